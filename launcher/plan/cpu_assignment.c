@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "launcher/plan/cpu_slots.h"
 #include "launcher/plan/cpu_units.h"
 
 /* The binding of a rank while it is computed. */
@@ -535,6 +536,34 @@ static int check_opts(const struct cpu_assignment_opts *opts, const struct cpu_u
     return 0;
 }
 
+/* Binds each rank to the CPUs that the user has named for it. */
+static int bind_to_slots(struct cpu_assignment *out, const struct cpu_assignment_opts *opts,
+                         const struct cpu_units *units, struct err *e)
+{
+    AUTO(bitmap) hwloc_bitmap_t set = hwloc_bitmap_alloc();
+    AUTO(strv) char **cpus = NULL; /* all of them are valid before `out` changes */
+    for (int i = 0; i < opts->ranks; i++) {
+        if (opts->slots[i] && cpu_slots_parse(set, opts->topo, opts->slots[i], e) < 0)
+            return -EINVAL;
+        if (opts->slots[i] && !hwloc_bitmap_isincluded(set, opts->cpus))
+            return err_set(e, -EINVAL, "slots '%s': the job may not use all of these CPUs",
+                           opts->slots[i]);
+        strv_push(&cpus, opts->slots[i] ? format_list(set) : xstrdup(""));
+    }
+    for (int i = 0; i < opts->ranks; i++) {
+        out[i] = (struct cpu_assignment){.cores = 1};
+        if (!cpus[i][0])
+            continue;
+        out[i].cpus = xstrdup(cpus[i]);
+        hwloc_bitmap_list_sscanf(set, cpus[i]);
+        int cores = 0;
+        for (int k = 0; k < units->count; k++)
+            cores += hwloc_bitmap_intersects(units->at[k].cpus, set);
+        out[i].cores = cores > 0 ? cores : 1;
+    }
+    return 0;
+}
+
 int cpu_assignment_ranks(struct cpu_assignment *out, const struct cpu_assignment_opts *opts,
                          struct err *e)
 {
@@ -542,6 +571,8 @@ int cpu_assignment_ranks(struct cpu_assignment *out, const struct cpu_assignment
     if (units->count == 0)
         return err_set(e, -EINVAL, "'%s': no core is among the CPUs that the job may use",
                        topo_name(opts->topo));
+    if (opts->slots)
+        return bind_to_slots(out, opts, units, e);
     if (check_opts(opts, units, e) < 0)
         return -EINVAL;
     bool is_default = level_of(map_object(opts)) == CPU_UNITS_LEVELS &&

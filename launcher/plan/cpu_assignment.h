@@ -25,6 +25,8 @@ struct cpu_assignment_opts {
     enum plan_map ppr_of;
     int cpus_per_rank; /* 0: an even share */
     bool oversubscribe;
+    const char *const *slots; /* by rank: its CPUs (cpu_slots.h), instead of map_by and bind_to; an
+                                 entry may be NULL: not bound. NULL: not given */
 };
 
 /* The binding of one rank. */

@@ -105,7 +105,8 @@ static int default_slots(const struct node_resources *res)
 /* Computes the bindings of `ranks` ranks. */
 static int bind_ranks(struct node_resources *res, int ranks, struct err *e)
 {
-    if (res->bound == ranks && res->oversubscribed == res->cpu_opts.oversubscribe)
+    if (!res->cpu_opts.slots && res->bound == ranks &&
+        res->oversubscribed == res->cpu_opts.oversubscribe)
         return 0;
     forget_bindings(res);
     AUTO(free) int *numa = xcalloc((size_t)ranks, sizeof *numa);
@@ -162,11 +163,36 @@ static void set_rank(struct plan_rank *r, const struct node_resources *res)
     r->gpu_uuid = gpu->uuid[0] ? xstrdup(gpu->uuid) : NULL;
 }
 
+/* Returns the CPUs that the user has given the ranks of a node, by local rank; the result is freed
+ * by the caller, its strings are borrowed. NULL: none. */
+static const char **given_slots(const struct plan *p, int node, const struct launch_spec *s)
+{
+    size_t lists = strv_len((char **)s->bind_slots);
+    if (!s->places && lists == 0)
+        return NULL;
+    const char **slots = xcalloc((size_t)p->nodes[node].local_size, sizeof *slots);
+    for (int i = 0; i < p->world_size; i++) {
+        const struct plan_rank *r = &p->ranks[i];
+        if (r->node != node)
+            continue;
+        if (s->places)
+            slots[r->local_rank] = s->places[i].slots;
+        else if ((size_t)r->local_rank < lists)
+            slots[r->local_rank] = s->bind_slots[r->local_rank];
+    }
+    return slots;
+}
+
 static int set_node(struct plan *p, int node, const struct launch_spec *s,
                     struct node_resources *res, char *const *base, struct err *e)
 {
-    if (gpu_assignment_check(&p->nodes[node], s, res->gpus, e) < 0 ||
-        bind_ranks(res, p->nodes[node].local_size, e) < 0)
+    AUTO(free) const char **slots = given_slots(p, node, s);
+    res->cpu_opts.slots = slots;
+    int rc = gpu_assignment_check(&p->nodes[node], s, res->gpus, e);
+    if (rc == 0)
+        rc = bind_ranks(res, p->nodes[node].local_size, e);
+    res->cpu_opts.slots = NULL;
+    if (rc < 0)
         return -EINVAL;
     bool oversubscribed = p->nodes[node].local_size > cpu_assignment_units(&res->cpu_opts);
     for (int i = 0; i < p->world_size; i++) {
@@ -297,6 +323,30 @@ static int map_programs(struct rank_map **out, const struct launch_spec *s,
     return rc;
 }
 
+/* Maps the ranks as a rank file says. */
+static int map_places(struct rank_map **out, const struct launch_spec *s, struct err *e)
+{
+    int n = s->ranks ? s->ranks : s->place_count;
+    if (n > s->place_count) {
+        err_set(e, -EINVAL, "%d ranks, but the rank file has %d", n, s->place_count);
+        return err_hint(e, "-np %d, or more lines in the rank file", s->place_count);
+    }
+    AUTO(free) struct rank_map *map = xcalloc((size_t)n, sizeof *map);
+    AUTO(free) int *used = xcalloc((size_t)s->hosts->count, sizeof *used);
+    for (int i = 0; i < n; i++) {
+        int h = 0;
+        while (h < s->hosts->count && strcmp(s->hosts->at[h].name, s->places[i].host) != 0 &&
+               !(s->hosts->at[h].here && s->places[i].here))
+            h++;
+        if (h == s->hosts->count)
+            return err_set(e, -EINVAL, "rank %d: host '%s' is not one of the job's", i,
+                           s->places[i].host);
+        map[i] = (struct rank_map){h, used[h]++};
+    }
+    *out = TAKE(map);
+    return n;
+}
+
 static bool has_program_hosts(const struct launch_spec *s)
 {
     bool any = s->own_hosts != NULL;
@@ -339,8 +389,9 @@ static int map_ranks(struct plan *p, const struct launch_spec *s, const struct n
         return err_set(e, -EINVAL, "cannot map ranks: '%s' has no object of that kind",
                        topo_name(res->topo));
     AUTO(free) struct rank_map *map = NULL;
-    int ranks = has_program_hosts(s) ? map_programs(&map, s, hosts, count, e)
-                                     : rank_map_make(&map, s, hosts, count, e);
+    int ranks = s->places              ? map_places(&map, s, e)
+                : has_program_hosts(s) ? map_programs(&map, s, hosts, count, e)
+                                       : rank_map_make(&map, s, hosts, count, e);
     if (ranks < 0)
         return -EINVAL;
     p->world_size = ranks;
@@ -375,6 +426,10 @@ static int set_node_as_assumed(struct plan *p, int node, const struct launch_spe
 {
     struct launch_spec spec = *s;
     spec.needs_gpus = s->needs_gpus && p->nodes[node].here;
+    if (!p->nodes[node].here) {
+        spec.places = NULL;
+        spec.bind_slots = NULL;
+    }
     spec.oversubscribe = res->cpu_opts.oversubscribe = s->oversubscribe || !p->nodes[node].here;
     return set_node(p, node, &spec, res, base, e);
 }

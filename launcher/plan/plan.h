@@ -71,6 +71,13 @@ struct launch_app {
         *hosts; /* where its ranks run, part of launch_spec.hosts; NULL: all of them */
 };
 
+/* The host and the CPUs of one rank, as a rank file has them. */
+struct launch_place {
+    const char *host;
+    const char *slots; /* cpu_slots.h; NULL: the rank is not bound */
+    bool here;         /* the host is this machine */
+};
+
 /* What the user wants to run: a job. A plain value; a zero-initialised one has all defaults. All
  * pointers are borrowed until the plan is made (launch_start() makes it and copies what it needs),
  * or until the job ends if its engine is not the local one. */
@@ -82,6 +89,10 @@ struct launch_spec {
                          inherited variables */
     enum plan_map map_by;
     enum plan_bind bind_to;
+    char *const *bind_slots; /* the CPUs (cpu_slots.h) of the first ranks of a node, instead of
+                                bind_to; further ranks are not bound. NULL: not set */
+    const struct launch_place *places; /* by rank, instead of map_by and bind_to; NULL: not set */
+    int place_count;
     enum plan_map rank_by;         /* SLOT, NODE, …: order in which ranks are numbered; DEFAULT:
                                       mpirun's, by slot, or by node if ranks were mapped by node */
     int ppr;                       /* with PLAN_MAP_PPR: ranks per object */

@@ -273,6 +273,8 @@ static const struct opt options[] = {
     OPT_CALL(0, "map-by", "PLACE[:PE=N]",
              "place ranks by slot, core, hwthread, l3cache, numa, socket, node, or ppr:N:node",
              run_options_mapping_map_by),
+    OPT_STR(0, "rankfile||rf", "FILE", "file with the host and the CPUs of each rank", T,
+            rank_file),
     OPT_CALL(0, "rank-by", "PLACE", "number ranks by slot or by node", run_options_mapping_rank_by),
     OPT_FLAG(0, "oversubscribe", "allow more ranks than slots, CPUs or GPUs", T,
              spec.oversubscribe),
@@ -375,7 +377,7 @@ static const struct opt options[] = {
               "X", NULL, T, ignored),
     /* Not supported, although they would change the job */
     OPT_WORDS(0,
-              "rf|rankfile|xterm|debugger|genvexcl|envexcl|gtool|"
+              "xterm|debugger|genvexcl|envexcl|gtool|"
               "membind|outfile-pattern|errfile-pattern|gpus-per-proc",
               "X", NULL, T, refused),
     OPT_WORDS(0, "debug|tv|genvnone|envnone|with-ft", NULL, NULL, T, refused),
@@ -451,13 +453,15 @@ int run_options_parse(struct run_options *o, const char *program, int argc, char
 
 void run_options_free(struct run_options *o)
 {
-    char **all[] = {o->argv,     o->env,    o->mpirun_args, o->mpirun_only, o->ignored,  o->refused,
-                    o->warnings, o->legacy, o->host_lists,  o->host_files,  o->app_words};
+    char **all[] = {o->argv,       o->env,        o->mpirun_args, o->mpirun_only,
+                    o->ignored,    o->refused,    o->warnings,    o->legacy,
+                    o->host_lists, o->host_files, o->app_words,   o->bind_slots};
     for (size_t i = 0; i < COUNT_OF(all); i++)
         strv_free(all[i]);
     run_mpmd_free(o);
     hosts_free(o->hosts);
     hosts_free(o->own_hosts);
+    rankfile_free(o->rankfile);
     free(o->cwd);
     hwloc_bitmap_free(o->show);
     redirect_map_free(&o->redirect.redirects);

@@ -10,6 +10,7 @@
 #include "launcher/elastic/rdzv_client.h"
 #include "launcher/plan/hosts.h"
 #include "launcher/plan/plan.h"
+#include "launcher/plan/rankfile.h"
 #include "launcher/run/console.h"
 #include "launcher/run/redirect.h"
 
@@ -36,14 +37,17 @@ struct run_options {
     char *cwd;                       /* owned; NULL: not needed */
     struct launch_app *apps;         /* the programs after the first ':'; they own argv and env */
     int app_count;
-    const char *app_file; /* --app FILE … */
-    char **app_words;     /* … and its words */
-    const char *path;     /* directory searched first for the program; NULL: only PATH */
-    int np;               /* < 0: not given */
-    int per_node;         /* -N; 0: one per GPU or core; < 0: not given */
-    bool no_local;        /* --nolocal: no rank on this node */
-    bool hydra_hosts;     /* -ppn, -hosts: slots do not limit the ranks of a node */
-    double grace_s;       /* < 0: not given */
+    const char *rank_file;     /* --rankfile; NULL: none */
+    struct rankfile *rankfile; /* its content */
+    char **bind_slots;         /* of --bind-to user: */
+    const char *app_file;      /* --app FILE … */
+    char **app_words;          /* … and its words */
+    const char *path;          /* directory searched first for the program; NULL: only PATH */
+    int np;                    /* < 0: not given */
+    int per_node;              /* -N; 0: one per GPU or core; < 0: not given */
+    bool no_local;             /* --nolocal: no rank on this node */
+    bool hydra_hosts;          /* -ppn, -hosts: slots do not limit the ranks of a node */
+    double grace_s;            /* < 0: not given */
     double timeout_s, start_timeout_s, lost_after_s, hang_timeout_s; /* 0: none, or the default */
     int max_restarts;
     struct rdzv_client_opts *rdzv; /* the rendezvous of an elastic job; NULL: no rendezvous */

@@ -137,6 +137,11 @@ int run_options_mapping_map_by(void *opts, char *const *values, struct err *e)
     if (strncasecmp(text, "ppr:", 4) == 0)
         return read_ppr(o, text + 4, e);
     size_t len = strcspn(text, ":");
+    static const char rankfile[] = "rankfile:file="; /* Open MPI 5 */
+    if (strncasecmp(text, rankfile, sizeof rankfile - 1) == 0) {
+        o->rank_file = text + sizeof rankfile - 1;
+        return 0;
+    }
     if (is_word(text, len, "dist") || is_word(text, len, "seq") || is_word(text, len, "rankfile") ||
         is_word(text, len, "pe-list"))
         return unsupported(text, e);
@@ -146,11 +151,30 @@ int run_options_mapping_map_by(void *opts, char *const *values, struct err *e)
     return read_modifiers(o, text + len, e);
 }
 
+/* hydra's "0+2,1+4": the CPUs of the first rank of a node, of the second one, … */
+static int read_user_binding(struct run_options *o, const char *text, struct err *e)
+{
+    AUTO(free) char *copy = xstrdup(text);
+    strv_free(TAKE(o->bind_slots));
+    for (char *rest = copy, *one; (one = strsep(&rest, ","));) {
+        if (!*one || strspn(one, "0123456789+-") != strlen(one)) {
+            err_set(e, -EINVAL, "'user:%s': not a list of CPUs", text);
+            return err_hint(e, "user:0+2,1+3 for CPUs 0 and 2, and 1 and 3");
+        }
+        for (char *plus; (plus = strchr(one, '+'));)
+            *plus = ',';
+        strv_push(&o->bind_slots, xasprintf("p%s", one));
+    }
+    return 0;
+}
+
 int run_options_mapping_bind_to(void *opts, char *const *values, struct err *e)
 {
     struct run_options *o = opts;
     int bind = PLAN_BIND_DEFAULT;
     size_t len = strcspn(values[0], ":");
+    if (is_word(values[0], len, "user") && values[0][len])
+        return read_user_binding(o, values[0] + len + 1, e);
     if (read_place(&bind, values[0], len, true, e) < 0)
         return e->code;
     o->spec.bind_to = (enum plan_bind)bind;

@@ -16,7 +16,6 @@ static int unsupported(const char *option, struct err *e)
     static const struct {
         const char *names, *instead;
     } known[] = {
-        {"rf|rankfile", "--map-by, --rank-by and --hostfile place the ranks"},
         {"xterm|debug|debugger|tv|gtool",
          "start the debugger as the program: gdb -ex run --args …"},
         {"genvnone|envnone|genvexcl|envexcl", "env -i NAME=VALUE … before the whole command"},
@@ -178,6 +177,20 @@ static int drop_this_host(struct run_options *o, struct err *e)
     return err_hint(e, "--hostfile FILE or --host LIST");
 }
 
+/* The job has the hosts of the rank file if no others are given. */
+static int use_rankfile(struct run_options *o, struct err *e)
+{
+    if (rankfile_read(&o->rankfile, o->rank_file, o->hosts, e) < 0)
+        return e ? e->code : -EINVAL;
+    if (!o->hosts) {
+        o->hosts = TAKE(o->rankfile->hosts);
+        hostfile_mark_here(o->hosts);
+    }
+    o->spec.places = o->rankfile->places;
+    o->spec.place_count = o->rankfile->count;
+    return 0;
+}
+
 int run_options_resolve(struct run_options *o, struct err *e)
 {
     if (o->refused)
@@ -186,6 +199,8 @@ int run_options_resolve(struct run_options *o, struct err *e)
         if (run_options_mapping_legacy(o, o->legacy[i], e) < 0)
             return err_wrap(e, "option '%s'", o->legacy[i]);
     if (check(o, e) < 0 || find_hosts(o, e) < 0 || (o->no_local && drop_this_host(o, e) < 0))
+        return e ? e->code : -EINVAL;
+    if (o->rank_file && use_rankfile(o, e) < 0)
         return e ? e->code : -EINVAL;
     if (o->hydra_hosts && o->hosts)
         raise_slots(o);
@@ -200,6 +215,7 @@ int run_options_resolve(struct run_options *o, struct err *e)
     o->spec.engine_args = o->mpirun_args;
     o->spec.hosts = o->hosts;
     o->spec.own_hosts = o->own_hosts;
+    o->spec.bind_slots = o->bind_slots;
     o->spec.ranks = o->np > 0 ? o->np : 0;
     for (int i = 0; i < o->app_count; i++)
         o->spec.ranks += o->apps[i].ranks;

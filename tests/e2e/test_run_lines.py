@@ -7,7 +7,7 @@ import shutil
 import subprocess
 
 import pytest
-from conftest import DROVER
+from conftest import DROVER, ROOT
 
 HOSTS4 = "node1 slots=4\nnode2 slots=4 # a comment\n"
 FILES = {
@@ -15,6 +15,7 @@ FILES = {
     "machines": "node1:4\nnode2:4\n",
     "deepspeed": "worker-1 slots=8\nworker-2 slots=8\n",
     "pbs": "n1\nn1\nn2\nn2\n",
+    "ranks": "rank 0=node1 slot=0\nrank 1=node2 slot=0\nrank 2=node1 slot=0:0\n",
     "app": "# two programs\n-np 1 ./head --port 1\n-np 3 -x ROLE='a b' ./worker\n",
 }
 
@@ -211,6 +212,43 @@ def test_programs_have_the_outcome_that_mpirun_gives_them(drover, tmp_path, line
     assert (own.returncode, sorted(own.stdout.splitlines())) == (theirs.returncode, sorted(theirs.stdout.splitlines()))
 
 
+@pytest.mark.parametrize("line", ["--rankfile ranks", "-rf ranks -np 3", "--map-by rankfile:file=ranks"])
+def test_a_rank_file_names_the_host_of_each_rank(drover, tmp_path, line):
+    done = plan(drover, f"mpirun {line} ./a", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert [(r["node"], r["local_rank"]) for r in short(done.stdout)[3]] == [("node1", 0), ("node2", 0), ("node1", 1)]
+
+
+SHOW_CPUS = ["sh", "-c", 'echo ${OMPI_COMM_WORLD_RANK:-$PMI_RANK} $(grep Cpus_allowed_list /proc/self/status)']
+
+
+def outcome(command, cwd, env):
+    done = subprocess.run([*command, *SHOW_CPUS], cwd=cwd, env=env, text=True, stdin=subprocess.DEVNULL,
+                          capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return sorted(done.stdout.splitlines())
+
+
+def test_a_rank_file_binds_as_mpiruns_does(drover, tmp_path):
+    peer = shutil.which("mpirun.openmpi")
+    if not peer or os.cpu_count() < 2:
+        pytest.skip("Open MPI is not installed, or there is one CPU")
+    here = os.uname().nodename
+    (tmp_path / "ranks").write_text(f"rank 0={here} slot=1\nrank 1={here} slot=0:0\nrank 2={here} slot=0-1\n")
+    env = {**drover.env, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    line = ["-H", f"{here}:3", "-np", "3", "-rf", "ranks"]
+    assert outcome([DROVER, "run", *line], tmp_path, env) == outcome([peer, *line], tmp_path, env)
+
+
+@pytest.mark.parametrize("cpus", ["1,0", "0+1,1", "1"])
+def test_hydras_lists_bind_as_hydra_does(drover, tmp_path, cpus):
+    peer = ROOT / "build/mpis/mpich/bin/mpiexec.hydra"
+    if not peer.exists() or os.cpu_count() < 2:
+        pytest.skip("MPICH is not in build/mpis (scripts/setup --test), or there is one CPU")
+    line = ["-bind-to", f"user:{cpus}", "-n", "3"]
+    assert outcome([DROVER, "run", *line], tmp_path, drover.env) == outcome([peer, *line], tmp_path, drover.env)
+
+
 def test_ranks_of_a_share_know_their_place_among_all(drover, tmp_path):
     line = "torchrun --nnodes 3 --node-rank 1 --nproc-per-node 2 --master-addr 127.0.0.1 --master-port 4321 --no-python "
     done = plan(drover, line + "sh -c 'echo $RANK $LOCAL_RANK $WORLD_SIZE $GROUP_RANK $MASTER_ADDR $MASTER_PORT'", tmp_path,
@@ -233,7 +271,11 @@ def test_torchruns_options_come_from_the_environment_too(drover, tmp_path):
 
 
 @pytest.mark.parametrize("line, words", [
-    ("mpirun -np 4 --rankfile r ./a", ["--rankfile", "not supported", "--hostfile"]),
+    ("mpirun -np 4 --rankfile r ./a", ["rank file 'r'", "No such file"]),
+    ("mpirun -np 4 --rankfile ranks ./a", ["4 ranks", "the rank file has 3", "try: -np 3"]),
+    ("mpirun -H node1 --rankfile ranks ./a", ["rank 1", "'node2' is not one of the job's"]),
+    ("mpirun -bind-to user:9999 -np 1 ./a", ["'p9999'", "no such CPU"]),
+    ("mpirun -bind-to user:a -np 1 ./a", ["'user:a'", "try: user:0+2"]),
     ("mpirun -np 4 --map-by dist:mlx ./a", ["dist", "not supported"]),
     ("mpirun -np 4 --map-by ppr:2:nodes ./a", ["ppr:2:nodes", "ppr:2:node"]),
     ("mpirun -np 4 --display-mapp ./a", ["--display-mapp", "try: --display-map"]),
