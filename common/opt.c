@@ -122,6 +122,8 @@ static bool letter_takes(const struct opt *row, const char *text)
 {
     if (!*text)
         return true;
+    if (row->kind == OPT_KIND_CALL_SOME)
+        return *text == '=';
     if (row->kind == OPT_KIND_INT || row->kind == OPT_KIND_DOUBLE || row->kind == OPT_KIND_DURATION)
         return strchr("0123456789+-.=", *text) != NULL;
     return row->arg != NULL;

@@ -442,6 +442,10 @@ int plan_make(struct plan **out, const struct launch_spec *s, const struct topo 
     if (check_spec(s, e) < 0 || choose_engine(&p->engine, s, base_env, e) < 0 ||
         assume_resources(&res, s, t, base_env, e) < 0 || map_ranks(p, s, res, e) < 0)
         return -EINVAL;
+    if (s->stdin_all && !plan_is_local(p)) {
+        err_set(e, -EINVAL, "stdin for all ranks: only on this node");
+        return err_hint(e, "--stdin RANK, or a file that every rank opens");
+    }
     p->job_id = xstrdup(s->job_id ? s->job_id : "job");
     p->master_addr = p->node_count == 1 ? xstrdup("127.0.0.1") : NULL;
     p->wdir = copy_of(s->wdir);

@@ -128,6 +128,7 @@ struct launch_spec {
     int stdin_fd;       /* descriptor that rank stdin_rank reads; < 0, or 0 with stdin_null:
                            /dev/null */
     bool stdin_null;
+    bool stdin_all; /* every rank reads stdin_fd; local engine only */
     int stdin_rank; /* the rank that reads stdin_fd */
     int shown_rank; /* the last rank whose output was requested by number; 0: none */
     struct launch_external_part external_part;

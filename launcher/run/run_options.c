@@ -155,15 +155,24 @@ static int on_engine(void *into, char *const *values, struct err *e)
 static int on_stdin(void *into, char *const *values, struct err *e)
 {
     struct run_options *o = into;
-    if (strcmp(values[0], "none") == 0) {
-        o->spec.stdin_null = true;
+    o->spec.stdin_null = strcmp(values[0], "none") == 0;
+    o->spec.stdin_all = strcmp(values[0], "all") == 0;
+    if (o->spec.stdin_null || o->spec.stdin_all)
+        return 0;
+    return opt_int(&o->spec.stdin_rank, "rank", values[0], 0, RUN_OPTIONS_RANKS_MAX, e);
+}
+
+/* hydra's "-s all"; Open MPI's -s, which has no value, is --preload-binary. */
+static int on_s(void *into, char *const *values, struct err *e)
+{
+    const char *value = values[0] ? values[0] : "";
+    bool ranks = *value && strspn(value, "0123456789,-") == strlen(value);
+    if (!ranks && strcmp(value, "all") != 0 && strcmp(value, "none") != 0) {
+        strv_push(&((struct run_options *)into)->ignored, xstrdup("-s"));
         return 0;
     }
-    if (strcmp(values[0], "all") == 0) {
-        err_set(e, -EINVAL, "'all': only one rank can read stdin");
-        return err_hint(e, "sh -c 'exec ./program <FILE' lets every rank read a file");
-    }
-    return opt_int(&o->spec.stdin_rank, "rank", values[0], 0, RUN_OPTIONS_RANKS_MAX, e);
+    int rc = on_stdin(into, values, e);
+    return rc < 0 ? rc : 1;
 }
 
 static int on_show(void *into, char *const *values, struct err *e)
@@ -297,7 +306,7 @@ static const struct opt options[] = {
     OPT_STR(0, "wdir||wd", "DIR", "working directory of the ranks", T, spec.wdir),
     OPT_STR(0, "gwdir", "DIR", NULL, T, gwdir),
     OPT_STR(0, "path", "DIR", "directory searched first for the program", T, path),
-    OPT_CALL(0, "stdin", "RANK", "rank that reads stdin, or none (default: 0)", on_stdin),
+    OPT_CALL(0, "stdin", "RANK", "rank that reads stdin, all or none (default: 0)", on_stdin),
     OPT_STR(0, "app||configfile", "FILE", "file with one program and its options per line", T,
             app_file),
 
@@ -361,7 +370,8 @@ static const struct opt options[] = {
     OPT_WORDS(0, "noprefix|leave-session-attached|debug-daemons|do-not-resolve", NULL, NULL, T,
               mpirun_only),
     /* Ignored, without effect */
-    OPT_WORDS('s',
+    OPT_CALL_SOME('s', NULL, "RANK", NULL, on_s),
+    OPT_WORDS(0,
               "preload-binary|continuous|debug-devel|disable-recovery|enable-recovery|"
               "display-allocation|display-devel-allocation|display-diffable-map|display-topo|dvm|"
               "enable-instant-on-support|fwd-mpirun-port|get-stack-traces|index-argv-by-rank|novm|"

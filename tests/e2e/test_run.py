@@ -204,6 +204,24 @@ def test_a_program_of_another_part_is_found_beside_drover(drover, tmp_path):
     assert done.returncode == 1 and "drover-hpo" in done.stderr and "try:" in done.stderr
 
 
+@pytest.mark.parametrize("option", ["--stdin", "-s"])
+def test_stdin_may_go_to_all_ranks(drover, tmp_path, seed, option):
+    text = "".join(f"{seed.random()}\n" for _ in range(50_000))  # more than the pipes hold
+    (tmp_path / "input").write_text(text)
+    # Rank 1 reads nothing and holds up no other.
+    line = [option, "all", "-np", "3", "--oversubscribe", "sh", "-c", "[ $RANK = 1 ] || cat >out$RANK"]
+    for kind in ("file", "pipe"):
+        with subprocess.Popen(["cat", "input"], cwd=tmp_path, stdout=subprocess.PIPE) as cat, \
+                open(tmp_path / "input", encoding="ascii") as file:
+            done = drover.run("run", *line, stdin=file if kind == "file" else cat.stdout)
+            cat.stdout.close()
+        assert done.returncode == 0, done.stderr
+        for rank in (0, 2):
+            assert (tmp_path / f"out{rank}").read_text() == text
+            (tmp_path / f"out{rank}").unlink()
+    assert drover.run("run", option, "none", "-np", "2", "--oversubscribe", "cat").stdout == ""
+
+
 def test_stdin_goes_to_rank_0_alone(drover):
     with subprocess.Popen(["printf", "a\\nb\\n"], stdout=subprocess.PIPE) as source:
         done = drover.run("run", "-np", "3", "--oversubscribe", "sh", "-c", "sed s/^/$RANK:/", stdin=source.stdout)
