@@ -168,15 +168,15 @@ static void set_rank(struct plan_rank *r, const struct node_resources *res)
 static const char **given_slots(const struct plan *p, int node, const struct launch_spec *s)
 {
     size_t lists = strv_len((char **)s->bind_slots);
-    if (!s->places && lists == 0)
+    if (!s->locations && lists == 0)
         return NULL;
     const char **slots = xcalloc((size_t)p->nodes[node].local_size, sizeof *slots);
     for (int i = 0; i < p->world_size; i++) {
         const struct plan_rank *r = &p->ranks[i];
         if (r->node != node)
             continue;
-        if (s->places)
-            slots[r->local_rank] = s->places[i].slots;
+        if (s->locations)
+            slots[r->local_rank] = s->locations[i].slots;
         else if ((size_t)r->local_rank < lists)
             slots[r->local_rank] = s->bind_slots[r->local_rank];
     }
@@ -324,23 +324,23 @@ static int map_programs(struct rank_map **out, const struct launch_spec *s,
 }
 
 /* Maps the ranks as a rank file says. */
-static int map_places(struct rank_map **out, const struct launch_spec *s, struct err *e)
+static int map_locations(struct rank_map **out, const struct launch_spec *s, struct err *e)
 {
-    int n = s->ranks ? s->ranks : s->place_count;
-    if (n > s->place_count) {
-        err_set(e, -EINVAL, "%d ranks, but the rank file has %d", n, s->place_count);
-        return err_hint(e, "-np %d, or more lines in the rank file", s->place_count);
+    int n = s->ranks ? s->ranks : s->location_count;
+    if (n > s->location_count) {
+        err_set(e, -EINVAL, "%d ranks, but the rank file has %d", n, s->location_count);
+        return err_hint(e, "-np %d, or more lines in the rank file", s->location_count);
     }
     AUTO(free) struct rank_map *map = xcalloc((size_t)n, sizeof *map);
     AUTO(free) int *used = xcalloc((size_t)s->hosts->count, sizeof *used);
     for (int i = 0; i < n; i++) {
         int h = 0;
-        while (h < s->hosts->count && strcmp(s->hosts->at[h].name, s->places[i].host) != 0 &&
-               !(s->hosts->at[h].here && s->places[i].here))
+        while (h < s->hosts->count && strcmp(s->hosts->at[h].name, s->locations[i].host) != 0 &&
+               !(s->hosts->at[h].here && s->locations[i].here))
             h++;
         if (h == s->hosts->count)
             return err_set(e, -EINVAL, "rank %d: host '%s' is not one of the job's", i,
-                           s->places[i].host);
+                           s->locations[i].host);
         map[i] = (struct rank_map){h, used[h]++};
     }
     *out = TAKE(map);
@@ -389,7 +389,7 @@ static int map_ranks(struct plan *p, const struct launch_spec *s, const struct n
         return err_set(e, -EINVAL, "cannot map ranks: '%s' has no object of that kind",
                        topo_name(res->topo));
     AUTO(free) struct rank_map *map = NULL;
-    int ranks = s->places              ? map_places(&map, s, e)
+    int ranks = s->locations           ? map_locations(&map, s, e)
                 : has_program_hosts(s) ? map_programs(&map, s, hosts, count, e)
                                        : rank_map_make(&map, s, hosts, count, e);
     if (ranks < 0)
@@ -427,7 +427,7 @@ static int set_node_as_assumed(struct plan *p, int node, const struct launch_spe
     struct launch_spec spec = *s;
     spec.needs_gpus = s->needs_gpus && p->nodes[node].here;
     if (!p->nodes[node].here) {
-        spec.places = NULL;
+        spec.locations = NULL;
         spec.bind_slots = NULL;
     }
     spec.oversubscribe = res->cpu_opts.oversubscribe = s->oversubscribe || !p->nodes[node].here;

@@ -72,7 +72,7 @@ struct launch_app {
 };
 
 /* The host and the CPUs of one rank, as a rank file has them. */
-struct launch_place {
+struct launch_location {
     const char *host;
     const char *slots; /* cpu_slots.h; NULL: the rank is not bound */
     bool here;         /* the host is this machine */
@@ -91,8 +91,9 @@ struct launch_spec {
     enum plan_bind bind_to;
     char *const *bind_slots; /* the CPUs (cpu_slots.h) of the first ranks of a node, instead of
                                 bind_to; further ranks are not bound. NULL: not set */
-    const struct launch_place *places; /* by rank, instead of map_by and bind_to; NULL: not set */
-    int place_count;
+    const struct launch_location
+        *locations; /* by rank, instead of map_by and bind_to; NULL: not set */
+    int location_count;
     enum plan_map rank_by;         /* SLOT, NODE, …: order in which ranks are numbered; DEFAULT:
                                       mpirun's, by slot, or by node if ranks were mapped by node */
     int ppr;                       /* with PLAN_MAP_PPR: ranks per object */

@@ -12,11 +12,11 @@ enum { RANKS_MAX = 1 << 20, WORDS = 5 };
 void rankfile_free(struct rankfile *f)
 {
     for (int i = 0; f && i < f->count; i++) {
-        free((char *)f->places[i].host);
-        free((char *)f->places[i].slots);
+        free((char *)f->locations[i].host);
+        free((char *)f->locations[i].slots);
     }
     if (f) {
-        free(f->places);
+        free(f->locations);
         hosts_free(f->hosts);
     }
     free(f);
@@ -46,8 +46,8 @@ static void grow(struct rankfile *f, int n)
 {
     if (n < f->count)
         return;
-    f->places = xrealloc(f->places, (size_t)n + 1, sizeof *f->places);
-    memset(f->places + f->count, 0, (size_t)(n + 1 - f->count) * sizeof *f->places);
+    f->locations = xrealloc(f->locations, (size_t)n + 1, sizeof *f->locations);
+    memset(f->locations + f->count, 0, (size_t)(n + 1 - f->count) * sizeof *f->locations);
     f->count = n + 1;
 }
 
@@ -71,10 +71,10 @@ static int read_line(struct rankfile *f, char *line, const struct hosts *known, 
     if (!host)
         return -EINVAL;
     grow(f, rank);
-    if (f->places[rank].host)
+    if (f->locations[rank].host)
         return err_set(e, -EINVAL, "rank %d occurs twice", rank);
-    f->places[rank].host = xstrdup(host);
-    f->places[rank].slots = slots ? xstrdup(words[4]) : NULL;
+    f->locations[rank].host = xstrdup(host);
+    f->locations[rank].slots = slots ? xstrdup(words[4]) : NULL;
     return hostfile_list(f->hosts, host, e);
 }
 
@@ -91,7 +91,7 @@ int rankfile_parse(struct rankfile **out, const char *what, const char *text,
             return -EINVAL;
         }
     for (int i = 0; i < f->count; i++)
-        if (!f->places[i].host)
+        if (!f->locations[i].host)
             return err_set(e, -EINVAL, "%s: rank %d is missing", what, i);
     if (f->count == 0)
         return err_set(e, -EINVAL, "%s: no rank is listed", what);
@@ -110,6 +110,6 @@ int rankfile_read(struct rankfile **out, const char *path, const struct hosts *k
         return err_set(e, -EIO, "rank file '%s': read error", path);
     int rc = rankfile_parse(out, path, text ? text : "", known, e);
     for (int i = 0; rc == 0 && i < (*out)->count; i++)
-        (*out)->places[i].here = hostfile_is_here((*out)->places[i].host);
+        (*out)->locations[i].here = hostfile_is_here((*out)->locations[i].host);
     return rc;
 }

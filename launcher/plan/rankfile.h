@@ -11,7 +11,7 @@
 #include "launcher/plan/plan.h"
 
 struct rankfile {
-    struct launch_place *places; /* by rank; they own their strings */
+    struct launch_location *locations; /* by rank; they own their strings */
     int count;
     struct hosts *hosts; /* of the file, each with as many slots as it has ranks */
 };

@@ -186,8 +186,8 @@ static int use_rankfile(struct run_options *o, struct err *e)
         o->hosts = TAKE(o->rankfile->hosts);
         hostfile_mark_here(o->hosts);
     }
-    o->spec.places = o->rankfile->places;
-    o->spec.place_count = o->rankfile->count;
+    o->spec.locations = o->rankfile->locations;
+    o->spec.location_count = o->rankfile->count;
     return 0;
 }
 

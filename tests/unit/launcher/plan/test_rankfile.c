@@ -15,8 +15,8 @@ static char *read_as(const char *text, const struct hosts *known)
         return xstrdup(e.text);
     }
     for (int i = 0; i < f->count; i++)
-        strbuf_printf(&b, "%s%s/%s", i ? " " : "", f->places[i].host,
-                      f->places[i].slots ? f->places[i].slots : "-");
+        strbuf_printf(&b, "%s%s/%s", i ? " " : "", f->locations[i].host,
+                      f->locations[i].slots ? f->locations[i].slots : "-");
     return strbuf_take(&b);
 }
 
