@@ -122,6 +122,10 @@ static int print_mpirun_version(void)
     return 0;
 }
 
+/* Other launchers, and the names that Debian's alternatives and hydra give them. */
+static const char *const links[] = {"mpirun",  "mpiexec",       "mpirun.openmpi",
+                                    "orterun", "mpiexec.hydra", "torchrun"};
+
 /* Started through a link, drover is that program: libexec/drover/bin has a link `mpirun`. */
 static int run_as(const char *name, int argc, char **argv)
 {
@@ -151,8 +155,9 @@ static int dispatch(int argc, char **argv)
 {
     const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
     const char *name = slash ? slash + 1 : argc > 0 ? argv[0] : "drover";
-    if (!strcmp(name, "mpirun") || !strcmp(name, "mpiexec") || !strcmp(name, "torchrun"))
-        return run_as(name, argc, argv);
+    for (size_t i = 0; i < COUNT_OF(links); i++)
+        if (strcmp(name, links[i]) == 0)
+            return run_as(name, argc, argv);
     size_t perf = strlen(name) > 5 ? strlen(name) - 5 : 0;
     if (perf && strcmp(name + perf, "_perf") == 0)
         return run_perf(name, argc, argv);

@@ -24,7 +24,8 @@ struct show_options {
 static const struct opt ls_options[] = {COMMON_OPTIONS, OPT_END};
 static const struct opt show_options[] = {
     COMMON_OPTIONS,
-    OPT_INT(0, "top", "N", "print the N best trials (default: 20)", struct show_options, top),
+    OPT_INT(0, "top", "N", "print the N best trials (default: 20)", struct show_options, top, 0,
+            INT_MAX),
     OPT_END,
 };
 
@@ -200,8 +201,6 @@ int cmd_sweep_show(int argc, char **argv)
     }
     if (rc == 0 && !words)
         rc = hpo_commands_no_name(&e);
-    else if (rc == 0 && o.top < 0)
-        rc = err_set(&e, -EINVAL, "--top %d: must be 0 or more", o.top);
     AUTO(sweep_reader) struct sweep_reader *v = NULL;
     if (rc < 0 || sweep_reader_open(&v, o.root, words[0], &e) < 0)
         return usage_error(&e, program);

@@ -302,7 +302,8 @@ def test_a_wrong_command_line_is_refused(place):
     os.mkfifo(place.path / "sweeps")  # where the directory should be
     for args, said in ((["no.yaml"], "no.yaml"), ([], "no sweep file"), ([sweep, "more"], "more"),
                        ([sweep, "--seed", "x"], "--seed"), ([sweep, "--name", "a/b"], "--name"),
-                       ([sweep, "--parallel", "-1"], "--parallel"), ([sweep, "--paralel", "1"], "--parallel"),
+                       ([sweep, "--parallel", "-1"], "--parallel"), ([sweep, "--here", "-1"], "'--here': -1"),
+                       ([sweep, "--paralel", "1"], "--parallel"),
                        ([place.sweep(GRID, program="missing.sh", name="m")], "missing.sh"),
                        ([sweep], "sweeps"), ([sweep, "--dir", "/proc/none"], "/proc/none")):
         done = place.run(*args)

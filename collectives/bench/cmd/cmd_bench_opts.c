@@ -25,7 +25,7 @@ enum {
 struct args {
     int ranks;
     const char *backend, *min, *max, *step, *type, *op, *root, *json_file;
-    int factor, iters, warmups, checks, average, blocking, timeout_s, gpus, threads;
+    int factor, iters, warmups, checks, average, blocking, gpus, threads;
     int agg, cycles, graph, local_register, cpu_time, memory, parallel_init;
     int stream_null, unalign, stamps, per_iter, skip, device_implementation, device_ctas;
     const char *cta_policy;
@@ -33,7 +33,7 @@ struct args {
     double expect;
     const char *save, *baseline, *tolerance;
     const char *stable;
-    double max_time_s;
+    double timeout_s, max_time_s;
     char **launch;
 };
 
@@ -57,7 +57,7 @@ static const struct opt options[] = {
     OPT_STR('b', "minbytes", "SIZE", "smallest size (default: 32M)", T, min),
     OPT_STR('e', "maxbytes", "SIZE", "largest size (default: 32M)", T, max),
     OPT_STR('i', "stepbytes", "SIZE", "bytes added from size to size (default: 1M)", T, step),
-    OPT_INT('f', "stepfactor", "N", "multiply sizes by N instead", T, factor),
+    OPT_INT('f', "stepfactor", "N", "multiply sizes by N instead", T, factor, 0, INT_MAX),
 
     OPT_GROUP("Operation"),
     OPT_STR('d', "datatype", "TYPE", "int8 … f8e5m2, or all (default: float)", T, type),
@@ -67,57 +67,70 @@ static const struct opt options[] = {
             backend),
 
     OPT_GROUP("Iterations"),
-    OPT_INT('n', "iters", "N", "timed iterations (default: 20)", T, iters),
-    OPT_INT('w', "warmup_iters", "N", "iterations before, not timed (default: 1)", T, warmups),
+    OPT_INT('n', "iters", "N", "timed iterations (default: 20)", T, iters, 1, INT_MAX),
+    OPT_INT('w', "warmup_iters", "N", "iterations before, not timed (default: 1)", T, warmups, 0,
+            INT_MAX),
     OPT_INT('m', "agg_iters", "N", "operations per iteration, started together (default: 1)", T,
-            agg),
-    OPT_INT('N', "run_cycles", "N", "passes over all sizes (default: 1; 0: endless)", T, cycles),
-    OPT_INT('c', "check", "N", "checked iterations (default: 1; 0: none)", T, checks),
-    OPT_INT('T', "timeout", "SECONDS", "longest wait for other ranks (default: 300)", T, timeout_s),
+            agg, 1, INT_MAX),
+    OPT_INT('N', "run_cycles", "N", "passes over all sizes (default: 1; 0: endless)", T, cycles, 0,
+            INT_MAX),
+    OPT_INT('c', "check", "N", "checked iterations (default: 1; 0: none)", T, checks, 0, INT_MAX),
+    OPT_DURATION('T', "timeout", "DURATION", "longest wait for other ranks (default: 300)", T,
+                 timeout_s, 1, INT_MAX),
 
     OPT_GROUP("Timing"),
     OPT_INT('a', "average", "N",
-            "time of 0: rank 0, 1: mean, 2: fastest, 3: slowest rank (default: 1)", T, average),
+            "time of 0: rank 0, 1: mean, 2: fastest, 3: slowest rank (default: 1)", T, average, 0,
+            STATS_PICKS - 1),
     OPT_INT('z', "blocking", "N",
             "after each iteration 1: wait and barrier, 2: wait, 3: as 1, not timed (default: 0)", T,
-            blocking),
+            blocking, 0, 3),
     OPT_INT('C', "report_cputime", "0/1", "time the start of the work only (default: 0)", T,
-            cpu_time),
+            cpu_time, 0, INT_MAX),
     OPT_INT('I', "per_iter_timing", "0/1", "columns for single iterations (default: 0)", T,
-            per_iter),
-    OPT_INT('K', "per_iter_skip", "N", "leave the first N out of them (default: 0)", T, skip),
+            per_iter, 0, INT_MAX),
+    OPT_INT('K', "per_iter_skip", "N", "leave the first N out of them (default: 0)", T, skip, 0,
+            INT_MAX),
     OPT_STR(0, "stable", "SHARE", "repeat until the median is known this well: 2%", T, stable),
-    OPT_DOUBLE(0, "max-time", "SECONDS", "with --stable, longest time per size (default: 10)", T,
-               max_time_s),
+    OPT_DURATION(0, "max-time", "DURATION", "with --stable, longest time per size (default: 10)", T,
+                 max_time_s, 0.001, INT_MAX),
 
     OPT_GROUP("GPUs and buffers"),
     OPT_INT('G', "cudagraph", "N", "launches of a CUDA graph of the iterations (default: 0)", T,
-            graph),
+            graph, 0, INT_MAX),
     OPT_INT('R', "local_register", "0-2", "register buffers, 1: locally, 2: symmetric (default: 0)",
-            T, local_register),
-    OPT_INT('y', "stream_null", "0/1", "use CUDA's default stream (default: 0)", T, stream_null),
-    OPT_INT('u', "unalign", "N", "start buffers at element N (default: 0)", T, unalign),
+            T, local_register, 0, 2),
+    OPT_INT('y', "stream_null", "0/1", "use CUDA's default stream (default: 0)", T, stream_null, 0,
+            INT_MAX),
+    OPT_INT('u', "unalign", "N", "start buffers at element N (default: 0)", T, unalign, 0,
+            UNALIGN_MAX),
     OPT_STR(0, "cta_policy", "0-2", "NCCL's CTA policy; also -x 0 to -x 2", T, cta_policy),
 
     OPT_GROUP("Output"),
     OPT_FLAG(0, "json", "one JSON document instead of the table", T, json),
     OPT_FLAG(0, "csv", "comma-separated values instead of the table", T, csv),
     OPT_STR('J', "output_file", "FILE", "also write JSON in nccl-tests' form", T, json_file),
-    OPT_INT('S', "report_timestamps", "0/1", "time of day in each row (default: 0)", T, stamps),
-    OPT_INT('M', "memory", "0/1", "print rank 0's peak memory to stderr (default: 0)", T, memory),
+    OPT_INT('S', "report_timestamps", "0/1", "time of day in each row (default: 0)", T, stamps, 0,
+            INT_MAX),
+    OPT_INT('M', "memory", "0/1", "print rank 0's peak memory to stderr (default: 0)", T, memory, 0,
+            INT_MAX),
 
     OPT_GROUP("Evaluation"),
     OPT_FLAG(0, "verdict", "compare the best busbw with what the hardware should give", T, verdict),
-    OPT_DOUBLE(0, "expect", "GBPS", "compare with GBPS GB/s instead; status 1 if below", T, expect),
+    OPT_DOUBLE(0, "expect", "GBPS", "compare with GBPS GB/s instead; status 1 if below", T, expect,
+               0, INFINITY),
     OPT_STR(0, "save", "NAME", "save the result for this cluster", T, save),
     OPT_STR(0, "baseline", "NAME", "compare with a saved result; status 1 if slower", T, baseline),
     OPT_STR(0, "tolerance", "SHARE", "slowdown that still passes (default: 5%)", T, tolerance),
     OPT_FLAG(0, "pairs", "measure every pair of nodes instead of a collective", T, pairs),
 
     OPT_GROUP("Ranks"),
-    OPT_INT(0, "np", "N", "number of ranks (default: one per GPU, or one per core)", T, ranks),
-    OPT_INT('g', "ngpus", "N", "multiply the number of ranks by N (default: 1)", T, gpus),
-    OPT_INT('t', "nthreads", "N", "multiply the number of ranks by N (default: 1)", T, threads),
+    OPT_INT(0, "np", "N", "number of ranks (default: one per GPU, or one per core)", T, ranks, 1,
+            RANKS_MAX),
+    OPT_INT('g', "ngpus", "N", "multiply the number of ranks by N (default: 1)", T, gpus, 1,
+            RANKS_MAX),
+    OPT_INT('t', "nthreads", "N", "multiply the number of ranks by N (default: 1)", T, threads, 1,
+            RANKS_MAX),
     OPT_WORDS('H', "host|hostfile|machinefile", "LIST", "nodes and slots, as in drover run", T,
               launch),
     OPT_WORDS(0, "map-by|bind-to|engine|npernode|start-timeout", "VALUE",
@@ -128,10 +141,11 @@ static const struct opt options[] = {
 
     OPT_GROUP("Accepted for nccl-tests, without effect"),
     OPT_INT('p', "parallel_init", "0/1", "ranks are processes and always start in parallel", T,
-            parallel_init),
+            parallel_init, 0, INT_MAX),
     OPT_INT('D', "device_implementation", "N", "kernels are always NCCL's (default: 0)", T,
-            device_implementation),
-    OPT_INT('V', "device_cta_count", "N", "CTAs of such kernels (default: 16)", T, device_ctas),
+            device_implementation, 0, INT_MAX),
+    OPT_INT('V', "device_cta_count", "N", "CTAs of such kernels (default: 16)", T, device_ctas, 1,
+            128),
     OPT_END,
 };
 
@@ -221,11 +235,12 @@ static int read_sizes(struct bench_opts *o, const struct args *a, struct err *e)
         return err_set(e, -EINVAL,
                        "invalid sizes: %" PRIu64 " to %" PRIu64 " bytes (see -b and -e)", min, max);
     if (max > SIZE_MAX / 4)
-        return err_set(e, -ERANGE, "-e %s: exceeds the address space", a->max);
+        return err_set(e, -ERANGE, "%s %s: exceeds the address space", a->max ? "-e" : "-b",
+                       a->max ? a->max : a->min);
     o->min_bytes = min;
     o->max_bytes = max;
     o->factor = a->factor;
-    if (a->factor < 0 || a->factor == 1)
+    if (a->factor == 1)
         return err_set(e, -EINVAL, "-f %d: the factor must be at least 2", a->factor);
     if (a->factor == 0 && o->step_bytes == 0)
         return err_set(e, -EINVAL, "-i %s: the step must be at least 1 byte", a->step);
@@ -246,53 +261,15 @@ static int read_names(struct bench_opts *o, const struct args *a, struct err *e)
         return rc;
     if (a->root && strcmp(a->root, "all") == 0)
         o->root = BENCH_ROOT_ALL;
-    else if (a->root && opt_int(&o->root, "-r", a->root, BENCH_ROOT_ALL, 1 << 20, e) < 0)
+    else if (a->root && opt_int(&o->root, "-r", a->root, 0, RANKS_MAX - 1, e) < 0)
         return -EINVAL;
-    return 0;
-}
-
-/* Options that are numbers in a range. */
-static const struct {
-    const char *name;
-    size_t offset;
-    int min, max;
-} ranges[] = {
-    {"-g", offsetof(T, gpus), 1, RANKS_MAX},
-    {"-t", offsetof(T, threads), 1, RANKS_MAX},
-    {"-np", offsetof(T, ranks), 0, RANKS_MAX},
-    {"-n", offsetof(T, iters), 1, INT_MAX},
-    {"-m", offsetof(T, agg), 1, INT_MAX},
-    {"-T", offsetof(T, timeout_s), 1, INT_MAX},
-    {"-w", offsetof(T, warmups), 0, INT_MAX},
-    {"-c", offsetof(T, checks), 0, INT_MAX},
-    {"-N", offsetof(T, cycles), 0, INT_MAX},
-    {"-a", offsetof(T, average), 0, STATS_PICKS - 1},
-    {"-z", offsetof(T, blocking), 0, 3},
-    {"-G", offsetof(T, graph), 0, INT_MAX},
-    {"-R", offsetof(T, local_register), 0, 2},
-    {"-u", offsetof(T, unalign), 0, UNALIGN_MAX},
-    {"-D", offsetof(T, device_implementation), 0, INT_MAX},
-    {"-V", offsetof(T, device_ctas), 1, 128},
-};
-
-static int check_range(const char *name, int value, int min, int max, struct err *e)
-{
-    if (value < min && max == INT_MAX)
-        return err_set(e, -EINVAL, "%s: %d is out of range (at least %d)", name, value, min);
-    if (value < min || value > max)
-        return err_set(e, -EINVAL, "%s: %d is out of range (%d to %d)", name, value, min, max);
     return 0;
 }
 
 static int read_numbers(struct bench_opts *o, const struct args *a, struct err *e)
 {
-    for (size_t i = 0; i < COUNT_OF(ranges); i++) {
-        const int *value = (const int *)((const char *)a + ranges[i].offset);
-        if (check_range(ranges[i].name, *value, ranges[i].min, ranges[i].max, e) < 0)
-            return e->code;
-    }
-    if (check_range("-K", a->skip, 0, a->iters - 1, e) < 0)
-        return e->code;
+    if (a->skip >= a->iters)
+        return err_set(e, -EINVAL, "-K: %d is out of range (0 to %d)", a->skip, a->iters - 1);
     if ((int64_t)(a->ranks ? a->ranks : 1) * a->gpus * a->threads > RANKS_MAX)
         return err_set(e, -ERANGE, "-np %d -g %d -t %d: the product exceeds %d ranks", a->ranks,
                        a->gpus, a->threads, RANKS_MAX);
@@ -303,7 +280,7 @@ static int read_numbers(struct bench_opts *o, const struct args *a, struct err *
     o->pick = (enum stats_pick)a->average;
     o->blocking = a->blocking;
     o->cpu_time = a->cpu_time != 0;
-    o->wait_ms = (int64_t)a->timeout_s * 1000;
+    o->wait_ms = (int64_t)(a->timeout_s * 1000);
     o->cycles = a->cycles;
     return 0;
 }
@@ -370,8 +347,6 @@ static int read_inject(struct bench_opts *o, const char *text)
 static int read_stable(struct bench_opts *o, const struct args *a, struct err *e)
 {
     o->max_time_s = a->max_time_s;
-    if (!(a->max_time_s > 0))
-        return err_set(e, -EINVAL, "--max-time %g: must be more than 0 s", a->max_time_s);
     return a->stable ? cmd_bench_diff_parse_share(&o->stable, "--stable", a->stable, e) : 0;
 }
 
