@@ -36,6 +36,7 @@ static void on_row(void *arg, const struct bench_report_row *row)
             p->best.busbw = row->placement[i].busbw;
             p->best.bytes = row->bytes;
         }
+    p->best.largest_bytes = row->bytes > p->best.largest_bytes ? row->bytes : p->best.largest_bytes;
     if (p->shows_progress)
         fputs("                                        \r", stderr);
     if (p->json)
