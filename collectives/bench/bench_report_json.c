@@ -6,6 +6,8 @@
 #include "collectives/bench/bench_report.h"
 #include "common/json.h"
 
+enum { NCCL_TESTS_VERSION = 3 }; /* of -J's keys */
+
 extern char **environ;
 
 struct bench_report_json {
@@ -96,9 +98,10 @@ static json_t *config_json(const struct bench_report_head *h,
 static json_t *nccl_tests_document(const struct bench_report_head *h,
                                    const struct bench_report_device *devices)
 {
-    return json_pack("{s:i, s:o, s:o, s:o, s:i, s:o, s:[]}", "version", 1, "start_time", now_json(),
-                     "args", words_json(h->args), "env", env_json(), "nccl_version",
-                     bench_report_nccl(h), "config", config_json(h, devices), "results");
+    return json_pack("{s:i, s:o, s:o, s:o, s:i, s:o, s:[]}", "version", NCCL_TESTS_VERSION,
+                     "start_time", now_json(), "args", words_json(h->args), "env", env_json(),
+                     "nccl_version", bench_report_nccl(h), "config", config_json(h, devices),
+                     "results");
 }
 
 struct bench_report_json *bench_report_json_new(const struct bench_report_head *h,
