@@ -36,7 +36,7 @@ struct bench_opts {
     int cycles;       /* -N; 0: endless */
     bool cpu_time;    /* -C */
     bool hypercube;   /* BENCH_HYPERCUBE; coll is all_gather, and the ranks are a power of 2 */
-    int64_t wait_ms;  /* -T */
+    int64_t wait_ms;  /* -T: without progress; INT64_MAX: no limit */
     bool samples;     /* also time single iterations (with a graph: launches), after the table's */
     enum stats_pick sample_pick; /* how the ranks' times of an iteration become one */
     bool rank_samples;           /* keep each rank's times, too */

@@ -103,6 +103,40 @@ def test_the_command_line_of_nccl_tests_is_taken():
     assert "step: 1048576(bytes) warmup iters: 0 iters: 2 agg iters: 1 validation: 0" in done.stdout
 
 
+@pytest.mark.parametrize("args, sizes", [
+    (["-b", "4K", "-e", "4K", "-f", "1"], [4096]), (["-b", "4K", "-e", "4K", "-f", "1", "-i", "0"], [4096]),
+    (["-b", "1K", "-e", "3K", "-f", "1", "-i", "1K"], [1024, 2048, 3072]), (["-b", "1K", "-e", "3K", "-i", "1K"], [1024, 2048, 3072])])
+def test_a_step_factor_of_1_means_that_the_step_is_added(args, sizes):
+    done = bench(2, "all_reduce", *args, "-n", "1", "-T", "0")
+    assert done.returncode == 0, done.stderr
+    assert [r["size"] for r in parse(done.stdout)["rows"]] == sizes and "(bytes)" in done.stdout
+
+
+@pytest.mark.parametrize("args, words", [
+    (["-I", "1", "-K", "5"], "-K 5 is ignored: it must be below -n 5"), (["-I", "1", "-K", "-1"], "-K -1 is ignored"),
+    (["-K", "2"], "-K is ignored: it needs -I 1"), (["-V", "0"], "-V 0 is ignored"), (["-V", "129"], "-V 129 is ignored"),
+    (["-I", "2"], "-I 2 is ignored: it is 0 or 1")])
+def test_values_that_nccl_tests_corrects_are_warned_of(args, words):
+    done = bench(2, "all_reduce", "-b", "8", "-e", "8", "-n", "5", *args)
+    assert done.returncode == 0 and done.stderr.count(f"warn: {words}") == 1, done.stderr
+    assert "skips" not in done.stdout and ("i_min" in done.stdout) == (args[:2] == ["-I", "1"])
+
+
+def test_variables_of_nccl_tests_without_a_value_are_not_set():
+    names = ("SPLIT", "SPLIT_MASK", "MIN_BW", "DEVICE")
+    done = bench(2, "all_reduce", "-b", "8", "-e", "8", "-n", "1", **{f"NCCL_TESTS_{name}": "" for name in names})
+    assert done.returncode == 0, done.stderr
+    assert len(parse(done.stdout)["devices"]) == 2
+
+
+@pytest.mark.parametrize("args, ranks", [(["-g", "1"], 1), (["-t", "1", "-g", "1"], 1), (["-t", "2"], 2)])
+def test_a_number_of_gpus_or_threads_alone_is_the_number_of_ranks(args, ranks):
+    done = subprocess.run([str(DROVER), "bench", "all_reduce", "-b", "8", "-e", "8", "-n", "1", "--oversubscribe", *args],
+                          env=clean_env(), text=True, capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert len(parse(done.stdout)["devices"]) == ranks
+
+
 def test_every_type_operation_and_root_is_checked_over_three_ranks():
     done = bench(3, "reduce", "-b", "1K", "-e", "600K", "-f", "600", "-n", "1", "-d", "all", "-o", "all", "-r", "all")
     assert done.returncode == 0, done.stderr
@@ -207,8 +241,10 @@ def test_a_number_of_ranks_that_is_not_the_launchers_is_refused():
     (["all_reduce", "-b", "8", "-e", "4"], "invalid sizes: 8 to 4 bytes"),
     (["all_reduce", "-b", "0"], "invalid sizes: 0 to"),
     (["all_reduce", "-b", "x"], "'x' is not a size"),
-    (["all_reduce", "-f", "1"], "-f 1: the factor must be at least 2"),
-    (["all_reduce", "-i", "0"], "-i 0: the step must be at least 1 byte"),
+    (["all_reduce", "-f", "-1"], "'-f': -1 is out of range (at least 0)"),
+    (["all_reduce", "--expect", "0"], "--expect 0: must be more than 0 GB/s"),
+    (["all_reduce", "-T", "-1"], "'-T'"),
+    (["all_reduce", "-b", "8", "-e", "16", "-i", "0"], "-i 0: the step must be at least 1 byte"),
     (["all_reduce", "-g", "0"], "'-g': 0 is out of range (1 to "),
     (["all_reduce", "-n", "0"], "'-n': 0 is out of range (at least 1)"),
     (["all_reduce", "-z", "9"], "'-z': 9 is out of range (0 to 3)"),
@@ -282,6 +318,15 @@ def test_a_hypercube_needs_a_power_of_two():
     assert done.returncode != 0 and "hypercube needs a power of 2" in done.stderr
 
 
+@pytest.mark.parametrize("name", ["all_gather_perf_mpi", "hypercube_perf"])
+def test_a_program_of_nccl_tests_may_have_a_suffix(tmp_path, name):
+    (tmp_path / name).symlink_to(DROVER)
+    done = subprocess.run([str(tmp_path / name), "-b", "1K", "-e", "1K", "-g", "2", "-n", "1"], env=clean_env(), text=True,
+                          capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert parse(done.stdout)["program"] == name.removesuffix("_mpi")
+
+
 def test_the_links_are_nccl_tests_programs(tmp_path):
     """With all of its letters; the link lies two levels below the tree, as in libexec/drover/bin."""
     link, out = tmp_path / "all_gather_perf", tmp_path / "out.json"
@@ -305,7 +350,7 @@ def test_an_output_file_is_not_written_over(tmp_path):
     out = tmp_path / "out.json"
     out.write_text("mine")
     assert bench(1, "all_reduce", "-b", "8", "-e", "8", "-J", out).returncode == 0
-    assert out.read_text() == "mine" and json.loads((tmp_path / "out.json.0").read_text())["version"] == 1
+    assert out.read_text() == "mine" and json.loads((tmp_path / "out.json.0").read_text())["version"] == 3
     done = bench(1, "all_reduce", "-b", "8", "-e", "8", "-J", tmp_path / "no" / "out.json")
     assert done.returncode == 1 and "-J '" in done.stderr and "No such file" in done.stderr
 

@@ -14,7 +14,7 @@
 #include "common/opt.h"
 #include "launcher/client/client_internal.h"
 
-enum { STATUS_USAGE = 2 };
+enum { STATUS_USAGE = 2, OPEN_MS = 300000 /* without -T */ };
 
 /* Set for the ranks that this process starts: that it started them, and whether its stderr and
  * stdout are terminals. */
@@ -148,7 +148,7 @@ static int as_rank(struct drover *d, struct cmd_bench_opts *o, char **argv, stru
         .backend = o->backend ? o->backend : pick_backend(d),
         .stream = o->stream_null ? NULL : BACKEND_OWN_STREAM,
         .device = o->first_device < 0 ? -1 : o->first_device + drover_local_rank(d),
-        .open_ms = o->bench.wait_ms};
+        .open_ms = o->bench.wait_ms == INT64_MAX ? OPEN_MS : o->bench.wait_ms};
     struct drover_comm *c = NULL;
     rc = drover_comm_open(&c, d, &co);
     if (rc < 0) {
@@ -184,14 +184,21 @@ static int start_job(char **argv, const struct cmd_bench_opts *o, struct err *e)
     return e->code == -EINVAL || e->code == -ENOENT ? STATUS_USAGE : 1;
 }
 
+/* A variable without a value counts as not set. */
+static const char *variable(const char *name)
+{
+    const char *value = getenv(name);
+    return value && *value ? value : NULL;
+}
+
 static int run(int argc, char **argv, struct cmd_bench_opts *o)
 {
     const struct cmd_bench_env env = {
-        .inject = getenv("DROVER_BENCH_INJECT"),
-        .split = getenv("NCCL_TESTS_SPLIT"),
-        .split_mask = getenv("NCCL_TESTS_SPLIT_MASK"),
-        .min_bw = getenv("NCCL_TESTS_MIN_BW"),
-        .device = getenv("NCCL_TESTS_DEVICE"),
+        .inject = variable("DROVER_BENCH_INJECT"),
+        .split = variable("NCCL_TESTS_SPLIT"),
+        .split_mask = variable("NCCL_TESTS_SPLIT_MASK"),
+        .min_bw = variable("NCCL_TESTS_MIN_BW"),
+        .device = variable("NCCL_TESTS_DEVICE"),
     };
     struct err e = {0};
     struct drover *d = NULL;
