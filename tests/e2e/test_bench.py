@@ -103,6 +103,13 @@ def test_the_command_line_of_nccl_tests_is_taken():
     assert "step: 1048576(bytes) warmup iters: 0 iters: 2 agg iters: 1 validation: 0" in done.stdout
 
 
+def test_long_options_of_nccl_tests_may_be_abbreviated():
+    done = bench(2, "all_reduce", "--min", "8", "--max", "64", "--stepf", "8", "--warmup", "2", "--iter=3", "--data", "half")
+    assert done.returncode == 0, done.stderr
+    assert [(r["size"], r["type"]) for r in parse(done.stdout)["rows"]] == [(8, "half"), (64, "half")]
+    assert "warmup iters: 2 iters: 3 " in done.stdout
+
+
 @pytest.mark.parametrize("args, sizes", [
     (["-b", "4K", "-e", "4K", "-f", "1"], [4096]), (["-b", "4K", "-e", "4K", "-f", "1", "-i", "0"], [4096]),
     (["-b", "1K", "-e", "3K", "-f", "1", "-i", "1K"], [1024, 2048, 3072]), (["-b", "1K", "-e", "3K", "-i", "1K"], [1024, 2048, 3072])])
@@ -252,7 +259,6 @@ def test_a_number_of_ranks_that_is_not_the_launchers_is_refused():
     (["all_reduce", "--hostfile", "/nosuch/file"], "/nosuch/file"),
     (["all_reduce", "--json", "--csv"], "--json and --csv exclude each other"),
     (["all_reduce", "-b", "9E"], "-b 9E: exceeds the address space"),
-    (["all_reduce", "-T", "0"], "'-T': 0 is out of range (at least 1)"),
     (["broadcast", "-r", "-1"], "-r: -1 is out of range (0 to "),
 ])
 def test_a_wrong_command_line_starts_nothing_and_says_why(args, words):

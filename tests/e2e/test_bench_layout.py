@@ -187,7 +187,7 @@ def test_what_has_no_meaning_here_is_said_once(nccl):
 @pytest.mark.parametrize("args, text", [
     (["-D", "1"], "-D 1: needs -R 2"), (["-R", "3"], "'-R': 3 is out of range (0 to 2)"),
     (["-u", "-1"], "'-u': -1 is out of range (0 to "), (["-x", "7"], "nor a CTA policy"),
-    (["-G", "2", "-y", "1"], "-G with -y 1"), (["--cudagrph", "1"], "cudagraph"), (["--local_registr", "1"], "local_register")])
+    (["-G", "2", "-y", "1"], "-G with -y 1"), (["--cudagrph", "1"], "cudagraph"), (["--step", "2"], "--stepfactor")])
 def test_a_wrong_value_is_refused_before_anything_starts(args, text):
     done = bench("all_reduce", *args)
     assert done.returncode == 2 and text in done.stderr and done.stdout == ""

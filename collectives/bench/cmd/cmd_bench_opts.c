@@ -53,9 +53,11 @@ static int take_x(void *into, char *const *values, struct err *e)
 
 #define T struct args
 static const struct opt options[] = {
+    OPT_ABBREVIATIONS, /* as getopt_long() takes them for nccl-tests */
     OPT_GROUP("Sizes"),
     OPT_STR('b', "minbytes", "SIZE", "smallest size (default: 32M)", T, min),
-    OPT_STR('e', "maxbytes", "SIZE", "largest size (default: 32M)", T, max),
+    /* --max is short for --maxbytes in nccl-tests, which has no --max-time */
+    OPT_STR('e', "maxbytes||max", "SIZE", "largest size (default: 32M)", T, max),
     OPT_STR('i', "stepbytes", "SIZE", "bytes added from size to size (default: 1M)", T, step),
     OPT_INT('f', "stepfactor", "N", "multiply sizes by N instead (default: 1, -i is added)", T,
             factor, 0, INT_MAX),
