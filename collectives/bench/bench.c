@@ -113,10 +113,15 @@ static int check(struct bench *b, struct buffers_run *r, struct bench_report_pla
     return 0;
 }
 
-/* Computes a placement's figures from the times of all ranks, in b->seconds. */
-static void reduce_times(struct bench *b, const struct buffers_run *r,
+/* Computes a placement's figures from the times of all ranks. */
+static void reduce_times(struct bench *b, const struct buffers_run *r, const struct bench_time *all,
                          struct bench_report_placement *placement)
 {
+    for (int i = 0; i < b->all; i++)
+        b->seconds[i] = all[i].started;
+    placement->cpu_seconds = stats_pick(b->seconds, (size_t)b->all, b->o->pick);
+    for (int i = 0; i < b->all; i++)
+        b->seconds[i] = all[i].done;
     placement->seconds = stats_pick(b->seconds, (size_t)b->all, b->o->pick);
     placement->rank_min_seconds = stats_pick(b->seconds, (size_t)b->all, STATS_MIN);
     placement->rank_max_seconds = stats_pick(b->seconds, (size_t)b->all, STATS_MAX);
@@ -137,7 +142,8 @@ static int measure(struct bench *b, struct buffers_run *r, struct bench_report_p
     if (r->in_place && (!row->in_place || refused))
         return 0;
     placement->ran = true;
-    double mine = 0, once = 0;
+    struct bench_time mine = {0}, once;
+    AUTO(free) struct bench_time *all = xcalloc((size_t)b->all, sizeof *all);
     int rc = check(b, r, placement);
     if (rc == 0)
         rc = bench_time_iterations(b, r, 1, &once); /* the first call of a size may allocate */
@@ -147,10 +153,10 @@ static int measure(struct bench *b, struct buffers_run *r, struct bench_report_p
         rc = b->o->graph ? bench_time_graph(b, r, &mine)
                          : bench_time_iterations(b, r, b->o->iters, &mine);
     if (rc == 0)
-        rc = bench_gather(b, &mine, sizeof mine, b->seconds);
+        rc = bench_gather(b, &mine, sizeof mine, all);
     if (rc < 0)
         return rc;
-    reduce_times(b, r, placement);
+    reduce_times(b, r, all, placement);
     return b->o->samples ? bench_sample(b, r, placement) : 0;
 }
 
@@ -167,8 +173,8 @@ static int warm_up(struct bench *b, const struct verify *v)
     for (uint64_t bytes = b->o->min_bytes; bytes && bytes <= b->o->max_bytes && rc == 0;
          bytes *= 2) {
         struct buffers_run r = make_run(b, v, bytes);
-        double seconds = 0;
-        rc = bench_time_iterations(b, &r, b->o->warmups, &seconds);
+        struct bench_time ignored;
+        rc = bench_time_iterations(b, &r, b->o->warmups, &ignored);
     }
     return rc;
 }

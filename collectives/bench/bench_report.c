@@ -107,14 +107,15 @@ static void print_number(struct strbuf *out, int width, double value)
     strbuf_printf(out, width >= 7 ? "%*.1e" : "%*.0e", width, value);
 }
 
-static void print_placement(struct strbuf *out, const struct bench_report_placement *h)
+static void print_placement(struct strbuf *out, const struct bench_report_placement *h,
+                            bool cpu_time)
 {
     if (!h->ran) {
         strbuf_printf(out, "  %7s  %6s  %6s    N/A", "N/A", "N/A", "N/A");
         return;
     }
     strbuf_puts(out, "  ");
-    print_number(out, 7, h->seconds * 1e6);
+    print_number(out, 7, (cpu_time ? h->cpu_seconds : h->seconds) * 1e6);
     strbuf_puts(out, "  ");
     print_number(out, 6, h->algbw);
     strbuf_puts(out, "  ");
@@ -155,7 +156,7 @@ void bench_report_row_text(struct strbuf *out, const struct bench_report_head *h
 {
     strbuf_printf(out, "%12zu  %12zu  %8s  %6s  %6d", r->bytes, r->count, r->type, r->op, r->root);
     for (int i = 0; i < 2; i++) {
-        print_placement(out, &r->placement[i]);
+        print_placement(out, &r->placement[i], h->cpu_time);
         if (h->per_iter)
             print_iterations(out, h, &r->placement[i]);
     }

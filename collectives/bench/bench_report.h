@@ -23,7 +23,7 @@ struct bench_report_head {
     int blocking;      /* -z */
     int graph;         /* -G */
     int unalign;       /* -u */
-    bool cpu_time;     /* -C: the time to start the work */
+    bool cpu_time;     /* -C: the time column shows cpu_seconds */
     bool stamps;       /* -S: each row ends with the time of day */
     bool per_iter;     /* -I: columns for single iterations, … */
     int skip;          /* -K: … without the first ones */
@@ -43,6 +43,7 @@ struct bench_report_placement {
     bool ran; /* false: not supported by the collective or the backend */
     bool checked;
     double seconds;                            /* of the ranks together, as -a says */
+    double cpu_seconds;                        /* the same until the work was started */
     double algbw, busbw;                       /* GB/s */
     double rank_min_seconds, rank_max_seconds; /* of the fastest and the slowest rank */
     uint64_t wrong;                            /* elements of all ranks */

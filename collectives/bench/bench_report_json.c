@@ -159,7 +159,7 @@ static void add_samples(json_t *o, const struct bench_report_placement *h)
     json_object_set_new(o, "samples_us", list);
 }
 
-static json_t *placement_json(const struct bench_report_placement *h)
+static json_t *placement_json(const struct bench_report_placement *h, bool cpu_time)
 {
     if (!h->ran)
         return json_null();
@@ -168,6 +168,8 @@ static json_t *placement_json(const struct bench_report_placement *h)
         json_pack("{s:f, s:f, s:f, s:f, s:f, s:o}", "time_us", h->seconds * 1e6, "algbw_gbps",
                   h->algbw, "busbw_gbps", h->busbw, "rank_min_us", h->rank_min_seconds * 1e6,
                   "rank_max_us", h->rank_max_seconds * 1e6, "wrong", wrong);
+    if (cpu_time)
+        json_object_set_new(o, "cpu_time_us", json_real(h->cpu_seconds * 1e6));
     if (h->wrong_rank >= 0)
         json_object_set_new(o, "first_wrong", wrong_json(h));
     if (h->stats.n)
@@ -179,9 +181,9 @@ static json_t *nccl_tests_placement(const struct bench_report_placement *h, bool
 {
     if (!h->ran)
         return json_null();
-    return json_pack("{s:f, s:f, s:f, s:o}", cpu_time ? "cpu_time" : "time", h->seconds * 1e6,
-                     "alg_bw", h->algbw, "bus_bw", h->busbw, "nwrong",
-                     h->checked ? json_real((double)h->wrong) : json_null());
+    return json_pack("{s:f, s:f, s:f, s:o}", cpu_time ? "cpu_time" : "time",
+                     (cpu_time ? h->cpu_seconds : h->seconds) * 1e6, "alg_bw", h->algbw, "bus_bw",
+                     h->busbw, "nwrong", h->checked ? json_real((double)h->wrong) : json_null());
 }
 
 /* One list of times per rank. */
@@ -230,8 +232,8 @@ void bench_report_json_row(struct bench_report_json *j, const struct bench_repor
     else
         row = json_pack("{s:I, s:I, s:s, s:s, s:i, s:o, s:o}", "size_bytes", (json_int_t)r->bytes,
                         "count", (json_int_t)r->count, "type", r->type, "op", r->op, "root",
-                        r->root, "out_of_place", placement_json(&r->placement[0]), "in_place",
-                        placement_json(&r->placement[1]));
+                        r->root, "out_of_place", placement_json(&r->placement[0], j->cpu_time),
+                        "in_place", placement_json(&r->placement[1], j->cpu_time));
     static const char *const keys[] = {"out_of_place_per_iter", "in_place_per_iter"};
     for (int i = 0; i < 2 && j->nccl_tests && j->per_iter; i++)
         if (r->placement[i].ran && r->placement[i].stats.n > (size_t)j->skip)

@@ -352,6 +352,16 @@ def test_the_links_are_nccl_tests_programs(tmp_path):
     assert d["out_of_bounds"] == {"count": 0, "okay": "true"}
 
 
+def test_the_cpus_time_changes_no_bandwidth():
+    args = ["all_reduce", "-b", "4M", "-e", "4M", "-n", "5", "-c", "0", "-C", "1"]
+    done = bench(2, *args, "--json")
+    way = json.loads(done.stdout)["rows"][0]["out_of_place"]
+    assert way["cpu_time_us"] < way["time_us"]
+    assert math.isclose(way["algbw_gbps"], (4 << 20) / way["time_us"] / 1e3, rel_tol=1e-3)
+    for more, env in ((["--expect", "3000"], {}), ([], {"NCCL_TESTS_MIN_BW": "3000"})):  # the start is as fast as that
+        assert bench(2, *args, *more, **env).returncode == 1
+
+
 def test_an_output_file_is_not_written_over(tmp_path):
     out = tmp_path / "out.json"
     out.write_text("mine")

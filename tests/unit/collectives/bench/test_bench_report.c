@@ -117,6 +117,31 @@ TEST(what_was_not_checked_or_did_not_run_says_so)
               "      N/A     N/A     N/A    N/A\n");
 }
 
+TEST(only_the_time_column_is_the_time_to_start_the_work)
+{
+    struct bench_report_head with = head;
+    with.cpu_time = true;
+    struct bench_report_row r = row(10, 2, 1.5, 0);
+    r.placement[0].cpu_seconds = r.placement[1].cpu_seconds = 3e-6;
+    struct strbuf b = {0};
+    bench_report_row_text(&b, &with, &r);
+    CHECK_STR(
+        strbuf_str(&b),
+        "           8             2     float     sum      -1     3.00    2.00    1.50       0"
+        "     3.00    2.00    1.50       0\n");
+    strbuf_free(&b);
+    for (int nccl_tests = 0; nccl_tests < 2; nccl_tests++) {
+        struct bench_report_json *j = bench_report_json_new(&with, devices, nccl_tests == 1);
+        bench_report_json_row(j, &r);
+        char *text =
+            bench_report_json_end(j, &(struct bench_report_summary){0, 1.5, "all_reduce", 0});
+        CHECK_HAS(text, nccl_tests ? "\"cpu_time\": 3" : "\"cpu_time_us\": 3");
+        CHECK_HAS(text, nccl_tests ? "\"bus_bw\": 1.5" : "\"time_us\": 10");
+        bench_report_json_free(j);
+        free(text);
+    }
+}
+
 TEST(the_foot_is_laid_out_as_nccl_tests_lays_it_out)
 {
     struct strbuf b = {0};
