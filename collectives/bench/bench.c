@@ -164,6 +164,10 @@ static struct buffers_run make_run(const struct bench *b, const struct verify *v
 {
     struct buffers_run r = {.v = *v};
     r.shape = busbw_shape(v->coll, bytes, backend_type_bytes(v->type), b->size);
+    if (collective_row(v->coll)->in == COLLECTIVE_VARYING) {
+        const struct traffic_call c = verify_traffic(v, r.shape.count);
+        r.shape = busbw_traffic_shape(&c, b->rank);
+    }
     return r;
 }
 
@@ -232,7 +236,7 @@ static int walk_all(struct bench *b, const struct bench_sink *sink)
     for (int t = 0; t < DROVER_TYPES && rc == 0; t++)
         for (int op = 0; op < DROVER_OPS && rc == 0; op++) {
             bool selected = collective_reduces(b->o->coll) ? b->o->ops >> op & 1 : op == 0;
-            struct verify v = {.coll = b->o->coll, .ranks = b->size};
+            struct verify v = {.coll = b->o->coll, .ranks = b->size, .traffic = &b->o->traffic};
             v.type = (enum drover_type)t;
             v.op = (enum drover_op)op;
             if (selected && types >> t & 1)

@@ -9,6 +9,7 @@
 
 #include "collectives/bench/analysis/rank_groups.h"
 #include "collectives/bench/analysis/stats.h"
+#include "collectives/bench/analysis/traffic.h"
 #include "collectives/bench/bench_report.h"
 #include "collectives/bench/buffers.h"
 #include "collectives/comm/comm.h"
@@ -42,6 +43,7 @@ struct bench_opts {
     bool rank_samples;           /* keep each rank's times, too */
     double stable;     /* sample until the median is known this well: 0.02; 0: `iters` samples */
     double max_time_s; /* per size, with `stable` */
+    struct traffic traffic;   /* of alltoallv */
     struct rank_groups split; /* groups that work in parallel; `root` is a rank of a group */
     int inject_rank;          /* for tests: the rank with a fault; -1: none */
     enum buffers_fault inject;

@@ -352,6 +352,32 @@ def test_the_links_are_nccl_tests_programs(tmp_path):
     assert d["out_of_bounds"] == {"count": 0, "okay": "true"}
 
 
+def test_an_alltoallv_has_nccl_tests_traffic(tmp_path):
+    done = bench(3, "alltoallv", "-b", "64K", "-e", "64K", "-n", "2")
+    (row,) = parse_any(done.stdout)["rows"]
+    assert (row["size"], row["count"], row["out"]["wrong"]) == (65520, 5460, 0)  # 3 parts of 5460, shared out by distance
+    done = bench(3, "alltoallv", "-b", "64K", "-e", "64K", "-n", "2", "-d", "all", NCCL_TESTS_ALLTOALLV_SPREAD="0.5")
+    assert done.returncode == 0 and parse_any(done.stdout)["bad"] == (0, "OK"), done.stderr
+    matrix = tmp_path / "matrix"
+    matrix.write_text("1024 3072 0 9\n512 0 0 9\n64 64 4096 9\n9 9 9 9\n")
+    env = {"NCCL_TESTS_ALLTOALLV_MATRIX_FILE": str(matrix), "NCCL_TESTS_ALLTOALLV_MATRIX_SCALE": "2"}
+    done = bench(3, "alltoallv", "-b", "64K", "-e", "64K", "-n", "2", "-d", "all", **env)
+    assert done.returncode == 0, done.stderr
+    table = parse_any(done.stdout)
+    assert {(r["size"], r["count"], r["out"]["wrong"]) for r in table["rows"]} == {(2 * (64 + 64 + 4096), 0, 0)}
+    assert len(table["rows"]) == len(TYPE_BYTES)
+    done = bench(5, "alltoallv", "-b", "64K", "-e", "64K", **env)
+    assert done.returncode == 2 and "4 rows, but 5 ranks" in done.stderr
+    for args, text, word in ((["-b", "8"], "1", "-b and -e differ"), ([], "1 2\n3", "row 2 has 1 columns")):
+        matrix.write_text(text)
+        done = bench(2, "alltoallv", *args, **env)
+        assert done.returncode == 2 and done.stdout == "" and word in done.stderr
+    done = bench(2, "alltoallv", NCCL_TESTS_ALLTOALLV_SPREAD="wide")
+    assert done.returncode == 2 and "NCCL_TESTS_ALLTOALLV_SPREAD: 'wide' is not a number" in done.stderr
+    done = bench(2, "alltoall", "-b", "64K", "-e", "64K", "-n", "1", NCCL_TESTS_ALLTOALLV_SPREAD="wide")
+    assert done.returncode == 0  # has no such traffic
+
+
 def test_the_cpus_time_changes_no_bandwidth():
     args = ["all_reduce", "-b", "4M", "-e", "4M", "-n", "5", "-c", "0", "-C", "1"]
     done = bench(2, *args, "--json")

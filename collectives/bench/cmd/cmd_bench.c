@@ -8,6 +8,7 @@
 
 #include "collectives/bench/cmd/bench_job.h"
 #include "collectives/bench/cmd/cmd_bench_diff.h"
+#include "collectives/bench/cmd/cmd_bench_env.h"
 #include "collectives/bench/cmd/cmd_bench_internal.h"
 #include "common/byte_size.h"
 #include "common/log.h"
@@ -20,10 +21,6 @@ enum { STATUS_USAGE = 2, OPEN_MS = 300000 /* without -T */ };
  * stdout are terminals. */
 static const char own_env[] = "DROVER_BENCH_OWN=1", progress_env[] = "DROVER_BENCH_WATCHED=1",
                   color_env[] = "DROVER_BENCH_COLOR=1";
-
-/* Passed to ranks on other nodes too, since all ranks must behave alike. */
-static const char *const passed_env[] = {"NCCL_TESTS_SPLIT", "NCCL_TESTS_SPLIT_MASK",
-                                         "NCCL_TESTS_DEVICE"};
 
 /* Checks that each group can run the collective. All ranks get the same result. */
 static int check_ranks(const struct bench_opts *o, int ranks, struct err *e)
@@ -41,20 +38,44 @@ static int check_ranks(const struct bench_opts *o, int ranks, struct err *e)
     return err_hint(e, "all_gather, which moves the same data over any number of ranks");
 }
 
+/* Sets the size of an alltoallv with a matrix, the same on all ranks. */
+static int use_matrix(struct bench_opts *o, int ranks, struct err *e)
+{
+    int largest = 0;
+    for (int r = 0; r < ranks; r++) {
+        int size = rank_groups_group(NULL, &o->split, ranks, r);
+        largest = size > largest ? size : largest;
+    }
+    if (largest > o->traffic.size)
+        return err_set(e, -EINVAL, "NCCL_TESTS_ALLTOALLV_MATRIX_FILE: %d rows, but %d ranks",
+                       o->traffic.size, largest);
+    const struct traffic_call c = {&o->traffic, largest, 1, 0};
+    o->min_bytes = o->max_bytes = traffic_max_bytes(&c);
+    return o->max_bytes ? 0
+                        : err_set(e, -EINVAL,
+                                  "NCCL_TESTS_ALLTOALLV_MATRIX_FILE: all parts are "
+                                  "below 16 bytes");
+}
+
 /* Lowers -e to what fits into the GPUs' memory. All ranks get the same result. */
-static void lower_max(struct bench_opts *o, const struct bench_report_device *devices, int n,
-                      bool warns)
+static int lower_max(struct bench_opts *o, const struct bench_report_device *devices, int n,
+                     bool warns, struct err *e)
 {
     uint64_t max_bytes = bench_max_bytes(o, devices, n);
-    if (o->max_bytes <= max_bytes)
-        return;
     char before[32], after[32];
+    if (o->max_bytes <= max_bytes)
+        return 0;
+    if (o->traffic.matrix)
+        return err_set(e, -ENOMEM, "the matrix needs %s, and %s fit into GPU memory",
+                       byte_size_format(before, sizeof before, o->max_bytes),
+                       byte_size_format(after, sizeof after, max_bytes));
     if (warns)
         log_warn("-e %s is lowered to %s, the most that fits into GPU memory",
                  byte_size_format(before, sizeof before, o->max_bytes),
                  byte_size_format(after, sizeof after, max_bytes));
     o->max_bytes = max_bytes;
     o->min_bytes = o->min_bytes < max_bytes ? o->min_bytes : max_bytes;
+    return 0;
 }
 
 static int run_rank(struct drover *d, struct drover_comm *c, struct cmd_bench_opts *o, char **argv,
@@ -62,6 +83,8 @@ static int run_rank(struct drover *d, struct drover_comm *c, struct cmd_bench_op
 {
     int rank = drover_rank(d), size = drover_size(d), smallest;
     int rc = check_ranks(&o->bench, size, e);
+    if (rc == 0 && o->bench.traffic.matrix)
+        rc = use_matrix(&o->bench, size, e);
     if (rc < 0)
         return rc;
     AUTO(free) struct bench_report_device *devices = xcalloc((size_t)size, sizeof *devices);
@@ -72,7 +95,7 @@ static int run_rank(struct drover *d, struct drover_comm *c, struct cmd_bench_op
     AUTO(strbuf) struct strbuf verdict = {0};
     rc = bench_devices(&o->bench, d, c, devices, e);
     if (rc == 0)
-        lower_max(&o->bench, devices, size, rank == 0);
+        rc = lower_max(&o->bench, devices, size, rank == 0, e);
     if (rc == 0 && rank == 0)
         cmd_bench_printer_start(&p, argv, c);
     const struct bench_sink sink = cmd_bench_printer_sink(&p);
@@ -161,6 +184,12 @@ static int as_rank(struct drover *d, struct cmd_bench_opts *o, char **argv, stru
     return rc;
 }
 
+/* What the user entered is invalid, or something has failed. */
+static int failure_status(int rc)
+{
+    return rc == -EINVAL ? STATUS_USAGE : 1;
+}
+
 static int start_job(char **argv, const struct cmd_bench_opts *o, struct err *e)
 {
     AUTO(strv) char **env = NULL;
@@ -170,9 +199,7 @@ static int start_job(char **argv, const struct cmd_bench_opts *o, struct err *e)
         strv_push(&env, xstrdup(progress_env));
     if (isatty(STDOUT_FILENO))
         strv_push(&env, xstrdup(color_env));
-    for (size_t i = 0; i < COUNT_OF(passed_env); i++)
-        if (getenv(passed_env[i]))
-            strv_push(&env, xasprintf("%s=%s", passed_env[i], getenv(passed_env[i])));
+    cmd_bench_env_pass(&env);
     b.env = env;
     if (o->per_np > 1)
         fprintf(stderr, "drover bench: %d ranks, one per GPU, for -g times -t = %d\n", b.ranks,
@@ -181,28 +208,14 @@ static int start_job(char **argv, const struct cmd_bench_opts *o, struct err *e)
     if (status >= 0)
         return status;
     err_print(e, "drover bench");
-    return e->code == -EINVAL || e->code == -ENOENT ? STATUS_USAGE : 1;
-}
-
-/* A variable without a value counts as not set. */
-static const char *variable(const char *name)
-{
-    const char *value = getenv(name);
-    return value && *value ? value : NULL;
+    return e->code == -ENOENT ? STATUS_USAGE : failure_status(e->code);
 }
 
 static int run(int argc, char **argv, struct cmd_bench_opts *o)
 {
-    const struct cmd_bench_env env = {
-        .inject = variable("DROVER_BENCH_INJECT"),
-        .split = variable("NCCL_TESTS_SPLIT"),
-        .split_mask = variable("NCCL_TESTS_SPLIT_MASK"),
-        .min_bw = variable("NCCL_TESTS_MIN_BW"),
-        .device = variable("NCCL_TESTS_DEVICE"),
-    };
     struct err e = {0};
     struct drover *d = NULL;
-    int rc = cmd_bench_opts_read(o, argc - 1, argv + 1, &env, &e);
+    int rc = cmd_bench_opts_read(o, argc - 1, argv + 1, &e);
     if (rc == OPT_HELP)
         return 0;
     if (rc == 0 && drover_init(&d) < 0)
@@ -215,7 +228,7 @@ static int run(int argc, char **argv, struct cmd_bench_opts *o)
         rc = as_rank(d, o, argv, &e);
         if (rc < 0)
             err_print(&e, "drover bench");
-        rc = rc != 0;
+        rc = rc < 0 ? failure_status(rc) : rc;
     } else {
         rc = start_job(argv, o, &e);
     }

@@ -10,6 +10,7 @@
 
 #include "collectives/bench/analysis/busbw.h"
 #include "collectives/bench/cmd/cmd_bench_diff.h"
+#include "collectives/bench/cmd/cmd_bench_env.h"
 #include "common/byte_size.h"
 #include "common/mem.h"
 #include "common/opt.h"
@@ -341,59 +342,19 @@ static int read_nccl(struct cmd_bench_opts *o, struct args *a, struct err *e)
     return 0;
 }
 
-/* DROVER_BENCH_INJECT, for tests: "RANK:ELEMENT[:FAULT]". */
-static int read_inject(struct bench_opts *o, const char *text)
-{
-    static const char *const faults[] = {"bit", "before", "after", "absent"};
-    char fault[16] = "bit";
-    o->inject_rank = -1;
-    if (!text)
-        return 0;
-    if (sscanf(text, "%d:%d:%15s", &o->inject_rank, &o->inject_at, fault) < 2 || o->inject_at < 0)
-        return -EINVAL;
-    for (size_t i = 0; i < COUNT_OF(faults); i++)
-        if (strcmp(fault, faults[i]) == 0) {
-            o->inject = (enum buffers_fault)i;
-            return 0;
-        }
-    return -EINVAL;
-}
-
 static int read_stable(struct bench_opts *o, const struct args *a, struct err *e)
 {
     o->max_time_s = a->max_time_s;
     return a->stable ? cmd_bench_diff_parse_share(&o->stable, "--stable", a->stable, e) : 0;
 }
 
-/* The variables that nccl-tests reads. */
-static int read_env(struct cmd_bench_opts *o, const struct cmd_bench_env *env, struct err *e)
-{
-    char *end = NULL;
-    o->first_device = -1;
-    if (env->min_bw) {
-        o->min_busbw = strtod(env->min_bw, &end);
-        if (end == env->min_bw || *end || !(o->min_busbw >= 0) || isinf(o->min_busbw))
-            return err_set(e, -EINVAL, "NCCL_TESTS_MIN_BW: '%s' is not a rate in GB/s",
-                           env->min_bw);
-    }
-    if (env->device &&
-        opt_int(&o->first_device, "NCCL_TESTS_DEVICE", env->device, 0, 1 << 20, e) < 0)
-        return e->code;
-    return rank_groups_read(&o->bench.split, env->split, env->split_mask, e);
-}
-
-static int read_rest(struct cmd_bench_opts *o, struct args *a, const struct cmd_bench_env *env,
-                     struct err *e)
+static int read_rest(struct cmd_bench_opts *o, struct args *a, struct err *e)
 {
     struct bench_opts *b = &o->bench;
     if (a->json && a->csv)
         return err_set(e, -EINVAL, "--json and --csv exclude each other");
     o->form = a->json ? CMD_BENCH_JSON : a->csv ? CMD_BENCH_CSV : CMD_BENCH_TABLE;
-    if (read_inject(b, env->inject) < 0)
-        return err_set(e, -EINVAL,
-                       "DROVER_BENCH_INJECT: '%s' is not RANK:ELEMENT[:before|:after|:absent]",
-                       env->inject);
-    if (read_stable(b, a, e) < 0 || read_nccl(o, a, e) < 0 || read_env(o, env, e) < 0)
+    if (read_stable(b, a, e) < 0 || read_nccl(o, a, e) < 0 || cmd_bench_env_read(o, e) < 0)
         return e->code;
     b->samples = o->form != CMD_BENCH_TABLE || a->stable || a->save || a->baseline || o->per_iter;
     o->save = a->save;
@@ -468,8 +429,7 @@ static void print_help(void)
                    options);
 }
 
-int cmd_bench_opts_read(struct cmd_bench_opts *o, int argc, char **argv,
-                        const struct cmd_bench_env *env, struct err *e)
+int cmd_bench_opts_read(struct cmd_bench_opts *o, int argc, char **argv, struct err *e)
 {
     struct args a = {.iters = 20, .warmups = 1, .checks = 1, .average = STATS_MEAN};
     a.max_time_s = 10;
@@ -481,7 +441,7 @@ int cmd_bench_opts_read(struct cmd_bench_opts *o, int argc, char **argv,
     int rc = read_line(o, &a, argc, argv, e);
     if (rc == OPT_HELP)
         print_help();
-    rc = rc == 0 ? read_rest(o, &a, env, e) : rc;
+    rc = rc == 0 ? read_rest(o, &a, e) : rc;
     for (size_t i = 0; i < strv_len(a.nodes); i++)
         strv_push(&a.launch, xstrdup(a.nodes[i]));
     strv_free(a.nodes);
@@ -493,6 +453,7 @@ void cmd_bench_opts_free(struct cmd_bench_opts *o)
 {
     strv_free(o->launch);
     strv_free(o->warnings);
+    traffic_free(&o->bench.traffic);
 }
 
 int cmd_bench_opts_ranks(const struct cmd_bench_opts *o)

@@ -33,18 +33,10 @@ struct cmd_bench_opts {
     const char *json_file;       /* -J; NULL: none */
 };
 
-/* Variables of the environment; NULL: not set. */
-struct cmd_bench_env {
-    const char *inject;             /* DROVER_BENCH_INJECT */
-    const char *split, *split_mask; /* NCCL_TESTS_SPLIT, NCCL_TESTS_SPLIT_MASK */
-    const char *min_bw, *device;    /* NCCL_TESTS_MIN_BW, NCCL_TESTS_DEVICE */
-};
-
-/* Reads the command line; argv[0] is "bench". Free `o` with cmd_bench_opts_free() in each case.
- * Returns 0, or OPT_HELP if the help page was printed.
- *   -EINVAL, -ERANGE  an option, an argument or a variable of `env` is invalid */
-int cmd_bench_opts_read(struct cmd_bench_opts *o, int argc, char **argv,
-                        const struct cmd_bench_env *env, struct err *e);
+/* Reads the command line, and the variables of cmd_bench_env.h; argv[0] is "bench". Free `o` with
+ * cmd_bench_opts_free() in each case. Returns 0, or OPT_HELP if the help page was printed. -EINVAL,
+ * -ERANGE  an option, an argument or a variable is invalid */
+int cmd_bench_opts_read(struct cmd_bench_opts *o, int argc, char **argv, struct err *e);
 void cmd_bench_opts_free(struct cmd_bench_opts *o);
 
 /* Returns the number of ranks to start: -np (default: 1) times -g times -t. 0: none of the three
