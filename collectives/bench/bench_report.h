@@ -40,7 +40,6 @@ struct bench_report_device {
 
 /* The out-of-place or in-place result of a size. */
 struct bench_report_placement {
-    bool ran; /* false: not supported by the collective or the backend */
     bool checked;
     double seconds;                            /* of the ranks together, as -a says */
     double cpu_seconds;                        /* the same until the work was started */

@@ -161,8 +161,6 @@ static void add_samples(json_t *o, const struct bench_report_placement *h)
 
 static json_t *placement_json(const struct bench_report_placement *h, bool cpu_time)
 {
-    if (!h->ran)
-        return json_null();
     json_t *wrong = h->checked ? json_integer((json_int_t)h->wrong) : json_null();
     json_t *o =
         json_pack("{s:f, s:f, s:f, s:f, s:f, s:o}", "time_us", h->seconds * 1e6, "algbw_gbps",
@@ -179,8 +177,6 @@ static json_t *placement_json(const struct bench_report_placement *h, bool cpu_t
 
 static json_t *nccl_tests_placement(const struct bench_report_placement *h, bool cpu_time)
 {
-    if (!h->ran)
-        return json_null();
     return json_pack("{s:f, s:f, s:f, s:o}", cpu_time ? "cpu_time" : "time",
                      (cpu_time ? h->cpu_seconds : h->seconds) * 1e6, "alg_bw", h->algbw, "bus_bw",
                      h->busbw, "nwrong", h->checked ? json_real((double)h->wrong) : json_null());
@@ -236,7 +232,7 @@ void bench_report_json_row(struct bench_report_json *j, const struct bench_repor
                         "in_place", placement_json(&r->placement[1], j->cpu_time));
     static const char *const keys[] = {"out_of_place_per_iter", "in_place_per_iter"};
     for (int i = 0; i < 2 && j->nccl_tests && j->per_iter; i++)
-        if (r->placement[i].ran && r->placement[i].stats.n > (size_t)j->skip)
+        if (r->placement[i].stats.n > (size_t)j->skip)
             json_object_set_new(row, keys[i],
                                 nccl_tests_iterations(&r->placement[i], j->skip, j->ranks));
     json_array_append_new(j->rows, row);
