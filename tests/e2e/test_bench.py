@@ -9,7 +9,7 @@ import subprocess
 import time
 
 import pytest
-from kit_ranks import BUILD, FAKE_NCCL, clean_env, under_mpirun
+from kit_ranks import BUILD, FAKE_NCCL, MPIRUN, clean_env, under_mpirun
 
 DROVER = BUILD / "bin" / "drover"  # which hands over to drover-bench
 FACTORS = {"all_reduce": lambda n: 2 * (n - 1) / n, "all_gather": lambda n: (n - 1) / n,
@@ -294,8 +294,59 @@ def test_gpus_and_threads_of_a_rank_are_ranks_and_it_says_so():
     assert done.returncode == 0, done.stderr
     assert "4 ranks, one per GPU, for -g times -t = 4" in done.stderr
     assert len(parse(done.stdout)["devices"]) == 4
-    done = bench_under_mpirun(2, "all_reduce", "-g", "2", "-b", "8", "-e", "8")
-    assert done.returncode != 0 and "with 2 times as many ranks" in done.stderr
+
+
+@pytest.mark.parametrize("args", [["-np", "2"], ["-np", "1"]])
+def test_processes_of_another_launcher_times_gpus_are_ranks_of_one_job(args):
+    ranks = 2 * int(args[1])
+    for launcher in (MPIRUN, [str(DROVER), "run", "--oversubscribe"]):
+        done = subprocess.run([*launcher, *args, str(DROVER), "bench", "all_reduce", "-b", "8", "-e", "64", "-f", "8", "-g", "2",
+                               "-n", "2"], env=clean_env(), text=True, capture_output=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+        table = parse(done.stdout)
+        assert [int(d[0]) for d in table["devices"]] == list(range(ranks)) and table["bad"] == (0, "OK")
+        assert done.stderr.count(f"{ranks} ranks, one per GPU, for -g times -t = 2") >= 1
+
+
+def test_each_process_of_another_launcher_has_gpus_of_its_own(tmp_path):
+    """As a wrapper gives them to it; the rank that fails is named, and its status is the job's."""
+    if not FAKE_NCCL.exists():
+        pytest.skip("built without NCCL's and CUDA's headers")
+    wrapper = tmp_path / "wrapper"
+    wrapper.write_text("#!/bin/sh\nexport NCCL_TESTS_DEVICE=$((5 - OMPI_COMM_WORLD_LOCAL_RANK * 3))\n"
+                       f"exec {DROVER} bench all_reduce --backend nccl -b 8 -e 8 -n 1 -t 2 \"$@\"\n")
+    wrapper.chmod(0o755)
+    env = clean_env(DROVER_NCCL_LIB=str(FAKE_NCCL), DROVER_CUDART_LIB=str(FAKE_NCCL), FAKE_NCCL_DIR=str(tmp_path))
+    line = [str(DROVER), "run", "-np", "2", "--oversubscribe", str(wrapper)]
+    done = subprocess.run(line, env=env, text=True, capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert [d[3] for d in parse(done.stdout)["devices"]] == ["5", "6", "2", "3"]
+    with subprocess.Popen([*line, "-N", "0"], env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as job:
+        pids = [int(line.split()[6]) for line in iter(job.stdout.readline, "#\n") if line.startswith("#  Rank")]
+        while not pids:
+            pids = [int(line.split()[6]) for line in iter(job.stdout.readline, "#\n") if line.startswith("#  Rank")]
+        os.kill(pids[3], signal.SIGKILL)
+        _, err = job.communicate(timeout=30)
+        assert job.returncode == 137 and "rank 3 was killed by signal 9" in err
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def test_gpus_of_processes_on_several_nodes_need_gpus():
+    env = clean_env(RANK="0", WORLD_SIZE="2", LOCAL_RANK="0", LOCAL_WORLD_SIZE="1")
+    done = subprocess.run([str(DROVER), "bench", "all_reduce", "-g", "2", "--backend", "mpi"], env=env, text=True,
+                          capture_output=True, timeout=60, check=False)
+    assert done.returncode == 2 and "with 2 times as many ranks" in done.stderr
+
+
+def test_a_lone_process_of_another_launcher_has_the_gpu_that_it_names(tmp_path):
+    """NCCL_TESTS_DEVICE is the device of each process itself; the local rank is not added."""
+    if not FAKE_NCCL.exists():
+        pytest.skip("built without NCCL's and CUDA's headers")
+    env = {"DROVER_NCCL_LIB": str(FAKE_NCCL), "DROVER_CUDART_LIB": str(FAKE_NCCL), "FAKE_NCCL_DIR": str(tmp_path)}
+    done = bench_under_mpirun(2, "all_reduce", "--backend", "nccl", "-b", "8", "-e", "8", NCCL_TESTS_DEVICE="3", **env)
+    assert done.returncode != 0 and "have the same GPU" in done.stderr
 
 
 @pytest.mark.parametrize("op", ["alltoallv", "gather", "scatter", "sendrecv", "hypercube"])

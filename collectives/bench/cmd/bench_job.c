@@ -69,8 +69,8 @@ static void watch_signal(uv_signal_t *handle, uv_loop_t *loop, struct job *j, in
     uv_signal_start(handle, on_signal, number);
 }
 
-static int run_on(uv_loop_t *loop, struct launch_context *l, const struct launch_spec *spec,
-                  struct err *e)
+static int run_on(uv_loop_t *loop, struct launch_context *l, const struct bench_job *b,
+                  const struct launch_spec *spec, struct err *e)
 {
     static const struct launch_events events = {.line = on_line, .ended = on_ended};
     struct job j = {0};
@@ -79,23 +79,25 @@ static int run_on(uv_loop_t *loop, struct launch_context *l, const struct launch
         return rc;
     watch_signal(&j.interrupt, loop, &j, SIGINT);
     watch_signal(&j.terminate, loop, &j, SIGTERM);
-    while (!uv_is_closing((uv_handle_t *)&j.interrupt))
+    if (b->started && (rc = b->started(b->arg, l, j.launch, e)) < 0)
+        launch_kill(j.launch);
+    while (!uv_is_closing((uv_handle_t *)&j.interrupt) || (b->running && b->running(b->arg)))
         uv_run(loop, UV_RUN_ONCE);
     launch_free(j.launch);
-    return j.status;
+    return rc < 0 ? rc : j.status;
 }
 
-static int run_spec(const struct launch_spec *spec, struct err *e)
+static int run_spec(const struct bench_job *b, const struct launch_spec *spec, struct err *e)
 {
     AUTO(guardian) struct guardian *g = NULL;
-    int rc = guardian_start(&g, e);
+    int rc = b->guardian ? 0 : guardian_start(&g, e);
     if (rc < 0)
         return rc;
     uv_loop_t *loop = uv_default_loop();
     struct launch_context *l = NULL;
-    rc = launch_context_open(&l, loop, g, e);
+    rc = launch_context_open(&l, loop, b->guardian ? b->guardian : g, e);
     if (rc == 0) {
-        rc = run_on(loop, l, spec, e);
+        rc = run_on(loop, l, b, spec, e);
         launch_context_close(l);
     }
     uv_run(loop, UV_RUN_DEFAULT); /* until all handles are closed */
@@ -130,7 +132,8 @@ int bench_job_run(const struct bench_job *b, struct err *e)
         o.spec.env = o.env;
         o.spec.grace_ms = GRACE_MS;
         o.spec.stdin_null = true;
-        rc = run_spec(&o.spec, e);
+        o.spec.engine = b->engine ? b->engine : o.spec.engine;
+        rc = run_spec(b, &o.spec, e);
     }
     run_options_free(&o);
     return rc;

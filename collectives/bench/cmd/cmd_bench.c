@@ -1,12 +1,13 @@
 #include "collectives/bench/cmd/cmd_bench.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "collectives/bench/cmd/bench_job.h"
+#include "collectives/bench/cmd/bench_processes.h"
 #include "collectives/bench/cmd/cmd_bench_diff.h"
 #include "collectives/bench/cmd/cmd_bench_env.h"
 #include "collectives/bench/cmd/cmd_bench_internal.h"
@@ -17,9 +18,9 @@
 
 enum { STATUS_USAGE = 2, OPEN_MS = 300000 /* without -T */ };
 
-/* Set for the ranks that this process starts: that it started them, and whether its stderr and
- * stdout are terminals. */
-static const char own_env[] = "DROVER_BENCH_OWN=1", progress_env[] = "DROVER_BENCH_WATCHED=1",
+/* Set for the ranks that this process starts: how many of them a process of nccl-tests would have
+ * on a node, and whether this process's stderr and stdout are terminals. */
+static const char own_env[] = BENCH_PROCESSES_ENV, progress_env[] = "DROVER_BENCH_WATCHED=1",
                   color_env[] = "DROVER_BENCH_COLOR=1";
 
 /* Checks that each group can run the collective. All ranks get the same result. */
@@ -124,20 +125,25 @@ static const char *pick_backend(const struct drover *d)
     return drover_size(d) == 1 ? "self" : "mpi";
 }
 
-/* -np, -g and -t have no effect on ranks that another launcher has started. */
+/* -np has no effect on ranks that another launcher has started. */
 static int check_started(const struct drover *d, const struct cmd_bench_opts *o, struct err *e)
 {
     int size = drover_size(d), rank = drover_rank(d);
-    if (getenv("DROVER_BENCH_OWN"))
+    if (getenv(own_env) || !o->np || o->np == size)
         return 0;
-    if (o->np && o->np != size) {
-        err_set(e, -EINVAL, "-np %d: this process is already rank %d of %d", o->np, rank, size);
-        return err_hint(e, "give the number of ranks to the launcher that started them");
-    }
-    if (o->per_np == 1)
-        return 0;
-    err_set(e, -EINVAL, "-g times -t is %d: each rank has one GPU and one thread", o->per_np);
-    return err_hint(e, "-g 1 -t 1, with %d times as many ranks", o->per_np);
+    err_set(e, -EINVAL, "-np %d: this process is already rank %d of %d", o->np, rank, size);
+    return err_hint(e, "give the number of ranks to the launcher that started them");
+}
+
+/* The GPU that NCCL_TESTS_DEVICE names is the first one of each process; its further ranks have
+ * the next ones. -1: not given. */
+static int device(const struct drover *d, const struct cmd_bench_opts *o)
+{
+    const char *own = getenv(own_env);
+    int per_process = own ? atoi(own) : 1;
+    return o->first_device < 0 || per_process < 1
+               ? o->first_device
+               : o->first_device + drover_local_rank(d) % per_process;
 }
 
 /* Drops the options that this backend does not support; rank 0 prints a warning. */
@@ -162,18 +168,15 @@ static void drop_unsupported(struct cmd_bench_opts *o, struct drover_comm *c)
 
 static int as_rank(struct drover *d, struct cmd_bench_opts *o, char **argv, struct err *e)
 {
-    int rc = check_started(d, o, e);
-    if (rc < 0)
-        return rc;
     if (o->cta_policy[0])
         setenv("NCCL_CTA_POLICY", o->cta_policy, true);
-    struct drover_comm_opts co = {
-        .backend = o->backend ? o->backend : pick_backend(d),
-        .stream = o->stream_null ? NULL : BACKEND_OWN_STREAM,
-        .device = o->first_device < 0 ? -1 : o->first_device + drover_local_rank(d),
-        .open_ms = o->bench.wait_ms == INT64_MAX ? OPEN_MS : o->bench.wait_ms};
+    struct drover_comm_opts co = {.backend = o->backend ? o->backend : pick_backend(d),
+                                  .stream = o->stream_null ? NULL : BACKEND_OWN_STREAM,
+                                  .device = device(d, o),
+                                  .open_ms =
+                                      o->bench.wait_ms == INT64_MAX ? OPEN_MS : o->bench.wait_ms};
     struct drover_comm *c = NULL;
-    rc = drover_comm_open(&c, d, &co);
+    int rc = drover_comm_open(&c, d, &co);
     if (rc < 0) {
         *e = *client_err(d);
         return rc;
@@ -184,37 +187,41 @@ static int as_rank(struct drover *d, struct cmd_bench_opts *o, char **argv, stru
     return rc;
 }
 
-/* What the user entered is invalid, or something has failed. */
-static int failure_status(int rc)
-{
-    return rc == -EINVAL ? STATUS_USAGE : 1;
-}
-
-static int start_job(char **argv, const struct cmd_bench_opts *o, struct err *e)
+/* Launches the ranks, or, if another launcher has started this process, its part of them. */
+static int start_job(struct drover *d, char **argv, const struct cmd_bench_opts *o, struct err *e)
 {
     AUTO(strv) char **env = NULL;
-    struct bench_job b = {.argv = argv, .launch = o->launch, .ranks = cmd_bench_opts_ranks(o)};
-    strv_push(&env, xstrdup(own_env));
+    int ranks = cmd_bench_opts_ranks(o), status;
+    bool part = client_is_rank(d);
+    strv_push(&env, xasprintf("%s=%d", own_env, part ? o->per_np : INT_MAX));
     if (isatty(STDERR_FILENO))
         strv_push(&env, xstrdup(progress_env));
     if (isatty(STDOUT_FILENO))
         strv_push(&env, xstrdup(color_env));
-    cmd_bench_env_pass(&env);
-    b.env = env;
-    if (o->per_np > 1)
-        fprintf(stderr, "drover bench: %d ranks, one per GPU, for -g times -t = %d\n", b.ranks,
-                o->per_np);
-    int status = bench_job_run(&b, e);
-    if (status >= 0)
-        return status;
-    err_print(e, "drover bench");
-    return e->code == -ENOENT ? STATUS_USAGE : failure_status(e->code);
+    if (!part) /* else each process has its own */
+        cmd_bench_env_pass(&env);
+    if (o->per_np > 1 && drover_rank(d) == 0)
+        fprintf(stderr, "drover bench: %d ranks, one per GPU, for -g times -t = %d\n",
+                part ? drover_size(d) * o->per_np : ranks, o->per_np);
+    if (part) {
+        const struct bench_processes all = {
+            .me = client_identity(d),
+            .per_process = o->per_np,
+            .gpus = strcmp(o->backend ? o->backend : pick_backend(d), "nccl") == 0};
+        status = bench_processes_run(argv, env, &all, e);
+    } else {
+        const struct bench_job job = {
+            .argv = argv, .launch = o->launch, .env = env, .ranks = ranks};
+        status = bench_job_run(&job, e);
+    }
+    return status == -ENOENT ? -EINVAL : status; /* a host file, for example */
 }
 
 static int run(int argc, char **argv, struct cmd_bench_opts *o)
 {
     struct err e = {0};
     struct drover *d = NULL;
+    bench_processes_set_env();
     int rc = cmd_bench_opts_read(o, argc - 1, argv + 1, &e);
     if (rc == OPT_HELP)
         return 0;
@@ -224,16 +231,15 @@ static int run(int argc, char **argv, struct cmd_bench_opts *o)
         err_print(&e, "drover bench");
         return STATUS_USAGE;
     }
-    if (client_is_rank(d)) {
-        rc = as_rank(d, o, argv, &e);
-        if (rc < 0)
-            err_print(&e, "drover bench");
-        rc = rc < 0 ? failure_status(rc) : rc;
-    } else {
-        rc = start_job(argv, o, &e);
-    }
+    bool is_rank = client_is_rank(d);
+    rc = is_rank ? check_started(d, o, &e) : 0;
+    if (rc == 0)
+        rc = is_rank && (o->per_np == 1 || getenv(own_env)) ? as_rank(d, o, argv, &e)
+                                                            : start_job(d, argv, o, &e);
     drover_close(d);
-    return rc;
+    if (rc < 0)
+        err_print(&e, "drover bench");
+    return rc < 0 ? (rc == -EINVAL ? STATUS_USAGE : 1) : rc;
 }
 
 int cmd_bench(int argc, char **argv)
