@@ -208,6 +208,8 @@ static int walk_sizes(struct bench *b, const struct verify *v, const struct benc
             r.in_place = i == 1;
             rc = measure(b, &r, &row.placement[i]);
         }
+        b->summary.avg_busbw = b->placements ? b->busbw_sum / (double)b->placements : 0;
+        row.so_far = b->summary;
         if (rc == 0 && b->members[b->rank] == 0)
             sink->row(sink->arg, &row);
     }
@@ -279,6 +281,7 @@ int bench_run(const struct bench_opts *o, struct drover *d, struct drover_comm *
               const struct bench_sink *sink, struct bench_report_summary *summary, struct err *e)
 {
     struct bench b = {.o = o, .d = d, .world = c, .comm = c, .e = e, .all = drover_size(d)};
+    b.summary.coll = bench_name(o);
     AUTO(free) double *seconds = xcalloc((size_t)b.all, sizeof *seconds);
     AUTO(free) int *members = xcalloc((size_t)b.all, sizeof *members);
     b.seconds = seconds;
@@ -295,10 +298,6 @@ int bench_run(const struct bench_opts *o, struct drover *d, struct drover_comm *
             (void)drover_comm_abort(b.comm);
         drover_comm_close(b.comm);
     }
-    if (rc < 0)
-        return rc;
     *summary = b.summary;
-    summary->coll = bench_name(o);
-    summary->avg_busbw = b.placements ? b.busbw_sum / (double)b.placements : 0;
-    return 0;
+    return rc;
 }

@@ -11,7 +11,7 @@ enum { NCCL_TESTS_VERSION = 3 }; /* of -J's keys */
 extern char **environ;
 
 struct bench_report_json {
-    json_t *root, *rows; /* rows is borrowed from root */
+    json_t *head, *rows, *more; /* more: keys that were set, which follow the rows */
     bool nccl_tests, cpu_time, per_iter;
     int iters, skip, ranks;
     char name[64];
@@ -33,11 +33,11 @@ static json_t *devices_json(const struct bench_report_head *h,
 static json_t *drover_document(const struct bench_report_head *h,
                                const struct bench_report_device *devices)
 {
-    return json_pack("{s:i, s:s, s:s, s:s, s:s, s:i, s:i, s:{s:i, s:i, s:i, s:i}, s:o, s:[]}",
-                     "schema", 1, "drover", DROVER_VERSION, "collective", h->coll, "backend",
-                     h->backend, "library", h->version, "ranks", h->ranks, "groups", h->groups,
-                     "iterations", "warmup", h->warmups, "timed", h->iters, "checked", h->checks,
-                     "together", h->agg, "devices", devices_json(h, devices), "rows");
+    return json_pack("{s:i, s:s, s:s, s:s, s:s, s:i, s:i, s:{s:i, s:i, s:i, s:i}, s:o}", "schema",
+                     1, "drover", DROVER_VERSION, "collective", h->coll, "backend", h->backend,
+                     "library", h->version, "ranks", h->ranks, "groups", h->groups, "iterations",
+                     "warmup", h->warmups, "timed", h->iters, "checked", h->checks, "together",
+                     h->agg, "devices", devices_json(h, devices));
 }
 
 /* ---- nccl-tests' document: keys, and booleans as strings (its src/util.cu at a0b82b2) -------- */
@@ -98,10 +98,9 @@ static json_t *config_json(const struct bench_report_head *h,
 static json_t *nccl_tests_document(const struct bench_report_head *h,
                                    const struct bench_report_device *devices)
 {
-    return json_pack("{s:i, s:o, s:o, s:o, s:i, s:o, s:[]}", "version", NCCL_TESTS_VERSION,
-                     "start_time", now_json(), "args", words_json(h->args), "env", env_json(),
-                     "nccl_version", bench_report_nccl(h), "config", config_json(h, devices),
-                     "results");
+    return json_pack("{s:i, s:o, s:o, s:o, s:i, s:o}", "version", NCCL_TESTS_VERSION, "start_time",
+                     now_json(), "args", words_json(h->args), "env", env_json(), "nccl_version",
+                     bench_report_nccl(h), "config", config_json(h, devices), "results");
 }
 
 struct bench_report_json *bench_report_json_new(const struct bench_report_head *h,
@@ -116,8 +115,9 @@ struct bench_report_json *bench_report_json_new(const struct bench_report_head *
     j->skip = h->skip;
     j->ranks = h->ranks;
     snprintf(j->name, sizeof j->name, "%s_perf", h->coll);
-    j->root = nccl_tests ? nccl_tests_document(h, devices) : drover_document(h, devices);
-    j->rows = json_object_get(j->root, nccl_tests ? "results" : "rows");
+    j->head = nccl_tests ? nccl_tests_document(h, devices) : drover_document(h, devices);
+    j->rows = json_array();
+    j->more = json_object();
     return j;
 }
 
@@ -213,7 +213,7 @@ static json_t *nccl_tests_iterations(const struct bench_report_placement *h, int
     return o;
 }
 
-void bench_report_json_row(struct bench_report_json *j, const struct bench_report_row *r)
+const json_t *bench_report_json_row(struct bench_report_json *j, const struct bench_report_row *r)
 {
     json_t *row;
     char root[16];
@@ -236,37 +236,64 @@ void bench_report_json_row(struct bench_report_json *j, const struct bench_repor
             json_object_set_new(row, keys[i],
                                 nccl_tests_iterations(&r->placement[i], j->skip, j->ranks));
     json_array_append_new(j->rows, row);
+    return row;
 }
 
 void bench_report_json_set(struct bench_report_json *j, const char *key, json_t *value)
 {
-    json_object_set_new(j->root, key, value);
+    json_object_set_new(j->more, key, value);
 }
 
-char *bench_report_json_end(struct bench_report_json *j, const struct bench_report_summary *f)
+const json_t *bench_report_json_head(const struct bench_report_json *j)
 {
+    return j->head;
+}
+
+const char *bench_report_json_list(const struct bench_report_json *j)
+{
+    return j->nccl_tests ? "results" : "rows";
+}
+
+json_t *bench_report_json_tail(const struct bench_report_json *j,
+                               const struct bench_report_summary *f, const char *error)
+{
+    json_t *tail = json_copy(j->more);
     if (j->nccl_tests) {
-        bench_report_json_set(
-            j, "out_of_bounds",
+        json_t *okay =
+            f->min_busbw <= 0 ? json_string("unchecked") : bool_json(bench_report_reaches_min(f));
+        json_object_set_new(
+            tail, "out_of_bounds",
             json_pack("{s:I, s:o}", "count", (json_int_t)f->bad, "okay", bool_json(f->bad == 0)));
-        bench_report_json_set(j, "average_bus_bandwidth",
-                              json_pack("{s:f, s:o}", "bandwidth", f->avg_busbw, "okay",
-                                        f->min_busbw <= 0
-                                            ? json_string("unchecked")
-                                            : bool_json(bench_report_reaches_min(f))));
-        bench_report_json_set(j, "errors", json_array());
-        bench_report_json_set(j, "end_time", now_json());
-    } else {
-        bench_report_json_set(j, "wrong", json_integer((json_int_t)f->bad));
-        bench_report_json_set(j, "avg_busbw_gbps", json_real(f->avg_busbw));
+        json_object_set_new(tail, "average_bus_bandwidth",
+                            json_pack("{s:f, s:o}", "bandwidth", f->avg_busbw, "okay", okay));
+        json_object_set_new(tail, "errors",
+                            error ? json_pack("[o]", json_text(error)) : json_array());
+        json_object_set_new(tail, "end_time", now_json());
+        return tail;
     }
-    return json_dumps(j->root, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+    json_object_set_new(tail, "wrong", json_integer((json_int_t)f->bad));
+    json_object_set_new(tail, "avg_busbw_gbps", json_real(f->avg_busbw));
+    if (error)
+        json_object_set_new(tail, "error", json_text(error));
+    return tail;
+}
+
+json_t *bench_report_json_document(const struct bench_report_json *j,
+                                   const struct bench_report_summary *f)
+{
+    json_t *document = json_copy(j->head);
+    AUTO(json) json_t *tail = bench_report_json_tail(j, f, NULL);
+    json_object_set(document, bench_report_json_list(j), j->rows);
+    json_object_update(document, tail);
+    return document;
 }
 
 void bench_report_json_free(struct bench_report_json *j)
 {
     if (!j)
         return;
-    json_decref(j->root);
+    json_decref(j->head);
+    json_decref(j->rows);
+    json_decref(j->more);
     free(j);
 }

@@ -441,7 +441,73 @@ def test_an_output_file_is_not_written_over(tmp_path):
     assert bench(1, "all_reduce", "-b", "8", "-e", "8", "-J", out).returncode == 0
     assert out.read_text() == "mine" and json.loads((tmp_path / "out.json.0").read_text())["version"] == 3
     done = bench(1, "all_reduce", "-b", "8", "-e", "8", "-J", tmp_path / "no" / "out.json")
-    assert done.returncode == 1 and "-J '" in done.stderr and "No such file" in done.stderr
+    assert done.returncode == 2 and "-J: '" in done.stderr and "No such file" in done.stderr
+    assert "busbw" not in done.stdout  # before anything is measured
+
+
+def when_rows_are_there(job, path, count):
+    """Reads the head of the table of a running bench, and waits for rows in -J's file. Returns the ranks' processes."""
+    pids = []
+    for line in iter(job.stdout.readline, ""):
+        if line.startswith("#  Rank"):
+            pids.append(int(line.split()[6]))
+        if "(elements)" in line:
+            break
+    limit = time.monotonic() + 30
+    while not path.exists() or len(json.loads(path.read_text())["results"]) < count:
+        assert time.monotonic() < limit
+        job.stdout.readline()
+    return pids
+
+
+@pytest.mark.parametrize("what, status", [("interrupt", 130), ("kill 0", 137), ("kill 1", 137), ("stop 1", 1)])
+def test_an_output_file_is_whole_whatever_ends_the_run(tmp_path, what, status):
+    out = tmp_path / "out.json"
+    args = [str(DROVER), "bench", "all_reduce", "-np", "2", "-b", "8", "-e", "8K", "-f", "2", "-n", "2", "-N", "0", "-T", "2", "-J", str(out)]
+    with subprocess.Popen(args, env=clean_env(), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as job:
+        pids = when_rows_are_there(job, out, 3)
+        word, *rank = what.split()
+        if word == "interrupt":
+            job.send_signal(signal.SIGINT)
+        else:
+            os.kill(pids[int(rank[0])], signal.SIGKILL if word == "kill" else signal.SIGSTOP)
+        job.communicate(timeout=30)
+        assert job.returncode == status
+    d = json.loads(out.read_text())
+    assert len(d["results"]) >= 3 and d["results"][0]["size"] == 8
+    assert {"out_of_bounds", "average_bus_bandwidth", "errors", "end_time"} <= d.keys()
+    assert d["average_bus_bandwidth"]["bandwidth"] > 0
+
+
+@pytest.mark.parametrize("what, status", [("interrupt", 130), ("kill 1", 137), ("stop 1", 1)])
+def test_a_document_on_stdout_is_whole_whatever_ends_the_run(tmp_path, what, status):
+    """-J's file shows how far the run is, without a word on stdout."""
+    out = tmp_path / "out.json"
+    args = [str(DROVER), "bench", "all_reduce", "-np", "2", "-b", "8", "-e", "8K", "-f", "2", "-n", "2", "-N", "0", "-T", "2", "--json", "-J", str(out)]
+    with subprocess.Popen(args, env=clean_env(), text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as job:
+        limit = time.monotonic() + 30
+        text = ""
+        while not out.exists() or len(json.loads(out.read_text())["results"]) < 3:
+            assert time.monotonic() < limit
+            text += job.stdout.readline()
+        pids = [d["pid"] for d in json.loads(out.read_text())["config"]["devices"]]
+        word, *rank = what.split()
+        if word == "interrupt":
+            job.send_signal(signal.SIGINT)
+        else:
+            os.kill(pids[int(rank[0])], signal.SIGKILL if word == "kill" else signal.SIGSTOP)
+        text += job.stdout.read()
+        assert job.wait(timeout=30) == status
+    d = json.loads(text)
+    assert len(d["rows"]) >= 3 and d["wrong"] == 0 and d["avg_busbw_gbps"] > 0
+
+
+@pytest.mark.parametrize("args", [[], ["--csv"], ["--json"]])
+def test_output_on_a_full_disk_is_a_failure(args):
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        done = subprocess.run([str(DROVER), "bench", "all_reduce", "-np", "1", "-b", "8", "-e", "8", *args], env=clean_env(), text=True,
+                              stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
+    assert done.returncode == 1 and "No space left on device" in done.stderr
 
 
 def test_what_is_not_done_is_warned_of():
@@ -532,7 +598,8 @@ def test_a_baseline_is_kept_for_the_cluster(tmp_path):
     args = ["all_reduce", "-b", "4K", "-e", "4K", "-n", "50"]
     env = {"XDG_DATA_HOME": str(tmp_path)}
     done = bench(2, *args, "--baseline", "golden", **env)
-    assert done.returncode == 1 and "--baseline" in done.stderr and "No such file" in done.stderr
+    assert done.returncode == 2 and "--baseline" in done.stderr and "No such file" in done.stderr
+    assert "busbw" not in done.stdout  # before anything is measured
     assert bench(2, *args, "--save", "golden", **env).returncode == 0
     (kept,) = tmp_path.glob("drover/bench/*/all_reduce-golden.json")
     done = bench(2, *args, "--baseline", "golden", "--tolerance", "900%", **env)

@@ -21,14 +21,17 @@ struct job {
     uv_signal_t interrupt, terminate;
     int signals; /* number that this process received */
     int status;
+    int write_error; /* errno of the first line that could not be written; 0: none */
 };
 
 static bool on_line(void *arg, int rank, enum launch_stream from, const char *text, size_t len)
 {
+    struct job *j = arg;
     FILE *to = from == LAUNCH_STDOUT ? stdout : stderr;
     fwrite(text, 1, len, to);
     fputc(text[len] == '\r' ? '\r' : '\n', to);
-    fflush(to); /* the table appears row by row */
+    if (fflush(to) != 0 && j->write_error == 0) /* the table appears row by row */
+        j->write_error = errno;
     return true;
 }
 
@@ -84,6 +87,8 @@ static int run_on(uv_loop_t *loop, struct launch_context *l, const struct bench_
     while (!uv_is_closing((uv_handle_t *)&j.interrupt) || (b->running && b->running(b->arg)))
         uv_run(loop, UV_RUN_ONCE);
     launch_free(j.launch);
+    if (rc == 0 && j.status == 0 && j.write_error)
+        rc = err_set(e, -EIO, "the output cannot be written: %s", strerror(j.write_error));
     return rc < 0 ? rc : j.status;
 }
 

@@ -98,17 +98,19 @@ static int run_rank(struct drover *d, struct drover_comm *c, struct cmd_bench_op
     if (rc == 0)
         rc = lower_max(&o->bench, devices, size, rank == 0, e);
     if (rc == 0 && rank == 0)
-        cmd_bench_printer_start(&p, argv, c);
+        rc = cmd_bench_printer_start(&p, argv, c, e);
     const struct bench_sink sink = cmd_bench_printer_sink(&p);
     if (rc == 0)
         rc = bench_run(&o->bench, d, c, &sink, &summary, e);
     summary.min_busbw = o->min_busbw;
     if (rc == 0 && o->verdict && (rc = cmd_bench_printer_verdict(&p, d, c, &verdict)) < 0)
         *e = *client_err(d);
-    if (rc == 0 && rank == 0)
+    if (rc < 0)
+        cmd_bench_printer_fail(&p, e);
+    else if (rank == 0)
         rc = cmd_bench_printer_finish(&p, &summary, e);
     if (rc == 0 && o->form == CMD_BENCH_TABLE)
-        cmd_bench_print(&verdict);
+        rc = cmd_bench_print(&verdict, e);
     else if (rc == 0)
         fputs(strbuf_str(&verdict), stderr);
     cmd_bench_printer_close(&p);
@@ -183,6 +185,8 @@ static int as_rank(struct drover *d, struct cmd_bench_opts *o, char **argv, stru
     }
     drop_unsupported(o, c);
     rc = o->pairs ? cmd_bench_pairs(d, c, o, e) : run_rank(d, c, o, argv, e);
+    if (rc < 0) /* the other ranks may wait for this one: it must not wait for them */
+        (void)drover_comm_abort(c);
     drover_comm_close(c);
     return rc;
 }
