@@ -471,8 +471,9 @@ def test_an_output_file_is_whole_whatever_ends_the_run(tmp_path, what, status):
             job.send_signal(signal.SIGINT)
         else:
             os.kill(pids[int(rank[0])], signal.SIGKILL if word == "kill" else signal.SIGSTOP)
-        job.communicate(timeout=30)
+        _, err = job.communicate(timeout=30)
         assert job.returncode == status
+        assert ("rank 1 is stopped (process" in err) == (what == "stop 1"), err
     d = json.loads(out.read_text())
     assert len(d["results"]) >= 3 and d["results"][0]["size"] == 8
     assert {"out_of_bounds", "average_bus_bandwidth", "errors", "end_time"} <= d.keys()
