@@ -511,6 +511,16 @@ def test_output_on_a_full_disk_is_a_failure(args):
     assert done.returncode == 1 and "No space left on device" in done.stderr
 
 
+def test_a_full_shared_memory_is_no_end():
+    """In a mount namespace of its own, with /dev/shm of 256 KiB: Open MPI warns and uses TCP."""
+    if subprocess.run(["unshare", "-m", "true"], stderr=subprocess.DEVNULL, check=False).returncode:
+        pytest.skip("no mount namespaces here")
+    line = f"mount -t tmpfs -o size=256k tmpfs /dev/shm && exec {DROVER} bench all_reduce -np 2 --oversubscribe -b 8 -e 64 -f 8 -n 2"
+    done = subprocess.run(["unshare", "-m", "sh", "-c", line], env=clean_env(), text=True, capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0 and len(parse(done.stdout)["rows"]) == 2, done.stderr
+    assert "not enough space for /dev/shm" in done.stderr
+
+
 def test_what_is_not_done_is_warned_of():
     done = bench(1, "all_reduce", "-b", "8", "-e", "8", "-G", "2", "-R", "1")
     assert done.returncode == 0 and "graph: 0" in done.stdout
