@@ -602,7 +602,36 @@ def test_two_runs_are_compared_size_by_size(tmp_path):
         done = diff(*args)
         assert done.returncode == 2 and words in done.stderr and done.stdout == ""
     c.write_text("{}")
-    assert "is not a document of drover bench --json" in diff(a, c).stderr
+    assert "is neither a document of drover bench --json nor of nccl-tests' -J" in diff(a, c).stderr
+
+
+def test_documents_of_nccl_tests_are_compared(tmp_path):
+    """With its own keys: a name with a suffix, the root as text, no time in place."""
+    def document(name, times, per_iter=True):
+        row = {"size": 1024, "count": 256, "type": "float", "redop": "sum", "root": "    -1", "experiment_name": "",
+               "out_of_place": {"time": sum(times) / len(times), "alg_bw": 1.0, "bus_bw": 1.0, "nwrong": 0}, "in_place": {"nwrong": "N/A"}}
+        if per_iter:
+            row["out_of_place_per_iter"] = {"skipped_iterations": 0, "times_us": times}
+        config = {"nthreads": 1, "ngpus": 1, "devices": [{"rank": r} for r in range(2)]}
+        path = tmp_path / name
+        path.write_text(json.dumps({"version": 3, "args": ["./build/all_reduce_perf_mpi", "-I", "1"], "config": config, "results": [row]}))
+        return path
+    times = [10 + i / 100 for i in range(40)]
+    a, b = document("a", times), document("b", [1.5 * t for t in times])
+    done = diff(a, b)
+    assert done.returncode == 1 and "# 1 of 1 rows are worse" in done.stdout and "out_of_place" in done.stdout, done.stderr
+    assert diff(b, a).returncode == 0 and diff(a, a).returncode == 0
+    done = diff(document("c", times, False), document("d", [1.5 * t for t in times], False))
+    assert done.returncode == 0 and "+50.0%" in done.stdout  # one value each says nothing about chance
+    own = tmp_path / "own.json"
+    own.write_text(bench(2, "all_reduce", "-b", "1K", "-e", "1K", "-n", "40", "--json").stdout)
+    assert "# 1 of" not in diff(own, a).stderr and "out_of_place" in diff(own, a).stdout
+    assert bench(2, "all_reduce", "-b", "1K", "-e", "1K", "-n", "9", "-I", "1", "-J", tmp_path / "j").returncode == 0
+    assert "of 2 rows are worse" in diff(tmp_path / "j", tmp_path / "j").stdout
+    own.write_text(bench(2, "all_gather", "-b", "1K", "-e", "1K", "-n", "2", "--json").stdout)
+    assert "differ in 'collective'" in diff(own, a).stderr
+    own.write_text(bench(3, "all_reduce", "-b", "1K", "-e", "1K", "-n", "40", "--json").stdout)
+    assert "differ in 'ranks'" in diff(own, a).stderr
 
 
 def test_a_baseline_is_kept_for_the_cluster(tmp_path):
