@@ -209,6 +209,18 @@ def test_j_has_the_single_iterations(nccl, tmp_path):
             assert len(ranks) == 2 and [max(pair) for pair in zip(*ranks)] == times
 
 
+@pytest.mark.parametrize("op, env, want", [
+    ("all_reduce", {}, {"NCCL_NVLINK_UTIL_CENTRIC_SCHED_ENABLE": "1"}),
+    ("sendrecv", {}, {"NCCL_NVLINK_UTIL_CENTRIC_SCHED_ENABLE": "1", "NCCL_P2P_MAX_PEERS": "2"}),
+    ("sendrecv", {"NCCL_NVLINK_UTIL_CENTRIC_SCHED_ENABLE": "0", "NCCL_P2P_MAX_PEERS": "8"},
+     {"NCCL_NVLINK_UTIL_CENTRIC_SCHED_ENABLE": "0", "NCCL_P2P_MAX_PEERS": "8"})])
+def test_nccl_is_configured_as_nccl_tests_configures_it(tmp_path, op, env, want):
+    out = tmp_path / "out.json"
+    assert bench(op, "-b", "8", "-e", "8", "-n", "1", "-J", out, **env).returncode == 0
+    got = dict(text.split("=", 1) for text in json.loads(out.read_text())["env"])
+    assert {name: got[name] for name in got if name in ("NCCL_NVLINK_UTIL_CENTRIC_SCHED_ENABLE", "NCCL_P2P_MAX_PEERS")} == want
+
+
 @pytest.mark.parametrize("how, groups", [
     ({"NCCL_TESTS_SPLIT": "MOD 2"}, "0101"), ({"NCCL_TESTS_SPLIT": "/ 0b10"}, "0011"), ({"NCCL_TESTS_SPLIT": "OR 0x1"}, "1133"),
     ({"NCCL_TESTS_SPLIT_MASK": "2"}, "0022")])

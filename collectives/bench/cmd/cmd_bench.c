@@ -168,10 +168,20 @@ static void drop_unsupported(struct cmd_bench_opts *o, struct drover_comm *c)
     o->bench.registration = gpu ? o->bench.registration : 0;
 }
 
-static int as_rank(struct drover *d, struct cmd_bench_opts *o, char **argv, struct err *e)
+/* What nccl-tests sets in a communicator's configuration. NCCL reads the same from variables; those
+ * that the user has set stay. */
+static void configure_nccl(const struct cmd_bench_opts *o)
 {
     if (o->cta_policy[0])
         setenv("NCCL_CTA_POLICY", o->cta_policy, true);
+    setenv("NCCL_NVLINK_UTIL_CENTRIC_SCHED_ENABLE", "1", false); /* nvlinkCentricSched */
+    if (o->bench.coll == COLLECTIVE_SENDRECV && !o->pairs) /* the next rank, and the previous one */
+        setenv("NCCL_P2P_MAX_PEERS", "2", false);          /* maxP2pPeers */
+}
+
+static int as_rank(struct drover *d, struct cmd_bench_opts *o, char **argv, struct err *e)
+{
+    configure_nccl(o);
     struct drover_comm_opts co = {.backend = o->backend ? o->backend : pick_backend(d),
                                   .stream = o->stream_null ? NULL : BACKEND_OWN_STREAM,
                                   .device = device(d, o),
