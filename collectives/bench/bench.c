@@ -143,7 +143,7 @@ static int measure(struct bench *b, struct buffers_run *r, struct bench_report_p
     const struct collective_row *row = collective_row(r->v.coll);
     bool refused =
         r->in_place && b->all > 1 && (b->backend->caps(b->inner) & row->in_place_refusal);
-    if (refused) { /* as sends and receives of equal parts, which nobody refuses */
+    if (refused) { /* as sends and receives of equal parts, which no backend refuses */
         r->v.coll = COLLECTIVE_ALL_TO_ALL_V;
         r->v.traffic = &even;
     }

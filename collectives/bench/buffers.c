@@ -11,8 +11,8 @@ struct buffers {
     char *in, *out;    /* … behind the guards */
     char *table, *got; /* host memory, one period of elements each */
     uint64_t seed;
-    size_t *parts; /* of an alltoallv: the counts and starts of what is sent, then of what is
-                      received; one of each per rank */
+    size_t *parts; /* of an alltoallv: counts and starts of the parts that are sent, then
+                      of those that are received; one of each per rank */
     struct traffic_call parts_of;
     struct drover_parts send, recv;
 };

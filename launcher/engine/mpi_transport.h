@@ -7,7 +7,7 @@
 
 /* Adds TCP to the transports of a local plan, unless the user has chosen them; `base_env` is what
  * the ranks inherit. Open MPI then prints
- * a warning, if the program uses it, and goes on; otherwise it fails. */
+ * a warning, if the program uses it, and continues; otherwise it fails. */
 void mpi_transport_choose(struct plan *p, char *const *base_env);
 
 #endif

@@ -53,7 +53,7 @@ static void name_stopped(struct job *j)
     }
 }
 
-/* While lines come, nobody waits for a stopped rank. */
+/* While lines come, no rank waits for a stopped one. */
 static void on_silence(uv_timer_t *timer)
 {
     name_stopped(timer->data);

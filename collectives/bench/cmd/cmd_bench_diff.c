@@ -154,7 +154,7 @@ static json_t *collective_of_nccl_tests(const json_t *d)
     return end ? json_stringn(name, (size_t)(end - name)) : NULL;
 }
 
-/* Converts a document of nccl-tests' -J to what is compared of a document of --json. */
+/* Converts a document of nccl-tests' -J to one of --json, with the keys that are compared. */
 static json_t *convert_nccl_tests(const json_t *d)
 {
     const json_t *results = json_object_get(d, "results");

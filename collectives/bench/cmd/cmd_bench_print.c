@@ -17,7 +17,7 @@ int cmd_bench_print(const struct strbuf *text, struct err *e)
     return fflush(stdout) == 0 && written ? 0 : err_set(e, -EIO, "stdout: %s", strerror(errno));
 }
 
-/* Keeps the first error of writing: measuring goes on. */
+/* Keeps the first error of writing: measuring continues. */
 static void keep(struct cmd_bench_printer *p, int rc, const struct err *e)
 {
     if (rc < 0 && p->write_error.code == 0)

@@ -18,8 +18,8 @@ struct json_stream {
     char *tail; /* the end of the document; NULL: nothing is written */
 };
 
-/* The document on stdout, for the signal handler. Whoever has set `busy` may use it: a signal may
- * arrive in any thread. */
+/* The document on stdout, for the signal handler. The thread that has set `busy` uses it: a signal
+ * may arrive in any thread. */
 static struct json_stream *on_stdout;
 static atomic_flag busy = ATOMIC_FLAG_INIT;
 
