@@ -10,6 +10,7 @@
 
 #include "collectives/bench/analysis/busbw.h"
 #include "collectives/bench/cmd/cmd_bench_diff.h"
+#include "collectives/bench/cmd/cmd_bench_env.h"
 #include "common/byte_size.h"
 #include "common/mem.h"
 #include "common/opt.h"
@@ -34,7 +35,7 @@ struct args {
     const char *save, *baseline, *tolerance;
     const char *stable;
     double timeout_s, max_time_s;
-    char **launch;
+    char **launch, **nodes; /* for the launcher; `nodes`: options that place ranks on nodes */
 };
 
 /* mpirun's -x takes the name of a variable, which does not begin with a digit; nccl-tests' -x takes
@@ -53,11 +54,14 @@ static int take_x(void *into, char *const *values, struct err *e)
 
 #define T struct args
 static const struct opt options[] = {
+    OPT_ABBREVIATIONS, /* as getopt_long() takes them for nccl-tests */
     OPT_GROUP("Sizes"),
     OPT_STR('b', "minbytes", "SIZE", "smallest size (default: 32M)", T, min),
-    OPT_STR('e', "maxbytes", "SIZE", "largest size (default: 32M)", T, max),
+    /* --max is short for --maxbytes in nccl-tests, which has no --max-time */
+    OPT_STR('e', "maxbytes||max", "SIZE", "largest size (default: 32M)", T, max),
     OPT_STR('i', "stepbytes", "SIZE", "bytes added from size to size (default: 1M)", T, step),
-    OPT_INT('f', "stepfactor", "N", "multiply sizes by N instead", T, factor, 0, INT_MAX),
+    OPT_INT('f', "stepfactor", "N", "multiply sizes by N instead (default: 1, -i is added)", T,
+            factor, 0, INT_MAX),
 
     OPT_GROUP("Operation"),
     OPT_STR('d', "datatype", "TYPE", "int8 … f8e5m2, or all (default: float)", T, type),
@@ -75,8 +79,8 @@ static const struct opt options[] = {
     OPT_INT('N', "run_cycles", "N", "passes over all sizes (default: 1; 0: endless)", T, cycles, 0,
             INT_MAX),
     OPT_INT('c', "check", "N", "checked iterations (default: 1; 0: none)", T, checks, 0, INT_MAX),
-    OPT_DURATION('T', "timeout", "DURATION", "longest wait for other ranks (default: 300)", T,
-                 timeout_s, 1, INT_MAX),
+    OPT_DURATION('T', "timeout", "DURATION", "longest wait without progress (default: 0, no limit)",
+                 T, timeout_s, 0, INT_MAX),
 
     OPT_GROUP("Timing"),
     OPT_INT('a', "average", "N",
@@ -88,9 +92,9 @@ static const struct opt options[] = {
     OPT_INT('C', "report_cputime", "0/1", "time the start of the work only (default: 0)", T,
             cpu_time, 0, INT_MAX),
     OPT_INT('I', "per_iter_timing", "0/1", "columns for single iterations (default: 0)", T,
-            per_iter, 0, INT_MAX),
-    OPT_INT('K', "per_iter_skip", "N", "leave the first N out of them (default: 0)", T, skip, 0,
-            INT_MAX),
+            per_iter, INT_MIN, INT_MAX),
+    OPT_INT('K', "per_iter_skip", "N", "leave the first N out of them (default: 0)", T, skip,
+            INT_MIN, INT_MAX),
     OPT_STR(0, "stable", "SHARE", "repeat until the median is known this well: 2%", T, stable),
     OPT_DURATION(0, "max-time", "DURATION", "with --stable, longest time per size (default: 10)", T,
                  max_time_s, 0.001, INT_MAX),
@@ -132,8 +136,9 @@ static const struct opt options[] = {
     OPT_INT('t', "nthreads", "N", "multiply the number of ranks by N (default: 1)", T, threads, 1,
             RANKS_MAX),
     OPT_WORDS('H', "host|hostfile|machinefile", "LIST", "nodes and slots, as in drover run", T,
-              launch),
-    OPT_WORDS(0, "map-by|bind-to|engine|npernode|start-timeout", "VALUE",
+              nodes),
+    OPT_WORDS(0, "npernode", "N", "ranks per node", T, nodes),
+    OPT_WORDS(0, "map-by|bind-to|engine|start-timeout", "VALUE",
               "placement and start, as in drover run", T, launch),
     OPT_WORDS(0, "oversubscribe|allow-run-as-root", NULL, "allow more ranks than cores", T, launch),
     OPT_CALL('x', "x", "NAME[=VALUE]", "pass or set an environment variable", take_x),
@@ -144,8 +149,8 @@ static const struct opt options[] = {
             parallel_init, 0, INT_MAX),
     OPT_INT('D', "device_implementation", "N", "kernels are always NCCL's (default: 0)", T,
             device_implementation, 0, INT_MAX),
-    OPT_INT('V', "device_cta_count", "N", "CTAs of such kernels (default: 16)", T, device_ctas, 1,
-            128),
+    OPT_INT('V', "device_cta_count", "N", "CTAs of such kernels (default: 16)", T, device_ctas,
+            INT_MIN, INT_MAX),
     OPT_END,
 };
 
@@ -197,8 +202,8 @@ static int read_coll(struct bench_opts *o, const char *text, struct err *e)
 {
     AUTO(free) char *name = xstrdup(text);
     char *perf = strstr(name, "_perf");
-    if (perf && perf[5] == '\0')
-        *perf = '\0'; /* the names of nccl-tests' programs */
+    if (perf && (perf[5] == '\0' || perf[5] == '_'))
+        *perf = '\0'; /* the names of nccl-tests' programs, also all_reduce_perf_mpi */
     o->hypercube = strcmp(name, BENCH_HYPERCUBE) == 0;
     int c = o->hypercube ? COLLECTIVE_ALL_GATHER : collective_find(name);
     if (c >= 0 && collective_row((enum collective)c)->busbw_factor) {
@@ -239,10 +244,8 @@ static int read_sizes(struct bench_opts *o, const struct args *a, struct err *e)
                        a->max ? a->max : a->min);
     o->min_bytes = min;
     o->max_bytes = max;
-    o->factor = a->factor;
-    if (a->factor == 1)
-        return err_set(e, -EINVAL, "-f %d: the factor must be at least 2", a->factor);
-    if (a->factor == 0 && o->step_bytes == 0)
+    o->factor = a->factor == 1 ? 0 : a->factor; /* nccl-tests: 1 means that -i is added */
+    if (o->factor == 0 && o->step_bytes == 0 && min < max)
         return err_set(e, -EINVAL, "-i %s: the step must be at least 1 byte", a->step);
     return 0;
 }
@@ -266,13 +269,17 @@ static int read_names(struct bench_opts *o, const struct args *a, struct err *e)
     return 0;
 }
 
+/* Of -g or -t. */
+static int factor(int value)
+{
+    return value ? value : 1;
+}
+
 static int read_numbers(struct bench_opts *o, const struct args *a, struct err *e)
 {
-    if (a->skip >= a->iters)
-        return err_set(e, -EINVAL, "-K: %d is out of range (0 to %d)", a->skip, a->iters - 1);
-    if ((int64_t)(a->ranks ? a->ranks : 1) * a->gpus * a->threads > RANKS_MAX)
+    if ((int64_t)(a->ranks ? a->ranks : 1) * factor(a->gpus) * factor(a->threads) > RANKS_MAX)
         return err_set(e, -ERANGE, "-np %d -g %d -t %d: the product exceeds %d ranks", a->ranks,
-                       a->gpus, a->threads, RANKS_MAX);
+                       factor(a->gpus), factor(a->threads), RANKS_MAX);
     o->iters = a->iters;
     o->warmups = a->warmups;
     o->checks = a->checks;
@@ -280,7 +287,7 @@ static int read_numbers(struct bench_opts *o, const struct args *a, struct err *
     o->pick = (enum stats_pick)a->average;
     o->blocking = a->blocking;
     o->cpu_time = a->cpu_time != 0;
-    o->wait_ms = (int64_t)(a->timeout_s * 1000);
+    o->wait_ms = a->timeout_s > 0 ? (int64_t)(a->timeout_s * 1000) : INT64_MAX;
     o->cycles = a->cycles;
     return 0;
 }
@@ -288,15 +295,24 @@ static int read_numbers(struct bench_opts *o, const struct args *a, struct err *
 /* nccl-tests ignores options without effect and prints a warning; so does drover. */
 static void ignore_options(char ***warnings, struct args *a)
 {
+    if (a->per_iter != 0 && a->per_iter != 1)
+        strv_push(warnings, xasprintf("-I %d is ignored: it is 0 or 1", a->per_iter));
+    a->per_iter = a->per_iter == 1;
     if (a->graph && a->per_iter)
         strv_push(warnings, xstrdup("-I is ignored: iterations in a graph (-G) are not timed"));
     if (a->graph && a->blocking)
         strv_push(warnings, xstrdup("-z is ignored: a graph (-G) is waited for as a whole"));
     a->per_iter = a->per_iter && !a->graph;
     a->blocking = a->graph ? 0 : a->blocking;
-    if (a->skip && !a->per_iter)
+    if (a->skip < 0 || a->skip >= a->iters)
+        strv_push(warnings,
+                  xasprintf("-K %d is ignored: it must be below -n %d", a->skip, a->iters));
+    else if (a->skip && !a->per_iter)
         strv_push(warnings, xstrdup("-K is ignored: it needs -I 1"));
-    a->skip = a->per_iter ? a->skip : 0;
+    a->skip = a->per_iter && a->skip > 0 && a->skip < a->iters ? a->skip : 0;
+    if (a->device_ctas < 1 || a->device_ctas > 128)
+        strv_push(warnings,
+                  xasprintf("-V %d is ignored: it is at least 1 and at most 128", a->device_ctas));
     if (a->device_implementation)
         strv_push(warnings, xstrdup("-D is ignored: drover uses NCCL's own kernels"));
 }
@@ -326,59 +342,19 @@ static int read_nccl(struct cmd_bench_opts *o, struct args *a, struct err *e)
     return 0;
 }
 
-/* DROVER_BENCH_INJECT, for tests: "RANK:ELEMENT[:FAULT]". */
-static int read_inject(struct bench_opts *o, const char *text)
-{
-    static const char *const faults[] = {"bit", "before", "after", "absent"};
-    char fault[16] = "bit";
-    o->inject_rank = -1;
-    if (!text)
-        return 0;
-    if (sscanf(text, "%d:%d:%15s", &o->inject_rank, &o->inject_at, fault) < 2 || o->inject_at < 0)
-        return -EINVAL;
-    for (size_t i = 0; i < COUNT_OF(faults); i++)
-        if (strcmp(fault, faults[i]) == 0) {
-            o->inject = (enum buffers_fault)i;
-            return 0;
-        }
-    return -EINVAL;
-}
-
 static int read_stable(struct bench_opts *o, const struct args *a, struct err *e)
 {
     o->max_time_s = a->max_time_s;
     return a->stable ? cmd_bench_diff_parse_share(&o->stable, "--stable", a->stable, e) : 0;
 }
 
-/* The variables that nccl-tests reads. */
-static int read_env(struct cmd_bench_opts *o, const struct cmd_bench_env *env, struct err *e)
-{
-    char *end = NULL;
-    o->first_device = -1;
-    if (env->min_bw) {
-        o->min_busbw = strtod(env->min_bw, &end);
-        if (end == env->min_bw || *end || !(o->min_busbw >= 0) || isinf(o->min_busbw))
-            return err_set(e, -EINVAL, "NCCL_TESTS_MIN_BW: '%s' is not a rate in GB/s",
-                           env->min_bw);
-    }
-    if (env->device &&
-        opt_int(&o->first_device, "NCCL_TESTS_DEVICE", env->device, 0, 1 << 20, e) < 0)
-        return e->code;
-    return rank_groups_read(&o->bench.split, env->split, env->split_mask, e);
-}
-
-static int read_rest(struct cmd_bench_opts *o, struct args *a, const struct cmd_bench_env *env,
-                     struct err *e)
+static int read_rest(struct cmd_bench_opts *o, struct args *a, struct err *e)
 {
     struct bench_opts *b = &o->bench;
     if (a->json && a->csv)
         return err_set(e, -EINVAL, "--json and --csv exclude each other");
     o->form = a->json ? CMD_BENCH_JSON : a->csv ? CMD_BENCH_CSV : CMD_BENCH_TABLE;
-    if (read_inject(b, env->inject) < 0)
-        return err_set(e, -EINVAL,
-                       "DROVER_BENCH_INJECT: '%s' is not RANK:ELEMENT[:before|:after|:absent]",
-                       env->inject);
-    if (read_stable(b, a, e) < 0 || read_nccl(o, a, e) < 0 || read_env(o, env, e) < 0)
+    if (read_stable(b, a, e) < 0 || read_nccl(o, a, e) < 0 || cmd_bench_env_read(o, e) < 0)
         return e->code;
     b->samples = o->form != CMD_BENCH_TABLE || a->stable || a->save || a->baseline || o->per_iter;
     o->save = a->save;
@@ -391,9 +367,10 @@ static int read_rest(struct cmd_bench_opts *o, struct args *a, const struct cmd_
     if (cmd_bench_diff_parse_share(&o->tolerance, "--tolerance", a->tolerance, e) < 0)
         return e->code;
     o->pairs = a->pairs;
-    o->verdict = a->verdict || a->expect > 0;
-    o->expect = a->expect;
-    if (a->expect < 0)
+    bool expects = !isnan(a->expect);
+    o->verdict = a->verdict || expects;
+    o->expect = expects ? a->expect : 0;
+    if (expects && !(a->expect > 0))
         return err_set(e, -EINVAL, "--expect %g: must be more than 0 GB/s", a->expect);
     if (a->pairs && a->csv)
         return err_set(e, -EINVAL, "--pairs and --csv exclude each other");
@@ -401,7 +378,8 @@ static int read_rest(struct cmd_bench_opts *o, struct args *a, const struct cmd_
         b->max_bytes = PAIRS_BYTES;
     o->backend = a->backend;
     o->np = a->ranks;
-    o->per_np = a->gpus * a->threads;
+    o->per_np = factor(a->gpus) * factor(a->threads);
+    o->counts = (a->gpus || a->threads) && strv_len(a->nodes) == 0;
     b->rank_samples = o->per_iter && a->json_file;
     o->memory = a->memory != 0;
     o->json_file = a->json_file;
@@ -451,30 +429,35 @@ static void print_help(void)
                    options);
 }
 
-int cmd_bench_opts_read(struct cmd_bench_opts *o, int argc, char **argv,
-                        const struct cmd_bench_env *env, struct err *e)
+int cmd_bench_opts_read(struct cmd_bench_opts *o, int argc, char **argv, struct err *e)
 {
     struct args a = {.iters = 20, .warmups = 1, .checks = 1, .average = STATS_MEAN};
-    a.timeout_s = 300;
     a.max_time_s = 10;
     a.tolerance = "5%";
-    a.gpus = a.threads = a.agg = a.cycles = 1;
+    a.expect = NAN; /* not given */
+    a.agg = a.cycles = 1;
     a.device_ctas = 16;
     *o = (struct cmd_bench_opts){0};
     int rc = read_line(o, &a, argc, argv, e);
     if (rc == OPT_HELP)
         print_help();
+    rc = rc == 0 ? read_rest(o, &a, e) : rc;
+    for (size_t i = 0; i < strv_len(a.nodes); i++)
+        strv_push(&a.launch, xstrdup(a.nodes[i]));
+    strv_free(a.nodes);
     o->launch = a.launch;
-    return rc == 0 ? read_rest(o, &a, env, e) : rc;
+    return rc;
 }
 
 void cmd_bench_opts_free(struct cmd_bench_opts *o)
 {
     strv_free(o->launch);
     strv_free(o->warnings);
+    traffic_free(&o->bench.traffic);
 }
 
 int cmd_bench_opts_ranks(const struct cmd_bench_opts *o)
 {
-    return o->np == 0 && o->per_np == 1 ? 0 : (o->np ? o->np : 1) * o->per_np;
+    bool chosen = o->np == 0 && o->per_np == 1 && !o->counts;
+    return chosen ? 0 : (o->np ? o->np : 1) * o->per_np;
 }
