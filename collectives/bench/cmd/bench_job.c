@@ -1,7 +1,6 @@
 #include "collectives/bench/cmd/bench_job.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,6 +9,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/own_process.h"
+#include "common/stop_signals.h"
 #include "launcher/engine/launch.h"
 #include "launcher/guardian/guardian.h"
 #include "launcher/run/run_options.h"
@@ -18,8 +18,8 @@ enum { GRACE_MS = 3000 };
 
 struct job {
     struct launch *launch;
-    uv_signal_t interrupt, terminate;
-    int signals; /* number that this process received */
+    struct stop_signals signals;
+    bool ended;
     int status;
 };
 
@@ -49,24 +49,17 @@ static void on_ended(void *arg, const struct job_end *end)
     j->status = end->status;
     if (end->first_failed >= 0 && !end->stopped)
         log_failure(&end->first);
-    uv_close((uv_handle_t *)&j->interrupt, NULL);
-    uv_close((uv_handle_t *)&j->terminate, NULL);
+    j->ended = true;
 }
 
-static void on_signal(uv_signal_t *handle, int number)
+static void on_stop_request(void *arg, int number, bool again)
 {
-    struct job *j = handle->data;
-    if (j->signals++ == 0)
-        launch_interrupt(j->launch, number);
-    else
+    struct job *j = arg;
+    if (again) {
         launch_kill(j->launch);
-}
-
-static void watch_signal(uv_signal_t *handle, uv_loop_t *loop, struct job *j, int number)
-{
-    uv_signal_init(loop, handle);
-    handle->data = j;
-    uv_signal_start(handle, on_signal, number);
+        return;
+    }
+    launch_interrupt(j->launch, number);
 }
 
 static int run_on(uv_loop_t *loop, struct launch_context *l, const struct launch_spec *spec,
@@ -77,11 +70,12 @@ static int run_on(uv_loop_t *loop, struct launch_context *l, const struct launch
     int rc = launch_start(&j.launch, l, spec, &events, &j, e);
     if (rc < 0)
         return rc;
-    watch_signal(&j.interrupt, loop, &j, SIGINT);
-    watch_signal(&j.terminate, loop, &j, SIGTERM);
-    while (!uv_is_closing((uv_handle_t *)&j.interrupt))
+    stop_signals_open(&j.signals, loop, on_stop_request, &j);
+    while (!j.ended)
         uv_run(loop, UV_RUN_ONCE);
     launch_free(j.launch);
+    stop_signals_close(&j.signals);
+    uv_run(loop, UV_RUN_NOWAIT); /* closes the handles, which are in `j` */
     return j.status;
 }
 
