@@ -268,6 +268,8 @@ static void on_stop_request(void *arg, int sig, bool again)
         s->stop_causes |= BY_SIGNAL;
     }
     apply(s, again ? RUN_SESSION_EV_SIGNAL_AGAIN : RUN_SESSION_EV_SIGNAL);
+    if (!again && has_job(s))
+        launch_log_stopping(s->job);
 }
 
 static void on_signal(uv_signal_t *handle, int sig)

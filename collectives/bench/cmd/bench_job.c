@@ -39,6 +39,8 @@ static void log_failure(const struct rank_end *r)
         log_error("rank %d: %s", r->rank, r->start_error);
     else if (r->oom_killed)
         log_error("rank %d: killed: out of memory", r->rank);
+    else if (r->mpi_fault)
+        log_error("rank %d exited with status 0 %s", r->rank, job_mpi_fault_text(r->mpi_fault));
     else if (r->signal)
         log_error("rank %d was killed by signal %d (%s)", r->rank, r->signal, strsignal(r->signal));
 }
@@ -60,6 +62,7 @@ static void on_stop_request(void *arg, int number, bool again)
         return;
     }
     launch_interrupt(j->launch, number);
+    launch_log_stopping(j->launch);
 }
 
 static int run_on(uv_loop_t *loop, struct launch_context *l, const struct launch_spec *spec,
