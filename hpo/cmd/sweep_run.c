@@ -5,6 +5,7 @@
 
 #include "common/json.h"
 #include "common/sched_batch.h"
+#include "common/stop_signals.h"
 #include "common/strbuf.h"
 #include "hpo/cmd/hpo_commands.h"
 #include "hpo/coordinator/progress_display.h"
@@ -29,10 +30,10 @@ static void on_changed(void *arg, const struct scheduler *s)
 
 static void on_interrupted(void *arg, bool again)
 {
-    progress_display_print(arg, again
-                                    ? "drover sweep: killing the running trials"
-                                    : "drover sweep: stopping: running trials return to the queue; "
-                                      "press Ctrl-C again to kill them");
+    AUTO(free)
+    char *stopping = xasprintf("drover sweep: stopping: running trials return to the queue%s",
+                               stop_signals_from_keys() ? "; press Ctrl-C again to kill them" : "");
+    progress_display_print(arg, again ? "drover sweep: killing the running trials" : stopping);
 }
 
 static const struct coordinator_events events = {

@@ -49,6 +49,16 @@ static bool file_limit(const struct rank_end *r)
     return r->signal == SIGXFSZ;
 }
 
+static bool without_init(const struct rank_end *r)
+{
+    return r->mpi_fault == JOB_MPI_NO_INIT;
+}
+
+static bool without_finalize(const struct rank_end *r)
+{
+    return r->mpi_fault == JOB_MPI_NO_FINALIZE;
+}
+
 #define GPU_PROCESSES "nvidia-smi shows the processes that use the GPU"
 
 /* Causes with several patterns. */
@@ -265,6 +275,13 @@ static const struct pattern patterns[] = {
      &(const struct failure_cause){
          "an mpirun that the rank started found no slots",
          "start the ranks with drover only, or set OMPI_MCA_rmaps_base_oversubscribe=1"}},
+    {NULL, without_init,
+     &(const struct failure_cause){"another rank waits for this one in MPI_Init",
+                                   "call MPI_Init on every rank, or start fewer ranks (-np)"}},
+    {NULL, without_finalize,
+     &(const struct failure_cause){
+         "a rank of MPI or PMIx exited early, and others may wait for it",
+         "call MPI_Finalize on every path; _exit() and os._exit() skip exit handlers"}},
     {NULL, bus_error,
      &(const struct failure_cause){
          "a bus error: most often /dev/shm is too small",

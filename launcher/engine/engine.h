@@ -51,8 +51,9 @@ struct engine_events {
     void (*lost)(void *arg, int rank, const char *why);
     /* The ranks run, but the job cannot continue: the remote launcher has ended. */
     void (*broken)(void *arg, const char *why);
-    /* The rank has connected to PMI-1. Only from the local engine; may be NULL. */
+    /* The rank has connected to PMI-1, or has called MPI_Finalize over it. NULL only with `pmi`. */
     void (*joined)(void *arg, int rank);
+    void (*finalized)(void *arg, int rank);
     /* The rank called MPI_Abort(code). */
     void (*aborted)(void *arg, int rank, int code);
     /* The same as in launch_events; false requests a pause of the whole job's output. */

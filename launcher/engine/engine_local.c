@@ -185,8 +185,13 @@ static void on_guardian_ended(void *arg)
 static void on_pmi_connected(void *arg, int rank)
 {
     struct local_job *j = arg;
-    if (j->ev.joined)
-        j->ev.joined(j->arg, rank);
+    j->ev.joined(j->arg, rank);
+}
+
+static void on_pmi_finalized(void *arg, int rank)
+{
+    struct local_job *j = arg;
+    j->ev.finalized(j->arg, rank);
 }
 
 static void on_aborted(void *arg, int rank, int code)
@@ -472,8 +477,8 @@ int engine_local_start(struct engine_job **out, struct engine *en,
                                           NULL,
                                           NULL,
                                           local_pmi_reply};
-    static const struct pmix_server_events from_pmi = {on_pmi_connected, on_aborted,
-                                                       engine_warn_spawn};
+    static const struct pmix_server_events from_pmi = {on_pmi_connected, on_pmi_finalized,
+                                                       on_aborted, engine_warn_spawn};
     if (en->guardian_ended)
         return err_set(e, -EPIPE, "the guardian process has ended");
     struct local_job *j = xzalloc(sizeof *j);

@@ -111,6 +111,8 @@ int64_t launch_pmix_wait_ms(const struct launch *j, int rank);
 void launch_stop(struct launch *j, int request_ms);
 /* The same with `sig` instead of SIGTERM and without the request on the report channel. */
 void launch_interrupt(struct launch *j, int sig);
+/* Logs how many ranks of a job that stops still run, and for how long they may. */
+void launch_log_stopping(const struct launch *j);
 /* Sends SIGKILL to every process of the job at once. */
 void launch_kill(struct launch *j);
 /* Forwards a signal to every rank's process group. */

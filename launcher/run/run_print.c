@@ -23,6 +23,8 @@ static void print_end(struct strbuf *b, const struct rank_end *r)
         strbuf_printf(b, "was ended by signal %d (SIG%s, %s)%s", r->signal,
                       sigabbrev_np(r->signal) ? sigabbrev_np(r->signal) : "?", strsignal(r->signal),
                       r->core_dumped ? ", core dumped" : "");
+    else if (r->mpi_fault)
+        strbuf_printf(b, "exited with status 0 %s", job_mpi_fault_text(r->mpi_fault));
     else
         strbuf_printf(b, "exited with status %d", r->status);
     strbuf_printf(b, " after %.1f s\n", r->seconds);

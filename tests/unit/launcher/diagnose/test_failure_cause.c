@@ -30,6 +30,19 @@ TEST(a_known_text_is_found_in_any_line)
     CHECK_HAS(failure_cause_find(&exited_1, lines)->advice, "smaller batch");
 }
 
+TEST(an_exit_without_init_or_finalize_is_explained_unless_a_text_explains_it)
+{
+    const char *lines[] = {"MemoryError", NULL},
+               *gpu[] = {"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB",
+                         NULL};
+    CHECK_HAS(what(&(struct rank_end){.status = 1, .mpi_fault = JOB_MPI_NO_INIT}, lines),
+              "MPI_Init");
+    const struct rank_end early = {.status = 1, .mpi_fault = JOB_MPI_NO_FINALIZE};
+    CHECK_HAS(what(&early, lines), "exited early");
+    CHECK_HAS(what(&early, gpu), "GPU memory");
+    CHECK_HAS(failure_cause_find(&early, NULL)->advice, "MPI_Finalize");
+}
+
 TEST(an_mpich_that_is_served_no_pmi1_is_told_where_it_is)
 {
     const char *lines[] = {
