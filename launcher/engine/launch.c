@@ -349,9 +349,10 @@ static char *make_job_id(void)
 }
 
 /* The MASTER_PORT that the user set, by option or by -x; 0: any. */
-static int read_port_setting(int *out, const struct launch_spec *s, struct err *e)
+static int read_port_setting(int *out, const struct launch_spec *s, char *const *base,
+                             struct err *e)
 {
-    const char *given = env_get(s->env, "MASTER_PORT");
+    const char *given = env_user_value(base, s->env, "MASTER_PORT");
     *out = s->master_port;
     return s->master_port || !given ? 0 : opt_int(out, "MASTER_PORT", given, 1, 65535, e);
 }
@@ -360,7 +361,7 @@ static int read_port_setting(int *out, const struct launch_spec *s, struct err *
 static int choose_port(struct launch *j, int *port, const struct launch_spec *s, struct err *e)
 {
     int wanted = 0;
-    int rc = read_port_setting(&wanted, s, e);
+    int rc = read_port_setting(&wanted, s, launch_context_env(j->launcher), e);
     if (rc == 0 && (s->port_held || !plan_is_local(j->plan) || j->plan->first_rank > 0))
         *port = wanted;
     else if (rc == 0)
