@@ -75,9 +75,14 @@ static int value_count(const struct opt *row)
 }
 
 /* An invalid table is a bug, not an error. The second row of a name would never be found, so each
- * name must find its own row. */
+ * name must find its own row. A table is checked once, since that takes longer than to parse a
+ * line: the square of its names. */
 static void check_rows(const struct opt *rows)
 {
+    static const struct opt *checked;
+    if (rows == checked)
+        return;
+    checked = rows;
     assert(!by_name(rows, "help", 4) && !by_letter(rows, 'h'));
     for (const struct opt *r = rows; r->kind != OPT_KIND_END; r++) {
         const char *names = r->name, *name = NULL;

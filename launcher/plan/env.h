@@ -64,8 +64,8 @@ void env_set_hnp_uri(char ***env, const char *address, const char *job_id);
 
 /* Returns the variables of rank `r` of `p` in addition to these: torchrun's RANK, LOCAL_RANK, …;
  * Open MPI's OMPI_COMM_WORLD_RANK, … and hydra's MPI_LOCALRANKID, … if the job has a PMIx server;
- * OMP_NUM_THREADS unless the user has set it; DROVER_RANK_*. `oversubscribed`: the node has fewer CPU units than ranks. The caller
- * frees it. */
+ * OMP_NUM_THREADS unless the user has set it; DROVER_RANK_*. `oversubscribed`: the node has fewer
+ * CPU units than ranks. The caller frees it. */
 char **env_rank(const struct plan *p, const struct plan_rank *r, const struct launch_spec *s,
                 char *const *base, bool oversubscribed);
 

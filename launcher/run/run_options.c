@@ -61,15 +61,54 @@ static int on_env(void *into, char *const *values, struct err *e)
     return 0;
 }
 
-/* A parameter of Open MPI is a variable for its programs, and an option of the real mpirun. */
+/* A parameter of Open MPI is a variable for its programs, and an option of the real mpirun unless
+ * drover applies it. */
 static int on_mca(void *into, char *const *values, struct err *e)
 {
     struct run_options *o = into;
     AUTO(free) char *name = xasprintf("OMPI_MCA_%s", values[0]);
     set_variable(o, name, values[1]);
+    mca_params_set(&o->mca, values[0], values[1], NULL);
+    if (mca_params_is_launchers(values[0]))
+        return 0;
     strv_push(&o->mpirun_args, xstrdup("--mca"));
     strv_push(&o->mpirun_args, xstrdup(values[0]));
     strv_push(&o->mpirun_args, xstrdup(values[1]));
+    return 0;
+}
+
+/* A parameter of PRRTE, Open MPI 5's launcher. */
+static int on_prte_mca(void *into, char *const *values, struct err *e)
+{
+    struct run_options *o = into;
+    mca_params_set(&o->mca, values[0], values[1], NULL);
+    if (mca_params_is_launchers(values[0]))
+        return 0;
+    strv_push(&o->mpirun_only, xstrdup("--prtemca"));
+    strv_push(&o->mpirun_only, xstrdup(values[0]));
+    strv_push(&o->mpirun_only, xstrdup(values[1]));
+    return 0;
+}
+
+/* Files with parameters. mpirun only tells the MPI library of them, too. */
+static int on_param_files(void *into, char *const *values, struct err *e)
+{
+    char *files[] = {(char *)"mca_base_param_file_prefix", values[0], NULL};
+    return on_mca(into, files, e);
+}
+
+static int on_tune_files(void *into, char *const *values, struct err *e)
+{
+    struct run_options *o = into;
+    AUTO(free) char *list = xstrdup(values[0]);
+    for (char *rest = list, *one; (one = strsep(&rest, ","));)
+        strv_push(&o->tune_files, xstrdup(one));
+    return 0;
+}
+
+static int on_no_oversubscribe(void *into, char *const *values, struct err *e)
+{
+    ((struct run_options *)into)->spec.oversubscribe = false;
     return 0;
 }
 
@@ -313,10 +352,14 @@ static const struct opt options[] = {
 
     OPT_GROUP("Other"),
     /* Not shown: other names and lists of Open MPI */
-    OPT_FLAG(0, "allow-run-as-root|nooversubscribe|genvall|envall", NULL, T, as_root),
+    OPT_FLAG(0, "allow-run-as-root|genvall|envall", NULL, T, as_root),
+    OPT_CALL(0, "nooversubscribe", NULL, NULL, on_no_oversubscribe),
     OPT_CALL(0, "output", "LIST", NULL, on_output),
     OPT_CALL(0, "display", "LIST", NULL, on_display),
     OPT_CALL(0, "ppr", "N:PLACE", NULL, run_options_mapping_ppr),
+    OPT_CALL(0, "prtemca", "KEY VALUE", NULL, on_prte_mca),
+    OPT_CALL(0, "am", "FILE", NULL, on_param_files),
+    OPT_CALL(0, "tune", "FILE", NULL, on_tune_files),
     OPT_CALL(0, "npersocket", "N", NULL, run_options_mapping_per_socket),
     OPT_WORDS(0,
               "byslot|bycore|bynode|rr|bind-to-none|bind-to-core|bind-to-socket|"
@@ -329,8 +372,8 @@ static const struct opt options[] = {
     OPT_CALL(0, "iface", "NAME", NULL, on_iface),
     OPT_CALL(0, "launcher-exec|bootstrap-exec", "PATH", NULL, on_rsh),
     /* Options that only the real mpirun uses */
-    OPT_WORDS(0, "prefix|tune|am|launch-agent|personality", "X", NULL, T, mpirun_only),
-    OPT_WORDS(0, "pmixmca|prtemca", "K V", NULL, T, mpirun_only),
+    OPT_WORDS(0, "prefix|launch-agent|personality", "X", NULL, T, mpirun_only),
+    OPT_WORDS(0, "pmixmca", "K V", NULL, T, mpirun_only),
     OPT_WORDS(0, "noprefix|leave-session-attached|debug-daemons|do-not-resolve", NULL, NULL, T,
               mpirun_only),
     /* Ignored, without effect */
@@ -408,17 +451,110 @@ static int parse_app_file(struct run_options *o, struct err *e)
         return err_set(e, -EINVAL, "--app '%s': the command line names a program, too",
                        o->app_file);
     strv_push(words, xstrdup(o->program));
-    if (run_mpmd_read_file(words, o->app_file, e) < 0 ||
+    if (run_mpmd_read_file(words, o->app_file, ":", e) < 0 ||
         parse(o, (int)strv_len(*words), *words, e) != 0)
         return err_wrap(e, "--app '%s'", o->app_file);
     return 0;
+}
+
+/* ---- parameters of Open MPI's launcher ---------------------------------------------------------
+ */
+
+/* Reads options into `probe`, of which only what it owns is valid afterwards. The words are copied,
+ * since some options cut theirs. */
+static int read_copy(struct run_options *probe, int argc, char *const *words, struct err *e)
+{
+    AUTO(strv) char **copy = NULL;
+    for (int i = 0; i < argc; i++)
+        strv_push(&copy, xstrdup(words[i]));
+    int rest = argc;
+    run_options_init(probe, copy[0]);
+    return opt_parse(options, probe, run_mpmd_first(argc, copy), copy, &rest, e);
+}
+
+/* Adds the options that parameter `i` stands for. A value that drover does not know is an error on
+ * the command line. Elsewhere, where it may be meant for another program, it is a warning. */
+static int add_param(struct run_options *o, const struct mca_params *p, size_t i, bool has_hosts,
+                     struct err *e)
+{
+    const struct mca_param *m = &p->at[i];
+    bool ignored = false;
+    struct err why = {0};
+    struct run_options probe;
+    AUTO(strv) char **words = NULL, **options_of_it = mca_params_options(p, i, &ignored);
+    strv_push(&words, xstrdup(o->program));
+    for (size_t k = 0; k < strv_len(options_of_it); k++)
+        strv_push(&words, xstrdup(options_of_it[k]));
+    int rc = read_copy(&probe, (int)strv_len(words), words, &why);
+    bool names_hosts = probe.host_lists || probe.host_files;
+    run_options_free(&probe);
+    if (rc < 0 && !m->source) {
+        err_set(e, rc, "--mca %s %s: %s", m->name, m->value, why.text);
+        return err_hint(e, "%s", why.hint);
+    }
+    if (rc < 0)
+        strv_push(&o->warnings,
+                  xasprintf("%s=%s (%s) is ignored: %s", m->name, m->value, m->source, why.text));
+    if (ignored)
+        strv_push(&o->warnings,
+                  xasprintf("%s=%s%s%s%s is ignored: drover has no option that does this", m->name,
+                            m->value, m->source ? " (" : "", m->source ? m->source : "",
+                            m->source ? ")" : ""));
+    for (size_t k = 1; rc == 0 && words[k] && !(names_hosts && has_hosts); k++)
+        strv_push(&o->words, xstrdup(words[k]));
+    return 0;
+}
+
+/* Returns `line` with the words of its --tune files in front of its options, which win. NULL: a
+ * file cannot be read. */
+static char **with_tune_files(int argc, char *const *line, struct err *e)
+{
+    struct run_options probe;
+    struct err later; /* an error is reported when the line is parsed */
+    AUTO(strv) char **words = NULL;
+    strv_push(&words, xstrdup(line[0]));
+    int rc = 0;
+    (void)read_copy(&probe, argc, line, &later);
+    for (size_t i = 0; rc == 0 && i < strv_len(probe.tune_files); i++)
+        rc = run_mpmd_read_file(&words, probe.tune_files[i], NULL, e);
+    run_options_free(&probe);
+    if (rc < 0)
+        err_wrap(e, "--tune");
+    for (int i = 1; i < argc; i++)
+        strv_push(&words, xstrdup(line[i]));
+    return rc < 0 ? NULL : TAKE(words);
+}
+
+/* Sets o->words: the options that stand for Open MPI's launcher parameters, then `line`, whose
+ * options win. */
+static int add_params(struct run_options *o, char *const *line, struct err *e)
+{
+    struct run_options probe;
+    struct err later;
+    AUTO(mca_params) struct mca_params p = {0};
+    (void)read_copy(&probe, (int)strv_len(line), line, &later);
+    bool has_hosts = probe.host_lists || probe.host_files;
+    mca_params_read(&p, environ);
+    for (size_t i = 0; i < probe.mca.count; i++)
+        mca_params_set(&p, probe.mca.at[i].name, probe.mca.at[i].value, NULL);
+    run_options_free(&probe);
+    int rc = 0;
+    strv_push(&o->words, xstrdup(line[0]));
+    for (size_t i = 0; rc == 0 && i < p.count; i++)
+        rc = add_param(o, &p, i, has_hosts, e);
+    for (size_t i = 1; line[i]; i++)
+        strv_push(&o->words, xstrdup(line[i]));
+    return rc;
 }
 
 int run_options_parse(struct run_options *o, const char *program, int argc, char **argv,
                       struct err *e)
 {
     run_options_init(o, program);
-    int rc = parse(o, argc, argv, e);
+    AUTO(strv) char **line = with_tune_files(argc, argv, e);
+    int rc = line ? add_params(o, line, e) : -EINVAL;
+    if (rc == 0)
+        rc = parse(o, (int)strv_len(o->words), o->words, e);
     if (rc == 0 && o->app_file)
         rc = parse_app_file(o, e);
     return rc == 0 ? run_options_resolve(o, e) : rc;
@@ -426,10 +562,12 @@ int run_options_parse(struct run_options *o, const char *program, int argc, char
 
 void run_options_free(struct run_options *o)
 {
-    char **all[] = {o->argv,     o->env,    o->mpirun_args, o->mpirun_only, o->ignored,  o->refused,
-                    o->warnings, o->legacy, o->host_lists,  o->host_files,  o->app_words};
+    char **all[] = {o->argv,      o->env,      o->mpirun_args, o->mpirun_only, o->ignored,
+                    o->refused,   o->warnings, o->legacy,      o->host_lists,  o->host_files,
+                    o->app_words, o->words,    o->tune_files};
     for (size_t i = 0; i < COUNT_OF(all); i++)
         strv_free(all[i]);
+    mca_params_free(&o->mca);
     run_mpmd_free(o);
     hosts_free(o->hosts);
     hwloc_bitmap_free(o->show);
