@@ -28,6 +28,7 @@ struct launch_rank {
     int abort_code;             /* of its MPI_Abort() … */
     bool abort_pending;         /* … which counts once the earlier exit of another is known */
     bool end_emitted;           /* rank_ended was emitted */
+    char *error;                /* the text of its TORCHELASTIC_ERROR_FILE; NULL: none */
     struct rank_status remote_status; /* on another node: as last received */
 };
 
@@ -79,6 +80,7 @@ static void report_end(struct launch *j)
     if (end.first_failed >= 0) {
         end.first = *job_rank_end(j->job, end.first_failed);
         const struct launch_rank *r = &j->ranks[end.first_failed];
+        end.error = r->error;
         const struct last_lines *t = last_lines_count(r->err) > 0 ? r->err : r->out;
         for (int i = 0; i < LAST_LINES; i++)
             lines[i] = last_lines_get(t, i, NULL);
@@ -217,9 +219,10 @@ static void rank_ended(struct launch *j, const struct rank_end *r)
     after_event(j, r->rank, changed);
 }
 
-static void on_exited(void *arg, int rank, int wait_status, bool oom_killed)
+static void on_exited(void *arg, int rank, int wait_status, bool oom_killed, const char *error)
 {
     struct launch *j = arg;
+    j->ranks[rank].error = error ? xstrdup(error) : NULL;
     struct rank_end r = {.rank = rank,
                          .pid = j->ranks[rank].pid,
                          .seconds = seconds_since_start(j),
@@ -576,6 +579,7 @@ void launch_free(struct launch *j)
     for (int i = 0; j->ranks && i < j->plan->world_size; i++) {
         last_lines_free(j->ranks[i].out);
         last_lines_free(j->ranks[i].err);
+        free(j->ranks[i].error);
     }
     free(j->ranks);
     job_free(j->job);

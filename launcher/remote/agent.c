@@ -78,14 +78,15 @@ static void send_status(struct agent *a, const struct rank_status *s)
 }
 
 /* The rank's last collective is sent before its exit, which that collective may have caused. */
-static void on_exited(void *arg, int rank, int wait_status, bool oom_killed)
+static void on_exited(void *arg, int rank, int wait_status, bool oom_killed, const char *error)
 {
     struct agent *a = arg;
     struct rank_status last = {0};
     engine_last_collective(a->job, 0, &last.collective);
     if (last.collective.comm[0])
         send_status(a, &last);
-    send_head(arg, json_pack("{s:s,s:i,s:b}", "t", "exit", "wait", wait_status, "oom", oom_killed));
+    json_t *head = json_pack("{s:s,s:i,s:b}", "t", "exit", "wait", wait_status, "oom", oom_killed);
+    control_send(a->control, head, error, error ? strlen(error) : 0);
 }
 
 static bool on_bytes(void *arg, int rank, enum launch_stream from, const char *bytes, size_t len)

@@ -144,7 +144,8 @@ static void on_launcher_not_started(void *arg, int rank, int status, const char 
     launcher_ended(j, 0);
 }
 
-static void on_launcher_exited(void *arg, int rank, int wait_status, bool oom_killed)
+static void on_launcher_exited(void *arg, int rank, int wait_status, bool oom_killed,
+                               const char *error)
 {
     launcher_ended(arg, wait_status);
 }
