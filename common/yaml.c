@@ -47,7 +47,9 @@ struct reader {
     struct value *anchors; /* complete anchors; `names` maps their names to indexes */
     size_t anchor_count;
     json_t *names;
-    int nodes; /* so far, with aliases expanded */
+    const char *text_key; /* as in yaml_read() */
+    bool in_text_key;     /* the value being read is below it */
+    int nodes;            /* so far, with aliases expanded */
 };
 
 static void auto_event(yaml_event_t *ev)
@@ -230,29 +232,35 @@ static int check_text(struct reader *r, const yaml_event_t *ev)
     return 0;
 }
 
-static int check_tag(struct reader *r, const yaml_event_t *ev, const yaml_char_t *tag,
-                     const char *allowed)
+static int unsupported_tag(struct reader *r, const yaml_event_t *ev, const yaml_char_t *tag)
 {
     static const char core[] = "tag:yaml.org,2002:";
-    if (!tag || strcmp((const char *)tag, allowed) == 0)
-        return 0;
     const char *text = (const char *)tag;
     bool is_core = strncmp(text, core, sizeof core - 1) == 0;
     return fail(r, ev->start_mark, -EINVAL, "unsupported tag '%s%s'", is_core ? "!!" : "",
                 is_core ? text + sizeof core - 1 : text);
 }
 
+static int check_tag(struct reader *r, const yaml_event_t *ev, const yaml_char_t *tag,
+                     const char *allowed)
+{
+    return !tag || strcmp((const char *)tag, allowed) == 0 ? 0 : unsupported_tag(r, ev, tag);
+}
+
 static int read_scalar(struct reader *r, const yaml_event_t *ev, struct value *out)
 {
     int rc = check_text(r, ev);
-    if (rc == 0)
-        rc = check_tag(r, ev, ev->data.scalar.tag, YAML_STR_TAG);
     if (rc < 0)
         return rc;
     char *text = (char *)ev->data.scalar.value;
+    const char *tag = (const char *)ev->data.scalar.tag, *why = NULL;
     AUTO(free) char *written = xstrdup(text);
-    const char *why = NULL;
-    json_t *v = is_plain(ev) ? yaml_scalar(text, &why) : json_string(text);
+    json_t *v = is_plain(ev) && !r->in_text_key ? yaml_scalar(text, &why)
+                : tag                           ? yaml_scalar_tagged(tag, text, &why)
+                                                : json_string(text);
+    AUTO(json) json_t *is_utf8 = v ? NULL : json_string(written);
+    if (!v && !why && is_utf8)
+        return unsupported_tag(r, ev, ev->data.scalar.tag);
     if (!v)
         return fail(r, ev->start_mark, -EINVAL, "'%.100s' %s", written,
                     why ? why : "is not text in UTF-8");
@@ -364,12 +372,15 @@ static int read_member(struct reader *r, const yaml_event_t *key, int depth, str
     if (rc < 0)
         return rc;
     struct value v;
+    const char *name = (const char *)key->data.scalar.value;
+    bool is_text = depth == 1 && r->text_key && strcmp(name, r->text_key) == 0;
+    r->in_text_key |= is_text;
     rc = read_node(r, &ev, depth + 1, &v);
     if (rc < 0)
         return rc;
+    r->in_text_key &= !is_text;
     AUTO(json) json_t *value = v.json;
     out->height = v.height >= out->height ? v.height + 1 : out->height;
-    const char *name = (const char *)key->data.scalar.value;
     if (is_plain(key) && strcmp(name, "<<") == 0)
         return merge(r, extra, &v, ev.start_mark);
     v.position.line = (int)key->start_mark.line + 1;
@@ -506,13 +517,14 @@ static int read_document(struct reader *r)
     return rc;
 }
 
-int yaml_read(struct yaml_doc **out, const char *text, size_t len, const char *name, struct err *e)
+int yaml_read(struct yaml_doc **out, const char *text, size_t len, const char *name,
+              const char *text_key, struct err *e)
 {
     if (len > YAML_SIZE_MAX)
         return err_set(e, -E2BIG, "%s: larger than %d MiB", name, YAML_SIZE_MAX >> 20);
     AUTO(yaml_doc) struct yaml_doc *d = xzalloc(sizeof *d);
     d->name = xstrdup(name);
-    struct reader r = {.doc = d, .e = e};
+    struct reader r = {.doc = d, .e = e, .text_key = text_key};
     if (!yaml_parser_initialize(&r.parser))
         return err_set(e, -ENOMEM, "%s: out of memory", name);
     yaml_parser_set_input_string(&r.parser, (const unsigned char *)text, len);
@@ -544,5 +556,5 @@ int yaml_read_file(struct yaml_doc **out, const char *path, struct err *e)
         int error = errno ? errno : EIO;
         return err_set(e, -error, "%s: %s", path, strerror(error));
     }
-    return yaml_read(out, strbuf_str(&text), text.len, path, e);
+    return yaml_read(out, strbuf_str(&text), text.len, path, NULL, e);
 }

@@ -10,11 +10,13 @@
  *     1.0 .5 1e-4 1.5e3        reals (in YAML 1.1 the last two are strings; users mean numbers)
  *     .inf -.inf .nan          the strings of json_number()
  *     017 0o17 0b11 12:30:45   rejected: versions of YAML disagree on their values
+ *     12345e67 0012389         strings: hashes of 7 digits or more that look like numbers
  *     all else                 strings
  *
  * Anchors, aliases and merge keys (<<) are supported; a mapping's own keys take precedence over
- * merged ones and come first. The expanded size is limited: each value counts, and each KiB of its
- * text. Rejected: duplicate keys in a mapping, keys that are not scalars, tags except !!str !!seq
+ * merged ones and come first. The tags !!int, !!float, !!bool, !!null and !!str decide the type,
+ * with or without quotes. The expanded size is limited: each value counts, and each KiB of its
+ * text. Rejected: duplicate keys in a mapping, keys that are not scalars, other tags except !!seq
  * !!map, a second document, NUL bytes. */
 #ifndef DROVER_YAML_H
 #define DROVER_YAML_H
@@ -29,11 +31,13 @@ enum { YAML_SIZE_MAX = 16 << 20, YAML_NODES_MAX = 100000, YAML_DEPTH_MAX = 64 };
 
 struct yaml_doc;
 
-/* Parses a text; `name` names it in messages (neither is needed afterwards).
+/* Parses a text; `name` names it in messages (neither is needed afterwards). Plain scalars below
+ * the root's key `text_key` are text as written, for example the words of a command; NULL: no key.
  *   -EINVAL  not YAML, a construct that is rejected, or no document
  *   -E2BIG   more than the limits above
  * The message starts with NAME:LINE:COLUMN. */
-int yaml_read(struct yaml_doc **out, const char *text, size_t len, const char *name, struct err *e);
+int yaml_read(struct yaml_doc **out, const char *text, size_t len, const char *name,
+              const char *text_key, struct err *e);
 /* Reads and parses a file. Also returns the negative errno of opening or reading it. */
 int yaml_read_file(struct yaml_doc **out, const char *path, struct err *e);
 void yaml_doc_free(struct yaml_doc *d); /* libyaml already defines yaml_free */

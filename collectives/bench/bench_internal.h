@@ -10,8 +10,8 @@ struct bench {
     struct drover *d;
     struct drover_comm *world; /* all ranks */
     struct drover_comm *comm;  /* this rank's group; without NCCL_TESTS_SPLIT the same as world */
-    const struct backend *backend; /* comm's table and object */
-    struct backend_comm *inner;
+    const struct backend *backend; /* the function table of comm's backend … */
+    struct backend_comm *inner;    /* … and its object for comm */
     struct err *e;
     int rank, size; /* in comm */
     int all;        /* ranks in world */

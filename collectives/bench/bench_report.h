@@ -49,8 +49,8 @@ struct bench_report_placement {
     int wrong_rank;                            /* the first rank with wrong elements; -1: none */
     struct buffers_wrong first_wrong;          /* what that rank found */
     struct stats stats;         /* of single iterations, in seconds; .n 0: not measured */
-    const double *samples;      /* stats.n times in seconds; borrowed */
-    const double *rank_samples; /* per sample, one time per rank; borrowed; NULL: not kept */
+    const double *samples;      /* stats.n elements, in seconds; borrowed */
+    const double *rank_samples; /* for each sample, one time per rank; borrowed; NULL: not kept */
     bool unstable;              /* --max-time ended before the median was stable */
 };
 

@@ -182,7 +182,7 @@ static int end_epoch(struct run *r, int epoch)
                accuracy);
         fflush(stdout);
     }
-    if (!isfinite(loss)) /* later losses will not be either: keep the previous checkpoint */
+    if (!isfinite(loss)) /* training cannot recover from this: keep the previous checkpoint */
         return failed(r, "the loss is not finite (try: a smaller --lr)");
     int due = epoch % c->checkpoint_every == 0 || epoch == c->epochs;
     return due ? save(r) : 0;

@@ -128,8 +128,8 @@ static int coordinate(const struct coordinator_opts *c, const struct sweep_optio
     if (coordinator_endpoint(coord) && !o->quiet)
         fprintf(stderr, "drover sweep: workers may join at %s%s\n", coordinator_endpoint(coord),
                 o->listen && !o->plain ? ": drover worker --key worker.key" : "");
-    struct progress_display *display =
-        progress_display_open(c->dir->name, c->spec, coordinator_scheduler(coord), o->quiet);
+    struct progress_display *display = progress_display_open(
+        c->dir->name, c->dir->path, c->spec, coordinator_scheduler(coord), o->quiet);
     rc = coordinator_run(coord, &events, display, e);
     AUTO(free) char *reason = rc == 0 ? xstrdup(coordinator_end_reason(coord)) : NULL;
     coordinator_close(TAKE(coord)); /* it may still print to the display */

@@ -29,6 +29,11 @@ void progress_text_block(struct strbuf *out, const struct progress_text *p, int 
 void progress_text_ended(struct strbuf *out, const json_t *trial, const char *metric,
                          bool new_best);
 
+/* Appends how a program reports `metric`, for a sweep whose trial did not. `line` of the trial's
+ * output looks like it, and `pattern` finds it there; both NULL: no line does. */
+void progress_text_metric_help(struct strbuf *out, const char *metric, const char *line,
+                               const char *pattern);
+
 /* Appends "12 of 40 trials: 9 done, 2 pruned, 1 failed, 3 running", without a newline. */
 void progress_text_counts(struct strbuf *out, const struct scheduler_counts *c);
 

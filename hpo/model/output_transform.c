@@ -77,7 +77,7 @@ void output_transform_fit(struct output_transform *w, enum output_transform_kind
     w->spread = kind == OUTPUT_TRANSFORM_LOG    ? quartile - least
                 : kind == OUTPUT_TRANSFORM_LIFT ? middle - quartile
                                                 : w->knee - least;
-    if (!(w->spread > DBL_MIN)) /* too many values are equal: there is no unit of distance */
+    if (!(w->spread > DBL_MIN)) /* 0, since too many values are equal: it cannot scale distances */
         w->kind = OUTPUT_TRANSFORM_NONE;
     standardise(w, y, n);
 }

@@ -17,9 +17,9 @@
 struct bayes_dim { /* a coordinate of the unit cube */
     size_t col, cols;
     size_t count;      /* number of values of a category; 0: the parameter is a number */
-    double *positions; /* the values' coordinates in the cube; by value if `ordered` */
-    bool ordered;
-    bool whole; /* a number with a smallest step */
+    double *positions; /* each value's coordinate in the cube */
+    bool ordered;      /* all values are numbers, and `positions` is in their order */
+    bool whole;        /* a number with a smallest step */
 };
 
 struct bayes_features {        /* constant after bayes_features_new() */

@@ -19,8 +19,8 @@ enum {
     LOG_MAX = 30,     /* observations; with more, OUTPUT_TRANSFORM_LOG would only see one basin */
 };
 
-/* The evidence of OUTPUT_TRANSFORM_LOG must exceed the others by this much, since few observations
- * determine its knee, the least of the values. */
+/* The evidence of OUTPUT_TRANSFORM_LOG must exceed that of the other transforms by this much. Its
+ * knee is the smallest value, and thus depends on few observations. */
 static const double LOG_MARGIN = 1;
 
 struct bayes_model {

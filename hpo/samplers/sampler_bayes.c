@@ -205,7 +205,8 @@ static void learn_failures(const struct bayes *b, struct acquisition *a)
         success[i] = d->y[rows[i]] > 0;
     }
     a->target.success = gp_classifier_new(&(struct kernel_points){x, n, n}, cols, success);
-    /* If failures continue in spite of the model they come by chance. */
+    /* Failures that continue although the model avoids them are random: the parameters do not
+     * cause them. */
     bool chance =
         b->observations->late_failures >= CHANCE_MIN &&
         (double)b->observations->late_failures > chance_rate * (double)b->observations->late_ends;

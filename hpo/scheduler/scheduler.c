@@ -129,7 +129,7 @@ static void update_next(struct scheduler *s, const struct scheduler_record *r)
         count_added(s);
 }
 
-/* A slot of the worker is busy, or free again. */
+/* Counts one more busy slot of the worker, or one less. */
 static void count_slot(struct scheduler *s, const char *worker, bool taken)
 {
     struct worker *w = scheduler_add_worker(s, worker);

@@ -13,7 +13,7 @@ enum op_kind {
     OP_NOT,
     OP_AND, /* any number of operands */
     OP_OR,
-    OP_CHAIN, /* comparisons: each operand after the first has the one with its predecessor */
+    OP_CHAIN, /* a < b <= c; each operand but the first stores the operator before it */
     OP_ADD,
     OP_SUBTRACT,
     OP_MULTIPLY,
@@ -38,7 +38,7 @@ struct op { /* a node of the tree; its children are a linked list */
     enum constraint_type type;  /* NONE: unknown beforehand */
     size_t at;                  /* position in the text */
     int first, next;            /* child; sibling; -1: none */
-    enum comparison comparison; /* for an operand of OP_CHAIN */
+    enum comparison comparison; /* for an operand of OP_CHAIN: the operator before it */
     double number; /* OP_NUMBER, OP_BOOL; OP_NAME: index of the value; OP_CALL: of the function */
     char *text;    /* OP_TEXT */
 };

@@ -9,7 +9,10 @@
 #include "hpo/space/constraint.h"
 #include "hpo/space/space_internal.h"
 
-enum { DEPTH_MAX = 64 }; /* nesting of groups */
+enum {
+    DEPTH_MAX = 64,        /* nesting of groups */
+    COMPLETE_DRAWS = 10000 /* of space_complete() */
+};
 
 void space_free(struct space *s)
 {
@@ -272,7 +275,13 @@ static int read_groups(struct config_node *groups, const struct space *s,
     return 0;
 }
 
-/* Checks that an active parameter has a value, and one that the space has. */
+static int missing(const struct config_node *at, const char *what, const char *name, struct err *e)
+{
+    config_node_error(at, e, "the %s '%s' is missing", what, name);
+    return -ENODATA;
+}
+
+/* Checks that an active parameter has a value, and one that the space has. -ENODATA  it has none */
 static int check_value(const struct space *s, const struct space_param *p,
                        const struct config_node *groups, struct err *e)
 {
@@ -283,10 +292,9 @@ static int check_value(const struct space *s, const struct space_param *p,
     while (g && !groups[s->groups[g].parent].value)
         g = s->groups[g].parent;
     if (g && !groups[g].value)
-        return config_node_error(&groups[s->groups[g].parent], e, "the group '%s' is missing",
-                                 s->groups[g].name);
+        return missing(&groups[s->groups[g].parent], "group", s->groups[g].name, e);
     if (!at.value)
-        return config_node_error(&groups[g], e, "the parameter '%s' is missing", p->name);
+        return missing(&groups[g], "parameter", p->name, e);
     if (distribution_unit(p->distribution, at.value) >= 0)
         return 0;
     AUTO(free) char *text = json_line(at.value);
@@ -309,8 +317,9 @@ static int read_point(const json_t **values, double *u, const struct space *s,
     }
     for (size_t i = 0; i < s->count; i++) {
         const struct space_param *p = &s->params[i];
-        if (space_is_active(s, i, u) && check_value(s, p, groups, e) < 0)
-            return -EINVAL;
+        int rc = space_is_active(s, i, u) ? check_value(s, p, groups, e) : 0;
+        if (rc < 0)
+            return rc;
     }
     for (size_t i = 0; i < s->count; i++) {
         const struct space_param *p = &s->params[i];
@@ -328,12 +337,14 @@ static int read_point(const json_t **values, double *u, const struct space *s,
     return 0;
 }
 
-int space_params(json_t **out, const struct space *s, const struct config_node *n, struct err *e)
+/* Implements space_params(). -ENODATA  a parameter is missing */
+static int read_set(json_t **out, const struct space *s, const struct config_node *n, struct err *e)
 {
     AUTO(free) double *u = xcalloc(s->dims + 1, sizeof *u);
     AUTO(free) json_t **values = xcalloc(s->count, sizeof(json_t *));
-    if (read_point((const json_t **)values, u, s, n, e) < 0)
-        return -EINVAL;
+    int rc = read_point((const json_t **)values, u, s, n, e);
+    if (rc < 0)
+        return rc;
     AUTO(free) json_t **exact = xcalloc(s->count, sizeof(json_t *));
     for (size_t i = 0; i < s->count; i++)
         exact[i] =
@@ -352,6 +363,31 @@ int space_params(json_t **out, const struct space *s, const struct config_node *
         json_incref(values[i]);
     *out = space_assemble(s, values, NULL);
     return 0;
+}
+
+int space_params(json_t **out, const struct space *s, const struct config_node *n, struct err *e)
+{
+    return read_set(out, s, n, e) < 0 ? -EINVAL : 0;
+}
+
+int space_complete(json_t **out, const struct space *s, const struct config_node *n, uint64_t seed,
+                   struct err *e)
+{
+    int rc = read_set(out, s, n, e);
+    AUTO(free) double *u = xcalloc(s->dims + 1, sizeof *u);
+    struct rng r;
+    struct err why = {0};
+    rng_seed(&r, seed, 0);
+    for (int i = 0; rc == -ENODATA && i < COMPLETE_DRAWS; i++) {
+        space_draw(s, &r, u);
+        AUTO(json) json_t *set = space_sample(s, u);
+        json_object_update_recursive(set, (json_t *)n->value); /* it only reads */
+        struct config_node at = config_node_of_json(set);
+        rc = space_params(out, s, &at, &why) == 0 ? 0 : -ENODATA;
+    }
+    return rc == -ENODATA
+               ? config_node_error(n, e, "no set of parameters has these values: %s", why.text)
+               : rc;
 }
 
 int space_unit(const struct space *s, const json_t *params, double *u, struct err *e)

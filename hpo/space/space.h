@@ -90,6 +90,11 @@ int space_unit(const struct space *s, const json_t *params, double *u, struct er
  *   -EINVAL  as space_unit(), or it violates a constraint; with the position in the file */
 int space_params(json_t **out, const struct space *s, const struct config_node *n, struct err *e);
 
+/* The same for a set that may lack parameters: these are drawn at random, always the same for one
+ * seed. -EINVAL  as space_params(), or none of many random sets with these values is allowed */
+int space_complete(json_t **out, const struct space *s, const struct config_node *n, uint64_t seed,
+                   struct err *e);
+
 /* The number of different points; INFINITY: not countable, or more than 2^53. Values of inactive
  * parameters make no difference. With constraints it counts the allowed points if there are up
  * to 2^20 points without them; otherwise it counts all points. */

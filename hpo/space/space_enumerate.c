@@ -224,7 +224,8 @@ static int branch_out(struct build *b, struct factor *factor, const struct set *
     return br ? 0 : -E2BIG;
 }
 
-/* Builds the enumeration of a set whose decided conditions all hold; NULL: it exceeds WORK_MAX. */
+/* Builds the enumeration of a set. All conditions on parameters in b->decided hold. Returns NULL if
+ * the enumeration exceeds WORK_MAX. */
 static struct space_enumeration *build(struct build *b, const struct set *of)
 {
     AUTO(enumeration) struct space_enumeration *en = xzalloc(sizeof *en);

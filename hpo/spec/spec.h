@@ -30,7 +30,8 @@ struct spec_method {  /* what a sweep file's reader needs to know of a sampler *
 struct spec_vocabulary {
     const struct spec_method *(*method)(size_t i); /* the i-th; NULL: there are only i */
     /* Reads the value of `early_terminate` and returns it with every default in place (new
-     * reference). NULL: `e` has the place in the file and the key. */
+     * reference). Returns NULL if the value is invalid; `e` then names the key and its position in
+     * the file. */
     json_t *(*read_early_terminate)(const struct config_node *n, struct err *e);
 };
 

@@ -116,7 +116,7 @@ static int read_start(struct spec *s, const struct config_node *n, struct err *e
     for (size_t i = 0; i < json_array_size(list.value); i++) {
         struct config_node at = config_node_item(&list, i);
         json_t *params = NULL;
-        if (space_params(&params, s->space, &at, e) < 0)
+        if (space_complete(&params, s->space, &at, i, e) < 0)
             return -EINVAL;
         json_array_append_new(s->start, params);
     }

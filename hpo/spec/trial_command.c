@@ -99,6 +99,20 @@ int trial_command_check(char *const *items, const char *program, struct err *e)
     return 0;
 }
 
+enum trial_command_program trial_command_program(char *const *items)
+{
+    const char *before = NULL;
+    for (items = items ? items : default_items; *items; before = *items++) {
+        if (find(*items) != MACRO_PROGRAM)
+            continue;
+        if (!before || find(before) == MACRO_ENV)
+            return TRIAL_COMMAND_EXECUTABLE;
+        return strcmp(before, "-m") == 0 || strcmp(before, "--module") == 0 ? TRIAL_COMMAND_MODULE
+                                                                            : TRIAL_COMMAND_FILE;
+    }
+    return TRIAL_COMMAND_NO_PROGRAM;
+}
+
 /* Appends one item per parameter: `before`, the name, '=', the value. */
 static void push_args(char ***argv, const char *before, const json_t *params, enum macro m)
 {

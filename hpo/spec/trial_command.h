@@ -29,6 +29,16 @@ struct trial_command {
 int trial_command_build(char ***out, const struct trial_command *c, const json_t *params,
                         struct err *e);
 
+/* How a command uses the sweep's `program`. */
+enum trial_command_program {
+    TRIAL_COMMAND_NO_PROGRAM, /* not at all */
+    TRIAL_COMMAND_MODULE,     /* as a Python module, after -m or --module */
+    TRIAL_COMMAND_EXECUTABLE, /* as the program that is executed */
+    TRIAL_COMMAND_FILE        /* as an argument, in general of an interpreter */
+};
+/* `items` as in struct trial_command. */
+enum trial_command_program trial_command_program(char *const *items);
+
 /* Checks that every macro is known and alone in its item, and that `program` is given if it is
  * used. `program` may be NULL.
  *   -EINVAL  the message names the item; the hint has the nearest macro */

@@ -5,7 +5,7 @@
 enum {
     GAPS = 12,    /* longest distance of a forecast, in doublings of the time */
     FIT_MAX = 16, /* points that a line is fitted to */
-    KNOWN = 5     /* whole curves, and errors over a gap, before a forecast is trusted */
+    KNOWN = 5     /* a forecast is trusted after this many whole curves and errors over its gap */
 };
 
 static const double prior_errors = 2; /* weight of the guessed spread, as a number of errors */

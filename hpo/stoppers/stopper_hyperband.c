@@ -26,11 +26,9 @@ static int read_keys(struct stopper *s, const struct config_node *n, struct err 
         config_node_int(&h->s, n, "s", 1, INT_MAX, e) < 0 ||
         config_node_bool(&h->strict, n, "strict", e) < 0)
         return -EINVAL;
-    if (h->rungs.max_iter && !h->s)
-        return config_node_error(n, e, "hyperband with 'max_iter' needs 's', the number of bands");
-    if (!h->rungs.max_iter && !h->rungs.min_iter) {
+    if (!h->rungs.min_iter && !(h->rungs.max_iter && h->s)) {
         config_node_error(n, e, "hyperband needs 'min_iter', or 'max_iter' and 's'");
-        return err_hint(e, "min_iter: 3");
+        return err_hint(e, h->rungs.max_iter ? "s: 2" : "min_iter: 3");
     }
     s->max_iter = h->rungs.max_iter;
     /* Bands may be close to each other, as with W&B, unless there are too many. */
@@ -46,17 +44,18 @@ static void json(const struct stopper *s, json_t *to)
     json_object_set_new(to, "strict", json_boolean(h->strict));
 }
 
-/* With max_iter there are s bands: max_iter/eta, max_iter/eta², … Otherwise the bands are min_iter,
- * min_iter·eta, … All are truncated to integers. */
+/* With max_iter and s there are s bands: max_iter/eta, max_iter/eta², … Otherwise the bands are
+ * min_iter, min_iter·eta, …, and below max_iter if it is given. All are truncated to integers. */
 int stopper_hyperband_band(const struct stopper *s, int iterations)
 {
     const struct hyperband *h = s->config;
     const struct stopper_rungs *r = &h->rungs;
     int highest = 0;
-    bool down = r->max_iter > 0;
+    bool down = r->max_iter > 0 && h->s > 0;
+    int last = r->max_iter > iterations || !r->max_iter ? iterations : r->max_iter - 1;
     double band = down ? r->max_iter / r->eta : r->min_iter;
     for (int k = 0; k < (down ? h->s : STOPPER_BANDS_MAX); k++) {
-        if (band < 1 || (!down && trunc(band) > iterations))
+        if (band < 1 || (!down && trunc(band) > last))
             break;
         if (trunc(band) <= iterations && trunc(band) > highest)
             highest = (int)band;

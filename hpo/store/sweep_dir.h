@@ -33,7 +33,7 @@ struct sweep_dir {
 
 struct sweep_dir_opts {
     const char *root;     /* the directory of all sweeps */
-    const char *name;     /* sweep_dir_name_ok() */
+    const char *name;     /* must satisfy sweep_dir_name_ok() */
     const char *file;     /* the sweep file's text; NULL: the stored one */
     const uint64_t *seed; /* NULL: the stored one, or `file_seed` */
     uint64_t file_seed;   /* the seed in the file */

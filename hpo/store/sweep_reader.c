@@ -14,7 +14,7 @@ int sweep_reader_spec(struct spec **out, const char *text, const char *name, str
 {
     AUTO(yaml_doc) struct yaml_doc *doc = NULL;
     AUTO(spec) struct spec *s = NULL;
-    int rc = yaml_read(&doc, text, strlen(text), name, e);
+    int rc = yaml_read(&doc, text, strlen(text), name, "command", e);
     if (rc == 0)
         rc = sweep_file_read(&s, doc, e);
     if (rc < 0)

@@ -48,8 +48,8 @@ static struct cpu_units_range even_part(struct cpu_units_range of, int i, int pa
 static void divide(struct binding *b, int ranks, const struct cpu_units *units,
                    struct cpu_units_range of, enum cpu_units_level level);
 
-/* For fewer ranks than pieces: each rank gets adjacent whole pieces, as evenly as the pieces
- * allow. */
+/* Divides the pieces among fewer ranks: each rank gets adjacent whole pieces, as evenly as the
+ * pieces allow. */
 static void assign_whole_pieces(struct binding *b, int ranks, const int *cut, int pieces)
 {
     int total = cut[pieces] - cut[0], from = 0;
@@ -65,9 +65,9 @@ static void assign_whole_pieces(struct binding *b, int ranks, const int *cut, in
     }
 }
 
-/* For at least as many ranks as pieces: each piece gets ranks in proportion to its size and is
- * divided among them. Counts are rounded at the ends of pieces, so that no piece gets more ranks
- * than units. */
+/* Divides the pieces among as many ranks or more: each piece gets ranks in proportion to its size
+ * and is divided among them. At the end of each piece the total number of ranks up to there is
+ * rounded, so that no piece gets more ranks than it has units. */
 static void split_ranks_over_pieces(struct binding *b, int ranks, const struct cpu_units *units,
                                     const int *cut, int pieces, enum cpu_units_level level)
 {

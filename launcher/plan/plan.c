@@ -44,7 +44,7 @@ struct node_resources {
     /* The bindings of `bound` ranks. Kept because many nodes are alike. */
     struct cpu_assignment *bindings;
     int bound;
-    bool oversubscribed; /* computed with oversubscription allowed */
+    bool oversubscribed; /* the bindings were computed with oversubscription allowed */
 };
 
 static void forget_bindings(struct node_resources *res)

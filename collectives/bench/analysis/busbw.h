@@ -15,7 +15,7 @@ struct busbw_shape {
     size_t count;      /* elements, as in backend_call */
     size_t in_bytes;   /* length of a rank's input */
     size_t out_bytes;  /* length of its output */
-    size_t bytes;      /* the size in the table; also the length of the buffer in place */
+    size_t bytes;      /* the size that the table shows; also the length of an in-place buffer */
     size_t in_stride;  /* in place, rank r's input starts at r * in_stride in the buffer … */
     size_t out_stride; /* … and its output at r * out_stride */
 };

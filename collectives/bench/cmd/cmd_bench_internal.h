@@ -11,16 +11,16 @@ struct cmd_bench_printer {
     struct bench_report_head head;
     const struct bench_report_device *devices; /* one per rank; borrowed */
     int ranks, groups;
-    struct bench_report_json *json, *nccl_tests; /* documents; NULL: not requested */
+    struct bench_report_json *json, *nccl_tests; /* JSON; NULL: not requested */
     bool shows_progress;                         /* on stderr, which is a terminal */
     struct verdict_run best;                     /* the row with the highest busbw */
-    bool failed;                                 /* the verdict, or the comparison */
+    bool failed;                                 /* the verdict or the comparison failed */
 };
 
 /* Where bench_run() reports rows. */
 struct bench_sink cmd_bench_printer_sink(struct cmd_bench_printer *p);
 
-/* Prints the head, or starts the documents, as the options say. `argv` is the command line. */
+/* Prints the head, or starts the JSON documents, as the options say. `argv` is the command line. */
 void cmd_bench_printer_start(struct cmd_bench_printer *p, char **argv, struct drover_comm *c);
 
 /* Prints the summary, writes the documents, compares and saves. Returns 0 or a negative errno. */
