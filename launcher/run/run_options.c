@@ -1,4 +1,4 @@
-#include "launcher/run/run_options.h"
+#include "launcher/run/run_options_internal.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -457,14 +457,9 @@ static int parse_app_file(struct run_options *o, struct err *e)
     return 0;
 }
 
-/* ---- parameters of Open MPI's launcher ---------------------------------------------------------
- */
-
-/* Reads options into `probe`, of which only what it owns is valid afterwards. The words are copied,
- * since some options cut theirs. */
-static int read_copy(struct run_options *probe, int argc, char *const *words, struct err *e)
+int run_options_probe(struct run_options *probe, int argc, char *const *words, struct err *e)
 {
-    AUTO(strv) char **copy = NULL;
+    AUTO(strv) char **copy = NULL; /* some options cut their values */
     for (int i = 0; i < argc; i++)
         strv_push(&copy, xstrdup(words[i]));
     int rest = argc;
@@ -472,87 +467,11 @@ static int read_copy(struct run_options *probe, int argc, char *const *words, st
     return opt_parse(options, probe, run_mpmd_first(argc, copy), copy, &rest, e);
 }
 
-/* Adds the options that parameter `i` stands for. A value that drover does not know is an error on
- * the command line. Elsewhere, where it may be meant for another program, it is a warning. */
-static int add_param(struct run_options *o, const struct mca_params *p, size_t i, bool has_hosts,
-                     struct err *e)
-{
-    const struct mca_param *m = &p->at[i];
-    bool ignored = false;
-    struct err why = {0};
-    struct run_options probe;
-    AUTO(strv) char **words = NULL, **options_of_it = mca_params_options(p, i, &ignored);
-    strv_push(&words, xstrdup(o->program));
-    for (size_t k = 0; k < strv_len(options_of_it); k++)
-        strv_push(&words, xstrdup(options_of_it[k]));
-    int rc = read_copy(&probe, (int)strv_len(words), words, &why);
-    bool names_hosts = probe.host_lists || probe.host_files;
-    run_options_free(&probe);
-    if (rc < 0 && !m->source) {
-        err_set(e, rc, "--mca %s %s: %s", m->name, m->value, why.text);
-        return err_hint(e, "%s", why.hint);
-    }
-    if (rc < 0)
-        strv_push(&o->warnings,
-                  xasprintf("%s=%s (%s) is ignored: %s", m->name, m->value, m->source, why.text));
-    if (ignored)
-        strv_push(&o->warnings,
-                  xasprintf("%s=%s%s%s%s is ignored: drover has no option that does this", m->name,
-                            m->value, m->source ? " (" : "", m->source ? m->source : "",
-                            m->source ? ")" : ""));
-    for (size_t k = 1; rc == 0 && words[k] && !(names_hosts && has_hosts); k++)
-        strv_push(&o->words, xstrdup(words[k]));
-    return 0;
-}
-
-/* Returns `line` with the words of its --tune files in front of its options, which win. NULL: a
- * file cannot be read. */
-static char **with_tune_files(int argc, char *const *line, struct err *e)
-{
-    struct run_options probe;
-    struct err later; /* an error is reported when the line is parsed */
-    AUTO(strv) char **words = NULL;
-    strv_push(&words, xstrdup(line[0]));
-    int rc = 0;
-    (void)read_copy(&probe, argc, line, &later);
-    for (size_t i = 0; rc == 0 && i < strv_len(probe.tune_files); i++)
-        rc = run_mpmd_read_file(&words, probe.tune_files[i], NULL, e);
-    run_options_free(&probe);
-    if (rc < 0)
-        err_wrap(e, "--tune");
-    for (int i = 1; i < argc; i++)
-        strv_push(&words, xstrdup(line[i]));
-    return rc < 0 ? NULL : TAKE(words);
-}
-
-/* Sets o->words: the options that stand for Open MPI's launcher parameters, then `line`, whose
- * options win. */
-static int add_params(struct run_options *o, char *const *line, struct err *e)
-{
-    struct run_options probe;
-    struct err later;
-    AUTO(mca_params) struct mca_params p = {0};
-    (void)read_copy(&probe, (int)strv_len(line), line, &later);
-    bool has_hosts = probe.host_lists || probe.host_files;
-    mca_params_read(&p, environ);
-    for (size_t i = 0; i < probe.mca.count; i++)
-        mca_params_set(&p, probe.mca.at[i].name, probe.mca.at[i].value, NULL);
-    run_options_free(&probe);
-    int rc = 0;
-    strv_push(&o->words, xstrdup(line[0]));
-    for (size_t i = 0; rc == 0 && i < p.count; i++)
-        rc = add_param(o, &p, i, has_hosts, e);
-    for (size_t i = 1; line[i]; i++)
-        strv_push(&o->words, xstrdup(line[i]));
-    return rc;
-}
-
 int run_options_parse(struct run_options *o, const char *program, int argc, char **argv,
                       struct err *e)
 {
     run_options_init(o, program);
-    AUTO(strv) char **line = with_tune_files(argc, argv, e);
-    int rc = line ? add_params(o, line, e) : -EINVAL;
+    int rc = run_options_add_params(o, argc, argv, e);
     if (rc == 0)
         rc = parse(o, (int)strv_len(o->words), o->words, e);
     if (rc == 0 && o->app_file)

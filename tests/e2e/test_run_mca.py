@@ -96,7 +96,7 @@ def test_a_parameter_that_drover_cannot_apply_is_named(drover, tmp_path):
     quiet = {"OMPI_MCA_mca_base_param_files": "/none"}
     done = drover.run("run", "-np", "1", "--mca", "rmaps_rank_file_path", "x", "true", env=quiet)
     assert done.returncode == 0
-    assert done.stderr == "drover run: warn: rmaps_rank_file_path=x is ignored: drover has no option that does this\n"
+    assert done.stderr == "drover run: warn: --mca rmaps_rank_file_path x is ignored: drover has no option that does this\n"
     conf = tmp_path / "mca.conf"
     conf.write_text("orte_xml_output = 1\nbtl_base_verbose = 1\nrmaps_base_mapping_policy = moon\n")
     done = drover.run("run", "-np", "1", "true", env={"OMPI_MCA_mca_base_param_files": str(conf)})
