@@ -14,14 +14,14 @@
 enum {
     VALUES_MAX = 4,
     WORD_MAX = 64,    /* longer words get no suggestion */
-    HELP_COLUMN = 30, /* the help text starts at this column at the latest */
+    HELP_COLUMN = 30, /* the rightmost column at which help texts may start */
     HELP_WIDTH = 80
 };
 
 /* ---- look up -------------------------------------------------------------------------------- */
 
-/* The next of the names "a|b||c": advances `*names` past it. Returns its length; 0: no more names.
- */
+/* Sets `*name` to the next of the names "a|b||c" and advances `*names` past it. Returns its length,
+ * or 0 if there are no more names. */
 static size_t next_name(const char **names, const char **name)
 {
     if (!*names)
@@ -63,7 +63,7 @@ static const struct opt *by_letter(const struct opt *rows, char letter)
     return NULL;
 }
 
-/* Number of values of a row: one per word of its `arg`. */
+/* Returns the number of values that an option takes: one per word of the row's `arg`. */
 static int value_count(const struct opt *row)
 {
     int n = 0;
@@ -74,9 +74,9 @@ static int value_count(const struct opt *row)
     return n;
 }
 
-/* An invalid table is a bug, not an error. The second row of a name would never be found, so each
- * name must find its own row. A table is checked once, since that takes longer than to parse a
- * line: the square of its names. */
+/* Checks the table. An invalid table is a bug, not an error of the user. If two rows had the same
+ * name, by_name() would find the first one only. So each name must find its own row. A table is
+ * checked once, because each name is compared with all others. */
 static void check_rows(const struct opt *rows)
 {
     static const struct opt *checked;
@@ -101,9 +101,9 @@ static void check_rows(const struct opt *rows)
 /* ---- one word of the command line ------------------------------------------------------------ */
 
 struct found {
-    const struct opt *row; /* NULL: help */
-    const char *word;      /* as it was typed */
-    size_t len;            /* of the option in `word`, without "=value" */
+    const struct opt *row; /* NULL: -h or --help */
+    const char *word;      /* the word as the user typed it */
+    size_t len;            /* length of the option in `word`, without the value */
     char label[96];        /* "option '-np'" */
     const char *attached;  /* the value in "--np=4" and "-n4"; NULL: none */
 };
@@ -211,8 +211,8 @@ static int apply(const struct found *f, char *const *values, void *into, struct 
     return -EINVAL;
 }
 
-/* Passes its values to the option: the attached one, then words of the `left` that follow. Returns
- * the number of words that were used. */
+/* Collects the values of an option and applies them. The values are the attached one, if any, and
+ * then the first of the `left` words that follow. Returns the number of `words` used. */
 static int read_values(const struct found *f, void *into, char *const *words, int left,
                        struct err *e)
 {
@@ -258,7 +258,7 @@ int opt_parse(const struct opt *rows, void *into, int argc, char *const *argv, i
 
 /* ---- help ------------------------------------------------------------------------------------ */
 
-/* Columns of UTF-8 text: every byte but those that continue a character. */
+/* Returns the width of UTF-8 text: the number of bytes that do not continue a character. */
 static size_t columns(const char *text, size_t len)
 {
     size_t n = 0;
@@ -267,9 +267,9 @@ static size_t columns(const char *text, size_t len)
     return n;
 }
 
-/* Prints `text` from column `at` on, broken at spaces so that no line exceeds HELP_WIDTH unless a
- * single word does; further lines begin at column `indent`. '\n' in the text starts a new line; a
- * line that begins with a space is printed as it is. */
+/* Prints `text`. The first line starts at column `at`, the others at column `indent`. Lines are
+ * broken at spaces, so that only a line of a single word may exceed HELP_WIDTH. '\n' in the text
+ * starts a new line. A line of the text that begins with a space is printed unchanged. */
 static void print_wrapped(FILE *to, const char *text, size_t at, size_t indent)
 {
     bool first = true; /* no word in this line yet */
@@ -297,7 +297,7 @@ static void print_wrapped(FILE *to, const char *text, size_t at, size_t indent)
     fputc('\n', to);
 }
 
-/* "  -n, --np N" */
+/* Writes the label of an option into `b`: "  -n, --np N". */
 static void row_label(struct strbuf *b, const struct opt *r)
 {
     strbuf_reset(b);
@@ -326,7 +326,8 @@ static void print_row(FILE *to, const struct opt *r, size_t column, struct strbu
     print_wrapped(to, r->help, column, column);
 }
 
-/* Where help texts start: behind the longest label that ends before HELP_COLUMN. */
+/* Returns the column where help texts start: after the longest label that fits before HELP_COLUMN.
+ */
 static size_t text_column(const struct opt *rows, struct strbuf *b)
 {
     size_t column = 16;
@@ -353,7 +354,7 @@ void opt_print_help(FILE *to, const struct opt_help *h, const struct opt *rows)
 {
     static const struct opt help = OPT_CALL('h', "help", NULL, "show this text", NULL);
     AUTO(strbuf) struct strbuf b = {0};
-    const char *title = "Options"; /* of the group whose first row is not printed yet */
+    const char *title = "Options"; /* title of a group of which no row is printed yet; NULL: none */
     size_t column = text_column(rows, &b);
     strbuf_reset(&b);
     strbuf_printf(&b, "Usage: %s%s%s", h->program, *h->usage ? " " : "", h->usage);
@@ -405,8 +406,8 @@ static size_t min3(size_t a, size_t b, size_t c)
     return min < c ? min : c;
 }
 
-/* Number of letters to insert, remove or replace to get from a to b (Levenshtein 1966; the
- * row-by-row form of Wagner and Fischer 1974). Both are shorter than WORD_MAX. */
+/* Returns the number of letters to insert, remove or replace that turns `a` into `b` (Levenshtein
+ * 1966; the row-by-row form of Wagner and Fischer 1974). Both words are shorter than WORD_MAX. */
 static size_t distance(const char *a, const char *b)
 {
     size_t row[WORD_MAX], len = strlen(b);

@@ -12,8 +12,9 @@
 #include "common/strbuf.h"
 #include "common/yaml_scalar.h"
 
-/* The position of a value, and the positions of its children in the order of the JSON object or
- * array. Aliases share the list of a subtree; the document owns all lists. */
+/* The position of a value in the file. `children` has the positions of the value's members or
+ * elements, in the order of the JSON object or array. An alias and its anchor share this list; the
+ * document owns all lists. */
 struct position {
     int line, column;
     struct position_list *children; /* NULL for a scalar */
@@ -32,24 +33,25 @@ struct yaml_doc {
     struct position_list *lists;
 };
 
-/* A value that was read; owns a reference to `json`. */
+/* A value that the reader has read. Holds a reference to `json`. */
 struct value {
     json_t *json;
     struct position position;
     int height; /* 1 for a scalar */
-    int nodes;  /* including itself, with aliases expanded */
+    int nodes;  /* number of nodes in the value, including itself, with aliases expanded */
 };
 
 struct reader {
     yaml_parser_t parser;
     struct yaml_doc *doc;
     struct err *e;
-    struct value *anchors; /* complete anchors; `names` maps their names to indexes */
+    /* values of complete anchors; `names` maps an anchor's name to its index */
+    struct value *anchors;
     size_t anchor_count;
     json_t *names;
-    const char *text_key; /* as in yaml_read() */
-    bool in_text_key;     /* the value being read is below it */
-    int nodes;            /* so far, with aliases expanded */
+    const char *text_key; /* the parameter of yaml_read() */
+    bool in_text_key;     /* the reader is in the value of this key */
+    int nodes;            /* number of nodes read, with aliases expanded */
 };
 
 static void auto_event(yaml_event_t *ev)
@@ -96,7 +98,8 @@ const json_t *yaml_root(const struct yaml_doc *d)
     return d->root;
 }
 
-/* Returns the index of a path's next part among the children of `v`, or -1. */
+/* Returns the index of the child of `v` that `part`, a part of a path, names. Returns -1 if there
+ * is no such child. */
 static int child_index(const json_t *v, const char *part)
 {
     int i = 0;
@@ -110,7 +113,7 @@ static int child_index(const json_t *v, const char *part)
     }
     const char *key;
     json_t *value;
-    json_object_foreach ((json_t *)v, key, value) { /* the macro rejects const, but only reads */
+    json_object_foreach ((json_t *)v, key, value) { /* the macro rejects const pointers */
         if (strcmp(key, part) == 0)
             return i;
         i++;
@@ -118,7 +121,8 @@ static int child_index(const json_t *v, const char *part)
     return -1;
 }
 
-/* Reads the next part of a JSON pointer (RFC 6901) and undoes its escapes. Returns the rest. */
+/* Reads the next part of a JSON pointer (RFC 6901) into `part`, without its escapes. Returns the
+ * rest of the pointer. */
 static const char *next_part(const char *path, struct strbuf *part)
 {
     strbuf_reset(part);
@@ -171,7 +175,8 @@ __attribute__((format(printf, 4, 5))) static int fail(struct reader *r, yaml_mar
     return err_set(r->e, code, "%s:%zu:%zu: %s", r->doc->name, at.line + 1, at.column + 1, text);
 }
 
-/* libyaml reports encoding errors as an offset in bytes. */
+/* Returns the line and column of an offset in bytes, which is all that libyaml reports for an
+ * encoding error. */
 static yaml_mark_t mark_of_offset(const unsigned char *text, size_t offset)
 {
     yaml_mark_t at = {0};
@@ -203,8 +208,8 @@ static int next_event(struct reader *r, yaml_event_t *ev)
     return yaml_parser_parse(&r->parser, ev) ? 0 : syntax_error(r);
 }
 
-/* Counts a node for itself and for each KiB of its text, which also limits the size of the output.
- */
+/* Adds `nodes` to the number of nodes, and fails if a limit is exceeded. Callers count one more
+ * node per KiB of text, which also limits the size of the result. */
 static int count_nodes(struct reader *r, yaml_mark_t at, int nodes, int depth)
 {
     if (depth > YAML_DEPTH_MAX)
@@ -218,7 +223,7 @@ static int count_nodes(struct reader *r, yaml_mark_t at, int nodes, int depth)
 
 /* ---- scalars and keys ------------------------------------------------------------------------ */
 
-/* Returns whether a scalar has neither quotes nor a tag, so that its text decides its type. */
+/* Returns true if a scalar has neither quotes nor a tag. Its text then determines its type. */
 static bool is_plain(const yaml_event_t *ev)
 {
     return ev->data.scalar.style == YAML_PLAIN_SCALAR_STYLE && !ev->data.scalar.tag;

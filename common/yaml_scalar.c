@@ -10,7 +10,9 @@
 #include "common/json.h"
 #include "common/mem.h"
 
-enum { HASH_MIN = 7, SHA1_DIGITS = 40 }; /* digits of a hash, abbreviated as git does and whole */
+/* The number of digits of a hash: at least, if it is abbreviated as git does, and if it is whole.
+ */
+enum { HASH_MIN = 7, SHA1_DIGITS = 40 };
 
 static bool is_one_of(const char *s, const char *const *words)
 {
@@ -19,7 +21,7 @@ static bool is_one_of(const char *s, const char *const *words)
     return *words != NULL;
 }
 
-/* Returns whether `s` is not empty and consists of characters of `set`. */
+/* Returns true if `s` is not empty and has only characters of `set`. */
 static bool consists_of(const char *s, const char *set)
 {
     return *s && !s[strspn(s, set)];
@@ -27,8 +29,8 @@ static bool consists_of(const char *s, const char *set)
 
 static const char digits[] = "0123456789_";
 
-/* Returns whether `s`, which starts with n digits, is a number to base 60: "12:30", "1:30:00.5".
- * The parts after the first are at most 59. */
+/* Returns true if `s` is a number in base 60: "12:30", "1:30:00.5". `s` starts with n digits. The
+ * parts after the first are at most 59. */
 static bool is_base_60(const char *s, size_t n)
 {
     const char *p = s + n;
@@ -43,7 +45,8 @@ static bool is_base_60(const char *s, size_t n)
     return !*p || (*p == '.' && (!p[1] || consists_of(p + 1, digits)));
 }
 
-/* Returns whether `s`, which starts with n digits or with a point and a digit, is a real number. */
+/* Returns true if `s` is a real number. `s` starts with n digits or, if n is 0, with a point and a
+ * digit. */
 static bool is_real(const char *s, size_t n)
 {
     const char *p = s + n;
@@ -58,8 +61,8 @@ static bool is_real(const char *s, size_t n)
     return !*p;
 }
 
-/* Returns whether `s` is rather the beginning of a hash, such as a commit's, than a number:
- * "12345e67", "0012389". YAML 1.1 reads both as text, too. */
+/* Returns true if `s` is more likely an abbreviated hash, such as that of a commit, than a number:
+ * "12345e67", "0012389". YAML 1.1 reads both examples as text, too. */
 static bool is_hash(const char *s)
 {
     size_t len = strlen(s), n = strspn(s, "0123456789");
@@ -100,7 +103,8 @@ static json_t *real(char *s, const char **why)
     return *why ? NULL : json_real(value);
 }
 
-/* Returns a number, or NULL: with `*why` if the text is rejected, without if it is not a number. */
+/* Returns the value of `s`, or NULL. With NULL, `*why` is set if the text is rejected, and
+ * unchanged if it is not a number. */
 static json_t *number(char *s, const char **why)
 {
     static const char *const infs[] = {".inf", ".Inf", ".INF", NULL};
@@ -150,7 +154,8 @@ json_t *yaml_scalar(char *s, const char **why)
     return v || *why ? v : json_string(s);
 }
 
-/* The value of !!float: a real, or the text of json_number() for an infinity or NaN. */
+/* Returns the value of a scalar with the tag !!float: a real, or the string of json_number() for an
+ * infinity or NaN. Returns NULL as number() does. */
 static json_t *as_float(char *s, const char **why)
 {
     AUTO(json) json_t *v = number(s, why);

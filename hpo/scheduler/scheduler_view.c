@@ -1,4 +1,4 @@
-/* scheduler_view - the scheduler's state for people, programs and tests. */
+/* scheduler_view - functions that show the scheduler's state to users, programs and tests. */
 #include <math.h>
 #include <string.h>
 

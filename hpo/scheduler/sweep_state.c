@@ -93,7 +93,8 @@ static int apply_created(struct sweep_state *st, const struct scheduler_record *
     return 0;
 }
 
-/* Applies what a command changes of the sweep. Its effects on trials are records of their own. */
+/* Applies the changes that a command makes to the sweep. Its effects on trials have records of
+ * their own. */
 static int apply_command(struct sweep_state *st, const struct scheduler_record *r, struct err *e)
 {
     const char *id = json_string_value(json_object_get(r->data, "ask"));
@@ -107,7 +108,7 @@ static int apply_command(struct sweep_state *st, const struct scheduler_record *
     st->stopped = stop || (pause && st->stopped);
     st->paused = pause || (st->paused && strcmp(verb, "resume") != 0);
     if (!stop && !pause)
-        st->target_hit = false; /* the user wants more trials */
+        st->target_hit = false; /* a user wants more trials */
     st->raised += (int)trials;
     if (!st->commands)
         st->commands = json_object();
@@ -153,8 +154,8 @@ static int apply_leased(struct sweep_state *st, struct trial *t, const struct sc
     return 0;
 }
 
-/* Whether the trial has reached all targets: that of the first metric with its best value, those of
- * the others with their last value. */
+/* Returns true if there are targets and the trial has reached all of them. For the first metric its
+ * best value counts, for the others their last value. */
 static bool on_target(const struct spec *spec, const struct trial *t)
 {
     int targets = 0;

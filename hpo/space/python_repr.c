@@ -9,7 +9,8 @@
 
 enum style { STYLE_REPR, STYLE_JSON, STYLE_YAML };
 
-/* Decodes a code point of valid UTF-8 (jansson accepts nothing else); returns its length. */
+/* Decodes a code point of UTF-8, which is valid since jansson accepts nothing else. Returns its
+ * length in bytes. */
 static size_t decode(uint32_t *out, const unsigned char *s)
 {
     size_t n = s[0] < 0x80 ? 1 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;
@@ -20,8 +21,9 @@ static size_t decode(uint32_t *out, const unsigned char *s)
     return n;
 }
 
-/* Whether str.isprintable() is true: not for controls, separators other than a space, formats
- * and private use. The table has the common blocks, not all of Unicode's. */
+/* Returns true if Python's str.isprintable() does. It is false for controls, for separators other
+ * than a space, and for format and private-use characters. The table has the common blocks of
+ * these, not all in Unicode. */
 static bool printable(uint32_t c)
 {
     static const uint32_t not_printed[][2] = {
@@ -78,7 +80,7 @@ static void put_string(struct strbuf *b, const char *text, size_t len, enum styl
         uint32_t c = 0;
         n = decode(&c, s);
         if (style == STYLE_YAML && c >= 0xa0 && c != 0xfeff && c != 0xfffe && c != 0xffff)
-            strbuf_add(b, s, n); /* PyYAML does not join the two halves of a "\ud83d\ude00" */
+            strbuf_add(b, s, n); /* PyYAML would not join the two halves of "\ud83d\ude00" */
         else if (style != STYLE_REPR)
             put_json_char(b, c);
         else
@@ -89,7 +91,7 @@ static void put_string(struct strbuf *b, const char *text, size_t len, enum styl
 
 static void put(struct strbuf *b, const json_t *v, enum style style);
 
-/* A number of YAML 1.1 has a point, and a sign in its exponent. */
+/* Appends a real number as YAML 1.1 requires it: with a point, and with a sign in the exponent. */
 static void put_yaml_real(struct strbuf *b, double x)
 {
     AUTO(strbuf) struct strbuf text = {0};
@@ -103,7 +105,7 @@ static void put_yaml_real(struct strbuf *b, double x)
 
 static void put_object(struct strbuf *b, const json_t *v, enum style style)
 {
-    json_t *object = json_incref((json_t *)v); /* the macro takes no const, but only reads */
+    json_t *object = json_incref((json_t *)v); /* the macro rejects const pointers */
     const char *key = NULL, *apart = "";
     json_t *value = NULL;
     strbuf_putc(b, '{');

@@ -10,8 +10,8 @@
 #include "hpo/space/space_internal.h"
 
 enum {
-    DEPTH_MAX = 64,        /* nesting of groups */
-    COMPLETE_DRAWS = 10000 /* of space_complete() */
+    DEPTH_MAX = 64,        /* limit on the nesting of groups */
+    COMPLETE_DRAWS = 10000 /* number of draws in space_complete() */
 };
 
 void space_free(struct space *s)
@@ -47,7 +47,8 @@ void space_free(struct space *s)
 /* ---- reading -----------------------------------------------------------------------------------
  */
 
-/* Full at powers of two, so that an array that grows one by one is rarely moved. */
+/* Returns true if an array of `count` elements must grow. Its capacity is a power of two, so that
+ * it is rarely moved. */
 static bool full(size_t count)
 {
     return (count & (count - 1)) == 0;
@@ -98,7 +99,7 @@ int space_finish(struct space *s, const struct config_node *n, struct err *e)
     return 0;
 }
 
-/* ^[A-Za-z_][A-Za-z0-9_.-]*$, as W&B requires. */
+/* Returns true if the name matches ^[A-Za-z_][A-Za-z0-9_.-]*$, as W&B requires. */
 static bool name_ok(const char *name)
 {
     static const char first[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_";
@@ -140,8 +141,7 @@ static int read_group(struct space *s, size_t group, int depth, const struct con
     AUTO(free) const char **names = xcalloc(count, sizeof *names);
     const char *name = NULL;
     json_t *value = NULL;
-    json_object_foreach ((json_t *)n->value, name,
-                         value) /* the macro takes no const, but only reads */
+    json_object_foreach ((json_t *)n->value, name, value) /* the macro rejects const pointers */
         names[filled++] = name;
     qsort(names, count, sizeof *names, compare_names);
     for (size_t i = 0; i < count; i++) {
@@ -196,8 +196,8 @@ const char *space_name(const struct space *s, size_t i)
     return s->params[s->by_dim[i]].path;
 }
 
-/* Returns the object of group g (borrowed), and creates it if necessary. `key`: the members of a
- * group are in its member `key`; NULL: in the group itself. */
+/* Returns the object of group g (borrowed); creates the object and its parents if necessary. `key`
+ * as in space_assemble(). */
 static json_t *object_of(const struct space *s, json_t **objects, size_t g, const char *key)
 {
     if (!objects[g]) {
@@ -232,9 +232,9 @@ json_t *space_sample(const struct space *s, const double *u)
 
 void space_snap(const struct space *s, double *u, bool *active)
 {
-    /* Conditions give the same result for u and for its snapped value, so the order does not
-     * matter. If the parent of a condition is not active, its own conditions, which also count,
-     * fail. */
+    /* A condition has the same result for u and for its snapped value, so coordinates may be moved
+     * in any order. If the parent of a condition is not active, the parent's conditions fail. The
+     * child inherits them, so it is not active either. */
     for (size_t i = 0; i < s->dims; i++) {
         bool on = space_is_active(s, s->by_dim[i], u);
         u[i] = on ? distribution_snap(space_distribution(s, i), u[i]) : 0.5;
@@ -254,7 +254,7 @@ json_t *space_json(const struct space *s)
 /* ---- parameter sets from outside ---------------------------------------------------------------
  */
 
-/* Checks the names in all groups, and finds the node of each group. */
+/* Checks that all members are names of the space, and sets groups[g] to the node of group g. */
 static int read_groups(struct config_node *groups, const struct space *s,
                        const struct config_node *n, struct err *e)
 {
@@ -281,7 +281,9 @@ static int missing(const struct config_node *at, const char *what, const char *n
     return -ENODATA;
 }
 
-/* Checks that an active parameter has a value, and one that the space has. -ENODATA  it has none */
+/* Checks that an active parameter has a value that its distribution can have. A constant may be
+ * missing.
+ *   -ENODATA  the parameter has no value */
 static int check_value(const struct space *s, const struct space_param *p,
                        const struct config_node *groups, struct err *e)
 {
@@ -302,7 +304,8 @@ static int check_value(const struct space *s, const struct space_param *p,
                              p->name, text);
 }
 
-/* Overwrites u (dims + 1), also on failure. values (count): borrowed, NULL if not active. */
+/* Reads a parameter set into values[0 … count - 1] (borrowed; NULL if not active) and u[0 … dims -
+ * 1]. Overwrites both on failure, too. */
 static int read_point(const json_t **values, double *u, const struct space *s,
                       const struct config_node *n, struct err *e)
 {
@@ -330,14 +333,16 @@ static int read_point(const json_t **values, double *u, const struct space *s,
             return config_node_error(&at, e, "'%s' is not part of this set: %s", p->name, why);
         }
         if (on && !values[i])
-            values[i] = json_array_get(p->distribution->values, 0); /* a constant */
+            /* the parameter is a constant */
+            values[i] = json_array_get(p->distribution->values, 0);
     }
     for (size_t i = 0; i < s->dims; i++)
         u[i] = isnan(u[i]) ? 0.5 : u[i];
     return 0;
 }
 
-/* Implements space_params(). -ENODATA  a parameter is missing */
+/* Implements space_params(). Also returns:
+ *   -ENODATA  a parameter is missing */
 static int read_set(json_t **out, const struct space *s, const struct config_node *n, struct err *e)
 {
     AUTO(free) double *u = xcalloc(s->dims + 1, sizeof *u);
@@ -381,7 +386,7 @@ int space_complete(json_t **out, const struct space *s, const struct config_node
     for (int i = 0; rc == -ENODATA && i < COMPLETE_DRAWS; i++) {
         space_draw(s, &r, u);
         AUTO(json) json_t *set = space_sample(s, u);
-        json_object_update_recursive(set, (json_t *)n->value); /* it only reads */
+        json_object_update_recursive(set, (json_t *)n->value); /* only reads n->value */
         struct config_node at = config_node_of_json(set);
         rc = space_params(out, s, &at, &why) == 0 ? 0 : -ENODATA;
     }

@@ -4,22 +4,23 @@
 
 enum {
     GAPS = 12,    /* longest distance of a forecast, in doublings of the time */
-    FIT_MAX = 16, /* points that a line is fitted to */
+    FIT_MAX = 16, /* a line is fitted to at most this many points */
     KNOWN = 5     /* a forecast is trusted after this many whole curves and errors over its gap */
 };
 
 static const double prior_errors = 2; /* weight of the guessed spread, as a number of errors */
 static const double bound_sds = 3;
 
-struct errors { /* of forecasts over one gap: z at the end minus the forecast */
+struct errors { /* the errors of forecasts over one gap; an error is z at the end minus the forecast
+                 */
     double n, sum, squares;
 };
 
 struct curve_forecast {
     struct curve_forecast_scale scale;
     bool last;
-    struct errors errors[2][GAPS + 1]; /* [whether the curve had a slope][doublings] */
-    double scatter;                    /* sd of z over the trials: a guess at an error's spread */
+    struct errors errors[2][GAPS + 1]; /* [1 if the line had a slope, else 0][gap in doublings] */
+    double scatter; /* standard deviation of z over the trials; the guessed spread of an error */
     double leader;
     int whole; /* number of whole curves */
 };
@@ -33,7 +34,7 @@ double curve_forecast_time(const struct trial *t, double step)
     return first > 0 ? step : step - first + 1;
 }
 
-/* The number of the trial's points at or before `time`. */
+/* Returns the number of the trial's points at or before `time`. */
 static size_t points_until(const struct trial *t, double time)
 {
     return trial_points_until(t, time - curve_forecast_time(t, 0));
@@ -44,7 +45,8 @@ static double z_of(const struct curve_forecast_scale *s, double y)
     return learning_curve_z(s->link, s->maximize, y);
 }
 
-/* Fits a line to the second half of the first n points, to FIT_MAX of them at most. */
+/* Fits a line to points in the second half of the time of the first n points: to at most FIT_MAX
+ * points, and to at least two if n > 1. */
 static struct learning_curve_fit fit(const struct curve_forecast_scale *s, const struct trial *t,
                                      size_t n)
 {
@@ -102,13 +104,14 @@ static int doublings(double gap)
     return k < 1 ? 1 : k > GAPS ? GAPS : (int)k;
 }
 
-/* The z at the end of a curve. */
+/* Returns z of the trial's value, the best or the last one. */
 static double outcome(const struct curve_forecast *f, const struct trial *t)
 {
     return z_of(&f->scale, trial_value(t, f->last));
 }
 
-/* Adds the errors that forecasts at a half, a quarter, … of the trial's time would have had. */
+/* Adds the errors that forecasts of the trial's last point would have had at 1/2, 1/4, … of its
+ * time. */
 static void add_errors(struct curve_forecast *f, const struct trial *t)
 {
     double end = end_time(t);
@@ -159,15 +162,17 @@ void curve_forecast_free(struct curve_forecast *f)
     free(f);
 }
 
-/* The errors over the gap to the end of trial `t`: their mean and sd, shrunk towards 0 and the
- * scatter while few errors are known. */
+/* Returns the errors over the gap from the last point of `t` to the horizon. Sets `*mean` and `*sd`
+ * to their mean and standard deviation. If few errors are known, the mean is pulled towards 0 and
+ * the deviation towards f->scatter. */
 static const struct errors *errors_ahead(const struct curve_forecast *f, const struct trial *t,
                                          double *mean, double *sd)
 {
     double gap = log(f->scale.horizon / end_time(t));
     const struct errors *e = &f->errors[t->point_count > 1][doublings(gap)];
     *mean = e->sum / (e->n + prior_errors);
-    double squares = e->squares - 2 * *mean * e->sum + e->n * *mean * *mean; /* about the mean */
+    /* sum of squared distances from the mean */
+    double squares = e->squares - 2 * *mean * e->sum + e->n * *mean * *mean;
     *sd = sqrt((fmax(squares, 0) + prior_errors * f->scatter * f->scatter) / (e->n + prior_errors));
     return e;
 }

@@ -1,9 +1,10 @@
 /* stopper_hyperband - W&B's early_terminate.
  *
- * Hyperband as W&B's open engine implements it: bands are numbers of reports. At the highest band
- * that a trial has reached, it stops if its value is worse than the one at index floor(n / eta) of
- * the sorted values of all n trials that reached this band. With `strict` the trial's value at the
- * band counts, otherwise its best value so far. Cost: n. */
+ * This is Hyperband as W&B's open engine implements it. A band is a number of reports. A trial is
+ * compared at the highest band that it has reached, with the n trials that reached this band. Their
+ * values at the band are sorted; the trial stops if its value is worse than the one at index
+ * floor(n / eta). With `strict` the trial's value at the band counts, otherwise its best value so
+ * far. Costs O(n). */
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
@@ -13,7 +14,7 @@
 static const double standard_eta = 3;
 
 struct hyperband {
-    struct stopper_rungs rungs; /* min_iter, or max_iter and s */
+    struct stopper_rungs rungs; /* the file has min_iter, or max_iter and s */
     int s;                      /* number of bands; 0: not given */
     bool strict;
 };
@@ -31,7 +32,7 @@ static int read_keys(struct stopper *s, const struct config_node *n, struct err 
         return err_hint(e, h->rungs.max_iter ? "s: 2" : "min_iter: 3");
     }
     s->max_iter = h->rungs.max_iter;
-    /* Bands may be close to each other, as with W&B, unless there are too many. */
+    /* Bands may be close to each other, as with W&B, if there are not too many. */
     return stopper_rungs_check_eta(&h->rungs, n, h->s <= STOPPER_BANDS_MAX, standard_eta, e);
 }
 
@@ -44,8 +45,9 @@ static void json(const struct stopper *s, json_t *to)
     json_object_set_new(to, "strict", json_boolean(h->strict));
 }
 
-/* With max_iter and s there are s bands: max_iter/eta, max_iter/eta², … Otherwise the bands are
- * min_iter, min_iter·eta, …, and below max_iter if it is given. All are truncated to integers. */
+/* If max_iter and s are given, there are s bands: max_iter/eta, max_iter/eta², … Otherwise the
+ * bands are min_iter, min_iter·eta, … and, if max_iter is given, below max_iter. All bands are
+ * truncated to integers. */
 int stopper_hyperband_band(const struct stopper *s, int iterations)
 {
     const struct hyperband *h = s->config;
@@ -82,7 +84,8 @@ static enum stopper_verdict judge(struct stopper *s, bool maximize, const struct
         reached++;
         better += maximize ? value > own : value < own;
     }
-    /* Worse than the value at index i of the sorted values: more than i values are better. */
+    /* A value is worse than the one at index i of the sorted values if more than i values are
+     * better. */
     return (double)better > floor(1 / h->rungs.eta * (double)reached) ? STOPPER_STOP
                                                                       : STOPPER_CONTINUE;
 }

@@ -1,10 +1,10 @@
 /* stopper_median - the median rule of Vizier.
  *
- * Median stopping (Golovin et al., "Google Vizier: a service for black-box optimization", KDD 2017,
- * section 3.2.2): a trial stops at step s if its best value up to s is strictly worse than the
- * median, over the trials that are done, of the mean of their values up to s. A trial is not
- * stopped before its report number min_iter, nor while fewer than min_trials trials are done. Cost:
- * n log n for n done trials. */
+ * The rule is that of Golovin et al., "Google Vizier: a service for black-box optimization", KDD
+ * 2017, section 3.2.2. For each trial that is done, the mean of its values up to step s is
+ * computed. A running trial stops at step s if its best value up to s is worse than the median of
+ * these means. A trial is not stopped before its report number min_iter, nor while fewer than
+ * min_trials trials are done. Costs O(n log n) for n done trials. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -12,8 +12,8 @@
 #include "hpo/stoppers/stopper_internal.h"
 
 struct median {
-    int min_iter;   /* reports of a trial before it may be stopped */
-    int min_trials; /* done trials that it is compared with, at least */
+    int min_iter;   /* a trial may be stopped from this report on, counted from 1 */
+    int min_trials; /* least number of done trials to compare with */
 };
 
 static int read_keys(struct stopper *s, const struct config_node *n, struct err *e)
@@ -38,7 +38,8 @@ static int compare(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The median of n > 0 values, which are sorted in place. If n is even: the middle between two. */
+/* Returns the median of n > 0 values; sorts them in place. If n is even, the median is the mean of
+ * the two values in the middle. */
 static double median_of(double *values, size_t n)
 {
     qsort(values, n, sizeof *values, compare);

@@ -6,7 +6,8 @@
 #include "common/mem.h"
 #include "common/strbuf.h"
 
-/* Between a name and its number: `loss: 1`, `loss = 1`, `'loss': 1`, `loss 1`. */
+/* Characters that may be between a name and its number: `loss: 1`, `loss = 1`, `'loss': 1`, `loss
+ * 1`. */
 static const char between[] = "\"' \t:=";
 
 static bool in_word(char c)
@@ -14,7 +15,7 @@ static bool in_word(char c)
     return isalnum((unsigned char)c) || c == '_';
 }
 
-/* Returns the length of the number that `s` begins with, 0 if there is none. */
+/* Returns the length of the number at the start of `s`, or 0 if there is none. */
 static size_t number_length(const char *s)
 {
     char *end;
@@ -25,7 +26,8 @@ static size_t number_length(const char *s)
     return in_word(*end) ? 0 : (size_t)(end - s);
 }
 
-/* Whether `s` begins with the name. Cases and separators do not count: "Val Loss" is val/loss. */
+/* Returns true if `s` starts with the name. Case and separators make no difference: "Val Loss" is
+ * val/loss. */
 static bool begins_with(const char *s, const char *name)
 {
     static const char separators[] = "./_- ";
@@ -37,7 +39,7 @@ static bool begins_with(const char *s, const char *name)
     return true;
 }
 
-/* Returns the place of `name` in the line if a number follows it; NULL: there is none. */
+/* Returns the position of `name` in the line if a number follows the name, otherwise NULL. */
 static const char *find(const char *line, const char *name)
 {
     size_t len = strlen(name);
@@ -60,7 +62,8 @@ static void add_literal(struct strbuf *b, const char *text, size_t len)
     }
 }
 
-/* The name as the line has it, what is between with any number of spaces, and the number. */
+/* Returns a pattern: the name as it is in the line, the characters after it with any number of
+ * spaces, and the number. */
 static char *pattern_of(const char *line, const char *at, size_t name_len)
 {
     struct strbuf b = {0};

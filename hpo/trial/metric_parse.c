@@ -24,8 +24,7 @@ int metric_parse_new(struct metric_parse **out, const json_t *patterns, struct e
     m->patterns = xcalloc(json_object_size(patterns), sizeof *m->patterns);
     const char *name = NULL;
     json_t *value = NULL;
-    json_object_foreach ((json_t *)patterns, name,
-                         value) { /* the macro reads only, but takes no const */
+    json_object_foreach ((json_t *)patterns, name, value) { /* the macro rejects const pointers */
         struct metric_pattern *p = &m->patterns[m->count];
         const char *pattern = json_string_value(value);
         int rc = pattern ? regcomp(&p->regex, pattern, REG_EXTENDED) : REG_BADPAT;
@@ -57,8 +56,9 @@ void metric_parse_free(struct metric_parse *m)
 /* ---- lines with a mapping ---------------------------------------------------------------------
  */
 
-/* Words outside of strings that Python's json.dumps() and repr() write and JSON does not have.
- * numpy 2 wraps its numbers; the ')' is dropped. */
+/* Words that Python's json.dumps() and repr() write outside of strings and that JSON does not have,
+ * and their replacements. numpy 2 writes np.float64(0.41) for a number, of which only the number is
+ * kept. */
 static const struct {
     const char *python, *json;
 } words[] = {{"-Infinity", "\"-inf\""}, {"Infinity", "\"inf\""}, {"NaN", "\"nan\""},
@@ -67,8 +67,8 @@ static const struct {
              {"np.float64(", ""},       {"np.float32(", ""},     {"np.float16(", ""},
              {"np.int64(", ""},         {"np.int32(", ""},       {")", ""}};
 
-/* Appends the string literal at the beginning of `text` as JSON. Returns its length; `len` if it
- * does not end. */
+/* Appends the string literal at the start of `text` as JSON. Returns the literal's length, or `len`
+ * if its closing quote is missing. */
 static size_t copy_string(struct strbuf *out, const char *text, size_t len)
 {
     char quote = text[0];
@@ -88,7 +88,7 @@ static size_t copy_string(struct strbuf *out, const char *text, size_t len)
     return i < len ? i + 1 : len;
 }
 
-/* Appends `text`, the repr() of a Python mapping, as JSON. */
+/* Converts `text`, the repr() of a Python mapping, to JSON and appends it. */
 static void from_python(struct strbuf *out, const char *text, size_t len)
 {
     for (size_t i = 0; i < len;) {
@@ -120,12 +120,12 @@ static json_t *parse(const char *text, size_t len)
     return json_loadb(json.data, json.len, 0, NULL);
 }
 
-/* Adds the numbers of a mapping to `report`, those of nested mappings under dotted names. */
+/* Adds the numbers of a mapping to `report`. Numbers of nested mappings get dotted names. */
 static void add_numbers(json_t *report, const json_t *mapping, const char *prefix, int depth)
 {
     const char *name;
     json_t *v;
-    json_object_foreach ((json_t *)mapping, name, v) { /* the macro reads only */
+    json_object_foreach ((json_t *)mapping, name, v) { /* the macro rejects const pointers */
         double number;
         AUTO(free) char *dotted = *prefix ? xasprintf("%s.%s", prefix, name) : NULL;
         if (json_is_object(v) && depth < DEPTH_MAX)
@@ -152,7 +152,8 @@ json_t *metric_parse_from_mapping(const char *text, size_t len)
 /* ---- lines that a pattern matches -------------------------------------------------------------
  */
 
-/* Returns the value that the pattern finds in the line; NULL: none. */
+/* Returns the number that the pattern finds in the line (new reference), or NULL if it finds none.
+ */
 static json_t *find(const struct metric_pattern *p, const char *line)
 {
     regmatch_t at[2];

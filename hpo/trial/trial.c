@@ -9,12 +9,12 @@
 /* ---- states ------------------------------------------------------------------------------------
  */
 
-#define ROW(s, ev, to) [s][ev] = (to) + 1 /* 0 means "no such transition" */
+#define ROW(s, ev, to) [s][ev] = (to) + 1 /* 0: no such transition */
 
 static const unsigned char next[TRIAL_STATES][TRIAL_EVENTS] = {
     ROW(TRIAL_WAITING, TRIAL_EV_LEASE, TRIAL_LEASED),
     ROW(TRIAL_WAITING, TRIAL_EV_REPORT, TRIAL_WAITING), /* its lost worker has reconnected */
-    ROW(TRIAL_WAITING, TRIAL_EV_END, TRIAL_STATES),     /* the same, or the trial is cancelled */
+    ROW(TRIAL_WAITING, TRIAL_EV_END, TRIAL_STATES),     /* as above, or the trial is cancelled */
     ROW(TRIAL_LEASED, TRIAL_EV_REPORT, TRIAL_RUNNING),
     ROW(TRIAL_LEASED, TRIAL_EV_STOP, TRIAL_STOPPING),
     ROW(TRIAL_LEASED, TRIAL_EV_PAUSE, TRIAL_PAUSING),
@@ -23,10 +23,10 @@ static const unsigned char next[TRIAL_STATES][TRIAL_EVENTS] = {
     ROW(TRIAL_RUNNING, TRIAL_EV_REPORT, TRIAL_RUNNING),
     ROW(TRIAL_RUNNING, TRIAL_EV_STOP, TRIAL_STOPPING),
     ROW(TRIAL_RUNNING, TRIAL_EV_PAUSE, TRIAL_PAUSING),
-    ROW(TRIAL_RUNNING, TRIAL_EV_REQUEUE, TRIAL_WAITING), /* the worker's fault, not the trial's */
+    ROW(TRIAL_RUNNING, TRIAL_EV_REQUEUE, TRIAL_WAITING), /* the worker is lost or preempts it */
     ROW(TRIAL_RUNNING, TRIAL_EV_END, TRIAL_STATES),
     ROW(TRIAL_STOPPING, TRIAL_EV_REPORT, TRIAL_STOPPING),
-    ROW(TRIAL_STOPPING, TRIAL_EV_REQUEUE, TRIAL_WAITING), /* it was stopped by a drain or pause */
+    ROW(TRIAL_STOPPING, TRIAL_EV_REQUEUE, TRIAL_WAITING), /* after a drain, pause or preemption */
     ROW(TRIAL_STOPPING, TRIAL_EV_END, TRIAL_STATES),
     ROW(TRIAL_PAUSING, TRIAL_EV_REPORT, TRIAL_PAUSING),
     ROW(TRIAL_PAUSING, TRIAL_EV_STOP, TRIAL_STOPPING),
@@ -36,8 +36,8 @@ static const unsigned char next[TRIAL_STATES][TRIAL_EVENTS] = {
     ROW(TRIAL_PAUSED, TRIAL_EV_REPORT, TRIAL_PAUSED), /* its lost worker has reconnected */
     ROW(TRIAL_PAUSED, TRIAL_EV_LEASE, TRIAL_LEASED),
     ROW(TRIAL_PAUSED, TRIAL_EV_END, TRIAL_STATES),
-    ROW(TRIAL_FAILED, TRIAL_EV_RETRY, TRIAL_WAITING), /* not if it has a value, */
-    ROW(TRIAL_OOM, TRIAL_EV_RETRY, TRIAL_WAITING),    /* or was judged by one */
+    ROW(TRIAL_FAILED, TRIAL_EV_RETRY, TRIAL_WAITING), /* no RETRY if it has a value … */
+    ROW(TRIAL_OOM, TRIAL_EV_RETRY, TRIAL_WAITING),    /* … or was judged by a value */
     ROW(TRIAL_INVALID, TRIAL_EV_RETRY, TRIAL_WAITING),
     ROW(TRIAL_CANCELLED, TRIAL_EV_RETRY, TRIAL_WAITING),
 };
@@ -84,7 +84,7 @@ int trial_state_parse(const char *name)
  */
 
 struct trial_means {
-    double *at; /* of the points up to this one */
+    double *at; /* at[i]: the mean of points 0 … i */
     size_t count, cap;
 };
 
@@ -133,7 +133,7 @@ const char *trial_stop_word(const struct trial *t)
 size_t trial_points_until(const struct trial *t, double step)
 {
     size_t lo = 0, hi = t->point_count;
-    if (hi && t->points[hi - 1].step <= step) /* usually the newest point */
+    if (hi && t->points[hi - 1].step <= step) /* usually `step` is that of the newest point */
         return hi;
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
@@ -145,7 +145,7 @@ size_t trial_points_until(const struct trial *t, double step)
     return lo;
 }
 
-/* The metric's value in a report; NAN if it is missing or not finite. */
+/* Returns the metric's value in a report, or NAN if it is missing or not finite. */
 static double finite_value(const json_t *values, const char *metric)
 {
     double x = NAN;
@@ -156,10 +156,11 @@ static double finite_value(const json_t *values, const char *metric)
 
 static double better(double a, double b, bool maximize)
 {
-    return maximize ? fmax(a, b) : fmin(a, b); /* a NAN loses: there is no value yet */
+    /* if one is NAN (no value yet), the other is returned */
+    return maximize ? fmax(a, b) : fmin(a, b);
 }
 
-/* Drops the means from point i on. */
+/* Removes the stored means from point i on. */
 static void drop_means(struct trial *t, size_t i)
 {
     if (t->means->count > i)
@@ -181,7 +182,7 @@ double trial_mean(const struct trial *t, size_t n)
     return m->at[n - 1];
 }
 
-/* Needed after points were dropped or replaced. */
+/* Computes t->best again, after points were removed or replaced. */
 static void find_best(struct trial *t, bool maximize)
 {
     t->best = NAN;
@@ -197,7 +198,8 @@ static void put_point(struct trial *t, double step, double value, bool maximize)
         i--;
     } else {
         if (t->point_count == t->point_cap) {
-            t->point_cap += t->point_cap / 4 + 8; /* slowly: thousands of trials have curves */
+            /* grows slowly, since thousands of trials have curves */
+            t->point_cap += t->point_cap / 4 + 8;
             t->points = xrealloc(t->points, t->point_cap, sizeof *t->points);
         }
         memmove(t->points + i + 1, t->points + i, (t->point_count - i) * sizeof *t->points);
@@ -233,7 +235,7 @@ void trial_report(struct trial *t, double step, const json_t *values, const char
     }
     const char *name = NULL;
     json_t *value = NULL;
-    json_object_foreach ((json_t *)values, name, value) /* only reads, but takes no const */
+    json_object_foreach ((json_t *)values, name, value) /* the macro rejects const pointers */
         if (step >= t->last_step || !json_object_get(t->metrics, name))
             json_object_set(t->metrics, name, value);
     t->last_step = fmax(t->last_step, step);
@@ -250,7 +252,7 @@ bool trial_repeated(const struct trial *t, double step, const json_t *values, co
         return false;
     const char *name = NULL;
     json_t *value = NULL;
-    json_object_foreach ((json_t *)values, name, value) { /* only reads, but takes no const */
+    json_object_foreach ((json_t *)values, name, value) { /* the macro rejects const pointers */
         const json_t *old = json_object_get(t->metrics, name);
         if (!old || (step == t->last_step && !json_equal(old, value)))
             return false;
