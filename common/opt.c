@@ -76,9 +76,14 @@ static int value_count(const struct opt *row)
 }
 
 /* Checks the table. An invalid table is a bug, not an error of the user. If two rows had the same
- * name, by_name() would find the first one only. So each name must find its own row. */
+ * name, by_name() would find the first one only. So each name must find its own row. A table is
+ * checked once, because each name is compared with all others. */
 static void check_rows(const struct opt *rows)
 {
+    static const struct opt *checked;
+    if (rows == checked)
+        return;
+    checked = rows;
     assert(!by_name(rows, "help", 4) && !by_letter(rows, 'h'));
     for (const struct opt *r = rows; r->kind != OPT_KIND_END; r++) {
         const char *names = r->name, *name = NULL;

@@ -45,8 +45,9 @@ struct engine_events {
     /* `status` is the exit status for the job: 127 if the program was not found, 2 if an option or
      * a file of the user is wrong, else 126. No `exited` follows. */
     void (*not_started)(void *arg, int rank, int status, const char *why);
-    /* `oom_killed`: the kernel killed it because memory ran out. */
-    void (*exited)(void *arg, int rank, int wait_status, bool oom_killed);
+    /* `oom_killed`: the kernel killed it because memory ran out. `error`: the text of its
+     * TORCHELASTIC_ERROR_FILE; NULL: it has not written one, or has not failed. */
+    void (*exited)(void *arg, int rank, int wait_status, bool oom_killed, const char *error);
     /* The state of the rank is unknown from now on; it counts as ended. `why` names its node. */
     void (*lost)(void *arg, int rank, const char *why);
     /* The ranks run, but the job cannot continue: the remote launcher has ended. */

@@ -7,6 +7,7 @@
 
 #include "common/log.h"
 #include "launcher/engine/engine.h"
+#include "launcher/engine/error_files.h"
 #include "launcher/inspect/trace_buffer.h"
 #include "launcher/io/rank_output.h"
 #include "launcher/io/report_channel.h"
@@ -28,9 +29,10 @@ struct engine {
     uint32_t last_number;
     int oom; /* counter of OOM kills in this process's cgroup, or NOT_OPENED; -1: none */
     bool guardian_ended;
-    uv_timer_t reaped_timer; /* emits `cleared` in the next iteration */
-    char *scratch;           /* RANK_OUTPUT_READ_BYTES */
-    int dev_null;            /* stdin of most ranks */
+    struct error_files *error_files; /* of all jobs; NULL: none so far */
+    uv_timer_t reaped_timer;         /* emits `cleared` in the next iteration */
+    char *scratch;                   /* RANK_OUTPUT_READ_BYTES */
+    int dev_null;                    /* stdin of most ranks */
 };
 
 struct stream {
@@ -59,6 +61,7 @@ struct local_job {
     struct stdin_broadcast *broadcast; /* spec.stdin_all; NULL: one rank has stdin */
     struct trace_buffer *traces;       /* of the ranks' collectives; NULL: none */
     bool paused, kill_requested;
+    bool has_error_files; /* the ranks have a TORCHELASTIC_ERROR_FILE of drover's */
     bool reaped;          /* no process of it is left */
     int resume_from;      /* the rank that is resumed first, so that all ranks take turns */
     char *cgroup;         /* of the ranks; NULL: that of this process */
@@ -137,7 +140,11 @@ static void rank_exited(struct local_job *j, int rank, int wait_status)
         pmi1_server_drain(j->pmi1, rank); /* and so is its MPI_Abort */
     bool oom = WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL &&
                j->oom_kills_count >= 0 && count_oom_kills(j) > j->oom_kills_count;
-    j->ev.exited(j->arg, rank, wait_status, oom);
+    AUTO(free)
+    char *error = wait_status && j->has_error_files
+                      ? error_files_take(j->engine->error_files, j->number, rank)
+                      : NULL;
+    j->ev.exited(j->arg, rank, wait_status, oom, error);
 }
 
 static void on_exited(void *arg, uint32_t number, int rank, int wait_status, bool reaped)
@@ -403,6 +410,10 @@ static int spawn_rank(struct local_job *j, const struct engine_start_opts *o, in
         AUTO(free) char *address = trace_buffer_env(j->traces, rank);
         env_set(&own, "DROVER_NOTES", "%s", address);
     }
+    if (j->has_error_files) {
+        AUTO(free) char *path = error_files_path(j->engine->error_files, j->number, rank);
+        env_set(&own, "TORCHELASTIC_ERROR_FILE", "%s", path);
+    }
     if (o->pmix_env)
         env_set(&own, "PMIX_RANK", "%d", rank);
     int rc = j->pmi1 ? pmi1_server_rank(j->pmi1, rank, &pmi, &own, e) : 0;
@@ -462,6 +473,12 @@ static int start_ranks(struct local_job *j, const struct engine_start_opts *o, s
     return rc;
 }
 
+/* Only ranks have torchrun's variables; a remote launcher and agents do not. */
+static bool wants_error_files(const struct plan *p)
+{
+    return env_get(p->env, "TORCHELASTIC_RUN_ID") && !env_get(p->env, "TORCHELASTIC_ERROR_FILE");
+}
+
 int engine_local_start(struct engine_job **out, struct engine *en,
                        const struct engine_start_opts *o, const struct engine_events *ev, void *arg,
                        struct err *e)
@@ -493,6 +510,9 @@ int engine_local_start(struct engine_job **out, struct engine *en,
     j->ranks = xcalloc((size_t)j->count, sizeof *j->ranks);
     j->ev = *ev;
     j->arg = arg;
+    if (wants_error_files(o->plan) && !en->error_files)
+        en->error_files = error_files_open();
+    j->has_error_files = wants_error_files(o->plan) && en->error_files;
     struct err why = {0}; /* A sweep's trials, which report, need no collective trace. */
     if (!o->spec->reports && trace_buffer_open(&j->traces, j->count, &why) < 0)
         log_info("no collective traces: %s", why.text);
@@ -554,6 +574,7 @@ void engine_close(struct engine *en)
         return;
     assert(!en->jobs);
     guardian_detach(en->guardian);
+    error_files_close(en->error_files);
     auto_fd(&en->oom);
     auto_fd(&en->dev_null);
     uv_close((uv_handle_t *)&en->reaped_timer, on_closed);

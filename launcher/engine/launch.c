@@ -45,6 +45,7 @@ static void report_end(struct launch *j)
     if (end.first_failed >= 0) {
         end.first = *job_rank_end(j->job, end.first_failed);
         const struct launch_rank *r = &j->ranks[end.first_failed];
+        end.error = r->error;
         const struct last_lines *t = last_lines_count(r->err) > 0 ? r->err : r->out;
         for (int i = 0; i < LAST_LINES; i++)
             lines[i] = last_lines_get(t, i, NULL);
@@ -223,9 +224,10 @@ static void rank_ended(struct launch *j, const struct rank_end *r)
     after_event(j, r->rank, changed);
 }
 
-static void on_exited(void *arg, int rank, int wait_status, bool oom_killed)
+static void on_exited(void *arg, int rank, int wait_status, bool oom_killed, const char *error)
 {
     struct launch *j = arg;
+    j->ranks[rank].error = error ? xstrdup(error) : NULL;
     struct rank_end r = {.rank = rank,
                          .pid = j->ranks[rank].pid,
                          .seconds = seconds_since_start(j),
@@ -366,9 +368,10 @@ static char *make_job_id(void)
 }
 
 /* The MASTER_PORT that the user set, by option or by -x; 0: any. */
-static int read_port_setting(int *out, const struct launch_spec *s, struct err *e)
+static int read_port_setting(int *out, const struct launch_spec *s, char *const *base,
+                             struct err *e)
 {
-    const char *given = env_get(s->env, "MASTER_PORT");
+    const char *given = env_user_value(base, s->env, "MASTER_PORT");
     *out = s->master_port;
     return s->master_port || !given ? 0 : opt_int(out, "MASTER_PORT", given, 1, 65535, e);
 }
@@ -377,7 +380,7 @@ static int read_port_setting(int *out, const struct launch_spec *s, struct err *
 static int choose_port(struct launch *j, int *port, const struct launch_spec *s, struct err *e)
 {
     int wanted = 0;
-    int rc = read_port_setting(&wanted, s, e);
+    int rc = read_port_setting(&wanted, s, launch_context_env(j->launcher), e);
     if (rc == 0 && (s->port_held || !plan_is_local(j->plan) || j->plan->first_rank > 0))
         *port = wanted;
     else if (rc == 0)
@@ -557,6 +560,7 @@ void launch_free(struct launch *j)
     for (int i = 0; j->ranks && i < j->plan->world_size; i++) {
         last_lines_free(j->ranks[i].out);
         last_lines_free(j->ranks[i].err);
+        free(j->ranks[i].error);
     }
     free(j->ranks);
     job_free(j->job);

@@ -40,6 +40,8 @@ struct job_end {
     const char *broken;    /* what ended the job if it was not a rank ("mpirun was killed by signal
                               9"); usually NULL; borrowed during the call */
     double seconds;        /* from start to end */
+    const char *error;     /* text of first_failed's TORCHELASTIC_ERROR_FILE, JSON if the program is
+                              right; NULL: none; borrowed during the call */
     const char *const
         *last_lines; /* of first_failed's stderr (its stdout if stderr is empty), oldest first,
                         NULL-terminated, at most 20; borrowed during the call */

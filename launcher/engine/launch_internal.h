@@ -15,6 +15,7 @@ struct launch_rank {
     int abort_code;          /* of its MPI_Abort() … */
     bool abort_pending;      /* … which counts once the earlier exit of another is known */
     bool end_emitted;        /* rank_ended was emitted */
+    char *error;             /* the text of its TORCHELASTIC_ERROR_FILE; NULL: none */
     struct rank_status remote_status; /* on another node: as last received */
 };
 

@@ -222,7 +222,8 @@ static void on_rank_exit(struct remote_rank *r, const struct control_frame *f)
     if (!engine_remote_apply_rank(r, REMOTE_RANK_EV_EXITED))
         return;
     r->job->failed |= wait != 0;
-    r->job->ev.exited(r->job->arg, r->rank, (int)wait, oom);
+    AUTO(free) char *error = f->len > 0 ? xstrndup(f->payload, f->len) : NULL;
+    r->job->ev.exited(r->job->arg, r->rank, (int)wait, oom, error);
     engine_remote_check_reaped(r->job);
 }
 

@@ -157,11 +157,11 @@ static void add_words(char ***words, const char *line)
     }
 }
 
-int run_mpmd_read_file(char ***words, const char *path, struct err *e)
+int run_mpmd_read_file(char ***words, const char *path, const char *between, struct err *e)
 {
     AUTO(file) FILE *f = fopen(path, "re");
     if (!f)
-        return err_set(e, -errno, "app file '%s': %s", path, strerror(errno));
+        return err_set(e, -errno, "file '%s': %s", path, strerror(errno));
     AUTO(free) char *line = NULL;
     size_t cap = 0;
     bool any = false, first = true;
@@ -171,13 +171,13 @@ int run_mpmd_read_file(char ***words, const char *path, struct err *e)
         first = false;
         if (!own)
             continue;
-        if (any)
-            strv_push(words, xstrdup(":"));
+        if (any && between)
+            strv_push(words, xstrdup(between));
         any = true;
         for (size_t i = 0; own[i]; i++)
             strv_push(words, xstrdup(own[i]));
     }
     if (ferror(f))
-        return err_set(e, -EIO, "app file '%s': read error", path);
+        return err_set(e, -EIO, "file '%s': read error", path);
     return 0;
 }

@@ -142,8 +142,11 @@ static bool stopped_by_user(const struct session *s)
 
 static bool restart_due(struct session *s, const struct job_end *end)
 {
-    return run_restarts_attempt_ended(s->restarts, launch_plan(s->job), end, s->status,
-                                      stopped_by_user(s));
+    bool due = run_restarts_attempt_ended(s->restarts, launch_plan(s->job), end, s->status,
+                                          stopped_by_user(s));
+    if (!due)
+        run_print_error_file(end);
+    return due;
 }
 
 static void print_end(const struct session *s, const struct job_end *end)

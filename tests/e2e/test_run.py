@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 
@@ -59,6 +60,19 @@ def test_each_of_4_ranks_finds_torchruns_contract(drover):
 def test_x_sets_and_passes_variables(drover):
     ranks = env_of_ranks(drover, "-np", "2", "-x", "A=1 2", "-x", "B", "-x", "NOT_SET", env={"B": "b"})
     assert [(e["A"], e["B"], "NOT_SET" in e) for e in ranks.values()] == [("1 2", "b", False)] * 2
+
+
+def test_a_variable_passed_by_name_overrides_what_drover_sets(drover):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        used = str(taken.getsockname()[1])
+    user = {"MASTER_ADDR": "localhost", "MASTER_PORT": used, "ROLE_NAME": "mine"}
+    for options in (["-x", "MASTER_ADDR", "-x", "MASTER_PORT", "-x", "ROLE_NAME"], ["-genvlist", ",".join(user)]):
+        ranks = env_of_ranks(drover, "-np", "2", *options, env=user)
+        assert [{k: e[k] for k in user} for e in ranks.values()] == [user] * 2
+    ranks = env_of_ranks(drover, "-np", "1", env=user)  # not passed by -x: an outer launcher's
+    assert ranks[0]["MASTER_PORT"] != used and ranks[0]["ROLE_NAME"] == "default"
+    done = drover.run("run", "-np", "1", "-x", "MASTER_PORT", "true", env={"MASTER_PORT": "none"})
+    assert done.returncode == 2 and "MASTER_PORT" in done.stderr
 
 
 def test_mca_is_a_variable_of_open_mpi(drover):

@@ -133,6 +133,36 @@ TEST(the_exception_is_the_line_that_ends_the_last_traceback)
     CHECK_STR(failure_cause_python_exception(marked), "ValueError: bad");
 }
 
+TEST(an_error_file_has_a_message_and_a_traceback)
+{
+    static const struct {
+        const char *text, *says; /* NULL: not such a file */
+    } files[] = {
+        {"{\"message\": {\"message\": \"RuntimeError: bad\", \"extraInfo\": {\"py_callstack\": "
+         "\"Traceback (most recent call last):\\n  File \\\"t.py\\\", line 3\\nRuntimeError: "
+         "bad\\n\", \"timestamp\": \"1\"}}}",
+         "RuntimeError: bad"},
+        {"{\"message\": {\"message\": \"failed\", \"extraInfo\": {\"py_callstack\": "
+         "\"Traceback\\n  x\\nValueError: worse\\n\"}}}",
+         "failed (ValueError: worse)"},
+        {"{\"message\": {\"message\": \"no traceback\", \"extraInfo\": {}}}", "no traceback"},
+        {"{\"message\": \"two\\nlines\"}", "two"},
+        {"{\"message\": \"\"}", NULL},
+        {"{\"message\": 3}", NULL},
+        {"{\"other\": \"x\"}", NULL},
+        {"[]", NULL},
+        {"{\"message\": \"cut", NULL},
+        {"", NULL},
+    };
+    for (size_t i = 0; i < COUNT_OF(files); i++) {
+        AUTO(free) char *says = failure_cause_error_file(files[i].text);
+        if (files[i].says)
+            CHECK_STR(says, files[i].says);
+        else
+            CHECK(says == NULL);
+    }
+}
+
 TEST(without_a_traceback_there_is_no_exception)
 {
     CHECK(failure_cause_python_exception(NULL) == NULL);
