@@ -173,7 +173,12 @@ static int dispatch(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    struct err e = {0};
     own_process_ensure_std_fds();
+    if (own_process_check_files(&e) < 0) {
+        err_print(&e, "drover");
+        return EXIT_STATUS_FAILED;
+    }
     int status = dispatch(argc, argv);
     errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout))
