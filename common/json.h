@@ -47,7 +47,8 @@ char *json_line(const json_t *value);
  *            NUL in a string; the message starts with LINE:COLUMN */
 int json_parse(json_t **out, const char *text, size_t len, struct err *e);
 
-/* Returns a new string of bytes that may be invalid UTF-8: such bytes become '?'. Never NULL. */
+/* Returns a new string of bytes that may be invalid UTF-8: each such byte becomes '?' (utf8_add()).
+ * Never NULL. */
 json_t *json_text(const char *bytes);
 
 /* Returns a new real, or one of the strings "nan", "inf", "-inf". Never NULL. */
