@@ -410,13 +410,14 @@ static int plan_job(struct launch *j, const struct launch_spec *s, struct err *e
 }
 
 /* Checks that the descriptors of all ranks can be opened, before the first rank starts: per rank on
- * this node two streams, their files, PMI-1 and the report channel, and per rank on another node
- * its connection. */
+ * this node two streams, their files, PMI-1, PMIx and the report channel, and per rank on another
+ * node its connection. */
 static int check_limits(const struct launch *j, struct err *e)
 {
     const struct launch_spec *s = &j->spec;
-    int per_rank =
-        plan_is_local(j->plan) ? 2 + (s->output_dir ? 2 : 0) + !s->no_pmix + s->reports : 1;
+    int per_rank = plan_is_local(j->plan)
+                       ? 2 + (s->output_dir ? 2 : 0) + (s->no_pmix ? 0 : 2) + s->reports
+                       : 1;
     AUTO(free) char *what = xasprintf("%d ranks", j->plan->world_size);
     return limits_require_files(j->plan->world_size * per_rank, what, e);
 }
