@@ -117,8 +117,9 @@ void opt_print_help(FILE *to, const struct opt_help *h, const struct opt *rows);
  */
 int opt_int(int *out, const char *what, const char *text, int min, int max, struct err *e);
 
-/* Returns the one of the `n` names that is nearest to `word` by edit distance. NULL: none is near,
- * since more than a third of the letters differ, and more than 2 or more than half of them. */
+/* Returns the one of the `n` names that is nearest to `word` by edit distance, in which two swapped
+ * letters are one edit. NULL: none is near, since more than a third of the letters differ, and more
+ * than 2 or more than half of them. */
 const char *opt_suggest(const char *word, const char *const *names, size_t n);
 
 #endif

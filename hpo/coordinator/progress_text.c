@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "common/redact.h"
 #include "common/utf8.h"
 #include "hpo/spec/spec.h"
 
@@ -326,25 +327,34 @@ void progress_text_importance(struct strbuf *out, const json_t *importance)
     strbuf_putc(out, '\n');
 }
 
+/* Appends a word in quotes; control characters are escaped as bash's $'…' takes them. */
+static void add_quoted(struct strbuf *out, const char *word)
+{
+    AUTO(strbuf) struct strbuf line = {0};
+    utf8_add_line(&line, word);
+    bool escaped = strcmp(strbuf_str(&line), word) != 0;
+    strbuf_puts(out, escaped ? "$'" : "'");
+    for (const char *c = escaped ? strbuf_str(&line) : word; *c; c++)
+        if (*c == '\'')
+            strbuf_puts(out, escaped ? "\\'" : "'\\''");
+        else
+            strbuf_putc(out, *c);
+    strbuf_putc(out, '\'');
+}
+
 void progress_text_shell(struct strbuf *out, char *const *argv)
 {
-    for (size_t i = 0; argv[i]; i++) {
-        const char *word = argv[i];
+    AUTO(strv) char **shown = redact_argv(argv);
+    for (size_t i = 0; shown && shown[i]; i++) {
+        const char *word = shown[i];
         bool plain = *word;
         for (const char *c = word; *c; c++)
             plain = plain && (isalnum((unsigned char)*c) || strchr("_-+=./,:@%", *c));
         if (i > 0)
             strbuf_putc(out, ' ');
-        if (plain) {
+        if (plain)
             strbuf_puts(out, word);
-            continue;
-        }
-        strbuf_putc(out, '\'');
-        for (const char *c = word; *c; c++)
-            if (*c == '\'')
-                strbuf_puts(out, "'\\''");
-            else
-                strbuf_putc(out, *c);
-        strbuf_putc(out, '\'');
+        else
+            add_quoted(out, word);
     }
 }
