@@ -13,6 +13,7 @@
 #include "launcher/io/report_channel.h"
 #include "launcher/io/stdin_broadcast.h"
 #include "launcher/node/cgroup.h"
+#include "launcher/node/limits.h"
 #include "launcher/node/oom_kills.h"
 #include "launcher/plan/env.h"
 #include "launcher/pmi/pmi1_server.h"
@@ -94,6 +95,28 @@ static void on_started(void *arg, uint32_t number, int rank, pid_t pid)
         j->ev.started(j->arg, rank, pid);
 }
 
+/* Returns why a rank was not started: the step, its object, the error, and the limit that causes
+ * it. To be freed. */
+static char *start_error(const struct local_job *j, int rank, int error, const char *step)
+{
+    const struct plan_rank *p = &j->plan->ranks[rank];
+    const struct {
+        const char *step, *object; /* NULL: none */
+    } objects[] = {{"exec", plan_rank_argv(j->plan, p)[0]},
+                   {"chdir", plan_rank_wdir(j->plan, p)},
+                   {"cgroup", j->cgroup},
+                   {"bind", p->cpus}};
+    const char *object = NULL;
+    for (size_t i = 0; i < COUNT_OF(objects); i++)
+        if (strcmp(step, objects[i].step) == 0)
+            object = objects[i].object;
+    struct err e = {0};
+    err_set(&e, -error, "%s%s%s%s: %s", step, object ? " '" : "", object ? object : "",
+            object ? "'" : "", strerror(error));
+    limits_explain(&e, "");
+    return xasprintf("%s%s%s", e.text, e.hint[0] ? "; try: " : "", e.hint);
+}
+
 static void on_not_started(void *arg, uint32_t number, int rank, int error, const char *step)
 {
     struct local_job *j = find(arg, number);
@@ -103,17 +126,9 @@ static void on_not_started(void *arg, uint32_t number, int rank, int error, cons
     r->done = true;
     for (int i = 0; i < STREAMS; i++)
         rank_output_close(TAKE(r->streams[i].io));
-    char why[256];
-    bool exec = strcmp(step, "exec") == 0;
-    const struct plan_rank *p = &j->plan->ranks[rank];
-    snprintf(why, sizeof why, "%s '%s': %s", step,
-             exec                          ? plan_rank_argv(j->plan, p)[0]
-             : strcmp(step, "chdir") == 0  ? plan_rank_wdir(j->plan, p)
-             : strcmp(step, "cgroup") == 0 ? j->cgroup
-             : p->cpus                     ? p->cpus
-                                           : "",
-             strerror(error));
-    j->ev.not_started(j->arg, rank, exec && error == ENOENT ? NOT_FOUND : NOT_RUN, why);
+    AUTO(free) char *why = start_error(j, rank, error, step);
+    bool missing = strcmp(step, "exec") == 0 && error == ENOENT;
+    j->ev.not_started(j->arg, rank, missing ? NOT_FOUND : NOT_RUN, why);
 }
 
 /* Opens the counter of this process's cgroup with the first job, since a worker moves to another

@@ -552,7 +552,12 @@ int agent_main(int parent_fd)
     if (gethostname(a.host, sizeof a.host - 1) < 0 || !a.host[0])
         snprintf(a.host, sizeof a.host, "(unnamed host)");
     int rc = guardian_start_unmonitored(&a.guardian, &e); /* the parent cleans up instead */
-    uv_loop_init(&a.loop); /* after the fork: libuv closes its descriptors in a child */
+    int loop_rc =
+        uv_loop_init(&a.loop); /* after the fork: libuv closes its descriptors in a child */
+    if (loop_rc < 0) {
+        log_error("%s: event loop: %s", a.host, uv_strerror(loop_rc));
+        return 1;
+    }
     watch_parent(&a, parent_fd);
     if (rc == 0)
         rc = begin(&a, &e);

@@ -432,11 +432,8 @@ static int open_rendezvous(struct session *s, struct err *e)
 
 static int start(struct session *s, struct err *e)
 {
-    int rc = guardian_start(&s->guardian, e);
     signal(SIGPIPE, SIG_IGN);
-    uv_loop_init(&s->loop);
-    if (rc == 0)
-        rc = launch_context_open(&s->context, &s->loop, s->guardian, e);
+    int rc = launch_context_open(&s->context, &s->loop, s->guardian, e);
     if (rc == 0)
         rc = console_open(&s->console, &s->loop, &s->opts->style, on_output_progress, s, e);
     if (rc == 0)
@@ -479,7 +476,14 @@ static void stop(struct session *s)
 int run_session(int *status, struct run_options *o, struct err *e)
 {
     struct session s = {.opts = o, .tty_stdin_fd = -1};
-    int rc = start(&s, e);
+    int rc = guardian_start(&s.guardian, e); /* before the loop and any thread */
+    if (rc == 0 && (rc = uv_loop_init(&s.loop)) < 0) {
+        guardian_stop(s.guardian);
+        err_set(e, rc, "event loop: %s", uv_strerror(rc));
+    }
+    if (rc < 0)
+        return rc;
+    rc = start(&s, e);
     if (rc < 0)
         apply(&s, RUN_SESSION_EV_NOT_STARTED);
     uv_run(&s.loop, UV_RUN_DEFAULT); /* returns at once if the session is DONE */
