@@ -318,6 +318,7 @@ static char **environment(const struct trial_run *r)
     char **env = NULL;
     size_t i;
     json_t *item;
+    strv_push(&env, xstrdup("TERM=dumb")); /* stdout is a pty, whose output goes to a file */
     json_array_foreach (json_object_get(r->data, "env"), i, item)
         strv_push(&env, xstrdup(json_string_value(item)));
     AUTO(free) char *dir = xasprintf("%s/%lld", r->root, (long long)r->id);
