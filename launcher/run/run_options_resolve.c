@@ -138,16 +138,6 @@ static int drop_this_host(struct run_options *o, struct err *e)
     return err_hint(e, "--hostfile FILE or --host LIST");
 }
 
-/* A rank's stdout is a pty also if drover's is a file or a pipe, where colours would be noise. */
-static void set_terminal(struct run_options *o)
-{
-    bool by_user = env_get(o->env, "TERM");
-    for (size_t i = 0; o->env && o->env[i]; i++)
-        by_user |= strcmp(o->env[i], "TERM") == 0;
-    if (!by_user && !o->spec.no_pty && !o->dry_run && !isatty(STDOUT_FILENO))
-        strv_push(&o->env, xstrdup("TERM=dumb"));
-}
-
 int run_options_resolve(struct run_options *o, struct err *e)
 {
     if (o->refused)
@@ -163,7 +153,6 @@ int run_options_resolve(struct run_options *o, struct err *e)
         const char *path = env_user_value(environ, o->env, "PATH");
         strv_push(&o->env, xasprintf("PATH=%s%s%s", o->path, path ? ":" : "", path ? path : ""));
     }
-    set_terminal(o);
     for (size_t i = 0; i < strv_len(o->mpirun_only); i++)
         strv_push(&o->mpirun_args, xstrdup(o->mpirun_only[i]));
     o->spec.argv = o->argv;

@@ -330,7 +330,7 @@ static int start_attempt(struct session *s, struct err *e)
     run_monitor_attach(s->monitor, s->job, run_restarts_attempt(s->restarts));
     if (s->opts->hang_timeout_s > 0)
         s->hang_report = run_hang_report_open(&s->loop, s->job, s->opts, s->console, on_hang, s);
-    redirect_attach(s->redirect, s->job, s->opts->spec.restart_count);
+    redirect_attach(s->redirect, &s->loop, s->job, s->opts->spec.restart_count);
     console_attach(s->console, s->job, s->redirect, s->opts->show);
     return 0;
 }

@@ -21,6 +21,21 @@ TEST(a_job_says_its_lines_and_ends_with_0)
     CHECK(!h->end.stopped && h->end.seconds > 0);
 }
 
+TEST(stdout_of_a_rank_is_a_pty_unless_the_job_forbids_it)
+{
+    AUTO(fixture) struct fixture *f = open_all();
+    char *argv[4];
+    struct launch_spec s =
+        script(1, argv, "for i in 0 1 2; do [ -t $i ] && printf t || printf n; done");
+    struct heard *h = begin(f, 0, &s);
+    until_over(h);
+    CHECK_STR(strbuf_str(&h->out), "0ontn|");
+    s.no_pty = true;
+    h = begin(f, 1, &s);
+    until_over(h);
+    CHECK_STR(strbuf_str(&h->out), "0onnn|");
+}
+
 TEST(many_jobs_at_once_end_each_in_its_own_way)
 {
     AUTO(fixture) struct fixture *f = open_all();
