@@ -62,9 +62,9 @@ json_t *rank_spec_encode(struct strbuf *payload, const struct plan *p, int rank,
     json_int_t env = (json_int_t)add_strings(payload, p->env);
     env += (json_int_t)add_strings(payload, r->env);
     strbuf_add(payload, base->data, base->len);
-    return json_pack("{s:s,s:I,s:I,s:b,s:b,s:b,s:b,s:i,s:b}", "t", "rank_spec", "argv", argv,
-                     "env", env, "reports", w->reports, "pty", w->pty, "stdin", w->with_stdin, "port", w->port,
-                     "port_wanted", w->port_wanted, "port_held", w->port_held);
+    return json_pack("{s:s,s:I,s:I,s:b,s:b,s:b,s:b,s:i,s:b}", "t", "rank_spec", "argv", argv, "env",
+                     env, "reports", w->reports, "pty", w->pty, "stdin", w->with_stdin, "port",
+                     w->port, "port_wanted", w->port_wanted, "port_held", w->port_held);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */

@@ -3,7 +3,8 @@
  *
  * A line costs one copy. Each rank has 256 KiB, allocated as its lines arrive; less for more than
  * 64 ranks (16 MiB in total, but at least 4 KiB per rank). If the file system is full, no lines are
- * kept. The line that a rank has not ended yet follows its lines, until the next one replaces it. */
+ * kept. The line that a rank has not ended yet follows its lines, until the next one replaces it.
+ */
 #ifndef DROVER_LINE_LOG_H
 #define DROVER_LINE_LOG_H
 

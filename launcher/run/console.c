@@ -30,7 +30,7 @@ struct console {
     void (*on_progress)(void *arg);
     void *arg;
     const struct plan *plan;
-    struct begun *begun; /* by source */
+    struct begun *begun;  /* by source */
     enum console_tag tag; /* never AUTO */
     struct launch *job;   /* observed; NULL: none runs */
     const struct redirect *redirect;

@@ -386,7 +386,8 @@ static void on_rendezvous_over(void *arg, bool well)
 /* ---- start and end -----------------------------------------------------------------------------
  */
 
-/* Returns true if the rank that reads stdin waits for it. It is unknown of a rank on another node. */
+/* Returns true if the rank that reads stdin waits for it. It is unknown of a rank on another node.
+ */
 static bool wants_stdin(void *arg)
 {
     const struct session *s = arg;
@@ -407,8 +408,8 @@ static int choose_stdin(struct session *s, struct err *e)
     s->opts->spec.stdin_fd = STDIN_FILENO;
     if (!isatty(STDIN_FILENO))
         return 0;
-    int rc = tty_stdin_open(&s->tty_stdin, &s->tty_stdin_fd, &s->loop, STDIN_FILENO, wants_stdin, s,
-                            e);
+    int rc =
+        tty_stdin_open(&s->tty_stdin, &s->tty_stdin_fd, &s->loop, STDIN_FILENO, wants_stdin, s, e);
     struct stat pipe = {0};
     if (rc == 0 && fstat(s->tty_stdin_fd, &pipe) == 0)
         s->tty_stdin_pipe = pipe.st_ino;

@@ -61,8 +61,9 @@ TEST(a_runs_output_is_live_and_its_file_has_it_as_it_was_written)
     struct leases t;
     leases_open(&t);
     AUTO(trial_run)
-    struct trial_run *r = new_run(&t, 3, "[ -t 1 ] && echo pty $TERM; head -c 1500000 /dev/zero | "
-                                         "tr '\\0' x; echo; printf end");
+    struct trial_run *r = new_run(&t, 3,
+                                  "[ -t 1 ] && echo pty $TERM; head -c 1500000 /dev/zero | "
+                                  "tr '\\0' x; echo; printf end");
     trial_run_start(r, &t.slice);
     leases_until_done(&t, 1);
     AUTO(free) char *out = leases_file(&t, "trials/000007/3/stdout");

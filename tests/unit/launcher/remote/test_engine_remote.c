@@ -43,8 +43,8 @@ TEST(long_lines_of_two_ranks_arrive_whole)
     enum { LEN = 3000000 };
     AUTO(fixture) struct fixture *f = open_all();
     char *argv[4];
-    struct launch_spec s =
-        far_script(2, argv, "for i in 1 2; do head -c 3000000 /dev/zero | tr '\\0' $RANK; echo; done");
+    struct launch_spec s = far_script(
+        2, argv, "for i in 1 2; do head -c 3000000 /dev/zero | tr '\\0' $RANK; echo; done");
     struct heard *h = begin(f, 0, &s);
     until_over(h);
     CHECK_INT(h->end.status, 0);
