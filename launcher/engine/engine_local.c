@@ -259,6 +259,15 @@ static void on_partial_line(void *arg, const char *text, size_t len)
     s->job->ev.begun(s->job->arg, s->rank, s->from, text, len);
 }
 
+/* A pty delivers later than a pipe, so lines of stderr would overtake those of stdout. */
+static void poll_stdout(void *arg)
+{
+    const struct stream *s = arg;
+    struct rank_output *out = s->job->ranks[s->rank].streams[0].io;
+    if (out)
+        rank_output_poll(out);
+}
+
 static void on_stream_ended(void *arg)
 {
     struct stream *s = arg;
@@ -380,15 +389,18 @@ static bool open_pty(int fds[2], struct engine *en)
     return rc == 0;
 }
 
+/* `with_pty`: stdout is a pty. */
 static int open_stream(struct stream *s, bool with_pty, int *write_end, struct err *e)
 {
+    bool polls_stdout = with_pty && s->from == LAUNCH_STDERR;
     const struct rank_output_events ev = {.line = on_line,
                                           .begun = s->job->ev.begun ? on_partial_line : NULL,
                                           .bytes = s->job->ev.bytes ? on_bytes : NULL,
+                                          .before = polls_stdout ? poll_stdout : NULL,
                                           .ended = on_stream_ended};
     struct engine *en = s->job->engine;
     int fds[2];
-    bool pty = with_pty && open_pty(fds, en);
+    bool pty = with_pty && s->from == LAUNCH_STDOUT && open_pty(fds, en);
     if (!pty && pipe2(fds, O_CLOEXEC) < 0)
         return err_set(e, -errno, "rank %d's %s: %s", s->rank, stream_name(s), strerror(errno));
     *write_end = fds[1];
@@ -449,7 +461,7 @@ static int start_rank(struct local_job *j, const struct engine_start_opts *o, in
     struct report_channel_events events = {rank, on_report, j};
     int rc = open_stream(&r->streams[0], !o->spec->no_pty, &out, e);
     if (rc == 0)
-        rc = open_stream(&r->streams[1], false, &err, e);
+        rc = open_stream(&r->streams[1], !o->spec->no_pty, &err, e);
     if (rc == 0 && o->spec->reports)
         rc = report_channel_open(&r->channel, &report, j->engine->loop, &events, e);
     return rc < 0 ? rc : spawn_rank(j, o, rank, common, (int[]){stdin_fd, out, err}, report, e);

@@ -217,6 +217,16 @@ static size_t read_more(struct rank_output *s, size_t have)
     return have; /* libuv's next read sees an error or the end again */
 }
 
+/* The other stream uses the read buffer, too. */
+static void deliver_after_other(struct rank_output *s, const char *bytes, size_t len)
+{
+    AUTO(strbuf) struct strbuf copy = {0};
+    strbuf_add(&copy, bytes, len);
+    s->ev.before(s->arg);
+    if (!s->closed)
+        deliver(s, copy.data, copy.len);
+}
+
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 {
     struct rank_output *s = stream->data;
@@ -224,7 +234,9 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
         n = (ssize_t)read_more(s, (size_t)n);
     else if (n == RANK_OUTPUT_READ_BYTES && !s->enlarged)
         enlarge_pipe(s);
-    if (n > 0)
+    if (n > 0 && s->ev.before)
+        deliver_after_other(s, buf->base, (size_t)n);
+    else if (n > 0)
         deliver(s, buf->base, (size_t)n);
     if (s->closed || n == 0)
         return;
@@ -317,6 +329,15 @@ void rank_output_feed_end(struct rank_output *s)
 {
     if (!s->at_end)
         end_stream(s);
+}
+
+void rank_output_poll(struct rank_output *s)
+{
+    size_t n = is_blocked(s) || s->closed || s->at_end ? 0 : read_more(s, 0);
+    if (n > 0)
+        deliver(s, s->scratch, n);
+    if (!s->closed && is_blocked(s))
+        uv_read_stop((uv_stream_t *)&s->pipe);
 }
 
 void rank_output_pause(struct rank_output *s)

@@ -38,6 +38,9 @@ struct rank_output_events {
     /* The beginning of an incomplete line: nothing followed for RANK_OUTPUT_SILENCE_MS, as after a
      * prompt. `line` delivers it again when it is complete. NULL: not needed. */
     void (*begun)(void *arg, const char *text, size_t len);
+    /* Called when bytes were read and before they are delivered: bytes of another stream that must
+     * come first can be delivered now. May be NULL. */
+    void (*before)(void *arg);
     /* The bytes that rank_output_feed() held for another stream's turn are delivered. May be NULL.
      */
     void (*turn)(void *arg);
@@ -69,6 +72,8 @@ bool rank_output_feed(struct rank_output *s, const char *bytes, size_t len);
 /* Ends a stream that is read elsewhere. */
 void rank_output_feed_end(struct rank_output *s);
 
+/* Reads and delivers what was written to the pty before, without the loop. */
+void rank_output_poll(struct rank_output *s);
 void rank_output_pause(struct rank_output *s);
 void rank_output_resume(struct rank_output *s);
 /* Ends a stream whose pipe other processes keep open: delivers what the pipe contains and ends
