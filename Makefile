@@ -209,6 +209,14 @@ $(B)/tests/fake/%.so: $(B)/obj/tests/fake/%.o
 	$(Q)$(CC) -shared $(ALL_LDFLAGS) -o $@ $^ -lpthread
 FAKES := $(B)/tests/fake/libnvidia-ml.so.1 $(if $(HAVE_NCCL),$(B)/tests/fake/nccl.so $(B)/tests/fake/nccl_old.so)
 
+# Libraries for LD_PRELOAD: faults of system calls and of disks.
+$(B)/obj/tests/fault/preload/%.o: EXTRA_CFLAGS := -fvisibility=default -Wno-missing-prototypes -U_FORTIFY_SOURCE
+$(B)/tests/fault/preload/%.so: $(B)/obj/tests/fault/preload/%.o
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CC) -shared $(ALL_LDFLAGS) -o $@ $^ -ldl
+PRELOADS := $(patsubst %.c,$(B)/%.so,$(wildcard tests/fault/preload/*.c))
+
 # The conformance kit: a program that ranks run, over any backend.
 CONFORM := $(B)/tests/conform
 $(B)/tests/conform: $(call objs,$(wildcard tests/conform/*.c)) $(B)/libcollectives.a $(B)/libcomm.a $(B)/libclient.a $(B)/libcommon.a
@@ -217,7 +225,7 @@ $(B)/tests/conform: $(call objs,$(wildcard tests/conform/*.c)) $(B)/libcollectiv
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_collectives) \
 	    $(shell pkg-config --libs pmix) $(LIBS_common) -lpthread $(call bundled,../../lib/bundled)
 
-tests: all $(UNIT_TESTS) $(OTHER_TESTS) $(FAKES) $(CONFORM)
+tests: all $(UNIT_TESTS) $(OTHER_TESTS) $(FAKES) $(PRELOADS) $(CONFORM)
 .PHONY: tests
 test: tests
 	tests/run --build $(B) $(T)

@@ -1,5 +1,5 @@
 /* mem - memory and other resources that are released at the end of their scope, and allocators
- * that abort instead of returning NULL.
+ * that end the process instead of returning NULL.
  *
  * AUTO releases a local resource at the end of its scope. TAKE passes the ownership on:
  *
@@ -7,8 +7,8 @@
  *     ...                          every return frees h
  *     *out = TAKE(h);              except this one
  *
- * The x* allocators abort; use them for sizes that drover chooses. try_calloc() returns NULL; use
- * it for sizes that come from outside. */
+ * Without memory the x* allocators print that, and exit with status 1; use them for sizes that
+ * drover chooses. try_calloc() returns NULL; use it for sizes that come from outside. */
 #ifndef DROVER_MEM_H
 #define DROVER_MEM_H
 
@@ -65,7 +65,7 @@ static inline int fd_take(int *fd)
 
 /* Returns zeroed memory; never NULL. */
 void *xzalloc(size_t size) __attribute__((malloc, returns_nonnull));
-/* Returns n * size zeroed bytes; never NULL. Aborts if the product overflows. */
+/* Returns n * size zeroed bytes; never NULL. Exits if the product overflows. */
 void *xcalloc(size_t n, size_t size) __attribute__((malloc, returns_nonnull));
 void *xrealloc(void *p, size_t n, size_t size) __attribute__((returns_nonnull));
 char *xstrdup(const char *s) __attribute__((malloc, returns_nonnull));

@@ -12,6 +12,7 @@
 #include <sys/un.h>
 #include <sys/utsname.h>
 
+#include "common/durable.h"
 #include "common/fnv_hash.h"
 #include "common/json.h"
 #include "common/opt.h"
@@ -60,9 +61,8 @@ static char *in_dir(const struct sweep_dir *d, const char *file)
 static int make_dir(const char *path, bool *made, struct err *e)
 {
     *made = mkdir(path, 0777) == 0;
-    if (!*made && errno != EEXIST)
-        return err_set(e, -errno, "directory '%s': %s", path, strerror(errno));
-    return 0;
+    int rc = *made ? durable_sync_dir_of(path) : errno == EEXIST ? 0 : -errno;
+    return rc < 0 ? err_set(e, rc, "directory '%s': %s", path, strerror(-rc)) : 0;
 }
 
 static int acquire_lock(struct sweep_dir *d, struct err *e)

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <zmq.h>
 
+#include "common/durable.h"
 #include "common/mem.h"
 
 enum { TEXT_MAX = 1024, HEX = 2 * CURVE_KEYS_BYTES };
@@ -79,9 +80,13 @@ static int write_private(const char *path, const char *text, struct err *e)
     size_t len = strlen(text);
     if (fd >= 0)
         errno = EIO; /* for a short write, which does not set errno */
-    if (fd < 0 || write(fd, text, len) != (ssize_t)len || fsync(fd) < 0 || rename(tmp, path) < 0)
-        return err_set(e, -errno, "key file '%s': %s", path, strerror(errno));
-    return 0;
+    int rc = fd < 0 || write(fd, text, len) != (ssize_t)len || fsync(fd) < 0 ? -errno : 0;
+    if (rc == 0)
+        rc = durable_rename(tmp, path);
+    if (rc == 0)
+        return 0;
+    (void)unlink(tmp);
+    return err_set(e, rc, "key file '%s': %s", path, strerror(-rc));
 }
 
 /* ---- the two ends --------------------------------------------------------------------------- */

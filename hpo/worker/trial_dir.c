@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/durable.h"
 #include "common/mem.h"
 
 enum { DEPTH_MAX = 64, COPY_CHUNK = 1 << 20 };
@@ -178,7 +179,7 @@ static int copy_ckpt(const char *from, const char *to)
         return -errno;
     AUTO(fd) int to_dir = open(tmp, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int rc = to_dir < 0 ? -errno : copy_tree(from_dir, to_dir, 0);
-    return rc == 0 && rename(tmp, target) < 0 ? -errno : rc;
+    return rc == 0 ? durable_rename(tmp, target) : rc;
 }
 
 /* Opens a directory, and makes it first if it does not exist: *made is true then. */

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/durable.h"
 #include "common/log.h"
 #include "common/own_process.h"
 #include "common/sched_batch.h"
@@ -509,8 +510,12 @@ static void write_leftovers(const struct worker *w)
         for (size_t i = 0; i < lease_list_count(w->leases); i++)
             lease_each_unacknowledged(lease_list_at(w->leases, i), write_message, f);
     }
-    if (!f || fflush(f) != 0 || fsync(fileno(f)) < 0 || rename(tmp, path) < 0)
-        log_error("%s: %s: the last reports of the trials are lost", tmp, strerror(errno));
+    bool whole = f && !ferror(f) && fflush(f) == 0 && fsync(fileno(f)) == 0;
+    int rc = whole ? 0 : errno ? -errno : -EIO;
+    if (rc == 0)
+        rc = durable_rename(tmp, path);
+    if (rc < 0)
+        log_error("%s: %s: the last reports of the trials are lost", tmp, strerror(-rc));
 }
 
 /* ---- start and end -------------------------------------------------------------------------- */

@@ -189,6 +189,14 @@ static void end_stream(struct rank_output *s)
     s->ev.ended(s->arg);
 }
 
+/* A read failed or is at the end, which a pty reports as EIO. */
+static void end_reading(struct rank_output *s, int error)
+{
+    if (error != 0 && error != UV_EOF && !(s->pty && error == UV_EIO))
+        log_error("%s: the output is incomplete: %s", s->name, strerror(-error));
+    end_stream(s);
+}
+
 static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
 {
     struct rank_output *s = h->data;
@@ -243,7 +251,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
     if (n < 0 || is_blocked(s))
         uv_read_stop(stream);
     if (n < 0)
-        end_stream(s);
+        end_reading(s, (int)n);
 }
 
 /* Reads what the pipe or pty contains now, without the loop. */
@@ -256,7 +264,7 @@ static void drain_pipe(struct rank_output *s)
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0) {
-            end_stream(s);
+            end_reading(s, n < 0 ? -errno : 0);
             return;
         }
         deliver(s, s->scratch, (size_t)n);

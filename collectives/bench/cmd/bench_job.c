@@ -133,6 +133,8 @@ static int run_spec(const struct bench_job *b, const struct launch_spec *spec, s
     if (rc < 0)
         return rc;
     uv_loop_t *loop = uv_default_loop();
+    if (!loop)
+        return err_set(e, -errno, "event loop: %s", strerror(errno));
     struct launch_context *l = NULL;
     rc = launch_context_open(&l, loop, b->guardian ? b->guardian : g, e);
     if (rc == 0) {

@@ -189,6 +189,8 @@ static int run_other(struct part *p, struct guardian *g, struct err *e)
     struct ticket t = {0};
     struct launch_context *l = NULL;
     uv_loop_t *loop = uv_default_loop();
+    if (!loop)
+        return err_set(e, -errno, "event loop: %s", strerror(errno));
     int rc = launch_context_open(&l, loop, g, e);
     if (rc == 0)
         rc = join(p, l, &t, e);
