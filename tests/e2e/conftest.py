@@ -1,13 +1,12 @@
 """What the tests of the command line share: the built programs, small C programs, and who is left of a job."""
 import os
-import random
 import subprocess
 import uuid
 from pathlib import Path
 
 import pytest
 from cluster_kit import start_cluster, start_slurm, use_cluster, use_engine, use_slurm  # noqa: F401  fixtures
-from waiting import HEARD, hear_signals, wait_until  # noqa: F401  HEARD is for tests
+from waiting import HEARD, hear_signals, use_seed, wait_until  # noqa: F401  a fixture; HEARD is for tests
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / os.environ.get("DROVER_BUILD", "build/dev")
@@ -72,13 +71,6 @@ def drover(tmp_path):
             os.kill(pid, 9)
         except ProcessLookupError:
             pass
-
-
-@pytest.fixture
-def seed():
-    value = int(os.environ.get("DROVER_TEST_SEED", random.SystemRandom().randrange(1 << 30)))
-    print(f"seed {value} (DROVER_TEST_SEED={value} to repeat)")
-    return random.Random(value)
 
 
 def compile_c(directory, name, text, compiler="cc", *flags):

@@ -1,8 +1,11 @@
 """How tests wait, and how often they try what has a time limit. A machine may stand still for seconds, because others have
 its processors; that is no fault of what is tested."""
 import os
+import random
 import signal
 import time
+
+import pytest
 
 NAP_S = 0.01
 SILENCES_S = (3, 6, 12)  # for at_best: on some machines the start alone takes 3 s, in which nobody says anything
@@ -49,3 +52,10 @@ def hear_signals():
     """For Popen's preexec_fn. What a shell's background job ignores (nohup, `... &`) would stay so in drover."""
     for number in HEARD:
         signal.signal(number, signal.SIG_DFL)
+
+
+@pytest.fixture(name="seed")
+def use_seed():
+    value = int(os.environ.get("DROVER_TEST_SEED", random.SystemRandom().randrange(1 << 30)))
+    print(f"seed {value} (DROVER_TEST_SEED={value} to repeat)")
+    return random.Random(value)
