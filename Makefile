@@ -196,6 +196,19 @@ $(OTHER_TESTS): $(B)/tests/%: $(B)/obj/tests/%.o $(call archives,test collective
 	$(call say,LINK)
 	$(Q)$(CC) $(ALL_LDFLAGS) $(TEST_LDFLAGS) -o $@ $^ $(LIBS_hpo) $(LIBS_collectives) $(LIBS_launcher) $(LIBS_common)
 
+# The same harnesses for clang's libFuzzer, which searches by coverage: .ci/run calls this.
+FUZZERS := $(patsubst tests/fuzz/%.c,$(B)/fuzzers/%,$(shell grep -l FUZZ_ENGINE tests/fuzz/fuzz_*.c))
+$(B)/obj/fuzzers/%.o: tests/fuzz/%.c $(STAMP)
+	@mkdir -p $(@D)
+	$(call say,CC)
+	$(Q)$(CC) $(ALL_CFLAGS) -DFUZZ_ENGINE -MMD -MP -c -o $@ $<
+$(FUZZERS): $(B)/fuzzers/%: $(B)/obj/fuzzers/%.o $(call archives,collectives comm client hpo launcher common)
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CC) $(ALL_LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(LIBS_hpo) $(LIBS_collectives) $(LIBS_launcher) $(LIBS_common)
+fuzzers: $(FUZZERS)
+.PHONY: fuzzers
+
 # Vendors' libraries without the hardware, which the tests load with dlopen.
 $(B)/obj/tests/fake/%.o: EXTRA_CFLAGS := -isystem $(CUDA_HOME)/include -isystem $(NCCL_HOME)/include \
                                          -fvisibility=default -Wno-missing-prototypes

@@ -35,8 +35,10 @@ int interpose_bind(int fd, const void *address, socklen_t len)
         return (int)syscall(SYS_bind, fd, address, len);
     int rc = dup3(offered, fd, O_CLOEXEC);
     close_offered();
+    if (rc < 0)
+        return rc;
     atomic_store(&transferred, fd);
-    return rc < 0 ? rc : 0;
+    return 0;
 }
 
 int interpose_accept(int fd, void *address, socklen_t *len)

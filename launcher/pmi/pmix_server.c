@@ -1,7 +1,9 @@
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "common/clock.h"
 #include "common/log.h"
@@ -267,6 +269,7 @@ static int serve(struct pmix_server *r, struct err *e)
     int rc = pmix_loader_open(e);
     if (rc < 0)
         return rc;
+    AUTO(fd) int socket = fcntl(r->listener.fd, F_DUPFD_CLOEXEC, 0);
     pmix_listener_transfer_fd(&r->listener, r->accept);
     rc = start_libpmix(r, e);
     for (struct pmix_server_job *j = r->jobs; rc == 0 && j; j = j->next)
@@ -275,6 +278,8 @@ static int serve(struct pmix_server *r, struct err *e)
         err_set(e, -EIO, "PMIx: this version of libpmix does not listen on the given socket");
         return err_hint(e, "DROVER_NO_INTERPOSE=1 starts its server before the ranks");
     }
+    if (rc < 0) /* libpmix may keep its copy open: the ranks that wait there are disconnected */
+        (void)shutdown(socket, SHUT_RDWR);
     return rc;
 }
 
