@@ -1,9 +1,15 @@
-"""Other processes of this machine connect to the ports of a job: the job does not notice."""
+"""Other processes and users of this machine connect to the ports of a job: the job does not notice."""
 import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
 
 import pytest
+from sweep_kit import Place
 from test_interpose import build_mpi_program  # noqa: F401  a fixture
 from test_run_mpi import RUN
+from waiting import wait_until
 
 # Before rank 0 calls MPI_Init, another process connects to the PMIx server and keeps its connections.
 STRANGER = r"""
@@ -47,3 +53,115 @@ def test_strangers_at_the_pmix_port_delay_no_rank(drover, mpi_program, tmp_path,
     assert "PMIX" not in done.stderr and "PMIx ERROR" not in done.stderr
     assert ("rejected a connection of user 12345" in done.stderr) == (what == "user"), done.stderr
     drover.nothing_left()
+
+
+# Another user tries all files, sockets and ports, and prints what it could do.
+OTHER_USER = r"""
+import os, socket, sys
+roots, pids, ports = (a.split() for a in sys.argv[1:])
+def attempt(what, action):
+    try:
+        action()
+        print(what)
+    except OSError:
+        pass
+def connect(path):
+    socket.socket(socket.AF_UNIX).connect(path)
+def answered(port):
+    s = socket.create_connection(("127.0.0.1", int(port)), 5)
+    s.settimeout(5)
+    s.sendall(b"GET / HTTP/1.0\r\n\r\n" + os.urandom(64))
+    if not s.recv(1):
+        raise OSError("closed")
+for root in roots:
+    attempt(f"list {root}", lambda: os.listdir(root))
+    for folder, folders, files in os.walk(root):
+        attempt(f"make {folder}/x", lambda: os.close(os.open(f"{folder}/x", os.O_CREAT | os.O_WRONLY)))
+        for path in (f"{folder}/{f}" for f in files):
+            if os.path.exists(path) and not os.path.isfile(path):
+                attempt(f"connect {path}", lambda: connect(path))
+            else:
+                attempt(f"write {path}", lambda: os.close(os.open(path, os.O_WRONLY)))
+                attempt(f"read {path}", lambda: os.close(os.open(path, os.O_RDONLY)))
+for pid in pids:
+    for name in ("environ", "mem", "maps", "fd"):
+        attempt(f"read {pid} {name}", lambda: (os.listdir if name == "fd" else lambda p: open(p, "rb").read(1))(f"/proc/{pid}/{name}"))
+    attempt(f"signal {pid}", lambda: os.kill(int(pid), 0))
+for port in ports:
+    attempt(f"answer of port {port}", lambda: answered(port))
+"""
+
+
+def listening_ports(pids):
+    """The TCP ports at which these processes listen, as numbers in texts."""
+    inodes = set()
+    for pid in pids:
+        for fd in Path(f"/proc/{pid}/fd").glob("*"):
+            try:
+                inodes.add(os.readlink(fd))
+            except OSError:
+                pass
+    rows = [line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]]
+    return [str(int(r[1].rsplit(":", 1)[1], 16)) for r in rows if r[3] == "0A" and f"socket:[{r[9]}]" in inodes]
+
+
+def what_another_user_can_do(path, roots, pids):
+    (path / "other.py").write_text(OTHER_USER)
+    ports = listening_ports(pids)
+    assert ports
+    args = (" ".join(map(str, x)) for x in (roots, pids, ports))
+    done = subprocess.run(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", sys.executable, path / "other.py", *args],
+                          text=True, capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.fixture
+def open_path():
+    """A directory that other users can enter, unlike pytest's."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to become another user")
+    with tempfile.TemporaryDirectory(prefix="drover-test-") as d:
+        os.chmod(d, 0o755)
+        for name in ("tmp", "run"):
+            Path(d, name).mkdir(mode=0o755)
+        yield Path(d)
+
+
+def test_another_user_reaches_nothing_of_a_running_job(drover, mpi_program, open_path):  # noqa: F811
+    drover.cwd = open_path
+    env = {"TMPDIR": str(open_path / "tmp"), "XDG_RUNTIME_DIR": str(open_path / "run")}
+    script = f"[ -e go ] || touch go.$RANK; until [ -e go ]; do sleep 0.02; done; exec {mpi_program}"
+    job = drover.start(*RUN, "-np", "2", "--events", "events", "sh", "-c", script, env=env, umask=0o022)
+    wait_until(lambda: len(list(open_path.glob("go.?"))) == 2, "both ranks")
+    # The user's own files follow the umask; the directories of drover are private.
+    could = what_another_user_can_do(open_path, [open_path], drover.left())
+    (open_path / "go").touch()
+    out, err = job.communicate(timeout=60)
+    assert job.returncode == 0, err
+    seen = {f"read {open_path}/{name}" for name in ("other.py", "events", "go.0", "go.1")}
+    allowed = seen | {f"list {open_path}"}
+    assert not set(could) - allowed, could
+    assert f"read {open_path}/other.py" in could  # it has tried
+
+
+def test_another_user_reaches_nothing_of_a_running_sweep(open_path):
+    place = Place(open_path)
+    place.env.update(TMPDIR=str(open_path / "tmp"), XDG_RUNTIME_DIR=str(open_path / "run"))
+    place.script("t.sh", 'echo "{\\"loss\\":$x}"; until [ -e go ]; do sleep 0.02; done\n')
+    sweep = place.sweep("method: grid\nmetric: {name: loss}\nparameters: {x: {value: 1}}\n")
+    old = os.umask(0o022)
+    try:
+        coordinator = place.start(sweep, "--listen", "127.0.0.1:")
+        wait_until(lambda: place.records("report") and (open_path / "sweeps/s/listen").exists(), "a report")
+        port = (open_path / "sweeps/s/listen").read_text().split()[0].rsplit(":", 1)[1]
+        could = what_another_user_can_do(open_path, [open_path], place.alive())
+        (open_path / "go").touch()
+        assert coordinator.wait(60) == 0, place.said()
+    finally:
+        os.umask(old)
+        place.clean_up()
+    # ZeroMQ greets everyone, and then requires a key. The user's own files follow the umask.
+    assert [c for c in could if not c.startswith(("read ", "list "))] == [f"answer of port {port}"]
+    secret = [c for c in could if c.startswith("read ") and c.split("/")[-1] in ("server.key", "worker.key", "environ", "mem", "maps", "fd")]
+    assert not secret and f"read {open_path}/other.py" in could, could

@@ -27,7 +27,6 @@
 #include "launcher/diagnose/failure_cause.h"
 #include "launcher/hosts/hostfile.h"
 #include "launcher/node/cpu_list.h"
-#include "launcher/node/topo.h"
 #include "launcher/plan/allocation.h"
 #include "launcher/plan/mca_params.h"
 #include "launcher/plan/rankfile.h"
@@ -285,12 +284,6 @@ static int read_error_file(char *text, size_t len, struct err *e)
     return 0;
 }
 
-static int read_topo(char *text, size_t len, struct err *e)
-{
-    AUTO(topo) struct topo *t = NULL;
-    return topo_import(&t, text, len, e);
-}
-
 static const struct {
     char letter;
     read_fn read;
@@ -301,7 +294,7 @@ static const struct {
     {'g', read_sge},           {'a', read_mca_file},    {'u', read_run_options},
     {'B', read_bench_options}, {'m', read_metric_line}, {'p', read_pattern},
     {'j', read_json},          {'R', read_records},     {'P', read_pmi1},
-    {'e', read_error_file},    {'t', read_topo},
+    {'e', read_error_file},
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
@@ -397,7 +390,6 @@ TEST(the_corpus_changed_at_random_does_no_harm)
     unsigned long seed = env_number("DROVER_FUZZ_SEED", (unsigned long)time(NULL));
     unsigned long runs = env_number("DROVER_FUZZ_RUNS", 20000);
     printf("# DROVER_FUZZ_SEED=%lu\n", seed);
-    setenv("HWLOC_HIDE_ERRORS", "2", 1);
     load_corpus();
     unsigned short rng[3] = {(unsigned short)seed, (unsigned short)(seed >> 16), 7};
     for (unsigned long i = 0; i < runs; i++) {
