@@ -161,7 +161,7 @@ def test_another_user_reaches_nothing_of_a_running_sweep(open_path):
     finally:
         os.umask(old)
         place.clean_up()
-    # ZeroMQ greets everyone, and then requires a key. The user's own files follow the umask.
-    assert [c for c in could if not c.startswith(("read ", "list "))] == [f"answer of port {port}"]
+    # ZeroMQ may greet a peer before it requires the key. The user's own files follow the umask.
+    assert {c for c in could if not c.startswith(("read ", "list "))} <= {f"answer of port {port}"}
     secret = [c for c in could if c.startswith("read ") and c.split("/")[-1] in ("server.key", "worker.key", "environ", "mem", "maps", "fd")]
     assert not secret and f"read {open_path}/other.py" in could, could
