@@ -176,8 +176,9 @@ static int launch(struct remote_worker *n, struct err *e)
         return err_set(e, -errno, "cannot get a random number: %s", strerror(errno));
     AUTO(free) char *name = sweep_dir_slug(n->host->name);
     snprintf(n->id, sizeof n->id, "%.40s-%08x", name, random);
-    AUTO(free) char *slots = xasprintf("%d", remote_workers_slots(opts, n->host));
-    char *argv[] = {w->program, "worker", "--id", n->id, "--places", slots, NULL};
+    int slots = remote_workers_slots(opts, n->host); /* 0: as many as the node has */
+    AUTO(free) char *places = xasprintf("--places=%d", slots);
+    char *argv[] = {w->program, "worker", "--id", n->id, slots > 0 ? places : NULL, NULL};
     strv_free(n->argv);
     n->argv = strv_copy(argv);
     struct launch_spec spec = *opts->spec;
