@@ -177,8 +177,9 @@ static int launch(struct remote_worker *n, struct err *e)
     AUTO(free) char *name = sweep_dir_slug(n->host->name);
     snprintf(n->id, sizeof n->id, "%.40s-%08x", name, random);
     int slots = remote_workers_slots(opts, n->host); /* 0: as many as the node has */
-    AUTO(free) char *places = xasprintf("--places=%d", slots);
-    char *argv[] = {w->program, "worker", "--id", n->id, slots > 0 ? places : NULL, NULL};
+    AUTO(free) char *places = xasprintf("%d", slots);
+    char *argv[] = {w->program, "worker", "--id", n->id, slots > 0 ? "--places" : NULL,
+                    places,     NULL};
     strv_free(n->argv);
     n->argv = strv_copy(argv);
     struct launch_spec spec = *opts->spec;
