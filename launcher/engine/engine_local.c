@@ -89,6 +89,17 @@ static void on_started(void *arg, uint32_t number, int rank, pid_t pid)
         j->ev.started(j->arg, rank, pid);
 }
 
+/* Returns true if execvp() fails with this error on every node that has the same files. */
+static bool is_program_error(int error)
+{
+    static const int errors[] = {ENOENT, EACCES, ENOEXEC, ENOTDIR, EISDIR, ELOOP, ENAMETOOLONG,
+                                 E2BIG};
+    for (size_t i = 0; i < COUNT_OF(errors); i++)
+        if (errors[i] == error)
+            return true;
+    return false;
+}
+
 static void on_not_started(void *arg, uint32_t number, int rank, int error, const char *step)
 {
     struct local_job *j = find(arg, number);
@@ -108,7 +119,8 @@ static void on_not_started(void *arg, uint32_t number, int rank, int error, cons
              : p->cpus                     ? p->cpus
                                            : "",
              strerror(error));
-    j->ev.not_started(j->arg, rank, exec && error == ENOENT ? NOT_FOUND : NOT_RUN, why);
+    j->ev.not_started(j->arg, rank, exec && error == ENOENT ? NOT_FOUND : NOT_RUN,
+                      !exec || !is_program_error(error), why);
 }
 
 /* Opens the counter of this process's cgroup with the first job, since a worker moves to another
