@@ -1,13 +1,13 @@
 #include "hpo/coordinator/coordinator_internal.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 #include <time.h>
 
 #include "common/clock.h"
 #include "common/json.h"
 #include "common/log.h"
+#include "common/stop_signals.h"
 #include "common/strbuf.h"
 #include "hpo/coordinator/progress_text.h"
 #include "hpo/store/command_mailbox.h"
@@ -63,6 +63,14 @@ static void show_health(struct coordinator *c, const char *worker)
         c->ev->notice(c->arg, strbuf_str(&b));
 }
 
+/* For readers, which have no scheduler: the sweep is over for the reason `text`; "": it is not. */
+static void store_ended(struct coordinator *c, const char *text)
+{
+    struct err e = {0};
+    if (event_store_put(c->opts->dir->store, SWEEP_DIR_META_ENDED, text, &e) < 0)
+        coordinator_fail(c, &e);
+}
+
 /* Passes an event to the scheduler; its records and actions join this batch. `seq`: of the worker's
  * message.
  *   -EINVAL  the event has no meaning: nothing has changed */
@@ -91,6 +99,8 @@ static int handle_event(struct coordinator *c, const struct scheduler_event *ev,
         if (a->kind == SCHEDULER_ACT_END) {
             free(c->end_reason);
             c->end_reason = xstrdup(a->reason ? a->reason : "");
+            if (!c->signal && !scheduler_lacks_workers(c->sched))
+                store_ended(c, c->end_reason);
         } else if (a->kind == SCHEDULER_ACT_HEALTH) {
             show_health(c, a->worker);
         } else {
@@ -281,10 +291,9 @@ static void on_commands(uv_timer_t *t)
         finish_commands(c, d);
 }
 
-static void on_signal(uv_signal_t *s, int number)
+static void on_stop_request(void *arg, int number, bool again)
 {
-    struct coordinator *c = s->data;
-    bool again = c->signal != 0;
+    struct coordinator *c = arg;
     c->ev->interrupted(c->arg, again);
     c->signal = number;
     if (again) {
@@ -370,12 +379,12 @@ static int replay(struct coordinator *c, struct err *e)
     if (rc < 0)
         return err_wrap(e, "sweep '%s'", c->opts->dir->name);
     scheduler_replayed(c->sched, now_ms(c));
+    store_ended(c, ""); /* with the first commit */
     return 0;
 }
 
 static int open_loop(struct coordinator *c, struct err *e)
 {
-    static const int numbers[COUNT_OF(c->signals)] = {SIGINT, SIGTERM, SIGHUP};
     int rc = uv_loop_init(&c->loop);
     if (rc < 0)
         return err_set(e, rc, "loop: %s", uv_strerror(rc));
@@ -385,11 +394,7 @@ static int open_loop(struct coordinator *c, struct err *e)
         uv_timer_init(&c->loop, timers[i]);
         timers[i]->data = c;
     }
-    for (size_t i = 0; i < COUNT_OF(numbers); i++) {
-        uv_signal_init(&c->loop, &c->signals[i]);
-        c->signals[i].data = c;
-        uv_signal_start(&c->signals[i], on_signal, numbers[i]);
-    }
+    stop_signals_open(&c->signals, &c->loop, on_stop_request, c);
     uv_timer_start(&c->tick, on_tick, TICK_MS, TICK_MS);
     uv_timer_start(&c->commands, on_commands, COMMANDS_MS, COMMANDS_MS);
     c->local = local_worker_new(&c->loop, &c->local_opts, &local_events, c);
@@ -430,8 +435,7 @@ static void close_loop(struct coordinator *c)
     uv_timer_t *const timers[] = {&c->deadline, &c->tick, &c->commands, &c->release, &c->gather};
     for (size_t i = 0; i < COUNT_OF(timers); i++)
         uv_close((uv_handle_t *)timers[i], NULL);
-    for (size_t i = 0; i < COUNT_OF(c->signals); i++)
-        uv_close((uv_handle_t *)&c->signals[i], NULL);
+    stop_signals_close(&c->signals);
     local_worker_free(c->local);
     uv_run(&c->loop, UV_RUN_DEFAULT);
     (void)uv_loop_close(&c->loop); /* no handle is left on it */

@@ -2,6 +2,7 @@
 #ifndef DROVER_COORDINATOR_INTERNAL_H
 #define DROVER_COORDINATOR_INTERNAL_H
 
+#include "common/stop_signals.h"
 #include "hpo/coordinator/commit_batch.h"
 #include "hpo/coordinator/coordinator.h"
 #include "hpo/coordinator/local_worker.h"
@@ -30,7 +31,7 @@ struct coordinator {
     struct message_dedup *dedup;
     struct commit_batch *batch;
     uv_timer_t deadline, tick, commands, release, gather;
-    uv_signal_t signals[3];
+    struct stop_signals signals;
     char *end_reason;  /* NULL: the sweep is not over */
     int signal;        /* that stopped it; 0: none */
     int64_t offset_ms; /* from CLOCK_BOOTTIME to the sweep's time */

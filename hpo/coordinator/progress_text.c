@@ -357,9 +357,9 @@ void progress_text_table(struct strbuf *out, const json_t *trials, const struct 
     for (size_t i = 0; i < n; i++) {
         const json_t *t = json_array_get(trials, i);
         rows[i] = (struct entry){t, value_of(t), i, spec->metrics[0].maximize, false};
+        for (size_t k = 0; k < json_array_size(front) && !rows[i].front; k++)
+            rows[i].front = json_integer_value(json_array_get(front, k)) == id_of(t);
     }
-    for (size_t i = 0; i < json_array_size(front); i++)
-        rows[json_integer_value(json_array_get(front, i))].front = true;
     qsort(rows, n, sizeof *rows, better_first);
     n = n > max ? max : n;
     AUTO(strv) char **names = NULL;

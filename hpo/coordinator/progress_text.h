@@ -47,9 +47,9 @@ void progress_text_metric_help(struct strbuf *out, const char *metric, const cha
 void progress_text_counts(struct strbuf *out, const struct scheduler_counts *c);
 
 /* Appends a table of at most `max` trials with a column per parameter. The best trial is first;
- * trials without a value are last, in their order. `trials` is an array of all trials in the order
- * of their ids, from 0. With several objectives each has a column, and the trials of `front`, an
- * array of ids (NULL: one objective), are first, with a star instead of their rank. */
+ * trials without a value are last, in their order. `trials` is an array of trials. With several
+ * objectives each has a column, and the trials of `front`, an array of ids (NULL: one objective),
+ * are first, with a star instead of their rank. */
 void progress_text_table(struct strbuf *out, const json_t *trials, const struct spec *spec,
                          const json_t *front, size_t max);
 

@@ -48,16 +48,32 @@ static bool needs_dot(const struct spec *s)
            !in_path(s->program) && access(s->program, F_OK) == 0;
 }
 
+static int missing(const char *program, const char *wdir, struct err *e)
+{
+    err_set(e, -ENOENT, "program '%s': %s", program, strerror(ENOENT));
+    return err_hint(e, "trials run in the directory in which the sweep is started: %s", wdir);
+}
+
+/* The word that the command executes, if it is a path; NULL: it is a macro or searched in PATH. */
+static const char *executed_path(const struct spec *s)
+{
+    char *const *word = s->command;
+    while (word && *word && strcmp(*word, "${env}") == 0)
+        word++;
+    return word && *word && !strstr(*word, "${") && strchr(*word, '/') ? *word : NULL;
+}
+
 int run_message_check(const struct run_message_opts *opts, struct err *e)
 {
-    const char *program = opts->spec->program;
+    const char *program = opts->spec->program, *path = executed_path(opts->spec);
     enum trial_command_program use = program_use(opts->spec);
+    if (path && access(path, F_OK) < 0)
+        return missing(path, opts->wdir, e);
     if (use == TRIAL_COMMAND_NO_PROGRAM || use == TRIAL_COMMAND_MODULE)
         return 0;
     if (access(program, F_OK) == 0 || (!strchr(program, '/') && in_path(program)))
         return 0;
-    err_set(e, -ENOENT, "program '%s': %s", program, strerror(ENOENT));
-    return err_hint(e, "trials run in the directory in which the sweep is started: %s", opts->wdir);
+    return missing(program, opts->wdir, e);
 }
 
 int run_message_argv(char ***out, const struct run_message_opts *opts, int trial,

@@ -180,7 +180,7 @@ static void add_ends(struct bayes_observations *p, const struct trial_view *view
 /* Returns true if the trial has reported values but not its final one, which must be forecast. */
 static bool needs_forecast(const struct trial *t)
 {
-    return t->point_count > 0 && (t->state == TRIAL_PRUNED || !trial_is_ended(t->state));
+    return t->curve.count > 0 && (t->state == TRIAL_PRUNED || !trial_is_ended(t->state));
 }
 
 /* Adds forecasts of the trials that have not run to their final step. Other trials that have not

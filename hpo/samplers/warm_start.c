@@ -19,8 +19,8 @@ static double value_of(const struct spec *s, int i, const struct trial *t, const
     }
     if (s->value_last)
         return trial_value(t, true);
-    for (size_t k = 0; k < t->point_count; k++)
-        v = m->maximize ? fmax(v, t->points[k].value) : fmin(v, t->points[k].value);
+    for (size_t k = 0; k < t->curve.count; k++)
+        v = m->maximize ? fmax(v, t->curve.points[k].value) : fmin(v, t->curve.points[k].value);
     return v;
 }
 

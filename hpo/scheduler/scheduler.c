@@ -459,12 +459,21 @@ static double count_points(const struct spec *spec)
     return trials;
 }
 
+static int wanted(const struct spec *spec, double points, int raised, int added)
+{
+    double cap = (double)spec->run_cap + raised + added;
+    double trials = spec->run_cap > 0 && points > cap ? cap : points;
+    return trials <= INT_MAX ? (int)trials : -1;
+}
+
 int scheduler_trials_wanted(const struct scheduler *s)
 {
-    double trials = s->points, cap = (double)s->spec->run_cap + s->st.raised + s->st.added;
-    if (s->spec->run_cap > 0 && trials > cap)
-        trials = cap;
-    return trials <= INT_MAX ? (int)trials : -1;
+    return wanted(s->spec, s->points, s->st.raised, s->st.added);
+}
+
+int scheduler_wanted(const struct spec *spec, int raised, int added, int extra)
+{
+    return wanted(spec, count_points(spec) + extra, raised, added);
 }
 
 int scheduler_new(struct scheduler **out, const struct spec *spec, struct err *e)

@@ -243,6 +243,11 @@ struct scheduler_counts { /* number of trials by state */
     int total_wanted; /* number of trials that the sweep will have; -1: unlimited */
 };
 struct scheduler_counts scheduler_counts(const struct scheduler *s);
+/* The same from the number of trials per state. */
+struct scheduler_counts scheduler_counts_of(const int *states, int total_wanted);
+/* total_wanted of a sweep whose user has asked for `raised` more trials than run_cap, and has added
+ * `added` sets of parameters, of which `extra` are not points that would be tried anyway. */
+int scheduler_wanted(const struct spec *spec, int raised, int added, int extra);
 
 /* Returns the state that the records determine (new reference). Tests compare it. */
 json_t *scheduler_dump(const struct scheduler *s);

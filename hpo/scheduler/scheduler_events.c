@@ -401,7 +401,7 @@ static char *invalid_text(const struct trial *t, const char *metric)
 static void end_success(struct event_context *ctx, struct trial *t, double seconds)
 {
     const char *metric = ctx->s->spec->metrics[0].name;
-    if (metric && t->point_count == 0)
+    if (metric && t->curve.count == 0)
         scheduler_end_trial(ctx, t, TRIAL_INVALID, seconds, invalid_text(t, metric));
     else
         scheduler_end_trial(ctx, t, TRIAL_DONE, seconds, NULL);

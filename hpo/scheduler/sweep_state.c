@@ -142,8 +142,8 @@ static int apply_leased(struct sweep_state *st, struct trial *t, const struct sc
         !json_is_string(json_object_get(r->data, "worker")) || !are_names(with))
         return damaged(r, "leased out of order, or without a worker", e);
     push_int(&st->lease_trial, &st->lease_count, &st->lease_cap, t->id);
-    if (t->state == TRIAL_PAUSED && t->point_count > 0)
-        t->resumed_at = t->points[t->point_count - 1].step;
+    if (t->state == TRIAL_PAUSED && t->curve.count > 0)
+        t->resumed_at = t->curve.points[t->curve.count - 1].step;
     t->lease = r->lease;
     t->leased_ms = r->at_ms;
     set_text(&t->worker, r->data, "worker");
@@ -272,7 +272,7 @@ int sweep_state_apply(struct sweep_state *st, const struct scheduler_record *r, 
 static json_t *dump_points(const struct trial *t)
 {
     json_t *list = json_array();
-    for (const struct trial_point *p = t->points; p < t->points + t->point_count; p++)
+    for (const struct trial_point *p = t->curve.points; p < t->curve.points + t->curve.count; p++)
         json_array_append_new(list, json_pack("[f,f]", p->step, p->value));
     return list;
 }
@@ -288,7 +288,7 @@ static json_t *dump_trial(const struct trial *t)
                   t->metrics, "seconds", t->seconds, "error", t->error, "with", t->gang_workers);
     json_object_set_new(o, "last_step", json_number(t->last_step));
     json_object_set_new(o, "points", dump_points(t));
-    json_object_set_new(o, "best", json_number(t->best));
+    json_object_set_new(o, "best", json_number(t->curve.best));
     json_object_set_new(o, "times",
                         json_pack("[I,I,I]", (json_int_t)t->created_ms, (json_int_t)t->leased_ms,
                                   (json_int_t)t->ended_ms));

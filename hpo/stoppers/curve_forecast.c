@@ -30,14 +30,14 @@ struct curve_forecast {
 
 double curve_forecast_time(const struct trial *t, double step)
 {
-    double first = t->points[0].step;
+    double first = t->curve.points[0].step;
     return first > 0 ? step : step - first + 1;
 }
 
 /* Returns the number of the trial's points at or before `time`. */
 static size_t points_until(const struct trial *t, double time)
 {
-    return trial_points_until(t, time - curve_forecast_time(t, 0));
+    return trial_curve_until(&t->curve, time - curve_forecast_time(t, 0));
 }
 
 static double z_of(const struct curve_forecast_scale *s, double y)
@@ -50,9 +50,9 @@ static double z_of(const struct curve_forecast_scale *s, double y)
 static struct learning_curve_fit fit(const struct curve_forecast_scale *s, const struct trial *t,
                                      size_t n)
 {
-    double end = curve_forecast_time(t, t->points[n - 1].step);
+    double end = curve_forecast_time(t, t->curve.points[n - 1].step);
     size_t first = points_until(t, end / 2);
-    if (first > 0 && curve_forecast_time(t, t->points[first - 1].step) == end / 2)
+    if (first > 0 && curve_forecast_time(t, t->curve.points[first - 1].step) == end / 2)
         first--;
     if (first + 2 > n)
         first = n > 1 ? n - 2 : 0;
@@ -60,7 +60,7 @@ static struct learning_curve_fit fit(const struct curve_forecast_scale *s, const
     double time[FIT_MAX], z[FIT_MAX];
     for (size_t i = 0; i < used; i++) {
         const struct trial_point *p =
-            &t->points[n - 1 - (used - 1 - i) * (count - 1) / (used > 1 ? used - 1 : 1)];
+            &t->curve.points[n - 1 - (used - 1 - i) * (count - 1) / (used > 1 ? used - 1 : 1)];
         time[i] = curve_forecast_time(t, p->step);
         z[i] = z_of(s, p->value);
     }
@@ -75,7 +75,7 @@ double curve_forecast_score(const struct curve_forecast_scale *s, const struct t
 
 static double end_time(const struct trial *t)
 {
-    return curve_forecast_time(t, t->points[t->point_count - 1].step);
+    return curve_forecast_time(t, t->curve.points[t->curve.count - 1].step);
 }
 
 struct curve_forecast_scale curve_forecast_scale(int max_iter, bool maximize,
@@ -84,11 +84,12 @@ struct curve_forecast_scale curve_forecast_scale(int max_iter, bool maximize,
     double low = INFINITY, high = -INFINITY, longest = 0;
     for (size_t i = 0; i < view->count; i++) {
         const struct trial *t = view->trials[i];
-        if (t->point_count == 0)
+        if (t->curve.count == 0)
             continue;
-        const struct trial_point *first = &t->points[0], *end = &t->points[t->point_count - 1];
-        low = fmin(low, fmin(fmin(first->value, end->value), t->best));
-        high = fmax(high, fmax(fmax(first->value, end->value), t->best));
+        const struct trial_point *first = &t->curve.points[0],
+                                 *end = &t->curve.points[t->curve.count - 1];
+        low = fmin(low, fmin(fmin(first->value, end->value), t->curve.best));
+        high = fmax(high, fmax(fmax(first->value, end->value), t->curve.best));
         longest = fmax(longest, end_time(t));
     }
     return (struct curve_forecast_scale){learning_curve_link_for(low, high, maximize), maximize,
@@ -121,7 +122,7 @@ static void add_errors(struct curve_forecast *f, const struct trial *t)
         size_t n = points_until(t, ldexp(end, -k));
         if (n == 0)
             break;
-        double gap = log(end / curve_forecast_time(t, t->points[n - 1].step));
+        double gap = log(end / curve_forecast_time(t, t->curve.points[n - 1].step));
         double error = outcome(f, t) - curve_forecast_score(&s, t, n);
         struct errors *e = &f->errors[n > 1][doublings(gap)];
         e->n++;
@@ -142,7 +143,7 @@ struct curve_forecast *curve_forecast_new(int max_iter, bool maximize, bool last
     double n = 0, mean = 0, squares = 0;
     for (size_t i = 0; i < view->count; i++) {
         const struct trial *t = view->trials[i];
-        if (t->point_count == 0)
+        if (t->curve.count == 0)
             continue;
         double z = outcome(f, t), off = z - mean;
         mean += off / ++n;
@@ -169,7 +170,7 @@ static const struct errors *errors_ahead(const struct curve_forecast *f, const s
                                          double *mean, double *sd)
 {
     double gap = log(f->scale.horizon / end_time(t));
-    const struct errors *e = &f->errors[t->point_count > 1][doublings(gap)];
+    const struct errors *e = &f->errors[t->curve.count > 1][doublings(gap)];
     *mean = e->sum / (e->n + prior_errors);
     /* sum of squared distances from the mean */
     double squares = e->squares - 2 * *mean * e->sum + e->n * *mean * *mean;
@@ -180,7 +181,7 @@ static const struct errors *errors_ahead(const struct curve_forecast *f, const s
 bool curve_forecast_trial(const struct curve_forecast *f, const struct trial *t, double *mean,
                           double *sd)
 {
-    if (t->point_count == 0)
+    if (t->curve.count == 0)
         return false;
     const struct curve_forecast_scale *s = &f->scale;
     *mean = trial_value(t, f->last);
@@ -189,7 +190,7 @@ bool curve_forecast_trial(const struct curve_forecast *f, const struct trial *t,
         return true;
     double off, spread;
     errors_ahead(f, t, &off, &spread);
-    double z = curve_forecast_score(s, t, t->point_count) + off;
+    double z = curve_forecast_score(s, t, t->curve.count) + off;
     double end = learning_curve_y(s->link, s->maximize, z);
     *sd = fabs(learning_curve_y(s->link, s->maximize, z + spread) -
                learning_curve_y(s->link, s->maximize, z - spread)) /
@@ -205,7 +206,7 @@ double curve_forecast_bound(const struct curve_forecast *f, const struct trial *
         return -INFINITY;
     if (errors_ahead(f, t, &off, &spread)->n < KNOWN)
         return -INFINITY;
-    return curve_forecast_score(&f->scale, t, t->point_count) + off - bound_sds * spread;
+    return curve_forecast_score(&f->scale, t, t->curve.count) + off - bound_sds * spread;
 }
 
 double curve_forecast_leader(const struct curve_forecast *f)

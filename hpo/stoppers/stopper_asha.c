@@ -113,17 +113,17 @@ static void memory_free(void *memory)
 /* Returns the step of the metric's newest report, which may have a value that is not finite. */
 static double newest_step(const struct trial *t)
 {
-    return t->diverged ? t->last_step : t->points[t->point_count - 1].step;
+    return t->diverged ? t->last_step : t->curve.points[t->curve.count - 1].step;
 }
 
 static double newest_value(const struct trial *t)
 {
-    return t->diverged ? NAN : t->points[t->point_count - 1].value;
+    return t->diverged ? NAN : t->curve.points[t->curve.count - 1].value;
 }
 
 static bool has_report(const struct trial *t)
 {
-    return t->diverged || t->point_count > 0;
+    return t->diverged || t->curve.count > 0;
 }
 
 /* ---- Optuna ------------------------------------------------------------------------------------

@@ -67,19 +67,19 @@ static double rung_until(const struct stopper_rungs *r, double time)
 
 static double end_time(const struct trial *t)
 {
-    return curve_forecast_time(t, t->points[t->point_count - 1].step);
+    return curve_forecast_time(t, t->curve.points[t->curve.count - 1].step);
 }
 
 /* Returns the number of the trial's points up to the first point at or after the rung, but at least
  * two. Returns 0 if the trial has not reached the rung or has fewer than two points. */
 static size_t points_at(const struct trial *t, double rung)
 {
-    if (t->point_count < 2 || end_time(t) < rung)
+    if (t->curve.count < 2 || end_time(t) < rung)
         return 0;
-    size_t lo = 2, hi = t->point_count;
+    size_t lo = 2, hi = t->curve.count;
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
-        if (curve_forecast_time(t, t->points[mid - 1].step) >= rung)
+        if (curve_forecast_time(t, t->curve.points[mid - 1].step) >= rung)
             hi = mid;
         else
             lo = mid + 1;
@@ -132,9 +132,10 @@ static enum stopper_verdict judge(struct stopper *s, bool maximize, const struct
                                   const struct trial *t)
 {
     const struct curve *c = s->config;
-    if (t->point_count < 2)
+    if (t->curve.count < 2)
         return STOPPER_CONTINUE;
-    double now = end_time(t), before = curve_forecast_time(t, t->points[t->point_count - 2].step);
+    double now = end_time(t),
+           before = curve_forecast_time(t, t->curve.points[t->curve.count - 2].step);
     if (t->diverged)
         return rung_until(&c->rungs, curve_forecast_time(t, t->last_step)) > now ? STOPPER_STOP
                                                                                  : STOPPER_CONTINUE;
@@ -199,8 +200,8 @@ static double score_to_beat(const struct curve_forecast_scale *s, const struct t
     double least = INFINITY;
     for (size_t i = 0; i < view->count; i++) {
         const struct trial *t = view->trials[i];
-        if (t->point_count > 0 && (trial_is_active(t->state) || t->state == TRIAL_DONE))
-            least = fmin(least, curve_forecast_score(s, t, t->point_count));
+        if (t->curve.count > 0 && (trial_is_active(t->state) || t->state == TRIAL_DONE))
+            least = fmin(least, curve_forecast_score(s, t, t->curve.count));
     }
     return least;
 }

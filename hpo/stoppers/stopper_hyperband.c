@@ -71,16 +71,16 @@ static enum stopper_verdict judge(struct stopper *s, bool maximize, const struct
                                   const struct trial *t)
 {
     const struct hyperband *h = s->config;
-    int band = stopper_hyperband_band(s, (int)t->point_count);
+    int band = stopper_hyperband_band(s, (int)t->curve.count);
     if (band == 0)
         return STOPPER_CONTINUE;
-    double own = h->strict ? t->points[band - 1].value : t->best;
+    double own = h->strict ? t->curve.points[band - 1].value : t->curve.best;
     size_t reached = 0, better = 0;
     for (size_t i = 0; i < view->count; i++) {
         const struct trial *other = view->trials[i];
-        if (other->point_count < (size_t)band)
+        if (other->curve.count < (size_t)band)
             continue;
-        double value = other->points[band - 1].value;
+        double value = other->curve.points[band - 1].value;
         reached++;
         better += maximize ? value > own : value < own;
     }

@@ -50,21 +50,22 @@ static enum stopper_verdict judge(struct stopper *s, bool maximize, const struct
                                   const struct trial *t)
 {
     const struct median *m = s->config;
-    if (t->point_count == 0 || t->point_count < (size_t)m->min_iter)
+    if (t->curve.count == 0 || t->curve.count < (size_t)m->min_iter)
         return STOPPER_CONTINUE;
-    const struct trial_point *now = &t->points[t->point_count - 1];
+    const struct trial_point *now = &t->curve.points[t->curve.count - 1];
     AUTO(free) double *means = xcalloc(view->count, sizeof *means);
     size_t n = 0;
     for (size_t i = 0; i < view->count; i++) {
         const struct trial *other = view->trials[i];
-        size_t until = other->state == TRIAL_DONE ? trial_points_until(other, now->step) : 0;
+        size_t until = other->state == TRIAL_DONE ? trial_curve_until(&other->curve, now->step) : 0;
         if (until > 0)
             means[n++] = trial_mean(other, until);
     }
     if (n == 0 || n < (size_t)m->min_trials)
         return STOPPER_CONTINUE;
     double middle = median_of(means, n);
-    return (maximize ? t->best < middle : t->best > middle) ? STOPPER_STOP : STOPPER_CONTINUE;
+    return (maximize ? t->curve.best < middle : t->curve.best > middle) ? STOPPER_STOP
+                                                                        : STOPPER_CONTINUE;
 }
 
 const struct stopper_ops stopper_median = {

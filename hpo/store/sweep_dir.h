@@ -19,6 +19,9 @@
 
 enum { SWEEP_DIR_NAME_MAX = 64 };
 
+/* A key of the store's `meta`: the sentence with which the sweep has ended; "": it has not. */
+#define SWEEP_DIR_META_ENDED "ended"
+
 struct sweep_dir {
     char *name;
     char *path; /* absolute */

@@ -253,7 +253,7 @@ static int resume(struct study *s, int (*choose)(const struct stopper *stopper, 
     apply_event(t, TRIAL_EV_LEASE);
     t->lease++;
     /* A trial is paused after a report, so it has a point. */
-    t->resumed_at = t->points[t->point_count - 1].step;
+    t->resumed_at = t->curve.points[t->curve.count - 1].step;
     return id;
 }
 

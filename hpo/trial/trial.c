@@ -97,7 +97,7 @@ struct trial *trial_new(int id, json_t *params, int64_t now_ms)
     t->metrics = json_object();
     t->means = xzalloc(sizeof *t->means);
     t->resumed_at = -INFINITY;
-    t->best = NAN;
+    trial_curve_init(&t->curve);
     return t;
 }
 
@@ -112,7 +112,7 @@ void trial_free(struct trial *t)
     free(t->node);
     free(t->stopper);
     free(t->error);
-    free(t->points);
+    trial_curve_clear(&t->curve);
     free(t->means->at);
     free(t->means);
     free(t);
@@ -130,21 +130,6 @@ const char *trial_stop_word(const struct trial *t)
     return t->stopper ? t->stopper : stop_reason_word(t->stop_reason);
 }
 
-size_t trial_points_until(const struct trial *t, double step)
-{
-    size_t lo = 0, hi = t->point_count;
-    if (hi && t->points[hi - 1].step <= step) /* usually `step` is that of the newest point */
-        return hi;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (t->points[mid].step <= step)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
-}
-
 /* Returns the metric's value in a report, or NAN if it is missing or not finite. */
 static double finite_value(const json_t *values, const char *metric)
 {
@@ -152,12 +137,6 @@ static double finite_value(const json_t *values, const char *metric)
     if (!metric || json_as_number(&x, json_object_get(values, metric)) < 0)
         return NAN;
     return isfinite(x) ? x : NAN;
-}
-
-static double better(double a, double b, bool maximize)
-{
-    /* if one is NAN (no value yet), the other is returned */
-    return maximize ? fmax(a, b) : fmin(a, b);
 }
 
 /* Removes the stored means from point i on. */
@@ -170,64 +149,32 @@ static void drop_means(struct trial *t, size_t i)
 double trial_mean(const struct trial *t, size_t n)
 {
     struct trial_means *m = t->means;
-    assert(n > 0 && n <= t->point_count);
+    assert(n > 0 && n <= t->curve.count);
     if (m->cap < n) {
-        m->cap = t->point_count;
+        m->cap = t->curve.count;
         m->at = xrealloc(m->at, m->cap, sizeof *m->at);
     }
     for (; m->count < n; m->count++) {
         double before = m->count ? m->at[m->count - 1] : 0;
-        m->at[m->count] = before + (t->points[m->count].value - before) / (double)(m->count + 1);
+        m->at[m->count] =
+            before + (t->curve.points[m->count].value - before) / (double)(m->count + 1);
     }
     return m->at[n - 1];
-}
-
-/* Computes t->best again, after points were removed or replaced. */
-static void find_best(struct trial *t, bool maximize)
-{
-    t->best = NAN;
-    for (size_t i = 0; i < t->point_count; i++)
-        t->best = better(t->best, t->points[i].value, maximize);
-}
-
-static void put_point(struct trial *t, double step, double value, bool maximize)
-{
-    size_t i = trial_points_until(t, step);
-    bool replaced = i && t->points[i - 1].step == step;
-    if (replaced) {
-        i--;
-    } else {
-        if (t->point_count == t->point_cap) {
-            /* grows slowly, since thousands of trials have curves */
-            t->point_cap += t->point_cap / 4 + 8;
-            t->points = xrealloc(t->points, t->point_cap, sizeof *t->points);
-        }
-        memmove(t->points + i + 1, t->points + i, (t->point_count - i) * sizeof *t->points);
-        t->point_count++;
-    }
-    t->points[i] = (struct trial_point){.step = step, .value = value};
-    drop_means(t, i);
-    if (replaced)
-        find_best(t, maximize);
-    else
-        t->best = better(t->best, value, maximize);
 }
 
 void trial_report(struct trial *t, double step, const json_t *values, const char *metric,
                   bool maximize)
 {
     if (t->points_lease != t->lease) {
-        while (t->point_count && t->points[t->point_count - 1].step >= step)
-            t->point_count--;
-        drop_means(t, t->point_count);
-        find_best(t, maximize);
+        trial_curve_cut(&t->curve, step, maximize);
+        drop_means(t, t->curve.count);
         t->points_lease = t->lease;
         t->last_step = -INFINITY;
         t->lease_reports = 0;
     }
     double x = finite_value(values, metric);
     if (!isnan(x))
-        put_point(t, step, x, maximize);
+        drop_means(t, trial_curve_put(&t->curve, step, x, maximize));
     if (!metric || json_object_get(values, metric)) {
         t->lease_reports++;
         if (step >= t->last_step)
@@ -246,8 +193,8 @@ bool trial_repeated(const struct trial *t, double step, const json_t *values, co
     if (t->points_lease != t->lease || step > t->last_step)
         return false;
     double x = finite_value(values, metric);
-    size_t n = trial_points_until(t, step);
-    bool known = n && t->points[n - 1].step == step && t->points[n - 1].value == x;
+    size_t n = trial_curve_until(&t->curve, step);
+    bool known = n && t->curve.points[n - 1].step == step && t->curve.points[n - 1].value == x;
     if (!isnan(x) ? !known : step < t->last_step)
         return false;
     const char *name = NULL;
@@ -267,5 +214,5 @@ double trial_next_step(const struct trial *t)
 
 double trial_value(const struct trial *t, bool last)
 {
-    return last && t->point_count ? t->points[t->point_count - 1].value : t->best;
+    return last && t->curve.count ? t->curve.points[t->curve.count - 1].value : t->curve.best;
 }

@@ -9,6 +9,7 @@
 
 #include "common/mem.h"
 #include "hpo/trial/stop_reason.h"
+#include "hpo/trial/trial_curve.h"
 
 enum trial_state {
     TRIAL_WAITING,  /* waits for a slot: new, or requeued */
@@ -55,11 +56,6 @@ const char *trial_state_name(enum trial_state s);
 /* Returns the state with this name, or -1 if there is none. */
 int trial_state_parse(const char *name);
 
-struct trial_point { /* one finite value of the sweep's first metric */
-    double step;
-    double value;
-};
-
 struct trial {
     int id;
     enum trial_state state;
@@ -71,10 +67,8 @@ struct trial {
     char *stopper;   /* for STOP_REASON_EARLY: the early stopper's name; otherwise NULL */
     int tries_spent; /* REQUEUED records that counted against the retries */
 
-    struct trial_point *points; /* in the order of their steps */
-    size_t point_count, point_cap;
+    struct trial_curve curve;  /* of the sweep's first metric */
     struct trial_means *means; /* cache of trial_mean() */
-    double best;               /* the best value of the points; NAN: there are no points */
     int64_t points_lease;      /* number of the last lease with a report; 0: none */
     double last_step;          /* the highest step under points_lease */
     int lease_reports;         /* reports of the sweep's metric under points_lease */
@@ -121,9 +115,7 @@ double trial_next_step(const struct trial *t);
  */
 double trial_value(const struct trial *t, bool last);
 
-/* Returns the number of points whose step is <= `step`. */
-size_t trial_points_until(const struct trial *t, double step);
-/* Returns the mean of the first n points, 0 < n <= point_count. Stores the means, so that each is
+/* Returns the mean of the first n points, 0 < n <= curve.count. Stores the means, so that each is
  * computed once. The first call allocates the memory. */
 double trial_mean(const struct trial *t, size_t n);
 

@@ -65,6 +65,8 @@ static void describe(struct strbuf *out, const struct job_end *end)
         strbuf_puts(out, "killed by the kernel: out of memory");
     else if (r->signal)
         strbuf_printf(out, "signal %d (%s)", r->signal, strsignal(r->signal));
+    else if (r->mpi_fault)
+        strbuf_printf(out, "exit status 0 %s", job_mpi_fault_text(r->mpi_fault));
     else
         strbuf_printf(out, "exit status %d", r->status);
     const char *line = last_line(end->last_lines);

@@ -7,9 +7,11 @@
 
 #include "common/log.h"
 #include "launcher/engine/engine.h"
+#include "launcher/engine/error_files.h"
 #include "launcher/inspect/trace_buffer.h"
 #include "launcher/io/rank_output.h"
 #include "launcher/io/report_channel.h"
+#include "launcher/io/stdin_broadcast.h"
 #include "launcher/node/cgroup.h"
 #include "launcher/node/oom_kills.h"
 #include "launcher/plan/env.h"
@@ -27,9 +29,10 @@ struct engine {
     uint32_t last_number;
     int oom; /* counter of OOM kills in this process's cgroup, or NOT_OPENED; -1: none */
     bool guardian_ended;
-    uv_timer_t reaped_timer; /* emits `cleared` in the next iteration */
-    char *scratch;           /* RANK_OUTPUT_READ_BYTES */
-    int dev_null;            /* stdin of most ranks */
+    struct error_files *error_files; /* of all jobs; NULL: none so far */
+    uv_timer_t reaped_timer;         /* emits `cleared` in the next iteration */
+    char *scratch;                   /* RANK_OUTPUT_READ_BYTES */
+    int dev_null;                    /* stdin of most ranks */
 };
 
 struct stream {
@@ -55,8 +58,10 @@ struct local_job {
     struct engine_rank *ranks;
     int count;
     struct pmi1_server *pmi1;
-    struct trace_buffer *traces; /* of the ranks' collectives; NULL: none */
+    struct stdin_broadcast *broadcast; /* spec.stdin_all; NULL: one rank has stdin */
+    struct trace_buffer *traces;       /* of the ranks' collectives; NULL: none */
     bool paused, kill_requested;
+    bool has_error_files; /* the ranks have a TORCHELASTIC_ERROR_FILE of drover's */
     bool reaped;          /* no process of it is left */
     int resume_from;      /* the rank that is resumed first, so that all ranks take turns */
     char *cgroup;         /* of the ranks; NULL: that of this process */
@@ -113,8 +118,8 @@ static void on_not_started(void *arg, uint32_t number, int rank, int error, cons
     bool exec = strcmp(step, "exec") == 0;
     const struct plan_rank *p = &j->plan->ranks[rank];
     snprintf(why, sizeof why, "%s '%s': %s", step,
-             exec                          ? (p->argv ? p->argv : j->plan->argv)[0]
-             : strcmp(step, "chdir") == 0  ? j->plan->wdir
+             exec                          ? plan_rank_argv(j->plan, p)[0]
+             : strcmp(step, "chdir") == 0  ? plan_rank_wdir(j->plan, p)
              : strcmp(step, "cgroup") == 0 ? j->cgroup
              : p->cpus                     ? p->cpus
                                            : "",
@@ -147,7 +152,11 @@ static void rank_exited(struct local_job *j, int rank, int wait_status)
         pmi1_server_drain(j->pmi1, rank); /* and so is its MPI_Abort */
     bool oom = WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL &&
                j->oom_kills_count >= 0 && count_oom_kills(j) > j->oom_kills_count;
-    j->ev.exited(j->arg, rank, wait_status, oom);
+    AUTO(free)
+    char *error = wait_status && j->has_error_files
+                      ? error_files_take(j->engine->error_files, j->number, rank)
+                      : NULL;
+    j->ev.exited(j->arg, rank, wait_status, oom, error);
 }
 
 static void on_exited(void *arg, uint32_t number, int rank, int wait_status, bool reaped)
@@ -195,8 +204,13 @@ static void on_guardian_ended(void *arg)
 static void on_pmi_connected(void *arg, int rank)
 {
     struct local_job *j = arg;
-    if (j->ev.joined)
-        j->ev.joined(j->arg, rank);
+    j->ev.joined(j->arg, rank);
+}
+
+static void on_pmi_finalized(void *arg, int rank)
+{
+    struct local_job *j = arg;
+    j->ev.finalized(j->arg, rank);
 }
 
 static void on_aborted(void *arg, int rank, int code)
@@ -356,6 +370,7 @@ static void local_free(struct engine_job *job)
     trace_buffer_close(j->traces);
     auto_fd(&j->oom);
     free(j->cgroup);
+    stdin_broadcast_close(j->broadcast);
     free(j->ranks);
     free(j);
 }
@@ -407,6 +422,10 @@ static int spawn_rank(struct local_job *j, const struct engine_start_opts *o, in
         AUTO(free) char *address = trace_buffer_env(j->traces, rank);
         env_set(&own, "DROVER_NOTES", "%s", address);
     }
+    if (j->has_error_files) {
+        AUTO(free) char *path = error_files_path(j->engine->error_files, j->number, rank);
+        env_set(&own, "TORCHELASTIC_ERROR_FILE", "%s", path);
+    }
     if (o->pmix_env)
         env_set(&own, "PMIX_RANK", "%d", rank);
     int rc = j->pmi1 ? pmi1_server_rank(j->pmi1, rank, &pmi, &own, e) : 0;
@@ -416,9 +435,9 @@ static int spawn_rank(struct local_job *j, const struct engine_start_opts *o, in
         env_set(&own, "PMI_FD", "%d", GUARDIAN_PMI_FD);
     AUTO(free) char **env = env_overlay(common, own);
     struct guardian_rank g = {.rank = rank,
-                              .argv = p->argv ? p->argv : j->plan->argv,
+                              .argv = plan_rank_argv(j->plan, p),
                               .env = env,
-                              .wdir = j->plan->wdir,
+                              .wdir = plan_rank_wdir(j->plan, p),
                               .cpus = p->cpus,
                               .mems = p->mems,
                               .cgroup = j->cgroup,
@@ -452,13 +471,24 @@ static int start_ranks(struct local_job *j, const struct engine_start_opts *o, s
     AUTO(strv) char **common = env_merge(o->base_env, o->plan->env, o->pmix_env);
     env_set(&common, "MASTER_PORT", "%d", o->master_port);
     int rc = 0;
+    if (with_stdin && o->spec->stdin_all)
+        rc = stdin_broadcast_open(&j->broadcast, j->engine->loop, o->spec->stdin_fd, j->count, e);
     for (int i = 0; rc == 0 && i < j->count; i++) {
-        int in = with_stdin && i == o->spec->stdin_rank ? o->spec->stdin_fd : j->engine->dev_null;
+        AUTO(fd) int own = j->broadcast ? stdin_broadcast_take(j->broadcast, i) : -1;
+        int in = own >= 0                                 ? own
+                 : with_stdin && i == o->spec->stdin_rank ? o->spec->stdin_fd
+                                                          : j->engine->dev_null;
         rc = start_rank(j, o, i, common, in, e);
     }
     if (rc < 0)
         guardian_kill_tree(j->engine->guardian, j->number); /* ranks that were started */
     return rc;
+}
+
+/* Only ranks have torchrun's variables; a remote launcher and agents do not. */
+static bool wants_error_files(const struct plan *p)
+{
+    return env_get(p->env, "TORCHELASTIC_RUN_ID") && !env_get(p->env, "TORCHELASTIC_ERROR_FILE");
 }
 
 int engine_local_start(struct engine_job **out, struct engine *en,
@@ -476,8 +506,8 @@ int engine_local_start(struct engine_job **out, struct engine *en,
                                           NULL,
                                           NULL,
                                           local_pmi_reply};
-    static const struct pmix_server_events from_pmi = {on_pmi_connected, on_aborted,
-                                                       engine_warn_spawn};
+    static const struct pmix_server_events from_pmi = {on_pmi_connected, on_pmi_finalized,
+                                                       on_aborted, engine_warn_spawn};
     if (en->guardian_ended)
         return err_set(e, -EPIPE, "the guardian process has ended");
     struct local_job *j = xzalloc(sizeof *j);
@@ -492,6 +522,9 @@ int engine_local_start(struct engine_job **out, struct engine *en,
     j->ranks = xcalloc((size_t)j->count, sizeof *j->ranks);
     j->ev = *ev;
     j->arg = arg;
+    if (wants_error_files(o->plan) && !en->error_files)
+        en->error_files = error_files_open();
+    j->has_error_files = wants_error_files(o->plan) && en->error_files;
     struct err why = {0}; /* A sweep's trials, which report, need no collective trace. */
     if (!o->spec->reports && trace_buffer_open(&j->traces, j->count, &why) < 0)
         log_info("no collective traces: %s", why.text);
@@ -553,6 +586,7 @@ void engine_close(struct engine *en)
         return;
     assert(!en->jobs);
     guardian_detach(en->guardian);
+    error_files_close(en->error_files);
     auto_fd(&en->oom);
     auto_fd(&en->dev_null);
     uv_close((uv_handle_t *)&en->reaped_timer, on_closed);

@@ -101,13 +101,20 @@ static void emit(struct pmix_server *r, const struct pmix_event *event)
         tcp_quickack_rearm(&r->quickack);
     while (j && !PMIX_CHECK_NSPACE(j->name, event->from.nspace))
         j = j->next;
+    if (j)
+        j->connected +=
+            (event->type == PMIX_EVENT_CONNECTED) - (event->type == PMIX_EVENT_FINALIZED);
     if (event->type == PMIX_EVENT_LOOKUP_WAITS)
         schedule_expiry(r, event->until_ms);
-    else if (j && event->type == PMIX_EVENT_SPAWN_REFUSED)
+    else if (!j || j->leaving)
+        return;
+    else if (event->type == PMIX_EVENT_SPAWN_REFUSED)
         j->ev.spawns(j->arg, rank);
-    else if (j && event->type == PMIX_EVENT_ABORTED)
+    else if (event->type == PMIX_EVENT_ABORTED)
         j->ev.aborted(j->arg, rank, event->code);
-    else if (j)
+    else if (event->type == PMIX_EVENT_FINALIZED)
+        j->ev.finalized(j->arg, rank);
+    else
         j->ev.joined(j->arg, rank);
 }
 
@@ -120,13 +127,17 @@ static void free_events(struct pmix_event *events)
     }
 }
 
-static void on_wake(uv_async_t *a)
+static void emit_events(struct pmix_server *r)
 {
-    struct pmix_server *r = a->data;
     struct pmix_event *events = take_events(r);
     for (const struct pmix_event *event = events; event; event = event->next)
         emit(r, event);
     free_events(events);
+}
+
+static void on_wake(uv_async_t *a)
+{
+    emit_events(a->data);
 }
 
 static void on_closed(uv_handle_t *h)
@@ -444,17 +455,24 @@ int pmix_server_join(struct pmix_server_job **out, struct pmix_server *r, const 
     return rc;
 }
 
+void pmix_server_drain(struct pmix_server_job *j)
+{
+    emit_events(j->owner);
+}
+
 void pmix_server_leave(struct pmix_server_job *j)
 {
     if (!j)
         return;
     struct pmix_server *r = j->owner;
+    j->leaving = true;
+    emit_events(r);
     struct pmix_server_job **at = &r->jobs;
     while (*at != j)
         at = &(*at)->next;
     *at = j->next;
     /* If two ranks are lost at once, libpmix 4.2 ends their fence twice (lost_connection()). */
-    r->skip_finalize |= atomic_load(&j->connected) != 0;
+    r->skip_finalize |= j->connected != 0;
     if (j->registered)
         deregister_job(j);
     else

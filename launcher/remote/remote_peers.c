@@ -224,7 +224,8 @@ static void on_rank_exit(struct remote_rank *r, const struct control_frame *f)
     if (!engine_remote_apply_rank(r, REMOTE_RANK_EV_EXITED))
         return;
     r->job->failed |= wait != 0;
-    r->job->ev.exited(r->job->arg, r->rank, (int)wait, oom);
+    AUTO(free) char *error = f->len > 0 ? xstrndup(f->payload, f->len) : NULL;
+    r->job->ev.exited(r->job->arg, r->rank, (int)wait, oom, error);
     engine_remote_check_reaped(r->job);
 }
 
@@ -266,6 +267,14 @@ static void send_pmi(void *arg, int rank, const char *text, size_t len)
 
 static void on_pmi_joined(void *arg, int rank)
 {
+    struct remote_job *j = arg;
+    j->ev.joined(j->arg, rank);
+}
+
+static void on_pmi_finalized(void *arg, int rank)
+{
+    struct remote_job *j = arg;
+    j->ev.finalized(j->arg, rank);
 }
 
 static void on_pmi_aborted(void *arg, int rank, int code)
@@ -277,7 +286,7 @@ static void on_pmi_aborted(void *arg, int rank, int code)
 
 void remote_peers_serve_pmi(struct remote_job *j)
 {
-    static const struct pmi1_events ev = {send_pmi, on_pmi_joined, on_pmi_aborted,
+    static const struct pmi1_events ev = {send_pmi, on_pmi_joined, on_pmi_finalized, on_pmi_aborted,
                                           engine_warn_spawn};
     AUTO(free) int *nodes = xcalloc((size_t)j->plan->world_size, sizeof *nodes);
     for (int i = 0; i < j->plan->world_size; i++)

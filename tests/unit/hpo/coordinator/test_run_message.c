@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "common/json.h"
-#include "hpo/store/sweep_reader.h"
+#include "hpo/store/stored_sweep.h"
 #include "hpo/transport/wire.h"
 #include "tests/unit/test.h"
 
@@ -13,7 +13,7 @@ static struct spec *spec_of(const char *text)
 {
     struct spec *s = NULL;
     struct err e = {0};
-    if (sweep_reader_spec(&s, text, "s.yaml", &e) < 0)
+    if (stored_sweep_spec(&s, text, "s.yaml", &e) < 0)
         FAIL("%s", e.text);
     return s;
 }
@@ -115,13 +115,13 @@ TEST(a_wrong_pattern_has_its_place_in_the_file)
 {
     struct spec *s = NULL;
     struct err e = {0};
-    CHECK_INT(sweep_reader_spec(&s,
+    CHECK_INT(stored_sweep_spec(&s,
                                 "method: grid\nprogram: p\nparameters: {x: {values: [1]}}\n"
                                 "metric: {name: a, pattern: '('}\n",
                                 "s.yaml", &e),
               -EINVAL);
     CHECK_HAS(e.text, "s.yaml:4:19");
-    CHECK_INT(sweep_reader_spec(&s,
+    CHECK_INT(stored_sweep_spec(&s,
                                 "method: grid\nprogram: p\nparameters: {x: {values: [1]}}\n"
                                 "metrics: [{name: a, pattern: x}, {name: b, pattern: '('}]\n",
                                 "s.yaml", &e),
