@@ -42,10 +42,8 @@ static void on_notice(void *arg, const char *text)
     progress_display_print(arg, line);
 }
 
-static const struct coordinator_events events = {.stored = on_stored,
-                                                 .changed = on_changed,
-                                                 .interrupted = on_interrupted,
-                                                 .notice = on_notice};
+static const struct coordinator_events events = {
+    .stored = on_stored, .changed = on_changed, .interrupted = on_interrupted, .notice = on_notice};
 
 void sweep_run_print_notices(char **texts, const struct sweep_options *o)
 {

@@ -17,8 +17,8 @@
 
 /* A message that is sent after the commit. */
 struct commit_batch_effect {
-    enum wire_kind
-        kind; /* WIRE_RUN, WIRE_RESERVE, WIRE_STOP, WIRE_KILL, WIRE_TEST, WIRE_ACK, WIRE_RECONNECT */
+    enum wire_kind kind; /* WIRE_RUN, WIRE_RESERVE, WIRE_STOP, WIRE_KILL, WIRE_TEST, WIRE_ACK,
+                            WIRE_RECONNECT */
     char worker[WIRE_WORKER_MAX + 1];
     int trial;
     int64_t lease, seq;

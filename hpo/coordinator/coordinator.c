@@ -216,8 +216,8 @@ static void on_release_late(uv_timer_t *t)
     kill_workers(c);
 }
 
-static const struct transport_server_events server_events = {
-    .message = coordinator_on_message, .batch_end = coordinator_on_batch_end};
+static const struct transport_server_events server_events = {.message = coordinator_on_message,
+                                                             .batch_end = coordinator_on_batch_end};
 
 /* ---- time, commands and signals ------------------------------------------------------------- */
 
@@ -241,14 +241,13 @@ static void on_tick(uv_timer_t *t)
 {
     struct coordinator *c = t->data;
     uint64_t now = uv_now(&c->loop);
-    /* Who does not answer three pings does not stop its trials either: a drain does not wait. */
+    /* A drain does not wait for a worker that has missed three pings. */
     int64_t lost_after = c->signal ? 0 : c->opts->spec->lost_after_ms;
     if (now - c->ticked_ms >= PAUSE_MS)
         transport_server_reset_deadlines(c->server); /* messages that arrived are not read yet */
     c->ticked_ms = now;
     size_t from = 0;
-    for (const char *id;
-         (id = transport_server_silent(c->server, lost_after, &from));) {
+    for (const char *id; (id = transport_server_silent(c->server, lost_after, &from));) {
         log_warn("worker %s is silent: it counts as lost", id);
         coordinator_lose(c, id);
     }
@@ -298,7 +297,7 @@ static void on_stop_request(void *arg, int number, bool again)
     c->signal = number;
     if (again) {
         kill_workers(c);
-        coordinator_finish_batch(c);                                   /* with reports that wait for a commit */
+        coordinator_finish_batch(c);                       /* with reports that wait for a commit */
         transport_server_broadcast(c->server, WIRE_DRAIN); /* they stop their trials */
         uv_stop(&c->loop);
         return;

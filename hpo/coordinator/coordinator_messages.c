@@ -57,7 +57,8 @@ static void on_reserved(struct coordinator *c, const char *worker, const struct 
     const char *runner = scheduler_runner(c->sched, worker, m->lease);
     if (runner)
         commit_batch_request_reconnect(c->batch, runner);
-    coordinator_step(c, &(struct scheduler_event){SCHEDULER_EV_RESERVED, worker, m->lease, m->data}, 0);
+    coordinator_step(c, &(struct scheduler_event){SCHEDULER_EV_RESERVED, worker, m->lease, m->data},
+                     0);
 }
 
 void coordinator_lose(struct coordinator *c, const char *worker)
@@ -81,7 +82,8 @@ void coordinator_on_message(void *arg, const char *worker, const struct wire_msg
     else if (m->kind == WIRE_RESERVED)
         on_reserved(c, worker, m);
     else if (m->kind == WIRE_REVOKE)
-        coordinator_step(c, &(struct scheduler_event){SCHEDULER_EV_REVOKED, worker, m->lease, NULL}, 0);
+        coordinator_step(c, &(struct scheduler_event){SCHEDULER_EV_REVOKED, worker, m->lease, NULL},
+                         0);
     else if (m->kind == WIRE_TESTED)
         coordinator_step(c, &(struct scheduler_event){SCHEDULER_EV_TESTED, worker, 0, m->data}, 0);
     else if (m->kind == WIRE_JOIN_TICKET)

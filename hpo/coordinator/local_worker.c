@@ -15,7 +15,7 @@ enum {
     FAST_EXITS_MAX = 5, /* without a hello between them */
     RETRY_MS = 100,     /* doubled with each fast exit */
     LOCK_RETRY_MS = 20, /* for an owner that is about to write its pid, or to exit */
-    NOTICE_MS = 3000,   /* without a hello, until the user is told who is awaited */
+    NOTICE_MS = 3000,   /* without a hello, until the user is told which process is awaited */
     UNHEARD_MS = 2000   /* for a worker to connect, if it must be told to end */
 };
 
@@ -33,10 +33,10 @@ struct local_worker {
     pid_t pid; /* 0: no worker runs */
     int fast_exits;
     bool released, freed;
-    bool connected;     /* the process that runs */
-    bool end_reported;  /* `released` was called */
-    bool noticed;       /* the user was told */
-    uint64_t waits_ms;  /* since when a process has been awaited; 0: it is not */
+    bool connected;    /* the process that runs */
+    bool end_reported; /* `released` was called */
+    bool noticed;      /* the user was told */
+    uint64_t waits_ms; /* since when a process has been awaited; 0: it is not */
 };
 
 static void report_end(struct local_worker *w)
@@ -281,11 +281,11 @@ char *local_worker_take_notice(struct local_worker *w)
         lockfile_read_owner(&o, w->opts->lock, NULL) < 0 || !o.held)
         return NULL;
     w->noticed = true;
-    return xasprintf("waiting for worker %s of an earlier coordinator, process %d on %s: it has not "
-                     "connected for %d s, and exits after 60 s without a coordinator; to end it "
-                     "now: kill -9 %d",
-                     o.note[0] ? o.note : "?", (int)o.pid, o.host, (int)(waited / 1000),
-                     (int)o.pid);
+    return xasprintf(
+        "waiting for worker %s of an earlier coordinator, process %d on %s: it has not "
+        "connected for %d s, and exits after 60 s without a coordinator; to end it "
+        "now: kill -9 %d",
+        o.note[0] ? o.note : "?", (int)o.pid, o.host, (int)(waited / 1000), (int)o.pid);
 }
 
 void local_worker_release(struct local_worker *w)

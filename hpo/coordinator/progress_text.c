@@ -175,7 +175,9 @@ void progress_text_fault(struct strbuf *out, const char *worker, const char *nod
         strbuf_puts(out, excluded ? "it gets none until a self-test passes, the next in "
                                   : "it gets none for ");
         add_seconds(out, seconds_until(json_object_get(fault, "due_ms"), now_ms));
-    } else if (strcmp(state, "good") == 0 || (tested && json_integer_value(json_object_get(fault, "failures")) >= WORKER_HEALTH_FAULTS_MAX)) {
+    } else if (strcmp(state, "good") == 0 ||
+               (tested && json_integer_value(json_object_get(fault, "failures")) >=
+                              WORKER_HEALTH_FAULTS_MAX)) {
         strbuf_printf(out, "worker %s on %s %s", worker, node,
                       tested ? "has passed its self-test: it gets trials again"
                              : "runs trials again");

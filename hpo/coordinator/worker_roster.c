@@ -37,10 +37,10 @@ static json_t *list_all(const struct peer_table *p, const struct scheduler *s)
     for (size_t i = 0; i < peer_table_count(p); i++) {
         const struct peer *w = peer_table_at(p, i);
         if (!w->lost)
-            json_array_append_new(
-                list, json_pack("{s:s,s:s,s:i,s:i,s:i,s:o*}", "id", w->id, "node", w->node,
-                                "places", w->slots, "slots", w->cpus, "gpus", w->gpus, "fault",
-                                s ? scheduler_worker_fault(s, w->id) : NULL));
+            json_array_append_new(list, json_pack("{s:s,s:s,s:i,s:i,s:i,s:o*}", "id", w->id, "node",
+                                                  w->node, "places", w->slots, "slots", w->cpus,
+                                                  "gpus", w->gpus, "fault",
+                                                  s ? scheduler_worker_fault(s, w->id) : NULL));
     }
     return list;
 }

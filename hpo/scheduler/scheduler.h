@@ -61,13 +61,13 @@ enum scheduler_event_kind {
  * a message twice must send the step, so that the scheduler can ignore a report that it knows.
  *
  * DONE's data: {"status":0,"signal":0,"oom":false,"seconds":1.5,"error":"…"?,"preempted":bool?,
- * "stopped":bool?,"not_started":bool?,"node_fault":N?}. "stopped":false says that the job ended by itself: then a
- * STOP that was sent at the same time does not count. If "stopped" is missing, a trial that was
- * told to stop counts as stopped.
+ * "stopped":bool?,"not_started":bool?,"node_fault":N?}. "stopped":false says that the job ended by
+ * itself: then a STOP that was sent at the same time does not count. If "stopped" is missing, a
+ * trial that was told to stop counts as stopped.
  *
  * "node_fault" says that the trial ended because of a node: it could not start the trial, or could
- * not write its output. N is 0 for the node that runs the trial, 1 … for the others of its gang. The
- * trial is requeued and spends no retry, and the node's worker gets no trial for a time
+ * not write its output. N is 0 for the node that runs the trial, 1 … for the others of its gang.
+ * The trial is requeued and spends no retry, and the node's worker gets no trial for a time
  * (worker_health.h). If too few workers are left that can start a trial, the sweep ends, and
  * continues with the next coordinator: scheduler_lacks_workers().
  *

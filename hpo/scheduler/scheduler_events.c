@@ -499,7 +499,8 @@ static int on_drain(struct event_context *ctx)
     struct scheduler *s = ctx->s;
     s->draining = true;
     scheduler_stop_all(ctx, STOP_REASON_DRAIN, false);
-    /* A worker that is not connected does not hear the STOP, and hears of it with its next hello. */
+    /* A worker that is not connected does not hear the STOP, and hears of it with its next hello.
+     */
     for (size_t i = 0; i < s->worker_count; i++)
         if (!s->workers[i]->connected && s->workers[i]->busy > 0)
             lose_worker(ctx, s->workers[i]);

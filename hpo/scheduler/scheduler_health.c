@@ -17,8 +17,9 @@ static void changed(struct event_context *ctx, struct worker *w)
 void scheduler_health_fault(struct event_context *ctx, const struct trial *t, int node,
                             const char *cause)
 {
-    const char *id = node == 0 ? t->worker
-                               : json_string_value(json_array_get(t->gang_workers, (size_t)node - 1));
+    const char *id = node == 0
+                         ? t->worker
+                         : json_string_value(json_array_get(t->gang_workers, (size_t)node - 1));
     struct worker *w = scheduler_find_worker(ctx->s, id);
     if (w && worker_health_fault(&w->health, cause, ctx->now_ms))
         changed(ctx, w);

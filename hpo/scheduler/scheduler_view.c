@@ -119,9 +119,9 @@ json_t *scheduler_awaited(const struct scheduler *s)
     for (size_t i = 0; i < s->worker_count; i++) {
         const struct worker *w = s->workers[i];
         if (w->lost_ms != INT64_MAX)
-            json_array_append_new(list, json_pack("{s:s, s:s, s:I}", "id", w->id, "node",
-                                                  node_of(s, w), "lost_ms",
-                                                  (json_int_t)w->lost_ms));
+            json_array_append_new(list,
+                                  json_pack("{s:s, s:s, s:I}", "id", w->id, "node", node_of(s, w),
+                                            "lost_ms", (json_int_t)w->lost_ms));
     }
     return list;
 }

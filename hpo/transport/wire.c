@@ -34,16 +34,11 @@ static const struct field requirements_fields[] = {
     {"gpus", T_REAL, false, 0, 0},          {"cpus", T_INT, false, 0, 1 << 20},
     {"memory", T_INT, false, 0, INT64_MAX}, {0}};
 static const struct field done_fields[] = {
-    {"status", T_INT, false, -1, 255},
-    {"signal", T_INT, false, 0, 128},
-    {"oom", T_BOOL, false, 0, 0},
-    {"seconds", T_REAL, false, 0, 0},
-    {"error", T_STR, true, 0, 64 * 1024},
-    {"preempted", T_BOOL, true, 0, 0},
-    {"stopped", T_BOOL, true, 0, 0},
-    {"not_started", T_BOOL, true, 0, 0},
-    {"node_fault", T_INT, true, 0, 1023},
-    {0},
+    {"status", T_INT, false, -1, 255},    {"signal", T_INT, false, 0, 128},
+    {"oom", T_BOOL, false, 0, 0},         {"seconds", T_REAL, false, 0, 0},
+    {"error", T_STR, true, 0, 64 * 1024}, {"preempted", T_BOOL, true, 0, 0},
+    {"stopped", T_BOOL, true, 0, 0},      {"not_started", T_BOOL, true, 0, 0},
+    {"node_fault", T_INT, true, 0, 1023}, {0},
 };
 static const struct field tested_fields[] = {{"why", T_STR, true, 1, 1000}, {0}};
 static const struct field reserved_fields[] = {

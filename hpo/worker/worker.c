@@ -456,8 +456,7 @@ static void check_kill_limit(struct worker *w)
 static void check_idle(struct worker *w)
 {
     if (!w->opts->idle_ms || w->state != WORKER_SERVING || lease_list_count(w->leases) > 0 ||
-        self_test_is_running(w->test) ||
-        now_ms(w) - w->idle_since_ms < w->opts->idle_ms)
+        self_test_is_running(w->test) || now_ms(w) - w->idle_since_ms < w->opts->idle_ms)
         return;
     log_info("no trial for %d s: this worker leaves", w->opts->idle_ms / 1000);
     (void)apply(w, WORKER_EV_IDLE);

@@ -97,8 +97,8 @@ static void on_started(void *arg, uint32_t number, int rank, pid_t pid)
 /* Returns true if execvp() fails with this error on every node that has the same files. */
 static bool is_program_error(int error)
 {
-    static const int errors[] = {ENOENT, EACCES, ENOEXEC, ENOTDIR, EISDIR, ELOOP, ENAMETOOLONG,
-                                 E2BIG};
+    static const int errors[] = {ENOENT, EACCES, ENOEXEC,      ENOTDIR,
+                                 EISDIR, ELOOP,  ENAMETOOLONG, E2BIG};
     for (size_t i = 0; i < COUNT_OF(errors); i++)
         if (errors[i] == error)
             return true;

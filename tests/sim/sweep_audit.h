@@ -77,8 +77,8 @@ static void audit_node_fault(const struct scheduler_record *r)
 {
     const char *error = json_string_value(json_object_get(r->data, "error"));
     bool by_node = error && strcmp(error, ill_text) == 0;
-    if (by_node && (r->kind != SCHEDULER_REC_REQUEUED ||
-                    json_is_true(json_object_get(r->data, "spent"))))
+    if (by_node &&
+        (r->kind != SCHEDULER_REC_REQUEUED || json_is_true(json_object_get(r->data, "spent"))))
         bad("trial %d pays for the fault of a node", r->trial);
 }
 

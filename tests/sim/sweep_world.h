@@ -82,7 +82,7 @@ struct worker {
     struct job *jobs;
     int job_count;
     enum illness illness;
-    bool was_ill; /* since the coordinator's start by the user */
+    bool was_ill;       /* since the coordinator's start by the user */
     struct msg *unsaid; /* not acknowledged yet */
     int unsaid_count;
 };
@@ -332,8 +332,8 @@ static void finish(int worker, struct job *j)
 static int ill_node(int worker, const struct job *j)
 {
     for (int i = 0;; i++) {
-        const char *id = json_string_value(
-            json_array_get(m.audit.gang_workers[j->trial], (size_t)(i - 1)));
+        const char *id =
+            json_string_value(json_array_get(m.audit.gang_workers[j->trial], (size_t)(i - 1)));
         if (i > 0 && !id)
             return -1;
         enum illness illness = m.workers[i == 0 ? worker : atoi(id + 1)].illness;

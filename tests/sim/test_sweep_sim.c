@@ -262,8 +262,8 @@ static void fault(void)
     m.faults_left--;
     int w = below(m.worker_count);
     int64_t lost_after = m.spec->lost_after_ms;
-    unsigned which = m.faults == FAULT_NODE ? FAULT_NODE
-                                            : 1u << below(m.faults & FAULT_NODE ? 8 : 6);
+    unsigned which =
+        m.faults == FAULT_NODE ? FAULT_NODE : 1u << below(m.faults & FAULT_NODE ? 8 : 6);
     if (!m.workers[w].alive) {
         which = 0; /* no more faults for it */
     } else if (which & m.faults & FAULT_WORKER) {

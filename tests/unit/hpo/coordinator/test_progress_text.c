@@ -126,8 +126,9 @@ TEST(awaited_workers_are_one_line)
         json_array_append_new(
             list, json_pack("{s:s,s:s,s:i}", "id", "w", "node", "c03", "lost_ms", 61000));
     progress_text_awaited(&b, list, 1000);
-    CHECK_TEXT(b, "waiting for workers of an earlier coordinator: w on c03, w on c03, w on c03, w on "
-                  "c03, w on c03, and 2 more; their trials are requeued in 1 min 00 s");
+    CHECK_TEXT(b,
+               "waiting for workers of an earlier coordinator: w on c03, w on c03, w on c03, w on "
+               "c03, w on c03, and 2 more; their trials are requeued in 1 min 00 s");
 }
 
 TEST(lines_are_cut_between_characters_and_have_no_control_characters)

@@ -1,7 +1,7 @@
 /* test_scheduler_health - trials that end because of a node, and workers that get none. */
 #include "tests/unit/kit_scheduler.h"
 
-#define FAULT                                                                                 \
+#define FAULT                                                                                  \
     "{\"status\":-1,\"not_started\":true,\"stopped\":false,\"node_fault\":0,\"error\":\"disk " \
     "full\"}"
 
@@ -84,8 +84,9 @@ TEST(the_sweep_ends_with_the_cause_if_no_worker_is_left_and_continues_later)
     step(SCHEDULER_EV_TESTED, "a", 0, "{\"why\":\"still full\"}");
     tick_at(8500);
     step(SCHEDULER_EV_TESTED, "a", 0, "{\"why\":\"no inodes\"}");
-    CHECK_STR(gave(), "| HEALTH a -1/0; END - -1/0 no worker is left that can start a trial: worker "
-                      "a on n1: no inodes;");
+    CHECK_STR(gave(),
+              "| HEALTH a -1/0; END - -1/0 no worker is left that can start a trial: worker "
+              "a on n1: no inodes;");
     CHECK(scheduler_lacks_workers(s));
     CHECK_STR(state_of(0), "waiting");
     crash();
