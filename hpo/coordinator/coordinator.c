@@ -237,6 +237,16 @@ static void show_awaited(struct coordinator *c, uint64_t now)
         c->ev->notice(c->arg, strbuf_str(&b));
 }
 
+/* Tells the scheduler if workers that this coordinator has started have not connected yet. */
+static void expect_workers(struct coordinator *c)
+{
+    bool expected =
+        local_worker_is_awaited(c->local) ||
+        (c->remote && remote_workers_are_awaited(c->remote, transport_server_peers(c->server)));
+    if (scheduler_expect_workers(c->sched, expected))
+        coordinator_step(c, &(struct scheduler_event){.kind = SCHEDULER_EV_TICK}, 0);
+}
+
 static void on_tick(uv_timer_t *t)
 {
     struct coordinator *c = t->data;
@@ -251,6 +261,7 @@ static void on_tick(uv_timer_t *t)
         log_warn("worker %s is silent: it counts as lost", id);
         coordinator_lose(c, id);
     }
+    expect_workers(c);
     show_awaited(c, now);
     worker_roster_tick(&c->roster, transport_server_peers(c->server), c->opts->dir, now);
     coordinator_finish_batch(c);
@@ -503,6 +514,7 @@ int coordinator_run(struct coordinator *c, const struct coordinator_events *ev, 
         local_worker_start(c->local);
     if (c->remote && !c->end_reason)
         remote_workers_start(c->remote);
+    expect_workers(c);
     finish_commands(c, d);
     uv_run(&c->loop, UV_RUN_DEFAULT);
     if (scheduler_lacks_workers(c->sched) && c->error.code == 0 && c->signal == 0)

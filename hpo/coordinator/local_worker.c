@@ -33,6 +33,7 @@ struct local_worker {
     pid_t pid; /* 0: no worker runs */
     int fast_exits;
     bool released, freed;
+    bool started;      /* local_worker_start() was called */
     bool connected;    /* the process that runs */
     bool end_reported; /* `released` was called */
     bool noticed;      /* the user was told */
@@ -229,6 +230,7 @@ void local_worker_start(struct local_worker *w)
 {
     struct err e = {0};
     struct lockfile_owner o = {0};
+    w->started = true;
     if (lockfile_read_owner(&o, w->opts->lock, &e) < 0) {
         w->released = true;
         w->ev->failed(w->arg, &e);
@@ -269,6 +271,11 @@ void local_worker_hello(struct local_worker *w, const char *id)
         return;
     w->fast_exits = 0;
     w->connected = true;
+}
+
+bool local_worker_is_awaited(const struct local_worker *w)
+{
+    return w->started && !w->released && !w->connected;
 }
 
 char *local_worker_take_notice(struct local_worker *w)

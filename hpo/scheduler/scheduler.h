@@ -207,6 +207,10 @@ bool scheduler_is_stopped(const struct scheduler *s);
  * wait for the next coordinator. */
 bool scheduler_lacks_workers(const struct scheduler *s);
 
+/* Says if more workers are expected to connect: then the sweep does not end because those that have
+ * connected cannot start a trial. Returns true if this has changed; a TICK must follow. */
+bool scheduler_expect_workers(struct scheduler *s, bool expected);
+
 /* Returns the workers that had trials when the last coordinator ended and have not connected since
  * (new reference): [{"id","node","lost_ms"},…]. At "lost_ms" they count as lost. */
 json_t *scheduler_awaited(const struct scheduler *s);

@@ -74,10 +74,19 @@ int64_t scheduler_health_deadline(const struct worker *w)
     return w->connected ? worker_health_deadline(&w->health) : INT64_MAX;
 }
 
+bool scheduler_expect_workers(struct scheduler *s, bool expected)
+{
+    bool changed = s->expects_workers != expected;
+    s->expects_workers = expected;
+    return changed;
+}
+
 const char *scheduler_health_none_left(struct scheduler *s)
 {
     const struct worker *hopeless = NULL;
     int able = 0;
+    if (s->expects_workers)
+        return NULL;
     for (size_t i = 0; i < s->worker_count; i++) {
         const struct worker *w = s->workers[i];
         if (w->lost_ms != INT64_MAX)

@@ -57,6 +57,7 @@ struct scheduler {
     json_t *model_state; /* the sampler's state in the last CREATED record; NULL: none */
     bool exhausted;
     bool draining;
+    bool expects_workers;
     int64_t due_ms; /* scheduler_deadline(); updated at the end of a step if due_stale */
     bool due_stale;
     enum stop_reason end_reason; /* NONE until the sweep has ended */

@@ -107,6 +107,20 @@ TEST(a_healthy_worker_or_an_awaited_one_keeps_the_sweep_alive)
     CHECK(scheduler_lacks_workers(s));
 }
 
+TEST(a_sweep_that_expects_more_workers_waits_for_them)
+{
+    exclude();
+    CHECK(scheduler_expect_workers(s, true));
+    tick_at(4500);
+    step(SCHEDULER_EV_TESTED, "a", 0, "{\"why\":\"full\"}");
+    tick_at(8500);
+    step(SCHEDULER_EV_TESTED, "a", 0, "{\"why\":\"full\"}");
+    CHECK(!scheduler_is_done(s));
+    CHECK(scheduler_expect_workers(s, false) && !scheduler_expect_workers(s, false));
+    tick_at(8501);
+    CHECK(scheduler_lacks_workers(s));
+}
+
 TEST(a_paused_sweep_does_not_end_for_lack_of_workers)
 {
     exclude();
