@@ -21,8 +21,7 @@ json_t *run_result_not_started(const char *error, bool preempted);
  * precedes the error; NULL: the error has it. */
 void run_result_blame_node(json_t *result, int node, const char *cause);
 
-/* Returns the text as UTF-8, cut to at most `max` bytes. If it is not valid, every byte beyond
- * ASCII becomes '?'. To be freed. */
+/* Returns the text as UTF-8, cut to at most `max` bytes (utf8_add()). To be freed. */
 char *run_result_utf8(const char *text, size_t max);
 
 #endif

@@ -13,9 +13,9 @@
 #include "hpo/worker/run_result.h"
 #include "hpo/worker/trial_dir.h"
 #include "launcher/engine/launch.h"
+#include "launcher/hosts/hosts.h"
 #include "launcher/node/cgroup_delegate.h"
 #include "launcher/plan/env.h"
-#include "launcher/plan/hosts.h"
 
 enum {
     REPORT_STOP_MS = 1000, /* for a program that reports to end after the stop on its channel */
@@ -28,6 +28,7 @@ enum report_source { FROM_NOWHERE, FROM_PATTERN, FROM_LINES, FROM_CHANNEL };
 struct output_file {
     int fd;      /* -1: not open */
     bool opened; /* an attempt was made */
+    int begun;   /* 1 + the rank whose line has no end yet; 0: none */
 };
 
 struct trial_run {
@@ -261,10 +262,18 @@ static void write_line(struct trial_run *r, int rank, enum launch_stream from, c
     char prefix[16] = "";
     if (r->context->need->ranks > 1 || r->peers)
         snprintf(prefix, sizeof prefix, "[%d] ", rank);
-    const struct iovec parts[] = {{prefix, strlen(prefix)}, {(char *)line, len}, {"\n", 1}};
-    ssize_t all = (ssize_t)(strlen(prefix) + len + 1);
-    ssize_t n = o->fd < 0 ? all : writev(o->fd, parts, COUNT_OF(parts));
-    if (n < all) /* a part is written if the disk is full after it */
+    bool continues = o->begun == rank + 1; /* a long line comes in pieces */
+    const struct iovec parts[] = {{"\n", o->begun && !continues},
+                                  {prefix, continues ? 0 : strlen(prefix)},
+                                  {(char *)line, len},
+                                  {"\n", line[len] ? 1 : 0}};
+    o->begun = line[len] ? 0 : rank + 1;
+    ssize_t all = 0, n = 0;
+    for (size_t i = 0; o->fd >= 0 && i < COUNT_OF(parts); i++)
+        all += (ssize_t)parts[i].iov_len;
+    if (all > 0)
+        n = writev(o->fd, parts, COUNT_OF(parts));
+    if (n < all) /* if the disk is full after a part, that part is written */
         set_node_fault(r, "cannot write its output", strerror(n < 0 ? errno : ENOSPC));
 }
 
@@ -347,6 +356,7 @@ static char **environment(const struct trial_run *r)
     json_t *item;
     if (!getenv("PYTHONUNBUFFERED")) /* early stopping sees a line when it is printed */
         strv_push(&env, xstrdup("PYTHONUNBUFFERED=1"));
+    strv_push(&env, xstrdup("TERM=dumb")); /* stdout is a pty, whose output goes to a file */
     json_array_foreach (json_object_get(r->data, "env"), i, item)
         strv_push(&env, xstrdup(json_string_value(item)));
     AUTO(free) char *dir = xasprintf("%s/%lld", r->root, (long long)r->id);

@@ -5,12 +5,12 @@
 
 #include "common/log.h"
 #include "common/own_process.h"
-#include "common/sched_batch.h"
 #include "common/stop_signals.h"
 #include "hpo/worker/foreign_gpu_processes.h"
 #include "hpo/worker/lease.h"
 #include "hpo/worker/leftovers.h"
 #include "hpo/worker/run_result.h"
+#include "hpo/worker/sched_batch.h"
 #include "hpo/worker/self_test.h"
 #include "hpo/worker/slots.h"
 #include "hpo/worker/worker_state.h"

@@ -11,6 +11,7 @@
 #include "launcher/engine/mpi_transport.h"
 #include "launcher/guardian/process_tree.h"
 #include "launcher/job/rank_list.h"
+#include "launcher/node/limits.h"
 #include "launcher/node/port_hold.h"
 #include "launcher/plan/env.h"
 
@@ -434,6 +435,19 @@ static int plan_job(struct launch *j, const struct launch_spec *s, struct err *e
     return 0;
 }
 
+/* Checks that the descriptors of all ranks can be opened, before the first rank starts: per rank on
+ * this node two streams, their files, PMI-1, PMIx and the report channel, and per rank on another
+ * node its connection. */
+static int check_limits(const struct launch *j, struct err *e)
+{
+    const struct launch_spec *s = &j->spec;
+    int per_rank = plan_is_local(j->plan)
+                       ? 2 + (s->output_dir ? 2 : 0) + (s->no_pmix ? 0 : 2) + s->reports
+                       : 1;
+    AUTO(free) char *what = xasprintf("%d ranks", j->plan->world_size);
+    return limits_require_files(j->plan->world_size * per_rank, what, e);
+}
+
 int launch_start(struct launch **out, struct launch_context *l, const struct launch_spec *s,
                  const struct launch_events *ev, void *arg, struct err *e)
 {
@@ -459,6 +473,8 @@ int launch_start(struct launch **out, struct launch_context *l, const struct lau
     struct launch *j = new_launch(l, s, ev, arg);
     struct engine_start_opts opts = {.spec = &j->spec, .base_env = launch_context_env(l)};
     int rc = plan_job(j, s, e);
+    if (rc == 0)
+        rc = check_limits(j, e);
     if (rc == 0)
         rc = choose_port(j, &opts.master_port, s, e);
     opts.plan = j->plan;

@@ -124,6 +124,7 @@ struct launch_spec {
     int grace_ms;       /* SIGTERM to SIGKILL; 0: 30,000 */
     bool reports;       /* the ranks get a report channel (DROVER_REPORT_FD) */
     bool no_pmix;       /* the program needs no PMIx: no server is started */
+    bool no_pty;        /* stdout of the ranks is a pipe, as stderr always is, and not a pty */
     int restart_count;  /* restarts so far */
     int max_restarts;   /* limit of restarts; ranks see both numbers */
     int stdin_fd;       /* descriptor that rank stdin_rank reads; < 0, or 0 with stdin_null:
@@ -171,6 +172,7 @@ struct plan {
     char *job_id;
     char *master_addr; /* NULL for several nodes: known only when their agents have connected.
                           `env` does not contain it then */
+    int master_port;   /* as the user set it; 0: chosen when the job starts */
     char *wdir;        /* NULL: the current directory */
     char **argv;
     char **env; /* "NAME=value" for every rank, including the user's -x (RANK and the like are

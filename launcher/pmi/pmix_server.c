@@ -10,6 +10,8 @@
 #include "launcher/pmi/pmix_job_info.h"
 #include "launcher/pmi/pmix_server_internal.h"
 
+enum { GREETING_LIMIT_MS = 10000 }; /* from a rank's connection to its greeting */
+
 static int failed(struct err *e, const char *what, pmix_status_t rc)
 {
     return err_set(e, -EIO, "PMIx: %s: %s", what, PMIx_Error_string(rc));
@@ -150,6 +152,7 @@ static void on_closed(uv_handle_t *h)
     if (r->closed)
         return; /* libpmix's thread still uses it */
     pthread_mutex_destroy(&r->lock);
+    pmix_accept_close(r->accept);
     pmix_publish_free(r->published);
     free(r->host);
     free(r);
@@ -264,7 +267,7 @@ static int serve(struct pmix_server *r, struct err *e)
     int rc = pmix_loader_open(e);
     if (rc < 0)
         return rc;
-    pmix_listener_transfer_fd(&r->listener);
+    pmix_listener_transfer_fd(&r->listener, r->accept);
     rc = start_libpmix(r, e);
     for (struct pmix_server_job *j = r->jobs; rc == 0 && j; j = j->next)
         rc = register_job(j, e);
@@ -325,7 +328,8 @@ static struct pmix_server *new_server(uv_loop_t *loop, hwloc_topology_t topology
     pmix_wait_init(&r->pending);
     if (!interpose_enabled())
         return TAKE(r);
-    if (pmix_listener_open(&r->listener, loop, on_rank_connected, r, e) < 0) {
+    if (pmix_accept_open(&r->accept, GREETING_LIMIT_MS, e) < 0 ||
+        pmix_listener_open(&r->listener, loop, on_rank_connected, r, e) < 0) {
         close_handles(TAKE(r));
         return NULL;
     }
@@ -374,7 +378,10 @@ void pmix_server_close(struct pmix_server *r)
     if (r->running && (r->skip_finalize || pmix_wait_wait(&r->pending) != PMIX_SUCCESS)) {
         abandon_libpmix(r);
     } else if (r->running) {
+        if (r->accept)
+            pmix_accept_stop(r->accept); /* libpmix waits for its thread that accepts */
         PMIx_server_finalize();
+        interpose_forget_socket();
         (void)pmix_callbacks(NULL);
     }
     session_dir_close(r->dir);

@@ -35,6 +35,7 @@ struct pmix_server {
     struct session_dir *dir;
     char *host;
     struct pmix_listener listener; /* its port is 0 if interposition is disabled */
+    struct pmix_accept *accept;    /* NULL: interposition is disabled */
     bool running;                  /* libpmix's server runs */
     pmix_topology_t topology;      /* libpmix keeps a pointer to it */
     uv_async_t wake;

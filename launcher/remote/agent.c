@@ -329,8 +329,10 @@ static void on_start(struct agent *a, const struct control_frame *f)
         set_master_addr(a, address);
     control_authenticate(a->control, (int)lost_after_ms);
     set_networks(a, nodes > 1);
-    struct launch_spec spec = {
-        .stdin_fd = a->stdin_fd, .stdin_null = a->stdin_fd < 0, .reports = a->spec.opts.reports};
+    struct launch_spec spec = {.stdin_fd = a->stdin_fd,
+                               .stdin_null = a->stdin_fd < 0,
+                               .reports = a->spec.opts.reports,
+                               .no_pty = !a->spec.opts.pty};
     struct engine_start_opts opts = {a->spec.plan, &spec, a->spec.base, NULL, (int)port};
     if (rc == 0)
         rc = engine_local_start(&a->job, a->engine, &opts, &ev, a, &e);
@@ -553,7 +555,12 @@ int agent_main(int parent_fd)
     if (gethostname(a.host, sizeof a.host - 1) < 0 || !a.host[0])
         snprintf(a.host, sizeof a.host, "(unnamed host)");
     int rc = guardian_start_unmonitored(&a.guardian, &e); /* the parent cleans up instead */
-    uv_loop_init(&a.loop); /* after the fork: libuv closes its descriptors in a child */
+    int loop_rc =
+        uv_loop_init(&a.loop); /* after the fork: libuv closes its descriptors in a child */
+    if (loop_rc < 0) {
+        log_error("%s: event loop: %s", a.host, uv_strerror(loop_rc));
+        return 1;
+    }
     watch_parent(&a, parent_fd);
     if (rc == 0)
         rc = begin(&a, &e);

@@ -9,9 +9,9 @@
 #include "launcher/remote/engine_remote_internal.h"
 
 enum {
-    UNAUTHENTICATED_MAX = 64, /* peers; further ones wait in the kernel's queue */
-    LOST_MS = 100,            /* for the other connections of a node to end, too */
-    LAUNCHER_EXIT_MS = 500    /* after mpirun's exit: for ranks to report its cause first */
+    STRANGERS_MAX = 64,    /* unauthenticated peers, in addition to one agent per rank */
+    LOST_MS = 100,         /* for the other connections of a node to end, too */
+    LAUNCHER_EXIT_MS = 500 /* after mpirun's exit: for ranks to report its cause first */
 };
 
 /* ---- connections -------------------------------------------------------------------------------
@@ -30,10 +30,16 @@ void remote_peers_drop(struct remote_peer *p)
         j->unauthenticated--;
     control_close(p->control);
     free(p);
-    if (j->accept_deferred && remote_start_is_listening(j)) {
-        j->accept_deferred = false;
-        remote_peers_accept(j);
-    }
+}
+
+/* The list has the newest peer first. */
+static void drop_oldest_unauthenticated(struct remote_job *j)
+{
+    struct remote_peer *oldest = NULL;
+    for (struct remote_peer *p = j->peers; p; p = p->next)
+        oldest = p->rank ? oldest : p;
+    if (oldest)
+        remote_peers_drop(oldest);
 }
 
 static void reject(struct remote_peer *p, const char *why)
@@ -402,10 +408,8 @@ static void on_disconnected(void *arg, const char *why)
 void remote_peers_accept(struct remote_job *j)
 {
     static const struct control_events ev = {on_frame, on_disconnected};
-    if (j->unauthenticated >= UNAUTHENTICATED_MAX) {
-        j->accept_deferred = true;
-        return;
-    }
+    if (j->unauthenticated >= j->plan->world_size + STRANGERS_MAX)
+        drop_oldest_unauthenticated(j);
     struct err e = {0};
     struct remote_peer *p = xzalloc(sizeof *p);
     if (control_accept(&p->control, (uv_stream_t *)&j->listener, &ev, p, &e) < 0) {

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "common/opt.h"
+#include "launcher/hosts/hostfile.h"
 #include "launcher/plan/env.h"
-#include "launcher/plan/hostfile.h"
 
 /* A ':' after "--" belongs to the program. */
 int run_mpmd_first(int argc, char **argv)
@@ -42,6 +42,40 @@ void run_mpmd_search_first(char ***env, char *const *outer, const char *dir)
     const char *path = env_get(*env, "PATH");
     path = path ? path : env_user_value(environ, outer, "PATH");
     strv_push(env, xasprintf("PATH=%s%s%s", dir, path ? ":" : "", path ? path : ""));
+}
+
+/* Returns the Python script of a command line; NULL: none. */
+static const char *script_of(char *const *argv)
+{
+    const char *slash = strrchr(argv[0], '/'), *name = slash ? slash + 1 : argv[0];
+    size_t i = 0;
+    if (strncmp(name, "python", 6) == 0)
+        for (i = 1; argv[i] && argv[i][0] == '-' && strcmp(argv[i], "-m") != 0; i++)
+            ;
+    return argv[i] && is_python(argv[i]) ? argv[i] : NULL;
+}
+
+static int check_script(char *const *argv, const char *wdir, struct err *e)
+{
+    const char *script = script_of(argv);
+    AUTO(free) char *cwd = wdir ? xstrdup(wdir) : getcwd(NULL, 0);
+    AUTO(free) char *path = script ? xasprintf("%s/%s", cwd ? cwd : ".", script) : NULL;
+    if (!script || access(script[0] == '/' ? script : path, F_OK) == 0 || errno != ENOENT)
+        return 0;
+    return err_set(e, -ENOENT, "script '%s': no such file in the working directory '%s'", script,
+                   cwd ? cwd : ".");
+}
+
+int run_mpmd_check_scripts(const struct run_options *o, struct err *e)
+{
+    for (int i = 0; o->hosts && i < o->hosts->count; i++)
+        if (!o->hosts->at[i].here)
+            return 0;
+    int rc = check_script(o->spec.argv, o->spec.wdir, e);
+    for (int i = 0; rc == 0 && i < o->app_count; i++)
+        if (o->apps[i].argv)
+            rc = check_script(o->apps[i].argv, o->apps[i].wdir ? o->apps[i].wdir : o->spec.wdir, e);
+    return rc;
 }
 
 /* ---- one program after ':' --------------------------------------------------------------------

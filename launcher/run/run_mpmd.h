@@ -8,6 +8,11 @@
 /* Appends the command of a program: a name that ends in .py runs with python3. */
 void run_mpmd_program(char ***argv, int argc, char **words);
 
+/* Checks that the Python scripts of the job exist, unless it has ranks on other hosts, whose files
+ * are not known here.
+ *   -ENOENT  a script does not exist */
+int run_mpmd_check_scripts(const struct run_options *o, struct err *e);
+
 /* Returns the index of the first ':' that separates programs; argc if there is none. */
 int run_mpmd_first(int argc, char **argv);
 /* Reads the programs after that: ": -np 2 -x A ./b : -np 1 ./c". argv[0] is the ':'. */

@@ -4,9 +4,9 @@
 
 #include "common/log.h"
 #include "common/strbuf.h"
+#include "launcher/hosts/hostfile.h"
 #include "launcher/plan/allocation.h"
 #include "launcher/plan/env.h"
-#include "launcher/plan/hostfile.h"
 #include "launcher/remote/remote_launcher.h"
 #include "launcher/run/run_mpmd.h"
 #include "launcher/run/run_options_internal.h"
@@ -273,6 +273,17 @@ int run_options_add_params(struct run_options *o, int argc, char *const *argv, s
 /* ---- the spec ----------------------------------------------------------------------------------
  */
 
+/* A single number from 1 on may be meant as a count: says what it selects. */
+static void explain_index(struct run_options *o, const char *option, const char *list,
+                          const char *unit)
+{
+    if (!list || !*list || *list == '0' || strspn(list, "0123456789") != strlen(list))
+        return;
+    strv_push(&o->warnings,
+              xasprintf("%s %s selects one %s, that with the index %s: it is a list, not a count",
+                        option, list, unit, list));
+}
+
 int run_options_resolve(struct run_options *o, struct err *e)
 {
     if (o->refused)
@@ -292,6 +303,8 @@ int run_options_resolve(struct run_options *o, struct err *e)
         return -EINVAL;
     for (size_t i = 0; i < strv_len(o->mpirun_only); i++)
         strv_push(&o->mpirun_args, xstrdup(o->mpirun_only[i]));
+    explain_index(o, "--gpus", o->spec.gpus, "GPU");
+    explain_index(o, "--cpus", o->spec.cpus, "CPU");
     o->spec.argv = o->argv;
     o->spec.env = o->env;
     o->spec.engine_args = o->mpirun_args;

@@ -62,6 +62,12 @@ class Place:
         self.started.append(p)
         return p
 
+    @staticmethod
+    def starve(pid):
+        """Leaves two free descriptors to a worker: enough to connect again, too few to start a trial."""
+        used = len(list(Path(f"/proc/{pid}/fd").iterdir()))
+        subprocess.run(["prlimit", "--pid", str(pid), f"--nofile={used + 2}"], check=True)
+
     def trials(self, name="s"):
         return str(self.path / "sweeps" / name / "trials")
 

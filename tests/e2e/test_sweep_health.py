@@ -37,12 +37,17 @@ def costs_nothing(place):
 
 
 def test_a_sweep_whose_only_worker_cannot_start_a_trial_ends_with_the_cause_and_continues(place):
-    done = subprocess.run(["prlimit", "--nofile=30", DROVER, "sweep", place.sweep(grid(4))], cwd=place.path, env=place.env,
-                          text=True, capture_output=True, timeout=60, stdin=subprocess.DEVNULL)
-    assert done.returncode == 1, done.stderr
-    assert "no worker is left that can start a trial: worker " in done.stderr and "Too many open files" in done.stderr
-    assert "cannot run trials: " in done.stderr and "drover sweep resume s" in done.stderr
-    assert set(place.states()) <= {"waiting", "done"}
+    place.env["NODE"] = "a"
+    coordinator = place.start(place.sweep(grid(4)), "--parallel", "1")
+    wait_until(lambda: place.records("leased"), "a lease")
+    wait_until(lambda: list((place.path / "sweeps/s/trials").glob("*/*/ckpt/state")), "the first trial to run")
+    place.starve(place.worker_pid())
+    (place.path / "go").touch()
+    assert coordinator.wait(60) == 1, place.said()
+    said = place.said()
+    assert "cannot run trials: " in said and "drover sweep resume s" in said
+    assert "no worker is left that can start a trial: worker " in said and "open files" in said
+    assert place.states()[0] == "done" and set(place.states()[1:]) == {"waiting"}
     costs_nothing(place)
     place.nothing_runs()
     assert place.run("resume", "s").returncode == 0

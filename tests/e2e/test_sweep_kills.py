@@ -8,6 +8,7 @@ import time
 
 import pytest
 from sweep_kit import DROVER, use_ill_workers, use_place  # noqa: F401  a fixture
+from waiting import wait_until
 
 pytestmark = pytest.mark.skipif(not DROVER.exists(), reason="drover is not built")
 TRIALS = 60
@@ -45,7 +46,9 @@ def test_nothing_is_lost_and_nothing_ends_twice(place):
     killed = {"worker": 0, "coordinator": 0}
     count_kills(place, 0)
     coordinator = place.start(sweep, "--listen", "127.0.0.1")
-    ill = [place.worker("full", wrap=place.small_disk("16k")), place.worker("few", wrap=("prlimit", "--nofile=30"))]
+    ill = [place.worker("full", wrap=place.small_disk("16k")), place.worker("few")]
+    wait_until(lambda: place.records("leased") and len(place.show()["workers"]) == 3, "three workers")
+    place.starve(ill[1].pid)
     for n in range(1, KILLS + 1):
         time.sleep(rng.uniform(0.01, 0.3))  # the moments are the subject of the test
         assert coordinator.poll() is None, place.said()[-2000:]
