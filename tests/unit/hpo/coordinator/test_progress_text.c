@@ -103,9 +103,9 @@ TEST(a_worker_that_cannot_run_trials_is_one_line_with_the_cause_and_the_time)
 {
     AUTO(strbuf) struct strbuf b = {0};
     add_fault(&b, "backing off", 1);
-    CHECK_TEXT(b, "worker w1 on c03 cannot run trials: disk full; it gets none for 2.5 s");
+    CHECK_TEXT(b, "worker w1 on c03 cannot run trials: disk\\nfull; it gets none for 2.5 s");
     add_fault(&b, "excluded", 3);
-    CHECK_TEXT(b, "worker w1 on c03 cannot run trials: disk full; it gets none until a self-test "
+    CHECK_TEXT(b, "worker w1 on c03 cannot run trials: disk\\nfull; it gets none until a self-test "
                   "passes, the next in 2.5 s");
     add_fault(&b, "suspect", 3);
     CHECK_TEXT(b, "worker w1 on c03 has passed its self-test: it gets trials again");
