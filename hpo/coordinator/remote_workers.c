@@ -213,6 +213,16 @@ void remote_workers_start(struct remote_workers *w)
 
 /* ---- all of them ---------------------------------------------------------------------------- */
 
+bool remote_workers_are_awaited(const struct remote_workers *w, const struct peer_table *peers)
+{
+    for (int i = 0; i < w->count; i++) {
+        const struct peer *p = peer_table_find(peers, w->nodes[i].id);
+        if (!w->nodes[i].given_up && (!p || p->lost))
+            return true;
+    }
+    return false;
+}
+
 void remote_workers_release(struct remote_workers *w)
 {
     w->released = true;
