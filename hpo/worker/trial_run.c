@@ -75,7 +75,8 @@ static int number(const struct trial_run *r, const char *key)
     return (int)json_integer_value(json_object_get(r->data, key));
 }
 
-/* Returns the run's configuration as W&B's library reads it, in YAML. The caller frees it. */
+/* Returns the run's configuration as W&B's library reads it, in YAML. The caller frees it. Names
+ * are in quotes: "null" and "yes" are names, too. */
 static char *wandb_params(const json_t *params)
 {
     struct strbuf b = {0};
@@ -83,7 +84,7 @@ static char *wandb_params(const json_t *params)
     const char *name;
     json_t *v;
     json_object_foreach ((json_t *)params, name, v) {
-        strbuf_printf(&b, "\n%s:\n  value: ", name);
+        strbuf_printf(&b, "\n\"%s\":\n  value: ", name);
         python_repr_yaml(&b, v);
         strbuf_puts(&b, "\n");
     }
