@@ -9,6 +9,7 @@
 #include "common/log.h"
 #include "common/strbuf.h"
 #include "hpo/space/python_repr.h"
+#include "hpo/trial/metric_mapping.h"
 #include "hpo/trial/metric_parse.h"
 #include "hpo/worker/run_result.h"
 #include "hpo/worker/trial_dir.h"
@@ -265,7 +266,7 @@ static bool on_line(void *arg, int rank, enum launch_stream from, const char *li
     struct trial_run *r = arg;
     write_line(r, rank, from, line, len);
     if (rank == 0 && from == LAUNCH_STDOUT && r->source <= FROM_LINES) {
-        json_t *data = metric_parse_from_mapping(line, len);
+        json_t *data = metric_mapping_read(line, len);
         if (data)
             report(r, FROM_LINES, data);
         else
@@ -277,7 +278,7 @@ static bool on_line(void *arg, int rank, enum launch_stream from, const char *li
 static void on_report(void *arg, int rank, const char *json, size_t len)
 {
     if (rank == 0)
-        report(arg, FROM_CHANNEL, metric_parse_from_mapping(json, len));
+        report(arg, FROM_CHANNEL, metric_mapping_read(json, len));
 }
 
 /* Returns true if a job over several nodes has ended because a node is lost, or because the agents
