@@ -197,6 +197,7 @@ TEST(tags_that_are_not_known_are_refused)
 {
     CHECK_READS("a: !!binary 1", "f.yaml:1:4: unsupported tag '!!binary'");
     CHECK_READS("a: !mine 1", "f.yaml:1:4: unsupported tag '!mine'");
+    CHECK_READS("a: ! 1", "f.yaml:1:4: unsupported tag '!'"); /* PyYAML: 1, YAML 1.2: text */
     CHECK_READS("a: !!seq {}", "f.yaml:1:4: unsupported tag '!!seq'");
     CHECK_READS("!!int 1: 2", "f.yaml:1:1: unsupported tag '!!int'");
 }
