@@ -9,6 +9,7 @@
 #include "common/log.h"
 #include "common/strbuf.h"
 #include "hpo/space/python_repr.h"
+#include "hpo/trial/metric_mapping.h"
 #include "hpo/trial/metric_parse.h"
 #include "hpo/worker/run_result.h"
 #include "hpo/worker/trial_dir.h"
@@ -75,7 +76,8 @@ static int number(const struct trial_run *r, const char *key)
     return (int)json_integer_value(json_object_get(r->data, key));
 }
 
-/* Returns the run's configuration as W&B's library reads it, in YAML. The caller frees it. */
+/* Returns the run's configuration as W&B's library reads it, in YAML. The caller frees it. Names
+ * are in quotes: "null" and "yes" are names, too. */
 static char *wandb_params(const json_t *params)
 {
     struct strbuf b = {0};
@@ -83,7 +85,7 @@ static char *wandb_params(const json_t *params)
     const char *name;
     json_t *v;
     json_object_foreach ((json_t *)params, name, v) {
-        strbuf_printf(&b, "\n%s:\n  value: ", name);
+        strbuf_printf(&b, "\n\"%s\":\n  value: ", name);
         python_repr_yaml(&b, v);
         strbuf_puts(&b, "\n");
     }
@@ -282,7 +284,7 @@ static bool on_line(void *arg, int rank, enum launch_stream from, const char *li
     struct trial_run *r = arg;
     write_line(r, rank, from, line, len);
     if (rank == 0 && from == LAUNCH_STDOUT && r->source <= FROM_LINES) {
-        json_t *data = metric_parse_from_mapping(line, len);
+        json_t *data = metric_mapping_read(line, len);
         if (data)
             report(r, FROM_LINES, data);
         else
@@ -294,7 +296,7 @@ static bool on_line(void *arg, int rank, enum launch_stream from, const char *li
 static void on_report(void *arg, int rank, const char *json, size_t len)
 {
     if (rank == 0)
-        report(arg, FROM_CHANNEL, metric_parse_from_mapping(json, len));
+        report(arg, FROM_CHANNEL, metric_mapping_read(json, len));
 }
 
 /* Returns true if a job over several nodes has ended because a node is lost: the trial is not at
