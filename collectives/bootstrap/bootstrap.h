@@ -17,7 +17,8 @@ struct bootstrap_ops {
     void *arg;
     /* Publishes `len` bytes under a key; other ranks see them after the fence. */
     int (*put)(void *arg, const char *key, const void *bytes, size_t len, struct err *e);
-    /* Waits until every rank has called it. At most once per round.
+    /* Waits until every rank has called it. A further fence of the same round shows which ranks are
+     * still there.
      *   -ETIMEDOUT  not all ranks called it; the text names the missing ones if they are known
      *   -ENOTSUP    neither PMIx nor an address of rank 0; the hint names launchers that have one
      */
