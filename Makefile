@@ -76,7 +76,9 @@ SRC_launcher    := $(filter-out launcher/client/% $(INTERPOSE_rank) $(INTERPOSE_
 SRC_client      := $(wildcard launcher/client/*.c)
 SRC_hpo         := $(filter-out $(MAINS),$(wildcard hpo/*.c hpo/*/*.c))
 SRC_comm        := $(wildcard collectives/bootstrap/*.c collectives/comm/*.c collectives/backends/self/*.c)
-SRC_collectives := $(wildcard collectives/bench/*.c collectives/bench/*/*.c) collectives/backends/nccl/nccl_precheck.c
+# Parts of the plug-in without CUDA's headers, for the unit tests.
+NCCL_PURE := $(patsubst %,collectives/backends/nccl/nccl_%.c,first_use precheck task)
+SRC_collectives := $(wildcard collectives/bench/*.c collectives/bench/*/*.c) $(NCCL_PURE)
 
 PROGRAMS := $(if $(wildcard launcher/main.c),$(B)/bin/drover $(B)/libexec/drover/drover-rank) \
             $(if $(wildcard hpo/main.c),$(B)/libexec/drover/drover-hpo) \

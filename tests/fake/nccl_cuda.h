@@ -92,14 +92,4 @@ EXPORT cudaError_t cudaFree(void *p)
     free(p);
     return cudaSuccess;
 }
-EXPORT cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags)
-{
-    *out = malloc(1);
-    return flags == cudaStreamNonBlocking ? cudaSuccess : cudaErrorInvalidValue;
-}
-EXPORT cudaError_t cudaStreamDestroy(cudaStream_t s)
-{
-    free(s);
-    return cudaSuccess;
-}
 #endif
