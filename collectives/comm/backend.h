@@ -16,7 +16,7 @@
 #include "collectives/drover.h"
 #include "common/err.h"
 
-#define BACKEND_ABI UINT32_C(5)
+#define BACKEND_ABI UINT32_C(6)
 
 /* A call. comm.c has checked it: a known type, op and root, sizes that do not overflow, count > 0.
  */
@@ -83,6 +83,16 @@ struct backend_device {
     char name[128];
 };
 
+/* A comparison of n elements of the backend's memory with a pattern of host memory that repeats. */
+struct backend_compare {
+    const void *got, *pattern;
+    size_t element, period, n; /* element in bytes; period in elements */
+    int64_t ulps;              /* tolerance, as in ulps_differ() */
+};
+struct backend_difference {
+    uint64_t count, first; /* number of elements that differ; position of the first one */
+};
+
 struct backend_comm;
 
 struct backend {
@@ -111,6 +121,13 @@ struct backend {
     int (*copy_in)(struct backend_comm *c, void *to, const void *host, size_t bytes, struct err *e);
     int (*copy_out)(struct backend_comm *c, void *host, const void *from, size_t bytes,
                     struct err *e);
+    /* Fills `bytes` of such memory with repetitions of `period` bytes of host memory; complete on
+     * return. NULL: use copy_in(). */
+    int (*fill)(struct backend_comm *c, void *to, const void *pattern, size_t period, size_t bytes,
+                struct err *e);
+    /* Compares on the device. NULL, or -ENOTSUP: use copy_out(). */
+    int (*compare)(struct backend_comm *c, const struct backend_compare *k,
+                   struct backend_difference *out, struct err *e);
     /* Calls that are started between record(true) and record(false) are recorded in a graph instead
      * of executed; each replay() then starts all of them at once. At record(true) no call is
      * pending; before record(false), poll() tells whether all calls are recorded. NULL: no CUDA

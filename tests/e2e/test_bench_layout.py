@@ -160,6 +160,36 @@ def test_a_wrong_element_is_found_in_a_graph_too(nccl, tmp_path):
     assert done.returncode == 1 and Table(done.stdout).bad[1] == "FAILED", done.stderr
 
 
+KERNELS = FAKE_NCCL.with_name("nccl_kernels.so")
+
+
+@pytest.mark.parametrize("inject", ["1:0", "0:65521", "1:99999", "1:0:absent"])
+def test_a_kernel_finds_the_wrong_elements_that_the_host_finds(nccl, inject):
+    """The same number, the same first one, the same diagnosis; 70,000 elements are more than a period."""
+    found = []
+    for kernels in ("", str(KERNELS)):
+        done = nccl("-b", "400K", "-e", "400K", "-c", "1", "--json", DROVER_BENCH_INJECT=inject, DROVER_NCCL_KERNELS=kernels,
+                    FAKE_NCCL_KERNELS="log")
+        assert ("elements are compared" in done.stderr) == bool(kernels), done.stderr
+        found.append([{k: v for k, v in half.items() if "wrong" in k} for row in json.loads(done.stdout)["rows"]
+                      for half in (row["out_of_place"], row["in_place"])])
+    assert found[0] == found[1] and found[0]
+
+
+@pytest.mark.parametrize("op, more", [("all_reduce", ["-d", "all", "-o", "all"]), ("alltoallv", ["-d", "all"]), ("gather", ["-u", "1"])])
+def test_a_kernel_compares_every_type_and_operation(op, more, tmp_path):
+    if not FAKE_NCCL.exists():
+        pytest.skip("no NCCL headers")
+    done = bench(op, "-b", "1K", "-e", "1K", "-n", "1", "--backend", "nccl", *more, ranks=3, DROVER_NCCL_LIB=str(FAKE_NCCL),
+                 DROVER_CUDART_LIB=str(FAKE_NCCL), FAKE_NCCL_DIR=str(tmp_path), DROVER_NCCL_KERNELS=str(KERNELS))
+    assert done.returncode == 0 and Table(done.stdout).bad == ("0", "OK"), done.stderr
+
+
+def test_a_gpu_without_kernels_is_checked_by_the_host(nccl):
+    done = nccl(DROVER_NCCL_KERNELS=str(KERNELS), FAKE_NCCL_KERNELS="old")
+    assert done.returncode == 0 and Table(done.stdout).bad == ("0", "OK"), done.stderr
+
+
 @pytest.mark.parametrize("level, first, last", [("1", "registered", "deregistered"), ("2", "in a window", "out of the window")])
 def test_r_registers_both_buffers_until_the_end(nccl, level, first, last):
     done = nccl("-R", level)

@@ -85,11 +85,19 @@ EXPORT cudaError_t cudaMalloc(void **out, size_t bytes)
     *out = bytes < SIZE_MAX / 4 ? malloc(bytes) : NULL;
     return *out ? cudaSuccess : cudaErrorMemoryAllocation;
 }
+EXPORT cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned flags)
+{
+    return cudaMalloc(out, bytes);
+}
 EXPORT cudaError_t cudaFree(void *p)
 {
     if (invalidates_graph())
         return cudaErrorStreamCaptureUnsupported;
     free(p);
     return cudaSuccess;
+}
+EXPORT cudaError_t cudaFreeHost(void *p)
+{
+    return cudaFree(p);
 }
 #endif

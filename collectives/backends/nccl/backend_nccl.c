@@ -217,29 +217,36 @@ static void nccl_mem_free(struct backend_comm *c, void *p)
     nccl_memory_release(region, c->nccl, usable ? c->comm : NULL);
 }
 
-/* Copies on the communicator's stream, which may not be ordered with the default stream. */
-static int copy(struct backend_comm *c, void *to, const void *from, size_t bytes,
-                enum cudaMemcpyKind kind, struct err *e)
+/* Copies use the communicator's stream, which may not be ordered with the default stream. */
+static struct nccl_copy *copier(struct backend_comm *c)
 {
-    cudaError_t rc = c->cuda->cudaMemcpyAsync(to, from, bytes, kind, c->stream);
-    if (rc == cudaSuccess)
-        rc = c->cuda->cudaStreamSynchronize(c->stream);
-    if (rc == cudaSuccess)
-        return 0;
-    bool in = kind == cudaMemcpyHostToDevice;
-    return nccl_loader_cuda_failed(e, c->cuda, rc, in ? "copy to the GPU" : "copy from the GPU");
+    c->copy.cuda = c->cuda;
+    c->copy.stream = c->stream;
+    c->copy.device = c->device;
+    return &c->copy;
 }
 
-static int nccl_copy_in(struct backend_comm *c, void *to, const void *host, size_t bytes,
-                        struct err *e)
+static int copy_in(struct backend_comm *c, void *to, const void *host, size_t bytes, struct err *e)
 {
-    return copy(c, to, host, bytes, cudaMemcpyHostToDevice, e);
+    return nccl_copy_in(copier(c), to, host, bytes, e);
 }
 
-static int nccl_copy_out(struct backend_comm *c, void *host, const void *from, size_t bytes,
-                         struct err *e)
+static int copy_out(struct backend_comm *c, void *host, const void *from, size_t bytes,
+                    struct err *e)
 {
-    return copy(c, host, from, bytes, cudaMemcpyDeviceToHost, e);
+    return nccl_copy_out(copier(c), host, from, bytes, e);
+}
+
+static int fill(struct backend_comm *c, void *to, const void *pattern, size_t period, size_t bytes,
+                struct err *e)
+{
+    return nccl_copy_fill(copier(c), to, pattern, period, bytes, e);
+}
+
+static int compare(struct backend_comm *c, const struct backend_compare *k,
+                   struct backend_difference *out, struct err *e)
+{
+    return nccl_copy_compare(copier(c), k, out, e);
 }
 
 static unsigned nccl_caps(const struct backend_comm *c)
@@ -284,8 +291,10 @@ const struct backend drover_backend = {
     .abort = nccl_abort,
     .mem_alloc = nccl_mem_alloc,
     .mem_free = nccl_mem_free,
-    .copy_in = nccl_copy_in,
-    .copy_out = nccl_copy_out,
+    .copy_in = copy_in,
+    .copy_out = copy_out,
+    .fill = fill,
+    .compare = compare,
     .record = nccl_record,
     .replay = nccl_replay,
     .caps = nccl_caps,

@@ -121,6 +121,7 @@ void nccl_free(struct backend_comm *c)
     if (c->cuda)
         start_abort(c);
     if (nccl_await_end(c, CLOSE_MS)) { /* else CUDA would wait for the work here */
+        nccl_copy_free(&c->copy);
         if (c->scratch)
             c->cuda->cudaFree(c->scratch);
         if (c->own_stream && c->stream)

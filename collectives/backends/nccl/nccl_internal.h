@@ -2,6 +2,7 @@
 #ifndef DROVER_NCCL_INTERNAL_H
 #define DROVER_NCCL_INTERNAL_H
 
+#include "collectives/backends/nccl/nccl_copy.h"
 #include "collectives/backends/nccl/nccl_first_use.h"
 #include "collectives/backends/nccl/nccl_graph.h"
 #include "collectives/backends/nccl/nccl_loader.h"
@@ -25,6 +26,7 @@ struct backend_comm {
     struct nccl_graph graph;
     struct nccl_region *regions;
     struct nccl_first_use used;
+    struct nccl_copy copy;
     int rank, size, device;
     int64_t open_ms; /* deadline of calls that connect ranks */
     unsigned caps;

@@ -45,6 +45,8 @@
     X(cudaMemGetInfo)                \
     X(cudaMalloc)                    \
     X(cudaFree)                      \
+    X(cudaHostAlloc)                 \
+    X(cudaFreeHost)                  \
     X(cudaMemcpyAsync)               \
     X(cudaStreamCreateWithFlags)     \
     X(cudaStreamDestroy)             \
