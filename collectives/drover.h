@@ -40,8 +40,8 @@ enum drover_type {
     DROVER_FLOAT,
     DROVER_DOUBLE,
     DROVER_BFLOAT16,
-    DROVER_F8E4M3, /* 8-bit floats: with "self", or with NCCL 2.24 on a GPU of compute … */
-    DROVER_F8E5M2, /* … capability 9.0; else -ENOTSUP */
+    DROVER_F8E4M3, /* 8-bit floats: with "self", or with NCCL 2.24 if all ranks have a GPU of … */
+    DROVER_F8E5M2, /* … compute capability 9.0; else -ENOTSUP */
     DROVER_TYPES
 };
 

@@ -80,6 +80,7 @@ struct backend_device {
     int index;
     int pci_domain, pci_bus, pci_device;
     uint64_t free_bytes; /* free device memory; 0: not known */
+    bool integrated;     /* the memory is the host's; free_bytes is then all of it */
     char name[128];
 };
 

@@ -160,6 +160,19 @@ def test_a_wrong_element_is_found_in_a_graph_too(nccl, tmp_path):
     assert done.returncode == 1 and Table(done.stdout).bad[1] == "FAILED", done.stderr
 
 
+@pytest.mark.parametrize("older, types", [("0", 10), ("1", 10), ("2", 12)])
+def test_gpus_of_several_generations_have_the_types_that_all_have(older, types, tmp_path):
+    """Rank `older` of 2 has a GPU without 8-bit floats."""
+    if not FAKE_NCCL.exists():
+        pytest.skip("no NCCL headers")
+    line = f'[ "$RANK" = {older} ] && export FAKE_NCCL=ampere; exec drover bench all_reduce -b 64 -e 64 -n 1 -d all -T 20 --backend nccl'
+    env = clean_env(DROVER_NCCL_LIB=str(FAKE_NCCL), DROVER_CUDART_LIB=str(FAKE_NCCL), FAKE_NCCL_DIR=str(tmp_path))
+    env["PATH"] = f"{BUILD / 'bin'}:{env['PATH']}"
+    done = subprocess.run([BUILD / "bin/drover", "run", "-np", "2", "--oversubscribe", "sh", "-c", line], env=env, text=True,
+                          capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0 and len(Table(done.stdout).rows) == types, done.stderr
+
+
 KERNELS = FAKE_NCCL.with_name("nccl_kernels.so")
 
 

@@ -271,8 +271,11 @@ static void nccl_device(const struct backend_comm *c, struct backend_device *out
         out->pci_device = (int)slot;
     }
     size_t free_bytes = 0, total_bytes = 0;
+    int integrated = 0;
+    (void)c->cuda->cudaDeviceGetAttribute(&integrated, cudaDevAttrIntegrated, c->device);
+    out->integrated = integrated;
     if (c->cuda->cudaMemGetInfo(&free_bytes, &total_bytes) == cudaSuccess)
-        out->free_bytes = free_bytes;
+        out->free_bytes = integrated ? total_bytes : free_bytes;
     AUTO(free) char *properties = xzalloc(PROPERTIES_BYTES);
     if (c->cuda->get_properties && c->cuda->get_properties(properties, c->device) == cudaSuccess &&
         properties[0])

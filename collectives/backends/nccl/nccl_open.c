@@ -126,9 +126,10 @@ static int first_on_host(const struct nccl_precheck_rank_info *infos, int rank)
     return r;
 }
 
-/* Checks the prerequisites of all ranks and collects the ids, in the same order on all ranks. */
-static int check_ranks(const struct backend_comm *c, const struct bootstrap_ops *boot,
-                       ncclUniqueId *ids, int n, struct err *e)
+/* Checks the prerequisites of all ranks, drops capabilities that some of them lack, and collects
+ * the ids, in the same order on all ranks. */
+static int check_ranks(struct backend_comm *c, const struct bootstrap_ops *boot, ncclUniqueId *ids,
+                       int n, struct err *e)
 {
     AUTO(free) struct nccl_precheck_rank_info *infos = xcalloc((size_t)c->size, sizeof *infos);
     int local_ranks = 0;
@@ -142,6 +143,7 @@ static int check_ranks(const struct backend_comm *c, const struct bootstrap_ops 
     int rc = nccl_precheck_check(infos, c->size, e);
     for (int k = 0; k < n && rc == 0; k++)
         rc = boot->get(boot->arg, id_owner(k, n, c->size), "id", &ids[k], sizeof ids[k], e);
+    c->caps = nccl_precheck_caps(infos, c->size);
     if (rc == 0 && c->rank == first_on_host(infos, c->rank))
         nccl_precheck_shm(local_ranks);
     return rc;
@@ -156,6 +158,7 @@ static int exchange(struct backend_comm *c, const struct backend_opts *o,
         return rc;
     const struct bootstrap_ops *boot = o->bootstrap;
     int64_t wait_ms = o->open_ms;
+    mine->caps = c->caps;
     if (rc < 0) {
         snprintf(mine->trouble, sizeof mine->trouble, "%.199s", e ? e->text : strerror(-rc));
         wait_ms = wait_ms < FAILED_WAIT_MS ? wait_ms : FAILED_WAIT_MS;

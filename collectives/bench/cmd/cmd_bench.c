@@ -41,7 +41,7 @@ static int check_ranks(const struct bench_opts *o, int ranks, struct err *e)
     return err_hint(e, "all_gather, which moves the same data over any number of ranks");
 }
 
-/* Lowers -e to what fits into the GPUs' memory. All ranks get the same result. */
+/* Lowers -e to what fits into memory. All ranks get the same result. */
 static void lower_max(struct bench_opts *o, const struct bench_report_device *devices, int n,
                       bool warns)
 {
@@ -50,7 +50,7 @@ static void lower_max(struct bench_opts *o, const struct bench_report_device *de
         return;
     char before[32], after[32];
     if (warns)
-        log_warn("-e %s is lowered to %s, the most that fits into GPU memory",
+        log_warn("-e %s is lowered to %s, the most that fits into memory",
                  byte_size_format(before, sizeof before, o->max_bytes),
                  byte_size_format(after, sizeof after, max_bytes));
     o->max_bytes = max_bytes;
