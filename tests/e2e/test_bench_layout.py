@@ -173,6 +173,24 @@ def test_gpus_of_several_generations_have_the_types_that_all_have(older, types, 
     assert done.returncode == 0 and len(Table(done.stdout).rows) == types, done.stderr
 
 
+@pytest.mark.parametrize("fault, text", [
+    ("wrong_p2p", "P2P between GPUs (NVLink or PCIe) is at fault"), ("stuck_p2p", "P2P between GPUs (NVLink or PCIe) is at fault"),
+    ("wrong_shm", "shared memory is at fault"), ("wrong", "neither P2P nor shared memory is at fault")])
+def test_a_verdict_run_that_fails_is_followed_by_control_runs(fault, text, tmp_path):
+    if not FAKE_NCCL.exists():
+        pytest.skip("no NCCL headers")
+    done = bench("all_reduce", "-b", "1K", "-e", "4M", "-f", "64", "-n", "1", "-T", "2", "--backend", "nccl", "--verdict",
+                 "--save", "faulty", DROVER_NCCL_LIB=str(FAKE_NCCL), DROVER_CUDART_LIB=str(FAKE_NCCL), FAKE_NCCL_DIR=str(tmp_path),
+                 XDG_DATA_HOME=str(tmp_path), FAKE_NCCL=fault)
+    assert done.returncode == 1 and done.stderr.count(text) == 1, done.stderr
+    assert done.stdout.count("# Collective test starting") <= 1  # control runs print nothing
+
+
+def test_a_run_without_a_verdict_or_a_fault_has_no_control_runs(nccl):
+    for args, env in ((["--verdict"], {}), ([], {"DROVER_BENCH_INJECT": "0:0"})):
+        assert "at fault" not in nccl(*args, **env).stderr
+
+
 KERNELS = FAKE_NCCL.with_name("nccl_kernels.so")
 
 

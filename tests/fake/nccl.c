@@ -27,6 +27,9 @@
  *     ampere       a GPU without 8-bit floats
  *     log          print the end of communicators to stderr
  *     wrong        the first element of this rank's sums is off by one
+ *     wrong_p2p    the same without NCCL_P2P_DISABLE=1
+ *     wrong_shm    the same without NCCL_SHM_DISABLE=1
+ *     stuck_p2p    as stuck, without NCCL_P2P_DISABLE=1
  *
  * FAKE_NCCL_RECORD is a file that gets a line per call when it returns: the rank, the call, and how
  * many of the communicator's calls are on the stream: "0 ncclAllReduce 3/3".
@@ -105,7 +108,8 @@ static void record(ncclComm_t c, int kind, int on_stream)
 /* Connects the ranks at the first use of a kind of collective; false if it is aborted. */
 static bool connect_for(ncclComm_t c, const struct work *w)
 {
-    bool stuck = simulates("stuck") || (simulates("stuck_graph") && recording.graph);
+    bool stuck = simulates("stuck") || faulty("stuck_p2p", "NCCL_P2P_DISABLE") ||
+                 (simulates("stuck_graph") && recording.graph);
     while (stuck && !atomic_load(&c->aborted))
         sched_yield();
     for (size_t i = 0; i < w->n; i++) {

@@ -22,6 +22,13 @@ static bool simulates(const char *what)
     return false;
 }
 
+/* Simulates a fault of a transport that a variable switches off. */
+static bool faulty(const char *what, const char *variable)
+{
+    const char *off = getenv(variable);
+    return simulates(what) && !(off && strcmp(off, "1") == 0);
+}
+
 /* Aborts: the caller did something that makes NCCL or CUDA hang, or read freed memory. */
 static void wrong_use(const char *what)
 {

@@ -335,7 +335,8 @@ static void reduce_into(ncclComm_t c, const struct op *k, size_t first)
 {
     for (size_t i = 0; i < k->n; i++)
         set(k->out, i, k->type, reduced(c, k, first + i));
-    if (simulates("wrong"))
+    if (simulates("wrong") || faulty("wrong_p2p", "NCCL_P2P_DISABLE") ||
+        faulty("wrong_shm", "NCCL_SHM_DISABLE"))
         set(k->out, 0, k->type, get(k->out, 0, k->type) + 1);
 }
 

@@ -1,12 +1,14 @@
 #include "collectives/bench/cmd/cmd_bench.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "collectives/bench/cmd/bench_job.h"
+#include "collectives/bench/cmd/cmd_bench_control.h"
 #include "collectives/bench/cmd/cmd_bench_diff.h"
 #include "collectives/bench/cmd/cmd_bench_internal.h"
 #include "common/byte_size.h"
@@ -14,7 +16,7 @@
 #include "common/opt.h"
 #include "launcher/client/client_internal.h"
 
-enum { STATUS_USAGE = 2 };
+enum { STATUS_USAGE = 2, SIGNALLED = 128 };
 
 /* Set for the ranks that this process starts: that it started them, and whether its stderr and
  * stdout are terminals. */
@@ -23,7 +25,7 @@ static const char own_env[] = "DROVER_BENCH_OWN=1", progress_env[] = "DROVER_BEN
 
 /* Passed to ranks on other nodes too, since all ranks must behave alike. */
 static const char *const passed_env[] = {"NCCL_TESTS_SPLIT", "NCCL_TESTS_SPLIT_MASK",
-                                         "NCCL_TESTS_DEVICE"};
+                                         "NCCL_TESTS_DEVICE", CMD_BENCH_CONTROL_ENV};
 
 /* Checks that each group can run the collective. All ranks get the same result. */
 static int check_ranks(const struct bench_opts *o, int ranks, struct err *e)
@@ -55,6 +57,18 @@ static void lower_max(struct bench_opts *o, const struct bench_report_device *de
                  byte_size_format(after, sizeof after, max_bytes));
     o->max_bytes = max_bytes;
     o->min_bytes = o->min_bytes < max_bytes ? o->min_bytes : max_bytes;
+}
+
+/* True if control runs can tell the transport at fault. */
+static bool is_controlled(const struct cmd_bench_opts *o, const char *backend)
+{
+    return o->verdict && getenv("DROVER_BENCH_OWN") && strcmp(backend, "nccl") == 0;
+}
+
+/* True if a collective failed, in contrast to a call that is not possible. */
+static bool is_failure(int rc)
+{
+    return rc == -ETIMEDOUT || rc == -EIO || rc == -ECONNRESET;
 }
 
 static int run_rank(struct drover *d, struct drover_comm *c, struct cmd_bench_opts *o, char **argv,
@@ -91,6 +105,8 @@ static int run_rank(struct drover *d, struct drover_comm *c, struct cmd_bench_op
     if (rc < 0)
         return rc;
     /* Rank 0 alone decides the exit status. */
+    if (rank == 0 && summary.bad > 0 && is_controlled(o, comm_backend(c)->name))
+        return CMD_BENCH_CONTROL_STATUS;
     return rank == 0 && (summary.bad > 0 || !bench_report_reaches_min(&summary) || p.failed);
 }
 
@@ -161,6 +177,26 @@ static int as_rank(struct drover *d, struct cmd_bench_opts *o, char **argv, stru
     return rc;
 }
 
+static int status_of(int rc, const struct drover *d, const struct cmd_bench_opts *o)
+{
+    const char *backend = o->backend ? o->backend : pick_backend(d);
+    return is_failure(rc) && is_controlled(o, backend) ? CMD_BENCH_CONTROL_STATUS
+           : rc == CMD_BENCH_CONTROL_STATUS            ? rc
+                                                       : rc != 0;
+}
+
+/* A rank that crashed counts as a failure, the user's Ctrl-C does not. */
+static int after_job(int status, char **argv, const struct cmd_bench_opts *o)
+{
+    bool crashed = status > SIGNALLED && status != SIGNALLED + SIGINT &&
+                   status != SIGNALLED + SIGTERM && status != SIGNALLED + SIGKILL;
+    if (getenv(CMD_BENCH_CONTROL_ENV) || !(status == CMD_BENCH_CONTROL_STATUS || crashed))
+        return status;
+    if (o->verdict)
+        cmd_bench_control(argv, o);
+    return status == CMD_BENCH_CONTROL_STATUS ? 1 : status;
+}
+
 static int start_job(char **argv, const struct cmd_bench_opts *o, struct err *e)
 {
     AUTO(strv) char **env = NULL;
@@ -179,7 +215,7 @@ static int start_job(char **argv, const struct cmd_bench_opts *o, struct err *e)
                 o->per_np);
     int status = bench_job_run(&b, e);
     if (status >= 0)
-        return status;
+        return after_job(status, argv, o);
     err_print(e, "drover bench");
     return e->code == -EINVAL || e->code == -ENOENT ? STATUS_USAGE : 1;
 }
@@ -204,11 +240,13 @@ static int run(int argc, char **argv, struct cmd_bench_opts *o)
         err_print(&e, "drover bench");
         return STATUS_USAGE;
     }
+    if (getenv(CMD_BENCH_CONTROL_ENV))
+        o->save = o->baseline = o->json_file = NULL;
     if (client_is_rank(d)) {
         rc = as_rank(d, o, argv, &e);
         if (rc < 0)
             err_print(&e, "drover bench");
-        rc = rc != 0;
+        rc = status_of(rc, d, o);
     } else {
         rc = start_job(argv, o, &e);
     }
