@@ -8,14 +8,18 @@
 #include "common/log.h"
 #include "common/mem.h"
 
-/* Pageable memory would be copied through a small buffer of the driver, at a part of the rate. */
-static int need_pinned(struct nccl_copy *c, struct err *e)
+/* Pageable memory is copied through a small buffer of the driver, at a part of the rate: it is used
+ * only if no memory can be pinned. */
+static int need_staging(struct nccl_copy *c, struct err *e)
 {
-    if (c->pinned)
+    const struct cuda_lib *cuda = c->cuda;
+    if (c->staging)
         return 0;
-    cudaError_t rc = c->cuda->cudaHostAlloc(&c->pinned, NCCL_COPY_BYTES, cudaHostAllocDefault);
-    return rc == cudaSuccess ? 0
-                             : nccl_loader_cuda_failed(e, c->cuda, rc, "allocating pinned memory");
+    c->pinned = cuda->host_alloc && cuda->host_free &&
+                cuda->host_alloc(&c->staging, NCCL_COPY_BYTES, cudaHostAllocDefault) == cudaSuccess;
+    if (!c->pinned)
+        c->staging = try_calloc(NCCL_COPY_BYTES, 1);
+    return c->staging ? 0 : err_set(e, -ENOMEM, "no memory for copies");
 }
 
 static cudaError_t move(struct nccl_copy *c, void *to, const void *from, size_t bytes,
@@ -27,11 +31,11 @@ static cudaError_t move(struct nccl_copy *c, void *to, const void *from, size_t 
 
 int nccl_copy_in(struct nccl_copy *c, void *to, const void *host, size_t bytes, struct err *e)
 {
-    int failed = need_pinned(c, e);
+    int failed = need_staging(c, e);
     for (size_t at = 0; at < bytes && failed == 0; at += NCCL_COPY_BYTES) {
         size_t part = bytes - at < NCCL_COPY_BYTES ? bytes - at : NCCL_COPY_BYTES;
-        memcpy(c->pinned, (const char *)host + at, part);
-        cudaError_t rc = move(c, (char *)to + at, c->pinned, part, cudaMemcpyHostToDevice);
+        memcpy(c->staging, (const char *)host + at, part);
+        cudaError_t rc = move(c, (char *)to + at, c->staging, part, cudaMemcpyHostToDevice);
         if (rc != cudaSuccess)
             failed = nccl_loader_cuda_failed(e, c->cuda, rc, "copy to the GPU");
     }
@@ -40,14 +44,14 @@ int nccl_copy_in(struct nccl_copy *c, void *to, const void *host, size_t bytes, 
 
 int nccl_copy_out(struct nccl_copy *c, void *host, const void *from, size_t bytes, struct err *e)
 {
-    int failed = need_pinned(c, e);
+    int failed = need_staging(c, e);
     for (size_t at = 0; at < bytes && failed == 0; at += NCCL_COPY_BYTES) {
         size_t part = bytes - at < NCCL_COPY_BYTES ? bytes - at : NCCL_COPY_BYTES;
-        cudaError_t rc = move(c, c->pinned, (const char *)from + at, part, cudaMemcpyDeviceToHost);
+        cudaError_t rc = move(c, c->staging, (const char *)from + at, part, cudaMemcpyDeviceToHost);
         if (rc != cudaSuccess)
             failed = nccl_loader_cuda_failed(e, c->cuda, rc, "copy from the GPU");
         else
-            memcpy((char *)host + at, c->pinned, part);
+            memcpy((char *)host + at, c->staging, part);
     }
     return failed;
 }
@@ -118,20 +122,20 @@ static cudaError_t compare_on_device(struct nccl_copy *c, nccl_kernels_compare_f
         rc = c->cuda->cudaMalloc(&difference, sizeof *c->difference);
     c->difference = difference;
     if (rc == cudaSuccess) {
-        memcpy(c->pinned, k->pattern, k->period * k->element);
-        rc = move(c, c->pattern, c->pinned, k->period * k->element, cudaMemcpyHostToDevice);
+        memcpy(c->staging, k->pattern, k->period * k->element);
+        rc = move(c, c->pattern, c->staging, k->period * k->element, cudaMemcpyHostToDevice);
     }
     if (rc == cudaSuccess) {
-        *(struct nccl_kernels_difference *)c->pinned = (struct nccl_kernels_difference){0, ~0ULL};
-        rc = move(c, c->difference, c->pinned, sizeof *found, cudaMemcpyHostToDevice);
+        *(struct nccl_kernels_difference *)c->staging = (struct nccl_kernels_difference){0, ~0ULL};
+        rc = move(c, c->difference, c->staging, sizeof *found, cudaMemcpyHostToDevice);
     }
     const struct nccl_kernels_compare job = {k->got, c->pattern, k->element,   k->period,
                                              k->n,   k->ulps,    c->difference};
     if (rc == cudaSuccess)
         rc = (cudaError_t)compare(&job, c->stream);
     if (rc == cudaSuccess)
-        rc = move(c, c->pinned, c->difference, sizeof *found, cudaMemcpyDeviceToHost);
-    *found = *(const struct nccl_kernels_difference *)c->pinned;
+        rc = move(c, c->staging, c->difference, sizeof *found, cudaMemcpyDeviceToHost);
+    *found = *(const struct nccl_kernels_difference *)c->staging;
     return rc;
 }
 
@@ -142,7 +146,7 @@ int nccl_copy_compare(struct nccl_copy *c, const struct backend_compare *k,
     if (!compare || k->period * k->element > NCCL_COPY_BYTES)
         return err_set(e, -ENOTSUP, "no kernel compares buffers on this GPU");
     struct nccl_kernels_difference found;
-    int failed = need_pinned(c, e);
+    int failed = need_staging(c, e);
     if (failed < 0)
         return failed;
     cudaError_t rc = compare_on_device(c, compare, k, &found);
@@ -155,7 +159,9 @@ int nccl_copy_compare(struct nccl_copy *c, const struct backend_compare *k,
 void nccl_copy_free(struct nccl_copy *c)
 {
     if (c->pinned)
-        c->cuda->cudaFreeHost(c->pinned);
+        c->cuda->host_free(c->staging);
+    else
+        free(c->staging);
     if (c->pattern)
         c->cuda->cudaFree(c->pattern);
     if (c->difference)

@@ -2,6 +2,8 @@
 #ifndef DROVER_NCCL_COPY_H
 #define DROVER_NCCL_COPY_H
 
+#include <stdbool.h>
+
 #include "collectives/backends/nccl/nccl_kernels.h"
 #include "collectives/backends/nccl/nccl_loader.h"
 #include "collectives/comm/backend.h"
@@ -11,7 +13,8 @@ struct nccl_copy {
     const struct cuda_lib *cuda; /* set by the owner, like the next two */
     cudaStream_t stream;
     int device;
-    void *pinned;                               /* NCCL_COPY_BYTES of host memory */
+    void *staging;                              /* NCCL_COPY_BYTES of host memory, … */
+    bool pinned;                                /* … pinned, if possible */
     void *pattern;                              /* on the device, NCCL_COPY_BYTES */
     struct nccl_kernels_difference *difference; /* on the device */
 };
