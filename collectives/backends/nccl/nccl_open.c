@@ -6,6 +6,7 @@
 #include "collectives/backends/nccl/nccl_internal.h"
 #include "collectives/backends/nccl/nccl_precheck.h"
 #include "common/clock.h"
+#include "common/log.h"
 
 enum {
     FAILED_WAIT_MS = 5000, /* a rank that cannot participate waits this long for the others */
@@ -308,6 +309,7 @@ int nccl_subgroup(struct backend_comm **out, struct backend_comm *c,
 int nccl_open(struct backend_comm **out, const struct backend_opts *o, struct err *e)
 {
     AUTO(nccl_comm) struct backend_comm *c = xzalloc(sizeof *c);
+    log_open(log_program()); /* the plug-in has a log level of its own: $DROVER_LOG */
     c->rank = o->rank;
     c->size = o->size;
     c->open_ms = o->open_ms;

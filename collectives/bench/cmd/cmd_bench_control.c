@@ -65,7 +65,7 @@ void cmd_bench_control(char *const *argv, const struct cmd_bench_opts *o)
     struct transport_control_run r;
     if (own_process_dir_above(&program, 0, NULL) < 0)
         return;
-    log_info("the run failed: control runs look for the transport of NCCL that is at fault");
+    log_warn("the run failed: control runs look for the transport of NCCL that is at fault");
     setenv(CMD_BENCH_CONTROL_ENV, "1", true);
     while (transport_control_next(&t, &r)) {
         AUTO(strv) char **line = line_of(argv, o, &r);
