@@ -1,5 +1,6 @@
-/* clock - time as one number. Functions that do not name a clock use CLOCK_MONOTONIC, which never
- * goes back: for deadlines and durations. */
+/* clock - the current time in seconds, in milliseconds or as a timespec. Functions without the
+ * parameter `clock` use a monotonic clock, which never goes back. Use them for deadlines and
+ * durations. */
 #ifndef DROVER_CLOCK_H
 #define DROVER_CLOCK_H
 
@@ -25,7 +26,8 @@ static inline int64_t clock_ms(void)
     return clock_ms_of(CLOCK_MONOTONIC);
 }
 
-/* Up to some milliseconds late, at a quarter of the cost. */
+/* Returns the same as clock_ms(), but up to some milliseconds late. A call takes a quarter of the
+ * time of clock_ms(). */
 static inline int64_t clock_coarse_ms(void)
 {
     return clock_ms_of(CLOCK_MONOTONIC_COARSE);
@@ -37,7 +39,8 @@ static inline double clock_s(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* Returns the time in `ms` from now, in the form of pthread_cond_timedwait(). */
+/* Returns the time that is `ms` milliseconds after now, in the form that pthread_cond_timedwait()
+ * takes. */
 static inline struct timespec clock_in_ms(int64_t ms)
 {
     struct timespec t = clock_now();

@@ -15,7 +15,8 @@ struct library_search {
     struct strbuf searched; /* directories, each with a leading ", " */
 };
 
-/* Opens the first of the names that is in a directory, given as a glob pattern. */
+/* Opens the first of `s->names` that exists in `folder`, which is a glob pattern. Returns NULL if
+ * none can be loaded. */
 static void *open_in(struct library_search *s, const char *folder)
 {
     strbuf_printf(&s->searched, ", %s", folder);
@@ -24,7 +25,7 @@ static void *open_in(struct library_search *s, const char *folder)
         AUTO(free) char *pattern = xasprintf("%s/%s", folder, s->names[n]);
         glob_t found = {0};
         if (glob(pattern, 0, NULL, &found) == 0)
-            for (size_t i = found.gl_pathc; i > 0 && !lib; i--) /* newest Python first */
+            for (size_t i = found.gl_pathc; i > 0 && !lib; i--) /* the newest Python first */
                 lib = dlopen(found.gl_pathv[i - 1], RTLD_NOW | RTLD_LOCAL);
         globfree(&found);
     }
@@ -82,7 +83,7 @@ static void *open_in_wheels(struct library_search *s)
 int cuda_loader_open(void **out, const char *const *names, const char *variable, struct err *e)
 {
     const char *user_file = variable ? getenv(variable) : NULL;
-    if (user_file && *user_file) { /* the user's choice is not overridden */
+    if (user_file && *user_file) { /* the user has chosen: no other file is tried */
         void *lib = dlopen(user_file, RTLD_NOW | RTLD_LOCAL);
         if (!lib)
             return err_set(e, -ENOENT, "%s: %s", variable, dlerror());

@@ -9,19 +9,19 @@
  *       try: HINT                        try: --nnodes 2:4
  *
  * in lower case and without a final full stop. The function that finds the failure sets OBJECT:
- * CAUSE; callers with more context put it in front with err_wrap(); the command adds PROGRAM. The
- * hint is a command, an option or an imperative; every command and option in it exists. */
+ * CAUSE; callers that know more context add it in front with err_wrap(); the command adds PROGRAM.
+ * The hint is a command, an option or an imperative; every command and option in it exists. */
 #ifndef DROVER_ERR_H
 #define DROVER_ERR_H
 
 struct err {
     int code;       /* negative errno; 0: no failure */
     char text[512]; /* "OBJECT: CAUSE", without a final newline */
-    char hint[256]; /* printed after "try: "; empty: none */
+    char hint[256]; /* printed after "try: "; empty: no hint */
 };
 
-/* Sets code and text and clears the hint. Returns `code`, so that `return err_set(...)` is one
- * statement. `e` may be NULL. A text that is too long is cut. */
+/* Sets code and text and clears the hint. Returns `code`, so that a function can fail with `return
+ * err_set(...)`. `e` may be NULL. A text that is too long is cut. */
 int err_set(struct err *e, int code, const char *fmt, ...)
     __attribute__((cold, format(printf, 3, 4)));
 

@@ -15,7 +15,8 @@ static inline uint64_t fnv_hash_bytes(uint64_t h, const void *data, size_t len)
     return h;
 }
 
-/* Adds the text and its end, so that "ab", "c" and "a", "bc" differ. */
+/* Adds the text and a mark of its end to the hash, so that the texts "ab" and "c" give another hash
+ * than "a" and "bc". */
 static inline uint64_t fnv_hash_text(uint64_t h, const char *text)
 {
     return (fnv_hash_bytes(h, text, strlen(text)) ^ 0xff) * UINT64_C(0x100000001b3);

@@ -33,7 +33,7 @@ const char *json_type_name(const json_t *value)
     return "nothing";
 }
 
-/* Sets `*out` to the member `key`; NULL: missing. */
+/* Sets `*out` to the member `key` of `obj`, or to NULL if the key is missing. */
 static int get_member(const json_t **out, const json_t *obj, const char *key, struct err *e)
 {
     if (!json_is_object(obj))
@@ -135,7 +135,7 @@ int json_only_keys(const json_t *obj, const char *const *names, size_t n, const 
                        where ? " " : "", json_type_name(obj));
     const char *key;
     json_t *value;
-    json_object_foreach ((json_t *)obj, key, value) { /* the macro rejects const, but only reads */
+    json_object_foreach ((json_t *)obj, key, value) { /* the macro rejects const pointers */
         size_t i = 0;
         while (i < n && strcmp(key, names[i]) != 0)
             i++;
@@ -174,7 +174,7 @@ static void write_object(struct strbuf *b, const json_t *object)
     const char *key, *separator = "";
     json_t *value;
     strbuf_putc(b, '{');
-    json_object_foreach ((json_t *)object, key, value) { /* the macro takes no const, only reads */
+    json_object_foreach ((json_t *)object, key, value) { /* the macro rejects const pointers */
         strbuf_puts(b, separator);
         write_string(b, key, strlen(key));
         strbuf_putc(b, ':');

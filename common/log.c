@@ -59,11 +59,12 @@ void log_line(enum log_level level, const char *fmt, ...)
         len = LINE_MAX_BYTES - 1;
         memset(line + len - 3, '.', 3);
     }
-    /* The text may come from ranks and workers: no second line, no terminal escapes. */
+    /* The text may come from ranks and workers. It must not start a second line or contain terminal
+     * escapes. */
     for (size_t i = 0; i < len; i++)
         if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
             line[i] = ' ';
     line[len] = '\n';
-    (void)!write(STDERR_FILENO, line, len + 1); /* a failure of stderr cannot be reported */
+    (void)!write(STDERR_FILENO, line, len + 1); /* failures cannot be reported */
     errno = saved;
 }

@@ -1,5 +1,5 @@
-/* log - log messages on stderr, one line per message: program, level, text. stdout is for results.
- */
+/* log - log messages on stderr, one line per message: program, level, text. stdout is only for
+ * results. */
 #ifndef DROVER_LOG_H
 #define DROVER_LOG_H
 
@@ -11,13 +11,13 @@ enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
  * debug; default: warn). `program` is borrowed until the process exits. */
 void log_open(const char *program);
 void log_set_level(enum log_level level);
-/* Returns whether messages of this level are written. */
+/* Returns true if messages of this level are written. */
 bool log_shows(enum log_level level);
-/* Returns the name that log_open() has set. */
+/* Returns the name that log_open() has set, or "drover". */
 const char *log_program(void);
 
-/* Writes a message as one line by one write(2), cut at 2,000 bytes (it then ends in "...").
- * Control characters become spaces. Keeps errno. */
+/* Writes a message as one line, with a single write(2). A line of more than 2,000 bytes is cut and
+ * ends in "...". Control characters become spaces. Keeps errno. */
 void log_line(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 #define log_error(...) log_line(LOG_ERROR, __VA_ARGS__)

@@ -53,7 +53,8 @@ char *xasprintf(const char *fmt, ...)
 
 void *try_calloc(size_t n, size_t size)
 {
-    size_t bytes; /* calloc() checks this, too, but a sanitizer's calloc() ends the program */
+    size_t bytes; /* calloc() would also return NULL on overflow, but a sanitizer's calloc() ends
+                     the program */
     if (__builtin_mul_overflow(n, size, &bytes))
         return NULL;
     return calloc(1, bytes ? bytes : 1);

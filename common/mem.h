@@ -1,13 +1,14 @@
 /* mem - memory and other resources that are released at the end of their scope, and allocators
  * that abort instead of returning NULL.
  *
- * AUTO binds a local resource to its scope, TAKE passes its ownership on:
+ * AUTO releases a local resource at the end of its scope. TAKE passes the ownership on:
  *
  *     AUTO(hosts) struct hosts *h = hosts_new();
  *     ...                          every return frees h
  *     *out = TAKE(h);              except this one
  *
- * x* allocators abort: for sizes that drover chooses. try_* return NULL: for sizes from outside. */
+ * The x* allocators abort; use them for sizes that drover chooses. try_calloc() returns NULL; use
+ * it for sizes that come from outside. */
 #ifndef DROVER_MEM_H
 #define DROVER_MEM_H
 
@@ -19,7 +20,8 @@
 
 #define AUTO(name) __attribute__((cleanup(auto_##name)))
 
-/* Defines what AUTO(name) calls at the end of a scope: end(value), unless value is NULL. */
+/* Defines AUTO(name) for values of `type`: at the end of the scope it calls end(value), unless the
+ * value is NULL. */
 #define AUTO_DEFINE(name, type, end)        \
     static inline void auto_##name(type *p) \
     {                                       \
@@ -27,7 +29,7 @@
             end(*p);                        \
     }
 
-/* Returns the pointer and sets the variable to NULL. */
+/* Returns the value of the pointer variable `p`, and sets the variable to NULL. */
 #define TAKE(p)                   \
     __extension__({               \
         __typeof__(p) taken_ = p; \
@@ -39,14 +41,15 @@
 
 static inline void auto_free(void *p)
 {
-    void *value; /* `p` points to a pointer of unknown type: only a copy may be read */
+    void *value; /* memcpy(), since the type of the pointer that `p` points to is unknown */
     memcpy(&value, p, sizeof value);
     free(value);
 }
 
 AUTO_DEFINE(file, FILE *, fclose)
 
-/* For descriptors: `AUTO(fd) int fd = -1;`, passed on with fd_take(). */
+/* Closes a descriptor at the end of its scope: `AUTO(fd) int fd = -1;`. fd_take() passes its
+ * ownership on. */
 static inline void auto_fd(const int *fd)
 {
     if (*fd >= 0)
@@ -62,7 +65,7 @@ static inline int fd_take(int *fd)
 
 /* Returns zeroed memory; never NULL. */
 void *xzalloc(size_t size) __attribute__((malloc, returns_nonnull));
-/* Returns n * size zeroed bytes, checked for overflow; never NULL. */
+/* Returns n * size zeroed bytes; never NULL. Aborts if the product overflows. */
 void *xcalloc(size_t n, size_t size) __attribute__((malloc, returns_nonnull));
 void *xrealloc(void *p, size_t n, size_t size) __attribute__((returns_nonnull));
 char *xstrdup(const char *s) __attribute__((malloc, returns_nonnull));
@@ -71,14 +74,14 @@ char *xstrndup(const char *s, size_t len) __attribute__((malloc, returns_nonnull
 char *xasprintf(const char *fmt, ...)
     __attribute__((format(printf, 1, 2), malloc, returns_nonnull));
 
-/* Returns n * size zeroed bytes, or NULL if the product overflows or memory is short. */
+/* Returns n * size zeroed bytes, or NULL if the product overflows or there is not enough memory. */
 void *try_calloc(size_t n, size_t size) __attribute__((malloc));
 
-/* A NULL-terminated array of strings that owns them. `v` may be NULL: an empty array. */
+/* strv: a NULL-terminated array that owns its strings. `v` may be NULL, which is an empty array. */
 char **strv_copy(char *const *v);
 void strv_free(char **v);
 size_t strv_len(char *const *v);
-/* Appends `s`, which the array then owns. */
+/* Appends `s`. The array takes its ownership. */
 void strv_push(char ***v, char *s);
 AUTO_DEFINE(strv, char **, strv_free)
 

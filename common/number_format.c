@@ -8,9 +8,11 @@
 
 /* Writes x as d.dd…e±xx with the fewest digits that read back as x. Returns their number.
  *
- * A text of at most DBL_DIG digits survives its way through a normal double. So if x has so short a
- * text, x with DBL_DIG digits is this text, followed by zeros. Otherwise 16 digits are tried, and
- * 17 always read back. Subnormal numbers have fewer digits than DBL_DIG: each length is tried. */
+ * A decimal number of at most DBL_DIG digits does not change when it is read into a normal double
+ * and printed with DBL_DIG digits. So this function prints x with DBL_DIG digits. If that reads
+ * back as x, the shortest text is the printed one without its final zeros. Otherwise 16 digits are
+ * tried and then 17, which always suffice. Subnormal numbers hold fewer digits, so for them each
+ * length from 1 on is tried. */
 static int shortest(char *buf, size_t size, double x)
 {
     int decimals = x == 0 || fabs(x) < DBL_MIN ? 0 : DBL_DIG - 1;

@@ -4,14 +4,15 @@
 
 #include "common/err.h"
 
-/* Returns the program's file (`levels` 0), its directory (1), the directory above that (2), … The
- * root is "", so that "/…" may follow. The caller frees the path.
- *   -ENOENT  there are fewer levels */
+/* Sets `*out` to the path of this program's file (`levels` 0), of its directory (1), of the
+ * directory above (2), and so on. The root directory is "", so that a caller can append "/…". The
+ * caller frees the path.
+ *   -ENOENT  the path has fewer levels */
 int own_process_dir_above(char **out, int levels, struct err *e);
 
-/* Returns the path of another program of drover: `drover` in bin, all others in libexec/drover
- * next to it, both in the build tree and where drover is installed. Also works in tests of the
- * build tree. The caller frees the path. The program may not exist. */
+/* Sets `*out` to the path of another program of drover, which may not exist. `drover` itself is in
+ * bin, all other programs are in libexec/drover next to bin, in the build tree as in an installed
+ * drover. Test programs of the build tree may call this, too. The caller frees the path. */
 int own_process_sibling(char **out, const char *name, struct err *e);
 
 /* Opens /dev/null for standard descriptors that are closed. Otherwise another file would get a

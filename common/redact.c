@@ -6,7 +6,7 @@
 
 #include "common/mem.h"
 
-/* Returns whether the word at `at` is not part of a longer word. */
+/* Returns true if the word at `at`, a position in `name`, is not part of a longer word. */
 static bool is_separate_word(const char *name, size_t len, const char *at, size_t mark_len)
 {
     const char *after = at + mark_len;

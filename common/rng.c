@@ -12,8 +12,8 @@ uint64_t rng_splitmix64(uint64_t *state)
     return z ^ (z >> 31);
 }
 
-/* Each step is a bijection of 64 bits, so the streams of one seed start differently, and four
- * consecutive words are never all 0, the one state that xoshiro must not have. */
+/* Each step is a bijection of 64 bits, so the streams of one seed have different states. The four
+ * words are never all 0, which is the only state that xoshiro must not have. */
 void rng_seed(struct rng *r, uint64_t seed, uint64_t stream)
 {
     uint64_t state = rng_splitmix64(&seed) ^ stream;
@@ -49,7 +49,8 @@ uint64_t rng_below(struct rng *r, uint64_t n)
     assert(n > 0);
     unsigned __int128 product = (unsigned __int128)rng_u64(r) * n;
     if ((uint64_t)product < n) {
-        uint64_t uneven = -n % n; /* 2^64 mod n: this many low words would occur once too often */
+        /* 2^64 mod n: with fewer low words, all results are equally likely */
+        uint64_t uneven = -n % n;
         while ((uint64_t)product < uneven)
             product = (unsigned __int128)rng_u64(r) * n;
     }

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-/* A plain value: a copy continues the same sequence. */
+/* A copy of the struct continues the same sequence. */
 struct rng {
     uint64_t s[4];
 };
@@ -23,8 +23,8 @@ double rng_unit(struct rng *r);
  * integer generation in an interval", ACM Trans. Model. Comput. Simul. 29 (2019), algorithm 5.) */
 uint64_t rng_below(struct rng *r, uint64_t n);
 
-/* Performs one step of splitmix64, for seeds and hashes: advances `*state` and returns a mix of
- * it. */
+/* Performs one step of splitmix64: advances `*state` and returns 64 bits mixed from it. For seeds
+ * and hashes. */
 uint64_t rng_splitmix64(uint64_t *state);
 
 #endif

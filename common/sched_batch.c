@@ -9,8 +9,7 @@ static bool changed;
 void sched_batch_begin(void)
 {
     if (sched_getscheduler(0) == SCHED_OTHER)
-        changed = sched_setscheduler(0, SCHED_BATCH, &none) == 0; /* on failure the default
-                                                                     policy stays */
+        changed = sched_setscheduler(0, SCHED_BATCH, &none) == 0; /* may fail: then no change */
 }
 
 void sched_batch_end(void)

@@ -12,7 +12,7 @@ static void reserve(struct strbuf *b, size_t more)
 {
     size_t need;
     if (__builtin_add_overflow(b->len + 1, more, &need))
-        need = SIZE_MAX; /* no machine has as much: the allocator aborts */
+        need = SIZE_MAX; /* no node has this much memory: the allocator aborts */
     if (need <= b->cap)
         return;
     size_t cap = b->cap > SIZE_MAX / 2 ? need : 2 * b->cap;

@@ -1,4 +1,5 @@
-/* strbuf - growing string. Always NUL-terminated, never NULL; zero-initialised is empty:
+/* strbuf - growing string. strbuf_str() is always NUL-terminated and never NULL. A zero-initialised
+ * buffer is empty:
  *
  *     AUTO(strbuf) struct strbuf b = {0};
  *     strbuf_printf(&b, "%d ranks", n);
@@ -14,16 +15,16 @@ struct strbuf {
     size_t cap;
 };
 
-/* The added bytes must not be part of `b`. */
+/* Append to the string. The appended bytes must not be part of `b`. */
 void strbuf_add(struct strbuf *b, const void *bytes, size_t len);
 void strbuf_puts(struct strbuf *b, const char *s);
 void strbuf_putc(struct strbuf *b, char c);
 void strbuf_printf(struct strbuf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Empties the string; the memory stays allocated. */
 void strbuf_reset(struct strbuf *b);
-/* Drops the first n bytes; there must be that many. */
+/* Removes the first n bytes; the string must have at least n bytes. */
 void strbuf_consume(struct strbuf *b, size_t n);
-/* Returns the string, borrowed until the next change. */
+/* Returns the string, which is borrowed and valid until the next change. */
 const char *strbuf_str(const struct strbuf *b);
 /* Returns the string, which the caller frees, and leaves the buffer empty. */
 char *strbuf_take(struct strbuf *b);

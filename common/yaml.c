@@ -12,8 +12,9 @@
 #include "common/strbuf.h"
 #include "common/yaml_scalar.h"
 
-/* The position of a value, and the positions of its children in the order of the JSON object or
- * array. Aliases share the list of a subtree; the document owns all lists. */
+/* The position of a value in the file. `children` has the positions of the value's members or
+ * elements, in the order of the JSON object or array. An alias and its anchor share this list; the
+ * document owns all lists. */
 struct position {
     int line, column;
     struct position_list *children; /* NULL for a scalar */
@@ -32,22 +33,25 @@ struct yaml_doc {
     struct position_list *lists;
 };
 
-/* A value that was read; owns a reference to `json`. */
+/* A value that the reader has read. Holds a reference to `json`. */
 struct value {
     json_t *json;
     struct position position;
     int height; /* 1 for a scalar */
-    int nodes;  /* including itself, with aliases expanded */
+    int nodes;  /* number of nodes in the value, including itself, with aliases expanded */
 };
 
 struct reader {
     yaml_parser_t parser;
     struct yaml_doc *doc;
     struct err *e;
-    struct value *anchors; /* complete anchors; `names` maps their names to indexes */
+    /* values of complete anchors; `names` maps an anchor's name to its index */
+    struct value *anchors;
     size_t anchor_count;
     json_t *names;
-    int nodes; /* so far, with aliases expanded */
+    const char *text_key; /* the parameter of yaml_read() */
+    bool in_text_key;     /* the reader is in the value of this key */
+    int nodes;            /* number of nodes read, with aliases expanded */
 };
 
 static void auto_event(yaml_event_t *ev)
@@ -94,7 +98,8 @@ const json_t *yaml_root(const struct yaml_doc *d)
     return d->root;
 }
 
-/* Returns the index of a path's next part among the children of `v`, or -1. */
+/* Returns the index of the child of `v` that `part`, a part of a path, names. Returns -1 if there
+ * is no such child. */
 static int child_index(const json_t *v, const char *part)
 {
     int i = 0;
@@ -108,7 +113,7 @@ static int child_index(const json_t *v, const char *part)
     }
     const char *key;
     json_t *value;
-    json_object_foreach ((json_t *)v, key, value) { /* the macro rejects const, but only reads */
+    json_object_foreach ((json_t *)v, key, value) { /* the macro rejects const pointers */
         if (strcmp(key, part) == 0)
             return i;
         i++;
@@ -116,7 +121,8 @@ static int child_index(const json_t *v, const char *part)
     return -1;
 }
 
-/* Reads the next part of a JSON pointer (RFC 6901) and undoes its escapes. Returns the rest. */
+/* Reads the next part of a JSON pointer (RFC 6901) into `part`, without its escapes. Returns the
+ * rest of the pointer. */
 static const char *next_part(const char *path, struct strbuf *part)
 {
     strbuf_reset(part);
@@ -169,7 +175,8 @@ __attribute__((format(printf, 4, 5))) static int fail(struct reader *r, yaml_mar
     return err_set(r->e, code, "%s:%zu:%zu: %s", r->doc->name, at.line + 1, at.column + 1, text);
 }
 
-/* libyaml reports encoding errors as an offset in bytes. */
+/* Returns the line and column of an offset in bytes, which is all that libyaml reports for an
+ * encoding error. */
 static yaml_mark_t mark_of_offset(const unsigned char *text, size_t offset)
 {
     yaml_mark_t at = {0};
@@ -201,8 +208,8 @@ static int next_event(struct reader *r, yaml_event_t *ev)
     return yaml_parser_parse(&r->parser, ev) ? 0 : syntax_error(r);
 }
 
-/* Counts a node for itself and for each KiB of its text, which also limits the size of the output.
- */
+/* Adds `nodes` to the number of nodes, and fails if a limit is exceeded. Callers count one more
+ * node per KiB of text, which also limits the size of the result. */
 static int count_nodes(struct reader *r, yaml_mark_t at, int nodes, int depth)
 {
     if (depth > YAML_DEPTH_MAX)
@@ -216,7 +223,7 @@ static int count_nodes(struct reader *r, yaml_mark_t at, int nodes, int depth)
 
 /* ---- scalars and keys ------------------------------------------------------------------------ */
 
-/* Returns whether a scalar has neither quotes nor a tag, so that its text decides its type. */
+/* Returns true if a scalar has neither quotes nor a tag. Its text then determines its type. */
 static bool is_plain(const yaml_event_t *ev)
 {
     return ev->data.scalar.style == YAML_PLAIN_SCALAR_STYLE && !ev->data.scalar.tag;
@@ -230,29 +237,35 @@ static int check_text(struct reader *r, const yaml_event_t *ev)
     return 0;
 }
 
-static int check_tag(struct reader *r, const yaml_event_t *ev, const yaml_char_t *tag,
-                     const char *allowed)
+static int unsupported_tag(struct reader *r, const yaml_event_t *ev, const yaml_char_t *tag)
 {
     static const char core[] = "tag:yaml.org,2002:";
-    if (!tag || strcmp((const char *)tag, allowed) == 0)
-        return 0;
     const char *text = (const char *)tag;
     bool is_core = strncmp(text, core, sizeof core - 1) == 0;
     return fail(r, ev->start_mark, -EINVAL, "unsupported tag '%s%s'", is_core ? "!!" : "",
                 is_core ? text + sizeof core - 1 : text);
 }
 
+static int check_tag(struct reader *r, const yaml_event_t *ev, const yaml_char_t *tag,
+                     const char *allowed)
+{
+    return !tag || strcmp((const char *)tag, allowed) == 0 ? 0 : unsupported_tag(r, ev, tag);
+}
+
 static int read_scalar(struct reader *r, const yaml_event_t *ev, struct value *out)
 {
     int rc = check_text(r, ev);
-    if (rc == 0)
-        rc = check_tag(r, ev, ev->data.scalar.tag, YAML_STR_TAG);
     if (rc < 0)
         return rc;
     char *text = (char *)ev->data.scalar.value;
+    const char *tag = (const char *)ev->data.scalar.tag, *why = NULL;
     AUTO(free) char *written = xstrdup(text);
-    const char *why = NULL;
-    json_t *v = is_plain(ev) ? yaml_scalar(text, &why) : json_string(text);
+    json_t *v = is_plain(ev) && !r->in_text_key ? yaml_scalar(text, &why)
+                : tag                           ? yaml_scalar_tagged(tag, text, &why)
+                                                : json_string(text);
+    AUTO(json) json_t *is_utf8 = v ? NULL : json_string(written);
+    if (!v && !why && is_utf8)
+        return unsupported_tag(r, ev, ev->data.scalar.tag);
     if (!v)
         return fail(r, ev->start_mark, -EINVAL, "'%.100s' %s", written,
                     why ? why : "is not text in UTF-8");
@@ -364,12 +377,15 @@ static int read_member(struct reader *r, const yaml_event_t *key, int depth, str
     if (rc < 0)
         return rc;
     struct value v;
+    const char *name = (const char *)key->data.scalar.value;
+    bool is_text = depth == 1 && r->text_key && strcmp(name, r->text_key) == 0;
+    r->in_text_key |= is_text;
     rc = read_node(r, &ev, depth + 1, &v);
     if (rc < 0)
         return rc;
+    r->in_text_key &= !is_text;
     AUTO(json) json_t *value = v.json;
     out->height = v.height >= out->height ? v.height + 1 : out->height;
-    const char *name = (const char *)key->data.scalar.value;
     if (is_plain(key) && strcmp(name, "<<") == 0)
         return merge(r, extra, &v, ev.start_mark);
     v.position.line = (int)key->start_mark.line + 1;
@@ -506,13 +522,14 @@ static int read_document(struct reader *r)
     return rc;
 }
 
-int yaml_read(struct yaml_doc **out, const char *text, size_t len, const char *name, struct err *e)
+int yaml_read(struct yaml_doc **out, const char *text, size_t len, const char *name,
+              const char *text_key, struct err *e)
 {
     if (len > YAML_SIZE_MAX)
         return err_set(e, -E2BIG, "%s: larger than %d MiB", name, YAML_SIZE_MAX >> 20);
     AUTO(yaml_doc) struct yaml_doc *d = xzalloc(sizeof *d);
     d->name = xstrdup(name);
-    struct reader r = {.doc = d, .e = e};
+    struct reader r = {.doc = d, .e = e, .text_key = text_key};
     if (!yaml_parser_initialize(&r.parser))
         return err_set(e, -ENOMEM, "%s: out of memory", name);
     yaml_parser_set_input_string(&r.parser, (const unsigned char *)text, len);
@@ -544,5 +561,5 @@ int yaml_read_file(struct yaml_doc **out, const char *path, struct err *e)
         int error = errno ? errno : EIO;
         return err_set(e, -error, "%s: %s", path, strerror(error));
     }
-    return yaml_read(out, strbuf_str(&text), text.len, path, e);
+    return yaml_read(out, strbuf_str(&text), text.len, path, NULL, e);
 }

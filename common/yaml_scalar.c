@@ -8,6 +8,11 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "common/mem.h"
+
+/* The number of digits of a hash: at least, if it is abbreviated as git does, and if it is whole.
+ */
+enum { HASH_MIN = 7, SHA1_DIGITS = 40 };
 
 static bool is_one_of(const char *s, const char *const *words)
 {
@@ -16,7 +21,7 @@ static bool is_one_of(const char *s, const char *const *words)
     return *words != NULL;
 }
 
-/* Returns whether `s` is not empty and consists of characters of `set`. */
+/* Returns true if `s` is not empty and has only characters of `set`. */
 static bool consists_of(const char *s, const char *set)
 {
     return *s && !s[strspn(s, set)];
@@ -24,8 +29,8 @@ static bool consists_of(const char *s, const char *set)
 
 static const char digits[] = "0123456789_";
 
-/* Returns whether `s`, which starts with n digits, is a number to base 60: "12:30", "1:30:00.5".
- * The parts after the first are at most 59. */
+/* Returns true if `s` is a number in base 60: "12:30", "1:30:00.5". `s` starts with n digits. The
+ * parts after the first are at most 59. */
 static bool is_base_60(const char *s, size_t n)
 {
     const char *p = s + n;
@@ -40,7 +45,8 @@ static bool is_base_60(const char *s, size_t n)
     return !*p || (*p == '.' && (!p[1] || consists_of(p + 1, digits)));
 }
 
-/* Returns whether `s`, which starts with n digits or with a point and a digit, is a real number. */
+/* Returns true if `s` is a real number. `s` starts with n digits or, if n is 0, with a point and a
+ * digit. */
 static bool is_real(const char *s, size_t n)
 {
     const char *p = s + n;
@@ -53,6 +59,17 @@ static bool is_real(const char *s, size_t n)
         p += strspn(p, "0123456789");
     }
     return !*p;
+}
+
+/* Returns true if `s` is more likely an abbreviated hash, such as that of a commit, than a number:
+ * "12345e67", "0012389". YAML 1.1 reads both examples as text, too. */
+static bool is_hash(const char *s)
+{
+    size_t len = strlen(s), n = strspn(s, "0123456789");
+    if (len < HASH_MIN)
+        return false;
+    bool exponent = n > 0 && s[n] == 'e' && consists_of(s + n + 1, "0123456789");
+    return exponent || (n == len && *s == '0' && strpbrk(s, "89"));
 }
 
 static void drop_underscores(char *s)
@@ -69,6 +86,8 @@ static json_t *integer(char *s, int base, const char **why)
     drop_underscores(s);
     errno = 0;
     long long value = strtoll(s, NULL, base);
+    if (errno == ERANGE && strlen(s) >= SHA1_DIGITS && isdigit((unsigned char)*s) && base == 10)
+        return json_string(s);
     if (errno == ERANGE)
         *why = "does not fit into 64 bits";
     return *why ? NULL : json_integer(value);
@@ -84,7 +103,8 @@ static json_t *real(char *s, const char **why)
     return *why ? NULL : json_real(value);
 }
 
-/* Returns a number, or NULL: with `*why` if the text is rejected, without if it is not a number. */
+/* Returns the value of `s`, or NULL. With NULL, `*why` is set if the text is rejected, and
+ * unchanged if it is not a number. */
 static json_t *number(char *s, const char **why)
 {
     static const char *const infs[] = {".inf", ".Inf", ".INF", NULL};
@@ -99,6 +119,8 @@ static json_t *number(char *s, const char **why)
         return NULL;
 
     size_t n = strspn(body, digits);
+    if (is_hash(s))
+        return json_string(s);
     if ((n > 1 && !body[n] && *body == '0') ||
         (strncmp(body, "0o", 2) == 0 && consists_of(body + 2, "01234567_")))
         *why = "may be octal or decimal: write it without the leading zero, or in quotes";
@@ -130,4 +152,45 @@ json_t *yaml_scalar(char *s, const char **why)
         return json_false();
     json_t *v = number(s, why);
     return v || *why ? v : json_string(s);
+}
+
+/* Returns the value of a scalar with the tag !!float: a real, or the string of json_number() for an
+ * infinity or NaN. Returns NULL as number() does. */
+static json_t *as_float(char *s, const char **why)
+{
+    AUTO(json) json_t *v = number(s, why);
+    return json_is_integer(v) ? json_real((double)json_integer_value(v)) : TAKE(v);
+}
+
+static json_t *as_type(json_type type, char *s, const char **why)
+{
+    AUTO(json) json_t *v = yaml_scalar(s, why);
+    bool bools = type == JSON_TRUE && json_is_boolean(v);
+    return v && (bools || json_typeof(v) == type) ? TAKE(v) : NULL;
+}
+
+json_t *yaml_scalar_tagged(const char *tag, char *s, const char **why)
+{
+    static const struct {
+        const char *tag;
+        json_type type;
+        const char *mismatch;
+    } types[] = {
+        {"tag:yaml.org,2002:float", JSON_REAL, "is not a number, as the tag !!float says"},
+        {"tag:yaml.org,2002:int", JSON_INTEGER, "is not an integer, as the tag !!int says"},
+        {"tag:yaml.org,2002:bool", JSON_TRUE, "is not a boolean, as the tag !!bool says"},
+        {"tag:yaml.org,2002:null", JSON_NULL, "is not null, as the tag !!null says"},
+        {"tag:yaml.org,2002:str", JSON_STRING, NULL},
+    };
+    size_t i = 0;
+    while (i < COUNT_OF(types) && strcmp(tag, types[i].tag) != 0)
+        i++;
+    if (i == COUNT_OF(types))
+        return NULL;
+    if (types[i].type == JSON_STRING)
+        return json_string(s);
+    json_t *v = types[i].type == JSON_REAL ? as_float(s, why) : as_type(types[i].type, s, why);
+    if (!v && !*why)
+        *why = types[i].mismatch;
+    return v;
 }

@@ -8,10 +8,10 @@
 
 #include "common/mem.h"
 
-/* One iteration: `before` polls the socket and, if something is pending, starts `busy`, which
- * prevents the loop from sleeping; `poll` wakes the loop when ZMQ_FD changes; `after` calls
- * `ready`. libzmqutil of flux-core does the same, and libev's manual recommends it for foreign
- * libraries. */
+/* In each iteration of the loop, `before` polls the socket. If the socket is readable, `before`
+ * starts `busy`, which prevents the loop from sleeping. `poll` wakes the loop when ZMQ_FD changes.
+ * `after` calls `ready`. libzmqutil of flux-core does the same, and libev's manual recommends this
+ * pattern for foreign libraries. */
 struct zmq_uv {
     uv_prepare_t before;
     uv_check_t after;
@@ -28,7 +28,7 @@ static bool readable(const struct zmq_uv *z)
 {
     int events = 0;
     size_t len = sizeof events;
-    /* a socket whose context has ended has nothing to read */
+    /* after the end of its context, zmq_getsockopt() fails: nothing to read */
     return zmq_getsockopt(z->socket, ZMQ_EVENTS, &events, &len) == 0 && (events & ZMQ_POLLIN);
 }
 

@@ -1,10 +1,11 @@
 /* zmq_uv - a ZeroMQ socket in libuv's loop.
  *
- * ZMQ_FD reports changes, not states, and each send or receive may consume a change that was meant
- * for the loop. So zmq_uv polls the socket (ZMQ_EVENTS) in every iteration before the loop sleeps.
- * A handler may stop after a bounded batch, and a sender need not do anything after a send.
+ * ZMQ_FD reports changes of the state, not the state, and each send or receive may consume a change
+ * before the loop sees it. So zmq_uv polls the socket (ZMQ_EVENTS) in every iteration before the
+ * loop sleeps. Therefore a handler may leave messages for the next iteration, and a sender need not
+ * do anything after a send.
  *
- * All functions belong to the loop's thread. */
+ * All functions must be called in the loop's thread. */
 #ifndef DROVER_ZMQ_UV_H
 #define DROVER_ZMQ_UV_H
 
@@ -16,19 +17,21 @@ struct zmq_uv;
 
 typedef void zmq_uv_ready_fn(struct zmq_uv *z, void *arg);
 
-/* Calls `ready` once per iteration while the socket has something to read (ZMQ_POLLIN). Borrows
- * the loop and the socket; the socket must outlive it. Keeps the loop alive until it is closed.
+/* Calls `ready` once per iteration while the socket has something to read (ZMQ_POLLIN). Borrows the
+ * loop and the socket; the socket must outlive `*out`, which keeps the loop alive until
+ * zmq_uv_close().
  *   negative errno  not a socket, or libuv failed */
 int zmq_uv_open(struct zmq_uv **out, uv_loop_t *loop, void *zmq_socket, zmq_uv_ready_fn *ready,
                 void *arg, struct err *e);
 
-/* Requests a call of `ready` in the next iteration even if the socket has nothing to read then;
- * other handles run first. For a handler with pending work of its own; unread messages need no
- * request. */
+/* Requests a call of `ready` in the next iteration even if the socket has nothing to read; other
+ * handles run first. A handler calls this if it has work left that is not a message. For unread
+ * messages `ready` is called anyway. */
 void zmq_uv_again(struct zmq_uv *z);
 
-/* Closes it: no call of `ready` follows, and the socket may be closed at once. The handles close
- * in the loop's next iteration, which frees `z`. May be called inside `ready`. NULL is fine. */
+/* Closes `z`. `ready` is not called again, and the caller may close the socket immediately. The
+ * loop's next iteration closes the handles and frees `z`. May be called in `ready`. `z` may be
+ * NULL. */
 void zmq_uv_close(struct zmq_uv *z);
 
 #endif

@@ -18,7 +18,7 @@ static const struct {
 
 int main(int argc, char **argv)
 {
-    openblas_set_num_threads(1); /* one order of sums: a seed gives the same suggestions */
+    openblas_set_num_threads(1); /* the order of sums is fixed: same seed, same suggestions */
     for (size_t i = 0; argc > 1 && i < COUNT_OF(commands); i++) {
         if (strcmp(argv[1], commands[i].name) != 0)
             continue;

@@ -122,6 +122,10 @@ static int print_mpirun_version(void)
     return 0;
 }
 
+/* Other launchers, and the names that Debian's alternatives and hydra give them. */
+static const char *const links[] = {"mpirun",  "mpiexec",       "mpirun.openmpi",
+                                    "orterun", "mpiexec.hydra", "torchrun"};
+
 /* Started through a link, drover is that program: libexec/drover/bin has a link `mpirun`. */
 static int run_as(const char *name, int argc, char **argv)
 {
@@ -134,8 +138,8 @@ static int run_as(const char *name, int argc, char **argv)
     return torch ? cmd_torchrun(argc, argv) : cmd_run(argc, argv);
 }
 
-/* Started by the name of a program of nccl-tests: "all_reduce_perf -b 8" is "drover bench
- * all_reduce_perf -b 8". */
+/* Started by the name of a program of nccl-tests, possibly with a suffix (all_reduce_perf_mpi):
+ * "all_reduce_perf -b 8" is "drover bench all_reduce_perf -b 8". */
 static int run_perf(const char *name, int argc, char **argv)
 {
     AUTO(strv) char **words = NULL;
@@ -151,10 +155,11 @@ static int dispatch(int argc, char **argv)
 {
     const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
     const char *name = slash ? slash + 1 : argc > 0 ? argv[0] : "drover";
-    if (!strcmp(name, "mpirun") || !strcmp(name, "mpiexec") || !strcmp(name, "torchrun"))
-        return run_as(name, argc, argv);
-    size_t perf = strlen(name) > 5 ? strlen(name) - 5 : 0;
-    if (perf && strcmp(name + perf, "_perf") == 0)
+    for (size_t i = 0; i < COUNT_OF(links); i++)
+        if (strcmp(name, links[i]) == 0)
+            return run_as(name, argc, argv);
+    const char *perf = strstr(name, "_perf");
+    if (perf && perf > name && (perf[5] == '\0' || perf[5] == '_'))
         return run_perf(name, argc, argv);
     const char *word = argc > 1 ? argv[1] : NULL;
     if (!word) {

@@ -71,9 +71,9 @@ enum buffers_fault {
     BUFFERS_NO_INPUT
 };
 
-/* Injects a fault, for tests: flips a bit of element `at` of the output, if it has that many;
- * writes a byte at distance `at` before or after the output; or, before the call, zeroes the input.
- */
+/* Injects a fault, for tests. BUFFERS_FLIP_BIT flips a bit of element `at` of the output, if that
+ * element exists. BUFFERS_WRITE_… write a byte at distance `at` before or after the output.
+ * BUFFERS_NO_INPUT zeroes the input; use it before the collective, the others after it. */
 int buffers_inject(struct buffers *b, const struct buffers_run *r, enum buffers_fault fault,
                    size_t at, struct err *e);
 

@@ -1,7 +1,7 @@
 /* bootstrap - exchange of keys and values between ranks before they have a communicator.
  *
- * The operations are put, fence and get. Uses PMIx if a server is available (drover run, mpirun,
- * srun --mpi=pmix), else TCP between the ranks (torchrun, ranks started by hand). */
+ * The operations are put, fence and get. They use PMIx if a server is available (drover run,
+ * mpirun, srun --mpi=pmix), otherwise TCP between the ranks (torchrun, ranks started by hand). */
 #ifndef DROVER_BOOTSTRAP_H
 #define DROVER_BOOTSTRAP_H
 
@@ -12,31 +12,32 @@
 #include "common/mem.h"
 #include "launcher/client/rank_identity.h"
 
-/* The functions of a round, as a table that plug-ins call. */
+/* The functions of a round (put, fence, get), as a table for plug-ins. */
 struct bootstrap_ops {
     void *arg;
-    /* Publishes `len` bytes under a key; other ranks see them after the fence. */
+    /* Publishes `len` bytes under a key. Other ranks can get them after the fence. */
     int (*put)(void *arg, const char *key, const void *bytes, size_t len, struct err *e);
-    /* Waits until every rank has called it. A further fence of the same round shows which ranks are
-     * still there.
-     *   -ETIMEDOUT  not all ranks called it; the text names the missing ones if they are known
-     *   -ENOTSUP    neither PMIx nor an address of rank 0; the hint names launchers that have one
-     */
+    /* Waits until every rank has called fence. A further fence of the same round shows which ranks
+     * are still there.
+     *   -ETIMEDOUT  not all ranks called it; the message names the missing ranks if they are known
+     *   -ENOTSUP    there is neither PMIx nor an address of rank 0; the hint names launchers that
+     *               provide one */
     int (*fence)(void *arg, int64_t timeout_ms, struct err *e);
-    /* Reads what `rank` put before the fence.
-     *   -EPROTO  it did not put exactly `len` bytes under this key */
+    /* Reads the `len` bytes that `rank` has put under this key.
+     *   -EPROTO  the rank did not put exactly `len` bytes under this key */
     int (*get)(void *arg, int rank, const char *key, void *out, size_t len, struct err *e);
 };
 
 struct bootstrap;
 
-/* Makes one round of put, fence, get. All ranks make their rounds in the same order. It connects at
- * the first use, so it costs nothing in a job of one rank. */
+/* Returns a bootstrap for one round of put, fence, get; the caller frees it. All ranks must make
+ * their rounds in the same order. The bootstrap connects at its first use, so it costs nothing in a
+ * job of one rank. */
 struct bootstrap *bootstrap_new(const struct rank_identity *identity);
 void bootstrap_free(struct bootstrap *b);
 AUTO_DEFINE(bootstrap, struct bootstrap *, bootstrap_free)
 
-/* Returns the functions for plug-ins. Borrowed from b. */
+/* Returns the functions for plug-ins, borrowed from b. */
 const struct bootstrap_ops *bootstrap_table(const struct bootstrap *b);
 
 /* ---- for bootstrap_pmix.c and bootstrap_tcp.c ------------------------------------------------ */

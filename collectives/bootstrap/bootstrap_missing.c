@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-enum { RUNS_MAX = 16 }; /* "4-7" is one */
+enum { RUNS_MAX = 16 }; /* limit on the runs of ranks that are listed; "4-7" is one run */
 
 static bool is_missing_on(const struct bootstrap_rank_location *locations, int rank,
                           const char *node)
@@ -18,7 +18,8 @@ static int count_missing(const struct bootstrap_rank_location *locations, int n,
     return count;
 }
 
-/* Appends the missing ranks of one node and returns their number. */
+/* Appends the missing ranks of the node of rank `first`, up to RUNS_MAX runs. Returns the number of
+ * ranks appended. */
 static int write_node(struct strbuf *b, const struct bootstrap_rank_location *locations, int n,
                       int first, int *runs)
 {

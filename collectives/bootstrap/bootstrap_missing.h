@@ -1,4 +1,4 @@
-/* bootstrap_missing - list of ranks that did not connect: "node c03: ranks 4-7". */
+/* bootstrap_missing - lists the ranks that did not connect: "node c03: ranks 4-7". */
 #ifndef DROVER_BOOTSTRAP_MISSING_H
 #define DROVER_BOOTSTRAP_MISSING_H
 
@@ -10,7 +10,7 @@ enum { BOOTSTRAP_NODE_BYTES = 64 };
 
 struct bootstrap_rank_location {
     bool connected;
-    char node[BOOTSTRAP_NODE_BYTES]; /* "": not known */
+    char node[BOOTSTRAP_NODE_BYTES]; /* "": unknown */
 };
 
 /* Appends the ranks 0 … n-1 that are not connected, grouped by node, and returns their number. A

@@ -1,4 +1,4 @@
-/* Bootstrap over PMIx: put, commit, fence, get. */
+/* bootstrap_pmix - bootstrap over PMIx: put, commit, fence, get. */
 
 #include <errno.h>
 #include <pmix.h>
@@ -16,13 +16,15 @@
 
 enum { GET_MS = 10000, MISSING_MS = 1000, HERE_BYTES = 24 };
 
-/* A process attaches to PMIx once: a second time fails in Open MPI 4.1, even after a finalize. So
- * it stays attached until it exits. */
+/* A process attaches to PMIx once and stays attached until it exits. With Open MPI 4.1 it cannot
+ * attach a second time, even after a finalize. */
 static struct session {
     bool attached;
-    pid_t pid; /* a forked child inherits the variable, not the connection */
+    pid_t pid; /* process that attached: a forked child inherits this variable, but not the
+                  connection */
     pmix_proc_t me;
-    unsigned rounds; /* number of rounds so far; part of every key, since keys are never removed */
+    /* number of rounds so far; it is part of every key, since keys are never removed */
+    unsigned rounds;
 } session;
 
 struct pmix_bootstrap {
@@ -31,7 +33,7 @@ struct pmix_bootstrap {
     unsigned fences; /* number of fences of this round */
 };
 
-/* An answer that PMIx's thread delivers. The last of both threads to use it frees it. */
+/* An answer that PMIx's thread delivers to this thread. The thread that uses it last frees it. */
 struct answer {
     pthread_mutex_t lock;
     pthread_cond_t delivered;
@@ -71,7 +73,8 @@ static void answered(pmix_status_t status, void *arg)
         answer_free(a);
 }
 
-/* Completes an answer that PMIx gave at once: no callback follows, and no other thread has it. */
+/* Completes an answer if PMIx returned the result immediately. Then no callback follows, and no
+ * other thread uses the answer. */
 static void answered_at_once(struct answer *a, pmix_status_t status)
 {
     a->done = true;
@@ -83,7 +86,8 @@ static void answered_value(pmix_status_t status, pmix_value_t *value, void *arg)
     answered(status, arg);
 }
 
-/* Waits for the answer and frees it. Returns false at the deadline; PMIx's thread then frees it. */
+/* Waits for the answer and frees it. Returns false if the deadline passes; PMIx's thread then frees
+ * the answer. */
 static bool await_answer(struct answer *a, const struct timespec *end, pmix_status_t *status)
 {
     pthread_mutex_lock(&a->lock);
@@ -166,14 +170,15 @@ static int pmix_put(void *arg, const char *key, const void *bytes, size_t len, s
     int rc = attach_for(full, arg, key, e);
     if (rc < 0)
         return rc;
-    AUTO(free) char *copy = xzalloc(len); /* PMIx's struct is not const */
+    AUTO(free) char *copy = xzalloc(len); /* PMIx's struct has no const pointer */
     memcpy(copy, bytes, len);
     pmix_value_t value = {.type = PMIX_BYTE_OBJECT, .data.bo = {.bytes = copy, .size = len}};
     pmix_status_t status = PMIx_Put(PMIX_GLOBAL, full, &value);
     return status == PMIX_SUCCESS ? 0 : pmix_failed(e, status, "put");
 }
 
-/* The node of a rank, from the job's data, which are local since this process attached. */
+/* Writes the node of a rank to `out`, or leaves `out` unchanged if it is unknown. Uses the job's
+ * data, which are local after attaching. */
 static void node_of(char out[BOOTSTRAP_NODE_BYTES], int rank)
 {
     pmix_proc_t peer;
@@ -195,8 +200,8 @@ static void here_key(char out[HERE_BYTES], const struct pmix_bootstrap *p)
     snprintf(out, HERE_BYTES, "here%u", p->fences);
 }
 
-/* Appends the ranks that have not put the key of this fence and returns their number. All ranks are
- * looked up at the same time. */
+/* Appends the ranks that have not put the key of this fence and returns their number. Asks for all
+ * ranks at the same time. */
 static int missing_ranks(const struct pmix_bootstrap *p, struct strbuf *names)
 {
     char key[PMIX_MAX_KEYLEN + 1], here[HERE_BYTES];
@@ -232,7 +237,7 @@ static int timed_out(const struct pmix_bootstrap *p, int64_t timeout_ms, struct 
     int count = missing_ranks(p, &names);
     bool known =
         count > 0 &&
-        count < p->size; /* this rank is connected, so a full list means that PMIx does not know */
+        count < p->size; /* this rank is connected: if all ranks seem missing, PMIx does not know */
     err_set(e, -ETIMEDOUT, "not all ranks connected within %lld ms%s%s", (long long)timeout_ms,
             known ? "; missing: " : "", known ? strbuf_str(&names) : "");
     return err_hint(e, "check the missing ranks; open_ms raises the deadline");

@@ -12,27 +12,27 @@
 #include "common/mem.h"
 
 enum {
-    UNKNOWN_MAX = 64, /* connections whose rank is not known yet, at a time */
-    HELLO_MS = 5000,  /* deadline for their hello */
+    UNKNOWN_MAX = 64, /* limit on connections whose rank is not known yet */
+    HELLO_MS = 5000,  /* time limit for the hello of a connection */
     ANSWER_MS = 5000,
     POLL_MS = 500,
 };
 
 struct peer {
-    int fd; /* -1: none */
+    int fd; /* -1: not connected */
     int64_t since_ms;
     struct bootstrap_hello hello;
-    size_t have; /* bytes received: of hello, then of put */
+    size_t have; /* number of bytes received, of hello and then of put */
     char *put;
 };
 
 struct round {
     const struct bootstrap_server *server;
-    int size, connected;  /* number of ranks; of connected ones, with rank 0 */
-    struct peer *ranks;   /* by rank; [0] is not used */
-    struct peer *unknown; /* UNKNOWN_MAX peers without a hello yet */
-    int lost;             /* a rank that disconnected; 0: none */
-    char rejected[160];   /* why the last rejected rank was rejected; "": none was */
+    int size, connected;  /* number of ranks; number of connected ranks, including rank 0 */
+    struct peer *ranks;   /* ranks[r] is rank r; ranks[0] is not used */
+    struct peer *unknown; /* UNKNOWN_MAX entries for peers that have not sent a hello */
+    int lost;             /* the first rank that disconnected; 0: none */
+    char rejected[160];   /* the reason for the last rejection; "": no rank was rejected */
 };
 
 static int wait_for(int fd, short what, int64_t end_ms)
@@ -81,7 +81,7 @@ static void answer(const struct peer *p, int code, const char *bytes, size_t len
 {
     struct bootstrap_answer a = {BOOTSTRAP_MAGIC, code, (uint32_t)len};
     int64_t end = clock_ms() + ANSWER_MS;
-    /* A peer that does not read its answer notices the closed connection. */
+    /* Failures are ignored: the peer notices that the connection is closed. */
     if (bootstrap_server_send(p->fd, &a, sizeof a, end) == 0)
         (void)bootstrap_server_send(p->fd, bytes, len, end);
 }
@@ -113,14 +113,14 @@ static void accept_peers(struct round *m, int64_t now)
         }
         *free_entry = (struct peer){.fd = fd, .since_ms = now};
         struct bootstrap_greeting hi = {BOOTSTRAP_MAGIC, m->server->mine->token};
-        /* The greeting fits into any socket's buffer. */
+        /* The deadline is now: a greeting always fits into the socket's buffer. */
         if (bootstrap_server_send(fd, &hi, sizeof hi, now) < 0)
             disconnect(free_entry);
     }
 }
 
-/* Accepts a rank of this job, or rejects it with the reason. All its bytes are read: closing a
- * socket with unread bytes would discard the answer. */
+/* Accepts a rank of this job, or rejects it and sends the reason. Called after all bytes of the
+ * rank were read, since closing a socket with unread bytes would discard the answer. */
 static void accept_rank(struct round *m, struct peer *p)
 {
     const struct bootstrap_hello *h = &p->hello, *mine = m->server->mine;
@@ -143,7 +143,8 @@ static void accept_rank(struct round *m, struct peer *p)
     m->connected++;
 }
 
-/* Reads more of a peer's hello, and of what it has put. */
+/* Reads more of a peer's hello and of the bytes that it has put. Accepts or rejects the peer when
+ * it has sent all. */
 static void read_peer(struct round *m, struct peer *p)
 {
     for (;;) {
@@ -169,7 +170,7 @@ static void read_peer(struct round *m, struct peer *p)
             continue;
         const struct bootstrap_hello *h = &p->hello;
         if (h->magic != BOOTSTRAP_MAGIC || h->token != m->server->mine->token ||
-            h->bytes > BOOTSTRAP_PUT_BYTES_MAX) { /* not a rank of this job */
+            h->bytes > BOOTSTRAP_PUT_BYTES_MAX) { /* the peer is not a rank of this job */
             disconnect(p);
             return;
         }
@@ -180,12 +181,12 @@ static void read_peer(struct round *m, struct peer *p)
 
 /* ---- a round --------------------------------------------------------------------------------- */
 
-/* Waits for events for at most POLL_MS and handles them. */
+/* Waits at most POLL_MS for events and handles them. */
 static int poll_once(struct round *m, int64_t end_ms)
 {
     AUTO(free) struct pollfd *fds = xcalloc((size_t)m->size + UNKNOWN_MAX, sizeof *fds);
     int64_t left = end_ms - clock_ms();
-    for (int r = 1; r < m->size; r++) /* ranks send no more; but they may disconnect */
+    for (int r = 1; r < m->size; r++) /* these ranks send no more bytes, but may disconnect */
         fds[r] = (struct pollfd){.fd = m->ranks[r].fd, .events = POLLIN};
     fds[0] = (struct pollfd){.fd = m->server->listener, .events = POLLIN};
     for (int i = 0; i < UNKNOWN_MAX; i++)
@@ -212,7 +213,7 @@ static int poll_once(struct round *m, int64_t end_ms)
     return 0;
 }
 
-/* The node of each rank, as the rank itself or another rank of its node has sent it. */
+/* Fills in the node of each rank, if the rank itself or another rank on its node has sent it. */
 static void locate_ranks(struct bootstrap_rank_location *locations, const struct round *m)
 {
     for (int r = 0; r < m->size; r++) {

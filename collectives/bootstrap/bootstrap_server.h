@@ -1,17 +1,18 @@
 /* bootstrap_server - rank 0's side of the bootstrap over TCP.
  *
- * It collects what every rank has put and sends all of it to all ranks. The other side is
- * bootstrap_tcp.c; the messages are defined here.
+ * Rank 0 collects the bytes that every rank has put, and sends all of them to all ranks. The other
+ * ranks' side is bootstrap_tcp.c. The messages are defined here.
  *
- * Rank 0 speaks first, so that a rank that has connected to another program's port sends nothing:
+ * Rank 0 sends first, so that a rank that has connected to the port of another program sends
+ * nothing:
  *
  *     0 -> r   greeting
  *     r -> 0   hello, then `bytes` bytes that rank r has put
- *     0 -> r   answer, then `bytes` bytes: what every rank has put (code 0), or the error (-errno)
+ *     0 -> r   answer, then `bytes` bytes: those of all ranks (code 0), or an error text (code < 0)
  *
- * A rank that gives up shuts down its sending side and still gets an answer with the missing ranks.
- * Numbers are in the host's byte order; another order is noticed by the magic. The token separates
- * jobs that share a node. It is not a secret. */
+ * A rank that gives up shuts down its sending side; it still gets an answer, which names the
+ * missing ranks. Numbers are in the byte order of the host. The magic number reveals another byte
+ * order. The token distinguishes jobs that share a node. It is not a secret. */
 #ifndef DROVER_BOOTSTRAP_SERVER_H
 #define DROVER_BOOTSTRAP_SERVER_H
 
@@ -24,7 +25,7 @@
 
 #define BOOTSTRAP_MAGIC UINT64_C(0x313072766f726421) /* "!drovr01" */
 
-enum { BOOTSTRAP_PUT_BYTES_MAX = 64 << 10 }; /* per rank and round */
+enum { BOOTSTRAP_PUT_BYTES_MAX = 64 << 10 }; /* limit on the bytes that a rank can put in a round */
 
 struct bootstrap_greeting {
     uint64_t magic, token;
@@ -33,7 +34,8 @@ struct bootstrap_greeting {
 struct bootstrap_hello {
     uint64_t magic, token;
     uint32_t rank, size, round;
-    uint32_t first, local_size; /* the ranks of its node if they are consecutive; else 0, 0 */
+    uint32_t first, local_size; /* first rank and number of ranks on its node, if they are
+                                   consecutive; otherwise 0, 0 */
     uint32_t bytes;
     char node[BOOTSTRAP_NODE_BYTES];
 };
@@ -45,21 +47,22 @@ struct bootstrap_answer {
 };
 
 struct bootstrap_server {
-    const struct bootstrap_hello *mine; /* rank 0's own */
-    const struct strbuf *put;           /* what rank 0 has put */
+    const struct bootstrap_hello *mine; /* the hello of rank 0 */
+    const struct strbuf *put;           /* the bytes that rank 0 has put */
     int listener;
     int64_t timeout_ms;
 };
 
-/* Runs one round. Appends to `all` what every rank has put, in the order of the ranks, each after
- * its length (uint32_t). When it returns, every rank that connected has its answer. -ETIMEDOUT  not
- * all ranks connected, or one of them gave up; the text names the missing ones */
+/* Runs one round. Appends to `all` the bytes that every rank has put, in the order of the ranks,
+ * each after their length (uint32_t). On return, every rank that connected has its answer.
+ *   -ETIMEDOUT  not all ranks connected, or one gave up; the message names the missing ranks */
 int bootstrap_server_accept_all(struct strbuf *all, const struct bootstrap_server *s,
                                 struct err *e);
 
-/* Sends or receives all `len` bytes on a non-blocking socket. Returns 0 or
- *   -ETIMEDOUT   not done at `end_ms` of clock_ms()
- *   -ECONNRESET  end of file; or another -errno */
+/* Send or receive exactly `len` bytes on a non-blocking socket. Return 0 or
+ *   -ETIMEDOUT   not complete at the time `end_ms` of clock_ms()
+ *   -ECONNRESET  the peer has closed the connection
+ *   others       as send() and recv() */
 int bootstrap_server_send(int fd, const void *bytes, size_t len, int64_t end_ms);
 int bootstrap_server_recv(int fd, void *bytes, size_t len, int64_t end_ms);
 

@@ -1,4 +1,5 @@
-/* Bootstrap over TCP between the ranks: rank 0 listens, the others connect to it. */
+/* bootstrap_tcp - bootstrap over TCP between the ranks. Rank 0 listens, and the other ranks connect
+ * to it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
@@ -17,22 +18,22 @@
 #include "common/fnv_hash.h"
 
 enum {
-    PORTS = 16, /* after MASTER_PORT, which is torch's */
+    PORTS = 16, /* number of ports after MASTER_PORT to try; torch uses MASTER_PORT itself */
     GREETING_MS = 1000,
-    PAUSE_MS = 10, /* between two attempts to reach rank 0; doubled up to … */
+    PAUSE_MS = 10, /* pause between two attempts to reach rank 0, doubled each time up to … */
     PAUSE_MAX_MS = 500,
-    ASK_MS = 1000, /* for the list of missing ranks, after this rank gave up */
+    ASK_MS = 1000, /* time to wait for the list of missing ranks, after this rank gave up */
     KEY_MAX = 255,
 };
 
 struct tcp_bootstrap {
     struct rank_identity identity;
     uint32_t round;
-    struct strbuf put; /* by this rank: key, NUL, length, value … */
-    struct strbuf all; /* by all ranks */
+    struct strbuf put; /* the bytes that this rank has put: key, NUL, length, value, and so on */
+    struct strbuf all; /* the bytes that all ranks have put */
 };
 
-/* Number of rounds so far, and rank 0's port in the last one. */
+/* The number of rounds so far, and the port of rank 0 in the last round. */
 static struct {
     uint32_t rounds;
     int port;
@@ -42,8 +43,9 @@ static struct {
 
 struct rank0_address {
     const char *host;
-    int first, count; /* ports; rank 0 listens on one of them */
-    bool chosen;      /* by DROVER_BOOT_PORT: drover may hold it for this job, bound */
+    int first, count; /* the ports first … first + count - 1; rank 0 listens on one of them */
+    bool chosen; /* DROVER_BOOT_PORT is set; drover may have bound this port to reserve it for the
+                    job */
 };
 
 static int read_port(int *out, const char *name, struct err *e)
@@ -78,7 +80,7 @@ static int find_rank0_address(struct rank0_address *r0, const struct tcp_bootstr
     return rc;
 }
 
-/* A hash of what distinguishes this job from others. */
+/* Returns a hash of variables that distinguish this job from other jobs. */
 static uint64_t job_token(void)
 {
     uint64_t h = FNV_HASH_INIT;
@@ -104,7 +106,7 @@ static struct bootstrap_hello hello_of(const struct tcp_bootstrap *t)
     h.bytes = (uint32_t)t->put.len;
     if (gethostname(h.node, sizeof h.node - 1) < 0)
         h.node[0] = '\0';
-    /* If ranks are placed node by node, the other ranks of this node are known too. */
+    /* If ranks are numbered node by node, the other ranks of this node are known, too. */
     if (getenv("LOCAL_WORLD_SIZE") &&
         identity->rank - identity->local_rank == identity->node * identity->local_size) {
         h.first = (uint32_t)(identity->rank - identity->local_rank);
@@ -138,15 +140,16 @@ static int listen_at(const struct sockaddr *to, socklen_t len, bool reuse)
     return fd_take(&fd);
 }
 
-/* Listens at MASTER_ADDR; at any address if that is an address that this node does not have itself.
- */
+/* Listens at MASTER_ADDR. If this node does not have that address, listens at all addresses.
+ * Returns a socket or a negative errno. */
 static int listen_port(const struct rank0_address *r0, int port, struct err *e)
 {
     AUTO(found) struct addrinfo *found = NULL;
     int fd = resolve(&found, r0->host, port, e);
     if (fd < 0)
         return fd;
-    /* SO_REUSEADDR would also allow a port that another drover holds for its job, bound. */
+    /* With SO_REUSEADDR, bind() would also accept a port that another drover has bound to reserve
+     * it for its job. */
     bool reuse = r0->chosen || port == session.port;
     for (const struct addrinfo *a = found; a; a = a->ai_next)
         if ((fd = listen_at(a->ai_addr, a->ai_addrlen, reuse)) >= 0 || fd == -EADDRINUSE)
@@ -183,7 +186,7 @@ static int run_as_rank0(struct tcp_bootstrap *t, const struct rank0_address *r0,
 
 /* ---- the other ranks ------------------------------------------------------------------------- */
 
-/* Returns a connected socket, or -errno. */
+/* Returns a connected socket or a negative errno. */
 static int connect_to(const struct addrinfo *a, int64_t end_ms)
 {
     AUTO(fd) int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -204,7 +207,7 @@ static int connect_to(const struct addrinfo *a, int64_t end_ms)
     return fd_take(&fd);
 }
 
-/* Returns a socket connected to rank 0 of this job, or -errno. */
+/* Returns a socket that is connected to rank 0 of this job, or a negative errno. */
 static int connect_to_rank0_at(const struct rank0_address *r0, int port, int64_t end_ms,
                                struct err *e)
 {
@@ -281,7 +284,7 @@ static int run_as_peer(struct tcp_bootstrap *t, const struct rank0_address *r0, 
         rc = bootstrap_server_send(fd, strbuf_str(&t->put), t->put.len, end);
     if (rc == 0)
         rc = read_answer(t, fd, end, &answer);
-    if (rc == -ETIMEDOUT && !answer.text[0]) { /* rank 0 knows the missing ranks */
+    if (rc == -ETIMEDOUT && !answer.text[0]) { /* asks rank 0 for the missing ranks */
         (void)shutdown(fd, SHUT_WR);
         rc = read_answer(t, fd, clock_ms() + ASK_MS, &answer);
     }
@@ -322,8 +325,8 @@ static int tcp_fence(void *arg, int64_t timeout_ms, struct err *e)
                                  : run_as_peer(t, &r0, timeout_ms, e);
 }
 
-/* Returns the next field at *at, a length and that many bytes, and advances *at. NULL: none is
- * left. */
+/* Reads the next field at `*at`, which is a length and then the bytes. Returns the bytes, sets
+ * `*len` to their number and advances `*at`. Returns NULL if there is no complete field. */
 static const char *next_field(const char **at, const char *end, uint32_t *len)
 {
     if (end - *at < (ptrdiff_t)sizeof *len)

@@ -14,7 +14,8 @@
 #include "common/strbuf.h"
 #include "launcher/client/client_internal.h"
 
-/* Returns the folder of the library or program that contains this function; NULL: not known. */
+/* Returns the folder of the library or program that contains this function, or NULL if it is
+ * unknown. The caller frees it. */
 static char *own_folder(void)
 {
     char path[PATH_MAX];
@@ -28,8 +29,9 @@ static char *own_folder(void)
     return xstrdup(dirname(path));
 }
 
-/* Folders of plug-ins, in the order of the search: libdrover is in lib, programs are in bin or
- * libexec/drover, tests two levels below the build. */
+/* Returns the folders to search for plug-ins, in order; the caller frees the strv. The relative
+ * folders fit libdrover, which is in lib, programs in bin or libexec/drover, and tests, which are
+ * two levels below the build folder. */
 static char **plugin_folders(void)
 {
     static const char *const relative[] = {"drover", "../lib/drover", "../../lib/drover"};
@@ -87,6 +89,7 @@ void *drover_cuda_library(const char *name)
 {
     const char *const names[] = {name, NULL};
     void *lib = NULL;
-    (void)cuda_loader_open(&lib, names, NULL, client_err(NULL)); /* drover_error(NULL) returns it */
+    /* On failure, drover_error(NULL) returns the error. */
+    (void)cuda_loader_open(&lib, names, NULL, client_err(NULL));
     return lib;
 }

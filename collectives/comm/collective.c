@@ -6,8 +6,8 @@
 #include "collectives/comm/backend.h"
 #include "launcher/client/collective_trace.h"
 
-/* The factors of nccl-tests' doc/PERFORMANCE.md: what a ring's slowest link carries per byte of the
- * size in the table. */
+/* These return the factors of nccl-tests' doc/PERFORMANCE.md: the number of bytes on the slowest
+ * link of a ring, per byte of the size that the table shows. */
 static double busbw_once(int ranks)
 {
     return 1;
@@ -23,7 +23,7 @@ static double busbw_others_twice(int ranks)
     return 2.0 * (ranks - 1) / ranks;
 }
 
-/* Both buffers at every rank, on every backend, unless the row says otherwise. */
+/* Unless a row says otherwise, every rank has both buffers, and every backend has the call. */
 const struct collective_row collective_rows[COLLECTIVES] = {
     [COLLECTIVE_ALL_REDUCE] = {.name = "all_reduce",
                                .in = COLLECTIVE_WHOLE,

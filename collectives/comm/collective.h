@@ -1,16 +1,16 @@
-/* collective - what distinguishes the collectives: one row of facts per collective.
+/* collective - the properties of each collective, in a table with one row per collective.
  *
- * Everything that must know which collective it has (argument checks, the p2p fallback, the
- * collective trace, `drover bench` and its verification) asks the row. A new collective is an
- * enumerator, a row, and its function in drover.h; if it can be made of sends and receives, no
- * backend needs a change. */
+ * All code whose behaviour depends on the collective (argument checks, the p2p fallback, the
+ * collective trace, `drover bench` and its verification) reads the row. A new collective needs an
+ * enumerator, a row, and a function in drover.h. If it can be made of sends and receives, no
+ * backend must change. */
 #ifndef DROVER_COLLECTIVE_H
 #define DROVER_COLLECTIVE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Plug-ins are compiled with these numbers: a new one is added at the end. */
+/* Plug-ins are compiled with these numbers, so a new collective is added at the end. */
 enum collective {
     COLLECTIVE_ALL_REDUCE,
     COLLECTIVE_BROADCAST,
@@ -33,36 +33,37 @@ enum collective_extent {
     COLLECTIVE_NO_BUFFER,
     COLLECTIVE_WHOLE,   /* count elements */
     COLLECTIVE_PARTS,   /* count elements per rank of the communicator, in the order of the ranks */
-    COLLECTIVE_VARYING, /* per rank as many elements as struct drover_parts says */
+    COLLECTIVE_VARYING, /* a number of elements per rank that struct drover_parts gives */
 };
 
-/* Where the blocks of an output come from; an output of one part per rank has one block per rank,
- * any other output is one block. */
+/* The source of the blocks of an output. With COLLECTIVE_FROM_EACH an output has one block per
+ * rank, otherwise it is one block. */
 enum collective_source {
-    COLLECTIVE_FROM_NONE,     /* no output, or not known to this rank: a receive */
+    COLLECTIVE_FROM_NONE,     /* no output, or the rank does not know the source (a receive) */
     COLLECTIVE_FROM_ALL,      /* the reduction of all inputs */
     COLLECTIVE_FROM_ROOT,     /* the root's input */
-    COLLECTIVE_FROM_EACH,     /* block r: rank r's input */
-    COLLECTIVE_FROM_PREVIOUS, /* the input of the rank before the receiving one, in a ring */
+    COLLECTIVE_FROM_EACH,     /* block r is from the input of rank r */
+    COLLECTIVE_FROM_PREVIOUS, /* the input of the previous rank in a ring */
 };
 
-/* One cache line, since every call reads it. */
+/* The row is one cache line, since every call reads it. */
 struct collective_row {
-    _Alignas(64) const char *name; /* nccl-tests' word for it; its program is NAME_perf */
-    const char *alias;             /* drover.h's word, drover_ALIAS(); NULL: the name */
+    _Alignas(64) const char *name; /* nccl-tests' name, whose program is NAME_perf */
+    const char *alias; /* the name in drover.h, drover_ALIAS(); NULL: the same as `name` */
     enum collective_extent in, out;
     bool in_at_root, out_at_root; /* only the root has that buffer */
     bool in_place;                /* input and output may be one buffer … */
     unsigned in_place_refusal;    /* … unless the backend has this bit of enum backend_caps */
-    /* The bit of enum backend_caps of backends that have the call; 0: every backend has it. If it
-     * is missing, comm makes sends and receives of the call, by `source`. */
+    /* The bit of enum backend_caps that a backend sets if it has the call; 0: every backend has the
+     * call. If the bit is missing, comm replaces the call by sends and receives, as `source` says.
+     */
     unsigned native_cap;
     enum collective_source source;
-    bool to_peer;                      /* a send or receive: `root` is the other rank */
+    bool to_peer;                      /* a send or receive, where `root` is the other rank */
     double (*busbw_factor)(int ranks); /* busbw / algbw; NULL: `drover bench` does not measure it */
 };
 
-/* A native_cap that no backend has. */
+/* A value of native_cap that no backend has. */
 #define COLLECTIVE_ALWAYS_P2P (1u << 31)
 
 extern const struct collective_row collective_rows[COLLECTIVES];
@@ -77,13 +78,13 @@ static inline const char *collective_name(enum collective c)
     return collective_rows[c].name;
 }
 
-/* Returns true if the collective computes; the others move data. */
+/* Returns true if the collective is a reduction; other collectives only move data. */
 static inline bool collective_reduces(enum collective c)
 {
     return collective_rows[c].source == COLLECTIVE_FROM_ALL;
 }
 
-/* Returns true if one rank, the root, has a special part. */
+/* Returns true if the collective has a root, which alone has an input or an output. */
 static inline bool collective_has_root(enum collective c)
 {
     return collective_rows[c].in_at_root || collective_rows[c].out_at_root;
@@ -95,7 +96,8 @@ static inline bool collective_has_parts(enum collective c)
     return collective_rows[c].in == COLLECTIVE_PARTS || collective_rows[c].out == COLLECTIVE_PARTS;
 }
 
-/* Returns true if the rank has an input (an output) in a call with this root. */
+/* collective_reads() returns true if the rank has an input in a call with this root,
+ * collective_writes() if it has an output. */
 static inline bool collective_reads(enum collective c, int rank, int root)
 {
     const struct collective_row *row = &collective_rows[c];
@@ -108,8 +110,8 @@ static inline bool collective_writes(enum collective c, int rank, int root)
     return row->out != COLLECTIVE_NO_BUFFER && (!row->out_at_root || rank == root);
 }
 
-/* Returns true if `count` says how many elements move; a barrier moves none, and a varying
- * collective has other counts. */
+/* Returns true if the collective uses `count`. A barrier moves no elements, and a varying
+ * collective has counts per rank. */
 static inline bool collective_counts(enum collective c)
 {
     const struct collective_row *row = &collective_rows[c];
@@ -117,13 +119,13 @@ static inline bool collective_counts(enum collective c)
            row->out == COLLECTIVE_WHOLE;
 }
 
-/* Number of blocks in an output. */
+/* Returns the number of blocks in an output. */
 static inline int collective_blocks(enum collective c, int ranks)
 {
     return collective_rows[c].source == COLLECTIVE_FROM_EACH ? ranks : 1;
 }
 
-/* The rank whose input is in this block of `rank`'s output, for collectives that move data. */
+/* Returns the rank whose input is in block `block` of the output of `rank`. Not for reductions. */
 static inline int collective_source_rank(enum collective c, int rank, int block, int root,
                                          int ranks)
 {
@@ -133,7 +135,7 @@ static inline int collective_source_rank(enum collective c, int rank, int block,
                                                 : block;
 }
 
-/* Returns the collective with this name or alias; -EINVAL  unknown. */
+/* Returns the collective with this name or alias, or -EINVAL if there is none. */
 int collective_find(const char *name);
 
 #endif

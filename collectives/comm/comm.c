@@ -27,7 +27,8 @@ static const char *backend_name(const struct drover *d, const struct drover_comm
     return o->stream ? "nccl" : drover_size(d) == 1 ? "self" : "mpi";
 }
 
-/* The collectives that the backend has a call for; the others are made of sends and receives. */
+/* Returns bits, by enum collective, for the collectives that the backend has a call for. The others
+ * are made of sends and receives. */
 static unsigned native_mask(unsigned caps)
 {
     unsigned mask = 0;
@@ -48,7 +49,7 @@ struct drover_comm *comm_new(struct drover *d, const struct backend *b, struct b
     c->native_mask = native_mask(c->caps);
     snprintf(c->name, sizeof c->name, "%s", name);
     c->trace = comm_trace_open(c->name, rank, size);
-    /* With more ranks than cores, the awaited rank may need this rank's core. */
+    /* If there are more ranks than cores, the rank that this one waits for may need its core. */
     c->oversubscribed = drover_local_size(d) > sysconf(_SC_NPROCESSORS_ONLN);
     return c;
 }
@@ -188,7 +189,7 @@ static int check_parts(const struct drover_comm *c, const struct backend_call *k
     return 0;
 }
 
-/* comm_start() adds the name of the collective to these errors. */
+/* Checks a call. comm_start() adds the name of the collective to the error. */
 static int check(const struct drover_comm *c, const struct backend_call *k)
 {
     if (c->unusable)
@@ -221,7 +222,8 @@ static int check(const struct drover_comm *c, const struct backend_call *k)
     return 0;
 }
 
-/* Starts as many queued calls as the backend accepts now, except those of an open group. */
+/* Starts as many queued calls as the backend accepts now, except those of an open group. Returns
+ * -EINPROGRESS if the backend must complete earlier calls first. */
 static int advance(struct drover_comm *c)
 {
     size_t end = c->depth ? c->group : c->len;
@@ -258,7 +260,7 @@ static int submit_later(struct drover_comm *c, const struct backend_call *calls,
     return rc < 0 && rc != -EINPROGRESS ? call_failed(c, rc) : 0;
 }
 
-/* Starts the calls, now or when earlier calls allow it. */
+/* Starts the calls immediately, or queues them if a group is open or earlier calls are queued. */
 static inline int submit(struct drover_comm *c, const struct backend_call *calls, size_t n)
 {
     if (c->depth || c->head < c->len)
@@ -343,9 +345,9 @@ int drover_comm_poll(struct drover_comm *c)
     return rc;
 }
 
-/* Gives other tasks a chance between two polls. Ranks that only yield to each other can starve all
- * other tasks, including the launcher, for a minute: seen on Linux 6.18, whose scheduler loses
- * count of such tasks. */
+/* Lets other tasks run between two polls. Oversubscribed ranks sleep: if they only yielded to each
+ * other, they could starve all other tasks, including the launcher, for a minute. This was seen on
+ * Linux 6.18, whose scheduler loses count of such tasks. */
 static void yield_core(const struct drover_comm *c, unsigned turn)
 {
     if (c->oversubscribed)
@@ -361,7 +363,7 @@ int drover_wait(struct drover_comm *c, int64_t timeout_ms)
         return rc;
     if (timeout_ms <= 0)
         return err_set(c->err, -EINVAL, "wait: invalid timeout of %" PRId64 " ms", timeout_ms);
-    /* The clock is read after progress(), while the work is under way. */
+    /* The clock is read after progress(), while the work continues in the background. */
     int64_t start_ms = clock_coarse_ms(), now = start_ms;
     for (unsigned turn = 1; (rc = progress(c)) != 0; turn++) {
         if (rc != -EINPROGRESS)
@@ -391,6 +393,6 @@ int drover_comm_abort(struct drover_comm *c)
     if (c->unusable)
         return 0;
     c->unusable = true;
-    collective_trace_done(c->trace, clock_coarse_ms()); /* not awaited any more */
+    collective_trace_done(c->trace, clock_coarse_ms()); /* no rank waits for the calls any more */
     return c->backend->abort(c->inner);
 }

@@ -22,7 +22,7 @@ int comm_gather(struct drover_comm *c, const void *mine, size_t bytes, void *all
     if (rc == 0)
         rc = b->copy_out(c->inner, all, out, bytes * (size_t)c->size, e);
     if (c->unusable)
-        return rc; /* not freed: an aborted call may still write to the buffers */
+        return rc; /* without freeing: an aborted call may still write to the buffers */
     if (in)
         b->mem_free(c->inner, in);
     if (out)
@@ -30,7 +30,7 @@ int comm_gather(struct drover_comm *c, const void *mine, size_t bytes, void *all
     return rc;
 }
 
-/* Creates the new communicator; *out is NULL if this rank is not a member. */
+/* Creates the new communicator. Sets `*out` to NULL if this rank is not a member. */
 static int create_subgroup(struct drover_comm **out, struct drover_comm *c,
                            struct backend_subgroup *p, const char *what)
 {
@@ -60,7 +60,8 @@ int drover_comm_split(struct drover_comm **out, struct drover_comm *c, int color
     if (color < DROVER_NO_COLOR)
         return err_set(e, -EINVAL, "split: invalid colour %d (0 or more, or DROVER_NO_COLOR)",
                        color);
-    /* All ranks arrive here by the deadline, so the steps below need none of their own. */
+    /* comm_gather() has a deadline. When it returns, all ranks have called split, so the steps
+     * below need no deadline. */
     AUTO(free) struct subgroup_key *keys = xcalloc((size_t)c->size, sizeof *keys);
     struct subgroup_key mine = {color, key};
     if ((rc = comm_gather(c, &mine, sizeof mine, keys, c->open_ms)) < 0)

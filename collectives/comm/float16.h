@@ -1,5 +1,5 @@
-/* float16 - conversion of the 16-bit and 8-bit floating-point types to float and back, on the host.
- * Rounds to nearest, ties to even, as GPUs do. */
+/* float16 - converts the 16-bit and 8-bit floating-point types to float and back, on the host.
+ * Conversions round to nearest, ties to even, as GPUs do. */
 #ifndef DROVER_FLOAT16_H
 #define DROVER_FLOAT16_H
 
@@ -29,7 +29,7 @@ static inline uint16_t bfloat16_from_float(float x)
 {
     uint32_t u = float_bits(x);
     if ((u & 0x7fffffff) > 0x7f800000)
-        return (uint16_t)(u >> 16 | 0x40); /* keeps a NaN whose low bits are cut a NaN */
+        return (uint16_t)(u >> 16 | 0x40); /* the bit 0x40 ensures that the result is a NaN, too */
     return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
 
@@ -52,10 +52,11 @@ static inline uint16_t half_from_float(float x)
     u &= 0x7fffffff;
     if (u > 0x7f800000)
         return (uint16_t)(sign | 0x7e00);
-    /* From 65520, half way between the largest value and the next: infinity. */
+    /* Values from 65520 on become infinity: 65520 is half way between the largest value, 65504, and
+     * 65536. */
     if (u >= 0x477ff000)
         return (uint16_t)(sign | 0x7c00);
-    if (u < 0x38800000) { /* below 2^-14: adding 0.5 leaves x / 2^-24, rounded, in the low bits */
+    if (u < 0x38800000) { /* below 2^-14: after adding 0.5, the low bits are x / 2^-24, rounded */
         return (uint16_t)(sign | (float_bits(bits_float(u) + 0.5f) - 0x3f000000));
     }
     u += 0xfff + (u >> 13 & 1);
@@ -89,7 +90,8 @@ static inline uint8_t float8_from_float(float x, int bits)
     if (u > 0x7f800000)
         return (uint8_t)(sign | 0x7f);
     if (u < (128 - bias) << 23) { /* below the smallest normal value: as in half_from_float() */
-        float magic = bits == 3 ? 0x1p14f : 0x1p7f; /* its last place is the smallest value */
+        /* the unit of its last place is the smallest value */
+        float magic = bits == 3 ? 0x1p14f : 0x1p7f;
         return (uint8_t)(sign | (float_bits(bits_float(u) + magic) - float_bits(magic)));
     }
     u += (UINT32_C(1) << (22 - bits)) - 1 + (u >> (23 - bits) & 1);

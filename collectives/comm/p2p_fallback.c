@@ -1,9 +1,9 @@
 #include "collectives/comm/p2p_fallback.h"
 
-/* What a rank exchanges with one peer. */
+/* The elements that a rank sends to, or receives from, one peer. */
 struct part {
-    char *at;     /* NULL if nothing moves */
-    size_t count; /* elements */
+    char *at;     /* NULL: there are none */
+    size_t count; /* number of elements */
 };
 
 static struct part part_of(enum collective_extent extent, const void *buffer,
@@ -20,7 +20,7 @@ static struct part part_of(enum collective_extent extent, const void *buffer,
     return (struct part){(char *)buffer + first * backend_type_bytes(k->type), count};
 }
 
-/* Returns true if rank `to` has data of rank `from` in its output. */
+/* Returns true if the output of rank `to` has data of rank `from`. */
 static bool moves(const struct backend_call *k, int from, int to, int size)
 {
     return collective_writes(k->coll, to, k->root) &&
@@ -32,7 +32,7 @@ size_t p2p_fallback_expand(struct backend_call *out, const struct backend_call *
 {
     const struct collective_row *row = collective_row(call->coll);
     size_t n = 0;
-    /* Each rank begins with another peer, so that not all ranks send to the same one first. */
+    /* Each rank starts with a different peer, so that not all ranks send to the same peer first. */
     for (int i = 0; i < size; i++) {
         int to = (rank + i) % size, from = (rank - i + size) % size;
         struct part sent = {0}, received = {0};

@@ -1,6 +1,6 @@
-/* premul - the premultiplier of DROVER_MULSUM in the type of the input.
+/* premul - applies the premultiplier of DROVER_MULSUM, converted to the type of the input.
  *
- * For whole numbers it is truncated, and products wrap on overflow. */
+ * For integer types the premultiplier is truncated, and products wrap on overflow. */
 #ifndef DROVER_PREMUL_H
 #define DROVER_PREMUL_H
 
@@ -9,11 +9,11 @@
 #include "collectives/comm/float16.h"
 #include "collectives/drover.h"
 
-/* Writes the factor as an element of the type to the first bytes of *out. |factor| < 2^63. */
+/* Converts the factor to type `t` and writes it to the first bytes of `*out`. |factor| < 2^63. */
 static inline void premul_scalar(uint64_t *out, enum drover_type t, double factor)
 {
     float x = (float)factor;
-    *out = (uint64_t)(int64_t)factor; /* the low bytes are the value in every whole type */
+    *out = (uint64_t)(int64_t)factor; /* the low bytes are the value in each integer type */
     if (t == DROVER_DOUBLE)
         memcpy(out, &factor, sizeof factor);
     else if (t == DROVER_FLOAT)
@@ -28,7 +28,7 @@ static inline void premul_scalar(uint64_t *out, enum drover_type t, double facto
         *out = f8e5m2_from_float(x);
 }
 
-/* values[i] *= factor for n values, each rounded once. */
+/* Multiplies n values by the factor. Each product is rounded once. */
 static inline void premul_apply(void *values, size_t n, enum drover_type t, double factor)
 {
     uint64_t scalar;

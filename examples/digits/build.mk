@@ -1,7 +1,8 @@
-# examples/digits: the trainer, and its GPU implementation if there is a CUDA toolkit.
+# Builds examples/digits: the trainer, and its GPU implementation if there is a CUDA toolkit.
 DIGITS := $(B)/examples/digits
 DIGITS_OBJS := $(patsubst %.c,$(B)/obj/%.o,$(wildcard examples/digits/*.c))
-# Compiled like a user's program: with the installed form of <drover.h>, and no internal header of drover.
+# The example is compiled as a user's program would be: with the installed form of <drover.h>, and
+# without internal headers of drover.
 $(DIGITS_OBJS): EXTRA_CFLAGS := -UDROVER_BUILD -Icollectives -Ilauncher/client -DDIGITS_DATA='"$(CURDIR)/examples/digits/data/digits.csv"'
 $(DIGITS)/digits: $(DIGITS_OBJS) $(LIBDROVER)
 	@mkdir -p $(@D)

@@ -32,7 +32,7 @@ static uint64_t sum_of(const struct header *h, const float *state)
     return checkpoint_hash(sum, state, h->count * sizeof *state);
 }
 
-/* The new name is on disk only after the directory is written. */
+/* Writes the directory to disk, so that the new name of the file is on disk, too. */
 static int sync_dir(const char *dir)
 {
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -1,4 +1,5 @@
-/* data - the images of digits: reading, splitting into training and test set, shuffling. */
+/* data - reads the images of digits, splits them into a training and a test set, and shuffles them.
+ */
 #ifndef DIGITS_DATA_H
 #define DIGITS_DATA_H
 
@@ -9,8 +10,8 @@ enum { DATA_SIDE = 8, DATA_PIXELS = DATA_SIDE * DATA_SIDE, DATA_CLASSES = 10 };
 
 struct data {
     int n;
-    float *x;   /* n x DATA_PIXELS, in [0, 1] */
-    int *label; /* n, 0 to 9 */
+    float *x;   /* n x DATA_PIXELS values in [0, 1] */
+    int *label; /* n labels from 0 to 9 */
 };
 
 /* Reads lines of 64 pixels (0 to 16) and a label. Every fifth image goes to `test`, the others go
@@ -18,13 +19,13 @@ struct data {
 int data_read(struct data *train, struct data *test, const char *path, char *why, size_t why_size);
 void data_free(struct data *d);
 
-/* Writes a random order of 0 ... n - 1, which is the same on every rank for the same seed and
- * epoch. */
+/* Writes the numbers 0 ... n - 1 in random order. The order depends only on the seed and the epoch,
+ * so it is the same on every rank. */
 void data_shuffle(int *order, int n, uint64_t seed, int epoch);
 
-/* Copies image `i`. With `augment`, shifts it sideways by up to one pixel, depending on (seed,
- * epoch, i); new pixels are 0. There is no vertical shift, since the digits fill their images from
- * top to bottom. */
+/* Copies image `i` to `out`. With `augment`, the image is shifted sideways by up to one pixel,
+ * depending on (seed, epoch, i); new pixels are 0. There is no vertical shift, since the digits
+ * fill their images from top to bottom. */
 void data_image(float *out, const struct data *d, int i, int augment, uint64_t seed, int epoch);
 
 #endif

@@ -8,7 +8,7 @@
 #include "mlp.h"
 #include "rng.h"
 
-/* The activation function. GELU in its tanh form (Hendrycks and Gimpel 2016). */
+/* Returns the activation of z. GELU is in its tanh form (Hendrycks and Gimpel 2016). */
 RNG_FN float formula_activate(enum mlp_activation f, float z)
 {
     if (f == MLP_RELU)
@@ -18,7 +18,7 @@ RNG_FN float formula_activate(enum mlp_activation f, float z)
     return 0.5f * z * (1 + tanhf(0.7978845608f * (z + 0.044715f * z * z * z)));
 }
 
-/* Derivative of the activation; 0 for relu at 0. */
+/* Returns the derivative of the activation at z. For relu at 0 it is 0. */
 RNG_FN float formula_slope(enum mlp_activation f, float z)
 {
     if (f == MLP_RELU)
@@ -29,13 +29,14 @@ RNG_FN float formula_slope(enum mlp_activation f, float z)
     return 0.5f * (1 + t) + 0.5f * z * (1 - t * t) * 0.7978845608f * (1 + 0.134145f * z * z);
 }
 
-/* Key of a dropout mask; (sample, unit) selects a value of it. */
+/* Returns the key of a layer's dropout mask, for formula_kept(). */
 RNG_FN uint64_t formula_mask_key(uint64_t seed, int epoch, int layer)
 {
     return seed * UINT64_C(1000003) + (uint64_t)epoch * 64 + (uint64_t)layer + 1;
 }
 
-/* The factor of a hidden unit's value: 0, or 1 / (1 - dropout). */
+/* Returns the factor for a hidden unit's value: 0 if the unit is dropped for this sample, otherwise
+ * 1 / (1 - dropout). */
 RNG_FN float formula_kept(uint64_t key, int sample, int unit, float dropout)
 {
     uint64_t counter = (uint64_t)sample * 65536 + (uint64_t)unit;

@@ -4,8 +4,8 @@
  *     drover run -np 4 ./digits --lr=0.01         four ranks
  *     drover sweep examples/digits/sweep.yaml     a search over its options
  *
- * This file has the command line and the choice of the device; train.c has the training. Needs
- * <drover.h> and BLAS. The GPU implementation is loaded if it is needed. */
+ * This file reads the command line and chooses the device; train.c has the training. The program
+ * needs <drover.h> and BLAS. It loads the GPU implementation only if it uses a GPU. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <getopt.h>
@@ -56,7 +56,8 @@ static _Noreturn void invalid_value(const char *name, const char *value, const c
     exit(2);
 }
 
-/* Returns the index of `value` in a list of names that ends with NULL. */
+/* Returns the index of `value` in the NULL-terminated list of names. Exits if it is not in the
+ * list. */
 static int choice(const char *name, const char *value, const char *const *names)
 {
     char expected[256] = "expected one of";
@@ -79,7 +80,7 @@ static float parse_float(const char *name, const char *value, double low, double
     return (float)v;
 }
 
-/* Accepts 64.0 as well: sweeps may write whole numbers this way. */
+/* Also accepts 64.0, since sweeps may write whole numbers this way. */
 static int parse_int(const char *name, const char *value, int low, int high)
 {
     char expected[96], *end;
@@ -123,8 +124,8 @@ static void path_next_to_program(char *path, size_t size, const char *name)
     snprintf(path, size, "%s/%s", dirname(self), name);
 }
 
-/* Loads the GPU implementation. It needs cuBLAS, which drover finds where the loader does not look.
- * Returns NULL with the error in `why`. */
+/* Loads the GPU implementation. It needs cuBLAS, which drover also finds in folders that the loader
+ * does not search. Returns NULL on failure, with the error in `why`. */
 static const struct mlp_backend *load_cuda(char *why, size_t why_size)
 {
     char path[PATH_MAX + 32], missing[64], error[900];
@@ -143,7 +144,7 @@ static const struct mlp_backend *load_cuda(char *why, size_t why_size)
     return b;
 }
 
-/* Returns true if a small network can be opened on the device. */
+/* Returns 1 if a small network can be opened on the device, otherwise 0 with the error in `why`. */
 static int device_works(const struct mlp_backend *b, int device, char *why, size_t why_size)
 {
     struct mlp_config c = {.layers = 1, .width = {1, 1}, .batch_max = 1, .device = device};
@@ -162,7 +163,7 @@ static int choose_device(struct train_config *c, const char *device, const struc
     int requested = choice("device", device, names);
     c->backend = &mlp_cpu;
     c->mlp.device = drover_local_rank(d);
-    /* Without a driver, do not load a gigabyte of CUDA libraries. */
+    /* If there is no driver, a gigabyte of CUDA libraries is not loaded for nothing. */
     if (requested == CPU || (requested == AUTO && access("/dev/nvidiactl", F_OK) < 0))
         return 0;
     const struct mlp_backend *b = load_cuda(why, sizeof why);
@@ -294,7 +295,8 @@ static size_t smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Number of letters to insert, delete or change between a and b (Levenshtein distance). */
+/* Returns the number of letters to insert, delete or change that turns a into b (Levenshtein
+ * distance). */
 static size_t distance(const char *a, const char *b)
 {
     enum { LETTERS = 31 };
@@ -313,7 +315,7 @@ static size_t distance(const char *a, const char *b)
     return row[n];
 }
 
-/* Suggests the nearest option. */
+/* Reports an unknown option, suggests the nearest one, and exits. */
 static _Noreturn void unknown_option(const char *word)
 {
     char name[64];
@@ -353,8 +355,8 @@ static void parse(struct settings *s, int argc, char **argv)
     }
 }
 
-/* After SIGTERM, the exit status that a shell reports for a program killed by it: the training is
- * not complete. */
+/* Returns the exit status. If SIGTERM ended the training, it is the status that a shell reports for
+ * a program that SIGTERM has killed, since the training is not complete. */
 static int exit_status(int end)
 {
     return end < 0 ? 1 : end == TRAIN_TERMINATED ? 128 + SIGTERM : 0;

@@ -1,14 +1,13 @@
 /* mlp - a multi-layer perceptron: forward pass, gradient, update.
  *
- * One interface has two implementations, which apply the same formulas in the same order:
- * mlp_cpu.c with OpenBLAS, and mlp_cuda.cu with cuBLAS and its own kernels, which is loaded from
- * mlp_cuda.so.
+ * The interface has two implementations, which apply the same formulas in the same order. mlp_cpu.c
+ * uses OpenBLAS. mlp_cuda.cu uses cuBLAS and its own kernels, and is loaded from mlp_cuda.so.
  *
- * Layer l maps width[l] to width[l + 1] values: z = W a + b, then the activation, then dropout;
- * the last layer's z are the logits of a softmax. Parameters are one flat vector: for each layer W
- * (width[l + 1] x width[l], row by row), then b (width[l + 1]). Gradients have the same layout, in
- * one buffer with MLP_EXTRA more values behind them, for numbers that the ranks sum with the
- * gradient. */
+ * Layer l maps width[l] to width[l + 1] values: z = W a + b, then the activation, then dropout; the
+ * last layer's z are the logits of a softmax. Parameters are one flat vector: for each layer W
+ * (width[l + 1] x width[l], row by row), then b (width[l + 1]). Gradients have the same layout.
+ * They are in a buffer with MLP_EXTRA more values after them, for other numbers that the ranks sum
+ * together with the gradient. */
 #ifndef DIGITS_MLP_H
 #define DIGITS_MLP_H
 
@@ -31,46 +30,48 @@ struct mlp_config {
     enum mlp_optimizer optimizer;
     float momentum, weight_decay, dropout, label_smoothing;
     uint64_t seed;
-    int batch_max; /* most samples per call */
+    int batch_max; /* largest number of samples per call */
     int device;    /* CUDA device */
 };
 
-/* n samples; all arrays are in host memory. */
+/* A batch of n samples. All arrays are in host memory. */
 struct mlp_batch {
     const float *x;    /* n x width[0] */
-    const int *label;  /* n */
-    const int *sample; /* n: index in the data set; selects the dropout mask, … */
+    const int *label;  /* n labels */
+    const int *sample; /* n indices in the data set; they select the dropout masks, … */
     int n;
     int epoch;   /* … as does the epoch */
-    float scale; /* factor of each sample's loss: 1 / size of the global batch */
+    float scale; /* factor for each sample's loss: 1 / size of the global batch */
 };
 
 struct mlp;
 
 struct mlp_backend {
     const char *name;
-    /* Returns the number of devices of this node. The CPU counts as enough for all ranks. */
+    /* Returns the number of devices on this node. For the CPU this is a number that is enough for
+     * all ranks. */
     int (*devices)(void);
-    /* Returns 0, or -1 with the error in `why`. */
+    /* Creates a network. Returns 0, or -1 with the error in `why`. */
     int (*open)(struct mlp **out, const struct mlp_config *c, char *why, size_t why_size);
     void (*close)(struct mlp *m);
-    /* Computes the gradient of the sum of scaled losses of this rank's samples into the buffer, and
-     * the sum itself into its first extra value. Both are 0 for n == 0. This and the functions
-     * below return 0, or -1. */
+    /* Computes the sum of the scaled losses of this rank's samples. Writes its gradient to the
+     * buffer, and the sum to the first extra value of the buffer. Both are 0 for n == 0. This and
+     * the functions below that return an int return 0 or -1. */
     int (*gradient)(struct mlp *m, const struct mlp_batch *b);
-    /* Applies the buffer's gradient: step t = 1, 2, ... of the optimizer. */
+    /* Applies the gradient in the buffer. This is step t = 1, 2, ... of the optimizer. */
     int (*update)(struct mlp *m, float lr, int64_t t);
     /* Computes the sum of losses, without smoothing and dropout, and the number of correctly
      * classified samples. */
     int (*evaluate)(struct mlp *m, const struct mlp_batch *b, double *loss_sum, int *correct);
-    /* Returns the buffer, for collectives: host or device memory. */
+    /* Returns the buffer, for collectives. It is in host or device memory. */
     float *(*buffer)(struct mlp *m);
-    void *(*stream)(struct mlp *m); /* cudaStream_t; NULL on the CPU */
-    /* Copy n values of the buffer, from position `at` on, from and to host memory; complete on
-     * return. */
+    void *(*stream)(struct mlp *m); /* returns a cudaStream_t; NULL on the CPU */
+    /* Copy n values between host memory and the buffer, at position `at`: put() to the buffer,
+     * get() from it. The copy is complete on return. */
     int (*put)(struct mlp *m, size_t at, const float *values, size_t n);
     int (*get)(struct mlp *m, size_t at, float *values, size_t n);
-    /* Copy parameters and both moments, 3 x mlp_params() values, to and from host memory. */
+    /* Copy parameters and both moments, 3 x mlp_params() values, to host memory (save()) or from it
+     * (load()). */
     int (*save)(struct mlp *m, float *state);
     int (*load)(struct mlp *m, const float *state);
 };

@@ -1,4 +1,4 @@
-/* mlp_cpu - the perceptron with OpenBLAS. */
+/* mlp_cpu - the implementation of the perceptron on the CPU, with OpenBLAS. */
 #include <cblas.h>
 #include <limits.h>
 #include <math.h>
@@ -12,9 +12,9 @@
 struct mlp {
     struct mlp_config c;
     size_t params;
-    float *w, *grad, *m1, *m2;    /* params each; grad has MLP_EXTRA more */
-    float *z[MLP_LAYERS_MAX];     /* batch_max x width[l + 1]: before the activation */
-    float *a[MLP_LAYERS_MAX];     /* after activation and dropout */
+    float *w, *grad, *m1, *m2;    /* params values each; grad has MLP_EXTRA more */
+    float *z[MLP_LAYERS_MAX];     /* batch_max x width[l + 1] values, before the activation */
+    float *a[MLP_LAYERS_MAX];     /* the same, after activation and dropout */
     float *delta[MLP_LAYERS_MAX]; /* d loss / d z */
 };
 
@@ -72,7 +72,7 @@ static int cpu_open(struct mlp **out, const struct mlp_config *c, char *why, siz
     return 0;
 }
 
-/* The factor of a hidden unit's value: 0, or 1 / (1 - dropout). */
+/* Returns the factor for a hidden unit's value: 0 or 1 / (1 - dropout). */
 static float dropout_factor(const struct mlp_config *c, const struct mlp_batch *b, int layer, int i,
                             int unit)
 {
@@ -101,8 +101,8 @@ static void forward(struct mlp *m, const struct mlp_batch *b, int train)
     }
 }
 
-/* Writes the softmax of a row of logits to `p`, and ln(sum exp) to *log_sum. Subtracts the maximum
- * first, so that exp() does not overflow. */
+/* Writes the softmax of a row of logits to `p`, and ln(sum of exp(z)) to `*log_sum`. Subtracts the
+ * maximum first, so that exp() does not overflow. */
 static void softmax(float *p, const float *z, int n, float *log_sum)
 {
     float top = z[0], sum = 0;
@@ -115,8 +115,9 @@ static void softmax(float *p, const float *z, int n, float *log_sum)
     *log_sum = logf(sum) + top;
 }
 
-/* Returns the scaled cross entropy with targets (1 - s) one-hot + s / n, s the label smoothing. Its
- * gradient with respect to z, p - target, goes to delta of the last layer. */
+/* Returns the scaled cross entropy. The targets are (1 - s) one-hot + s / n, where s is the label
+ * smoothing. Writes the gradient by z, which is the scaled p - target, to delta of the last layer.
+ */
 static float loss_rows(struct mlp *m, const struct mlp_batch *b)
 {
     const struct mlp_config *c = &m->c;
@@ -167,8 +168,8 @@ static int cpu_gradient(struct mlp *m, const struct mlp_batch *b)
     return 0;
 }
 
-/* SGD with momentum: Sutskever et al. 2013. Adam: Kingma and Ba 2015, algorithm 1. AdamW:
- * Loshchilov and Hutter 2019, with the weight decay separate from the gradient. */
+/* Sources: SGD with momentum: Sutskever et al. 2013. Adam: Kingma and Ba 2015, algorithm 1. AdamW,
+ * in which the weight decay is separate from the gradient: Loshchilov and Hutter 2019. */
 static int cpu_update(struct mlp *m, float lr, int64_t t)
 {
     const struct mlp_config *c = &m->c;

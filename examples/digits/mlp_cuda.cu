@@ -1,6 +1,7 @@
-/* mlp_cuda - the perceptron on a GPU: cuBLAS for matrix products, kernels for the rest, with the same
- * formulas in the same order as mlp_cpu.c. Everything runs on one stream, which the all-reduce of the ranks
- * uses too. main.c loads it from mlp_cuda.so. */
+/* mlp_cuda - the implementation of the perceptron on a GPU. cuBLAS computes matrix products, and
+ * kernels compute the rest, with the same formulas in the same order as mlp_cpu.c. All work is on
+ * one stream, which the all-reduce of the ranks also uses. main.c loads this file's library,
+ * mlp_cuda.so. */
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
 #include <stdio.h>
@@ -21,8 +22,8 @@ struct mlp {
     float *x;
     int *label, *sample;
     float *z[MLP_LAYERS_MAX], *a[MLP_LAYERS_MAX], *delta[MLP_LAYERS_MAX];
-    float *row_loss; /* batch_max: each sample's loss */
-    int *row_right;  /* batch_max: 1 if the sample is classified correctly */
+    float *row_loss; /* batch_max values: each sample's loss */
+    int *row_right;  /* batch_max values: 1 if the sample is classified correctly */
     float *host_loss;
     int *host_right;
 };
@@ -42,7 +43,7 @@ static unsigned blocks(size_t n)
 
 /* ---- kernels -------------------------------------------------------------------------------- */
 
-/* Sets z (n x width) to the bias; cuBLAS then adds the product. */
+/* Sets the rows of z to the bias. cuBLAS then adds the product. */
 __global__ static void set_bias(float *z, const float *bias, size_t total, int width)
 {
     size_t at = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
@@ -70,7 +71,8 @@ __global__ static void slope_all(float *delta, const float *z, const int *sample
     delta[at] *= k * formula_slope(f, z[at]);
 }
 
-/* One thread per sample: softmax, smoothed cross entropy, and its gradient with respect to the logits. */
+/* Computes the softmax, the smoothed cross entropy, and its gradient by the logits. One thread per
+ * sample. */
 __global__ static void loss_rows(float *delta, float *loss, int *right, const float *z, const int *label,
                                  int n, int classes, float smoothing, float scale)
 {
@@ -96,7 +98,8 @@ __global__ static void loss_rows(float *delta, float *loss, int *right, const fl
     right[i] = best == label[i];
 }
 
-/* One thread per column, which sums in the order of the samples, as on the CPU. */
+/* Sums the columns of delta. One thread per column, which adds in the order of the samples, as on
+ * the CPU. */
 __global__ static void sum_columns(float *out, const float *delta, int n, int width)
 {
     int j = (int)(blockIdx.x * blockDim.x + threadIdx.x);
@@ -208,7 +211,7 @@ static int cuda_open(struct mlp **out, const struct mlp_config *c, char *why, si
     m->params = mlp_params(c);
     m->host_loss = (float *)calloc((size_t)c->batch_max, sizeof *m->host_loss);
     m->host_right = (int *)calloc((size_t)c->batch_max, sizeof *m->host_right);
-    /* More ranks than GPUs share them. */
+    /* If there are more ranks than GPUs, ranks share GPUs. */
     rc = cudaSetDevice(c->device % devices);
     rc = rc ? rc : cudaStreamCreateWithFlags(&m->stream, cudaStreamNonBlocking);
     rc = rc ? rc : allocate(m);
@@ -224,8 +227,8 @@ static int cuda_open(struct mlp **out, const struct mlp_config *c, char *why, si
     return 0;
 }
 
-/* Row-major C (rows x cols) = alpha op(A) op(B) + beta C, like cblas_sgemm. cuBLAS is column-major, so it
- * gets the transposed matrices, with B before A. */
+/* Computes C (rows x cols) = op(A) op(B) + beta C for row-major matrices, as cblas_sgemm() does.
+ * cuBLAS uses column-major matrices, so it gets B before A, and computes the transpose of C. */
 static int product(struct mlp *m, bool ta, bool tb, int rows, int cols, int inner, const float *a, int lda,
                    const float *b, int ldb, float beta, float *c)
 {

@@ -1,10 +1,10 @@
 /* rng - counter-based random numbers.
  *
- * A sample gets the same dropout mask and pixel shift on any rank, in any order, on the CPU and on
- * the GPU.
+ * A number depends only on a key and a counter. So a sample gets the same dropout mask and pixel
+ * shift on any rank, in any order, on the CPU and on the GPU.
  *
- * splitmix64's finaliser (Steele, Lea, Flood 2014: "Fast splittable pseudorandom number
- * generators") of a key and a counter. */
+ * The numbers are made by splitmix64's finaliser (Steele, Lea, Flood 2014: "Fast splittable
+ * pseudorandom number generators"). */
 #ifndef DIGITS_RNG_H
 #define DIGITS_RNG_H
 
@@ -25,13 +25,13 @@ RNG_FN uint64_t rng_mix(uint64_t z)
     return z ^ (z >> 31);
 }
 
-/* The random number at a position of the sequence that `key` selects. */
+/* Returns the random number at position `counter` of the sequence that `key` selects. */
 RNG_FN uint64_t rng_at(uint64_t key, uint64_t counter)
 {
     return rng_mix(rng_mix(key) ^ counter);
 }
 
-/* Uniform in [0, 1), 24 bits. */
+/* Returns a number that is uniform in [0, 1), a multiple of 2^-24. */
 RNG_FN float rng_unit(uint64_t key, uint64_t counter)
 {
     return (float)(rng_at(key, counter) >> 40) * 0x1p-24f;

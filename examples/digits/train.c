@@ -26,18 +26,19 @@ struct run {
     struct mlp *m;
     size_t params;
     int rank, size;
-    int steps;           /* per epoch */
-    float *staging;      /* gradients on the host, if the communicator cannot access the device */
+    int steps;           /* number of steps per epoch */
+    float *staging;      /* copy of the gradients on the host; NULL: the communicator can access the
+                            gradient buffer */
     float *x;            /* this rank's part of a batch: images, … */
-    int *label, *sample; /* … labels, and positions in the data set */
-    int *order;          /* of the training set in this epoch */
+    int *label, *sample; /* … labels, and indices in the data set */
+    int *order;          /* order of the training set in this epoch */
     struct checkpoint ckpt;
 };
 
 static volatile sig_atomic_t terminated;
 
-/* The current step passes the request on to all ranks. If it never completes, because a rank that
- * it waits for has exited, SIGALRM kills this process. */
+/* Handles SIGTERM. The current step passes the request on to all ranks. If the step never
+ * completes, because another rank has exited, SIGALRM kills this process. */
 static void on_term(int sig)
 {
     terminated = 1;
@@ -56,7 +57,7 @@ static int comm_failed(const struct run *r)
     return failed(r, drover_error(r->d));
 }
 
-/* Sums n values of the gradient buffer, from position `at` on, over all ranks. */
+/* Sums n values of the gradient buffer over all ranks, starting at position `at`. */
 static int sum_over_ranks(struct run *r, size_t at, size_t n)
 {
     const struct mlp_backend *b = r->c->backend;
@@ -71,7 +72,7 @@ static int sum_over_ranks(struct run *r, size_t at, size_t n)
     return r->staging ? b->put(r->m, at, values, n) : 0;
 }
 
-/* Sums up to MLP_EXTRA numbers over all ranks, through the end of the gradient buffer. */
+/* Sums up to MLP_EXTRA numbers over all ranks, in the extra values of the gradient buffer. */
 static int sum_numbers(struct run *r, float *values, int n)
 {
     const struct mlp_backend *b = r->c->backend;
@@ -81,8 +82,8 @@ static int sum_numbers(struct run *r, float *values, int n)
     return b->get(r->m, r->params, values, (size_t)n);
 }
 
-/* Collects this rank's part of the samples list[0 ... n - 1]: every size-th one. Without a list, of
- * the first n samples of the set. */
+/* Returns this rank's part of the samples list[0 ... n - 1], which is every size-th sample. If
+ * `list` is NULL, the samples are 0 ... n - 1. The arrays are borrowed from r. */
 static struct mlp_batch my_part(struct run *r, const struct data *set, const int *list, int n,
                                 int epoch, int augment)
 {
@@ -97,7 +98,7 @@ static struct mlp_batch my_part(struct run *r, const struct data *set, const int
     return b;
 }
 
-/* Learning rate of a step: linear warm-up, then constant or cosine decay. */
+/* Returns the learning rate of a step: a linear warm-up, then constant or a cosine decay. */
 static float learning_rate(const struct train_config *c, int64_t step, int64_t total)
 {
     if (step < c->warmup)
@@ -108,9 +109,9 @@ static float learning_rate(const struct train_config *c, int64_t step, int64_t t
     return c->lr * (float)(0.5 * (1 + cos(M_PI * done)));
 }
 
-/* Runs one step. The sum of the gradients also carries the requests to stop: all ranks learn of
- * them in the same step, so no rank waits for one that has left. Such a step is not applied.
- * Returns an enum train_end, or -1. */
+/* Runs one step. Requests to stop are summed together with the gradients: all ranks get them in the
+ * same step, so no rank waits for a rank that has exited. The gradient of such a step is not
+ * applied. Returns an enum train_end, or -1. */
 static int run_step(struct run *r, const struct mlp_batch *batch, int samples)
 {
     const struct train_config *c = r->c;
@@ -124,7 +125,7 @@ static int run_step(struct run *r, const struct mlp_batch *batch, int samples)
     if (sum_over_ranks(r, 0, r->params + SUMS) < 0 || b->get(r->m, r->params, sums, SUMS) < 0)
         return -1;
     if (sums[SUM_TERM] > 0 || sums[SUM_STOP] > 0) {
-        alarm(0); /* this rank waits for nothing any more */
+        alarm(0); /* this rank no longer waits for other ranks */
         return sums[SUM_TERM] > 0 ? TRAIN_TERMINATED : TRAIN_STOPPED;
     }
     int64_t total = (int64_t)r->steps * c->epochs;
@@ -159,8 +160,8 @@ static int save(struct run *r)
                                                                                  : 0;
 }
 
-/* Evaluates the test set, reports, and saves a checkpoint if one is due. The next step asks drover
- * whether to stop. */
+/* Evaluates the test set, reports the metrics, and saves a checkpoint if one is due. The next step
+ * checks if drover requests a stop. */
 static int end_epoch(struct run *r, int epoch)
 {
     const struct train_config *c = r->c;
@@ -182,14 +183,14 @@ static int end_epoch(struct run *r, int epoch)
                accuracy);
         fflush(stdout);
     }
-    if (!isfinite(loss)) /* later losses will not be either: keep the previous checkpoint */
+    if (!isfinite(loss)) /* training cannot recover, so the previous checkpoint is kept */
         return failed(r, "the loss is not finite (try: a smaller --lr)");
     int due = epoch % c->checkpoint_every == 0 || epoch == c->epochs;
     return due ? save(r) : 0;
 }
 
-/* Uniform weights after He et al. 2015 for relu and gelu, and Glorot and Bengio 2010 for tanh;
- * biases 0. */
+/* Sets the weights to uniform random numbers, with the bounds of He et al. 2015 for relu and gelu,
+ * and of Glorot and Bengio 2010 for tanh. Biases stay 0. */
 static void init_weights(float *w, const struct mlp_config *c)
 {
     for (int l = 0; l < c->layers; l++) {
@@ -201,7 +202,8 @@ static void init_weights(float *w, const struct mlp_config *c)
     }
 }
 
-/* A hash of the options that a checkpoint must have in common with this training to be resumed. */
+/* Returns a hash of the options that must be the same in the training that wrote a checkpoint and
+ * in the one that resumes it. */
 static uint64_t config_hash(const struct train_config *c)
 {
     struct mlp_config m = c->mlp;
@@ -218,8 +220,8 @@ static uint64_t config_hash(const struct train_config *c)
     return checkpoint_hash(h, counts, sizeof counts);
 }
 
-/* Sets the weights: new ones, or those of the checkpoint, which every rank reads. Checks that all
- * ranks have read the same one. */
+/* Sets the weights to random values or to those of the checkpoint, which every rank reads. Checks
+ * that all ranks have found the same checkpoint, or none. */
 static int init_state(struct run *r)
 {
     char why[1024];
@@ -282,7 +284,8 @@ static int open_comm(struct run *r)
     if (r->size == 1)
         return 0;
     int rc = drover_comm_open(&r->comm, r->d, &o);
-    /* Without NCCL (then on no rank), use MPI and copy gradients through host memory. */
+    /* If there is no NCCL, which is then missing on all ranks, use MPI and copy gradients through
+     * host memory. */
     if (stream && !o.backend && (rc == -ENOENT || rc == -ELIBBAD)) {
         o.backend = "mpi";
         rc = drover_comm_open(&r->comm, r->d, &o);
@@ -323,7 +326,7 @@ int train(const struct train_config *c, struct drover *d, const struct data *tra
     else if (open_comm(&r) == 0)
         rc = run_all(&r);
     if (rc < 0 && r.comm)
-        (void)drover_comm_abort(r.comm); /* other ranks may hang: do not wait for them in close */
+        (void)drover_comm_abort(r.comm); /* other ranks may hang: close must not wait */
     drover_comm_close(r.comm);
     c->backend->close(r.m);
     free(r.ckpt.state);

@@ -15,17 +15,17 @@ enum train_schedule { TRAIN_CONSTANT, TRAIN_COSINE };
 struct train_config {
     struct mlp_config mlp;
     const struct mlp_backend *backend;
-    int batch; /* samples per step, of all ranks together */
+    int batch; /* samples per step, for all ranks together */
     int epochs;
     int warmup; /* number of steps in which the learning rate rises */
     float lr;
     enum train_schedule schedule;
     int augment;
     const char *checkpoint_dir; /* NULL: no checkpoints */
-    int checkpoint_every;       /* epochs */
+    int checkpoint_every;       /* number of epochs between two checkpoints */
     int resume;
     int quiet;
-    const char *comm; /* backend of the communicator; NULL: chosen by drover */
+    const char *comm; /* backend of the communicator; NULL: drover chooses */
 };
 
 enum train_end { TRAIN_DONE, TRAIN_STOPPED, TRAIN_TERMINATED };

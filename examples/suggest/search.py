@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Minimises a function with parameters from `drover suggest`: python3 search.py [PATH_OF_DROVER]
 
-`drover suggest` reads one JSON request per line on its standard input and answers with one line of JSON each:
-"init" defines the search, "ask" proposes parameter sets, "tell" reports their values, "best" returns the best one."""
+`drover suggest` reads one JSON request per line from its standard input, and answers each with one
+line of JSON. "init" defines the search, "ask" returns parameter sets to try, "tell" passes their
+values to the search, and "best" returns the best parameter set."""
 import json
 import math
 import subprocess
@@ -17,14 +18,14 @@ search = subprocess.Popen([*(sys.argv[1:] or ["drover"]), "suggest"], stdin=subp
 
 
 def request(**fields):
-    """Sends one request and returns its answer; exits on an error."""
+    """Sends one request and returns the answer. Exits if the answer is an error."""
     print(json.dumps(fields), file=search.stdin, flush=True)
     answer = json.loads(search.stdout.readline())
     return answer if "error" not in answer else sys.exit(answer["error"])
 
 
 def train(lr, layers, optimizer, momentum=0.5):
-    """Stands for a training: returns the value to minimise."""
+    """Returns the value to minimise. A real program would train a model here."""
     return (math.log10(lr) + 2.5) ** 2 + abs(layers - 3) + (optimizer == "adam") + (momentum - 0.9) ** 2
 
 

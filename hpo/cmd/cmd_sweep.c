@@ -16,10 +16,11 @@
 #include "hpo/cmd/sweep_run.h"
 #include "hpo/coordinator/coordinator.h"
 #include "hpo/coordinator/progress_text.h"
+#include "hpo/reader/sweep_reader.h"
 #include "hpo/samplers/sweep_file.h"
 #include "hpo/samplers/warm_start.h"
 #include "hpo/store/command_client.h"
-#include "hpo/store/sweep_reader.h"
+#include "hpo/store/stored_sweep.h"
 #include "hpo/worker/node_slice.h"
 #include "launcher/node/cgroup.h"
 
@@ -129,9 +130,10 @@ static int read_prior(json_t **out, char ***notices, const struct sweep_options 
         for (size_t i = 0; i < json_array_size(from); i++)
             if (strcmp(json_string_value(json_array_get(from, i)), v->dir->path) == 0)
                 return err_set(e, -EINVAL, "--prior: '%s' is given twice", *name);
-        struct trial_view trials = scheduler_view(v->sched);
+        struct trial_view trials = sweep_columns_all(v->columns);
         struct warm_start_counts n =
             warm_start_import(observations, spec, &trials, v->spec->metrics[0].name);
+        sweep_columns_view_free(&trials);
         json_array_append_new(from, json_string(v->dir->path));
         strv_push(notices, import_text(*name, &n));
     }
@@ -186,11 +188,11 @@ static int read_spec(struct spec **out, char **text, const struct sweep_options 
 {
     if (o->file) {
         int rc = read_file(text, o->file, e);
-        return rc < 0 ? rc : sweep_reader_spec(out, *text, o->file, e);
+        return rc < 0 ? rc : stored_sweep_spec(out, *text, o->file, e);
     }
     AUTO(sweep_dir) struct sweep_dir *d = NULL;
     int rc = sweep_dir_read(&d, o->root, o->name, e);
-    return rc < 0 ? rc : sweep_reader_spec(out, d->file, "sweep.yaml", e);
+    return rc < 0 ? rc : stored_sweep_spec(out, d->file, "sweep.yaml", e);
 }
 
 /* Finds the nodes that workers are started on, and the number of slots of this one. */
@@ -241,7 +243,7 @@ static int sweep(const struct sweep_options *o, struct err *e)
         struct sweep_dir nowhere = {
             .name = name, .path = name, .lock = -1, .seed = spec->seed, .prior = prior};
         config.dir = &nowhere;
-        sweep_reader_apply_stored(spec, &nowhere);
+        stored_sweep_apply(spec, &nowhere);
         sweep_run_print_notices(notices, o);
         return dry_run(&config, o, e) < 0 ? EXIT_USAGE : 0;
     }

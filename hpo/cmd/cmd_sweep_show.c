@@ -7,7 +7,8 @@
 #include "common/strbuf.h"
 #include "hpo/cmd/hpo_commands.h"
 #include "hpo/coordinator/progress_text.h"
-#include "hpo/store/sweep_reader.h"
+#include "hpo/reader/sweep_reader.h"
+#include "hpo/store/stored_sweep.h"
 
 struct show_options {
     const char *root;
@@ -23,7 +24,8 @@ struct show_options {
 static const struct opt ls_options[] = {COMMON_OPTIONS, OPT_END};
 static const struct opt show_options[] = {
     COMMON_OPTIONS,
-    OPT_INT(0, "top", "N", "print the N best trials (default: 20)", struct show_options, top),
+    OPT_INT(0, "top", "N", "print the N best trials (default: 20)", struct show_options, top, 0,
+            INT_MAX),
     OPT_END,
 };
 
@@ -39,21 +41,20 @@ static int usage_error(const struct err *e, const char *program)
 static json_t *count_states(const struct sweep_reader *v)
 {
     json_t *states = json_object();
-    struct trial_view all = scheduler_view(v->sched);
-    for (size_t i = 0; i < all.count; i++) {
-        const char *name = trial_state_name(all.trials[i]->state);
-        json_int_t n = json_integer_value(json_object_get(states, name));
-        json_object_set_new(states, name, json_integer(n + 1));
-    }
+    const int *counts = sweep_columns_states(v->columns);
+    for (int i = 0; i < TRIAL_STATES; i++)
+        if (counts[i] > 0)
+            json_object_set_new(states, trial_state_name((enum trial_state)i),
+                                json_integer(counts[i]));
     return states;
 }
 
 /* Seconds since the first trial was created; null before that. */
 static json_t *age_of(const struct sweep_reader *v)
 {
-    struct trial_view all = scheduler_view(v->sched);
-    return all.count == 0 ? json_null()
-                          : json_integer(time(NULL) - all.trials[0]->created_ms / 1000);
+    return sweep_columns_count(v->columns) == 0
+               ? json_null()
+               : json_integer(time(NULL) - sweep_columns_trial(v->columns, 0)->created_ms / 1000);
 }
 
 static json_t *summary(const char *root, const char *name, struct err *e)
@@ -61,9 +62,10 @@ static json_t *summary(const char *root, const char *name, struct err *e)
     AUTO(sweep_reader) struct sweep_reader *v = NULL;
     if (sweep_reader_open(&v, root, name, e) < 0)
         return NULL;
-    int best = scheduler_recommended(v->sched);
-    AUTO(json) json_t *t = best >= 0 ? scheduler_trial_json(v->sched, best) : json_object();
-    struct scheduler_counts c = scheduler_counts(v->sched);
+    int best = sweep_reader_recommended(v);
+    AUTO(json)
+    json_t *t = best >= 0 ? sweep_columns_trial_json(v->columns, (size_t)best) : json_object();
+    struct scheduler_counts c = sweep_reader_counts(v);
     AUTO(strbuf) struct strbuf counts = {0};
     progress_text_counts(&counts, &c);
     struct lockfile_owner owner = sweep_dir_owner(v->dir);
@@ -71,7 +73,7 @@ static json_t *summary(const char *root, const char *name, struct err *e)
                             : json_null();
     return json_pack("{s:s,s:s,s:s,s:i,s:s,s:O?,s:o,s:o,s:o}", "name", name, "method",
                      v->spec->method->name, "state", sweep_reader_state(v), "trials",
-                     scheduler_trial_count(v->sched), "counts", strbuf_str(&counts), "best",
+                     (int)sweep_columns_count(v->columns), "counts", strbuf_str(&counts), "best",
                      json_object_get(t, "value"), "states", count_states(v), "coordinator", by,
                      "age_s", age_of(v));
 }
@@ -168,9 +170,9 @@ static void print_workers(struct strbuf *b, const struct sweep_reader *v)
 static void print_view(const struct sweep_reader *v, int top)
 {
     AUTO(strbuf) struct strbuf b = {0};
-    AUTO(json) json_t *trials = sweep_reader_trials(v), *importance = sweep_reader_importance(v);
-    AUTO(json) json_t *pareto = sweep_reader_pareto(v);
-    struct scheduler_counts c = scheduler_counts(v->sched);
+    AUTO(json) json_t *importance = sweep_reader_importance(v), *pareto = sweep_reader_pareto(v);
+    AUTO(json) json_t *trials = sweep_reader_top(v, pareto, (size_t)top);
+    struct scheduler_counts c = sweep_reader_counts(v);
     strbuf_printf(&b, "%s: ", v->dir->name);
     progress_text_counts(&b, &c);
     strbuf_putc(&b, '\n');
@@ -199,8 +201,6 @@ int cmd_sweep_show(int argc, char **argv)
     }
     if (rc == 0 && !words)
         rc = hpo_commands_no_name(&e);
-    else if (rc == 0 && o.top < 0)
-        rc = err_set(&e, -EINVAL, "--top %d: must be 0 or more", o.top);
     AUTO(sweep_reader) struct sweep_reader *v = NULL;
     if (rc < 0 || sweep_reader_open(&v, o.root, words[0], &e) < 0)
         return usage_error(&e, program);
@@ -208,8 +208,6 @@ int cmd_sweep_show(int argc, char **argv)
         print_view(v, o.top);
         return 0;
     }
-    AUTO(json) json_t *j = sweep_reader_json(v);
-    AUTO(free) char *line = json_line(j);
-    puts(line);
+    sweep_reader_print_json(v, stdout);
     return 0;
 }

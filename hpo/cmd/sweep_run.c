@@ -9,7 +9,8 @@
 #include "hpo/cmd/hpo_commands.h"
 #include "hpo/coordinator/progress_display.h"
 #include "hpo/coordinator/progress_text.h"
-#include "hpo/store/sweep_reader.h"
+#include "hpo/reader/sweep_reader.h"
+#include "hpo/store/stored_sweep.h"
 
 enum { TABLE_MAX = 20 };
 
@@ -48,7 +49,7 @@ void sweep_run_print_notices(char **texts, const struct sweep_options *o)
 static void print_best(struct strbuf *out, const struct sweep_reader *v,
                        const struct run_message_opts *m, int best)
 {
-    AUTO(json) json_t *t = scheduler_trial_json(v->sched, best);
+    AUTO(json) json_t *t = sweep_columns_trial_json(v->columns, (size_t)best);
     const json_t *params = json_object_get(t, "params");
     const char *metric = v->spec->metrics[0].name;
     AUTO(strv) char **argv = NULL;
@@ -65,15 +66,14 @@ static void print_best(struct strbuf *out, const struct sweep_reader *v,
 static void print_result(const struct sweep_reader *v, const struct run_message_opts *m, bool json)
 {
     if (json) {
-        AUTO(json) json_t *all = sweep_reader_json(v);
-        AUTO(free) char *line = json_line(all);
-        puts(line);
+        sweep_reader_print_json(v, stdout);
         return;
     }
     AUTO(strbuf) struct strbuf b = {0};
-    AUTO(json) json_t *trials = sweep_reader_trials(v), *pareto = sweep_reader_pareto(v);
-    struct scheduler_counts counts = scheduler_counts(v->sched);
-    int best = scheduler_recommended(v->sched);
+    AUTO(json) json_t *pareto = sweep_reader_pareto(v);
+    AUTO(json) json_t *trials = sweep_reader_top(v, pareto, TABLE_MAX);
+    struct scheduler_counts counts = sweep_reader_counts(v);
+    int best = sweep_reader_recommended(v);
     progress_text_table(&b, trials, v->spec, pareto, TABLE_MAX);
     strbuf_putc(&b, '\n');
     progress_text_counts(&b, &counts);
@@ -86,8 +86,8 @@ static void print_result(const struct sweep_reader *v, const struct run_message_
 /* A sweep without a metric has a result if a trial is done. */
 static bool has_result(const struct sweep_reader *v)
 {
-    return v->spec->metrics[0].name ? scheduler_best(v->sched) >= 0
-                                    : scheduler_counts(v->sched).done > 0;
+    return v->spec->metrics[0].name ? sweep_columns_best(v->columns) >= 0
+                                    : sweep_columns_states(v->columns)[TRIAL_DONE] > 0;
 }
 
 static void print_how_to_continue(const char *name, const struct sweep_options *o)
@@ -128,8 +128,8 @@ static int coordinate(const struct coordinator_opts *c, const struct sweep_optio
     if (coordinator_endpoint(coord) && !o->quiet)
         fprintf(stderr, "drover sweep: workers may join at %s%s\n", coordinator_endpoint(coord),
                 o->listen && !o->plain ? ": drover worker --key worker.key" : "");
-    struct progress_display *display =
-        progress_display_open(c->dir->name, c->spec, coordinator_scheduler(coord), o->quiet);
+    struct progress_display *display = progress_display_open(
+        c->dir->name, c->dir->path, c->spec, coordinator_scheduler(coord), o->quiet);
     rc = coordinator_run(coord, &events, display, e);
     AUTO(free) char *reason = rc == 0 ? xstrdup(coordinator_end_reason(coord)) : NULL;
     coordinator_close(TAKE(coord)); /* it may still print to the display */
@@ -150,7 +150,7 @@ int sweep_run(struct coordinator_opts *c, struct spec *spec, const struct sweep_
     c->remote_workers.guardian = guardian;
     if (sweep_dir_open(&dir, d, e) < 0)
         return EXIT_USAGE;
-    sweep_reader_apply_stored(spec, dir);
+    stored_sweep_apply(spec, dir);
     if (dir->fresh || !d->prior) /* otherwise the observations of its start are used */
         sweep_run_print_notices(notices, o);
     c->dir = dir;

@@ -81,6 +81,14 @@ static void perform(struct coordinator *c, const struct commit_batch_effect *eff
     wire_msg_clear(&m);
 }
 
+/* For readers, which have no scheduler: the sweep is over for the reason `text`; "": it is not. */
+static void store_ended(struct coordinator *c, const char *text)
+{
+    struct err e = {0};
+    if (event_store_put(c->opts->dir->store, SWEEP_DIR_META_ENDED, text, &e) < 0)
+        fail(c, &e);
+}
+
 /* Passes an event to the scheduler; its records and actions join this batch. `seq`: of the worker's
  * message.
  *   -EINVAL  the event has no meaning: nothing has changed */
@@ -109,6 +117,8 @@ static int handle_event(struct coordinator *c, const struct scheduler_event *ev,
         if (a->kind == SCHEDULER_ACT_END) {
             free(c->end_reason);
             c->end_reason = xstrdup(a->reason ? a->reason : "");
+            if (scheduler_is_done(c->sched))
+                store_ended(c, c->end_reason);
         } else {
             commit_batch_add_action(c->batch, a);
         }
@@ -469,6 +479,7 @@ static int replay(struct coordinator *c, struct err *e)
     if (rc < 0)
         return err_wrap(e, "sweep '%s'", c->opts->dir->name);
     scheduler_replayed(c->sched, now_ms(c));
+    store_ended(c, ""); /* with the first commit */
     return 0;
 }
 

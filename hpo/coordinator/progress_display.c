@@ -1,23 +1,28 @@
 #include "hpo/coordinator/progress_display.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "common/clock.h"
 #include "common/json.h"
 #include "common/strbuf.h"
 #include "hpo/coordinator/progress_text.h"
+#include "hpo/trial/metric_guess.h"
 #include "hpo/trial/trial.h"
+#include "hpo/worker/trial_dir.h"
 
-enum { PAINT_MS = 100, ROWS_MAX = 24 };
+enum { PAINT_MS = 100, ROWS_MAX = 24, OUTPUT_READ = 64 << 10 };
 
 struct progress_display {
-    const char *name;
+    const char *name, *dir;
     const struct spec *spec;
     bool quiet, terminal;
-    int *leased; /* trials that workers have, in the order of their leases */
+    bool metric_help; /* was shown */
+    int *leased;      /* trials that workers have, in the order of their leases */
     size_t leased_count, leased_cap;
     bool paused; /* as printed last */
     int lines;   /* of the block on the terminal */
@@ -72,11 +77,13 @@ static void print_paused(struct progress_display *s, bool paused)
         progress_display_print(s, paused ? text : "drover sweep: resumed");
 }
 
-struct progress_display *progress_display_open(const char *name, const struct spec *spec,
+struct progress_display *progress_display_open(const char *name, const char *dir,
+                                               const struct spec *spec,
                                                const struct scheduler *sched, bool quiet)
 {
     struct progress_display *s = xzalloc(sizeof *s);
     s->name = name;
+    s->dir = dir;
     s->spec = spec;
     s->quiet = quiet;
     s->terminal = !quiet && is_terminal();
@@ -102,6 +109,34 @@ void progress_display_close(struct progress_display *s)
     free(s);
 }
 
+/* Shows once how a trial can report the metric: after the first one that ended well without it.
+ * What its output has is shown if this machine sees the file. */
+static void help_with_metric(struct progress_display *s, const json_t *trial)
+{
+    const char *metric = s->spec->metrics[0].name;
+    const char *state = json_string_value(json_object_get(trial, "state"));
+    if (s->metric_help || !metric || trial_state_parse(state) != TRIAL_INVALID ||
+        json_object_get(json_object_get(trial, "metrics"), metric))
+        return;
+    s->metric_help = true;
+    AUTO(free)
+    char *dir = trial_dir_path(s->dir, (int)json_integer_value(json_object_get(trial, "id")));
+    AUTO(free)
+    char *path = xasprintf("%s/%lld/stdout", dir,
+                           (long long)json_integer_value(json_object_get(trial, "lease")));
+    static char output[OUTPUT_READ];
+    AUTO(fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    off_t size = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
+    off_t from = size > OUTPUT_READ ? size - OUTPUT_READ : 0;
+    ssize_t n = fd < 0 ? 0 : pread(fd, output, sizeof output, from);
+    AUTO(free) char *line = NULL, *pattern = NULL;
+    (void)metric_guess(&line, &pattern, output, n > 0 ? (size_t)n : 0, metric);
+    AUTO(strbuf) struct strbuf b = {0};
+    progress_text_metric_help(&b, metric, line, pattern);
+    wipe(s);
+    fputs(strbuf_str(&b), stderr);
+}
+
 void progress_display_stored(struct progress_display *s, const struct scheduler *sched,
                              enum scheduler_record_kind kind, int trial)
 {
@@ -112,9 +147,12 @@ void progress_display_stored(struct progress_display *s, const struct scheduler 
     else if (kind == SCHEDULER_REC_REQUEUED || kind == SCHEDULER_REC_ENDED ||
              kind == SCHEDULER_REC_PAUSED)
         drop(s, trial);
-    if (kind != SCHEDULER_REC_ENDED || s->quiet || s->terminal)
+    if (kind != SCHEDULER_REC_ENDED || s->quiet)
         return;
     AUTO(json) json_t *t = scheduler_trial_json(sched, trial);
+    help_with_metric(s, t);
+    if (s->terminal)
+        return;
     AUTO(strbuf) struct strbuf b = {0};
     progress_text_ended(&b, t, s->spec->metrics[0].name, scheduler_best(sched) == trial);
     fputs(strbuf_str(&b), stderr);

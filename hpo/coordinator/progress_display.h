@@ -11,9 +11,11 @@
 
 struct progress_display;
 
-/* Borrows `name` and `spec`; `s` is the state at the start. quiet: shows nothing. */
-struct progress_display *progress_display_open(const char *name, const struct spec *spec,
-                                               const struct scheduler *s, bool quiet);
+/* Borrows `name`, `dir` (the sweep's directory) and `spec`; `s` is the state at the start. quiet:
+ * shows nothing. */
+struct progress_display *progress_display_open(const char *name, const char *dir,
+                                               const struct spec *spec, const struct scheduler *s,
+                                               bool quiet);
 /* Removes the block. */
 void progress_display_close(struct progress_display *s);
 AUTO_DEFINE(progress_display, struct progress_display *, progress_display_close)

@@ -7,6 +7,8 @@
 #include "common/mem.h"
 #include "hpo/spec/spec.h"
 
+enum { LINE_SHOWN = 160 }; /* of a trial's output */
+
 static const char *text_of(const json_t *trial, const char *key)
 {
     const char *s = json_string_value(json_object_get(trial, key));
@@ -170,6 +172,35 @@ void progress_text_ended(struct strbuf *out, const json_t *trial, const char *me
     end_line(out, start, 2000);
 }
 
+static void add_yaml_quoted(struct strbuf *out, const char *text)
+{
+    strbuf_putc(out, '\'');
+    for (; *text; text++)
+        strbuf_puts(out, *text == '\'' ? "\'\'" : (char[]){*text, 0});
+    strbuf_putc(out, '\'');
+}
+
+void progress_text_metric_help(struct strbuf *out, const char *metric, const char *line,
+                               const char *pattern)
+{
+    if (line) {
+        strbuf_puts(out, "this line of its output looks like the metric:\n");
+        size_t start = out->len;
+        strbuf_printf(out, "    %s", line);
+        end_line(out, start, LINE_SHOWN);
+    }
+    strbuf_printf(out, "a trial reports '%s' in one of three ways:\n    metric: {name: ", metric);
+    add_yaml_quoted(out, metric);
+    strbuf_puts(out, ", pattern: ");
+    AUTO(free) char *example = pattern ? NULL : xasprintf("%s: *([-+.0-9eE]+)", metric);
+    add_yaml_quoted(out, pattern ? pattern : example);
+    strbuf_printf(out,
+                  "}    in the sweep file\n"
+                  "    print(json.dumps({\"%s\": value}))    in the program\n"
+                  "    drover.report({\"%s\": value})    in the program, after import drover\n",
+                  metric, metric);
+}
+
 /* ---- the table ------------------------------------------------------------------------------ */
 
 struct entry {
@@ -278,9 +309,9 @@ void progress_text_table(struct strbuf *out, const json_t *trials, const struct 
     for (size_t i = 0; i < n; i++) {
         const json_t *t = json_array_get(trials, i);
         rows[i] = (struct entry){t, value_of(t), i, spec->metrics[0].maximize, false};
+        for (size_t k = 0; k < json_array_size(front) && !rows[i].front; k++)
+            rows[i].front = json_integer_value(json_array_get(front, k)) == id_of(t);
     }
-    for (size_t i = 0; i < json_array_size(front); i++)
-        rows[json_integer_value(json_array_get(front, i))].front = true;
     qsort(rows, n, sizeof *rows, better_first);
     n = n > max ? max : n;
     AUTO(strv) char **names = NULL;

@@ -29,13 +29,18 @@ void progress_text_block(struct strbuf *out, const struct progress_text *p, int 
 void progress_text_ended(struct strbuf *out, const json_t *trial, const char *metric,
                          bool new_best);
 
+/* Appends how a program reports `metric`, for a sweep whose trial did not. `line` of the trial's
+ * output looks like it, and `pattern` finds it there; both NULL: no line does. */
+void progress_text_metric_help(struct strbuf *out, const char *metric, const char *line,
+                               const char *pattern);
+
 /* Appends "12 of 40 trials: 9 done, 2 pruned, 1 failed, 3 running", without a newline. */
 void progress_text_counts(struct strbuf *out, const struct scheduler_counts *c);
 
 /* Appends a table of at most `max` trials with a column per parameter. The best trial is first;
- * trials without a value are last, in their order. `trials` is an array of all trials in the order
- * of their ids, from 0. With several objectives each has a column, and the trials of `front`, an
- * array of ids (NULL: one objective), are first, with a star instead of their rank. */
+ * trials without a value are last, in their order. `trials` is an array of trials. With several
+ * objectives each has a column, and the trials of `front`, an array of ids (NULL: one objective),
+ * are first, with a star instead of their rank. */
 void progress_text_table(struct strbuf *out, const json_t *trials, const struct spec *spec,
                          const json_t *front, size_t max);
 

@@ -231,6 +231,7 @@ static void add(struct remote_workers *w, const struct host *h)
     n->host = h;
     n->hosts = xzalloc(sizeof *n->hosts);
     hosts_add(n->hosts, h->name, 1, 0);
+    n->hosts->at[0].port = h->port;
     uv_timer_init(w->loop, &n->timer);
     n->timer.data = n;
     AUTO(free) char *path = xasprintf("%s/worker.%s.log", w->dir, h->name);

@@ -35,13 +35,45 @@ static const char *interpreter(void)
     return found;
 }
 
+/* Returns how the command uses the program; TRIAL_COMMAND_NO_PROGRAM if there is none. */
+static enum trial_command_program program_use(const struct spec *s)
+{
+    return s->program ? trial_command_program(s->command) : TRIAL_COMMAND_NO_PROGRAM;
+}
+
+/* Whether the program is a file that execvp() does not find, since "train.sh" has no '/'. */
+static bool needs_dot(const struct spec *s)
+{
+    return program_use(s) == TRIAL_COMMAND_EXECUTABLE && !strchr(s->program, '/') &&
+           !in_path(s->program) && access(s->program, F_OK) == 0;
+}
+
+static int missing(const char *program, const char *wdir, struct err *e)
+{
+    err_set(e, -ENOENT, "program '%s': %s", program, strerror(ENOENT));
+    return err_hint(e, "trials run in the directory in which the sweep is started: %s", wdir);
+}
+
+/* The word that the command executes, if it is a path; NULL: it is a macro or searched in PATH. */
+static const char *executed_path(const struct spec *s)
+{
+    char *const *word = s->command;
+    while (word && *word && strcmp(*word, "${env}") == 0)
+        word++;
+    return word && *word && !strstr(*word, "${") && strchr(*word, '/') ? *word : NULL;
+}
+
 int run_message_check(const struct run_message_opts *opts, struct err *e)
 {
-    const char *program = opts->spec->program;
-    if (!program || access(program, F_OK) == 0 || (!strchr(program, '/') && in_path(program)))
+    const char *program = opts->spec->program, *path = executed_path(opts->spec);
+    enum trial_command_program use = program_use(opts->spec);
+    if (path && access(path, F_OK) < 0)
+        return missing(path, opts->wdir, e);
+    if (use == TRIAL_COMMAND_NO_PROGRAM || use == TRIAL_COMMAND_MODULE)
         return 0;
-    err_set(e, -ENOENT, "program '%s': %s", program, strerror(ENOENT));
-    return err_hint(e, "trials run in the directory in which the sweep is started: %s", opts->wdir);
+    if (access(program, F_OK) == 0 || (!strchr(program, '/') && in_path(program)))
+        return 0;
+    return missing(program, opts->wdir, e);
 }
 
 int run_message_argv(char ***out, const struct run_message_opts *opts, int trial,
@@ -49,8 +81,9 @@ int run_message_argv(char ***out, const struct run_message_opts *opts, int trial
 {
     AUTO(free) char *dir = trial_dir_path(opts->dir, trial);
     AUTO(free) char *file = xasprintf("%s/params.json", dir);
+    AUTO(free) char *here = needs_dot(opts->spec) ? xasprintf("./%s", opts->spec->program) : NULL;
     const struct trial_command command = {.items = opts->spec->command,
-                                          .program = opts->spec->program,
+                                          .program = here ? here : opts->spec->program,
                                           .interpreter = interpreter(),
                                           .json_file = file,
                                           .getenv = variable};

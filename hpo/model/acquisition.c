@@ -2,12 +2,12 @@
 
 #include <math.h>
 
-/* Terms of the continued fraction: all digits are exact from 6 deviations on. */
+/* Number of terms of the continued fraction. With this many, all digits are exact if |z| >= 6. */
 enum { FRACTION = 20 };
 
-/* For small z, Phi and phi are expressed by each other with the continued fraction of Mills'
- * ratio 1 / (x + k) (Abramowitz & Stegun 26.2.14), x = -z. Then h = phi k / (x + k), and no
- * digits cancel. d ln h / dz = Phi / h. */
+/* For z <= -6 the sum h = phi + z Phi would cancel. There Phi / phi is Mills' ratio 1 / (x + k)
+ * with x = -z, and k is a continued fraction (Abramowitz & Stegun 26.2.14). So h = phi k / (x + k),
+ * without cancellation. In both cases d ln h / dz = Phi / h. */
 double acquisition_log_ei(double best, double mean, double sd, double slope[2])
 {
     static const double log_sqrt_2pi = 0.91893853320467274178;

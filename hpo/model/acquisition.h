@@ -7,9 +7,9 @@
 #ifndef DROVER_ACQUISITION_H
 #define DROVER_ACQUISITION_H
 
-/* ln E[max(best - f, 0)], f ~ N(mean, sd^2), sd > 0, and its derivatives by mean and sd. Finite for
- * all finite arguments. (Jones, Schonlau & Welch 1998, eq. 15: sd h(z) with h(z) = phi(z) + z
- * Phi(z), z = (best - mean) / sd.) */
+/* Returns ln E[max(best - f, 0)] for f ~ N(mean, sd^2), sd > 0, and sets `slope` to its derivatives
+ * by mean and sd. All are finite if the arguments are. (Jones, Schonlau & Welch 1998, eq. 15: sd
+ * h(z) with h(z) = phi(z) + z Phi(z), z = (best - mean) / sd.) */
 double acquisition_log_ei(double best, double mean, double sd, double slope[2]);
 
 #endif

@@ -11,18 +11,18 @@
 
 #include "hpo/model/matern.h"
 
-enum { AT_ONCE = 64 }; /* points that are predicted in one block */
+enum { AT_ONCE = 64 }; /* number of points that are predicted in one block */
 
 static const double var_min = 1e-14, jitter_min = 1e-8, jitter_max = 1e-3;
 
 struct gp {
     const struct kernel_shape *shape;
     struct kernel kernel;
-    double *inverse; /* of the kernel */
+    double *inverse; /* storage for kernel.inverse */
     double noise;
     size_t n, cap;
-    double *x;     /* columns of cap */
-    double *l;     /* the Cholesky factor of K + noise I, rows of cap; its lower triangle */
+    double *x;     /* the coordinates: columns of length cap */
+    double *l;     /* lower triangle: the Cholesky factor of K + noise I; rows of length cap */
     double *alpha; /* (K + noise I)^-1 (y - m) */
     double mean;   /* m */
 };
@@ -67,7 +67,7 @@ void gp_cut(struct gp *g, size_t n)
 /* ---- growing -----------------------------------------------------------------------------------
  */
 
-/* Copies `used` numbers of each row to rows of another width. */
+/* Copies the first `used` numbers of each row into an array whose rows have another width. */
 static void copy_rows(double *to, size_t to_width, const double *from, size_t from_width,
                       size_t rows, size_t used)
 {
@@ -75,7 +75,7 @@ static void copy_rows(double *to, size_t to_width, const double *from, size_t fr
         memcpy(to + i * to_width, from + i * from_width, used * sizeof *to);
 }
 
-/* Makes room for this many observations. */
+/* Makes room for `want` observations. */
 static int reserve(struct gp *g, size_t want, struct err *e)
 {
     if (want <= g->cap)
@@ -105,14 +105,15 @@ static struct kernel_points observed(const struct gp *g, size_t n)
     return (struct kernel_points){.x = g->x, .n = n, .stride = g->cap};
 }
 
-/* Gathers the coordinates of point i. */
+/* Copies the coordinates of point i to `at`. */
 static void point_of(const struct kernel_points *p, size_t i, size_t cols, double *at)
 {
     for (size_t c = 0; c < cols; c++)
         at[c] = p->x[c * p->stride + i];
 }
 
-/* Computes rows n … n + count - 1 of K + noise, up to the diagonal, where the factor will be. */
+/* Computes rows n … n + count - 1 of K + noise, up to the diagonal, in g->l. The factor will
+ * overwrite them. */
 static int covariances(struct gp *g, size_t count, const double *noise, struct err *e)
 {
     size_t cols = g->shape->cols;
@@ -132,7 +133,7 @@ static int covariances(struct gp *g, size_t count, const double *noise, struct e
     return 0;
 }
 
-/* Factors a symmetric matrix in place; false if it is not positive definite. */
+/* Factors a symmetric matrix in place. Returns false if it is not positive definite. */
 static bool cholesky(double *a, size_t n, size_t width)
 {
     gsl_matrix_view m = gsl_matrix_view_array_with_tda(a, n, n, width);
@@ -140,8 +141,9 @@ static bool cholesky(double *a, size_t n, size_t width)
     return gsl_linalg_cholesky_decomp1(&m.matrix) == GSL_SUCCESS;
 }
 
-/* Factors the block below and to the right of the old factor; its lower triangle holds the
- * remainder of K. If it is not positive definite, jitter is tried in powers of ten. */
+/* Factors the block of `count` rows and columns that follows the old factor on the diagonal. Its
+ * lower triangle holds the remainder of K. If the block is not positive definite, tries again with
+ * jitter on the diagonal, which grows by factors of ten. */
 static int factor_rest(struct gp *g, size_t count, struct err *e)
 {
     double *rest = g->l + g->n * g->cap + g->n;
@@ -193,7 +195,7 @@ int gp_add(struct gp *g, const struct kernel_points *x, const double *noise, str
 /* ---- conditioning ------------------------------------------------------------------------------
  */
 
-/* Solves x = L^-1 x, or L^-T x. */
+/* Replaces x by L^-1 x or, if transposed, by L^-T x. */
 static void solve(const struct gp *g, enum CBLAS_TRANSPOSE transposed, double *x)
 {
     cblas_dtrsv(CblasRowMajor, CblasLower, transposed, CblasNonUnit, (int)g->n, g->l, (int)g->cap,
@@ -211,7 +213,7 @@ void gp_targets(struct gp *g, const double *y)
     }
     solve(g, CblasNoTrans, ones);
     solve(g, CblasNoTrans, g->alpha);
-    /* The mode of m with the prior N(0, 1): R&W eq. 2.43 with a prior. */
+    /* The mode of m: R&W eq. 2.43, and the prior N(0, 1) of m adds 1 to the denominator. */
     g->mean =
         cblas_ddot((int)g->n, ones, 1, g->alpha, 1) / (cblas_ddot((int)g->n, ones, 1, ones, 1) + 1);
     cblas_daxpy((int)g->n, -g->mean, ones, 1, g->alpha, 1);
@@ -224,12 +226,14 @@ void gp_targets(struct gp *g, const double *y)
 struct chunk { /* a block of the predicted points */
     const struct kernel_points *at;
     size_t first, count;
-    double *k, *v; /* count rows of n: covariances with the observations; v = L^-1 k, L^-T L^-1 k */
-    double *slope; /* NULL, or (1 + groups) rows of n per point */
-    double *point, *work; /* cols, n */
+    /* count rows of n: covariances with the observations; first L^-1 k, then L^-T L^-1 k */
+    double *k, *v;
+    double *slope;        /* (1 + groups) rows of n per point; NULL: no slopes are needed */
+    double *point, *work; /* cols numbers; n numbers */
 };
 
-/* Computes covariances, and v = L^-1 k of all points with one triangular solve. */
+/* Computes the covariances k of the chunk's points, and v = L^-1 k for all of them with one
+ * triangular solve. */
 static void cross(const struct gp *g, struct chunk *c)
 {
     struct kernel_points seen = observed(g, g->n);
@@ -254,8 +258,9 @@ static void moments(const struct gp *g, const struct chunk *c, double *mean, dou
     }
 }
 
-/* d mean = sum_j alpha_j dk_j, d var = -2 sum_j (K^-1 k)_j dk_j, where k_j depends on coordinate
- * c through r^2: dk_j = slope_j 2 (at_c - x_jc) / length_c^2, for each part of the kernel. */
+/* Computes the derivatives of mean and variance at point i of the chunk: d mean = sum_j alpha_j
+ * dk_j, d var = -2 sum_j (K^-1 k)_j dk_j. k_j depends on coordinate c through r^2, so each part of
+ * the kernel adds slope_j 2 (at_c - x_jc) / length_c^2 to dk_j. */
 static void slopes_at(const struct gp *g, const struct chunk *c, size_t i, double *dmean,
                       double *dvar)
 {

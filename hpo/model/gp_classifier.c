@@ -10,16 +10,17 @@
 
 enum { NEWTON = 30 };
 
-/* Mean of the latent function, a log-odds: without observations a trial succeeds. */
+/* prior_mean is the mean of the latent function, which is the log-odds of success: without
+ * observations a success is expected. The others are a, b, c and l of the kernel. */
 static const double prior_mean = 3, constant = 4, linear = 100, curved = 4, curved_length = 0.7;
 
 struct gp_classifier {
     size_t n, cols;
     double *x;                /* n x cols */
-    double *k;                /* n x n; then the factor of B = I + W^1/2 K W^1/2 (R&W eq. 3.26) */
+    double *k;                /* n x n: the factor of B = I + W^1/2 K W^1/2 (R&W eq. 3.26) */
     double *root;             /* W^1/2 */
-    double *pull;             /* the likelihood's gradient at the mode */
-    double *row, *v, *slopes; /* n each; slopes: of the Matern part by r^2 */
+    double *pull;             /* gradient of the log likelihood at the mode */
+    double *row, *v, *slopes; /* n each; slopes: derivatives of the Matern part by r^2 */
 };
 
 void gp_classifier_free(struct gp_classifier *c)
@@ -30,7 +31,7 @@ void gp_classifier_free(struct gp_classifier *c)
     free(c);
 }
 
-/* Computes the covariances of a point with trials 0 … n - 1 in c->row. */
+/* Computes in c->row the covariances of a point with trials 0 … n - 1. */
 static void covariances(struct gp_classifier *c, const double *at, size_t n)
 {
     double inverse = 1 / (curved_length * sqrt((double)c->cols));
@@ -62,7 +63,7 @@ static double logistic(double f)
     return 1 / (1 + exp(-f));
 }
 
-/* Computes the factor of B from K and W; false if it has none. */
+/* Computes the factor of B from K and W. Returns false if B is not positive definite. */
 static bool factor(struct gp_classifier *c, const double *kernel)
 {
     size_t n = c->n;
@@ -79,13 +80,13 @@ static void solve(const struct gp_classifier *c, enum CBLAS_TRANSPOSE transposed
                 1);
 }
 
-struct newton {            /* n each */
-    double *f, *a;         /* the latent values, a = K^-1 (f - m) */
-    double *b, *to, *next; /* work; the target of a step for a; f at the target */
-    double value;          /* the objective (R&W eq. 3.12) */
+struct newton {            /* arrays of n */
+    double *f, *a;         /* the latent values; a = K^-1 (f - m) */
+    double *b, *to, *next; /* work; target of the step in a; latent values at this target */
+    double value;          /* posterior() at a and f (R&W eq. 3.12) */
 };
 
-/* ln p(successes | f) - a (f - m) / 2 */
+/* Returns ln p(successes | f) - a (f - m) / 2, the function that has its maximum at the mode. */
 static double posterior(const double *f, const double *a, const bool *success, size_t n)
 {
     double sum = 0;
@@ -96,7 +97,7 @@ static double posterior(const double *f, const double *a, const bool *success, s
     return sum;
 }
 
-/* Computes K a, the latent values for a, in f. */
+/* Computes in f the latent values for a: m + K a. */
 static void latent(const double *kernel, const double *a, size_t n, double *f)
 {
     for (size_t i = 0; i < n; i++)
@@ -104,7 +105,8 @@ static void latent(const double *kernel, const double *a, size_t n, double *f)
     cblas_dsymv(CblasRowMajor, CblasLower, (int)n, 1, kernel, (int)n, a, 1, 1, f, 1);
 }
 
-/* Sets W and the gradient at f, and `to`, the target of Newton's step (R&W algorithm 3.1). */
+/* Computes W and the gradient at f, and in `to` the target of Newton's step (R&W algorithm 3.1).
+ * Returns false if B cannot be factored. */
 static bool newton_step(struct gp_classifier *c, struct newton *s, const double *kernel,
                         const bool *success)
 {
@@ -127,7 +129,8 @@ static bool newton_step(struct gp_classifier *c, struct newton *s, const double 
     return true;
 }
 
-/* Moves towards `to` as far as the objective increases. Returns the gain. */
+/* Moves a towards `to`. Halves the distance until posterior() increases, up to 20 times. Returns
+ * the increase. */
 static double newton_walk(struct newton *s, const double *kernel, const bool *success, size_t n)
 {
     double before = s->value;
@@ -146,8 +149,8 @@ static double newton_walk(struct newton *s, const double *kernel, const bool *su
     return s->value - before;
 }
 
-/* Finds the mode of the latent values by Newton's method, with shorter steps if it would
- * overshoot. */
+/* Finds the mode of the latent values by Newton's method, with shorter steps if a full step would
+ * overshoot. Returns false if the arithmetic breaks down. */
 static bool find_mode(struct gp_classifier *c, const double *kernel, const bool *success)
 {
     size_t n = c->n;
@@ -191,8 +194,9 @@ struct gp_classifier *gp_classifier_new(const struct kernel_points *x, size_t co
     return find_mode(c, kernel, success) ? TAKE(c) : NULL;
 }
 
-/* d mean / dx = sum_i pull_i dk_i / dx, d var / dx = dk(x, x) / dx - 2 sum_i q_i dk_i / dx with
- * q = W^1/2 B^-1 W^1/2 k; c->v holds q. */
+/* Computes slope = by_mean d mean / dx + by_var d var / dx at x = `at`. d mean / dx = sum_i pull_i
+ * dk_i / dx. d var / dx = dk(x, x) / dx - 2 sum_i q_i dk_i / dx with q = W^1/2 B^-1 W^1/2 k, which
+ * c->v holds. */
 static void add_slopes(const struct gp_classifier *c, const double *at, double by_mean,
                        double by_var, double *slope)
 {
@@ -218,7 +222,7 @@ double gp_classifier_log_success(struct gp_classifier *c, const double *at, doub
     solve(c, CblasNoTrans, c->v);
     double var = fmax(self(c, at) - cblas_ddot((int)n, c->v, 1, c->v, 1), 0);
     double shrink = 1 / sqrt(1 + M_PI / 8 * var), z = mean * shrink;
-    if (slope) { /* d ln P / dz = 1 - P, z = mean / sqrt(1 + pi / 8 var) */
+    if (slope) { /* d ln P / dz = 1 - P for z = mean / sqrt(1 + pi / 8 var) */
         double rate = logistic(-z);
         solve(c, CblasTrans, c->v);
         for (size_t i = 0; i < n; i++)

@@ -5,8 +5,8 @@
  *
  * Rasmussen & Williams 2006 ("R&W"), chapter 3, with Laplace's approximation. The hyperparameters
  * are fixed. Training mostly fails if a product of parameters is too large, which is a plane in
- * their logarithms. So the linear part extrapolates far beyond the few failures that there should
- * be, and the other part lets the border bend. */
+ * their logarithms. The linear part of the kernel (b) finds such a plane from few failures and
+ * extrapolates it far. The other part (c) lets the border between success and failure bend. */
 #ifndef DROVER_GP_CLASSIFIER_H
 #define DROVER_GP_CLASSIFIER_H
 
@@ -18,16 +18,18 @@
 
 struct gp_classifier;
 
-/* Trains with n trials at x (`cols` columns, copied), each a success or a failure. NULL if the
- * arithmetic breaks down. Cost 10 n^3 flops. */
+/* Trains with the n trials at x, each a success or a failure. Returns a classifier, which the
+ * caller frees, or NULL if the arithmetic breaks down. x has `cols` columns and is copied. Costs 10
+ * n^3 flops. */
 struct gp_classifier *gp_classifier_new(const struct kernel_points *x, size_t cols,
                                         const bool *success);
 void gp_classifier_free(struct gp_classifier *c);
 AUTO_DEFINE(gp_classifier, struct gp_classifier *, gp_classifier_free)
 
-/* ln P[success] at a point (cols), and its derivatives by the columns (NULL: not needed). The
- * mean over the posterior is that of MacKay, "The evidence framework applied to classification
- * networks", Neural Computation 4 (1992), eq. 10. Cost n^2. */
+/* Returns ln P[success] at the point `at` (cols numbers). Sets `slope` to the derivatives by the
+ * columns; NULL: not needed. The expectation over f is approximated as in MacKay, "The evidence
+ * framework applied to classification networks", Neural Computation 4 (1992), eq. 10. Costs n^2
+ * flops. */
 double gp_classifier_log_success(struct gp_classifier *c, const double *at, double *slope);
 
 #endif

@@ -9,20 +9,21 @@
 #include "hpo/model/lbfgs.h"
 #include "hpo/model/matern.h"
 
-/* Bounds of the hyperparameters. */
+/* Bounds of the hyperparameters, all on the scale of their logarithms. */
 static const double length_lo = -5.3, length_hi = 7, scale_lo = -8, scale_hi = 5, t_lo = -18,
                     t_hi = 1;
-static const double climb_tol = 1e-4; /* of the log density */
+/* gp_fit_climb() ends if a step improves the log density by less */
+static const double climb_tol = 1e-4;
 
 struct gp_fit {
     const struct gp_data *data;
     size_t n, cols, groups;
-    double *k;                  /* n x n: the covariance, its factor, its inverse */
-    double *alpha, *ones;       /* n: K^-1 (y - m); work space for m */
+    double *k;                  /* n x n: the covariance, then its factor, then its inverse */
+    double *alpha, *ones;       /* n each: K^-1 (y - m); work space for the mode of m */
     double *weights;            /* n: a row of W */
-    double *row, *first, *work; /* n: a row of the covariance, recomputed */
-    double *slope;              /* (1 + groups) n */
-    double *inverse, *at;       /* the kernel's; a point */
+    double *row, *first, *work; /* n each: k, first and work of kernel_out for one row */
+    double *slope;              /* (1 + groups) rows of n */
+    double *inverse, *at;       /* storage for kernel.inverse; a point */
 };
 
 struct gp_fit *gp_fit_new(const struct gp_data *data)
@@ -70,8 +71,8 @@ void gp_fit_prior(const struct kernel_shape *h, double *p)
     p[kernel_params(h)] = -8;
 }
 
-/* ln of the density of `count` logarithms of lengths, normal with covariance own I + common 1
- * 1^T, up to a constant. Adds its gradient. */
+/* Returns the log density of `count` log-lengths, up to a constant, and adds its gradient to
+ * `gradient`. The log-lengths are normal with mean `mode` and covariance own I + common 1 1^T. */
 static double lengths_prior(const struct kernel_shape *h, const double *p, size_t count,
                             double mode, double *gradient)
 {
@@ -90,7 +91,7 @@ static double lengths_prior(const struct kernel_shape *h, const double *p, size_
     return sum;
 }
 
-/* ln of the prior's density, up to a constant. Adds its gradient. */
+/* Returns the log density of the prior, up to a constant, and adds its gradient to `gradient`. */
 static double prior(const struct gp_fit *f, const double *p, double *gradient)
 {
     const struct kernel_shape *h = f->data->shape;
@@ -121,8 +122,8 @@ static void row_of(struct gp_fit *f, const struct kernel *k, size_t i, const str
     kernel_row(k, &before, f->at, out);
 }
 
-/* Computes K + noise, factors it in place, and alpha at the mode of m. Returns the log evidence,
- * or -INFINITY. */
+/* Computes K + noise and factors it in place; computes alpha with m at its mode. Returns the log
+ * evidence, or -INFINITY if the matrix is not positive definite. */
 static double evidence(struct gp_fit *f, const struct kernel *k, double noise)
 {
     size_t n = f->n;
@@ -139,7 +140,7 @@ static double evidence(struct gp_fit *f, const struct kernel *k, double noise)
         return -INFINITY;
     double log_det = 0;
     for (size_t i = 0; i < n; i++) {
-        log_det += log(f->k[i * n + i]); /* half of it */
+        log_det += log(f->k[i * n + i]); /* sums up to half of ln det */
         f->ones[i] = 1;
         f->alpha[i] = f->data->y[i];
     }
@@ -156,9 +157,10 @@ static double evidence(struct gp_fit *f, const struct kernel *k, double noise)
     return -(square + mean * mean) / 2 - log_det;
 }
 
-/* Adds row i of the gradient of the evidence by the kernel's hyperparameters,
+/* Adds the part of row i to the gradient of the log evidence by the kernel's hyperparameters,
  *      1/2 sum_pq W_pq dK_pq,  W = alpha alpha^T - K^-1     (R&W eq. 5.9)
- * f->weights has row i of W before the diagonal, where each pair counts once. */
+ * f->weights has row i of W up to the diagonal. W is symmetric, so the factor 1/2 drops out if each
+ * pair counts once. */
 static void add_row(struct gp_fit *f, const struct kernel *k, size_t i, double *gradient)
 {
     const struct gp_data *d = f->data;
@@ -168,7 +170,7 @@ static void add_row(struct gp_fit *f, const struct kernel *k, size_t i, double *
     double first = cblas_ddot((int)i, w, 1, f->first, 1);
     gradient[lengths] += first;
     gradient[lengths + 1] += cblas_ddot((int)i, w, 1, f->row, 1) - first;
-    for (size_t s = 0; s < 1 + f->groups; s++) /* slope rows are i long here */
+    for (size_t s = 0; s < 1 + f->groups; s++) /* a row of f->slope has i numbers here */
         for (size_t q = 0; q < i; q++)
             f->slope[s * i + q] *= w[q];
     for (size_t c = 0; c < f->cols; c++) {

@@ -10,9 +10,10 @@
  *
  * The prior of the lengths is that of Hvarfner, Hellsten & Nardi, "Vanilla Bayesian optimization
  * performs great in high dimensions", ICML 2024. The density is over the length, not over its
- * logarithm, whose mode is at mu - 3. In a smooth space all parameters are of one kind, and their
- * lengths are expected to be similar, the more so the more there are: the logarithms, with the same
- * mode, have variance 3 (2 / groups)^2 each (3 with one group) and .3 in common. */
+ * logarithm: its mode is at ln(length) = mu - 3. In a smooth space all parameters are of one kind,
+ * so their lengths are expected to be similar, and more similar if there are more parameters. There
+ * the log-lengths have the same mode; each has its own variance 3 (2 / groups)^2 (3 with one
+ * group), and all share a variance of 0.3. */
 #ifndef DROVER_GP_FIT_H
 #define DROVER_GP_FIT_H
 
@@ -23,24 +24,25 @@ struct gp_data { /* borrowed */
     const struct kernel_shape *shape;
     struct kernel_points x;
     const double *y;     /* x.n values, with a mean near 0 and a variance near 1 */
-    const double *noise; /* x.n, extra variance of each; NULL: none */
+    const double *noise; /* x.n numbers: the extra variance of each value; NULL: none */
 };
 
-struct gp_fit; /* work space for two n x n matrices */
+struct gp_fit; /* work space, mainly one n x n matrix */
 struct gp_fit *gp_fit_new(const struct gp_data *data);
 void gp_fit_free(struct gp_fit *f);
 AUTO_DEFINE(gp_fit, struct gp_fit *, gp_fit_free)
 
-/* The prior's mode: gp_params() numbers. */
+/* Sets `params` (gp_params() numbers) to the mode of the prior. */
 void gp_fit_prior(const struct kernel_shape *shape, double *params);
 
-/* ln(evidence x prior), up to a constant, and its gradient (gp_params(); NULL: not needed).
- * -INFINITY if the covariance is not positive definite. Cost n^3 flops and n^2 groups exp(). */
+/* Returns ln(evidence x prior), up to a constant, or -INFINITY if the covariance is not positive
+ * definite. Sets `gradient` (gp_params() numbers) to the derivatives by `params`; NULL: not needed.
+ * Costs n^3 flops and n^2 groups calls of exp(). */
 double gp_fit_density(struct gp_fit *f, const double *params, double *gradient);
 
-/* Climbs from `params` to a nearby maximum of the density, with at most `evals` evaluations.
- * Returns the density there. If it has no value, returns -INFINITY and leaves `params`
- * unchanged. */
+/* Climbs from `params` to a nearby maximum of the density, with at most `evals` evaluations. Sets
+ * `params` to this maximum and returns the log density there. If the density at `params` is not
+ * finite, returns -INFINITY and leaves `params` unchanged. */
 double gp_fit_climb(struct gp_fit *f, double *params, int evals);
 
 #endif

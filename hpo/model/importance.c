@@ -33,9 +33,10 @@ static size_t cell_of(double u, size_t cells)
 
 /* ---- densities ------------------------------------------------------------------------------ */
 
-/* Scott's rule (D. Scott, "Multivariate density estimation", 1992) on cell numbers, with the
- * smaller of the standard deviation and its estimate from the quartiles. The width is at least
- * so large that 90 % of a kernel's weight is in one cell. */
+/* Returns the width of the kernels, in cells, by Scott's rule (D. Scott, "Multivariate density
+ * estimation", 1992). The rule uses the standard deviation or its estimate from the quartiles,
+ * whichever is smaller. The minimum is the width at which 90 % of a kernel's weight is in one cell.
+ */
 static double kernel_width(const size_t *count, size_t n, size_t cells)
 {
     double mean = 0, square = 0, quarter = -1, three_quarters = -1;
@@ -62,7 +63,8 @@ static double below(double x, double width)
     return erfc(-x / width * M_SQRT1_2) / 2;
 }
 
-/* Adds the weight of a kernel centred at `at`, cut off at the ends of the axis, to p. */
+/* Adds a kernel with the given weight and centre `at` to p. The kernel is cut off at the ends of
+ * the axis and keeps its whole weight. */
 static void add_kernel(double weight, double at, double width, size_t cells, double *p)
 {
     double first = below(-0.5 - at, width), all = below((double)cells - 0.5 - at, width) - first;
@@ -73,7 +75,8 @@ static void add_kernel(double weight, double at, double width, size_t cells, dou
     }
 }
 
-/* p (cells): the density of the n > 0 selected trials; its sum is 1. */
+/* Computes p[0 … cells - 1], the density of n > 0 trials. `count` has the number of trials per
+ * cell. The sum of p is 1. */
 static void density(const size_t *count, size_t n, size_t cells, bool ordered, double *p)
 {
     double each = 1 / ((double)n + 1), width = ordered ? kernel_width(count, n, cells) : 0;

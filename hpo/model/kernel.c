@@ -22,7 +22,8 @@ double kernel_self(const struct kernel *k)
     return k->scale + k->scale1 * (double)k->shape->groups;
 }
 
-/* Adds a part's covariances to out->k; its squared distances are in out->work. */
+/* Adds the covariances of one part of the kernel to out->k, and sets `slope` unless NULL. out->work
+ * has the squared distances of this part. */
 static void add_part(double scale, size_t n, const struct kernel_out *out, double *slope)
 {
     if (slope)

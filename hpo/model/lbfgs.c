@@ -12,13 +12,13 @@ struct lbfgs {
     double tol;
     bool over;
     const double *lo, *hi;
-    double *x, *g; /* the best point, its gradient */
-    double f;      /* its value; INFINITY: no finite value yet */
+    double *x, *g; /* the best point and its gradient */
+    double f;      /* the value at x; INFINITY: no finite value yet */
     double *d;     /* the direction */
     double *trial; /* the requested point */
-    double step;   /* its distance along d */
-    int shrinks;   /* evaluations of this step so far */
-    double *s, *y; /* PAIRS x n: steps and changes of the gradient, a ring */
+    double step;   /* distance of `trial` from x, in multiples of d */
+    int shrinks;   /* number of times that this step was shortened */
+    double *s, *y; /* PAIRS x n each: the last steps and changes of the gradient, as rings */
     double rho[PAIRS];
     int pairs, newest;
 };
@@ -62,7 +62,7 @@ void lbfgs_free(struct lbfgs *l)
 {
     if (!l)
         return;
-    free((double *)l->lo); /* the start of the one block that holds all vectors */
+    free((double *)l->lo); /* lo is the start of the block that holds all vectors */
     free(l);
 }
 
@@ -87,13 +87,14 @@ int lbfgs_evals(const struct lbfgs *l)
     return l->evals;
 }
 
-/* Whether the gradient holds variable i at a bound. */
+/* Returns true if variable i is at a bound and the descent direction points out of the box. */
 static bool held(const struct lbfgs *l, size_t i)
 {
     return (l->x[i] <= l->lo[i] && l->g[i] > 0) || (l->x[i] >= l->hi[i] && l->g[i] < 0);
 }
 
-/* d = -H g on the free variables. */
+/* Sets the direction d = -H g for the free variables, and 0 for the held ones. H approximates the
+ * inverse Hessian. */
 static void two_loops(struct lbfgs *l)
 {
     double alpha[PAIRS];
@@ -129,7 +130,8 @@ static void place_trial(struct lbfgs *l)
         l->trial[i] = clamp(l->x[i] + l->step * l->d[i], l->lo[i], l->hi[i]);
 }
 
-/* Chooses a new direction from x. Ends the search if no direction leads down. */
+/* Chooses a new direction from x and the next point to request. Ends the search if no direction
+ * leads down. */
 static void set_out(struct lbfgs *l)
 {
     two_loops(l);
@@ -144,17 +146,18 @@ static void set_out(struct lbfgs *l)
         l->over = true;
         return;
     }
-    double reach = 0; /* of the box, in units of its widest side */
+    double reach = 0; /* the widest side of the box, but at most 10 */
     for (size_t i = 0; i < l->n; i++)
         reach = fmax(reach, fmin(l->hi[i] - l->lo[i], 10));
-    /* Without curvature information a step is a tenth of the box; with it, never more than the
+    /* Without curvature information the step is at most a tenth of the box; with it, at most the
      * box. */
     l->step = l->pairs ? fmin(1, reach / size) : fmin(1, 0.1 * reach) / size;
     l->shrinks = 0;
     place_trial(l);
 }
 
-/* Stores the step from x to `trial` as a pair, if it has positive curvature. */
+/* Stores the step from x to `trial` and the change of the gradient as a pair, if the curvature
+ * along the step is positive. */
 static void keep_pair(struct lbfgs *l, const double *g)
 {
     double sy = 0, ss = 0, yy = 0;
@@ -177,8 +180,8 @@ static void keep_pair(struct lbfgs *l, const double *g)
     l->pairs += l->pairs < PAIRS;
 }
 
-/* Shortens the step: to the minimum of the parabola through value and slope at x and the value
- * at the end. */
+/* Shortens the step to the minimum of a parabola, within [0.1, 0.5] of the old step. The parabola
+ * has the value and slope at x and the value f at the end of the step. */
 static void shrink(struct lbfgs *l, double f, double moved)
 {
     double cut = isfinite(f) ? -0.5 * moved / (f - l->f - moved) : 0.1;

@@ -1,8 +1,8 @@
 #include "hpo/model/learning_curve.h"
 
 #include <math.h>
-
-static const double flatten = 0.7; /* part of the slope that remains on the way to the end */
+/* share of the fitted slope that the forecast uses, since curves flatten */
+static const double flatten = 0.7;
 static const double share_min = 1e-4;
 
 enum learning_curve_link learning_curve_link_for(double low, double high, bool maximize)

@@ -10,12 +10,13 @@
 #endif
 #define INLINE static inline __attribute__((always_inline))
 
-/* exp(x) for x <= 0; 0 below -708. x = k ln 2 + r with |r| <= ln 2 / 2 (Cody & Waite 1980), and
- * the Taylor polynomial of degree 12 in r, whose remainder is below 2e-17. */
+/* Returns exp(x) for x <= 0, and 0 if x < -708. Splits x into k ln 2 + r with |r| <= ln 2 / 2 (Cody
+ * & Waite 1980), and computes exp(r) by the Taylor polynomial of degree 12, whose remainder is
+ * below 2e-16. */
 INLINE double exp_negative(double x)
 {
     static const double shifter =
-        0x1.8p52; /* adding it leaves the nearest integer in the low bits */
+        0x1.8p52; /* after adding this, the low bits are the nearest integer */
     double shifted = x * 0x1.71547652b82fep0 + shifter, k = shifted - shifter;
     double r = (x - k * 0x1.62e42fefa38p-1) - k * 0x1.ef35793c7673p-45;
     double p = 1.0 / 479001600;
@@ -86,7 +87,7 @@ INLINE void distance(const double *x, size_t n, double at, double inverse, doubl
     }
 }
 
-/* The pragma allows the compiler to reorder sums. */
+/* The pragmas here and in pull() allow the compiler to reorder the sum. */
 INLINE double spread(const double *w, const double *x, size_t n, double at)
 {
     double sum = 0;
@@ -111,7 +112,7 @@ INLINE void pull(const struct matern_weights *w, const double *s, const double *
     sums[1] += sb;
 }
 
-/* The same code, compiled again for each vector unit that the machine may have. */
+/* Compiles the functions above for one kind of vector unit. The CPU may have any of these kinds. */
 #define BODIES(suffix, attribute)                                                                  \
     attribute static void values_##suffix(const double *r2, size_t n, double scale, double *k)     \
     {                                                                                              \

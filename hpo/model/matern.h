@@ -1,41 +1,44 @@
-/* matern - the Matern kernel with smoothness 5/2 over arrays of squared distances, and the sums
- * over arrays that its derivatives need.
+/* matern - the Matern kernel with smoothness 5/2 for arrays of squared distances, and the sums that
+ * derivatives of covariances need.
  *
  *      k(r) = (1 + sqrt(5) r + 5 r^2 / 3) exp(-sqrt(5) r)      Rasmussen & Williams 2006, eq. 4.17
  *
- * Written for vector units: exp() is a polynomial, exact to 2 units in the last place on [-708, 0].
- */
+ * The code is written for vector units: exp() is a polynomial, exact to 2 units in the last place
+ * on [-708, 0]. */
 #ifndef DROVER_MATERN_H
 #define DROVER_MATERN_H
 
 #include <stddef.h>
 
-/* k[i] = scale * k(sqrt(r2[i])); n values, each r2[i] >= 0 and finite. `k` may be `r2`. */
+/* Computes k[i] = scale * k(sqrt(r2[i])) for n values. Each r2[i] is finite and >= 0. `k` may be
+ * `r2`. */
 void matern_52(const double *r2, size_t n, double scale, double *k);
 
-/* The same, and the derivative: slope[i] = scale * dk / d(r^2), which is <= 0 and finite at r =
- * 0. */
+/* The same, and also computes the derivative slope[i] = scale * dk / d(r^2). It is <= 0, and finite
+ * even at r = 0. */
 void matern_52_slope(const double *r2, size_t n, double scale, double *k, double *slope);
 
-struct matern_line {           /* one coordinate */
-    double at, inverse, scale; /* coordinate of a point; 1 / length; of the kernel */
+struct matern_line {           /* a kernel of one coordinate */
+    double at, inverse, scale; /* coordinate of a point; 1 / length; factor of the kernel */
 };
 
-/* k[i] += scale * k(|x[i] - at| inverse), and, if `slope` is not NULL, slope[i] as above. */
+/* Adds scale * k(|x[i] - at| inverse) to k[i]. If `slope` is not NULL, also sets slope[i] as
+ * matern_52_slope() does. */
 void matern_52_line(const struct matern_line *line, const double *x, size_t n, double *k,
                     double *slope);
 
-/* r2[i] += ((x[i] - at) * inverse)^2 */
+/* Adds ((x[i] - at) * inverse)^2 to r2[i]. */
 void matern_distance(const double *x, size_t n, double at, double inverse, double *r2);
 
-/* The sum of w[i] (x[i] - at)^2. */
+/* Returns the sum of w[i] (x[i] - at)^2. */
 double matern_spread(const double *w, const double *x, size_t n, double at);
 
-struct matern_weights { /* two per point */
+struct matern_weights { /* two weights per point */
     const double *a, *b;
 };
 
-/* sums[0] += the sum of a[i] s[i] (at - x[i]); sums[1] the same of b[i]. */
+/* Adds the sum of a[i] s[i] (at - x[i]) to sums[0], and the sum of b[i] s[i] (at - x[i]) to
+ * sums[1]. */
 void matern_pull(const struct matern_weights *w, const double *s, const double *x, size_t n,
                  double at, double sums[2]);
 

@@ -8,11 +8,11 @@
 
 #include "common/mem.h"
 
-/* In units of the distance from the lower quartile to the median: if the largest value is
- * further away than `absurd`, values are limited to a distance of `far`. */
+/* Both are in units of the distance from the lower quartile to the median. If the largest absolute
+ * value exceeds `absurd`, all values are limited to the distance `far` from the median. */
 static const double absurd = 1e100, far = 1e6;
 
-/* 1: values above the knee are bent; -1: values below it; 0: none. */
+/* Returns 1 if values above the knee are bent, -1 if values below it are, and 0 if none are. */
 static double side(const struct output_transform *w)
 {
     static const double sides[OUTPUT_TRANSFORM_KINDS] = {
@@ -34,7 +34,7 @@ static double bent(const struct output_transform *w, double y)
     return w->knee + by * w->spread * log1p(beyond / w->spread);
 }
 
-/* The scale with which n bent values have variance 1. */
+/* Sets shift and scale so that the n bent values get mean 0 and variance 1. */
 static void standardise(struct output_transform *w, const double *y, size_t n)
 {
     double mean = 0, square = 0;
@@ -48,8 +48,8 @@ static void standardise(struct output_transform *w, const double *y, size_t n)
     w->scale = square > 0 && isfinite(square) ? sqrt(square) : 1;
 }
 
-/* Next to a value such as the largest double, which stands for a failure, other values would
- * lose all digits. */
+/* Limits the values if one is out of proportion. Compared with a value such as the largest double,
+ * which some programs report for a failure, all other values would look equal. */
 static void limit(struct output_transform *w, double *sorted, size_t n)
 {
     double middle = sorted[(n - 1) / 2], apart = middle - sorted[(n - 1) / 4];
@@ -77,7 +77,7 @@ void output_transform_fit(struct output_transform *w, enum output_transform_kind
     w->spread = kind == OUTPUT_TRANSFORM_LOG    ? quartile - least
                 : kind == OUTPUT_TRANSFORM_LIFT ? middle - quartile
                                                 : w->knee - least;
-    if (!(w->spread > DBL_MIN)) /* too many values are equal: there is no unit of distance */
+    if (!(w->spread > DBL_MIN)) /* 0, since too many values are equal: it cannot scale distances */
         w->kind = OUTPUT_TRANSFORM_NONE;
     standardise(w, y, n);
 }

@@ -1,20 +1,21 @@
-/* output_transform - makes outputs easier for a Gaussian process: bends them on one side or not,
- * then standardises them.
+/* output_transform - makes outputs easier to model for a Gaussian process: may bend them on one
+ * side, then standardises them.
  *
  * With M the median, OUTPUT_TRANSFORM_SQUASH leaves better values unchanged and replaces worse
- * values by M + S ln(1 + (y - M) / S), S = M - min: bad values, however bad, do not flatten the
- * good ones. OUTPUT_TRANSFORM_LIFT leaves worse values unchanged and replaces better values by M -
- * S ln(1 + (M - y) / S), S = M - the lower quartile: if most points are about equally bad and few
- * are much better, the way down becomes straighter, and the model sees further along it.
- * OUTPUT_TRANSFORM_LOG replaces all values by min + S ln(1 + (y - min) / S), S = the lower quartile
- * - min: if values span orders of magnitude above their minimum, as sums of squares do, each factor
- * is one step. The evidence decides which one is best. The logarithm of the transform's slope is
- * added to it, so that densities are over y (Snelson, Rasmussen & Ghahramani, "Warped Gaussian
- * processes", NIPS 2003, eq. 6).
+ * values by M + S ln(1 + (y - M) / S), S = M - min: very bad values then do not hide the
+ * differences between good ones. OUTPUT_TRANSFORM_LIFT leaves worse values unchanged and replaces
+ * better values by M - S ln(1 + (M - y) / S), S = M - the lower quartile: if most points are about
+ * equally bad and few are much better, the slope towards the good points becomes more even, and the
+ * model can extrapolate further. OUTPUT_TRANSFORM_LOG replaces all values by min + S ln(1 + (y -
+ * min) / S), S = the lower quartile - min: if values span orders of magnitude above their minimum,
+ * as sums of squares do, equal factors become equal differences. The evidence decides which kind is
+ * best. The logarithm of the transform's slope is added to the evidence, so that it is a density
+ * over y for every kind (Snelson, Rasmussen & Ghahramani, "Warped Gaussian processes", NIPS 2003,
+ * eq. 6).
  *
- * Values out of all proportion, such as the largest double, which stands for a failure, are limited
- * before: if the largest is more than 1e100 times M - the lower quartile, all values are limited to
- * 1e6 times this distance from M. */
+ * Before that, values out of all proportion are limited, such as the largest double, which some
+ * programs report for a failure. Let D = M - the lower quartile. If the largest absolute value
+ * exceeds 1e100 D, all values are limited to M - 1e6 D … M + 1e6 D. */
 #ifndef DROVER_OUTPUT_TRANSFORM_H
 #define DROVER_OUTPUT_TRANSFORM_H
 
@@ -31,21 +32,22 @@ enum output_transform_kind {
 struct output_transform { /* set by output_transform_fit() */
     enum output_transform_kind kind;
     double low, high;    /* limits of the values; infinite if all are in proportion */
-    double unit;         /* all fields below are in units of the largest value */
-    double knee, spread; /* start of the bend: M or min; S */
-    double shift, scale; /* of the standardisation, after bending */
+    double unit;         /* the largest absolute value; the fields below are in this unit */
+    double knee, spread; /* where the bend starts (M or min); S */
+    double shift, scale; /* for the standardisation of bent values */
 };
 
-/* Fits to n > 0 finite values. If all are equal they become 0. If S is 0 the kind becomes
- * OUTPUT_TRANSFORM_NONE. Cost n log n. */
+/* Fits the transform to n > 0 finite values. If all values are equal, the transform gives 0 for
+ * them. If S is 0, the kind becomes OUTPUT_TRANSFORM_NONE. Costs O(n log n). */
 void output_transform_fit(struct output_transform *w, enum output_transform_kind kind,
                           const double *y, size_t n);
 
-/* The transformed value of y, which increases with y from `low` to `high`. The n values get mean
- * 0 and variance 1 if they are not all equal. */
+/* Returns the transformed value of y. It increases with y between `low` and `high`. The n fitted
+ * values get mean 0 and variance 1, unless all are equal. */
 double output_transform_value(const struct output_transform *w, double y);
 
-/* The slope of output_transform_value() at y, or at the limit if y is beyond it. */
+/* Returns the slope of output_transform_value() at y, or at the nearest limit if y is outside [low,
+ * high]. */
 double output_transform_slope(const struct output_transform *w, double y);
 
 #endif

@@ -44,8 +44,8 @@ size_t pareto_front(const double *y, size_t n, size_t m, size_t *front)
     for (size_t i = 0; i < n; i++)
         front[i] = i;
     qsort_r(front, n, sizeof *front, by_objectives, &t);
-    /* A row comes after the rows that dominate it. If such a row was dropped, a row of the front
-     * dominates both. */
+    /* In this order a row follows all rows that dominate it. If one of these rows was dropped, a
+     * row of the front dominates both. So it suffices to compare with the front. */
     size_t count = 0;
     for (size_t i = 0; i < n; i++) {
         bool kept = true;
@@ -74,14 +74,15 @@ static int by_objective(const void *a, const void *b, void *arg)
     return (p > q) - (p < q);
 }
 
-/* Reorders p[0 … n - 1]. */
+/* Returns the volume that n points dominate below `ref` in the first m objectives. Reorders p[0 … n
+ * - 1]. */
 static double volume(const double **p, size_t n, size_t m, const double *ref)
 {
     size_t j = m > 2 ? m - 1 : 0;
     qsort_r(p, n, sizeof *p, by_objective, &j);
     double sum = 0, ceiling = ref[1];
     for (size_t i = 0; i < n && p[i][j] < ref[j]; i++) {
-        if (m > 2) { /* up to the next point, all of p[0 … i] count */
+        if (m > 2) { /* the slice up to the next point: p[0 … i] dominate parts of it */
             double next = i + 1 < n ? fmin(p[i + 1][j], ref[j]) : ref[j], depth = next - p[i][j];
             sum += depth > 0 ? depth * volume(p, i + 1, m - 1, ref) : 0;
         } else if (p[i][1] < ceiling) {
@@ -117,8 +118,9 @@ static struct part below(double t, double mu, double sd)
     return p;
 }
 
-/* ln(exp(a) - exp(b)) for a.log > b.log. Digits cancel if the two are close, but only as many as
- * exp(a - b) is small: in the sum of pareto_log_ehvi2(), the strips before have at least exp(b). */
+/* Returns ln(exp(a) - exp(b)) and its derivatives for a.log > b.log. If the two are close, digits
+ * cancel. The lost digits do not matter in the sum of pareto_log_ehvi2(): the difference is small
+ * compared to exp(b), and the strips before have at least exp(b). */
 static struct part difference(struct part a, struct part b)
 {
     double share = exp(b.log - a.log), rest = -expm1(b.log - a.log);
@@ -129,10 +131,10 @@ static struct part difference(struct part a, struct part b)
 double pareto_log_ehvi2(const double *front, size_t n, const double ref[2], const double mu[2],
                         const double sd[2], double grad[4])
 {
-    /* A strip reaches from one point's first objective to the next point's. A value y1 in the
-     * first objective covers the part of the strip to its right; a value in the second covers
-     * the part below the strip's ceiling, the second objective of the point at its left. Both
-     * expectations are known, and independent. */
+    /* A strip spans the first objective from one point to the next. Its ceiling is the second
+     * objective of the point at its left. A new point covers the part of the strip that is right of
+     * its first objective, and between its second objective and the ceiling. The expected width and
+     * height are known, and they are independent. */
     struct part left = {-INFINITY, 0, 0}, up = below(ref[1], mu[1], sd[1]);
     double largest = -INFINITY, sum = 0, ceiling = ref[1], slopes[4] = {0};
     for (size_t i = 0; i <= n; i++) {

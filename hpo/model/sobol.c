@@ -5,7 +5,7 @@
 
 enum { BITS = 32, DEGREE_MAX = 8 };
 
-/* Dimensions 2 to 40 of new-joe-kuo-6; the first has no polynomial. */
+/* Dimensions 2 to 40 of new-joe-kuo-6. Dimension 1 has no polynomial. */
 static const struct direction {
     uint16_t polynomial; /* over GF(2), primitive; bit i is the coefficient of x^i */
     uint8_t first[DEGREE_MAX];
@@ -62,9 +62,9 @@ static uint32_t reverse(uint32_t x)
 }
 
 /* Flips each bit by a hash of the key and the bits above it (S. Laine and T. Karras, "Stratified
- * sampling for stochastic transparency", 2011). On reversed bits a multiplication by an even
- * number does that. The constants are those of N. Vegdahl, "Building a better LK hash" (2021),
- * who takes the addend and the factor from one word of 32 bits. */
+ * sampling for stochastic transparency", 2011). With the bits reversed, `x ^= x * even` does that.
+ * The constants are those of N. Vegdahl, "Building a better LK hash" (2021). Vegdahl takes the
+ * addend and the factor from one word of 32 bits, this function from 64. */
 static uint32_t scramble(uint32_t x, uint64_t key)
 {
     x = reverse(x);
@@ -76,8 +76,8 @@ static uint32_t scramble(uint32_t x, uint64_t key)
     return reverse(x);
 }
 
-/* Coordinate `dim` of a point, 0 <= dim < BLOCK, as a fraction of 2^32: the sum over GF(2) of
- * the direction numbers at the bits of the index (Joe & Kuo 2008). */
+/* Returns coordinate `dim` of a point, 0 <= dim < BLOCK, in units of 2^-32. It is the exclusive or
+ * of the direction numbers v[k] for all bits k that are set in the index (Joe & Kuo 2008). */
 static uint32_t coordinate(size_t dim, uint32_t index)
 {
     if (dim == 0)

@@ -14,12 +14,14 @@
 enum {
     EVEN_POINTS = 600,      /* points that fill the cube evenly */
     BEST_POINTS = 3,        /* best known points that are perturbed */
-    CHANGES_PER_WIDTH = 40, /* perturbations of each, per width */
-    CLIMBS = 16, /* gradient climbs from promising points; the best known ones add more */
+    CHANGES_PER_WIDTH = 40, /* perturbations of each best point, per width */
+    CLIMBS = 16, /* gradient climbs from promising points, in addition to those from the best known
+                    points */
     CLIMB_EVALUATIONS = 40, /* evaluations per climb */
     ROUNDS = 3,             /* rounds of steps to neighbouring values */
-    PENALTY = 20000,        /* weight of the part of ln P[success] that is missing to success_min */
-    VALUES_PER_CATEGORY = 12, /* values of a category that are tried per point and round */
+    PENALTY = 20000,        /* weight of the difference if ln P[success] is below success_min */
+    /* values of a category that are tried per point and round of neighbours */
+    VALUES_PER_CATEGORY = 12,
 };
 static const double same = 1e-9; /* points that are closer count as equal */
 static const double widths[] = {0.2, 0.05, 0.01, 0.001};
@@ -45,7 +47,7 @@ static struct prediction predict(struct gp *g, const struct kernel_points *at, s
     return a;
 }
 
-/* slope += by_mean dmean + by_var dvar, for point i */
+/* Adds by[0] dmean + by[1] dvar to the slope at point i, if there is a slope. */
 static void chain(double *slope, const struct prediction *a, size_t i, size_t cols,
                   const double by[2])
 {
@@ -53,7 +55,8 @@ static void chain(double *slope, const struct prediction *a, size_t i, size_t co
         slope[i * cols + c] += by[0] * a->dmean[i * cols + c] + by[1] * a->dvar[i * cols + c];
 }
 
-/* Adds ln P[success], and a penalty where it is below success_min. */
+/* Adds ln P[success] to the values, with a penalty for points at which it is below success_min.
+ * Adds the derivatives to `slope` unless NULL. */
 static void add_success_probability(const struct bayes_acquisition_target *t,
                                     const struct kernel_points *at, double *value, double *slope)
 {
@@ -123,8 +126,8 @@ static int by_value(const void *a, const void *b)
     return x > y ? -1 : x < y;
 }
 
-/* Evaluates the target at candidates `from` … `to` - 1, at their exact values; -INFINITY if a
- * constraint does not allow the point. */
+/* Evaluates the target at the exact values of candidates `from` … `to` - 1. The value is -INFINITY
+ * if a constraint does not allow the point. */
 static void evaluate(struct pool *p, size_t from, size_t to)
 {
     size_t n = to - from, cols = p->space->shape.cols, count = 0;
@@ -145,15 +148,15 @@ static void evaluate(struct pool *p, size_t from, size_t to)
         p->c[which[i]].value = isnan(value[i]) ? -INFINITY : value[i];
 }
 
-/* A normal deviate (Box & Muller 1958). */
+/* Returns a normal deviate (Box & Muller 1958). */
 static double normal(struct rng *r)
 {
     double a = rng_unit(r), b = rng_unit(r);
     return sqrt(-2 * log(1 - a)) * cos(2 * M_PI * b);
 }
 
-/* Sets u to `from` with about five coordinates perturbed, numbers by normal deviates times `width`.
- */
+/* Sets u to `from` with about five coordinates changed: numbers by normal deviates times `width`,
+ * categories to a random value, with probability 0.1 + width. */
 static void perturb(struct pool *p, const double *from, double width, double *u)
 {
     double share = fmin(1, 5.0 / (double)p->dims);
@@ -191,8 +194,8 @@ static double distance(const struct pool *p, const double *a, const double *b)
     return most;
 }
 
-/* Moves the most promising candidates that are not close to each other, and the best known points,
- * to the front. Returns their number. */
+/* Moves to the front of p->c the most promising candidates that are not close to each other, and
+ * then the best known points. Returns the number of both together. */
 static size_t choose_starts(struct pool *p)
 {
     size_t starts = (size_t)fmax(2, CLIMBS * p->s->effort), count = 0;
@@ -207,7 +210,7 @@ static size_t choose_starts(struct pool *p)
         p->c[count++] = p->c[i];
         p->c[i] = c;
     }
-    /* The known points replace the last ones of the pool. */
+    /* The known points overwrite the last candidates of the pool. */
     for (size_t k = 0; k < BEST_POINTS && k < p->s->known_count && count < p->count; k++) {
         struct candidate c = p->c[p->count - 1];
         p->c[p->count - 1] = p->c[count];
@@ -221,7 +224,8 @@ static size_t choose_starts(struct pool *p)
 /* ---- climbing ----------------------------------------------------------------------------------
  */
 
-/* Creates one climb per candidate of the first n, over its numbers; its categories are fixed. */
+/* Creates one climb for each of the first n candidates. It varies the candidate's numbers; the
+ * categories are fixed. */
 static void climb_set(const struct pool *p, struct lbfgs **l, size_t n)
 {
     AUTO(free) double *lo = xcalloc(2 * p->dims, sizeof *lo);
@@ -236,8 +240,9 @@ static void climb_set(const struct pool *p, struct lbfgs **l, size_t n)
     }
 }
 
-/* Sets g to the slope of the function that a climb minimises, at its point u, from the slope of the
- * target by the columns. A number that is not active has no slope, since its column is constant. */
+/* Sets g to the gradient at u of the function that a climb minimises. `slope` is the slope of the
+ * target by the columns. A number that is not active has the gradient 0, since its column is
+ * constant. */
 static void descent(const struct pool *p, const double *u, const double *slope, double *g)
 {
     AUTO(free) double *settled = xcalloc(p->dims, sizeof *settled);
@@ -252,7 +257,7 @@ static void descent(const struct pool *p, const double *u, const double *slope, 
     }
 }
 
-/* Makes one evaluation for each climb that is not finished; false: all are. */
+/* Makes one evaluation for each climb that is active. Returns false if none is active. */
 static bool climb_step(const struct pool *p, struct lbfgs **l, size_t n)
 {
     size_t cols = p->space->shape.cols, count = 0;
@@ -274,8 +279,8 @@ static bool climb_step(const struct pool *p, struct lbfgs **l, size_t n)
     return true;
 }
 
-/* Climbs from the first n candidates. A candidate moves to the end of its climb if that is better
- * at exact values. */
+/* Climbs from the first n candidates. A candidate moves to the best point of its climb if the
+ * target at this point's exact values is larger. */
 static void climb(struct pool *p, size_t n)
 {
     AUTO(free) struct lbfgs **l = xcalloc(n, sizeof *l);
@@ -303,8 +308,8 @@ static void climb(struct pool *p, size_t n)
 /* ---- neighbours --------------------------------------------------------------------------------
  */
 
-/* Sets the candidates p->c[at …] to points that differ from u in one category or by one step.
- * Returns their number. */
+/* Sets at most `count` candidates from p->c[at] on to points that differ from u in one category, or
+ * in one number by its smallest step. Evaluates them and returns their number. */
 static size_t neighbours(struct pool *p, const double *u, size_t at, size_t count)
 {
     size_t from = at, end = at + count;
@@ -329,8 +334,8 @@ static size_t neighbours(struct pool *p, const double *u, size_t at, size_t coun
     return at - from;
 }
 
-/* Moves each of the first n candidates to its best neighbour if that is better. All other
- * candidates are overwritten. Returns whether any candidate has moved. */
+/* Moves each of the first n candidates to its best neighbour if that is better. Overwrites all
+ * other candidates. Returns true if a candidate has moved. */
 static bool move_to_neighbours(struct pool *p, size_t n)
 {
     bool moved = false;

@@ -16,7 +16,7 @@ static int by_number(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Whether the category has three or more values and all are numbers. */
+/* Returns true if the category has three or more values and all are numbers. */
 static bool ordered(const struct distribution *d)
 {
     size_t n = json_array_size(d->values);
@@ -51,7 +51,8 @@ struct bayes_features *bayes_features_new(const struct space *space)
     b->space = space;
     b->dims = space_dims(space);
     b->dim = xcalloc(b->dims, sizeof *b->dim);
-    b->shape.smooth = true; /* then there are no conditions: these depend on other kinds */
+    b->shape.smooth = true; /* a space of continuous numbers only; it has no conditions, since these
+                               depend on other kinds of parameters */
     for (size_t i = 0; i < b->dims; i++) {
         const struct distribution *d = space_distribution(space, i);
         struct bayes_dim *dim = &b->dim[i];
@@ -98,7 +99,7 @@ size_t bayes_features_value(const struct bayes_features *b, size_t i, double u)
 static void category_columns(const struct bayes_dim *dim, size_t value, bool active, double *x,
                              size_t stride)
 {
-    if (dim->cols == 1) /* the two values are at 0 and 1 */
+    if (dim->cols == 1) /* two values without an order are at 0 and 1 */
         x[dim->col * stride] = !active        ? 0.5
                                : dim->ordered ? ((double)value + 0.5) / (double)dim->count
                                               : (double)value;

@@ -8,34 +8,35 @@
 #include "hpo/model/gp_fit.h"
 
 enum {
-    FRESH_MAX = 60,   /* up to this many observations, fits also start from the prior's mode */
-    FIT_FEW = 120,    /* observations for choosing hyperparameters and the output transform */
-    FIT_MANY = 400,   /* observations for refining the chosen ones */
-    MODEL_MAX = 1000, /* observations of the posterior after a fit */
+    FRESH_MAX = 60,   /* up to this many observations, each fit also starts from the prior's mode */
+    FIT_FEW = 120,    /* observations used to choose the hyperparameters and the output transform */
+    FIT_MANY = 400,   /* observations used to refine the chosen hyperparameters */
+    MODEL_MAX = 1000, /* observations in the posterior when it is built */
     EVALS_FIRST = 60, /* evaluations of the density from the prior's mode */
-    EVALS_NEXT = 25,  /* … from the last fit */
-    EVALS_FINE = 15,  /* … for refining */
+    EVALS_NEXT = 25,  /* … from the hyperparameters of the last fit */
+    EVALS_FINE = 15,  /* … to refine hyperparameters */
     PARAM_MAX = 100,  /* largest absolute value of a hyperparameter, which is a logarithm */
-    LOG_MAX = 30,     /* observations; with more, OUTPUT_TRANSFORM_LOG would only see one basin */
+    LOG_MAX = 30,     /* observations up to which OUTPUT_TRANSFORM_LOG is tried; with more, it would
+                         only see one basin */
 };
 
-/* The evidence of OUTPUT_TRANSFORM_LOG must exceed the others by this much, since few observations
- * determine its knee, the least of the values. */
+/* The evidence of OUTPUT_TRANSFORM_LOG must exceed that of the other transforms by this much. Its
+ * knee is the smallest value, and thus depends on few observations. */
 static const double LOG_MARGIN = 1;
 
 struct bayes_model {
     const struct kernel_shape *shape;
-    size_t fitted; /* observations at the last fit; 0: no fit yet */
+    size_t fitted; /* number of observations at the last fit; 0: no fit yet */
     enum output_transform_kind kind;
     double *params[OUTPUT_TRANSFORM_KINDS];
     bool unsaved;
-    bool surprised; /* an observation since then was far from its prediction */
+    bool surprised; /* an observation since the last fit was far from its prediction */
 
     struct gp *gp; /* NULL: must be built */
-    bool grows;    /* all its observations are certain: others can be added to them */
-    size_t taken;  /* observations that it has seen */
+    bool grows;    /* all observations of `gp` are certain, so new ones can be added to them */
+    size_t taken;  /* number of observations that `gp` was built from, or that were added to it */
     struct output_transform transform;
-    size_t *rows; /* the observation's number of each of its rows */
+    size_t *rows; /* for each row of `gp`, the number of its observation */
     double *targets;
     size_t row_count, row_cap;
 };
@@ -115,7 +116,8 @@ size_t bayes_model_data_choose(const struct bayes_data *d, size_t n, size_t most
     return count;
 }
 
-/* Copies of chosen observations: columns of `count`, and transformed values and variances. */
+/* Copies of chosen observations. x has columns of length `count`; z and var have the transformed
+ * values and their variances. */
 struct sample {
     size_t count;
     double *x, *z, *var;
@@ -150,15 +152,16 @@ static size_t param_count(const struct bayes_model *m)
     return gp_params(m->shape);
 }
 
-struct fitting { /* of one output transform to chosen observations */
+struct fitting { /* how to fit hyperparameters for one output transform to chosen observations */
     enum output_transform_kind kind;
     const size_t *rows;
     size_t count;
     bool fresh; /* also start from the prior's mode */
-    int evals;  /* from m->params; 0: do not start there */
+    int evals;  /* evaluations from m->params; 0: do not start there */
 };
 
-/* Writes the most probable hyperparameters to m->params. Returns their density over y. */
+/* Writes the most probable hyperparameters to m->params. Returns the logarithm of their density
+ * over y, or -INFINITY if the output transform cannot be fitted. */
 static double fit_transform(struct bayes_model *m, const struct bayes_data *d,
                             const struct fitting *how)
 {
@@ -220,7 +223,8 @@ static void fit(struct bayes_model *m, const struct bayes_data *d)
     m->gp = NULL;
 }
 
-/* Whether hyperparameters are outdated. While there are few observations, each one is a reason. */
+/* Returns true if the hyperparameters are outdated. If there are few observations, each new one
+ * makes a fit due. */
 static bool is_fit_due(const struct bayes_model *m, size_t n)
 {
     size_t grown = n > m->fitted ? n - m->fitted : 0;
@@ -243,7 +247,8 @@ static void set_targets(struct bayes_model *m, const struct bayes_data *d, size_
     gp_targets(m->gp, m->targets);
 }
 
-/* Builds the posterior of the first n observations, or of a choice of them. */
+/* Builds the posterior of the first n observations, or of MODEL_MAX of them. Returns false if their
+ * covariance cannot be factored. */
 static bool build(struct bayes_model *m, const struct bayes_data *d, size_t n)
 {
     struct err e = {0};
@@ -262,7 +267,8 @@ static bool build(struct bayes_model *m, const struct bayes_data *d, size_t n)
     return rc == 0;
 }
 
-/* Adds one more observation, and records if it was far from its prediction. */
+/* Adds the next observation to the posterior, and records if it was far from its prediction.
+ * Returns false if the covariance cannot be factored. */
 static bool add_next(struct bayes_model *m, const struct bayes_data *d)
 {
     size_t i = m->taken;
@@ -286,7 +292,7 @@ static bool add_next(struct bayes_model *m, const struct bayes_data *d)
 bool bayes_model_update(struct bayes_model *m, const struct bayes_data *d, size_t certain)
 {
     size_t known = m->fitted < d->n ? m->fitted : d->n;
-    if (certain < d->n) { /* forecasts change from call to call: build anew */
+    if (certain < d->n) { /* forecasts change from call to call, so the posterior is built again */
         m->surprised = false;
         if (is_fit_due(m, d->n))
             fit(m, d);
@@ -294,8 +300,7 @@ bool bayes_model_update(struct bayes_model *m, const struct bayes_data *d, size_
         m->grows = false;
         return ok;
     }
-    for (int again = 0; again < 2;
-         again++) { /* a second pass follows a surprise, which makes a fit due */
+    for (int again = 0; again < 2; again++) { /* a fit at the end of a pass needs a second pass */
         bool ok = known > 0 && ((m->gp && m->grows && m->taken >= known) || build(m, d, known));
         m->grows = true;
         while (ok && m->taken < d->n)

@@ -1,9 +1,9 @@
-/* bayes_model - a Gaussian process over a space for one quantity, its hyperparameters refitted from
- * time to time.
+/* bayes_model - a Gaussian process over a space for one quantity. Its hyperparameters are fitted
+ * again from time to time.
  *
  * The model is a function of the observations, in their order, and of the model state of the last
- * fit. It makes no difference if the observations were added one by one or, after a restart, at
- * once. */
+ * fit. It makes no difference if the observations were added one by one or, after a restart, all in
+ * one call. */
 #ifndef DROVER_BAYES_MODEL_H
 #define DROVER_BAYES_MODEL_H
 
@@ -16,49 +16,53 @@
 
 struct bayes_data { /* observations */
     size_t n, cap;
-    double *x;   /* columns of cap */
+    double *x;   /* columns of length cap */
     double *y;   /* finite; smaller is better */
-    double *var; /* variance of each y; 0: y is exact but for the noise of the model */
+    double *var; /* variance of each y; 0: y is exact except for the noise of the model */
 };
 
-/* Adds an observation and returns its number. `x`: one number per column. */
+/* Adds an observation and returns its number, from 0. `x` has one number per column. */
 size_t bayes_model_data_add(struct bayes_data *d, size_t cols, const double *x, double y,
                             double var);
 void bayes_model_data_free(struct bayes_data *d);
 
 /* Chooses at most `most` of the first n observations and writes their numbers to `out` in
- * increasing order: a third are those with the smallest values, a third the newest, and the others
- * are spread evenly over the rest by value. Returns how many: n if n <= most. */
+ * increasing order: a third has the smallest values, a third is the newest, and the rest is spread
+ * evenly over the other values. Returns the number of chosen observations, which is n if n <= most.
+ */
 size_t bayes_model_data_choose(const struct bayes_data *d, size_t n, size_t most, size_t *out);
 
 struct bayes_model;
 
-/* Borrows shape. */
+/* Returns a model without observations, which the caller frees. `shape` is borrowed. */
 struct bayes_model *bayes_model_new(const struct kernel_shape *shape);
 void bayes_model_free(struct bayes_model *m);
 AUTO_DEFINE(bayes_model, struct bayes_model *, bayes_model_free)
 
-/* Returns a model with the same model state, for predictions that must not change `m`. */
+/* Returns a new model with the same model state and without observations, for predictions that must
+ * not change `m`. The caller frees the copy. */
 struct bayes_model *bayes_model_copy(const struct bayes_model *m);
 
-/* Adds the observations that are new since the last call, and refits if a fit is due. The first
- * `certain` observations never change, but may become more; those after them may change from call
- * to call. n >= 1. False: no covariance could be factored, and there is no model. */
+/* Adds the observations that are new since the last call, and fits the hyperparameters if a fit is
+ * due. The first `certain` observations never change, and their number may grow; later observations
+ * may change from call to call. d->n >= 1. Returns false if the covariance cannot be factored; then
+ * there is no model. */
 bool bayes_model_update(struct bayes_model *m, const struct bayes_data *d, size_t certain);
 
-/* Returns the posterior of transformed values after the last update. The caller may add points if
- * it removes them again, and restores the targets, before the next update. */
+/* Returns the posterior of transformed values after the last update, borrowed. The caller may add
+ * points. It must remove them and restore the targets before the next update. */
 struct gp *bayes_model_gp(struct bayes_model *m);
 const struct output_transform *bayes_model_transform(const struct bayes_model *m);
-/* The targets of the posterior's own observations: gp_count() numbers; borrowed. */
+/* Returns the targets of the posterior's observations: gp_count() numbers, without points that the
+ * caller added; borrowed. */
 const double *bayes_model_targets(const struct bayes_model *m);
 
-/* Whether there was a fit since the model state was saved. */
+/* Returns true if there was a fit since the model state was last saved. */
 bool bayes_model_unsaved(const struct bayes_model *m);
 /* Returns the model state of the last fit: a new reference, or NULL if there was none. */
 json_t *bayes_model_save(struct bayes_model *m);
-/* Restores it. False, and nothing has changed: it is invalid for this shape, or of another version.
- */
+/* Restores a saved model state. Returns false and changes nothing if the state is invalid for this
+ * shape or comes from another version. */
 bool bayes_model_restore(struct bayes_model *m, const json_t *model_state);
 
 #endif

@@ -31,11 +31,12 @@ void bayes_observations_free(struct bayes_observations *p)
 /* ---- one observation ---------------------------------------------------------------------------
  */
 
-struct scratch { /* buffers for one observation: its point in the cube, its columns, its values */
+struct scratch { /* buffers for one observation: its point in the cube (u), its columns (x), its
+                    values (y) */
     double *u, *x, *y;
 };
 
-/* One allocation, which starts at u. */
+/* Returns the buffers. They are one allocation, which starts at u; the caller frees u. */
 static struct scratch scratch_new(const struct bayes_observations *p)
 {
     size_t dims = p->space->dims, cols = p->space->shape.cols;
@@ -43,8 +44,8 @@ static struct scratch scratch_new(const struct bayes_observations *p)
     return (struct scratch){.u = block, .x = block + dims, .y = block + dims + cols};
 }
 
-/* Writes the point of a parameter set to the buffers. False: it is outside of the space, as the
- * user's own first sets may be. */
+/* Writes the point and the columns of a parameter set to the buffers. Returns false if the set is
+ * outside of the space; the first sets that the user gives may be. */
 static bool locate(const struct bayes_observations *p, const json_t *params,
                    const struct scratch *s)
 {
@@ -55,8 +56,8 @@ static bool locate(const struct bayes_observations *p, const json_t *params,
     return true;
 }
 
-/* locate() for a trial that has not ended. Its point is kept, so that its parameters are read once.
- */
+/* Does the same as locate() for a trial. Keeps the result, so that the parameters of a trial are
+ * read only once. */
 static bool locate_trial(struct bayes_observations *p, const struct trial *t,
                          const struct scratch *s)
 {
@@ -96,8 +97,8 @@ static void append_row(double **rows, size_t *cap, size_t at, const double *u, s
     memcpy(*rows + at * dims, u, dims * sizeof *u);
 }
 
-/* Adds trial `id` as an observation of all objectives. `var`: the variance of the first one's
- * value. */
+/* Adds trial `id` as an observation of all objectives. `var` is the variance of the first
+ * objective's value. */
 static void add(struct bayes_observations *p, const struct scratch *s, int id, double var)
 {
     size_t n = p->data[0].n;
@@ -111,7 +112,8 @@ static void add(struct bayes_observations *p, const struct scratch *s, int id, d
         bayes_model_data_add(&p->data[g], p->space->shape.cols, s->x, s->y[g], g == 0 ? var : 0);
 }
 
-/* Adds an observation of another sweep. It is not a trial of this one, but as certain as those. */
+/* Adds an observation of another sweep. It is not a trial of this sweep, but as certain as its
+ * finished trials. */
 static void add_warm_start(struct bayes_observations *p, const json_t *one, const struct scratch *s)
 {
     const json_t *values = json_object_get(one, "values");
@@ -129,7 +131,7 @@ static void add_warm_start(struct bayes_observations *p, const json_t *one, cons
     p->certain++;
 }
 
-/* Adds the end of a trial: done, or failed. */
+/* Adds the end of a trial as a success or a failure, and its values if it is done. */
 static void add_end(struct bayes_observations *p, const struct trial *t, const struct scratch *s)
 {
     bool has_values = t->state == TRIAL_PRUNED ||
@@ -175,14 +177,14 @@ static void add_ends(struct bayes_observations *p, const struct trial_view *view
 /* ---- updates -----------------------------------------------------------------------------------
  */
 
-/* Whether the trial's final value must be forecast. */
+/* Returns true if the trial has reported values but not its final one, which must be forecast. */
 static bool needs_forecast(const struct trial *t)
 {
-    return t->point_count > 0 && (t->state == TRIAL_PRUNED || !trial_is_ended(t->state));
+    return t->curve.count > 0 && (t->state == TRIAL_PRUNED || !trial_is_ended(t->state));
 }
 
-/* Adds forecasts of the trials that are not whole. Running trials without a forecast are pending.
- */
+/* Adds forecasts of the trials that have not run to their final step. Other trials that have not
+ * ended become pending. */
 static void add_forecasts(struct bayes_observations *p, const struct trial_view *view,
                           const struct scratch *s)
 {

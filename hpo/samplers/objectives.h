@@ -1,4 +1,5 @@
-/* objectives - a trial's values by the objectives of a sweep, in minimised form. */
+/* objectives - the values of a trial for the objectives of a sweep, in a form where smaller is
+ * better. */
 #ifndef DROVER_OBJECTIVES_H
 #define DROVER_OBJECTIVES_H
 
@@ -8,11 +9,11 @@
 #include "hpo/samplers/sampler.h"
 #include "hpo/trial/trial.h"
 
-/* Writes a trial's value for each objective to y[0 … count - 1]. Smaller is better: a value is
- * negated if the goal is to maximise. The first objective's value is trial_value(), the best or the
- * last; of the others the last reported value counts. False, with y unchanged: a value is missing
- * or not finite. The trial's state makes no difference: the caller decides if a failed trial
- * counts. */
+/* Writes a trial's value for each objective to y[0 … count - 1]. A value is negated if its goal is
+ * to maximise, so smaller is better. The first objective's value is trial_value(), the best or the
+ * last one; for the others the last reported value counts. Returns false and leaves y unchanged if
+ * a value is missing or not finite. The trial's state makes no difference: the caller decides if a
+ * failed trial counts. */
 bool objectives_values(const struct sampler_objective *objectives, size_t count,
                        const struct trial *t, double *y);
 

@@ -1,9 +1,9 @@
 /* sampler - proposes the parameters of the next trial: the interface of all samplers.
  *
- * A proposal follows from the sampler's task and from the trials so far; if the sampler has a
- * model, also from the state that sampler_save() returned last, with which it continues after a
- * restart. While a space of countable points has a point that was not tried as often as it may be,
- * no point is proposed that was. */
+ * A proposal depends only on the sampler's task, on the trials so far and, if the sampler has a
+ * model, on the state that sampler_save() returned last. With this state the sampler continues
+ * after a restart. In a space of countable points, a point is not proposed more than `repeats`
+ * times while another point may still be proposed. */
 #ifndef DROVER_SAMPLER_H
 #define DROVER_SAMPLER_H
 
@@ -23,29 +23,31 @@ struct sampler_ops;
 struct sampler_objective { /* a metric and its goal */
     const char *metric;
     bool maximize;
-    bool last; /* a trial's last value counts, not its best */
+    bool last; /* the last value of a trial counts; false: the best one */
 };
 
-struct sampler_task { /* what is searched. Borrows; all of it outlives the sampler */
+struct sampler_task { /* what to search; all pointers are borrowed and must outlive the sampler */
     const struct space *space;
     uint64_t seed;
-    int repeats; /* how many trials a point may have; 0 is 1 */
-    /* The first objective's values are a trial's points; of the others a trial's `metrics` has the
-     * last value. */
+    int repeats; /* number of trials that a point may have; 0 means 1 */
+    /* The values of the first objective are the points of a trial. For the other objectives, the
+     * last value in the trial's `metrics` counts. */
     const struct sampler_objective *objectives;
     size_t objective_count;
-    int max_iter;      /* the step at which a whole trial ends, for forecasts; 0: not known */
-    int budget, batch; /* hints: number of trials, trials at once; 0: not known */
+    int max_iter; /* the step at which a complete trial ends, for forecasts; 0: not known */
+    /* hints: number of trials; number of trials at the same time; 0: not known */
+    int budget, batch;
     const json_t *warm_start; /* observations for a warm start (warm_start.h); NULL: none */
 };
 
-/* The i-th method in the order of help texts; NULL: there are only i. */
+/* Returns the i-th method in the order of help texts, or NULL if there are not more than i methods.
+ */
 const struct spec_method *sampler_method(size_t i);
-/* The sampler of a method that sampler_method() returned. */
+/* Returns the sampler of a method that sampler_method() has returned. */
 const struct sampler_ops *sampler_of(const struct spec_method *method);
 
-/* Fills the task of the sweep *s, whose stopper may be NULL. Its objectives go to
- * objectives[SPEC_METRICS_MAX]. The task borrows all of them. */
+/* Fills in the task for the sweep `s`. `stopper` may be NULL. Writes the objectives to
+ * objectives[SPEC_METRICS_MAX]. The task borrows all arguments. */
 void sampler_task_of_spec(struct sampler_task *task, struct sampler_objective *objectives,
                           const struct spec *s, const struct stopper *stopper);
 
@@ -53,30 +55,30 @@ struct sampler *sampler_new(const struct sampler_ops *ops, const struct sampler_
 void sampler_free(struct sampler *s);
 AUTO_DEFINE(sampler, struct sampler *, sampler_free)
 
-/* Returns the next trial's parameters: a new reference, or NULL: the space is exhausted. `view`
- * only ever grows from call to call. */
+/* Returns the next trial's parameters (new reference), or NULL if the space is exhausted. Trials
+ * may only be added to `view` between calls. */
 json_t *sampler_next(struct sampler *s, const struct trial_view *view);
 
-/* About how long sampler_next() takes with `ended` trials, in seconds. The figure is the same on
- * every machine, since decisions follow from it. */
+/* Returns about how many seconds sampler_next() takes after `ended` trials. The number is the same
+ * on all hosts, since decisions depend on it. */
 double sampler_seconds(const struct sampler *s, size_t ended);
 
-/* Returns the model state that was learned since the last sampler_save() and that the trials alone
- * would not give again: a new reference, a few kB at most. NULL: nothing is new, the state saved
- * last stays valid. It is kept with the trial that was proposed, and given to sampler_restore()
- * after a restart. */
+/* Returns the model state (new reference, a few kB at most), or NULL if it has not changed since
+ * the last sampler_save(). The trials alone do not determine this state. The caller stores it with
+ * the proposed trial and passes it to sampler_restore() after a restart. */
 json_t *sampler_save(const struct sampler *s);
-/* Ignores a state that does not fit. */
+/* Restores a model state. A state that does not fit is ignored. */
 void sampler_restore(struct sampler *s, const json_t *model_state);
 
-/* Returns the recommended trial: the best one by the model, without the noise of its value. -1:
- * there is no model that knows better than the values. */
+/* Returns the id of the recommended trial: the best one by the model, without the noise of its
+ * value. Returns -1 if no model judges better than the values themselves. */
 int sampler_best(struct sampler *s, const struct trial_view *view);
 
-/* Counts the trials that are new since the last call, as sampler_next() does first. */
+/* Counts the trials that are new since the last call. sampler_next() does this, too. */
 void sampler_observe(struct sampler *s, const struct trial_view *view);
-/* The number of observed trials that have these parameters; and whether there are as many of them
- * as there may be. Cost: that of the text of the parameters. */
+/* sampler_times() returns the number of observed trials with these parameters. sampler_tried()
+ * returns true if this is the number of trials that a point may have. Both cost as much as writing
+ * the parameters as text. */
 int sampler_times(const struct sampler *s, const json_t *params);
 bool sampler_tried(const struct sampler *s, const json_t *params);
 

@@ -1,6 +1,6 @@
 /* sampler_bayes - Bayesian optimisation with a Gaussian process.
  *
- * docs/search.md describes the method, and what each choice in it is worth. */
+ * docs/search.md describes the method, and the measured effect of each choice. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,30 +18,30 @@
 
 enum {
     FIRST_TRIALS = 8,     /* trials that only fill the space */
-    ENUMERATE_MAX = 2048, /* points of a space that are all evaluated; a larger space is searched */
+    ENUMERATE_MAX = 2048, /* a space of up to this many points is evaluated completely; a larger one
+                             is searched */
     PENDING_MAX = 256,
     BEST_POINTS = 3, /* best observed points that the search starts from */
     CANDIDATES = 16, /* points that the search returns */
     CHANCE_MIN = 6,
     OUTCOMES_MAX = 300, /* ends of trials that the model of failures learns from */
 };
-/* ln EI below which no gain is expected, and the factor by which the model's deviations are widened
- * then. */
+/* If ln EI is below `settled`, no gain is expected; the model's deviations are then multiplied by
+ * `doubt`. */
 static const double settled = -8, doubt = 5;
-/* The accepted probability of failing. It is halved after each failure of a trial that the model
- * chose. */
+/* The accepted probability that a trial fails. It is halved for each failure that the model could
+ * have foreseen. */
 static const double risk = 0.1;
-/* The variance of the noise, relative to that of all values, above which the best value is not
- * taken for the best trial. */
+/* If the variance of the noise, relative to the variance of all values, is at least this, the trial
+ * with the best value is not recommended; the model's mean decides. */
 static const double noise_min = 1e-3;
-/* Standard deviations above the mean of the value that is assumed for a running trial. */
+/* The value that is assumed for a running trial is this many standard deviations above the mean. */
 static const double pessimism = 0.25;
-/* A larger share of failures among the trials that the model chose means that trials fail by
- * chance. */
+/* If a larger share of the trials that the model chose fails, trials fail by chance. */
 static const double chance_rate = 0.1;
 
 struct bayes {
-    const struct sampler *sampler; /* for its task */
+    const struct sampler *sampler; /* gives the task and the tried points */
     struct sampler *space_filling; /* proposes points before there is a model */
     struct bayes_features *space;  /* NULL: no parameter varies */
     struct bayes_observations *observations;
@@ -53,7 +53,7 @@ static size_t objective_count(const struct bayes *b)
     return b->sampler->task.objective_count;
 }
 
-/* The number of observations that fill the space: at least a batch. */
+/* Returns the number of observations that fill the space, which is at least one batch. */
 static size_t first_trials(const struct sampler *s)
 {
     return s->task.batch > FIRST_TRIALS ? (size_t)s->task.batch : FIRST_TRIALS;
@@ -89,16 +89,17 @@ static void state_free(void *state)
 /* ---- fantasies ---------------------------------------------------------------------------------
  */
 
-/* The number of running trials that get a fantasy: the newest PENDING_MAX. */
+/* Returns the number of running trials that get a fantasy. These are the newest ones, at most
+ * PENDING_MAX. */
 static size_t fantasy_count(const struct bayes *b)
 {
     return b->observations->pending_count < PENDING_MAX ? b->observations->pending_count
                                                         : PENDING_MAX;
 }
 
-/* Assumes for each running trial a value a little above the model's mean, and adds it to the model.
- * The values are written to value[fantasy_count()]. (This was the best of the rules tried for
- * batches: docs/search.md.) */
+/* Assumes for each running trial a value slightly above the model's mean, and adds it to the model.
+ * Writes the values to value[0 … fantasy_count() - 1]. This was the best of the rules that were
+ * tried for batches (docs/search.md). */
 static void add_fantasies(const struct bayes *b, struct bayes_model *m, double *value)
 {
     struct gp *g = bayes_model_gp(m);
@@ -124,11 +125,11 @@ static void add_fantasies(const struct bayes *b, struct bayes_model *m, double *
 /* ---- the acquisition function ------------------------------------------------------------------
  */
 
-struct acquisition { /* a target, and what it borrows */
+struct acquisition { /* a target, and the objects that it borrows */
     struct bayes_acquisition_target target;
     struct bayes_model *used[2];
-    size_t counts[2];  /* number of their own observations */
-    double *values[2]; /* the fantasies of each */
+    size_t counts[2];  /* number of observations of each model, without fantasies */
+    double *values[2]; /* the fantasies of each model */
     double *front;
 };
 
@@ -143,7 +144,8 @@ static void acquisition_release(struct acquisition *a)
     gp_classifier_free(a->target.success);
 }
 
-/* Updates a model and adds the fantasies. NULL: there is no model. */
+/* Updates the model of an objective and adds the fantasies. Returns its posterior, or NULL if there
+ * is no model. `which` is its index in the arrays of `a`. */
 static struct gp *model_prepare(struct bayes *b, struct acquisition *a, size_t which,
                                 size_t objective)
 {
@@ -163,7 +165,8 @@ static double transformed(const struct bayes *b, size_t objective, size_t i)
                                   b->observations->data[objective].y[i]);
 }
 
-/* Sets the front of two objectives, in transformed values, fantasies included. */
+/* Sets the target's Pareto set and reference point for two objectives. The values are transformed;
+ * the set includes fantasies. */
 static void set_front(const struct bayes *b, struct acquisition *a, size_t first, size_t second)
 {
     size_t n = b->observations->data[0].n, all = n + fantasy_count(b);
@@ -184,8 +187,8 @@ static void set_front(const struct bayes *b, struct acquisition *a, size_t first
     pareto_reference(y, n, 2, a->target.ref);
 }
 
-/* The number of failures that could have been foreseen: those of trials that the model chose,
- * without the first failure of all. */
+/* Returns the number of failures that the model could have foreseen: failures of trials that it
+ * chose, without the first failure of the sweep. */
 static double foreseeable_failures(const struct bayes_observations *p)
 {
     return (double)(p->failures > p->late_failures ? p->late_failures : p->failures - 1);
@@ -205,7 +208,8 @@ static void learn_failures(const struct bayes *b, struct acquisition *a)
         success[i] = d->y[rows[i]] > 0;
     }
     a->target.success = gp_classifier_new(&(struct kernel_points){x, n, n}, cols, success);
-    /* If failures continue in spite of the model they come by chance. */
+    /* Failures that continue although the model avoids them are random: the parameters do not
+     * cause them. */
     bool chance =
         b->observations->late_failures >= CHANCE_MIN &&
         (double)b->observations->late_failures > chance_rate * (double)b->observations->late_ends;
@@ -213,7 +217,7 @@ static void learn_failures(const struct bayes *b, struct acquisition *a)
         chance ? -INFINITY : log1p(-risk * pow(0.5, foreseeable_failures(b->observations)));
 }
 
-/* Prepares the target. False: there is no model. */
+/* Prepares the target. Returns false if there is no model. */
 static bool acquisition_prepare(struct bayes *b, const struct trial_view *view,
                                 struct acquisition *a)
 {
@@ -249,7 +253,8 @@ static bool acquisition_prepare(struct bayes *b, const struct trial_view *view,
 /* ---- proposals ---------------------------------------------------------------------------------
  */
 
-/* Returns the most promising untried one of the candidates; NULL: there is none. */
+/* Returns the parameters of the most promising untried candidate (new reference), or NULL if all
+ * were tried. `candidates` has the most promising one first. */
 static json_t *first_untried(const struct bayes *b, const double *candidates, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -263,7 +268,7 @@ static json_t *first_untried(const struct bayes *b, const double *candidates, si
     return NULL;
 }
 
-/* Proposes a point by a search of the cube; NULL: no untried point was found. */
+/* Returns the parameters that a search of the cube finds, or NULL if it finds no untried point. */
 static json_t *propose_by_search(const struct bayes *b, struct acquisition *a, size_t count)
 {
     size_t dims = b->space->dims, which[BEST_POINTS],
@@ -281,7 +286,7 @@ static json_t *propose_by_search(const struct bayes *b, struct acquisition *a, s
     double cost = (double)(gp_count(a->target.value) * dims);
     search.effort = fmin(1, fmax(0.2, 1000 / cost));
     size_t found = bayes_acquisition_maximise(&search, candidates, CANDIDATES, &value);
-    /* The model expects no gain: check if it is overconfident. */
+    /* The model expects no gain but may be overconfident. So every second trial doubts it. */
     if (value < settled && count % 2 && !a->target.second) {
         a->target.widen = doubt;
         a->target.success_min /= doubt;
@@ -290,7 +295,7 @@ static json_t *propose_by_search(const struct bayes *b, struct acquisition *a, s
     return first_untried(b, candidates, found);
 }
 
-/* Proposes the most promising of all untried points; NULL: there is none. */
+/* Returns the parameters of the most promising of all untried points, or NULL if all were tried. */
 static json_t *propose_from_list(const struct bayes *b, const struct acquisition *a)
 {
     const struct space *space = b->space->space;
@@ -333,8 +338,9 @@ static json_t *next(struct sampler *s, const struct trial_view *view)
     return params ? TAKE(params) : sampler_random.next(s, view);
 }
 
-/* Returns the trial with the best posterior mean of those that are done, since the luckiest value
- * is not the best trial (docs/search.md). Without noise worth mentioning the values decide. */
+/* Returns the trial with the best posterior mean among the trials that are done. With noise, the
+ * trial with the best value is often just lucky (docs/search.md). Returns -1 if the noise is
+ * negligible: then the values decide. */
 static int best(struct sampler *s, const struct trial_view *view)
 {
     struct bayes *b = s->state;
@@ -356,7 +362,7 @@ static int best(struct sampler *s, const struct trial_view *view)
     return least < 0 ? -1 : b->observations->ids[least];
 }
 
-/* The measured time (docs/search.md), fits included. */
+/* Returns the measured time of next() (docs/search.md), including fits. */
 static double seconds(const struct sampler *s, size_t ended)
 {
     return 1e-4 * (double)(ended + json_array_size(s->task.warm_start));

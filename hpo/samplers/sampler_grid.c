@@ -1,25 +1,26 @@
-/* sampler_grid - every point of the space in W&B's order.
+/* sampler_grid - proposes every point of the space, in W&B's order.
  *
- * Points in order, the last name changing fastest. Ends with the last point; with `repeats` it
- * first goes through all points again. Needs a space of countable points. */
+ * In this order the last parameter changes fastest. After the last point the sampler goes through
+ * all points again until each has `repeats` trials; then the space is exhausted. The space must
+ * have countable points. */
 #include "common/json.h"
 #include "hpo/samplers/sampler_internal.h"
 #include "hpo/space/space.h"
 
 struct grid {
-    int round; /* every point has been tried this often, */
-    double at; /* and the points before this one once again */
+    int round; /* every point has at least this many trials … */
+    double at; /* … and every point before this one has one more */
 };
 
 static void *state_new(const struct sampler *s)
 {
-    (void)s; /* starts at the first point, whatever the space */
+    (void)s; /* the state starts at the first point of any space */
     return xzalloc(sizeof(struct grid));
 }
 
 static json_t *next(struct sampler *s, const struct trial_view *view)
 {
-    (void)view; /* s->tried has what matters of the trials */
+    (void)view; /* s->tried has all that is needed of the trials */
     struct grid *g = s->state;
     for (double n = space_count(s->task.space); g->round < s->task.repeats; g->round++) {
         for (; g->at < n; g->at++) {

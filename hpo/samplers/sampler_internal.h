@@ -1,5 +1,5 @@
-/* sampler_internal - what one sampler provides, and the fields that samplers share; for samplers
- * only. */
+/* sampler_internal - the functions of one sampler, and the fields that all samplers have. Only
+ * samplers include this. */
 #ifndef DROVER_SAMPLER_INTERNAL_H
 #define DROVER_SAMPLER_INTERNAL_H
 
@@ -7,17 +7,18 @@
 
 struct sampler_ops { /* a row of the table in sampler.c */
     struct spec_method method;
-    /* Creates and frees the sampler's own state; NULL: it has none. */
+    /* Create and free the sampler's own state. NULL: the sampler has no state. */
     void *(*state_new)(const struct sampler *s);
     void (*state_free)(void *state);
     /* Implements sampler_next(), for trial number view->count. */
     json_t *(*next)(struct sampler *s, const struct trial_view *view);
-    /* Implement sampler_save() and sampler_restore(); both NULL: nothing is learned. */
+    /* Implement sampler_save() and sampler_restore(). Both are NULL if the sampler learns nothing.
+     */
     json_t *(*save)(const struct sampler *s);
     void (*restore)(struct sampler *s, const json_t *model_state);
-    /* Implements sampler_seconds(); NULL: next() takes a negligible time. */
+    /* Implements sampler_seconds(). NULL: next() takes a negligible time. */
     double (*seconds)(const struct sampler *s, size_t ended);
-    /* Implements sampler_best(); NULL: there is no model. */
+    /* Implements sampler_best(). NULL: the sampler has no model. */
     int (*best)(struct sampler *s, const struct trial_view *view);
 };
 
@@ -26,13 +27,14 @@ struct sampler {
     struct sampler_task task;
     json_t *tried;   /* distribution_key() of every trial's parameters -> number of trials */
     size_t observed; /* trials in `tried` */
-    int round;       /* random: every point has been tried this often */
-    void *state;     /* the sampler's own */
+    int round;       /* for sampler_random: every point has at least this many trials */
+    void *state;     /* the sampler's own state */
 };
 
-/* Independent draws, which need no state: other samplers fall back on next(). */
+/* Proposes independent draws. Its next() needs no state, so other samplers fall back on it. */
 extern const struct sampler_ops sampler_random;
-/* Points that fill the space evenly, for samplers whose model needs first observations. */
+/* Proposes points that fill the space evenly. Samplers with a model use it for the first
+ * observations. */
 extern const struct sampler_ops sampler_sobol;
 
 #endif

@@ -1,8 +1,8 @@
-/* sampler_random - independent draws from the distributions, without repeats if possible.
+/* sampler_random - proposes independent draws from the distributions, without repeats if possible.
  *
- * Trial i's draws come from the seed's stream i. The sampler has no state of its own, so that other
- * samplers can fall back on its next(). In a space of more than 2^20 points, nearly all of which
- * are tried, a point may come again although an untried one is left. */
+ * The draws for trial i come from stream i of the seed. The sampler has no state of its own, so
+ * that other samplers can fall back on its next(). If a space has more than 2^20 points and nearly
+ * all were tried, a point may be repeated although an untried one is left. */
 #include <math.h>
 
 #include "common/json.h"
@@ -12,7 +12,8 @@
 
 enum { DRAWS_MAX = 64, SCAN_MAX = 1 << 20 };
 
-/* Returns a point that was tried at most `round` times; NULL: there is none. */
+/* Returns a point that was tried at most `round` times, or NULL if there is none. In a space of
+ * more than SCAN_MAX points, may return a point that was tried more often. */
 static json_t *draw(const struct sampler *s, struct rng *r, int round)
 {
     const struct space *space = s->task.space;
@@ -25,7 +26,8 @@ static json_t *draw(const struct sampler *s, struct rng *r, int round)
         if (sampler_times(s, params) <= round)
             return TAKE(params);
     }
-    /* Most draws hit tried points: take the next untried one in order, from a random one on. */
+    /* Most draws hit tried points. Take the first untried point in order, starting at a random
+     * point. */
     double n = space_count(space), start = isinf(n) ? 0 : floor(rng_unit(r) * n);
     for (double i = 0; !isinf(n) && i < n && i < SCAN_MAX; i++) {
         AUTO(json) json_t *point = space_point(space, start + i < n ? start + i : start + i - n);
@@ -38,7 +40,8 @@ static json_t *draw(const struct sampler *s, struct rng *r, int round)
 static json_t *next(struct sampler *s, const struct trial_view *view)
 {
     for (; s->round < s->task.repeats; s->round++) {
-        /* Seeded in each round, so that a restart, which begins with the first, changes nothing. */
+        /* Each round has the same seed. So the result is the same after a restart, which begins
+         * with round 0. */
         struct rng r;
         rng_seed(&r, s->task.seed, view->count);
         json_t *params = draw(s, &r, s->round);

@@ -1,6 +1,6 @@
-/* sampler_sobol - points of a scrambled Sobol sequence, which fill the space evenly.
+/* sampler_sobol - proposes points of a scrambled Sobol sequence, which fill the space evenly.
  *
- * The i-th trial has the i-th point of the sequence that is allowed and untried. */
+ * Each trial has the next point of the sequence that the constraints allow and that is untried. */
 #include "common/json.h"
 #include "hpo/model/sobol.h"
 #include "hpo/samplers/sampler_internal.h"
@@ -40,7 +40,8 @@ static json_t *next(struct sampler *s, const struct trial_view *view)
         if (sampler_times(s, params) == 0)
             return TAKE(params);
     }
-    return sampler_next(q->rest, view); /* most points so far were tried or not allowed */
+    /* Nearly all points examined so far were tried or are not allowed. */
+    return sampler_next(q->rest, view);
 }
 
 const struct sampler_ops sampler_sobol = {

@@ -12,8 +12,9 @@
 /* ---- importance --------------------------------------------------------------------------------
  */
 
-/* Fills in the parameters of the trials that count, u[k * view->count + i], NAN if inactive, and
- * their values y[i]. Returns the number of these trials. */
+/* Collects the trials that are done or pruned and have a value, and returns their number. y[i] is
+ * the value of the i-th of them. u[k * view->count + i] is the coordinate of its parameter k; NAN
+ * if the parameter is inactive. */
 static size_t table(const struct space *space, const struct sampler_objective *objectives,
                     const struct trial_view *view, double *u, double *y)
 {
@@ -34,8 +35,8 @@ static size_t table(const struct space *space, const struct sampler_objective *o
     return n;
 }
 
-/* The importance of one parameter. `u`: its coordinates, which are changed to the form of
- * importance_of(). */
+/* Returns the importance of one parameter. `u` has its coordinates, which are changed to the form
+ * that importance_of() needs. */
 static double importance(const struct distribution *d, double *u, const bool *top, size_t n)
 {
     double count = distribution_count(d);

@@ -1,4 +1,4 @@
-/* sweep_analysis - which parameters matter, and the Pareto front of several objectives. */
+/* sweep_analysis - the importance of parameters, and the Pareto set of several objectives. */
 #ifndef DROVER_SWEEP_ANALYSIS_H
 #define DROVER_SWEEP_ANALYSIS_H
 
@@ -9,16 +9,18 @@
 
 enum { SWEEP_ANALYSIS_TRIALS_MIN = 10 };
 
-/* Returns each parameter's importance for the first objective: its share in whether a trial is
- * among the best (importance_of()), {name: share}, the largest first. The shares add up to 1, or to
- * 0 if no parameter matters. Only trials that are done or pruned count. Null if fewer than
- * SWEEP_ANALYSIS_TRIALS_MIN of them have a value. New reference. */
+/* Returns the importance of each parameter for the first objective as an object {name: share}, the
+ * largest share first (new reference). A share is importance_of() divided by the sum over all
+ * parameters. The shares add up to 1, or to 0 if no parameter matters. Only trials that are done or
+ * pruned count. Returns a JSON null if fewer than SWEEP_ANALYSIS_TRIALS_MIN of them have a value.
+ */
 json_t *sweep_analysis_importance(const struct space *space,
                                   const struct sampler_objective *objectives,
                                   const struct trial_view *view);
 
-/* Returns the trials that no other trial dominates: an array of ids, the best in the first
- * objective first. Trials that failed or lack a value do not count. New reference. */
+/* Returns the ids of the trials that no other trial dominates, as an array (new reference). The
+ * best trial in the first objective comes first. Trials that failed or lack a value do not count.
+ */
 json_t *sweep_analysis_front(const struct sampler_objective *objectives, size_t count,
                              const struct trial_view *view);
 

@@ -7,14 +7,14 @@
 #include "hpo/samplers/sampler.h"
 #include "hpo/spec/spec.h"
 
-/* Reads a sweep file like spec_read(), the keys of `early_terminate` included. */
+/* Reads a sweep file as spec_read() does, including the value of `early_terminate`. */
 int sweep_file_read(struct spec **out, const struct yaml_doc *d, struct err *e);
 
-/* Finds a method like spec_method_find(). sampler_of() has the method's sampler. */
+/* Finds a method as spec_method_find() does. sampler_of() returns the method's sampler. */
 int sweep_file_method(const struct spec_method **out, const struct config_node *at, struct err *e);
 
-/* Appends the words that `method` and `early_terminate: {type: …}` may have, one per line with what
- * it means. */
+/* Appends the possible values of `method` and of `early_terminate: {type: …}`, one per line, each
+ * with a short description. */
 void sweep_file_help(struct strbuf *b);
 
 #endif

@@ -7,25 +7,25 @@
 #include "common/json.h"
 #include "hpo/space/space.h"
 
-/* A trial's value by this sweep's goal, since the other sweep's may have been the opposite. NAN:
- * none. */
+/* Returns a trial's value of metric i, or NAN if it has none. The best point is chosen by this
+ * sweep's goal, since the other sweep may have had the opposite goal. */
 static double value_of(const struct spec *s, int i, const struct trial *t, const char *metric)
 {
     const struct spec_metric *m = &s->metrics[i];
     double v = NAN;
     if (i > 0 || !metric || strcmp(m->name, metric) != 0) {
-        (void)json_as_number(
-            &v, json_object_get(t->metrics, m->name)); /* stays NAN if there is no number */
+        (void)json_as_number(&v, json_object_get(t->metrics, m->name)); /* on failure v stays NAN */
         return v;
     }
     if (s->value_last)
         return trial_value(t, true);
-    for (size_t k = 0; k < t->point_count; k++)
-        v = m->maximize ? fmax(v, t->points[k].value) : fmin(v, t->points[k].value);
+    for (size_t k = 0; k < t->curve.count; k++)
+        v = m->maximize ? fmax(v, t->curve.points[k].value) : fmin(v, t->curve.points[k].value);
     return v;
 }
 
-/* Returns a new reference; NULL: a value is missing or not finite. */
+/* Returns the trial's value of each metric as an object (new reference), or NULL if a value is
+ * missing or not finite. */
 static json_t *values_of(const struct spec *s, const struct trial *t, const char *metric)
 {
     AUTO(json) json_t *values = json_object();

@@ -1,8 +1,9 @@
 /* warm_start - observations of earlier sweeps, from which a sampler learns before the first trial.
  *
- * An array of observations {"params": {…}, "values": {metric: number}}: a parameter set of the
- * space, complete and in its order, and a finite value of each of the sweep's metrics. They are not
- * trials: they have no number, do not count for run_cap, and are never the best. */
+ * They are an array of observations {"params": {…}, "values": {metric: number}}. "params" is a
+ * complete parameter set in the order of the space. "values" has a finite value for each metric of
+ * the sweep. Observations are not trials: they have no number, do not count for run_cap, and are
+ * never the best trial. */
 #ifndef DROVER_WARM_START_H
 #define DROVER_WARM_START_H
 
@@ -12,15 +13,16 @@
 #include "hpo/spec/spec.h"
 #include "hpo/trial/trial.h"
 
-struct warm_start_counts { /* trials of the other sweep that are done */
+struct warm_start_counts { /* numbers of trials of the other sweep */
     size_t done, taken;
-    size_t outside;   /* not taken: outside of the space */
-    size_t valueless; /* not taken: a metric has no finite value */
+    size_t outside;   /* done, but not taken: outside of the space */
+    size_t valueless; /* done, but not taken: a metric has no finite value */
 };
 
-/* Appends the trials of another sweep that are done and fit the space of s to `into`. `metric`
- * names the metric whose values their points are (NULL: none); of other metrics the last value
- * counts. Cost per trial: space_params(), and its points. */
+/* Appends to `into` the trials of another sweep that are done and fit the space of `s`. Returns how
+ * many trials were taken or not taken. `metric` names the metric of the trials' points; NULL: no
+ * metric of this sweep. For all other metrics the last value counts. Costs space_params() and one
+ * pass over the points per trial. */
 struct warm_start_counts warm_start_import(json_t *into, const struct spec *s,
                                            const struct trial_view *trials, const char *metric);
 

@@ -74,7 +74,7 @@ void scheduler_worker_settled(struct scheduler *s, struct worker *w)
     w->lost_ms = INT64_MAX;
 }
 
-/* Creates a sampler that continues where the last trial's CREATED left it. */
+/* Returns a new sampler with the model state of the last CREATED record. */
 static struct sampler *make_sampler(struct scheduler *s)
 {
     struct sampler_task task;
@@ -87,8 +87,9 @@ static struct sampler *make_sampler(struct scheduler *s)
 /* ---- records -----------------------------------------------------------------------------------
  */
 
-/* Drops a proposal that was made ahead, since it does not know the newest record. The sampler is
- * created anew: after a restart it would not have been asked for the proposal. */
+/* Discards a proposal that was made ahead, since it does not take account of the newest record.
+ * Also replaces the sampler by a new one: after a restart the sampler would not have made this
+ * proposal, and both cases must give the same results. */
 static void reset_sampler(struct scheduler *s)
 {
     json_decref(s->next_params);
@@ -97,8 +98,8 @@ static void reset_sampler(struct scheduler *s)
     s->sampler = make_sampler(s);
 }
 
-/* Counts a trial with parameters from the user, which is the newest: it is one more than the points
- * of the space, unless it is one of them. */
+/* Counts the newest trial, whose parameters are from the user, in s->points. It adds 1, unless it
+ * is a point of the space that has fewer than `repeats` trials. */
 static void count_added(struct scheduler *s)
 {
     struct trial_view view = sweep_state_view(&s->st);
@@ -119,7 +120,7 @@ static void update_next(struct scheduler *s, const struct scheduler_record *r)
         s->next_params = NULL;
         json_decref(s->model_state);
         s->model_state = json_incref(json_object_get(r->data, "learnt"));
-    } else if (r->kind == SCHEDULER_REC_RETRIED || /* the sampler may know how the trial ended */
+    } else if (r->kind == SCHEDULER_REC_RETRIED || /* the sampler may know the trial's end */
                (s->next_params &&
                 (r->kind == SCHEDULER_REC_REPORT || r->kind == SCHEDULER_REC_ENDED ||
                  r->kind == SCHEDULER_REC_CREATED))) {
@@ -129,7 +130,7 @@ static void update_next(struct scheduler *s, const struct scheduler_record *r)
         count_added(s);
 }
 
-/* A slot of the worker is busy, or free again. */
+/* Adds 1 to the worker's number of busy slots, or subtracts 1. */
 static void count_slot(struct scheduler *s, const char *worker, bool taken)
 {
     struct worker *w = scheduler_add_worker(s, worker);
@@ -169,7 +170,7 @@ void scheduler_emit_record(struct event_context *ctx, enum scheduler_record_kind
     struct err e = {0};
     bool was_out = t && trial_is_active(t->state);
     if (!data || apply(ctx->s, &r, &e) < 0)
-        abort(); /* a decision contradicts the state: a bug in drover */
+        abort(); /* a decision contradicts the state, which is a bug */
     if (was_out && !trial_is_active(t->state))
         scheduler_gang_end(ctx, t);
     out->records = xrealloc(out->records, out->record_count + 1, sizeof *out->records);
@@ -198,14 +199,15 @@ enum stop_reason scheduler_closed_reason(const struct scheduler *s)
     return STOP_REASON_NONE;
 }
 
-/* Whether the sweep has as many trials as it should; those of the user do not count. */
+/* Returns true if the sweep has all trials that run_cap allows. Trials with parameters from the
+ * user do not count. */
 static bool capped(const struct scheduler *s)
 {
     size_t own = s->st.count - (size_t)s->st.added;
     return s->spec->run_cap > 0 && own >= (size_t)s->spec->run_cap + (size_t)s->st.raised;
 }
 
-/* Returns the parameters of the next new trial (borrowed); NULL: there is none. */
+/* Returns the parameters of the next new trial (borrowed), or NULL if there is none. */
 static json_t *next_params(struct scheduler *s)
 {
     if (capped(s) || s->exhausted)
@@ -227,8 +229,8 @@ enum stopper_verdict scheduler_judge_report(const struct scheduler *s, const str
                : STOPPER_CONTINUE;
 }
 
-/* Returns the paused trial that continues now. `last`: no new trial can start. NULL: there is none.
- */
+/* Returns the paused trial that should continue now, or NULL if there is none. `last`: no new trial
+ * can start. */
 static struct trial *next_paused(const struct scheduler *s, bool last)
 {
     if (s->st.counts[TRIAL_PAUSED] == 0)
@@ -248,8 +250,9 @@ static struct trial *create(struct event_context *ctx, json_t *params)
     return s->st.trials[s->st.count - 1];
 }
 
-/* Returns a trial for a free slot: the first waiting one, a paused one that continues, a new one,
- * or one of the last paused ones. */
+/* Returns a trial for a free slot, or NULL if there is none. In this order: the first waiting
+ * trial, a paused trial that should continue, a new trial and, if none can start, a paused trial
+ * that should be finished. */
 static struct trial *pick(struct event_context *ctx)
 {
     struct scheduler *s = ctx->s;
@@ -263,11 +266,12 @@ static struct trial *pick(struct event_context *ctx)
     return create(ctx, params);
 }
 
-/* How long a slot may wait for a proposal, as a share of a trial's time. */
+/* The time that a slot may wait for a proposal, as a share of the mean run time of a trial. */
 static const double wait_share = 0.005;
 
-/* A trial that is created ahead lacks the result of the trial whose slot it takes, as if one more
- * trial ran at once. With few active trials that costs much and gains little. */
+/* With at least this many active trials, the next trial is created ahead. Its proposal cannot use
+ * the result of the trial whose slot it will get. With few active trials this loss is large and the
+ * gain is small. */
 enum { PREFETCH_ACTIVE_MIN = 4 };
 
 bool scheduler_wants_prefetch(const struct scheduler *s)
@@ -276,13 +280,13 @@ bool scheduler_wants_prefetch(const struct scheduler *s)
     if (t->ended_count == 0 || t->active_count < PREFETCH_ACTIVE_MIN ||
         t->counts[TRIAL_WAITING] > 0 || s->draining || t->paused || s->exhausted ||
         scheduler_closed_reason(s) || capped(s) ||
-        stopper_pauses(s->stopper)) /* a paused trial that continues would have to wait */
+        stopper_pauses(s->stopper)) /* the new trial would go before a paused one */
         return false;
     size_t ended = (size_t)t->ended_count;
     return sampler_seconds(s->sampler, ended) > wait_share * t->ended_seconds / (double)ended;
 }
 
-/* The new trial waits like one that was requeued. */
+/* Until a slot is free, the new trial waits as a requeued one does. */
 void scheduler_prefetch(struct event_context *ctx)
 {
     json_t *params = scheduler_wants_prefetch(ctx->s) ? next_params(ctx->s) : NULL;
@@ -290,7 +294,7 @@ void scheduler_prefetch(struct event_context *ctx)
         create(ctx, params);
 }
 
-/* Leases the trial to the first worker of the gang; the others reserve slots for it. */
+/* Leases the trial to the first of n workers. The other workers reserve slots for it. */
 static void lease_to_gang(struct event_context *ctx, struct trial *t, struct worker *const *gang,
                           int n)
 {
@@ -322,7 +326,7 @@ static void dispatch(struct event_context *ctx)
     }
 }
 
-/* Cancels the waiting trials, which would wait forever since no trial starts any more. */
+/* Cancels the waiting trials: no trial starts any more, so they would wait forever. */
 static void cancel_waiting(struct event_context *ctx, enum stop_reason reason)
 {
     struct scheduler *s = ctx->s;
@@ -332,7 +336,7 @@ static void cancel_waiting(struct event_context *ctx, enum stop_reason reason)
                                         "seconds", 0.0, "why", stop_reason_word(reason)));
 }
 
-/* Ends the trials that are still paused: they were not good enough. */
+/* Ends the trials that are still paused as pruned, since they were not good enough to continue. */
 static void prune_paused(struct event_context *ctx)
 {
     struct scheduler *s = ctx->s;
@@ -354,7 +358,7 @@ enum stop_reason scheduler_done_reason(struct scheduler *s)
     return capped(s) ? STOP_REASON_RUN_CAP : STOP_REASON_EXHAUSTED;
 }
 
-/* If the sweep has ended: says so, once. */
+/* If the sweep has ended, sets s->end_reason and emits SCHEDULER_ACT_END. Does this only once. */
 static void finish_if_done(struct event_context *ctx)
 {
     struct scheduler *s = ctx->s;
@@ -371,7 +375,7 @@ static void finish_if_done(struct event_context *ctx)
     scheduler_emit_action(ctx, SCHEDULER_ACT_END, NULL, -1, 0, stop_reason_text(s->end_reason));
 }
 
-/* Not needed after each report, which changes none of this. */
+/* Computes s->due_ms. Reports do not change it, so this is not called after each report. */
 static void update_deadline(struct scheduler *s)
 {
     int64_t due = scheduler_gang_deadline(s);
@@ -396,7 +400,7 @@ int scheduler_handle(struct scheduler *s, const struct scheduler_event *ev, int6
     if (scheduler_events_handle(&ctx, ev, e) < 0)
         return -EINVAL;
     if (ev->kind != SCHEDULER_EV_REPORT || s->st.counts[TRIAL_PAUSED] > 0)
-        dispatch(&ctx); /* a report frees no slot, but a paused trial may continue because of it */
+        dispatch(&ctx); /* a report frees no slot, but a paused trial may now continue */
     finish_if_done(&ctx);
     if (s->due_stale)
         update_deadline(s);
@@ -426,8 +430,8 @@ int64_t scheduler_deadline(const struct scheduler *s)
 /* ---- creation and replay -----------------------------------------------------------------------
  */
 
-/* The number of trials until every point is tried as often as it should be, with the sets of
- * `start` that are not among them. */
+/* Returns the number of trials after which every point has `repeats` trials. Sets of `start` that
+ * are not points, or are repeated too often, count in addition. */
 static double count_points(const struct spec *spec)
 {
     double trials = space_count(spec->space) * spec->repeats;
@@ -442,12 +446,21 @@ static double count_points(const struct spec *spec)
     return trials;
 }
 
+static int wanted(const struct spec *spec, double points, int raised, int added)
+{
+    double cap = (double)spec->run_cap + raised + added;
+    double trials = spec->run_cap > 0 && points > cap ? cap : points;
+    return trials <= INT_MAX ? (int)trials : -1;
+}
+
 int scheduler_trials_wanted(const struct scheduler *s)
 {
-    double trials = s->points, cap = (double)s->spec->run_cap + s->st.raised + s->st.added;
-    if (s->spec->run_cap > 0 && trials > cap)
-        trials = cap;
-    return trials <= INT_MAX ? (int)trials : -1;
+    return wanted(s->spec, s->points, s->st.raised, s->st.added);
+}
+
+int scheduler_wanted(const struct spec *spec, int raised, int added, int extra)
+{
+    return wanted(spec, count_points(spec) + extra, raised, added);
 }
 
 int scheduler_new(struct scheduler **out, const struct spec *spec, struct err *e)
@@ -495,7 +508,7 @@ int scheduler_replay(struct scheduler *s, const struct scheduler_record *r, stru
         return -EINVAL;
     if (r->kind == SCHEDULER_REC_REPORT && stopper_has_memory(s->stopper))
         (void)scheduler_judge_report(
-            s, s->st.trials[r->trial]); /* what follows from the verdict is the next record */
+            s, s->st.trials[r->trial]); /* ignored: the next record has the effect of the verdict */
     return 0;
 }
 

@@ -1,4 +1,4 @@
-/* scheduler_commands - the user's commands: one handler per verb. */
+/* scheduler_commands - commands of the user, with one handler per verb. */
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
@@ -105,7 +105,8 @@ static int on_retry(struct event_context *ctx, const json_t *command, struct err
     record_command(ctx, command);
     for (size_t i = 0; i < json_array_size(ids); i++) {
         const struct trial *t = all->trials[json_integer_value(json_array_get(ids, i))];
-        if (trial_next_state(t->state, TRIAL_EV_RETRY) >= 0) /* once, even if it is named twice */
+        /* A trial that is named twice is retried once. */
+        if (trial_next_state(t->state, TRIAL_EV_RETRY) >= 0)
             scheduler_emit_record(ctx, SCHEDULER_REC_RETRIED, t, t->lease, json_object());
     }
     return 0;

@@ -26,8 +26,8 @@ void scheduler_end_trial(struct event_context *ctx, const struct trial *t, enum 
     scheduler_emit_record(ctx, SCHEDULER_REC_ENDED, t, t->lease, data);
 }
 
-/* Requeues the trial, or ends it as failed if its retries are spent. Takes ownership of `error`
- * (NULL: none). */
+/* Requeues the trial. `spent`: this is a retry; if no retries are left, the trial ends as failed.
+ * Takes the ownership of `error` (NULL: none). */
 static void requeue(struct event_context *ctx, struct trial *t, enum stop_reason reason, bool spent,
                     char *error)
 {
@@ -63,18 +63,19 @@ static bool is_stopping(const struct trial *t)
 static void lose_lease(struct event_context *ctx, struct trial *t, const struct worker *by,
                        bool ran);
 
-/* `kind`: STOPPING or PAUSING. `word`: of the stop reason, or the name of an early stopper. */
+/* Tells a trial to stop. `kind` is STOPPING or PAUSING. `word` is that of the stop reason, or the
+ * name of an early stopper. */
 static void stop_trial(struct event_context *ctx, enum scheduler_record_kind kind, struct trial *t,
                        const char *word)
 {
     scheduler_emit_record(ctx, kind, t, t->lease, json_pack("{s:s}", "why", word));
     if (scheduler_gang_is_pending(ctx->s, t))
-        lose_lease(ctx, t, NULL, false); /* it does not run yet */
+        lose_lease(ctx, t, NULL, false); /* it is not running yet */
     else
         send_stop(ctx, t);
 }
 
-/* Handles the end of a trial that was told to stop, or whose worker is lost. */
+/* Handles a trial that was told to stop and has ended, or whose worker was lost after that. */
 static void end_stopped(struct event_context *ctx, struct trial *t, double seconds)
 {
     switch (t->stop_reason) {
@@ -98,15 +99,16 @@ static void end_stopped(struct event_context *ctx, struct trial *t, double secon
     }
 }
 
-/* Handles the end of a trial that was told to pause, or whose worker is lost. */
+/* Handles a trial that was told to pause and has ended, or whose worker was lost after that. */
 static void pause_trial(struct event_context *ctx, struct trial *t, double seconds)
 {
     scheduler_emit_record(ctx, SCHEDULER_REC_PAUSED, t, t->lease,
                           json_pack("{s:f}", "seconds", seconds));
 }
 
-/* Voids the trial's lease, which the worker `by` (NULL: no worker) no longer has. Another worker
- * that runs it gets a STOP. `ran`: the trial may be the cause, so it spends a retry. */
+/* Makes the trial's lease void. `by` is the worker that lost the lease; NULL: none. If another
+ * worker runs the trial, that worker gets a STOP. `ran`: the trial was running and may be the
+ * cause, so it spends a retry. */
 static void lose_lease(struct event_context *ctx, struct trial *t, const struct worker *by,
                        bool ran)
 {
@@ -125,7 +127,8 @@ static void lose_lease(struct event_context *ctx, struct trial *t, const struct 
 /* ---- workers -----------------------------------------------------------------------------------
  */
 
-/* Returns the ids of the trials for which the worker has a lease. The caller frees them. */
+/* Returns the ids of the trials for which the worker has a lease, and sets `*count` to their
+ * number. The caller frees the array. */
 static int *trials_of(const struct scheduler *s, const struct worker *w, size_t *count)
 {
     int *ids = xcalloc((size_t)w->busy + 1, sizeof *ids);
@@ -149,7 +152,7 @@ static void lose_worker(struct event_context *ctx, struct worker *w)
     }
 }
 
-/* Whether `lease` is among the first n entries of `running`. */
+/* Returns true if `lease` is among the first n entries of `running`. */
 static bool contains(const json_t *running, size_t n, int64_t lease)
 {
     for (size_t i = 0; i < n; i++)
@@ -158,7 +161,7 @@ static bool contains(const json_t *running, size_t n, int64_t lease)
     return false;
 }
 
-/* Handles a lease that a worker lists as running. Returns whether it is valid. */
+/* Handles a lease that a worker lists as running. Returns true if it is valid. */
 static bool claim_lease(struct event_context *ctx, const struct worker *w, int64_t lease)
 {
     const struct trial *t = sweep_state_leased(&ctx->s->st, lease);
@@ -181,7 +184,8 @@ static int on_hello(struct event_context *ctx, const struct scheduler_event *ev,
         return -EINVAL;
     const json_t *running = json_object_get(ev->data, "running");
     AUTO(json)
-    json_t *utf8 = json_string(ev->worker); /* NULL: not UTF-8, so that no record can have it */
+    /* NULL if the id is not UTF-8: records could not contain it */
+    json_t *utf8 = json_string(ev->worker);
     if (!utf8)
         return err_set(e, -EINVAL, "hello: the worker's id is not UTF-8");
     if (slots < 0 || slots > INT_MAX || (running && !json_is_array(running)))
@@ -200,14 +204,14 @@ static int on_hello(struct event_context *ctx, const struct scheduler_event *ev,
         has += claim_lease(ctx, w, lease) && !contains(running, i, lease);
     }
     if (has == (size_t)w->busy)
-        return 0; /* usual for a renewed connection: saves a pass over all trials */
+        return 0; /* usual for a renewed connection; saves a pass over all trials */
     AUTO(free) int *ids = trials_of(ctx->s, w, &n);
     for (size_t i = 0; i < n; i++) {
         struct trial *t = ctx->s->st.trials[ids[i]];
         bool runs = strcmp(t->worker, w->id) == 0;
         if (contains(running, listed, t->lease) || (runs && scheduler_gang_is_pending(ctx->s, t)))
             continue;
-        /* The RUN was not received. If it is still on its way, the STOP follows it. */
+        /* The worker did not receive the RUN. If the RUN still arrives, the STOP follows it. */
         scheduler_emit_action(ctx, SCHEDULER_ACT_STOP, w->id, t->id, t->lease,
                               "this lease is void");
         lose_lease(ctx, t, w, false);
@@ -215,7 +219,7 @@ static int on_hello(struct event_context *ctx, const struct scheduler_event *ev,
     return 0;
 }
 
-/* A worker that is not connected is ignored: its next hello has the number. */
+/* Handles a new number of slots. An unknown worker is ignored: its hello will have the number. */
 static int on_slots(struct event_context *ctx, const struct scheduler_event *ev, struct err *e)
 {
     int64_t slots = 0;
@@ -266,14 +270,14 @@ static int on_leaving(struct event_context *ctx, const struct scheduler_event *e
 /* ---- reports -----------------------------------------------------------------------------------
  */
 
-/* Returns the numbers of a report without its step. New reference. */
+/* Returns the numbers of a report without its step (new reference). */
 static json_t *numbers_of(const json_t *data)
 {
     json_t *values = json_object();
     const char *name = NULL;
     json_t *value = NULL;
     double x = 0;
-    json_object_foreach ((json_t *)data, name, value) /* the macro reads only, but takes no const */
+    json_object_foreach ((json_t *)data, name, value) /* the macro rejects const pointers */
         if (strcmp(name, "step") != 0 && json_as_number(&x, value) == 0)
             json_object_set(values, name, value);
     return values;
@@ -306,7 +310,7 @@ static int on_report(struct event_context *ctx, const struct scheduler_event *ev
         }
     }
     if (is_stopping(t))
-        send_stop(ctx, t); /* a worker that sends a report waits for an answer */
+        send_stop(ctx, t); /* the worker may not have received the STOP */
     return 0;
 }
 
@@ -316,7 +320,7 @@ static int on_report(struct event_context *ctx, const struct scheduler_event *ev
 struct job_end { /* DONE's data */
     int64_t status, signal;
     bool oom, preempted, stopped;
-    bool unstarted; /* nothing ran: being requeued costs no retry */
+    bool unstarted; /* no process was started, so requeueing costs no retry */
     double seconds;
     const char *error; /* NULL: none */
 };
@@ -353,7 +357,7 @@ static char *failure_text(const struct job_end *d)
 
 enum { NEAREST = 3, NAMES_MAX = 20 };
 
-/* Moves the name that is nearest to the metric's to names[0]; false: no name is near. */
+/* Moves the name that is nearest to `metric` to names[0]. Returns false if no name is near. */
 static bool nearest_first(const char *metric, const char **names, size_t n)
 {
     const char *near = opt_suggest(metric, names, n);
@@ -366,8 +370,8 @@ static bool nearest_first(const char *metric, const char **names, size_t n)
     return false;
 }
 
-/* Returns why a trial without a finite value of the metric is invalid: the metrics that it did
- * report, the nearest names first. */
+/* Returns why a trial without a finite value of the metric is invalid, with the names of the
+ * metrics that it did report, the nearest names first. The caller frees the text. */
 static char *invalid_text(const struct trial *t, const char *metric)
 {
     if (json_object_get(t->metrics, metric))
@@ -394,7 +398,7 @@ static char *invalid_text(const struct trial *t, const char *metric)
 static void end_success(struct event_context *ctx, struct trial *t, double seconds)
 {
     const char *metric = ctx->s->spec->metrics[0].name;
-    if (metric && t->point_count == 0)
+    if (metric && t->curve.count == 0)
         scheduler_end_trial(ctx, t, TRIAL_INVALID, seconds, invalid_text(t, metric));
     else
         scheduler_end_trial(ctx, t, TRIAL_DONE, seconds, NULL);
@@ -460,7 +464,7 @@ void scheduler_stop_all(struct event_context *ctx, enum stop_reason reason, bool
             stop_trial(ctx, SCHEDULER_REC_STOPPING, t, stop_reason_word(reason));
         else if (again)
             send_stop(ctx, t);
-        i += trial_is_active(t->state); /* a trial that did not run yet has left the list */
+        i += trial_is_active(t->state); /* a trial that was not running yet has left the list */
     }
 }
 

@@ -1,5 +1,5 @@
-/* scheduler_gang - trials over several nodes: one worker runs the trial, the others reserve a slot
- * each, and it runs once all slots are reserved. */
+/* scheduler_gang - trials over several nodes. One worker of the gang runs the trial, and each of
+ * the others reserves a slot for it. The trial starts when all slots are reserved. */
 #include <string.h>
 
 #include "common/strbuf.h"
@@ -20,7 +20,8 @@ bool scheduler_gang_has_worker(const struct worker *w, const struct trial *t)
     return strcmp(t->worker, w->id) == 0;
 }
 
-/* NULL: all its slots are reserved, or the trial runs on one node. */
+/* Returns the pending gang of the trial. Returns NULL if all its slots are reserved, or the trial
+ * runs on one node. */
 static struct scheduler_gang *find(const struct scheduler *s, const struct trial *t)
 {
     for (size_t i = 0; i < s->gang_count; i++)
@@ -66,7 +67,7 @@ void scheduler_gang_end(struct event_context *ctx, const struct trial *t)
     }
 }
 
-/* Runs the trial: all slots are reserved. */
+/* Tells the worker to run the trial, since all slots are reserved. */
 static void run(struct event_context *ctx, const struct trial *t, struct scheduler_gang *gang)
 {
     struct scheduler *s = ctx->s;

@@ -10,49 +10,54 @@
 struct worker {
     char *id, *node;
     int slots;
-    int busy;              /* number of its active leases: follows from the records */
-    bool connected;        /* has sent hello, and is not lost */
-    bool leaving;          /* accepts no more trials */
-    bool unresponsive;     /* did not reserve a slot in time; until its next message */
-    bool considered;       /* excluded from the present search for a gang */
-    int64_t lost_ms;       /* when it is lost without a hello; INT64_MAX: it is not awaited */
+    int busy;          /* number of its active leases and reservations; the records determine it */
+    bool connected;    /* has sent hello, and is not lost */
+    bool leaving;      /* accepts no more trials until its next hello */
+    bool unresponsive; /* did not reserve a slot in time; gets no trial until its next hello, SLOTS
+                          or RESERVED */
+    bool considered;   /* already considered in the present search for a gang */
+    /* time at which it is lost if it sends no hello; INT64_MAX: no hello is awaited */
+    int64_t lost_ms;
     size_t number;         /* index in s->workers */
     size_t capacity_index; /* index in s->by_capacity */
 };
 
-/* A trial over several nodes of which not all workers have reserved their slot: it does not run
- * yet. This is not a record: after a restart the worker that should run the trial does not list
- * it. */
+/* A pending gang: not all its workers have reserved their slots, so its trial is not running yet.
+ * There is no record of this. After a restart the lease is lost, since the worker that should run
+ * the trial does not list it in its hello. */
 struct scheduler_gang {
     int trial;
     int64_t due_ms;
-    json_t *reserved; /* worker -> RESERVED's data */
+    json_t *reserved; /* maps a worker's id to RESERVED's data */
 };
 
 struct scheduler {
     const struct spec *spec;
     struct sweep_state st;
     struct sampler *sampler;
-    struct sampler_objective objectives[SPEC_METRICS_MAX]; /* of the sampler's task */
-    struct stopper *stopper;                               /* NULL: none */
+    /* the objectives of the sampler's task */
+    struct sampler_objective objectives[SPEC_METRICS_MAX];
+    struct stopper *stopper; /* NULL: none */
 
     struct worker **workers;
-    struct worker **by_capacity; /* the same as a heap, the most free slots on top */
+    /* the same workers as a heap; the worker with the most free slots is on top */
+    struct worker **by_capacity;
     size_t worker_count, worker_cap;
-    json_t *worker_index; /* id -> index */
+    json_t *worker_index; /* maps a worker's id to its index */
 
-    struct scheduler_gang *gangs; /* pending ones */
+    struct scheduler_gang *gangs; /* the pending gangs */
     size_t gang_count;
-    json_t *gang_nodes; /* of the last RUN of a gang */
+    json_t *gang_nodes; /* gang_nodes of the last RUN with a gang */
 
-    double points;       /* number of trials until every point is tried; INFINITY: not countable */
-    json_t *next_params; /* of trial number st.count; NULL: not proposed yet, or exhausted */
-    json_t *model_state; /* the sampler's, from the last CREATED; NULL: none */
+    double points; /* number of trials after which every point is tried; INFINITY: uncountable */
+    /* parameters of trial number st.count; NULL: not proposed yet, or exhausted */
+    json_t *next_params;
+    json_t *model_state; /* the sampler's state in the last CREATED record; NULL: none */
     bool exhausted;
     bool draining;
-    int64_t due_ms; /* scheduler_deadline(); updated at the end of a step if it is stale */
+    int64_t due_ms; /* scheduler_deadline(); updated at the end of a step if due_stale */
     bool due_stale;
-    enum stop_reason end_reason; /* set once the sweep has ended */
+    enum stop_reason end_reason; /* NONE until the sweep has ended */
     int replayed_failures;
 };
 
@@ -65,7 +70,8 @@ struct event_context { /* an event that is being handled */
     int64_t now_ms;
 };
 
-/* Applies a record and appends it to the output. Takes ownership of `data`. */
+/* Applies a record and appends it to the output. Takes the ownership of `data`. `t` is NULL for
+ * CREATED and COMMAND. */
 void scheduler_emit_record(struct event_context *ctx, enum scheduler_record_kind kind,
                            const struct trial *t, int64_t lease, json_t *data);
 void scheduler_emit_action(struct event_context *ctx, enum scheduler_action_kind kind,
@@ -74,15 +80,16 @@ void scheduler_emit_action(struct event_context *ctx, enum scheduler_action_kind
 /* Returns the stopper's verdict after a report of trial `t`. */
 enum stopper_verdict scheduler_judge_report(const struct scheduler *s, const struct trial *t);
 
-/* Returns the worker of that id, or NULL. */
+/* Returns the worker with this id, or NULL if it is unknown. `id` may be NULL. */
 struct worker *scheduler_find_worker(const struct scheduler *s, const char *id);
-/* The same; adds the worker if there is none. */
+/* Returns the worker with this id; adds it if it is unknown. */
 struct worker *scheduler_add_worker(struct scheduler *s, const char *id);
 
-/* Returns why the sweep ends in the present state. NONE: it does not, or trials are active. */
+/* Returns the reason why the sweep ends in the present state, or NONE if it does not end or trials
+ * are active. */
 enum stop_reason scheduler_done_reason(struct scheduler *s);
 
-/* Returns the number of trials that the sweep will have; -1: unlimited. */
+/* Returns the number of trials that the sweep will have, or -1 if it is unlimited. */
 int scheduler_trials_wanted(const struct scheduler *s);
 /* Stops waiting for the worker's hello: it has connected, or is lost. */
 void scheduler_worker_settled(struct scheduler *s, struct worker *w);
@@ -90,8 +97,8 @@ void scheduler_worker_settled(struct scheduler *s, struct worker *w);
 /* Creates the next trial if scheduler_wants_prefetch(). */
 void scheduler_prefetch(struct event_context *ctx);
 
-/* Returns why no new trial starts although points are left: stopped, target reached, or gave up.
- * NONE: one may start. */
+/* Returns the reason why no new trial starts although points are left: stopped, target reached, or
+ * gave up. Returns NONE if a trial may start. */
 enum stop_reason scheduler_closed_reason(const struct scheduler *s);
 
 /* ---- worker_capacity.c -------------------------------------------------------------------------
@@ -99,41 +106,41 @@ enum stop_reason scheduler_closed_reason(const struct scheduler *s);
 
 /* Must be called if a worker is new, or if its number of free slots may have changed. */
 void worker_capacity_update(struct scheduler *s, struct worker *w);
-/* Finds the `n` workers with the most free slots, each on another node, so that trials are spread.
- * False: there are fewer. */
+/* Sets out[0 … n - 1] to the n workers with the most free slots, all on different nodes. Returns
+ * false if there are fewer than n. Taking the most free slots spreads trials over the workers. */
 bool worker_capacity_largest(struct scheduler *s, struct worker **out, int n);
 
 /* ---- scheduler_gang.c --------------------------------------------------------------------------
  */
 
-/* Whether the worker runs the trial, or reserves a slot for it. */
+/* Returns true if the worker runs the trial or reserves a slot for it. */
 bool scheduler_gang_has_worker(const struct worker *w, const struct trial *t);
-/* Asks the other workers of a trial that was leased to a gang to reserve their slots. */
+/* Tells the other workers of a gang to reserve slots for the trial, which has just been leased. */
 void scheduler_gang_begin(struct event_context *ctx, const struct trial *t);
-/* Whether a worker of the gang has not reserved its slot yet. */
+/* Returns true if a worker of the trial's gang has not reserved its slot yet. */
 bool scheduler_gang_is_pending(const struct scheduler *s, const struct trial *t);
 /* Releases the slots of a trial that is no longer active. */
 void scheduler_gang_end(struct event_context *ctx, const struct trial *t);
 void scheduler_gang_reserved(struct event_context *ctx, const struct scheduler_event *ev);
-/* Returns the first trial whose gang is overdue, and in *awaited which workers did not reserve
- * their slot, as text that the caller frees. NULL: there is none. */
+/* Returns the first trial whose gang is overdue, or NULL if there is none. Sets `*awaited` to a
+ * text with the workers that did not reserve their slot; the caller frees it. */
 struct trial *scheduler_gang_overdue(struct event_context *ctx, char **awaited);
-/* The time at which the next gang is overdue; INT64_MAX: none is pending. */
+/* Returns the time at which the next gang is overdue, or INT64_MAX if none is pending. */
 int64_t scheduler_gang_deadline(const struct scheduler *s);
 void scheduler_gangs_free(struct scheduler *s);
 
 /* ---- scheduler_events.c ------------------------------------------------------------------------
  */
 
-/* Ends a trial. Takes ownership of `error` (NULL: none). */
+/* Ends a trial in the final state `state`. Takes the ownership of `error` (NULL: none). */
 void scheduler_end_trial(struct event_context *ctx, const struct trial *t, enum trial_state state,
                          double seconds, char *error);
 
-/* Tells every active trial to stop that was not told before. `again`: tells the others, too. */
+/* Tells all active trials to stop that were not told before. `again`: tells the others again. */
 void scheduler_stop_all(struct event_context *ctx, enum stop_reason reason, bool again);
 
 /* Handles an event.
- *   -EINVAL  the event's data is malformed; nothing has happened */
+ *   -EINVAL  the event's data is malformed, or the command is not possible; nothing has changed */
 int scheduler_events_handle(struct event_context *ctx, const struct scheduler_event *ev,
                             struct err *e);
 
@@ -141,7 +148,7 @@ int scheduler_events_handle(struct event_context *ctx, const struct scheduler_ev
  */
 
 /* Handles a command of the user.
- *   -EINVAL  the command has no meaning, or not now; nothing has happened */
+ *   -EINVAL  the command is unknown, malformed or not possible now; nothing has changed */
 int scheduler_commands_handle(struct event_context *ctx, const json_t *data, struct err *e);
 
 #endif

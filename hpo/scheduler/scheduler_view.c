@@ -1,4 +1,4 @@
-/* scheduler_view - the scheduler's state for people, programs and tests. */
+/* scheduler_view - functions that show the scheduler's state to users, programs and tests. */
 #include <math.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ json_t *scheduler_trial_json(const struct scheduler *s, int trial)
     json_t *o = json_pack("{s:i, s:s, s:O, s:o, s:I, s:s?, s:f, s:I, s:o}", "id", t->id, "state",
                           trial_state_name(t->state), "params", t->params, "value",
                           isnan(value) ? json_null() : json_real(value), "steps",
-                          (json_int_t)t->point_count, "node", t->node, "seconds", t->seconds,
+                          (json_int_t)t->curve.count, "node", t->node, "seconds", t->seconds,
                           "lease", (json_int_t)t->lease, "metrics", json_copy(t->metrics));
     if (t->error)
         json_object_set_new(o, "error", json_string(t->error));
@@ -74,7 +74,11 @@ int scheduler_recommended(const struct scheduler *s)
 
 struct scheduler_counts scheduler_counts(const struct scheduler *s)
 {
-    const int *n = s->st.counts;
+    return scheduler_counts_of(s->st.counts, scheduler_trials_wanted(s));
+}
+
+struct scheduler_counts scheduler_counts_of(const int *n, int total_wanted)
+{
     return (struct scheduler_counts){
         .waiting = n[TRIAL_WAITING],
         .running = n[TRIAL_LEASED] + n[TRIAL_RUNNING],
@@ -86,7 +90,7 @@ struct scheduler_counts scheduler_counts(const struct scheduler *s)
         .oom = n[TRIAL_OOM],
         .invalid = n[TRIAL_INVALID],
         .cancelled = n[TRIAL_CANCELLED],
-        .total_wanted = scheduler_trials_wanted(s),
+        .total_wanted = total_wanted,
     };
 }
 

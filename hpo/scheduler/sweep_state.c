@@ -93,7 +93,8 @@ static int apply_created(struct sweep_state *st, const struct scheduler_record *
     return 0;
 }
 
-/* Applies what a command changes of the sweep. Its effects on trials are records of their own. */
+/* Applies the changes that a command makes to the sweep. Its effects on trials have records of
+ * their own. */
 static int apply_command(struct sweep_state *st, const struct scheduler_record *r, struct err *e)
 {
     const char *id = json_string_value(json_object_get(r->data, "ask"));
@@ -107,7 +108,7 @@ static int apply_command(struct sweep_state *st, const struct scheduler_record *
     st->stopped = stop || (pause && st->stopped);
     st->paused = pause || (st->paused && strcmp(verb, "resume") != 0);
     if (!stop && !pause)
-        st->target_hit = false; /* the user wants more trials */
+        st->target_hit = false; /* a user wants more trials */
     st->raised += (int)trials;
     if (!st->commands)
         st->commands = json_object();
@@ -141,8 +142,8 @@ static int apply_leased(struct sweep_state *st, struct trial *t, const struct sc
         !json_is_string(json_object_get(r->data, "worker")) || !are_names(with))
         return damaged(r, "leased out of order, or without a worker", e);
     push_int(&st->lease_trial, &st->lease_count, &st->lease_cap, t->id);
-    if (t->state == TRIAL_PAUSED && t->point_count > 0)
-        t->resumed_at = t->points[t->point_count - 1].step;
+    if (t->state == TRIAL_PAUSED && t->curve.count > 0)
+        t->resumed_at = t->curve.points[t->curve.count - 1].step;
     t->lease = r->lease;
     t->leased_ms = r->at_ms;
     set_text(&t->worker, r->data, "worker");
@@ -153,8 +154,8 @@ static int apply_leased(struct sweep_state *st, struct trial *t, const struct sc
     return 0;
 }
 
-/* Whether the trial has reached all targets: that of the first metric with its best value, those of
- * the others with their last value. */
+/* Returns true if there are targets and the trial has reached all of them. For the first metric its
+ * best value counts, for the others their last value. */
 static bool on_target(const struct spec *spec, const struct trial *t)
 {
     int targets = 0;
@@ -271,7 +272,7 @@ int sweep_state_apply(struct sweep_state *st, const struct scheduler_record *r, 
 static json_t *dump_points(const struct trial *t)
 {
     json_t *list = json_array();
-    for (const struct trial_point *p = t->points; p < t->points + t->point_count; p++)
+    for (const struct trial_point *p = t->curve.points; p < t->curve.points + t->curve.count; p++)
         json_array_append_new(list, json_pack("[f,f]", p->step, p->value));
     return list;
 }
@@ -287,7 +288,7 @@ static json_t *dump_trial(const struct trial *t)
                   t->metrics, "seconds", t->seconds, "error", t->error, "with", t->gang_workers);
     json_object_set_new(o, "last_step", json_number(t->last_step));
     json_object_set_new(o, "points", dump_points(t));
-    json_object_set_new(o, "best", json_number(t->best));
+    json_object_set_new(o, "best", json_number(t->curve.best));
     json_object_set_new(o, "times",
                         json_pack("[I,I,I]", (json_int_t)t->created_ms, (json_int_t)t->leased_ms,
                                   (json_int_t)t->ended_ms));

@@ -1,4 +1,4 @@
-/* sweep_state - the state that follows from a sweep's records: its trials and their leases.
+/* sweep_state - the state of a sweep that its records determine: the trials and their leases.
  *
  * Only a record changes the state, and a new record has the same effect as a replayed one. */
 #ifndef DROVER_SWEEP_STATE_H
@@ -9,41 +9,41 @@
 #include "hpo/spec/spec.h"
 #include "hpo/trial/trial.h"
 
-struct sweep_state { /* the scheduler's files read it; only sweep_state.c changes it */
+struct sweep_state { /* the scheduler reads the fields; only sweep_state.c changes them */
     const struct spec *spec;
     struct trial **trials;
     size_t count, cap;
-    int *lease_trial; /* [lease - 1] */
+    int *lease_trial; /* lease_trial[lease - 1] is the trial's id */
     size_t lease_count, lease_cap;
     int *active; /* the ids of trials with an active lease */
     size_t active_count, active_cap;
-    size_t waiting_from; /* index of the first waiting trial; count: none waits */
+    size_t waiting_from; /* index of the first waiting trial; equal to `count` if none waits */
     int counts[TRIAL_STATES];
     int ended_count;
     double ended_seconds; /* total run time of the ended trials */
-    bool target_hit;      /* a trial has reached metric.target */
+    bool target_hit;      /* a trial has reached all targets */
 
-    /* by commands of the user: */
+    /* Set by commands of the user: */
     bool paused, stopped;
-    bool now;         /* `stopped`: trials are killed */
-    int added;        /* trials with parameters from the user */
-    int raised;       /* trials added to run_cap */
-    json_t *commands; /* the ids of all commands; NULL: none */
+    bool now;         /* `stopped` with "now": trials are killed */
+    int added;        /* number of trials with parameters from the user */
+    int raised;       /* number that was added to run_cap */
+    json_t *commands; /* the ids of all commands, as a set; NULL: none */
 };
 
 void sweep_state_free(struct sweep_state *st);
 
-/* Applies a record. Borrows r.
- *   -EINVAL  it contradicts the records before it; nothing has changed */
+/* Applies a record, which is borrowed.
+ *   -EINVAL  the record contradicts earlier ones; nothing has changed */
 int sweep_state_apply(struct sweep_state *st, const struct scheduler_record *r, struct err *e);
 
-/* Returns the trial of a lease; NULL: there was no such lease. */
+/* Returns the trial of a lease, or NULL if there was no such lease. */
 struct trial *sweep_state_leased(const struct sweep_state *st, int64_t lease);
 
 /* Returns the first waiting trial, or NULL. */
 struct trial *sweep_state_waiting(const struct sweep_state *st);
 
-/* Returns the whole state, for comparing. New reference. */
+/* Returns the whole state (new reference). Tests compare it. */
 json_t *sweep_state_dump(const struct sweep_state *st);
 
 static inline struct trial_view sweep_state_view(const struct sweep_state *st)

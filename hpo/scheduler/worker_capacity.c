@@ -1,4 +1,4 @@
-/* worker_capacity - finds the workers with the most free slots, with a heap instead of a scan. */
+/* worker_capacity - finds the workers with the most free slots, in a heap. */
 #include <string.h>
 
 #include "hpo/scheduler/scheduler_internal.h"
@@ -9,7 +9,8 @@ static int free_slots(const struct worker *w)
     return takes && w->slots > w->busy ? w->slots - w->busy : 0;
 }
 
-/* The worker with more free slots comes first; among equals, the one that connected first. */
+/* Returns true if `a` comes before `b`: it has more free slots, or equally many and a lower number.
+ */
 static bool has_precedence(const struct worker *a, const struct worker *b)
 {
     return free_slots(a) != free_slots(b) ? free_slots(a) > free_slots(b) : a->number < b->number;
@@ -50,7 +51,8 @@ static bool on_another_node(const struct worker *w, struct worker *const *others
     return true;
 }
 
-/* Considered workers sink in the heap, and are put back at the end. */
+/* Considered workers sink in the heap since they count as having no free slots. At the end they get
+ * their slots back. */
 bool worker_capacity_largest(struct scheduler *s, struct worker **out, int n)
 {
     size_t seen_count = 0;

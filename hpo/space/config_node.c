@@ -19,7 +19,7 @@ struct config_node config_node_of_json(const json_t *value)
     return (struct config_node){.value = value};
 }
 
-/* Appends "/key" and escapes '~' and '/' in it as JSON pointers do. */
+/* Appends "/key" to the path. '~' and '/' in the key are escaped as in JSON pointers. */
 static void path_add(char *path, size_t cap, const char *key)
 {
     size_t len = strlen(path);
@@ -70,7 +70,7 @@ int config_node_error(const struct config_node *n, struct err *e, const char *fm
                       : err_set(e, -EINVAL, "%s", text);
 }
 
-/* Describes the same failure, with the position of the member. */
+/* Sets `e` to the failure `cause`, with the position of the member. Returns -EINVAL. */
 static int at_member(const struct config_node *n, const char *key, const struct err *cause,
                      struct err *e)
 {
@@ -132,8 +132,7 @@ int config_node_only_keys(const struct config_node *n, const char *const *names,
                                  json_type_name(n->value));
     const char *key = NULL;
     json_t *value = NULL;
-    json_object_foreach ((json_t *)n->value, key,
-                         value) { /* the macro takes no const, but only reads */
+    json_object_foreach ((json_t *)n->value, key, value) { /* the macro rejects const pointers */
         AUTO(json) json_t *one = json_object();
         json_object_set(one, key, value);
         if (json_only_keys(one, names, count, where, &cause) < 0) {

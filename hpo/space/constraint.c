@@ -81,7 +81,8 @@ static struct constraint_value compare(enum comparison comparison, struct constr
                                                   : a.number >= b.number);
 }
 
-/* Python's a // b. Computed from the remainder, since a / b may round up to a whole number. */
+/* Returns Python's a // b. Computes it from the remainder, since a / b may round up to a whole
+ * number. */
 static double floor_divide(double a, double b)
 {
     double r = fmod(a, b), q = (a - r) / b;
@@ -105,7 +106,7 @@ static double calculate(enum op_kind kind, double a, double b)
         return b != 0 ? a / b : NAN;
     case OP_FLOOR_DIVIDE:
         return b != 0 ? floor_divide(a, b) : NAN;
-    case OP_REMAINDER: /* it has the sign of b */
+    case OP_REMAINDER: /* the result has the sign of b */
         r = fmod(a, b);
         return r != 0 && (r < 0) != (b < 0) ? r + b : r;
     case OP_POWER:
@@ -121,7 +122,7 @@ static struct constraint_value eval(const struct constraint *c, int i,
 static struct constraint_value eval_logic(const struct constraint *c, const struct op *op,
                                           const struct constraint_value *values)
 {
-    bool stop = op->kind == OP_OR; /* later operands do not matter after this value */
+    bool stop = op->kind == OP_OR; /* an operand with this value decides the result */
     for (int i = op->first; i >= 0; i = c->ops[i].next) {
         struct constraint_value v = eval(c, i, values);
         if (v.type != CONSTRAINT_BOOL)
@@ -153,7 +154,7 @@ static struct constraint_value eval_call(const struct constraint *c, const struc
     struct constraint_value v = eval(c, op->first, values);
     if (f->unary && v.type == CONSTRAINT_NUMBER) {
         double y = f->unary(v.number);
-        return y == -INFINITY ? no_value : number(y); /* as for log(0) */
+        return y == -INFINITY ? no_value : number(y); /* -INFINITY comes from log(0) */
     }
     for (int i = c->ops[op->first].next; i >= 0 && v.type == CONSTRAINT_NUMBER;
          i = c->ops[i].next) {

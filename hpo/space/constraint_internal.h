@@ -1,4 +1,4 @@
-/* constraint_internal - what constraint.c and constraint_parse.c share. */
+/* constraint_internal - types that constraint.c and constraint_parse.c share. */
 #ifndef DROVER_CONSTRAINT_INTERNAL_H
 #define DROVER_CONSTRAINT_INTERNAL_H
 
@@ -13,7 +13,7 @@ enum op_kind {
     OP_NOT,
     OP_AND, /* any number of operands */
     OP_OR,
-    OP_CHAIN, /* comparisons: each operand after the first has the one with its predecessor */
+    OP_CHAIN, /* a < b <= c; each operand but the first stores the operator before it */
     OP_ADD,
     OP_SUBTRACT,
     OP_MULTIPLY,
@@ -33,13 +33,14 @@ enum comparison {
     CMP_NOT_EQUAL
 };
 
-struct op { /* a node of the tree; its children are a linked list */
+struct op { /* a node of the expression's tree; its children (operands) are a linked list */
     enum op_kind kind;
-    enum constraint_type type;  /* NONE: unknown beforehand */
+    enum constraint_type type;  /* type of the result; NONE: not known before values are */
     size_t at;                  /* position in the text */
-    int first, next;            /* child; sibling; -1: none */
-    enum comparison comparison; /* for an operand of OP_CHAIN */
-    double number; /* OP_NUMBER, OP_BOOL; OP_NAME: index of the value; OP_CALL: of the function */
+    int first, next;            /* indices of the first child and of the next sibling; -1: none */
+    enum comparison comparison; /* for an operand of OP_CHAIN: the operator before it */
+    double number; /* OP_NUMBER, OP_BOOL: the value; OP_NAME: index into `values`; OP_CALL: index of
+                      the function */
     char *text;    /* OP_TEXT */
 };
 
@@ -55,7 +56,7 @@ struct constraint {
 struct constraint_function {
     const char *name;
     double (*unary)(double);
-    double (*fold)(double, double); /* takes one argument or more */
+    double (*fold)(double, double); /* combines one or more arguments from left to right */
 };
 
 enum { CONSTRAINT_FUNCTIONS = 11 };

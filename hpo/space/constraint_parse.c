@@ -12,12 +12,13 @@ struct parse {
     struct constraint *c;
     const struct constraint_name *names;
     size_t count;
-    size_t at; /* of the next token, after blanks */
+    size_t at; /* position of the next token, after blanks */
     int depth;
     struct err *e;
 };
 
-/* Describes a failure at a position of the text. Returns -1, which is not an operation. */
+/* Sets the error text, with a position in the expression. Returns -1, which is not the index of an
+ * operation. */
 __attribute__((format(printf, 3, 4))) static int parse_error(struct parse *p, size_t at,
                                                              const char *fmt, ...)
 {
@@ -50,7 +51,7 @@ static bool is_word(char ch)
     return isalnum((unsigned char)ch) || ch == '_';
 }
 
-/* Consumes the token if it is next. */
+/* Consumes `token` and returns true if the text continues with it. */
 static bool accept_token(struct parse *p, const char *token)
 {
     size_t len = strlen(token);
@@ -80,7 +81,7 @@ static const char *const type_words[] = {
     [CONSTRAINT_OTHER] = "a list or mapping",
 };
 
-/* Checks the type of an operand, as far as it is known. Returns 0 or -1. */
+/* Checks the type of an operand, if its type is known. Returns 0, or -1 on an error. */
 static int require_type(struct parse *p, int i, enum constraint_type type, const char *operator)
 {
     const struct op *op = &p->c->ops[i];
@@ -90,7 +91,7 @@ static int require_type(struct parse *p, int i, enum constraint_type type, const
                        type_words[op->type]);
 }
 
-/* Adds an operation with two operands. */
+/* Adds an arithmetic operation with two operands. Returns its index or -1. */
 static int new_binary(struct parse *p, enum op_kind kind, int a, int b, const char *operator)
 {
     if (a < 0 || b < 0 || require_type(p, a, CONSTRAINT_NUMBER, operator) < 0 ||
@@ -102,7 +103,8 @@ static int new_binary(struct parse *p, enum op_kind kind, int a, int b, const ch
     return i;
 }
 
-/* Hints at the operator if the user writes that of another language. */
+/* Reports an unexpected token. If the token is an operator of another language, the hint is the
+ * right operator. */
 static int unexpected(struct parse *p)
 {
     static const char *const foreign[][2] = {
@@ -136,8 +138,8 @@ static int read_number(struct parse *p)
         return parse_error(p, at, "'%.*s' is not a number", (int)(len + strcspn(s + len, " \t\n)")),
                            s);
     int i = new_op(p, OP_NUMBER, CONSTRAINT_NUMBER, at);
-    p->c->ops[i].number =
-        strtod(s, NULL); /* strtod() cannot read further: other characters are rejected above */
+    /* strtod() reads exactly `len` characters: the check above rejects a longer number. */
+    p->c->ops[i].number = strtod(s, NULL);
     p->at += len;
     skip_blanks(p);
     return i;
@@ -326,7 +328,8 @@ static int read_sum(struct parse *p)
     return a;
 }
 
-/* Checks that two operands can be compared, as far as their types are known. */
+/* Checks that two operands can be compared, if their types are known. Returns 0, or -1 on an error.
+ */
 static int comparable(struct parse *p, enum comparison comparison, int a, int b)
 {
     const struct op *x = &p->c->ops[a], *y = &p->c->ops[b];

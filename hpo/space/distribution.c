@@ -8,8 +8,7 @@
 #include <string.h>
 
 #include "common/json.h"
-
-static const double exact_max = 9007199254740992.0; /* 2^53: all smaller integers are doubles */
+static const double exact_max = 9007199254740992.0; /* 2^53: smaller integers are exact */
 
 void distribution_free(struct distribution *d)
 {
@@ -29,8 +28,8 @@ static double clamp(double x, double lo, double hi)
 /* ---- quantiles ---------------------------------------------------------------------------------
  */
 
-/* Beta's quantile by bisection of its CDF: gsl_cdf_beta_Pinv() does not return for some u near
- * 0. */
+/* Returns the quantile of a beta distribution, by bisection of its CDF. gsl_cdf_beta_Pinv() does
+ * not return for some u near 0. */
 static double beta_quantile(double u, double a, double b)
 {
     double lo = 0, hi = 1;
@@ -45,13 +44,13 @@ static double beta_quantile(double u, double a, double b)
     }
 }
 
-/* The value at u before rounding. */
+/* Returns the value at u before rounding to multiples of q. */
 static double quantile(const struct distribution *d, double u)
 {
     u = clamp(u, d->kind < DISTRIBUTION_NORMAL ? 0 : DBL_EPSILON / 4,
               d->kind < DISTRIBUTION_NORMAL ? 1 : 1 - DBL_EPSILON / 2);
     switch (d->kind) {
-    case DISTRIBUTION_UNIFORM: /* not a + u (b - a), which can overflow and need not end at b */
+    case DISTRIBUTION_UNIFORM: /* a + u (b - a) could overflow, and might not reach b */
         return clamp(d->a * (1 - u) + d->b * u, d->lo, d->hi);
     case DISTRIBUTION_LOG_UNIFORM:
         return clamp(exp(d->a * (1 - u) + d->b * u), d->lo, d->hi);
@@ -66,7 +65,7 @@ static double quantile(const struct distribution *d, double u)
     }
 }
 
-/* k * q, as an integer if q was written as one. */
+/* Returns k * q (new reference), as an integer if q was written as one. */
 static json_t *multiple(const struct distribution *d, double k)
 {
     double x = k * d->q;
@@ -78,7 +77,7 @@ static json_t *multiple(const struct distribution *d, double k)
 static size_t category(const struct distribution *d, double u)
 {
     size_t first = 0, last = json_array_size(d->values) - 1;
-    while (first < last) { /* finds the first whose range ends above u */
+    while (first < last) { /* binary search for the first value whose range ends above u */
         size_t middle = (first + last) / 2;
         if (d->cumulative[middle] > u)
             last = middle;
@@ -88,8 +87,8 @@ static size_t category(const struct distribution *d, double u)
     return first;
 }
 
-/* The index of the value at u, or its multiple of q for q_ forms. NAN if values cannot be
- * counted, or lie closer together than doubles. */
+/* Returns the index of the value at u; for q_ forms the value divided by q. Returns NAN if the
+ * values cannot be counted, or are closer to each other than doubles. */
 static double value_index(const struct distribution *d, double u)
 {
     switch (d->kind) {
@@ -131,10 +130,10 @@ json_t *distribution_quantile(const struct distribution *d, double u)
     return isnan(k) ? json_real(quantile(d, u)) : multiple(d, k);
 }
 
-/* ---- the other way -----------------------------------------------------------------------------
- */
+/* ---- the inverse: from values to u ---------------------------------------------------------- */
 
-/* The CDF; outside [0, 1] if x is outside the range of the distribution. */
+/* Returns the CDF at x. The result is outside [0, 1] if x is outside the range of the distribution.
+ */
 static double cdf(const struct distribution *d, double x)
 {
     switch (d->kind) {
@@ -154,7 +153,7 @@ static double cdf(const struct distribution *d, double x)
     }
 }
 
-/* The center of the u that have the value with this index. */
+/* Returns the centre of the range of u that have the value with index k of value_index(). */
 static double center(const struct distribution *d, double k)
 {
     size_t i = (size_t)fabs(k);
@@ -173,8 +172,8 @@ static double center(const struct distribution *d, double k)
     }
 }
 
-/* Whether doubles are much finer than the distribution: then cdf(quantile(u)) is u to 1e-13, and
- * need not be computed. */
+/* Returns true if the values of the distribution are much further apart than doubles. Then
+ * cdf(quantile(u)) differs from u by at most 1e-13, and need not be computed. */
 static bool is_fine(const struct distribution *d)
 {
     double big = fmax(fabs(d->a), fabs(d->b));
@@ -221,8 +220,8 @@ double distribution_unit(const struct distribution *d, const json_t *value)
     if (d->kind <= DISTRIBUTION_INT_LOG)
         return x == rint(x) && x >= d->lo && x <= d->hi ? center(d, x - d->lo) : NAN;
     gsl_set_error_handler_off();
-    /* Is x further outside the bounds than q moves a value? The slack: bounds lose a last digit
-     * in logarithms. */
+    /* Rounding to multiples of q can move a value out of the bounds by q / 2. 1e-12 is the error of
+     * bounds that are stored as logarithms. */
     double low = cdf(d, x - d->q / 2), high = cdf(d, x + d->q / 2);
     if (low > 1 + 1e-12 || high < -1e-12)
         return NAN;
@@ -233,7 +232,7 @@ double distribution_unit(const struct distribution *d, const json_t *value)
 /* ---- counting ----------------------------------------------------------------------------------
  */
 
-/* The smallest value before rounding, as a multiple of q; the largest in *hi. */
+/* Returns the smallest value divided by q, and sets `*hi` to the largest value divided by q. */
 static double first_multiple(const struct distribution *d, double *hi)
 {
     *hi = rint(d->hi / d->q);
@@ -273,7 +272,7 @@ double distribution_index(const struct distribution *d, double u)
 double distribution_grid_count(const struct distribution *d)
 {
     if (d->kind == DISTRIBUTION_UNIFORM &&
-        d->q > 0) /* the slack: the quotient may be slightly above a whole number */
+        d->q > 0) /* 1e-9, since the quotient may be slightly above a whole number */
         return fmax(1, ceil((d->b - d->a) / d->q - 1e-9));
     return d->kind <= DISTRIBUTION_INT_LOG && !d->weighted ? distribution_count(d) : -1;
 }
@@ -321,7 +320,7 @@ json_t *distribution_exact(const struct distribution *d, json_t *value, bool gri
 /* ---- keys --------------------------------------------------------------------------------------
  */
 
-/* A copy in which reals without a fraction are integers. */
+/* Returns a copy (new reference) in which reals without a fraction are integers. */
 static json_t *normalized(const json_t *v)
 {
     double x = json_real_value(v);
@@ -334,7 +333,7 @@ static json_t *normalized(const json_t *v)
         json_array_append_new(copy, normalized(json_array_get(v, i)));
     const char *key = NULL;
     json_t *value = NULL;
-    json_object_foreach ((json_t *)v, key, value) /* the macro takes no const, but only reads */
+    json_object_foreach ((json_t *)v, key, value) /* the macro rejects const pointers */
         json_object_set_new(copy, key, normalized(value));
     return copy;
 }

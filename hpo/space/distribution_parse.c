@@ -1,4 +1,5 @@
-/* distribution_parse - reads an entry of `parameters` by W&B's schema: one row per distribution. */
+/* distribution_parse - reads an entry of `parameters` by W&B's schema, from a table with one row
+ * per distribution. */
 #include <errno.h>
 #include <gsl/gsl_errno.h>
 #include <math.h>
@@ -7,9 +8,8 @@
 #include "common/json.h"
 #include "common/opt.h"
 #include "hpo/space/distribution.h"
-
-static const double exact_max = 9007199254740992.0; /* 2^53: all smaller integers are doubles */
-static const double beta_max = 1e5;                 /* above it GSL's CDF does not converge */
+static const double exact_max = 9007199254740992.0; /* 2^53: smaller integers are exact */
+static const double beta_max = 1e5; /* for a larger a or b GSL's CDF does not converge */
 
 enum shape {
     SHAPE_VALUE,     /* value */
@@ -33,7 +33,7 @@ static const struct row {
     const char *name;
     enum distribution_kind kind;
     enum shape shape;
-    bool rounded; /* takes q */
+    bool rounded; /* has the key q */
 } rows[] = {
     {"constant", DISTRIBUTION_CONSTANT, SHAPE_VALUE, false},
     {"categorical", DISTRIBUTION_CATEGORICAL, SHAPE_VALUES, false},
@@ -56,8 +56,7 @@ static const struct row {
     {"q_beta", DISTRIBUTION_BETA, SHAPE_BETA, true},
 };
 
-/* ---- which distribution ------------------------------------------------------------------------
- */
+/* ---- the kind of a distribution ------------------------------------------------------------- */
 
 static int find_row(const struct row **out, const struct config_node *n, struct err *e)
 {
@@ -87,7 +86,7 @@ static const struct row *row_of(const char *name)
     return r;
 }
 
-/* W&B's rules for an entry without `distribution`. */
+/* Infers the distribution of an entry without the key `distribution`, by W&B's rules. */
 static int infer_row(const struct row **out, const struct config_node *n, struct err *e)
 {
     const json_t *min = json_object_get(n->value, "min"), *max = json_object_get(n->value, "max");
@@ -109,8 +108,7 @@ static int infer_row(const struct row **out, const struct config_node *n, struct
     return 0;
 }
 
-/* ---- what it is made of ------------------------------------------------------------------------
- */
+/* ---- the values of a distribution ----------------------------------------------------------- */
 
 static int require_real(double *out, const struct config_node *n, const char *key, struct err *e)
 {
@@ -150,8 +148,8 @@ static int read_bounds(struct distribution *d, const struct config_node *n, enum
     return 0;
 }
 
-/* A frequent mistake is to write values for the exponents: min: 0.0001, max: 0.1 then gives
- * 1.0001 … 1.105. */
+/* Adds a notice if the exponents look like values. It is a frequent mistake to write values instead
+ * of exponents: `min: 0.0001, max: 0.1` then gives values from 1.0001 to 1.105. */
 static int check_exponents(const struct distribution *d, const struct config_node *n,
                            char ***notices, struct err *e)
 {
@@ -210,7 +208,7 @@ static int read_q(struct distribution *d, const struct config_node *n, struct er
     return 0;
 }
 
-/* Adds a value with probability p, or adds p to an equal value. */
+/* Adds a value with probability p. If an equal value exists, p is added to its probability. */
 static void add_value(struct distribution *d, const json_t *value, double p)
 {
     AUTO(free) char *key = distribution_key(value);
@@ -223,7 +221,7 @@ static void add_value(struct distribution *d, const json_t *value, double p)
     d->cumulative[i] += p;
 }
 
-/* Reads the list `key`; weights NULL: equal weights. */
+/* Reads the list of values in the member `key`. `weights` NULL: all values have equal weights. */
 static int read_value_list(struct distribution *d, const struct config_node *n, const char *key,
                            const double *weights, struct err *e)
 {
@@ -271,8 +269,8 @@ static int read_values(struct distribution *d, const struct config_node *n, stru
         return -EINVAL;
     return read_value_list(d, n, "values", d->weighted ? weights : NULL, e);
 }
-
-static void make_constant(struct distribution *d, json_t *value) /* takes ownership of the value */
+/* takes the reference to the value */
+static void make_constant(struct distribution *d, json_t *value)
 {
     d->kind = DISTRIBUTION_CONSTANT;
     d->name = "constant";
@@ -359,7 +357,7 @@ int distribution_read(struct distribution **out, const struct config_node *n, ch
 /* ---- an item of the list form ------------------------------------------------------------------
  */
 
-/* {"type": "float" or "int", "low", "high", "log"} */
+/* Reads an item {"type": "float" or "int", "low", "high", "log"}. `whole`: the type is int. */
 static int read_range(struct distribution **out, const struct config_node *n, bool whole,
                       struct err *e)
 {
@@ -423,8 +421,7 @@ int distribution_read_item(struct distribution **out, const struct config_node *
     return 0;
 }
 
-/* ---- and out again -----------------------------------------------------------------------------
- */
+/* ---- writing a distribution ----------------------------------------------------------------- */
 
 json_t *distribution_json(const struct distribution *d)
 {

@@ -7,9 +7,10 @@
 #include "common/mem.h"
 #include "common/number_format.h"
 
-enum style { STYLE_REPR, STYLE_JSON };
+enum style { STYLE_REPR, STYLE_JSON, STYLE_YAML };
 
-/* Decodes a code point of valid UTF-8 (jansson accepts nothing else); returns its length. */
+/* Decodes a code point of UTF-8, which is valid since jansson accepts nothing else. Returns its
+ * length in bytes. */
 static size_t decode(uint32_t *out, const unsigned char *s)
 {
     size_t n = s[0] < 0x80 ? 1 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;
@@ -20,8 +21,9 @@ static size_t decode(uint32_t *out, const unsigned char *s)
     return n;
 }
 
-/* Whether str.isprintable() is true: not for controls, separators other than a space, formats
- * and private use. The table has the common blocks, not all of Unicode's. */
+/* Returns true if Python's str.isprintable() does. It is false for controls, for separators other
+ * than a space, and for format and private-use characters. The table has the common blocks of
+ * these, not all in Unicode. */
 static bool printable(uint32_t c)
 {
     static const uint32_t not_printed[][2] = {
@@ -69,7 +71,7 @@ static void put_json_char(struct strbuf *b, uint32_t c)
 
 static void put_string(struct strbuf *b, const char *text, size_t len, enum style style)
 {
-    char quote = style == STYLE_JSON                                  ? '"'
+    char quote = style != STYLE_REPR                                  ? '"'
                  : memchr(text, '\'', len) && !memchr(text, '"', len) ? '"'
                                                                       : '\'';
     strbuf_putc(b, quote);
@@ -77,7 +79,9 @@ static void put_string(struct strbuf *b, const char *text, size_t len, enum styl
         const unsigned char *s = (const unsigned char *)text + i;
         uint32_t c = 0;
         n = decode(&c, s);
-        if (style == STYLE_JSON)
+        if (style == STYLE_YAML && c >= 0xa0 && c != 0xfeff && c != 0xfffe && c != 0xffff)
+            strbuf_add(b, s, n); /* PyYAML would not join the two halves of "\ud83d\ude00" */
+        else if (style != STYLE_REPR)
             put_json_char(b, c);
         else
             put_repr_char(b, c, s, n, quote);
@@ -87,9 +91,21 @@ static void put_string(struct strbuf *b, const char *text, size_t len, enum styl
 
 static void put(struct strbuf *b, const json_t *v, enum style style);
 
+/* Appends a real number as YAML 1.1 requires it: with a point, and with a sign in the exponent. */
+static void put_yaml_real(struct strbuf *b, double x)
+{
+    AUTO(strbuf) struct strbuf text = {0};
+    number_format(&text, x);
+    const char *s = strbuf_str(&text), *exponent = strchr(s, 'e');
+    if (exponent && !strchr(s, '.'))
+        strbuf_printf(b, "%.*s.0%s", (int)(exponent - s), s, exponent);
+    else
+        strbuf_puts(b, s);
+}
+
 static void put_object(struct strbuf *b, const json_t *v, enum style style)
 {
-    json_t *object = json_incref((json_t *)v); /* the macro takes no const, but only reads */
+    json_t *object = json_incref((json_t *)v); /* the macro rejects const pointers */
     const char *key = NULL, *apart = "";
     json_t *value = NULL;
     strbuf_putc(b, '{');
@@ -106,7 +122,9 @@ static void put_object(struct strbuf *b, const json_t *v, enum style style)
 
 static void put(struct strbuf *b, const json_t *v, enum style style)
 {
-    static const char *const words[2][3] = {{"True", "False", "None"}, {"true", "false", "null"}};
+    static const char *const words[][3] = {[STYLE_REPR] = {"True", "False", "None"},
+                                           [STYLE_JSON] = {"true", "false", "null"},
+                                           [STYLE_YAML] = {"true", "false", "null"}};
     switch (v ? json_typeof(v) : JSON_NULL) {
     case JSON_OBJECT:
         put_object(b, v, style);
@@ -126,7 +144,10 @@ static void put(struct strbuf *b, const json_t *v, enum style style)
         strbuf_printf(b, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
         break;
     case JSON_REAL:
-        number_format(b, json_real_value(v));
+        if (style == STYLE_YAML)
+            put_yaml_real(b, json_real_value(v));
+        else
+            number_format(b, json_real_value(v));
         break;
     case JSON_TRUE:
     case JSON_FALSE:
@@ -147,4 +168,9 @@ void python_repr_str(struct strbuf *b, const json_t *v)
 void python_repr_json(struct strbuf *b, const json_t *v)
 {
     put(b, v, STYLE_JSON);
+}
+
+void python_repr_yaml(struct strbuf *b, const json_t *v)
+{
+    put(b, v, STYLE_YAML);
 }

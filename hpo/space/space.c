@@ -9,7 +9,10 @@
 #include "hpo/space/constraint.h"
 #include "hpo/space/space_internal.h"
 
-enum { DEPTH_MAX = 64 }; /* nesting of groups */
+enum {
+    DEPTH_MAX = 64,        /* limit on the nesting of groups */
+    COMPLETE_DRAWS = 10000 /* number of draws in space_complete() */
+};
 
 void space_free(struct space *s)
 {
@@ -44,7 +47,8 @@ void space_free(struct space *s)
 /* ---- reading -----------------------------------------------------------------------------------
  */
 
-/* Full at powers of two, so that an array that grows one by one is rarely moved. */
+/* Returns true if an array of `count` elements must grow. Its capacity is a power of two, so that
+ * it is rarely moved. */
 static bool full(size_t count)
 {
     return (count & (count - 1)) == 0;
@@ -95,7 +99,7 @@ int space_finish(struct space *s, const struct config_node *n, struct err *e)
     return 0;
 }
 
-/* ^[A-Za-z_][A-Za-z0-9_.-]*$, as W&B requires. */
+/* Returns true if the name matches ^[A-Za-z_][A-Za-z0-9_.-]*$, as W&B requires. */
 static bool name_ok(const char *name)
 {
     static const char first[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_";
@@ -137,8 +141,7 @@ static int read_group(struct space *s, size_t group, int depth, const struct con
     AUTO(free) const char **names = xcalloc(count, sizeof *names);
     const char *name = NULL;
     json_t *value = NULL;
-    json_object_foreach ((json_t *)n->value, name,
-                         value) /* the macro takes no const, but only reads */
+    json_object_foreach ((json_t *)n->value, name, value) /* the macro rejects const pointers */
         names[filled++] = name;
     qsort(names, count, sizeof *names, compare_names);
     for (size_t i = 0; i < count; i++) {
@@ -193,8 +196,8 @@ const char *space_name(const struct space *s, size_t i)
     return s->params[s->by_dim[i]].path;
 }
 
-/* Returns the object of group g (borrowed), and creates it if necessary. `key`: the members of a
- * group are in its member `key`; NULL: in the group itself. */
+/* Returns the object of group g (borrowed); creates the object and its parents if necessary. `key`
+ * as in space_assemble(). */
 static json_t *object_of(const struct space *s, json_t **objects, size_t g, const char *key)
 {
     if (!objects[g]) {
@@ -229,9 +232,9 @@ json_t *space_sample(const struct space *s, const double *u)
 
 void space_snap(const struct space *s, double *u, bool *active)
 {
-    /* Conditions give the same result for u and for its snapped value, so the order does not
-     * matter. If the parent of a condition is not active, its own conditions, which also count,
-     * fail. */
+    /* A condition has the same result for u and for its snapped value, so coordinates may be moved
+     * in any order. If the parent of a condition is not active, the parent's conditions fail. The
+     * child inherits them, so it is not active either. */
     for (size_t i = 0; i < s->dims; i++) {
         bool on = space_is_active(s, s->by_dim[i], u);
         u[i] = on ? distribution_snap(space_distribution(s, i), u[i]) : 0.5;
@@ -251,7 +254,7 @@ json_t *space_json(const struct space *s)
 /* ---- parameter sets from outside ---------------------------------------------------------------
  */
 
-/* Checks the names in all groups, and finds the node of each group. */
+/* Checks that all members are names of the space, and sets groups[g] to the node of group g. */
 static int read_groups(struct config_node *groups, const struct space *s,
                        const struct config_node *n, struct err *e)
 {
@@ -272,7 +275,15 @@ static int read_groups(struct config_node *groups, const struct space *s,
     return 0;
 }
 
-/* Checks that an active parameter has a value, and one that the space has. */
+static int missing(const struct config_node *at, const char *what, const char *name, struct err *e)
+{
+    config_node_error(at, e, "the %s '%s' is missing", what, name);
+    return -ENODATA;
+}
+
+/* Checks that an active parameter has a value that its distribution can have. A constant may be
+ * missing.
+ *   -ENODATA  the parameter has no value */
 static int check_value(const struct space *s, const struct space_param *p,
                        const struct config_node *groups, struct err *e)
 {
@@ -283,10 +294,9 @@ static int check_value(const struct space *s, const struct space_param *p,
     while (g && !groups[s->groups[g].parent].value)
         g = s->groups[g].parent;
     if (g && !groups[g].value)
-        return config_node_error(&groups[s->groups[g].parent], e, "the group '%s' is missing",
-                                 s->groups[g].name);
+        return missing(&groups[s->groups[g].parent], "group", s->groups[g].name, e);
     if (!at.value)
-        return config_node_error(&groups[g], e, "the parameter '%s' is missing", p->name);
+        return missing(&groups[g], "parameter", p->name, e);
     if (distribution_unit(p->distribution, at.value) >= 0)
         return 0;
     AUTO(free) char *text = json_line(at.value);
@@ -294,7 +304,8 @@ static int check_value(const struct space *s, const struct space_param *p,
                              p->name, text);
 }
 
-/* Overwrites u (dims + 1), also on failure. values (count): borrowed, NULL if not active. */
+/* Reads a parameter set into values[0 … count - 1] (borrowed; NULL if not active) and u[0 … dims -
+ * 1]. Overwrites both on failure, too. */
 static int read_point(const json_t **values, double *u, const struct space *s,
                       const struct config_node *n, struct err *e)
 {
@@ -309,8 +320,9 @@ static int read_point(const json_t **values, double *u, const struct space *s,
     }
     for (size_t i = 0; i < s->count; i++) {
         const struct space_param *p = &s->params[i];
-        if (space_is_active(s, i, u) && check_value(s, p, groups, e) < 0)
-            return -EINVAL;
+        int rc = space_is_active(s, i, u) ? check_value(s, p, groups, e) : 0;
+        if (rc < 0)
+            return rc;
     }
     for (size_t i = 0; i < s->count; i++) {
         const struct space_param *p = &s->params[i];
@@ -321,19 +333,23 @@ static int read_point(const json_t **values, double *u, const struct space *s,
             return config_node_error(&at, e, "'%s' is not part of this set: %s", p->name, why);
         }
         if (on && !values[i])
-            values[i] = json_array_get(p->distribution->values, 0); /* a constant */
+            /* the parameter is a constant */
+            values[i] = json_array_get(p->distribution->values, 0);
     }
     for (size_t i = 0; i < s->dims; i++)
         u[i] = isnan(u[i]) ? 0.5 : u[i];
     return 0;
 }
 
-int space_params(json_t **out, const struct space *s, const struct config_node *n, struct err *e)
+/* Implements space_params(). Also returns:
+ *   -ENODATA  a parameter is missing */
+static int read_set(json_t **out, const struct space *s, const struct config_node *n, struct err *e)
 {
     AUTO(free) double *u = xcalloc(s->dims + 1, sizeof *u);
     AUTO(free) json_t **values = xcalloc(s->count, sizeof(json_t *));
-    if (read_point((const json_t **)values, u, s, n, e) < 0)
-        return -EINVAL;
+    int rc = read_point((const json_t **)values, u, s, n, e);
+    if (rc < 0)
+        return rc;
     AUTO(free) json_t **exact = xcalloc(s->count, sizeof(json_t *));
     for (size_t i = 0; i < s->count; i++)
         exact[i] =
@@ -352,6 +368,31 @@ int space_params(json_t **out, const struct space *s, const struct config_node *
         json_incref(values[i]);
     *out = space_assemble(s, values, NULL);
     return 0;
+}
+
+int space_params(json_t **out, const struct space *s, const struct config_node *n, struct err *e)
+{
+    return read_set(out, s, n, e) < 0 ? -EINVAL : 0;
+}
+
+int space_complete(json_t **out, const struct space *s, const struct config_node *n, uint64_t seed,
+                   struct err *e)
+{
+    int rc = read_set(out, s, n, e);
+    AUTO(free) double *u = xcalloc(s->dims + 1, sizeof *u);
+    struct rng r;
+    struct err why = {0};
+    rng_seed(&r, seed, 0);
+    for (int i = 0; rc == -ENODATA && i < COMPLETE_DRAWS; i++) {
+        space_draw(s, &r, u);
+        AUTO(json) json_t *set = space_sample(s, u);
+        json_object_update_recursive(set, (json_t *)n->value); /* only reads n->value */
+        struct config_node at = config_node_of_json(set);
+        rc = space_params(out, s, &at, &why) == 0 ? 0 : -ENODATA;
+    }
+    return rc == -ENODATA
+               ? config_node_error(n, e, "no set of parameters has these values: %s", why.text)
+               : rc;
 }
 
 int space_unit(const struct space *s, const json_t *params, double *u, struct err *e)

@@ -1,4 +1,5 @@
-/* space_conditions - conditions: which parameters are active, depending on others. */
+/* space_conditions - conditions, which make the activity of a parameter depend on the values of
+ * others. */
 #include <errno.h>
 #include <math.h>
 #include <search.h>
@@ -9,7 +10,7 @@
 #include "common/opt.h"
 #include "hpo/space/space_internal.h"
 
-enum { CONDITIONS_MAX = 64 }; /* per parameter, with inherited ones */
+enum { CONDITIONS_MAX = 64 }; /* limit per parameter, including inherited conditions */
 
 static int compare_reals(const void *a, const void *b)
 {
@@ -132,7 +133,7 @@ int space_read_conditions(struct space *s, size_t p, const struct config_node *n
     return 0;
 }
 
-/* Whether group g is `in` or lies inside it. */
+/* Returns true if group g is the group `in` or is nested in it. */
 static bool is_within(const struct space *s, size_t g, size_t in)
 {
     while (g > in)
@@ -149,7 +150,7 @@ int space_add_conditions(struct space *s, const struct config_node *when, struct
     const char *name = NULL;
     json_t *value = NULL;
     json_object_foreach ((json_t *)when->value, name,
-                         value) { /* the macro takes no const, but only reads */
+                         value) { /* the macro rejects const pointers */
         struct config_node at = config_node_member(when, name);
         size_t p = 0, g = 1;
         while (g < s->group_count && strcmp(s->groups[g].path, name) != 0)
@@ -165,8 +166,7 @@ int space_add_conditions(struct space *s, const struct config_node *when, struct
     return space_finish(s, when, e);
 }
 
-/* ---- conditions of conditions ------------------------------------------------------------------
- */
+/* ---- inherited conditions ------------------------------------------------------------------- */
 
 enum mark { NEW, OPEN, CLOSED };
 
@@ -175,7 +175,7 @@ static int add_condition(struct space_param *p, const struct space_condition *c,
 {
     for (size_t i = 0; i < p->condition_count; i++)
         if (p->conditions[i].in == c->in)
-            return 0; /* inherited in another way already */
+            return 0; /* already inherited from another parameter */
     if (p->condition_count == CONDITIONS_MAX)
         return config_node_error(n, e, "'%s' depends on more than %d conditions", p->path,
                                  CONDITIONS_MAX);
@@ -183,7 +183,8 @@ static int add_condition(struct space_param *p, const struct space_condition *c,
     return 0;
 }
 
-/* A condition on a constant always holds, so only the inherited conditions count. */
+/* Sets the conditions of parameter p: its own and those of its parents. A condition on a constant
+ * always holds and is left out; the constant's own conditions are inherited. */
 static int resolve_one(struct space *s, size_t p, int depth, enum mark *marks,
                        const struct config_node *n, struct err *e)
 {

@@ -1,4 +1,4 @@
-/* space_constraints - constraints: which points are allowed. */
+/* space_constraints - constraints, which decide if a point is allowed. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -8,10 +8,12 @@
 #include "hpo/space/space_internal.h"
 
 enum {
-    INDEX_MAX = 1 << 20, /* points that are tested one by one */
-    SEARCH_MAX = 100000, /* draws before a space counts as empty */
+    /* up to this many points are tested one by one, and the allowed ones are listed */
+    INDEX_MAX = 1 << 20,
+    SEARCH_MAX = 100000, /* number of draws after which a space counts as empty */
     DRAWS_MAX = 10000,
-    INDEXED_DRAWS_MAX = 256, /* if the allowed points are listed; then one of the list is drawn */
+    /* draws before a listed point is drawn, if allowed points are listed */
+    INDEXED_DRAWS_MAX = 256,
 };
 
 /* ---- values ------------------------------------------------------------------------------------
@@ -40,7 +42,7 @@ static enum constraint_type type_of(const struct distribution *d)
     return type;
 }
 
-/* Finds the value of parameter p; false: it is not active. */
+/* Sets `*out` to the value of parameter p. Returns false if p is not active. */
 static bool value_of(struct constraint_value *out, const struct space *s, size_t p,
                      const struct space_coords *at)
 {
@@ -90,8 +92,7 @@ bool space_allows(const struct space *s, const double *u)
     return !space_violated(s, &(struct space_coords){.u = u});
 }
 
-/* ---- at the start ------------------------------------------------------------------------------
- */
+/* ---- adding constraints --------------------------------------------------------------------- */
 
 static int read_constraints(struct space *s, const struct config_node *list, struct err *e)
 {
@@ -116,7 +117,7 @@ static int read_constraints(struct space *s, const struct config_node *list, str
     return 0;
 }
 
-/* Whether the point is allowed; counts in `violated` (constraint_count) which constraints it
+/* Returns true if the point is allowed. Adds 1 to violated[i] for each constraint i that the point
  * violates. */
 static bool try_point(const struct space *s, const struct space_coords *at, size_t *violated)
 {
@@ -129,7 +130,7 @@ static bool try_point(const struct space *s, const struct space_coords *at, size
     return ok;
 }
 
-/* Lists the allowed points. */
+/* Lists the allowed points in s->allowed. Returns false if there is none. */
 static bool list_allowed(struct space *s, size_t *violated)
 {
     size_t points = (size_t)space_count(s);
@@ -143,7 +144,8 @@ static bool list_allowed(struct space *s, size_t *violated)
     return s->allowed_count > 0;
 }
 
-/* Searches an allowed point at random; with the same result in every process. */
+/* Searches an allowed point at random, always with the same seed, and stores it in s->example.
+ * Returns false if none is found. */
 static bool find_example(struct space *s, size_t *violated)
 {
     struct rng r;
@@ -183,8 +185,7 @@ int space_add_constraints(struct space *s, const struct config_node *list, struc
                              few ? points : SEARCH_MAX);
 }
 
-/* ---- by chance ---------------------------------------------------------------------------------
- */
+/* ---- random points -------------------------------------------------------------------------- */
 
 /* Draws one of the listed points, all with the same probability. */
 static void draw_listed(const struct space *s, struct rng *r, double *u)
@@ -211,7 +212,7 @@ void space_draw(const struct space *s, struct rng *r, double *u)
         return;
     }
     for (int halving = 0; !space_allows(s, u);
-         halving++) /* 60 halvings leave nothing of a double */
+         halving++) /* halves the distance to the example; after 60 halvings it is 0 */
         for (size_t i = 0; i < s->dims; i++)
             u[i] = halving < 60 ? u[i] / 2 + s->example[i] / 2 : s->example[i];
 }

@@ -1,9 +1,11 @@
-/* space_enumerate - the points of a space by number, each active configuration once.
+/* space_enumerate - numbers the points of a space. Values of inactive parameters do not make points
+ * different.
  *
- * The count is a product of factors: sets of parameters whose activity is independent of the
- * others. If parameters of a factor depend on one of them, its values are grouped into
- * branches with the same active parameters, and each branch has factors of its own. So 2^53 points
- * need no more memory than the conditions. */
+ * The number of points is a product of factors. A factor is a set of parameters whose activity does
+ * not depend on parameters outside the set. If parameters of a factor depend on one of them, the
+ * values of this parameter are grouped into branches: all values of a branch have the same active
+ * parameters. Each branch has factors of its own. So the memory depends on the conditions and not
+ * on the number of points, which may be 2^53. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -12,27 +14,27 @@
 #include "common/json.h"
 #include "hpo/space/space_internal.h"
 
-enum { WORK_MAX = 1 << 20 }; /* limit on the parameters that are visited while it is built */
+enum { WORK_MAX = 1 << 20 }; /* limit on the parameters visited while building */
+static const double exact_max = 9007199254740992.0; /* 2^53: smaller integers are exact */
 
-static const double exact_max = 9007199254740992.0; /* 2^53: all smaller integers are doubles */
-
-struct branch { /* the factor's parameter has one of these values */
+struct branch { /* the points of a factor whose parameter has one of some values */
     double *values;
-    size_t value_count;                    /* 0: all values that are in no other branch */
-    struct space_enumeration *enumeration; /* of the parameters that depend on it */
+    size_t value_count; /* 0: the branch has all values that no other branch has */
+    /* points of the parameters that depend on the factor's parameter */
+    struct space_enumeration *enumeration;
 };
 
 struct factor {
     size_t param;
-    double count; /* points of it and of the parameters that depend on it */
+    double count; /* number of points of `param` and of the parameters that depend on it */
     struct branch *branches;
-    size_t branch_count; /* 0: no parameter depends on it */
+    size_t branch_count; /* 0: no parameter depends on `param` */
     double *named;       /* the values of all branches, ascending */
     size_t named_count;
 };
 
 struct space_enumeration {
-    double count; /* the product */
+    double count; /* number of points: the product of the factors' counts */
     struct factor *factors;
     size_t factor_count;
 };
@@ -69,7 +71,7 @@ json_t *space_value(const struct space *s, size_t p, double i)
 /* ---- building ----------------------------------------------------------------------------------
  */
 
-struct set { /* of parameters, ascending */
+struct set { /* a set of parameters, in ascending order */
     size_t *at;
     size_t count;
 };
@@ -78,7 +80,7 @@ struct build {
     const struct space *s;
     bool *decided; /* parameters with a known value: the conditions on them hold */
     size_t *root;  /* union-find: another parameter of the same factor, or the parameter itself */
-    int left;      /* what is left of WORK_MAX */
+    int left;      /* the rest of WORK_MAX */
 };
 
 static size_t root_of(struct build *b, size_t p)
@@ -88,7 +90,7 @@ static size_t root_of(struct build *b, size_t p)
     return p;
 }
 
-/* Joins each parameter with those that it depends on. */
+/* Joins each parameter of the set with the undecided parameters that it depends on. */
 static void join(struct build *b, const struct set *of)
 {
     for (size_t i = 0; i < of->count; i++)
@@ -110,8 +112,8 @@ static bool depends(const struct space *s, size_t p, size_t on)
     return false;
 }
 
-/* The first parameter of a set that depends on nothing undecided and that another one depends
- * on; the parameter itself if the set has one. */
+/* Returns the first parameter of a set that depends on no undecided parameter, and on which another
+ * parameter of the set depends. If the set has one parameter, returns this parameter. */
 static size_t first_parent(const struct build *b, const struct set *of)
 {
     for (size_t i = 0; i < of->count; i++) {
@@ -127,8 +129,8 @@ static size_t first_parent(const struct build *b, const struct set *of)
     abort(); /* a cycle of conditions, which space_resolve_conditions() rejects */
 }
 
-/* The parameters of the set, without `parent`, that are active if it has this value; NAN: a
- * value that no condition names. */
+/* Returns the parameters of the set, without `parent`, that can be active if `parent` has this
+ * value. NAN stands for all values that no condition names. The caller frees `at`. */
 static struct set remaining(const struct space *s, const struct set *of, size_t parent,
                             double value)
 {
@@ -151,7 +153,8 @@ static int compare_reals(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Collects the parent's values that conditions of the set name, ascending, each once. */
+/* Collects in factor->named the values of the factor's parameter that conditions of the set name,
+ * in ascending order, each once. */
 static void name_values(struct factor *factor, const struct space *s, const struct set *of)
 {
     size_t n = 0;
@@ -187,7 +190,8 @@ static struct branch *add_branch(struct build *b, struct factor *factor, const s
     return br->enumeration ? br : NULL;
 }
 
-/* Builds the branches of a factor on which other parameters of the set depend. */
+/* Builds the branches and the count of a factor with parameters that depend on factor->param.
+ * Returns 0 or -E2BIG. */
 static int branch_out(struct build *b, struct factor *factor, const struct set *of)
 {
     name_values(factor, b->s, of);
@@ -224,7 +228,8 @@ static int branch_out(struct build *b, struct factor *factor, const struct set *
     return br ? 0 : -E2BIG;
 }
 
-/* Builds the enumeration of a set whose decided conditions all hold; NULL: it exceeds WORK_MAX. */
+/* Builds the enumeration of a set. All conditions on parameters in b->decided hold. Returns NULL if
+ * the enumeration exceeds WORK_MAX. */
 static struct space_enumeration *build(struct build *b, const struct set *of)
 {
     AUTO(enumeration) struct space_enumeration *en = xzalloc(sizeof *en);
@@ -286,7 +291,7 @@ double space_count(const struct space *s)
     return s->enumeration && s->enumeration->count <= exact_max ? s->enumeration->count : INFINITY;
 }
 
-/* The n-th value of a factor's parameter that no branch names. */
+/* Returns the index of the n-th value of a factor's parameter that no condition names. */
 static double unnamed(const struct factor *f, double n)
 {
     for (size_t i = 0; i < f->named_count && f->named[i] <= n; i++)
@@ -294,7 +299,8 @@ static double unnamed(const struct factor *f, double n)
     return n;
 }
 
-/* Sets the index of the value of each active parameter at the i-th point. Others stay unchanged. */
+/* Sets at[p] to the index of the value of each active parameter p at the i-th point. Other elements
+ * stay unchanged. */
 static void indices(double *at, const struct space_enumeration *en, double i)
 {
     double rest = en->count;

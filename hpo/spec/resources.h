@@ -9,25 +9,26 @@
 #include "hpo/space/config_node.h"
 
 enum {
-    RESOURCES_MAX = 1 << 20, /* ranks, GPUs or cores */
+    RESOURCES_MAX = 1 << 20, /* limit on ranks, GPUs and cores */
     RESOURCES_NODES_MAX = 1024
 };
 
 struct resources {
-    int nodes;            /* >= 1; all other fields are per node */
-    int ranks;            /* >= 1 */
-    double gpus;          /* of all ranks: a whole number, or a share of one GPU (0.01 to 1); 0: not
-                             requested, one GPU per rank if the node has GPUs */
-    int cpus;             /* cores per rank; 0: an equal share of the node's */
-    int64_t memory_bytes; /* of all ranks; 0: not requested */
+    int nodes;   /* >= 1; all other fields are per node */
+    int ranks;   /* >= 1 */
+    double gpus; /* for all ranks together: a whole number, or a share of one GPU (0.01 to 1); 0:
+                    not given, one GPU per rank if the node has GPUs */
+    int cpus;    /* cores per rank; 0: not given, an equal share of the node's cores */
+    int64_t memory_bytes; /* for all ranks together; 0: not given */
 };
 
-/* Reads the mapping; a key that is missing leaves its field as it is. `n` may have no value.
- *   -EINVAL  at the place in the file */
+/* Reads the mapping `resources`. A key that is missing leaves its field unchanged. `n` may have no
+ * value.
+ *   -EINVAL  an invalid key or value; the message has the position in the file */
 int resources_read(struct resources *r, const struct config_node *n, struct err *e);
 
-/* Returns {"nodes","ranks","gpus","cpus","memory"}, the data of WIRE_REQUIREMENTS and a part of
- * spec_json(). New reference. */
+/* Returns {"nodes","ranks","gpus","cpus","memory"} (new reference). This is the data of
+ * WIRE_REQUIREMENTS and a part of spec_json(). */
 json_t *resources_json(const struct resources *r);
 /* Reads the result of resources_json(). */
 struct resources resources_of(const json_t *j);

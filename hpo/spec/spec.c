@@ -53,7 +53,7 @@ __attribute__((format(printf, 2, 3))) static void notice(struct spec *s, const c
 /* ---- top level ---------------------------------------------------------------------------------
  */
 
-/* W&B's keys for where it runs a sweep. */
+/* Keys of W&B that say where W&B runs a sweep. */
 static const char *const no_effect[] = {"entity",     "project", "job",       "image_uri",
                                         "apiVersion", "kind",    "controller"};
 
@@ -140,7 +140,8 @@ static int read_goal(struct spec_metric *m, const struct config_node *n, struct 
     return word && strncasecmp(word, "min", 3) == 0 ? err_hint(e, "goal: minimize") : -EINVAL;
 }
 
-/* W&B's keys for the value that its bayes assumes for trials without one. */
+/* Checks W&B's keys for the value that W&B's `bayes` assumes for trials without a value. drover
+ * ignores them. */
 static int read_impute(struct spec *s, const struct config_node *n, struct err *e)
 {
     static const char *const keys[] = {"impute", "impute_while_running"};
@@ -259,7 +260,7 @@ static int read_parameters(struct spec *s, const struct config_node *n, struct e
     return space_read(&s->space, &at, s->method->needs_grid, &s->notices, e);
 }
 
-/* Checks what depends on several keys. */
+/* Checks conditions that involve several keys. */
 static int check_whole(struct spec *s, const struct config_node *n, struct err *e)
 {
     if (s->method->needs_metric && s->metric_count == 0) {

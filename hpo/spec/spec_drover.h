@@ -5,19 +5,15 @@
 #include "hpo/space/config_node.h"
 #include "hpo/spec/spec.h"
 
-/* Sets the defaults of the block's fields. */
+/* Sets the block's fields to their defaults. */
 void spec_drover_defaults(struct spec *s);
 
-/* Reads the block into `s`, whose space and metrics have been read. `n` may have no value: no
- * block.
- *   -EINVAL  at the place in the file */
+/* Reads the block into `s`. The space and the metrics of `s` must have been read. `n` has no value
+ * if the file has no block.
+ *   -EINVAL  an invalid key or value; the message has the position in the file */
 int spec_drover_read(struct spec *s, const struct config_node *n, struct err *e);
 
-/* Returns the block with every default in place. New reference. */
+/* Returns the block with all defaults filled in (new reference). */
 json_t *spec_drover_json(const struct spec *s);
-
-/* Reads a duration: seconds as a number, or "500ms", "90s", "10m", "1.5h", "2d".
- *   -EINVAL  not a duration, or negative; `*out_ms` is unchanged */
-int spec_duration(int64_t *out_ms, const json_t *value);
 
 #endif

@@ -6,7 +6,7 @@
 #include "common/json.h"
 #include "hpo/space/space.h"
 
-/* Returns a new reference; NULL: `e` has the error. */
+/* Returns the values of an observation by metric (new reference), or NULL and sets `e`. */
 static json_t *read_values(const struct spec *s, const struct config_node *n, struct err *e)
 {
     struct config_node one = config_node_member(n, "value"), all = config_node_member(n, "values");

@@ -4,7 +4,7 @@
 #include "common/opt.h"
 #include "common/strbuf.h"
 
-/* "a, b or c" */
+/* Appends the names in the form "a, b or c". */
 static void list(struct strbuf *b, const char *const *names, size_t n)
 {
     for (size_t i = 0; i < n; i++)

@@ -41,7 +41,7 @@ static char *const default_items[] = {"${env}", "${interpreter}", "${program}", 
 
 static const char envvar[] = "${envvar:";
 
-/* The length of the ${envvar:NAME} that `s` starts with, or 0. */
+/* Returns the length of ${envvar:NAME} if `s` starts with it, otherwise 0. */
 static size_t envvar_length(const char *s)
 {
     size_t head = sizeof envvar - 1;
@@ -51,7 +51,7 @@ static size_t envvar_length(const char *s)
     return name > 0 && s[head + name] == '}' ? head + name + 1 : 0;
 }
 
-/* Returns MACRO_COUNT if the item is not a macro. */
+/* Returns the macro that the item is, or MACRO_COUNT if it is not one. */
 static enum macro find(const char *item)
 {
     enum macro m = MACRO_ENV;
@@ -99,7 +99,22 @@ int trial_command_check(char *const *items, const char *program, struct err *e)
     return 0;
 }
 
-/* Appends one item per parameter: `before`, the name, '=', the value. */
+enum trial_command_program trial_command_program(char *const *items)
+{
+    const char *before = NULL;
+    for (items = items ? items : default_items; *items; before = *items++) {
+        if (find(*items) != MACRO_PROGRAM)
+            continue;
+        if (!before || find(before) == MACRO_ENV)
+            return TRIAL_COMMAND_EXECUTABLE;
+        return strcmp(before, "-m") == 0 || strcmp(before, "--module") == 0 ? TRIAL_COMMAND_MODULE
+                                                                            : TRIAL_COMMAND_FILE;
+    }
+    return TRIAL_COMMAND_NO_PROGRAM;
+}
+
+/* Appends one item per parameter, which consists of `before`, the name, '=' and the value.
+ * ${args_no_equals} and ${args_no_boolean_flags} have other forms. */
 static void push_args(char ***argv, const char *before, const json_t *params, enum macro m)
 {
     json_t *object = json_incref((json_t *)params); /* jansson's iterators do not accept const */

@@ -1,9 +1,11 @@
-/* curve_forecast - forecasts of a trial's final value, from its learning curve and all others.
+/* curve_forecast - forecasts a trial's final value from its own learning curve and those of the
+ * other trials.
  *
- * A trial's curve is extrapolated (hpo/model/learning_curve.h). How far off a forecast is, is
- * learned from the sweep's own longer curves. A step is a time; if a trial's first step is 0 or
- * below, its times count from 1. A whole trial is `max_iter` long, or as long as the longest so far
- * if that is 0. */
+ * The trial's curve is extrapolated (hpo/model/learning_curve.h). The error of a forecast is
+ * estimated from the curves of the sweep: each is forecast from its earlier points. The steps of a
+ * trial are its times; if the first step is 0 or below, they are shifted so that times start at 1.
+ * A trial is whole if it reached the time `max_iter` or, if max_iter is 0, the time of the longest
+ * trial so far. */
 #ifndef DROVER_CURVE_FORECAST_H
 #define DROVER_CURVE_FORECAST_H
 
@@ -15,42 +17,45 @@
 
 struct curve_forecast;
 
-/* Learns from view's curves and keeps no reference to them. `last`: a trial's last value counts,
- * not its best. Cost: 10 fits per trial. */
+/* Returns a forecaster that has learned from the curves in `view`, to which it keeps no reference.
+ * The caller frees it. `last`: the last value of a trial counts, not the best. Costs about 10 fits
+ * per trial. */
 struct curve_forecast *curve_forecast_new(int max_iter, bool maximize, bool last,
                                           const struct trial_view *view);
 void curve_forecast_free(struct curve_forecast *f);
 AUTO_DEFINE(curve_forecast, struct curve_forecast *, curve_forecast_free)
 
-/* Forecasts trial `t`'s final value and its standard deviation, in the metric's unit. For a trial
- * that is done or whole: its value and 0. False: the trial has no point. */
+/* Sets `*mean` and `*sd` to the forecast of the final value of trial `t` and its standard
+ * deviation, in the metric's unit. If the trial is done or whole, they are its value and 0. Returns
+ * false if the trial has no point. */
 bool curve_forecast_trial(const struct curve_forecast *f, const struct trial *t, double *mean,
                           double *sd);
 
 /* ---- for stopper_curve -------------------------------------------------------------------------
  */
 
-struct curve_forecast_scale { /* the scale on which curves are measured */
+struct curve_forecast_scale { /* how curves are converted to z and compared */
     enum learning_curve_link link;
     bool maximize;
-    double horizon; /* the time of a whole trial; 0: nothing was reported yet */
+    double horizon; /* the time of a whole trial; 0: no trial has reported */
 };
 
-/* Cost: the number of trials. */
+/* Returns the scale for the trials of `view`. Costs O(trials). */
 struct curve_forecast_scale curve_forecast_scale(int max_iter, bool maximize,
                                                  const struct trial_view *view);
 
 /* Returns the time of a trial's step. */
 double curve_forecast_time(const struct trial *t, double step);
 
-/* Returns z expected at the end, from the first n > 0 points of `t`; lower is better. */
+/* Returns the forecast of z at the horizon from the first n > 0 points of `t`. Lower is better. */
 double curve_forecast_score(const struct curve_forecast_scale *s, const struct trial *t, size_t n);
 
-/* Returns a bound that trial `t`'s final z will hardly fall below. -INFINITY while fewer than five
- * trials are whole, since the error of a forecast is not known before. */
+/* Returns a lower bound for the final z of trial `t`, which is very unlikely to be lower. Returns
+ * -INFINITY if fewer than five trials are whole, or fewer than five errors over the gap are known.
+ */
 double curve_forecast_bound(const struct curve_forecast *f, const struct trial *t);
 
-/* Returns the best z that a whole trial ended with; INFINITY: there is none. */
+/* Returns the best z of all whole trials, or INFINITY if no trial is whole. */
 double curve_forecast_leader(const struct curve_forecast *f);
 
 #endif

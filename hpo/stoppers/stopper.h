@@ -1,10 +1,10 @@
-/* stopper - early stopping of trials: the interface of all stoppers, and what a sweep file says of
- * them.
+/* stopper - early stopping of trials: the interface of all stoppers, and their keys in a sweep
+ * file.
  *
  * A stopper judges a running trial at each of its reports, in the order in which the reports
- * arrive. A stopper that pauses trials also decides, whenever a slot is free, whether a paused
- * trial continues before a new one starts. A decision follows from the trials and from the order of
- * the reports alone. Wherever a stopper may be NULL, NULL means that no trial is stopped early. */
+ * arrive. If a stopper pauses trials, it also decides for each free slot whether a paused trial
+ * continues before a new one starts. A decision depends only on the trials and on the order of the
+ * reports. If a function accepts NULL as stopper, NULL means that no trial is stopped early. */
 #ifndef DROVER_STOPPER_H
 #define DROVER_STOPPER_H
 
@@ -20,43 +20,47 @@ enum stopper_verdict { STOPPER_CONTINUE, STOPPER_STOP, STOPPER_PAUSE };
 
 struct stopper;
 
-/* Creates the stopper that the value of `early_terminate` describes. The value may be JSON
- * without a document. Whether there is a metric to compare is the caller's check.
- *   -EINVAL  at its place; the message names the key */
+/* Creates the stopper that the value of `early_terminate` describes; the caller frees it. The value
+ * may be JSON without a document. The caller checks that there is a metric to compare.
+ *   -EINVAL  an invalid key or value; the message has its position and names the key */
 int stopper_new(struct stopper **out, const struct config_node *early_terminate, struct err *e);
 void stopper_free(struct stopper *s);
 AUTO_DEFINE(stopper, struct stopper *, stopper_free)
 
-/* The value of `early_terminate` with every default in place. stopper_new() makes the same stopper
- * of it. New reference. */
+/* Returns the value of `early_terminate` with all defaults filled in (new reference). stopper_new()
+ * creates an equal stopper from this value. */
 json_t *stopper_json(const struct stopper *s);
 
-/* The word in `early_terminate: {type: …}`, which is also the stop reason in the records of a
+/* Returns the word in `early_terminate: {type: …}`. It is also the stop reason in the records of a
  * sweep. `s` must not be NULL. */
 const char *stopper_name(const struct stopper *s);
 
-/* The name of the i-th stopper in the order of help texts, and its help; NULL: there are only i. */
+/* Returns the name of the i-th stopper in the order of help texts and sets `*help`, or returns NULL
+ * if there are not more than i stoppers. */
 const char *stopper_row(size_t i, const char **help);
 
-/* The step at which a whole trial ends (`max_iter`); 0: not given. */
+/* Returns the step at which a complete trial ends (`max_iter`), or 0 if it is not given. `s` may be
+ * NULL. */
 int stopper_max_iter(const struct stopper *s);
 
-/* Decides what becomes of `t`, one of view's trials, after its last report. `view` only ever grows
- * from call to call. */
+/* Decides after the newest report of `t`, a trial in `view`, if the trial continues. Trials may
+ * only be added to `view` between calls. `s` may be NULL. */
 enum stopper_verdict stopper_judge(struct stopper *s, bool maximize, const struct trial_view *view,
                                    const struct trial *t);
 
-/* Whether stopper_judge() remembers facts that follow from the order of the reports: then it must
- * be called again for each report that is replayed. */
+/* Returns true if stopper_judge() remembers facts that depend on the order of the reports. When
+ * reports are replayed, stopper_judge() must then be called for each of them. `s` may be NULL. */
 bool stopper_has_memory(const struct stopper *s);
 
-/* Whether stopper_judge() ever answers STOPPER_PAUSE. */
+/* Returns true if stopper_judge() may return STOPPER_PAUSE. `s` may be NULL. */
 bool stopper_pauses(const struct stopper *s);
 
-/* Returns the id of the paused trial that should continue now, or -1: none. */
+/* Returns the id of the paused trial that should continue now, or -1 if there is none. `s` may be
+ * NULL. */
 int stopper_resume(const struct stopper *s, bool maximize, const struct trial_view *view);
 
-/* The same if no new trial can start: the paused trials that may still win are finished. */
+/* The same, for the time when no new trial can start: paused trials that may still become the best
+ * then continue. */
 int stopper_finish(const struct stopper *s, bool maximize, const struct trial_view *view);
 
 #endif

@@ -1,22 +1,24 @@
-/* stopper_asha - asynchronous successive halving, as Optuna and as Ray decide it.
+/* stopper_asha - asynchronous successive halving with the rules of Optuna or of Ray.
  *
- * Asynchronous successive halving (Li et al., "A system for massively parallel hyperparameter
- * tuning", MLSys 2020), which stops trials where the paper pauses them. A rung is a step,
- * min_iter·eta^(s + k) for k = 0, 1, …, and no rung is above max_iter (0: no end). A trial takes
- * each rung once, with the value of the report that reached it.
+ * The method is that of Li et al., "A system for massively parallel hyperparameter tuning", MLSys
+ * 2020, but trials are stopped that the paper would pause. A rung is a step: min_iter·eta^(s + k)
+ * for k = 0, 1, … No rung is above max_iter (0: no limit). A trial takes each rung once, with the
+ * value of the report that reached the rung.
  *
- * As Optuna 5.0's SuccessiveHalvingPruner: a trial continues if its value is at most the one at
- * index max(floor(n / eta) - 1, 0) of the n sorted values at the rung, its own included. A report
- * can pass several rungs. A value that is not finite stops the trial if a rung is reached.
- * min_iter 0: the first rung is a hundredth of the longest done trial's last step. It is settled
- * when the first trial is done; until then no trial stops.
+ * `like: optuna` follows SuccessiveHalvingPruner of Optuna 5.0. The n values at the rung, including
+ * the trial's own, are sorted. The trial continues if its value is not worse than the value at
+ * index max(floor(n / eta) - 1, 0). A report can pass several rungs. If a report reaches a rung and
+ * its value is not finite, the trial stops. If min_iter is 0, the first rung is 1/100 of the last
+ * step of the longest trial that is done. This is computed when the first trial is done; until then
+ * no trial stops.
  *
- * As Ray 2.59's AsyncHyperBandScheduler with one bracket: only the highest rung that was reached
- * and not taken counts. A trial stops if its value is worse than the 1 - 1/eta quantile of the
- * values that were there before it (linear between neighbours), and at max_iter. min_iter 0 is 1.
+ * `like: ray` follows AsyncHyperBandScheduler of Ray 2.59 with one bracket. Of the rungs that a
+ * report reaches, only the highest counts, and only if the trial has not taken it. A trial stops if
+ * its value is worse than the 1 - 1/eta quantile of the values that other trials have at the rung;
+ * the quantile is linear between neighbours. A trial also stops at max_iter. min_iter 0 means 1.
  *
- * Differs from both in that an infinite value counts as NaN. Cost: n if a rung is reached (Ray's:
- * n log n), else 1. */
+ * Unlike in both, an infinite value counts as NaN. Costs O(n) if a rung is reached (`like: ray`:
+ * O(n log n)), else O(1). */
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
@@ -28,18 +30,18 @@
 static const double standard_eta = 4;
 
 struct asha {
-    struct stopper_rungs rungs; /* min_iter 0: Optuna's "auto" */
+    struct stopper_rungs rungs; /* with Optuna's rules, min_iter 0 means Optuna's "auto" */
     int s;                      /* min_early_stopping_rate (Li et al. 2020) */
-    bool ray;                   /* decide as Ray, not as Optuna */
-    double base; /* as Optuna: the first rung's step, once it is settled; 0: not yet */
+    bool ray;                   /* use Ray's rules, not Optuna's */
+    double base; /* with Optuna's rules: the step of the first rung; 0: not known yet */
 };
 
-struct rung { /* what a trial was compared by at a rung */
+struct rung { /* a trial's value at a rung */
     bool taken;
-    double value; /* NAN: it was not finite */
+    double value; /* NAN: the reported value was not finite */
 };
 
-struct memory { /* of a trial */
+struct memory { /* the rungs of one trial */
     struct rung *rungs;
     size_t count;
 };
@@ -108,26 +110,26 @@ static void memory_free(void *memory)
     free(((struct memory *)memory)->rungs);
 }
 
-/* The step of the metric's newest report. */
+/* Returns the step of the metric's newest report, which may have a value that is not finite. */
 static double newest_step(const struct trial *t)
 {
-    return t->diverged ? t->last_step : t->points[t->point_count - 1].step;
+    return t->diverged ? t->last_step : t->curve.points[t->curve.count - 1].step;
 }
 
 static double newest_value(const struct trial *t)
 {
-    return t->diverged ? NAN : t->points[t->point_count - 1].value;
+    return t->diverged ? NAN : t->curve.points[t->curve.count - 1].value;
 }
 
 static bool has_report(const struct trial *t)
 {
-    return t->diverged || t->point_count > 0;
+    return t->diverged || t->curve.count > 0;
 }
 
 /* ---- Optuna ------------------------------------------------------------------------------------
  */
 
-/* Optuna's "auto": the first rung's step, or 0 while no trial is done. */
+/* Returns the step of the first rung by Optuna's "auto", or 0 if no trial is done. */
 static double auto_base(const struct trial_view *view)
 {
     double longest = -1;
@@ -139,7 +141,8 @@ static double auto_base(const struct trial_view *view)
     return longest < 0 ? 0 : fmax(floor(longest / 100), 1);
 }
 
-/* Whether `value` is good enough among the values of the trials that took rung k. */
+/* Returns true if `value` is good enough, among the values of all trials that took rung k, to
+ * continue. */
 static bool is_promoted(const struct stopper *s, bool maximize, const struct trial_view *view,
                         size_t k, double value)
 {
@@ -186,8 +189,9 @@ static int compare(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* numpy's quantile of n > 0 values, which are sorted in place. The arithmetic is numpy's, operation
- * by operation: a cutoff that differs in the last bit decides a tie. */
+/* Returns numpy's quantile of n > 0 values; sorts them in place. The operations and their order are
+ * those of numpy, since a difference in the last bit would change decisions between equal values.
+ */
 static double quantile(double *v, size_t n, double q)
 {
     qsort(v, n, sizeof *v, compare);
@@ -199,8 +203,8 @@ static double quantile(double *v, size_t n, double q)
     return part < 0.5 ? v[i] + gap * part : v[i + 1] - gap * (1 - part);
 }
 
-/* The value below which a trial stops at rung k, higher being better; NAN: there is no value yet.
- */
+/* Returns the value below which a trial stops at rung k, on a scale where higher is better. Returns
+ * NAN if no trial has a value at the rung. */
 static double cutoff(const struct stopper *s, bool maximize, const struct trial_view *view,
                      size_t k)
 {
@@ -226,7 +230,7 @@ static enum stopper_verdict judge_as_ray(const struct stopper *s, bool maximize,
         return STOPPER_STOP;
     double rungs =
         r->max_iter > 0 ? trunc(log(r->max_iter / base) / log(r->eta) - a->s + 1) : INFINITY;
-    size_t k = 0; /* number of rungs that were reached */
+    size_t k = 0; /* number of the highest rung that was reached and not taken, from 1; 0: none */
     while ((double)k < rungs && step >= rung_step(a, base, k))
         k++;
     while (k > 0 && taken_rung(s, t, k - 1))

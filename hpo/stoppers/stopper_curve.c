@@ -1,14 +1,20 @@
-/* stopper_curve - pauses trials by extrapolated learning curves, and continues the best ones.
+/* stopper_curve - pauses trials by their extrapolated learning curves, and continues the best of
+ * them.
  *
- * Trials are compared by forecasts of their final value (curve_forecast.h). A rung is a time,
- * min_iter·eta^k before the end. At a rung a trial continues if its forecast is among the best
- * `keep` of all trials that reached the rung; otherwise it is paused. A free slot goes to the
- * paused trial that is the best at its rung and by now among the best `keep`, before a new trial
- * starts. The highest rung comes first, which is promotion as in ASHA (Li et al. 2020). If no new
- * trial can start, the slot goes to the paused trial that is the best at its rung and is expected
- * to beat the best whole trial and all running ones. A trial stops for good if its value is not
- * finite at a rung, or if it cannot become the best, by forecasts that were tested on at least five
- * whole curves. Cost: n fits if a rung is reached, else 1; resume: n fits per rung. */
+ * Trials are compared by forecasts of their final value (curve_forecast.h). A rung is a time:
+ * min_iter·eta^k, if that is before the end of a whole trial. `keep` is a share: at a rung a trial
+ * continues if its forecast is among this share of the best forecasts of all trials that reached
+ * the rung. Otherwise it is paused.
+ *
+ * When a slot is free, the best paused trial of a rung continues if it is now among the share
+ * `keep`. If this holds at several rungs, the highest rung is chosen, which is promotion as in ASHA
+ * (Li et al. 2020). Only if it holds at no rung does a new trial start. If no new trial can start,
+ * the best paused trial of a rung continues if its forecast beats those of all trials that are done
+ * or active.
+ *
+ * A trial is stopped if its value is not finite at a rung, or if it almost certainly cannot become
+ * the best. The latter needs forecasts that were tested on at least five whole curves. Costs n fits
+ * if a rung is reached, else O(1); resume and finish cost n fits per rung. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -19,8 +25,9 @@
 static const double standard_eta = 2;
 
 struct curve {
-    struct stopper_rungs rungs; /* max_iter 0: the last step of the longest trial so far */
-    double keep;                /* the share of the trials at a rung that continue at once */
+    /* max_iter 0: the end is the last step of the longest trial so far */
+    struct stopper_rungs rungs;
+    double keep; /* the share of the trials at a rung that continue without a pause */
 };
 
 static int read_keys(struct stopper *s, const struct config_node *n, struct err *e)
@@ -48,7 +55,8 @@ static void json(const struct stopper *s, json_t *to)
 /* ---- rungs -------------------------------------------------------------------------------------
  */
 
-/* The time of the highest rung that is <= `time`; 0: there is none. A trial's end is not a rung. */
+/* Returns the time of the highest rung that is <= `time`, or 0 if there is none. The end of a whole
+ * trial is not a rung. */
 static double rung_until(const struct stopper_rungs *r, double time)
 {
     double rung = 0, end = r->max_iter > 0 ? (double)r->max_iter : (double)INFINITY;
@@ -59,19 +67,19 @@ static double rung_until(const struct stopper_rungs *r, double time)
 
 static double end_time(const struct trial *t)
 {
-    return curve_forecast_time(t, t->points[t->point_count - 1].step);
+    return curve_forecast_time(t, t->curve.points[t->curve.count - 1].step);
 }
 
-/* The number of the trial's points that belong to the rung: up to the first point at or after it,
- * two at least; 0: the trial has not reached the rung. */
+/* Returns the number of the trial's points up to the first point at or after the rung, but at least
+ * two. Returns 0 if the trial has not reached the rung or has fewer than two points. */
 static size_t points_at(const struct trial *t, double rung)
 {
-    if (t->point_count < 2 || end_time(t) < rung)
+    if (t->curve.count < 2 || end_time(t) < rung)
         return 0;
-    size_t lo = 2, hi = t->point_count;
+    size_t lo = 2, hi = t->curve.count;
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
-        if (curve_forecast_time(t, t->points[mid - 1].step) >= rung)
+        if (curve_forecast_time(t, t->curve.points[mid - 1].step) >= rung)
             hi = mid;
         else
             lo = mid + 1;
@@ -85,7 +93,8 @@ static double score_at(const struct curve_forecast_scale *s, const struct trial 
     return n ? curve_forecast_score(s, t, n) : (double)NAN;
 }
 
-/* Whether `score` is among the best `keep` of the n scores, its own included. */
+/* Returns true if `score`, which is one of the n scores, is among the best ones, whose share is
+ * `keep`. */
 static bool in_top(double keep, const double *scores, size_t n, double score)
 {
     size_t better = 0;
@@ -94,7 +103,8 @@ static bool in_top(double keep, const double *scores, size_t n, double score)
     return (double)(better + 1) <= keep * (double)n;
 }
 
-/* The scores of all trials that reached the rung. The caller frees them. */
+/* Returns the scores of all trials that reached the rung, and sets `*n` to their number. The caller
+ * frees them. */
 static double *scores_at(const struct curve_forecast_scale *s, const struct trial_view *view,
                          double rung, size_t *n)
 {
@@ -122,9 +132,10 @@ static enum stopper_verdict judge(struct stopper *s, bool maximize, const struct
                                   const struct trial *t)
 {
     const struct curve *c = s->config;
-    if (t->point_count < 2)
+    if (t->curve.count < 2)
         return STOPPER_CONTINUE;
-    double now = end_time(t), before = curve_forecast_time(t, t->points[t->point_count - 2].step);
+    double now = end_time(t),
+           before = curve_forecast_time(t, t->curve.points[t->curve.count - 2].step);
     if (t->diverged)
         return rung_until(&c->rungs, curve_forecast_time(t, t->last_step)) > now ? STOPPER_STOP
                                                                                  : STOPPER_CONTINUE;
@@ -142,10 +153,10 @@ static enum stopper_verdict judge(struct stopper *s, bool maximize, const struct
 /* ---- continuing paused trials ------------------------------------------------------------------
  */
 
-struct candidate {             /* the best of the trials that are paused at a rung */
+struct candidate { /* the trial with the best score of those that are paused at a rung */
     const struct trial *trial; /* NULL: there is none */
     double score;
-    bool top; /* it is among the best `keep` of the trials that reached the rung */
+    bool top; /* it is among the best trials that reached the rung, by the share `keep` */
 };
 
 static struct candidate best_paused(const struct curve *c, const struct curve_forecast_scale *s,
@@ -183,14 +194,14 @@ static int resume(const struct stopper *s, bool maximize, const struct trial_vie
     return -1;
 }
 
-/* The lowest score of the trials that are done or active. */
+/* Returns the lowest score of the trials that are done or active, or INFINITY. */
 static double score_to_beat(const struct curve_forecast_scale *s, const struct trial_view *view)
 {
     double least = INFINITY;
     for (size_t i = 0; i < view->count; i++) {
         const struct trial *t = view->trials[i];
-        if (t->point_count > 0 && (trial_is_active(t->state) || t->state == TRIAL_DONE))
-            least = fmin(least, curve_forecast_score(s, t, t->point_count));
+        if (t->curve.count > 0 && (trial_is_active(t->state) || t->state == TRIAL_DONE))
+            least = fmin(least, curve_forecast_score(s, t, t->curve.count));
     }
     return least;
 }

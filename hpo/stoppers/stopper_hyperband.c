@@ -1,9 +1,10 @@
 /* stopper_hyperband - W&B's early_terminate.
  *
- * Hyperband as W&B's open engine implements it: bands are numbers of reports. At the highest band
- * that a trial has reached, it stops if its value is worse than the one at index floor(n / eta) of
- * the sorted values of all n trials that reached this band. With `strict` the trial's value at the
- * band counts, otherwise its best value so far. Cost: n. */
+ * This is Hyperband as W&B's open engine implements it. A band is a number of reports. A trial is
+ * compared at the highest band that it has reached, with the n trials that reached this band. Their
+ * values at the band are sorted; the trial stops if its value is worse than the one at index
+ * floor(n / eta). With `strict` the trial's value at the band counts, otherwise its best value so
+ * far. Costs O(n). */
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
@@ -13,7 +14,7 @@
 static const double standard_eta = 3;
 
 struct hyperband {
-    struct stopper_rungs rungs; /* min_iter, or max_iter and s */
+    struct stopper_rungs rungs; /* the file has min_iter, or max_iter and s */
     int s;                      /* number of bands; 0: not given */
     bool strict;
 };
@@ -26,14 +27,12 @@ static int read_keys(struct stopper *s, const struct config_node *n, struct err 
         config_node_int(&h->s, n, "s", 1, INT_MAX, e) < 0 ||
         config_node_bool(&h->strict, n, "strict", e) < 0)
         return -EINVAL;
-    if (h->rungs.max_iter && !h->s)
-        return config_node_error(n, e, "hyperband with 'max_iter' needs 's', the number of bands");
-    if (!h->rungs.max_iter && !h->rungs.min_iter) {
+    if (!h->rungs.min_iter && !(h->rungs.max_iter && h->s)) {
         config_node_error(n, e, "hyperband needs 'min_iter', or 'max_iter' and 's'");
-        return err_hint(e, "min_iter: 3");
+        return err_hint(e, h->rungs.max_iter ? "s: 2" : "min_iter: 3");
     }
     s->max_iter = h->rungs.max_iter;
-    /* Bands may be close to each other, as with W&B, unless there are too many. */
+    /* Bands may be close to each other, as with W&B, if there are not too many. */
     return stopper_rungs_check_eta(&h->rungs, n, h->s <= STOPPER_BANDS_MAX, standard_eta, e);
 }
 
@@ -46,17 +45,19 @@ static void json(const struct stopper *s, json_t *to)
     json_object_set_new(to, "strict", json_boolean(h->strict));
 }
 
-/* With max_iter there are s bands: max_iter/eta, max_iter/eta², … Otherwise the bands are min_iter,
- * min_iter·eta, … All are truncated to integers. */
+/* If max_iter and s are given, there are s bands: max_iter/eta, max_iter/eta², … Otherwise the
+ * bands are min_iter, min_iter·eta, … and, if max_iter is given, below max_iter. All bands are
+ * truncated to integers. */
 int stopper_hyperband_band(const struct stopper *s, int iterations)
 {
     const struct hyperband *h = s->config;
     const struct stopper_rungs *r = &h->rungs;
     int highest = 0;
-    bool down = r->max_iter > 0;
+    bool down = r->max_iter > 0 && h->s > 0;
+    int last = r->max_iter > iterations || !r->max_iter ? iterations : r->max_iter - 1;
     double band = down ? r->max_iter / r->eta : r->min_iter;
     for (int k = 0; k < (down ? h->s : STOPPER_BANDS_MAX); k++) {
-        if (band < 1 || (!down && trunc(band) > iterations))
+        if (band < 1 || (!down && trunc(band) > last))
             break;
         if (trunc(band) <= iterations && trunc(band) > highest)
             highest = (int)band;
@@ -70,20 +71,21 @@ static enum stopper_verdict judge(struct stopper *s, bool maximize, const struct
                                   const struct trial *t)
 {
     const struct hyperband *h = s->config;
-    int band = stopper_hyperband_band(s, (int)t->point_count);
+    int band = stopper_hyperband_band(s, (int)t->curve.count);
     if (band == 0)
         return STOPPER_CONTINUE;
-    double own = h->strict ? t->points[band - 1].value : t->best;
+    double own = h->strict ? t->curve.points[band - 1].value : t->curve.best;
     size_t reached = 0, better = 0;
     for (size_t i = 0; i < view->count; i++) {
         const struct trial *other = view->trials[i];
-        if (other->point_count < (size_t)band)
+        if (other->curve.count < (size_t)band)
             continue;
-        double value = other->points[band - 1].value;
+        double value = other->curve.points[band - 1].value;
         reached++;
         better += maximize ? value > own : value < own;
     }
-    /* Worse than the value at index i of the sorted values: more than i values are better. */
+    /* A value is worse than the one at index i of the sorted values if more than i values are
+     * better. */
     return (double)better > floor(1 / h->rungs.eta * (double)reached) ? STOPPER_STOP
                                                                       : STOPPER_CONTINUE;
 }

@@ -1,4 +1,5 @@
-/* stopper_internal - what one stopper provides, and helpers that stoppers share; for stopper*.c. */
+/* stopper_internal - the functions of one stopper, and helpers that stoppers share. Only stopper*.c
+ * include this. */
 #ifndef DROVER_STOPPER_INTERNAL_H
 #define DROVER_STOPPER_INTERNAL_H
 
@@ -6,18 +7,19 @@
 
 enum {
     STOPPER_KEYS_MAX = 6,
-    STOPPER_BANDS_MAX = 100 /* bands of hyperband that are allowed to be close to each other */
+    STOPPER_BANDS_MAX = 100 /* up to this many bands of hyperband may be close to each other */
 };
 
-struct stopper_ops {                        /* a row of the table in stopper.c */
-    const char *name;                       /* the word in `type:` */
-    const char *help;                       /* one line, at most 60 characters */
-    const char *keys[STOPPER_KEYS_MAX + 1]; /* of `early_terminate`, without `type`; then NULL */
-    /* Reads these keys into s->config (allocated here, freed by free()) and sets s->max_iter.
-     * Unknown keys were rejected before.
-     *   -EINVAL  at the place in the file */
+struct stopper_ops {  /* a row of the table in stopper.c */
+    const char *name; /* the word in `type:` */
+    const char *help; /* one line, at most 60 characters */
+    /* keys of `early_terminate` except `type`, NULL-terminated */
+    const char *keys[STOPPER_KEYS_MAX + 1];
+    /* Reads these keys into s->config, which it allocates and free() frees, and sets s->max_iter.
+     * The caller has rejected unknown keys.
+     *   -EINVAL  an invalid value; the message has the position in the file */
     int (*read)(struct stopper *s, const struct config_node *n, struct err *e);
-    /* Adds all keys with their values to `to`, which has the `type`. */
+    /* Adds all keys with their values to `to`, which already has the `type`. */
     void (*json)(const struct stopper *s, json_t *to);
     /* Implements stopper_judge(). */
     enum stopper_verdict (*judge)(struct stopper *s, bool maximize, const struct trial_view *view,
@@ -26,8 +28,8 @@ struct stopper_ops {                        /* a row of the table in stopper.c *
      */
     int (*resume)(const struct stopper *s, bool maximize, const struct trial_view *view);
     int (*finish)(const struct stopper *s, bool maximize, const struct trial_view *view);
-    /* What the stopper remembers per trial: bytes that are 0 at first, and what frees their
-     * contents (NULL: nothing to free). 0: nothing is remembered. */
+    /* The stopper remembers memory_bytes bytes per trial, which are 0 at first; 0: it remembers
+     * nothing. memory_free() frees what these bytes point to; NULL: they contain no pointers. */
     size_t memory_bytes;
     void (*memory_free)(void *memory);
 };
@@ -40,20 +42,21 @@ struct stopper {
     size_t memory_count;
 };
 
-/* The memory of `trial`, one of the view that stopper_judge() was called with. */
+/* Returns the memory of `trial`, which must be in the view that stopper_judge() was called with. */
 void *stopper_memory(const struct stopper *s, const struct trial *trial);
 
-struct stopper_rungs { /* keys that mean the same to all stoppers with rungs */
+struct stopper_rungs { /* keys that have the same meaning for all stoppers with rungs */
     int min_iter;      /* the first rung; 0: not given */
-    int max_iter;      /* the end; 0: not given */
+    int max_iter;      /* the end of a whole trial; 0: not given */
     double eta;        /* factor from rung to rung */
 };
 
-/* Reads these keys; a key that is missing leaves its field as it is. */
+/* Reads these keys. A key that is missing leaves its field unchanged. */
 int stopper_rungs_read(struct stopper_rungs *r, const struct config_node *n, struct err *e);
 
-/* Checks that `eta` makes a few hundred rungs at most, however long a trial is. `close`: rungs may
- * be close to each other, since their number is limited. `standard`: the eta of the hint. */
+/* Checks that `eta` gives at most a few hundred rungs for trials of any length. `close`: rungs may
+ * be close to each other, since their number is limited otherwise. `standard` is the eta in the
+ * hint. */
 int stopper_rungs_check_eta(const struct stopper_rungs *r, const struct config_node *n, bool close,
                             double standard, struct err *e);
 /* Checks that max_iter is not less than min_iter. */
@@ -64,9 +67,9 @@ void stopper_rungs_json(const struct stopper_rungs *r, json_t *to);
 /* ---- for tests: what a stopper has worked out --------------------------------------------------
  */
 
-/* hyperband: the highest band <= iterations, or 0: none. */
+/* hyperband: returns the highest band <= iterations, or 0 if there is none. */
 int stopper_hyperband_band(const struct stopper *s, int iterations);
-/* asha: the number of rungs up to the highest one that the trial has taken. */
+/* asha: returns the number of rungs up to the highest one that the trial has taken. */
 size_t stopper_asha_rung_count(const struct stopper *s, const struct trial *t);
 
 #endif

@@ -1,10 +1,10 @@
 /* stopper_median - the median rule of Vizier.
  *
- * Median stopping (Golovin et al., "Google Vizier: a service for black-box optimization", KDD 2017,
- * section 3.2.2): a trial stops at step s if its best value up to s is strictly worse than the
- * median, over the trials that are done, of the mean of their values up to s. A trial is not
- * stopped before its report number min_iter, nor while fewer than min_trials trials are done. Cost:
- * n log n for n done trials. */
+ * The rule is that of Golovin et al., "Google Vizier: a service for black-box optimization", KDD
+ * 2017, section 3.2.2. For each trial that is done, the mean of its values up to step s is
+ * computed. A running trial stops at step s if its best value up to s is worse than the median of
+ * these means. A trial is not stopped before its report number min_iter, nor while fewer than
+ * min_trials trials are done. Costs O(n log n) for n done trials. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -12,8 +12,8 @@
 #include "hpo/stoppers/stopper_internal.h"
 
 struct median {
-    int min_iter;   /* reports of a trial before it may be stopped */
-    int min_trials; /* done trials that it is compared with, at least */
+    int min_iter;   /* a trial may be stopped from this report on, counted from 1 */
+    int min_trials; /* least number of done trials to compare with */
 };
 
 static int read_keys(struct stopper *s, const struct config_node *n, struct err *e)
@@ -38,7 +38,8 @@ static int compare(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The median of n > 0 values, which are sorted in place. If n is even: the middle between two. */
+/* Returns the median of n > 0 values; sorts them in place. If n is even, the median is the mean of
+ * the two values in the middle. */
 static double median_of(double *values, size_t n)
 {
     qsort(values, n, sizeof *values, compare);
@@ -49,21 +50,22 @@ static enum stopper_verdict judge(struct stopper *s, bool maximize, const struct
                                   const struct trial *t)
 {
     const struct median *m = s->config;
-    if (t->point_count == 0 || t->point_count < (size_t)m->min_iter)
+    if (t->curve.count == 0 || t->curve.count < (size_t)m->min_iter)
         return STOPPER_CONTINUE;
-    const struct trial_point *now = &t->points[t->point_count - 1];
+    const struct trial_point *now = &t->curve.points[t->curve.count - 1];
     AUTO(free) double *means = xcalloc(view->count, sizeof *means);
     size_t n = 0;
     for (size_t i = 0; i < view->count; i++) {
         const struct trial *other = view->trials[i];
-        size_t until = other->state == TRIAL_DONE ? trial_points_until(other, now->step) : 0;
+        size_t until = other->state == TRIAL_DONE ? trial_curve_until(&other->curve, now->step) : 0;
         if (until > 0)
             means[n++] = trial_mean(other, until);
     }
     if (n == 0 || n < (size_t)m->min_trials)
         return STOPPER_CONTINUE;
     double middle = median_of(means, n);
-    return (maximize ? t->best < middle : t->best > middle) ? STOPPER_STOP : STOPPER_CONTINUE;
+    return (maximize ? t->curve.best < middle : t->curve.best > middle) ? STOPPER_STOP
+                                                                        : STOPPER_CONTINUE;
 }
 
 const struct stopper_ops stopper_median = {

@@ -10,14 +10,14 @@
 #include "common/json.h"
 #include "hpo/store/command_mailbox.h"
 #include "hpo/store/lockfile.h"
-#include "hpo/store/sweep_reader.h"
+#include "hpo/store/stored_sweep.h"
 
 enum { POLL_MS = 20 };
 
 /* ---- without a coordinator ------------------------------------------------------------------ */
 
 /* Applies a command; its records are part of the next commit. `rejected`: why it means nothing. */
-static int apply(struct sweep_reader *v, const json_t *command, struct scheduler_out *out,
+static int apply(struct stored_sweep *v, const json_t *command, struct scheduler_out *out,
                  struct err *rejected, struct err *e)
 {
     const struct scheduler_event ev = {.kind = SCHEDULER_EV_COMMAND, .data = (json_t *)command};
@@ -26,11 +26,12 @@ static int apply(struct sweep_reader *v, const json_t *command, struct scheduler
     for (size_t i = 0; i < out->record_count; i++)
         if (event_store_append(v->dir->store, &out->records[i], 0, e) < 0)
             return e->code;
-    return 0;
+    /* A sweep that had ended has something to do again, unless the command stops it. */
+    return out->record_count > 0 ? event_store_put(v->dir->store, SWEEP_DIR_META_ENDED, "", e) : 0;
 }
 
 /* Applies all commands of the mailbox and replies to them. */
-static int apply_all(struct sweep_reader *v, struct err *e)
+static int apply_all(struct stored_sweep *v, struct err *e)
 {
     AUTO(command_mailbox) struct command_mailbox *m = command_mailbox_open(v->dir->path);
     struct scheduler_out out = {0};
@@ -66,8 +67,8 @@ static int attempt(struct request *r, json_t **reply, bool *applied_here, struct
             return rc == -EBUSY ? 0 : rc;
         r->submitted = true;
     }
-    AUTO(sweep_reader) struct sweep_reader *v = NULL;
-    int rc = sweep_reader_open_locked(&v, r->root, r->name, e);
+    AUTO(stored_sweep) struct stored_sweep *v = NULL;
+    int rc = stored_sweep_lock(&v, r->root, r->name, e);
     if (rc < 0 && rc != -EBUSY)
         return rc;
     *reply = command_mailbox_poll_reply(r->dir, r->id); /* of a coordinator that just ended */

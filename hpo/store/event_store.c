@@ -1,25 +1,24 @@
-#include "hpo/store/event_store.h"
-
 #include <assert.h>
 #include <errno.h>
 #include <linux/magic.h>
-#include <sqlite3.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
-enum {
-    SCHEMA_VERSION = 2,          /* PRAGMA user_version; 1 had no records `asked` and `retried` */
-    APPLICATION_ID = 0x64726f76, /* "drov": PRAGMA application_id */
-    BUSY_MS = 5000               /* how long a reader of a rollback journal may block */
-};
+#include "common/clock.h"
+#include "common/fnv_hash.h"
+#include "common/json.h"
+#include "common/strbuf.h"
+#include "hpo/store/event_store_internal.h"
 
-struct event_store {
-    sqlite3 *db;
-    char *path;
-    sqlite3_stmt *append, *put, *get;
-    bool open_tx; /* has records that are not committed */
-    bool broken;
+enum {
+    SCHEMA_VERSION = 3,          /* PRAGMA user_version */
+    SUM_SINCE = 3,               /* records have checksums */
+    APPLICATION_ID = 0x64726f76, /* "drov": PRAGMA application_id */
+    BUSY_MS = 5000,              /* how long another program may block the writer */
+    JOURNAL_MAX = 4 << 20,       /* bytes that a WAL keeps after a checkpoint */
+    READ_ROWS = 5000,            /* of event_store_read() */
+    READ_MS = 20
 };
 
 static const char schema[] = "CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL);"
@@ -30,7 +29,14 @@ static const char schema[] = "CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT
                              "  trial INTEGER NOT NULL,"
                              "  lease INTEGER NOT NULL,"
                              "  msg INTEGER NOT NULL,"
-                             "  data TEXT NOT NULL);";
+                             "  data TEXT NOT NULL,"
+                             "  sum INTEGER);";
+
+/* What makes the next format of a store with this one. An older drover then refuses the file. */
+static const char *const migrations[SCHEMA_VERSION] = {
+    [1] = "", /* 2 has records `asked` and `retried` */
+    [2] = "ALTER TABLE record ADD COLUMN sum INTEGER;",
+};
 
 static const char *const kind_names[SCHEDULER_REC_KINDS] = {
     [SCHEDULER_REC_CREATED] = "created",   [SCHEDULER_REC_LEASED] = "leased",
@@ -39,6 +45,27 @@ static const char *const kind_names[SCHEDULER_REC_KINDS] = {
     [SCHEDULER_REC_PAUSING] = "pausing",   [SCHEDULER_REC_PAUSED] = "paused",
     [SCHEDULER_REC_COMMAND] = "asked",     [SCHEDULER_REC_RETRIED] = "retried",
 };
+
+enum scheduler_record_kind event_store_kind(const char *name)
+{
+    int k = 0;
+    while (k < SCHEDULER_REC_KINDS && strcmp(name, kind_names[k]) != 0)
+        k++;
+    return (enum scheduler_record_kind)k;
+}
+
+const char *event_store_kind_name(enum scheduler_record_kind kind)
+{
+    return kind_names[kind];
+}
+
+int64_t event_store_sum(const struct event_store_row *r)
+{
+    const int64_t numbers[] = {r->at_ms, r->trial, r->lease, r->msg};
+    uint64_t h = fnv_hash_bytes(FNV_HASH_INIT, numbers, sizeof numbers);
+    h = fnv_hash_text(h, kind_names[r->kind]);
+    return (int64_t)fnv_hash_bytes(h, r->data, r->len);
+}
 
 /* The negative errno for a code of SQLite. */
 static int errno_of(int rc)
@@ -64,7 +91,7 @@ static int errno_of(int rc)
     }
 }
 
-static int failed(const struct event_store *s, const char *doing, struct err *e)
+int event_store_failed(const struct event_store *s, const char *doing, struct err *e)
 {
     int rc = sqlite3_extended_errcode(s->db);
     int code = errno_of(rc);
@@ -79,26 +106,28 @@ static int failed(const struct event_store *s, const char *doing, struct err *e)
 
 static int exec(struct event_store *s, const char *sql, const char *doing, struct err *e)
 {
-    return sqlite3_exec(s->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : failed(s, doing, e);
+    return sqlite3_exec(s->db, sql, NULL, NULL, NULL) == SQLITE_OK
+               ? 0
+               : event_store_failed(s, doing, e);
 }
 
-static int prepare(struct event_store *s, sqlite3_stmt **out, const char *sql, struct err *e)
+int event_store_prepare(struct event_store *s, sqlite3_stmt **out, const char *sql, struct err *e)
 {
     return sqlite3_prepare_v3(s->db, sql, -1, SQLITE_PREPARE_PERSISTENT, out, NULL) == SQLITE_OK
                ? 0
-               : failed(s, "prepare", e);
+               : event_store_failed(s, "prepare", e);
 }
 
 /* Returns the first column of the first row, as an integer or as text. */
 static int query_int(struct event_store *s, const char *sql, int64_t *out, struct err *e)
 {
     sqlite3_stmt *st = NULL;
-    if (prepare(s, &st, sql, e) < 0)
+    if (event_store_prepare(s, &st, sql, e) < 0)
         return err_wrap(e, "open");
     int rc = sqlite3_step(st);
     if (rc == SQLITE_ROW)
         *out = sqlite3_column_int64(st, 0);
-    int code = rc == SQLITE_ROW ? 0 : failed(s, "open", e);
+    int code = rc == SQLITE_ROW ? 0 : event_store_failed(s, "open", e);
     sqlite3_finalize(st);
     return code;
 }
@@ -106,18 +135,18 @@ static int query_int(struct event_store *s, const char *sql, int64_t *out, struc
 static int query_text(struct event_store *s, const char *sql, char *out, size_t len, struct err *e)
 {
     sqlite3_stmt *st = NULL;
-    if (prepare(s, &st, sql, e) < 0)
+    if (event_store_prepare(s, &st, sql, e) < 0)
         return err_wrap(e, "open");
     int rc = sqlite3_step(st);
     if (rc == SQLITE_ROW)
         snprintf(out, len, "%s", (const char *)sqlite3_column_text(st, 0));
-    int code = rc == SQLITE_ROW ? 0 : failed(s, "open", e);
+    int code = rc == SQLITE_ROW ? 0 : event_store_failed(s, "open", e);
     sqlite3_finalize(st);
     return code;
 }
 
 /* A WAL needs memory that its users share, which network file systems lack. */
-static bool on_network(const char *path)
+bool event_store_on_network(const char *path)
 {
     struct statfs fs;
     if (statfs(path, &fs) < 0)
@@ -143,7 +172,7 @@ static bool on_network(const char *path)
 static int set_journal(struct event_store *s, struct err *e)
 {
     char mode[16] = "";
-    if (!on_network(s->path)) {
+    if (!event_store_on_network(s->path)) {
         if (query_text(s, "PRAGMA journal_mode=WAL", mode, sizeof mode, e) < 0)
             return e->code;
     }
@@ -152,7 +181,11 @@ static int set_journal(struct event_store *s, struct err *e)
         return e->code;
     /* With 256 pages (1 MiB) the WAL is soon overwritten: a file that grows makes commits slower.
      */
-    return exec(s, "PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=256", "synchronous", e);
+    AUTO(free)
+    char *sql = xasprintf("PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=256; "
+                          "PRAGMA journal_size_limit=%d",
+                          JOURNAL_MAX);
+    return exec(s, sql, "synchronous", e);
 }
 
 static int check_pages(struct event_store *s, struct err *e)
@@ -166,50 +199,92 @@ static int check_pages(struct event_store *s, struct err *e)
     return err_hint(e, "sqlite3 '%s' .recover  restores what is readable", s->path);
 }
 
-/* Creates the tables of a new file in one transaction. Otherwise checks that the file is a store of
- * drover and not damaged, and marks an older format as the present one, since it may now get
- * records that an older drover does not know. */
-static int check_schema(struct event_store *s, enum event_store_mode mode, struct err *e)
+int event_store_check_format(struct event_store *s, int64_t *version, struct err *e)
 {
-    int64_t app = 0, version = 0, tables = 0;
+    int64_t app = 0, tables = 0;
     if (query_int(s, "PRAGMA application_id", &app, e) < 0 ||
-        query_int(s, "PRAGMA user_version", &version, e) < 0 ||
+        query_int(s, "PRAGMA user_version", version, e) < 0 ||
         query_int(s, "SELECT count(*) FROM sqlite_master", &tables, e) < 0)
         return e->code;
-    if (app == 0 && version == 0 && tables == 0) {
-        if (mode == EVENT_STORE_READ)
-            return err_set(e, -ENOENT, "%s: the sweep has not started yet", s->path);
-        AUTO(free)
-        char *sql = xasprintf("BEGIN; PRAGMA application_id=%d; PRAGMA user_version=%d; %s COMMIT",
-                              APPLICATION_ID, SCHEMA_VERSION, schema);
-        return exec(s, sql, "create tables", e);
-    }
+    if (app == 0 && *version == 0 && tables == 0)
+        return err_set(e, -ENOENT, "%s: the sweep has not started yet", s->path);
     if (app != APPLICATION_ID)
         return err_set(e, -EBADMSG, "%s: not a database of drover", s->path);
-    if (version > SCHEMA_VERSION)
+    if (*version < 1 || *version > SCHEMA_VERSION)
         return err_set(e, -ENOTSUP, "%s: written by a newer drover (format %lld, supported: %d)",
-                       s->path, (long long)version, SCHEMA_VERSION);
-    if (mode == EVENT_STORE_READ)
-        return 0;
-    AUTO(free) char *sql = xasprintf("PRAGMA user_version=%d", SCHEMA_VERSION);
-    int rc = check_pages(s, e);
-    return rc < 0 || version == SCHEMA_VERSION ? rc : exec(s, sql, "write the format", e);
+                       s->path, (long long)*version, SCHEMA_VERSION);
+    return 0;
 }
 
-static int open_file(struct event_store *s, enum event_store_mode mode, struct err *e)
+/* Creates the tables of a new file, or brings an older format to the present one, in one
+ * transaction. */
+static int migrate(struct event_store *s, int64_t version, struct err *e)
 {
-    int flags = mode == EVENT_STORE_WRITE ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
-                                          : SQLITE_OPEN_READONLY;
-    if (mode == EVENT_STORE_READ && access(s->path, F_OK) < 0)
-        return err_set(e, -errno, "%s: %s", s->path, strerror(errno));
-    if (sqlite3_open_v2(s->path, &s->db, flags | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK) {
+    AUTO(strbuf) struct strbuf sql = {0};
+    strbuf_puts(&sql, "BEGIN; ");
+    if (version == 0)
+        strbuf_printf(&sql, "PRAGMA application_id=%d; %s", APPLICATION_ID, schema);
+    for (int64_t v = version; v > 0 && v < SCHEMA_VERSION; v++)
+        strbuf_puts(&sql, migrations[v]);
+    strbuf_printf(&sql, "PRAGMA user_version=%d; COMMIT", SCHEMA_VERSION);
+    return exec(s, strbuf_str(&sql), "write the format", e);
+}
+
+int event_store_open_db(struct event_store *s, const char *path, int flags, const char *how,
+                        int busy_ms, struct err *e)
+{
+    AUTO(strbuf) struct strbuf uri = {0};
+    strbuf_puts(&uri, "file:");
+    for (const char *c = path; *c; c++) /* a URI's own characters */
+        strbuf_printf(&uri, strchr("%?#", *c) ? "%%%02X" : "%c", (unsigned char)*c);
+    strbuf_puts(&uri, how);
+    if (sqlite3_open_v2(strbuf_str(&uri), &s->db, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_URI,
+                        NULL) != SQLITE_OK) {
         int rc = s->db ? sqlite3_system_errno(s->db) : ENOMEM;
         return err_set(e, rc ? -rc : -EIO, "%s: %s", s->path,
                        rc ? strerror(rc) : sqlite3_errmsg(s->db));
     }
     sqlite3_extended_result_codes(s->db, 1);
-    sqlite3_busy_timeout(s->db, BUSY_MS);
+    sqlite3_busy_timeout(s->db, busy_ms);
     return 0;
+}
+
+int event_store_prepare_read(struct event_store *s, int64_t version, struct err *e)
+{
+    AUTO(free)
+    char *sql = xasprintf("SELECT seq,at_ms,kind,trial,lease,msg,data,%s FROM record "
+                          "WHERE seq>?1 ORDER BY seq LIMIT %d",
+                          version >= SUM_SINCE ? "sum" : "NULL", READ_ROWS);
+    int rc = event_store_prepare(s, &s->read, sql, e);
+    return rc < 0 ? rc : event_store_prepare(s, &s->get, "SELECT value FROM meta WHERE key=?1", e);
+}
+
+static int open_writer(struct event_store *s, struct err *e)
+{
+    int64_t version = 0;
+    int rc =
+        event_store_open_db(s, s->path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, "", BUSY_MS, e);
+    if (rc == 0)
+        rc = set_journal(s, e);
+    if (rc == 0)
+        rc = event_store_check_format(s, &version, e);
+    if (rc == -ENOENT)
+        rc = 0; /* a new file */
+    else if (rc == 0)
+        rc = check_pages(s, e);
+    if (rc == 0 && version < SCHEMA_VERSION)
+        rc = migrate(s, version, e);
+    if (rc == 0)
+        rc = event_store_prepare_read(s, SCHEMA_VERSION, e);
+    if (rc == 0)
+        rc = event_store_prepare(s, &s->append,
+                                 "INSERT INTO record(at_ms,kind,trial,lease,msg,data,sum) "
+                                 "VALUES(?1,?2,?3,?4,?5,?6,?7)",
+                                 e);
+    if (rc == 0)
+        rc = event_store_prepare(s, &s->put, "INSERT OR REPLACE INTO meta(key,value) VALUES(?1,?2)",
+                                 e);
+    return rc == 0 && event_store_on_network(s->path) ? event_store_feed_create(s, e) : rc;
 }
 
 int event_store_open(struct event_store **out, const char *path, enum event_store_mode mode,
@@ -219,28 +294,29 @@ int event_store_open(struct event_store **out, const char *path, enum event_stor
     e = e ? e : &local;
     AUTO(event_store) struct event_store *s = xzalloc(sizeof *s);
     s->path = xstrdup(path);
-    if (open_file(s, mode, e) < 0 || (mode == EVENT_STORE_WRITE && set_journal(s, e) < 0) ||
-        check_schema(s, mode, e) < 0 ||
-        prepare(s, &s->get, "SELECT value FROM meta WHERE key=?1", e) < 0)
-        return e->code;
-    if (mode == EVENT_STORE_WRITE &&
-        (prepare(s, &s->append,
-                 "INSERT INTO record(at_ms,kind,trial,lease,msg,data) VALUES(?1,?2,?3,?4,?5,?6)",
-                 e) < 0 ||
-         prepare(s, &s->put, "INSERT OR REPLACE INTO meta(key,value) VALUES(?1,?2)", e) < 0))
-        return e->code;
+    int rc = mode == EVENT_STORE_WRITE ? open_writer(s, e) : event_store_open_reader(s, e);
+    if (rc < 0)
+        return rc;
     *out = TAKE(s);
     return 0;
+}
+
+void event_store_close_db(struct event_store *s)
+{
+    sqlite3_finalize(TAKE(s->append));
+    sqlite3_finalize(TAKE(s->put));
+    sqlite3_finalize(TAKE(s->get));
+    sqlite3_finalize(TAKE(s->read));
+    (void)sqlite3_close(TAKE(s->db)); /* rolls back an open transaction; an error has no receiver */
 }
 
 void event_store_close(struct event_store *s)
 {
     if (!s)
         return;
-    sqlite3_finalize(s->append);
-    sqlite3_finalize(s->put);
-    sqlite3_finalize(s->get);
-    (void)sqlite3_close(s->db); /* rolls back an open transaction; an error has no receiver */
+    event_store_feed_remove(s);
+    event_store_close_db(s);
+    event_store_close_reader(s);
     free(s->path);
     free(s);
 }
@@ -250,7 +326,7 @@ static int write_row(struct event_store *s, sqlite3_stmt *st, struct err *e)
 {
     int code = 0;
     if (sqlite3_step(st) != SQLITE_DONE) {
-        code = failed(s, "write", e);
+        code = event_store_failed(s, "write", e);
         s->broken = true;
     }
     (void)sqlite3_reset(st); /* repeats the error of the step */
@@ -283,15 +359,25 @@ int event_store_append(struct event_store *s, const struct scheduler_record *r, 
         s->broken = true;
         return err_set(e, -EINVAL, "%s: cannot encode a record as JSON", s->path);
     }
-    const char *kind = kind_names[r->kind];
+    struct event_store_row row = {.at_ms = r->at_ms,
+                                  .kind = r->kind,
+                                  .trial = r->trial,
+                                  .lease = r->lease,
+                                  .msg = msg,
+                                  .data = data,
+                                  .len = strlen(data)};
     sqlite3_bind_int64(s->append, 1, r->at_ms);
-    sqlite3_bind_text(s->append, 2, kind, -1, SQLITE_STATIC);
+    sqlite3_bind_text(s->append, 2, kind_names[r->kind], -1, SQLITE_STATIC);
     sqlite3_bind_int(s->append, 3, r->trial);
     sqlite3_bind_int64(s->append, 4, r->lease);
     sqlite3_bind_int64(s->append, 5, msg);
     sqlite3_bind_text(s->append, 6, data, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(s->append, 7, event_store_sum(&row));
     rc = write_row(s, s->append, e);
     sqlite3_clear_bindings(s->append);
+    row.seq = sqlite3_last_insert_rowid(s->db);
+    if (rc == 0)
+        event_store_feed_record(s, &row);
     return rc;
 }
 
@@ -304,6 +390,8 @@ int event_store_put(struct event_store *s, const char *key, const char *value, s
     sqlite3_bind_text(s->put, 2, value, -1, SQLITE_STATIC);
     rc = write_row(s, s->put, e);
     sqlite3_clear_bindings(s->put);
+    if (rc == 0)
+        event_store_feed_meta(s, key, value);
     return rc;
 }
 
@@ -316,11 +404,18 @@ int event_store_commit(struct event_store *s, struct err *e)
     int rc = exec(s, "COMMIT", "commit", e);
     s->broken = rc < 0;
     s->open_tx = false;
+    if (rc == 0 && s->feed)
+        (void)fflush(s->feed); /* a reader of a feed that lacks records waits for them */
     return rc;
 }
 
 int event_store_get(char **out, struct event_store *s, const char *key, struct err *e)
 {
+    const char *fed = s->feed_reader ? event_store_feed_get(s->feed_reader, key) : NULL;
+    if (s->feed_reader) {
+        *out = fed ? xstrdup(fed) : NULL;
+        return 0;
+    }
     sqlite3_bind_text(s->get, 1, key, -1, SQLITE_STATIC);
     int rc = sqlite3_step(s->get), code = 0;
     if (rc == SQLITE_ROW)
@@ -328,49 +423,100 @@ int event_store_get(char **out, struct event_store *s, const char *key, struct e
     else if (rc == SQLITE_DONE)
         *out = NULL;
     else
-        code = failed(s, "read", e);
+        code = event_store_failed(s, "read", e);
     (void)sqlite3_reset(s->get); /* repeats the error of the step */
     return code;
 }
 
-/* Reads a row of the table as a record, which owns its data. */
-static int read_record(struct scheduler_record *r, sqlite3_stmt *st, const char *path,
-                       struct err *e)
+/* ---- reading -------------------------------------------------------------------------------- */
+
+enum event_store_way event_store_way(const struct event_store *s)
 {
-    const char *kind = (const char *)sqlite3_column_text(st, 1);
-    const char *data = (const char *)sqlite3_column_text(st, 5);
-    *r = (struct scheduler_record){.kind = SCHEDULER_REC_KINDS,
-                                   .at_ms = sqlite3_column_int64(st, 0),
-                                   .trial = sqlite3_column_int(st, 2),
-                                   .lease = sqlite3_column_int64(st, 3)};
-    for (int k = 0; kind && k < SCHEDULER_REC_KINDS; k++)
-        if (strcmp(kind, kind_names[k]) == 0)
-            r->kind = (enum scheduler_record_kind)k;
-    r->data = data ? json_loads(data, JSON_DECODE_ANY, NULL) : NULL;
-    if (r->kind == SCHEDULER_REC_KINDS || !json_is_object(r->data)) {
-        json_decref(r->data);
-        return err_set(e, -EBADMSG, "%s: damaged: record %lld is invalid", path,
-                       (long long)sqlite3_column_int64(st, 6));
-    }
+    return s->way;
+}
+
+static int read_row(struct event_store_row *r, sqlite3_stmt *st, const char *path, struct err *e)
+{
+    const char *kind = (const char *)sqlite3_column_text(st, 2);
+    *r = (struct event_store_row){.seq = sqlite3_column_int64(st, 0),
+                                  .at_ms = sqlite3_column_int64(st, 1),
+                                  .kind = kind ? event_store_kind(kind) : SCHEDULER_REC_KINDS,
+                                  .trial = sqlite3_column_int(st, 3),
+                                  .lease = sqlite3_column_int64(st, 4),
+                                  .msg = sqlite3_column_int64(st, 5),
+                                  .data = (const char *)sqlite3_column_text(st, 6),
+                                  .len = (size_t)sqlite3_column_bytes(st, 6)};
+    bool no_sum = sqlite3_column_type(st, 7) == SQLITE_NULL;
+    if (r->kind == SCHEDULER_REC_KINDS || !r->data)
+        return err_set(e, -EBADMSG, "%s: damaged: record %lld is invalid", path, (long long)r->seq);
+    if (!no_sum && sqlite3_column_int64(st, 7) != event_store_sum(r))
+        return err_set(e, -EBADMSG, "%s: damaged: record %lld does not match its checksum", path,
+                       (long long)r->seq);
     return 0;
+}
+
+static int read_db(struct event_store *s, event_store_row_fn fn, void *arg, struct err *e)
+{
+    int64_t until_ms = clock_ms() + READ_MS;
+    int rc = SQLITE_DONE, code = 0, rows = 0;
+    sqlite3_bind_int64(s->read, 1, s->last_seq);
+    while (code == 0 && (rc = sqlite3_step(s->read)) == SQLITE_ROW) {
+        struct event_store_row r;
+        code = read_row(&r, s->read, s->path, e);
+        if (code == 0)
+            code = fn(arg, &r, e);
+        if (code == 0)
+            s->last_seq = r.seq;
+        if (++rows % 64 == 0 && clock_ms() >= until_ms)
+            break;
+    }
+    if (code == 0 && rc != SQLITE_DONE && rc != SQLITE_ROW)
+        code = event_store_failed(s, "read", e);
+    (void)sqlite3_reset(s->read); /* ends the transaction */
+    return code < 0 ? code : rc == SQLITE_ROW || rows == READ_ROWS;
+}
+
+int event_store_read(struct event_store *s, event_store_row_fn fn, void *arg, struct err *e)
+{
+    int rc = s->append ? 0 : event_store_refresh_reader(s, e);
+    if (rc < 0)
+        return rc;
+    return s->feed_reader ? event_store_feed_read(s->feed_reader, &s->last_seq, fn, arg, e)
+                          : read_db(s, fn, arg, e);
+}
+
+struct replay {
+    struct event_store *store;
+    event_store_record_fn fn;
+    void *arg;
+    int result; /* of fn, if it is not 0 */
+};
+
+static int replay_row(void *arg, const struct event_store_row *row, struct err *e)
+{
+    struct replay *p = arg;
+    AUTO(json) json_t *data = json_loadb(row->data, row->len, JSON_DECODE_ANY, NULL);
+    if (!json_is_object(data))
+        return err_set(e, -EBADMSG, "%s: damaged: record %lld is invalid", p->store->path,
+                       (long long)row->seq);
+    const struct scheduler_record r = {row->kind, row->at_ms, row->trial, row->lease, data};
+    struct err why = {0};
+    p->result = p->fn(p->arg, &r, row->msg, &why);
+    if (p->result == -EINVAL) /* it contradicts the records before it */
+        return err_set(e, -EBADMSG, "%s: damaged: record %lld: %s", p->store->path,
+                       (long long)row->seq, why.text);
+    if (p->result < 0 && e)
+        *e = why;
+    return p->result < 0 ? p->result : 0;
 }
 
 int event_store_replay(struct event_store *s, event_store_record_fn fn, void *arg, struct err *e)
 {
-    sqlite3_stmt *st = NULL;
-    if (prepare(s, &st, "SELECT at_ms,kind,trial,lease,msg,data,seq FROM record ORDER BY seq", e))
-        return e ? e->code : -EIO;
-    int rc, code = 0;
-    while (code == 0 && (rc = sqlite3_step(st)) == SQLITE_ROW) {
-        struct scheduler_record r;
-        code = read_record(&r, st, s->path, e);
-        if (code < 0)
-            break;
-        code = fn(arg, &r, sqlite3_column_int64(st, 4), e);
-        json_decref(r.data);
-    }
-    if (code == 0 && rc != SQLITE_DONE)
-        code = failed(s, "read", e);
-    sqlite3_finalize(st);
-    return code;
+    struct replay p = {s, fn, arg, 0};
+    int rc;
+    s->last_seq = 0;
+    do
+        rc = event_store_read(s, replay_row, &p, e);
+    while (rc > 0);
+    return rc;
 }

@@ -3,12 +3,15 @@
  *     event_store_append(s, &record, 0, e); …      the records of one commit batch
  *     event_store_commit(s, e);                    one fsync for all of them; then act
  *
- * Tables: record(seq, at_ms, kind, trial, lease, msg, data), in the order of the events, and
- * meta(key, value). On local disks the journal is a WAL, so that other processes can read while the
- * coordinator writes. The commit that finds 256 pages (1 MiB) in it copies them into the file,
- * which takes a few ms (docs/measurements/sweep.md). Network file systems cannot share a WAL: there
- * the store uses a rollback journal and an exclusive lock. The sweep's lock file ensures that there
- * is one writer, not this module. */
+ * Tables: record(seq, at_ms, kind, trial, lease, msg, data, sum), in the order of the events, and
+ * meta(key, value). `sum` is a checksum of the record; records of older formats have none. On local
+ * disks the journal is a WAL, so that other processes can read while the coordinator writes. The
+ * commit that finds 256 pages (1 MiB) in it copies them into the file, which takes a few ms
+ * (docs/measurements/sweep.md). Network file systems cannot share a WAL: there the store uses a
+ * rollback journal and an exclusive lock, and readers use the feed, a copy of the records as lines
+ * of JSON. The sweep's lock file ensures that there is one writer, not this module.
+ *
+ * A reader writes nothing next to the store and needs no write permission. */
 #ifndef DROVER_EVENT_STORE_H
 #define DROVER_EVENT_STORE_H
 
@@ -23,6 +26,14 @@ struct event_store;
 enum event_store_mode {
     EVENT_STORE_WRITE, /* creates the file if it does not exist */
     EVENT_STORE_READ,  /* writes nothing, needs no write permission */
+};
+
+/* How a reader gets at the records. */
+enum event_store_way {
+    EVENT_STORE_BY_WAL,       /* together with the writer */
+    EVENT_STORE_BY_IMMUTABLE, /* no process writes, and all records are in the file itself */
+    EVENT_STORE_BY_COPY,      /* of a copy, since a journal must be applied that is not ours */
+    EVENT_STORE_BY_FEED,      /* the writer has locked the store: by the feed */
 };
 
 /*   -ENOENT   EVENT_STORE_READ, and the file does not exist or has had no commit yet
@@ -48,8 +59,26 @@ int event_store_commit(struct event_store *s, struct err *e);
 /* Returns a value of `meta` in *out, which the caller frees; NULL if the key does not exist. */
 int event_store_get(char **out, struct event_store *s, const char *key, struct err *e);
 
-/* Calls `fn` for each committed record in order; r is borrowed during the call. Stops at the first
- * result that is not 0 and returns it. */
+/* A record as it is stored. `data` is text, NUL-terminated, borrowed during the call. */
+struct event_store_row {
+    int64_t seq, at_ms, lease, msg;
+    enum scheduler_record_kind kind;
+    int trial;
+    const char *data;
+    size_t len;
+};
+typedef int (*event_store_row_fn)(void *arg, const struct event_store_row *r, struct err *e);
+
+/* Calls `fn` for committed records that it has not had yet, in order. Ends after some thousand
+ * records or 20 ms, so that the writer can always recycle its journal. Returns 1 if there are more,
+ * 0 if there are none now, and the first result of `fn` that is below 0.
+ *   -EBADMSG  a record is damaged: its checksum or its kind is wrong; the text names it */
+int event_store_read(struct event_store *s, event_store_row_fn fn, void *arg, struct err *e);
+/* How a reader gets at the records. */
+enum event_store_way event_store_way(const struct event_store *s);
+
+/* Calls `fn` for each committed record in order, from the first one; r is borrowed during the call.
+ * Stops at the first result that is not 0 and returns it. */
 typedef int (*event_store_record_fn)(void *arg, const struct scheduler_record *r, int64_t msg,
                                      struct err *e);
 int event_store_replay(struct event_store *s, event_store_record_fn fn, void *arg, struct err *e);

@@ -19,6 +19,9 @@
 
 enum { SWEEP_DIR_NAME_MAX = 64 };
 
+/* A key of the store's `meta`: the sentence with which the sweep has ended; "": it has not. */
+#define SWEEP_DIR_META_ENDED "ended"
+
 struct sweep_dir {
     char *name;
     char *path; /* absolute */
@@ -33,7 +36,7 @@ struct sweep_dir {
 
 struct sweep_dir_opts {
     const char *root;     /* the directory of all sweeps */
-    const char *name;     /* sweep_dir_name_ok() */
+    const char *name;     /* must satisfy sweep_dir_name_ok() */
     const char *file;     /* the sweep file's text; NULL: the stored one */
     const uint64_t *seed; /* NULL: the stored one, or `file_seed` */
     uint64_t file_seed;   /* the seed in the file */

@@ -61,7 +61,7 @@ static int add_goal(struct study *s, const char *name, const struct config_node 
     for (size_t i = 0; i < s->objective_count; i++)
         if (strcmp(s->names[i], name) == 0)
             return config_node_error(n, e, "the objective '%s' is given twice", name);
-    /* The last value of a trial is its objective. */
+    /* the last value of a trial counts */
     struct sampler_objective g = {.last = true};
     if (read_goal(&g, n, e) < 0)
         return -EINVAL;
@@ -205,9 +205,8 @@ struct trial *study_find_trial(const struct study *s, const struct config_node *
         return NULL;
     }
     struct trial *t = s->trials[id];
-    bool late_report =
-        t->state == TRIAL_PAUSED &&
-        ev == TRIAL_EV_REPORT; /* no report can be under way: requests and replies alternate */
+    /* A paused trial cannot report: requests and replies alternate, so no report can be late. */
+    bool late_report = t->state == TRIAL_PAUSED && ev == TRIAL_EV_REPORT;
     if (trial_next_state(t->state, ev) >= 0 && !late_report)
         return t;
     if (trial_is_ended(t->state)) {
@@ -242,7 +241,7 @@ int study_read_value(double *out, const struct config_node *n, const char *key, 
 /* ---- ask ---------------------------------------------------------------------------------------
  */
 
-/* Resumes the paused trial that the stopper chooses. Returns its id, or -1: there is none. */
+/* Resumes the paused trial that `choose` selects. Returns its id, or -1 if there is none. */
 static int resume(struct study *s, int (*choose)(const struct stopper *stopper, bool maximize,
                                                  const struct trial_view *view))
 {
@@ -253,8 +252,8 @@ static int resume(struct study *s, int (*choose)(const struct stopper *stopper, 
     struct trial *t = s->trials[id];
     apply_event(t, TRIAL_EV_LEASE);
     t->lease++;
-    t->resumed_at =
-        t->points[t->point_count - 1].step; /* a trial pauses after a report, so it has a point */
+    /* A trial is paused after a report, so it has a point. */
+    t->resumed_at = t->curve.points[t->curve.count - 1].step;
     return id;
 }
 
@@ -312,7 +311,7 @@ static json_t *report(struct study *s, const struct config_node *n, struct err *
                                  : stopper_judge(s->stopper, g->maximize, &view, t);
     if (v == STOPPER_STOP && t->state != TRIAL_STOPPING)
         apply_event(t, TRIAL_EV_STOP);
-    if (v == STOPPER_PAUSE) { /* no process has to end first */
+    if (v == STOPPER_PAUSE) { /* the study runs no process whose end it must wait for */
         apply_event(t, TRIAL_EV_PAUSE);
         apply_event(t, TRIAL_EV_PAUSED);
     }
@@ -322,7 +321,8 @@ static json_t *report(struct study *s, const struct config_node *n, struct err *
 /* ---- best --------------------------------------------------------------------------------------
  */
 
-/* {"id","params","value"}, or "values" by the names of the objectives. */
+/* Returns {"id","params","value"} (new reference). If objectives have names, "values" replaces
+ * "value" and has a member per objective. */
 static json_t *trial_json(const struct study *s, const struct trial *t)
 {
     double y[SPEC_METRICS_MAX] = {0};
@@ -336,8 +336,8 @@ static json_t *trial_json(const struct study *s, const struct trial *t)
     return o;
 }
 
-/* The best trial by the first objective, as the sampler says or else by its value; NULL: no
- * trial has a value. */
+/* Returns the best trial by the first objective: the sampler's recommended trial or, if it has
+ * none, the trial with the best value. Returns NULL if no trial has a value. */
 static const struct trial *best_trial(struct study *s)
 {
     const struct trial *best = NULL;

@@ -1,8 +1,8 @@
-/* study - a search without a sweep: it is asked for trials and told their results; `drover
- * suggest`.
+/* study - a search without a sweep, for `drover suggest`. The user's program asks for trials and
+ * tells their results.
  *
- * Requests and replies are JSON objects; docs/drover-suggest.md describes them. On one build with
- * one BLAS thread, a reply is a function of the requests before it. */
+ * Requests and replies are JSON objects; docs/drover-suggest.md describes them. With the same build
+ * and one BLAS thread, equal requests give equal replies. */
 #ifndef DROVER_STUDY_H
 #define DROVER_STUDY_H
 
@@ -13,11 +13,12 @@
 
 struct study;
 
-/* Carries out a request ("op": init, ask, tell, report, best). `*s` is NULL until an init succeeds,
- * which creates it. Returns the reply (new reference), or NULL: then nothing has changed.
- *   -EINVAL  not a request, out of order, or not possible for the trial that it names
- * Cost, for n trials: a tell is O(1) per result, a report costs what its stopper costs, and an ask
- * what its sampler costs. */
+/* Carries out a request ("op": init, ask, tell, report, best). Returns the reply (new reference),
+ * or NULL on failure; then nothing has changed. `*s` must be NULL before the first request; init
+ * creates it, and the caller frees it. Errors in `e`:
+ *   -EINVAL  not a request, not allowed before or after init, or not possible for its trial
+ * A tell costs O(1) per result. A report has the cost of its stopper, and an ask that of its
+ * sampler. */
 json_t *study_answer(struct study **s, const json_t *request, struct err *e);
 void study_free(struct study *s);
 AUTO_DEFINE(study, struct study *, study_free)

@@ -1,4 +1,5 @@
-/* study_tell - the results of trials: all of a request are read before any is applied. */
+/* study_tell - the results of trials. All results of a request are read before the first is
+ * applied. */
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -9,11 +10,11 @@
 #include "hpo/study/study_internal.h"
 
 struct result {
-    struct trial *trial; /* NULL: a trial from outside */
-    json_t *params;      /* of a trial from outside */
+    struct trial *trial; /* NULL: a trial that the study did not suggest */
+    json_t *params;      /* if trial is NULL, the parameters of the new trial */
     enum trial_state state;
     double step;
-    json_t *values; /* NULL: the reported values count */
+    json_t *values; /* NULL: the values reported before count */
 };
 
 struct results {
@@ -56,8 +57,8 @@ static int read_state(enum trial_state *out, const struct config_node *n, struct
     return err_hint(e, "\"state\":\"%s\"", near ? near : "done, failed, oom or pruned");
 }
 
-/* Whether `value`, or each of `values`, is finite. r->values gets the values, and stays NULL
- * without them. */
+/* Reads `value` or `values` into r->values, which stays NULL if there are none. Sets `*finite` to
+ * true if all values are finite. */
 static int read_values(struct result *r, bool *finite, const struct study *s,
                        const struct config_node *n, struct err *e)
 {
@@ -80,8 +81,8 @@ static int read_values(struct result *r, bool *finite, const struct study *s,
     return 0;
 }
 
-/* Checks that a done or pruned trial has a value, in the result or reported before. A value that
- * is not finite makes the trial failed. */
+/* Checks that a done or pruned trial has a value, either in the result or in an earlier report. If
+ * the value is not finite, the state becomes failed. */
 static int check_value(struct result *r, bool finite, const struct study *s,
                        const struct config_node *n, struct err *e)
 {
@@ -108,7 +109,8 @@ static int check_value(struct result *r, bool finite, const struct study *s,
                              t->id, t->last_step, r->step);
 }
 
-/* Reads which trial the result is about: one that was asked for, or one from outside. */
+/* Reads the trial that the result is for: `id` names a suggested trial; `params` describes a trial
+ * that the study did not suggest. */
 static int read_trial(struct result *r, const struct study *s, const struct config_node *n,
                       json_t *seen, struct err *e)
 {

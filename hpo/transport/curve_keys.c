@@ -44,14 +44,15 @@ static int make_pair(struct curve_keys *k, struct err *e)
     char own[41], secret[41];
     if (zmq_curve_keypair(own, secret) < 0)
         return err_set(e, -errno, "cannot make keys: %s", zmq_strerror(errno));
-    (void)zmq_z85_decode(k->own, own); /* cannot fail with 40 characters */
+    (void)zmq_z85_decode(k->own, own); /* does not fail: the text has 40 characters */
     (void)zmq_z85_decode(k->secret, secret);
     return 0;
 }
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
-/* Reads the beginning of the file into `text`, which has TEXT_MAX bytes. */
+/* Reads up to TEXT_MAX - 1 bytes of the file into `text` and ends it with a NUL. Fails if other
+ * users can read the file. */
 static int read_private(char *text, const char *path, struct err *e)
 {
     struct stat st;
@@ -69,11 +70,11 @@ static int read_private(char *text, const char *path, struct err *e)
     return 0;
 }
 
-/* Writes the file completely or not at all, and never readable for other users. */
+/* Writes the file completely or not at all. Other users cannot read it at any time. */
 static int write_private(const char *path, const char *text, struct err *e)
 {
     AUTO(free) char *tmp = xasprintf("%s.%d.tmp", path, (int)getpid());
-    (void)unlink(tmp); /* left by a process that was killed */
+    (void)unlink(tmp); /* a process that was killed may have left it */
     AUTO(fd) int fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     size_t len = strlen(text);
     if (fd >= 0)

@@ -12,7 +12,7 @@ static const char any_address[] = "0.0.0.0";
 
 struct listen_address {
     char host[128];
-    int port; /* 0: a free one; -1: not given */
+    int port; /* 0: any free port; -1: not given */
     bool plain;
 };
 
@@ -60,7 +60,7 @@ int listen_endpoint_check(const struct listen_endpoint_opts *opts, struct err *e
     return 0;
 }
 
-/* Reads where the last coordinator listened. Returns false if it did not listen. */
+/* Reads the address at which the last coordinator listened. Returns false if it did not listen. */
 static bool read_last(struct listen_address *out, const char *path)
 {
     char word[160], plain[8] = "";
@@ -82,8 +82,8 @@ static int write_last(const struct listen_address *p, const char *path, struct e
     return 0;
 }
 
-/* Returns what workers connect to: the bound address, or this host's name if that is every address.
- * To be freed. */
+/* Returns the endpoint that workers connect to: the bound address or, if the socket is bound to all
+ * addresses, this node's name and the port. The caller frees it. */
 static char *worker_endpoint(const struct listen_address *p, const char *bound)
 {
     struct utsname u;
@@ -91,7 +91,8 @@ static char *worker_endpoint(const struct listen_address *p, const char *bound)
     return any && uname(&u) == 0 ? xasprintf("tcp://%s:%d", u.nodename, p->port) : xstrdup(bound);
 }
 
-/* `last`: the address of the last coordinator; NULL: it did not listen. */
+/* Binds the server to the address `p`, and sets p->port to the port. `last` is the address of the
+ * last coordinator; NULL: it did not listen. */
 static int bind_address(char **bound, struct transport_server *s, struct listen_address *p,
                         const struct listen_address *last, const struct curve_keys *keys,
                         struct err *e)
@@ -126,7 +127,7 @@ int listen_endpoint_open(struct transport_server *s, const char *dir,
         return -EINVAL;
     p.plain = opts->address ? opts->plain : last.plain;
     if (!opts->address)
-        p.port = -1; /* the last one; bind_address() reports if it is in use */
+        p.port = -1; /* bind_address() uses the last port, and fails with a hint if it is in use */
     struct curve_keys server, worker;
     int rc = p.plain ? 0 : curve_keys_of_sweep(&server, &worker, dir, e);
     if (rc == 0)

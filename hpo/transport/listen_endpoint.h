@@ -1,9 +1,9 @@
-/* listen_endpoint - the address where a coordinator accepts workers of other machines, and the key
+/* listen_endpoint - the address at which a coordinator accepts workers of other nodes, and the key
  * file for them.
  *
- *     sweeps/NAME/listen    "tcp://0.0.0.0:41234", or "tcp://127.0.0.1:41234 plain". The address is
- *                           kept, so that workers find the next coordinator at the same place
- */
+ *     sweeps/NAME/listen    "tcp://0.0.0.0:41234", or "tcp://127.0.0.1:41234 plain". The file keeps
+ *                           the address, so that workers find the next coordinator at the same
+ *                           address */
 #ifndef DROVER_LISTEN_ENDPOINT_H
 #define DROVER_LISTEN_ENDPOINT_H
 
@@ -13,18 +13,20 @@
 #include "hpo/transport/transport_server.h"
 
 struct listen_endpoint_opts {
-    const char *address; /* "[ADDRESS][:PORT]"; without ADDRESS all addresses, without PORT the port
-                            of the last time or a free one; NULL: as the last time, if ever */
-    bool plain;          /* without keys, which is permitted on loopback only */
+    const char *address; /* "[ADDRESS][:PORT]"; without ADDRESS: all addresses; without PORT: the
+                            last coordinator's port or a free one; NULL: as the last coordinator */
+    bool plain;          /* no keys are required; only allowed on loopback */
 };
 
-/*   -EINVAL  the address is invalid, or plain and not on loopback */
+/* Checks the options.
+ *   -EINVAL  the address is invalid, or plain and not on loopback */
 int listen_endpoint_check(const struct listen_endpoint_opts *opts, struct err *e);
 
-/* Makes the server listen, and writes DIR/listen and, unless it is plain, DIR/worker.key. `opts`
- * has passed listen_endpoint_check(). *endpoint is what workers connect to, to be freed; NULL: the
- * sweep was never told to listen. -EADDRINUSE, …  as zmq_bind() others          as
- * curve_keys_of_sweep() */
+/* Makes the server listen. Writes DIR/listen and, unless `plain`, DIR/worker.key. `opts` must have
+ * passed listen_endpoint_check(). Sets `*endpoint` to the endpoint that workers connect to; the
+ * caller frees it. If opts->address is NULL and the last coordinator did not listen, does nothing.
+ *   -EADDRINUSE, …  as zmq_bind()
+ *   others          as curve_keys_of_sweep() */
 int listen_endpoint_open(struct transport_server *s, const char *dir,
                          const struct listen_endpoint_opts *opts, char **endpoint, struct err *e);
 

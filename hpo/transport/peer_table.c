@@ -6,7 +6,7 @@
 struct peer_table {
     struct peer *list;
     size_t count, cap;
-    json_t *index; /* id -> position: jansson's objects are hash tables */
+    json_t *index; /* maps an id to its position in `list` */
 };
 
 struct peer_table *peer_table_new(void)

@@ -1,4 +1,5 @@
-/* peer_table - the workers that a coordinator knows, by id, and when each sent its last message. */
+/* peer_table - the workers that a coordinator knows, by id, and the time of each worker's last
+ * message. */
 #ifndef DROVER_PEER_TABLE_H
 #define DROVER_PEER_TABLE_H
 
@@ -11,13 +12,14 @@
 
 struct peer {
     char id[WIRE_WORKER_MAX + 1];
-    int64_t conn;     /* its present connection (wire.h); 0: it never sent a hello */
-    uint64_t last_ms; /* of its last message, in the loop's time */
-    bool lost;        /* it counts as lost, and must send a hello again */
-    bool not_reading; /* its queue is full */
-    char node[256];   /* this and the numbers below as it sent them last */
+    int64_t conn;     /* number of its present connection (wire.h); 0: it never sent a hello */
+    uint64_t last_ms; /* time of its last message, by uv_now() */
+    bool lost;        /* it counts as lost until its next hello */
+    bool not_reading; /* the queue of messages to it is full */
+    char node[256];   /* this and the next line: as it last sent them */
     int slots, cpus, gpus, ping_ms;
-    bool renewed; /* it was connected, and its last hello had the same data as the one before */
+    bool renewed; /* its last hello renewed its connection: it was not lost, and the data is
+                     unchanged */
 };
 
 struct peer_table;
@@ -25,15 +27,18 @@ struct peer_table *peer_table_new(void);
 void peer_table_free(struct peer_table *p);
 AUTO_DEFINE(peer_table, struct peer_table *, peer_table_free)
 
-/* NULL: unknown. Borrowed until the next peer_table_add(). */
+/* Returns the worker with this id, or NULL if it is unknown. Borrowed until the next
+ * peer_table_add(). */
 struct peer *peer_table_find(const struct peer_table *p, const char *id);
-/* Returns the entry of this id, a new one if there is none. */
+/* Returns the worker with this id; adds it if it is unknown. Borrowed until the next
+ * peer_table_add(). */
 struct peer *peer_table_add(struct peer_table *p, const char *id);
 
 size_t peer_table_count(const struct peer_table *p);
 struct peer *peer_table_at(const struct peer_table *p, size_t i);
 
-/* Whether these bytes are a valid id: printable ASCII without spaces, at most WIRE_WORKER_MAX. */
+/* Returns true if the bytes are a valid id: 1 to WIRE_WORKER_MAX printable ASCII characters without
+ * spaces. */
 bool peer_table_id_ok(const char *bytes, size_t len);
 
 #endif

@@ -9,13 +9,13 @@
 #include "common/zmq_uv.h"
 
 enum {
-    BATCH = 64,        /* messages per turn of the loop */
-    UNREAD_MAX = 1000, /* further messages wait at the coordinator */
+    BATCH = 64,        /* messages that are received per iteration of the loop */
+    UNREAD_MAX = 1000, /* limit on unread messages; further ones wait at the coordinator */
     RECONNECT_MS = 50,
     RECONNECT_MAX_MS = 1000,
-    CONNECT_MS = 2000, /* for a connection to be accepted; then the client tries again */
+    CONNECT_MS = 2000, /* time limit for connecting; then the client tries again */
     LINGER_MS = 500,
-    RENEW_AFTER = 32 /* messages that were received on the connection */
+    RENEW_AFTER = 32 /* a connection is renewed after it has received this many messages */
 };
 
 struct transport_client {
@@ -24,14 +24,14 @@ struct transport_client {
     struct zmq_uv *on_sock, *on_monitor;
     const struct transport_client_events *ev;
     void *arg;
-    int64_t conn; /* number of the present connection: how many have opened */
+    int64_t conn; /* number of the present connection, counted from 1 */
     bool open;
     bool rejected; /* the last handshake failed */
     uint64_t last_ms;
     char *endpoint;
     int renew_ms;
-    int received; /* messages on this connection */
-    bool pinned;  /* it is not renewed */
+    int received; /* number of messages received on this connection */
+    bool pinned;  /* the connection is not renewed */
     uint64_t renew_at_ms;
 };
 
@@ -67,9 +67,8 @@ static void opened(struct transport_client *c)
     c->ev->opened(c->arg);
 }
 
-/* Messages that are on their way are sent again when the new connection opens, as after a broken
- * one.
- */
+/* Replaces the connection by a new one. Messages that are not acknowledged are sent again when the
+ * new connection opens, as after a broken connection. */
 static void renew(struct transport_client *c)
 {
     c->received = 0;
@@ -133,7 +132,8 @@ static void reject_key(struct transport_client *c)
     c->ev->rejected(c->arg, &e);
 }
 
-/* An event is two frames: its number and value, then the address. */
+/* Receives events of the socket. An event has two frames: its number and value, then the address.
+ */
 static void on_events(struct zmq_uv *z, void *arg)
 {
     struct transport_client *c = arg;

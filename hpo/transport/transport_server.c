@@ -12,19 +12,20 @@
 #include "hpo/transport/zap_auth.h"
 
 enum {
-    BATCH = 256, /* messages per turn, and so per commit */
+    BATCH = 256, /* messages per iteration of the loop, and so per commit */
     LINGER_MS = 500,
-    UNREAD_MAX = 10000,  /* messages to a worker that reads none, or from a worker in one turn */
-    ZERO_COPY_RECV = 10, /* ZMQ_ZERO_COPY_RECV, which zmq.h declares as a draft only */
-    MMAP_BYTES = 16384   /* the size of a block of libzmq's queues, and of its receive buffer */
+    UNREAD_MAX = 10000,  /* limit on unread messages, to each worker and from each worker */
+    ZERO_COPY_RECV = 10, /* ZMQ_ZERO_COPY_RECV, which zmq.h only declares in its draft API */
+    MMAP_BYTES = 16384   /* blocks of memory of this size or more are mappings; see new_context() */
 };
 
 struct transport_server {
     uv_loop_t *loop;
     void *zmq, *sock;
     struct zmq_uv *on_sock;
-    struct zap_auth *auth; /* NULL: only workers of this machine can connect */
-    char *file;            /* socket of a bound ipc:// endpoint, which ZeroMQ does not remove */
+    struct zap_auth *auth; /* NULL: only workers on this node can connect */
+    char *file; /* path of the socket of an ipc:// endpoint, which ZeroMQ does not remove; NULL:
+                   none */
     struct peer_table *peers;
     struct log_throttle dropped;
     const struct transport_server_events *ev;
@@ -122,8 +123,8 @@ static void update_peer(struct peer *p, const struct wire_msg *hello)
                  before.slots == p->slots && before.cpus == p->cpus && before.gpus == p->gpus;
 }
 
-/* Whether to report the message: it came on the worker's present connection, which a hello opens,
- * and is not a ping. */
+/* Updates the worker's entry from the message. Returns true if the message must be reported: it
+ * arrived on the worker's present connection, which a hello opens, and is not a ping. */
 static bool accept_message(struct transport_server *s, const char *id, const struct wire_msg *m)
 {
     struct peer *p = peer_table_find(s->peers, id);
@@ -153,7 +154,8 @@ static void recv_frame(struct transport_server *s, const char *id, zmq_msg_t *fr
     struct wire_msg m;
     int rc = wire_decode(&m, zmq_msg_data(frame), zmq_msg_size(frame), &e);
     if (rc == -EPROTONOSUPPORT)
-        send_kind(s, id, 1, WIRE_RECONNECT); /* the worker notices this version, and ends */
+        send_kind(s, id, 1, WIRE_RECONNECT); /* from this message the worker learns that the
+                                                versions differ, and ends */
     if (rc < 0) {
         log_throttle_warn(&s->dropped, uv_now(s->loop), "worker %s: dropped a message: %s", id,
                           e.text);
@@ -168,7 +170,8 @@ static void recv_frame(struct transport_server *s, const char *id, zmq_msg_t *fr
     wire_msg_clear(&m);
 }
 
-/* Receives two frames, the worker's id and the message. Returns false if no message waits. */
+/* Receives and handles one message, which has two frames: the worker's id and the message. Returns
+ * false if no message waits. */
 static bool recv_message(struct transport_server *s)
 {
     char id[WIRE_WORKER_MAX + 2] = "";
@@ -207,11 +210,12 @@ static int failed(const char *what, struct err *e)
     return err_set(e, code < ZMQ_HAUSNUMERO ? -code : -EIO, "%s: %s", what, zmq_strerror(code));
 }
 
-/* libzmq needs memory per connection: four queues in blocks of 256 messages, 16 KiB each, and a
- * buffer of 18 KiB. As mappings of their own (M_MMAP_THRESHOLD) they occupy only pages that were
- * written, and return them when a worker renews its connection (transport_client.h). Without
- * zero-copy receive, messages are copied out of the buffer, and its second half with libzmq's
- * reference counts stays untouched. Both only save memory: a failure is ignored. */
+/* Returns a context that needs little memory per connection. libzmq needs four queues in blocks of
+ * 256 messages, 16 KiB each, and a buffer of 18 KiB. With M_MMAP_THRESHOLD each block is a mapping
+ * of its own: it occupies only pages that were written, and returns them when a worker renews its
+ * connection (transport_client.h). Without zero-copy receive, messages are copied out of the
+ * buffer, and its second half, with libzmq's reference counts, is not written. Both options only
+ * save memory, so a failure is ignored. */
 static void *new_context(void)
 {
     (void)mallopt(M_MMAP_THRESHOLD, MMAP_BYTES);
@@ -227,8 +231,8 @@ static int open_socket(struct transport_server *s, const char *endpoint, struct 
         int option, value;
     } ints[] = {
         {ZMQ_LINGER, LINGER_MS},   {ZMQ_SNDHWM, UNREAD_MAX}, {ZMQ_RCVHWM, UNREAD_MAX},
-        {ZMQ_BACKLOG, 1024},       {ZMQ_ROUTER_HANDOVER, 1}, /* a worker that reconnects keeps its
-                                                                id */
+        {ZMQ_BACKLOG, 1024},       {ZMQ_ROUTER_HANDOVER, 1}, /* a worker that reconnects may keep
+                                                                its id */
         {ZMQ_ROUTER_MANDATORY, 1},                           /* report failed sends */
     };
     s->zmq = new_context();
@@ -284,7 +288,7 @@ void transport_server_close(struct transport_server *s)
     if (s->zmq)
         zmq_ctx_term(s->zmq); /* waits until messages are sent, at most LINGER_MS */
     if (s->file)
-        (void)unlink(s->file); /* a file that stays does no harm */
+        (void)unlink(s->file); /* ignored: a remaining file is harmless */
     free(s->file);
     peer_table_free(s->peers);
     free(s);

@@ -14,7 +14,8 @@ struct field {
     const char *name;
     enum type type;
     bool optional;
-    int64_t min, max; /* of an integer, a string's bytes, a list's length */
+    int64_t min, max; /* range of an integer, of a string's length in bytes, or of the size of a
+                         list or object */
 };
 
 static const struct field hello_fields[] = {
@@ -49,10 +50,11 @@ static const struct field join_ticket_fields[] = {{"address", T_STR, false, 1, 4
                                                   {"token", T_STR, false, 1, 255},
                                                   {"rank", T_INT, true, 0, INT32_MAX},
                                                   {0}};
-/* One entry of `peers`: a node that has a reservation for a trial over several nodes. */
+/* An entry of `peers`: a node on which a slot is reserved for a trial over several nodes. */
 static const struct field peer_fields[] = {
     {"node", T_STR, false, 1, 255}, {"resources", T_OBJECT, false, 0, 2}, {0}};
-/* `dir` is the trial's directory, absolute; `patterns` {metric: regular expression}. */
+/* `dir` is the absolute path of the trial's directory. `patterns` is {metric: regular expression}.
+ */
 static const struct field run_fields[] = {
     {"trial", T_INT, false, 0, INT32_MAX},
     {"sweep", T_STR, false, 1, 255},
@@ -72,7 +74,8 @@ static const struct field run_fields[] = {
 static const struct kind {
     const char *name;
     bool lease, seq, data;
-    const struct field *fields; /* of data; NULL: any names, with numbers or strings */
+    /* the fields of `data`; NULL: any names, with numbers or strings as values */
+    const struct field *fields;
 } kinds[WIRE_KINDS] = {
     [WIRE_HELLO] = {"hello", false, false, true, hello_fields},
     [WIRE_SLOTS] = {"slots", false, false, true, slots_fields},
@@ -157,7 +160,8 @@ static bool fits(const json_t *v, const struct field *f)
     return false;
 }
 
-/* Every required field is present and valid, and there is no unknown field. */
+/* Checks that every required field is present, that all fields are valid, and that no field is
+ * unknown. */
 static int check_fields(const json_t *data, const struct field *fields, struct err *e)
 {
     size_t known = 0;
@@ -238,8 +242,8 @@ static int kind_of(const json_t *name)
     return -1;
 }
 
-/* Returns a number from 1; 0 if it is absent; -1 if it is invalid. `*keys` counts the keys found.
- */
+/* Returns the member `name`, a number from 1. Returns 0 if the member is missing, and -1 if it is
+ * invalid. Adds 1 to `*keys` if the member exists. */
 static int64_t number(const json_t *j, const char *name, size_t *keys)
 {
     const json_t *v = json_object_get(j, name);

@@ -2,11 +2,12 @@
  *
  *     {"v":6,"kind":"report","conn":3,"lease":12,"seq":4,"data":{"step":3,"loss":0.41}}
  *
- * A worker counts its connections. Its hello opens connection `conn`, and all messages of both ends
- * carry that number. A message with another number belongs to a connection that broke, and is
- * dropped. So messages that waited in a queue do not arrive out of order: after a hello, the worker
- * sends all that is not acknowledged again, in order. Reports and the end of a lease are numbered
- * (`seq`, from 1). An ack confirms that all messages up to `seq` are in the store. */
+ * A worker counts its connections. Its hello opens connection number `conn`, and all messages of
+ * both ends have this number. A message with another number belongs to an earlier connection and is
+ * dropped. After a hello, the worker resends all messages that are not acknowledged, in order. So
+ * messages that waited in the queue of an earlier connection cannot arrive out of order. Reports
+ * and the end of a lease are numbered (`seq`, from 1). An ack confirms that all messages of the
+ * lease up to `seq` are in the store. */
 #ifndef DROVER_WIRE_H
 #define DROVER_WIRE_H
 
@@ -19,46 +20,48 @@
 
 enum {
     WIRE_VERSION = 6,
-    WIRE_MAX_BYTES = 1 << 20, /* of a message */
-    WIRE_SLOTS_MAX = 65536,   /* slots of a worker, and leases that it may have */
-    WIRE_PING_MAX_MS = 5000,  /* between two pings of a worker */
-    WIRE_WORKER_MAX = 64      /* bytes of a worker's id, which is its socket's routing id */
+    WIRE_MAX_BYTES = 1 << 20, /* limit on the length of a message */
+    WIRE_SLOTS_MAX = 65536,   /* limit on a worker's slots and on its leases */
+    WIRE_PING_MAX_MS = 5000,  /* limit on the interval between two pings of a worker */
+    WIRE_WORKER_MAX = 64 /* limit on the bytes of a worker's id, which is its socket's routing id */
 };
 
 enum wire_kind {
     /* From a worker: */
 
-    /* data {"node","slots","cpus","gpus","ping_ms","running":[lease,…]}: how many trials it runs at
-     * once (0: it does not know yet what a trial needs), the node's CPUs and GPUs, how often it
-     * pings, and its leases, including those whose end is not acknowledged. */
+    /* data {"node","slots","cpus","gpus","ping_ms","running":[lease,…]}: the node's name, the
+     * number of trials that the worker can run at the same time (0: it does not know the
+     * requirements yet), the node's CPUs and GPUs, the worker's ping interval, and its leases,
+     * including those whose end is not acknowledged. */
     WIRE_HELLO,
-    /* data {"slots","why"?}: how many trials it runs at once from now on, and the reason for
-       people. */
+    /* data {"slots","why"?}: the new number of trials that the worker can run at the same time,
+     * and the reason as a text for users. */
     WIRE_SLOTS,
     /* lease, seq, data {"step"?,name:value,…} */
     WIRE_REPORT,
     /* lease, seq, data {"status","signal","oom","seconds","error"?,"preempted"?,"stopped"?,
      * "not_started"?} */
     WIRE_DONE,
-    /* lease, data {"cpus"?,"gpus"?}: the slice of the node that is reserved for the lease. Sent
-     * again after each hello until the worker has received a join ticket. */
+    /* lease, data {"cpus"?,"gpus"?}: the slice of the node that is reserved for the lease. Resent
+     * after each hello until the worker has received a join ticket. */
     WIRE_RESERVED,
-    /* lease: the worker needs the slot of a reservation, so the trial must end. */
+    /* lease: the worker needs the reserved slot back, so the trial must end. */
     WIRE_REVOKE,
-    /* lease, data {"address","token"}: the trial's launcher listens there (remote_launcher.h). The
-     * coordinator forwards the ticket to the workers with reservations, with "rank". */
+    /* lease, data {"address","token"}: the address at which the trial's launcher listens
+     * (remote_launcher.h), and its token. The coordinator adds "rank" and forwards the ticket to
+     * the workers with reservations. */
     WIRE_JOIN_TICKET,
     WIRE_PING,
-    /* The worker is about to end, and accepts no more leases. */
+    /* The worker will end soon, and accepts no more leases. */
     WIRE_LEAVING,
-    /* The worker has no lease any more and ends now. */
+    /* The worker has no leases and ends now. */
     WIRE_BYE,
 
     /* From the coordinator: */
 
-    /* data as resources_json(): what each trial needs. After each hello. */
+    /* data as resources_json(): the requirements of each trial. Sent after each hello. */
     WIRE_REQUIREMENTS,
-    /* lease, data: see the table of wire.c. */
+    /* lease, data (run_fields in wire.c): run a trial. */
     WIRE_RUN,
     /* lease: reserve a slot for a trial that another worker runs. */
     WIRE_RESERVE,
@@ -66,12 +69,12 @@ enum wire_kind {
     WIRE_STOP,
     /* lease: the same without a grace period. */
     WIRE_KILL,
-    /* End all leases, report their results, then end. */
+    /* End all leases, report the results, then end the worker. */
     WIRE_DRAIN,
     WIRE_PONG,
     /* lease, seq */
     WIRE_ACK,
-    /* The worker counts as lost, or never sent a hello: open a new connection. */
+    /* The worker counts as lost, or its hello was not received: it must open a new connection. */
     WIRE_RECONNECT,
     WIRE_KINDS
 };
@@ -84,7 +87,7 @@ struct wire_msg {
     json_t *data;  /* owned; NULL if the kind has no data */
 };
 
-/* Releases the data. */
+/* Releases the message's data. */
 void wire_msg_clear(struct wire_msg *m);
 static inline void auto_wire_msg(struct wire_msg *m)
 {
@@ -99,7 +102,8 @@ const char *wire_kind_name(enum wire_kind kind);
  *   -EINVAL    a string in it is not valid UTF-8 */
 int wire_encode(struct strbuf *out, const struct wire_msg *m, struct err *e);
 
-/* Decodes one message. An unknown key, a missing key, a wrong type or range is an error.
+/* Decodes one message; the caller clears `out` with wire_msg_clear(). An unknown key, a missing key
+ * and a value of a wrong type or range are errors.
  *   -EMSGSIZE  longer than WIRE_MAX_BYTES
  *   -EPROTONOSUPPORT  a message of another version of the protocol
  *   -EPROTO    not a message of this protocol */

@@ -11,17 +11,18 @@
 
 enum {
     BATCH = 256,
-    HANDSHAKE_MS = 10000, /* for a peer to authenticate */
-    KEEPALIVE_S = 30,     /* the kernel probes silent peers after this, three times */
+    HANDSHAKE_MS = 10000, /* time limit for a peer to authenticate */
+    KEEPALIVE_S = 30, /* the kernel probes a peer that is silent for this time, up to three times */
     BACKLOG = 4096,
-    FILES_MAX = 65536 /* one descriptor per worker */
+    FILES_MAX = 65536 /* limit on descriptors; each worker needs one */
 };
 
 struct zap_auth {
     uv_loop_t *loop;
-    void *zap, *monitor; /* zap: libzmq asks here about each key (RFC 27); NULL: no keys */
+    /* zap: the socket on which libzmq asks about each key (RFC 27); NULL: no keys */
+    void *zap, *monitor;
     struct zmq_uv *on_zap, *on_monitor;
-    uint8_t key[CURVE_KEYS_BYTES]; /* of peers that are accepted */
+    uint8_t key[CURVE_KEYS_BYTES]; /* the public key of peers that are accepted */
     struct log_throttle rejected;
 };
 
@@ -49,7 +50,8 @@ static const char *reason(uint16_t event, uint32_t value)
     return "another protocol";
 }
 
-/* An event is two frames: its number and value, then the address of this socket. */
+/* Receives events of the socket. An event has two frames: its number and value, then the socket's
+ * address. */
 static void on_events(struct zmq_uv *z, void *arg)
 {
     struct zap_auth *a = arg;
@@ -86,7 +88,8 @@ struct request {
     int frames;
 };
 
-/* Receives all frames of a request. Returns false if no request waits. */
+/* Receives all frames of a request. Long frames are cut, and frames after the last expected one are
+ * only counted. Returns false if no request waits. */
 static bool recv_request(struct request *r, void *zap)
 {
     int more = 1;
@@ -122,7 +125,7 @@ static void on_requests(struct zmq_uv *z, void *arg)
         bool good = r.frames == ZAP_FRAMES && strcmp(r.text[ZAP_MECHANISM], "CURVE") == 0 &&
                     r.len[ZAP_KEY] == CURVE_KEYS_BYTES &&
                     memcmp(r.text[ZAP_KEY], a->key, CURVE_KEYS_BYTES) ==
-                        0; /* a public key: no constant time needed */
+                        0; /* the key is public, so constant time is not needed */
         answer(a, &r, good);
         AUTO(free) char *cause = xasprintf("%s has a wrong key", r.text[ZAP_ADDRESS]);
         if (!good)
@@ -143,7 +146,7 @@ static int open_monitor(struct zap_auth *a, const struct zap_auth_opts *opts, st
     return zmq_uv_open(&a->on_monitor, a->loop, a->monitor, on_events, a, e);
 }
 
-/* Addresses that the socket is bound to from now on require keys. */
+/* Makes the socket require keys at the addresses to which it is bound after this call. */
 static int require_keys(struct zap_auth *a, const struct zap_auth_opts *opts, struct err *e)
 {
     int yes = 1;
@@ -159,7 +162,8 @@ static int require_keys(struct zap_auth *a, const struct zap_auth_opts *opts, st
 
 static int set_options(void *sock, const char *address, struct err *e)
 {
-    /* No ZeroMQ heartbeats at this end: each costs a walk over the timers of all connections. */
+    /* ZeroMQ's heartbeats are not used at this end: each would cost a walk over the timers of all
+     * connections. */
     const struct {
         int option, value;
     } ints[] = {
@@ -177,14 +181,15 @@ static int set_options(void *sock, const char *address, struct err *e)
     return 0;
 }
 
-/* Raises the limit of descriptors, and so of workers, as far as the system permits. */
+/* Raises the limit on descriptors, and so on workers, to FILES_MAX or as far as the system permits.
+ */
 static void raise_limit(void)
 {
     struct rlimit r;
     if (getrlimit(RLIMIT_NOFILE, &r) < 0 || r.rlim_cur >= FILES_MAX)
         return;
     r.rlim_cur = r.rlim_max < FILES_MAX ? r.rlim_max : FILES_MAX;
-    (void)setrlimit(RLIMIT_NOFILE, &r); /* then fewer workers can connect */
+    (void)setrlimit(RLIMIT_NOFILE, &r); /* on failure, fewer workers can connect */
 }
 
 int zap_auth_open(struct zap_auth **out, const struct zap_auth_opts *opts, char **bound,

@@ -1,5 +1,5 @@
-/* zap_auth - the TCP side of a ZeroMQ socket: binds it, authenticates peers by their CURVE key
- * (ZAP, ZeroMQ's RFC 27), and logs rejected connections. */
+/* zap_auth - the TCP side of a ZeroMQ socket: binds the socket, authenticates peers by their CURVE
+ * key (ZAP, ZeroMQ's RFC 27), and logs rejected connections. */
 #ifndef DROVER_ZAP_AUTH_H
 #define DROVER_ZAP_AUTH_H
 
@@ -13,18 +13,18 @@ struct zap_auth;
 
 struct zap_auth_opts {
     uv_loop_t *loop;
-    void *zmq, *sock;              /* the context has no other zap_auth */
-    const char *address;           /* tcp://HOST:PORT; port 0: a free one */
+    void *zmq, *sock;              /* the context must have no other zap_auth */
+    const char *address;           /* tcp://HOST:PORT; port 0: any free port */
     const struct curve_keys *keys; /* copied; NULL: every peer is accepted */
 };
 
-/* Binds the socket; addresses to which it was bound before keep their rules. *bound is the address
- * with its port, to be freed. Rejected connections are logged at most once per minute, with the
- * number of those that were not logged.
+/* Binds the socket to opts->address. Addresses to which the socket was bound before keep their
+ * rules. Sets `*bound` to the address with its port; the caller frees it. Rejected connections are
+ * logged at most once per minute, with the number of those that were not logged.
  *   as zmq_bind() */
 int zap_auth_open(struct zap_auth **out, const struct zap_auth_opts *opts, char **bound,
                   struct err *e);
-/* Call it before the socket is closed. */
+/* Must be called before the socket is closed. */
 void zap_auth_close(struct zap_auth *a);
 AUTO_DEFINE(zap_auth, struct zap_auth *, zap_auth_close)
 

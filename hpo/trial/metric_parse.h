@@ -1,8 +1,14 @@
-/* metric_parse - metrics in a trial's output lines.
+/* metric_parse - finds metrics in the output lines of a trial.
  *
- * A line of stdout that is a JSON object with numbers is a report: {"step":3,"loss":0.41}. So is a
- * line that matches a metric's `pattern` of the sweep file: a POSIX extended regular expression,
- * whose first group is the metric's value (the whole match if it has no group). */
+ * These lines of stdout are reports:
+ *
+ *     {"step": 3, "loss": 0.41}      JSON
+ *     {'eval_loss': 0.41}            a mapping as Python prints it
+ *     {"val": {"loss": 0.41}}        nested: reports val.loss, as wandb.log() of this mapping does
+ *     loss: 0.41                     if a metric's `pattern` of the sweep file matches it
+ *
+ * A pattern is a POSIX extended regular expression. Its first group is the metric's value, or the
+ * whole match if it has no group. */
 #ifndef DROVER_METRIC_PARSE_H
 #define DROVER_METRIC_PARSE_H
 
@@ -14,19 +20,20 @@
 
 struct metric_parse;
 
-/* `patterns`: {name of a metric: pattern, …}; NULL or empty: only JSON lines are read.
+/* Compiles the patterns; the caller frees `*out`. `patterns` is {name of a metric: pattern, …}; it
+ * may be NULL or empty.
  *   -EINVAL  a pattern is not a valid regular expression */
 int metric_parse_new(struct metric_parse **out, const json_t *patterns, struct err *e);
 void metric_parse_free(struct metric_parse *m);
 AUTO_DEFINE(metric_parse, struct metric_parse *, metric_parse_free)
 
-/* Returns the numbers of a JSON object as a report (new reference); NULL: it has none. Members that
- * are not numbers (json_as_number()) are left out. Python's NaN, Infinity and -Infinity, which JSON
- * does not have, are accepted. */
-json_t *metric_parse_from_json(const char *text, size_t len);
+/* Returns the numbers of a mapping, as JSON or as Python prints it, as a report (new reference), or
+ * NULL if it has none. Members that json_as_number() rejects are left out. NaN and infinities count
+ * as numbers. */
+json_t *metric_parse_from_mapping(const char *text, size_t len);
 
-/* Returns the values that the patterns find in the line, as {name: value, …} (new reference); NULL:
- * they find none. */
+/* Returns the values that the patterns find in the line, as {name: value, …} (new reference), or
+ * NULL if they find none. */
 json_t *metric_parse_from_pattern(const struct metric_parse *m, const char *text, size_t len);
 
 #endif

@@ -13,7 +13,7 @@ static const struct {
     [STOP_REASON_PREEMPTED] = {"preempted", "it was preempted"},
     [STOP_REASON_LOST] = {"lost", "its worker was lost"},
     [STOP_REASON_FAILED] = {"failed", "it failed"},
-    /* These words are sentences of version 1, kept since stores have them. */
+    /* These words were sentences in version 1. They must not change, since stores contain them. */
     [STOP_REASON_SWEEP_STOPPED] = {"it was stopped (drover sweep resume goes on)",
                                    "it was stopped (drover sweep resume continues it)"},
     [STOP_REASON_TARGET_REACHED] = {"the metric's target is reached",

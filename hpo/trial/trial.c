@@ -9,12 +9,12 @@
 /* ---- states ------------------------------------------------------------------------------------
  */
 
-#define ROW(s, ev, to) [s][ev] = (to) + 1 /* 0 means "no such transition" */
+#define ROW(s, ev, to) [s][ev] = (to) + 1 /* 0: no such transition */
 
 static const unsigned char next[TRIAL_STATES][TRIAL_EVENTS] = {
     ROW(TRIAL_WAITING, TRIAL_EV_LEASE, TRIAL_LEASED),
     ROW(TRIAL_WAITING, TRIAL_EV_REPORT, TRIAL_WAITING), /* its lost worker has reconnected */
-    ROW(TRIAL_WAITING, TRIAL_EV_END, TRIAL_STATES),     /* the same, or the trial is cancelled */
+    ROW(TRIAL_WAITING, TRIAL_EV_END, TRIAL_STATES),     /* as above, or the trial is cancelled */
     ROW(TRIAL_LEASED, TRIAL_EV_REPORT, TRIAL_RUNNING),
     ROW(TRIAL_LEASED, TRIAL_EV_STOP, TRIAL_STOPPING),
     ROW(TRIAL_LEASED, TRIAL_EV_PAUSE, TRIAL_PAUSING),
@@ -23,10 +23,10 @@ static const unsigned char next[TRIAL_STATES][TRIAL_EVENTS] = {
     ROW(TRIAL_RUNNING, TRIAL_EV_REPORT, TRIAL_RUNNING),
     ROW(TRIAL_RUNNING, TRIAL_EV_STOP, TRIAL_STOPPING),
     ROW(TRIAL_RUNNING, TRIAL_EV_PAUSE, TRIAL_PAUSING),
-    ROW(TRIAL_RUNNING, TRIAL_EV_REQUEUE, TRIAL_WAITING), /* the worker's fault, not the trial's */
+    ROW(TRIAL_RUNNING, TRIAL_EV_REQUEUE, TRIAL_WAITING), /* the worker is lost or preempts it */
     ROW(TRIAL_RUNNING, TRIAL_EV_END, TRIAL_STATES),
     ROW(TRIAL_STOPPING, TRIAL_EV_REPORT, TRIAL_STOPPING),
-    ROW(TRIAL_STOPPING, TRIAL_EV_REQUEUE, TRIAL_WAITING), /* it was stopped by a drain or pause */
+    ROW(TRIAL_STOPPING, TRIAL_EV_REQUEUE, TRIAL_WAITING), /* after a drain, pause or preemption */
     ROW(TRIAL_STOPPING, TRIAL_EV_END, TRIAL_STATES),
     ROW(TRIAL_PAUSING, TRIAL_EV_REPORT, TRIAL_PAUSING),
     ROW(TRIAL_PAUSING, TRIAL_EV_STOP, TRIAL_STOPPING),
@@ -36,8 +36,8 @@ static const unsigned char next[TRIAL_STATES][TRIAL_EVENTS] = {
     ROW(TRIAL_PAUSED, TRIAL_EV_REPORT, TRIAL_PAUSED), /* its lost worker has reconnected */
     ROW(TRIAL_PAUSED, TRIAL_EV_LEASE, TRIAL_LEASED),
     ROW(TRIAL_PAUSED, TRIAL_EV_END, TRIAL_STATES),
-    ROW(TRIAL_FAILED, TRIAL_EV_RETRY, TRIAL_WAITING), /* not if it has a value, */
-    ROW(TRIAL_OOM, TRIAL_EV_RETRY, TRIAL_WAITING),    /* or was judged by one */
+    ROW(TRIAL_FAILED, TRIAL_EV_RETRY, TRIAL_WAITING), /* no RETRY if it has a value … */
+    ROW(TRIAL_OOM, TRIAL_EV_RETRY, TRIAL_WAITING),    /* … or was judged by a value */
     ROW(TRIAL_INVALID, TRIAL_EV_RETRY, TRIAL_WAITING),
     ROW(TRIAL_CANCELLED, TRIAL_EV_RETRY, TRIAL_WAITING),
 };
@@ -84,7 +84,7 @@ int trial_state_parse(const char *name)
  */
 
 struct trial_means {
-    double *at; /* of the points up to this one */
+    double *at; /* at[i]: the mean of points 0 … i */
     size_t count, cap;
 };
 
@@ -97,7 +97,7 @@ struct trial *trial_new(int id, json_t *params, int64_t now_ms)
     t->metrics = json_object();
     t->means = xzalloc(sizeof *t->means);
     t->resumed_at = -INFINITY;
-    t->best = NAN;
+    trial_curve_init(&t->curve);
     return t;
 }
 
@@ -112,7 +112,7 @@ void trial_free(struct trial *t)
     free(t->node);
     free(t->stopper);
     free(t->error);
-    free(t->points);
+    trial_curve_clear(&t->curve);
     free(t->means->at);
     free(t->means);
     free(t);
@@ -130,22 +130,7 @@ const char *trial_stop_word(const struct trial *t)
     return t->stopper ? t->stopper : stop_reason_word(t->stop_reason);
 }
 
-size_t trial_points_until(const struct trial *t, double step)
-{
-    size_t lo = 0, hi = t->point_count;
-    if (hi && t->points[hi - 1].step <= step) /* usually the newest point */
-        return hi;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (t->points[mid].step <= step)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
-}
-
-/* The metric's value in a report; NAN if it is missing or not finite. */
+/* Returns the metric's value in a report, or NAN if it is missing or not finite. */
 static double finite_value(const json_t *values, const char *metric)
 {
     double x = NAN;
@@ -154,12 +139,7 @@ static double finite_value(const json_t *values, const char *metric)
     return isfinite(x) ? x : NAN;
 }
 
-static double better(double a, double b, bool maximize)
-{
-    return maximize ? fmax(a, b) : fmin(a, b); /* a NAN loses: there is no value yet */
-}
-
-/* Drops the means from point i on. */
+/* Removes the stored means from point i on. */
 static void drop_means(struct trial *t, size_t i)
 {
     if (t->means->count > i)
@@ -169,63 +149,32 @@ static void drop_means(struct trial *t, size_t i)
 double trial_mean(const struct trial *t, size_t n)
 {
     struct trial_means *m = t->means;
-    assert(n > 0 && n <= t->point_count);
+    assert(n > 0 && n <= t->curve.count);
     if (m->cap < n) {
-        m->cap = t->point_count;
+        m->cap = t->curve.count;
         m->at = xrealloc(m->at, m->cap, sizeof *m->at);
     }
     for (; m->count < n; m->count++) {
         double before = m->count ? m->at[m->count - 1] : 0;
-        m->at[m->count] = before + (t->points[m->count].value - before) / (double)(m->count + 1);
+        m->at[m->count] =
+            before + (t->curve.points[m->count].value - before) / (double)(m->count + 1);
     }
     return m->at[n - 1];
-}
-
-/* Needed after points were dropped or replaced. */
-static void find_best(struct trial *t, bool maximize)
-{
-    t->best = NAN;
-    for (size_t i = 0; i < t->point_count; i++)
-        t->best = better(t->best, t->points[i].value, maximize);
-}
-
-static void put_point(struct trial *t, double step, double value, bool maximize)
-{
-    size_t i = trial_points_until(t, step);
-    bool replaced = i && t->points[i - 1].step == step;
-    if (replaced) {
-        i--;
-    } else {
-        if (t->point_count == t->point_cap) {
-            t->point_cap += t->point_cap / 4 + 8; /* slowly: thousands of trials have curves */
-            t->points = xrealloc(t->points, t->point_cap, sizeof *t->points);
-        }
-        memmove(t->points + i + 1, t->points + i, (t->point_count - i) * sizeof *t->points);
-        t->point_count++;
-    }
-    t->points[i] = (struct trial_point){.step = step, .value = value};
-    drop_means(t, i);
-    if (replaced)
-        find_best(t, maximize);
-    else
-        t->best = better(t->best, value, maximize);
 }
 
 void trial_report(struct trial *t, double step, const json_t *values, const char *metric,
                   bool maximize)
 {
     if (t->points_lease != t->lease) {
-        while (t->point_count && t->points[t->point_count - 1].step >= step)
-            t->point_count--;
-        drop_means(t, t->point_count);
-        find_best(t, maximize);
+        trial_curve_cut(&t->curve, step, maximize);
+        drop_means(t, t->curve.count);
         t->points_lease = t->lease;
         t->last_step = -INFINITY;
         t->lease_reports = 0;
     }
     double x = finite_value(values, metric);
     if (!isnan(x))
-        put_point(t, step, x, maximize);
+        drop_means(t, trial_curve_put(&t->curve, step, x, maximize));
     if (!metric || json_object_get(values, metric)) {
         t->lease_reports++;
         if (step >= t->last_step)
@@ -233,7 +182,7 @@ void trial_report(struct trial *t, double step, const json_t *values, const char
     }
     const char *name = NULL;
     json_t *value = NULL;
-    json_object_foreach ((json_t *)values, name, value) /* only reads, but takes no const */
+    json_object_foreach ((json_t *)values, name, value) /* the macro rejects const pointers */
         if (step >= t->last_step || !json_object_get(t->metrics, name))
             json_object_set(t->metrics, name, value);
     t->last_step = fmax(t->last_step, step);
@@ -244,13 +193,13 @@ bool trial_repeated(const struct trial *t, double step, const json_t *values, co
     if (t->points_lease != t->lease || step > t->last_step)
         return false;
     double x = finite_value(values, metric);
-    size_t n = trial_points_until(t, step);
-    bool known = n && t->points[n - 1].step == step && t->points[n - 1].value == x;
+    size_t n = trial_curve_until(&t->curve, step);
+    bool known = n && t->curve.points[n - 1].step == step && t->curve.points[n - 1].value == x;
     if (!isnan(x) ? !known : step < t->last_step)
         return false;
     const char *name = NULL;
     json_t *value = NULL;
-    json_object_foreach ((json_t *)values, name, value) { /* only reads, but takes no const */
+    json_object_foreach ((json_t *)values, name, value) { /* the macro rejects const pointers */
         const json_t *old = json_object_get(t->metrics, name);
         if (!old || (step == t->last_step && !json_equal(old, value)))
             return false;
@@ -265,5 +214,5 @@ double trial_next_step(const struct trial *t)
 
 double trial_value(const struct trial *t, bool last)
 {
-    return last && t->point_count ? t->points[t->point_count - 1].value : t->best;
+    return last && t->curve.count ? t->curve.points[t->curve.count - 1].value : t->curve.best;
 }

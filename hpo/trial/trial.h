@@ -9,13 +9,14 @@
 
 #include "common/mem.h"
 #include "hpo/trial/stop_reason.h"
+#include "hpo/trial/trial_curve.h"
 
 enum trial_state {
-    TRIAL_WAITING,  /* for a slot: new, or requeued */
-    TRIAL_LEASED,   /* granted to a worker; nothing is reported under this lease yet */
-    TRIAL_RUNNING,  /* something was reported under its present lease */
-    TRIAL_STOPPING, /* was told to stop; its end is awaited */
-    TRIAL_PAUSING,  /* was told to stop, and will continue later */
+    TRIAL_WAITING,  /* waits for a slot: new, or requeued */
+    TRIAL_LEASED,   /* granted to a worker; no report under this lease yet */
+    TRIAL_RUNNING,  /* reported at least once under its present lease */
+    TRIAL_STOPPING, /* was told to stop and has not ended */
+    TRIAL_PAUSING,  /* was told to stop, and will be paused */
     TRIAL_PAUSED,
     TRIAL_DONE, /* this and all following states are final */
     TRIAL_PRUNED,
@@ -29,97 +30,93 @@ enum trial_state {
 enum trial_event {
     TRIAL_EV_LEASE,   /* granted to a worker */
     TRIAL_EV_REPORT,  /* a report under its last lease */
-    TRIAL_EV_STOP,    /* told to stop (early stopping, timeout, the user) */
+    TRIAL_EV_STOP,    /* told to stop, by early stopping, the timeout or a user */
     TRIAL_EV_PAUSE,   /* told to stop, to be leased again later */
-    TRIAL_EV_REQUEUE, /* its lease is void and it waits again: lost, preempted, drained, retried */
+    TRIAL_EV_REQUEUE, /* its lease is void and it waits again: worker lost, preempted, drained,
+                         failed with `retry_failed` */
     TRIAL_EV_PAUSED,  /* a pausing trial's processes have ended */
     TRIAL_EV_END,     /* it enters a final state */
     TRIAL_EV_RETRY,   /* the user runs it again */
     TRIAL_EVENTS
 };
 
-/* Returns the state after `ev`; TRIAL_STATES for TRIAL_EV_END (any final state); -1: `ev` has no
- * meaning in state `s`. */
+/* Returns the state after `ev`, or -1 if `ev` is not possible in state `s`. For TRIAL_EV_END
+ * returns TRIAL_STATES, which stands for any final state. */
 int trial_next_state(enum trial_state s, enum trial_event ev);
 
-/* Whether the state is final. */
+/* Returns true if the state is final. */
 bool trial_is_ended(enum trial_state s);
-/* Whether the trial's reports say something about its parameters: not if it failed or was
- * cancelled. */
+/* Returns true if the trial's reports are useful to judge its parameters: it has not failed and was
+ * not cancelled. */
 bool trial_has_signal(enum trial_state s);
-/* Whether a worker has a lease for it. */
+/* Returns true if a worker has a lease for a trial in this state. */
 bool trial_is_active(enum trial_state s);
-/* "waiting", "done", … */
+/* Returns the state's name: "waiting", "done", … */
 const char *trial_state_name(enum trial_state s);
-/* Returns the state of that name; -1: there is none. */
+/* Returns the state with this name, or -1 if there is none. */
 int trial_state_parse(const char *name);
-
-struct trial_point { /* one finite value of the sweep's metric */
-    double step;
-    double value;
-};
 
 struct trial {
     int id;
     enum trial_state state;
     json_t *params;
-    int64_t lease;                /* the last one granted; 0: none yet */
-    char *worker, *node;          /* of the last lease; NULL: none yet */
+    int64_t lease;                /* number of the last lease; 0: none yet */
+    char *worker, *node;          /* the worker of the last lease and its node; NULL: none yet */
     json_t *gang_workers;         /* the other workers of its gang; NULL: it runs on one node */
-    enum stop_reason stop_reason; /* of its last record that had one */
-    char *stopper;                /* STOP_REASON_EARLY: the early stopper's name; else NULL */
-    int tries_spent;              /* REQUEUED records that counted against the retries */
+    enum stop_reason stop_reason; /* the reason in the last record that had one */
+    char *stopper;   /* for STOP_REASON_EARLY: the early stopper's name; otherwise NULL */
+    int tries_spent; /* REQUEUED records that counted against the retries */
 
-    struct trial_point *points; /* by increasing step */
-    size_t point_count, point_cap;
+    struct trial_curve curve;  /* of the sweep's first metric */
     struct trial_means *means; /* cache of trial_mean() */
-    double best;               /* of the points' values; NAN: there are no points */
-    int64_t points_lease;      /* the last lease with a report; 0: none */
+    int64_t points_lease;      /* number of the last lease with a report; 0: none */
     double last_step;          /* the highest step under points_lease */
     int lease_reports;         /* reports of the sweep's metric under points_lease */
     bool diverged;             /* the metric's newest report was not a finite number */
-    json_t *metrics; /* name -> last value (json_number()) of every metric that was ever reported */
+    json_t *metrics;           /* maps the name of each metric that was reported to its last value
+                                  (json_number()) */
 
-    double resumed_at; /* the last step of its points when it was last leased after a pause;
-                          -INFINITY: it never was */
+    double resumed_at; /* the step of its last point when it was last resumed; -INFINITY: it was
+                          never paused and resumed */
 
-    int64_t created_ms, leased_ms, ended_ms; /* 0: it has not happened */
-    int end_order;       /* its place in the order of ends, from 1; 0: not ended */
-    double seconds;      /* run time, as its worker measured it */
+    int64_t created_ms, leased_ms, ended_ms; /* times of these events; 0: not yet */
+    int end_order;       /* its position in the order in which trials ended, from 1; 0: not ended */
+    double seconds;      /* run time, measured by its worker */
     char *error;         /* NULL: none */
-    size_t active_index; /* its index in sweep_state.out while it is active */
+    size_t active_index; /* its index in sweep_state.active while it is active */
 };
 
-/* Takes a reference of its own to `params`. */
+/* Returns a waiting trial, which the caller frees. The trial takes a new reference to `params`. */
 struct trial *trial_new(int id, json_t *params, int64_t now_ms);
 void trial_free(struct trial *t);
 AUTO_DEFINE(trial, struct trial *, trial_free)
 
-/* Sets why the trial was stopped or requeued, from the word of a record; NULL: no reason. */
+/* Sets the reason why the trial was stopped or requeued, from the word of a record. NULL: no
+ * reason. */
 void trial_set_stop_word(struct trial *t, const char *word);
-/* That word; NULL: no reason. Borrowed until it is set again. */
+/* Returns this word, or NULL if there is no reason. Borrowed until the word is set again. */
 const char *trial_stop_word(const struct trial *t);
 
-/* Adds a report of the last lease. `values` are numbers as json_number() writes them; `metric` is
- * the sweep's (NULL: it has none). The first report of a new lease drops the points of earlier
- * leases from its step on, since the trial continued from a checkpoint or began again. A step that
- * was reported before is replaced. */
+/* Adds a report under the last lease. `values` are numbers as json_number() writes them. `metric`
+ * is the sweep's first metric; NULL: the sweep has none. The first report of a new lease removes
+ * the points of earlier leases from its step on, since the trial continued from a checkpoint or
+ * started again. A report with the step of an earlier point replaces this point. */
 void trial_report(struct trial *t, double step, const json_t *values, const char *metric,
                   bool maximize);
 
-/* Whether this report is already known and adds nothing, since its message was received twice. */
+/* Returns true if this report is already known and adds nothing. This happens if its message is
+ * received twice. */
 bool trial_repeated(const struct trial *t, double step, const json_t *values, const char *metric);
 
-/* The step of a report without one: the number of reports under this lease. */
+/* Returns the step for a report that has none: the number of reports under this lease. */
 double trial_next_step(const struct trial *t);
 
-/* The trial's value: the best, or the last one; NAN: none yet. */
+/* Returns the trial's best value or, with `last`, its last value. Returns NAN if it has none yet.
+ */
 double trial_value(const struct trial *t, bool last);
 
-/* The number of points whose step is <= `step`. */
-size_t trial_points_until(const struct trial *t, double step);
-/* The mean of the first n points, 0 < n <= point_count. Each mean is computed once and kept;
- * without a call no memory is used. */
+/* Returns the mean of the first n points, 0 < n <= curve.count. Stores the means, so that each is
+ * computed once. The first call allocates the memory. */
 double trial_mean(const struct trial *t, size_t n);
 
 struct trial_view { /* all trials of a sweep, in the order of their ids */

@@ -39,7 +39,7 @@ bool lease_list_all_done(const struct lease_list *list);
 /* `data` as trial_run_new(). */
 struct lease *lease_list_add_run(struct lease_list *list, int64_t id, json_t *data);
 struct lease *lease_list_add_reservation(struct lease_list *list, int64_t id);
-/* Frees the lease. Not while a job or agents of it run. */
+/* Frees the lease. Call it only when no job and no agents of the lease run. */
 void lease_list_remove(struct lease_list *list, struct lease *l);
 
 /* Preempt all leases, or those that wait for a slot; the newest first. */
@@ -56,9 +56,9 @@ void lease_start(struct lease *l, const struct node_slice *slice);
 void lease_preempt(struct lease *l);
 void lease_stop(struct lease *l);
 void lease_kill(struct lease *l);
-/* `ticket` as reservation_join(); has no effect on a trial run. */
+/* Calls reservation_join() with `ticket`. Has no effect on a trial run. */
 void lease_join(struct lease *l, const json_t *ticket);
-/* Sends what is not acknowledged again, on a new connection. */
+/* Resends the messages that are not acknowledged, after a new connection has opened. */
 void lease_resend(const struct lease *l);
 /* Calls trial_run_acknowledge(). Returns false for a reservation. */
 bool lease_acknowledge(struct lease *l, int64_t seq);

@@ -191,8 +191,8 @@ static int open_or_make(int *fd, int at, const char *path, bool *made)
     return *fd < 0 ? -errno : 0;
 }
 
-/* Opens the trial's directory. For the first trial on a node, the directories above it may be
- * missing. */
+/* Opens the trial's directory, and creates it if it is missing. For the first trial on a node, the
+ * directories above it may be missing, too. */
 static int open_root(int *fd, const char *root, bool *made)
 {
     int rc = open_or_make(fd, AT_FDCWD, root, made);
@@ -205,8 +205,8 @@ static int open_root(int *fd, const char *root, bool *made)
     return above ? open_or_make(fd, AT_FDCWD, root, made) : rc;
 }
 
-/* Writes what a lease has in its directory, except for a checkpoint. *what: the file that failed.
- */
+/* Writes the files of a lease, except for a checkpoint; `empty`: with an empty ckpt directory.
+ * *what: the file that failed. */
 static int fill(const struct trial_dir_opts *opts, int root, int dir, bool empty, const char **what)
 {
     *what = "params.json";

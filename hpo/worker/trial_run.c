@@ -8,6 +8,7 @@
 #include "common/json.h"
 #include "common/log.h"
 #include "common/strbuf.h"
+#include "hpo/space/python_repr.h"
 #include "hpo/trial/metric_parse.h"
 #include "hpo/worker/run_result.h"
 #include "hpo/worker/trial_dir.h"
@@ -18,7 +19,7 @@
 
 enum {
     REPORT_STOP_MS = 1000, /* for a program that reports to end after the stop on its channel */
-    IN_FLIGHT_MAX = 5000   /* messages that are sent ahead of their acknowledgement */
+    IN_FLIGHT_MAX = 5000   /* most messages that are sent and not acknowledged */
 };
 
 /* Where reports come from. Only those of the best source seen so far count. */
@@ -73,7 +74,7 @@ static int number(const struct trial_run *r, const char *key)
     return (int)json_integer_value(json_object_get(r->data, key));
 }
 
-/* The run's configuration as W&B's library reads it: YAML, of which JSON is a part. To be freed. */
+/* Returns the run's configuration as W&B's library reads it, in YAML. The caller frees it. */
 static char *wandb_params(const json_t *params)
 {
     struct strbuf b = {0};
@@ -81,8 +82,9 @@ static char *wandb_params(const json_t *params)
     const char *name;
     json_t *v;
     json_object_foreach ((json_t *)params, name, v) {
-        AUTO(free) char *value = json_line(v);
-        strbuf_printf(&b, "\n%s:\n  value: %s\n", name, value);
+        strbuf_printf(&b, "\n%s:\n  value: ", name);
+        python_repr_yaml(&b, v);
+        strbuf_puts(&b, "\n");
     }
     return strbuf_take(&b);
 }
@@ -99,12 +101,14 @@ struct trial_run *trial_run_new(const struct lease_context *c, int64_t id, json_
     r->outputs[0].fd = r->outputs[1].fd = -1;
     r->peers = json_object_get(data, "peers");
     const json_t *params = json_object_get(data, "params");
-    AUTO(free) char *line = json_line(params);
+    struct strbuf b = {0};
+    python_repr_yaml(&b, params);
+    strbuf_puts(&b, "\n");
     const char *dir = trial_paths_dir(c->paths);
     r->root = dir ? trial_dir_path(dir, number(r, "trial")) : xstrdup(text(r, "dir"));
     AUTO(free) char *file = xasprintf("%s/%lld/outbox", r->root, (long long)id);
     r->outbox = outbox_new(&(struct outbox_opts){id, IN_FLIGHT_MAX, file, c->send, c->arg});
-    r->params = xasprintf("%s\n", line);
+    r->params = strbuf_take(&b);
     r->wandb = wandb_params(params);
     return r;
 }
@@ -254,7 +258,7 @@ static bool on_line(void *arg, int rank, enum launch_stream from, const char *li
     struct trial_run *r = arg;
     write_line(r, rank, from, line, len);
     if (rank == 0 && from == LAUNCH_STDOUT && r->source <= FROM_LINES) {
-        json_t *data = metric_parse_from_json(line, len);
+        json_t *data = metric_parse_from_mapping(line, len);
         if (data)
             report(r, FROM_LINES, data);
         else
@@ -266,7 +270,7 @@ static bool on_line(void *arg, int rank, enum launch_stream from, const char *li
 static void on_report(void *arg, int rank, const char *json, size_t len)
 {
     if (rank == 0)
-        report(arg, FROM_CHANNEL, metric_parse_from_json(json, len));
+        report(arg, FROM_CHANNEL, metric_parse_from_mapping(json, len));
 }
 
 /* Returns true if a job over several nodes has ended because a node is lost, or because the agents
@@ -318,6 +322,8 @@ static char **environment(const struct trial_run *r)
     char **env = NULL;
     size_t i;
     json_t *item;
+    if (!getenv("PYTHONUNBUFFERED")) /* early stopping sees a line when it is printed */
+        strv_push(&env, xstrdup("PYTHONUNBUFFERED=1"));
     json_array_foreach (json_object_get(r->data, "env"), i, item)
         strv_push(&env, xstrdup(json_string_value(item)));
     AUTO(free) char *dir = xasprintf("%s/%lld", r->root, (long long)r->id);

@@ -20,7 +20,8 @@ struct logs_opts {
 
 static const struct opt options[] = {
     OPT_FLAG('f', "follow", "follow the output until the job ends", struct logs_opts, follow),
-    OPT_INT('n', "lines", "N", "only the last N lines per rank", struct logs_opts, lines),
+    OPT_INT('n', "lines", "N", "only the last N lines per rank", struct logs_opts, lines, 0,
+            INT_MAX),
     OPT_END,
 };
 

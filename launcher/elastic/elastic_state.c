@@ -8,7 +8,7 @@ static const unsigned char table[ELASTIC_STATES][ELASTIC_EVENTS] = {
     ROW(WAITING, STOP_FAILED, WAITING), /* a late confirmation: no action */
     ROW(WAITING, STOP_JOINED, WAITING),
     ROW(WAITING, STOP_JOINED_LAST, WAITING),
-    ROW(WAITING, JOIN, WAITING), /* after the confirmation of a failure */
+    ROW(WAITING, JOIN, WAITING), /* joins the next attempt; the last one has ended here */
     ROW(WAITING, LOST, LOST),
 
     ROW(RUNNING, STOP_FAILED, STOPPING),
@@ -28,7 +28,7 @@ static const unsigned char table[ELASTIC_STATES][ELASTIC_EVENTS] = {
     ROW(FAILED, STOP_FAILED, WAITING), /* the confirmation; any stop counts as one */
     ROW(FAILED, STOP_JOINED, WAITING),
     ROW(FAILED, STOP_JOINED_LAST, WAITING),
-    ROW(FAILED, JOIN, WAITING), /* the pause was shorter than the server's answer */
+    ROW(FAILED, JOIN, WAITING), /* the pause ended before the server confirmed */
     ROW(FAILED, LOST, LOST),
 
     ROW(FAILED_LEAVING, STOP_FAILED, WAITING),

@@ -10,6 +10,7 @@
 #include "launcher/inspect/trace_buffer.h"
 #include "launcher/io/rank_output.h"
 #include "launcher/io/report_channel.h"
+#include "launcher/io/stdin_broadcast.h"
 #include "launcher/node/cgroup.h"
 #include "launcher/node/oom_kills.h"
 #include "launcher/plan/env.h"
@@ -55,7 +56,8 @@ struct local_job {
     struct engine_rank *ranks;
     int count;
     struct pmi1_server *pmi1;
-    struct trace_buffer *traces; /* of the ranks' collectives; NULL: none */
+    struct stdin_broadcast *broadcast; /* spec.stdin_all; NULL: one rank has stdin */
+    struct trace_buffer *traces;       /* of the ranks' collectives; NULL: none */
     bool paused, kill_requested;
     bool reaped;          /* no process of it is left */
     int resume_from;      /* the rank that is resumed first, so that all ranks take turns */
@@ -102,8 +104,8 @@ static void on_not_started(void *arg, uint32_t number, int rank, int error, cons
     bool exec = strcmp(step, "exec") == 0;
     const struct plan_rank *p = &j->plan->ranks[rank];
     snprintf(why, sizeof why, "%s '%s': %s", step,
-             exec                          ? (p->argv ? p->argv : j->plan->argv)[0]
-             : strcmp(step, "chdir") == 0  ? j->plan->wdir
+             exec                          ? plan_rank_argv(j->plan, p)[0]
+             : strcmp(step, "chdir") == 0  ? plan_rank_wdir(j->plan, p)
              : strcmp(step, "cgroup") == 0 ? j->cgroup
              : p->cpus                     ? p->cpus
                                            : "",
@@ -344,6 +346,7 @@ static void local_free(struct engine_job *job)
     trace_buffer_close(j->traces);
     auto_fd(&j->oom);
     free(j->cgroup);
+    stdin_broadcast_close(j->broadcast);
     free(j->ranks);
     free(j);
 }
@@ -404,9 +407,9 @@ static int spawn_rank(struct local_job *j, const struct engine_start_opts *o, in
         env_set(&own, "PMI_FD", "%d", GUARDIAN_PMI_FD);
     AUTO(free) char **env = env_overlay(common, own);
     struct guardian_rank g = {.rank = rank,
-                              .argv = p->argv ? p->argv : j->plan->argv,
+                              .argv = plan_rank_argv(j->plan, p),
                               .env = env,
-                              .wdir = j->plan->wdir,
+                              .wdir = plan_rank_wdir(j->plan, p),
                               .cpus = p->cpus,
                               .mems = p->mems,
                               .cgroup = j->cgroup,
@@ -440,8 +443,13 @@ static int start_ranks(struct local_job *j, const struct engine_start_opts *o, s
     AUTO(strv) char **common = env_merge(o->base_env, o->plan->env, o->pmix_env);
     env_set(&common, "MASTER_PORT", "%d", o->master_port);
     int rc = 0;
+    if (with_stdin && o->spec->stdin_all)
+        rc = stdin_broadcast_open(&j->broadcast, j->engine->loop, o->spec->stdin_fd, j->count, e);
     for (int i = 0; rc == 0 && i < j->count; i++) {
-        int in = with_stdin && i == o->spec->stdin_rank ? o->spec->stdin_fd : j->engine->dev_null;
+        AUTO(fd) int own = j->broadcast ? stdin_broadcast_take(j->broadcast, i) : -1;
+        int in = own >= 0                                 ? own
+                 : with_stdin && i == o->spec->stdin_rank ? o->spec->stdin_fd
+                                                          : j->engine->dev_null;
         rc = start_rank(j, o, i, common, in, e);
     }
     if (rc < 0)

@@ -8,6 +8,7 @@
 #include "common/opt.h"
 #include "launcher/engine/engine.h"
 #include "launcher/engine/launch_observers.h"
+#include "launcher/engine/mpi_transport.h"
 #include "launcher/guardian/process_tree.h"
 #include "launcher/io/last_lines.h"
 #include "launcher/node/port_hold.h"
@@ -398,6 +399,7 @@ static int plan_job(struct launch *j, const struct launch_spec *s, struct err *e
                        launch_context_env(j->launcher), e);
     if (rc < 0)
         return rc;
+    mpi_transport_choose(j->plan, launch_context_env(j->launcher));
     int n = j->plan->world_size;
     j->job = job_new(n);
     j->ranks = xcalloc((size_t)n, sizeof *j->ranks);

@@ -275,8 +275,9 @@ void process_tree_kill_selected(const struct process_tree *w)
         const struct process_tree_proc *one = &w->all[i];
         if (!one->marked || !kill_one(one))
             continue;
-        /* At once, while the killed member still prevents the group's number from being reused: a
-         * process that escapes the scan by forking cannot leave its group that fast. */
+        /* Also kills the group, for processes that were forked during the scan and are not in it:
+         * they cannot leave the group this fast. The killed member still prevents the group's
+         * number from being reused, but only for a moment, so this cannot wait. */
         if (one->group > 1 && one->group != ours && one->group != last)
             kill(-one->group, SIGKILL);
         last = one->group;

@@ -13,7 +13,7 @@ static const struct {
 } one_node_mpi[] = {
     {"OMPI_MCA_schizo", "^orte"},
     {"OMPI_MCA_pml", "ob1"},
-    {"OMPI_MCA_btl", "self,vader"},
+    {ENV_MPI_TRANSPORTS, ENV_MPI_SHARED_MEMORY},
     {"OMPI_MCA_btl_vader_single_copy_mechanism", "none"},
     {"MPIR_CVAR_PMI_VERSION", "1"}, /* MPICH 5 does not choose between PMI_SIZE and PMIX_* */
     {ENV_HWLOC_BLACKLIST, ENV_HWLOC_BLACKLIST_VALUE},

@@ -16,6 +16,10 @@
 #define ENV_HWLOC_BLACKLIST "HWLOC_PLUGINS_BLACKLIST"
 #define ENV_HWLOC_BLACKLIST_VALUE "hwloc_xml_libxml.so,hwloc_opencl.so,hwloc_gl.so"
 
+/* The transports of Open MPI on one node, unless the user chooses others. */
+#define ENV_MPI_TRANSPORTS "OMPI_MCA_btl"
+#define ENV_MPI_SHARED_MEMORY "self,vader"
+
 /* Returns the value of `name`, borrowed; NULL: not set. If a name occurs twice, the last one
  * counts. `env` may be NULL. */
 const char *env_get(char *const *env, const char *name);

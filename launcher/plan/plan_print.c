@@ -88,27 +88,39 @@ static json_t *env_json(char *const *env)
     return o;
 }
 
+static json_t *argv_json(char *const *argv)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; argv && argv[i]; i++)
+        json_array_append_new(list, text(argv[i]));
+    return list;
+}
+
+/* The program and directory of a rank are there if they differ from the job's. */
 static json_t *rank_json(const struct plan *p, const struct plan_rank *r)
 {
-    return json_pack("{s:i, s:o, s:i, s:o, s:o, s:o, s:o, s:i, s:o}", "rank", r->rank, "node",
-                     text(p->nodes[r->node].name), "local_rank", r->local_rank, "gpu",
-                     r->gpu >= 0 ? json_integer(r->gpu) : json_null(), "gpu_uuid",
-                     text(r->gpu_uuid), "cpus", text(r->cpus), "mems", text(r->mems), "cores",
-                     r->cores, "env", env_json(r->env));
+    json_t *o = json_pack("{s:i, s:o, s:i, s:o, s:o, s:o, s:o, s:i, s:o}", "rank", r->rank, "node",
+                          text(p->nodes[r->node].name), "local_rank", r->local_rank, "gpu",
+                          r->gpu >= 0 ? json_integer(r->gpu) : json_null(), "gpu_uuid",
+                          text(r->gpu_uuid), "cpus", text(r->cpus), "mems", text(r->mems), "cores",
+                          r->cores, "env", env_json(r->env));
+    if (r->argv)
+        json_object_set_new(o, "argv", argv_json(r->argv));
+    if (r->wdir)
+        json_object_set_new(o, "wdir", text(r->wdir));
+    return o;
 }
 
 json_t *plan_print_json(const struct plan *p)
 {
-    json_t *argv = json_array(), *nodes = json_array(), *ranks = json_array();
-    for (size_t i = 0; p->argv && p->argv[i]; i++)
-        json_array_append_new(argv, text(p->argv[i]));
+    json_t *nodes = json_array(), *ranks = json_array();
     for (int i = 0; i < p->node_count; i++)
         json_array_append_new(nodes, json_pack("{s:o, s:i}", "name", text(p->nodes[i].name),
                                                "ranks", p->nodes[i].local_size));
     for (int i = 0; i < p->world_size; i++)
         json_array_append_new(ranks, rank_json(p, &p->ranks[i]));
     return json_pack("{s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o}", "job_id", text(p->job_id),
-                     "world_size", p->world_size, "argv", argv, "wdir", text(p->wdir),
+                     "world_size", p->world_size, "argv", argv_json(p->argv), "wdir", text(p->wdir),
                      "master_addr", text(p->master_addr), "env", env_json(p->env), "nodes", nodes,
                      "ranks", ranks);
 }

@@ -54,11 +54,12 @@ json_t *rank_spec_encode(struct strbuf *payload, const struct plan *p, int rank,
                          const struct rank_spec_opts *w, const struct strbuf *base)
 {
     const struct plan_rank *r = &p->ranks[rank];
-    const char *fixed[] = {p->wdir ? p->wdir : wdir, r->cpus ? r->cpus : "", r->mems ? r->mems : "",
+    const char *own = plan_rank_wdir(p, r);
+    const char *fixed[] = {own ? own : wdir, r->cpus ? r->cpus : "", r->mems ? r->mems : "",
                            p->job_id};
     for (size_t i = 0; i < COUNT_OF(fixed); i++)
         strbuf_add(payload, fixed[i], strlen(fixed[i]) + 1);
-    json_int_t argv = (json_int_t)add_strings(payload, r->argv ? r->argv : p->argv);
+    json_int_t argv = (json_int_t)add_strings(payload, plan_rank_argv(p, r));
     json_int_t env = (json_int_t)add_strings(payload, p->env);
     env += (json_int_t)add_strings(payload, r->env);
     strbuf_add(payload, base->data, base->len);

@@ -100,7 +100,7 @@ struct remote_job {
     struct strbuf rank_base_env; /* what ranks inherit of it: rank_spec_base_env() */
     char cwd[4096];
     struct pmi1 *pmi1; /* for MPICH's ranks; other MPIs find the PMIx server of mpirun or srun */
-    struct stdin_reader *stdin_reader; /* our stdin, for spec.stdin_rank */
+    struct stdin_reader *stdin_reader; /* this process's stdin, for spec.stdin_rank */
 
     const struct remote_launcher *launcher;
     struct plan *launcher_plan;
@@ -112,12 +112,12 @@ struct remote_job {
     const struct remote_rank *orphan; /* a rank whose agent's parent was killed */
     struct session_dir *session_dir;
     char *hostfile, *program;
-    char **candidates; /* our addresses that the other nodes can reach */
+    char **candidates; /* addresses of this node that the other nodes can reach */
     struct resolve *resolve;
     char **names;    /* host names that are looked up */
-    int *name_ranks; /* the rank whose host names[i] is; < 0: answered */
+    int *name_ranks; /* a rank on the host names[i]; < 0: answered */
     int pending_lookups;
-    bool unresolved; /* some name is unknown on this machine */
+    bool unresolved; /* some name is unknown on this node */
 
     uv_timer_t limit_timer;         /* the limit of the state: start, reap, or launcher's exit */
     uv_timer_t lost_timer;          /* from a connection's end to the verdict */

@@ -3,8 +3,8 @@
 #define ROW(s, ev, to) [REMOTE_JOB_##s][REMOTE_JOB_EV_##ev] = REMOTE_JOB_##to + 1 /* 0: no row */
 
 static const unsigned char table[REMOTE_JOB_STATES][REMOTE_JOB_EVENTS] = {
-    ROW(NEW, RESOLVE, RESOLVING),                /* some node is another machine */
-    ROW(NEW, MEET, MEETING),                     /* all nodes are this one, or agents know us */
+    ROW(NEW, RESOLVE, RESOLVING),                /* some node is not this one */
+    ROW(NEW, MEET, MEETING),                     /* all nodes are this one, or agents know it */
     ROW(RESOLVING, RESOLVED, MEETING),           /* the remote launcher is started */
     ROW(RESOLVING, START_FAILED, START_FAILING), /* no route, or no answer in time */
     ROW(RESOLVING, KILL_TREE, ABORTING),         /* killed before any agent was started */

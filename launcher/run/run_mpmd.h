@@ -15,6 +15,11 @@ int run_mpmd_parse(struct run_options *o, int argc, char **argv, struct err *e);
 /* Appends the words of a file that has one program with its options per line, with ':' between
  * lines. */
 int run_mpmd_read_file(char ***words, const char *path, struct err *e);
+/* Puts a directory in front of PATH: that of `env`, else that of `outer`, else this process's. */
+void run_mpmd_search_first(char ***env, char *const *outer, const char *dir);
+/* Reads "NAME VALUE" or "NAME=VALUE", as hydra's -env has them, into a variable. Returns the number
+ * of values that it used; -EINVAL  neither. */
+int run_mpmd_read_env(char ***env, char *const *values, struct err *e);
 void run_mpmd_free(struct run_options *o);
 
 #endif

@@ -8,20 +8,16 @@
 #include "launcher/plan/env.h"
 #include "launcher/plan/hostfile.h"
 #include "launcher/remote/remote_launcher.h"
+#include "launcher/run/run_mpmd.h"
 #include "launcher/run/run_options_mapping.h"
-
-enum { TIME_MAX_S = 1000000 };
 
 static int unsupported(const char *option, struct err *e)
 {
     static const struct {
         const char *names, *instead;
     } known[] = {
-        {"rf|rankfile", "--map-by, --rank-by and --hostfile place the ranks"},
-        {"cpu-set|cpu-list", "--cpus LIST, with the CPU numbers of the system"},
         {"xterm|debug|debugger|tv|gtool",
          "start the debugger as the program: gdb -ex run --args …"},
-        {"configfile", "--app FILE, with one program and its options per line"},
         {"genvnone|envnone|genvexcl|envexcl", "env -i NAME=VALUE … before the whole command"},
         {"outfile-pattern|errfile-pattern", "--output-filename DIR"},
         {"gpus-per-proc", "--gpus LIST, and CUDA_VISIBLE_DEVICES in the program"},
@@ -41,42 +37,80 @@ static int unsupported(const char *option, struct err *e)
     return e ? e->code : -EINVAL;
 }
 
-static int check_times(const struct run_options *o, struct err *e)
-{
-    const struct {
-        const char *option;
-        double seconds;
-    } times[] = {{"--grace", o->grace_s == RUN_OPTIONS_NOT_GIVEN ? 0 : o->grace_s},
-                 {"--timeout", o->timeout_s},
-                 {"--start-timeout", o->start_timeout_s},
-                 {"--lost-after", o->lost_after_s},
-                 {"--hang-timeout", o->hang_timeout_s}};
-    for (size_t i = 0; i < COUNT_OF(times); i++)
-        if (times[i].seconds < 0 || times[i].seconds > TIME_MAX_S)
-            return err_set(e, -EINVAL, "%s %g: out of range (0 to %d s)", times[i].option,
-                           times[i].seconds, TIME_MAX_S);
-    if (o->lost_after_s > 0 && o->lost_after_s < 1) /* a busy node may be silent for less */
-        return err_set(e, -EINVAL, "--lost-after %g: minimum is 1 s", o->lost_after_s);
-    return 0;
-}
-
 static int check(struct run_options *o, struct err *e)
 {
-    if (o->np == 0) {
-        err_set(e, -EINVAL, "-np 0: the minimum is 1 rank");
-        return err_hint(e, "omit -np for one rank per GPU, or per core without GPUs");
-    }
-    if (o->np < RUN_OPTIONS_NOT_GIVEN)
-        return err_set(e, -EINVAL, "-np %d: the minimum is 1 rank", o->np);
-    if (o->max_restarts < 0)
-        return err_set(e, -EINVAL, "--max-restarts %d: the minimum is 0", o->max_restarts);
     if (o->json && !o->dry_run)
         return err_set(e, -EINVAL, "--json needs --dry-run");
     if (strv_len(o->argv) == 0) {
         err_set(e, -EINVAL, "the program is missing");
         return err_hint(e, "%s -np 4 ./program", o->program);
     }
-    return check_times(o, e);
+    return 0;
+}
+
+static void add_hosts(struct hosts **to, const struct hosts *from)
+{
+    *to = *to ? *to : xzalloc(sizeof **to);
+    for (int i = 0; i < from->count; i++)
+        hosts_add(*to, from->at[i].name, from->at[i].slots, from->at[i].max_slots);
+}
+
+/* Limits `some`, which is replaced, to the hosts of the host file. */
+static int filter(struct hosts **some, const struct hosts *file, struct err *e)
+{
+    struct hosts *found = NULL;
+    if (!file || !*some)
+        return 0;
+    if (hostfile_filter(&found, file, *some, e) < 0)
+        return -EINVAL;
+    hosts_free(*some);
+    *some = found;
+    return 0;
+}
+
+/* The job has the hosts of the host file, or else of all programs; each program those of its -H. */
+static int find_program_hosts(struct run_options *o, struct hosts *first, struct hosts *file,
+                              struct err *e)
+{
+    o->own_hosts = first;
+    o->hosts = file;
+    if (!file && first)
+        add_hosts(&o->hosts, first);
+    if (filter(&o->own_hosts, file, e) < 0)
+        return -EINVAL;
+    for (int i = 0; i < o->app_count; i++) {
+        struct hosts **own = (struct hosts **)&o->apps[i].hosts;
+        if (!file && *own)
+            add_hosts(&o->hosts, *own);
+        if (filter(own, file, e) < 0)
+            return -EINVAL;
+        if (*own)
+            hostfile_mark_here(*own);
+    }
+    if (o->own_hosts)
+        hostfile_mark_here(o->own_hosts);
+    hostfile_mark_here(o->hosts);
+    return 0;
+}
+
+/* A program after ':' without -wdir runs in the current directory, unless -gwdir names one. */
+static int set_program_dirs(struct run_options *o, struct err *e)
+{
+    const char *others = o->gwdir;
+    if (!others && o->spec.wdir && o->app_count > 0 && !(others = o->cwd = get_current_dir_name()))
+        return err_set(e, -errno, "current directory: %s", strerror(errno));
+    o->spec.wdir = o->spec.wdir ? o->spec.wdir : o->gwdir;
+    for (int i = 0; i < o->app_count; i++)
+        o->apps[i].wdir = o->apps[i].wdir ? o->apps[i].wdir : others;
+    return 0;
+}
+
+static bool has_program_hosts(const struct run_options *o)
+{
+    bool any = false;
+    for (int i = 0; i < o->app_count; i++)
+        any |= o->apps[i].hosts != NULL;
+    return any;
 }
 
 /* The hosts of --hostfile, of --host, or of both; else those of the allocation that drover is in.
@@ -94,6 +128,8 @@ static int find_hosts(struct run_options *o, struct err *e)
                        o->host_files[0], o->host_files[1]);
     if (o->host_files && hostfile_read(&file, o->host_files[0], e) < 0)
         return e ? e->code : -EINVAL;
+    if (has_program_hosts(o) || (o->app_count > 0 && file && list))
+        return find_program_hosts(o, TAKE(list), TAKE(file), e);
     if (file && list && hostfile_filter(&o->hosts, file, list, e) < 0)
         return e ? e->code : -EINVAL;
     if (!o->hosts)
@@ -111,7 +147,10 @@ static void raise_slots(struct run_options *o)
 {
     struct hosts *h = o->hosts;
     assert(h->count > 0); /* no list of hosts is empty */
-    int share = o->np > 0 ? (o->np + h->count - 1) / h->count : 1;
+    int np = o->np;
+    for (int i = 0; i < o->app_count; i++)
+        np += o->apps[i].ranks;
+    int share = np > 0 ? (np + h->count - 1) / h->count : 1;
     if (o->per_node <= 0 && o->spec.map_by == PLAN_MAP_DEFAULT)
         o->spec.map_by = PLAN_MAP_NODE;
     for (int i = 0; i < h->count; i++) {
@@ -138,6 +177,20 @@ static int drop_this_host(struct run_options *o, struct err *e)
     return err_hint(e, "--hostfile FILE or --host LIST");
 }
 
+/* The job has the hosts of the rank file if no others are given. */
+static int use_rankfile(struct run_options *o, struct err *e)
+{
+    if (rankfile_read(&o->rankfile, o->rank_file, o->hosts, e) < 0)
+        return e ? e->code : -EINVAL;
+    if (!o->hosts) {
+        o->hosts = TAKE(o->rankfile->hosts);
+        hostfile_mark_here(o->hosts);
+    }
+    o->spec.locations = o->rankfile->locations;
+    o->spec.location_count = o->rankfile->count;
+    return 0;
+}
+
 int run_options_resolve(struct run_options *o, struct err *e)
 {
     if (o->refused)
@@ -147,18 +200,22 @@ int run_options_resolve(struct run_options *o, struct err *e)
             return err_wrap(e, "option '%s'", o->legacy[i]);
     if (check(o, e) < 0 || find_hosts(o, e) < 0 || (o->no_local && drop_this_host(o, e) < 0))
         return e ? e->code : -EINVAL;
+    if (o->rank_file && use_rankfile(o, e) < 0)
+        return e ? e->code : -EINVAL;
     if (o->hydra_hosts && o->hosts)
         raise_slots(o);
-    if (o->path) {
-        const char *path = env_user_value(environ, o->env, "PATH");
-        strv_push(&o->env, xasprintf("PATH=%s%s%s", o->path, path ? ":" : "", path ? path : ""));
-    }
+    if (o->path)
+        run_mpmd_search_first(&o->env, o->env, o->path);
+    if (set_program_dirs(o, e) < 0)
+        return -EINVAL;
     for (size_t i = 0; i < strv_len(o->mpirun_only); i++)
         strv_push(&o->mpirun_args, xstrdup(o->mpirun_only[i]));
     o->spec.argv = o->argv;
     o->spec.env = o->env;
     o->spec.engine_args = o->mpirun_args;
     o->spec.hosts = o->hosts;
+    o->spec.own_hosts = o->own_hosts;
+    o->spec.bind_slots = o->bind_slots;
     o->spec.ranks = o->np > 0 ? o->np : 0;
     for (int i = 0; i < o->app_count; i++)
         o->spec.ranks += o->apps[i].ranks;

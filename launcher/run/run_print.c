@@ -66,8 +66,8 @@ static void print_core(struct strbuf *b, const struct plan *p, const struct rank
     read_first_line(pattern, sizeof pattern, "/proc/sys/kernel/core_pattern");
     read_first_line(uses_pid, sizeof uses_pid, "/proc/sys/kernel/core_uses_pid");
     struct failure_cause_core c = {.pattern = pattern,
-                                   .program = p->argv[0],
-                                   .wdir = p->wdir,
+                                   .program = plan_rank_argv(p, &p->ranks[r->rank])[0],
+                                   .wdir = plan_rank_wdir(p, &p->ranks[r->rank]),
                                    .host = p->nodes[p->ranks[r->rank].node].name,
                                    .uses_pid = uses_pid[0] == '1',
                                    .pid = r->pid,

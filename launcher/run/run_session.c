@@ -150,13 +150,14 @@ static void print_end(const struct session *s, const struct job_end *end)
     if (s->stop_causes & BY_TIMEOUT)
         strbuf_printf(&b, "%s: the job was stopped after %g s (--timeout)\n", s->opts->program,
                       s->opts->timeout_s);
-    if (!run_elastic_was_stopped(s->elastic)) /* else the peer's failure was printed */
+    if (!run_elastic_was_stopped(s->elastic)) /* else the reason for the stop was printed */
         run_print_failure(&b, s->opts->program, launch_plan(s->job), end);
     if (!s->opts->quiet)
         console_print(s->console, strbuf_str(&b));
 }
 
-/* What the peers are told of ranks that failed here; NULL: they ended well. To be freed. */
+/* Returns why the attempt failed on this node, for its peers; NULL: all ranks ended well. The
+ * caller frees it. */
 static char *failure_text(const struct session *s, const struct job_end *end)
 {
     if (end->first_failed >= 0)
@@ -454,7 +455,7 @@ static void stop(struct session *s)
     if (s->watches)
         uv_close((uv_handle_t *)&s->timeout, NULL);
     tty_stdin_close(s->tty_stdin);
-    close_tty_stdin(s); /* if no rank has started */
+    close_tty_stdin(s); /* still open if no rank has started */
     run_restarts_close(s->restarts);
     run_elastic_close(s->elastic);
     run_hang_report_close(s->hang_report);

@@ -123,8 +123,10 @@ def test_bindings_are_reported_and_the_job_runs(drover):
 
 
 @pytest.mark.parametrize("args, words", [
-    (["-np", "0", "touch", "f"], ["-np 0", "try:"]),
-    (["-np", "-3", "touch", "f"], ["-np -3"]),
+    (["-np", "0", "touch", "f"], ["option '-np': 0 is out of range (1 to "]),
+    (["-np", "-1", "touch", "f"], ["option '-np': -1 is out of range (1 to "]),
+    (["--grace", "-1", "touch", "f"], ["option '--grace': '-1' is not a duration"]),
+    (["--lost-after", "500ms", "touch", "f"], ["option '--lost-after': 500ms is out of range (1 to "]),
     (["-np", "two", "touch", "f"], ["'two'", "number"]),
     (["-np", "2", "--oversubscrib", "touch", "f"], ["--oversubscrib", "try: --oversubscribe"]),
     (["-np", "2"], ["the program is missing", "try:"]),
@@ -135,7 +137,7 @@ def test_bindings_are_reported_and_the_job_runs(drover):
     (["-x", "=1", "touch", "f"], ["name is missing"]),
     (["-x", "MASTER_PORT=some", "-np", "1", "touch", "f"], ["MASTER_PORT", "'some'"]),
     (["--json", "touch", "f"], ["--dry-run"]),
-    (["--grace", "-1.5", "touch", "f"], ["--grace -1.5", "out of range"]),
+    (["--grace", "-1.5", "touch", "f"], ["option '--grace': '-1.5' is not a duration"]),
     (["--cpus", "9999", "-np", "1", "touch", "f"], ["9999"]),
     (["--master-port", "70000", "-np", "1", "touch", "f"], ["70000"]),
     (["--output-filename", "/dev/null/x", "-np", "1", "touch", "f"], ["/dev/null/x"]),
@@ -200,6 +202,24 @@ def test_a_program_of_another_part_is_found_beside_drover(drover, tmp_path):
     done = subprocess.run([tmp_path / "bin/drover", "sweep", "x"], text=True, timeout=30, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, check=False)
     assert done.returncode == 1 and "drover-hpo" in done.stderr and "try:" in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--stdin", "-s"])
+def test_stdin_may_go_to_all_ranks(drover, tmp_path, seed, option):
+    text = "".join(f"{seed.random()}\n" for _ in range(50_000))  # more than the pipes hold
+    (tmp_path / "input").write_text(text)
+    # Rank 1 reads nothing and holds up no other.
+    line = [option, "all", "-np", "3", "--oversubscribe", "sh", "-c", "[ $RANK = 1 ] || cat >out$RANK"]
+    for kind in ("file", "pipe"):
+        with subprocess.Popen(["cat", "input"], cwd=tmp_path, stdout=subprocess.PIPE) as cat, \
+                open(tmp_path / "input", encoding="ascii") as file:
+            done = drover.run("run", *line, stdin=file if kind == "file" else cat.stdout)
+            cat.stdout.close()
+        assert done.returncode == 0, done.stderr
+        for rank in (0, 2):
+            assert (tmp_path / f"out{rank}").read_text() == text
+            (tmp_path / f"out{rank}").unlink()
+    assert drover.run("run", option, "none", "-np", "2", "--oversubscribe", "cat").stdout == ""
 
 
 def test_stdin_goes_to_rank_0_alone(drover):

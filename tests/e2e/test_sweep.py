@@ -90,7 +90,7 @@ def test_a_sweep_leaves_parameters_and_output_of_each_trial(place):
     for trial in place.show()["trials"]:
         d = place.path / "sweeps/s/trials" / f"{trial['id']:06d}"
         x, y = trial["params"]["x"], trial["params"]["y"]
-        assert (d / "params.json").read_text() == f'{{"x":{x},"y":{y}}}\n'
+        assert (d / "params.json").read_text() == f'{{"x": {x}, "y": {y}}}\n'
         (lease,) = [p for p in d.iterdir() if p.is_dir()]
         assert (lease / "stdout").read_text() == (f'{{"step":1,"loss":{x + y}}}\ns {trial["id"]} s\nenv is right\n')
         assert (lease / "stderr").read_text() == f"{x} to stderr\n"
@@ -302,7 +302,8 @@ def test_a_wrong_command_line_is_refused(place):
     os.mkfifo(place.path / "sweeps")  # where the directory should be
     for args, said in ((["no.yaml"], "no.yaml"), ([], "no sweep file"), ([sweep, "more"], "more"),
                        ([sweep, "--seed", "x"], "--seed"), ([sweep, "--name", "a/b"], "--name"),
-                       ([sweep, "--parallel", "-1"], "--parallel"), ([sweep, "--paralel", "1"], "--parallel"),
+                       ([sweep, "--parallel", "-1"], "--parallel"), ([sweep, "--here", "-1"], "'--here': -1"),
+                       ([sweep, "--paralel", "1"], "--parallel"),
                        ([place.sweep(GRID, program="missing.sh", name="m")], "missing.sh"),
                        ([sweep], "sweeps"), ([sweep, "--dir", "/proc/none"], "/proc/none")):
         done = place.run(*args)
@@ -512,3 +513,67 @@ open("said", "w").close()
     print(f"grown by {grown:.1f} MiB")
     assert grown < 50, grown
     assert not list((place.path / "sweeps/s/trials").glob("*/*/outbox"))
+
+
+# ---- how programs report the metric -------------------------------------------------------------
+
+NO_METRIC = """
+method: grid
+metric: {name: val/loss}
+parameters: {x: {values: [1, 2]}}
+"""
+
+
+def test_a_sweep_without_its_metric_shows_a_pattern_that_can_be_pasted(place):
+    place.script("t.sh", "echo \"epoch 1 train loss: 9 val loss = $x\"\n")
+    done = place.run(place.sweep(NO_METRIC))
+    assert done.returncode == 1
+    lines = done.stderr.splitlines()
+    at = lines.index("this line of its output looks like the metric:")
+    assert lines[at + 1].strip() == "epoch 1 train loss: 9 val loss = 1"
+    assert done.stderr.count("a trial reports 'val/loss' in one of three ways:") == 1
+    pasted = lines[at + 3].split("    in the sweep file")[0].strip()
+    again = place.run(place.sweep(NO_METRIC.replace("metric: {name: val/loss}", pasted), name="again"))
+    assert again.returncode == 0, again.stderr
+    assert [t["value"] for t in place.show("again")["trials"]] == [1, 2]
+
+
+def test_a_program_can_be_a_python_module(place):
+    pkg = place.path / "pkg"
+    pkg.mkdir()
+    (pkg / "__init__.py").touch()
+    (pkg / "main.py").write_text("print({'eval_loss': 0.25, 'epoch': 1.0})\n")
+    (place.path / "s.yaml").write_text("""
+program: pkg.main
+command: [python3, -m, "${program}", "${args}"]
+method: grid
+metric: {name: eval_loss}
+parameters: {x: {values: [1]}}
+""")
+    done = place.run("s.yaml")
+    assert done.returncode == 0, done.stderr
+    assert place.show()["trials"][0]["value"] == 0.25
+
+
+def test_the_output_of_a_python_trial_is_seen_while_it_runs(place):
+    """The worse trial never ends by itself: it must be stopped for what it has printed."""
+    (place.path / "t.py").write_text("""
+import sys, time
+bad = sys.argv[1] == "--x=2"
+step = 0
+while bad or step < 4:
+    print('{"loss": %d}' % (5 if bad else 1))
+    time.sleep(0.05)
+    step += 1
+""")
+    (place.path / "s.yaml").write_text("""
+command: [python3, t.py, "${args}"]
+method: grid
+metric: {name: loss}
+parameters: {x: {values: [1, 2]}}
+early_terminate: {type: hyperband, min_iter: 3}
+""")
+    place.env.pop("PYTHONUNBUFFERED", None)
+    done = place.run("s.yaml", "--parallel", "1")
+    assert done.returncode == 0, done.stderr
+    assert [t["state"] for t in place.show()["trials"]] == ["done", "pruned"]

@@ -1,5 +1,6 @@
 """`drover torchrun`: the contract of torchrun's ranks, alone and as a share, its files, and PyTorch itself where it is
 installed. What its lines mean is test_run_lines.py's."""
+import json
 import os
 import socket
 import subprocess
@@ -51,6 +52,57 @@ def test_a_script_is_run_by_python_and_a_module_too(drover, tmp_path):
     assert drover.run("torchrun", "script", "-r", "3").stdout == "script ['-r', '3']\n"
     done = drover.run("torchrun", "script", env={"PYTHON_EXEC": "/bin/echo"})
     assert done.stdout == "-u script\n"
+
+
+def test_dashes_directly_behind_the_script_are_torchruns(drover, tmp_path):
+    (tmp_path / "pkg").mkdir()
+    for name in ("pkg/train.py", "t.py"):
+        (tmp_path / name).write_text("import sys\nprint(sys.argv[1:])\n")
+    for line, args in (("t.py -- --depth=26", ["--depth=26"]), ("-m pkg.train -- --depth=26", ["--depth=26"]),
+                       ("t.py -- a --", ["a", "--"]), ("t.py a -- x=1", ["a", "--", "x=1"]),
+                       ("t.py --", []), ("-- t.py a", ["a"]), ("-- t.py -- a", ["--", "a"])):
+        done = drover.run("torchrun", *line.split())
+        assert done.stdout == f"{args}\n", (line, done.stderr)
+
+
+PARSE = """
+import json, sys
+from torch.distributed.run import parse_args
+a = parse_args(sys.argv[1:])
+print(json.dumps([a.nproc_per_node, a.max_restarts, a.training_script, a.training_script_args]))
+"""
+
+
+@pytest.fixture(scope="module", name="torchruns_reading")
+def make_torchruns_reading():
+    if not has_torch():
+        pytest.skip("PyTorch is not installed")
+
+    def read(words):
+        done = subprocess.run(["/usr/bin/python3", "-c", PARSE, *words], text=True, stdin=subprocess.DEVNULL,
+                              capture_output=True, timeout=120, check=False)
+        return json.loads(done.stdout) if done.returncode == 0 else done.returncode
+    return read
+
+
+@pytest.mark.parametrize("line", [
+    "--nnode 1 t.py", "--nnode=1 --nproc=2 t.py", "--master_p 29777 t.py", "--max_rest 2 t.py", "--max t.py", "--n 1 t.py",
+    "t.py -- --depth=26", "t.py a -- x=1", "t.py -- a --", "t.py --", "-- t.py a"])
+def test_a_line_is_read_as_torchrun_reads_it(drover, torchruns_reading, line):
+    peer = torchruns_reading(line.split())
+    done = drover.run("torchrun", "--dry-run", "--json", *line.split())
+    if isinstance(peer, int):
+        assert done.returncode == peer == 2, done.stderr
+        return
+    plan = json.loads(done.stdout)
+    restarts = int(plan["env"]["TORCHELASTIC_MAX_RESTARTS"])
+    assert [str(plan["world_size"]), restarts, plan["argv"][2], plan["argv"][3:]] == peer
+
+
+def test_one_rank_per_gpu_needs_a_gpu(drover):
+    done = shell(drover, "--nproc-per-node", "gpu", env={"CUDA_VISIBLE_DEVICES": ""})
+    assert done.returncode == 2 and "has no GPU" in done.stderr and done.stdout == ""
+    assert shell(drover, "--nproc-per-node", "cpu", text="exit 0").returncode == 0
 
 
 def test_shares_of_two_nodes_are_one_world(drover):

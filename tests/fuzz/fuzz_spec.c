@@ -138,7 +138,7 @@ static struct spec *read_text(const char *text)
     AUTO(yaml_doc) struct yaml_doc *d = NULL;
     struct spec *s = NULL;
     int line = 0, column = 0;
-    if (yaml_read(&d, text, strlen(text), "in", &e) < 0)
+    if (yaml_read(&d, text, strlen(text), "in", "command", &e) < 0)
         return NULL; /* fuzz_yaml's matter */
     if (sweep_file_read(&s, d, &e) == 0)
         return s;

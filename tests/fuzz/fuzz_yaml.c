@@ -51,7 +51,7 @@ static bool try(const struct strbuf *text, const char *what)
 {
     struct err e = {0};
     struct yaml_doc *d = NULL;
-    int rc = yaml_read(&d, strbuf_str(text), text->len, "in", &e);
+    int rc = yaml_read(&d, strbuf_str(text), text->len, "in", "command", &e);
     if (rc < 0) {
         int line = 0, column = 0;
         if (d || e.code != rc || (rc != -EINVAL && rc != -E2BIG) ||

@@ -161,7 +161,7 @@ static struct trial *next_trial(void)
         id = stopper_finish(s.rule, maximize, &v);
     if (id < 0)
         return NULL;
-    s.trials[id]->resumed_at = s.trials[id]->points[s.trials[id]->point_count - 1].step;
+    s.trials[id]->resumed_at = s.trials[id]->curve.points[s.trials[id]->curve.count - 1].step;
     return s.trials[id];
 }
 
@@ -172,7 +172,7 @@ static void work(struct turn *turn)
                                              [STOPPER_STOP] = TRIAL_PRUNED,
                                              [STOPPER_PAUSE] = TRIAL_PAUSED};
     struct trial *t = turn->trial;
-    int epoch = (int)t->point_count + 1;
+    int epoch = (int)t->curve.count + 1;
     double y = curves[s.order[t->id]][epoch - 1];
     AUTO(json) json_t *values = json_pack("{s:f}", "m", y);
     trial_report(t, epoch, values, "m", maximize);

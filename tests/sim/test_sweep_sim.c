@@ -337,7 +337,8 @@ static void make_spec(void)
         m.nodes, m.seed, below(4), below(2) ? "true" : "false", below(4) ? 0 : 3,
         below(3) ? "" : ", timeout: 0.4", parallel);
     AUTO(yaml_doc) struct yaml_doc *d = NULL;
-    if (yaml_read(&d, yaml, strlen(yaml), "sim", &e) < 0 || sweep_file_read(&m.spec, d, &e) < 0)
+    if (yaml_read(&d, yaml, strlen(yaml), "sim", "command", &e) < 0 ||
+        sweep_file_read(&m.spec, d, &e) < 0)
         bad("%s\n%s", e.text, yaml);
 }
 

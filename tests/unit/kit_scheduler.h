@@ -29,8 +29,8 @@ static void start_with(const char *yaml)
     scheduler_free(s);
     spec_free(spec);
     AUTO(yaml_doc) struct yaml_doc *d = NULL;
-    if (yaml_read(&d, yaml, strlen(yaml), "s.yaml", &e) < 0 || sweep_file_read(&spec, d, &e) < 0 ||
-        scheduler_new(&s, spec, &e) < 0)
+    if (yaml_read(&d, yaml, strlen(yaml), "s.yaml", "command", &e) < 0 ||
+        sweep_file_read(&spec, d, &e) < 0 || scheduler_new(&s, spec, &e) < 0)
         FAIL("%s", e.text);
 }
 

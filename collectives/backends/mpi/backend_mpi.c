@@ -1,8 +1,8 @@
-/* The plug-in for collectives on the CPU, with MPI's non-blocking functions.
+/* backend_mpi - the plug-in for collectives on the CPU, with MPI's non-blocking functions.
  *
- * Calls of a group are passed to MPI together, later calls only when they are complete: as on a
- * CUDA stream, a call may use the result of the one before it. Work progresses only in poll() and
- * start(), since MPI has no thread of its own. */
+ * Calls of a group are passed to MPI together. Later calls are passed on when the earlier ones are
+ * complete, since a call may use the result of the call before it, as on a CUDA stream. Work
+ * progresses only in poll() and start(), since MPI has no thread of its own. */
 #include <errno.h>
 #include <limits.h>
 #include <mpi.h>
@@ -19,11 +19,12 @@
 #include "common/clock.h"
 #include "common/mem.h"
 
-/* CHUNK: elements per call of MPI, which counts in int, for calls that can be divided. POLLS: tests
- * of pending calls per poll(). */
+/* CHUNK: limit on the elements per MPI call, since MPI counts in int; longer calls are divided.
+ * POLLS: number of tests of the pending calls per poll(). */
 enum { CHUNK = 1 << 30, POLLS = 16 };
 
-/* Not inlined into the path of every call, which then saves fewer registers. */
+/* Marks functions that are not inlined, so that the functions on the path of every call save fewer
+ * registers. */
 #define RARE __attribute__((noinline))
 
 struct pending { /* a started call */
@@ -38,7 +39,7 @@ struct pending { /* a started call */
 struct backend_comm {
     MPI_Comm comm;
     int rank, size;
-    struct pending *pending; /* n calls, each with its request */
+    struct pending *pending; /* n calls; requests[i] belongs to pending[i] */
     MPI_Request *requests;
     size_t n, cap;
     bool aborted;
@@ -114,14 +115,15 @@ static void mpi_close(struct backend_comm *c)
     if (clean)
         MPI_Comm_free(&c->comm);
     mpi_session_leave(clean);
-    if (clean) { /* else MPI may still use them */
+    if (clean) { /* otherwise MPI may still use them */
         free(c->pending);
         free(c->requests);
     }
     free(c);
 }
 
-/* Only the members call it, so it does not wait for ranks that have exited. */
+/* The arguments and the result of create(). MPI_Comm_create_group() is called by the members only,
+ * so it does not wait for ranks that have exited. */
 struct creation {
     MPI_Comm from, made;
     MPI_Group group;
@@ -140,7 +142,8 @@ static int mpi_subgroup(struct backend_comm **out, struct backend_comm *c,
     if (p->size == 0)
         return 0;
     MPI_Group whole = MPI_GROUP_NULL;
-    struct creation *k = xzalloc(sizeof *k); /* on the heap: an abandoned thread may still use it */
+    /* on the heap, since an abandoned thread may still use it */
+    struct creation *k = xzalloc(sizeof *k);
     *k = (struct creation){.from = c->comm, .made = MPI_COMM_NULL, .group = MPI_GROUP_NULL};
     int code = MPI_Comm_group(c->comm, &whole);
     if (code == MPI_SUCCESS)
@@ -168,8 +171,9 @@ static MPI_Request *next_request(struct backend_comm *c)
     return &c->requests[c->n];
 }
 
-/* This and the next two return MPI's code, or -errno if there is no such reduction. The switches
- * remain: each collective has its MPI function. */
+/* start_reduction(), start_parts() and start_whole() pass a call to MPI. They return MPI's code, or
+ * a negative errno if the reduction cannot be created. They have switches, since each collective
+ * has its own MPI function. */
 static int start_reduction(struct backend_comm *c, const struct backend_call *k, void *temp,
                            struct err *e)
 {
@@ -199,7 +203,7 @@ static int start_reduction(struct backend_comm *c, const struct backend_call *k,
     }
 }
 
-/* Collectives with one part per rank; `own` is the offset of this rank's part in bytes. */
+/* Starts a collective with one part per rank. `own` is the offset of this rank's part in bytes. */
 static int start_parts(struct backend_comm *c, const struct backend_call *k, void *temp)
 {
     MPI_Request *request = next_request(c);
@@ -245,8 +249,9 @@ static int start_whole(struct backend_comm *c, const struct backend_call *k)
     }
 }
 
-/* Returns true if MPI cannot work on the buffers directly: in place, a reduce_scatter (MPI wants
- * the output at the start of the input) and an all_to_all; and inputs that are multiplied first. */
+/* Returns true if MPI cannot work on the buffers directly. This is so for an all_to_all in place,
+ * for a reduce_scatter in place (MPI requires the output at the start of the input), and for inputs
+ * that must be multiplied first. */
 static inline bool needs_temp(const struct backend_comm *c, const struct backend_call *k)
 {
     if (!collective_reduces(k->coll))
@@ -256,7 +261,8 @@ static inline bool needs_temp(const struct backend_comm *c, const struct backend
            (k->coll == COLLECTIVE_REDUCE_SCATTER && k->out == (const char *)k->in + own);
 }
 
-/* Allocates the copy and fills it as MPI needs it. NULL: no memory. */
+/* Returns a temporary buffer for MPI with a copy of the input, if it needs one, or NULL if there is
+ * no memory. */
 RARE static void *make_temp(const struct backend_comm *c, const struct backend_call *k,
                             struct err *e)
 {
@@ -338,7 +344,7 @@ static int mpi_poll(struct backend_comm *c, struct err *e)
     return -EINPROGRESS;
 }
 
-/* Divides a call that is too long for MPI's counts into several. */
+/* Divides a call with more than CHUNK elements into several MPI calls. */
 static int start_pieces(struct backend_comm *c, const struct backend_call *call, struct err *e)
 {
     struct backend_call piece = *call;
@@ -353,7 +359,8 @@ static int start_pieces(struct backend_comm *c, const struct backend_call *call,
     return rc;
 }
 
-/* A CUDA-aware Open MPI moves GPU memory. Reductions and temporary copies are done on the host. */
+/* Rejects GPU buffers that are not supported. A CUDA-aware Open MPI can move GPU memory, but
+ * reductions and temporary copies are done on the host. */
 static int check_memory(const struct backend_comm *c, const struct backend_call *k, struct err *e)
 {
     if (!c->cuda_loaded || (!mpi_device_has(k->in) && !mpi_device_has(k->out)))
@@ -393,13 +400,13 @@ RARE static int start_any(struct backend_comm *c, const struct backend_call *cal
 static int mpi_start(struct backend_comm *c, const struct backend_call *calls, size_t n,
                      struct err *e)
 {
-    /* The usual call: nothing to wait for, to check or to divide. */
+    /* The usual case: there is nothing to wait for, to check or to divide. */
     if (c->n == 0 && n == 1 && calls->count <= CHUNK && !c->cuda_loaded)
         return start_call(c, calls, e);
     return start_any(c, calls, n, e);
 }
 
-/* MPI cannot cancel collectives: their requests and buffers are never freed. */
+/* MPI cannot cancel collectives, so the requests and buffers of pending calls are never freed. */
 static int mpi_abort(struct backend_comm *c)
 {
     c->aborted = true;

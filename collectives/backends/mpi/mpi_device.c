@@ -8,8 +8,9 @@
 #include <mpi-ext.h>
 #endif
 
-/* cuPointerGetAttribute with CU_POINTER_ATTRIBUTE_MEMORY_TYPE and its result CU_MEMORYTYPE_DEVICE
- * (cuda.h, the same since CUDA 4). It fails for memory that CUDA does not know. */
+/* The type of cuPointerGetAttribute(), and the values of CU_POINTER_ATTRIBUTE_MEMORY_TYPE and
+ * CU_MEMORYTYPE_DEVICE (cuda.h; unchanged since CUDA 4). The function fails for memory that CUDA
+ * does not know. */
 typedef int get_attribute_fn(void *value, int attribute, unsigned long long p);
 enum { MEMORY_TYPE = 2, IS_DEVICE = 2 };
 

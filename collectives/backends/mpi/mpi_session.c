@@ -11,11 +11,11 @@
 #include "common/clock.h"
 #include "common/mem.h"
 
-/* Open MPI's variable for the folder of its plug-ins. */
+/* The environment variable with which Open MPI finds the folder of its plug-ins. */
 #define PLUGIN_DIR_ENV "OPAL_PKGLIBDIR"
 
 static struct {
-    pid_t initialised_by; /* process that called MPI_Init here; 0: none */
+    pid_t initialised_by; /* process in which this file called MPI_Init; 0: none */
     int open;             /* number of open communicators */
     bool dirty;           /* a communicator was left with pending calls */
     bool stuck;           /* a thread is blocked inside MPI */
@@ -40,7 +40,8 @@ static void at_exit(void)
         MPI_Finalize();
 }
 
-/* A call without a deadline. The last of both threads to use it frees it. */
+/* A call of MPI that has no deadline and runs in a thread. The thread that uses the struct last
+ * frees it. */
 struct blocking_call {
     pthread_mutex_t lock;
     pthread_cond_t returned;
@@ -118,10 +119,10 @@ static int init(void *arg)
     return MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided);
 }
 
-/* Open MPI's plug-ins look up libmpi's symbols globally, while libmpi was loaded locally with this
- * plug-in: opens libmpi again, by its path, as global. Returns the folder of Open MPI's plug-ins in
- * a bundle, next to libmpi; NULL: they are where Open MPI expects them, or the user has set the
- * folder. */
+/* Makes the symbols of libmpi global, by opening libmpi again. Open MPI's plug-ins need this, but
+ * libmpi was loaded locally with this plug-in. Returns the folder of Open MPI's plug-ins if drover
+ * was installed as a bundle, which has them next to libmpi; the caller frees it. Returns NULL if
+ * they are where Open MPI expects them, or the user has set the folder. */
 static char *make_global(void)
 {
     Dl_info info;
@@ -149,7 +150,7 @@ int mpi_session_enter(int64_t timeout_ms, struct err *e)
         if (plugins)
             setenv(PLUGIN_DIR_ENV, plugins, 1);
         int rc = mpi_session_call(init, NULL, timeout_ms, "MPI_Init", e);
-        if (rc < 0) /* the thread may still read the environment */
+        if (rc < 0) /* the environment is not changed: the thread may still read it */
             return rc;
         if (plugins) /* a child process may use another Open MPI */
             unsetenv(PLUGIN_DIR_ENV);

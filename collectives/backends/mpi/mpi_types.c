@@ -6,7 +6,8 @@
 #include "collectives/backends/mpi/mpi_session.h"
 #include "collectives/comm/float16.h"
 
-/* b = a op b, computed in float and rounded to the type after each step. */
+/* Defines a reduction for MPI: inout[i] = in[i] op inout[i], computed in float and rounded to the
+ * type. */
 #define REDUCTION(name, from, to, expression)                             \
     static void name(void *in, void *inout, int *len, MPI_Datatype *type) \
     {                                                                     \
@@ -47,7 +48,8 @@ int mpi_types_op_16(MPI_Op *out, enum drover_type t, enum drover_op op, struct e
     return 0;
 }
 
-/* int8_t is divided as an int, which holds any number of ranks. */
+/* Divides the values in the type `wide`: 8-bit values are divided as int, which can hold any number
+ * of ranks. */
 #define DIVIDE(type, wide)                           \
     do {                                             \
         type *v = values;                            \

@@ -1,4 +1,4 @@
-/* mpi_types - MPI's types and reductions for those of drover.h. */
+/* mpi_types - the MPI types and reductions that correspond to those of drover.h. */
 #ifndef DROVER_MPI_TYPES_H
 #define DROVER_MPI_TYPES_H
 
@@ -8,8 +8,8 @@
 #include "collectives/drover.h"
 #include "common/err.h"
 
-/* MPI has no 16-bit floats: they are sent as MPI_UINT16_T and reduced by drover's operations.
- * comm.c rejects the 8-bit floats. */
+/* Returns the MPI type. MPI has no 16-bit floats, so they are sent as MPI_UINT16_T and reduced by
+ * drover's own operations. comm.c rejects the 8-bit floats. */
 static inline MPI_Datatype mpi_types_type(enum drover_type t)
 {
     static const MPI_Datatype types[DROVER_TYPES] = {
@@ -22,12 +22,12 @@ static inline MPI_Datatype mpi_types_type(enum drover_type t)
     return types[t];
 }
 
-/* Sets *out to drover's reduction of 16-bit floats. It is created at its first use and never freed.
- */
+/* Sets `*out` to drover's own reduction of 16-bit floats. The reduction is created at its first use
+ * and never freed. */
 int mpi_types_op_16(MPI_Op *out, enum drover_type t, enum drover_op op, struct err *e);
 
-/* Sets *out to the reduction for a type. For DROVER_AVG (see mpi_types_average()) and DROVER_MULSUM
- * it is the sum. Returns 0, or a negative errno. */
+/* Sets `*out` to the reduction for a type. For DROVER_MULSUM and DROVER_AVG (see
+ * mpi_types_average()) the reduction is the sum. Returns 0 or a negative errno. */
 static inline int mpi_types_op(MPI_Op *out, enum drover_type t, enum drover_op op, struct err *e)
 {
     static const MPI_Op ops[DROVER_OPS] = {
@@ -40,7 +40,7 @@ static inline int mpi_types_op(MPI_Op *out, enum drover_type t, enum drover_op o
     return 0;
 }
 
-/* Divides n sums by the number of ranks; whole numbers are truncated towards 0, as by NCCL. */
+/* Divides n sums by the number of ranks. Integers are truncated towards 0, as NCCL does. */
 void mpi_types_average(void *values, size_t n, enum drover_type t, int ranks);
 
 #endif

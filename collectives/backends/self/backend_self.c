@@ -1,4 +1,5 @@
-/* The backend for one rank: every collective is a copy, complete when it is started. */
+/* backend_self - the backend for one rank. Every collective is a copy, which is complete when
+ * start() returns. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +32,8 @@ static int self_subgroup(struct backend_comm **out, struct backend_comm *c,
     return 0;
 }
 
-/* The receive that matches send i of a group: the k-th send matches the k-th receive. */
+/* Returns the receive of a group that matches the send calls[i], or NULL if there is none. The k-th
+ * send matches the k-th receive. */
 static const struct backend_call *receive_for(const struct backend_call *calls, size_t n, size_t i)
 {
     size_t earlier = 0, seen = 0;

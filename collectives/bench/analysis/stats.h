@@ -12,7 +12,8 @@ enum stats_pick { STATS_FIRST, STATS_MEAN, STATS_MIN, STATS_MAX, STATS_PICKS };
 double stats_pick(const double *values, size_t n, enum stats_pick pick);
 
 /* Summary of n > 0 values, in their unit. p99 is the smallest value that 99 % of them do not exceed
- * (nearest rank), p95 the same for 95 %. deviation is the standard deviation, divided by n.
+ * (nearest rank), p95 the same for 95 %. deviation is the standard deviation, with divisor n
+ * and not n - 1.
  * low … high contains the median of the values' distribution with a probability of at least 95 %,
  * for any distribution: order statistics, by the binomial law of the number of values below the
  * median (David and Nagaraja, Order Statistics, 2003, 7.1). With fewer than 6 values it spans all

@@ -31,7 +31,8 @@ static json_t *rail_json(const struct pairs_map *m, const struct pairs_slow *s)
 }
 
 /* With one rail the document has its keys, with several an array of them. */
-static void print_pairs_json(const struct bench_pairs *p, const char *const *names, json_t *rails)
+static void pairs_json(struct strbuf *out, const struct bench_pairs *p, const char *const *names,
+                       json_t *rails)
 {
     AUTO(json) json_t *root = json_pack("{s:i, s:o}", "schema", 1, "nodes", json_array());
     for (int i = 0; i < p->n; i++)
@@ -40,8 +41,8 @@ static void print_pairs_json(const struct bench_pairs *p, const char *const *nam
         json_object_update(root, json_array_get(rails, 0));
     else
         json_object_set(root, "rails", rails);
-    json_dumpf(root, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
-    putchar('\n');
+    AUTO(free) char *text = json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+    strbuf_printf(out, "%s\n", text);
 }
 
 static bool prints_color(void)
@@ -49,9 +50,9 @@ static bool prints_color(void)
     return isatty(STDOUT_FILENO) || getenv("DROVER_BENCH_COLOR");
 }
 
-/* Returns 1 if a link or node is slow. */
+/* Returns 1 if a link or node is slow, 0, or a negative errno. */
 static int print_pairs(const struct bench_pairs *p, const struct cmd_bench_opts *o,
-                       const struct bench_report_device *devices)
+                       const struct bench_report_device *devices, struct err *e)
 {
     AUTO(free) const char **names = xcalloc((size_t)p->n, sizeof *names);
     AUTO(strv) char **own = NULL;
@@ -62,7 +63,7 @@ static int print_pairs(const struct bench_pairs *p, const struct cmd_bench_opts 
                                      : xasprintf("rank %d", p->ranks[i]));
         names[i] = own[i];
     }
-    AUTO(strbuf) struct strbuf text = {0};
+    AUTO(strbuf) struct strbuf text = {0}, json = {0};
     AUTO(json) json_t *rails = json_array();
     int found = 0;
     for (int k = 0; k < p->rails; k++) {
@@ -78,10 +79,9 @@ static int print_pairs(const struct bench_pairs *p, const struct cmd_bench_opts 
         pairs_slow_free(&slow);
     }
     if (o->form == CMD_BENCH_JSON)
-        print_pairs_json(p, names, rails);
-    else
-        cmd_bench_print(&text);
-    return found;
+        pairs_json(&json, p, names, rails);
+    int rc = cmd_bench_print(o->form == CMD_BENCH_JSON ? &json : &text, e);
+    return rc < 0 ? rc : found;
 }
 
 int cmd_bench_pairs(struct drover *d, struct drover_comm *c, const struct cmd_bench_opts *o,
@@ -97,7 +97,7 @@ int cmd_bench_pairs(struct drover *d, struct drover_comm *c, const struct cmd_be
     if (rc == 0)
         rc = bench_pairs_run(&p, &bench, d, c, devices, e);
     if (rc == 0 && drover_rank(d) == 0)
-        rc = print_pairs(&p, o, devices);
+        rc = print_pairs(&p, o, devices, e);
     bench_pairs_free(&p);
     return rc;
 }

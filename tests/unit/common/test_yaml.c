@@ -12,7 +12,7 @@ static struct yaml_doc *read_doc(const char *text)
 {
     struct yaml_doc *d = NULL;
     error = (struct err){0};
-    int rc = yaml_read(&d, text, strlen(text), "f.yaml", &error);
+    int rc = yaml_read(&d, text, strlen(text), "f.yaml", NULL, &error);
     CHECK_INT(rc < 0, d == NULL);
     CHECK_INT(rc, error.code);
     return d;
@@ -152,9 +152,50 @@ TEST(quotes_blocks_and_str_make_strings)
     CHECK_READS("{a: !!map {}, b: !!seq []}", "{\"a\":{},\"b\":[]}");
 }
 
+TEST(core_tags_decide_the_type)
+{
+    CHECK_READS("a: !!float 1e-5", "{\"a\":1e-05}");
+    CHECK_READS("a: !!float 3", "{\"a\":3.0}");
+    CHECK_READS("a: !!float '3'", "{\"a\":3.0}");
+    CHECK_READS("a: !!float .inf", "{\"a\":\"inf\"}");
+    CHECK_READS("a: !!int \"3\"", "{\"a\":3}");
+    CHECK_READS("a: !!bool \"true\"", "{\"a\":true}");
+    CHECK_READS("a: !!bool no", "{\"a\":false}");
+    CHECK_READS("a: !!null ''", "{\"a\":null}");
+    CHECK_READS("a: !!str 12", "{\"a\":\"12\"}");
+    CHECK_READS("a: !!int 1.5", "f.yaml:1:4: '1.5' is not an integer, as the tag !!int says");
+    CHECK_READS("a: !!float x", "f.yaml:1:4: 'x' is not a number, as the tag !!float says");
+    CHECK_READS("a: !!bool 1", "f.yaml:1:4: '1' is not a boolean, as the tag !!bool says");
+    CHECK_READS("a: !!null x", "f.yaml:1:4: 'x' is not null, as the tag !!null says");
+    CHECK_READS("a: !!int 017", "f.yaml:1:4: '017' may be octal or decimal: write it without the "
+                                "leading zero, or in quotes");
+}
+
+TEST(hashes_are_text)
+{
+    CHECK_READS("[12345e67, 0012389, 1e6, 123e45, 0.5e12]",
+                "[\"12345e67\",\"0012389\",1000000.0,1.23e+47,500000000000.0]");
+    CHECK_READS("a: 1234567890123456789012345678901234567890",
+                "{\"a\":\"1234567890123456789012345678901234567890\"}");
+    CHECK_READS("a: 12345678901234567890",
+                "f.yaml:1:4: '12345678901234567890' does not fit into 64 bits");
+    CHECK_READS("a: 0012367", "f.yaml:1:4: '0012367' may be octal or decimal: write it without the "
+                              "leading zero, or in quotes");
+}
+
+TEST(words_below_the_text_key_stay_as_written)
+{
+    static const char text[] = "command: [a, 017, 1e-4, yes, ~, 0x10, [1_0]]\nn: {command: 1e-4}\n";
+    AUTO(yaml_doc) struct yaml_doc *d = NULL;
+    CHECK_INT(yaml_read(&d, text, strlen(text), "f.yaml", "command", NULL), 0);
+    AUTO(free) char *line = json_line(yaml_root(d));
+    CHECK_STR(line, "{\"command\":[\"a\",\"017\",\"1e-4\",\"yes\",\"~\",\"0x10\",[\"1_0\"]],"
+                    "\"n\":{\"command\":0.0001}}");
+}
+
 TEST(tags_that_are_not_known_are_refused)
 {
-    CHECK_READS("a: !!float 1", "f.yaml:1:4: unsupported tag '!!float'");
+    CHECK_READS("a: !!binary 1", "f.yaml:1:4: unsupported tag '!!binary'");
     CHECK_READS("a: !mine 1", "f.yaml:1:4: unsupported tag '!mine'");
     CHECK_READS("a: !!seq {}", "f.yaml:1:4: unsupported tag '!!seq'");
     CHECK_READS("!!int 1: 2", "f.yaml:1:1: unsupported tag '!!int'");
@@ -279,9 +320,9 @@ TEST(size_and_count_of_values_are_limited)
     AUTO(free) char *huge = xzalloc(YAML_SIZE_MAX + 1);
     memset(huge, 'x', YAML_SIZE_MAX + 1);
     struct yaml_doc *none = NULL;
-    CHECK_INT(yaml_read(&none, huge, YAML_SIZE_MAX + 1, "h", &error), -E2BIG);
+    CHECK_INT(yaml_read(&none, huge, YAML_SIZE_MAX + 1, "h", NULL, &error), -E2BIG);
     CHECK_STR(error.text, "h: larger than 16 MiB");
-    CHECK_INT(yaml_read(&none, huge, YAML_SIZE_MAX, "h", &error), 0);
+    CHECK_INT(yaml_read(&none, huge, YAML_SIZE_MAX, "h", NULL, &error), 0);
     CHECK_INT(json_string_length(yaml_root(none)), YAML_SIZE_MAX);
     yaml_doc_free(none);
 }

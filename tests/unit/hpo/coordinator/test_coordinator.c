@@ -4,7 +4,8 @@
 
 #include "common/json.h"
 #include "common/strbuf.h"
-#include "hpo/store/sweep_reader.h"
+#include "hpo/reader/sweep_reader.h"
+#include "hpo/store/stored_sweep.h"
 #include "hpo/transport/transport_client.h"
 #include "tests/unit/test.h"
 
@@ -61,12 +62,12 @@ static int coordinate(const struct sweep *t, const char *file, struct err *e)
     AUTO(spec) struct spec *spec = NULL;
     AUTO(sweep_dir) struct sweep_dir *dir = NULL;
     AUTO(coordinator) struct coordinator *c = NULL;
-    int rc = sweep_reader_spec(&spec, file, "s.yaml", e);
+    int rc = stored_sweep_spec(&spec, file, "s.yaml", e);
     if (rc == 0)
         rc = open_dir(&dir, t, file, e);
     if (rc < 0)
         return rc;
-    sweep_reader_apply_stored(spec, dir);
+    stored_sweep_apply(spec, dir);
     const struct coordinator_opts opts = {
         .spec = spec, .dir = dir, .run_message = {spec, "s", dir->path, "/tmp"}};
     rc = coordinator_open(&c, &opts, e);
@@ -257,7 +258,7 @@ static char *stored_trials(const struct sweep *t)
     struct err e = {0};
     if (sweep_reader_open(&r, t->root, "s", &e) < 0)
         FAIL("%s", e.text);
-    AUTO(json) json_t *trials = sweep_reader_trials(r);
+    AUTO(json) json_t *trials = sweep_reader_top(r, NULL, 1000);
     AUTO(strbuf) struct strbuf b = {0};
     for (size_t i = 0; i < json_array_size(trials); i++) {
         const json_t *trial = json_array_get(trials, i);
@@ -279,7 +280,7 @@ TEST(a_sweep_leases_its_trials_stores_their_ends_and_ends)
     (void)run_trial(&t, first, 0.25);
     UNTIL(&t, t.drained);
     AUTO(free) char *trials = stored_trials(&t);
-    CHECK_STR(trials, "done 0.5, done 0.25, ");
+    CHECK_STR(trials, "done 0.25, done 0.5, ");
     send_message(&t, WIRE_BYE, 0, 0, NULL);
     UNTIL(&t, t.ended);
     AUTO(free) char *path = xasprintf("%s/why", t.root);

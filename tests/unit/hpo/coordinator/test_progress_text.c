@@ -165,3 +165,22 @@ TEST(words_are_quoted_for_a_shell)
                         (char *[]){"python3", "a b", "--lr=0.1", "it's", "", "{\"a\":1}", NULL});
     CHECK_TEXT(b, "python3 'a b' --lr=0.1 'it'\\''s' '' '{\"a\":1}'");
 }
+
+TEST(the_help_with_a_metric_can_be_pasted)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    progress_text_metric_help(&b, "val loss", "it's val loss: 0.5",
+                              "it's val loss:[ \t]*([0-9.]+)");
+    CHECK_HAS(strbuf_str(&b), "    it's val loss: 0.5\n");
+    CHECK_HAS(strbuf_str(&b),
+              "    metric: {name: 'val loss', pattern: 'it''s val loss:[ \t]*([0-9.]+)'}");
+    strbuf_reset(&b);
+    progress_text_metric_help(&b, "loss", NULL, NULL);
+    CHECK_STR(strbuf_str(&b),
+              "a trial reports 'loss' in one of three ways:\n"
+              "    metric: {name: 'loss', pattern: 'loss: *([-+.0-9eE]+)'}    in the "
+              "sweep file\n"
+              "    print(json.dumps({\"loss\": value}))    in the program\n"
+              "    drover.report({\"loss\": value})    in the program, after import "
+              "drover\n");
+}

@@ -1,7 +1,11 @@
 /* test_run_message - from a sweep file to the message that starts a trial. */
 #include "hpo/coordinator/run_message.h"
 
-#include "hpo/store/sweep_reader.h"
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/json.h"
+#include "hpo/store/stored_sweep.h"
 #include "hpo/transport/wire.h"
 #include "tests/unit/test.h"
 
@@ -9,7 +13,7 @@ static struct spec *spec_of(const char *text)
 {
     struct spec *s = NULL;
     struct err e = {0};
-    if (sweep_reader_spec(&s, text, "s.yaml", &e) < 0)
+    if (stored_sweep_spec(&s, text, "s.yaml", &e) < 0)
         FAIL("%s", e.text);
     return s;
 }
@@ -58,6 +62,39 @@ TEST(keys_that_are_not_in_the_file_are_not_in_the_message)
     json_decref(params);
 }
 
+TEST(a_program_need_not_be_a_file_if_the_command_does_not_execute_it)
+{
+    static const char *const unused[] = {"true", NULL};
+    static const char *const module[] = {"python3", "-m", "${program}", NULL};
+    static const char *const script[] = {"python3", "${program}", NULL};
+    struct spec s = {.program = (char *)"pkg.main", .command = (char **)unused};
+    const struct run_message_opts o = {&s, "s", "/s", "/home"};
+    CHECK_INT(run_message_check(&o, NULL), 0);
+    s.command = (char **)module;
+    CHECK_INT(run_message_check(&o, NULL), 0);
+    s.command = (char **)script;
+    struct err e = {0};
+    CHECK_INT(run_message_check(&o, &e), -ENOENT);
+}
+
+TEST(a_file_of_the_current_directory_is_executed_without_a_search)
+{
+    static const char *const words[] = {"${env}", "${program}", NULL};
+    char dir[] = "/tmp/drover-test-XXXXXX";
+    CHECK(mkdtemp(dir) && chdir(dir) == 0 && mknod("run-me.sh", S_IFREG | 0700, 0) == 0);
+    struct spec s = {.program = (char *)"run-me.sh", .command = (char **)words};
+    const struct run_message_opts o = {&s, "s", "/s", dir};
+    AUTO(json) json_t *params = json_object();
+    AUTO(strv) char **argv = NULL, **of_path = NULL;
+    CHECK_INT(run_message_check(&o, NULL), 0);
+    CHECK_INT(run_message_argv(&argv, &o, 0, params, NULL), 0);
+    CHECK_STR(argv[1], "./run-me.sh");
+    s.program = (char *)"sh";
+    CHECK_INT(run_message_argv(&of_path, &o, 0, params, NULL), 0);
+    CHECK_STR(of_path[1], "sh");
+    CHECK(unlink("run-me.sh") == 0 && chdir("/") == 0 && rmdir(dir) == 0);
+}
+
 TEST(a_missing_program_is_an_error)
 {
     struct spec s = {.program = "/nowhere/train.py"};
@@ -78,13 +115,13 @@ TEST(a_wrong_pattern_has_its_place_in_the_file)
 {
     struct spec *s = NULL;
     struct err e = {0};
-    CHECK_INT(sweep_reader_spec(&s,
+    CHECK_INT(stored_sweep_spec(&s,
                                 "method: grid\nprogram: p\nparameters: {x: {values: [1]}}\n"
                                 "metric: {name: a, pattern: '('}\n",
                                 "s.yaml", &e),
               -EINVAL);
     CHECK_HAS(e.text, "s.yaml:4:19");
-    CHECK_INT(sweep_reader_spec(&s,
+    CHECK_INT(stored_sweep_spec(&s,
                                 "method: grid\nprogram: p\nparameters: {x: {values: [1]}}\n"
                                 "metrics: [{name: a, pattern: x}, {name: b, pattern: '('}]\n",
                                 "s.yaml", &e),

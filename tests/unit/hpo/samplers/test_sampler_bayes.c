@@ -158,7 +158,7 @@ TEST(asking_which_trial_is_best_changes_no_ask)
 /* A trial reports or ends, at random. */
 static void advance(struct trial *t, struct rng *r, double pruned)
 {
-    double final = loss(t->params), step = (double)t->point_count + 1;
+    double final = loss(t->params), step = (double)t->curve.count + 1;
     if (step > 1 && rng_unit(r) < pruned) {
         kit_end(t, TRIAL_PRUNED);
     } else if (rng_unit(r) < 0.05) {

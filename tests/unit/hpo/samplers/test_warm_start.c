@@ -26,7 +26,8 @@ static struct spec *spec(const char *yaml)
     AUTO(yaml_doc) struct yaml_doc *d = NULL;
     struct spec *s = NULL;
     struct err e = {0};
-    if (yaml_read(&d, yaml, strlen(yaml), "s.yaml", &e) < 0 || sweep_file_read(&s, d, &e) < 0)
+    if (yaml_read(&d, yaml, strlen(yaml), "s.yaml", "command", &e) < 0 ||
+        sweep_file_read(&s, d, &e) < 0)
         FAIL("%s\n%s", e.text, yaml);
     return s;
 }

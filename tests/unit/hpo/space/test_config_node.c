@@ -9,7 +9,7 @@ static const char text[] = "a:\n  x: 3\n  ~y/: hello\n  list: [1, true]\nb: 7\n"
 static struct yaml_doc *doc(void)
 {
     struct yaml_doc *d = NULL;
-    CHECK_INT(yaml_read(&d, text, sizeof text - 1, "f.yaml", NULL), 0);
+    CHECK_INT(yaml_read(&d, text, sizeof text - 1, "f.yaml", NULL, NULL), 0);
     return d;
 }
 

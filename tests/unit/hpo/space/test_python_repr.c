@@ -1,5 +1,6 @@
 #include "hpo/space/python_repr.h"
 
+#include "common/json.h"
 #include "tests/unit/test.h"
 
 /* Printed by Python 3.11: a JSON text x, str(json.loads(x)), json.dumps(json.loads(x)). */
@@ -67,4 +68,15 @@ TEST(values_are_printed_as_python_prints_them)
         strbuf_free(&dumps);
         json_decref(v);
     }
+}
+
+TEST(pyyaml_reads_numbers_of_the_yaml_form_as_numbers)
+{
+    AUTO(json)
+    json_t *v = json_pack("{s:f,s:f,s:i,s:s,s:[f]}", "lr", 1e-5, "big", 1.5e20, "n", 3, "s",
+                          "\xc3\xa9\xf0\x9f\x98\x80\n", "list", 1e16);
+    AUTO(strbuf) struct strbuf b = {0};
+    python_repr_yaml(&b, v);
+    CHECK_STR(strbuf_str(&b), "{\"lr\": 1.0e-05, \"big\": 1.5e+20, \"n\": 3, "
+                              "\"s\": \"\xc3\xa9\xf0\x9f\x98\x80\\n\", \"list\": [1.0e+16]}");
 }

@@ -13,7 +13,7 @@ static struct space *space(const char *yaml, bool grid, struct err *e)
     AUTO(yaml_doc) struct yaml_doc *d = NULL;
     struct space *s = NULL;
     AUTO(strv) char **notices = NULL;
-    if (yaml_read(&d, yaml, strlen(yaml), "s.yaml", e) < 0)
+    if (yaml_read(&d, yaml, strlen(yaml), "s.yaml", NULL, e) < 0)
         FAIL("%s", yaml);
     struct config_node n = config_node_root(d);
     if (space_read(&s, &n, grid, &notices, e) < 0 && !e)

@@ -18,7 +18,7 @@ static struct space *of_yaml(const char *yaml, bool grid, struct err *e)
     AUTO(yaml_doc) struct yaml_doc *d = NULL;
     AUTO(space) struct space *s = NULL;
     AUTO(strv) char **notices = NULL;
-    if (yaml_read(&d, yaml, strlen(yaml), "s.yaml", why) < 0)
+    if (yaml_read(&d, yaml, strlen(yaml), "s.yaml", NULL, why) < 0)
         FAIL("%s: %s", why->text, yaml);
     struct config_node root = config_node_root(d),
                        parameters = config_node_member(&root, "parameters");

@@ -13,7 +13,7 @@ static struct spec *read_spec(const char *yaml, struct err *e)
 {
     AUTO(yaml_doc) struct yaml_doc *d = NULL;
     struct spec *s = NULL;
-    if (yaml_read(&d, yaml, strlen(yaml), "s.yaml", e) < 0)
+    if (yaml_read(&d, yaml, strlen(yaml), "s.yaml", "command", e) < 0)
         return NULL;
     (void)sweep_file_read(&s, d, e); /* s stays NULL, e says why */
     return s;
@@ -100,7 +100,7 @@ TEST(every_key_is_read)
     CHECK_INT(s->run_cap, 40);
     CHECK_INT(strv_len(s->command), 6);
     CHECK_STR(s->command[2], "1");
-    CHECK_STR(s->command[3], "True");
+    CHECK_STR(s->command[3], "true");
     CHECK_STR(s->command[4], "0.5");
     CHECK_INT(space_count(s->space), 20);
     CHECK_INT(s->need.nodes, 3);
@@ -276,6 +276,26 @@ TEST(times_are_read_with_their_unit)
     }
 }
 
+TEST(what_a_start_set_lacks_is_drawn_and_the_same_each_time)
+{
+    static const char text[] =
+        "method: bayes\nmetric: {name: x}\nprogram: p\n"
+        "parameters: {a: {min: 1, max: 1000000}, b: {values: [x, y]},\n"
+        "  c: {min: 0.0, max: 1.0}}\n"
+        "drover: {constraints: ['a < 500000'], when: {c: {param: b, in: [x]}},\n"
+        "  start: [{b: x}, {b: y}, {c: 0.5}]}\n";
+    struct err e = {0};
+    AUTO(spec) struct spec *s = read_spec(text, &e), *again = read_spec(text, &e);
+    if (!s)
+        FAIL("%s", e.text);
+    CHECK(json_equal(s->start, again->start));
+    for (size_t i = 0; i < 3; i++)
+        CHECK(json_integer_value(json_object_get(json_array_get(s->start, i), "a")) < 500000);
+    CHECK(json_object_get(json_array_get(s->start, 0), "c"));
+    CHECK(!json_object_get(json_array_get(s->start, 1), "c"));
+    CHECK_STR(json_string_value(json_object_get(json_array_get(s->start, 2), "b")), "x");
+}
+
 TEST(what_is_wrong_is_said_with_its_place_and_the_way_out)
 {
     static const char *const rows[][3] = {
@@ -316,8 +336,8 @@ TEST(what_is_wrong_is_said_with_its_place_and_the_way_out)
         {LEAST "metric: {name: x}\nearly_terminate: {type: hyperbond}\n",
          "s.yaml:5:19: unknown type 'hyperbond'", "type: hyperband"},
         {LEAST "metric: {name: x}\nearly_terminate: {type: hyperband}\n", "needs 'min_iter'", ""},
-        {LEAST "metric: {name: x}\nearly_terminate: {type: hyperband, max_iter: 9}\n", "needs 's'",
-         ""},
+        {LEAST "metric: {name: x}\nearly_terminate: {type: hyperband, max_iter: 9}\n",
+         "needs 'min_iter', or 'max_iter' and 's'", "s: 2"},
         {LEAST "metric: {name: x}\nearly_terminate: {type: hyperband, min_iter: 1, eta: 1}\n",
          "s.yaml:5:49: 'eta' must be above 1", ""},
         {LEAST "metric: {name: x}\nearly_terminate: {type: median, min_iter: 0}\n",

@@ -68,6 +68,8 @@ TEST(bands_are_wandbs)
                 (int[]){1, 2, 3, 5, 7, 11, 17, 25, 38, 57, 86, 129, 194});
     check_bands(HYPERBAND "'max_iter':27,'s':2,'eta':3,'min_iter':1}", 2,
                 (int[]){3, 9}); /* max_iter wins */
+    check_bands(HYPERBAND "'min_iter':8,'max_iter':60,'eta':2}", 3, (int[]){8, 16, 32});
+    check_bands(HYPERBAND "'min_iter':3,'max_iter':27,'eta':3}", 2, (int[]){3, 9});
 }
 
 static const char worked[] = HYPERBAND "'max_iter':5,'s':2,'eta':2}";

@@ -4,8 +4,9 @@
 #include <poll.h>
 
 #include "common/json.h"
+#include "hpo/reader/sweep_reader.h"
 #include "hpo/store/command_mailbox.h"
-#include "hpo/store/sweep_reader.h"
+#include "hpo/store/stored_sweep.h"
 #include "tests/unit/test.h"
 
 static char root[64];
@@ -106,9 +107,9 @@ TEST(what_makes_no_sense_is_an_error_and_changes_nothing)
 /* Coordinates the sweep until a command arrives, and rejects it. */
 static void reject_one(int ready_fd)
 {
-    AUTO(sweep_reader) struct sweep_reader *v = NULL;
+    AUTO(stored_sweep) struct stored_sweep *v = NULL;
     struct err rejection = {0};
-    CHECK_INT(sweep_reader_open_locked(&v, root, "s", NULL), 0);
+    CHECK_INT(stored_sweep_lock(&v, root, "s", NULL), 0);
     err_set(&rejection, -EINVAL, "not on a sunday");
     err_hint(&rejection, "wait for monday");
     CHECK_INT(write(ready_fd, "!", 1), 1);

@@ -20,7 +20,7 @@ static void in_new_dir(void)
     CHECK(mkdtemp(dir) != NULL);
     static const char text[] = "method: grid\nprogram: t\nparameters: {x: {values: [1]}}\n";
     AUTO(yaml_doc) struct yaml_doc *doc = NULL;
-    CHECK_INT(yaml_read(&doc, text, strlen(text), "s.yaml", NULL), 0);
+    CHECK_INT(yaml_read(&doc, text, strlen(text), "s.yaml", "command", NULL), 0);
     CHECK_INT(sweep_file_read(&spec, doc, NULL), 0);
     CHECK_INT(scheduler_new(&s, spec, NULL), 0);
 }

@@ -245,7 +245,7 @@ TEST(a_store_of_the_first_format_goes_on_and_is_the_newer_ones_from_then_on)
     CHECK_INT(seen.n, 2);
     CHECK_INT(seen.last.kind, SCHEDULER_REC_COMMAND);
     event_store_close(TAKE(s));
-    CHECK_INT(format(), 2);
+    CHECK_INT(format(), 3);
     remove_dir();
 }
 
@@ -273,7 +273,7 @@ TEST(a_record_that_makes_no_sense_is_damage)
 {
     in_new_dir();
     event_store_close(opened(EVENT_STORE_WRITE));
-    run_sql("INSERT INTO record VALUES(1,1,'danced',0,0,0,'{}')");
+    run_sql("INSERT INTO record VALUES(1,1,'danced',0,0,0,'{}',NULL)");
     AUTO(event_store) struct event_store *s = opened(EVENT_STORE_READ);
     struct seen seen = {0};
     struct err e = {0};
@@ -303,5 +303,45 @@ TEST(a_full_disk_is_an_error_and_the_store_takes_no_more)
     struct scheduler_record r = {.kind = SCHEDULER_REC_CREATED};
     CHECK_INT(event_store_append(s, &r, 0, &e), -EIO);
     CHECK_INT(event_store_commit(s, &e), -EIO);
+    remove_dir();
+}
+
+TEST(a_changed_record_does_not_match_its_checksum)
+{
+    static const char *const changes[] = {"at_ms=at_ms+1", "kind='ended'",
+                                          "trial=7",       "lease=2",
+                                          "msg=1",         "data=replace(data,'0.1','0.2')"};
+    for (size_t i = 0; i < COUNT_OF(changes); i++) {
+        in_new_dir();
+        struct event_store *w = opened(EVENT_STORE_WRITE);
+        append(w, 0, 1, 0);
+        append(w, 1, 1, 0);
+        CHECK_INT(event_store_commit(w, NULL), 0);
+        event_store_close(w);
+        AUTO(free) char *sql = xasprintf("UPDATE record SET %s WHERE seq=2", changes[i]);
+        run_sql(sql);
+        AUTO(event_store) struct event_store *s = opened(EVENT_STORE_READ);
+        struct seen seen = {0};
+        struct err e = {0};
+        CHECK_INT(event_store_replay(s, see, &seen, &e), -EBADMSG);
+        CHECK_HAS(e.text, "record 2 does not match its checksum");
+        remove_dir();
+    }
+}
+
+static int contradicts(void *arg, const struct scheduler_record *r, int64_t msg, struct err *e)
+{
+    return err_set(e, -EINVAL, "lease 9 was never granted");
+}
+
+TEST(a_record_that_contradicts_the_others_is_named)
+{
+    in_new_dir();
+    AUTO(event_store) struct event_store *w = opened(EVENT_STORE_WRITE);
+    append(w, 0, 1, 0);
+    CHECK_INT(event_store_commit(w, NULL), 0);
+    struct err e = {0};
+    CHECK_INT(event_store_replay(w, contradicts, NULL, &e), -EBADMSG);
+    CHECK_HAS(e.text, "sweep.db: damaged: record 1: lease 9 was never granted");
     remove_dir();
 }

@@ -78,19 +78,19 @@ TEST(points_are_in_order_of_their_steps_with_best_and_mean)
 {
     AUTO(trial) struct trial *t = leased();
     report(t, 10, "{\"loss\":4}");
-    CHECK_NEAR(t->best, 4, 0);
+    CHECK_NEAR(t->curve.best, 4, 0);
     report(t, 30, "{\"loss\":6}");
     report(t, 20, "{\"loss\":2}"); /* late */
     report(t, 40, "{\"loss\":\"nan\"}");
-    CHECK_INT(t->point_count, 3);
-    CHECK_NEAR(t->points[1].step, 20, 0);
-    CHECK_NEAR(t->best, 2, 0);
+    CHECK_INT(t->curve.count, 3);
+    CHECK_NEAR(t->curve.points[1].step, 20, 0);
+    CHECK_NEAR(t->curve.best, 2, 0);
     CHECK_NEAR(trial_mean(t, 2), 3, 0);
     CHECK_NEAR(trial_mean(t, 3), 4, 1e-15);
     CHECK_NEAR(trial_value(t, false), 2, 0);
     CHECK_NEAR(trial_value(t, true), 6, 0);
     report(t, 20, "{\"loss\":8}"); /* replaces */
-    CHECK_INT(t->point_count, 3);
+    CHECK_INT(t->curve.count, 3);
     CHECK_NEAR(trial_value(t, false), 4, 0);
     CHECK_NEAR(trial_mean(t, 3), 6, 1e-15);
 }
@@ -98,12 +98,12 @@ TEST(points_are_in_order_of_their_steps_with_best_and_mean)
 TEST(points_are_found_by_step)
 {
     AUTO(trial) struct trial *t = leased();
-    CHECK_INT(trial_points_until(t, 5), 0);
+    CHECK_INT(trial_curve_until(&t->curve, 5), 0);
     for (int i = 0; i < 100; i++)
         report(t, 2 * i, "{\"loss\":1}");
     for (int i = 0; i < 100; i++) {
-        CHECK_INT(trial_points_until(t, 2 * i), i + 1);
-        CHECK_INT(trial_points_until(t, 2 * i - 1), i);
+        CHECK_INT(trial_curve_until(&t->curve, 2 * i), i + 1);
+        CHECK_INT(trial_curve_until(&t->curve, 2 * i - 1), i);
     }
 }
 
@@ -119,7 +119,7 @@ TEST(a_step_that_is_not_said_counts_the_reports_of_a_lease)
     CHECK_NEAR(trial_next_step(t), 0, 0);
     report(t, 0, "{\"loss\":5}");
     CHECK_NEAR(trial_next_step(t), 1, 0);
-    CHECK_INT(t->point_count, 1);
+    CHECK_INT(t->curve.count, 1);
 }
 
 TEST(a_new_lease_goes_on_from_where_it_first_reports)
@@ -130,13 +130,13 @@ TEST(a_new_lease_goes_on_from_where_it_first_reports)
     CHECK_NEAR(trial_mean(t, 6), 3, 0);
     t->lease = 2;
     report(t, 4, "{\"loss\":1}");
-    CHECK_INT(t->point_count, 5);
-    CHECK_NEAR(t->best, 1, 0);
+    CHECK_INT(t->curve.count, 5);
+    CHECK_NEAR(t->curve.best, 1, 0);
     CHECK_NEAR(trial_mean(t, 5), 2.6, 1e-15);
     CHECK_NEAR(trial_mean(t, 4), 3, 0);
     t->lease = 3;
     report(t, 0, "{\"acc\":1}");
-    CHECK_INT(t->point_count, 0);
+    CHECK_INT(t->curve.count, 0);
     CHECK(isnan(trial_value(t, false)));
 }
 

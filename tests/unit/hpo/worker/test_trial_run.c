@@ -47,7 +47,7 @@ TEST(a_run_reports_its_lines_and_its_end_and_is_freed_when_both_are_acknowledged
     AUTO(free) char *out = leases_file(&t, "trials/000007/3/stdout");
     CHECK_HAS(out, "7 yes new\n");
     AUTO(free) char *params = leases_file(&t, "trials/000007/params.json");
-    CHECK_STR(params, "{\"lr\":0.5}\n");
+    CHECK_STR(params, "{\"lr\": 0.5}\n");
     CHECK(!trial_run_acknowledge(r, 1));
     CHECK(trial_run_acknowledge(r, 2));
     trial_run_stop(r, true); /* ignored: the run is done */

@@ -161,7 +161,7 @@ TEST(the_users_choice_is_dash_x_first_then_what_is_inherited)
 
 static struct plan_rank ranks[2] = {{.rank = 0, .gpu = -1, .cores = 2, .cpus = (char *)"0-1"},
                                     {.rank = 1, .local_rank = 1, .gpu = 3, .cores = 2}};
-static struct plan_node node = {(char *)"c01", 2, true};
+static struct plan_node node = {.name = (char *)"c01", .local_size = 2, .here = true};
 static struct plan plan = {.engine = PLAN_ENGINE_LOCAL,
                            .ranks = ranks,
                            .world_size = 2,

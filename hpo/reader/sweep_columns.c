@@ -1,0 +1,645 @@
+#include "hpo/reader/sweep_columns.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "hpo/reader/json_scan.h"
+#include "hpo/space/space.h"
+
+struct column {
+    struct columns_param param;
+    unsigned char *kinds; /* [cap]: enum columns_kind */
+    union cell {
+        double number;
+        int json;
+    } * cells;
+    size_t cap;
+};
+
+struct sweep_columns {
+    const struct spec *spec;
+    struct text_table texts;
+    struct columns_trial *trials;
+    size_t count, cap;
+    struct columns_lease *leases;
+    size_t lease_count, lease_cap;
+    struct column *columns;
+    size_t column_count, column_cap;
+    int states[TRIAL_STATES];
+    struct columns_commands commands;
+    char *model_state; /* JSON; NULL: none */
+    int metric;        /* the number of the sweep's metric in `texts`; TEXT_TABLE_NONE */
+};
+
+struct sweep_columns *sweep_columns_new(const struct spec *spec)
+{
+    struct sweep_columns *c = xzalloc(sizeof *c);
+    const char *metric = spec->metrics[0].name;
+    c->spec = spec;
+    c->metric = text_table_add(&c->texts, metric, metric ? strlen(metric) : 0);
+    return c;
+}
+
+static void clear_trial(struct columns_trial *t)
+{
+    for (int i = 0; i < t->metric_count; i++)
+        trial_curve_clear(&t->metrics[i].curve);
+    free(t->metrics);
+}
+
+void sweep_columns_free(struct sweep_columns *c)
+{
+    if (!c)
+        return;
+    for (size_t i = 0; i < c->count; i++)
+        clear_trial(&c->trials[i]);
+    for (size_t i = 0; i < c->column_count; i++) {
+        strv_free(c->columns[i].param.path);
+        free(c->columns[i].param.name);
+        free(c->columns[i].kinds);
+        free(c->columns[i].cells);
+    }
+    free(c->trials);
+    free(c->leases);
+    free(c->columns);
+    free(c->model_state);
+    text_table_clear(&c->texts);
+    free(c);
+}
+
+static int damaged(const struct event_store_row *r, const char *what, struct err *e)
+{
+    return err_set(e, -EBADMSG, "damaged: record %lld: trial %d, lease %lld: %s", (long long)r->seq,
+                   r->trial, (long long)r->lease, what);
+}
+
+/* ---- parameters -------------------------------------------------------------------------------
+ */
+
+/* Whether the space has a parameter below this name, so that an object under it is a group. */
+static bool is_group(const struct sweep_columns *c, const char *dotted)
+{
+    for (size_t i = 0; i < space_dims(c->spec->space); i++)
+        if (strncmp(space_name(c->spec->space, i), dotted, strlen(dotted)) == 0)
+            return true;
+    return false;
+}
+
+/* A group of parameters, within another one; NULL: the top level. */
+struct group {
+    const struct group *above;
+    const char *name;
+    const char *dotted; /* with the names of the groups above, and a '.' at the end */
+};
+
+static void push_path(char ***path, const struct group *g)
+{
+    if (!g)
+        return;
+    push_path(path, g->above);
+    strv_push(path, xstrdup(g->name));
+}
+
+static bool is_param(const struct column *column, const struct group *g, const char *name)
+{
+    size_t len = g ? strlen(g->dotted) : 0;
+    return (!g || strncmp(column->param.name, g->dotted, len) == 0) &&
+           strcmp(column->param.name + len, name) == 0;
+}
+
+/* Most trials have the same parameters in the same order: *next is where to look first. */
+static struct column *column_of(struct sweep_columns *c, const struct group *g, const char *name,
+                                size_t *next)
+{
+    for (size_t i = 0; i < c->column_count; i++) {
+        size_t k = (*next + i) % c->column_count;
+        if (is_param(&c->columns[k], g, name)) {
+            *next = k + 1;
+            return &c->columns[k];
+        }
+    }
+    if (c->column_count == c->column_cap) {
+        c->column_cap = c->column_cap ? 2 * c->column_cap : 8;
+        c->columns = xrealloc(c->columns, c->column_cap, sizeof *c->columns);
+    }
+    struct column *column = &c->columns[c->column_count++];
+    *column = (struct column){.param.name = xasprintf("%s%s", g ? g->dotted : "", name)};
+    push_path(&column->param.path, g);
+    strv_push(&column->param.path, xstrdup(name));
+    return column;
+}
+
+static void set_value(struct sweep_columns *c, struct column *column, size_t trial,
+                      const struct json_scan_member *m)
+{
+    if (trial >= column->cap) {
+        size_t cap = column->cap ? 2 * column->cap : 64;
+        while (cap <= trial)
+            cap *= 2;
+        column->kinds = xrealloc(column->kinds, cap, sizeof *column->kinds);
+        column->cells = xrealloc(column->cells, cap, sizeof *column->cells);
+        memset(column->kinds + column->cap, COLUMNS_ABSENT, cap - column->cap);
+        column->cap = cap;
+    }
+    static const double exact = 9007199254740992.0; /* 2^53: larger integers stay text */
+    if (m->kind == JSON_SCAN_REAL || (m->kind == JSON_SCAN_INTEGER && fabs(m->number) < exact)) {
+        column->kinds[trial] = m->kind == JSON_SCAN_REAL ? COLUMNS_REAL : COLUMNS_INTEGER;
+        column->cells[trial].number = m->number;
+    } else {
+        column->kinds[trial] = COLUMNS_JSON;
+        column->cells[trial].json = text_table_add(&c->texts, m->text, m->len);
+    }
+}
+
+static bool read_params(struct sweep_columns *c, size_t trial, const struct group *g,
+                        const char *text, size_t *next)
+{
+    struct json_scan s = json_scan_begin(text);
+    bool ok = true;
+    for (struct json_scan_member m; json_scan_next(&s, &m);) {
+        AUTO(free)
+        char *dotted =
+            m.kind == JSON_SCAN_OBJECT ? xasprintf("%s%s.", g ? g->dotted : "", m.key) : NULL;
+        const struct group inner = {g, m.key, dotted};
+        if (dotted && is_group(c, dotted))
+            ok = ok && read_params(c, trial, &inner, m.text, next);
+        else
+            set_value(c, column_of(c, g, m.key, next), trial, &m);
+    }
+    return ok && !s.failed;
+}
+
+/* ---- records ----------------------------------------------------------------------------------
+ */
+
+static int apply_created(struct sweep_columns *c, const struct event_store_row *r, struct err *e)
+{
+    const char *params = NULL, *learnt = NULL;
+    size_t next = 0, learnt_len = 0;
+    bool added = false;
+    struct json_scan s = json_scan_begin(r->data);
+    for (struct json_scan_member m; json_scan_next(&s, &m);) {
+        if (strcmp(m.key, "params") == 0 && m.kind == JSON_SCAN_OBJECT)
+            params = m.text;
+        else if (strcmp(m.key, "added") == 0)
+            added = m.len == 4 && memcmp(m.text, "true", 4) == 0;
+        else if (strcmp(m.key, "learnt") == 0) {
+            learnt = m.text;
+            learnt_len = m.len;
+        }
+    }
+    if (r->trial < 0 || (size_t)r->trial != c->count || s.failed || !params)
+        return damaged(r, "created out of order, or without parameters", e);
+    if (c->count == c->cap) {
+        c->cap = c->cap ? c->cap + c->cap / 2 : 64;
+        c->trials = xrealloc(c->trials, c->cap, sizeof *c->trials);
+    }
+    if (!read_params(c, c->count, NULL, params, &next))
+        return damaged(r, "its parameters are malformed", e);
+    c->trials[c->count++] = (struct columns_trial){.state = TRIAL_WAITING,
+                                                   .created_ms = r->at_ms,
+                                                   .added = added,
+                                                   .worker = TEXT_TABLE_NONE,
+                                                   .node = TEXT_TABLE_NONE,
+                                                   .error = TEXT_TABLE_NONE,
+                                                   .why = TEXT_TABLE_NONE};
+    c->states[TRIAL_WAITING]++;
+    if (!added) {
+        free(c->model_state);
+        c->model_state = learnt ? xstrndup(learnt, learnt_len) : NULL;
+    }
+    return 0;
+}
+
+static int apply_command(struct sweep_columns *c, const struct event_store_row *r, struct err *e)
+{
+    AUTO(json) json_t *data = json_loadb(r->data, r->len, 0, NULL);
+    const char *verb = json_string_value(json_object_get(data, "verb"));
+    json_int_t trials = json_integer_value(json_object_get(data, "trials"));
+    if (!verb || trials < 0 || trials > INT_MAX - c->commands.raised)
+        return damaged(r, "an invalid command", e);
+    bool stop = strcmp(verb, "stop") == 0, pause = strcmp(verb, "pause") == 0;
+    c->commands.stopped = stop || (pause && c->commands.stopped);
+    c->commands.paused = pause || (c->commands.paused && strcmp(verb, "resume") != 0);
+    c->commands.raised += (int)trials;
+    return 0;
+}
+
+/* The members of a record's data that are texts or numbers; those that are missing are unset. */
+struct facts {
+    int worker, node, why, error, gang, state;
+    double seconds, step;
+    const char *values;
+};
+
+static int text_of(struct sweep_columns *c, const struct json_scan_member *m)
+{
+    if (m->kind != JSON_SCAN_STRING)
+        return TEXT_TABLE_NONE;
+    if (!memchr(m->text, '\\', m->len))
+        return text_table_add(&c->texts, m->text + 1, m->len - 2);
+    AUTO(json) json_t *text = json_scan_value(m->text, m->len);
+    const char *value = json_string_value(text);
+    return text_table_add(&c->texts, value, value ? strlen(value) : 0);
+}
+
+static bool read_facts(struct facts *f, struct sweep_columns *c, const struct event_store_row *r)
+{
+    *f = (struct facts){TEXT_TABLE_NONE,
+                        TEXT_TABLE_NONE,
+                        TEXT_TABLE_NONE,
+                        TEXT_TABLE_NONE,
+                        TEXT_TABLE_NONE,
+                        -1,
+                        0,
+                        NAN,
+                        NULL};
+    struct json_scan s = json_scan_begin(r->data);
+    for (struct json_scan_member m; json_scan_next(&s, &m);) {
+        if (strcmp(m.key, "step") == 0)
+            f->step = m.is_number ? m.number : NAN;
+        else if (strcmp(m.key, "values") == 0)
+            f->values = m.kind == JSON_SCAN_OBJECT ? m.text : NULL;
+        else if (strcmp(m.key, "seconds") == 0)
+            f->seconds = m.is_number ? m.number : 0;
+        else if (strcmp(m.key, "worker") == 0)
+            f->worker = text_of(c, &m);
+        else if (strcmp(m.key, "node") == 0)
+            f->node = text_of(c, &m);
+        else if (strcmp(m.key, "with") == 0)
+            f->gang = text_table_add(&c->texts, m.text, m.len);
+        else if (strcmp(m.key, "why") == 0)
+            f->why = text_of(c, &m);
+        else if (strcmp(m.key, "error") == 0)
+            f->error = text_of(c, &m);
+        else if (strcmp(m.key, "state") == 0 && m.kind == JSON_SCAN_STRING)
+            f->state = trial_state_parse(text_table_at(&c->texts, text_of(c, &m)));
+    }
+    return !s.failed;
+}
+
+static int apply_leased(struct sweep_columns *c, struct columns_trial *t,
+                        const struct event_store_row *r, const struct facts *f, struct err *e)
+{
+    if ((uint64_t)r->lease != c->lease_count + 1 || r->lease == INT_MAX || f->worker < 0)
+        return damaged(r, "leased out of order, or without a worker", e);
+    if (c->lease_count == c->lease_cap) {
+        c->lease_cap = c->lease_cap ? c->lease_cap + c->lease_cap / 2 : 64;
+        c->leases = xrealloc(c->leases, c->lease_cap, sizeof *c->leases);
+    }
+    c->leases[c->lease_count++] =
+        (struct columns_lease){r->trial, f->worker, f->node, f->gang, TEXT_TABLE_NONE, r->at_ms, 0};
+    t->lease = r->lease;
+    t->leased_ms = r->at_ms;
+    t->worker = f->worker;
+    t->node = f->node;
+    return 0;
+}
+
+static void end_lease(struct sweep_columns *c, const struct event_store_row *r, int why)
+{
+    if (r->lease < 1)
+        return; /* it was cancelled before it had one */
+    struct columns_lease *l = &c->leases[r->lease - 1];
+    l->end_ms = l->end_ms ? l->end_ms : r->at_ms;
+    l->why = why;
+}
+
+static struct columns_metric *metric_of(struct sweep_columns *c, struct columns_trial *t,
+                                        const char *key, bool *is_new)
+{
+    int name = text_table_add(&c->texts, key, strlen(key));
+    for (int i = 0; i < t->metric_count; i++)
+        if (t->metrics[i].name == name)
+            return &t->metrics[i];
+    *is_new = true;
+    t->metrics = xrealloc(t->metrics, (size_t)t->metric_count + 1, sizeof *t->metrics);
+    struct columns_metric *m = &t->metrics[t->metric_count++];
+    *m = (struct columns_metric){.name = name};
+    trial_curve_init(&m->curve);
+    return m;
+}
+
+static bool maximizes(const struct sweep_columns *c, int name)
+{
+    const char *text = text_table_at(&c->texts, name);
+    for (int i = 0; i < c->spec->metric_count; i++)
+        if (c->spec->metrics[i].name && strcmp(c->spec->metrics[i].name, text) == 0)
+            return c->spec->metrics[i].maximize;
+    return false;
+}
+
+static int apply_report(struct sweep_columns *c, struct columns_trial *t,
+                        const struct event_store_row *r, const struct facts *f, struct err *e)
+{
+    if (!isfinite(f->step) || !f->values)
+        return damaged(r, "a report without a step or values", e);
+    if (t->points_lease != t->lease) {
+        for (int i = 0; i < t->metric_count; i++)
+            trial_curve_cut(&t->metrics[i].curve, f->step, maximizes(c, t->metrics[i].name));
+        t->points_lease = t->lease;
+        t->last_step = -INFINITY;
+    }
+    struct json_scan s = json_scan_begin(f->values);
+    for (struct json_scan_member v; json_scan_next(&s, &v);) {
+        bool is_new = false;
+        if (!v.is_number)
+            continue;
+        struct columns_metric *m = metric_of(c, t, v.key, &is_new);
+        if (isfinite(v.number))
+            trial_curve_put(&m->curve, f->step, v.number, maximizes(c, m->name));
+        if (is_new || f->step >= t->last_step) {
+            m->last = v.number;
+            m->is_integer = v.kind == JSON_SCAN_INTEGER;
+        }
+    }
+    t->last_step = fmax(t->last_step, f->step);
+    return s.failed ? damaged(r, "its values are malformed", e) : 0;
+}
+
+static int apply_to_trial(struct sweep_columns *c, struct columns_trial *t,
+                          const struct event_store_row *r, const struct facts *f, struct err *e)
+{
+    switch (r->kind) {
+    case SCHEDULER_REC_LEASED:
+        return apply_leased(c, t, r, f, e);
+    case SCHEDULER_REC_REPORT:
+        return apply_report(c, t, r, f, e);
+    case SCHEDULER_REC_STOPPING:
+    case SCHEDULER_REC_PAUSING:
+        t->why = f->why;
+        return 0;
+    case SCHEDULER_REC_PAUSED:
+        t->seconds = f->seconds;
+        end_lease(c, r, t->why);
+        return 0;
+    case SCHEDULER_REC_REQUEUED:
+        t->why = f->why;
+        t->error = f->error;
+        end_lease(c, r, f->why);
+        return 0;
+    case SCHEDULER_REC_ENDED:
+        t->why = f->why;
+        t->error = f->error;
+        t->seconds = f->seconds;
+        t->ended_ms = r->at_ms;
+        end_lease(c, r, f->why);
+        return 0;
+    case SCHEDULER_REC_RETRIED:
+        t->why = t->error = TEXT_TABLE_NONE;
+        t->ended_ms = 0;
+        return 0;
+    case SCHEDULER_REC_CREATED:
+    case SCHEDULER_REC_COMMAND:
+    case SCHEDULER_REC_KINDS:
+        break;
+    }
+    return damaged(r, "an unknown kind of record", e);
+}
+
+int sweep_columns_record(void *columns, const struct event_store_row *r, struct err *e)
+{
+    static const enum trial_event events[SCHEDULER_REC_KINDS] = {
+        [SCHEDULER_REC_LEASED] = TRIAL_EV_LEASE,  [SCHEDULER_REC_REPORT] = TRIAL_EV_REPORT,
+        [SCHEDULER_REC_STOPPING] = TRIAL_EV_STOP, [SCHEDULER_REC_REQUEUED] = TRIAL_EV_REQUEUE,
+        [SCHEDULER_REC_ENDED] = TRIAL_EV_END,     [SCHEDULER_REC_PAUSING] = TRIAL_EV_PAUSE,
+        [SCHEDULER_REC_PAUSED] = TRIAL_EV_PAUSED, [SCHEDULER_REC_RETRIED] = TRIAL_EV_RETRY,
+    };
+    struct sweep_columns *c = columns;
+    struct facts f;
+    if (r->kind == SCHEDULER_REC_CREATED)
+        return apply_created(c, r, e);
+    if (r->kind == SCHEDULER_REC_COMMAND)
+        return apply_command(c, r, e);
+    if (r->kind >= SCHEDULER_REC_KINDS || r->trial < 0 || (size_t)r->trial >= c->count)
+        return damaged(r, "a record of a trial that was never created", e);
+    struct columns_trial *t = &c->trials[r->trial];
+    int to = trial_next_state(t->state, events[r->kind]);
+    if (!read_facts(&f, c, r))
+        return damaged(r, "its data are malformed", e);
+    if (to == TRIAL_STATES) /* any final state */
+        to = f.state >= 0 && trial_is_ended((enum trial_state)f.state) ? f.state : -1;
+    if (to < 0)
+        return damaged(r, "a record that does not follow from the trial's state", e);
+    if (r->kind != SCHEDULER_REC_LEASED && r->lease != t->lease)
+        return damaged(r, "a record of another lease than the trial's last", e);
+    int rc = apply_to_trial(c, t, r, &f, e);
+    if (rc < 0)
+        return rc;
+    c->states[t->state]--;
+    c->states[to]++;
+    t->state = (enum trial_state)to;
+    return 0;
+}
+
+/* ---- what they say ----------------------------------------------------------------------------
+ */
+
+size_t sweep_columns_count(const struct sweep_columns *c)
+{
+    return c->count;
+}
+
+const struct columns_trial *sweep_columns_trial(const struct sweep_columns *c, size_t trial)
+{
+    return &c->trials[trial];
+}
+
+const struct text_table *sweep_columns_texts(const struct sweep_columns *c)
+{
+    return &c->texts;
+}
+
+const struct columns_lease *sweep_columns_leases(const struct sweep_columns *c, size_t *count)
+{
+    *count = c->lease_count;
+    return c->leases;
+}
+
+size_t sweep_columns_param_count(const struct sweep_columns *c)
+{
+    return c->column_count;
+}
+
+const struct columns_param *sweep_columns_param(const struct sweep_columns *c, size_t param)
+{
+    return &c->columns[param].param;
+}
+
+struct columns_value sweep_columns_value(const struct sweep_columns *c, size_t param, size_t trial)
+{
+    const struct column *column = &c->columns[param];
+    if (trial >= column->cap || column->kinds[trial] == COLUMNS_ABSENT)
+        return (struct columns_value){.kind = COLUMNS_ABSENT};
+    struct columns_value v = {.kind = (enum columns_kind)column->kinds[trial]};
+    if (v.kind == COLUMNS_JSON)
+        v.json = column->cells[trial].json;
+    else
+        v.number = column->cells[trial].number;
+    return v;
+}
+
+static const struct columns_metric *find_metric(const struct columns_trial *t, int name)
+{
+    for (int i = 0; name >= 0 && i < t->metric_count; i++)
+        if (t->metrics[i].name == name)
+            return &t->metrics[i];
+    return NULL;
+}
+
+const struct columns_metric *sweep_columns_metric(const struct sweep_columns *c, size_t trial,
+                                                  const char *name)
+{
+    return find_metric(&c->trials[trial], text_table_find(&c->texts, name, strlen(name)));
+}
+
+double sweep_columns_score(const struct sweep_columns *c, size_t trial)
+{
+    const struct columns_metric *m = find_metric(&c->trials[trial], c->metric);
+    if (!m || m->curve.count == 0)
+        return NAN;
+    return c->spec->value_last ? m->curve.points[m->curve.count - 1].value : m->curve.best;
+}
+
+int sweep_columns_best(const struct sweep_columns *c)
+{
+    int best = -1;
+    double best_value = NAN;
+    for (size_t i = 0; i < c->count; i++) {
+        double v = trial_has_signal(c->trials[i].state) ? sweep_columns_score(c, i) : (double)NAN;
+        bool better = c->spec->metrics[0].maximize ? v > best_value : v < best_value;
+        if (!isnan(v) && (best < 0 || better)) {
+            best = (int)i;
+            best_value = v;
+        }
+    }
+    return best;
+}
+
+const int *sweep_columns_states(const struct sweep_columns *c)
+{
+    return c->states;
+}
+
+struct columns_commands sweep_columns_commands(const struct sweep_columns *c)
+{
+    return c->commands;
+}
+
+static json_t *value_json(const struct sweep_columns *c, struct columns_value v)
+{
+    const char *text = v.kind == COLUMNS_JSON ? text_table_at(&c->texts, v.json) : NULL;
+    if (text)
+        return json_scan_value(text, strlen(text));
+    return v.kind == COLUMNS_INTEGER ? json_integer((json_int_t)v.number) : json_real(v.number);
+}
+
+json_t *sweep_columns_params_json(const struct sweep_columns *c, size_t trial)
+{
+    json_t *params = json_object();
+    for (size_t i = 0; i < c->column_count; i++) {
+        struct columns_value v = sweep_columns_value(c, i, trial);
+        if (v.kind == COLUMNS_ABSENT)
+            continue;
+        json_t *at = params;
+        char **name = c->columns[i].param.path;
+        for (; name[1]; name++) {
+            if (!json_object_get(at, *name))
+                json_object_set_new(at, *name, json_object());
+            at = json_object_get(at, *name);
+        }
+        json_object_set_new(at, *name, value_json(c, v));
+    }
+    return params;
+}
+
+json_t *sweep_columns_gang(const struct sweep_columns *c, size_t trial)
+{
+    int64_t lease = c->trials[trial].lease;
+    const char *text = lease > 0 ? text_table_at(&c->texts, c->leases[lease - 1].gang) : NULL;
+    json_t *gang = text ? json_scan_value(text, strlen(text)) : NULL;
+    return gang ? gang : json_array();
+}
+
+json_t *sweep_columns_model_state(const struct sweep_columns *c)
+{
+    return c->model_state ? json_scan_value(c->model_state, strlen(c->model_state)) : NULL;
+}
+
+static json_t *metrics_json(const struct sweep_columns *c, const struct columns_trial *t)
+{
+    json_t *o = json_object();
+    for (int i = 0; i < t->metric_count; i++) {
+        const struct columns_metric *m = &t->metrics[i];
+        json_object_set_new(o, text_table_at(&c->texts, m->name),
+                            m->is_integer ? json_integer((json_int_t)m->last)
+                                          : json_number(m->last));
+    }
+    return o;
+}
+
+json_t *sweep_columns_trial_json(const struct sweep_columns *c, size_t trial)
+{
+    const struct columns_trial *t = &c->trials[trial];
+    const struct columns_metric *m = find_metric(t, c->metric);
+    double score = sweep_columns_score(c, trial);
+    json_t *o = json_pack(
+        "{s:i, s:s, s:o, s:o, s:I, s:s?, s:f, s:I, s:o}", "id", (int)trial, "state",
+        trial_state_name(t->state), "params", sweep_columns_params_json(c, trial), "value",
+        isnan(score) ? json_null() : json_real(score), "steps",
+        (json_int_t)(m ? m->curve.count : 0), "node", text_table_at(&c->texts, t->node), "seconds",
+        t->seconds, "lease", (json_int_t)t->lease, "metrics", metrics_json(c, t));
+    if (t->error >= 0)
+        json_object_set_new(o, "error", json_string(text_table_at(&c->texts, t->error)));
+    if (t->why >= 0)
+        json_object_set_new(o, "why", json_string(text_table_at(&c->texts, t->why)));
+    return o;
+}
+
+/* ---- trials for the functions of samplers -----------------------------------------------------
+ */
+
+static struct trial *trial_of(const struct sweep_columns *c, size_t i)
+{
+    const struct columns_trial *from = &c->trials[i];
+    AUTO(json) json_t *params = sweep_columns_params_json(c, i);
+    struct trial *t = trial_new((int)i, params, from->created_ms);
+    t->state = from->state;
+    t->lease = from->lease;
+    t->seconds = from->seconds;
+    json_decref(t->metrics);
+    t->metrics = metrics_json(c, from);
+    const struct columns_metric *m = find_metric(from, c->metric);
+    for (size_t k = 0; m && k < m->curve.count; k++)
+        trial_curve_put(&t->curve, m->curve.points[k].step, m->curve.points[k].value,
+                        c->spec->metrics[0].maximize);
+    return t;
+}
+
+struct trial_view sweep_columns_view(const struct sweep_columns *c, const int *trials, size_t count)
+{
+    struct trial **list = xcalloc(count + 1, sizeof *list);
+    for (size_t i = 0; i < count; i++)
+        list[i] = trial_of(c, (size_t)trials[i]);
+    return (struct trial_view){(const struct trial *const *)list, count};
+}
+
+struct trial_view sweep_columns_all(const struct sweep_columns *c)
+{
+    AUTO(free) int *ids = xcalloc(c->count + 1, sizeof *ids);
+    for (size_t i = 0; i < c->count; i++)
+        ids[i] = (int)i;
+    return sweep_columns_view(c, ids, c->count);
+}
+
+void sweep_columns_view_free(struct trial_view *view)
+{
+    struct trial **list = (struct trial **)view->trials;
+    for (size_t i = 0; i < view->count; i++)
+        trial_free(list[i]);
+    free(list);
+    *view = (struct trial_view){0};
+}

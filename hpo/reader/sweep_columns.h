@@ -1,0 +1,117 @@
+/* sweep_columns - what a sweep's records say, as columns that grow: for everything that shows a
+ * sweep. Pure. The scheduler keeps more per trial, since it decides.
+ *
+ *     while (event_store_read(store, sweep_columns_record, columns, e) > 0)
+ *         ;
+ *
+ * The same records give the same states, values and curves as in the scheduler: both use
+ * trial_next_state() and trial_curve. Applying a record takes constant time. */
+#ifndef DROVER_SWEEP_COLUMNS_H
+#define DROVER_SWEEP_COLUMNS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/mem.h"
+#include "hpo/reader/text_table.h"
+#include "hpo/spec/spec.h"
+#include "hpo/store/event_store.h"
+#include "hpo/trial/trial.h"
+
+struct sweep_columns;
+
+struct columns_metric { /* of one trial */
+    int name;           /* in sweep_columns_texts() */
+    bool is_integer;    /* `last` was written without a point */
+    double last;        /* the last value, which may not be finite */
+    struct trial_curve curve;
+};
+
+struct columns_trial {
+    enum trial_state state;
+    int64_t created_ms, leased_ms, ended_ms; /* 0: it has not happened */
+    double seconds;                          /* run time, as its worker measured it */
+    int64_t lease;                           /* the last one; 0: none */
+    /* Numbers in sweep_columns_texts(); TEXT_TABLE_NONE: none. */
+    int worker, node, error, why;
+    bool added;                     /* with parameters from the user */
+    struct columns_metric *metrics; /* those that it has reported */
+    int metric_count;
+    int64_t points_lease; /* the last lease with a report; 0: none */
+    double last_step;     /* the highest step under it */
+};
+
+struct columns_lease { /* leases[lease - 1] */
+    int trial;
+    int worker, node;
+    int gang; /* JSON, the other workers of its gang; TEXT_TABLE_NONE: it runs on one node */
+    int why;  /* it ended, or was told to; TEXT_TABLE_NONE: the trial ended by itself, or runs */
+    int64_t begin_ms, end_ms; /* end_ms 0: it runs */
+};
+
+struct columns_param { /* a parameter, in the order of first appearance */
+    char **path;       /* a strv: its name, below the names of its groups */
+    char *name;        /* the path with dots */
+};
+
+enum columns_kind { COLUMNS_ABSENT, COLUMNS_INTEGER, COLUMNS_REAL, COLUMNS_JSON };
+
+struct columns_value {
+    enum columns_kind kind;
+    double number; /* INTEGER, REAL */
+    int json;      /* JSON: its text, in sweep_columns_texts() */
+};
+
+/* Borrows the spec, which must outlive the columns. */
+struct sweep_columns *sweep_columns_new(const struct spec *spec);
+void sweep_columns_free(struct sweep_columns *c);
+AUTO_DEFINE(sweep_columns, struct sweep_columns *, sweep_columns_free)
+
+/* Applies the next record; an event_store_row_fn whose `arg` is the columns.
+ *   -EBADMSG  it contradicts the records before it, or is malformed; nothing has changed */
+int sweep_columns_record(void *columns, const struct event_store_row *r, struct err *e);
+
+size_t sweep_columns_count(const struct sweep_columns *c);
+/* All of these are borrowed until the next record. */
+const struct columns_trial *sweep_columns_trial(const struct sweep_columns *c, size_t trial);
+const struct text_table *sweep_columns_texts(const struct sweep_columns *c);
+const struct columns_lease *sweep_columns_leases(const struct sweep_columns *c, size_t *count);
+size_t sweep_columns_param_count(const struct sweep_columns *c);
+const struct columns_param *sweep_columns_param(const struct sweep_columns *c, size_t param);
+struct columns_value sweep_columns_value(const struct sweep_columns *c, size_t param, size_t trial);
+
+/* Returns the metric of a trial; NULL: it has not reported it. */
+const struct columns_metric *sweep_columns_metric(const struct sweep_columns *c, size_t trial,
+                                                  const char *name);
+/* The value of the sweep's metric: the best or the last, as the sweep file says; NAN: none. */
+double sweep_columns_score(const struct sweep_columns *c, size_t trial);
+/* The trial with the best value, or -1. Failed trials do not count. */
+int sweep_columns_best(const struct sweep_columns *c);
+/* The number of trials per state. */
+const int *sweep_columns_states(const struct sweep_columns *c);
+/* What the user's commands have changed. */
+struct columns_commands {
+    bool paused, stopped;
+    int raised; /* trials beyond run_cap */
+};
+struct columns_commands sweep_columns_commands(const struct sweep_columns *c);
+
+/* Returns the parameters, and the trial as scheduler_trial_json() does: new references. */
+json_t *sweep_columns_params_json(const struct sweep_columns *c, size_t trial);
+json_t *sweep_columns_trial_json(const struct sweep_columns *c, size_t trial);
+
+/* The other workers of the trial's last lease: a list of ids, which may be empty. New reference. */
+json_t *sweep_columns_gang(const struct sweep_columns *c, size_t trial);
+/* What the sampler had learned when it proposed the newest trial (new reference); NULL: nothing. */
+json_t *sweep_columns_model_state(const struct sweep_columns *c);
+
+/* Returns `count` of the trials, in this order, for functions that take a trial_view; the caller
+ * frees them with sweep_columns_view_free(). */
+struct trial_view sweep_columns_view(const struct sweep_columns *c, const int *trials,
+                                     size_t count);
+struct trial_view sweep_columns_all(const struct sweep_columns *c);
+void sweep_columns_view_free(struct trial_view *view);
+
+#endif

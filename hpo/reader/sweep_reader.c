@@ -1,0 +1,269 @@
+#include "hpo/reader/sweep_reader.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "hpo/samplers/sampler.h"
+#include "hpo/samplers/sweep_analysis.h"
+#include "hpo/space/distribution.h"
+#include "hpo/space/space.h"
+#include "hpo/store/stored_sweep.h"
+
+int sweep_reader_open(struct sweep_reader **out, const char *root, const char *name, struct err *e)
+{
+    AUTO(sweep_reader) struct sweep_reader *v = xzalloc(sizeof *v);
+    int rc = sweep_dir_read(&v->dir, root, name, e);
+    if (rc == 0)
+        rc = stored_sweep_spec(&v->spec, v->dir->file, "sweep.yaml", e);
+    if (rc < 0)
+        return rc;
+    stored_sweep_apply(v->spec, v->dir);
+    v->columns = sweep_columns_new(v->spec);
+    rc = sweep_reader_update(v, e);
+    if (rc < 0)
+        return rc;
+    *out = TAKE(v);
+    return 0;
+}
+
+int sweep_reader_update(struct sweep_reader *v, struct err *e)
+{
+    int rc;
+    do
+        rc = event_store_read(v->dir->store, sweep_columns_record, v->columns, e);
+    while (rc > 0);
+    return rc;
+}
+
+void sweep_reader_close(struct sweep_reader *v)
+{
+    if (!v)
+        return;
+    sweep_columns_free(v->columns);
+    spec_free(v->spec);
+    sweep_dir_close(v->dir);
+    free(v);
+}
+
+struct ranked {
+    int id;
+    double loss; /* NAN: no value */
+    bool front;
+};
+
+static int better_first(const void *a, const void *b)
+{
+    const struct ranked *x = a, *y = b;
+    if (x->front != y->front)
+        return x->front ? -1 : 1;
+    if (isnan(x->loss) != isnan(y->loss))
+        return isnan(x->loss) ? 1 : -1;
+    if (!isnan(x->loss) && x->loss != y->loss)
+        return x->loss < y->loss ? -1 : 1;
+    return x->id < y->id ? -1 : 1;
+}
+
+json_t *sweep_reader_top(const struct sweep_reader *v, const json_t *front, size_t max)
+{
+    size_t n = sweep_columns_count(v->columns);
+    AUTO(free) struct ranked *all = xcalloc(n + 1, sizeof *all);
+    for (size_t i = 0; i < n; i++) {
+        double score = sweep_columns_score(v->columns, i);
+        all[i] = (struct ranked){(int)i, v->spec->metrics[0].maximize ? -score : score, false};
+    }
+    for (size_t i = 0; i < json_array_size(front); i++)
+        all[json_integer_value(json_array_get(front, i))].front = true;
+    qsort(all, n, sizeof *all, better_first);
+    json_t *list = json_array();
+    for (size_t i = 0; i < n && i < max; i++)
+        json_array_append_new(list, sweep_columns_trial_json(v->columns, (size_t)all[i].id));
+    return list;
+}
+
+/* ---- states -----------------------------------------------------------------------------------
+ */
+
+/* The number of sets that the user has added and that are not points of the space, or repeat one
+ * more often than it would be tried. */
+static int count_extra(const struct sweep_reader *v)
+{
+    AUTO(json) json_t *times = json_object();
+    int extra = 0;
+    for (size_t i = 0; i < sweep_columns_count(v->columns); i++) {
+        AUTO(json) json_t *params = sweep_columns_params_json(v->columns, i);
+        AUTO(free) char *key = distribution_key(params);
+        json_int_t n = json_integer_value(json_object_get(times, key)) + 1;
+        json_object_set_new(times, key, json_integer(n));
+        if (sweep_columns_trial(v->columns, i)->added)
+            extra += !space_has(v->spec->space, params) || n > v->spec->repeats;
+    }
+    return extra;
+}
+
+struct scheduler_counts sweep_reader_counts(const struct sweep_reader *v)
+{
+    int added = 0, raised = sweep_columns_commands(v->columns).raised;
+    for (size_t i = 0; i < sweep_columns_count(v->columns); i++)
+        added += sweep_columns_trial(v->columns, i)->added;
+    int extra = added > 0 ? count_extra(v) : 0;
+    return scheduler_counts_of(sweep_columns_states(v->columns),
+                               scheduler_wanted(v->spec, raised, added, extra));
+}
+
+/* Whether nothing is left to do: the coordinator has stored that, or all trials have ended. */
+static bool is_done(const struct sweep_reader *v)
+{
+    AUTO(free) char *ended = NULL;
+    struct scheduler_counts c = sweep_reader_counts(v);
+    int open = c.waiting + c.running + c.stopping + c.paused;
+    if (event_store_get(&ended, v->dir->store, SWEEP_DIR_META_ENDED, NULL) == 0 && ended)
+        return *ended && open == 0;
+    return open == 0 && c.total_wanted >= 0 &&
+           sweep_columns_count(v->columns) >= (size_t)c.total_wanted;
+}
+
+const char *sweep_reader_state(const struct sweep_reader *v)
+{
+    bool coordinated = sweep_dir_owner(v->dir).held;
+    struct columns_commands changed = sweep_columns_commands(v->columns);
+    if (changed.stopped)
+        return "stopped";
+    if (!coordinated && is_done(v))
+        return "finished";
+    return changed.paused ? "paused" : coordinated ? "running" : "stopped";
+}
+
+/* The number of trials that each worker runs or has a reservation for: {worker id: number}. */
+static json_t *count_running(const struct sweep_reader *v)
+{
+    json_t *counts = json_object();
+    const struct text_table *texts = sweep_columns_texts(v->columns);
+    for (size_t i = 0; i < sweep_columns_count(v->columns); i++) {
+        const struct columns_trial *t = sweep_columns_trial(v->columns, i);
+        const char *worker = text_table_at(texts, t->worker);
+        if (!trial_is_active(t->state) || !worker)
+            continue;
+        AUTO(json) json_t *gang = sweep_columns_gang(v->columns, i);
+        json_array_insert_new(gang, 0, json_string(worker));
+        for (size_t k = 0; k < json_array_size(gang); k++) {
+            const char *id = json_string_value(json_array_get(gang, k));
+            json_int_t n = json_integer_value(json_object_get(counts, id));
+            json_object_set_new(counts, id, json_integer(n + 1));
+        }
+    }
+    return counts;
+}
+
+json_t *sweep_reader_workers(const struct sweep_reader *v)
+{
+    json_t *list = sweep_dir_workers(v->dir), *w;
+    AUTO(json) json_t *counts = count_running(v);
+    size_t i;
+    json_array_foreach (list, i, w) {
+        const char *id = json_string_value(json_object_get(w, "id"));
+        json_int_t n = id ? json_integer_value(json_object_get(counts, id)) : 0;
+        json_object_set_new(w, "running", json_integer(n));
+    }
+    return list;
+}
+
+/* ---- analysis ---------------------------------------------------------------------------------
+ */
+
+/* Returns at most `max` of the trials that have a value, spread evenly. */
+static struct trial_view sample(const struct sweep_reader *v, size_t max)
+{
+    size_t count = sweep_columns_count(v->columns), n = 0;
+    AUTO(free) int *ids = xcalloc(count + 1, sizeof *ids);
+    for (size_t i = 0; i < count; i++)
+        if (!isnan(sweep_columns_score(v->columns, i)))
+            ids[n++] = (int)i;
+    size_t kept = n < max ? n : max;
+    for (size_t i = 0; i < kept; i++)
+        ids[i] = ids[i * n / kept];
+    return sweep_columns_view(v->columns, ids, kept);
+}
+
+int sweep_reader_recommended(const struct sweep_reader *v)
+{
+    int chosen = -1, best = sweep_columns_best(v->columns);
+    /* A method that learns has a model. */
+    if (!v->spec->method->learns_from_warm_start ||
+        sweep_columns_count(v->columns) > READER_ANALYSED_MAX)
+        return best;
+    struct sampler_objective objectives[SPEC_METRICS_MAX];
+    struct sampler_task task;
+    sampler_task_of_spec(&task, objectives, v->spec, NULL);
+    struct sampler *sampler = sampler_new(sampler_of(v->spec->method), &task);
+    AUTO(json) json_t *model_state = sweep_columns_model_state(v->columns);
+    struct trial_view all = sweep_columns_all(v->columns);
+    sampler_restore(sampler, model_state);
+    chosen = sampler_best(sampler, &all);
+    sweep_columns_view_free(&all);
+    sampler_free(sampler);
+    return chosen >= 0 ? chosen : best;
+}
+
+json_t *sweep_reader_importance(const struct sweep_reader *v)
+{
+    struct sampler_objective objectives[SPEC_METRICS_MAX];
+    struct sampler_task task;
+    sampler_task_of_spec(&task, objectives, v->spec, NULL);
+    if (task.objective_count == 0)
+        return json_null();
+    struct trial_view trials = sample(v, READER_ANALYSED_MAX);
+    json_t *shares = sweep_analysis_importance(task.space, objectives, &trials);
+    sweep_columns_view_free(&trials);
+    return shares;
+}
+
+json_t *sweep_reader_pareto(const struct sweep_reader *v)
+{
+    struct sampler_objective objectives[SPEC_METRICS_MAX];
+    struct sampler_task task;
+    sampler_task_of_spec(&task, objectives, v->spec, NULL);
+    if (task.objective_count < 2)
+        return NULL;
+    struct trial_view all = sweep_columns_all(v->columns);
+    json_t *front = sweep_analysis_front(objectives, task.objective_count, &all);
+    sweep_columns_view_free(&all);
+    return front;
+}
+
+static void print_member(FILE *out, const char *before, const char *name, json_t *value)
+{
+    AUTO(free) char *text = json_line(value);
+    fprintf(out, "%s\"%s\":%s", before, name, text);
+    json_decref(value);
+}
+
+static json_t *best_json(const struct sweep_reader *v)
+{
+    int best = sweep_reader_recommended(v);
+    AUTO(json) json_t *t = best < 0 ? NULL : sweep_columns_trial_json(v->columns, (size_t)best);
+    return t ? json_pack("{s:O,s:O,s:O}", "id", json_object_get(t, "id"), "value",
+                         json_object_get(t, "value"), "params", json_object_get(t, "params"))
+             : json_null();
+}
+
+void sweep_reader_print_json(const struct sweep_reader *v, FILE *out)
+{
+    json_t *pareto = sweep_reader_pareto(v);
+    print_member(out, "{", "name", json_string(v->dir->name));
+    print_member(out, ",", "method", json_string(v->spec->method->name));
+    print_member(out, ",", "state", json_string(sweep_reader_state(v)));
+    print_member(out, ",", "best", best_json(v));
+    if (pareto)
+        print_member(out, ",", "pareto", pareto);
+    print_member(out, ",", "importance", sweep_reader_importance(v));
+    fputs(",\"trials\":[", out);
+    for (size_t i = 0; i < sweep_columns_count(v->columns); i++) {
+        AUTO(json) json_t *t = sweep_columns_trial_json(v->columns, i);
+        AUTO(free) char *text = json_line(t);
+        fprintf(out, "%s%s", i > 0 ? "," : "", text);
+    }
+    fputs("]", out);
+    print_member(out, ",", "workers", sweep_reader_workers(v));
+    fputs("}\n", out);
+}

@@ -1,0 +1,216 @@
+/* event_store_feed - the records of a store as lines of JSON, next to a store that its writer has
+ * locked. The feed is for readers only: the store is the truth, and the writer makes the feed anew
+ * when it starts. A line that cannot be written is missing, and readers wait until the next start.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/json.h"
+#include "hpo/store/event_store_internal.h"
+
+enum { READ_LINES = 5000 };
+
+struct event_store_feed {
+    char *path;
+    FILE *file;
+    ino_t inode;
+    json_t *meta;
+    char *line;
+    size_t line_cap;
+};
+
+static char *path_of(const char *db, const char *suffix)
+{
+    return xasprintf("%s.feed%s", db, suffix);
+}
+
+/* ---- the writer ----------------------------------------------------------------------------- */
+
+void event_store_feed_record(struct event_store *s, const struct event_store_row *r)
+{
+    if (s->feed)
+        fprintf(s->feed,
+                "{\"seq\":%lld,\"at_ms\":%lld,\"kind\":\"%s\",\"trial\":%d,\"lease\":%lld,"
+                "\"msg\":%lld,\"data\":%s}\n",
+                (long long)r->seq, (long long)r->at_ms, event_store_kind_name(r->kind), r->trial,
+                (long long)r->lease, (long long)r->msg, r->data);
+}
+
+void event_store_feed_meta(struct event_store *s, const char *key, const char *value)
+{
+    if (!s->feed)
+        return;
+    AUTO(json) json_t *line = json_pack("{s:s,s:s}", "meta", key, "value", value);
+    AUTO(free) char *text = line ? json_dumps(line, JSON_COMPACT) : NULL;
+    if (text)
+        fprintf(s->feed, "%s\n", text);
+}
+
+static int write_record(void *arg, const struct event_store_row *r, struct err *e)
+{
+    event_store_feed_record(arg, r);
+    return 0;
+}
+
+static int write_meta(struct event_store *s, struct err *e)
+{
+    sqlite3_stmt *st = NULL;
+    int rc = event_store_prepare(s, &st, "SELECT key,value FROM meta", e);
+    if (rc < 0)
+        return rc;
+    while ((rc = sqlite3_step(st)) == SQLITE_ROW)
+        event_store_feed_meta(s, (const char *)sqlite3_column_text(st, 0),
+                              (const char *)sqlite3_column_text(st, 1));
+    int code = rc == SQLITE_DONE ? 0 : event_store_failed(s, "read", e);
+    sqlite3_finalize(st);
+    return code;
+}
+
+int event_store_feed_create(struct event_store *s, struct err *e)
+{
+    AUTO(free) char *path = path_of(s->path, ""), *fresh = path_of(s->path, ".new");
+    s->feed = fopen(fresh, "we");
+    if (!s->feed)
+        return err_set(e, -errno, "%s: %s", fresh, strerror(errno));
+    int rc = write_meta(s, e);
+    int64_t last_seq = s->last_seq;
+    while (rc >= 0 && (rc = event_store_read(s, write_record, s, e)) > 0)
+        ;
+    s->last_seq = last_seq;
+    if (rc == 0 && (fflush(s->feed) != 0 || rename(fresh, path) < 0))
+        rc = err_set(e, -errno, "%s: %s", path, strerror(errno));
+    return rc;
+}
+
+void event_store_feed_remove(struct event_store *s)
+{
+    AUTO(free) char *path = path_of(s->path, "");
+    if (!s->feed)
+        return;
+    (void)fclose(TAKE(s->feed));
+    (void)unlink(path); /* the store is free again: readers open it */
+}
+
+/* ---- a reader ------------------------------------------------------------------------------- */
+
+static int reopen(struct event_store_feed *f, struct err *e)
+{
+    struct stat st;
+    if (f->file)
+        (void)fclose(TAKE(f->file));
+    f->file = fopen(f->path, "re");
+    if (!f->file || fstat(fileno(f->file), &st) < 0)
+        return err_set(e, -errno, "%s: %s", f->path, strerror(errno));
+    f->inode = st.st_ino;
+    return 0;
+}
+
+/* Reads the next whole line as JSON (new reference); NULL: there is none yet. */
+static json_t *next_line(struct event_store_feed *f)
+{
+    off_t before = ftello(f->file);
+    ssize_t n = getline(&f->line, &f->line_cap, f->file);
+    json_t *line = n > 0 && f->line[n - 1] == '\n' ? json_loadb(f->line, (size_t)n, 0, NULL) : NULL;
+    if (!line) {
+        clearerr(f->file);
+        (void)fseeko(f->file, before, SEEK_SET);
+    }
+    return line;
+}
+
+static bool read_meta_line(struct event_store_feed *f, const json_t *line)
+{
+    const char *key = json_string_value(json_object_get(line, "meta"));
+    if (key)
+        json_object_set(f->meta, key, json_object_get(line, "value"));
+    return key != NULL;
+}
+
+int event_store_feed_open(struct event_store_feed **out, const char *db, struct err *e)
+{
+    struct event_store_feed *f = xzalloc(sizeof *f);
+    f->path = path_of(db, "");
+    f->meta = json_object();
+    int rc = reopen(f, e);
+    if (rc < 0) {
+        event_store_feed_close(f);
+        return rc;
+    }
+    for (;;) { /* meta comes first */
+        off_t before = ftello(f->file);
+        AUTO(json) json_t *line = next_line(f);
+        if (read_meta_line(f, line))
+            continue;
+        (void)fseeko(f->file, before, SEEK_SET);
+        break;
+    }
+    *out = f;
+    return 0;
+}
+
+void event_store_feed_close(struct event_store_feed *f)
+{
+    if (!f)
+        return;
+    if (f->file)
+        (void)fclose(f->file);
+    json_decref(f->meta);
+    free(f->line);
+    free(f->path);
+    free(f);
+}
+
+const char *event_store_feed_get(const struct event_store_feed *f, const char *key)
+{
+    return json_string_value(json_object_get(f->meta, key));
+}
+
+/* Calls fn with the record of a line. Returns 0 also for one that fn has had, and -EAGAIN for one
+ * whose predecessor is missing. */
+static int deliver(const json_t *line, int64_t *last_seq, event_store_row_fn fn, void *arg,
+                   struct err *e)
+{
+    const char *kind = json_string_value(json_object_get(line, "kind"));
+    AUTO(free) char *data = json_dumps(json_object_get(line, "data"), JSON_COMPACT);
+    struct event_store_row r = {.seq = json_integer_value(json_object_get(line, "seq")),
+                                .at_ms = json_integer_value(json_object_get(line, "at_ms")),
+                                .kind = kind ? event_store_kind(kind) : SCHEDULER_REC_KINDS,
+                                .trial = (int)json_integer_value(json_object_get(line, "trial")),
+                                .lease = json_integer_value(json_object_get(line, "lease")),
+                                .msg = json_integer_value(json_object_get(line, "msg")),
+                                .data = data,
+                                .len = data ? strlen(data) : 0};
+    if (r.seq <= *last_seq)
+        return 0;
+    if (r.seq != *last_seq + 1)
+        return -EAGAIN;
+    if (!data || r.kind == SCHEDULER_REC_KINDS)
+        return err_set(e, -EBADMSG, "the feed is damaged: record %lld is invalid",
+                       (long long)r.seq);
+    int rc = fn(arg, &r, e);
+    if (rc == 0)
+        *last_seq = r.seq;
+    return rc;
+}
+
+int event_store_feed_read(struct event_store_feed *f, int64_t *last_seq, event_store_row_fn fn,
+                          void *arg, struct err *e)
+{
+    struct stat st;
+    if (stat(f->path, &st) == 0 && st.st_ino != f->inode && reopen(f, e) < 0)
+        return e ? e->code : -EIO;
+    for (int i = 0; i < READ_LINES; i++) {
+        off_t before = ftello(f->file);
+        AUTO(json) json_t *line = next_line(f);
+        if (!line)
+            return 0;
+        int rc = read_meta_line(f, line) ? 0 : deliver(line, last_seq, fn, arg, e);
+        if (rc == -EAGAIN)
+            (void)fseeko(f->file, before, SEEK_SET);
+        if (rc < 0)
+            return rc == -EAGAIN ? 0 : rc;
+    }
+    return 1;
+}

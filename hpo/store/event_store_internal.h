@@ -1,0 +1,78 @@
+/* event_store_internal - what the files of event_store share. */
+#ifndef DROVER_EVENT_STORE_INTERNAL_H
+#define DROVER_EVENT_STORE_INTERNAL_H
+
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "hpo/store/event_store.h"
+
+struct event_store {
+    sqlite3 *db; /* NULL: a reader of the feed */
+    char *path;
+    sqlite3_stmt *append, *put, *get, *read;
+    bool open_tx; /* has records that are not committed */
+    bool broken;
+    FILE *feed; /* the writer's, on a network file system; NULL: none */
+
+    /* of a reader: */
+    enum event_store_way way;
+    int64_t last_seq; /* of the record that was delivered last */
+    char *copy_dir;   /* EVENT_STORE_BY_COPY: the private directory; NULL */
+    struct {          /* of the files when they were opened, to notice changes */
+        int64_t size[2], mtime_ns[2], inode;
+    } seen;
+    struct event_store_feed *feed_reader; /* EVENT_STORE_BY_FEED */
+};
+
+/* Describes SQLite's last error. Returns the negative errno for it. */
+int event_store_failed(const struct event_store *s, const char *doing, struct err *e);
+int event_store_prepare(struct event_store *s, sqlite3_stmt **out, const char *sql, struct err *e);
+/* Opens the file with SQLite, without looking at its content. `how` are parameters of a URI. */
+int event_store_open_db(struct event_store *s, const char *path, int flags, const char *how,
+                        int busy_ms, struct err *e);
+/* Checks that the file is a store of drover that this version can read, and prepares the statements
+ * of a reader. *version: its format. */
+int event_store_check_format(struct event_store *s, int64_t *version, struct err *e);
+int event_store_prepare_read(struct event_store *s, int64_t version, struct err *e);
+/* Finalizes the statements and closes the database. */
+void event_store_close_db(struct event_store *s);
+/* Whether the file lies on a network file system: WAL needs memory that its users share. */
+bool event_store_on_network(const char *path);
+
+/* The checksum of a record, over all fields but `seq`. */
+int64_t event_store_sum(const struct event_store_row *r);
+/* Returns the kind of that name; SCHEDULER_REC_KINDS: there is none. */
+enum scheduler_record_kind event_store_kind(const char *name);
+const char *event_store_kind_name(enum scheduler_record_kind kind);
+
+/* ---- a reader (event_store_reader.c) --------------------------------------------------------- */
+
+int event_store_open_reader(struct event_store *s, struct err *e);
+void event_store_close_reader(struct event_store *s);
+/* Opens the files again if they were replaced, or if what the reader sees does not change. */
+int event_store_refresh_reader(struct event_store *s, struct err *e);
+
+/* ---- the feed: a copy of the records as lines of JSON (event_store_feed.c) --------------------
+ */
+
+struct event_store_feed;
+
+/* Writes the feed of a store anew and keeps it open for event_store_feed_record() and _meta(). */
+int event_store_feed_create(struct event_store *s, struct err *e);
+void event_store_feed_record(struct event_store *s, const struct event_store_row *r);
+void event_store_feed_meta(struct event_store *s, const char *key, const char *value);
+/* Removes the file. */
+void event_store_feed_remove(struct event_store *s);
+
+/*   -ENOENT  there is no feed */
+int event_store_feed_open(struct event_store_feed **out, const char *db, struct err *e);
+void event_store_feed_close(struct event_store_feed *f);
+/* Reads records as event_store_read() does. */
+int event_store_feed_read(struct event_store_feed *f, int64_t *last_seq, event_store_row_fn fn,
+                          void *arg, struct err *e);
+/* Returns a value of `meta` that was read so far; borrowed. NULL: none. */
+const char *event_store_feed_get(const struct event_store_feed *f, const char *key);
+
+#endif

@@ -1,0 +1,32 @@
+/* stored_sweep - a sweep from its directory: its file as a spec, and its scheduler to decide with.
+ */
+#ifndef DROVER_STORED_SWEEP_H
+#define DROVER_STORED_SWEEP_H
+
+#include "common/err.h"
+#include "common/mem.h"
+#include "hpo/scheduler/scheduler.h"
+#include "hpo/spec/spec.h"
+#include "hpo/store/sweep_dir.h"
+
+/* Reads the text of a sweep file; messages call it `name`. Errors as yaml_read() and spec_read(),
+ * and -EINVAL  its command or a metric's pattern is invalid */
+int stored_sweep_spec(struct spec **out, const char *text, const char *name, struct err *e);
+
+/* Sets the stored seed and the stored warm start in a spec that was read from the file. */
+void stored_sweep_apply(struct spec *s, const struct sweep_dir *d);
+
+struct stored_sweep {
+    struct sweep_dir *dir;
+    struct spec *spec;
+    struct scheduler *sched;
+};
+
+/* Opens a sweep to write to it, and locks it: until it is closed no coordinator can start. Trials
+ * stay leased to their workers.
+ *   -EBUSY  a coordinator is running; others as sweep_dir_open() and event_store_replay() */
+int stored_sweep_lock(struct stored_sweep **out, const char *root, const char *name, struct err *e);
+void stored_sweep_close(struct stored_sweep *v);
+AUTO_DEFINE(stored_sweep, struct stored_sweep *, stored_sweep_close)
+
+#endif

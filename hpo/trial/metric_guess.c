@@ -1,0 +1,103 @@
+#include "hpo/trial/metric_guess.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "common/strbuf.h"
+
+/* Characters that may be between a name and its number: `loss: 1`, `loss = 1`, `'loss': 1`, `loss
+ * 1`. */
+static const char between[] = "\"' \t:=";
+
+static bool in_word(char c)
+{
+    return isalnum((unsigned char)c) || c == '_';
+}
+
+/* Returns the length of the number at the start of `s`, or 0 if there is none. */
+static size_t number_length(const char *s)
+{
+    char *end;
+    size_t sign = *s == '-' || *s == '+';
+    if (!isdigit((unsigned char)s[sign + (s[sign] == '.')]))
+        return 0;
+    (void)strtod(s, &end);
+    return in_word(*end) ? 0 : (size_t)(end - s);
+}
+
+/* Returns true if `s` starts with the name. Case and separators make no difference: "Val Loss" is
+ * val/loss. */
+static bool begins_with(const char *s, const char *name)
+{
+    static const char separators[] = "./_- ";
+    for (; *name; name++, s++) {
+        bool both = *s && strchr(separators, *s) && strchr(separators, *name);
+        if (!both && tolower((unsigned char)*s) != tolower((unsigned char)*name))
+            return false;
+    }
+    return true;
+}
+
+/* Returns the position of `name` in the line if a number follows the name, otherwise NULL. */
+static const char *find(const char *line, const char *name)
+{
+    size_t len = strlen(name);
+    for (const char *at = line; *at; at++) {
+        if (!begins_with(at, name) || (at > line && in_word(at[-1])))
+            continue;
+        size_t gap = strspn(at + len, between);
+        if (gap > 0 && number_length(at + len + gap) > 0)
+            return at;
+    }
+    return NULL;
+}
+
+static void add_literal(struct strbuf *b, const char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (strchr("\\^$.|?*+()[]{}", text[i]))
+            strbuf_putc(b, '\\');
+        strbuf_putc(b, text[i]);
+    }
+}
+
+/* Returns a pattern: the name as it is in the line, the characters after it with any number of
+ * spaces, and the number. */
+static char *pattern_of(const char *line, const char *at, size_t name_len)
+{
+    struct strbuf b = {0};
+    strbuf_puts(&b, at == line ? "^" : "[^A-Za-z0-9_]");
+    add_literal(&b, at, name_len);
+    const char *gap = at + name_len;
+    size_t n = strspn(gap, between);
+    for (size_t i = 0; i < n; i++)
+        if (gap[i] != ' ' && gap[i] != '\t')
+            strbuf_putc(&b, gap[i]);
+        else if (i == 0 || (gap[i - 1] != ' ' && gap[i - 1] != '\t'))
+            strbuf_puts(&b, "[[:space:]]*");
+    strbuf_puts(&b, "([-+.0-9eE]+)");
+    return strbuf_take(&b);
+}
+
+bool metric_guess(char **line, char **pattern, const char *text, size_t len, const char *metric)
+{
+    const char *dot = strrchr(metric, '.'), *slash = strrchr(metric, '/');
+    const char *last = dot > slash ? dot : slash;
+    const char *const names[] = {metric, last && last[1] ? last + 1 : metric};
+    for (size_t i = 0; i < COUNT_OF(names); i++)
+        for (size_t end = len; end > 0;) {
+            const char *newline = memrchr(text, '\n', end - 1);
+            size_t start = newline ? (size_t)(newline + 1 - text) : 0;
+            AUTO(free) char *candidate = xstrndup(text + start, end - start);
+            candidate[strcspn(candidate, "\r\n")] = '\0';
+            const char *at = find(candidate, names[i]);
+            if (at) {
+                *pattern = pattern_of(candidate, at, strlen(names[i]));
+                *line = TAKE(candidate);
+                return true;
+            }
+            end = start;
+        }
+    return false;
+}
