@@ -76,9 +76,14 @@ static int value_count(const struct opt *row)
 }
 
 /* Checks the table. An invalid table is a bug, not an error of the user. If two rows had the same
- * name, by_name() would find the first one only. So each name must find its own row. */
+ * name, by_name() would find the first one only. So each name must find its own row. A table is
+ * checked once, because each name is compared with all others. */
 static void check_rows(const struct opt *rows)
 {
+    static const struct opt *checked;
+    if (rows == checked)
+        return;
+    checked = rows;
     assert(!by_name(rows, "help", 4) && !by_letter(rows, 'h'));
     for (const struct opt *r = rows; r->kind != OPT_KIND_END; r++) {
         const char *names = r->name, *name = NULL;
@@ -506,23 +511,26 @@ static size_t min3(size_t a, size_t b, size_t c)
     return min < c ? min : c;
 }
 
-/* Returns the number of letters to insert, remove or replace that turns `a` into `b` (Levenshtein
- * 1966; the row-by-row form of Wagner and Fischer 1974). Both words are shorter than WORD_MAX. */
+/* Returns the number of edits that turn `a` into `b`: a letter is inserted, removed or replaced, or
+ * two neighbours are swapped (Damerau 1964; optimal string alignment). Both words are shorter than
+ * WORD_MAX. */
 static size_t distance(const char *a, const char *b)
 {
-    size_t row[WORD_MAX], len = strlen(b);
+    size_t rows[3][WORD_MAX], len = strlen(b), i = 0; /* row i is rows[i % 3] */
     for (size_t j = 0; j <= len; j++)
-        row[j] = j;
-    for (size_t i = 1; a[i - 1]; i++) {
-        size_t above_left = row[0];
+        rows[0][j] = j;
+    for (i = 1; a[i - 1]; i++) {
+        size_t *row = rows[i % 3];
+        const size_t *above = rows[(i - 1) % 3];
         row[0] = i;
         for (size_t j = 1; j <= len; j++) {
-            size_t above = row[j];
-            row[j] = min3(above + 1, row[j - 1] + 1, above_left + (a[i - 1] != b[j - 1]));
-            above_left = above;
+            row[j] = min3(above[j] + 1, row[j - 1] + 1, above[j - 1] + (a[i - 1] != b[j - 1]));
+            bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+            if (swapped && rows[(i - 2) % 3][j - 2] + 1 < row[j])
+                row[j] = rows[(i - 2) % 3][j - 2] + 1;
         }
     }
-    return row[len];
+    return rows[(i - 1) % 3][len];
 }
 
 const char *opt_suggest(const char *word, const char *const *names, size_t n)

@@ -153,9 +153,9 @@ void opt_print_help(FILE *to, const struct opt_help *h, const struct opt *rows);
  * message names `what`. */
 int opt_int(int *out, const char *what, const char *text, int min, int max, struct err *e);
 
-/* Returns that of the `n` names with the smallest edit distance from `word`, or NULL if no name is
- * near. A name is near if its distance is at most a third of the length of `word`, or at most 2 and
- * at most half of the length. */
+/* Returns that of the `n` names with the smallest edit distance from `word`, in which two swapped
+ * letters are one edit, or NULL if no name is near. A name is near if its distance is at most a
+ * third of the length of `word`, or at most 2 and at most half of the length. */
 const char *opt_suggest(const char *word, const char *const *names, size_t n);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "common/json.h"
 #include "common/strbuf.h"
+#include "common/utf8.h"
 #include "hpo/cmd/hpo_commands.h"
 #include "hpo/coordinator/progress_text.h"
 #include "hpo/reader/sweep_reader.h"
@@ -156,7 +157,9 @@ static void print_workers(struct strbuf *b, const struct sweep_reader *v)
     json_t *w;
     json_array_foreach (list, i, w) {
         const char *node = json_string_value(json_object_get(w, "node"));
-        strbuf_printf(b, "worker %s: %d of %d trials, %d CPUs", node ? node : "?",
+        strbuf_puts(b, "worker ");
+        utf8_add_line(b, node ? node : "?");
+        strbuf_printf(b, ": %d of %d trials, %d CPUs",
                       (int)json_integer_value(json_object_get(w, "running")),
                       (int)json_integer_value(json_object_get(w, "places")),
                       (int)json_integer_value(json_object_get(w, "slots")));

@@ -11,6 +11,9 @@
 #include "hpo/transport/peer_table.h"
 #include "hpo/worker/worker.h"
 #include "launcher/node/cgroup.h"
+#include "launcher/node/limits.h"
+
+enum { LIBRARY_THREADS = 6 }; /* two of ZeroMQ, four of libuv */
 
 enum { DAY_S = 86400 };
 
@@ -181,6 +184,8 @@ static int run(const struct worker_options *o, const char *endpoint, struct err 
         rc = lockfile_acquire(&lock, o->lock, id, e);
     if (rc == 0)
         rc = guardian_start(&g, e); /* before any thread starts */
+    if (rc == 0)
+        rc = limits_require_threads(LIBRARY_THREADS, "the worker", e);
     if (rc < 0)
         return rc;
     c.client.id = id;

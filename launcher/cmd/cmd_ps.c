@@ -5,6 +5,7 @@
 
 #include "common/opt.h"
 #include "common/strbuf.h"
+#include "common/utf8.h"
 #include "launcher/cmd/commands.h"
 #include "launcher/registry/registry.h"
 
@@ -41,7 +42,9 @@ static void print_table(const struct registry_list *l)
         const struct registry_job *j = &l->at[i];
         char age[24];
         print_age(age, sizeof age, (int64_t)time(NULL) - j->started_ms / 1000);
-        printf("%-*s  %5d  %7s  %s\n", width, j->id, j->ranks, age, j->command);
+        AUTO(strbuf) struct strbuf command = {0};
+        utf8_add_line(&command, j->command);
+        printf("%-*s  %5d  %7s  %s\n", width, j->id, j->ranks, age, strbuf_str(&command));
     }
 }
 

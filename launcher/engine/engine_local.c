@@ -7,11 +7,13 @@
 
 #include "common/log.h"
 #include "launcher/engine/engine.h"
+#include "launcher/engine/error_files.h"
 #include "launcher/inspect/trace_buffer.h"
 #include "launcher/io/rank_output.h"
 #include "launcher/io/report_channel.h"
 #include "launcher/io/stdin_broadcast.h"
 #include "launcher/node/cgroup.h"
+#include "launcher/node/limits.h"
 #include "launcher/node/oom_kills.h"
 #include "launcher/plan/env.h"
 #include "launcher/pmi/pmi1_server.h"
@@ -28,9 +30,10 @@ struct engine {
     uint32_t last_number;
     int oom; /* counter of OOM kills in this process's cgroup, or NOT_OPENED; -1: none */
     bool guardian_ended;
-    uv_timer_t reaped_timer; /* emits `cleared` in the next iteration */
-    char *scratch;           /* RANK_OUTPUT_READ_BYTES */
-    int dev_null;            /* stdin of most ranks */
+    struct error_files *error_files; /* of all jobs; NULL: none so far */
+    uv_timer_t reaped_timer;         /* emits `cleared` in the next iteration */
+    char *scratch;                   /* RANK_OUTPUT_READ_BYTES */
+    int dev_null;                    /* stdin of most ranks */
 };
 
 struct stream {
@@ -59,6 +62,7 @@ struct local_job {
     struct stdin_broadcast *broadcast; /* spec.stdin_all; NULL: one rank has stdin */
     struct trace_buffer *traces;       /* of the ranks' collectives; NULL: none */
     bool paused, kill_requested;
+    bool has_error_files; /* the ranks have a TORCHELASTIC_ERROR_FILE of drover's */
     bool reaped;          /* no process of it is left */
     int resume_from;      /* the rank that is resumed first, so that all ranks take turns */
     char *cgroup;         /* of the ranks; NULL: that of this process */
@@ -91,6 +95,28 @@ static void on_started(void *arg, uint32_t number, int rank, pid_t pid)
         j->ev.started(j->arg, rank, pid);
 }
 
+/* Returns why a rank was not started: the step, its object, the error, and the limit that causes
+ * it. To be freed. */
+static char *start_error(const struct local_job *j, int rank, int error, const char *step)
+{
+    const struct plan_rank *p = &j->plan->ranks[rank];
+    const struct {
+        const char *step, *object; /* NULL: none */
+    } objects[] = {{"exec", plan_rank_argv(j->plan, p)[0]},
+                   {"chdir", plan_rank_wdir(j->plan, p)},
+                   {"cgroup", j->cgroup},
+                   {"bind", p->cpus}};
+    const char *object = NULL;
+    for (size_t i = 0; i < COUNT_OF(objects); i++)
+        if (strcmp(step, objects[i].step) == 0)
+            object = objects[i].object;
+    struct err e = {0};
+    err_set(&e, -error, "%s%s%s%s: %s", step, object ? " '" : "", object ? object : "",
+            object ? "'" : "", strerror(error));
+    limits_explain(&e, "");
+    return xasprintf("%s%s%s", e.text, e.hint[0] ? "; try: " : "", e.hint);
+}
+
 static void on_not_started(void *arg, uint32_t number, int rank, int error, const char *step)
 {
     struct local_job *j = find(arg, number);
@@ -100,17 +126,9 @@ static void on_not_started(void *arg, uint32_t number, int rank, int error, cons
     r->done = true;
     for (int i = 0; i < STREAMS; i++)
         rank_output_close(TAKE(r->streams[i].io));
-    char why[256];
-    bool exec = strcmp(step, "exec") == 0;
-    const struct plan_rank *p = &j->plan->ranks[rank];
-    snprintf(why, sizeof why, "%s '%s': %s", step,
-             exec                          ? plan_rank_argv(j->plan, p)[0]
-             : strcmp(step, "chdir") == 0  ? plan_rank_wdir(j->plan, p)
-             : strcmp(step, "cgroup") == 0 ? j->cgroup
-             : p->cpus                     ? p->cpus
-                                           : "",
-             strerror(error));
-    j->ev.not_started(j->arg, rank, exec && error == ENOENT ? NOT_FOUND : NOT_RUN, why);
+    AUTO(free) char *why = start_error(j, rank, error, step);
+    bool missing = strcmp(step, "exec") == 0 && error == ENOENT;
+    j->ev.not_started(j->arg, rank, missing ? NOT_FOUND : NOT_RUN, why);
 }
 
 /* Opens the counter of this process's cgroup with the first job, since a worker moves to another
@@ -137,7 +155,11 @@ static void rank_exited(struct local_job *j, int rank, int wait_status)
         pmi1_server_drain(j->pmi1, rank); /* and so is its MPI_Abort */
     bool oom = WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL &&
                j->oom_kills_count >= 0 && count_oom_kills(j) > j->oom_kills_count;
-    j->ev.exited(j->arg, rank, wait_status, oom);
+    AUTO(free)
+    char *error = wait_status && j->has_error_files
+                      ? error_files_take(j->engine->error_files, j->number, rank)
+                      : NULL;
+    j->ev.exited(j->arg, rank, wait_status, oom, error);
 }
 
 static void on_exited(void *arg, uint32_t number, int rank, int wait_status, bool reaped)
@@ -185,8 +207,13 @@ static void on_guardian_ended(void *arg)
 static void on_pmi_connected(void *arg, int rank)
 {
     struct local_job *j = arg;
-    if (j->ev.joined)
-        j->ev.joined(j->arg, rank);
+    j->ev.joined(j->arg, rank);
+}
+
+static void on_pmi_finalized(void *arg, int rank)
+{
+    struct local_job *j = arg;
+    j->ev.finalized(j->arg, rank);
 }
 
 static void on_aborted(void *arg, int rank, int code)
@@ -398,6 +425,10 @@ static int spawn_rank(struct local_job *j, const struct engine_start_opts *o, in
         AUTO(free) char *address = trace_buffer_env(j->traces, rank);
         env_set(&own, "DROVER_NOTES", "%s", address);
     }
+    if (j->has_error_files) {
+        AUTO(free) char *path = error_files_path(j->engine->error_files, j->number, rank);
+        env_set(&own, "TORCHELASTIC_ERROR_FILE", "%s", path);
+    }
     if (o->pmix_env)
         env_set(&own, "PMIX_RANK", "%d", rank);
     int rc = j->pmi1 ? pmi1_server_rank(j->pmi1, rank, &pmi, &own, e) : 0;
@@ -457,6 +488,12 @@ static int start_ranks(struct local_job *j, const struct engine_start_opts *o, s
     return rc;
 }
 
+/* Only ranks have torchrun's variables; a remote launcher and agents do not. */
+static bool wants_error_files(const struct plan *p)
+{
+    return env_get(p->env, "TORCHELASTIC_RUN_ID") && !env_get(p->env, "TORCHELASTIC_ERROR_FILE");
+}
+
 int engine_local_start(struct engine_job **out, struct engine *en,
                        const struct engine_start_opts *o, const struct engine_events *ev, void *arg,
                        struct err *e)
@@ -472,8 +509,8 @@ int engine_local_start(struct engine_job **out, struct engine *en,
                                           NULL,
                                           NULL,
                                           local_pmi_reply};
-    static const struct pmix_server_events from_pmi = {on_pmi_connected, on_aborted,
-                                                       engine_warn_spawn};
+    static const struct pmix_server_events from_pmi = {on_pmi_connected, on_pmi_finalized,
+                                                       on_aborted, engine_warn_spawn};
     if (en->guardian_ended)
         return err_set(e, -EPIPE, "the guardian process has ended");
     struct local_job *j = xzalloc(sizeof *j);
@@ -488,6 +525,9 @@ int engine_local_start(struct engine_job **out, struct engine *en,
     j->ranks = xcalloc((size_t)j->count, sizeof *j->ranks);
     j->ev = *ev;
     j->arg = arg;
+    if (wants_error_files(o->plan) && !en->error_files)
+        en->error_files = error_files_open();
+    j->has_error_files = wants_error_files(o->plan) && en->error_files;
     struct err why = {0}; /* A sweep's trials, which report, need no collective trace. */
     if (!o->spec->reports && trace_buffer_open(&j->traces, j->count, &why) < 0)
         log_info("no collective traces: %s", why.text);
@@ -549,6 +589,7 @@ void engine_close(struct engine *en)
         return;
     assert(!en->jobs);
     guardian_detach(en->guardian);
+    error_files_close(en->error_files);
     auto_fd(&en->oom);
     auto_fd(&en->dev_null);
     uv_close((uv_handle_t *)&en->reaped_timer, on_closed);

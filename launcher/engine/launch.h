@@ -40,6 +40,8 @@ struct job_end {
     const char *broken;    /* what ended the job if it was not a rank ("mpirun was killed by signal
                               9"); usually NULL; borrowed during the call */
     double seconds;        /* from start to end */
+    const char *error;     /* text of first_failed's TORCHELASTIC_ERROR_FILE, JSON if the program is
+                              right; NULL: none; borrowed during the call */
     const char *const
         *last_lines; /* of first_failed's stderr (its stdout if stderr is empty), oldest first,
                         NULL-terminated, at most 20; borrowed during the call */
@@ -111,6 +113,8 @@ int64_t launch_pmix_wait_ms(const struct launch *j, int rank);
 void launch_stop(struct launch *j, int request_ms);
 /* The same with `sig` instead of SIGTERM and without the request on the report channel. */
 void launch_interrupt(struct launch *j, int sig);
+/* Logs how many ranks of a job that stops still run, and for how long they may. */
+void launch_log_stopping(const struct launch *j);
 /* Sends SIGKILL to every process of the job at once. */
 void launch_kill(struct launch *j);
 /* Forwards a signal to every rank's process group. */

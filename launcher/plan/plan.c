@@ -448,6 +448,7 @@ int plan_make(struct plan **out, const struct launch_spec *s, const struct topo 
     }
     p->job_id = xstrdup(s->job_id ? s->job_id : "job");
     p->master_addr = p->node_count == 1 ? xstrdup("127.0.0.1") : NULL;
+    p->master_port = s->master_port;
     p->wdir = copy_of(s->wdir);
     p->argv = strv_copy(s->argv);
     for (int i = 0; i < p->node_count; i++)

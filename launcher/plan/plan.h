@@ -171,6 +171,7 @@ struct plan {
     char *job_id;
     char *master_addr; /* NULL for several nodes: known only when their agents have connected.
                           `env` does not contain it then */
+    int master_port;   /* as the user set it; 0: chosen when the job starts */
     char *wdir;        /* NULL: the current directory */
     char **argv;
     char **env; /* "NAME=value" for every rank, including the user's -x (RANK and the like are

@@ -61,7 +61,7 @@ static void on_not_started(void *arg, int rank, int status, const char *why)
     agent_ended(arg);
 }
 
-static void on_exited(void *arg, int rank, int wait_status, bool oom_killed)
+static void on_exited(void *arg, int rank, int wait_status, bool oom_killed, const char *error)
 {
     agent_ended(arg);
 }

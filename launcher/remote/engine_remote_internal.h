@@ -95,7 +95,7 @@ struct remote_job {
     uv_tcp_t listener;
     struct remote_peer *peers;
     int unauthenticated; /* number of such peers */
-    bool accept_deferred, rejection_logged;
+    bool rejection_logged;
     char **base_env;             /* of the remote launcher */
     struct strbuf rank_base_env; /* what ranks inherit of it: rank_spec_base_env() */
     char cwd[4096];

@@ -7,6 +7,7 @@
 #include "common/opt.h"
 #include "launcher/cmd/commands.h"
 #include "launcher/node/topo.h"
+#include "launcher/run/run_mpmd.h"
 #include "launcher/run/run_print.h"
 #include "launcher/run/run_session.h"
 
@@ -38,7 +39,9 @@ int cmd_run_job(struct run_options *o)
     int status = 0;
     if (o->verbose)
         log_set_level(LOG_INFO);
-    int rc = o->dry_run ? print_plan(o, &e) : run_session(&status, o, &e);
+    int rc = o->dry_run ? print_plan(o, &e) : run_mpmd_check_scripts(o, &e);
+    if (rc == 0 && !o->dry_run)
+        rc = run_session(&status, o, &e);
     return rc < 0 ? cmd_run_usage_error(o, &e) : status;
 }
 

@@ -205,9 +205,9 @@ static void print_mismatch(struct run_monitor *m)
     struct collective_position at;
     launch_last_collective(m->job, m->failed, &at);
     AUTO(strbuf) struct strbuf b = {0};
-    strbuf_printf(&b, "%s: rank %d failed in a collective%s%s\n", m->opts->program,
-                  number_of(m, m->failed), at.failed ? ": " : "",
-                  at.failed ? strerror(-at.failed) : "");
+    strbuf_printf(&b, "%s: rank %d %s a collective%s%s\n", m->opts->program,
+                  number_of(m, m->failed), m->ended_then[m->failed] ? "exited before" : "failed in",
+                  at.failed ? ": " : "", at.failed ? strerror(-at.failed) : "");
     if (run_hang_report_collectives(&b, m->job, m->ended_then) || at.failed)
         console_print(m->console, strbuf_str(&b));
 }
@@ -221,18 +221,20 @@ static void on_rank_status(void *arg, int rank)
     m->status_requested[rank] = false;
 }
 
-/* Called for the first rank that ends because a collective failed, or in a collective: the others
- * are still where they were. The status of those on other nodes arrives before they end. */
+/* Called for the first rank that ends because a collective failed, or in a collective, or too early
+ * for one: the others are still where they were. The status of those on other nodes arrives before
+ * they end. */
 static void check_mismatch(struct run_monitor *m, const struct rank_end *r)
 {
     struct collective_position at;
     launch_last_collective(m->job, r->rank, &at);
     bool by_itself = job_rank_status(r) != 0 && (r->aborted || !r->told_to_stop);
-    if (m->mismatch_checked || !by_itself || (!at.failed && !at.waits_ms))
+    if (m->mismatch_checked || !by_itself || (!at.failed && !at.waits_ms && !r->mpi_fault))
         return;
     m->mismatch_checked = true;
     m->failed = r->rank;
     memcpy(m->ended_then, m->ended, (size_t)launch_plan(m->job)->world_size * sizeof *m->ended);
+    m->ended_then[r->rank] = r->mpi_fault != JOB_MPI_NO_FAULT;
     m->status_awaited = launch_request_status(m->job, m->status_requested);
     if (m->status_awaited == 0)
         print_mismatch(m);
@@ -252,6 +254,8 @@ static void on_rank_ended(void *arg, const struct rank_end *r)
                   signal_name(r->signal), "told_to_stop", r->told_to_stop, "seconds", r->seconds);
     if (r->start_status)
         json_object_set_new(j, "not_started", json_text(r->start_error));
+    if (r->mpi_fault)
+        json_object_set_new(j, "mpi_fault", json_text(job_mpi_fault_text(r->mpi_fault)));
     emit(m, "exit", j);
 }
 

@@ -44,6 +44,40 @@ void run_mpmd_search_first(char ***env, char *const *outer, const char *dir)
     strv_push(env, xasprintf("PATH=%s%s%s", dir, path ? ":" : "", path ? path : ""));
 }
 
+/* Returns the Python script of a command line; NULL: none. */
+static const char *script_of(char *const *argv)
+{
+    const char *slash = strrchr(argv[0], '/'), *name = slash ? slash + 1 : argv[0];
+    size_t i = 0;
+    if (strncmp(name, "python", 6) == 0)
+        for (i = 1; argv[i] && argv[i][0] == '-' && strcmp(argv[i], "-m") != 0; i++)
+            ;
+    return argv[i] && is_python(argv[i]) ? argv[i] : NULL;
+}
+
+static int check_script(char *const *argv, const char *wdir, struct err *e)
+{
+    const char *script = script_of(argv);
+    AUTO(free) char *cwd = wdir ? xstrdup(wdir) : getcwd(NULL, 0);
+    AUTO(free) char *path = script ? xasprintf("%s/%s", cwd ? cwd : ".", script) : NULL;
+    if (!script || access(script[0] == '/' ? script : path, F_OK) == 0 || errno != ENOENT)
+        return 0;
+    return err_set(e, -ENOENT, "script '%s': no such file in the working directory '%s'", script,
+                   cwd ? cwd : ".");
+}
+
+int run_mpmd_check_scripts(const struct run_options *o, struct err *e)
+{
+    for (int i = 0; o->hosts && i < o->hosts->count; i++)
+        if (!o->hosts->at[i].here)
+            return 0;
+    int rc = check_script(o->spec.argv, o->spec.wdir, e);
+    for (int i = 0; rc == 0 && i < o->app_count; i++)
+        if (o->apps[i].argv)
+            rc = check_script(o->apps[i].argv, o->apps[i].wdir ? o->apps[i].wdir : o->spec.wdir, e);
+    return rc;
+}
+
 /* ---- one program after ':' --------------------------------------------------------------------
  */
 
@@ -157,11 +191,11 @@ static void add_words(char ***words, const char *line)
     }
 }
 
-int run_mpmd_read_file(char ***words, const char *path, struct err *e)
+int run_mpmd_read_file(char ***words, const char *path, const char *between, struct err *e)
 {
     AUTO(file) FILE *f = fopen(path, "re");
     if (!f)
-        return err_set(e, -errno, "app file '%s': %s", path, strerror(errno));
+        return err_set(e, -errno, "file '%s': %s", path, strerror(errno));
     AUTO(free) char *line = NULL;
     size_t cap = 0;
     bool any = false, first = true;
@@ -171,13 +205,13 @@ int run_mpmd_read_file(char ***words, const char *path, struct err *e)
         first = false;
         if (!own)
             continue;
-        if (any)
-            strv_push(words, xstrdup(":"));
+        if (any && between)
+            strv_push(words, xstrdup(between));
         any = true;
         for (size_t i = 0; own[i]; i++)
             strv_push(words, xstrdup(own[i]));
     }
     if (ferror(f))
-        return err_set(e, -EIO, "app file '%s': read error", path);
+        return err_set(e, -EIO, "file '%s': read error", path);
     return 0;
 }

@@ -1,4 +1,4 @@
-#include "launcher/run/run_options.h"
+#include "launcher/run/run_options_internal.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -57,12 +57,16 @@ static int on_env(void *into, char *const *values, struct err *e)
     return run_mpmd_read_env(&((struct run_options *)into)->env, values, e);
 }
 
-/* A parameter of Open MPI is a variable for its programs, and an option of the real mpirun. */
+/* A parameter of Open MPI is a variable for its programs, and an option of the real mpirun unless
+ * drover applies it. */
 static int on_mca(void *into, char *const *values, struct err *e)
 {
     struct run_options *o = into;
     AUTO(free) char *name = xasprintf("OMPI_MCA_%s", values[0]);
     set_variable(o, name, values[1]);
+    mca_params_set(&o->mca, values[0], values[1], NULL);
+    if (mca_params_is_launchers(values[0]))
+        return 0;
     strv_push(&o->mpirun_args, xstrdup("--mca"));
     strv_push(&o->mpirun_args, xstrdup(values[0]));
     strv_push(&o->mpirun_args, xstrdup(values[1]));
@@ -76,6 +80,41 @@ static int on_stream_buffering(void *into, char *const *values, struct err *e)
     if (opt_int(&mode, "buffering", values[0], 0, 2, e) < 0)
         return -EINVAL;
     set_variable(into, "OMPI_MCA_ompi_stream_buffering", values[0]);
+    return 0;
+}
+
+/* A parameter of PRRTE, Open MPI 5's launcher. */
+static int on_prte_mca(void *into, char *const *values, struct err *e)
+{
+    struct run_options *o = into;
+    mca_params_set(&o->mca, values[0], values[1], NULL);
+    if (mca_params_is_launchers(values[0]))
+        return 0;
+    strv_push(&o->mpirun_only, xstrdup("--prtemca"));
+    strv_push(&o->mpirun_only, xstrdup(values[0]));
+    strv_push(&o->mpirun_only, xstrdup(values[1]));
+    return 0;
+}
+
+/* Files with parameters. mpirun only tells the MPI library of them, too. */
+static int on_param_files(void *into, char *const *values, struct err *e)
+{
+    char *files[] = {(char *)"mca_base_param_file_prefix", values[0], NULL};
+    return on_mca(into, files, e);
+}
+
+static int on_tune_files(void *into, char *const *values, struct err *e)
+{
+    struct run_options *o = into;
+    AUTO(free) char *list = xstrdup(values[0]);
+    for (char *rest = list, *one; (one = strsep(&rest, ","));)
+        strv_push(&o->tune_files, xstrdup(one));
+    return 0;
+}
+
+static int on_no_oversubscribe(void *into, char *const *values, struct err *e)
+{
+    ((struct run_options *)into)->spec.oversubscribe = false;
     return 0;
 }
 
@@ -348,11 +387,15 @@ static const struct opt options[] = {
 
     OPT_GROUP("Other"),
     /* Not shown: other names and lists of Open MPI */
-    OPT_FLAG(0, "allow-run-as-root|nooversubscribe|genvall|envall", NULL, T, as_root),
+    OPT_FLAG(0, "allow-run-as-root|genvall|envall", NULL, T, as_root),
+    OPT_CALL(0, "nooversubscribe", NULL, NULL, on_no_oversubscribe),
     OPT_CALL(0, "output", "LIST", NULL, on_output),
     OPT_CALL(0, "stream-buffering", "0-2", NULL, on_stream_buffering),
     OPT_CALL(0, "display", "LIST", NULL, on_display),
     OPT_CALL(0, "ppr", "N:PLACE", NULL, run_options_mapping_ppr),
+    OPT_CALL(0, "prtemca", "KEY VALUE", NULL, on_prte_mca),
+    OPT_CALL(0, "am", "FILE", NULL, on_param_files),
+    OPT_CALL(0, "tune", "FILE", NULL, on_tune_files),
     OPT_CALL(0, "npersocket", "N", NULL, run_options_mapping_per_socket),
     OPT_WORDS(0,
               "byslot|bycore|bynode|rr|bind-to-none|bind-to-core|bind-to-socket|"
@@ -365,8 +408,8 @@ static const struct opt options[] = {
     OPT_CALL(0, "iface", "NAME", NULL, on_iface),
     OPT_CALL(0, "launcher-exec|bootstrap-exec", "PATH", NULL, on_rsh),
     /* Options that only the real mpirun uses */
-    OPT_WORDS(0, "prefix|tune|am|launch-agent|personality", "X", NULL, T, mpirun_only),
-    OPT_WORDS(0, "pmixmca|prtemca", "K V", NULL, T, mpirun_only),
+    OPT_WORDS(0, "prefix|launch-agent|personality", "X", NULL, T, mpirun_only),
+    OPT_WORDS(0, "pmixmca", "K V", NULL, T, mpirun_only),
     OPT_WORDS(0, "noprefix|leave-session-attached|debug-daemons|do-not-resolve", NULL, NULL, T,
               mpirun_only),
     /* Ignored, without effect */
@@ -445,17 +488,29 @@ static int parse_app_file(struct run_options *o, struct err *e)
         return err_set(e, -EINVAL, "--app '%s': the command line names a program, too",
                        o->app_file);
     strv_push(words, xstrdup(o->program));
-    if (run_mpmd_read_file(words, o->app_file, e) < 0 ||
+    if (run_mpmd_read_file(words, o->app_file, ":", e) < 0 ||
         parse(o, (int)strv_len(*words), *words, e) != 0)
         return err_wrap(e, "--app '%s'", o->app_file);
     return 0;
+}
+
+int run_options_probe(struct run_options *probe, int argc, char *const *words, struct err *e)
+{
+    AUTO(strv) char **copy = NULL; /* some options cut their values */
+    for (int i = 0; i < argc; i++)
+        strv_push(&copy, xstrdup(words[i]));
+    int rest = argc;
+    run_options_init(probe, copy[0]);
+    return opt_parse(options, probe, run_mpmd_first(argc, copy), copy, &rest, e);
 }
 
 int run_options_parse(struct run_options *o, const char *program, int argc, char **argv,
                       struct err *e)
 {
     run_options_init(o, program);
-    int rc = parse(o, argc, argv, e);
+    int rc = run_options_add_params(o, argc, argv, e);
+    if (rc == 0)
+        rc = parse(o, (int)strv_len(o->words), o->words, e);
     if (rc == 0 && o->app_file)
         rc = parse_app_file(o, e);
     return rc == 0 ? run_options_resolve(o, e) : rc;
@@ -463,11 +518,12 @@ int run_options_parse(struct run_options *o, const char *program, int argc, char
 
 void run_options_free(struct run_options *o)
 {
-    char **all[] = {o->argv,       o->env,        o->mpirun_args, o->mpirun_only,
-                    o->ignored,    o->refused,    o->warnings,    o->legacy,
-                    o->host_lists, o->host_files, o->app_words,   o->bind_slots};
+    char **all[] = {o->argv,      o->env,        o->mpirun_args, o->mpirun_only, o->ignored,
+                    o->refused,   o->warnings,   o->legacy,      o->host_lists,  o->host_files,
+                    o->app_words, o->bind_slots, o->words,       o->tune_files};
     for (size_t i = 0; i < COUNT_OF(all); i++)
         strv_free(all[i]);
+    mca_params_free(&o->mca);
     run_mpmd_free(o);
     hosts_free(o->hosts);
     hosts_free(o->own_hosts);

@@ -9,6 +9,7 @@
 #include "common/err.h"
 #include "launcher/elastic/rdzv_client.h"
 #include "launcher/plan/hosts.h"
+#include "launcher/plan/mca_params.h"
 #include "launcher/plan/plan.h"
 #include "launcher/plan/rankfile.h"
 #include "launcher/run/console.h"
@@ -24,6 +25,9 @@ struct run_options {
     const char *program;     /* prefix of messages: "drover run" */
     struct launch_spec spec; /* points into the command line and into the fields below */
     char **argv, **env;
+    struct mca_params mca;           /* Open MPI's launcher parameters on the command line */
+    char **tune_files;               /* --tune: files with -x and --mca */
+    char **words;                    /* the command line with what follows from them */
     char **mpirun_args;              /* arguments for the real mpirun: --mca, and mpirun_only */
     char **mpirun_only;              /* options that only mpirun can use: --prefix DIR */
     char **legacy;                   /* older names of Open MPI for --map-by and --bind-to */

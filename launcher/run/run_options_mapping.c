@@ -63,12 +63,14 @@ static int read_count(int *out, const char *what, const char *text, size_t len, 
 /* Reads one modifier after a place. Those in `defaults` name what drover does anyway. */
 static int read_modifier(struct run_options *o, const char *text, size_t len, struct err *e)
 {
-    static const char *const defaults[] = {"NOOVERSUBSCRIBE", "if-supported", "SPAN", "CORECPUS",
-                                           "INHERIT",         "NOINHERIT",    "FILL"};
+    static const char *const defaults[] = {"if-supported", "SPAN",      "CORECPUS",
+                                           "INHERIT",      "NOINHERIT", "FILL"};
+    bool no_oversubscribe = is_word(text, len, "NOOVERSUBSCRIBE");
     if (len > 3 && strncasecmp(text, "PE=", 3) == 0)
         return read_count(&o->spec.cpus_per_rank, "PE", text + 3, len - 3, e);
-    if (is_word(text, len, "OVERSUBSCRIBE") || is_word(text, len, "overload-allowed")) {
-        o->spec.oversubscribe = true;
+    if (no_oversubscribe || is_word(text, len, "OVERSUBSCRIBE") ||
+        is_word(text, len, "overload-allowed")) {
+        o->spec.oversubscribe = !no_oversubscribe;
         return 0;
     }
     if (is_word(text, len, "NOLOCAL")) {

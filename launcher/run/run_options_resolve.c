@@ -9,6 +9,7 @@
 #include "launcher/plan/hostfile.h"
 #include "launcher/remote/remote_launcher.h"
 #include "launcher/run/run_mpmd.h"
+#include "launcher/run/run_options_internal.h"
 #include "launcher/run/run_options_mapping.h"
 
 static int unsupported(const char *option, struct err *e)
@@ -191,6 +192,98 @@ static int use_rankfile(struct run_options *o, struct err *e)
     return 0;
 }
 
+/* ---- parameters of Open MPI's launcher ---------------------------------------------------------
+ */
+
+/* Adds the options that parameter `i` stands for. A value that drover does not know is an error on
+ * the command line. Elsewhere it may be meant for another program, so it is a warning. */
+static int add_param(struct run_options *o, const struct mca_params *p, size_t i, bool has_hosts,
+                     struct err *e)
+{
+    const struct mca_param *m = &p->at[i];
+    bool ignored = false;
+    struct err unknown = {0};
+    struct run_options probe;
+    AUTO(strv) char **own = mca_params_options(p, i, &ignored), **words = NULL;
+    strv_push(&words, xstrdup(o->program));
+    for (size_t k = 0; k < strv_len(own); k++)
+        strv_push(&words, xstrdup(own[k]));
+    int rc = run_options_probe(&probe, (int)strv_len(words), words, &unknown);
+    bool is_used = rc == 0 && !(has_hosts && (probe.host_lists || probe.host_files));
+    run_options_free(&probe);
+    AUTO(free)
+    char *name = m->source ? xasprintf("%s=%s (%s)", m->name, m->value, m->source)
+                           : xasprintf("--mca %s %s", m->name, m->value);
+    if (rc < 0 && !m->source) {
+        err_set(e, -EINVAL, "%s: %s", name, unknown.text);
+        return err_hint(e, "%s", unknown.hint);
+    }
+    if (rc < 0 || ignored)
+        strv_push(&o->warnings,
+                  xasprintf("%s is ignored: %s", name,
+                            rc < 0 ? unknown.text : "drover has no option that does this"));
+    for (size_t k = 1; is_used && words[k]; k++)
+        strv_push(&o->words, xstrdup(words[k]));
+    return 0;
+}
+
+/* Returns the command line with the words of its --tune files in front of its options. NULL: a file
+ * cannot be read. */
+static char **with_tune_files(int argc, char *const *argv, struct err *e)
+{
+    struct run_options probe;
+    struct err later; /* an error is reported when the line is parsed */
+    AUTO(strv) char **words = NULL;
+    int rc = 0;
+    strv_push(&words, xstrdup(argv[0]));
+    (void)run_options_probe(&probe, argc, argv, &later);
+    for (size_t i = 0; rc == 0 && i < strv_len(probe.tune_files); i++)
+        rc = run_mpmd_read_file(&words, probe.tune_files[i], NULL, e);
+    run_options_free(&probe);
+    if (rc < 0)
+        err_wrap(e, "--tune");
+    for (int i = 1; i < argc; i++)
+        strv_push(&words, xstrdup(argv[i]));
+    return rc < 0 ? NULL : TAKE(words);
+}
+
+int run_options_add_params(struct run_options *o, int argc, char *const *argv, struct err *e)
+{
+    struct run_options probe;
+    struct err later;
+    AUTO(mca_params) struct mca_params p = {0};
+    AUTO(strv) char **line = with_tune_files(argc, argv, e);
+    if (!line)
+        return e ? e->code : -EINVAL;
+    (void)run_options_probe(&probe, (int)strv_len(line), line, &later);
+    bool has_hosts = probe.host_lists || probe.host_files;
+    mca_params_read(&p, environ);
+    for (size_t i = 0; i < probe.mca.count; i++)
+        mca_params_set(&p, probe.mca.at[i].name, probe.mca.at[i].value, NULL);
+    run_options_free(&probe);
+    strv_push(&o->words, xstrdup(line[0]));
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < p.count; i++)
+        rc = add_param(o, &p, i, has_hosts, e);
+    for (size_t i = 1; line[i]; i++)
+        strv_push(&o->words, xstrdup(line[i]));
+    return rc;
+}
+
+/* ---- the spec ----------------------------------------------------------------------------------
+ */
+
+/* A single number from 1 on may be meant as a count: says what it selects. */
+static void explain_index(struct run_options *o, const char *option, const char *list,
+                          const char *unit)
+{
+    if (!list || !*list || *list == '0' || strspn(list, "0123456789") != strlen(list))
+        return;
+    strv_push(&o->warnings,
+              xasprintf("%s %s selects one %s, that with the index %s: it is a list, not a count",
+                        option, list, unit, list));
+}
+
 int run_options_resolve(struct run_options *o, struct err *e)
 {
     if (o->refused)
@@ -210,6 +303,8 @@ int run_options_resolve(struct run_options *o, struct err *e)
         return -EINVAL;
     for (size_t i = 0; i < strv_len(o->mpirun_only); i++)
         strv_push(&o->mpirun_args, xstrdup(o->mpirun_only[i]));
+    explain_index(o, "--gpus", o->spec.gpus, "GPU");
+    explain_index(o, "--cpus", o->spec.cpus, "CPU");
     o->spec.argv = o->argv;
     o->spec.env = o->env;
     o->spec.engine_args = o->mpirun_args;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/log.h"
+#include "common/stop_signals.h"
 #include "launcher/cmd/commands.h"
 #include "launcher/guardian/guardian.h"
 #include "launcher/io/tty_stdin.h"
@@ -20,7 +21,7 @@ enum { STATUS_TIMED_OUT = 124, STATUS_SIGNAL = 128 };
 /* Why the job was stopped; more than one is possible. */
 enum { BY_SIGNAL = 1, BY_TIMEOUT = 2, BY_HANG = 4, BY_OUTPUT_CLOSED = 8 };
 
-static const int handled[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
+static const int job_signals[] = {SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
 
 struct session {
     uv_loop_t loop;
@@ -36,7 +37,8 @@ struct session {
     struct run_hang_report *hang_report; /* NULL: no job, or no --hang-timeout */
     struct run_restarts *restarts;
     struct run_elastic *elastic; /* NULL: not an elastic job */
-    uv_signal_t signals[COUNT_OF(handled)];
+    struct stop_signals stop_signals;
+    uv_signal_t signals[COUNT_OF(job_signals)];
     uv_timer_t timeout;
     bool watches; /* the signals and the timeout are on the loop */
     enum run_session_state state;
@@ -140,8 +142,11 @@ static bool stopped_by_user(const struct session *s)
 
 static bool restart_due(struct session *s, const struct job_end *end)
 {
-    return run_restarts_attempt_ended(s->restarts, launch_plan(s->job), end, s->status,
-                                      stopped_by_user(s));
+    bool due = run_restarts_attempt_ended(s->restarts, launch_plan(s->job), end, s->status,
+                                          stopped_by_user(s));
+    if (!due)
+        run_print_error_file(end);
+    return due;
 }
 
 static void print_end(const struct session *s, const struct job_end *end)
@@ -254,9 +259,9 @@ static void on_output_progress(void *arg)
 /* ---- signals and time --------------------------------------------------------------------------
  */
 
-static void on_stop_signal(struct session *s, int sig)
+static void on_stop_request(void *arg, int sig, bool again)
 {
-    bool again = s->stop_signal != 0;
+    struct session *s = arg;
     if (between_attempts(s) && s->status == 0) {
         s->status = STATUS_SIGNAL + sig;
     } else if (has_job(s) && again) {
@@ -267,6 +272,8 @@ static void on_stop_signal(struct session *s, int sig)
         s->stop_causes |= BY_SIGNAL;
     }
     apply(s, again ? RUN_SESSION_EV_SIGNAL_AGAIN : RUN_SESSION_EV_SIGNAL);
+    if (!again && has_job(s))
+        launch_log_stopping(s->job);
 }
 
 static void on_signal(uv_signal_t *handle, int sig)
@@ -277,11 +284,8 @@ static void on_signal(uv_signal_t *handle, int sig)
             launch_signal(s->job, SIGSTOP);
             raise(SIGSTOP);
         }
-    } else if (sig == SIGUSR1 || sig == SIGUSR2 || sig == SIGCONT) {
-        if (accepts(s, RUN_SESSION_EV_FORWARD))
-            launch_signal(s->job, sig);
-    } else {
-        on_stop_signal(s, sig);
+    } else if (accepts(s, RUN_SESSION_EV_FORWARD)) {
+        launch_signal(s->job, sig);
     }
 }
 
@@ -296,16 +300,16 @@ static void on_timeout(uv_timer_t *t)
     apply(s, RUN_SESSION_EV_TIMEOUT);
 }
 
-/* Signals that drover's parent has set to be ignored (nohup, a shell's background job) stay
- * ignored. */
+/* Ignored signals stay ignored, as with stop_signals. */
 static void watch_signals(struct session *s)
 {
-    for (size_t i = 0; i < COUNT_OF(handled); i++) {
+    stop_signals_open(&s->stop_signals, &s->loop, on_stop_request, s);
+    for (size_t i = 0; i < COUNT_OF(job_signals); i++) {
         struct sigaction old;
         uv_signal_init(&s->loop, &s->signals[i]);
         s->signals[i].data = s;
-        if (sigaction(handled[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
-            uv_signal_start(&s->signals[i], on_signal, handled[i]);
+        if (sigaction(job_signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+            uv_signal_start(&s->signals[i], on_signal, job_signals[i]);
     }
     uv_timer_init(&s->loop, &s->timeout);
     s->timeout.data = s;
@@ -428,11 +432,8 @@ static int open_rendezvous(struct session *s, struct err *e)
 
 static int start(struct session *s, struct err *e)
 {
-    int rc = guardian_start(&s->guardian, e);
     signal(SIGPIPE, SIG_IGN);
-    uv_loop_init(&s->loop);
-    if (rc == 0)
-        rc = launch_context_open(&s->context, &s->loop, s->guardian, e);
+    int rc = launch_context_open(&s->context, &s->loop, s->guardian, e);
     if (rc == 0)
         rc = console_open(&s->console, &s->loop, &s->opts->style, on_output_progress, s, e);
     if (rc == 0)
@@ -450,10 +451,12 @@ static int start(struct session *s, struct err *e)
 
 static void stop(struct session *s)
 {
-    for (size_t i = 0; s->watches && i < COUNT_OF(handled); i++)
+    for (size_t i = 0; s->watches && i < COUNT_OF(job_signals); i++)
         uv_close((uv_handle_t *)&s->signals[i], NULL);
-    if (s->watches)
+    if (s->watches) {
+        stop_signals_close(&s->stop_signals);
         uv_close((uv_handle_t *)&s->timeout, NULL);
+    }
     tty_stdin_close(s->tty_stdin);
     close_tty_stdin(s); /* still open if no rank has started */
     run_restarts_close(s->restarts);
@@ -473,7 +476,14 @@ static void stop(struct session *s)
 int run_session(int *status, struct run_options *o, struct err *e)
 {
     struct session s = {.opts = o, .tty_stdin_fd = -1};
-    int rc = start(&s, e);
+    int rc = guardian_start(&s.guardian, e); /* before the loop and any thread */
+    if (rc == 0 && (rc = uv_loop_init(&s.loop)) < 0) {
+        guardian_stop(s.guardian);
+        err_set(e, rc, "event loop: %s", uv_strerror(rc));
+    }
+    if (rc < 0)
+        return rc;
+    rc = start(&s, e);
     if (rc < 0)
         apply(&s, RUN_SESSION_EV_NOT_STARTED);
     uv_run(&s.loop, UV_RUN_DEFAULT); /* returns at once if the session is DONE */

@@ -10,6 +10,7 @@ import time
 
 import pytest
 from kit_ranks import BUILD, FAKE_NCCL, MPIRUN, clean_env, under_mpirun
+from waiting import hear_signals
 
 DROVER = BUILD / "bin" / "drover"  # which hands over to drover-bench
 FACTORS = {"all_reduce": lambda n: 2 * (n - 1) / n, "all_gather": lambda n: (n - 1) / n,
@@ -169,10 +170,10 @@ def test_an_injected_wrong_element_is_counted_and_fails_the_command(where, rows_
     assert done.returncode == (1 if rows_wrong else 0)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
 def test_a_signal_ends_the_ranks_too(number):
     with subprocess.Popen([str(DROVER), "bench", "all_reduce", "-np", "2", "-b", "4M", "-e", "4M", "-n", "1000000"],
-                          env=clean_env(), text=True, stdout=subprocess.PIPE) as job:
+                          env=clean_env(), text=True, stdout=subprocess.PIPE, preexec_fn=hear_signals) as job:
         pids = []
         for line in job.stdout:
             if line.startswith("#  Rank"):
@@ -181,7 +182,8 @@ def test_a_signal_ends_the_ranks_too(number):
                 break
         assert len(pids) == 2
         job.send_signal(number)
-        assert job.wait(timeout=20) == 128 + number
+        job.send_signal(number)
+        assert job.wait(timeout=20) == 128 + number  # not of SIGKILL
     for pid in pids:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)

@@ -140,3 +140,25 @@ def test_a_registry_that_cannot_be_written_costs_no_job(drover, tmp_path):
     (tmp_path / "run").write_text("a file")
     done = drover.run(*RUN, "-np", "1", "echo", "ran")
     assert done.returncode == 0 and done.stdout == "ran\n" and done.stderr == ""
+
+
+def test_a_job_is_one_line_of_the_table_whatever_its_command_is(drover, tmp_path):
+    script = "echo a\n\tsleep 100 # \x1b[2J\u009b1m\nexit 1"
+    p, job = started(drover, tmp_path, "-np", "1", "sh", "-c", script)
+    assert job["command"] == f"sh -c {script}"
+    text = drover.run("ps").stdout
+    lines = [line for line in text.splitlines() if job["id"] in line]
+    assert lines == [line for line in text.split("\n") if "echo a" in line] and len(lines) == 1
+    assert lines[0].endswith(r"sh -c echo a\n\tsleep 100 # \x1b[2J\x9b1m\nexit 1")
+    p.terminate()
+    p.communicate(timeout=30)
+
+
+def test_an_invalid_byte_damages_no_other_character(drover, tmp_path):
+    name = "caf\u00e9 \udcff na\u00efve"  # \udcff is the byte 0xff
+    p, job = started(drover, tmp_path, "-np", "1", "--events", "events", "sh", "-c", "sleep 100", name)
+    assert job["command"] == "sh -c sleep 100 caf\u00e9 ? na\u00efve"
+    planned = json.loads((tmp_path / "events").read_text().splitlines()[0])
+    assert planned["command"] == job["command"]
+    p.terminate()
+    p.communicate(timeout=30)

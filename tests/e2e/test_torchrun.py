@@ -169,3 +169,60 @@ def test_a_ddp_script_runs_on_one_node_and_as_two_shares(drover, tmp_path):
             for n in (1, 0)]
     outs = [j.communicate(timeout=240) for j in jobs]
     assert sorted(o for o, _ in outs) == ["0 2 1 []\n", "1 2 1 []\n"], outs
+
+
+# PyTorch's ErrorHandler (torch/distributed/elastic/multiprocessing/errors/error_handler.py) writes this file.
+FAILS = """
+import json, os, sys, time
+if os.environ["RANK"] != "1" or os.environ["TORCHELASTIC_RESTART_COUNT"] == sys.argv[1]:
+    sys.exit(0) if os.environ["TORCHELASTIC_RESTART_COUNT"] == sys.argv[1] else time.sleep(60)
+about = {"message": "RuntimeError: bad", "extraInfo": {"py_callstack": "Traceback\\nValueError: worse\\n", "timestamp": "1"}}
+json.dump({"message": about}, open(os.environ["TORCHELASTIC_ERROR_FILE"], "w"))
+sys.exit(1)
+"""
+
+
+@pytest.mark.parametrize("command", [["torchrun", "--nproc-per-node"], ["run", "--oversubscribe", "-np"]])
+def test_the_users_error_file_has_the_first_failure(drover, tmp_path, command):
+    (tmp_path / "t.py").write_text(FAILS)
+    file = tmp_path / "error.json"
+    done = drover.run(*command, "2", "t.py", "never", env={"TORCHELASTIC_ERROR_FILE": str(file)})
+    assert done.returncode == 1
+    assert json.loads(file.read_text())["message"]["message"] == "RuntimeError: bad"
+    assert done.stderr.endswith("  cause: RuntimeError: bad (ValueError: worse)\n"), done.stderr
+    done = drover.run(*command, "2", "t.py", "never", env={"TORCHELASTIC_ERROR_FILE": str(tmp_path / "none/file")})
+    assert done.returncode == 1 and f"TORCHELASTIC_ERROR_FILE '{tmp_path}/none/file': No such file" in done.stderr
+
+
+def test_a_job_that_a_restart_has_saved_leaves_no_error_file(drover, tmp_path):
+    (tmp_path / "t.py").write_text(FAILS)
+    file = tmp_path / "error.json"
+    done = drover.run("torchrun", "--nproc-per-node", "2", "--max-restarts", "1", "t.py", "1",
+                      env={"TORCHELASTIC_ERROR_FILE": str(file)})
+    assert done.returncode == 0 and not file.exists(), done.stderr
+
+
+def test_each_rank_has_an_error_file_unless_the_user_names_one(drover):
+    text = "echo $TORCHELASTIC_ERROR_FILE"
+    files = shell(drover, "--nproc-per-node", "2", text=text, env={"TORCHELASTIC_ERROR_FILE": "mine"}).stdout.split()
+    assert len(set(files)) == 2 and "mine" not in files
+    done = drover.run("run", "-np", "2", "--oversubscribe", "-x", "TORCHELASTIC_ERROR_FILE", "sh", "-c", text,
+                      env={"TORCHELASTIC_ERROR_FILE": "mine"})
+    assert done.stdout == "mine\n" * 2
+
+
+def test_a_job_inside_a_rank_passes_its_failure_to_the_outer_job(drover, tmp_path):
+    (tmp_path / "t.py").write_text(FAILS)
+    file = tmp_path / "error.json"
+    done = drover.run("run", "-np", "1", DROVER, "torchrun", "--nproc-per-node", "2", "t.py", "never",
+                      env={"TORCHELASTIC_ERROR_FILE": str(file)})
+    assert done.returncode == 1 and "RuntimeError: bad" in file.read_text(), done.stderr
+
+
+@pytest.mark.skipif(not has_torch(), reason="there is no PyTorch with gloo")
+def test_pytorchs_record_writes_the_error_file(drover, tmp_path):
+    (tmp_path / "t.py").write_text("from torch.distributed.elastic.multiprocessing.errors import record\n"
+                                   "@record\ndef main():\n    raise ValueError('of the model')\nmain()\n")
+    file = tmp_path / "error.json"
+    done = drover.run("torchrun", "t.py", env={"TORCHELASTIC_ERROR_FILE": str(file), "PYTHON_EXEC": "/usr/bin/python3"})
+    assert done.returncode == 1 and "ValueError: of the model" in file.read_text(), done.stderr

@@ -1,7 +1,6 @@
 #include "collectives/bench/cmd/bench_job.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,6 +9,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/own_process.h"
+#include "common/stop_signals.h"
 #include "launcher/engine/launch.h"
 #include "launcher/guardian/guardian.h"
 #include "launcher/run/run_options.h"
@@ -18,8 +18,8 @@ enum { GRACE_MS = 3000, SILENT_MS = 500, LOOK_MS = 2000 };
 
 struct job {
     struct launch *launch;
-    uv_signal_t interrupt, terminate;
-    int signals; /* number that this process received */
+    struct stop_signals signals;
+    bool ended;
     int status;
     uv_timer_t silence;
     bool *stopped;   /* by rank: it was named */
@@ -33,6 +33,8 @@ static void log_failure(const struct rank_end *r)
         log_error("rank %d: %s", r->rank, r->start_error);
     else if (r->oom_killed)
         log_error("rank %d: killed: out of memory", r->rank);
+    else if (r->mpi_fault)
+        log_error("rank %d exited with status 0 %s", r->rank, job_mpi_fault_text(r->mpi_fault));
     else if (r->signal)
         log_error("rank %d was killed by signal %d (%s)", r->rank, r->signal, strsignal(r->signal));
 }
@@ -82,25 +84,18 @@ static void on_ended(void *arg, const struct job_end *end)
     j->status = end->status;
     if (end->first_failed >= 0 && !end->stopped)
         log_failure(&end->first);
-    uv_close((uv_handle_t *)&j->silence, NULL);
-    uv_close((uv_handle_t *)&j->interrupt, NULL);
-    uv_close((uv_handle_t *)&j->terminate, NULL);
+    j->ended = true;
 }
 
-static void on_signal(uv_signal_t *handle, int number)
+static void on_stop_request(void *arg, int number, bool again)
 {
-    struct job *j = handle->data;
-    if (j->signals++ == 0)
-        launch_interrupt(j->launch, number);
-    else
+    struct job *j = arg;
+    if (again) {
         launch_kill(j->launch);
-}
-
-static void watch_signal(uv_signal_t *handle, uv_loop_t *loop, struct job *j, int number)
-{
-    uv_signal_init(loop, handle);
-    handle->data = j;
-    uv_signal_start(handle, on_signal, number);
+        return;
+    }
+    launch_interrupt(j->launch, number);
+    launch_log_stopping(j->launch);
 }
 
 static int run_on(uv_loop_t *loop, struct launch_context *l, const struct bench_job *b,
@@ -117,13 +112,15 @@ static int run_on(uv_loop_t *loop, struct launch_context *l, const struct bench_
     uv_timer_init(loop, &j.silence);
     j.silence.data = &j;
     await_silence(&j);
-    watch_signal(&j.interrupt, loop, &j, SIGINT);
-    watch_signal(&j.terminate, loop, &j, SIGTERM);
+    stop_signals_open(&j.signals, loop, on_stop_request, &j);
     if (b->started && (rc = b->started(b->arg, l, j.launch, e)) < 0)
         launch_kill(j.launch);
-    while (!uv_is_closing((uv_handle_t *)&j.interrupt) || (b->running && b->running(b->arg)))
+    while (!j.ended || (b->running && b->running(b->arg)))
         uv_run(loop, UV_RUN_ONCE);
     launch_free(j.launch);
+    stop_signals_close(&j.signals);
+    uv_close((uv_handle_t *)&j.silence, NULL);
+    uv_run(loop, UV_RUN_NOWAIT); /* closes the handles, which are in `j` */
     if (rc == 0 && j.status == 0 && j.write_error)
         rc = err_set(e, -EIO, "the output cannot be written: %s", strerror(j.write_error));
     return rc < 0 ? rc : j.status;

@@ -548,6 +548,9 @@ TEST(near_is_within_two_letters_or_a_third)
                  {"bayse", "bayes"},
                  {"random", "random"},
                  {"rnd", NULL},
+                 {"pn", "np"}, /* two swapped letters are one edit … */
+                 {"rnaodm", "random"},
+                 {"xy", NULL}, /* … and two others are two */
                  {"earlyterminaet", "early_terminate"},
                  {"early_stopping", NULL},
                  {"zz", NULL},

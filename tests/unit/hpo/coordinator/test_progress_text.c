@@ -47,7 +47,7 @@ TEST(an_ended_trial_is_one_line)
     json_object_set_new(t, "error", json_string("exit 1:\nno such file"));
     json_object_set_new(t, "seconds", json_real(3725));
     progress_text_ended(&b, t, "loss", false);
-    CHECK_TEXT(b, "trial 3  failed  o={\"lr\": 0.5}  1 h 02 min  (exit 1: no such file)\n");
+    CHECK_TEXT(b, "trial 3  failed  o={\"lr\": 0.5}  1 h 02 min  (exit 1:\\nno such file)\n");
     json_decref(t);
 }
 
@@ -96,7 +96,7 @@ TEST(lines_are_cut_between_characters_and_have_no_control_characters)
     struct progress_text p = {
         "\xc3\xa4\xc3\xb6\xc3\xbc\x1b[2J", NULL, {.total_wanted = -1}, NULL, NULL, 1};
     progress_text_block(&b, &p, 4, 1);
-    CHECK_TEXT(b, "\xc3\xa4\xc3\xb6\xc3\xbc \n");
+    CHECK_TEXT(b, "\xc3\xa4\xc3\xb6\xc3\xbc\\\n");
 }
 
 TEST(the_table_has_the_best_trial_first_and_a_column_per_parameter)

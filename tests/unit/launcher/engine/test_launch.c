@@ -56,6 +56,18 @@ TEST(a_failure_has_its_last_line_and_the_others_were_told_to_stop)
     CHECK_STR(h->last_line, "two");
 }
 
+TEST(the_error_file_of_the_first_failure_is_read)
+{
+    AUTO(fixture) struct fixture *f = open_all();
+    char *argv[4];
+    check_error_file(f, script(2, argv, KIT_WRITES_ERROR_FILE));
+    struct launch_spec fine = script(1, argv, "echo fine >$TORCHELASTIC_ERROR_FILE");
+    struct heard *h = begin(f, 1, &fine);
+    until_over(h);
+    CHECK_INT(h->end.status, 0);
+    CHECK_STR(h->error, "");
+}
+
 TEST(a_program_that_is_not_there_ends_the_job_with_127)
 {
     AUTO(fixture) struct fixture *f = open_all();

@@ -44,6 +44,13 @@ TEST(statuses_signals_and_missing_programs_are_reported)
     CHECK_HAS(h->end.first.start_error, "exec './no-such-program': No such file");
 }
 
+TEST(the_error_file_of_a_rank_on_another_node_arrives_with_its_exit)
+{
+    AUTO(fixture) struct fixture *f = open_all();
+    char *argv[4];
+    check_error_file(f, far_script(2, argv, KIT_WRITES_ERROR_FILE));
+}
+
 TEST(mpirun_starts_agents_too)
 {
     AUTO(fixture) struct fixture *f = open_all();

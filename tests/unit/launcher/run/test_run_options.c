@@ -106,6 +106,66 @@ TEST(parameters_of_open_mpi_are_variables_and_words_for_its_mpirun)
     done();
 }
 
+static const struct {
+    const char *line;
+    int map, bind, oversubscribe, warnings; /* oversubscribe -1: an error */
+} parameters[] = {
+    {"--mca hwloc_base_binding_policy none", 0, PLAN_BIND_NONE, 0, 0},
+    {"--bind-to core --mca hwloc_base_binding_policy none", 0, PLAN_BIND_CORE, 0, 0},
+    {"--mca rmaps_base_mapping_policy node:oversubscribe", PLAN_MAP_NODE, 0, 1, 0},
+    {"--mca rmaps_base_mapping_policy node --map-by core", PLAN_MAP_CORE, 0, 0, 0},
+    {"--prtemca rmaps_default_mapping_policy :oversubscribe", 0, 0, 1, 0},
+    {"--mca rmaps_base_oversubscribe 1 --map-by slot:NOOVERSUBSCRIBE", PLAN_MAP_SLOT, 0, 0, 0},
+    {"--mca rmaps_base_oversubscribe 1 --nooversubscribe", 0, 0, 0, 0},
+    {"--mca rmaps_base_oversubscribe 1 --mca rmaps_base_oversubscribe 0", 0, 0, 0, 0},
+    {"--mca rmaps_base_no_oversubscribe 1 --oversubscribe", 0, 0, 1, 0},
+    {"--mca orte_xml_output 1", 0, 0, 0, 1},
+    {"--mca hwloc_base_binding_policy moon", 0, 0, -1, 0},
+    {"--mca rmaps_base_mapping_policy seq", 0, 0, -1, 0},
+    {"--tune /none/such", 0, 0, -1, 0},
+};
+
+TEST(launcher_parameters_of_open_mpi_are_options_that_options_override)
+{
+    for (size_t i = 0; i < COUNT_OF(parameters); i++) {
+        char line[200];
+        snprintf(line, sizeof line, "mpirun -H localhost:64 -np 2 %s ./a", parameters[i].line);
+        int rc = parse(line);
+        const struct launch_spec *s = &got.spec;
+        bool is_error = parameters[i].oversubscribe < 0;
+        if (is_error ? rc == 0 || !*error.text
+                     : rc < 0 || s->map_by != (enum plan_map)parameters[i].map ||
+                           s->bind_to != (enum plan_bind)parameters[i].bind ||
+                           s->oversubscribe != (bool)parameters[i].oversubscribe ||
+                           strv_len(got.warnings) != (size_t)parameters[i].warnings)
+            FAIL("%s: %d %s map %d bind %d, %zu warnings", parameters[i].line, rc, error.text,
+                 (int)s->map_by, (int)s->bind_to, strv_len(got.warnings));
+        done();
+    }
+}
+
+TEST(a_variable_that_drover_cannot_apply_is_a_warning)
+{
+    setenv("OMPI_MCA_hwloc_base_binding_policy", "moon", 1);
+    int rc = parse("mpirun -np 1 ./a");
+    unsetenv("OMPI_MCA_hwloc_base_binding_policy");
+    CHECK_INT(rc, 0);
+    CHECK_INT(strv_len(got.warnings), 1);
+    CHECK(strstr(got.warnings[0], "hwloc_base_binding_policy=moon (environment)"));
+    done();
+}
+
+TEST(hosts_of_the_line_replace_those_of_a_parameter)
+{
+    CHECK_INT(parse("mpirun --mca orte_default_dash_host far:2 -np 1 ./a"), 0);
+    CHECK_STR(got.spec.hosts->at[0].name, "far");
+    done();
+    CHECK_INT(parse("mpirun --mca orte_default_dash_host far:2 -H near:3 -np 1 ./a"), 0);
+    CHECK_INT(got.spec.hosts->count, 1);
+    CHECK_STR(got.spec.hosts->at[0].name, "near");
+    done();
+}
+
 TEST(variables_are_passed_by_name_list_and_beginning)
 {
     setenv("NAME_A", "1", 1);
