@@ -191,6 +191,27 @@ def test_a_run_without_a_verdict_or_a_fault_has_no_control_runs(nccl):
         assert "control runs" not in nccl(*args, **env).stderr
 
 
+def test_results_that_cannot_be_written_are_no_fault_of_a_transport(nccl, tmp_path):
+    assert nccl("--save", "results", XDG_DATA_HOME=str(tmp_path)).returncode == 0
+    saved, = tmp_path.glob("drover/bench/*/*-results.json")
+    saved.unlink()
+    saved.symlink_to("/dev/full")
+    done = nccl("--verdict", "--save", "results", XDG_DATA_HOME=str(tmp_path))
+    assert done.returncode == 1 and "No space left on device" in done.stderr, done.stderr
+    assert "control runs" not in done.stderr
+
+
+def test_the_processes_of_another_launcher_have_no_control_runs(tmp_path):
+    if not FAKE_NCCL.exists():
+        pytest.skip("no NCCL headers")
+    env = clean_env(DROVER_NCCL_LIB=str(FAKE_NCCL), DROVER_CUDART_LIB=str(FAKE_NCCL), FAKE_NCCL_DIR=str(tmp_path), FAKE_NCCL="wrong")
+    line = [BUILD / "bin/drover", "bench", "all_reduce", "-b", "1K", "-e", "1K", "-n", "1", "--backend", "nccl", "--verdict", "-g", "2"]
+    done = subprocess.run([BUILD / "bin/drover", "run", "-np", "2", "--oversubscribe", *line], env=env, text=True,
+                          capture_output=True, timeout=60, check=False)
+    assert Table(done.stdout).bad[1] == "FAILED"
+    assert done.returncode == 1 and "control runs" not in done.stderr, done.stderr
+
+
 KERNELS = FAKE_NCCL.with_name("nccl_kernels.so")
 
 
