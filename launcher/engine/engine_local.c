@@ -9,6 +9,7 @@
 #include "launcher/engine/engine.h"
 #include "launcher/engine/error_files.h"
 #include "launcher/inspect/trace_buffer.h"
+#include "launcher/io/pty.h"
 #include "launcher/io/rank_output.h"
 #include "launcher/io/report_channel.h"
 #include "launcher/io/stdin_broadcast.h"
@@ -29,7 +30,7 @@ struct engine {
     struct local_job *jobs;
     uint32_t last_number;
     int oom; /* counter of OOM kills in this process's cgroup, or NOT_OPENED; -1: none */
-    bool guardian_ended;
+    bool guardian_ended, pty_warned;
     struct error_files *error_files; /* of all jobs; NULL: none so far */
     uv_timer_t reaped_timer;         /* emits `cleared` in the next iteration */
     char *scratch;                   /* RANK_OUTPUT_READ_BYTES */
@@ -58,6 +59,7 @@ struct local_job {
     uint32_t number;
     struct engine_rank *ranks;
     int count;
+    struct rank_output_group groups[STREAMS];
     struct pmi1_server *pmi1;
     struct stdin_broadcast *broadcast; /* spec.stdin_all; NULL: one rank has stdin */
     struct trace_buffer *traces;       /* of the ranks' collectives; NULL: none */
@@ -286,6 +288,15 @@ static void on_partial_line(void *arg, const char *text, size_t len)
     s->job->ev.begun(s->job->arg, s->rank, s->from, text, len);
 }
 
+/* A pty delivers later than a pipe, so lines of stderr would overtake those of stdout. */
+static void poll_stdout(void *arg)
+{
+    const struct stream *s = arg;
+    struct rank_output *out = s->job->ranks[s->rank].streams[0].io;
+    if (out)
+        rank_output_poll(out);
+}
+
 static void on_stream_ended(void *arg)
 {
     struct stream *s = arg;
@@ -395,20 +406,42 @@ static int open_files(struct local_job *j, const char *dir, struct err *e)
     return rc;
 }
 
-static int open_stream(struct stream *s, int *write_end, struct err *e)
+/* Opens the pty that a rank has as its stdout. Returns false if it must be a pipe. A rank's stderr
+ * is always a pipe, since no C library buffers it. */
+static bool open_pty(int fds[2], struct engine *en)
 {
+    int rc = pty_open(&fds[0], &fds[1]);
+    if (rc < 0 && !en->pty_warned)
+        log_warn("stdout of the ranks is a pipe: cannot open a pty: %s; C and Fortran programs may "
+                 "print late",
+                 strerror(-rc));
+    en->pty_warned |= rc < 0;
+    return rc == 0;
+}
+
+/* `with_pty`: stdout is a pty. */
+static int open_stream(struct stream *s, bool with_pty, int *write_end, struct err *e)
+{
+    bool polls_stdout = with_pty && s->from == LAUNCH_STDERR;
     const struct rank_output_events ev = {.line = on_line,
                                           .begun = s->job->ev.begun ? on_partial_line : NULL,
                                           .bytes = s->job->ev.bytes ? on_bytes : NULL,
+                                          .before = polls_stdout ? poll_stdout : NULL,
                                           .ended = on_stream_ended};
     struct engine *en = s->job->engine;
     int fds[2];
-    if (pipe2(fds, O_CLOEXEC) < 0)
+    bool pty = with_pty && s->from == LAUNCH_STDOUT && open_pty(fds, en);
+    if (!pty && pipe2(fds, O_CLOEXEC) < 0)
         return err_set(e, -errno, "rank %d's %s: %s", s->rank, stream_name(s), strerror(errno));
     *write_end = fds[1];
     char name[64];
     snprintf(name, sizeof name, "rank %d's %s", s->rank, stream_name(s));
-    struct rank_output_source from = {fds[0], fd_take(&s->file), en->scratch, name};
+    struct rank_output_source from = {.fd = fds[0],
+                                      .file_fd = fd_take(&s->file),
+                                      .scratch = en->scratch,
+                                      .name = name,
+                                      .pty = pty,
+                                      .group = &s->job->groups[s->from == LAUNCH_STDERR]};
     return rank_output_open(&s->io, en->loop, &from, &ev, s, e);
 }
 
@@ -460,9 +493,9 @@ static int start_rank(struct local_job *j, const struct engine_start_opts *o, in
     AUTO(fd) int err = -1;
     AUTO(fd) int report = -1;
     struct report_channel_events events = {rank, on_report, j};
-    int rc = open_stream(&r->streams[0], &out, e);
+    int rc = open_stream(&r->streams[0], !o->spec->no_pty, &out, e);
     if (rc == 0)
-        rc = open_stream(&r->streams[1], &err, e);
+        rc = open_stream(&r->streams[1], !o->spec->no_pty, &err, e);
     if (rc == 0 && o->spec->reports)
         rc = report_channel_open(&r->channel, &report, j->engine->loop, &events, e);
     return rc < 0 ? rc : spawn_rank(j, o, rank, common, (int[]){stdin_fd, out, err}, report, e);

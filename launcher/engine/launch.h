@@ -50,10 +50,10 @@ struct job_end {
 /* Every function may be NULL. */
 struct launch_events {
     /* A complete line without its newline. A final part without a newline counts as a line, and so
-     * does text that ends with a lone '\r', as a progress bar writes it. Lines of more than 64 KiB
-     * come in pieces. text[len] is the byte that ended the line: '\n', '\r', or '\0' if no byte
-     * did. Returns false to request a pause: then no more lines of this job come until
-     * launch_resume_output(). The other observers still get this line. */
+     * does text that ends with a lone '\r', as a progress bar writes it. Lines of more than 1 MiB
+     * come in pieces (io/rank_output.h). text[len] is the byte that ended the line: '\n', '\r', or
+     * '\0' if no byte did. Returns false to request a pause: then no more lines of this job come
+     * until launch_resume_output(). The other observers still get this line. */
     bool (*line)(void *arg, int rank, enum launch_stream from, const char *text, size_t len);
     /* One JSON object that a rank reported. Needs spec.reports. */
     void (*report)(void *arg, int rank, const char *json, size_t len);

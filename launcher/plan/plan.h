@@ -124,6 +124,7 @@ struct launch_spec {
     int grace_ms;       /* SIGTERM to SIGKILL; 0: 30,000 */
     bool reports;       /* the ranks get a report channel (DROVER_REPORT_FD) */
     bool no_pmix;       /* the program needs no PMIx: no server is started */
+    bool no_pty;        /* stdout of the ranks is a pipe, as stderr always is, and not a pty */
     int restart_count;  /* restarts so far */
     int max_restarts;   /* limit of restarts; ranks see both numbers */
     int stdin_fd;       /* descriptor that rank stdin_rank reads; < 0, or 0 with stdin_null:

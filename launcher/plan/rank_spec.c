@@ -63,9 +63,9 @@ json_t *rank_spec_encode(struct strbuf *payload, const struct plan *p, int rank,
     json_int_t env = (json_int_t)add_strings(payload, p->env);
     env += (json_int_t)add_strings(payload, r->env);
     strbuf_add(payload, base->data, base->len);
-    return json_pack("{s:s,s:I,s:I,s:b,s:b,s:b,s:i,s:b}", "t", "rank_spec", "argv", argv, "env",
-                     env, "reports", w->reports, "stdin", w->with_stdin, "port", w->port,
-                     "port_wanted", w->port_wanted, "port_held", w->port_held);
+    return json_pack("{s:s,s:I,s:I,s:b,s:b,s:b,s:b,s:i,s:b}", "t", "rank_spec", "argv", argv, "env",
+                     env, "reports", w->reports, "pty", w->pty, "stdin", w->with_stdin, "port",
+                     w->port, "port_wanted", w->port_wanted, "port_held", w->port_held);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -147,6 +147,7 @@ int rank_spec_decode(struct rank_spec *out, const json_t *head, const char *payl
     bool read = json_require_int(&argv, head, "argv", e) == 0 &&
                 json_require_int(&env, head, "env", e) == 0 &&
                 json_require_bool(&r.opts.reports, head, "reports", e) == 0 &&
+                json_require_bool(&r.opts.pty, head, "pty", e) == 0 &&
                 json_require_bool(&r.opts.with_stdin, head, "stdin", e) == 0 &&
                 json_require_bool(&r.opts.port, head, "port", e) == 0 &&
                 json_require_int(&port_wanted, head, "port_wanted", e) == 0 &&

@@ -328,8 +328,10 @@ static void on_start(struct agent *a, const struct control_frame *f)
         set_master_addr(a, address);
     control_authenticate(a->control, (int)lost_after_ms);
     set_networks(a, nodes > 1);
-    struct launch_spec spec = {
-        .stdin_fd = a->stdin_fd, .stdin_null = a->stdin_fd < 0, .reports = a->spec.opts.reports};
+    struct launch_spec spec = {.stdin_fd = a->stdin_fd,
+                               .stdin_null = a->stdin_fd < 0,
+                               .reports = a->spec.opts.reports,
+                               .no_pty = !a->spec.opts.pty};
     struct engine_start_opts opts = {a->spec.plan, &spec, a->spec.base, NULL, (int)port};
     if (rc == 0)
         rc = engine_local_start(&a->job, a->engine, &opts, &ev, a, &e);

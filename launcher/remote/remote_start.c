@@ -213,7 +213,7 @@ static int start_launcher(struct remote_job *j, struct err *e)
     plan_launcher(j, argv, env);
     if (rc < 0)
         return rc;
-    struct launch_spec spec = {.stdin_null = true};
+    struct launch_spec spec = {.stdin_null = true, .no_pty = true};
     struct engine_start_opts start = {.plan = j->launcher_plan, .spec = &spec};
     j->launchers_running = j->launcher_plan->world_size;
     return engine_local_start(&j->launcher_job, j->engine, &start, &ev, j, e);
@@ -347,6 +347,7 @@ static void send_rank_spec(struct remote_rank *r)
     struct remote_job *j = r->job;
     const struct launch_spec *s = j->spec;
     struct rank_spec_opts opts = {.reports = s->reports,
+                                  .pty = !s->no_pty,
                                   .with_stdin = reads_stdin(j) && r->rank == s->stdin_rank,
                                   .port = r->rank == 0,
                                   .port_wanted = j->port_wanted,

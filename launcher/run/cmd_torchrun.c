@@ -73,6 +73,8 @@ static const struct opt options[] = {
             "write to files: 1 stdout, 2 stderr, 3 both, or per local rank: 0:1,1:3", T, redirects),
     OPT_STR('t', "tee", "STREAMS", "write to files and to the console", T, tee),
     OPT_STR(0, "local-ranks-filter", "LIST", "local ranks whose output is shown: 0,1", T, filter),
+    OPT_FLAG(0, "no-pty", "make the ranks' stdout a pipe, not a pty (only drover)", T,
+             job.spec.no_pty),
     OPT_FLAG('v', "verbose", "also log what drover does", T, job.verbose),
 
     OPT_GROUP("Failures"),

@@ -139,7 +139,8 @@ static void register_job(struct run_monitor *m)
         log_info("'drover ps' does not show this job: %s", e.text);
 }
 
-static void keep_line(struct run_monitor *m, int rank, const char *text, size_t len)
+/* Returns true if lines of the rank are kept. Creates the line log with the first one. */
+static bool has_line_log(struct run_monitor *m, int rank)
 {
     struct err e = {0};
     if (!m->line_log && !m->no_line_log && m->entry &&
@@ -147,8 +148,7 @@ static void keep_line(struct run_monitor *m, int rank, const char *text, size_t 
             0)
         log_info("'drover logs' does not show this job: %s", e.text);
     m->no_line_log = !m->line_log;
-    if (m->line_log && rank < line_log_ranks(m->line_log))
-        line_log_add(m->line_log, rank, text, len);
+    return m->line_log && rank < line_log_ranks(m->line_log);
 }
 
 /* ---- attempts ----------------------------------------------------------------------------------
@@ -186,9 +186,18 @@ static bool on_line(void *arg, int rank, enum launch_stream from, const char *te
 {
     struct run_monitor *m = arg;
     m->counts[rank].lines[from == LAUNCH_STDERR]++;
-    if (text[len] != '\r') /* a progress bar would push out the lines that explain a failure */
-        keep_line(m, rank, text, len);
+    /* A progress bar would push out the lines that explain a failure. */
+    if (text[len] != '\r' && has_line_log(m, rank))
+        line_log_add(m->line_log, rank, text, len);
     return true;
+}
+
+static void on_partial_line(void *arg, int rank, enum launch_stream from, const char *text,
+                            size_t len)
+{
+    struct run_monitor *m = arg;
+    if (has_line_log(m, rank))
+        line_log_set_partial(m->line_log, rank, text, len);
 }
 
 static void on_rank_started(void *arg, int rank, pid_t pid)
@@ -265,6 +274,7 @@ static void on_rank_ended(void *arg, const struct rank_end *r)
 void run_monitor_attach(struct run_monitor *m, struct launch *job, int attempt)
 {
     static const struct launch_events events = {.line = on_line,
+                                                .partial_line = on_partial_line,
                                                 .rank_started = on_rank_started,
                                                 .rank_status = on_rank_status,
                                                 .rank_ended = on_rank_ended};

@@ -359,6 +359,7 @@ static const struct opt options[] = {
     OPT_CALL(0, "output-filename||output-directory", "DIR",
              "also write the output to DIR/rank.N/stdout and stderr", on_output_dir),
     OPT_STR(0, "events", "FILE", "append events to FILE, one JSON object per line", T, events_file),
+    OPT_FLAG(0, "no-pty", "make the ranks' stdout a pipe, not a pty", T, spec.no_pty),
     OPT_FLAG('q', "quiet", "do not report a failure", T, quiet),
     OPT_FLAG('v', "verbose", "also log what drover does", T, verbose),
 

@@ -3,11 +3,13 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "common/log.h"
 #include "common/stop_signals.h"
 #include "launcher/cmd/commands.h"
 #include "launcher/guardian/guardian.h"
+#include "launcher/inspect/stdin_demand.h"
 #include "launcher/io/tty_stdin.h"
 #include "launcher/run/run_elastic.h"
 #include "launcher/run/run_hang_report.h"
@@ -33,6 +35,7 @@ struct session {
     struct redirect *redirect;
     struct tty_stdin *tty_stdin;
     int tty_stdin_fd; /* pipe with the terminal's input, until a rank has it; -1 */
+    ino_t tty_stdin_pipe;
     struct run_monitor *monitor;
     struct run_hang_report *hang_report; /* NULL: no job, or no --hang-timeout */
     struct run_restarts *restarts;
@@ -335,7 +338,7 @@ static int start_attempt(struct session *s, struct err *e)
     run_monitor_attach(s->monitor, s->job, run_restarts_attempt(s->restarts));
     if (s->opts->hang_timeout_s > 0)
         s->hang_report = run_hang_report_open(&s->loop, s->job, s->opts, s->console, on_hang, s);
-    redirect_attach(s->redirect, s->job, s->opts->spec.restart_count);
+    redirect_attach(s->redirect, &s->loop, s->job, s->opts->spec.restart_count);
     console_attach(s->console, s->job, s->redirect, s->opts->show);
     return 0;
 }
@@ -388,6 +391,20 @@ static void on_rendezvous_over(void *arg, bool well)
 /* ---- start and end -----------------------------------------------------------------------------
  */
 
+/* Returns true if the rank that reads stdin waits for it. It is unknown of a rank on another node.
+ */
+static bool wants_stdin(void *arg)
+{
+    const struct session *s = arg;
+    if (!has_job(s))
+        return false;
+    int rank = s->opts->spec.stdin_rank;
+    if (!plan_is_local(launch_plan(s->job)))
+        return true;
+    pid_t pid = rank < launch_plan(s->job)->world_size ? launch_rank_pid(s->job, rank) : 0;
+    return pid > 0 && stdin_demand(pid, s->tty_stdin_pipe);
+}
+
 /* A rank reads drover's stdin itself, or a pipe with the terminal's input. */
 static int choose_stdin(struct session *s, struct err *e)
 {
@@ -396,7 +413,11 @@ static int choose_stdin(struct session *s, struct err *e)
     s->opts->spec.stdin_fd = STDIN_FILENO;
     if (!isatty(STDIN_FILENO))
         return 0;
-    int rc = tty_stdin_open(&s->tty_stdin, &s->tty_stdin_fd, &s->loop, STDIN_FILENO, e);
+    int rc =
+        tty_stdin_open(&s->tty_stdin, &s->tty_stdin_fd, &s->loop, STDIN_FILENO, wants_stdin, s, e);
+    struct stat pipe = {0};
+    if (rc == 0 && fstat(s->tty_stdin_fd, &pipe) == 0)
+        s->tty_stdin_pipe = pipe.st_ino;
     s->opts->spec.stdin_fd = s->tty_stdin_fd;
     return rc;
 }

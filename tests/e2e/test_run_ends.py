@@ -350,6 +350,30 @@ def test_a_terminal_feeds_rank_0_and_suspends_and_interrupts_the_job(drover):
     drover.nothing_left()
 
 
+def test_text_typed_ahead_stays_for_the_shell_if_no_rank_reads_it(drover):
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execvpe("bash", ["bash", "--norc", "--noprofile", "-i"], drover.env)
+    seen = b""
+
+    def read_until(word):
+        nonlocal seen
+        while word not in seen:
+            assert select.select([terminal], [], [], 20)[0], seen
+            seen += os.read(terminal, 4096)
+    script = "echo u''p; while [ ! -e go ]; do sleep 0.1; done; read x; echo got $x; touch read; sleep 0.3"
+    os.write(terminal, f"cd '{drover.cwd}'; '{DROVER}' run -np 1 sh -c \"{script.replace('$', chr(92) + '$')}\"\n".encode())
+    read_until(b"up\r\n")
+    os.write(terminal, b"input\necho for-the-$((6 * 7))\n")
+    (drover.cwd / "go").touch()
+    read_until(b"got input\r\n")
+    read_until(b"for-the-42\r\n")
+    os.write(terminal, b"exit\n")
+    os.waitpid(pid, 0)
+    os.close(terminal)
+    drover.nothing_left()
+
+
 @pytest.mark.parametrize("words", [
     [*RUN, "--engine", "openmpi"],
     ["torchrun", "--no-python", "--nnodes", "1:2", "--rdzv-endpoint", "localhost:0"],

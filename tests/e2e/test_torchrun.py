@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 from conftest import DROVER
+from waiting import wait_until
 
 SHOW = "echo $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $GROUP_RANK $ROLE_NAME $TORCHELASTIC_RUN_ID"
 DDP = """
@@ -130,6 +131,17 @@ def test_redirected_and_teed_lines_are_where_torchrun_puts_them(drover, tmp_path
     assert run.name.startswith("j_")
     files = {str(f.relative_to(run)): f.read_text() for f in run.rglob("*.log")}
     assert files == {f"attempt_0/{r}/std{s}.log": f"{s[0] if s == 'err' else 'o'}{r}\n" for r in (0, 1) for s in ("out", "err")}
+
+
+def test_a_redirected_file_is_live(drover, tmp_path):
+    """It has each line at once, and the beginning of a line soon after."""
+    job = drover.start("torchrun", "--no-python", "--log-dir", "logs", "-r", "1", "sh", "-c",
+                       "echo one; printf two; while [ ! -e go ]; do sleep 0.05; done; echo .")
+    wait_until(lambda: [f.read_text() for f in (tmp_path / "logs").rglob("stdout.log")] == ["one\ntwo"], "both lines")
+    (tmp_path / "go").touch()
+    job.communicate(timeout=30)
+    file, = (tmp_path / "logs").rglob("stdout.log")
+    assert job.returncode == 0 and file.read_text() == "one\ntwo.\n"
 
 
 def test_what_a_rank_wrote_is_in_its_file_byte_for_byte(drover, tmp_path, seed):

@@ -6,6 +6,7 @@
 #include "collectives/bench/bench_pairs.h"
 #include "collectives/bench/cmd/cmd_bench_internal.h"
 #include "common/json.h"
+#include "launcher/run/console.h"
 
 /* The result of one rail. */
 static json_t *rail_json(const struct pairs_map *m, const struct pairs_slow *s)
@@ -47,7 +48,7 @@ static void pairs_json(struct strbuf *out, const struct bench_pairs *p, const ch
 
 static bool prints_color(void)
 {
-    return isatty(STDOUT_FILENO) || getenv("DROVER_BENCH_COLOR");
+    return console_coloured(STDOUT_FILENO) || getenv("DROVER_BENCH_COLOR");
 }
 
 /* Returns 1 if a link or node is slow, 0, or a negative errno. */
