@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "common/json.h"
-#include "common/sched_batch.h"
 #include "common/stop_signals.h"
 #include "common/strbuf.h"
 #include "hpo/cmd/hpo_commands.h"
@@ -12,6 +11,7 @@
 #include "hpo/coordinator/progress_text.h"
 #include "hpo/reader/sweep_reader.h"
 #include "hpo/store/stored_sweep.h"
+#include "hpo/worker/sched_batch.h"
 #include "launcher/node/limits.h"
 
 enum { TABLE_MAX = 20, ZEROMQ_THREADS = 2 };

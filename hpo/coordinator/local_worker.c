@@ -8,8 +8,8 @@
 #include <sys/syscall.h>
 
 #include "common/log.h"
-#include "common/sched_batch.h"
 #include "hpo/store/lockfile.h"
+#include "hpo/worker/sched_batch.h"
 
 enum {
     FAST_EXITS_MAX = 5, /* without a hello between them */

@@ -13,9 +13,9 @@
 #include "hpo/worker/run_result.h"
 #include "hpo/worker/trial_dir.h"
 #include "launcher/engine/launch.h"
+#include "launcher/hosts/hosts.h"
 #include "launcher/node/cgroup_delegate.h"
 #include "launcher/plan/env.h"
-#include "launcher/plan/hosts.h"
 
 enum {
     REPORT_STOP_MS = 1000, /* for a program that reports to end after the stop on its channel */

@@ -5,11 +5,11 @@
 
 #include "common/log.h"
 #include "common/own_process.h"
-#include "common/sched_batch.h"
 #include "common/stop_signals.h"
 #include "hpo/worker/foreign_gpu_processes.h"
 #include "hpo/worker/lease.h"
 #include "hpo/worker/run_result.h"
+#include "hpo/worker/sched_batch.h"
 #include "hpo/worker/slots.h"
 #include "hpo/worker/worker_state.h"
 #include "launcher/node/cgroup_delegate.h"
