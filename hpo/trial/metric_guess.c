@@ -1,6 +1,7 @@
 #include "hpo/trial/metric_guess.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <string.h>
 
 #include "common/mem.h"
@@ -15,15 +16,20 @@ static bool in_word(char c)
     return isalnum((unsigned char)c) || c == '_';
 }
 
-/* Returns the length of the number at the start of `s`, or 0 if there is none. */
+#define NUMBER "-+.0-9eE" /* the characters of numbers in a proposed pattern */
+
+/* Returns the length of the number at the start of `s`; 0: there is none, or the proposed pattern
+ * would not find exactly it, as in "0.5." or 1.2.3. */
 static size_t number_length(const char *s)
 {
     char *end;
     size_t sign = *s == '-' || *s == '+';
     if (!isdigit((unsigned char)s[sign + (s[sign] == '.')]))
         return 0;
-    (void)strtod(s, &end);
-    return in_word(*end) ? 0 : (size_t)(end - s);
+    double value = strtod(s, &end);
+    size_t len = (size_t)(end - s);
+    bool exact = len == strspn(s, "-+.0123456789eE") && !in_word(*end);
+    return exact && isfinite(value) ? len : 0;
 }
 
 /* Returns true if `s` starts with the name. Case and separators make no difference: "Val Loss" is
@@ -76,7 +82,7 @@ static char *pattern_of(const char *line, const char *at, size_t name_len)
             strbuf_putc(&b, gap[i]);
         else if (i == 0 || (gap[i - 1] != ' ' && gap[i - 1] != '\t'))
             strbuf_puts(&b, "[[:space:]]*");
-    strbuf_puts(&b, "([-+.0-9eE]+)");
+    strbuf_puts(&b, "([" NUMBER "]+)");
     return strbuf_take(&b);
 }
 

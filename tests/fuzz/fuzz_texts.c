@@ -22,6 +22,8 @@
 #include "hpo/reader/json_scan.h"
 #include "hpo/reader/sweep_columns.h"
 #include "hpo/samplers/sweep_file.h"
+#include "hpo/trial/metric_guess.h"
+#include "hpo/trial/metric_mapping.h"
 #include "hpo/trial/metric_parse.h"
 #include "launcher/client/report_packet.h"
 #include "launcher/diagnose/failure_cause.h"
@@ -174,6 +176,19 @@ static int read_bench_options(char *text, size_t len, struct err *e)
     return rc;
 }
 
+/* The pattern that is proposed is valid. */
+static void check_guess(const char *text, size_t len)
+{
+    AUTO(free) char *line = NULL, *pattern = NULL;
+    if (!metric_guess(&line, &pattern, text, len, "val.loss"))
+        return;
+    AUTO(json) json_t *patterns = json_object();
+    AUTO(metric_parse) struct metric_parse *m = NULL;
+    json_object_set_new(patterns, "val.loss", json_text(pattern));
+    if (metric_parse_new(&m, patterns, NULL) < 0)
+        abort();
+}
+
 static int read_metric_line(char *text, size_t len, struct err *e)
 {
     AUTO(json)
@@ -181,8 +196,9 @@ static int read_metric_line(char *text, size_t len, struct err *e)
         json_pack("{s:s,s:s}", "loss", "loss[ =:]+(\\S+)", "acc", "acc[a-z]* ([0-9.e+-]+)");
     AUTO(metric_parse) struct metric_parse *m = NULL;
     int rc = metric_parse_new(&m, patterns, e);
-    AUTO(json) json_t *mapped = metric_parse_from_mapping(text, len);
+    AUTO(json) json_t *mapped = metric_mapping_read(text, len);
     AUTO(json) json_t *found = m ? metric_parse_from_pattern(m, text, len) : NULL;
+    check_guess(text, len);
     if ((mapped && !json_is_object(mapped)) || (found && !json_is_object(found)))
         abort();
     return rc;

@@ -48,3 +48,14 @@ TEST(names_without_a_number_and_parts_of_words_are_not_found)
         CHECK(!metric_guess(&line, &pattern, texts[i], strlen(texts[i]), "loss"));
     }
 }
+
+TEST(no_pattern_is_proposed_that_would_not_find_the_number)
+{
+    static const char *const lines[] = {"loss 0.5.",   "loss: 1.2.3", "loss: 1e3090.5",
+                                        "loss: 1e999", "loss: 0x10",  "loss: 3-4"};
+    for (size_t i = 0; i < COUNT_OF(lines); i++) {
+        AUTO(free) char *line = NULL, *pattern = NULL;
+        if (metric_guess(&line, &pattern, lines[i], strlen(lines[i]), "loss"))
+            FAIL("%s: %s", lines[i], pattern);
+    }
+}
