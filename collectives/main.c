@@ -4,11 +4,11 @@
 
 #include "collectives/bench/cmd/cmd_bench.h"
 #include "common/log.h"
-#include "common/no_memory.h"
+#include "common/own_process.h"
 
 int main(int argc, char **argv)
 {
-    no_memory_exits();
+    own_process_exit_without_memory();
     log_open("drover bench");
     if (argc >= 2 && strcmp(argv[1], "--version") == 0) {
         puts("drover-bench " DROVER_VERSION);

@@ -2,10 +2,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#include <uv.h>
 
 #include "common/mem.h"
 
@@ -56,4 +58,20 @@ int own_process_check_files(struct err *e)
     err_set(e, -EMFILE, "a process may open only %d files (ulimit -n): drover needs at least %d",
             (int)r.rlim_cur, OWN_PROCESS_FILES_MIN);
     return err_hint(e, "ulimit -n 1024");
+}
+
+static void *allocate(size_t size)
+{
+    return xrealloc(NULL, 1, size);
+}
+
+static void *reallocate(void *p, size_t size)
+{
+    return xrealloc(p, 1, size);
+}
+
+void own_process_exit_without_memory(void)
+{
+    json_set_alloc_funcs(allocate, free);
+    (void)uv_replace_allocator(allocate, reallocate, xcalloc, free); /* fails only without these */
 }

@@ -1,4 +1,4 @@
-/* own_process - this process: the location of its program, and its descriptors. */
+/* own_process - this process: the location of its program, its descriptors, and its memory. */
 #ifndef DROVER_OWN_PROCESS_H
 #define DROVER_OWN_PROCESS_H
 
@@ -26,5 +26,10 @@ enum { OWN_PROCESS_FILES_MIN = 64 };
 /* Checks that this process may open OWN_PROCESS_FILES_MIN files.
  *   -EMFILE  it may not: the limit of descriptors is too low */
 int own_process_check_files(struct err *e);
+
+/* If there is no memory, jansson and libuv end this process with a message, as xzalloc() does.
+ * Otherwise libuv calls abort() without a message, and jansson returns a NULL that the next of its
+ * functions takes for a missing value. For main programs, as their first call. */
+void own_process_exit_without_memory(void);
 
 #endif

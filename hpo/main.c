@@ -5,7 +5,7 @@
 
 #include "common/log.h"
 #include "common/mem.h"
-#include "common/no_memory.h"
+#include "common/own_process.h"
 #include "hpo/cmd/hpo_commands.h"
 
 static const struct {
@@ -19,7 +19,7 @@ static const struct {
 
 int main(int argc, char **argv)
 {
-    no_memory_exits();
+    own_process_exit_without_memory();
     openblas_set_num_threads(1); /* the order of sums is fixed: same seed, same suggestions */
     for (size_t i = 0; argc > 1 && i < COUNT_OF(commands); i++) {
         if (strcmp(argv[1], commands[i].name) != 0)

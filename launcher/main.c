@@ -9,7 +9,6 @@
 #include "common/err.h"
 #include "common/log.h"
 #include "common/mem.h"
-#include "common/no_memory.h"
 #include "common/opt.h"
 #include "common/own_process.h"
 #include "launcher/cmd/commands.h"
@@ -201,7 +200,7 @@ static int dispatch(int argc, char **argv)
 int main(int argc, char **argv)
 {
     struct err e = {0};
-    no_memory_exits();
+    own_process_exit_without_memory();
     own_process_ensure_std_fds();
     if (own_process_check_files(&e) < 0) {
         err_print(&e, "drover");

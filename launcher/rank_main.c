@@ -17,7 +17,6 @@
 
 #include "common/err.h"
 #include "common/log.h"
-#include "common/no_memory.h"
 #include "common/own_process.h"
 #include "launcher/cmd/commands.h"
 #include "launcher/guardian/guardian.h"
@@ -83,7 +82,7 @@ int main(int argc, char **argv)
                                   SIGUSR2, SIGPIPE, SIGTSTP, SIGALRM, SIGXCPU};
     struct err e = {0};
     pid_t parent = getppid();
-    no_memory_exits();
+    own_process_exit_without_memory();
     own_process_ensure_std_fds();
     log_open("drover rank");
     if (!getenv(REMOTE_ENV_CONTROL) || !getenv(REMOTE_ENV_TOKEN)) {

@@ -1,8 +1,10 @@
 #include "common/own_process.h"
 
 #include <errno.h>
+#include <jansson.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <uv.h>
 
 #include "common/mem.h"
 
@@ -36,4 +38,15 @@ TEST(a_limit_of_too_few_files_is_an_error)
     CHECK_INT(own_process_check_files(&e), -EMFILE);
     CHECK_HAS(e.text, "only 40 files (ulimit -n)");
     CHECK_HAS(e.hint, "ulimit -n");
+}
+
+TEST(libraries_get_memory_and_return_it)
+{
+    uv_loop_t loop;
+    own_process_exit_without_memory();
+    json_t *list = json_pack("[s,i]", "text", 3);
+    CHECK_STR(json_string_value(json_array_get(list, 0)), "text");
+    json_decref(list);
+    CHECK_INT(uv_loop_init(&loop), 0);
+    CHECK_INT(uv_loop_close(&loop), 0);
 }
