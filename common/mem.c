@@ -1,6 +1,5 @@
 #include "common/mem.h"
 
-#include <stdarg.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -42,14 +41,20 @@ char *xstrndup(const char *s, size_t len)
     return exit_if_null(strndup(s, len));
 }
 
-char *xasprintf(const char *fmt, ...)
+char *xvasprintf(const char *fmt, va_list ap)
 {
     char *s = NULL;
+    int n = vasprintf(&s, fmt, ap);
+    return exit_if_null(n < 0 ? NULL : s);
+}
+
+char *xasprintf(const char *fmt, ...)
+{
     va_list ap;
     va_start(ap, fmt);
-    int n = vasprintf(&s, fmt, ap);
+    char *s = xvasprintf(fmt, ap);
     va_end(ap);
-    return exit_if_null(n < 0 ? NULL : s);
+    return s;
 }
 
 void *try_calloc(size_t n, size_t size)

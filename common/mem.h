@@ -12,6 +12,7 @@
 #ifndef DROVER_MEM_H
 #define DROVER_MEM_H
 
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,6 +74,8 @@ char *xstrndup(const char *s, size_t len) __attribute__((malloc, returns_nonnull
 /* Returns a formatted string, which the caller frees; never NULL. */
 char *xasprintf(const char *fmt, ...)
     __attribute__((format(printf, 1, 2), malloc, returns_nonnull));
+char *xvasprintf(const char *fmt, va_list ap)
+    __attribute__((format(printf, 1, 0), malloc, returns_nonnull));
 
 /* Returns n * size zeroed bytes, or NULL if the product overflows or there is not enough memory. */
 void *try_calloc(size_t n, size_t size) __attribute__((malloc));

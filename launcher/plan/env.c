@@ -58,13 +58,10 @@ static void put_entry(char ***env, char *entry)
 
 void env_set(char ***env, const char *name, const char *fmt, ...)
 {
-    AUTO(free) char *value = NULL;
     va_list ap;
     va_start(ap, fmt);
-    int n = vasprintf(&value, fmt, ap);
+    AUTO(free) char *value = xvasprintf(fmt, ap);
     va_end(ap);
-    if (n < 0)
-        abort();
     put_entry(env, xasprintf("%s=%s", name, value));
 }
 

@@ -100,7 +100,8 @@ class Command:
         try:
             self.check_after()
             self.place.nothing_runs()
-            self.run()  # a command that begins removes what killed ones have left
+            self.run()  # removes session directories of processes that were killed, and ps their entries
+            subprocess.run([DROVER, "ps"], env=self.env, check=True, capture_output=True)
             left = [str(f) for d in ("tmp", "run") for f in (self.path / d).glob("drover*/**/*")
                     if f.suffix in (".json", ".lines") or f.name.startswith("run-")]
             assert not left, f"left: {left}"
