@@ -18,7 +18,7 @@ struct engine {
     uint32_t last_number;
     int oom; /* counter of OOM kills in this process's cgroup, or NOT_OPENED; -1: none */
     bool guardian_ended, pty_warned;
-    struct error_files *error_files; /* of all jobs; NULL: none so far */
+    struct error_files *error_files; /* shared by all jobs; NULL: no job so far */
     uv_timer_t reaped_timer;         /* emits `cleared` in the next iteration */
     char *scratch;                   /* RANK_OUTPUT_READ_BYTES */
     int dev_null;                    /* stdin of most ranks */
@@ -29,7 +29,7 @@ struct stream {
     int rank;
     enum launch_stream from;
     int file;               /* until `io` owns it; -1: none */
-    struct rank_output *io; /* NULL after its end */
+    struct rank_output *io; /* NULL after the end of the stream */
 };
 
 struct engine_rank {
@@ -49,14 +49,14 @@ struct local_job {
     struct rank_output_group groups[ENGINE_LOCAL_STREAMS];
     struct pmi1_server *pmi1;
     struct stdin_broadcast *broadcast; /* spec.stdin_all; NULL: one rank has stdin */
-    struct trace_buffer *traces;       /* of the ranks' collectives; NULL: none */
+    struct trace_buffer *traces;       /* traces of the ranks' collectives; NULL: none */
     bool paused, kill_requested;
-    bool has_error_files; /* the ranks have a TORCHELASTIC_ERROR_FILE of drover's */
-    bool reaped;          /* no process of it is left */
+    bool has_error_files; /* the ranks have a TORCHELASTIC_ERROR_FILE that drover made */
+    bool reaped;          /* no process of the job is left */
     int resume_from;      /* the rank that is resumed first, so that all ranks take turns */
-    char *cgroup;         /* of the ranks; NULL: that of this process */
-    int oom;              /* its counter of OOM kills; -1: that of this process, or none */
-    long oom_kills_count; /* before the job started */
+    char *cgroup;         /* the ranks' cgroup; NULL: the cgroup of this process */
+    int oom;              /* counter of OOM kills in `cgroup`; -1: the engine's counter is used */
+    long oom_kills_count; /* count of OOM kills before the job started */
     struct engine_events ev;
     void *arg;
 };
