@@ -1,4 +1,5 @@
-/* engine_local_internal - the jobs of engine_local, for its files. */
+/* engine_local_internal - the state of the local engine and its jobs, shared by engine_local.c and
+ * engine_local_output.c. */
 #ifndef DROVER_ENGINE_LOCAL_INTERNAL_H
 #define DROVER_ENGINE_LOCAL_INTERNAL_H
 
@@ -28,7 +29,7 @@ struct stream {
     struct local_job *job;
     int rank;
     enum launch_stream from;
-    int file;               /* until `io` owns it; -1: none */
+    int file;               /* output file, until `io` owns it; -1: none */
     struct rank_output *io; /* NULL after the end of the stream */
 };
 
@@ -63,11 +64,11 @@ struct local_job {
 
 /* ---- output (engine_local_output.c) ---------------------------------------------------------- */
 
-/* Initializes the streams of all ranks, and opens their output files before any rank starts, since
- * this may fail. `dir` as launch_spec.output_dir. */
+/* Initializes the streams of all ranks and opens their output files. This is done before any rank
+ * starts, since it may fail. `dir` is launch_spec.output_dir. */
 int engine_local_open_files(struct local_job *j, const char *dir, struct err *e);
 /* Opens one stream of a rank. *write_end is the descriptor that the rank gets; the caller closes
- * it. `with_pty`: the rank's stdout is a pty. */
+ * it. `with_pty` is true if the rank's stdout is a pty. */
 int engine_local_open_stream(struct stream *s, bool with_pty, int *write_end, struct err *e);
 /* Implement engine_resume() and engine_finish_output(). */
 void engine_local_resume(struct engine_job *job);

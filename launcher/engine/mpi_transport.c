@@ -18,8 +18,7 @@ void mpi_transport_choose(struct plan *p, char *const *base_env)
         (uint64_t)fs.f_bavail * fs.f_frsize >= (uint64_t)p->world_size * BYTES_PER_RANK)
         return;
     env_set(&p->env, ENV_MPI_TRANSPORTS, "%s", ENV_MPI_SHARED_MEMORY ",tcp");
-    static const char interface[] =
-        "OMPI_MCA_btl_tcp_if_include"; /* Open MPI does not use lo by default */
+    static const char interface[] = "OMPI_MCA_btl_tcp_if_include"; /* by default not lo */
     if (!env_get(p->env, interface) && !env_get(base_env, interface))
         env_set(&p->env, interface, "lo");
 }
