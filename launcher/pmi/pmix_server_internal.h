@@ -42,9 +42,8 @@ struct pmix_server {
     uv_timer_t expiry; /* until the next lookup's wait ends */
     struct tcp_quickack quickack;
     int open_handles;
-    struct pmix_publish
-        *published;       /* used only on libpmix's thread, which alone may answer ranks */
-    pthread_mutex_t lock; /* protects `events` and `closed` */
+    struct pmix_publish *published; /* used only on libpmix's thread */
+    pthread_mutex_t lock;           /* protects `events` and `closed` */
     struct pmix_event *events, **events_end;
     bool closed;        /* pmix_server_close() was called, but libpmix still runs */
     bool skip_finalize; /* libpmix may have freed memory twice: finalizing might hang or crash */
