@@ -14,7 +14,7 @@
 enum { POLL_MS = 100, ALL_RANKS = -1, NONE = -1 };
 
 struct logs_opts {
-    int lines; /* per rank; < 0: all that are kept */
+    int lines; /* lines per rank; < 0: all that are kept */
     bool follow;
 };
 
@@ -34,7 +34,7 @@ struct reader {
     int open_rank;        /* the rank whose line ends the output without a newline; NONE: none */
 };
 
-/* Returns the beginning of the last n lines; n < 0: of all. */
+/* Returns the beginning of the last n lines; of all lines if n < 0. */
 static const char *last_lines(const struct strbuf *b, int n)
 {
     const char *text = strbuf_str(b), *p = text + b->len;
@@ -44,7 +44,8 @@ static const char *last_lines(const struct strbuf *b, int n)
     return text;
 }
 
-/* Prints a line with its newline, or an unfinished one, of which a part may be printed already. */
+/* Prints a line with its newline, or an unfinished line. A part of the line may already be
+ * printed. */
 static void print_line(struct reader *r, int rank, const char *text, size_t len)
 {
     struct strbuf *shown = &r->shown[rank];
@@ -74,8 +75,8 @@ static void print_lines(struct reader *r, int rank, const char *text, size_t len
     }
 }
 
-/* Prints the lines that were written since the last call, at most `lines` per rank, and unfinished
- * lines. */
+/* Prints the lines that were written since the last call, at most `lines` per rank. Also prints
+ * unfinished lines. */
 static void print_new(struct reader *r, int lines)
 {
     struct err e = {0};

@@ -18,7 +18,7 @@ static const struct opt options[] = {
     OPT_END,
 };
 
-/* "12s", "3m05s", "2h03m", "4d02h". */
+/* Writes an age as "12s", "3m05s", "2h03m" or "4d02h". */
 static void print_age(char *out, size_t size, int64_t s)
 {
     int n = (int)(s < 0 ? 0 : s);
