@@ -24,7 +24,7 @@ static char *reply_path(const char *dir, const char *id)
     return xasprintf("%s/answer.%s", dir, id);
 }
 
-/* -EBUSY  another process has it open */
+/* Opens and locks the file of commands. Returns -EBUSY if another process has it open. */
 static int open_locked(int *out, const char *dir, int flags, struct err *e)
 {
     AUTO(free) char *path = xasprintf("%s/asks", dir);
@@ -76,7 +76,7 @@ int command_mailbox_submit(const char *dir, const json_t *command, struct err *e
 json_t *command_mailbox_poll_reply(const char *dir, const char *id)
 {
     AUTO(free) char *path = reply_path(dir, id);
-    json_t *reply = json_load_file(path, 0, NULL); /* a partial reply does not parse: NULL */
+    json_t *reply = json_load_file(path, 0, NULL); /* NULL if the reply is only partly written */
     if (reply)
         command_mailbox_abandon(dir, id);
     return reply;
@@ -146,7 +146,7 @@ const json_t *command_mailbox_get(const struct command_mailbox *m, size_t i)
     return json_array_get(m->commands, i);
 }
 
-/* The trials that a command added or requeued. */
+/* Returns the trials that a command has added or requeued. */
 static json_t *affected_trials(const struct scheduler_out *out)
 {
     json_t *list = json_array();
@@ -171,7 +171,7 @@ void command_mailbox_set_reply(struct command_mailbox *m, size_t i, const struct
     json_array_append_new(m->replies, json_pack("[O?, o]", id, reply));
 }
 
-/* Writes a reply if its file still exists: otherwise the sender no longer waits. */
+/* Writes a reply if its file still exists. If not, the sender no longer waits for the reply. */
 static void write_reply(const char *dir, const char *id, const json_t *reply)
 {
     AUTO(free) char *path = reply_path(dir, id), *line = json_line(reply);
@@ -191,5 +191,5 @@ void command_mailbox_commit(struct command_mailbox *m)
     }
     if (ftruncate(fileno(m->file), 0) < 0)
         log_warn("%s/asks: %s", m->dir,
-                 strerror(errno)); /* harmless: commands that come twice have no effect */
+                 strerror(errno)); /* harmless, since a repeated command has no effect */
 }

@@ -17,7 +17,7 @@ enum {
     APPLICATION_ID = 0x64726f76, /* "drov": PRAGMA application_id */
     BUSY_MS = 5000,              /* how long another program may block the writer */
     JOURNAL_MAX = 4 << 20,       /* bytes that a WAL keeps after a checkpoint */
-    READ_ROWS = 5000,            /* of event_store_read() */
+    READ_ROWS = 5000,            /* maximum of rows per event_store_read() */
     READ_MS = 20
 };
 
@@ -32,7 +32,8 @@ static const char schema[] = "CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT
                              "  data TEXT NOT NULL,"
                              "  sum INTEGER);";
 
-/* What makes the next format of a store with this one. An older drover then refuses the file. */
+/* The statements that convert a store from format i to format i + 1. An older drover refuses the
+ * converted file. */
 static const char *const migrations[SCHEMA_VERSION] = {
     [1] = "", /* 2 has records `asked` and `retried` */
     [2] = "ALTER TABLE record ADD COLUMN sum INTEGER;",
@@ -67,7 +68,7 @@ int64_t event_store_sum(const struct event_store_row *r)
     return (int64_t)fnv_hash_bytes(h, r->data, r->len);
 }
 
-/* The negative errno for a code of SQLite. */
+/* Returns the negative errno for an error code of SQLite. */
 static int errno_of(int rc)
 {
     switch (rc & 0xff) {
@@ -118,7 +119,7 @@ int event_store_prepare(struct event_store *s, sqlite3_stmt **out, const char *s
                : event_store_failed(s, "prepare", e);
 }
 
-/* Returns the first column of the first row, as an integer or as text. */
+/* Sets `*out` to the first column of the first row. */
 static int query_int(struct event_store *s, const char *sql, int64_t *out, struct err *e)
 {
     sqlite3_stmt *st = NULL;
@@ -145,7 +146,7 @@ static int query_text(struct event_store *s, const char *sql, char *out, size_t 
     return code;
 }
 
-/* A WAL needs memory that its users share, which network file systems lack. */
+/* A WAL needs shared memory, which network file systems do not provide. */
 bool event_store_on_network(const char *path)
 {
     struct statfs fs;
@@ -179,8 +180,8 @@ static int set_journal(struct event_store *s, struct err *e)
     if (strcmp(mode, "wal") != 0 &&
         exec(s, "PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=TRUNCATE", "journal", e) < 0)
         return e->code;
-    /* With 256 pages (1 MiB) the WAL is soon overwritten: a file that grows makes commits slower.
-     */
+    /* A WAL of 256 pages (1 MiB) is soon overwritten. If the file grew instead, commits would be
+     * slower. */
     AUTO(free)
     char *sql = xasprintf("PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=256; "
                           "PRAGMA journal_size_limit=%d",
@@ -235,7 +236,7 @@ int event_store_open_db(struct event_store *s, const char *path, int flags, cons
 {
     AUTO(strbuf) struct strbuf uri = {0};
     strbuf_puts(&uri, "file:");
-    for (const char *c = path; *c; c++) /* a URI's own characters */
+    for (const char *c = path; *c; c++) /* escapes the characters that have a meaning in a URI */
         strbuf_printf(&uri, strchr("%?#", *c) ? "%%%02X" : "%c", (unsigned char)*c);
     strbuf_puts(&uri, how);
     if (sqlite3_open_v2(strbuf_str(&uri), &s->db, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_URI,
@@ -307,7 +308,8 @@ void event_store_close_db(struct event_store *s)
     sqlite3_finalize(TAKE(s->put));
     sqlite3_finalize(TAKE(s->get));
     sqlite3_finalize(TAKE(s->read));
-    (void)sqlite3_close(TAKE(s->db)); /* rolls back an open transaction; an error has no receiver */
+    /* Rolls back an open transaction; an error cannot be reported */
+    (void)sqlite3_close(TAKE(s->db));
 }
 
 void event_store_close(struct event_store *s)
@@ -335,7 +337,7 @@ static int write_row(struct event_store *s, sqlite3_stmt *st, struct err *e)
 
 static int begin(struct event_store *s, struct err *e)
 {
-    assert(s->append); /* opened with EVENT_STORE_WRITE */
+    assert(s->append); /* the store was opened with EVENT_STORE_WRITE */
     if (s->broken)
         return err_set(e, -EIO, "%s: an earlier write failed", s->path);
     if (s->open_tx)
@@ -405,7 +407,7 @@ int event_store_commit(struct event_store *s, struct err *e)
     s->broken = rc < 0;
     s->open_tx = false;
     if (rc == 0 && s->feed)
-        (void)fflush(s->feed); /* a reader of a feed that lacks records waits for them */
+        (void)fflush(s->feed); /* if this fails, readers of the feed wait for the missing records */
     return rc;
 }
 
@@ -489,7 +491,7 @@ struct replay {
     struct event_store *store;
     event_store_record_fn fn;
     void *arg;
-    int result; /* of fn, if it is not 0 */
+    int result; /* the result of fn if it is not 0 */
 };
 
 static int replay_row(void *arg, const struct event_store_row *row, struct err *e)
@@ -502,7 +504,7 @@ static int replay_row(void *arg, const struct event_store_row *row, struct err *
     const struct scheduler_record r = {row->kind, row->at_ms, row->trial, row->lease, data};
     struct err why = {0};
     p->result = p->fn(p->arg, &r, row->msg, &why);
-    if (p->result == -EINVAL) /* it contradicts the records before it */
+    if (p->result == -EINVAL) /* the record contradicts earlier ones */
         return err_set(e, -EBADMSG, "%s: damaged: record %lld: %s", p->store->path,
                        (long long)row->seq, why.text);
     if (p->result < 0 && e)

@@ -1,7 +1,7 @@
-/* event_store_feed - the records of a store as lines of JSON, next to a store that its writer has
- * locked. The feed is for readers only: the store is the truth, and the writer makes the feed anew
- * when it starts. A line that cannot be written is missing, and readers wait until the next start.
- */
+/* event_store_feed - the feed: a copy of a store's records as lines of JSON, next to a store that
+ * its writer has locked. Only readers use it; the writer makes the feed again whenever it starts.
+ * If a line cannot be written, it is missing, and readers wait for it until the writer's next
+ * start. */
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -90,7 +90,7 @@ void event_store_feed_remove(struct event_store *s)
     if (!s->feed)
         return;
     (void)fclose(TAKE(s->feed));
-    (void)unlink(path); /* the store is free again: readers open it */
+    (void)unlink(path); /* the store is not locked any more, so readers open it */
 }
 
 /* ---- a reader ------------------------------------------------------------------------------- */
@@ -107,7 +107,7 @@ static int reopen(struct event_store_feed *f, struct err *e)
     return 0;
 }
 
-/* Reads the next whole line as JSON (new reference); NULL: there is none yet. */
+/* Reads the next whole line as JSON (new reference). Returns NULL if there is none yet. */
 static json_t *next_line(struct event_store_feed *f)
 {
     off_t before = ftello(f->file);
@@ -138,7 +138,7 @@ int event_store_feed_open(struct event_store_feed **out, const char *db, struct 
         event_store_feed_close(f);
         return rc;
     }
-    for (;;) { /* meta comes first */
+    for (;;) { /* the lines of `meta` come first */
         off_t before = ftello(f->file);
         AUTO(json) json_t *line = next_line(f);
         if (read_meta_line(f, line))
@@ -167,8 +167,8 @@ const char *event_store_feed_get(const struct event_store_feed *f, const char *k
     return json_string_value(json_object_get(f->meta, key));
 }
 
-/* Calls fn with the record of a line. Returns 0 also for one that fn has had, and -EAGAIN for one
- * whose predecessor is missing. */
+/* Calls fn with the record of a line. Does nothing if fn has already got the record. Returns
+ * -EAGAIN if the previous record is missing. */
 static int deliver(const json_t *line, int64_t *last_seq, event_store_row_fn fn, void *arg,
                    struct err *e)
 {

@@ -75,7 +75,7 @@ static int acquire_lock(struct sweep_dir *d, struct err *e)
     return err_hint(e, "drover sweep show %s  shows its progress", d->name);
 }
 
-/* Writes a copy of the file for people. drover reads the text from the store. */
+/* Writes a copy of the sweep file for users. drover itself reads the text from the store. */
 static int write_copy(const struct sweep_dir *d, const char *text, struct err *e)
 {
     AUTO(free) char *path = in_dir(d, "sweep.yaml");
@@ -103,7 +103,7 @@ static int store_new(struct sweep_dir *d, const struct sweep_dir_opts *opts, str
     return event_store_commit(d->store, e);
 }
 
-/* Reads the stored text, seed and warm start; one commit has written all of them. */
+/* Reads the stored text, seed and warm start. A single commit has written all three. */
 static int read_meta(struct sweep_dir *d, struct err *e)
 {
     AUTO(free) char *seed = NULL, *prior = NULL;
@@ -253,7 +253,8 @@ struct lockfile_owner sweep_dir_owner(const struct sweep_dir *d)
 {
     AUTO(free) char *path = in_dir(d, "lock");
     struct lockfile_owner o = {0};
-    (void)lockfile_read_owner(&o, path, NULL); /* one that cannot be read counts as not held */
+    /* A lock file that cannot be read counts as not held */
+    (void)lockfile_read_owner(&o, path, NULL);
     return o;
 }
 
@@ -289,13 +290,14 @@ char *sweep_dir_host_file(const struct sweep_dir *d, const char *suffix)
     return xasprintf("%s/worker.%s.%s", d->path, host ? host : "local", suffix);
 }
 
-/* A hash, as a short name for a long path. */
+/* Returns a hash, which is used as a short name for a long path. */
 static uint64_t hash_of(const char *text)
 {
     return fnv_hash_bytes(FNV_HASH_INIT, text, strlen(text));
 }
 
-/* $XDG_RUNTIME_DIR/drover, or the private directory of /tmp: a short path. */
+/* Sets `*out` to a directory with a short path: $XDG_RUNTIME_DIR/drover, or the private directory
+ * in /tmp. */
 static int socket_dir(char **out, struct err *e)
 {
     const char *run = getenv("XDG_RUNTIME_DIR");
