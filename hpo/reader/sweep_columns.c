@@ -54,7 +54,8 @@ static int damaged(const struct event_store_row *r, const char *what, struct err
 /* ---- parameters -------------------------------------------------------------------------------
  */
 
-/* Whether the space has a parameter below this name, so that an object under it is a group. */
+/* Returns true if the space has a parameter below this name. An object with this name is then a
+ * group. */
 static bool is_group(const struct sweep_columns *c, const char *dotted)
 {
     for (size_t i = 0; i < space_dims(c->spec->space); i++)
@@ -63,11 +64,11 @@ static bool is_group(const struct sweep_columns *c, const char *dotted)
     return false;
 }
 
-/* A group of parameters, within another one; NULL: the top level. */
+/* A group of parameters. A NULL pointer to a group means the top level. */
 struct group {
     const struct group *above;
     const char *name;
-    const char *dotted; /* with the names of the groups above, and a '.' at the end */
+    const char *dotted; /* "outer.group.": with the names of the groups around it */
 };
 
 static void push_path(char ***path, const struct group *g)
@@ -85,7 +86,8 @@ static bool is_param(const struct column *column, const struct group *g, const c
            strcmp(column->param.name + len, name) == 0;
 }
 
-/* Most trials have the same parameters in the same order: *next is where to look first. */
+/* Returns the column of a parameter. The search begins at *next, since most trials have the same
+ * parameters in the same order. */
 static struct column *column_of(struct sweep_columns *c, const struct group *g, const char *name,
                                 size_t *next)
 {
@@ -203,7 +205,7 @@ static int apply_command(struct sweep_columns *c, const struct event_store_row *
     return 0;
 }
 
-/* The members of a record's data that are texts or numbers; those that are missing are unset. */
+/* The members of a record's data that are texts or numbers. Missing members are unset. */
 struct facts {
     int worker, node, why, error, gang, state;
     double seconds, step;
@@ -277,7 +279,7 @@ static int apply_leased(struct sweep_columns *c, struct columns_trial *t,
 static void end_lease(struct sweep_columns *c, const struct event_store_row *r, int why)
 {
     if (r->lease < 1)
-        return; /* it was cancelled before it had one */
+        return; /* the trial was cancelled before it had a lease */
     struct columns_lease *l = &c->leases[r->lease - 1];
     l->end_ms = l->end_ms ? l->end_ms : r->at_ms;
     l->why = why;
