@@ -1,7 +1,7 @@
 /* The plug-in for collectives on GPUs, with NCCL.
  *
  * Communicators are non-blocking, so that no call ever waits inside NCCL. Until NCCL has accepted a
- * call, start() of the next one returns -EAGAIN. */
+ * call, start() of the next call returns -EAGAIN. */
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "common/clock.h"
 
 enum {
-    ACCEPT_MS = 10000, /* for closing, and for registering buffers */
+    ACCEPT_MS = 10000, /* time limit for closing, and for registering buffers */
     PROPERTIES_BYTES = 8192,
     SHRINK_ABORT = 1, /* NCCL_SHRINK_ABORT, which older headers lack */
 };
@@ -48,9 +48,9 @@ void nccl_abort_now(struct backend_comm *c)
     c->comm = NULL;
 }
 
-/* ncclCommRevoke stops the work like ncclCommAbort, in another thread, and leaves a communicator
- * that can be shrunk. But while NCCL has not accepted a call yet, it continues to read memory of
- * that call after freeing it (2.28 to 2.30). */
+/* Aborts the communicator. ncclCommRevoke stops the work in another thread, like ncclCommAbort, but
+ * leaves a communicator that can be shrunk. It must not be used while NCCL has not accepted a call:
+ * NCCL would then read memory of this call after it has freed the memory (2.28 to 2.30). */
 static int nccl_abort(struct backend_comm *c)
 {
     if (!c->comm || c->revoked)
@@ -88,7 +88,7 @@ static void nccl_close(struct backend_comm *c)
     nccl_free(c);
 }
 
-/* Creates the new NCCL communicator; made->comm is set once NCCL has accepted the call. */
+/* Creates the new NCCL communicator. made->comm is set when NCCL has accepted the call. */
 static int create_subgroup(struct backend_comm *made, struct backend_comm *c,
                            const struct backend_subgroup *p, struct err *e)
 {
@@ -105,7 +105,7 @@ static int create_subgroup(struct backend_comm *made, struct backend_comm *c,
         memcpy(without, p->without, (size_t)p->n_without * sizeof *without);
         rc = c->nccl->shrink(c->comm, without, p->n_without, &made->comm, &config,
                              c->revoked ? 0 : SHRINK_ABORT);
-    } else { /* also a shrink without excluded ranks, which NCCL rejects */
+    } else { /* also used for a shrink that excludes no rank, since NCCL rejects that */
         int key = p->without ? p->rank : p->key;
         rc = c->nccl->ncclCommSplit(c->comm, p->size ? p->color : NCCL_SPLIT_NOCOLOR, key,
                                     &made->comm, &config);
@@ -148,7 +148,7 @@ static int nccl_subgroup(struct backend_comm **out, struct backend_comm *c,
     return 0;
 }
 
-/* One NCCL function per collective. */
+/* Calls the NCCL function for the collective. */
 static ncclResult_t call_nccl(struct backend_comm *c, const struct backend_call *k, ncclRedOp_t op)
 {
     const struct nccl_lib *n = c->nccl;
@@ -190,7 +190,7 @@ static ncclResult_t issue(struct backend_comm *c, const struct backend_call *k)
     return rc;
 }
 
-/* Rejects what NCCL has no kernel for. */
+/* Rejects calls for which NCCL has no kernel. */
 static int check_kernels(const struct backend_comm *c, const struct backend_call *calls, size_t n,
                          struct err *e)
 {
@@ -235,7 +235,7 @@ static int nccl_poll(struct backend_comm *c, struct err *e)
         return -EINPROGRESS;
     if (state != cudaSuccess)
         return nccl_loader_cuda_failed(e, c->cuda, state, "waiting for the stream");
-    /* Again: a failure may have ended the stream's work. */
+    /* This is checked again, since the stream's work may have ended because of a failure. */
     return nccl_accepted(c, "collective", e);
 }
 

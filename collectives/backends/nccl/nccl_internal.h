@@ -14,8 +14,8 @@ struct backend_comm {
     const struct nccl_lib *nccl;
     const struct cuda_lib *cuda;
     ncclComm_t comm; /* NULL after an abort */
-    bool revoked;    /* aborted, but can still be shrunk … */
-    bool shrunk;     /* … which has happened */
+    bool revoked;    /* the communicator is aborted, but can still be shrunk … */
+    bool shrunk;     /* … and has been shrunk */
     cudaStream_t stream;
     bool own_stream;
     struct nccl_graph graph;
@@ -32,18 +32,19 @@ int nccl_open(struct backend_comm **out, const struct backend_opts *o, struct er
 /* Uses the given stream, or creates one for BACKEND_OWN_STREAM. */
 int nccl_use_stream(struct backend_comm *c, void *stream, struct err *e);
 
-/* Returns 0 if NCCL has accepted the last call, -EINPROGRESS, or its error in operation `what`. */
+/* Returns 0 if NCCL has accepted the last call, -EINPROGRESS if it has not yet, or the error of the
+ * call. `what` names the operation in the error. */
 int nccl_accepted(struct backend_comm *c, const char *what, struct err *e);
 
-/* Waits until NCCL has accepted the last call, until end_ms of clock_ms().
+/* Waits until NCCL has accepted the last call, but at most until end_ms on clock_ms().
  *   -ETIMEDOUT  not accepted in time */
 int nccl_await_accepted(struct backend_comm *c, int64_t end_ms, const char *what, struct err *e);
 
-/* Aborts the communicator and drops its graph, which comes first: NCCL waits for the end of graphs
- * that contain its work. */
+/* Drops the communicator's graph and then aborts the communicator. The order matters, since NCCL
+ * waits for the end of graphs that contain its work. */
 void nccl_abort_now(struct backend_comm *c);
 
-/* Frees everything that the communicator has, except memory that a collective may still write to.
+/* Frees the communicator and all that it owns, except memory to which a collective may still write.
  */
 void nccl_free(struct backend_comm *c);
 AUTO_DEFINE(nccl_comm, struct backend_comm *, nccl_free)

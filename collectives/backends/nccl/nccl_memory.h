@@ -8,16 +8,19 @@
 #include "collectives/comm/backend.h"
 
 struct nccl_region {
-    void *p, *handle; /* handle of the registration; NULL: not registered, or ignored by NCCL */
+    void *p, *handle; /* `handle` of the registration; NULL: not registered, or NCCL ignored the
+                         registration */
     bool window;      /* the handle is a window (symmetric memory) */
     struct nccl_region *next;
 };
 
-/* Allocates a region and adds it to the front of the list. NCCL may still register it: it can be
- * used when the communicator has no pending call. -ENOTSUP  symmetric memory before NCCL 2.27 */
+/* Allocates a region and adds it to the front of the list. NCCL may register the region later: it
+ * can be used when the communicator has no pending call.
+ *   -ENOTSUP  symmetric memory is requested, and NCCL is older than 2.27 */
 int nccl_memory_alloc(struct nccl_region **list, const struct nccl_lib *nccl, ncclComm_t comm,
                       size_t bytes, enum backend_memory use, struct err *e);
-/* Returns the list's link to the region that begins at p; the link is NULL if there is none. */
+/* Returns a pointer to the list's link to the region that begins at p. The link is NULL if there is
+ * no such region. */
 struct nccl_region **nccl_memory_find(struct nccl_region **list, const void *p);
 /* Deregisters and frees the region. `comm` is NULL if the communicator is not usable any more. */
 void nccl_memory_release(struct nccl_region **region, const struct nccl_lib *nccl, ncclComm_t comm);
