@@ -10,7 +10,8 @@
 
 enum { SMALL_BYTES = 16 << 20, SMALL_SHM = 64 << 20 };
 
-/* GPUs with NVLink to all others of their node. The first match counts: PCIe cards come first. */
+/* GPUs that have NVLink to all other GPUs of their node. The first match counts, so PCIe cards come
+ * first. */
 static const struct {
     const char *name;
     int links, generation;
@@ -26,7 +27,7 @@ struct summary {
     int ranks, nodes, packages;
     const struct verdict_facts *worst; /* the rank with the slowest NVLink and PCIe */
     bool gpu, p2p_off, ib_off, shm_off, nvls_off, acs, gpudirect, narrow;
-    double rdma_gbit, net_gbit, named_gbit, memory_gbps; /* the least of all ranks */
+    double rdma_gbit, net_gbit, named_gbit, memory_gbps; /* the smallest values of all ranks */
     uint64_t shm_bytes;
 };
 
@@ -87,8 +88,8 @@ static struct summary gather(const struct verdict_facts *f, int ranks)
     return t;
 }
 
-/* Between the GPUs of a node. For an all_reduce, the NVLink switch of 8 Hopper or newer GPUs does
- * the sum (NVLS). */
+/* Sets the expectation for traffic between the GPUs of a node. In an all_reduce, the NVLink switch
+ * of 8 Hopper or newer GPUs computes the sum (NVLS). */
 static void expect_between_gpus(struct verdict *v, const struct summary *t, enum collective coll)
 {
     int k = kind_of(t->worst), per_node = t->ranks / t->nodes;
@@ -140,7 +141,7 @@ static void expect(struct verdict *v, const struct summary *t, const struct verd
     if (t->gpu) {
         expect_between_gpus(v, t, run->coll);
     } else if (t->memory_gbps > 0) {
-        /* low: input and output, and the results that are read and written again */
+        /* low: memory is accessed for input and output, and again for intermediate results */
         v->low = t->memory_gbps / 4;
         v->high = t->memory_gbps;
         snprintf(v->hop, sizeof v->hop, "memory copies at %.1f GB/s per rank", t->memory_gbps);
