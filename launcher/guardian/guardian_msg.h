@@ -52,7 +52,7 @@ int guardian_msg_encode_rank(struct strbuf *to, uint32_t job, const struct guard
  * `*strings`, which the caller frees. `f` has the message's descriptors; the caller keeps their
  * ownership.
  *   -EBADMSG  the payload is cut or malformed
- *   -EMFILE   a descriptor is missing, since this process may not open so many */
+ *   -EMFILE   a descriptor is missing, since this process has reached its limit */
 int guardian_msg_decode_rank(struct guardian_rank *r, char ***strings,
                              const struct guardian_msg_head *h, char *payload,
                              const struct guardian_msg_fds *f);

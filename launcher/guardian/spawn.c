@@ -110,8 +110,8 @@ void spawn_default_signals(void)
         (void)sigaction(sig, &by_default, NULL); /* fails for KILL, STOP and libc's own */
 }
 
-/* Starts the child. Returns its pid, or -1. All signals are blocked meanwhile, since no signal
- * handler of this process may run in the child. */
+/* Starts the child. Returns its pid, or -1. Blocks all signals until the child runs its program,
+ * since no signal handler of this process may run in the child. */
 static pid_t start_child(struct child *b)
 {
     size_t stack_bytes = STACK_BYTES + strv_len(b->rank->argv) * sizeof(char *);
