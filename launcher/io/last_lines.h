@@ -22,7 +22,7 @@ void last_lines_push(struct last_lines *t, const char *line, size_t len);
 
 int last_lines_count(const struct last_lines *t);
 
-/* Returns the i-th line, where 0 is the oldest, or NULL if there are not so many lines. The line is
+/* Returns the i-th line, where 0 is the oldest, or NULL if the buffer has fewer lines. The line is
  * borrowed until the next last_lines_push(). A NUL byte follows it, and it may also contain NUL
  * bytes. `len` may be NULL. */
 const char *last_lines_get(const struct last_lines *t, int i, size_t *len);
