@@ -29,7 +29,7 @@ static bool is_python(const char *program)
 
 void run_mpmd_program(char ***argv, int argc, char **words)
 {
-    /* As torchrun does. The option -u makes Python's output unbuffered. */
+    /* torchrun does the same. The option -u makes Python's output unbuffered. */
     if (argc > 0 && is_python(words[0])) {
         strv_push(argv, xstrdup("python3"));
         strv_push(argv, xstrdup("-u"));
