@@ -40,8 +40,8 @@ static void log_failure(const struct rank_end *r)
         log_error("rank %d was killed by signal %d (%s)", r->rank, r->signal, strsignal(r->signal));
 }
 
-/* Names ranks that are stopped (SIGSTOP, a debugger). The other ranks wait for them and would
- * report misleading errors. */
+/* Names ranks that are stopped (SIGSTOP, a debugger). The other ranks wait for them, and only these
+ * other ranks would report an error. */
 static void name_stopped(struct job *j)
 {
     int n = launch_plan(j->launch)->world_size;
