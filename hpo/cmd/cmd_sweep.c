@@ -283,8 +283,9 @@ static const struct subcommand {
 } subcommands[] = {
     {"ls", "", "list the sweeps", cmd_sweep_ls},
     {"show", " NAME", "show the trials of a sweep, the best first", cmd_sweep_show},
-    {"stop", " NAME", "stop running trials and end the sweep", cmd_sweep_control},
-    {"pause", " NAME", "stop running trials and start none until resume", cmd_sweep_control},
+    {"stop", " NAME [TRIAL...]", "end a sweep when its running trials finish", cmd_sweep_control},
+    {"cancel", " NAME [TRIAL...]", "end a sweep and its running trials", cmd_sweep_control},
+    {"pause", " NAME", "start no more trials until resume", cmd_sweep_control},
     {"resume", " NAME", "continue a sweep that was paused or stopped", NULL},
     {"retry", " NAME TRIAL...", "rerun trials that failed", cmd_sweep_control},
     {"add", " NAME ...", "add trials to a sweep", cmd_sweep_control},

@@ -1,4 +1,4 @@
-"""`drover sweep stop, pause, resume, retry, add, ls`: what is asked of a sweep while it runs, and when nobody works on it."""
+"""`drover sweep stop, cancel, pause, resume, retry, add, ls`: what is asked of a sweep while it runs, and when nobody works on it."""
 import json
 import os
 import signal
@@ -33,9 +33,41 @@ def verb(place, *args, status=0):
     return done.stdout + done.stderr
 
 
-def test_a_sweep_that_runs_is_stopped(place):
+def test_a_sweep_that_is_stopped_lets_its_trials_finish(place):
     sweep = running(place, 2)
     assert "s is stopped, 2 trials are still running" in verb(place, "stop", "s")
+    assert place.states() == ["leased"] * 2
+    (place.path / "go").touch()
+    assert sweep.wait(30) == 0
+    assert place.states() == ["done"] * 2 and place.show()["state"] == "stopped"
+    assert "it was stopped (drover sweep resume continues it)" in place.said()
+    assert place.run("resume", "s").returncode == 0
+    assert place.states() == ["done"] * 4
+
+
+def test_single_trials_are_stopped(place):
+    sweep = running(place, 2)
+    assert "s: trials 0 1 are cancelled" in verb(place, "stop", "s", "0", "1")
+    wait_until(lambda: place.states()[:2] == ["cancelled"] * 2, "their ends")
+    assert "trial 1 has ended: cancelled" in verb(place, "cancel", "s", "1", status=2)
+    assert "there is no trial 9" in verb(place, "stop", "s", "2", "9", status=2)
+    assert "trial" in verb(place, "stop", "s", "x", status=2)
+    (place.path / "go").touch()
+    assert sweep.wait(30) == 0
+    assert place.states() == ["cancelled"] * 2 + ["done"] * 2
+    place.nothing_runs()
+
+
+def test_a_single_trial_is_killed_without_a_grace(place):
+    place.script("t.sh", "trap '' TERM\n" + TRIAL)
+    running(place, 1)
+    assert "s: trial 0 is cancelled" in verb(place, "stop", "s", "0", "--now")
+    wait_until(lambda: place.states()[0] == "cancelled", "its end", 10)  # the grace is 30 s
+
+
+def test_a_sweep_that_runs_is_cancelled(place):
+    sweep = running(place, 2)
+    assert "s is stopped, 2 trials are still running" in verb(place, "cancel", "s")
     assert sweep.wait(30) == 1  # none had a value
     assert place.states() == ["cancelled", "cancelled"] and place.show()["state"] == "stopped"
     assert "it was stopped (drover sweep resume continues it)" in place.said()
@@ -61,7 +93,7 @@ def test_a_stop_now_waits_for_no_grace(place):
 def test_a_paused_sweep_stays_so_over_a_restart(place):
     place.script("t.sh", 'echo "run" >> "$DROVER_CKPT_DIR/runs"; cat "$DROVER_CKPT_DIR/runs"\n' + TRIAL)
     sweep = running(place, 2)
-    assert "s is paused" in verb(place, "pause", "s")
+    assert "s is paused" in verb(place, "pause", "s", "--now")
     wait_until(lambda: place.states() == ["waiting"] * 2, "a pause")
     shown = json.loads(place.run("ls", "--json").stdout)[0]
     assert shown["state"] == "paused" and shown["states"] == {"waiting": 2} and shown["coordinator"]["pid"]
@@ -80,9 +112,9 @@ def test_a_paused_sweep_stays_so_over_a_restart(place):
     assert outputs == [1, 2, 1, 2, 1, 1]  # two of them from their checkpoints
 
 
-def test_a_pause_may_let_trials_finish(place):
+def test_a_pause_lets_trials_finish(place):
     sweep = running(place, 2)
-    verb(place, "pause", "s", "--finish")
+    assert "s is paused, 2 trials are still running" in verb(place, "pause", "s")
     (place.path / "go").touch()
     wait_until(lambda: place.states() == ["done"] * 2, "two ends")
     verb(place, "resume", "s")
@@ -126,7 +158,7 @@ def test_trials_are_added(place):
 def test_a_coordinator_that_does_not_answer_is_named_and_does_it_later(place):
     sweep = running(place, 1)
     os.kill(sweep.pid, signal.SIGSTOP)
-    said = verb(place, "stop", "s", status=1)
+    said = verb(place, "cancel", "s", status=1)
     assert f"process {sweep.pid} on {os.uname().nodename}, does not answer" in said and "/asks" in said
     os.kill(sweep.pid, signal.SIGCONT)
     assert sweep.wait(30) == 1
@@ -137,7 +169,7 @@ def test_a_stop_of_a_sweep_whose_coordinator_was_killed_counts_at_its_next_start
     sweep = running(place, 1)
     sweep.kill()
     sweep.wait()
-    assert "1 trial is still running; no coordinator is running" in verb(place, "stop", "s")
+    assert "1 trial is still running; no coordinator is running" in verb(place, "cancel", "s")
     assert place.run("s.yaml").returncode == 1
     assert place.states() == ["cancelled"]
     place.nothing_runs()
@@ -146,11 +178,11 @@ def test_a_stop_of_a_sweep_whose_coordinator_was_killed_counts_at_its_next_start
 def test_what_is_asked_of_no_sweep_names_the_nearest(place):
     (place.path / "go").touch()
     assert place.run(place.sweep(RANDOM)).returncode == 0
-    for words in (["stop", "t"], ["pause", "t"], ["resume", "t"], ["retry", "t", "--failed"], ["add", "t", "--trials", "1"]):
+    for words in (["stop", "t"], ["cancel", "t"], ["stop", "t", "1"], ["pause", "t"], ["resume", "t"], ["retry", "t", "--failed"], ["add", "t", "--trials", "1"]):
         said = verb(place, *words, status=2)
         assert f"drover sweep {words[0]}: there is no sweep 't' in 'sweeps'" in said.replace(
             "drover sweep:", f"drover sweep {words[0]}:")
     assert "no sweep name given" in verb(place, "stop", status=2)
-    assert "unexpected argument" in verb(place, "stop", "s", "t", status=2)
+    assert "unexpected argument" in verb(place, "pause", "s", "t", status=2)
     (line,) = place.run("ls").stdout.splitlines()
     assert line.startswith("s ") and "finished" in line and "4 of 4 trials: 4 done" in line and " s old" in line
