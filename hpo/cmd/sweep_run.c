@@ -11,6 +11,7 @@
 #include "hpo/coordinator/progress_text.h"
 #include "hpo/reader/sweep_reader.h"
 #include "hpo/store/stored_sweep.h"
+#include "hpo/store/sweep_archive.h"
 
 enum { TABLE_MAX = 20 };
 
@@ -139,6 +140,23 @@ static int coordinate(const struct coordinator_opts *c, const struct sweep_optio
     return rc;
 }
 
+/* Renames the sweep of this name, if it exists. */
+static int archive(const struct sweep_dir_opts *d, const struct sweep_options *o, struct err *e)
+{
+    AUTO(sweep_archive) struct sweep_archive *a = NULL;
+    AUTO(free) char *name = NULL;
+    int rc = sweep_archive_lock(&a, d->root, d->name, e);
+    if (rc == -ENOENT) {
+        *e = (struct err){0};
+        return 0;
+    }
+    if (rc == 0)
+        rc = sweep_archive_rename(&name, a, e);
+    if (rc == 0 && !o->quiet)
+        fprintf(stderr, "drover sweep: the earlier sweep '%s' is now '%s'\n", d->name, name);
+    return rc;
+}
+
 int sweep_run(struct coordinator_opts *c, struct spec *spec, const struct sweep_dir_opts *d,
               char **notices, const struct sweep_options *o, struct err *e)
 {
@@ -148,7 +166,7 @@ int sweep_run(struct coordinator_opts *c, struct spec *spec, const struct sweep_
     if (c->remote_workers.hosts && guardian_start(&guardian, e) < 0)
         return EXIT_WORK;
     c->remote_workers.guardian = guardian;
-    if (sweep_dir_open(&dir, d, e) < 0)
+    if ((o->restart && archive(d, o, e) < 0) || sweep_dir_open(&dir, d, e) < 0)
         return EXIT_USAGE;
     stored_sweep_apply(spec, dir);
     if (dir->fresh || !d->prior) /* otherwise the observations of its start are used */

@@ -1,7 +1,10 @@
 """`drover sweep stop, cancel, pause, resume, retry, add, ls`: what is asked of a sweep while it runs, and when nobody works on it."""
+import contextlib
 import json
 import os
+import pty
 import signal
+import subprocess
 import time
 
 import pytest
@@ -31,6 +34,29 @@ def verb(place, *args, status=0):
     assert done.returncode == status, done.stdout + done.stderr
     assert time.monotonic() - began < 5
     return done.stdout + done.stderr
+
+
+@contextlib.contextmanager
+def on_terminal(place, *args):
+    """The terminal of a command, and its process."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen([DROVER, "sweep", *args], cwd=place.path, env=dict(place.env, TERM="xterm"), stdin=theirs,
+                               stdout=theirs, stderr=theirs, start_new_session=True)
+    place.started.append(process)
+    os.close(theirs)
+    try:
+        yield ours, process
+    finally:
+        os.close(ours)
+
+
+def read_until(fd, text):
+    """What a terminal shows, until it has this text or the command ends."""
+    shown = ""
+    with contextlib.suppress(OSError):  # EIO: no process has the terminal open
+        while text not in shown:
+            shown += os.read(fd, 4096).decode(errors="replace").replace("\r\n", "\n")
+    return shown
 
 
 def test_a_sweep_that_is_stopped_lets_its_trials_finish(place):
@@ -186,3 +212,52 @@ def test_what_is_asked_of_no_sweep_names_the_nearest(place):
     assert "unexpected argument" in verb(place, "pause", "s", "t", status=2)
     (line,) = place.run("ls").stdout.splitlines()
     assert line.startswith("s ") and "finished" in line and "4 of 4 trials: 4 done" in line and " s old" in line
+
+
+QUICK = 'echo "{\\"loss\\": $x}"\n'
+
+
+def test_a_changed_file_starts_a_sweep_of_the_next_name(place):
+    place.script("t.sh", QUICK)
+    assert place.run(place.sweep(RANDOM)).returncode == 0
+    done = place.run(place.sweep(RANDOM.replace("999", "99")))
+    assert done.returncode == 0 and "'s' is a sweep with another file, so this one is 's-2'" in done.stderr
+    assert len(place.states("s")) == len(place.states("s-2")) == 4
+    assert "s-2" in place.run("s.yaml").stderr and place.run("ls").stdout.count("\n") == 2  # it is continued
+    done = place.run("s.yaml", "--name", "s")
+    assert done.returncode == 2 and "holds a sweep with another file" in done.stderr and "--restart" in done.stderr
+
+
+def test_a_restart_archives_the_sweep(place):
+    place.script("t.sh", QUICK)
+    assert place.run(place.sweep(RANDOM), "--restart").returncode == 0  # there is nothing to archive
+    for n in (1, 2):
+        done = place.run(place.sweep(RANDOM + f"description: {n}\n"), "--restart")
+        assert done.returncode == 0 and f"the earlier sweep 's' is now 's.{n}'" in done.stderr
+        assert len(place.states("s")) == len(place.states(f"s.{n}")) == 4
+    before = place.show("s.2")
+    assert place.run("s.yaml", "--restart", "--dry-run").returncode == 0 and place.show("s.2") == before
+    assert not (place.path / "sweeps/s.3").exists()
+    assert "exclude each other" in verb(place, "s.yaml", "--restart", "--resume", status=2)
+
+
+def test_a_sweep_that_runs_is_neither_archived_nor_removed(place):
+    running(place, 1)
+    assert "is being worked on" in verb(place, "s.yaml", "--restart", status=2)
+    assert "is being worked on" in verb(place, "rm", "s", "--yes", status=2)
+    assert place.states() == ["leased"]
+
+
+def test_a_sweep_is_removed_after_a_question(place):
+    place.script("t.sh", QUICK)
+    assert place.run(place.sweep(RANDOM)).returncode == 0
+    assert "drover sweep rm s --yes" in verb(place, "rm", "s", status=2)
+    assert "no sweep 't'" in verb(place, "rm", "t", "--yes", status=2)
+    for answer, status in (("n", "s is not removed"), ("y", "s is removed")):
+        assert place.db().exists()
+        with on_terminal(place, "rm", "s") as (ask, process):
+            assert "remove the sweep 's' with all files in" in read_until(ask, "[y/N]")
+            os.write(ask, answer.encode() + b"\n")
+            assert status in read_until(ask, status) and process.wait(10) == 0
+    assert not (place.path / "sweeps/s").exists()
+    assert place.run("s.yaml").returncode == 0 and "s is removed" in verb(place, "rm", "s", "-y")
