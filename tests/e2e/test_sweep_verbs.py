@@ -232,7 +232,7 @@ def test_a_restart_archives_the_sweep(place):
     place.script("t.sh", QUICK)
     assert place.run(place.sweep(RANDOM), "--restart").returncode == 0  # there is nothing to archive
     for n in (1, 2):
-        done = place.run(place.sweep(RANDOM + f"description: {n}\n"), "--restart")
+        done = place.run(place.sweep(RANDOM + f"description: file {n}\n"), "--restart")
         assert done.returncode == 0 and f"the earlier sweep 's' is now 's.{n}'" in done.stderr
         assert len(place.states("s")) == len(place.states(f"s.{n}")) == 4
     before = place.show("s.2")

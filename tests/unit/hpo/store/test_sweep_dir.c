@@ -41,6 +41,7 @@ static struct sweep_dir *opened(const char *file)
     struct err e = {0};
     if (try_open(&d, file, false, &e) < 0)
         FAIL("%s", e.text);
+    CHECK_INT(e.code, 0); /* a new store is not an error */
     return d;
 }
 
