@@ -299,7 +299,9 @@ static const struct subcommand {
     int (*run)(int argc, char **argv); /* NULL: cmd_sweep() itself */
 } subcommands[] = {
     {"ls", "", "list the sweeps", cmd_sweep_ls},
-    {"show", " NAME", "show the trials of a sweep, the best first", cmd_sweep_show},
+    {"show", " NAME [TRIAL]", "show the trials of a sweep, or one of them", cmd_sweep_show},
+    {"best", " NAME", "show the best trial and its command", cmd_sweep_best},
+    {"logs", " NAME TRIAL", "print the output of a trial", cmd_sweep_logs},
     {"stop", " NAME [TRIAL...]", "end a sweep when its running trials finish", cmd_sweep_control},
     {"cancel", " NAME [TRIAL...]", "end a sweep and its running trials", cmd_sweep_control},
     {"pause", " NAME", "start no more trials until resume", cmd_sweep_control},

@@ -7,6 +7,7 @@
 #include "common/sched_batch.h"
 #include "common/strbuf.h"
 #include "hpo/cmd/hpo_commands.h"
+#include "hpo/cmd/sweep_print.h"
 #include "hpo/coordinator/progress_display.h"
 #include "hpo/coordinator/progress_text.h"
 #include "hpo/reader/sweep_reader.h"
@@ -47,23 +48,6 @@ void sweep_run_print_notices(char **texts, const struct sweep_options *o)
 
 /* ---- result --------------------------------------------------------------------------------- */
 
-static void print_best(struct strbuf *out, const struct sweep_reader *v,
-                       const struct run_message_opts *m, int best)
-{
-    AUTO(json) json_t *t = sweep_columns_trial_json(v->columns, (size_t)best);
-    const json_t *params = json_object_get(t, "params");
-    const char *metric = v->spec->metrics[0].name;
-    AUTO(strv) char **argv = NULL;
-    strbuf_printf(out, "best: trial %d, %s %.6g: ", best, metric ? metric : "value",
-                  json_number_value(json_object_get(t, "value")));
-    progress_text_params(out, params);
-    if (run_message_argv(&argv, m, best, params, NULL) == 0) {
-        strbuf_puts(out, "\n  ");
-        progress_text_shell(out, argv);
-    }
-    strbuf_putc(out, '\n');
-}
-
 static void print_result(const struct sweep_reader *v, const struct run_message_opts *m, bool json)
 {
     if (json) {
@@ -75,12 +59,12 @@ static void print_result(const struct sweep_reader *v, const struct run_message_
     AUTO(json) json_t *trials = sweep_reader_top(v, pareto, TABLE_MAX);
     struct scheduler_counts counts = sweep_reader_counts(v);
     int best = sweep_reader_recommended(v);
-    progress_text_table(&b, trials, v->spec, pareto, TABLE_MAX);
+    progress_text_table(&b, trials, v->spec, pareto, v->dir->path, TABLE_MAX);
     strbuf_putc(&b, '\n');
     progress_text_counts(&b, &counts);
     strbuf_putc(&b, '\n');
     if (best >= 0)
-        print_best(&b, v, m, best);
+        sweep_print_best(&b, m, v->columns, (size_t)best);
     fputs(strbuf_str(&b), stdout);
 }
 

@@ -1,5 +1,6 @@
 """`drover sweep stop, cancel, pause, resume, retry, add, ls`: what is asked of a sweep while it runs, and when nobody works on it."""
 import contextlib
+import csv
 import json
 import os
 import pty
@@ -261,3 +262,115 @@ def test_a_sweep_is_removed_after_a_question(place):
             assert status in read_until(ask, status) and process.wait(10) == 0
     assert not (place.path / "sweeps/s").exists()
     assert place.run("s.yaml").returncode == 0 and "s is removed" in verb(place, "rm", "s", "-y")
+
+
+# ---- one trial, the best one, all as a table -------------------------------------------------------------
+
+CURVE = """
+echo "{\\"step\\": 1, \\"loss\\": 9$x}"; echo "{\\"step\\": 2, \\"loss\\": $x}"
+test "$x" != 2 || { echo "out of luck" >&2; exit 3; }
+"""
+GRID = "method: grid\nmetric: {name: loss, goal: minimize}\nparameters: {x: {values: [1, 2]}, s: {value: it's \"so\" $HOME}}\n"
+
+
+def finished(place, drover=""):
+    place.script("t.sh", CURVE)
+    done = place.run(place.sweep(GRID + drover))
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_a_failed_trial_says_why_and_where_its_output_is(place):
+    done = finished(place)
+    where = place.path / "sweeps/s/trials/000001/2"
+    assert f"(exit status 3: out of luck)\n  output: {where}\n" in done.stderr
+    line = f"exit status 3: out of luck; output: {where}\n"
+    assert line in done.stdout and line in place.run("show", "s").stdout
+    assert (where / "stderr").read_text() == "out of luck\n"
+    assert place.run("--name", "s", "--resume").returncode == 0
+
+
+def test_a_terminal_shows_a_failed_trial_too(place):
+    place.script("t.sh", CURVE)
+    place.sweep(GRID)
+    with on_terminal(place, "s.yaml") as (shown, process):
+        text = read_until(shown, "best: trial 0, loss 1")
+        assert process.wait(10) == 0
+    assert "(exit status 3: out of luck)\n  output: " in text
+
+
+def test_all_about_a_trial(place):
+    finished(place)
+    shown = place.run("show", "s", "1").stdout
+    assert shown.startswith("trial 1  failed  loss 2")
+    for text in ("\nreason: exit status 3: out of luck\n", "\n  x  2\n", "curve of loss, 2 points", "lease  node", "  stderr  12 bytes\n",
+                 f"files in {place.path}/sweeps/s/trials/000001/2\n", "end of stderr\n  out of luck\n", "drover run -np 1 -- ./t.sh"):
+        assert text in shown, (text, shown)
+    one = json.loads(place.run("show", "s", "1", "--json").stdout)
+    assert one["curves"]["loss"] == [[1, 92], [2, 2]] and one["leases"][0]["lease"] == 2
+    assert one["output"] == f"{place.path}/sweeps/s/trials/000001/2"
+    assert "trials are numbered from 0 to 1" in verb(place, "show", "s", "7", status=2)
+    assert "trial" in verb(place, "show", "s", "x", status=2)
+    assert "--csv shows all trials" in verb(place, "show", "s", "1", "--csv", status=2)
+    assert "exclude each other" in verb(place, "show", "s", "--curves", "--csv", status=2)
+
+
+def test_the_table_as_csv_and_as_curves(place):
+    finished(place)
+    rows = list(csv.DictReader(place.run("show", "s", "--csv").stdout.splitlines()))
+    assert [(r["trial"], r["state"], float(r["value"]), r["x"], r["s"]) for r in rows] == [
+        ("0", "done", 1, "1", 'it\'s "so" $HOME'), ("1", "failed", 2, "2", 'it\'s "so" $HOME')]
+    assert rows[1]["error"] == "exit status 3: out of luck"
+    curves = place.run("show", "s", "--curves", "--top", "1").stdout.splitlines()
+    assert curves[0].startswith("trial 0     done") and "█" in curves[0] and len(curves) == 2
+
+
+@pytest.mark.parametrize("drover, ranks", [("", 1), ("drover: {resources: {ranks: 2}}\n", 2)])
+def test_the_command_of_the_best_trial_can_be_pasted(place, drover, ranks):
+    done = finished(place, drover)
+    command = verb(place, "best", "s", "--command")
+    assert command.startswith(f"drover run -np {ranks} ")
+    assert f"\n  {command}" in done.stdout and f"\n  {command}" in verb(place, "best", "s")
+    best = json.loads(verb(place, "best", "s", "--json"))
+    assert best["id"] == 0 and best["command"] + "\n" == command
+    place.script("t.sh", 'echo "x is $x and s is $s"\n')
+    env = dict(place.env, PATH=f"{DROVER.parent}:{place.env['PATH']}")
+    pasted = subprocess.run(["bash", "-c", command], cwd=place.path, env=env, text=True, capture_output=True, timeout=60,
+                            stdin=subprocess.DEVNULL)
+    assert pasted.returncode == 0, pasted.stderr
+    assert pasted.stdout.count('x is 1 and s is it\'s "so" $HOME') == ranks
+
+
+def test_without_a_value_there_is_no_best_trial(place):
+    place.script("t.sh", "exit 0\n")
+    assert place.run(place.sweep(GRID)).returncode == 1
+    assert "no trial has a value yet" in verb(place, "best", "s", status=1)
+    assert "no sweep 't'" in verb(place, "best", "t", status=2)
+
+
+def test_the_output_of_a_trial(place):
+    finished(place)
+    assert verb(place, "logs", "s", "1") == '{"step": 1, "loss": 92}\n{"step": 2, "loss": 2}\n'
+    assert verb(place, "logs", "s", "1", "-n", "1") == '{"step": 2, "loss": 2}\n'
+    assert verb(place, "logs", "s", "1", "--stderr", "-f") == "out of luck\n"
+    assert verb(place, "logs", "s", "0", "--stderr") == ""  # it wrote none
+    assert "no trial given" in verb(place, "logs", "s", status=2)
+    assert "there is no trial 5" in verb(place, "logs", "s", "5", status=2)
+    (place.path / "sweeps/s/trials/000001/2/stdout").unlink()
+    assert "trials/000001/2/stdout: No such file" in verb(place, "logs", "s", "1", status=1)
+
+
+def test_the_output_is_followed_over_leases_until_the_trial_ends(place):
+    place.script("t.sh", 'echo "lease $DROVER_RESUME"\n' + TRIAL)
+    sweep = running(place, 1)
+    with on_terminal(place, "logs", "s", "0", "-f") as (shown, process):
+        assert "lease" in read_until(shown, "lease")
+        verb(place, "pause", "s", "--now")
+        wait_until(lambda: place.states() == ["waiting"], "the pause")
+        verb(place, "resume", "s")
+        assert "lease 1" in read_until(shown, "lease 1")  # the file of the second lease
+        assert process.poll() is None
+        (place.path / "go").touch()
+        assert "loss" in read_until(shown, "loss")
+        assert process.wait(30) == 0
+    assert sweep.wait(30) == 0
