@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "common/log.h"
 #include "common/sched_batch.h"
 #include "common/strbuf.h"
 #include "hpo/cmd/hpo_commands.h"
@@ -13,6 +14,7 @@
 #include "hpo/reader/sweep_reader.h"
 #include "hpo/store/stored_sweep.h"
 #include "hpo/store/sweep_archive.h"
+#include "launcher/registry/registry.h"
 
 enum { TABLE_MAX = 20 };
 
@@ -113,6 +115,11 @@ static int coordinate(const struct coordinator_opts *c, const struct sweep_optio
     if (coordinator_endpoint(coord) && !o->quiet)
         fprintf(stderr, "drover sweep: workers may join at %s%s\n", coordinator_endpoint(coord),
                 o->listen && !o->plain ? ": drover worker --key worker.key" : "");
+    AUTO(registry) struct registry *entry = NULL;
+    if (registry_enter_sweep(&entry, c->dir->name, c->dir->path, e) < 0) {
+        log_info("'drover ps' does not show this sweep: %s", e->text);
+        *e = (struct err){0};
+    }
     struct progress_display *display = progress_display_open(
         c->dir->name, c->dir->path, c->spec, coordinator_scheduler(coord), o->quiet);
     rc = coordinator_run(coord, &events, display, e);

@@ -374,3 +374,36 @@ def test_the_output_is_followed_over_leases_until_the_trial_ends(place):
         assert "loss" in read_until(shown, "loss")
         assert process.wait(30) == 0
     assert sweep.wait(30) == 0
+
+
+# ---- drover ps --------------------------------------------------------------------------------------------
+
+
+def drover(place, *args):
+    return subprocess.run([DROVER, *args], cwd=place.path, env=place.env, text=True, capture_output=True, timeout=60,
+                          stdin=subprocess.DEVNULL)
+
+
+def test_ps_lists_a_sweep_and_its_trials(place):
+    (place.path / "run").mkdir(mode=0o700)
+    place.env["XDG_RUNTIME_DIR"] = str(place.path / "run")
+    sweep = running(place, 2)
+
+    def jobs():
+        return [j for j in map(json.loads, drover(place, "ps", "--json").stdout.splitlines()) if j.get("sweep") == "s"]
+    listed = wait_until(lambda: len(jobs()) == 3 and jobs(), "the sweep and two trials")
+    (whole,) = [j for j in listed if j["kind"] == "sweep"]
+    trials = sorted((j for j in listed if j["kind"] == "trial"), key=lambda j: j["trial"])
+    assert whole["pid"] == sweep.pid and whole["command"] == f"sweep s in {place.path}/sweeps/s"
+    assert [j["trial"] for j in trials] == [0, 1] and trials[0]["command"].startswith("./t.sh --")
+    assert trials[0]["output_dir"] == f"{place.path}/sweeps/s/trials/000000/1"
+    shown = drover(place, "ps").stdout
+    assert f"{whole['id']}  " in shown and f"{trials[1]['id']}  " in shown
+    for words, said in ((["kill", "trial-s.1"], "try: drover sweep stop s 1"), (["logs", "trial-s.1"], "try: drover sweep logs s 1"),
+                        (["logs", "sweep-s"], "try: drover sweep show s"), (["kill", "-s", "USR1", "sweep-s"], "only signals that stop it")):
+        done = drover(place, *words)
+        assert done.returncode == 2 and said in done.stderr, done.stderr
+    assert drover(place, "kill", "sweep-s").returncode == 0  # as Ctrl-C
+    assert sweep.wait(30) == 128 + signal.SIGTERM and place.states() == ["waiting"] * 2
+    assert jobs() == []
+    wait_until(lambda: not list((place.path / "run/drover/jobs").iterdir()), "the last entry to be removed")
