@@ -265,6 +265,14 @@ static void print_metrics(struct strbuf *out, const struct sweep_columns *c,
     sweep_print_plot(out, curve, PLOT_WIDTH, PLOT_HEIGHT);
 }
 
+/* Replaces control characters of names, values and errors, which a terminal might obey. */
+static void make_printable(struct strbuf *b, size_t from)
+{
+    for (size_t i = from; i < b->len; i++)
+        if (((unsigned char)b->data[i] < ' ' && b->data[i] != '\n') || b->data[i] == 0x7f)
+            b->data[i] = ' ';
+}
+
 void sweep_print_trial(struct strbuf *out, const struct sweep_columns *c, const struct spec *spec,
                        size_t trial)
 {
@@ -272,6 +280,7 @@ void sweep_print_trial(struct strbuf *out, const struct sweep_columns *c, const 
     double score = sweep_columns_score(c, trial);
     const char *error = text_at(c, t->error), *why = text_at(c, t->why);
     enum stop_reason reason = stop_reason_parse(why);
+    size_t start = out->len;
     strbuf_printf(out, "trial %zu  %s", trial, trial_state_name(t->state));
     if (!isnan(score))
         strbuf_printf(out, "  %s %.6g", spec->metrics[0].name ? spec->metrics[0].name : "value",
@@ -288,6 +297,7 @@ void sweep_print_trial(struct strbuf *out, const struct sweep_columns *c, const 
     print_params(out, c, trial);
     print_metrics(out, c, spec, trial);
     print_leases(out, c, trial);
+    make_printable(out, start);
 }
 
 static json_t *curve_json(const struct trial_curve *curve)

@@ -109,6 +109,18 @@ TEST(a_trial_is_shown_with_its_reason_curve_and_leases)
     CHECK_HAS(strbuf_str(&b), "trial 2  waiting\nparameters\n");
 }
 
+TEST(control_characters_do_not_reach_the_terminal)
+{
+    AUTO(spec) struct spec *spec = spec_of("");
+    AUTO(sweep_columns) struct sweep_columns *c = columns_of(spec);
+    AUTO(strbuf) struct strbuf b = {0};
+    record(c, SCHEDULER_REC_LEASED, 2, 4, "{\"worker\":\"a.1\",\"node\":\"a\"}");
+    record(c, SCHEDULER_REC_ENDED, 2, 4,
+           "{\"state\":\"failed\",\"value\":null,\"seconds\":0,\"error\":\"x\\u001b[2J\"}");
+    sweep_print_trial(&b, c, spec, 2);
+    CHECK_HAS(strbuf_str(&b), "reason: x [2J\n");
+}
+
 TEST(a_trial_as_json_has_curves_and_leases)
 {
     AUTO(spec) struct spec *spec = spec_of("");
