@@ -273,13 +273,14 @@ help:
 
 # ---- install -----------------------------------------------------------------------------------
 D := $(DESTDIR)$(PREFIX)
-# Links by the names of nccl-tests' programs: one per collective that is measured, and its hypercube.
+# Links by the names of nccl-tests' programs, also as builds with MPI name them (all_reduce_perf_mpi): one per
+# collective that is measured, and its hypercube.
 PERF := hypercube $(filter-out barrier send recv,$(shell sed -n 's/.*{\.name = "\([a-z_]*\)".*/\1/p' collectives/comm/collective.c))
 install: all
 	install -d $(D)/bin $(D)/libexec/drover/bin $(D)/lib/drover $(D)/lib/pkgconfig $(D)/include $(D)/share/drover
 	install -m 755 $(B)/bin/drover $(D)/bin/
 	install -m 755 $(B)/libexec/drover/drover-* $(D)/libexec/drover/
-	for name in mpirun mpiexec torchrun $(PERF:=_perf); do ln -sf ../../../bin/drover $(D)/libexec/drover/bin/$$name; done
+	for name in mpirun mpiexec mpirun.openmpi orterun mpiexec.hydra torchrun $(PERF:=_perf) $(PERF:=_perf_mpi); do ln -sf ../../../bin/drover $(D)/libexec/drover/bin/$$name; done
 	install -m 755 $(B)/lib/libdrover.so.0 $(D)/lib/
 	ln -sf libdrover.so.0 $(D)/lib/libdrover.so
 	for p in $(PLUGINS); do install -m 755 $$p $(D)/lib/drover/; done

@@ -8,6 +8,7 @@
 #include "common/number_format.h"
 #include "common/opt.h"
 #include "common/strbuf.h"
+#include "common/utf8.h"
 
 const char *json_type_name(const json_t *value)
 {
@@ -270,12 +271,7 @@ int json_as_number(double *out, const json_t *value)
 
 json_t *json_text(const char *bytes)
 {
-    json_t *j = json_string(bytes);
-    if (j)
-        return j;
-    AUTO(free) char *ascii = xstrdup(bytes);
-    for (char *p = ascii; *p; p++)
-        if ((unsigned char)*p >= 0x80)
-            *p = '?';
-    return json_string(ascii);
+    AUTO(strbuf) struct strbuf b = {0};
+    utf8_add(&b, bytes);
+    return abort_if_null(json_string(strbuf_str(&b)));
 }

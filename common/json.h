@@ -50,8 +50,8 @@ char *json_line(const json_t *value);
  *            NUL in a string; the message starts with LINE:COLUMN */
 int json_parse(json_t **out, const char *text, size_t len, struct err *e);
 
-/* Returns a new JSON string. If `bytes` is not valid UTF-8, all bytes that are not ASCII become
- * '?'. Never NULL. */
+/* Returns a new string of bytes that may be invalid UTF-8: each such byte becomes '?' (utf8_add()).
+ * Never NULL. */
 json_t *json_text(const char *bytes);
 
 /* Returns `value` as a new JSON real, or as the string "nan", "inf" or "-inf" if it is not finite.

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/duration.h"
 #include "common/mem.h"
 #include "common/strbuf.h"
 
@@ -75,9 +76,14 @@ static int value_count(const struct opt *row)
 }
 
 /* Checks the table. An invalid table is a bug, not an error of the user. If two rows had the same
- * name, by_name() would find the first one only. So each name must find its own row. */
+ * name, by_name() would find the first one only. So each name must find its own row. A table is
+ * checked once, because each name is compared with all others. */
 static void check_rows(const struct opt *rows)
 {
+    static const struct opt *checked;
+    if (rows == checked)
+        return;
+    checked = rows;
     assert(!by_name(rows, "help", 4) && !by_letter(rows, 'h'));
     for (const struct opt *r = rows; r->kind != OPT_KIND_END; r++) {
         const char *names = r->name, *name = NULL;
@@ -86,8 +92,10 @@ static void check_rows(const struct opt *rows)
         const struct opt *named = by_name(rows, &r->letter, 1);
         assert(!r->letter || (by_letter(rows, r->letter) == r && (!named || named == r)));
         int wanted = value_count(r);
-        bool any = r->kind == OPT_KIND_CALL || r->kind == OPT_KIND_WORDS;
-        bool none = r->kind == OPT_KIND_FLAG || r->kind == OPT_KIND_GROUP;
+        bool any =
+            r->kind == OPT_KIND_CALL || r->kind == OPT_KIND_CALL_SOME || r->kind == OPT_KIND_WORDS;
+        bool none = r->kind == OPT_KIND_FLAG || r->kind == OPT_KIND_GROUP ||
+                    r->kind == OPT_KIND_ABBREVIATIONS;
         assert(any ? wanted <= VALUES_MAX : wanted == !none);
         (void)named, (void)wanted, (void)any, (void)none;
     }
@@ -101,6 +109,8 @@ struct found {
     size_t len;            /* length of the option in `word`, without the value */
     char label[96];        /* "option '-np'" */
     const char *attached;  /* the value in "--np=4" and "-n4"; NULL: none */
+    const char *name;      /* the full name of an abbreviated option; else NULL */
+    size_t name_len;
 };
 
 static int found_as(struct found *f, const struct opt *row, const char *word, size_t len,
@@ -117,7 +127,9 @@ static bool letter_takes(const struct opt *row, const char *text)
 {
     if (!*text)
         return true;
-    if (row->kind == OPT_KIND_INT || row->kind == OPT_KIND_DOUBLE)
+    if (row->kind == OPT_KIND_CALL_SOME)
+        return *text == '=';
+    if (row->kind == OPT_KIND_INT || row->kind == OPT_KIND_DOUBLE || row->kind == OPT_KIND_DURATION)
         return strchr("0123456789+-.=", *text) != NULL;
     return row->arg != NULL;
 }
@@ -140,6 +152,64 @@ static int unknown(const struct opt *rows, const char *word, const char *name, s
     return -EINVAL;
 }
 
+/* ---- abbreviations -----------------------------------------------------------------------------
+ */
+
+static bool has_abbreviations(const struct opt *rows)
+{
+    for (; rows->kind != OPT_KIND_END; rows++)
+        if (rows->kind == OPT_KIND_ABBREVIATIONS)
+            return true;
+    return false;
+}
+
+/* Sets `f` to the option whose name begins with the `len` bytes of `typed`. Names of one row are
+ * the same option, unless it keeps the words. Returns the number of such options. */
+static int find_beginning(struct found *f, const struct opt *rows, const char *typed, size_t len,
+                          struct strbuf *options)
+{
+    int count = 0;
+    for (const struct opt *r = rows; r->kind != OPT_KIND_END; r++) {
+        const char *names = r->name, *name = NULL;
+        for (size_t n; (n = next_name(&names, &name)) > 0;) {
+            if (n <= len || !same_name(name, typed, len) ||
+                (f->row == r && r->kind != OPT_KIND_WORDS))
+                continue;
+            strbuf_printf(options, "%s--%.*s", count++ ? ", " : "", (int)n, name);
+            f->row = r;
+            f->name = name;
+            f->name_len = n;
+        }
+    }
+    if (len < 4 && strncmp("help", typed, len) == 0 && ++count > 1)
+        strbuf_puts(options, ", --help");
+    return count;
+}
+
+/* Finds the option that "--nnode=4" abbreviates. Returns false if there is none: `*rc` is then
+ * unchanged; else `*rc` is 0, or -EINVAL if several options begin in this way. */
+static bool find_abbreviated(struct found *f, int *rc, const struct opt *rows, const char *word,
+                             struct err *e)
+{
+    AUTO(strbuf) struct strbuf options = {0};
+    struct found of = {0};
+    size_t len = strcspn(word + 2, "=");
+    int count =
+        len > 0 && has_abbreviations(rows) ? find_beginning(&of, rows, word + 2, len, &options) : 0;
+    if (count == 0)
+        return false;
+    if (count > 1) {
+        err_set(e, -EINVAL, "option '%.*s' is ambiguous", (int)len + 2, word);
+        *rc = err_hint(e, "%s", strbuf_str(&options));
+        return true;
+    }
+    const char *end = word + 2 + len;
+    *rc = found_as(f, of.row, word, len + 2, *end ? end + 1 : NULL);
+    f->name = of.name;
+    f->name_len = of.name_len;
+    return true;
+}
+
 static int find(struct found *f, const struct opt *rows, const char *word, struct err *e)
 {
     bool one_dash = word[1] != '-';
@@ -154,7 +224,23 @@ static int find(struct found *f, const struct opt *rows, const char *word, struc
     row = one_dash ? by_letter(rows, *name) : NULL;
     if (row && letter_takes(row, name + 1))
         return found_as(f, row, word, 2, name[1] ? name + 1 + (name[1] == '=') : NULL);
+    int rc = 0;
+    if (!one_dash && find_abbreviated(f, &rc, rows, word, e))
+        return rc;
     return unknown(rows, word, name, len, e);
+}
+
+/* ---- values ------------------------------------------------------------------------------------
+ */
+
+static int check_range(const char *what, const char *text, double value, double min, double max,
+                       struct err *e)
+{
+    if (value >= min && value <= max)
+        return 0;
+    if (value < min && max >= INT_MAX)
+        return err_set(e, -ERANGE, "%s: %s is out of range (at least %.10g)", what, text, min);
+    return err_set(e, -ERANGE, "%s: %s is out of range (%.10g to %.10g)", what, text, min, max);
 }
 
 static int read_double(double *out, const char *what, const char *text, struct err *e)
@@ -170,6 +256,22 @@ static int read_double(double *out, const char *what, const char *text, struct e
     return 0;
 }
 
+static int apply_number(const struct found *f, void *field, const char *text, struct err *e)
+{
+    const struct opt *row = f->row;
+    double value = 0;
+    if (row->kind == OPT_KIND_INT)
+        return opt_int(field, f->label, text, (int)row->min, (int)row->max, e);
+    int rc = row->kind == OPT_KIND_DOUBLE ? read_double(&value, f->label, text, e)
+                                          : duration_parse(&value, text, e);
+    if (rc < 0)
+        return row->kind == OPT_KIND_DOUBLE ? rc : err_wrap(e, "%s", f->label);
+    rc = check_range(f->label, text, value, row->min, row->max, e);
+    if (rc == 0)
+        *(double *)field = value;
+    return rc;
+}
+
 static int apply(const struct found *f, char *const *values, void *into, struct err *e)
 {
     void *field = (char *)into + f->row->offset;
@@ -178,9 +280,9 @@ static int apply(const struct found *f, char *const *values, void *into, struct 
         *(bool *)field = true;
         return 0;
     case OPT_KIND_INT:
-        return opt_int(field, f->label, values[0], INT_MIN, INT_MAX, e);
     case OPT_KIND_DOUBLE:
-        return read_double(field, f->label, values[0], e);
+    case OPT_KIND_DURATION:
+        return apply_number(f, field, values[0], e);
     case OPT_KIND_STR:
         *(const char **)field = values[0];
         return 0;
@@ -188,17 +290,20 @@ static int apply(const struct found *f, char *const *values, void *into, struct 
         strv_push(field, xstrdup(values[0]));
         return 0;
     case OPT_KIND_WORDS:
-        strv_push(field, xstrndup(f->word, f->len));
+        strv_push(field, f->name ? xasprintf("--%.*s", (int)f->name_len, f->name)
+                                 : xstrndup(f->word, f->len));
         for (int i = 0; values[i]; i++)
             strv_push(field, xstrdup(values[i]));
         return 0;
-    case OPT_KIND_CALL: {
+    case OPT_KIND_CALL:
+    case OPT_KIND_CALL_SOME: {
         int rc = f->row->call(into, values, e);
         if (rc < 0)
             err_wrap(e, "%s", f->label);
-        return rc < 0 ? rc : 0;
+        return rc < 0 || f->row->kind == OPT_KIND_CALL_SOME ? rc : 0;
     }
     case OPT_KIND_GROUP:
+    case OPT_KIND_ABBREVIATIONS:
     case OPT_KIND_END:
         break;
     }
@@ -219,6 +324,12 @@ static int read_values(const struct found *f, void *into, char *const *words, in
         values[have++] = (char *)f->attached;
     while (have < wanted && used < left)
         values[have++] = words[used++];
+    if (f->row->kind == OPT_KIND_CALL_SOME) {
+        int rc = apply(f, values, into, e), attached = f->attached != NULL;
+        if (rc == 0 && attached)
+            return err_set(e, -EINVAL, "%s takes no value", f->label);
+        return rc < 0 ? rc : rc - attached;
+    }
     if (have < wanted && wanted == 1)
         return err_set(e, -EINVAL, "%s needs a value (%s)", f->label, f->row->arg);
     if (have < wanted)
@@ -380,7 +491,6 @@ void opt_print_help(FILE *to, const struct opt_help *h, const struct opt *rows)
 int opt_int(int *out, const char *what, const char *text, int min, int max, struct err *e)
 {
     char *end = NULL;
-    errno = 0;
     long value = strtol(text, &end, 10);
     bool number = *text && !isspace((unsigned char)*text) && end != text;
     if (!number || *end) {
@@ -389,10 +499,10 @@ int opt_int(int *out, const char *what, const char *text, int min, int max, stru
         return err_set(e, -EINVAL, "%s: '%s' is not a %snumber", what, text,
                        fraction ? "whole " : "");
     }
-    if (errno == ERANGE || value < min || value > max)
-        return err_set(e, -ERANGE, "%s: %s is out of range (%d to %d)", what, text, min, max);
-    *out = (int)value;
-    return 0;
+    int rc = check_range(what, text, (double)value, min, max, e);
+    if (rc == 0)
+        *out = (int)value;
+    return rc;
 }
 
 static size_t min3(size_t a, size_t b, size_t c)
@@ -401,23 +511,26 @@ static size_t min3(size_t a, size_t b, size_t c)
     return min < c ? min : c;
 }
 
-/* Returns the number of letters to insert, remove or replace that turns `a` into `b` (Levenshtein
- * 1966; the row-by-row form of Wagner and Fischer 1974). Both words are shorter than WORD_MAX. */
+/* Returns the number of edits that turn `a` into `b`: a letter is inserted, removed or replaced, or
+ * two neighbours are swapped (Damerau 1964; optimal string alignment). Both words are shorter than
+ * WORD_MAX. */
 static size_t distance(const char *a, const char *b)
 {
-    size_t row[WORD_MAX], len = strlen(b);
+    size_t rows[3][WORD_MAX], len = strlen(b), i = 0; /* row i is rows[i % 3] */
     for (size_t j = 0; j <= len; j++)
-        row[j] = j;
-    for (size_t i = 1; a[i - 1]; i++) {
-        size_t above_left = row[0];
+        rows[0][j] = j;
+    for (i = 1; a[i - 1]; i++) {
+        size_t *row = rows[i % 3];
+        const size_t *above = rows[(i - 1) % 3];
         row[0] = i;
         for (size_t j = 1; j <= len; j++) {
-            size_t above = row[j];
-            row[j] = min3(above + 1, row[j - 1] + 1, above_left + (a[i - 1] != b[j - 1]));
-            above_left = above;
+            row[j] = min3(above[j] + 1, row[j - 1] + 1, above[j - 1] + (a[i - 1] != b[j - 1]));
+            bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+            if (swapped && rows[(i - 2) % 3][j - 2] + 1 < row[j])
+                row[j] = rows[(i - 2) % 3][j - 2] + 1;
         }
     }
-    return row[len];
+    return rows[(i - 1) % 3][len];
 }
 
 const char *opt_suggest(const char *word, const char *const *names, size_t n)

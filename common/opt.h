@@ -2,7 +2,7 @@
  * text.
  *
  *     static const struct opt options[] = {
- *         OPT_INT('n', "np", "N", "number of ranks", struct launch_spec, ranks),
+ *         OPT_INT('n', "np", "N", "number of ranks", struct launch_spec, ranks, 1, INT_MAX),
  *         OPT_FLAG(0, "dry-run", "print the plan and stop", struct launch_spec, dry_run),
  *         OPT_END,
  *     };
@@ -15,6 +15,7 @@
 #ifndef DROVER_OPT_H
 #define DROVER_OPT_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -26,11 +27,14 @@ enum opt_kind {
     OPT_KIND_FLAG,
     OPT_KIND_INT,
     OPT_KIND_DOUBLE,
+    OPT_KIND_DURATION,
     OPT_KIND_STR,
     OPT_KIND_STRV,
     OPT_KIND_WORDS,
     OPT_KIND_CALL,
-    OPT_KIND_GROUP
+    OPT_KIND_CALL_SOME,
+    OPT_KIND_GROUP,
+    OPT_KIND_ABBREVIATIONS
 };
 
 struct opt {
@@ -42,62 +46,91 @@ struct opt {
     const char *arg;  /* name of the value in help; one word per value; NULL: no value */
     const char *help; /* NULL: help does not show the option */
     size_t offset;
-    /* For OPT_KIND_CALL: the function to call. `values` has one value per word of `arg`. */
+    /* For OPT_KIND_CALL: the function to call; `values` has one value per word of `arg`. For
+     * OPT_KIND_CALL_SOME: `values` has up to that many, fewer at the end of the line; the function
+     * returns the number of values that it used. */
     int (*call)(void *into, char *const *values, struct err *e);
+    double min, max; /* of numbers and durations */
 };
 
 /* Rows for options with a field in the struct `type`. The field is a bool for OPT_FLAG, an int for
- * OPT_INT, a double for OPT_DOUBLE, a const char * for OPT_STR (borrowed from argv), and a char **
- * for OPT_STRV and OPT_WORDS (a strv, which the caller frees). */
-#define OPT_FLAG(letter, name, help, type, field)                            \
-    {                                                                        \
-        OPT_KIND_FLAG, letter, name, NULL, help, offsetof(type, field), NULL \
+ * OPT_INT, a double for OPT_DOUBLE and OPT_DURATION, a const char * for OPT_STR (borrowed from
+ * argv), and a char ** for OPT_STRV and OPT_WORDS (a strv, which the caller frees). */
+#define OPT_FIELD(kind_, letter_, name_, arg_, help_, type, field)               \
+    .kind = kind_, .letter = letter_, .name = name_, .arg = arg_, .help = help_, \
+    .offset = offsetof(type, field)
+#define OPT_FLAG(letter, name, help, type, field)                       \
+    {                                                                   \
+        OPT_FIELD(OPT_KIND_FLAG, letter, name, NULL, help, type, field) \
     }
-#define OPT_INT(letter, name, arg, help, type, field)                      \
-    {                                                                      \
-        OPT_KIND_INT, letter, name, arg, help, offsetof(type, field), NULL \
+/* A value outside of [min, max] is an error. With INT_MAX there is no maximum. A value that means
+ * "not given" lies outside of the range, so that no user can enter it. */
+#define OPT_INT(letter, name, arg, help, type, field, min_, max_)                               \
+    {                                                                                           \
+        OPT_FIELD(OPT_KIND_INT, letter, name, arg, help, type, field), .min = min_, .max = max_ \
     }
-#define OPT_DOUBLE(letter, name, arg, help, type, field)                      \
-    {                                                                         \
-        OPT_KIND_DOUBLE, letter, name, arg, help, offsetof(type, field), NULL \
+#define OPT_DOUBLE(letter, name, arg, help, type, field, min_, max_)                               \
+    {                                                                                              \
+        OPT_FIELD(OPT_KIND_DOUBLE, letter, name, arg, help, type, field), .min = min_, .max = max_ \
     }
-#define OPT_STR(letter, name, arg, help, type, field)                      \
-    {                                                                      \
-        OPT_KIND_STR, letter, name, arg, help, offsetof(type, field), NULL \
+/* A duration (duration.h) in seconds; its field is a double, and so are the limits. */
+#define OPT_DURATION(letter, name, arg, help, type, field, min_, max_)                   \
+    {                                                                                    \
+        OPT_FIELD(OPT_KIND_DURATION, letter, name, arg, help, type, field), .min = min_, \
+                                                                            .max = max_  \
+    }
+#define OPT_STR(letter, name, arg, help, type, field)                 \
+    {                                                                 \
+        OPT_FIELD(OPT_KIND_STR, letter, name, arg, help, type, field) \
     }
 /* May be repeated; each value is appended. */
-#define OPT_STRV(letter, name, arg, help, type, field)                      \
-    {                                                                       \
-        OPT_KIND_STRV, letter, name, arg, help, offsetof(type, field), NULL \
+#define OPT_STRV(letter, name, arg, help, type, field)                 \
+    {                                                                  \
+        OPT_FIELD(OPT_KIND_STRV, letter, name, arg, help, type, field) \
     }
-/* Appends the option as the user typed it and its values (one per word of `arg`) to the field. The
- * caller can pass these words to another program or name them in a message. */
-#define OPT_WORDS(letter, name, arg, help, type, field)                      \
-    {                                                                        \
-        OPT_KIND_WORDS, letter, name, arg, help, offsetof(type, field), NULL \
+/* Appends the option as the user typed it (an abbreviation in full) and its values (one per word of
+ * `arg`) to the field. The caller can pass these words to another program or name them in a
+ * message. */
+#define OPT_WORDS(letter, name, arg, help, type, field)                 \
+    {                                                                   \
+        OPT_FIELD(OPT_KIND_WORDS, letter, name, arg, help, type, field) \
     }
-#define OPT_CALL(letter, name, arg, help, fn)         \
-    {                                                 \
-        OPT_KIND_CALL, letter, name, arg, help, 0, fn \
+#define OPT_CALL(letter_, name_, arg_, help_, fn)                                            \
+    {                                                                                        \
+        .kind = OPT_KIND_CALL, .letter = letter_, .name = name_, .arg = arg_, .help = help_, \
+        .call = fn                                                                           \
+    }
+/* An option whose number of values depends on them: "-env NAME VALUE" and "-env NAME=VALUE". */
+#define OPT_CALL_SOME(letter_, name_, arg_, help_, fn)                                            \
+    {                                                                                             \
+        .kind = OPT_KIND_CALL_SOME, .letter = letter_, .name = name_, .arg = arg_, .help = help_, \
+        .call = fn                                                                                \
     }
 /* Starts a group: help shows the rows up to the next group under this title. A group without
  * visible rows is not shown, except the last group, which contains -h. */
-#define OPT_GROUP(title)                              \
-    {                                                 \
-        OPT_KIND_GROUP, 0, NULL, NULL, title, 0, NULL \
+#define OPT_GROUP(title)                      \
+    {                                         \
+        .kind = OPT_KIND_GROUP, .help = title \
     }
-#define OPT_END                                    \
-    {                                              \
-        OPT_KIND_END, 0, NULL, NULL, NULL, 0, NULL \
+/* With this row the table has abbreviations, as argparse and getopt_long() accept them: after two
+ * dashes, the beginning of a name stands for the only option with such a name. */
+#define OPT_ABBREVIATIONS              \
+    {                                  \
+        .kind = OPT_KIND_ABBREVIATIONS \
+    }
+#define OPT_END              \
+    {                        \
+        .kind = OPT_KIND_END \
     }
 
 enum { OPT_HELP = 1 };
 
-/* Reads argv[1...] into the fields of `into`. `*rest` is the index of the first word that is not an
- * option, or argc. Returns 0, or OPT_HELP if help was requested (nothing is printed). Options
- * before -h or before a failure have set their fields.
- *   -EINVAL  unknown option (the hint is the nearest name), missing or malformed value
- *   -ERANGE  the number does not fit
+/* Reads argv[1...] into the fields of `into`. `*rest` is the index of the first word that is not
+ * an option, or argc. Returns 0, or OPT_HELP if help was requested (nothing is printed). Options
+ * before help or a failure stay in the fields.
+ *   -EINVAL  unknown option (the hint has the nearest name), ambiguous abbreviation (the hint has
+ *            its options), missing or malformed value
+ *   -ERANGE  the number is not in the row's range
  *   or the error of a row's `call`
  * Asserts that the table has no letter or name twice. */
 int opt_parse(const struct opt *rows, void *into, int argc, char *const *argv, int *rest,
@@ -116,14 +149,13 @@ struct opt_help {
  * under the title "Options". */
 void opt_print_help(FILE *to, const struct opt_help *h, const struct opt *rows);
 
-/* Reads `text` as an integer in [min, max]. The message of a failure names `what`.
- *   -EINVAL  the text is not a whole number
- *   -ERANGE  the number is out of range */
+/* Reads the whole text as an integer in [min, max]; INT_MAX: no maximum. -EINVAL or -ERANGE; the
+ * message names `what`. */
 int opt_int(int *out, const char *what, const char *text, int min, int max, struct err *e);
 
-/* Returns that of the `n` names with the smallest edit distance from `word`, or NULL if no name is
- * near. A name is near if its distance is at most a third of the length of `word`, or at most 2 and
- * at most half of the length. */
+/* Returns that of the `n` names with the smallest edit distance from `word`, in which two swapped
+ * letters are one edit, or NULL if no name is near. A name is near if its distance is at most a
+ * third of the length of `word`, or at most 2 and at most half of the length. */
 const char *opt_suggest(const char *word, const char *const *names, size_t n);
 
 #endif

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "common/mem.h"
@@ -45,4 +46,14 @@ void own_process_ensure_std_fds(void)
     for (int fd = 0; fd <= STDERR_FILENO; fd++)
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0)
             return;
+}
+
+int own_process_check_files(struct err *e)
+{
+    struct rlimit r;
+    if (getrlimit(RLIMIT_NOFILE, &r) < 0 || r.rlim_cur >= OWN_PROCESS_FILES_MIN)
+        return 0;
+    err_set(e, -EMFILE, "a process may open only %d files (ulimit -n): drover needs at least %d",
+            (int)r.rlim_cur, OWN_PROCESS_FILES_MIN);
+    return err_hint(e, "ulimit -n 1024");
 }

@@ -1,4 +1,4 @@
-/* own_process - this process: the location of its program, and its standard descriptors. */
+/* own_process - this process: the location of its program, and its descriptors. */
 #ifndef DROVER_OWN_PROCESS_H
 #define DROVER_OWN_PROCESS_H
 
@@ -18,5 +18,13 @@ int own_process_sibling(char **out, const char *name, struct err *e);
 /* Opens /dev/null for standard descriptors that are closed. Otherwise another file would get a
  * descriptor below 3, and ranks would inherit it. */
 void own_process_ensure_std_fds(void);
+
+/* Some libraries abort the process if they cannot open a descriptor while they start (libuv,
+ * ZeroMQ), and others crash. This number is enough for all of them. */
+enum { OWN_PROCESS_FILES_MIN = 64 };
+
+/* Checks that this process may open OWN_PROCESS_FILES_MIN files.
+ *   -EMFILE  it may not: the limit of descriptors is too low */
+int own_process_check_files(struct err *e);
 
 #endif

@@ -20,6 +20,9 @@ struct cmd {
     const char *prefix; /* of messages; NULL: `program` sets its own */
 };
 
+static int print_version(int argc, char **argv);
+static int help(int argc, char **argv);
+
 static const struct cmd commands[] = {
     {"run", "Start a job of N ranks", cmd_run, NULL, "drover run"},
     {"torchrun", "Start a job with torchrun's options", cmd_torchrun, NULL, "drover torchrun"},
@@ -31,6 +34,8 @@ static const struct cmd commands[] = {
     {"suggest", "Propose hyperparameters to your own program, as lines of JSON", NULL, "drover-hpo",
      NULL},
     {"bench", "Measure the bandwidth of collectives", NULL, "drover-bench", NULL},
+    {"help", "Show the options of a command", help, NULL, "drover help"},
+    {"version", "Print the version", print_version, NULL, "drover version"},
     /* mpirun and srun start this for `drover run`, and it starts `drover machine`. */
     {"rank", NULL, NULL, "drover-rank", NULL},
     {"machine", NULL, cmd_machine, NULL, "drover machine"},
@@ -49,7 +54,7 @@ static void print_help(FILE *to)
           "  drover run -np 4 ./train\n"
           "  drover sweep sweep.yaml\n"
           "  drover bench all_reduce -np 4\n\n"
-          "'drover help COMMAND' shows its options, 'drover --version' prints the version.\n",
+          "'drover help COMMAND' shows its options.\n",
           to);
 }
 
@@ -103,15 +108,33 @@ static int run(const struct cmd *c, int argc, char **argv)
 /* `drover help COMMAND` is `drover COMMAND --help`. */
 static int help(int argc, char **argv)
 {
-    if (argc < 3) {
+    if (argc < 2 || argv[1][0] == '-') {
         print_help(stdout);
         return 0;
     }
-    const struct cmd *c = find(argv[2]);
+    const struct cmd *c = find(argv[1]);
     if (!c)
-        return unknown(argv[2]);
-    char *words[] = {argv[0], argv[2], (char *)"--help", NULL};
+        return unknown(argv[1]);
+    char *words[] = {(char *)"drover", argv[1], (char *)"--help", NULL};
     return run(c, 3, words);
+}
+
+static int print_version(int argc, char **argv)
+{
+    static const struct opt none[] = {OPT_END};
+    struct err e = {0};
+    int rest = argc, rc = opt_parse(none, NULL, argc, argv, &rest, &e);
+    if (rc == OPT_HELP) {
+        const struct opt_help h = {"drover version", "", "Prints the version.", NULL};
+        opt_print_help(stdout, &h, none);
+        return 0;
+    }
+    if (rc < 0) {
+        err_print(&e, "drover version");
+        return EXIT_STATUS_USAGE;
+    }
+    puts("drover " DROVER_VERSION);
+    return 0;
 }
 
 /* Scripts run `mpirun --version` and read the first line. */
@@ -121,6 +144,10 @@ static int print_mpirun_version(void)
          " replaces it and accepts its options.");
     return 0;
 }
+
+/* Other launchers, and the names that Debian's alternatives and hydra give them. */
+static const char *const links[] = {"mpirun",  "mpiexec",       "mpirun.openmpi",
+                                    "orterun", "mpiexec.hydra", "torchrun"};
 
 /* Started through a link, drover is that program: libexec/drover/bin has a link `mpirun`. */
 static int run_as(const char *name, int argc, char **argv)
@@ -134,8 +161,8 @@ static int run_as(const char *name, int argc, char **argv)
     return torch ? cmd_torchrun(argc, argv) : cmd_run(argc, argv);
 }
 
-/* Started by the name of a program of nccl-tests: "all_reduce_perf -b 8" is "drover bench
- * all_reduce_perf -b 8". */
+/* Started by the name of a program of nccl-tests, possibly with a suffix (all_reduce_perf_mpi):
+ * "all_reduce_perf -b 8" is "drover bench all_reduce_perf -b 8". */
 static int run_perf(const char *name, int argc, char **argv)
 {
     AUTO(strv) char **words = NULL;
@@ -151,29 +178,33 @@ static int dispatch(int argc, char **argv)
 {
     const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
     const char *name = slash ? slash + 1 : argc > 0 ? argv[0] : "drover";
-    if (!strcmp(name, "mpirun") || !strcmp(name, "mpiexec") || !strcmp(name, "torchrun"))
-        return run_as(name, argc, argv);
-    size_t perf = strlen(name) > 5 ? strlen(name) - 5 : 0;
-    if (perf && strcmp(name + perf, "_perf") == 0)
+    for (size_t i = 0; i < COUNT_OF(links); i++)
+        if (strcmp(name, links[i]) == 0)
+            return run_as(name, argc, argv);
+    const char *perf = strstr(name, "_perf");
+    if (perf && perf > name && (perf[5] == '\0' || perf[5] == '_'))
         return run_perf(name, argc, argv);
     const char *word = argc > 1 ? argv[1] : NULL;
     if (!word) {
         print_help(stderr);
         return EXIT_STATUS_USAGE;
     }
-    if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) {
-        puts("drover " DROVER_VERSION);
-        return 0;
-    }
-    if (strcmp(word, "help") == 0 || strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
-        return help(argc, argv);
+    if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0)
+        word = "version";
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
+        word = "help";
     const struct cmd *c = find(word);
     return c ? run(c, argc, argv) : unknown(word);
 }
 
 int main(int argc, char **argv)
 {
+    struct err e = {0};
     own_process_ensure_std_fds();
+    if (own_process_check_files(&e) < 0) {
+        err_print(&e, "drover");
+        return EXIT_STATUS_FAILED;
+    }
     int status = dispatch(argc, argv);
     errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout))

@@ -91,6 +91,10 @@ int main(int argc, char **argv)
         err_print(&e, "drover rank");
         return EXIT_STATUS_USAGE;
     }
+    if (own_process_check_files(&e) < 0) {
+        err_print(&e, "drover rank");
+        return EXIT_STATUS_FAILED;
+    }
     for (size_t i = 0; i < COUNT_OF(ignored); i++)
         signal(ignored[i], SIG_IGN);
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* without it kill_orphans() finds less */

@@ -113,10 +113,15 @@ static int check(struct bench *b, struct buffers_run *r, struct bench_report_pla
     return 0;
 }
 
-/* Computes a placement's figures from the times of all ranks, in b->seconds. */
-static void reduce_times(struct bench *b, const struct buffers_run *r,
+/* Computes a placement's figures from the times of all ranks. */
+static void reduce_times(struct bench *b, const struct buffers_run *r, const struct bench_time *all,
                          struct bench_report_placement *placement)
 {
+    for (int i = 0; i < b->all; i++)
+        b->seconds[i] = all[i].started;
+    placement->cpu_seconds = stats_pick(b->seconds, (size_t)b->all, b->o->pick);
+    for (int i = 0; i < b->all; i++)
+        b->seconds[i] = all[i].done;
     placement->seconds = stats_pick(b->seconds, (size_t)b->all, b->o->pick);
     placement->rank_min_seconds = stats_pick(b->seconds, (size_t)b->all, STATS_MIN);
     placement->rank_max_seconds = stats_pick(b->seconds, (size_t)b->all, STATS_MAX);
@@ -129,16 +134,23 @@ static void reduce_times(struct bench *b, const struct buffers_run *r,
     b->placements++;
 }
 
+/* Like nccl-tests, times a collective in place even if its result is not defined then: that is not
+ * checked. */
 static int measure(struct bench *b, struct buffers_run *r, struct bench_report_placement *placement)
 {
+    static const struct traffic even;
     *placement = (struct bench_report_placement){.wrong_rank = -1};
     const struct collective_row *row = collective_row(r->v.coll);
-    bool refused = b->all > 1 && (b->backend->caps(b->inner) & row->in_place_refusal);
-    if (r->in_place && (!row->in_place || refused))
-        return 0;
-    placement->ran = true;
-    double mine = 0, once = 0;
-    int rc = check(b, r, placement);
+    bool refused =
+        r->in_place && b->all > 1 && (b->backend->caps(b->inner) & row->in_place_refusal);
+    if (refused) { /* as sends and receives of equal parts, which no backend refuses */
+        r->v.coll = COLLECTIVE_ALL_TO_ALL_V;
+        r->v.traffic = &even;
+    }
+    bool defined = !r->in_place || (row->in_place && !refused);
+    struct bench_time mine = {0}, once;
+    AUTO(free) struct bench_time *all = xcalloc((size_t)b->all, sizeof *all);
+    int rc = defined ? check(b, r, placement) : 0;
     if (rc == 0)
         rc = bench_time_iterations(b, r, 1, &once); /* the first call of a size may allocate */
     if (rc == 0)
@@ -147,10 +159,10 @@ static int measure(struct bench *b, struct buffers_run *r, struct bench_report_p
         rc = b->o->graph ? bench_time_graph(b, r, &mine)
                          : bench_time_iterations(b, r, b->o->iters, &mine);
     if (rc == 0)
-        rc = bench_gather(b, &mine, sizeof mine, b->seconds);
+        rc = bench_gather(b, &mine, sizeof mine, all);
     if (rc < 0)
         return rc;
-    reduce_times(b, r, placement);
+    reduce_times(b, r, all, placement);
     return b->o->samples ? bench_sample(b, r, placement) : 0;
 }
 
@@ -158,6 +170,10 @@ static struct buffers_run make_run(const struct bench *b, const struct verify *v
 {
     struct buffers_run r = {.v = *v};
     r.shape = busbw_shape(v->coll, bytes, backend_type_bytes(v->type), b->size);
+    if (collective_row(v->coll)->in == COLLECTIVE_VARYING) {
+        const struct traffic_call c = verify_traffic(v, r.shape.count);
+        r.shape = busbw_traffic_shape(&c, b->rank);
+    }
     return r;
 }
 
@@ -167,8 +183,8 @@ static int warm_up(struct bench *b, const struct verify *v)
     for (uint64_t bytes = b->o->min_bytes; bytes && bytes <= b->o->max_bytes && rc == 0;
          bytes *= 2) {
         struct buffers_run r = make_run(b, v, bytes);
-        double seconds = 0;
-        rc = bench_time_iterations(b, &r, b->o->warmups, &seconds);
+        struct bench_time ignored;
+        rc = bench_time_iterations(b, &r, b->o->warmups, &ignored);
     }
     return rc;
 }
@@ -192,6 +208,8 @@ static int walk_sizes(struct bench *b, const struct verify *v, const struct benc
             r.in_place = i == 1;
             rc = measure(b, &r, &row.placement[i]);
         }
+        b->summary.avg_busbw = b->placements ? b->busbw_sum / (double)b->placements : 0;
+        row.so_far = b->summary;
         if (rc == 0 && b->members[b->rank] == 0)
             sink->row(sink->arg, &row);
     }
@@ -226,7 +244,7 @@ static int walk_all(struct bench *b, const struct bench_sink *sink)
     for (int t = 0; t < DROVER_TYPES && rc == 0; t++)
         for (int op = 0; op < DROVER_OPS && rc == 0; op++) {
             bool selected = collective_reduces(b->o->coll) ? b->o->ops >> op & 1 : op == 0;
-            struct verify v = {.coll = b->o->coll, .ranks = b->size};
+            struct verify v = {.coll = b->o->coll, .ranks = b->size, .traffic = &b->o->traffic};
             v.type = (enum drover_type)t;
             v.op = (enum drover_op)op;
             if (selected && types >> t & 1)
@@ -263,6 +281,7 @@ int bench_run(const struct bench_opts *o, struct drover *d, struct drover_comm *
               const struct bench_sink *sink, struct bench_report_summary *summary, struct err *e)
 {
     struct bench b = {.o = o, .d = d, .world = c, .comm = c, .e = e, .all = drover_size(d)};
+    b.summary.coll = bench_name(o);
     AUTO(free) double *seconds = xcalloc((size_t)b.all, sizeof *seconds);
     AUTO(free) int *members = xcalloc((size_t)b.all, sizeof *members);
     b.seconds = seconds;
@@ -279,10 +298,6 @@ int bench_run(const struct bench_opts *o, struct drover *d, struct drover_comm *
             (void)drover_comm_abort(b.comm);
         drover_comm_close(b.comm);
     }
-    if (rc < 0)
-        return rc;
     *summary = b.summary;
-    summary->coll = bench_name(o);
-    summary->avg_busbw = b.placements ? b.busbw_sum / (double)b.placements : 0;
-    return 0;
+    return rc;
 }

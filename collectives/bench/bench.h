@@ -9,6 +9,7 @@
 
 #include "collectives/bench/analysis/rank_groups.h"
 #include "collectives/bench/analysis/stats.h"
+#include "collectives/bench/analysis/traffic.h"
 #include "collectives/bench/bench_report.h"
 #include "collectives/bench/buffers.h"
 #include "collectives/comm/comm.h"
@@ -36,12 +37,13 @@ struct bench_opts {
     int cycles;       /* -N; 0: endless */
     bool cpu_time;    /* -C */
     bool hypercube;   /* BENCH_HYPERCUBE; coll is all_gather, and the ranks are a power of 2 */
-    int64_t wait_ms;  /* -T */
+    int64_t wait_ms;  /* -T: without progress; INT64_MAX: no limit */
     bool samples;     /* also time single iterations (with a graph: launches), after the table's */
     enum stats_pick sample_pick; /* how the ranks' times of an iteration become one */
     bool rank_samples;           /* keep each rank's times, too */
     double stable;     /* sample until the median is known this well: 0.02; 0: `iters` samples */
     double max_time_s; /* per size, with `stable` */
+    struct traffic traffic;   /* of alltoallv */
     struct rank_groups split; /* groups that work in parallel; `root` is a rank of a group */
     int inject_rank;          /* for tests: the rank with a fault; -1: none */
     enum buffers_fault inject;

@@ -44,11 +44,17 @@ int bench_start(struct bench *b, const struct buffers_run *r, size_t shift);
  * recorded, not executed. */
 int bench_end_graph(struct bench *b);
 
-/* Sets *seconds to the time per operation on this rank, from `iters` iterations. */
-int bench_time_iterations(struct bench *b, const struct buffers_run *r, int iters, double *seconds);
+/* Seconds per operation on this rank: until it was done, and until it was started (-C). */
+struct bench_time {
+    double done, started;
+};
+
+/* Times `iters` iterations. */
+int bench_time_iterations(struct bench *b, const struct buffers_run *r, int iters,
+                          struct bench_time *out);
 
 /* The same from a graph of o->iters iterations that is launched o->graph times. */
-int bench_time_graph(struct bench *b, const struct buffers_run *r, double *seconds);
+int bench_time_graph(struct bench *b, const struct buffers_run *r, struct bench_time *out);
 
 /* Times single iterations until they are stable, or until there are enough. Collective; every rank
  * sees the same times, and so stops after the same batch. */

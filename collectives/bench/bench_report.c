@@ -107,14 +107,11 @@ static void print_number(struct strbuf *out, int width, double value)
     strbuf_printf(out, width >= 7 ? "%*.1e" : "%*.0e", width, value);
 }
 
-static void print_placement(struct strbuf *out, const struct bench_report_placement *h)
+static void print_placement(struct strbuf *out, const struct bench_report_placement *h,
+                            bool cpu_time)
 {
-    if (!h->ran) {
-        strbuf_printf(out, "  %7s  %6s  %6s    N/A", "N/A", "N/A", "N/A");
-        return;
-    }
     strbuf_puts(out, "  ");
-    print_number(out, 7, h->seconds * 1e6);
+    print_number(out, 7, (cpu_time ? h->cpu_seconds : h->seconds) * 1e6);
     strbuf_puts(out, "  ");
     print_number(out, 6, h->algbw);
     strbuf_puts(out, "  ");
@@ -130,7 +127,7 @@ static void print_iterations(struct strbuf *out, const struct bench_report_head 
                              const struct bench_report_placement *p)
 {
     size_t skip = (size_t)h->skip;
-    if (!p->ran || p->stats.n <= skip) {
+    if (p->stats.n <= skip) {
         strbuf_printf(out, "  %7s  %7s  %7s  %7s", "N/A", "N/A", "N/A", "N/A");
         return;
     }
@@ -155,7 +152,7 @@ void bench_report_row_text(struct strbuf *out, const struct bench_report_head *h
 {
     strbuf_printf(out, "%12zu  %12zu  %8s  %6s  %6d", r->bytes, r->count, r->type, r->op, r->root);
     for (int i = 0; i < 2; i++) {
-        print_placement(out, &r->placement[i]);
+        print_placement(out, &r->placement[i], h->cpu_time);
         if (h->per_iter)
             print_iterations(out, h, &r->placement[i]);
     }
@@ -194,8 +191,6 @@ void bench_report_csv_row(struct strbuf *out, const struct bench_report_row *r)
     for (int i = 0; i < 2; i++) {
         const struct bench_report_placement *h = &r->placement[i];
         const struct stats *s = &h->stats;
-        if (!h->ran)
-            continue;
         strbuf_printf(out, "%zu,%zu,%s,%s,%d,%d,%.4f,%.6g,%.6g,", r->bytes, r->count, r->type,
                       r->op, r->root, i, h->seconds * 1e6, h->algbw, h->busbw);
         if (h->checked)
@@ -245,7 +240,7 @@ void bench_report_wrong_text(struct strbuf *out, const struct bench_report_row *
     for (int i = 0; i < 2; i++) {
         const struct bench_report_placement *h = &r->placement[i];
         const struct buffers_wrong *w = &h->first_wrong;
-        if (h->wrong_rank < 0 || !h->ran)
+        if (h->wrong_rank < 0)
             continue;
         strbuf_printf(out, "%zu B %s %s, %s: ", r->bytes, r->type, r->op,
                       i ? "in place" : "out of place");

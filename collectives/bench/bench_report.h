@@ -23,7 +23,7 @@ struct bench_report_head {
     int blocking;      /* -z */
     int graph;         /* -G */
     int unalign;       /* -u */
-    bool cpu_time;     /* -C: the time to start the work */
+    bool cpu_time;     /* -C: the time column shows cpu_seconds */
     bool stamps;       /* -S: each row ends with the time of day */
     bool per_iter;     /* -I: columns for single iterations, … */
     int skip;          /* -K: … without the first ones */
@@ -40,9 +40,9 @@ struct bench_report_device {
 
 /* The out-of-place or in-place result of a size. */
 struct bench_report_placement {
-    bool ran; /* false: not supported by the collective or the backend */
     bool checked;
     double seconds;                            /* of the ranks together, as -a says */
+    double cpu_seconds;                        /* the same until the work was started */
     double algbw, busbw;                       /* GB/s */
     double rank_min_seconds, rank_max_seconds; /* of the fastest and the slowest rank */
     uint64_t wrong;                            /* elements of all ranks */
@@ -54,18 +54,19 @@ struct bench_report_placement {
     bool unstable;              /* --max-time ended before the median was stable */
 };
 
-struct bench_report_row {
-    size_t bytes, count;
-    const char *type, *op;                      /* op: "none" if the collective moves data only */
-    int root;                                   /* -1: no root */
-    struct bench_report_placement placement[2]; /* out of place, in place */
-};
-
 struct bench_report_summary {
     uint64_t bad;     /* number of placements and ranks with wrong elements */
     double avg_busbw; /* GB/s */
     const char *coll;
     double min_busbw; /* expected avg_busbw, GB/s; 0: none */
+};
+
+struct bench_report_row {
+    size_t bytes, count;
+    const char *type, *op;                      /* op: "none" if the collective moves data only */
+    int root;                                   /* -1: no root */
+    struct bench_report_placement placement[2]; /* out of place, in place */
+    struct bench_report_summary so_far;         /* of the rows up to this one */
 };
 
 /* Returns true if the average is at least 90 % of min_busbw. */
@@ -99,11 +100,19 @@ struct bench_report_json;
 struct bench_report_json *bench_report_json_new(const struct bench_report_head *h,
                                                 const struct bench_report_device *devices,
                                                 bool nccl_tests);
-void bench_report_json_row(struct bench_report_json *j, const struct bench_report_row *r);
-/* Adds `value`, whose ownership it takes, to the document. */
+/* Returns the row as JSON; borrowed. */
+const json_t *bench_report_json_row(struct bench_report_json *j, const struct bench_report_row *r);
+/* Adds `value`, whose ownership it takes, to the keys that follow the rows. */
 void bench_report_json_set(struct bench_report_json *j, const char *key, json_t *value);
-/* Completes the document and returns its text; the caller frees it. */
-char *bench_report_json_end(struct bench_report_json *j, const struct bench_report_summary *f);
+/* The document in parts: the keys before the rows (borrowed), the name of the rows, and the keys
+ * that follow them (a new object). `error`: what ended the run early; NULL: nothing. */
+const json_t *bench_report_json_head(const struct bench_report_json *j);
+const char *bench_report_json_list(const struct bench_report_json *j);
+json_t *bench_report_json_tail(const struct bench_report_json *j,
+                               const struct bench_report_summary *f, const char *error);
+/* Returns the whole document, a new object. */
+json_t *bench_report_json_document(const struct bench_report_json *j,
+                                   const struct bench_report_summary *f);
 void bench_report_json_free(struct bench_report_json *j);
 AUTO_DEFINE(bench_report_json, struct bench_report_json *, bench_report_json_free)
 

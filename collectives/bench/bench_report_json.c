@@ -6,10 +6,12 @@
 #include "collectives/bench/bench_report.h"
 #include "common/json.h"
 
+enum { NCCL_TESTS_VERSION = 3 }; /* of -J's keys */
+
 extern char **environ;
 
 struct bench_report_json {
-    json_t *root, *rows; /* rows is borrowed from root */
+    json_t *head, *rows, *more; /* more: keys that were set, which follow the rows */
     bool nccl_tests, cpu_time, per_iter;
     int iters, skip, ranks;
     char name[64];
@@ -31,11 +33,11 @@ static json_t *devices_json(const struct bench_report_head *h,
 static json_t *drover_document(const struct bench_report_head *h,
                                const struct bench_report_device *devices)
 {
-    return json_pack("{s:i, s:s, s:s, s:s, s:s, s:i, s:i, s:{s:i, s:i, s:i, s:i}, s:o, s:[]}",
-                     "schema", 1, "drover", DROVER_VERSION, "collective", h->coll, "backend",
-                     h->backend, "library", h->version, "ranks", h->ranks, "groups", h->groups,
-                     "iterations", "warmup", h->warmups, "timed", h->iters, "checked", h->checks,
-                     "together", h->agg, "devices", devices_json(h, devices), "rows");
+    return json_pack("{s:i, s:s, s:s, s:s, s:s, s:i, s:i, s:{s:i, s:i, s:i, s:i}, s:o}", "schema",
+                     1, "drover", DROVER_VERSION, "collective", h->coll, "backend", h->backend,
+                     "library", h->version, "ranks", h->ranks, "groups", h->groups, "iterations",
+                     "warmup", h->warmups, "timed", h->iters, "checked", h->checks, "together",
+                     h->agg, "devices", devices_json(h, devices));
 }
 
 /* ---- nccl-tests' document: keys, and booleans as strings (its src/util.cu at a0b82b2) -------- */
@@ -96,8 +98,8 @@ static json_t *config_json(const struct bench_report_head *h,
 static json_t *nccl_tests_document(const struct bench_report_head *h,
                                    const struct bench_report_device *devices)
 {
-    return json_pack("{s:i, s:o, s:o, s:o, s:i, s:o, s:[]}", "version", 1, "start_time", now_json(),
-                     "args", words_json(h->args), "env", env_json(), "nccl_version",
+    return json_pack("{s:i, s:o, s:o, s:o, s:i, s:o}", "version", NCCL_TESTS_VERSION, "start_time",
+                     now_json(), "args", words_json(h->args), "env", env_json(), "nccl_version",
                      bench_report_nccl(h), "config", config_json(h, devices), "results");
 }
 
@@ -113,8 +115,9 @@ struct bench_report_json *bench_report_json_new(const struct bench_report_head *
     j->skip = h->skip;
     j->ranks = h->ranks;
     snprintf(j->name, sizeof j->name, "%s_perf", h->coll);
-    j->root = nccl_tests ? nccl_tests_document(h, devices) : drover_document(h, devices);
-    j->rows = json_object_get(j->root, nccl_tests ? "results" : "rows");
+    j->head = nccl_tests ? nccl_tests_document(h, devices) : drover_document(h, devices);
+    j->rows = json_array();
+    j->more = json_object();
     return j;
 }
 
@@ -156,15 +159,15 @@ static void add_samples(json_t *o, const struct bench_report_placement *h)
     json_object_set_new(o, "samples_us", list);
 }
 
-static json_t *placement_json(const struct bench_report_placement *h)
+static json_t *placement_json(const struct bench_report_placement *h, bool cpu_time)
 {
-    if (!h->ran)
-        return json_null();
     json_t *wrong = h->checked ? json_integer((json_int_t)h->wrong) : json_null();
     json_t *o =
         json_pack("{s:f, s:f, s:f, s:f, s:f, s:o}", "time_us", h->seconds * 1e6, "algbw_gbps",
                   h->algbw, "busbw_gbps", h->busbw, "rank_min_us", h->rank_min_seconds * 1e6,
                   "rank_max_us", h->rank_max_seconds * 1e6, "wrong", wrong);
+    if (cpu_time)
+        json_object_set_new(o, "cpu_time_us", json_real(h->cpu_seconds * 1e6));
     if (h->wrong_rank >= 0)
         json_object_set_new(o, "first_wrong", wrong_json(h));
     if (h->stats.n)
@@ -174,11 +177,9 @@ static json_t *placement_json(const struct bench_report_placement *h)
 
 static json_t *nccl_tests_placement(const struct bench_report_placement *h, bool cpu_time)
 {
-    if (!h->ran)
-        return json_null();
-    return json_pack("{s:f, s:f, s:f, s:o}", cpu_time ? "cpu_time" : "time", h->seconds * 1e6,
-                     "alg_bw", h->algbw, "bus_bw", h->busbw, "nwrong",
-                     h->checked ? json_real((double)h->wrong) : json_null());
+    return json_pack("{s:f, s:f, s:f, s:o}", cpu_time ? "cpu_time" : "time",
+                     (cpu_time ? h->cpu_seconds : h->seconds) * 1e6, "alg_bw", h->algbw, "bus_bw",
+                     h->busbw, "nwrong", h->checked ? json_real((double)h->wrong) : json_null());
 }
 
 /* One list of times per rank. */
@@ -212,7 +213,7 @@ static json_t *nccl_tests_iterations(const struct bench_report_placement *h, int
     return o;
 }
 
-void bench_report_json_row(struct bench_report_json *j, const struct bench_report_row *r)
+const json_t *bench_report_json_row(struct bench_report_json *j, const struct bench_report_row *r)
 {
     json_t *row;
     char root[16];
@@ -227,45 +228,72 @@ void bench_report_json_row(struct bench_report_json *j, const struct bench_repor
     else
         row = json_pack("{s:I, s:I, s:s, s:s, s:i, s:o, s:o}", "size_bytes", (json_int_t)r->bytes,
                         "count", (json_int_t)r->count, "type", r->type, "op", r->op, "root",
-                        r->root, "out_of_place", placement_json(&r->placement[0]), "in_place",
-                        placement_json(&r->placement[1]));
+                        r->root, "out_of_place", placement_json(&r->placement[0], j->cpu_time),
+                        "in_place", placement_json(&r->placement[1], j->cpu_time));
     static const char *const keys[] = {"out_of_place_per_iter", "in_place_per_iter"};
     for (int i = 0; i < 2 && j->nccl_tests && j->per_iter; i++)
-        if (r->placement[i].ran && r->placement[i].stats.n > (size_t)j->skip)
+        if (r->placement[i].stats.n > (size_t)j->skip)
             json_object_set_new(row, keys[i],
                                 nccl_tests_iterations(&r->placement[i], j->skip, j->ranks));
     json_array_append_new(j->rows, row);
+    return row;
 }
 
 void bench_report_json_set(struct bench_report_json *j, const char *key, json_t *value)
 {
-    json_object_set_new(j->root, key, value);
+    json_object_set_new(j->more, key, value);
 }
 
-char *bench_report_json_end(struct bench_report_json *j, const struct bench_report_summary *f)
+const json_t *bench_report_json_head(const struct bench_report_json *j)
 {
+    return j->head;
+}
+
+const char *bench_report_json_list(const struct bench_report_json *j)
+{
+    return j->nccl_tests ? "results" : "rows";
+}
+
+json_t *bench_report_json_tail(const struct bench_report_json *j,
+                               const struct bench_report_summary *f, const char *error)
+{
+    json_t *tail = json_copy(j->more);
     if (j->nccl_tests) {
-        bench_report_json_set(
-            j, "out_of_bounds",
+        json_t *okay =
+            f->min_busbw <= 0 ? json_string("unchecked") : bool_json(bench_report_reaches_min(f));
+        json_object_set_new(
+            tail, "out_of_bounds",
             json_pack("{s:I, s:o}", "count", (json_int_t)f->bad, "okay", bool_json(f->bad == 0)));
-        bench_report_json_set(j, "average_bus_bandwidth",
-                              json_pack("{s:f, s:o}", "bandwidth", f->avg_busbw, "okay",
-                                        f->min_busbw <= 0
-                                            ? json_string("unchecked")
-                                            : bool_json(bench_report_reaches_min(f))));
-        bench_report_json_set(j, "errors", json_array());
-        bench_report_json_set(j, "end_time", now_json());
-    } else {
-        bench_report_json_set(j, "wrong", json_integer((json_int_t)f->bad));
-        bench_report_json_set(j, "avg_busbw_gbps", json_real(f->avg_busbw));
+        json_object_set_new(tail, "average_bus_bandwidth",
+                            json_pack("{s:f, s:o}", "bandwidth", f->avg_busbw, "okay", okay));
+        json_object_set_new(tail, "errors",
+                            error ? json_pack("[o]", json_text(error)) : json_array());
+        json_object_set_new(tail, "end_time", now_json());
+        return tail;
     }
-    return json_dumps(j->root, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+    json_object_set_new(tail, "wrong", json_integer((json_int_t)f->bad));
+    json_object_set_new(tail, "avg_busbw_gbps", json_real(f->avg_busbw));
+    if (error)
+        json_object_set_new(tail, "error", json_text(error));
+    return tail;
+}
+
+json_t *bench_report_json_document(const struct bench_report_json *j,
+                                   const struct bench_report_summary *f)
+{
+    json_t *document = json_copy(j->head);
+    AUTO(json) json_t *tail = bench_report_json_tail(j, f, NULL);
+    json_object_set(document, bench_report_json_list(j), j->rows);
+    json_object_update(document, tail);
+    return document;
 }
 
 void bench_report_json_free(struct bench_report_json *j)
 {
     if (!j)
         return;
-    json_decref(j->root);
+    json_decref(j->head);
+    json_decref(j->rows);
+    json_decref(j->more);
     free(j);
 }

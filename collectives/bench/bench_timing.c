@@ -26,7 +26,8 @@ static int iterate(struct bench *b, const struct buffers_run *r, size_t *slice)
 
 /* Without a device, work progresses only while a rank waits for it, so each iteration is awaited.
  */
-int bench_time_iterations(struct bench *b, const struct buffers_run *r, int iters, double *seconds)
+int bench_time_iterations(struct bench *b, const struct buffers_run *r, int iters,
+                          struct bench_time *out)
 {
     bool each = !b->o->cpu_time && !(b->backend->caps(b->inner) & BACKEND_DEVICE_MEMORY);
     size_t slice = 0;
@@ -44,8 +45,9 @@ int bench_time_iterations(struct bench *b, const struct buffers_run *r, int iter
     double started = clock_s();
     if (rc == 0)
         rc = bench_wait(b);
-    double all = (b->o->cpu_time ? started : clock_s()) - begin - excluded;
-    *seconds = iters ? all / iters / b->o->agg : 0;
+    double operations = iters ? (double)iters * b->o->agg : 1;
+    *out = (struct bench_time){.done = (clock_s() - begin - excluded) / operations,
+                               .started = (started - begin - excluded) / operations};
     return rc;
 }
 
@@ -61,7 +63,7 @@ int bench_end_graph(struct bench *b)
     return rc == 0 ? b->backend->record(b->inner, false, b->e) : rc;
 }
 
-int bench_time_graph(struct bench *b, const struct buffers_run *r, double *seconds)
+int bench_time_graph(struct bench *b, const struct buffers_run *r, struct bench_time *out)
 {
     size_t slice = 0;
     int rc = b->backend->record(b->inner, true, b->e);
@@ -77,7 +79,9 @@ int bench_time_graph(struct bench *b, const struct buffers_run *r, double *secon
     double started = clock_s();
     if (rc == 0)
         rc = bench_wait(b);
-    *seconds = ((b->o->cpu_time ? started : clock_s()) - begin) / b->o->graph / per_launch(b);
+    double operations = b->o->graph * per_launch(b);
+    *out = (struct bench_time){.done = (clock_s() - begin) / operations,
+                               .started = (started - begin) / operations};
     return rc;
 }
 

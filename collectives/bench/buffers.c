@@ -11,10 +11,10 @@ struct buffers {
     char *in, *out;    /* … behind the guards */
     char *table, *got; /* host memory, one period of elements each */
     uint64_t seed;
-    size_t *parts; /* counts, then starts, of an alltoallv of parts_count elements; one of each per
-                      rank */
-    size_t parts_count;
-    struct drover_parts v;
+    size_t *parts; /* of an alltoallv: counts and starts of the parts that are sent, then
+                      of those that are received; one of each per rank */
+    struct traffic_call parts_of;
+    struct drover_parts send, recv;
 };
 
 /* Fills `bytes` of the backend's memory with repetitions of the first `period_bytes` of b->table.
@@ -86,24 +86,36 @@ static char *end(const struct buffers *b, const struct buffers_run *r)
     return b->out + (r->in_place ? r->shape.bytes : r->shape.out_bytes);
 }
 
-static const struct drover_parts *parts(struct buffers *b, const struct buffers_run *r)
+static bool same_traffic(const struct traffic_call *a, const struct traffic_call *b)
 {
-    int n = r->v.ranks;
-    if (collective_row(r->v.coll)->in != COLLECTIVE_VARYING ||
-        (b->parts && b->parts_count == r->shape.count))
-        return &b->v;
-    b->parts = xrealloc(b->parts, 2 * (size_t)n, sizeof *b->parts);
-    b->parts_count = r->shape.count;
-    for (int i = 0; i < n; i++) {
-        b->parts[i] = busbw_v_count(r->shape.count, n, b->rank, i);
-        b->parts[n + i] = busbw_v_start(r->shape.count, n, b->rank, i);
+    return a->traffic == b->traffic && a->ranks == b->ranks && a->element == b->element &&
+           a->count == b->count;
+}
+
+/* Computes the parts of an alltoallv, unless they are those of the call before. */
+static void compute_parts(struct buffers *b, const struct buffers_run *r)
+{
+    const struct traffic_call c = verify_traffic(&r->v, r->shape.count);
+    if (b->parts && same_traffic(&b->parts_of, &c))
+        return;
+    size_t n = (size_t)c.ranks;
+    size_t *counts = b->parts = xrealloc(b->parts, 4 * n, sizeof *b->parts);
+    size_t *starts = counts + n, *recv_counts = starts + n, *recv_starts = recv_counts + n;
+    for (int i = 0; i < c.ranks; i++) {
+        counts[i] = traffic_count(&c, b->rank, i);
+        starts[i] = i ? starts[i - 1] + counts[i - 1] : 0;
+        recv_counts[i] = traffic_count(&c, i, b->rank);
+        recv_starts[i] = i ? recv_starts[i - 1] + recv_counts[i - 1] : 0;
     }
-    b->v = (struct drover_parts){b->parts, b->parts + n};
-    return &b->v;
+    b->parts_of = c;
+    b->send = (struct drover_parts){counts, starts};
+    b->recv = (struct drover_parts){recv_counts, recv_starts};
 }
 
 struct backend_call buffers_call(struct buffers *b, const struct buffers_run *r, size_t shift)
 {
+    if (collective_row(r->v.coll)->in == COLLECTIVE_VARYING)
+        compute_parts(b, r);
     return (struct backend_call){
         .coll = r->v.coll,
         .in = input(b, r) + shift,
@@ -112,8 +124,8 @@ struct backend_call buffers_call(struct buffers *b, const struct buffers_run *r,
         .type = r->v.type,
         .op = r->v.op,
         .root = r->v.root,
-        .send = parts(b, r), /* a rank sends as much to another one as it receives */
-        .recv = parts(b, r),
+        .send = &b->send,
+        .recv = &b->recv,
     };
 }
 
@@ -146,8 +158,9 @@ static int check_block(struct buffers *b, const struct buffers_run *r, int block
     size_t n = r->shape.out_bytes / element / (size_t)verify_blocks(&r->v),
            start = n * (size_t)block;
     if (collective_row(r->v.coll)->out == COLLECTIVE_VARYING) {
-        n = busbw_v_count(r->shape.count, r->v.ranks, block, b->rank);
-        start = busbw_v_start(r->shape.count, r->v.ranks, b->rank, block);
+        const struct traffic_call c = verify_traffic(&r->v, r->shape.count);
+        n = traffic_count(&c, block, b->rank);
+        start = traffic_recv_start(&c, b->rank, block);
     }
     size_t period = n < VERIFY_PERIOD ? n : VERIFY_PERIOD;
     verify_expected(&r->v, b->rank, block, r->shape.count, b->table, period);

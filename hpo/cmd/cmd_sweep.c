@@ -334,8 +334,29 @@ static void print_help(void)
     printf("\n%s", strbuf_str(&words));
 }
 
+/* A mistyped command looks like the name of a file. Returns the command that was meant, or NULL. */
+static const char *meant_command(const char *word)
+{
+    const char *names[COUNT_OF(subcommands)];
+    if (strpbrk(word, "-./") == word || access(word, F_OK) == 0)
+        return NULL;
+    for (size_t i = 0; i < COUNT_OF(subcommands); i++)
+        names[i] = subcommands[i].name;
+    return opt_suggest(word, names, COUNT_OF(names));
+}
+
+static int unknown_command(const char *word, const char *meant)
+{
+    struct err e = {0};
+    err_set(&e, -EINVAL, "unknown command '%s'", word);
+    err_hint(&e, "drover sweep %s", meant);
+    err_print(&e, log_program());
+    return EXIT_USAGE;
+}
+
 int cmd_sweep(int argc, char **argv)
 {
+    const char *word = argc > 1 ? argv[1] : NULL;
     for (size_t i = 0; argc > 1 && i < COUNT_OF(subcommands); i++) {
         if (strcmp(argv[1], subcommands[i].name) != 0)
             continue;
@@ -345,6 +366,9 @@ int cmd_sweep(int argc, char **argv)
             return subcommands[i].run(argc, argv);
         break;
     }
+    const char *meant = word && word == argv[1] ? meant_command(word) : NULL;
+    if (meant)
+        return unknown_command(word, meant);
     struct sweep_options o;
     struct err e = {0};
     int rc = sweep_options_parse(&o, argc, argv, &e), status = 0;

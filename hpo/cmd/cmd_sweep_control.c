@@ -46,7 +46,8 @@ static const struct opt add_options[] = {
              struct control_options, params),
     OPT_STR(0, "json", "SET", "parameters as JSON: a mapping per trial, or a list of them",
             struct control_options, json),
-    OPT_INT(0, "trials", "N", "raise run_cap by N trials", struct control_options, trials),
+    OPT_INT(0, "trials", "N", "raise run_cap by N trials", struct control_options, trials, 1,
+            INT_MAX),
     OPT_END,
 };
 

@@ -1,6 +1,7 @@
 /* cmd_sweep_logs - `drover sweep logs NAME TRIAL`: the output of a trial, and what it adds. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -20,7 +21,7 @@ struct logs_options {
 static const struct opt options[] = {
     OPT_STR(0, "dir", "D", "directory of all sweeps (default: sweeps)", struct logs_options, root),
     OPT_FLAG('f', "follow", "follow the output until the trial ends", struct logs_options, follow),
-    OPT_INT('n', "lines", "N", "only the last N lines", struct logs_options, lines),
+    OPT_INT('n', "lines", "N", "only the last N lines", struct logs_options, lines, 0, INT_MAX),
     OPT_FLAG(0, "stderr", "print stderr, not stdout", struct logs_options, err),
     OPT_END,
 };

@@ -5,6 +5,7 @@
 
 #include "common/json.h"
 #include "common/strbuf.h"
+#include "common/utf8.h"
 #include "hpo/cmd/hpo_commands.h"
 #include "hpo/cmd/sweep_output.h"
 #include "hpo/cmd/sweep_print.h"
@@ -28,7 +29,8 @@ struct show_options {
 static const struct opt ls_options[] = {COMMON_OPTIONS, OPT_END};
 static const struct opt show_options[] = {
     COMMON_OPTIONS,
-    OPT_INT(0, "top", "N", "print the N best trials (default: 20)", struct show_options, top),
+    OPT_INT(0, "top", "N", "print the N best trials (default: 20)", struct show_options, top, 0,
+            INT_MAX),
     OPT_FLAG(0, "curves", "print the curves of these trials", struct show_options, curves),
     OPT_FLAG(0, "csv", "print all trials as CSV", struct show_options, csv),
     OPT_END,
@@ -161,7 +163,9 @@ static void print_workers(struct strbuf *b, const struct sweep_reader *v)
     json_t *w;
     json_array_foreach (list, i, w) {
         const char *node = json_string_value(json_object_get(w, "node"));
-        strbuf_printf(b, "worker %s: %d of %d trials, %d CPUs", node ? node : "?",
+        strbuf_puts(b, "worker ");
+        utf8_add_line(b, node ? node : "?");
+        strbuf_printf(b, ": %d of %d trials, %d CPUs",
                       (int)json_integer_value(json_object_get(w, "running")),
                       (int)json_integer_value(json_object_get(w, "places")),
                       (int)json_integer_value(json_object_get(w, "slots")));
@@ -227,8 +231,6 @@ static int check_show(const struct show_options *o, char **words, struct err *e)
 {
     if (!words)
         return hpo_commands_no_name(e);
-    if (o->top < 0)
-        return err_set(e, -EINVAL, "--top %d: must be 0 or more", o->top);
     if (o->json + o->csv + o->curves > 1)
         return err_set(e, -EINVAL, "--json, --csv and --curves exclude each other");
     if (words[1] && (o->csv || o->curves))

@@ -11,9 +11,15 @@
 #include "hpo/transport/peer_table.h"
 #include "hpo/worker/worker.h"
 #include "launcher/node/cgroup.h"
+#include "launcher/node/limits.h"
+
+enum { LIBRARY_THREADS = 6 }; /* two of ZeroMQ, four of libuv */
+
+enum { DAY_S = 86400 };
 
 struct worker_options {
-    int places, patience_s, grace_s, idle_s;
+    int places;
+    double patience_s, grace_s, idle_s; /* grace_s < 0: not given */
     const char *cpus, *gpus, *lock, *left, *key, *wdir, *dir, *id;
     bool finish, plain;
 };
@@ -26,11 +32,12 @@ static const struct opt options[] = {
              struct worker_options, plain),
     OPT_STR(0, "id", "ID", "worker name, new to this sweep (default: generated)",
             struct worker_options, id),
-    OPT_INT(0, "patience", "S", "keep trials running S s without a coordinator (default: 60)",
-            struct worker_options, patience_s),
+    OPT_DURATION(0, "patience", "DURATION",
+                 "keep trials running without a coordinator (default: 60)", struct worker_options,
+                 patience_s, 1, DAY_S),
     OPT_GROUP("Resources of this node"),
     OPT_INT(0, "places", "N", "run up to N trials at once (default: as many as fit)",
-            struct worker_options, places),
+            struct worker_options, places, 1, WIRE_SLOTS_MAX),
     OPT_STR(0, "cpus", "LIST", "CPUs to use, as 0-3,8 (default: all allowed)",
             struct worker_options, cpus),
     OPT_STR(0, "gpus", "LIST", "GPUs to use, as 0,2 or MIG-41 (default: all visible)",
@@ -44,10 +51,12 @@ static const struct opt options[] = {
     OPT_STR(0, "left", "FILE", "file for results that could not be delivered",
             struct worker_options, left),
     OPT_GROUP("When the worker ends"),
-    OPT_INT(0, "idle-exit", "S", "exit after S seconds without a trial (default: never)",
-            struct worker_options, idle_s),
-    OPT_INT(0, "grace", "S", "on SIGTERM, kill trials after S s (default: the sweep's)",
-            struct worker_options, grace_s),
+    OPT_DURATION(0, "idle-exit", "DURATION",
+                 "exit after this time without a trial (default: never)", struct worker_options,
+                 idle_s, 1, DAY_S),
+    OPT_DURATION(0, "grace", "DURATION",
+                 "on SIGTERM, kill trials after this time (default: the sweep's)",
+                 struct worker_options, grace_s, 0, DAY_S),
     OPT_FLAG(0, "finish", "on SIGTERM, let running trials finish", struct worker_options, finish),
     OPT_END,
 };
@@ -79,17 +88,9 @@ static int read_options(struct worker_options *o, char ***endpoint, int argc, ch
     int rc = hpo_commands_parse(endpoint, 1, options, o, argc, argv, e);
     if (rc != 0)
         return rc;
-    if (o->places < 0 || o->places > WIRE_SLOTS_MAX)
-        return err_set(e, -EINVAL, "--places %d: must be 1 to %d", o->places, WIRE_SLOTS_MAX);
-    if (o->patience_s < 1 || o->patience_s > 86400)
-        return err_set(e, -EINVAL, "--patience %d: must be 1 to 86400 seconds", o->patience_s);
     if (o->id && !peer_table_id_ok(o->id, strlen(o->id)))
         return err_set(e, -EINVAL, "--id '%s': must be 1 to %d printable characters", o->id,
                        WIRE_WORKER_MAX);
-    if (o->grace_s < 0 || o->grace_s > 86400)
-        return err_set(e, -EINVAL, "--grace %d: must be 0 to 86400 seconds", o->grace_s);
-    if (o->idle_s < 0 || o->idle_s > 86400)
-        return err_set(e, -EINVAL, "--idle-exit %d: must be 0 to 86400 seconds", o->idle_s);
     return 0;
 }
 
@@ -156,9 +157,11 @@ static int run(const struct worker_options *o, const char *endpoint, struct err 
     char id[WIRE_WORKER_MAX + 1];
     struct worker_opts c = {
         .leftovers = o->left,
-        .patience_ms = o->patience_s * 1000,
-        .grace_ms = o->grace_s * 1000,
-        .idle_ms = o->idle_s * 1000,
+        .patience_ms = (int)(o->patience_s * 1000),
+        .grace_ms = o->grace_s < 0      ? 0
+                    : o->grace_s < 1e-3 ? 1
+                                        : (int)(o->grace_s * 1000),
+        .idle_ms = (int)(o->idle_s * 1000),
         .finish = o->finish,
         .slice = {.cpus = o->cpus,
                   .gpus = o->gpus,
@@ -181,6 +184,8 @@ static int run(const struct worker_options *o, const char *endpoint, struct err 
         rc = lockfile_acquire(&lock, o->lock, id, e);
     if (rc == 0)
         rc = guardian_start(&g, e); /* before any thread starts */
+    if (rc == 0)
+        rc = limits_require_threads(LIBRARY_THREADS, "the worker", e);
     if (rc < 0)
         return rc;
     c.client.id = id;
@@ -189,7 +194,7 @@ static int run(const struct worker_options *o, const char *endpoint, struct err 
 
 int cmd_worker(int argc, char **argv)
 {
-    struct worker_options o = {.patience_s = 60, .dir = "sweeps"};
+    struct worker_options o = {.patience_s = 60, .grace_s = -1, .dir = "sweeps"};
     AUTO(strv) char **endpoint = NULL;
     struct err e = {0};
     int rc = read_options(&o, &endpoint, argc, argv, &e);

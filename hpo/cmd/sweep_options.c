@@ -33,9 +33,9 @@ const struct opt sweep_options_rows[] = {
     OPT_CALL(0, "seed", "N", "seed of the search (default: `seed` in FILE, or 0)", set_seed),
     OPT_GROUP("Where trials run"),
     OPT_INT(0, "parallel", "K", "run up to K trials at once (default: as many as fit)",
-            struct sweep_options, parallel),
+            struct sweep_options, parallel, 1, INT_MAX),
     OPT_INT(0, "here", "N", "run up to N of them here (default: as many as fit)",
-            struct sweep_options, local_slots),
+            struct sweep_options, local_slots, 0, INT_MAX),
     OPT_WORDS(0, "hostfile|machinefile|f", "FILE", "start workers on these nodes, one per line",
               struct sweep_options, host_options),
     OPT_WORDS('H', "host", "LIST", "start workers on these nodes and slots: a:4,b:4",
@@ -74,8 +74,6 @@ int sweep_options_parse(struct sweep_options *o, int argc, char **argv, struct e
     }
     if (o->restart && (o->resume || !o->file))
         return err_set(e, -EINVAL, "--restart and --resume exclude each other");
-    if (o->parallel < 0)
-        return err_set(e, -EINVAL, "--parallel %d: must be at least 1", o->parallel);
     if (o->name && !sweep_dir_name_ok(o->name)) {
         err_set(e, -EINVAL, "%s'%s' is not a valid sweep name", resumes ? "" : "--name: ", o->name);
         return err_hint(e,

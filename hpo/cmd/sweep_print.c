@@ -6,6 +6,7 @@
 
 #include "common/json.h"
 #include "common/number_format.h"
+#include "common/utf8.h"
 #include "hpo/coordinator/progress_text.h"
 #include "hpo/reader/json_scan.h"
 
@@ -244,8 +245,12 @@ static void print_params(struct strbuf *out, const struct sweep_columns *c, size
         struct columns_value v = sweep_columns_value(c, i, trial);
         if (v.kind == COLUMNS_ABSENT)
             continue;
-        strbuf_printf(out, "  %s  ", sweep_columns_param(c, i)->name);
-        add_param(out, v, c);
+        AUTO(strbuf) struct strbuf value = {0};
+        add_param(&value, v, c);
+        strbuf_puts(out, "  ");
+        utf8_add_line(out, sweep_columns_param(c, i)->name);
+        strbuf_puts(out, "  ");
+        utf8_add_line(out, strbuf_str(&value));
         strbuf_putc(out, '\n');
     }
 }
@@ -257,20 +262,15 @@ static void print_metrics(struct strbuf *out, const struct sweep_columns *c,
     const struct trial_curve *curve = curve_of(c, spec, trial);
     if (t->metric_count > 0)
         strbuf_puts(out, "metrics, the last values\n");
-    for (int i = 0; i < t->metric_count; i++)
-        strbuf_printf(out, "  %s  %.6g\n", text_at(c, t->metrics[i].name), t->metrics[i].last);
+    for (int i = 0; i < t->metric_count; i++) {
+        strbuf_puts(out, "  ");
+        utf8_add_line(out, text_at(c, t->metrics[i].name));
+        strbuf_printf(out, "  %.6g\n", t->metrics[i].last);
+    }
     if (!curve || curve->count < 2)
         return;
     strbuf_printf(out, "curve of %s, %zu points\n", spec->metrics[0].name, curve->count);
     sweep_print_plot(out, curve, PLOT_WIDTH, PLOT_HEIGHT);
-}
-
-/* Replaces control characters of names, values and errors, which a terminal might obey. */
-static void make_printable(struct strbuf *b, size_t from)
-{
-    for (size_t i = from; i < b->len; i++)
-        if (((unsigned char)b->data[i] < ' ' && b->data[i] != '\n') || b->data[i] == 0x7f)
-            b->data[i] = ' ';
 }
 
 void sweep_print_trial(struct strbuf *out, const struct sweep_columns *c, const struct spec *spec,
@@ -280,7 +280,6 @@ void sweep_print_trial(struct strbuf *out, const struct sweep_columns *c, const 
     double score = sweep_columns_score(c, trial);
     const char *error = text_at(c, t->error), *why = text_at(c, t->why);
     enum stop_reason reason = stop_reason_parse(why);
-    size_t start = out->len;
     strbuf_printf(out, "trial %zu  %s", trial, trial_state_name(t->state));
     if (!isnan(score))
         strbuf_printf(out, "  %s %.6g", spec->metrics[0].name ? spec->metrics[0].name : "value",
@@ -288,16 +287,19 @@ void sweep_print_trial(struct strbuf *out, const struct sweep_columns *c, const 
     if (t->seconds > 0)
         strbuf_printf(out, "  %.1f s", t->seconds);
     strbuf_putc(out, '\n');
+    if (error || why)
+        strbuf_puts(out, "reason: ");
     if (error)
-        strbuf_printf(out, "reason: %s\n", error);
+        utf8_add_line(out, error);
     else if (why && reason == STOP_REASON_EARLY)
-        strbuf_printf(out, "reason: stopped early by %s\n", why);
+        strbuf_printf(out, "stopped early by %s", why);
     else if (why)
-        strbuf_printf(out, "reason: %s\n", stop_reason_text(reason));
+        strbuf_puts(out, stop_reason_text(reason));
+    if (error || why)
+        strbuf_putc(out, '\n');
     print_params(out, c, trial);
     print_metrics(out, c, spec, trial);
     print_leases(out, c, trial);
-    make_printable(out, start);
 }
 
 static json_t *curve_json(const struct trial_curve *curve)

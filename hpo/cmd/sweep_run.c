@@ -5,7 +5,7 @@
 
 #include "common/json.h"
 #include "common/log.h"
-#include "common/sched_batch.h"
+#include "common/stop_signals.h"
 #include "common/strbuf.h"
 #include "hpo/cmd/hpo_commands.h"
 #include "hpo/cmd/sweep_print.h"
@@ -14,9 +14,11 @@
 #include "hpo/reader/sweep_reader.h"
 #include "hpo/store/stored_sweep.h"
 #include "hpo/store/sweep_archive.h"
+#include "hpo/worker/sched_batch.h"
+#include "launcher/node/limits.h"
 #include "launcher/registry/registry.h"
 
-enum { TABLE_MAX = 20 };
+enum { TABLE_MAX = 20, ZEROMQ_THREADS = 2 };
 
 /* ---- progress ------------------------------------------------------------------------------- */
 
@@ -33,10 +35,10 @@ static void on_changed(void *arg, const struct scheduler *s)
 
 static void on_interrupted(void *arg, bool again)
 {
-    progress_display_print(arg, again
-                                    ? "drover sweep: killing the running trials"
-                                    : "drover sweep: stopping: running trials return to the queue; "
-                                      "press Ctrl-C again to kill them");
+    AUTO(free)
+    char *stopping = xasprintf("drover sweep: stopping: running trials return to the queue%s",
+                               stop_signals_from_keys() ? "; press Ctrl-C again to kill them" : "");
+    progress_display_print(arg, again ? "drover sweep: killing the running trials" : stopping);
 }
 
 static const struct coordinator_events events = {
@@ -165,9 +167,14 @@ int sweep_run(struct coordinator_opts *c, struct spec *spec, const struct sweep_
     c->dir = dir;
     AUTO(free) char *path = xstrdup(dir->path); /* needed after the sweep is closed */
     c->run_message.dir = path;
-    int status, rc = coordinate(c, o, &status, e);
+    int status = EXIT_WORK, rc = limits_require_threads(ZEROMQ_THREADS, "the sweep", e);
     if (rc < 0)
         return status;
+    rc = coordinate(c, o, &status, e);
+    if (rc < 0) {
+        limits_explain(e, "");
+        return status;
+    }
     sweep_dir_close(TAKE(dir)); /* releases the lock */
     return finish(&c->run_message, o, rc, e);
 }

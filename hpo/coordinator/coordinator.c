@@ -1,13 +1,13 @@
 #include "hpo/coordinator/coordinator.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 #include <time.h>
 
 #include "common/clock.h"
 #include "common/json.h"
 #include "common/log.h"
+#include "common/stop_signals.h"
 #include "hpo/coordinator/commit_batch.h"
 #include "hpo/coordinator/local_worker.h"
 #include "hpo/coordinator/message_dedup.h"
@@ -43,7 +43,7 @@ struct coordinator {
     struct message_dedup *dedup;
     struct commit_batch *batch;
     uv_timer_t deadline, tick, commands, release, gather;
-    uv_signal_t signals[3];
+    struct stop_signals signals;
     char *end_reason;  /* NULL: the sweep is not over */
     int signal;        /* that stopped it; 0: none */
     int64_t offset_ms; /* from CLOCK_BOOTTIME to the sweep's time */
@@ -381,10 +381,9 @@ static void on_commands(uv_timer_t *t)
         finish_commands(c, d);
 }
 
-static void on_signal(uv_signal_t *s, int number)
+static void on_stop_request(void *arg, int number, bool again)
 {
-    struct coordinator *c = s->data;
-    bool again = c->signal != 0;
+    struct coordinator *c = arg;
     c->ev->interrupted(c->arg, again);
     c->signal = number;
     if (again) {
@@ -485,7 +484,6 @@ static int replay(struct coordinator *c, struct err *e)
 
 static int open_loop(struct coordinator *c, struct err *e)
 {
-    static const int numbers[COUNT_OF(c->signals)] = {SIGINT, SIGTERM, SIGHUP};
     int rc = uv_loop_init(&c->loop);
     if (rc < 0)
         return err_set(e, rc, "loop: %s", uv_strerror(rc));
@@ -495,11 +493,7 @@ static int open_loop(struct coordinator *c, struct err *e)
         uv_timer_init(&c->loop, timers[i]);
         timers[i]->data = c;
     }
-    for (size_t i = 0; i < COUNT_OF(numbers); i++) {
-        uv_signal_init(&c->loop, &c->signals[i]);
-        c->signals[i].data = c;
-        uv_signal_start(&c->signals[i], on_signal, numbers[i]);
-    }
+    stop_signals_open(&c->signals, &c->loop, on_stop_request, c);
     uv_timer_start(&c->tick, on_tick, TICK_MS, TICK_MS);
     uv_timer_start(&c->commands, on_commands, COMMANDS_MS, COMMANDS_MS);
     c->local = local_worker_new(&c->loop, &c->local_opts, &local_events, c);
@@ -540,8 +534,7 @@ static void close_loop(struct coordinator *c)
     uv_timer_t *const timers[] = {&c->deadline, &c->tick, &c->commands, &c->release, &c->gather};
     for (size_t i = 0; i < COUNT_OF(timers); i++)
         uv_close((uv_handle_t *)timers[i], NULL);
-    for (size_t i = 0; i < COUNT_OF(c->signals); i++)
-        uv_close((uv_handle_t *)&c->signals[i], NULL);
+    stop_signals_close(&c->signals);
     local_worker_free(c->local);
     uv_run(&c->loop, UV_RUN_DEFAULT);
     (void)uv_loop_close(&c->loop); /* no handle is left on it */

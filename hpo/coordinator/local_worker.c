@@ -8,8 +8,8 @@
 #include <sys/syscall.h>
 
 #include "common/log.h"
-#include "common/sched_batch.h"
 #include "hpo/store/lockfile.h"
+#include "hpo/worker/sched_batch.h"
 
 enum {
     FAST_EXITS_MAX = 5, /* without a hello between them */
@@ -60,7 +60,7 @@ struct local_worker *local_worker_new(uv_loop_t *loop, const struct local_worker
 
 /* ---- its exit ------------------------------------------------------------------------------- */
 
-/* Adds the last line of its log to the message. */
+/* Adds the last line of its log that is not a hint to the message. */
 static void add_last_line(const struct local_worker *w, struct err *e)
 {
     char tail[600], *line = NULL;
@@ -73,7 +73,7 @@ static void add_last_line(const struct local_worker *w, struct err *e)
     tail[n] = 0;
     char *save = NULL;
     for (char *t = strtok_r(tail, "\n", &save); t; t = strtok_r(NULL, "\n", &save))
-        line = t;
+        line = strncmp(t, "  try: ", 7) == 0 ? line : t;
     if (line)
         err_set(e, e->code, "the worker on this host exits as soon as it is started: %s", line);
     err_hint(e, "its output is in %s", w->opts->log);

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "common/redact.h"
+#include "common/utf8.h"
 #include "hpo/spec/spec.h"
 #include "hpo/worker/trial_dir.h"
 
@@ -93,19 +95,17 @@ void progress_text_counts(struct strbuf *out, const struct scheduler_counts *c)
     }
 }
 
-/* Ends the line that began at `start` after at most `columns` characters (UTF-8), and replaces
- * control characters by spaces. */
+/* Ends the line that began at `start` after at most `columns` characters, and escapes control
+ * characters. */
 static void end_line(struct strbuf *out, size_t start, int columns)
 {
+    AUTO(free) char *line = xstrdup(strbuf_str(out) + start);
+    out->len = start;
+    utf8_add_line(out, line);
     size_t to = start;
-    int shown = 0;
-    for (; to < out->len; to++) {
-        unsigned char c = (unsigned char)out->data[to];
-        if (c < ' ' || c == 0x7f)
-            out->data[to] = ' ';
-        if ((c & 0xc0) != 0x80 && ++shown > columns)
+    for (int shown = 0; to < out->len; to++)
+        if (((unsigned char)out->data[to] & 0xc0) != 0x80 && ++shown > columns)
             break;
-    }
     out->len = to;
     strbuf_putc(out, '\n');
 }
@@ -242,6 +242,16 @@ static void add_names(char ***names, const struct entry *rows, size_t n)
     json_decref(seen);
 }
 
+/* Returns the text without control characters and cut to CELL_MAX. To be freed. */
+static char *cut_cell(const char *text)
+{
+    struct strbuf b = {0};
+    strbuf_puts(&b, text);
+    end_line(&b, 0, CELL_MAX);
+    b.data[--b.len] = 0; /* the newline */
+    return strbuf_take(&b);
+}
+
 /* Returns a cell, without control characters and cut to CELL_MAX. After the fixed columns there are
  * `others` metrics, then parameters. To be freed. */
 static char *cell(const struct entry *row, size_t rank, size_t column, char *const *names,
@@ -265,9 +275,8 @@ static char *cell(const struct entry *row, size_t rank, size_t column, char *con
         strbuf_puts(&b, "-");
     else
         add_json(&b, is_metric ? metric : param);
-    end_line(&b, 0, CELL_MAX);
-    b.data[--b.len] = 0; /* the newline */
-    return strbuf_take(&b);
+    AUTO(free) char *text = strbuf_take(&b);
+    return cut_cell(text);
 }
 
 static int width_of(const char *s)
@@ -350,7 +359,7 @@ void progress_text_table(struct strbuf *out, const json_t *trials, const struct 
     size_t columns = strv_len(names);
     AUTO(strv) char **cells = xcalloc((n + 1) * columns + 1, sizeof *cells);
     for (size_t c = 0; c < columns; c++)
-        cells[c] = xstrdup(names[c]);
+        cells[c] = cut_cell(names[c]);
     for (size_t i = 0; i < n * columns; i++)
         cells[columns + i] = cell(&rows[i / columns], i / columns + 1, i % columns, names, others);
     print_cells(out, cells, rows, dir, n + 1, columns, others);
@@ -365,31 +374,43 @@ void progress_text_importance(struct strbuf *out, const json_t *importance)
     json_t *share;
     strbuf_puts(out, "importance");
     json_object_foreach ((json_t *)importance, name, share) {
-        if (json_real_value(share) >= 0.005)
-            strbuf_printf(out, "  %s %.2f", name, json_real_value(share));
+        if (json_real_value(share) < 0.005)
+            continue;
+        strbuf_puts(out, "  ");
+        utf8_add_line(out, name);
+        strbuf_printf(out, " %.2f", json_real_value(share));
     }
     strbuf_putc(out, '\n');
 }
 
+/* Appends a word in quotes; control characters are escaped as bash's $'…' takes them. */
+static void add_quoted(struct strbuf *out, const char *word)
+{
+    AUTO(strbuf) struct strbuf line = {0};
+    utf8_add_line(&line, word);
+    bool escaped = strcmp(strbuf_str(&line), word) != 0;
+    strbuf_puts(out, escaped ? "$'" : "'");
+    for (const char *c = escaped ? strbuf_str(&line) : word; *c; c++)
+        if (*c == '\'')
+            strbuf_puts(out, escaped ? "\\'" : "'\\''");
+        else
+            strbuf_putc(out, *c);
+    strbuf_putc(out, '\'');
+}
+
 void progress_text_shell(struct strbuf *out, char *const *argv)
 {
-    for (size_t i = 0; argv[i]; i++) {
-        const char *word = argv[i];
+    AUTO(strv) char **shown = redact_argv(argv);
+    for (size_t i = 0; shown && shown[i]; i++) {
+        const char *word = shown[i];
         bool plain = *word;
         for (const char *c = word; *c; c++)
             plain = plain && (isalnum((unsigned char)*c) || strchr("_-+=./,:@%", *c));
         if (i > 0)
             strbuf_putc(out, ' ');
-        if (plain) {
+        if (plain)
             strbuf_puts(out, word);
-            continue;
-        }
-        strbuf_putc(out, '\'');
-        for (const char *c = word; *c; c++)
-            if (*c == '\'')
-                strbuf_puts(out, "'\\''");
-            else
-                strbuf_putc(out, *c);
-        strbuf_putc(out, '\'');
+        else
+            add_quoted(out, word);
     }
 }

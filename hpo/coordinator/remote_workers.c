@@ -188,6 +188,7 @@ static int launch(struct remote_worker *n, struct err *e)
     spec.bind_to = PLAN_BIND_NONE; /* the worker divides the node itself */
     spec.stdin_null = true;
     spec.no_pmix = true;
+    spec.no_pty = true; /* the worker writes lines at once */
     *n->last_line = 0;
     return launch_start(&n->job, w->launcher, &spec, &events, n, e);
 }
@@ -231,6 +232,7 @@ static void add(struct remote_workers *w, const struct host *h)
     n->host = h;
     n->hosts = xzalloc(sizeof *n->hosts);
     hosts_add(n->hosts, h->name, 1, 0);
+    n->hosts->at[0].port = h->port;
     uv_timer_init(w->loop, &n->timer);
     n->timer.data = n;
     AUTO(free) char *path = xasprintf("%s/worker.%s.log", w->dir, h->name);

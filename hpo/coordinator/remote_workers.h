@@ -12,7 +12,7 @@
 #include "common/err.h"
 #include "common/mem.h"
 #include "launcher/engine/launch.h"
-#include "launcher/plan/hosts.h"
+#include "launcher/hosts/hosts.h"
 
 struct remote_workers;
 

@@ -1,11 +1,11 @@
 #include "hpo/spec/spec_drover.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/duration.h"
 #include "common/json.h"
 #include "hpo/space/space.h"
 #include "hpo/spec/spec_prior.h"
@@ -22,41 +22,28 @@ void spec_drover_defaults(struct spec *s)
     s->warm_start = json_array();
 }
 
-int spec_duration(int64_t *out_ms, const json_t *value)
+/* Reads seconds as a number, or a duration as text. -EINVAL: neither, or out of range. */
+static int to_ms(int64_t *out_ms, const json_t *value)
 {
-    static const struct {
-        const char *unit;
-        double ms;
-    } units[] = {{"", 1e3}, {"ms", 1}, {"s", 1e3}, {"m", 60e3}, {"h", 3600e3}, {"d", 86400e3}};
-    double x = json_number_value(value);
+    enum { MAX_S = 1000000000 };
+    double seconds = json_number_value(value);
     const char *text = json_string_value(value);
-    char *unit = "";
-    if (text) {
-        if (!isdigit((unsigned char)text[0])) /* strtod() accepts blanks, signs, "nan" and "inf" */
-            return -EINVAL;
-        x = strtod(text, &unit);
-    } else if (!json_is_number(value)) {
+    if (text ? duration_parse(&seconds, text, NULL) < 0 : !json_is_number(value))
         return -EINVAL;
-    }
-    for (size_t i = 0; i < COUNT_OF(units); i++)
-        if (strcmp(unit, units[i].unit) == 0) {
-            x *= units[i].ms;
-            if (!(x >= 0 && x <= 1e15))
-                return -EINVAL;
-            *out_ms = (int64_t)(x + 0.5);
-            return 0;
-        }
-    return -EINVAL;
+    if (!(seconds >= 0 && seconds <= MAX_S))
+        return -EINVAL;
+    *out_ms = (int64_t)(seconds * 1000 + 0.5);
+    return 0;
 }
 
 static int read_duration(int64_t *out_ms, const struct config_node *n, const char *key,
                          struct err *e)
 {
     struct config_node at = config_node_member(n, key);
-    if (!at.value || spec_duration(out_ms, at.value) == 0)
+    if (!at.value || to_ms(out_ms, at.value) == 0)
         return 0;
     config_node_error(&at, e, "'%s' must be a duration", key);
-    return err_hint(e, "%s: 90 (seconds), or 10m, 1.5h, 2d", key);
+    return err_hint(e, "%s: 90 (seconds), or 10m, 1h30m, 2d", key);
 }
 
 static int read_seed(struct spec *s, const struct config_node *n, struct err *e)

@@ -16,8 +16,4 @@ int spec_drover_read(struct spec *s, const struct config_node *n, struct err *e)
 /* Returns the block with all defaults filled in (new reference). */
 json_t *spec_drover_json(const struct spec *s);
 
-/* Reads a duration: a number of seconds, or a text such as "500ms", "90s", "10m", "1.5h", "2d".
- *   -EINVAL  not a duration, or negative; `*out_ms` is unchanged */
-int spec_duration(int64_t *out_ms, const json_t *value);
-
 #endif

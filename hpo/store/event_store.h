@@ -31,7 +31,7 @@ enum event_store_mode {
 /* How a reader gets at the records. */
 enum event_store_way {
     EVENT_STORE_BY_WAL,       /* together with the writer */
-    EVENT_STORE_BY_IMMUTABLE, /* nobody writes, and all records are in the file itself */
+    EVENT_STORE_BY_IMMUTABLE, /* no process writes, and all records are in the file itself */
     EVENT_STORE_BY_COPY,      /* of a copy, since a journal must be applied that is not ours */
     EVENT_STORE_BY_FEED,      /* the writer has locked the store: by the feed */
 };

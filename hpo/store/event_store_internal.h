@@ -69,7 +69,7 @@ void event_store_feed_remove(struct event_store *s);
 /*   -ENOENT  there is no feed */
 int event_store_feed_open(struct event_store_feed **out, const char *db, struct err *e);
 void event_store_feed_close(struct event_store_feed *f);
-/* As event_store_read(). */
+/* Reads records as event_store_read() does. */
 int event_store_feed_read(struct event_store_feed *f, int64_t *last_seq, event_store_row_fn fn,
                           void *arg, struct err *e);
 /* Returns a value of `meta` that was read so far; borrowed. NULL: none. */

@@ -15,6 +15,7 @@
 #include "common/fnv_hash.h"
 #include "common/json.h"
 #include "common/opt.h"
+#include "common/private_dir.h"
 
 AUTO_DEFINE(dir, DIR *, closedir)
 
@@ -311,21 +312,14 @@ static uint64_t hash_of(const char *text)
     return fnv_hash_bytes(FNV_HASH_INIT, text, strlen(text));
 }
 
-/* $XDG_RUNTIME_DIR/drover or /tmp/drover-UID, with access for this user only. */
-static int private_dir(char **out, struct err *e)
+/* $XDG_RUNTIME_DIR/drover, or the private directory of /tmp: a short path. */
+static int socket_dir(char **out, struct err *e)
 {
     const char *run = getenv("XDG_RUNTIME_DIR");
-    AUTO(free)
-    char *dir = run && *run == '/' && strlen(run) < 64
-                    ? xasprintf("%s/drover", run)
-                    : xasprintf("/tmp/drover-%u", (unsigned)getuid());
-    struct stat st;
-    if (mkdir(dir, 0700) < 0 && errno != EEXIST)
-        return err_set(e, -errno, "directory '%s': %s", dir, strerror(errno));
-    if (lstat(dir, &st) < 0)
-        return err_set(e, -errno, "directory '%s': %s", dir, strerror(errno));
-    if (!S_ISDIR(st.st_mode) || st.st_uid != getuid() || (st.st_mode & 077))
-        return err_set(e, -EPERM, "directory '%s': other users have access to it", dir);
+    bool usable = run && *run == '/' && strlen(run) < 64;
+    AUTO(free) char *dir = usable ? xasprintf("%s/drover", run) : NULL;
+    if (!dir || private_dir_make(dir, NULL) < 0)
+        return private_dir_in(out, "/tmp", e);
     *out = TAKE(dir);
     return 0;
 }
@@ -335,7 +329,7 @@ int sweep_dir_endpoint(char **out, const struct sweep_dir *d, struct err *e)
     AUTO(free) char *sock = in_dir(d, "coord.sock");
     if (strlen(sock) >= sizeof(((struct sockaddr_un *)0)->sun_path)) {
         AUTO(free) char *dir = NULL;
-        int rc = private_dir(&dir, e);
+        int rc = socket_dir(&dir, e);
         if (rc < 0)
             return rc;
         free(sock);

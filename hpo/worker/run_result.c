@@ -4,6 +4,7 @@
 
 #include "common/mem.h"
 #include "common/strbuf.h"
+#include "common/utf8.h"
 
 enum { LINE_SHOWN_MAX = 300, ERROR_MAX = 1000 };
 
@@ -26,13 +27,10 @@ char *run_result_utf8(const char *text, size_t max)
     size_t len = strnlen(text, max + 1);
     while (len > max || (len > 0 && ((unsigned char)text[len] & 0xc0) == 0x80))
         len--;
-    char *s = xstrndup(text, len);
-    json_t *j = json_string(s);
-    for (char *c = s; !j && *c; c++)
-        if ((unsigned char)*c >= 0x80)
-            *c = '?';
-    json_decref(j);
-    return s;
+    AUTO(free) char *cut = xstrndup(text, len);
+    struct strbuf b = {0};
+    utf8_add(&b, cut);
+    return strbuf_take(&b);
 }
 
 static bool shows_oom(const char *const *lines)
@@ -65,6 +63,8 @@ static void describe(struct strbuf *out, const struct job_end *end)
         strbuf_puts(out, "killed by the kernel: out of memory");
     else if (r->signal)
         strbuf_printf(out, "signal %d (%s)", r->signal, strsignal(r->signal));
+    else if (r->mpi_fault)
+        strbuf_printf(out, "exit status 0 %s", job_mpi_fault_text(r->mpi_fault));
     else
         strbuf_printf(out, "exit status %d", r->status);
     const char *line = last_line(end->last_lines);

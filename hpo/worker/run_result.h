@@ -17,8 +17,7 @@ json_t *run_result_json(const struct job_end *end, bool preempted);
  */
 json_t *run_result_not_started(const char *error, bool preempted);
 
-/* Returns the text as UTF-8, cut to at most `max` bytes. If it is not valid, every byte beyond
- * ASCII becomes '?'. To be freed. */
+/* Returns the text as UTF-8, cut to at most `max` bytes (utf8_add()). To be freed. */
 char *run_result_utf8(const char *text, size_t max);
 
 #endif

@@ -13,9 +13,9 @@
 #include "hpo/worker/run_result.h"
 #include "hpo/worker/trial_dir.h"
 #include "launcher/engine/launch.h"
+#include "launcher/hosts/hosts.h"
 #include "launcher/node/cgroup_delegate.h"
 #include "launcher/plan/env.h"
-#include "launcher/plan/hosts.h"
 #include "launcher/registry/registry.h"
 
 enum {
@@ -30,6 +30,7 @@ struct output_file {
     int fd;      /* -1: not open */
     bool opened; /* an attempt was made */
     bool full;   /* a write failed, and a warning was logged */
+    int begun;   /* 1 + the rank whose line has no end yet; 0: none */
 };
 
 struct trial_run {
@@ -250,7 +251,12 @@ static void write_line(struct trial_run *r, int rank, enum launch_stream from, c
     char prefix[16] = "";
     if (r->context->need->ranks > 1 || r->peers)
         snprintf(prefix, sizeof prefix, "[%d] ", rank);
-    const struct iovec parts[] = {{prefix, strlen(prefix)}, {(char *)line, len}, {"\n", 1}};
+    bool continues = o->begun == rank + 1; /* a long line comes in pieces */
+    const struct iovec parts[] = {{"\n", o->begun && !continues},
+                                  {prefix, continues ? 0 : strlen(prefix)},
+                                  {(char *)line, len},
+                                  {"\n", line[len] ? 1 : 0}};
+    o->begun = line[len] ? 0 : rank + 1;
     if (o->fd < 0 || writev(o->fd, parts, COUNT_OF(parts)) >= 0 || o->full)
         return;
     o->full = true;
@@ -328,6 +334,7 @@ static char **environment(const struct trial_run *r)
     json_t *item;
     if (!getenv("PYTHONUNBUFFERED")) /* early stopping sees a line when it is printed */
         strv_push(&env, xstrdup("PYTHONUNBUFFERED=1"));
+    strv_push(&env, xstrdup("TERM=dumb")); /* stdout is a pty, whose output goes to a file */
     json_array_foreach (json_object_get(r->data, "env"), i, item)
         strv_push(&env, xstrdup(json_string_value(item)));
     AUTO(free) char *dir = xasprintf("%s/%lld", r->root, (long long)r->id);

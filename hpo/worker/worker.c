@@ -1,15 +1,15 @@
 #include "hpo/worker/worker.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 
 #include "common/log.h"
 #include "common/own_process.h"
-#include "common/sched_batch.h"
+#include "common/stop_signals.h"
 #include "hpo/worker/foreign_gpu_processes.h"
 #include "hpo/worker/lease.h"
 #include "hpo/worker/run_result.h"
+#include "hpo/worker/sched_batch.h"
 #include "hpo/worker/slots.h"
 #include "hpo/worker/worker_state.h"
 #include "launcher/node/cgroup_delegate.h"
@@ -37,7 +37,7 @@ struct worker {
     struct slots *slots;                 /* NULL: unconfigured */
     struct foreign_gpu_processes *scans; /* NULL: no GPUs */
     uv_timer_t tick;
-    uv_signal_t signals[3];
+    struct stop_signals signals;
     struct trial_paths *paths; /* NULL until the first trial arrives */
     int64_t ticked_ms, pinged_ms;
     int64_t idle_since_ms; /* when the last lease ended */
@@ -461,9 +461,9 @@ static void on_tick(uv_timer_t *t)
     check_silence(w);
 }
 
-static void on_signal(uv_signal_t *s, int number)
+static void on_stop_request(void *arg, int number, bool again)
 {
-    struct worker *w = s->data;
+    struct worker *w = arg;
     enum worker_event ev = w->opts->finish ? WORKER_EV_SIGNAL_FINISH : WORKER_EV_SIGNAL;
     int next = worker_next(w->state, ev);
     if (next < 0)
@@ -520,13 +520,9 @@ static const struct transport_client_events client_events = {
 
 static int open_all(struct worker *w, struct guardian *g, struct err *e)
 {
-    static const int numbers[COUNT_OF(w->signals)] = {SIGTERM, SIGINT, SIGHUP};
     uv_timer_init(&w->loop, &w->tick);
     w->tick.data = w;
-    for (size_t i = 0; i < COUNT_OF(numbers); i++) {
-        uv_signal_init(&w->loop, &w->signals[i]);
-        w->signals[i].data = w;
-    }
+    stop_signals_open(&w->signals, &w->loop, on_stop_request, w);
     struct transport_client_opts client = w->opts->client;
     client.renew_ms = RENEW_MS;
     client.beat_ms = ping_ms(w); /* a dead connection is noticed in half of the patience */
@@ -543,8 +539,6 @@ static int open_all(struct worker *w, struct guardian *g, struct err *e)
         rc = transport_client_open(&w->client, &w->loop, &client, &client_events, w, e);
     if (rc < 0)
         return rc;
-    for (size_t i = 0; i < COUNT_OF(numbers); i++)
-        uv_signal_start(&w->signals[i], on_signal, numbers[i]);
     uv_timer_start(&w->tick, on_tick, TICK_MS, TICK_MS);
     w->ticked_ms = w->idle_since_ms = now_ms(w);
     return 0;
@@ -561,8 +555,7 @@ static void close_all(struct worker *w)
     free(w->cgroups);
     foreign_gpu_processes_close(w->scans);
     uv_close((uv_handle_t *)&w->tick, NULL);
-    for (size_t i = 0; i < COUNT_OF(w->signals); i++)
-        uv_close((uv_handle_t *)&w->signals[i], NULL);
+    stop_signals_close(&w->signals);
     uv_run(&w->loop, UV_RUN_DEFAULT);
     (void)uv_loop_close(&w->loop); /* no handle is left on it */
 }

@@ -32,7 +32,7 @@ enum worker_event {
     WORKER_EV_IDLE,          /* no lease for the idle limit */
     WORKER_EV_PONG,          /* the coordinator answered a ping; no lease is left */
     WORKER_EV_PONG_LEASED,   /* the coordinator answered a ping; there are leases */
-    WORKER_EV_SIGNAL,        /* SIGTERM, SIGINT or SIGHUP */
+    WORKER_EV_SIGNAL,        /* a request to stop (stop_signals.h) */
     WORKER_EV_SIGNAL_FINISH, /* the same, with the option that running trials may finish */
     WORKER_EV_DRAIN,         /* the coordinator told the worker to end */
     WORKER_EV_FAILED,        /* trials cannot run on this node */

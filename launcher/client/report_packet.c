@@ -7,22 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Returns the length of the character at `s` in bytes; 0 if it is not UTF-8 (RFC 3629, table 3-7 of
- * Unicode: no overlong forms, no surrogates). `s` ends with a NUL, which ends any sequence. */
-static int utf8_length(const unsigned char *s)
-{
-    if (s[0] < 0x80)
-        return 1;
-    int more = s[0] >= 0xf0 ? 3 : s[0] >= 0xe0 ? 2 : 1;
-    unsigned char low = s[0] == 0xe0 ? 0xa0 : s[0] == 0xf0 ? 0x90 : 0x80;
-    unsigned char high = s[0] == 0xed ? 0x9f : s[0] == 0xf4 ? 0x8f : 0xbf;
-    if (s[0] < 0xc2 || s[0] > 0xf4 || s[1] < low || s[1] > high)
-        return 0;
-    for (int i = 2; i <= more; i++)
-        if (s[i] < 0x80 || s[i] > 0xbf)
-            return 0;
-    return more + 1;
-}
+#include "common/utf8.h"
 
 static int append_name(struct strbuf *out, const char *name, struct err *e)
 {
@@ -31,16 +16,16 @@ static int append_name(struct strbuf *out, const char *name, struct err *e)
     if (strcmp(name, "step") == 0)
         return err_set(e, -EINVAL, "a metric cannot be named 'step'");
     strbuf_putc(out, '"');
-    for (const unsigned char *s = (const unsigned char *)name; *s;) {
-        int len = utf8_length(s);
+    for (const char *s = name; *s;) {
+        size_t len = utf8_length(s);
         if (len == 0)
             return err_set(e, -EINVAL, "the name of a metric is not UTF-8");
         if (*s == '"' || *s == '\\')
             strbuf_printf(out, "\\%c", *s);
-        else if (*s < 0x20)
+        else if ((unsigned char)*s < 0x20)
             strbuf_printf(out, "\\u%04x", *s);
         else
-            strbuf_add(out, s, (size_t)len);
+            strbuf_add(out, s, len);
         s += len;
     }
     strbuf_puts(out, "\":");

@@ -19,8 +19,8 @@ struct kill_opts {
 static const struct opt options[] = {
     OPT_STR('s', "signal", "NAME", "signal to send, by name or number (default: TERM)",
             struct kill_opts, signal),
-    OPT_DOUBLE(0, "wait", "SECONDS", "time to wait for the job to end (default: 60)",
-               struct kill_opts, wait_s),
+    OPT_DURATION(0, "wait", "DURATION", "time to wait for the job to end (default: 60)",
+                 struct kill_opts, wait_s, 0, 1000000),
     OPT_END,
 };
 
@@ -125,8 +125,6 @@ int cmd_kill(int argc, char **argv)
                          : err_set(&e, -EINVAL, "the job is missing");
         err_hint(&e, "drover kill JOB; 'drover ps' lists the jobs");
     }
-    if (rc == 0 && (o.wait_s < 0 || o.wait_s > 1e6))
-        rc = err_set(&e, -EINVAL, "--wait %g: out of range (0 to 1000000 s)", o.wait_s);
     if (rc == 0)
         rc = sig = read_signal(o.signal, &e);
     if (rc > 0)

@@ -11,7 +11,7 @@
 #include "launcher/registry/line_log.h"
 #include "launcher/registry/registry.h"
 
-enum { POLL_MS = 100, ALL_RANKS = -1 };
+enum { POLL_MS = 100, ALL_RANKS = -1, NONE = -1 };
 
 struct logs_opts {
     int lines; /* per rank; < 0: all that are kept */
@@ -20,15 +20,18 @@ struct logs_opts {
 
 static const struct opt options[] = {
     OPT_FLAG('f', "follow", "follow the output until the job ends", struct logs_opts, follow),
-    OPT_INT('n', "lines", "N", "only the last N lines per rank", struct logs_opts, lines),
+    OPT_INT('n', "lines", "N", "only the last N lines per rank", struct logs_opts, lines, 0,
+            INT_MAX),
     OPT_END,
 };
 
 struct reader {
     struct line_log *log; /* NULL: the job has not written a line yet */
     const struct registry_job *job;
-    int rank;     /* index; ALL_RANKS: every rank, each line with its number */
-    uint64_t *at; /* read position, by rank */
+    int rank;             /* index; ALL_RANKS: every rank, each line with its number */
+    uint64_t *at;         /* read position, by rank */
+    struct strbuf *shown; /* what is printed of the rank's unfinished line, by rank */
+    int open_rank;        /* the rank whose line ends the output without a newline; NONE: none */
 };
 
 /* Returns the beginning of the last n lines; n < 0: of all. */
@@ -41,32 +44,58 @@ static const char *last_lines(const struct strbuf *b, int n)
     return text;
 }
 
-static void print_lines(const char *text, const struct reader *r, int rank)
+/* Prints a line with its newline, or an unfinished one, of which a part may be printed already. */
+static void print_line(struct reader *r, int rank, const char *text, size_t len)
 {
-    while (*text) {
-        size_t len = strcspn(text, "\n") + 1;
-        if (r->rank == ALL_RANKS)
-            printf("%d| ", r->job->first_rank + rank);
-        fwrite(text, 1, len, stdout);
-        text += len;
+    struct strbuf *shown = &r->shown[rank];
+    bool begins = len >= shown->len && memcmp(text, strbuf_str(shown), shown->len) == 0;
+    bool finished = text[len - 1] == '\n';
+    if (begins && !finished && len == shown->len)
+        return;
+    size_t printed = begins && r->open_rank == rank ? shown->len : 0;
+    if (printed == 0 && r->open_rank != NONE)
+        putchar('\n');
+    if (printed == 0 && r->rank == ALL_RANKS)
+        printf("%d| ", r->job->first_rank + rank);
+    fwrite(text + printed, 1, len - printed, stdout);
+    strbuf_reset(shown);
+    if (!finished)
+        strbuf_add(shown, text, len);
+    r->open_rank = finished ? NONE : rank;
+}
+
+static void print_lines(struct reader *r, int rank, const char *text, size_t len)
+{
+    for (const char *end = text + len; text < end;) {
+        const char *newline = memchr(text, '\n', (size_t)(end - text));
+        size_t n = newline ? (size_t)(newline - text) + 1 : (size_t)(end - text);
+        print_line(r, rank, text, n);
+        text += n;
     }
 }
 
-/* Prints the lines that were written since the last call, at most `lines` per rank. */
+/* Prints the lines that were written since the last call, at most `lines` per rank, and unfinished
+ * lines. */
 static void print_new(struct reader *r, int lines)
 {
     struct err e = {0};
     if (!r->log && line_log_open(&r->log, r->job->lines, &e) < 0)
         return;
     int n = line_log_ranks(r->log);
-    if (!r->at)
+    if (!r->at) {
         r->at = xcalloc((size_t)n, sizeof *r->at);
+        r->shown = xcalloc((size_t)n, sizeof *r->shown);
+    }
     for (int i = 0; i < n; i++) {
         AUTO(strbuf) struct strbuf b = {0};
         if (r->rank != ALL_RANKS && r->rank != i)
             continue;
         line_log_read(r->log, i, &r->at[i], &b);
-        print_lines(last_lines(&b, lines), r, i);
+        const char *text = last_lines(&b, lines);
+        print_lines(r, i, text, b.len - (size_t)(text - strbuf_str(&b)));
+        strbuf_reset(&b);
+        line_log_read_partial(r->log, i, r->at[i], &b);
+        print_lines(r, i, strbuf_str(&b), b.len);
     }
     fflush(stdout);
 }
@@ -91,7 +120,10 @@ static void show(struct reader *r, const struct logs_opts *o)
         runs = fd >= 0 && registry_is_alive(r->job) && poll(&p, 1, POLL_MS) <= 0;
         print_new(r, -1);
     }
+    for (int i = 0; r->shown && i < line_log_ranks(r->log); i++)
+        strbuf_free(&r->shown[i]);
     line_log_close(r->log);
+    free(r->shown);
     free(r->at);
 }
 
@@ -112,7 +144,7 @@ static int check_kind(const struct registry_job *j, struct err *e)
 static int find_and_show(const struct logs_opts *o, char **words, struct err *e)
 {
     struct registry_list l;
-    struct reader r = {.rank = ALL_RANKS};
+    struct reader r = {.rank = ALL_RANKS, .open_rank = NONE};
     registry_read(&l);
     int rc = registry_find(&r.job, &l, words[0], e);
     if (rc == 0)

@@ -5,6 +5,7 @@
 
 #include "common/opt.h"
 #include "common/strbuf.h"
+#include "common/utf8.h"
 #include "launcher/cmd/commands.h"
 #include "launcher/registry/registry.h"
 
@@ -44,7 +45,9 @@ static void print_table(const struct registry_list *l)
         char ranks[16] = "-"; /* a sweep has none of its own */
         if (j->kind != REGISTRY_SWEEP)
             snprintf(ranks, sizeof ranks, "%d", j->ranks);
-        printf("%-*s  %5s  %7s  %s\n", width, j->id, ranks, age, j->command);
+        AUTO(strbuf) struct strbuf command = {0};
+        utf8_add_line(&command, j->command);
+        printf("%-*s  %5s  %7s  %s\n", width, j->id, ranks, age, strbuf_str(&command));
     }
 }
 

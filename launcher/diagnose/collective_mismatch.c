@@ -4,8 +4,9 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "launcher/job/rank_list.h"
 
-enum { ODD_SHOWN_MAX = 16, RUNS_MAX = 16 };
+enum { ODD_SHOWN_MAX = 16 };
 
 static const struct collective_mismatch_call *last_call(const struct collective_position *a)
 {
@@ -153,33 +154,16 @@ static void choose_call(struct comm_view *view)
 
 static void write_majority(struct strbuf *b, const struct comm_view *view)
 {
-    int named = 0, runs = 0, all = 0;
     int64_t longest = 0;
-    AUTO(strbuf) struct strbuf list = {0};
+    AUTO(free) bool *in = xcalloc((size_t)view->n, sizeof *in);
     for (int i = 0; i < view->n; i++) {
         const char *what = call_of_rank(view, i);
-        if (!what || strcmp(what, view->majority) != 0)
-            continue;
-        int end = i;
-        while (end + 1 < view->n && call_of_rank(view, end + 1) &&
-               strcmp(call_of_rank(view, end + 1), what) == 0)
-            end++;
-        for (int j = i; j <= end; j++)
-            longest = view->ranks[j].position->waits_ms > longest
-                          ? view->ranks[j].position->waits_ms
-                          : longest;
-        all += end - i + 1;
-        if (runs++ < RUNS_MAX) {
-            strbuf_printf(&list, "%s%d", named ? ", " : "", view->ranks[i].rank);
-            if (end > i)
-                strbuf_printf(&list, "-%d", view->ranks[end].rank);
-            named += end - i + 1;
-        }
-        i = end;
+        in[i] = what && strcmp(what, view->majority) == 0;
+        if (in[i] && view->ranks[i].position->waits_ms > longest)
+            longest = view->ranks[i].position->waits_ms;
     }
-    strbuf_printf(b, "    rank%s %s", all > 1 ? "s" : "", strbuf_str(&list));
-    if (all > named)
-        strbuf_printf(b, " and %d more", all - named);
+    strbuf_puts(b, "    ");
+    rank_list_write(b, in, view->n, view->ranks[0].rank);
     strbuf_printf(b, ": %s", view->majority);
     if (longest)
         strbuf_printf(b, ", for %.1f s", (double)longest / 1000);
@@ -211,6 +195,27 @@ static void write_odd(struct strbuf *b, const struct comm_view *view, int i)
     strbuf_puts(b, "   <- missing\n");
 }
 
+/* Names ranks that have exited with status 0 and for which the others wait. */
+static void write_exited(struct strbuf *b, const struct comm_view *view)
+{
+    AUTO(free) bool *exited = xcalloc((size_t)view->n, sizeof *exited);
+    AUTO(free) bool *waiting = xcalloc((size_t)view->n, sizeof *waiting);
+    bool any = false;
+    for (int i = 0; i < view->n; i++) {
+        const char *what = call_of_rank(view, i);
+        exited[i] = view->ranks[i].exited && !what && is_odd(view, i);
+        waiting[i] = !view->ranks[i].exited && what && strcmp(what, view->majority) == 0;
+        any = any || exited[i];
+    }
+    if (!any)
+        return;
+    strbuf_puts(b, "    ");
+    rank_list_write(b, exited, view->n, view->ranks[0].rank);
+    strbuf_puts(b, " exited with status 0 while ");
+    rank_list_write(b, waiting, view->n, view->ranks[0].rank);
+    strbuf_printf(b, " wait in %.*s\n", (int)strcspn(view->majority, " "), view->majority);
+}
+
 static bool is_reported(const struct collective_position *a)
 {
     return a->comm[0] && (a->waits_ms > 0 || a->failed);
@@ -240,6 +245,7 @@ int collective_mismatch_write(struct strbuf *b, bool *odd,
         comms++;
         if (!view.majority)
             continue;
+        write_exited(b, &view);
         write_majority(b, &view);
         int shown = 0;
         for (int k = 0; k < n; k++) {

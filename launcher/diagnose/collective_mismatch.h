@@ -39,7 +39,7 @@ struct collective_position {
 struct collective_mismatch_rank {
     int rank; /* number in the job */
     const char *node;
-    bool exited;
+    bool exited; /* with status 0: another end is a failure, and ends the job */
     const struct collective_position *position;
 };
 

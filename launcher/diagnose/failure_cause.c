@@ -1,8 +1,10 @@
 #include "launcher/diagnose/failure_cause.h"
 
+#include <ctype.h>
 #include <signal.h>
 #include <string.h>
 
+#include "common/json.h"
 #include "common/strbuf.h"
 
 /* A pattern matches if a line contains its text and its condition holds; without a text, if its
@@ -47,6 +49,16 @@ static bool cpu_limit(const struct rank_end *r)
 static bool file_limit(const struct rank_end *r)
 {
     return r->signal == SIGXFSZ;
+}
+
+static bool without_init(const struct rank_end *r)
+{
+    return r->mpi_fault == JOB_MPI_NO_INIT;
+}
+
+static bool without_finalize(const struct rank_end *r)
+{
+    return r->mpi_fault == JOB_MPI_NO_FINALIZE;
 }
 
 #define GPU_PROCESSES "nvidia-smi shows the processes that use the GPU"
@@ -265,6 +277,13 @@ static const struct pattern patterns[] = {
      &(const struct failure_cause){
          "an mpirun that the rank started found no slots",
          "start the ranks with drover only, or set OMPI_MCA_rmaps_base_oversubscribe=1"}},
+    {NULL, without_init,
+     &(const struct failure_cause){"another rank waits for this one in MPI_Init",
+                                   "call MPI_Init on every rank, or start fewer ranks (-np)"}},
+    {NULL, without_finalize,
+     &(const struct failure_cause){
+         "a rank of MPI or PMIx exited early, and others may wait for it",
+         "call MPI_Finalize on every path; _exit() and os._exit() skip exit handlers"}},
     {NULL, bus_error,
      &(const struct failure_cause){
          "a bus error: most often /dev/shm is too small",
@@ -339,6 +358,39 @@ const char *failure_cause_python_exception(const char *const *lines)
         }
     }
     return found;
+}
+
+/* Returns the last line of `text` with its length; blanks after it are left out. */
+static const char *last_line(const char *text, size_t *len)
+{
+    size_t end = strlen(text);
+    while (end > 0 && isspace((unsigned char)text[end - 1]))
+        end--;
+    size_t start = end;
+    while (start > 0 && text[start - 1] != '\n')
+        start--;
+    *len = end - start;
+    return text + start;
+}
+
+/* {"message": {"message": M, "extraInfo": {"py_callstack": T}}}, or {"message": M}. */
+char *failure_cause_error_file(const char *text)
+{
+    AUTO(json) json_t *file = NULL;
+    if (json_parse(&file, text, strlen(text), NULL) < 0)
+        return NULL;
+    const json_t *outer = json_object_get(file, "message");
+    const json_t *inner = json_is_object(outer) ? json_object_get(outer, "message") : outer;
+    const char *message = json_string_value(inner);
+    const char *traceback =
+        json_string_value(json_object_get(json_object_get(outer, "extraInfo"), "py_callstack"));
+    if (!message || !*message)
+        return NULL;
+    size_t len = 0, message_len = strcspn(message, "\n");
+    const char *last = last_line(traceback ? traceback : "", &len);
+    if (len == 0 || (len >= message_len && strncmp(last, message, message_len) == 0))
+        return xasprintf("%.*s", (int)message_len, message);
+    return xasprintf("%.*s (%.*s)", (int)message_len, message, (int)len, last);
 }
 
 /* Handlers of core dumps and how to find their dumps. Other handlers are named by their path. */

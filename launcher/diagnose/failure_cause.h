@@ -23,6 +23,11 @@ const struct failure_cause *failure_cause_find(const struct rank_end *r, const c
  * from them; NULL: none. For failures that failure_cause_find() does not know. */
 const char *failure_cause_python_exception(const char *const *lines);
 
+/* Returns what a rank has written to its error file (TORCHELASTIC_ERROR_FILE, as PyTorch's `record`
+ * and torchrun have it): the message, and the last line of the traceback if it differs. The caller
+ * frees it; NULL: `text` is not such a file. */
+char *failure_cause_error_file(const char *text);
+
 /* Describes where the core dump is, or which program handles it: "core.17 in the rank's
  * directory". The caller frees the text. `pattern` is /proc/sys/kernel/core_pattern without its
  * newline, `uses_pid` core_uses_pid (see core(5)), `pid` the process that dumped core, `program`

@@ -9,7 +9,7 @@
 #include "launcher/elastic/rdzv_policy.h"
 #include "launcher/remote/control.h"
 
-enum { BACKLOG = 128, PENDING_MAX = 64, RANKS_MAX = 1 << 30 /* of all nodes */ };
+enum { BACKLOG = 128, STRANGERS_MAX = 64, RANKS_MAX = 1 << 30 /* of all nodes */ };
 
 struct rdzv_peer {
     struct rdzv_server *server;
@@ -207,6 +207,16 @@ static void on_disconnected(void *arg, const char *why)
     leave(arg, why);
 }
 
+/* The list has the newest peer first. */
+static void drop_oldest_pending(struct rdzv_server *s)
+{
+    struct rdzv_peer *oldest = NULL;
+    for (struct rdzv_peer *p = s->peers; p; p = p->next)
+        oldest = p->joined ? oldest : p;
+    if (oldest)
+        reject(oldest, "too many connections");
+}
+
 static void on_connection(uv_stream_t *listener, int status)
 {
     static const struct control_events events = {.frame = on_frame, .ended = on_disconnected};
@@ -221,8 +231,8 @@ static void on_connection(uv_stream_t *listener, int status)
     p->id = ++s->last_id;
     p->next = s->peers;
     s->peers = p;
-    if (++s->pending > PENDING_MAX)
-        reject(p, "too many connections");
+    if (++s->pending > s->nodes_max + STRANGERS_MAX)
+        drop_oldest_pending(s);
 }
 
 /* ---- open and close

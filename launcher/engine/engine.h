@@ -45,14 +45,16 @@ struct engine_events {
     /* `status` is the exit status for the job: 127 if the program was not found, 2 if an option or
      * a file of the user is wrong, else 126. No `exited` follows. */
     void (*not_started)(void *arg, int rank, int status, const char *why);
-    /* `oom_killed`: the kernel killed it because memory ran out. */
-    void (*exited)(void *arg, int rank, int wait_status, bool oom_killed);
+    /* `oom_killed`: the kernel killed it because memory ran out. `error`: the text of its
+     * TORCHELASTIC_ERROR_FILE; NULL: it has not written one, or has not failed. */
+    void (*exited)(void *arg, int rank, int wait_status, bool oom_killed, const char *error);
     /* The state of the rank is unknown from now on; it counts as ended. `why` names its node. */
     void (*lost)(void *arg, int rank, const char *why);
     /* The ranks run, but the job cannot continue: the remote launcher has ended. */
     void (*broken)(void *arg, const char *why);
-    /* The rank has connected to PMI-1. Only from the local engine; may be NULL. */
+    /* The rank has connected to PMI-1, or has called MPI_Finalize over it. NULL only with `pmi`. */
     void (*joined)(void *arg, int rank);
+    void (*finalized)(void *arg, int rank);
     /* The rank called MPI_Abort(code). */
     void (*aborted)(void *arg, int rank, int code);
     /* The same as in launch_events; false requests a pause of the whole job's output. */

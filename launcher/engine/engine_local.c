@@ -6,65 +6,20 @@
 #include <sys/wait.h>
 
 #include "common/log.h"
-#include "launcher/engine/engine.h"
+#include "launcher/engine/engine_local_internal.h"
+#include "launcher/engine/error_files.h"
 #include "launcher/inspect/trace_buffer.h"
-#include "launcher/io/rank_output.h"
 #include "launcher/io/report_channel.h"
+#include "launcher/io/stdin_broadcast.h"
 #include "launcher/node/cgroup.h"
+#include "launcher/node/limits.h"
 #include "launcher/node/oom_kills.h"
 #include "launcher/plan/env.h"
 #include "launcher/pmi/pmi1_server.h"
 #include "launcher/pmi/pmix_server.h"
 
-enum { STREAMS = 2 };
 enum { NOT_RUN = 126, NOT_FOUND = 127 }; /* as in a shell */
 enum { NOT_OPENED = -2 };
-
-struct engine {
-    uv_loop_t *loop;
-    struct guardian *guardian;
-    struct local_job *jobs;
-    uint32_t last_number;
-    int oom; /* counter of OOM kills in this process's cgroup, or NOT_OPENED; -1: none */
-    bool guardian_ended;
-    uv_timer_t reaped_timer; /* emits `cleared` in the next iteration */
-    char *scratch;           /* RANK_OUTPUT_READ_BYTES */
-    int dev_null;            /* stdin of most ranks */
-};
-
-struct stream {
-    struct local_job *job;
-    int rank;
-    enum launch_stream from;
-    int file;               /* until `io` owns it; -1: none */
-    struct rank_output *io; /* NULL after its end */
-};
-
-struct engine_rank {
-    struct stream streams[STREAMS];
-    struct report_channel *channel;
-    bool done; /* exited or not started */
-};
-
-struct local_job {
-    struct engine_job job;
-    struct local_job *next;
-    struct engine *engine;
-    const struct plan *plan;
-    uint32_t number;
-    struct engine_rank *ranks;
-    int count;
-    struct pmi1_server *pmi1;
-    struct trace_buffer *traces; /* of the ranks' collectives; NULL: none */
-    bool paused, kill_requested;
-    bool reaped;          /* no process of it is left */
-    int resume_from;      /* the rank that is resumed first, so that all ranks take turns */
-    char *cgroup;         /* of the ranks; NULL: that of this process */
-    int oom;              /* its counter of OOM kills; -1: that of this process, or none */
-    long oom_kills_count; /* before the job started */
-    struct engine_events ev;
-    void *arg;
-};
 
 static struct local_job *find(struct engine *en, uint32_t number)
 {
@@ -72,11 +27,6 @@ static struct local_job *find(struct engine *en, uint32_t number)
     while (j && j->number != number)
         j = j->next;
     return j;
-}
-
-static const char *stream_name(const struct stream *s)
-{
-    return s->from == LAUNCH_STDOUT ? "stdout" : "stderr";
 }
 
 /* ---- events of the guardian --------------------------------------------------------------------
@@ -89,6 +39,28 @@ static void on_started(void *arg, uint32_t number, int rank, pid_t pid)
         j->ev.started(j->arg, rank, pid);
 }
 
+/* Returns why a rank was not started: the step, its object, the error, and the limit that causes
+ * it. To be freed. */
+static char *start_error(const struct local_job *j, int rank, int error, const char *step)
+{
+    const struct plan_rank *p = &j->plan->ranks[rank];
+    const struct {
+        const char *step, *object; /* NULL: none */
+    } objects[] = {{"exec", plan_rank_argv(j->plan, p)[0]},
+                   {"chdir", plan_rank_wdir(j->plan, p)},
+                   {"cgroup", j->cgroup},
+                   {"bind", p->cpus}};
+    const char *object = NULL;
+    for (size_t i = 0; i < COUNT_OF(objects); i++)
+        if (strcmp(step, objects[i].step) == 0)
+            object = objects[i].object;
+    struct err e = {0};
+    err_set(&e, -error, "%s%s%s%s: %s", step, object ? " '" : "", object ? object : "",
+            object ? "'" : "", strerror(error));
+    limits_explain(&e, "");
+    return xasprintf("%s%s%s", e.text, e.hint[0] ? "; try: " : "", e.hint);
+}
+
 static void on_not_started(void *arg, uint32_t number, int rank, int error, const char *step)
 {
     struct local_job *j = find(arg, number);
@@ -96,19 +68,11 @@ static void on_not_started(void *arg, uint32_t number, int rank, int error, cons
         return;
     struct engine_rank *r = &j->ranks[rank];
     r->done = true;
-    for (int i = 0; i < STREAMS; i++)
+    for (int i = 0; i < ENGINE_LOCAL_STREAMS; i++)
         rank_output_close(TAKE(r->streams[i].io));
-    char why[256];
-    bool exec = strcmp(step, "exec") == 0;
-    const struct plan_rank *p = &j->plan->ranks[rank];
-    snprintf(why, sizeof why, "%s '%s': %s", step,
-             exec                          ? (p->argv ? p->argv : j->plan->argv)[0]
-             : strcmp(step, "chdir") == 0  ? j->plan->wdir
-             : strcmp(step, "cgroup") == 0 ? j->cgroup
-             : p->cpus                     ? p->cpus
-                                           : "",
-             strerror(error));
-    j->ev.not_started(j->arg, rank, exec && error == ENOENT ? NOT_FOUND : NOT_RUN, why);
+    AUTO(free) char *why = start_error(j, rank, error, step);
+    bool missing = strcmp(step, "exec") == 0 && error == ENOENT;
+    j->ev.not_started(j->arg, rank, missing ? NOT_FOUND : NOT_RUN, why);
 }
 
 /* Opens the counter of this process's cgroup with the first job, since a worker moves to another
@@ -135,7 +99,11 @@ static void rank_exited(struct local_job *j, int rank, int wait_status)
         pmi1_server_drain(j->pmi1, rank); /* and so is its MPI_Abort */
     bool oom = WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL &&
                j->oom_kills_count >= 0 && count_oom_kills(j) > j->oom_kills_count;
-    j->ev.exited(j->arg, rank, wait_status, oom);
+    AUTO(free)
+    char *error = wait_status && j->has_error_files
+                      ? error_files_take(j->engine->error_files, j->number, rank)
+                      : NULL;
+    j->ev.exited(j->arg, rank, wait_status, oom, error);
 }
 
 static void on_exited(void *arg, uint32_t number, int rank, int wait_status, bool reaped)
@@ -183,8 +151,13 @@ static void on_guardian_ended(void *arg)
 static void on_pmi_connected(void *arg, int rank)
 {
     struct local_job *j = arg;
-    if (j->ev.joined)
-        j->ev.joined(j->arg, rank);
+    j->ev.joined(j->arg, rank);
+}
+
+static void on_pmi_finalized(void *arg, int rank)
+{
+    struct local_job *j = arg;
+    j->ev.finalized(j->arg, rank);
 }
 
 static void on_aborted(void *arg, int rank, int code)
@@ -205,80 +178,10 @@ static void local_pmi_reply(struct engine_job *job, int rank, const char *text, 
     pmi1_server_send(j->pmi1, rank, text, len);
 }
 
-/* ---- output ------------------------------------------------------------------------------------
- */
-
-static void pause_all(struct local_job *j, int after_rank)
-{
-    j->paused = true;
-    j->resume_from = (after_rank + 1) % j->count;
-    for (int i = 0; i < j->count; i++)
-        for (int k = 0; k < STREAMS; k++)
-            if (j->ranks[i].streams[k].io)
-                rank_output_pause(j->ranks[i].streams[k].io);
-}
-
-static void local_resume(struct engine_job *job)
-{
-    struct local_job *j = (struct local_job *)job;
-    j->paused = false;
-    int first = j->resume_from;
-    for (int n = 0; n < j->count; n++) {
-        struct engine_rank *r = &j->ranks[(first + n) % j->count];
-        for (int k = 0; k < STREAMS && !j->paused; k++)
-            if (r->streams[k].io)
-                rank_output_resume(r->streams[k].io);
-    }
-}
-
-static bool on_bytes(void *arg, const char *bytes, size_t len)
-{
-    struct stream *s = arg;
-    struct local_job *j = s->job;
-    if (j->ev.bytes(j->arg, s->rank, s->from, bytes, len))
-        return true;
-    pause_all(j, s->rank);
-    return false;
-}
-
-static bool on_line(void *arg, const char *text, size_t len)
-{
-    struct stream *s = arg;
-    struct local_job *j = s->job;
-    if (j->ev.line(j->arg, s->rank, s->from, text, len))
-        return true;
-    pause_all(j, s->rank);
-    return false;
-}
-
-static void on_partial_line(void *arg, const char *text, size_t len)
-{
-    struct stream *s = arg;
-    s->job->ev.begun(s->job->arg, s->rank, s->from, text, len);
-}
-
-static void on_stream_ended(void *arg)
-{
-    struct stream *s = arg;
-    struct local_job *j = s->job;
-    const struct engine_rank *r = &j->ranks[s->rank];
-    rank_output_close(TAKE(s->io));
-    if (!r->streams[0].io && !r->streams[1].io)
-        j->ev.quiet(j->arg, s->rank);
-}
-
 static void on_report(void *arg, int rank, const char *json, size_t len)
 {
     struct local_job *j = arg;
     j->ev.report(j->arg, rank, json, len);
-}
-
-static void local_finish_output(struct engine_job *job, int rank)
-{
-    struct local_job *j = (struct local_job *)job;
-    for (int k = 0; k < STREAMS; k++)
-        if (j->ranks[rank].streams[k].io)
-            rank_output_finish(j->ranks[rank].streams[k].io);
 }
 
 /* ---- end ---------------------------------------------------------------------------------------
@@ -334,7 +237,7 @@ static void local_free(struct engine_job *job)
             break;
         }
     for (int i = 0; i < j->count; i++) {
-        for (int k = 0; k < STREAMS; k++) {
+        for (int k = 0; k < ENGINE_LOCAL_STREAMS; k++) {
             rank_output_close(j->ranks[i].streams[k].io);
             auto_fd(&j->ranks[i].streams[k].file);
         }
@@ -344,43 +247,13 @@ static void local_free(struct engine_job *job)
     trace_buffer_close(j->traces);
     auto_fd(&j->oom);
     free(j->cgroup);
+    stdin_broadcast_close(j->broadcast);
     free(j->ranks);
     free(j);
 }
 
 /* ---- start -------------------------------------------------------------------------------------
  */
-
-/* Opens the output files of all ranks before any rank starts, since this may fail. */
-static int open_files(struct local_job *j, const char *dir, struct err *e)
-{
-    int rc = 0;
-    for (int i = 0; i < j->count; i++)
-        for (int k = 0; k < STREAMS; k++) {
-            struct stream *s = &j->ranks[i].streams[k];
-            *s = (struct stream){j, i, k == 0 ? LAUNCH_STDOUT : LAUNCH_STDERR, -1, NULL};
-            if (rc == 0)
-                rc = engine_open_file(&s->file, dir, i, stream_name(s), e);
-        }
-    return rc;
-}
-
-static int open_stream(struct stream *s, int *write_end, struct err *e)
-{
-    const struct rank_output_events ev = {.line = on_line,
-                                          .begun = s->job->ev.begun ? on_partial_line : NULL,
-                                          .bytes = s->job->ev.bytes ? on_bytes : NULL,
-                                          .ended = on_stream_ended};
-    struct engine *en = s->job->engine;
-    int fds[2];
-    if (pipe2(fds, O_CLOEXEC) < 0)
-        return err_set(e, -errno, "rank %d's %s: %s", s->rank, stream_name(s), strerror(errno));
-    *write_end = fds[1];
-    char name[64];
-    snprintf(name, sizeof name, "rank %d's %s", s->rank, stream_name(s));
-    struct rank_output_source from = {fds[0], fd_take(&s->file), en->scratch, name};
-    return rank_output_open(&s->io, en->loop, &from, &ev, s, e);
-}
 
 /* Requests a rank from the guardian. `common` is the environment that all ranks share. */
 static int spawn_rank(struct local_job *j, const struct engine_start_opts *o, int rank,
@@ -395,6 +268,10 @@ static int spawn_rank(struct local_job *j, const struct engine_start_opts *o, in
         AUTO(free) char *address = trace_buffer_env(j->traces, rank);
         env_set(&own, "DROVER_NOTES", "%s", address);
     }
+    if (j->has_error_files) {
+        AUTO(free) char *path = error_files_path(j->engine->error_files, j->number, rank);
+        env_set(&own, "TORCHELASTIC_ERROR_FILE", "%s", path);
+    }
     if (o->pmix_env)
         env_set(&own, "PMIX_RANK", "%d", rank);
     int rc = j->pmi1 ? pmi1_server_rank(j->pmi1, rank, &pmi, &own, e) : 0;
@@ -404,9 +281,9 @@ static int spawn_rank(struct local_job *j, const struct engine_start_opts *o, in
         env_set(&own, "PMI_FD", "%d", GUARDIAN_PMI_FD);
     AUTO(free) char **env = env_overlay(common, own);
     struct guardian_rank g = {.rank = rank,
-                              .argv = p->argv ? p->argv : j->plan->argv,
+                              .argv = plan_rank_argv(j->plan, p),
                               .env = env,
-                              .wdir = j->plan->wdir,
+                              .wdir = plan_rank_wdir(j->plan, p),
                               .cpus = p->cpus,
                               .mems = p->mems,
                               .cgroup = j->cgroup,
@@ -426,9 +303,9 @@ static int start_rank(struct local_job *j, const struct engine_start_opts *o, in
     AUTO(fd) int err = -1;
     AUTO(fd) int report = -1;
     struct report_channel_events events = {rank, on_report, j};
-    int rc = open_stream(&r->streams[0], &out, e);
+    int rc = engine_local_open_stream(&r->streams[0], !o->spec->no_pty, &out, e);
     if (rc == 0)
-        rc = open_stream(&r->streams[1], &err, e);
+        rc = engine_local_open_stream(&r->streams[1], !o->spec->no_pty, &err, e);
     if (rc == 0 && o->spec->reports)
         rc = report_channel_open(&r->channel, &report, j->engine->loop, &events, e);
     return rc < 0 ? rc : spawn_rank(j, o, rank, common, (int[]){stdin_fd, out, err}, report, e);
@@ -440,13 +317,24 @@ static int start_ranks(struct local_job *j, const struct engine_start_opts *o, s
     AUTO(strv) char **common = env_merge(o->base_env, o->plan->env, o->pmix_env);
     env_set(&common, "MASTER_PORT", "%d", o->master_port);
     int rc = 0;
+    if (with_stdin && o->spec->stdin_all)
+        rc = stdin_broadcast_open(&j->broadcast, j->engine->loop, o->spec->stdin_fd, j->count, e);
     for (int i = 0; rc == 0 && i < j->count; i++) {
-        int in = with_stdin && i == o->spec->stdin_rank ? o->spec->stdin_fd : j->engine->dev_null;
+        AUTO(fd) int own = j->broadcast ? stdin_broadcast_take(j->broadcast, i) : -1;
+        int in = own >= 0                                 ? own
+                 : with_stdin && i == o->spec->stdin_rank ? o->spec->stdin_fd
+                                                          : j->engine->dev_null;
         rc = start_rank(j, o, i, common, in, e);
     }
     if (rc < 0)
         guardian_kill_tree(j->engine->guardian, j->number); /* ranks that were started */
     return rc;
+}
+
+/* Only ranks have torchrun's variables; a remote launcher and agents do not. */
+static bool wants_error_files(const struct plan *p)
+{
+    return env_get(p->env, "TORCHELASTIC_RUN_ID") && !env_get(p->env, "TORCHELASTIC_ERROR_FILE");
 }
 
 int engine_local_start(struct engine_job **out, struct engine *en,
@@ -456,16 +344,16 @@ int engine_local_start(struct engine_job **out, struct engine *en,
     static const struct engine_ops ops = {local_free,
                                           local_signal,
                                           local_request_stop,
-                                          local_resume,
-                                          local_finish_output,
+                                          engine_local_resume,
+                                          engine_local_finish_output,
                                           local_request_status,
                                           local_kill_tree,
                                           local_last_collective,
                                           NULL,
                                           NULL,
                                           local_pmi_reply};
-    static const struct pmix_server_events from_pmi = {on_pmi_connected, on_aborted,
-                                                       engine_warn_spawn};
+    static const struct pmix_server_events from_pmi = {on_pmi_connected, on_pmi_finalized,
+                                                       on_aborted, engine_warn_spawn};
     if (en->guardian_ended)
         return err_set(e, -EPIPE, "the guardian process has ended");
     struct local_job *j = xzalloc(sizeof *j);
@@ -480,6 +368,9 @@ int engine_local_start(struct engine_job **out, struct engine *en,
     j->ranks = xcalloc((size_t)j->count, sizeof *j->ranks);
     j->ev = *ev;
     j->arg = arg;
+    if (wants_error_files(o->plan) && !en->error_files)
+        en->error_files = error_files_open();
+    j->has_error_files = wants_error_files(o->plan) && en->error_files;
     struct err why = {0}; /* A sweep's trials, which report, need no collective trace. */
     if (!o->spec->reports && trace_buffer_open(&j->traces, j->count, &why) < 0)
         log_info("no collective traces: %s", why.text);
@@ -487,7 +378,7 @@ int engine_local_start(struct engine_job **out, struct engine *en,
         j->pmi1 = pmi1_server_relay(en->loop, j->count, on_pmi, j);
     else if (o->pmix_env)
         j->pmi1 = pmi1_server_open(en->loop, o->plan, &from_pmi, j);
-    int rc = open_files(j, o->spec->output_dir, e);
+    int rc = engine_local_open_files(j, o->spec->output_dir, e);
     if (rc == 0)
         rc = start_ranks(j, o, e);
     if (rc < 0) {
@@ -541,6 +432,7 @@ void engine_close(struct engine *en)
         return;
     assert(!en->jobs);
     guardian_detach(en->guardian);
+    error_files_close(en->error_files);
     auto_fd(&en->oom);
     auto_fd(&en->dev_null);
     uv_close((uv_handle_t *)&en->reaped_timer, on_closed);

@@ -1,60 +1,27 @@
-#include "launcher/engine/launch.h"
+#include "launcher/engine/launch_internal.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/random.h>
 
+#include "common/log.h"
 #include "common/opt.h"
-#include "launcher/engine/engine.h"
-#include "launcher/engine/launch_observers.h"
+#include "common/stop_signals.h"
+#include "launcher/engine/mpi_transport.h"
 #include "launcher/guardian/process_tree.h"
-#include "launcher/io/last_lines.h"
+#include "launcher/job/rank_list.h"
+#include "launcher/node/limits.h"
 #include "launcher/node/port_hold.h"
 #include "launcher/plan/env.h"
 
 enum {
     GRACE_MS = 30000, /* from SIGTERM to SIGKILL, unless the spec sets it */
     DRAIN_MS = 1000,  /* from a rank's exit to the end of its output, which others may hold open */
+    ABSENT_MS = 5000, /* how long a rank waits in MPI_Init for one that has exited with status 0 */
     ABORT_MS = 1000,  /* how long an MPI_Abort() waits for the report of an earlier exit */
     LAST_LINES = 20
 };
-
-struct launch_rank {
-    pid_t pid; /* 0: not running */
-    struct last_lines *out, *err;
-    uint64_t drain_until_ms;    /* when its output is closed by force; 0: not exited yet */
-    uint64_t pmix_connected_ms; /* when it connected to PMIx; 0: not yet */
-    int abort_code;             /* of its MPI_Abort() … */
-    bool abort_pending;         /* … which counts once the earlier exit of another is known */
-    bool end_emitted;           /* rank_ended was emitted */
-    struct rank_status remote_status; /* on another node: as last received */
-};
-
-struct launch {
-    struct launch_context *launcher;
-    struct plan *plan;
-    struct job *job;
-    struct engine_job *run;
-    struct pmix_server_job *pmix; /* NULL: drover does not serve PMIx to this job */
-    struct launch_rank *ranks;
-    int port_fd; /* holds MASTER_PORT; -1: does not */
-    int grace_ms, request_ms, stop_signal;
-    uint64_t started_ns;
-    int pmix_connected;      /* number of ranks that have connected to PMIx */
-    struct launch_spec spec; /* plan.h says how long its pointers are valid */
-    char *broken;            /* why the engine cannot continue; NULL: it can */
-    struct launch_observers observers;
-    uv_timer_t escalation_timer; /* of the job's state: stop request, then grace period */
-    uv_timer_t drain_timer;      /* of ranks that have exited */
-    uv_timer_t abort_timer;      /* of aborts that are pending */
-    int open_handles;
-};
-
-static uv_loop_t *loop_of(const struct launch *j)
-{
-    return engine_loop(launch_context_engine(j->launcher));
-}
 
 /* ---- actions of the job's states ---------------------------------------------------------------
  */
@@ -79,6 +46,7 @@ static void report_end(struct launch *j)
     if (end.first_failed >= 0) {
         end.first = *job_rank_end(j->job, end.first_failed);
         const struct launch_rank *r = &j->ranks[end.first_failed];
+        end.error = r->error;
         const struct last_lines *t = last_lines_count(r->err) > 0 ? r->err : r->out;
         for (int i = 0; i < LAST_LINES; i++)
             lines[i] = last_lines_get(t, i, NULL);
@@ -115,11 +83,28 @@ static void enter_state(struct launch *j)
     }
 }
 
+/* Appends the ranks whose process may still run. Returns their number. */
+static int list_running(struct strbuf *b, const struct launch *j)
+{
+    int n = j->plan->world_size, running = 0;
+    AUTO(free) bool *in = xcalloc((size_t)n, sizeof *in);
+    for (int i = 0; i < n; i++)
+        running += in[i] = job_rank_state(j->job, i) < JOB_RANK_DRAINING;
+    rank_list_write(b, in, n, j->plan->first_rank);
+    return running;
+}
+
 static void on_escalation(uv_timer_t *t)
 {
     struct launch *j = t->data;
-    if (job_apply(j->job, JOB_EV_TIMEOUT))
-        enter_state(j);
+    AUTO(strbuf) struct strbuf ranks = {0};
+    int running = list_running(&ranks, j);
+    if (!job_apply(j->job, JOB_EV_TIMEOUT))
+        return;
+    if (job_state(j->job) == JOB_KILLING && running > 0)
+        log_warn("killing %s, which still run%s %g s after SIG%s", strbuf_str(&ranks),
+                 running == 1 ? "s" : "", j->grace_ms / 1000.0, sigabbrev_np(j->stop_signal));
+    enter_state(j);
 }
 
 /* After a rank's event: performs the actions of a new job state, then emits the rank's end. */
@@ -145,7 +130,7 @@ static double seconds_since_start(const struct launch *j)
 static void on_drain_timeout(uv_timer_t *t)
 {
     struct launch *j = t->data;
-    uint64_t now = uv_now(loop_of(j)), next = UINT64_MAX;
+    uint64_t now = uv_now(launch_loop(j)), next = UINT64_MAX;
     for (int i = 0; i < j->plan->world_size; i++) {
         struct launch_rank *r = &j->ranks[i];
         if (!r->drain_until_ms || job_rank_state(j->job, i) != JOB_RANK_DRAINING)
@@ -203,28 +188,57 @@ static bool another_has_exited(const struct launch *j, int rank)
     return false;
 }
 
+static void on_absent(uv_timer_t *t);
+
+/* If a rank has exited with status 0 and never called MPI_Init, others wait for it there forever.
+ * Open MPI's mpirun ends such a job at once, but not if the exit came first. Programs that only use
+ * PMIx need no other rank: they have disconnected when the timer fires. */
+static void watch_absent_ranks(struct launch *j)
+{
+    int64_t waits_ms;
+    int absent = mpi_ranks_find_absent(j->mpi, uv_now(launch_loop(j)), &waits_ms);
+    if (absent < 0)
+        uv_timer_stop(&j->absent_timer);
+    else if (waits_ms < ABSENT_MS)
+        uv_timer_start(&j->absent_timer, on_absent, (uint64_t)(ABSENT_MS - waits_ms), 0);
+    else if (job_rank_absent(j->job, absent))
+        enter_state(j);
+}
+
+static void on_absent(uv_timer_t *t)
+{
+    watch_absent_ranks(t->data);
+}
+
 /* The rank has exited; its output may still arrive until the drain timer fires. */
 static void rank_ended(struct launch *j, const struct rank_end *r)
 {
     count_abort(j, r->rank);
     j->ranks[r->rank].pid = 0;
     bool changed = job_set_rank_end(j->job, r);
+    watch_absent_ranks(j);
     if (job_rank_state(j->job, r->rank) == JOB_RANK_DRAINING) {
-        j->ranks[r->rank].drain_until_ms = uv_now(loop_of(j)) + DRAIN_MS;
+        j->ranks[r->rank].drain_until_ms = uv_now(launch_loop(j)) + DRAIN_MS;
         if (!uv_is_active((uv_handle_t *)&j->drain_timer))
             uv_timer_start(&j->drain_timer, on_drain_timeout, DRAIN_MS, 0);
     }
     after_event(j, r->rank, changed);
 }
 
-static void on_exited(void *arg, int rank, int wait_status, bool oom_killed)
+static void on_exited(void *arg, int rank, int wait_status, bool oom_killed, const char *error)
 {
     struct launch *j = arg;
+    j->ranks[rank].error = error ? xstrdup(error) : NULL;
     struct rank_end r = {.rank = rank,
                          .pid = j->ranks[rank].pid,
                          .seconds = seconds_since_start(j),
                          .oom_killed = oom_killed};
     job_read_wait(&r, wait_status);
+    if (j->pmix)
+        pmix_server_drain(j->pmix);
+    enum mpi_rank_event ev = r.status == 0 ? MPI_RANK_EV_EXITED : MPI_RANK_EV_FAILED;
+    if (mpi_ranks_apply(j->mpi, rank, ev, 0) == MPI_RANK_CONNECTED && r.status == 0)
+        r.mpi_fault = JOB_MPI_NO_FINALIZE;
     if (uv_is_active((uv_handle_t *)&j->abort_timer)) /* the guardian reports exits in one batch */
         uv_timer_start(&j->abort_timer, on_aborts, 0, 0);
     rank_ended(j, &r);
@@ -233,6 +247,7 @@ static void on_exited(void *arg, int rank, int wait_status, bool oom_killed)
 static void on_lost(void *arg, int rank, const char *why)
 {
     struct launch *j = arg;
+    mpi_ranks_apply(j->mpi, rank, MPI_RANK_EV_FAILED, 0);
     struct rank_end r = {
         .rank = rank, .seconds = seconds_since_start(j), .status = 1, .lost = true};
     snprintf(r.lost_how, sizeof r.lost_how, "%s", why);
@@ -270,9 +285,14 @@ static void on_address(void *arg, const char *master_addr)
 static void on_pmix_connected(void *arg, int rank)
 {
     struct launch *j = arg;
-    j->pmix_connected += j->ranks[rank].pmix_connected_ms == 0;
-    if (j->ranks[rank].pmix_connected_ms == 0)
-        j->ranks[rank].pmix_connected_ms = uv_now(loop_of(j));
+    mpi_ranks_apply(j->mpi, rank, MPI_RANK_EV_CONNECTED, uv_now(launch_loop(j)));
+    watch_absent_ranks(j);
+}
+
+static void on_pmix_finalized(void *arg, int rank)
+{
+    struct launch *j = arg;
+    mpi_ranks_apply(j->mpi, rank, MPI_RANK_EV_FINALIZED, 0);
 }
 
 static void on_rank_status(void *arg, int rank, const struct rank_status *s)
@@ -349,9 +369,10 @@ static char *make_job_id(void)
 }
 
 /* The MASTER_PORT that the user set, by option or by -x; 0: any. */
-static int read_port_setting(int *out, const struct launch_spec *s, struct err *e)
+static int read_port_setting(int *out, const struct launch_spec *s, char *const *base,
+                             struct err *e)
 {
-    const char *given = env_get(s->env, "MASTER_PORT");
+    const char *given = env_user_value(base, s->env, "MASTER_PORT");
     *out = s->master_port;
     return s->master_port || !given ? 0 : opt_int(out, "MASTER_PORT", given, 1, 65535, e);
 }
@@ -360,7 +381,7 @@ static int read_port_setting(int *out, const struct launch_spec *s, struct err *
 static int choose_port(struct launch *j, int *port, const struct launch_spec *s, struct err *e)
 {
     int wanted = 0;
-    int rc = read_port_setting(&wanted, s, e);
+    int rc = read_port_setting(&wanted, s, launch_context_env(j->launcher), e);
     if (rc == 0 && (s->port_held || !plan_is_local(j->plan) || j->plan->first_rank > 0))
         *port = wanted;
     else if (rc == 0)
@@ -381,11 +402,12 @@ static struct launch *new_launch(struct launch_context *l, const struct launch_s
     j->spec = *s;
     j->started_ns = uv_hrtime();
     launch_observers_add(&j->observers, ev, arg);
-    uv_timer_init(loop_of(j), &j->escalation_timer);
-    uv_timer_init(loop_of(j), &j->drain_timer);
-    uv_timer_init(loop_of(j), &j->abort_timer);
-    j->escalation_timer.data = j->drain_timer.data = j->abort_timer.data = j;
-    j->open_handles = 3;
+    uv_timer_init(launch_loop(j), &j->escalation_timer);
+    uv_timer_init(launch_loop(j), &j->drain_timer);
+    uv_timer_init(launch_loop(j), &j->abort_timer);
+    uv_timer_init(launch_loop(j), &j->absent_timer);
+    j->escalation_timer.data = j->drain_timer.data = j->abort_timer.data = j->absent_timer.data = j;
+    j->open_handles = 4;
     return j;
 }
 
@@ -398,14 +420,29 @@ static int plan_job(struct launch *j, const struct launch_spec *s, struct err *e
                        launch_context_env(j->launcher), e);
     if (rc < 0)
         return rc;
+    mpi_transport_choose(j->plan, launch_context_env(j->launcher));
     int n = j->plan->world_size;
     j->job = job_new(n);
+    j->mpi = mpi_ranks_new(n);
     j->ranks = xcalloc((size_t)n, sizeof *j->ranks);
     for (int i = 0; i < n; i++) {
         j->ranks[i].out = last_lines_new(LAST_LINES);
         j->ranks[i].err = last_lines_new(LAST_LINES);
     }
     return 0;
+}
+
+/* Checks that the descriptors of all ranks can be opened, before the first rank starts: per rank on
+ * this node two streams, their files, PMI-1, PMIx and the report channel, and per rank on another
+ * node its connection. */
+static int check_limits(const struct launch *j, struct err *e)
+{
+    const struct launch_spec *s = &j->spec;
+    int per_rank = plan_is_local(j->plan)
+                       ? 2 + (s->output_dir ? 2 : 0) + (s->no_pmix ? 0 : 2) + s->reports
+                       : 1;
+    AUTO(free) char *what = xasprintf("%d ranks", j->plan->world_size);
+    return limits_require_files(j->plan->world_size * per_rank, what, e);
 }
 
 int launch_start(struct launch **out, struct launch_context *l, const struct launch_spec *s,
@@ -419,6 +456,7 @@ int launch_start(struct launch **out, struct launch_context *l, const struct lau
                                                      .lost = on_lost,
                                                      .broken = on_broken,
                                                      .joined = on_pmix_connected,
+                                                     .finalized = on_pmix_finalized,
                                                      .standing = on_rank_status,
                                                      .stack = on_call_stack,
                                                      .aborted = on_aborted,
@@ -427,11 +465,13 @@ int launch_start(struct launch **out, struct launch_context *l, const struct lau
                                                      .quiet = on_eof,
                                                      .report = on_report,
                                                      .cleared = on_reaped};
-    static const struct pmix_server_events from_pmix = {on_pmix_connected, on_aborted,
-                                                        engine_warn_spawn};
+    static const struct pmix_server_events from_pmix = {on_pmix_connected, on_pmix_finalized,
+                                                        on_aborted, engine_warn_spawn};
     struct launch *j = new_launch(l, s, ev, arg);
     struct engine_start_opts opts = {.spec = &j->spec, .base_env = launch_context_env(l)};
     int rc = plan_job(j, s, e);
+    if (rc == 0)
+        rc = check_limits(j, e);
     if (rc == 0)
         rc = choose_port(j, &opts.master_port, s, e);
     opts.plan = j->plan;
@@ -471,58 +511,6 @@ pid_t launch_rank_pid(const struct launch *j, int rank)
     return j->ranks[rank].pid;
 }
 
-void launch_last_collective(const struct launch *j, int rank, struct collective_position *out)
-{
-    struct collective_position here;
-    engine_last_collective(j->run, rank, &here);
-    *out = here.comm[0] ? here : j->ranks[rank].remote_status.collective;
-}
-
-int launch_sample_status(struct launch *j, struct rank_status *out)
-{
-    int n = j->plan->world_size;
-    AUTO(free) pid_t *pids = xcalloc((size_t)n, sizeof *pids);
-    for (int i = 0; i < n; i++)
-        pids[i] = j->ranks[i].pid;
-    int rc = rank_status_sample(out, pids, n);
-    for (int i = 0; rc == 0 && i < n; i++) {
-        if (pids[i] == 0)
-            out[i] = j->ranks[i].remote_status;
-        launch_last_collective(j, i, &out[i].collective);
-    }
-    engine_request_status(j->run);
-    return rc;
-}
-
-int launch_request_status(struct launch *j, bool *asked)
-{
-    int n = 0;
-    engine_request_status(j->run);
-    for (int i = 0; i < j->plan->world_size; i++) {
-        enum job_rank_state s = job_rank_state(j->job, i);
-        asked[i] = !plan_is_local(j->plan) && (s == JOB_RANK_RUNNING || s == JOB_RANK_RUNNING_EOF);
-        n += asked[i];
-    }
-    return n;
-}
-
-void launch_request_stack(struct launch *j, int rank)
-{
-    engine_request_stack(j->run, rank);
-}
-
-bool launch_pmix_connected(const struct launch *j)
-{
-    return j->pmix_connected > 0 || engine_launcher_serves_pmix(j->run);
-}
-
-int64_t launch_pmix_wait_ms(const struct launch *j, int rank)
-{
-    uint64_t since_ms = j->ranks[rank].pmix_connected_ms;
-    bool all = j->pmix_connected == j->plan->world_size;
-    return since_ms && !all ? (int64_t)(uv_now(loop_of(j)) - since_ms) : 0;
-}
-
 /* ---- end ---------------------------------------------------------------------------------------
  */
 
@@ -541,6 +529,19 @@ void launch_interrupt(struct launch *j, int sig)
         return;
     j->stop_signal = sig;
     launch_stop(j, 0);
+}
+
+void launch_log_stopping(const struct launch *j)
+{
+    AUTO(strbuf) struct strbuf ranks = {0};
+    int n = list_running(&ranks, j);
+    const char *hint = !stop_signals_from_keys() ? ""
+                       : n == 1                  ? "; press Ctrl-C again to kill it"
+                                                 : "; press Ctrl-C again to kill them";
+    uint64_t tenths = (uv_timer_get_due_in(&j->escalation_timer) + 99) / 100;
+    if (job_state(j->job) == JOB_TERMINATING && n > 0)
+        log_warn("stopping %d rank%s, up to %g s%s", n, n == 1 ? "" : "s", (double)tenths / 10,
+                 hint);
 }
 
 void launch_kill(struct launch *j)
@@ -575,13 +576,16 @@ void launch_free(struct launch *j)
     for (int i = 0; j->ranks && i < j->plan->world_size; i++) {
         last_lines_free(j->ranks[i].out);
         last_lines_free(j->ranks[i].err);
+        free(j->ranks[i].error);
     }
     free(j->ranks);
     job_free(j->job);
+    mpi_ranks_free(j->mpi);
     plan_free(j->plan);
     free(j->broken);
     drop_port(j);
     uv_close((uv_handle_t *)&j->escalation_timer, on_closed);
     uv_close((uv_handle_t *)&j->drain_timer, on_closed);
     uv_close((uv_handle_t *)&j->abort_timer, on_closed);
+    uv_close((uv_handle_t *)&j->absent_timer, on_closed);
 }

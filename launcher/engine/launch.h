@@ -40,6 +40,8 @@ struct job_end {
     const char *broken;    /* what ended the job if it was not a rank ("mpirun was killed by signal
                               9"); usually NULL; borrowed during the call */
     double seconds;        /* from start to end */
+    const char *error;     /* text of first_failed's TORCHELASTIC_ERROR_FILE, JSON if the program is
+                              right; NULL: none; borrowed during the call */
     const char *const
         *last_lines; /* of first_failed's stderr (its stdout if stderr is empty), oldest first,
                         NULL-terminated, at most 20; borrowed during the call */
@@ -48,10 +50,10 @@ struct job_end {
 /* Every function may be NULL. */
 struct launch_events {
     /* A complete line without its newline. A final part without a newline counts as a line, and so
-     * does text that ends with a lone '\r', as a progress bar writes it. Lines of more than 64 KiB
-     * come in pieces. text[len] is the byte that ended the line: '\n', '\r', or '\0' if no byte
-     * did. Returns false to request a pause: then no more lines of this job come until
-     * launch_resume_output(). The other observers still get this line. */
+     * does text that ends with a lone '\r', as a progress bar writes it. Lines of more than 1 MiB
+     * come in pieces (io/rank_output.h). text[len] is the byte that ended the line: '\n', '\r', or
+     * '\0' if no byte did. Returns false to request a pause: then no more lines of this job come
+     * until launch_resume_output(). The other observers still get this line. */
     bool (*line)(void *arg, int rank, enum launch_stream from, const char *text, size_t len);
     /* One JSON object that a rank reported. Needs spec.reports. */
     void (*report)(void *arg, int rank, const char *json, size_t len);
@@ -111,6 +113,8 @@ int64_t launch_pmix_wait_ms(const struct launch *j, int rank);
 void launch_stop(struct launch *j, int request_ms);
 /* The same with `sig` instead of SIGTERM and without the request on the report channel. */
 void launch_interrupt(struct launch *j, int sig);
+/* Logs how many ranks of a job that stops still run, and for how long they may. */
+void launch_log_stopping(const struct launch *j);
 /* Sends SIGKILL to every process of the job at once. */
 void launch_kill(struct launch *j);
 /* Forwards a signal to every rank's process group. */

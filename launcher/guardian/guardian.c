@@ -16,6 +16,7 @@
 #include "launcher/guardian/guardian_process.h"
 #include "launcher/guardian/process_tree.h"
 #include "launcher/guardian/spawn.h"
+#include "launcher/node/limits.h"
 
 enum {
     ROUND_MS = 5,        /* between rounds of killing what a dead guardian has remaining */
@@ -80,8 +81,10 @@ bool guardian_is(pid_t pid)
 static int start(struct guardian **out, bool monitored, struct err *e)
 {
     int ends[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
-        return err_set(e, -errno, "guardian: socketpair: %s", strerror(errno));
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) {
+        err_set(e, -errno, "guardian: socketpair: %s", strerror(errno));
+        return limits_explain(e, "");
+    }
     AUTO(fd) int ours = ends[0];
     AUTO(fd) int theirs = ends[1];
     if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
@@ -94,8 +97,10 @@ static int start(struct guardian **out, bool monitored, struct err *e)
     if (pid == 0)
         guardian_process_run(theirs, monitored);
     sigprocmask(SIG_SETMASK, &before, NULL);
-    if (pid < 0)
-        return err_set(e, -error, "guardian: fork: %s", strerror(error));
+    if (pid < 0) {
+        err_set(e, -error, "guardian: fork: %s", strerror(error));
+        return limits_explain(e, "");
+    }
     struct guardian *g = xzalloc(sizeof *g);
     g->monitor = pid;
     g->sock = fd_take(&ours);

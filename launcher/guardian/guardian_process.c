@@ -18,6 +18,7 @@
 #include "launcher/guardian/guardian_msg.h"
 #include "launcher/guardian/process_tree.h"
 #include "launcher/guardian/spawn.h"
+#include "launcher/node/limits.h"
 #include "launcher/node/session_dir.h"
 
 enum {
@@ -500,11 +501,18 @@ _Noreturn void guardian_process_run(int lifeline, bool monitored)
 {
     leave_terminal();
     prctl(PR_SET_CHILD_SUBREAPER, 1); /* this is not inherited */
+    pid_t guardian = monitored ? fork() : 0;
+    if (guardian < 0) { /* while stderr is open */
+        struct err e = {0};
+        err_set(&e, -errno, "guardian: fork: %s", strerror(errno));
+        limits_explain(&e, "");
+        log_error("%s%s%s", e.text, e.hint[0] ? "; try: " : "", e.hint);
+        _exit(1);
+    }
     close_all_but(lifeline);
     struct guardian_state s = {.sock = LIFELINE, .sigchld_fd = block_signals()};
-    pid_t guardian = s.sigchld_fd < 0 ? -1 : monitored ? fork() : 0;
-    if (guardian < 0) {
-        log_error("guardian: %s: %s", s.sigchld_fd < 0 ? "signalfd" : "fork", strerror(errno));
+    if (s.sigchld_fd < 0) {
+        log_error("guardian: signalfd: %s", strerror(errno));
         _exit(1);
     }
     if (guardian > 0)

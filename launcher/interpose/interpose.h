@@ -8,9 +8,11 @@
  *
  *     Why: loading libpmix and starting its server takes 5 ms, which most jobs would waste. So
  *     drover listens on a socket of its own. When the first rank connects, the server starts, and
- *     its bind() gets that socket, with the ranks that wait at it.
+ *     its bind() gets that socket, with the ranks that wait at it. Its accept() passes only
+ *     connections of this user that have sent their greeting (pmi/pmix_accept.h).
  *
- *     Without it: the server starts before the ranks of every job.
+ *     Without it: the server starts before the ranks of every job. A connection that sends nothing
+ *     delays the ranks that connect after it.
  *
  * pmix_ptl_base_send_blocking: for libpmix, in the same programs (interpose_pmix.c).
  *
@@ -44,12 +46,18 @@
 /* False if DROVER_NO_INTERPOSE is set to anything but "" and "0". */
 bool interpose_enabled(void);
 
+/* Called instead of accept() on a listening socket that was transferred. */
+struct sockaddr;
+typedef int interpose_accept_fn(void *arg, int fd, struct sockaddr *address, unsigned *len);
+
 /* Takes over the listening socket `fd`: the next socket that this thread binds becomes a copy of
- * it, and accept() on that waits until interpose_end_transfer(). */
-void interpose_transfer_socket(int fd);
+ * it. accept() on that waits until interpose_end_transfer(), and then is `accept_fn`. */
+void interpose_transfer_socket(int fd, interpose_accept_fn *accept_fn, void *arg);
 /* Lets accept() continue. Returns false if no socket was bound in between; `fd` is then closed, and
  * the peers that waited at it are disconnected. */
 bool interpose_end_transfer(void);
+/* The socket that was transferred is closed: its number may be that of another one now. */
+void interpose_forget_socket(void);
 
 /* Prepares the replacement of pmix_ptl_base_send_blocking(). `libpmix` is libpmix's handle of
  * dlopen(). */

@@ -12,6 +12,8 @@
  * process. */
 static _Thread_local int offered = -1; /* for the next bind() of this thread */
 static atomic_int transferred = -1;    /* libpmix's number of that socket */
+static interpose_accept_fn *accept_transferred;
+static void *accept_arg;
 static pthread_mutex_t transfer = PTHREAD_MUTEX_INITIALIZER; /* held during a transfer */
 
 /* Named so that this file can use the declarations of libc's. Without a transfer they do the same.
@@ -39,17 +41,25 @@ int interpose_bind(int fd, const void *address, socklen_t len)
 
 int interpose_accept(int fd, void *address, socklen_t *len)
 {
-    if (fd == atomic_load(&transferred)) {
+    if (fd >= 0 && fd == atomic_load(&transferred)) {
         pthread_mutex_lock(&transfer);
         pthread_mutex_unlock(&transfer);
+        return accept_transferred(accept_arg, fd, address, len);
     }
     return (int)syscall(SYS_accept, fd, address, len);
 }
 
-void interpose_transfer_socket(int fd)
+void interpose_transfer_socket(int fd, interpose_accept_fn *accept_fn, void *arg)
 {
     pthread_mutex_lock(&transfer);
+    accept_transferred = accept_fn;
+    accept_arg = arg;
     offered = fd;
+}
+
+void interpose_forget_socket(void)
+{
+    atomic_store(&transferred, -1);
 }
 
 bool interpose_end_transfer(void)

@@ -21,19 +21,67 @@ struct rank_output {
     bool fed;           /* by rank_output_feed(), without a pipe */
     bool enlarged;      /* the pipe was enlarged */
     bool paused, finishing, at_end, ended_sent, closed;
+    bool awaits_turn; /* fed bytes are held for another stream's turn */
     struct rank_output_events ev;
     void *arg;
+    bool pty;
+    struct rank_output_group *group, own_group;
+    struct rank_output *next; /* of the group */
 };
+
+/* ---- turns ----------------------------------------------------------------------------------- */
+
+static bool is_blocked(const struct rank_output *s)
+{
+    return s->paused || (s->group->turn && s->group->turn != s);
+}
+
+static void on_turn(uv_timer_t *t);
+
+/* The others continue in the loop's next iteration: this stream may still use the read buffer. */
+static void end_turn(struct rank_output *s)
+{
+    s->group->turn = NULL;
+    for (struct rank_output *o = s->group->first; o; o = o->next)
+        if (o != s && !o->closed)
+            uv_timer_start(&o->silence, on_turn, 0, 0);
+}
+
+static void on_turn_silence(uv_timer_t *t)
+{
+    struct rank_output *s = t->data;
+    if (s->paused)
+        uv_timer_start(t, on_turn_silence, RANK_OUTPUT_TURN_MS, 0);
+    else if (s->group->turn == s)
+        end_turn(s);
+}
+
+static void join_group(struct rank_output *s, struct rank_output_group *g)
+{
+    s->group = g ? g : &s->own_group;
+    s->next = s->group->first;
+    s->group->first = s;
+}
+
+static void leave_group(struct rank_output *s)
+{
+    struct rank_output **at = &s->group->first;
+    while (*at != s)
+        at = &(*at)->next;
+    *at = s->next;
+    if (s->group->turn == s)
+        end_turn(s);
+}
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
-/* Delivers the complete lines of `text` until the stream is paused or closed. Returns the number
+/* Delivers the complete lines of `text` until the stream is blocked or closed. Returns the number
  * of bytes used. A '\r' also ends a line, unless a '\n' follows; the last byte cannot show that. */
 static size_t deliver_lines(struct rank_output *s, const char *text, size_t len)
 {
     const char *p = text, *end = text + len, *newline = NULL;
     bool searched = false;
-    while (p < end && !s->paused && !s->closed) {
+    while (p < end && !is_blocked(s) && !s->closed) {
         if (!searched || (newline && newline < p))
             newline = memchr(p, '\n', (size_t)(end - p));
         searched = true;
@@ -45,15 +93,18 @@ static size_t deliver_lines(struct rank_output *s, const char *text, size_t len)
             break;
         s->paused = !s->ev.line(s->arg, p, (size_t)(stop - p));
         p = stop + 1;
+        if (s->group->turn == s)
+            end_turn(s);
     }
     return (size_t)(p - text);
 }
 
-/* Delivers lines from the held bytes. Less than a line remains, unless the stream is paused. */
+/* Delivers lines from the held bytes. Less than a line remains, unless the stream is blocked. */
 static void deliver_held(struct rank_output *s)
 {
     strbuf_consume(&s->held, deliver_lines(s, strbuf_str(&s->held), s->held.len));
-    if (s->held.len >= RANK_OUTPUT_LINE_MAX && !s->paused && !s->closed) {
+    if (s->held.len >= RANK_OUTPUT_LINE_MAX && !is_blocked(s) && !s->closed) {
+        s->group->turn = s;
         s->paused = !s->ev.line(s->arg, s->held.data, s->held.len);
         strbuf_reset(&s->held);
     }
@@ -62,13 +113,15 @@ static void deliver_held(struct rank_output *s)
 static void on_silence(uv_timer_t *t)
 {
     struct rank_output *s = t->data;
-    if (s->held.len > 0 && !s->paused)
+    if (s->ev.begun && s->held.len > 0 && !is_blocked(s))
         s->ev.begun(s->arg, s->held.data, s->held.len);
+    if (s->group->turn == s)
+        uv_timer_start(t, on_turn_silence, RANK_OUTPUT_TURN_MS - RANK_OUTPUT_SILENCE_MS, 0);
 }
 
 static void start_silence_timer(struct rank_output *s)
 {
-    if (s->ev.begun && s->held.len > 0 && !s->closed)
+    if (!s->closed && ((s->ev.begun && s->held.len > 0) || s->group->turn == s))
         uv_timer_start(&s->silence, on_silence, RANK_OUTPUT_SILENCE_MS, 0);
 }
 
@@ -89,7 +142,7 @@ static void split_lines(struct rank_output *s, const char *bytes, size_t len)
         used += deliver_lines(s, bytes + used, len - used);
     if (used < len && !s->closed) {
         strbuf_add(&s->held, bytes + used, len - used);
-        if (s->held.len >= RANK_OUTPUT_LINE_MAX && !s->paused)
+        if (s->held.len >= RANK_OUTPUT_LINE_MAX && !is_blocked(s))
             deliver_held(s);
     }
     start_silence_timer(s);
@@ -125,7 +178,7 @@ static void deliver(struct rank_output *s, const char *bytes, size_t len)
 static void end_stream(struct rank_output *s)
 {
     s->at_end = true;
-    if (s->paused || s->closed || s->ended_sent)
+    if (is_blocked(s) || s->closed || s->ended_sent)
         return;
     if (s->held.len > 0) /* a pause has no effect: no output follows */
         (void)s->ev.line(s->arg, s->held.data, s->held.len);
@@ -151,27 +204,54 @@ static void enlarge_pipe(struct rank_output *s)
     s->enlarged = true;
 }
 
+/* Fills the read buffer: a read from a pty returns at most 4 KiB. Returns the bytes in it. */
+static size_t read_more(struct rank_output *s, size_t have)
+{
+    uv_os_fd_t fd = -1;
+    uv_fileno((uv_handle_t *)&s->pipe, &fd);
+    ssize_t n = 1;
+    while (n > 0 && have < RANK_OUTPUT_READ_BYTES) {
+        n = read(fd, s->scratch + have, RANK_OUTPUT_READ_BYTES - have);
+        have += n > 0 ? (size_t)n : 0;
+    }
+    return have; /* libuv's next read sees an error or the end again */
+}
+
+/* The other stream uses the read buffer, too. */
+static void deliver_after_other(struct rank_output *s, const char *bytes, size_t len)
+{
+    AUTO(strbuf) struct strbuf copy = {0};
+    strbuf_add(&copy, bytes, len);
+    s->ev.before(s->arg);
+    if (!s->closed)
+        deliver(s, copy.data, copy.len);
+}
+
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 {
     struct rank_output *s = stream->data;
-    if (n == RANK_OUTPUT_READ_BYTES && !s->enlarged)
+    if (n > 0 && s->pty)
+        n = (ssize_t)read_more(s, (size_t)n);
+    else if (n == RANK_OUTPUT_READ_BYTES && !s->enlarged)
         enlarge_pipe(s);
-    if (n > 0)
+    if (n > 0 && s->ev.before)
+        deliver_after_other(s, buf->base, (size_t)n);
+    else if (n > 0)
         deliver(s, buf->base, (size_t)n);
     if (s->closed || n == 0)
         return;
-    if (n < 0 || s->paused)
+    if (n < 0 || is_blocked(s))
         uv_read_stop(stream);
     if (n < 0)
         end_stream(s);
 }
 
-/* Reads what the pipe contains now, without the loop. */
+/* Reads what the pipe or pty contains now, without the loop. */
 static void drain_pipe(struct rank_output *s)
 {
     uv_os_fd_t fd = -1;
     uv_fileno((uv_handle_t *)&s->pipe, &fd);
-    while (!s->paused && !s->closed) {
+    while (!is_blocked(s) && !s->closed) {
         ssize_t n = read(fd, s->scratch, RANK_OUTPUT_READ_BYTES);
         if (n < 0 && errno == EINTR)
             continue;
@@ -195,6 +275,8 @@ int rank_output_open(struct rank_output **out, uv_loop_t *loop,
     s->name = xstrdup(from->name);
     s->ev = *ev;
     s->arg = arg;
+    s->pty = from->pty;
+    join_group(s, from->group);
     uv_pipe_init(loop, &s->pipe, 0);
     uv_timer_init(loop, &s->silence);
     s->pipe.data = s->silence.data = s;
@@ -228,22 +310,34 @@ void rank_output_close(struct rank_output *s)
     if (!s)
         return;
     s->closed = true;
+    leave_group(s);
     auto_fd(&s->file_fd);
     s->file_fd = -1;
     uv_close((uv_handle_t *)&s->pipe, on_closed);
     uv_close((uv_handle_t *)&s->silence, on_closed);
 }
 
-void rank_output_feed(struct rank_output *s, const char *bytes, size_t len)
+bool rank_output_feed(struct rank_output *s, const char *bytes, size_t len)
 {
     if (!s->at_end && !s->closed)
         deliver(s, bytes, len);
+    s->awaits_turn = s->group->turn && s->group->turn != s;
+    return !s->awaits_turn;
 }
 
 void rank_output_feed_end(struct rank_output *s)
 {
     if (!s->at_end)
         end_stream(s);
+}
+
+void rank_output_poll(struct rank_output *s)
+{
+    size_t n = is_blocked(s) || s->closed || s->at_end ? 0 : read_more(s, 0);
+    if (n > 0)
+        deliver(s, s->scratch, n);
+    if (!s->closed && is_blocked(s))
+        uv_read_stop((uv_stream_t *)&s->pipe);
 }
 
 void rank_output_pause(struct rank_output *s)
@@ -254,15 +348,19 @@ void rank_output_pause(struct rank_output *s)
     uv_read_stop((uv_stream_t *)&s->pipe);
 }
 
-void rank_output_resume(struct rank_output *s)
+/* Continues a stream that was blocked. */
+static void continue_stream(struct rank_output *s)
 {
-    if (!s->paused || s->closed)
+    if (is_blocked(s) || s->closed || s->ended_sent)
         return;
-    s->paused = false;
     deliver_held(s);
-    if (s->paused || s->closed)
+    if (is_blocked(s) || s->closed)
         return;
     start_silence_timer(s);
+    if (s->awaits_turn) {
+        s->awaits_turn = false;
+        s->ev.turn(s->arg);
+    }
     if (s->at_end)
         end_stream(s);
     else if (s->finishing)
@@ -271,12 +369,25 @@ void rank_output_resume(struct rank_output *s)
         uv_read_start((uv_stream_t *)&s->pipe, on_alloc, on_read);
 }
 
+static void on_turn(uv_timer_t *t)
+{
+    continue_stream(t->data);
+}
+
+void rank_output_resume(struct rank_output *s)
+{
+    if (!s->paused)
+        return;
+    s->paused = false;
+    continue_stream(s);
+}
+
 void rank_output_finish(struct rank_output *s)
 {
     if (s->finishing || s->at_end || s->closed)
         return;
     s->finishing = true;
-    if (s->paused)
+    if (is_blocked(s))
         return;
     uv_read_stop((uv_stream_t *)&s->pipe);
     drain_pipe(s);

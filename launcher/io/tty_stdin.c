@@ -7,17 +7,19 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { INPUT_MAX = 4096 /* the longest line of a terminal */, RETRY_MS = 200 };
+enum { INPUT_MAX = 4096 /* the longest line of a terminal */, RETRY_MS = 100 };
 
 struct tty_stdin {
     int tty_fd; /* opened again, so that O_NONBLOCK does not affect other programs */
     uv_poll_t input;
     uv_pipe_t to_rank;
-    uv_timer_t retry; /* while in the background: checks again */
+    uv_timer_t retry; /* checks again, while in the background or while no rank waits for input */
     uv_write_t write;
     char buf[INPUT_MAX];
     int open_handles;
     bool closed;
+    bool (*wanted)(void *arg);
+    void *arg;
 };
 
 static void on_input(uv_poll_t *p, int status, int events);
@@ -61,7 +63,7 @@ static void on_input(uv_poll_t *p, int status, int events)
 {
     struct tty_stdin *f = p->data;
     uv_poll_stop(p);
-    if (!in_foreground(f)) {
+    if (!in_foreground(f) || !f->wanted(f->arg)) {
         uv_timer_start(&f->retry, on_retry, RETRY_MS, 0);
         return;
     }
@@ -79,7 +81,8 @@ static void on_input(uv_poll_t *p, int status, int events)
         close_pipe(f);
 }
 
-int tty_stdin_open(struct tty_stdin **out, int *read_fd, uv_loop_t *loop, int tty_fd, struct err *e)
+int tty_stdin_open(struct tty_stdin **out, int *read_fd, uv_loop_t *loop, int tty_fd,
+                   bool (*wanted)(void *arg), void *arg, struct err *e)
 {
     char path[40];
     snprintf(path, sizeof path, "/proc/self/fd/%d", tty_fd);
@@ -89,6 +92,8 @@ int tty_stdin_open(struct tty_stdin **out, int *read_fd, uv_loop_t *loop, int tt
         return err_set(e, -errno, "stdin: %s", strerror(errno));
     struct tty_stdin *f = xzalloc(sizeof *f);
     f->tty_fd = fd_take(&tty);
+    f->wanted = wanted;
+    f->arg = arg;
     f->open_handles = 3;
     f->input.data = f->to_rank.data = f->retry.data = f->write.data = f;
     uv_pipe_init(loop, &f->to_rank, 0);

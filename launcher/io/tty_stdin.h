@@ -1,10 +1,12 @@
 /* tty_stdin - passes input of the terminal to a rank through a pipe.
  *
  * A rank cannot read the terminal itself. Nothing is read while the launcher is a background job
- * of the shell: reading would stop the launcher. */
+ * of the shell: reading would stop the launcher. Nothing is read either while no rank waits for
+ * input, so that text typed ahead stays for the shell. */
 #ifndef DROVER_TTY_STDIN_H
 #define DROVER_TTY_STDIN_H
 
+#include <stdbool.h>
 #include <uv.h>
 
 #include "common/err.h"
@@ -12,9 +14,10 @@
 
 struct tty_stdin;
 
-/* Opens the pipe. `*read_fd` is its read end; the caller passes it on and closes it. */
+/* Opens the pipe. `*read_fd` is its read end; the caller passes it on and closes it. `wanted(arg)`
+ * is called from the loop when there is input: it returns true if the rank waits for it. */
 int tty_stdin_open(struct tty_stdin **out, int *read_fd, uv_loop_t *loop, int tty_fd,
-                   struct err *e);
+                   bool (*wanted)(void *arg), void *arg, struct err *e);
 /* Closes the pipe. The handles close in the loop's next iteration. */
 void tty_stdin_close(struct tty_stdin *f);
 AUTO_DEFINE(tty_stdin, struct tty_stdin *, tty_stdin_close)

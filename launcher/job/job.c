@@ -67,6 +67,13 @@ void job_read_wait(struct rank_end *r, int wait_status)
     r->core_dumped = !exited && WCOREDUMP(wait_status);
 }
 
+const char *job_mpi_fault_text(enum job_mpi_fault fault)
+{
+    static const char *const texts[] = {
+        [JOB_MPI_NO_INIT] = "without MPI_Init", [JOB_MPI_NO_FINALIZE] = "without MPI_Finalize"};
+    return texts[fault];
+}
+
 int job_rank_status(const struct rank_end *r)
 {
     if (r->start_status)
@@ -146,6 +153,10 @@ bool job_set_rank_end(struct job *j, const struct rank_end *end)
         r->end.signal = 0;
     } else if (j->state != JOB_RUNNING) {
         r->end.told_to_stop = true;
+        r->end.mpi_fault = JOB_MPI_NO_FAULT;
+    } else if (end->mpi_fault) {
+        r->end.status = 1;
+        changed = failed(j, end->rank);
     } else if (job_rank_status(end) != 0) {
         changed = failed(j, end->rank);
     }
@@ -163,6 +174,16 @@ bool job_rank_aborted(struct job *j, int rank, int code)
     r->aborted = true;
     /* An exit status has 8 bits, and an abort is never a success. */
     r->abort_code = (code & 0xff) ? (code & 0xff) : 1;
+    return failed(j, rank);
+}
+
+bool job_rank_absent(struct job *j, int rank)
+{
+    struct rank *r = &j->ranks[rank];
+    if (!has_ended(r) || j->state != JOB_RUNNING)
+        return false;
+    r->end.mpi_fault = JOB_MPI_NO_INIT;
+    r->end.status = 1;
     return failed(j, rank);
 }
 

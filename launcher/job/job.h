@@ -10,6 +10,13 @@
 
 #include "common/mem.h"
 
+/* What a rank that exits with status 0 has omitted, so that others may wait for it forever. */
+enum job_mpi_fault {
+    JOB_MPI_NO_FAULT,
+    JOB_MPI_NO_INIT,    /* another rank has called MPI_Init, this one has not */
+    JOB_MPI_NO_FINALIZE /* it has called MPI_Init and not MPI_Finalize */
+};
+
 /* How a rank ended. */
 struct rank_end {
     int rank;
@@ -17,12 +24,13 @@ struct rank_end {
     int status; /* exit status; -1: a signal ended it, or it was not started */
     int signal; /* that ended it; 0: it exited */
     bool core_dumped;
-    bool oom_killed;   /* the kernel killed it because memory ran out */
-    bool aborted;      /* it called MPI_Abort(status) */
-    bool told_to_stop; /* it ended after it was told to: not a failure of its own */
-    double seconds;    /* from the job's start to its end */
-    int start_status;  /* 0: it was started; 127: its program was not found; 2: an option or a file
-                          of the user is wrong; 126: not started for another reason */
+    bool oom_killed;              /* the kernel killed it because memory ran out */
+    bool aborted;                 /* it called MPI_Abort(status) */
+    bool told_to_stop;            /* it ended after it was told to: not a failure of its own */
+    enum job_mpi_fault mpi_fault; /* it exited with status 0, but `status` is 1 */
+    double seconds;               /* from the job's start to its end */
+    int start_status; /* 0: it was started; 127: its program was not found; 2: an option or a file
+                         of the user is wrong; 126: not started for another reason */
     char start_error[256]; /* why not ("exec './train': Permission denied") */
     bool lost;             /* how it ended is unknown; lost_how says why, and status is 1 */
     char lost_how[256];    /* "c03 was silent for 15 s" */
@@ -30,6 +38,9 @@ struct rank_end {
 
 /* Decodes a status of waitpid() into the status, signal and core_dumped of `r`. */
 void job_read_wait(struct rank_end *r, int wait_status);
+
+/* Returns "without MPI_Init" or "without MPI_Finalize"; NULL: no fault. */
+const char *job_mpi_fault_text(enum job_mpi_fault fault);
 
 /* Returns the rank's exit status as a shell has it: the status, 128+n, 126 or 127. */
 int job_rank_status(const struct rank_end *r);
@@ -88,6 +99,9 @@ bool job_rank_started(struct job *j, int rank);
 bool job_set_rank_end(struct job *j, const struct rank_end *r);
 /* The rank called MPI_Abort(code). It counts as failed, although it still runs. */
 bool job_rank_aborted(struct job *j, int rank, int code);
+/* The rank exited with status 0 before MPI_Init, in which another rank waits for it now. It counts
+ * as failed. */
+bool job_rank_absent(struct job *j, int rank);
 bool job_rank_eof(struct job *j, int rank);
 
 enum job_state job_state(const struct job *j);

@@ -72,6 +72,12 @@ static int64_t memory_limit(const char *dir)
                                                             multiple of a page */
 }
 
+static int64_t pids_limit(const char *dir)
+{
+    long long n[2];
+    return read_numbers(dir, "pids.max", n) >= 1 && n[0] > 0 ? n[0] : 0;
+}
+
 /* Returns the smallest limit of this process's group and of the groups above it; 0: no limit. */
 static int64_t smallest_limit(const char *root, const char *controller,
                               int64_t (*limit)(const char *dir))
@@ -96,4 +102,9 @@ int cgroup_cpus(const char *root)
 int64_t cgroup_memory(const char *root)
 {
     return smallest_limit(root, "memory", memory_limit);
+}
+
+int64_t cgroup_pids(const char *root)
+{
+    return smallest_limit(root, "pids", pids_limit);
 }

@@ -1,5 +1,5 @@
 /* cgroup - the cgroups of this process (version 1 or 2): their directories, and their limits of
- * CPU time and memory. `root` is a prefix of /proc and /sys: "" except in tests. */
+ * CPU time, memory and processes. `root` is a prefix of /proc and /sys: "" except in tests. */
 #ifndef DROVER_CGROUP_H
 #define DROVER_CGROUP_H
 
@@ -18,5 +18,8 @@ int cgroup_cpus(const char *root);
 /* Returns the limit of main memory in bytes, in the same way (memory.max; memory.limit_in_bytes).
  * 0: no limit. */
 int64_t cgroup_memory(const char *root);
+
+/* Returns the limit on processes and threads, in the same way (pids.max). 0: no limit. */
+int64_t cgroup_pids(const char *root);
 
 #endif

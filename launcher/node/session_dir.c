@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "common/log.h"
+#include "common/private_dir.h"
 #include "launcher/node/shm_cleanup.h"
 
 /* "job-NSPACE" is a symbolic link that names the directory of the job's shared memory, but that
@@ -82,25 +83,11 @@ static void remove_stale_in(const char *parent)
     }
 }
 
-/* Returns ${TMPDIR:-/tmp}/drover-UID if it is private to this user; else an error, because any
- * user can create it in /tmp. */
 static int parent_dir(char **out, struct err *e)
 {
     const char *tmp = getenv("TMPDIR");
-    if (!tmp || tmp[0] != '/')
-        tmp = "/tmp";
-    AUTO(free) char *path = xasprintf("%s/drover-%u", tmp, (unsigned)geteuid());
-    struct stat st;
-    if ((mkdir(path, 0700) < 0 && errno != EEXIST) || lstat(path, &st) < 0) {
-        err_set(e, -errno, "directory '%s': %s", path, strerror(errno));
-        return err_hint(e, "set TMPDIR to a writable directory");
-    }
-    if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 0077)) {
-        err_set(e, -EPERM, "'%s' is not a private directory of this user (mode 0700)", path);
-        return err_hint(e, "remove it, or set TMPDIR to another directory");
-    }
-    *out = TAKE(path);
-    return 0;
+    int rc = private_dir_in(out, tmp && tmp[0] == '/' ? tmp : "/tmp", e);
+    return rc < 0 ? err_hint(e, "set TMPDIR to a writable directory") : 0;
 }
 
 void session_dir_remove_stale(void)

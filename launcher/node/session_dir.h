@@ -1,9 +1,9 @@
 /* session_dir - session directory: a private directory of this process that is removed when the
  * process ends.
  *
- * It is in ${TMPDIR:-/tmp}/drover-UID. Its owner holds a lock on it while it lives, so the
- * directory of a killed process is recognised, and is removed by the next process that creates
- * one. */
+ * It is in the private directory of ${TMPDIR:-/tmp} (private_dir.h). Its owner holds a lock on it
+ * while it lives, so the directory of a killed process is recognised, and is removed by the next
+ * process that creates one. */
 #ifndef DROVER_SESSION_DIR_H
 #define DROVER_SESSION_DIR_H
 

@@ -13,6 +13,7 @@
 #include "common/fnv_hash.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "common/private_dir.h"
 
 enum {
     FILE_MAX = 16 << 20, /* a machine with 2,048 hardware threads needs 2 MB */
@@ -61,7 +62,7 @@ char *topo_cache_key(void)
 
 /* Opens a directory that only this user can write, and creates it if it is missing; -1 on failure.
  */
-static int private_dir(const char *path)
+static int open_own(const char *path)
 {
     if (mkdir(path, 0700) < 0 && errno != EEXIST)
         return -1;
@@ -83,12 +84,12 @@ static int cache_dir(void)
     if (base) {
         (void)mkdir(base, 0700); /* it may exist; the next step reports any failure */
         AUTO(free) char *dir = xasprintf("%s/drover", base);
-        int fd = private_dir(dir);
+        int fd = open_own(dir);
         if (fd >= 0)
             return fd;
     }
-    AUTO(free) char *dir = xasprintf("/tmp/drover-%u", (unsigned)geteuid());
-    return private_dir(dir);
+    AUTO(free) char *dir = NULL;
+    return private_dir_in(&dir, "/tmp", NULL) < 0 ? -1 : open_own(dir);
 }
 
 /* Includes the host, because hosts may share a home, and a hash, because a host has several

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "launcher/plan/cpu_slots.h"
 #include "launcher/plan/cpu_units.h"
 
 /* The binding of a rank while it is computed. */
@@ -104,16 +105,29 @@ static void divide(struct binding *b, int ranks, const struct cpu_units *units,
         split_ranks_over_pieces(b, ranks, units, cut, pieces, level);
 }
 
+/* The objects of the command line. */
+static const struct {
+    const char *name;
+    enum plan_map map;
+    enum plan_bind bind; /* to the whole object; DEFAULT: ranks are bound to a part of it */
+} objects_of[CPU_UNITS_LEVELS] = {
+    [CPU_UNITS_PACKAGE] = {"package", PLAN_MAP_PACKAGE, PLAN_BIND_PACKAGE},
+    [CPU_UNITS_NUMA] = {"NUMA node", PLAN_MAP_NUMA, PLAN_BIND_NUMA},
+    [CPU_UNITS_L3] = {"level 3 cache", PLAN_MAP_L3, PLAN_BIND_L3},
+    [CPU_UNITS_L2] = {"level 2 cache", PLAN_MAP_L2, PLAN_BIND_L2},
+    [CPU_UNITS_L1] = {"level 1 cache", PLAN_MAP_L1, PLAN_BIND_L1},
+    [CPU_UNITS_CORE] = {"core", PLAN_MAP_CORE, PLAN_BIND_DEFAULT},
+    [CPU_UNITS_UNIT] = {"hardware thread", PLAN_MAP_HWTHREAD, PLAN_BIND_DEFAULT},
+};
+
 /* Returns the level of an object that the command line names; CPU_UNITS_LEVELS for a slot or a
  * node. */
 static enum cpu_units_level level_of(enum plan_map of)
 {
-    return of == PLAN_MAP_PACKAGE    ? CPU_UNITS_PACKAGE
-           : of == PLAN_MAP_NUMA     ? CPU_UNITS_NUMA
-           : of == PLAN_MAP_L3       ? CPU_UNITS_L3
-           : of == PLAN_MAP_CORE     ? CPU_UNITS_CORE
-           : of == PLAN_MAP_HWTHREAD ? CPU_UNITS_UNIT
-                                     : CPU_UNITS_LEVELS;
+    enum cpu_units_level level = CPU_UNITS_PACKAGE;
+    while (level < CPU_UNITS_LEVELS && objects_of[level].map != of)
+        level++;
+    return level;
 }
 
 int cpu_assignment_objects(const struct cpu_assignment_opts *opts, enum plan_map of)
@@ -165,10 +179,11 @@ static bool may_share(const struct cpu_assignment_opts *opts)
  * CPU_UNITS_LEVELS. */
 static enum cpu_units_level bind_object(const struct cpu_assignment_opts *opts)
 {
-    return opts->bind_to == PLAN_BIND_PACKAGE ? CPU_UNITS_PACKAGE
-           : opts->bind_to == PLAN_BIND_NUMA  ? CPU_UNITS_NUMA
-           : opts->bind_to == PLAN_BIND_L3    ? CPU_UNITS_L3
-                                              : CPU_UNITS_LEVELS;
+    enum cpu_units_level level = CPU_UNITS_PACKAGE;
+    while (level < CPU_UNITS_LEVELS &&
+           (opts->bind_to == PLAN_BIND_DEFAULT || objects_of[level].bind != opts->bind_to))
+        level++;
+    return level;
 }
 
 static bool binds_to_one_unit(const struct cpu_assignment_opts *opts)
@@ -237,20 +252,19 @@ static int units_per_rank(const struct cpu_assignment_opts *opts)
     return opts->cpus_per_rank > 0 ? opts->cpus_per_rank : binds_to_one_unit(opts) ? 1 : 0;
 }
 
-/* Maps ranks as mpirun's --map-by l3cache, numa and package do: to each object in turn, or with
+/* Maps ranks as mpirun's --map-by l1cache … package do: to each object in turn, or with
  * ppr a fixed number to each object. Inside an object, ranks get adjacent units, or in turn the
  * smaller objects that they are bound to. */
 static int map_objects(struct binding *b, const struct cpu_assignment_opts *opts,
                        const struct cpu_units *units, enum cpu_units_level level, struct err *e)
 {
-    static const char *const names[CPU_UNITS_LEVELS] = {"package", "NUMA node", "level 3 cache",
-                                                        "core", "hardware thread"};
+    const char *name = objects_of[level].name;
     AUTO(free) int *cut = xcalloc((size_t)units->count + 1, sizeof *cut);
     AUTO(free) int *sub = xcalloc((size_t)units->count + 1, sizeof *sub); /* inside an object */
     int objects = cpu_units_cut(cut, units, (struct cpu_units_range){0, units->count}, level),
         width = units_per_rank(opts);
     if (units->at[0].in[level] < 0)
-        return err_set(e, -EINVAL, "cannot map ranks by %s: '%s' has none", names[level],
+        return err_set(e, -EINVAL, "cannot map ranks by %s: '%s' has none", name,
                        topo_name(opts->topo));
     for (int i = 0; i < opts->ranks; i++) {
         bool ppr = opts->map_by == PLAN_MAP_PPR && level == level_of(opts->ppr_of);
@@ -272,9 +286,8 @@ static int map_objects(struct binding *b, const struct cpu_assignment_opts *opts
         if (b[i].shared && !may_share(opts)) {
             int needed = width > 0 ? width : 1;
             err_set(e, -EINVAL,
-                    "cannot bind %d ranks per %s to %d %s each: a %s of '%s' has only %d", m,
-                    names[level], needed, unit_name(opts, needed), names[level],
-                    topo_name(opts->topo), pool.n);
+                    "cannot bind %d ranks per %s to %d %s each: a %s of '%s' has only %d", m, name,
+                    needed, unit_name(opts, needed), name, topo_name(opts->topo), pool.n);
             return hint_sharing(e);
         }
     }
@@ -375,6 +388,8 @@ static int map_ranks(struct binding *b, const struct cpu_assignment_opts *opts,
         if (opts->map_by == PLAN_MAP_PPR || (by_thread(opts) && opts->map_by == PLAN_MAP_CORE))
             return map_objects(b, opts, units, level_of(map_object(opts)), e);
         return map_packed(b, opts, units, e);
+    case PLAN_MAP_L1:
+    case PLAN_MAP_L2:
     case PLAN_MAP_L3:
     case PLAN_MAP_NUMA:
     case PLAN_MAP_PACKAGE:
@@ -514,9 +529,38 @@ static int check_opts(const struct cpu_assignment_opts *opts, const struct cpu_u
                 opts->cpus_per_rank, opts->cpus_per_rank == 1 ? "" : "s");
         return err_hint(e, "omit --bind-to: ranks are bound to their number of CPUs anyway");
     }
-    if (opts->bind_to == PLAN_BIND_L3 && units->at[0].in[CPU_UNITS_L3] < 0)
-        return err_set(e, -EINVAL, "cannot bind ranks to a level 3 cache: '%s' has none",
-                       topo_name(opts->topo));
+    enum cpu_units_level level = bind_object(opts);
+    if (level < CPU_UNITS_LEVELS && units->at[0].in[level] < 0)
+        return err_set(e, -EINVAL, "cannot bind ranks to a %s: '%s' has none",
+                       objects_of[level].name, topo_name(opts->topo));
+    return 0;
+}
+
+/* Binds each rank to the CPUs that the user has named for it. */
+static int bind_to_slots(struct cpu_assignment *out, const struct cpu_assignment_opts *opts,
+                         const struct cpu_units *units, struct err *e)
+{
+    AUTO(bitmap) hwloc_bitmap_t set = hwloc_bitmap_alloc();
+    AUTO(strv) char **cpus = NULL; /* all of them are valid before `out` changes */
+    for (int i = 0; i < opts->ranks; i++) {
+        if (opts->slots[i] && cpu_slots_parse(set, opts->topo, opts->slots[i], e) < 0)
+            return -EINVAL;
+        if (opts->slots[i] && !hwloc_bitmap_isincluded(set, opts->cpus))
+            return err_set(e, -EINVAL, "slots '%s': the job may not use all of these CPUs",
+                           opts->slots[i]);
+        strv_push(&cpus, opts->slots[i] ? format_list(set) : xstrdup(""));
+    }
+    for (int i = 0; i < opts->ranks; i++) {
+        out[i] = (struct cpu_assignment){.cores = 1};
+        if (!cpus[i][0])
+            continue;
+        out[i].cpus = xstrdup(cpus[i]);
+        hwloc_bitmap_list_sscanf(set, cpus[i]);
+        int cores = 0;
+        for (int k = 0; k < units->count; k++)
+            cores += hwloc_bitmap_intersects(units->at[k].cpus, set);
+        out[i].cores = cores > 0 ? cores : 1;
+    }
     return 0;
 }
 
@@ -527,6 +571,8 @@ int cpu_assignment_ranks(struct cpu_assignment *out, const struct cpu_assignment
     if (units->count == 0)
         return err_set(e, -EINVAL, "'%s': no core is among the CPUs that the job may use",
                        topo_name(opts->topo));
+    if (opts->slots)
+        return bind_to_slots(out, opts, units, e);
     if (check_opts(opts, units, e) < 0)
         return -EINVAL;
     bool is_default = level_of(map_object(opts)) == CPU_UNITS_LEVELS &&

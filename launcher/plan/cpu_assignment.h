@@ -25,6 +25,8 @@ struct cpu_assignment_opts {
     enum plan_map ppr_of;
     int cpus_per_rank; /* 0: an even share */
     bool oversubscribe;
+    const char *const *slots; /* by rank: its CPUs (cpu_slots.h), instead of map_by and bind_to; an
+                                 entry may be NULL: not bound. NULL: not given */
 };
 
 /* The binding of one rank. */
@@ -38,7 +40,7 @@ struct cpu_assignment {
  * hardware threads if ranks are mapped by or bound to hardware threads. */
 int cpu_assignment_units(const struct cpu_assignment_opts *opts);
 
-/* Returns the number of `of` objects (NODE, PACKAGE, NUMA, L3, CORE, HWTHREAD) that contain CPUs
+/* Returns the number of `of` objects (NODE, PACKAGE, …, HWTHREAD) that contain CPUs
  * of the job; 0: the topology has no such objects. Depends on map_by and bind_to. */
 int cpu_assignment_objects(const struct cpu_assignment_opts *opts, enum plan_map of);
 

@@ -45,6 +45,8 @@ struct cpu_units *cpu_units_of(const struct topo *t, hwloc_const_bitmap_t cpus, 
         u->in[CPU_UNITS_PACKAGE] = index_in(hw, o, HWLOC_OBJ_PACKAGE);
         u->in[CPU_UNITS_NUMA] = numa ? (int)numa->logical_index : -1;
         u->in[CPU_UNITS_L3] = index_in(hw, o, HWLOC_OBJ_L3CACHE);
+        u->in[CPU_UNITS_L2] = index_in(hw, o, HWLOC_OBJ_L2CACHE);
+        u->in[CPU_UNITS_L1] = index_in(hw, o, HWLOC_OBJ_L1CACHE);
         u->in[CPU_UNITS_CORE] = index_in(hw, o, HWLOC_OBJ_CORE);
         u->in[CPU_UNITS_UNIT] = v->count++;
         u->numa_os = numa ? (int)numa->os_index : -1;

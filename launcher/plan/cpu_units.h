@@ -12,6 +12,8 @@ enum cpu_units_level {
     CPU_UNITS_PACKAGE,
     CPU_UNITS_NUMA,
     CPU_UNITS_L3,
+    CPU_UNITS_L2,
+    CPU_UNITS_L1,
     CPU_UNITS_CORE,
     CPU_UNITS_UNIT,
     CPU_UNITS_LEVELS

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/fnv_hash.h"
+
 /* Variables that an unmodified Open MPI 4.1 program needs, or starts faster with, on one node
  * without mpirun. By default it probes every transport and, because schizo/orte takes over,
  * silently becomes N jobs of one rank each. Open MPI 5 has no ORTE and ignores what it does not
@@ -13,7 +15,7 @@ static const struct {
 } one_node_mpi[] = {
     {"OMPI_MCA_schizo", "^orte"},
     {"OMPI_MCA_pml", "ob1"},
-    {"OMPI_MCA_btl", "self,vader"},
+    {ENV_MPI_TRANSPORTS, ENV_MPI_SHARED_MEMORY},
     {"OMPI_MCA_btl_vader_single_copy_mechanism", "none"},
     {"MPIR_CVAR_PMI_VERSION", "1"}, /* MPICH 5 does not choose between PMI_SIZE and PMIX_* */
     {ENV_HWLOC_BLACKLIST, ENV_HWLOC_BLACKLIST_VALUE},
@@ -249,6 +251,15 @@ static void put_user_env(char ***env, char *const *user, char *const *base)
     }
 }
 
+void env_set_hnp_uri(char ***env, const char *address, const char *job_id)
+{
+    /* As Open MPI's, the number has 32 bits, of which the lower 12 are 0. */
+    uint32_t number = (uint32_t)(fnv_hash_text(FNV_HASH_INIT, job_id) % 0xfffff + 1) << 12;
+    bool ipv6 = strchr(address, ':') != NULL;
+    env_set(env, "OMPI_MCA_orte_hnp_uri", ipv6 ? "%u.0;tcp6://[%s]:9" : "%u.0;tcp://%s:9", number,
+            address);
+}
+
 char **env_job(const struct plan *p, const struct launch_spec *s, char *const *base)
 {
     char **env = xcalloc(1, sizeof *env);
@@ -267,6 +278,8 @@ char **env_job(const struct plan *p, const struct launch_spec *s, char *const *b
     env_set(&env, "TORCHELASTIC_RUN_ID", "%s", p->job_id);
     if (!s->no_pmix) {
         env_set(&env, "OMPI_COMM_WORLD_SIZE", "%d", p->world_size);
+        if (p->master_addr)
+            env_set_hnp_uri(&env, p->master_addr, p->job_id);
         for (size_t i = 0; i < COUNT_OF(one_node_mpi) && plan_is_local(p); i++)
             if (!env_user_value(base, s->env, one_node_mpi[i].name))
                 env_set(&env, one_node_mpi[i].name, "%s", one_node_mpi[i].value);
@@ -290,6 +303,8 @@ char **env_rank(const struct plan *p, const struct plan_rank *r, const struct la
         env_set(&env, "OMPI_COMM_WORLD_RANK", "%d", r->rank);
         env_set(&env, "OMPI_COMM_WORLD_LOCAL_RANK", "%d", r->local_rank);
         env_set(&env, "OMPI_COMM_WORLD_LOCAL_SIZE", "%d", local_size);
+        env_set(&env, "MPI_LOCALRANKID", "%d", r->local_rank); /* as hydra and Intel MPI */
+        env_set(&env, "MPI_LOCALNRANKS", "%d", local_size);
         /* mpirun sets it, too: waiting ranks then yield, unless the user has set
          * mpi_yield_when_idle. */
         if (oversubscribed && !env_user_value(base, s->env, "OMPI_MCA_mpi_oversubscribe"))

@@ -16,6 +16,10 @@
 #define ENV_HWLOC_BLACKLIST "HWLOC_PLUGINS_BLACKLIST"
 #define ENV_HWLOC_BLACKLIST_VALUE "hwloc_xml_libxml.so,hwloc_opencl.so,hwloc_gl.so"
 
+/* The transports of Open MPI on one node, unless the user chooses others. */
+#define ENV_MPI_TRANSPORTS "OMPI_MCA_btl"
+#define ENV_MPI_SHARED_MEMORY "self,vader"
+
 /* Returns the value of `name`, borrowed; NULL: not set. If a name occurs twice, the last one
  * counts. `env` may be NULL. */
 const char *env_get(char *const *env, const char *name);
@@ -56,10 +60,16 @@ char **env_overlay(char *const *common, char *const *own);
  * must be alike on all ranks of a node for its rings. */
 char **env_job(const struct plan *p, const struct launch_spec *s, char *const *base);
 
+/* Sets OMPI_MCA_orte_hnp_uri, in which JAX looks for the address of rank 0
+ * (jax/_src/clusters/ompi_cluster.py). JAX computes the port of its coordinator from the number of
+ * the job, so the number follows from `job_id`. No process listens at the port in the URI: the
+ * ranks of an Open MPI that has such processes find theirs by PMIx. */
+void env_set_hnp_uri(char ***env, const char *address, const char *job_id);
+
 /* Returns the variables of rank `r` of `p` in addition to these: torchrun's RANK, LOCAL_RANK, …;
- * Open MPI's OMPI_COMM_WORLD_RANK, … if the job has a PMIx server; OMP_NUM_THREADS unless the user
- * has set it; DROVER_RANK_*. `oversubscribed`: the node has fewer CPU units than ranks. The caller
- * frees it. */
+ * Open MPI's OMPI_COMM_WORLD_RANK, … and hydra's MPI_LOCALRANKID, … if the job has a PMIx server;
+ * OMP_NUM_THREADS unless the user has set it; DROVER_RANK_*. `oversubscribed`: the node has fewer
+ * CPU units than ranks. The caller frees it. */
 char **env_rank(const struct plan *p, const struct plan_rank *r, const struct launch_spec *s,
                 char *const *base, bool oversubscribed);
 

@@ -113,6 +113,10 @@ int gpu_assignment_make(struct gpu_assignment **out, const struct launch_spec *s
 int gpu_assignment_check(const struct plan_node *n, const struct launch_spec *s,
                          const struct gpu_assignment *gpus, struct err *e)
 {
+    if (gpus->n == 0 && s->needs_gpus) {
+        err_set(e, -EINVAL, "one rank per GPU, but '%s' has no GPU that the job may use", n->name);
+        return err_hint(e, "a number, or auto for one rank per core without GPUs");
+    }
     if (gpus->n == 0 || n->local_size <= gpus->n || s->oversubscribe)
         return 0;
     err_set(e, -EINVAL, "cannot assign GPUs to %d ranks: the job has %d GPU%s on '%s'",

@@ -30,7 +30,7 @@ void gpu_assignment_free(struct gpu_assignment *c);
 AUTO_DEFINE(gpu_assignment, struct gpu_assignment *, gpu_assignment_free)
 
 /* Checks that the node has a GPU per rank.
- *   -EINVAL  more ranks than GPUs without oversubscription */
+ *   -EINVAL  more ranks than GPUs without oversubscription, or no GPU with needs_gpus */
 int gpu_assignment_check(const struct plan_node *n, const struct launch_spec *s,
                          const struct gpu_assignment *gpus, struct err *e);
 

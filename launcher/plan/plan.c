@@ -1,14 +1,15 @@
 #include "launcher/plan/plan.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 
+#include "launcher/hosts/hosts.h"
 #include "launcher/node/topo.h"
 #include "launcher/plan/allocation.h"
 #include "launcher/plan/cpu_assignment.h"
 #include "launcher/plan/env.h"
 #include "launcher/plan/gpu_assignment.h"
-#include "launcher/plan/hosts.h"
 #include "launcher/plan/plan_partial.h"
 #include "launcher/plan/rank_map.h"
 
@@ -104,7 +105,8 @@ static int default_slots(const struct node_resources *res)
 /* Computes the bindings of `ranks` ranks. */
 static int bind_ranks(struct node_resources *res, int ranks, struct err *e)
 {
-    if (res->bound == ranks && res->oversubscribed == res->cpu_opts.oversubscribe)
+    if (!res->cpu_opts.slots && res->bound == ranks &&
+        res->oversubscribed == res->cpu_opts.oversubscribe)
         return 0;
     forget_bindings(res);
     AUTO(free) int *numa = xcalloc((size_t)ranks, sizeof *numa);
@@ -135,6 +137,8 @@ static void rank_clear(struct plan_rank *r)
     free(r->cpus);
     free(r->mems);
     strv_free(r->env);
+    strv_free(r->argv);
+    free(r->wdir);
     *r = (struct plan_rank){
         .rank = r->rank, .node = r->node, .local_rank = r->local_rank, .gpu = -1};
 }
@@ -159,11 +163,36 @@ static void set_rank(struct plan_rank *r, const struct node_resources *res)
     r->gpu_uuid = gpu->uuid[0] ? xstrdup(gpu->uuid) : NULL;
 }
 
+/* Returns the CPUs that the user has given the ranks of a node, by local rank; the result is freed
+ * by the caller, its strings are borrowed. NULL: none. */
+static const char **given_slots(const struct plan *p, int node, const struct launch_spec *s)
+{
+    size_t lists = strv_len((char **)s->bind_slots);
+    if (!s->locations && lists == 0)
+        return NULL;
+    const char **slots = xcalloc((size_t)p->nodes[node].local_size, sizeof *slots);
+    for (int i = 0; i < p->world_size; i++) {
+        const struct plan_rank *r = &p->ranks[i];
+        if (r->node != node)
+            continue;
+        if (s->locations)
+            slots[r->local_rank] = s->locations[i].slots;
+        else if ((size_t)r->local_rank < lists)
+            slots[r->local_rank] = s->bind_slots[r->local_rank];
+    }
+    return slots;
+}
+
 static int set_node(struct plan *p, int node, const struct launch_spec *s,
                     struct node_resources *res, char *const *base, struct err *e)
 {
-    if (gpu_assignment_check(&p->nodes[node], s, res->gpus, e) < 0 ||
-        bind_ranks(res, p->nodes[node].local_size, e) < 0)
+    AUTO(free) const char **slots = given_slots(p, node, s);
+    res->cpu_opts.slots = slots;
+    int rc = gpu_assignment_check(&p->nodes[node], s, res->gpus, e);
+    if (rc == 0)
+        rc = bind_ranks(res, p->nodes[node].local_size, e);
+    res->cpu_opts.slots = NULL;
+    if (rc < 0)
         return -EINVAL;
     bool oversubscribed = p->nodes[node].local_size > cpu_assignment_units(&res->cpu_opts);
     for (int i = 0; i < p->world_size; i++) {
@@ -261,6 +290,71 @@ static struct rank_map_host *mapping_hosts(int *count, const struct launch_spec 
     return h;
 }
 
+/* Returns the slots that `some` has on each of the job's hosts, to be freed; NULL: `some` is NULL,
+ * every host may be used. */
+static int *slots_of(const struct hosts *some, const struct hosts *all)
+{
+    if (!some)
+        return NULL;
+    int *slots = xcalloc((size_t)all->count, sizeof *slots);
+    for (int i = 0; i < all->count; i++)
+        for (int k = 0; k < some->count; k++)
+            if (strcmp(some->at[k].name, all->at[i].name) == 0 ||
+                (some->at[k].here && all->at[i].here))
+                slots[i] += some->at[k].slots > 0 ? some->at[k].slots : INT_MAX;
+    return slots;
+}
+
+/* Maps the ranks of a job whose programs have hosts of their own. */
+static int map_programs(struct rank_map **out, const struct launch_spec *s,
+                        const struct rank_map_host *hosts, int host_count, struct err *e)
+{
+    int n = s->app_count + 1, first = s->ranks;
+    AUTO(free) struct rank_map_program *programs = xcalloc((size_t)n, sizeof *programs);
+    for (int i = 0; i < s->app_count; i++) {
+        programs[i + 1] =
+            (struct rank_map_program){s->apps[i].ranks, slots_of(s->apps[i].hosts, s->hosts)};
+        first -= s->apps[i].ranks;
+    }
+    programs[0] = (struct rank_map_program){first, slots_of(s->own_hosts, s->hosts)};
+    int rc = rank_map_programs(out, s, programs, n, hosts, host_count, e);
+    for (int i = 0; i < n; i++)
+        free(programs[i].slots);
+    return rc;
+}
+
+/* Maps the ranks as a rank file says. */
+static int map_locations(struct rank_map **out, const struct launch_spec *s, struct err *e)
+{
+    int n = s->ranks ? s->ranks : s->location_count;
+    if (n > s->location_count) {
+        err_set(e, -EINVAL, "%d ranks, but the rank file has %d", n, s->location_count);
+        return err_hint(e, "-np %d, or more lines in the rank file", s->location_count);
+    }
+    AUTO(free) struct rank_map *map = xcalloc((size_t)n, sizeof *map);
+    AUTO(free) int *used = xcalloc((size_t)s->hosts->count, sizeof *used);
+    for (int i = 0; i < n; i++) {
+        int h = 0;
+        while (h < s->hosts->count && strcmp(s->hosts->at[h].name, s->locations[i].host) != 0 &&
+               !(s->hosts->at[h].here && s->locations[i].here))
+            h++;
+        if (h == s->hosts->count)
+            return err_set(e, -EINVAL, "rank %d: host '%s' is not one of the job's", i,
+                           s->locations[i].host);
+        map[i] = (struct rank_map){h, used[h]++};
+    }
+    *out = TAKE(map);
+    return n;
+}
+
+static bool has_program_hosts(const struct launch_spec *s)
+{
+    bool any = s->own_hosts != NULL;
+    for (int i = 0; i < s->app_count; i++)
+        any |= s->apps[i].hosts != NULL;
+    return any && s->hosts;
+}
+
 /* Sets nodes and ranks of the plan. Nodes are the hosts that have ranks. */
 static void set_mapping(struct plan *p, const struct launch_spec *s,
                         const struct rank_map_host *hosts, int host_count,
@@ -277,6 +371,7 @@ static void set_mapping(struct plan *p, const struct launch_spec *s,
         node[i] = p->node_count++;
         p->nodes[node[i]] = (struct plan_node){.name = xstrdup(hosts[i].name),
                                                .local_size = size[i],
+                                               .port = s->hosts ? s->hosts->at[i].port : 0,
                                                .here = !s->hosts || s->hosts->at[i].here};
     }
     p->ranks = xcalloc((size_t)p->world_size, sizeof *p->ranks);
@@ -294,12 +389,17 @@ static int map_ranks(struct plan *p, const struct launch_spec *s, const struct n
         return err_set(e, -EINVAL, "cannot map ranks: '%s' has no object of that kind",
                        topo_name(res->topo));
     AUTO(free) struct rank_map *map = NULL;
-    int ranks = rank_map_make(&map, s, hosts, count, e);
+    int ranks = s->locations           ? map_locations(&map, s, e)
+                : has_program_hosts(s) ? map_programs(&map, s, hosts, count, e)
+                                       : rank_map_make(&map, s, hosts, count, e);
     if (ranks < 0)
         return -EINVAL;
     p->world_size = ranks;
     if (s->stdin_rank < 0 || s->stdin_rank >= ranks)
         return err_set(e, -EINVAL, "stdin for rank %d: the job has ranks 0 to %d", s->stdin_rank,
+                       ranks - 1);
+    if (s->shown_rank >= ranks)
+        return err_set(e, -EINVAL, "output of rank %d: the job has ranks 0 to %d", s->shown_rank,
                        ranks - 1);
     set_mapping(p, s, hosts, count, map);
     return 0;
@@ -325,6 +425,11 @@ static int set_node_as_assumed(struct plan *p, int node, const struct launch_spe
                                struct node_resources *res, char *const *base, struct err *e)
 {
     struct launch_spec spec = *s;
+    spec.needs_gpus = s->needs_gpus && p->nodes[node].here;
+    if (!p->nodes[node].here) {
+        spec.locations = NULL;
+        spec.bind_slots = NULL;
+    }
     spec.oversubscribe = res->cpu_opts.oversubscribe = s->oversubscribe || !p->nodes[node].here;
     return set_node(p, node, &spec, res, base, e);
 }
@@ -337,8 +442,13 @@ int plan_make(struct plan **out, const struct launch_spec *s, const struct topo 
     if (check_spec(s, e) < 0 || choose_engine(&p->engine, s, base_env, e) < 0 ||
         assume_resources(&res, s, t, base_env, e) < 0 || map_ranks(p, s, res, e) < 0)
         return -EINVAL;
+    if (s->stdin_all && !plan_is_local(p)) {
+        err_set(e, -EINVAL, "stdin for all ranks: only on this node");
+        return err_hint(e, "--stdin RANK, or a file that every rank opens");
+    }
     p->job_id = xstrdup(s->job_id ? s->job_id : "job");
     p->master_addr = p->node_count == 1 ? xstrdup("127.0.0.1") : NULL;
+    p->master_port = s->master_port;
     p->wdir = copy_of(s->wdir);
     p->argv = strv_copy(s->argv);
     for (int i = 0; i < p->node_count; i++)

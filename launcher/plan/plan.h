@@ -24,6 +24,8 @@ enum plan_map {
     PLAN_MAP_CORE,
     PLAN_MAP_HWTHREAD,
     PLAN_MAP_L3,
+    PLAN_MAP_L2,
+    PLAN_MAP_L1,
     PLAN_MAP_NUMA,
     PLAN_MAP_PACKAGE,
     PLAN_MAP_NODE,
@@ -35,6 +37,8 @@ enum plan_bind {
     PLAN_BIND_CORE,
     PLAN_BIND_HWTHREAD,
     PLAN_BIND_L3,
+    PLAN_BIND_L2,
+    PLAN_BIND_L1,
     PLAN_BIND_NUMA,
     PLAN_BIND_PACKAGE
 };
@@ -62,6 +66,16 @@ struct launch_app {
     int ranks;
     char *const *argv;
     char *const *env; /* additional variables in the form of launch_spec.env; NULL: none */
+    const char *wdir; /* working directory of its ranks; NULL: launch_spec.wdir */
+    const struct hosts
+        *hosts; /* where its ranks run, part of launch_spec.hosts; NULL: all of them */
+};
+
+/* The host and the CPUs of one rank, as a rank file has them. */
+struct launch_location {
+    const char *host;
+    const char *slots; /* cpu_slots.h; NULL: the rank is not bound */
+    bool here;         /* the host is this machine */
 };
 
 /* What the user wants to run: a job. A plain value; a zero-initialised one has all defaults. All
@@ -75,12 +89,19 @@ struct launch_spec {
                          inherited variables */
     enum plan_map map_by;
     enum plan_bind bind_to;
-    enum plan_map rank_by;     /* SLOT, NODE, …: order in which ranks are numbered; DEFAULT:
-                                  mpirun's, by slot, or by node if ranks were mapped by node */
-    int ppr;                   /* with PLAN_MAP_PPR: ranks per object */
-    enum plan_map ppr_of;      /* the object: NODE, PACKAGE, NUMA, L3, CORE or HWTHREAD */
-    int per_node;              /* -N: ranks per node; 0: decided by slots */
-    const struct hosts *hosts; /* NULL: this machine */
+    char *const *bind_slots; /* the CPUs (cpu_slots.h) of the first ranks of a node, instead of
+                                bind_to; further ranks are not bound. NULL: not set */
+    const struct launch_location
+        *locations; /* by rank, instead of map_by and bind_to; NULL: not set */
+    int location_count;
+    enum plan_map rank_by;         /* SLOT, NODE, …: order in which ranks are numbered; DEFAULT:
+                                      mpirun's, by slot, or by node if ranks were mapped by node */
+    int ppr;                       /* with PLAN_MAP_PPR: ranks per object */
+    enum plan_map ppr_of;          /* the object: NODE, PACKAGE, NUMA, L3, L2, L1, CORE, HWTHREAD */
+    int per_node;                  /* -N: ranks per node; 0: decided by slots */
+    const struct hosts *hosts;     /* NULL: this machine */
+    const struct hosts *own_hosts; /* where the ranks of `argv` run, part of `hosts`, if `apps` run
+                                      elsewhere; NULL: all of them */
     const char *engine; /* a word in static memory. NULL: "local" if every host is this machine,
                            "slurm" inside a Slurm allocation, else "openmpi" */
     char *const *engine_args; /* arguments passed to mpirun or srun unchanged (--mca …) */
@@ -95,6 +116,7 @@ struct launch_spec {
                                                            local one */
     const char *cgroup; /* directory of the cgroup (version 2) of the ranks on this machine;
                            NULL: this process's. Local engine only */
+    bool needs_gpus;    /* a node without a GPU is an error */
     bool oversubscribe; /* more ranks than slots, cores or GPUs are allowed */
     bool no_hold_port;  /* MASTER_PORT is chosen but not held */
     bool port_held;     /* the caller holds master_port until the job ends */
@@ -102,12 +124,15 @@ struct launch_spec {
     int grace_ms;       /* SIGTERM to SIGKILL; 0: 30,000 */
     bool reports;       /* the ranks get a report channel (DROVER_REPORT_FD) */
     bool no_pmix;       /* the program needs no PMIx: no server is started */
+    bool no_pty;        /* stdout of the ranks is a pipe, as stderr always is, and not a pty */
     int restart_count;  /* restarts so far */
     int max_restarts;   /* limit of restarts; ranks see both numbers */
     int stdin_fd;       /* descriptor that rank stdin_rank reads; < 0, or 0 with stdin_null:
                            /dev/null */
     bool stdin_null;
+    bool stdin_all; /* every rank reads stdin_fd; local engine only */
     int stdin_rank; /* the rank that reads stdin_fd */
+    int shown_rank; /* the last rank whose output was requested by number; 0: none */
     struct launch_external_part external_part;
     const struct launch_app *apps; /* programs other than argv, for the last ranks */
     int app_count;
@@ -127,11 +152,13 @@ struct plan_rank {
                        OMP_NUM_THREADS */
     char **env;     /* variables in addition to plan.env: RANK=…, CUDA_VISIBLE_DEVICES=…, … */
     char **argv;    /* its program, if it differs from plan.argv; else NULL */
+    char *wdir;     /* its working directory, if it differs from plan.wdir; else NULL */
 };
 
 struct plan_node {
     char *name;     /* as the user wrote it; this machine's host name if `here` */
     int local_size; /* > 0: hosts without ranks are not nodes of the plan */
+    int port;       /* of its ssh server; 0: not given */
     bool here;      /* this machine */
 };
 
@@ -145,6 +172,7 @@ struct plan {
     char *job_id;
     char *master_addr; /* NULL for several nodes: known only when their agents have connected.
                           `env` does not contain it then */
+    int master_port;   /* as the user set it; 0: chosen when the job starts */
     char *wdir;        /* NULL: the current directory */
     char **argv;
     char **env; /* "NAME=value" for every rank, including the user's -x (RANK and the like are
@@ -173,6 +201,17 @@ int plan_set_node(struct plan *p, int node, const struct launch_spec *s, const s
 static inline bool plan_is_local(const struct plan *p)
 {
     return strcmp(p->engine, PLAN_ENGINE_LOCAL) == 0;
+}
+
+static inline char *const *plan_rank_argv(const struct plan *p, const struct plan_rank *r)
+{
+    return r->argv ? r->argv : p->argv;
+}
+
+/* NULL: the current directory. */
+static inline const char *plan_rank_wdir(const struct plan *p, const struct plan_rank *r)
+{
+    return r->wdir ? r->wdir : p->wdir;
 }
 
 void plan_free(struct plan *p);

@@ -13,6 +13,7 @@ void plan_free(struct plan *p)
         free(r->mems);
         strv_free(r->env);
         strv_free(r->argv);
+        free(r->wdir);
     }
     for (int i = 0; p->nodes && i < p->node_count; i++)
         free(p->nodes[i].name);

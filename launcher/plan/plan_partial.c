@@ -42,6 +42,8 @@ void plan_partial_program(struct plan_rank *r, int world_size, const struct laun
         return;
     strv_free(r->argv); /* from an earlier call */
     r->argv = strv_copy(a->argv);
+    free(r->wdir);
+    r->wdir = a->wdir ? xstrdup(a->wdir) : NULL;
     for (size_t i = 0; a->env && a->env[i]; i++) {
         size_t len = strcspn(a->env[i], "=");
         AUTO(free) char *name = xstrndup(a->env[i], len);

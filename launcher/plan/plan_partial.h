@@ -9,9 +9,9 @@
  * rank its position in the whole job. Does nothing if it is not set. */
 void plan_partial_of_job(struct plan *p, const struct launch_spec *s);
 
-/* Applies spec.apps to a rank of a job of `world_size`: sets its argv and the variables of its
- * program. A variable without a value takes it from `base_env` (as in plan_make()). Does nothing
- * if the rank's program is spec.argv. */
+/* Applies spec.apps to a rank of a job of `world_size`: sets its argv, its working directory and
+ * the variables of its program. A variable without a value takes it from `base_env` (as in
+ * plan_make()). Does nothing if the rank's program is spec.argv. */
 void plan_partial_program(struct plan_rank *r, int world_size, const struct launch_spec *s,
                           char *const *base_env);
 

@@ -3,23 +3,22 @@
 #include <stdio.h>
 #include <string.h>
 
-bool plan_print_is_secret(const char *name, size_t len)
-{
-    static const char *const marks[] = {"TOKEN", "KEY", "SECRET", "PASSW", "CREDENTIAL"};
-    for (size_t i = 0; i < COUNT_OF(marks); i++)
-        for (size_t k = 0, n = strlen(marks[i]); k + n <= len; k++)
-            if (strncasecmp(name + k, marks[i], n) == 0)
-                return true;
-    return false;
-}
+#include "common/json.h"
+#include "common/redact.h"
+#include "common/utf8.h"
+#include "launcher/plan/env.h"
 
-/* Returns the value of "NAME=value" with secrets hidden. `*len` becomes the length of the name. */
-static const char *shown_value(const char *entry, size_t *len)
+/* Returns the value of "NAME=value" with secrets hidden, to be freed. `*len` becomes the length of
+ * the name. */
+static char *shown_value(const char *entry, size_t *len)
 {
+    struct strbuf b = {0};
     *len = strcspn(entry, "=");
-    if (plan_print_is_secret(entry, *len))
-        return "***";
-    return entry[*len] ? entry + *len + 1 : "";
+    if (redact_is_secret_name(entry, *len))
+        strbuf_puts(&b, "***");
+    else
+        redact_text(&b, entry[*len] ? entry + *len + 1 : "");
+    return strbuf_take(&b);
 }
 
 static int max_width(int a, size_t b)
@@ -52,28 +51,63 @@ void plan_print_ranks(struct strbuf *b, const struct plan *p)
     }
 }
 
+/* The variables by which a rank finds its place and its peers. */
+static void print_rank_env(struct strbuf *b, const struct plan *p, const struct plan_rank *r)
+{
+    static const char at_start[] = "(chosen at the start)";
+    const char *port = env_get(p->env, "MASTER_PORT"),
+               *threads = env_get(r->env, "OMP_NUM_THREADS");
+    AUTO(free) char *own_port = xasprintf("%d", p->master_port);
+    if (!port)
+        port = p->master_port ? own_port : at_start;
+    strbuf_printf(b, "rank %d: RANK=%s LOCAL_RANK=%s MASTER_ADDR=%s MASTER_PORT=%s", r->rank,
+                  env_get(r->env, "RANK"), env_get(r->env, "LOCAL_RANK"),
+                  p->master_addr ? p->master_addr : at_start, port);
+    if (threads) /* else the user has set it */
+        strbuf_printf(b, " OMP_NUM_THREADS=%s", threads);
+    strbuf_putc(b, '\n');
+}
+
+static void print_assumed(struct strbuf *b, const struct plan *p)
+{
+    const char *before = "assumed to be like this machine, not contacted: ";
+    for (int i = 0; i < p->node_count; i++) {
+        if (p->nodes[i].here)
+            continue;
+        strbuf_printf(b, "%s%s", before, p->nodes[i].name);
+        before = ", ";
+    }
+    strbuf_puts(b, *before == ',' ? "\n" : "");
+}
+
 void plan_print(struct strbuf *b, const struct plan *p)
 {
     strbuf_printf(b, "%d rank%s of", p->world_size, p->world_size == 1 ? "" : "s");
-    for (size_t i = 0; p->argv && p->argv[i]; i++)
-        strbuf_printf(b, " %s", p->argv[i]);
-    if (p->wdir)
-        strbuf_printf(b, " in %s", p->wdir);
+    AUTO(strbuf) struct strbuf command = {0};
+    redact_command(&command, p->argv);
+    strbuf_putc(b, ' ');
+    utf8_add_line(b, strbuf_str(&command));
+    if (p->wdir) {
+        strbuf_puts(b, " in ");
+        utf8_add_line(b, p->wdir);
+    }
     strbuf_putc(b, '\n');
     plan_print_ranks(b, p);
+    print_assumed(b, p);
+    for (int i = 0; i < p->world_size; i++)
+        print_rank_env(b, p, &p->ranks[i]);
     for (size_t i = 0; p->env && p->env[i]; i++) {
         size_t len;
-        const char *value = shown_value(p->env[i], &len);
-        strbuf_printf(b, "%.*s=%s\n", (int)len, p->env[i], value);
+        AUTO(free) char *value = shown_value(p->env[i], &len);
+        strbuf_printf(b, "%.*s=", (int)len, p->env[i]);
+        utf8_add_line(b, value);
+        strbuf_putc(b, '\n');
     }
 }
 
-/* Arguments, names and values are bytes, JSON is UTF-8: a string that is not valid UTF-8 is
- * replaced. */
 static json_t *text(const char *s)
 {
-    json_t *j = s ? json_string(s) : json_null();
-    return j ? j : json_string("(not UTF-8)");
+    return s ? json_text(s) : json_null();
 }
 
 static json_t *env_json(char *const *env)
@@ -81,34 +115,49 @@ static json_t *env_json(char *const *env)
     json_t *o = json_object();
     for (size_t i = 0; env && env[i]; i++) {
         size_t len;
-        const char *value = shown_value(env[i], &len);
+        AUTO(free) char *value = shown_value(env[i], &len);
         AUTO(free) char *name = xstrndup(env[i], len);
         json_object_set_new(o, name, text(value));
     }
     return o;
 }
 
+static json_t *argv_json(char *const *argv)
+{
+    json_t *list = json_array();
+    AUTO(strv) char **shown = redact_argv(argv);
+    for (size_t i = 0; shown && shown[i]; i++)
+        json_array_append_new(list, text(shown[i]));
+    return list;
+}
+
+/* The program and directory of a rank are there if they differ from the job's. */
 static json_t *rank_json(const struct plan *p, const struct plan_rank *r)
 {
-    return json_pack("{s:i, s:o, s:i, s:o, s:o, s:o, s:o, s:i, s:o}", "rank", r->rank, "node",
-                     text(p->nodes[r->node].name), "local_rank", r->local_rank, "gpu",
-                     r->gpu >= 0 ? json_integer(r->gpu) : json_null(), "gpu_uuid",
-                     text(r->gpu_uuid), "cpus", text(r->cpus), "mems", text(r->mems), "cores",
-                     r->cores, "env", env_json(r->env));
+    json_t *o = json_pack("{s:i, s:o, s:i, s:o, s:o, s:o, s:o, s:i, s:o}", "rank", r->rank, "node",
+                          text(p->nodes[r->node].name), "local_rank", r->local_rank, "gpu",
+                          r->gpu >= 0 ? json_integer(r->gpu) : json_null(), "gpu_uuid",
+                          text(r->gpu_uuid), "cpus", text(r->cpus), "mems", text(r->mems), "cores",
+                          r->cores, "env", env_json(r->env));
+    if (r->argv)
+        json_object_set_new(o, "argv", argv_json(r->argv));
+    if (r->wdir)
+        json_object_set_new(o, "wdir", text(r->wdir));
+    return o;
 }
 
 json_t *plan_print_json(const struct plan *p)
 {
-    json_t *argv = json_array(), *nodes = json_array(), *ranks = json_array();
-    for (size_t i = 0; p->argv && p->argv[i]; i++)
-        json_array_append_new(argv, text(p->argv[i]));
+    json_t *nodes = json_array(), *ranks = json_array();
     for (int i = 0; i < p->node_count; i++)
-        json_array_append_new(nodes, json_pack("{s:o, s:i}", "name", text(p->nodes[i].name),
-                                               "ranks", p->nodes[i].local_size));
+        json_array_append_new(nodes,
+                              json_pack("{s:o, s:i, s:b}", "name", text(p->nodes[i].name), "ranks",
+                                        p->nodes[i].local_size, "assumed", !p->nodes[i].here));
     for (int i = 0; i < p->world_size; i++)
         json_array_append_new(ranks, rank_json(p, &p->ranks[i]));
-    return json_pack("{s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o}", "job_id", text(p->job_id),
-                     "world_size", p->world_size, "argv", argv, "wdir", text(p->wdir),
-                     "master_addr", text(p->master_addr), "env", env_json(p->env), "nodes", nodes,
-                     "ranks", ranks);
+    return json_pack("{s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "job_id", text(p->job_id),
+                     "world_size", p->world_size, "argv", argv_json(p->argv), "wdir", text(p->wdir),
+                     "master_addr", text(p->master_addr), "master_port",
+                     p->master_port ? json_integer(p->master_port) : json_null(), "env",
+                     env_json(p->env), "nodes", nodes, "ranks", ranks);
 }

@@ -1,20 +1,16 @@
 /* plan_print - a plan as text and JSON: --dry-run, --report-bindings, --json.
  *
- * Values of variables whose names indicate a secret are shown as "***". Pure. */
+ * Secrets are shown as "***" (redact.h). Pure. */
 #ifndef DROVER_PLAN_PRINT_H
 #define DROVER_PLAN_PRINT_H
 
 #include <jansson.h>
-#include <stdbool.h>
 
 #include "common/strbuf.h"
 #include "launcher/plan/plan.h"
 
-/* Returns true if the name contains TOKEN, KEY, SECRET, PASSW(ORD) or CREDENTIAL, in any case.
- * Errs on the side of hiding a value. */
-bool plan_print_is_secret(const char *name, size_t len);
-
-/* Appends one line per rank (rank, node, local rank, GPU, CPUs, memory nodes), then the variables
+/* Appends one line per rank (rank, node, local rank, GPU, CPUs, memory nodes), the nodes that were
+ * not contacted, a line per rank with the variables by which it finds its peers, then the variables
  * that the job sets. */
 void plan_print(struct strbuf *b, const struct plan *p);
 
@@ -22,8 +18,8 @@ void plan_print(struct strbuf *b, const struct plan *p);
 void plan_print_ranks(struct strbuf *b, const struct plan *p);
 
 /* Returns the plan with each rank's variables:
- *   {"job_id", "world_size", "argv": […], "wdir", "master_addr", "env": {…},
- *    "nodes": [{"name", "ranks"}, …],
+ *   {"job_id", "world_size", "argv": […], "wdir", "master_addr", "master_port", "env": {…},
+ *    "nodes": [{"name", "ranks", "assumed"}, …],
  *    "ranks": [{"rank", "node", "local_rank", "gpu", "gpu_uuid", "cpus", "mems", "cores",
  *               "env": {…}}, …]}
  * Absent values are null. The caller frees the result (json_decref). */

@@ -186,3 +186,60 @@ int rank_map_make(struct rank_map **out, const struct launch_spec *s,
     *out = number_ranks(&m);
     return m.ranks;
 }
+
+/* ---- several programs ------------------------------------------------------------------------ */
+
+/* Writes the hosts where program `p` may run to `part`, with the slots that it may still use, and
+ * their indexes to `index`. Returns their number. */
+static int hosts_of(struct rank_map_host *part, int *index, const struct rank_map_program *p,
+                    const struct rank_map_host *hosts, int host_count, const int *used,
+                    bool oversubscribe)
+{
+    int n = 0;
+    for (int i = 0; i < host_count; i++) {
+        int slots = hosts[i].slots > used[i] ? hosts[i].slots - used[i] : 0;
+        bool full = hosts[i].max_slots > 0 && hosts[i].max_slots <= used[i];
+        full |= hosts[i].slots_given && slots == 0 && !oversubscribe;
+        if (full || (p->slots && p->slots[i] == 0))
+            continue;
+        part[n] = hosts[i];
+        part[n].slots = p->slots && p->slots[i] < slots ? p->slots[i] : slots;
+        part[n].max_slots -= hosts[i].max_slots ? used[i] : 0;
+        index[n++] = i;
+    }
+    return n;
+}
+
+int rank_map_programs(struct rank_map **out, const struct launch_spec *s,
+                      const struct rank_map_program *programs, int n,
+                      const struct rank_map_host *hosts, int host_count, struct err *e)
+{
+    AUTO(free) struct rank_map *map = xcalloc((size_t)s->ranks, sizeof *map);
+    AUTO(free) struct rank_map_host *part = xcalloc((size_t)host_count, sizeof *part);
+    AUTO(free) int *index = xcalloc((size_t)host_count, sizeof *index);
+    AUTO(free) int *used = xcalloc((size_t)host_count, sizeof *used);
+    int rank = 0;
+    for (int k = 0; k < n; k++) {
+        AUTO(free) struct rank_map *ranks = NULL;
+        struct launch_spec spec = *s;
+        spec.ranks = programs[k].ranks;
+        int count = hosts_of(part, index, &programs[k], hosts, host_count, used, s->oversubscribe);
+        if (count == 0) {
+            err_set(e, -EINVAL, "program %d: none of its hosts has a free slot", k + 1);
+            return err_hint(e, "-H HOST:SLOTS in front of the program");
+        }
+        int made = rank_map_make(&ranks, &spec, part, count, e);
+        if (made < 0) {
+            err_wrap(e, "program %d", k + 1);
+            return -EINVAL;
+        }
+        for (int i = 0; i < made; i++) {
+            int host = index[ranks[i].host];
+            map[rank++] = (struct rank_map){host, used[host] + ranks[i].local_rank};
+        }
+        for (int i = 0; i < made; i++)
+            used[index[ranks[i].host]]++;
+    }
+    *out = TAKE(map);
+    return rank;
+}

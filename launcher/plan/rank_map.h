@@ -30,4 +30,18 @@ struct rank_map {
 int rank_map_make(struct rank_map **out, const struct launch_spec *s,
                   const struct rank_map_host *hosts, int host_count, struct err *e);
 
+/* One of several programs of a job. */
+struct rank_map_program {
+    int ranks;
+    int *slots; /* per host: the slots that the program may use; 0: none, the host is not one of its
+                   hosts. NULL: all that are left */
+};
+
+/* Maps the ranks of `n` programs one after the other, as rank_map_make() maps the ranks of a job.
+ * Their numbers follow each other.
+ *   -EINVAL  as rank_map_make(), or a program has no host */
+int rank_map_programs(struct rank_map **out, const struct launch_spec *s,
+                      const struct rank_map_program *programs, int n,
+                      const struct rank_map_host *hosts, int host_count, struct err *e);
+
 #endif

@@ -54,17 +54,18 @@ json_t *rank_spec_encode(struct strbuf *payload, const struct plan *p, int rank,
                          const struct rank_spec_opts *w, const struct strbuf *base)
 {
     const struct plan_rank *r = &p->ranks[rank];
-    const char *fixed[] = {p->wdir ? p->wdir : wdir, r->cpus ? r->cpus : "", r->mems ? r->mems : "",
+    const char *own = plan_rank_wdir(p, r);
+    const char *fixed[] = {own ? own : wdir, r->cpus ? r->cpus : "", r->mems ? r->mems : "",
                            p->job_id};
     for (size_t i = 0; i < COUNT_OF(fixed); i++)
         strbuf_add(payload, fixed[i], strlen(fixed[i]) + 1);
-    json_int_t argv = (json_int_t)add_strings(payload, r->argv ? r->argv : p->argv);
+    json_int_t argv = (json_int_t)add_strings(payload, plan_rank_argv(p, r));
     json_int_t env = (json_int_t)add_strings(payload, p->env);
     env += (json_int_t)add_strings(payload, r->env);
     strbuf_add(payload, base->data, base->len);
-    return json_pack("{s:s,s:I,s:I,s:b,s:b,s:b,s:i,s:b}", "t", "rank_spec", "argv", argv, "env",
-                     env, "reports", w->reports, "stdin", w->with_stdin, "port", w->port,
-                     "port_wanted", w->port_wanted, "port_held", w->port_held);
+    return json_pack("{s:s,s:I,s:I,s:b,s:b,s:b,s:b,s:i,s:b}", "t", "rank_spec", "argv", argv, "env",
+                     env, "reports", w->reports, "pty", w->pty, "stdin", w->with_stdin, "port",
+                     w->port, "port_wanted", w->port_wanted, "port_held", w->port_held);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -146,6 +147,7 @@ int rank_spec_decode(struct rank_spec *out, const json_t *head, const char *payl
     bool read = json_require_int(&argv, head, "argv", e) == 0 &&
                 json_require_int(&env, head, "env", e) == 0 &&
                 json_require_bool(&r.opts.reports, head, "reports", e) == 0 &&
+                json_require_bool(&r.opts.pty, head, "pty", e) == 0 &&
                 json_require_bool(&r.opts.with_stdin, head, "stdin", e) == 0 &&
                 json_require_bool(&r.opts.port, head, "port", e) == 0 &&
                 json_require_int(&port_wanted, head, "port_wanted", e) == 0 &&

@@ -17,6 +17,7 @@
 
 struct rank_spec_opts {
     bool reports;    /* the rank gets a report channel */
+    bool pty;        /* its stdout is a pty */
     bool with_stdin; /* it reads the launcher's stdin; else /dev/null */
     bool port;       /* its agent chooses MASTER_PORT, as the next two members say */
     int port_wanted; /* 0: any free port */

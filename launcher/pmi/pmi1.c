@@ -233,6 +233,7 @@ static int on_barrier_in(struct pmi1 *p, int rank, const char *line)
 
 static int on_finalize(struct pmi1 *p, int rank, const char *line)
 {
+    p->ev.finalized(p->arg, rank);
     send_line(p, rank, "cmd=finalize_ack\n");
     return 0;
 }

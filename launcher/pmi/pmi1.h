@@ -18,6 +18,7 @@ struct pmi1_events {
     /* Whole lines for the rank. */
     void (*send)(void *arg, int rank, const char *text, size_t len);
     void (*joined)(void *arg, int rank);
+    void (*finalized)(void *arg, int rank);
     void (*aborted)(void *arg, int rank, int code);
     /* The rank has requested further ranks, and was refused. */
     void (*spawns)(void *arg, int rank);

@@ -105,6 +105,12 @@ static void on_joined(void *arg, int rank)
     s->ev.joined(s->arg, rank);
 }
 
+static void on_finalized(void *arg, int rank)
+{
+    struct pmi1_server *s = arg;
+    s->ev.finalized(s->arg, rank);
+}
+
 static void on_aborted(void *arg, int rank, int code)
 {
     struct pmi1_server *s = arg;
@@ -136,7 +142,8 @@ struct pmi1_server *pmi1_server_relay(uv_loop_t *loop, int ranks,
 struct pmi1_server *pmi1_server_open(uv_loop_t *loop, const struct plan *p,
                                      const struct pmix_server_events *ev, void *arg)
 {
-    static const struct pmi1_events pmi1_ev = {on_send, on_joined, on_aborted, on_spawns};
+    static const struct pmi1_events pmi1_ev = {on_send, on_joined, on_finalized, on_aborted,
+                                               on_spawns};
     struct pmi1_server *s = pmi1_server_relay(loop, p->world_size, NULL, arg);
     s->pmi1 = pmi1_new(p->job_id, s->ranks, NULL, &pmi1_ev, s);
     s->ev = *ev;

@@ -15,21 +15,22 @@ static pmix_status_t on_connected(const pmix_proc_t *p, void *job, pmix_info_t *
     struct pmix_server_job *j = job;
     if (!atomic_exchange(&j->any_connected, true))
         session_dir_job_begins(j->owner->dir, j->name, j->shm_dir);
-    atomic_fetch_add(&j->connected, 1);
-    pmix_server_send(j->owner, &(struct pmix_event){.type = PMIX_EVENT_CONNECTED, .from = *p});
+    pmix_server_send(the_server, &(struct pmix_event){.type = PMIX_EVENT_CONNECTED, .from = *p});
     return PMIX_OPERATION_SUCCEEDED;
 }
 
+/* The job may have left and been freed: the request of a rank that was killed. The same is true for
+ * on_abort(). */
 static pmix_status_t on_finalized(const pmix_proc_t *p, void *job, pmix_op_cbfunc_t done, void *arg)
 {
-    atomic_fetch_sub(&((struct pmix_server_job *)job)->connected, 1);
+    pmix_server_send(the_server, &(struct pmix_event){.type = PMIX_EVENT_FINALIZED, .from = *p});
     return PMIX_OPERATION_SUCCEEDED;
 }
 
 static pmix_status_t on_abort(const pmix_proc_t *p, void *job, int code, const char message[],
                               pmix_proc_t *whom, size_t whom_n, pmix_op_cbfunc_t done, void *arg)
 {
-    pmix_server_send(((struct pmix_server_job *)job)->owner,
+    pmix_server_send(the_server,
                      &(struct pmix_event){.type = PMIX_EVENT_ABORTED, .from = *p, .code = code});
     return PMIX_OPERATION_SUCCEEDED;
 }

@@ -78,10 +78,10 @@ static void close_reserved(struct pmix_listener *l)
         close_fd(&l->reserved[i]);
 }
 
-void pmix_listener_transfer_fd(struct pmix_listener *l)
+void pmix_listener_transfer_fd(struct pmix_listener *l, struct pmix_accept *accept)
 {
     close_reserved(l);
-    interpose_transfer_socket(fd_take(&l->fd));
+    interpose_transfer_socket(fd_take(&l->fd), pmix_accept_next, accept);
 }
 
 bool pmix_listener_enable_accept(void)

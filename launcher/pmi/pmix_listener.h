@@ -10,6 +10,7 @@
 #include <uv.h>
 
 #include "common/err.h"
+#include "launcher/pmi/pmix_accept.h"
 
 /* Descriptors reserved for the server: libpmix calls select() for some, which must be below 1024.
  */
@@ -29,8 +30,8 @@ struct pmix_listener {
 int pmix_listener_open(struct pmix_listener *l, uv_loop_t *loop, void (*connected)(void *arg),
                        void *arg, struct err *e);
 /* Only from `connected`: hands the socket and the reserved descriptors to the next socket that this
- * thread binds. Ranks wait until pmix_listener_enable_accept(). */
-void pmix_listener_transfer_fd(struct pmix_listener *l);
+ * thread binds. Ranks wait until pmix_listener_enable_accept(), and `accept` accepts them then. */
+void pmix_listener_transfer_fd(struct pmix_listener *l, struct pmix_accept *accept);
 /* Lets the new owner accept. Returns false if no socket was bound: the ranks that waited are then
  * disconnected. */
 bool pmix_listener_enable_accept(void);

@@ -10,6 +10,8 @@
 #include "launcher/pmi/pmix_job_info.h"
 #include "launcher/pmi/pmix_server_internal.h"
 
+enum { GREETING_LIMIT_MS = 10000 }; /* from a rank's connection to its greeting */
+
 static int failed(struct err *e, const char *what, pmix_status_t rc)
 {
     return err_set(e, -EIO, "PMIx: %s: %s", what, PMIx_Error_string(rc));
@@ -101,13 +103,20 @@ static void emit(struct pmix_server *r, const struct pmix_event *event)
         tcp_quickack_rearm(&r->quickack);
     while (j && !PMIX_CHECK_NSPACE(j->name, event->from.nspace))
         j = j->next;
+    if (j)
+        j->connected +=
+            (event->type == PMIX_EVENT_CONNECTED) - (event->type == PMIX_EVENT_FINALIZED);
     if (event->type == PMIX_EVENT_LOOKUP_WAITS)
         schedule_expiry(r, event->until_ms);
-    else if (j && event->type == PMIX_EVENT_SPAWN_REFUSED)
+    else if (!j || j->leaving)
+        return;
+    else if (event->type == PMIX_EVENT_SPAWN_REFUSED)
         j->ev.spawns(j->arg, rank);
-    else if (j && event->type == PMIX_EVENT_ABORTED)
+    else if (event->type == PMIX_EVENT_ABORTED)
         j->ev.aborted(j->arg, rank, event->code);
-    else if (j)
+    else if (event->type == PMIX_EVENT_FINALIZED)
+        j->ev.finalized(j->arg, rank);
+    else
         j->ev.joined(j->arg, rank);
 }
 
@@ -120,13 +129,17 @@ static void free_events(struct pmix_event *events)
     }
 }
 
-static void on_wake(uv_async_t *a)
+static void emit_events(struct pmix_server *r)
 {
-    struct pmix_server *r = a->data;
     struct pmix_event *events = take_events(r);
     for (const struct pmix_event *event = events; event; event = event->next)
         emit(r, event);
     free_events(events);
+}
+
+static void on_wake(uv_async_t *a)
+{
+    emit_events(a->data);
 }
 
 static void on_closed(uv_handle_t *h)
@@ -139,6 +152,7 @@ static void on_closed(uv_handle_t *h)
     if (r->closed)
         return; /* libpmix's thread still uses it */
     pthread_mutex_destroy(&r->lock);
+    pmix_accept_close(r->accept);
     pmix_publish_free(r->published);
     free(r->host);
     free(r);
@@ -253,7 +267,7 @@ static int serve(struct pmix_server *r, struct err *e)
     int rc = pmix_loader_open(e);
     if (rc < 0)
         return rc;
-    pmix_listener_transfer_fd(&r->listener);
+    pmix_listener_transfer_fd(&r->listener, r->accept);
     rc = start_libpmix(r, e);
     for (struct pmix_server_job *j = r->jobs; rc == 0 && j; j = j->next)
         rc = register_job(j, e);
@@ -314,7 +328,8 @@ static struct pmix_server *new_server(uv_loop_t *loop, hwloc_topology_t topology
     pmix_wait_init(&r->pending);
     if (!interpose_enabled())
         return TAKE(r);
-    if (pmix_listener_open(&r->listener, loop, on_rank_connected, r, e) < 0) {
+    if (pmix_accept_open(&r->accept, GREETING_LIMIT_MS, e) < 0 ||
+        pmix_listener_open(&r->listener, loop, on_rank_connected, r, e) < 0) {
         close_handles(TAKE(r));
         return NULL;
     }
@@ -363,7 +378,10 @@ void pmix_server_close(struct pmix_server *r)
     if (r->running && (r->skip_finalize || pmix_wait_wait(&r->pending) != PMIX_SUCCESS)) {
         abandon_libpmix(r);
     } else if (r->running) {
+        if (r->accept)
+            pmix_accept_stop(r->accept); /* libpmix waits for its thread that accepts */
         PMIx_server_finalize();
+        interpose_forget_socket();
         (void)pmix_callbacks(NULL);
     }
     session_dir_close(r->dir);
@@ -444,17 +462,24 @@ int pmix_server_join(struct pmix_server_job **out, struct pmix_server *r, const 
     return rc;
 }
 
+void pmix_server_drain(struct pmix_server_job *j)
+{
+    emit_events(j->owner);
+}
+
 void pmix_server_leave(struct pmix_server_job *j)
 {
     if (!j)
         return;
     struct pmix_server *r = j->owner;
+    j->leaving = true;
+    emit_events(r);
     struct pmix_server_job **at = &r->jobs;
     while (*at != j)
         at = &(*at)->next;
     *at = j->next;
     /* If two ranks are lost at once, libpmix 4.2 ends their fence twice (lost_connection()). */
-    r->skip_finalize |= atomic_load(&j->connected) != 0;
+    r->skip_finalize |= j->connected != 0;
     if (j->registered)
         deregister_job(j);
     else

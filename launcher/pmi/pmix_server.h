@@ -32,6 +32,8 @@ struct pmix_server_job;
 struct pmix_server_events {
     /* The rank has connected: it is in MPI_Init or PMIx_Init. */
     void (*joined)(void *arg, int rank);
+    /* The rank has called MPI_Finalize or PMIx_Finalize. */
+    void (*finalized)(void *arg, int rank);
     /* The rank has called MPI_Abort(code) or PMIx_Abort(). */
     void (*aborted)(void *arg, int rank, int code);
     /* The rank has requested further ranks (MPI_Comm_spawn), and was refused. */
@@ -44,6 +46,8 @@ int pmix_server_join(struct pmix_server_job **out, struct pmix_server *r, const 
                      const struct pmix_server_events *ev, void *arg, struct err *e);
 /* Returns the environment by which the job's ranks find the server, without PMIX_RANK. Borrowed. */
 char *const *pmix_server_env(const struct pmix_server_job *j);
+/* Emits at once what the ranks have done so far, so that it precedes the end of a rank. */
+void pmix_server_drain(struct pmix_server_job *j);
 /* Removes the job. No event follows. */
 void pmix_server_leave(struct pmix_server_job *j);
 AUTO_DEFINE(pmix_server_job, struct pmix_server_job *, pmix_server_leave)

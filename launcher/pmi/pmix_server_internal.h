@@ -17,6 +17,7 @@
 /* What a rank has done, on its way from libpmix's thread to the loop. */
 enum pmix_event_type {
     PMIX_EVENT_CONNECTED,
+    PMIX_EVENT_FINALIZED,
     PMIX_EVENT_ABORTED,
     PMIX_EVENT_LOOKUP_WAITS, /* a lookup waits for a name until until_ms */
     PMIX_EVENT_SPAWN_REFUSED
@@ -34,6 +35,7 @@ struct pmix_server {
     struct session_dir *dir;
     char *host;
     struct pmix_listener listener; /* its port is 0 if interposition is disabled */
+    struct pmix_accept *accept;    /* NULL: interposition is disabled */
     bool running;                  /* libpmix's server runs */
     pmix_topology_t topology;      /* libpmix keeps a pointer to it */
     uv_async_t wake;
@@ -58,7 +60,8 @@ struct pmix_server_job {
     char *shm_dir;             /* where its ranks keep their shared memory */
     bool registered;           /* with libpmix's server */
     atomic_bool any_connected; /* some rank has ever connected */
-    atomic_int connected;      /* ranks that have connected and not called PMIx_Finalize */
+    int connected;             /* ranks that have connected and not called PMIx_Finalize */
+    bool leaving;              /* no event follows */
     char **env;                /* of every rank, without PMIX_RANK */
     struct pmix_wait registering;
     struct pmix_server_events ev;

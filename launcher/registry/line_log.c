@@ -17,7 +17,7 @@ enum {
     RANKS_MAX = 1 << 20
 };
 
-static const uint64_t MAGIC = 0x31676e6972766f64; /* "dovring1" */
+static const uint64_t MAGIC = 0x32676e6972766f64; /* "dovring2" */
 
 /* The file begins with this; the ranks' rooms follow from the next page on. */
 struct head {
@@ -26,6 +26,8 @@ struct head {
     struct {
         _Atomic uint64_t written; /* bytes so far; modulo room, the position of the next one */
         _Atomic uint64_t claimed; /* bytes up to here are being written over older ones */
+        _Atomic uint64_t partial; /* the unfinished line behind `written`: its length, and in the
+                                     upper half the number of its changes */
     } of[];                       /* by rank */
 };
 
@@ -44,7 +46,7 @@ struct line_log {
 
 static size_t head_bytes(int ranks)
 {
-    size_t n = sizeof(struct head) + (size_t)ranks * 2 * sizeof(uint64_t);
+    size_t n = sizeof(struct head) + (size_t)ranks * 3 * sizeof(uint64_t);
     return (n + PAGE - 1) / PAGE * PAGE;
 }
 
@@ -146,6 +148,13 @@ static void put(char *room, size_t size, uint64_t at, const char *bytes, size_t 
     memcpy(room, bytes + first, len - first);
 }
 
+static void change_partial(struct line_log *r, int rank, size_t len)
+{
+    _Atomic uint64_t *partial = &r->head->of[rank].partial;
+    uint64_t changes = atomic_load_explicit(partial, memory_order_relaxed) >> 32;
+    atomic_store_explicit(partial, ((changes + 1) << 32) | len, memory_order_release);
+}
+
 void line_log_add(struct line_log *r, int rank, const char *text, size_t len)
 {
     size_t size = r->head->room;
@@ -157,11 +166,26 @@ void line_log_add(struct line_log *r, int rank, const char *text, size_t len)
     uint64_t at = atomic_load_explicit(&r->head->of[rank].written, memory_order_relaxed);
     if (!has_room(r, rank, at + len + 1))
         return;
+    change_partial(r, rank, 0);
     atomic_store_explicit(&r->head->of[rank].claimed, at + len + 1, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
     put(room, size, at, text, len);
     put(room, size, at + len, "\n", 1);
     atomic_store_explicit(&r->head->of[rank].written, at + len + 1, memory_order_release);
+}
+
+/* The line is hidden while it is written, so that a reader never takes a mixture of two. */
+void line_log_set_partial(struct line_log *r, int rank, const char *text, size_t len)
+{
+    size_t size = r->head->room;
+    uint64_t at = atomic_load_explicit(&r->head->of[rank].written, memory_order_relaxed);
+    if (len >= size || !has_room(r, rank, at + len))
+        return;
+    change_partial(r, rank, 0);
+    atomic_store_explicit(&r->head->of[rank].claimed, at + len, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
+    put(r->rooms + (size_t)rank * size, size, at, text, len);
+    change_partial(r, rank, len);
 }
 
 int line_log_ranks(const struct line_log *r)
@@ -197,4 +221,20 @@ void line_log_read(struct line_log *r, int rank, uint64_t *at, struct strbuf *ou
     }
     strbuf_add(out, strbuf_str(&text) + skip, text.len - skip);
     *at = end;
+}
+
+void line_log_read_partial(const struct line_log *r, int rank, uint64_t at, struct strbuf *out)
+{
+    size_t size = r->head->room;
+    const _Atomic uint64_t *partial = &r->head->of[rank].partial;
+    uint64_t before = atomic_load_explicit(partial, memory_order_acquire);
+    size_t len = (size_t)(before & UINT32_MAX);
+    if (len == 0 || len >= size ||
+        atomic_load_explicit(&r->head->of[rank].written, memory_order_acquire) != at)
+        return;
+    AUTO(strbuf) struct strbuf text = {0};
+    get(&text, r->rooms + (size_t)rank * size, size, at, at + len);
+    atomic_thread_fence(memory_order_acquire);
+    if (atomic_load_explicit(partial, memory_order_relaxed) == before)
+        strbuf_add(out, text.data, text.len);
 }

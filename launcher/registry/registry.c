@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/private_dir.h"
 #include "common/redact.h"
 #include "common/strbuf.h"
 #include "launcher/guardian/process_tree.h"
@@ -26,63 +27,38 @@ AUTO_DEFINE(dir, DIR *, closedir)
  * -------------------------------------------------------------------------------------
  */
 
-/* The directory in XDG_RUNTIME_DIR, to be freed; NULL: the variable is not set. */
-static char *runtime_dir(void)
+/* Returns BASE/drover/jobs, created if necessary. */
+static int jobs_dir(char **out, const char *base, struct err *e)
+{
+    AUTO(free) char *above = xasprintf("%s/drover", base);
+    AUTO(free) char *dir = xasprintf("%s/jobs", above);
+    int rc = private_dir_make(above, e);
+    if (rc == 0)
+        rc = private_dir_make(dir, e);
+    if (rc == 0)
+        *out = TAKE(dir);
+    return rc;
+}
+
+/* The directory in XDG_RUNTIME_DIR. */
+static int runtime_dir(char **out, struct err *e)
 {
     const char *given = getenv("XDG_RUNTIME_DIR");
-    return given && given[0] == '/' ? xasprintf("%s/drover/jobs", given) : NULL;
+    if (!given || given[0] != '/')
+        return err_set(e, -ENOENT, "XDG_RUNTIME_DIR is not set");
+    return jobs_dir(out, given, e);
 }
 
-static char *tmp_dir(void)
+static int tmp_dir(char **out, struct err *e)
 {
-    return xasprintf("/tmp/drover-%u/drover/jobs", (unsigned)geteuid());
-}
-
-/* Checks that `path` is a directory that only this user can access. */
-static int check_ours(const char *path, struct err *e)
-{
-    struct stat st;
-    if (lstat(path, &st) < 0)
-        return err_set(e, -errno, "'%s': %s", path, strerror(errno));
-    if (S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 0077))
-        return 0;
-    return err_set(e, -EPERM, "'%s' is not a directory that only you can access", path);
-}
-
-/* Creates the last `levels` (at most 3) directories of `path` and checks each of them. */
-static int make_ours(char *path, int levels, struct err *e)
-{
-    char *ends[3], *at = path + strlen(path);
-    for (int i = levels - 1; i >= 0; i--) {
-        ends[i] = at;
-        while (*--at != '/')
-            ;
-    }
-    for (int i = 0; i < levels; i++) {
-        char was = *ends[i];
-        *ends[i] = '\0';
-        int rc = mkdir(path, 0700) < 0 && errno != EEXIST
-                     ? err_set(e, -errno, "'%s': %s", path, strerror(errno))
-                     : check_ours(path, e);
-        *ends[i] = was;
-        if (rc < 0)
-            return rc;
-    }
-    return 0;
+    AUTO(free) char *base = NULL;
+    int rc = private_dir_in(&base, "/tmp", e);
+    return rc < 0 ? rc : jobs_dir(out, base, e);
 }
 
 static int choose_dir(char **out, struct err *e)
 {
-    AUTO(free) char *first = runtime_dir();
-    if (first && make_ours(first, 2, NULL) == 0) {
-        *out = TAKE(first);
-        return 0;
-    }
-    AUTO(free) char *second = tmp_dir();
-    int rc = make_ours(second, 3, e);
-    if (rc == 0)
-        *out = TAKE(second);
-    return rc;
+    return runtime_dir(out, NULL) == 0 ? 0 : tmp_dir(out, e);
 }
 
 /* ---- one job -----------------------------------------------------------------------------------
@@ -310,11 +286,10 @@ static void add_job(struct registry_list *l, const char *path)
     l->at[l->count++] = j;
 }
 
-/* Frees `dir`. */
-static void read_dir(struct registry_list *l, char *dir)
+static void read_dir(struct registry_list *l, int (*choose)(char **out, struct err *e))
 {
-    AUTO(free) char *path = dir;
-    if (!path || check_ours(path, NULL) < 0)
+    AUTO(free) char *path = NULL;
+    if (choose(&path, NULL) < 0)
         return;
     AUTO(free) char *mark = namespace_mark();
     AUTO(dir) DIR *d = opendir(path);
@@ -337,8 +312,8 @@ static int by_age(const void *a, const void *b)
 void registry_read(struct registry_list *out)
 {
     *out = (struct registry_list){0};
-    read_dir(out, runtime_dir());
-    read_dir(out, tmp_dir());
+    read_dir(out, runtime_dir);
+    read_dir(out, tmp_dir);
     if (out->count)
         qsort(out->at, out->count, sizeof *out->at, by_age);
 }

@@ -1,11 +1,11 @@
 /* registry - the running jobs of this user on this node, one file per job, for `drover ps`, `drover
  * logs` and `drover kill`.
  *
- * The files are in ${XDG_RUNTIME_DIR}/drover/jobs, or in /tmp/drover-UID/drover/jobs if that is not
- * set or cannot be used; readers read both. Only the user can access the directories (0700). A job
- * is identified by the pid and start time of its process. A file that a killed drover left is not a
- * job; the next reader removes it. A sweep and each of its trials that run on this node are jobs,
- * too. */
+ * The files are in ${XDG_RUNTIME_DIR}/drover/jobs. If that is not set or cannot be used, they are
+ * in drover/jobs of the private directory of /tmp (private_dir.h). Readers read both. Only the user
+ * can access the directories (0700). A job is identified by the pid and start time of its process.
+ * A file that a killed drover left is not a job; the next reader removes it. A sweep and
+ * each of its trials that run on this node are jobs, too. */
 #ifndef DROVER_REGISTRY_H
 #define DROVER_REGISTRY_H
 

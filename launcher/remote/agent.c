@@ -78,14 +78,15 @@ static void send_status(struct agent *a, const struct rank_status *s)
 }
 
 /* The rank's last collective is sent before its exit, which that collective may have caused. */
-static void on_exited(void *arg, int rank, int wait_status, bool oom_killed)
+static void on_exited(void *arg, int rank, int wait_status, bool oom_killed, const char *error)
 {
     struct agent *a = arg;
     struct rank_status last = {0};
     engine_last_collective(a->job, 0, &last.collective);
     if (last.collective.comm[0])
         send_status(a, &last);
-    send_head(arg, json_pack("{s:s,s:i,s:b}", "t", "exit", "wait", wait_status, "oom", oom_killed));
+    json_t *head = json_pack("{s:s,s:i,s:b}", "t", "exit", "wait", wait_status, "oom", oom_killed);
+    control_send(a->control, head, error, error ? strlen(error) : 0);
 }
 
 static bool on_bytes(void *arg, int rank, enum launch_stream from, const char *bytes, size_t len)
@@ -273,6 +274,18 @@ static void set_networks(struct agent *a, bool other_nodes)
         set_interface(a, name);
 }
 
+/* Sets MASTER_ADDR, unless the user has, and the variable in which JAX looks for it. mpirun sets
+ * that one to its own address, but JAX's coordinator is rank 0. */
+static void set_master_addr(struct agent *a, const char *address)
+{
+    struct plan *p = a->spec.plan;
+    if (address)
+        env_set(&p->env, "MASTER_ADDR", "%s", address);
+    address = env_get(p->env, "MASTER_ADDR");
+    if (address && is_set(a, "OMPI_COMM_WORLD_SIZE"))
+        env_set_hnp_uri(&p->env, address, p->job_id);
+}
+
 /* Sets the rank and size for PMI-1, which the launcher serves: in the local job the rank is 0 of 1.
  */
 static void set_pmi_rank(struct agent *a, int64_t size)
@@ -311,12 +324,14 @@ static void on_start(struct agent *a, const struct control_frame *f)
         set_pmi_rank(a, pmi_size);
         ev.pmi = on_pmi;
     }
-    if (rc == 0 && address)
-        env_set(&a->spec.plan->env, "MASTER_ADDR", "%s", address);
+    if (rc == 0)
+        set_master_addr(a, address);
     control_authenticate(a->control, (int)lost_after_ms);
     set_networks(a, nodes > 1);
-    struct launch_spec spec = {
-        .stdin_fd = a->stdin_fd, .stdin_null = a->stdin_fd < 0, .reports = a->spec.opts.reports};
+    struct launch_spec spec = {.stdin_fd = a->stdin_fd,
+                               .stdin_null = a->stdin_fd < 0,
+                               .reports = a->spec.opts.reports,
+                               .no_pty = !a->spec.opts.pty};
     struct engine_start_opts opts = {a->spec.plan, &spec, a->spec.base, NULL, (int)port};
     if (rc == 0)
         rc = engine_local_start(&a->job, a->engine, &opts, &ev, a, &e);
@@ -539,7 +554,12 @@ int agent_main(int parent_fd)
     if (gethostname(a.host, sizeof a.host - 1) < 0 || !a.host[0])
         snprintf(a.host, sizeof a.host, "(unnamed host)");
     int rc = guardian_start_unmonitored(&a.guardian, &e); /* the parent cleans up instead */
-    uv_loop_init(&a.loop); /* after the fork: libuv closes its descriptors in a child */
+    int loop_rc =
+        uv_loop_init(&a.loop); /* after the fork: libuv closes its descriptors in a child */
+    if (loop_rc < 0) {
+        log_error("%s: event loop: %s", a.host, uv_strerror(loop_rc));
+        return 1;
+    }
     watch_parent(&a, parent_fd);
     if (rc == 0)
         rc = begin(&a, &e);

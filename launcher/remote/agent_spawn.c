@@ -61,7 +61,7 @@ static void on_not_started(void *arg, int rank, int status, const char *why)
     agent_ended(arg);
 }
 
-static void on_exited(void *arg, int rank, int wait_status, bool oom_killed)
+static void on_exited(void *arg, int rank, int wait_status, bool oom_killed, const char *error)
 {
     agent_ended(arg);
 }
@@ -107,7 +107,7 @@ int agent_spawn_start(struct agent_spawn **out, struct launch_context *l,
     env_set(&p->env, REMOTE_ENV_CONTROL, "%s", opts->control);
     env_set(&p->env, REMOTE_ENV_TOKEN, "%s", opts->token);
     AUTO(strv) char **env = remote_launcher_strip_env(launch_context_env(l));
-    struct launch_spec spec = {.stdin_null = true, .cgroup = opts->cgroup};
+    struct launch_spec spec = {.stdin_null = true, .no_pty = true, .cgroup = opts->cgroup};
     struct engine_start_opts start = {.plan = p, .spec = &spec, .base_env = env};
     rc = engine_local_start(&a->job, launch_context_engine(l), &start, &ev, a, e);
     if (rc < 0)

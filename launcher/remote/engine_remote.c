@@ -283,7 +283,8 @@ bool engine_remote_apply(struct remote_job *j, enum remote_job_event ev)
 
 static void send_credit(struct remote_rank *r)
 {
-    if (r->uncredited_bytes == 0 || !r->peer || r->job->output_paused)
+    bool held = r->streams[0].awaits_turn || r->streams[1].awaits_turn;
+    if (r->uncredited_bytes == 0 || !r->peer || r->job->output_paused || held)
         return;
     control_send(r->peer->control,
                  json_pack("{s:s,s:I}", "t", "credit", "bytes", (json_int_t)r->uncredited_bytes),
@@ -297,7 +298,7 @@ void engine_remote_output(struct remote_rank *r, enum launch_stream from, const 
     struct remote_stream *s = &r->streams[from == LAUNCH_STDOUT ? 0 : 1];
     r->uncredited_bytes += len;
     if (s->output)
-        rank_output_feed(s->output, bytes, len);
+        s->awaits_turn = !rank_output_feed(s->output, bytes, len);
     if (r->uncredited_bytes >= CONTROL_WINDOW / 4)
         send_credit(r);
 }
@@ -331,10 +332,18 @@ static void on_begun(void *arg, const char *text, size_t len)
     j->ev.begun(j->arg, s->rank->rank, s->from, text, len);
 }
 
+static void on_turn(void *arg)
+{
+    struct remote_stream *s = arg;
+    s->awaits_turn = false;
+    send_credit(s->rank);
+}
+
 static void on_stream_ended(void *arg)
 {
     struct remote_stream *s = arg;
     struct remote_rank *r = s->rank;
+    s->awaits_turn = false;
     rank_output_close(TAKE(s->output));
     if (r->streams[0].output || r->streams[1].output)
         return;
@@ -345,8 +354,10 @@ static void on_stream_ended(void *arg)
 static int open_stream(struct remote_stream *s, char *scratch, struct err *e)
 {
     struct remote_job *j = s->rank->job;
-    const struct rank_output_events ev = {
-        .line = on_line, .begun = j->ev.begun ? on_begun : NULL, .ended = on_stream_ended};
+    const struct rank_output_events ev = {.line = on_line,
+                                          .begun = j->ev.begun ? on_begun : NULL,
+                                          .turn = on_turn,
+                                          .ended = on_stream_ended};
     const char *name = s->from == LAUNCH_STDOUT ? "stdout" : "stderr";
     AUTO(fd) int file = -1;
     int rc = engine_open_file(&file, j->spec->output_dir, s->rank->rank, name, e);
@@ -354,7 +365,11 @@ static int open_stream(struct remote_stream *s, char *scratch, struct err *e)
         return rc;
     char label[64];
     snprintf(label, sizeof label, "rank %d's %s", s->rank->rank, name);
-    struct rank_output_source from = {-1, fd_take(&file), scratch, label};
+    struct rank_output_source from = {.fd = -1,
+                                      .file_fd = fd_take(&file),
+                                      .scratch = scratch,
+                                      .name = label,
+                                      .group = &j->groups[s->from == LAUNCH_STDERR]};
     return rank_output_open(&s->output, j->loop, &from, &ev, s, e);
 }
 
@@ -518,8 +533,8 @@ static struct remote_job *new_job(struct engine *en, const struct engine_start_o
     for (int i = 0; i < n; i++) {
         struct remote_rank *r = &j->ranks[i];
         *r = (struct remote_rank){.job = j, .rank = i};
-        r->streams[0] = (struct remote_stream){r, LAUNCH_STDOUT, NULL};
-        r->streams[1] = (struct remote_stream){r, LAUNCH_STDERR, NULL};
+        r->streams[0] = (struct remote_stream){.rank = r, .from = LAUNCH_STDOUT};
+        r->streams[1] = (struct remote_stream){.rank = r, .from = LAUNCH_STDERR};
     }
     j->launcher_output = last_lines_new(REMOTE_LAUNCHER_LINES);
     uv_timer_init(j->loop, &j->limit_timer);

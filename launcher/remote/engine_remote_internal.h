@@ -45,6 +45,7 @@ struct remote_stream {
     struct remote_rank *rank;
     enum launch_stream from;
     struct rank_output *output; /* NULL: the stream has ended */
+    bool awaits_turn;           /* it holds bytes for another stream's turn */
 };
 
 struct remote_rank {
@@ -81,6 +82,7 @@ struct remote_job {
     char scratch[1]; /* rank_output.c reads no pipe here */
 
     struct remote_rank *ranks;
+    struct rank_output_group groups[REMOTE_STREAMS];
     enum remote_topo_state *topo_states; /* per node */
     int configured;                      /* number of ranks that have their rank spec */
     int port_wanted;                     /* MASTER_PORT as the user chose it; 0: any */
@@ -95,7 +97,7 @@ struct remote_job {
     uv_tcp_t listener;
     struct remote_peer *peers;
     int unauthenticated; /* number of such peers */
-    bool accept_deferred, rejection_logged;
+    bool rejection_logged;
     char **base_env;             /* of the remote launcher */
     struct strbuf rank_base_env; /* what ranks inherit of it: rank_spec_base_env() */
     char cwd[4096];

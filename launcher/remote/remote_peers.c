@@ -9,9 +9,9 @@
 #include "launcher/remote/engine_remote_internal.h"
 
 enum {
-    UNAUTHENTICATED_MAX = 64, /* peers; further ones wait in the kernel's queue */
-    LOST_MS = 100,            /* for the other connections of a node to end, too */
-    LAUNCHER_EXIT_MS = 500    /* after mpirun's exit: for ranks to report its cause first */
+    STRANGERS_MAX = 64,    /* unauthenticated peers, in addition to one agent per rank */
+    LOST_MS = 100,         /* for the other connections of a node to end, too */
+    LAUNCHER_EXIT_MS = 500 /* after mpirun's exit: for ranks to report its cause first */
 };
 
 /* ---- connections -------------------------------------------------------------------------------
@@ -30,10 +30,16 @@ void remote_peers_drop(struct remote_peer *p)
         j->unauthenticated--;
     control_close(p->control);
     free(p);
-    if (j->accept_deferred && remote_start_is_listening(j)) {
-        j->accept_deferred = false;
-        remote_peers_accept(j);
-    }
+}
+
+/* The list has the newest peer first. */
+static void drop_oldest_unauthenticated(struct remote_job *j)
+{
+    struct remote_peer *oldest = NULL;
+    for (struct remote_peer *p = j->peers; p; p = p->next)
+        oldest = p->rank ? oldest : p;
+    if (oldest)
+        remote_peers_drop(oldest);
 }
 
 static void reject(struct remote_peer *p, const char *why)
@@ -222,7 +228,8 @@ static void on_rank_exit(struct remote_rank *r, const struct control_frame *f)
     if (!engine_remote_apply_rank(r, REMOTE_RANK_EV_EXITED))
         return;
     r->job->failed |= wait != 0;
-    r->job->ev.exited(r->job->arg, r->rank, (int)wait, oom);
+    AUTO(free) char *error = f->len > 0 ? xstrndup(f->payload, f->len) : NULL;
+    r->job->ev.exited(r->job->arg, r->rank, (int)wait, oom, error);
     engine_remote_check_reaped(r->job);
 }
 
@@ -264,6 +271,14 @@ static void send_pmi(void *arg, int rank, const char *text, size_t len)
 
 static void on_pmi_joined(void *arg, int rank)
 {
+    struct remote_job *j = arg;
+    j->ev.joined(j->arg, rank);
+}
+
+static void on_pmi_finalized(void *arg, int rank)
+{
+    struct remote_job *j = arg;
+    j->ev.finalized(j->arg, rank);
 }
 
 static void on_pmi_aborted(void *arg, int rank, int code)
@@ -275,7 +290,7 @@ static void on_pmi_aborted(void *arg, int rank, int code)
 
 void remote_peers_serve_pmi(struct remote_job *j)
 {
-    static const struct pmi1_events ev = {send_pmi, on_pmi_joined, on_pmi_aborted,
+    static const struct pmi1_events ev = {send_pmi, on_pmi_joined, on_pmi_finalized, on_pmi_aborted,
                                           engine_warn_spawn};
     AUTO(free) int *nodes = xcalloc((size_t)j->plan->world_size, sizeof *nodes);
     for (int i = 0; i < j->plan->world_size; i++)
@@ -391,10 +406,8 @@ static void on_disconnected(void *arg, const char *why)
 void remote_peers_accept(struct remote_job *j)
 {
     static const struct control_events ev = {on_frame, on_disconnected};
-    if (j->unauthenticated >= UNAUTHENTICATED_MAX) {
-        j->accept_deferred = true;
-        return;
-    }
+    if (j->unauthenticated >= j->plan->world_size + STRANGERS_MAX)
+        drop_oldest_unauthenticated(j);
     struct err e = {0};
     struct remote_peer *p = xzalloc(sizeof *p);
     if (control_accept(&p->control, (uv_stream_t *)&j->listener, &ev, p, &e) < 0) {

@@ -17,6 +17,7 @@
 #include "common/own_process.h"
 #include "launcher/node/netif.h"
 #include "launcher/plan/env.h"
+#include "launcher/plan/mca_params.h"
 #include "launcher/plan/rank_spec.h"
 #include "launcher/remote/agent_spawn.h"
 #include "launcher/remote/engine_remote_internal.h"
@@ -143,7 +144,8 @@ static void on_launcher_not_started(void *arg, int rank, int status, const char 
     launcher_ended(j, 0);
 }
 
-static void on_launcher_exited(void *arg, int rank, int wait_status, bool oom_killed)
+static void on_launcher_exited(void *arg, int rank, int wait_status, bool oom_killed,
+                               const char *error)
 {
     launcher_ended(arg, wait_status);
 }
@@ -202,6 +204,7 @@ static int start_launcher(struct remote_job *j, struct err *e)
         j->plan,    j->spec->engine_args, j->program, drover_rank, session_dir_path(j->session_dir),
         j->hostfile};
     char **argv = NULL, **env = env_merge(j->base_env, NULL, NULL);
+    mca_params_remove(env); /* drover has applied them; some contradict the options of mpirun */
     AUTO(free) char *addresses = remote_start_addresses(j);
     env_set(&env, REMOTE_ENV_CONTROL, "%s", addresses);
     env_set(&env, REMOTE_ENV_TOKEN, "%s", j->token);
@@ -210,7 +213,7 @@ static int start_launcher(struct remote_job *j, struct err *e)
     plan_launcher(j, argv, env);
     if (rc < 0)
         return rc;
-    struct launch_spec spec = {.stdin_null = true};
+    struct launch_spec spec = {.stdin_null = true, .no_pty = true};
     struct engine_start_opts start = {.plan = j->launcher_plan, .spec = &spec};
     j->launchers_running = j->launcher_plan->world_size;
     return engine_local_start(&j->launcher_job, j->engine, &start, &ev, j, e);
@@ -344,6 +347,7 @@ static void send_rank_spec(struct remote_rank *r)
     struct remote_job *j = r->job;
     const struct launch_spec *s = j->spec;
     struct rank_spec_opts opts = {.reports = s->reports,
+                                  .pty = !s->no_pty,
                                   .with_stdin = reads_stdin(j) && r->rank == s->stdin_rank,
                                   .port = r->rank == 0,
                                   .port_wanted = j->port_wanted,

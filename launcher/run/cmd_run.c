@@ -7,6 +7,7 @@
 #include "common/opt.h"
 #include "launcher/cmd/commands.h"
 #include "launcher/node/topo.h"
+#include "launcher/run/run_mpmd.h"
 #include "launcher/run/run_print.h"
 #include "launcher/run/run_session.h"
 
@@ -32,13 +33,28 @@ int cmd_run_usage_error(const struct run_options *o, const struct err *e)
     return EXIT_STATUS_USAGE;
 }
 
+/* The ranks' stdout is a pty also if drover's is a file or a pipe, where colours would be noise. */
+static void set_terminal(struct run_options *o)
+{
+    bool by_user = o->spec.no_pty || isatty(STDOUT_FILENO);
+    for (size_t i = 0; o->env && o->env[i]; i++)
+        by_user |= strncmp(o->env[i], "TERM", 4) == 0 && (!o->env[i][4] || o->env[i][4] == '=');
+    if (!by_user)
+        strv_push(&o->env, xstrdup("TERM=dumb"));
+    o->spec.env = o->env;
+}
+
 int cmd_run_job(struct run_options *o)
 {
     struct err e = {0};
     int status = 0;
     if (o->verbose)
         log_set_level(LOG_INFO);
-    int rc = o->dry_run ? print_plan(o, &e) : run_session(&status, o, &e);
+    if (!o->dry_run)
+        set_terminal(o);
+    int rc = o->dry_run ? print_plan(o, &e) : run_mpmd_check_scripts(o, &e);
+    if (rc == 0 && !o->dry_run)
+        rc = run_session(&status, o, &e);
     return rc < 0 ? cmd_run_usage_error(o, &e) : status;
 }
 

@@ -8,9 +8,9 @@
 #include "common/log.h"
 #include "common/opt.h"
 #include "launcher/cmd/commands.h"
+#include "launcher/hosts/hostfile.h"
 #include "launcher/node/topo.h"
 #include "launcher/plan/allocation.h"
-#include "launcher/plan/hostfile.h"
 #include "launcher/run/cmd_run.h"
 
 enum {
@@ -36,6 +36,7 @@ struct torchrun {
 
 #define T struct torchrun
 static const struct opt options[] = {
+    OPT_ABBREVIATIONS,
     OPT_GROUP("Where ranks run"),
     OPT_STR(0, "nproc-per-node", "N|gpu|cpu|auto", "ranks per node (default: 1)", T, nproc),
     OPT_STR(0, "nnodes", "N|MIN:MAX", "number of nodes (default: 1)", T, nnodes),
@@ -47,10 +48,11 @@ static const struct opt options[] = {
     OPT_FLAG(0, "json", "with --dry-run: print the plan as JSON", T, job.json),
 
     OPT_GROUP("One torchrun per node"),
-    OPT_INT(0, "node-rank", "N", "number of this node", T, node_rank),
+    OPT_INT(0, "node-rank", "N", "number of this node", T, node_rank, 0, NODES_MAX - 1),
     OPT_STR(0, "master-addr", "ADDRESS", "address of the node with rank 0", T, master_addr),
     OPT_INT(0, "master-port", "PORT",
-            "port of rank 0 (default: a free port for one node, else 29500)", T, master_port),
+            "port of rank 0 (default: a free port for one node, else 29500)", T, master_port, 0,
+            65535),
     OPT_STR(0, "rdzv-endpoint", "HOST[:PORT]",
             "address of the rendezvous, or of rank 0 if static (default port: 29400)", T, endpoint),
     OPT_STR(0, "rdzv-id", "ID", "name of the job at the rendezvous, TORCHELASTIC_RUN_ID", T, id),
@@ -71,13 +73,15 @@ static const struct opt options[] = {
             "write to files: 1 stdout, 2 stderr, 3 both, or per local rank: 0:1,1:3", T, redirects),
     OPT_STR('t', "tee", "STREAMS", "write to files and to the console", T, tee),
     OPT_STR(0, "local-ranks-filter", "LIST", "local ranks whose output is shown: 0,1", T, filter),
+    OPT_FLAG(0, "no-pty", "make the ranks' stdout a pipe, not a pty (only drover)", T,
+             job.spec.no_pty),
     OPT_FLAG('v', "verbose", "also log what drover does", T, job.verbose),
 
     OPT_GROUP("Failures"),
     OPT_INT(0, "max-restarts", "N", "restart a failed job up to N times (default: 0)", T,
-            job.max_restarts),
-    OPT_DOUBLE(0, "grace", "SECONDS", "time from SIGTERM to SIGKILL (default: 30; only drover)", T,
-               job.grace_s),
+            job.max_restarts, 0, INT_MAX),
+    OPT_DURATION(0, "grace", "DURATION", "time from SIGTERM to SIGKILL (default: 30; only drover)",
+                 T, job.grace_s, 0, RUN_OPTIONS_TIME_MAX_S),
 
     OPT_GROUP("Other"),
     OPT_WORDS(0,
@@ -138,13 +142,8 @@ static int read_nodes(struct torchrun *t, struct err *e)
 static int read_ranks(struct torchrun *t, struct err *e)
 {
     const char *text = t->nproc ? t->nproc : "1"; /* torchrun's own default */
-    t->job.per_node = 0;
-    if (strcmp(text, "cpu") == 0)
-        t->job.spec.gpus = "";
-    if (!strcmp(text, "cpu") || !strcmp(text, "gpu") || !strcmp(text, "auto"))
-        return 0;
-    int rc = opt_int(&t->job.per_node, "--nproc-per-node", text, 1, 1 << 20, e);
-    return rc < 0 ? err_hint(e, "a number, gpu, cpu, auto") : 0;
+    int rc = run_options_per_node(&t->job, text, e);
+    return rc < 0 ? err_wrap(e, "--nproc-per-node") : 0;
 }
 
 /* "host:29400", "host", "[fe80::1]:29400". */
@@ -307,7 +306,9 @@ static int choose_nodes(struct torchrun *t, struct err *e)
 /* ---- the job -----------------------------------------------------------------------------------
  */
 
-static int set_program(struct torchrun *t, int argc, char **words, struct err *e)
+/* Drops a "--" directly after the script or module, as torchrun does; `ended` if options have ended
+ * with one before it. */
+static int set_program(struct torchrun *t, int argc, char **words, bool ended, struct err *e)
 {
     char ***argv = &t->job.argv;
     const char *python = getenv("PYTHON_EXEC");
@@ -320,7 +321,8 @@ static int set_program(struct torchrun *t, int argc, char **words, struct err *e
             strv_push(argv, xstrdup("-m"));
     }
     for (int i = 0; i < argc; i++)
-        strv_push(argv, xstrdup(words[i]));
+        if (i != 1 || ended || strcmp(words[i], "--") != 0)
+            strv_push(argv, xstrdup(words[i]));
     return 0;
 }
 
@@ -356,11 +358,10 @@ static int parse(struct torchrun *t, int argc, char **words, struct err *e)
     int rc = opt_parse(options, t, argc, words, &rest, e);
     if (rc != 0)
         return rc;
-    if (t->node_rank < NOT_GIVEN)
-        return err_set(e, -EINVAL, "--node-rank %d: the minimum is 0", t->node_rank);
     if (read_nodes(t, e) < 0 || read_ranks(t, e) < 0 || read_endpoint(t, e) < 0 ||
         read_backend(t, e) < 0 || read_conf(t, e) < 0 || choose_nodes(t, e) < 0 ||
-        set_program(t, argc - rest, words + rest, e) < 0 || set_output(t, e) < 0)
+        set_program(t, argc - rest, words + rest, strcmp(words[rest - 1], "--") == 0, e) < 0 ||
+        set_output(t, e) < 0)
         return -EINVAL;
     if (t->master_port)
         s->master_port = t->master_port;

@@ -13,10 +13,14 @@ enum { NO_SOURCE = -1 };
  * never break lines of the other. */
 struct sink {
     struct async_writer *writer;
-    bool terminal;
     int unfinished; /* source of the line that has no end yet; NO_SOURCE: none */
     bool coloured;
-    size_t shown; /* bytes of that line that are already shown; console_line() gets them again */
+};
+
+/* The line of a stream of a rank that has begun. console_line() gets all of it again. */
+struct begun {
+    size_t shown; /* its bytes that are shown already */
+    bool torn;    /* they are not on one line, since lines of other sources came between */
 };
 
 struct console {
@@ -26,6 +30,7 @@ struct console {
     void (*on_progress)(void *arg);
     void *arg;
     const struct plan *plan;
+    struct begun *begun;  /* by source */
     enum console_tag tag; /* never AUTO */
     struct launch *job;   /* observed; NULL: none runs */
     const struct redirect *redirect;
@@ -70,8 +75,6 @@ int console_open(struct console **out, uv_loop_t *loop, const struct console_sty
         rc = async_writer_open(&c->err->writer, loop, STDERR_FILENO, on_written, c, e);
     if (rc < 0)
         return rc;
-    c->out->terminal = isatty(STDOUT_FILENO);
-    c->err->terminal = isatty(STDERR_FILENO);
     *out = TAKE(c);
     return 0;
 }
@@ -82,12 +85,15 @@ void console_close(struct console *c)
         return;
     async_writer_close(c->own[0].writer);
     async_writer_close(c->own[1].writer);
+    free(c->begun);
     free(c);
 }
 
 void console_plan(struct console *c, const struct plan *p)
 {
     c->plan = p;
+    free(c->begun);
+    c->begun = xcalloc(2 * (size_t)p->world_size, sizeof *c->begun);
     c->tag = c->style.tag;
     if (c->tag == CONSOLE_TAG_AUTO)
         c->tag = p->node_count > 1 ? CONSOLE_TAG_HOST : CONSOLE_TAG_NONE;
@@ -116,7 +122,7 @@ static void on_partial_line(void *arg, int rank, enum launch_stream from, const 
 {
     struct console *c = arg;
     if (is_shown(c, rank, from))
-        console_partial_line(c, rank, from, text, len, c->plan->world_size == 1);
+        console_partial_line(c, rank, from, text, len);
 }
 
 static void on_ended(void *arg, const struct job_end *end)
@@ -188,16 +194,14 @@ static struct sink *sink_of(struct console *c, enum launch_stream from)
     return from == LAUNCH_STDOUT || c->style.merge ? c->out : c->err;
 }
 
-/* Ends the unfinished line of another source. */
 static void end_line(struct sink *s)
 {
     if (s->unfinished != NO_SOURCE)
         async_writer_add(s->writer, "\n", 1);
     s->unfinished = NO_SOURCE;
-    s->shown = 0;
 }
 
-/* Adds the bytes of a line that are not shown yet, with the tag if the line is new. */
+/* Adds a part of a line. It begins with the tag, unless the part before is the last one shown. */
 static void add_text(struct console *c, int rank, enum launch_stream from, const char *text,
                      size_t len)
 {
@@ -208,29 +212,41 @@ static void add_text(struct console *c, int rank, enum launch_stream from, const
         add_mark(c, s, rank, from);
         s->unfinished = source;
     }
-    async_writer_add(s->writer, text + s->shown, len - s->shown);
+    async_writer_add(s->writer, text, len);
 }
 
 bool console_line(struct console *c, int rank, enum launch_stream from, const char *text,
                   size_t len)
 {
     struct sink *s = sink_of(c, from);
-    add_text(c, rank, from, text, text[len] ? len + 1 : len); /* with the byte that ended it */
-    s->shown = 0;
-    if (text[len])
+    int source = 2 * rank + (from == LAUNCH_STDERR);
+    struct begun *b = &c->begun[source];
+    size_t all = text[len] ? len + 1 : len; /* with the byte that ended it */
+    bool continues = s->unfinished == source && !b->torn;
+    bool is_whole = b->shown >= len && !b->torn; /* on a line that another source's line ended */
+    if (continues) {
+        add_text(c, rank, from, text + b->shown, all - b->shown);
+    } else if (b->shown == 0 || !is_whole) {
+        if (b->torn && s->unfinished == source)
+            end_line(s);
+        add_text(c, rank, from, text, all);
+    }
+    if (text[len] && s->unfinished == source)
         s->unfinished = NO_SOURCE;
+    *b = (struct begun){0};
     return !console_full(c);
 }
 
 void console_partial_line(struct console *c, int rank, enum launch_stream from, const char *text,
-                          size_t len, bool alone)
+                          size_t len)
 {
-    struct sink *s = sink_of(c, from);
-    bool shared = !alone || c->out == c->err || c->style.merge;
-    if ((shared && !s->terminal) || console_full(c))
+    int source = 2 * rank + (from == LAUNCH_STDERR);
+    struct begun *b = &c->begun[source];
+    if (console_full(c) || len <= b->shown)
         return;
-    add_text(c, rank, from, text, len);
-    s->shown = len;
+    b->torn |= b->shown > 0 && sink_of(c, from)->unfinished != source;
+    add_text(c, rank, from, text + b->shown, len - b->shown);
+    b->shown = len;
 }
 
 void console_print(struct console *c, const char *text)

@@ -51,11 +51,11 @@ void console_plan(struct console *c, const struct plan *p);
  * ranks should pause. */
 bool console_line(struct console *c, int rank, enum launch_stream from, const char *text,
                   size_t len);
-/* Shows an incomplete line (launch_events.partial_line); console_line() shows the rest. On a stream
- * that is not a terminal and that other sources share, nothing is shown: if another line came
- * between, the first part would be shown twice. `alone`: the job has one rank. */
+/* Shows the part of an incomplete line (launch_events.partial_line) that is not shown yet;
+ * console_line() shows the rest. If a line of another source came between, console_line() shows the
+ * whole line again, so that it is on one line. */
 void console_partial_line(struct console *c, int rank, enum launch_stream from, const char *text,
-                          size_t len, bool alone);
+                          size_t len);
 /* Prints drover's own text on stderr, after all lines before it. Complete lines. Does nothing once
  * the reader of the output has closed it. */
 void console_print(struct console *c, const char *text);

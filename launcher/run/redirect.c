@@ -13,6 +13,7 @@ enum { RANKS_MAX = 1 << 16 };
 struct streams {
     FILE *file[2]; /* stdout, stderr; NULL: not in a file */
     bool shown[2];
+    size_t begun[2]; /* bytes of the present line that are in the file */
 };
 
 struct redirect {
@@ -20,6 +21,8 @@ struct redirect {
     struct streams *of; /* [ranks] */
     int ranks;
     char *dir;
+    uv_prepare_t flush; /* flushes the files before the loop waits, so that they are live */
+    bool attached;      /* `flush` is on a loop */
 };
 
 /* ---- values -----------------------------------------------------------------------------------
@@ -146,13 +149,21 @@ void redirect_plan(struct redirect *r, const struct plan *p, int attempt)
         open_rank(r, &p->ranks[i], dir);
 }
 
+static void on_closed(uv_handle_t *h)
+{
+    free(h->data);
+}
+
 void redirect_close(struct redirect *r)
 {
     if (!r)
         return;
     close_files(r);
     free(r->dir);
-    free(r);
+    if (r->attached)
+        uv_close((uv_handle_t *)&r->flush, on_closed);
+    else
+        free(r);
 }
 
 const char *redirect_dir(const struct redirect *r)
@@ -160,31 +171,77 @@ const char *redirect_dir(const struct redirect *r)
     return r->dir;
 }
 
+static void give_up(const struct redirect *r, int rank, int k)
+{
+    log_error("%s: rank %d: %s", r->dir, rank, strerror(errno));
+    (void)fclose(r->of[rank].file[k]); /* the failure was logged */
+    r->of[rank].file[k] = NULL;
+    r->of[rank].shown[k] = true;
+}
+
+/* Writes the line up to `end`, without the part that is in the file. */
+static void write_up_to(struct redirect *r, int rank, int k, const char *text, size_t end)
+{
+    struct streams *s = &r->of[rank];
+    size_t n = end > s->begun[k] ? end - s->begun[k] : 0;
+    if (s->file[k] && fwrite_unlocked(text + end - n, 1, n, s->file[k]) < n)
+        give_up(r, rank, k);
+    s->begun[k] = end;
+}
+
 void redirect_line(struct redirect *r, int rank, enum launch_stream from, const char *text,
                    size_t len)
 {
     int k = from == LAUNCH_STDERR;
-    FILE *f = r->of[rank].file[k];
-    size_t all = text[len] ? len + 1 : len; /* with the byte that ended it */
-    if (f && fwrite_unlocked(text, 1, all, f) < all) {
-        log_error("%s: rank %d: %s", r->dir, rank, strerror(errno));
-        (void)fclose(f); /* the failure was logged */
-        r->of[rank].file[k] = NULL;
-        r->of[rank].shown[k] = true;
-    }
+    write_up_to(r, rank, k, text, text[len] ? len + 1 : len); /* with the byte that ended it */
+    r->of[rank].begun[k] = 0;
+}
+
+void redirect_partial_line(struct redirect *r, int rank, enum launch_stream from, const char *text,
+                           size_t len)
+{
+    write_up_to(r, rank, from == LAUNCH_STDERR, text, len);
+}
+
+void redirect_flush(struct redirect *r)
+{
+    for (int i = 0; i < r->ranks; i++)
+        for (int k = 0; k < 2; k++)
+            if (r->of[i].file[k] && fflush_unlocked(r->of[i].file[k]) != 0)
+                give_up(r, i, k);
+}
+
+static void on_flush(uv_prepare_t *p)
+{
+    uv_prepare_stop(p);
+    redirect_flush(p->data);
 }
 
 static bool on_line(void *arg, int rank, enum launch_stream from, const char *text, size_t len)
 {
-    redirect_line(arg, rank, from, text, len);
+    struct redirect *r = arg;
+    redirect_line(r, rank, from, text, len);
+    uv_prepare_start(&r->flush, on_flush);
     return true;
 }
 
-void redirect_attach(struct redirect *r, struct launch *job, int attempt)
+static void on_partial_line(void *arg, int rank, enum launch_stream from, const char *text,
+                            size_t len)
 {
-    static const struct launch_events events = {.line = on_line};
+    struct redirect *r = arg;
+    redirect_partial_line(r, rank, from, text, len);
+    uv_prepare_start(&r->flush, on_flush);
+}
+
+void redirect_attach(struct redirect *r, uv_loop_t *loop, struct launch *job, int attempt)
+{
+    static const struct launch_events events = {.line = on_line, .partial_line = on_partial_line};
     if (!r)
         return;
+    if (!r->attached)
+        uv_prepare_init(loop, &r->flush);
+    r->attached = true;
+    r->flush.data = r;
     redirect_plan(r, launch_plan(job), attempt);
     launch_observe(job, &events, r);
 }

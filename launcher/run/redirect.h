@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <uv.h>
 
 #include "common/err.h"
 #include "common/mem.h"
@@ -39,10 +40,10 @@ struct redirect;
 int redirect_open(struct redirect **out, const struct redirect_spec *s, struct err *e);
 /* Creates the files of an attempt (0 is the first) and observes its job. If a file cannot be
  * created, an error is logged and its lines go to the console. `r` may be NULL. */
-void redirect_attach(struct redirect *r, struct launch *job, int attempt);
+void redirect_attach(struct redirect *r, uv_loop_t *loop, struct launch *job, int attempt);
 /* Only creates the files. redirect_attach() does this. */
 void redirect_plan(struct redirect *r, const struct plan *p, int attempt);
-/* Writes what is buffered; a failure is logged. */
+/* Writes what is buffered; a failure is logged. A handle closes in the loop's next iteration. */
 void redirect_close(struct redirect *r);
 AUTO_DEFINE(redirect, struct redirect *, redirect_close)
 
@@ -53,6 +54,11 @@ const char *redirect_dir(const struct redirect *r);
  * is logged, the stream's lines go to the console. */
 void redirect_line(struct redirect *r, int rank, enum launch_stream from, const char *text,
                    size_t len);
+/* Writes the part of an incomplete line (launch_events.partial_line) that is not written yet. */
+void redirect_partial_line(struct redirect *r, int rank, enum launch_stream from, const char *text,
+                           size_t len);
+/* Writes what is buffered. redirect_attach() does this before the loop waits. */
+void redirect_flush(struct redirect *r);
 /* Returns true if lines of that stream belong on the console. `r` may be NULL. */
 bool redirect_shows(const struct redirect *r, int rank, enum launch_stream from);
 

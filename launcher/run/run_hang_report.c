@@ -8,6 +8,7 @@
 #include "launcher/inspect/call_stacks.h"
 #include "launcher/inspect/nccl_ras.h"
 #include "launcher/inspect/rank_status.h"
+#include "launcher/job/rank_list.h"
 #include "launcher/plan/env.h"
 #include "launcher/run/mpi_singletons.h"
 
@@ -131,6 +132,22 @@ static void add_rank(struct run_hang_report *h, int rank, json_t *all)
     json_array_append_new(all, one);
 }
 
+/* If the collectives do not show what the other ranks wait in: names the ranks that have exited. */
+static void write_exited(struct run_hang_report *h)
+{
+    AUTO(free) bool *running = xcalloc((size_t)h->ranks, sizeof *running);
+    int n = 0;
+    for (int i = 0; i < h->ranks; i++)
+        n += running[i] = !h->ended[i];
+    if (n == h->ranks || h->collectives.len > 0)
+        return;
+    strbuf_puts(&h->text, "  ");
+    rank_list_write(&h->text, h->ended, h->ranks, h->plan->first_rank);
+    strbuf_puts(&h->text, " exited with status 0 while ");
+    rank_list_write(&h->text, running, h->ranks, h->plan->first_rank);
+    strbuf_printf(&h->text, " still run%s\n", n == 1 ? "s" : "");
+}
+
 static void write_report(struct run_hang_report *h, enum hang_verdict v)
 {
     mark_differing_ranks(h);
@@ -144,6 +161,7 @@ static void write_report(struct run_hang_report *h, enum hang_verdict v)
     if (h->ranks > ROWS_MAX)
         strbuf_printf(&h->text, "  (from rank %d on, only ranks that differ are listed)\n",
                       ROWS_MAX);
+    write_exited(h);
     strbuf_add(&h->text, strbuf_str(&h->collectives), h->collectives.len);
     h->report = json_pack("{s:s, s:I, s:o}", "why", names[v], "timeout_ms",
                           (json_int_t)(h->timeout_s * 1000), "ranks", all);

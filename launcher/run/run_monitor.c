@@ -139,7 +139,8 @@ static void register_job(struct run_monitor *m)
         log_info("'drover ps' does not show this job: %s", e.text);
 }
 
-static void keep_line(struct run_monitor *m, int rank, const char *text, size_t len)
+/* Returns true if lines of the rank are kept. Creates the line log with the first one. */
+static bool has_line_log(struct run_monitor *m, int rank)
 {
     struct err e = {0};
     if (!m->line_log && !m->no_line_log && m->entry &&
@@ -147,8 +148,7 @@ static void keep_line(struct run_monitor *m, int rank, const char *text, size_t 
             0)
         log_info("'drover logs' does not show this job: %s", e.text);
     m->no_line_log = !m->line_log;
-    if (m->line_log && rank < line_log_ranks(m->line_log))
-        line_log_add(m->line_log, rank, text, len);
+    return m->line_log && rank < line_log_ranks(m->line_log);
 }
 
 /* ---- attempts ----------------------------------------------------------------------------------
@@ -186,9 +186,18 @@ static bool on_line(void *arg, int rank, enum launch_stream from, const char *te
 {
     struct run_monitor *m = arg;
     m->counts[rank].lines[from == LAUNCH_STDERR]++;
-    if (text[len] != '\r') /* a progress bar would push out the lines that explain a failure */
-        keep_line(m, rank, text, len);
+    /* A progress bar would push out the lines that explain a failure. */
+    if (text[len] != '\r' && has_line_log(m, rank))
+        line_log_add(m->line_log, rank, text, len);
     return true;
+}
+
+static void on_partial_line(void *arg, int rank, enum launch_stream from, const char *text,
+                            size_t len)
+{
+    struct run_monitor *m = arg;
+    if (has_line_log(m, rank))
+        line_log_set_partial(m->line_log, rank, text, len);
 }
 
 static void on_rank_started(void *arg, int rank, pid_t pid)
@@ -205,9 +214,9 @@ static void print_mismatch(struct run_monitor *m)
     struct collective_position at;
     launch_last_collective(m->job, m->failed, &at);
     AUTO(strbuf) struct strbuf b = {0};
-    strbuf_printf(&b, "%s: rank %d failed in a collective%s%s\n", m->opts->program,
-                  number_of(m, m->failed), at.failed ? ": " : "",
-                  at.failed ? strerror(-at.failed) : "");
+    strbuf_printf(&b, "%s: rank %d %s a collective%s%s\n", m->opts->program,
+                  number_of(m, m->failed), m->ended_then[m->failed] ? "exited before" : "failed in",
+                  at.failed ? ": " : "", at.failed ? strerror(-at.failed) : "");
     if (run_hang_report_collectives(&b, m->job, m->ended_then) || at.failed)
         console_print(m->console, strbuf_str(&b));
 }
@@ -221,18 +230,20 @@ static void on_rank_status(void *arg, int rank)
     m->status_requested[rank] = false;
 }
 
-/* Called for the first rank that ends because a collective failed, or in a collective: the others
- * are still where they were. The status of those on other nodes arrives before they end. */
+/* Called for the first rank that ends because a collective failed, or in a collective, or too early
+ * for one: the others are still where they were. The status of those on other nodes arrives before
+ * they end. */
 static void check_mismatch(struct run_monitor *m, const struct rank_end *r)
 {
     struct collective_position at;
     launch_last_collective(m->job, r->rank, &at);
     bool by_itself = job_rank_status(r) != 0 && (r->aborted || !r->told_to_stop);
-    if (m->mismatch_checked || !by_itself || (!at.failed && !at.waits_ms))
+    if (m->mismatch_checked || !by_itself || (!at.failed && !at.waits_ms && !r->mpi_fault))
         return;
     m->mismatch_checked = true;
     m->failed = r->rank;
     memcpy(m->ended_then, m->ended, (size_t)launch_plan(m->job)->world_size * sizeof *m->ended);
+    m->ended_then[r->rank] = r->mpi_fault != JOB_MPI_NO_FAULT;
     m->status_awaited = launch_request_status(m->job, m->status_requested);
     if (m->status_awaited == 0)
         print_mismatch(m);
@@ -252,6 +263,8 @@ static void on_rank_ended(void *arg, const struct rank_end *r)
                   signal_name(r->signal), "told_to_stop", r->told_to_stop, "seconds", r->seconds);
     if (r->start_status)
         json_object_set_new(j, "not_started", json_text(r->start_error));
+    if (r->mpi_fault)
+        json_object_set_new(j, "mpi_fault", json_text(job_mpi_fault_text(r->mpi_fault)));
     emit(m, "exit", j);
 }
 
@@ -261,6 +274,7 @@ static void on_rank_ended(void *arg, const struct rank_end *r)
 void run_monitor_attach(struct run_monitor *m, struct launch *job, int attempt)
 {
     static const struct launch_events events = {.line = on_line,
+                                                .partial_line = on_partial_line,
                                                 .rank_started = on_rank_started,
                                                 .rank_status = on_rank_status,
                                                 .rank_ended = on_rank_ended};

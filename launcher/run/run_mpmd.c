@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "common/opt.h"
+#include "launcher/hosts/hostfile.h"
+#include "launcher/plan/env.h"
 
 /* A ':' after "--" belongs to the program. */
 int run_mpmd_first(int argc, char **argv)
@@ -35,25 +37,85 @@ void run_mpmd_program(char ***argv, int argc, char **words)
         strv_push(argv, xstrdup(words[i]));
 }
 
+void run_mpmd_search_first(char ***env, char *const *outer, const char *dir)
+{
+    const char *path = env_get(*env, "PATH");
+    path = path ? path : env_user_value(environ, outer, "PATH");
+    strv_push(env, xasprintf("PATH=%s%s%s", dir, path ? ":" : "", path ? path : ""));
+}
+
+/* Returns the Python script of a command line; NULL: none. */
+static const char *script_of(char *const *argv)
+{
+    const char *slash = strrchr(argv[0], '/'), *name = slash ? slash + 1 : argv[0];
+    size_t i = 0;
+    if (strncmp(name, "python", 6) == 0)
+        for (i = 1; argv[i] && argv[i][0] == '-' && strcmp(argv[i], "-m") != 0; i++)
+            ;
+    return argv[i] && is_python(argv[i]) ? argv[i] : NULL;
+}
+
+static int check_script(char *const *argv, const char *wdir, struct err *e)
+{
+    const char *script = script_of(argv);
+    AUTO(free) char *cwd = wdir ? xstrdup(wdir) : getcwd(NULL, 0);
+    AUTO(free) char *path = script ? xasprintf("%s/%s", cwd ? cwd : ".", script) : NULL;
+    if (!script || access(script[0] == '/' ? script : path, F_OK) == 0 || errno != ENOENT)
+        return 0;
+    return err_set(e, -ENOENT, "script '%s': no such file in the working directory '%s'", script,
+                   cwd ? cwd : ".");
+}
+
+int run_mpmd_check_scripts(const struct run_options *o, struct err *e)
+{
+    for (int i = 0; o->hosts && i < o->hosts->count; i++)
+        if (!o->hosts->at[i].here)
+            return 0;
+    int rc = check_script(o->spec.argv, o->spec.wdir, e);
+    for (int i = 0; rc == 0 && i < o->app_count; i++)
+        if (o->apps[i].argv)
+            rc = check_script(o->apps[i].argv, o->apps[i].wdir ? o->apps[i].wdir : o->spec.wdir, e);
+    return rc;
+}
+
 /* ---- one program after ':' --------------------------------------------------------------------
  */
 
 struct app {
     int np;
+    const char *wdir, *path;
+    struct hosts *hosts;
     char **env, **ignored;
 };
 
-static int on_env(void *into, char *const *values, struct err *e)
+static int on_host(void *into, char *const *values, struct err *e)
 {
     struct app *a = into;
-    strv_push(&a->env, xasprintf("%s=%s", values[0], values[1]));
-    return 0;
+    a->hosts = a->hosts ? a->hosts : xzalloc(sizeof *a->hosts);
+    return hostfile_list(a->hosts, values[0], e);
+}
+
+int run_mpmd_read_env(char ***env, char *const *values, struct err *e)
+{
+    const char *name = values[0], *equals = name ? strchr(name, '=') : NULL;
+    if (!name || !*name || equals == name || (!equals && !values[1]))
+        return err_set(e, -EINVAL, "needs NAME VALUE, or NAME=VALUE");
+    strv_push(env, equals ? xstrdup(name) : xasprintf("%s=%s", name, values[1]));
+    return equals ? 1 : 2;
+}
+
+static int on_env(void *into, char *const *values, struct err *e)
+{
+    return run_mpmd_read_env(&((struct app *)into)->env, values, e);
 }
 
 static const struct opt options[] = {
-    OPT_INT('n', "np|c", "N", "ranks of this program", struct app, np),
+    OPT_INT('n', "np|n|c", "N", "ranks of this program", struct app, np, 1, RUN_OPTIONS_RANKS_MAX),
     OPT_STRV('x', "x|envlist", "NAME[=VALUE]", "a variable of its ranks", struct app, env),
-    OPT_CALL(0, "env", "NAME VALUE", "the same", on_env),
+    OPT_CALL_SOME(0, "env", "NAME VALUE", "the same", on_env),
+    OPT_CALL('H', "host|hosts", "LIST", "where its ranks run", on_host),
+    OPT_STR(0, "wdir|wd", "DIR", "working directory of its ranks", struct app, wdir),
+    OPT_STR(0, "path", "DIR", "directory searched first for it", struct app, path),
     OPT_WORDS(0, "allow-run-as-root|envall", NULL, NULL, struct app, ignored),
     OPT_END,
 };
@@ -67,16 +129,21 @@ static int add_program(struct run_options *o, int argc, char **argv, struct err 
     strv_free(a.ignored);
     run_mpmd_program(&program, argc - rest, argv + rest);
     if (rc < 0)
-        err_hint(e,
-                 "after ':' only -np, -x and the program; other options before the first program");
+        err_hint(
+            e, "after ':' only -np, -H, -wdir, -path, -x and the program; other options before the "
+               "first program");
     else if (rc == OPT_HELP || (rc == 0 && (a.np < 1 || !program)))
         rc = err_set(e, -EINVAL, "after ':' -np N or the program is missing");
     if (rc < 0) {
         strv_free(a.env);
+        hosts_free(a.hosts);
         return rc;
     }
+    if (a.path)
+        run_mpmd_search_first(&a.env, o->env, a.path);
     o->apps = xrealloc(o->apps, (size_t)o->app_count + 1, sizeof *o->apps);
-    o->apps[o->app_count++] = (struct launch_app){a.np, TAKE(program), a.env};
+    o->apps[o->app_count++] = (struct launch_app){
+        .ranks = a.np, .argv = TAKE(program), .env = a.env, .wdir = a.wdir, .hosts = a.hosts};
     return 0;
 }
 
@@ -101,6 +168,7 @@ void run_mpmd_free(struct run_options *o)
     for (int i = 0; i < o->app_count; i++) {
         strv_free((char **)o->apps[i].argv);
         strv_free((char **)o->apps[i].env);
+        hosts_free((struct hosts *)o->apps[i].hosts);
     }
     free(o->apps);
 }
@@ -123,26 +191,27 @@ static void add_words(char ***words, const char *line)
     }
 }
 
-int run_mpmd_read_file(char ***words, const char *path, struct err *e)
+int run_mpmd_read_file(char ***words, const char *path, const char *between, struct err *e)
 {
     AUTO(file) FILE *f = fopen(path, "re");
     if (!f)
-        return err_set(e, -errno, "app file '%s': %s", path, strerror(errno));
+        return err_set(e, -errno, "file '%s': %s", path, strerror(errno));
     AUTO(free) char *line = NULL;
     size_t cap = 0;
-    bool any = false;
+    bool any = false, first = true;
     while (getline(&line, &cap, f) >= 0) {
         AUTO(strv) char **own = NULL;
-        add_words(&own, line);
+        add_words(&own, first ? hostfile_after_mark(line) : line);
+        first = false;
         if (!own)
             continue;
-        if (any)
-            strv_push(words, xstrdup(":"));
+        if (any && between)
+            strv_push(words, xstrdup(between));
         any = true;
         for (size_t i = 0; own[i]; i++)
             strv_push(words, xstrdup(own[i]));
     }
     if (ferror(f))
-        return err_set(e, -EIO, "app file '%s': read error", path);
+        return err_set(e, -EIO, "file '%s': read error", path);
     return 0;
 }

@@ -1,4 +1,4 @@
-#include "launcher/run/run_options.h"
+#include "launcher/run/run_options_internal.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -52,24 +52,69 @@ static int on_variable(void *into, char *const *values, struct err *e)
     return 0;
 }
 
-/* hydra's "-env NAME VALUE". */
 static int on_env(void *into, char *const *values, struct err *e)
 {
-    if (!*values[0] || strchr(values[0], '='))
-        return err_set(e, -EINVAL, "invalid variable name '%s'", values[0]);
-    set_variable(into, values[0], values[1]);
-    return 0;
+    return run_mpmd_read_env(&((struct run_options *)into)->env, values, e);
 }
 
-/* A parameter of Open MPI is a variable for its programs, and an option of the real mpirun. */
+/* A parameter of Open MPI is a variable for its programs, and an option of the real mpirun unless
+ * drover applies it. */
 static int on_mca(void *into, char *const *values, struct err *e)
 {
     struct run_options *o = into;
     AUTO(free) char *name = xasprintf("OMPI_MCA_%s", values[0]);
     set_variable(o, name, values[1]);
+    mca_params_set(&o->mca, values[0], values[1], NULL);
+    if (mca_params_is_launchers(values[0]))
+        return 0;
     strv_push(&o->mpirun_args, xstrdup("--mca"));
     strv_push(&o->mpirun_args, xstrdup(values[0]));
     strv_push(&o->mpirun_args, xstrdup(values[1]));
+    return 0;
+}
+
+/* Open MPI 5: its programs buffer their output in this way (0: not, 1: by line, 2: fully). */
+static int on_stream_buffering(void *into, char *const *values, struct err *e)
+{
+    int mode = 0;
+    if (opt_int(&mode, "buffering", values[0], 0, 2, e) < 0)
+        return -EINVAL;
+    set_variable(into, "OMPI_MCA_ompi_stream_buffering", values[0]);
+    return 0;
+}
+
+/* A parameter of PRRTE, Open MPI 5's launcher. */
+static int on_prte_mca(void *into, char *const *values, struct err *e)
+{
+    struct run_options *o = into;
+    mca_params_set(&o->mca, values[0], values[1], NULL);
+    if (mca_params_is_launchers(values[0]))
+        return 0;
+    strv_push(&o->mpirun_only, xstrdup("--prtemca"));
+    strv_push(&o->mpirun_only, xstrdup(values[0]));
+    strv_push(&o->mpirun_only, xstrdup(values[1]));
+    return 0;
+}
+
+/* Files with parameters. mpirun only tells the MPI library of them, too. */
+static int on_param_files(void *into, char *const *values, struct err *e)
+{
+    char *files[] = {(char *)"mca_base_param_file_prefix", values[0], NULL};
+    return on_mca(into, files, e);
+}
+
+static int on_tune_files(void *into, char *const *values, struct err *e)
+{
+    struct run_options *o = into;
+    AUTO(free) char *list = xstrdup(values[0]);
+    for (char *rest = list, *one; (one = strsep(&rest, ","));)
+        strv_push(&o->tune_files, xstrdup(one));
+    return 0;
+}
+
+static int on_no_oversubscribe(void *into, char *const *values, struct err *e)
+{
+    ((struct run_options *)into)->spec.oversubscribe = false;
     return 0;
 }
 
@@ -89,15 +134,22 @@ static int on_rsh(void *into, char *const *values, struct err *e)
     return on_mca(into, agent, e);
 }
 
-/* A number, or torchrun's gpu, auto and cpu: one per GPU, or per core if there is no GPU. */
-static int on_per_node(void *into, char *const *values, struct err *e)
+int run_options_per_node(struct run_options *o, const char *text, struct err *e)
 {
-    struct run_options *o = into;
-    if (!strcmp(values[0], "gpu") || !strcmp(values[0], "auto") || !strcmp(values[0], "cpu")) {
+    bool cpu = strcmp(text, "cpu") == 0, gpu = strcmp(text, "gpu") == 0;
+    if (cpu || gpu || strcmp(text, "auto") == 0) {
         o->per_node = 0;
+        o->spec.gpus = cpu ? "" : o->spec.gpus;
+        o->spec.needs_gpus = gpu;
         return 0;
     }
-    return opt_int(&o->per_node, "ranks per node", values[0], 1, 1 << 20, e);
+    int rc = opt_int(&o->per_node, "ranks per node", text, 1, RUN_OPTIONS_RANKS_MAX, e);
+    return rc < 0 ? err_hint(e, "a number, gpu, cpu, auto") : 0;
+}
+
+static int on_per_node(void *into, char *const *values, struct err *e)
+{
+    return run_options_per_node(into, values[0], e);
 }
 
 static int on_ppn(void *into, char *const *values, struct err *e)
@@ -142,15 +194,24 @@ static int on_engine(void *into, char *const *values, struct err *e)
 static int on_stdin(void *into, char *const *values, struct err *e)
 {
     struct run_options *o = into;
-    if (strcmp(values[0], "none") == 0) {
-        o->spec.stdin_null = true;
+    o->spec.stdin_null = strcmp(values[0], "none") == 0;
+    o->spec.stdin_all = strcmp(values[0], "all") == 0;
+    if (o->spec.stdin_null || o->spec.stdin_all)
+        return 0;
+    return opt_int(&o->spec.stdin_rank, "rank", values[0], 0, RUN_OPTIONS_RANKS_MAX, e);
+}
+
+/* hydra's "-s all"; Open MPI's -s, which has no value, is --preload-binary. */
+static int on_s(void *into, char *const *values, struct err *e)
+{
+    const char *value = values[0] ? values[0] : "";
+    bool ranks = *value && strspn(value, "0123456789,-") == strlen(value);
+    if (!ranks && strcmp(value, "all") != 0 && strcmp(value, "none") != 0) {
+        strv_push(&((struct run_options *)into)->ignored, xstrdup("-s"));
         return 0;
     }
-    if (strcmp(values[0], "all") == 0) {
-        err_set(e, -EINVAL, "'all': only one rank can read stdin");
-        return err_hint(e, "sh -c 'exec ./program <FILE' lets every rank read a file");
-    }
-    return opt_int(&o->spec.stdin_rank, "rank", values[0], 0, 1 << 20, e);
+    int rc = on_stdin(into, values, e);
+    return rc < 0 ? rc : 1;
 }
 
 static int on_show(void *into, char *const *values, struct err *e)
@@ -159,12 +220,15 @@ static int on_show(void *into, char *const *values, struct err *e)
     if (!o->show)
         o->show = hwloc_bitmap_alloc();
     hwloc_bitmap_zero(o->show);
+    o->spec.shown_rank = 0;
     if (strcmp(values[0], "failed") == 0 || strcmp(values[0], "none") == 0)
         return 0; /* the report of a failure has its last lines */
     if (cpu_list_parse(o->show, values[0], NULL) < 0) {
         err_set(e, -EINVAL, "'%s' is not a list of ranks", values[0]);
         return err_hint(e, "0,3-5, or failed");
     }
+    int last = hwloc_bitmap_last(o->show); /* < 0: "3-" has no last one */
+    o->spec.shown_rank = last > 0 ? last : 0;
     return 0;
 }
 
@@ -213,6 +277,8 @@ static int on_output(void *into, char *const *values, struct err *e)
 {
     struct run_options *o = into;
     for (char *rest = values[0], *one; (one = strsep(&rest, ",:"));) {
+        if (!*one || strcmp(one, "raw") == 0)
+            continue; /* "raw", ":raw": lines have no tags anyway, and prompts are shown at once */
         if (strcmp(one, "tag") == 0 || strcmp(one, "tag-detailed") == 0)
             o->style.tag = CONSOLE_TAG_MPIRUN;
         else if (strcmp(one, "rank") == 0)
@@ -225,7 +291,7 @@ static int on_output(void *into, char *const *values, struct err *e)
             o->spec.output_dir = one + 4;
         else {
             err_set(e, -EINVAL, "unknown output form '%s'", one);
-            return err_hint(e, "tag, rank, timestamp, merge, dir=DIR");
+            return err_hint(e, "tag, rank, timestamp, merge, raw, dir=DIR");
         }
     }
     return 0;
@@ -244,8 +310,9 @@ static int on_display(void *into, char *const *values, struct err *e)
 #define T struct run_options
 static const struct opt options[] = {
     OPT_GROUP("Where ranks run"),
-    OPT_INT('n', "np||c", "N", "number of ranks (default: one per GPU, or one per core)", T, np),
-    OPT_CALL('N', "npernode|nproc-per-node", "N", "ranks per node", on_per_node),
+    OPT_INT('n', "np||n|c", "N", "number of ranks (default: one per GPU, or one per core)", T, np,
+            1, RUN_OPTIONS_RANKS_MAX),
+    OPT_CALL('N', "npernode|nproc-per-node||N", "N", "ranks per node", on_per_node),
     OPT_STRV('H', "host", "LIST", "comma-separated nodes and their slots: a:4,b:4", T, host_lists),
     OPT_STRV('f', "hostfile||machinefile|machine|default-hostfile", "FILE",
              "file with one node and its slots per line", T, host_files),
@@ -254,6 +321,8 @@ static const struct opt options[] = {
     OPT_CALL(0, "map-by", "PLACE[:PE=N]",
              "place ranks by slot, core, hwthread, l3cache, numa, socket, node, or ppr:N:node",
              run_options_mapping_map_by),
+    OPT_STR(0, "rankfile||rf", "FILE", "file with the host and the CPUs of each rank", T,
+            rank_file),
     OPT_CALL(0, "rank-by", "PLACE", "number ranks by slot or by node", run_options_mapping_rank_by),
     OPT_FLAG(0, "oversubscribe", "allow more ranks than slots, CPUs or GPUs", T,
              spec.oversubscribe),
@@ -263,8 +332,9 @@ static const struct opt options[] = {
     OPT_GROUP("CPUs and GPUs"),
     OPT_CALL(0, "bind-to", "PLACE", "bind ranks to none, core, hwthread, l3cache, numa or socket",
              run_options_mapping_bind_to),
-    OPT_INT(0, "cpus-per-rank||cpus-per-proc", "N", "CPUs per rank", T, spec.cpus_per_rank),
-    OPT_STR(0, "cpus", "LIST", "CPUs that the job may use: 0-3,8", T, spec.cpus),
+    OPT_INT(0, "cpus-per-rank||cpus-per-proc", "N", "CPUs per rank", T, spec.cpus_per_rank, 1,
+            RUN_OPTIONS_RANKS_MAX),
+    OPT_STR(0, "cpus||cpu-set|cpu-list", "LIST", "CPUs that the job may use: 0-3,8", T, spec.cpus),
     OPT_STR(0, "gpus", "LIST", "GPUs that the job may use: 0,2 ('' for none)", T, spec.gpus),
     OPT_FLAG(0, "report-bindings||display-map|print-rank-map|display-devel-map",
              "print where each rank runs, then run the job", T, report_bindings),
@@ -272,10 +342,12 @@ static const struct opt options[] = {
     OPT_GROUP("Program and environment"),
     OPT_CALL('x', "||x|genvlist|envlist", "NAME[=VALUE]", "pass a variable to the ranks, or set it",
              on_variable),
-    OPT_STR(0, "wdir||wd|gwdir", "DIR", "working directory of the ranks", T, spec.wdir),
+    OPT_STR(0, "wdir||wd", "DIR", "working directory of the ranks", T, spec.wdir),
+    OPT_STR(0, "gwdir", "DIR", NULL, T, gwdir),
     OPT_STR(0, "path", "DIR", "directory searched first for the program", T, path),
-    OPT_CALL(0, "stdin", "RANK", "rank that reads stdin, or none (default: 0)", on_stdin),
-    OPT_STR(0, "app", "FILE", "file with one program and its options per line", T, app_file),
+    OPT_CALL(0, "stdin", "RANK", "rank that reads stdin, all or none (default: 0)", on_stdin),
+    OPT_STR(0, "app||configfile", "FILE", "file with one program and its options per line", T,
+            app_file),
 
     OPT_GROUP("Output"),
     OPT_CALL(0, "show", "RANKS", "ranks whose output is shown: 0,3-5, or failed", on_show),
@@ -287,24 +359,27 @@ static const struct opt options[] = {
     OPT_CALL(0, "output-filename||output-directory", "DIR",
              "also write the output to DIR/rank.N/stdout and stderr", on_output_dir),
     OPT_STR(0, "events", "FILE", "append events to FILE, one JSON object per line", T, events_file),
+    OPT_FLAG(0, "no-pty", "make the ranks' stdout a pipe, not a pty", T, spec.no_pty),
     OPT_FLAG('q', "quiet", "do not report a failure", T, quiet),
     OPT_FLAG('v', "verbose", "also log what drover does", T, verbose),
 
     OPT_GROUP("Failures and time limits"),
     OPT_INT(0, "max-restarts", "N", "restart a failed job up to N times (default: 0)", T,
-            max_restarts),
-    OPT_DOUBLE(0, "timeout", "SECONDS", "stop the job after this time, with status 124", T,
-               timeout_s),
-    OPT_DOUBLE(0, "hang-timeout", "SECONDS", "stop the job after this time without activity", T,
-               hang_timeout_s),
-    OPT_DOUBLE(0, "start-timeout", "SECONDS", "time for all nodes to connect (default: 60)", T,
-               start_timeout_s),
-    OPT_DOUBLE(0, "lost-after", "SECONDS", "silence after which a node is lost (default: 15)", T,
-               lost_after_s),
-    OPT_DOUBLE(0, "grace", "SECONDS", "time from SIGTERM to SIGKILL (default: 30)", T, grace_s),
+            max_restarts, 0, INT_MAX),
+    OPT_DURATION(0, "timeout", "DURATION", "stop the job after this time, with status 124", T,
+                 timeout_s, 0, RUN_OPTIONS_TIME_MAX_S),
+    OPT_DURATION(0, "hang-timeout", "DURATION", "stop the job after this time without activity", T,
+                 hang_timeout_s, 0, RUN_OPTIONS_TIME_MAX_S),
+    OPT_DURATION(0, "start-timeout", "DURATION", "time for all nodes to connect (default: 60)", T,
+                 start_timeout_s, 0, RUN_OPTIONS_TIME_MAX_S),
+    OPT_DURATION(0, "lost-after", "DURATION", "silence after which a node is lost (default: 15)", T,
+                 lost_after_s, 1, RUN_OPTIONS_TIME_MAX_S),
+    OPT_DURATION(0, "grace", "DURATION", "time from SIGTERM to SIGKILL (default: 30)", T, grace_s,
+                 0, RUN_OPTIONS_TIME_MAX_S),
 
     OPT_GROUP("Communication"),
-    OPT_INT(0, "master-port", "PORT", "MASTER_PORT (default: a free port)", T, spec.master_port),
+    OPT_INT(0, "master-port", "PORT", "MASTER_PORT (default: a free port)", T, spec.master_port, 0,
+            65535),
     OPT_FLAG(0, "no-hold-port", "do not reserve MASTER_PORT while the job runs", T,
              spec.no_hold_port),
     OPT_FLAG(0, "no-pmix", "do not serve PMIx, since the program does not use MPI", T,
@@ -313,10 +388,15 @@ static const struct opt options[] = {
 
     OPT_GROUP("Other"),
     /* Not shown: other names and lists of Open MPI */
-    OPT_FLAG(0, "allow-run-as-root|nooversubscribe|genvall|envall", NULL, T, as_root),
+    OPT_FLAG(0, "allow-run-as-root|genvall|envall", NULL, T, as_root),
+    OPT_CALL(0, "nooversubscribe", NULL, NULL, on_no_oversubscribe),
     OPT_CALL(0, "output", "LIST", NULL, on_output),
+    OPT_CALL(0, "stream-buffering", "0-2", NULL, on_stream_buffering),
     OPT_CALL(0, "display", "LIST", NULL, on_display),
     OPT_CALL(0, "ppr", "N:PLACE", NULL, run_options_mapping_ppr),
+    OPT_CALL(0, "prtemca", "KEY VALUE", NULL, on_prte_mca),
+    OPT_CALL(0, "am", "FILE", NULL, on_param_files),
+    OPT_CALL(0, "tune", "FILE", NULL, on_tune_files),
     OPT_CALL(0, "npersocket", "N", NULL, run_options_mapping_per_socket),
     OPT_WORDS(0,
               "byslot|bycore|bynode|rr|bind-to-none|bind-to-core|bind-to-socket|"
@@ -325,16 +405,17 @@ static const struct opt options[] = {
     /* Options of hydra and Intel MPI */
     OPT_CALL(0, "ppn|perhost", "N", NULL, on_ppn),
     OPT_CALL(0, "hosts", "LIST", NULL, on_hosts),
-    OPT_CALL(0, "env|genv", "NAME VALUE", NULL, on_env),
+    OPT_CALL_SOME(0, "env|genv", "NAME VALUE", NULL, on_env),
     OPT_CALL(0, "iface", "NAME", NULL, on_iface),
     OPT_CALL(0, "launcher-exec|bootstrap-exec", "PATH", NULL, on_rsh),
     /* Options that only the real mpirun uses */
-    OPT_WORDS(0, "prefix|tune|am|launch-agent|personality", "X", NULL, T, mpirun_only),
-    OPT_WORDS(0, "pmixmca|prtemca", "K V", NULL, T, mpirun_only),
+    OPT_WORDS(0, "prefix|launch-agent|personality", "X", NULL, T, mpirun_only),
+    OPT_WORDS(0, "pmixmca", "K V", NULL, T, mpirun_only),
     OPT_WORDS(0, "noprefix|leave-session-attached|debug-daemons|do-not-resolve", NULL, NULL, T,
               mpirun_only),
     /* Ignored, without effect */
-    OPT_WORDS('s',
+    OPT_CALL_SOME('s', NULL, "RANK", NULL, on_s),
+    OPT_WORDS(0,
               "preload-binary|continuous|debug-devel|disable-recovery|enable-recovery|"
               "display-allocation|display-devel-allocation|display-diffable-map|display-topo|dvm|"
               "enable-instant-on-support|fwd-mpirun-port|get-stack-traces|index-argv-by-rank|novm|"
@@ -350,7 +431,7 @@ static const struct opt options[] = {
               "X", NULL, T, ignored),
     /* Not supported, although they would change the job */
     OPT_WORDS(0,
-              "rf|rankfile|cpu-set|cpu-list|xterm|debugger|configfile|genvexcl|envexcl|gtool|"
+              "xterm|debugger|genvexcl|envexcl|gtool|"
               "membind|outfile-pattern|errfile-pattern|gpus-per-proc",
               "X", NULL, T, refused),
     OPT_WORDS(0, "debug|tv|genvnone|envnone|with-ft", NULL, NULL, T, refused),
@@ -408,17 +489,29 @@ static int parse_app_file(struct run_options *o, struct err *e)
         return err_set(e, -EINVAL, "--app '%s': the command line names a program, too",
                        o->app_file);
     strv_push(words, xstrdup(o->program));
-    if (run_mpmd_read_file(words, o->app_file, e) < 0 ||
+    if (run_mpmd_read_file(words, o->app_file, ":", e) < 0 ||
         parse(o, (int)strv_len(*words), *words, e) != 0)
         return err_wrap(e, "--app '%s'", o->app_file);
     return 0;
+}
+
+int run_options_probe(struct run_options *probe, int argc, char *const *words, struct err *e)
+{
+    AUTO(strv) char **copy = NULL; /* some options cut their values */
+    for (int i = 0; i < argc; i++)
+        strv_push(&copy, xstrdup(words[i]));
+    int rest = argc;
+    run_options_init(probe, copy[0]);
+    return opt_parse(options, probe, run_mpmd_first(argc, copy), copy, &rest, e);
 }
 
 int run_options_parse(struct run_options *o, const char *program, int argc, char **argv,
                       struct err *e)
 {
     run_options_init(o, program);
-    int rc = parse(o, argc, argv, e);
+    int rc = run_options_add_params(o, argc, argv, e);
+    if (rc == 0)
+        rc = parse(o, (int)strv_len(o->words), o->words, e);
     if (rc == 0 && o->app_file)
         rc = parse_app_file(o, e);
     return rc == 0 ? run_options_resolve(o, e) : rc;
@@ -426,12 +519,17 @@ int run_options_parse(struct run_options *o, const char *program, int argc, char
 
 void run_options_free(struct run_options *o)
 {
-    char **all[] = {o->argv,     o->env,    o->mpirun_args, o->mpirun_only, o->ignored,  o->refused,
-                    o->warnings, o->legacy, o->host_lists,  o->host_files,  o->app_words};
+    char **all[] = {o->argv,      o->env,        o->mpirun_args, o->mpirun_only, o->ignored,
+                    o->refused,   o->warnings,   o->legacy,      o->host_lists,  o->host_files,
+                    o->app_words, o->bind_slots, o->words,       o->tune_files};
     for (size_t i = 0; i < COUNT_OF(all); i++)
         strv_free(all[i]);
+    mca_params_free(&o->mca);
     run_mpmd_free(o);
     hosts_free(o->hosts);
+    hosts_free(o->own_hosts);
+    rankfile_free(o->rankfile);
+    free(o->cwd);
     hwloc_bitmap_free(o->show);
     redirect_map_free(&o->redirect.redirects);
     redirect_map_free(&o->redirect.tee);

@@ -8,17 +8,26 @@
 
 #include "common/err.h"
 #include "launcher/elastic/rdzv_client.h"
-#include "launcher/plan/hosts.h"
+#include "launcher/hosts/hosts.h"
+#include "launcher/plan/mca_params.h"
 #include "launcher/plan/plan.h"
+#include "launcher/plan/rankfile.h"
 #include "launcher/run/console.h"
 #include "launcher/run/redirect.h"
 
-enum { RUN_OPTIONS_NOT_GIVEN = -1 };
+enum {
+    RUN_OPTIONS_NOT_GIVEN = -1, /* outside of the range of each option */
+    RUN_OPTIONS_RANKS_MAX = 1 << 20,
+    RUN_OPTIONS_TIME_MAX_S = 1000000
+};
 
 struct run_options {
     const char *program;     /* prefix of messages: "drover run" */
     struct launch_spec spec; /* points into the command line and into the fields below */
     char **argv, **env;
+    struct mca_params mca;           /* Open MPI's launcher parameters on the command line */
+    char **tune_files;               /* --tune: files with -x and --mca */
+    char **words;                    /* the command line with what follows from them */
     char **mpirun_args;              /* arguments for the real mpirun: --mca, and mpirun_only */
     char **mpirun_only;              /* options that only mpirun can use: --prefix DIR */
     char **legacy;                   /* older names of Open MPI for --map-by and --bind-to */
@@ -27,16 +36,22 @@ struct run_options {
     char **warnings;                 /* about values; whole sentences */
     char **host_lists, **host_files; /* of -H and --hostfile */
     struct hosts *hosts;             /* of these, or of the allocation; NULL: neither */
+    struct hosts *own_hosts;         /* of the first program, if others have -H; NULL: all */
+    const char *gwdir;               /* of all programs that have none; NULL: none */
+    char *cwd;                       /* owned; NULL: not needed */
     struct launch_app *apps;         /* the programs after the first ':'; they own argv and env */
     int app_count;
-    const char *app_file; /* --app FILE … */
-    char **app_words;     /* … and its words */
-    const char *path;     /* directory searched first for the program; NULL: only PATH */
-    int np;               /* < 0: not given */
-    int per_node;         /* -N; 0: one per GPU or core; < 0: not given */
-    bool no_local;        /* --nolocal: no rank on this node */
-    bool hydra_hosts;     /* -ppn, -hosts: slots do not limit the ranks of a node */
-    double grace_s;       /* < 0: not given */
+    const char *rank_file;     /* --rankfile; NULL: none */
+    struct rankfile *rankfile; /* its content */
+    char **bind_slots;         /* of --bind-to user: */
+    const char *app_file;      /* --app FILE … */
+    char **app_words;          /* … and its words */
+    const char *path;          /* directory searched first for the program; NULL: only PATH */
+    int np;                    /* < 0: not given */
+    int per_node;              /* -N; 0: one per GPU or core; < 0: not given */
+    bool no_local;             /* --nolocal: no rank on this node */
+    bool hydra_hosts;          /* -ppn, -hosts: slots do not limit the ranks of a node */
+    double grace_s;            /* < 0: not given */
     double timeout_s, start_timeout_s, lost_after_s, hang_timeout_s; /* 0: none, or the default */
     int max_restarts;
     struct rdzv_client_opts *rdzv; /* the rendezvous of an elastic job; NULL: no rendezvous */
@@ -55,6 +70,8 @@ void run_options_init(struct run_options *o, const char *program);
  * freed with run_options_free(). */
 int run_options_parse(struct run_options *o, const char *program, int argc, char **argv,
                       struct err *e);
+/* Reads "4", "gpu" (one per GPU), "cpu" (one per core, without GPUs) or "auto" (either). */
+int run_options_per_node(struct run_options *o, const char *text, struct err *e);
 /* Checks options that were read in another way (torchrun's), finds the hosts, fills the spec. */
 int run_options_resolve(struct run_options *o, struct err *e);
 /* Logs, in one line, the options that have no effect with this engine, and the warnings. */

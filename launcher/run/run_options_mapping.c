@@ -20,6 +20,10 @@ static const struct {
     {"rr", PLAN_MAP_HWTHREAD, PLAN_BIND_HWTHREAD},
     {"l3cache", PLAN_MAP_L3, PLAN_BIND_L3},
     {"l3", PLAN_MAP_L3, PLAN_BIND_L3},
+    {"l2cache", PLAN_MAP_L2, PLAN_BIND_L2},
+    {"l2", PLAN_MAP_L2, PLAN_BIND_L2},
+    {"l1cache", PLAN_MAP_L1, PLAN_BIND_L1},
+    {"l1", PLAN_MAP_L1, PLAN_BIND_L1},
     {"numa", PLAN_MAP_NUMA, PLAN_BIND_NUMA},
     {"socket", PLAN_MAP_PACKAGE, PLAN_BIND_PACKAGE},
     {"package", PLAN_MAP_PACKAGE, PLAN_BIND_PACKAGE},
@@ -44,8 +48,10 @@ static int read_place(int *out, const char *text, size_t len, bool bind, struct 
         }
     }
     err_set(e, -EINVAL, "unknown place '%.*s'", (int)len, text);
-    return err_hint(e, bind ? "none, core, hwthread, l3cache, numa, socket"
-                            : "slot, core, hwthread, l3cache, numa, socket, node, ppr:N:node");
+    return err_hint(
+        e, bind
+               ? "none, core, hwthread, l1cache, l2cache, l3cache, numa, socket"
+               : "slot, core, hwthread, l1cache, l2cache, l3cache, numa, socket, node, ppr:N:node");
 }
 
 static int read_count(int *out, const char *what, const char *text, size_t len, struct err *e)
@@ -57,12 +63,14 @@ static int read_count(int *out, const char *what, const char *text, size_t len, 
 /* Reads one modifier after a place. Those in `defaults` name what drover does anyway. */
 static int read_modifier(struct run_options *o, const char *text, size_t len, struct err *e)
 {
-    static const char *const defaults[] = {"NOOVERSUBSCRIBE", "if-supported", "SPAN", "CORECPUS",
-                                           "INHERIT",         "NOINHERIT",    "FILL"};
+    static const char *const defaults[] = {"if-supported", "SPAN",      "CORECPUS",
+                                           "INHERIT",      "NOINHERIT", "FILL"};
+    bool no_oversubscribe = is_word(text, len, "NOOVERSUBSCRIBE");
     if (len > 3 && strncasecmp(text, "PE=", 3) == 0)
         return read_count(&o->spec.cpus_per_rank, "PE", text + 3, len - 3, e);
-    if (is_word(text, len, "OVERSUBSCRIBE") || is_word(text, len, "overload-allowed")) {
-        o->spec.oversubscribe = true;
+    if (no_oversubscribe || is_word(text, len, "OVERSUBSCRIBE") ||
+        is_word(text, len, "overload-allowed")) {
+        o->spec.oversubscribe = !no_oversubscribe;
         return 0;
     }
     if (is_word(text, len, "NOLOCAL")) {
@@ -131,6 +139,11 @@ int run_options_mapping_map_by(void *opts, char *const *values, struct err *e)
     if (strncasecmp(text, "ppr:", 4) == 0)
         return read_ppr(o, text + 4, e);
     size_t len = strcspn(text, ":");
+    static const char rankfile[] = "rankfile:file="; /* Open MPI 5 */
+    if (strncasecmp(text, rankfile, sizeof rankfile - 1) == 0) {
+        o->rank_file = text + sizeof rankfile - 1;
+        return 0;
+    }
     if (is_word(text, len, "dist") || is_word(text, len, "seq") || is_word(text, len, "rankfile") ||
         is_word(text, len, "pe-list"))
         return unsupported(text, e);
@@ -140,11 +153,30 @@ int run_options_mapping_map_by(void *opts, char *const *values, struct err *e)
     return read_modifiers(o, text + len, e);
 }
 
+/* hydra's "0+2,1+4": the CPUs of the first rank of a node, of the second one, … */
+static int read_user_binding(struct run_options *o, const char *text, struct err *e)
+{
+    AUTO(free) char *copy = xstrdup(text);
+    strv_free(TAKE(o->bind_slots));
+    for (char *rest = copy, *one; (one = strsep(&rest, ","));) {
+        if (!*one || strspn(one, "0123456789+-") != strlen(one)) {
+            err_set(e, -EINVAL, "'user:%s': not a list of CPUs", text);
+            return err_hint(e, "user:0+2,1+3 for CPUs 0 and 2, and 1 and 3");
+        }
+        for (char *plus; (plus = strchr(one, '+'));)
+            *plus = ',';
+        strv_push(&o->bind_slots, xasprintf("p%s", one));
+    }
+    return 0;
+}
+
 int run_options_mapping_bind_to(void *opts, char *const *values, struct err *e)
 {
     struct run_options *o = opts;
     int bind = PLAN_BIND_DEFAULT;
     size_t len = strcspn(values[0], ":");
+    if (is_word(values[0], len, "user") && values[0][len])
+        return read_user_binding(o, values[0] + len + 1, e);
     if (read_place(&bind, values[0], len, true, e) < 0)
         return e->code;
     o->spec.bind_to = (enum plan_bind)bind;

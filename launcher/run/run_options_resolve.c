@@ -4,24 +4,21 @@
 
 #include "common/log.h"
 #include "common/strbuf.h"
+#include "launcher/hosts/hostfile.h"
 #include "launcher/plan/allocation.h"
 #include "launcher/plan/env.h"
-#include "launcher/plan/hostfile.h"
 #include "launcher/remote/remote_launcher.h"
+#include "launcher/run/run_mpmd.h"
+#include "launcher/run/run_options_internal.h"
 #include "launcher/run/run_options_mapping.h"
-
-enum { TIME_MAX_S = 1000000 };
 
 static int unsupported(const char *option, struct err *e)
 {
     static const struct {
         const char *names, *instead;
     } known[] = {
-        {"rf|rankfile", "--map-by, --rank-by and --hostfile place the ranks"},
-        {"cpu-set|cpu-list", "--cpus LIST, with the CPU numbers of the system"},
         {"xterm|debug|debugger|tv|gtool",
          "start the debugger as the program: gdb -ex run --args …"},
-        {"configfile", "--app FILE, with one program and its options per line"},
         {"genvnone|envnone|genvexcl|envexcl", "env -i NAME=VALUE … before the whole command"},
         {"outfile-pattern|errfile-pattern", "--output-filename DIR"},
         {"gpus-per-proc", "--gpus LIST, and CUDA_VISIBLE_DEVICES in the program"},
@@ -41,42 +38,80 @@ static int unsupported(const char *option, struct err *e)
     return e ? e->code : -EINVAL;
 }
 
-static int check_times(const struct run_options *o, struct err *e)
-{
-    const struct {
-        const char *option;
-        double seconds;
-    } times[] = {{"--grace", o->grace_s == RUN_OPTIONS_NOT_GIVEN ? 0 : o->grace_s},
-                 {"--timeout", o->timeout_s},
-                 {"--start-timeout", o->start_timeout_s},
-                 {"--lost-after", o->lost_after_s},
-                 {"--hang-timeout", o->hang_timeout_s}};
-    for (size_t i = 0; i < COUNT_OF(times); i++)
-        if (times[i].seconds < 0 || times[i].seconds > TIME_MAX_S)
-            return err_set(e, -EINVAL, "%s %g: out of range (0 to %d s)", times[i].option,
-                           times[i].seconds, TIME_MAX_S);
-    if (o->lost_after_s > 0 && o->lost_after_s < 1) /* a busy node may be silent for less */
-        return err_set(e, -EINVAL, "--lost-after %g: minimum is 1 s", o->lost_after_s);
-    return 0;
-}
-
 static int check(struct run_options *o, struct err *e)
 {
-    if (o->np == 0) {
-        err_set(e, -EINVAL, "-np 0: the minimum is 1 rank");
-        return err_hint(e, "omit -np for one rank per GPU, or per core without GPUs");
-    }
-    if (o->np < RUN_OPTIONS_NOT_GIVEN)
-        return err_set(e, -EINVAL, "-np %d: the minimum is 1 rank", o->np);
-    if (o->max_restarts < 0)
-        return err_set(e, -EINVAL, "--max-restarts %d: the minimum is 0", o->max_restarts);
     if (o->json && !o->dry_run)
         return err_set(e, -EINVAL, "--json needs --dry-run");
     if (strv_len(o->argv) == 0) {
         err_set(e, -EINVAL, "the program is missing");
         return err_hint(e, "%s -np 4 ./program", o->program);
     }
-    return check_times(o, e);
+    return 0;
+}
+
+static void add_hosts(struct hosts **to, const struct hosts *from)
+{
+    *to = *to ? *to : xzalloc(sizeof **to);
+    for (int i = 0; i < from->count; i++)
+        hosts_add(*to, from->at[i].name, from->at[i].slots, from->at[i].max_slots);
+}
+
+/* Limits `some`, which is replaced, to the hosts of the host file. */
+static int filter(struct hosts **some, const struct hosts *file, struct err *e)
+{
+    struct hosts *found = NULL;
+    if (!file || !*some)
+        return 0;
+    if (hostfile_filter(&found, file, *some, e) < 0)
+        return -EINVAL;
+    hosts_free(*some);
+    *some = found;
+    return 0;
+}
+
+/* The job has the hosts of the host file, or else of all programs; each program those of its -H. */
+static int find_program_hosts(struct run_options *o, struct hosts *first, struct hosts *file,
+                              struct err *e)
+{
+    o->own_hosts = first;
+    o->hosts = file;
+    if (!file && first)
+        add_hosts(&o->hosts, first);
+    if (filter(&o->own_hosts, file, e) < 0)
+        return -EINVAL;
+    for (int i = 0; i < o->app_count; i++) {
+        struct hosts **own = (struct hosts **)&o->apps[i].hosts;
+        if (!file && *own)
+            add_hosts(&o->hosts, *own);
+        if (filter(own, file, e) < 0)
+            return -EINVAL;
+        if (*own)
+            hostfile_mark_here(*own);
+    }
+    if (o->own_hosts)
+        hostfile_mark_here(o->own_hosts);
+    hostfile_mark_here(o->hosts);
+    return 0;
+}
+
+/* A program after ':' without -wdir runs in the current directory, unless -gwdir names one. */
+static int set_program_dirs(struct run_options *o, struct err *e)
+{
+    const char *others = o->gwdir;
+    if (!others && o->spec.wdir && o->app_count > 0 && !(others = o->cwd = get_current_dir_name()))
+        return err_set(e, -errno, "current directory: %s", strerror(errno));
+    o->spec.wdir = o->spec.wdir ? o->spec.wdir : o->gwdir;
+    for (int i = 0; i < o->app_count; i++)
+        o->apps[i].wdir = o->apps[i].wdir ? o->apps[i].wdir : others;
+    return 0;
+}
+
+static bool has_program_hosts(const struct run_options *o)
+{
+    bool any = false;
+    for (int i = 0; i < o->app_count; i++)
+        any |= o->apps[i].hosts != NULL;
+    return any;
 }
 
 /* The hosts of --hostfile, of --host, or of both; else those of the allocation that drover is in.
@@ -94,6 +129,8 @@ static int find_hosts(struct run_options *o, struct err *e)
                        o->host_files[0], o->host_files[1]);
     if (o->host_files && hostfile_read(&file, o->host_files[0], e) < 0)
         return e ? e->code : -EINVAL;
+    if (has_program_hosts(o) || (o->app_count > 0 && file && list))
+        return find_program_hosts(o, TAKE(list), TAKE(file), e);
     if (file && list && hostfile_filter(&o->hosts, file, list, e) < 0)
         return e ? e->code : -EINVAL;
     if (!o->hosts)
@@ -111,7 +148,10 @@ static void raise_slots(struct run_options *o)
 {
     struct hosts *h = o->hosts;
     assert(h->count > 0); /* no list of hosts is empty */
-    int share = o->np > 0 ? (o->np + h->count - 1) / h->count : 1;
+    int np = o->np;
+    for (int i = 0; i < o->app_count; i++)
+        np += o->apps[i].ranks;
+    int share = np > 0 ? (np + h->count - 1) / h->count : 1;
     if (o->per_node <= 0 && o->spec.map_by == PLAN_MAP_DEFAULT)
         o->spec.map_by = PLAN_MAP_NODE;
     for (int i = 0; i < h->count; i++) {
@@ -138,6 +178,112 @@ static int drop_this_host(struct run_options *o, struct err *e)
     return err_hint(e, "--hostfile FILE or --host LIST");
 }
 
+/* The job has the hosts of the rank file if no others are given. */
+static int use_rankfile(struct run_options *o, struct err *e)
+{
+    if (rankfile_read(&o->rankfile, o->rank_file, o->hosts, e) < 0)
+        return e ? e->code : -EINVAL;
+    if (!o->hosts) {
+        o->hosts = TAKE(o->rankfile->hosts);
+        hostfile_mark_here(o->hosts);
+    }
+    o->spec.locations = o->rankfile->locations;
+    o->spec.location_count = o->rankfile->count;
+    return 0;
+}
+
+/* ---- parameters of Open MPI's launcher ---------------------------------------------------------
+ */
+
+/* Adds the options that parameter `i` stands for. A value that drover does not know is an error on
+ * the command line. Elsewhere it may be meant for another program, so it is a warning. */
+static int add_param(struct run_options *o, const struct mca_params *p, size_t i, bool has_hosts,
+                     struct err *e)
+{
+    const struct mca_param *m = &p->at[i];
+    bool ignored = false;
+    struct err unknown = {0};
+    struct run_options probe;
+    AUTO(strv) char **own = mca_params_options(p, i, &ignored), **words = NULL;
+    strv_push(&words, xstrdup(o->program));
+    for (size_t k = 0; k < strv_len(own); k++)
+        strv_push(&words, xstrdup(own[k]));
+    int rc = run_options_probe(&probe, (int)strv_len(words), words, &unknown);
+    bool is_used = rc == 0 && !(has_hosts && (probe.host_lists || probe.host_files));
+    run_options_free(&probe);
+    AUTO(free)
+    char *name = m->source ? xasprintf("%s=%s (%s)", m->name, m->value, m->source)
+                           : xasprintf("--mca %s %s", m->name, m->value);
+    if (rc < 0 && !m->source) {
+        err_set(e, -EINVAL, "%s: %s", name, unknown.text);
+        return err_hint(e, "%s", unknown.hint);
+    }
+    if (rc < 0 || ignored)
+        strv_push(&o->warnings,
+                  xasprintf("%s is ignored: %s", name,
+                            rc < 0 ? unknown.text : "drover has no option that does this"));
+    for (size_t k = 1; is_used && words[k]; k++)
+        strv_push(&o->words, xstrdup(words[k]));
+    return 0;
+}
+
+/* Returns the command line with the words of its --tune files in front of its options. NULL: a file
+ * cannot be read. */
+static char **with_tune_files(int argc, char *const *argv, struct err *e)
+{
+    struct run_options probe;
+    struct err later; /* an error is reported when the line is parsed */
+    AUTO(strv) char **words = NULL;
+    int rc = 0;
+    strv_push(&words, xstrdup(argv[0]));
+    (void)run_options_probe(&probe, argc, argv, &later);
+    for (size_t i = 0; rc == 0 && i < strv_len(probe.tune_files); i++)
+        rc = run_mpmd_read_file(&words, probe.tune_files[i], NULL, e);
+    run_options_free(&probe);
+    if (rc < 0)
+        err_wrap(e, "--tune");
+    for (int i = 1; i < argc; i++)
+        strv_push(&words, xstrdup(argv[i]));
+    return rc < 0 ? NULL : TAKE(words);
+}
+
+int run_options_add_params(struct run_options *o, int argc, char *const *argv, struct err *e)
+{
+    struct run_options probe;
+    struct err later;
+    AUTO(mca_params) struct mca_params p = {0};
+    AUTO(strv) char **line = with_tune_files(argc, argv, e);
+    if (!line)
+        return e ? e->code : -EINVAL;
+    (void)run_options_probe(&probe, (int)strv_len(line), line, &later);
+    bool has_hosts = probe.host_lists || probe.host_files;
+    mca_params_read(&p, environ);
+    for (size_t i = 0; i < probe.mca.count; i++)
+        mca_params_set(&p, probe.mca.at[i].name, probe.mca.at[i].value, NULL);
+    run_options_free(&probe);
+    strv_push(&o->words, xstrdup(line[0]));
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < p.count; i++)
+        rc = add_param(o, &p, i, has_hosts, e);
+    for (size_t i = 1; line[i]; i++)
+        strv_push(&o->words, xstrdup(line[i]));
+    return rc;
+}
+
+/* ---- the spec ----------------------------------------------------------------------------------
+ */
+
+/* A single number from 1 on may be meant as a count: says what it selects. */
+static void explain_index(struct run_options *o, const char *option, const char *list,
+                          const char *unit)
+{
+    if (!list || !*list || *list == '0' || strspn(list, "0123456789") != strlen(list))
+        return;
+    strv_push(&o->warnings,
+              xasprintf("%s %s selects one %s, that with the index %s: it is a list, not a count",
+                        option, list, unit, list));
+}
+
 int run_options_resolve(struct run_options *o, struct err *e)
 {
     if (o->refused)
@@ -147,18 +293,24 @@ int run_options_resolve(struct run_options *o, struct err *e)
             return err_wrap(e, "option '%s'", o->legacy[i]);
     if (check(o, e) < 0 || find_hosts(o, e) < 0 || (o->no_local && drop_this_host(o, e) < 0))
         return e ? e->code : -EINVAL;
+    if (o->rank_file && use_rankfile(o, e) < 0)
+        return e ? e->code : -EINVAL;
     if (o->hydra_hosts && o->hosts)
         raise_slots(o);
-    if (o->path) {
-        const char *path = env_user_value(environ, o->env, "PATH");
-        strv_push(&o->env, xasprintf("PATH=%s%s%s", o->path, path ? ":" : "", path ? path : ""));
-    }
+    if (o->path)
+        run_mpmd_search_first(&o->env, o->env, o->path);
+    if (set_program_dirs(o, e) < 0)
+        return -EINVAL;
     for (size_t i = 0; i < strv_len(o->mpirun_only); i++)
         strv_push(&o->mpirun_args, xstrdup(o->mpirun_only[i]));
+    explain_index(o, "--gpus", o->spec.gpus, "GPU");
+    explain_index(o, "--cpus", o->spec.cpus, "CPU");
     o->spec.argv = o->argv;
     o->spec.env = o->env;
     o->spec.engine_args = o->mpirun_args;
     o->spec.hosts = o->hosts;
+    o->spec.own_hosts = o->own_hosts;
+    o->spec.bind_slots = o->bind_slots;
     o->spec.ranks = o->np > 0 ? o->np : 0;
     for (int i = 0; i < o->app_count; i++)
         o->spec.ranks += o->apps[i].ranks;

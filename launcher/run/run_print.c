@@ -1,9 +1,12 @@
 #include "launcher/run/run_print.h"
 
+#include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/json.h"
+#include "common/log.h"
 #include "launcher/diagnose/failure_cause.h"
 #include "launcher/plan/plan_print.h"
 
@@ -23,6 +26,8 @@ static void print_end(struct strbuf *b, const struct rank_end *r)
         strbuf_printf(b, "was ended by signal %d (SIG%s, %s)%s", r->signal,
                       sigabbrev_np(r->signal) ? sigabbrev_np(r->signal) : "?", strsignal(r->signal),
                       r->core_dumped ? ", core dumped" : "");
+    else if (r->mpi_fault)
+        strbuf_printf(b, "exited with status 0 %s", job_mpi_fault_text(r->mpi_fault));
     else
         strbuf_printf(b, "exited with status %d", r->status);
     strbuf_printf(b, " after %.1f s\n", r->seconds);
@@ -34,10 +39,13 @@ static void print_cause(struct strbuf *b, const struct plan *p, const struct job
     const char *name = r->argv ? r->argv[0] : p->argv[0];
     const struct failure_cause *c = failure_cause_find(&end->first, end->last_lines);
     const char *exception = failure_cause_python_exception(end->last_lines);
+    AUTO(free) char *written = end->error ? failure_cause_error_file(end->error) : NULL;
+    if (!c && written)
+        c = failure_cause_find(&end->first, (const char *[]){written, NULL});
     if (c) {
         strbuf_printf(b, "  cause: %s\n  try: %s\n", c->what, c->advice);
-    } else if (exception) {
-        strbuf_printf(b, "  cause: %s\n", exception);
+    } else if (written || exception) {
+        strbuf_printf(b, "  cause: %s\n", written ? written : exception);
     } else if (end->first.start_status == 127) {
         strbuf_printf(b, "  try: %s\n",
                       strchr(name, '/')
@@ -66,8 +74,8 @@ static void print_core(struct strbuf *b, const struct plan *p, const struct rank
     read_first_line(pattern, sizeof pattern, "/proc/sys/kernel/core_pattern");
     read_first_line(uses_pid, sizeof uses_pid, "/proc/sys/kernel/core_uses_pid");
     struct failure_cause_core c = {.pattern = pattern,
-                                   .program = p->argv[0],
-                                   .wdir = p->wdir,
+                                   .program = plan_rank_argv(p, &p->ranks[r->rank])[0],
+                                   .wdir = plan_rank_wdir(p, &p->ranks[r->rank]),
                                    .host = p->nodes[p->ranks[r->rank].node].name,
                                    .uses_pid = uses_pid[0] == '1',
                                    .pid = r->pid,
@@ -93,6 +101,16 @@ void run_print_failure(struct strbuf *b, const char *program, const struct plan 
         strbuf_printf(b, "    %s\n", *line);
     print_core(b, p, &end->first);
     print_cause(b, p, end);
+}
+
+void run_print_error_file(const struct job_end *end)
+{
+    const char *path = getenv("TORCHELASTIC_ERROR_FILE");
+    if (!path || !*path || !end->error)
+        return;
+    AUTO(file) FILE *f = fopen(path, "we");
+    if (!f || fputs(end->error, f) < 0 || fflush(f) != 0)
+        log_warn("TORCHELASTIC_ERROR_FILE '%s': %s", path, strerror(errno));
 }
 
 void run_print_plan(struct strbuf *b, const struct plan *p, bool json)

@@ -13,6 +13,10 @@
 void run_print_failure(struct strbuf *b, const char *program, const struct plan *p,
                        const struct job_end *end);
 
+/* Writes what the first failed rank has written to its error file to the file that the user named
+ * by TORCHELASTIC_ERROR_FILE, as torchrun does. Logs a failure. */
+void run_print_error_file(const struct job_end *end);
+
 /* Appends the whole plan (--dry-run). */
 void run_print_plan(struct strbuf *b, const struct plan *p, bool json);
 /* Appends one line per rank (--report-bindings). */

@@ -3,10 +3,13 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "common/log.h"
+#include "common/stop_signals.h"
 #include "launcher/cmd/commands.h"
 #include "launcher/guardian/guardian.h"
+#include "launcher/inspect/stdin_demand.h"
 #include "launcher/io/tty_stdin.h"
 #include "launcher/run/run_elastic.h"
 #include "launcher/run/run_hang_report.h"
@@ -20,7 +23,7 @@ enum { STATUS_TIMED_OUT = 124, STATUS_SIGNAL = 128 };
 /* Why the job was stopped; more than one is possible. */
 enum { BY_SIGNAL = 1, BY_TIMEOUT = 2, BY_HANG = 4, BY_OUTPUT_CLOSED = 8 };
 
-static const int handled[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
+static const int job_signals[] = {SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
 
 struct session {
     uv_loop_t loop;
@@ -32,11 +35,13 @@ struct session {
     struct redirect *redirect;
     struct tty_stdin *tty_stdin;
     int tty_stdin_fd; /* pipe with the terminal's input, until a rank has it; -1 */
+    ino_t tty_stdin_pipe;
     struct run_monitor *monitor;
     struct run_hang_report *hang_report; /* NULL: no job, or no --hang-timeout */
     struct run_restarts *restarts;
     struct run_elastic *elastic; /* NULL: not an elastic job */
-    uv_signal_t signals[COUNT_OF(handled)];
+    struct stop_signals stop_signals;
+    uv_signal_t signals[COUNT_OF(job_signals)];
     uv_timer_t timeout;
     bool watches; /* the signals and the timeout are on the loop */
     enum run_session_state state;
@@ -140,8 +145,11 @@ static bool stopped_by_user(const struct session *s)
 
 static bool restart_due(struct session *s, const struct job_end *end)
 {
-    return run_restarts_attempt_ended(s->restarts, launch_plan(s->job), end, s->status,
-                                      stopped_by_user(s));
+    bool due = run_restarts_attempt_ended(s->restarts, launch_plan(s->job), end, s->status,
+                                          stopped_by_user(s));
+    if (!due)
+        run_print_error_file(end);
+    return due;
 }
 
 static void print_end(const struct session *s, const struct job_end *end)
@@ -254,9 +262,9 @@ static void on_output_progress(void *arg)
 /* ---- signals and time --------------------------------------------------------------------------
  */
 
-static void on_stop_signal(struct session *s, int sig)
+static void on_stop_request(void *arg, int sig, bool again)
 {
-    bool again = s->stop_signal != 0;
+    struct session *s = arg;
     if (between_attempts(s) && s->status == 0) {
         s->status = STATUS_SIGNAL + sig;
     } else if (has_job(s) && again) {
@@ -267,6 +275,8 @@ static void on_stop_signal(struct session *s, int sig)
         s->stop_causes |= BY_SIGNAL;
     }
     apply(s, again ? RUN_SESSION_EV_SIGNAL_AGAIN : RUN_SESSION_EV_SIGNAL);
+    if (!again && has_job(s))
+        launch_log_stopping(s->job);
 }
 
 static void on_signal(uv_signal_t *handle, int sig)
@@ -277,11 +287,8 @@ static void on_signal(uv_signal_t *handle, int sig)
             launch_signal(s->job, SIGSTOP);
             raise(SIGSTOP);
         }
-    } else if (sig == SIGUSR1 || sig == SIGUSR2 || sig == SIGCONT) {
-        if (accepts(s, RUN_SESSION_EV_FORWARD))
-            launch_signal(s->job, sig);
-    } else {
-        on_stop_signal(s, sig);
+    } else if (accepts(s, RUN_SESSION_EV_FORWARD)) {
+        launch_signal(s->job, sig);
     }
 }
 
@@ -296,16 +303,16 @@ static void on_timeout(uv_timer_t *t)
     apply(s, RUN_SESSION_EV_TIMEOUT);
 }
 
-/* Signals that drover's parent has set to be ignored (nohup, a shell's background job) stay
- * ignored. */
+/* Ignored signals stay ignored, as with stop_signals. */
 static void watch_signals(struct session *s)
 {
-    for (size_t i = 0; i < COUNT_OF(handled); i++) {
+    stop_signals_open(&s->stop_signals, &s->loop, on_stop_request, s);
+    for (size_t i = 0; i < COUNT_OF(job_signals); i++) {
         struct sigaction old;
         uv_signal_init(&s->loop, &s->signals[i]);
         s->signals[i].data = s;
-        if (sigaction(handled[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
-            uv_signal_start(&s->signals[i], on_signal, handled[i]);
+        if (sigaction(job_signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+            uv_signal_start(&s->signals[i], on_signal, job_signals[i]);
     }
     uv_timer_init(&s->loop, &s->timeout);
     s->timeout.data = s;
@@ -331,7 +338,7 @@ static int start_attempt(struct session *s, struct err *e)
     run_monitor_attach(s->monitor, s->job, run_restarts_attempt(s->restarts));
     if (s->opts->hang_timeout_s > 0)
         s->hang_report = run_hang_report_open(&s->loop, s->job, s->opts, s->console, on_hang, s);
-    redirect_attach(s->redirect, s->job, s->opts->spec.restart_count);
+    redirect_attach(s->redirect, &s->loop, s->job, s->opts->spec.restart_count);
     console_attach(s->console, s->job, s->redirect, s->opts->show);
     return 0;
 }
@@ -384,6 +391,20 @@ static void on_rendezvous_over(void *arg, bool well)
 /* ---- start and end -----------------------------------------------------------------------------
  */
 
+/* Returns true if the rank that reads stdin waits for it. It is unknown of a rank on another node.
+ */
+static bool wants_stdin(void *arg)
+{
+    const struct session *s = arg;
+    if (!has_job(s))
+        return false;
+    int rank = s->opts->spec.stdin_rank;
+    if (!plan_is_local(launch_plan(s->job)))
+        return true;
+    pid_t pid = rank < launch_plan(s->job)->world_size ? launch_rank_pid(s->job, rank) : 0;
+    return pid > 0 && stdin_demand(pid, s->tty_stdin_pipe);
+}
+
 /* A rank reads drover's stdin itself, or a pipe with the terminal's input. */
 static int choose_stdin(struct session *s, struct err *e)
 {
@@ -392,7 +413,11 @@ static int choose_stdin(struct session *s, struct err *e)
     s->opts->spec.stdin_fd = STDIN_FILENO;
     if (!isatty(STDIN_FILENO))
         return 0;
-    int rc = tty_stdin_open(&s->tty_stdin, &s->tty_stdin_fd, &s->loop, STDIN_FILENO, e);
+    int rc =
+        tty_stdin_open(&s->tty_stdin, &s->tty_stdin_fd, &s->loop, STDIN_FILENO, wants_stdin, s, e);
+    struct stat pipe = {0};
+    if (rc == 0 && fstat(s->tty_stdin_fd, &pipe) == 0)
+        s->tty_stdin_pipe = pipe.st_ino;
     s->opts->spec.stdin_fd = s->tty_stdin_fd;
     return rc;
 }
@@ -428,11 +453,8 @@ static int open_rendezvous(struct session *s, struct err *e)
 
 static int start(struct session *s, struct err *e)
 {
-    int rc = guardian_start(&s->guardian, e);
     signal(SIGPIPE, SIG_IGN);
-    uv_loop_init(&s->loop);
-    if (rc == 0)
-        rc = launch_context_open(&s->context, &s->loop, s->guardian, e);
+    int rc = launch_context_open(&s->context, &s->loop, s->guardian, e);
     if (rc == 0)
         rc = console_open(&s->console, &s->loop, &s->opts->style, on_output_progress, s, e);
     if (rc == 0)
@@ -450,10 +472,12 @@ static int start(struct session *s, struct err *e)
 
 static void stop(struct session *s)
 {
-    for (size_t i = 0; s->watches && i < COUNT_OF(handled); i++)
+    for (size_t i = 0; s->watches && i < COUNT_OF(job_signals); i++)
         uv_close((uv_handle_t *)&s->signals[i], NULL);
-    if (s->watches)
+    if (s->watches) {
+        stop_signals_close(&s->stop_signals);
         uv_close((uv_handle_t *)&s->timeout, NULL);
+    }
     tty_stdin_close(s->tty_stdin);
     close_tty_stdin(s); /* still open if no rank has started */
     run_restarts_close(s->restarts);
@@ -473,7 +497,14 @@ static void stop(struct session *s)
 int run_session(int *status, struct run_options *o, struct err *e)
 {
     struct session s = {.opts = o, .tty_stdin_fd = -1};
-    int rc = start(&s, e);
+    int rc = guardian_start(&s.guardian, e); /* before the loop and any thread */
+    if (rc == 0 && (rc = uv_loop_init(&s.loop)) < 0) {
+        guardian_stop(s.guardian);
+        err_set(e, rc, "event loop: %s", uv_strerror(rc));
+    }
+    if (rc < 0)
+        return rc;
+    rc = start(&s, e);
     if (rc < 0)
         apply(&s, RUN_SESSION_EV_NOT_STARTED);
     uv_run(&s.loop, UV_RUN_DEFAULT); /* returns at once if the session is DONE */

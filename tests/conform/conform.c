@@ -28,7 +28,8 @@ enum {
 
 struct args {
     const char *backend, *max;
-    int seed, wait_s;
+    int seed;
+    double wait_s;
     bool json;
 };
 
@@ -37,8 +38,9 @@ static const struct opt options[] = {
             backend),
     OPT_STR(0, "max", "SIZE", "largest part per rank, in bytes (default: 1M + 8)", struct args,
             max),
-    OPT_INT(0, "seed", "N", "seed of the values (default: 1)", struct args, seed),
-    OPT_INT(0, "wait", "SECONDS", "deadline of each call (default: 60)", struct args, wait_s),
+    OPT_INT(0, "seed", "N", "seed of the values (default: 1)", struct args, seed, 0, INT_MAX),
+    OPT_DURATION(0, "wait", "DURATION", "deadline of each call (default: 60)", struct args, wait_s,
+                 1, 1000000),
     OPT_FLAG(0, "json", "one line of JSON instead of TAP", struct args, json),
     OPT_END,
 };
@@ -262,7 +264,8 @@ static int conform(struct drover *d, const struct args *a, size_t max_bytes)
     }
     double begin = now_s();
     struct report r = {.json = a->json};
-    struct fixture k = {.wait_ms = (int64_t)a->wait_s * 1000, .seed = (uint64_t)a->seed * 1000000};
+    struct fixture k = {.wait_ms = (int64_t)(a->wait_s * 1000),
+                        .seed = (uint64_t)a->seed * 1000000};
     fixture_open(&k, d, c, max_bytes + 64);
     const char *version = comm_backend(c)->version(comm_inner(c));
     int rank = k.rank, size = k.size;
@@ -299,8 +302,6 @@ int main(int argc, char **argv)
     }
     if (rc == 0 && rest < argc)
         rc = err_set(&e, -EINVAL, "unexpected argument '%s'", argv[rest]);
-    if (rc == 0 && (a.wait_s <= 0 || a.seed < 0))
-        rc = err_set(&e, -EINVAL, "--wait must be at least 1, --seed at least 0");
     if (rc >= 0 && a.max)
         rc = byte_size_parse(&max_bytes, a.max, &e);
     struct drover *d = NULL;

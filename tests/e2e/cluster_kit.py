@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 from kit_ranks import BUILD, ROOT, clean_env
-from waiting import wait_until
+from waiting import hear_signals, wait_until
 
 NETWORK = "10.77.0."
 DECOY = "172.17.0.1"
@@ -235,6 +235,7 @@ class Node:
         for stream in ("stdout", "stderr"):
             kw.setdefault(stream, subprocess.PIPE)
         kw.setdefault("stdin", subprocess.DEVNULL)
+        kw.setdefault("preexec_fn", hear_signals)
         cwd = kw.pop("cwd", self.cluster.home)
         return Job(subprocess.Popen(
             ["nsenter", "-t", str(self.pid), "--pid", "--mount", "--uts", "--net", "--ipc", "--root",

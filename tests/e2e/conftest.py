@@ -1,20 +1,18 @@
 """What the tests of the command line share: the built programs, small C programs, and who is left of a job."""
 import os
 import random
-import signal
 import subprocess
 import uuid
 from pathlib import Path
 
 import pytest
 from cluster_kit import start_cluster, start_slurm, use_cluster, use_engine, use_slurm  # noqa: F401  fixtures
-from waiting import wait_until
+from waiting import HEARD, hear_signals, wait_until  # noqa: F401  HEARD is for tests
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / os.environ.get("DROVER_BUILD", "build/dev")
 DROVER = str(BUILD / "bin/drover")
 MARK = "DROVER_TEST_MARK"
-HEARD = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
 
 
 def marked(value):
@@ -54,8 +52,7 @@ class Runner:
         kw.setdefault("stdin", subprocess.DEVNULL)
         kw.setdefault("stdout", subprocess.PIPE)
         kw.setdefault("stderr", subprocess.PIPE)
-        # What a shell's background job ignores (nohup, `… &`) would stay so in drover.
-        kw.setdefault("preexec_fn", lambda: [signal.signal(s, signal.SIG_DFL) for s in HEARD])
+        kw.setdefault("preexec_fn", hear_signals)
         kw.setdefault("bufsize", 0)  # communicate() forgets what a buffered read has read ahead
         return subprocess.Popen([DROVER, *map(str, args)], cwd=self.cwd, env={**self.env, **(env or {})}, **kw)
 

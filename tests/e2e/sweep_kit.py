@@ -9,7 +9,7 @@ import uuid
 from pathlib import Path
 
 import pytest
-from waiting import wait_until
+from waiting import hear_signals, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("DROVER_BUILD", ROOT / "build/dev"))
@@ -47,7 +47,7 @@ class Place:
     def start(self, *args):
         with open(self.path / "out.txt", "a") as out, open(self.path / "err.txt", "a") as err:
             p = subprocess.Popen([DROVER, "sweep", *args], cwd=self.path, env=self.env, stdout=out, stderr=err,
-                                 stdin=subprocess.DEVNULL, start_new_session=True)
+                                 stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=hear_signals)
         self.started.append(p)
         return p
 

@@ -9,7 +9,8 @@ import subprocess
 import time
 
 import pytest
-from kit_ranks import BUILD, FAKE_NCCL, clean_env, under_mpirun
+from kit_ranks import BUILD, FAKE_NCCL, MPIRUN, clean_env, under_mpirun
+from waiting import hear_signals
 
 DROVER = BUILD / "bin" / "drover"  # which hands over to drover-bench
 FACTORS = {"all_reduce": lambda n: 2 * (n - 1) / n, "all_gather": lambda n: (n - 1) / n,
@@ -103,6 +104,47 @@ def test_the_command_line_of_nccl_tests_is_taken():
     assert "step: 1048576(bytes) warmup iters: 0 iters: 2 agg iters: 1 validation: 0" in done.stdout
 
 
+def test_long_options_of_nccl_tests_may_be_abbreviated():
+    done = bench(2, "all_reduce", "--min", "8", "--max", "64", "--stepf", "8", "--warmup", "2", "--iter=3", "--data", "half")
+    assert done.returncode == 0, done.stderr
+    assert [(r["size"], r["type"]) for r in parse(done.stdout)["rows"]] == [(8, "half"), (64, "half")]
+    assert "warmup iters: 2 iters: 3 " in done.stdout
+
+
+@pytest.mark.parametrize("args, sizes", [
+    (["-b", "4K", "-e", "4K", "-f", "1"], [4096]), (["-b", "4K", "-e", "4K", "-f", "1", "-i", "0"], [4096]),
+    (["-b", "1K", "-e", "3K", "-f", "1", "-i", "1K"], [1024, 2048, 3072]), (["-b", "1K", "-e", "3K", "-i", "1K"], [1024, 2048, 3072])])
+def test_a_step_factor_of_1_means_that_the_step_is_added(args, sizes):
+    done = bench(2, "all_reduce", *args, "-n", "1", "-T", "0")
+    assert done.returncode == 0, done.stderr
+    assert [r["size"] for r in parse(done.stdout)["rows"]] == sizes and "(bytes)" in done.stdout
+
+
+@pytest.mark.parametrize("args, words", [
+    (["-I", "1", "-K", "5"], "-K 5 is ignored: it must be below -n 5"), (["-I", "1", "-K", "-1"], "-K -1 is ignored"),
+    (["-K", "2"], "-K is ignored: it needs -I 1"), (["-V", "0"], "-V 0 is ignored"), (["-V", "129"], "-V 129 is ignored"),
+    (["-I", "2"], "-I 2 is ignored: it is 0 or 1")])
+def test_values_that_nccl_tests_corrects_are_warned_of(args, words):
+    done = bench(2, "all_reduce", "-b", "8", "-e", "8", "-n", "5", *args)
+    assert done.returncode == 0 and done.stderr.count(f"warn: {words}") == 1, done.stderr
+    assert "skips" not in done.stdout and ("i_min" in done.stdout) == (args[:2] == ["-I", "1"])
+
+
+def test_variables_of_nccl_tests_without_a_value_are_not_set():
+    names = ("SPLIT", "SPLIT_MASK", "MIN_BW", "DEVICE")
+    done = bench(2, "all_reduce", "-b", "8", "-e", "8", "-n", "1", **{f"NCCL_TESTS_{name}": "" for name in names})
+    assert done.returncode == 0, done.stderr
+    assert len(parse(done.stdout)["devices"]) == 2
+
+
+@pytest.mark.parametrize("args, ranks", [(["-g", "1"], 1), (["-t", "1", "-g", "1"], 1), (["-t", "2"], 2)])
+def test_a_number_of_gpus_or_threads_alone_is_the_number_of_ranks(args, ranks):
+    done = subprocess.run([str(DROVER), "bench", "all_reduce", "-b", "8", "-e", "8", "-n", "1", "--oversubscribe", *args],
+                          env=clean_env(), text=True, capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert len(parse(done.stdout)["devices"]) == ranks
+
+
 def test_every_type_operation_and_root_is_checked_over_three_ranks():
     done = bench(3, "reduce", "-b", "1K", "-e", "600K", "-f", "600", "-n", "1", "-d", "all", "-o", "all", "-r", "all")
     assert done.returncode == 0, done.stderr
@@ -128,10 +170,10 @@ def test_an_injected_wrong_element_is_counted_and_fails_the_command(where, rows_
     assert done.returncode == (1 if rows_wrong else 0)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
 def test_a_signal_ends_the_ranks_too(number):
     with subprocess.Popen([str(DROVER), "bench", "all_reduce", "-np", "2", "-b", "4M", "-e", "4M", "-n", "1000000"],
-                          env=clean_env(), text=True, stdout=subprocess.PIPE) as job:
+                          env=clean_env(), text=True, stdout=subprocess.PIPE, preexec_fn=hear_signals) as job:
         pids = []
         for line in job.stdout:
             if line.startswith("#  Rank"):
@@ -140,7 +182,8 @@ def test_a_signal_ends_the_ranks_too(number):
                 break
         assert len(pids) == 2
         job.send_signal(number)
-        assert job.wait(timeout=20) == 128 + number
+        job.send_signal(number)
+        assert job.wait(timeout=20) == 128 + number  # not of SIGKILL
     for pid in pids:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
@@ -178,7 +221,8 @@ def test_it_runs_over_nccl(tmp_path):
     assert table["bad"] == (0, "OK")
     done = bench(2, "alltoall", "-b", "1K", "-e", "1K", "--backend", "nccl", **env)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-5].split()[-4:] == ["N/A"] * 4  # NCCL cannot do it in place
+    (row,) = parse(done.stdout)["rows"]
+    assert row["out"]["wrong"] == 0 and row["in"]["wrong"] is None and row["in"]["time"] > 0  # timed, but not defined
     done = bench(2, "all_reduce", "-b", "1K", "-e", "1K", "--backend", "nccl", FAKE_NCCL="wrong", **env)
     assert done.returncode == 1
     assert parse(done.stdout)["bad"] == (4, "FAILED")
@@ -207,15 +251,18 @@ def test_a_number_of_ranks_that_is_not_the_launchers_is_refused():
     (["all_reduce", "-b", "8", "-e", "4"], "invalid sizes: 8 to 4 bytes"),
     (["all_reduce", "-b", "0"], "invalid sizes: 0 to"),
     (["all_reduce", "-b", "x"], "'x' is not a size"),
-    (["all_reduce", "-f", "1"], "-f 1: the factor must be at least 2"),
-    (["all_reduce", "-i", "0"], "-i 0: the step must be at least 1 byte"),
-    (["all_reduce", "-g", "0"], "-g: 0 is out of range (1 to "),
-    (["all_reduce", "-n", "0"], "-n: 0 is out of range (at least 1)"),
-    (["all_reduce", "-z", "9"], "-z: 9 is out of range (0 to 3)"),
+    (["all_reduce", "-f", "-1"], "'-f': -1 is out of range (at least 0)"),
+    (["all_reduce", "--expect", "0"], "--expect 0: must be more than 0 GB/s"),
+    (["all_reduce", "-T", "-1"], "'-T'"),
+    (["all_reduce", "-b", "8", "-e", "16", "-i", "0"], "-i 0: the step must be at least 1 byte"),
+    (["all_reduce", "-g", "0"], "'-g': 0 is out of range (1 to "),
+    (["all_reduce", "-n", "0"], "'-n': 0 is out of range (at least 1)"),
+    (["all_reduce", "-z", "9"], "'-z': 9 is out of range (0 to 3)"),
     (["all_reduce", "-Q", "1"], "unknown option '-Q'"),
     (["all_reduce", "--hostfile", "/nosuch/file"], "/nosuch/file"),
     (["all_reduce", "--json", "--csv"], "--json and --csv exclude each other"),
-    (["broadcast", "-r", "-2"], "-r"),
+    (["all_reduce", "-b", "9E"], "-b 9E: exceeds the address space"),
+    (["broadcast", "-r", "-1"], "-r: -1 is out of range (0 to "),
 ])
 def test_a_wrong_command_line_starts_nothing_and_says_why(args, words):
     done = subprocess.run([str(DROVER), "bench", *args], env=clean_env(), text=True, capture_output=True, timeout=20,
@@ -249,18 +296,69 @@ def test_gpus_and_threads_of_a_rank_are_ranks_and_it_says_so():
     assert done.returncode == 0, done.stderr
     assert "4 ranks, one per GPU, for -g times -t = 4" in done.stderr
     assert len(parse(done.stdout)["devices"]) == 4
-    done = bench_under_mpirun(2, "all_reduce", "-g", "2", "-b", "8", "-e", "8")
-    assert done.returncode != 0 and "with 2 times as many ranks" in done.stderr
+
+
+@pytest.mark.parametrize("args", [["-np", "2"], ["-np", "1"]])
+def test_processes_of_another_launcher_times_gpus_are_ranks_of_one_job(args):
+    ranks = 2 * int(args[1])
+    for launcher in (MPIRUN, [str(DROVER), "run", "--oversubscribe"]):
+        done = subprocess.run([*launcher, *args, str(DROVER), "bench", "all_reduce", "-b", "8", "-e", "64", "-f", "8", "-g", "2",
+                               "-n", "2"], env=clean_env(), text=True, capture_output=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+        table = parse(done.stdout)
+        assert [int(d[0]) for d in table["devices"]] == list(range(ranks)) and table["bad"] == (0, "OK")
+        assert done.stderr.count(f"{ranks} ranks, one per GPU, for -g times -t = 2") >= 1
+
+
+def test_each_process_of_another_launcher_has_gpus_of_its_own(tmp_path):
+    """As a wrapper gives them to it; the rank that fails is named, and its status is the job's."""
+    if not FAKE_NCCL.exists():
+        pytest.skip("built without NCCL's and CUDA's headers")
+    wrapper = tmp_path / "wrapper"
+    wrapper.write_text("#!/bin/sh\nexport NCCL_TESTS_DEVICE=$((5 - OMPI_COMM_WORLD_LOCAL_RANK * 3))\n"
+                       f"exec {DROVER} bench all_reduce --backend nccl -b 8 -e 8 -n 1 -t 2 \"$@\"\n")
+    wrapper.chmod(0o755)
+    env = clean_env(DROVER_NCCL_LIB=str(FAKE_NCCL), DROVER_CUDART_LIB=str(FAKE_NCCL), FAKE_NCCL_DIR=str(tmp_path))
+    line = [str(DROVER), "run", "-np", "2", "--oversubscribe", str(wrapper)]
+    done = subprocess.run(line, env=env, text=True, capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert [d[3] for d in parse(done.stdout)["devices"]] == ["5", "6", "2", "3"]
+    with subprocess.Popen([*line, "-N", "0"], env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as job:
+        pids = [int(line.split()[6]) for line in iter(job.stdout.readline, "#\n") if line.startswith("#  Rank")]
+        while not pids:
+            pids = [int(line.split()[6]) for line in iter(job.stdout.readline, "#\n") if line.startswith("#  Rank")]
+        os.kill(pids[3], signal.SIGKILL)
+        _, err = job.communicate(timeout=30)
+        assert job.returncode == 137 and "rank 3 was killed by signal 9" in err
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def test_gpus_of_processes_on_several_nodes_need_gpus():
+    env = clean_env(RANK="0", WORLD_SIZE="2", LOCAL_RANK="0", LOCAL_WORLD_SIZE="1")
+    done = subprocess.run([str(DROVER), "bench", "all_reduce", "-g", "2", "--backend", "mpi"], env=env, text=True,
+                          capture_output=True, timeout=60, check=False)
+    assert done.returncode == 2 and "with 2 times as many ranks" in done.stderr
+
+
+def test_a_lone_process_of_another_launcher_has_the_gpu_that_it_names(tmp_path):
+    """NCCL_TESTS_DEVICE is the device of each process itself; the local rank is not added."""
+    if not FAKE_NCCL.exists():
+        pytest.skip("built without NCCL's and CUDA's headers")
+    env = {"DROVER_NCCL_LIB": str(FAKE_NCCL), "DROVER_CUDART_LIB": str(FAKE_NCCL), "FAKE_NCCL_DIR": str(tmp_path)}
+    done = bench_under_mpirun(2, "all_reduce", "--backend", "nccl", "-b", "8", "-e", "8", NCCL_TESTS_DEVICE="3", **env)
+    assert done.returncode != 0 and "have the same GPU" in done.stderr
 
 
 @pytest.mark.parametrize("op", ["alltoallv", "gather", "scatter", "sendrecv", "hypercube"])
 def test_the_other_operations_of_nccl_tests_are_there(op):
     done = bench(2, op, "-b", "4K", "-e", "256K", "-f", "8", "-n", "4")
     assert done.returncode == 0, done.stderr
-    table = parse_any(done.stdout)
+    table = parse(done.stdout)
     assert table["program"] == f"{op}_perf" and table["bad"] == (0, "OK")
-    for row in table["rows"]:
-        way = row["out"]
+    for row, way in ((row, row[way]) for row in table["rows"] for way in ("out", "in")):
+        assert (way["wrong"] is None) == (way is row["in"] and op in ("sendrecv", "alltoallv")), row
         if way["time"] < 1:
             continue
         rate = row["size"] / way["time"] / 1e3
@@ -270,14 +368,18 @@ def test_the_other_operations_of_nccl_tests_are_there(op):
         assert abs(way["busbw"] - busbw) <= 0.006 + 0.01 * busbw, row
 
 
-def parse_any(text):
-    """As parse(), where an operation may have nothing to be done in place."""
-    return parse(re.sub(r"^(.{52}(?: +\S+){4}) +N/A +N/A +N/A +N/A$", r"\1   0.00    0.00    0.00    N/A", text, flags=re.M))
-
-
 def test_a_hypercube_needs_a_power_of_two():
     done = bench(3, "hypercube", "-b", "1K", "-e", "1K")
     assert done.returncode != 0 and "hypercube needs a power of 2" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["all_gather_perf_mpi", "hypercube_perf"])
+def test_a_program_of_nccl_tests_may_have_a_suffix(tmp_path, name):
+    (tmp_path / name).symlink_to(DROVER)
+    done = subprocess.run([str(tmp_path / name), "-b", "1K", "-e", "1K", "-g", "2", "-n", "1"], env=clean_env(), text=True,
+                          capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert parse(done.stdout)["program"] == name.removesuffix("_mpi")
 
 
 def test_the_links_are_nccl_tests_programs(tmp_path):
@@ -299,13 +401,126 @@ def test_the_links_are_nccl_tests_programs(tmp_path):
     assert d["out_of_bounds"] == {"count": 0, "okay": "true"}
 
 
+def test_an_alltoallv_has_nccl_tests_traffic(tmp_path):
+    done = bench(3, "alltoallv", "-b", "64K", "-e", "64K", "-n", "2")
+    (row,) = parse(done.stdout)["rows"]
+    assert (row["size"], row["count"], row["out"]["wrong"]) == (65520, 5460, 0)  # 3 parts of 5460, shared out by distance
+    done = bench(3, "alltoallv", "-b", "64K", "-e", "64K", "-n", "2", "-d", "all", NCCL_TESTS_ALLTOALLV_SPREAD="0.5")
+    assert done.returncode == 0 and parse(done.stdout)["bad"] == (0, "OK"), done.stderr
+    matrix = tmp_path / "matrix"
+    matrix.write_text("1024 3072 0 9\n512 0 0 9\n64 64 4096 9\n9 9 9 9\n")
+    env = {"NCCL_TESTS_ALLTOALLV_MATRIX_FILE": str(matrix), "NCCL_TESTS_ALLTOALLV_MATRIX_SCALE": "2"}
+    done = bench(3, "alltoallv", "-b", "64K", "-e", "64K", "-n", "2", "-d", "all", **env)
+    assert done.returncode == 0, done.stderr
+    table = parse(done.stdout)
+    assert {(r["size"], r["count"], r["out"]["wrong"]) for r in table["rows"]} == {(2 * (64 + 64 + 4096), 0, 0)}
+    assert len(table["rows"]) == len(TYPE_BYTES)
+    done = bench(5, "alltoallv", "-b", "64K", "-e", "64K", **env)
+    assert done.returncode == 2 and "4 rows, but 5 ranks" in done.stderr
+    for args, text, word in ((["-b", "8"], "1", "-b and -e differ"), ([], "1 2\n3", "row 2 has 1 columns")):
+        matrix.write_text(text)
+        done = bench(2, "alltoallv", *args, **env)
+        assert done.returncode == 2 and done.stdout == "" and word in done.stderr
+    done = bench(2, "alltoallv", NCCL_TESTS_ALLTOALLV_SPREAD="wide")
+    assert done.returncode == 2 and "NCCL_TESTS_ALLTOALLV_SPREAD: 'wide' is not a number" in done.stderr
+    done = bench(2, "alltoall", "-b", "64K", "-e", "64K", "-n", "1", NCCL_TESTS_ALLTOALLV_SPREAD="wide")
+    assert done.returncode == 0  # has no such traffic
+
+
+def test_the_cpus_time_changes_no_bandwidth():
+    args = ["all_reduce", "-b", "4M", "-e", "4M", "-n", "5", "-c", "0", "-C", "1"]
+    done = bench(2, *args, "--json")
+    way = json.loads(done.stdout)["rows"][0]["out_of_place"]
+    assert way["cpu_time_us"] < way["time_us"]
+    assert math.isclose(way["algbw_gbps"], (4 << 20) / way["time_us"] / 1e3, rel_tol=1e-3)
+    for more, env in ((["--expect", "3000"], {}), ([], {"NCCL_TESTS_MIN_BW": "3000"})):  # the start is as fast as that
+        assert bench(2, *args, *more, **env).returncode == 1
+
+
 def test_an_output_file_is_not_written_over(tmp_path):
     out = tmp_path / "out.json"
     out.write_text("mine")
     assert bench(1, "all_reduce", "-b", "8", "-e", "8", "-J", out).returncode == 0
-    assert out.read_text() == "mine" and json.loads((tmp_path / "out.json.0").read_text())["version"] == 1
+    assert out.read_text() == "mine" and json.loads((tmp_path / "out.json.0").read_text())["version"] == 3
     done = bench(1, "all_reduce", "-b", "8", "-e", "8", "-J", tmp_path / "no" / "out.json")
-    assert done.returncode == 1 and "-J '" in done.stderr and "No such file" in done.stderr
+    assert done.returncode == 2 and "-J: '" in done.stderr and "No such file" in done.stderr
+    assert "busbw" not in done.stdout  # before anything is measured
+
+
+def when_rows_are_there(job, path, count):
+    """Reads the head of the table of a running bench, and waits for rows in -J's file. Returns the ranks' processes."""
+    pids = []
+    for line in iter(job.stdout.readline, ""):
+        if line.startswith("#  Rank"):
+            pids.append(int(line.split()[6]))
+        if "(elements)" in line:
+            break
+    limit = time.monotonic() + 30
+    while not path.exists() or len(json.loads(path.read_text())["results"]) < count:
+        assert time.monotonic() < limit
+        job.stdout.readline()
+    return pids
+
+
+@pytest.mark.parametrize("what, status", [("interrupt", 130), ("kill 0", 137), ("kill 1", 137), ("stop 1", 1)])
+def test_an_output_file_is_whole_whatever_ends_the_run(tmp_path, what, status):
+    out = tmp_path / "out.json"
+    args = [str(DROVER), "bench", "all_reduce", "-np", "2", "-b", "8", "-e", "8K", "-f", "2", "-n", "2", "-N", "0", "-T", "2", "-J", str(out)]
+    with subprocess.Popen(args, env=clean_env(), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as job:
+        pids = when_rows_are_there(job, out, 3)
+        word, *rank = what.split()
+        if word == "interrupt":
+            job.send_signal(signal.SIGINT)
+        else:
+            os.kill(pids[int(rank[0])], signal.SIGKILL if word == "kill" else signal.SIGSTOP)
+        _, err = job.communicate(timeout=30)
+        assert job.returncode == status
+        assert ("rank 1 is stopped (process" in err) == (what == "stop 1"), err
+    d = json.loads(out.read_text())
+    assert len(d["results"]) >= 3 and d["results"][0]["size"] == 8
+    assert {"out_of_bounds", "average_bus_bandwidth", "errors", "end_time"} <= d.keys()
+    assert d["average_bus_bandwidth"]["bandwidth"] > 0
+
+
+@pytest.mark.parametrize("what, status", [("interrupt", 130), ("kill 1", 137), ("stop 1", 1)])
+def test_a_document_on_stdout_is_whole_whatever_ends_the_run(tmp_path, what, status):
+    """-J's file shows how far the run is, without a word on stdout."""
+    out = tmp_path / "out.json"
+    args = [str(DROVER), "bench", "all_reduce", "-np", "2", "-b", "8", "-e", "8K", "-f", "2", "-n", "2", "-N", "0", "-T", "2", "--json", "-J", str(out)]
+    with subprocess.Popen(args, env=clean_env(), text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as job:
+        limit = time.monotonic() + 30
+        text = ""
+        while not out.exists() or len(json.loads(out.read_text())["results"]) < 3:
+            assert time.monotonic() < limit
+            text += job.stdout.readline()
+        pids = [d["pid"] for d in json.loads(out.read_text())["config"]["devices"]]
+        word, *rank = what.split()
+        if word == "interrupt":
+            job.send_signal(signal.SIGINT)
+        else:
+            os.kill(pids[int(rank[0])], signal.SIGKILL if word == "kill" else signal.SIGSTOP)
+        text += job.stdout.read()
+        assert job.wait(timeout=30) == status
+    d = json.loads(text)
+    assert len(d["rows"]) >= 3 and d["wrong"] == 0 and d["avg_busbw_gbps"] > 0
+
+
+@pytest.mark.parametrize("args", [[], ["--csv"], ["--json"]])
+def test_output_on_a_full_disk_is_a_failure(args):
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        done = subprocess.run([str(DROVER), "bench", "all_reduce", "-np", "1", "-b", "8", "-e", "8", *args], env=clean_env(), text=True,
+                              stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
+    assert done.returncode == 1 and "No space left on device" in done.stderr
+
+
+def test_a_full_shared_memory_is_no_end():
+    """In a mount namespace of its own, with /dev/shm of 256 KiB: Open MPI warns and uses TCP."""
+    if subprocess.run(["unshare", "-m", "true"], stderr=subprocess.DEVNULL, check=False).returncode:
+        pytest.skip("no mount namespaces here")
+    line = f"mount -t tmpfs -o size=256k tmpfs /dev/shm && exec {DROVER} bench all_reduce -np 2 --oversubscribe -b 8 -e 64 -f 8 -n 2"
+    done = subprocess.run(["unshare", "-m", "sh", "-c", line], env=clean_env(), text=True, capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0 and len(parse(done.stdout)["rows"]) == 2, done.stderr
+    assert "not enough space for /dev/shm" in done.stderr
 
 
 def test_what_is_not_done_is_warned_of():
@@ -389,14 +604,44 @@ def test_two_runs_are_compared_size_by_size(tmp_path):
         done = diff(*args)
         assert done.returncode == 2 and words in done.stderr and done.stdout == ""
     c.write_text("{}")
-    assert "is not a document of drover bench --json" in diff(a, c).stderr
+    assert "is neither a document of drover bench --json nor of nccl-tests' -J" in diff(a, c).stderr
+
+
+def test_documents_of_nccl_tests_are_compared(tmp_path):
+    """With its own keys: a name with a suffix, the root as text, no time in place."""
+    def document(name, times, per_iter=True):
+        row = {"size": 1024, "count": 256, "type": "float", "redop": "sum", "root": "    -1", "experiment_name": "",
+               "out_of_place": {"time": sum(times) / len(times), "alg_bw": 1.0, "bus_bw": 1.0, "nwrong": 0}, "in_place": {"nwrong": "N/A"}}
+        if per_iter:
+            row["out_of_place_per_iter"] = {"skipped_iterations": 0, "times_us": times}
+        config = {"nthreads": 1, "ngpus": 1, "devices": [{"rank": r} for r in range(2)]}
+        path = tmp_path / name
+        path.write_text(json.dumps({"version": 3, "args": ["./build/all_reduce_perf_mpi", "-I", "1"], "config": config, "results": [row]}))
+        return path
+    times = [10 + i / 100 for i in range(40)]
+    a, b = document("a", times), document("b", [1.5 * t for t in times])
+    done = diff(a, b)
+    assert done.returncode == 1 and "# 1 of 1 rows are worse" in done.stdout and "out_of_place" in done.stdout, done.stderr
+    assert diff(b, a).returncode == 0 and diff(a, a).returncode == 0
+    done = diff(document("c", times, False), document("d", [1.5 * t for t in times], False))
+    assert done.returncode == 0 and "+50.0%" in done.stdout  # one value each says nothing about chance
+    own = tmp_path / "own.json"
+    own.write_text(bench(2, "all_reduce", "-b", "1K", "-e", "1K", "-n", "40", "--json").stdout)
+    assert "# 1 of" not in diff(own, a).stderr and "out_of_place" in diff(own, a).stdout
+    assert bench(2, "all_reduce", "-b", "1K", "-e", "1K", "-n", "9", "-I", "1", "-J", tmp_path / "j").returncode == 0
+    assert "of 2 rows are worse" in diff(tmp_path / "j", tmp_path / "j").stdout
+    own.write_text(bench(2, "all_gather", "-b", "1K", "-e", "1K", "-n", "2", "--json").stdout)
+    assert "differ in 'collective'" in diff(own, a).stderr
+    own.write_text(bench(3, "all_reduce", "-b", "1K", "-e", "1K", "-n", "40", "--json").stdout)
+    assert "differ in 'ranks'" in diff(own, a).stderr
 
 
 def test_a_baseline_is_kept_for_the_cluster(tmp_path):
     args = ["all_reduce", "-b", "4K", "-e", "4K", "-n", "50"]
     env = {"XDG_DATA_HOME": str(tmp_path)}
     done = bench(2, *args, "--baseline", "golden", **env)
-    assert done.returncode == 1 and "--baseline" in done.stderr and "No such file" in done.stderr
+    assert done.returncode == 2 and "--baseline" in done.stderr and "No such file" in done.stderr
+    assert "busbw" not in done.stdout  # before anything is measured
     assert bench(2, *args, "--save", "golden", **env).returncode == 0
     (kept,) = tmp_path.glob("drover/bench/*/all_reduce-golden.json")
     done = bench(2, *args, "--baseline", "golden", "--tolerance", "900%", **env)

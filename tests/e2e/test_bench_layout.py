@@ -185,9 +185,9 @@ def test_what_has_no_meaning_here_is_said_once(nccl):
 
 
 @pytest.mark.parametrize("args, text", [
-    (["-D", "1"], "-D 1: needs -R 2"), (["-R", "3"], "-R: 3 is out of range (0 to 2)"), (["-K", "20"], "-K: 20 is out of range (0 to 19)"),
-    (["-V", "0"], "-V: 0 is out of range (1 to 128)"), (["-u", "-1"], "-u: -1 is out of range (0 to "), (["-x", "7"], "nor a CTA policy"),
-    (["-G", "2", "-y", "1"], "-G with -y 1"), (["--cudagrph", "1"], "cudagraph"), (["--local_registr", "1"], "local_register")])
+    (["-D", "1"], "-D 1: needs -R 2"), (["-R", "3"], "'-R': 3 is out of range (0 to 2)"),
+    (["-u", "-1"], "'-u': -1 is out of range (0 to "), (["-x", "7"], "nor a CTA policy"),
+    (["-G", "2", "-y", "1"], "-G with -y 1"), (["--cudagrph", "1"], "cudagraph"), (["--step", "2"], "--stepfactor")])
 def test_a_wrong_value_is_refused_before_anything_starts(args, text):
     done = bench("all_reduce", *args)
     assert done.returncode == 2 and text in done.stderr and done.stdout == ""
@@ -207,6 +207,18 @@ def test_j_has_the_single_iterations(nccl, tmp_path):
             assert row[key]["avg_us"] == pytest.approx(sum(times[1:]) / 2)
             ranks = row[key]["per_process_max_times_us"]
             assert len(ranks) == 2 and [max(pair) for pair in zip(*ranks)] == times
+
+
+@pytest.mark.parametrize("op, env, want", [
+    ("all_reduce", {}, {"NCCL_NVLINK_UTIL_CENTRIC_SCHED_ENABLE": "1"}),
+    ("sendrecv", {}, {"NCCL_NVLINK_UTIL_CENTRIC_SCHED_ENABLE": "1", "NCCL_P2P_MAX_PEERS": "2"}),
+    ("sendrecv", {"NCCL_NVLINK_UTIL_CENTRIC_SCHED_ENABLE": "0", "NCCL_P2P_MAX_PEERS": "8"},
+     {"NCCL_NVLINK_UTIL_CENTRIC_SCHED_ENABLE": "0", "NCCL_P2P_MAX_PEERS": "8"})])
+def test_nccl_is_configured_as_nccl_tests_configures_it(tmp_path, op, env, want):
+    out = tmp_path / "out.json"
+    assert bench(op, "-b", "8", "-e", "8", "-n", "1", "-J", out, **env).returncode == 0
+    got = dict(text.split("=", 1) for text in json.loads(out.read_text())["env"])
+    assert {name: got[name] for name in got if name in ("NCCL_NVLINK_UTIL_CENTRIC_SCHED_ENABLE", "NCCL_P2P_MAX_PEERS")} == want
 
 
 @pytest.mark.parametrize("how, groups", [
@@ -236,7 +248,7 @@ def test_groups_of_unlike_sizes_walk_alike():
     assert done.returncode == 0, done.stderr
     assert [r["root"] for r in Table(done.stdout).rows] == ["0"] * 3  # the one that every group has
     done = bench("hypercube", "-b", "8", "-e", "8", ranks=4, NCCL_TESTS_SPLIT="DIV 3")
-    assert done.returncode == 1 and "a group has 3" in done.stderr
+    assert done.returncode == 2 and "a group has 3" in done.stderr
 
 
 @pytest.mark.parametrize("least, word, status", [("1e9", "FAILED", 1), ("1e-9", "OK", 0)])

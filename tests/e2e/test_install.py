@@ -65,10 +65,13 @@ def test_an_installed_drover_runs(prefix):
 
 def test_links_lie_in_a_directory_of_their_own_and_run_drover(prefix):
     links = prefix / "libexec/drover/bin"
-    assert [p.name for p in sorted(links.iterdir()) if not p.name.endswith("_perf")] == ["mpiexec", "mpirun", "torchrun"]
+    assert [p.name for p in sorted(links.iterdir()) if not p.name.endswith(("_perf", "_perf_mpi"))] == [
+        "mpiexec", "mpiexec.hydra", "mpirun", "mpirun.openmpi", "orterun", "torchrun"]
+    perf = {p.name for p in links.iterdir() if p.name.endswith("_perf")}
+    assert "alltoallv_perf" in perf and {f"{name}_mpi" for name in perf} <= {p.name for p in links.iterdir()}
     assert not (prefix / "bin/mpirun").exists()
     env = dict(os.environ, PATH=f"{links}:{os.environ['PATH']}")
-    for name in ("mpirun", "mpiexec"):
+    for name in ("mpirun", "mpiexec", "mpirun.openmpi", "orterun", "mpiexec.hydra"):
         done = run(name, "--allow-run-as-root", "--oversubscribe", "-np", "2", "sh", "-c", "echo $RANK", env=env)
         assert sorted(done.stdout.split()) == ["0", "1"], done.stderr
         assert "drover" in run(name, "--version", env=env).stdout

@@ -202,8 +202,8 @@ def test_real_ranks_on_this_machine_have_the_cpus_that_mpiruns_have(drover):
     everything = numbers(re.search(r"Cpus_allowed_list:\s*(\S+)", open("/proc/self/status", encoding="ascii").read())[1])
     compared = 0
     for np in (1, 2):
-        for by in ("slot", "core", "socket", "node"):
-            for bind in ("none", "core", "socket"):
+        for by in ("slot", "core", "socket", "node", "l2cache", "l1cache"):
+            for bind in ("none", "core", "socket", "l2cache", "l1cache"):
                 args = ["-np", str(np), "--map-by", by, "--bind-to", bind]
                 plan = drover.run("run", *args, "--gpus", "", "--oversubscribe", "--dry-run", "--json", "true")
                 assert plan.returncode == 0, plan.stderr
@@ -213,4 +213,4 @@ def test_real_ranks_on_this_machine_have_the_cpus_that_mpiruns_have(drover):
                 theirs = [numbers(c) for _, c in sorted(re.findall(r"rank (\d+) Cpus_allowed_list:\s*(\S+)", out))]
                 assert ours == theirs, f"mpirun {' '.join(args)}: {out}"
                 compared += 1
-    assert compared == 24
+    assert compared == 60

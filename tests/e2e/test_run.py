@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 
@@ -59,6 +60,19 @@ def test_each_of_4_ranks_finds_torchruns_contract(drover):
 def test_x_sets_and_passes_variables(drover):
     ranks = env_of_ranks(drover, "-np", "2", "-x", "A=1 2", "-x", "B", "-x", "NOT_SET", env={"B": "b"})
     assert [(e["A"], e["B"], "NOT_SET" in e) for e in ranks.values()] == [("1 2", "b", False)] * 2
+
+
+def test_a_variable_passed_by_name_overrides_what_drover_sets(drover):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        used = str(taken.getsockname()[1])
+    user = {"MASTER_ADDR": "localhost", "MASTER_PORT": used, "ROLE_NAME": "mine"}
+    for options in (["-x", "MASTER_ADDR", "-x", "MASTER_PORT", "-x", "ROLE_NAME"], ["-genvlist", ",".join(user)]):
+        ranks = env_of_ranks(drover, "-np", "2", *options, env=user)
+        assert [{k: e[k] for k in user} for e in ranks.values()] == [user] * 2
+    ranks = env_of_ranks(drover, "-np", "1", env=user)  # not passed by -x: an outer launcher's
+    assert ranks[0]["MASTER_PORT"] != used and ranks[0]["ROLE_NAME"] == "default"
+    done = drover.run("run", "-np", "1", "-x", "MASTER_PORT", "true", env={"MASTER_PORT": "none"})
+    assert done.returncode == 2 and "MASTER_PORT" in done.stderr
 
 
 def test_mca_is_a_variable_of_open_mpi(drover):
@@ -123,8 +137,10 @@ def test_bindings_are_reported_and_the_job_runs(drover):
 
 
 @pytest.mark.parametrize("args, words", [
-    (["-np", "0", "touch", "f"], ["-np 0", "try:"]),
-    (["-np", "-3", "touch", "f"], ["-np -3"]),
+    (["-np", "0", "touch", "f"], ["option '-np': 0 is out of range (1 to "]),
+    (["-np", "-1", "touch", "f"], ["option '-np': -1 is out of range (1 to "]),
+    (["--grace", "-1", "touch", "f"], ["option '--grace': '-1' is not a duration"]),
+    (["--lost-after", "500ms", "touch", "f"], ["option '--lost-after': 500ms is out of range (1 to "]),
     (["-np", "two", "touch", "f"], ["'two'", "number"]),
     (["-np", "2", "--oversubscrib", "touch", "f"], ["--oversubscrib", "try: --oversubscribe"]),
     (["-np", "2"], ["the program is missing", "try:"]),
@@ -135,7 +151,7 @@ def test_bindings_are_reported_and_the_job_runs(drover):
     (["-x", "=1", "touch", "f"], ["name is missing"]),
     (["-x", "MASTER_PORT=some", "-np", "1", "touch", "f"], ["MASTER_PORT", "'some'"]),
     (["--json", "touch", "f"], ["--dry-run"]),
-    (["--grace", "-1.5", "touch", "f"], ["--grace -1.5", "out of range"]),
+    (["--grace", "-1.5", "touch", "f"], ["option '--grace': '-1.5' is not a duration"]),
     (["--cpus", "9999", "-np", "1", "touch", "f"], ["9999"]),
     (["--master-port", "70000", "-np", "1", "touch", "f"], ["70000"]),
     (["--output-filename", "/dev/null/x", "-np", "1", "touch", "f"], ["/dev/null/x"]),
@@ -159,8 +175,37 @@ def test_commands_that_are_not_there_are_named(drover):
     assert done.returncode == 0 and "--np" in done.stdout and done.stderr == ""
     done = drover.run("help", "nothing")
     assert done.returncode == 2
+    for words, meant in ((["rnu"], "run"), (["versoin"], "version"), (["sweep", "shwo", "x"], "sweep show"),
+                         (["sweep", "pasue", "x"], "sweep pause")):
+        done = drover.run(*words)
+        assert done.returncode == 2 and f"unknown command '{words[-2 if len(words) > 2 else -1]}'" in done.stderr, words
+        assert done.stderr.splitlines()[1:] == [f"  try: drover {meant}"], done.stderr
     assert drover.run("--version").stdout.startswith("drover ")
+    assert drover.run("version").stdout == drover.run("--version").stdout
     assert "Commands:" in drover.run("--help").stdout
+    assert drover.run("help", "version").stdout.startswith("Usage: drover version")
+
+
+def test_a_single_index_that_may_be_meant_as_a_count_is_explained(drover):
+    done = drover.run("run", "-np", "1", "--cpus", "1", "--dry-run", "true")
+    assert "--cpus 1 selects one CPU, that with the index 1: it is a list, not a count\n" in done.stderr
+    for cpus in ("0", "0-1", "0,1"):
+        assert drover.run("run", "-np", "1", "--cpus", cpus, "--dry-run", "true").stderr == "", cpus
+
+
+def test_a_script_that_does_not_exist_is_refused_before_the_start(drover, tmp_path):
+    (tmp_path / "there.py").write_text("print('ran')\n")
+    (tmp_path / "s.yaml").write_text("program: none.py\nmethod: random\nmetric: {name: l}\n"
+                                     "parameters: {x: {min: 0, max: 1}}\nrun_cap: 1\n")
+    for words in (["run", "-np", "1", "none.py"], ["run", "-np", "1", "python3", "-u", "none.py"],
+                  ["torchrun", "none.py"], ["sweep", "s.yaml", "--quiet"]):
+        done = drover.run(*words)
+        assert done.returncode == 2 and done.stdout == "", words
+        assert "'none.py': no such file" in done.stderr.replace("N", "n") and str(tmp_path) in done.stderr
+    assert not (tmp_path / "sweeps").exists()
+    for words in (["-np", "1", "there.py"], ["-np", "1", "python3", "there.py", "none.py"],
+                  ["-np", "1", "python3", "-c", "print('ran')", "none.py"]):
+        assert drover.run("run", *words).stdout == "ran\n", words
 
 
 def test_each_command_shows_its_options(drover):
@@ -200,6 +245,24 @@ def test_a_program_of_another_part_is_found_beside_drover(drover, tmp_path):
     done = subprocess.run([tmp_path / "bin/drover", "sweep", "x"], text=True, timeout=30, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, check=False)
     assert done.returncode == 1 and "drover-hpo" in done.stderr and "try:" in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--stdin", "-s"])
+def test_stdin_may_go_to_all_ranks(drover, tmp_path, seed, option):
+    text = "".join(f"{seed.random()}\n" for _ in range(50_000))  # more than the pipes hold
+    (tmp_path / "input").write_text(text)
+    # Rank 1 reads nothing and holds up no other.
+    line = [option, "all", "-np", "3", "--oversubscribe", "sh", "-c", "[ $RANK = 1 ] || cat >out$RANK"]
+    for kind in ("file", "pipe"):
+        with subprocess.Popen(["cat", "input"], cwd=tmp_path, stdout=subprocess.PIPE) as cat, \
+                open(tmp_path / "input", encoding="ascii") as file:
+            done = drover.run("run", *line, stdin=file if kind == "file" else cat.stdout)
+            cat.stdout.close()
+        assert done.returncode == 0, done.stderr
+        for rank in (0, 2):
+            assert (tmp_path / f"out{rank}").read_text() == text
+            (tmp_path / f"out{rank}").unlink()
+    assert drover.run("run", option, "none", "-np", "2", "--oversubscribe", "cat").stdout == ""
 
 
 def test_stdin_goes_to_rank_0_alone(drover):

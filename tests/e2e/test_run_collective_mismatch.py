@@ -40,10 +40,10 @@ def first_text(p, words, limit_s):
 def told_after(text):
     """How long the ranks had been in their call when the report was made, by the clock of drover: it begins with the call,
     not with the program, and is the same however late this test comes to read."""
-    return max(map(float, re.findall(r"^    ranks? [\d, -]+: .*, for ([\d.]+) s$", text, re.M)))
+    return max(map(float, re.findall(r"^    ranks? [\d, and-]+: .*, for ([\d.]+) s$", text, re.M)))
 
 
-ALL = r"collectives of 'world', 4 ranks, call 6: made by \d\n    ranks 0-1, 3: all_reduce of 1024 float, sum, for [\d.]+ s\n"
+ALL = r"collectives of 'world', 4 ranks, call 6: made by \d\n    ranks 0-1 and 3: all_reduce of 1024 float, sum, for [\d.]+ s\n"
 HOWS = {
     "away": rf"    rank 2 on node {NODE}: has not made it; its last call was all_reduce of 1024 float, sum, .*<- missing\n",
     "stop": rf"    rank 2 on node {NODE}: has not made it; its last call was .*<- missing\n",

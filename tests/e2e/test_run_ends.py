@@ -9,7 +9,7 @@ import time
 
 import pytest
 from conftest import DROVER, HEARD
-from waiting import at_best, check_time, wait_until
+from waiting import at_best, check_time, request_again, wait_until
 
 RUN = ["run", "--oversubscribe"]
 HEARTBEAT = "exec sleep 100"
@@ -124,13 +124,45 @@ def test_the_end_of_time_is_124_and_said(drover):
     drover.nothing_left()
 
 
-@pytest.mark.parametrize("sig, status", [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)])
+@pytest.mark.parametrize("sig, status", [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129),
+                                         (signal.SIGQUIT, 131)])
 def test_a_signal_ends_the_job_in_good_order(drover, sig, status):
     job = drover.start(*RUN, "-np", "3", "sleep", "100")
     ranks_running(drover, 3)
     job.send_signal(sig)
     out, err = job.communicate(timeout=10)
-    assert (job.returncode, out, err) == (status, b"", b"")
+    assert (job.returncode, out, err) == (status, b"", b"drover run: warn: stopping 3 ranks, up to 30 s\n")
+    drover.nothing_left()
+
+
+@pytest.mark.parametrize("command", [["run", "--oversubscribe", "-np", "2"],
+                                     ["run", "--oversubscribe", "-np", "2", "--engine", "openmpi"],
+                                     ["torchrun", "--no-python", "--nproc-per-node", "2"]],
+                         ids=["run", "remote", "torchrun"])
+@pytest.mark.parametrize("first, second", [(signal.SIGTERM, signal.SIGTERM), (signal.SIGINT, signal.SIGINT),
+                                           (signal.SIGHUP, signal.SIGTERM), (signal.SIGQUIT, signal.SIGQUIT)])
+def test_a_signal_to_the_process_and_then_to_its_group_lets_ranks_save(drover, command, first, second):
+    """As timeout(1) sends it, or a shell whose terminal closes. The group has drover's own helpers in it, too."""
+    job = drover.start(*command, "sh", "-c", "trap 'sleep 0.3; echo saved; exit 0' TERM INT QUIT; echo up; "
+                       "while :; do sleep 0.02; done", start_new_session=True)
+    assert job.stdout.readline() + job.stdout.readline() == b"up\nup\n"
+    os.kill(job.pid, first)
+    os.killpg(job.pid, second)
+    out, err = job.communicate(timeout=20)
+    assert (job.returncode, out) == (0, b"saved\nsaved\n"), err
+    assert err.count(b"stopping 2 ranks") == 1 and b"again" not in err
+    drover.nothing_left()
+
+
+def test_ranks_that_are_killed_after_the_grace_time_are_named(drover):
+    job = drover.start(*RUN, "-np", "4", "--grace", "0.5", "sh", "-c",
+                       "[ $RANK = 1 ] || trap '' TERM; echo up; while :; do sleep 0.05; done")
+    assert [job.stdout.readline() for _ in range(4)] == [b"up\n"] * 4
+    job.send_signal(signal.SIGTERM)
+    _, err = job.communicate(timeout=20)
+    assert err == (b"drover run: warn: stopping 4 ranks, up to 0.5 s\n"
+                   b"drover run: warn: killing ranks 0 and 2-3, which still run 0.5 s after SIGTERM\n")
+    assert job.returncode == 143
     drover.nothing_left()
 
 
@@ -148,9 +180,35 @@ def test_a_second_signal_kills_at_once(drover):
     assert job.stdout.readline() + job.stdout.readline() == b"up\nup\n"
     job.send_signal(signal.SIGINT)
     assert job.stdout.readline() + job.stdout.readline() == b"told\ntold\n"
-    job.send_signal(signal.SIGINT)
+    request_again(job, signal.SIGINT)
     _, err = job.communicate(timeout=5)
     assert job.returncode == 130 and b"again" in err
+    drover.nothing_left()
+
+
+def test_control_c_twice_in_a_terminal_kills(drover):
+    """A person presses it again within half a second, which counts; both lines tell what happens."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        for sig in HEARD:
+            signal.signal(sig, signal.SIG_DFL)
+        os.execve(DROVER, [DROVER, *RUN, "-np", "2", "sh", "-c", "trap '' INT; echo up; while :; do sleep 0.05; done"],
+                  drover.env)
+    seen = b""
+
+    def read_until(word, times=1):
+        nonlocal seen
+        while seen.count(word) < times:
+            assert select.select([terminal], [], [], 20)[0], seen
+            seen += os.read(terminal, 4096)
+    read_until(b"up\r\n", 2)
+    os.write(terminal, b"\x03")
+    read_until(b"stopping 2 ranks, up to 30 s; press Ctrl-C again to kill them")
+    time.sleep(0.2)  # as long as a person needs; more is right, too
+    os.write(terminal, b"\x03")
+    read_until(b"again: killing the ranks")
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 130
+    os.close(terminal)
     drover.nothing_left()
 
 
@@ -288,6 +346,30 @@ def test_a_terminal_feeds_rank_0_and_suspends_and_interrupts_the_job(drover):
     wait_until(lambda: all(state(p) == "S" for p in drover.left()), "all to go on")
     os.write(terminal, b"\x03")
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 130
+    os.close(terminal)
+    drover.nothing_left()
+
+
+def test_text_typed_ahead_stays_for_the_shell_if_no_rank_reads_it(drover):
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execvpe("bash", ["bash", "--norc", "--noprofile", "-i"], drover.env)
+    seen = b""
+
+    def read_until(word):
+        nonlocal seen
+        while word not in seen:
+            assert select.select([terminal], [], [], 20)[0], seen
+            seen += os.read(terminal, 4096)
+    script = "echo u''p; while [ ! -e go ]; do sleep 0.1; done; read x; echo got $x; touch read; sleep 0.3"
+    os.write(terminal, f"cd '{drover.cwd}'; '{DROVER}' run -np 1 sh -c \"{script.replace('$', chr(92) + '$')}\"\n".encode())
+    read_until(b"up\r\n")
+    os.write(terminal, b"input\necho for-the-$((6 * 7))\n")
+    (drover.cwd / "go").touch()
+    read_until(b"got input\r\n")
+    read_until(b"for-the-42\r\n")
+    os.write(terminal, b"exit\n")
+    os.waitpid(pid, 0)
     os.close(terminal)
     drover.nothing_left()
 

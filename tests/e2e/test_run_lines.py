@@ -1,11 +1,13 @@
 """Command lines as people have them: mpirun's of Open MPI 4 and 5, hydra's, Intel MPI's and torchrun's, each planned and
 not started. Hosts that are not there are named freely: a plan asks none of them."""
 import json
+import os
 import shlex
+import shutil
 import subprocess
 
 import pytest
-from conftest import DROVER
+from conftest import DROVER, ROOT
 
 HOSTS4 = "node1 slots=4\nnode2 slots=4 # a comment\n"
 FILES = {
@@ -13,6 +15,7 @@ FILES = {
     "machines": "node1:4\nnode2:4\n",
     "deepspeed": "worker-1 slots=8\nworker-2 slots=8\n",
     "pbs": "n1\nn1\nn2\nn2\n",
+    "ranks": "rank 0=node1 slot=0\nrank 1=node2 slot=0\nrank 2=node1 slot=0:0\n",
     "app": "# two programs\n-np 1 ./head --port 1\n-np 3 -x ROLE='a b' ./worker\n",
 }
 
@@ -95,6 +98,13 @@ LINES = [
     ("mpiexec -hosts node1:4,node2:4 -n 8 -genvlist MARK_A,MARK_B -launcher ssh ./a.out", TWO, {"MARK_A": "a"}),
     ("mpiexec -n 2 -env A 1 -prepend-rank -print-rank-map -bind-to core:1 -map-by rr --oversubscribe ./a.out", 2,
      {"A": "1"}),
+    ("mpiexec --n 2 -genv I_MPI_FABRICS=tcp -genv KMP_AFFINITY=granularity=fine,compact,1,0 --oversubscribe ./a.out", 2,
+     {"I_MPI_FABRICS": "tcp", "KMP_AFFINITY": "granularity=fine,compact,1,0"}),
+    ("mpiexec -configfile app --oversubscribe", 4, {}),
+    ("orterun -n 2 --N 2 --oversubscribe ./a.out", 2, {}),
+    ("mpiexec.hydra -n 2 --oversubscribe ./a.out", 2, {}),
+    ("mpirun.openmpi -n 2 --stream-buffering 0 --output :raw --oversubscribe ./a.out", 2,
+     {"OMPI_MCA_ompi_stream_buffering": "0"}),
     ("mpiexec -np 2 -launcher fork -disable-auto-cleanup -rmk user -wdir /tmp --oversubscribe ./a.out", 2, {}),
     # torchrun's
     ("torchrun --standalone --nproc_per_node=2 train.py --lr 0.1", 2, {}),
@@ -107,6 +117,7 @@ LINES = [
      {"ROLE_NAME": "trainer"}),
     ("torchrun --nnodes 2 --nproc-per-node 4 --hostfile hosts train.py", TWO, {}),
     ("torchrun --nnodes 1:4 --nproc-per-node 4 --host node1,node2 train.py", TWO, {}),
+    ("torchrun --nnode=1 --nproc 2 --master_p 29777 --max_rest 0 train.py", 2, {}),
     ("torchrun --no-python --nproc-per-node 2 --log-dir logs -r 3 -t 0:1,1:3 --local-ranks-filter 0 ./prog", 2, {}),
 ]
 
@@ -123,7 +134,7 @@ def test_a_line_is_planned_as_it_is_meant(drover, tmp_path, line, nodes, env):
     assert len(ranks) == sum(got.values())
     assert {k: has.get(k) for k in env} == env
     words = shlex.split(line)
-    if "--app" not in words and ":" not in words:
+    if not {"--app", "-configfile", ":"} & set(words):
         assert argv[-1] == words[-1]
     assert not (tmp_path / "out").exists() and not (tmp_path / "logs").exists()
 
@@ -152,6 +163,92 @@ def test_several_programs_have_their_ranks_arguments_and_variables(drover, tmp_p
     assert done.stdout == ": -np 1\n"
 
 
+def test_each_program_has_its_directory_and_path(drover, tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    for d in "ab":
+        (tmp_path / d / "here").write_text(f"#!/bin/sh\necho {d}\n")
+        (tmp_path / d / "here").chmod(0o755)
+    run = ["run", "--oversubscribe", "-np", "1"]
+
+    def lines(*args):
+        done = drover.run(*run, *args)
+        assert done.returncode == 0, done.stderr
+        return sorted(done.stdout.splitlines())
+    a, b, own = (str(tmp_path / d) for d in ("a", "b", "."))
+    assert lines("-wdir", a, "pwd", ":", "-np", "1", "-wdir", b, "pwd") == [a, b]
+    assert lines("-wdir", a, "pwd", ":", "-np", "1", "pwd") == sorted([a, os.path.normpath(own)])
+    assert lines("-gwdir", a, "pwd", ":", "-np", "1", "-wd", b, "pwd", ":", "-n", "1", "pwd") == [a, a, b]
+    assert lines("-path", a, "here", ":", "-np", "1", "-path", b, "here") == ["a", "b"]
+    done = drover.run(*run, "true", ":", "-np", "1", "-wdir", "nowhere", "true")
+    assert done.returncode == 126 and "rank 1" in done.stderr and "'nowhere'" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("line, nodes", [
+    ("-np 1 -H node1 ./a : -np 1 -H node2 ./b", ["node1", "node2"]),
+    ("-np 1 -H node1 ./a : -np 1 -H node1 ./b", ["node1", "node1"]),
+    ("-np 1 -H node2:2 ./a : -np 2 -H node1:2 ./b : -np 1 ./c", ["node2", "node1", "node1", "node2"]),
+    ("--hostfile hosts -np 2 ./a : -np 3 -H node2 ./b", ["node1", "node1", "node2", "node2", "node2"]),
+    ("--hostfile hosts -np 4 -H node2 ./a : -np 1 ./b", ["node2", "node2", "node2", "node2", "node1"]),
+])
+def test_each_program_runs_on_its_hosts(drover, tmp_path, line, nodes):
+    done = plan(drover, f"mpirun {line}", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert [r["node"] for r in short(done.stdout)[3]] == nodes
+
+
+@pytest.mark.parametrize("line", [
+    "-np 1 -H localhost:2 sh -c 'echo a $OMPI_COMM_WORLD_RANK' : -np 1 -H localhost:2 sh -c 'echo b $OMPI_COMM_WORLD_RANK'",
+    "-np 1 -wdir /usr pwd : -np 1 pwd", "-np 1 -wdir /usr pwd : -np 1 -wdir /etc pwd", "-np 1 --oversubscribe pwd : -np 1 pwd"])
+def test_programs_have_the_outcome_that_mpirun_gives_them(drover, tmp_path, line):
+    peer = shutil.which("mpirun.openmpi")
+    if not peer:
+        pytest.skip("Open MPI is not installed")
+    words = shlex.split(f"--oversubscribe {line}")
+    env = {**drover.env, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    theirs = subprocess.run([peer, *words], cwd=tmp_path, env=env, text=True, stdin=subprocess.DEVNULL,
+                            capture_output=True, timeout=60, check=False)
+    own = drover.run("run", *words)
+    assert (own.returncode, sorted(own.stdout.splitlines())) == (theirs.returncode, sorted(theirs.stdout.splitlines()))
+
+
+@pytest.mark.parametrize("line", ["--rankfile ranks", "-rf ranks -np 3", "--map-by rankfile:file=ranks"])
+def test_a_rank_file_names_the_host_of_each_rank(drover, tmp_path, line):
+    done = plan(drover, f"mpirun {line} ./a", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert [(r["node"], r["local_rank"]) for r in short(done.stdout)[3]] == [("node1", 0), ("node2", 0), ("node1", 1)]
+
+
+SHOW_CPUS = ["sh", "-c", 'echo ${OMPI_COMM_WORLD_RANK:-$PMI_RANK} $(grep Cpus_allowed_list /proc/self/status)']
+
+
+def outcome(command, cwd, env):
+    done = subprocess.run([*command, *SHOW_CPUS], cwd=cwd, env=env, text=True, stdin=subprocess.DEVNULL,
+                          capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return sorted(done.stdout.splitlines())
+
+
+def test_a_rank_file_binds_as_mpiruns_does(drover, tmp_path):
+    peer = shutil.which("mpirun.openmpi")
+    if not peer or os.cpu_count() < 2:
+        pytest.skip("Open MPI is not installed, or there is one CPU")
+    here = os.uname().nodename
+    (tmp_path / "ranks").write_text(f"rank 0={here} slot=1\nrank 1={here} slot=0:0\nrank 2={here} slot=0-1\n")
+    env = {**drover.env, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    line = ["-H", f"{here}:3", "-np", "3", "-rf", "ranks"]
+    assert outcome([DROVER, "run", *line], tmp_path, env) == outcome([peer, *line], tmp_path, env)
+
+
+@pytest.mark.parametrize("cpus", ["1,0", "0+1,1", "1"])
+def test_hydras_lists_bind_as_hydra_does(drover, tmp_path, cpus):
+    peer = ROOT / "build/mpis/mpich/bin/mpiexec.hydra"
+    if not peer.exists() or os.cpu_count() < 2:
+        pytest.skip("MPICH is not in build/mpis (scripts/setup --test), or there is one CPU")
+    line = ["-bind-to", f"user:{cpus}", "-n", "3"]
+    assert outcome([DROVER, "run", *line], tmp_path, drover.env) == outcome([peer, *line], tmp_path, drover.env)
+
+
 def test_ranks_of_a_share_know_their_place_among_all(drover, tmp_path):
     line = "torchrun --nnodes 3 --node-rank 1 --nproc-per-node 2 --master-addr 127.0.0.1 --master-port 4321 --no-python "
     done = plan(drover, line + "sh -c 'echo $RANK $LOCAL_RANK $WORLD_SIZE $GROUP_RANK $MASTER_ADDR $MASTER_PORT'", tmp_path,
@@ -174,7 +271,11 @@ def test_torchruns_options_come_from_the_environment_too(drover, tmp_path):
 
 
 @pytest.mark.parametrize("line, words", [
-    ("mpirun -np 4 --rankfile r ./a", ["--rankfile", "not supported", "--hostfile"]),
+    ("mpirun -np 4 --rankfile r ./a", ["rank file 'r'", "No such file"]),
+    ("mpirun -np 4 --rankfile ranks ./a", ["4 ranks", "the rank file has 3", "try: -np 3"]),
+    ("mpirun -H node1 --rankfile ranks ./a", ["rank 1", "'node2' is not one of the job's"]),
+    ("mpirun -bind-to user:9999 -np 1 ./a", ["'p9999'", "no such CPU"]),
+    ("mpirun -bind-to user:a -np 1 ./a", ["'user:a'", "try: user:0+2"]),
     ("mpirun -np 4 --map-by dist:mlx ./a", ["dist", "not supported"]),
     ("mpirun -np 4 --map-by ppr:2:nodes ./a", ["ppr:2:nodes", "ppr:2:node"]),
     ("mpirun -np 4 --display-mapp ./a", ["--display-mapp", "try: --display-map"]),
@@ -183,13 +284,21 @@ def test_torchruns_options_come_from_the_environment_too(drover, tmp_path):
     ("mpirun --hostfile nothing -np 2 ./a", ["nothing", "No such file"]),
     ("mpirun -H node1:x -np 2 ./a", ["node1", "x"]),
     ("mpirun --engine pbs -np 2 ./a", ["'pbs'", "openmpi"]),
-    ("mpirun --stdin all -np 2 ./a", ["'all'", "one rank"]),
+    ("mpirun --stdin all -H node1,node2 ./a", ["stdin for all ranks", "only on this node"]),
+    ("mpiexec -s 1,2 -n 3 ./a", ["'-s'", "'1,2' is not a number"]),
     ("mpirun --show 1-x -np 2 ./a", ["'1-x'", "0,3-5"]),
     ("mpirun ./a : -np 2 ./b", ["-np N of the first one is missing"]),
     ("mpirun -np 2 ./a : -np 2 --bind-to core ./b", ["--bind-to", "before the first program"]),
     ("mpirun -np 2 ./a :", ["after ':'"]),
+    ("mpirun --hostfile hosts -np 1 ./a : -np 1 -H node3 ./b", ["'node3'", "not in the host file"]),
+    ("mpirun -np 1 -H node1 ./a : -np 2 -H node2 ./b", ["program 2", "2 ranks", "'node2' has 1 slot"]),
     ("mpirun --app nofile", ["nofile"]),
     ("mpirun -np 2 --nolocal ./a", ["--nolocal", "--hostfile"]),
+    ("mpirun --show 0,5 -np 2 --oversubscribe ./a", ["output of rank 5", "ranks 0 to 1"]),
+    ("mpirun --stream-buffering 3 -np 2 ./a", ["--stream-buffering", "out of range (0 to 2)"]),
+    ("mpirun -genv =1 ./a", ["-genv", "NAME=VALUE"]),
+    ("torchrun --node-rank -1 t.py", ["--node-rank", "-1 is out of range"]),
+    ("torchrun --n 1 t.py", ["'--n' is ambiguous", "--nnodes"]),
     ("torchrun --nproc-per-node x t.py", ["'x'", "gpu"]),
     ("torchrun --nnodes 2 t.py", ["--nnodes 2", "--node-rank", "--hostfile"]),
     ("torchrun --nnodes 2 --node-rank 2 --master-addr a t.py", ["--node-rank 2", "out of range (0 to 1)"]),
@@ -203,7 +312,7 @@ def test_torchruns_options_come_from_the_environment_too(drover, tmp_path):
     ("torchrun -r 4 t.py", ["--redirects", "4"]),
     ("torchrun -t 0:1,x t.py", ["--tee", "'x'"]),
     ("torchrun -m --no-python t.py", ["--module"]),
-    ("torchrun --nproc_per_nod 2 t.py", ["--nproc_per_nod", "try: --nproc-per-node"]),
+    ("torchrun --nprok_per_node 2 t.py", ["--nprok_per_node", "try: --nproc-per-node"]),
     ("torchrun", ["the program is missing"]),
 ])
 def test_what_cannot_be_meant_is_said(drover, tmp_path, line, words):

@@ -113,6 +113,25 @@ def test_logs_shows_the_last_lines_of_a_rank_or_of_all(drover, tmp_path):
     p.communicate(timeout=30)
 
 
+def test_logs_shows_a_line_that_has_not_ended(drover, tmp_path):
+    """Followed, each is shown once, though it is read again and again, and whole when it ends."""
+    p, job = started(drover, tmp_path, "-np", "2", "sh", "-c",
+                     "printf 'name%d? ' $RANK; while [ ! -e go ]; do sleep 0.05; done; echo thanks",
+                     stdout=subprocess.DEVNULL)
+    wait_until(lambda: drover.run("logs", job["id"]).stdout == "0| name0? \n1| name1? ", "both prompts")
+    assert drover.run("logs", job["id"], "1").stdout == "name1? "
+    with subprocess.Popen([DROVER, "logs", "-f", job["id"]], env=drover.env, stdout=subprocess.PIPE) as both, \
+            subprocess.Popen([DROVER, "logs", "-f", job["id"], "0"], env=drover.env, stdout=subprocess.PIPE) as one:
+        assert both.stdout.read(19) == b"0| name0? \n1| name1? "[:19] and one.stdout.read(7) == b"name0? "
+        (tmp_path / "go").touch()
+        assert one.communicate(timeout=30)[0] == b"thanks\n"
+        rest = (b"0| name0? \n1| name1? "[:19] + both.communicate(timeout=30)[0]).decode().splitlines()
+    assert p.wait(timeout=30) == 0
+    assert [x for x in rest if x.endswith("thanks")] in (
+        ["0| name0? thanks", "1| name1? thanks"], ["1| name1? thanks", "0| name0? thanks"])
+    assert len(rest) <= 4
+
+
 def test_logs_follows_until_the_job_ends(drover, tmp_path):
     p, job = started(drover, tmp_path, "-np", "1", "sh", "-c", "echo first; while [ ! -e go ]; do sleep 0.05; done; echo last",
                      stdout=subprocess.DEVNULL)
@@ -140,3 +159,25 @@ def test_a_registry_that_cannot_be_written_costs_no_job(drover, tmp_path):
     (tmp_path / "run").write_text("a file")
     done = drover.run(*RUN, "-np", "1", "echo", "ran")
     assert done.returncode == 0 and done.stdout == "ran\n" and done.stderr == ""
+
+
+def test_a_job_is_one_line_of_the_table_whatever_its_command_is(drover, tmp_path):
+    script = "echo a\n\tsleep 100 # \x1b[2J\u009b1m\nexit 1"
+    p, job = started(drover, tmp_path, "-np", "1", "sh", "-c", script)
+    assert job["command"] == f"sh -c {script}"
+    text = drover.run("ps").stdout
+    lines = [line for line in text.splitlines() if job["id"] in line]
+    assert lines == [line for line in text.split("\n") if "echo a" in line] and len(lines) == 1
+    assert lines[0].endswith(r"sh -c echo a\n\tsleep 100 # \x1b[2J\x9b1m\nexit 1")
+    p.terminate()
+    p.communicate(timeout=30)
+
+
+def test_an_invalid_byte_damages_no_other_character(drover, tmp_path):
+    name = "caf\u00e9 \udcff na\u00efve"  # \udcff is the byte 0xff
+    p, job = started(drover, tmp_path, "-np", "1", "--events", "events", "sh", "-c", "sleep 100", name)
+    assert job["command"] == "sh -c sleep 100 caf\u00e9 ? na\u00efve"
+    planned = json.loads((tmp_path / "events").read_text().splitlines()[0])
+    assert planned["command"] == job["command"]
+    p.terminate()
+    p.communicate(timeout=30)

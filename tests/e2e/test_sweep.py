@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 from sweep_kit import DROVER, ROOT, rss_mib, use_place  # noqa: F401  a fixture
-from waiting import wait_until
+from waiting import request_again, wait_until
 
 pytestmark = pytest.mark.skipif(not DROVER.exists(), reason="drover is not built")
 GRID = """
@@ -302,7 +302,8 @@ def test_a_wrong_command_line_is_refused(place):
     os.mkfifo(place.path / "sweeps")  # where the directory should be
     for args, said in ((["no.yaml"], "no.yaml"), ([], "no sweep file"), ([sweep, "more"], "more"),
                        ([sweep, "--seed", "x"], "--seed"), ([sweep, "--name", "a/b"], "--name"),
-                       ([sweep, "--parallel", "-1"], "--parallel"), ([sweep, "--paralel", "1"], "--parallel"),
+                       ([sweep, "--parallel", "-1"], "--parallel"), ([sweep, "--here", "-1"], "'--here': -1"),
+                       ([sweep, "--paralel", "1"], "--parallel"),
                        ([place.sweep(GRID, program="missing.sh", name="m")], "missing.sh"),
                        ([sweep], "sweeps"), ([sweep, "--dir", "/proc/none"], "/proc/none")):
         done = place.run(*args)
@@ -360,10 +361,25 @@ def test_control_c_twice_kills(place):
     p = place.start(place.sweep(GRID), "--parallel", "2")
     wait_until(lambda: started(place, 2), "two trials")
     p.send_signal(signal.SIGINT)
-    wait_until(lambda: "press Ctrl-C again" in place.said(), "the first answer")
-    p.send_signal(signal.SIGINT)
-    assert p.wait(10) == 130
+    wait_until(lambda: "running trials return to the queue" in place.said(), "the first answer")
+    request_again(p, signal.SIGINT)
+    assert p.wait(10) == 130 and "killing the running trials" in place.said()
     place.nothing_runs()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT])
+def test_a_signal_that_arrives_twice_at_once_lets_trials_save(place, number):
+    place.script("t.sh", PATIENT.replace("echo $x >", "sleep 0.3; echo $x >"))
+    p = place.start(place.sweep(GRID), "--parallel", "2")
+    wait_until(lambda: started(place, 2), "two trials")
+    p.send_signal(number)
+    p.send_signal(signal.SIGTERM)
+    assert p.wait(30) == 128 + number and "killing" not in place.said()
+    (place.path / "go").touch()
+    done = place.run("--name", "s", "--resume", "--parallel", "2")
+    assert done.returncode == 0, done.stderr
+    again = [line.split() for line in started(place, 8) if line.split()[1] == "1"]
+    assert len(again) == 2 and all(len(w) == 3 for w in again)  # their checkpoints were there
 
 
 def patient(place, n):

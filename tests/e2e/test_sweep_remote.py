@@ -9,14 +9,14 @@ import time
 
 import pytest
 from sweep_kit import DROVER, Place, rss_mib
-from waiting import wait_until
+from waiting import hear_signals, wait_until
 
 pytestmark = pytest.mark.skipif(not DROVER.exists(), reason="drover is not built")
 HEAD = "method: grid\nmetric: {name: loss}\n"
 # Writes that it was started and by which worker, saves its state on SIGTERM, and waits for the file "go".
 PATIENT = """
 echo "$DROVER_TRIAL_ID ${DROVER_RESUME:-0} $NODE $(cat "$DROVER_CKPT_DIR/saved" 2>/dev/null)" >> started
-trap 'echo "$x" > "$DROVER_CKPT_DIR/saved"; exit 0' TERM
+trap 'sleep 0.2; echo "$x" > "$DROVER_CKPT_DIR/saved"; exit 0' TERM
 while ! test -e go && ! test -e "go.$x"; do sleep 0.02; done
 echo "{\\"loss\\":$x}"
 """
@@ -46,7 +46,7 @@ class Remote(Place):
         args = (*(("--key", key) if key else ()), "--places", "1", "--patience", "3", *args)
         with open(self.path / f"{node}.txt", "a") as log:
             p = subprocess.Popen([*wrap, DROVER, "worker", *args], cwd=self.path, env=dict(self.env, NODE=node),
-                                 stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True)
+                                 stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=hear_signals)
         self.started.append(p)
         return p
 
@@ -118,6 +118,7 @@ def test_a_worker_that_is_told_to_end_gives_its_trial_back_with_its_checkpoint(p
     place.wait_for_runs(1)
     second = place.worker("b", "--patience", "30")
     first.send_signal(signal.SIGTERM)
+    first.send_signal(signal.SIGHUP)  # at once: the same request
     assert first.wait(10) == 0
     assert place.wait_for_runs(2)[1] == ["0", "1", "b", "0"]
     place.go()

@@ -1,6 +1,7 @@
 """How tests wait, and how often they try what has a time limit. A machine may stand still for seconds, because others have
 its processors; that is no fault of what is tested."""
 import os
+import signal
 import time
 
 NAP_S = 0.01
@@ -33,3 +34,18 @@ def at_best(check, *tries):
         except AssertionError as e:
             print(f"try {t}: {e}")
     return check(tries[-1])
+
+
+def request_again(process, number):
+    """Sends a signal to a process that has obeyed one: what comes within a second would repeat the first request."""
+    time.sleep(1.1)
+    process.send_signal(number)
+
+
+HEARD = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
+
+
+def hear_signals():
+    """For Popen's preexec_fn. What a shell's background job ignores (nohup, `... &`) would stay so in drover."""
+    for number in HEARD:
+        signal.signal(number, signal.SIG_DFL)

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "common/strbuf.h"
+#include "launcher/hosts/hostfile.h"
 #include "launcher/node/topo.h"
-#include "launcher/plan/hostfile.h"
 #include "launcher/plan/plan.h"
 #include "launcher/plan/plan_print.h"
 
@@ -23,8 +23,8 @@ struct plan_case {
     const char *then; /* "1 dgx-a100": node 1 turns out to be that machine */
 };
 
-static const char *const maps[] = {"default", "slot", "core",    "hwthread",
-                                   "l3",      "numa", "package", "node"};
+static const char *const maps[] = {"default", "slot", "core", "hwthread", "l3",
+                                   "l2",      "l1",   "numa", "package",  "node"};
 
 static char *read_file(const char *path)
 {
@@ -101,8 +101,8 @@ static bool read_node_line(struct plan_case *c, const char *key, const char *val
 /* Reads one line above "---". Returns false if the key is unknown. */
 static bool read_line(struct plan_case *c, const char *key, const char *value)
 {
-    static const char *const binds[] = {"default", "none", "core",   "hwthread",
-                                        "l3",      "numa", "package"};
+    static const char *const binds[] = {"default", "none", "core", "hwthread", "l3",
+                                        "l2",      "l1",   "numa", "package"};
     struct launch_spec *s = &c->spec;
     if (strcmp(key, "machine") == 0)
         c->machine = xstrdup(value);

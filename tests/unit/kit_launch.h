@@ -16,7 +16,7 @@ struct heard { /* events of one job */
     struct launch *job;
     struct strbuf out, reports;
     struct job_end end;
-    char last_line[256], broken[256];
+    char last_line[256], broken[256], error[256];
     int ranks_ended, pause_after;
     long bytes;
     bool over, paused;
@@ -54,7 +54,9 @@ static void on_ended(void *arg, const struct job_end *end)
     for (int i = 0; end->last_lines[i]; i++)
         snprintf(h->last_line, sizeof h->last_line, "%s", end->last_lines[i]);
     snprintf(h->broken, sizeof h->broken, "%s", end->broken ? end->broken : "");
+    snprintf(h->error, sizeof h->error, "%s", end->error ? end->error : "");
     h->end.last_lines = NULL;
+    h->end.error = NULL;
     h->over = true;
     uv_stop(&h->f->loop);
 }
@@ -145,6 +147,23 @@ static inline struct launch_spec far_script(int ranks, char **argv, const char *
     struct launch_spec s = script(ranks, argv, text);
     s.engine = "local-agents";
     return s;
+}
+
+/* Rank 1 fails and describes its failure in its own error file. */
+#define KIT_WRITES_ERROR_FILE                                         \
+    "[ $RANK = 0 ] && exec sleep 60; echo $TORCHELASTIC_ERROR_FILE; " \
+    "echo bad $RANK >$TORCHELASTIC_ERROR_FILE; exit 3"
+
+/* Runs KIT_WRITES_ERROR_FILE: the launcher has the text, and the file is removed. */
+static inline void check_error_file(struct fixture *f, struct launch_spec s)
+{
+    struct heard *h = begin(f, 0, &s);
+    until_over(h);
+    CHECK_INT(h->end.status, 3);
+    CHECK_STR(h->error, "bad 1\n");
+    const char *path = strbuf_str(&h->out) + 2; /* after "1o" */
+    AUTO(free) char *file = xstrndup(path, strcspn(path, "|"));
+    CHECK(file[0] == '/' && access(file, F_OK) < 0);
 }
 
 /* Checks a job that reports and that stops on request. */

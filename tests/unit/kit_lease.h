@@ -86,7 +86,8 @@ static inline void leases_close(struct leases *t)
 /* Returns the text of a file in the sweep's directory. To be freed. */
 static inline char *leases_file(const struct leases *t, const char *name)
 {
-    char path[256], text[4096];
+    char path[256];
+    static char text[2 << 20];
     snprintf(path, sizeof path, "%s/%s", t->dir, name);
     FILE *f = fopen(path, "re");
     if (!f)

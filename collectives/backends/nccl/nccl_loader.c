@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "common/cuda_loader.h"
+#include "collectives/comm/cuda_loader.h"
 #include "common/log.h"
 #include "common/mem.h"
 

@@ -27,18 +27,12 @@ double busbw_rate(size_t bytes, double seconds)
     return seconds > 0 ? (double)bytes / 1e9 / seconds : 0;
 }
 
-size_t busbw_v_count(size_t count, int ranks, int from, int to)
+struct busbw_shape busbw_traffic_shape(const struct traffic_call *c, int rank)
 {
-    int k = (from + to) % ranks;
-    if (k == ranks - 1 && ranks % 2 == 1)
-        return count;
-    return k % 2 == 0 ? count + count / 2 : count - count / 2;
-}
-
-size_t busbw_v_start(size_t count, int ranks, int rank, int other)
-{
-    size_t start = 0;
-    for (int r = 0; r < other; r++)
-        start += busbw_v_count(count, ranks, rank, r);
-    return start;
+    return (struct busbw_shape){
+        .count = c->traffic->matrix ? 0 : c->count,
+        .in_bytes = traffic_send_start(c, rank, c->ranks) * c->element,
+        .out_bytes = traffic_recv_start(c, rank, c->ranks) * c->element,
+        .bytes = traffic_max_bytes(c),
+    };
 }

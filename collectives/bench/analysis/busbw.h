@@ -8,6 +8,7 @@
 
 #include <stddef.h>
 
+#include "collectives/bench/analysis/traffic.h"
 #include "collectives/comm/backend.h"
 
 /* A row of the table: a collective over some ranks, close to a requested size. */
@@ -28,10 +29,8 @@ struct busbw_shape busbw_shape(enum collective coll, size_t requested_bytes, siz
 /* Returns the rate in GB/s (10^9 bytes); 0 if the time is 0. */
 double busbw_rate(size_t bytes, double seconds);
 
-/* The parts of an alltoallv, in elements: alternately 1.5 and 0.5 times `count`, so that each rank
- * sends and receives ranks * count elements. As many go from a to b as from b to a. The part that
- * `rank` sends to, or receives from, `other` starts behind those of the ranks before `other`. */
-size_t busbw_v_count(size_t count, int ranks, int from, int to);
-size_t busbw_v_start(size_t count, int ranks, int rank, int other);
+/* Returns the shape of an alltoallv at `rank`. Its size in the table is the most that any rank
+ * sends or receives. `count` is 0 if the traffic has a matrix. */
+struct busbw_shape busbw_traffic_shape(const struct traffic_call *c, int rank);
 
 #endif

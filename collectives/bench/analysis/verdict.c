@@ -175,7 +175,7 @@ static void reasons_between(struct verdict *v, const struct summary *t)
 static void reasons(struct verdict *v, const struct summary *t, const struct verdict_run *run)
 {
     char size[32];
-    if (run->bytes < SMALL_BYTES)
+    if (run->bytes < SMALL_BYTES && run->bytes >= run->largest_bytes)
         reason(v, "the best row has %s, a size limited by latency; try -e 1G",
                byte_size_format(size, sizeof size, run->bytes));
     if (t->gpu && t->p2p_off)

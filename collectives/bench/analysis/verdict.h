@@ -35,9 +35,10 @@ struct verdict_facts {
 /* What was measured. */
 struct verdict_run {
     enum collective coll;
-    double busbw;  /* of the best row, GB/s */
-    size_t bytes;  /* size of that row */
-    double expect; /* the user's expectation, GB/s; 0: from the facts */
+    double busbw;         /* of the best row, GB/s */
+    size_t bytes;         /* size of that row */
+    double expect;        /* the user's expectation, GB/s; 0: from the facts */
+    size_t largest_bytes; /* largest size that was measured */
 };
 
 enum { VERDICT_REASONS = 12 };

@@ -4,7 +4,6 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "collectives/bench/analysis/busbw.h"
 #include "collectives/comm/float16.h"
 
 enum { AVG_ULPS = 2, PLAIN_MAX = 127 /* an int8 holds it */ };
@@ -147,6 +146,11 @@ void verify_input(const struct verify *v, int rank, void *out, size_t n)
         set(out, i, v->type, input(v, (uint64_t)rank, i));
 }
 
+struct traffic_call verify_traffic(const struct verify *v, size_t count)
+{
+    return (struct traffic_call){v->traffic, v->ranks, backend_type_bytes(v->type), count};
+}
+
 int verify_blocks(const struct verify *v)
 {
     return collective_blocks(v->coll, v->ranks);
@@ -162,8 +166,9 @@ static int source(const struct verify *v, int rank, int block)
 static size_t source_start(const struct verify *v, int rank, int block, size_t count)
 {
     enum collective_extent in = collective_row(v->coll)->in;
+    struct traffic_call c = verify_traffic(v, count);
     if (in == COLLECTIVE_VARYING)
-        return busbw_v_start(count, v->ranks, block, rank);
+        return traffic_send_start(&c, block, rank);
     return in == COLLECTIVE_PARTS ? (size_t)rank * count : 0;
 }
 

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "collectives/bench/analysis/traffic.h"
 #include "collectives/comm/backend.h"
 
 enum {
@@ -26,16 +27,20 @@ struct verify {
     enum drover_op op;
     int root, ranks;
     uint64_t seed;
+    const struct traffic *traffic; /* of an alltoallv; else not used */
 };
 
 /* Writes elements 0 … n-1 of `rank`'s input; n <= VERIFY_PERIOD. Later elements repeat them. */
 void verify_input(const struct verify *v, int rank, void *out, size_t n);
 
+/* Returns the alltoallv that `v` describes. */
+struct traffic_call verify_traffic(const struct verify *v, size_t count);
+
 /* Returns a rank's factor of a DROVER_MULSUM, as in nccl-tests. */
 double verify_factor(int rank);
 
 /* Returns the number of blocks in an output: one, or one from every rank. A block has `count`
- * elements; for alltoallv see busbw_v_count(). */
+ * elements; for alltoallv see traffic_count(). */
 int verify_blocks(const struct verify *v);
 
 /* Writes the expected elements 0 … n-1 of a block of `rank`'s output; later elements repeat them.

@@ -1,7 +1,6 @@
 #include "collectives/bench/cmd/bench_job.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,27 +9,22 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/own_process.h"
+#include "common/stop_signals.h"
 #include "launcher/engine/launch.h"
 #include "launcher/guardian/guardian.h"
 #include "launcher/run/run_options.h"
 
-enum { GRACE_MS = 3000 };
+enum { GRACE_MS = 3000, SILENT_MS = 500, LOOK_MS = 2000 };
 
 struct job {
     struct launch *launch;
-    uv_signal_t interrupt, terminate;
-    int signals; /* number that this process received */
+    struct stop_signals signals;
+    bool ended;
     int status;
+    uv_timer_t silence;
+    bool *stopped;   /* by rank: it was named */
+    int write_error; /* errno of the first line that could not be written; 0: none */
 };
-
-static bool on_line(void *arg, int rank, enum launch_stream from, const char *text, size_t len)
-{
-    FILE *to = from == LAUNCH_STDOUT ? stdout : stderr;
-    fwrite(text, 1, len, to);
-    fputc(text[len] == '\r' ? '\r' : '\n', to);
-    fflush(to); /* the table appears row by row */
-    return true;
-}
 
 /* A rank that exits has printed its error itself; one that was killed, or not started, has not. */
 static void log_failure(const struct rank_end *r)
@@ -39,8 +33,49 @@ static void log_failure(const struct rank_end *r)
         log_error("rank %d: %s", r->rank, r->start_error);
     else if (r->oom_killed)
         log_error("rank %d: killed: out of memory", r->rank);
+    else if (r->mpi_fault)
+        log_error("rank %d exited with status 0 %s", r->rank, job_mpi_fault_text(r->mpi_fault));
     else if (r->signal)
         log_error("rank %d was killed by signal %d (%s)", r->rank, r->signal, strsignal(r->signal));
+}
+
+/* Names ranks that are stopped (SIGSTOP, a debugger): the others wait for them, and it is these
+ * that report an error. */
+static void name_stopped(struct job *j)
+{
+    int n = launch_plan(j->launch)->world_size;
+    AUTO(free) struct rank_status *all = xcalloc((size_t)n, sizeof *all);
+    if (launch_sample_status(j->launch, all) < 0)
+        return;
+    for (int r = 0; r < n; r++) {
+        bool stopped = all[r].state == 'T' || all[r].state == 't';
+        if (stopped && !j->stopped[r])
+            log_error("rank %d is stopped (process %d)", r, (int)all[r].pid);
+        j->stopped[r] = stopped;
+    }
+}
+
+/* While lines come, no rank waits for a stopped one. */
+static void on_silence(uv_timer_t *timer)
+{
+    name_stopped(timer->data);
+}
+
+static void await_silence(struct job *j)
+{
+    uv_timer_start(&j->silence, on_silence, SILENT_MS, LOOK_MS);
+}
+
+static bool on_line(void *arg, int rank, enum launch_stream from, const char *text, size_t len)
+{
+    struct job *j = arg;
+    FILE *to = from == LAUNCH_STDOUT ? stdout : stderr;
+    fwrite(text, 1, len, to);
+    fputc(text[len] == '\r' ? '\r' : '\n', to);
+    if (fflush(to) != 0 && j->write_error == 0) /* the table appears row by row */
+        j->write_error = errno;
+    await_silence(j);
+    return true;
 }
 
 static void on_ended(void *arg, const struct job_end *end)
@@ -49,53 +84,59 @@ static void on_ended(void *arg, const struct job_end *end)
     j->status = end->status;
     if (end->first_failed >= 0 && !end->stopped)
         log_failure(&end->first);
-    uv_close((uv_handle_t *)&j->interrupt, NULL);
-    uv_close((uv_handle_t *)&j->terminate, NULL);
+    j->ended = true;
 }
 
-static void on_signal(uv_signal_t *handle, int number)
+static void on_stop_request(void *arg, int number, bool again)
 {
-    struct job *j = handle->data;
-    if (j->signals++ == 0)
-        launch_interrupt(j->launch, number);
-    else
+    struct job *j = arg;
+    if (again) {
         launch_kill(j->launch);
+        return;
+    }
+    launch_interrupt(j->launch, number);
+    launch_log_stopping(j->launch);
 }
 
-static void watch_signal(uv_signal_t *handle, uv_loop_t *loop, struct job *j, int number)
-{
-    uv_signal_init(loop, handle);
-    handle->data = j;
-    uv_signal_start(handle, on_signal, number);
-}
-
-static int run_on(uv_loop_t *loop, struct launch_context *l, const struct launch_spec *spec,
-                  struct err *e)
+static int run_on(uv_loop_t *loop, struct launch_context *l, const struct bench_job *b,
+                  const struct launch_spec *spec, struct err *e)
 {
     static const struct launch_events events = {.line = on_line, .ended = on_ended};
     struct job j = {0};
     int rc = launch_start(&j.launch, l, spec, &events, &j, e);
     if (rc < 0)
         return rc;
-    watch_signal(&j.interrupt, loop, &j, SIGINT);
-    watch_signal(&j.terminate, loop, &j, SIGTERM);
-    while (!uv_is_closing((uv_handle_t *)&j.interrupt))
+    AUTO(free)
+    bool *stopped = xcalloc((size_t)launch_plan(j.launch)->world_size, sizeof *stopped);
+    j.stopped = stopped;
+    uv_timer_init(loop, &j.silence);
+    j.silence.data = &j;
+    await_silence(&j);
+    stop_signals_open(&j.signals, loop, on_stop_request, &j);
+    if (b->started && (rc = b->started(b->arg, l, j.launch, e)) < 0)
+        launch_kill(j.launch);
+    while (!j.ended || (b->running && b->running(b->arg)))
         uv_run(loop, UV_RUN_ONCE);
     launch_free(j.launch);
-    return j.status;
+    stop_signals_close(&j.signals);
+    uv_close((uv_handle_t *)&j.silence, NULL);
+    uv_run(loop, UV_RUN_NOWAIT); /* closes the handles, which are in `j` */
+    if (rc == 0 && j.status == 0 && j.write_error)
+        rc = err_set(e, -EIO, "the output cannot be written: %s", strerror(j.write_error));
+    return rc < 0 ? rc : j.status;
 }
 
-static int run_spec(const struct launch_spec *spec, struct err *e)
+static int run_spec(const struct bench_job *b, const struct launch_spec *spec, struct err *e)
 {
     AUTO(guardian) struct guardian *g = NULL;
-    int rc = guardian_start(&g, e);
+    int rc = b->guardian ? 0 : guardian_start(&g, e);
     if (rc < 0)
         return rc;
     uv_loop_t *loop = uv_default_loop();
     struct launch_context *l = NULL;
-    rc = launch_context_open(&l, loop, g, e);
+    rc = launch_context_open(&l, loop, b->guardian ? b->guardian : g, e);
     if (rc == 0) {
-        rc = run_on(loop, l, spec, e);
+        rc = run_on(loop, l, b, spec, e);
         launch_context_close(l);
     }
     uv_run(loop, UV_RUN_DEFAULT); /* until all handles are closed */
@@ -130,7 +171,9 @@ int bench_job_run(const struct bench_job *b, struct err *e)
         o.spec.env = o.env;
         o.spec.grace_ms = GRACE_MS;
         o.spec.stdin_null = true;
-        rc = run_spec(&o.spec, e);
+        o.spec.engine = b->engine ? b->engine : o.spec.engine;
+        o.spec.no_pty = true; /* a bench flushes its lines */
+        rc = run_spec(b, &o.spec, e);
     }
     run_options_free(&o);
     return rc;

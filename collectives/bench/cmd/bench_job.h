@@ -3,12 +3,19 @@
 #define DROVER_BENCH_JOB_H
 
 #include "common/err.h"
+#include "launcher/engine/launch.h"
 
 struct bench_job {
-    char *const *argv;   /* the command line of a rank, strv */
-    char *const *launch; /* options of `drover run`, strv: --hostfile F, -x NAME, … */
-    char *const *env;    /* variables for the ranks, strv */
-    int ranks;           /* 0: one per GPU, core or slot */
+    char *const *argv;         /* the command line of a rank, strv */
+    char *const *launch;       /* options of `drover run`, strv: --hostfile F, -x NAME, … */
+    char *const *env;          /* variables for the ranks, strv */
+    int ranks;                 /* 0: one per GPU, core or slot */
+    const char *engine;        /* in static memory; NULL: as the options say */
+    struct guardian *guardian; /* borrowed; NULL: starts one */
+    /* Called when the job is launched; the job is killed if it fails. NULL: not called. */
+    int (*started)(void *arg, struct launch_context *l, const struct launch *job, struct err *e);
+    bool (*running)(void *arg); /* what `started` has started still runs; NULL: nothing does */
+    void *arg;
 };
 
 /* Runs this program as a job, prints the lines of its ranks, and waits for its end. Without hosts

@@ -1,29 +1,27 @@
 #include "collectives/bench/cmd/cmd_bench.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "collectives/bench/cmd/bench_job.h"
+#include "collectives/bench/cmd/bench_processes.h"
 #include "collectives/bench/cmd/cmd_bench_diff.h"
+#include "collectives/bench/cmd/cmd_bench_env.h"
 #include "collectives/bench/cmd/cmd_bench_internal.h"
 #include "common/byte_size.h"
 #include "common/log.h"
 #include "common/opt.h"
 #include "launcher/client/client_internal.h"
 
-enum { STATUS_USAGE = 2 };
+enum { STATUS_USAGE = 2, OPEN_MS = 300000 /* without -T */ };
 
-/* Set for the ranks that this process starts: that it started them, and whether its stderr and
- * stdout are terminals. */
-static const char own_env[] = "DROVER_BENCH_OWN=1", progress_env[] = "DROVER_BENCH_WATCHED=1",
+/* Set for the ranks that this process starts: how many of them a process of nccl-tests would have
+ * on a node, and whether this process's stderr and stdout are terminals. */
+static const char own_env[] = BENCH_PROCESSES_ENV, progress_env[] = "DROVER_BENCH_WATCHED=1",
                   color_env[] = "DROVER_BENCH_COLOR=1";
-
-/* Passed to ranks on other nodes too, since all ranks must behave alike. */
-static const char *const passed_env[] = {"NCCL_TESTS_SPLIT", "NCCL_TESTS_SPLIT_MASK",
-                                         "NCCL_TESTS_DEVICE"};
 
 /* Checks that each group can run the collective. All ranks get the same result. */
 static int check_ranks(const struct bench_opts *o, int ranks, struct err *e)
@@ -41,20 +39,44 @@ static int check_ranks(const struct bench_opts *o, int ranks, struct err *e)
     return err_hint(e, "all_gather, which moves the same data over any number of ranks");
 }
 
+/* Sets the size of an alltoallv with a matrix, the same on all ranks. */
+static int use_matrix(struct bench_opts *o, int ranks, struct err *e)
+{
+    int largest = 0;
+    for (int r = 0; r < ranks; r++) {
+        int size = rank_groups_group(NULL, &o->split, ranks, r);
+        largest = size > largest ? size : largest;
+    }
+    if (largest > o->traffic.size)
+        return err_set(e, -EINVAL, "NCCL_TESTS_ALLTOALLV_MATRIX_FILE: %d rows, but %d ranks",
+                       o->traffic.size, largest);
+    const struct traffic_call c = {&o->traffic, largest, 1, 0};
+    o->min_bytes = o->max_bytes = traffic_max_bytes(&c);
+    return o->max_bytes ? 0
+                        : err_set(e, -EINVAL,
+                                  "NCCL_TESTS_ALLTOALLV_MATRIX_FILE: all parts are "
+                                  "below 16 bytes");
+}
+
 /* Lowers -e to what fits into the GPUs' memory. All ranks get the same result. */
-static void lower_max(struct bench_opts *o, const struct bench_report_device *devices, int n,
-                      bool warns)
+static int lower_max(struct bench_opts *o, const struct bench_report_device *devices, int n,
+                     bool warns, struct err *e)
 {
     uint64_t max_bytes = bench_max_bytes(o, devices, n);
-    if (o->max_bytes <= max_bytes)
-        return;
     char before[32], after[32];
+    if (o->max_bytes <= max_bytes)
+        return 0;
+    if (o->traffic.matrix)
+        return err_set(e, -ENOMEM, "the matrix needs %s, and %s fit into GPU memory",
+                       byte_size_format(before, sizeof before, o->max_bytes),
+                       byte_size_format(after, sizeof after, max_bytes));
     if (warns)
         log_warn("-e %s is lowered to %s, the most that fits into GPU memory",
                  byte_size_format(before, sizeof before, o->max_bytes),
                  byte_size_format(after, sizeof after, max_bytes));
     o->max_bytes = max_bytes;
     o->min_bytes = o->min_bytes < max_bytes ? o->min_bytes : max_bytes;
+    return 0;
 }
 
 static int run_rank(struct drover *d, struct drover_comm *c, struct cmd_bench_opts *o, char **argv,
@@ -62,6 +84,8 @@ static int run_rank(struct drover *d, struct drover_comm *c, struct cmd_bench_op
 {
     int rank = drover_rank(d), size = drover_size(d), smallest;
     int rc = check_ranks(&o->bench, size, e);
+    if (rc == 0 && o->bench.traffic.matrix)
+        rc = use_matrix(&o->bench, size, e);
     if (rc < 0)
         return rc;
     AUTO(free) struct bench_report_device *devices = xcalloc((size_t)size, sizeof *devices);
@@ -72,19 +96,21 @@ static int run_rank(struct drover *d, struct drover_comm *c, struct cmd_bench_op
     AUTO(strbuf) struct strbuf verdict = {0};
     rc = bench_devices(&o->bench, d, c, devices, e);
     if (rc == 0)
-        lower_max(&o->bench, devices, size, rank == 0);
+        rc = lower_max(&o->bench, devices, size, rank == 0, e);
     if (rc == 0 && rank == 0)
-        cmd_bench_printer_start(&p, argv, c);
+        rc = cmd_bench_printer_start(&p, argv, c, e);
     const struct bench_sink sink = cmd_bench_printer_sink(&p);
     if (rc == 0)
         rc = bench_run(&o->bench, d, c, &sink, &summary, e);
     summary.min_busbw = o->min_busbw;
     if (rc == 0 && o->verdict && (rc = cmd_bench_printer_verdict(&p, d, c, &verdict)) < 0)
         *e = *client_err(d);
-    if (rc == 0 && rank == 0)
+    if (rc < 0)
+        cmd_bench_printer_fail(&p, e);
+    else if (rank == 0)
         rc = cmd_bench_printer_finish(&p, &summary, e);
     if (rc == 0 && o->form == CMD_BENCH_TABLE)
-        cmd_bench_print(&verdict);
+        rc = cmd_bench_print(&verdict, e);
     else if (rc == 0)
         fputs(strbuf_str(&verdict), stderr);
     cmd_bench_printer_close(&p);
@@ -101,20 +127,25 @@ static const char *pick_backend(const struct drover *d)
     return drover_size(d) == 1 ? "self" : "mpi";
 }
 
-/* -np, -g and -t have no effect on ranks that another launcher has started. */
+/* -np has no effect on ranks that another launcher has started. */
 static int check_started(const struct drover *d, const struct cmd_bench_opts *o, struct err *e)
 {
     int size = drover_size(d), rank = drover_rank(d);
-    if (getenv("DROVER_BENCH_OWN"))
+    if (getenv(own_env) || !o->np || o->np == size)
         return 0;
-    if (o->np && o->np != size) {
-        err_set(e, -EINVAL, "-np %d: this process is already rank %d of %d", o->np, rank, size);
-        return err_hint(e, "give the number of ranks to the launcher that started them");
-    }
-    if (o->per_np == 1)
-        return 0;
-    err_set(e, -EINVAL, "-g times -t is %d: each rank has one GPU and one thread", o->per_np);
-    return err_hint(e, "-g 1 -t 1, with %d times as many ranks", o->per_np);
+    err_set(e, -EINVAL, "-np %d: this process is already rank %d of %d", o->np, rank, size);
+    return err_hint(e, "give the number of ranks to the launcher that started them");
+}
+
+/* The GPU that NCCL_TESTS_DEVICE names is the first one of each process; its further ranks have
+ * the next ones. -1: not given. */
+static int device(const struct drover *d, const struct cmd_bench_opts *o)
+{
+    const char *own = getenv(own_env);
+    int per_process = own ? atoi(own) : 1;
+    return o->first_device < 0 || per_process < 1
+               ? o->first_device
+               : o->first_device + drover_local_rank(d) % per_process;
 }
 
 /* Drops the options that this backend does not support; rank 0 prints a warning. */
@@ -137,65 +168,75 @@ static void drop_unsupported(struct cmd_bench_opts *o, struct drover_comm *c)
     o->bench.registration = gpu ? o->bench.registration : 0;
 }
 
-static int as_rank(struct drover *d, struct cmd_bench_opts *o, char **argv, struct err *e)
+/* What nccl-tests sets in a communicator's configuration. NCCL reads the same from variables; those
+ * that the user has set stay. */
+static void configure_nccl(const struct cmd_bench_opts *o)
 {
-    int rc = check_started(d, o, e);
-    if (rc < 0)
-        return rc;
     if (o->cta_policy[0])
         setenv("NCCL_CTA_POLICY", o->cta_policy, true);
-    struct drover_comm_opts co = {
-        .backend = o->backend ? o->backend : pick_backend(d),
-        .stream = o->stream_null ? NULL : BACKEND_OWN_STREAM,
-        .device = o->first_device < 0 ? -1 : o->first_device + drover_local_rank(d),
-        .open_ms = o->bench.wait_ms};
+    setenv("NCCL_NVLINK_UTIL_CENTRIC_SCHED_ENABLE", "1", false); /* nvlinkCentricSched */
+    if (o->bench.coll == COLLECTIVE_SENDRECV && !o->pairs) /* the next rank, and the previous one */
+        setenv("NCCL_P2P_MAX_PEERS", "2", false);          /* maxP2pPeers */
+}
+
+static int as_rank(struct drover *d, struct cmd_bench_opts *o, char **argv, struct err *e)
+{
+    configure_nccl(o);
+    struct drover_comm_opts co = {.backend = o->backend ? o->backend : pick_backend(d),
+                                  .stream = o->stream_null ? NULL : BACKEND_OWN_STREAM,
+                                  .device = device(d, o),
+                                  .open_ms =
+                                      o->bench.wait_ms == INT64_MAX ? OPEN_MS : o->bench.wait_ms};
     struct drover_comm *c = NULL;
-    rc = drover_comm_open(&c, d, &co);
+    int rc = drover_comm_open(&c, d, &co);
     if (rc < 0) {
         *e = *client_err(d);
         return rc;
     }
     drop_unsupported(o, c);
     rc = o->pairs ? cmd_bench_pairs(d, c, o, e) : run_rank(d, c, o, argv, e);
+    if (rc < 0) /* the other ranks may wait for this one: it must not wait for them */
+        (void)drover_comm_abort(c);
     drover_comm_close(c);
     return rc;
 }
 
-static int start_job(char **argv, const struct cmd_bench_opts *o, struct err *e)
+/* Launches the ranks, or, if another launcher has started this process, its part of them. */
+static int start_job(struct drover *d, char **argv, const struct cmd_bench_opts *o, struct err *e)
 {
     AUTO(strv) char **env = NULL;
-    struct bench_job b = {.argv = argv, .launch = o->launch, .ranks = cmd_bench_opts_ranks(o)};
-    strv_push(&env, xstrdup(own_env));
+    int ranks = cmd_bench_opts_ranks(o), status;
+    bool part = client_is_rank(d);
+    strv_push(&env, xasprintf("%s=%d", own_env, part ? o->per_np : INT_MAX));
     if (isatty(STDERR_FILENO))
         strv_push(&env, xstrdup(progress_env));
     if (isatty(STDOUT_FILENO))
         strv_push(&env, xstrdup(color_env));
-    for (size_t i = 0; i < COUNT_OF(passed_env); i++)
-        if (getenv(passed_env[i]))
-            strv_push(&env, xasprintf("%s=%s", passed_env[i], getenv(passed_env[i])));
-    b.env = env;
-    if (o->per_np > 1)
-        fprintf(stderr, "drover bench: %d ranks, one per GPU, for -g times -t = %d\n", b.ranks,
-                o->per_np);
-    int status = bench_job_run(&b, e);
-    if (status >= 0)
-        return status;
-    err_print(e, "drover bench");
-    return e->code == -EINVAL || e->code == -ENOENT ? STATUS_USAGE : 1;
+    if (!part) /* else each process has its own */
+        cmd_bench_env_pass(&env);
+    if (o->per_np > 1 && drover_rank(d) == 0)
+        fprintf(stderr, "drover bench: %d ranks, one per GPU, for -g times -t = %d\n",
+                part ? drover_size(d) * o->per_np : ranks, o->per_np);
+    if (part) {
+        const struct bench_processes all = {
+            .me = client_identity(d),
+            .per_process = o->per_np,
+            .gpus = strcmp(o->backend ? o->backend : pick_backend(d), "nccl") == 0};
+        status = bench_processes_run(argv, env, &all, e);
+    } else {
+        const struct bench_job job = {
+            .argv = argv, .launch = o->launch, .env = env, .ranks = ranks};
+        status = bench_job_run(&job, e);
+    }
+    return status == -ENOENT ? -EINVAL : status; /* a host file, for example */
 }
 
 static int run(int argc, char **argv, struct cmd_bench_opts *o)
 {
-    const struct cmd_bench_env env = {
-        .inject = getenv("DROVER_BENCH_INJECT"),
-        .split = getenv("NCCL_TESTS_SPLIT"),
-        .split_mask = getenv("NCCL_TESTS_SPLIT_MASK"),
-        .min_bw = getenv("NCCL_TESTS_MIN_BW"),
-        .device = getenv("NCCL_TESTS_DEVICE"),
-    };
     struct err e = {0};
     struct drover *d = NULL;
-    int rc = cmd_bench_opts_read(o, argc - 1, argv + 1, &env, &e);
+    bench_processes_set_env();
+    int rc = cmd_bench_opts_read(o, argc - 1, argv + 1, &e);
     if (rc == OPT_HELP)
         return 0;
     if (rc == 0 && drover_init(&d) < 0)
@@ -204,16 +245,15 @@ static int run(int argc, char **argv, struct cmd_bench_opts *o)
         err_print(&e, "drover bench");
         return STATUS_USAGE;
     }
-    if (client_is_rank(d)) {
-        rc = as_rank(d, o, argv, &e);
-        if (rc < 0)
-            err_print(&e, "drover bench");
-        rc = rc != 0;
-    } else {
-        rc = start_job(argv, o, &e);
-    }
+    bool is_rank = client_is_rank(d);
+    rc = is_rank ? check_started(d, o, &e) : 0;
+    if (rc == 0)
+        rc = is_rank && (o->per_np == 1 || getenv(own_env)) ? as_rank(d, o, argv, &e)
+                                                            : start_job(d, argv, o, &e);
     drover_close(d);
-    return rc;
+    if (rc < 0)
+        err_print(&e, "drover bench");
+    return rc < 0 ? (rc == -EINVAL ? STATUS_USAGE : 1) : rc;
 }
 
 int cmd_bench(int argc, char **argv)

@@ -109,9 +109,11 @@ int cmd_bench_diff_show(struct strbuf *out, const json_t *before, const json_t *
                         double tolerance, struct err *e)
 {
     static const char *const keys[] = {"collective", "backend", "ranks", "groups"};
-    for (size_t i = 0; i < COUNT_OF(keys); i++)
-        if (!json_equal(json_object_get(before, keys[i]), json_object_get(after, keys[i])))
+    for (size_t i = 0; i < COUNT_OF(keys); i++) {
+        const json_t *was = json_object_get(before, keys[i]), *is = json_object_get(after, keys[i]);
+        if (was && is && !json_equal(was, is)) /* nccl-tests' have no backend and no groups */
             return err_set(e, -EINVAL, "the documents differ in '%s'", keys[i]);
+    }
     struct table t = {0};
     collect(&t, json_object_get(before, "rows"), json_object_get(after, "rows"));
     if (t.n == 0) {
@@ -125,6 +127,54 @@ int cmd_bench_diff_show(struct strbuf *out, const json_t *before, const json_t *
                   100 * tolerance);
     table_free(&t);
     return (int)worse;
+}
+
+/* A placement of nccl-tests' -J: its single iterations are those of -I 1; without them, its mean
+ * counts as the only one. */
+static json_t *placement_of_nccl_tests(const json_t *placement, const json_t *iterations)
+{
+    json_t *times = json_object_get(iterations, "times_us");
+    json_t *time = json_object_get(placement, "time");
+    if (json_is_array(times))
+        return json_pack("{s:O}", "samples_us", times);
+    return json_is_number(time) ? json_pack("{s:[O]}", "samples_us", time) : json_object();
+}
+
+/* The collective, from drover's experiment_name or the program's name, which nccl-tests has in
+ * `args`. NULL: not known. */
+static json_t *collective_of_nccl_tests(const json_t *d)
+{
+    const json_t *row = json_array_get(json_object_get(d, "results"), 0);
+    const char *name = json_string_value(json_object_get(row, "experiment_name"));
+    if (!name || !*name)
+        name = json_string_value(json_array_get(json_object_get(d, "args"), 0));
+    const char *slash = name ? strrchr(name, '/') : NULL;
+    name = slash ? slash + 1 : name;
+    const char *end = name ? strstr(name, "_perf") : NULL;
+    return end ? json_stringn(name, (size_t)(end - name)) : NULL;
+}
+
+/* Converts a document of nccl-tests' -J to one of --json, with the keys that are compared. */
+static json_t *convert_nccl_tests(const json_t *d)
+{
+    const json_t *results = json_object_get(d, "results");
+    json_t *rows = json_array();
+    for (size_t i = 0; i < json_array_size(results); i++) {
+        const json_t *r = json_array_get(results, i);
+        const char *root = json_string_value(json_object_get(r, "root"));
+        json_array_append_new(
+            rows, json_pack("{s:O?, s:O?, s:O?, s:i, s:o, s:o}", "size_bytes",
+                            json_object_get(r, "size"), "type", json_object_get(r, "type"), "op",
+                            json_object_get(r, "redop"), "root", root ? atoi(root) : -1, ways[0],
+                            placement_of_nccl_tests(json_object_get(r, ways[0]),
+                                                    json_object_get(r, "out_of_place_per_iter")),
+                            ways[1],
+                            placement_of_nccl_tests(json_object_get(r, ways[1]),
+                                                    json_object_get(r, "in_place_per_iter"))));
+    }
+    const json_t *devices = json_object_get(json_object_get(d, "config"), "devices");
+    return json_pack("{s:o*, s:I, s:o}", "collective", collective_of_nccl_tests(d), "ranks",
+                     (json_int_t)json_array_size(devices), "rows", rows);
 }
 
 int cmd_bench_diff_load(json_t **out, const char *path, struct err *e)
@@ -141,8 +191,12 @@ int cmd_bench_diff_load(json_t **out, const char *path, struct err *e)
         return err_wrap(e, "'%s'", path);
     if (json_is_array(json_object_get(*out, "rows")))
         return 0;
-    json_decref(*out);
-    err_set(e, -EINVAL, "'%s' is not a document of drover bench --json", path);
+    AUTO(json) json_t *other = *out;
+    *out = json_is_array(json_object_get(other, "results")) ? convert_nccl_tests(other) : NULL;
+    if (*out)
+        return 0;
+    err_set(e, -EINVAL, "'%s' is neither a document of drover bench --json nor of nccl-tests' -J",
+            path);
     return err_hint(e, "drover bench all_reduce --json >FILE");
 }
 

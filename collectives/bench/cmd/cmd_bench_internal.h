@@ -4,6 +4,7 @@
 
 #include "collectives/bench/analysis/verdict.h"
 #include "collectives/bench/cmd/cmd_bench_opts.h"
+#include "collectives/bench/cmd/json_stream.h"
 
 /* The output of rank 0; the other ranks only take part in the verdict. */
 struct cmd_bench_printer {
@@ -11,19 +12,29 @@ struct cmd_bench_printer {
     struct bench_report_head head;
     const struct bench_report_device *devices; /* one per rank; borrowed */
     int ranks, groups;
-    struct bench_report_json *json, *nccl_tests; /* JSON; NULL: not requested */
-    bool shows_progress;                         /* on stderr, which is a terminal */
-    struct verdict_run best;                     /* the row with the highest busbw */
-    bool failed;                                 /* the verdict or the comparison failed */
+    struct bench_report_json *json, *nccl_tests;   /* documents; NULL: not requested */
+    struct json_stream *json_out, *nccl_tests_out; /* --json on stdout, -J; NULL: not requested */
+    json_t *baseline;                              /* a document; NULL: not requested */
+    struct bench_report_summary so_far;            /* of the rows that were reported */
+    struct err write_error;                        /* the first one; code 0: none */
+    bool shows_progress;                           /* on stderr, which is a terminal */
+    struct verdict_run best;                       /* the row with the highest busbw */
+    bool failed;                                   /* the verdict, or the comparison */
 };
 
 /* Where bench_run() reports rows. */
 struct bench_sink cmd_bench_printer_sink(struct cmd_bench_printer *p);
 
-/* Prints the head, or starts the JSON documents, as the options say. `argv` is the command line. */
-void cmd_bench_printer_start(struct cmd_bench_printer *p, char **argv, struct drover_comm *c);
+/* Prints the head, or starts the documents, as the options say. `argv` is the command line.
+ *   -EINVAL  -J cannot be written there, or there is no such --baseline */
+int cmd_bench_printer_start(struct cmd_bench_printer *p, char **argv, struct drover_comm *c,
+                            struct err *e);
 
-/* Prints the summary, writes the documents, compares and saves. Returns 0 or a negative errno. */
+/* Ends the documents with what was measured before the failure. */
+void cmd_bench_printer_fail(struct cmd_bench_printer *p, const struct err *why);
+
+/* Prints the summary, ends the documents, compares and saves. Returns 0 or a negative errno; output
+ * that could not be written is a failure, too. */
 int cmd_bench_printer_finish(struct cmd_bench_printer *p,
                              const struct bench_report_summary *summary, struct err *e);
 
@@ -35,8 +46,8 @@ int cmd_bench_printer_verdict(struct cmd_bench_printer *p, struct drover *d, str
 /* Frees the documents. */
 void cmd_bench_printer_close(struct cmd_bench_printer *p);
 
-/* Writes to stdout, at once. */
-void cmd_bench_print(const struct strbuf *text);
+/* Writes to stdout, at once. Returns 0 or a negative errno. */
+int cmd_bench_print(const struct strbuf *text, struct err *e);
 
 /* Measures every pair of nodes and prints the map. Collective. Returns 1 on rank 0 if a link or
  * node is slow, else 0, or a negative errno. */

@@ -10,6 +10,7 @@
 
 #include "collectives/bench/analysis/busbw.h"
 #include "collectives/bench/cmd/cmd_bench_diff.h"
+#include "collectives/bench/cmd/cmd_bench_env.h"
 #include "common/byte_size.h"
 #include "common/mem.h"
 #include "common/opt.h"
@@ -25,7 +26,7 @@ enum {
 struct args {
     int ranks;
     const char *backend, *min, *max, *step, *type, *op, *root, *json_file;
-    int factor, iters, warmups, checks, average, blocking, timeout_s, gpus, threads;
+    int factor, iters, warmups, checks, average, blocking, gpus, threads;
     int agg, cycles, graph, local_register, cpu_time, memory, parallel_init;
     int stream_null, unalign, stamps, per_iter, skip, device_implementation, device_ctas;
     const char *cta_policy;
@@ -33,8 +34,8 @@ struct args {
     double expect;
     const char *save, *baseline, *tolerance;
     const char *stable;
-    double max_time_s;
-    char **launch;
+    double timeout_s, max_time_s;
+    char **launch, **nodes; /* for the launcher; `nodes`: options that place ranks on nodes */
 };
 
 /* mpirun's -x takes the name of a variable, which does not begin with a digit; nccl-tests' -x takes
@@ -53,11 +54,14 @@ static int take_x(void *into, char *const *values, struct err *e)
 
 #define T struct args
 static const struct opt options[] = {
+    OPT_ABBREVIATIONS, /* as getopt_long() takes them for nccl-tests */
     OPT_GROUP("Sizes"),
     OPT_STR('b', "minbytes", "SIZE", "smallest size (default: 32M)", T, min),
-    OPT_STR('e', "maxbytes", "SIZE", "largest size (default: 32M)", T, max),
+    /* --max is short for --maxbytes in nccl-tests, which has no --max-time */
+    OPT_STR('e', "maxbytes||max", "SIZE", "largest size (default: 32M)", T, max),
     OPT_STR('i', "stepbytes", "SIZE", "bytes added from size to size (default: 1M)", T, step),
-    OPT_INT('f', "stepfactor", "N", "multiply sizes by N instead", T, factor),
+    OPT_INT('f', "stepfactor", "N", "multiply sizes by N instead (default: 1, -i is added)", T,
+            factor, 0, INT_MAX),
 
     OPT_GROUP("Operation"),
     OPT_STR('d', "datatype", "TYPE", "int8 … f8e5m2, or all (default: float)", T, type),
@@ -67,60 +71,74 @@ static const struct opt options[] = {
             backend),
 
     OPT_GROUP("Iterations"),
-    OPT_INT('n', "iters", "N", "timed iterations (default: 20)", T, iters),
-    OPT_INT('w', "warmup_iters", "N", "iterations before, not timed (default: 1)", T, warmups),
+    OPT_INT('n', "iters", "N", "timed iterations (default: 20)", T, iters, 1, INT_MAX),
+    OPT_INT('w', "warmup_iters", "N", "iterations before, not timed (default: 1)", T, warmups, 0,
+            INT_MAX),
     OPT_INT('m', "agg_iters", "N", "operations per iteration, started together (default: 1)", T,
-            agg),
-    OPT_INT('N', "run_cycles", "N", "passes over all sizes (default: 1; 0: endless)", T, cycles),
-    OPT_INT('c', "check", "N", "checked iterations (default: 1; 0: none)", T, checks),
-    OPT_INT('T', "timeout", "SECONDS", "longest wait for other ranks (default: 300)", T, timeout_s),
+            agg, 1, INT_MAX),
+    OPT_INT('N', "run_cycles", "N", "passes over all sizes (default: 1; 0: endless)", T, cycles, 0,
+            INT_MAX),
+    OPT_INT('c', "check", "N", "checked iterations (default: 1; 0: none)", T, checks, 0, INT_MAX),
+    OPT_DURATION('T', "timeout", "DURATION", "longest wait without progress (default: 0, no limit)",
+                 T, timeout_s, 0, INT_MAX),
 
     OPT_GROUP("Timing"),
     OPT_INT('a', "average", "N",
-            "time of 0: rank 0, 1: mean, 2: fastest, 3: slowest rank (default: 1)", T, average),
+            "time of 0: rank 0, 1: mean, 2: fastest, 3: slowest rank (default: 1)", T, average, 0,
+            STATS_PICKS - 1),
     OPT_INT('z', "blocking", "N",
             "after each iteration 1: wait and barrier, 2: wait, 3: as 1, not timed (default: 0)", T,
-            blocking),
+            blocking, 0, 3),
     OPT_INT('C', "report_cputime", "0/1", "time the start of the work only (default: 0)", T,
-            cpu_time),
+            cpu_time, 0, INT_MAX),
     OPT_INT('I', "per_iter_timing", "0/1", "columns for single iterations (default: 0)", T,
-            per_iter),
-    OPT_INT('K', "per_iter_skip", "N", "leave the first N out of them (default: 0)", T, skip),
+            per_iter, INT_MIN, INT_MAX),
+    OPT_INT('K', "per_iter_skip", "N", "leave the first N out of them (default: 0)", T, skip,
+            INT_MIN, INT_MAX),
     OPT_STR(0, "stable", "SHARE", "repeat until the median is known this well: 2%", T, stable),
-    OPT_DOUBLE(0, "max-time", "SECONDS", "with --stable, longest time per size (default: 10)", T,
-               max_time_s),
+    OPT_DURATION(0, "max-time", "DURATION", "with --stable, longest time per size (default: 10)", T,
+                 max_time_s, 0.001, INT_MAX),
 
     OPT_GROUP("GPUs and buffers"),
     OPT_INT('G', "cudagraph", "N", "launches of a CUDA graph of the iterations (default: 0)", T,
-            graph),
+            graph, 0, INT_MAX),
     OPT_INT('R', "local_register", "0-2", "register buffers, 1: locally, 2: symmetric (default: 0)",
-            T, local_register),
-    OPT_INT('y', "stream_null", "0/1", "use CUDA's default stream (default: 0)", T, stream_null),
-    OPT_INT('u', "unalign", "N", "start buffers at element N (default: 0)", T, unalign),
+            T, local_register, 0, 2),
+    OPT_INT('y', "stream_null", "0/1", "use CUDA's default stream (default: 0)", T, stream_null, 0,
+            INT_MAX),
+    OPT_INT('u', "unalign", "N", "start buffers at element N (default: 0)", T, unalign, 0,
+            UNALIGN_MAX),
     OPT_STR(0, "cta_policy", "0-2", "NCCL's CTA policy; also -x 0 to -x 2", T, cta_policy),
 
     OPT_GROUP("Output"),
     OPT_FLAG(0, "json", "one JSON document instead of the table", T, json),
     OPT_FLAG(0, "csv", "comma-separated values instead of the table", T, csv),
     OPT_STR('J', "output_file", "FILE", "also write JSON in nccl-tests' form", T, json_file),
-    OPT_INT('S', "report_timestamps", "0/1", "time of day in each row (default: 0)", T, stamps),
-    OPT_INT('M', "memory", "0/1", "print rank 0's peak memory to stderr (default: 0)", T, memory),
+    OPT_INT('S', "report_timestamps", "0/1", "time of day in each row (default: 0)", T, stamps, 0,
+            INT_MAX),
+    OPT_INT('M', "memory", "0/1", "print rank 0's peak memory to stderr (default: 0)", T, memory, 0,
+            INT_MAX),
 
     OPT_GROUP("Evaluation"),
     OPT_FLAG(0, "verdict", "compare the best busbw with what the hardware should give", T, verdict),
-    OPT_DOUBLE(0, "expect", "GBPS", "compare with GBPS GB/s instead; status 1 if below", T, expect),
+    OPT_DOUBLE(0, "expect", "GBPS", "compare with GBPS GB/s instead; status 1 if below", T, expect,
+               0, INFINITY),
     OPT_STR(0, "save", "NAME", "save the result for this cluster", T, save),
     OPT_STR(0, "baseline", "NAME", "compare with a saved result; status 1 if slower", T, baseline),
     OPT_STR(0, "tolerance", "SHARE", "slowdown that still passes (default: 5%)", T, tolerance),
     OPT_FLAG(0, "pairs", "measure every pair of nodes instead of a collective", T, pairs),
 
     OPT_GROUP("Ranks"),
-    OPT_INT(0, "np", "N", "number of ranks (default: one per GPU, or one per core)", T, ranks),
-    OPT_INT('g', "ngpus", "N", "multiply the number of ranks by N (default: 1)", T, gpus),
-    OPT_INT('t', "nthreads", "N", "multiply the number of ranks by N (default: 1)", T, threads),
+    OPT_INT(0, "np", "N", "number of ranks (default: one per GPU, or one per core)", T, ranks, 1,
+            RANKS_MAX),
+    OPT_INT('g', "ngpus", "N", "multiply the number of ranks by N (default: 1)", T, gpus, 1,
+            RANKS_MAX),
+    OPT_INT('t', "nthreads", "N", "multiply the number of ranks by N (default: 1)", T, threads, 1,
+            RANKS_MAX),
     OPT_WORDS('H', "host|hostfile|machinefile", "LIST", "nodes and slots, as in drover run", T,
-              launch),
-    OPT_WORDS(0, "map-by|bind-to|engine|npernode|start-timeout", "VALUE",
+              nodes),
+    OPT_WORDS(0, "npernode", "N", "ranks per node", T, nodes),
+    OPT_WORDS(0, "map-by|bind-to|engine|start-timeout", "VALUE",
               "placement and start, as in drover run", T, launch),
     OPT_WORDS(0, "oversubscribe|allow-run-as-root", NULL, "allow more ranks than cores", T, launch),
     OPT_CALL('x', "x", "NAME[=VALUE]", "pass or set an environment variable", take_x),
@@ -128,10 +146,11 @@ static const struct opt options[] = {
 
     OPT_GROUP("Accepted for nccl-tests, without effect"),
     OPT_INT('p', "parallel_init", "0/1", "ranks are processes and always start in parallel", T,
-            parallel_init),
+            parallel_init, 0, INT_MAX),
     OPT_INT('D', "device_implementation", "N", "kernels are always NCCL's (default: 0)", T,
-            device_implementation),
-    OPT_INT('V', "device_cta_count", "N", "CTAs of such kernels (default: 16)", T, device_ctas),
+            device_implementation, 0, INT_MAX),
+    OPT_INT('V', "device_cta_count", "N", "CTAs of such kernels (default: 16)", T, device_ctas,
+            INT_MIN, INT_MAX),
     OPT_END,
 };
 
@@ -183,8 +202,8 @@ static int read_coll(struct bench_opts *o, const char *text, struct err *e)
 {
     AUTO(free) char *name = xstrdup(text);
     char *perf = strstr(name, "_perf");
-    if (perf && perf[5] == '\0')
-        *perf = '\0'; /* the names of nccl-tests' programs */
+    if (perf && (perf[5] == '\0' || perf[5] == '_'))
+        *perf = '\0'; /* the names of nccl-tests' programs, also all_reduce_perf_mpi */
     o->hypercube = strcmp(name, BENCH_HYPERCUBE) == 0;
     int c = o->hypercube ? COLLECTIVE_ALL_GATHER : collective_find(name);
     if (c >= 0 && collective_row((enum collective)c)->busbw_factor) {
@@ -221,13 +240,12 @@ static int read_sizes(struct bench_opts *o, const struct args *a, struct err *e)
         return err_set(e, -EINVAL,
                        "invalid sizes: %" PRIu64 " to %" PRIu64 " bytes (see -b and -e)", min, max);
     if (max > SIZE_MAX / 4)
-        return err_set(e, -ERANGE, "-e %s: exceeds the address space", a->max);
+        return err_set(e, -ERANGE, "%s %s: exceeds the address space", a->max ? "-e" : "-b",
+                       a->max ? a->max : a->min);
     o->min_bytes = min;
     o->max_bytes = max;
-    o->factor = a->factor;
-    if (a->factor < 0 || a->factor == 1)
-        return err_set(e, -EINVAL, "-f %d: the factor must be at least 2", a->factor);
-    if (a->factor == 0 && o->step_bytes == 0)
+    o->factor = a->factor == 1 ? 0 : a->factor; /* nccl-tests: 1 means that -i is added */
+    if (o->factor == 0 && o->step_bytes == 0 && min < max)
         return err_set(e, -EINVAL, "-i %s: the step must be at least 1 byte", a->step);
     return 0;
 }
@@ -246,56 +264,22 @@ static int read_names(struct bench_opts *o, const struct args *a, struct err *e)
         return rc;
     if (a->root && strcmp(a->root, "all") == 0)
         o->root = BENCH_ROOT_ALL;
-    else if (a->root && opt_int(&o->root, "-r", a->root, BENCH_ROOT_ALL, 1 << 20, e) < 0)
+    else if (a->root && opt_int(&o->root, "-r", a->root, 0, RANKS_MAX - 1, e) < 0)
         return -EINVAL;
     return 0;
 }
 
-/* Options that are numbers in a range. */
-static const struct {
-    const char *name;
-    size_t offset;
-    int min, max;
-} ranges[] = {
-    {"-g", offsetof(T, gpus), 1, RANKS_MAX},
-    {"-t", offsetof(T, threads), 1, RANKS_MAX},
-    {"-np", offsetof(T, ranks), 0, RANKS_MAX},
-    {"-n", offsetof(T, iters), 1, INT_MAX},
-    {"-m", offsetof(T, agg), 1, INT_MAX},
-    {"-T", offsetof(T, timeout_s), 1, INT_MAX},
-    {"-w", offsetof(T, warmups), 0, INT_MAX},
-    {"-c", offsetof(T, checks), 0, INT_MAX},
-    {"-N", offsetof(T, cycles), 0, INT_MAX},
-    {"-a", offsetof(T, average), 0, STATS_PICKS - 1},
-    {"-z", offsetof(T, blocking), 0, 3},
-    {"-G", offsetof(T, graph), 0, INT_MAX},
-    {"-R", offsetof(T, local_register), 0, 2},
-    {"-u", offsetof(T, unalign), 0, UNALIGN_MAX},
-    {"-D", offsetof(T, device_implementation), 0, INT_MAX},
-    {"-V", offsetof(T, device_ctas), 1, 128},
-};
-
-static int check_range(const char *name, int value, int min, int max, struct err *e)
+/* Of -g or -t. */
+static int factor(int value)
 {
-    if (value < min && max == INT_MAX)
-        return err_set(e, -EINVAL, "%s: %d is out of range (at least %d)", name, value, min);
-    if (value < min || value > max)
-        return err_set(e, -EINVAL, "%s: %d is out of range (%d to %d)", name, value, min, max);
-    return 0;
+    return value ? value : 1;
 }
 
 static int read_numbers(struct bench_opts *o, const struct args *a, struct err *e)
 {
-    for (size_t i = 0; i < COUNT_OF(ranges); i++) {
-        const int *value = (const int *)((const char *)a + ranges[i].offset);
-        if (check_range(ranges[i].name, *value, ranges[i].min, ranges[i].max, e) < 0)
-            return e->code;
-    }
-    if (check_range("-K", a->skip, 0, a->iters - 1, e) < 0)
-        return e->code;
-    if ((int64_t)(a->ranks ? a->ranks : 1) * a->gpus * a->threads > RANKS_MAX)
+    if ((int64_t)(a->ranks ? a->ranks : 1) * factor(a->gpus) * factor(a->threads) > RANKS_MAX)
         return err_set(e, -ERANGE, "-np %d -g %d -t %d: the product exceeds %d ranks", a->ranks,
-                       a->gpus, a->threads, RANKS_MAX);
+                       factor(a->gpus), factor(a->threads), RANKS_MAX);
     o->iters = a->iters;
     o->warmups = a->warmups;
     o->checks = a->checks;
@@ -303,7 +287,7 @@ static int read_numbers(struct bench_opts *o, const struct args *a, struct err *
     o->pick = (enum stats_pick)a->average;
     o->blocking = a->blocking;
     o->cpu_time = a->cpu_time != 0;
-    o->wait_ms = (int64_t)a->timeout_s * 1000;
+    o->wait_ms = a->timeout_s > 0 ? (int64_t)(a->timeout_s * 1000) : INT64_MAX;
     o->cycles = a->cycles;
     return 0;
 }
@@ -311,15 +295,24 @@ static int read_numbers(struct bench_opts *o, const struct args *a, struct err *
 /* nccl-tests ignores options without effect and prints a warning; so does drover. */
 static void ignore_options(char ***warnings, struct args *a)
 {
+    if (a->per_iter != 0 && a->per_iter != 1)
+        strv_push(warnings, xasprintf("-I %d is ignored: it is 0 or 1", a->per_iter));
+    a->per_iter = a->per_iter == 1;
     if (a->graph && a->per_iter)
         strv_push(warnings, xstrdup("-I is ignored: iterations in a graph (-G) are not timed"));
     if (a->graph && a->blocking)
         strv_push(warnings, xstrdup("-z is ignored: a graph (-G) is waited for as a whole"));
     a->per_iter = a->per_iter && !a->graph;
     a->blocking = a->graph ? 0 : a->blocking;
-    if (a->skip && !a->per_iter)
+    if (a->skip < 0 || a->skip >= a->iters)
+        strv_push(warnings,
+                  xasprintf("-K %d is ignored: it must be below -n %d", a->skip, a->iters));
+    else if (a->skip && !a->per_iter)
         strv_push(warnings, xstrdup("-K is ignored: it needs -I 1"));
-    a->skip = a->per_iter ? a->skip : 0;
+    a->skip = a->per_iter && a->skip > 0 && a->skip < a->iters ? a->skip : 0;
+    if (a->device_ctas < 1 || a->device_ctas > 128)
+        strv_push(warnings,
+                  xasprintf("-V %d is ignored: it is at least 1 and at most 128", a->device_ctas));
     if (a->device_implementation)
         strv_push(warnings, xstrdup("-D is ignored: drover uses NCCL's own kernels"));
 }
@@ -349,61 +342,19 @@ static int read_nccl(struct cmd_bench_opts *o, struct args *a, struct err *e)
     return 0;
 }
 
-/* DROVER_BENCH_INJECT, for tests: "RANK:ELEMENT[:FAULT]". */
-static int read_inject(struct bench_opts *o, const char *text)
-{
-    static const char *const faults[] = {"bit", "before", "after", "absent"};
-    char fault[16] = "bit";
-    o->inject_rank = -1;
-    if (!text)
-        return 0;
-    if (sscanf(text, "%d:%d:%15s", &o->inject_rank, &o->inject_at, fault) < 2 || o->inject_at < 0)
-        return -EINVAL;
-    for (size_t i = 0; i < COUNT_OF(faults); i++)
-        if (strcmp(fault, faults[i]) == 0) {
-            o->inject = (enum buffers_fault)i;
-            return 0;
-        }
-    return -EINVAL;
-}
-
 static int read_stable(struct bench_opts *o, const struct args *a, struct err *e)
 {
     o->max_time_s = a->max_time_s;
-    if (!(a->max_time_s > 0))
-        return err_set(e, -EINVAL, "--max-time %g: must be more than 0 s", a->max_time_s);
     return a->stable ? cmd_bench_diff_parse_share(&o->stable, "--stable", a->stable, e) : 0;
 }
 
-/* The variables that nccl-tests reads. */
-static int read_env(struct cmd_bench_opts *o, const struct cmd_bench_env *env, struct err *e)
-{
-    char *end = NULL;
-    o->first_device = -1;
-    if (env->min_bw) {
-        o->min_busbw = strtod(env->min_bw, &end);
-        if (end == env->min_bw || *end || !(o->min_busbw >= 0) || isinf(o->min_busbw))
-            return err_set(e, -EINVAL, "NCCL_TESTS_MIN_BW: '%s' is not a rate in GB/s",
-                           env->min_bw);
-    }
-    if (env->device &&
-        opt_int(&o->first_device, "NCCL_TESTS_DEVICE", env->device, 0, 1 << 20, e) < 0)
-        return e->code;
-    return rank_groups_read(&o->bench.split, env->split, env->split_mask, e);
-}
-
-static int read_rest(struct cmd_bench_opts *o, struct args *a, const struct cmd_bench_env *env,
-                     struct err *e)
+static int read_rest(struct cmd_bench_opts *o, struct args *a, struct err *e)
 {
     struct bench_opts *b = &o->bench;
     if (a->json && a->csv)
         return err_set(e, -EINVAL, "--json and --csv exclude each other");
     o->form = a->json ? CMD_BENCH_JSON : a->csv ? CMD_BENCH_CSV : CMD_BENCH_TABLE;
-    if (read_inject(b, env->inject) < 0)
-        return err_set(e, -EINVAL,
-                       "DROVER_BENCH_INJECT: '%s' is not RANK:ELEMENT[:before|:after|:absent]",
-                       env->inject);
-    if (read_stable(b, a, e) < 0 || read_nccl(o, a, e) < 0 || read_env(o, env, e) < 0)
+    if (read_stable(b, a, e) < 0 || read_nccl(o, a, e) < 0 || cmd_bench_env_read(o, e) < 0)
         return e->code;
     b->samples = o->form != CMD_BENCH_TABLE || a->stable || a->save || a->baseline || o->per_iter;
     o->save = a->save;
@@ -416,9 +367,10 @@ static int read_rest(struct cmd_bench_opts *o, struct args *a, const struct cmd_
     if (cmd_bench_diff_parse_share(&o->tolerance, "--tolerance", a->tolerance, e) < 0)
         return e->code;
     o->pairs = a->pairs;
-    o->verdict = a->verdict || a->expect > 0;
-    o->expect = a->expect;
-    if (a->expect < 0)
+    bool expects = !isnan(a->expect);
+    o->verdict = a->verdict || expects;
+    o->expect = expects ? a->expect : 0;
+    if (expects && !(a->expect > 0))
         return err_set(e, -EINVAL, "--expect %g: must be more than 0 GB/s", a->expect);
     if (a->pairs && a->csv)
         return err_set(e, -EINVAL, "--pairs and --csv exclude each other");
@@ -426,7 +378,8 @@ static int read_rest(struct cmd_bench_opts *o, struct args *a, const struct cmd_
         b->max_bytes = PAIRS_BYTES;
     o->backend = a->backend;
     o->np = a->ranks;
-    o->per_np = a->gpus * a->threads;
+    o->per_np = factor(a->gpus) * factor(a->threads);
+    o->counts = (a->gpus || a->threads) && strv_len(a->nodes) == 0;
     b->rank_samples = o->per_iter && a->json_file;
     o->memory = a->memory != 0;
     o->json_file = a->json_file;
@@ -476,30 +429,35 @@ static void print_help(void)
                    options);
 }
 
-int cmd_bench_opts_read(struct cmd_bench_opts *o, int argc, char **argv,
-                        const struct cmd_bench_env *env, struct err *e)
+int cmd_bench_opts_read(struct cmd_bench_opts *o, int argc, char **argv, struct err *e)
 {
     struct args a = {.iters = 20, .warmups = 1, .checks = 1, .average = STATS_MEAN};
-    a.timeout_s = 300;
     a.max_time_s = 10;
     a.tolerance = "5%";
-    a.gpus = a.threads = a.agg = a.cycles = 1;
+    a.expect = NAN; /* not given */
+    a.agg = a.cycles = 1;
     a.device_ctas = 16;
     *o = (struct cmd_bench_opts){0};
     int rc = read_line(o, &a, argc, argv, e);
     if (rc == OPT_HELP)
         print_help();
+    rc = rc == 0 ? read_rest(o, &a, e) : rc;
+    for (size_t i = 0; i < strv_len(a.nodes); i++)
+        strv_push(&a.launch, xstrdup(a.nodes[i]));
+    strv_free(a.nodes);
     o->launch = a.launch;
-    return rc == 0 ? read_rest(o, &a, env, e) : rc;
+    return rc;
 }
 
 void cmd_bench_opts_free(struct cmd_bench_opts *o)
 {
     strv_free(o->launch);
     strv_free(o->warnings);
+    traffic_free(&o->bench.traffic);
 }
 
 int cmd_bench_opts_ranks(const struct cmd_bench_opts *o)
 {
-    return o->np == 0 && o->per_np == 1 ? 0 : (o->np ? o->np : 1) * o->per_np;
+    bool chosen = o->np == 0 && o->per_np == 1 && !o->counts;
+    return chosen ? 0 : (o->np ? o->np : 1) * o->per_np;
 }

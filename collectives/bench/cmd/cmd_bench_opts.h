@@ -13,15 +13,16 @@ enum cmd_bench_form { CMD_BENCH_TABLE, CMD_BENCH_JSON, CMD_BENCH_CSV };
 struct cmd_bench_opts {
     struct bench_opts bench;
     enum cmd_bench_form form;
-    const char *backend;         /* NULL: nccl if the node has a GPU, else mpi */
-    char **warnings;             /* options without effect; owned (strv) */
-    char **launch;               /* options for the launcher, as typed; owned (strv) */
-    int np, per_np;              /* ranks: -np (0: not given) times -g times -t */
-    bool stream_null;            /* -y: CUDA's default stream */
-    bool stamps, per_iter;       /* -S -I */
-    int skip;                    /* -K */
-    char cta_policy[2];          /* -x 0 … 2; "": not given */
-    bool pairs;                  /* --pairs: messages of bench.max_bytes, .iters of them */
+    const char *backend;   /* NULL: nccl if the node has a GPU, else mpi */
+    char **warnings;       /* options without effect; owned (strv) */
+    char **launch;         /* options for the launcher, as typed; owned (strv) */
+    int np, per_np;        /* ranks: -np (0: not given) times -g times -t */
+    bool counts;           /* -g or -t alone says how many ranks there are: no nodes are named */
+    bool stream_null;      /* -y: CUDA's default stream */
+    bool stamps, per_iter; /* -S -I */
+    int skip;              /* -K */
+    char cta_policy[2];    /* -x 0 … 2; "": not given */
+    bool pairs;            /* --pairs: messages of bench.max_bytes, .iters of them */
     const char *save, *baseline; /* names; NULL: not given */
     double tolerance;            /* of the comparison; 0.05 is 5 % */
     bool verdict;                /* --verdict or --expect */
@@ -32,22 +33,14 @@ struct cmd_bench_opts {
     const char *json_file;       /* -J; NULL: none */
 };
 
-/* Variables of the environment; NULL: not set. */
-struct cmd_bench_env {
-    const char *inject;             /* DROVER_BENCH_INJECT */
-    const char *split, *split_mask; /* NCCL_TESTS_SPLIT, NCCL_TESTS_SPLIT_MASK */
-    const char *min_bw, *device;    /* NCCL_TESTS_MIN_BW, NCCL_TESTS_DEVICE */
-};
-
-/* Reads the command line; argv[0] is "bench". Free `o` with cmd_bench_opts_free() in each case.
- * Returns 0, or OPT_HELP if the help page was printed.
- *   -EINVAL, -ERANGE  an option, an argument or a variable of `env` is invalid */
-int cmd_bench_opts_read(struct cmd_bench_opts *o, int argc, char **argv,
-                        const struct cmd_bench_env *env, struct err *e);
+/* Reads the command line, and the variables of cmd_bench_env.h; argv[0] is "bench". Free `o` with
+ * cmd_bench_opts_free() in each case. Returns 0, or OPT_HELP if the help page was printed. -EINVAL,
+ * -ERANGE  an option, an argument or a variable is invalid */
+int cmd_bench_opts_read(struct cmd_bench_opts *o, int argc, char **argv, struct err *e);
 void cmd_bench_opts_free(struct cmd_bench_opts *o);
 
 /* Returns the number of ranks to start: -np (default: 1) times -g times -t. 0: none of the three
- * was given; the launcher chooses. */
+ * says it; the launcher chooses. */
 int cmd_bench_opts_ranks(const struct cmd_bench_opts *o);
 
 #endif

@@ -6,8 +6,9 @@
 #include "collectives/bench/bench_pairs.h"
 #include "collectives/bench/cmd/cmd_bench_internal.h"
 #include "common/json.h"
+#include "launcher/run/console.h"
 
-static void print_pairs_json(const struct pairs_map *m, const struct pairs_slow *s)
+static void pairs_json(struct strbuf *out, const struct pairs_map *m, const struct pairs_slow *s)
 {
     json_t *nodes = json_array(), *rates = json_array(), *us = json_array();
     json_t *slow = json_array(), *links = json_array();
@@ -30,18 +31,18 @@ static void print_pairs_json(const struct pairs_map *m, const struct pairs_slow 
     json_t *root = json_pack("{s:i, s:o, s:o, s:o, s:f, s:o, s:o}", "schema", 1, "nodes", nodes,
                              "gbps", rates, "latency_us", us, "usual_gbps", s->usual, "slow_nodes",
                              slow, "slow_links", links);
-    json_dumpf(root, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
-    putchar('\n');
+    AUTO(free) char *text = json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+    strbuf_printf(out, "%s\n", text);
 }
 
 static bool prints_color(void)
 {
-    return isatty(STDOUT_FILENO) || getenv("DROVER_BENCH_COLOR");
+    return console_coloured(STDOUT_FILENO) || getenv("DROVER_BENCH_COLOR");
 }
 
-/* Returns 1 if a link or node is slow. */
+/* Returns 1 if a link or node is slow, 0, or a negative errno. */
 static int print_pairs(const struct bench_pairs *p, const struct cmd_bench_opts *o,
-                       const struct bench_report_device *devices)
+                       const struct bench_report_device *devices, struct err *e)
 {
     AUTO(free) const char **names = xcalloc((size_t)p->n, sizeof *names);
     AUTO(strv) char **own = NULL;
@@ -57,13 +58,12 @@ static int print_pairs(const struct bench_pairs *p, const struct cmd_bench_opts 
     AUTO(strbuf) struct strbuf text = {0};
     pairs_judge(&slow, p->rates, p->n);
     if (o->form == CMD_BENCH_JSON)
-        print_pairs_json(&m, &slow);
+        pairs_json(&text, &m, &slow);
     else
         pairs_show(&text, &m, &slow);
-    cmd_bench_print(&text);
-    int found = slow.node_count + slow.link_count > 0;
+    int rc = cmd_bench_print(&text, e), found = slow.node_count + slow.link_count > 0;
     pairs_slow_free(&slow);
-    return found;
+    return rc < 0 ? rc : found;
 }
 
 int cmd_bench_pairs(struct drover *d, struct drover_comm *c, const struct cmd_bench_opts *o,
@@ -76,7 +76,7 @@ int cmd_bench_pairs(struct drover *d, struct drover_comm *c, const struct cmd_be
     if (rc == 0)
         rc = bench_pairs_run(&p, &o->bench, d, c, devices, e);
     if (rc == 0 && drover_rank(d) == 0)
-        rc = print_pairs(&p, o, devices);
+        rc = print_pairs(&p, o, devices, e);
     bench_pairs_free(&p);
     return rc;
 }

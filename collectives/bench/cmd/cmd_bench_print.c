@@ -11,10 +11,48 @@
 #include "common/json.h"
 #include "common/log.h"
 
-void cmd_bench_print(const struct strbuf *text)
+int cmd_bench_print(const struct strbuf *text, struct err *e)
 {
-    fwrite(strbuf_str(text), 1, text->len, stdout);
-    fflush(stdout);
+    bool written = fwrite(strbuf_str(text), 1, text->len, stdout) == text->len;
+    return fflush(stdout) == 0 && written ? 0 : err_set(e, -EIO, "stdout: %s", strerror(errno));
+}
+
+/* Keeps the first error of writing: measuring continues. */
+static void keep(struct cmd_bench_printer *p, int rc, const struct err *e)
+{
+    if (rc < 0 && p->write_error.code == 0)
+        p->write_error = *e;
+}
+
+static json_t *tail_of(const struct cmd_bench_printer *p, const struct bench_report_json *j,
+                       const struct err *why)
+{
+    return bench_report_json_tail(j, &p->so_far, why ? why->text : NULL);
+}
+
+static void add_to_documents(struct cmd_bench_printer *p, const struct bench_report_row *row)
+{
+    struct bench_report_json *const documents[] = {p->json, p->nccl_tests};
+    struct json_stream *const outs[] = {p->json_out, p->nccl_tests_out};
+    for (int i = 0; i < 2; i++) {
+        struct err e = {0};
+        const json_t *item = documents[i] ? bench_report_json_row(documents[i], row) : NULL;
+        AUTO(json) json_t *tail = outs[i] ? tail_of(p, documents[i], NULL) : NULL;
+        if (outs[i])
+            keep(p, json_stream_add(outs[i], item, tail, &e), &e);
+    }
+}
+
+static void end_documents(struct cmd_bench_printer *p, const struct err *why)
+{
+    struct bench_report_json *const documents[] = {p->json, p->nccl_tests};
+    struct json_stream *const outs[] = {p->json_out, p->nccl_tests_out};
+    for (int i = 0; i < 2; i++) {
+        struct err e = {0};
+        AUTO(json) json_t *tail = outs[i] ? tail_of(p, documents[i], why) : NULL;
+        if (outs[i])
+            keep(p, json_stream_end(outs[i], tail, &e), &e);
+    }
 }
 
 /* Shows a progress line, which the next output overwrites. */
@@ -30,23 +68,24 @@ static void on_begin(void *arg, uint64_t bytes)
 static void on_row(void *arg, const struct bench_report_row *row)
 {
     struct cmd_bench_printer *p = arg;
+    struct err e = {0};
     AUTO(strbuf) struct strbuf text = {0}, wrong = {0};
     for (int i = 0; i < 2; i++)
         if (row->placement[i].busbw > p->best.busbw) {
             p->best.busbw = row->placement[i].busbw;
             p->best.bytes = row->bytes;
         }
+    p->best.largest_bytes = row->bytes > p->best.largest_bytes ? row->bytes : p->best.largest_bytes;
     if (p->shows_progress)
         fputs("                                        \r", stderr);
-    if (p->json)
-        bench_report_json_row(p->json, row);
-    if (p->nccl_tests)
-        bench_report_json_row(p->nccl_tests, row);
+    p->so_far = row->so_far;
+    p->so_far.min_busbw = p->o->min_busbw;
+    add_to_documents(p, row);
     if (p->o->form == CMD_BENCH_TABLE)
         bench_report_row_text(&text, &p->head, row);
     else if (p->o->form == CMD_BENCH_CSV)
         bench_report_csv_row(&text, row);
-    cmd_bench_print(&text);
+    keep(p, cmd_bench_print(&text, &e), &e);
     bench_report_wrong_text(&wrong, row, p->ranks);
     AUTO(free) char *lines = strbuf_take(&wrong);
     for (char *at = lines, *line; (line = strsep(&at, "\n"));)
@@ -54,7 +93,43 @@ static void on_row(void *arg, const struct bench_report_row *row)
             log_warn("%s", line);
 }
 
-void cmd_bench_printer_start(struct cmd_bench_printer *p, char **argv, struct drover_comm *c)
+static int begin_document(struct cmd_bench_printer *p, struct json_stream *out,
+                          const struct bench_report_json *j, struct err *e)
+{
+    AUTO(json) json_t *tail = tail_of(p, j, NULL);
+    return json_stream_begin(out, bench_report_json_head(j), bench_report_json_list(j), tail, e);
+}
+
+/* Opens what the options name, before anything is measured. */
+static int start_documents(struct cmd_bench_printer *p, struct err *e)
+{
+    const struct cmd_bench_opts *o = p->o;
+    int rc = 0;
+    if (o->form == CMD_BENCH_JSON || o->save || o->baseline)
+        p->json = bench_report_json_new(&p->head, p->devices, false);
+    if (o->baseline) {
+        AUTO(free)
+        char *path = cmd_bench_diff_path(o->baseline, bench_name(&o->bench), p->devices, p->ranks);
+        if (cmd_bench_diff_load(&p->baseline, path, e) < 0) {
+            e->code = -EINVAL;
+            return err_wrap(e, "--baseline");
+        }
+    }
+    if (o->json_file) {
+        if ((rc = json_stream_open_file(&p->nccl_tests_out, o->json_file, e)) < 0)
+            return err_wrap(e, "-J");
+        p->nccl_tests = bench_report_json_new(&p->head, p->devices, true);
+        rc = begin_document(p, p->nccl_tests_out, p->nccl_tests, e);
+    }
+    if (rc == 0 && o->form == CMD_BENCH_JSON) {
+        p->json_out = json_stream_open_stdout();
+        rc = begin_document(p, p->json_out, p->json, e);
+    }
+    return rc;
+}
+
+int cmd_bench_printer_start(struct cmd_bench_printer *p, char **argv, struct drover_comm *c,
+                            struct err *e)
 {
     const struct bench_opts *o = &p->o->bench;
     p->head = (struct bench_report_head){
@@ -81,49 +156,26 @@ void cmd_bench_printer_start(struct cmd_bench_printer *p, char **argv, struct dr
         .args = argv,
     };
     AUTO(strbuf) struct strbuf text = {0};
-    if (p->o->form == CMD_BENCH_JSON || p->o->save || p->o->baseline)
-        p->json = bench_report_json_new(&p->head, p->devices, false);
-    if (p->o->json_file)
-        p->nccl_tests = bench_report_json_new(&p->head, p->devices, true);
+    int rc = start_documents(p, e);
     if (p->o->form == CMD_BENCH_TABLE)
         bench_report_head_text(&text, &p->head, p->devices);
     else if (p->o->form == CMD_BENCH_CSV)
         bench_report_csv_titles(&text);
-    cmd_bench_print(&text);
+    return rc < 0 ? rc : cmd_bench_print(&text, e);
 }
 
-/* Like nccl-tests, overwrites nothing: if FILE exists, writes FILE.0, FILE.1, … */
-static int write_nccl_tests(struct cmd_bench_printer *p, const struct bench_report_summary *summary,
-                            struct err *e)
+void cmd_bench_printer_fail(struct cmd_bench_printer *p, const struct err *why)
 {
-    AUTO(free) char *path = xstrdup(p->o->json_file);
-    FILE *f;
-    for (int i = 0; !(f = fopen(path, "wxe")); i++) {
-        if (errno != EEXIST)
-            return err_set(e, -errno, "-J '%s': %s", path, strerror(errno));
-        free(path);
-        path = xasprintf("%s.%d", p->o->json_file, i);
-    }
-    AUTO(free) char *document = bench_report_json_end(p->nccl_tests, summary);
-    int bad = fprintf(f, "%s\n", document) < 0;
-    bad |= fclose(f) != 0;
-    return bad ? err_set(e, -EIO, "-J '%s': %s", path, strerror(errno)) : 0;
+    end_documents(p, why);
 }
 
 /* Compares with --baseline before --save writes: both may have the same name. */
-static int compare_and_save(struct cmd_bench_printer *p, const char *document, struct err *e)
+static int compare_and_save(struct cmd_bench_printer *p, const json_t *document, struct err *e)
 {
     const struct cmd_bench_opts *o = p->o;
-    const char *coll = bench_name(&o->bench);
     if (o->baseline) {
-        AUTO(free) char *path = cmd_bench_diff_path(o->baseline, coll, p->devices, p->ranks);
-        AUTO(json) json_t *before = NULL, *after = NULL;
         AUTO(strbuf) struct strbuf text = {0};
-        int rc = cmd_bench_diff_load(&before, path, e);
-        if (rc == 0)
-            rc = json_parse(&after, document, strlen(document), e);
-        if (rc == 0)
-            rc = cmd_bench_diff_show(&text, before, after, o->tolerance, e);
+        int rc = cmd_bench_diff_show(&text, p->baseline, document, o->tolerance, e);
         if (rc < 0)
             return err_wrap(e, "--baseline");
         fputs(strbuf_str(&text), o->form == CMD_BENCH_TABLE ? stdout : stderr);
@@ -131,27 +183,34 @@ static int compare_and_save(struct cmd_bench_printer *p, const char *document, s
     }
     if (!o->save)
         return 0;
-    AUTO(free) char *path = cmd_bench_diff_path(o->save, coll, p->devices, p->ranks);
-    return cmd_bench_diff_save(path, document, e) < 0 ? err_wrap(e, "--save") : 0;
+    AUTO(free)
+    char *path = cmd_bench_diff_path(o->save, bench_name(&o->bench), p->devices, p->ranks);
+    AUTO(free) char *written = json_dumps(document, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+    return cmd_bench_diff_save(path, written, e) < 0 ? err_wrap(e, "--save") : 0;
 }
 
 int cmd_bench_printer_finish(struct cmd_bench_printer *p,
                              const struct bench_report_summary *summary, struct err *e)
 {
     AUTO(strbuf) struct strbuf text = {0};
-    AUTO(free) char *document = p->json ? bench_report_json_end(p->json, summary) : NULL;
-    if (p->o->form == CMD_BENCH_JSON)
-        strbuf_printf(&text, "%s\n", document);
+    AUTO(json) json_t *document = p->json ? bench_report_json_document(p->json, summary) : NULL;
+    struct err failure = {0};
     if (p->o->form == CMD_BENCH_TABLE)
         bench_report_summary_text(&text, summary);
-    cmd_bench_print(&text);
+    keep(p, cmd_bench_print(&text, &failure), &failure);
     struct rusage used;
     char peak[32];
     if (p->o->memory && getrusage(RUSAGE_SELF, &used) == 0)
         fprintf(stderr, "memory: peak of rank 0's process: %s\n",
                 byte_size_format(peak, sizeof peak, (uint64_t)used.ru_maxrss * 1024));
-    int rc = p->nccl_tests ? write_nccl_tests(p, summary, e) : 0;
-    return rc == 0 && document ? compare_and_save(p, document, e) : rc;
+    p->so_far = *summary;
+    end_documents(p, NULL);
+    int rc = document ? compare_and_save(p, document, e) : 0;
+    if (rc == 0 && p->write_error.code < 0) {
+        *e = p->write_error;
+        rc = e->code;
+    }
+    return rc;
 }
 
 static json_t *verdict_json(const struct verdict *v, const struct verdict_run *best)
@@ -195,6 +254,9 @@ struct bench_sink cmd_bench_printer_sink(struct cmd_bench_printer *p)
 
 void cmd_bench_printer_close(struct cmd_bench_printer *p)
 {
+    json_stream_close(p->json_out);
+    json_stream_close(p->nccl_tests_out);
+    json_decref(p->baseline);
     bench_report_json_free(p->json);
     bench_report_json_free(p->nccl_tests);
 }

@@ -3,37 +3,46 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "common/strbuf.h"
 #include "launcher/plan/env.h"
 #include "launcher/remote/launcher_failure.h"
 #include "launcher/remote/remote_launcher.h"
 
-/* Passes the user of "me@host" to ssh, since the sequential mapper accepts host names only. It must
- * be the same on every other node. */
-static int add_user(char ***argv, const struct remote_launcher_opts *o, struct err *e)
+/* Passes the user of "me@host" and the port to ssh, since the sequential mapper accepts host names
+ * only. Both must be the same on every other node. */
+static int add_ssh_args(char ***argv, const struct remote_launcher_opts *o, struct err *e)
 {
-    const char *user = NULL;
+    const struct plan_node *first = NULL;
     size_t len = 0;
     bool contradicts = false;
     for (int i = 0; i < o->plan->node_count; i++) {
-        const char *name = o->plan->nodes[i].name, *at = strchr(name, '@');
-        size_t n = at ? (size_t)(at - name) : 0;
-        if (o->plan->nodes[i].here)
+        const struct plan_node *node = &o->plan->nodes[i];
+        const char *at = strchr(node->name, '@');
+        size_t n = at ? (size_t)(at - node->name) : 0;
+        if (node->here)
             continue;
-        contradicts |= user && (n != len || strncmp(user, name, n) != 0);
-        user = name;
+        contradicts |= first && (n != len || strncmp(first->name, node->name, n) != 0 ||
+                                 first->port != node->port);
+        first = node;
         len = n;
     }
-    for (size_t i = 0; len > 0 && o->engine_args && o->engine_args[i]; i++)
+    bool port = first && first->port;
+    for (size_t i = 0; (len > 0 || port) && o->engine_args && o->engine_args[i]; i++)
         contradicts |= strcmp(o->engine_args[i], "plm_rsh_args") == 0;
     if (contradicts) {
-        err_set(e, -EINVAL, "the hosts have several users, or a user and plm_rsh_args are given");
-        return err_hint(e, "plain host names, and `User` per Host in ~/.ssh/config");
+        err_set(e, -EINVAL, "the hosts have several users or ports, or one and plm_rsh_args");
+        return err_hint(e, "plain host names, and `User` and `Port` per Host in ~/.ssh/config");
     }
-    if (len > 0) {
-        strv_push(argv, xstrdup("--mca"));
-        strv_push(argv, xstrdup("plm_rsh_args"));
-        strv_push(argv, xasprintf("-l %.*s", (int)len, user));
-    }
+    if (len == 0 && !port)
+        return 0;
+    AUTO(strbuf) struct strbuf args = {0};
+    if (len > 0)
+        strbuf_printf(&args, "-l %.*s", (int)len, first->name);
+    if (port)
+        strbuf_printf(&args, "%s-p %d", len > 0 ? " " : "", first->port);
+    strv_push(argv, xstrdup("--mca"));
+    strv_push(argv, xstrdup("plm_rsh_args"));
+    strv_push(argv, strbuf_take(&args));
     return 0;
 }
 
@@ -79,7 +88,7 @@ static int mpirun_argv(char ***argv, char ***env, const struct remote_launcher_o
     set_session_dir(env, o->session_dir);
     if (!env_get(*env, ENV_HWLOC_BLACKLIST)) /* 4 of the 36 ms of mpirun's discovery */
         env_set(env, ENV_HWLOC_BLACKLIST, "%s", ENV_HWLOC_BLACKLIST_VALUE);
-    if (add_user(argv, o, e) < 0)
+    if (add_ssh_args(argv, o, e) < 0)
         return -EINVAL;
     for (size_t i = 0; o->engine_args && o->engine_args[i]; i++)
         strv_push(argv, xstrdup(o->engine_args[i]));

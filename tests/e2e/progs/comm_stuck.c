@@ -1,8 +1,10 @@
 /* comm_stuck - rank 2 falls out of step after five all-reduces, and the others wait for it.
  *
- *     comm_stuck HOW WAIT_MS    away: it never makes the sixth call    order: it makes a barrier of
- * it stop: it stops itself (SIGSTOP)        size: it makes it of half as many hang: it makes a
- * receive that nobody answers */
+ *     comm_stuck HOW WAIT_MS
+ *         away: it never makes the sixth call     order: it makes a barrier of it
+ *         stop: it stops itself (SIGSTOP)         size: it makes it of half as many
+ *         hang: it makes a receive that no rank answers
+ *         exit: it exits with status 0            quit: the same, without its exit handlers */
 #include <drover.h>
 #include <signal.h>
 #include <stdio.h>
@@ -33,6 +35,10 @@ int main(int argc, char **argv)
     int odd = drover_rank(d) == 2;
     if (odd && strcmp(how, "stop") == 0)
         raise(SIGSTOP);
+    if (odd && strcmp(how, "exit") == 0)
+        exit(0);
+    if (odd && strcmp(how, "quit") == 0)
+        _exit(0);
     while (odd && strcmp(how, "away") == 0)
         pause();
     if (rc == 0 && odd && strcmp(how, "order") == 0)

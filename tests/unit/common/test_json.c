@@ -235,4 +235,8 @@ TEST(bytes_that_are_no_text_become_question_marks)
                             "b");
     CHECK_STR(json_string_value(good), "caf\xc3\xa9");
     CHECK_STR(json_string_value(bad), "a?b");
+    AUTO(json)
+    json_t *mixed = json_text("caf\xc3\xa9 \xff "
+                              "na\xc3\xafve");
+    CHECK_STR(json_string_value(mixed), "caf\xc3\xa9 ? na\xc3\xafve");
 }

@@ -1,7 +1,5 @@
 #include "common/opt.h"
 
-#include <limits.h>
-
 #include "common/mem.h"
 #include "tests/unit/test.h"
 
@@ -33,14 +31,25 @@ static int on_count(void *into, char *const *values, struct err *e)
     return 7; /* a result that is not negative is not a failure */
 }
 
+/* "KEY VALUE" or "KEY=VALUE" */
+static int on_pair(void *into, char *const *values, struct err *e)
+{
+    ((struct into *)into)->calls++;
+    if (!values[0])
+        return err_set(e, -EINVAL, "needs KEY VALUE");
+    return strcmp(values[0], "none") == 0 ? 0 : strchr(values[0], '=') ? 1 : 2;
+}
+
 static const struct opt rows[] = {
-    OPT_INT('n', "np|ranks", "N", "number of ranks", struct into, ranks),
+    OPT_INT('n', "np|ranks", "N", "number of ranks", struct into, ranks, INT_MIN, INT_MAX),
     OPT_FLAG(0, "dry-run", "print the plan and stop", struct into, dry),
-    OPT_DOUBLE(0, "grace", "SECONDS", "time between SIGTERM and SIGKILL", struct into, grace),
+    OPT_DOUBLE(0, "grace", "SECONDS", "time between SIGTERM and SIGKILL", struct into, grace, -100,
+               100),
     OPT_STR('H', "host|hostfile||machinefile|machine", "FILE", "hosts and slots", struct into,
             host),
     OPT_STRV('x', "export", "NAME[=VALUE]", "a variable that the ranks get too", struct into, vars),
     OPT_CALL(0, "mca", "KEY VALUE", "a parameter of Open MPI", on_mca),
+    OPT_CALL_SOME('e', "env", "KEY VALUE", "a variable", on_pair),
     OPT_CALL('v', NULL, NULL, "say more", on_count),
     OPT_WORDS('s', "preload|show-progress", NULL, NULL, struct into, known),
     OPT_WORDS(0, "pass-on", "A B", NULL, struct into, known),
@@ -191,6 +200,21 @@ TEST(a_call_gets_as_many_values_as_its_row_has_words)
     check_error("-v3", "unknown option '-v3'", "");
 }
 
+TEST(an_option_may_decide_how_many_values_it_has)
+{
+    CHECK_INT(parse("-env A=1 prog"), 0);
+    CHECK_INT(rest, 3);
+    CHECK_INT(parse("-env A 1 -e none prog"), 0);
+    CHECK_INT(rest, 5);
+    CHECK_INT(got.calls, 2);
+    CHECK_INT(parse("--env=A=1 prog x"), 0);
+    CHECK_INT(rest, 2);
+    CHECK_INT(parse("--env=A 1 prog x"), 0);
+    CHECK_INT(rest, 3);
+    check_error("-env", "option '-env': needs KEY VALUE", "");
+    check_error("--env=none x", "option '--env' takes no value", "");
+}
+
 TEST(errors_name_the_option_as_it_was_typed)
 {
     check_error("-np", "option '-np' needs a value (N)", "");
@@ -231,6 +255,94 @@ TEST(numbers_that_do_not_fit_are_out_of_range)
     CHECK_INT(got.ranks, INT_MIN);
 }
 
+TEST(a_number_or_duration_is_in_the_range_of_its_row)
+{
+    static const struct opt table[] = {
+        OPT_INT('n', "np", "N", "", struct into, ranks, 1, 64),
+        OPT_INT(0, "iters", "N", "", struct into, ranks, 1, INT_MAX),
+        OPT_DOUBLE(0, "rate", "GBPS", "", struct into, grace, 0, 1e30),
+        OPT_DURATION('T', "timeout", "DURATION", "", struct into, grace, 1, 100000),
+        OPT_END,
+    };
+    static const struct {
+        const char *word, *error; /* NULL: accepted */
+        double value;
+    } cases[] = {
+        {"--np=1", NULL, 1},
+        {"--np=64", NULL, 64},
+        {"--np=0", "option '--np': 0 is out of range (1 to 64)", 0},
+        {"-n-1", "option '-n': -1 is out of range (1 to 64)", 0},
+        {"--np=65", "option '--np': 65 is out of range (1 to 64)", 0},
+        {"--iters=0", "option '--iters': 0 is out of range (at least 1)", 0},
+        {"--iters=2147483648", "option '--iters': 2147483648 is out of range (1 to 2147483647)", 0},
+        {"--rate=-1", "option '--rate': -1 is out of range (at least 0)", 0},
+        {"--timeout=1h30m", NULL, 5400},
+        {"-T90", NULL, 90},
+        {"--timeout=500ms", "option '--timeout': 500ms is out of range (1 to 100000)", 0},
+        {"--timeout=2d", "option '--timeout': 2d is out of range (1 to 100000)", 0},
+        {"--timeout=-1", "option '--timeout': '-1' is not a duration", 0},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct into to = {.ranks = -1, .grace = -1};
+        struct err e = {0};
+        char *words[] = {"x", (char *)cases[i].word, NULL};
+        int rc = opt_parse(table, &to, 2, words, &rest, &e);
+        CHECK_INT(rc < 0, cases[i].error != NULL);
+        CHECK_STR(e.text, cases[i].error ? cases[i].error : "");
+        CHECK_NEAR(to.ranks != -1 ? to.ranks : to.grace, cases[i].error ? -1 : cases[i].value, 0);
+    }
+}
+
+TEST(a_table_may_have_abbreviations)
+{
+    static const struct opt table[] = {
+        OPT_ABBREVIATIONS,
+        OPT_STR(0, "nnodes", "N", "", struct into, host),
+        OPT_STR(0, "node-rank", "N", "", struct into, host),
+        OPT_STR(0, "log-dir|log-directory", "DIR", "", struct into, host),
+        OPT_WORDS(0, "map-by|map-to|bind-to", "X", "", struct into, known),
+        OPT_STR('m', "max", "N", "", struct into, host),
+        OPT_STR(0, "max-restarts", "N", "", struct into, host),
+        OPT_FLAG(0, "verbose", "", struct into, dry),
+        OPT_STR(0, "hosts", "LIST", "", struct into, host),
+        OPT_END,
+    };
+    static const struct {
+        const char *word, *host, *known, *error, *hint;
+    } cases[] = {
+        {"--nn=1", "1", NULL, "", ""},
+        {"--node_r=2", "2", NULL, "", ""},
+        {"--log=d", "d", NULL, "", ""}, /* two names of one option */
+        {"--max=3", "3", NULL, "", ""}, /* a full name is not an abbreviation */
+        {"--max-r=4", "4", NULL, "", ""},
+        {"--bind=core", NULL, "--bind-to", "", ""},
+        {"--n=1", NULL, NULL, "option '--n' is ambiguous", "--nnodes, --node-rank"},
+        {"--ma=1", NULL, NULL, "option '--ma' is ambiguous",
+         "--map-by, --map-to, --max, --max-restarts"},
+        {"--map=slot", NULL, NULL, "option '--map' is ambiguous", "--map-by, --map-to"},
+        {"--h", NULL, NULL, "option '--h' is ambiguous", "--hosts, --help"},
+        {"-nn=1", NULL, NULL, "unknown option '-nn'", ""},
+        {"--nnodess=1", NULL, NULL, "unknown option '--nnodess'", "--nnodes"},
+        {"--verb=1", NULL, NULL, "option '--verb' takes no value", ""},
+        {"--=1", NULL, NULL, "unknown option '--'", ""},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct into to = {.ranks = -1};
+        struct err e = {0};
+        char *words[] = {"x", (char *)cases[i].word, NULL};
+        int rc = opt_parse(table, &to, 2, words, &rest, &e);
+        CHECK_INT(rc < 0, cases[i].error[0] != '\0');
+        CHECK_STR(e.text, cases[i].error);
+        CHECK_STR(e.hint, cases[i].hint);
+        CHECK_STR(to.host ? to.host : "", cases[i].host ? cases[i].host : "");
+        CHECK_STR(to.known ? to.known[0] : "", cases[i].known ? cases[i].known : "");
+        strv_free(to.known);
+    }
+    char *help[] = {"x", "--hel", NULL};
+    CHECK_INT(opt_parse(table, &got, 2, help, &rest, NULL), OPT_HELP);
+    CHECK_INT(parse("--dry"), -EINVAL); /* a table without the row has none */
+}
+
 TEST(help_is_known_to_every_table_and_ends_the_reading)
 {
     static const char *const lines[] = {"-h", "--help", "-help", "-n 4 -h --nonsense"};
@@ -261,6 +373,7 @@ TEST(help_has_a_line_for_each_row_that_is_shown)
                     "                             hosts and slots\n"
                     "  -x, --export NAME[=VALUE]  a variable that the ranks get too\n"
                     "      --mca KEY VALUE        a parameter of Open MPI\n"
+                    "  -e, --env KEY VALUE        a variable\n"
                     "  -v                         say more\n"
                     "  -h, --help                 show this text\n");
     free(text);
@@ -292,7 +405,7 @@ TEST(names_after_two_bars_are_understood_and_suggested_but_not_shown)
 TEST(help_shows_groups_and_examples)
 {
     static const struct opt table[] = {
-        OPT_INT('n', "np", "N", "number of ranks", struct into, ranks),
+        OPT_INT('n', "np", "N", "number of ranks", struct into, ranks, INT_MIN, INT_MAX),
         OPT_GROUP("Where ranks run"),
         OPT_FLAG(0, "allow-run-as-root", NULL, struct into, dry),
         OPT_STR('H', "host", "LIST", "nodes and their slots", struct into, host),
@@ -387,21 +500,22 @@ TEST(a_name_or_letter_that_is_there_twice_is_a_mistake)
 {
     static const struct opt names[] = {
         OPT_FLAG(0, "dry", "", struct into, dry),
-        OPT_INT(0, "np|dry", "N", "", struct into, ranks),
+        OPT_INT(0, "np|dry", "N", "", struct into, ranks, INT_MIN, INT_MAX),
         OPT_END,
     };
     static const struct opt letters[] = {
         OPT_FLAG('d', "dry", "", struct into, dry),
-        OPT_INT('d', "depth", "N", "", struct into, ranks),
+        OPT_INT('d', "depth", "N", "", struct into, ranks, INT_MIN, INT_MAX),
         OPT_END,
     };
     static const struct opt both[] = {
         OPT_FLAG('n', "dry", "", struct into, dry),
-        OPT_INT(0, "np|n", "N", "", struct into, ranks),
+        OPT_INT(0, "np|n", "N", "", struct into, ranks, INT_MIN, INT_MAX),
         OPT_END,
     };
     static const struct opt help[] = {OPT_FLAG('h', "dry", "", struct into, dry), OPT_END};
-    static const struct opt valueless[] = {OPT_INT(0, "np", NULL, "", struct into, ranks), OPT_END};
+    static const struct opt valueless[] = {
+        OPT_INT(0, "np", NULL, "", struct into, ranks, INT_MIN, INT_MAX), OPT_END};
     CHECK_INT(status_of(rows), 0);
     CHECK_INT(status_of(names), SIGABRT);
     CHECK_INT(status_of(letters), SIGABRT);
@@ -434,6 +548,9 @@ TEST(near_is_within_two_letters_or_a_third)
                  {"bayse", "bayes"},
                  {"random", "random"},
                  {"rnd", NULL},
+                 {"pn", "np"}, /* two swapped letters are one edit … */
+                 {"rnaodm", "random"},
+                 {"xy", NULL}, /* … and two others are two */
                  {"earlyterminaet", "early_terminate"},
                  {"early_stopping", NULL},
                  {"zz", NULL},

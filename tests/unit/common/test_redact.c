@@ -17,7 +17,14 @@ TEST(variables_with_a_mark_anywhere_are_secret)
     CHECK(secret("AWS_SECRET_ACCESS_KEY"));
     CHECK(secret("PGPASSWORD"));
     CHECK(secret("MY_CREDENTIALS"));
+    CHECK(secret("DB_PASS"));
+    CHECK(secret("MYSQL_PWD"));
+    CHECK(secret("HTTP_AUTH"));
     CHECK(!secret("PATH"));
+    CHECK(!secret("PWD"));
+    CHECK(!secret("OLDPWD"));
+    CHECK(!secret("AUTHOR"));
+    CHECK(!secret("BYPASS_X"));
     CHECK(!secret("NCCL_DEBUG"));
     CHECK(!secret(""));
 }
@@ -27,6 +34,12 @@ TEST(options_in_lower_case_are_secret_by_whole_words)
     CHECK(secret("--api-key"));
     CHECK(secret("--hf_token"));
     CHECK(secret("password"));
+    CHECK(secret("--pass"));
+    CHECK(secret("--pwd"));
+    CHECK(secret("--auth"));
+    CHECK(secret("--author-token"));
+    CHECK(!secret("--author"));
+    CHECK(!secret("--passes"));
     CHECK(!secret("--tokenizer"));
     CHECK(!secret("--max-tokens"));
     CHECK(!secret("--keyboard"));
@@ -55,4 +68,38 @@ TEST(a_name_that_is_passed_on_hides_nothing_behind_it)
     strbuf_reset(&b);
     redact_command(&b, NULL);
     CHECK_STR(strbuf_str(&b), "");
+}
+
+static void check_text(const char *text, const char *want)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    redact_text(&b, text);
+    CHECK_STR(strbuf_str(&b), want);
+}
+
+TEST(passwords_in_urls_are_hidden)
+{
+    check_text("postgres://ann:pa:ss@db:5432/x?a=b@c", "postgres://ann:***@db:5432/x?a=b@c");
+    check_text("a http://u:p@h and http://v:q@i", "a http://u:***@h and http://v:***@i");
+    check_text("http://host:80/a@b", "http://host:80/a@b");
+    check_text("http://user@host", "http://user@host");
+    check_text("http://u:@h", "http://u:@h");
+}
+
+TEST(the_value_of_an_authorization_header_is_hidden)
+{
+    check_text("Authorization: Bearer abc.def", "Authorization: Bearer ***");
+    check_text("curl -H 'authorization: Basic YWJj' x", "curl -H 'authorization: Basic ***' x");
+    check_text("Authorization:abc", "Authorization:***");
+    check_text("Bearer abc", "Bearer ***");
+    check_text("forbearer", "forbearer");
+}
+
+TEST(words_of_a_command_line_are_texts)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    redact_command(&b, (char *[]){(char *)"a", (char *)"--pass", (char *)"x y",
+                                  (char *)"--db=http://u:p@h", (char *)"-H",
+                                  (char *)"Authorization: Bearer t", NULL});
+    CHECK_STR(strbuf_str(&b), "a --pass *** --db=http://u:***@h -H Authorization: Bearer ***");
 }

@@ -57,7 +57,7 @@ static void on_row(void *arg, const struct bench_report_row *row)
     s->rows++;
     s->wrong += row->placement[0].wrong + row->placement[1].wrong;
     s->last_bytes = row->bytes;
-    CHECK(row->placement[0].ran && row->placement[1].ran && row->placement[0].checked);
+    CHECK(row->placement[0].checked && row->placement[1].checked);
     CHECK(row->placement[0].seconds > 0);
     CHECK_NEAR(row->placement[0].rank_min_seconds, row->placement[0].rank_max_seconds, 0);
 }

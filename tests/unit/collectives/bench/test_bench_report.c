@@ -59,11 +59,11 @@ TEST(the_head_is_laid_out_as_nccl_tests_lays_it_out)
 static struct bench_report_row row(double us, double algbw, double busbw, uint64_t wrong)
 {
     struct bench_report_placement h = {
-        .ran = true, .checked = true, .seconds = us * 1e-6, .algbw = algbw, .busbw = busbw};
+        .checked = true, .seconds = us * 1e-6, .algbw = algbw, .busbw = busbw};
     h.rank_min_seconds = h.rank_max_seconds = h.seconds;
     h.wrong = wrong;
     h.wrong_rank = -1;
-    return (struct bench_report_row){8, 2, "float", "sum", -1, {h, h}};
+    return (struct bench_report_row){8, 2, "float", "sum", -1, {h, h}, {0}};
 }
 
 static void check_row(const struct bench_report_row *r, const char *want)
@@ -107,14 +107,46 @@ TEST(a_number_takes_the_first_form_that_fits_its_column)
             "  1.2e+07    0.00    0.00       0\n");
 }
 
-TEST(what_was_not_checked_or_did_not_run_says_so)
+TEST(what_was_not_checked_says_so)
 {
     struct bench_report_row r = row(1, 2, 3, 0);
-    r.placement[0].checked = false;
-    r.placement[1].ran = false;
+    r.placement[0].checked = r.placement[1].checked = false;
     check_row(&r,
               "           8             2     float     sum      -1     1.00    2.00    3.00    N/A"
-              "      N/A     N/A     N/A    N/A\n");
+              "     1.00    2.00    3.00    N/A\n");
+}
+
+/* Returns the document as text, which the caller frees. */
+static char *document(struct bench_report_json *j, const struct bench_report_summary *f)
+{
+    json_t *d = bench_report_json_document(j, f);
+    char *text = json_dumps(d, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+    json_decref(d);
+    return text;
+}
+
+TEST(only_the_time_column_is_the_time_to_start_the_work)
+{
+    struct bench_report_head with = head;
+    with.cpu_time = true;
+    struct bench_report_row r = row(10, 2, 1.5, 0);
+    r.placement[0].cpu_seconds = r.placement[1].cpu_seconds = 3e-6;
+    struct strbuf b = {0};
+    bench_report_row_text(&b, &with, &r);
+    CHECK_STR(
+        strbuf_str(&b),
+        "           8             2     float     sum      -1     3.00    2.00    1.50       0"
+        "     3.00    2.00    1.50       0\n");
+    strbuf_free(&b);
+    for (int nccl_tests = 0; nccl_tests < 2; nccl_tests++) {
+        struct bench_report_json *j = bench_report_json_new(&with, devices, nccl_tests == 1);
+        bench_report_json_row(j, &r);
+        char *text = document(j, &(struct bench_report_summary){0, 1.5, "all_reduce", 0});
+        CHECK_HAS(text, nccl_tests ? "\"cpu_time\": 3" : "\"cpu_time_us\": 3");
+        CHECK_HAS(text, nccl_tests ? "\"bus_bw\": 1.5" : "\"time_us\": 10");
+        bench_report_json_free(j);
+        free(text);
+    }
 }
 
 TEST(the_foot_is_laid_out_as_nccl_tests_lays_it_out)
@@ -145,11 +177,11 @@ TEST(the_json_document_holds_the_same)
 {
     struct bench_report_json *j = bench_report_json_new(&head, devices, false);
     struct bench_report_row r = row(10, 2, 1.5, 4);
-    r.placement[1].ran = false;
+    r.placement[1].checked = false;
     bench_report_json_row(j, &r);
     r.placement[0].checked = false;
     bench_report_json_row(j, &r);
-    char *text = bench_report_json_end(j, &(struct bench_report_summary){1, 1.5, "all_reduce", 0});
+    char *text = document(j, &(struct bench_report_summary){1, 1.5, "all_reduce", 0});
     bench_report_json_free(j);
     json_t *d = json_loads(text, 0, NULL);
     CHECK(d);
@@ -162,7 +194,9 @@ TEST(the_json_document_holds_the_same)
     CHECK_NEAR(json_real_value(json_object_get(half, "time_us")), 10, 1e-6);
     CHECK_NEAR(json_real_value(json_object_get(half, "busbw_gbps")), 1.5, 1e-9);
     CHECK_INT(json_integer_value(json_object_get(half, "wrong")), 4);
-    CHECK(json_is_null(json_object_get(json_array_get(rows, 0), "in_place")));
+    half = json_object_get(json_array_get(rows, 0), "in_place");
+    CHECK(json_is_null(json_object_get(half, "wrong")));
+    CHECK_NEAR(json_real_value(json_object_get(half, "time_us")), 10, 1e-6);
     CHECK(json_is_null(
         json_object_get(json_object_get(json_array_get(rows, 1), "out_of_place"), "wrong")));
     json_decref(d);
@@ -177,7 +211,7 @@ TEST(nccl_tests_own_json_has_its_keys_and_no_secrets)
     struct bench_report_row r = row(10, 2, 1.5, 4);
     r.placement[1].checked = false;
     bench_report_json_row(j, &r);
-    char *text = bench_report_json_end(j, &(struct bench_report_summary){1, 1.5, "all_reduce", 2});
+    char *text = document(j, &(struct bench_report_summary){1, 1.5, "all_reduce", 2});
     bench_report_json_free(j);
     CHECK_HAS(text, "NCCL_DEBUG=WARN");
     CHECK(!strstr(text, "hush"));

@@ -18,7 +18,9 @@ static struct buffers *open_ok(struct backend_comm **inner)
 static struct buffers_run a_run(enum collective coll, bool in_place)
 {
     struct buffers_run r = {.in_place = in_place};
-    r.v = (struct verify){.coll = coll, .type = DROVER_FLOAT, .op = DROVER_SUM, .ranks = 1};
+    static const struct traffic even;
+    r.v = (struct verify){
+        .coll = coll, .type = DROVER_FLOAT, .op = DROVER_SUM, .ranks = 1, .traffic = &even};
     r.shape = busbw_shape(coll, BYTES, 4, 1);
     return r;
 }

@@ -1,6 +1,7 @@
 /* sweep_options: the words of `drover sweep`, and those that exclude each other. */
 #include "hpo/cmd/sweep_options.h"
 
+#include "common/mem.h"
 #include "tests/unit/test.h"
 
 enum { WORDS_MAX = 6 };

@@ -118,7 +118,7 @@ TEST(control_characters_do_not_reach_the_terminal)
     record(c, SCHEDULER_REC_ENDED, 2, 4,
            "{\"state\":\"failed\",\"value\":null,\"seconds\":0,\"error\":\"x\\u001b[2J\"}");
     sweep_print_trial(&b, c, spec, 2);
-    CHECK_HAS(strbuf_str(&b), "reason: x [2J\n");
+    CHECK_HAS(strbuf_str(&b), "reason: x\\x1b[2J\n");
 }
 
 TEST(a_trial_as_json_has_curves_and_leases)

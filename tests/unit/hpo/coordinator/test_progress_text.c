@@ -48,7 +48,7 @@ TEST(an_ended_trial_is_one_line)
     json_object_set_new(t, "error", json_string("exit 1:\nno such file"));
     json_object_set_new(t, "seconds", json_real(3725));
     progress_text_ended(&b, t, "loss", false);
-    CHECK_TEXT(b, "trial 3  failed  o={\"lr\": 0.5}  1 h 02 min  (exit 1: no such file)\n");
+    CHECK_TEXT(b, "trial 3  failed  o={\"lr\": 0.5}  1 h 02 min  (exit 1:\\nno such file)\n");
     json_decref(t);
 }
 
@@ -97,7 +97,7 @@ TEST(lines_are_cut_between_characters_and_have_no_control_characters)
     struct progress_text p = {
         "\xc3\xa4\xc3\xb6\xc3\xbc\x1b[2J", NULL, {.total_wanted = -1}, NULL, NULL, 1};
     progress_text_block(&b, &p, 4, 1);
-    CHECK_TEXT(b, "\xc3\xa4\xc3\xb6\xc3\xbc \n");
+    CHECK_TEXT(b, "\xc3\xa4\xc3\xb6\xc3\xbc\\\n");
 }
 
 TEST(the_table_has_the_best_trial_first_and_a_column_per_parameter)
@@ -135,11 +135,11 @@ TEST(a_failed_trial_has_its_reason_and_its_output_below_it)
     progress_text_table(&b, list, &least, NULL, "/w/s", 20); /* it has not run: no output */
     CHECK_TEXT(b, "rank  trial  state   value\n"
                   "   1      7  failed      -\n"
-                  "             exit status 3:  [1mboom\n");
+                  "             exit status 3: \\x1b[1mboom\n");
     json_object_set_new(t, "lease", json_integer(9));
     progress_text_table(&b, list, &least, NULL, "/w/s", 20);
     CHECK_HAS(strbuf_str(&b),
-              "             exit status 3:  [1mboom; output: /w/s/trials/000007/9\n");
+              "             exit status 3: \\x1b[1mboom; output: /w/s/trials/000007/9\n");
     json_decref(t);
 }
 

@@ -258,7 +258,9 @@ TEST(the_endpoint_fits_a_socket_however_long_the_path_is)
     char drover[64];
     snprintf(drover, sizeof drover, "%s/drover", run);
     CHECK_INT(chmod(drover, 0755), 0);
-    CHECK_INT(sweep_dir_endpoint(&endpoint, d, &e), -EPERM);
+    CHECK_INT(sweep_dir_endpoint(&endpoint, d, &e), 0); /* others have access to that one */
+    CHECK_HAS(endpoint, "ipc:///tmp/drover-");
+    free(endpoint);
     CHECK_INT(rmdir(drover) + rmdir(run), 0);
     sweep_dir_close(d);
     remove_dir();

@@ -84,7 +84,9 @@ TEST(invalid_utf8_is_replaced_and_text_is_cut_between_characters)
         {"gr\xc3\xbc\xc3\x9f", "gr\xc3\xbc\xc3\x9f", 20},
         {"a\xff\xc3\xbc"
          "b",
-         "a???b", 20},
+         "a?\xc3\xbc"
+         "b",
+         20},
         {"\xc3\xbc\xc3\xbc", "\xc3\xbc", 3},
         {"\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80", 4},
         {"cut \xf0\x9f\x98", "cut ???", 20},

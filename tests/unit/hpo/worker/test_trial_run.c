@@ -56,6 +56,25 @@ TEST(a_run_reports_its_lines_and_its_end_and_is_freed_when_both_are_acknowledged
     leases_close(&t);
 }
 
+TEST(a_runs_output_is_live_and_its_file_has_it_as_it_was_written)
+{
+    struct leases t;
+    leases_open(&t);
+    AUTO(trial_run)
+    struct trial_run *r = new_run(&t, 3,
+                                  "[ -t 1 ] && echo pty $TERM; head -c 1500000 /dev/zero | "
+                                  "tr '\\0' x; echo; printf end");
+    trial_run_start(r, &t.slice);
+    leases_until_done(&t, 1);
+    AUTO(free) char *out = leases_file(&t, "trials/000007/3/stdout");
+    CHECK(strncmp(out, "pty dumb\nxx", 11) == 0);
+    CHECK_INT(strlen(out), 9 + 1500000 + 4);
+    CHECK_STR(out + 9 + 1499999, "x\nend");
+    trial_run_acknowledge(r, 9);
+    trial_run_free(TAKE(r));
+    leases_close(&t);
+}
+
 TEST(a_run_that_has_no_slot_ends_at_once_when_it_is_stopped)
 {
     struct leases t;

@@ -57,8 +57,9 @@ TEST(a_rank_that_makes_another_call_is_named_with_it)
         put(i, "world", 4, 56,
             i == 1 ? "all_reduce of 5 float, sum" : "all_reduce of 4 float, sum");
     AUTO(free) char *text = text_of(4);
-    CHECK_HAS(text, "call 57: made by 4\n    ranks 0, 2-3: all_reduce of 4 float, sum, for 3.2 s\n"
-                    "    rank 1 on node c01: all_reduce of 5 float, sum   <- different call\n");
+    CHECK_HAS(text,
+              "call 57: made by 4\n    ranks 0 and 2-3: all_reduce of 4 float, sum, for 3.2 s\n"
+              "    rank 1 on node c01: all_reduce of 5 float, sum   <- different call\n");
     CHECK_STR(odd_text, ".x..");
 }
 
@@ -78,7 +79,7 @@ TEST(a_rank_that_makes_another_call_is_named_while_one_is_still_in_the_call_befo
             i == 2 ? "all_reduce of 5 float, sum" : "all_reduce of 4 float, sum");
     put(0, "world", 4, 55, "barrier"); /* as all ranks made it */
     AUTO(free) char *text = text_of(4);
-    CHECK_HAS(text, "call 57: made by 3\n    ranks 1, 3: all_reduce of 4 float, sum, for 3.2 s\n"
+    CHECK_HAS(text, "call 57: made by 3\n    ranks 1 and 3: all_reduce of 4 float, sum, for 3.2 s\n"
                     "    rank 2 on node c02: all_reduce of 5 float, sum   <- different call\n");
     CHECK_STR(odd_text, "..x.");
 }
@@ -139,6 +140,18 @@ TEST(ranks_that_have_ended_or_have_no_communicator_are_missing_too)
     CHECK_HAS(text, "rank 1 on node c01: has exited without making it; its last call was barrier");
     CHECK_HAS(text, "rank 2 on node c02: has not made it; it has made no call yet");
     CHECK_STR(odd_text, ".xx");
+}
+
+TEST(ranks_that_exited_are_named_with_those_that_wait_for_them)
+{
+    for (int i = 0; i < 8; i++)
+        put(i, "world", 8, 2, i == 1 ? NULL : "all_reduce of 4 float, sum");
+    ranks[1].exited = true;
+    AUTO(free) char *text = text_of(8);
+    CHECK_HAS(text, "    rank 1 exited with status 0 while ranks 0 and 2-7 wait in all_reduce\n");
+    ranks[1].exited = false;
+    AUTO(free) char *missing = text_of(8);
+    CHECK(!strstr(missing, "exited with status 0"));
 }
 
 TEST(where_nobody_waits_there_is_nothing_to_say)

@@ -30,6 +30,19 @@ TEST(a_known_text_is_found_in_any_line)
     CHECK_HAS(failure_cause_find(&exited_1, lines)->advice, "smaller batch");
 }
 
+TEST(an_exit_without_init_or_finalize_is_explained_unless_a_text_explains_it)
+{
+    const char *lines[] = {"MemoryError", NULL},
+               *gpu[] = {"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB",
+                         NULL};
+    CHECK_HAS(what(&(struct rank_end){.status = 1, .mpi_fault = JOB_MPI_NO_INIT}, lines),
+              "MPI_Init");
+    const struct rank_end early = {.status = 1, .mpi_fault = JOB_MPI_NO_FINALIZE};
+    CHECK_HAS(what(&early, lines), "exited early");
+    CHECK_HAS(what(&early, gpu), "GPU memory");
+    CHECK_HAS(failure_cause_find(&early, NULL)->advice, "MPI_Finalize");
+}
+
 TEST(an_mpich_that_is_served_no_pmi1_is_told_where_it_is)
 {
     const char *lines[] = {
@@ -118,6 +131,36 @@ TEST(the_exception_is_the_line_that_ends_the_last_traceback)
                             "[rank1]:   File \"a.py\", line 1, in <module>",
                             "[rank1]: ValueError: bad", NULL};
     CHECK_STR(failure_cause_python_exception(marked), "ValueError: bad");
+}
+
+TEST(an_error_file_has_a_message_and_a_traceback)
+{
+    static const struct {
+        const char *text, *says; /* NULL: not such a file */
+    } files[] = {
+        {"{\"message\": {\"message\": \"RuntimeError: bad\", \"extraInfo\": {\"py_callstack\": "
+         "\"Traceback (most recent call last):\\n  File \\\"t.py\\\", line 3\\nRuntimeError: "
+         "bad\\n\", \"timestamp\": \"1\"}}}",
+         "RuntimeError: bad"},
+        {"{\"message\": {\"message\": \"failed\", \"extraInfo\": {\"py_callstack\": "
+         "\"Traceback\\n  x\\nValueError: worse\\n\"}}}",
+         "failed (ValueError: worse)"},
+        {"{\"message\": {\"message\": \"no traceback\", \"extraInfo\": {}}}", "no traceback"},
+        {"{\"message\": \"two\\nlines\"}", "two"},
+        {"{\"message\": \"\"}", NULL},
+        {"{\"message\": 3}", NULL},
+        {"{\"other\": \"x\"}", NULL},
+        {"[]", NULL},
+        {"{\"message\": \"cut", NULL},
+        {"", NULL},
+    };
+    for (size_t i = 0; i < COUNT_OF(files); i++) {
+        AUTO(free) char *says = failure_cause_error_file(files[i].text);
+        if (files[i].says)
+            CHECK_STR(says, files[i].says);
+        else
+            CHECK(says == NULL);
+    }
 }
 
 TEST(without_a_traceback_there_is_no_exception)

@@ -14,6 +14,7 @@ struct node {
 };
 
 static uv_loop_t loop;
+static char address[32]; /* of the server */
 static struct rdzv_server *host;
 static struct node nodes[NODES];
 
@@ -44,7 +45,7 @@ static void open_host(int most)
     int port = 0;
     CHECK_INT(uv_loop_init(&loop), 0);
     CHECK_INT(rdzv_server_open(&host, &loop, &want, &port, &e), 0);
-    AUTO(free) char *address = xasprintf("127.0.0.1:%d", port);
+    snprintf(address, sizeof address, "127.0.0.1:%d", port);
     for (int i = 0; i < NODES; i++) {
         int fd = -1;
         CHECK_INT(control_connect(&fd, address, 5000, &e), 0);
@@ -87,6 +88,38 @@ static void place_both(void)
         say_join(i, 1, NODES);
     for (int i = 0; i < NODES; i++)
         wait_for(i, "assignment ");
+}
+
+TEST(the_oldest_of_too_many_strangers_is_dropped_and_nodes_join)
+{
+    enum { STRANGERS = 150 };
+    int strangers[STRANGERS];
+    open_host(NODES);
+    for (int i = 0; i < NODES; i++)
+        say_join(i, 1, NODES);
+    for (int i = 0; i < NODES; i++)
+        wait_for(i, "assignment ");
+    for (int i = 0; i < STRANGERS; i++) {
+        CHECK_INT(control_connect(&strangers[i], address, 5000, NULL), 0);
+        uv_run(&loop, UV_RUN_NOWAIT);
+    }
+    static const struct control_events events = {on_frame, on_ended};
+    struct node late = {0};
+    int fd = -1;
+    CHECK_INT(control_connect(&fd, address, 5000, NULL), 0);
+    CHECK_INT(control_open(&late.link, &loop, fd, &events, &late, NULL), 0);
+    control_send(late.link, json_pack("{s:s,s:i}", "t", "join", "protocol", 1000), NULL, 0);
+    while (!late.ended && !late.heard.len)
+        uv_run(&loop, UV_RUN_ONCE);
+    CHECK_HAS(late.why, "version mismatch"); /* its message was read */
+    char bytes[256];
+    CHECK(recv(strangers[0], bytes, sizeof bytes, 0) > 0); /* it is rejected */
+    CHECK(recv(strangers[STRANGERS - 1], bytes, sizeof bytes, MSG_DONTWAIT) < 0);
+    for (int i = 0; i < STRANGERS; i++)
+        close(strangers[i]);
+    control_close(late.link);
+    strbuf_free(&late.heard);
+    close_all();
 }
 
 TEST(a_node_that_is_cut_off_has_left_and_the_others_hear_of_it)

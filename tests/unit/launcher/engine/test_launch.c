@@ -1,4 +1,5 @@
 /* launch: jobs of one process, through the guardian and the PMIx server. */
+#include <fcntl.h>
 #include <time.h>
 
 #include "tests/unit/kit_guardian.h"
@@ -19,6 +20,45 @@ TEST(a_job_says_its_lines_and_ends_with_0)
     CHECK_INT(h->end.first_failed, -1);
     CHECK_INT(h->ranks_ended, 2);
     CHECK(!h->end.stopped && h->end.seconds > 0);
+}
+
+TEST(stdout_of_a_rank_is_a_pty_unless_the_job_forbids_it)
+{
+    AUTO(fixture) struct fixture *f = open_all();
+    char *argv[4];
+    struct launch_spec s =
+        script(1, argv, "for i in 0 1 2; do [ -t $i ] && printf t || printf n; done");
+    struct heard *h = begin(f, 0, &s);
+    until_over(h);
+    CHECK_STR(strbuf_str(&h->out), "0ontn|");
+    s.no_pty = true;
+    h = begin(f, 1, &s);
+    until_over(h);
+    CHECK_STR(strbuf_str(&h->out), "0onnn|");
+}
+
+TEST(stderr_does_not_overtake_stdout)
+{
+    AUTO(fixture) struct fixture *f = open_all();
+    int go[2];
+    char *argv[4];
+    CHECK_INT(pipe2(go, O_CLOEXEC), 0);
+    struct launch_spec s =
+        script(1, argv, "for i in 1 2 3 4 5 6 7 8 9; do echo o; echo $i >&2; read x; done");
+    s.stdin_null = false;
+    s.stdin_fd = go[0];
+    struct heard *h = begin(f, 0, &s);
+    for (int i = 1; i < 10; i++) {
+        char line[16];
+        snprintf(line, sizeof line, "0e%d|", i);
+        until_heard(h, &h->out, line);
+        CHECK_INT(write(go[1], "\n", 1), 1);
+    }
+    until_over(h);
+    CHECK_STR(strbuf_str(&h->out), "0oo|0e1|0oo|0e2|0oo|0e3|0oo|0e4|0oo|0e5|0oo|0e6|0oo|0e7|0oo|"
+                                   "0e8|0oo|0e9|");
+    close(go[0]);
+    close(go[1]);
 }
 
 TEST(many_jobs_at_once_end_each_in_its_own_way)
@@ -54,6 +94,18 @@ TEST(a_failure_has_its_last_line_and_the_others_were_told_to_stop)
     CHECK_INT(h->end.first.status, 9);
     CHECK(!h->end.first.told_to_stop && !h->end.stopped);
     CHECK_STR(h->last_line, "two");
+}
+
+TEST(the_error_file_of_the_first_failure_is_read)
+{
+    AUTO(fixture) struct fixture *f = open_all();
+    char *argv[4];
+    check_error_file(f, script(2, argv, KIT_WRITES_ERROR_FILE));
+    struct launch_spec fine = script(1, argv, "echo fine >$TORCHELASTIC_ERROR_FILE");
+    struct heard *h = begin(f, 1, &fine);
+    until_over(h);
+    CHECK_INT(h->end.status, 0);
+    CHECK_STR(h->error, "");
 }
 
 TEST(a_program_that_is_not_there_ends_the_job_with_127)

@@ -57,6 +57,14 @@ TEST(without_a_transfer_bind_and_accept_are_libc_s)
     CHECK_INT(errno, EBADF);
 }
 
+static int accepts; /* calls of accept_marked() */
+
+static int accept_marked(void *arg, int fd, struct sockaddr *address, unsigned *len)
+{
+    accepts++;
+    return accept4(fd, address, len, 0);
+}
+
 static void *accept_one(void *arg)
 {
     int *fds = arg; /* the listener; the result */
@@ -70,7 +78,7 @@ TEST(the_next_bind_gets_the_socket_and_accept_waits_for_the_end_of_the_transfer)
     int client_first = -1, fds[2] = {socket(AF_INET, SOCK_STREAM, 0), -1};
     int listener = open_listener(&at);
     client_first = connect_to(&at); /* waits at the socket */
-    interpose_transfer_socket(listener);
+    interpose_transfer_socket(listener, accept_marked, NULL);
     CHECK_INT(bind(fds[0], (struct sockaddr *)&other, sizeof other), 0);
     pthread_t thread;
     CHECK_INT(pthread_create(&thread, NULL, accept_one, fds), 0);
@@ -82,13 +90,18 @@ TEST(the_next_bind_gets_the_socket_and_accept_waits_for_the_end_of_the_transfer)
     CHECK_INT(write(client_first, "x", 1), 1);
     char c;
     CHECK_INT(read(fds[1], &c, 1), 1);
+    CHECK_INT(accepts, 1);
+    interpose_forget_socket();
+    (void)connect_to(&at);
+    CHECK(accept(fds[0], NULL, NULL) >= 0);
+    CHECK_INT(accepts, 1);
 }
 
 TEST(a_socket_that_nothing_binds_is_closed)
 {
     struct sockaddr_in at;
     int listener = open_listener(&at), client = connect_to(&at);
-    interpose_transfer_socket(listener);
+    interpose_transfer_socket(listener, accept_marked, NULL);
     CHECK(!interpose_end_transfer());
     char c;
     CHECK(read(client, &c, 1) <= 0);

@@ -68,7 +68,8 @@ static struct reader *reader_new(int file_fd)
     r->write_fd = ends[1];
     static const struct rank_output_events ev = {
         .line = on_line, .begun = on_begun, .ended = on_ended};
-    struct rank_output_source from = {ends[0], file_fd, r->scratch, "a test"};
+    struct rank_output_source from = {
+        .fd = ends[0], .file_fd = file_fd, .scratch = r->scratch, .name = "a test"};
     CHECK_INT(rank_output_open(&r->io, &r->loop, &from, &ev, r, NULL), 0);
     return r;
 }
@@ -237,4 +238,147 @@ TEST(a_full_disk_costs_the_file_but_not_the_lines)
     say(r, "a\nb\n");
     CHECK_STR(strbuf_str(&r->seen), "a<n>b<n>");
     hang_up(r);
+}
+
+TEST(a_line_of_up_to_1_mib_is_one_line)
+{
+    enum { LEN = RANK_OUTPUT_LINE_MAX - 1 };
+    AUTO(reader) struct reader *r = reader_new(-1);
+    AUTO(free) char *text = xcalloc(LEN + 2, 1);
+    memset(text, 'x', LEN);
+    text[LEN] = '\n';
+    fcntl(r->write_fd, F_SETFL, O_NONBLOCK);
+    for (size_t at = 0; at <= LEN; uv_run(&r->loop, UV_RUN_NOWAIT)) {
+        ssize_t n = write(r->write_fd, text + at, LEN + 1 - at);
+        at += n > 0 ? (size_t)n : 0;
+    }
+    hang_up(r);
+    CHECK_INT(r->seen.len, LEN + 3);
+    CHECK_STR(strbuf_str(&r->seen) + LEN, "<n>");
+}
+
+/* ---- streams whose lines are mixed: their bytes come from rank_output_feed() ------------------
+ */
+
+struct mixed {
+    uv_loop_t loop;
+    struct rank_output_group group;
+    struct stream {
+        struct mixed *of;
+        struct rank_output *io;
+        int turns;
+        bool ended;
+    } streams[2];
+    char scratch[1];
+    struct strbuf seen; /* of both: "0:TEXT<n>" with the length for long ones */
+};
+
+static bool on_mixed_line(void *arg, const char *text, size_t len)
+{
+    struct stream *s = arg;
+    strbuf_printf(&s->of->seen, "%d:", (int)(s - s->of->streams));
+    if (len < 100)
+        strbuf_add(&s->of->seen, text, len);
+    else
+        strbuf_printf(&s->of->seen, "%zu", len);
+    strbuf_puts(&s->of->seen, text[len] ? "<n>" : "<->");
+    return true;
+}
+
+static void on_mixed_turn(void *arg)
+{
+    ((struct stream *)arg)->turns++;
+}
+
+static void on_mixed_ended(void *arg)
+{
+    struct stream *s = arg;
+    s->ended = true;
+    rank_output_close(s->io);
+}
+
+static struct mixed *mixed_new(void)
+{
+    static const struct rank_output_events ev = {
+        .line = on_mixed_line, .turn = on_mixed_turn, .ended = on_mixed_ended};
+    struct mixed *m = xzalloc(sizeof *m);
+    uv_loop_init(&m->loop);
+    for (int i = 0; i < 2; i++) {
+        struct stream *s = &m->streams[i];
+        struct rank_output_source from = {
+            .fd = -1, .file_fd = -1, .scratch = m->scratch, .name = "a test", .group = &m->group};
+        s->of = m;
+        CHECK_INT(rank_output_open(&s->io, &m->loop, &from, &ev, s, NULL), 0);
+    }
+    return m;
+}
+
+static void mixed_free(struct mixed *m)
+{
+    for (int i = 0; i < 2; i++)
+        rank_output_feed_end(m->streams[i].io);
+    uv_run(&m->loop, UV_RUN_DEFAULT);
+    CHECK_INT(uv_loop_close(&m->loop), 0);
+    strbuf_free(&m->seen);
+    free(m);
+}
+AUTO_DEFINE(mixed, struct mixed *, mixed_free)
+
+/* Feeds the first stream with a line that does not end. */
+static void begin_long_line(struct mixed *m)
+{
+    AUTO(free) char *text = xcalloc(RANK_OUTPUT_LINE_MAX, 1);
+    memset(text, 'x', RANK_OUTPUT_LINE_MAX);
+    CHECK(rank_output_feed(m->streams[0].io, text, RANK_OUTPUT_LINE_MAX));
+    CHECK_STR(strbuf_str(&m->seen), "0:1048576<->");
+    CHECK(!rank_output_feed(m->streams[1].io, "b\nc", 3));
+    CHECK_STR(strbuf_str(&m->seen), "0:1048576<->");
+}
+
+TEST(while_a_long_line_comes_in_pieces_the_other_streams_wait)
+{
+    AUTO(mixed) struct mixed *m = mixed_new();
+    begin_long_line(m);
+    CHECK(rank_output_feed(m->streams[0].io, "end\nd\n", 6));
+    while (m->streams[1].turns == 0)
+        uv_run(&m->loop, UV_RUN_ONCE);
+    CHECK_STR(strbuf_str(&m->seen), "0:1048576<->0:end<n>0:d<n>1:b<n>");
+    CHECK(rank_output_feed(m->streams[1].io, "\n", 1));
+    CHECK_STR(strbuf_str(&m->seen), "0:1048576<->0:end<n>0:d<n>1:b<n>1:c<n>");
+}
+
+TEST(a_long_line_that_pauses_lets_the_others_continue)
+{
+    AUTO(mixed) struct mixed *m = mixed_new();
+    begin_long_line(m);
+    while (m->streams[1].turns == 0)
+        uv_run(&m->loop, UV_RUN_ONCE);
+    CHECK_STR(strbuf_str(&m->seen), "0:1048576<->1:b<n>");
+}
+
+TEST(a_stream_that_ends_in_another_ones_turn_ends_after_it)
+{
+    AUTO(mixed) struct mixed *m = mixed_new();
+    begin_long_line(m);
+    rank_output_feed_end(m->streams[1].io);
+    CHECK(!m->streams[1].ended);
+    rank_output_feed_end(m->streams[0].io);
+    CHECK(m->streams[0].ended);
+    while (!m->streams[1].ended)
+        uv_run(&m->loop, UV_RUN_ONCE);
+    CHECK_STR(strbuf_str(&m->seen), "0:1048576<->1:b<n>1:c<->");
+}
+
+TEST(a_paused_stream_keeps_its_turn)
+{
+    AUTO(mixed) struct mixed *m = mixed_new();
+    begin_long_line(m);
+    rank_output_pause(m->streams[0].io);
+    CHECK(rank_output_feed(m->streams[0].io, "end\n", 4));
+    uv_run(&m->loop, UV_RUN_NOWAIT);
+    CHECK_STR(strbuf_str(&m->seen), "0:1048576<->");
+    rank_output_resume(m->streams[0].io);
+    while (m->streams[1].turns == 0)
+        uv_run(&m->loop, UV_RUN_ONCE);
+    CHECK_STR(strbuf_str(&m->seen), "0:1048576<->0:end<n>1:b<n>");
 }

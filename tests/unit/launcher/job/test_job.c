@@ -187,3 +187,38 @@ TEST(a_wait_status_is_read_as_the_kernel_means_it)
     CHECK(r.core_dumped);
     CHECK_INT(job_rank_status(&r), 139);
 }
+
+TEST(an_exit_without_finalize_is_a_failure_with_status_1)
+{
+    AUTO(job) struct job *j = running(2);
+    CHECK(ends(j, (struct rank_end){.rank = 1, .mpi_fault = JOB_MPI_NO_FINALIZE}));
+    CHECK_INT(job_state(j), JOB_TERMINATING);
+    CHECK_INT(job_first_failed(j), 1);
+    CHECK_INT(job_rank_end(j, 1)->status, 1);
+    CHECK(ends(j, dies(0, SIGTERM)));
+    CHECK_INT(job_status(j), 1);
+}
+
+TEST(a_rank_that_was_told_to_stop_need_not_finalize)
+{
+    AUTO(job) struct job *j = running(1);
+    CHECK(job_apply(j, JOB_EV_STOP));
+    CHECK(ends(j, (struct rank_end){.rank = 0, .mpi_fault = JOB_MPI_NO_FINALIZE}));
+    CHECK(job_rank_end(j, 0)->told_to_stop && !job_rank_end(j, 0)->mpi_fault);
+    CHECK_INT(job_status(j), 0);
+    CHECK_INT(job_first_failed(j), -1);
+}
+
+TEST(an_absent_rank_fails_after_its_exit)
+{
+    AUTO(job) struct job *j = running(2);
+    CHECK(!job_rank_absent(j, 1)); /* it still runs */
+    CHECK(!ends(j, exits(1, 0)));
+    CHECK(job_rank_absent(j, 1));
+    CHECK_INT(job_state(j), JOB_TERMINATING);
+    CHECK_INT(job_first_failed(j), 1);
+    CHECK_STR(job_mpi_fault_text(job_rank_end(j, 1)->mpi_fault), "without MPI_Init");
+    CHECK(!job_rank_absent(j, 1)); /* once */
+    CHECK(ends(j, dies(0, SIGTERM)));
+    CHECK_INT(job_status(j), 1);
+}

@@ -54,6 +54,18 @@ TEST(where_the_kernel_does_not_say_there_is_none)
     remove_root(root);
 }
 
+TEST(the_smallest_limit_of_processes_counts)
+{
+    char *root = new_root();
+    put(root, "proc/self/cgroup", "0::/a/b\n");
+    CHECK_INT(cgroup_pids(root), 0);
+    put(root, "sys/fs/cgroup/a/b/pids.max", "max\n");
+    CHECK_INT(cgroup_pids(root), 0);
+    put(root, "sys/fs/cgroup/a/pids.max", "4000\n");
+    CHECK_INT(cgroup_pids(root), 4000);
+    remove_root(root);
+}
+
 TEST(the_smallest_limit_of_memory_counts)
 {
     char *root = new_root();

@@ -161,7 +161,7 @@ TEST(the_users_choice_is_dash_x_first_then_what_is_inherited)
 
 static struct plan_rank ranks[2] = {{.rank = 0, .gpu = -1, .cores = 2, .cpus = (char *)"0-1"},
                                     {.rank = 1, .local_rank = 1, .gpu = 3, .cores = 2}};
-static struct plan_node node = {(char *)"c01", 2, true};
+static struct plan_node node = {.name = (char *)"c01", .local_size = 2, .here = true};
 static struct plan plan = {.engine = PLAN_ENGINE_LOCAL,
                            .ranks = ranks,
                            .world_size = 2,
@@ -197,6 +197,8 @@ TEST(a_rank_finds_torchruns_contract)
                                               {"OMPI_COMM_WORLD_SIZE", "2"},
                                               {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
                                               {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                                              {"MPI_LOCALRANKID", "1"},
+                                              {"MPI_LOCALNRANKS", "2"},
                                               {"OMPI_MCA_schizo", "^orte"}};
     for (size_t i = 0; i < COUNT_OF(expected); i++)
         CHECK_STR(env_get(m, expected[i][0]), expected[i][1]);
@@ -241,7 +243,36 @@ TEST(without_pmix_nothing_of_mpi_is_set)
     AUTO(strv) char **rank = env_rank(&plan, &ranks[0], &s, NULL, true);
     AUTO(strv) char **m = env_merge(NULL, job, rank);
     for (size_t i = 0; m[i]; i++)
-        CHECK(strncmp(m[i], "OMPI_", 5) != 0);
+        CHECK(strncmp(m[i], "OMPI_", 5) != 0 && strncmp(m[i], "MPI_", 4) != 0);
+}
+
+/* Reads the URI as JAX does: a number before '.', of which 12 bits are the coordinator's port. */
+static unsigned number_of_uri(char *const *env, const char *address)
+{
+    const char *uri = env_get(env, "OMPI_MCA_orte_hnp_uri");
+    unsigned number = 0;
+    char rest[64] = "";
+    if (!uri || sscanf(uri, "%u.0;%63s", &number, rest) != 2)
+        FAIL("malformed URI '%s'", uri ? uri : "none");
+    CHECK(number > 0 && number % 4096 == 0);
+    CHECK(strncmp(rest, address, strlen(address)) == 0);
+    return number;
+}
+
+TEST(jax_finds_rank_0_and_a_port_of_this_job)
+{
+    struct launch_spec s = {0};
+    AUTO(strv) char **job = env_job(&plan, &s, NULL);
+    AUTO(strv) char **same = env_job(&plan, &s, NULL);
+    AUTO(strv) char **other = NULL;
+    env_set_hnp_uri(&other, "fe80::1", "j2");
+    unsigned number = number_of_uri(job, "tcp://127.0.0.1:");
+    CHECK(number_of_uri(same, "tcp://127.0.0.1:") == number);
+    CHECK(number_of_uri(other, "tcp6://[fe80::1]:") != number);
+    struct plan far = plan; /* its address is known later */
+    far.master_addr = NULL;
+    AUTO(strv) char **later = env_job(&far, &s, NULL);
+    CHECK(env_get(later, "OMPI_MCA_orte_hnp_uri") == NULL);
 }
 
 TEST(five_hundred_variables_for_64_ranks_take_no_time_to_speak_of)

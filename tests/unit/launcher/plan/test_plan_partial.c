@@ -42,7 +42,8 @@ TEST(the_last_ranks_have_the_programs_that_were_named_for_them)
 {
     char *b[] = {"b", "1", NULL}, *c[] = {"c", NULL};
     char *env[] = {"X=1", "HERE", "GONE", NULL}, *base[] = {"HERE=h", NULL};
-    const struct launch_app apps[] = {{2, b, env}, {1, c, NULL}};
+    const struct launch_app apps[] = {{.ranks = 2, .argv = b, .env = env},
+                                      {.ranks = 1, .argv = c, .wdir = "/d"}};
     struct launch_spec s = {.apps = apps, .app_count = 2};
     const char *expected[] = {NULL, NULL, "b", "b", "c"};
     for (int i = 0; i < 5; i++) {
@@ -55,6 +56,8 @@ TEST(the_last_ranks_have_the_programs_that_were_named_for_them)
         CHECK_INT(strv_len(r.env), expected[i] && *expected[i] == 'b' ? 2 : 0);
         if (r.env)
             CHECK_STR(env_get(r.env, "HERE"), "h");
+        CHECK_INT(r.wdir != NULL, i == 4);
+        free(r.wdir);
         strv_free(r.argv);
         strv_free(r.env);
     }

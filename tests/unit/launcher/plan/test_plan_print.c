@@ -1,5 +1,7 @@
 #include "launcher/plan/plan_print.h"
 
+#include "common/json.h"
+#include "launcher/hosts/hosts.h"
 #include "launcher/node/topo.h"
 #include "tests/unit/test.h"
 
@@ -26,6 +28,10 @@ TEST(a_plan_is_a_table_of_ranks_and_the_jobs_variables)
                               "rank  node          local  GPU  CPUs   cores  memory\n"
                               "   0  v100-smt-off      0    0  0-19      20  0\n"
                               "   1  v100-smt-off      1    1  20-39     20  1\n"
+                              "rank 0: RANK=0 LOCAL_RANK=0 MASTER_ADDR=127.0.0.1 "
+                              "MASTER_PORT=(chosen at the start) OMP_NUM_THREADS=20\n"
+                              "rank 1: RANK=1 LOCAL_RANK=1 MASTER_ADDR=127.0.0.1 "
+                              "MASTER_PORT=(chosen at the start) OMP_NUM_THREADS=20\n"
                               "DROVER_JOB_ID=job\n"
                               "WORLD_SIZE=2\n"
                               "GROUP_WORLD_SIZE=1\n"
@@ -57,6 +63,25 @@ TEST(json_has_what_the_table_has_and_null_for_what_there_is_none_of)
     json_t *node = json_array_get(json_object_get(j, "nodes"), 0);
     CHECK_INT(json_integer_value(json_object_get(node, "ranks")), 6);
     json_decref(j);
+}
+
+TEST(nodes_that_were_not_contacted_are_marked)
+{
+    struct host list[] = {{.name = (char *)"far1", .slots = 1},
+                          {.name = (char *)"far2", .slots = 1}};
+    const struct hosts hosts = {list, 2};
+    AUTO(plan)
+    struct plan *p =
+        plan_of("laptop", &(struct launch_spec){.ranks = 2, .hosts = &hosts, .master_port = 1234});
+    AUTO(strbuf) struct strbuf b = {0};
+    plan_print(&b, p);
+    CHECK_HAS(strbuf_str(&b), "\nassumed to be like this machine, not contacted: far1, far2\n");
+    CHECK_HAS(strbuf_str(&b),
+              "rank 1: RANK=1 LOCAL_RANK=0 MASTER_ADDR=(chosen at the start) MASTER_PORT=1234 ");
+    AUTO(json) json_t *j = plan_print_json(p);
+    json_t *node = json_array_get(json_object_get(j, "nodes"), 1);
+    CHECK(json_is_true(json_object_get(node, "assumed")));
+    CHECK_INT(json_integer_value(json_object_get(j, "master_port")), 1234);
 }
 
 TEST(secrets_are_not_shown)

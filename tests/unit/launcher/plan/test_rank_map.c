@@ -47,6 +47,41 @@ static void refuses(const struct launch_spec *s, const struct rank_map_host *hos
 static const struct rank_map_host two[] = {SAID("a", 4), SAID("b", 2)};
 static const struct rank_map_host three[] = {SAID("a", 2), SAID("b", 2), SAID("c", 2)};
 
+/* As seated(), for programs with their ranks and, on the two hosts, their slots. */
+static void programs_map_to(const struct rank_map_program *programs, int n,
+                            const struct rank_map_host *hosts, const char *expected)
+{
+    struct launch_spec s = {0};
+    struct rank_map *map = NULL;
+    struct err e = {0};
+    int last[2] = {0};
+    AUTO(strbuf) struct strbuf b = {0};
+    for (int i = 0; i < n; i++)
+        s.ranks += programs[i].ranks;
+    int ranks = rank_map_programs(&map, &s, programs, n, hosts, 2, &e);
+    for (int i = 0; i < ranks; i++) {
+        strbuf_puts(&b, hosts[map[i].host].name);
+        CHECK_INT(map[i].local_rank, last[map[i].host]++);
+    }
+    free(map);
+    if (ranks < 0)
+        CHECK_HAS(e.text, expected);
+    else
+        CHECK_STR(strbuf_str(&b), expected);
+}
+
+TEST(programs_have_the_hosts_that_they_name_and_share_the_slots)
+{
+    int on_a[] = {4, 0}, on_b[] = {0, 1}, one_each[] = {1, 1};
+    struct rank_map_program p[] = {{1, on_b}, {2, on_a}, {3, NULL}, {1, on_b}};
+    programs_map_to(p, 3, two, "baaaab");
+    programs_map_to(p, 4, two, "program 4: none of its hosts has a free slot");
+    p[0].ranks = 2;
+    programs_map_to(p, 1, two, "program 1: cannot map 2 ranks: host 'b' has 1 slot");
+    p[0] = (struct rank_map_program){2, one_each};
+    programs_map_to(p, 2, two, "abaa");
+}
+
 TEST(hosts_are_filled_one_after_the_other)
 {
     maps_to(&(struct launch_spec){0}, two, 2, "aaaabb");

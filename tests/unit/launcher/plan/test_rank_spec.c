@@ -4,9 +4,9 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "launcher/hosts/hosts.h"
 #include "launcher/node/topo.h"
 #include "launcher/plan/env.h"
-#include "launcher/plan/hosts.h"
 #include "launcher/remote/control_frame.h"
 #include "tests/unit/test.h"
 
@@ -36,7 +36,7 @@ static void there_and_back(struct rank_spec *r, char *const *base, char *const *
     AUTO(strbuf) struct strbuf shared = {0};
     AUTO(strbuf) struct strbuf payload = {0};
     struct rank_spec_opts w = {
-        .reports = true, .port = true, .port_wanted = 4711, .port_held = true};
+        .reports = true, .pty = true, .port = true, .port_wanted = 4711, .port_held = true};
     rank_spec_base_env(&shared, base);
     AUTO(json) json_t *head = rank_spec_encode(&payload, p, 1, "/work", &w, &shared);
     struct err e = {0};
@@ -57,7 +57,7 @@ TEST(a_row_comes_as_it_was)
     CHECK_STR(r.plan->ranks[0].cpus, "4-7");
     CHECK_STR(r.plan->ranks[0].mems, "1");
     CHECK_STR(env_get(r.plan->env, "RANK"), "1");
-    CHECK(r.opts.reports && r.opts.port && r.opts.port_held && !r.opts.with_stdin);
+    CHECK(r.opts.reports && r.opts.pty && r.opts.port && r.opts.port_held && !r.opts.with_stdin);
     CHECK_INT(r.opts.port_wanted, 4711);
     rank_spec_free(&r);
 }

@@ -12,7 +12,7 @@ enum { RANKS = 3 };
 struct fixture {
     struct pmi1 *p;
     struct strbuf said[RANKS];
-    int joined[RANKS], spawns, aborted, code;
+    int joined[RANKS], finalized[RANKS], spawns, aborted, code;
 };
 
 static void on_say(void *arg, int rank, const char *text, size_t len)
@@ -25,6 +25,11 @@ static void on_say(void *arg, int rank, const char *text, size_t len)
 static void on_joined(void *arg, int rank)
 {
     ((struct fixture *)arg)->joined[rank]++;
+}
+
+static void on_finalized(void *arg, int rank)
+{
+    ((struct fixture *)arg)->finalized[rank]++;
 }
 
 static void on_aborted(void *arg, int rank, int code)
@@ -40,7 +45,7 @@ static void on_spawns(void *arg, int rank)
 
 static struct fixture *start(void)
 {
-    static const struct pmi1_events ev = {on_say, on_joined, on_aborted, on_spawns};
+    static const struct pmi1_events ev = {on_say, on_joined, on_finalized, on_aborted, on_spawns};
     struct fixture *f = xzalloc(sizeof *f);
     f->p = pmi1_new("job-1", RANKS, NULL, &ev, f);
     f->aborted = -1;
@@ -78,14 +83,17 @@ TEST(a_rank_gets_its_answers_in_init)
     CHECK_STR(ask(f, 1, "cmd=get_universe_size\n"), "cmd=universe_size size=3\n");
     CHECK_STR(ask(f, 1, "cmd=get kvsname=job-1 key=PMI_process_mapping\n"),
               "cmd=get_result rc=0 msg=success value=(vector,(0,1,3))\n");
+    CHECK_INT(f->finalized[1], 0);
     CHECK_STR(ask(f, 1, "cmd=finalize\n"), "cmd=finalize_ack\n");
+    CHECK_INT(f->finalized[1], 1);
+    CHECK_INT(f->finalized[0], 0);
     stop(f);
 }
 
 /* Returns the mapping of ranks to nodes that pmi1_new() adds. */
 static const char *mapping(struct fixture *f, int ranks, const int *nodes)
 {
-    static const struct pmi1_events ev = {on_say, on_joined, on_aborted, on_spawns};
+    static const struct pmi1_events ev = {on_say, on_joined, on_finalized, on_aborted, on_spawns};
     pmi1_free(f->p);
     f->p = pmi1_new("job-1", ranks, nodes, &ev, f);
     return ask(f, 0, "cmd=get kvsname=job-1 key=PMI_process_mapping\n");

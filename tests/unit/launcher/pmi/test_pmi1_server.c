@@ -18,12 +18,17 @@ struct fixture {
     struct pmi1_server *s;
     int fd[RANKS];
     char **env[RANKS];
-    int joined, aborted_by, code;
+    int joined, finalized, aborted_by, code;
 };
 
 static void on_joined(void *arg, int rank)
 {
     ((struct fixture *)arg)->joined++;
+}
+
+static void on_finalized(void *arg, int rank)
+{
+    ((struct fixture *)arg)->finalized++;
 }
 
 static void on_aborted(void *arg, int rank, int code)
@@ -34,7 +39,7 @@ static void on_aborted(void *arg, int rank, int code)
 
 static void start(struct fixture *f)
 {
-    static const struct pmix_server_events ev = {on_joined, on_aborted, on_joined};
+    static const struct pmix_server_events ev = {on_joined, on_finalized, on_aborted, on_joined};
     char *argv[] = {(char *)"true", NULL};
     struct launch_spec spec = {
         .ranks = RANKS, .argv = argv, .oversubscribe = true, .job_id = "job-1"};
@@ -126,9 +131,10 @@ TEST(the_last_lines_of_a_rank_that_has_exited_are_read)
 {
     struct fixture f;
     start(&f);
-    say(&f, 1, "cmd=abort exitcode=5\n");
+    say(&f, 1, "cmd=finalize\ncmd=abort exitcode=5\n");
     CHECK_INT(f.aborted_by, -1);
     pmi1_server_drain(f.s, 1);
+    CHECK_INT(f.finalized, 1);
     CHECK_INT(f.aborted_by, 1);
     CHECK_INT(f.code, 5);
     close(f.fd[0]);

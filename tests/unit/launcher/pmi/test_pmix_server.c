@@ -18,11 +18,19 @@ static void on_aborted(void *arg, int rank, int code)
     FAIL("no rank aborts here");
 }
 
+static int joined, finalized; /* number of events */
+
 static void on_joined(void *arg, int rank)
 {
+    joined++;
 }
 
-static const struct pmix_server_events quiet = {on_joined, on_aborted, on_joined};
+static void on_finalized(void *arg, int rank)
+{
+    finalized++;
+}
+
+static const struct pmix_server_events quiet = {on_joined, on_finalized, on_aborted, on_joined};
 
 struct fixture {
     uv_loop_t loop;
@@ -144,6 +152,21 @@ TEST(the_server_starts_when_the_first_rank_connects)
     CHECK(!f.r->running);
     CHECK_INT(attach(&f, rank, j, 1), 0);
     CHECK(f.r->running);
+    pmix_server_leave(j);
+    stop(&f);
+}
+
+TEST(what_a_rank_has_done_is_known_when_it_has_exited)
+{
+    struct rank rank = fork_rank();
+    struct fixture f;
+    start(&f);
+    struct pmix_server_job *j = join(&f, "job-a", 2);
+    joined = finalized = 0;
+    CHECK_INT(attach(&f, rank, j, 1), 0);
+    pmix_server_drain(j);
+    CHECK_INT(joined, 1);
+    CHECK_INT(finalized, 1);
     pmix_server_leave(j);
     stop(&f);
 }

@@ -54,6 +54,35 @@ TEST(lines_come_out_as_they_went_in_by_rank)
     remove_place(&p);
 }
 
+static void check_partial(const struct line_log *r, int rank, uint64_t at, const char *want)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    line_log_read_partial(r, rank, at, &b);
+    CHECK_STR(strbuf_str(&b), want);
+}
+
+TEST(an_unfinished_line_follows_the_lines_until_one_replaces_it)
+{
+    struct place p = make_place();
+    AUTO(line_log) struct line_log *w = make(&p, 2);
+    AUTO(line_log) struct line_log *r = reopen(&p);
+    uint64_t at = 0;
+    line_log_add(w, 1, "one", 3);
+    line_log_set_partial(w, 1, "na", 2);
+    line_log_set_partial(w, 1, "name? ", 6);
+    check_partial(r, 1, at, ""); /* its lines are read first */
+    check_read(r, 1, &at, "one\n");
+    check_partial(r, 1, at, "name? ");
+    check_partial(r, 0, 0, "");
+    line_log_set_partial(w, 1, "50%", 3);
+    check_partial(r, 1, at, "50%");
+    line_log_add(w, 1, "50% done", 8);
+    check_partial(r, 1, at, "");
+    check_read(r, 1, &at, "50% done\n");
+    check_partial(r, 1, at, "");
+    remove_place(&p);
+}
+
 TEST(of_many_lines_the_last_whole_ones_are_kept)
 {
     struct place p = make_place();

@@ -22,6 +22,43 @@ TEST(lines_of_ranks_arrive_and_the_status_is_0)
     CHECK_INT(h->ranks_ended, 3);
 }
 
+TEST(stdout_is_a_pty_there_too_unless_the_job_forbids_it)
+{
+    AUTO(fixture) struct fixture *f = open_all();
+    char *argv[4];
+    struct launch_spec s =
+        far_script(1, argv, "for i in 0 1 2; do [ -t $i ] && printf t || printf n; done");
+    struct heard *h = begin(f, 0, &s);
+    until_over(h);
+    CHECK_STR(strbuf_str(&h->out), "0ontn|");
+    s.no_pty = true;
+    h = begin(f, 1, &s);
+    until_over(h);
+    CHECK_STR(strbuf_str(&h->out), "0onnn|");
+}
+
+/* The credit of a rank whose bytes wait for the other rank's turn is sent later, so both end. */
+TEST(long_lines_of_two_ranks_arrive_whole)
+{
+    enum { LEN = 3000000 };
+    AUTO(fixture) struct fixture *f = open_all();
+    char *argv[4];
+    struct launch_spec s = far_script(
+        2, argv, "for i in 1 2; do head -c 3000000 /dev/zero | tr '\\0' $RANK; echo; done");
+    struct heard *h = begin(f, 0, &s);
+    until_over(h);
+    CHECK_INT(h->end.status, 0);
+    size_t len[2] = {0}; /* of the records "RANKoTEXT|", by rank */
+    for (const char *p = strbuf_str(&h->out), *end; *p; p = end + 1) {
+        int rank = *p - '0';
+        end = strchr(p, '|');
+        CHECK(end && (rank == 0 || rank == 1));
+        CHECK_INT(len[!rank] % LEN, 0);
+        len[rank] += (size_t)(end - p) - 2;
+    }
+    CHECK(len[0] == 2 * LEN && len[1] == 2 * LEN);
+}
+
 TEST(statuses_signals_and_missing_programs_are_reported)
 {
     AUTO(fixture) struct fixture *f = open_all();
@@ -42,6 +79,13 @@ TEST(statuses_signals_and_missing_programs_are_reported)
     until_over(h);
     CHECK_INT(h->end.status, 127);
     CHECK_HAS(h->end.first.start_error, "exec './no-such-program': No such file");
+}
+
+TEST(the_error_file_of_a_rank_on_another_node_arrives_with_its_exit)
+{
+    AUTO(fixture) struct fixture *f = open_all();
+    char *argv[4];
+    check_error_file(f, far_script(2, argv, KIT_WRITES_ERROR_FILE));
 }
 
 TEST(mpirun_starts_agents_too)

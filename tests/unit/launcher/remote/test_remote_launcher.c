@@ -40,7 +40,7 @@ TEST(mpirun_runs_rank_i_on_line_i_and_leaves_the_rest_to_us)
               "plm_rsh_agent rsh --prefix /opt/ompi /opt/drover/libexec/drover/drover-rank");
 }
 
-TEST(the_user_of_far_hosts_goes_to_ssh)
+TEST(the_user_and_port_of_far_hosts_go_to_ssh)
 {
     struct plan_node nodes[] = {{.name = "head", .here = true}, {.name = "me@a"}, {.name = "me@b"}};
     struct plan p;
@@ -50,6 +50,14 @@ TEST(the_user_of_far_hosts_goes_to_ssh)
     AUTO(strv) char **argv = NULL, **env = NULL;
     CHECK_INT(remote_launcher_mpirun.argv(&argv, &env, &j, &e), 0);
     CHECK(strstr(joined(argv), " --mca plm_rsh_args -l me /opt/drover/libexec/drover/drover-rank"));
+    AUTO(strv) char **both = NULL, **port = NULL;
+    nodes[1].port = nodes[2].port = 2222;
+    CHECK_INT(remote_launcher_mpirun.argv(&port, &env, &j, &e), 0);
+    CHECK(strstr(joined(port), " --mca plm_rsh_args -l me -p 2222 /opt/drover"));
+    nodes[2].port = 0;
+    CHECK_INT(remote_launcher_mpirun.argv(&both, &env, &j, &e), -EINVAL);
+    CHECK_HAS(e.text, "several users or ports");
+    nodes[1].port = 0;
     AUTO(strv) char **other = NULL;
     nodes[2].name = "you@b";
     CHECK_INT(remote_launcher_mpirun.argv(&other, &env, &j, &e), -EINVAL);
@@ -57,8 +65,8 @@ TEST(the_user_of_far_hosts_goes_to_ssh)
     char *args[] = {"--mca", "plm_rsh_args", "-p 22", NULL};
     nodes[2].name = "me@b";
     j.engine_args = args;
-    AUTO(strv) char **both = NULL;
-    CHECK_INT(remote_launcher_mpirun.argv(&both, &env, &j, &e), -EINVAL);
+    AUTO(strv) char **twice = NULL;
+    CHECK_INT(remote_launcher_mpirun.argv(&twice, &env, &j, &e), -EINVAL);
 }
 
 TEST(srun_takes_nothing_from_what_sbatch_said_of_tasks)

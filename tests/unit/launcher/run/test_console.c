@@ -2,8 +2,6 @@
 #include "launcher/run/console.h"
 
 #include <fcntl.h>
-#include <pty.h>
-#include <termios.h>
 
 #include "tests/unit/test.h"
 
@@ -185,62 +183,74 @@ TEST(a_terminal_has_colours_unless_it_is_dumb)
     CHECK(!console_coloured(fd));
 }
 
-static void begun(struct fixture *f, int rank, const char *text, bool alone)
+static void begun(struct fixture *f, int rank, const char *text)
 {
-    console_partial_line(f->c, rank, LAUNCH_STDOUT, text, strlen(text), alone);
+    console_partial_line(f->c, rank, LAUNCH_STDOUT, text, strlen(text));
 }
 
-TEST(a_lone_ranks_line_that_has_begun_is_shown_once)
+TEST(a_line_that_has_begun_is_shown_once_if_no_other_line_comes_between)
 {
     struct fixture f;
     start(&f, (struct console_style){.tag = CONSOLE_TAG_MPIRUN}, false);
-    begun(&f, 0, "na", true);
-    begun(&f, 0, "name? ", true);
+    begun(&f, 0, "na");
+    begun(&f, 0, "name? ");
     line(&f, 0, LAUNCH_STDERR, "e", '\n');
     line(&f, 0, LAUNCH_STDOUT, "name? thanks", '\n');
     line(&f, 0, LAUNCH_STDOUT, "next", '\n');
-    begun(&f, 0, "50%\r", true);
+    begun(&f, 0, "50%\r");
     line(&f, 0, LAUNCH_STDOUT, "50%", '\r');
+    begun(&f, 1, "end");
+    line(&f, 1, LAUNCH_STDOUT, "end", '\0');
     stop(&f);
-    CHECK_STR(heard(f.out), "[1,0]<stdout>:name? thanks\n[1,0]<stdout>:next\n[1,0]<stdout>:50%\r");
+    CHECK_STR(heard(f.out), "[1,0]<stdout>:name? thanks\n[1,0]<stdout>:next\n[1,0]<stdout>:50%\r"
+                            "[1,1]<stdout>:end");
     CHECK_STR(heard(f.err), "[1,0]<stderr>:e\n");
 }
 
-TEST(one_of_many_ranks_line_that_has_begun_waits_where_nobody_sits_before_it)
+/* Returns the output of dots of rank 0, between which come lines of rank 1. */
+static const char *interrupted(const char *const *dots, const char *whole, char end)
 {
     struct fixture f;
-    start(&f, (struct console_style){.tag = CONSOLE_TAG_NONE}, false);
-    begun(&f, 0, "name? ", false);
-    line(&f, 1, LAUNCH_STDOUT, "b", '\n');
-    line(&f, 0, LAUNCH_STDOUT, "name? thanks", '\n');
+    start(&f, (struct console_style){.tag = CONSOLE_TAG_RANK}, false);
+    for (; *dots; dots++)
+        if (**dots)
+            begun(&f, 0, *dots);
+        else
+            line(&f, 1, LAUNCH_STDOUT, "b", '\n');
+    line(&f, 0, LAUNCH_STDOUT, whole, end);
+    line(&f, 1, LAUNCH_STDOUT, "c", '\n');
     stop(&f);
-    CHECK_STR(heard(f.out), "b\nname? thanks\n");
+    return heard(f.out);
 }
 
-/* Both streams are one there; so is what another rank writes. */
-TEST(on_a_terminal_what_has_begun_is_shown_and_again_when_anothers_came_between)
+TEST(a_line_that_another_one_interrupts_is_shown_whole_when_it_ends)
+{
+    static const struct {
+        const char *dots[5]; /* "": a line of rank 1 */
+        const char *whole;
+        char end;
+        const char *want;
+    } cases[] = {
+        {{"..", ""}, "..done", '\n', "[0] ..\n[1] b\n[0] ..done\n[1] c\n"},
+        {{"..", "", "..."}, "....", '\n', "[0] ..\n[1] b\n[0] .\n[0] ....\n[1] c\n"},
+        {{"..", "", "...", ""}, "....", '\n', "[0] ..\n[1] b\n[0] .\n[1] b\n[0] ....\n[1] c\n"},
+        {{"..", "", "..."}, "...", '\0', "[0] ..\n[1] b\n[0] .\n[0] ...\n[1] c\n"},
+        /* It is whole on its line already. */
+        {{"..", ""}, "..", '\n', "[0] ..\n[1] b\n[1] c\n"},
+        {{"..\r", ""}, "..", '\r', "[0] ..\r\n[1] b\n[1] c\n"},
+        {{""}, "", '\n', "[1] b\n[0] \n[1] c\n"},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++)
+        CHECK_STR(interrupted(cases[i].dots, cases[i].whole, cases[i].end), cases[i].want);
+}
+
+TEST(drovers_own_text_interrupts_a_line_too)
 {
     struct fixture f;
-    start(&f, (struct console_style){.tag = CONSOLE_TAG_NONE}, false);
-    int ends[2];
-    struct termios raw;
-    CHECK_INT(openpty(&ends[0], &ends[1], NULL, NULL, NULL), 0);
-    CHECK_INT(tcgetattr(ends[1], &raw), 0);
-    cfmakeraw(&raw);
-    CHECK_INT(tcsetattr(ends[1], TCSANOW, &raw), 0);
-    console_close(f.c);
-    dup2(ends[1], 1);
-    dup2(ends[1], 2);
-    CHECK_INT(console_open(&f.c, &f.loop, &(struct console_style){.tag = CONSOLE_TAG_NONE},
-                           on_moved, &f, NULL),
-              0);
-    console_plan(f.c, &two_nodes);
-    begun(&f, 0, "name? ", false);
-    begun(&f, 0, "name? ..", false);
-    line(&f, 1, LAUNCH_STDOUT, "b", '\n');
-    line(&f, 0, LAUNCH_STDOUT, "name? ..thanks", '\n');
-    begun(&f, 1, "c", false);
+    start(&f, (struct console_style){.tag = CONSOLE_TAG_NONE}, true);
+    begun(&f, 0, "name? ");
     console_print(f.c, "ours\n");
+    line(&f, 0, LAUNCH_STDOUT, "name? thanks", '\n');
     stop(&f);
-    CHECK_STR(heard(ends[0]), "name? ..\nb\nname? ..thanks\nc\nours\n");
+    CHECK_STR(heard(f.out), "name? \nours\nname? thanks\n");
 }

@@ -72,6 +72,24 @@ TEST(what_is_redirected_is_in_files_and_what_is_teed_on_the_console_too)
     clean();
 }
 
+TEST(a_file_is_live_and_has_a_line_that_has_begun_once)
+{
+    struct redirect_spec s;
+    struct redirect *r = open_one("1", NULL, &s);
+    AUTO(free) char *run = xstrdup(redirect_dir(r));
+    CHECK(!write_line(r, 0, LAUNCH_STDOUT, "a\n", 1));
+    redirect_partial_line(r, 0, LAUNCH_STDOUT, "b", 1);
+    redirect_flush(r);
+    CHECK_STR(text_of(run, "attempt_0/0/stdout.log"), "a\nb");
+    redirect_partial_line(r, 0, LAUNCH_STDOUT, "bc", 2);
+    CHECK(!write_line(r, 0, LAUNCH_STDOUT, "bcd\n", 3));
+    CHECK(!write_line(r, 0, LAUNCH_STDOUT, "e", 1));
+    redirect_close(r);
+    CHECK_STR(text_of(run, "attempt_0/0/stdout.log"), "a\nbcd\ne");
+    redirect_map_free(&s.redirects);
+    clean();
+}
+
 TEST(a_stream_that_is_not_named_goes_to_the_console_alone)
 {
     struct redirect_spec s;

@@ -106,6 +106,66 @@ TEST(parameters_of_open_mpi_are_variables_and_words_for_its_mpirun)
     done();
 }
 
+static const struct {
+    const char *line;
+    int map, bind, oversubscribe, warnings; /* oversubscribe -1: an error */
+} parameters[] = {
+    {"--mca hwloc_base_binding_policy none", 0, PLAN_BIND_NONE, 0, 0},
+    {"--bind-to core --mca hwloc_base_binding_policy none", 0, PLAN_BIND_CORE, 0, 0},
+    {"--mca rmaps_base_mapping_policy node:oversubscribe", PLAN_MAP_NODE, 0, 1, 0},
+    {"--mca rmaps_base_mapping_policy node --map-by core", PLAN_MAP_CORE, 0, 0, 0},
+    {"--prtemca rmaps_default_mapping_policy :oversubscribe", 0, 0, 1, 0},
+    {"--mca rmaps_base_oversubscribe 1 --map-by slot:NOOVERSUBSCRIBE", PLAN_MAP_SLOT, 0, 0, 0},
+    {"--mca rmaps_base_oversubscribe 1 --nooversubscribe", 0, 0, 0, 0},
+    {"--mca rmaps_base_oversubscribe 1 --mca rmaps_base_oversubscribe 0", 0, 0, 0, 0},
+    {"--mca rmaps_base_no_oversubscribe 1 --oversubscribe", 0, 0, 1, 0},
+    {"--mca orte_xml_output 1", 0, 0, 0, 1},
+    {"--mca hwloc_base_binding_policy moon", 0, 0, -1, 0},
+    {"--mca rmaps_base_mapping_policy seq", 0, 0, -1, 0},
+    {"--tune /none/such", 0, 0, -1, 0},
+};
+
+TEST(launcher_parameters_of_open_mpi_are_options_that_options_override)
+{
+    for (size_t i = 0; i < COUNT_OF(parameters); i++) {
+        char line[200];
+        snprintf(line, sizeof line, "mpirun -H localhost:64 -np 2 %s ./a", parameters[i].line);
+        int rc = parse(line);
+        const struct launch_spec *s = &got.spec;
+        bool is_error = parameters[i].oversubscribe < 0;
+        if (is_error ? rc == 0 || !*error.text
+                     : rc < 0 || s->map_by != (enum plan_map)parameters[i].map ||
+                           s->bind_to != (enum plan_bind)parameters[i].bind ||
+                           s->oversubscribe != (bool)parameters[i].oversubscribe ||
+                           strv_len(got.warnings) != (size_t)parameters[i].warnings)
+            FAIL("%s: %d %s map %d bind %d, %zu warnings", parameters[i].line, rc, error.text,
+                 (int)s->map_by, (int)s->bind_to, strv_len(got.warnings));
+        done();
+    }
+}
+
+TEST(a_variable_that_drover_cannot_apply_is_a_warning)
+{
+    setenv("OMPI_MCA_hwloc_base_binding_policy", "moon", 1);
+    int rc = parse("mpirun -np 1 ./a");
+    unsetenv("OMPI_MCA_hwloc_base_binding_policy");
+    CHECK_INT(rc, 0);
+    CHECK_INT(strv_len(got.warnings), 1);
+    CHECK(strstr(got.warnings[0], "hwloc_base_binding_policy=moon (environment)"));
+    done();
+}
+
+TEST(hosts_of_the_line_replace_those_of_a_parameter)
+{
+    CHECK_INT(parse("mpirun --mca orte_default_dash_host far:2 -np 1 ./a"), 0);
+    CHECK_STR(got.spec.hosts->at[0].name, "far");
+    done();
+    CHECK_INT(parse("mpirun --mca orte_default_dash_host far:2 -H near:3 -np 1 ./a"), 0);
+    CHECK_INT(got.spec.hosts->count, 1);
+    CHECK_STR(got.spec.hosts->at[0].name, "near");
+    done();
+}
+
 TEST(variables_are_passed_by_name_list_and_beginning)
 {
     setenv("NAME_A", "1", 1);
@@ -119,7 +179,14 @@ TEST(variables_are_passed_by_name_list_and_beginning)
     CHECK_INT(strv_len(got.warnings), 1);
     CHECK(strstr(got.warnings[0], "UNSET"));
     done();
-    CHECK_INT(parse("mpirun -np 1 -genv A=1 2 ./a"), -EINVAL);
+    CHECK_INT(parse("mpiexec -n 1 -genv A=b=c,d -env B 2 -genv C= ./a"), 0);
+    CHECK_STR(got.env[0], "A=b=c,d");
+    CHECK_STR(got.env[1], "B=2");
+    CHECK_STR(got.env[2], "C=");
+    done();
+    CHECK_INT(parse("mpiexec -n 1 -genv =1 ./a"), -EINVAL);
+    done();
+    CHECK_INT(parse("mpiexec -n 1 -genv A"), -EINVAL);
     done();
 }
 
@@ -133,6 +200,9 @@ TEST(output_is_marked_and_shown_as_asked)
                 {"-l", CONSOLE_TAG_RANK},
                 {"--tag none", CONSOLE_TAG_NONE},
                 {"--output tag", CONSOLE_TAG_MPIRUN},
+                {"--output raw", CONSOLE_TAG_AUTO},
+                {"--output rank:raw", CONSOLE_TAG_RANK},
+                {"--output :raw", CONSOLE_TAG_AUTO},
                 {"--tag host", CONSOLE_TAG_HOST}};
     for (size_t i = 0; i < COUNT_OF(tags); i++) {
         char line[100];
@@ -146,12 +216,14 @@ TEST(output_is_marked_and_shown_as_asked)
     CHECK(got.style.timestamp && got.style.merge);
     CHECK_STR(got.spec.output_dir, "/x");
     CHECK(hwloc_bitmap_isset(got.show, 4) && !hwloc_bitmap_isset(got.show, 1));
+    CHECK_INT(got.spec.shown_rank, 5);
     done();
     CHECK_INT(parse("mpirun --output-filename d:nojobid,nocopy ./a"), 0);
     CHECK_STR(got.spec.output_dir, "d");
     CHECK(got.show && hwloc_bitmap_iszero(got.show));
     done();
-    CHECK_INT(parse("mpirun --show failed ./a"), 0);
+    CHECK_INT(parse("mpirun --show 3 --show failed ./a"), 0);
+    CHECK_INT(got.spec.shown_rank, 0);
     CHECK(got.show && hwloc_bitmap_iszero(got.show));
     done();
 }
@@ -205,16 +277,15 @@ TEST(options_without_meaning_and_refused_ones_are_told_apart)
     CHECK_INT(parse("mpirun --xml -novm --report-uri f -np 1 ./a"), 0);
     CHECK_INT(strv_len(got.ignored), 4);
     done();
-    CHECK_INT(parse("mpirun -np 1 -rf file ./a"), -EINVAL);
-    CHECK_STR(error.text, "option '-rf' is not supported");
+    CHECK_INT(parse("mpirun -np 1 --xterm 0 ./a"), -EINVAL);
+    CHECK_STR(error.text, "option '--xterm' is not supported");
     CHECK(*error.hint);
     done();
-    static const char *const refused[] = {"rankfile f", "cpu-set 0",         "cpu-list 0",
-                                          "xterm 0",    "debugger x",        "debug",
-                                          "tv",         "configfile f",      "genvnone",
-                                          "envnone",    "genvexcl A",        "envexcl A",
-                                          "gtool x",    "membind x",         "gpus-per-proc 1",
-                                          "with-ft",    "outfile-pattern x", "errfile-pattern x"};
+    static const char *const refused[] = {
+        "xterm 0",           "debugger x",       "debug",           "tv",
+        "genvnone",          "envnone",          "genvexcl A",      "envexcl A",
+        "gtool x",           "membind x",        "gpus-per-proc 1", "with-ft",
+        "outfile-pattern x", "errfile-pattern x"};
     for (size_t i = 0; i < COUNT_OF(refused); i++) {
         char line[100];
         snprintf(line, sizeof line, "mpirun -np 1 --%s ./a", refused[i]);

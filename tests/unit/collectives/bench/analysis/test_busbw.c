@@ -70,16 +70,3 @@ TEST(in_place_a_rank_works_at_its_own_part)
     s = busbw_shape(COLLECTIVE_ALL_REDUCE, 1024, 4, 8);
     CHECK_INT(s.in_stride + s.out_stride, 0);
 }
-
-TEST(uneven_parts_fill_the_buffers_of_all_ranks_and_agree_between_two)
-{
-    for (int n = 1; n <= 9; n++)
-        for (int a = 0; a < n; a++) {
-            CHECK_INT(busbw_v_start(101, n, a, n), 101 * n); /* all of them */
-            for (int b = 0; b < n; b++)
-                CHECK_INT(busbw_v_count(101, n, a, b), busbw_v_count(101, n, b, a));
-        }
-    CHECK_INT(busbw_v_count(100, 4, 0, 1), 50);
-    CHECK_INT(busbw_v_count(100, 4, 0, 2), 150);
-    CHECK_INT(busbw_v_start(100, 4, 0, 2), 200);
-}

@@ -26,7 +26,7 @@ static void fill(struct verdict_facts *out, int n, const char *gpu, int a_node)
 static struct verdict judge(const struct verdict_facts *f, int n, double busbw)
 {
     struct verdict v;
-    verdict_of(&v, f, n, &(struct verdict_run){COLLECTIVE_ALL_REDUCE, busbw, 1UL << 30, 0});
+    verdict_of(&v, f, n, &(struct verdict_run){COLLECTIVE_ALL_REDUCE, busbw, 1UL << 30, 0, 0});
     return v;
 }
 
@@ -124,12 +124,26 @@ TEST(processors_have_what_memory_gives)
     CHECK(judge(f, 1, 0).pass);
 }
 
+TEST(a_larger_size_is_advised_only_if_none_was_measured)
+{
+    struct verdict_facts f[2] = {{.host = "a"}, {.host = "a"}};
+    f[0].shm_bytes = f[1].shm_bytes = UINT64_C(1) << 34;
+    struct verdict v;
+    struct verdict_run run = {COLLECTIVE_ALL_REDUCE, 99, 4096, 100, .largest_bytes = 4096};
+    verdict_of(&v, f, 2, &run);
+    CHECK_INT(v.reason_count, 1);
+    CHECK_HAS(v.reasons[0], "try -e 1G");
+    run.largest_bytes = 8192;
+    verdict_of(&v, f, 2, &run);
+    CHECK(!v.pass && v.reason_count == 0);
+}
+
 TEST(what_the_user_expects_is_the_limit_itself)
 {
     struct verdict_facts f[2] = {{.host = "a"}, {.host = "a"}};
     struct verdict v;
     struct strbuf b = {0};
-    struct verdict_run run = {COLLECTIVE_ALL_REDUCE, 99, 4096, 100};
+    struct verdict_run run = {COLLECTIVE_ALL_REDUCE, 99, 4096, 100, 0};
     verdict_of(&v, f, 2, &run);
     CHECK(!v.pass);
     CHECK_HAS(v.reasons[0], "limited by latency");

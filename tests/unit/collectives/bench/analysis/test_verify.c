@@ -3,7 +3,6 @@
 #include <math.h>
 #include <stdint.h>
 
-#include "collectives/bench/analysis/busbw.h"
 #include "collectives/comm/float16.h"
 #include "common/mem.h"
 #include "tests/conform/values.h"
@@ -120,13 +119,13 @@ TEST(no_order_of_the_ranks_changes_a_sum_or_a_product_in_any_type)
         for (int t = 0; t < DROVER_TYPES; t++)
             for (size_t o = 0; o < COUNT_OF(ops); o++)
                 check_exact(&(struct verify){COLLECTIVE_ALL_REDUCE, (enum drover_type)t, ops[o], 0,
-                                             sizes[s], 7});
+                                             sizes[s], 7, NULL});
 }
 
 TEST(a_mean_is_the_sum_divided_and_whole_numbers_are_cut)
 {
     int32_t in[3][N], mean[N];
-    struct verify v = {COLLECTIVE_ALL_REDUCE, DROVER_INT32, DROVER_AVG, 0, 3, 1};
+    struct verify v = {COLLECTIVE_ALL_REDUCE, DROVER_INT32, DROVER_AVG, 0, 3, 1, NULL};
     for (int r = 0; r < 3; r++)
         verify_input(&v, r, in[r], N);
     verify_expected(&v, 0, 0, N, mean, N);
@@ -136,7 +135,7 @@ TEST(a_mean_is_the_sum_divided_and_whole_numbers_are_cut)
 
 TEST(a_mean_of_floats_may_be_off_by_two_units_in_the_last_place)
 {
-    struct verify v = {COLLECTIVE_ALL_REDUCE, DROVER_FLOAT, DROVER_AVG, 0, 4, 1};
+    struct verify v = {COLLECTIVE_ALL_REDUCE, DROVER_FLOAT, DROVER_AVG, 0, 4, 1, NULL};
     float want[4] = {1, -1, 0, 1},
           got[4] = {bits_float(float_bits(1) + 2), bits_float(float_bits(-1) + 2),
                     bits_float(0x80000001), bits_float(float_bits(1) + 3)};
@@ -156,7 +155,7 @@ TEST(a_mean_of_floats_may_be_off_by_two_units_in_the_last_place)
 static uint64_t wrong_means(int ranks, uint16_t from(float), float to(uint16_t),
                             enum drover_type type)
 {
-    struct verify v = {COLLECTIVE_ALL_REDUCE, type, DROVER_AVG, 0, ranks, 1};
+    struct verify v = {COLLECTIVE_ALL_REDUCE, type, DROVER_AVG, 0, ranks, 1, NULL};
     AUTO(free) uint16_t *in = xcalloc(VERIFY_PERIOD, 2), *got = xcalloc(VERIFY_PERIOD, 2);
     AUTO(free) uint16_t *want = xcalloc(VERIFY_PERIOD, 2);
     float factor = to(from(1 / (float)ranks));
@@ -181,14 +180,14 @@ TEST(a_mean_over_many_ranks_that_rounds_at_each_of_them_is_right)
 
 TEST(a_nan_is_wrong)
 {
-    struct verify v = {COLLECTIVE_ALL_REDUCE, DROVER_FLOAT, DROVER_AVG, 0, 2, 1};
+    struct verify v = {COLLECTIVE_ALL_REDUCE, DROVER_FLOAT, DROVER_AVG, 0, 2, 1, NULL};
     float want = 1, got = bits_float(0x7fc00000);
     CHECK_INT(verify_wrong(&v, &got, &want, 1), 1);
 }
 
 TEST(wrong_elements_are_counted_one_by_one)
 {
-    struct verify v = {COLLECTIVE_ALL_REDUCE, DROVER_DOUBLE, DROVER_SUM, 0, 2, 1};
+    struct verify v = {COLLECTIVE_ALL_REDUCE, DROVER_DOUBLE, DROVER_SUM, 0, 2, 1, NULL};
     double want[N], got[N];
     verify_expected(&v, 0, 0, N, want, N);
     memcpy(got, want, sizeof got);
@@ -202,7 +201,7 @@ TEST(wrong_elements_are_counted_one_by_one)
 TEST(what_is_moved_comes_from_the_rank_and_place_it_should)
 {
     uint8_t in[3][N], out[N];
-    struct verify v = {COLLECTIVE_ALL_GATHER, DROVER_UINT8, DROVER_SUM, 0, 3, 5};
+    struct verify v = {COLLECTIVE_ALL_GATHER, DROVER_UINT8, DROVER_SUM, 0, 3, 5, NULL};
     CHECK_INT(verify_blocks(&v), 3);
     for (int r = 0; r < 3; r++)
         verify_input(&v, r, in[r], N);
@@ -222,18 +221,19 @@ TEST(what_is_moved_comes_from_the_rank_and_place_it_should)
 TEST(a_block_of_an_alltoallv_begins_where_the_ranks_before_it_end)
 {
     uint8_t in[3][N], out[N];
-    struct verify v = {COLLECTIVE_ALL_TO_ALL_V, DROVER_UINT8, DROVER_SUM, 0, 3, 5};
+    const struct traffic traffic = {.spread = 1};
+    struct verify v = {COLLECTIVE_ALL_TO_ALL_V, DROVER_UINT8, DROVER_SUM, 0, 3, 5, &traffic};
     CHECK_INT(verify_blocks(&v), 3);
     for (int r = 0; r < 3; r++)
         verify_input(&v, r, in[r], N);
-    verify_expected(&v, 2, 1, 200, out, 300); /* rank 1 sends 100 to 0, 200 to itself, 300 to 2 */
-    CHECK(memcmp(out, in[1] + 300, 300) == 0);
+    verify_expected(&v, 2, 1, 200, out, 192); /* rank 1 sends 400 to 0, 0 to itself, 192 to 2 */
+    CHECK(memcmp(out, in[1] + 400, 192) == 0);
 }
 
 TEST(scattered_and_shifted_parts_come_from_root_and_neighbour)
 {
     uint8_t in[3][N], out[N];
-    struct verify v = {COLLECTIVE_SCATTER, DROVER_UINT8, DROVER_SUM, 1, 3, 5};
+    struct verify v = {COLLECTIVE_SCATTER, DROVER_UINT8, DROVER_SUM, 1, 3, 5, NULL};
     for (int r = 0; r < 3; r++)
         verify_input(&v, r, in[r], N);
     verify_expected(&v, 2, 0, 200, out, 200);
@@ -251,7 +251,7 @@ TEST(scattered_and_shifted_parts_come_from_root_and_neighbour)
 TEST(a_scattered_reduction_is_a_part_of_the_whole_one)
 {
     int64_t whole[N], part[200];
-    struct verify v = {COLLECTIVE_ALL_REDUCE, DROVER_INT64, DROVER_SUM, 0, 3, 5};
+    struct verify v = {COLLECTIVE_ALL_REDUCE, DROVER_INT64, DROVER_SUM, 0, 3, 5, NULL};
     verify_expected(&v, 0, 0, N, whole, N);
     v.coll = COLLECTIVE_REDUCE_SCATTER;
     verify_expected(&v, 2, 0, 200, part, 200);
@@ -261,7 +261,7 @@ TEST(a_scattered_reduction_is_a_part_of_the_whole_one)
 TEST(ranks_places_and_seeds_have_different_values)
 {
     double a[N], b[N];
-    struct verify v = {COLLECTIVE_ALL_REDUCE, DROVER_DOUBLE, DROVER_SUM, 0, 4, 1};
+    struct verify v = {COLLECTIVE_ALL_REDUCE, DROVER_DOUBLE, DROVER_SUM, 0, 4, 1, NULL};
     int same_rank = 0, same_seed = 0, same_place = 0;
     verify_input(&v, 0, a, N);
     verify_input(&v, 1, b, N);
@@ -307,7 +307,7 @@ TEST(one_wrong_sum_tells_whose_part_is_missing_or_came_twice)
     for (size_t t = 0; t < 2; t++)
         for (int odd = 0; odd < 8; odd++)
             for (size_t at = 0; at < 40; at++) {
-                struct verify v = {COLLECTIVE_ALL_REDUCE, types[t], DROVER_SUM, 0, 8, 3};
+                struct verify v = {COLLECTIVE_ALL_REDUCE, types[t], DROVER_SUM, 0, 8, 3, NULL};
                 struct verify_diagnosis b = blame_of(&v, odd, 0, at, 1);
                 CHECK_INT(b.cause, VERIFY_MISSING);
                 CHECK_INT(b.rank, odd);
@@ -321,7 +321,7 @@ TEST(one_wrong_sum_tells_whose_part_is_missing_or_came_twice)
 
 TEST(in_a_type_that_is_too_small_for_that_some_sums_tell_it)
 {
-    struct verify v = {COLLECTIVE_ALL_REDUCE, DROVER_INT8, DROVER_SUM, 0, 12, 3};
+    struct verify v = {COLLECTIVE_ALL_REDUCE, DROVER_INT8, DROVER_SUM, 0, 12, 3, NULL};
     struct verify_diagnosis b = blame_of(&v, 5, 0, 0, N);
     CHECK_INT(b.cause, VERIFY_MISSING);
     CHECK_INT(b.rank, 5);
@@ -330,7 +330,7 @@ TEST(in_a_type_that_is_too_small_for_that_some_sums_tell_it)
 
 TEST(what_no_rank_explains_is_blamed_on_none)
 {
-    struct verify v = {COLLECTIVE_ALL_REDUCE, DROVER_FLOAT, DROVER_SUM, 0, 4, 3};
+    struct verify v = {COLLECTIVE_ALL_REDUCE, DROVER_FLOAT, DROVER_SUM, 0, 4, 3, NULL};
     float expected[N], got[N];
     verify_expected(&v, 0, 0, N, expected, N);
     memcpy(got, expected, sizeof got);
@@ -347,7 +347,7 @@ TEST(what_no_rank_explains_is_blamed_on_none)
 
 TEST(moved_data_tells_whose_it_is_or_that_none_came)
 {
-    struct verify v = {COLLECTIVE_ALL_TO_ALL, DROVER_DOUBLE, DROVER_SUM, 0, 5, 3};
+    struct verify v = {COLLECTIVE_ALL_TO_ALL, DROVER_DOUBLE, DROVER_SUM, 0, 5, 3, NULL};
     double expected[N], got[N], in[5 * N];
     struct verify_finding f = {.block = 2};
     verify_expected(&v, 1, 2, N, expected, N);

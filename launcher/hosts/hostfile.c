@@ -1,4 +1,4 @@
-#include "launcher/plan/hostfile.h"
+#include "launcher/hosts/hostfile.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -64,12 +64,23 @@ static int read_host(char **name, int *count, const char *text, size_t len, stru
 
 /* ---- host files ------------------------------------------------------------------------------ */
 
-/* Open MPI's keys (hostfile_lex.l of 4.1). */
+/* Keys of Open MPI (hostfile_lex.l of 4.1) and hydra (user). */
+enum key { KEY_SLOTS, KEY_MAX_SLOTS, KEY_PORT, KEY_USER, KEYS };
 static const struct {
     const char *word;
-    bool max;
-} keys[] = {{"slots", false},    {"count", false},    {"cpu", false},      {"max_slots", true},
-            {"max-slots", true}, {"slots_max", true}, {"slots-max", true}, {"max_count", true}};
+    enum key key;
+} keys[] = {
+    {"slots", KEY_SLOTS},         {"count", KEY_SLOTS},         {"cpu", KEY_SLOTS},
+    {"max_slots", KEY_MAX_SLOTS}, {"max-slots", KEY_MAX_SLOTS}, {"slots_max", KEY_MAX_SLOTS},
+    {"slots-max", KEY_MAX_SLOTS}, {"max_count", KEY_MAX_SLOTS}, {"port", KEY_PORT},
+    {"user", KEY_USER},           {"username", KEY_USER},       {"user-name", KEY_USER},
+    {"user_name", KEY_USER}};
+
+/* What one line says of its host. */
+struct settings {
+    int number[KEYS]; /* 0: not given */
+    char *user;
+};
 
 static int reject_key(const char *key, size_t len, struct err *e)
 {
@@ -79,7 +90,7 @@ static int reject_key(const char *key, size_t len, struct err *e)
     AUTO(free) char *word = xstrndup(key, len);
     const char *near = opt_suggest(word, names, COUNT_OF(keys));
     err_set(e, -EINVAL, "unknown key '%s'", word);
-    return err_hint(e, near ? "%s=N" : "slots=N or max_slots=N", near);
+    return err_hint(e, near ? "%s=N" : "slots=N, max_slots=N, port=N or user=NAME", near);
 }
 
 struct line {
@@ -94,8 +105,21 @@ static void skip_blanks(struct line *l)
         l->at++;
 }
 
+static int set_value(struct settings *out, const char *word, enum key key, const char *value,
+                     struct err *e)
+{
+    if (out->number[key] || (key == KEY_USER && out->user))
+        return err_set(e, -EINVAL, "'%s' is given twice", word);
+    if (key != KEY_USER)
+        return opt_int(&out->number[key], word, value, 1, key == KEY_PORT ? 65535 : SLOTS_MAX, e);
+    if (check_name(value, strlen(value), NULL) < 0 || strchr(value, '@'))
+        return err_set(e, -EINVAL, "invalid user name '%s'", value);
+    out->user = xstrdup(value);
+    return 0;
+}
+
 /* Reads one "slots=4" or "max_slots = 8". Moves past it on success. */
-static int read_setting(struct line *l, int *slots, int *max_slots, struct err *e)
+static int read_setting(struct line *l, struct settings *out, struct err *e)
 {
     const char *key = l->at, *p = key;
     while (p < l->end && !isspace((unsigned char)*p) && *p != '=')
@@ -109,17 +133,14 @@ static int read_setting(struct line *l, int *slots, int *max_slots, struct err *
     while (p < l->end && isspace((unsigned char)*p))
         p++;
     if (p == l->end || *p != '=')
-        return err_set(e, -EINVAL, "'%s': '=' and a number are missing", keys[k].word);
+        return err_set(e, -EINVAL, "'%s': '=' and a value are missing", keys[k].word);
     for (p++; p < l->end && isspace((unsigned char)*p);)
         p++;
-    const char *value = p;
+    const char *from = p;
     while (p < l->end && !isspace((unsigned char)*p))
         p++;
-    AUTO(free) char *number = xstrndup(value, (size_t)(p - value));
-    int *into = keys[k].max ? max_slots : slots;
-    if (*into)
-        return err_set(e, -EINVAL, "'%s' is given twice", keys[k].word);
-    if (opt_int(into, keys[k].word, number, 1, SLOTS_MAX, e) < 0)
+    AUTO(free) char *value = xstrndup(from, (size_t)(p - from));
+    if (set_value(out, keys[k].word, keys[k].key, value, e) < 0)
         return -EINVAL;
     l->at = p;
     return 0;
@@ -127,8 +148,9 @@ static int read_setting(struct line *l, int *slots, int *max_slots, struct err *
 
 /* Adds a host of a file, by mpirun's rules: a name alone adds one slot per line, but a name that
  * occurs once leaves the number of slots open; slots may be given once. */
-static int add_line(struct hosts *h, const char *name, int slots, int max_slots, struct err *e)
+static int add_line(struct hosts *h, const char *name, const struct settings *of, struct err *e)
 {
+    int slots = of->number[KEY_SLOTS], max_slots = of->number[KEY_MAX_SLOTS];
     struct host *known = hosts_find(h, name);
     if (max_slots && max_slots < slots)
         return err_set(e, -EINVAL, "'%s': %d slots exceed max_slots=%d", name, slots, max_slots);
@@ -138,34 +160,52 @@ static int add_line(struct hosts *h, const char *name, int slots, int max_slots,
         hosts_add(h, name, known->slots ? 1 : 2, max_slots);
     else
         hosts_add(h, name, slots, max_slots);
+    if (of->number[KEY_PORT])
+        hosts_find(h, name)->port = of->number[KEY_PORT];
     return 0;
+}
+
+static int read_settings(struct settings *out, struct line *l, struct err *e)
+{
+    int rc = 0;
+    for (skip_blanks(l); rc == 0 && l->at < l->end; skip_blanks(l))
+        rc = read_setting(l, out, e);
+    return rc;
 }
 
 static int read_line(struct hosts *h, struct line *l, struct err *e)
 {
-    int slots = 0, max_slots = 0, rc = 0;
+    struct settings of = {0};
     skip_blanks(l);
     if (l->at == l->end)
         return 0;
     const char *word = l->at, *p = word;
     while (p < l->end && !isspace((unsigned char)*p))
         p++;
-    AUTO(free) char *name = NULL;
-    if (read_host(&name, &slots, word, (size_t)(p - word), e) < 0)
+    AUTO(free) char *host = NULL, *name = NULL;
+    if (read_host(&host, &of.number[KEY_SLOTS], word, (size_t)(p - word), e) < 0)
         return -EINVAL;
     l->at = p;
-    for (skip_blanks(l); rc == 0 && l->at < l->end; skip_blanks(l))
-        rc = read_setting(l, &slots, &max_slots, e);
+    int rc = read_settings(&of, l, e);
+    AUTO(free) char *user = of.user;
     if (rc < 0)
         return rc;
     l->at = word;
-    return add_line(h, name, slots, max_slots, e);
+    if (user && strchr(host, '@'))
+        return err_set(e, -EINVAL, "'%s': its user is given twice", host);
+    name = user ? xasprintf("%s@%s", user, host) : TAKE(host);
+    return add_line(h, name, &of, e);
+}
+
+const char *hostfile_after_mark(const char *text)
+{
+    return text + (strncmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0);
 }
 
 int hostfile_parse(struct hosts **out, const char *what, const char *text, struct err *e)
 {
     AUTO(hosts) struct hosts *h = xzalloc(sizeof *h);
-    struct line l = {.at = text};
+    struct line l = {.at = hostfile_after_mark(text)};
     for (int n = 1; *l.at; n++) {
         l.begin = l.at;
         const char *newline = l.begin + strcspn(l.begin, "\n");
@@ -248,6 +288,7 @@ int hostfile_filter(struct hosts **out, const struct hosts *all, const struct ho
         bool fewer = wanted->slots > 1 && (has->slots == 0 || wanted->slots < has->slots);
         hosts_add(h, has->name, fewer ? wanted->slots : has->slots, has->max_slots);
         h->at[h->count - 1].here = has->here;
+        h->at[h->count - 1].port = has->port;
     }
     *out = TAKE(h);
     return 0;

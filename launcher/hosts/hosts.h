@@ -12,6 +12,7 @@ struct host {
     char *name;    /* as the user wrote it ("c01", "me@c01"); resolved when it is used */
     int slots;     /* ranks; 0: not given (one per GPU, else one per core) */
     int max_slots; /* limit even if oversubscribed; 0: no limit */
+    int port;      /* of its ssh server; 0: not given */
     bool here;     /* this machine (set by hostfile_mark_here()) */
 };
 

@@ -3,6 +3,7 @@
  *     # a comment                             c01:4            MPICH
  *     c01 slots=4 max_slots=8                 [fe80::1]:4
  *     me@c02 slots=4                          c03              slots not given: one per GPU or core
+ *     c04 user=me port=2222                   for ssh; the same as me@c04
  *
  * A name that stands alone on several lines has one slot per line (a PBS node file). Parsing is
  * pure; hostfile_text(), hostfile_read(), hostfile_is_here() and hostfile_mark_here() read the
@@ -13,11 +14,14 @@
 #include <stdbool.h>
 
 #include "common/err.h"
-#include "launcher/plan/hosts.h"
+#include "launcher/hosts/hosts.h"
 
 /* Parses the text of a host file. Errors begin with "what:LINE:COLUMN: ".
  *   -EINVAL  a line is malformed, a host's slots are given twice, or no host is listed */
 int hostfile_parse(struct hosts **out, const char *what, const char *text, struct err *e);
+
+/* Skips the byte order mark that some editors put in front of UTF-8. */
+const char *hostfile_after_mark(const char *text);
 
 /* Reads the text of a file ("-": stdin). `*out` is freed by the caller.
  *   -ENOENT, -EACCES, …  the file cannot be read

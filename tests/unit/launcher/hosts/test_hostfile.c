@@ -1,4 +1,4 @@
-#include "launcher/plan/hostfile.h"
+#include "launcher/hosts/hostfile.h"
 
 #include <ifaddrs.h>
 #include <limits.h>
@@ -16,6 +16,8 @@ static char *shown(const struct hosts *h)
         strbuf_printf(&b, "%s%s:%d", i ? " " : "", h->at[i].name, h->at[i].slots);
         if (h->at[i].max_slots)
             strbuf_printf(&b, "/%d", h->at[i].max_slots);
+        if (h->at[i].port)
+            strbuf_printf(&b, "#%d", h->at[i].port);
     }
     return strbuf_take(&b);
 }
@@ -40,6 +42,20 @@ TEST(host_files_of_open_mpi_mpich_and_deepspeed_are_read)
     parses("# nodes\n\n  \t\naa\r\nbb\r\n", "aa:0 bb:0");
     parses("me@aa slots=2\n10.0.0.7:3", "me@aa:2 10.0.0.7:3");
     parses("[fe80::1]:4\n[::2]\nfe80::3%eth0 slots=2\n", "fe80::1:4 ::2:0 fe80::3%eth0:2");
+}
+
+TEST(host_files_may_name_the_user_and_port_of_ssh)
+{
+    parses("aa slots=2 port=22 username=me\nbb user = you\ncc user-name=x port=2222",
+           "me@aa:2#22 you@bb:0 x@cc:0#2222");
+    parses("aa user=me\naa user=me\n", "me@aa:2");
+}
+
+TEST(host_files_may_begin_with_a_byte_order_mark)
+{
+    parses("\xef\xbb\xbf"
+           "aa slots=2\r\nbb slots=1\r\n",
+           "aa:2 bb:1");
 }
 
 TEST(a_name_that_stands_alone_several_times_has_a_slot_for_each)
@@ -69,6 +85,12 @@ TEST(what_is_malformed_is_named_with_line_and_column)
     refused("aa slots=4 slots=4\n", "hosts:1:12: ", "twice");
     refused("aa:4 slots=4\n", "hosts:1:6: ", "twice");
     refused("aa slots=4 max_slots=2\n", "hosts:1:1: ", "exceed max_slots=2");
+    refused("aa port=0\n", "hosts:1:4: ", "out of range (1 to 65535)");
+    refused("aa port=22 port=22\n", "hosts:1:12: ", "twice");
+    refused("aa user=\n", "hosts:1:4: ", "invalid user name");
+    refused("aa user=-o\n", "hosts:1:4: ", "invalid user name '-o'");
+    refused("aa user=a user=b\n", "hosts:1:11: ", "twice");
+    refused("me@aa user=you\n", "hosts:1:1: ", "its user is given twice");
     refused("aa slots=4\naa slots=4\n", "hosts:2:1: ", "second time");
     refused("  aa:b\n", "hosts:1:3: ", "1 to 65536");
     refused("aa:99999\n", "hosts:1:1: ", "1 to 65536");

@@ -1,0 +1,246 @@
+#include "collectives/bench/cmd/bench_processes.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "collectives/bootstrap/bootstrap.h"
+#include "common/json.h"
+#include "common/mem.h"
+#include "common/strbuf.h"
+#include "launcher/guardian/guardian.h"
+#include "launcher/hosts/hosts.h"
+#include "launcher/remote/agent_spawn.h"
+
+enum { EXCHANGE_MS = 300000, HOST_BYTES = 256, OWN_BYTES = 1024 };
+
+/* What a launcher or a wrapper sets to another value in each process. */
+static const char *const own_names[] = {"CUDA_VISIBLE_DEVICES", "NCCL_TESTS_DEVICE"};
+
+/* Set for the ranks: an array of objects, one per process. */
+static const char variables_env[] = "DROVER_BENCH_PROCESSES";
+
+/* What every process tells the others. */
+struct process {
+    char host[HOST_BYTES];
+    char own[COUNT_OF(own_names)][OWN_BYTES]; /* "": not set */
+};
+
+/* What the first process tells the others. */
+struct ticket {
+    char address[256], token[256];
+};
+
+struct part { /* of the job: the ranks of this process */
+    const struct bench_processes *o;
+    int first_rank;
+    struct agent_spawn *agents; /* NULL: none run */
+};
+
+/* Publishes `len` bytes of this process and waits for all processes. */
+static int publish(struct bootstrap *x, const char *key, const void *bytes, size_t len,
+                   struct err *e)
+{
+    const struct bootstrap_ops *boot = bootstrap_table(x);
+    int rc = boot->put(boot->arg, key, bytes, len, e);
+    return rc < 0 ? rc : boot->fence(boot->arg, EXCHANGE_MS, e);
+}
+
+/* Index of a process in the order of the ranks, which are numbered host by host. */
+static int index_of(const struct process *all, const struct hosts *hosts, int process,
+                    int per_process)
+{
+    int index = 0;
+    for (int i = 0; i < process; i++)
+        index += strcmp(all[i].host, all[process].host) == 0;
+    for (int i = 0; strcmp(hosts->at[i].name, all[process].host) != 0; i++)
+        index += hosts->at[i].slots / per_process;
+    return index;
+}
+
+/* Appends what the processes have for themselves to the ranks' variables. */
+static void pass_variables(char ***env, const struct process *all, const struct hosts *hosts,
+                           const struct bench_processes *o)
+{
+    AUTO(json) json_t *list = json_array();
+    for (int i = 0; i < o->me->size; i++)
+        json_array_append_new(list, json_object());
+    for (int i = 0; i < o->me->size; i++)
+        for (size_t k = 0; k < COUNT_OF(own_names); k++)
+            if (all[i].own[k][0])
+                json_object_set_new(
+                    json_array_get(list, (size_t)index_of(all, hosts, i, o->per_process)),
+                    own_names[k], json_text(all[i].own[k]));
+    AUTO(free) char *text = json_dumps(list, JSON_COMPACT);
+    strv_push(env, xasprintf("%s=%s", variables_env, text));
+}
+
+static struct process this_process(void)
+{
+    struct process p;
+    memset(&p, 0, sizeof p); /* it is sent, with its padding */
+    (void)gethostname(p.host, sizeof p.host - 1);
+    for (size_t k = 0; k < COUNT_OF(own_names); k++)
+        if (getenv(own_names[k]))
+            snprintf(p.own[k], sizeof p.own[k], "%s", getenv(own_names[k]));
+    return p;
+}
+
+/* Collects all processes. Sets their hosts, with a slot per rank, the variables of the ranks, and
+ * the first rank of this process. */
+static int exchange_processes(struct part *p, struct hosts *hosts, char ***env, struct err *e)
+{
+    const struct rank_identity *me = p->o->me;
+    AUTO(bootstrap) struct bootstrap *x = bootstrap_new(me);
+    AUTO(free) struct process *all = xcalloc((size_t)me->size, sizeof *all);
+    const struct bootstrap_ops *boot = bootstrap_table(x);
+    all[me->rank] = this_process();
+    int rc = me->size > 1 ? publish(x, "process", &all[me->rank], sizeof *all, e) : 0;
+    for (int i = 0; i < me->size && rc == 0; i++) {
+        rc = i == me->rank ? 0 : boot->get(boot->arg, i, "process", &all[i], sizeof *all, e);
+        if (rc == 0)
+            hosts_add(hosts, all[i].host, p->o->per_process, 0);
+    }
+    if (rc < 0)
+        return rc;
+    p->first_rank = index_of(all, hosts, me->rank, p->o->per_process) * p->o->per_process;
+    pass_variables(env, all, hosts, p->o);
+    return 0;
+}
+
+void bench_processes_set_env(void)
+{
+    const char *text = getenv(variables_env), *rank = getenv("RANK");
+    const char *per_process = getenv(BENCH_PROCESSES_ENV);
+    if (!text || !rank || !per_process || atoi(per_process) < 1)
+        return;
+    AUTO(json) json_t *list = json_loads(text, 0, NULL);
+    json_t *own = json_array_get(list, (size_t)(atoi(rank) / atoi(per_process)));
+    for (size_t k = 0; k < COUNT_OF(own_names); k++) {
+        const char *value = json_string_value(json_object_get(own, own_names[k]));
+        if (value)
+            setenv(own_names[k], value, true);
+        else
+            unsetenv(own_names[k]);
+    }
+}
+
+static void on_agents_ended(void *arg)
+{
+    struct part *p = arg;
+    agent_spawn_free(TAKE(p->agents));
+}
+
+/* Gives the ticket of the first process to the others, and starts the agents of this one. */
+static int join(struct part *p, struct launch_context *l, struct ticket *t, struct err *e)
+{
+    AUTO(bootstrap) struct bootstrap *x = bootstrap_new(p->o->me);
+    const struct bootstrap_ops *boot = bootstrap_table(x);
+    int rc = p->o->me->size > 1 ? publish(x, "ticket", t, sizeof *t, e) : 0;
+    if (rc == 0 && p->o->me->rank > 0)
+        rc = boot->get(boot->arg, 0, "ticket", t, sizeof *t, e);
+    const struct agent_spawn_opts o = {.control = t->address,
+                                       .token = t->token,
+                                       .first_rank = p->first_rank,
+                                       .count = p->o->per_process};
+    return rc < 0 ? rc : agent_spawn_start(&p->agents, l, &o, on_agents_ended, p, e);
+}
+
+/* The job awaits the ranks of all processes. */
+static int on_started(void *arg, struct launch_context *l, const struct launch *job, struct err *e)
+{
+    struct ticket t = {0};
+    const char *token = NULL;
+    AUTO(free) char *address = launch_join_ticket(job, &token);
+    snprintf(t.address, sizeof t.address, "%s", address);
+    snprintf(t.token, sizeof t.token, "%s", token);
+    return join(arg, l, &t, e);
+}
+
+static bool is_running(void *arg)
+{
+    return ((const struct part *)arg)->agents;
+}
+
+/* Launches the job and waits until it has ended, and the agents of this process, too. */
+static int run_first(struct part *p, struct bench_job *job, const struct hosts *hosts,
+                     struct err *e)
+{
+    AUTO(strbuf) struct strbuf list = {0};
+    for (int i = 0; i < hosts->count; i++)
+        strbuf_printf(&list, "%s%s:%d", i ? "," : "", hosts->at[i].name, hosts->at[i].slots);
+    /* What the other launcher has bound a process to is for all of its ranks. */
+    char *launch[] = {"-H", (char *)strbuf_str(&list), "--oversubscribe", "--bind-to", "none",
+                      NULL};
+    job->launch = launch;
+    job->engine = "external";
+    job->started = on_started;
+    job->running = is_running;
+    job->arg = p;
+    return bench_job_run(job, e);
+}
+
+static int run_other(struct part *p, struct guardian *g, struct err *e)
+{
+    struct ticket t = {0};
+    struct launch_context *l = NULL;
+    uv_loop_t *loop = uv_default_loop();
+    int rc = launch_context_open(&l, loop, g, e);
+    if (rc == 0)
+        rc = join(p, l, &t, e);
+    while (p->agents)
+        uv_run(loop, UV_RUN_ONCE);
+    if (l)
+        launch_context_close(l);
+    uv_run(loop, UV_RUN_DEFAULT); /* until all handles are closed */
+    return rc;
+}
+
+static int run_parts(struct bench_job *job, const struct bench_processes *o, struct err *e)
+{
+    AUTO(guardian) struct guardian *g = NULL;
+    AUTO(hosts) struct hosts *hosts = xzalloc(sizeof *hosts);
+    AUTO(strv) char **env = strv_copy(job->env);
+    struct part p = {.o = o};
+    int rc = guardian_start(&g, e);
+    if (rc == 0)
+        rc = exchange_processes(&p, hosts, &env, e);
+    job->guardian = g;
+    job->env = env;
+    return rc < 0 ? rc : o->me->rank == 0 ? run_first(&p, job, hosts, e) : run_other(&p, g, e);
+}
+
+/* What the other launcher has bound this process to is for this process, not for all ranks. */
+static void unbind(void)
+{
+    enum { CPUS = 16384 };
+    cpu_set_t *all = CPU_ALLOC(CPUS);
+    memset(all, 0xff, CPU_ALLOC_SIZE(CPUS));
+    (void)sched_setaffinity(0, CPU_ALLOC_SIZE(CPUS), all); /* the kernel drops what is not there */
+    CPU_FREE(all);
+}
+
+static int run_on_node(struct bench_job *job, const struct bench_processes *o, struct err *e)
+{
+    char *launch[] = {"--oversubscribe", NULL};
+    if (o->me->local_size != o->me->size) {
+        err_set(e, -EINVAL, "-g times -t is %d, on several nodes without GPUs", o->per_process);
+        return err_hint(e, "-g 1 -t 1, with %d times as many ranks", o->per_process);
+    }
+    if (o->me->rank > 0)
+        return 0;
+    unbind();
+    job->launch = launch;
+    return bench_job_run(job, e);
+}
+
+int bench_processes_run(char *const *argv, char *const *env, const struct bench_processes *o,
+                        struct err *e)
+{
+    struct bench_job job = {.argv = argv, .env = env, .ranks = o->me->size * o->per_process};
+    return o->gpus ? run_parts(&job, o, e) : run_on_node(&job, o, e);
+}

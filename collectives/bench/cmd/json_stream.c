@@ -1,0 +1,186 @@
+#include "collectives/bench/cmd/json_stream.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/strbuf.h"
+
+struct json_stream {
+    int fd;
+    char *path; /* NULL: stdout */
+    bool any;   /* items */
+    off_t at;   /* of a file: where the end of the document begins */
+    char *tail; /* the end of the document; NULL: nothing is written */
+};
+
+/* The document on stdout, for the signal handler. The thread that has set `busy` uses it: a signal
+ * may arrive in any thread. */
+static struct json_stream *on_stdout;
+static atomic_flag busy = ATOMIC_FLAG_INIT;
+
+static int write_all(int fd, const char *text, size_t len)
+{
+    while (len > 0) {
+        ssize_t n = write(fd, text, len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        text += n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+static void on_signal(int number)
+{
+    while (atomic_flag_test_and_set(&busy))
+        ;
+    if (on_stdout && on_stdout->tail)
+        (void)write_all(on_stdout->fd, on_stdout->tail, strlen(on_stdout->tail));
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+static void handle(int number)
+{
+    struct sigaction old, action = {.sa_handler = on_signal};
+    if (sigaction(number, NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+        (void)sigaction(number, &action, NULL);
+}
+
+struct json_stream *json_stream_open_stdout(void)
+{
+    on_stdout = xzalloc(sizeof *on_stdout);
+    on_stdout->fd = STDOUT_FILENO;
+    handle(SIGINT);
+    handle(SIGTERM);
+    return on_stdout;
+}
+
+int json_stream_open_file(struct json_stream **out, const char *path, struct err *e)
+{
+    AUTO(json_stream) struct json_stream *s = xzalloc(sizeof *s);
+    s->path = xstrdup(path);
+    for (int i = 0; (s->fd = open(s->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) < 0;
+         i++) {
+        if (errno != EEXIST)
+            return err_set(e, errno == ENOSPC ? -EIO : -EINVAL, "'%s': %s", s->path,
+                           strerror(errno));
+        free(s->path);
+        s->path = xasprintf("%s.%d", path, i);
+    }
+    *out = TAKE(s);
+    return 0;
+}
+
+/* The keys of an object, as they stand between its braces. */
+static char *keys(const json_t *object)
+{
+    AUTO(free) char *text = json_dumps(object, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+    size_t len = strlen(text);
+    return len > 3 ? xstrndup(text + 1, len - 3) : xstrdup(""); /* without "{" and "\n}" */
+}
+
+static char *tail_text(const json_t *tail)
+{
+    AUTO(free) char *inside = keys(tail);
+    return xasprintf("\n ]%s%s\n}\n", *inside ? "," : "", inside);
+}
+
+/* Replaces the end of a file by `text`. */
+static int replace_end(struct json_stream *s, const char *text, size_t len)
+{
+    if (lseek(s->fd, s->at, SEEK_SET) < 0)
+        return -errno;
+    int rc = write_all(s->fd, text, len);
+    return rc < 0 ? rc : ftruncate(s->fd, s->at + (off_t)len) < 0 ? -errno : 0;
+}
+
+/* Writes `text`, behind which the document ends with `tail`. If that fails, a file stays as it was.
+ */
+static int write_part(struct json_stream *s, const char *text, char *tail)
+{
+    size_t len = strlen(text);
+    AUTO(free) char *whole = s->path ? xasprintf("%s%s", text, tail) : NULL;
+    int rc = whole ? replace_end(s, whole, strlen(whole)) : write_all(s->fd, text, len);
+    if (rc < 0) {
+        if (whole)
+            (void)replace_end(s, s->tail ? s->tail : "", s->tail ? strlen(s->tail) : 0);
+        free(tail);
+        return rc;
+    }
+    s->at += (off_t)len;
+    free(s->tail);
+    s->tail = tail;
+    return 0;
+}
+
+/* The same, while no signal handler uses the document. Takes ownership of `tail`. */
+static int put(struct json_stream *s, const char *text, char *tail, struct err *e)
+{
+    sigset_t signals, before;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &signals, &before);
+    while (atomic_flag_test_and_set(&busy))
+        ;
+    int rc = write_part(s, text, tail);
+    atomic_flag_clear(&busy);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return rc < 0 ? err_set(e, -EIO, "'%s': %s", s->path ? s->path : "stdout", strerror(-rc)) : 0;
+}
+
+int json_stream_begin(struct json_stream *s, const json_t *head, const char *list,
+                      const json_t *tail, struct err *e)
+{
+    AUTO(free) char *inside = keys(head);
+    AUTO(free)
+    char *text = xasprintf("{%s%s\n \"%s\": [", inside, *inside ? "," : "", list);
+    return put(s, text, tail_text(tail), e);
+}
+
+int json_stream_add(struct json_stream *s, const json_t *item, const json_t *tail, struct err *e)
+{
+    if (!s->tail)
+        return 0;
+    AUTO(free) char *text = json_dumps(item, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+    AUTO(strbuf) struct strbuf indented = {0};
+    strbuf_puts(&indented, s->any ? ",\n  " : "\n  ");
+    for (const char *at = text; *at; at++) {
+        strbuf_putc(&indented, *at);
+        if (*at == '\n')
+            strbuf_puts(&indented, "  ");
+    }
+    s->any = true;
+    return put(s, strbuf_str(&indented), tail_text(tail), e);
+}
+
+int json_stream_end(struct json_stream *s, const json_t *tail, struct err *e)
+{
+    if (!s->tail)
+        return 0;
+    AUTO(free) char *text = tail_text(tail);
+    return put(s, text, xstrdup(""), e);
+}
+
+void json_stream_close(struct json_stream *s)
+{
+    if (!s)
+        return;
+    while (atomic_flag_test_and_set(&busy))
+        ;
+    on_stdout = s == on_stdout ? NULL : on_stdout;
+    atomic_flag_clear(&busy);
+    if (s->path && s->fd >= 0)
+        close(s->fd);
+    free(s->path);
+    free(s->tail);
+    free(s);
+}

@@ -1,0 +1,25 @@
+/* error_files - the files in which ranks describe the exception that ends them, one per rank
+ * (TORCHELASTIC_ERROR_FILE; "Error Propagation" in PyTorch's manual of torch.distributed.elastic).
+ */
+#ifndef DROVER_ERROR_FILES_H
+#define DROVER_ERROR_FILES_H
+
+#include <stdint.h>
+
+struct error_files;
+
+/* Creates a directory for the files of all jobs of this process. Returns NULL, and logs why, if
+ * that is not possible: ranks then have no such files. */
+struct error_files *error_files_open(void);
+
+/* Returns the path for a rank of the job `number`. The caller frees it. */
+char *error_files_path(const struct error_files *f, uint32_t number, int rank);
+
+/* Reads and removes the rank's file. Returns its text, to be freed; NULL: the rank has not written
+ * it. A longer text than 1 MiB is cut. */
+char *error_files_take(const struct error_files *f, uint32_t number, int rank);
+
+/* Removes the directory. NULL is accepted. */
+void error_files_close(struct error_files *f);
+
+#endif

@@ -1,0 +1,24 @@
+#include "launcher/engine/mpi_transport.h"
+
+#include <stdint.h>
+#include <string.h>
+#include <sys/statvfs.h>
+
+#include "launcher/plan/env.h"
+
+/* Open MPI 4.1's shared memory per rank, rounded up. */
+enum { BYTES_PER_RANK = 5 << 20 };
+
+void mpi_transport_choose(struct plan *p, char *const *base_env)
+{
+    struct statvfs fs;
+    const char *transports = env_get(p->env, ENV_MPI_TRANSPORTS);
+    if (!plan_is_local(p) || !transports || strcmp(transports, ENV_MPI_SHARED_MEMORY) != 0 ||
+        statvfs("/dev/shm", &fs) < 0 ||
+        (uint64_t)fs.f_bavail * fs.f_frsize >= (uint64_t)p->world_size * BYTES_PER_RANK)
+        return;
+    env_set(&p->env, ENV_MPI_TRANSPORTS, "%s", ENV_MPI_SHARED_MEMORY ",tcp");
+    static const char interface[] = "OMPI_MCA_btl_tcp_if_include"; /* not lo, by default */
+    if (!env_get(p->env, interface) && !env_get(base_env, interface))
+        env_set(&p->env, interface, "lo");
+}

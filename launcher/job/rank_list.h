@@ -1,0 +1,13 @@
+/* rank_list - a set of ranks as text: "rank 3", "ranks 0, 2-5 and 7". Pure. */
+#ifndef DROVER_RANK_LIST_H
+#define DROVER_RANK_LIST_H
+
+#include <stdbool.h>
+
+#include "common/strbuf.h"
+
+/* Appends the ranks that are true in `in`, which has `n` entries; entry 0 is rank `first`. A long
+ * list ends with "and N more". Appends nothing if there are none. */
+void rank_list_write(struct strbuf *b, const bool *in, int n, int first);
+
+#endif

@@ -1,0 +1,13 @@
+/* tcp_peer - the user at the other end of a TCP connection on this machine. */
+#ifndef DROVER_TCP_PEER_H
+#define DROVER_TCP_PEER_H
+
+#include <sys/types.h>
+
+/* Finds the user that owns the other end of an IPv4 connection over the loopback device. The kernel
+ * is asked by netlink (sock_diag(7)), or else /proc/net/tcp is read.
+ *   -ENOENT  the other end is closed, or not on this machine
+ *   or another error of a socket that is not such a connection */
+int tcp_peer_uid(uid_t *out, int fd);
+
+#endif
