@@ -41,8 +41,14 @@ static void on_interrupted(void *arg, bool again)
     progress_display_print(arg, again ? "drover sweep: killing the running trials" : stopping);
 }
 
+static void on_notice(void *arg, const char *text)
+{
+    AUTO(free) char *line = xasprintf("drover sweep: %s", text);
+    progress_display_print(arg, line);
+}
+
 static const struct coordinator_events events = {
-    .stored = on_stored, .changed = on_changed, .interrupted = on_interrupted};
+    .stored = on_stored, .changed = on_changed, .interrupted = on_interrupted, .notice = on_notice};
 
 void sweep_run_print_notices(char **texts, const struct sweep_options *o)
 {
