@@ -49,9 +49,13 @@ void progress_text_counts(struct strbuf *out, const struct scheduler_counts *c);
 /* Appends a table of at most `max` trials with a column per parameter. The best trial is first;
  * trials without a value are last, in their order. `trials` is an array of trials. With several
  * objectives each has a column, and the trials of `front`, an array of ids (NULL: one objective),
- * are first, with a star instead of their rank. */
+ * are first, with a star instead of their rank. A trial with an error has a second line with the
+ * error and the directory of its output; `dir` is that of the sweep (NULL: without it). */
 void progress_text_table(struct strbuf *out, const json_t *trials, const struct spec *spec,
-                         const json_t *front, size_t max);
+                         const json_t *front, const char *dir, size_t max);
+
+/* Appends the directory of the output of a trial's last lease; nothing if it had no lease. */
+void progress_text_output(struct strbuf *out, const json_t *trial, const char *dir);
 
 /* Appends "importance  lr 0.71  width 0.20" with its newline, from sweep_analysis_importance().
  * Omits values that round to 0. */

@@ -42,7 +42,8 @@ size_t command_mailbox_count(const struct command_mailbox *m);
 const json_t *command_mailbox_get(const struct command_mailbox *m, size_t i);
 
 /* Sets the reply to the i-th command: `error` (code 0: none), or what the scheduler made of it.
- * {"ok":true,"trials":[added or waiting again],"running":n,"over":bool} or {"error","hint"} */
+ * {"ok":true,"trials":[added, waiting again or cancelled],"running":n,"over":bool} or
+ * {"error","hint"} */
 void command_mailbox_set_reply(struct command_mailbox *m, size_t i, const struct err *error,
                                const struct scheduler *s, const struct scheduler_out *out);
 

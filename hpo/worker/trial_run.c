@@ -17,6 +17,7 @@
 #include "launcher/hosts/hosts.h"
 #include "launcher/node/cgroup_delegate.h"
 #include "launcher/plan/env.h"
+#include "launcher/registry/registry.h"
 
 enum {
     REPORT_STOP_MS = 1000, /* for a program that reports to end after the stop on its channel */
@@ -58,6 +59,7 @@ struct trial_run {
     char **argv, **env; /* the job's */
 
     struct outbox *outbox;
+    struct registry *entry; /* for `drover ps`; NULL: none */
 
     char *root, *params, *wandb;
     bool resumed;
@@ -129,6 +131,7 @@ void trial_run_free(struct trial_run *r)
     if (!r)
         return;
     outbox_free(r->outbox);
+    registry_leave(r->entry);
     if (r->job)
         launch_free(r->job);
     agent_spawn_free(r->agents);
@@ -199,6 +202,7 @@ static void enter_draining(struct trial_run *r, json_t *result)
 static void enter_done(struct trial_run *r, json_t *result)
 {
     close_files(r);
+    registry_leave(TAKE(r->entry));
     cgroup_delegate_remove(r->cgroup);
     r->done(r->arg, r);
     outbox_push(r->outbox, WIRE_DONE, result);
@@ -450,6 +454,11 @@ static void open_join(struct trial_run *r)
 
 static void enter_running(struct trial_run *r)
 {
+    AUTO(free) char *dir = xasprintf("%s/%lld", r->root, (long long)r->id);
+    struct err e = {0};
+    if (registry_enter_trial(&r->entry, text(r, "sweep"), number(r, "trial"),
+                             r->context->need->ranks, r->argv, dir, &e) < 0)
+        log_info("trial %d: 'drover ps' does not show it: %s", number(r, "trial"), e.text);
     if (r->peers)
         open_join(r);
 }

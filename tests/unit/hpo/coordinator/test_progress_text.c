@@ -149,19 +149,38 @@ TEST(the_table_has_the_best_trial_first_and_a_column_per_parameter)
     json_array_append_new(list, trial(2, "pruned", "{\"lr\":1e-5,\"act\":\"t\"}", json_real(-1)));
     static const struct spec least = {.metrics = {{.name = "loss"}}, .metric_count = 1};
     static const struct spec most = {.metrics = {{.maximize = true}}};
-    progress_text_table(&b, list, &least, NULL, 20);
+    progress_text_table(&b, list, &least, NULL, NULL, 20);
     CHECK_TEXT(b, "rank  trial  state   value  lr     act\n"
                   "   1      2  pruned     -1  1e-05  t\n"
                   "   2      1  done        2  0.25   relu\n"
                   "   3      0  failed      -  0.5    \n");
-    progress_text_table(&b, list, &most, NULL, 1);
+    progress_text_table(&b, list, &most, NULL, NULL, 1);
     CHECK_TEXT(b, "rank  trial  state  value  lr    act\n"
                   "   1      1  done       2  0.25  relu\n");
     json_decref(list);
     list = json_array();
-    progress_text_table(&b, list, &most, NULL, 5);
+    progress_text_table(&b, list, &most, NULL, NULL, 5);
     CHECK_TEXT(b, "rank  trial  state  value\n");
     json_decref(list);
+}
+
+TEST(a_failed_trial_has_its_reason_and_its_output_below_it)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    AUTO(json) json_t *list = json_array();
+    json_t *t = trial(7, "failed", "{}", json_null());
+    json_object_set_new(t, "error", json_string("exit status 3: \x1b[1mboom"));
+    json_array_append(list, t);
+    static const struct spec least = {.metrics = {{.name = "loss"}}, .metric_count = 1};
+    progress_text_table(&b, list, &least, NULL, "/w/s", 20); /* it has not run: no output */
+    CHECK_TEXT(b, "rank  trial  state   value\n"
+                  "   1      7  failed      -\n"
+                  "             exit status 3: \\x1b[1mboom\n");
+    json_object_set_new(t, "lease", json_integer(9));
+    progress_text_table(&b, list, &least, NULL, "/w/s", 20);
+    CHECK_HAS(strbuf_str(&b),
+              "             exit status 3: \\x1b[1mboom; output: /w/s/trials/000007/9\n");
+    json_decref(t);
 }
 
 TEST(with_several_objectives_each_has_a_column_and_the_front_is_first_with_stars)
@@ -179,7 +198,7 @@ TEST(with_several_objectives_each_has_a_column_and_the_front_is_first_with_stars
     static const struct spec two = {.metrics = {{.name = "loss"}, {.name = "size"}},
                                     .metric_count = 2};
     json_t *front = json_pack("[i,i]", 2, 0);
-    progress_text_table(&b, list, &two, front, 20);
+    progress_text_table(&b, list, &two, front, NULL, 20);
     CHECK_TEXT(b, "rank  trial  state  loss  size  size\n"
                   "   *      2  done      1     3  s\n"
                   "   *      0  done      2   1.5  s\n"
