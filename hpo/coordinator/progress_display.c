@@ -13,7 +13,6 @@
 #include "hpo/coordinator/progress_text.h"
 #include "hpo/trial/metric_guess.h"
 #include "hpo/trial/trial.h"
-#include "hpo/worker/trial_dir.h"
 
 enum { PAINT_MS = 100, ROWS_MAX = 24, OUTPUT_READ = 64 << 10 };
 
@@ -119,13 +118,11 @@ static void help_with_metric(struct progress_display *s, const json_t *trial)
         json_object_get(json_object_get(trial, "metrics"), metric))
         return;
     s->metric_help = true;
-    AUTO(free)
-    char *dir = trial_dir_path(s->dir, (int)json_integer_value(json_object_get(trial, "id")));
-    AUTO(free)
-    char *path = xasprintf("%s/%lld/stdout", dir,
-                           (long long)json_integer_value(json_object_get(trial, "lease")));
+    AUTO(strbuf) struct strbuf path = {0};
+    progress_text_output(&path, trial, s->dir);
+    strbuf_puts(&path, "/stdout");
     static char output[OUTPUT_READ];
-    AUTO(fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    AUTO(fd) int fd = open(strbuf_str(&path), O_RDONLY | O_CLOEXEC);
     off_t size = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
     off_t from = size > OUTPUT_READ ? size - OUTPUT_READ : 0;
     ssize_t n = fd < 0 ? 0 : pread(fd, output, sizeof output, from);
@@ -151,10 +148,19 @@ void progress_display_stored(struct progress_display *s, const struct scheduler 
         return;
     AUTO(json) json_t *t = scheduler_trial_json(sched, trial);
     help_with_metric(s, t);
-    if (s->terminal)
+    const char *state = json_string_value(json_object_get(t, "state"));
+    bool failed = state && !trial_has_signal((enum trial_state)trial_state_parse(state)) &&
+                  json_object_get(t, "error");
+    if (s->terminal && !failed)
         return;
     AUTO(strbuf) struct strbuf b = {0};
     progress_text_ended(&b, t, s->spec->metrics[0].name, scheduler_best(sched) == trial);
+    if (failed) {
+        strbuf_puts(&b, "  output: ");
+        progress_text_output(&b, t, s->dir);
+        strbuf_putc(&b, '\n');
+    }
+    wipe(s);
     fputs(strbuf_str(&b), stderr);
 }
 

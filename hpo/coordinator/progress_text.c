@@ -7,9 +7,11 @@
 #include "common/mem.h"
 #include "common/redact.h"
 #include "common/utf8.h"
+#include "hpo/scheduler/worker_health.h"
 #include "hpo/spec/spec.h"
+#include "hpo/worker/trial_dir.h"
 
-enum { LINE_SHOWN = 160 }; /* of a trial's output */
+enum { LINE_SHOWN = 160 /* of a trial's output */, LINE_MAX_SHOWN = 2000, AWAITED_MAX = 5 };
 
 static const char *text_of(const json_t *trial, const char *key)
 {
@@ -156,6 +158,55 @@ void progress_text_block(struct strbuf *out, const struct progress_text *p, int 
     }
 }
 
+static double seconds_until(const json_t *at_ms, int64_t now_ms)
+{
+    double ms = (double)(json_integer_value(at_ms) - now_ms);
+    return ms > 0 ? ms / 1000 : 0;
+}
+
+void progress_text_fault(struct strbuf *out, const char *worker, const char *node,
+                         const json_t *fault, int64_t now_ms)
+{
+    const char *state = text_of(fault, "state");
+    bool excluded = strcmp(state, "excluded") == 0, tested = strcmp(state, "suspect") == 0;
+    size_t start = out->len;
+    if (excluded || strcmp(state, "backing off") == 0) {
+        strbuf_printf(out, "worker %s on %s cannot run trials: %s; ", worker, node,
+                      text_of(fault, "error"));
+        strbuf_puts(out, excluded ? "it gets none until a self-test passes, the next in "
+                                  : "it gets none for ");
+        add_seconds(out, seconds_until(json_object_get(fault, "due_ms"), now_ms));
+    } else if (strcmp(state, "good") == 0 ||
+               (tested && json_integer_value(json_object_get(fault, "failures")) >=
+                              WORKER_HEALTH_FAULTS_MAX)) {
+        strbuf_printf(out, "worker %s on %s %s", worker, node,
+                      tested ? "has passed its self-test: it gets trials again"
+                             : "runs trials again");
+    }
+    if (out->len == start)
+        return;
+    end_line(out, start, 2000);
+    out->data[--out->len] = 0; /* the newline */
+}
+
+void progress_text_awaited(struct strbuf *out, const json_t *workers, int64_t now_ms)
+{
+    size_t i;
+    json_t *w;
+    json_array_foreach (workers, i, w) {
+        strbuf_puts(out, i == 0 ? "waiting for workers of an earlier coordinator: " : ", ");
+        if (i == AWAITED_MAX) {
+            strbuf_printf(out, "and %zu more", json_array_size(workers) - i);
+            break;
+        }
+        strbuf_printf(out, "%s on %s", text_of(w, "id"), text_of(w, "node"));
+    }
+    if (i == 0)
+        return;
+    strbuf_puts(out, "; their trials are requeued in ");
+    add_seconds(out, seconds_until(json_object_get(json_array_get(workers, 0), "lost_ms"), now_ms));
+}
+
 void progress_text_ended(struct strbuf *out, const json_t *trial, const char *metric, bool new_best)
 {
     size_t start = out->len;
@@ -169,7 +220,7 @@ void progress_text_ended(struct strbuf *out, const json_t *trial, const char *me
         strbuf_puts(out, "  best so far");
     if (*text_of(trial, "error"))
         strbuf_printf(out, "  (%s)", text_of(trial, "error"));
-    end_line(out, start, 2000);
+    end_line(out, start, LINE_MAX_SHOWN);
 }
 
 static void add_yaml_quoted(struct strbuf *out, const char *text)
@@ -286,8 +337,30 @@ static int width_of(const char *s)
     return n;
 }
 
-static void print_cells(struct strbuf *out, char *const *cells, size_t rows, size_t columns,
-                        size_t others)
+void progress_text_output(struct strbuf *out, const json_t *trial, const char *dir)
+{
+    json_int_t lease = json_integer_value(json_object_get(trial, "lease"));
+    AUTO(free) char *path = trial_dir_path(dir, id_of(trial));
+    if (lease > 0)
+        strbuf_printf(out, "%s/%lld", path, (long long)lease);
+}
+
+/* "             exit status 3; output: sweeps/s/trials/000017/4" */
+static void print_error(struct strbuf *out, const json_t *trial, const char *dir, int indent)
+{
+    AUTO(strbuf) struct strbuf path = {0};
+    size_t start = out->len;
+    if (!*text_of(trial, "error"))
+        return;
+    if (dir)
+        progress_text_output(&path, trial, dir);
+    strbuf_printf(out, "%*s%s%s%s", indent, "", text_of(trial, "error"),
+                  path.len > 0 ? "; output: " : "", strbuf_str(&path));
+    end_line(out, start, LINE_MAX_SHOWN);
+}
+
+static void print_cells(struct strbuf *out, char *const *cells, const struct entry *entries,
+                        const char *dir, size_t rows, size_t columns, size_t others)
 {
     AUTO(free) int *width = xcalloc(columns, sizeof *width);
     for (size_t i = 0; i < rows * columns; i++) {
@@ -307,11 +380,13 @@ static void print_cells(struct strbuf *out, char *const *cells, size_t rows, siz
                 strbuf_printf(out, "%*s", 2 + (right ? 0 : pad), "");
         }
         strbuf_putc(out, '\n');
+        if (r > 0)
+            print_error(out, entries[r - 1].trial, dir, width[0] + 2 + width[1] + 2);
     }
 }
 
 void progress_text_table(struct strbuf *out, const json_t *trials, const struct spec *spec,
-                         const json_t *front, size_t max)
+                         const json_t *front, const char *dir, size_t max)
 {
     size_t n = json_array_size(trials), others = 0;
     AUTO(free) struct entry *rows = xcalloc(n, sizeof *rows);
@@ -337,7 +412,7 @@ void progress_text_table(struct strbuf *out, const json_t *trials, const struct 
         cells[c] = cut_cell(names[c]);
     for (size_t i = 0; i < n * columns; i++)
         cells[columns + i] = cell(&rows[i / columns], i / columns + 1, i % columns, names, others);
-    print_cells(out, cells, n + 1, columns, others);
+    print_cells(out, cells, rows, dir, n + 1, columns, others);
     if (front)
         strbuf_puts(
             out, "* no other trial is better in one objective and at least equal in all others\n");

@@ -24,6 +24,15 @@ struct progress_text {
  * `rows` lines of at most `columns` characters, each with its newline. */
 void progress_text_block(struct strbuf *out, const struct progress_text *p, int columns, int rows);
 
+/* Appends a line, without a newline, for a worker whose fault (scheduler_worker_fault()) has
+ * changed: its cause, and when it gets trials again. Appends nothing if there is nothing to say. */
+void progress_text_fault(struct strbuf *out, const char *worker, const char *node,
+                         const json_t *fault, int64_t now_ms);
+
+/* Appends a line, without a newline, for the workers of scheduler_awaited(). Appends nothing if
+ * there are none. */
+void progress_text_awaited(struct strbuf *out, const json_t *workers, int64_t now_ms);
+
 /* Appends a line for a trial that has ended, with its newline: "trial 17  done  loss 0.41
  * lr=0.01  3.2 s". */
 void progress_text_ended(struct strbuf *out, const json_t *trial, const char *metric,
@@ -40,9 +49,13 @@ void progress_text_counts(struct strbuf *out, const struct scheduler_counts *c);
 /* Appends a table of at most `max` trials with a column per parameter. The best trial is first;
  * trials without a value are last, in their order. `trials` is an array of trials. With several
  * objectives each has a column, and the trials of `front`, an array of ids (NULL: one objective),
- * are first, with a star instead of their rank. */
+ * are first, with a star instead of their rank. A trial with an error has a second line with the
+ * error and the directory of its output; `dir` is that of the sweep (NULL: without it). */
 void progress_text_table(struct strbuf *out, const json_t *trials, const struct spec *spec,
-                         const json_t *front, size_t max);
+                         const json_t *front, const char *dir, size_t max);
+
+/* Appends the directory of the output of a trial's last lease; nothing if it had no lease. */
+void progress_text_output(struct strbuf *out, const json_t *trial, const char *dir);
 
 /* Appends "importance  lr 0.71  width 0.20" with its newline, from sweep_analysis_importance().
  * Omits values that round to 0. */

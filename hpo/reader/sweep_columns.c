@@ -199,7 +199,8 @@ static int apply_command(struct sweep_columns *c, const struct event_store_row *
     if (!verb || trials < 0 || trials > INT_MAX - c->commands.raised)
         return damaged(r, "an invalid command", e);
     bool stop = strcmp(verb, "stop") == 0, pause = strcmp(verb, "pause") == 0;
-    c->commands.stopped = stop || (pause && c->commands.stopped);
+    bool cancel = strcmp(verb, "cancel") == 0; /* of trials: the sweep continues as it is */
+    c->commands.stopped = stop || ((pause || cancel) && c->commands.stopped);
     c->commands.paused = pause || (c->commands.paused && strcmp(verb, "resume") != 0);
     c->commands.raised += (int)trials;
     return 0;

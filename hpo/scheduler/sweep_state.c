@@ -105,9 +105,10 @@ static int apply_command(struct sweep_state *st, const struct scheduler_record *
     bool stop = strcmp(verb, "stop") == 0, pause = strcmp(verb, "pause") == 0;
     if (stop)
         st->now = json_is_true(json_object_get(r->data, "now"));
-    st->stopped = stop || (pause && st->stopped);
+    bool cancel = strcmp(verb, "cancel") == 0; /* of trials: the sweep continues as it is */
+    st->stopped = stop || ((pause || cancel) && st->stopped);
     st->paused = pause || (st->paused && strcmp(verb, "resume") != 0);
-    if (!stop && !pause)
+    if (!stop && !pause && !cancel)
         st->target_hit = false; /* a user wants more trials */
     st->raised += (int)trials;
     if (!st->commands)

@@ -146,9 +146,13 @@ const json_t *command_mailbox_get(const struct command_mailbox *m, size_t i)
     return json_array_get(m->commands, i);
 }
 
-/* Returns the trials that a command has added or requeued. */
-static json_t *affected_trials(const struct scheduler_out *out)
+/* The trials that a command added, requeued or cancelled, if it is not one for the whole sweep. */
+static json_t *affected_trials(const json_t *command, const struct scheduler_out *out)
 {
+    json_t *named = json_object_get(command, "trials");
+    const char *verb = json_string_value(json_object_get(command, "verb"));
+    if (verb && strcmp(verb, "cancel") == 0)
+        return json_incref(named);
     json_t *list = json_array();
     for (size_t i = 0; i < out->record_count; i++) {
         const struct scheduler_record *r = &out->records[i];
@@ -161,13 +165,13 @@ static json_t *affected_trials(const struct scheduler_out *out)
 void command_mailbox_set_reply(struct command_mailbox *m, size_t i, const struct err *error,
                                const struct scheduler *s, const struct scheduler_out *out)
 {
-    const json_t *id = json_object_get(command_mailbox_get(m, i), "ask");
+    const json_t *command = command_mailbox_get(m, i), *id = json_object_get(command, "ask");
     struct scheduler_counts c = scheduler_counts(s);
     json_t *reply =
         error->code < 0
             ? json_pack("{s:s, s:s}", "error", error->text, "hint", error->hint)
-            : json_pack("{s:b, s:o, s:i, s:b}", "ok", 1, "trials", affected_trials(out), "running",
-                        c.running + c.stopping, "over", scheduler_is_done(s));
+            : json_pack("{s:b, s:o, s:i, s:b}", "ok", 1, "trials", affected_trials(command, out),
+                        "running", c.running + c.stopping, "over", scheduler_is_done(s));
     json_array_append_new(m->replies, json_pack("[O?, o]", id, reply));
 }
 

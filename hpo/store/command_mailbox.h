@@ -42,9 +42,9 @@ AUTO_DEFINE(command_mailbox, struct command_mailbox *, command_mailbox_close)
 size_t command_mailbox_count(const struct command_mailbox *m);
 const json_t *command_mailbox_get(const struct command_mailbox *m, size_t i);
 
-/* Sets the reply to the i-th command. If the code of `error` is not 0, the reply is
- * {"error","hint"}. Otherwise it is {"ok":true,"trials":[…],"running":n,"over":bool}, where
- * "trials" has those that the command has added or requeued. */
+/* Sets the reply to the i-th command: `error` (code 0: none), or what the scheduler made of it.
+ * {"ok":true,"trials":[added, waiting again or cancelled],"running":n,"over":bool} or
+ * {"error","hint"} */
 void command_mailbox_set_reply(struct command_mailbox *m, size_t i, const struct err *error,
                                const struct scheduler *s, const struct scheduler_out *out);
 

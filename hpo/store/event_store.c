@@ -269,10 +269,12 @@ static int open_writer(struct event_store *s, struct err *e)
         rc = set_journal(s, e);
     if (rc == 0)
         rc = event_store_check_format(s, &version, e);
-    if (rc == -ENOENT)
-        rc = 0; /* a new file */
-    else if (rc == 0)
+    if (rc == -ENOENT) { /* a new file */
+        rc = 0;
+        *e = (struct err){0};
+    } else if (rc == 0) {
         rc = check_pages(s, e);
+    }
     if (rc == 0 && version < SCHEMA_VERSION)
         rc = migrate(s, version, e);
     if (rc == 0)

@@ -120,10 +120,11 @@ static int read_meta(struct sweep_dir *d, struct err *e)
 static int other_sweep(const struct sweep_dir *d, const char *difference, struct err *e)
 {
     err_set(e, -EEXIST, "%s already holds a sweep with %s", d->path, difference);
-    return err_hint(e,
-                    "--name OTHER starts a new one; drover sweep --name %s --resume continues the "
-                    "stored one",
-                    d->name);
+    return err_hint(
+        e,
+        "--restart archives it and starts anew; --name OTHER starts another one; drover "
+        "sweep --name %s --resume continues the stored one",
+        d->name);
 }
 
 static int check_stored(struct sweep_dir *d, const struct sweep_dir_opts *opts, struct err *e)
@@ -233,6 +234,22 @@ int sweep_dir_read(struct sweep_dir **out, const char *root, const char *name, s
         return err_set(e, -ENOENT, "%s: the sweep has not started yet", db);
     *out = TAKE(d);
     return 0;
+}
+
+char *sweep_dir_unused_name(const struct sweep_dir_opts *opts)
+{
+    for (int n = 1;; n++) {
+        char suffix[16] = "";
+        if (n > 1)
+            snprintf(suffix, sizeof suffix, "-%d", n);
+        AUTO(free)
+        char *name =
+            xasprintf("%.*s%s", SWEEP_DIR_NAME_MAX - (int)strlen(suffix), opts->name, suffix);
+        AUTO(sweep_dir) struct sweep_dir *d = NULL;
+        /* If the sweep cannot be read, sweep_dir_open() says why. */
+        if (sweep_dir_read(&d, opts->root, name, NULL) < 0 || strcmp(d->file, opts->file) == 0)
+            return TAKE(name);
+    }
 }
 
 void sweep_dir_close(struct sweep_dir *d)

@@ -52,6 +52,10 @@ bool sweep_dir_name_ok(const char *name);
  * characters become '-'. The caller frees it. */
 char *sweep_dir_slug(const char *text);
 
+/* Returns the first of NAME, NAME-2, NAME-3, … under which no sweep with another file is stored;
+ * the caller frees it. Reads `root`, `name` and `file` of the options. */
+char *sweep_dir_unused_name(const struct sweep_dir_opts *opts);
+
 /* Opens and locks the directory, and creates it if necessary. This process is then the sweep's
  * coordinator. On failure, removes what it has created.
  *   -ENOENT  `must_exist` is set, and the sweep does not exist

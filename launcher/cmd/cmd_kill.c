@@ -76,12 +76,27 @@ static int signal_job(const struct registry_job *j, int sig, double wait_s, stru
     return stops_jobs(sig) ? await_end(fd, j, wait_s, e) : 0;
 }
 
+/* A trial has no drover of its own: its worker runs others, too. A sweep's coordinator has no ranks
+ * to forward a signal to. */
+static int check_kind(const struct registry_job *j, int sig, struct err *e)
+{
+    if (j->kind == REGISTRY_TRIAL) {
+        err_set(e, -EINVAL, "job %s: it is a trial of the sweep '%s'", j->id, j->sweep);
+        return err_hint(e, "drover sweep stop %s %d", j->sweep, j->trial);
+    }
+    if (j->kind == REGISTRY_SWEEP && !stops_jobs(sig))
+        return err_set(e, -EINVAL, "job %s: a sweep accepts only signals that stop it", j->id);
+    return 0;
+}
+
 static int find_and_signal(const char *name, int sig, double wait_s, struct err *e)
 {
     struct registry_list l;
     const struct registry_job *j = NULL;
     registry_read(&l);
     int rc = registry_find(&j, &l, name, e);
+    if (rc == 0)
+        rc = check_kind(j, sig, e);
     int status = rc < 0 ? EXIT_STATUS_USAGE : 0;
     if (rc == 0 && signal_job(j, sig, wait_s, e) < 0)
         status = EXIT_STATUS_FAILED;
@@ -101,7 +116,8 @@ int cmd_kill(int argc, char **argv)
             .usage = "[options] JOB",
             .summary = "Stops a job of this node and waits until it has ended. JOB is a name that "
                        "'drover ps' lists, or the beginning of it. Signals that do not stop a job, "
-                       "such as USR1, are forwarded to its ranks.",
+                       "such as USR1, are forwarded to its ranks. The running trials of a sweep "
+                       "that is stopped run again when it is resumed.",
             .examples = "drover kill 4711\ndrover kill --signal USR1 4711"};
         opt_print_help(stdout, &help, options);
         return 0;

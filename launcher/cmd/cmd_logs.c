@@ -128,12 +128,28 @@ static void show(struct reader *r, const struct logs_opts *o)
     free(r->at);
 }
 
+/* The output of a trial is in files, which `drover sweep` knows. */
+static int check_kind(const struct registry_job *j, struct err *e)
+{
+    if (j->kind == REGISTRY_TRIAL) {
+        err_set(e, -EINVAL, "job %s: it is a trial, whose output is in %s", j->id, j->output_dir);
+        return err_hint(e, "drover sweep logs %s %d", j->sweep, j->trial);
+    }
+    if (j->kind == REGISTRY_SWEEP) {
+        err_set(e, -EINVAL, "job %s: it is a sweep, whose trials have the output", j->id);
+        return err_hint(e, "drover sweep show %s", j->sweep);
+    }
+    return 0;
+}
+
 static int find_and_show(const struct logs_opts *o, char **words, struct err *e)
 {
     struct registry_list l;
     struct reader r = {.rank = ALL_RANKS, .open_rank = NONE};
     registry_read(&l);
     int rc = registry_find(&r.job, &l, words[0], e);
+    if (rc == 0)
+        rc = check_kind(r.job, e);
     if (rc == 0 && words[1])
         rc = check_rank(&r.rank, words[1], r.job, e);
     if (rc == 0)

@@ -44,9 +44,10 @@ struct engine_events {
     void (*address)(void *arg, const char *master_addr);
     /* `pid` is 0 if the rank is on another node. */
     void (*started)(void *arg, int rank, pid_t pid);
-    /* The rank could not be started; no `exited` follows. `status` is the exit status for the job:
-     * 127 if the program was not found, 2 if an option or a file of the user is wrong, else 126. */
-    void (*not_started)(void *arg, int rank, int status, const char *why);
+    /* `status` is the exit status for the job: 127 if the program was not found, 2 if an option or
+     * a file of the user is wrong, else 126. `node_fault`: the program is not the cause; another
+     * node may be able to start it. No `exited` follows. */
+    void (*not_started)(void *arg, int rank, int status, bool node_fault, const char *why);
     /* The rank's process has exited. `oom_killed` is true if the kernel killed the rank because
      * memory ran out. `error` is the text of the rank's TORCHELASTIC_ERROR_FILE, or NULL if the
      * rank has written no text or has not failed. */

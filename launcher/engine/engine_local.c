@@ -39,6 +39,17 @@ static void on_started(void *arg, uint32_t number, int rank, pid_t pid)
         j->ev.started(j->arg, rank, pid);
 }
 
+/* Returns true if execvp() fails with this error on every node that has the same files. */
+static bool is_program_error(int error)
+{
+    static const int errors[] = {ENOENT, EACCES, ENOEXEC,      ENOTDIR,
+                                 EISDIR, ELOOP,  ENAMETOOLONG, E2BIG};
+    for (size_t i = 0; i < COUNT_OF(errors); i++)
+        if (errors[i] == error)
+            return true;
+    return false;
+}
+
 /* Returns a text that says why a rank was not started: the step that failed, the object of the
  * step, the error, and the limit that causes it. The caller frees the text. */
 static char *start_error(const struct local_job *j, int rank, int error, const char *step)
@@ -71,8 +82,9 @@ static void on_not_started(void *arg, uint32_t number, int rank, int error, cons
     for (int i = 0; i < ENGINE_LOCAL_STREAMS; i++)
         rank_output_close(TAKE(r->streams[i].io));
     AUTO(free) char *why = start_error(j, rank, error, step);
-    bool missing = strcmp(step, "exec") == 0 && error == ENOENT;
-    j->ev.not_started(j->arg, rank, missing ? NOT_FOUND : NOT_RUN, why);
+    bool exec = strcmp(step, "exec") == 0;
+    j->ev.not_started(j->arg, rank, exec && error == ENOENT ? NOT_FOUND : NOT_RUN,
+                      !exec || !is_program_error(error), why);
 }
 
 /* Returns the count of OOM kills for the job. Opens the counter of this process's cgroup only for

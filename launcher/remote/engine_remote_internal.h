@@ -97,9 +97,9 @@ struct remote_job {
     char token[REMOTE_TOKEN_HEX + 1];
     uv_tcp_t listener;
     struct remote_peer *peers;
-    int unauthenticated; /* number of unauthenticated peers */
+    int unauthenticated; /* number of such peers */
     bool rejection_logged;
-    char **base_env;             /* the remote launcher's environment */
+    char **base_env;             /* of the remote launcher */
     struct strbuf rank_base_env; /* the part of it that ranks inherit: rank_spec_base_env() */
     char cwd[4096];
     struct pmi1 *pmi1; /* for ranks with MPICH; other MPIs use PMIx of mpirun or srun */
@@ -153,7 +153,7 @@ void engine_remote_output(struct remote_rank *r, enum launch_stream from, const 
 /* Handles the end of the rank's output. */
 void engine_remote_output_eof(struct remote_rank *r);
 /* Reports that the rank was not started, and closes its streams. */
-void engine_remote_not_started(struct remote_rank *r, int status, const char *why);
+void engine_remote_not_started(struct remote_rank *r, int status, bool node_fault, const char *why);
 /* Reports that the rank is lost, unless it is done. Its process tree then counts as reaped. */
 void engine_remote_lose(struct remote_rank *r, const char *why);
 /* Gives up a rank that has no agent any more: its process tree counts as reaped, and its output as

@@ -1,6 +1,7 @@
 /* test_progress_text - a sweep's state as text for people. */
 #include "hpo/coordinator/progress_text.h"
 
+#include "common/json.h"
 #include "common/mem.h"
 #include "hpo/spec/spec.h"
 #include "tests/unit/test.h"
@@ -90,6 +91,46 @@ TEST(the_block_fits_the_terminal)
     json_decref(running);
 }
 
+static void add_fault(struct strbuf *b, const char *state, int failures)
+{
+    AUTO(json)
+    json_t *fault = json_pack("{s:s,s:s,s:i,s:i}", "state", state, "error", "disk\nfull",
+                              "failures", failures, "due_ms", 3500);
+    progress_text_fault(b, "w1", "c03", fault, 1000);
+}
+
+TEST(a_worker_that_cannot_run_trials_is_one_line_with_the_cause_and_the_time)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    add_fault(&b, "backing off", 1);
+    CHECK_TEXT(b, "worker w1 on c03 cannot run trials: disk\\nfull; it gets none for 2.5 s");
+    add_fault(&b, "excluded", 3);
+    CHECK_TEXT(b, "worker w1 on c03 cannot run trials: disk\\nfull; it gets none until a self-test "
+                  "passes, the next in 2.5 s");
+    add_fault(&b, "suspect", 3);
+    CHECK_TEXT(b, "worker w1 on c03 has passed its self-test: it gets trials again");
+    add_fault(&b, "good", 0);
+    CHECK_TEXT(b, "worker w1 on c03 runs trials again");
+    add_fault(&b, "suspect", 1);
+    add_fault(&b, "testing", 3);
+    CHECK_TEXT(b, "");
+}
+
+TEST(awaited_workers_are_one_line)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    AUTO(json) json_t *list = json_array();
+    progress_text_awaited(&b, list, 1000);
+    CHECK_TEXT(b, "");
+    for (int i = 0; i < 7; i++)
+        json_array_append_new(
+            list, json_pack("{s:s,s:s,s:i}", "id", "w", "node", "c03", "lost_ms", 61000));
+    progress_text_awaited(&b, list, 1000);
+    CHECK_TEXT(b,
+               "waiting for workers of an earlier coordinator: w on c03, w on c03, w on c03, w on "
+               "c03, w on c03, and 2 more; their trials are requeued in 1 min 00 s");
+}
+
 TEST(lines_are_cut_between_characters_and_have_no_control_characters)
 {
     AUTO(strbuf) struct strbuf b = {0};
@@ -108,19 +149,38 @@ TEST(the_table_has_the_best_trial_first_and_a_column_per_parameter)
     json_array_append_new(list, trial(2, "pruned", "{\"lr\":1e-5,\"act\":\"t\"}", json_real(-1)));
     static const struct spec least = {.metrics = {{.name = "loss"}}, .metric_count = 1};
     static const struct spec most = {.metrics = {{.maximize = true}}};
-    progress_text_table(&b, list, &least, NULL, 20);
+    progress_text_table(&b, list, &least, NULL, NULL, 20);
     CHECK_TEXT(b, "rank  trial  state   value  lr     act\n"
                   "   1      2  pruned     -1  1e-05  t\n"
                   "   2      1  done        2  0.25   relu\n"
                   "   3      0  failed      -  0.5    \n");
-    progress_text_table(&b, list, &most, NULL, 1);
+    progress_text_table(&b, list, &most, NULL, NULL, 1);
     CHECK_TEXT(b, "rank  trial  state  value  lr    act\n"
                   "   1      1  done       2  0.25  relu\n");
     json_decref(list);
     list = json_array();
-    progress_text_table(&b, list, &most, NULL, 5);
+    progress_text_table(&b, list, &most, NULL, NULL, 5);
     CHECK_TEXT(b, "rank  trial  state  value\n");
     json_decref(list);
+}
+
+TEST(a_failed_trial_has_its_reason_and_its_output_below_it)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    AUTO(json) json_t *list = json_array();
+    json_t *t = trial(7, "failed", "{}", json_null());
+    json_object_set_new(t, "error", json_string("exit status 3: \x1b[1mboom"));
+    json_array_append(list, t);
+    static const struct spec least = {.metrics = {{.name = "loss"}}, .metric_count = 1};
+    progress_text_table(&b, list, &least, NULL, "/w/s", 20); /* it has not run: no output */
+    CHECK_TEXT(b, "rank  trial  state   value\n"
+                  "   1      7  failed      -\n"
+                  "             exit status 3: \\x1b[1mboom\n");
+    json_object_set_new(t, "lease", json_integer(9));
+    progress_text_table(&b, list, &least, NULL, "/w/s", 20);
+    CHECK_HAS(strbuf_str(&b),
+              "             exit status 3: \\x1b[1mboom; output: /w/s/trials/000007/9\n");
+    json_decref(t);
 }
 
 TEST(with_several_objectives_each_has_a_column_and_the_front_is_first_with_stars)
@@ -138,7 +198,7 @@ TEST(with_several_objectives_each_has_a_column_and_the_front_is_first_with_stars
     static const struct spec two = {.metrics = {{.name = "loss"}, {.name = "size"}},
                                     .metric_count = 2};
     json_t *front = json_pack("[i,i]", 2, 0);
-    progress_text_table(&b, list, &two, front, 20);
+    progress_text_table(&b, list, &two, front, NULL, 20);
     CHECK_TEXT(b, "rank  trial  state  loss  size  size\n"
                   "   *      2  done      1     3  s\n"
                   "   *      0  done      2   1.5  s\n"
