@@ -266,12 +266,15 @@ static int open_writer(struct event_store *s, struct err *e)
         event_store_open_db(s, s->path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, "", BUSY_MS, e);
     if (rc == 0)
         rc = set_journal(s, e);
+    struct err format = {0};
     if (rc == 0)
-        rc = event_store_check_format(s, &version, e);
-    if (rc == -ENOENT)
-        rc = 0; /* a new file */
-    else if (rc == 0)
+        rc = event_store_check_format(s, &version, &format);
+    if (rc == 0)
         rc = check_pages(s, e);
+    else if (format.code == -ENOENT)
+        rc = 0; /* a new file */
+    else if (format.code < 0)
+        *e = format;
     if (rc == 0 && version < SCHEMA_VERSION)
         rc = migrate(s, version, e);
     if (rc == 0)
