@@ -219,6 +219,8 @@ static void on_log_line(void *arg, const char *line)
 static void read_keys(struct progress_terminal *t)
 {
     char keys[64];
+    if (!t->ev->key)
+        return;
     change_modes(); /* if the process is in the foreground again */
     if (!modes.changed || !in_foreground())
         return;
@@ -279,7 +281,8 @@ struct progress_terminal *progress_terminal_open(uv_loop_t *loop,
     t->due = true;
     read_size(t);
     watch_crashes();
-    change_modes();
+    if (ev->key)
+        change_modes();
     log_set_sink(on_log_line, t);
     uv_timer_init(loop, &t->timer);
     t->timer.data = t;

@@ -15,7 +15,7 @@
 struct progress_terminal;
 
 struct progress_terminal_events {
-    void (*key)(void *arg, char key);
+    void (*key)(void *arg, char key); /* NULL: keys are not read, and no mode changes */
     /* Something has changed, or a second has passed: the callee calls progress_terminal_paint(). */
     void (*frame)(void *arg);
 };
