@@ -36,6 +36,7 @@ struct progress_terminal {
 /* Used by a signal handler, too. */
 static struct {
     volatile sig_atomic_t changed; /* the terminal has our modes */
+    bool known;                    /* `before` is set */
     struct termios before;
     struct sigaction actions[COUNT_OF(crashes)];
 } modes;
@@ -55,10 +56,13 @@ static void restore_modes(void)
 
 static void change_modes(void)
 {
+    struct termios own;
     if (modes.changed || !isatty(STDIN_FILENO) || !in_foreground() ||
-        tcgetattr(STDIN_FILENO, &modes.before) < 0)
+        tcgetattr(STDIN_FILENO, &own) < 0)
         return;
-    struct termios own = modes.before;
+    if (!modes.known || (own.c_lflag & ICANON)) /* otherwise they are our own already */
+        modes.before = own;
+    modes.known = true;
     own.c_lflag &= ~(tcflag_t)(ICANON | ECHO); /* ISIG stays: Ctrl-C and Ctrl-Z are signals */
     own.c_cc[VMIN] = 0;                        /* a read returns at once */
     own.c_cc[VTIME] = 0;
@@ -155,47 +159,50 @@ static void add_up(const struct progress_terminal *t, struct strbuf *out)
     strbuf_putc(out, '\r');
 }
 
-/* Removes the block, and prints the lines that wait above it. */
-static void add_wipe(struct progress_terminal *t, struct strbuf *out)
+/* Prints the lines that wait over the block, of which nothing is left in their rows. The screen is
+ * not cleared from its first cell: terminals that keep what they clear would keep the block. */
+static void add_above(struct progress_terminal *t, struct strbuf *out)
 {
-    add_up(t, out);
-    strbuf_puts(out, "\033[J");
-    strbuf_puts(out, strbuf_str(&t->above));
+    for (const char *line = strbuf_str(&t->above); *line; line += strcspn(line, "\n") + 1)
+        strbuf_printf(out, "%.*s\033[K\n", (int)strcspn(line, "\n"), line);
     strbuf_reset(&t->above);
-    strv_free(TAKE(t->lines));
 }
 
+/* Removes the block, and prints the lines that wait. */
 static void wipe(struct progress_terminal *t)
 {
     AUTO(strbuf) struct strbuf out = {0};
-    if (!t->lines && t->above.len == 0)
+    if (!t->lines) {
+        write_all(t->above.data, t->above.len);
+        strbuf_reset(&t->above);
         return;
-    add_wipe(t, &out);
+    }
+    add_up(t, &out);
+    add_above(t, &out);
+    strbuf_puts(&out, "\033[K\n\033[J\033[A");
+    strv_free(TAKE(t->lines));
     write_all(out.data, out.len);
 }
 
 void progress_terminal_paint(struct progress_terminal *t, char **lines)
 {
-    AUTO(strv) char **old = NULL;
     AUTO(strbuf) struct strbuf out = {0};
-    bool changed = !t->lines || t->above.len > 0 || t->columns != t->painted_columns;
-    if (changed)
-        add_wipe(t, &out);
-    else
-        add_up(t, &out);
-    old = TAKE(t->lines);
-    size_t i = 0, old_count = strv_len(old);
+    bool all = t->above.len > 0 || t->columns != t->painted_columns, changed = all;
+    size_t i = 0, old_count = strv_len(t->lines);
+    add_up(t, &out);
+    add_above(t, &out);
     for (; lines && lines[i]; i++) {
-        bool same = i < old_count && strcmp(lines[i], old[i]) == 0;
+        bool same = !all && i < old_count && strcmp(lines[i], t->lines[i]) == 0;
         changed |= !same;
         if (!same)
             strbuf_printf(&out, "%s\033[K", lines[i]);
         strbuf_putc(&out, '\n');
     }
-    if (i < old_count)
+    if (all || i < old_count)
         strbuf_puts(&out, "\033[J");
     if (changed || i < old_count)
         write_all(out.data, out.len);
+    strv_free(t->lines);
     t->lines = lines;
     t->painted_columns = t->columns;
 }
@@ -236,6 +243,7 @@ static void on_timer(uv_timer_t *timer)
     read_keys(t);
     if ((!t->due && now - t->framed_ms < IDLE_MS) || !is_writable())
         return;
+    read_size(t); /* the signal may be late */
     t->due = false;
     t->framed_ms = now;
     t->ev->frame(t->arg);
@@ -259,7 +267,6 @@ static void on_signal(uv_signal_t *s, int number)
     }
     if (number == SIGCONT)
         modes.changed = 0; /* the shell has set its own */
-    read_size(t);
     t->due = true;
 }
 

@@ -25,7 +25,7 @@ size_t worker_roster_count(const struct peer_table *p);
 struct worker_roster_totals {
     int workers, slots, gpus; /* GPUs of their nodes */
 };
-/* Of the workers that are not lost. */
+/* Counts the workers that are not lost. */
 struct worker_roster_totals worker_roster_totals(const struct peer_table *p);
 
 /* Call it once per second. Writes the workers to PATH/workers.json if they have changed, and warns

@@ -49,7 +49,7 @@ void lease_list_kill_all(struct lease_list *list);
 
 int64_t lease_id(const struct lease *l);
 bool lease_is_reservation(const struct lease *l);
-/* Of a trial run: the trial's number, and trial_run_result(). */
+/* Return the trial's number, and trial_run_result(). Not for a reservation. */
 int lease_trial(const struct lease *l);
 const json_t *lease_result(const struct lease *l);
 /* The borrowed `slice` is given back with `done`. */

@@ -22,7 +22,6 @@ loader.exec_module(kit)
 # Trials end when there is a file "go".
 TRIAL = 'echo "{\\"loss\\": $x}"; while [ ! -e go ]; do sleep 0.05; done\n'
 TWO = "method: grid\nmetric: {name: loss, goal: minimize}\nparameters: {x: {values: [1, 2, 3, 4]}}\n"
-STARTED = b"2 running"
 
 
 @pytest.fixture(name="screen")
@@ -40,7 +39,7 @@ def start(place, screen, *options):
 
 
 def commands(place):
-    return [d["verb"] for _, _, d in place.records("command")]
+    return [d["verb"] for _, _, d in place.records("asked")]
 
 
 def structure(text):
@@ -77,18 +76,22 @@ def test_the_keys_pause_resume_explain_and_stop(place, screen):
     assert len(place.records("leased")) == 2 and not list((place.path / "sweeps/s").glob("answer.*"))
 
 
-def test_the_block_survives_a_resize_log_lines_and_a_stop_of_the_job(place, screen):
+def test_the_block_survives_log_lines_a_resize_and_a_stop_of_the_job(place, screen):
     start(place, screen)
-    screen.tmux("resize-window", "-x", "60", "-y", "20")
-    screen.wait(lambda s: s.count("s  running") == 1 and "step" not in s, "one block of the new width")
     (place.path / "sweeps/s/asks").write_text("no JSON\n")
-    screen.wait(lambda s: "dropped a line that is not JSON" in s, "the warning")
+    screen.wait(lambda s: "dropped a line that is not JSON" in s.replace("\n", ""), "the warning")
+    screen.wait(lambda s: re.fullmatch(r"(.+\n)+s  running(.*\n)+q stop .*", s) and s.count("s  running") == 1, "one block")
+    # A terminal wraps lines before it tells its new size: what was painted until then may stay above the block.
+    screen.tmux("resize-window", "-x", "60", "-y", "20")
+    screen.wait(lambda s: re.search(r"(^|\n)s  running(.*\n){4}trial  state          value       time\n(.*\n){2}q stop .*$", s),
+                "a block of the new width")
     screen.tmux("resize-window", "-x", "100", "-y", "30")
-    screen.wait(lambda s: s.count("s  running") == 1 and "step" in s and s.count("? help") == 1, "one block")
+    screen.wait(lambda s: re.search(r"(^|\n)s  running(.*\n){4} trial  state         step .*\n(.*\n){2}q stop .*$", s),
+                "a block of the new width")
     screen.keys("C-z")
-    screen.wait(lambda s: "topped" in s and "s  running" not in s, "the shell")
-    screen.keys("stty -a | tr ' ;' '\\n\\n' | grep icanon; echo typed", "Enter")
-    screen.wait(lambda s: "\nicanon" in s and "\ntyped" in s, "the terminal's own modes")
+    screen.wait(lambda s: "topped" in s, "the shell")
+    screen.keys("clear; stty -a | tr ' ;' '\\n\\n' | grep icanon; echo typed", "Enter")
+    screen.wait(lambda s: "icanon\ntyped" in s and "-icanon" not in s, "the terminal's own modes")
     screen.keys("fg", "Enter")
     screen.wait(lambda s: s.count("s  running") == 1, "one block")
     screen.keys("p")
@@ -101,33 +104,34 @@ class Terminal:
     """drover as the leader of a session on a terminal; `seen` is all that it wrote."""
 
     def __init__(self, place, env, *words):
-        self.pid, self.fd = pty.fork()
-        if self.pid == 0:
-            for sig in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
-                signal.signal(sig, signal.SIG_DFL)
-            os.chdir(place.path)
-            os.execve(DROVER, [str(DROVER), *words], dict(place.env, **env))
+        self.fd, self.own_end = pty.openpty()
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        self.process = subprocess.Popen([DROVER, *words], cwd=place.path, env=dict(place.env, **env), stdin=self.own_end,
+                                        stdout=self.own_end, stderr=self.own_end, start_new_session=True,
+                                        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+        place.started.append(self.process)
         self.seen = b""
 
-    def read_until(self, word):
-        """None: until it has ended."""
-        while word is None or word not in self.seen:
-            assert select.select([self.fd], [], [], 30)[0], self.seen
-            try:
+    def read_until(self, ready, what):
+        while not ready():
+            if select.select([self.fd], [], [], 0.05)[0]:
                 self.seen += os.read(self.fd, 65536)
-            except OSError:  # EIO: no process has the terminal open
-                assert word is None, self.seen
-                break
+            else:
+                wait_until(lambda: ready() or select.select([self.fd], [], [], 0)[0], lambda: f"{what}: {self.seen}", 30)
+
+    def read_until_started(self):
+        self.read_until(lambda: b"2 running" in self.seen, "two running trials")
 
     def is_canonical(self):
-        return termios.tcgetattr(self.fd)[3] & (termios.ICANON | termios.ECHO) == termios.ICANON | termios.ECHO
+        return termios.tcgetattr(self.own_end)[3] & (termios.ICANON | termios.ECHO) == termios.ICANON | termios.ECHO
 
     def end(self):
-        self.read_until(None)
-        status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        self.read_until(lambda: self.process.poll() is not None, "the end of the sweep")
+        while select.select([self.fd], [], [], 0)[0]:
+            self.seen += os.read(self.fd, 65536)
+        os.close(self.own_end)
         os.close(self.fd)
-        return status
+        return self.process.returncode
 
 
 XTERM = {"TERM": "xterm", "NO_COLOR": "", "CLICOLOR_FORCE": "", "LC_ALL": "C.UTF-8"}
@@ -137,23 +141,19 @@ XTERM = {"TERM": "xterm", "NO_COLOR": "", "CLICOLOR_FORCE": "", "LC_ALL": "C.UTF
                                          (signal.SIGABRT, -signal.SIGABRT), (signal.SIGSEGV, -signal.SIGSEGV)])
 def test_the_modes_of_the_terminal_are_restored(place, sig, status):
     place.sweep(TWO)
-    keep = os.open(os.devnull, os.O_RDONLY)
     t = Terminal(place, XTERM, "sweep", "s.yaml", "--here", "2")
-    t.read_until(STARTED)
+    t.read_until_started()
     assert not t.is_canonical()
-    slave = os.open(os.ptsname(t.fd), os.O_RDWR | os.O_NOCTTY)  # the terminal stays when drover has ended
-    os.kill(t.pid, sig)
-    wait_until(lambda: os.waitid(os.P_PID, t.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT), "the end of the sweep")
+    t.process.send_signal(sig)
+    t.read_until(lambda: t.process.poll() is not None, "the end of the sweep")
     assert t.is_canonical()
-    os.close(slave)
-    os.close(keep)
     assert t.end() == status
 
 
 def test_colours_are_shown_unless_the_user_wants_none(place):
     place.sweep(TWO)
     t = Terminal(place, XTERM, "sweep", "s.yaml", "--here", "2")
-    t.read_until(STARTED)
+    t.read_until_started()
     (place.path / "go").touch()
     assert t.end() == 0 and b"\x1b[32mrunning\x1b[m" in t.seen
     plain = Terminal(place, dict(XTERM, NO_COLOR="1"), "sweep", "s.yaml", "--name", "plain", "--here", "2")
