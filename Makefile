@@ -76,13 +76,16 @@ SRC_launcher    := $(filter-out launcher/client/% $(INTERPOSE_rank) $(INTERPOSE_
 SRC_client      := $(wildcard launcher/client/*.c)
 SRC_hpo         := $(filter-out $(MAINS),$(wildcard hpo/*.c hpo/*/*.c))
 SRC_comm        := $(wildcard collectives/bootstrap/*.c collectives/comm/*.c collectives/backends/self/*.c)
-SRC_collectives := $(wildcard collectives/bench/*.c collectives/bench/*/*.c) collectives/backends/nccl/nccl_precheck.c
+# Parts of the plug-in without CUDA's headers, for the unit tests.
+NCCL_PURE := $(patsubst %,collectives/backends/nccl/nccl_%.c,first_use precheck task)
+SRC_collectives := $(wildcard collectives/bench/*.c collectives/bench/*/*.c) $(NCCL_PURE)
 
 PROGRAMS := $(if $(wildcard launcher/main.c),$(B)/bin/drover $(B)/libexec/drover/drover-rank) \
             $(if $(wildcard hpo/main.c),$(B)/libexec/drover/drover-hpo) \
             $(if $(wildcard collectives/main.c),$(B)/libexec/drover/drover-bench)
 PLUGINS  := $(if $(and $(HAVE_MPI),$(wildcard collectives/backends/mpi/*.c)),$(B)/lib/drover/backend_mpi.so) \
-            $(if $(and $(HAVE_NCCL),$(wildcard collectives/backends/nccl/*.c)),$(B)/lib/drover/backend_nccl.so)
+            $(if $(and $(HAVE_NCCL),$(wildcard collectives/backends/nccl/*.c)),$(B)/lib/drover/backend_nccl.so \
+            $(if $(NVCC),$(B)/lib/drover/nccl_kernels.so))
 LIBDROVER := $(if $(wildcard launcher/client/client.c),$(B)/lib/libdrover.so.0 $(B)/lib/libdrover.so)
 
 PYTHON_TRIAL := $(shell find hpo/python -name '*.py' -o -name METADATA)
@@ -163,6 +166,14 @@ $(B)/lib/drover/backend_nccl.so: $(call objs,$(wildcard collectives/backends/ncc
 	$(call say,LINK)
 	$(Q)$(CC) -shared $(ALL_LDFLAGS) -Wl,--exclude-libs,ALL -o $@ $^ -ldl -lpthread
 
+# nvcc links its CUDA runtime statically, so the plug-in itself still links no CUDA.
+$(B)/lib/drover/nccl_kernels.so: collectives/backends/nccl/nccl_kernels.cu collectives/backends/nccl/nccl_kernels.h \
+		collectives/comm/ulps.h $(STAMP)
+	@mkdir -p $(@D)
+	$(call say,NVCC)
+	$(Q)$(NVCC) $(if $(WERROR),-Werror all-warnings) -O3 -std=c++17 -I. -shared -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-static-libgcc,-static-libstdc++ \
+	    -arch=all-major -Wno-deprecated-gpu-targets -o $@ $<
+
 # ---- examples: each folder with a Makefile fragment of its own -----------------------------------
 -include $(wildcard examples/*/build.mk)
 
@@ -207,7 +218,15 @@ $(B)/tests/fake/%.so: $(B)/obj/tests/fake/%.o
 	@mkdir -p $(@D)
 	$(call say,LINK)
 	$(Q)$(CC) -shared $(ALL_LDFLAGS) -o $@ $^ -lpthread
-FAKES := $(B)/tests/fake/libnvidia-ml.so.1 $(if $(HAVE_NCCL),$(B)/tests/fake/nccl.so $(B)/tests/fake/nccl_old.so)
+# The plug-in's kernels, as a loop on the host.
+$(B)/tests/fake/nccl_kernels.so: tests/fake/nccl_kernels.cc collectives/backends/nccl/nccl_kernels.cu \
+		collectives/backends/nccl/nccl_kernels.h collectives/comm/ulps.h $(STAMP)
+	@mkdir -p $(@D)
+	$(call say,CXX)
+	$(Q)$(CXX) -std=c++17 -O2 -Wall -Wextra $(if $(WERROR),-Werror) $(if $(SAN),-fsanitize=$(SAN)) -I. -shared -fPIC \
+	    -fvisibility=hidden -o $@ $<
+FAKES := $(B)/tests/fake/libnvidia-ml.so.1 $(if $(HAVE_NCCL),$(B)/tests/fake/nccl.so $(B)/tests/fake/nccl_old.so \
+         $(B)/tests/fake/nccl_kernels.so)
 
 # The conformance kit: a program that ranks run, over any backend.
 CONFORM := $(B)/tests/conform

@@ -7,8 +7,9 @@
  *
  * The calls on a communicator are executed in the order in which they were made. On the CPU
  * (backend "mpi", or "self" for one rank) they are complete when drover_wait() returns 0. On a GPU
- * (backend "nccl") they are ordered on the CUDA stream given in the options, and drover_wait()
- * waits for that stream.
+ * (backend "nccl") they are on the CUDA stream given in the options when they return, in that
+ * order, and drover_wait() waits for that stream. The first call of its kind there also waits until
+ * the ranks have connected.
  *
  * Functions return 0 or a negative errno, unless stated otherwise; drover_error() has the text. A
  * communicator is used by one thread at a time. */
@@ -39,8 +40,8 @@ enum drover_type {
     DROVER_FLOAT,
     DROVER_DOUBLE,
     DROVER_BFLOAT16,
-    DROVER_F8E4M3, /* 8-bit floats: with "self", or with NCCL 2.24 on a GPU of compute … */
-    DROVER_F8E5M2, /* … capability 9.0; else -ENOTSUP */
+    DROVER_F8E4M3, /* 8-bit floats: with "self", or with NCCL 2.24 if all ranks have a GPU of … */
+    DROVER_F8E5M2, /* … compute capability 9.0; else -ENOTSUP */
     DROVER_TYPES
 };
 
@@ -56,11 +57,12 @@ enum drover_op {
 };
 
 struct drover_comm_opts {
-    const char *backend;  /* "mpi", "nccl" or "self"; NULL: "nccl" if a stream is given, "self" for
-                             one rank, else "mpi" */
-    void *stream;         /* cudaStream_t; NULL: none on the CPU, the default stream with NCCL */
-    int device;           /* CUDA device of this rank, for "nccl"; -1: chosen by its local rank */
-    int64_t open_ms;      /* deadline of drover_comm_open(), _split() and _shrink(); 0: 60,000 ms */
+    const char *backend; /* "mpi", "nccl" or "self"; NULL: "nccl" if a stream is given, "self" for
+                            one rank, else "mpi" */
+    void *stream;        /* cudaStream_t; NULL: none on the CPU, the default stream with NCCL */
+    int device;          /* CUDA device of this rank, for "nccl"; -1: chosen by its local rank */
+    int64_t open_ms; /* deadline for connecting ranks, in drover_comm_open(), _split(), _shrink()
+                        and first calls; 0: 60,000 ms */
     const char *lib_path; /* path of libnccl; NULL: searched for */
 };
 
@@ -128,7 +130,8 @@ DROVER_API int drover_comm_factor(struct drover_comm *c, double factor);
  *   -ENOTSUP    not supported by the backend
  *   -ESHUTDOWN  the communicator has failed before, or was aborted
  * These errors have no effect. After any other error only drover_comm_close() and
- * drover_comm_shrink() may be called. */
+ * drover_comm_shrink() may be called:
+ *   -ETIMEDOUT  the ranks did not connect within open_ms ("nccl"); the communicator was aborted */
 
 /* Reduces the inputs of all ranks; every rank gets the result. */
 DROVER_API int drover_all_reduce(struct drover_comm *c, const void *in, void *out, size_t n,
@@ -203,9 +206,9 @@ DROVER_API int drover_comm_poll(struct drover_comm *c);
  *   -ETIMEDOUT  as drover_wait() */
 DROVER_API int drover_barrier(struct drover_comm *c, int64_t timeout_ms);
 
-/* Stops all calls that are not complete; never blocks. Afterwards only drover_comm_close() and
- * drover_comm_shrink() may be called. MPI may still write to the buffers of incomplete calls, after
- * this and after a failure. */
+/* Stops all calls that are not complete; never blocks, drover_comm_close() waits for the end.
+ * Afterwards only drover_comm_close() and drover_comm_shrink() may be called. MPI may still write
+ * to the buffers of incomplete calls, after this and after a failure. */
 DROVER_API int drover_comm_abort(struct drover_comm *c);
 
 /* ---- CUDA libraries -------------------------------------------------------------------------- */

@@ -308,39 +308,51 @@ struct mapping {
     struct position_list *positions;
 };
 
-/* Copies the members of `from` that `to` does not have yet. */
-static void add_missing(struct mapping *to, json_t *from, const struct position_list *positions)
+/* The members that a mapping has from merge keys. `index` maps a key to its index in `positions`.
+ */
+struct merged {
+    struct mapping members;
+    json_t *index;
+};
+
+/* Adds the members of `from`. A member that exists gets the new value and keeps its place, as in a
+ * dictionary of Python. */
+static void add_members(struct merged *to, json_t *from, const struct position_list *positions)
 {
     const char *key;
     json_t *value;
     size_t i = 0;
     json_object_foreach (from, key, value) {
-        if (!json_object_get(to->obj, key)) {
-            json_object_set(to->obj, key, value);
-            position_list_add(to->positions, positions->at[i]);
+        const json_t *at = json_object_get(to->index, key);
+        if (at) {
+            to->members.positions->at[json_integer_value(at)] = positions->at[i];
+        } else {
+            json_object_set_new(to->index, key,
+                                json_integer((json_int_t)to->members.positions->count));
+            position_list_add(to->members.positions, positions->at[i]);
         }
+        json_object_set(to->members.obj, key, value);
         i++;
     }
 }
 
 /* Handles "<<: *mapping" and "<<: [*first, *second]": earlier mappings take precedence
- * (yaml.org/type/merge.html). */
-static int merge(struct reader *r, struct mapping *into, const struct value *v, yaml_mark_t at)
+ * (yaml.org/type/merge.html), so they are added last. */
+static int merge(struct reader *r, struct merged *into, const struct value *v, yaml_mark_t at)
 {
     if (json_is_object(v->json)) {
-        add_missing(into, v->json, v->position.children);
+        add_members(into, v->json, v->position.children);
         return 0;
     }
-    size_t i = 0;
-    json_t *item;
-    json_array_foreach (v->json, i, item) {
-        if (!json_is_object(item))
-            break;
-        add_missing(into, item, v->position.children->at[i].children);
+    size_t i = json_array_size(v->json);
+    bool mappings = json_is_array(v->json);
+    while (mappings && i-- > 0) {
+        json_t *item = json_array_get(v->json, i);
+        mappings = json_is_object(item);
+        if (mappings)
+            add_members(into, item, v->position.children->at[i].children);
     }
-    if (!json_is_array(v->json) || i < json_array_size(v->json))
-        return fail(r, at, -EINVAL, "'<<' needs a mapping, or a list of mappings");
-    return 0;
+    return mappings ? 0 : fail(r, at, -EINVAL, "'<<' needs a mapping, or a list of mappings");
 }
 
 static int read_key(struct reader *r, const yaml_event_t *ev, const struct mapping *own)
@@ -365,10 +377,9 @@ static int read_key(struct reader *r, const yaml_event_t *ev, const struct mappi
     return 0;
 }
 
-/* Reads one key and its value. Merged members go into `extra`: a mapping's own keys take
- * precedence. */
+/* Reads one key and its value. Members from a merge key go into `merged`. */
 static int read_member(struct reader *r, const yaml_event_t *key, int depth, struct mapping *own,
-                       struct mapping *extra, struct value *out)
+                       struct merged *merged, struct value *out)
 {
     int rc = read_key(r, key, own);
     AUTO(event) yaml_event_t ev = {0};
@@ -387,7 +398,7 @@ static int read_member(struct reader *r, const yaml_event_t *key, int depth, str
     AUTO(json) json_t *value = v.json;
     out->height = v.height >= out->height ? v.height + 1 : out->height;
     if (is_plain(key) && strcmp(name, "<<") == 0)
-        return merge(r, extra, &v, ev.start_mark);
+        return merge(r, merged, &v, ev.start_mark);
     v.position.line = (int)key->start_mark.line + 1;
     v.position.column = (int)key->start_mark.column + 1;
     if (json_object_set(own->obj, name, value) < 0)
@@ -399,9 +410,10 @@ static int read_member(struct reader *r, const yaml_event_t *key, int depth, str
 static int read_mapping(struct reader *r, int depth, struct value *out)
 {
     AUTO(json) json_t *obj = json_object();
-    AUTO(json) json_t *merged = json_object();
-    struct mapping own = {obj, position_list_new(r->doc)},
-                   extra = {merged, position_list_new(r->doc)};
+    AUTO(json) json_t *all = json_object();
+    AUTO(json) json_t *index = json_object();
+    struct mapping own = {obj, position_list_new(r->doc)};
+    struct merged merged = {{all, position_list_new(r->doc)}, index};
     for (;;) {
         AUTO(event) yaml_event_t key = {0};
         int rc = next_event(r, &key);
@@ -409,13 +421,15 @@ static int read_mapping(struct reader *r, int depth, struct value *out)
             return rc;
         if (key.type == YAML_MAPPING_END_EVENT)
             break;
-        rc = read_member(r, &key, depth, &own, &extra, out);
+        rc = read_member(r, &key, depth, &own, &merged, out);
         if (rc < 0)
             return rc;
     }
-    add_missing(&own, merged, extra.positions);
-    out->position.children = own.positions;
-    out->json = TAKE(obj);
+    bool merges = json_object_size(all) > 0;
+    if (merges) /* the own members take precedence */
+        add_members(&merged, obj, own.positions);
+    out->position.children = merges ? merged.members.positions : own.positions;
+    out->json = merges ? TAKE(all) : TAKE(obj);
     return 0;
 }
 

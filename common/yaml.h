@@ -13,12 +13,12 @@
  *     12345e67 0012389         strings: hashes of 7 digits or more that look like numbers
  *     all else                 strings
  *
- * Anchors, aliases and merge keys (<<) are supported; a mapping's own keys take precedence over
- * merged ones and come first. The tags !!int, !!float, !!bool, !!null and !!str determine the type
- * of a scalar, with or without quotes. YAML_NODES_MAX limits the size after all aliases are
- * expanded: each value counts as one node, and each KiB of text as one more. These are rejected:
- * duplicate keys in a mapping, keys that are not scalars, other tags except !!seq !!map, a second
- * document, NUL bytes. */
+ * Anchors, aliases and merge keys (<<) are supported. A mapping's own keys take precedence over
+ * merged ones and come last; a merged key with an own value keeps its place, as in PyYAML. The tags
+ * !!int, !!float, !!bool, !!null and !!str determine the type of a scalar, with or without quotes.
+ * YAML_NODES_MAX limits the size after all aliases are expanded: each value counts as one node, and
+ * each KiB of text as one more. These are rejected: duplicate keys in a mapping, keys that are not
+ * scalars, other tags except !!seq !!map, a second document, NUL bytes. */
 #ifndef DROVER_YAML_H
 #define DROVER_YAML_H
 

@@ -68,7 +68,7 @@ uint64_t bench_next_size(const struct bench_opts *o, uint64_t bytes);
 int bench_devices(const struct bench_opts *o, struct drover *d, struct drover_comm *c,
                   struct bench_report_device *devices, struct err *e);
 
-/* Returns the largest buffer, in bytes, that fits into GPU memory at each of these `n` ranks;
+/* Returns the largest buffer, in bytes, that fits into memory at each of these `n` ranks;
  * UINT64_MAX: not known. */
 uint64_t bench_max_bytes(const struct bench_opts *o, const struct bench_report_device *devices,
                          int n);

@@ -25,6 +25,19 @@ static void cpu_name(char *out, size_t len)
     }
 }
 
+/* Memory that the kernel can give to programs, with what it would take from its caches; 0: not
+ * known. */
+static uint64_t available_bytes(void)
+{
+    AUTO(file) FILE *f = fopen("/proc/meminfo", "re");
+    char line[256];
+    unsigned long long kib = 0;
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, "MemAvailable: %llu", &kib) == 1)
+            break;
+    return (uint64_t)kib << 10;
+}
+
 int bench_devices(const struct bench_opts *o, struct drover *d, struct drover_comm *c,
                   struct bench_report_device *devices, struct err *e)
 {
@@ -45,9 +58,13 @@ int bench_devices(const struct bench_opts *o, struct drover *d, struct drover_co
         mine.pci_bus = gpu.pci_bus;
         mine.pci_device = gpu.pci_device;
         mine.free_bytes = gpu.free_bytes;
+        uint64_t available = gpu.integrated ? available_bytes() : 0;
+        if (available && available < mine.free_bytes)
+            mine.free_bytes = available;
         snprintf(mine.name, sizeof mine.name, "%s", gpu.name);
     } else {
         cpu_name(mine.name, sizeof mine.name);
+        mine.free_bytes = available_bytes();
     }
     int rc = comm_gather(c, &mine, sizeof mine, devices, o->wait_ms);
     if (rc < 0)
@@ -55,7 +72,8 @@ int bench_devices(const struct bench_opts *o, struct drover *d, struct drover_co
     return rc;
 }
 
-/* Ranks on one GPU share its free memory. An eighth of it, at most NCCL_BYTES_MAX, is left to NCCL.
+/* Ranks on one GPU share its free memory, and so do ranks on the CPUs of one host. An eighth of it,
+ * at most NCCL_BYTES_MAX, is left to NCCL.
  */
 uint64_t bench_max_bytes(const struct bench_opts *o, const struct bench_report_device *devices,
                          int n)

@@ -2,7 +2,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "collectives/bench/analysis/busbw.h"
 #include "common/clock.h"
@@ -10,6 +9,7 @@
 #include "launcher/client/client_internal.h"
 
 enum { PING_BYTES = 8, PINGS_MIN = 20, SWEEPS_SAME = 5, SWEEPS_MAX = 12 };
+enum { CPU_BYTES = 4 << 20, GPU_BYTES = 64 << 20 };
 
 struct prober {
     const struct bench_opts *o;
@@ -64,35 +64,20 @@ static int measure_pair(struct prober *m, int pings, double *rate, double *laten
     return rc;
 }
 
-/* Chooses the ranks that measure: the first one of each host, or all if there is one host. */
-static int choose_ranks(int *ranks, const struct bench_report_device *devices, int size)
-{
-    int n = 0;
-    for (int r = 0; r < size; r++) {
-        bool seen = false;
-        for (int k = 0; k < n; k++)
-            seen |= strcmp(devices[ranks[k]].host, devices[r].host) == 0;
-        if (!seen)
-            ranks[n++] = r;
-    }
-    for (int r = 0; n == 1 && r < size; r++)
-        ranks[r] = r;
-    return n == 1 ? size : n;
-}
-
-static int run_rounds(struct prober *m, const struct bench_pairs *p, double *mine)
+/* Measures the pairs of the ranks `ranks`, which mine[] gets the rates and latencies of. */
+static int run_rounds(struct prober *m, const int *ranks, int n, double *mine)
 {
     int pings = m->o->iters > PINGS_MIN ? m->o->iters : PINGS_MIN, me = -1, rc = 0;
     AUTO(free) double *times = xcalloc((size_t)pings, sizeof *times);
     m->times = times;
-    for (int i = 0; i < p->n; i++)
-        me = p->ranks[i] == m->rank ? i : me;
-    for (int round = 0; round < pairs_rounds(p->n) && rc == 0; round++) {
-        int other = me < 0 ? -1 : pairs_partner(p->n, round, me);
+    for (int i = 0; i < n; i++)
+        me = ranks[i] == m->rank ? i : me;
+    for (int round = 0; round < pairs_rounds(n) && rc == 0; round++) {
+        int other = me < 0 ? -1 : pairs_partner(n, round, me);
         if (other >= 0) {
-            m->peer = p->ranks[other];
+            m->peer = ranks[other];
             m->first = me < other;
-            rc = measure_pair(m, pings, &mine[other], &mine[p->n + other]);
+            rc = measure_pair(m, pings, &mine[other], &mine[n + other]);
         }
         if (rc == 0)
             rc = drover_barrier(m->comm, m->o->wait_ms);
@@ -100,21 +85,43 @@ static int run_rounds(struct prober *m, const struct bench_pairs *p, double *min
     return rc;
 }
 
-/* Measures all pairs once; keeps earlier results that were better. */
-static int measure_all(struct prober *m, struct bench_pairs *p, int size)
+/* Measures all pairs of a rail once; keeps earlier results that were better. */
+static int measure_rail(struct prober *m, struct bench_pairs *p, int rail, int size)
 {
-    size_t n = (size_t)p->n;
+    size_t n = (size_t)p->n, begin = (size_t)rail * n * n;
+    const int *ranks = p->ranks + (size_t)rail * n;
     AUTO(free)
     double *mine = xcalloc(2 * n, sizeof *mine), *all = xcalloc(2 * n * (size_t)size, sizeof *all);
-    int rc = run_rounds(m, p, mine);
+    int rc = run_rounds(m, ranks, p->n, mine);
     if (rc == 0)
         rc = comm_gather(m->comm, mine, 2 * n * sizeof *mine, all, m->o->wait_ms);
     for (size_t i = 0; i < n * n && rc == 0; i++) {
-        const double *sender = all + 2 * n * (size_t)p->ranks[i / n];
-        double rate = sender[i % n], us = sender[n + i % n];
-        p->rates[i] = fmax(p->rates[i], rate);
-        p->latency_us[i] = p->latency_us[i] > 0 ? fmin(p->latency_us[i], us) : us;
+        const double *sender = all + 2 * n * (size_t)ranks[i / n];
+        double rate = sender[i % n], us = sender[n + i % n], *least = &p->latency_us[begin + i];
+        p->rates[begin + i] = fmax(p->rates[begin + i], rate);
+        *least = *least > 0 ? fmin(*least, us) : us;
     }
+    return rc;
+}
+
+/* Measures all rails once. Sets *slow if something is slow; adds to *same if it was slow in `last`,
+ * one entry per rail, too. */
+static int measure_all(struct prober *m, struct bench_pairs *p, int size, struct pairs_slow *last,
+                       bool *slow, int *same)
+{
+    int rc = 0;
+    bool alike = true;
+    *slow = false;
+    for (int k = 0; k < p->rails && rc == 0; k++) {
+        struct pairs_slow s;
+        rc = measure_rail(m, p, k, size);
+        pairs_judge(&s, p->rates + (size_t)k * (size_t)p->n * (size_t)p->n, p->n);
+        *slow |= s.node_count + s.link_count > 0 || s.uneven;
+        alike &= pairs_same(&s, &last[k]);
+        pairs_slow_free(&last[k]);
+        last[k] = s;
+    }
+    *same = alike ? *same + 1 : 1;
     return rc;
 }
 
@@ -123,19 +130,13 @@ static int measure_all(struct prober *m, struct bench_pairs *p, int size)
  * Every rank sees the same rates, and so stops at the same time. */
 static int measure_until_clear(struct prober *m, struct bench_pairs *p, int size)
 {
-    struct pairs_slow last = {0};
+    AUTO(free) struct pairs_slow *last = xcalloc((size_t)p->rails, sizeof *last);
     bool slow = true;
     int rc = 0, same = 0;
-    for (int i = 0; i < SWEEPS_MAX && slow && same < SWEEPS_SAME && rc == 0; i++) {
-        rc = measure_all(m, p, size);
-        struct pairs_slow s;
-        pairs_judge(&s, p->rates, p->n);
-        slow = s.node_count + s.link_count > 0 || s.uneven;
-        same = pairs_same(&s, &last) ? same + 1 : 1;
-        pairs_slow_free(&last);
-        last = s;
-    }
-    pairs_slow_free(&last);
+    for (int i = 0; i < SWEEPS_MAX && slow && same < SWEEPS_SAME && rc == 0; i++)
+        rc = measure_all(m, p, size, last, &slow, &same);
+    for (int k = 0; k < p->rails; k++)
+        pairs_slow_free(&last[k]);
     return rc;
 }
 
@@ -163,11 +164,22 @@ int bench_pairs_run(struct bench_pairs *out, const struct bench_opts *o, struct 
 {
     int size = drover_size(d);
     struct prober m = {.o = o, .d = d, .comm = c, .rank = drover_rank(d)};
+    AUTO(free) const char **hosts = xcalloc((size_t)size, sizeof *hosts);
+    for (int r = 0; r < size; r++)
+        hosts[r] = devices[r].host;
     *out = (struct bench_pairs){.ranks = xcalloc((size_t)size, sizeof *out->ranks)};
-    out->n = choose_ranks(out->ranks, devices, size);
-    out->rates = xcalloc((size_t)out->n * (size_t)out->n, sizeof *out->rates);
-    out->latency_us = xcalloc((size_t)out->n * (size_t)out->n, sizeof *out->latency_us);
+    out->rails = pairs_rails(out->ranks, &out->n, hosts, size);
+    size_t results = (size_t)out->rails * (size_t)out->n * (size_t)out->n;
+    out->rates = xcalloc(results, sizeof *out->rates);
+    out->latency_us = xcalloc(results, sizeof *out->latency_us);
     return run(&m, out, size, e);
+}
+
+uint64_t bench_pairs_bytes(const struct drover_comm *c, uint64_t max_bytes)
+{
+    bool gpu = comm_backend(c)->caps(comm_inner(c)) & BACKEND_DEVICE_MEMORY;
+    uint64_t bytes = gpu ? GPU_BYTES : CPU_BYTES;
+    return bytes < max_bytes ? bytes : max_bytes;
 }
 
 void bench_pairs_free(struct bench_pairs *p)

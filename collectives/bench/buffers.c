@@ -1,5 +1,6 @@
 #include "collectives/bench/buffers.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +23,8 @@ struct buffers {
 static int fill(struct buffers *b, char *to, size_t period_bytes, size_t bytes, struct err *e)
 {
     int rc = 0;
+    if (b->backend->fill)
+        return b->backend->fill(b->inner, to, b->table, period_bytes, bytes, e);
     for (size_t at = 0; at < bytes && rc == 0; at += period_bytes) {
         size_t part = bytes - at < period_bytes ? bytes - at : period_bytes;
         rc = b->backend->copy_in(b->inner, to + at, b->table, part, e);
@@ -151,34 +154,79 @@ int buffers_prepare(struct buffers *b, struct buffers_run *r, struct err *e)
     return fill(b, input(b, r), period, r->shape.in_bytes, e);
 }
 
-static int check_block(struct buffers *b, const struct buffers_run *r, int block,
-                       struct buffers_wrong *w, struct err *e)
+/* A block of the output. Its expected values, one period of them, are in b->table. */
+struct block {
+    int number;
+    const char *from;
+    size_t start, n, period; /* elements; `start` counts from the begin of the output */
+};
+
+static struct block block_of(const struct buffers *b, const struct buffers_run *r, int number)
 {
     size_t element = backend_type_bytes(r->v.type);
-    size_t n = r->shape.out_bytes / element / (size_t)verify_blocks(&r->v),
-           start = n * (size_t)block;
+    struct block k = {.number = number};
+    k.n = r->shape.out_bytes / element / (size_t)verify_blocks(&r->v);
+    k.start = k.n * (size_t)number;
     if (collective_row(r->v.coll)->out == COLLECTIVE_VARYING) {
         const struct traffic_call c = verify_traffic(&r->v, r->shape.count);
-        n = traffic_count(&c, block, b->rank);
-        start = traffic_recv_start(&c, b->rank, block);
+        k.n = traffic_count(&c, number, b->rank);
+        k.start = traffic_recv_start(&c, b->rank, number);
     }
-    size_t period = n < VERIFY_PERIOD ? n : VERIFY_PERIOD;
-    verify_expected(&r->v, b->rank, block, r->shape.count, b->table, period);
-    const char *from = output(b, r) + start * element;
-    for (size_t at = 0; at < n; at += period) {
-        size_t part = n - at < period ? n - at : period;
-        int rc = b->backend->copy_out(b->inner, b->got, from + at * element, part * element, e);
-        if (rc < 0)
-            return rc;
-        uint64_t wrong = verify_wrong(&r->v, b->got, b->table, part);
-        w->elements += wrong;
-        if (wrong && (w->first.n == 0 || w->first.block == block)) {
-            w->first.block = block;
+    k.period = k.n < VERIFY_PERIOD ? k.n : VERIFY_PERIOD;
+    k.from = output(b, r) + k.start * element;
+    return k;
+}
+
+/* Compares on the host from element `at` on, and adds the first wrong ones to w->first. Ends early
+ * when *left wrong elements were found; subtracts them. */
+static int check_on_host(struct buffers *b, const struct buffers_run *r, const struct block *k,
+                         size_t at, uint64_t *left, struct buffers_wrong *w, struct err *e)
+{
+    size_t element = backend_type_bytes(r->v.type);
+    int rc = 0;
+    for (; at<k->n && * left> 0 && rc == 0; at += k->period) {
+        size_t part = k->n - at < k->period ? k->n - at : k->period;
+        rc = b->backend->copy_out(b->inner, b->got, k->from + at * element, part * element, e);
+        uint64_t wrong = rc == 0 ? verify_wrong(&r->v, b->got, b->table, part) : 0;
+        *left -= wrong < *left ? wrong : *left;
+        if (wrong && (w->first.n == 0 || w->first.block == k->number)) {
+            w->first.block = k->number;
             verify_find(&r->v, &w->first, b->got, b->table, at, part);
-            w->index = start + w->first.at[0];
+            w->index = k->start + w->first.at[0];
         }
     }
-    return 0;
+    return rc;
+}
+
+/* The device counts, if it can; the host then looks for the first wrong elements only. */
+static int check_block(struct buffers *b, const struct buffers_run *r, int number,
+                       struct buffers_wrong *w, struct err *e)
+{
+    struct block k = block_of(b, r, number);
+    verify_expected(&r->v, b->rank, number, r->shape.count, b->table, k.period);
+    const struct backend_compare compare = {.got = k.from,
+                                            .pattern = b->table,
+                                            .element = backend_type_bytes(r->v.type),
+                                            .period = k.period,
+                                            .n = k.n,
+                                            .ulps = verify_ulps(&r->v)};
+    struct backend_difference found;
+    int rc = k.n == 0              ? 0
+             : b->backend->compare ? b->backend->compare(b->inner, &compare, &found, e)
+                                   : -ENOTSUP;
+    if (k.n == 0 || (rc < 0 && rc != -ENOTSUP))
+        return rc;
+    uint64_t left = UINT64_MAX;
+    if (rc == -ENOTSUP) {
+        rc = check_on_host(b, r, &k, 0, &left, w, e);
+        w->elements += UINT64_MAX - left;
+        return rc;
+    }
+    w->elements += found.count;
+    if (found.count == 0 || w->first.n > 0)
+        return 0;
+    left = found.count < VERIFY_SOME ? found.count : VERIFY_SOME;
+    return check_on_host(b, r, &k, found.first - found.first % k.period, &left, w, e);
 }
 
 /* Checks a guard, starting at the byte next to the buffer. */

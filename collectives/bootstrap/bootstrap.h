@@ -17,7 +17,8 @@ struct bootstrap_ops {
     void *arg;
     /* Publishes `len` bytes under a key. Other ranks can get them after the fence. */
     int (*put)(void *arg, const char *key, const void *bytes, size_t len, struct err *e);
-    /* Waits until every rank has called fence. May be called once per round.
+    /* Waits until every rank has called fence. A further fence of the same round shows which ranks
+     * are still there.
      *   -ETIMEDOUT  not all ranks called it; the message names the missing ranks if they are known
      *   -ENOTSUP    there is neither PMIx nor an address of rank 0; the hint names launchers that
      *               provide one */

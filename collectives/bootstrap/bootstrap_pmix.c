@@ -14,7 +14,7 @@
 #include "common/clock.h"
 #include "common/strbuf.h"
 
-enum { GET_MS = 10000, MISSING_MS = 1000 };
+enum { GET_MS = 10000, MISSING_MS = 1000, HERE_BYTES = 24 };
 
 /* A process attaches to PMIx once and stays attached until it exits. With Open MPI 4.1 it cannot
  * attach a second time, even after a finalize. */
@@ -29,7 +29,8 @@ static struct session {
 
 struct pmix_bootstrap {
     int rank, size;
-    unsigned round; /* 0: not attached yet */
+    unsigned round;  /* 0: not attached yet */
+    unsigned fences; /* number of fences of this round */
 };
 
 /* An answer that PMIx's thread delivers to this thread. The thread that uses it last frees it. */
@@ -193,12 +194,19 @@ static void node_of(char out[BOOTSTRAP_NODE_BYTES], int rank)
     PMIX_VALUE_RELEASE(value);
 }
 
-/* Appends the ranks that have not put "here" and returns their number. Asks for all ranks at the
- * same time. */
+/* What a rank puts before its present fence. */
+static void here_key(char out[HERE_BYTES], const struct pmix_bootstrap *p)
+{
+    snprintf(out, HERE_BYTES, "here%u", p->fences);
+}
+
+/* Appends the ranks that have not put the key of this fence and returns their number. Asks for all
+ * ranks at the same time. */
 static int missing_ranks(const struct pmix_bootstrap *p, struct strbuf *names)
 {
-    char key[PMIX_MAX_KEYLEN + 1];
-    full_key(key, p, "here");
+    char key[PMIX_MAX_KEYLEN + 1], here[HERE_BYTES];
+    here_key(here, p);
+    full_key(key, p, here);
     AUTO(free) struct answer **answers = xcalloc((size_t)p->size, sizeof(struct answer *));
     pmix_info_t only_now;
     bool yes = true;
@@ -238,7 +246,10 @@ static int timed_out(const struct pmix_bootstrap *p, int64_t timeout_ms, struct 
 static int pmix_fence(void *arg, int64_t timeout_ms, struct err *e)
 {
     struct pmix_bootstrap *p = arg;
-    int rc = pmix_put(p, "here", "", 1, e);
+    char here[HERE_BYTES];
+    p->fences++;
+    here_key(here, p);
+    int rc = pmix_put(p, here, "", 1, e);
     if (rc < 0)
         return rc;
     pmix_status_t status = PMIx_Commit();

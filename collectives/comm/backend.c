@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/cuda_loader.h"
+#include "collectives/comm/cuda_loader.h"
 #include "common/mem.h"
 #include "common/strbuf.h"
 #include "launcher/client/client_internal.h"

@@ -16,7 +16,7 @@
 #include "collectives/drover.h"
 #include "common/err.h"
 
-#define BACKEND_ABI UINT32_C(5)
+#define BACKEND_ABI UINT32_C(6)
 
 /* A call. comm.c has checked that type, op and root are valid, that sizes do not overflow, and that
  * count > 0 if the collective uses it. */
@@ -83,7 +83,18 @@ struct backend_device {
     int index;
     int pci_domain, pci_bus, pci_device;
     uint64_t free_bytes; /* free device memory; 0: not known */
+    bool integrated;     /* the memory is the host's; free_bytes is then all of it */
     char name[128];
+};
+
+/* A comparison of n elements of the backend's memory with a pattern of host memory that repeats. */
+struct backend_compare {
+    const void *got, *pattern;
+    size_t element, period, n; /* element in bytes; period in elements */
+    int64_t ulps;              /* tolerance, as in ulps_differ() */
+};
+struct backend_difference {
+    uint64_t count, first; /* number of elements that differ; position of the first one */
 };
 
 struct backend_comm;
@@ -118,6 +129,13 @@ struct backend {
     int (*copy_in)(struct backend_comm *c, void *to, const void *host, size_t bytes, struct err *e);
     int (*copy_out)(struct backend_comm *c, void *host, const void *from, size_t bytes,
                     struct err *e);
+    /* Fills `bytes` of such memory with repetitions of `period` bytes of host memory; complete on
+     * return. NULL: use copy_in(). */
+    int (*fill)(struct backend_comm *c, void *to, const void *pattern, size_t period, size_t bytes,
+                struct err *e);
+    /* Compares on the device. NULL, or -ENOTSUP: use copy_out(). */
+    int (*compare)(struct backend_comm *c, const struct backend_compare *k,
+                   struct backend_difference *out, struct err *e);
     /* Calls that are started between record(true) and record(false) are not executed but recorded
      * in a graph. Each replay() then starts all of them together. record(true) is called when no
      * call is pending; record(false) is called when poll() has reported that all calls are

@@ -201,7 +201,7 @@ static int check(const struct drover_comm *c, const struct backend_call *k)
     if (k->type >= DROVER_F8E4M3 && !(c->caps & BACKEND_FP8)) {
         err_set(c->err, -ENOTSUP, "backend %s does not support %s", c->backend->name,
                 backend_type_name(k->type));
-        return err_hint(c->err, "NCCL 2.24 on a GPU of compute capability 9.0");
+        return err_hint(c->err, "NCCL 2.24, and GPUs of compute capability 9.0 at all ranks");
     }
     int rc = check_peer(c, k);
     const struct collective_row *row = collective_row(k->coll);

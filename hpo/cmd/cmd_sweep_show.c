@@ -1,6 +1,7 @@
 /* cmd_sweep_show - `drover sweep ls` and `drover sweep show`: print what is stored, read-only. */
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #include "common/json.h"
@@ -150,6 +151,21 @@ int cmd_sweep_ls(int argc, char **argv)
 
 /* ---- show ----------------------------------------------------------------------------------- */
 
+/* A worker's fault, unless it has run a trial since. */
+static void print_fault(struct strbuf *b, const json_t *fault)
+{
+    const char *state = json_string_value(json_object_get(fault, "state"));
+    const char *error = json_string_value(json_object_get(fault, "error"));
+    if (!state || !error || strcmp(state, "good") == 0)
+        return;
+    time_t since = (time_t)(json_integer_value(json_object_get(fault, "since_ms")) / 1000);
+    struct tm tm = {0};
+    char text[32] = "?";
+    if (localtime_r(&since, &tm))
+        (void)strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &tm);
+    strbuf_printf(b, "; %s, cannot run trials since %s: %s", state, text, error);
+}
+
 static void print_workers(struct strbuf *b, const struct sweep_reader *v)
 {
     AUTO(json) json_t *list = sweep_reader_workers(v);
@@ -166,6 +182,7 @@ static void print_workers(struct strbuf *b, const struct sweep_reader *v)
         int gpus = (int)json_integer_value(json_object_get(w, "gpus"));
         if (gpus > 0)
             strbuf_printf(b, ", %d GPUs", gpus);
+        print_fault(b, json_object_get(w, "fault"));
         strbuf_putc(b, '\n');
     }
 }

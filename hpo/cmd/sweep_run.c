@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "common/json.h"
-#include "common/sched_batch.h"
 #include "common/stop_signals.h"
 #include "common/strbuf.h"
 #include "hpo/cmd/hpo_commands.h"
@@ -13,6 +12,7 @@
 #include "hpo/coordinator/progress_text.h"
 #include "hpo/reader/sweep_reader.h"
 #include "hpo/store/stored_sweep.h"
+#include "hpo/worker/sched_batch.h"
 #include "launcher/node/limits.h"
 #include "launcher/run/console.h"
 
@@ -39,8 +39,14 @@ static void on_interrupted(void *arg, bool again)
     progress_display_print(arg, again ? "drover sweep: killing the running trials" : stopping);
 }
 
+static void on_notice(void *arg, const char *text)
+{
+    AUTO(free) char *line = xasprintf("drover sweep: %s", text);
+    progress_display_print(arg, line);
+}
+
 static const struct coordinator_events events = {
-    .stored = on_stored, .changed = on_changed, .interrupted = on_interrupted};
+    .stored = on_stored, .changed = on_changed, .interrupted = on_interrupted, .notice = on_notice};
 
 void sweep_run_print_notices(char **texts, const struct sweep_options *o)
 {

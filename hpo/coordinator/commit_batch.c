@@ -92,7 +92,8 @@ void commit_batch_add_action(struct commit_batch *b, const struct scheduler_acti
     static const enum wire_kind kinds[] = {[SCHEDULER_ACT_RUN] = WIRE_RUN,
                                            [SCHEDULER_ACT_RESERVE] = WIRE_RESERVE,
                                            [SCHEDULER_ACT_STOP] = WIRE_STOP,
-                                           [SCHEDULER_ACT_KILL] = WIRE_KILL};
+                                           [SCHEDULER_ACT_KILL] = WIRE_KILL,
+                                           [SCHEDULER_ACT_TEST] = WIRE_TEST};
     struct commit_batch_effect *effect = add(b, kinds[a->kind], a->worker, a->lease);
     effect->trial = a->trial;
     if (!effect->params)

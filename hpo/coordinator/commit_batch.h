@@ -17,8 +17,8 @@
 
 /* A message that is sent after the commit. */
 struct commit_batch_effect {
-    enum wire_kind
-        kind; /* WIRE_RUN, WIRE_RESERVE, WIRE_STOP, WIRE_KILL, WIRE_ACK, WIRE_RECONNECT */
+    enum wire_kind kind; /* WIRE_RUN, WIRE_RESERVE, WIRE_STOP, WIRE_KILL, WIRE_TEST, WIRE_ACK,
+                            WIRE_RECONNECT */
     char worker[WIRE_WORKER_MAX + 1];
     int trial;
     int64_t lease, seq;
@@ -40,7 +40,7 @@ AUTO_DEFINE(commit_batch, struct commit_batch *, commit_batch_free)
 void commit_batch_request_reconnect(struct commit_batch *b, const char *worker);
 /* Acknowledges the lease's messages up to `seq`: one message, with the highest number. */
 void commit_batch_ack(struct commit_batch *b, const char *worker, int64_t lease, int64_t seq);
-/* Any action but SCHEDULER_ACT_END. */
+/* Any action but SCHEDULER_ACT_HEALTH and SCHEDULER_ACT_END. */
 void commit_batch_add_action(struct commit_batch *b, const struct scheduler_action *a);
 void commit_batch_record(struct commit_batch *b, const struct scheduler_record *r);
 

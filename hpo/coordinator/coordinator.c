@@ -1,4 +1,4 @@
-#include "hpo/coordinator/coordinator.h"
+#include "hpo/coordinator/coordinator_internal.h"
 
 #include <errno.h>
 #include <string.h>
@@ -8,46 +8,16 @@
 #include "common/json.h"
 #include "common/log.h"
 #include "common/stop_signals.h"
-#include "hpo/coordinator/commit_batch.h"
-#include "hpo/coordinator/local_worker.h"
-#include "hpo/coordinator/message_dedup.h"
-#include "hpo/coordinator/worker_roster.h"
+#include "common/strbuf.h"
+#include "hpo/coordinator/progress_text.h"
 #include "hpo/store/command_mailbox.h"
-#include "hpo/transport/transport_server.h"
 
 enum {
     TICK_MS = 1000,
     COMMANDS_MS = 250, /* between two polls of the command mailbox: users await the answer */
-    GATHER_MS = 4,     /* that a report may wait for the commit */
+    AWAIT_MS = 5000,   /* for the workers of an earlier coordinator, until the user is told */
     PAUSE_MS = 5000,   /* without a tick: this process was stopped, or the machine slept */
     RELEASE_MS = 10000 /* for the workers started here to exit when the sweep is over */
-};
-
-struct coordinator {
-    const struct coordinator_opts *opts;
-    const struct coordinator_events *ev;
-    void *arg;
-    uv_loop_t loop;
-    bool loop_open;
-    struct transport_server *server;
-    char *endpoint, *lock, *leftovers, *log;
-    char *tcp_endpoint; /* for workers of other machines; NULL: none */
-    uint64_t ticked_ms;
-    struct worker_roster roster;
-    struct local_worker_opts local_opts;
-    struct local_worker *local;
-    struct remote_workers *remote; /* NULL: none */
-    int releasing;                 /* of the two, once the sweep is over */
-    struct scheduler *sched;
-    struct scheduler_out out;
-    struct message_dedup *dedup;
-    struct commit_batch *batch;
-    uv_timer_t deadline, tick, commands, release, gather;
-    struct stop_signals signals;
-    char *end_reason;  /* NULL: the sweep is not over */
-    int signal;        /* that stopped it; 0: none */
-    int64_t offset_ms; /* from CLOCK_BOOTTIME to the sweep's time */
-    struct err error;  /* it cannot continue */
 };
 
 /* The wall clock's time at the start, or the store's last time if that is later, and counted on
@@ -58,7 +28,7 @@ static int64_t now_ms(const struct coordinator *c)
 }
 
 /* Stops here: otherwise the scheduler and the store would diverge. */
-static void fail(void *arg, const struct err *e)
+void coordinator_fail(void *arg, const struct err *e)
 {
     struct coordinator *c = arg;
     if (c->error.code == 0)
@@ -77,8 +47,20 @@ static void perform(struct coordinator *c, const struct commit_batch_effect *eff
         rc = run_message_data(&m.data, &c->opts->run_message, effect->trial, effect->params,
                               effect->peers, &e);
     if (rc < 0 || transport_server_send(c->server, effect->worker, &m, &e) < 0)
-        fail(c, &e);
+        coordinator_fail(c, &e);
     wire_msg_clear(&m);
+}
+
+/* Tells the user that a worker cannot run trials, or can again. */
+static void show_health(struct coordinator *c, const char *worker)
+{
+    const struct peer *p = peer_table_find(transport_server_peers(c->server), worker);
+    AUTO(json) json_t *fault = scheduler_worker_fault(c->sched, worker);
+    AUTO(strbuf) struct strbuf b = {0};
+    c->roster.changed = true;
+    progress_text_fault(&b, worker, p ? p->node : "?", fault, now_ms(c));
+    if (b.len > 0)
+        c->ev->notice(c->arg, strbuf_str(&b));
 }
 
 /* For readers, which have no scheduler: the sweep is over for the reason `text`; "": it is not. */
@@ -86,7 +68,7 @@ static void store_ended(struct coordinator *c, const char *text)
 {
     struct err e = {0};
     if (event_store_put(c->opts->dir->store, SWEEP_DIR_META_ENDED, text, &e) < 0)
-        fail(c, &e);
+        coordinator_fail(c, &e);
 }
 
 /* Passes an event to the scheduler; its records and actions join this batch. `seq`: of the worker's
@@ -105,7 +87,7 @@ static int handle_event(struct coordinator *c, const struct scheduler_event *ev,
         int64_t msg = ev->lease && r->lease == ev->lease ? seq : 0;
         struct err failed = {0};
         if (event_store_append(c->opts->dir->store, r, msg, &failed) < 0) {
-            fail(c, &failed);
+            coordinator_fail(c, &failed);
             return 0;
         }
         commit_batch_record(c->batch, r);
@@ -117,8 +99,10 @@ static int handle_event(struct coordinator *c, const struct scheduler_event *ev,
         if (a->kind == SCHEDULER_ACT_END) {
             free(c->end_reason);
             c->end_reason = xstrdup(a->reason ? a->reason : "");
-            if (scheduler_is_done(c->sched))
+            if (!c->signal && !scheduler_lacks_workers(c->sched))
                 store_ended(c, c->end_reason);
+        } else if (a->kind == SCHEDULER_ACT_HEALTH) {
+            show_health(c, a->worker);
         } else {
             commit_batch_add_action(c->batch, a);
         }
@@ -154,7 +138,7 @@ static void commit(struct coordinator *c)
     struct err e = {0};
     uv_timer_stop(&c->gather);
     if (c->error.code == 0 && event_store_commit(c->opts->dir->store, &e) < 0)
-        fail(c, &e);
+        coordinator_fail(c, &e);
     const struct commit_batch_effect *effect;
     for (size_t i = 0; c->error.code == 0 && (effect = commit_batch_effect_at(c->batch, i)); i++)
         perform(c, effect);
@@ -179,7 +163,7 @@ static void prefetch(struct coordinator *c)
         return;
     commit(c);
     if (handle_event(c, &(struct scheduler_event){.kind = SCHEDULER_EV_PREFETCH}, 0, &e) < 0)
-        fail(c, &e);
+        coordinator_fail(c, &e);
 }
 
 /* Handles an event like handle_event(), after a prefetch that is due. */
@@ -191,14 +175,14 @@ static int apply_event(struct coordinator *c, const struct scheduler_event *ev, 
     return handle_event(c, ev, seq, e);
 }
 
-static void step(struct coordinator *c, const struct scheduler_event *ev, int64_t seq)
+void coordinator_step(struct coordinator *c, const struct scheduler_event *ev, int64_t seq)
 {
     struct err e = {0};
     if (apply_event(c, ev, seq, &e) < 0)
         log_warn("worker %s: %s", ev->worker ? ev->worker : "-", e.text);
 }
 
-static void finish_batch(struct coordinator *c)
+void coordinator_finish_batch(struct coordinator *c)
 {
     prefetch(c);
     commit(c);
@@ -215,13 +199,13 @@ static void kill_workers(struct coordinator *c)
 static void on_deadline(uv_timer_t *t)
 {
     struct coordinator *c = t->data;
-    step(c, &(struct scheduler_event){.kind = SCHEDULER_EV_TICK}, 0);
-    finish_batch(c);
+    coordinator_step(c, &(struct scheduler_event){.kind = SCHEDULER_EV_TICK}, 0);
+    coordinator_finish_batch(c);
 }
 
-static void on_gathered(uv_timer_t *t)
+void coordinator_on_gathered(uv_timer_t *t)
 {
-    finish_batch(t->data);
+    coordinator_finish_batch(t->data);
 }
 
 static void on_release_late(uv_timer_t *t)
@@ -232,120 +216,55 @@ static void on_release_late(uv_timer_t *t)
     kill_workers(c);
 }
 
-/* ---- messages of workers -------------------------------------------------------------------- */
-
-/* A report, or the end of a lease. */
-static void on_numbered(struct coordinator *c, const char *worker, const struct wire_msg *m)
-{
-    enum message_dedup_verdict verdict = message_dedup_check(c->dedup, m->lease, m->seq);
-    if (verdict == MESSAGE_DEDUP_GAP) {
-        commit_batch_request_reconnect(c->batch, worker); /* it sends all again then */
-        return;
-    }
-    enum scheduler_event_kind kind = m->kind == WIRE_DONE ? SCHEDULER_EV_DONE : SCHEDULER_EV_REPORT;
-    if (verdict == MESSAGE_DEDUP_NEW)
-        step(c, &(struct scheduler_event){kind, worker, m->lease, m->data}, m->seq);
-    commit_batch_ack(c->batch, worker, m->lease, m->seq);
-}
-
-static void on_hello(struct coordinator *c, const char *worker, const struct wire_msg *m)
-{
-    struct err e = {0};
-    local_worker_hello(c->local, worker);
-    /* A list of thousands takes long to write, and their connections are renewed frequently. */
-    c->roster.changed |= !peer_table_find(transport_server_peers(c->server), worker)->renewed;
-    struct wire_msg answer = {.kind = WIRE_DRAIN};
-    if (!c->end_reason) {
-        step(c, &(struct scheduler_event){SCHEDULER_EV_HELLO, worker, 0, m->data}, 0);
-        answer = (struct wire_msg){.kind = WIRE_REQUIREMENTS,
-                                   .data = resources_json(&c->opts->spec->need)};
-        json_object_set_new(answer.data, "sweep", json_string(c->opts->dir->name));
-    }
-    if (transport_server_send(c->server, worker, &answer, &e) < 0)
-        fail(c, &e);
-    wire_msg_clear(&answer);
-}
-
-static void on_slots(struct coordinator *c, const char *worker, const struct wire_msg *m)
-{
-    const char *reason = json_string_value(json_object_get(m->data, "why"));
-    if (reason)
-        log_warn("worker %s: %s", worker, reason);
-    c->roster.changed = true;
-    step(c, &(struct scheduler_event){SCHEDULER_EV_SLOTS, worker, 0, m->data}, 0);
-}
-
-/* If the trial already runs, this worker has missed the WIRE_JOIN_TICKET, which only the trial's
- * launcher can send again. */
-static void on_reserved(struct coordinator *c, const char *worker, const struct wire_msg *m)
-{
-    const char *runner = scheduler_runner(c->sched, worker, m->lease);
-    if (runner)
-        commit_batch_request_reconnect(c->batch, runner);
-    step(c, &(struct scheduler_event){SCHEDULER_EV_RESERVED, worker, m->lease, m->data}, 0);
-}
-
-/* Requeues the trials of a worker that is lost or has ended. */
-static void lose(struct coordinator *c, const char *worker)
-{
-    transport_server_mark_lost(c->server, worker);
-    c->roster.changed = true;
-    step(c, &(struct scheduler_event){SCHEDULER_EV_LOST, worker, 0, NULL}, 0);
-}
-
-static void on_message(void *arg, const char *worker, const struct wire_msg *m)
-{
-    struct coordinator *c = arg;
-    if (m->kind == WIRE_HELLO)
-        on_hello(c, worker, m);
-    else if (m->kind == WIRE_SLOTS)
-        on_slots(c, worker, m);
-    else if (m->kind == WIRE_LEAVING)
-        step(c, &(struct scheduler_event){SCHEDULER_EV_LEAVING, worker, 0, NULL}, 0);
-    else if (m->kind == WIRE_BYE)
-        lose(c, worker);
-    else if (m->kind == WIRE_RESERVED)
-        on_reserved(c, worker, m);
-    else if (m->kind == WIRE_REVOKE)
-        step(c, &(struct scheduler_event){SCHEDULER_EV_REVOKED, worker, m->lease, NULL}, 0);
-    else if (m->kind == WIRE_JOIN_TICKET)
-        worker_roster_forward_ticket(c->server, scheduler_gang_members(c->sched, worker, m->lease),
-                                     m, c->opts->spec->need.ranks);
-    else
-        on_numbered(c, worker, m);
-}
-
-/* Acknowledgements wait for further messages, and for the end of the lease that often follows a
- * report: the cost of a commit is the disk's latency, not the size of the commit. */
-static void on_batch_end(void *arg)
-{
-    struct coordinator *c = arg;
-    if (!commit_batch_can_wait(c->batch) || c->end_reason || c->error.code)
-        finish_batch(c);
-    else if (!uv_is_active((uv_handle_t *)&c->gather))
-        uv_timer_start(&c->gather, on_gathered, GATHER_MS, 0);
-}
-
-static const struct transport_server_events server_events = {.message = on_message,
-                                                             .batch_end = on_batch_end};
+static const struct transport_server_events server_events = {.message = coordinator_on_message,
+                                                             .batch_end = coordinator_on_batch_end};
 
 /* ---- time, commands and signals ------------------------------------------------------------- */
+
+/* Says once what this coordinator waits for, if an earlier one has left workers. */
+static void show_awaited(struct coordinator *c, uint64_t now)
+{
+    AUTO(free) char *process = local_worker_take_notice(c->local);
+    if (process)
+        c->ev->notice(c->arg, process);
+    if (c->await_shown || now - c->started_ms < AWAIT_MS)
+        return;
+    c->await_shown = true;
+    AUTO(json) json_t *workers = scheduler_awaited(c->sched);
+    AUTO(strbuf) struct strbuf b = {0};
+    progress_text_awaited(&b, workers, now_ms(c));
+    if (b.len > 0)
+        c->ev->notice(c->arg, strbuf_str(&b));
+}
+
+/* Tells the scheduler if workers that this coordinator has started have not connected yet. */
+static void expect_workers(struct coordinator *c)
+{
+    bool expected =
+        local_worker_is_awaited(c->local) ||
+        (c->remote && remote_workers_are_awaited(c->remote, transport_server_peers(c->server)));
+    if (scheduler_expect_workers(c->sched, expected))
+        coordinator_step(c, &(struct scheduler_event){.kind = SCHEDULER_EV_TICK}, 0);
+}
 
 static void on_tick(uv_timer_t *t)
 {
     struct coordinator *c = t->data;
     uint64_t now = uv_now(&c->loop);
+    /* A drain does not wait for a worker that has missed three pings. */
+    int64_t lost_after = c->signal ? 0 : c->opts->spec->lost_after_ms;
     if (now - c->ticked_ms >= PAUSE_MS)
         transport_server_reset_deadlines(c->server); /* messages that arrived are not read yet */
     c->ticked_ms = now;
     size_t from = 0;
-    for (const char *id;
-         (id = transport_server_silent(c->server, c->opts->spec->lost_after_ms, &from));) {
+    for (const char *id; (id = transport_server_silent(c->server, lost_after, &from));) {
         log_warn("worker %s is silent: it counts as lost", id);
-        lose(c, id);
+        coordinator_lose(c, id);
     }
+    expect_workers(c);
+    show_awaited(c, now);
     worker_roster_tick(&c->roster, transport_server_peers(c->server), c->opts->dir, now);
-    finish_batch(c);
+    coordinator_finish_batch(c);
 }
 
 /* Applies the commands of users as part of this batch. NULL: there are none. */
@@ -368,7 +287,7 @@ static struct command_mailbox *read_commands(struct coordinator *c)
 
 static void finish_commands(struct coordinator *c, struct command_mailbox *d)
 {
-    finish_batch(c);
+    coordinator_finish_batch(c);
     if (d && c->error.code == 0)
         command_mailbox_commit(d);
     command_mailbox_close(d);
@@ -389,43 +308,21 @@ static void on_stop_request(void *arg, int number, bool again)
     c->signal = number;
     if (again) {
         kill_workers(c);
-        finish_batch(c);                                   /* with reports that wait for a commit */
+        coordinator_finish_batch(c);                       /* with reports that wait for a commit */
         transport_server_broadcast(c->server, WIRE_DRAIN); /* they stop their trials */
         uv_stop(&c->loop);
         return;
     }
-    step(c, &(struct scheduler_event){.kind = SCHEDULER_EV_DRAIN}, 0);
-    finish_batch(c);
-}
-
-/* Reads the leftovers: messages that a worker could not deliver before it exited. */
-static void read_leftovers(struct coordinator *c, const char *id)
-{
-    AUTO(file) FILE *f = fopen(c->leftovers, "re");
-    AUTO(free) char *line = NULL;
-    size_t cap = 0;
-    for (ssize_t n; f && (n = getline(&line, &cap, f)) > 0;) {
-        struct err e = {0};
-        struct wire_msg m = {0};
-        if (wire_decode(&m, line, (size_t)n, &e) < 0)
-            log_warn("%s: dropped a message: %s", c->leftovers, e.text);
-        else if (m.kind == WIRE_REPORT || m.kind == WIRE_DONE)
-            on_numbered(c, id, &m);
-        wire_msg_clear(&m);
-    }
-    if (!f)
-        return;
-    finish_batch(c);
-    if (c->error.code == 0)
-        (void)unlink(c->leftovers); /* reading it twice does no harm */
+    coordinator_step(c, &(struct scheduler_event){.kind = SCHEDULER_EV_DRAIN}, 0);
+    coordinator_finish_batch(c);
 }
 
 static void on_local_exited(void *arg, const char *id)
 {
     struct coordinator *c = arg;
-    read_leftovers(c, id);
-    lose(c, id);
-    finish_batch(c);
+    coordinator_read_leftovers(c, id);
+    coordinator_lose(c, id);
+    coordinator_finish_batch(c);
 }
 
 static void on_released(void *arg)
@@ -435,23 +332,36 @@ static void on_released(void *arg)
         uv_stop(&c->loop);
 }
 
+/* The sweep continues if there are other workers. */
+static void on_local_failed(void *arg, const struct err *e)
+{
+    struct coordinator *c = arg;
+    AUTO(free) char *text = xasprintf("%s; the sweep continues with other workers", e->text);
+    c->local_failed = true;
+    if (c->remote || worker_roster_count(transport_server_peers(c->server)) > 0)
+        c->ev->notice(c->arg, text);
+    else
+        coordinator_fail(c, e);
+}
+
 static const struct local_worker_events local_events = {
-    .exited = on_local_exited, .failed = fail, .released = on_released};
+    .exited = on_local_exited, .failed = on_local_failed, .released = on_released};
 
 /* ---- the workers on other nodes ------------------------------------------------------------- */
 
 static void on_remote_exited(void *arg, const char *id)
 {
-    lose(arg, id);
-    finish_batch(arg);
+    coordinator_lose(arg, id);
+    coordinator_finish_batch(arg);
 }
 
 /* The sweep continues with workers that have joined by themselves. */
 static void on_remote_failed(void *arg, const struct err *e)
 {
     struct coordinator *c = arg;
-    if (c->opts->slots == 0 && worker_roster_count(transport_server_peers(c->server)) == 0)
-        fail(c, e);
+    bool own = c->opts->slots > 0 && !c->local_failed;
+    if (!own && worker_roster_count(transport_server_peers(c->server)) == 0)
+        coordinator_fail(c, e);
 }
 
 static const struct remote_workers_events remote_events = {
@@ -573,6 +483,13 @@ const char *coordinator_end_reason(const struct coordinator *c)
     return c->end_reason;
 }
 
+static void set_lacks_workers(struct coordinator *c)
+{
+    err_set(&c->error, -ENODEV, "%s", c->end_reason);
+    err_hint(&c->error, "correct the cause, then continue: drover sweep resume %s",
+             c->opts->dir->name);
+}
+
 int coordinator_run(struct coordinator *c, const struct coordinator_events *ev, void *arg,
                     struct err *e)
 {
@@ -580,10 +497,11 @@ int coordinator_run(struct coordinator *c, const struct coordinator_events *ev, 
     c->arg = arg;
     struct command_mailbox *d = read_commands(c);
     /* If the sweep is over already, no worker is started. */
-    step(c, &(struct scheduler_event){.kind = SCHEDULER_EV_TICK}, 0);
-    c->ticked_ms = uv_now(&c->loop);
+    coordinator_step(c, &(struct scheduler_event){.kind = SCHEDULER_EV_TICK}, 0);
+    c->started_ms = c->ticked_ms = uv_now(&c->loop);
     c->roster = (struct worker_roster){.own = c->opts->slots > 0,
                                        .nodes = c->opts->spec->need.nodes,
+                                       .sched = c->sched,
                                        .changed = true,
                                        .lonely_ms = c->ticked_ms};
     if (c->end_reason)
@@ -592,8 +510,11 @@ int coordinator_run(struct coordinator *c, const struct coordinator_events *ev, 
         local_worker_start(c->local);
     if (c->remote && !c->end_reason)
         remote_workers_start(c->remote);
+    expect_workers(c);
     finish_commands(c, d);
     uv_run(&c->loop, UV_RUN_DEFAULT);
+    if (scheduler_lacks_workers(c->sched) && c->error.code == 0 && c->signal == 0)
+        set_lacks_workers(c);
     if (c->error.code && e)
         *e = c->error;
     return c->error.code ? c->error.code : c->signal;

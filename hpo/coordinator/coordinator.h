@@ -33,6 +33,8 @@ struct coordinator_events {
     void (*changed)(void *arg, const struct scheduler *s);
     /* A signal asks for the end; again: at once. */
     void (*interrupted)(void *arg, bool again);
+    /* A line for the user: a worker that cannot run trials, or what the sweep waits for. */
+    void (*notice)(void *arg, const char *text);
 };
 
 /* Replays the store and listens. Borrows the options.
@@ -53,7 +55,7 @@ struct coordinator_view coordinator_view(struct coordinator *c);
 /* Runs until the sweep is over or a signal stops it. Borrows the events until coordinator_close(),
  * which waits for the workers that it has started and may call them. Returns 0, or the number of
  * the signal that stopped it; running trials are requeued then. negative errno  it cannot continue:
- * the disk is full, or no worker can be kept running */
+ * the disk is full, no worker can be kept running, or (-ENODEV) none can start a trial */
 int coordinator_run(struct coordinator *c, const struct coordinator_events *ev, void *arg,
                     struct err *e);
 

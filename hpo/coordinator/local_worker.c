@@ -8,13 +8,15 @@
 #include <sys/syscall.h>
 
 #include "common/log.h"
-#include "common/sched_batch.h"
 #include "hpo/store/lockfile.h"
+#include "hpo/worker/sched_batch.h"
 
 enum {
     FAST_EXITS_MAX = 5, /* without a hello between them */
     RETRY_MS = 100,     /* doubled with each fast exit */
-    LOCK_RETRY_MS = 20  /* for an owner that is about to write its pid, or to exit */
+    LOCK_RETRY_MS = 20, /* for an owner that is about to write its pid, or to exit */
+    NOTICE_MS = 3000,   /* without a hello, until the user is told which process is awaited */
+    UNHEARD_MS = 2000   /* for a worker to connect, if it must be told to end */
 };
 
 struct local_worker {
@@ -31,11 +33,27 @@ struct local_worker {
     pid_t pid; /* 0: no worker runs */
     int fast_exits;
     bool released, freed;
+    bool started;      /* local_worker_start() was called */
+    bool connected;    /* the process that runs */
+    bool end_reported; /* `released` was called */
+    bool noticed;      /* the user was told */
+    uint64_t waits_ms; /* since when a process has been awaited; 0: it is not */
 };
+
+static void report_end(struct local_worker *w)
+{
+    if (!w->end_reported)
+        w->ev->released(w->arg);
+    w->end_reported = true;
+}
 
 static void on_retry(uv_timer_t *t)
 {
-    local_worker_start(t->data);
+    struct local_worker *w = t->data;
+    if (!w->released)
+        local_worker_start(w);
+    else if (!w->connected)
+        report_end(w);
 }
 
 static void retry_after(struct local_worker *w, uint64_t ms)
@@ -91,8 +109,9 @@ static void give_up(struct local_worker *w, int code)
 static void on_exited(struct local_worker *w)
 {
     w->pid = 0;
+    w->connected = false;
     if (w->released) {
-        w->ev->released(w->arg);
+        report_end(w);
         return;
     }
     log_warn("the worker on this host has exited; starting it again");
@@ -211,6 +230,7 @@ void local_worker_start(struct local_worker *w)
 {
     struct err e = {0};
     struct lockfile_owner o = {0};
+    w->started = true;
     if (lockfile_read_owner(&o, w->opts->lock, &e) < 0) {
         w->released = true;
         w->ev->failed(w->arg, &e);
@@ -220,6 +240,8 @@ void local_worker_start(struct local_worker *w)
         start(w, &o);
         return;
     }
+    if (w->waits_ms == 0)
+        w->waits_ms = uv_now(w->loop);
     int rc = o.pid > 0 ? watch(w, o.pid) : -ESRCH;
     if (rc == -ESRCH) {
         retry_after(w, LOCK_RETRY_MS);
@@ -243,9 +265,34 @@ void local_worker_reattach(struct local_worker *w)
 void local_worker_hello(struct local_worker *w, const char *id)
 {
     struct lockfile_owner o = {0};
-    if (w->fast_exits && lockfile_read_owner(&o, w->opts->lock, NULL) == 0 &&
-        strcmp(o.note, id) == 0)
-        w->fast_exits = 0;
+    bool known = w->connected && w->fast_exits == 0;
+    if (w->pid == 0 || known || lockfile_read_owner(&o, w->opts->lock, NULL) < 0 ||
+        strcmp(o.note, id) != 0)
+        return;
+    w->fast_exits = 0;
+    w->connected = true;
+}
+
+bool local_worker_is_awaited(const struct local_worker *w)
+{
+    return w->started && !w->released && !w->connected;
+}
+
+char *local_worker_take_notice(struct local_worker *w)
+{
+    struct lockfile_owner o = {0};
+    uint64_t waited = w->waits_ms ? uv_now(w->loop) - w->waits_ms : 0;
+    if (w->connected)
+        w->waits_ms = 0;
+    if (waited < NOTICE_MS || w->waits_ms == 0 || w->noticed || w->child_open ||
+        lockfile_read_owner(&o, w->opts->lock, NULL) < 0 || !o.held)
+        return NULL;
+    w->noticed = true;
+    return xasprintf(
+        "waiting for worker %s of an earlier coordinator, process %d on %s: it has not "
+        "connected for %d s, and exits after 60 s without a coordinator; to end it "
+        "now: kill -9 %d",
+        o.note[0] ? o.note : "?", (int)o.pid, o.host, (int)(waited / 1000), (int)o.pid);
 }
 
 void local_worker_release(struct local_worker *w)
@@ -253,7 +300,11 @@ void local_worker_release(struct local_worker *w)
     w->released = true;
     uv_timer_stop(&w->retry);
     if (w->pid == 0)
-        w->ev->released(w->arg);
+        report_end(w);
+    else if (!w->connected && w->child_open)
+        local_worker_kill(w); /* it has no trial yet */
+    else if (!w->connected)
+        retry_after(w, UNHEARD_MS);
 }
 
 void local_worker_kill(struct local_worker *w)

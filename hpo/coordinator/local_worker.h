@@ -45,7 +45,13 @@ void local_worker_start(struct local_worker *w);
 void local_worker_reattach(struct local_worker *w);
 /* The worker of this id has connected: its next exit counts as the first. */
 void local_worker_hello(struct local_worker *w, const char *id);
-/* The worker was told to end and is not started again. `released` follows, at once if none runs. */
+/* Returns true if it was started, and its process has not connected or is started again. */
+bool local_worker_is_awaited(const struct local_worker *w);
+/* Returns, once, a text that says which process this coordinator waits for: one that holds the
+ * lock and has not connected for some seconds. The caller frees it. NULL: there is none. */
+char *local_worker_take_notice(struct local_worker *w);
+/* The worker was told to end and is not started again. `released` follows: at once if none runs,
+ * and soon if it does not connect: then it ends by itself, later. */
 void local_worker_release(struct local_worker *w);
 /* SIGKILL; its guardian ends its trials. */
 void local_worker_kill(struct local_worker *w);

@@ -8,9 +8,10 @@
 #include "common/redact.h"
 #include "common/utf8.h"
 #include "hpo/coordinator/terminal_text.h"
+#include "hpo/scheduler/worker_health.h"
 #include "hpo/spec/spec.h"
 
-enum { LINE_SHOWN = 160 }; /* of a trial's output */
+enum { LINE_SHOWN = 160 /* of a trial's output */, AWAITED_MAX = 5 };
 
 static const char *text_of(const json_t *trial, const char *key)
 {
@@ -110,6 +111,56 @@ static void add_value(struct strbuf *out, const json_t *trial, const char *metri
     double v = value_of(trial);
     if (!isnan(v))
         strbuf_printf(out, "  %s %.6g", metric ? metric : "value", v);
+}
+
+static double seconds_until(const json_t *at_ms, int64_t now_ms)
+{
+    double ms = (double)(json_integer_value(at_ms) - now_ms);
+    return ms > 0 ? ms / 1000 : 0;
+}
+
+void progress_text_fault(struct strbuf *out, const char *worker, const char *node,
+                         const json_t *fault, int64_t now_ms)
+{
+    const char *state = text_of(fault, "state");
+    bool excluded = strcmp(state, "excluded") == 0, tested = strcmp(state, "suspect") == 0;
+    size_t start = out->len;
+    if (excluded || strcmp(state, "backing off") == 0) {
+        strbuf_printf(out, "worker %s on %s cannot run trials: %s; ", worker, node,
+                      text_of(fault, "error"));
+        strbuf_puts(out, excluded ? "it gets none until a self-test passes, the next in "
+                                  : "it gets none for ");
+        progress_text_seconds(out, seconds_until(json_object_get(fault, "due_ms"), now_ms));
+    } else if (strcmp(state, "good") == 0 ||
+               (tested && json_integer_value(json_object_get(fault, "failures")) >=
+                              WORKER_HEALTH_FAULTS_MAX)) {
+        strbuf_printf(out, "worker %s on %s %s", worker, node,
+                      tested ? "has passed its self-test: it gets trials again"
+                             : "runs trials again");
+    }
+    if (out->len == start)
+        return;
+    end_line(out, start, 2000);
+    out->data[--out->len] = 0; /* the newline */
+}
+
+void progress_text_awaited(struct strbuf *out, const json_t *workers, int64_t now_ms)
+{
+    size_t i;
+    json_t *w;
+    json_array_foreach (workers, i, w) {
+        strbuf_puts(out, i == 0 ? "waiting for workers of an earlier coordinator: " : ", ");
+        if (i == AWAITED_MAX) {
+            strbuf_printf(out, "and %zu more", json_array_size(workers) - i);
+            break;
+        }
+        strbuf_printf(out, "%s on %s", text_of(w, "id"), text_of(w, "node"));
+    }
+    if (i == 0)
+        return;
+    strbuf_puts(out, "; their trials are requeued in ");
+    progress_text_seconds(
+        out, seconds_until(json_object_get(json_array_get(workers, 0), "lost_ms"), now_ms));
 }
 
 void progress_text_ended(struct strbuf *out, const json_t *trial, const char *metric, bool new_best)

@@ -11,6 +11,15 @@
 #include "common/strbuf.h"
 #include "hpo/scheduler/scheduler.h"
 
+/* Appends a line, without a newline, for a worker whose fault (scheduler_worker_fault()) has
+ * changed: its cause, and when it gets trials again. Appends nothing if there is nothing to say. */
+void progress_text_fault(struct strbuf *out, const char *worker, const char *node,
+                         const json_t *fault, int64_t now_ms);
+
+/* Appends a line, without a newline, for the workers of scheduler_awaited(). Appends nothing if
+ * there are none. */
+void progress_text_awaited(struct strbuf *out, const json_t *workers, int64_t now_ms);
+
 /* Appends a line for a trial that has ended, with its newline: "trial 17  done  loss 0.41
  * lr=0.01  3.2 s". */
 void progress_text_ended(struct strbuf *out, const json_t *trial, const char *metric,

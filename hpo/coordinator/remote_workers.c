@@ -177,8 +177,10 @@ static int launch(struct remote_worker *n, struct err *e)
         return err_set(e, -errno, "cannot get a random number: %s", strerror(errno));
     AUTO(free) char *name = sweep_dir_slug(n->host->name);
     snprintf(n->id, sizeof n->id, "%.40s-%08x", name, random);
-    AUTO(free) char *slots = xasprintf("%d", remote_workers_slots(opts, n->host));
-    char *argv[] = {w->program, "worker", "--id", n->id, "--places", slots, NULL};
+    int slots = remote_workers_slots(opts, n->host); /* 0: as many as the node has */
+    AUTO(free) char *places = xasprintf("%d", slots);
+    char *argv[] = {w->program, "worker", "--id", n->id, slots > 0 ? "--places" : NULL,
+                    places,     NULL};
     strv_free(n->argv);
     n->argv = strv_copy(argv);
     struct launch_spec spec = *opts->spec;
@@ -211,6 +213,16 @@ void remote_workers_start(struct remote_workers *w)
 }
 
 /* ---- all of them ---------------------------------------------------------------------------- */
+
+bool remote_workers_are_awaited(const struct remote_workers *w, const struct peer_table *peers)
+{
+    for (int i = 0; i < w->count; i++) {
+        const struct peer *p = peer_table_find(peers, w->nodes[i].id);
+        if (!w->nodes[i].given_up && (!p || p->lost))
+            return true;
+    }
+    return false;
+}
 
 void remote_workers_release(struct remote_workers *w)
 {

@@ -11,8 +11,9 @@
 
 #include "common/err.h"
 #include "common/mem.h"
+#include "hpo/transport/peer_table.h"
 #include "launcher/engine/launch.h"
-#include "launcher/plan/hosts.h"
+#include "launcher/hosts/hosts.h"
 
 struct remote_workers;
 
@@ -46,6 +47,8 @@ void remote_workers_close(struct remote_workers *w);
 AUTO_DEFINE(remote_workers, struct remote_workers *, remote_workers_close)
 
 void remote_workers_start(struct remote_workers *w);
+/* Returns true if a node that is not given up has no worker among `peers`. */
+bool remote_workers_are_awaited(const struct remote_workers *w, const struct peer_table *peers);
 /* Workers were told to end and are not started again. `released` follows, at once if none runs. */
 void remote_workers_release(struct remote_workers *w);
 /* SIGKILL to all. */

@@ -57,10 +57,8 @@ static int missing(const char *program, const char *wdir, struct err *e)
 /* The word that the command executes, if it is a path; NULL: it is a macro or searched in PATH. */
 static const char *executed_path(const struct spec *s)
 {
-    char *const *word = s->command;
-    while (word && *word && strcmp(*word, "${env}") == 0)
-        word++;
-    return word && *word && !strstr(*word, "${") && strchr(*word, '/') ? *word : NULL;
+    const char *word = trial_command_executed(s->command);
+    return word && !strstr(word, "${") && strchr(word, '/') ? word : NULL;
 }
 
 int run_message_check(const struct run_message_opts *opts, struct err *e)
@@ -69,7 +67,8 @@ int run_message_check(const struct run_message_opts *opts, struct err *e)
     enum trial_command_program use = program_use(opts->spec);
     if (path && access(path, F_OK) < 0)
         return missing(path, opts->wdir, e);
-    if (use == TRIAL_COMMAND_NO_PROGRAM || use == TRIAL_COMMAND_MODULE)
+    if (use == TRIAL_COMMAND_NO_PROGRAM || use == TRIAL_COMMAND_MODULE ||
+        (use == TRIAL_COMMAND_ARGUMENT && !strpbrk(program, "/.")))
         return 0;
     if (access(program, F_OK) == 0 || (!strchr(program, '/') && in_path(program)))
         return 0;

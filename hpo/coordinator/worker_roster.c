@@ -48,15 +48,16 @@ struct worker_roster_totals worker_roster_totals(const struct peer_table *p)
     return sum;
 }
 
-static json_t *list_all(const struct peer_table *p)
+static json_t *list_all(const struct peer_table *p, const struct scheduler *s)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < peer_table_count(p); i++) {
         const struct peer *w = peer_table_at(p, i);
         if (!w->lost)
-            json_array_append_new(list,
-                                  json_pack("{s:s,s:s,s:i,s:i,s:i}", "id", w->id, "node", w->node,
-                                            "places", w->slots, "slots", w->cpus, "gpus", w->gpus));
+            json_array_append_new(list, json_pack("{s:s,s:s,s:i,s:i,s:i,s:o*}", "id", w->id, "node",
+                                                  w->node, "places", w->slots, "slots", w->cpus,
+                                                  "gpus", w->gpus, "fault",
+                                                  s ? scheduler_worker_fault(s, w->id) : NULL));
     }
     return list;
 }
@@ -76,7 +77,7 @@ void worker_roster_tick(struct worker_roster *r, const struct peer_table *p,
     }
     if (!r->changed || now_ms - r->written_ms < peer_table_count(p))
         return;
-    AUTO(json) json_t *list = list_all(p);
+    AUTO(json) json_t *list = list_all(p, r->sched);
     struct err e = {0};
     if (sweep_dir_write_workers(d, list, &e) < 0)
         log_warn("%s", e.text); /* only `sweep show` needs the file */

@@ -12,11 +12,12 @@
 #include "hpo/transport/transport_server.h"
 
 struct worker_roster {
-    bool own;            /* the coordinator runs a worker itself, whose failure it reports */
-    int nodes;           /* that a trial needs */
-    bool changed;        /* since the list was written */
-    uint64_t written_ms; /* when the list was written */
-    uint64_t lonely_ms;  /* since when workers have been too few; 0: the warning was logged */
+    bool own;  /* the coordinator runs a worker itself, whose failure it reports */
+    int nodes; /* that a trial needs */
+    const struct scheduler *sched; /* has the workers' faults; NULL: none */
+    bool changed;                  /* since the list was written */
+    uint64_t written_ms;           /* when the list was written */
+    uint64_t lonely_ms; /* since when workers have been too few; 0: the warning was logged */
 };
 
 /* Workers that are not lost. */

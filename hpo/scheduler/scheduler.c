@@ -365,23 +365,31 @@ static void finish_if_done(struct event_context *ctx)
     if (s->end_reason || s->st.active_count > 0)
         return;
     enum stop_reason reason = scheduler_done_reason(s);
+    const char *text = NULL;
     if (reason) {
         cancel_waiting(ctx, reason);
         prune_paused(ctx);
-    } else if (!s->draining) {
+    } else if (s->draining) {
+        reason = STOP_REASON_DRAINED;
+    } else if (!s->st.paused && (text = scheduler_health_none_left(s))) {
+        reason = STOP_REASON_NO_WORKER;
+    } else {
         return;
     }
-    s->end_reason = reason ? reason : STOP_REASON_DRAINED;
-    scheduler_emit_action(ctx, SCHEDULER_ACT_END, NULL, -1, 0, stop_reason_text(s->end_reason));
+    s->end_reason = reason;
+    scheduler_emit_action(ctx, SCHEDULER_ACT_END, NULL, -1, 0,
+                          text ? text : stop_reason_text(reason));
 }
 
 /* Computes s->due_ms. Reports do not change it, so this is not called after each report. */
 static void update_deadline(struct scheduler *s)
 {
     int64_t due = scheduler_gang_deadline(s);
-    for (size_t i = 0; i < s->worker_count; i++)
-        if (s->workers[i]->lost_ms < due)
-            due = s->workers[i]->lost_ms;
+    for (size_t i = 0; i < s->worker_count; i++) {
+        int64_t tested = scheduler_health_deadline(s->workers[i]);
+        int64_t next = tested < s->workers[i]->lost_ms ? tested : s->workers[i]->lost_ms;
+        due = next < due ? next : due;
+    }
     for (size_t i = 0; s->spec->timeout_ms > 0 && i < s->st.active_count; i++) {
         const struct trial *t = s->st.trials[s->st.active[i]];
         if (t->state != TRIAL_STOPPING && t->state != TRIAL_PAUSING &&
@@ -420,6 +428,11 @@ bool scheduler_is_paused(const struct scheduler *s)
 bool scheduler_is_stopped(const struct scheduler *s)
 {
     return s->st.stopped;
+}
+
+bool scheduler_lacks_workers(const struct scheduler *s)
+{
+    return s->end_reason == STOP_REASON_NO_WORKER;
 }
 
 int64_t scheduler_deadline(const struct scheduler *s)
@@ -488,9 +501,11 @@ void scheduler_free(struct scheduler *s)
     for (size_t i = 0; i < s->worker_count; i++) {
         free(s->workers[i]->id);
         free(s->workers[i]->node);
+        worker_health_clear(&s->workers[i]->health);
         free(s->workers[i]);
     }
     scheduler_gangs_free(s);
+    free(s->end_text);
     free(s->workers);
     free(s->by_capacity);
     json_decref(s->worker_index);

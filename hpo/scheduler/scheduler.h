@@ -35,6 +35,7 @@ enum scheduler_event_kind {
     SCHEDULER_EV_REVOKED,  /* a worker needs a reserved slot back: worker, lease */
     SCHEDULER_EV_REPORT,   /* a trial has reported: lease, data {"step":…, metrics…} */
     SCHEDULER_EV_DONE,     /* a trial run has ended: lease, data */
+    SCHEDULER_EV_TESTED,   /* a worker's self-test has ended: worker, data */
     SCHEDULER_EV_TICK,     /* time has passed */
     SCHEDULER_EV_DRAIN,    /* the coordinator ends: trials are stopped and requeued */
     SCHEDULER_EV_COMMAND,  /* a command of the user: data */
@@ -60,9 +61,17 @@ enum scheduler_event_kind {
  * a message twice must send the step, so that the scheduler can ignore a report that it knows.
  *
  * DONE's data: {"status":0,"signal":0,"oom":false,"seconds":1.5,"error":"…"?,"preempted":bool?,
- * "stopped":bool?,"not_started":bool?}. "stopped":false says that the job ended by itself: then a
- * STOP that was sent at the same time does not count. If "stopped" is missing, a trial that was
- * told to stop counts as stopped.
+ * "stopped":bool?,"not_started":bool?,"node_fault":N?}. "stopped":false says that the job ended by
+ * itself: then a STOP that was sent at the same time does not count. If "stopped" is missing, a
+ * trial that was told to stop counts as stopped.
+ *
+ * "node_fault" says that the trial ended because of a node: it could not start the trial, or could
+ * not write its output. N is 0 for the node that runs the trial, 1 … for the others of its gang.
+ * The trial is requeued and spends no retry, and the node's worker gets no trial for a time
+ * (worker_health.h). If too few workers are left that can start a trial, the sweep ends, and
+ * continues with the next coordinator: scheduler_lacks_workers().
+ *
+ * TESTED's data: {"why":"…"?}, the cause if the self-test failed.
  *
  * Only the first DONE under the trial's last lease counts. If the worker was lost, reports and a
  * success under this lease still count until the trial is leased again; a failure does not count.
@@ -102,7 +111,7 @@ enum scheduler_record_kind {
     /* trial, lease, data: {"why":"median"|"hyperband"|…|"timeout"|"drain"|"stop"|"pause"|
      * "preempted"}: the name of an early stopper, or a word of stop_reason.h */
     SCHEDULER_REC_STOPPING,
-    /* trial, lease, data: {"why":"lost"|"preempted"|"drain"|"pause"|"failed","spent":bool,
+    /* trial, lease, data: {"why":"lost"|"preempted"|"drain"|"pause"|"failed"|"node","spent":bool,
      * "error":…?}; "spent" is true if this counts as a retry */
     SCHEDULER_REC_REQUEUED,
     /* trial, lease, data: {"state":"done",…,"value":number or null,"seconds":…,"error":…?,
@@ -132,6 +141,8 @@ enum scheduler_action_kind {
     SCHEDULER_ACT_RESERVE, /* tell `worker` to reserve a slot for `lease`; STOP releases it */
     SCHEDULER_ACT_STOP,    /* tell `worker` to stop `lease` */
     SCHEDULER_ACT_KILL,    /* tell `worker` to kill `lease` */
+    SCHEDULER_ACT_TEST,    /* tell `worker` to run its self-test */
+    SCHEDULER_ACT_HEALTH,  /* what scheduler_worker_fault() returns for `worker` has changed */
     SCHEDULER_ACT_END,     /* the sweep has ended; emitted once per scheduler */
 };
 
@@ -145,7 +156,7 @@ struct scheduler_action { /* borrows from the scheduler until the next step */
      * order. NULL: the trial runs on one node */
     json_t *gang_nodes;
     /* STOP, KILL: the word of the stop reason, or a text why the slot or lease is not needed. END:
-     * stop_reason_text() */
+     * stop_reason_text(), and the cause if scheduler_lacks_workers() */
     const char *reason;
 };
 
@@ -192,6 +203,23 @@ bool scheduler_is_done(const struct scheduler *s);
 /* Return true if a user has paused the sweep, or has stopped it. */
 bool scheduler_is_paused(const struct scheduler *s);
 bool scheduler_is_stopped(const struct scheduler *s);
+/* Returns true if the sweep has ended because no worker is left that can start a trial. Its trials
+ * wait for the next coordinator. */
+bool scheduler_lacks_workers(const struct scheduler *s);
+
+/* Says if more workers are expected to connect: then the sweep does not end because those that have
+ * connected cannot start a trial. Returns true if this has changed; a TICK must follow. */
+bool scheduler_expect_workers(struct scheduler *s, bool expected);
+
+/* Returns the workers that had trials when the last coordinator ended and have not connected since
+ * (new reference): [{"id","node","lost_ms"},…]. At "lost_ms" they count as lost. */
+json_t *scheduler_awaited(const struct scheduler *s);
+
+/* Returns the last fault of a worker (new reference), or NULL if it had none:
+ * {"state":"good"|"backing off"|"suspect"|"excluded"|"testing","error":…,"since_ms":…,
+ * "failures":…,"due_ms":…}. "failures" and "since_ms" are of the failures since the last success;
+ * at "due_ms" the worker gets trials again, or its self-test is due (0: it gets trials). */
+json_t *scheduler_worker_fault(const struct scheduler *s, const char *worker);
 
 /* Returns a trial in the form that `drover sweep show --json` prints (new reference):
  * {"id","state","params","value","steps","node","seconds","lease","error"?,"why"?,

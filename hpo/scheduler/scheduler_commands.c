@@ -138,7 +138,7 @@ static int on_add(struct event_context *ctx, const json_t *command, struct err *
     for (size_t i = 0; i < json_array_size(gangs); i++) {
         struct config_node at = config_node_of_json(json_array_get(gangs, i));
         json_t *params = NULL;
-        if (space_params(&params, ctx->s->spec->space, &at, e) < 0)
+        if (space_complete(&params, ctx->s->spec->space, &at, ctx->s->st.count + i, e) < 0)
             return -EINVAL;
         json_array_append_new(all, params);
     }

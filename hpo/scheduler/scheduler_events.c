@@ -197,6 +197,7 @@ static int on_hello(struct event_context *ctx, const struct scheduler_event *ev,
     w->connected = true;
     w->leaving = w->unresponsive = false;
     scheduler_worker_settled(ctx->s, w);
+    scheduler_health_reconnected(ctx, w);
     worker_capacity_update(ctx->s, w);
     size_t listed = json_array_size(running), has = 0, n = 0;
     for (size_t i = 0; i < listed; i++) {
@@ -320,20 +321,22 @@ static int on_report(struct event_context *ctx, const struct scheduler_event *ev
 struct job_end { /* DONE's data */
     int64_t status, signal;
     bool oom, preempted, stopped;
-    bool unstarted; /* no process was started, so requeueing costs no retry */
+    bool unstarted;     /* no process was started, so requeueing costs no retry */
+    int64_t node_fault; /* the node of the gang that ended it; -1: none */
     double seconds;
     const char *error; /* NULL: none */
 };
 
 static int read_job_end(struct job_end *d, const json_t *data, struct err *e)
 {
-    *d = (struct job_end){.stopped = true};
+    *d = (struct job_end){.stopped = true, .node_fault = -1};
     if (json_optional_int(&d->status, data, "status", e) < 0 ||
         json_optional_int(&d->signal, data, "signal", e) < 0 ||
         json_optional_bool(&d->oom, data, "oom", e) < 0 ||
         json_optional_bool(&d->preempted, data, "preempted", e) < 0 ||
         json_optional_bool(&d->stopped, data, "stopped", e) < 0 ||
         json_optional_bool(&d->unstarted, data, "not_started", e) < 0 ||
+        json_optional_int(&d->node_fault, data, "node_fault", e) < 0 ||
         json_optional_real(&d->seconds, data, "seconds", e) < 0)
         return -EINVAL;
     return json_optional_str(&d->error, data, "error", e);
@@ -404,6 +407,19 @@ static void end_success(struct event_context *ctx, struct trial *t, double secon
         scheduler_end_trial(ctx, t, TRIAL_DONE, seconds, NULL);
 }
 
+/* Handles a trial that ended because of a node. A trial that was told to stop ends, too. */
+static void end_by_node(struct event_context *ctx, struct trial *t, const struct job_end *d)
+{
+    AUTO(free) char *error = failure_text(d);
+    scheduler_health_fault(ctx, t, (int)d->node_fault, error);
+    if (t->state == TRIAL_PAUSING)
+        pause_trial(ctx, t, d->seconds);
+    else if (t->state == TRIAL_STOPPING && t->stop_reason != STOP_REASON_PREEMPTED)
+        end_stopped(ctx, t, d->seconds);
+    else
+        requeue(ctx, t, STOP_REASON_NODE, false, TAKE(error));
+}
+
 static int on_done(struct event_context *ctx, const struct scheduler_event *ev, struct err *e)
 {
     const struct spec *spec = ctx->s->spec;
@@ -416,7 +432,15 @@ static int on_done(struct event_context *ctx, const struct scheduler_event *ev, 
     if (!trial_is_active(t->state)) {
         if (succeeded(&d) && !(d.stopped && (t->state == TRIAL_PAUSED || t->gang_workers)))
             end_success(ctx, t, d.seconds);
-    } else if (t->state == TRIAL_PAUSING && (d.stopped || d.preempted)) {
+        return 0;
+    }
+    if (d.node_fault >= 0) {
+        end_by_node(ctx, t, &d);
+        return 0;
+    }
+    if (!d.unstarted && !d.preempted)
+        scheduler_health_success(ctx, t);
+    if (t->state == TRIAL_PAUSING && (d.stopped || d.preempted)) {
         pause_trial(ctx, t, d.seconds);
     } else if (t->state == TRIAL_STOPPING && d.stopped) {
         end_stopped(ctx, t, d.seconds);
@@ -441,6 +465,8 @@ static int on_tick(struct event_context *ctx)
 {
     struct scheduler *s = ctx->s;
     char *awaited = NULL;
+    ctx->s->due_stale = true;
+    scheduler_health_tick(ctx);
     for (struct trial *t; (t = scheduler_gang_overdue(ctx, &awaited));)
         requeue(ctx, t, STOP_REASON_LOST, false, awaited);
     for (size_t i = 0; i < s->worker_count; i++)
@@ -470,8 +496,14 @@ void scheduler_stop_all(struct event_context *ctx, enum stop_reason reason, bool
 
 static int on_drain(struct event_context *ctx)
 {
-    ctx->s->draining = true;
+    struct scheduler *s = ctx->s;
+    s->draining = true;
     scheduler_stop_all(ctx, STOP_REASON_DRAIN, false);
+    /* A worker that is not connected does not hear the STOP, and hears of it with its next hello.
+     */
+    for (size_t i = 0; i < s->worker_count; i++)
+        if (!s->workers[i]->connected && s->workers[i]->busy > 0)
+            lose_worker(ctx, s->workers[i]);
     return 0;
 }
 
@@ -497,6 +529,8 @@ int scheduler_events_handle(struct event_context *ctx, const struct scheduler_ev
         return on_report(ctx, ev, e);
     case SCHEDULER_EV_DONE:
         return on_done(ctx, ev, e);
+    case SCHEDULER_EV_TESTED:
+        return scheduler_health_tested(ctx, ev, e);
     case SCHEDULER_EV_TICK:
         return on_tick(ctx);
     case SCHEDULER_EV_DRAIN:

@@ -5,6 +5,7 @@
 #include "hpo/samplers/sampler.h"
 #include "hpo/scheduler/scheduler.h"
 #include "hpo/scheduler/sweep_state.h"
+#include "hpo/scheduler/worker_health.h"
 #include "hpo/stoppers/stopper.h"
 
 struct worker {
@@ -16,6 +17,7 @@ struct worker {
     bool unresponsive; /* did not reserve a slot in time; gets no trial until its next hello, SLOTS
                           or RESERVED */
     bool considered;   /* already considered in the present search for a gang */
+    struct worker_health health; /* not in the records: a new coordinator tries again */
     /* time at which it is lost if it sends no hello; INT64_MAX: no hello is awaited */
     int64_t lost_ms;
     size_t number;         /* index in s->workers */
@@ -55,9 +57,11 @@ struct scheduler {
     json_t *model_state; /* the sampler's state in the last CREATED record; NULL: none */
     bool exhausted;
     bool draining;
+    bool expects_workers;
     int64_t due_ms; /* scheduler_deadline(); updated at the end of a step if due_stale */
     bool due_stale;
     enum stop_reason end_reason; /* NONE until the sweep has ended */
+    char *end_text;              /* with NO_WORKER: the cause */
     int replayed_failures;
 };
 
@@ -128,6 +132,29 @@ struct trial *scheduler_gang_overdue(struct event_context *ctx, char **awaited);
 /* Returns the time at which the next gang is overdue, or INT64_MAX if none is pending. */
 int64_t scheduler_gang_deadline(const struct scheduler *s);
 void scheduler_gangs_free(struct scheduler *s);
+
+/* ---- scheduler_health.c ------------------------------------------------------------------------
+ */
+
+/* The trial ended because of a worker: `node` 0 is the one that runs it, 1 … the others of its
+ * gang. */
+void scheduler_health_fault(struct event_context *ctx, const struct trial *t, int node,
+                            const char *cause);
+/* The trial was started, and its end is not a fault of its workers. */
+void scheduler_health_success(struct event_context *ctx, const struct trial *t);
+/* The worker has sent a hello. */
+void scheduler_health_reconnected(struct event_context *ctx, struct worker *w);
+/* Handles the result of a self-test.
+ *   -EINVAL  the event's data is malformed */
+int scheduler_health_tested(struct event_context *ctx, const struct scheduler_event *ev,
+                            struct err *e);
+/* Ends backoffs and requests self-tests that are due. */
+void scheduler_health_tick(struct event_context *ctx);
+/* Returns when the worker's backoff ends or its self-test is due; INT64_MAX: neither. */
+int64_t scheduler_health_deadline(const struct worker *w);
+/* If too few workers are left that can start a trial, returns a text with the cause, which the
+ * scheduler owns; else NULL. */
+const char *scheduler_health_none_left(struct scheduler *s);
 
 /* ---- scheduler_events.c ------------------------------------------------------------------------
  */

@@ -102,3 +102,26 @@ json_t *scheduler_dump(const struct scheduler *s)
             json_object_set_new(busy, s->workers[i]->id, json_integer(s->workers[i]->busy));
     return json_pack("{s:o, s:o}", "state", sweep_state_dump(&s->st), "busy", busy);
 }
+
+static const char *node_of(const struct scheduler *s, const struct worker *w)
+{
+    for (size_t i = 0; i < s->st.active_count; i++) {
+        const struct trial *t = s->st.trials[s->st.active[i]];
+        if (t->node && strcmp(t->worker, w->id) == 0)
+            return t->node;
+    }
+    return "an unnamed node";
+}
+
+json_t *scheduler_awaited(const struct scheduler *s)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < s->worker_count; i++) {
+        const struct worker *w = s->workers[i];
+        if (w->lost_ms != INT64_MAX)
+            json_array_append_new(list,
+                                  json_pack("{s:s, s:s, s:I}", "id", w->id, "node", node_of(s, w),
+                                            "lost_ms", (json_int_t)w->lost_ms));
+    }
+    return list;
+}

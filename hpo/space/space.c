@@ -378,10 +378,10 @@ int space_params(json_t **out, const struct space *s, const struct config_node *
 int space_complete(json_t **out, const struct space *s, const struct config_node *n, uint64_t seed,
                    struct err *e)
 {
-    int rc = read_set(out, s, n, e);
+    struct err why = {0};
+    int rc = read_set(out, s, n, &why);
     AUTO(free) double *u = xcalloc(s->dims + 1, sizeof *u);
     struct rng r;
-    struct err why = {0};
     rng_seed(&r, seed, 0);
     for (int i = 0; rc == -ENODATA && i < COMPLETE_DRAWS; i++) {
         space_draw(s, &r, u);
@@ -390,9 +390,11 @@ int space_complete(json_t **out, const struct space *s, const struct config_node
         struct config_node at = config_node_of_json(set);
         rc = space_params(out, s, &at, &why) == 0 ? 0 : -ENODATA;
     }
-    return rc == -ENODATA
-               ? config_node_error(n, e, "no set of parameters has these values: %s", why.text)
-               : rc;
+    if (rc == -ENODATA)
+        return config_node_error(n, e, "no set of parameters has these values: %s", why.text);
+    if (rc < 0 && e)
+        *e = why;
+    return rc;
 }
 
 int space_unit(const struct space *s, const json_t *params, double *u, struct err *e)

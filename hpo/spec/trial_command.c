@@ -99,18 +99,38 @@ int trial_command_check(char *const *items, const char *program, struct err *e)
     return 0;
 }
 
+const char *trial_command_executed(char *const *items)
+{
+    items = items ? items : default_items;
+    if (find(*items) != MACRO_ENV)
+        return *items;
+    do
+        items++;
+    while (*items && (find(*items) == MACRO_ENV || strchr(*items, '=')));
+    return *items;
+}
+
+/* Returns true for Python's option for a module, alone or after other letters: -m, -um. */
+static bool is_module_option(const char *word)
+{
+    size_t len = strlen(word);
+    return strcmp(word, "--module") == 0 ||
+           (len > 1 && word[0] == '-' && word[1] != '-' && word[len - 1] == 'm');
+}
+
 enum trial_command_program trial_command_program(char *const *items)
 {
-    const char *before = NULL;
-    for (items = items ? items : default_items; *items; before = *items++) {
-        if (find(*items) != MACRO_PROGRAM)
-            continue;
-        if (!before || find(before) == MACRO_ENV)
-            return TRIAL_COMMAND_EXECUTABLE;
-        return strcmp(before, "-m") == 0 || strcmp(before, "--module") == 0 ? TRIAL_COMMAND_MODULE
-                                                                            : TRIAL_COMMAND_FILE;
-    }
-    return TRIAL_COMMAND_NO_PROGRAM;
+    items = items ? items : default_items;
+    size_t i = 0;
+    while (items[i] && find(items[i]) != MACRO_PROGRAM)
+        i++;
+    if (!items[i])
+        return TRIAL_COMMAND_NO_PROGRAM;
+    if (trial_command_executed(items) == items[i])
+        return TRIAL_COMMAND_EXECUTABLE;
+    if (is_module_option(items[i - 1]))
+        return TRIAL_COMMAND_MODULE;
+    return find(items[i - 1]) == MACRO_INTERPRETER ? TRIAL_COMMAND_SCRIPT : TRIAL_COMMAND_ARGUMENT;
 }
 
 /* Appends one item per parameter, which consists of `before`, the name, '=' and the value.

@@ -33,10 +33,14 @@ enum trial_command_program {
     TRIAL_COMMAND_NO_PROGRAM, /* the command does not use it */
     TRIAL_COMMAND_MODULE,     /* as a Python module, after -m or --module */
     TRIAL_COMMAND_EXECUTABLE, /* as the file that is executed */
-    TRIAL_COMMAND_FILE        /* as an argument, usually of an interpreter */
+    TRIAL_COMMAND_SCRIPT,     /* as the file that the interpreter reads */
+    TRIAL_COMMAND_ARGUMENT    /* as another argument: often a file, or the name of an experiment */
 };
 /* Returns how the command uses `program`. `items` is as in struct trial_command. */
 enum trial_command_program trial_command_program(char *const *items);
+/* Returns the word that the command executes: the first one, or after ${env} the first one that
+ * sets no variable. Returns NULL if there is none. */
+const char *trial_command_executed(char *const *items);
 
 /* Checks that every macro is known and alone in its item, and that `program` is not NULL if the
  * command uses it. `items` NULL is the default command.

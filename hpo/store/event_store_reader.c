@@ -70,8 +70,8 @@ static void remove_copy(struct event_store *s)
     free(TAKE(s->copy_dir));
 }
 
-/* Copies the store and its journal to a private directory. A writer may be at work, so this is done
- * until the originals have not changed meanwhile. */
+/* Copies the store and its journal to a private directory. A writer may be at work, so this is
+ * repeated until the originals do not change while they are copied. */
 static int make_copy(struct event_store *s, struct err *e)
 {
     const char *tmp = getenv("TMPDIR");

@@ -6,7 +6,7 @@
 #include <zmq.h>
 
 #include "common/log.h"
-#include "common/zmq_uv.h"
+#include "hpo/transport/zmq_uv.h"
 
 enum {
     BATCH = 64,        /* messages that are received per iteration of the loop */

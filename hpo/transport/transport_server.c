@@ -7,9 +7,9 @@
 #include <zmq.h>
 
 #include "common/log.h"
-#include "common/zmq_uv.h"
 #include "hpo/transport/log_throttle.h"
 #include "hpo/transport/zap_auth.h"
+#include "hpo/transport/zmq_uv.h"
 
 enum {
     BATCH = 256, /* messages per iteration of the loop, and so per commit */

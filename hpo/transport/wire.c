@@ -37,16 +37,13 @@ static const struct field requirements_fields[] = {{"nodes", T_INT, false, 1, 10
                                                    {"sweep", T_STR, true, 1, 255},
                                                    {0}};
 static const struct field done_fields[] = {
-    {"status", T_INT, false, -1, 255},
-    {"signal", T_INT, false, 0, 128},
-    {"oom", T_BOOL, false, 0, 0},
-    {"seconds", T_REAL, false, 0, 0},
-    {"error", T_STR, true, 0, 64 * 1024},
-    {"preempted", T_BOOL, true, 0, 0},
-    {"stopped", T_BOOL, true, 0, 0},
-    {"not_started", T_BOOL, true, 0, 0},
-    {0},
+    {"status", T_INT, false, -1, 255},    {"signal", T_INT, false, 0, 128},
+    {"oom", T_BOOL, false, 0, 0},         {"seconds", T_REAL, false, 0, 0},
+    {"error", T_STR, true, 0, 64 * 1024}, {"preempted", T_BOOL, true, 0, 0},
+    {"stopped", T_BOOL, true, 0, 0},      {"not_started", T_BOOL, true, 0, 0},
+    {"node_fault", T_INT, true, 0, 1023}, {0},
 };
+static const struct field tested_fields[] = {{"why", T_STR, true, 1, 1000}, {0}};
 static const struct field reserved_fields[] = {
     {"cpus", T_STR, true, 0, 1 << 12}, {"gpus", T_STR, true, 0, 1 << 12}, {0}};
 static const struct field join_ticket_fields[] = {{"address", T_STR, false, 1, 4095},
@@ -87,6 +84,7 @@ static const struct kind {
     [WIRE_RESERVED] = {"reserved", true, false, true, reserved_fields},
     [WIRE_REVOKE] = {"revoke", true, false, false, NULL},
     [WIRE_JOIN_TICKET] = {"join_ticket", true, false, true, join_ticket_fields},
+    [WIRE_TESTED] = {"tested", false, false, true, tested_fields},
     [WIRE_PING] = {"ping", false, false, false, NULL},
     [WIRE_LEAVING] = {"leaving", false, false, false, NULL},
     [WIRE_BYE] = {"bye", false, false, false, NULL},
@@ -95,6 +93,7 @@ static const struct kind {
     [WIRE_RESERVE] = {"reserve", true, false, false, NULL},
     [WIRE_STOP] = {"stop", true, false, false, NULL},
     [WIRE_KILL] = {"kill", true, false, false, NULL},
+    [WIRE_TEST] = {"test", false, false, false, NULL},
     [WIRE_DRAIN] = {"drain", false, false, false, NULL},
     [WIRE_PONG] = {"pong", false, false, false, NULL},
     [WIRE_ACK] = {"ack", true, true, false, NULL},

@@ -40,7 +40,8 @@ enum wire_kind {
     /* lease, seq, data {"step"?,name:value,…} */
     WIRE_REPORT,
     /* lease, seq, data {"status","signal","oom","seconds","error"?,"preempted"?,"stopped"?,
-     * "not_started"?} */
+     * "not_started"?,"node_fault"?}: "node_fault" is the node that could not run the trial: 0 is
+     * the worker's, 1 … those of "peers". */
     WIRE_DONE,
     /* lease, data {"cpus"?,"gpus"?}: the slice of the node that is reserved for the lease. Resent
      * after each hello until the worker has received a join ticket. */
@@ -51,6 +52,8 @@ enum wire_kind {
      * (remote_launcher.h), and its token. The coordinator adds "rank" and forwards the ticket to
      * the workers with reservations. */
     WIRE_JOIN_TICKET,
+    /* data {"why"?}: the result of a self-test, and why it failed. */
+    WIRE_TESTED,
     WIRE_PING,
     /* The worker will end soon, and accepts no more leases. */
     WIRE_LEAVING,
@@ -70,6 +73,8 @@ enum wire_kind {
     WIRE_STOP,
     /* lease: the same without a grace period. */
     WIRE_KILL,
+    /* Run a self-test: WIRE_TESTED follows. */
+    WIRE_TEST,
     /* End all leases, report the results, then end the worker. */
     WIRE_DRAIN,
     WIRE_PONG,

@@ -6,8 +6,8 @@
 #include <sys/resource.h>
 #include <zmq.h>
 
-#include "common/zmq_uv.h"
 #include "hpo/transport/log_throttle.h"
+#include "hpo/transport/zmq_uv.h"
 
 enum {
     BATCH = 256,

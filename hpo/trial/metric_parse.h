@@ -1,11 +1,4 @@
-/* metric_parse - finds metrics in the output lines of a trial.
- *
- * These lines of stdout are reports:
- *
- *     {"step": 3, "loss": 0.41}      JSON
- *     {'eval_loss': 0.41}            a mapping as Python prints it
- *     {"val": {"loss": 0.41}}        nested: reports val.loss, as wandb.log() of this mapping does
- *     loss: 0.41                     if a metric's `pattern` of the sweep file matches it
+/* metric_parse - finds metrics in the output lines of a trial by the `pattern` of a metric.
  *
  * A pattern is a POSIX extended regular expression. Its first group is the metric's value, or the
  * whole match if it has no group. */
@@ -26,11 +19,6 @@ struct metric_parse;
 int metric_parse_new(struct metric_parse **out, const json_t *patterns, struct err *e);
 void metric_parse_free(struct metric_parse *m);
 AUTO_DEFINE(metric_parse, struct metric_parse *, metric_parse_free)
-
-/* Returns the numbers of a mapping, as JSON or as Python prints it, as a report (new reference), or
- * NULL if it has none. Members that json_as_number() rejects are left out. NaN and infinities count
- * as numbers. */
-json_t *metric_parse_from_mapping(const char *text, size_t len);
 
 /* Returns the values that the patterns find in the line, as {name: value, …} (new reference), or
  * NULL if they find none. */

@@ -13,6 +13,7 @@ static const struct {
     [STOP_REASON_PREEMPTED] = {"preempted", "it was preempted"},
     [STOP_REASON_LOST] = {"lost", "its worker was lost"},
     [STOP_REASON_FAILED] = {"failed", "it failed"},
+    [STOP_REASON_NODE] = {"node", "its node could not run it"},
     /* These words were sentences in version 1. They must not change, since stores contain them. */
     [STOP_REASON_SWEEP_STOPPED] = {"it was stopped (drover sweep resume goes on)",
                                    "it was stopped (drover sweep resume continues it)"},
@@ -24,6 +25,7 @@ static const struct {
     [STOP_REASON_EXHAUSTED] = {"every point of the space is tried",
                                "every point of the space is tried"},
     [STOP_REASON_DRAINED] = {"drained", "drained"},
+    [STOP_REASON_NO_WORKER] = {"no worker", "no worker is left that can start a trial"},
 };
 
 const char *stop_reason_word(enum stop_reason r)

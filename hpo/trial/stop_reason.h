@@ -15,13 +15,15 @@ enum stop_reason {
     /* These requeue a trial: */
     STOP_REASON_LOST,   /* its worker was lost */
     STOP_REASON_FAILED, /* `retry_failed` */
+    STOP_REASON_NODE,   /* its node could not start it, or could not write its output */
     /* These end a sweep, and cancel the trials that still wait: */
     STOP_REASON_SWEEP_STOPPED,
     STOP_REASON_TARGET_REACHED,
     STOP_REASON_GAVE_UP,
     STOP_REASON_RUN_CAP,
     STOP_REASON_EXHAUSTED,
-    STOP_REASON_DRAINED,
+    STOP_REASON_DRAINED,   /* its trials wait for the next coordinator */
+    STOP_REASON_NO_WORKER, /* no worker can start a trial; the same */
     STOP_REASON_COUNT
 };
 

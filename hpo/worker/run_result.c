@@ -120,3 +120,14 @@ void run_result_text(struct strbuf *out, const json_t *result)
     if (json_is_true(json_object_get(result, "preempted")))
         strbuf_puts(out, "; it returns to the queue");
 }
+
+void run_result_blame_node(json_t *result, int node, const char *cause)
+{
+    json_object_set_new(result, "node_fault", json_integer(node));
+    if (!cause)
+        return;
+    const char *error = json_string_value(json_object_get(result, "error"));
+    AUTO(free) char *both = xasprintf("%s%s%s", cause, error ? "; " : "", error ? error : "");
+    AUTO(free) char *text = run_result_utf8(both, ERROR_MAX);
+    json_object_set_new(result, "error", json_string(text));
+}

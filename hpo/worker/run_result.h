@@ -21,6 +21,10 @@ json_t *run_result_not_started(const char *error, bool preempted);
 /* Appends how a run ended: "exit status 0", "exit status 1: no such file", "stopped", … */
 void run_result_text(struct strbuf *out, const json_t *result);
 
+/* Adds that the end is the fault of a node: 0 is this one, 1 … the others of the gang. `cause`
+ * precedes the error; NULL: the error has it. */
+void run_result_blame_node(json_t *result, int node, const char *cause);
+
 /* Returns the text as UTF-8, cut to at most `max` bytes (utf8_add()). To be freed. */
 char *run_result_utf8(const char *text, size_t max);
 

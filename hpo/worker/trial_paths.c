@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 
 struct trial_paths {
-    char *wdir, *dir;
+    char *wdir, *dir, *sweep;
 };
 
 static const char *text(const json_t *run, const char *key)
@@ -55,8 +55,8 @@ int trial_paths_new(struct trial_paths **out, const struct trial_paths_opts *opt
         err_set(e, -code, "working directory '%s' of the trials: %s", wdir, strerror(code));
         return err_hint(e, "mount or copy it on this node, or start the worker with --wdir DIR");
     }
-    AUTO(free) char *sweep = sweep_of(text(run, "dir"));
-    if (opts->keys && !is_sweep_dir(sweep, opts->keys)) {
+    s->sweep = sweep_of(text(run, "dir"));
+    if (opts->keys && !is_sweep_dir(s->sweep, opts->keys)) {
         int rc = own_dir(&s->dir, opts, run, e);
         if (rc < 0)
             return rc;
@@ -71,12 +71,18 @@ void trial_paths_free(struct trial_paths *s)
         return;
     free(s->wdir);
     free(s->dir);
+    free(s->sweep);
     free(s);
 }
 
 const char *trial_paths_wdir(const struct trial_paths *s)
 {
     return s->wdir;
+}
+
+const char *trial_paths_sweep(const struct trial_paths *s)
+{
+    return s->dir ? s->dir : s->sweep;
 }
 
 const char *trial_paths_dir(const struct trial_paths *s)

@@ -34,6 +34,8 @@ AUTO_DEFINE(trial_paths, struct trial_paths *, trial_paths_free)
 
 /* The working directory. Borrowed. */
 const char *trial_paths_wdir(const struct trial_paths *s);
+/* The directory of the sweep on this node, which has the directories of trials. Borrowed. */
+const char *trial_paths_sweep(const struct trial_paths *s);
 /* The directory that replaces the coordinator's sweep directory on this node. Borrowed; NULL: the
  * sweep's own directory is used, or `s` is NULL. */
 const char *trial_paths_dir(const struct trial_paths *s);

@@ -9,13 +9,14 @@
 #include "common/log.h"
 #include "common/strbuf.h"
 #include "hpo/space/python_repr.h"
+#include "hpo/trial/metric_mapping.h"
 #include "hpo/trial/metric_parse.h"
 #include "hpo/worker/run_result.h"
 #include "hpo/worker/trial_dir.h"
 #include "launcher/engine/launch.h"
+#include "launcher/hosts/hosts.h"
 #include "launcher/node/cgroup_delegate.h"
 #include "launcher/plan/env.h"
-#include "launcher/plan/hosts.h"
 
 enum {
     REPORT_STOP_MS = 1000, /* for a program that reports to end after the stop on its channel */
@@ -28,7 +29,6 @@ enum report_source { FROM_NOWHERE, FROM_PATTERN, FROM_LINES, FROM_CHANNEL };
 struct output_file {
     int fd;      /* -1: not open */
     bool opened; /* an attempt was made */
-    bool full;   /* a write failed, and a warning was logged */
     int begun;   /* 1 + the rank whose line has no end yet; 0: none */
 };
 
@@ -46,6 +46,7 @@ struct trial_run {
     enum report_source source;
     struct output_file outputs[2]; /* stdout, stderr: created with the first line */
     bool preempted;                /* it was stopped, and the trial is not at fault */
+    char *node_fault;              /* this node's; NULL: none. A trial that succeeds ignores it */
 
     /* A job over several nodes. */
     json_t *peers;              /* borrowed from `data`; NULL: one node */
@@ -75,7 +76,8 @@ static int number(const struct trial_run *r, const char *key)
     return (int)json_integer_value(json_object_get(r->data, key));
 }
 
-/* Returns the run's configuration as W&B's library reads it, in YAML. The caller frees it. */
+/* Returns the run's configuration as W&B's library reads it, in YAML. The caller frees it. Names
+ * are in quotes: "null" and "yes" are names, too. */
 static char *wandb_params(const json_t *params)
 {
     struct strbuf b = {0};
@@ -83,7 +85,7 @@ static char *wandb_params(const json_t *params)
     const char *name;
     json_t *v;
     json_object_foreach ((json_t *)params, name, v) {
-        strbuf_printf(&b, "\n%s:\n  value: ", name);
+        strbuf_printf(&b, "\n\"%s\":\n  value: ", name);
         python_repr_yaml(&b, v);
         strbuf_puts(&b, "\n");
     }
@@ -140,6 +142,7 @@ void trial_run_free(struct trial_run *r)
     metric_parse_free(r->metric);
     json_decref(r->data);
     free(r->cgroup);
+    free(r->node_fault);
     free(r->root);
     free(r->params);
     free(r->wandb);
@@ -212,10 +215,15 @@ static void enter_done(struct trial_run *r, json_t *result)
     outbox_push(r->outbox, WIRE_DONE, TAKE(r->result));
 }
 
-static void not_started(struct trial_run *r, const char *error)
+/* `error` NULL: it was stopped before. */
+static void not_started(struct trial_run *r, const char *error, bool node_fault)
 {
-    if (apply(r, TRIAL_RUN_EV_NOT_STARTED))
-        enter_done(r, run_result_not_started(error, r->preempted));
+    if (!apply(r, TRIAL_RUN_EV_NOT_STARTED))
+        return;
+    json_t *result = run_result_not_started(error, r->preempted);
+    if (node_fault)
+        run_result_blame_node(result, 0, NULL);
+    enter_done(r, result);
 }
 
 /* ---- the job's events ----------------------------------------------------------------------- */
@@ -234,6 +242,15 @@ static void report(struct trial_run *r, enum report_source source, json_t *data)
     outbox_push(r->outbox, WIRE_REPORT, data);
 }
 
+/* Logs a fault of this node, and keeps the first. */
+static void set_node_fault(struct trial_run *r, const char *what, const char *cause)
+{
+    if (r->node_fault)
+        return;
+    r->node_fault = xasprintf("%s: %s", what, cause);
+    log_warn("trial %d: %s", number(r, "trial"), r->node_fault);
+}
+
 /* The file of a stream. If it cannot be opened, the trial runs without it. */
 static struct output_file *output(struct trial_run *r, enum launch_stream from)
 {
@@ -246,7 +263,7 @@ static struct output_file *output(struct trial_run *r, enum launch_stream from)
                            from == LAUNCH_STDERR ? "stderr" : "stdout");
     o->fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (o->fd < 0)
-        log_warn("trial %d: %s: %s", number(r, "trial"), path, strerror(errno));
+        set_node_fault(r, path, strerror(errno));
     return o;
 }
 
@@ -264,10 +281,13 @@ static void write_line(struct trial_run *r, int rank, enum launch_stream from, c
                                   {(char *)line, len},
                                   {"\n", line[len] ? 1 : 0}};
     o->begun = line[len] ? 0 : rank + 1;
-    if (o->fd < 0 || writev(o->fd, parts, COUNT_OF(parts)) >= 0 || o->full)
-        return;
-    o->full = true;
-    log_warn("trial %d: cannot write its output: %s", number(r, "trial"), strerror(errno));
+    ssize_t all = 0, n = 0;
+    for (size_t i = 0; o->fd >= 0 && i < COUNT_OF(parts); i++)
+        all += (ssize_t)parts[i].iov_len;
+    if (all > 0)
+        n = writev(o->fd, parts, COUNT_OF(parts));
+    if (n < all) /* if the disk is full after a part, that part is written */
+        set_node_fault(r, "cannot write its output", strerror(n < 0 ? errno : ENOSPC));
 }
 
 static bool on_line(void *arg, int rank, enum launch_stream from, const char *line, size_t len)
@@ -275,7 +295,7 @@ static bool on_line(void *arg, int rank, enum launch_stream from, const char *li
     struct trial_run *r = arg;
     write_line(r, rank, from, line, len);
     if (rank == 0 && from == LAUNCH_STDOUT && r->source <= FROM_LINES) {
-        json_t *data = metric_parse_from_mapping(line, len);
+        json_t *data = metric_mapping_read(line, len);
         if (data)
             report(r, FROM_LINES, data);
         else
@@ -287,25 +307,33 @@ static bool on_line(void *arg, int rank, enum launch_stream from, const char *li
 static void on_report(void *arg, int rank, const char *json, size_t len)
 {
     if (rank == 0)
-        report(arg, FROM_CHANNEL, metric_parse_from_mapping(json, len));
+        report(arg, FROM_CHANNEL, metric_mapping_read(json, len));
 }
 
-/* Returns true if a job over several nodes has ended because a node is lost, or because the agents
- * of a node did not join: the trial is not at fault. */
-static bool is_node_fault(const struct trial_run *r, const struct job_end *end)
+/* Returns true if a job over several nodes has ended because a node is lost: the trial is not at
+ * fault. */
+static bool has_lost_node(const struct trial_run *r, const struct job_end *end)
 {
-    bool all_joined =
-        launch_plan(r->job)->master_addr != NULL; /* known since the last one joined */
-    return end->broken || (end->first_failed >= 0 &&
-                           (end->first.lost || (!all_joined && end->first.start_status == 126)));
+    return r->peers && (end->broken || (end->first_failed >= 0 && end->first.lost));
+}
+
+/* Adds to the result which node is at fault for the end of a job that was not told to stop. */
+static void blame_node(const struct trial_run *r, const struct job_end *end, json_t *result)
+{
+    if (end->first_failed >= 0 && end->first.start_node_fault)
+        run_result_blame_node(result, end->first.rank / r->context->need->ranks, NULL);
+    else if (end->status != 0 && r->node_fault)
+        run_result_blame_node(result, 0, r->node_fault);
 }
 
 static void on_ended(void *arg, const struct job_end *end)
 {
     struct trial_run *r = arg;
-    bool preempted =
-        r->preempted || (r->peers && r->state == TRIAL_RUN_RUNNING && is_node_fault(r, end));
+    bool runs = r->state == TRIAL_RUN_RUNNING;
+    bool preempted = r->preempted || (runs && has_lost_node(r, end));
     json_t *result = run_result_json(end, preempted);
+    if (runs && !preempted)
+        blame_node(r, end, result);
     if (!apply(r, r->agents ? TRIAL_RUN_EV_JOB_ENDED_AGENTS_LEFT : TRIAL_RUN_EV_JOB_ENDED))
         json_decref(result); /* cannot be: a job ends once, while it runs */
     else if (r->state == TRIAL_RUN_DRAINING)
@@ -427,7 +455,7 @@ static void open_join(struct trial_run *r)
         .ticket = r->ticket, .cgroup = r->cgroup, .ended = on_agents_ended, .arg = r};
     if (lease_context_start_agents(&r->agents, r->context, &agents, &e) == 0)
         return;
-    log_error("trial %d: %s", number(r, "trial"), e.text);
+    set_node_fault(r, "cannot start its agents", e.text);
     launch_kill(r->job); /* the state follows when the job has ended */
 }
 
@@ -466,7 +494,7 @@ static void launch(struct trial_run *r)
     }
     struct err e = {0};
     if (launch_start(&r->job, r->context->launcher, &spec, &events, r, &e) < 0)
-        not_started(r, e.text);
+        not_started(r, e.text, true);
     else if (apply(r, TRIAL_RUN_EV_LAUNCHED))
         enter_running(r);
 }
@@ -486,10 +514,11 @@ static void copy_checkpoint(uv_work_t *w)
 static void on_copied(uv_work_t *w, int status)
 {
     struct trial_run *r = w->data;
+    int rc = r->copy_error.code;
     if (r->state == TRIAL_RUN_PREPARING_STOPPED)
-        not_started(r, NULL);
-    else if (r->copy_error.code < 0)
-        not_started(r, r->copy_error.text);
+        not_started(r, NULL, false);
+    else if (rc < 0) /* the trial has made files that cannot be read on any node, or too deep */
+        not_started(r, r->copy_error.text, rc != -EACCES && rc != -ELOOP);
     else
         launch(r);
 }
@@ -498,7 +527,7 @@ static void enter_preparing(struct trial_run *r)
 {
     r->work.data = r;
     if (uv_queue_work(r->context->loop, &r->work, copy_checkpoint, on_copied) < 0)
-        not_started(r, "cannot start a thread to copy the checkpoint");
+        not_started(r, "cannot start a thread to copy the checkpoint", true);
 }
 
 void trial_run_start(struct trial_run *r, const struct node_slice *slice)
@@ -506,11 +535,10 @@ void trial_run_start(struct trial_run *r, const struct node_slice *slice)
     r->slice = slice;
     const struct trial_dir_opts opts = dir_opts(r);
     struct err e = {0};
-    int rc = metric_parse_new(&r->metric, json_object_get(r->data, "patterns"), &e);
-    if (rc == 0)
-        rc = trial_dir_make(&opts, &r->resumed, &r->copy_from, &e);
-    if (rc < 0)
-        not_started(r, e.text);
+    if (metric_parse_new(&r->metric, json_object_get(r->data, "patterns"), &e) < 0)
+        not_started(r, e.text, false);
+    else if (trial_dir_make(&opts, &r->resumed, &r->copy_from, &e) < 0)
+        not_started(r, e.text, true);
     else if (r->copy_from == 0)
         launch(r);
     else if (apply(r, TRIAL_RUN_EV_COPY))

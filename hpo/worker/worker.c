@@ -5,11 +5,13 @@
 
 #include "common/log.h"
 #include "common/own_process.h"
-#include "common/sched_batch.h"
 #include "common/stop_signals.h"
 #include "hpo/worker/foreign_gpu_processes.h"
 #include "hpo/worker/lease.h"
+#include "hpo/worker/leftovers.h"
 #include "hpo/worker/run_result.h"
+#include "hpo/worker/sched_batch.h"
+#include "hpo/worker/self_test.h"
 #include "hpo/worker/slots.h"
 #include "hpo/worker/worker_state.h"
 #include "launcher/node/cgroup_delegate.h"
@@ -29,6 +31,7 @@ struct worker {
     struct launch_context *launcher;
     struct lease_context context;
     struct lease_list *leases;
+    struct self_test *test;
     enum worker_state state;
     enum worker_slots_state slots_state;
     struct resources need;               /* of a trial, since the slots are configured */
@@ -104,9 +107,11 @@ static bool apply_slots(struct worker *w, enum worker_slots_event ev)
     return true;
 }
 
-/* The worker ends with its last lease. */
+/* The worker ends with its last lease, and not in a self-test. */
 static void check_done(struct worker *w)
 {
+    if (self_test_is_running(w->test))
+        return;
     if (lease_list_count(w->leases) == 0)
         (void)apply(w, WORKER_EV_ALL_RELEASED);
     else if (lease_list_all_done(w->leases))
@@ -354,6 +359,24 @@ static void on_requirements(struct worker *w, const json_t *need)
         send_slots(w, NULL);
 }
 
+/* ---- the self-test -------------------------------------------------------------------------- */
+
+static void on_tested(void *arg, const char *cause)
+{
+    struct worker *w = arg;
+    AUTO(free) char *why = cause ? run_result_utf8(cause, REASON_MAX) : NULL;
+    struct wire_msg m = {.kind = WIRE_TESTED, .data = json_pack("{s:s*}", "why", why)};
+    transport_client_send(w->client, &m);
+    wire_msg_clear(&m);
+    check_done(w);
+}
+
+static void on_test(struct worker *w)
+{
+    if (w->state == WORKER_SERVING && w->slots_state != WORKER_SLOTS_UNCONFIGURED)
+        self_test_start(w->test);
+}
+
 /* ---- the coordinator ------------------------------------------------------------------------ */
 
 static json_t *hello_data(const struct worker *w)
@@ -408,6 +431,9 @@ static void on_message(void *arg, const struct wire_msg *m)
             remove_lease(w, l);
         check_done(w);
         break;
+    case WIRE_TEST:
+        on_test(w);
+        break;
     case WIRE_DRAIN:
         (void)apply(w, WORKER_EV_DRAIN);
         break;
@@ -442,7 +468,7 @@ static void check_kill_limit(struct worker *w)
 static void check_idle(struct worker *w)
 {
     if (!w->opts->idle_ms || w->state != WORKER_SERVING || lease_list_count(w->leases) > 0 ||
-        now_ms(w) - w->idle_since_ms < w->opts->idle_ms)
+        self_test_is_running(w->test) || now_ms(w) - w->idle_since_ms < w->opts->idle_ms)
         return;
     log_info("no trial for %d s: this worker leaves", w->opts->idle_ms / 1000);
     (void)apply(w, WORKER_EV_IDLE);
@@ -496,35 +522,6 @@ static void on_stop_request(void *arg, int number, bool again)
     (void)apply(w, ev);
 }
 
-/* ---- messages that could not be delivered --------------------------------------------------- */
-
-static void write_message(void *arg, const struct wire_msg *m)
-{
-    struct wire_msg numbered = *m;
-    numbered.conn = 1; /* wire_encode() requires one */
-    struct err e = {0};
-    AUTO(strbuf) struct strbuf b = {0};
-    if (wire_encode(&b, &numbered, &e) < 0)
-        log_error("%s", e.text);
-    else
-        fprintf(arg, "%s\n", strbuf_str(&b));
-}
-
-static void write_leftovers(const struct worker *w)
-{
-    const char *path = w->opts->leftovers;
-    if (!path || lease_list_count(w->leases) == 0)
-        return;
-    AUTO(free) char *tmp = xasprintf("%s.tmp", path);
-    AUTO(file) FILE *f = fopen(tmp, "we");
-    if (f) {
-        for (size_t i = 0; i < lease_list_count(w->leases); i++)
-            lease_each_unacknowledged(lease_list_at(w->leases, i), write_message, f);
-    }
-    if (!f || fflush(f) != 0 || fsync(fileno(f)) < 0 || rename(tmp, path) < 0)
-        log_error("%s: %s: the last reports of the trials are lost", tmp, strerror(errno));
-}
-
 /* ---- start and end -------------------------------------------------------------------------- */
 
 static const struct transport_client_events client_events = {
@@ -547,6 +544,7 @@ static int open_all(struct worker *w, struct guardian *g, struct err *e)
                                         .send = on_send,
                                         .arg = w};
     w->leases = lease_list_new(&w->context, on_lease_done, w);
+    w->test = self_test_new(&w->context, on_tested, w);
     if (rc == 0)
         rc = transport_client_open(&w->client, &w->loop, &client, &client_events, w, e);
     if (rc < 0)
@@ -560,6 +558,7 @@ static void close_all(struct worker *w)
 {
     transport_client_close(w->client);
     lease_list_free(w->leases);
+    self_test_free(w->test);
     launch_context_close(w->launcher);
     trial_paths_free(w->paths);
     slots_free(w->slots);
@@ -575,6 +574,7 @@ static void close_all(struct worker *w)
 int worker_run(const struct worker_opts *opts, struct guardian *g, struct err *e)
 {
     sched_batch_begin(); /* trials keep the usual policy: the guardian has started already */
+    (void)signal(SIGXFSZ, SIG_IGN); /* at the limit of a file's size, writes fail instead */
     struct worker *w = xzalloc(sizeof *w);
     w->opts = opts;
     int rc = uv_loop_init(&w->loop);
@@ -587,7 +587,8 @@ int worker_run(const struct worker_opts *opts, struct guardian *g, struct err *e
         notify(w, (struct worker_notice){WORKER_NOTICE_OPENED, .loop = &w->loop});
         uv_run(&w->loop, UV_RUN_DEFAULT);
         notify(w, (struct worker_notice){.kind = WORKER_NOTICE_CLOSING});
-        write_leftovers(w);
+        if (opts->leftovers)
+            leftovers_write(opts->leftovers, w->leases);
         if (lease_list_count(w->leases) == 0)
             send_kind(w, WIRE_BYE);
         if (w->error.code < 0 && e)

@@ -43,8 +43,9 @@ struct engine_events {
     /* `pid` is 0 if the rank is on another node. */
     void (*started)(void *arg, int rank, pid_t pid);
     /* `status` is the exit status for the job: 127 if the program was not found, 2 if an option or
-     * a file of the user is wrong, else 126. No `exited` follows. */
-    void (*not_started)(void *arg, int rank, int status, const char *why);
+     * a file of the user is wrong, else 126. `node_fault`: the program is not the cause; another
+     * node may be able to start it. No `exited` follows. */
+    void (*not_started)(void *arg, int rank, int status, bool node_fault, const char *why);
     /* `oom_killed`: the kernel killed it because memory ran out. `error`: the text of its
      * TORCHELASTIC_ERROR_FILE; NULL: it has not written one, or has not failed. */
     void (*exited)(void *arg, int rank, int wait_status, bool oom_killed, const char *error);

@@ -6,11 +6,9 @@
 #include <sys/wait.h>
 
 #include "common/log.h"
-#include "launcher/engine/engine.h"
+#include "launcher/engine/engine_local_internal.h"
 #include "launcher/engine/error_files.h"
 #include "launcher/inspect/trace_buffer.h"
-#include "launcher/io/pty.h"
-#include "launcher/io/rank_output.h"
 #include "launcher/io/report_channel.h"
 #include "launcher/io/stdin_broadcast.h"
 #include "launcher/node/cgroup.h"
@@ -20,59 +18,8 @@
 #include "launcher/pmi/pmi1_server.h"
 #include "launcher/pmi/pmix_server.h"
 
-enum { STREAMS = 2 };
 enum { NOT_RUN = 126, NOT_FOUND = 127 }; /* as in a shell */
 enum { NOT_OPENED = -2 };
-
-struct engine {
-    uv_loop_t *loop;
-    struct guardian *guardian;
-    struct local_job *jobs;
-    uint32_t last_number;
-    int oom; /* counter of OOM kills in this process's cgroup, or NOT_OPENED; -1: none */
-    bool guardian_ended, pty_warned;
-    struct error_files *error_files; /* of all jobs; NULL: none so far */
-    uv_timer_t reaped_timer;         /* emits `cleared` in the next iteration */
-    char *scratch;                   /* RANK_OUTPUT_READ_BYTES */
-    int dev_null;                    /* stdin of most ranks */
-};
-
-struct stream {
-    struct local_job *job;
-    int rank;
-    enum launch_stream from;
-    int file;               /* until `io` owns it; -1: none */
-    struct rank_output *io; /* NULL after its end */
-};
-
-struct engine_rank {
-    struct stream streams[STREAMS];
-    struct report_channel *channel;
-    bool done; /* exited or not started */
-};
-
-struct local_job {
-    struct engine_job job;
-    struct local_job *next;
-    struct engine *engine;
-    const struct plan *plan;
-    uint32_t number;
-    struct engine_rank *ranks;
-    int count;
-    struct rank_output_group groups[STREAMS];
-    struct pmi1_server *pmi1;
-    struct stdin_broadcast *broadcast; /* spec.stdin_all; NULL: one rank has stdin */
-    struct trace_buffer *traces;       /* of the ranks' collectives; NULL: none */
-    bool paused, kill_requested;
-    bool has_error_files; /* the ranks have a TORCHELASTIC_ERROR_FILE of drover's */
-    bool reaped;          /* no process of it is left */
-    int resume_from;      /* the rank that is resumed first, so that all ranks take turns */
-    char *cgroup;         /* of the ranks; NULL: that of this process */
-    int oom;              /* its counter of OOM kills; -1: that of this process, or none */
-    long oom_kills_count; /* before the job started */
-    struct engine_events ev;
-    void *arg;
-};
 
 static struct local_job *find(struct engine *en, uint32_t number)
 {
@@ -80,11 +27,6 @@ static struct local_job *find(struct engine *en, uint32_t number)
     while (j && j->number != number)
         j = j->next;
     return j;
-}
-
-static const char *stream_name(const struct stream *s)
-{
-    return s->from == LAUNCH_STDOUT ? "stdout" : "stderr";
 }
 
 /* ---- events of the guardian --------------------------------------------------------------------
@@ -95,6 +37,17 @@ static void on_started(void *arg, uint32_t number, int rank, pid_t pid)
     struct local_job *j = find(arg, number);
     if (j)
         j->ev.started(j->arg, rank, pid);
+}
+
+/* Returns true if execvp() fails with this error on every node that has the same files. */
+static bool is_program_error(int error)
+{
+    static const int errors[] = {ENOENT, EACCES, ENOEXEC,      ENOTDIR,
+                                 EISDIR, ELOOP,  ENAMETOOLONG, E2BIG};
+    for (size_t i = 0; i < COUNT_OF(errors); i++)
+        if (errors[i] == error)
+            return true;
+    return false;
 }
 
 /* Returns why a rank was not started: the step, its object, the error, and the limit that causes
@@ -126,11 +79,12 @@ static void on_not_started(void *arg, uint32_t number, int rank, int error, cons
         return;
     struct engine_rank *r = &j->ranks[rank];
     r->done = true;
-    for (int i = 0; i < STREAMS; i++)
+    for (int i = 0; i < ENGINE_LOCAL_STREAMS; i++)
         rank_output_close(TAKE(r->streams[i].io));
     AUTO(free) char *why = start_error(j, rank, error, step);
-    bool missing = strcmp(step, "exec") == 0 && error == ENOENT;
-    j->ev.not_started(j->arg, rank, missing ? NOT_FOUND : NOT_RUN, why);
+    bool exec = strcmp(step, "exec") == 0;
+    j->ev.not_started(j->arg, rank, exec && error == ENOENT ? NOT_FOUND : NOT_RUN,
+                      !exec || !is_program_error(error), why);
 }
 
 /* Opens the counter of this process's cgroup with the first job, since a worker moves to another
@@ -236,89 +190,10 @@ static void local_pmi_reply(struct engine_job *job, int rank, const char *text, 
     pmi1_server_send(j->pmi1, rank, text, len);
 }
 
-/* ---- output ------------------------------------------------------------------------------------
- */
-
-static void pause_all(struct local_job *j, int after_rank)
-{
-    j->paused = true;
-    j->resume_from = (after_rank + 1) % j->count;
-    for (int i = 0; i < j->count; i++)
-        for (int k = 0; k < STREAMS; k++)
-            if (j->ranks[i].streams[k].io)
-                rank_output_pause(j->ranks[i].streams[k].io);
-}
-
-static void local_resume(struct engine_job *job)
-{
-    struct local_job *j = (struct local_job *)job;
-    j->paused = false;
-    int first = j->resume_from;
-    for (int n = 0; n < j->count; n++) {
-        struct engine_rank *r = &j->ranks[(first + n) % j->count];
-        for (int k = 0; k < STREAMS && !j->paused; k++)
-            if (r->streams[k].io)
-                rank_output_resume(r->streams[k].io);
-    }
-}
-
-static bool on_bytes(void *arg, const char *bytes, size_t len)
-{
-    struct stream *s = arg;
-    struct local_job *j = s->job;
-    if (j->ev.bytes(j->arg, s->rank, s->from, bytes, len))
-        return true;
-    pause_all(j, s->rank);
-    return false;
-}
-
-static bool on_line(void *arg, const char *text, size_t len)
-{
-    struct stream *s = arg;
-    struct local_job *j = s->job;
-    if (j->ev.line(j->arg, s->rank, s->from, text, len))
-        return true;
-    pause_all(j, s->rank);
-    return false;
-}
-
-static void on_partial_line(void *arg, const char *text, size_t len)
-{
-    struct stream *s = arg;
-    s->job->ev.begun(s->job->arg, s->rank, s->from, text, len);
-}
-
-/* A pty delivers later than a pipe, so lines of stderr would overtake those of stdout. */
-static void poll_stdout(void *arg)
-{
-    const struct stream *s = arg;
-    struct rank_output *out = s->job->ranks[s->rank].streams[0].io;
-    if (out)
-        rank_output_poll(out);
-}
-
-static void on_stream_ended(void *arg)
-{
-    struct stream *s = arg;
-    struct local_job *j = s->job;
-    const struct engine_rank *r = &j->ranks[s->rank];
-    rank_output_close(TAKE(s->io));
-    if (!r->streams[0].io && !r->streams[1].io)
-        j->ev.quiet(j->arg, s->rank);
-}
-
 static void on_report(void *arg, int rank, const char *json, size_t len)
 {
     struct local_job *j = arg;
     j->ev.report(j->arg, rank, json, len);
-}
-
-static void local_finish_output(struct engine_job *job, int rank)
-{
-    struct local_job *j = (struct local_job *)job;
-    for (int k = 0; k < STREAMS; k++)
-        if (j->ranks[rank].streams[k].io)
-            rank_output_finish(j->ranks[rank].streams[k].io);
 }
 
 /* ---- end ---------------------------------------------------------------------------------------
@@ -374,7 +249,7 @@ static void local_free(struct engine_job *job)
             break;
         }
     for (int i = 0; i < j->count; i++) {
-        for (int k = 0; k < STREAMS; k++) {
+        for (int k = 0; k < ENGINE_LOCAL_STREAMS; k++) {
             rank_output_close(j->ranks[i].streams[k].io);
             auto_fd(&j->ranks[i].streams[k].file);
         }
@@ -391,59 +266,6 @@ static void local_free(struct engine_job *job)
 
 /* ---- start -------------------------------------------------------------------------------------
  */
-
-/* Opens the output files of all ranks before any rank starts, since this may fail. */
-static int open_files(struct local_job *j, const char *dir, struct err *e)
-{
-    int rc = 0;
-    for (int i = 0; i < j->count; i++)
-        for (int k = 0; k < STREAMS; k++) {
-            struct stream *s = &j->ranks[i].streams[k];
-            *s = (struct stream){j, i, k == 0 ? LAUNCH_STDOUT : LAUNCH_STDERR, -1, NULL};
-            if (rc == 0)
-                rc = engine_open_file(&s->file, dir, i, stream_name(s), e);
-        }
-    return rc;
-}
-
-/* Opens the pty that a rank has as its stdout. Returns false if it must be a pipe. A rank's stderr
- * is always a pipe, since no C library buffers it. */
-static bool open_pty(int fds[2], struct engine *en)
-{
-    int rc = pty_open(&fds[0], &fds[1]);
-    if (rc < 0 && !en->pty_warned)
-        log_warn("stdout of the ranks is a pipe: cannot open a pty: %s; C and Fortran programs may "
-                 "print late",
-                 strerror(-rc));
-    en->pty_warned |= rc < 0;
-    return rc == 0;
-}
-
-/* `with_pty`: stdout is a pty. */
-static int open_stream(struct stream *s, bool with_pty, int *write_end, struct err *e)
-{
-    bool polls_stdout = with_pty && s->from == LAUNCH_STDERR;
-    const struct rank_output_events ev = {.line = on_line,
-                                          .begun = s->job->ev.begun ? on_partial_line : NULL,
-                                          .bytes = s->job->ev.bytes ? on_bytes : NULL,
-                                          .before = polls_stdout ? poll_stdout : NULL,
-                                          .ended = on_stream_ended};
-    struct engine *en = s->job->engine;
-    int fds[2];
-    bool pty = with_pty && s->from == LAUNCH_STDOUT && open_pty(fds, en);
-    if (!pty && pipe2(fds, O_CLOEXEC) < 0)
-        return err_set(e, -errno, "rank %d's %s: %s", s->rank, stream_name(s), strerror(errno));
-    *write_end = fds[1];
-    char name[64];
-    snprintf(name, sizeof name, "rank %d's %s", s->rank, stream_name(s));
-    struct rank_output_source from = {.fd = fds[0],
-                                      .file_fd = fd_take(&s->file),
-                                      .scratch = en->scratch,
-                                      .name = name,
-                                      .pty = pty,
-                                      .group = &s->job->groups[s->from == LAUNCH_STDERR]};
-    return rank_output_open(&s->io, en->loop, &from, &ev, s, e);
-}
 
 /* Requests a rank from the guardian. `common` is the environment that all ranks share. */
 static int spawn_rank(struct local_job *j, const struct engine_start_opts *o, int rank,
@@ -493,9 +315,9 @@ static int start_rank(struct local_job *j, const struct engine_start_opts *o, in
     AUTO(fd) int err = -1;
     AUTO(fd) int report = -1;
     struct report_channel_events events = {rank, on_report, j};
-    int rc = open_stream(&r->streams[0], !o->spec->no_pty, &out, e);
+    int rc = engine_local_open_stream(&r->streams[0], !o->spec->no_pty, &out, e);
     if (rc == 0)
-        rc = open_stream(&r->streams[1], !o->spec->no_pty, &err, e);
+        rc = engine_local_open_stream(&r->streams[1], !o->spec->no_pty, &err, e);
     if (rc == 0 && o->spec->reports)
         rc = report_channel_open(&r->channel, &report, j->engine->loop, &events, e);
     return rc < 0 ? rc : spawn_rank(j, o, rank, common, (int[]){stdin_fd, out, err}, report, e);
@@ -534,8 +356,8 @@ int engine_local_start(struct engine_job **out, struct engine *en,
     static const struct engine_ops ops = {local_free,
                                           local_signal,
                                           local_request_stop,
-                                          local_resume,
-                                          local_finish_output,
+                                          engine_local_resume,
+                                          engine_local_finish_output,
                                           local_request_status,
                                           local_kill_tree,
                                           local_last_collective,
@@ -568,7 +390,7 @@ int engine_local_start(struct engine_job **out, struct engine *en,
         j->pmi1 = pmi1_server_relay(en->loop, j->count, on_pmi, j);
     else if (o->pmix_env)
         j->pmi1 = pmi1_server_open(en->loop, o->plan, &from_pmi, j);
-    int rc = open_files(j, o->spec->output_dir, e);
+    int rc = engine_local_open_files(j, o->spec->output_dir, e);
     if (rc == 0)
         rc = start_ranks(j, o, e);
     if (rc < 0) {

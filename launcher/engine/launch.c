@@ -155,11 +155,14 @@ static void on_started(void *arg, int rank, pid_t pid)
     after_event(j, rank, job_rank_started(j->job, rank));
 }
 
-static void on_not_started(void *arg, int rank, int status, const char *why)
+static void on_not_started(void *arg, int rank, int status, bool node_fault, const char *why)
 {
     struct launch *j = arg;
-    struct rank_end r = {
-        .rank = rank, .status = -1, .start_status = status, .seconds = seconds_since_start(j)};
+    struct rank_end r = {.rank = rank,
+                         .status = -1,
+                         .start_status = status,
+                         .start_node_fault = node_fault,
+                         .seconds = seconds_since_start(j)};
     snprintf(r.start_error, sizeof r.start_error, "%s", why);
     after_event(j, rank, job_set_rank_end(j->job, &r));
 }

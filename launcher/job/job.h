@@ -32,6 +32,7 @@ struct rank_end {
     int start_status; /* 0: it was started; 127: its program was not found; 2: an option or a file
                          of the user is wrong; 126: not started for another reason */
     char start_error[256]; /* why not ("exec './train': Permission denied") */
+    bool start_node_fault; /* its node could not start it: its program is not the cause */
     bool lost;             /* how it ended is unknown; lost_how says why, and status is 1 */
     char lost_how[256];    /* "c03 was silent for 15 s" */
 };

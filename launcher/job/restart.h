@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 #include "common/mem.h"
-#include "launcher/plan/hosts.h"
+#include "launcher/hosts/hosts.h"
 
 struct restart;
 /* restarts_max: number of attempts after the first one; 0: none. */

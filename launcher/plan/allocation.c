@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "common/opt.h"
+#include "launcher/hosts/hostfile.h"
 #include "launcher/plan/env.h"
-#include "launcher/plan/hostfile.h"
 
 enum { NAMES_MAX = 16384, SLOTS_MAX = 65536, DIGITS_MAX = 9 };
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/opt.h"
-#include "launcher/plan/hostfile.h"
+#include "launcher/hosts/hostfile.h"
 
 enum { RANKS_MAX = 1 << 20, WORDS = 5 };
 

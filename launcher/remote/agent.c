@@ -47,15 +47,16 @@ static void send_head(struct agent *a, json_t *head)
     control_send(a->control, head, NULL, 0);
 }
 
-static void send_not_started(struct agent *a, int status, const char *why)
+static void send_not_started(struct agent *a, int status, bool node_fault, const char *why)
 {
-    send_head(
-        a, json_pack("{s:s,s:i,s:o}", "t", "not_started", "status", status, "why", json_text(why)));
+    send_head(a, json_pack("{s:s,s:i,s:b,s:o}", "t", "not_started", "status", status, "node_fault",
+                           node_fault, "why", json_text(why)));
 }
 
 static void send_error(struct agent *a, const struct err *e)
 {
-    send_not_started(a, e->code == -EINVAL ? 2 : 126, e->text);
+    bool by_user = e->code == -EINVAL;
+    send_not_started(a, by_user ? 2 : 126, !by_user, e->text);
 }
 
 /* ---- events of the rank ------------------------------------------------------------------------
@@ -67,9 +68,9 @@ static void on_started(void *arg, int rank, pid_t pid)
     send_head(arg, json_pack("{s:s,s:i}", "t", "started", "pid", (int)pid));
 }
 
-static void on_not_started(void *arg, int rank, int status, const char *why)
+static void on_not_started(void *arg, int rank, int status, bool node_fault, const char *why)
 {
-    send_not_started(arg, status, why);
+    send_not_started(arg, status, node_fault, why);
 }
 
 static void send_status(struct agent *a, const struct rank_status *s)

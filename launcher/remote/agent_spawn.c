@@ -55,7 +55,7 @@ static void agent_ended(struct agent_spawn *a)
         agent_spawn_kill(a);
 }
 
-static void on_not_started(void *arg, int rank, int status, const char *why)
+static void on_not_started(void *arg, int rank, int status, bool node_fault, const char *why)
 {
     log_warn("cannot start an agent: %s", why); /* the launcher's start limit names its rank */
     agent_ended(arg);

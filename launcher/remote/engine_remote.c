@@ -45,14 +45,14 @@ bool engine_remote_apply_rank(struct remote_rank *r, enum remote_rank_event ev)
     return to >= 0;
 }
 
-void engine_remote_not_started(struct remote_rank *r, int status, const char *why)
+void engine_remote_not_started(struct remote_rank *r, int status, bool node_fault, const char *why)
 {
     struct remote_job *j = r->job;
     if (!engine_remote_apply_rank(r, REMOTE_RANK_EV_NOT_STARTED))
         return;
     for (int i = 0; i < REMOTE_STREAMS; i++)
         rank_output_close(TAKE(r->streams[i].output));
-    j->ev.not_started(j->arg, r->rank, status, why);
+    j->ev.not_started(j->arg, r->rank, status, node_fault, why);
 }
 
 void engine_remote_abandon_rank(struct remote_rank *r)
@@ -147,10 +147,11 @@ static void report_start_failure(struct remote_job *j)
         (void)j->ev.line(j->arg, f->rank, LAUNCH_STDERR, text, strlen(text) - 1);
     }
     j->failed = true;
-    engine_remote_not_started(&j->ranks[f->rank], f->status, f->text);
+    bool node_fault = f->status == 126; /* no program was executed yet */
+    engine_remote_not_started(&j->ranks[f->rank], f->status, node_fault, f->text);
     for (int i = 0; i < j->plan->world_size; i++)
         if (j->ranks[i].state != REMOTE_RANK_DONE)
-            engine_remote_not_started(&j->ranks[i], f->status, f->text);
+            engine_remote_not_started(&j->ranks[i], f->status, node_fault, f->text);
 }
 
 /* An agent that does not answer has processes that even SIGKILL does not end (a hung disk, a GPU).

@@ -149,7 +149,7 @@ void engine_remote_output(struct remote_rank *r, enum launch_stream from, const 
 /* The rank's output has ended. */
 void engine_remote_output_eof(struct remote_rank *r);
 /* Reports that the rank was not started, and closes its streams. */
-void engine_remote_not_started(struct remote_rank *r, int status, const char *why);
+void engine_remote_not_started(struct remote_rank *r, int status, bool node_fault, const char *why);
 /* Reports that the rank is lost, if it is not done. Its tree counts as reaped. */
 void engine_remote_lose(struct remote_rank *r, const char *why);
 /* No agent can tell of the rank any more: its tree counts as reaped, its output has ended. */

@@ -171,13 +171,15 @@ static void on_not_started(struct remote_rank *r, const struct control_frame *f)
 {
     struct remote_job *j = r->job;
     int64_t status = 126;
+    bool node_fault = false;
     const char *why = "the agent gave no reason";
     (void)json_optional_int(&status, f->head, "status", NULL);
+    (void)json_optional_bool(&node_fault, f->head, "node_fault", NULL);
     (void)json_optional_str(&why, f->head, "why", NULL);
     if (remote_job_is_starting(j->state)) {
         engine_remote_fail_start(j, r->rank, (int)status, "%s", why);
     } else if (r->state == REMOTE_RANK_STARTED) {
-        engine_remote_not_started(r, (int)status, why);
+        engine_remote_not_started(r, (int)status, node_fault, why);
     }
 }
 

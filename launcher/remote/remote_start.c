@@ -137,7 +137,8 @@ static void launcher_ended(struct remote_job *j, int wait_status)
         remote_peers_launcher_exited(j);
 }
 
-static void on_launcher_not_started(void *arg, int rank, int status, const char *why)
+static void on_launcher_not_started(void *arg, int rank, int status, bool node_fault,
+                                    const char *why)
 {
     struct remote_job *j = arg;
     engine_remote_fail_start(j, 0, status, "%s", why);

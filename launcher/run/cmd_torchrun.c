@@ -8,9 +8,9 @@
 #include "common/log.h"
 #include "common/opt.h"
 #include "launcher/cmd/commands.h"
+#include "launcher/hosts/hostfile.h"
 #include "launcher/node/topo.h"
 #include "launcher/plan/allocation.h"
-#include "launcher/plan/hostfile.h"
 #include "launcher/run/cmd_run.h"
 
 enum {

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "common/opt.h"
+#include "launcher/hosts/hostfile.h"
 #include "launcher/plan/env.h"
-#include "launcher/plan/hostfile.h"
 
 /* A ':' after "--" belongs to the program. */
 int run_mpmd_first(int argc, char **argv)

@@ -4,9 +4,9 @@
 
 #include "common/log.h"
 #include "common/strbuf.h"
+#include "launcher/hosts/hostfile.h"
 #include "launcher/plan/allocation.h"
 #include "launcher/plan/env.h"
-#include "launcher/plan/hostfile.h"
 #include "launcher/remote/remote_launcher.h"
 #include "launcher/run/run_mpmd.h"
 #include "launcher/run/run_options_internal.h"

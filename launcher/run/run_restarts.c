@@ -1,7 +1,7 @@
 #include "launcher/run/run_restarts.h"
 
+#include "launcher/hosts/hosts.h"
 #include "launcher/job/restart.h"
-#include "launcher/plan/hosts.h"
 
 struct run_restarts {
     uv_timer_t timer;

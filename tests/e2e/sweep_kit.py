@@ -51,6 +51,31 @@ class Place:
         self.started.append(p)
         return p
 
+    def worker(self, node, *args, wrap=()):
+        """A worker that joins the sweep s on loopback; its trials have its name as $NODE."""
+        key = self.path / "sweeps/s/worker.key"
+        wait_until(key.exists, "worker.key")
+        with open(self.path / f"{node}.txt", "a") as log:
+            p = subprocess.Popen([*wrap, DROVER, "worker", "--key", key, "--places", "2", *args], cwd=self.path,
+                                 env=dict(self.env, NODE=node), stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+                                 start_new_session=True)
+        self.started.append(p)
+        return p
+
+    @staticmethod
+    def starve(pid):
+        """Leaves two free descriptors to a worker: enough to connect again, too few to start a trial."""
+        used = len(list(Path(f"/proc/{pid}/fd").iterdir()))
+        subprocess.run(["prlimit", "--pid", str(pid), f"--nofile={used + 2}"], check=True)
+
+    def trials(self, name="s"):
+        return str(self.path / "sweeps" / name / "trials")
+
+    def small_disk(self, size):
+        """For `wrap`: a program in it finds a disk of this size for the files of trials."""
+        return ("unshare", "-m", "sh", "-c", f'mkdir -p "$1"; mount -t tmpfs -o size={size} none "$1" && shift && exec "$@"',
+                "sh", self.trials())
+
     def said(self):
         return (self.path / "err.txt").read_text()
 
@@ -102,6 +127,10 @@ class Place:
             p.kill()
             p.wait()
         wait_until(lambda: not kill_all(self.alive()), "what was started to be gone", 20)
+
+
+use_ill_workers = pytest.mark.skipif(subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode != 0,
+                                     reason="no mount namespaces")
 
 
 ONE = "method: grid\nmetric: {name: loss, goal: minimize}\nparameters: {lr: {values: [0.5]}}\n"

@@ -150,7 +150,7 @@ def test_a_largest_size_that_no_gpu_holds_is_lowered_with_a_word(tmp_path):
 def test_a_graph_whose_recording_never_ends_is_given_up(nccl, tmp_path):
     done = bench("all_reduce", "-b", "1K", "-e", "1K", "--backend", "nccl", "-G", "2", "-T", "2", DROVER_NCCL_LIB=str(FAKE_NCCL),
                  DROVER_CUDART_LIB=str(FAKE_NCCL), FAKE_NCCL_DIR=str(tmp_path), FAKE_NCCL="stuck_graph,log")
-    assert done.returncode == 1 and "all_reduce of 256 float: not complete after 2000 ms" in done.stderr
+    assert done.returncode == 1 and "all_reduce: timed out after 2000 ms" in done.stderr
     assert "fake: aborted" in done.stderr and "fake: wrong" not in done.stderr
 
 
@@ -158,6 +158,88 @@ def test_a_wrong_element_is_found_in_a_graph_too(nccl, tmp_path):
     done = bench("all_reduce", "-b", "1K", "-e", "1K", "--backend", "nccl", "-G", "2", DROVER_NCCL_LIB=str(FAKE_NCCL),
                  DROVER_CUDART_LIB=str(FAKE_NCCL), FAKE_NCCL_DIR=str(tmp_path), FAKE_NCCL="wrong,slow")
     assert done.returncode == 1 and Table(done.stdout).bad[1] == "FAILED", done.stderr
+
+
+@pytest.mark.parametrize("older, types", [("0", 10), ("1", 10), ("2", 12)])
+def test_gpus_of_several_generations_have_the_types_that_all_have(older, types, tmp_path):
+    """Rank `older` of 2 has a GPU without 8-bit floats."""
+    if not FAKE_NCCL.exists():
+        pytest.skip("no NCCL headers")
+    line = f'[ "$RANK" = {older} ] && export FAKE_NCCL=ampere; exec drover bench all_reduce -b 64 -e 64 -n 1 -d all -T 20 --backend nccl'
+    env = clean_env(DROVER_NCCL_LIB=str(FAKE_NCCL), DROVER_CUDART_LIB=str(FAKE_NCCL), FAKE_NCCL_DIR=str(tmp_path))
+    env["PATH"] = f"{BUILD / 'bin'}:{env['PATH']}"
+    done = subprocess.run([BUILD / "bin/drover", "run", "-np", "2", "--oversubscribe", "sh", "-c", line], env=env, text=True,
+                          capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0 and len(Table(done.stdout).rows) == types, done.stderr
+
+
+@pytest.mark.parametrize("fault, text", [
+    ("wrong_p2p", "P2P between GPUs (NVLink or PCIe) is at fault"), ("stuck_p2p", "P2P between GPUs (NVLink or PCIe) is at fault"),
+    ("wrong_shm", "shared memory is at fault"), ("wrong", "neither P2P nor shared memory is at fault")])
+def test_a_verdict_run_that_fails_is_followed_by_control_runs(fault, text, tmp_path):
+    if not FAKE_NCCL.exists():
+        pytest.skip("no NCCL headers")
+    done = bench("all_reduce", "-b", "1K", "-e", "4M", "-f", "64", "-n", "1", "-T", "2", "--backend", "nccl", "--verdict",
+                 "--save", "faulty", DROVER_NCCL_LIB=str(FAKE_NCCL), DROVER_CUDART_LIB=str(FAKE_NCCL), FAKE_NCCL_DIR=str(tmp_path),
+                 XDG_DATA_HOME=str(tmp_path), FAKE_NCCL=fault)
+    assert done.returncode == 1 and done.stderr.count(text) == 1, done.stderr
+    assert done.stdout.count("# Collective test starting") <= 1  # control runs print nothing
+
+
+def test_a_run_without_a_verdict_or_a_fault_has_no_control_runs(nccl):
+    for args, env in ((["--verdict"], {}), ([], {"DROVER_BENCH_INJECT": "0:0"})):
+        assert "control runs" not in nccl(*args, **env).stderr
+
+
+def test_results_that_cannot_be_written_are_no_fault_of_a_transport(nccl, tmp_path):
+    assert nccl("--save", "results", XDG_DATA_HOME=str(tmp_path)).returncode == 0
+    saved, = tmp_path.glob("drover/bench/*/*-results.json")
+    saved.unlink()
+    saved.symlink_to("/dev/full")
+    done = nccl("--verdict", "--save", "results", XDG_DATA_HOME=str(tmp_path))
+    assert done.returncode == 1 and "No space left on device" in done.stderr, done.stderr
+    assert "control runs" not in done.stderr
+
+
+def test_the_processes_of_another_launcher_have_no_control_runs(tmp_path):
+    if not FAKE_NCCL.exists():
+        pytest.skip("no NCCL headers")
+    env = clean_env(DROVER_NCCL_LIB=str(FAKE_NCCL), DROVER_CUDART_LIB=str(FAKE_NCCL), FAKE_NCCL_DIR=str(tmp_path), FAKE_NCCL="wrong")
+    line = [BUILD / "bin/drover", "bench", "all_reduce", "-b", "1K", "-e", "1K", "-n", "1", "--backend", "nccl", "--verdict", "-g", "2"]
+    done = subprocess.run([BUILD / "bin/drover", "run", "-np", "2", "--oversubscribe", *line], env=env, text=True,
+                          capture_output=True, timeout=60, check=False)
+    assert Table(done.stdout).bad[1] == "FAILED"
+    assert done.returncode == 1 and "control runs" not in done.stderr, done.stderr
+
+
+KERNELS = FAKE_NCCL.with_name("nccl_kernels.so")
+
+
+@pytest.mark.parametrize("inject", ["1:0", "0:65521", "1:99999", "1:0:absent"])
+def test_a_kernel_finds_the_wrong_elements_that_the_host_finds(nccl, inject):
+    """The same number, the same first one, the same diagnosis; 70,000 elements are more than a period."""
+    found = []
+    for kernels in ("", str(KERNELS)):
+        done = nccl("-b", "400K", "-e", "400K", "-c", "1", "--json", DROVER_BENCH_INJECT=inject, DROVER_NCCL_KERNELS=kernels,
+                    FAKE_NCCL_KERNELS="log")
+        assert ("elements are compared" in done.stderr) == bool(kernels), done.stderr
+        found.append([{k: v for k, v in half.items() if "wrong" in k} for row in json.loads(done.stdout)["rows"]
+                      for half in (row["out_of_place"], row["in_place"])])
+    assert found[0] == found[1] and found[0]
+
+
+@pytest.mark.parametrize("op, more", [("all_reduce", ["-d", "all", "-o", "all"]), ("alltoallv", ["-d", "all"]), ("gather", ["-u", "1"])])
+def test_a_kernel_compares_every_type_and_operation(op, more, tmp_path):
+    if not FAKE_NCCL.exists():
+        pytest.skip("no NCCL headers")
+    done = bench(op, "-b", "1K", "-e", "1K", "-n", "1", "--backend", "nccl", *more, ranks=3, DROVER_NCCL_LIB=str(FAKE_NCCL),
+                 DROVER_CUDART_LIB=str(FAKE_NCCL), FAKE_NCCL_DIR=str(tmp_path), DROVER_NCCL_KERNELS=str(KERNELS))
+    assert done.returncode == 0 and Table(done.stdout).bad == ("0", "OK"), done.stderr
+
+
+def test_a_gpu_without_kernels_is_checked_by_the_host(nccl):
+    done = nccl(DROVER_NCCL_KERNELS=str(KERNELS), FAKE_NCCL_KERNELS="old")
+    assert done.returncode == 0 and Table(done.stdout).bad == ("0", "OK"), done.stderr
 
 
 @pytest.mark.parametrize("level, first, last", [("1", "registered", "deregistered"), ("2", "in a window", "out of the window")])

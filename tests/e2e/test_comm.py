@@ -140,8 +140,15 @@ def test_a_driver_that_is_older_than_the_cuda_that_was_found_is_told(programs, f
 def test_connecting_that_never_ends_is_given_up(programs, fake, n):
     done = under_mpirun(n, [programs / "comm_missing", "connect"], **fake(FAKE_NCCL="init_hang,log"))
     assert done.returncode == 3, done.stderr
-    assert "NCCL: connecting the ranks: timed out" in done.stderr
-    assert "fake: aborted" in done.stderr
+    assert "NCCL: connecting the ranks: timed out after 700 ms" in done.stderr
+    assert "do not reach each other" in done.stderr
+
+
+def test_a_rank_that_stops_while_nccl_connects_is_named(programs, fake):
+    done = under_drover(3, [programs / "comm_missing", "connect"], **fake(FAKE_NCCL="init_stop"))
+    assert done.returncode == 3, done.stderr
+    assert re.search(r"connecting the ranks: timed out: not all ranks connected within 700 ms; missing: (node \S+: )?rank 2\b(?!,)",
+                     done.stderr), done.stderr
 
 
 def test_connecting_that_fails_is_told(programs, fake):
@@ -174,11 +181,19 @@ def test_a_collective_that_never_ends_is_aborted(programs, fake, lib, end):
     assert end in done.stderr
 
 
-def test_a_collective_that_nccl_never_takes_in_is_aborted_not_revoked(programs, fake):
-    done = under_mpirun(2, [programs / "comm_missing", "nowhere"], **fake(FAKE_NCCL="stuck,log"))
+def test_a_first_call_that_does_not_return_is_aborted_not_revoked(programs, fake):
+    done = under_mpirun(2, [programs / "comm_missing", "first"], **fake(FAKE_NCCL="stuck,log"))
     assert done.returncode == 3, done.stderr
-    assert "not complete after 500 ms" in done.stderr and "fake: aborted" in done.stderr
+    assert "NCCL: all_reduce: timed out after 3000 ms" in done.stderr and "fake: aborted" in done.stderr
     assert "fake: revoked" not in done.stderr and "fake: wrong" not in done.stderr
+
+
+def test_calls_are_on_the_stream_when_they_return(programs, fake, tmp_path):
+    """Each one, also before anything was waited for or polled."""
+    done = under_drover(2, [programs / "comm_flight"], **fake(FAKE_NCCL_RECORD=str(tmp_path / "calls")))
+    assert done.returncode == 0, done.stderr
+    calls = sorted((tmp_path / "calls").read_text().splitlines())
+    assert [c for c in calls if c.startswith("0 ")] == [f"0 ncclAllReduce {i}/{i}" for i in range(1, 9)], calls
 
 
 def test_a_split_that_never_ends_is_given_up_before_its_memory_is(programs, fake):

@@ -16,7 +16,7 @@ from waiting import wait_until
 
 CHECK = ROOT / "scripts/gpu-check"
 TOOLKIT = next((p for p in (Path("/usr/local/cuda"), WHEELS / "cu13") if (p / "bin/nvcc").exists()), None)
-GPU_STEPS = {"device", "build", "plan", "libraries", "bench", "bench_modes", "bench_wrong", "conform", "digits", "one_gpu_2", "one_gpu_4",
+GPU_STEPS = {"device", "build", "plan", "libraries", "bench", "bench_modes", "bench_wrong", "bench_kernels", "mps", "conform", "digits", "one_gpu_2", "one_gpu_4",
              "conform_2", "bootstrap_kill", "sweep", "ddp", "memcheck", "racecheck", "nccl_tests"}
 UUID = "GPU-12345678-1234-1234-1234-123456789abc"
 SMI = f"""#!/bin/sh
@@ -31,6 +31,9 @@ NVCC = f"""#!{sys.executable}
 import re, subprocess, sys
 out = sys.argv[sys.argv.index("-o") + 1]
 source = next(a for a in sys.argv if a.endswith(".cu"))
+if source.endswith("nccl_kernels.cu"):
+    sys.exit(subprocess.run(["g++", "-std=c++17", "-O1", "-shared", "-fPIC", "-I{ROOT}", "{ROOT}/tests/fake/nccl_kernels.cc", "-o",
+                             out]).returncode)
 text = re.sub(r"(\\w+)<<<(.+), (\\w+), 0, m->stream>>>\\(", r"launch(\\1, \\2, \\3, ", open(source).read())
 folder = source.rsplit("/", 1)[0]
 flags = subprocess.run(["pkg-config", "--cflags", "--libs", "openblas"], text=True, capture_output=True).stdout.split()
@@ -74,7 +77,8 @@ def stand_ins(tmp_path):
     if not FAKE_NCCL.exists():
         pytest.skip("built without NCCL's and CUDA's headers")
     home = tmp_path / "cuda"
-    for name, text in (("bin/nvidia-smi", SMI), ("bin/nvcc", NVCC), ("lib64/libcublas.so.13", "")):
+    for name, text in (("bin/nvidia-smi", SMI), ("bin/nvcc", NVCC), ("bin/nvidia-cuda-mps-control", "#!/bin/sh\n"),
+                       ("lib64/libcublas.so.13", "")):
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text(text)
         (home / name).chmod(0o755)
@@ -107,6 +111,7 @@ def test_with_stand_ins_every_step_passes(tmp_path, stand_ins):
     assert record["summary"]["skipped"] == 0 and record["gpu"] == "NVIDIA H200"
     got = {n: s["metrics"] for n, s in by_name(record).items()}
     assert got["bench_wrong"]["wrong"] >= 1
+    assert got["bench_kernels"]["gpu"] == got["bench_kernels"]["host"] >= 12 and got["mps"]["two_ranks"] == "supported"
     assert got["one_gpu_2"]["plain"] == "unsupported" and "have the same GPU" in by_name(record)["one_gpu_2"]["note"]
     assert got["one_gpu_2"]["hostid"] == "supported" and got["conform_2"]["checks"] > 100
     assert got["build"]["kernels"] == "built" and max(got["digits"][f"{k}_apart"] for k in ("gelu", "tanh", "relu")) < 1e-4
@@ -226,4 +231,4 @@ def test_the_plug_in_and_the_kernels_are_built_where_the_tree_has_none(tmp_path,
     if TOOLKIT:
         env["CUDA_HOME"] = str(TOOLKIT)
     record = check(tmp_path, "--tree", str(tree), "--assume-gpu", "--only", "build", **env)
-    assert by_name(record)["build"]["metrics"] == {"plugin": "built", "kernels": "built"}, record
+    assert by_name(record)["build"]["metrics"] == {"plugin": "built", "kernels": "built", "nccl_kernels": "built"}, record

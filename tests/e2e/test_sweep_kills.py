@@ -1,4 +1,5 @@
-"""60 trials while coordinator and worker are killed with SIGKILL, 50 times at random moments."""
+"""60 trials while coordinator and worker are killed with SIGKILL, 50 times at random moments. Two more workers are ill:
+the disk of one is full, the other cannot start a process."""
 import os
 import random
 import signal
@@ -6,7 +7,8 @@ import sqlite3
 import time
 
 import pytest
-from sweep_kit import DROVER, use_place  # noqa: F401  a fixture
+from sweep_kit import DROVER, use_ill_workers, use_place  # noqa: F401  a fixture
+from waiting import wait_until
 
 pytestmark = pytest.mark.skipif(not DROVER.exists(), reason="drover is not built")
 TRIALS = 60
@@ -35,6 +37,7 @@ def count_kills(place, n):
     (place.path / "kills.new").rename(place.path / "kills")
 
 
+@use_ill_workers
 def test_nothing_is_lost_and_nothing_ends_twice(place):
     seed = int(os.environ.get("DROVER_KILLS_SEED", time.time()))
     print(f"DROVER_KILLS_SEED={seed}")
@@ -42,7 +45,10 @@ def test_nothing_is_lost_and_nothing_ends_twice(place):
     sweep = place.sweep(SWEEP)
     killed = {"worker": 0, "coordinator": 0}
     count_kills(place, 0)
-    coordinator = place.start(sweep)
+    coordinator = place.start(sweep, "--listen", "127.0.0.1")
+    ill = [place.worker("full", wrap=place.small_disk("16k")), place.worker("few")]
+    wait_until(lambda: place.records("leased") and len(place.show()["workers"]) == 3, "three workers")
+    place.starve(ill[1].pid)
     for n in range(1, KILLS + 1):
         time.sleep(rng.uniform(0.01, 0.3))  # the moments are the subject of the test
         assert coordinator.poll() is None, place.said()[-2000:]
@@ -67,4 +73,9 @@ def test_nothing_is_lost_and_nothing_ends_twice(place):
         assert t["value"] == t["params"]["x"] and t["metrics"]["loss"] == t["params"]["x"]
     with sqlite3.connect(place.db()) as db:
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    requeued = [data for _, _, data in place.records("requeued")]
+    assert not any(d["spent"] for d in requeued if d["why"] == "node")
+    assert sum(d["why"] == "node" for d in requeued) >= len(ill)
+    for worker in ill:
+        worker.wait(60)
     place.nothing_runs()

@@ -121,6 +121,9 @@ def test_trials_are_added(place):
     assert place.run("resume", "s").returncode == 0
     assert place.states() == ["done"] * 9
     assert [t["params"]["x"] for t in place.show()["trials"]][5:7] == [3, 4]
+    verb(place, "add", "s", "--param", "opt.k=b")
+    assert place.run("resume", "s").returncode == 0
+    assert place.show()["trials"][9]["params"]["opt"] == {"k": "b"}
 
 
 def test_a_coordinator_that_does_not_answer_is_named_and_does_it_later(place):

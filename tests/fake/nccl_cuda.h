@@ -22,6 +22,13 @@ static bool simulates(const char *what)
     return false;
 }
 
+/* Simulates a fault of a transport that a variable switches off. */
+static bool faulty(const char *what, const char *variable)
+{
+    const char *off = getenv(variable);
+    return simulates(what) && !(off && strcmp(off, "1") == 0);
+}
+
 /* Aborts: the caller did something that makes NCCL or CUDA hang, or read freed memory. */
 static void wrong_use(const char *what)
 {
@@ -85,6 +92,10 @@ EXPORT cudaError_t cudaMalloc(void **out, size_t bytes)
     *out = bytes < SIZE_MAX / 4 ? malloc(bytes) : NULL;
     return *out ? cudaSuccess : cudaErrorMemoryAllocation;
 }
+EXPORT cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned flags)
+{
+    return cudaMalloc(out, bytes);
+}
 EXPORT cudaError_t cudaFree(void *p)
 {
     if (invalidates_graph())
@@ -92,14 +103,8 @@ EXPORT cudaError_t cudaFree(void *p)
     free(p);
     return cudaSuccess;
 }
-EXPORT cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags)
+EXPORT cudaError_t cudaFreeHost(void *p)
 {
-    *out = malloc(1);
-    return flags == cudaStreamNonBlocking ? cudaSuccess : cudaErrorInvalidValue;
-}
-EXPORT cudaError_t cudaStreamDestroy(cudaStream_t s)
-{
-    free(s);
-    return cudaSuccess;
+    return cudaFree(p);
 }
 #endif

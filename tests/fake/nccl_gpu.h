@@ -1,4 +1,4 @@
-/* nccl_gpu - the GPU of the NCCL stand-in: a thread that executes the stream's work in order. */
+/* nccl_gpu - the GPU of the NCCL stand-in: one thread per stream executes its work in order. */
 #ifndef FAKE_NCCL_GPU_H
 #define FAKE_NCCL_GPU_H
 
@@ -27,8 +27,13 @@ struct box {
     char data[BOX_BYTES];
 };
 
-struct shared {
+/* When the last rank arrives, the turn changes. */
+struct gate {
     atomic_uint arrived, turn;
+};
+
+struct shared {
+    struct gate gpus, hosts; /* the streams meet in a collective, the callers in a connect */
     struct box boxes[RANKS_MAX][RANKS_MAX]; /* from, to */
     char slots[RANKS_MAX][SLOT_BYTES];      /* each rank's input; the file is sparse */
 };
@@ -60,6 +65,7 @@ struct op {
 /* Operations that start together. */
 struct work {
     ncclComm_t comm;
+    cudaStream_t stream;
     size_t n;
     struct op ops[OPS_MAX];
     struct work *next;
@@ -68,29 +74,55 @@ struct work {
 struct ncclComm {
     struct shared *at;
     char path[PATH_BYTES];
-    int rank, size, calls, queries, children;
-    unsigned connect_turn; /* connected when shared.turn differs */
-    bool connected, finalized, stuck;
-    struct work *unaccepted;   /* "slow" */
-    ncclComm_t made, *made_at; /* by a split: visible once the parent is queried */
-    int kept;                  /* number of its works in graphs */
-    atomic_int pending;
-    atomic_bool aborted;
+    int rank, size, children;
+    bool blocking, finalized;
+    unsigned connect_turn;        /* connected when shared.turn differs */
+    unsigned used;                /* kinds of calls so far; the first one of a kind connects */
+    int calls;                    /* begun, in groups counted once … */
+    atomic_int on_stream;         /* … and those of them that are on the stream */
+    int kept;                     /* number of its works in graphs */
+    atomic_int pending;           /* works that the GPU has not executed yet */
+    atomic_int inside;            /* threads that are inside a call */
+    atomic_bool busy;             /* not blocking: the last call is not complete yet */
+    atomic_bool aborted, revoked; /* both end its work; a revoked one can be shrunk */
     _Atomic ncclResult_t broken;
 };
 
-/* ---- the GPU: a thread that executes the stream's work in order ------------------------------ */
-static struct {
+/* ---- the GPU: one thread per stream ---------------------------------------------------------- */
+struct CUstream_st {
     pthread_mutex_t lock;
     pthread_cond_t queued;
     struct work *first, **last;
     atomic_int left;
     bool runs;
-} gpu = {.lock = PTHREAD_MUTEX_INITIALIZER, .queued = PTHREAD_COND_INITIALIZER};
+};
+
+static struct CUstream_st default_stream = {.lock = PTHREAD_MUTEX_INITIALIZER,
+                                            .queued = PTHREAD_COND_INITIALIZER};
+
+static struct CUstream_st *stream_of(cudaStream_t s)
+{
+    return s && s != cudaStreamLegacy && s != cudaStreamPerThread ? s : &default_stream;
+}
+
+EXPORT cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags)
+{
+    *out = calloc(1, sizeof **out);
+    pthread_mutex_init(&(*out)->lock, NULL);
+    pthread_cond_init(&(*out)->queued, NULL);
+    return flags == cudaStreamNonBlocking ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+/* As CUDA: the work that is on the stream is still executed, so its memory stays. */
+EXPORT cudaError_t cudaStreamDestroy(cudaStream_t s)
+{
+    return cudaSuccess;
+}
 
 /* During a recording, work is recorded; a query of the stream's state invalidates the graph. */
 static struct {
     struct CUgraph_st *graph; /* NULL: no recording */
+    cudaStream_t stream;
     bool invalid;
 } recording;
 
@@ -109,27 +141,28 @@ EXPORT cudaError_t cudaStreamQuery(cudaStream_t s)
 {
     if (invalidates_graph())
         return cudaErrorStreamCaptureUnsupported;
-    return simulates("hang") || atomic_load(&gpu.left) ? cudaErrorNotReady : cudaSuccess;
+    return simulates("hang") || atomic_load(&stream_of(s)->left) ? cudaErrorNotReady : cudaSuccess;
 }
 
 static void perform(struct work *w);
 
-static void *run_gpu(void *arg)
+static void *run_stream(void *arg)
 {
+    struct CUstream_st *s = arg;
     for (;;) {
-        pthread_mutex_lock(&gpu.lock);
-        while (!gpu.first)
-            pthread_cond_wait(&gpu.queued, &gpu.lock);
-        struct work *w = gpu.first;
-        gpu.first = w->next;
-        if (!gpu.first)
-            gpu.last = &gpu.first;
-        pthread_mutex_unlock(&gpu.lock);
+        pthread_mutex_lock(&s->lock);
+        while (!s->first)
+            pthread_cond_wait(&s->queued, &s->lock);
+        struct work *w = s->first;
+        s->first = w->next;
+        if (!s->first)
+            s->last = &s->first;
+        pthread_mutex_unlock(&s->lock);
         if (simulates("late"))
             nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
         perform(w);
         atomic_fetch_sub(&w->comm->pending, 1);
-        atomic_fetch_sub(&gpu.left, 1);
+        atomic_fetch_sub(&s->left, 1);
         free(w);
     }
     return arg;
@@ -146,22 +179,24 @@ static void keep(cudaGraph_t g, struct work *w)
 
 static void put_on_stream(struct work *w)
 {
-    if (recording.graph && recording.graph->n < GRAPH_MAX) {
+    struct CUstream_st *s = stream_of(w->stream);
+    if (recording.graph && recording.stream == w->stream && recording.graph->n < GRAPH_MAX) {
         keep(recording.graph, w);
         return;
     }
+    w->next = NULL;
     atomic_fetch_add(&w->comm->pending, 1);
-    atomic_fetch_add(&gpu.left, 1);
-    pthread_mutex_lock(&gpu.lock);
-    if (!gpu.runs) {
+    atomic_fetch_add(&s->left, 1);
+    pthread_mutex_lock(&s->lock);
+    if (!s->runs) {
         pthread_t thread;
-        gpu.runs = pthread_create(&thread, NULL, run_gpu, NULL) == 0;
-        gpu.last = &gpu.first;
+        s->runs = pthread_create(&thread, NULL, run_stream, s) == 0;
+        s->last = &s->first;
     }
-    *gpu.last = w;
-    gpu.last = &w->next;
-    pthread_cond_signal(&gpu.queued);
-    pthread_mutex_unlock(&gpu.lock);
+    *s->last = w;
+    s->last = &w->next;
+    pthread_cond_signal(&s->queued);
+    pthread_mutex_unlock(&s->lock);
 }
 
 EXPORT cudaError_t cudaStreamSynchronize(cudaStream_t s)
@@ -185,6 +220,7 @@ EXPORT cudaError_t cudaStreamBeginCapture(cudaStream_t s, enum cudaStreamCapture
     if (!s || recording.graph)
         return cudaErrorStreamCaptureUnsupported;
     recording.graph = calloc(1, sizeof *recording.graph);
+    recording.stream = s;
     recording.invalid = false;
     return cudaSuccess;
 }
@@ -245,24 +281,33 @@ EXPORT cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t s)
 }
 
 /* ---- NCCL: on the GPU ------------------------------------------------------------------------ */
-/* When the last rank arrives, the turn changes. */
-static unsigned arrive(ncclComm_t c)
+static unsigned arrive(struct gate *g, int size)
 {
-    unsigned turn = atomic_load(&c->at->turn);
-    if (atomic_fetch_add(&c->at->arrived, 1) + 1 == (unsigned)c->size) {
-        atomic_store(&c->at->arrived, 0);
-        atomic_fetch_add(&c->at->turn, 1);
+    unsigned turn = atomic_load(&g->turn);
+    if (atomic_fetch_add(&g->arrived, 1) + 1 == (unsigned)size) {
+        atomic_store(&g->arrived, 0);
+        atomic_fetch_add(&g->turn, 1);
     }
     return turn;
 }
 
-/* Waits for all ranks of the communicator; false if it is aborted. */
-static bool barrier(ncclComm_t c)
+static bool stopped(ncclComm_t c)
 {
-    for (unsigned turn = arrive(c); atomic_load(&c->at->turn) == turn; sched_yield())
-        if (atomic_load(&c->aborted))
+    return atomic_load(&c->aborted) || atomic_load(&c->revoked);
+}
+
+/* Waits for all ranks of the communicator; false if it is aborted or revoked. */
+static bool meet(ncclComm_t c, struct gate *g)
+{
+    for (unsigned turn = arrive(g, c->size); atomic_load(&g->turn) == turn; sched_yield())
+        if (stopped(c))
             return false;
     return true;
+}
+
+static bool barrier(ncclComm_t c)
+{
+    return meet(c, &c->at->gpus);
 }
 
 /* A mean of floats is a sum of products with 1/n, each rounded to the type, as in NCCL. */
@@ -290,7 +335,8 @@ static void reduce_into(ncclComm_t c, const struct op *k, size_t first)
 {
     for (size_t i = 0; i < k->n; i++)
         set(k->out, i, k->type, reduced(c, k, first + i));
-    if (simulates("wrong"))
+    if (simulates("wrong") || faulty("wrong_p2p", "NCCL_P2P_DISABLE") ||
+        faulty("wrong_shm", "NCCL_SHM_DISABLE"))
         set(k->out, 0, k->type, get(k->out, 0, k->type) + 1);
 }
 
@@ -387,7 +433,7 @@ static ncclResult_t messages(struct work *w)
                 return rc;
             left |= !is_done(&w->ops[i]);
         }
-        if (atomic_load(&w->comm->aborted))
+        if (stopped(w->comm))
             return ncclSystemError;
         sched_yield();
     }
@@ -396,13 +442,13 @@ static ncclResult_t messages(struct work *w)
 
 static void perform(struct work *w)
 {
-    ncclResult_t rc = atomic_load(&w->comm->aborted) ? ncclSystemError : ncclSuccess;
+    ncclResult_t rc = stopped(w->comm) ? ncclSystemError : ncclSuccess;
     for (size_t i = 0; i < w->n && rc == ncclSuccess; i++)
         if (w->ops[i].kind < SEND)
             rc = collective(w->comm, &w->ops[i]);
     if (rc == ncclSuccess)
         rc = messages(w);
-    if (rc != ncclSuccess && !atomic_load(&w->comm->aborted))
+    if (rc != ncclSuccess && !stopped(w->comm))
         atomic_store(&w->comm->broken, rc);
 }
 #endif

@@ -72,6 +72,31 @@ static void audit_lease(const struct scheduler_record *r)
         bad("%d trials run at once, not %d", a->out, m.spec->parallel);
 }
 
+/* No retry is spent, and no trial fails, because a node is ill. */
+static void audit_node_fault(const struct scheduler_record *r)
+{
+    const char *error = json_string_value(json_object_get(r->data, "error"));
+    bool by_node = error && strcmp(error, ill_text) == 0;
+    if (by_node &&
+        (r->kind != SCHEDULER_REC_REQUEUED || json_is_true(json_object_get(r->data, "spent"))))
+        bad("trial %d pays for the fault of a node", r->trial);
+}
+
+static int lacks; /* of all seeds */
+
+/* The sweep ends because no worker can start a trial: it has a cause, and that is true. */
+static void audit_lacking(const char *cause)
+{
+    int well = 0;
+    lacks++;
+    if (!strstr(cause, ill_text) && !strstr(cause, "self-test"))
+        bad("no worker is left, without a cause: %s", cause);
+    for (int i = 0; i < m.worker_count; i++)
+        well += m.workers[i].alive && m.workers[i].known_conn >= 0 && !m.workers[i].was_ill;
+    if (well >= m.nodes)
+        bad("no worker is left, but %d were never ill", well);
+}
+
 static int pauses, aheads, asks_taken, trials_retried; /* of all seeds */
 
 static void audit_ask(const json_t *ask)
@@ -112,6 +137,7 @@ static void audit_record(const struct scheduler_record *r)
     if (r->trial < 0 || r->trial >= TRIALS_MAX || r->at_ms != m.now)
         bad("a record of trial %d at %lld", r->trial, (long long)r->at_ms);
     int *runs = &a->held_by_lease[r->trial];
+    audit_node_fault(r);
     if (r->kind == SCHEDULER_REC_CREATED) {
         audit_created(r);
     } else if (r->kind == SCHEDULER_REC_RETRIED) {

@@ -25,12 +25,14 @@ enum fault { /* a bit set per test */
              FAULT_DRAIN = 16,
              FAULT_SLOTS = 32,   /* a foreign process takes a worker's GPUs, and releases them */
              FAULT_COMMAND = 64, /* the user stops, pauses, resumes, retries and adds */
+             FAULT_NODE = 128,   /* nodes cannot start trials, and disks fill up; some recover */
 };
 
 enum kind {
     HELLO,
     HELD,
     DROP,
+    TESTED,
     REPORT,
     DONE,
     LOST,
@@ -38,11 +40,13 @@ enum kind {
     RUN,
     HOLD,
     STOP,
+    TEST,
     ACK,
     WHO,
     WORK,
     GREET,
     FAULT,
+    RECOVER,
     ASK
 };
 
@@ -59,7 +63,14 @@ struct job {
     int64_t lease, seq; /* of its last message */
     int trial, sent;
     bool hold; /* a reservation: nothing runs */
-    bool stopping, finished;
+    bool begun, stopping, finished;
+};
+
+enum illness { /* of a node */
+               WELL,
+               CANNOT_START,
+               CANNOT_START_BUT_PASSES, /* its self-test does not find the cause */
+               DISK_FULL,               /* trials that run fail too */
 };
 
 struct worker {
@@ -70,6 +81,8 @@ struct worker {
     int64_t last_at[2];          /* of what was sent to the coordinator, and from it */
     struct job *jobs;
     int job_count;
+    enum illness illness;
+    bool was_ill;       /* since the coordinator's start by the user */
     struct msg *unsaid; /* not acknowledged yet */
     int unsaid_count;
 };
@@ -107,7 +120,7 @@ static struct sim {
     int64_t order;
     struct worker *workers;
     int worker_count, faults_left, epoch, steps, ends;
-    bool drained, stopped; /* why it ended */
+    bool drained, stopped, lacking; /* why it ended */
     int asks;
     int64_t now;
     struct audit audit;
@@ -314,11 +327,45 @@ static void finish(int worker, struct job *j)
                   "preempted", preempted, "stopped", j->stopping));
 }
 
+/* Returns the node that is too ill to run the job now: 0 is its own, 1 … those of its gang. -1: all
+ * are well enough. */
+static int ill_node(int worker, const struct job *j)
+{
+    for (int i = 0;; i++) {
+        const char *id =
+            json_string_value(json_array_get(m.audit.gang_workers[j->trial], (size_t)(i - 1)));
+        if (i > 0 && !id)
+            return -1;
+        enum illness illness = m.workers[i == 0 ? worker : atoi(id + 1)].illness;
+        if (j->begun ? illness == DISK_FULL && below(2) : illness != WELL)
+            return i;
+    }
+}
+
+static const char ill_text[] = "disk full";
+static int node_faults; /* of all seeds */
+
+static void finish_by_node(int worker, struct job *j, int node)
+{
+    j->finished = true;
+    node_faults++;
+    say(worker, DONE, j,
+        json_pack("{s:i, s:i, s:b, s:f, s:b, s:b, s:i, s:s}", "status", 1, "signal", 0, "oom", 0,
+                  "seconds", 0.01, "stopped", 0, "not_started", !j->begun, "node_fault", node,
+                  "error", ill_text));
+}
+
 static void work(const struct msg *x)
 {
     struct job *j = job_of(&m.workers[x->worker], x->lease);
     if (!m.workers[x->worker].alive || !j || j->finished || j->hold)
         return;
+    int ill = j->stopping ? -1 : ill_node(x->worker, j);
+    if (ill >= 0) {
+        finish_by_node(x->worker, j, ill);
+        return;
+    }
+    j->begun = true;
     if (j->stopping || j->sent == planned_reports(j->trial)) {
         finish(x->worker, j);
         return;
@@ -367,6 +414,10 @@ static void to_worker(const struct msg *x)
         acknowledged(w, x->lease, x->seq);
     } else if (x->kind == WHO) {
         greet(x->worker);
+    } else if (x->kind == TEST) {
+        bool fails = w->illness == CANNOT_START || w->illness == DISK_FULL;
+        AUTO(json) json_t *data = json_pack("{s:s*}", "why", fails ? ill_text : NULL);
+        send((struct msg){.kind = TESTED, .worker = x->worker, .data = data}, 0);
     } else if (x->kind == STOP && j && j->hold) {
         *j = w->jobs[--w->job_count];
     } else if (x->kind == STOP && j && !j->finished) {

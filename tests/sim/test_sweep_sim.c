@@ -65,12 +65,18 @@ static void act(size_t count)
             m.ends++;
             m.drained = strcmp(a->reason, "drained") == 0;
             m.stopped = scheduler_is_stopped(m.sched);
+            m.lacking = scheduler_lacks_workers(m.sched);
+            if (m.lacking)
+                audit_lacking(a->reason);
             continue;
         }
+        if (a->kind == SCHEDULER_ACT_HEALTH)
+            continue;
         if (a->kind == SCHEDULER_ACT_RUN)
             audit_run(a);
         send((struct msg){.kind = a->kind == SCHEDULER_ACT_RUN       ? RUN
                                   : a->kind == SCHEDULER_ACT_RESERVE ? HOLD
+                                  : a->kind == SCHEDULER_ACT_TEST    ? TEST
                                                                      : STOP,
                           .worker = index_of(a->worker),
                           .lease = a->lease,
@@ -256,7 +262,8 @@ static void fault(void)
     m.faults_left--;
     int w = below(m.worker_count);
     int64_t lost_after = m.spec->lost_after_ms;
-    unsigned which = 1u << below(6);
+    unsigned which =
+        m.faults == FAULT_NODE ? FAULT_NODE : 1u << below(m.faults & FAULT_NODE ? 8 : 6);
     if (!m.workers[w].alive) {
         which = 0; /* no more faults for it */
     } else if (which & m.faults & FAULT_WORKER) {
@@ -281,6 +288,11 @@ static void fault(void)
                 send((struct msg){.kind = DROP, .worker = w, .lease = m.workers[w].jobs[i].lease},
                      0);
         timer(GREET, w, 0, 1);
+    } else if (which & m.faults & FAULT_NODE) {
+        m.workers[w].illness = CANNOT_START + (enum illness)below(3);
+        m.workers[w].was_ill = true;
+        if (below(2))
+            timer(RECOVER, w, 0, 1 + below(below(2) ? 500 : 60000));
     } else if (which & m.faults & FAULT_DRAIN) {
         timer(DRAIN, w, 0, 1);
     }
@@ -419,6 +431,13 @@ static void handle(struct msg *x)
         if ((m.faults & FAULT_WILD) || x->conn == m.workers[x->worker].known_conn)
             step(SCHEDULER_EV_REVOKED, x);
         break;
+    case TESTED:
+        if ((m.faults & FAULT_WILD) || x->conn == m.workers[x->worker].known_conn)
+            step(SCHEDULER_EV_TESTED, x);
+        break;
+    case RECOVER:
+        m.workers[x->worker].illness = WELL;
+        break;
     case LOST:
         lose(x);
         break;
@@ -428,6 +447,7 @@ static void handle(struct msg *x)
     case RUN:
     case HOLD:
     case STOP:
+    case TEST:
     case ACK:
     case WHO:
         to_worker(x);
@@ -480,8 +500,10 @@ static uint64_t run_seed(int seed, unsigned faults)
             handle(&x);
             json_decref(x.data);
         }
-        if (m.ends && (m.drained || m.stopped)) { /* the user starts it again */
+        if (m.ends && (m.drained || m.stopped || m.lacking)) { /* the user starts it again */
             m.ends = 0;
+            for (int i = 0; m.lacking && i < m.worker_count; i++)
+                m.workers[i].was_ill = (m.workers[i].illness = WELL);
             crash();
             if (m.stopped)
                 will_ask(json_pack("{s:s}", "verb", "resume"), 1);
@@ -551,6 +573,18 @@ TEST(slots_that_come_and_go_are_never_given_twice)
     run_all(FAULT_SLOTS | FAULT_LINK);
 }
 
+TEST(ill_nodes_cost_no_retry_and_end_the_sweep_only_if_no_other_is_left)
+{
+    run_all(FAULT_NODE);
+    CHECK(getenv("SIM_SEED") || (node_faults > SEEDS && lacks > SEEDS / 10));
+}
+
+TEST(nodes_fall_ill_while_links_workers_and_the_coordinator_fail)
+{
+    run_all(FAULT_NODE | FAULT_COORDINATOR | FAULT_WORKER | FAULT_LINK | FAULT_DRAIN |
+            FAULT_COMMAND);
+}
+
 TEST(two_thousand_workers_are_no_other_matter)
 {
     run_seed(CROWD_FIRST, FAULT_COORDINATOR | FAULT_WORKER | FAULT_LINK | FAULT_SLOTS);
@@ -560,7 +594,7 @@ TEST(two_thousand_workers_are_no_other_matter)
 TEST(all_of_it_at_once_still_ends)
 {
     run_all(FAULT_COORDINATOR | FAULT_WORKER | FAULT_LINK | FAULT_WILD | FAULT_DRAIN |
-            FAULT_COMMAND);
+            FAULT_COMMAND | FAULT_NODE);
 }
 
 TEST(a_seed_gives_the_same_records_again)

@@ -1,151 +1,25 @@
 /* The plug-in for collectives on GPUs, with NCCL.
  *
- * Communicators are non-blocking, so that no call ever waits inside NCCL. Until NCCL has accepted a
- * call, start() of the next one returns -EAGAIN. */
+ * Communicators are blocking: a call returns when its work is on the stream. (Each call on a
+ * non-blocking one starts a thread, since NCCL 2.23.) Calls that may wait for other ranks are made
+ * in a thread of their own, under a deadline. */
 #include <errno.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "collectives/backends/nccl/nccl_internal.h"
 #include "collectives/backends/nccl/nccl_types.h"
-#include "common/clock.h"
 
-enum {
-    ACCEPT_MS = 10000, /* for closing, and for registering buffers */
-    PROPERTIES_BYTES = 8192,
-    SHRINK_ABORT = 1, /* NCCL_SHRINK_ABORT, which older headers lack */
-};
+enum { PROPERTIES_BYTES = 8192 };
 
-int nccl_accepted(struct backend_comm *c, const char *what, struct err *e)
+/* Returns 0, or the error that NCCL's own threads have found; `what` is the present operation. */
+static int check_async(struct backend_comm *c, const char *what, struct err *e)
 {
     ncclResult_t state = ncclSuccess;
     ncclResult_t rc = c->nccl->ncclCommGetAsyncError(c->comm, &state);
-    if (rc == ncclSuccess)
-        rc = state;
-    return rc == ncclSuccess      ? 0
-           : rc == ncclInProgress ? -EINPROGRESS
-                                  : nccl_loader_nccl_failed(e, c->nccl, rc, what);
-}
-
-int nccl_await_accepted(struct backend_comm *c, int64_t end_ms, const char *what, struct err *e)
-{
-    int rc = 0;
-    while ((rc = nccl_accepted(c, what, e)) == -EINPROGRESS) {
-        if (clock_ms() >= end_ms)
-            return err_set(e, -ETIMEDOUT, "NCCL: %s: timed out", what);
-        sched_yield();
-    }
-    return rc;
-}
-
-void nccl_abort_now(struct backend_comm *c)
-{
-    nccl_graph_drop(&c->graph, c->cuda, c->stream);
-    if (c->comm)
-        c->nccl->ncclCommAbort(c->comm);
-    c->comm = NULL;
-}
-
-/* ncclCommRevoke stops the work like ncclCommAbort, in another thread, and leaves a communicator
- * that can be shrunk. But while NCCL has not accepted a call yet, it continues to read memory of
- * that call after freeing it (2.28 to 2.30). */
-static int nccl_abort(struct backend_comm *c)
-{
-    if (!c->comm || c->revoked)
-        return 0;
-    bool revocable = c->nccl->revoke && nccl_accepted(c, "abort", NULL) != -EINPROGRESS;
-    nccl_graph_drop(&c->graph, c->cuda, c->stream);
-    ncclResult_t rc = revocable ? c->nccl->revoke(c->comm, 0) : ncclInvalidUsage;
-    c->revoked = rc == ncclSuccess || rc == ncclInProgress;
-    if (!c->revoked)
-        nccl_abort_now(c);
-    return 0;
-}
-
-void nccl_free(struct backend_comm *c)
-{
-    if (c->cuda)
-        nccl_abort_now(c);
-    if (c->scratch)
-        c->cuda->cudaFree(c->scratch);
-    if (c->own_stream && c->stream)
-        c->cuda->cudaStreamDestroy(c->stream);
-    nccl_memory_forget(&c->regions); /* a collective may still write there */
-    free(c);
-}
-
-static void nccl_close(struct backend_comm *c)
-{
-    struct err e = {0};
-    nccl_graph_drop(&c->graph, c->cuda, c->stream);
-    if (c->comm && !c->shrunk && (c->revoked || (c->nccl->ncclCommFinalize(c->comm), true)) &&
-        nccl_await_accepted(c, clock_ms() + ACCEPT_MS, "closing", &e) == 0) {
-        c->nccl->ncclCommDestroy(c->comm);
-        c->comm = NULL;
-    }
-    nccl_free(c);
-}
-
-/* Creates the new NCCL communicator; made->comm is set once NCCL has accepted the call. */
-static int create_subgroup(struct backend_comm *made, struct backend_comm *c,
-                           const struct backend_subgroup *p, struct err *e)
-{
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.blocking = 0;
-    const char *what = p->without ? "shrinking" : "splitting";
-    int64_t end_ms = clock_ms() + p->open_ms;
-    int failed = c->revoked ? nccl_await_accepted(c, end_ms, "stopping the work", e) : 0;
-    if (failed < 0)
-        return failed;
-    ncclResult_t rc = ncclSuccess;
-    if (p->n_without > 0) {
-        AUTO(free) int *without = xcalloc((size_t)p->n_without, sizeof *without);
-        memcpy(without, p->without, (size_t)p->n_without * sizeof *without);
-        rc = c->nccl->shrink(c->comm, without, p->n_without, &made->comm, &config,
-                             c->revoked ? 0 : SHRINK_ABORT);
-    } else { /* also a shrink without excluded ranks, which NCCL rejects */
-        int key = p->without ? p->rank : p->key;
-        rc = c->nccl->ncclCommSplit(c->comm, p->size ? p->color : NCCL_SPLIT_NOCOLOR, key,
-                                    &made->comm, &config);
-    }
-    if (rc != ncclSuccess && rc != ncclInProgress)
-        return nccl_loader_nccl_failed(e, c->nccl, rc, what);
-    failed = nccl_await_accepted(c, end_ms, what, e);
-    return failed < 0 || !made->comm ? failed : nccl_await_accepted(made, end_ms, what, e);
-}
-
-static int nccl_subgroup(struct backend_comm **out, struct backend_comm *c,
-                         const struct backend_subgroup *p, struct err *e)
-{
-    if (p->without && ((p->n_without > 0 && !c->nccl->shrink) || !c->comm)) {
-        err_set(e, -ENOTSUP, "%s cannot shrink a communicator%s", c->version,
-                c->nccl->shrink ? " that has failed" : "");
-        return err_hint(e, "NCCL 2.28; or start the job again without these ranks");
-    }
-    AUTO(nccl_comm) struct backend_comm *made = xzalloc(sizeof *made);
-    *made = (struct backend_comm){.nccl = c->nccl, .cuda = c->cuda};
-    made->rank = p->rank;
-    made->size = p->size;
-    made->device = c->device;
-    made->caps = c->caps;
-    memcpy(made->version, c->version, sizeof made->version);
-    int rc = create_subgroup(made, c, p, e);
-    c->shrunk = p->without;
-    if (rc == -ETIMEDOUT) { /* until the abort, NCCL may write to made->comm */
-        nccl_abort_now(c);
-        made->comm = NULL; /* it was freed with its parent */
-    }
-    if (rc == 0)
-        rc = nccl_use_stream(made, c->own_stream ? BACKEND_OWN_STREAM : c->stream, e);
-    if (rc < 0)
-        return rc;
-    cudaError_t cu = c->cuda->cudaMalloc(&made->scratch, sizeof(int));
-    if (cu != cudaSuccess)
-        return nccl_loader_cuda_failed(e, c->cuda, cu, "allocating a buffer");
-    *out = made->comm ? TAKE(made) : NULL;
-    return 0;
+    rc = rc == ncclSuccess ? state : rc;
+    return rc == ncclSuccess ? 0 : nccl_loader_nccl_failed(e, c->nccl, rc, what);
 }
 
 /* One NCCL function per collective. */
@@ -183,11 +57,59 @@ static ncclResult_t issue(struct backend_comm *c, const struct backend_call *k)
 {
     ncclRedOp_t op;
     ncclResult_t rc = nccl_types_acquire_op(&op, k, c->size, c->nccl, c->comm);
-    if (rc != ncclSuccess)
-        return rc;
-    rc = call_nccl(c, k, op);
-    nccl_types_release_op(op, k, c->nccl, c->comm);
+    if (rc == ncclSuccess)
+        rc = call_nccl(c, k, op);
+    if (rc == ncclSuccess) /* else it may have been aborted */
+        nccl_types_release_op(op, k, c->nccl, c->comm);
     return rc;
+}
+
+static ncclResult_t issue_all(struct backend_comm *c, const struct backend_call *calls, size_t n)
+{
+    if (n == 1)
+        return issue(c, calls);
+    ncclResult_t rc = c->nccl->ncclGroupStart();
+    for (size_t i = 0; i < n && rc == ncclSuccess; i++)
+        rc = issue(c, &calls[i]);
+    ncclResult_t end = c->nccl->ncclGroupEnd(); /* also after a failure: no group stays open */
+    return rc == ncclSuccess ? end : rc;
+}
+
+struct calls_job {
+    struct nccl_job job;
+    size_t n;
+    struct backend_call calls[];
+};
+
+static ncclResult_t call_all(struct nccl_job *j)
+{
+    struct calls_job *k = (struct calls_job *)j;
+    return issue_all(&j->c, k->calls, k->n);
+}
+
+/* The first use of an algorithm or a peer connects ranks: it waits for them. While a graph is
+ * recorded, each call may, since the ranks register its buffers together. */
+static bool may_block(const struct backend_comm *c, const struct backend_call *calls, size_t n)
+{
+    if (c->stream == cudaStreamPerThread)
+        return false; /* each thread has its own: no other thread can use the caller's */
+    return c->graph.recording || nccl_first_use_check(&c->used, calls, n);
+}
+
+static int start_in_time(struct backend_comm *c, const struct backend_call *calls, size_t n,
+                         struct err *e)
+{
+    struct calls_job *k = nccl_job_new(c, sizeof *k + n * sizeof *calls);
+    AUTO(nccl_job) struct nccl_job *j = &k->job;
+    k->n = n;
+    memcpy(k->calls, calls, n * sizeof *calls);
+    int rc = nccl_job_run(j, call_all, c->open_ms, collective_name(calls[0].coll), e);
+    if (rc == 0)
+        nccl_first_use_done(&c->used, calls, n);
+    if (rc != -ETIMEDOUT)
+        return rc;
+    c->stuck = true;
+    return err_hint(e, "the first call of its kind connects the ranks: check the others");
 }
 
 /* Rejects what NCCL has no kernel for. */
@@ -205,29 +127,20 @@ static int check_kernels(const struct backend_comm *c, const struct backend_call
 static int nccl_start(struct backend_comm *c, const struct backend_call *calls, size_t n,
                       struct err *e)
 {
-    int failed = nccl_accepted(c, "collective", e);
-    if (failed == 0)
-        failed = check_kernels(c, calls, n, e);
+    int failed = check_kernels(c, calls, n, e);
     if (failed < 0)
-        return failed == -EINPROGRESS ? -EAGAIN : failed;
-    ncclResult_t rc = n > 1 ? c->nccl->ncclGroupStart() : ncclSuccess;
-    for (size_t i = 0; i < n && rc == ncclSuccess; i++) {
-        rc = issue(c, &calls[i]);
-        if (n > 1 && rc == ncclInProgress)
-            rc = ncclSuccess;
-    }
-    if (n > 1) { /* also after a failure: NCCL must not stay inside a group */
-        ncclResult_t end = c->nccl->ncclGroupEnd();
-        rc = rc == ncclSuccess ? end : rc;
-    }
-    if (rc == ncclSuccess || rc == ncclInProgress)
-        return 0;
-    return nccl_loader_nccl_failed(e, c->nccl, rc, collective_name(calls[0].coll));
+        return failed;
+    if (may_block(c, calls, n))
+        return start_in_time(c, calls, n, e);
+    ncclResult_t rc = issue_all(c, calls, n);
+    return rc == ncclSuccess
+               ? 0
+               : nccl_loader_nccl_failed(e, c->nccl, rc, collective_name(calls[0].coll));
 }
 
 static int nccl_poll(struct backend_comm *c, struct err *e)
 {
-    int rc = nccl_accepted(c, "collective", e);
+    int rc = check_async(c, "collective", e);
     if (rc < 0 || c->graph.recording)
         return rc;
     cudaError_t state = c->cuda->cudaStreamQuery(c->stream);
@@ -236,7 +149,7 @@ static int nccl_poll(struct backend_comm *c, struct err *e)
     if (state != cudaSuccess)
         return nccl_loader_cuda_failed(e, c->cuda, state, "waiting for the stream");
     /* Again: a failure may have ended the stream's work. */
-    return nccl_accepted(c, "collective", e);
+    return check_async(c, "collective", e);
 }
 
 static int nccl_record(struct backend_comm *c, bool begin, struct err *e)
@@ -250,6 +163,31 @@ static int nccl_replay(struct backend_comm *c, struct err *e)
     return nccl_graph_launch(&c->graph, c->cuda, c->stream, e);
 }
 
+struct register_job {
+    struct nccl_job job;
+    struct nccl_region region;
+};
+
+static ncclResult_t call_register(struct nccl_job *j)
+{
+    return nccl_memory_register(&((struct register_job *)j)->region, j->c.nccl, j->c.comm);
+}
+
+/* Symmetric memory is registered by all ranks together. */
+static int register_region(struct backend_comm *c, struct nccl_region *region,
+                           enum backend_memory use, struct err *e)
+{
+    struct register_job *r = nccl_job_new(c, sizeof *r);
+    AUTO(nccl_job) struct nccl_job *j = &r->job;
+    region->window = use == BACKEND_SYMMETRIC;
+    r->region = *region;
+    int rc = nccl_job_run(j, call_register, c->open_ms, "registering memory", e);
+    if (rc == 0)
+        region->handle = r->region.handle;
+    c->stuck |= rc == -ETIMEDOUT;
+    return rc;
+}
+
 static int nccl_mem_alloc(struct backend_comm *c, size_t bytes, enum backend_memory use, void **out,
                           struct err *e)
 {
@@ -259,9 +197,9 @@ static int nccl_mem_alloc(struct backend_comm *c, size_t bytes, enum backend_mem
         return rc == cudaSuccess ? 0
                                  : nccl_loader_cuda_failed(e, c->cuda, rc, "allocating a buffer");
     }
-    int rc = nccl_memory_alloc(&c->regions, c->nccl, c->comm, bytes, use, e);
-    if (rc == 0)
-        rc = nccl_await_accepted(c, clock_ms() + ACCEPT_MS, "registering a buffer", e);
+    int rc = nccl_memory_alloc(&c->regions, c->nccl, bytes, use, e);
+    if (rc == 0 && use != BACKEND_BUFFERS)
+        rc = register_region(c, c->regions, use, e);
     if (rc == 0)
         *out = c->regions->p;
     return rc;
@@ -279,29 +217,36 @@ static void nccl_mem_free(struct backend_comm *c, void *p)
     nccl_memory_release(region, c->nccl, usable ? c->comm : NULL);
 }
 
-/* Copies on the communicator's stream, which may not be ordered with the default stream. */
-static int copy(struct backend_comm *c, void *to, const void *from, size_t bytes,
-                enum cudaMemcpyKind kind, struct err *e)
+/* Copies use the communicator's stream, which may not be ordered with the default stream. */
+static struct nccl_copy *copier(struct backend_comm *c)
 {
-    cudaError_t rc = c->cuda->cudaMemcpyAsync(to, from, bytes, kind, c->stream);
-    if (rc == cudaSuccess)
-        rc = c->cuda->cudaStreamSynchronize(c->stream);
-    if (rc == cudaSuccess)
-        return 0;
-    bool in = kind == cudaMemcpyHostToDevice;
-    return nccl_loader_cuda_failed(e, c->cuda, rc, in ? "copy to the GPU" : "copy from the GPU");
+    c->copy.cuda = c->cuda;
+    c->copy.stream = c->stream;
+    c->copy.device = c->device;
+    return &c->copy;
 }
 
-static int nccl_copy_in(struct backend_comm *c, void *to, const void *host, size_t bytes,
-                        struct err *e)
+static int copy_in(struct backend_comm *c, void *to, const void *host, size_t bytes, struct err *e)
 {
-    return copy(c, to, host, bytes, cudaMemcpyHostToDevice, e);
+    return nccl_copy_in(copier(c), to, host, bytes, e);
 }
 
-static int nccl_copy_out(struct backend_comm *c, void *host, const void *from, size_t bytes,
-                         struct err *e)
+static int copy_out(struct backend_comm *c, void *host, const void *from, size_t bytes,
+                    struct err *e)
 {
-    return copy(c, host, from, bytes, cudaMemcpyDeviceToHost, e);
+    return nccl_copy_out(copier(c), host, from, bytes, e);
+}
+
+static int fill(struct backend_comm *c, void *to, const void *pattern, size_t period, size_t bytes,
+                struct err *e)
+{
+    return nccl_copy_fill(copier(c), to, pattern, period, bytes, e);
+}
+
+static int compare(struct backend_comm *c, const struct backend_compare *k,
+                   struct backend_difference *out, struct err *e)
+{
+    return nccl_copy_compare(copier(c), k, out, e);
 }
 
 static unsigned nccl_caps(const struct backend_comm *c)
@@ -326,8 +271,11 @@ static void nccl_device(const struct backend_comm *c, struct backend_device *out
         out->pci_device = (int)slot;
     }
     size_t free_bytes = 0, total_bytes = 0;
+    int integrated = 0;
+    (void)c->cuda->cudaDeviceGetAttribute(&integrated, cudaDevAttrIntegrated, c->device);
+    out->integrated = integrated;
     if (c->cuda->cudaMemGetInfo(&free_bytes, &total_bytes) == cudaSuccess)
-        out->free_bytes = free_bytes;
+        out->free_bytes = integrated ? total_bytes : free_bytes;
     AUTO(free) char *properties = xzalloc(PROPERTIES_BYTES);
     if (c->cuda->get_properties && c->cuda->get_properties(properties, c->device) == cudaSuccess &&
         properties[0])
@@ -346,8 +294,10 @@ const struct backend drover_backend = {
     .abort = nccl_abort,
     .mem_alloc = nccl_mem_alloc,
     .mem_free = nccl_mem_free,
-    .copy_in = nccl_copy_in,
-    .copy_out = nccl_copy_out,
+    .copy_in = copy_in,
+    .copy_out = copy_out,
+    .fill = fill,
+    .compare = compare,
     .record = nccl_record,
     .replay = nccl_replay,
     .caps = nccl_caps,

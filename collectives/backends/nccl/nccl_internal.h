@@ -2,9 +2,12 @@
 #ifndef DROVER_NCCL_INTERNAL_H
 #define DROVER_NCCL_INTERNAL_H
 
+#include "collectives/backends/nccl/nccl_copy.h"
+#include "collectives/backends/nccl/nccl_first_use.h"
 #include "collectives/backends/nccl/nccl_graph.h"
 #include "collectives/backends/nccl/nccl_loader.h"
 #include "collectives/backends/nccl/nccl_memory.h"
+#include "collectives/backends/nccl/nccl_task.h"
 #include "collectives/comm/backend.h"
 #include "common/mem.h"
 
@@ -13,39 +16,71 @@ enum { NCCL_VERSION_BYTES = 64 };
 struct backend_comm {
     const struct nccl_lib *nccl;
     const struct cuda_lib *cuda;
-    ncclComm_t comm; /* NULL after an abort */
-    bool revoked;    /* aborted, but can still be shrunk … */
-    bool shrunk;     /* … which has happened */
+    ncclComm_t comm;         /* NULL after an abort */
+    struct nccl_job *ending; /* an abort or a revocation; NULL: none */
+    bool revoked;            /* aborted, but can still be shrunk … */
+    bool shrunk;             /* … which has happened */
+    bool stuck;              /* a thread is left behind in a call on comm */
     cudaStream_t stream;
     bool own_stream;
     struct nccl_graph graph;
     struct nccl_region *regions;
+    struct nccl_first_use used;
+    struct nccl_copy copy;
     int rank, size, device;
+    int64_t open_ms; /* deadline of calls that connect ranks */
     unsigned caps;
     void *scratch; /* one int on the device, for barriers */
     char version[NCCL_VERSION_BYTES];
 };
 
+/* A call of NCCL that may block, in a thread of its own. */
+struct nccl_job {
+    struct nccl_task task; /* first */
+    ncclResult_t (*call)(struct nccl_job *j);
+    struct backend_comm c; /* a copy: the original may be freed before the call returns */
+    ncclComm_t made;       /* the communicator that the call creates */
+    ncclResult_t rc;
+};
+
+/* Makes a job for c, the first member of a zeroed struct of `bytes`. */
+void *nccl_job_new(const struct backend_comm *c, size_t bytes);
+/* Frees the job; if its call has not returned yet, its thread does so later. */
+static inline void nccl_job_free(struct nccl_job *j)
+{
+    nccl_task_free(j ? &j->task : NULL);
+}
+
+/* Starts a job, and does not wait for it. */
+void nccl_job_start(struct nccl_job *j, ncclResult_t (*call)(struct nccl_job *j));
+
+/* Runs a job. `what` names it in errors.
+ *   -ETIMEDOUT  the call has not returned after timeout_ms
+ *   others      as nccl_loader_nccl_failed() */
+int nccl_job_run(struct nccl_job *j, ncclResult_t (*call)(struct nccl_job *j), int64_t timeout_ms,
+                 const char *what, struct err *e);
+
 /* Opens the communicator of all ranks; see struct backend. */
 int nccl_open(struct backend_comm **out, const struct backend_opts *o, struct err *e);
+
+/* Creates a subgroup; see struct backend. */
+int nccl_subgroup(struct backend_comm **out, struct backend_comm *c,
+                  const struct backend_subgroup *p, struct err *e);
 
 /* Uses the given stream, or creates one for BACKEND_OWN_STREAM. */
 int nccl_use_stream(struct backend_comm *c, void *stream, struct err *e);
 
-/* Returns 0 if NCCL has accepted the last call, -EINPROGRESS, or its error in operation `what`. */
-int nccl_accepted(struct backend_comm *c, const char *what, struct err *e);
+/* Ends the communicator; see struct backend. */
+int nccl_abort(struct backend_comm *c);
+void nccl_close(struct backend_comm *c);
 
-/* Waits until NCCL has accepted the last call, until end_ms of clock_ms().
- *   -ETIMEDOUT  not accepted in time */
-int nccl_await_accepted(struct backend_comm *c, int64_t end_ms, const char *what, struct err *e);
-
-/* Aborts the communicator and drops its graph, which comes first: NCCL waits for the end of graphs
- * that contain its work. */
-void nccl_abort_now(struct backend_comm *c);
+/* Waits for an abort or a revocation. Returns false after timeout_ms. */
+bool nccl_await_end(struct backend_comm *c, int64_t timeout_ms);
 
 /* Frees everything that the communicator has, except memory that a collective may still write to.
  */
 void nccl_free(struct backend_comm *c);
 AUTO_DEFINE(nccl_comm, struct backend_comm *, nccl_free)
+AUTO_DEFINE(nccl_job, struct nccl_job *, nccl_job_free)
 
 #endif

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "common/cuda_loader.h"
+#include "collectives/comm/cuda_loader.h"
 #include "common/log.h"
 #include "common/mem.h"
 
@@ -97,6 +97,10 @@ int nccl_loader_open_cuda(const struct cuda_lib **out, struct err *e)
         if (!call)
             call = dlsym(lib, "cudaGetDeviceProperties");
         memcpy(&table.get_properties, &call, sizeof call);
+        call = dlsym(lib, "cudaHostAlloc");
+        memcpy(&table.host_alloc, &call, sizeof call);
+        call = dlsym(lib, "cudaFreeHost");
+        memcpy(&table.host_free, &call, sizeof call);
         loaded = true;
     }
     *out = &table;

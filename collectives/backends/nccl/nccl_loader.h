@@ -89,6 +89,9 @@ struct cuda_lib {
     /* The layout of its argument differs between releases; it always begins with `char name[256]`.
      */
     cudaError_t (*get_properties)(void *properties, int device);
+    /* Pinned memory: an optimisation, so NULL is allowed. */
+    cudaError_t (*host_alloc)(void **out, size_t bytes, unsigned flags);
+    cudaError_t (*host_free)(void *p);
 };
 #undef LIB_FIELD
 

@@ -7,15 +7,15 @@
 
 enum { SYMMETRIC = 1 }; /* NCCL_WIN_COLL_SYMMETRIC, which older headers lack */
 
-int nccl_memory_alloc(struct nccl_region **list, const struct nccl_lib *nccl, ncclComm_t comm,
-                      size_t bytes, enum backend_memory use, struct err *e)
+int nccl_memory_alloc(struct nccl_region **list, const struct nccl_lib *nccl, size_t bytes,
+                      enum backend_memory use, struct err *e)
 {
     if (use == BACKEND_SYMMETRIC && !nccl->window) {
         err_set(e, -ENOTSUP, "this NCCL does not support symmetric memory");
         return err_hint(e, "NCCL 2.27; or drover bench -R 1, which registers locally");
     }
     struct nccl_region *r = xzalloc(sizeof *r);
-    r->window = use == BACKEND_SYMMETRIC;
+    r->bytes = bytes;
     ncclResult_t rc = nccl->ncclMemAlloc(&r->p, bytes);
     if (rc != ncclSuccess) {
         free(r);
@@ -23,13 +23,14 @@ int nccl_memory_alloc(struct nccl_region **list, const struct nccl_lib *nccl, nc
     }
     r->next = *list;
     *list = r;
-    if (r->window)
-        rc = nccl->window(comm, r->p, bytes, &r->handle, SYMMETRIC);
-    else if (use == BACKEND_REGISTERED)
-        rc = nccl->ncclCommRegister(comm, r->p, bytes, &r->handle);
-    return rc == ncclSuccess || rc == ncclInProgress
-               ? 0
-               : nccl_loader_nccl_failed(e, nccl, rc, "registering memory");
+    return 0;
+}
+
+ncclResult_t nccl_memory_register(struct nccl_region *r, const struct nccl_lib *nccl,
+                                  ncclComm_t comm)
+{
+    return r->window ? nccl->window(comm, r->p, r->bytes, &r->handle, SYMMETRIC)
+                     : nccl->ncclCommRegister(comm, r->p, r->bytes, &r->handle);
 }
 
 struct nccl_region **nccl_memory_find(struct nccl_region **list, const void *p)

@@ -9,14 +9,18 @@
 
 struct nccl_region {
     void *p, *handle; /* handle of the registration; NULL: not registered, or ignored by NCCL */
-    bool window;      /* the handle is a window (symmetric memory) */
+    size_t bytes;
+    bool window; /* the handle is a window (symmetric memory) */
     struct nccl_region *next;
 };
 
-/* Allocates a region and adds it to the front of the list. NCCL may still register it: it can be
- * used when the communicator has no pending call. -ENOTSUP  symmetric memory before NCCL 2.27 */
-int nccl_memory_alloc(struct nccl_region **list, const struct nccl_lib *nccl, ncclComm_t comm,
-                      size_t bytes, enum backend_memory use, struct err *e);
+/* Allocates a region and adds it to the front of the list.
+ *   -ENOTSUP  symmetric memory before NCCL 2.27 */
+int nccl_memory_alloc(struct nccl_region **list, const struct nccl_lib *nccl, size_t bytes,
+                      enum backend_memory use, struct err *e);
+/* Registers the region with comm; as a window, together with all other ranks. */
+ncclResult_t nccl_memory_register(struct nccl_region *r, const struct nccl_lib *nccl,
+                                  ncclComm_t comm);
 /* Returns the list's link to the region that begins at p; the link is NULL if there is none. */
 struct nccl_region **nccl_memory_find(struct nccl_region **list, const void *p);
 /* Deregisters and frees the region. `comm` is NULL if the communicator is not usable any more. */

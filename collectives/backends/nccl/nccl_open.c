@@ -6,6 +6,7 @@
 #include "collectives/backends/nccl/nccl_internal.h"
 #include "collectives/backends/nccl/nccl_precheck.h"
 #include "common/clock.h"
+#include "common/log.h"
 
 enum {
     FAILED_WAIT_MS = 5000, /* a rank that cannot participate waits this long for the others */
@@ -126,9 +127,10 @@ static int first_on_host(const struct nccl_precheck_rank_info *infos, int rank)
     return r;
 }
 
-/* Checks the prerequisites of all ranks and collects the ids, in the same order on all ranks. */
-static int check_ranks(const struct backend_comm *c, const struct bootstrap_ops *boot,
-                       ncclUniqueId *ids, int n, struct err *e)
+/* Checks the prerequisites of all ranks, drops capabilities that some of them lack, and collects
+ * the ids, in the same order on all ranks. */
+static int check_ranks(struct backend_comm *c, const struct bootstrap_ops *boot, ncclUniqueId *ids,
+                       int n, struct err *e)
 {
     AUTO(free) struct nccl_precheck_rank_info *infos = xcalloc((size_t)c->size, sizeof *infos);
     int local_ranks = 0;
@@ -142,6 +144,7 @@ static int check_ranks(const struct backend_comm *c, const struct bootstrap_ops 
     int rc = nccl_precheck_check(infos, c->size, e);
     for (int k = 0; k < n && rc == 0; k++)
         rc = boot->get(boot->arg, id_owner(k, n, c->size), "id", &ids[k], sizeof ids[k], e);
+    c->caps = nccl_precheck_caps(infos, c->size);
     if (rc == 0 && c->rank == first_on_host(infos, c->rank))
         nccl_precheck_shm(local_ranks);
     return rc;
@@ -156,6 +159,7 @@ static int exchange(struct backend_comm *c, const struct backend_opts *o,
         return rc;
     const struct bootstrap_ops *boot = o->bootstrap;
     int64_t wait_ms = o->open_ms;
+    mine->caps = c->caps;
     if (rc < 0) {
         snprintf(mine->trouble, sizeof mine->trouble, "%.199s", e ? e->text : strerror(-rc));
         wait_ms = wait_ms < FAILED_WAIT_MS ? wait_ms : FAILED_WAIT_MS;
@@ -176,29 +180,140 @@ static int exchange(struct backend_comm *c, const struct backend_opts *o,
     return failed;
 }
 
-static int connect_ranks(struct backend_comm *c, const struct backend_opts *o, ncclUniqueId *ids,
-                         int n, struct err *e)
+struct init_job {
+    struct nccl_job job;
+    int n;
+    ncclUniqueId ids[];
+};
+
+static ncclResult_t call_init(struct nccl_job *j)
 {
+    struct init_job *i = (struct init_job *)j;
+    const struct backend_comm *c = &j->c;
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.blocking = 0;
-    int64_t end_ms = clock_ms() + o->open_ms;
-    ncclResult_t rc =
-        n > 1 ? c->nccl->init_scalable(&c->comm, c->size, c->rank, n, ids, &config)
-              : c->nccl->ncclCommInitRankConfig(&c->comm, c->size, ids[0], c->rank, &config);
-    if (rc != ncclSuccess && rc != ncclInProgress)
-        return nccl_loader_nccl_failed(e, c->nccl, rc, "connecting the ranks");
-    int failed = nccl_await_accepted(c, end_ms, "connecting the ranks", e);
-    if (failed == -ETIMEDOUT)
-        err_hint(e, "all ranks started, but do not reach each other: see NCCL_SOCKET_IFNAME, and "
-                    "NCCL_DEBUG=INFO");
-    return failed;
+    config.blocking = 1;
+    return i->n > 1
+               ? c->nccl->init_scalable(&j->made, c->size, c->rank, i->n, i->ids, &config)
+               : c->nccl->ncclCommInitRankConfig(&j->made, c->size, i->ids[0], c->rank, &config);
 }
+
+/* Names the ranks that do not report, all of which took part in the exchange before. A rank that
+ * stopped since then is the reason that NCCL waits. */
+static int connect_timed_out(const struct backend_comm *c, const struct backend_opts *o,
+                             struct err *e)
+{
+    const struct bootstrap_ops *boot = o->bootstrap;
+    int64_t wait_ms = o->open_ms < FAILED_WAIT_MS ? o->open_ms : FAILED_WAIT_MS;
+    struct err missing = {0};
+    if (c->size > 1 && boot->fence(boot->arg, wait_ms, &missing) < 0) {
+        err_set(e, -ETIMEDOUT, "NCCL: connecting the ranks: timed out: %s", missing.text);
+        return err_hint(e, "check the missing ranks");
+    }
+    return err_hint(e, "all ranks started, but do not reach each other: see NCCL_SOCKET_IFNAME, "
+                       "and NCCL_DEBUG=INFO");
+}
+
+/* NCCL has no handle to abort while it connects: a thread that is still connecting at the deadline
+ * is left behind. */
+static int connect_ranks(struct backend_comm *c, const struct backend_opts *o,
+                         const ncclUniqueId *ids, int n, struct err *e)
+{
+    struct init_job *i = nccl_job_new(c, sizeof *i + (size_t)n * sizeof *ids);
+    AUTO(nccl_job) struct nccl_job *j = &i->job;
+    i->n = n;
+    memcpy(i->ids, ids, (size_t)n * sizeof *ids);
+    int rc = nccl_job_run(j, call_init, o->open_ms, "connecting the ranks", e);
+    if (rc == 0)
+        c->comm = j->made;
+    return rc == -ETIMEDOUT ? connect_timed_out(c, o, e) : rc;
+}
+
+/* ---- split and shrink ------------------------------------------------------------------------ */
+
+struct part_job {
+    struct nccl_job job;
+    bool shrinks;
+    int color, key;
+    int n_without;
+    int without[];
+};
+
+enum { SHRINK_ABORT = 1 }; /* NCCL_SHRINK_ABORT, which older headers lack */
+
+static ncclResult_t call_part(struct nccl_job *j)
+{
+    struct part_job *p = (struct part_job *)j;
+    const struct backend_comm *c = &j->c;
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 1;
+    return p->shrinks ? c->nccl->shrink(c->comm, p->without, p->n_without, &j->made, &config,
+                                        c->revoked ? 0 : SHRINK_ABORT)
+                      : c->nccl->ncclCommSplit(c->comm, p->color, p->key, &j->made, &config);
+}
+
+/* Sets *made to the new NCCL communicator; NULL: this rank is not a member. */
+static int connect_part(ncclComm_t *made, struct backend_comm *c, const struct backend_subgroup *p,
+                        struct err *e)
+{
+    int64_t end_ms = clock_ms() + p->open_ms;
+    if (!nccl_await_end(c, p->open_ms))
+        return err_set(e, -ETIMEDOUT, "NCCL: stopping the work: timed out");
+    struct part_job *q = nccl_job_new(c, sizeof *q + (size_t)p->n_without * sizeof q->without[0]);
+    AUTO(nccl_job) struct nccl_job *j = &q->job;
+    q->shrinks = p->n_without > 0; /* NCCL rejects a shrink without excluded ranks */
+    q->color = p->size ? p->color : NCCL_SPLIT_NOCOLOR;
+    q->key = p->without ? p->rank : p->key;
+    q->n_without = p->n_without;
+    if (q->shrinks)
+        memcpy(q->without, p->without, (size_t)p->n_without * sizeof q->without[0]);
+    int rc =
+        nccl_job_run(j, call_part, end_ms - clock_ms(), p->without ? "shrinking" : "splitting", e);
+    c->stuck |= rc == -ETIMEDOUT;
+    if (rc == 0)
+        *made = j->made;
+    return rc;
+}
+
+int nccl_subgroup(struct backend_comm **out, struct backend_comm *c,
+                  const struct backend_subgroup *p, struct err *e)
+{
+    if (p->without && ((p->n_without > 0 && !c->nccl->shrink) || !c->comm)) {
+        err_set(e, -ENOTSUP, "%s cannot shrink a communicator%s", c->version,
+                c->nccl->shrink ? " that has failed" : "");
+        return err_hint(e, "NCCL 2.28; or start the job again without these ranks");
+    }
+    AUTO(nccl_comm) struct backend_comm *made = xzalloc(sizeof *made);
+    *made = (struct backend_comm){.nccl = c->nccl, .cuda = c->cuda};
+    made->rank = p->rank;
+    made->size = p->size;
+    made->device = c->device;
+    made->open_ms = p->open_ms;
+    made->caps = c->caps;
+    memcpy(made->version, c->version, sizeof made->version);
+    nccl_first_use_init(&made->used, made->size);
+    int rc = connect_part(&made->comm, c, p, e);
+    c->shrunk = p->without;
+    if (rc == 0)
+        rc = nccl_use_stream(made, c->own_stream ? BACKEND_OWN_STREAM : c->stream, e);
+    if (rc < 0)
+        return rc;
+    cudaError_t cu = c->cuda->cudaMalloc(&made->scratch, sizeof(int));
+    if (cu != cudaSuccess)
+        return nccl_loader_cuda_failed(e, c->cuda, cu, "allocating a buffer");
+    *out = made->comm ? TAKE(made) : NULL;
+    return 0;
+}
+
+/* ---- open ------------------------------------------------------------------------------------ */
 
 int nccl_open(struct backend_comm **out, const struct backend_opts *o, struct err *e)
 {
     AUTO(nccl_comm) struct backend_comm *c = xzalloc(sizeof *c);
+    log_open(log_program()); /* the plug-in has a log level of its own: $DROVER_LOG */
     c->rank = o->rank;
     c->size = o->size;
+    c->open_ms = o->open_ms;
+    nccl_first_use_init(&c->used, c->size);
     struct nccl_precheck_rank_info mine;
     memset(&mine, 0, sizeof mine);
     nccl_precheck_host(&mine);

@@ -122,6 +122,14 @@ int nccl_precheck_check(const struct nccl_precheck_rank_info *ranks, int n, stru
     return check_gpus(ranks, n, e);
 }
 
+unsigned nccl_precheck_caps(const struct nccl_precheck_rank_info *ranks, int n)
+{
+    unsigned caps = ~0U;
+    for (int r = 0; r < n; r++)
+        caps &= ranks[r].caps;
+    return caps;
+}
+
 void nccl_precheck_shm(int local_ranks)
 {
     struct statvfs fs;

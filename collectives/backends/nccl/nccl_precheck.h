@@ -13,6 +13,7 @@
 struct nccl_precheck_rank_info {
     uint64_t host;     /* equal if NCCL considers two ranks to be on one host */
     int32_t version;   /* NCCL's version number */
+    uint32_t caps;     /* bits of enum backend_caps */
     char node[64];     /* host name, for messages */
     char bus[16];      /* the GPU's PCI bus id */
     char trouble[200]; /* why this rank cannot participate; "": it can */
@@ -31,6 +32,10 @@ int nccl_precheck_interfaces(const char *ifname, struct err *e);
  *   -EPROTO     two ranks have different versions of NCCL
  *   -EEXIST     two ranks have the same GPU */
 int nccl_precheck_check(const struct nccl_precheck_rank_info *ranks, int n, struct err *e);
+
+/* Returns the bits of enum backend_caps that all n ranks have: GPUs of several generations differ
+ * in the types that they reduce. */
+unsigned nccl_precheck_caps(const struct nccl_precheck_rank_info *ranks, int n);
 
 /* Warns if /dev/shm is too small for this many ranks on this host. */
 void nccl_precheck_shm(int local_ranks);

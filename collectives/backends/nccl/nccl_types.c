@@ -2,7 +2,8 @@
 
 #include "collectives/comm/premul.h"
 
-/* The last two are ncclFloat8e4m3 and ncclFloat8e5m2, which headers before 2.24 lack. */
+/* The last three are ncclBfloat16, which old headers declare after <cuda_bf16.h> only, and
+ * ncclFloat8e4m3 and ncclFloat8e5m2, which headers before 2.24 lack. */
 ncclDataType_t nccl_types_type(enum drover_type t)
 {
     static const ncclDataType_t types[DROVER_TYPES] = {
@@ -15,7 +16,7 @@ ncclDataType_t nccl_types_type(enum drover_type t)
         [DROVER_HALF] = ncclFloat16,
         [DROVER_FLOAT] = ncclFloat32,
         [DROVER_DOUBLE] = ncclFloat64,
-        [DROVER_BFLOAT16] = ncclBfloat16,
+        [DROVER_BFLOAT16] = (ncclDataType_t)9,
         [DROVER_F8E4M3] = (ncclDataType_t)10,
         [DROVER_F8E5M2] = (ncclDataType_t)11,
     };

@@ -26,6 +26,44 @@ int pairs_partner(int n, int round, int i)
     return other < n ? other : -1;
 }
 
+static int first_on_host(const char *const *hosts, int rank)
+{
+    int r = 0;
+    while (strcmp(hosts[r], hosts[rank]) != 0)
+        r++;
+    return r;
+}
+
+/* The rank's number among the ranks of its host, from 0 on. */
+static int number_on_host(const char *const *hosts, int rank)
+{
+    int number = 0;
+    for (int r = 0; r < rank; r++)
+        number += strcmp(hosts[r], hosts[rank]) == 0;
+    return number;
+}
+
+int pairs_rails(int *ranks, int *n, const char *const *hosts, int size)
+{
+    AUTO(free) int *counts = xcalloc((size_t)size, sizeof *counts);
+    AUTO(free) int *node = xcalloc((size_t)size, sizeof *node);
+    int nodes = 0, rails = size;
+    for (int r = 0; r < size; r++) {
+        int first = first_on_host(hosts, r);
+        node[r] = first == r ? nodes++ : node[first];
+        counts[node[r]]++;
+    }
+    for (int i = 0; i < nodes; i++)
+        rails = counts[i] < rails ? counts[i] : rails;
+    *n = nodes > 1 ? nodes : size;
+    for (int r = 0; r < size; r++) {
+        int k = nodes > 1 ? number_on_host(hosts, r) : 0;
+        if (k < rails)
+            ranks[k * *n + (nodes > 1 ? node[r] : r)] = r;
+    }
+    return nodes > 1 ? rails : 1;
+}
+
 /* ---- slow nodes and links -------------------------------------------------------------------- */
 
 struct judge {

@@ -15,6 +15,13 @@ int pairs_rounds(int n);
 /* Returns the node that node `i` is paired with in a round; -1: it pauses. */
 int pairs_partner(int n, int round, int i);
 
+/* Chooses the ranks that measure: ranks[k * *n + i] is the k-th rank of the i-th node, for k below
+ * the returned number of rails. A rail is the ranks of the same number on each node, and thus GPUs
+ * and network cards at the same place; each node is in each rail, so that a node with more ranks
+ * than another one has ranks that do not measure. With one node there is one rail: all ranks.
+ * hosts[r] is the host name of rank r; ranks[] has room for `size`. */
+int pairs_rails(int *ranks, int *n, const char *const *hosts, int size);
+
 /* What is slow. Both arrays are owned. */
 struct pairs_slow {
     int *nodes, node_count;

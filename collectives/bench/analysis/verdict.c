@@ -10,15 +10,20 @@
 
 enum { SMALL_BYTES = 16 << 20, SMALL_SHM = 64 << 20 };
 
-/* GPUs with NVLink to all others of their node. The first match counts: PCIe cards come first. */
+/* GPUs with NVLink to all others of their node, or of their rack. The first match counts: PCIe
+ * cards come first, and "H20" after "H200". verdict.h has the sources. */
 static const struct {
     const char *name;
     int links, generation;
     double link_gbps;
+    int domain; /* GPUs that one NVLink domain connects over several nodes; 0: those of a node */
 } gpus[] = {
-    {"PCIe", 0, 0, 0},     {"PCIE", 0, 0, 0},     {"H100 NVL", 12, 4, 20.6}, {"H100", 18, 4, 20.6},
-    {"H200", 18, 4, 20.6}, {"H800", 8, 4, 20.6},  {"A100", 12, 3, 20},       {"A800", 8, 3, 20},
-    {"V100", 6, 2, 20},    {"B200", 18, 5, 40.1}, {"B300", 18, 5, 40.1},     {"P100", 4, 1, 18},
+    {"PCIe", 0, 0, 0, 0},         {"PCIE", 0, 0, 0, 0},     {"RTX PRO", 0, 0, 0, 0},
+    {"H100 NVL", 12, 4, 20.6, 0}, {"H100", 18, 4, 20.6, 0}, {"H200", 18, 4, 20.6, 0},
+    {"H20", 18, 4, 20.6, 0},      {"H800", 8, 4, 20.6, 0},  {"A100", 12, 3, 20, 0},
+    {"A800", 8, 3, 20, 0},        {"V100", 6, 2, 20, 0},    {"GB200", 18, 5, 40.1, 72},
+    {"GB300", 18, 5, 40.1, 72},   {"B200", 18, 5, 40.1, 0}, {"B300", 18, 5, 40.1, 0},
+    {"P100", 4, 1, 18, 0},
 };
 
 /* The facts of all ranks. */
@@ -87,16 +92,23 @@ static struct summary gather(const struct verdict_facts *f, int ranks)
     return t;
 }
 
-/* Between the GPUs of a node. For an all_reduce, the NVLink switch of 8 Hopper or newer GPUs does
- * the sum (NVLS). */
+/* True if one NVLink domain can hold all ranks, although they are on several nodes. */
+static bool one_domain(const struct summary *t)
+{
+    return t->gpu && t->nodes > 1 && t->ranks <= gpus[kind_of(t->worst)].domain;
+}
+
+/* Between the GPUs of a node or of a domain. For an all_reduce, the NVLink switch of 8 Hopper or
+ * newer GPUs does the sum (NVLS); that of a domain may. */
 static void expect_between_gpus(struct verdict *v, const struct summary *t, enum collective coll)
 {
     int k = kind_of(t->worst), per_node = t->ranks / t->nodes;
     if (gpus[k].links) {
         double ring = gpus[k].links * gpus[k].link_gbps;
-        bool nvls = coll == COLLECTIVE_ALL_REDUCE && gpus[k].generation >= 4 && per_node == 8;
+        bool sums = coll == COLLECTIVE_ALL_REDUCE && gpus[k].generation >= 4;
+        bool nvls = sums && per_node == 8;
         v->low = ring * (nvls ? 1.15 : 0.9);
-        v->high = ring * (nvls ? 1.3 : 1);
+        v->high = ring * (nvls || (sums && gpus[k].domain) ? 1.3 : 1);
         snprintf(v->hop, sizeof v->hop, "%d links of NVLink %d%s", gpus[k].links,
                  gpus[k].generation, nvls ? " with in-switch reduction" : "");
         return;
@@ -115,7 +127,11 @@ static void expect_between_nodes(struct verdict *v, const struct summary *t)
 {
     double gbit = t->rdma_gbit > 0 ? t->rdma_gbit : t->net_gbit;
     double high = gbit * (t->rdma_gbit > 0 ? 0.12 : 0.117); /* TCP and IP headers */
-    if (gbit <= 0) {
+    if (one_domain(t)) { /* if the nodes are in different domains, the network counts */
+        v->low = high > 0 && 0.8 * high < v->low ? 0.8 * high : v->low;
+        snprintf(v->hop + strlen(v->hop), sizeof v->hop - strlen(v->hop),
+                 ", or the network between two NVLink domains");
+    } else if (gbit <= 0) {
         v->low = v->high = 0;
         snprintf(v->hop, sizeof v->hop, "network of unknown rate");
     } else if (v->high <= 0 || high < v->high) {

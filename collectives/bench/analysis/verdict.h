@@ -4,7 +4,10 @@
  * (src/graph/topo.h), 20 per link of NVLink 2 and 3, 20.6 for NVLink 4, 40.1 for NVLink 5; 12 for
  * PCIe 3 x16, scaled with speed and width; 12 for a NIC of 100 Gb/s; and the limits of operators'
  * health checks (Azure and GCP: 8 x A100 228, 8 x H100 460, 8 x H200 431, 4 x A100 on PCIe 25).
- * None of them was measured for drover. */
+ * NVLink per GPU, both ways, by NVIDIA's data sheets: H20 900 GB/s, as the H100 and the H200 (18
+ * links of NVLink 4); B200, B300, GB200 and GB300 1.8 TB/s (18 links of NVLink 5), in GB200 and
+ * GB300 NVL72 in one domain of 72 GPUs over 18 nodes; RTX PRO (Blackwell) none, PCIe 5 x16. None of
+ * them was measured for drover. */
 #ifndef DROVER_VERDICT_H
 #define DROVER_VERDICT_H
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "collectives/comm/float16.h"
+#include "collectives/comm/ulps.h"
 
 enum { AVG_ULPS = 2, PLAIN_MAX = 127 /* an int8 holds it */ };
 
@@ -181,15 +182,6 @@ void verify_expected(const struct verify *v, int rank, int block, size_t count, 
             collective_reduces(v->coll) ? reduced(v, first + i, -1, 1) : input(v, from, first + i));
 }
 
-/* An element's bits as a whole number that grows with the float's value. */
-static int64_t ordered(const void *values, size_t i, size_t bytes)
-{
-    uint64_t bits = 0;
-    memcpy(&bits, (const char *)values + i * bytes, bytes); /* little-endian */
-    uint64_t sign = UINT64_C(1) << (8 * bytes - 1);
-    return bits & sign ? -(int64_t)(bits ^ sign) : (int64_t)bits;
-}
-
 /* The tolerance for a mean of n floats that are multiplied by 1/n first, in units in the last
  * place: half a unit for each of n - 1 sums, one for 1/n, one for the products. If n is a power of
  * 2, none of them is rounded. */
@@ -198,22 +190,28 @@ static int64_t avg_ulps(int n)
     return AVG_ULPS + ((n & (n - 1)) ? n / 2 : 0);
 }
 
+int64_t verify_ulps(const struct verify *v)
+{
+    bool mean = collective_reduces(v->coll) && v->op == DROVER_AVG && v->type >= DROVER_HALF;
+    return mean ? avg_ulps(v->ranks) : 0;
+}
+
+static uint64_t bits_at(const void *values, size_t i, size_t bytes)
+{
+    uint64_t bits = 0;
+    memcpy(&bits, (const char *)values + i * bytes, bytes); /* little-endian */
+    return bits;
+}
+
 uint64_t verify_wrong(const struct verify *v, const void *got, const void *expected, size_t n)
 {
     size_t bytes = backend_type_bytes(v->type);
+    int64_t ulps = verify_ulps(v);
+    uint64_t wrong = 0;
     if (memcmp(got, expected, n * bytes) == 0)
         return 0;
-    bool is_float = v->type >= DROVER_HALF;
-    bool tolerant = collective_reduces(v->coll) && v->op == DROVER_AVG && is_float;
-    uint64_t wrong = 0;
-    for (size_t i = 0; i < n; i++) {
-        const char *g = (const char *)got + i * bytes, *x = (const char *)expected + i * bytes;
-        if (memcmp(g, x, bytes) == 0)
-            continue;
-        int64_t distance =
-            tolerant ? ordered(got, i, bytes) - ordered(expected, i, bytes) : INT64_MAX;
-        wrong += distance > avg_ulps(v->ranks) || distance < -avg_ulps(v->ranks);
-    }
+    for (size_t i = 0; i < n; i++)
+        wrong += ulps_differ(bits_at(got, i, bytes), bits_at(expected, i, bytes), bytes, ulps);
     return wrong;
 }
 

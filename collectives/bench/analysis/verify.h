@@ -48,6 +48,9 @@ int verify_blocks(const struct verify *v);
 void verify_expected(const struct verify *v, int rank, int block, size_t count, void *out,
                      size_t n);
 
+/* Returns the tolerance of the comparison in units in the last place (ulps_differ()). */
+int64_t verify_ulps(const struct verify *v);
+
 /* Returns the number of elements that differ. The mean of floats over n ranks may be off by 2 units
  * in the last place, and n/2 more if n is not a power of 2 (NCCL multiplies by 1/n first). All
  * other results are exact. */

@@ -2,12 +2,14 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "collectives/bench/cmd/bench_processes.h"
+#include "collectives/bench/cmd/cmd_bench_control.h"
 #include "collectives/bench/cmd/cmd_bench_diff.h"
 #include "collectives/bench/cmd/cmd_bench_env.h"
 #include "collectives/bench/cmd/cmd_bench_internal.h"
@@ -16,7 +18,7 @@
 #include "common/opt.h"
 #include "launcher/client/client_internal.h"
 
-enum { STATUS_USAGE = 2, OPEN_MS = 300000 /* without -T */ };
+enum { STATUS_USAGE = 2, SIGNALLED = 128, OPEN_MS = 300000 /* without -T */ };
 
 /* Set for the ranks that this process starts: how many of them a process of nccl-tests would have
  * on a node, and whether this process's stderr and stdout are terminals. */
@@ -58,7 +60,7 @@ static int use_matrix(struct bench_opts *o, int ranks, struct err *e)
                                   "below 16 bytes");
 }
 
-/* Lowers -e to what fits into the GPUs' memory. All ranks get the same result. */
+/* Lowers -e to what fits into memory. All ranks get the same result. */
 static int lower_max(struct bench_opts *o, const struct bench_report_device *devices, int n,
                      bool warns, struct err *e)
 {
@@ -67,16 +69,28 @@ static int lower_max(struct bench_opts *o, const struct bench_report_device *dev
     if (o->max_bytes <= max_bytes)
         return 0;
     if (o->traffic.matrix)
-        return err_set(e, -ENOMEM, "the matrix needs %s, and %s fit into GPU memory",
+        return err_set(e, -ENOMEM, "the matrix needs %s, and %s fit into memory",
                        byte_size_format(before, sizeof before, o->max_bytes),
                        byte_size_format(after, sizeof after, max_bytes));
     if (warns)
-        log_warn("-e %s is lowered to %s, the most that fits into GPU memory",
+        log_warn("-e %s is lowered to %s, the most that fits into memory",
                  byte_size_format(before, sizeof before, o->max_bytes),
                  byte_size_format(after, sizeof after, max_bytes));
     o->max_bytes = max_bytes;
     o->min_bytes = o->min_bytes < max_bytes ? o->min_bytes : max_bytes;
     return 0;
+}
+
+/* True if control runs can tell the transport at fault. */
+static bool is_controlled(const struct cmd_bench_opts *o, const char *backend)
+{
+    return o->verdict && getenv(own_env) && strcmp(backend, "nccl") == 0;
+}
+
+/* True if a collective failed, in contrast to a call that is not possible. */
+static bool is_failure(int rc)
+{
+    return rc == -ETIMEDOUT || rc == -EIO || rc == -ECONNRESET;
 }
 
 static int run_rank(struct drover *d, struct drover_comm *c, struct cmd_bench_opts *o, char **argv,
@@ -117,11 +131,15 @@ static int run_rank(struct drover *d, struct drover_comm *c, struct cmd_bench_op
     if (rc < 0)
         return rc;
     /* Rank 0 alone decides the exit status. */
+    if (rank == 0 && summary.bad > 0 && is_controlled(o, comm_backend(c)->name))
+        return CMD_BENCH_CONTROL_STATUS;
     return rank == 0 && (summary.bad > 0 || !bench_report_reaches_min(&summary) || p.failed);
 }
 
-static const char *pick_backend(const struct drover *d)
+static const char *pick_backend(const struct drover *d, const struct cmd_bench_opts *o)
 {
+    if (o->backend)
+        return o->backend;
     if (access("/dev/nvidiactl", F_OK) == 0) /* the driver's; it exists on every node with a GPU */
         return "nccl";
     return drover_size(d) == 1 ? "self" : "mpi";
@@ -182,7 +200,7 @@ static void configure_nccl(const struct cmd_bench_opts *o)
 static int as_rank(struct drover *d, struct cmd_bench_opts *o, char **argv, struct err *e)
 {
     configure_nccl(o);
-    struct drover_comm_opts co = {.backend = o->backend ? o->backend : pick_backend(d),
+    struct drover_comm_opts co = {.backend = pick_backend(d, o),
                                   .stream = o->stream_null ? NULL : BACKEND_OWN_STREAM,
                                   .device = device(d, o),
                                   .open_ms =
@@ -199,6 +217,19 @@ static int as_rank(struct drover *d, struct cmd_bench_opts *o, char **argv, stru
         (void)drover_comm_abort(c);
     drover_comm_close(c);
     return rc;
+}
+
+/* A rank that crashed counts as a failure, the user's Ctrl-C does not. Control runs need the whole
+ * job, not the part of one process. */
+static int after_job(int status, char **argv, const struct cmd_bench_opts *o, bool part)
+{
+    bool crashed = status > SIGNALLED && status != SIGNALLED + SIGINT &&
+                   status != SIGNALLED + SIGTERM && status != SIGNALLED + SIGKILL;
+    if (getenv(CMD_BENCH_CONTROL_ENV) || !(status == CMD_BENCH_CONTROL_STATUS || crashed))
+        return status;
+    if (o->verdict && !part)
+        cmd_bench_control(argv, o);
+    return status == CMD_BENCH_CONTROL_STATUS ? 1 : status;
 }
 
 /* Launches the ranks, or, if another launcher has started this process, its part of them. */
@@ -218,16 +249,17 @@ static int start_job(struct drover *d, char **argv, const struct cmd_bench_opts 
         fprintf(stderr, "drover bench: %d ranks, one per GPU, for -g times -t = %d\n",
                 part ? drover_size(d) * o->per_np : ranks, o->per_np);
     if (part) {
-        const struct bench_processes all = {
-            .me = client_identity(d),
-            .per_process = o->per_np,
-            .gpus = strcmp(o->backend ? o->backend : pick_backend(d), "nccl") == 0};
+        const struct bench_processes all = {.me = client_identity(d),
+                                            .per_process = o->per_np,
+                                            .gpus = strcmp(pick_backend(d, o), "nccl") == 0};
         status = bench_processes_run(argv, env, &all, e);
     } else {
         const struct bench_job job = {
             .argv = argv, .launch = o->launch, .env = env, .ranks = ranks};
         status = bench_job_run(&job, e);
     }
+    if (status >= 0)
+        return after_job(status, argv, o, part);
     return status == -ENOENT ? -EINVAL : status; /* a host file, for example */
 }
 
@@ -245,15 +277,19 @@ static int run(int argc, char **argv, struct cmd_bench_opts *o)
         err_print(&e, "drover bench");
         return STATUS_USAGE;
     }
+    if (getenv(CMD_BENCH_CONTROL_ENV))
+        o->save = o->baseline = o->json_file = NULL;
     bool is_rank = client_is_rank(d);
     rc = is_rank ? check_started(d, o, &e) : 0;
     if (rc == 0)
         rc = is_rank && (o->per_np == 1 || getenv(own_env)) ? as_rank(d, o, argv, &e)
                                                             : start_job(d, argv, o, &e);
+    bool control = is_failure(rc) && is_controlled(o, pick_backend(d, o));
     drover_close(d);
-    if (rc < 0)
-        err_print(&e, "drover bench");
-    return rc < 0 ? (rc == -EINVAL ? STATUS_USAGE : 1) : rc;
+    if (rc >= 0)
+        return rc;
+    err_print(&e, "drover bench");
+    return control ? CMD_BENCH_CONTROL_STATUS : rc == -EINVAL ? STATUS_USAGE : 1;
 }
 
 int cmd_bench(int argc, char **argv)

@@ -227,7 +227,7 @@ int cmd_bench_diff_save(const char *path, const char *document, struct err *e)
         return err_set(e, -errno, "'%s': %s", path, strerror(errno));
     int bad = fputs(document, f) < 0;
     bad |= fclose(f) != 0;
-    return bad ? err_set(e, -EIO, "'%s': %s", path, strerror(errno)) : 0;
+    return bad ? err_set(e, -errno, "'%s': %s", path, strerror(errno)) : 0;
 }
 
 int cmd_bench_diff_parse_share(double *out, const char *what, const char *text, struct err *e)

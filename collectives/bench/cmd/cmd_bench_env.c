@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collectives/bench/cmd/cmd_bench_control.h"
 #include "common/mem.h"
 #include "common/opt.h"
 #include "common/strbuf.h"
@@ -108,6 +109,7 @@ void cmd_bench_env_pass(char ***env)
         "NCCL_TESTS_ALLTOALLV_SPREAD",
         "NCCL_TESTS_ALLTOALLV_MATRIX_FILE",
         "NCCL_TESTS_ALLTOALLV_MATRIX_SCALE",
+        CMD_BENCH_CONTROL_ENV,
     };
     for (size_t i = 0; i < COUNT_OF(names); i++)
         if (variable(names[i]))

@@ -18,7 +18,6 @@
 enum {
     DEFAULT_BYTES = 32 << 20,
     DEFAULT_STEP = 1 << 20,
-    PAIRS_BYTES = 4 << 20,
     UNALIGN_MAX = 1 << 20,
     RANKS_MAX = 1 << 20
 };
@@ -375,7 +374,7 @@ static int read_rest(struct cmd_bench_opts *o, struct args *a, struct err *e)
     if (a->pairs && a->csv)
         return err_set(e, -EINVAL, "--pairs and --csv exclude each other");
     if (a->pairs && !a->max)
-        b->max_bytes = PAIRS_BYTES;
+        b->max_bytes = 0; /* bench_pairs_bytes() */
     o->backend = a->backend;
     o->np = a->ranks;
     o->per_np = factor(a->gpus) * factor(a->threads);

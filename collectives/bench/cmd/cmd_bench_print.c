@@ -14,7 +14,7 @@
 int cmd_bench_print(const struct strbuf *text, struct err *e)
 {
     bool written = fwrite(strbuf_str(text), 1, text->len, stdout) == text->len;
-    return fflush(stdout) == 0 && written ? 0 : err_set(e, -EIO, "stdout: %s", strerror(errno));
+    return fflush(stdout) == 0 && written ? 0 : err_set(e, -errno, "stdout: %s", strerror(errno));
 }
 
 /* Keeps the first error of writing: measuring continues. */

@@ -70,7 +70,7 @@ int json_stream_open_file(struct json_stream **out, const char *path, struct err
     for (int i = 0; (s->fd = open(s->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) < 0;
          i++) {
         if (errno != EEXIST)
-            return err_set(e, errno == ENOSPC ? -EIO : -EINVAL, "'%s': %s", s->path,
+            return err_set(e, errno == ENOSPC ? -ENOSPC : -EINVAL, "'%s': %s", s->path,
                            strerror(errno));
         free(s->path);
         s->path = xasprintf("%s.%d", path, i);
@@ -134,7 +134,7 @@ static int put(struct json_stream *s, const char *text, char *tail, struct err *
     int rc = write_part(s, text, tail);
     atomic_flag_clear(&busy);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return rc < 0 ? err_set(e, -EIO, "'%s': %s", s->path ? s->path : "stdout", strerror(-rc)) : 0;
+    return rc < 0 ? err_set(e, rc, "'%s': %s", s->path ? s->path : "stdout", strerror(-rc)) : 0;
 }
 
 int json_stream_begin(struct json_stream *s, const json_t *head, const char *list,

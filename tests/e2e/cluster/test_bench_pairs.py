@@ -61,8 +61,8 @@ def lay_cables(tmp_path_factory):
         c.stop()
 
 
-def pairs(cables, *args):
-    words = [BUILD / "bin/drover", "bench", "--pairs", "--hostfile", cables.cluster.hostfile(1), "--backend", "mpi", "--mca",
+def pairs(cables, *args, ranks=1):
+    words = [BUILD / "bin/drover", "bench", "--pairs", "--hostfile", cables.cluster.hostfile(ranks), "--backend", "mpi", "--mca",
              "btl", "tcp,self", "--mca", "btl_tcp_if_include", "eth0", "-e", "128K", "-n", "3", *args]
     return cables.cluster.head.run(*words)
 
@@ -82,6 +82,17 @@ def test_where_all_are_alike_nothing_is_named(cables):
         assert (d["slow_nodes"], d["slow_links"]) == ([], []), d
         assert 0.5 * 0.005 < d["usual_gbps"] < 1.5 * 0.005
     at_best(check, 1, 2, 3)
+
+
+def test_each_rank_of_a_node_is_in_a_rail(cables):
+    _, out, err = pairs(cables, "--json", ranks=2)
+    assert out, err
+    d = json.loads(out)
+    assert d["nodes"] == [f"node{i + 1}" for i in range(NODES)] and len(d["rails"]) == 2
+    for rail in d["rails"]:
+        assert all(rail["gbps"][i][j] > 0 for i in range(NODES) for j in range(NODES) if i != j), rail
+    _, out, err = pairs(cables, ranks=2)
+    assert "# rail 1: rank 1 of each node\n" in out, out + err
 
 
 @pytest.mark.parametrize("time, i, j", times(LINKS))

@@ -34,7 +34,7 @@ def test_a_stopped_rank_on_a_far_node_is_named(engine):
 def test_a_far_rank_out_of_step_is_named_with_its_node_and_what_differs(engine, stuck, how):
     def check(seconds):
         status, _, text = engine.run("-np", "4", "--grace", "1", "--hang-timeout", seconds, stuck, how, "60000", timeout=120)
-        found = re.search(r"collectives of 'world', 4 ranks, call 6: made by \d\n    ranks 0-1, 3: all_reduce of 1024 float, "
+        found = re.search(r"collectives of 'world', 4 ranks, call 6: made by \d\n    ranks 0-1 and 3: all_reduce of 1024 float, "
                           r"sum, for ([\d.]+) s\n    rank 2 on node node2: " + STUCK[how], text)
         assert status == 124 and found, text
         assert float(found[1]) < seconds + 1, text

@@ -17,7 +17,7 @@ from waiting import wait_until
 
 PYTHON = "/usr/bin/python3"
 CASES = int(os.environ.get("DROVER_TEST_CASES", "3"))
-UNKNOWN_BEFORE = {"DROVER_JOB_ID", "TORCHELASTIC_RUN_ID", "MASTER_ADDR"}  # to a dry run
+UNKNOWN_BEFORE = {"DROVER_JOB_ID", "TORCHELASTIC_RUN_ID", "MASTER_ADDR", "OMPI_MCA_orte_hnp_uri"}  # to a dry run
 PROBE = """
 import json, os, re, socket
 status = open("/proc/self/status").read()

@@ -15,10 +15,12 @@ static const size_t bytes[DROVER_TYPES] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2};
 static const char *const types[DROVER_TYPES] = {"int8",   "uint8", "int32", "uint32", "int64",
                                                 "uint64", "half",  "float", "double", "bfloat16"};
 static int rank, size, checks;
+static struct drover_comm *c;
 
 static void die(const char *what, enum drover_type t, int op, const char *why)
 {
     fprintf(stderr, "rank %d of %d: %s of %s, op %d: %s\n", rank, size, what, types[t], op, why);
+    drover_comm_close(c); /* awaits the abort of a communicator that has failed */
     exit(1);
 }
 
@@ -95,7 +97,6 @@ static char *fill(enum drover_type t, size_t n, size_t first)
 }
 
 static struct drover *d;
-static struct drover_comm *c;
 
 static void done(int rc, const char *what, enum drover_type t, int op)
 {

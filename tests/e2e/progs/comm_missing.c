@@ -3,7 +3,7 @@
  *     comm_missing WHERE    open: it never opens a communicator (MPI's)    fence: … NCCL's
  *                           wait: it opens one and makes no call    connect, nowhere: it is there
  *                           split: likewise, and the communicator is split first
- */
+ *                           first: it is there, and connecting at the first call takes too long */
 #include <drover.h>
 #include <errno.h>
 #include <stdio.h>
@@ -33,7 +33,7 @@ int main(int argc, char **argv)
     struct drover_comm_opts o = {.backend = wait || strcmp(where, "open") == 0 ? "mpi" : "nccl",
                                  .device = -1};
     o.open_ms = wait || strcmp(where, "nowhere") == 0 ? 60000 : 700;
-    if (strcmp(where, "split") == 0)
+    if (strcmp(where, "split") == 0 || strcmp(where, "first") == 0)
         o.open_ms = 3000;
     rc = drover_comm_open(&c, d, &o);
     if (rc < 0)

@@ -197,6 +197,7 @@ TEST(tags_that_are_not_known_are_refused)
 {
     CHECK_READS("a: !!binary 1", "f.yaml:1:4: unsupported tag '!!binary'");
     CHECK_READS("a: !mine 1", "f.yaml:1:4: unsupported tag '!mine'");
+    CHECK_READS("a: ! 1", "f.yaml:1:4: unsupported tag '!'"); /* PyYAML: 1, YAML 1.2: text */
     CHECK_READS("a: !!seq {}", "f.yaml:1:4: unsupported tag '!!seq'");
     CHECK_READS("!!int 1: 2", "f.yaml:1:1: unsupported tag '!!int'");
 }
@@ -233,7 +234,7 @@ TEST(merge_keys_give_what_a_mapping_lacks)
     CHECK_READS("a: &a {p: 1, q: 2}\nb: &b {q: 3, r: 4}\n"
                 "c: {<<: *a, p: 9}\nd: {<<: [*a, *b], s: 5}\ne:\n  x: 0\n  <<: {x: 1, y: 2}\n",
                 "{\"a\":{\"p\":1,\"q\":2},\"b\":{\"q\":3,\"r\":4},\"c\":{\"p\":9,\"q\":2},"
-                "\"d\":{\"s\":5,\"p\":1,\"q\":2,\"r\":4},\"e\":{\"x\":0,\"y\":2}}");
+                "\"d\":{\"q\":2,\"r\":4,\"p\":1,\"s\":5},\"e\":{\"x\":0,\"y\":2}}");
     CHECK_READS("{'<<': 1}", "{\"<<\":1}");
     CHECK_READS("{!!str <<: 1}", "{\"<<\":1}");
     CHECK_READS("{<<: 1}", "f.yaml:1:6: '<<' needs a mapping, or a list of mappings");

@@ -34,6 +34,32 @@ TEST(ranks_have_so_much_room_as_the_fullest_gpu_leaves_them)
     CHECK(bench_max_bytes(&o, d, 3) == 32 * gib - 512 - 16);
 }
 
+TEST(ranks_on_the_cpus_of_a_host_share_its_memory)
+{
+    const uint64_t gib = UINT64_C(1) << 30;
+    struct bench_opts o = {.unalign = 0};
+    struct bench_report_device d[3] = {{.host = "a"}, {.host = "a"}, {.host = "b"}};
+    for (int r = 0; r < 3; r++)
+        d[r].free_bytes = 18 * gib; /* no place on a PCI bus */
+    CHECK(bench_max_bytes(&o, d, 3) == 4 * gib - 512);
+    CHECK(bench_max_bytes(&o, &d[2], 1) == 8 * gib - 512);
+}
+
+TEST(a_rank_on_the_cpu_has_the_memory_that_the_kernel_can_give)
+{
+    struct bench_opts o = {.wait_ms = 1000};
+    struct drover *d = NULL;
+    struct drover_comm *c = NULL;
+    struct bench_report_device self;
+    struct err e = {0};
+    CHECK_INT(drover_init(&d), 0);
+    CHECK_INT(drover_comm_open(&c, d, NULL), 0);
+    CHECK_INT(bench_devices(&o, d, c, &self, &e), 0);
+    CHECK(self.free_bytes > 0 && bench_max_bytes(&o, &self, 1) < UINT64_MAX);
+    drover_comm_close(c);
+    drover_close(d);
+}
+
 TEST(sizes_do_not_run_over)
 {
     struct bench_opts o = {.min_bytes = 8, .max_bytes = UINT64_MAX, .factor = 2};

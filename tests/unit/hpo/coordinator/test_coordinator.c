@@ -48,7 +48,12 @@ static void on_interrupted(void *arg, bool again)
 {
 }
 
-static const struct coordinator_events coordinator_events = {on_stored, on_changed, on_interrupted};
+static void on_notice(void *arg, const char *text)
+{
+}
+
+static const struct coordinator_events coordinator_events = {on_stored, on_changed, on_interrupted,
+                                                             on_notice};
 
 static int open_dir(struct sweep_dir **out, const struct sweep *t, const char *file, struct err *e)
 {

@@ -1,6 +1,7 @@
 /* test_progress_text - a sweep's state as text for people. */
 #include "hpo/coordinator/progress_text.h"
 
+#include "common/json.h"
 #include "common/mem.h"
 #include "hpo/spec/spec.h"
 #include "tests/unit/test.h"
@@ -49,6 +50,46 @@ TEST(an_ended_trial_is_one_line)
     progress_text_ended(&b, t, "loss", false);
     CHECK_TEXT(b, "trial 3  failed  o={\"lr\": 0.5}  1 h 02 min  (exit 1:\\nno such file)\n");
     json_decref(t);
+}
+
+static void add_fault(struct strbuf *b, const char *state, int failures)
+{
+    AUTO(json)
+    json_t *fault = json_pack("{s:s,s:s,s:i,s:i}", "state", state, "error", "disk\nfull",
+                              "failures", failures, "due_ms", 3500);
+    progress_text_fault(b, "w1", "c03", fault, 1000);
+}
+
+TEST(a_worker_that_cannot_run_trials_is_one_line_with_the_cause_and_the_time)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    add_fault(&b, "backing off", 1);
+    CHECK_TEXT(b, "worker w1 on c03 cannot run trials: disk\\nfull; it gets none for 2.5 s");
+    add_fault(&b, "excluded", 3);
+    CHECK_TEXT(b, "worker w1 on c03 cannot run trials: disk\\nfull; it gets none until a self-test "
+                  "passes, the next in 2.5 s");
+    add_fault(&b, "suspect", 3);
+    CHECK_TEXT(b, "worker w1 on c03 has passed its self-test: it gets trials again");
+    add_fault(&b, "good", 0);
+    CHECK_TEXT(b, "worker w1 on c03 runs trials again");
+    add_fault(&b, "suspect", 1);
+    add_fault(&b, "testing", 3);
+    CHECK_TEXT(b, "");
+}
+
+TEST(awaited_workers_are_one_line)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    AUTO(json) json_t *list = json_array();
+    progress_text_awaited(&b, list, 1000);
+    CHECK_TEXT(b, "");
+    for (int i = 0; i < 7; i++)
+        json_array_append_new(
+            list, json_pack("{s:s,s:s,s:i}", "id", "w", "node", "c03", "lost_ms", 61000));
+    progress_text_awaited(&b, list, 1000);
+    CHECK_TEXT(b,
+               "waiting for workers of an earlier coordinator: w on c03, w on c03, w on c03, w on "
+               "c03, w on c03, and 2 more; their trials are requeued in 1 min 00 s");
 }
 
 TEST(the_table_has_the_best_trial_first_and_a_column_per_parameter)

@@ -75,6 +75,23 @@ TEST(a_program_need_not_be_a_file_if_the_command_does_not_execute_it)
     s.command = (char **)script;
     struct err e = {0};
     CHECK_INT(run_message_check(&o, &e), -ENOENT);
+    s.program = "experiment"; /* for example a target of make */
+    CHECK_INT(run_message_check(&o, NULL), 0);
+    s.command = NULL; /* ${interpreter} ${program} */
+    CHECK_INT(run_message_check(&o, &e), -ENOENT);
+}
+
+TEST(variables_after_env_are_not_the_executed_word)
+{
+    static const char *const found[] = {"${env}", "PYTHONPATH=/nowhere/src", "sh", NULL};
+    static const char *const missing[] = {"${env}", "A=/nowhere/src", "/nowhere/run", NULL};
+    struct spec s = {.command = (char **)found};
+    const struct run_message_opts o = {&s, "s", "/s", "/home"};
+    struct err e = {0};
+    CHECK_INT(run_message_check(&o, NULL), 0);
+    s.command = (char **)missing;
+    CHECK_INT(run_message_check(&o, &e), -ENOENT);
+    CHECK_HAS(e.text, "'/nowhere/run'");
 }
 
 TEST(a_file_of_the_current_directory_is_executed_without_a_search)

@@ -110,6 +110,25 @@ TEST(trials_that_went_wrong_run_again_with_all_their_retries)
     CHECK_HAS(refused("{\"ask\":\"2\",\"verb\":\"retry\",\"trials\":[]}"), "no trial has failed");
 }
 
+TEST(what_an_added_set_lacks_is_drawn)
+{
+    start_with(
+        "method: grid\nprogram: t\nmetric: {name: loss}\nparameters: {x: {min: 1, max: 1000}, "
+        "g: {parameters: {y: {min: 1, max: 1000}, z: {value: 7}}}}\n");
+    ask("{\"ask\":\"1\",\"verb\":\"add\",\"params\":[{\"x\":5},{\"g\":{\"y\":6}},{},{}]}");
+    int64_t x[4], y[4];
+    for (int i = 0; i < 4; i++) {
+        AUTO(json) json_t *t = scheduler_trial_json(s, i), *g = NULL;
+        const json_t *params = json_object_get(t, "params");
+        g = json_incref(json_object_get(params, "g"));
+        CHECK_INT(json_require_int(&x[i], params, "x", NULL), 0);
+        CHECK_INT(json_require_int(&y[i], g, "y", NULL), 0);
+        CHECK_INT(json_integer_value(json_object_get(g, "z")), 7);
+    }
+    CHECK(x[0] == 5 && y[1] == 6);
+    CHECK(x[2] != x[3] && y[2] != y[3]); /* different draws for different trials */
+}
+
 TEST(parameters_are_added_if_the_space_has_them)
 {
     start_with("method: grid\nprogram: t\nmetric: {name: loss}\nparameters: {x: {min: 1, max: 3}, "

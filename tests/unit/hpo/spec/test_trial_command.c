@@ -108,3 +108,34 @@ TEST(an_empty_command_is_an_error)
 {
     CHECK_HAS(built("${args}", "{}"), "the command is empty");
 }
+
+TEST(a_command_uses_the_program_in_one_of_these_ways)
+{
+    static const struct {
+        const char *words[6];
+        enum trial_command_program use;
+        const char *executed;
+    } rows[] = {
+        {{"sh", "x"}, TRIAL_COMMAND_NO_PROGRAM, "sh"},
+        {{"${program}"}, TRIAL_COMMAND_EXECUTABLE, "${program}"},
+        {{"${env}", "${program}"}, TRIAL_COMMAND_EXECUTABLE, "${program}"},
+        {{"${env}", "A=1", "B=", "${program}"}, TRIAL_COMMAND_EXECUTABLE, "${program}"},
+        {{"A=1", "${program}"}, TRIAL_COMMAND_ARGUMENT, "A=1"},
+        {{"${env}", "A=/x", "${interpreter}", "${program}"},
+         TRIAL_COMMAND_SCRIPT,
+         "${interpreter}"},
+        {{"${interpreter}", "-u", "${program}"}, TRIAL_COMMAND_ARGUMENT, "${interpreter}"},
+        {{"${interpreter}", "-m", "${program}"}, TRIAL_COMMAND_MODULE, "${interpreter}"},
+        {{"python", "-um", "${program}"}, TRIAL_COMMAND_MODULE, "python"},
+        {{"torchrun", "--module", "${program}"}, TRIAL_COMMAND_MODULE, "torchrun"},
+        {{"x", "--ram", "${program}"}, TRIAL_COMMAND_ARGUMENT, "x"},
+        {{"${env}", "A=1"}, TRIAL_COMMAND_NO_PROGRAM, NULL},
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        char *const *words = (char *const *)rows[i].words;
+        CHECK_INT(trial_command_program(words), rows[i].use);
+        const char *executed = trial_command_executed(words);
+        CHECK_STR(executed ? executed : "none", rows[i].executed ? rows[i].executed : "none");
+    }
+    CHECK_INT(trial_command_program(NULL), TRIAL_COMMAND_SCRIPT);
+}

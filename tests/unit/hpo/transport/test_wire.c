@@ -14,12 +14,13 @@ static const char *const good[] = {
     "5,\"bad\":\"NaN\"}}",
     "{\"v\":6,\"kind\":\"done\",\"conn\":1,\"lease\":1,\"seq\":1,\"data\":{\"status\":-1,"
     "\"signal\":"
-    "9,\"oom\":true,\"seconds\":1.5,\"error\":\"out of memory\"}}",
+    "9,\"oom\":true,\"seconds\":1.5,\"error\":\"out of memory\",\"node_fault\":0}}",
     "{\"v\":6,\"kind\":\"reserved\",\"conn\":1,\"lease\":3,\"data\":{\"cpus\":\"0-3\"}}",
     "{\"v\":6,\"kind\":\"revoke\",\"conn\":1,\"lease\":3}",
     "{\"v\":6,\"kind\":\"join_ticket\",\"conn\":1,\"lease\":3,\"data\":{\"address\":\"10.0.0.1:"
     "4000\","
     "\"token\":\"ab\",\"rank\":2}}",
+    "{\"v\":6,\"kind\":\"tested\",\"conn\":1,\"data\":{\"why\":\"disk full\"}}",
     "{\"v\":6,\"kind\":\"ping\",\"conn\":1}",
     "{\"v\":6,\"kind\":\"leaving\",\"conn\":1}",
     "{\"v\":6,\"kind\":\"bye\",\"conn\":1}",
@@ -34,6 +35,7 @@ static const char *const good[] = {
     "{\"v\":6,\"kind\":\"reserve\",\"conn\":1,\"lease\":3}",
     "{\"v\":6,\"kind\":\"stop\",\"conn\":1,\"lease\":3}",
     "{\"v\":6,\"kind\":\"kill\",\"conn\":1,\"lease\":12}",
+    "{\"v\":6,\"kind\":\"test\",\"conn\":1}",
     "{\"v\":6,\"kind\":\"drain\",\"conn\":1}",
     "{\"v\":6,\"kind\":\"pong\",\"conn\":1}",
     "{\"v\":6,\"kind\":\"ack\",\"conn\":1,\"lease\":3,\"seq\":8}",

@@ -15,63 +15,6 @@ static const char *said(json_t *report)
     return len > 0 ? text : "none";
 }
 
-static const char *json_of(const char *line)
-{
-    return said(metric_parse_from_mapping(line, strlen(line)));
-}
-
-TEST(a_line_that_is_an_object_with_numbers_is_a_report)
-{
-    CHECK_STR(json_of("{\"step\":3,\"loss\":0.5}"), "{\"loss\":0.5,\"step\":3}");
-    CHECK_STR(json_of("  {\"loss\": -1e-3 }\r"), "{\"loss\":-0.001}");
-    CHECK_STR(json_of("{\"a\":1,\"note\":\"x\",\"ok\":true,\"list\":[1]}"), "{\"a\":1}");
-}
-
-TEST(other_lines_are_none)
-{
-    const char *const lines[] = {"",
-                                 "{",
-                                 "{}",
-                                 "loss 0.5",
-                                 "[1,2]",
-                                 "{\"a\":\"b\"}",
-                                 "{'loss': 0.5",
-                                 "{'loss: 0.5}",
-                                 "{'a': 'it is'}",
-                                 "{0.5}",
-                                 "{\"a\":1} trailing",
-                                 "{\"loss\":NaNo}"};
-    for (size_t i = 0; i < COUNT_OF(lines); i++)
-        CHECK_STR(json_of(lines[i]), "none");
-}
-
-TEST(a_mapping_that_python_printed_is_a_report)
-{
-    CHECK_STR(json_of("{'eval_loss': 0.25, 'epoch': 1.0, 'ok': True, 'none': None}"),
-              "{\"epoch\":1.0,\"eval_loss\":0.25}");
-    CHECK_STR(json_of("{'a': nan, 'b': -inf, 'c': inf}"),
-              "{\"a\":\"nan\",\"b\":\"-inf\",\"c\":\"inf\"}");
-    CHECK_STR(json_of("{'loss': np.float64(0.5), 'n': np.int64(3)}"), "{\"loss\":0.5,\"n\":3}");
-    CHECK_STR(json_of("{'a \"b\"': 1, \"it's\": 2, 'it\\'s too': 3}"),
-              "{\"a \\\"b\\\"\":1,\"it's\":2,\"it's too\":3}");
-}
-
-TEST(numbers_of_nested_mappings_have_dotted_names)
-{
-    CHECK_STR(json_of("{\"epoch\": 1, \"val\": {\"loss\": 0.5, \"top\": {\"1\": 0.75}}}"),
-              "{\"epoch\":1,\"val.loss\":0.5,\"val.top.1\":0.75}");
-    CHECK_STR(json_of("{'val': {'loss': 0.5}}"), "{\"val.loss\":0.5}");
-    CHECK_STR(json_of("{\"val\": {\"note\": \"x\"}}"), "none");
-}
-
-TEST(what_python_writes_for_not_finite_numbers_is_understood)
-{
-    CHECK_STR(json_of("{\"a\": NaN, \"b\": -Infinity, \"c\": [Infinity], \"d\": 1}"),
-              "{\"a\":\"nan\",\"b\":\"-inf\",\"d\":1}");
-    CHECK_STR(json_of("{\"say \\\"NaN\\\" Infinity\": NaN}"),
-              "{\"say \\\"NaN\\\" Infinity\":\"nan\"}");
-}
-
 static const char *found(const char *pattern, const char *line)
 {
     struct metric_parse *m = NULL;

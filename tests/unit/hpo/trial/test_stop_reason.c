@@ -11,12 +11,14 @@ static const char *const stored[STOP_REASON_COUNT] = {
     [STOP_REASON_PREEMPTED] = "preempted",
     [STOP_REASON_LOST] = "lost",
     [STOP_REASON_FAILED] = "failed",
+    [STOP_REASON_NODE] = "node",
     [STOP_REASON_SWEEP_STOPPED] = "it was stopped (drover sweep resume goes on)",
     [STOP_REASON_TARGET_REACHED] = "the metric's target is reached",
     [STOP_REASON_GAVE_UP] = "gave up: the first trials all failed (drover: {give_up_after: …})",
     [STOP_REASON_RUN_CAP] = "run_cap is reached",
     [STOP_REASON_EXHAUSTED] = "every point of the space is tried",
     [STOP_REASON_DRAINED] = "drained",
+    [STOP_REASON_NO_WORKER] = "no worker",
 };
 
 TEST(every_reason_has_the_word_that_stores_have_and_a_sentence)

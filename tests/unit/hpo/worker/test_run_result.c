@@ -56,6 +56,13 @@ TEST(a_stopped_job_is_marked_as_stopped)
     j = run_result_not_started("disk full", false);
     CHECK(json_is_false(json_object_get(j, "stopped")));
     CHECK_STR(json_string_value(json_object_get(j, "error")), "disk full");
+    CHECK(!json_object_get(j, "node_fault"));
+    run_result_blame_node(j, 0, NULL);
+    CHECK_STR(json_string_value(json_object_get(j, "error")), "disk full");
+    CHECK_INT(json_integer_value(json_object_get(j, "node_fault")), 0);
+    run_result_blame_node(j, 2, "no output");
+    CHECK_STR(json_string_value(json_object_get(j, "error")), "no output; disk full");
+    CHECK_INT(json_integer_value(json_object_get(j, "node_fault")), 2);
     json_decref(j);
 }
 

@@ -21,6 +21,11 @@ static bool result_is(const struct leases *t, const char *key)
     return json_is_true(json_object_get(t->result, key));
 }
 
+static bool result_has(const struct leases *t, const char *key)
+{
+    return json_object_get(t->result, key) != NULL;
+}
+
 static int result_number(const struct leases *t, const char *key)
 {
     return (int)json_integer_value(json_object_get(t->result, key));
@@ -142,7 +147,70 @@ TEST(a_run_whose_directory_cannot_be_made_is_done_with_the_reason)
     CHECK_INT(t.done, 1);
     CHECK(result_is(&t, "not_started") && !result_is(&t, "stopped"));
     CHECK_HAS(result_error(&t), "trials/000007");
+    CHECK_INT(result_number(&t, "node_fault"), 0);
     trial_run_free(TAKE(r));
+    leases_close(&t);
+}
+
+TEST(a_run_whose_output_cannot_be_written_is_the_fault_of_the_node_if_it_fails)
+{
+    static const struct {
+        const char *script;
+        bool fault;
+    } cases[] = {{"echo much; exit 1", true}, {"echo much", false}};
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct leases t;
+        leases_open(&t);
+        AUTO(free)
+        char *make = xasprintf("mkdir -p %s/trials/000007/3 && ln -s /dev/full "
+                               "%s/trials/000007/3/stdout",
+                               t.dir, t.dir);
+        CHECK_INT(system(make), 0);
+        AUTO(trial_run) struct trial_run *r = new_run(&t, 3, cases[i].script);
+        trial_run_start(r, &t.slice);
+        leases_until_done(&t, 1);
+        CHECK(result_has(&t, "node_fault") == cases[i].fault);
+        if (cases[i].fault)
+            CHECK_HAS(result_error(&t), "output: No space left on device; exit status 1");
+        trial_run_free(TAKE(r));
+        leases_close(&t);
+    }
+}
+
+/* A run whose argv is `program`. */
+static void run_program(struct leases *t, const char *program)
+{
+    AUTO(json) json_t *data = leases_run_data(t, "");
+    json_object_set_new(data, "argv", json_pack("[s]", program));
+    AUTO(trial_run) struct trial_run *r = trial_run_new(&t->context, 3, data, on_done, t);
+    trial_run_start(r, &t->slice);
+    leases_until_done(t, 1);
+}
+
+TEST(a_program_that_cannot_be_executed_is_the_fault_of_the_trial_and_any_other_step_is_not)
+{
+    static const struct {
+        const char *make, *program;
+    } bad[] = {{"true", "./missing"},
+               {"touch file", "./file"},
+               {"mkdir dir", "./dir"},
+               {"printf 0 > text; chmod +x text", "./text/x"}};
+    for (size_t i = 0; i < COUNT_OF(bad); i++) {
+        struct leases t;
+        leases_open(&t);
+        AUTO(free) char *make = xasprintf("cd %s; %s", t.dir, bad[i].make);
+        CHECK_INT(system(make), 0);
+        AUTO(free) char *program = xasprintf("%s/%s", t.dir, bad[i].program);
+        run_program(&t, program);
+        CHECK(!result_has(&t, "node_fault"));
+        CHECK_HAS(result_error(&t), "exec '");
+        leases_close(&t);
+    }
+    struct leases t;
+    leases_open(&t);
+    t.slice.cpus = "4095"; /* this node has fewer */
+    run_program(&t, "true");
+    CHECK_INT(result_number(&t, "node_fault"), 0);
     leases_close(&t);
 }
 

@@ -21,6 +21,8 @@ struct sweep {
     int slots;           /* as sent last */
     bool ack;            /* every numbered message is acknowledged */
     json_t *results[8];  /* data of WIRE_DONE, per lease; NULL: none */
+    int tests;           /* results of self-tests */
+    char test_error[300];
 };
 
 static void send_message(struct sweep *t, enum wire_kind kind, int64_t lease, int64_t seq,
@@ -40,6 +42,11 @@ static void on_message(void *arg, const char *worker, const struct wire_msg *m)
                   (long long)m->seq);
     if (m->kind == WIRE_SLOTS)
         t->slots = (int)json_integer_value(json_object_get(m->data, "slots"));
+    if (m->kind == WIRE_TESTED) {
+        const char *why = json_string_value(json_object_get(m->data, "why"));
+        snprintf(t->test_error, sizeof t->test_error, "%s", why ? why : "");
+        t->tests++;
+    }
     if (m->kind == WIRE_DONE) {
         CHECK(m->lease < 8);
         json_decref(t->results[m->lease]);
@@ -187,6 +194,28 @@ TEST(a_worker_runs_trials_until_the_coordinator_drains_it)
     send_message(&t, WIRE_DRAIN, 0, 0, NULL);
     UNTIL(&t, heard(&t, "done 2 2|"));
     CHECK(json_is_true(json_object_get(t.results[2], "preempted")));
+    UNTIL(&t, heard(&t, "bye"));
+    sweep_close(&t, 0);
+}
+
+TEST(a_self_test_checks_the_disk_and_the_start_of_processes)
+{
+    struct sweep t;
+    sweep_open(&t, (struct worker_opts){0});
+    until_serving(&t);
+    send_run(&t, 1, "echo '{\"step\": 1}'");
+    UNTIL(&t, heard(&t, "done 1 2|"));
+    send_message(&t, WIRE_TEST, 0, 0, NULL);
+    UNTIL(&t, t.tests == 1);
+    CHECK_STR(t.test_error, "");
+    AUTO(free) char *left = xasprintf("test $(ls %s/trials) = 000001", t.dir);
+    CHECK_INT(system(left), 0);
+    AUTO(free) char *squat = xasprintf("rm -r %s/trials && touch %s/trials", t.dir, t.dir);
+    CHECK_INT(system(squat), 0);
+    send_message(&t, WIRE_TEST, 0, 0, NULL);
+    UNTIL(&t, t.tests == 2);
+    CHECK_HAS(t.test_error, "Not a directory");
+    send_message(&t, WIRE_DRAIN, 0, 0, NULL);
     UNTIL(&t, heard(&t, "bye"));
     sweep_close(&t, 0);
 }

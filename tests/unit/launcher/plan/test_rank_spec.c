@@ -4,9 +4,9 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "launcher/hosts/hosts.h"
 #include "launcher/node/topo.h"
 #include "launcher/plan/env.h"
-#include "launcher/plan/hosts.h"
 #include "launcher/remote/control_frame.h"
 #include "tests/unit/test.h"
 

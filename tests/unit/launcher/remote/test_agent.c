@@ -281,6 +281,7 @@ TEST(a_program_that_is_missing_is_reported)
     until_frame(&s, "not_started|");
     CHECK_INT(json_require_int(&status, s.not_started, "status", NULL), 0);
     CHECK_INT(status, 127);
+    CHECK(json_is_false(json_object_get(s.not_started, "node_fault")));
     release(&s);
 }
 

@@ -13,6 +13,13 @@ static void make_cards(void)
     }
 }
 
+TEST(what_all_ranks_can_is_what_each_can)
+{
+    const struct nccl_precheck_rank_info ranks[] = {{.caps = 7}, {.caps = 5}, {.caps = 13}};
+    CHECK_INT(nccl_precheck_caps(ranks, 3), 5);
+    CHECK_INT(nccl_precheck_caps(ranks, 1), 7);
+}
+
 TEST(ranks_that_fit_together_pass)
 {
     struct err e = {0};

@@ -30,6 +30,39 @@ TEST(all_pairs_meet_once_and_nobody_is_in_two_at_a_time)
     }
 }
 
+TEST(ranks_of_the_same_number_on_each_node_are_a_rail)
+{
+    const char *const hosts[] = {"a", "a", "b", "b", "b", "c", "c"};
+    int ranks[7], n = 0;
+    CHECK_INT(pairs_rails(ranks, &n, hosts, 7), 2); /* b's third rank has no counterpart */
+    CHECK_INT(n, 3);
+    static const int expected[] = {0, 2, 5, 1, 3, 6};
+    for (int i = 0; i < 6; i++)
+        CHECK_INT(ranks[i], expected[i]);
+}
+
+TEST(ranks_that_go_round_the_nodes_are_in_the_same_rails)
+{
+    const char *const hosts[] = {"a", "b", "a", "b"};
+    int ranks[4], n = 0;
+    CHECK_INT(pairs_rails(ranks, &n, hosts, 4), 2);
+    static const int expected[] = {0, 1, 2, 3};
+    for (int i = 0; i < 4; i++)
+        CHECK_INT(ranks[i], expected[i]);
+}
+
+TEST(the_ranks_of_a_single_node_are_one_rail)
+{
+    const char *const hosts[] = {"a", "a", "a"};
+    int ranks[3], n = 0;
+    CHECK_INT(pairs_rails(ranks, &n, hosts, 3), 1);
+    CHECK_INT(n, 3);
+    for (int i = 0; i < 3; i++)
+        CHECK_INT(ranks[i], i);
+    CHECK_INT(pairs_rails(ranks, &n, hosts, 1), 1);
+    CHECK_INT(n, 1);
+}
+
 /* Rates around 12 GB/s with a relative deviation of `noise` (Box and Muller 1958). */
 static void noisy(double *rates, int n, double noise, struct rng *r)
 {

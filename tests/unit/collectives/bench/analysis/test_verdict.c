@@ -51,6 +51,58 @@ TEST(what_operators_take_for_healthy_passes_and_half_of_it_does_not)
     }
 }
 
+TEST(each_gpu_has_the_links_of_its_data_sheet)
+{
+    static const struct {
+        const char *gpu, *hop;
+        int gpus;
+        double high; /* of an all_gather */
+    } known[] = {
+        {"NVIDIA H20", "18 links of NVLink 4", 8, 18 * 20.6},
+        {"NVIDIA H20-3e", "18 links of NVLink 4", 8, 18 * 20.6},
+        {"NVIDIA H200", "18 links of NVLink 4", 8, 18 * 20.6},
+        {"NVIDIA B300 SXM6 AC", "18 links of NVLink 5", 8, 18 * 40.1},
+        {"NVIDIA GB200", "18 links of NVLink 5", 4, 18 * 40.1},
+        {"NVIDIA GB300", "18 links of NVLink 5", 4, 18 * 40.1},
+    };
+    for (size_t i = 0; i < COUNT_OF(known); i++) {
+        struct verdict_facts f[8];
+        struct verdict v;
+        fill(f, known[i].gpus, known[i].gpu, known[i].gpus);
+        verdict_of(&v, f, known[i].gpus,
+                   &(struct verdict_run){COLLECTIVE_ALL_GATHER, 1, 1UL << 30, 0, 1UL << 30});
+        CHECK_STR(v.hop, known[i].hop);
+        CHECK_NEAR(v.high, known[i].high, 1e-9);
+    }
+}
+
+TEST(an_rtx_pro_has_its_slot)
+{
+    struct verdict_facts f[2];
+    fill(f, 2, "NVIDIA RTX PRO 6000 Blackwell Server Edition", 2);
+    for (int r = 0; r < 2; r++) {
+        f[r].package = 0;
+        f[r].pcie_gen = 5;
+    }
+    struct verdict v = judge(f, 2, 40);
+    CHECK_STR(v.hop, "PCIe 5 x16");
+    CHECK_NEAR(v.high, 48, 1e-9);
+    CHECK(v.pass);
+}
+
+TEST(a_rack_of_one_nvlink_domain_may_have_nvlink_between_its_nodes)
+{
+    enum { RACK = 72, MORE = 76 };
+    struct verdict_facts f[MORE];
+    fill(f, MORE, "NVIDIA GB200", 4);
+    struct verdict v = judge(f, RACK, 800);
+    CHECK(v.pass && v.high > 800);
+    CHECK_HAS(v.hop, "18 links of NVLink 5, or the network");
+    CHECK_NEAR(v.low, 0.8 * 1600 * 0.12, 1e-9);
+    v = judge(f, MORE, 800); /* two racks */
+    CHECK_HAS(v.hop, "Gb/s of InfiniBand");
+}
+
 TEST(gpus_without_nvlink_have_what_their_slots_or_the_sockets_have)
 {
     struct verdict_facts f[4];

@@ -1,4 +1,4 @@
-#include "launcher/plan/hostfile.h"
+#include "launcher/hosts/hostfile.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>

@@ -1,6 +1,6 @@
 /* cuda_loader: where a library is found. Each directory contains a copy of a library of this
  * machine. */
-#include "common/cuda_loader.h"
+#include "collectives/comm/cuda_loader.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>

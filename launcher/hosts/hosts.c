@@ -1,4 +1,4 @@
-#include "launcher/plan/hosts.h"
+#include "launcher/hosts/hosts.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "common/sched_batch.h"
+#include "hpo/worker/sched_batch.h"
 
 #include <sched.h>
 #include <stdbool.h>

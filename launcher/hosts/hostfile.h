@@ -14,7 +14,7 @@
 #include <stdbool.h>
 
 #include "common/err.h"
-#include "launcher/plan/hosts.h"
+#include "launcher/hosts/hosts.h"
 
 /* Parses the text of a host file. Errors begin with "what:LINE:COLUMN: ".
  *   -EINVAL  a line is malformed, a host's slots are given twice, or no host is listed */

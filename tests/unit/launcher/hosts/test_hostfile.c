@@ -1,4 +1,4 @@
-#include "launcher/plan/hostfile.h"
+#include "launcher/hosts/hostfile.h"
 
 #include <ifaddrs.h>
 #include <limits.h>

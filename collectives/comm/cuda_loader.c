@@ -1,4 +1,4 @@
-#include "common/cuda_loader.h"
+#include "collectives/comm/cuda_loader.h"
 
 #include <dlfcn.h>
 #include <errno.h>

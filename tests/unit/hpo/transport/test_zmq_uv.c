@@ -1,4 +1,4 @@
-#include "common/zmq_uv.h"
+#include "hpo/transport/zmq_uv.h"
 
 #include <pthread.h>
 #include <stdbool.h>

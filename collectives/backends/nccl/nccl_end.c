@@ -1,0 +1,134 @@
+/* Blocking calls in threads of their own, and the end of a communicator. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "collectives/backends/nccl/nccl_internal.h"
+
+enum { CLOSE_MS = 10000 }; /* for each step of closing */
+
+/* ---- jobs ------------------------------------------------------------------------------------ */
+
+void *nccl_job_new(const struct backend_comm *c, size_t bytes)
+{
+    struct nccl_job *j = xzalloc(bytes);
+    j->c = *c;
+    return j;
+}
+
+static void run_job(struct nccl_task *t)
+{
+    struct nccl_job *j = (struct nccl_job *)t;
+    (void)j->c.cuda->cudaSetDevice(j->c.device); /* each thread has its own; it worked before */
+    j->rc = j->call(j);
+}
+
+void nccl_job_start(struct nccl_job *j, ncclResult_t (*call)(struct nccl_job *j))
+{
+    j->call = call;
+    nccl_task_start(&j->task, run_job);
+}
+
+int nccl_job_run(struct nccl_job *j, ncclResult_t (*call)(struct nccl_job *j), int64_t timeout_ms,
+                 const char *what, struct err *e)
+{
+    nccl_job_start(j, call);
+    if (!nccl_task_wait(&j->task, timeout_ms))
+        return err_set(e, -ETIMEDOUT, "NCCL: %s: timed out after %lld ms", what,
+                       (long long)timeout_ms);
+    return j->rc == ncclSuccess ? 0 : nccl_loader_nccl_failed(e, j->c.nccl, j->rc, what);
+}
+
+/* ---- abort ----------------------------------------------------------------------------------- */
+
+static ncclResult_t call_abort(struct nccl_job *j)
+{
+    return j->c.nccl->ncclCommAbort(j->c.comm);
+}
+
+static ncclResult_t call_revoke(struct nccl_job *j)
+{
+    return j->c.nccl->revoke(j->c.comm, 0);
+}
+
+bool nccl_await_end(struct backend_comm *c, int64_t timeout_ms)
+{
+    return !c->ending || nccl_task_wait(&c->ending->task, timeout_ms);
+}
+
+/* The graph is dropped first: NCCL waits for the end of graphs that contain its work. */
+static void start_end(struct backend_comm *c, ncclResult_t (*call)(struct nccl_job *j))
+{
+    nccl_graph_drop(&c->graph, c->cuda, c->stream);
+    nccl_job_free(c->ending);
+    c->ending = nccl_job_new(c, sizeof *c->ending);
+    nccl_job_start(c->ending, call);
+}
+
+/* Starts an abort, which other threads inside of NCCL notice; comm is not usable any more. */
+static void start_abort(struct backend_comm *c)
+{
+    if (c->comm && nccl_await_end(c, CLOSE_MS))
+        start_end(c, call_abort);
+    c->comm = NULL;
+}
+
+/* A revocation leaves a communicator that can be shrunk. But while a call has not returned yet, it
+ * continues to read memory of that call after freeing it (2.28 to 2.30). */
+int nccl_abort(struct backend_comm *c)
+{
+    if (!c->comm || c->revoked)
+        return 0;
+    c->revoked = c->nccl->revoke && !c->stuck;
+    if (c->revoked)
+        start_end(c, call_revoke);
+    else
+        start_abort(c);
+    return 0;
+}
+
+/* ---- close ----------------------------------------------------------------------------------- */
+
+static ncclResult_t call_finalize(struct nccl_job *j)
+{
+    return j->c.nccl->ncclCommFinalize(j->c.comm);
+}
+
+static ncclResult_t call_destroy(struct nccl_job *j)
+{
+    return j->c.nccl->ncclCommDestroy(j->c.comm);
+}
+
+static int run_end(struct backend_comm *c, ncclResult_t (*call)(struct nccl_job *j))
+{
+    AUTO(nccl_job) struct nccl_job *j = nccl_job_new(c, sizeof *j);
+    return nccl_job_run(j, call, CLOSE_MS, "closing", NULL);
+}
+
+/* Work that does not end is aborted. */
+void nccl_close(struct backend_comm *c)
+{
+    nccl_graph_drop(&c->graph, c->cuda, c->stream);
+    bool usable = c->comm && !c->shrunk && !c->stuck && nccl_await_end(c, CLOSE_MS);
+    if (usable && (c->revoked || run_end(c, call_finalize) == 0)) {
+        (void)run_end(c, call_destroy); /* an error here has no remedy */
+        c->comm = NULL;
+    }
+    nccl_free(c);
+}
+
+void nccl_free(struct backend_comm *c)
+{
+    if (c->cuda)
+        start_abort(c);
+    if (nccl_await_end(c, CLOSE_MS)) { /* else CUDA would wait for the work here */
+        nccl_copy_free(&c->copy);
+        if (c->scratch)
+            c->cuda->cudaFree(c->scratch);
+        if (c->own_stream && c->stream)
+            c->cuda->cudaStreamDestroy(c->stream);
+    }
+    nccl_job_free(c->ending);
+    nccl_memory_forget(&c->regions); /* a collective may still write there */
+    nccl_first_use_free(&c->used);
+    free(c);
+}

@@ -1,0 +1,29 @@
+/* nccl_first_use - which calls make NCCL connect ranks.
+ *
+ * Since 2.22, NCCL connects the ranks when it first uses an algorithm, or a peer, and waits for
+ * them. The algorithm depends on the collective, the type, the operation and the size. */
+#ifndef DROVER_NCCL_FIRST_USE_H
+#define DROVER_NCCL_FIRST_USE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "collectives/comm/backend.h"
+
+/* Initialise with nccl_first_use_init(). */
+struct nccl_first_use {
+    uint64_t sizes[COLLECTIVES][DROVER_TYPES][DROVER_OPS]; /* bit k: 2^k bytes and more */
+    unsigned char *peers; /* one per rank: which of send, receive, gather and scatter */
+};
+
+void nccl_first_use_init(struct nccl_first_use *u, int ranks);
+void nccl_first_use_free(struct nccl_first_use *u);
+
+/* Returns true if one of the calls may connect ranks. */
+bool nccl_first_use_check(const struct nccl_first_use *u, const struct backend_call *calls,
+                          size_t n);
+
+/* Remembers that the calls have been made. */
+void nccl_first_use_done(struct nccl_first_use *u, const struct backend_call *calls, size_t n);
+
+#endif

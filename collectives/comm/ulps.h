@@ -1,0 +1,34 @@
+/* ulps - comparison of two values bit by bit, or with a tolerance in units in the last place; for
+ * the host and for CUDA's kernels. */
+#ifndef DROVER_ULPS_H
+#define DROVER_ULPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#ifdef __CUDACC__
+#define ULPS_FUNCTION static inline __host__ __device__
+#else
+#define ULPS_FUNCTION static inline
+#endif
+
+/* A float's bits as a whole number that grows with its value. `bytes` is 1, 2, 4 or 8. */
+ULPS_FUNCTION int64_t ulps_ordered(uint64_t bits, size_t bytes)
+{
+    uint64_t sign = UINT64_C(1) << (8 * bytes - 1);
+    return bits & sign ? -(int64_t)(bits ^ sign) : (int64_t)bits;
+}
+
+/* Returns true if two values with these bits differ by more than `ulps` units in the last place.
+ * 0: the bits must be equal, of any type. */
+ULPS_FUNCTION bool ulps_differ(uint64_t got, uint64_t expected, size_t bytes, int64_t ulps)
+{
+    if (got == expected)
+        return false;
+    int64_t distance = ulps_ordered(got, bytes) - ulps_ordered(expected, bytes);
+    return ulps == 0 || distance > ulps || distance < -ulps;
+}
+
+#endif

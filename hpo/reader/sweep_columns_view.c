@@ -1,0 +1,213 @@
+/* sweep_columns_view - what the columns say, as values and as JSON. */
+#include <math.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "hpo/reader/json_scan.h"
+#include "hpo/reader/sweep_columns_internal.h"
+
+size_t sweep_columns_count(const struct sweep_columns *c)
+{
+    return c->count;
+}
+
+const struct columns_trial *sweep_columns_trial(const struct sweep_columns *c, size_t trial)
+{
+    return &c->trials[trial];
+}
+
+const struct text_table *sweep_columns_texts(const struct sweep_columns *c)
+{
+    return &c->texts;
+}
+
+const struct columns_lease *sweep_columns_leases(const struct sweep_columns *c, size_t *count)
+{
+    *count = c->lease_count;
+    return c->leases;
+}
+
+size_t sweep_columns_param_count(const struct sweep_columns *c)
+{
+    return c->column_count;
+}
+
+const struct columns_param *sweep_columns_param(const struct sweep_columns *c, size_t param)
+{
+    return &c->columns[param].param;
+}
+
+struct columns_value sweep_columns_value(const struct sweep_columns *c, size_t param, size_t trial)
+{
+    const struct column *column = &c->columns[param];
+    if (trial >= column->cap || column->kinds[trial] == COLUMNS_ABSENT)
+        return (struct columns_value){.kind = COLUMNS_ABSENT};
+    struct columns_value v = {.kind = (enum columns_kind)column->kinds[trial]};
+    if (v.kind == COLUMNS_JSON)
+        v.json = column->cells[trial].json;
+    else
+        v.number = column->cells[trial].number;
+    return v;
+}
+
+static const struct columns_metric *find_metric(const struct columns_trial *t, int name)
+{
+    for (int i = 0; name >= 0 && i < t->metric_count; i++)
+        if (t->metrics[i].name == name)
+            return &t->metrics[i];
+    return NULL;
+}
+
+const struct columns_metric *sweep_columns_metric(const struct sweep_columns *c, size_t trial,
+                                                  const char *name)
+{
+    return find_metric(&c->trials[trial], text_table_find(&c->texts, name, strlen(name)));
+}
+
+double sweep_columns_score(const struct sweep_columns *c, size_t trial)
+{
+    const struct columns_metric *m = find_metric(&c->trials[trial], c->metric);
+    if (!m || m->curve.count == 0)
+        return NAN;
+    return c->spec->value_last ? m->curve.points[m->curve.count - 1].value : m->curve.best;
+}
+
+int sweep_columns_best(const struct sweep_columns *c)
+{
+    int best = -1;
+    double best_value = NAN;
+    for (size_t i = 0; i < c->count; i++) {
+        double v = trial_has_signal(c->trials[i].state) ? sweep_columns_score(c, i) : (double)NAN;
+        bool better = c->spec->metrics[0].maximize ? v > best_value : v < best_value;
+        if (!isnan(v) && (best < 0 || better)) {
+            best = (int)i;
+            best_value = v;
+        }
+    }
+    return best;
+}
+
+const int *sweep_columns_states(const struct sweep_columns *c)
+{
+    return c->states;
+}
+
+struct columns_commands sweep_columns_commands(const struct sweep_columns *c)
+{
+    return c->commands;
+}
+
+static json_t *value_json(const struct sweep_columns *c, struct columns_value v)
+{
+    const char *text = v.kind == COLUMNS_JSON ? text_table_at(&c->texts, v.json) : NULL;
+    if (text)
+        return json_scan_value(text, strlen(text));
+    return v.kind == COLUMNS_INTEGER ? json_integer((json_int_t)v.number) : json_real(v.number);
+}
+
+json_t *sweep_columns_params_json(const struct sweep_columns *c, size_t trial)
+{
+    json_t *params = json_object();
+    for (size_t i = 0; i < c->column_count; i++) {
+        struct columns_value v = sweep_columns_value(c, i, trial);
+        if (v.kind == COLUMNS_ABSENT)
+            continue;
+        json_t *at = params;
+        char **name = c->columns[i].param.path;
+        for (; name[1]; name++) {
+            if (!json_object_get(at, *name))
+                json_object_set_new(at, *name, json_object());
+            at = json_object_get(at, *name);
+        }
+        json_object_set_new(at, *name, value_json(c, v));
+    }
+    return params;
+}
+
+json_t *sweep_columns_gang(const struct sweep_columns *c, size_t trial)
+{
+    int64_t lease = c->trials[trial].lease;
+    const char *text = lease > 0 ? text_table_at(&c->texts, c->leases[lease - 1].gang) : NULL;
+    json_t *gang = text ? json_scan_value(text, strlen(text)) : NULL;
+    return gang ? gang : json_array();
+}
+
+json_t *sweep_columns_model_state(const struct sweep_columns *c)
+{
+    return c->model_state ? json_scan_value(c->model_state, strlen(c->model_state)) : NULL;
+}
+
+static json_t *metrics_json(const struct sweep_columns *c, const struct columns_trial *t)
+{
+    json_t *o = json_object();
+    for (int i = 0; i < t->metric_count; i++) {
+        const struct columns_metric *m = &t->metrics[i];
+        json_object_set_new(o, text_table_at(&c->texts, m->name),
+                            m->is_integer ? json_integer((json_int_t)m->last)
+                                          : json_number(m->last));
+    }
+    return o;
+}
+
+json_t *sweep_columns_trial_json(const struct sweep_columns *c, size_t trial)
+{
+    const struct columns_trial *t = &c->trials[trial];
+    const struct columns_metric *m = find_metric(t, c->metric);
+    double score = sweep_columns_score(c, trial);
+    json_t *o = json_pack(
+        "{s:i, s:s, s:o, s:o, s:I, s:s?, s:f, s:I, s:o}", "id", (int)trial, "state",
+        trial_state_name(t->state), "params", sweep_columns_params_json(c, trial), "value",
+        isnan(score) ? json_null() : json_real(score), "steps",
+        (json_int_t)(m ? m->curve.count : 0), "node", text_table_at(&c->texts, t->node), "seconds",
+        t->seconds, "lease", (json_int_t)t->lease, "metrics", metrics_json(c, t));
+    if (t->error >= 0)
+        json_object_set_new(o, "error", json_string(text_table_at(&c->texts, t->error)));
+    if (t->why >= 0)
+        json_object_set_new(o, "why", json_string(text_table_at(&c->texts, t->why)));
+    return o;
+}
+
+/* ---- trials for the functions of samplers -----------------------------------------------------
+ */
+
+static struct trial *trial_of(const struct sweep_columns *c, size_t i)
+{
+    const struct columns_trial *from = &c->trials[i];
+    AUTO(json) json_t *params = sweep_columns_params_json(c, i);
+    struct trial *t = trial_new((int)i, params, from->created_ms);
+    t->state = from->state;
+    t->lease = from->lease;
+    t->seconds = from->seconds;
+    json_decref(t->metrics);
+    t->metrics = metrics_json(c, from);
+    const struct columns_metric *m = find_metric(from, c->metric);
+    for (size_t k = 0; m && k < m->curve.count; k++)
+        trial_curve_put(&t->curve, m->curve.points[k].step, m->curve.points[k].value,
+                        c->spec->metrics[0].maximize);
+    return t;
+}
+
+struct trial_view sweep_columns_view(const struct sweep_columns *c, const int *trials, size_t count)
+{
+    struct trial **list = xcalloc(count + 1, sizeof *list);
+    for (size_t i = 0; i < count; i++)
+        list[i] = trial_of(c, (size_t)trials[i]);
+    return (struct trial_view){(const struct trial *const *)list, count};
+}
+
+struct trial_view sweep_columns_all(const struct sweep_columns *c)
+{
+    AUTO(free) int *ids = xcalloc(c->count + 1, sizeof *ids);
+    for (size_t i = 0; i < c->count; i++)
+        ids[i] = (int)i;
+    return sweep_columns_view(c, ids, c->count);
+}
+
+void sweep_columns_view_free(struct trial_view *view)
+{
+    struct trial **list = (struct trial **)view->trials;
+    for (size_t i = 0; i < view->count; i++)
+        trial_free(list[i]);
+    free(list);
+    *view = (struct trial_view){0};
+}
