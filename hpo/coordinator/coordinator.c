@@ -472,14 +472,10 @@ void coordinator_close(struct coordinator *c)
     free(c);
 }
 
-const struct scheduler *coordinator_scheduler(const struct coordinator *c)
+struct coordinator_view coordinator_view(struct coordinator *c)
 {
-    return c->sched;
-}
-
-const char *coordinator_endpoint(const struct coordinator *c)
-{
-    return c->tcp_endpoint;
+    return (struct coordinator_view){&c->loop, c->sched, transport_server_peers(c->server),
+                                     c->tcp_endpoint};
 }
 
 const char *coordinator_end_reason(const struct coordinator *c)

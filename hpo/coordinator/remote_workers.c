@@ -131,9 +131,10 @@ static void on_ended(void *arg, const struct job_end *end)
 static bool on_line(void *arg, int rank, enum launch_stream from, const char *text, size_t len)
 {
     struct remote_worker *n = arg;
-    snprintf(n->last_line, sizeof n->last_line, "%.*s", (int)len, text);
+    if (from == LAUNCH_STDERR) /* stdout has its trials */
+        snprintf(n->last_line, sizeof n->last_line, "%.*s", (int)len, text);
     if (n->log)
-        fprintf(n->log, "%s\n", n->last_line);
+        fprintf(n->log, "%.*s\n", (int)len, text);
     return true;
 }
 

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -50,6 +51,19 @@ static int write_all(int fd, const char *text, const char *path, struct err *e)
 }
 
 /* ---- the sender ----------------------------------------------------------------------------- */
+
+const char *command_mailbox_set_id(json_t *command, struct err *e)
+{
+    char id[24];
+    uint64_t random = 0;
+    if (getrandom(&random, sizeof random, 0) != sizeof random) {
+        err_set(e, -errno, "cannot get a random number: %s", strerror(errno));
+        return NULL;
+    }
+    snprintf(id, sizeof id, "%016llx", (unsigned long long)random);
+    json_object_set_new(command, "ask", json_string(id));
+    return json_string_value(json_object_get(command, "ask"));
+}
 
 int command_mailbox_submit(const char *dir, const json_t *command, struct err *e)
 {
