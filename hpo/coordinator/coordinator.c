@@ -372,12 +372,13 @@ static const struct remote_workers_events remote_events = {
 static int replay_one(void *arg, const struct scheduler_record *r, int64_t msg, struct err *e)
 {
     struct coordinator *c = arg;
-    if (r->lease > 0)
-        message_dedup_replay(c->dedup, r->lease, msg);
     int64_t now = now_ms(c);
     if (r->at_ms > now)
         c->offset_ms += r->at_ms - now;
-    return scheduler_replay(c->sched, r, e);
+    int rc = scheduler_replay(c->sched, r, e);
+    if (rc == 0 && r->lease > 0) /* now the lease is known to exist */
+        message_dedup_replay(c->dedup, r->lease, msg);
+    return rc;
 }
 
 static int replay(struct coordinator *c, struct err *e)

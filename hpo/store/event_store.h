@@ -72,7 +72,8 @@ typedef int (*event_store_row_fn)(void *arg, const struct event_store_row *r, st
 /* Calls `fn` for committed records that it has not had yet, in order. Ends after some thousand
  * records or 20 ms, so that the writer can always recycle its journal. Returns 1 if there are more,
  * 0 if there are none now, and the first result of `fn` that is below 0.
- *   -EBADMSG  a record is damaged: its checksum or its kind is wrong; the text names it */
+ *   -EBADMSG  a record is damaged or missing: its checksum, a type or a range is wrong; the text
+ *             names it */
 int event_store_read(struct event_store *s, event_store_row_fn fn, void *arg, struct err *e);
 /* How a reader gets at the records. */
 enum event_store_way event_store_way(const struct event_store *s);

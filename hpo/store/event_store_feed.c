@@ -3,6 +3,7 @@
  * when it starts. A line that cannot be written is missing, and readers wait until the next start.
  */
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -173,11 +174,12 @@ static int deliver(const json_t *line, int64_t *last_seq, event_store_row_fn fn,
                    struct err *e)
 {
     const char *kind = json_string_value(json_object_get(line, "kind"));
+    json_int_t trial = json_integer_value(json_object_get(line, "trial"));
     AUTO(free) char *data = json_dumps(json_object_get(line, "data"), JSON_COMPACT);
     struct event_store_row r = {.seq = json_integer_value(json_object_get(line, "seq")),
                                 .at_ms = json_integer_value(json_object_get(line, "at_ms")),
                                 .kind = kind ? event_store_kind(kind) : SCHEDULER_REC_KINDS,
-                                .trial = (int)json_integer_value(json_object_get(line, "trial")),
+                                .trial = (int)trial,
                                 .lease = json_integer_value(json_object_get(line, "lease")),
                                 .msg = json_integer_value(json_object_get(line, "msg")),
                                 .data = data,
@@ -186,7 +188,7 @@ static int deliver(const json_t *line, int64_t *last_seq, event_store_row_fn fn,
         return 0;
     if (r.seq != *last_seq + 1)
         return -EAGAIN;
-    if (!data || r.kind == SCHEDULER_REC_KINDS)
+    if (trial < INT_MIN || trial > INT_MAX || !event_store_is_valid(&r))
         return err_set(e, -EBADMSG, "the feed is damaged: record %lld is invalid",
                        (long long)r.seq);
     int rc = fn(arg, &r, e);

@@ -41,6 +41,8 @@ void event_store_close_db(struct event_store *s);
 /* Whether the file lies on a network file system: WAL needs memory that its users share. */
 bool event_store_on_network(const char *path);
 
+/* Whether the fields of a record are in their ranges, and its kind is known. */
+bool event_store_is_valid(const struct event_store_row *r);
 /* The checksum of a record, over all fields but `seq`. */
 int64_t event_store_sum(const struct event_store_row *r);
 /* Returns the kind of that name; SCHEDULER_REC_KINDS: there is none. */

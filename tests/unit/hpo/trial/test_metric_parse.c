@@ -102,7 +102,8 @@ TEST(an_ordinary_pattern_is_accepted)
     CHECK_STR(refusal("((((((((((((((((x))))))))))))))))"), "");
     CHECK_STR(refusal("[]^a(\\1{200}[:digit:]] *loss\\{\\(\\) ([0-9]{1,3}(\\.[0-9]{2,})?)"), "");
     CHECK_STR(refusal("(a{1,10}){1,10}"), "");
-    CHECK_STR(refusal("^val(idation)?[ _-]loss( after epoch [0-9]+/[0-9]+)?[:=] *([0-9.eE+-]+)$"), "");
+    CHECK_STR(refusal("^val(idation)?[ _-]loss( after epoch [0-9]+/[0-9]+)?[:=] *([0-9.eE+-]+)$"),
+              "");
 }
 
 /* Each line makes the matcher keep other sets of places: these lines would keep
