@@ -8,6 +8,7 @@
 
 #include "common/log.h"
 #include "common/own_process.h"
+#include "common/private_dir.h"
 #include "hpo/store/sweep_dir.h"
 
 enum {
@@ -249,7 +250,7 @@ static void add(struct remote_workers *w, const struct host *h)
     uv_timer_init(w->loop, &n->timer);
     n->timer.data = n;
     AUTO(free) char *path = xasprintf("%s/worker.%s.log", w->dir, h->name);
-    n->log = fopen(path, "ae");
+    n->log = private_dir_fopen(path, "a");
     if (!n->log)
         log_warn("%s: %s", path, strerror(errno));
     else

@@ -29,7 +29,7 @@ static char *reply_path(const char *dir, const char *id)
 static int open_locked(int *out, const char *dir, int flags, struct err *e)
 {
     AUTO(free) char *path = xasprintf("%s/asks", dir);
-    AUTO(fd) int fd = open(path, O_RDWR | O_CLOEXEC | flags, 0666);
+    AUTO(fd) int fd = open(path, O_RDWR | O_CLOEXEC | flags, 0600);
     if (fd < 0)
         return err_set(e, -errno, "%s: %s", path, strerror(errno));
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -74,7 +74,7 @@ int command_mailbox_submit(const char *dir, const json_t *command, struct err *e
     int rc = open_locked(&fd, dir, O_CREAT, e);
     if (rc < 0)
         return rc;
-    reply_fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    reply_fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     off_t end = lseek(fd, 0, SEEK_END);
     if (reply_fd < 0 || end < 0)
         return err_set(e, -errno, "%s: %s", path, strerror(errno));

@@ -1,5 +1,6 @@
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <linux/magic.h>
 #include <string.h>
@@ -260,9 +261,24 @@ int event_store_prepare_read(struct event_store *s, int64_t version, struct err 
     return rc < 0 ? rc : event_store_prepare(s, &s->get, "SELECT value FROM meta WHERE key=?1", e);
 }
 
+int event_store_share(const struct event_store *s, FILE *f)
+{
+    struct stat st;
+    int rc = stat(s->path, &st);
+    return rc == 0 && fchmod(fileno(f), 0600 | (st.st_mode & 0444)) == 0 ? 0 : -errno;
+}
+
+/* A new store is private, whatever the umask. SQLite gives the journal the mode of the store. */
+static void create_private(const char *path)
+{
+    AUTO(fd) int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    (void)fd; /* SQLite reports why it cannot be opened */
+}
+
 static int open_writer(struct event_store *s, struct err *e)
 {
     int64_t version = 0;
+    create_private(s->path);
     int rc =
         event_store_open_db(s, s->path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, "", BUSY_MS, e);
     if (rc == 0)

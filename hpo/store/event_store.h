@@ -16,6 +16,7 @@
 #define DROVER_EVENT_STORE_H
 
 #include <stdint.h>
+#include <stdio.h>
 
 #include "common/err.h"
 #include "common/mem.h"
@@ -55,6 +56,10 @@ int event_store_append(struct event_store *s, const struct scheduler_record *r, 
 int event_store_put(struct event_store *s, const char *key, const char *value, struct err *e);
 /* The records are on disk when it returns 0. Does nothing if there are none. */
 int event_store_commit(struct event_store *s, struct err *e);
+
+/* Gives a new file next to the store the store's permissions to read: a user who has opened the
+ * store to others has opened it, too. Returns a negative errno on failure. */
+int event_store_share(const struct event_store *s, FILE *f);
 
 /* Returns a value of `meta` in *out, which the caller frees; NULL if the key does not exist. */
 int event_store_get(char **out, struct event_store *s, const char *key, struct err *e);

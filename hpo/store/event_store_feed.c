@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/json.h"
+#include "common/private_dir.h"
 #include "hpo/store/event_store_internal.h"
 
 enum { READ_LINES = 5000 };
@@ -72,10 +73,11 @@ static int write_meta(struct event_store *s, struct err *e)
 int event_store_feed_create(struct event_store *s, struct err *e)
 {
     AUTO(free) char *path = path_of(s->path, ""), *fresh = path_of(s->path, ".new");
-    s->feed = fopen(fresh, "we");
+    s->feed = private_dir_fopen(fresh, "w");
     if (!s->feed)
         return err_set(e, -errno, "%s: %s", fresh, strerror(errno));
-    int rc = write_meta(s, e);
+    int rc = event_store_share(s, s->feed);
+    rc = rc < 0 ? err_set(e, rc, "%s: %s", fresh, strerror(-rc)) : write_meta(s, e);
     int64_t last_seq = s->last_seq;
     while (rc >= 0 && (rc = event_store_read(s, write_record, s, e)) > 0)
         ;

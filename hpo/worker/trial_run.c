@@ -265,7 +265,7 @@ static struct output_file *output(struct trial_run *r, enum launch_stream from)
     AUTO(free)
     char *path = xasprintf("%s/%lld/%s", r->root, (long long)r->id,
                            from == LAUNCH_STDERR ? "stderr" : "stdout");
-    o->fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    o->fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     if (o->fd < 0)
         set_node_fault(r, path, strerror(errno));
     return o;
