@@ -57,8 +57,8 @@ int event_store_put(struct event_store *s, const char *key, const char *value, s
 /* The records are on disk when it returns 0. Does nothing if there are none. */
 int event_store_commit(struct event_store *s, struct err *e);
 
-/* Gives a new file next to the store the store's permissions to read: a user who has opened the
- * store to others has opened it, too. Returns a negative errno on failure. */
+/* Gives a new file next to the store the store's permissions to read, as its user may have opened
+ * the store to other users. Returns a negative errno on failure. */
 int event_store_share(const struct event_store *s, FILE *f);
 
 /* Returns a value of `meta` in *out, which the caller frees; NULL if the key does not exist. */
