@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/json.h"
 #include "common/log.h"
@@ -17,6 +18,7 @@
 #include "hpo/worker/sched_batch.h"
 #include "launcher/node/limits.h"
 #include "launcher/registry/registry.h"
+#include "launcher/run/console.h"
 
 enum { TABLE_MAX = 20, ZEROMQ_THREADS = 2 };
 
@@ -30,7 +32,7 @@ static void on_stored(void *arg, const struct scheduler *s, enum scheduler_recor
 
 static void on_changed(void *arg, const struct scheduler *s)
 {
-    progress_display_paint(arg, s);
+    progress_display_changed(arg);
 }
 
 static void on_interrupted(void *arg, bool again)
@@ -120,17 +122,23 @@ static int coordinate(const struct coordinator_opts *c, const struct sweep_optio
     if (rc < 0)
         return rc;
     *status = EXIT_WORK;
-    if (coordinator_endpoint(coord) && !o->quiet)
-        fprintf(stderr, "drover sweep: workers may join at %s%s\n", coordinator_endpoint(coord),
+    const struct coordinator_view view = coordinator_view(coord);
+    if (view.endpoint && !o->quiet)
+        fprintf(stderr, "drover sweep: workers may join at %s%s\n", view.endpoint,
                 o->listen && !o->plain ? ": drover worker --key worker.key" : "");
     AUTO(registry) struct registry *entry = NULL;
     if (registry_enter_sweep(&entry, c->dir->name, c->dir->path, e) < 0) {
         log_info("'drover ps' does not show this sweep: %s", e->text);
         *e = (struct err){0};
     }
-    struct progress_display *display = progress_display_open(
-        c->dir->name, c->dir->path, c->spec, coordinator_scheduler(coord), o->quiet);
+    const struct progress_display_opts shown = {.name = c->dir->name,
+                                                .dir = c->dir->path,
+                                                .spec = c->spec,
+                                                .quiet = o->quiet,
+                                                .colour = console_coloured(STDERR_FILENO)};
+    struct progress_display *display = progress_display_open(&shown, &view);
     rc = coordinator_run(coord, &events, display, e);
+    progress_display_stop(display);
     AUTO(free) char *reason = rc == 0 ? xstrdup(coordinator_end_reason(coord)) : NULL;
     coordinator_close(TAKE(coord)); /* it may still print to the display */
     progress_display_close(display);

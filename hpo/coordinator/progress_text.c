@@ -7,6 +7,7 @@
 #include "common/mem.h"
 #include "common/redact.h"
 #include "common/utf8.h"
+#include "hpo/coordinator/terminal_text.h"
 #include "hpo/scheduler/worker_health.h"
 #include "hpo/spec/spec.h"
 #include "hpo/worker/trial_dir.h"
@@ -56,7 +57,7 @@ void progress_text_params(struct strbuf *out, const json_t *params)
     }
 }
 
-static void add_seconds(struct strbuf *out, double s)
+void progress_text_seconds(struct strbuf *out, double s)
 {
     if (s < 60)
         strbuf_printf(out, "%.1f s", s);
@@ -96,18 +97,13 @@ void progress_text_counts(struct strbuf *out, const struct scheduler_counts *c)
     }
 }
 
-/* Ends the line that began at `start` after at most `columns` characters, and escapes control
+/* Ends the line that began at `start` after at most `columns` cells, and escapes control
  * characters. */
 static void end_line(struct strbuf *out, size_t start, int columns)
 {
-    AUTO(free) char *line = xstrdup(strbuf_str(out) + start);
+    AUTO(free) char *text = xstrndup(strbuf_str(out) + start, out->len - start);
     out->len = start;
-    utf8_add_line(out, line);
-    size_t to = start;
-    for (int shown = 0; to < out->len; to++)
-        if (((unsigned char)out->data[to] & 0xc0) != 0x80 && ++shown > columns)
-            break;
-    out->len = to;
+    (void)terminal_text_add(out, text, columns);
     strbuf_putc(out, '\n');
 }
 
@@ -116,46 +112,6 @@ static void add_value(struct strbuf *out, const json_t *trial, const char *metri
     double v = value_of(trial);
     if (!isnan(v))
         strbuf_printf(out, "  %s %.6g", metric ? metric : "value", v);
-}
-
-void progress_text_block(struct strbuf *out, const struct progress_text *p, int columns, int rows)
-{
-    size_t start = out->len;
-    strbuf_printf(out, "%s  ", p->name);
-    add_seconds(out, p->seconds);
-    strbuf_puts(out, "  ");
-    progress_text_counts(out, &p->counts);
-    end_line(out, start, columns);
-    int left = rows - 1;
-    if (p->best && left > 0) {
-        start = out->len;
-        strbuf_printf(out, "best: trial %d", id_of(p->best));
-        add_value(out, p->best, p->metric);
-        strbuf_puts(out, "  ");
-        progress_text_params(out, json_object_get(p->best, "params"));
-        end_line(out, start, columns);
-        left--;
-    }
-    size_t n = json_array_size(p->running);
-    for (size_t i = 0; i < n && left > 0; i++, left--) {
-        const json_t *t = json_array_get(p->running, i);
-        start = out->len;
-        if (left == 1 && i + 1 < n) {
-            strbuf_printf(out, "  and %zu more", n - i);
-            end_line(out, start, columns);
-            return;
-        }
-        strbuf_printf(out, "  trial %d  %s", id_of(t), text_of(t, "state"));
-        const json_t *last =
-            p->metric ? json_object_get(json_object_get(t, "metrics"), p->metric) : NULL;
-        if (last) {
-            strbuf_printf(out, "  %s ", p->metric);
-            add_json(out, last);
-        }
-        strbuf_puts(out, "  ");
-        progress_text_params(out, json_object_get(t, "params"));
-        end_line(out, start, columns);
-    }
 }
 
 static double seconds_until(const json_t *at_ms, int64_t now_ms)
@@ -175,7 +131,7 @@ void progress_text_fault(struct strbuf *out, const char *worker, const char *nod
                       text_of(fault, "error"));
         strbuf_puts(out, excluded ? "it gets none until a self-test passes, the next in "
                                   : "it gets none for ");
-        add_seconds(out, seconds_until(json_object_get(fault, "due_ms"), now_ms));
+        progress_text_seconds(out, seconds_until(json_object_get(fault, "due_ms"), now_ms));
     } else if (strcmp(state, "good") == 0 ||
                (tested && json_integer_value(json_object_get(fault, "failures")) >=
                               WORKER_HEALTH_FAULTS_MAX)) {
@@ -204,7 +160,8 @@ void progress_text_awaited(struct strbuf *out, const json_t *workers, int64_t no
     if (i == 0)
         return;
     strbuf_puts(out, "; their trials are requeued in ");
-    add_seconds(out, seconds_until(json_object_get(json_array_get(workers, 0), "lost_ms"), now_ms));
+    progress_text_seconds(
+        out, seconds_until(json_object_get(json_array_get(workers, 0), "lost_ms"), now_ms));
 }
 
 void progress_text_ended(struct strbuf *out, const json_t *trial, const char *metric, bool new_best)
@@ -215,7 +172,7 @@ void progress_text_ended(struct strbuf *out, const json_t *trial, const char *me
     strbuf_puts(out, "  ");
     progress_text_params(out, json_object_get(trial, "params"));
     strbuf_puts(out, "  ");
-    add_seconds(out, json_number_value(json_object_get(trial, "seconds")));
+    progress_text_seconds(out, json_number_value(json_object_get(trial, "seconds")));
     if (new_best)
         strbuf_puts(out, "  best so far");
     if (*text_of(trial, "error"))
@@ -329,14 +286,6 @@ static char *cell(const struct entry *row, size_t rank, size_t column, char *con
     return cut_cell(text);
 }
 
-static int width_of(const char *s)
-{
-    int n = 0;
-    for (; *s; s++)
-        n += ((unsigned char)*s & 0xc0) != 0x80;
-    return n;
-}
-
 void progress_text_output(struct strbuf *out, const json_t *trial, const char *dir)
 {
     json_int_t lease = json_integer_value(json_object_get(trial, "lease"));
@@ -364,14 +313,14 @@ static void print_cells(struct strbuf *out, char *const *cells, const struct ent
 {
     AUTO(free) int *width = xcalloc(columns, sizeof *width);
     for (size_t i = 0; i < rows * columns; i++) {
-        int w = width_of(cells[i]);
+        int w = terminal_text_cells(cells[i]);
         if (w > width[i % columns])
             width[i % columns] = w;
     }
     for (size_t r = 0; r < rows; r++) {
         for (size_t c = 0; c < columns; c++) {
             const char *text = cells[r * columns + c];
-            int pad = width[c] - width_of(text);
+            int pad = width[c] - terminal_text_cells(text);
             bool right = c != 2 && c < FIXED_COLUMNS + others; /* numbers; the state is text */
             if (right)
                 strbuf_printf(out, "%*s", pad, "");

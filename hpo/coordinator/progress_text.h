@@ -11,19 +11,6 @@
 #include "common/strbuf.h"
 #include "hpo/scheduler/scheduler.h"
 
-struct progress_text {
-    const char *name;   /* of the sweep */
-    const char *metric; /* NULL: the sweep has none */
-    struct scheduler_counts counts;
-    const json_t *best;    /* NULL: no trial has a value */
-    const json_t *running; /* array of trials */
-    double seconds;        /* since the sweep was started or resumed */
-};
-
-/* Appends the block that is repainted: the counts, the best trial, the running trials. At most
- * `rows` lines of at most `columns` characters, each with its newline. */
-void progress_text_block(struct strbuf *out, const struct progress_text *p, int columns, int rows);
-
 /* Appends a line, without a newline, for a worker whose fault (scheduler_worker_fault()) has
  * changed: its cause, and when it gets trials again. Appends nothing if there is nothing to say. */
 void progress_text_fault(struct strbuf *out, const char *worker, const char *node,
@@ -42,6 +29,9 @@ void progress_text_ended(struct strbuf *out, const json_t *trial, const char *me
  * output looks like it, and `pattern` finds it there; both NULL: no line does. */
 void progress_text_metric_help(struct strbuf *out, const char *metric, const char *line,
                                const char *pattern);
+
+/* Appends "3.2 s", "1 min 15 s" or "1 h 02 min". */
+void progress_text_seconds(struct strbuf *out, double s);
 
 /* Appends "12 of 40 trials: 9 done, 2 pruned, 1 failed, 3 running", without a newline. */
 void progress_text_counts(struct strbuf *out, const struct scheduler_counts *c);

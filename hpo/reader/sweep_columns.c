@@ -168,7 +168,7 @@ static int apply_created(struct sweep_columns *c, const struct event_store_row *
             learnt_len = m.len;
         }
     }
-    if (r->trial < 0 || (size_t)r->trial != c->count || s.failed || !params)
+    if (r->lease != 0 || r->trial < 0 || (size_t)r->trial != c->count || s.failed || !params)
         return damaged(r, "created out of order, or without parameters", e);
     if (c->count == c->cap) {
         c->cap = c->cap ? c->cap + c->cap / 2 : 64;
@@ -196,7 +196,9 @@ static int apply_command(struct sweep_columns *c, const struct event_store_row *
     AUTO(json) json_t *data = json_loadb(r->data, r->len, 0, NULL);
     const char *verb = json_string_value(json_object_get(data, "verb"));
     json_int_t trials = json_integer_value(json_object_get(data, "trials"));
-    if (!verb || trials < 0 || trials > INT_MAX - c->commands.raised)
+    const char *id = json_string_value(json_object_get(data, "ask"));
+    if (r->trial != -1 || r->lease != 0 || !id || !verb || trials < 0 ||
+        trials > INT_MAX - c->commands.raised)
         return damaged(r, "an invalid command", e);
     bool stop = strcmp(verb, "stop") == 0, pause = strcmp(verb, "pause") == 0;
     bool cancel = strcmp(verb, "cancel") == 0; /* of trials: the sweep continues as it is */
@@ -224,6 +226,12 @@ static int text_of(struct sweep_columns *c, const struct json_scan_member *m)
     return text_table_add(&c->texts, value, value ? strlen(value) : 0);
 }
 
+/* Whether the member is a number of JSON, and not one of the words "nan" and "inf". */
+static bool is_number(const struct json_scan_member *m)
+{
+    return m->is_number && m->kind != JSON_SCAN_STRING && isfinite(m->number);
+}
+
 static bool read_facts(struct facts *f, struct sweep_columns *c, const struct event_store_row *r)
 {
     *f = (struct facts){TEXT_TABLE_NONE,
@@ -232,7 +240,7 @@ static bool read_facts(struct facts *f, struct sweep_columns *c, const struct ev
                         TEXT_TABLE_NONE,
                         TEXT_TABLE_NONE,
                         -1,
-                        0,
+                        NAN,
                         NAN,
                         NULL};
     struct json_scan s = json_scan_begin(r->data);
@@ -242,7 +250,7 @@ static bool read_facts(struct facts *f, struct sweep_columns *c, const struct ev
         else if (strcmp(m.key, "values") == 0)
             f->values = m.kind == JSON_SCAN_OBJECT ? m.text : NULL;
         else if (strcmp(m.key, "seconds") == 0)
-            f->seconds = m.is_number ? m.number : 0;
+            f->seconds = is_number(&m) ? m.number : NAN;
         else if (strcmp(m.key, "worker") == 0)
             f->worker = text_of(c, &m);
         else if (strcmp(m.key, "node") == 0)
@@ -378,6 +386,22 @@ static int apply_to_trial(struct sweep_columns *c, struct columns_trial *t,
     return damaged(r, "an unknown kind of record", e);
 }
 
+/* The same rules as those of sweep_state.c. Returns what is missing; NULL: nothing. */
+static const char *find_missing(const struct event_store_row *r, const struct facts *f)
+{
+    switch (r->kind) {
+    case SCHEDULER_REC_STOPPING:
+    case SCHEDULER_REC_PAUSING:
+    case SCHEDULER_REC_REQUEUED:
+        return f->why >= 0 ? NULL : "without a reason";
+    case SCHEDULER_REC_PAUSED:
+    case SCHEDULER_REC_ENDED:
+        return isnan(f->seconds) ? "without its seconds" : NULL;
+    default:
+        return NULL;
+    }
+}
+
 int sweep_columns_record(void *columns, const struct event_store_row *r, struct err *e)
 {
     static const enum trial_event events[SCHEDULER_REC_KINDS] = {
@@ -404,7 +428,8 @@ int sweep_columns_record(void *columns, const struct event_store_row *r, struct 
         return damaged(r, "a record that does not follow from the trial's state", e);
     if (r->kind != SCHEDULER_REC_LEASED && r->lease != t->lease)
         return damaged(r, "a record of another lease than the trial's last", e);
-    int rc = apply_to_trial(c, t, r, &f, e);
+    const char *missing = find_missing(r, &f);
+    int rc = missing ? damaged(r, missing, e) : apply_to_trial(c, t, r, &f, e);
     if (rc < 0)
         return rc;
     c->states[t->state]--;

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <time.h>
 
 #include "common/clock.h"
@@ -120,12 +119,9 @@ static int wait_for_reply(struct request *r, json_t **reply, bool *applied_here,
 int command_client_send(json_t **reply, bool *applied_here, const char *root, const char *name,
                         json_t *command, struct err *e)
 {
-    char id[24];
-    uint64_t random = 0;
-    if (getrandom(&random, sizeof random, 0) != sizeof random)
-        return err_set(e, -errno, "cannot get a random number: %s", strerror(errno));
-    snprintf(id, sizeof id, "%016llx", (unsigned long long)random);
-    json_object_set_new(command, "ask", json_string(id));
+    const char *id = command_mailbox_set_id(command, e);
+    if (!id)
+        return e->code;
     AUTO(json) json_t *received = NULL;
     struct request r = {.root = root, .name = name, .id = id, .command = command};
     int rc = sweep_dir_find(&r.dir, root, name, e);

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -28,7 +29,7 @@ static char *reply_path(const char *dir, const char *id)
 static int open_locked(int *out, const char *dir, int flags, struct err *e)
 {
     AUTO(free) char *path = xasprintf("%s/asks", dir);
-    AUTO(fd) int fd = open(path, O_RDWR | O_CLOEXEC | flags, 0666);
+    AUTO(fd) int fd = open(path, O_RDWR | O_CLOEXEC | flags, 0600);
     if (fd < 0)
         return err_set(e, -errno, "%s: %s", path, strerror(errno));
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -51,6 +52,19 @@ static int write_all(int fd, const char *text, const char *path, struct err *e)
 
 /* ---- the sender ----------------------------------------------------------------------------- */
 
+const char *command_mailbox_set_id(json_t *command, struct err *e)
+{
+    char id[24];
+    uint64_t random = 0;
+    if (getrandom(&random, sizeof random, 0) != sizeof random) {
+        err_set(e, -errno, "cannot get a random number: %s", strerror(errno));
+        return NULL;
+    }
+    snprintf(id, sizeof id, "%016llx", (unsigned long long)random);
+    json_object_set_new(command, "ask", json_string(id));
+    return json_string_value(json_object_get(command, "ask"));
+}
+
 int command_mailbox_submit(const char *dir, const json_t *command, struct err *e)
 {
     const char *id = json_string_value(json_object_get(command, "ask"));
@@ -60,7 +74,7 @@ int command_mailbox_submit(const char *dir, const json_t *command, struct err *e
     int rc = open_locked(&fd, dir, O_CREAT, e);
     if (rc < 0)
         return rc;
-    reply_fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    reply_fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     off_t end = lseek(fd, 0, SEEK_END);
     if (reply_fd < 0 || end < 0)
         return err_set(e, -errno, "%s: %s", path, strerror(errno));

@@ -18,6 +18,8 @@
 
 /* ---- the sender ----------------------------------------------------------------------------- */
 
+/* Sets the command's `ask` to a new id, which the command owns. Returns the id; NULL: an error. */
+const char *command_mailbox_set_id(json_t *command, struct err *e);
 /* Appends a command, whose `ask` is its id, to the mailbox in `dir`, and creates the reply's file.
  *   -EBUSY  another process has the mailbox open: try again
  *   others  as open() and write() */

@@ -1,5 +1,7 @@
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <linux/magic.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -260,9 +262,24 @@ int event_store_prepare_read(struct event_store *s, int64_t version, struct err 
     return rc < 0 ? rc : event_store_prepare(s, &s->get, "SELECT value FROM meta WHERE key=?1", e);
 }
 
+int event_store_share(const struct event_store *s, FILE *f)
+{
+    struct stat st;
+    int rc = stat(s->path, &st);
+    return rc == 0 && fchmod(fileno(f), 0600 | (st.st_mode & 0444)) == 0 ? 0 : -errno;
+}
+
+/* A new store is private, whatever the umask. SQLite gives the journal the mode of the store. */
+static void create_private(const char *path)
+{
+    AUTO(fd) int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    (void)fd; /* SQLite reports why it cannot be opened */
+}
+
 static int open_writer(struct event_store *s, struct err *e)
 {
     int64_t version = 0;
+    create_private(s->path);
     int rc =
         event_store_open_db(s, s->path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, "", BUSY_MS, e);
     if (rc == 0)
@@ -439,8 +456,40 @@ enum event_store_way event_store_way(const struct event_store *s)
     return s->way;
 }
 
-static int read_row(struct event_store_row *r, sqlite3_stmt *st, const char *path, struct err *e)
+bool event_store_is_valid(const struct event_store_row *r)
 {
+    static const int64_t at_max = (int64_t)1 << 53;
+    return r->kind < SCHEDULER_REC_KINDS && r->data && r->trial >= -1 && r->lease >= 0 &&
+           r->lease < INT_MAX && r->msg >= 0 && r->at_ms >= 0 && r->at_ms < at_max;
+}
+
+/* Whether the columns of a record have their types, as SQLite also stores others. A record without
+ * a checksum has data that may be anything. */
+static bool has_types(sqlite3_stmt *st)
+{
+    static const int types[] = {SQLITE_INTEGER, SQLITE_INTEGER, SQLITE_TEXT, SQLITE_INTEGER,
+                                SQLITE_INTEGER, SQLITE_INTEGER, SQLITE_TEXT};
+    for (size_t i = 0; i < COUNT_OF(types); i++)
+        if (sqlite3_column_type(st, (int)i) != types[i])
+            return false;
+    int64_t trial = sqlite3_column_int64(st, 3);
+    if (trial < INT_MIN || trial > INT_MAX)
+        return false;
+    if (sqlite3_column_type(st, 7) != SQLITE_NULL)
+        return true;
+    const char *data = (const char *)sqlite3_column_text(st, 6);
+    AUTO(json) json_t *object = json_loadb(data, (size_t)sqlite3_column_bytes(st, 6), 0, NULL);
+    return json_is_object(object);
+}
+
+/* `expected`: its number, which follows that of the record before it. */
+static int read_row(struct event_store_row *r, sqlite3_stmt *st, int64_t expected, const char *path,
+                    struct err *e)
+{
+    if (sqlite3_column_int64(st, 0) != expected)
+        return err_set(e, -EBADMSG, "%s: damaged: record %lld is missing", path,
+                       (long long)expected);
+    bool typed = has_types(st);
     const char *kind = (const char *)sqlite3_column_text(st, 2);
     *r = (struct event_store_row){.seq = sqlite3_column_int64(st, 0),
                                   .at_ms = sqlite3_column_int64(st, 1),
@@ -451,7 +500,7 @@ static int read_row(struct event_store_row *r, sqlite3_stmt *st, const char *pat
                                   .data = (const char *)sqlite3_column_text(st, 6),
                                   .len = (size_t)sqlite3_column_bytes(st, 6)};
     bool no_sum = sqlite3_column_type(st, 7) == SQLITE_NULL;
-    if (r->kind == SCHEDULER_REC_KINDS || !r->data)
+    if (!typed || !event_store_is_valid(r))
         return err_set(e, -EBADMSG, "%s: damaged: record %lld is invalid", path, (long long)r->seq);
     if (!no_sum && sqlite3_column_int64(st, 7) != event_store_sum(r))
         return err_set(e, -EBADMSG, "%s: damaged: record %lld does not match its checksum", path,
@@ -466,7 +515,7 @@ static int read_db(struct event_store *s, event_store_row_fn fn, void *arg, stru
     sqlite3_bind_int64(s->read, 1, s->last_seq);
     while (code == 0 && (rc = sqlite3_step(s->read)) == SQLITE_ROW) {
         struct event_store_row r;
-        code = read_row(&r, s->read, s->path, e);
+        code = read_row(&r, s->read, s->last_seq + 1, s->path, e);
         if (code == 0)
             code = fn(arg, &r, e);
         if (code == 0)

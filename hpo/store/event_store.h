@@ -16,6 +16,7 @@
 #define DROVER_EVENT_STORE_H
 
 #include <stdint.h>
+#include <stdio.h>
 
 #include "common/err.h"
 #include "common/mem.h"
@@ -57,6 +58,10 @@ int event_store_put(struct event_store *s, const char *key, const char *value, s
 /* Commits the records. They are on disk when this returns 0. Does nothing if there are none. */
 int event_store_commit(struct event_store *s, struct err *e);
 
+/* Gives a new file next to the store the store's permissions to read, as its user may have opened
+ * the store to other users. Returns a negative errno on failure. */
+int event_store_share(const struct event_store *s, FILE *f);
+
 /* Returns a value of `meta` in *out, which the caller frees; NULL if the key does not exist. */
 int event_store_get(char **out, struct event_store *s, const char *key, struct err *e);
 
@@ -73,7 +78,8 @@ typedef int (*event_store_row_fn)(void *arg, const struct event_store_row *r, st
 /* Calls `fn` for the committed records that it has not got yet, in order. Ends after some thousand
  * records or 20 ms, so that the writer can always recycle its journal. Returns 1 if there are more
  * records, 0 if there are no more now, or the first result of `fn` that is below 0.
- *   -EBADMSG  a record is damaged: its checksum or its kind is wrong; the text names it */
+ *   -EBADMSG  a record is damaged or missing: its checksum, a type or a range is wrong; the text
+ *             names it */
 int event_store_read(struct event_store *s, event_store_row_fn fn, void *arg, struct err *e);
 /* How a reader gets at the records. */
 enum event_store_way event_store_way(const struct event_store *s);

@@ -3,11 +3,13 @@
  * If a line cannot be written, it is missing, and readers wait for it until the writer's next
  * start. */
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/json.h"
+#include "common/private_dir.h"
 #include "hpo/store/event_store_internal.h"
 
 enum { READ_LINES = 5000 };
@@ -71,10 +73,11 @@ static int write_meta(struct event_store *s, struct err *e)
 int event_store_feed_create(struct event_store *s, struct err *e)
 {
     AUTO(free) char *path = path_of(s->path, ""), *fresh = path_of(s->path, ".new");
-    s->feed = fopen(fresh, "we");
+    s->feed = private_dir_fopen(fresh, "w");
     if (!s->feed)
         return err_set(e, -errno, "%s: %s", fresh, strerror(errno));
-    int rc = write_meta(s, e);
+    int rc = event_store_share(s, s->feed);
+    rc = rc < 0 ? err_set(e, rc, "%s: %s", fresh, strerror(-rc)) : write_meta(s, e);
     int64_t last_seq = s->last_seq;
     while (rc >= 0 && (rc = event_store_read(s, write_record, s, e)) > 0)
         ;
@@ -173,11 +176,12 @@ static int deliver(const json_t *line, int64_t *last_seq, event_store_row_fn fn,
                    struct err *e)
 {
     const char *kind = json_string_value(json_object_get(line, "kind"));
+    json_int_t trial = json_integer_value(json_object_get(line, "trial"));
     AUTO(free) char *data = json_dumps(json_object_get(line, "data"), JSON_COMPACT);
     struct event_store_row r = {.seq = json_integer_value(json_object_get(line, "seq")),
                                 .at_ms = json_integer_value(json_object_get(line, "at_ms")),
                                 .kind = kind ? event_store_kind(kind) : SCHEDULER_REC_KINDS,
-                                .trial = (int)json_integer_value(json_object_get(line, "trial")),
+                                .trial = (int)trial,
                                 .lease = json_integer_value(json_object_get(line, "lease")),
                                 .msg = json_integer_value(json_object_get(line, "msg")),
                                 .data = data,
@@ -186,7 +190,7 @@ static int deliver(const json_t *line, int64_t *last_seq, event_store_row_fn fn,
         return 0;
     if (r.seq != *last_seq + 1)
         return -EAGAIN;
-    if (!data || r.kind == SCHEDULER_REC_KINDS)
+    if (trial < INT_MIN || trial > INT_MAX || !event_store_is_valid(&r))
         return err_set(e, -EBADMSG, "the feed is damaged: record %lld is invalid",
                        (long long)r.seq);
     int rc = fn(arg, &r, e);

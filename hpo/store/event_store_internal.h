@@ -41,6 +41,8 @@ void event_store_close_db(struct event_store *s);
 /* Returns true if the file is on a network file system, which cannot share a WAL. */
 bool event_store_on_network(const char *path);
 
+/* Whether the fields of a record are in their ranges, and its kind is known. */
+bool event_store_is_valid(const struct event_store_row *r);
 /* Returns the checksum of a record, over all fields except `seq`. */
 int64_t event_store_sum(const struct event_store_row *r);
 /* Returns the kind with this name, or SCHEDULER_REC_KINDS if there is none. */

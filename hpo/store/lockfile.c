@@ -47,7 +47,7 @@ static int write_owner(int fd, const char *path, const char *note, struct err *e
 
 int lockfile_acquire(int *out, const char *path, const char *note, struct err *e)
 {
-    AUTO(fd) int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    AUTO(fd) int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0)
         return err_set(e, -errno, "%s: %s", path, strerror(errno));
     struct flock lock = whole_file();

@@ -57,9 +57,10 @@ static char *in_dir(const struct sweep_dir *d, const char *file)
 
 /* ---- opening as coordinator ----------------------------------------------------------------- */
 
+/* Others may not write: a file that they replace would decide which programs run. */
 static int make_dir(const char *path, bool *made, struct err *e)
 {
-    *made = mkdir(path, 0777) == 0;
+    *made = mkdir(path, 0755) == 0;
     if (!*made && errno != EEXIST)
         return err_set(e, -errno, "directory '%s': %s", path, strerror(errno));
     return 0;
@@ -79,7 +80,7 @@ static int acquire_lock(struct sweep_dir *d, struct err *e)
 static int write_copy(const struct sweep_dir *d, const char *text, struct err *e)
 {
     AUTO(free) char *path = in_dir(d, "sweep.yaml");
-    AUTO(file) FILE *f = fopen(path, "we");
+    AUTO(file) FILE *f = private_dir_fopen(path, "w");
     if (!f || fputs(text, f) < 0 || fflush(f) != 0)
         return err_set(e, -errno, "%s: %s", path, strerror(errno));
     return 0;
@@ -338,7 +339,7 @@ int sweep_dir_endpoint(char **out, const struct sweep_dir *d, struct err *e)
         sock = xasprintf("%s/%016" PRIx64 ".sock", dir, hash_of(d->path));
     }
     AUTO(free) char *file = in_dir(d, "endpoint");
-    AUTO(file) FILE *f = fopen(file, "we");
+    AUTO(file) FILE *f = private_dir_fopen(file, "w");
     if (!f || fprintf(f, "ipc://%s\n", sock) < 0 || fflush(f) != 0)
         return err_set(e, -errno, "%s: %s", file, strerror(errno));
     *out = xasprintf("ipc://%s", sock);
@@ -348,7 +349,9 @@ int sweep_dir_endpoint(char **out, const struct sweep_dir *d, struct err *e)
 int sweep_dir_write_workers(const struct sweep_dir *d, const json_t *list, struct err *e)
 {
     AUTO(free) char *path = in_dir(d, "workers.json"), *temporary = in_dir(d, "workers.json.tmp");
-    if (json_dump_file(list, temporary, JSON_COMPACT) < 0 || rename(temporary, path) < 0)
+    AUTO(file) FILE *f = private_dir_fopen(temporary, "w");
+    if (!f || json_dumpf(list, f, JSON_COMPACT) < 0 || fflush(f) != 0 ||
+        event_store_share(d->store, f) < 0 || rename(temporary, path) < 0)
         return err_set(e, errno ? -errno : -EIO, "%s: cannot write the file", path);
     return 0;
 }

@@ -53,7 +53,7 @@ struct trial_run {
     json_t *peers;              /* borrowed from `data`; NULL: one node */
     struct agent_spawn *agents; /* of this node; NULL: none run */
     json_t *ticket;             /* for the agents of all nodes; NULL: the job has not started */
-    json_t *result;             /* while DRAINING: the data of WIRE_DONE */
+    json_t *result;             /* while DRAINING and in `done`: the data of WIRE_DONE */
     struct hosts *hosts;
     struct launch_node_resources *parts;
     char **argv, **env; /* the job's */
@@ -152,6 +152,16 @@ void trial_run_free(struct trial_run *r)
     free(r);
 }
 
+int trial_run_trial(const struct trial_run *r)
+{
+    return number(r, "trial");
+}
+
+const json_t *trial_run_result(const struct trial_run *r)
+{
+    return r->result;
+}
+
 enum trial_run_state trial_run_state(const struct trial_run *r)
 {
     return r->state;
@@ -204,8 +214,9 @@ static void enter_done(struct trial_run *r, json_t *result)
     close_files(r);
     registry_leave(TAKE(r->entry));
     cgroup_delegate_remove(r->cgroup);
+    r->result = result;
     r->done(r->arg, r);
-    outbox_push(r->outbox, WIRE_DONE, result);
+    outbox_push(r->outbox, WIRE_DONE, TAKE(r->result));
 }
 
 /* `error` NULL: it was stopped before. */
@@ -254,7 +265,7 @@ static struct output_file *output(struct trial_run *r, enum launch_stream from)
     AUTO(free)
     char *path = xasprintf("%s/%lld/%s", r->root, (long long)r->id,
                            from == LAUNCH_STDERR ? "stderr" : "stdout");
-    o->fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    o->fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     if (o->fd < 0)
         set_node_fault(r, path, strerror(errno));
     return o;

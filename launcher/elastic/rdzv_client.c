@@ -180,7 +180,7 @@ static int open_connection(struct rdzv_client *r, const struct dial *d, struct e
     int own = rc == 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
     if (own < 0)
         return err_set(e, rc ? rc : -errno, "rendezvous: cannot keep the connection");
-    rc = control_open(&r->connection, r->loop, own, &events, r, e);
+    rc = control_open(&r->connection, r->loop, own, NULL, &events, r, e);
     if (rc == 0)
         control_authenticate(r->connection, CONTROL_SILENT_MS);
     return rc;

@@ -225,7 +225,7 @@ static void on_connection(uv_stream_t *listener, int status)
     struct rdzv_server *s = listener->data;
     struct rdzv_peer *p = xzalloc(sizeof *p);
     struct err e = {0};
-    if (status < 0 || control_accept(&p->connection, listener, &events, p, &e) < 0) {
+    if (status < 0 || control_accept(&p->connection, listener, NULL, &events, p, &e) < 0) {
         free(p);
         return;
     }

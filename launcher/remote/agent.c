@@ -512,14 +512,13 @@ static int connect_launcher(struct agent *a, struct err *e)
     int fd = -1;
     int rc = control_connect(&fd, getenv(REMOTE_ENV_CONTROL), CONNECT_MS, e);
     if (rc == 0)
-        rc = control_open(&a->control, &a->loop, fd, &ev, a, e);
+        rc = control_open(&a->control, &a->loop, fd, getenv(REMOTE_ENV_TOKEN), &ev, a, e);
     if (rc < 0)
         return rc;
     control_authenticate(a->control, CONTROL_SILENT_MS);
-    send_head(a,
-              json_pack("{s:s,s:o,s:s,s:i,s:i,s:o}", "t", "hello", "token",
-                        json_text(getenv(REMOTE_ENV_TOKEN)), "version", DROVER_VERSION, "protocol",
-                        CONTROL_FRAME_PROTOCOL, "rank", a->rank, "host", json_text(a->host)));
+    send_head(a, json_pack("{s:s,s:s,s:i,s:i,s:o}", "t", "hello", "version", DROVER_VERSION,
+                           "protocol", CONTROL_FRAME_PROTOCOL, "rank", a->rank, "host",
+                           json_text(a->host)));
     (void)uv_read_start((uv_stream_t *)&a->parent, on_parent_buffer, on_parent);
     return 0;
 }

@@ -76,21 +76,11 @@ static const char *planned_elsewhere(const struct remote_job *j, int rank, const
     return found;
 }
 
-static bool has_token(const struct remote_job *j, const struct control_frame *f)
+static void log_rejection(struct remote_job *j, const char *why)
 {
-    const char *token;
-    return strcmp(f->type, "hello") == 0 && json_require_str(&token, f->head, "token", NULL) == 0 &&
-           control_same_token(token, j->token);
-}
-
-/* A peer without the token gets no answer. */
-static void drop_unauthenticated(struct remote_peer *p)
-{
-    struct remote_job *j = p->job;
     if (!j->rejection_logged)
-        log_warn("rejected a connection without this job's token");
+        log_warn("rejected a connection: %s", why);
     j->rejection_logged = true;
-    remote_peers_drop(p);
 }
 
 /* Handles the first frame of a peer. */
@@ -100,8 +90,8 @@ static void on_hello(struct remote_peer *p, const struct control_frame *f)
     const char *version, *host;
     int64_t rank, protocol = 0;
     struct err e = {0};
-    if (!has_token(j, f)) {
-        drop_unauthenticated(p);
+    if (strcmp(f->type, "hello") != 0) {
+        reject(p, "the first frame is not hello");
     } else if (json_require_str(&version, f->head, "version", &e) < 0 ||
                json_require_str(&host, f->head, "host", &e) < 0 ||
                json_require_int(&rank, f->head, "rank", &e) < 0 ||
@@ -391,8 +381,12 @@ static void on_disconnected(void *arg, const char *why)
     struct remote_job *j = p->job;
     struct remote_rank *r = p->rank;
     remote_peers_drop(p);
-    if (!r || j->state == REMOTE_JOB_RELEASING || j->state == REMOTE_JOB_DONE)
+    if (j->state == REMOTE_JOB_RELEASING || j->state == REMOTE_JOB_DONE)
         return;
+    if (!r) {
+        log_rejection(j, why);
+        return;
+    }
     engine_remote_fail_start(j, r->rank, 126, "its agent on %s disconnected: %s",
                              engine_remote_host(j, r->rank), why);
     if (r->state != REMOTE_RANK_STARTED) {
@@ -413,7 +407,7 @@ void remote_peers_accept(struct remote_job *j)
         drop_oldest_unauthenticated(j);
     struct err e = {0};
     struct remote_peer *p = xzalloc(sizeof *p);
-    if (control_accept(&p->control, (uv_stream_t *)&j->listener, &ev, p, &e) < 0) {
+    if (control_accept(&p->control, (uv_stream_t *)&j->listener, j->token, &ev, p, &e) < 0) {
         log_debug("%s", e.text); /* the peer has disconnected again */
         free(p);
         return;

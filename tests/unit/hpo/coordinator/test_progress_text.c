@@ -52,45 +52,6 @@ TEST(an_ended_trial_is_one_line)
     json_decref(t);
 }
 
-static json_t *some_running(int n)
-{
-    json_t *list = json_array();
-    for (int i = 0; i < n; i++) {
-        json_t *t = trial(i, "running", "{\"x\":1}", json_null());
-        json_object_set_new(t, "metrics", json_pack("{s:f}", "loss", 0.5 + i));
-        json_array_append_new(list, t);
-    }
-    return list;
-}
-
-TEST(the_block_fits_the_terminal)
-{
-    AUTO(strbuf) struct strbuf b = {0};
-    json_t *best = trial(2, "done", "{\"lr\":0.001}", json_real(0.25));
-    json_t *running = some_running(4);
-    struct progress_text p = {"digits", "loss",  {.done = 3, .running = 4, .total_wanted = 9},
-                              best,     running, 75};
-    progress_text_block(&b, &p, 200, 24);
-    CHECK_TEXT(b, "digits  1 min 15 s  3 of 9 trials: 3 done, 4 running\n"
-                  "best: trial 2  loss 0.25  lr=0.001\n"
-                  "  trial 0  running  loss 0.5  x=1\n"
-                  "  trial 1  running  loss 1.5  x=1\n"
-                  "  trial 2  running  loss 2.5  x=1\n"
-                  "  trial 3  running  loss 3.5  x=1\n");
-    progress_text_block(&b, &p, 12, 4);
-    CHECK_TEXT(b, "digits  1 mi\n"
-                  "best: trial \n"
-                  "  trial 0  r\n"
-                  "  and 3 more\n");
-    p.best = NULL;
-    p.metric = NULL;
-    progress_text_block(&b, &p, 200, 2);
-    CHECK_TEXT(b, "digits  1 min 15 s  3 of 9 trials: 3 done, 4 running\n"
-                  "  and 4 more\n");
-    json_decref(best);
-    json_decref(running);
-}
-
 static void add_fault(struct strbuf *b, const char *state, int failures)
 {
     AUTO(json)
@@ -129,15 +90,6 @@ TEST(awaited_workers_are_one_line)
     CHECK_TEXT(b,
                "waiting for workers of an earlier coordinator: w on c03, w on c03, w on c03, w on "
                "c03, w on c03, and 2 more; their trials are requeued in 1 min 00 s");
-}
-
-TEST(lines_are_cut_between_characters_and_have_no_control_characters)
-{
-    AUTO(strbuf) struct strbuf b = {0};
-    struct progress_text p = {
-        "\xc3\xa4\xc3\xb6\xc3\xbc\x1b[2J", NULL, {.total_wanted = -1}, NULL, NULL, 1};
-    progress_text_block(&b, &p, 4, 1);
-    CHECK_TEXT(b, "\xc3\xa4\xc3\xb6\xc3\xbc\\\n");
 }
 
 TEST(the_table_has_the_best_trial_first_and_a_column_per_parameter)
