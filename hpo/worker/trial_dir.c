@@ -75,7 +75,7 @@ static int copy_file(int from_dir, int to_dir, const char *name, const struct st
     if (rc < 0)
         return rc;
     /* Programs find the newest checkpoint by its modification time. */
-    if (fchmod(to, st->st_mode & 07557) < 0 ||
+    if (fchmod(to, st->st_mode & 07755) < 0 ||
         futimens(to, (struct timespec[2]){st->st_atim, st->st_mtim}) < 0 || fsync(to) < 0)
         return -errno;
     return 0;
