@@ -18,7 +18,7 @@ Q := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-5s %s\n' $(1) $@)
 
 # ---- what is on this machine -------------------------------------------------------------------
-PKGS := hwloc pmix libuv libzmq sqlite3 jansson yaml-0.1
+PKGS := hwloc pmix libuv libsodium libzmq sqlite3 jansson yaml-0.1
 ifneq ($(MAKECMDGOALS),clean)
 MISSING := $(shell for p in $(PKGS) gsl openblas; do pkg-config --exists $$p || echo $$p; done)
 ifneq ($(MISSING),)
@@ -50,10 +50,10 @@ ALL_LDFLAGS := $(if $(SAN),-fsanitize=$(SAN)) -Wl,-z,relro -Wl,--as-needed $(INT
 # Where a bundle has its libraries; elsewhere there is no such folder.
 bundled = -Wl,-rpath,'$$ORIGIN/$(1)'
 LIBS_common   := $(shell pkg-config --libs jansson yaml-0.1 libuv libzmq) -lm
-LIBS_launcher := $(shell pkg-config --libs hwloc pmix libuv jansson) -ldl -lpthread
+LIBS_launcher := $(shell pkg-config --libs hwloc pmix libuv jansson libsodium) -ldl -lpthread
 static_of = $(filter /%,$(shell $(CC) -print-file-name=lib$(1).a))
-STATIC := $(if $(SAN),,$(and $(call static_of,c),$(call static_of,hwloc),$(call static_of,uv_a),$(call static_of,jansson)))
-LIBS_rank := $(if $(STATIC),-static-pie -lhwloc -luv_a -ljansson -lm,$(shell pkg-config --libs hwloc libuv jansson) -lm) -lpthread
+STATIC := $(if $(SAN),,$(and $(call static_of,c),$(call static_of,hwloc),$(call static_of,uv_a),$(call static_of,jansson),$(call static_of,sodium)))
+LIBS_rank := $(if $(STATIC),-static-pie -lhwloc -luv_a -ljansson -lsodium -lm,$(shell pkg-config --libs hwloc libuv jansson libsodium) -lm) -lpthread
 LIBS_hpo      := $(shell pkg-config --libs libzmq sqlite3 yaml-0.1) -lgsl -lopenblas
 LIBS_collectives := -ldl
 

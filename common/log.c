@@ -12,6 +12,8 @@ enum { LINE_MAX_BYTES = 2000 };
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
 static const char *program = "drover";
 static enum log_level max_level = LOG_WARN;
+static void (*line_sink)(void *arg, const char *line); /* NULL: stderr */
+static void *sink_arg;
 
 void log_open(const char *program_name)
 {
@@ -32,6 +34,12 @@ void log_set_level(enum log_level level)
     max_level = level;
 }
 
+void log_set_sink(void (*sink)(void *arg, const char *line), void *arg)
+{
+    line_sink = sink;
+    sink_arg = arg;
+}
+
 bool log_shows(enum log_level level)
 {
     return level <= max_level;
@@ -47,7 +55,7 @@ void log_line(enum log_level level, const char *fmt, ...)
     if (level > max_level)
         return;
     int saved = errno;
-    char line[LINE_MAX_BYTES];
+    char line[LINE_MAX_BYTES + 1];
     int n = snprintf(line, LINE_MAX_BYTES / 2, "%s: %s: ", program, level_names[level]);
     size_t prefix_len = n < LINE_MAX_BYTES / 2 ? (size_t)n : LINE_MAX_BYTES / 2 - 1;
     va_list ap;
@@ -65,6 +73,10 @@ void log_line(enum log_level level, const char *fmt, ...)
         if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
             line[i] = ' ';
     line[len] = '\n';
-    (void)!write(STDERR_FILENO, line, len + 1); /* failures cannot be reported */
+    line[len + 1] = 0;
+    if (line_sink)
+        line_sink(sink_arg, line);
+    else
+        (void)!write(STDERR_FILENO, line, len + 1); /* failures cannot be reported */
     errno = saved;
 }

@@ -16,6 +16,10 @@ bool log_shows(enum log_level level);
 /* Returns the name that log_open() has set, or "drover". */
 const char *log_program(void);
 
+/* Passes each line, with its newline, to `sink` instead of stderr: a program that repaints a part
+ * of the terminal prints lines above it. NULL: stderr again. */
+void log_set_sink(void (*sink)(void *arg, const char *line), void *arg);
+
 /* Writes a message as one line, with a single write(2). A line of more than 2,000 bytes is cut and
  * ends in "...". Control characters become spaces. Keeps errno. */
 void log_line(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

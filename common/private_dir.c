@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -63,4 +64,14 @@ int private_dir_in(char **out, const char *base, struct err *e)
     if (rc == 0)
         *out = TAKE(path);
     return rc;
+}
+
+FILE *private_dir_fopen(const char *path, const char *mode)
+{
+    int flags = O_WRONLY | O_CREAT | O_CLOEXEC | (*mode == 'a' ? O_APPEND : O_TRUNC);
+    AUTO(fd) int fd = open(path, flags, 0600);
+    FILE *f = fd < 0 ? NULL : fdopen(fd, mode);
+    if (f)
+        fd = -1;
+    return f;
 }

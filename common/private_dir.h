@@ -1,6 +1,9 @@
-/* private_dir - directories that only this user can access (mode 0700). */
+/* private_dir - directories and files that only this user can access (modes 0700 and 0600),
+ * whatever the umask. */
 #ifndef DROVER_PRIVATE_DIR_H
 #define DROVER_PRIVATE_DIR_H
+
+#include <stdio.h>
 
 #include "common/err.h"
 
@@ -16,5 +19,9 @@ int private_dir_make(const char *path, struct err *e);
  * BASE/drover-UID-XXXXXX with random letters; every process of this user finds the same one. The
  * caller frees the path. */
 int private_dir_in(char **out, const char *base, struct err *e);
+
+/* Opens a file as fopen() does with the modes "w" and "a", and closes it in child processes. A new
+ * file has mode 0600; an existing one keeps its mode. Returns NULL with errno on failure. */
+FILE *private_dir_fopen(const char *path, const char *mode);
 
 #endif

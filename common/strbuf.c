@@ -8,7 +8,7 @@
 
 #include "common/mem.h"
 
-static void reserve(struct strbuf *b, size_t more)
+void strbuf_reserve(struct strbuf *b, size_t more)
 {
     size_t need;
     if (__builtin_add_overflow(b->len + 1, more, &need))
@@ -23,7 +23,7 @@ static void reserve(struct strbuf *b, size_t more)
 
 void strbuf_add(struct strbuf *b, const void *bytes, size_t len)
 {
-    reserve(b, len);
+    strbuf_reserve(b, len);
     if (len)
         memcpy(b->data + b->len, bytes, len);
     b->len += len;
@@ -42,7 +42,7 @@ void strbuf_putc(struct strbuf *b, char c)
 
 void strbuf_printf(struct strbuf *b, const char *fmt, ...)
 {
-    reserve(b, 0);
+    strbuf_reserve(b, 0);
     va_list ap, copy;
     va_start(ap, fmt);
     va_copy(copy, ap);
@@ -50,7 +50,7 @@ void strbuf_printf(struct strbuf *b, const char *fmt, ...)
     int n = vsnprintf(b->data + b->len, space, fmt, ap);
     va_end(ap);
     if (n > 0 && (size_t)n >= space) {
-        reserve(b, (size_t)n);
+        strbuf_reserve(b, (size_t)n);
         vsnprintf(b->data + b->len, (size_t)n + 1, fmt, copy);
     }
     va_end(copy);
@@ -81,7 +81,7 @@ const char *strbuf_str(const struct strbuf *b)
 
 char *strbuf_take(struct strbuf *b)
 {
-    reserve(b, 0);
+    strbuf_reserve(b, 0);
     b->data[b->len] = '\0';
     char *s = b->data;
     *b = (struct strbuf){0};

@@ -51,7 +51,7 @@ int bench_start(struct bench *b, const struct buffers_run *r, size_t shift)
     return rc < 0 ? bench_comm_failed(b, rc) : 0;
 }
 
-/* Adds what the ranks found to the row and the summary. */
+/* Adds the wrong data that the ranks have found to the row and the summary. */
 static void add_wrong(struct bench *b, const struct buffers_wrong *all,
                       struct bench_report_placement *placement)
 {
@@ -66,7 +66,7 @@ static void add_wrong(struct bench *b, const struct buffers_wrong *all,
     }
 }
 
-/* One operation; with -G from a graph, like the timed ones. */
+/* Runs one operation. With -G it runs from a graph, like the timed operations. */
 static int run_once(struct bench *b, const struct buffers_run *r)
 {
     bool graph = b->o->graph > 0;
@@ -80,7 +80,7 @@ static int run_once(struct bench *b, const struct buffers_run *r)
     return rc == 0 ? bench_wait(b) : rc;
 }
 
-/* Runs one operation and collects what each rank finds in its output. */
+/* Runs one operation, and collects from each rank what is wrong in its output. */
 static int check_once(struct bench *b, struct buffers_run *r, struct buffers_wrong *all)
 {
     const struct bench_opts *o = b->o;
@@ -128,14 +128,14 @@ static void reduce_times(struct bench *b, const struct buffers_run *r, const str
     placement->algbw = busbw_rate(r->shape.bytes, placement->seconds);
     placement->busbw = placement->algbw * collective_row(r->v.coll)->busbw_factor(b->size);
     if (b->o->hypercube)
-        placement->algbw =
-            placement->busbw; /* nccl-tests: both count what a rank receives from others */
+        placement->algbw = placement->busbw; /* as in nccl-tests, both count the bytes that a rank
+                                                receives from other ranks */
     b->busbw_sum += placement->busbw;
     b->placements++;
 }
 
-/* Like nccl-tests, times a collective in place even if its result is not defined then: that is not
- * checked. */
+/* Measures one placement of a size. Like nccl-tests, also times a collective in place whose result
+ * is then not defined; such a result is not checked. */
 static int measure(struct bench *b, struct buffers_run *r, struct bench_report_placement *placement)
 {
     static const struct traffic even;
@@ -143,7 +143,7 @@ static int measure(struct bench *b, struct buffers_run *r, struct bench_report_p
     const struct collective_row *row = collective_row(r->v.coll);
     bool refused =
         r->in_place && b->all > 1 && (b->backend->caps(b->inner) & row->in_place_refusal);
-    if (refused) { /* as sends and receives of equal parts, which no backend refuses */
+    if (refused) { /* replaced by sends and receives of equal parts, which every backend accepts */
         r->v.coll = COLLECTIVE_ALL_TO_ALL_V;
         r->v.traffic = &even;
     }
@@ -264,7 +264,8 @@ static int run_group(struct bench *b, const struct bench_sink *sink)
     };
     b->backend = comm_backend(b->comm);
     b->inner = comm_inner(b->comm);
-    (void)drover_comm_factor(b->comm, verify_factor(b->rank)); /* a valid factor: it cannot fail */
+    /* Cannot fail, since the factor is valid */
+    (void)drover_comm_factor(b->comm, verify_factor(b->rank));
     int rc = buffers_open(&b->buffers, b->backend, b->inner, &opts, b->e);
     if (rc == 0)
         rc = walk_all(b, sink);
@@ -272,7 +273,7 @@ static int run_group(struct bench *b, const struct bench_sink *sink)
         free(b->samples[i]);
         free(b->rank_samples[i]);
     }
-    if (rc == 0) /* else not freed: an aborted collective may still write to them */
+    if (rc == 0) /* otherwise an aborted collective may still write to the buffers */
         buffers_close(b->buffers);
     return rc;
 }
@@ -294,7 +295,7 @@ int bench_run(const struct bench_opts *o, struct drover *d, struct drover_comm *
     b.size = drover_comm_size(b.comm);
     rc = run_group(&b, sink);
     if (o->split.op) {
-        if (rc < 0) /* the other ranks may not have failed */
+        if (rc < 0) /* the other ranks may wait for this one */
             (void)drover_comm_abort(b.comm);
         drover_comm_close(b.comm);
     }

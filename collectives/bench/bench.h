@@ -1,4 +1,5 @@
-/* bench - measures one collective over a range of sizes: fill the buffers, check a result, time it.
+/* bench - measures one collective over a range of sizes: fills the buffers, checks a result, times
+ * the collective.
  *
  * Every rank runs the same steps; rank 0 reports. */
 #ifndef DROVER_BENCH_H
@@ -29,22 +30,24 @@ struct bench_opts {
     unsigned types, ops;           /* -d -o: bits of enum drover_type, drover_op */
     int root;                      /* -r */
     enum stats_pick pick;          /* -a */
-    int blocking;     /* -z, after each iteration: 1 wait and barrier, 2 wait, 3 as 1, not timed */
-    int graph;        /* -G: launches of a graph of `iters` iterations; 0: no graph */
+    int blocking; /* -z, after each iteration: 1 wait and barrier, 2 wait, 3 as 1 but not timed */
+    int graph;    /* -G: launches of a graph of `iters` iterations; 0: no graph */
     int registration; /* -R: 1 local, 2 symmetric */
     int unalign;      /* -u: elements */
     int agg;          /* -m */
     int cycles;       /* -N; 0: endless */
     bool cpu_time;    /* -C */
     bool hypercube;   /* BENCH_HYPERCUBE; coll is all_gather, and the ranks are a power of 2 */
-    int64_t wait_ms;  /* -T: without progress; INT64_MAX: no limit */
-    bool samples;     /* also time single iterations (with a graph: launches), after the table's */
-    enum stats_pick sample_pick; /* how the ranks' times of an iteration become one */
+    int64_t wait_ms;  /* -T: maximum time without progress; INT64_MAX: no limit */
+    bool samples;     /* after the figures of the table, also time single iterations (with a graph:
+                         launches) */
+    enum stats_pick sample_pick; /* how the ranks' times of an iteration are combined */
     bool rank_samples;           /* keep each rank's times, too */
-    double stable;     /* sample until the median is known this well: 0.02; 0: `iters` samples */
+    double stable;     /* sample until the median is known to this share, such as 0.02; 0: `iters`
+                          samples */
     double max_time_s; /* per size, with `stable` */
     struct traffic traffic;   /* of alltoallv */
-    struct rank_groups split; /* groups that work in parallel; `root` is a rank of a group */
+    struct rank_groups split; /* groups that work in parallel; `root` is then a rank in the group */
     int inject_rank;          /* for tests: the rank with a fault; -1: none */
     enum buffers_fault inject;
     int inject_at; /* element or byte of the fault */
@@ -74,9 +77,10 @@ uint64_t bench_max_bytes(const struct bench_opts *o, const struct bench_report_d
                          int n);
 
 /* Measures all sizes, types, operations and roots. Collective. Rank 0 passes each row to the sink.
- * Times and wrong elements are those of all groups together; sizes and bandwidths, also in
- * *summary, those of the rank's own group. Wrong data are counted and are not an error. -ETIMEDOUT
- * a collective was not done after wait_ms; other errors are those of the collective */
+ * Times and wrong elements are those of all groups together. Sizes and bandwidths, also in
+ * *summary, are those of the rank's own group. Wrong data are counted and are not an error.
+ *   -ETIMEDOUT  a collective was not done after wait_ms
+ *   others as the collective */
 int bench_run(const struct bench_opts *o, struct drover *d, struct drover_comm *c,
               const struct bench_sink *sink, struct bench_report_summary *summary, struct err *e);
 

@@ -1,4 +1,4 @@
-/* bench_internal - what the files of bench share: the state of a measurement, and its timing. */
+/* bench_internal - the state of a measurement and its timing, shared by the files of bench. */
 #ifndef DROVER_BENCH_INTERNAL_H
 #define DROVER_BENCH_INTERNAL_H
 
@@ -15,13 +15,13 @@ struct bench {
     struct err *e;
     int rank, size; /* in comm */
     int all;        /* ranks in world */
-    int *members;   /* numbers in world of comm's ranks */
+    int *members;   /* the ranks of comm by their numbers in world */
     struct buffers *buffers;
     double *seconds;         /* one per rank of world */
-    double *samples[2];      /* the single iterations of a row, out of place and in place */
+    double *samples[2];      /* times of a row's single iterations, out of place and in place */
     double *rank_samples[2]; /* the same for each rank, if they are kept */
     struct bench_report_summary summary;
-    double busbw_sum; /* of this many placements */
+    double busbw_sum; /* sum over `placements` placements */
     size_t placements;
 };
 
@@ -40,8 +40,8 @@ int bench_gather(struct bench *b, const void *mine, size_t bytes, void *all);
 /* Starts the collective, `shift` bytes into the buffers. */
 int bench_start(struct bench *b, const struct buffers_run *r, size_t shift);
 
-/* Ends a CUDA graph of everything that was started since record(): the wait ends when it is
- * recorded, not executed. */
+/* Ends a CUDA graph of all work that was started since record(). The wait ends when this work is
+ * recorded; it is not executed yet. */
 int bench_end_graph(struct bench *b);
 
 /* Seconds per operation on this rank: until it was done, and until it was started (-C). */
@@ -53,11 +53,11 @@ struct bench_time {
 int bench_time_iterations(struct bench *b, const struct buffers_run *r, int iters,
                           struct bench_time *out);
 
-/* The same from a graph of o->iters iterations that is launched o->graph times. */
+/* Times a graph of o->iters iterations that is launched o->graph times. */
 int bench_time_graph(struct bench *b, const struct buffers_run *r, struct bench_time *out);
 
-/* Times single iterations until they are stable, or until there are enough. Collective; every rank
- * sees the same times, and so stops after the same batch. */
+/* Times single iterations until the median is stable, or until there are enough. Collective: every
+ * rank gets the same times, so all ranks stop after the same batch. */
 int bench_sample(struct bench *b, const struct buffers_run *r,
                  struct bench_report_placement *placement);
 

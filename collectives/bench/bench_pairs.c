@@ -22,7 +22,7 @@ struct prober {
     double *times; /* seconds, one per message */
 };
 
-/* One message and its answer, on the sending or the receiving side. */
+/* Exchanges one message and its answer. `sends` is true on the side that sends the message. */
 static int exchange(struct prober *m, bool sends, size_t bytes, size_t answer)
 {
     int rc = sends ? drover_send(m->comm, m->out, bytes, DROVER_UINT8, m->peer)
@@ -48,7 +48,7 @@ static int time_messages(struct prober *m, bool sends, size_t bytes, size_t answ
     return rc;
 }
 
-/* Measures the latency, then the rate in both directions; the sender times its direction. */
+/* Measures the latency, then the rate in both directions. The sender of a direction times it. */
 static int measure_pair(struct prober *m, int pings, double *rate, double *latency_us)
 {
     size_t bytes = (size_t)m->o->max_bytes;
@@ -125,9 +125,9 @@ static int measure_all(struct prober *m, struct bench_pairs *p, int size, struct
     return rc;
 }
 
-/* Other load may slow down one pair, or most pairs, which hides a slow one. All pairs
- * are measured again until nothing is slow or the same pairs were slow SWEEPS_SAME times in a row.
- * Every rank sees the same rates, and so stops at the same time. */
+/* Measures all pairs again until nothing is slow, or until the same pairs were slow SWEEPS_SAME
+ * times in a row. This is needed since other load may slow down one pair, or most pairs, which
+ * hides a slow pair. Every rank has the same rates, so all ranks stop at the same time. */
 static int measure_until_clear(struct prober *m, struct bench_pairs *p, int size)
 {
     AUTO(free) struct pairs_slow *last = xcalloc((size_t)p->rails, sizeof *last);
@@ -152,7 +152,7 @@ static int run(struct prober *m, struct bench_pairs *p, int size, struct err *e)
         return rc;
     if ((rc = measure_until_clear(m, p, size)) < 0) {
         *e = *client_err(m->d);
-        return rc; /* the buffers are not freed: an aborted call may still write to them */
+        return rc; /* the buffers are not freed, since an aborted call may still write to them */
     }
     b->mem_free(inner, m->out);
     b->mem_free(inner, m->in);

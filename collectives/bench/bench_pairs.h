@@ -1,4 +1,5 @@
-/* bench_pairs - `drover bench --pairs`: the rate and latency between every two nodes. */
+/* bench_pairs - measures the rate and the latency between every two nodes (`drover bench
+ * --pairs`). */
 #ifndef DROVER_BENCH_PAIRS_H
 #define DROVER_BENCH_PAIRS_H
 
@@ -16,9 +17,10 @@ struct bench_pairs {
 /* Measures all pairs, one rail after the other. Collective.
  * A rate is the median of o->iters messages of o->max_bytes, each answered with one byte. The
  * latency is the median of as many messages (at least 20) of 8 bytes there and back. The pairs of a
- * round work at the same time. While something is slow (pairs_judge()) all pairs are measured
- * again, at most 12 times, and the best result of each pair counts. Free *out with
- * bench_pairs_free() in each case. -ETIMEDOUT  a message took longer than o->wait_ms */
+ * round work at the same time. While a node or link is slow (pairs_judge()), all pairs are measured
+ * again, at most 12 times, and the best result of each pair counts. The caller must call
+ * bench_pairs_free() in every case.
+ *   -ETIMEDOUT  a message took longer than o->wait_ms */
 int bench_pairs_run(struct bench_pairs *out, const struct bench_opts *o, struct drover *d,
                     struct drover_comm *c, const struct bench_report_device *devices,
                     struct err *e);

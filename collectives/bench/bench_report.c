@@ -6,8 +6,8 @@
 #include <string.h>
 #include <time.h>
 
-/* Returns the number behind `before` in "NCCL 2.28.9 (headers 2.28.9)" in NCCL's form, 22809; 0 if
- * the version is not NCCL's. */
+/* Returns the version that follows the text `before` in "NCCL 2.28.9 (headers 2.28.9)", as NCCL's
+ * number (22809). Returns 0 if the version is not NCCL's. */
 static int nccl_code(const char *version, const char *before)
 {
     const char *at = strstr(version, before);
@@ -93,7 +93,8 @@ void bench_report_head_text(struct strbuf *out, const struct bench_report_head *
     print_titles(out, h, true);
 }
 
-/* The first form that fits the column: two decimals, one, none, an exponent. */
+/* Prints a number in the first form that fits the column: with two decimals, one, none, or with an
+ * exponent. */
 static void print_number(struct strbuf *out, int width, double value)
 {
     static const char *const forms[] = {"%*.2f", "%*.1f", "%*.0f"};
@@ -119,7 +120,7 @@ static void print_placement(struct strbuf *out, const struct bench_report_placem
     if (h->checked)
         strbuf_printf(out, "  %6g", (double)h->wrong);
     else
-        strbuf_puts(out, "    N/A"); /* one column short, as nccl-tests prints it */
+        strbuf_puts(out, "    N/A"); /* one character too short, as in nccl-tests */
 }
 
 /* nccl-tests' columns of -I, without the first -K samples. */

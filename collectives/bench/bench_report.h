@@ -1,4 +1,5 @@
-/* bench_report - output of `drover bench`: nccl-tests' table, which scripts parse, JSON or CSV. */
+/* bench_report - the output of `drover bench`: nccl-tests' table (which scripts parse), JSON, or
+ * CSV. */
 #ifndef DROVER_BENCH_REPORT_H
 #define DROVER_BENCH_REPORT_H
 
@@ -41,14 +42,14 @@ struct bench_report_device {
 /* The out-of-place or in-place result of a size. */
 struct bench_report_placement {
     bool checked;
-    double seconds;                            /* of the ranks together, as -a says */
-    double cpu_seconds;                        /* the same until the work was started */
+    double seconds;                            /* time of all ranks together, combined as -a says */
+    double cpu_seconds;                        /* the same, but only until the work was started */
     double algbw, busbw;                       /* GB/s */
     double rank_min_seconds, rank_max_seconds; /* of the fastest and the slowest rank */
     uint64_t wrong;                            /* elements of all ranks */
     int wrong_rank;                            /* the first rank with wrong elements; -1: none */
     struct buffers_wrong first_wrong;          /* what that rank found */
-    struct stats stats;         /* of single iterations, in seconds; .n 0: not measured */
+    struct stats stats;         /* of single iterations, in seconds; not measured if .n is 0 */
     const double *samples;      /* stats.n elements, in seconds; borrowed */
     const double *rank_samples; /* for each sample, one time per rank; borrowed; NULL: not kept */
     bool unstable;              /* --max-time ended before the median was stable */
@@ -102,10 +103,11 @@ struct bench_report_json *bench_report_json_new(const struct bench_report_head *
                                                 bool nccl_tests);
 /* Returns the row as JSON; borrowed. */
 const json_t *bench_report_json_row(struct bench_report_json *j, const struct bench_report_row *r);
-/* Adds `value`, whose ownership it takes, to the keys that follow the rows. */
+/* Adds a key and its value to the keys after the rows. Takes over `value`. */
 void bench_report_json_set(struct bench_report_json *j, const char *key, json_t *value);
-/* The document in parts: the keys before the rows (borrowed), the name of the rows, and the keys
- * that follow them (a new object). `error`: what ended the run early; NULL: nothing. */
+/* Return the document in parts: the keys before the rows (borrowed), the name of the list of rows,
+ * and the keys after the rows (a new object). `error` says what ended the run early; it may be
+ * NULL. */
 const json_t *bench_report_json_head(const struct bench_report_json *j);
 const char *bench_report_json_list(const struct bench_report_json *j);
 json_t *bench_report_json_tail(const struct bench_report_json *j,

@@ -24,8 +24,8 @@ static int iterate(struct bench *b, const struct buffers_run *r, size_t *slice)
     return rc;
 }
 
-/* Without a device, work progresses only while a rank waits for it, so each iteration is awaited.
- */
+/* Waits for each iteration if there is no device, since work then progresses only while a rank
+ * waits for it. */
 int bench_time_iterations(struct bench *b, const struct buffers_run *r, int iters,
                           struct bench_time *out)
 {
@@ -51,7 +51,7 @@ int bench_time_iterations(struct bench *b, const struct buffers_run *r, int iter
     return rc;
 }
 
-/* Operations per iteration, or per launch of a graph. */
+/* Returns the number of operations per iteration, or per launch of a graph. */
 static double per_launch(const struct bench *b)
 {
     return (double)b->o->agg * (b->o->graph ? b->o->iters : 1);
@@ -103,7 +103,7 @@ static int sample_batch(struct bench *b, const struct buffers_run *r, double beg
     return rc == 0 ? bench_gather(b, mine, (n + 1) * sizeof *mine, all) : rc;
 }
 
-/* Combines value i of all ranks. */
+/* Returns the value number i of all ranks, combined by `pick`. */
 static double column(struct bench *b, const double *all, size_t i, enum stats_pick pick)
 {
     for (int r = 0; r < b->all; r++)

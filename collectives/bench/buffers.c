@@ -9,11 +9,11 @@ struct buffers {
     struct backend_comm *inner;
     int rank;
     void *raw[2];      /* the backend's memory, possibly on a GPU … */
-    char *in, *out;    /* … behind the guards */
+    char *in, *out;    /* … after the first guard */
     char *table, *got; /* host memory, one period of elements each */
     uint64_t seed;
-    size_t *parts; /* of an alltoallv: counts and starts of the parts that are sent, then
-                      of those that are received; one of each per rank */
+    size_t *parts; /* for an alltoallv: counts and starts of the parts that are sent, then of those
+                      that are received; each list has one entry per rank */
     struct traffic_call parts_of;
     struct drover_parts send, recv;
 };
@@ -43,7 +43,7 @@ int buffers_open(struct buffers **out, const struct backend *backend, struct bac
     b->got = xzalloc(period);
     for (int i = 0; i < 2; i++) {
         int rc = backend->mem_alloc(inner, bytes, o->memory, &b->raw[i], e);
-        if (rc == 0) /* so that no timed call is the first to touch a page */
+        if (rc == 0) /* touches all pages, so that no timed call does */
             rc = fill(b, b->raw[i], period, bytes, e);
         if (rc < 0)
             return rc;
@@ -72,7 +72,7 @@ void buffers_close(struct buffers *b)
     free(b);
 }
 
-/* Start of this rank's output. */
+/* Returns the start of this rank's output. */
 static char *output(const struct buffers *b, const struct buffers_run *r)
 {
     return b->out + (r->in_place ? (size_t)b->rank * r->shape.out_stride : 0);
@@ -83,7 +83,7 @@ static char *input(const struct buffers *b, const struct buffers_run *r)
     return r->in_place ? b->out + (size_t)b->rank * r->shape.in_stride : b->in;
 }
 
-/* End of the memory that the call may write to. */
+/* Returns the end of the memory to which the call may write. */
 static char *end(const struct buffers *b, const struct buffers_run *r)
 {
     return b->out + (r->in_place ? r->shape.bytes : r->shape.out_bytes);
@@ -95,7 +95,7 @@ static bool same_traffic(const struct traffic_call *a, const struct traffic_call
            a->count == b->count;
 }
 
-/* Computes the parts of an alltoallv, unless they are those of the call before. */
+/* Computes the parts of an alltoallv, unless they are the same as in the previous call. */
 static void compute_parts(struct buffers *b, const struct buffers_run *r)
 {
     const struct traffic_call c = verify_traffic(&r->v, r->shape.count);
@@ -229,7 +229,7 @@ static int check_block(struct buffers *b, const struct buffers_run *r, int numbe
     return check_on_host(b, r, &k, found.first - found.first % k.period, &left, w, e);
 }
 
-/* Checks a guard, starting at the byte next to the buffer. */
+/* Checks a guard. Begins with the byte next to the buffer. */
 static int check_guard(struct buffers *b, const char *p, enum buffers_side side,
                        struct buffers_wrong *w, struct err *e)
 {
@@ -247,7 +247,7 @@ static int check_guard(struct buffers *b, const char *p, enum buffers_side side,
 int buffers_check(struct buffers *b, const struct buffers_run *r, struct buffers_wrong *out,
                   struct err *e)
 {
-    memset(out, 0, sizeof *out); /* it is sent, with its padding */
+    memset(out, 0, sizeof *out); /* the struct is sent with its padding */
     bool has_output = collective_writes(r->v.coll, b->rank, r->v.root);
     int rc = 0;
     for (int block = 0; has_output && block < verify_blocks(&r->v) && rc == 0; block++)

@@ -39,8 +39,8 @@ AUTO_DEFINE(buffers, struct buffers *, buffers_close)
 /* Moves the start of both buffers by `bytes` from their original position. */
 void buffers_shift(struct buffers *b, size_t bytes);
 
-/* Returns this rank's call, `shift` bytes into the buffers. It borrows from `b` until the next
- * call. */
+/* Returns this rank's call, whose data begin `shift` bytes after the start of the buffers. The
+ * result borrows from `b` until the next buffers_call(). */
 struct backend_call buffers_call(struct buffers *b, const struct buffers_run *r, size_t shift);
 
 /* Writes a new input, and fills the output with VERIFY_POISON. */
@@ -48,10 +48,10 @@ int buffers_prepare(struct buffers *b, struct buffers_run *r, struct err *e);
 
 enum buffers_side { BUFFERS_OUT_END, BUFFERS_OUT_BEGIN, BUFFERS_IN_END, BUFFERS_IN_BEGIN };
 
-/* What is wrong after a call. A plain value that ranks send to each other. */
+/* The wrong data after a call. A plain value that ranks send to each other. */
 struct buffers_wrong {
     uint64_t elements;           /* number of wrong elements in the output */
-    uint64_t index;              /* of the first one, in the output */
+    uint64_t index;              /* index of the first one in the output */
     struct verify_finding first; /* the block that has it */
     struct verify_diagnosis diagnosis;
     uint64_t canaries;      /* number of bytes written outside the output or the input */

@@ -29,7 +29,8 @@ static bool is_set(const char *name)
     return value && *value && strcmp(value, "0") != 0;
 }
 
-/* PCIe 1 has 2.5 GT/s; each generation doubles it. */
+/* Reads the PCIe slot. The generation follows from the speed: PCIe 1 has 2.5 GT/s, and each
+ * generation doubles it. */
 static void read_slot(struct verdict_facts *f, const struct bench_report_device *d)
 {
     static const char *const names[] = {"current_link_speed", "current_link_width",
@@ -47,7 +48,8 @@ static void read_slot(struct verdict_facts *f, const struct bench_report_device 
 }
 
 /* Walks the extended capabilities of PCI to Access Control Services (PCI Express Base Specification
- * 7.7.11): id 13, its control word 6 bytes on; bits 2 to 4 send requests up. Needs root. */
+ * 7.7.11): id 13; the control word is 6 bytes after its start; bits 2 to 4 redirect requests
+ * upstream. Needs root. */
 static bool has_acs(const char *path)
 {
     unsigned char c[CONFIG_BYTES];
@@ -101,7 +103,8 @@ static void read_network(struct verdict_facts *f)
     globfree(&found);
 }
 
-/* GB/s; the best of COPIES copies between buffers whose pages are mapped already. */
+/* Returns the rate in GB/s of the best of COPIES copies between buffers whose pages are already
+ * mapped. */
 static double copy_rate(void)
 {
     AUTO(free) char *from = try_calloc(1, COPY_BYTES), *to = try_calloc(1, COPY_BYTES);
@@ -122,7 +125,7 @@ static double copy_rate(void)
 void hardware_facts_read(struct verdict_facts *out, const struct bench_report_device *self,
                          bool gpu)
 {
-    memset(out, 0, sizeof *out); /* it is sent, with its padding */
+    memset(out, 0, sizeof *out); /* the struct is sent with its padding */
     snprintf(out->host, sizeof out->host, "%s", self->host);
     if (gpu) {
         snprintf(out->gpu, sizeof out->gpu, "%.95s", self->name);

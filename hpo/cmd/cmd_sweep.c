@@ -61,6 +61,23 @@ static char *name_of(const struct sweep_options *o, const struct spec *spec)
     return sweep_dir_slug(base);
 }
 
+/* Returns the name of the sweep; the caller frees it. A sweep that has no name of the user's own
+ * gets the next one that is free, if another file is stored under its name. */
+static char *choose_name(const struct sweep_options *o, const struct spec *spec, const char *text)
+{
+    AUTO(free) char *name = name_of(o, spec);
+    if (o->name || o->resume || o->restart)
+        return TAKE(name);
+    char *chosen = sweep_dir_unused_name(
+        &(struct sweep_dir_opts){.root = o->root, .name = name, .file = text});
+    if (strcmp(chosen, name) != 0 && !o->quiet)
+        fprintf(stderr,
+                "drover sweep: '%s' is a sweep with another file, so this one is '%s' (--restart "
+                "replaces '%s')\n",
+                name, chosen, name);
+    return chosen;
+}
+
 /* The number of trials that the worker on this host runs at once. `requested`: by --here; -1: as
  * many as fit. */
 static int count_slots(int *out, const struct spec *spec, int requested, struct err *e)
@@ -230,7 +247,7 @@ static int sweep(const struct sweep_options *o, struct err *e)
     sweep_run_print_notices(spec->notices, o);
     if (read_prior(&prior, &notices, o, spec, e) < 0)
         return EXIT_USAGE;
-    AUTO(free) char *name = name_of(o, spec);
+    AUTO(free) char *name = choose_name(o, spec, text);
     const char *listen = o->listen ? o->listen : hosts.fleet.hosts ? ":" : NULL;
     struct coordinator_opts config = {
         .spec = spec, .slots = slots, .listen = {listen, o->plain}, .remote_workers = hosts.fleet};
@@ -282,12 +299,16 @@ static const struct subcommand {
     int (*run)(int argc, char **argv); /* NULL: cmd_sweep() itself */
 } subcommands[] = {
     {"ls", "", "list the sweeps", cmd_sweep_ls},
-    {"show", " NAME", "show the trials of a sweep, the best first", cmd_sweep_show},
-    {"stop", " NAME", "stop running trials and end the sweep", cmd_sweep_control},
-    {"pause", " NAME", "stop running trials and start none until resume", cmd_sweep_control},
+    {"show", " NAME [TRIAL]", "show the trials of a sweep, or one of them", cmd_sweep_show},
+    {"best", " NAME", "show the best trial and its command", cmd_sweep_best},
+    {"logs", " NAME TRIAL", "print the output of a trial", cmd_sweep_logs},
+    {"stop", " NAME [TRIAL...]", "end a sweep when its running trials finish", cmd_sweep_control},
+    {"cancel", " NAME [TRIAL...]", "end a sweep and its running trials", cmd_sweep_control},
+    {"pause", " NAME", "start no more trials until resume", cmd_sweep_control},
     {"resume", " NAME", "continue a sweep that was paused or stopped", NULL},
     {"retry", " NAME TRIAL...", "rerun trials that failed", cmd_sweep_control},
     {"add", " NAME ...", "add trials to a sweep", cmd_sweep_control},
+    {"rm", " NAME", "remove a sweep with all its files", cmd_sweep_rm},
 };
 
 static void print_help(void)

@@ -1,4 +1,5 @@
-/* cmd_sweep_control - `drover sweep stop`, `pause`, `retry`, `add`: sends a command to a sweep. */
+/* cmd_sweep_control - `drover sweep stop`, `cancel`, `pause`, `retry`, `add`: sends a command to a
+ * sweep. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -12,7 +13,7 @@
 
 struct control_options {
     const char *root;
-    bool now, finish, failed;
+    bool now, failed;
     char **params; /* strv: NAME=VALUE of one trial */
     const char *json;
     int trials;
@@ -24,12 +25,13 @@ struct control_options {
 
 static const struct opt stop_options[] = {
     DIR_OPTION,
-    OPT_FLAG(0, "now", "kill running trials without a grace period", struct control_options, now),
+    OPT_FLAG(0, "now", "kill trials without a grace period", struct control_options, now),
     OPT_END,
 };
 static const struct opt pause_options[] = {
     DIR_OPTION,
-    OPT_FLAG(0, "finish", "let running trials finish", struct control_options, finish),
+    OPT_FLAG(0, "now", "stop running trials, which return to the queue", struct control_options,
+             now),
     OPT_END,
 };
 static const struct opt retry_options[] = {
@@ -54,17 +56,8 @@ static const struct opt add_options[] = {
 /* Each returns the data of a command (scheduler.h), or NULL with an error. `words` follow the name
  * of the sweep. */
 
-static json_t *stop_command(const struct control_options *o, char **words, struct err *e)
-{
-    return json_pack("{s:b}", "now", o->now);
-}
-
-static json_t *pause_command(const struct control_options *o, char **words, struct err *e)
-{
-    return json_pack("{s:b}", "finish", o->finish);
-}
-
-static json_t *retry_command(const struct control_options *o, char **words, struct err *e)
+/* Returns the trial numbers; NULL with an error: a word is not one. */
+static json_t *trial_numbers(char **words, struct err *e)
 {
     AUTO(json) json_t *ids = json_array();
     for (; words && *words; words++) {
@@ -73,12 +66,46 @@ static json_t *retry_command(const struct control_options *o, char **words, stru
             return NULL;
         json_array_append_new(ids, json_integer(id));
     }
-    if (json_array_size(ids) == 0 && !o->failed) {
+    return TAKE(ids);
+}
+
+/* Without trials, the whole sweep is stopped; `finish`: its running trials may finish. */
+static json_t *end_command(const struct control_options *o, char **words, bool finish,
+                           struct err *e)
+{
+    AUTO(json) json_t *ids = trial_numbers(words, e);
+    if (!ids)
+        return NULL;
+    return json_array_size(ids) > 0
+               ? json_pack("{s:s, s:O, s:b}", "verb", "cancel", "trials", ids, "now", o->now)
+               : json_pack("{s:s, s:b, s:b}", "verb", "stop", "now", o->now, "finish", finish);
+}
+
+static json_t *stop_command(const struct control_options *o, char **words, struct err *e)
+{
+    return end_command(o, words, !o->now, e);
+}
+
+static json_t *cancel_command(const struct control_options *o, char **words, struct err *e)
+{
+    return end_command(o, words, false, e);
+}
+
+static json_t *pause_command(const struct control_options *o, char **words, struct err *e)
+{
+    return json_pack("{s:s, s:b}", "verb", "pause", "finish", !o->now);
+}
+
+static json_t *retry_command(const struct control_options *o, char **words, struct err *e)
+{
+    AUTO(json) json_t *ids = trial_numbers(words, e);
+    if (ids && json_array_size(ids) == 0 && !o->failed) {
         err_set(e, -EINVAL, "no trials given");
         err_hint(e, "trial numbers, or --failed");
         return NULL;
     }
-    return json_pack("{s:O, s:b}", "trials", ids, "failed", o->failed);
+    return ids ? json_pack("{s:s, s:O, s:b}", "verb", "retry", "trials", ids, "failed", o->failed)
+               : NULL;
 }
 
 /* Sets "optimizer.lr" in its group. Takes ownership of `value`. */
@@ -124,7 +151,7 @@ static json_t *add_command(const struct control_options *o, char **words, struct
         return NULL;
     }
     if (o->trials)
-        return json_pack("{s:i}", "trials", o->trials);
+        return json_pack("{s:s, s:i}", "verb", "add", "trials", o->trials);
     json_t *sets = NULL;
     if (o->params)
         sets = parse_params(o->params, e);
@@ -132,33 +159,41 @@ static json_t *add_command(const struct control_options *o, char **words, struct
         err_wrap(e, "--json");
     if (!sets)
         return NULL;
-    return json_is_array(sets) ? json_pack("{s:o}", "params", sets)
-                               : json_pack("{s:[o]}", "params", sets);
+    return json_is_array(sets) ? json_pack("{s:s, s:o}", "verb", "add", "params", sets)
+                               : json_pack("{s:s, s:[o]}", "verb", "add", "params", sets);
 }
 
 /* ---- the reply ------------------------------------------------------------------------------ */
 
-static void print_trials(struct strbuf *b, const json_t *ids)
+/* "trials 3 5 wait" */
+static void print_trials(struct strbuf *b, const json_t *ids, bool cancelled)
 {
     size_t n = json_array_size(ids);
-    strbuf_puts(b, n == 1 ? ", trial" : ", trials");
+    strbuf_puts(b, n == 1 ? "trial" : "trials");
     for (size_t i = 0; i < n; i++)
         strbuf_printf(b, " %d", (int)json_integer_value(json_array_get(ids, i)));
-    strbuf_puts(b, n == 1 ? " waits" : " wait");
+    if (cancelled)
+        strbuf_puts(b, n == 1 ? " is cancelled" : " are cancelled");
+    else
+        strbuf_puts(b, n == 1 ? " waits" : " wait");
 }
 
 /* "digits is stopped, 3 trials are still running; no coordinator is running: drover sweep resume
  * digits" */
-static void print_reply(const char *done, const char *name, const json_t *reply, bool applied_here)
+static void print_reply(const char *done, const char *name, const json_t *command,
+                        const json_t *reply, bool applied_here)
 {
     AUTO(strbuf) struct strbuf b = {0};
     int running = (int)json_integer_value(json_object_get(reply, "running"));
     const json_t *ids = json_object_get(reply, "trials");
-    strbuf_printf(&b, "%s %s", name, done);
-    if (json_array_size(ids) > 0)
-        print_trials(&b, ids);
-    else if (running > 0)
+    bool cancelled = strcmp(json_string_value(json_object_get(command, "verb")), "cancel") == 0;
+    strbuf_printf(&b, "%s%s%s", name, cancelled ? ": " : " ", cancelled ? "" : done);
+    if (json_array_size(ids) > 0) {
+        strbuf_puts(&b, cancelled ? "" : ", ");
+        print_trials(&b, ids, cancelled);
+    } else if (running > 0) {
         strbuf_printf(&b, ", %d trial%s still running", running, running == 1 ? " is" : "s are");
+    }
     if (applied_here)
         strbuf_printf(&b, "; no coordinator is running: drover sweep resume %s", name);
     puts(strbuf_str(&b));
@@ -173,12 +208,18 @@ static const struct verb {
     size_t words_max;
     json_t *(*command)(const struct control_options *o, char **words, struct err *e);
 } verbs[] = {
-    {"stop", "NAME [--now]", "Ends a sweep: stops its running trials and starts no more.",
-     "drover sweep stop digits", "is stopped", stop_options, 1, stop_command},
-    {"pause", "NAME [--finish]",
-     "Stops the running trials and starts none until `drover sweep resume`. Trials then continue "
-     "from their checkpoints.",
-     "drover sweep pause digits --finish", "is paused", pause_options, 1, pause_command},
+    {"stop", "NAME [TRIAL...] [--now]",
+     "Ends a sweep: starts no more trials, and lets the running ones finish. With TRIAL, ends only "
+     "these trials, as cancelled.",
+     "drover sweep stop digits\ndrover sweep stop digits 3 7", "is stopped", stop_options, SIZE_MAX,
+     stop_command},
+    {"cancel", "NAME [TRIAL...] [--now]",
+     "Ends a sweep and its running trials, as cancelled. With TRIAL, ends only these trials.",
+     "drover sweep cancel digits", "is stopped", stop_options, SIZE_MAX, cancel_command},
+    {"pause", "NAME [--now]",
+     "Starts no more trials until `drover sweep resume`, and lets the running ones finish. With "
+     "--now, trials continue later from their checkpoints.",
+     "drover sweep pause digits", "is paused", pause_options, 1, pause_command},
     {"retry", "NAME (TRIAL... | --failed)", "Reruns trials that failed.",
      "drover sweep retry digits 3 7\ndrover sweep retry digits --failed", "has more to do",
      retry_options, SIZE_MAX, retry_command},
@@ -204,10 +245,9 @@ static int run(const struct verb *v, const struct control_options *o, char **wor
     if (!command)
         return -EINVAL;
     bool applied_here = false;
-    json_object_set_new(command, "verb", json_string(v->name));
     int rc = command_client_send(&reply, &applied_here, o->root, words[0], command, e);
     if (rc == 0)
-        print_reply(v->done, words[0], reply, applied_here);
+        print_reply(v->done, words[0], command, reply, applied_here);
     return rc;
 }
 

@@ -8,13 +8,17 @@
 #include "common/strbuf.h"
 #include "common/utf8.h"
 #include "hpo/cmd/hpo_commands.h"
+#include "hpo/cmd/sweep_output.h"
+#include "hpo/cmd/sweep_print.h"
 #include "hpo/coordinator/progress_text.h"
 #include "hpo/reader/sweep_reader.h"
 #include "hpo/store/stored_sweep.h"
 
+enum { CURVE_WIDTH = 40, OUTPUT_LINES = 10 };
+
 struct show_options {
     const char *root;
-    bool json;
+    bool json, csv, curves;
     int top;
 };
 
@@ -28,6 +32,8 @@ static const struct opt show_options[] = {
     COMMON_OPTIONS,
     OPT_INT(0, "top", "N", "print the N best trials (default: 20)", struct show_options, top, 0,
             INT_MAX),
+    OPT_FLAG(0, "curves", "print the curves of these trials", struct show_options, curves),
+    OPT_FLAG(0, "csv", "print all trials as CSV", struct show_options, csv),
     OPT_END,
 };
 
@@ -187,11 +193,17 @@ static void print_workers(struct strbuf *b, const struct sweep_reader *v)
     }
 }
 
-static void print_view(const struct sweep_reader *v, int top)
+static void print_view(const struct sweep_reader *v, int top, bool curves)
 {
     AUTO(strbuf) struct strbuf b = {0};
-    AUTO(json) json_t *importance = sweep_reader_importance(v), *pareto = sweep_reader_pareto(v);
+    AUTO(json) json_t *pareto = sweep_reader_pareto(v);
     AUTO(json) json_t *trials = sweep_reader_top(v, pareto, (size_t)top);
+    if (curves) {
+        sweep_print_curves(&b, v->columns, v->spec, trials, CURVE_WIDTH);
+        fputs(strbuf_str(&b), stdout);
+        return;
+    }
+    AUTO(json) json_t *importance = sweep_reader_importance(v);
     struct scheduler_counts c = sweep_reader_counts(v);
     strbuf_printf(&b, "%s: ", v->dir->name);
     progress_text_counts(&b, &c);
@@ -200,8 +212,47 @@ static void print_view(const struct sweep_reader *v, int top)
     if (!json_is_null(importance))
         progress_text_importance(&b, importance);
     strbuf_putc(&b, '\n');
-    progress_text_table(&b, trials, v->spec, pareto, (size_t)top);
+    progress_text_table(&b, trials, v->spec, pareto, v->dir->path, (size_t)top);
     fputs(strbuf_str(&b), stdout);
+}
+
+static int show_trial(const struct sweep_reader *v, const char *word, bool json, struct err *e)
+{
+    size_t trial;
+    int rc = sweep_output_trial(&trial, v, word, e);
+    if (rc < 0)
+        return rc;
+    AUTO(free) char *dir = sweep_output_dir(v, trial);
+    if (json) {
+        AUTO(json) json_t *t = sweep_print_trial_json(v->columns, trial);
+        json_object_set_new(t, "output", dir ? json_string(dir) : json_null());
+        AUTO(free) char *line = json_line(t);
+        puts(line);
+        return 0;
+    }
+    AUTO(strbuf) struct strbuf b = {0};
+    AUTO(strbuf) struct strbuf command = {0};
+    const struct run_message_opts m = {v->spec, v->dir->name, v->dir->path, "."};
+    int node = sweep_columns_trial(v->columns, trial)->node;
+    sweep_print_trial(&b, v->columns, v->spec, trial);
+    if (sweep_print_trial_command(&command, &m, v->columns, trial, NULL) == 0)
+        strbuf_printf(&b, "command\n  %s\n", strbuf_str(&command));
+    if (dir)
+        sweep_output_print(&b, dir, text_table_at(sweep_columns_texts(v->columns), node),
+                           OUTPUT_LINES);
+    fputs(strbuf_str(&b), stdout);
+    return 0;
+}
+
+static int check_show(const struct show_options *o, char **words, struct err *e)
+{
+    if (!words)
+        return hpo_commands_no_name(e);
+    if (o->json + o->csv + o->curves > 1)
+        return err_set(e, -EINVAL, "--json, --csv and --curves exclude each other");
+    if (words[1] && (o->csv || o->curves))
+        return err_set(e, -EINVAL, "%s shows all trials, not one", o->csv ? "--csv" : "--curves");
+    return 0;
 }
 
 int cmd_sweep_show(int argc, char **argv)
@@ -210,24 +261,29 @@ int cmd_sweep_show(int argc, char **argv)
     struct show_options o = {.root = "sweeps", .top = 20};
     struct err e = {0};
     AUTO(strv) char **words = NULL;
-    int rc = hpo_commands_parse(&words, 1, show_options, &o, argc, argv, &e);
+    int rc = hpo_commands_parse(&words, 2, show_options, &o, argc, argv, &e);
     if (rc == OPT_HELP) {
         const struct opt_help help = {
-            program, "NAME [--top N] [--json]",
-            "Shows a sweep: its workers, what matters most, and its trials, the best first.",
-            "drover sweep show digits --top 5"};
+            program, "NAME [TRIAL] [--top N] [--curves | --csv | --json]",
+            "Shows a sweep: its workers, what matters most, and its trials, the best first. With "
+            "TRIAL, shows all about this trial.",
+            "drover sweep show digits --top 5\ndrover sweep show digits 17\n"
+            "drover sweep show digits --csv"};
         opt_print_help(stdout, &help, show_options);
         return 0;
     }
-    if (rc == 0 && !words)
-        rc = hpo_commands_no_name(&e);
+    if (rc == 0)
+        rc = check_show(&o, words, &e);
     AUTO(sweep_reader) struct sweep_reader *v = NULL;
     if (rc < 0 || sweep_reader_open(&v, o.root, words[0], &e) < 0)
         return usage_error(&e, program);
-    if (!o.json) {
-        print_view(v, o.top);
-        return 0;
-    }
-    sweep_reader_print_json(v, stdout);
+    if (words[1])
+        return show_trial(v, words[1], o.json, &e) < 0 ? usage_error(&e, program) : 0;
+    if (o.csv)
+        sweep_print_csv(stdout, v->columns);
+    else if (o.json)
+        sweep_reader_print_json(v, stdout);
+    else
+        print_view(v, o.top, o.curves);
     return 0;
 }

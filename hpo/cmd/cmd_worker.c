@@ -6,12 +6,14 @@
 #include <sys/utsname.h>
 
 #include "hpo/cmd/hpo_commands.h"
+#include "hpo/cmd/worker_display.h"
 #include "hpo/store/lockfile.h"
 #include "hpo/store/sweep_dir.h"
 #include "hpo/transport/peer_table.h"
 #include "hpo/worker/worker.h"
 #include "launcher/node/cgroup.h"
 #include "launcher/node/limits.h"
+#include "launcher/run/console.h"
 
 enum { LIBRARY_THREADS = 6 }; /* two of ZeroMQ, four of libuv */
 
@@ -168,11 +170,13 @@ static int run(const struct worker_options *o, const char *endpoint, struct err 
                   .visible = getenv("CUDA_VISIBLE_DEVICES"),
                   .slots = o->places,
                   .memory_bytes = cgroup_memory("")},
+        .notice = worker_display_notice,
         .paths = {.wdir = o->wdir, .dir = o->dir},
     };
     AUTO(credentials) struct credentials in = {0};
     AUTO(fd) int lock = -1;
     AUTO(guardian) struct guardian *g = NULL;
+    AUTO(worker_display) struct worker_display *display = NULL;
     int rc = read_key(&in, o, e);
     if (rc == 0)
         rc = set_endpoint(&c, endpoint, &in, o->plain, e);
@@ -189,6 +193,7 @@ static int run(const struct worker_options *o, const char *endpoint, struct err 
     if (rc < 0)
         return rc;
     c.client.id = id;
+    c.arg = display = worker_display_open(c.client.endpoint, console_coloured(STDERR_FILENO));
     return worker_run(&c, g, e);
 }
 

@@ -10,8 +10,11 @@ int cmd_sweep(int argc, char **argv);
 /* `sweep ls`, `sweep show`. */
 int cmd_sweep_ls(int argc, char **argv);
 int cmd_sweep_show(int argc, char **argv);
-/* `sweep stop`, `pause`, `retry`, `add`. */
+/* `sweep stop`, `cancel`, `pause`, `retry`, `add`. */
 int cmd_sweep_control(int argc, char **argv);
+int cmd_sweep_best(int argc, char **argv);
+int cmd_sweep_logs(int argc, char **argv);
+int cmd_sweep_rm(int argc, char **argv);
 int cmd_worker(int argc, char **argv);
 int cmd_suggest(int argc, char **argv);
 

@@ -26,6 +26,8 @@ const struct opt sweep_options_rows[] = {
     OPT_STR(0, "dir", "D", "directory of all sweeps (default: sweeps)", struct sweep_options, root),
     OPT_FLAG(0, "resume", "continue a stored sweep; without FILE, as it is stored",
              struct sweep_options, resume),
+    OPT_FLAG(0, "restart", "archive the stored sweep as NAME.1 and start anew",
+             struct sweep_options, restart),
     OPT_STRV(0, "prior", "NAME", "learn from this sweep or directory first; repeatable",
              struct sweep_options, prior),
     OPT_CALL(0, "seed", "N", "seed of the search (default: `seed` in FILE, or 0)", set_seed),
@@ -70,6 +72,8 @@ int sweep_options_parse(struct sweep_options *o, int argc, char **argv, struct e
         err_set(e, -EINVAL, resumes ? "no sweep name given" : "no sweep file given");
         return err_hint(e, "drover sweep FILE, or drover sweep resume NAME");
     }
+    if (o->restart && (o->resume || !o->file))
+        return err_set(e, -EINVAL, "--restart and --resume exclude each other");
     if (o->name && !sweep_dir_name_ok(o->name)) {
         err_set(e, -EINVAL, "%s'%s' is not a valid sweep name", resumes ? "" : "--name: ", o->name);
         return err_hint(e,

@@ -2,17 +2,23 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/json.h"
+#include "common/log.h"
 #include "common/stop_signals.h"
 #include "common/strbuf.h"
 #include "hpo/cmd/hpo_commands.h"
+#include "hpo/cmd/sweep_print.h"
 #include "hpo/coordinator/progress_display.h"
 #include "hpo/coordinator/progress_text.h"
 #include "hpo/reader/sweep_reader.h"
 #include "hpo/store/stored_sweep.h"
+#include "hpo/store/sweep_archive.h"
 #include "hpo/worker/sched_batch.h"
 #include "launcher/node/limits.h"
+#include "launcher/registry/registry.h"
+#include "launcher/run/console.h"
 
 enum { TABLE_MAX = 20, ZEROMQ_THREADS = 2 };
 
@@ -26,7 +32,7 @@ static void on_stored(void *arg, const struct scheduler *s, enum scheduler_recor
 
 static void on_changed(void *arg, const struct scheduler *s)
 {
-    progress_display_paint(arg, s);
+    progress_display_changed(arg);
 }
 
 static void on_interrupted(void *arg, bool again)
@@ -54,23 +60,6 @@ void sweep_run_print_notices(char **texts, const struct sweep_options *o)
 
 /* ---- result --------------------------------------------------------------------------------- */
 
-static void print_best(struct strbuf *out, const struct sweep_reader *v,
-                       const struct run_message_opts *m, int best)
-{
-    AUTO(json) json_t *t = sweep_columns_trial_json(v->columns, (size_t)best);
-    const json_t *params = json_object_get(t, "params");
-    const char *metric = v->spec->metrics[0].name;
-    AUTO(strv) char **argv = NULL;
-    strbuf_printf(out, "best: trial %d, %s %.6g: ", best, metric ? metric : "value",
-                  json_number_value(json_object_get(t, "value")));
-    progress_text_params(out, params);
-    if (run_message_argv(&argv, m, best, params, NULL) == 0) {
-        strbuf_puts(out, "\n  ");
-        progress_text_shell(out, argv);
-    }
-    strbuf_putc(out, '\n');
-}
-
 static void print_result(const struct sweep_reader *v, const struct run_message_opts *m, bool json)
 {
     if (json) {
@@ -82,12 +71,12 @@ static void print_result(const struct sweep_reader *v, const struct run_message_
     AUTO(json) json_t *trials = sweep_reader_top(v, pareto, TABLE_MAX);
     struct scheduler_counts counts = sweep_reader_counts(v);
     int best = sweep_reader_recommended(v);
-    progress_text_table(&b, trials, v->spec, pareto, TABLE_MAX);
+    progress_text_table(&b, trials, v->spec, pareto, v->dir->path, TABLE_MAX);
     strbuf_putc(&b, '\n');
     progress_text_counts(&b, &counts);
     strbuf_putc(&b, '\n');
     if (best >= 0)
-        print_best(&b, v, m, best);
+        sweep_print_best(&b, m, v->columns, (size_t)best);
     fputs(strbuf_str(&b), stdout);
 }
 
@@ -133,17 +122,45 @@ static int coordinate(const struct coordinator_opts *c, const struct sweep_optio
     if (rc < 0)
         return rc;
     *status = EXIT_WORK;
-    if (coordinator_endpoint(coord) && !o->quiet)
-        fprintf(stderr, "drover sweep: workers may join at %s%s\n", coordinator_endpoint(coord),
+    const struct coordinator_view view = coordinator_view(coord);
+    if (view.endpoint && !o->quiet)
+        fprintf(stderr, "drover sweep: workers may join at %s%s\n", view.endpoint,
                 o->listen && !o->plain ? ": drover worker --key worker.key" : "");
-    struct progress_display *display = progress_display_open(
-        c->dir->name, c->dir->path, c->spec, coordinator_scheduler(coord), o->quiet);
+    AUTO(registry) struct registry *entry = NULL;
+    if (registry_enter_sweep(&entry, c->dir->name, c->dir->path, e) < 0) {
+        log_info("'drover ps' does not show this sweep: %s", e->text);
+        *e = (struct err){0};
+    }
+    const struct progress_display_opts shown = {.name = c->dir->name,
+                                                .dir = c->dir->path,
+                                                .spec = c->spec,
+                                                .quiet = o->quiet,
+                                                .colour = console_coloured(STDERR_FILENO)};
+    struct progress_display *display = progress_display_open(&shown, &view);
     rc = coordinator_run(coord, &events, display, e);
+    progress_display_stop(display);
     AUTO(free) char *reason = rc == 0 ? xstrdup(coordinator_end_reason(coord)) : NULL;
     coordinator_close(TAKE(coord)); /* it may still print to the display */
     progress_display_close(display);
     if (reason && !o->quiet)
         fprintf(stderr, "drover sweep: the sweep has ended: %s\n", reason);
+    return rc;
+}
+
+/* Renames the sweep of this name, if it exists. */
+static int archive(const struct sweep_dir_opts *d, const struct sweep_options *o, struct err *e)
+{
+    AUTO(sweep_archive) struct sweep_archive *a = NULL;
+    AUTO(free) char *name = NULL;
+    int rc = sweep_archive_lock(&a, d->root, d->name, e);
+    if (rc == -ENOENT) {
+        *e = (struct err){0};
+        return 0;
+    }
+    if (rc == 0)
+        rc = sweep_archive_rename(&name, a, e);
+    if (rc == 0 && !o->quiet)
+        fprintf(stderr, "drover sweep: the earlier sweep '%s' is now '%s'\n", d->name, name);
     return rc;
 }
 
@@ -156,7 +173,7 @@ int sweep_run(struct coordinator_opts *c, struct spec *spec, const struct sweep_
     if (c->remote_workers.hosts && guardian_start(&guardian, e) < 0)
         return EXIT_WORK;
     c->remote_workers.guardian = guardian;
-    if (sweep_dir_open(&dir, d, e) < 0)
+    if ((o->restart && archive(d, o, e) < 0) || sweep_dir_open(&dir, d, e) < 0)
         return EXIT_USAGE;
     stored_sweep_apply(spec, dir);
     if (dir->fresh || !d->prior) /* otherwise the observations of its start are used */

@@ -372,12 +372,13 @@ static const struct remote_workers_events remote_events = {
 static int replay_one(void *arg, const struct scheduler_record *r, int64_t msg, struct err *e)
 {
     struct coordinator *c = arg;
-    if (r->lease > 0)
-        message_dedup_replay(c->dedup, r->lease, msg);
     int64_t now = now_ms(c);
     if (r->at_ms > now)
         c->offset_ms += r->at_ms - now;
-    return scheduler_replay(c->sched, r, e);
+    int rc = scheduler_replay(c->sched, r, e);
+    if (rc == 0 && r->lease > 0) /* now the lease is known to exist */
+        message_dedup_replay(c->dedup, r->lease, msg);
+    return rc;
 }
 
 static int replay(struct coordinator *c, struct err *e)
@@ -472,14 +473,10 @@ void coordinator_close(struct coordinator *c)
     free(c);
 }
 
-const struct scheduler *coordinator_scheduler(const struct coordinator *c)
+struct coordinator_view coordinator_view(struct coordinator *c)
 {
-    return c->sched;
-}
-
-const char *coordinator_endpoint(const struct coordinator *c)
-{
-    return c->tcp_endpoint;
+    return (struct coordinator_view){&c->loop, c->sched, transport_server_peers(c->server),
+                                     c->tcp_endpoint};
 }
 
 const char *coordinator_end_reason(const struct coordinator *c)

@@ -44,9 +44,13 @@ int coordinator_open(struct coordinator **out, const struct coordinator_opts *op
 void coordinator_close(struct coordinator *c);
 AUTO_DEFINE(coordinator, struct coordinator *, coordinator_close)
 
-const struct scheduler *coordinator_scheduler(const struct coordinator *c);
-/* What workers of other machines connect to; NULL: it does not listen for them. */
-const char *coordinator_endpoint(const struct coordinator *c);
+struct coordinator_view { /* borrowed until coordinator_close() */
+    uv_loop_t *loop;      /* handles on it must be closed before coordinator_close() */
+    const struct scheduler *sched;
+    const struct peer_table *workers;
+    const char *endpoint; /* for workers of other machines; NULL: it does not listen for them */
+};
+struct coordinator_view coordinator_view(struct coordinator *c);
 
 /* Runs until the sweep is over or a signal stops it. Borrows the events until coordinator_close(),
  * which waits for the workers that it has started and may call them. Returns 0, or the number of

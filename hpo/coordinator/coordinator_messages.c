@@ -35,6 +35,7 @@ static void on_hello(struct coordinator *c, const char *worker, const struct wir
         coordinator_step(c, &(struct scheduler_event){SCHEDULER_EV_HELLO, worker, 0, m->data}, 0);
         answer = (struct wire_msg){.kind = WIRE_REQUIREMENTS,
                                    .data = resources_json(&c->opts->spec->need)};
+        json_object_set_new(answer.data, "sweep", json_string(c->opts->dir->name));
     }
     if (transport_server_send(c->server, worker, &answer, &e) < 0)
         coordinator_fail(c, &e);

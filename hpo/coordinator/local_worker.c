@@ -182,7 +182,7 @@ static void on_child_exit(uv_process_t *p, int64_t status, int signal)
 
 static int spawn(struct local_worker *w)
 {
-    AUTO(fd) int log = open(w->opts->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    AUTO(fd) int log = open(w->opts->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (log < 0)
         return -errno;
     char slots[16];

@@ -1,131 +1,129 @@
 #include "hpo/coordinator/progress_display.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/clock.h"
 #include "common/json.h"
 #include "common/strbuf.h"
+#include "hpo/coordinator/progress_frame.h"
+#include "hpo/coordinator/progress_terminal.h"
 #include "hpo/coordinator/progress_text.h"
+#include "hpo/coordinator/worker_roster.h"
+#include "hpo/store/command_mailbox.h"
 #include "hpo/trial/metric_guess.h"
 #include "hpo/trial/trial.h"
-#include "hpo/worker/trial_dir.h"
 
-enum { PAINT_MS = 100, ROWS_MAX = 24, OUTPUT_READ = 64 << 10 };
-
-struct progress_display {
-    const char *name, *dir;
-    const struct spec *spec;
-    bool quiet, terminal;
-    bool metric_help; /* was shown */
-    int *leased;      /* trials that workers have, in the order of their leases */
-    size_t leased_count, leased_cap;
-    bool paused; /* as printed last */
-    int lines;   /* of the block on the terminal */
-    int64_t opened_ms, painted_ms;
+enum {
+    LISTED_MAX = 64,  /* trials in a frame */
+    TOTALS_MS = 1000, /* between two counts of the workers, of which there may be thousands */
+    OUTPUT_READ = 64 << 10
 };
 
-static void add(struct progress_display *s, int trial)
+struct ids { /* of trials */
+    int *at;
+    size_t count, cap;
+};
+
+struct progress_display {
+    struct progress_display_opts opts;
+    struct coordinator_view view;
+    struct progress_terminal *terminal; /* NULL: stderr is not a terminal, or `quiet` */
+    bool metric_help;                   /* was shown */
+    bool help;                          /* the keys are explained */
+    bool paused;                        /* as printed last */
+    struct ids leased;                  /* trials that workers have, in the order of their leases */
+    struct ids ended;                   /* in the order of their ends */
+    double *curve;                      /* the best value after each end of a trial with a value */
+    size_t curve_count, curve_cap;
+    int ended_here;
+    json_t *command; /* from a key, until its reply; NULL: none */
+    bool submitted;  /* the command is in the mailbox */
+    int64_t opened_ms, counted_ms;
+    struct worker_roster_totals totals;
+};
+
+static void add(struct ids *ids, int trial)
 {
-    if (s->leased_count == s->leased_cap) {
-        s->leased_cap = s->leased_cap ? s->leased_cap * 2 : 16;
-        s->leased = xrealloc(s->leased, s->leased_cap, sizeof *s->leased);
+    if (ids->count == ids->cap) {
+        ids->cap = ids->cap ? ids->cap * 2 : 16;
+        ids->at = xrealloc(ids->at, ids->cap, sizeof *ids->at);
     }
-    s->leased[s->leased_count++] = trial;
+    ids->at[ids->count++] = trial;
 }
 
-static void drop(struct progress_display *s, int trial)
+static void drop(struct ids *ids, int trial)
 {
-    for (size_t i = 0; i < s->leased_count; i++) {
-        if (s->leased[i] != trial)
+    for (size_t i = 0; i < ids->count; i++) {
+        if (ids->at[i] != trial)
             continue;
-        memmove(&s->leased[i], &s->leased[i + 1], (--s->leased_count - i) * sizeof *s->leased);
+        memmove(&ids->at[i], &ids->at[i + 1], (--ids->count - i) * sizeof *ids->at);
         return;
     }
 }
 
-static bool is_terminal(void)
+static void add_ended(struct progress_display *s, const struct trial *t)
 {
-    const char *term = getenv("TERM");
-    return isatty(STDERR_FILENO) && term && *term && strcmp(term, "dumb") != 0;
+    double v = trial_value(t, s->opts.spec->value_last);
+    add(&s->ended, t->id);
+    if (!trial_has_signal(t->state) || isnan(v))
+        return;
+    if (s->curve_count == s->curve_cap) {
+        s->curve_cap = s->curve_cap ? s->curve_cap * 2 : 64;
+        s->curve = xrealloc(s->curve, s->curve_cap, sizeof *s->curve);
+    }
+    double before = s->curve_count ? s->curve[s->curve_count - 1] : v;
+    s->curve[s->curve_count++] =
+        s->opts.spec->metrics[0].maximize ? fmax(before, v) : fmin(before, v);
 }
 
-/* Moves the cursor to the first line of the block, and clears from there. */
-static void wipe(struct progress_display *s)
+/* ---- lines ---------------------------------------------------------------------------------- */
+
+/* Complete lines. */
+static void print(struct progress_display *s, const char *text)
 {
-    if (s->lines > 0)
-        fprintf(stderr, "\033[%dA\033[J", s->lines);
-    s->lines = 0;
+    if (s->terminal)
+        progress_terminal_print(s->terminal, text);
+    else
+        fputs(text, stderr);
 }
 
 void progress_display_print(struct progress_display *s, const char *text)
 {
-    wipe(s);
-    fprintf(stderr, "%s\n", text);
+    AUTO(free) char *line = xasprintf("%s\n", text);
+    print(s, line);
 }
 
 static void print_paused(struct progress_display *s, bool paused)
 {
     AUTO(free)
-    char *text = xasprintf("drover sweep: paused; to continue: drover sweep resume %s", s->name);
+    char *text =
+        xasprintf("drover sweep: paused; to continue: drover sweep resume %s", s->opts.name);
     s->paused = paused;
-    if (!s->quiet)
+    if (!s->opts.quiet)
         progress_display_print(s, paused ? text : "drover sweep: resumed");
-}
-
-struct progress_display *progress_display_open(const char *name, const char *dir,
-                                               const struct spec *spec,
-                                               const struct scheduler *sched, bool quiet)
-{
-    struct progress_display *s = xzalloc(sizeof *s);
-    s->name = name;
-    s->dir = dir;
-    s->spec = spec;
-    s->quiet = quiet;
-    s->terminal = !quiet && is_terminal();
-    s->opened_ms = clock_ms();
-    for (int i = 0; i < scheduler_trial_count(sched); i++) {
-        AUTO(json) json_t *t = scheduler_trial_json(sched, i);
-        const char *state = json_string_value(json_object_get(t, "state"));
-        int known = state ? trial_state_parse(state) : -1;
-        if (known >= 0 && trial_is_active((enum trial_state)known))
-            add(s, i);
-    }
-    if (scheduler_is_paused(sched))
-        print_paused(s, true);
-    return s;
-}
-
-void progress_display_close(struct progress_display *s)
-{
-    if (!s)
-        return;
-    wipe(s);
-    free(s->leased);
-    free(s);
 }
 
 /* Shows once how a trial can report the metric: after the first one that ended well without it.
  * What its output has is shown if this machine sees the file. */
 static void help_with_metric(struct progress_display *s, const json_t *trial)
 {
-    const char *metric = s->spec->metrics[0].name;
+    const char *metric = s->opts.spec->metrics[0].name;
     const char *state = json_string_value(json_object_get(trial, "state"));
     if (s->metric_help || !metric || trial_state_parse(state) != TRIAL_INVALID ||
         json_object_get(json_object_get(trial, "metrics"), metric))
         return;
     s->metric_help = true;
-    AUTO(free)
-    char *dir = trial_dir_path(s->dir, (int)json_integer_value(json_object_get(trial, "id")));
-    AUTO(free)
-    char *path = xasprintf("%s/%lld/stdout", dir,
-                           (long long)json_integer_value(json_object_get(trial, "lease")));
+    AUTO(strbuf) struct strbuf path = {0};
+    progress_text_output(&path, trial, s->opts.dir);
+    strbuf_puts(&path, "/stdout");
     static char output[OUTPUT_READ];
-    AUTO(fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    AUTO(fd) int fd = open(strbuf_str(&path), O_RDONLY | O_CLOEXEC);
     off_t size = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
     off_t from = size > OUTPUT_READ ? size - OUTPUT_READ : 0;
     ssize_t n = fd < 0 ? 0 : pread(fd, output, sizeof output, from);
@@ -133,8 +131,7 @@ static void help_with_metric(struct progress_display *s, const json_t *trial)
     (void)metric_guess(&line, &pattern, output, n > 0 ? (size_t)n : 0, metric);
     AUTO(strbuf) struct strbuf b = {0};
     progress_text_metric_help(&b, metric, line, pattern);
-    wipe(s);
-    fputs(strbuf_str(&b), stderr);
+    print(s, strbuf_str(&b));
 }
 
 void progress_display_stored(struct progress_display *s, const struct scheduler *sched,
@@ -143,49 +140,251 @@ void progress_display_stored(struct progress_display *s, const struct scheduler 
     if (s->paused != scheduler_is_paused(sched))
         print_paused(s, !s->paused);
     if (kind == SCHEDULER_REC_LEASED)
-        add(s, trial);
+        add(&s->leased, trial);
     else if (kind == SCHEDULER_REC_REQUEUED || kind == SCHEDULER_REC_ENDED ||
              kind == SCHEDULER_REC_PAUSED)
-        drop(s, trial);
-    if (kind != SCHEDULER_REC_ENDED || s->quiet)
+        drop(&s->leased, trial);
+    else if (kind == SCHEDULER_REC_RETRIED)
+        drop(&s->ended, trial);
+    if (kind != SCHEDULER_REC_ENDED || s->opts.quiet)
         return;
+    s->ended_here++;
+    add_ended(s, scheduler_view(sched).trials[trial]);
     AUTO(json) json_t *t = scheduler_trial_json(sched, trial);
     help_with_metric(s, t);
-    if (s->terminal)
+    const char *state = json_string_value(json_object_get(t, "state"));
+    bool failed = state && !trial_has_signal((enum trial_state)trial_state_parse(state)) &&
+                  json_object_get(t, "error");
+    if (s->terminal && !failed)
         return;
     AUTO(strbuf) struct strbuf b = {0};
-    progress_text_ended(&b, t, s->spec->metrics[0].name, scheduler_best(sched) == trial);
-    fputs(strbuf_str(&b), stderr);
+    progress_text_ended(&b, t, s->opts.spec->metrics[0].name, scheduler_best(sched) == trial);
+    if (failed) {
+        strbuf_puts(&b, "  output: ");
+        progress_text_output(&b, t, s->opts.dir);
+        strbuf_putc(&b, '\n');
+    }
+    print(s, strbuf_str(&b));
 }
 
-void progress_display_paint(struct progress_display *s, const struct scheduler *sched)
+/* ---- keys ----------------------------------------------------------------------------------- */
+
+/* A key sends the command that `drover sweep` would send, the same way. The reply to an earlier one
+ * is awaited first. */
+static void send_command(struct progress_display *s, json_t *command)
 {
-    int64_t now = clock_ms();
-    if (!s->terminal || now - s->painted_ms < PAINT_MS)
-        return;
-    struct winsize size = {0};
-    int columns = 80, rows = ROWS_MAX;
-    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 && size.ws_row > 1) {
-        columns = size.ws_col - 1; /* a full line would wrap */
-        rows = size.ws_row - 1 < ROWS_MAX ? size.ws_row - 1 : ROWS_MAX;
+    struct err e = {0};
+    if (!s->command && command_mailbox_set_id(command, &e)) {
+        s->command = json_incref(command);
+        s->submitted = false;
     }
-    int best = scheduler_best(sched);
-    AUTO(json) json_t *best_trial = best >= 0 ? scheduler_trial_json(sched, best) : NULL;
-    AUTO(json) json_t *running = json_array();
-    for (size_t i = 0; i < s->leased_count; i++) /* trials that do not fit are only counted */
-        json_array_append_new(running, i < (size_t)rows ? scheduler_trial_json(sched, s->leased[i])
-                                                        : json_object());
-    const struct progress_text p = {.name = s->name,
-                                    .metric = s->spec->metrics[0].name,
-                                    .counts = scheduler_counts(sched),
-                                    .best = best_trial,
-                                    .running = running,
-                                    .seconds = (double)(now - s->opened_ms) / 1000};
-    AUTO(strbuf) struct strbuf b = {0};
-    progress_text_block(&b, &p, columns, rows);
-    wipe(s);
-    fputs(strbuf_str(&b), stderr);
-    for (const char *c = strbuf_str(&b); *c; c++)
-        s->lines += *c == '\n';
-    s->painted_ms = now;
+    json_decref(command);
+}
+
+static void print_error(struct progress_display *s, const char *text)
+{
+    AUTO(free) char *line = xasprintf("drover sweep: %s", text);
+    progress_display_print(s, line);
+}
+
+/* Submits the command when no other process has the mailbox open, then awaits its reply. */
+static void continue_command(struct progress_display *s)
+{
+    struct err e = {0};
+    if (!s->command)
+        return;
+    if (!s->submitted) {
+        int rc = command_mailbox_submit(s->opts.dir, s->command, &e);
+        s->submitted = rc == 0;
+        if (rc == 0 || rc == -EBUSY)
+            return;
+        print_error(s, e.text);
+    } else {
+        const char *id = json_string_value(json_object_get(s->command, "ask"));
+        AUTO(json) json_t *reply = command_mailbox_poll_reply(s->opts.dir, id);
+        const char *error = json_string_value(json_object_get(reply, "error"));
+        if (error)
+            print_error(s, error);
+        if (!reply)
+            return;
+    }
+    json_decref(TAKE(s->command));
+}
+
+static void on_key(void *arg, char key)
+{
+    struct progress_display *s = arg;
+    if (key == 'q')
+        send_command(s, json_pack("{s:s, s:b}", "verb", "stop", "finish", 1));
+    else if (key == 'p' && s->paused)
+        send_command(s, json_pack("{s:s}", "verb", "resume"));
+    else if (key == 'p')
+        send_command(s, json_pack("{s:s, s:b}", "verb", "pause", "finish", 1));
+    else if (key == 'Q')
+        (void)raise(SIGINT);
+    else if (key == '?')
+        s->help = !s->help;
+    progress_terminal_changed(s->terminal);
+}
+
+/* ---- a frame -------------------------------------------------------------------------------- */
+
+static struct progress_frame_trial shown_trial(const struct progress_display *s, int id)
+{
+    const struct trial *t = scheduler_view(s->view.sched).trials[id];
+    const struct trial_curve *c = &t->curve;
+    bool ended = trial_is_ended(t->state), reported = c->count > 0;
+    double step = reported ? c->points[c->count - 1].step : (double)NAN;
+    double last = reported ? c->points[c->count - 1].value : (double)NAN;
+    /* The time of records is the wall clock's, or later. */
+    double running = (double)(clock_ms_of(CLOCK_REALTIME) - t->leased_ms) / 1000;
+    double budget = json_number_value(json_object_get(s->opts.spec->early_terminate, "max_iter"));
+    return (struct progress_frame_trial){
+        .id = id,
+        .state = trial_state_name(t->state),
+        .reason = t->error ? t->error : trial_stop_word(t),
+        .params = t->params,
+        .step = step,
+        .value = ended ? trial_value(t, s->opts.spec->value_last) : last,
+        .seconds = ended ? t->seconds : fmax(running, 0),
+        .share = budget > 0 && reported ? step / budget : (double)NAN,
+    };
+}
+
+static bool is_utf8(void)
+{
+    const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        const char *value = getenv(names[i]);
+        if (value && *value)
+            return strcasestr(value, "utf-8") || strcasestr(value, "utf8");
+    }
+    return false;
+}
+
+static const char *mode_of(const struct scheduler *s)
+{
+    return scheduler_is_stopped(s) ? "stopping" : scheduler_is_paused(s) ? "paused" : "running";
+}
+
+static void count_workers(struct progress_display *s, int64_t now)
+{
+    if (s->counted_ms && now - s->counted_ms < TOTALS_MS)
+        return;
+    s->totals = worker_roster_totals(s->view.workers);
+    s->counted_ms = now;
+}
+
+static void on_frame(void *arg)
+{
+    struct progress_display *s = arg;
+    const struct scheduler *sched = s->view.sched;
+    struct progress_frame_trial running[LISTED_MAX], ended[LISTED_MAX];
+    int64_t now = clock_ms();
+    int columns, rows, best = scheduler_best(sched);
+    struct progress_frame f = {.name = s->opts.name,
+                               .metric = s->opts.spec->metrics[0].name,
+                               .mode = mode_of(sched),
+                               .counts = scheduler_counts(sched),
+                               .seconds = (double)(now - s->opened_ms) / 1000,
+                               .ended_here = s->ended_here,
+                               .best = best,
+                               .curve = s->curve,
+                               .curve_count = s->curve_count,
+                               .running = running,
+                               .running_total = s->leased.count,
+                               .ended = ended,
+                               .keys = progress_terminal_has_keys(s->terminal),
+                               .help = s->help,
+                               .colour = s->opts.colour,
+                               .utf8 = is_utf8()};
+    continue_command(s);
+    count_workers(s, now);
+    f.workers = s->totals.workers;
+    f.slots = s->totals.slots;
+    f.gpus = s->totals.gpus;
+    if (best >= 0) {
+        const struct trial *t = scheduler_view(sched).trials[best];
+        f.best_value = trial_value(t, s->opts.spec->value_last);
+        f.best_params = t->params;
+    }
+    while (f.running_count < LISTED_MAX && f.running_count < s->leased.count) {
+        running[f.running_count] = shown_trial(s, s->leased.at[f.running_count]);
+        f.running_count++;
+    }
+    while (f.ended_count < LISTED_MAX && f.ended_count < s->ended.count) {
+        ended[f.ended_count] = shown_trial(s, s->ended.at[s->ended.count - 1 - f.ended_count]);
+        f.ended_count++;
+    }
+    progress_terminal_size(s->terminal, &columns, &rows);
+    progress_terminal_paint(s->terminal, progress_frame_lines(&f, columns, rows));
+    if (s->command)
+        progress_terminal_changed(s->terminal); /* looks for its reply */
+}
+
+void progress_display_changed(struct progress_display *s)
+{
+    if (s->terminal)
+        progress_terminal_changed(s->terminal);
+}
+
+/* ---- life ----------------------------------------------------------------------------------- */
+
+static int by_end(const void *a, const void *b)
+{
+    const struct trial *const *x = a, *const *y = b;
+    return ((*x)->end_order > (*y)->end_order) - ((*x)->end_order < (*y)->end_order);
+}
+
+/* Takes over the trials of earlier coordinators. */
+static void add_stored(struct progress_display *s)
+{
+    struct trial_view all = scheduler_view(s->view.sched);
+    AUTO(free) const struct trial **ended = xcalloc(all.count, sizeof *ended);
+    size_t n = 0;
+    for (size_t i = 0; i < all.count; i++) {
+        if (trial_is_active(all.trials[i]->state))
+            add(&s->leased, all.trials[i]->id);
+        else if (trial_is_ended(all.trials[i]->state))
+            ended[n++] = all.trials[i];
+    }
+    qsort(ended, n, sizeof *ended, by_end);
+    for (size_t i = 0; i < n; i++)
+        add_ended(s, ended[i]);
+}
+
+struct progress_display *progress_display_open(const struct progress_display_opts *opts,
+                                               const struct coordinator_view *view)
+{
+    static const struct progress_terminal_events terminal_events = {.key = on_key,
+                                                                    .frame = on_frame};
+    struct progress_display *s = xzalloc(sizeof *s);
+    s->opts = *opts;
+    s->view = *view;
+    s->opened_ms = clock_ms();
+    add_stored(s);
+    if (!opts->quiet && progress_terminal_usable())
+        s->terminal = progress_terminal_open(view->loop, &terminal_events, s);
+    if (scheduler_is_paused(view->sched))
+        print_paused(s, true);
+    return s;
+}
+
+void progress_display_stop(struct progress_display *s)
+{
+    if (s->command && s->submitted)
+        command_mailbox_abandon(s->opts.dir, json_string_value(json_object_get(s->command, "ask")));
+    json_decref(TAKE(s->command));
+    progress_terminal_stop(s->terminal);
+}
+
+void progress_display_close(struct progress_display *s)
+{
+    if (!s)
+        return;
+    progress_terminal_free(s->terminal);
+    free(s->leased.at);
+    free(s->ended.at);
+    free(s->curve);
+    free(s);
 }

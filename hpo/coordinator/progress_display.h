@@ -1,30 +1,38 @@
-/* progress_display - a sweep's progress on stderr while it runs: a block that is repainted on a
- * terminal, otherwise one line per ended trial. */
+/* progress_display - a sweep's progress on stderr while it runs: on a terminal a block that is
+ * repainted, with keys for the commands of `drover sweep`; otherwise one line per ended trial. */
 #ifndef DROVER_PROGRESS_DISPLAY_H
 #define DROVER_PROGRESS_DISPLAY_H
 
 #include <stdbool.h>
 
 #include "common/mem.h"
+#include "hpo/coordinator/coordinator.h"
 #include "hpo/scheduler/scheduler.h"
 #include "hpo/spec/spec.h"
 
 struct progress_display;
 
-/* Borrows `name`, `dir` (the sweep's directory) and `spec`; `s` is the state at the start. quiet:
- * shows nothing. */
-struct progress_display *progress_display_open(const char *name, const char *dir,
-                                               const struct spec *spec, const struct scheduler *s,
-                                               bool quiet);
-/* Removes the block. */
+struct progress_display_opts { /* all is borrowed */
+    const char *name, *dir;    /* the sweep and its directory */
+    const struct spec *spec;
+    bool quiet;  /* show nothing */
+    bool colour; /* stderr shows colours */
+};
+
+struct progress_display *progress_display_open(const struct progress_display_opts *opts,
+                                               const struct coordinator_view *view);
+/* Removes the block and restores the terminal. Call it before coordinator_close(), which may still
+ * print lines. */
+void progress_display_stop(struct progress_display *s);
+/* Call it after coordinator_close(). */
 void progress_display_close(struct progress_display *s);
 AUTO_DEFINE(progress_display, struct progress_display *, progress_display_close)
 
 /* A record was stored, of a trial or (-1) of the sweep. */
 void progress_display_stored(struct progress_display *s, const struct scheduler *sched,
                              enum scheduler_record_kind kind, int trial);
-/* Repaints the block, at most ten times per second. */
-void progress_display_paint(struct progress_display *s, const struct scheduler *sched);
+/* The block may have changed. */
+void progress_display_changed(struct progress_display *s);
 /* Prints one line above the block. */
 void progress_display_print(struct progress_display *s, const char *text);
 

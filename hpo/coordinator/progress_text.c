@@ -7,10 +7,12 @@
 #include "common/mem.h"
 #include "common/redact.h"
 #include "common/utf8.h"
+#include "hpo/coordinator/terminal_text.h"
 #include "hpo/scheduler/worker_health.h"
 #include "hpo/spec/spec.h"
+#include "hpo/worker/trial_dir.h"
 
-enum { LINE_SHOWN = 160 /* of a trial's output */, AWAITED_MAX = 5 };
+enum { LINE_SHOWN = 160 /* of a trial's output */, LINE_MAX_SHOWN = 2000, AWAITED_MAX = 5 };
 
 static const char *text_of(const json_t *trial, const char *key)
 {
@@ -55,7 +57,7 @@ void progress_text_params(struct strbuf *out, const json_t *params)
     }
 }
 
-static void add_seconds(struct strbuf *out, double s)
+void progress_text_seconds(struct strbuf *out, double s)
 {
     if (s < 60)
         strbuf_printf(out, "%.1f s", s);
@@ -95,18 +97,13 @@ void progress_text_counts(struct strbuf *out, const struct scheduler_counts *c)
     }
 }
 
-/* Ends the line that began at `start` after at most `columns` characters, and escapes control
+/* Ends the line that began at `start` after at most `columns` cells, and escapes control
  * characters. */
 static void end_line(struct strbuf *out, size_t start, int columns)
 {
-    AUTO(free) char *line = xstrdup(strbuf_str(out) + start);
+    AUTO(free) char *text = xstrndup(strbuf_str(out) + start, out->len - start);
     out->len = start;
-    utf8_add_line(out, line);
-    size_t to = start;
-    for (int shown = 0; to < out->len; to++)
-        if (((unsigned char)out->data[to] & 0xc0) != 0x80 && ++shown > columns)
-            break;
-    out->len = to;
+    (void)terminal_text_add(out, text, columns);
     strbuf_putc(out, '\n');
 }
 
@@ -115,46 +112,6 @@ static void add_value(struct strbuf *out, const json_t *trial, const char *metri
     double v = value_of(trial);
     if (!isnan(v))
         strbuf_printf(out, "  %s %.6g", metric ? metric : "value", v);
-}
-
-void progress_text_block(struct strbuf *out, const struct progress_text *p, int columns, int rows)
-{
-    size_t start = out->len;
-    strbuf_printf(out, "%s  ", p->name);
-    add_seconds(out, p->seconds);
-    strbuf_puts(out, "  ");
-    progress_text_counts(out, &p->counts);
-    end_line(out, start, columns);
-    int left = rows - 1;
-    if (p->best && left > 0) {
-        start = out->len;
-        strbuf_printf(out, "best: trial %d", id_of(p->best));
-        add_value(out, p->best, p->metric);
-        strbuf_puts(out, "  ");
-        progress_text_params(out, json_object_get(p->best, "params"));
-        end_line(out, start, columns);
-        left--;
-    }
-    size_t n = json_array_size(p->running);
-    for (size_t i = 0; i < n && left > 0; i++, left--) {
-        const json_t *t = json_array_get(p->running, i);
-        start = out->len;
-        if (left == 1 && i + 1 < n) {
-            strbuf_printf(out, "  and %zu more", n - i);
-            end_line(out, start, columns);
-            return;
-        }
-        strbuf_printf(out, "  trial %d  %s", id_of(t), text_of(t, "state"));
-        const json_t *last =
-            p->metric ? json_object_get(json_object_get(t, "metrics"), p->metric) : NULL;
-        if (last) {
-            strbuf_printf(out, "  %s ", p->metric);
-            add_json(out, last);
-        }
-        strbuf_puts(out, "  ");
-        progress_text_params(out, json_object_get(t, "params"));
-        end_line(out, start, columns);
-    }
 }
 
 static double seconds_until(const json_t *at_ms, int64_t now_ms)
@@ -174,7 +131,7 @@ void progress_text_fault(struct strbuf *out, const char *worker, const char *nod
                       text_of(fault, "error"));
         strbuf_puts(out, excluded ? "it gets none until a self-test passes, the next in "
                                   : "it gets none for ");
-        add_seconds(out, seconds_until(json_object_get(fault, "due_ms"), now_ms));
+        progress_text_seconds(out, seconds_until(json_object_get(fault, "due_ms"), now_ms));
     } else if (strcmp(state, "good") == 0 ||
                (tested && json_integer_value(json_object_get(fault, "failures")) >=
                               WORKER_HEALTH_FAULTS_MAX)) {
@@ -203,7 +160,8 @@ void progress_text_awaited(struct strbuf *out, const json_t *workers, int64_t no
     if (i == 0)
         return;
     strbuf_puts(out, "; their trials are requeued in ");
-    add_seconds(out, seconds_until(json_object_get(json_array_get(workers, 0), "lost_ms"), now_ms));
+    progress_text_seconds(
+        out, seconds_until(json_object_get(json_array_get(workers, 0), "lost_ms"), now_ms));
 }
 
 void progress_text_ended(struct strbuf *out, const json_t *trial, const char *metric, bool new_best)
@@ -214,12 +172,12 @@ void progress_text_ended(struct strbuf *out, const json_t *trial, const char *me
     strbuf_puts(out, "  ");
     progress_text_params(out, json_object_get(trial, "params"));
     strbuf_puts(out, "  ");
-    add_seconds(out, json_number_value(json_object_get(trial, "seconds")));
+    progress_text_seconds(out, json_number_value(json_object_get(trial, "seconds")));
     if (new_best)
         strbuf_puts(out, "  best so far");
     if (*text_of(trial, "error"))
         strbuf_printf(out, "  (%s)", text_of(trial, "error"));
-    end_line(out, start, 2000);
+    end_line(out, start, LINE_MAX_SHOWN);
 }
 
 static void add_yaml_quoted(struct strbuf *out, const char *text)
@@ -328,27 +286,41 @@ static char *cell(const struct entry *row, size_t rank, size_t column, char *con
     return cut_cell(text);
 }
 
-static int width_of(const char *s)
+void progress_text_output(struct strbuf *out, const json_t *trial, const char *dir)
 {
-    int n = 0;
-    for (; *s; s++)
-        n += ((unsigned char)*s & 0xc0) != 0x80;
-    return n;
+    json_int_t lease = json_integer_value(json_object_get(trial, "lease"));
+    AUTO(free) char *path = trial_dir_path(dir, id_of(trial));
+    if (lease > 0)
+        strbuf_printf(out, "%s/%lld", path, (long long)lease);
 }
 
-static void print_cells(struct strbuf *out, char *const *cells, size_t rows, size_t columns,
-                        size_t others)
+/* "             exit status 3; output: sweeps/s/trials/000017/4" */
+static void print_error(struct strbuf *out, const json_t *trial, const char *dir, int indent)
+{
+    AUTO(strbuf) struct strbuf path = {0};
+    size_t start = out->len;
+    if (!*text_of(trial, "error"))
+        return;
+    if (dir)
+        progress_text_output(&path, trial, dir);
+    strbuf_printf(out, "%*s%s%s%s", indent, "", text_of(trial, "error"),
+                  path.len > 0 ? "; output: " : "", strbuf_str(&path));
+    end_line(out, start, LINE_MAX_SHOWN);
+}
+
+static void print_cells(struct strbuf *out, char *const *cells, const struct entry *entries,
+                        const char *dir, size_t rows, size_t columns, size_t others)
 {
     AUTO(free) int *width = xcalloc(columns, sizeof *width);
     for (size_t i = 0; i < rows * columns; i++) {
-        int w = width_of(cells[i]);
+        int w = terminal_text_cells(cells[i]);
         if (w > width[i % columns])
             width[i % columns] = w;
     }
     for (size_t r = 0; r < rows; r++) {
         for (size_t c = 0; c < columns; c++) {
             const char *text = cells[r * columns + c];
-            int pad = width[c] - width_of(text);
+            int pad = width[c] - terminal_text_cells(text);
             bool right = c != 2 && c < FIXED_COLUMNS + others; /* numbers; the state is text */
             if (right)
                 strbuf_printf(out, "%*s", pad, "");
@@ -357,11 +329,13 @@ static void print_cells(struct strbuf *out, char *const *cells, size_t rows, siz
                 strbuf_printf(out, "%*s", 2 + (right ? 0 : pad), "");
         }
         strbuf_putc(out, '\n');
+        if (r > 0)
+            print_error(out, entries[r - 1].trial, dir, width[0] + 2 + width[1] + 2);
     }
 }
 
 void progress_text_table(struct strbuf *out, const json_t *trials, const struct spec *spec,
-                         const json_t *front, size_t max)
+                         const json_t *front, const char *dir, size_t max)
 {
     size_t n = json_array_size(trials), others = 0;
     AUTO(free) struct entry *rows = xcalloc(n, sizeof *rows);
@@ -387,7 +361,7 @@ void progress_text_table(struct strbuf *out, const json_t *trials, const struct 
         cells[c] = cut_cell(names[c]);
     for (size_t i = 0; i < n * columns; i++)
         cells[columns + i] = cell(&rows[i / columns], i / columns + 1, i % columns, names, others);
-    print_cells(out, cells, n + 1, columns, others);
+    print_cells(out, cells, rows, dir, n + 1, columns, others);
     if (front)
         strbuf_puts(
             out, "* no other trial is better in one objective and at least equal in all others\n");

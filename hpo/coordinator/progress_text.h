@@ -11,19 +11,6 @@
 #include "common/strbuf.h"
 #include "hpo/scheduler/scheduler.h"
 
-struct progress_text {
-    const char *name;   /* of the sweep */
-    const char *metric; /* NULL: the sweep has none */
-    struct scheduler_counts counts;
-    const json_t *best;    /* NULL: no trial has a value */
-    const json_t *running; /* array of trials */
-    double seconds;        /* since the sweep was started or resumed */
-};
-
-/* Appends the block that is repainted: the counts, the best trial, the running trials. At most
- * `rows` lines of at most `columns` characters, each with its newline. */
-void progress_text_block(struct strbuf *out, const struct progress_text *p, int columns, int rows);
-
 /* Appends a line, without a newline, for a worker whose fault (scheduler_worker_fault()) has
  * changed: its cause, and when it gets trials again. Appends nothing if there is nothing to say. */
 void progress_text_fault(struct strbuf *out, const char *worker, const char *node,
@@ -43,15 +30,22 @@ void progress_text_ended(struct strbuf *out, const json_t *trial, const char *me
 void progress_text_metric_help(struct strbuf *out, const char *metric, const char *line,
                                const char *pattern);
 
+/* Appends "3.2 s", "1 min 15 s" or "1 h 02 min". */
+void progress_text_seconds(struct strbuf *out, double s);
+
 /* Appends "12 of 40 trials: 9 done, 2 pruned, 1 failed, 3 running", without a newline. */
 void progress_text_counts(struct strbuf *out, const struct scheduler_counts *c);
 
 /* Appends a table of at most `max` trials with a column per parameter. The best trial is first;
  * trials without a value are last, in their order. `trials` is an array of trials. With several
  * objectives each has a column, and the trials of `front`, an array of ids (NULL: one objective),
- * are first, with a star instead of their rank. */
+ * are first, with a star instead of their rank. A trial with an error has a second line with the
+ * error and the directory of its output; `dir` is that of the sweep (NULL: without it). */
 void progress_text_table(struct strbuf *out, const json_t *trials, const struct spec *spec,
-                         const json_t *front, size_t max);
+                         const json_t *front, const char *dir, size_t max);
+
+/* Appends the directory of the output of a trial's last lease; nothing if it had no lease. */
+void progress_text_output(struct strbuf *out, const json_t *trial, const char *dir);
 
 /* Appends "importance  lr 0.71  width 0.20" with its newline, from sweep_analysis_importance().
  * Omits values that round to 0. */

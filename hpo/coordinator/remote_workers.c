@@ -8,6 +8,7 @@
 
 #include "common/log.h"
 #include "common/own_process.h"
+#include "common/private_dir.h"
 #include "hpo/store/sweep_dir.h"
 
 enum {
@@ -131,9 +132,10 @@ static void on_ended(void *arg, const struct job_end *end)
 static bool on_line(void *arg, int rank, enum launch_stream from, const char *text, size_t len)
 {
     struct remote_worker *n = arg;
-    snprintf(n->last_line, sizeof n->last_line, "%.*s", (int)len, text);
+    if (from == LAUNCH_STDERR) /* stdout has its trials */
+        snprintf(n->last_line, sizeof n->last_line, "%.*s", (int)len, text);
     if (n->log)
-        fprintf(n->log, "%s\n", n->last_line);
+        fprintf(n->log, "%.*s\n", (int)len, text);
     return true;
 }
 
@@ -248,7 +250,7 @@ static void add(struct remote_workers *w, const struct host *h)
     uv_timer_init(w->loop, &n->timer);
     n->timer.data = n;
     AUTO(free) char *path = xasprintf("%s/worker.%s.log", w->dir, h->name);
-    n->log = fopen(path, "ae");
+    n->log = private_dir_fopen(path, "a");
     if (!n->log)
         log_warn("%s: %s", path, strerror(errno));
     else

@@ -31,6 +31,23 @@ static int count_nodes(const struct peer_table *p, int limit)
     return n;
 }
 
+struct worker_roster_totals worker_roster_totals(const struct peer_table *p)
+{
+    struct worker_roster_totals sum = {0};
+    AUTO(json) json_t *nodes = json_object(); /* several workers may run on a node */
+    for (size_t i = 0; i < peer_table_count(p); i++) {
+        const struct peer *w = peer_table_at(p, i);
+        if (w->lost)
+            continue;
+        sum.workers++;
+        sum.slots += w->slots;
+        if (!json_object_get(nodes, w->node))
+            sum.gpus += w->gpus;
+        json_object_set_new(nodes, w->node, json_true());
+    }
+    return sum;
+}
+
 static json_t *list_all(const struct peer_table *p, const struct scheduler *s)
 {
     json_t *list = json_array();

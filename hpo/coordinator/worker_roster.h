@@ -23,6 +23,12 @@ struct worker_roster {
 /* Workers that are not lost. */
 size_t worker_roster_count(const struct peer_table *p);
 
+struct worker_roster_totals {
+    int workers, slots, gpus; /* GPUs of their nodes */
+};
+/* Counts the workers that are not lost. */
+struct worker_roster_totals worker_roster_totals(const struct peer_table *p);
+
 /* Call it once per second. Writes the workers to PATH/workers.json if they have changed, and warns
  * once if none has connected for long, or too few for a trial. While thousands of workers connect,
  * the list is not written each second: it takes some microseconds per worker, in which no message

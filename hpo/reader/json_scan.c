@@ -23,7 +23,8 @@ static void skip_spaces(struct json_scan *s)
         s->at++;
 }
 
-/* Returns the end of the string that begins at `p`, behind its quote; NULL: it does not end. */
+/* Returns the position after the closing quote of the string that begins at `p`, or NULL if the
+ * string does not end. */
 static const char *string_end(const char *p)
 {
     for (p++; *p && *p != '"'; p++)
@@ -32,7 +33,7 @@ static const char *string_end(const char *p)
     return *p ? p + 1 : NULL;
 }
 
-/* The same for an array or an object. */
+/* Returns the position after the array or object that begins at `p`, or NULL if it does not end. */
 static const char *nested_end(const char *p)
 {
     int depth = 0;
@@ -68,7 +69,7 @@ static const char *read_number(struct json_scan_member *m, const char *p)
     return end;
 }
 
-/* Words that json_number() writes. */
+/* Reads the words that json_number() writes for numbers that are not finite. */
 static void read_word_number(struct json_scan_member *m)
 {
     static const struct {
@@ -82,7 +83,7 @@ static void read_word_number(struct json_scan_member *m)
         }
 }
 
-/* Returns the end of the value at `p`; NULL: it is malformed. */
+/* Reads the value at `p`. Returns its end, or NULL if it is malformed. */
 static const char *read_value(struct json_scan_member *m, const char *p)
 {
     const char *end = NULL;
@@ -107,7 +108,7 @@ static const char *read_value(struct json_scan_member *m, const char *p)
     return end;
 }
 
-/* Reads the key at s->at, and the ':' behind it. */
+/* Reads the key at s->at and the ':' after it. */
 static bool read_key(struct json_scan *s)
 {
     const char *end = *s->at == '"' ? string_end(s->at) : NULL;

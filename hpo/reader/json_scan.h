@@ -1,6 +1,8 @@
-/* json_scan - the members of a JSON object in text, one after the other, without a tree.
+/* json_scan - reads the members of a JSON object from text, one after the other, without making a
+ * tree.
  *
- * For text that json_dumps() wrote, of which a sweep has hundreds of thousands of short ones:
+ * The text must be one that json_dumps() wrote. A sweep has hundreds of thousands of such short
+ * texts.
  *
  *     struct json_scan s = json_scan_begin(text);
  *     for (struct json_scan_member m; json_scan_next(&s, &m);)
@@ -32,18 +34,19 @@ enum json_scan_kind {
 struct json_scan_member { /* borrowed until the next call */
     const char *key;
     enum json_scan_kind kind;
-    double number;    /* of an integer or a real; of the strings of json_number(): "nan", "inf" */
+    double number;    /* value of an integer, a real, or a string of json_number() ("nan", "inf") */
     bool is_number;   /* `number` is set */
     const char *text; /* the value as it is written */
     size_t len;
 };
 
-/* Borrows `text`, NUL-terminated. */
+/* Begins a scan. Borrows `text`, which is NUL-terminated. */
 struct json_scan json_scan_begin(const char *text);
-/* Returns the next member; false: there is none, or the text is malformed. The last call frees. */
+/* Reads the next member. Returns false if there is none, or if the text is malformed; this last
+ * call frees the memory of `s`. */
 bool json_scan_next(struct json_scan *s, struct json_scan_member *m);
 
-/* Returns the value of a member (new reference); NULL: it is malformed. */
+/* Returns the value of a member (new reference), or NULL if it is malformed. */
 json_t *json_scan_value(const char *text, size_t len);
 
 #endif

@@ -54,7 +54,8 @@ static int damaged(const struct event_store_row *r, const char *what, struct err
 /* ---- parameters -------------------------------------------------------------------------------
  */
 
-/* Whether the space has a parameter below this name, so that an object under it is a group. */
+/* Returns true if the space has a parameter below this name. An object with this name is then a
+ * group. */
 static bool is_group(const struct sweep_columns *c, const char *dotted)
 {
     for (size_t i = 0; i < space_dims(c->spec->space); i++)
@@ -63,11 +64,11 @@ static bool is_group(const struct sweep_columns *c, const char *dotted)
     return false;
 }
 
-/* A group of parameters, within another one; NULL: the top level. */
+/* A group of parameters. A NULL pointer to a group means the top level. */
 struct group {
     const struct group *above;
     const char *name;
-    const char *dotted; /* with the names of the groups above, and a '.' at the end */
+    const char *dotted; /* "outer.group.": with the names of the groups around it */
 };
 
 static void push_path(char ***path, const struct group *g)
@@ -85,7 +86,8 @@ static bool is_param(const struct column *column, const struct group *g, const c
            strcmp(column->param.name + len, name) == 0;
 }
 
-/* Most trials have the same parameters in the same order: *next is where to look first. */
+/* Returns the column of a parameter. The search begins at *next, since most trials have the same
+ * parameters in the same order. */
 static struct column *column_of(struct sweep_columns *c, const struct group *g, const char *name,
                                 size_t *next)
 {
@@ -166,7 +168,7 @@ static int apply_created(struct sweep_columns *c, const struct event_store_row *
             learnt_len = m.len;
         }
     }
-    if (r->trial < 0 || (size_t)r->trial != c->count || s.failed || !params)
+    if (r->lease != 0 || r->trial < 0 || (size_t)r->trial != c->count || s.failed || !params)
         return damaged(r, "created out of order, or without parameters", e);
     if (c->count == c->cap) {
         c->cap = c->cap ? c->cap + c->cap / 2 : 64;
@@ -194,16 +196,19 @@ static int apply_command(struct sweep_columns *c, const struct event_store_row *
     AUTO(json) json_t *data = json_loadb(r->data, r->len, 0, NULL);
     const char *verb = json_string_value(json_object_get(data, "verb"));
     json_int_t trials = json_integer_value(json_object_get(data, "trials"));
-    if (!verb || trials < 0 || trials > INT_MAX - c->commands.raised)
+    const char *id = json_string_value(json_object_get(data, "ask"));
+    if (r->trial != -1 || r->lease != 0 || !id || !verb || trials < 0 ||
+        trials > INT_MAX - c->commands.raised)
         return damaged(r, "an invalid command", e);
     bool stop = strcmp(verb, "stop") == 0, pause = strcmp(verb, "pause") == 0;
-    c->commands.stopped = stop || (pause && c->commands.stopped);
+    bool cancel = strcmp(verb, "cancel") == 0; /* of trials: the sweep continues as it is */
+    c->commands.stopped = stop || ((pause || cancel) && c->commands.stopped);
     c->commands.paused = pause || (c->commands.paused && strcmp(verb, "resume") != 0);
     c->commands.raised += (int)trials;
     return 0;
 }
 
-/* The members of a record's data that are texts or numbers; those that are missing are unset. */
+/* The members of a record's data that are texts or numbers. Missing members are unset. */
 struct facts {
     int worker, node, why, error, gang, state;
     double seconds, step;
@@ -221,6 +226,12 @@ static int text_of(struct sweep_columns *c, const struct json_scan_member *m)
     return text_table_add(&c->texts, value, value ? strlen(value) : 0);
 }
 
+/* Whether the member is a number of JSON, and not one of the words "nan" and "inf". */
+static bool is_number(const struct json_scan_member *m)
+{
+    return m->is_number && m->kind != JSON_SCAN_STRING && isfinite(m->number);
+}
+
 static bool read_facts(struct facts *f, struct sweep_columns *c, const struct event_store_row *r)
 {
     *f = (struct facts){TEXT_TABLE_NONE,
@@ -229,7 +240,7 @@ static bool read_facts(struct facts *f, struct sweep_columns *c, const struct ev
                         TEXT_TABLE_NONE,
                         TEXT_TABLE_NONE,
                         -1,
-                        0,
+                        NAN,
                         NAN,
                         NULL};
     struct json_scan s = json_scan_begin(r->data);
@@ -239,7 +250,7 @@ static bool read_facts(struct facts *f, struct sweep_columns *c, const struct ev
         else if (strcmp(m.key, "values") == 0)
             f->values = m.kind == JSON_SCAN_OBJECT ? m.text : NULL;
         else if (strcmp(m.key, "seconds") == 0)
-            f->seconds = m.is_number ? m.number : 0;
+            f->seconds = is_number(&m) ? m.number : NAN;
         else if (strcmp(m.key, "worker") == 0)
             f->worker = text_of(c, &m);
         else if (strcmp(m.key, "node") == 0)
@@ -277,7 +288,7 @@ static int apply_leased(struct sweep_columns *c, struct columns_trial *t,
 static void end_lease(struct sweep_columns *c, const struct event_store_row *r, int why)
 {
     if (r->lease < 1)
-        return; /* it was cancelled before it had one */
+        return; /* the trial was cancelled before it had a lease */
     struct columns_lease *l = &c->leases[r->lease - 1];
     l->end_ms = l->end_ms ? l->end_ms : r->at_ms;
     l->why = why;
@@ -375,6 +386,22 @@ static int apply_to_trial(struct sweep_columns *c, struct columns_trial *t,
     return damaged(r, "an unknown kind of record", e);
 }
 
+/* The same rules as those of sweep_state.c. Returns what is missing; NULL: nothing. */
+static const char *find_missing(const struct event_store_row *r, const struct facts *f)
+{
+    switch (r->kind) {
+    case SCHEDULER_REC_STOPPING:
+    case SCHEDULER_REC_PAUSING:
+    case SCHEDULER_REC_REQUEUED:
+        return f->why >= 0 ? NULL : "without a reason";
+    case SCHEDULER_REC_PAUSED:
+    case SCHEDULER_REC_ENDED:
+        return isnan(f->seconds) ? "without its seconds" : NULL;
+    default:
+        return NULL;
+    }
+}
+
 int sweep_columns_record(void *columns, const struct event_store_row *r, struct err *e)
 {
     static const enum trial_event events[SCHEDULER_REC_KINDS] = {
@@ -401,7 +428,8 @@ int sweep_columns_record(void *columns, const struct event_store_row *r, struct 
         return damaged(r, "a record that does not follow from the trial's state", e);
     if (r->kind != SCHEDULER_REC_LEASED && r->lease != t->lease)
         return damaged(r, "a record of another lease than the trial's last", e);
-    int rc = apply_to_trial(c, t, r, &f, e);
+    const char *missing = find_missing(r, &f);
+    int rc = missing ? damaged(r, missing, e) : apply_to_trial(c, t, r, &f, e);
     if (rc < 0)
         return rc;
     c->states[t->state]--;

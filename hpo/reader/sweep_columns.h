@@ -1,5 +1,5 @@
-/* sweep_columns - what a sweep's records say, as columns that grow: for everything that shows a
- * sweep. Pure. The scheduler keeps more per trial, since it decides.
+/* sweep_columns - the content of a sweep's records as columns that grow, for all modules that show
+ * a sweep. Pure. The scheduler keeps more data per trial, which its decisions need.
  *
  *     while (event_store_read(store, sweep_columns_record, columns, e) > 0)
  *         ;
@@ -31,28 +31,28 @@ struct columns_metric { /* of one trial */
 
 struct columns_trial {
     enum trial_state state;
-    int64_t created_ms, leased_ms, ended_ms; /* 0: it has not happened */
+    int64_t created_ms, leased_ms, ended_ms; /* 0: not yet */
     double seconds;                          /* run time, as its worker measured it */
-    int64_t lease;                           /* the last one; 0: none */
+    int64_t lease;                           /* the trial's last lease; 0: none */
     /* Numbers in sweep_columns_texts(); TEXT_TABLE_NONE: none. */
     int worker, node, error, why;
-    bool added;                     /* with parameters from the user */
-    struct columns_metric *metrics; /* those that it has reported */
+    bool added;                     /* the user has added the trial */
+    struct columns_metric *metrics; /* the metrics that it has reported */
     int metric_count;
     int64_t points_lease; /* the last lease with a report; 0: none */
-    double last_step;     /* the highest step under it */
+    double last_step;     /* the highest step under this lease */
 };
 
 struct columns_lease { /* leases[lease - 1] */
     int trial;
     int worker, node;
-    int gang; /* JSON, the other workers of its gang; TEXT_TABLE_NONE: it runs on one node */
-    int why;  /* it ended, or was told to; TEXT_TABLE_NONE: the trial ended by itself, or runs */
-    int64_t begin_ms, end_ms; /* end_ms 0: it runs */
+    int gang; /* JSON with the other workers of its gang; TEXT_TABLE_NONE: it runs on one node */
+    int why;  /* why it ended or was told to stop; TEXT_TABLE_NONE: it ended by itself, or runs */
+    int64_t begin_ms, end_ms; /* end_ms is 0 while it runs */
 };
 
 struct columns_param { /* a parameter, in the order of first appearance */
-    char **path;       /* a strv: its name, below the names of its groups */
+    char **path;       /* a strv: the names of its groups, then its name */
     char *name;        /* the path with dots */
 };
 
@@ -69,12 +69,12 @@ struct sweep_columns *sweep_columns_new(const struct spec *spec);
 void sweep_columns_free(struct sweep_columns *c);
 AUTO_DEFINE(sweep_columns, struct sweep_columns *, sweep_columns_free)
 
-/* Applies the next record; an event_store_row_fn whose `arg` is the columns.
- *   -EBADMSG  it contradicts the records before it, or is malformed; nothing has changed */
+/* Applies the next record. This is an event_store_row_fn whose `arg` is the columns.
+ *   -EBADMSG  the record contradicts earlier ones or is malformed; nothing has changed */
 int sweep_columns_record(void *columns, const struct event_store_row *r, struct err *e);
 
 size_t sweep_columns_count(const struct sweep_columns *c);
-/* All of these are borrowed until the next record. */
+/* The results of these functions are borrowed until the next record. */
 const struct columns_trial *sweep_columns_trial(const struct sweep_columns *c, size_t trial);
 const struct text_table *sweep_columns_texts(const struct sweep_columns *c);
 const struct columns_lease *sweep_columns_leases(const struct sweep_columns *c, size_t *count);
@@ -82,33 +82,37 @@ size_t sweep_columns_param_count(const struct sweep_columns *c);
 const struct columns_param *sweep_columns_param(const struct sweep_columns *c, size_t param);
 struct columns_value sweep_columns_value(const struct sweep_columns *c, size_t param, size_t trial);
 
-/* Returns the metric of a trial; NULL: it has not reported it. */
+/* Returns a metric of a trial, or NULL if the trial has not reported this metric. */
 const struct columns_metric *sweep_columns_metric(const struct sweep_columns *c, size_t trial,
                                                   const char *name);
-/* The value of the sweep's metric: the best or the last, as the sweep file says; NAN: none. */
+/* Returns the trial's value of the sweep's metric: the best or the last one, as the sweep file
+ * says. Returns NAN if there is none. */
 double sweep_columns_score(const struct sweep_columns *c, size_t trial);
-/* The trial with the best value, or -1. Failed trials do not count. */
+/* Returns the trial with the best value, or -1. Failed trials do not count. */
 int sweep_columns_best(const struct sweep_columns *c);
-/* The number of trials per state. */
+/* Returns the number of trials in each state. */
 const int *sweep_columns_states(const struct sweep_columns *c);
-/* What the user's commands have changed. */
+/* The effects of the user's commands. */
 struct columns_commands {
     bool paused, stopped;
     int raised; /* trials beyond run_cap */
 };
 struct columns_commands sweep_columns_commands(const struct sweep_columns *c);
 
-/* Returns the parameters, and the trial as scheduler_trial_json() does: new references. */
+/* Return the parameters of a trial, and the trial as scheduler_trial_json() does. Both are new
+ * references. */
 json_t *sweep_columns_params_json(const struct sweep_columns *c, size_t trial);
 json_t *sweep_columns_trial_json(const struct sweep_columns *c, size_t trial);
 
-/* The other workers of the trial's last lease: a list of ids, which may be empty. New reference. */
+/* Returns the ids of the other workers of the trial's last lease, a list that may be empty. New
+ * reference. */
 json_t *sweep_columns_gang(const struct sweep_columns *c, size_t trial);
-/* What the sampler had learned when it proposed the newest trial (new reference); NULL: nothing. */
+/* Returns what the sampler had learned when it proposed the newest trial (new reference), or NULL
+ * if it had learned nothing. */
 json_t *sweep_columns_model_state(const struct sweep_columns *c);
 
-/* Returns `count` of the trials, in this order, for functions that take a trial_view; the caller
- * frees them with sweep_columns_view_free(). */
+/* Returns the `count` trials whose ids are in `trials`, in this order, for functions that need a
+ * trial_view. The caller frees the view with sweep_columns_view_free(). */
 struct trial_view sweep_columns_view(const struct sweep_columns *c, const int *trials,
                                      size_t count);
 struct trial_view sweep_columns_all(const struct sweep_columns *c);

@@ -1,4 +1,4 @@
-/* sweep_columns_internal - the columns, for the files of sweep_columns. */
+/* sweep_columns_internal - the struct of the columns, shared by the files of sweep_columns. */
 #ifndef DROVER_SWEEP_COLUMNS_INTERNAL_H
 #define DROVER_SWEEP_COLUMNS_INTERNAL_H
 
@@ -26,7 +26,7 @@ struct sweep_columns {
     int states[TRIAL_STATES];
     struct columns_commands commands;
     char *model_state; /* JSON; NULL: none */
-    int metric;        /* the number of the sweep's metric in `texts`; TEXT_TABLE_NONE */
+    int metric;        /* number of the sweep's metric in `texts`; TEXT_TABLE_NONE: not yet known */
 };
 
 #endif

@@ -1,4 +1,4 @@
-/* sweep_columns_view - what the columns say, as values and as JSON. */
+/* sweep_columns_view - reads the columns: their content as values and as JSON. */
 #include <math.h>
 #include <string.h>
 

@@ -84,8 +84,8 @@ json_t *sweep_reader_top(const struct sweep_reader *v, const json_t *front, size
 /* ---- states -----------------------------------------------------------------------------------
  */
 
-/* The number of sets that the user has added and that are not points of the space, or repeat one
- * more often than it would be tried. */
+/* Returns the number of extra sets among those that the user has added. A set is extra if it is not
+ * a point of the space, or if it repeats a point more often than the sweep would try it. */
 static int count_extra(const struct sweep_reader *v)
 {
     AUTO(json) json_t *times = json_object();
@@ -111,7 +111,8 @@ struct scheduler_counts sweep_reader_counts(const struct sweep_reader *v)
                                scheduler_wanted(v->spec, raised, added, extra));
 }
 
-/* Whether nothing is left to do: the coordinator has stored that, or all trials have ended. */
+/* Returns true if nothing is left to do: the coordinator has stored the end, or all trials have
+ * ended. */
 static bool is_done(const struct sweep_reader *v)
 {
     AUTO(free) char *ended = NULL;
@@ -134,7 +135,8 @@ const char *sweep_reader_state(const struct sweep_reader *v)
     return changed.paused ? "paused" : coordinated ? "running" : "stopped";
 }
 
-/* The number of trials that each worker runs or has a reservation for: {worker id: number}. */
+/* Returns, for each worker, the number of trials that it runs or has a reservation for: {worker id:
+ * number}. */
 static json_t *count_running(const struct sweep_reader *v)
 {
     json_t *counts = json_object();
@@ -188,7 +190,7 @@ static struct trial_view sample(const struct sweep_reader *v, size_t max)
 int sweep_reader_recommended(const struct sweep_reader *v)
 {
     int chosen = -1, best = sweep_columns_best(v->columns);
-    /* A method that learns has a model. */
+    /* Only a method that learns has a model. */
     if (!v->spec->method->learns_from_warm_start ||
         sweep_columns_count(v->columns) > READER_ANALYSED_MAX)
         return best;

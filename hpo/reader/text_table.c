@@ -5,7 +5,8 @@
 #include "common/fnv_hash.h"
 #include "common/mem.h"
 
-/* Returns the entry of the hash table for the text; 0 in it: the text is not in the table. */
+/* Returns the entry of the hash table for the text. The entry is 0 if the text is not in the
+ * table. */
 static int *entry_of(const struct text_table *t, const char *text, size_t len)
 {
     size_t i = (size_t)(fnv_hash_bytes(FNV_HASH_INIT, text, len) % (2 * t->cap));

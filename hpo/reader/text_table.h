@@ -1,4 +1,4 @@
-/* text_table - texts as small numbers: each different text is stored once. */
+/* text_table - gives texts small numbers, and stores each different text once. */
 #ifndef DROVER_TEXT_TABLE_H
 #define DROVER_TEXT_TABLE_H
 
@@ -12,9 +12,10 @@ struct text_table { /* zeroes are an empty table */
 
 enum { TEXT_TABLE_NONE = -1 };
 
-/* Returns the number of the text, which is added if it is new; TEXT_TABLE_NONE for NULL. */
+/* Returns the number of the text; adds the text if it is new. Returns TEXT_TABLE_NONE if `text` is
+ * NULL. */
 int text_table_add(struct text_table *t, const char *text, size_t len);
-/* Returns the number of the text; TEXT_TABLE_NONE: it is not in the table. */
+/* Returns the number of the text, or TEXT_TABLE_NONE if it is not in the table. */
 int text_table_find(const struct text_table *t, const char *text, size_t len);
 /* Returns the text, NUL-terminated and borrowed; NULL for TEXT_TABLE_NONE. */
 const char *text_table_at(const struct text_table *t, int number);

@@ -77,8 +77,11 @@ enum scheduler_event_kind {
  * success under this lease still count until the trial is leased again; a failure does not count.
  *
  * COMMAND's data: {"ask":"the command's id","verb":…}, and for each verb
- *   stop    "now":bool?     ends the sweep: running trials are stopped (with "now" killed) and end
- *                           as cancelled, and waiting trials are cancelled
+ *   stop    "finish":bool?  ends the sweep: no trial starts, and waiting trials are cancelled.
+ *           "now":bool?     Running trials are stopped (with "now" killed) and end as cancelled;
+ *                           with "finish" they continue
+ *   cancel  "trials":[id,…] ends these trials as cancelled; those that run are stopped (with "now"
+ *           "now":bool?     killed). The sweep continues
  *   pause   "finish":bool?  no trial starts until `resume`; running trials are stopped and requeued
  *                           (with "finish" they continue)
  *   resume                  cancels the effect of `pause` and `stop`

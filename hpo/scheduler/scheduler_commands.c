@@ -24,14 +24,16 @@ static int has_ended(enum stop_reason reason, struct err *e)
 
 static int on_stop(struct event_context *ctx, const json_t *command, struct err *e)
 {
-    bool now = false;
+    bool now = false, finish = false;
     enum stop_reason done = scheduler_done_reason(ctx->s);
     if (done)
         return has_ended(done, e);
-    if (json_optional_bool(&now, command, "now", e) < 0)
+    if (json_optional_bool(&now, command, "now", e) < 0 ||
+        json_optional_bool(&finish, command, "finish", e) < 0)
         return -EINVAL;
     record_command(ctx, command);
-    scheduler_stop_all(ctx, STOP_REASON_STOP, now);
+    if (!finish)
+        scheduler_stop_all(ctx, STOP_REASON_STOP, now);
     return 0;
 }
 
@@ -59,6 +61,44 @@ static int on_resume(struct event_context *ctx, const json_t *command, struct er
     return 0;
 }
 
+/* ---- cancel ------------------------------------------------------------------------------------
+ */
+
+static int check_trial(const struct sweep_state *all, const json_t *id, struct err *e)
+{
+    json_int_t n = json_is_integer(id) ? json_integer_value(id) : -1;
+    if (n >= 0 && (size_t)n < all->count)
+        return 0;
+    err_set(e, -EINVAL, "there is no trial %lld", (long long)n);
+    return err_hint(e, all->count ? "trials are numbered from 0 to %zu" : "no trial exists yet",
+                    all->count - 1);
+}
+
+static int on_cancel(struct event_context *ctx, const json_t *command, struct err *e)
+{
+    const struct sweep_state *all = &ctx->s->st;
+    const json_t *trials = json_object_get(command, "trials");
+    bool now = false;
+    if (json_optional_bool(&now, command, "now", e) < 0)
+        return -EINVAL;
+    for (size_t i = 0; i < json_array_size(trials); i++) {
+        const json_t *id = json_array_get(trials, i);
+        if (check_trial(all, id, e) < 0)
+            return -EINVAL;
+        enum trial_state was = all->trials[json_integer_value(id)]->state;
+        if (trial_is_ended(was))
+            return err_set(e, -EINVAL, "trial %lld has ended: %s",
+                           (long long)json_integer_value(id), trial_state_name(was));
+    }
+    if (json_array_size(trials) == 0)
+        return err_set(e, -EINVAL, "no trials given");
+    record_command(ctx, command);
+    for (size_t i = 0; i < json_array_size(trials); i++)
+        scheduler_cancel_trial(ctx, all->trials[json_integer_value(json_array_get(trials, i))],
+                               now);
+    return 0;
+}
+
 /* ---- retry -------------------------------------------------------------------------------------
  */
 
@@ -69,12 +109,9 @@ static bool has_failed(const struct trial *t)
 
 static int check_retry(const struct sweep_state *all, const json_t *id, struct err *e)
 {
-    json_int_t n = json_is_integer(id) ? json_integer_value(id) : -1;
-    if (n < 0 || (size_t)n >= all->count) {
-        err_set(e, -EINVAL, "there is no trial %lld", (long long)n);
-        return err_hint(e, all->count ? "trials are numbered from 0 to %zu" : "no trial exists yet",
-                        all->count - 1);
-    }
+    if (check_trial(all, id, e) < 0)
+        return -EINVAL;
+    json_int_t n = json_integer_value(id);
     enum trial_state was = all->trials[n]->state;
     if (trial_next_state(was, TRIAL_EV_RETRY) >= 0)
         return 0;
@@ -161,8 +198,8 @@ int scheduler_commands_handle(struct event_context *ctx, const json_t *command, 
         const char *verb;
         int (*handle)(struct event_context *ctx, const json_t *command, struct err *e);
     } verbs[] = {
-        {"stop", on_stop},   {"pause", on_pause}, {"resume", on_resume},
-        {"retry", on_retry}, {"add", on_add},
+        {"stop", on_stop},     {"pause", on_pause}, {"resume", on_resume},
+        {"cancel", on_cancel}, {"retry", on_retry}, {"add", on_add},
     };
     const char *id = NULL, *verb = NULL;
     if (json_require_str(&id, command, "ask", e) < 0 ||

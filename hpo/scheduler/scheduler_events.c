@@ -494,6 +494,25 @@ void scheduler_stop_all(struct event_context *ctx, enum stop_reason reason, bool
     }
 }
 
+void scheduler_cancel_trial(struct event_context *ctx, struct trial *t, bool now)
+{
+    if (trial_is_ended(t->state)) /* it was named twice */
+        return;
+    if (!trial_is_active(t->state)) {
+        scheduler_end_trial(ctx, t, TRIAL_CANCELLED, t->seconds, NULL);
+        return;
+    }
+    /* A trial that was told to stop ends by itself, except if it would be requeued or paused. */
+    bool requeued = t->state == TRIAL_STOPPING &&
+                    (t->stop_reason == STOP_REASON_DRAIN || t->stop_reason == STOP_REASON_PAUSE ||
+                     t->stop_reason == STOP_REASON_PREEMPTED);
+    if (t->state != TRIAL_STOPPING || requeued)
+        stop_trial(ctx, SCHEDULER_REC_STOPPING, t, stop_reason_word(STOP_REASON_STOP));
+    const struct worker *w = scheduler_find_worker(ctx->s, t->worker);
+    if (now && trial_is_active(t->state) && w->connected)
+        scheduler_emit_action(ctx, SCHEDULER_ACT_KILL, w->id, t->id, t->lease, trial_stop_word(t));
+}
+
 static int on_drain(struct event_context *ctx)
 {
     struct scheduler *s = ctx->s;

@@ -166,6 +166,10 @@ void scheduler_end_trial(struct event_context *ctx, const struct trial *t, enum 
 /* Tells all active trials to stop that were not told before. `again`: tells the others again. */
 void scheduler_stop_all(struct event_context *ctx, enum stop_reason reason, bool again);
 
+/* Ends a trial that has not ended as cancelled, by the user. One that runs is told to stop first;
+ * `now`: it is killed. */
+void scheduler_cancel_trial(struct event_context *ctx, struct trial *t, bool now);
+
 /* Handles an event.
  *   -EINVAL  the event's data is malformed, or the command is not possible; nothing has changed */
 int scheduler_events_handle(struct event_context *ctx, const struct scheduler_event *ev,

@@ -78,10 +78,28 @@ static void set_stop_reason(struct trial *t, const json_t *data)
     trial_set_stop_word(t, json_string_value(json_object_get(data, "why")));
 }
 
+/* Returns what the data of a record lack; NULL: nothing. Members of other kinds may be missing. */
+static const char *find_missing(const struct scheduler_record *r)
+{
+    bool why = json_is_string(json_object_get(r->data, "why"));
+    bool seconds = json_is_number(json_object_get(r->data, "seconds"));
+    switch (r->kind) {
+    case SCHEDULER_REC_STOPPING:
+    case SCHEDULER_REC_PAUSING:
+    case SCHEDULER_REC_REQUEUED:
+        return why ? NULL : "without a reason";
+    case SCHEDULER_REC_PAUSED:
+    case SCHEDULER_REC_ENDED:
+        return seconds ? NULL : "without its seconds";
+    default:
+        return NULL;
+    }
+}
+
 static int apply_created(struct sweep_state *st, const struct scheduler_record *r, struct err *e)
 {
     json_t *params = json_object_get(r->data, "params");
-    if (r->trial < 0 || (size_t)r->trial != st->count || !json_is_object(params))
+    if (r->lease != 0 || r->trial < 0 || (size_t)r->trial != st->count || !json_is_object(params))
         return damaged(r, "created out of order, or without parameters", e);
     if (st->count == st->cap) {
         st->cap = st->cap ? 2 * st->cap : 16;
@@ -100,14 +118,16 @@ static int apply_command(struct sweep_state *st, const struct scheduler_record *
     const char *id = json_string_value(json_object_get(r->data, "ask"));
     const char *verb = json_string_value(json_object_get(r->data, "verb"));
     json_int_t trials = json_integer_value(json_object_get(r->data, "trials"));
-    if (r->trial != -1 || !id || !verb || trials < 0 || trials > INT_MAX - st->raised)
+    if (r->trial != -1 || r->lease != 0 || !id || !verb || trials < 0 ||
+        trials > INT_MAX - st->raised)
         return damaged(r, "an invalid command", e);
     bool stop = strcmp(verb, "stop") == 0, pause = strcmp(verb, "pause") == 0;
     if (stop)
         st->now = json_is_true(json_object_get(r->data, "now"));
-    st->stopped = stop || (pause && st->stopped);
+    bool cancel = strcmp(verb, "cancel") == 0; /* of trials: the sweep continues as it is */
+    st->stopped = stop || ((pause || cancel) && st->stopped);
     st->paused = pause || (st->paused && strcmp(verb, "resume") != 0);
-    if (!stop && !pause)
+    if (!stop && !pause && !cancel)
         st->target_hit = false; /* a user wants more trials */
     st->raised += (int)trials;
     if (!st->commands)
@@ -263,6 +283,9 @@ int sweep_state_apply(struct sweep_state *st, const struct scheduler_record *r, 
         return damaged(r, "a record that does not follow from the trial's state", e);
     if (r->kind != SCHEDULER_REC_LEASED && r->lease != t->lease)
         return damaged(r, "a record of another lease than the trial's last", e);
+    const char *missing = find_missing(r);
+    if (missing)
+        return damaged(r, missing, e);
     return apply_to_trial(st, t, r, e);
 }
 

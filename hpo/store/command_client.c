@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <time.h>
 
 #include "common/clock.h"
@@ -16,17 +15,18 @@ enum { POLL_MS = 20 };
 
 /* ---- without a coordinator ------------------------------------------------------------------ */
 
-/* Applies a command; its records are part of the next commit. `rejected`: why it means nothing. */
+/* Applies a command; its records become part of the next commit. If the scheduler rejects the
+ * command, `rejected` says why. */
 static int apply(struct stored_sweep *v, const json_t *command, struct scheduler_out *out,
                  struct err *rejected, struct err *e)
 {
     const struct scheduler_event ev = {.kind = SCHEDULER_EV_COMMAND, .data = (json_t *)command};
-    /* The sender gets the error in its reply. */
+    /* The sender gets an error of the scheduler in the reply. */
     (void)scheduler_handle(v->sched, &ev, clock_ms_of(CLOCK_REALTIME), out, rejected);
     for (size_t i = 0; i < out->record_count; i++)
         if (event_store_append(v->dir->store, &out->records[i], 0, e) < 0)
             return e->code;
-    /* A sweep that had ended has something to do again, unless the command stops it. */
+    /* A command that has records reopens a sweep that had ended. */
     return out->record_count > 0 ? event_store_put(v->dir->store, SWEEP_DIR_META_ENDED, "", e) : 0;
 }
 
@@ -53,12 +53,13 @@ static int apply_all(struct stored_sweep *v, struct err *e)
 
 struct request {
     const char *root, *name, *id;
-    char *dir; /* of the sweep */
+    char *dir; /* the sweep's directory */
     json_t *command;
     bool submitted;
 };
 
-/* One attempt. Returns 1 with the reply, or 0 if there is none yet. */
+/* Makes one attempt to send the command and to get the reply. Returns 1 with the reply, or 0 if
+ * there is none yet. */
 static int attempt(struct request *r, json_t **reply, bool *applied_here, struct err *e)
 {
     if (!r->submitted) {
@@ -71,7 +72,8 @@ static int attempt(struct request *r, json_t **reply, bool *applied_here, struct
     int rc = stored_sweep_lock(&v, r->root, r->name, e);
     if (rc < 0 && rc != -EBUSY)
         return rc;
-    *reply = command_mailbox_poll_reply(r->dir, r->id); /* of a coordinator that just ended */
+    /* The reply of a coordinator that has just ended */
+    *reply = command_mailbox_poll_reply(r->dir, r->id);
     *applied_here = rc == 0 && !*reply;
     if (*applied_here) {
         rc = apply_all(v, e);
@@ -117,12 +119,9 @@ static int wait_for_reply(struct request *r, json_t **reply, bool *applied_here,
 int command_client_send(json_t **reply, bool *applied_here, const char *root, const char *name,
                         json_t *command, struct err *e)
 {
-    char id[24];
-    uint64_t random = 0;
-    if (getrandom(&random, sizeof random, 0) != sizeof random)
-        return err_set(e, -errno, "cannot get a random number: %s", strerror(errno));
-    snprintf(id, sizeof id, "%016llx", (unsigned long long)random);
-    json_object_set_new(command, "ask", json_string(id));
+    const char *id = command_mailbox_set_id(command, e);
+    if (!id)
+        return e->code;
     AUTO(json) json_t *received = NULL;
     struct request r = {.root = root, .name = name, .id = id, .command = command};
     int rc = sweep_dir_find(&r.dir, root, name, e);

@@ -11,12 +11,13 @@
 
 enum { COMMAND_CLIENT_TIMEOUT_MS = 2000 };
 
-/* Sends `command`, a command's data (scheduler.h) without its id, which is added. *reply is the
- * reply of command_mailbox_set_reply() (new reference); *applied_here: no coordinator runs, so it
- * was applied by this process.
+/* Sends a command and waits for the reply. `command` is the command's data (scheduler.h) without
+ * the id, which this function adds. Sets *reply to the reply of command_mailbox_set_reply() (new
+ * reference). Sets *applied_here to true if no coordinator runs, and this process has applied the
+ * command.
  *   -ENOENT     there is no such sweep
  *   -ETIMEDOUT  the coordinator does not reply; the text names it, and the command stays queued
- *   -EINVAL     the command means nothing now; text and hint are the reply's
+ *   -EINVAL     the command is not possible now; text and hint are those of the reply
  *   others      the sweep cannot be read or written */
 int command_client_send(json_t **reply, bool *applied_here, const char *root, const char *name,
                         json_t *command, struct err *e);

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -24,11 +25,11 @@ static char *reply_path(const char *dir, const char *id)
     return xasprintf("%s/answer.%s", dir, id);
 }
 
-/* -EBUSY  another process has it open */
+/* Opens and locks the file of commands. Returns -EBUSY if another process has it open. */
 static int open_locked(int *out, const char *dir, int flags, struct err *e)
 {
     AUTO(free) char *path = xasprintf("%s/asks", dir);
-    AUTO(fd) int fd = open(path, O_RDWR | O_CLOEXEC | flags, 0666);
+    AUTO(fd) int fd = open(path, O_RDWR | O_CLOEXEC | flags, 0600);
     if (fd < 0)
         return err_set(e, -errno, "%s: %s", path, strerror(errno));
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -51,6 +52,19 @@ static int write_all(int fd, const char *text, const char *path, struct err *e)
 
 /* ---- the sender ----------------------------------------------------------------------------- */
 
+const char *command_mailbox_set_id(json_t *command, struct err *e)
+{
+    char id[24];
+    uint64_t random = 0;
+    if (getrandom(&random, sizeof random, 0) != sizeof random) {
+        err_set(e, -errno, "cannot get a random number: %s", strerror(errno));
+        return NULL;
+    }
+    snprintf(id, sizeof id, "%016llx", (unsigned long long)random);
+    json_object_set_new(command, "ask", json_string(id));
+    return json_string_value(json_object_get(command, "ask"));
+}
+
 int command_mailbox_submit(const char *dir, const json_t *command, struct err *e)
 {
     const char *id = json_string_value(json_object_get(command, "ask"));
@@ -60,7 +74,7 @@ int command_mailbox_submit(const char *dir, const json_t *command, struct err *e
     int rc = open_locked(&fd, dir, O_CREAT, e);
     if (rc < 0)
         return rc;
-    reply_fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    reply_fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     off_t end = lseek(fd, 0, SEEK_END);
     if (reply_fd < 0 || end < 0)
         return err_set(e, -errno, "%s: %s", path, strerror(errno));
@@ -76,7 +90,7 @@ int command_mailbox_submit(const char *dir, const json_t *command, struct err *e
 json_t *command_mailbox_poll_reply(const char *dir, const char *id)
 {
     AUTO(free) char *path = reply_path(dir, id);
-    json_t *reply = json_load_file(path, 0, NULL); /* a partial reply does not parse: NULL */
+    json_t *reply = json_load_file(path, 0, NULL); /* NULL if the reply is only partly written */
     if (reply)
         command_mailbox_abandon(dir, id);
     return reply;
@@ -146,9 +160,13 @@ const json_t *command_mailbox_get(const struct command_mailbox *m, size_t i)
     return json_array_get(m->commands, i);
 }
 
-/* The trials that a command added or requeued. */
-static json_t *affected_trials(const struct scheduler_out *out)
+/* The trials that a command added, requeued or cancelled, if it is not one for the whole sweep. */
+static json_t *affected_trials(const json_t *command, const struct scheduler_out *out)
 {
+    json_t *named = json_object_get(command, "trials");
+    const char *verb = json_string_value(json_object_get(command, "verb"));
+    if (verb && strcmp(verb, "cancel") == 0)
+        return json_incref(named);
     json_t *list = json_array();
     for (size_t i = 0; i < out->record_count; i++) {
         const struct scheduler_record *r = &out->records[i];
@@ -161,17 +179,17 @@ static json_t *affected_trials(const struct scheduler_out *out)
 void command_mailbox_set_reply(struct command_mailbox *m, size_t i, const struct err *error,
                                const struct scheduler *s, const struct scheduler_out *out)
 {
-    const json_t *id = json_object_get(command_mailbox_get(m, i), "ask");
+    const json_t *command = command_mailbox_get(m, i), *id = json_object_get(command, "ask");
     struct scheduler_counts c = scheduler_counts(s);
     json_t *reply =
         error->code < 0
             ? json_pack("{s:s, s:s}", "error", error->text, "hint", error->hint)
-            : json_pack("{s:b, s:o, s:i, s:b}", "ok", 1, "trials", affected_trials(out), "running",
-                        c.running + c.stopping, "over", scheduler_is_done(s));
+            : json_pack("{s:b, s:o, s:i, s:b}", "ok", 1, "trials", affected_trials(command, out),
+                        "running", c.running + c.stopping, "over", scheduler_is_done(s));
     json_array_append_new(m->replies, json_pack("[O?, o]", id, reply));
 }
 
-/* Writes a reply if its file still exists: otherwise the sender no longer waits. */
+/* Writes a reply if its file still exists. If not, the sender no longer waits for the reply. */
 static void write_reply(const char *dir, const char *id, const json_t *reply)
 {
     AUTO(free) char *path = reply_path(dir, id), *line = json_line(reply);
@@ -191,5 +209,5 @@ void command_mailbox_commit(struct command_mailbox *m)
     }
     if (ftruncate(fileno(m->file), 0) < 0)
         log_warn("%s/asks: %s", m->dir,
-                 strerror(errno)); /* harmless: commands that come twice have no effect */
+                 strerror(errno)); /* harmless, since a repeated command has no effect */
 }

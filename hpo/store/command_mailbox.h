@@ -4,9 +4,9 @@
  *     asks        the commands, one line of JSON each (scheduler.h); emptied once all are stored
  *     answer.ID   created by the sender of command ID, written by the receiver
  *
- * Files are written in place and opened again for each look, so that a network file system shows
- * the changes to others at once. A command stays until a receiver has stored it. A receiver may get
- * it twice, and recognises it by its id. */
+ * Files are written in place, and opened again for each read, so that a network file system
+ * immediately shows the changes to other machines. A command stays in the file until a receiver has
+ * stored it. A receiver may get the same command twice, and recognises it by its id. */
 #ifndef DROVER_COMMAND_MAILBOX_H
 #define DROVER_COMMAND_MAILBOX_H
 
@@ -18,6 +18,8 @@
 
 /* ---- the sender ----------------------------------------------------------------------------- */
 
+/* Sets the command's `ask` to a new id, which the command owns. Returns the id; NULL: an error. */
+const char *command_mailbox_set_id(json_t *command, struct err *e);
 /* Appends a command, whose `ask` is its id, to the mailbox in `dir`, and creates the reply's file.
  *   -EBUSY  another process has the mailbox open: try again
  *   others  as open() and write() */
@@ -29,25 +31,27 @@ void command_mailbox_abandon(const char *dir, const char *id);
 
 /* ---- the receiver --------------------------------------------------------------------------- */
 
-struct command_mailbox; /* the commands that were found, locked until it is closed */
+struct command_mailbox; /* the commands that were found; the file is locked until the mailbox is
+                           closed */
 
-/* Returns NULL if there are no commands, or another process has the mailbox open. Lines that are
- * not JSON are dropped with a warning. */
+/* Opens the mailbox and reads its commands. Returns NULL if there are none, or if another process
+ * has the mailbox open. Lines that are not JSON are dropped with a warning. */
 struct command_mailbox *command_mailbox_open(const char *dir);
 void command_mailbox_close(struct command_mailbox *m);
 AUTO_DEFINE(command_mailbox, struct command_mailbox *, command_mailbox_close)
 
-/* The number of commands; the i-th, borrowed. */
+/* Return the number of commands, and the i-th command (borrowed). */
 size_t command_mailbox_count(const struct command_mailbox *m);
 const json_t *command_mailbox_get(const struct command_mailbox *m, size_t i);
 
 /* Sets the reply to the i-th command: `error` (code 0: none), or what the scheduler made of it.
- * {"ok":true,"trials":[added or waiting again],"running":n,"over":bool} or {"error","hint"} */
+ * {"ok":true,"trials":[added, waiting again or cancelled],"running":n,"over":bool} or
+ * {"error","hint"} */
 void command_mailbox_set_reply(struct command_mailbox *m, size_t i, const struct err *error,
                                const struct scheduler *s, const struct scheduler_out *out);
 
-/* Writes the replies and empties the mailbox. Call it when all records of the commands are stored.
- * Without it the commands stay. */
+/* Writes the replies and empties the mailbox. Call this only when all records of the commands are
+ * stored. Without this call the commands stay. */
 void command_mailbox_commit(struct command_mailbox *m);
 
 #endif

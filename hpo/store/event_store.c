@@ -1,5 +1,7 @@
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <linux/magic.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -17,7 +19,7 @@ enum {
     APPLICATION_ID = 0x64726f76, /* "drov": PRAGMA application_id */
     BUSY_MS = 5000,              /* how long another program may block the writer */
     JOURNAL_MAX = 4 << 20,       /* bytes that a WAL keeps after a checkpoint */
-    READ_ROWS = 5000,            /* of event_store_read() */
+    READ_ROWS = 5000,            /* maximum of rows per event_store_read() */
     READ_MS = 20
 };
 
@@ -32,7 +34,8 @@ static const char schema[] = "CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT
                              "  data TEXT NOT NULL,"
                              "  sum INTEGER);";
 
-/* What makes the next format of a store with this one. An older drover then refuses the file. */
+/* The statements that convert a store from format i to format i + 1. An older drover refuses the
+ * converted file. */
 static const char *const migrations[SCHEMA_VERSION] = {
     [1] = "", /* 2 has records `asked` and `retried` */
     [2] = "ALTER TABLE record ADD COLUMN sum INTEGER;",
@@ -67,7 +70,7 @@ int64_t event_store_sum(const struct event_store_row *r)
     return (int64_t)fnv_hash_bytes(h, r->data, r->len);
 }
 
-/* The negative errno for a code of SQLite. */
+/* Returns the negative errno for an error code of SQLite. */
 static int errno_of(int rc)
 {
     switch (rc & 0xff) {
@@ -118,7 +121,7 @@ int event_store_prepare(struct event_store *s, sqlite3_stmt **out, const char *s
                : event_store_failed(s, "prepare", e);
 }
 
-/* Returns the first column of the first row, as an integer or as text. */
+/* Sets `*out` to the first column of the first row. */
 static int query_int(struct event_store *s, const char *sql, int64_t *out, struct err *e)
 {
     sqlite3_stmt *st = NULL;
@@ -145,7 +148,7 @@ static int query_text(struct event_store *s, const char *sql, char *out, size_t 
     return code;
 }
 
-/* A WAL needs memory that its users share, which network file systems lack. */
+/* A WAL needs shared memory, which network file systems do not provide. */
 bool event_store_on_network(const char *path)
 {
     struct statfs fs;
@@ -179,8 +182,8 @@ static int set_journal(struct event_store *s, struct err *e)
     if (strcmp(mode, "wal") != 0 &&
         exec(s, "PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=TRUNCATE", "journal", e) < 0)
         return e->code;
-    /* With 256 pages (1 MiB) the WAL is soon overwritten: a file that grows makes commits slower.
-     */
+    /* A WAL of 256 pages (1 MiB) is soon overwritten. If the file grew instead, commits would be
+     * slower. */
     AUTO(free)
     char *sql = xasprintf("PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=256; "
                           "PRAGMA journal_size_limit=%d",
@@ -235,7 +238,7 @@ int event_store_open_db(struct event_store *s, const char *path, int flags, cons
 {
     AUTO(strbuf) struct strbuf uri = {0};
     strbuf_puts(&uri, "file:");
-    for (const char *c = path; *c; c++) /* a URI's own characters */
+    for (const char *c = path; *c; c++) /* escapes the characters that have a meaning in a URI */
         strbuf_printf(&uri, strchr("%?#", *c) ? "%%%02X" : "%c", (unsigned char)*c);
     strbuf_puts(&uri, how);
     if (sqlite3_open_v2(strbuf_str(&uri), &s->db, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_URI,
@@ -259,19 +262,36 @@ int event_store_prepare_read(struct event_store *s, int64_t version, struct err 
     return rc < 0 ? rc : event_store_prepare(s, &s->get, "SELECT value FROM meta WHERE key=?1", e);
 }
 
+int event_store_share(const struct event_store *s, FILE *f)
+{
+    struct stat st;
+    int rc = stat(s->path, &st);
+    return rc == 0 && fchmod(fileno(f), 0600 | (st.st_mode & 0444)) == 0 ? 0 : -errno;
+}
+
+/* A new store is private, whatever the umask. SQLite gives the journal the mode of the store. */
+static void create_private(const char *path)
+{
+    AUTO(fd) int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    (void)fd; /* SQLite reports why it cannot be opened */
+}
+
 static int open_writer(struct event_store *s, struct err *e)
 {
     int64_t version = 0;
+    create_private(s->path);
     int rc =
         event_store_open_db(s, s->path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, "", BUSY_MS, e);
     if (rc == 0)
         rc = set_journal(s, e);
     if (rc == 0)
         rc = event_store_check_format(s, &version, e);
-    if (rc == -ENOENT)
-        rc = 0; /* a new file */
-    else if (rc == 0)
+    if (rc == -ENOENT) { /* a new file */
+        rc = 0;
+        *e = (struct err){0};
+    } else if (rc == 0) {
         rc = check_pages(s, e);
+    }
     if (rc == 0 && version < SCHEMA_VERSION)
         rc = migrate(s, version, e);
     if (rc == 0)
@@ -307,7 +327,8 @@ void event_store_close_db(struct event_store *s)
     sqlite3_finalize(TAKE(s->put));
     sqlite3_finalize(TAKE(s->get));
     sqlite3_finalize(TAKE(s->read));
-    (void)sqlite3_close(TAKE(s->db)); /* rolls back an open transaction; an error has no receiver */
+    /* Rolls back an open transaction; an error cannot be reported */
+    (void)sqlite3_close(TAKE(s->db));
 }
 
 void event_store_close(struct event_store *s)
@@ -335,7 +356,7 @@ static int write_row(struct event_store *s, sqlite3_stmt *st, struct err *e)
 
 static int begin(struct event_store *s, struct err *e)
 {
-    assert(s->append); /* opened with EVENT_STORE_WRITE */
+    assert(s->append); /* the store was opened with EVENT_STORE_WRITE */
     if (s->broken)
         return err_set(e, -EIO, "%s: an earlier write failed", s->path);
     if (s->open_tx)
@@ -405,7 +426,7 @@ int event_store_commit(struct event_store *s, struct err *e)
     s->broken = rc < 0;
     s->open_tx = false;
     if (rc == 0 && s->feed)
-        (void)fflush(s->feed); /* a reader of a feed that lacks records waits for them */
+        (void)fflush(s->feed); /* if this fails, readers of the feed wait for the missing records */
     return rc;
 }
 
@@ -435,8 +456,40 @@ enum event_store_way event_store_way(const struct event_store *s)
     return s->way;
 }
 
-static int read_row(struct event_store_row *r, sqlite3_stmt *st, const char *path, struct err *e)
+bool event_store_is_valid(const struct event_store_row *r)
 {
+    static const int64_t at_max = (int64_t)1 << 53;
+    return r->kind < SCHEDULER_REC_KINDS && r->data && r->trial >= -1 && r->lease >= 0 &&
+           r->lease < INT_MAX && r->msg >= 0 && r->at_ms >= 0 && r->at_ms < at_max;
+}
+
+/* Whether the columns of a record have their types, as SQLite also stores others. A record without
+ * a checksum has data that may be anything. */
+static bool has_types(sqlite3_stmt *st)
+{
+    static const int types[] = {SQLITE_INTEGER, SQLITE_INTEGER, SQLITE_TEXT, SQLITE_INTEGER,
+                                SQLITE_INTEGER, SQLITE_INTEGER, SQLITE_TEXT};
+    for (size_t i = 0; i < COUNT_OF(types); i++)
+        if (sqlite3_column_type(st, (int)i) != types[i])
+            return false;
+    int64_t trial = sqlite3_column_int64(st, 3);
+    if (trial < INT_MIN || trial > INT_MAX)
+        return false;
+    if (sqlite3_column_type(st, 7) != SQLITE_NULL)
+        return true;
+    const char *data = (const char *)sqlite3_column_text(st, 6);
+    AUTO(json) json_t *object = json_loadb(data, (size_t)sqlite3_column_bytes(st, 6), 0, NULL);
+    return json_is_object(object);
+}
+
+/* `expected`: its number, which follows that of the record before it. */
+static int read_row(struct event_store_row *r, sqlite3_stmt *st, int64_t expected, const char *path,
+                    struct err *e)
+{
+    if (sqlite3_column_int64(st, 0) != expected)
+        return err_set(e, -EBADMSG, "%s: damaged: record %lld is missing", path,
+                       (long long)expected);
+    bool typed = has_types(st);
     const char *kind = (const char *)sqlite3_column_text(st, 2);
     *r = (struct event_store_row){.seq = sqlite3_column_int64(st, 0),
                                   .at_ms = sqlite3_column_int64(st, 1),
@@ -447,7 +500,7 @@ static int read_row(struct event_store_row *r, sqlite3_stmt *st, const char *pat
                                   .data = (const char *)sqlite3_column_text(st, 6),
                                   .len = (size_t)sqlite3_column_bytes(st, 6)};
     bool no_sum = sqlite3_column_type(st, 7) == SQLITE_NULL;
-    if (r->kind == SCHEDULER_REC_KINDS || !r->data)
+    if (!typed || !event_store_is_valid(r))
         return err_set(e, -EBADMSG, "%s: damaged: record %lld is invalid", path, (long long)r->seq);
     if (!no_sum && sqlite3_column_int64(st, 7) != event_store_sum(r))
         return err_set(e, -EBADMSG, "%s: damaged: record %lld does not match its checksum", path,
@@ -462,7 +515,7 @@ static int read_db(struct event_store *s, event_store_row_fn fn, void *arg, stru
     sqlite3_bind_int64(s->read, 1, s->last_seq);
     while (code == 0 && (rc = sqlite3_step(s->read)) == SQLITE_ROW) {
         struct event_store_row r;
-        code = read_row(&r, s->read, s->path, e);
+        code = read_row(&r, s->read, s->last_seq + 1, s->path, e);
         if (code == 0)
             code = fn(arg, &r, e);
         if (code == 0)
@@ -489,7 +542,7 @@ struct replay {
     struct event_store *store;
     event_store_record_fn fn;
     void *arg;
-    int result; /* of fn, if it is not 0 */
+    int result; /* the result of fn if it is not 0 */
 };
 
 static int replay_row(void *arg, const struct event_store_row *row, struct err *e)
@@ -502,7 +555,7 @@ static int replay_row(void *arg, const struct event_store_row *row, struct err *
     const struct scheduler_record r = {row->kind, row->at_ms, row->trial, row->lease, data};
     struct err why = {0};
     p->result = p->fn(p->arg, &r, row->msg, &why);
-    if (p->result == -EINVAL) /* it contradicts the records before it */
+    if (p->result == -EINVAL) /* the record contradicts earlier ones */
         return err_set(e, -EBADMSG, "%s: damaged: record %lld: %s", p->store->path,
                        (long long)row->seq, why.text);
     if (p->result < 0 && e)

@@ -5,17 +5,18 @@
  *
  * Tables: record(seq, at_ms, kind, trial, lease, msg, data, sum), in the order of the events, and
  * meta(key, value). `sum` is a checksum of the record; records of older formats have none. On local
- * disks the journal is a WAL, so that other processes can read while the coordinator writes. The
- * commit that finds 256 pages (1 MiB) in it copies them into the file, which takes a few ms
- * (docs/measurements/sweep.md). Network file systems cannot share a WAL: there the store uses a
- * rollback journal and an exclusive lock, and readers use the feed, a copy of the records as lines
- * of JSON. The sweep's lock file ensures that there is one writer, not this module.
+ * disks the journal is a WAL, so that other processes can read while the coordinator writes. A
+ * commit that finds 256 pages (1 MiB) in the WAL copies them into the file, which takes a few ms
+ * (docs/measurements/sweep.md). A WAL cannot be shared on a network file system. There the store
+ * uses a rollback journal and an exclusive lock, and readers use the feed, a copy of the records as
+ * lines of JSON. The sweep's lock file ensures that there is one writer, not this module.
  *
  * A reader writes nothing next to the store and needs no write permission. */
 #ifndef DROVER_EVENT_STORE_H
 #define DROVER_EVENT_STORE_H
 
 #include <stdint.h>
+#include <stdio.h>
 
 #include "common/err.h"
 #include "common/mem.h"
@@ -32,8 +33,9 @@ enum event_store_mode {
 enum event_store_way {
     EVENT_STORE_BY_WAL,       /* together with the writer */
     EVENT_STORE_BY_IMMUTABLE, /* no process writes, and all records are in the file itself */
-    EVENT_STORE_BY_COPY,      /* of a copy, since a journal must be applied that is not ours */
-    EVENT_STORE_BY_FEED,      /* the writer has locked the store: by the feed */
+    EVENT_STORE_BY_COPY, /* from a copy, since the reader may not apply the writer's journal to the
+                            original */
+    EVENT_STORE_BY_FEED, /* from the feed, since the writer has locked the store */
 };
 
 /*   -ENOENT   EVENT_STORE_READ, and the file does not exist or has had no commit yet
@@ -46,15 +48,19 @@ int event_store_open(struct event_store **out, const char *path, enum event_stor
 void event_store_close(struct event_store *s);
 AUTO_DEFINE(event_store, struct event_store *, event_store_close)
 
-/* Adds a record to the next commit. `msg` is the number of the worker's message that caused it (0:
- * none); r->at_ms, kind, trial, lease and data are written unchanged. After a failure every call
- * fails, since the state of the caller and the stored records have diverged. */
+/* Adds a record to the next commit. `msg` is the number of the worker's message that caused the
+ * record (0: none). The other columns are those of `r`. After a failure every further call fails,
+ * since the caller's state and the stored records then differ. */
 int event_store_append(struct event_store *s, const struct scheduler_record *r, int64_t msg,
                        struct err *e);
 /* Sets a value of `meta`, with the next commit. */
 int event_store_put(struct event_store *s, const char *key, const char *value, struct err *e);
-/* The records are on disk when it returns 0. Does nothing if there are none. */
+/* Commits the records. They are on disk when this returns 0. Does nothing if there are none. */
 int event_store_commit(struct event_store *s, struct err *e);
+
+/* Gives a new file next to the store the store's permissions to read, as its user may have opened
+ * the store to other users. Returns a negative errno on failure. */
+int event_store_share(const struct event_store *s, FILE *f);
 
 /* Returns a value of `meta` in *out, which the caller frees; NULL if the key does not exist. */
 int event_store_get(char **out, struct event_store *s, const char *key, struct err *e);
@@ -69,10 +75,11 @@ struct event_store_row {
 };
 typedef int (*event_store_row_fn)(void *arg, const struct event_store_row *r, struct err *e);
 
-/* Calls `fn` for committed records that it has not had yet, in order. Ends after some thousand
- * records or 20 ms, so that the writer can always recycle its journal. Returns 1 if there are more,
- * 0 if there are none now, and the first result of `fn` that is below 0.
- *   -EBADMSG  a record is damaged: its checksum or its kind is wrong; the text names it */
+/* Calls `fn` for the committed records that it has not got yet, in order. Ends after some thousand
+ * records or 20 ms, so that the writer can always recycle its journal. Returns 1 if there are more
+ * records, 0 if there are no more now, or the first result of `fn` that is below 0.
+ *   -EBADMSG  a record is damaged or missing: its checksum, a type or a range is wrong; the text
+ *             names it */
 int event_store_read(struct event_store *s, event_store_row_fn fn, void *arg, struct err *e);
 /* How a reader gets at the records. */
 enum event_store_way event_store_way(const struct event_store *s);

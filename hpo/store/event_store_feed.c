@@ -1,13 +1,15 @@
-/* event_store_feed - the records of a store as lines of JSON, next to a store that its writer has
- * locked. The feed is for readers only: the store is the truth, and the writer makes the feed anew
- * when it starts. A line that cannot be written is missing, and readers wait until the next start.
- */
+/* event_store_feed - the feed: a copy of a store's records as lines of JSON, next to a store that
+ * its writer has locked. Only readers use it; the writer makes the feed again whenever it starts.
+ * If a line cannot be written, it is missing, and readers wait for it until the writer's next
+ * start. */
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/json.h"
+#include "common/private_dir.h"
 #include "hpo/store/event_store_internal.h"
 
 enum { READ_LINES = 5000 };
@@ -71,10 +73,11 @@ static int write_meta(struct event_store *s, struct err *e)
 int event_store_feed_create(struct event_store *s, struct err *e)
 {
     AUTO(free) char *path = path_of(s->path, ""), *fresh = path_of(s->path, ".new");
-    s->feed = fopen(fresh, "we");
+    s->feed = private_dir_fopen(fresh, "w");
     if (!s->feed)
         return err_set(e, -errno, "%s: %s", fresh, strerror(errno));
-    int rc = write_meta(s, e);
+    int rc = event_store_share(s, s->feed);
+    rc = rc < 0 ? err_set(e, rc, "%s: %s", fresh, strerror(-rc)) : write_meta(s, e);
     int64_t last_seq = s->last_seq;
     while (rc >= 0 && (rc = event_store_read(s, write_record, s, e)) > 0)
         ;
@@ -90,7 +93,7 @@ void event_store_feed_remove(struct event_store *s)
     if (!s->feed)
         return;
     (void)fclose(TAKE(s->feed));
-    (void)unlink(path); /* the store is free again: readers open it */
+    (void)unlink(path); /* the store is not locked any more, so readers open it */
 }
 
 /* ---- a reader ------------------------------------------------------------------------------- */
@@ -107,7 +110,7 @@ static int reopen(struct event_store_feed *f, struct err *e)
     return 0;
 }
 
-/* Reads the next whole line as JSON (new reference); NULL: there is none yet. */
+/* Reads the next whole line as JSON (new reference). Returns NULL if there is none yet. */
 static json_t *next_line(struct event_store_feed *f)
 {
     off_t before = ftello(f->file);
@@ -138,7 +141,7 @@ int event_store_feed_open(struct event_store_feed **out, const char *db, struct 
         event_store_feed_close(f);
         return rc;
     }
-    for (;;) { /* meta comes first */
+    for (;;) { /* the lines of `meta` come first */
         off_t before = ftello(f->file);
         AUTO(json) json_t *line = next_line(f);
         if (read_meta_line(f, line))
@@ -167,17 +170,18 @@ const char *event_store_feed_get(const struct event_store_feed *f, const char *k
     return json_string_value(json_object_get(f->meta, key));
 }
 
-/* Calls fn with the record of a line. Returns 0 also for one that fn has had, and -EAGAIN for one
- * whose predecessor is missing. */
+/* Calls fn with the record of a line. Does nothing if fn has already got the record. Returns
+ * -EAGAIN if the previous record is missing. */
 static int deliver(const json_t *line, int64_t *last_seq, event_store_row_fn fn, void *arg,
                    struct err *e)
 {
     const char *kind = json_string_value(json_object_get(line, "kind"));
+    json_int_t trial = json_integer_value(json_object_get(line, "trial"));
     AUTO(free) char *data = json_dumps(json_object_get(line, "data"), JSON_COMPACT);
     struct event_store_row r = {.seq = json_integer_value(json_object_get(line, "seq")),
                                 .at_ms = json_integer_value(json_object_get(line, "at_ms")),
                                 .kind = kind ? event_store_kind(kind) : SCHEDULER_REC_KINDS,
-                                .trial = (int)json_integer_value(json_object_get(line, "trial")),
+                                .trial = (int)trial,
                                 .lease = json_integer_value(json_object_get(line, "lease")),
                                 .msg = json_integer_value(json_object_get(line, "msg")),
                                 .data = data,
@@ -186,7 +190,7 @@ static int deliver(const json_t *line, int64_t *last_seq, event_store_row_fn fn,
         return 0;
     if (r.seq != *last_seq + 1)
         return -EAGAIN;
-    if (!data || r.kind == SCHEDULER_REC_KINDS)
+    if (trial < INT_MIN || trial > INT_MAX || !event_store_is_valid(&r))
         return err_set(e, -EBADMSG, "the feed is damaged: record %lld is invalid",
                        (long long)r.seq);
     int rc = fn(arg, &r, e);

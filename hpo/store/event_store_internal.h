@@ -1,4 +1,4 @@
-/* event_store_internal - what the files of event_store share. */
+/* event_store_internal - the state and functions that the files of event_store share. */
 #ifndef DROVER_EVENT_STORE_INTERNAL_H
 #define DROVER_EVENT_STORE_INTERNAL_H
 
@@ -12,15 +12,15 @@ struct event_store {
     sqlite3 *db; /* NULL: a reader of the feed */
     char *path;
     sqlite3_stmt *append, *put, *get, *read;
-    bool open_tx; /* has records that are not committed */
+    bool open_tx; /* there are records that are not committed */
     bool broken;
-    FILE *feed; /* the writer's, on a network file system; NULL: none */
+    FILE *feed; /* the feed that the writer writes on a network file system; NULL: none */
 
-    /* of a reader: */
+    /* only for a reader: */
     enum event_store_way way;
-    int64_t last_seq; /* of the record that was delivered last */
+    int64_t last_seq; /* the record that was delivered last */
     char *copy_dir;   /* EVENT_STORE_BY_COPY: the private directory; NULL */
-    struct {          /* of the files when they were opened, to notice changes */
+    struct {          /* the files when they were opened, to notice changes */
         int64_t size[2], mtime_ns[2], inode;
     } seen;
     struct event_store_feed *feed_reader; /* EVENT_STORE_BY_FEED */
@@ -29,21 +29,23 @@ struct event_store {
 /* Describes SQLite's last error. Returns the negative errno for it. */
 int event_store_failed(const struct event_store *s, const char *doing, struct err *e);
 int event_store_prepare(struct event_store *s, sqlite3_stmt **out, const char *sql, struct err *e);
-/* Opens the file with SQLite, without looking at its content. `how` are parameters of a URI. */
+/* Opens the file with SQLite, without reading it. `how` are parameters of a URI. */
 int event_store_open_db(struct event_store *s, const char *path, int flags, const char *how,
                         int busy_ms, struct err *e);
 /* Checks that the file is a store of drover that this version can read, and prepares the statements
- * of a reader. *version: its format. */
+ * of a reader. Sets *version to the format of the file. */
 int event_store_check_format(struct event_store *s, int64_t *version, struct err *e);
 int event_store_prepare_read(struct event_store *s, int64_t version, struct err *e);
 /* Finalizes the statements and closes the database. */
 void event_store_close_db(struct event_store *s);
-/* Whether the file lies on a network file system: WAL needs memory that its users share. */
+/* Returns true if the file is on a network file system, which cannot share a WAL. */
 bool event_store_on_network(const char *path);
 
-/* The checksum of a record, over all fields but `seq`. */
+/* Whether the fields of a record are in their ranges, and its kind is known. */
+bool event_store_is_valid(const struct event_store_row *r);
+/* Returns the checksum of a record, over all fields except `seq`. */
 int64_t event_store_sum(const struct event_store_row *r);
-/* Returns the kind of that name; SCHEDULER_REC_KINDS: there is none. */
+/* Returns the kind with this name, or SCHEDULER_REC_KINDS if there is none. */
 enum scheduler_record_kind event_store_kind(const char *name);
 const char *event_store_kind_name(enum scheduler_record_kind kind);
 
@@ -51,7 +53,8 @@ const char *event_store_kind_name(enum scheduler_record_kind kind);
 
 int event_store_open_reader(struct event_store *s, struct err *e);
 void event_store_close_reader(struct event_store *s);
-/* Opens the files again if they were replaced, or if what the reader sees does not change. */
+/* Opens the files again if they were replaced. Does the same if they have changed and the reader
+ * cannot see changes (EVENT_STORE_BY_IMMUTABLE, EVENT_STORE_BY_COPY). */
 int event_store_refresh_reader(struct event_store *s, struct err *e);
 
 /* ---- the feed: a copy of the records as lines of JSON (event_store_feed.c) --------------------
@@ -59,11 +62,12 @@ int event_store_refresh_reader(struct event_store *s, struct err *e);
 
 struct event_store_feed;
 
-/* Writes the feed of a store anew and keeps it open for event_store_feed_record() and _meta(). */
+/* Writes the feed of a store from its beginning, and keeps it open for event_store_feed_record()
+ * and event_store_feed_meta(). */
 int event_store_feed_create(struct event_store *s, struct err *e);
 void event_store_feed_record(struct event_store *s, const struct event_store_row *r);
 void event_store_feed_meta(struct event_store *s, const char *key, const char *value);
-/* Removes the file. */
+/* Closes and removes the feed. */
 void event_store_feed_remove(struct event_store *s);
 
 /*   -ENOENT  there is no feed */
@@ -72,7 +76,7 @@ void event_store_feed_close(struct event_store_feed *f);
 /* Reads records as event_store_read() does. */
 int event_store_feed_read(struct event_store_feed *f, int64_t *last_seq, event_store_row_fn fn,
                           void *arg, struct err *e);
-/* Returns a value of `meta` that was read so far; borrowed. NULL: none. */
+/* Returns a value of `meta` from the lines read so far, or NULL if there is none. Borrowed. */
 const char *event_store_feed_get(const struct event_store_feed *f, const char *key);
 
 #endif

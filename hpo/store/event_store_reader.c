@@ -1,7 +1,7 @@
-/* event_store_reader - the ways to read a store without writing next to it.
+/* event_store_reader - reads a store without writing files next to it. There are four ways:
  *
  *     -wal and -shm exist            together with the writer, or after one that was killed
- *     no journal has content         the file alone: SQLite then takes no lock and needs no -shm
+ *     no journal has content         only the file: SQLite then takes no lock and needs no -shm
  *     a journal, but the above fail  a copy: this process may not recover the original
  *     the writer has locked it       the feed */
 #include <errno.h>
@@ -18,7 +18,8 @@ enum { BUSY_MS = 5000, COPIES_MAX = 5 };
 
 static const char *const journals[] = {"-wal", "-journal"};
 
-/* The size of PATH SUFFIX; 0: it does not exist. */
+/* Returns the size of the file whose name is `path` followed by `suffix`; 0 if it does not
+ * exist. */
 static int64_t size_of(const char *path, const char *suffix, int64_t *mtime_ns, int64_t *inode)
 {
     AUTO(free) char *file = xasprintf("%s%s", path, suffix);
@@ -31,7 +32,7 @@ static int64_t size_of(const char *path, const char *suffix, int64_t *mtime_ns, 
     return st.st_size;
 }
 
-/* Remembers the files as they are. Returns whether they differ from what was remembered. */
+/* Records the present state of the files. Returns true if it differs from the recorded one. */
 static bool look(struct event_store *s)
 {
     int64_t size[2], mtime_ns[2], inode = 0, unused = 0;
@@ -95,7 +96,7 @@ static int make_copy(struct event_store *s, struct err *e)
     return err_hint(e, "try again, or read it where you may write next to it");
 }
 
-/* Opens a file and looks at its content, which takes SQLite's locks for the first time. */
+/* Opens a file and reads it, which takes SQLite's locks for the first time. */
 static int try_open(struct event_store *s, const char *path, int flags, const char *how,
                     int busy_ms, struct err *e)
 {
@@ -126,13 +127,14 @@ static bool exists(const char *path, const char *suffix)
     return access(file, F_OK) == 0;
 }
 
-/* A problem of access that a copy does not have, unlike damage or a newer format. */
+/* Returns true for an error of access, which a copy does not have. Returns false for damage or a
+ * newer format. */
 static bool copy_helps(int rc)
 {
     return rc == -EACCES || rc == -EROFS || rc == -EPERM || rc == -EIO || rc == -EBUSY;
 }
 
-/* The writer on a network file system has an exclusive lock while it runs. */
+/* Opens a store on a network file system. There the writer has an exclusive lock while it runs. */
 static int open_network(struct event_store *s, struct err *e)
 {
     s->way = EVENT_STORE_BY_WAL;
@@ -143,7 +145,7 @@ static int open_network(struct event_store *s, struct err *e)
     s->way = EVENT_STORE_BY_FEED;
     if (event_store_feed_open(&s->feed_reader, s->path, &why) == 0)
         return 0;
-    s->way = EVENT_STORE_BY_WAL; /* another program has it, for a moment */
+    s->way = EVENT_STORE_BY_WAL; /* another program has the lock for a moment */
     return try_open(s, s->path, SQLITE_OPEN_READONLY, "?mode=ro", BUSY_MS, e);
 }
 

@@ -24,7 +24,7 @@ static int read_owner(struct lockfile_owner *out, int fd, const char *path, stru
     ssize_t n = pread(fd, text, sizeof text - 1, 0);
     if (n < 0)
         return err_set(e, -errno, "%s: %s", path, strerror(errno));
-    /* Without a newline the owner is still writing. */
+    /* If there is no newline yet, the owner is still writing. */
     int pid = 0;
     if (memchr(text, '\n', (size_t)n) && sscanf(text, "%d %255s %255s", &pid, o.host, o.note) >= 2)
         o.pid = pid;
@@ -47,7 +47,7 @@ static int write_owner(int fd, const char *path, const char *note, struct err *e
 
 int lockfile_acquire(int *out, const char *path, const char *note, struct err *e)
 {
-    AUTO(fd) int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    AUTO(fd) int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0)
         return err_set(e, -errno, "%s: %s", path, strerror(errno));
     struct flock lock = whole_file();

@@ -1,5 +1,5 @@
-/* stored_sweep - a sweep from its directory: its file as a spec, and its scheduler to decide with.
- */
+/* stored_sweep - a sweep that is read from its directory: the sweep file as a spec, and a scheduler
+ * with the sweep's state. */
 #ifndef DROVER_STORED_SWEEP_H
 #define DROVER_STORED_SWEEP_H
 
@@ -9,11 +9,12 @@
 #include "hpo/spec/spec.h"
 #include "hpo/store/sweep_dir.h"
 
-/* Reads the text of a sweep file; messages call it `name`. Errors as yaml_read() and spec_read(),
- * and -EINVAL  its command or a metric's pattern is invalid */
+/* Reads the text of a sweep file. `name` names it in messages. Errors are those of yaml_read() and
+ * spec_read(), and -EINVAL if its command or a metric's pattern is invalid. */
 int stored_sweep_spec(struct spec **out, const char *text, const char *name, struct err *e);
 
-/* Sets the stored seed and the stored warm start in a spec that was read from the file. */
+/* Sets the seed and the warm start of a spec to the stored ones. The spec was read from the sweep
+ * file. */
 void stored_sweep_apply(struct spec *s, const struct sweep_dir *d);
 
 struct stored_sweep {
@@ -22,8 +23,8 @@ struct stored_sweep {
     struct scheduler *sched;
 };
 
-/* Opens a sweep to write to it, and locks it: until it is closed no coordinator can start. Trials
- * stay leased to their workers.
+/* Opens a sweep for writing and locks it. No coordinator can start until the sweep is closed.
+ * Trials stay leased to their workers.
  *   -EBUSY  a coordinator is running; others as sweep_dir_open() and event_store_replay() */
 int stored_sweep_lock(struct stored_sweep **out, const char *root, const char *name, struct err *e);
 void stored_sweep_close(struct stored_sweep *v);

@@ -58,9 +58,10 @@ static char *in_dir(const struct sweep_dir *d, const char *file)
 
 /* ---- opening as coordinator ----------------------------------------------------------------- */
 
+/* Others may not write: a file that they replace would decide which programs run. */
 static int make_dir(const char *path, bool *made, struct err *e)
 {
-    *made = mkdir(path, 0777) == 0;
+    *made = mkdir(path, 0755) == 0;
     int rc = *made ? durable_sync_dir_of(path) : errno == EEXIST ? 0 : -errno;
     return rc < 0 ? err_set(e, rc, "directory '%s': %s", path, strerror(-rc)) : 0;
 }
@@ -75,11 +76,11 @@ static int acquire_lock(struct sweep_dir *d, struct err *e)
     return err_hint(e, "drover sweep show %s  shows its progress", d->name);
 }
 
-/* Writes a copy of the file for people. drover reads the text from the store. */
+/* Writes a copy of the sweep file for users. drover itself reads the text from the store. */
 static int write_copy(const struct sweep_dir *d, const char *text, struct err *e)
 {
     AUTO(free) char *path = in_dir(d, "sweep.yaml");
-    AUTO(file) FILE *f = fopen(path, "we");
+    AUTO(file) FILE *f = private_dir_fopen(path, "w");
     if (!f || fputs(text, f) < 0 || fflush(f) != 0)
         return err_set(e, -errno, "%s: %s", path, strerror(errno));
     return 0;
@@ -103,7 +104,7 @@ static int store_new(struct sweep_dir *d, const struct sweep_dir_opts *opts, str
     return event_store_commit(d->store, e);
 }
 
-/* Reads the stored text, seed and warm start; one commit has written all of them. */
+/* Reads the stored text, seed and warm start. A single commit has written all three. */
 static int read_meta(struct sweep_dir *d, struct err *e)
 {
     AUTO(free) char *seed = NULL, *prior = NULL;
@@ -120,10 +121,11 @@ static int read_meta(struct sweep_dir *d, struct err *e)
 static int other_sweep(const struct sweep_dir *d, const char *difference, struct err *e)
 {
     err_set(e, -EEXIST, "%s already holds a sweep with %s", d->path, difference);
-    return err_hint(e,
-                    "--name OTHER starts a new one; drover sweep --name %s --resume continues the "
-                    "stored one",
-                    d->name);
+    return err_hint(
+        e,
+        "--restart archives it and starts anew; --name OTHER starts another one; drover "
+        "sweep --name %s --resume continues the stored one",
+        d->name);
 }
 
 static int check_stored(struct sweep_dir *d, const struct sweep_dir_opts *opts, struct err *e)
@@ -235,6 +237,22 @@ int sweep_dir_read(struct sweep_dir **out, const char *root, const char *name, s
     return 0;
 }
 
+char *sweep_dir_unused_name(const struct sweep_dir_opts *opts)
+{
+    for (int n = 1;; n++) {
+        char suffix[16] = "";
+        if (n > 1)
+            snprintf(suffix, sizeof suffix, "-%d", n);
+        AUTO(free)
+        char *name =
+            xasprintf("%.*s%s", SWEEP_DIR_NAME_MAX - (int)strlen(suffix), opts->name, suffix);
+        AUTO(sweep_dir) struct sweep_dir *d = NULL;
+        /* If the sweep cannot be read, sweep_dir_open() says why. */
+        if (sweep_dir_read(&d, opts->root, name, NULL) < 0 || strcmp(d->file, opts->file) == 0)
+            return TAKE(name);
+    }
+}
+
 void sweep_dir_close(struct sweep_dir *d)
 {
     if (!d)
@@ -253,7 +271,8 @@ struct lockfile_owner sweep_dir_owner(const struct sweep_dir *d)
 {
     AUTO(free) char *path = in_dir(d, "lock");
     struct lockfile_owner o = {0};
-    (void)lockfile_read_owner(&o, path, NULL); /* one that cannot be read counts as not held */
+    /* A lock file that cannot be read counts as not held */
+    (void)lockfile_read_owner(&o, path, NULL);
     return o;
 }
 
@@ -289,13 +308,14 @@ char *sweep_dir_host_file(const struct sweep_dir *d, const char *suffix)
     return xasprintf("%s/worker.%s.%s", d->path, host ? host : "local", suffix);
 }
 
-/* A hash, as a short name for a long path. */
+/* Returns a hash, which is used as a short name for a long path. */
 static uint64_t hash_of(const char *text)
 {
     return fnv_hash_bytes(FNV_HASH_INIT, text, strlen(text));
 }
 
-/* $XDG_RUNTIME_DIR/drover, or the private directory of /tmp: a short path. */
+/* Sets `*out` to a directory with a short path: $XDG_RUNTIME_DIR/drover, or the private directory
+ * in /tmp. */
 static int socket_dir(char **out, struct err *e)
 {
     const char *run = getenv("XDG_RUNTIME_DIR");
@@ -319,7 +339,7 @@ int sweep_dir_endpoint(char **out, const struct sweep_dir *d, struct err *e)
         sock = xasprintf("%s/%016" PRIx64 ".sock", dir, hash_of(d->path));
     }
     AUTO(free) char *file = in_dir(d, "endpoint");
-    AUTO(file) FILE *f = fopen(file, "we");
+    AUTO(file) FILE *f = private_dir_fopen(file, "w");
     if (!f || fprintf(f, "ipc://%s\n", sock) < 0 || fflush(f) != 0)
         return err_set(e, -errno, "%s: %s", file, strerror(errno));
     *out = xasprintf("ipc://%s", sock);
@@ -329,7 +349,9 @@ int sweep_dir_endpoint(char **out, const struct sweep_dir *d, struct err *e)
 int sweep_dir_write_workers(const struct sweep_dir *d, const json_t *list, struct err *e)
 {
     AUTO(free) char *path = in_dir(d, "workers.json"), *temporary = in_dir(d, "workers.json.tmp");
-    if (json_dump_file(list, temporary, JSON_COMPACT) < 0 || rename(temporary, path) < 0)
+    AUTO(file) FILE *f = private_dir_fopen(temporary, "w");
+    if (!f || json_dumpf(list, f, JSON_COMPACT) < 0 || fflush(f) != 0 ||
+        event_store_share(d->store, f) < 0 || rename(temporary, path) < 0)
         return err_set(e, errno ? -errno : -EIO, "%s: cannot write the file", path);
     return 0;
 }

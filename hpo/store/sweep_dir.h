@@ -19,15 +19,16 @@
 
 enum { SWEEP_DIR_NAME_MAX = 64 };
 
-/* A key of the store's `meta`: the sentence with which the sweep has ended; "": it has not. */
+/* A key of the store's `meta`. The value is the sentence with which the sweep has ended, or "" if
+ * it has not ended. */
 #define SWEEP_DIR_META_ENDED "ended"
 
 struct sweep_dir {
     char *name;
     char *path; /* absolute */
     struct event_store *store;
-    int lock;      /* held; -1: opened to read */
-    bool fresh;    /* created by this process: it has no records yet */
+    int lock;      /* descriptor of the lock that is held; -1: opened only for reading */
+    bool fresh;    /* this process has created it, and it has no records yet */
     uint64_t seed; /* as stored */
     char *file;    /* the sweep file's text, as stored */
     json_t *prior; /* the warm start, as stored: {"from": [directories of other sweeps],
@@ -44,16 +45,20 @@ struct sweep_dir_opts {
     bool must_exist;      /* --resume */
 };
 
-/* Whether `name` has 1 to SWEEP_DIR_NAME_MAX letters, digits, '.', '_' and '-', and begins with
- * neither '.' nor '-'. */
+/* Returns true if `name` consists of 1 to SWEEP_DIR_NAME_MAX letters, digits, '.', '_' and '-', and
+ * does not begin with '.' or '-'. */
 bool sweep_dir_name_ok(const char *name);
-/* Makes such a name of a text: other characters become '-'; "sweep" if nothing is left. The caller
- * frees it. */
+/* Returns a valid name that is made from a text, or "sweep" if no valid character is left. Other
+ * characters become '-'. The caller frees it. */
 char *sweep_dir_slug(const char *text);
 
-/* Opens and locks the directory, and creates it if necessary: this process is now the sweep's
- * coordinator. On failure, removes what it created.
- *   -ENOENT  `must_exist`, and the sweep does not exist
+/* Returns the first of NAME, NAME-2, NAME-3, … under which no sweep with another file is stored;
+ * the caller frees it. Reads `root`, `name` and `file` of the options. */
+char *sweep_dir_unused_name(const struct sweep_dir_opts *opts);
+
+/* Opens and locks the directory, and creates it if necessary. This process is then the sweep's
+ * coordinator. On failure, removes what it has created.
+ *   -ENOENT  `must_exist` is set, and the sweep does not exist
  *   -EEXIST  another sweep file, seed or warm start is stored there
  *   -EBUSY   another process is its coordinator; the text names it
  *   others   as mkdir(), open() and event_store_open() */
@@ -70,25 +75,27 @@ int sweep_dir_read(struct sweep_dir **out, const char *root, const char *name, s
 void sweep_dir_close(struct sweep_dir *d);
 AUTO_DEFINE(sweep_dir, struct sweep_dir *, sweep_dir_close)
 
-/* The process that coordinates the sweep (`held`), or that did last. */
+/* Returns the process that coordinates the sweep (`held` is true), or the last one that did. */
 struct lockfile_owner sweep_dir_owner(const struct sweep_dir *d);
 
-/* Lists the names of the sweeps in `root`, sorted: a strv, NULL if there are none or `root` does
- * not exist. Errors as opendir(). */
+/* Lists the names of the sweeps in `root`, sorted, as a strv. `*out` is NULL if there are none, or
+ * if `root` does not exist. Errors are those of opendir(). */
 int sweep_dir_list(char ***out, const char *root, struct err *e);
 
-/* The path of this host's file in the directory: PATH/worker.HOST.SUFFIX. The caller frees it. */
+/* Returns the path of this host's file in the directory: PATH/worker.HOST.SUFFIX. The caller frees
+ * it. */
 char *sweep_dir_host_file(const struct sweep_dir *d, const char *suffix);
 
 /* Returns the ipc:// address of the coordinator, which the caller frees, and writes it to
  * PATH/endpoint. The socket is in the directory or, if its path would be too long, in a private
- * directory of the user, which is created. The address is a function of directory and host.
+ * directory of the user, which is created. The address depends only on the directory and the host.
  *   -EPERM  other users have access to the private directory */
 int sweep_dir_endpoint(char **out, const struct sweep_dir *d, struct err *e);
 
 /* Writes the roster of workers to PATH/workers.json: [{"id","node","places","slots","gpus"}, …]. */
 int sweep_dir_write_workers(const struct sweep_dir *d, const json_t *list, struct err *e);
-/* Reads it (new reference); an empty list if no coordinator is running. */
+/* Returns the roster of workers (new reference). It is an empty list if no coordinator is
+ * running. */
 json_t *sweep_dir_workers(const struct sweep_dir *d);
 
 #endif

@@ -6,6 +6,7 @@
 #include <sys/utsname.h>
 
 #include "common/opt.h"
+#include "common/private_dir.h"
 #include "hpo/transport/curve_keys.h"
 
 static const char any_address[] = "0.0.0.0";
@@ -75,7 +76,7 @@ static int write_last(const struct listen_address *p, const char *path, struct e
 {
     AUTO(free) char *tmp = xasprintf("%s.tmp", path);
     AUTO(free) char *address = address_of(p);
-    AUTO(file) FILE *f = fopen(tmp, "we");
+    AUTO(file) FILE *f = private_dir_fopen(tmp, "w");
     if (!f || fprintf(f, "%s%s\n", address, p->plain ? " plain" : "") < 0 || fflush(f) != 0 ||
         rename(tmp, path) < 0)
         return err_set(e, -errno, "%s: %s", path, strerror(errno));

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <malloc.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <zmq.h>
 
 #include "common/log.h"
@@ -245,9 +246,14 @@ static int open_socket(struct transport_server *s, const char *endpoint, struct 
     int64_t max = WIRE_MAX_BYTES;
     if (zmq_setsockopt(s->sock, ZMQ_MAXMSGSIZE, &max, sizeof max) < 0)
         return failed("socket", e);
-    if (zmq_bind(s->sock, endpoint) < 0)
+    bool is_file = strncmp(endpoint, "ipc://", 6) == 0;
+    mode_t mask = umask(0177); /* only this user may connect: these connections need no key */
+    int rc = zmq_bind(s->sock, endpoint), code = errno;
+    umask(mask);
+    errno = code;
+    if (rc < 0)
         return failed(endpoint, e);
-    if (strncmp(endpoint, "ipc://", 6) == 0)
+    if (is_file)
         s->file = xstrdup(endpoint + 6);
     return 0;
 }

@@ -29,10 +29,13 @@ static const struct field hello_fields[] = {
 };
 static const struct field slots_fields[] = {
     {"slots", T_INT, false, 0, WIRE_SLOTS_MAX}, {"why", T_STR, true, 1, 1000}, {0}};
-static const struct field requirements_fields[] = {
-    {"nodes", T_INT, false, 1, 1024},       {"ranks", T_INT, false, 1, 1 << 20},
-    {"gpus", T_REAL, false, 0, 0},          {"cpus", T_INT, false, 0, 1 << 20},
-    {"memory", T_INT, false, 0, INT64_MAX}, {0}};
+static const struct field requirements_fields[] = {{"nodes", T_INT, false, 1, 1024},
+                                                   {"ranks", T_INT, false, 1, 1 << 20},
+                                                   {"gpus", T_REAL, false, 0, 0},
+                                                   {"cpus", T_INT, false, 0, 1 << 20},
+                                                   {"memory", T_INT, false, 0, INT64_MAX},
+                                                   {"sweep", T_STR, true, 1, 255},
+                                                   {0}};
 static const struct field done_fields[] = {
     {"status", T_INT, false, -1, 255},    {"signal", T_INT, false, 0, 128},
     {"oom", T_BOOL, false, 0, 0},         {"seconds", T_REAL, false, 0, 0},

@@ -62,7 +62,8 @@ enum wire_kind {
 
     /* From the coordinator: */
 
-    /* data as resources_json(): the requirements of each trial. Sent after each hello. */
+    /* data as resources_json(): the requirements of each trial; and "sweep", its name. Sent after
+     * each hello. */
     WIRE_REQUIREMENTS,
     /* lease, data (run_fields in wire.c): run a trial. */
     WIRE_RUN,

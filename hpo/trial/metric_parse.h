@@ -22,6 +22,6 @@ AUTO_DEFINE(metric_parse, struct metric_parse *, metric_parse_free)
 
 /* Returns the values that the patterns find in the line, as {name: value, …} (new reference), or
  * NULL if they find none. */
-json_t *metric_parse_from_pattern(const struct metric_parse *m, const char *text, size_t len);
+json_t *metric_parse_from_pattern(struct metric_parse *m, const char *text, size_t len);
 
 #endif

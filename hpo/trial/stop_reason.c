@@ -8,7 +8,7 @@ static const struct {
 } rows[STOP_REASON_COUNT] = {
     [STOP_REASON_TIMEOUT] = {"timeout", "it ran longer than its timeout"},
     [STOP_REASON_DRAIN] = {"drain", "the coordinator ends"},
-    [STOP_REASON_STOP] = {"stop", "the user stopped the sweep"},
+    [STOP_REASON_STOP] = {"stop", "the user stopped it"},
     [STOP_REASON_PAUSE] = {"pause", "the user paused the sweep"},
     [STOP_REASON_PREEMPTED] = {"preempted", "it was preempted"},
     [STOP_REASON_LOST] = {"lost", "its worker was lost"},

@@ -9,7 +9,7 @@ enum stop_reason {
     /* These stop a trial: */
     STOP_REASON_TIMEOUT,   /* it ran longer than `timeout` */
     STOP_REASON_DRAIN,     /* the coordinator ends */
-    STOP_REASON_STOP,      /* the command `stop` */
+    STOP_REASON_STOP,      /* the commands `stop` and `cancel` */
     STOP_REASON_PAUSE,     /* the command `pause` */
     STOP_REASON_PREEMPTED, /* its worker ends or needs the slot; also requeues a trial */
     /* These requeue a trial: */

@@ -180,6 +180,16 @@ bool lease_is_reservation(const struct lease *l)
     return !l->run;
 }
 
+int lease_trial(const struct lease *l)
+{
+    return trial_run_trial(l->run);
+}
+
+const json_t *lease_result(const struct lease *l)
+{
+    return trial_run_result(l->run);
+}
+
 void lease_start(struct lease *l, const struct node_slice *slice)
 {
     if (l->run)

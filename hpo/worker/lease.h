@@ -49,6 +49,9 @@ void lease_list_kill_all(struct lease_list *list);
 
 int64_t lease_id(const struct lease *l);
 bool lease_is_reservation(const struct lease *l);
+/* Return the trial's number, and trial_run_result(). Not for a reservation. */
+int lease_trial(const struct lease *l);
+const json_t *lease_result(const struct lease *l);
 /* The borrowed `slice` is given back with `done`. */
 void lease_start(struct lease *l, const struct node_slice *slice);
 /* The next three may end the lease at once; a reservation may be freed then. */

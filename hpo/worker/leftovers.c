@@ -6,6 +6,7 @@
 
 #include "common/durable.h"
 #include "common/log.h"
+#include "common/private_dir.h"
 #include "common/strbuf.h"
 
 static void write_message(void *arg, const struct wire_msg *m)
@@ -25,7 +26,7 @@ void leftovers_write(const char *path, const struct lease_list *leases)
     if (lease_list_count(leases) == 0)
         return;
     AUTO(free) char *tmp = xasprintf("%s.tmp", path);
-    AUTO(file) FILE *f = fopen(tmp, "we");
+    AUTO(file) FILE *f = private_dir_fopen(tmp, "w");
     if (f) {
         for (size_t i = 0; i < lease_list_count(leases); i++)
             lease_each_unacknowledged(lease_list_at(leases, i), write_message, f);

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "common/mem.h"
-#include "common/strbuf.h"
 #include "common/utf8.h"
 
 enum { LINE_SHOWN_MAX = 300, ERROR_MAX = 1000 };
@@ -104,6 +103,22 @@ json_t *run_result_not_started(const char *error, bool preempted)
     if (preempted)
         json_object_set_new(j, "preempted", json_true());
     return j;
+}
+
+void run_result_text(struct strbuf *out, const json_t *result)
+{
+    const char *error = json_string_value(json_object_get(result, "error"));
+    if (json_is_true(json_object_get(result, "oom")))
+        strbuf_puts(out, "out of memory: ");
+    if (error)
+        strbuf_puts(out, error);
+    else if (json_is_true(json_object_get(result, "stopped")))
+        strbuf_puts(out, "stopped");
+    else
+        strbuf_printf(out, "exit status %d",
+                      (int)json_integer_value(json_object_get(result, "status")));
+    if (json_is_true(json_object_get(result, "preempted")))
+        strbuf_puts(out, "; it returns to the queue");
 }
 
 void run_result_blame_node(json_t *result, int node, const char *cause)

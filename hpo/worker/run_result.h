@@ -5,6 +5,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+#include "common/strbuf.h"
 #include "launcher/engine/launch.h"
 
 /* Returns {"status","signal","oom","seconds","stopped","error"?,"preempted"?} (new reference), the
@@ -16,6 +17,9 @@ json_t *run_result_json(const struct job_end *end, bool preempted);
 /* The same for a job that never ran. `error` is the cause; NULL: it was stopped before it started.
  */
 json_t *run_result_not_started(const char *error, bool preempted);
+
+/* Appends how a run ended: "exit status 0", "exit status 1: no such file", "stopped", … */
+void run_result_text(struct strbuf *out, const json_t *result);
 
 /* Adds that the end is the fault of a node: 0 is this one, 1 … the others of the gang. `cause`
  * precedes the error; NULL: the error has it. */

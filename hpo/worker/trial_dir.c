@@ -37,7 +37,7 @@ static int write_all(int fd, const char *bytes, size_t len)
  * lease writes the same bytes. */
 static int write_file(int dir, const char *name, const char *text)
 {
-    AUTO(fd) int fd = openat(dir, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    AUTO(fd) int fd = openat(dir, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
     return fd < 0 ? -errno : write_all(fd, text, strlen(text));
 }
 
@@ -76,7 +76,7 @@ static int copy_file(int from_dir, int to_dir, const char *name, const struct st
     if (rc < 0)
         return rc;
     /* Programs find the newest checkpoint by its modification time. */
-    if (fchmod(to, st->st_mode & 07777) < 0 ||
+    if (fchmod(to, st->st_mode & 07755) < 0 ||
         futimens(to, (struct timespec[2]){st->st_atim, st->st_mtim}) < 0 || fsync(to) < 0)
         return -errno;
     return 0;
@@ -99,7 +99,7 @@ static int copy_dir(int from_dir, int to_dir, const char *name, int depth)
     AUTO(fd) int from = openat(from_dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (from < 0)
         return -errno;
-    if (mkdirat(to_dir, name, 0777) < 0)
+    if (mkdirat(to_dir, name, 0755) < 0)
         return -errno;
     AUTO(fd) int to = openat(to_dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     return to < 0 ? -errno : copy_tree(from, to, depth + 1);
@@ -175,7 +175,7 @@ static int copy_ckpt(const char *from, const char *to)
     AUTO(free) char *tmp = xasprintf("%s/ckpt.tmp", to);
     AUTO(free) char *target = xasprintf("%s/ckpt", to);
     AUTO(fd) int from_dir = open(source, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (from_dir < 0 || mkdir(tmp, 0777) < 0)
+    if (from_dir < 0 || mkdir(tmp, 0755) < 0)
         return -errno;
     AUTO(fd) int to_dir = open(tmp, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int rc = to_dir < 0 ? -errno : copy_tree(from_dir, to_dir, 0);
@@ -185,7 +185,7 @@ static int copy_ckpt(const char *from, const char *to)
 /* Opens a directory, and makes it first if it does not exist: *made is true then. */
 static int open_or_make(int *fd, int at, const char *path, bool *made)
 {
-    *made = mkdirat(at, path, 0777) == 0;
+    *made = mkdirat(at, path, 0755) == 0;
     if (!*made && errno != EEXIST)
         return -errno;
     *fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -200,7 +200,7 @@ static int open_root(int *fd, const char *root, bool *made)
     AUTO(free) char *above = rc == -ENOENT ? xstrdup(root) : NULL;
     for (char *at = above; at && (at = strchr(at + 1, '/')); *at = '/') {
         *at = 0;
-        if (mkdir(above, 0777) < 0 && errno != EEXIST)
+        if (mkdir(above, 0755) < 0 && errno != EEXIST)
             return -errno;
     }
     return above ? open_or_make(fd, AT_FDCWD, root, made) : rc;
@@ -219,7 +219,7 @@ static int fill(const struct trial_dir_opts *opts, int root, int dir, bool empty
     if (rc < 0)
         return rc;
     *what = "ckpt";
-    return empty && mkdirat(dir, *what, 0777) < 0 && errno != EEXIST ? -errno : 0;
+    return empty && mkdirat(dir, *what, 0755) < 0 && errno != EEXIST ? -errno : 0;
 }
 
 int trial_dir_make(const struct trial_dir_opts *opts, bool *resumed, int64_t *from, struct err *e)

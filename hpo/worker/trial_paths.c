@@ -34,7 +34,7 @@ static bool is_sweep_dir(const char *sweep, const struct curve_keys *keys)
 static int own_dir(char **out, const struct trial_paths_opts *opts, const json_t *run,
                    struct err *e)
 {
-    if (mkdir(opts->dir, 0777) < 0 && errno != EEXIST)
+    if (mkdir(opts->dir, 0755) < 0 && errno != EEXIST)
         return err_set(e, -errno, "--dir '%s': %s", opts->dir, strerror(errno));
     AUTO(free) char *root = realpath(opts->dir, NULL);
     if (!root || access(root, W_OK) < 0)

@@ -17,6 +17,7 @@
 #include "launcher/hosts/hosts.h"
 #include "launcher/node/cgroup_delegate.h"
 #include "launcher/plan/env.h"
+#include "launcher/registry/registry.h"
 
 enum {
     REPORT_STOP_MS = 1000, /* for a program that reports to end after the stop on its channel */
@@ -52,12 +53,13 @@ struct trial_run {
     json_t *peers;              /* borrowed from `data`; NULL: one node */
     struct agent_spawn *agents; /* of this node; NULL: none run */
     json_t *ticket;             /* for the agents of all nodes; NULL: the job has not started */
-    json_t *result;             /* while DRAINING: the data of WIRE_DONE */
+    json_t *result;             /* while DRAINING and in `done`: the data of WIRE_DONE */
     struct hosts *hosts;
     struct launch_node_resources *parts;
     char **argv, **env; /* the job's */
 
     struct outbox *outbox;
+    struct registry *entry; /* for `drover ps`; NULL: none */
 
     char *root, *params, *wandb;
     bool resumed;
@@ -129,6 +131,7 @@ void trial_run_free(struct trial_run *r)
     if (!r)
         return;
     outbox_free(r->outbox);
+    registry_leave(r->entry);
     if (r->job)
         launch_free(r->job);
     agent_spawn_free(r->agents);
@@ -147,6 +150,16 @@ void trial_run_free(struct trial_run *r)
     free(r->params);
     free(r->wandb);
     free(r);
+}
+
+int trial_run_trial(const struct trial_run *r)
+{
+    return number(r, "trial");
+}
+
+const json_t *trial_run_result(const struct trial_run *r)
+{
+    return r->result;
 }
 
 enum trial_run_state trial_run_state(const struct trial_run *r)
@@ -199,9 +212,11 @@ static void enter_draining(struct trial_run *r, json_t *result)
 static void enter_done(struct trial_run *r, json_t *result)
 {
     close_files(r);
+    registry_leave(TAKE(r->entry));
     cgroup_delegate_remove(r->cgroup);
+    r->result = result;
     r->done(r->arg, r);
-    outbox_push(r->outbox, WIRE_DONE, result);
+    outbox_push(r->outbox, WIRE_DONE, TAKE(r->result));
 }
 
 /* `error` NULL: it was stopped before. */
@@ -250,7 +265,7 @@ static struct output_file *output(struct trial_run *r, enum launch_stream from)
     AUTO(free)
     char *path = xasprintf("%s/%lld/%s", r->root, (long long)r->id,
                            from == LAUNCH_STDERR ? "stderr" : "stdout");
-    o->fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    o->fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     if (o->fd < 0)
         set_node_fault(r, path, strerror(errno));
     return o;
@@ -450,6 +465,11 @@ static void open_join(struct trial_run *r)
 
 static void enter_running(struct trial_run *r)
 {
+    AUTO(free) char *dir = xasprintf("%s/%lld", r->root, (long long)r->id);
+    struct err e = {0};
+    if (registry_enter_trial(&r->entry, text(r, "sweep"), number(r, "trial"),
+                             r->context->need->ranks, r->argv, dir, &e) < 0)
+        log_info("trial %d: 'drover ps' does not show it: %s", number(r, "trial"), e.text);
     if (r->peers)
         open_join(r);
 }

@@ -31,6 +31,10 @@ void trial_run_free(struct trial_run *r);
 AUTO_DEFINE(trial_run, struct trial_run *, trial_run_free)
 
 enum trial_run_state trial_run_state(const struct trial_run *r);
+/* The number of the trial. */
+int trial_run_trial(const struct trial_run *r);
+/* The data of its WIRE_DONE (run_result.h), borrowed in `done`. */
+const json_t *trial_run_result(const struct trial_run *r);
 
 /* Runs it on `slice`, which is borrowed until `done`. A job that cannot be started ends the run;
  * the result says why. */

@@ -71,6 +71,12 @@ static void ping(struct worker *w)
     w->pinged_ms = now_ms(w);
 }
 
+static void notify(const struct worker *w, struct worker_notice n)
+{
+    if (w->opts->notice)
+        w->opts->notice(w->opts->arg, &n);
+}
+
 /* ---- states --------------------------------------------------------------------------------- */
 
 static void enter(struct worker *w, enum worker_state from);
@@ -198,11 +204,12 @@ static int usable(const struct worker *w)
 static void fill_slots(struct worker *w)
 {
     struct lease *l;
-    while (w->slots_state == WORKER_SLOTS_OPEN && w->state == WORKER_SERVING &&
-           (l = lease_list_first_waiting(w->leases))) {
+    while (usable(w) > 0 && (l = lease_list_first_waiting(w->leases))) {
         const struct node_slice *slice = slots_acquire(w->slots, l);
         if (!slice)
             return;
+        if (!lease_is_reservation(l))
+            notify(w, (struct worker_notice){WORKER_NOTICE_STARTED, .trial = lease_trial(l)});
         lease_start(l, slice);
     }
 }
@@ -237,6 +244,9 @@ static void on_lease_done(void *arg, struct lease *l)
         slots_release(w->slots, l, now_ms(w));
     if (reserved)
         remove_lease(w, l);
+    else
+        notify(w, (struct worker_notice){WORKER_NOTICE_ENDED, .trial = lease_trial(l),
+                                         .result = lease_result(l)});
     /* WIRE_SLOTS is all that the coordinator hears of a reservation's end. After a trial run, a
      * foreign process may have the slot's GPUs: the coordinator must know before it fills it. */
     if (reserved || usable(w) != before)
@@ -280,9 +290,8 @@ static void on_scan(void *arg, const struct foreign_gpu_process *list, int count
 {
     struct worker *w = arg;
     bool first = w->slots_state == WORKER_SLOTS_PROBING;
-    AUTO(free) char *change = NULL;
-    if (count >= 0)
-        change = slots_set_foreign(w->slots, list, count, asked_ms);
+    AUTO(free)
+    char *change = count >= 0 ? slots_set_foreign(w->slots, list, count, asked_ms) : NULL;
     if (change)
         log_warn("%s", change);
     (void)apply_slots(w, WORKER_SLOTS_EV_SCANNED);
@@ -338,6 +347,9 @@ static void on_requirements(struct worker *w, const json_t *need)
         fail(w, WORKER_EV_FAILED, &e);
         return;
     }
+    notify(w, (struct worker_notice){WORKER_NOTICE_JOINED,
+                                     .sweep = json_string_value(json_object_get(need, "sweep")),
+                                     .slots = slots_usable(w->slots)});
     claim_cgroups(w);
     bool gpus = slots_have_gpus(w->slots);
     (void)apply_slots(w, gpus ? WORKER_SLOTS_EV_DIVIDED_GPUS : WORKER_SLOTS_EV_DIVIDED);
@@ -572,7 +584,9 @@ int worker_run(const struct worker_opts *opts, struct guardian *g, struct err *e
     }
     rc = open_all(w, g, e);
     if (rc == 0) {
+        notify(w, (struct worker_notice){WORKER_NOTICE_OPENED, .loop = &w->loop});
         uv_run(&w->loop, UV_RUN_DEFAULT);
+        notify(w, (struct worker_notice){.kind = WORKER_NOTICE_CLOSING});
         if (opts->leftovers)
             leftovers_write(opts->leftovers, w->leases);
         if (lease_list_count(w->leases) == 0)

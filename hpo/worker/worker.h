@@ -15,6 +15,22 @@
 #include "hpo/worker/trial_paths.h"
 #include "launcher/guardian/guardian.h"
 
+enum worker_notice_kind {
+    WORKER_NOTICE_OPENED,  /* loop */
+    WORKER_NOTICE_JOINED,  /* sweep, slots */
+    WORKER_NOTICE_STARTED, /* trial */
+    WORKER_NOTICE_ENDED,   /* trial, result */
+    WORKER_NOTICE_CLOSING  /* handles on the loop must be closed */
+};
+
+struct worker_notice { /* what users see of a worker; all is borrowed */
+    enum worker_notice_kind kind;
+    uv_loop_t *loop;
+    const char *sweep;
+    int slots, trial;
+    const json_t *result; /* run_result.h */
+};
+
 struct worker_opts {
     /* Its id was never used before; beat_ms and renew_ms are ignored. */
     struct transport_client_opts client;
@@ -25,6 +41,8 @@ struct worker_opts {
     bool finish;  /* on a signal, running trials may finish */
     struct node_slice_opts slice; /* `need` is ignored: the coordinator sends it */
     struct trial_paths_opts paths;
+    void (*notice)(void *arg, const struct worker_notice *n); /* NULL: no notices */
+    void *arg;
 };
 
 /* Runs until the coordinator does not need it any more, a signal (SIGTERM, SIGINT, SIGHUP) ends it,

@@ -23,7 +23,7 @@ struct drover {
     struct err err;
 };
 
-static _Thread_local struct err init_err; /* used before there is a struct drover */
+static _Thread_local struct err init_err; /* used while there is no struct drover */
 
 struct err *client_err(struct drover *d)
 {
@@ -45,8 +45,8 @@ static const char *environment(const char *name)
     return getenv(name);
 }
 
-/* Returns the report channel, or -1. A descendant of a rank may have inherited the variable, but
- * another file with this number, so the kind of socket is checked. */
+/* Returns the report channel, or -1. In a descendant of a rank the inherited variable may name
+ * another file, so the kind of socket is checked. */
 static int report_channel(void)
 {
     const char *text = getenv("DROVER_REPORT_FD");
@@ -151,7 +151,8 @@ static int send_packet(struct drover *d, const char *bytes, size_t len)
     while (send(d->report_fd, bytes, len, MSG_NOSIGNAL) < 0) {
         if (errno == EINTR)
             continue;
-        if (errno == EAGAIN) { /* the program made it non-blocking; the launcher will read */
+        /* The program made the channel non-blocking; the launcher will read it */
+        if (errno == EAGAIN) {
             (void)poll(&(struct pollfd){.fd = d->report_fd, .events = POLLOUT}, 1, -1);
             continue;
         }

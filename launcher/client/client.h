@@ -1,10 +1,10 @@
 /* client.h - the part of libdrover that every training program uses.
  *
- * It has the rank and the world size, metrics, and the checkpoint directory. Include <drover.h>,
- * which adds communicators.
+ * It provides the rank and the world size, metrics, and the checkpoint directory. Programs include
+ * <drover.h>, which adds communicators.
  *
- * Without drover the program is rank 0 of 1 (or what torchrun, mpirun or Slurm have set), and its
- * reports are discarded.
+ * Without drover, the program is rank 0 of 1, or has the rank that torchrun, mpirun or Slurm has
+ * set. Its reports are then discarded.
  *
  * Functions return 0 or a negative errno, unless stated otherwise; drover_error() has the text. A
  * struct drover is used by one thread at a time. */
@@ -29,8 +29,8 @@ struct drover;
 /* Reads the rank and the world size from the environment: RANK, WORLD_SIZE, LOCAL_RANK … (drover,
  * torchrun), else OMPI_COMM_WORLD_*, PMI_*, SLURM_PROCID … (only inside a step), else rank 0 of 1.
  * Close *out with drover_close().
- *   -EINVAL  a variable is not a number, they contradict each other, or the number of ranks is
- * missing; drover_error(NULL) has the text */
+ *   -EINVAL  a variable is not a number, variables contradict each other, or the number of ranks is
+ *            missing; drover_error(NULL) has the text */
 DROVER_API int drover_init(struct drover **out);
 
 /* Frees `d`. Communicators must be closed before. NULL is allowed. */
@@ -58,23 +58,24 @@ struct drover_metric {
 
 enum { DROVER_GO = 0, DROVER_STOP = 1 };
 
-/* Reports `n` metrics of a training step. step: >= 0; -1: the number of reports so far. Only rank
- * 0's reports count; other ranks may call it. `m` is read during the call. Never waits for the
- * sweep's coordinator. Returns DROVER_GO, or DROVER_STOP if the program should save a checkpoint
- * and exit, or -EINVAL    a name is empty, "step" or not UTF-8 -EMSGSIZE  the report is longer than
- * 60 KiB; nothing was sent */
+/* Reports `n` metrics of a training step. `step` is 0 or more; -1 means the number of reports so
+ * far. Only the reports of rank 0 count; other ranks may also call this. `m` is read only during
+ * the call. Never waits for the sweep's coordinator. Returns DROVER_GO, or DROVER_STOP if the
+ * program should save a checkpoint and exit, or a negative errno:
+ *   -EINVAL    a name is empty, "step" or not UTF-8
+ *   -EMSGSIZE  the report is longer than 60 KiB; nothing was sent */
 DROVER_API int drover_report(struct drover *d, int64_t step, const struct drover_metric *m,
                              size_t n);
 
-/* Returns DROVER_GO or DROVER_STOP, without a report. */
+/* Returns DROVER_GO or DROVER_STOP, as drover_report() does, but reports nothing. */
 DROVER_API int drover_should_stop(struct drover *d);
 
-/* Returns the directory for this job's checkpoints; it is the same on each rank of a node and after
- * a restart of a trial. NULL: none is set. Borrowed from `d`. */
+/* Returns the directory for this job's checkpoints, or NULL if none is set. It is the same on all
+ * ranks of a node, and after a restart of a trial. Borrowed from `d`. */
 DROVER_API const char *drover_checkpoint_dir(const struct drover *d);
 
-/* Returns the text of the last error of `d`, with a hint; never NULL. NULL: the last error of
- * drover_init(). The text is valid until the next call in this thread. */
+/* Returns the text of the last error of `d`, with a hint; never NULL. If `d` is NULL, returns that
+ * of drover_init(). The text is valid until the next call in this thread. */
 DROVER_API const char *drover_error(const struct drover *d);
 
 #ifdef __cplusplus

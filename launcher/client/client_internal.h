@@ -9,7 +9,7 @@
 #include "launcher/client/client.h"
 #include "launcher/client/rank_identity.h"
 
-/* Returns the last error of `d`; NULL: that of drover_init(). Never NULL. */
+/* Returns the last error of `d`, or that of drover_init() if `d` is NULL. Never returns NULL. */
 struct err *client_err(struct drover *d);
 
 /* Returns the identity of this rank. Borrowed. */

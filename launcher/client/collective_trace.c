@@ -38,7 +38,7 @@ struct collective_trace_comm *collective_trace_open(const struct collective_trac
         map_part();
     for (int i = 0; mapped && i < COLLECTIVE_TRACE_COMMS; i++) {
         struct collective_trace_comm *t = &mapped[i];
-        uint32_t unowned = 0; /* atomic, since a rank may consist of several processes */
+        uint32_t unowned = 0; /* claimed atomically, since a rank may have several processes */
         if (!atomic_compare_exchange_strong(&t->owner, &unowned, (uint32_t)getpid()))
             continue;
         t->rank = rank;
@@ -95,7 +95,8 @@ void collective_trace_pending(struct collective_trace_comm *t)
     c->op = t->begun.op;
     c->root = t->begun.root;
     store(&c->seq, seq);
-    /* Before `calls`, so that a reader does not take the old time for this call's. */
+    /* The time is stored before `calls`, so that a reader does not use the old time for this
+     * call. */
     if (load(&t->done) + 1 == seq)
         atomic_store_explicit(&t->since_ms, now_ms, memory_order_release);
     store(&t->calls, seq);

@@ -36,8 +36,8 @@ static int read_number(int *out, const char *(*get)(const char *), const char *n
     return 1;
 }
 
-/* A batch script has SLURM_PROCID too, but no step number. The pseudo steps of scripts and
- * interactive shells have numbers from 0xfffffff0 on. */
+/* Returns true inside a step of srun. A batch script also has SLURM_PROCID, but no step number. The
+ * pseudo steps of scripts and interactive shells have numbers from 0xfffffff0 on. */
 static bool in_slurm_step(const char *(*get)(const char *))
 {
     const char *step = get("SLURM_STEP_ID");

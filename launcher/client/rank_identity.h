@@ -1,4 +1,5 @@
-/* rank_identity - rank and world size of this process, from the environment of its launcher. */
+/* rank_identity - reads the rank and the world size of this process from the environment that its
+ * launcher has set. */
 #ifndef DROVER_RANK_IDENTITY_H
 #define DROVER_RANK_IDENTITY_H
 
@@ -13,10 +14,10 @@ struct rank_identity {
 
 /* Reads the variables with `get`, which is getenv() outside of tests. The first family that has
  * both a rank and a size is used: RANK and WORLD_SIZE (drover, torchrun), OMPI_COMM_WORLD_*
- * (mpirun), PMI_* (MPICH, PALS), SLURM_* inside a step of srun; else rank 0 of 1. Without a local
- * rank the job is assumed to be on one node; without a node number, nodes are assumed to be filled
- * one after another. -EINVAL  a value is not a number or out of range, or a rank is set without a
- * world size */
+ * (mpirun), PMI_* (MPICH, PALS), SLURM_* inside a step of srun. Without any of these, the identity
+ * is rank 0 of 1. If there is no local rank, the job is assumed to run on one node. If there is no
+ * node number, nodes are assumed to be filled one after another.
+ *   -EINVAL  a value is not a number or out of range, or a rank is set without a world size */
 int rank_identity_read(struct rank_identity *out, const char *(*get)(const char *name),
                        struct err *e);
 

@@ -45,7 +45,7 @@ static void append_value(struct strbuf *out, double value)
 int report_packet_encode(struct strbuf *out, int64_t step, const struct drover_metric *m, size_t n,
                          struct err *e)
 {
-    /* The program may have chosen a locale that writes 0,41. */
+    /* The program may have chosen a locale that would write 0,41. */
     locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     if (!c)
         return err_set(e, -errno, "locale C: %s", strerror(errno));

@@ -1,4 +1,4 @@
-/* report_packet - the packets of the report channel: metrics to the launcher, "stop" to the rank.
+/* report_packet - the packets of the report channel: metrics for the launcher, "stop" for the rank.
  */
 #ifndef DROVER_REPORT_PACKET_H
 #define DROVER_REPORT_PACKET_H
@@ -13,8 +13,8 @@
 
 enum { REPORT_PACKET_BYTES_MAX = 60 * 1024 };
 
-/* Appends {"step":3,"loss":0.41}, with 17 significant digits in any locale; NaN and infinities are
- * written as "nan", "inf" and "-inf".
+/* Appends a packet such as {"step":3,"loss":0.41}. Numbers have 17 significant digits in any
+ * locale. NaN and infinities are written as the strings "nan", "inf" and "-inf".
  *   -EINVAL    a name is missing, "step" or not UTF-8
  *   -EMSGSIZE  longer than REPORT_PACKET_BYTES_MAX */
 int report_packet_encode(struct strbuf *out, int64_t step, const struct drover_metric *m, size_t n,

@@ -24,7 +24,8 @@ static const struct opt options[] = {
     OPT_END,
 };
 
-/* Returns the number of "TERM", "SIGTERM", "term" or "15"; negative if it is unknown. */
+/* Returns the number of a signal such as "TERM", "SIGTERM", "term" or "15", or a negative errno if
+ * it is unknown. */
 static int read_signal(const char *text, struct err *e)
 {
     int sig = 0;
@@ -38,7 +39,8 @@ static int read_signal(const char *text, struct err *e)
     return err_hint(e, "TERM, INT, KILL, USR1, …, or a number");
 }
 
-/* Signals that stop a job. `drover run` forwards others to the ranks, and the job continues. */
+/* Returns true if the signal stops a job. `drover run` forwards other signals to the ranks, and the
+ * job continues. */
 static bool stops_jobs(int sig)
 {
     return sig == SIGTERM || sig == SIGINT || sig == SIGHUP || sig == SIGQUIT || sig == SIGKILL;
@@ -58,8 +60,8 @@ static int await_end(int pidfd, const struct registry_job *j, double wait_s, str
     return err_hint(e, "drover kill --signal KILL %s", j->id);
 }
 
-/* Opens the descriptor before it checks the process, so that the signal cannot reach another
- * process that got the same number. */
+/* Sends a signal to a job, and waits if the signal stops it. Opens a pidfd before it checks the
+ * process, so that the signal cannot reach another process that has got the same number. */
 static int signal_job(const struct registry_job *j, int sig, double wait_s, struct err *e)
 {
     AUTO(fd) int fd = (int)syscall(SYS_pidfd_open, j->pid, 0);
@@ -67,11 +69,24 @@ static int signal_job(const struct registry_job *j, int sig, double wait_s, stru
         return err_set(e, -errno, "job %s: its process %d: %s", j->id, (int)j->pid,
                        strerror(errno));
     if (fd < 0 || !registry_is_alive(j))
-        return 0; /* it has ended by now */
+        return 0; /* the job has already ended */
     if (syscall(SYS_pidfd_send_signal, fd, sig, NULL, 0) < 0 && errno != ESRCH)
         return err_set(e, -errno, "job %s: cannot signal its process %d: %s", j->id, (int)j->pid,
                        strerror(errno));
     return stops_jobs(sig) ? await_end(fd, j, wait_s, e) : 0;
+}
+
+/* A trial has no drover of its own: its worker runs others, too. A sweep's coordinator has no ranks
+ * to forward a signal to. */
+static int check_kind(const struct registry_job *j, int sig, struct err *e)
+{
+    if (j->kind == REGISTRY_TRIAL) {
+        err_set(e, -EINVAL, "job %s: it is a trial of the sweep '%s'", j->id, j->sweep);
+        return err_hint(e, "drover sweep stop %s %d", j->sweep, j->trial);
+    }
+    if (j->kind == REGISTRY_SWEEP && !stops_jobs(sig))
+        return err_set(e, -EINVAL, "job %s: a sweep accepts only signals that stop it", j->id);
+    return 0;
 }
 
 static int find_and_signal(const char *name, int sig, double wait_s, struct err *e)
@@ -80,6 +95,8 @@ static int find_and_signal(const char *name, int sig, double wait_s, struct err 
     const struct registry_job *j = NULL;
     registry_read(&l);
     int rc = registry_find(&j, &l, name, e);
+    if (rc == 0)
+        rc = check_kind(j, sig, e);
     int status = rc < 0 ? EXIT_STATUS_USAGE : 0;
     if (rc == 0 && signal_job(j, sig, wait_s, e) < 0)
         status = EXIT_STATUS_FAILED;
@@ -99,7 +116,8 @@ int cmd_kill(int argc, char **argv)
             .usage = "[options] JOB",
             .summary = "Stops a job of this node and waits until it has ended. JOB is a name that "
                        "'drover ps' lists, or the beginning of it. Signals that do not stop a job, "
-                       "such as USR1, are forwarded to its ranks.",
+                       "such as USR1, are forwarded to its ranks. The running trials of a sweep "
+                       "that is stopped run again when it is resumed.",
             .examples = "drover kill 4711\ndrover kill --signal USR1 4711"};
         opt_print_help(stdout, &help, options);
         return 0;

@@ -14,7 +14,7 @@
 enum { POLL_MS = 100, ALL_RANKS = -1, NONE = -1 };
 
 struct logs_opts {
-    int lines; /* per rank; < 0: all that are kept */
+    int lines; /* lines per rank; < 0: all that are kept */
     bool follow;
 };
 
@@ -34,7 +34,7 @@ struct reader {
     int open_rank;        /* the rank whose line ends the output without a newline; NONE: none */
 };
 
-/* Returns the beginning of the last n lines; n < 0: of all. */
+/* Returns the beginning of the last n lines; of all lines if n < 0. */
 static const char *last_lines(const struct strbuf *b, int n)
 {
     const char *text = strbuf_str(b), *p = text + b->len;
@@ -44,7 +44,8 @@ static const char *last_lines(const struct strbuf *b, int n)
     return text;
 }
 
-/* Prints a line with its newline, or an unfinished one, of which a part may be printed already. */
+/* Prints a line with its newline, or an unfinished line. A part of the line may already be
+ * printed. */
 static void print_line(struct reader *r, int rank, const char *text, size_t len)
 {
     struct strbuf *shown = &r->shown[rank];
@@ -74,8 +75,8 @@ static void print_lines(struct reader *r, int rank, const char *text, size_t len
     }
 }
 
-/* Prints the lines that were written since the last call, at most `lines` per rank, and unfinished
- * lines. */
+/* Prints the lines that were written since the last call, at most `lines` per rank. Also prints
+ * unfinished lines. */
 static void print_new(struct reader *r, int lines)
 {
     struct err e = {0};
@@ -127,12 +128,28 @@ static void show(struct reader *r, const struct logs_opts *o)
     free(r->at);
 }
 
+/* The output of a trial is in files, which `drover sweep` knows. */
+static int check_kind(const struct registry_job *j, struct err *e)
+{
+    if (j->kind == REGISTRY_TRIAL) {
+        err_set(e, -EINVAL, "job %s: it is a trial, whose output is in %s", j->id, j->output_dir);
+        return err_hint(e, "drover sweep logs %s %d", j->sweep, j->trial);
+    }
+    if (j->kind == REGISTRY_SWEEP) {
+        err_set(e, -EINVAL, "job %s: it is a sweep, whose trials have the output", j->id);
+        return err_hint(e, "drover sweep show %s", j->sweep);
+    }
+    return 0;
+}
+
 static int find_and_show(const struct logs_opts *o, char **words, struct err *e)
 {
     struct registry_list l;
     struct reader r = {.rank = ALL_RANKS, .open_rank = NONE};
     registry_read(&l);
     int rc = registry_find(&r.job, &l, words[0], e);
+    if (rc == 0)
+        rc = check_kind(r.job, e);
     if (rc == 0 && words[1])
         rc = check_rank(&r.rank, words[1], r.job, e);
     if (rc == 0)

@@ -18,7 +18,7 @@ static const struct opt options[] = {
     OPT_END,
 };
 
-/* "12s", "3m05s", "2h03m", "4d02h". */
+/* Writes an age as "12s", "3m05s", "2h03m" or "4d02h". */
 static void print_age(char *out, size_t size, int64_t s)
 {
     int n = (int)(s < 0 ? 0 : s);
@@ -42,9 +42,12 @@ static void print_table(const struct registry_list *l)
         const struct registry_job *j = &l->at[i];
         char age[24];
         print_age(age, sizeof age, (int64_t)time(NULL) - j->started_ms / 1000);
+        char ranks[16] = "-"; /* a sweep has none of its own */
+        if (j->kind != REGISTRY_SWEEP)
+            snprintf(ranks, sizeof ranks, "%d", j->ranks);
         AUTO(strbuf) struct strbuf command = {0};
         utf8_add_line(&command, j->command);
-        printf("%-*s  %5d  %7s  %s\n", width, j->id, j->ranks, age, strbuf_str(&command));
+        printf("%-*s  %5s  %7s  %s\n", width, j->id, ranks, age, strbuf_str(&command));
     }
 }
 
@@ -55,11 +58,12 @@ int cmd_ps(int argc, char **argv)
     int rest = argc;
     int rc = opt_parse(options, &o, argc, argv, &rest, &e);
     if (rc == OPT_HELP) {
-        const struct opt_help help = {.program = "drover ps",
-                                      .usage = "[--json]",
-                                      .summary =
-                                          "Lists your running jobs that were started on this node.",
-                                      .examples = "drover ps\ndrover ps --json"};
+        const struct opt_help help = {
+            .program = "drover ps",
+            .usage = "[--json]",
+            .summary = "Lists your running jobs that were started on this node, the sweeps "
+                       "that are coordinated here, and their trials.",
+            .examples = "drover ps\ndrover ps --json"};
         opt_print_help(stdout, &help, options);
         return 0;
     }

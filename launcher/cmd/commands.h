@@ -1,5 +1,5 @@
-/* commands - the commands of the launcher. Each gets argv from its own name on, prints, and returns
- * the exit status. */
+/* commands - the commands of the launcher. Each command gets an argv that begins with its own name,
+ * prints its output, and returns the exit status. */
 #ifndef DROVER_COMMANDS_H
 #define DROVER_COMMANDS_H
 

@@ -13,7 +13,7 @@ static const struct collective_mismatch_call *last_call(const struct collective_
     return a->count ? &a->calls[a->count - 1] : NULL;
 }
 
-/* Returns the call that it waits in or has failed in; NULL: none. */
+/* Returns the call in which the rank waits or has failed, or NULL if there is none. */
 static const struct collective_mismatch_call *first_unfinished_call(
     const struct collective_position *a)
 {
@@ -32,7 +32,7 @@ static const struct collective_mismatch_call *find_call(const struct collective_
     return NULL;
 }
 
-/* Returns the number of the collective that it is in, or of its next one. */
+/* Returns the number of the collective in which the rank is, or of its next collective. */
 static uint64_t next_number(const struct collective_position *a)
 {
     uint64_t last = 0;
@@ -61,8 +61,8 @@ struct comm_view {
     const char *comm;
     int size;
     uint64_t k;           /* the number of the compared call */
-    const char *majority; /* what most ranks called; NULL: no rank made the call */
-    int made_by;          /* number of ranks */
+    const char *majority; /* the call that most ranks made; NULL: no rank made call k */
+    int made_by;          /* number of ranks that made it */
 };
 
 static bool uses_comm(const struct comm_view *view, int i)
@@ -70,14 +70,14 @@ static bool uses_comm(const struct comm_view *view, int i)
     return strcmp(view->ranks[i].position->comm, view->comm) == 0;
 }
 
-/* Returns whether a rank belongs to the communicator. Every rank belongs to one that is as large
- * as the job. */
+/* Returns true if a rank belongs to the communicator. Every rank belongs to a communicator that is
+ * as large as the job. */
 static bool belongs(const struct comm_view *view, int i)
 {
     return uses_comm(view, i) || view->size == view->n;
 }
 
-/* Returns what the rank called as k-th call, or NULL. */
+/* Returns the k-th call of the rank, or NULL. */
 static const char *call_of_rank(const struct comm_view *view, int i)
 {
     const struct collective_mismatch_call *c =
@@ -85,7 +85,7 @@ static const char *call_of_rank(const struct comm_view *view, int i)
     return c ? c->what : NULL;
 }
 
-/* Returns what most of the ranks that made call k called. */
+/* Returns the most frequent form of call k among the ranks that made it. */
 static const char *majority_call(const struct comm_view *view)
 {
     const char *majority = NULL;
@@ -105,7 +105,7 @@ static const char *majority_call(const struct comm_view *view)
     return majority;
 }
 
-/* Selects call k. Returns whether ranks made different calls. */
+/* Selects call k for the comparison. Returns true if ranks made different calls. */
 static bool compare_call(struct comm_view *view, uint64_t k)
 {
     bool same = true;
@@ -130,12 +130,13 @@ static bool is_odd(const struct comm_view *view, int i)
     if (!belongs(view, i) || !view->majority)
         return false;
     if (uses_comm(view, i) && !what && next_number(view->ranks[i].position) != view->k)
-        return false; /* the rank is ahead and has made the call, or it is behind */
+        return false; /* the rank is ahead and has already made the call, or it is behind */
     return !what || strcmp(what, view->majority) != 0;
 }
 
-/* Selects the first call that not all ranks have completed. If no rank is missing or different in
- * it, selects the first later call that differs: ranks that are behind have not reached it yet. */
+/* Selects the first call that not all ranks have completed. If no rank is missing from this call or
+ * differs in it, selects the first later call in which ranks differ. Ranks that are behind have not
+ * reached such a call yet. */
 static void choose_call(struct comm_view *view)
 {
     uint64_t first = UINT64_MAX;
@@ -195,7 +196,7 @@ static void write_odd(struct strbuf *b, const struct comm_view *view, int i)
     strbuf_puts(b, "   <- missing\n");
 }
 
-/* Names ranks that have exited with status 0 and for which the others wait. */
+/* Names the ranks that have exited with status 0 while other ranks wait for them. */
 static void write_exited(struct strbuf *b, const struct comm_view *view)
 {
     AUTO(free) bool *exited = xcalloc((size_t)view->n, sizeof *exited);

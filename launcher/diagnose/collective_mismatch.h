@@ -14,21 +14,22 @@ enum {
     COLLECTIVE_MISMATCH_WHAT_BYTES = 64
 };
 
-/* A call: "all_reduce of 1024 float, sum". Sends and receives have number 0. The other calls of a
- * communicator are numbered from 1: the k-th one must be the same on all of its ranks. */
+/* A call: "all_reduce of 1024 float, sum". Sends and receives have the number 0. The other calls of
+ * a communicator are numbered from 1; call k must be the same on all ranks of the communicator. */
 struct collective_mismatch_call {
     uint64_t nth;
     char what[COLLECTIVE_MISMATCH_WHAT_BYTES];
-    int64_t ms; /* time since the call; if it is done, since the latest completed call */
+    int64_t ms; /* time since the call was made; if the call is done, time since the latest
+                   completed call */
     bool done;
 };
 
-/* The position of a rank in the communicator in which it waits longest, or else which it used
- * last. */
+/* The position of a rank in one communicator: the one in which the rank waits longest, or, if it
+ * does not wait, the one that it used last. */
 struct collective_position {
     char comm[COLLECTIVE_MISMATCH_COMM_BYTES]; /* "": the rank has no communicator */
     int size;                                  /* ranks of the communicator */
-    int64_t waits_ms; /* how long its first unfinished call has been waiting; 0: none */
+    int64_t waits_ms; /* time for which its first unfinished call has been waiting; 0: no call is */
     int failed;       /* -errno if the communicator has failed; else 0 */
     int count;
     struct collective_mismatch_call
@@ -39,18 +40,18 @@ struct collective_position {
 struct collective_mismatch_rank {
     int rank; /* number in the job */
     const char *node;
-    bool exited; /* with status 0: another end is a failure, and ends the job */
+    bool exited; /* exited with status 0; any other exit is a failure, which ends the job */
     const struct collective_position *position;
 };
 
-/* Appends lines for each communicator that has failed or in which a rank waits. Sets `odd` (one
- * entry per rank, all false before) for ranks that are missing from a call or make a different one
- * than most. Returns the number of communicators. */
+/* Appends lines for each communicator that has failed or in which a rank waits. Sets `odd` to true
+ * for ranks that are missing from a call, or that make another call than most ranks. `odd` has one
+ * entry per rank, all false before. Returns the number of these communicators. */
 int collective_mismatch_write(struct strbuf *b, bool *odd,
                               const struct collective_mismatch_rank *ranks, int n);
 
-/* Appends the call that a rank waits in: "call 57 of 'world', all_reduce of 1024 float, sum".
- * Appends nothing if it does not wait. */
+/* Appends the call in which a rank waits: "call 57 of 'world', all_reduce of 1024 float, sum".
+ * Appends nothing if the rank does not wait. */
 void collective_mismatch_describe(struct strbuf *b, const struct collective_position *at);
 
 #endif

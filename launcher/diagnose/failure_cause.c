@@ -7,9 +7,9 @@
 #include "common/json.h"
 #include "common/strbuf.h"
 
-/* A pattern matches if a line contains its text and its condition holds; without a text, if its
- * condition holds. The first pattern that matches counts, so failures that follow from another one
- * are at the end. */
+/* A pattern matches if a line contains its text and its condition is true. A pattern without a text
+ * matches if its condition is true. The first matching pattern counts, so failures that usually
+ * follow from another failure are at the end. */
 struct pattern {
     const char *text;
     bool (*condition)(const struct rank_end *r); /* NULL: always true */
@@ -334,7 +334,7 @@ const struct failure_cause *failure_cause_find(const struct rank_end *r, const c
     return NULL;
 }
 
-/* Returns whether a line names an exception: "ValueError: bad", "torch.cuda.SomeError",
+/* Returns true if a line names an exception: "ValueError: bad", "torch.cuda.SomeError",
  * "KeyboardInterrupt". */
 static bool is_exception(const char *line)
 {
@@ -345,7 +345,7 @@ static bool is_exception(const char *line)
 const char *failure_cause_python_exception(const char *const *lines)
 {
     const char *found = NULL;
-    bool in_traceback = false; /* its lines are indented */
+    bool in_traceback = false; /* the lines of a traceback are indented */
     for (; lines && *lines; lines++) {
         const char *line = *lines;
         if (strncmp(line, "[rank", 5) == 0 && strstr(line, "]: ")) /* PyTorch's prefix */
@@ -360,7 +360,7 @@ const char *failure_cause_python_exception(const char *const *lines)
     return found;
 }
 
-/* Returns the last line of `text` with its length; blanks after it are left out. */
+/* Returns the last line of `text`, and sets `*len` to its length without blanks at the end. */
 static const char *last_line(const char *text, size_t *len)
 {
     size_t end = strlen(text);
@@ -373,7 +373,8 @@ static const char *last_line(const char *text, size_t *len)
     return text + start;
 }
 
-/* {"message": {"message": M, "extraInfo": {"py_callstack": T}}}, or {"message": M}. */
+/* The file has one of two forms: {"message": {"message": M, "extraInfo": {"py_callstack": T}}} or
+ * {"message": M}. */
 char *failure_cause_error_file(const char *text)
 {
     AUTO(json) json_t *file = NULL;
@@ -393,7 +394,8 @@ char *failure_cause_error_file(const char *text)
     return xasprintf("%.*s (%.*s)", (int)message_len, message, (int)len, last);
 }
 
-/* Handlers of core dumps and how to find their dumps. Other handlers are named by their path. */
+/* Known handlers of core dumps, and how to find their dumps. For other handlers the text has only
+ * their path. */
 static const struct {
     const char *name, *hint;
 } handlers[] = {
@@ -415,7 +417,8 @@ static char *core_handler(const char *command, int pid)
     return xasprintf("handled by %s (process %d)", path, pid);
 }
 
-/* Appends the value of the field that a letter after '%' stands for, or '*' if it is unknown. */
+/* Appends the value of the field that the letter after '%' means, or '*' if the value is
+ * unknown. */
 static void add_core_field(struct strbuf *b, const struct failure_cause_core *c, char field)
 {
     const char *slash = strrchr(c->program, '/');
@@ -437,7 +440,8 @@ static void add_core_field(struct strbuf *b, const struct failure_cause_core *c,
         strbuf_puts(b, c->host);
         break;
     case 'e':
-        strbuf_printf(b, "%.15s", slash ? slash + 1 : c->program); /* the kernel's limit */
+        /* The kernel cuts the name after 15 characters */
+        strbuf_printf(b, "%.15s", slash ? slash + 1 : c->program);
         break;
     default:
         strbuf_putc(b, '*'); /* the time, another thread's number, … */

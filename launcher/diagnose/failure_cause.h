@@ -14,18 +14,20 @@ struct failure_cause {
     const char *advice; /* printed after "try: "; one line without a final full stop */
 };
 
-/* Returns the cause of a failure: of a rank that ended with `r` and whose last lines were `lines`
- * (NULL-terminated; may be NULL). If several causes match, returns the one that explains the
- * others. Static; NULL: unknown. */
+/* Returns the cause of the failure of a rank, or NULL if it is unknown. `r` says how the rank
+ * ended; `lines` has its last lines (NULL-terminated; may be NULL). If several causes match,
+ * returns the one that explains the others. The result is static. */
 const struct failure_cause *failure_cause_find(const struct rank_end *r, const char *const *lines);
 
-/* Returns the line that ends the last Python traceback in `lines`: "ValueError: bad". Borrowed
- * from them; NULL: none. For failures that failure_cause_find() does not know. */
+/* Returns the line that ends the last Python traceback in `lines`, such as "ValueError: bad", or
+ * NULL if there is none. The result is borrowed from `lines`. Use this for failures that
+ * failure_cause_find() does not know. */
 const char *failure_cause_python_exception(const char *const *lines);
 
-/* Returns what a rank has written to its error file (TORCHELASTIC_ERROR_FILE, as PyTorch's `record`
- * and torchrun have it): the message, and the last line of the traceback if it differs. The caller
- * frees it; NULL: `text` is not such a file. */
+/* Returns the error that a rank has written to its TORCHELASTIC_ERROR_FILE: the message, and the
+ * last line of the traceback if it differs. `text` is the content of the file, in the form of
+ * PyTorch's `record` and torchrun. The caller frees the result. Returns NULL if `text` does not
+ * have this form. */
 char *failure_cause_error_file(const char *text);
 
 /* Describes where the core dump is, or which program handles it: "core.17 in the rank's

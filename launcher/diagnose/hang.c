@@ -5,8 +5,9 @@
 enum {
     INTERVAL_MIN_MS = 500,
     INTERVAL_MAX_MS = 10000,
-    GAP_INTERVALS = 3,  /* longer without a sample: drover was suspended */
-    ACTIVE_MS = 10,     /* active: more CPU time than a tick of the kernel's clock, and … */
+    GAP_INTERVALS = 3, /* after this many intervals without a sample, drover was suspended */
+    /* A rank is active if it used more CPU time than this (a tick of the kernel's clock) and … */
+    ACTIVE_MS = 10,
     ACTIVE_DIVISOR = 50 /* … than a fiftieth of the elapsed time */
 };
 
@@ -64,7 +65,8 @@ int64_t hang_last_activity_ms(const struct hang *h, int rank)
 
 static void sample_rank(struct hang *h, struct rank *r, const struct hang_sample *s, int64_t now_ms)
 {
-    int64_t used_ms = s->cpu_ms - r->cpu_ms; /* negative if another process counts now */
+    /* Negative if another process is now the relevant one */
+    int64_t used_ms = s->cpu_ms - r->cpu_ms;
     if (used_ms < 0 || (used_ms > ACTIVE_MS && used_ms * ACTIVE_DIVISOR > now_ms - h->sampled_ms))
         r->last_active_ms = now_ms;
     if (s->state != 'T' && s->state != 'D')
@@ -132,7 +134,8 @@ static int count_equal(const char *const *where, int ranks, const char *text)
 void hang_differs(bool *differs, const char *const *where, int ranks)
 {
     int known = 0;
-    const char *majority = NULL; /* the only candidate for a majority (Boyer and Moore 1991) */
+    /* The only value that can have a majority (Boyer and Moore 1991) */
+    const char *majority = NULL;
     for (int i = 0, lead = 0; i < ranks; i++) {
         if (!where[i])
             continue;

@@ -8,7 +8,8 @@ static const unsigned char table[ELASTIC_STATES][ELASTIC_EVENTS] = {
     ROW(WAITING, STOP_FAILED, WAITING), /* a late confirmation: no action */
     ROW(WAITING, STOP_JOINED, WAITING),
     ROW(WAITING, STOP_JOINED_LAST, WAITING),
-    ROW(WAITING, JOIN, WAITING), /* joins the next attempt; the last one has ended here */
+    /* Joins the next attempt; the previous one has ended on this node */
+    ROW(WAITING, JOIN, WAITING),
     ROW(WAITING, LOST, LOST),
 
     ROW(RUNNING, STOP_FAILED, STOPPING),
@@ -25,7 +26,7 @@ static const unsigned char table[ELASTIC_STATES][ELASTIC_EVENTS] = {
     ROW(SUCCEEDED, JOB_DONE, LOST),
     ROW(SUCCEEDED, LOST, LOST),
 
-    ROW(FAILED, STOP_FAILED, WAITING), /* the confirmation; any stop counts as one */
+    ROW(FAILED, STOP_FAILED, WAITING), /* confirms the failure; any stop counts as confirmation */
     ROW(FAILED, STOP_JOINED, WAITING),
     ROW(FAILED, STOP_JOINED_LAST, WAITING),
     ROW(FAILED, JOIN, WAITING), /* the pause ended before the server confirmed */
@@ -40,7 +41,7 @@ static const unsigned char table[ELASTIC_STATES][ELASTIC_EVENTS] = {
     ROW(STOPPING, STOP_JOINED, STOPPING),
     ROW(STOPPING, STOP_JOINED_LAST, STOPPING),
     ROW(STOPPING, LOST, LOST),
-    ROW(STOPPING, RANKS_SUCCEEDED, WAITING), /* how they ended does not matter */
+    ROW(STOPPING, RANKS_SUCCEEDED, WAITING), /* it does not matter how they ended */
     ROW(STOPPING, RANKS_FAILED, WAITING),
     ROW(STOPPING, RANKS_FAILED_LAST, WAITING),
 

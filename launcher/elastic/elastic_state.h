@@ -1,14 +1,14 @@
-/* elastic_state - the states of a node of an elastic job, as its own launcher sees them, as a
+/* elastic_state - the states of one node of an elastic job, from the view of its own launcher, as a
  * table.
  *
- * Pure. A guard is part of the event: why a peer stops the job, or if a restart is due. */
+ * Pure. Conditions are part of the events: why a peer stops the job, and if a restart is due. */
 #ifndef DROVER_ELASTIC_STATE_H
 #define DROVER_ELASTIC_STATE_H
 
 enum elastic_state {
-    ELASTIC_WAITING,        /* joined, or about to join; no ranks run here */
-    ELASTIC_RUNNING,        /* ranks run here */
-    ELASTIC_SUCCEEDED,      /* the ranks here ended well; those of the peers are awaited */
+    ELASTIC_WAITING,        /* has joined or will join an attempt; no ranks run on this node */
+    ELASTIC_RUNNING,        /* ranks run on this node */
+    ELASTIC_SUCCEEDED,      /* the ranks here succeeded; the end of the peers' ranks is awaited */
     ELASTIC_FAILED,         /* the ranks here failed; an attempt follows */
     ELASTIC_FAILED_LEAVING, /* the same, and no attempt follows; the server must confirm first */
     ELASTIC_STOPPING,       /* the ranks here are stopped because of a peer */
@@ -19,21 +19,21 @@ enum elastic_state {
 enum elastic_event {
     ELASTIC_EV_ASSIGNED,          /* the server assigns a position in an attempt */
     ELASTIC_EV_STOP_FAILED,       /* the server stops the attempt: a peer failed or left */
-    ELASTIC_EV_STOP_JOINED,       /* the same: a node joined */
-    ELASTIC_EV_STOP_JOINED_LAST,  /* the same, and the user has stopped the ranks here */
-    ELASTIC_EV_JOB_DONE,          /* all ranks of all nodes ended well */
+    ELASTIC_EV_STOP_JOINED,       /* the server stops the attempt: a node joined */
+    ELASTIC_EV_STOP_JOINED_LAST,  /* a node joined, but the user has stopped the ranks here */
+    ELASTIC_EV_JOB_DONE,          /* all ranks of all nodes succeeded */
     ELASTIC_EV_LOST,              /* no connection to the server, or the server rejects the node */
     ELASTIC_EV_JOIN,              /* the session wants the next attempt */
     ELASTIC_EV_RANKS_SUCCEEDED,   /* the ranks here ended, all with status 0 */
-    ELASTIC_EV_RANKS_FAILED,      /* the ranks here ended, not all well; a restart is due */
-    ELASTIC_EV_RANKS_FAILED_LAST, /* the same, without a restart */
+    ELASTIC_EV_RANKS_FAILED,      /* the ranks here ended, and some failed; a restart is due */
+    ELASTIC_EV_RANKS_FAILED_LAST, /* the ranks here ended, and some failed; no restart is due */
     ELASTIC_EVENTS
 };
 
 /* Returns the next state, or -1 if the event has no meaning in this state. */
 int elastic_next(enum elastic_state s, enum elastic_event ev);
 
-/* Returns "RUNNING", for the log. */
+/* Returns a name for the log, such as "RUNNING". */
 const char *elastic_state_name(enum elastic_state s);
 
 #endif

@@ -15,7 +15,7 @@
 
 enum {
     RETRY_MS = 300,
-    NOTICE_MS = 10000, /* then a warning says what is awaited */
+    NOTICE_MS = 10000, /* time after which a warning says what the node waits for */
     ADDRESSES_MAX = 8
 };
 
@@ -29,10 +29,10 @@ struct rdzv_client {
     struct sockaddr_storage to[ADDRESSES_MAX];
     int to_count, to_next;
     int port;            /* of the server */
-    uv_timer_t timer;    /* until the next try to connect; then until the notice */
-    uint64_t started_ms; /* when the name was resolved first */
-    struct dial *dial;   /* the try that is under way */
-    bool warned;         /* that no server answers */
+    uv_timer_t timer;    /* before the connection: next try to connect; after it: the warning */
+    uint64_t started_ms; /* when the first name resolution was started */
+    struct dial *dial;   /* the present try to connect */
+    bool warned;         /* it was reported that no server answers */
     struct control *connection;
     int port_fd; /* holds a port for MASTER_PORT until the assignment */
 };
@@ -41,7 +41,7 @@ struct rdzv_client {
 struct dial {
     uv_tcp_t tcp;
     uv_connect_t req;
-    struct rdzv_client *rdzv; /* NULL: it was closed */
+    struct rdzv_client *rdzv; /* NULL: the client was closed */
 };
 
 static void fail(struct rdzv_client *r, const struct err *e)
@@ -90,7 +90,7 @@ static int read_assignment(struct rdzv_client *r, const json_t *head)
     const struct rdzv_client_assignment p = {(int)node,  (int)nodes, (int)first,
                                              (int)world, address,    (int)port};
     uv_timer_stop(&r->timer);
-    free_port(r); /* node 0's launcher binds it now */
+    free_port(r); /* node 0's launcher now binds this port */
     r->ev.assigned(r->arg, &p);
     return 0;
 }
@@ -115,7 +115,8 @@ static void on_frame(void *arg, const struct control_frame *f)
         return;
     }
     if (strcmp(f->type, "reject") == 0) {
-        (void)json_optional_str(&why, f->head, "why", NULL); /* without a reason this one stands */
+        /* If there is no reason, the default text stays */
+        (void)json_optional_str(&why, f->head, "why", NULL);
         fail_text(r, -EPERM, why);
         return;
     }
@@ -152,7 +153,8 @@ static void on_retry(uv_timer_t *t)
         fail(r, &e);
 }
 
-/* Retries from name resolution: the name may resolve by then, or to another address. */
+/* Tries again later. Repeats the name resolution, since it may then succeed or give another
+ * address. */
 static void retry_later(struct rdzv_client *r, const char *error)
 {
     int64_t waited_ms = (int64_t)(uv_now(r->loop) - r->started_ms);
@@ -178,7 +180,7 @@ static int open_connection(struct rdzv_client *r, const struct dial *d, struct e
     int own = rc == 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
     if (own < 0)
         return err_set(e, rc ? rc : -errno, "rendezvous: cannot keep the connection");
-    rc = control_open(&r->connection, r->loop, own, &events, r, e);
+    rc = control_open(&r->connection, r->loop, own, NULL, &events, r, e);
     if (rc == 0)
         control_authenticate(r->connection, CONTROL_SILENT_MS);
     return rc;
@@ -269,7 +271,8 @@ static void on_resolved(void *arg, int i, int status, const struct addrinfo *fou
     bool serve =
         !r->server && (r->opts.is_host == 1 || (r->opts.is_host < 0 && is_own_address(found)));
     int rc = serve ? rdzv_server_open(&r->server, r->loop, &r->opts, &r->port, &e) : 0;
-    /* The port may belong to another node's server on this machine; then connect to that. */
+    /* The port may belong to the server of another node on this machine. The client then connects
+     * to that server. */
     if (rc < 0 && (rc != -EADDRINUSE || r->opts.is_host == 1)) {
         fail(r, &e);
         return;

@@ -8,7 +8,7 @@
 enum state {
     JOINED,    /* waits for the next attempt */
     RUNNING,   /* its ranks run */
-    SUCCEEDED, /* its ranks ended well; those of other nodes may run */
+    SUCCEEDED, /* its ranks succeeded; those of other nodes may still run */
     STOPPING   /* it was told to stop its ranks, or they failed; it joins again, or leaves */
 };
 
@@ -22,7 +22,7 @@ struct rdzv_policy {
     struct member *members; /* in the order in which they joined */
     size_t count, cap;
     int64_t since_ms;  /* when the wait for nodes began */
-    int64_t enough_ms; /* since when nodes_min have joined; -1: they have not */
+    int64_t enough_ms; /* time at which nodes_min nodes had joined; -1: fewer have */
     bool over;
     struct rdzv_policy_action *actions;
     size_t action_count, action_cap;
@@ -68,7 +68,7 @@ static size_t count(const struct rdzv_policy *r, enum state s)
     return n;
 }
 
-/* Number of nodes in an attempt that has not ended on all of them. */
+/* Returns the number of nodes in an attempt that has not ended on all nodes. */
 static size_t busy(const struct rdzv_policy *r)
 {
     return r->count - count(r, JOINED);
@@ -114,7 +114,8 @@ static void end_if_done(struct rdzv_policy *r)
 
 /* ---- an attempt's start ---------------------------------------------------------------------- */
 
-/* The server's node first, then by name, then in the order in which they joined. */
+/* Returns true if `a` precedes `b` in the order of nodes: the server's node is first; the others
+ * follow by name, then in the order in which they joined. */
 static bool precedes(const struct member *a, const struct member *b)
 {
     if (a->node.host != b->node.host)
@@ -179,7 +180,7 @@ static void start_if_ready(struct rdzv_policy *r, int64_t now_ms)
         reject_all(r);
 }
 
-/* The attempt has failed; the wait for nodes begins again. */
+/* Starts the wait for nodes again, after an attempt has failed. */
 static void wait_again(struct rdzv_policy *r, int64_t now_ms)
 {
     r->since_ms = now_ms;

@@ -9,7 +9,7 @@
 #include "launcher/elastic/rdzv_policy.h"
 #include "launcher/remote/control.h"
 
-enum { BACKLOG = 128, STRANGERS_MAX = 64, RANKS_MAX = 1 << 30 /* of all nodes */ };
+enum { BACKLOG = 128, STRANGERS_MAX = 64, RANKS_MAX = 1 << 30 /* maximum of all nodes together */ };
 
 struct rdzv_peer {
     struct rdzv_server *server;
@@ -28,7 +28,7 @@ struct rdzv_server {
     struct rdzv_policy *policy;
     struct rdzv_peer *peers;
     int last_id;
-    int pending; /* peers that have not joined */
+    int pending; /* number of peers that have not joined */
 };
 
 static int64_t now_ms(const struct rdzv_server *s)
@@ -110,7 +110,8 @@ static void reject(struct rdzv_peer *p, const char *why)
     leave(p, why);
 }
 
-/* Returns why the peer does not belong to this rendezvous, to be freed; NULL: it belongs. */
+/* Returns a text why the peer does not belong to this rendezvous, which the caller frees, or NULL
+ * if the peer belongs to it. */
 static char *mismatch(const struct rdzv_server *s, const char *id, int64_t min, int64_t max)
 {
     if (!control_same_token(id, s->id))
@@ -121,7 +122,8 @@ static char *mismatch(const struct rdzv_server *s, const char *id, int64_t min, 
     return NULL;
 }
 
-/* The address at which nodes reach the peer. A peer on this machine has the endpoint's address. */
+/* Sets the address at which the nodes reach the peer. For a peer on this machine this is the
+ * endpoint's address. */
 static int address_of(struct rdzv_policy_node *n, struct rdzv_peer *p, const char *endpoint)
 {
     struct control_endpoints ends;
@@ -223,7 +225,7 @@ static void on_connection(uv_stream_t *listener, int status)
     struct rdzv_server *s = listener->data;
     struct rdzv_peer *p = xzalloc(sizeof *p);
     struct err e = {0};
-    if (status < 0 || control_accept(&p->connection, listener, &events, p, &e) < 0) {
+    if (status < 0 || control_accept(&p->connection, listener, NULL, &events, p, &e) < 0) {
         free(p);
         return;
     }
@@ -304,7 +306,7 @@ int rdzv_server_open(struct rdzv_server **out, uv_loop_t *loop, const struct rdz
     int rc = listen_at(s, opts, bound, e);
     if (rc < 0)
         return rc;
-    AUTO(json) json_t *id = json_text(opts->id); /* escaped as in the nodes' messages */
+    AUTO(json) json_t *id = json_text(opts->id); /* the same escapes as in the nodes' messages */
     s->id = xstrdup(json_string_value(id));
     s->name = xstrdup(opts->name);
     s->nodes_min = opts->nodes_min;

@@ -1,9 +1,9 @@
 /* engine - the interface that starts the ranks of a plan, transports their output, and reports how
  * they end. launch.c decides what that means for the job.
  *
- * There are two engines. The ranks of engine_local are children of this process's guardian. Those
- * of engine_remote are started by agents, one per rank, which a remote launcher such as mpirun or
- * srun has started on their nodes (remote/agent.h). */
+ * There are two engines. engine_local starts the ranks as children of this process's guardian.
+ * engine_remote has one agent per rank (remote/agent.h). A remote launcher such as mpirun or srun
+ * starts the agents on the nodes, and each agent starts its rank. */
 #ifndef DROVER_ENGINE_H
 #define DROVER_ENGINE_H
 
@@ -23,22 +23,24 @@
 
 struct engine;
 
-/* Borrows the loop and the guardian; one engine per guardian. */
+/* Opens the engine. Borrows the loop and the guardian. A guardian can have only one engine. */
 int engine_open(struct engine **out, uv_loop_t *loop, struct guardian *g, struct err *e);
-/* Only when no job is left. Its handles close in the loop's next iteration. */
+/* Closes the engine. Call this only when no job is left. The engine's handles close in the loop's
+ * next iteration. */
 void engine_close(struct engine *en);
 AUTO_DEFINE(engine, struct engine *, engine_close)
 uv_loop_t *engine_loop(const struct engine *en);
 
 struct engine_job;
 
-/* All come from the loop. A function may be NULL only if its comment says so. */
+/* The loop calls all of these functions. A function may be NULL only if its comment says so. */
 struct engine_events {
-    /* A node has sent its topology, before its ranks are started: correct the plan with
-     * plan_set_node(). A failure ends the job. The local engine does not emit this or `address`,
-     * which may then be NULL. */
+    /* A node has sent its topology, and its ranks are not started yet. The callee corrects the plan
+     * with plan_set_node(). If the callee fails, the job ends. The local engine does not emit
+     * `node` and `address`, so both may be NULL for it. */
     int (*node)(void *arg, int node, const struct topo *t, struct err *e);
-    /* The address at which the other nodes reach rank 0's node; before any rank starts. */
+    /* `master_addr` is the address at which the other nodes reach rank 0's node. Emitted before any
+     * rank starts. */
     void (*address)(void *arg, const char *master_addr);
     /* `pid` is 0 if the rank is on another node. */
     void (*started)(void *arg, int rank, pid_t pid);
@@ -46,32 +48,38 @@ struct engine_events {
      * a file of the user is wrong, else 126. `node_fault`: the program is not the cause; another
      * node may be able to start it. No `exited` follows. */
     void (*not_started)(void *arg, int rank, int status, bool node_fault, const char *why);
-    /* `oom_killed`: the kernel killed it because memory ran out. `error`: the text of its
-     * TORCHELASTIC_ERROR_FILE; NULL: it has not written one, or has not failed. */
+    /* The rank's process has exited. `oom_killed` is true if the kernel killed the rank because
+     * memory ran out. `error` is the text of the rank's TORCHELASTIC_ERROR_FILE, or NULL if the
+     * rank has written no text or has not failed. */
     void (*exited)(void *arg, int rank, int wait_status, bool oom_killed, const char *error);
-    /* The state of the rank is unknown from now on; it counts as ended. `why` names its node. */
+    /* The state of the rank is unknown from now on; the rank counts as ended. `why` names its
+     * node. */
     void (*lost)(void *arg, int rank, const char *why);
     /* The ranks run, but the job cannot continue: the remote launcher has ended. */
     void (*broken)(void *arg, const char *why);
-    /* The rank has connected to PMI-1, or has called MPI_Finalize over it. NULL only with `pmi`. */
+    /* `joined`: the rank has connected to PMI-1. `finalized`: the rank has called MPI_Finalize, and
+     * PMI-1 has reported it. Both may be NULL only if `pmi` is set. */
     void (*joined)(void *arg, int rank);
     void (*finalized)(void *arg, int rank);
     /* The rank called MPI_Abort(code). */
     void (*aborted)(void *arg, int rank, int code);
-    /* The same as in launch_events; false requests a pause of the whole job's output. */
+    /* The same as launch_events.line. If the callee returns false, the output of the whole job
+     * pauses. */
     bool (*line)(void *arg, int rank, enum launch_stream from, const char *text, size_t len);
-    /* If not NULL, called instead of `line`, with bytes as they arrive. */
+    /* If not NULL, the engine calls this instead of `line`, with bytes as they arrive. */
     bool (*bytes)(void *arg, int rank, enum launch_stream from, const char *bytes, size_t len);
-    /* End of output: both streams of the rank have ended. Not for a rank that was not started. */
+    /* End of output: both streams of the rank have ended. Not emitted for a rank that was not
+     * started. */
     void (*quiet)(void *arg, int rank);
     void (*report)(void *arg, int rank, const char *json, size_t len);
-    /* A PMI-1 request of the rank (pmi/pmi1.h), which engine_pmi_reply() answers. Only from the
-     * local engine. NULL: the local engine serves PMI-1 itself. */
+    /* A PMI-1 request of the rank (pmi/pmi1.h), which engine_pmi_reply() answers. Only the local
+     * engine emits this. If NULL, the local engine serves PMI-1 itself. */
     void (*pmi)(void *arg, int rank, const char *bytes, size_t len);
     /* The answer to engine_request_status(); may be NULL. */
     void (*standing)(void *arg, int rank, const struct rank_status *s);
-    /* The answer to engine_request_stack(): complete lines, at most CALL_STACKS_TEXT_MAX bytes,
-     * empty if no tool can read the stack. May be NULL. */
+    /* The answer to engine_request_stack(). `text` has complete lines and at most
+     * CALL_STACKS_TEXT_MAX bytes; it is empty if no tool can read the stack. The function may be
+     * NULL. */
     void (*stack)(void *arg, int rank, const char *text);
     /* The answer to engine_kill_tree(): no process of the job is left. */
     void (*cleared)(void *arg);
@@ -80,17 +88,17 @@ struct engine_events {
 };
 
 struct engine_start_opts {
-    const struct plan *plan; /* must outlive the job; the rest is needed only during the call */
+    const struct plan *plan; /* must outlive the job; the other fields need not */
     const struct launch_spec *spec;
     char *const *base_env;
     char *const *pmix_env; /* local: pmix_server_env(); NULL: drover does not serve PMIx */
     int master_port;       /* local: MASTER_PORT; remote: the one that the user set, 0: any */
 };
 
-/* Only after `cleared`, or in it. No event follows. */
+/* Frees the job. Call this only after `cleared`, or inside it. No event follows. */
 void engine_free(struct engine_job *j);
 
-/* Signals the rank's process group; rank -1: those of all ranks. */
+/* Sends a signal to the rank's process group, or to those of all ranks if `rank` is -1. */
 void engine_signal(struct engine_job *j, int rank, int sig);
 /* Asks the ranks that have used their report channel to stop. Returns false if none has. */
 bool engine_request_stop(struct engine_job *j);
@@ -104,18 +112,21 @@ void engine_request_status(struct engine_job *j);
 /* Requests the call stack of a rank on another node. `stack` follows within CALL_STACKS_LIMIT_MS
  * and the time of both messages, or never if the rank has ended. */
 void engine_request_stack(struct engine_job *j, int rank);
-/* Returns the rank's position in its collectives if it runs, or ran, on this node; else zeroes. */
+/* Writes the rank's position in its collectives to `out`. `out` is zero if the rank does not run,
+ * and did not run, on this node. */
 void engine_last_collective(const struct engine_job *j, int rank, struct collective_position *out);
-/* Whether the remote launcher serves PMIx to the ranks, as mpirun and srun do. */
+/* Returns true if the remote launcher serves PMIx to the ranks, as mpirun and srun do. */
 bool engine_launcher_serves_pmix(const struct engine_job *j);
-/* Answers a `pmi` request. `len` 0: no answer follows. */
+/* Answers a `pmi` request. A `len` of 0 means that the request gets no answer. */
 void engine_pmi_reply(struct engine_job *j, int rank, const char *text, size_t len);
-/* Sends SIGKILL to the process trees of the job, and to what they left; `cleared` follows. */
+/* Sends SIGKILL to the process trees of the job, and to processes that have left these trees.
+ * `cleared` follows. */
 void engine_kill_tree(struct engine_job *j);
 
 /* ---- for implementations of engines ---------------------------------------------------------- */
 
-/* The functions of an engine, as above. Its struct of a job begins with struct engine_job. */
+/* The functions of an engine, as described above. The engine's own struct for a job begins with
+ * struct engine_job. */
 struct engine_ops {
     void (*free)(struct engine_job *j);
     void (*signal)(struct engine_job *j, int rank, int sig);
@@ -138,14 +149,14 @@ struct engine_job {
     const struct engine_ops *ops;
 };
 
-/* Handles an event of PMIx: the rank asked for more ranks and was refused. Logs a warning; ignores
+/* Logs a warning. Handles the PMIx event that a rank asked for more ranks and was refused. Ignores
  * `arg`. */
 void engine_warn_spawn(void *arg, int rank);
-/* Opens DIR/rank.N/STREAM for writing, and creates the directories. `*fd` stays -1 if `dir` is
- * NULL. */
+/* Creates the directory DIR/rank.N and opens its file STREAM for writing. `*fd` stays unchanged if
+ * `dir` is NULL. */
 int engine_open_file(int *fd, const char *dir, int rank, const char *stream, struct err *e);
 
-/* Starts ranks on this node, for any engine of the plan. On failure no rank runs. */
+/* Starts all ranks on this node, even if the plan names another engine. On failure no rank runs. */
 int engine_local_start(struct engine_job **out, struct engine *en,
                        const struct engine_start_opts *o, const struct engine_events *ev, void *arg,
                        struct err *e);

@@ -50,8 +50,8 @@ static bool is_program_error(int error)
     return false;
 }
 
-/* Returns why a rank was not started: the step, its object, the error, and the limit that causes
- * it. To be freed. */
+/* Returns a text that says why a rank was not started: the step that failed, the object of the
+ * step, the error, and the limit that causes it. The caller frees the text. */
 static char *start_error(const struct local_job *j, int rank, int error, const char *step)
 {
     const struct plan_rank *p = &j->plan->ranks[rank];
@@ -87,8 +87,8 @@ static void on_not_started(void *arg, uint32_t number, int rank, int error, cons
                       !exec || !is_program_error(error), why);
 }
 
-/* Opens the counter of this process's cgroup with the first job, since a worker moves to another
- * cgroup before. */
+/* Returns the count of OOM kills for the job. Opens the counter of this process's cgroup only for
+ * the first job, since a worker moves to another cgroup before it starts a job. */
 static long count_oom_kills(const struct local_job *j)
 {
     struct engine *en = j->engine;
@@ -106,9 +106,9 @@ static void rank_exited(struct local_job *j, int rank, int wait_status)
         return;
     r->done = true;
     if (r->channel)
-        report_channel_drain(r->channel); /* its reports are emitted before its exit */
+        report_channel_drain(r->channel); /* the rank's reports are emitted before its exit */
     if (j->pmi1)
-        pmi1_server_drain(j->pmi1, rank); /* and so is its MPI_Abort */
+        pmi1_server_drain(j->pmi1, rank); /* so is the rank's MPI_Abort */
     bool oom = WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL &&
                j->oom_kills_count >= 0 && count_oom_kills(j) > j->oom_kills_count;
     AUTO(free)
@@ -146,7 +146,7 @@ static void on_reaped_timer(uv_timer_t *t)
     }
 }
 
-/* Without the guardian no rank runs, and engine_kill_tree() has nothing to do. */
+/* The guardian has ended, and with it all ranks: engine_kill_tree() has nothing left to do. */
 static void on_guardian_ended(void *arg)
 {
     struct engine *en = arg;
@@ -267,7 +267,7 @@ static void local_free(struct engine_job *job)
 /* ---- start -------------------------------------------------------------------------------------
  */
 
-/* Requests a rank from the guardian. `common` is the environment that all ranks share. */
+/* Asks the guardian to start a rank. `common` is the environment that all ranks share. */
 static int spawn_rank(struct local_job *j, const struct engine_start_opts *o, int rank,
                       char *const *common, const int fds[3], int report_fd, struct err *e)
 {
@@ -305,8 +305,8 @@ static int spawn_rank(struct local_job *j, const struct engine_start_opts *o, in
     return guardian_spawn(j->engine->guardian, j->number, &g, e);
 }
 
-/* Opens a rank's streams and requests it. The guardian starts the first ranks while the streams of
- * the others are opened. */
+/* Opens a rank's streams and asks the guardian to start the rank. The guardian starts the first
+ * ranks while this process opens the streams of the next ones. */
 static int start_rank(struct local_job *j, const struct engine_start_opts *o, int rank,
                       char *const *common, int stdin_fd, struct err *e)
 {
@@ -339,11 +339,12 @@ static int start_ranks(struct local_job *j, const struct engine_start_opts *o, s
         rc = start_rank(j, o, i, common, in, e);
     }
     if (rc < 0)
-        guardian_kill_tree(j->engine->guardian, j->number); /* ranks that were started */
+        guardian_kill_tree(j->engine->guardian, j->number); /* kills the ranks that were started */
     return rc;
 }
 
-/* Only ranks have torchrun's variables; a remote launcher and agents do not. */
+/* Only jobs of torchrun need error files. The remote launcher and the agents run as a job too, but
+ * without torchrun's variables. */
 static bool wants_error_files(const struct plan *p)
 {
     return env_get(p->env, "TORCHELASTIC_RUN_ID") && !env_get(p->env, "TORCHELASTIC_ERROR_FILE");

@@ -1,4 +1,5 @@
-/* engine_local_internal - the jobs of engine_local, for its files. */
+/* engine_local_internal - the state of the local engine and its jobs, shared by engine_local.c and
+ * engine_local_output.c. */
 #ifndef DROVER_ENGINE_LOCAL_INTERNAL_H
 #define DROVER_ENGINE_LOCAL_INTERNAL_H
 
@@ -18,7 +19,7 @@ struct engine {
     uint32_t last_number;
     int oom; /* counter of OOM kills in this process's cgroup, or NOT_OPENED; -1: none */
     bool guardian_ended, pty_warned;
-    struct error_files *error_files; /* of all jobs; NULL: none so far */
+    struct error_files *error_files; /* shared by all jobs; NULL: no job so far */
     uv_timer_t reaped_timer;         /* emits `cleared` in the next iteration */
     char *scratch;                   /* RANK_OUTPUT_READ_BYTES */
     int dev_null;                    /* stdin of most ranks */
@@ -28,8 +29,8 @@ struct stream {
     struct local_job *job;
     int rank;
     enum launch_stream from;
-    int file;               /* until `io` owns it; -1: none */
-    struct rank_output *io; /* NULL after its end */
+    int file;               /* output file, until `io` owns it; -1: none */
+    struct rank_output *io; /* NULL after the end of the stream */
 };
 
 struct engine_rank {
@@ -49,25 +50,25 @@ struct local_job {
     struct rank_output_group groups[ENGINE_LOCAL_STREAMS];
     struct pmi1_server *pmi1;
     struct stdin_broadcast *broadcast; /* spec.stdin_all; NULL: one rank has stdin */
-    struct trace_buffer *traces;       /* of the ranks' collectives; NULL: none */
+    struct trace_buffer *traces;       /* traces of the ranks' collectives; NULL: none */
     bool paused, kill_requested;
-    bool has_error_files; /* the ranks have a TORCHELASTIC_ERROR_FILE of drover's */
-    bool reaped;          /* no process of it is left */
+    bool has_error_files; /* the ranks have a TORCHELASTIC_ERROR_FILE that drover made */
+    bool reaped;          /* no process of the job is left */
     int resume_from;      /* the rank that is resumed first, so that all ranks take turns */
-    char *cgroup;         /* of the ranks; NULL: that of this process */
-    int oom;              /* its counter of OOM kills; -1: that of this process, or none */
-    long oom_kills_count; /* before the job started */
+    char *cgroup;         /* the ranks' cgroup; NULL: the cgroup of this process */
+    int oom;              /* counter of OOM kills in `cgroup`; -1: the engine's counter is used */
+    long oom_kills_count; /* count of OOM kills before the job started */
     struct engine_events ev;
     void *arg;
 };
 
 /* ---- output (engine_local_output.c) ---------------------------------------------------------- */
 
-/* Initializes the streams of all ranks, and opens their output files before any rank starts, since
- * this may fail. `dir` as launch_spec.output_dir. */
+/* Initializes the streams of all ranks and opens their output files. This is done before any rank
+ * starts, since it may fail. `dir` is launch_spec.output_dir. */
 int engine_local_open_files(struct local_job *j, const char *dir, struct err *e);
 /* Opens one stream of a rank. *write_end is the descriptor that the rank gets; the caller closes
- * it. `with_pty`: the rank's stdout is a pty. */
+ * it. `with_pty` is true if the rank's stdout is a pty. */
 int engine_local_open_stream(struct stream *s, bool with_pty, int *write_end, struct err *e);
 /* Implement engine_resume() and engine_finish_output(). */
 void engine_local_resume(struct engine_job *job);

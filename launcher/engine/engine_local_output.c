@@ -62,7 +62,8 @@ static void on_partial_line(void *arg, const char *text, size_t len)
     s->job->ev.begun(s->job->arg, s->rank, s->from, text, len);
 }
 
-/* A pty delivers later than a pipe, so lines of stderr would overtake those of stdout. */
+/* Reads the rank's stdout before its stderr is read. A pty delivers later than a pipe, so lines of
+ * stderr would otherwise overtake earlier lines of stdout. */
 static void poll_stdout(void *arg)
 {
     const struct stream *s = arg;
@@ -102,8 +103,8 @@ int engine_local_open_files(struct local_job *j, const char *dir, struct err *e)
     return rc;
 }
 
-/* Opens the pty that a rank has as its stdout. Returns false if it must be a pipe. A rank's stderr
- * is always a pipe, since no C library buffers it. */
+/* Opens a pty for a rank's stdout. Returns false if no pty can be opened; stdout is then a pipe.
+ * stderr is always a pipe, since no C library buffers stderr. */
 static bool open_pty(int fds[2], struct engine *en)
 {
     int rc = pty_open(&fds[0], &fds[1]);

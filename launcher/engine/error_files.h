@@ -1,4 +1,4 @@
-/* error_files - the files in which ranks describe the exception that ends them, one per rank
+/* error_files - one file per rank, in which the rank describes the exception that ends it
  * (TORCHELASTIC_ERROR_FILE; "Error Propagation" in PyTorch's manual of torch.distributed.elastic).
  */
 #ifndef DROVER_ERROR_FILES_H
@@ -8,15 +8,15 @@
 
 struct error_files;
 
-/* Creates a directory for the files of all jobs of this process. Returns NULL, and logs why, if
- * that is not possible: ranks then have no such files. */
+/* Creates a directory for the files of all jobs of this process. On failure, logs the error and
+ * returns NULL; the ranks then have no error files. */
 struct error_files *error_files_open(void);
 
 /* Returns the path for a rank of the job `number`. The caller frees it. */
 char *error_files_path(const struct error_files *f, uint32_t number, int rank);
 
-/* Reads and removes the rank's file. Returns its text, to be freed; NULL: the rank has not written
- * it. A longer text than 1 MiB is cut. */
+/* Reads and removes the rank's file. Returns the file's text, which the caller frees, or NULL if
+ * the rank has not written the file. A text of more than 1 MiB is cut. */
 char *error_files_take(const struct error_files *f, uint32_t number, int rank);
 
 /* Removes the directory. NULL is accepted. */

@@ -17,9 +17,9 @@
 
 enum {
     GRACE_MS = 30000, /* from SIGTERM to SIGKILL, unless the spec sets it */
-    DRAIN_MS = 1000,  /* from a rank's exit to the end of its output, which others may hold open */
-    ABSENT_MS = 5000, /* how long a rank waits in MPI_Init for one that has exited with status 0 */
-    ABORT_MS = 1000,  /* how long an MPI_Abort() waits for the report of an earlier exit */
+    DRAIN_MS = 1000,  /* from a rank's exit until drover closes its output */
+    ABSENT_MS = 5000, /* how long a rank may wait in MPI_Init for an absent rank */
+    ABORT_MS = 1000,  /* how long an MPI_Abort() may be pending */
     LAST_LINES = 20
 };
 
@@ -107,7 +107,8 @@ static void on_escalation(uv_timer_t *t)
     enter_state(j);
 }
 
-/* After a rank's event: performs the actions of a new job state, then emits the rank's end. */
+/* Completes the handling of a rank's event. If the job has a new state, performs its actions. Then
+ * emits `rank_ended` if the rank has ended. */
 static void after_event(struct launch *j, int rank, bool job_changed)
 {
     if (job_changed)
@@ -140,7 +141,7 @@ static void on_drain_timeout(uv_timer_t *t)
             continue;
         }
         r->drain_until_ms = 0;
-        engine_signal(j->run, i, SIGKILL); /* what is left in its process group */
+        engine_signal(j->run, i, SIGKILL); /* kills what is left in its process group */
         engine_finish_output(j->run, i);
     }
     if (next != UINT64_MAX)
@@ -167,7 +168,7 @@ static void on_not_started(void *arg, int rank, int status, bool node_fault, con
     after_event(j, rank, job_set_rank_end(j->job, &r));
 }
 
-/* MPI_Abort() does not end the job yet: the rank still runs. */
+/* Applies a pending MPI_Abort() of the rank to the job. */
 static void count_abort(struct launch *j, int rank)
 {
     struct launch_rank *r = &j->ranks[rank];
@@ -193,9 +194,10 @@ static bool another_has_exited(const struct launch *j, int rank)
 
 static void on_absent(uv_timer_t *t);
 
-/* If a rank has exited with status 0 and never called MPI_Init, others wait for it there forever.
- * Open MPI's mpirun ends such a job at once, but not if the exit came first. Programs that only use
- * PMIx need no other rank: they have disconnected when the timer fires. */
+/* Detects absent ranks. If a rank has exited with status 0 and never called MPI_Init, the other
+ * ranks wait forever in MPI_Init. Open MPI's mpirun ends such a job immediately, but not if the
+ * exit came first. Programs that use only PMIx do not wait for other ranks: they have disconnected
+ * before the timer fires. */
 static void watch_absent_ranks(struct launch *j)
 {
     int64_t waits_ms;
@@ -261,12 +263,12 @@ static void on_broken(void *arg, const char *why)
 {
     struct launch *j = arg;
     if (!job_apply(j->job, JOB_EV_FAILED))
-        return; /* the job is ending anyway */
+        return; /* the job is already ending */
     j->broken = xstrdup(why);
     enter_state(j);
 }
 
-/* A node has sent its topology, which the plan could only assume before. */
+/* A node has sent its topology. Until now the plan was based on an assumed one. */
 static int on_node(void *arg, int node, const struct topo *t, struct err *e)
 {
     struct launch *j = arg;
@@ -311,8 +313,9 @@ static void on_call_stack(void *arg, int rank, const char *text)
     LAUNCH_OBSERVERS_EMIT(&j->observers, call_stack, rank, text);
 }
 
-/* A rank may abort because another one has died. The PMIx server sees that rank's connection end
- * before the guardian learns of its exit, so the abort waits for the exit. */
+/* A rank may call MPI_Abort() because another rank has died. The abort is then reported before the
+ * guardian reports the exit of the dead rank. So the abort stays pending until that exit is
+ * reported, or for ABORT_MS. */
 static void on_aborted(void *arg, int rank, int code)
 {
     struct launch *j = arg;
@@ -362,7 +365,7 @@ static void on_reaped(void *arg)
 /* ---- start -------------------------------------------------------------------------------------
  */
 
-/* "drover-PID-RANDOM": identifies the job on this machine and in PMIx. */
+/* Returns "drover-PID-RANDOM", which identifies the job on this node and in PMIx. */
 static char *make_job_id(void)
 {
     unsigned random = 0;
@@ -371,7 +374,8 @@ static char *make_job_id(void)
     return xasprintf("drover-%d-%08x", (int)getpid(), random);
 }
 
-/* The MASTER_PORT that the user set, by option or by -x; 0: any. */
+/* Sets `*out` to the MASTER_PORT that the user has set (by option or -x), or to 0, which means any
+ * port. */
 static int read_port_setting(int *out, const struct launch_spec *s, char *const *base,
                              struct err *e)
 {
@@ -380,7 +384,7 @@ static int read_port_setting(int *out, const struct launch_spec *s, char *const 
     return s->master_port || !given ? 0 : opt_int(out, "MASTER_PORT", given, 1, 65535, e);
 }
 
-/* In a job over several nodes, rank 0's node chooses the port and holds it. */
+/* Chooses MASTER_PORT and holds it. In a job over several nodes, rank 0's node does this later. */
 static int choose_port(struct launch *j, int *port, const struct launch_spec *s, struct err *e)
 {
     int wanted = 0;
@@ -435,9 +439,9 @@ static int plan_job(struct launch *j, const struct launch_spec *s, struct err *e
     return 0;
 }
 
-/* Checks that the descriptors of all ranks can be opened, before the first rank starts: per rank on
- * this node two streams, their files, PMI-1, PMIx and the report channel, and per rank on another
- * node its connection. */
+/* Checks, before the first rank starts, that this process may open enough descriptors. Each rank on
+ * this node needs two streams, their files, PMI-1, PMIx and the report channel. Each rank on
+ * another node needs one connection. */
 static int check_limits(const struct launch *j, struct err *e)
 {
     const struct launch_spec *s = &j->spec;
@@ -479,7 +483,7 @@ int launch_start(struct launch **out, struct launch_context *l, const struct lau
         rc = choose_port(j, &opts.master_port, s, e);
     opts.plan = j->plan;
     bool local = j->plan && plan_is_local(j->plan);
-    /* Before the streams are opened, so that the server gets low descriptors. */
+    /* This is done before the streams are opened, so that the server gets low descriptors. */
     if (rc == 0 && local && !s->no_pmix)
         rc = launch_context_join_pmix(&j->pmix, l, j->plan, &from_pmix, j, e);
     opts.pmix_env = j->pmix ? pmix_server_env(j->pmix) : NULL;

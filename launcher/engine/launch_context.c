@@ -8,12 +8,12 @@
 struct launch_context {
     struct topo *topo;
     struct engine *engine;
-    struct pmix_server *pmix; /* from the first job that needs it */
-    char **env;               /* of this process, before libpmix adds variables */
+    struct pmix_server *pmix; /* NULL until a job needs it */
+    char **env;               /* the environment of this process, before libpmix adds variables */
 };
 
-/* Each rank needs some descriptors of this process. Ranks keep the user's limit, since the guardian
- * was forked before. */
+/* Raises the limit, since this process needs some descriptors for each rank. The ranks keep the
+ * user's limit, since the guardian was forked before. */
 static void raise_descriptor_limit(void)
 {
     struct rlimit r;

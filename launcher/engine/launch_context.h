@@ -14,24 +14,25 @@
 struct engine;
 struct launch_context;
 
-/* Borrows the loop and the guardian; both must outlive the context. Ranks inherit the environment
- * that this process has now. SIGPIPE is ignored from here on, but not in ranks. */
+/* Opens the context. Borrows the loop and the guardian; both must outlive the context. Ranks
+ * inherit the environment that this process has now. This process ignores SIGPIPE from now on; the
+ * ranks do not. */
 int launch_context_open(struct launch_context **out, uv_loop_t *loop, struct guardian *g,
                         struct err *e);
-/* Only when no job is left. No handle stays active on the loop. */
+/* Closes the context. Call this only when no job is left. No handle stays active on the loop. */
 void launch_context_close(struct launch_context *l);
 AUTO_DEFINE(launch_context, struct launch_context *, launch_context_close)
 
 /* Returns the topology of this node, as of launch_context_open(). Borrowed. */
 const struct topo *launch_context_topo(const struct launch_context *l);
 
-/* Calls pmix_server_join() for a local job. The first call starts the PMIx server. */
+/* Calls pmix_server_join() for a local job. The first call also starts the PMIx server. */
 int launch_context_join_pmix(struct pmix_server_job **out, struct launch_context *l,
                              const struct plan *p, const struct pmix_server_events *ev, void *arg,
                              struct err *e);
 
-/* The engine and the inherited environment, for callers that start processes outside a job.
- * Borrowed. */
+/* Return the engine, or the environment that ranks inherit, for callers that start processes
+ * outside a job. Both results are borrowed. */
 struct engine *launch_context_engine(const struct launch_context *l);
 char *const *launch_context_env(const struct launch_context *l);
 

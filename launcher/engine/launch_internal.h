@@ -11,12 +11,14 @@
 struct launch_rank {
     pid_t pid; /* 0: not running */
     struct last_lines *out, *err;
-    uint64_t drain_until_ms; /* when its output is closed by force; 0: not exited yet */
-    int abort_code;          /* of its MPI_Abort() … */
-    bool abort_pending;      /* … which counts once the earlier exit of another is known */
-    bool end_emitted;        /* rank_ended was emitted */
-    char *error;             /* the text of its TORCHELASTIC_ERROR_FILE; NULL: none */
-    struct rank_status remote_status; /* on another node: as last received */
+    uint64_t drain_until_ms; /* when drover closes its output; 0: the rank has not exited, or its
+                                output has ended */
+    int abort_code;          /* code of the rank's MPI_Abort() … */
+    bool abort_pending; /* … which counts after ABORT_MS, or when the exit of an earlier rank is
+                           known */
+    bool end_emitted;   /* rank_ended was emitted */
+    char *error;        /* the text of its TORCHELASTIC_ERROR_FILE; NULL: none */
+    struct rank_status remote_status; /* last received status of a rank on another node */
 };
 
 struct launch {
@@ -25,18 +27,18 @@ struct launch {
     struct job *job;
     struct engine_job *run;
     struct pmix_server_job *pmix; /* NULL: drover does not serve PMIx to this job */
-    struct mpi_ranks *mpi;        /* ranks without PMIx or PMI-1 stay NEW in it */
+    struct mpi_ranks *mpi;        /* a rank that does not use PMIx or PMI-1 stays NEW in it */
     struct launch_rank *ranks;
-    int port_fd; /* holds MASTER_PORT; -1: does not */
+    int port_fd; /* holds MASTER_PORT; -1: not held */
     int grace_ms, request_ms, stop_signal;
     uint64_t started_ns;
     struct launch_spec spec; /* plan.h says how long its pointers are valid */
-    char *broken;            /* why the engine cannot continue; NULL: it can */
+    char *broken;            /* why the engine cannot continue; NULL: it can continue */
     struct launch_observers observers;
-    uv_timer_t escalation_timer; /* of the job's state: stop request, then grace period */
-    uv_timer_t drain_timer;      /* of ranks that have exited */
-    uv_timer_t abort_timer;      /* of aborts that are pending */
-    uv_timer_t absent_timer;     /* of ranks that wait in MPI_Init for one that has exited */
+    uv_timer_t escalation_timer; /* limit of the job's state: stop request, then grace period */
+    uv_timer_t drain_timer;      /* until the next rank's drain_until_ms */
+    uv_timer_t abort_timer;      /* until pending aborts count */
+    uv_timer_t absent_timer;     /* until absent ranks count as failed */
     int open_handles;
 };
 

@@ -29,7 +29,8 @@ void launch_observers_add(struct launch_observers *l, const struct launch_events
 /* Emits a line to all observers. Returns false if any of them requests a pause. */
 bool launch_observers_line(const struct launch_observers *l, int rank, enum launch_stream from,
                            const char *text, size_t len);
-/* Emits `ended`. The last observer may free the list's job: nothing is read after its call. */
+/* Emits `ended`. The last observer may free the job that contains the list, since the list is not
+ * read after that call. */
 void launch_observers_ended(const struct launch_observers *l, const struct job_end *end);
 
 #endif

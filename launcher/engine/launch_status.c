@@ -1,4 +1,3 @@
-/* What the ranks of a job are doing. */
 #include "launcher/engine/launch_internal.h"
 
 void launch_last_collective(const struct launch *j, int rank, struct collective_position *out)

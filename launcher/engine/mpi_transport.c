@@ -6,7 +6,7 @@
 
 #include "launcher/plan/env.h"
 
-/* Open MPI 4.1's shared memory per rank, rounded up. */
+/* Shared memory that Open MPI 4.1 uses per rank, rounded up. */
 enum { BYTES_PER_RANK = 5 << 20 };
 
 void mpi_transport_choose(struct plan *p, char *const *base_env)
@@ -18,7 +18,7 @@ void mpi_transport_choose(struct plan *p, char *const *base_env)
         (uint64_t)fs.f_bavail * fs.f_frsize >= (uint64_t)p->world_size * BYTES_PER_RANK)
         return;
     env_set(&p->env, ENV_MPI_TRANSPORTS, "%s", ENV_MPI_SHARED_MEMORY ",tcp");
-    static const char interface[] = "OMPI_MCA_btl_tcp_if_include"; /* not lo, by default */
+    static const char interface[] = "OMPI_MCA_btl_tcp_if_include"; /* by default not lo */
     if (!env_get(p->env, interface) && !env_get(base_env, interface))
         env_set(&p->env, interface, "lo");
 }

@@ -5,9 +5,9 @@
 
 #include "launcher/plan/plan.h"
 
-/* Adds TCP to the transports of a local plan, unless the user has chosen them; `base_env` is what
- * the ranks inherit. Open MPI then prints
- * a warning, if the program uses it, and continues; otherwise it fails. */
+/* Adds TCP to the transports of a local plan if /dev/shm is too small, unless the user has chosen
+ * the transports. `base_env` is the environment that the ranks inherit. With TCP, an Open MPI
+ * program prints a warning and continues; without, it fails. */
 void mpi_transport_choose(struct plan *p, char *const *base_env);
 
 #endif

@@ -19,9 +19,9 @@
 #include "launcher/node/limits.h"
 
 enum {
-    ROUND_MS = 5,        /* between rounds of killing what a dead guardian has remaining */
-    ROUNDS_MAX = 400,    /* then processes that SIGKILL does not end are given up */
-    STOP_LIMIT_MS = 8000 /* for the guardian's exit; it gives up earlier by itself */
+    ROUND_MS = 5,        /* between rounds of killing what a dead guardian has left */
+    ROUNDS_MAX = 400,    /* after these rounds, processes that SIGKILL does not end are given up */
+    STOP_LIMIT_MS = 8000 /* time for the guardian's exit; the guardian gives up earlier by itself */
 };
 
 /* A message that is being sent. */
@@ -29,38 +29,38 @@ struct outgoing {
     struct outgoing *next;
     struct strbuf bytes;
     size_t sent;
-    struct guardian_msg_fds fds; /* our duplicates; sent with the first byte */
+    struct guardian_msg_fds fds; /* duplicates that this process owns; sent with the first byte */
 };
 
 /* A job that may have processes, in case the guardian is killed. */
 struct known_job {
     struct known_job *next;
     uint32_t number;
-    int ranks;  /* requested, and not reported as ended */
+    int ranks;  /* number of ranks that were requested and have not ended */
     char *mark; /* DROVER_JOB_ID; NULL: none */
 };
 
-/* The handles on the loop; they outlive the guardian by a turn. */
+/* The handles on the loop. They close one turn after the guardian is detached. */
 struct watcher {
     uv_poll_t poll;
     uv_timer_t kill_timer;
     int open_handles;
-    int poll_events;    /* of `poll`; 0: stopped */
+    int poll_events;    /* events that `poll` polls for; 0: stopped */
     struct guardian *g; /* NULL: detached */
     struct guardian_events ev;
     void *arg;
 };
 
 struct guardian {
-    pid_t monitor; /* or the guardian itself */
+    pid_t monitor; /* pid of the monitor, or of the guardian if it has none */
     int sock;      /* -1: the guardian has exited */
     struct watcher *watcher;
     struct guardian_msg_buffer in;
     struct outgoing *out, **out_end;
     struct known_job *jobs;
-    bool may_have_left;       /* it was killed: processes of its jobs may be remaining */
-    int kill_rounds;          /* done so far */
-    struct process_tree seen; /* what the last round has killed */
+    bool may_have_left;       /* the guardian was killed, and processes of its jobs may be left */
+    int kill_rounds;          /* number of rounds so far */
+    struct process_tree seen; /* the processes that the last round has killed */
 };
 
 pid_t guardian_monitor_pid(const struct guardian *g)
@@ -91,7 +91,8 @@ static int start(struct guardian **out, bool monitored, struct err *e)
         return err_set(e, -errno, "guardian: PR_SET_CHILD_SUBREAPER: %s", strerror(errno));
     sigset_t all, before;
     sigfillset(&all);
-    sigprocmask(SIG_BLOCK, &all, &before); /* no signal handler of this process may run in it */
+    /* No signal handler of this process may run in the child */
+    sigprocmask(SIG_BLOCK, &all, &before);
     pid_t pid = fork();
     int error = errno;
     if (pid == 0)
@@ -174,8 +175,8 @@ static void flush(struct guardian *g)
 
 static void on_socket(uv_poll_t *p, int status, int events);
 
-/* Polls for messages, and for space in the socket if a message waits for it. (Requesting from libuv
- * what it already does costs two system calls.) */
+/* Polls for messages, and for space in the socket if a message waits for it. Does nothing if libuv
+ * already polls for these events, since a new request costs two system calls. */
 static void update_poll(struct guardian *g)
 {
     int events = UV_READABLE | (g->out ? UV_WRITABLE : 0);
@@ -185,7 +186,7 @@ static void update_poll(struct guardian *g)
     uv_poll_start(&g->watcher->poll, events, on_socket);
 }
 
-/* Takes over the message. */
+/* Queues a message and takes it over. */
 static void queue_outgoing(struct guardian *g, struct outgoing *o)
 {
     *g->out_end = o;
@@ -199,7 +200,7 @@ static void queue_outgoing(struct guardian *g, struct outgoing *o)
 static void send_head(struct guardian *g, struct guardian_msg_head h)
 {
     if (g->sock < 0)
-        return; /* it has exited, and all its ranks are dead */
+        return; /* the guardian has exited, and all its ranks are dead */
     struct outgoing *o = xzalloc(sizeof *o);
     strbuf_add(&o->bytes, &h, sizeof h);
     queue_outgoing(g, o);
@@ -215,7 +216,7 @@ static struct known_job *find_job(const struct guardian *g, uint32_t number)
     return j;
 }
 
-/* A rank of the job is requested. */
+/* Counts a rank that is requested for a job. */
 static void count_requested(struct guardian *g, uint32_t number, char *const *env)
 {
     static const char name[] = "DROVER_JOB_ID=";
@@ -244,8 +245,9 @@ static void forget_job(struct guardian *g, uint32_t number)
         }
 }
 
-/* A rank has ended. `last`: the guardian had no other process of the job. Returns true if the job
- * is reaped and forgotten: no request for another rank of it was being sent. */
+/* Counts a rank that has ended. `last` is true if the guardian has no other process of the job.
+ * Returns true if the job is reaped and forgotten. This is not so if a request for another rank of
+ * the job is on its way to the guardian. */
 static bool count_ended(struct guardian *g, uint32_t number, bool last)
 {
     struct known_job *j = find_job(g, number);
@@ -286,7 +288,7 @@ int guardian_spawn(struct guardian *g, uint32_t job, const struct guardian_rank 
             o->fds.fd[o->fds.count++] = from[i];
     ssize_t n = rc < 0 || g->out ? 0 : send_some(g->sock, o);
     if (n > 0)
-        o->fds.count = 0; /* they were sent */
+        o->fds.count = 0; /* the descriptors were sent */
     else if (rc == 0)
         rc = duplicate_fds(&o->fds, r->rank, e);
     o->sent = n > 0 ? (size_t)n : 0;
@@ -314,9 +316,10 @@ void guardian_kill_tree(struct guardian *g, uint32_t job)
 
 /* ---- after the guardian's death ---------------------------------------------------------- */
 
-/* Whether a descendant of this process was started by the guardian: it was seen below such a
- * process, or is in another group of the same POSIX session, as ranks are, or carries a job's mark.
- * Other children have none of these. Returns 1, 0, or -errno if that is not known yet. */
+/* Returns 1 if the guardian has started this descendant, 0 if not, or -errno if that is not known
+ * yet. The guardian has started a process that was seen below one of its processes, that is in
+ * another group of the same POSIX session (as ranks are), or that has the mark of a job. Other
+ * descendants have none of these properties. */
 static int is_guardians(const struct guardian *g, const struct process_tree_proc *w)
 {
     if (process_tree_has(&g->seen, w) || (w->session == getsid(0) && w->group != getpgrp()))
@@ -329,7 +332,7 @@ static int is_guardians(const struct guardian *g, const struct process_tree_proc
     return rc;
 }
 
-/* Kills what the guardian has remaining, as far as a scan shows it. g->may_have_left tells whether
+/* Kills the processes of the dead guardian that a scan shows. Sets g->may_have_left to true if
  * another round must follow. */
 static void kill_round(struct guardian *g)
 {
@@ -360,14 +363,15 @@ static void kill_round(struct guardian *g)
     g->seen = w;
 }
 
-/* The socket is closed: makes sure that the process has exited. Its orphans become our children. */
+/* Kills and reaps the guardian, whose socket is closed. Its orphans become children of this
+ * process. */
 static void reap_guardian(struct guardian *g)
 {
     close(g->sock);
     g->sock = -1;
     while (g->out)
         drop_first_outgoing(g);
-    kill(g->monitor, SIGKILL); /* our child, not reaped: the pid cannot be reused */
+    kill(g->monitor, SIGKILL); /* the child is not reaped, so its pid cannot be reused */
     int status = -1;
     while (waitpid(g->monitor, &status, 0) < 0 && errno == EINTR)
         ;
@@ -410,8 +414,8 @@ static void dispatch(struct guardian *g, struct watcher *w, const struct guardia
     }
 }
 
-/* Reads once and emits the events, one of which may detach the watcher. Returns a negative number
- * if the guardian has died. */
+/* Reads once and emits the events. An event may detach the watcher. Returns a negative number if
+ * the guardian has died. */
 static int read_some(struct guardian *g, struct watcher *w)
 {
     struct guardian_msg_head h;
@@ -485,8 +489,8 @@ void guardian_detach(struct guardian *g)
     uv_close((uv_handle_t *)&w->kill_timer, on_closed);
 }
 
-/* Waits for the guardian's exit after its lifeline was closed. (A kernel before 5.3 has no pidfds:
- * then the guardian is killed, and this process kills what it leaves.) */
+/* Waits for the guardian's exit after its lifeline was closed. A kernel before 5.3 has no pidfds;
+ * then this process kills the guardian and what the guardian leaves. */
 static void wait_for_exit(struct guardian *g)
 {
     AUTO(fd) int fd = (int)syscall(SYS_pidfd_open, g->monitor, 0);

@@ -7,8 +7,8 @@
 
 enum { READ_BYTES = 64 << 10 };
 
-/* The begin of a payload. The strings follow, each with its NUL: argv, env, then wdir, cpus, mems
- * and cgroup if they are set. */
+/* The beginning of a payload. The strings follow, each with its NUL: argv, env, then wdir, cpus,
+ * mems and cgroup if they are set. */
 struct rank_head {
     uint32_t argc, envc;
     uint32_t has_name[4]; /* of wdir, cpus, mems, cgroup */
@@ -67,7 +67,8 @@ int guardian_msg_encode_rank(struct strbuf *to, uint32_t job, const struct guard
     return 0;
 }
 
-/* Returns the next string of [*at, end), or NULL if none ends available. */
+/* Returns the string at *at and moves *at past it. Returns NULL if the string does not end before
+ * `end`. */
 static char *get_string(char **at, const char *end)
 {
     char *s = *at;
@@ -77,7 +78,7 @@ static char *get_string(char **at, const char *end)
     return nul ? s : NULL;
 }
 
-/* Puts `n` strings into v[0...n-1], and NULL behind them. */
+/* Reads `n` strings into v[0...n-1], and sets v[n] to NULL. */
 static bool get_strings(char **v, uint32_t n, char **at, const char *end)
 {
     for (uint32_t i = 0; i < n; i++)
@@ -97,7 +98,7 @@ int guardian_msg_decode_rank(struct guardian_rank *r, char ***strings,
     memcpy(&rh, payload, sizeof rh);
     char *at = payload + sizeof rh;
     const char *end = payload + h->payload;
-    if ((uint64_t)rh.argc + rh.envc > (uint64_t)(end - at)) /* each has at least one byte */
+    if ((uint64_t)rh.argc + rh.envc > (uint64_t)(end - at)) /* each string has at least one byte */
         return -EBADMSG;
     AUTO(free) char **v = try_calloc((size_t)rh.argc + rh.envc + 2, sizeof *v);
     if (!v)
@@ -135,8 +136,8 @@ void guardian_msg_buffer_free(struct guardian_msg_buffer *in)
     *in = (struct guardian_msg_buffer){0};
 }
 
-/* Keeps received descriptors. The kernel ends a read after one set, so an entry belongs to one
- * message. A set that was cut counts, too, to keep the order. */
+/* Stores received descriptors. The kernel ends a read after one set of descriptors, so each entry
+ * belongs to one message. A set that was cut is stored, too, to keep the order. */
 static void keep_fds(struct guardian_msg_buffer *in, struct msghdr *m)
 {
     struct guardian_msg_fds f = {0};

@@ -2,7 +2,7 @@
  *
  * A message is a fixed head and, for GUARDIAN_MSG_SPAWN, a payload: argv, env and the other
  * strings. Descriptors travel with the first byte of their message. Both ends are the same program,
- * so numbers have their layout in memory. */
+ * so numbers are sent as they are in memory. */
 #ifndef DROVER_GUARDIAN_MSG_H
 #define DROVER_GUARDIAN_MSG_H
 
@@ -16,7 +16,7 @@
 enum guardian_msg_type {
     GUARDIAN_MSG_SPAWN = 1,   /* a payload and descriptors follow */
     GUARDIAN_MSG_SIGNAL,      /* value: the signal */
-    GUARDIAN_MSG_KILL_TREE,   /* of the job */
+    GUARDIAN_MSG_KILL_TREE,   /* kills the job's process trees */
     GUARDIAN_MSG_STARTED,     /* value: the pid */
     GUARDIAN_MSG_NOT_STARTED, /* value: errno; detail: enum spawn_step */
     GUARDIAN_MSG_EXITED, /* value: the wait status; detail: 1 if no process of the job is left */
@@ -33,45 +33,46 @@ struct guardian_msg_head {
     int32_t rank;
     int32_t value;
     int32_t detail;
-    uint32_t payload; /* bytes that follow */
+    uint32_t payload; /* number of bytes that follow */
 };
 
-/* The descriptors that came with one message. */
+/* The descriptors of one message. */
 struct guardian_msg_fds {
     int fd[GUARDIAN_RANK_FDS];
     int count;
 };
 void guardian_msg_close_fds(struct guardian_msg_fds *f);
 
-/* Appends a whole GUARDIAN_MSG_SPAWN message. -E2BIG if its payload exceeds
+/* Appends a whole GUARDIAN_MSG_SPAWN message. Returns -E2BIG if its payload exceeds
  * GUARDIAN_MSG_PAYLOAD_MAX. */
 int guardian_msg_encode_rank(struct strbuf *to, uint32_t job, const struct guardian_rank *r,
                              struct err *e);
 
 /* Decodes the payload of a GUARDIAN_MSG_SPAWN message. `r` points into `payload` and into
- * `*strings`, which the caller frees. `f` has the message's descriptors, which stay the caller's.
+ * `*strings`, which the caller frees. `f` has the message's descriptors; the caller keeps their
+ * ownership.
  *   -EBADMSG  the payload is cut or malformed
- *   -EMFILE   a descriptor is missing: this process may not open that many */
+ *   -EMFILE   a descriptor is missing, since this process has reached its limit */
 int guardian_msg_decode_rank(struct guardian_rank *r, char ***strings,
                              const struct guardian_msg_head *h, char *payload,
                              const struct guardian_msg_fds *f);
 
-/* Received bytes. Zero-initialised is empty. */
+/* Received bytes. A zero-initialised buffer is empty. */
 struct guardian_msg_buffer {
     struct strbuf bytes;
-    size_t decoded;               /* of `bytes` */
+    size_t decoded;               /* number of `bytes` that are decoded */
     struct guardian_msg_fds *fds; /* one entry per message with descriptors, oldest first */
     size_t fds_count;
 };
 void guardian_msg_buffer_free(struct guardian_msg_buffer *in);
 
-/* Reads once, without blocking. Returns 1 if bytes were received, 0 if there are none, -ECONNRESET
- * if the other end is closed, or another -errno. Pointers from guardian_msg_recv() become invalid.
- */
+/* Reads once, without blocking. Returns 1 if bytes were received, 0 if none are available,
+ * -ECONNRESET if the other end is closed, or another -errno. Pointers from guardian_msg_recv()
+ * become invalid. */
 int guardian_msg_read(struct guardian_msg_buffer *in, int sock);
 
-/* Returns 1 and the next message, 0 if no message is complete, or -EBADMSG. `*payload` is borrowed
- * until the next guardian_msg_read(); the caller closes the descriptors. */
+/* Takes the next message. Returns 1, or 0 if no message is complete, or -EBADMSG. `*payload` is
+ * borrowed until the next guardian_msg_read(); the caller closes the descriptors. */
 int guardian_msg_recv(struct guardian_msg_buffer *in, struct guardian_msg_head *h, char **payload,
                       struct guardian_msg_fds *f);
 

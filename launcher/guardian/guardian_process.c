@@ -23,14 +23,15 @@
 
 enum {
     LIFELINE = 3,          /* descriptor of the socket */
-    BATCH_MAX = 8,         /* messages that are sent together */
+    BATCH_MAX = 8,         /* maximum number of messages that are sent together */
     ROUND_MS_MAX = 200,    /* between rounds of killing processes that do not die */
-    END_ROUND_MS_MAX = 20, /* the same after the launcher has died */
-    END_LIMIT_MS = 5000    /* then processes that SIGKILL does not end (a hung disk) are given up */
+    END_ROUND_MS_MAX = 20, /* the same, after the launcher has died */
+    /* After this time, processes that SIGKILL does not end (a hung disk) are given up */
+    END_LIMIT_MS = 5000
 };
 
-/* A rank is alive until it is reaped. Its entry stays until the job is reaped, since its pid is the
- * number of the process group that it leaves behind. */
+/* A rank counts as alive until it is reaped. Its entry stays until the job is reaped, since the
+ * rank's pid is also the number of the process group that it leaves behind. */
 struct rank {
     struct rank *next;
     int number;
@@ -42,10 +43,10 @@ struct job {
     struct job *next;
     uint32_t number;
     char *mark;     /* DROVER_JOB_ID; NULL: none */
-    uint64_t start; /* process_tree_clock() before its first rank */
+    uint64_t start; /* process_tree_clock() before the first rank was started */
     bool killing;
     struct rank *ranks;
-    struct process_tree seen; /* what the last round of killing has killed */
+    struct process_tree seen; /* the processes that the last round has killed */
 };
 
 struct guardian_state {
@@ -58,8 +59,8 @@ struct guardian_state {
 
 /* ---- messages to the launcher ------------------------------------------------------------ */
 
-/* Sends the queued messages. Blocks if the launcher is slow to read, which never waits for the
- * guardian. If the launcher has died, the loop notices next. */
+/* Sends the queued messages. Blocks while the launcher does not read, which is safe, since the
+ * launcher never waits for the guardian. If the launcher has died, the loop notices it next. */
 static void flush(struct guardian_state *s)
 {
     const char *at = s->outgoing.data;
@@ -75,8 +76,9 @@ static void flush(struct guardian_state *s)
     strbuf_reset(&s->outgoing);
 }
 
-/* Queues a message. Several are sent together while there is more to do: each wakes the launcher,
- * on a processor that ranks could use. The loop flushes before it waits. */
+/* Queues a message. While the guardian has more work, several messages are sent together, since
+ * each one wakes the launcher on a processor that ranks could use. The loop sends the rest before
+ * it waits. */
 static void queue(struct guardian_state *s, struct guardian_msg_head h)
 {
     strbuf_add(&s->outgoing, &h, sizeof h);
@@ -103,7 +105,7 @@ static struct job *find_job(const struct guardian_state *s, uint32_t number)
     return j;
 }
 
-/* Returns the job; creates it with its first rank. */
+/* Returns the job with this number. Creates it if the rank is the first one of the job. */
 static struct job *get_job(struct guardian_state *s, uint32_t number, char *const *env)
 {
     static const char name[] = "DROVER_JOB_ID=";
@@ -137,7 +139,7 @@ static void free_job(struct guardian_state *s, struct job *j)
     free(j);
 }
 
-/* Returns the rank with this pid that is alive, and its job. */
+/* Returns the rank that is alive and has this pid, or NULL. Sets `*of` to its job. */
 static struct rank *rank_by_pid(const struct guardian_state *s, pid_t pid, struct job **of)
 {
     for (struct job *j = s->jobs; j; j = j->next)
@@ -151,9 +153,9 @@ static struct rank *rank_by_pid(const struct guardian_state *s, pid_t pid, struc
 
 /* ---- killing process trees --------------------------------------------------------------- */
 
-/* Finds the job that an orphan belongs to: it was seen below the job's ranks, or carries the job's
- * mark, or is in a group or session that a rank of the job has led. `*owner` is NULL if none of
- * this holds. Returns -EAGAIN if it is not known yet. */
+/* Finds the job of an orphan. The orphan was seen below the job's ranks, or has the job's mark, or
+ * is in a group or session that a rank of the job has led. `*owner` is NULL if there is no such
+ * job. Returns -EAGAIN if it is not known yet. */
 static int owner_of(const struct job **owner, const struct guardian_state *s,
                     const struct process_tree_proc *w)
 {
@@ -177,9 +179,9 @@ static int owner_of(const struct job **owner, const struct guardian_state *s,
     return 0;
 }
 
-/* Whether our child belongs to the job (NULL: to any). An orphan of unknown origin belongs to the
- * last of the jobs that existed when it was started. Returns 1, 0, or -errno if it is not known
- * yet. */
+/* Returns 1 if a child of the guardian belongs to the job, 0 if not, or -errno if that is not known
+ * yet. If `j` is NULL, any job counts. An orphan of unknown origin belongs to the last of the jobs
+ * that existed when it was started. */
 static int belongs_to(const struct guardian_state *s, const struct job *j, pid_t child)
 {
     struct job *of;
@@ -192,8 +194,8 @@ static int belongs_to(const struct guardian_state *s, const struct job *j, pid_t
     int rc = process_tree_read(&w, child);
     if (rc == 0)
         rc = owner_of(&owner, s, &w);
-    /* A dying process shows nothing any more. Its children become ours, and must be examined first.
-     */
+    /* A dying process does not show its environment any more. Its children become the guardian's
+     * children, and must be examined first. */
     if (rc == 0 && !owner && process_tree_is_dead(child))
         return -EAGAIN;
     if (rc < 0)
@@ -206,8 +208,9 @@ static int belongs_to(const struct guardian_state *s, const struct job *j, pid_t
     return 1;
 }
 
-/* Counts our children that belong to the job, or may. Kills those that do if `kill_them`. Their
- * pids cannot be reused, since they are not reaped. */
+/* Returns the number of the guardian's children that belong to the job, or may belong to it. If
+ * `kill_them` is true, kills those that do. Their pids cannot be reused, since they are not
+ * reaped. */
 static int children_of_job(const struct guardian_state *s, const struct job *j, bool kill_them)
 {
     AUTO(free) pid_t *pids = NULL;
@@ -216,14 +219,14 @@ static int children_of_job(const struct guardian_state *s, const struct job *j, 
         struct job *of;
         int belongs = belongs_to(s, j, pids[i]);
         int rc = belongs > 0 ? kill(pids[i], kill_them ? SIGKILL : 0) : 0;
-        /* An orphan that we may not kill (set-user-ID) is not waited for. */
+        /* The guardian does not wait for an orphan that it may not kill (set-user-ID). */
         found += belongs && (rc == 0 || errno != EPERM || rank_by_pid(s, pids[i], &of));
     }
     return found;
 }
 
-/* Kills the processes of a job (NULL: of all), as far as a scan shows them. Returns false if none
- * was left: every process of a job is a child of the guardian, or a descendant of one. */
+/* Kills the processes of a job that a scan shows; of all jobs if `j` is NULL. Returns false if no
+ * process was left. Every process of a job is a descendant of the guardian. */
 static bool kill_round(const struct guardian_state *s, struct job *j)
 {
     if (children_of_job(s, j, false) == 0)
@@ -246,7 +249,8 @@ static bool kill_round(const struct guardian_state *s, struct job *j)
     return true;
 }
 
-/* Returns whether some job still has processes to kill. */
+/* Continues killing the jobs that must be killed. Returns true if any of them still has
+ * processes. */
 static bool kill_jobs(struct guardian_state *s)
 {
     bool more = false;
@@ -274,7 +278,7 @@ static bool any_alive(const struct job *j)
     return r;
 }
 
-/* A child that is not a rank is an orphan that became ours. */
+/* Handles a child that has exited. A child that is not a rank was an orphan. */
 static void on_child_exited(struct guardian_state *s, pid_t pid, int status)
 {
     struct job *j;
@@ -294,8 +298,9 @@ static void on_child_exited(struct guardian_state *s, pid_t pid, int status)
     }
 }
 
-/* Reaps every child that has exited: `first` before the others (0: none), these in the order of
- * their start, since the order of their deaths is unknown. Returns false if no child is left. */
+/* Reaps every child that has exited. `first` (0: none) is reaped before the others. The others are
+ * reaped in the order of their start, since the order of their deaths is unknown. Returns false if
+ * no child is left. */
 static bool reap(struct guardian_state *s, pid_t first)
 {
     int status;
@@ -307,8 +312,8 @@ static bool reap(struct guardian_state *s, pid_t first)
     return pid == 0;
 }
 
-/* Returns the process that died first, or 0: while a SIGCHLD is pending the kernel drops those that
- * follow (signal(7), "standard signals do not queue"). */
+/* Returns the process that died first, or 0. Only the first death is known: while a SIGCHLD is
+ * pending, the kernel drops further ones (signal(7), "standard signals do not queue"). */
 static pid_t drain_sigchld(const struct guardian_state *s)
 {
     struct signalfd_siginfo info[8];
@@ -347,7 +352,8 @@ static void on_spawn(struct guardian_state *s, const struct guardian_msg_head *h
                  .type = GUARDIAN_MSG_STARTED, .job = h->job, .rank = h->rank, .value = r->pid});
 }
 
-/* A rank that is not reaped still owns its pid, which is the number of its group. */
+/* Sends a signal to process groups. A rank that is not reaped still owns its pid, which is also the
+ * number of its group. */
 static void on_signal(const struct guardian_state *s, const struct guardian_msg_head *h)
 {
     const struct job *j = find_job(s, h->job);
@@ -403,7 +409,8 @@ static void run(struct guardian_state *s)
             flush(s);
             continue;
         }
-        if (polls[0].revents & ~POLLIN) /* the other end is closed: its requests are void */
+        /* The other end is closed, so its requests have no effect any more */
+        if (polls[0].revents & ~POLLIN)
             return;
         bool died = polls[1].revents != 0;
         if (died)
@@ -420,7 +427,8 @@ static void run(struct guardian_state *s)
     }
 }
 
-/* The launcher has died: kills everything. Returns false if some process does not end. */
+/* Kills the processes of all jobs after the launcher has died. Returns false if a process does not
+ * end. */
 static bool kill_all(struct guardian_state *s)
 {
     int64_t deadline = clock_ms() + END_LIMIT_MS;
@@ -437,7 +445,8 @@ static bool kill_all(struct guardian_state *s)
 
 /* ---- the start --------------------------------------------------------------------------- */
 
-/* Closes all descriptors of the launcher but the lifeline, and stderr if DROVER_LOG is debug. */
+/* Closes all descriptors of the launcher except the lifeline. Also keeps stderr if DROVER_LOG is
+ * "debug". */
 static void close_all_but(int lifeline)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -452,9 +461,9 @@ static void close_all_but(int lifeline)
             close(fd);
 }
 
-/* No signal that can be caught ends or stops the guardian: it ends with its lifeline. Signals that
- * the launcher ignores have their default here: the exits of children are not lost, and ranks
- * inherit the defaults. */
+/* Blocks all signals except those of faults, since the guardian must end only with its lifeline.
+ * Returns a descriptor that reports SIGCHLD. Signals that the launcher ignores get their default
+ * action, so that exits of children are not lost and ranks inherit the defaults. */
 static int block_signals(void)
 {
     static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
@@ -469,9 +478,10 @@ static int block_signals(void)
     return signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* Runs the guardian's parent. If the guardian was killed, all its processes become our children and
- * are killed here, since the launcher may have been killed at the same time. If the launcher still
- * runs, it notices by the lifeline, of which we hold a copy, when that is done. */
+/* Runs the monitor. If the guardian was killed, all its processes become children of the monitor.
+ * The monitor kills them, since the launcher may have been killed at the same time. The monitor
+ * holds a copy of the lifeline; so a launcher that still runs notices the guardian's death only
+ * when this is done. */
 static _Noreturn void monitor(struct guardian_state *s, pid_t guardian)
 {
     int status = -1;
@@ -480,13 +490,13 @@ static _Noreturn void monitor(struct guardian_state *s, pid_t guardian)
         ;
     if (status != 0)
         (void)kill_all(s);      /* the launcher tries what this cannot kill */
-    session_dir_remove_stale(); /* the launcher's, if it was killed */
+    session_dir_remove_stale(); /* removes the launcher's directory if the launcher was killed */
     _exit(status != 0);
 }
 
-/* Leaves the launcher's terminal, so that no program asks a rank for a password there. Not by
- * setsid(2): the kernel divides processors by sessions first (sched(7), autogroup), and ranks that
- * wait for the PMIx server with sched_yield(2) would not yield to it. */
+/* Leaves the launcher's terminal, so that a program in a rank cannot ask for a password there.
+ * setsid(2) is not used: the kernel divides processors first between sessions (sched(7),
+ * autogroup), and ranks that wait for the PMIx server with sched_yield(2) would not yield to it. */
 static void leave_terminal(void)
 {
     setpgid(0, 0);
@@ -500,9 +510,9 @@ static void leave_terminal(void)
 _Noreturn void guardian_process_run(int lifeline, bool monitored)
 {
     leave_terminal();
-    prctl(PR_SET_CHILD_SUBREAPER, 1); /* this is not inherited */
+    prctl(PR_SET_CHILD_SUBREAPER, 1); /* children do not inherit this */
     pid_t guardian = monitored ? fork() : 0;
-    if (guardian < 0) { /* while stderr is open */
+    if (guardian < 0) { /* the error is printed here, since stderr is still open */
         struct err e = {0};
         err_set(&e, -errno, "guardian: fork: %s", strerror(errno));
         limits_explain(&e, "");

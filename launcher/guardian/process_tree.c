@@ -17,7 +17,7 @@
 enum {
     PATH_BYTES = 96,
     STAT_BYTES = 1024,        /* a name of 64 bytes at most and 51 numbers */
-    ENV_BYTES_MAX = 16 << 20, /* more than the kernel lets a program start with, usually */
+    ENV_BYTES_MAX = 16 << 20, /* usually the kernel allows less at the start of a program */
     READ_BYTES = 16 << 10
 };
 
@@ -32,7 +32,8 @@ static int proc_open(pid_t pid, const char *name)
     return fd;
 }
 
-/* Reads /proc/PID/stat, and the addresses of the environment (0, 0 if they are hidden). */
+/* Reads /proc/PID/stat. `env` gets the addresses of the environment; they are 0 and 0 if the kernel
+ * hides them. */
 static int read_stat(struct process_tree_proc *out, unsigned long env[2], pid_t pid)
 {
     AUTO(fd) int fd = proc_open(pid, "stat");
@@ -43,7 +44,8 @@ static int read_stat(struct process_tree_proc *out, unsigned long env[2], pid_t 
     if (n <= 0)
         return -ESRCH;
     text[n] = '\0';
-    /* The name may contain anything, even brackets and spaces: the numbers follow the last ')'. */
+    /* The name may contain any characters, even brackets and spaces. So the numbers are searched
+     * after the last ')'. */
     const char *after = strrchr(text, ')');
     struct process_tree_proc w = {.pid = pid};
     unsigned long long start;
@@ -70,8 +72,8 @@ int process_tree_read(struct process_tree_proc *out, pid_t pid)
     return read_stat(out, env, pid);
 }
 
-/* Reads PF_EXITING of the kernel's sched.h, which is set before descriptors are closed, so before
- * other processes can notice. */
+/* Tests PF_EXITING of the kernel's sched.h. The kernel sets it before it closes the process's
+ * descriptors, and thus before other processes can notice the death. */
 bool process_tree_is_dead(pid_t pid)
 {
     enum { EXITING = 4 };
@@ -104,8 +106,8 @@ static void proc_slurp(struct strbuf *out, int fd, size_t max)
         strbuf_add(out, bytes, (size_t)n);
 }
 
-/* Whether the name of a process's program (AT_EXECFN) is at `address`. True also if there is no
- * name (a 32-bit program); false if the kernel has not written it yet. */
+/* Returns true if the name of the process's program (AT_EXECFN) is at `address`, or if there is no
+ * name (a 32-bit program). Returns false if the kernel has not written the name yet. */
 static bool name_is_at(unsigned long address, pid_t pid)
 {
     AUTO(fd) int fd = proc_open(pid, "auxv");
@@ -119,10 +121,11 @@ static bool name_is_at(unsigned long address, pid_t pid)
     return any;
 }
 
-/* Finds out why a process shows no environment. Returns 0 if it has none, -EAGAIN if it has none
- * yet. The kernel writes a program's strings upwards: arguments, environment, name (fs/exec.c,
- * fs/binfmt_elf.c). So an empty environment ends where the name begins, one that is being written
- * ends before that, and one that is not yet begun has no address. */
+/* Finds out why a process shows no environment. Returns 0 if its environment is empty, or -EAGAIN
+ * if the environment is not complete yet. The kernel writes a program's strings to rising
+ * addresses: arguments, environment, name (fs/exec.c, fs/binfmt_elf.c). So an empty environment
+ * ends where the name begins. An environment that is being written ends before that, and one that
+ * is not begun has no address. */
 static int no_environment(pid_t pid)
 {
     struct process_tree_proc w;
@@ -182,7 +185,8 @@ int process_tree_children(pid_t **out)
     AUTO(strbuf) struct strbuf text = {0};
     proc_slurp(&text, fd, SIZE_MAX);
     AUTO(free)
-    pid_t *pids = xcalloc(text.len / 2 + 1, sizeof *pids); /* at least a digit and a space each */
+    /* Each pid has at least a digit and a space */
+    pid_t *pids = xcalloc(text.len / 2 + 1, sizeof *pids);
     int n = 0;
     char *at = text.data, *end = NULL;
     for (long pid; at && (pid = strtol(at, &end, 10)) > 0 && end != at; at = end)
@@ -241,7 +245,8 @@ bool process_tree_has(const struct process_tree *w, const struct process_tree_pr
 
 void process_tree_select_below(struct process_tree *w)
 {
-    /* One pass is enough if each parent has the smaller pid; after pids wrapped more are needed. */
+    /* One pass is enough if each parent has a smaller pid than its children. After pids have
+     * wrapped around, more passes are needed. */
     for (bool again = true; again;) {
         again = false;
         for (size_t i = 0; i < w->count; i++) {
@@ -254,7 +259,7 @@ void process_tree_select_below(struct process_tree *w)
     }
 }
 
-/* Kills the process if its pid still belongs to it. Returns false if not. */
+/* Kills the process if the pid is still that of this process. Returns false otherwise. */
 static bool kill_one(const struct process_tree_proc *w)
 {
     AUTO(fd) int fd = (int)syscall(SYS_pidfd_open, w->pid, 0);
@@ -275,9 +280,9 @@ void process_tree_kill_selected(const struct process_tree *w)
         const struct process_tree_proc *one = &w->all[i];
         if (!one->marked || !kill_one(one))
             continue;
-        /* Also kills the group, for processes that were forked during the scan and are not in it:
-         * they cannot leave the group this fast. The killed member still prevents the group's
-         * number from being reused, but only for a moment, so this cannot wait. */
+        /* Also kills the group, since processes that were forked during the scan are not in the
+         * scan. They cannot leave the group so quickly. This must follow immediately: the killed
+         * member prevents a reuse of the group's number only for a moment. */
         if (one->group > 1 && one->group != ours && one->group != last)
             kill(-one->group, SIGKILL);
         last = one->group;

@@ -1,9 +1,9 @@
-/* process_tree - the descendants of a process: found in /proc, and killed.
+/* process_tree - finds the descendants of a process in /proc, and kills them.
  *
- * A scan is out of date when it is complete. Kill what it shows and scan again until nothing is
- * left: processes forked during a scan are found by the next one, since orphans become children of
- * the subreaper above them. A process is identified by its pid and start time together, so that a
- * reused pid is never hit. */
+ * A scan is out of date when it is complete. So the caller kills the processes that the scan shows,
+ * and scans again until none is left. The next scan shows processes that were forked during a scan,
+ * since orphans become children of the subreaper above them. A process is identified by its pid and
+ * start time together, so that a reused pid is never hit. */
 #ifndef DROVER_PROCESS_TREE_H
 #define DROVER_PROCESS_TREE_H
 
@@ -21,22 +21,25 @@ struct process_tree_proc {
     bool marked;
 };
 
-/* Reads one process. -ESRCH if it does not exist; another -errno if that is not known. */
+/* Reads one process. Returns -ESRCH if the process does not exist, or another -errno if that is not
+ * known. */
 int process_tree_read(struct process_tree_proc *out, pid_t pid);
 
-/* Whether the process is dead or dying, even if its parent has not been informed yet. */
+/* Returns true if the process is dead or dying, even if its parent does not know it yet. */
 bool process_tree_is_dead(pid_t pid);
 
-/* Returns the clock ticks since boot: no process started later has a smaller `start`. */
+/* Returns the clock ticks since boot. A process that is started later never has a smaller
+ * `start`. */
 uint64_t process_tree_clock(void);
 
 /* Reads a variable of the environment that the process was started with; the caller frees `*value`.
- * NULL: it is not set, or the process is dead or may not be read. Returns -EAGAIN if that is not
- * known yet: during execve(2) a process shows no environment. */
+ * `*value` is NULL if the variable is not set, if the process is dead, or if it may not be read.
+ * Returns -EAGAIN if the environment is not known yet, since a process shows none during
+ * execve(2). */
 int process_tree_env(char **value, pid_t pid, const char *name);
 
-/* Lists the children of this process, which has one thread and reaps none during the call. Returns
- * their number, or -errno; the caller frees `*out`. */
+/* Lists the children of this process. This process must have only one thread, and must not reap a
+ * child during the call. Returns their number, or -errno; the caller frees `*out`. */
 int process_tree_children(pid_t **out);
 
 /* All processes, sorted by pid. */
@@ -50,7 +53,7 @@ void process_tree_free(struct process_tree *w);
 
 /* Returns the process with this pid; NULL: the scan has none. */
 struct process_tree_proc *process_tree_find(const struct process_tree *w, pid_t pid);
-/* Whether the scan has this process, and not another one with its pid. */
+/* Returns true if the scan has this process, and not only another process with the same pid. */
 bool process_tree_has(const struct process_tree *w, const struct process_tree_proc *one);
 /* Marks all descendants of marked processes. */
 void process_tree_select_below(struct process_tree *w);

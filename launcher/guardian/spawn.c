@@ -14,7 +14,7 @@
 #include "launcher/node/cpu_bind.h"
 
 enum {
-    STACK_BYTES = 64 << 10, /* for the child; execvp() adds a pointer per argument */
+    STACK_BYTES = 64 << 10, /* stack of the child; execvp() also needs a pointer per argument */
     EXIT_NO_EXEC = 127      /* not used: `error` has the reason */
 };
 
@@ -22,7 +22,7 @@ enum {
 struct child {
     const struct guardian_rank *rank;
     const struct cpu_bind *bind;
-    const char *procs; /* cgroup.procs of its control group; NULL: none */
+    const char *procs; /* path of its cgroup's cgroup.procs; NULL: none */
     pid_t parent;
     enum spawn_step step;
     int error; /* 0: none */
@@ -35,8 +35,8 @@ const char *spawn_step_name(int step)
 }
 
 /* ---- in the child ---------------------------------------------------------------------------
- * It runs in this process's memory, on its own stack, while this process waits. It changes only the
- * stack and `struct child`. */
+ * The child runs in this process's memory, on its own stack, while this process waits. It changes
+ * only this stack and `struct child`. */
 
 static int fail(struct child *b, enum spawn_step step)
 {
@@ -45,47 +45,49 @@ static int fail(struct child *b, enum spawn_step step)
     return EXIT_NO_EXEC;
 }
 
-/* Makes the rank's descriptors 0 to 4, as far as it has them, and all others close-on-exec. */
+/* Moves the rank's descriptors to the numbers 0 to 4. Makes all other descriptors close-on-exec. */
 static bool set_fds(const struct child *b)
 {
     const struct guardian_rank *r = b->rank;
     int from[] = {r->fds[0], r->fds[1], r->fds[2], r->report_fd, r->pmi_fd};
     const int count = COUNT_OF(from);
-    for (int i = 0; i < count; i++) /* first move them out of the way */
+    for (int i = 0; i < count; i++) /* first moves them away from these numbers */
         if (from[i] >= 0 && from[i] < count &&
             (from[i] = fcntl(from[i], F_DUPFD_CLOEXEC, count)) < 0)
             return false;
     for (int i = 0; i < count; i++)
         if (from[i] < 0)
-            (void)fcntl(i, F_SETFD, FD_CLOEXEC); /* it may not be open */
+            (void)fcntl(i, F_SETFD, FD_CLOEXEC); /* the number may not be open */
         else if (dup2(from[i], i) < 0)
             return false;
-    /* A kernel before 5.11 does not have it; drover's own descriptors are close-on-exec anyway. */
+    /* A kernel before 5.11 does not have this call. drover's own descriptors are close-on-exec in
+     * any case. */
     (void)syscall(SYS_close_range, (unsigned)count, ~0U, CLOSE_RANGE_CLOEXEC);
     return true;
 }
 
-/* Moves this process into a control group: 0 is the process that writes it. */
+/* Moves this process into a cgroup. The number 0 means the process that writes it. */
 static bool enter_cgroup(const char *procs)
 {
     int fd = open(procs, O_WRONLY | O_CLOEXEC);
     return fd >= 0 && write(fd, "0", 1) == 1 && close(fd) == 0;
 }
 
-/* Returns the exit status, if the program could not be executed. */
+/* Executes the rank's program. Returns an exit status if that is not possible. */
 static int become_rank(void *arg)
 {
     struct child *b = arg;
     const struct guardian_rank *r = b->rank;
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != b->parent) /* it ended before prctl() took effect */
+    if (getppid() != b->parent) /* the parent ended before prctl() took effect */
         return EXIT_NO_EXEC;
     if (!set_fds(b))
         return fail(b, SPAWN_FORK);
     if (r->wdir && chdir(r->wdir) < 0)
         return fail(b, SPAWN_CHDIR);
-    if (b->procs && !enter_cgroup(b->procs)) /* before it allocates memory, which is accounted */
+    /* Must precede allocations of memory, which the cgroup counts */
+    if (b->procs && !enter_cgroup(b->procs))
         return fail(b, SPAWN_CGROUP);
     int rc = cpu_bind_apply(b->bind);
     if (rc < 0) {
@@ -108,7 +110,8 @@ void spawn_default_signals(void)
         (void)sigaction(sig, &by_default, NULL); /* fails for KILL, STOP and libc's own */
 }
 
-/* Returns the child, or -1. No signal handler of this process may run in it. */
+/* Starts the child. Returns its pid, or -1. Blocks all signals until the child runs its program,
+ * since no signal handler of this process may run in the child. */
 static pid_t start_child(struct child *b)
 {
     size_t stack_bytes = STACK_BYTES + strv_len(b->rank->argv) * sizeof(char *);

@@ -17,7 +17,8 @@ enum { SLOTS_MAX = 65536, FILE_MAX = 16 << 20 };
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* Names are passed on the command lines of mpirun and ssh: no shell characters, no leading dash. */
+/* Checks a name. Names are passed on the command lines of mpirun and ssh, so they must not contain
+ * shell characters or begin with a dash. */
 static int check_name(const char *name, size_t len, struct err *e)
 {
     if (name[0] == '+') {
@@ -33,8 +34,8 @@ static int check_name(const char *name, size_t len, struct err *e)
     return len > 0 ? 0 : err_set(e, -EINVAL, "a host name is missing");
 }
 
-/* Reads "c01", "c01:4", "[::1]", "[::1]:4", "::1" or "me@c01" into the name, without brackets, and
- * the number of slots (0: not given). */
+/* Reads "c01", "c01:4", "[::1]", "[::1]:4", "::1" or "me@c01". Sets `*name` to the name without
+ * brackets, and `*count` to the number of slots (0: not given). */
 static int read_host(char **name, int *count, const char *text, size_t len, struct err *e)
 {
     AUTO(free) char *word = xstrndup(text, len);
@@ -76,7 +77,7 @@ static const struct {
     {"user", KEY_USER},           {"username", KEY_USER},       {"user-name", KEY_USER},
     {"user_name", KEY_USER}};
 
-/* What one line says of its host. */
+/* The settings in one line, which are those of its host. */
 struct settings {
     int number[KEYS]; /* 0: not given */
     char *user;
@@ -118,7 +119,7 @@ static int set_value(struct settings *out, const char *word, enum key key, const
     return 0;
 }
 
-/* Reads one "slots=4" or "max_slots = 8". Moves past it on success. */
+/* Reads one setting such as "slots=4" or "max_slots = 8". On success, moves past it. */
 static int read_setting(struct line *l, struct settings *out, struct err *e)
 {
     const char *key = l->at, *p = key;
@@ -146,8 +147,8 @@ static int read_setting(struct line *l, struct settings *out, struct err *e)
     return 0;
 }
 
-/* Adds a host of a file, by mpirun's rules: a name alone adds one slot per line, but a name that
- * occurs once leaves the number of slots open; slots may be given once. */
+/* Adds a host of a file, by mpirun's rules. A name alone adds one slot per line; but if it occurs
+ * only once, the number of slots is not given. Slots of a host may be given only once. */
 static int add_line(struct hosts *h, const char *name, const struct settings *of, struct err *e)
 {
     int slots = of->number[KEY_SLOTS], max_slots = of->number[KEY_MAX_SLOTS];
@@ -237,7 +238,7 @@ int hostfile_text(char **out, const char *path, struct err *e)
     size_t n;
     while ((n = fread(block, 1, sizeof block, f)) > 0 && b.len <= FILE_MAX)
         strbuf_add(&b, block, n);
-    if (ferror(f)) /* true for a directory, too */
+    if (ferror(f)) /* also true for a directory */
         return err_set(e, -EIO, "host file '%s': %s", path, strerror(errno));
     if (b.len > FILE_MAX)
         return err_set(e, -EFBIG, "host file '%s': larger than 16 MiB", path);
@@ -278,7 +279,8 @@ int hostfile_filter(struct hosts **out, const struct hosts *all, const struct ho
     for (int i = 0; i < some->count; i++) {
         const struct host *wanted = &some->at[i], *has = hosts_find(all, wanted->name);
         for (int k = 0; !has && wanted->here && k < all->count; k++)
-            has = all->at[k].here ? &all->at[k] : NULL; /* listed under another name */
+            /* This machine may be listed under another name */
+            has = all->at[k].here ? &all->at[k] : NULL;
         if (!has) {
             err_set(e, -EINVAL, "host '%s' is not in the host file", wanted->name);
             (void)err_hint(e, "add it there, or omit --hostfile");
@@ -338,8 +340,8 @@ static bool is_own_address(const struct sockaddr *a)
     return own;
 }
 
-/* Returns the address that a line of /etc/hosts ("10.0.0.1 c01.cluster c01") gives `name`; NULL:
- * not in this line. Modifies the line. */
+/* Returns the address that a line of /etc/hosts ("10.0.0.1 c01.cluster c01") gives to `name`, or
+ * NULL if the line does not have `name`. Modifies the line. */
 static const char *address_in(char *line, const char *name)
 {
     char *save = NULL;

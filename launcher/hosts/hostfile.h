@@ -5,7 +5,7 @@
  *     me@c02 slots=4                          c03              slots not given: one per GPU or core
  *     c04 user=me port=2222                   for ssh; the same as me@c04
  *
- * A name that stands alone on several lines has one slot per line (a PBS node file). Parsing is
+ * A name that is alone on each of several lines has one slot per line (a PBS node file). Parsing is
  * pure; hostfile_text(), hostfile_read(), hostfile_is_here() and hostfile_mark_here() read the
  * system's state. */
 #ifndef DROVER_HOSTFILE_H
@@ -20,7 +20,7 @@
  *   -EINVAL  a line is malformed, a host's slots are given twice, or no host is listed */
 int hostfile_parse(struct hosts **out, const char *what, const char *text, struct err *e);
 
-/* Skips the byte order mark that some editors put in front of UTF-8. */
+/* Returns the text after the byte order mark that some editors put before UTF-8 text. */
 const char *hostfile_after_mark(const char *text);
 
 /* Reads the text of a file ("-": stdin). `*out` is freed by the caller.
@@ -36,9 +36,9 @@ int hostfile_read(struct hosts **out, const char *path, struct err *e);
  */
 int hostfile_list(struct hosts *h, const char *list, struct err *e);
 
-/* Selects from a host file (`all`) the hosts that -H (`some`) names, in the order of `some`.
- * mpirun's rule: a count in `some` (more than one slot, or fewer than the file's) counts if it is
- * smaller than the file's.
+/* Selects those hosts of a host file (`all`) that -H (`some`) names, in the order of `some`. As
+ * with mpirun, the number of slots in `some` counts only if it is more than one and smaller than
+ * that in the file.
  *   -EINVAL  a host of `some` is not in `all` */
 int hostfile_filter(struct hosts **out, const struct hosts *all, const struct hosts *some,
                     struct err *e);

@@ -1,5 +1,5 @@
-/* hosts - host list: the nodes that a job may use and the number of ranks that each may run. A
- * plain value. hostfile.c reads it from files and options, allocation.c from an allocation;
+/* hosts - host list: the nodes that a job may use, and the number of ranks that each node may run.
+ * A plain value. hostfile.c reads it from files and options, allocation.c from an allocation;
  * rank_map.c maps ranks onto it. */
 #ifndef DROVER_HOSTS_H
 #define DROVER_HOSTS_H
@@ -10,9 +10,9 @@
 
 struct host {
     char *name;    /* as the user wrote it ("c01", "me@c01"); resolved when it is used */
-    int slots;     /* ranks; 0: not given (one per GPU, else one per core) */
+    int slots;     /* number of ranks; 0: not given (one per GPU, else one per core) */
     int max_slots; /* limit even if oversubscribed; 0: no limit */
-    int port;      /* of its ssh server; 0: not given */
+    int port;      /* port of its ssh server; 0: not given */
     bool here;     /* this machine (set by hostfile_mark_here()) */
 };
 
@@ -21,10 +21,10 @@ struct hosts {
     int count;
 };
 
-/* Adds a host. If it is listed already, its slots are added up (mpirun's rule for `-H a,a` and for
- * a name that occurs twice in a file). Copies `name`. */
+/* Adds a host; copies `name`. If the host is listed already, adds the slots to its slots. This is
+ * mpirun's rule for `-H a,a`, and for a name that occurs twice in a file. */
 void hosts_add(struct hosts *h, const char *name, int slots, int max_slots);
-/* Returns the host with that name, borrowed until the next change; NULL: not listed. */
+/* Returns the host with this name, or NULL if it is not listed. Borrowed until the next change. */
 struct host *hosts_find(const struct hosts *h, const char *name);
 void hosts_free(struct hosts *h);
 AUTO_DEFINE(hosts, struct hosts *, hosts_free)

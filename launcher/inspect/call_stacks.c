@@ -29,7 +29,7 @@ struct call_stacks {
     uv_timer_t limit; /* deadline of all tools; expires at once if no tool could be started */
     int open;         /* handles */
     bool reported;
-    void (*done)(void *arg, const char *const *texts); /* NULL: freed */
+    void (*done)(void *arg, const char *const *texts); /* NULL: call_stacks_free() was called */
     void *arg;
 };
 
@@ -43,7 +43,8 @@ static void on_closed(uv_handle_t *h)
     free(s);
 }
 
-/* Appends gdb's frames, or all of py-spy's output; limits the number and length of lines. */
+/* Appends gdb's frames, or the whole output of py-spy. Limits the number of lines and their
+ * length. */
 static void add_frames(struct strbuf *b, const struct tool *t)
 {
     int lines = 0;

@@ -9,12 +9,13 @@
 enum {
     TIMEOUT_MS = 5000,
     ANSWER_BYTES_MAX = 64 << 10,
-    ADDRESSES_MAX = 4 /* addresses of a name that are tried: "localhost" has two, and only one
-                         may be served */
+    /* Number of addresses that are tried: "localhost" has two, of which the server may use only one
+     * */
+    ADDRESSES_MAX = 4
 };
 
-/* The requests, sent one after the other: each one after the server has answered the previous one
- * with a line. The answer to the last one is the status, up to end of file. */
+/* The requests. Each one is sent after the server has answered the previous one with a line. The
+ * answer to the last one is the status, which ends at end of file. */
 static const char *const requests[] = {"CLIENT PROTOCOL 2\n", "TIMEOUT 4\n", "STATUS\n"};
 
 struct nccl_ras {
@@ -24,7 +25,7 @@ struct nccl_ras {
     uv_timer_t timer;
     uv_getaddrinfo_t resolve;
     uv_connect_t connect;
-    int open; /* handles and resolutions that may still call back */
+    int open; /* number of handles and resolutions that may still call back */
     size_t next_request;
     bool closing;
     struct strbuf text;
@@ -51,7 +52,8 @@ void nccl_ras_free(struct nccl_ras *r)
     if (!r || r->closing)
         return;
     r->closing = true;
-    /* Fails if it is done or in progress; in progress, it calls back. */
+    /* This fails if the resolution is done or in progress. If it is in progress, it still calls
+     * back. */
     (void)uv_cancel((uv_req_t *)&r->resolve);
     for (int i = 0; i < ADDRESSES_MAX; i++)
         uv_close((uv_handle_t *)&r->tcp[i], on_closed);
@@ -70,7 +72,8 @@ static void on_timer(uv_timer_t *t)
     finish(t->data);
 }
 
-/* The request is short: a server that does not accept it at once does not answer either. */
+/* Sends the next request. The request is short, so a server that does not accept it immediately
+ * would not answer either. */
 static void send_request(struct nccl_ras *r)
 {
     const char *text = requests[r->next_request++];
@@ -102,7 +105,7 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 
 static void on_connected(uv_connect_t *c, int status);
 
-/* Connects to the next address that can be tried. */
+/* Starts to connect to the next address. */
 static void connect_next(struct nccl_ras *r)
 {
     while (++r->address < r->address_count)

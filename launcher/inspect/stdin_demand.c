@@ -17,7 +17,7 @@
 
 enum { POLLED_MAX = 256 /* descriptors of a poll(2) that are examined */ };
 
-/* A system call in which a thread sleeps, as /proc/PID/task/TID/syscall has it. */
+/* A system call in which a thread sleeps, read from /proc/PID/task/TID/syscall. */
 struct waiting {
     pid_t pid;
     ino_t pipe;
@@ -75,7 +75,7 @@ static bool selects(const struct waiting *w)
     return false;
 }
 
-/* Opens /proc/PID/fdinfo/FD; NULL: it does not exist. */
+/* Opens /proc/PID/fdinfo/FD. Returns NULL if it does not exist. */
 static FILE *open_fdinfo(const struct waiting *w, long fd)
 {
     char path[64];
@@ -127,7 +127,7 @@ static bool thread_demands(struct waiting *w, const char *tid)
     ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
     long number;
     if (n < 0)
-        return errno != ENOENT && errno != ESRCH; /* else the thread has ended */
+        return errno != ENOENT && errno != ESRCH; /* otherwise the thread has ended */
     if (sscanf(text, "%ld %lx %lx", &number, &w->arg[0], &w->arg[1]) != 3)
         return false; /* "running" */
     for (size_t i = 0; i < COUNT_OF(calls); i++)
@@ -136,7 +136,7 @@ static bool thread_demands(struct waiting *w, const char *tid)
     return false;
 }
 
-/* Returns true if reads of the pipe do not block, so that a program may poll it at any time. */
+/* Returns true if reads of the pipe do not block; a program may then poll the pipe at any time. */
 static bool is_nonblocking(const struct waiting *w)
 {
     AUTO(file) FILE *f = is_pipe(w, STDIN_FILENO) ? open_fdinfo(w, STDIN_FILENO) : NULL;

@@ -1,5 +1,5 @@
-/* stdin_demand - tells if a rank waits for its stdin, so that text that no rank reads stays in the
- * terminal for the shell. */
+/* stdin_demand - finds out if a rank waits for its stdin. Text that no rank reads can then be left
+ * in the terminal for the shell. */
 #ifndef DROVER_STDIN_DEMAND_H
 #define DROVER_STDIN_DEMAND_H
 
@@ -7,8 +7,8 @@
 #include <sys/types.h>
 
 /* Returns true if a thread of the rank's process tree reads the pipe with this inode number, or
- * waits until it is readable; also if the pipe is non-blocking, so that no thread waits for it, or
- * if that cannot be known. */
+ * waits until the pipe is readable. Also returns true if the pipe is non-blocking, since no thread
+ * then waits for it, or if the threads cannot be examined. */
 bool stdin_demand(pid_t rank, ino_t pipe);
 
 #endif

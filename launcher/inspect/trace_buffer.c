@@ -9,7 +9,8 @@
 #include "common/clock.h"
 #include "launcher/client/collective_trace.h"
 
-/* A call that has not started yet has no time: it counts from when it was first read. */
+/* When a call was first read. A call that has not started yet has no time, so this time is used
+ * instead. */
 struct first_seen {
     uint64_t seq;
     int64_t seen_ms;
@@ -144,8 +145,8 @@ static void read_comm(struct collective_position *out, const struct collective_t
     read_calls(out, n, done, end + begins, since, b->seen_ms);
 }
 
-/* Returns whether `a` rather than `b` is where the rank is. A failed communicator may have been
- * abandoned long ago. */
+/* Returns true if `a`, and not `b`, is the rank's position. A failed communicator counts less,
+ * since the rank may have abandoned it long ago. */
 static bool is_more_relevant(const struct collective_position *a,
                              const struct collective_position *b)
 {
@@ -155,8 +156,8 @@ static bool is_more_relevant(const struct collective_position *a,
     return a->count && (!b->count || a->calls[a->count - 1].ms < b->calls[b->count - 1].ms);
 }
 
-/* Returns whether the rank has written anything. Reading pages that it has not written would
- * allocate them: memory, and at the end of 64 short ranks a tenth of the whole job's time. */
+/* Returns true if the rank has written anything. Reading pages that it has not written would
+ * allocate them. This needs memory, and for a short job of 64 ranks a tenth of its time. */
 static bool has_written(const struct trace_buffer *t, int i)
 {
     off_t data = lseek(t->fd, (off_t)size_of(i), SEEK_DATA);

@@ -1,6 +1,6 @@
 /* trace_buffer - shared memory in which ranks trace their collectives (client/collective_trace.h).
- * It belongs to the launcher: it exists as long as the launcher needs it, even after a rank's
- * death, and disappears with the launcher. */
+ * The memory belongs to the launcher. It stays after a rank's death, and disappears with the
+ * launcher. */
 #ifndef DROVER_TRACE_BUFFER_H
 #define DROVER_TRACE_BUFFER_H
 
@@ -18,7 +18,7 @@ AUTO_DEFINE(trace_buffer, struct trace_buffer *, trace_buffer_close)
 /* Returns the value of DROVER_NOTES for the i-th rank; the caller frees it. */
 char *trace_buffer_env(const struct trace_buffer *t, int i);
 
-/* Reads the position of the i-th rank. `*out` is all zeroes if the rank traces nothing or `t` is
+/* Reads the position of the i-th rank. `*out` is zero if the rank traces nothing, or if `t` is
  * NULL. */
 void trace_buffer_read(struct trace_buffer *t, int i, struct collective_position *out);
 

@@ -10,8 +10,8 @@
 pmix_status_t pmix_ptl_base_send_blocking(int sock, char *bytes, size_t len)
     __attribute__((visibility("default")));
 
-/* libpmix's own function, if interposition is disabled; NULL: it is replaced. Mutable static data:
- * the library is loaded once per process. */
+/* libpmix's own function if interposition is disabled, else NULL. This is mutable static data,
+ * since the library is loaded once per process. */
 static pmix_status_t (*original)(int sock, char *bytes, size_t len);
 
 void interpose_pmix(void *libpmix)
@@ -22,7 +22,7 @@ void interpose_pmix(void *libpmix)
     memcpy(&original, &f, sizeof f);
 }
 
-/* Does not report that the rank has died: libpmix sees that when it reads. */
+/* Does not report that the rank has died, since libpmix notices that when it reads. */
 pmix_status_t pmix_ptl_base_send_blocking(int sock, char *bytes, size_t len)
 {
     if (original)

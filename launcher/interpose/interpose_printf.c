@@ -5,7 +5,8 @@
 
 #include "launcher/interpose/interpose.h"
 
-/* libquadmath calls it while it is loaded. -1: no further type. */
+/* libquadmath calls this when it is loaded. The result -1 means that there is no room for a further
+ * type. */
 __attribute__((visibility("default"))) int register_printf_type(printf_va_arg_function *read_arg)
 {
     int (*original)(printf_va_arg_function *) = NULL;

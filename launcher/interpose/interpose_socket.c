@@ -8,16 +8,16 @@
 #include "common/mem.h"
 #include "launcher/interpose/interpose.h"
 
-/* Mutable static data: the two functions have no argument for it, and libpmix has one server per
- * process. */
-static _Thread_local int offered = -1; /* for the next bind() of this thread */
+/* These are mutable static data: bind() and accept() have no argument for them, and libpmix has one
+ * server per process. */
+static _Thread_local int offered = -1; /* the socket for the next bind() of this thread */
 static atomic_int transferred = -1;    /* libpmix's number of that socket */
 static interpose_accept_fn *accept_transferred;
 static void *accept_arg;
 static pthread_mutex_t transfer = PTHREAD_MUTEX_INITIALIZER; /* held during a transfer */
 
-/* Named so that this file can use the declarations of libc's. Without a transfer they do the same.
- */
+/* The replacements of bind() and accept(). They have other names in C, so that this file can use
+ * libc's declarations. Without a transfer they do the same as libc's functions. */
 int interpose_bind(int fd, const void *address, socklen_t len) __asm__("bind")
     __attribute__((visibility("default")));
 int interpose_accept(int fd, void *address, socklen_t *len) __asm__("accept")

@@ -22,7 +22,7 @@ struct async_writer {
     enum mode mode;
     int reopened_fd; /* MODE_REOPENED */
     struct strbuf queue;
-    size_t sent; /* of the queue's bytes */
+    size_t sent; /* number of the queue's bytes that are written */
     int error;
     bool was_above_low; /* more than ASYNC_WRITER_LOW were queued since the last call of `moved` */
     uv_prepare_t prepare;
@@ -213,7 +213,8 @@ void async_writer_add(struct async_writer *w, const void *bytes, size_t len)
         return;
     if (waiting >= FLUSH_BYTES)
         flush(w);
-    /* Also if all bytes are written or writing has failed: the loop calls `moved`. */
+    /* This is done even if all bytes are written or writing has failed, since the loop must call
+     * `moved`. */
     uv_prepare_start(&w->prepare, on_prepare);
 }
 

@@ -1,4 +1,4 @@
-/* last_lines - the last lines of a rank's output, kept to be shown if it fails.
+/* last_lines - keeps the last lines of a rank's output, which are shown if the rank fails.
  *
  * Lines are bytes without the newline; a longer line is cut at LAST_LINES_LINE_MAX. */
 #ifndef DROVER_LAST_LINES_H
@@ -11,19 +11,20 @@
 enum { LAST_LINES_LINE_MAX = 1000 };
 
 struct last_lines;
-/* Creates an empty buffer; lines_max > 0. Allocates lines when the first one arrives. */
+/* Creates a buffer for up to `lines_max` (> 0) lines. Its memory is allocated when the first line
+ * arrives. */
 struct last_lines *last_lines_new(int lines_max);
 void last_lines_free(struct last_lines *t);
 AUTO_DEFINE(last_lines, struct last_lines *, last_lines_free)
 
-/* Copies `line`. Drops the oldest line if lines_max are held. */
+/* Adds a copy of `line`. Drops the oldest line if the buffer is full. */
 void last_lines_push(struct last_lines *t, const char *line, size_t len);
 
 int last_lines_count(const struct last_lines *t);
 
-/* Returns the i-th line, 0 is the oldest; NULL: fewer than i + 1 lines are held. Borrowed until
- * the next last_lines_push(), and NUL-terminated (after any NUL bytes of its own). `len` may be
- * NULL. */
+/* Returns the i-th line, where 0 is the oldest, or NULL if the buffer has fewer lines. The line is
+ * borrowed until the next last_lines_push(). A NUL byte follows it, and it may also contain NUL
+ * bytes. `len` may be NULL. */
 const char *last_lines_get(const struct last_lines *t, int i, size_t *len);
 
 #endif

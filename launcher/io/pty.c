@@ -10,7 +10,7 @@
 
 int pty_open(int *master, int *slave)
 {
-    /* No character is special, in either direction, and none is echoed. */
+    /* No character is special in either direction, and input is not echoed. */
     static const struct termios raw = {.c_cflag = B38400 | CS8 | CREAD, .c_cc[VMIN] = 1};
     AUTO(fd) int ours = posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
     if (ours < 0 || unlockpt(ours) < 0)

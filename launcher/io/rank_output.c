@@ -8,25 +8,25 @@
 #include "common/log.h"
 #include "common/strbuf.h"
 
-enum { PIPE_BYTES = 256 << 10 }; /* of a pipe that was full */
+enum { PIPE_BYTES = 256 << 10 }; /* size of an enlarged pipe */
 
 struct rank_output {
     uv_pipe_t pipe;
-    uv_timer_t silence; /* since the beginning of an incomplete line */
+    uv_timer_t silence; /* timer for the beginning of an incomplete line */
     int open_handles;
     int file_fd;
     char *scratch;
     char *name;
     struct strbuf held; /* the beginning of a line; while paused, all undelivered bytes */
-    bool fed;           /* by rank_output_feed(), without a pipe */
-    bool enlarged;      /* the pipe was enlarged */
+    bool fed;           /* rank_output_feed() provides the bytes; there is no pipe */
+    bool enlarged;      /* the pipe's size is PIPE_BYTES */
     bool paused, finishing, at_end, ended_sent, closed;
     bool awaits_turn; /* fed bytes are held for another stream's turn */
     struct rank_output_events ev;
     void *arg;
     bool pty;
     struct rank_output_group *group, own_group;
-    struct rank_output *next; /* of the group */
+    struct rank_output *next; /* next stream of the group */
 };
 
 /* ---- turns ----------------------------------------------------------------------------------- */
@@ -38,7 +38,8 @@ static bool is_blocked(const struct rank_output *s)
 
 static void on_turn(uv_timer_t *t);
 
-/* The others continue in the loop's next iteration: this stream may still use the read buffer. */
+/* Ends the turn of a stream. The others continue in the loop's next iteration, since this stream
+ * may still use the read buffer. */
 static void end_turn(struct rank_output *s)
 {
     s->group->turn = NULL;
@@ -76,7 +77,8 @@ static void leave_group(struct rank_output *s)
 /* ---- lines ----------------------------------------------------------------------------------- */
 
 /* Delivers the complete lines of `text` until the stream is blocked or closed. Returns the number
- * of bytes used. A '\r' also ends a line, unless a '\n' follows; the last byte cannot show that. */
+ * of bytes used. A '\r' also ends a line, unless a '\n' follows. If the '\r' is the last byte, this
+ * is not known yet. */
 static size_t deliver_lines(struct rank_output *s, const char *text, size_t len)
 {
     const char *p = text, *end = text + len, *newline = NULL;
@@ -99,7 +101,8 @@ static size_t deliver_lines(struct rank_output *s, const char *text, size_t len)
     return (size_t)(p - text);
 }
 
-/* Delivers lines from the held bytes. Less than a line remains, unless the stream is blocked. */
+/* Delivers lines from the held bytes. Unless the stream is blocked, only an incomplete line
+ * remains. */
 static void deliver_held(struct rank_output *s)
 {
     strbuf_consume(&s->held, deliver_lines(s, strbuf_str(&s->held), s->held.len));
@@ -180,7 +183,7 @@ static void end_stream(struct rank_output *s)
     s->at_end = true;
     if (is_blocked(s) || s->closed || s->ended_sent)
         return;
-    if (s->held.len > 0) /* a pause has no effect: no output follows */
+    if (s->held.len > 0) /* a pause has no effect, since no output follows */
         (void)s->ev.line(s->arg, s->held.data, s->held.len);
     strbuf_reset(&s->held);
     if (s->closed)
@@ -203,7 +206,7 @@ static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
     *buf = uv_buf_init(s->scratch, RANK_OUTPUT_READ_BYTES);
 }
 
-/* A larger pipe needs fewer reads if a rank writes much. A limit may forbid it. */
+/* Enlarges the pipe, which needs fewer reads if a rank writes much. A limit may forbid this. */
 static void enlarge_pipe(struct rank_output *s)
 {
     uv_os_fd_t fd;
@@ -212,7 +215,8 @@ static void enlarge_pipe(struct rank_output *s)
     s->enlarged = true;
 }
 
-/* Fills the read buffer: a read from a pty returns at most 4 KiB. Returns the bytes in it. */
+/* Reads until the read buffer is full, since a read from a pty returns at most 4 KiB. Returns the
+ * number of bytes in the buffer. */
 static size_t read_more(struct rank_output *s, size_t have)
 {
     uv_os_fd_t fd = -1;
@@ -225,7 +229,8 @@ static size_t read_more(struct rank_output *s, size_t have)
     return have; /* libuv's next read sees an error or the end again */
 }
 
-/* The other stream uses the read buffer, too. */
+/* Delivers bytes after those of the other stream (`before`). The other stream uses the same read
+ * buffer, so the bytes are copied first. */
 static void deliver_after_other(struct rank_output *s, const char *bytes, size_t len)
 {
     AUTO(strbuf) struct strbuf copy = {0};
@@ -356,7 +361,7 @@ void rank_output_pause(struct rank_output *s)
     uv_read_stop((uv_stream_t *)&s->pipe);
 }
 
-/* Continues a stream that was blocked. */
+/* Continues a stream if it is no longer blocked. */
 static void continue_stream(struct rank_output *s)
 {
     if (is_blocked(s) || s->closed || s->ended_sent)

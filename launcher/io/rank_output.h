@@ -1,5 +1,5 @@
-/* rank_output - one output stream of a rank: read from its pipe or pty, written to a file, split
- * into lines. */
+/* rank_output - one output stream of a rank: reads it from its pipe or pty, writes it to a file,
+ * and splits it into lines. */
 #ifndef DROVER_RANK_OUTPUT_H
 #define DROVER_RANK_OUTPUT_H
 
@@ -13,36 +13,37 @@
 enum {
     RANK_OUTPUT_READ_BYTES = 64 << 10, /* size of a read */
     RANK_OUTPUT_LINE_MAX = 1 << 20,    /* a longer line is delivered in pieces */
-    RANK_OUTPUT_SILENCE_MS = 100,      /* then the beginning of a line is shown */
+    RANK_OUTPUT_SILENCE_MS = 100,      /* silence after which the beginning of a line is shown */
     RANK_OUTPUT_TURN_MS = 1000         /* silence that ends a stream's turn in its group */
 };
 
 struct rank_output;
 
-/* Streams whose lines are mixed. While one of them delivers a line in pieces, it is its turn: the
- * others hold at most RANK_OUTPUT_LINE_MAX bytes, and are then not read. The turn ends with the
- * line, or after RANK_OUTPUT_TURN_MS of silence, since its rank may wait for another one. Begins
- * zero-initialised, and must outlive its streams. */
+/* A group of streams whose lines are mixed. While one stream delivers a line in pieces, it has the
+ * turn. Each other stream then holds up to RANK_OUTPUT_LINE_MAX bytes, and is not read further. The
+ * turn ends with the line, or after RANK_OUTPUT_TURN_MS of silence, since the rank may wait for
+ * another rank. A group is zero-initialised and must outlive its streams. */
 struct rank_output_group {
     struct rank_output *turn; /* NULL: no line is delivered in pieces */
     struct rank_output *first;
 };
 
 struct rank_output_events {
-    /* A line without its terminator, which is text[len]: '\n', or '\r' (of a progress bar), or
-     * '\0' if there was none: a piece of a long line, or the stream's last line. Returning false
-     * pauses, as rank_output_pause() does: no event follows until rank_output_resume(). */
+    /* A line without its terminator, which is text[len]. The terminator is '\n', or '\r' as a
+     * progress bar writes it. It is '\0' for a piece of a long line, and for a last line without a
+     * terminator. If the callee returns false, the stream pauses as with rank_output_pause(): no
+     * event follows until rank_output_resume(). */
     bool (*line)(void *arg, const char *text, size_t len);
-    /* If not NULL, replaces `line`: the bytes as they were read. */
+    /* If not NULL, this is called instead of `line`, with the bytes as they were read. */
     bool (*bytes)(void *arg, const char *bytes, size_t len);
-    /* The beginning of an incomplete line: nothing followed for RANK_OUTPUT_SILENCE_MS, as after a
-     * prompt. `line` delivers it again when it is complete. NULL: not needed. */
+    /* The beginning of an incomplete line, after which nothing followed for RANK_OUTPUT_SILENCE_MS,
+     * such as a prompt. `line` delivers the whole line when it is complete. May be NULL. */
     void (*begun)(void *arg, const char *text, size_t len);
-    /* Called when bytes were read and before they are delivered: bytes of another stream that must
-     * come first can be delivered now. May be NULL. */
+    /* Called when bytes were read, before they are delivered. The callee may now deliver bytes of
+     * another stream that must precede these. May be NULL. */
     void (*before)(void *arg);
-    /* The bytes that rank_output_feed() held for another stream's turn are delivered. May be NULL.
-     */
+    /* All bytes that rank_output_feed() held because of another stream's turn are delivered now.
+     * May be NULL. */
     void (*turn)(void *arg);
     /* All output has been delivered. The last event; rank_output_close() may be called in it. */
     void (*ended)(void *arg);
@@ -54,7 +55,7 @@ struct rank_output_source {
     int file_fd;      /* file to which the bytes are written; owned, also on failure; -1: none */
     char *scratch;    /* RANK_OUTPUT_READ_BYTES bytes, shared by all streams of a loop; borrowed */
     const char *name; /* name in warnings: "rank 3's stdout"; copied */
-    bool pty;         /* a read returns few bytes, so several are made at once */
+    bool pty;         /* `fd` is a pty; a read returns few bytes, so several reads are made */
     struct rank_output_group *group; /* borrowed; NULL: none */
 };
 
@@ -66,13 +67,13 @@ int rank_output_open(struct rank_output **out, uv_loop_t *loop,
 void rank_output_close(struct rank_output *s);
 AUTO_DEFINE(rank_output, struct rank_output *, rank_output_close)
 
-/* Adds bytes of a stream that is read elsewhere. They are held while the stream is paused. Returns
- * false if they are held for another stream's turn: `turn` follows. */
+/* Adds bytes to a stream without a pipe. The bytes are held while the stream is paused. Returns
+ * false if they are held because of another stream's turn; the event `turn` then follows. */
 bool rank_output_feed(struct rank_output *s, const char *bytes, size_t len);
-/* Ends a stream that is read elsewhere. */
+/* Ends a stream without a pipe. */
 void rank_output_feed_end(struct rank_output *s);
 
-/* Reads and delivers what was written to the pty before, without the loop. */
+/* Reads and delivers the bytes that are in the pty now, without waiting for the loop. */
 void rank_output_poll(struct rank_output *s);
 void rank_output_pause(struct rank_output *s);
 void rank_output_resume(struct rank_output *s);

@@ -41,14 +41,15 @@ static void handle_packet(struct report_channel *c, const char *text, size_t len
     c->warned = true;
 }
 
-/* An empty packet reads like end of file; only POLLHUP tells them apart. */
+/* Returns true if the rank has closed its end. An empty packet reads like end of file; only POLLHUP
+ * distinguishes them. */
 static bool peer_closed(const struct report_channel *c)
 {
     struct pollfd p = {.fd = c->fd};
     return poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLERR));
 }
 
-/* Returns false if no packet is left. */
+/* Reads one packet. Returns false if no packet is left. */
 static bool read_one(struct report_channel *c)
 {
     char buf[REPORT_CHANNEL_PACKET_MAX];

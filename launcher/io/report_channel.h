@@ -1,8 +1,8 @@
 /* report_channel - report channel: packets between one rank and the launcher. The rank sends
  * reports, the launcher sends "stop", both as JSON objects.
  *
- * A SOCK_SEQPACKET pair: a packet arrives whole or not at all. The rank finds its end in
- * DROVER_REPORT_FD. */
+ * The channel is a SOCK_SEQPACKET pair, so a packet arrives whole or not at all. DROVER_REPORT_FD
+ * has the number of the rank's descriptor. */
 #ifndef DROVER_REPORT_CHANNEL_H
 #define DROVER_REPORT_CHANNEL_H
 
@@ -19,8 +19,9 @@ struct report_channel;
 
 struct report_channel_events {
     int rank;
-    /* A packet that looks like an object and is not too long, from the loop. Other packets are
-     * dropped, with one warning per channel. The callback may call report_channel_close(). */
+    /* A packet that looks like a JSON object and is not too long. Other packets are dropped, with
+     * one warning per channel. The loop calls this. The callback may call
+     * report_channel_close(). */
     void (*packet)(void *arg, int rank, const char *json, size_t len);
     void *arg;
 };
@@ -34,7 +35,7 @@ AUTO_DEFINE(report_channel, struct report_channel *, report_channel_close)
 
 /* Delivers the packets that have arrived and were not delivered yet. */
 void report_channel_drain(struct report_channel *c);
-/* Returns whether the rank has ever reported. */
+/* Returns true if the rank has ever reported. */
 bool report_channel_used(const struct report_channel *c);
 /* Sends "stop" to the rank. A rank that does not read its channel does not receive it; that is not
  * an error. */

@@ -12,8 +12,8 @@
 struct outlet {
     struct stdin_broadcast *all;
     uv_pipe_t pipe; /* the write end */
-    int read_end;   /* until it is taken; -1 */
-    int writes;     /* that are not complete */
+    int read_end;   /* until the caller takes it; then -1 */
+    int writes;     /* number of writes that are not complete */
     bool open;
 };
 
@@ -21,7 +21,7 @@ struct stdin_broadcast {
     struct stdin_reader *reader; /* NULL after the end of input */
     struct outlet *outlets;
     int count;
-    int handles; /* of outlets, that are not closed yet */
+    int handles; /* number of outlets' handles that are not closed yet */
     bool at_end, closed;
 };
 
@@ -63,7 +63,7 @@ static void on_outlet_closed(uv_handle_t *h)
     free_if_done(o->all);
 }
 
-/* Without an outlet nothing more is read. */
+/* Closes an outlet. After the last one, stops reading. */
 static void close_outlet(struct outlet *o)
 {
     struct stdin_broadcast *b = o->all;

@@ -10,10 +10,10 @@ struct stdin_reader {
     int fd;
     uv_poll_t poll;
     uv_idle_t idle;
-    bool watched; /* by `poll`; else `idle` reads */
+    bool watched; /* `poll` watches the descriptor; otherwise `idle` reads it */
     bool at_end;
     int open_handles;
-    size_t uncredited; /* read and not credited */
+    size_t uncredited; /* bytes that are read and not credited */
     void (*bytes)(void *arg, const char *bytes, size_t len);
     void *arg;
 };
@@ -71,7 +71,7 @@ int stdin_reader_open(struct stdin_reader **out, uv_loop_t *loop, int fd,
     uv_idle_init(loop, &s->idle);
     s->idle.data = s->poll.data = s;
     int flags = fcntl(own, F_GETFL);
-    s->watched = uv_poll_init(loop, &s->poll, own) == 0; /* fails for a file */
+    s->watched = uv_poll_init(loop, &s->poll, own) == 0; /* this fails for a file */
     if (flags >= 0)
         (void)fcntl(own, F_SETFL, flags); /* libuv has set O_NONBLOCK for all programs that share
                                              it */

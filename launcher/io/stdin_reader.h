@@ -1,8 +1,9 @@
 /* stdin_reader - reads a descriptor as fast as a remote receiver consumes it: the launcher's stdin
  * for a rank on another node.
  *
- * The descriptor is shared with other programs (the shell), so its flags stay unchanged. If the
- * loop can watch it, it is read when it is readable; files and devices are read at once. */
+ * The descriptor is shared with other programs (the shell), so its flags do not change. If the loop
+ * can watch the descriptor, it is read when it is readable. Files and devices are read without
+ * waiting. */
 #ifndef DROVER_STDIN_READER_H
 #define DROVER_STDIN_READER_H
 
@@ -16,8 +17,8 @@ enum { STDIN_READER_WINDOW = 64 << 10 /* bytes that are read and not credited ye
 
 struct stdin_reader;
 
-/* Opens a reader. `bytes` is called from the loop; len 0 means end of file (or a read error), and
- * no call follows. `fd` is duplicated. */
+/* Opens a reader. The loop calls `bytes` with the input. A `len` of 0 means end of file or a read
+ * error; no call follows. `fd` is duplicated. */
 int stdin_reader_open(struct stdin_reader **out, uv_loop_t *loop, int fd,
                       void (*bytes)(void *arg, const char *bytes, size_t len), void *arg,
                       struct err *e);

@@ -13,7 +13,7 @@ struct tty_stdin {
     int tty_fd; /* opened again, so that O_NONBLOCK does not affect other programs */
     uv_poll_t input;
     uv_pipe_t to_rank;
-    uv_timer_t retry; /* checks again, while in the background or while no rank waits for input */
+    uv_timer_t retry; /* next check, while in the background or while no rank waits for input */
     uv_write_t write;
     char buf[INPUT_MAX];
     int open_handles;

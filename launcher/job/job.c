@@ -109,7 +109,7 @@ bool job_apply(struct job *j, enum job_event ev)
     return true;
 }
 
-/* Returns true if this gives the job a new state. */
+/* Applies an event to a rank. Returns true if the job then has a new state. */
 static bool apply_to_rank(struct job *j, int rank, enum job_rank_event ev)
 {
     struct rank *r = &j->ranks[rank];
@@ -160,7 +160,8 @@ bool job_set_rank_end(struct job *j, const struct rank_end *end)
     } else if (job_rank_status(end) != 0) {
         changed = failed(j, end->rank);
     }
-    /* Either may change the job: if the last rank fails, both do. */
+    /* Both the failure and the end of a rank may change the job's state. If the last rank fails,
+     * both do. */
     return apply_to_rank(j, end->rank,
                          end->start_status ? JOB_RANK_EV_NOT_STARTED : JOB_RANK_EV_EXITED) ||
            changed;

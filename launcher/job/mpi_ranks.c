@@ -18,13 +18,13 @@ static const unsigned char table[MPI_RANK_STATES][MPI_RANK_EVENTS] = {
 
 struct rank {
     enum mpi_rank_state state;
-    bool connected;    /* at some time */
-    uint64_t since_ms; /* of the last connection */
+    bool connected;    /* the rank has ever been connected */
+    uint64_t since_ms; /* time of the last connection */
 };
 
 struct mpi_ranks {
     struct rank *ranks;
-    int count, connected; /* number of ranks that have ever been */
+    int count, connected; /* `connected`: number of ranks that have ever been connected */
 };
 
 int mpi_ranks_next(enum mpi_rank_state s, enum mpi_rank_event ev)

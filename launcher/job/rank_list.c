@@ -2,7 +2,8 @@
 
 enum { RUNS_MAX = 16 };
 
-/* Returns the end of the run of ranks that begins at `from`: the first entry that is not in it. */
+/* Returns the first index from `from` on whose entry is false: the end of the run of ranks that
+ * begins at `from`. */
 static int run_end(const bool *in, int n, int from)
 {
     while (from < n && in[from])

@@ -6,8 +6,8 @@
 
 #include "common/strbuf.h"
 
-/* Appends the ranks that are true in `in`, which has `n` entries; entry 0 is rank `first`. A long
- * list ends with "and N more". Appends nothing if there are none. */
+/* Appends the ranks whose entry in `in` is true. `in` has `n` entries; entry 0 is rank `first`. A
+ * long list ends with "and N more". Appends nothing if no entry is true. */
 void rank_list_write(struct strbuf *b, const bool *in, int n, int first);
 
 #endif

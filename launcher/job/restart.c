@@ -6,7 +6,7 @@ enum {
     PAUSE_FIRST_MS = 1000,
     PAUSE_MAX_MS = 30000,
     LONG_ATTEMPT_S = 300, /* a failure after this time is a new one: the pause starts again */
-    FAILURES_MAX = 2      /* of a host before it is excluded */
+    FAILURES_MAX = 2      /* a host is excluded after this many failures */
 };
 
 struct failures {
@@ -80,7 +80,8 @@ static int slots_of(const struct host *h, int per_node)
     return per_node > 0 ? per_node : h->slots > 0 ? h->slots : 1;
 }
 
-/* The host with the most failures that is not excluded and has at least FAILURES_MAX; -1: none. */
+/* Returns the host with the most failures among those that are not excluded and have at least
+ * FAILURES_MAX failures; -1 if there is none. */
 static int worst(const struct restart *r, const struct hosts *all, const bool *excluded)
 {
     int found = -1, most = FAILURES_MAX - 1;

@@ -1,6 +1,6 @@
 /* restart - decides if a failed job is restarted, when, and without which hosts.
  *
- * Pure: the results of attempts go in with their duration, decisions come out. */
+ * Pure. The caller passes the results of attempts with their duration. */
 #ifndef DROVER_RESTART_H
 #define DROVER_RESTART_H
 
@@ -10,32 +10,33 @@
 #include "launcher/hosts/hosts.h"
 
 struct restart;
-/* restarts_max: number of attempts after the first one; 0: none. */
+/* `restarts_max` is the number of attempts after the first one; it may be 0. */
 struct restart *restart_new(int restarts_max);
 void restart_free(struct restart *r);
 AUTO_DEFINE(restart, struct restart *, restart_free)
 
 /* How an attempt has ended. */
 struct restart_attempt {
-    int status;   /* of the job; 0: it ended well */
+    int status;   /* exit status of the job; 0: the job succeeded */
     bool by_user; /* the user stopped it: by a signal, `drover kill`, --timeout or a closed pipe */
-    bool not_started; /* its program could not be started, which a restart does not change */
+    bool not_started; /* its program could not be started; a restart would not help */
     double seconds;   /* duration */
-    const char *host; /* of the first failed rank; NULL: unknown */
+    const char *host; /* host of the first failed rank; NULL: unknown */
 };
 
-/* Returns how many milliseconds to wait before the next attempt; -1: there is none. The pause is 1
- * s, then twice the previous one, at most 30 s, and 1 s again after an attempt of five minutes.
- * Records the host of the failure. */
+/* Returns the number of milliseconds to wait before the next attempt, or -1 if no attempt follows.
+ * The first pause is 1 s. Each further pause is twice the previous one, but at most 30 s. After an
+ * attempt of five minutes or more the pause is 1 s again. Also records the host of the failure. */
 int restart_after(struct restart *r, const struct restart_attempt *end);
 
 /* Returns the number of restarts that restart_after() has granted. */
 int restart_count(const struct restart *r);
 
-/* Returns the hosts of `all` without those on which two attempts failed first, as long as the rest
- * has `slots_needed` slots. The host with the most failures is excluded first. `per_node`: slots
- * per host; 0: those of the host, or 1 if the host list has none. The names of excluded hosts are
- * appended to the strv `excluded`. To be freed. */
+/* Returns `all` without the hosts that have failed in two or more attempts. The caller frees the
+ * result. The host with the most failures is excluded first. A host is excluded only if the
+ * remaining hosts have `slots_needed` slots. `per_node` is the number of slots per host; 0 means
+ * the slots in the host list, or 1 if the list has none. The names of the excluded hosts are
+ * appended to the strv `excluded`. */
 struct hosts *restart_hosts(const struct restart *r, const struct hosts *all, int slots_needed,
                             int per_node, char ***excluded);
 

@@ -7,7 +7,7 @@
 
 #include "common/mem.h"
 
-/* Returns whether a list such as "cpu,cpuacct" contains the name. */
+/* Returns true if a list such as "cpu,cpuacct" contains the name. */
 static bool list_has(const char *list, const char *name)
 {
     size_t len = strlen(name);
@@ -39,7 +39,7 @@ char *cgroup_dir(const char *root, const char *controller)
     return TAKE(dir);
 }
 
-/* Reads up to two numbers from the beginning of a file of a group. Returns how many were read. */
+/* Reads up to two numbers from the beginning of a cgroup's file. Returns how many it has read. */
 static int read_numbers(const char *dir, const char *name, long long n[2])
 {
     AUTO(free) char *path = xasprintf("%s/%s", dir, name);
@@ -57,7 +57,7 @@ static int64_t cpu_limit(const char *dir)
             return 0;
         n[1] = period[0];
     }
-    if (n[0] <= 0 || n[1] <= 0) /* version 1 has -1 for no limit, version 2 "max" */
+    if (n[0] <= 0 || n[1] <= 0) /* no limit: -1 in version 1, "max" in version 2 */
         return 0;
     long long cpus = n[0] / n[1] + (n[0] % n[1] > 0);
     return cpus > INT_MAX ? 0 : cpus;
@@ -68,8 +68,8 @@ static int64_t memory_limit(const char *dir)
     long long n[2];
     if (read_numbers(dir, "memory.max", n) < 1 && read_numbers(dir, "memory.limit_in_bytes", n) < 1)
         return 0;
-    return n[0] > 0 && n[0] < INT64_MAX >> 1 ? n[0] : 0; /* no limit in version 1: the largest
-                                                            multiple of a page */
+    /* In version 1 the largest multiple of a page means no limit */
+    return n[0] > 0 && n[0] < INT64_MAX >> 1 ? n[0] : 0;
 }
 
 static int64_t pids_limit(const char *dir)

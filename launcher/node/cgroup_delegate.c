@@ -10,11 +10,11 @@
 #include "common/mem.h"
 #include "launcher/node/cgroup.h"
 
-static const char prefix[] = "drover-"; /* of the names of groups */
+static const char prefix[] = "drover-"; /* prefix of the names of job groups */
 
 enum { CPU_PERIOD_US = 100000 };
 
-/* Writes the text by one write(2), as these files require. */
+/* Writes the text with one write(2), which a cgroup's files require. */
 static int write_file(const char *dir, const char *name, const char *text)
 {
     AUTO(free) char *path = xasprintf("%s/%s", dir, name);
@@ -94,8 +94,8 @@ int cgroup_delegate_claim(char **home, const char *root, bool (*may_move)(pid_t 
     if (rc < 0)
         return fail_not_delegated(e, dir, strerror(-rc));
     if (has_controller(dir, "cpu"))
-        (void)write_file(dir, "cgroup.subtree_control", "+cpu"); /* optional: ranks are bound
-                                                                    without it, too */
+        /* Optional, since ranks are also bound to CPUs. */
+        (void)write_file(dir, "cgroup.subtree_control", "+cpu");
     remove_stale(dir);
     *home = TAKE(dir);
     return 0;

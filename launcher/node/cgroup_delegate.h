@@ -18,20 +18,20 @@
  * the caller frees it. Moves the group's processes into a group below; `may_move` must accept each
  * of them. Removes empty groups that an earlier process has left. `root` is a prefix of /proc and
  * /sys: "" except in tests.
- *   -ENOTSUP  no delegated group; the text has the reason. Nothing has changed, except that
- * processes may have been moved */
+ *   -ENOTSUP  this process has no delegated group; the text has the reason. Processes may have been
+ * moved; nothing else has changed */
 int cgroup_delegate_claim(char **home, const char *root, bool (*may_move)(pid_t pid),
                           struct err *e);
 
 struct cgroup_delegate_limits {
-    int64_t memory_bytes; /* without swap; if it is exceeded, all processes of the group are
-                             killed; 0: no limit */
+    int64_t memory_bytes; /* without swap; if the group exceeds it, the kernel kills all its
+                             processes; 0: no limit */
     int cpus;             /* limit of CPU time in CPUs, if the group has the controller; 0: no
                              limit */
 };
 
 /* Creates home/NAME with limits. The caller frees `*dir`.
- *   -errno  of mkdir() or write(); no group is left */
+ *   -errno  mkdir() or write() failed; no group is left */
 int cgroup_delegate_make(char **dir, const char *home, const char *name,
                          const struct cgroup_delegate_limits *l, struct err *e);
 /* Removes a group. Does nothing if it contains processes or `dir` is NULL. */

@@ -1,8 +1,8 @@
-/* cpu_bind - binds a process to CPUs and NUMA nodes before its program starts: pages that it has
- * touched by then do not move.
+/* cpu_bind - binds a process to CPUs and NUMA nodes. This is done before its program starts, since
+ * pages that the process has already touched do not move.
  *
- * Works in two steps, because a forked child may neither allocate nor parse: cpu_bind_parse()
- * before the fork, cpu_bind_apply() in the child. */
+ * There are two steps, since a forked child must not allocate memory: cpu_bind_parse() before the
+ * fork, and cpu_bind_apply() in the child. */
 #ifndef DROVER_CPU_BIND_H
 #define DROVER_CPU_BIND_H
 
@@ -22,7 +22,7 @@ struct cpu_bind {
  * cpu_bind_free().
  *   -EINVAL  malformed list */
 int cpu_bind_parse(struct cpu_bind *out, const char *cpus, const char *mems, struct err *e);
-/* Frees the lists. A zeroed struct is fine. */
+/* Frees the lists. A zeroed struct is accepted. */
 void cpu_bind_free(struct cpu_bind *b);
 
 static inline void auto_cpu_bind(struct cpu_bind *b)
@@ -32,11 +32,11 @@ static inline void auto_cpu_bind(struct cpu_bind *b)
 
 enum { CPU_BIND_NO_MEMORY_POLICY = 1 };
 
-/* Binds the calling thread, and what it forks or executes: CPUs with sched_setaffinity(2), memory
- * with set_mempolicy(2), MPOL_BIND. Async-signal-safe. Returns 0, or CPU_BIND_NO_MEMORY_POLICY if
- * the CPUs are bound but the kernel or container does not allow a memory policy (one warning is
- * enough).
- *   negative errno  -EINVAL: this process may use none of the CPUs */
+/* Binds the calling thread, and what it forks or executes, to CPUs with sched_setaffinity(2) and to
+ * memory with set_mempolicy(2), MPOL_BIND. Async-signal-safe. Returns 0. Returns
+ * CPU_BIND_NO_MEMORY_POLICY if the CPUs are bound, but the kernel or container does not allow a
+ * memory policy; one warning is then enough. Returns a negative errno on failure: -EINVAL if this
+ * process may use none of the CPUs. */
 int cpu_bind_apply(const struct cpu_bind *b);
 
 #endif

@@ -5,8 +5,8 @@
 
 enum { LIST_MAX = 65535 };
 
-/* Reads the number at *p and moves *p past it. Returns -1 if there is none or if it is too large.
- */
+/* Reads the number at *p and moves *p past it. Returns -1 if there is no number, or if it is too
+ * large. */
 static long read_number(const char **p)
 {
     if (!isdigit((unsigned char)**p))
@@ -17,8 +17,8 @@ static long read_number(const char **p)
     return n <= LIST_MAX ? n : -1;
 }
 
-/* Stricter than hwloc_bitmap_list_sscanf(), which accepts "0-3x" and "3-1": users type these
- * lists. */
+/* Is stricter than hwloc_bitmap_list_sscanf(), which accepts "0-3x" and "3-1", since users type
+ * these lists. */
 int cpu_list_parse(hwloc_bitmap_t set, const char *text, struct err *e)
 {
     AUTO(bitmap) hwloc_bitmap_t b = hwloc_bitmap_alloc();

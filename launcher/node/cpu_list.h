@@ -1,6 +1,6 @@
 /* cpu_list - lists of CPUs or NUMA nodes ("0-3,8") as hwloc bitmaps.
  *
- * Uses hwloc's bitmaps without its topology discovery, which an agent does not link. */
+ * Uses only hwloc's bitmaps and not its topology discovery, which an agent does not link. */
 #ifndef DROVER_CPU_LIST_H
 #define DROVER_CPU_LIST_H
 

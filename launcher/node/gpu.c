@@ -9,8 +9,8 @@
 #include "common/log.h"
 #include "common/mem.h"
 
-/* The part of NVML's declarations that is used here. Names, codes and sizes are those of nvml.h
- * 13.0 (stable since 11). */
+/* The declarations of NVML that are used here. Names, codes and sizes are those of nvml.h 13.0;
+ * they have not changed since version 11. */
 typedef struct nvml_device *nvml_device;
 
 struct nvml_pci { /* nvmlPciInfo_t, 68 bytes */
@@ -50,7 +50,7 @@ struct nvml {
     const char *(*error)(int code);
 };
 
-/* Returns false if there is no library, or one that cannot list devices. */
+/* Opens NVML. Returns false if there is no library, or if it cannot list devices. */
 static bool nvml_open(struct nvml *n)
 {
     const char *path = getenv("DROVER_NVML_LIB");
@@ -120,7 +120,8 @@ static void describe_mig(const struct nvml *n, nvml_device d, struct gpu *g)
             found++;
 }
 
-/* Properties that the library does not report stay empty. Returns NVML's code of the first call. */
+/* Fills in the properties of a GPU. Properties that the library does not report stay empty. Returns
+ * NVML's code of the first call. */
 static int describe(const struct nvml *n, unsigned index, struct gpu *g)
 {
     nvml_device d = NULL;
@@ -224,7 +225,7 @@ static int query_nvml(int (*query)(const struct nvml *n, void *out, int *count, 
         if (code == NVML_SUCCESS) {
             rc = query(&n, out, count, e);
             if (n.shutdown)
-                (void)n.shutdown(); /* only read from; nothing depends on a clean shutdown */
+                (void)n.shutdown(); /* the result does not matter, since NVML was only read */
         } else if (code != NVML_NO_DRIVER) {
             rc = err_set(e, -EIO, "the NVIDIA driver does not respond: %s", nvml_error(&n, code));
             err_hint(e, "nvidia-smi, which shows the same error; reboot after a driver update");

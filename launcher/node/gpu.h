@@ -31,17 +31,16 @@ int gpu_list(struct gpu **out, int *count, struct err *e);
 
 enum { GPU_PROCESSES_MAX = 64 };
 
-struct gpu_usage { /* of a GPU without MIG, or of a MIG instance */
+struct gpu_usage { /* usage of a GPU without MIG, or of a MIG instance */
     char uuid[96];
     uint64_t total_bytes, used_bytes; /* 0: unknown */
-    int pids[GPU_PROCESSES_MAX];      /* that compute on it, as far as the driver reports them: none
-                                         if they are in another user's namespace, not all if there are
-                                         more */
+    int pids[GPU_PROCESSES_MAX]; /* processes that compute on it. The driver does not report those
+                                    of another user's namespace; further processes are dropped */
     int pid_count;
 };
 
-/* Lists the memory and processes of each GPU and MIG instance. `*out` and `*count` as in
- * gpu_list(). May take tens of milliseconds.
+/* Lists the memory and processes of each GPU and MIG instance. `*out` and `*count` are as in
+ * gpu_list(). This may take tens of milliseconds.
  *   -EIO  as in gpu_list() */
 int gpu_usage(struct gpu_usage **out, int *count, struct err *e);
 

@@ -13,7 +13,7 @@
 #include "launcher/node/cgroup.h"
 
 enum {
-    LIMITS_MAX = 4, /* that can cause one error */
+    LIMITS_MAX = 4, /* maximum number of limits that can cause one error */
     THREADS_MAX = 16,
     FILES_SPARE = 32 /* for files that are open for a short time, and for libraries */
 };
@@ -33,7 +33,8 @@ static int64_t read_number(const char *root, const char *path)
     return f && fscanf(f, "%lld", &n) == 1 && n > 0 ? n : 0;
 }
 
-/* `option` is that of ulimit, `name` that of limits.conf(5). */
+/* Returns a limit of getrlimit(). `option` is the option of ulimit, `name` the name in
+ * limits.conf(5). */
 static struct limit resource_limit(__rlimit_resource_t resource, const char *what, char option,
                                    const char *name)
 {
@@ -65,7 +66,7 @@ static struct limit pids_limit(const char *root)
                                   "podPidsLimit")};
 }
 
-/* The limit on the processes of a user does not apply to root. */
+/* Returns the limit on the processes of this user, which does not apply to root. */
 static struct limit user_limit(void)
 {
     struct limit l = resource_limit(RLIMIT_NPROC, "processes and threads of this user (ulimit -u)",
@@ -125,7 +126,7 @@ int limits_explain(struct err *e, const char *root)
 int limits_require_files(int count, const char *what, struct err *e)
 {
     struct rlimit r;
-    /* The lowest free number: about as many files are open. */
+    /* The lowest free descriptor number is about the number of open files. */
     AUTO(fd) int next = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0);
     if (getrlimit(RLIMIT_NOFILE, &r) < 0 || r.rlim_cur == RLIM_INFINITY)
         return 0;

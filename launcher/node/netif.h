@@ -1,22 +1,23 @@
-/* netif - network interfaces of this machine, as jobs over several nodes need them.
+/* netif - the network interfaces of this machine that jobs over several nodes may use.
  *
- * Internal interfaces lead to containers and virtual machines of this machine: docker0, virbr0, …
- * Every node may have them, with the same address. */
+ * Internal interfaces (docker0, virbr0, …) lead only to containers and virtual machines of this
+ * machine. Several nodes may have such an interface with the same address. */
 #ifndef DROVER_NETIF_H
 #define DROVER_NETIF_H
 
 #include <stdbool.h>
 
-/* Returns whether an interface with that name is internal. Pure. */
+/* Returns true if an interface with this name is internal. Pure. */
 bool netif_is_internal(const char *name);
 
-/* Returns the name of the interface that has this numeric address; the caller frees it. NULL: none
- * has it. `*internal` (unless `internal` is NULL) becomes the comma-separated names of internal
- * interfaces that are up, which the caller frees; NULL: none. */
+/* Returns the name of the interface that has this numeric address, or NULL if none has it. The
+ * caller frees the name. Unless `internal` is NULL, sets `*internal` to the comma-separated names
+ * of the internal interfaces that are up, or to NULL if there are none. The caller frees it. */
 char *netif_by_address(const char *address, char **internal);
 
-/* Appends (strv) every address at which another machine may reach this one: of interfaces that are
- * up and neither loopback nor internal, without link-local addresses. IPv4 first. */
+/* Appends to the strv `out` every address at which another machine may reach this one; IPv4
+ * addresses come first. These are the addresses of interfaces that are up and neither loopback nor
+ * internal. Link-local addresses are left out. */
 void netif_addresses(char ***out);
 
 #endif

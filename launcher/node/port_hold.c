@@ -20,9 +20,10 @@ AUTO_DEFINE(dir, DIR *, closedir)
 
 /* ---- owner of a port ------------------------------------------------------------------------- */
 
-/* The name of an abstract Unix socket that marks a port as held, in the port's network namespace.
- * The kernel lists no TCP socket that is bound but does not listen, but it does list the owner of
- * the mark. Another user can take the name, as it can take the port. */
+/* Sets the name of the mark: an abstract Unix socket, in the port's network namespace, that marks
+ * the port as held. The kernel does not list TCP sockets that are bound but do not listen. But it
+ * lists the mark, by which its owner is found. Another user can take the name, as another user can
+ * take the port. */
 static socklen_t mark_name(struct sockaddr_un *a, int port)
 {
     *a = (struct sockaddr_un){.sun_family = AF_UNIX};
@@ -115,7 +116,8 @@ static int bind_any(int fd, int family, int port)
     socklen_t len = family == AF_INET6 ? sizeof six : sizeof four;
     int yes = 1, no = 0;
     if (family == AF_INET6)
-        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no); /* also IPv4 */
+        /* The socket also serves IPv4 */
+        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
     if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) < 0 || bind(fd, a, len) < 0 ||
         getsockname(fd, a, &len) < 0)
         return -errno;
@@ -138,9 +140,9 @@ static int bind_socket(int *out, int requested)
     return rc;
 }
 
-/* Marks the port as held, with a socket that contains `*fd` in a message to itself: the one
- * descriptor that replaces `*fd` keeps both open. Returns 0, -EADDRINUSE if another process holds
- * the port, or another -errno. */
+/* Marks the port as held. Sends `*fd` in a message to the mark's own socket, and replaces `*fd` by
+ * this socket, so that one descriptor keeps both sockets open. Returns 0, or -EADDRINUSE if another
+ * process holds the port, or another -errno. */
 static int claim_mark(int *fd, int port)
 {
     struct sockaddr_un a;

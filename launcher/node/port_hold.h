@@ -1,10 +1,10 @@
 /* port_hold - chooses MASTER_PORT and keeps it from other processes until the job ends.
  *
- * Holds the port with a socket that is bound but never listens. That socket and the rank that will
- * listen both set SO_REUSEADDR (as torch's TCPStore, Python's servers and most others do), so the
- * kernel lets the rank bind the port, too, and gives it to no process that requests any free port.
- * SO_REUSEPORT is not used: the rank would have to set it, too. A program that does not set
- * SO_REUSEADDR needs a port that is not held. */
+ * Holds the port with a socket that is bound but never listens. The socket sets SO_REUSEADDR, and
+ * so does the rank that will listen (torch's TCPStore, Python's servers and most others do). So the
+ * kernel lets the rank bind the port, too, but does not give the port to a process that requests
+ * any free port. SO_REUSEPORT is not used, since the rank would also have to set it. A program that
+ * does not set SO_REUSEADDR needs a port that is not held. */
 #ifndef DROVER_PORT_HOLD_H
 #define DROVER_PORT_HOLD_H
 

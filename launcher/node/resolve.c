@@ -17,7 +17,8 @@ struct resolve {
     void *arg;
 };
 
-/* The state of a thread: its own end of the socket, its own copies, and every step-th name. */
+/* The state of a thread. It has its own end of the socket and its own copies of the names, and
+ * looks up every step-th name. */
 struct lookup_thread {
     int fd;
     size_t first, step;
@@ -26,7 +27,7 @@ struct lookup_thread {
 
 struct answer {
     int i, status;
-    struct addrinfo *found; /* owned by the receiver */
+    struct addrinfo *found; /* the receiver frees it */
 };
 
 static void *run_lookups(void *arg)
@@ -48,7 +49,7 @@ static void *run_lookups(void *arg)
     return NULL;
 }
 
-/* Blocks all signals in the thread: the loop handles them. */
+/* Starts a thread in which all signals are blocked, since the loop handles them. */
 static int start_thread(struct lookup_thread *s)
 {
     pthread_t thread;
@@ -80,13 +81,13 @@ static int start_threads(int fd, char *const *names, struct err *e)
     return 0;
 }
 
-/* Returns 0 if the last thread has ended. */
+/* Receives an answer. Returns 0 if the last thread has ended. */
 static ssize_t recv_answer(const struct resolve *r, struct answer *a)
 {
     return recv(r->fd, a, sizeof *a, MSG_DONTWAIT);
 }
 
-/* Handles one answer per loop iteration: the callback may close the resolver. */
+/* Handles only one answer per loop iteration, since the callback may close the resolver. */
 static void on_answer(uv_poll_t *p, int status, int events)
 {
     struct resolve *r = p->data;
@@ -105,7 +106,7 @@ static void on_closed(uv_handle_t *h)
 {
     struct resolve *r = h->data;
     struct answer a;
-    shutdown(r->fd, SHUT_RDWR); /* no answer arrives after the last one that is received here */
+    shutdown(r->fd, SHUT_RDWR); /* after this, threads can send no more answers */
     while (recv_answer(r, &a) > 0)
         if (a.status == 0)
             freeaddrinfo(a.found);

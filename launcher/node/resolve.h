@@ -1,5 +1,5 @@
-/* resolve - host name resolution in threads that no caller waits for: an unresponsive name server
- * blocks nothing. */
+/* resolve - resolves host names in threads. No caller waits for these threads, so an unresponsive
+ * name server blocks nothing. */
 #ifndef DROVER_RESOLVE_H
 #define DROVER_RESOLVE_H
 
@@ -11,11 +11,12 @@
 
 struct resolve;
 
-/* names[i] has these addresses (borrowed during the call), or none because of `status`,
- * getaddrinfo()'s. Called once per name, in any order, from the loop. */
+/* The result for names[i]: its addresses, borrowed during the call, or an error `status` of
+ * getaddrinfo(). The loop calls this once per name, in any order. */
 typedef void resolve_fn(void *arg, int i, int status, const struct addrinfo *found);
 
-/* Resolves `names` (strv, not empty; copied). */
+/* Starts to resolve `names`, a strv with at least one name, which is copied. The loop calls
+ * `found`. */
 int resolve_open(struct resolve **out, uv_loop_t *loop, char *const *names, resolve_fn *found,
                  void *arg, struct err *e);
 /* Ends the resolution: no call follows. A lookup in progress ends in its thread, and its result is

@@ -13,9 +13,9 @@
 #include "common/private_dir.h"
 #include "launcher/node/shm_cleanup.h"
 
-/* "job-NSPACE" is a symbolic link that names the directory of the job's shared memory, but that
- * leads nowhere: libpmix empties this directory and the directories that it finds below, also
- * through links. */
+/* "job-NSPACE" is a symbolic link whose target contains the name of the directory of the job's
+ * shared memory. The target is not a valid path on purpose: libpmix empties the session directory
+ * and all directories below it, also through links. */
 #define JOB_PREFIX "job-"
 #define TARGET_PREFIX "shared memory in "
 
@@ -23,7 +23,7 @@ enum { OPEN_FDS_MAX = 16 };
 
 struct session_dir {
     char *path;
-    int fd; /* has the lock */
+    int fd; /* descriptor with the lock */
 };
 
 AUTO_DEFINE(dir, DIR *, closedir)
@@ -32,7 +32,7 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 {
     if (remove(path) < 0 && errno != ENOENT)
         log_debug("remove '%s': %s", path, strerror(errno));
-    return 0; /* continue with the rest */
+    return 0; /* continues with the rest */
 }
 
 static void remove_job(const char *path, const char *nspace)
@@ -141,8 +141,8 @@ void session_dir_job_begins(const struct session_dir *s, const char *nspace, con
     AUTO(free) char *link = xasprintf("%s/" JOB_PREFIX "%s", s->path, nspace);
     AUTO(free) char *target = xasprintf(TARGET_PREFIX "%s", dir);
     if (symlink(target, link) < 0)
-        log_debug("link '%s': %s", link, strerror(errno)); /* then only the PMIx server removes
-                                                              the memory */
+        /* Only the PMIx server then removes the memory */
+        log_debug("link '%s': %s", link, strerror(errno));
 }
 
 void session_dir_job_ends(const struct session_dir *s, const char *nspace)

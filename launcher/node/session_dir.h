@@ -2,8 +2,8 @@
  * process ends.
  *
  * It is in the private directory of ${TMPDIR:-/tmp} (private_dir.h). Its owner holds a lock on it
- * while it lives, so the directory of a killed process is recognised, and is removed by the next
- * process that creates one. */
+ * until it exits. So the directory of a killed process is recognised, and the next process that
+ * creates a session directory removes it. */
 #ifndef DROVER_SESSION_DIR_H
 #define DROVER_SESSION_DIR_H
 
@@ -17,14 +17,15 @@ int session_dir_open(struct session_dir **out, struct err *e);
 /* Removes the directory and its contents. */
 void session_dir_close(struct session_dir *s);
 AUTO_DEFINE(session_dir, struct session_dir *, session_dir_close)
-/* Returns its path, borrowed. */
+/* Returns the path of the directory. Borrowed. */
 const char *session_dir_path(const struct session_dir *s);
 
-/* Removes stale session directories, which have no owner any more. */
+/* Removes stale session directories: those whose owner has ended. */
 void session_dir_remove_stale(void);
 
-/* Registers that the ranks of a job keep shared memory in `dir` (shm_cleanup.h). It is removed by
- * session_dir_job_ends(), or else together with the session directory, by any process. */
+/* Registers that the ranks of a job keep shared memory in `dir` (shm_cleanup.h).
+ * session_dir_job_ends() removes the memory. If the owner is killed before, the process that
+ * removes the session directory does. */
 void session_dir_job_begins(const struct session_dir *s, const char *nspace, const char *dir);
 void session_dir_job_ends(const struct session_dir *s, const char *nspace);
 

@@ -46,7 +46,7 @@ void shm_cleanup_remove(const char *dir, const char *nspace)
         if (shm_cleanup_is_of(d->d_name, nspace) &&
             fstatat(dirfd(all), d->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
             st.st_uid == geteuid())
-            (void)unlinkat(dirfd(all), d->d_name, 0); /* the PMIx server may have removed it
-                                                         first */
+            /* The PMIx server may have removed it before */
+            (void)unlinkat(dirfd(all), d->d_name, 0);
     }
 }

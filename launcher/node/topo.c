@@ -62,7 +62,7 @@ const struct gpu *topo_gpu(const struct topo *t, int i)
     return &t->gpus[i];
 }
 
-/* Returns whether `uuid` begins with the word, and sets `*out` if so. */
+/* Returns true, and sets `*out`, if `uuid` begins with the word. */
 static bool has_prefix(const char **out, const char *uuid, const char *word, size_t len)
 {
     if (strncmp(uuid, word, len) != 0)
@@ -94,8 +94,9 @@ bool topo_find_gpu(const struct gpu **gpu, const char **uuid, const struct topo 
     return found == 1;
 }
 
-/* hwloc_topology_init() without the plug-ins that its first call in a process loads: libxml2,
- * OpenCL, X and libpciaccess, 3 ms together. hwloc's built-in components do their work. */
+/* Calls hwloc_topology_init() so that it loads no plug-ins. The first call in a process would load
+ * those for libxml2, OpenCL, X and libpciaccess, which takes 3 ms. hwloc's built-in components do
+ * their work. */
 static int init_without_plugins(hwloc_topology_t *hw)
 {
     const char *variable = "HWLOC_PLUGINS_PATH", *users = getenv(variable);
@@ -111,9 +112,9 @@ static int init_without_plugins(hwloc_topology_t *hw)
 
 static hwloc_topology_t new_topology(unsigned long flags)
 {
-    /* Repeated for an hwloc that was built without plug-ins. hwloc ignores names that it does not
-     * know. "pci" is libpciaccess: sysfs provides everything but the names of devices, and does
-     * not leak. */
+    /* An hwloc that was built without plug-ins has these components built in, so they are also
+     * excluded by name. hwloc ignores names that it does not know. "pci" is libpciaccess, which
+     * leaks memory; sysfs provides everything except the names of devices. */
     static const char *const unused[] = {"opencl",    "cuda", "nvml", "rsmi",
                                          "levelzero", "gl",   "pci"};
     hwloc_topology_t hw = NULL;
@@ -127,8 +128,8 @@ static hwloc_topology_t new_topology(unsigned long flags)
     return hw;
 }
 
-/* Loads this machine's topology from the cache; the CPUs that its cgroup allows are read again.
- * Returns NULL if hwloc rejects it. */
+/* Loads this machine's topology from the cache, but reads the CPUs that its cgroup allows again.
+ * Returns NULL if hwloc rejects the cached topology. */
 static hwloc_topology_t from_cache(const char *key)
 {
     size_t len = 0;
@@ -162,8 +163,8 @@ static hwloc_topology_t discover(const char *key)
     return hw;
 }
 
-/* hwloc knows the cgroup's CPUs; the process's affinity (taskset, an outer launcher) may be
- * narrower. */
+/* Sets the CPUs that this process may use. hwloc reads those of the cgroup. The affinity of this
+ * process may be narrower (taskset, an outer launcher). */
 static void set_allowed(struct topo *t)
 {
     t->allowed = hwloc_bitmap_dup(hwloc_topology_get_allowed_cpuset(t->hw));
@@ -174,8 +175,8 @@ static void set_allowed(struct topo *t)
         hwloc_bitmap_and(t->allowed, t->allowed, affinity);
 }
 
-/* Sets the NUMA nodes of GPUs that NVML does not report: the node to which the GPU's bus is
- * attached. */
+/* Sets the NUMA node of each GPU for which NVML has not reported it: the node to which the GPU's
+ * bus is attached. */
 static void locate_gpus(struct topo *t)
 {
     for (int i = 0; i < t->gpu_count; i++) {
@@ -275,7 +276,7 @@ static int gpus_from_file(struct topo *t, const char *path, struct err *e)
     return gpus_from_json(t, root, e) < 0 ? err_wrap(e, "%s", path) : 0;
 }
 
-/* Adds NVIDIA's display (0300) and 3D (0302) controllers, which hwloc lists in bus order. */
+/* Adds NVIDIA's display (0300) and 3D (0302) controllers as GPUs. hwloc lists them in bus order. */
 static void gpus_from_pci(struct topo *t)
 {
     hwloc_obj_t pci = NULL;

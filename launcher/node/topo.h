@@ -13,20 +13,21 @@
 
 struct topo;
 
-/* Loads the topology of this machine. Discovery with PCI devices takes 10 to 20 ms, so the result
- * is cached as XML in ${XDG_CACHE_HOME:-~/.cache}/drover (half a millisecond) until the machine
- * boots, its CPUs or what this process may use of them change, or hwloc does (topo_cache.h). A GPU
- * driver that does not respond causes a warning, not a failure. Call only from a process with one
- * thread: the first call changes the environment for a moment (HWLOC_PLUGINS_PATH).
+/* Loads the topology of this machine. Discovery with PCI devices takes 10 to 20 ms. So the result
+ * is cached as XML in ${XDG_CACHE_HOME:-~/.cache}/drover, from which it is read in half a
+ * millisecond (topo_cache.h). The cache becomes invalid when the machine boots, when its CPUs or
+ * those that this process may use change, and with another version of hwloc. A GPU driver that does
+ * not respond causes a warning, not a failure. Call this only from a process with one thread, since
+ * the first call changes the environment for a moment (HWLOC_PLUGINS_PATH).
  *   -EIO  hwloc cannot discover the topology */
 int topo_load(struct topo **out, struct err *e);
 
 /* Loads a recorded machine: the output of `lstopo NAME.xml` and, if it exists next to it,
  * NAME.gpus.json: [{"index": 0, "uuid": "GPU-…", "name": "…", "bus_id": "0000:07:00.0", "numa": 3,
- * "parts": ["MIG-…"]}, …]. "numa" and "parts" (the MIG instances) are optional; without "numa" it
- * follows from bus_id. Without the file the GPUs are the XML's NVIDIA display and 3D controllers,
- * in PCI bus order. The infos HostName and CpuQuota of the root object are the machine's name and
- * its limit of CPU time, in CPUs.
+ * "parts": ["MIG-…"]}, …]. "numa" and "parts" (the MIG instances) are optional; without "numa" the
+ * NUMA node follows from bus_id. If there is no such file, the GPUs are the XML's NVIDIA display
+ * and 3D controllers, in PCI bus order. The root object's infos HostName and CpuQuota are the
+ * machine's name and its limit of CPU time, in CPUs.
  *   -EINVAL, -EIO, -ENOENT  a file is missing or malformed */
 int topo_load_file(struct topo **out, const char *xml_path, struct err *e);
 
@@ -40,15 +41,15 @@ int topo_import(struct topo **out, const char *bytes, size_t len, struct err *e)
 void topo_free(struct topo *t);
 AUTO_DEFINE(topo, struct topo *, topo_free)
 
-/* Returns hwloc's topology, borrowed. This machine's may be used for binding and be passed to PMIx
- * (PMIX_TOPOLOGY2). */
+/* Returns hwloc's topology, borrowed. If it is that of this machine, it may be used for binding and
+ * be passed to PMIx (PMIX_TOPOLOGY2). */
 hwloc_topology_t topo_hwloc(const struct topo *t);
 
 /* Returns the host name, borrowed. */
 const char *topo_name(const struct topo *t);
 
-/* Returns the hardware threads that this process may use (OS indexes): the machine's within its
- * cgroup's cpuset and its own affinity. Never empty. Borrowed. */
+/* Returns the hardware threads that this process may use (OS indexes): those in its cgroup's cpuset
+ * and in its own affinity. The set is never empty. Borrowed. */
 hwloc_const_bitmap_t topo_allowed(const struct topo *t);
 
 /* Returns the CPU time that this process's cgroup allows, in CPUs (cpu.max, rounded up); 0: no
@@ -56,8 +57,8 @@ hwloc_const_bitmap_t topo_allowed(const struct topo *t);
 int topo_cpu_quota(const struct topo *t);
 
 int topo_gpu_count(const struct topo *t);
-/* Returns the i-th GPU in the driver's order, borrowed. Its .index is CUDA_VISIBLE_DEVICES's
- * index. */
+/* Returns the i-th GPU in the driver's order, borrowed. Its member `index` is the index for
+ * CUDA_VISIBLE_DEVICES. */
 const struct gpu *topo_gpu(const struct topo *t, int i);
 
 /* Finds the GPU or MIG instance that a word of a list names: by index, by UUID, or by a unique

@@ -17,10 +17,11 @@
 
 enum {
     FILE_MAX = 16 << 20, /* a machine with 2,048 hardware threads needs 2 MB */
-    FILES_PER_HOST = 16, /* a host has several cpusets, and hosts may share a home */
+    FILES_PER_HOST = 16, /* a host may have several cpusets */
 };
 
-/* Detects damage, not an attacker, who cannot write here. */
+/* Returns a checksum that detects damage. It need not detect an attack, since other users cannot
+ * write here. */
 static uint64_t checksum(const char *data, size_t len)
 {
     return fnv_hash_bytes(FNV_HASH_INIT, data, len);
@@ -82,7 +83,7 @@ static int cache_dir(void)
     else if (home && home[0] == '/')
         base = xasprintf("%s/.cache", home);
     if (base) {
-        (void)mkdir(base, 0700); /* it may exist; the next step reports any failure */
+        (void)mkdir(base, 0700); /* it may exist; open_own() reports any failure */
         AUTO(free) char *dir = xasprintf("%s/drover", base);
         int fd = open_own(dir);
         if (fd >= 0)
@@ -92,12 +93,12 @@ static int cache_dir(void)
     return private_dir_in(&dir, "/tmp", NULL) < 0 ? -1 : open_own(dir);
 }
 
-/* Includes the host, because hosts may share a home, and a hash, because a host has several
- * cpusets. */
+/* Returns the name of the file for a key. It contains the host, since hosts may share a home
+ * directory, and a hash of the key, since a host may have several cpusets. */
 static char *file_name(const char *key)
 {
     char host[65] = "";
-    (void)gethostname(host, sizeof host - 1); /* an empty name works, too: the key decides */
+    (void)gethostname(host, sizeof host - 1); /* an empty name also works, since the key decides */
     for (char *p = host; *p; p++)
         if (*p == '/')
             *p = '_';

@@ -19,8 +19,9 @@ static int too_many_hosts(struct err *e)
 
 static int expand(char ***out, const char *prefix, const char *text, size_t len, struct err *e);
 
-/* Expands one item between brackets, "001" or "001-003": appends each number, as wide as the
- * first, followed by the expansion of the text after the bracket. */
+/* Expands one item between brackets, "001" or "001-003". For each number, appends the names that
+ * consist of `prefix`, the number (as wide as the first one) and the expansion of `rest`, the text
+ * after the bracket. */
 static int expand_range(char ***out, const char *prefix, const char *range, const char *end,
                         const char *rest, size_t rest_len, struct err *e)
 {
@@ -46,9 +47,8 @@ static int expand_range(char ***out, const char *prefix, const char *range, cons
     return 0;
 }
 
-/* Expands one name with any number of brackets ("r[1-2]n[01-04]"): the text before the first
- * bracket is appended to `prefix`, then each number of the bracket, then the expansion of the
- * rest. */
+/* Expands one name with any number of brackets ("r[1-2]n[01-04]"). Each resulting name is `prefix`,
+ * the text before the first bracket, one number of the bracket, and the expansion of the rest. */
 static int expand(char ***out, const char *prefix, const char *text, size_t len, struct err *e)
 {
     const char *open = memchr(text, '[', len), *end = text + len;
@@ -153,9 +153,9 @@ static int read_node_counts(int *into, int count, char *const *env, const char *
     return read_counts(into, count, value, e) < 0 ? err_wrap(e, "%s", name) : 1;
 }
 
-/* If the user requests one task per node, the task is meant to be a launcher such as torchrun, as
- * its guides say; if the user requests no tasks, drover chooses. In both cases a node gets one
- * slot per GPU. */
+/* Sets the slots of each node. Usually these are its tasks. But one task per node is meant to be a
+ * launcher such as torchrun, as torchrun's guides say. So a node gets one slot per GPU if the user
+ * requests one task per node, or no tasks. */
 static int slurm_slots(int *slots, int count, char *const *env, struct err *e)
 {
     bool tasks_requested = env_get(env, "SLURM_NTASKS") || env_get(env, "SLURM_NTASKS_PER_NODE");

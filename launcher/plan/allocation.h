@@ -19,13 +19,14 @@
 #include "launcher/hosts/hosts.h"
 
 /* Reads the first allocation that `env` describes, in the order above, and the files that its
- * variables name. Returns 1 and sets `*out`, or returns 0 if there is no allocation. `*from` (may
- * be NULL) becomes the name of the variable, for messages; static.
+ * variables name. Returns 1 and sets `*out`, or returns 0 if there is no allocation. Sets `*from`
+ * to the name of the variable, for messages; the name is static, and `from` may be NULL.
  *   -EINVAL, -ENOENT, …  a value is malformed, or its file cannot be read */
 int allocation_find(struct hosts **out, const char **from, char *const *env, struct err *e);
 
-/* Reads Slurm's allocation. Returns 1, or 0 outside an allocation. Slots: a node's tasks. If the
- * user requested no tasks, or one task per node, and nodes have GPUs: one slot per GPU. */
+/* Reads Slurm's allocation. Returns 1, or 0 outside an allocation. A node has one slot per task. If
+ * the nodes have GPUs and the user requested no tasks or one task per node, a node has one slot per
+ * GPU. */
 int allocation_slurm(struct hosts **out, char *const *env, struct err *e);
 
 /* Appends the names in Slurm's "n[001-003,7],m5" to `out` (strv).
@@ -39,8 +40,8 @@ int allocation_lsf(struct hosts **out, const char *value, struct err *e);
  * file in errors. */
 int allocation_sge(struct hosts **out, const char *what, const char *text, struct err *e);
 
-/* Parses PBS_NODEFILE and LSB_DJOB_HOSTFILE: one name per line; a host has as many slots as lines.
- */
+/* Parses PBS_NODEFILE and LSB_DJOB_HOSTFILE, which have one name per line. Each line of a host
+ * gives it one slot. */
 int allocation_names(struct hosts **out, const char *what, const char *text, struct err *e);
 
 /* Returns true if every host of `h` is this machine or a node of the Slurm allocation in `env`. */

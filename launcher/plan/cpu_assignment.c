@@ -15,7 +15,7 @@ struct binding {
     int numa_os;                  /* NUMA node of its memory; -1: memory is not bound */
 };
 
-/* Returns what ranks are mapped by; with ppr, the object that PPR counts. */
+/* Returns the kind of object by which ranks are mapped. With PPR, this is the kind in ppr_of. */
 static enum plan_map map_object(const struct cpu_assignment_opts *opts)
 {
     return opts->map_by == PLAN_MAP_PPR ? opts->ppr_of : opts->map_by;
@@ -49,8 +49,8 @@ static struct cpu_units_range even_part(struct cpu_units_range of, int i, int pa
 static void divide(struct binding *b, int ranks, const struct cpu_units *units,
                    struct cpu_units_range of, enum cpu_units_level level);
 
-/* Divides the pieces among fewer ranks: each rank gets adjacent whole pieces, as evenly as the
- * pieces allow. */
+/* Divides the pieces among ranks if there are fewer ranks than pieces. Each rank gets adjacent
+ * whole pieces. The shares are as equal as the pieces allow. */
 static void assign_whole_pieces(struct binding *b, int ranks, const int *cut, int pieces)
 {
     int total = cut[pieces] - cut[0], from = 0;
@@ -66,9 +66,9 @@ static void assign_whole_pieces(struct binding *b, int ranks, const int *cut, in
     }
 }
 
-/* Divides the pieces among as many ranks or more: each piece gets ranks in proportion to its size
- * and is divided among them. At the end of each piece the total number of ranks up to there is
- * rounded, so that no piece gets more ranks than it has units. */
+/* Divides the pieces among ranks if there are at least as many ranks as pieces. Each piece gets
+ * ranks in proportion to its size, and is divided among them. The number of ranks up to the end of
+ * each piece is rounded, so that no piece gets more ranks than it has units. */
 static void split_ranks_over_pieces(struct binding *b, int ranks, const struct cpu_units *units,
                                     const int *cut, int pieces, enum cpu_units_level level)
 {
@@ -83,8 +83,8 @@ static void split_ranks_over_pieces(struct binding *b, int ranks, const struct c
     }
 }
 
-/* Divides `of` among `ranks` ranks (no more than `of` has units): by package first, then by NUMA
- * node, then evenly. */
+/* Divides `of` among `ranks` ranks: first by package, then by NUMA node, then evenly. `ranks` is at
+ * most the number of units in `of`. */
 static void divide(struct binding *b, int ranks, const struct cpu_units *units,
                    struct cpu_units_range of, enum cpu_units_level level)
 {
@@ -105,11 +105,11 @@ static void divide(struct binding *b, int ranks, const struct cpu_units *units,
         split_ranks_over_pieces(b, ranks, units, cut, pieces, level);
 }
 
-/* The objects of the command line. */
+/* The objects that users can name on the command line. */
 static const struct {
     const char *name;
     enum plan_map map;
-    enum plan_bind bind; /* to the whole object; DEFAULT: ranks are bound to a part of it */
+    enum plan_bind bind; /* binds to the whole object; DEFAULT: the object is itself a unit */
 } objects_of[CPU_UNITS_LEVELS] = {
     [CPU_UNITS_PACKAGE] = {"package", PLAN_MAP_PACKAGE, PLAN_BIND_PACKAGE},
     [CPU_UNITS_NUMA] = {"NUMA node", PLAN_MAP_NUMA, PLAN_BIND_NUMA},
@@ -120,8 +120,7 @@ static const struct {
     [CPU_UNITS_UNIT] = {"hardware thread", PLAN_MAP_HWTHREAD, PLAN_BIND_DEFAULT},
 };
 
-/* Returns the level of an object that the command line names; CPU_UNITS_LEVELS for a slot or a
- * node. */
+/* Returns the level of the object that `of` names; CPU_UNITS_LEVELS if `of` is a slot or a node. */
 static enum cpu_units_level level_of(enum plan_map of)
 {
     enum cpu_units_level level = CPU_UNITS_PACKAGE;
@@ -169,14 +168,14 @@ static int too_few(const struct cpu_assignment_opts *opts, const struct cpu_unit
     return hint_sharing(e);
 }
 
-/* Returns whether ranks may have the same CPUs. Unbound ranks always may. */
+/* Returns true if several ranks may have the same CPUs. Unbound ranks always may. */
 static bool may_share(const struct cpu_assignment_opts *opts)
 {
     return opts->oversubscribe || opts->bind_to == PLAN_BIND_NONE;
 }
 
-/* Returns the object that --bind-to names if ranks are bound to a whole one; else
- * CPU_UNITS_LEVELS. */
+/* Returns the object that --bind-to names, if this option binds ranks to a whole object. Otherwise
+ * returns CPU_UNITS_LEVELS. */
 static enum cpu_units_level bind_object(const struct cpu_assignment_opts *opts)
 {
     enum cpu_units_level level = CPU_UNITS_PACKAGE;
@@ -191,7 +190,7 @@ static bool binds_to_one_unit(const struct cpu_assignment_opts *opts)
     return opts->bind_to == PLAN_BIND_CORE || opts->bind_to == PLAN_BIND_HWTHREAD;
 }
 
-/* Assigns adjacent units in order, as mpirun's --map-by slot, core and hwthread do. */
+/* Assigns adjacent units to the ranks in order, as mpirun's --map-by slot, core and hwthread do. */
 static int map_packed(struct binding *b, const struct cpu_assignment_opts *opts,
                       const struct cpu_units *units, struct err *e)
 {
@@ -201,7 +200,7 @@ static int map_packed(struct binding *b, const struct cpu_assignment_opts *opts,
         return too_few(opts, units, e);
     if (width > units->count)
         width = units->count;
-    /* Ranks beyond the last whole block of `width` units start again at the first. */
+    /* The ranks after the last whole block of `width` units start again at the first block. */
     int blocks = units->count / width;
     for (int i = 0; i < opts->ranks; i++) {
         b[i].range = b[i].pool = (struct cpu_units_range){i % blocks * width, width};
@@ -210,8 +209,8 @@ static int map_packed(struct binding *b, const struct cpu_assignment_opts *opts,
     return 0;
 }
 
-/* Sets rank i's range in its GPU's NUMA node to cpus_per_rank units. The range grows only inside
- * its pool, and only if ranks may share. */
+/* Resizes the range of rank i, which is in the NUMA node of its GPU, to cpus_per_rank units. The
+ * range can grow only inside its pool, and only if ranks may share CPUs. */
 static int resize_to_cpus_per_rank(struct binding *b, int i, const struct cpu_assignment_opts *opts,
                                    struct err *e)
 {
@@ -234,8 +233,9 @@ static int resize_to_cpus_per_rank(struct binding *b, int i, const struct cpu_as
     return 0;
 }
 
-/* Assigns a range to the j-th of m ranks in a pool: units of its own, if the pool is large enough.
- * Otherwise the whole pool, or one unit in turn if ranks are bound to one. */
+/* Assigns a range to the j-th of m ranks in a pool. If the pool is large enough, the rank gets
+ * units of its own. Otherwise it gets the whole pool; if `one` is true, it gets one unit of the
+ * pool in turn. */
 static void assign_in_pool(struct binding *b, struct cpu_units_range pool, int j, int m, bool one)
 {
     b->pool = pool;
@@ -246,15 +246,16 @@ static void assign_in_pool(struct binding *b, struct cpu_units_range pool, int j
         b->range = one ? (struct cpu_units_range){pool.first + j % pool.n, 1} : pool;
 }
 
-/* Returns the number of units per rank in its object; 0: an even share of the object. */
+/* Returns the number of units that each rank gets in its object; 0 means an even share of the
+ * object. */
 static int units_per_rank(const struct cpu_assignment_opts *opts)
 {
     return opts->cpus_per_rank > 0 ? opts->cpus_per_rank : binds_to_one_unit(opts) ? 1 : 0;
 }
 
-/* Maps ranks as mpirun's --map-by l1cache … package do: to each object in turn, or with
- * ppr a fixed number to each object. Inside an object, ranks get adjacent units, or in turn the
- * smaller objects that they are bound to. */
+/* Maps ranks as mpirun's --map-by l1cache … package do: the ranks go to the objects in turn, or,
+ * with PPR, a fixed number goes to each object. Inside an object, ranks get adjacent units. If they
+ * are bound to smaller objects, they get these in turn. */
 static int map_objects(struct binding *b, const struct cpu_assignment_opts *opts,
                        const struct cpu_units *units, enum cpu_units_level level, struct err *e)
 {
@@ -294,7 +295,8 @@ static int map_objects(struct binding *b, const struct cpu_assignment_opts *opts
     return 0;
 }
 
-/* The default without GPUs. */
+/* Maps ranks in the default way for nodes without GPUs: each rank gets an even share of all
+ * units. */
 static int map_evenly(struct binding *b, const struct cpu_assignment_opts *opts,
                       const struct cpu_units *units, struct err *e)
 {
@@ -309,7 +311,8 @@ static int map_evenly(struct binding *b, const struct cpu_assignment_opts *opts,
     return 0;
 }
 
-/* Returns the NUMA node (a piece of `cut`) that has the most units per rank after one more rank. */
+/* Returns the piece of `cut` (a NUMA node) that has the most units per rank if one more rank is
+ * added to it. */
 static int least_loaded(const int *cut, const int *load, int pieces)
 {
     int best = 0;
@@ -321,9 +324,9 @@ static int least_loaded(const int *cut, const int *load, int pieces)
     return best;
 }
 
-/* The default with GPUs: the cores of each NUMA node are divided among the ranks whose GPU is
- * attached to it. If a GPU's NUMA node is unknown, or the job may use none of its cores, the rank
- * goes to the NUMA node with the most room. */
+/* Maps ranks in the default way for nodes with GPUs: divides the cores of each NUMA node among the
+ * ranks whose GPU is attached to this node. If a GPU's NUMA node is unknown, or the job may use
+ * none of its cores, the rank goes to the NUMA node with the most room. */
 static int map_gpus(struct binding *b, const struct cpu_assignment_opts *opts,
                     const struct cpu_units *units, struct err *e)
 {
@@ -358,8 +361,8 @@ static int map_gpus(struct binding *b, const struct cpu_assignment_opts *opts,
     return 0;
 }
 
-/* Returns whether, with ppr, every rank's GPU is attached to the object that the rank is mapped
- * to. Then both rules give the same object. */
+/* Returns true if, with PPR, the GPU of every rank is attached to the object to which the rank is
+ * mapped. Mapping by PPR and mapping by GPU then give the same objects. */
 static bool gpus_match_objects(const struct cpu_assignment_opts *opts,
                                const struct cpu_units *units)
 {
@@ -398,7 +401,7 @@ static int map_ranks(struct binding *b, const struct cpu_assignment_opts *opts,
         return map_objects(b, opts, units, level_of(map_object(opts)), e);
     case PLAN_MAP_SLOT:
     case PLAN_MAP_PPR:
-    case PLAN_MAP_NODE: /* one rank per node in turn: this is one node */
+    case PLAN_MAP_NODE: /* this is one node, so its ranks need no order */
         if (opts->numa)
             break; /* the GPU decides */
         if (wide < CPU_UNITS_LEVELS)
@@ -418,12 +421,13 @@ static int map_ranks(struct binding *b, const struct cpu_assignment_opts *opts,
 
 /* ---- binding --------------------------------------------------------------------------------- */
 
-/* Returns the object that a rank is bound to as a whole; CPU_UNITS_LEVELS: to its own range. */
+/* Returns the kind of object to which ranks are bound as a whole. Returns CPU_UNITS_LEVELS if each
+ * rank is bound to its own range. */
 static enum cpu_units_level effective_bind_object(const struct cpu_assignment_opts *opts)
 {
-    /* mpirun binds to the objects that ranks are mapped by, or to the CPUs of each rank (PE=n).
-     * With ppr mpirun binds to a core or a NUMA node, depending on the number of ranks; drover
-     * binds to an even share of the object. */
+    /* By default, mpirun binds ranks to the objects by which they are mapped, or to the CPUs of
+     * each rank (PE=n), and so does drover. With PPR, mpirun binds to a core or a NUMA node,
+     * depending on the number of ranks; drover binds to an even share of the object. */
     if (opts->bind_to == PLAN_BIND_DEFAULT && opts->cpus_per_rank == 0 &&
         level_of(opts->map_by) < CPU_UNITS_CORE)
         return level_of(opts->map_by);
@@ -451,8 +455,8 @@ static void bind_rank(struct cpu_assignment *out, const struct binding *b,
         in_numa_node = in_numa_node && units->at[i].numa_os == b->numa_os;
     }
     out->cpus = format_list(set);
-    /* Memory follows the CPUs without binding (first touch). It is bound only if a GPU's transfers
-     * depend on it, and only to nodes that this process may use. */
+    /* Unbound memory is allocated near the CPUs that use it first. So memory is bound only if the
+     * transfers of a GPU depend on it, and only to NUMA nodes that this process may use. */
     hwloc_const_bitmap_t nodes = hwloc_topology_get_allowed_nodeset(topo_hwloc(opts->topo));
     if (in_numa_node && hwloc_bitmap_isset(nodes, (unsigned)b->numa_os))
         out->mems = xasprintf("%d", b->numa_os);
@@ -467,10 +471,10 @@ static int ranks_in(const struct binding *b, int ranks, struct cpu_units_range i
     return n;
 }
 
-/* Renumbers the ranks in turn over the objects of opts->rank_by: the next rank of an object is the
- * next one that was mapped to a part of the object or to an object around it. Keeps the order of
- * the mapping if rank_by names no object, or if ranks were not mapped by objects. (mpirun's
- * rules.) */
+/* Renumbers the ranks in turn over the objects of opts->rank_by. The next rank of an object is the
+ * next rank that was mapped to a part of this object, or to an object that contains it. Keeps the
+ * order of the mapping if rank_by names no object, or if ranks were not mapped by objects. These
+ * are mpirun's rules. */
 static void renumber_ranks(struct binding *b, const struct cpu_assignment_opts *opts,
                            const struct cpu_units *units)
 {
@@ -541,7 +545,7 @@ static int bind_to_slots(struct cpu_assignment *out, const struct cpu_assignment
                          const struct cpu_units *units, struct err *e)
 {
     AUTO(bitmap) hwloc_bitmap_t set = hwloc_bitmap_alloc();
-    AUTO(strv) char **cpus = NULL; /* all of them are valid before `out` changes */
+    AUTO(strv) char **cpus = NULL; /* all lists must be valid before `out` changes */
     for (int i = 0; i < opts->ranks; i++) {
         if (opts->slots[i] && cpu_slots_parse(set, opts->topo, opts->slots[i], e) < 0)
             return -EINVAL;
@@ -577,7 +581,8 @@ int cpu_assignment_ranks(struct cpu_assignment *out, const struct cpu_assignment
         return -EINVAL;
     bool is_default = level_of(map_object(opts)) == CPU_UNITS_LEVELS &&
                       bind_object(opts) == CPU_UNITS_LEVELS && units_per_rank(opts) == 0;
-    /* More ranks than cores and no option about binding: all ranks share all CPUs. */
+    /* If there are more ranks than cores and no option sets the binding, all ranks share all
+     * CPUs. */
     if (is_default && !opts->numa && opts->ranks > units->count) {
         for (int i = 0; i < opts->ranks; i++)
             out[i] = (struct cpu_assignment){

@@ -1,10 +1,10 @@
 /* cpu_assignment - binding: the CPUs and NUMA nodes of each rank of a node. Pure.
  *
- * By default each rank gets an even share of whole cores: of its GPU's NUMA node if it has a GPU,
- * else of all cores. The share lies inside one package and one NUMA node if there are enough ranks
- * for that. --map-by and --bind-to have mpirun's meaning (Open MPI 4.1's manual, "Mapping,
- * Ranking, and Binding"): the first decides on which objects ranks are placed in turn, the second
- * how wide they are bound there. */
+ * By default each rank gets an even share of whole cores. A rank with a GPU gets a share of the
+ * cores of the GPU's NUMA node, any other rank a share of all cores. If there are enough ranks,
+ * each share is inside one package and one NUMA node. --map-by and --bind-to have mpirun's meaning
+ * (Open MPI 4.1's manual, "Mapping, Ranking, and Binding"): --map-by names the objects on which
+ * ranks are placed in turn, --bind-to the objects to which they are bound there. */
 #ifndef DROVER_CPU_ASSIGNMENT_H
 #define DROVER_CPU_ASSIGNMENT_H
 
@@ -20,13 +20,13 @@ struct cpu_assignment_opts {
                         no GPU */
     enum plan_map map_by;
     enum plan_bind bind_to;
-    enum plan_map rank_by; /* an object: local ranks are numbered in turn, one per object */
+    enum plan_map rank_by; /* if an object: the objects get the next local rank in turn */
     int ppr;               /* with PLAN_MAP_PPR, as in the spec */
     enum plan_map ppr_of;
     int cpus_per_rank; /* 0: an even share */
     bool oversubscribe;
-    const char *const *slots; /* by rank: its CPUs (cpu_slots.h), instead of map_by and bind_to; an
-                                 entry may be NULL: not bound. NULL: not given */
+    const char *const *slots; /* the CPUs of each rank (cpu_slots.h), instead of map_by and bind_to;
+                                 NULL: not given. An entry is NULL if the rank is not bound */
 };
 
 /* The binding of one rank. */
@@ -40,8 +40,8 @@ struct cpu_assignment {
  * hardware threads if ranks are mapped by or bound to hardware threads. */
 int cpu_assignment_units(const struct cpu_assignment_opts *opts);
 
-/* Returns the number of `of` objects (NODE, PACKAGE, …, HWTHREAD) that contain CPUs
- * of the job; 0: the topology has no such objects. Depends on map_by and bind_to. */
+/* Returns the number of objects of the kind `of` (NODE, PACKAGE, …, HWTHREAD) that contain CPUs of
+ * the job; 0 if the topology has no such objects. The result depends on map_by and bind_to. */
 int cpu_assignment_objects(const struct cpu_assignment_opts *opts, enum plan_map of);
 
 /* Assigns CPUs to opts->ranks ranks. `out` has room for all of them; the caller frees its strings.

@@ -8,8 +8,8 @@
 
 enum { ANY_PACKAGE = -1 };
 
-/* Adds the cores with the numbers of `list`; "*": all. With a package, they count from its first.
- */
+/* Adds the cores with the numbers in `list`; "*" means all cores. If a package is given, the
+ * numbers count the cores of this package. */
 static int add_cores(hwloc_bitmap_t set, const struct topo *t, int package, const char *list,
                      struct err *e)
 {

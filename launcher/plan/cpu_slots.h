@@ -1,13 +1,15 @@
-/* cpu_slots - the CPUs of one rank, as a rank file (slot=) or --bind-to user: names them. Pure. */
+/* cpu_slots - parses the CPUs of one rank, as users write them in a rank file (slot=) or in
+ * --bind-to user:. Pure. */
 #ifndef DROVER_CPU_SLOTS_H
 #define DROVER_CPU_SLOTS_H
 
 #include "launcher/node/topo.h"
 
 /* Reads "0-3,8" (cores), "1:0,2" (cores of package 1), "1:*" (all of them) or "p0,8" (hardware
- * threads, by the numbers of the system) into `set`. Several of them are separated by ';'. Cores
- * and packages are numbered in the topology's order, among those that this process may use, as Open
- * MPI numbers them. -EINVAL  malformed, or `t` has no such core, package or hardware thread */
+ * threads, by the numbers of the system) into `set`. A ';' separates several of these. Cores and
+ * packages are numbered as Open MPI does: in the topology's order, counting only those that this
+ * process may use.
+ *   -EINVAL  malformed, or `t` has no such core, package or hardware thread */
 int cpu_slots_parse(hwloc_bitmap_t set, const struct topo *t, const char *text, struct err *e);
 
 #endif

@@ -15,8 +15,8 @@ static int index_in(hwloc_topology_t hw, hwloc_obj_t o, hwloc_obj_type_t type)
     return up ? (int)up->logical_index : -1;
 }
 
-/* Returns the first NUMA node that contains `cpus`. If several kinds of memory are local to the
- * same cores (high bandwidth, a GPU's), the first one is the ordinary memory. */
+/* Returns the first NUMA node that contains `cpus`. If the same cores have several kinds of local
+ * memory (ordinary, high-bandwidth, a GPU's), the first one is the ordinary memory. */
 static hwloc_obj_t numa_of(hwloc_topology_t hw, hwloc_const_bitmap_t cpus)
 {
     hwloc_obj_t n = NULL;

@@ -38,15 +38,16 @@ struct cpu_units_range {
     int first, n;
 };
 
-/* Returns the cores that contain `cpus`, each reduced to its hardware threads in `cpus`. Returns
- * hardware threads instead if `by_thread` is set or if the topology has no cores (some virtual
- * machines). The result may be empty. */
+/* Returns the cores that contain `cpus`. Each core is reduced to its hardware threads in `cpus`. If
+ * `by_thread` is set, or if the topology has no cores (some virtual machines), returns hardware
+ * threads instead of cores. The result may be empty. */
 struct cpu_units *cpu_units_of(const struct topo *t, hwloc_const_bitmap_t cpus, bool by_thread);
 void cpu_units_free(struct cpu_units *v);
 AUTO_DEFINE(cpu_units, struct cpu_units *, cpu_units_free)
 
-/* Splits `of` where the object at `level` changes. `cut` gets the first unit of each piece and,
- * last, the end of `of`; it has room for of.n + 1 entries. Returns the number of pieces. */
+/* Splits `of` into pieces, one per object at `level`. Writes the first unit of each piece to `cut`,
+ * and after these the end of `of`. `cut` has room for of.n + 1 entries. Returns the number of
+ * pieces. */
 int cpu_units_cut(int *cut, const struct cpu_units *v, struct cpu_units_range of,
                   enum cpu_units_level level);
 

@@ -6,10 +6,11 @@
 
 #include "common/fnv_hash.h"
 
-/* Variables that an unmodified Open MPI 4.1 program needs, or starts faster with, on one node
- * without mpirun. By default it probes every transport and, because schizo/orte takes over,
- * silently becomes N jobs of one rank each. Open MPI 5 has no ORTE and ignores what it does not
- * know. OMPI_MCA_ess=pmi is not among them: an mpirun inside a rank would inherit it and fail. */
+/* Variables for an unmodified Open MPI 4.1 program that runs on one node without mpirun. The
+ * program needs some of them, and starts faster with others. Without them it probes every
+ * transport. Its component schizo/orte also makes it silently run as N jobs of one rank each. Open
+ * MPI 5 has no ORTE and ignores variables that it does not know. OMPI_MCA_ess=pmi is not in this
+ * list: an mpirun inside a rank would inherit it and fail. */
 static const struct {
     const char *name, *value;
 } one_node_mpi[] = {
@@ -17,11 +18,11 @@ static const struct {
     {"OMPI_MCA_pml", "ob1"},
     {ENV_MPI_TRANSPORTS, ENV_MPI_SHARED_MEMORY},
     {"OMPI_MCA_btl_vader_single_copy_mechanism", "none"},
-    {"MPIR_CVAR_PMI_VERSION", "1"}, /* MPICH 5 does not choose between PMI_SIZE and PMIX_* */
+    {"MPIR_CVAR_PMI_VERSION", "1"}, /* MPICH 5 fails if it finds both PMI_SIZE and PMIX_* */
     {ENV_HWLOC_BLACKLIST, ENV_HWLOC_BLACKLIST_VALUE},
 };
 
-/* Most names differ in the first letter, which is compared without a call. */
+/* Compares the first letter without a call, since most names differ there. */
 static bool is_name(const char *entry, const char *name, size_t len)
 {
     return *entry == *name && strncmp(entry, name, len) == 0 && entry[len] == '=';
@@ -70,7 +71,7 @@ static bool starts(const char *s, const char *prefix)
     return strncmp(s, prefix, strlen(prefix)) == 0;
 }
 
-/* Returns whether an outer drover has set the variable and the user has not changed it since. */
+/* Returns true if an outer drover has set the variable, and the user has not changed it since. */
 static bool is_from_outer_drover(char *const *base, const char *name)
 {
     const char *set = NULL;
@@ -236,7 +237,7 @@ char **env_overlay(char *const *common, char *const *own)
 
 /* ---- variables of a job and of a rank -------------------------------------------------------- */
 
-/* Adds the user's -x, each name with its value. */
+/* Adds the variables of the user's -x, each with its value. */
 static void put_user_env(char ***env, char *const *user, char *const *base)
 {
     for (size_t i = 0; user && user[i]; i++) {
@@ -250,7 +251,7 @@ static void put_user_env(char ***env, char *const *user, char *const *base)
 
 void env_set_hnp_uri(char ***env, const char *address, const char *job_id)
 {
-    /* As Open MPI's, the number has 32 bits, of which the lower 12 are 0. */
+    /* Like Open MPI's job number, this one has 32 bits, of which the lower 12 are 0. */
     uint32_t number = (uint32_t)(fnv_hash_text(FNV_HASH_INIT, job_id) % 0xfffff + 1) << 12;
     bool ipv6 = strchr(address, ':') != NULL;
     env_set(env, "OMPI_MCA_orte_hnp_uri", ipv6 ? "%u.0;tcp6://[%s]:9" : "%u.0;tcp://%s:9", number,
@@ -294,7 +295,7 @@ char **env_rank(const struct plan *p, const struct plan_rank *r, const struct la
     env_set(&env, "LOCAL_RANK", "%d", r->local_rank);
     env_set(&env, "LOCAL_WORLD_SIZE", "%d", local_size);
     env_set(&env, "GROUP_RANK", "%d", r->node);
-    env_set(&env, "NODE_RANK", "%d", r->node); /* not torchrun's, but scripts read it */
+    env_set(&env, "NODE_RANK", "%d", r->node); /* not a variable of torchrun, but scripts read it */
     env_set(&env, "ROLE_RANK", "%d", r->rank);
     if (!s->no_pmix) {
         env_set(&env, "OMPI_COMM_WORLD_RANK", "%d", r->rank);
@@ -302,14 +303,15 @@ char **env_rank(const struct plan *p, const struct plan_rank *r, const struct la
         env_set(&env, "OMPI_COMM_WORLD_LOCAL_SIZE", "%d", local_size);
         env_set(&env, "MPI_LOCALRANKID", "%d", r->local_rank); /* as hydra and Intel MPI */
         env_set(&env, "MPI_LOCALNRANKS", "%d", local_size);
-        /* mpirun sets it, too: waiting ranks then yield, unless the user has set
+        /* mpirun also sets this variable. Waiting ranks then yield the CPU, unless the user has set
          * mpi_yield_when_idle. */
         if (oversubscribed && !env_user_value(base, s->env, "OMPI_MCA_mpi_oversubscribe"))
             env_set(&env, "OMPI_MCA_mpi_oversubscribe", "1");
     }
     if (!env_user_value(base, s->env, "OMP_NUM_THREADS")) {
         env_set(&env, "OMP_NUM_THREADS", "%d", r->cores);
-        /* Lets a job inside this one see that the value is not the user's. */
+        /* This lets a job inside this one see that drover, not the user, has set
+         * OMP_NUM_THREADS. */
         env_set(&env, "DROVER_RANK_CORES", "%d", r->cores);
     }
     if (r->cpus)

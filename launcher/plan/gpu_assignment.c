@@ -35,8 +35,8 @@ static bool has(const struct gpu_assignment *c, const struct gpu_assignment_rank
 }
 
 /* Returns the GPUs that CUDA_VISIBLE_DEVICES shows, by CUDA's rules (CUDA C++ Programming Guide,
- * "CUDA Environment Variables"): in its order, up to the first word that is not a GPU; none if one
- * is listed twice. */
+ * "CUDA Environment Variables"). They are in the order of `list`, up to the first word that is not
+ * a GPU. If a GPU is listed twice, no GPU is visible. If `list` is NULL, all GPUs are. */
 static struct gpu_assignment *visible_gpus(const struct topo *t, const char *list)
 {
     struct gpu_assignment *c = new_assignment(t);
@@ -64,7 +64,8 @@ static struct gpu_assignment *visible_gpus(const struct topo *t, const char *lis
     }
 }
 
-/* Selects from the visible GPUs those of `list` ("0,2", UUIDs; empty: none), in its order. */
+/* Selects those visible GPUs that are in `list`, in the order of `list`. `list` has indexes or
+ * UUIDs ("0,2"); if it is empty, no GPU is selected. */
 static int select_gpus(struct gpu_assignment **out, const struct topo *t,
                        const struct gpu_assignment *visible, const char *list, struct err *e)
 {

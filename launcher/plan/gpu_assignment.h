@@ -11,14 +11,15 @@
 /* A GPU or a MIG instance. */
 struct gpu_assignment_rank {
     const struct gpu *gpu;
-    const char *uuid; /* of the GPU, or of its MIG instance */
+    const char *uuid; /* UUID of the GPU or MIG instance */
 };
 
 /* The GPUs of a node that the job may use, in order. */
 struct gpu_assignment {
     struct gpu_assignment_rank *at;
     int n;
-    bool visible; /* ranks see exactly these in this order without CUDA_VISIBLE_DEVICES being set */
+    bool visible; /* ranks see exactly these GPUs, in this order, even if CUDA_VISIBLE_DEVICES is
+                     not set for them */
 };
 
 /* Selects the GPUs of spec.gpus, or else all that CUDA_VISIBLE_DEVICES shows. Borrows them from
@@ -34,10 +35,11 @@ AUTO_DEFINE(gpu_assignment, struct gpu_assignment *, gpu_assignment_free)
 int gpu_assignment_check(const struct plan_node *n, const struct launch_spec *s,
                          const struct gpu_assignment *gpus, struct err *e);
 
-/* Sets CUDA_VISIBLE_DEVICES if the rank would see other GPUs without it: every rank sees all of
- * the job's GPUs and uses LOCAL_RANK as its index, as torchrun's users expect. A program can use
- * only one MIG instance (NVIDIA MIG User Guide, "CUDA Device Enumeration"), so each rank sees only
- * its own. Indexes are NVML's, in PCI bus order; CUDA's own order is fastest first. */
+/* Sets CUDA_VISIBLE_DEVICES if the rank would otherwise see other GPUs. Every rank sees all of the
+ * job's GPUs and uses LOCAL_RANK as the index of its own, as torchrun's users expect. But a program
+ * can use only one MIG instance (NVIDIA MIG User Guide, "CUDA Device Enumeration"), so with MIG
+ * each rank sees only its own instance. Indexes are those of NVML, in PCI bus order; CUDA's default
+ * order puts the fastest GPU first. */
 void gpu_assignment_show(char ***env, const struct plan_rank *r, const struct launch_spec *s,
                          const struct topo *t, const struct gpu_assignment *gpus,
                          char *const *base);

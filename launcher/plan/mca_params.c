@@ -12,8 +12,8 @@ enum kind {
     NUMBER,   /* the same, unless the value is 0 */
     FLAG,     /* the option is given if the value is true */
     ENV_LIST, /* variables for the ranks */
-    SETTING,  /* belongs to another parameter */
-    IGNORED,  /* no option does this: ignored unless the value is that in `option` */
+    SETTING,  /* is read together with another parameter */
+    IGNORED,  /* no option does this; a value other than that in `option` is reported as ignored */
 };
 
 /* Names of Open MPI 4 (ompi_info --all --level 9) and of PRRTE 3, the launcher of Open MPI 5
@@ -101,7 +101,7 @@ static const struct row *find_row(const char *name)
     return NULL;
 }
 
-/* Returns the launcher's parameter that "OMPI_MCA_NAME=value" sets. NULL: none. */
+/* Returns the launcher's parameter that "OMPI_MCA_NAME=value" sets, or NULL if it sets none. */
 static const struct row *row_of_variable(const char *entry)
 {
     if (strncmp(entry, "OMPI_MCA_", 9) != 0 && strncmp(entry, "PRTE_MCA_", 9) != 0)
@@ -151,7 +151,7 @@ void mca_params_free(struct mca_params *p)
 
 /* ---- sources --------------------------------------------------------------------------------- */
 
-/* Cuts blanks at both ends, and quotes around the text. */
+/* Removes blanks at both ends, and quotes around the text. */
 static char *trim(char *text)
 {
     text += strspn(text, " \t\r\n");
@@ -184,8 +184,8 @@ static bool read_file(struct mca_params *p, const char *path)
     return true;
 }
 
-/* The system's file of Open MPI or PRRTE: below OPAL_PREFIX, below the directory of a program in
- * PATH, or where Debian has it. */
+/* Reads the system's parameter file of Open MPI or PRRTE. It is below OPAL_PREFIX, below the
+ * directory of a program in PATH, or where Debian installs it. */
 static void read_system_file(struct mca_params *p, char *const *env, const char *name)
 {
     const char *prefix = env_get(env, "OPAL_PREFIX"), *path = env_get(env, "PATH");
@@ -212,7 +212,7 @@ static void read_files(struct mca_params *p, char *const *env)
     const char *named = env_get(env, "OMPI_MCA_mca_base_param_files");
     named = named ? named : env_get(env, "OMPI_MCA_mca_param_files");
     AUTO(strv) char **files = NULL;
-    if (named) { /* from the one with the highest precedence to that with the lowest */
+    if (named) { /* the first file has the highest precedence */
         AUTO(free) char *list = xstrdup(named);
         for (char *rest = list, *one; (one = strsep(&rest, ",:"));)
             strv_push(&files, xstrdup(one));
@@ -223,7 +223,7 @@ static void read_files(struct mca_params *p, char *const *env)
         strv_push(&files, xasprintf("%s/.prte/mca-params.conf", home ? home : ""));
     }
     for (size_t i = strv_len(files); i > 0; i--)
-        (void)read_file(p, files[i - 1]); /* it need not exist */
+        (void)read_file(p, files[i - 1]); /* the file may be missing */
 }
 
 void mca_params_read(struct mca_params *p, char *const *env)
@@ -261,14 +261,15 @@ static bool is_true(const char *value)
     return atoi(value) != 0;
 }
 
-/* "1" and "true" are the same; texts must be equal. */
+/* Compares two values. "1" and "true" are the same value; other texts must be equal. */
 static bool is_same(const char *value, const char *usual)
 {
     bool is_bool = strcmp(usual, "0") == 0 || strcmp(usual, "1") == 0;
     return is_bool ? is_true(value) == is_true(usual) : strcmp(value, usual) == 0;
 }
 
-/* "A=1;B": variables with their values, or passed on by name. */
+/* Returns the options for a list of variables such as "A=1;B". A variable has a value, or is passed
+ * on by its name. */
 static char **variables(const struct mca_params *p, const char *value)
 {
     const char *delimiter = ";";

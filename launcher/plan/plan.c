@@ -42,7 +42,8 @@ struct node_resources {
     struct gpu_assignment *gpus;
     hwloc_bitmap_t cpus;
     struct cpu_assignment_opts cpu_opts;
-    /* The bindings of `bound` ranks. Kept because many nodes are alike. */
+    /* The bindings of the `bound` ranks of a node. They are kept for the next node, since many
+     * nodes are alike. */
     struct cpu_assignment *bindings;
     int bound;
     bool oversubscribed; /* the bindings were computed with oversubscription allowed */
@@ -92,8 +93,8 @@ static int node_resources_new(struct node_resources **out, const struct launch_s
     return 0;
 }
 
-/* Returns the slots of a host for which none are given: one per GPU; without GPUs one per core, up
- * to the CPU time that the cgroup allows. */
+/* Returns the number of slots of a host if the user has given none: one per GPU, or, without GPUs,
+ * one per core, but at most the number of CPUs whose time the cgroup allows. */
 static int default_slots(const struct node_resources *res)
 {
     if (res->gpus->n > 0)
@@ -148,7 +149,8 @@ static char *copy_of(const char *text)
     return text ? xstrdup(text) : NULL;
 }
 
-/* The i-th rank of a node gets its i-th GPU; GPUs are reused in turn. */
+/* Sets the GPU and the binding of a rank. The i-th rank of a node gets the i-th GPU of the node. If
+ * there are more ranks than GPUs, the GPUs are reused in turn. */
 static void set_rank(struct plan_rank *r, const struct node_resources *res)
 {
     const struct cpu_assignment *at = &res->bindings[r->local_rank];
@@ -163,8 +165,8 @@ static void set_rank(struct plan_rank *r, const struct node_resources *res)
     r->gpu_uuid = gpu->uuid[0] ? xstrdup(gpu->uuid) : NULL;
 }
 
-/* Returns the CPUs that the user has given the ranks of a node, by local rank; the result is freed
- * by the caller, its strings are borrowed. NULL: none. */
+/* Returns the CPUs that the user has given to each local rank of a node, or NULL if the user has
+ * given none. The caller frees the array; its strings are borrowed. */
 static const char **given_slots(const struct plan *p, int node, const struct launch_spec *s)
 {
     size_t lists = strv_len((char **)s->bind_slots);
@@ -267,8 +269,9 @@ static bool includes_this_machine(const struct launch_spec *s)
     return !s->hosts;
 }
 
-/* Returns the hosts for rank_map.c. A host without slots gets as many as this machine has, if this
- * machine is one of the hosts; a login node does not show what its cluster has. */
+/* Returns the hosts for rank_map.c. If this machine is one of the hosts, a host without slots gets
+ * as many slots as this machine has. Otherwise this machine may be a login node, which is not like
+ * the nodes of its cluster. */
 static struct rank_map_host *mapping_hosts(int *count, const struct launch_spec *s,
                                            const struct node_resources *res)
 {
@@ -290,8 +293,8 @@ static struct rank_map_host *mapping_hosts(int *count, const struct launch_spec 
     return h;
 }
 
-/* Returns the slots that `some` has on each of the job's hosts, to be freed; NULL: `some` is NULL,
- * every host may be used. */
+/* Returns the slots that `some` has on each of the job's hosts; the caller frees the array. Returns
+ * NULL if `some` is NULL, which means that every host may be used. */
 static int *slots_of(const struct hosts *some, const struct hosts *all)
 {
     if (!some)
@@ -405,9 +408,9 @@ static int map_ranks(struct plan *p, const struct launch_spec *s, const struct n
     return 0;
 }
 
-/* Returns the resources of this machine, as assumed for every node. If this machine is not one of
- * the hosts and lacks the requested CPUs or GPUs (a login node has no GPU 3), the request is
- * ignored. */
+/* Sets `*out` to the resources of this machine, which every node is assumed to have. If this
+ * machine is not one of the hosts and lacks the requested CPUs or GPUs (a login node may have no
+ * GPU 3), the request is ignored. */
 static int assume_resources(struct node_resources **out, const struct launch_spec *s,
                             const struct topo *t, char *const *base, struct err *e)
 {
@@ -419,8 +422,8 @@ static int assume_resources(struct node_resources **out, const struct launch_spe
                : rc;
 }
 
-/* Sets the ranks of a node as if it were this machine. Another node may have more resources, so a
- * lack is reported only when its topology is known. */
+/* Sets the ranks of a node as if the node were this machine. Another node may have more resources,
+ * so missing resources are reported only when the topology of that node is known. */
 static int set_node_as_assumed(struct plan *p, int node, const struct launch_spec *s,
                                struct node_resources *res, char *const *base, struct err *e)
 {

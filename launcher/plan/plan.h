@@ -14,8 +14,8 @@
 struct hosts;
 struct topo;
 
-/* The engine whose ranks this process's guardian starts. The others are the words of the remote
- * launchers (remote/remote_launcher.h), which start an agent per rank. */
+/* The engine that starts ranks through this process's guardian. The names of the other engines are
+ * the words of the remote launchers (remote/remote_launcher.h), which start one agent per rank. */
 #define PLAN_ENGINE_LOCAL "local"
 
 enum plan_map {
@@ -43,9 +43,8 @@ enum plan_bind {
     PLAN_BIND_PACKAGE
 };
 
-/* The ranks of this node in a job whose other ranks are started elsewhere, as a torchrun on each
- * node does (--node-rank), or by a rendezvous (--rdzv-endpoint). drover does not serve PMIx in
- * such a job. */
+/* The ranks of this node in a job in which each node has its own launcher: torchrun with
+ * --node-rank, or with a rendezvous (--rdzv-endpoint). drover does not serve PMIx in such a job. */
 struct launch_external_part {
     int nodes;               /* 0: not set, this is the whole job */
     int node;                /* index of this node */
@@ -60,15 +59,15 @@ struct launch_node_resources {
     const char *cpus, *gpus; /* in the form of launch_spec.cpus and .gpus */
 };
 
-/* A further program of the job (mpirun's `:`), run by `ranks` ranks that follow those of the
- * previous program. */
+/* A further program of the job (mpirun's `:`). It has `ranks` ranks, whose numbers follow those of
+ * the previous program. */
 struct launch_app {
     int ranks;
     char *const *argv;
     char *const *env; /* additional variables in the form of launch_spec.env; NULL: none */
     const char *wdir; /* working directory of its ranks; NULL: launch_spec.wdir */
     const struct hosts
-        *hosts; /* where its ranks run, part of launch_spec.hosts; NULL: all of them */
+        *hosts; /* where its ranks run: some of launch_spec.hosts; NULL: all of these */
 };
 
 /* The host and the CPUs of one rank, as a rank file has them. */
@@ -78,9 +77,9 @@ struct launch_location {
     bool here;         /* the host is this machine */
 };
 
-/* What the user wants to run: a job. A plain value; a zero-initialised one has all defaults. All
- * pointers are borrowed until the plan is made (launch_start() makes it and copies what it needs),
- * or until the job ends if its engine is not the local one. */
+/* What the user wants to run: a job. A plain value; if zero-initialised, it has all defaults. With
+ * the local engine, all pointers are borrowed until the plan is made; launch_start() makes the plan
+ * and copies what it needs. With another engine, they are borrowed until the job ends. */
 struct launch_spec {
     int ranks;         /* 0: one per GPU, or one per core without GPUs */
     char *const *argv; /* the program and its arguments, NULL-terminated */
@@ -94,28 +93,27 @@ struct launch_spec {
     const struct launch_location
         *locations; /* by rank, instead of map_by and bind_to; NULL: not set */
     int location_count;
-    enum plan_map rank_by;         /* SLOT, NODE, …: order in which ranks are numbered; DEFAULT:
-                                      mpirun's, by slot, or by node if ranks were mapped by node */
-    int ppr;                       /* with PLAN_MAP_PPR: ranks per object */
-    enum plan_map ppr_of;          /* the object: NODE, PACKAGE, NUMA, L3, L2, L1, CORE, HWTHREAD */
-    int per_node;                  /* -N: ranks per node; 0: decided by slots */
+    enum plan_map rank_by; /* order in which ranks are numbered: SLOT, NODE, …; DEFAULT: as mpirun,
+                              by node if ranks are mapped by node, else by slot */
+    int ppr;               /* with PLAN_MAP_PPR: ranks per object */
+    enum plan_map ppr_of;  /* the object: NODE, PACKAGE, NUMA, L3, L2, L1, CORE, HWTHREAD */
+    int per_node;          /* -N: ranks per node; 0: decided by slots */
     const struct hosts *hosts;     /* NULL: this machine */
-    const struct hosts *own_hosts; /* where the ranks of `argv` run, part of `hosts`, if `apps` run
-                                      elsewhere; NULL: all of them */
+    const struct hosts *own_hosts; /* where the ranks of `argv` run, if `apps` run elsewhere: some
+                                      of `hosts`; NULL: all of these */
     const char *engine; /* a word in static memory. NULL: "local" if every host is this machine,
                            "slurm" inside a Slurm allocation, else "openmpi" */
     char *const *engine_args; /* arguments passed to mpirun or srun unchanged (--mca …) */
     int start_timeout_ms;     /* deadline for all agents to connect; 0: 60,000 */
     int lost_after_ms;        /* a node that is silent for this long is lost; 0: 15,000 */
     int cpus_per_rank;        /* 0: an even share */
-    const char *cpus; /* CPUs that the job may use ("0-3,8"); NULL: all that this process may */
+    const char *cpus; /* CPUs that the job may use ("0-3,8"); NULL: all that this process may use */
     const char *gpus; /* GPUs that the job may use ("0,2", "": none); NULL: all visible ones */
-    const struct launch_node_resources *node_resources; /* one per host, instead of `cpus` and
-                                                           `gpus`; NULL: none. Then every host
-                                                           has ranks, and the engine is not the
-                                                           local one */
-    const char *cgroup; /* directory of the cgroup (version 2) of the ranks on this machine;
-                           NULL: this process's. Local engine only */
+    /* One entry per host, instead of `cpus` and `gpus`; NULL: not given. If given, every host must
+     * have ranks, and the engine must not be the local one. */
+    const struct launch_node_resources *node_resources;
+    const char *cgroup; /* directory of the cgroup (version 2) of the ranks on this machine; NULL:
+                           cgroup of this process. Local engine only */
     bool needs_gpus;    /* a node without a GPU is an error */
     bool oversubscribe; /* more ranks than slots, cores or GPUs are allowed */
     bool no_hold_port;  /* MASTER_PORT is chosen but not held */
@@ -127,12 +125,12 @@ struct launch_spec {
     bool no_pty;        /* stdout of the ranks is a pipe, as stderr always is, and not a pty */
     int restart_count;  /* restarts so far */
     int max_restarts;   /* limit of restarts; ranks see both numbers */
-    int stdin_fd;       /* descriptor that rank stdin_rank reads; < 0, or 0 with stdin_null:
-                           /dev/null */
+    int stdin_fd; /* descriptor that rank stdin_rank reads; /dev/null if < 0 or if stdin_null is set
+                   */
     bool stdin_null;
     bool stdin_all; /* every rank reads stdin_fd; local engine only */
     int stdin_rank; /* the rank that reads stdin_fd */
-    int shown_rank; /* the last rank whose output was requested by number; 0: none */
+    int shown_rank; /* highest rank whose output the user requested by number; 0: none */
     struct launch_external_part external_part;
     const struct launch_app *apps; /* programs other than argv, for the last ranks */
     int app_count;
@@ -141,24 +139,24 @@ struct launch_spec {
 };
 
 struct plan_rank {
-    int rank; /* index in plan.ranks; the rank's number in the job is this + plan.first_rank */
+    int rank; /* index in plan.ranks; the number in the whole job is rank + plan.first_rank */
     int node; /* index into plan.nodes */
     int local_rank;
     int gpu;        /* index on the node; -1: no GPU */
     char *gpu_uuid; /* NULL: unknown */
     char *cpus;     /* hwloc list of OS indexes ("0-3"); NULL: not bound */
     char *mems;     /* NUMA nodes to which its memory is bound; NULL: not bound */
-    int cores;      /* cores in `cpus`, or in its share of the node if not bound; the value of
-                       OMP_NUM_THREADS */
-    char **env;     /* variables in addition to plan.env: RANK=…, CUDA_VISIBLE_DEVICES=…, … */
-    char **argv;    /* its program, if it differs from plan.argv; else NULL */
-    char *wdir;     /* its working directory, if it differs from plan.wdir; else NULL */
+    int cores;  /* cores of the rank: those in `cpus`, or in its share of the node if not bound; the
+                   value of OMP_NUM_THREADS */
+    char **env; /* variables in addition to plan.env: RANK=…, CUDA_VISIBLE_DEVICES=…, … */
+    char **argv; /* its program, if it differs from plan.argv; else NULL */
+    char *wdir;  /* its working directory, if it differs from plan.wdir; else NULL */
 };
 
 struct plan_node {
     char *name;     /* as the user wrote it; this machine's host name if `here` */
     int local_size; /* > 0: hosts without ranks are not nodes of the plan */
-    int port;       /* of its ssh server; 0: not given */
+    int port;       /* port of its ssh server; 0: not given */
     bool here;      /* this machine */
 };
 
@@ -166,38 +164,38 @@ struct plan {
     const char *engine; /* never NULL */
     struct plan_rank *ranks;
     int world_size;
-    int first_rank; /* for an external part: ranks before ranks[0] in the whole job; else 0 */
+    int first_rank; /* number of ranks before ranks[0] in the whole job; 0 unless this is an
+                       external part */
     struct plan_node *nodes;
     int node_count;
     char *job_id;
-    char *master_addr; /* NULL for several nodes: known only when their agents have connected.
-                          `env` does not contain it then */
+    char *master_addr; /* NULL if there are several nodes: it is known only when their agents have
+                          connected, and `env` does not contain it */
     int master_port;   /* as the user set it; 0: chosen when the job starts */
     char *wdir;        /* NULL: the current directory */
     char **argv;
-    char **env; /* "NAME=value" for every rank, including the user's -x (RANK and the like are
-                   per rank). A rank's environment is env_merge(base_env, plan.env,
-                   plan_rank.env). Does not contain MASTER_PORT */
+    char **env; /* "NAME=value" for every rank, including the user's -x, without MASTER_PORT. A
+                   rank's environment is env_merge(base_env, plan.env, plan_rank.env) */
 };
 
-/* Makes the plan of `s`. Every node is planned as if it had this machine's topology `t`: exact if
- * the nodes are alike, else corrected by plan_set_node(). `base_env` is the environment that the
- * ranks inherit: variables that the user has set are kept (OMP_NUM_THREADS, CUDA_VISIBLE_DEVICES,
- * NCCL_*), and SLURM_* decide whether AUTO means srun.
+/* Makes the plan of `s`. Every node is planned as if it had this machine's topology `t`. For a node
+ * with another topology, plan_set_node() corrects the plan later. `base_env` is the environment
+ * that the ranks inherit. Variables that the user has set there are kept (OMP_NUM_THREADS,
+ * CUDA_VISIBLE_DEVICES, NCCL_*). SLURM_* variables decide if srun is the default engine.
  *   -EINVAL  the spec contradicts itself (more ranks than slots, GPUs or cores without
  *            oversubscribe, …) */
 int plan_make(struct plan **out, const struct launch_spec *s, const struct topo *t,
               char *const *base_env, struct err *e);
 
-/* Recomputes GPU, CPUs, NUMA nodes, cores and variables of the ranks of `node` when its topology
- * `t` is known. The mapping stays. `s` is the spec of plan_make(); `base_env` is what the ranks of
- * that node inherit.
- *   -EINVAL  the node lacks what was requested (GPUs, cores, …), which the text names; `p` is
+/* Recomputes GPU, CPUs, NUMA nodes, cores and variables of the ranks of `node` from its topology
+ * `t`. The mapping does not change. `s` is the spec of plan_make(); `base_env` is the environment
+ * that the ranks of that node inherit.
+ *   -EINVAL  the node lacks requested resources (GPUs, cores, …), which the text names; `p` is
  *            unchanged */
 int plan_set_node(struct plan *p, int node, const struct launch_spec *s, const struct topo *t,
                   char *const *base_env, struct err *e);
 
-/* Whether this process's guardian starts the ranks. */
+/* Returns true if this process's guardian starts the ranks. */
 static inline bool plan_is_local(const struct plan *p)
 {
     return strcmp(p->engine, PLAN_ENGINE_LOCAL) == 0;
@@ -208,7 +206,7 @@ static inline char *const *plan_rank_argv(const struct plan *p, const struct pla
     return r->argv ? r->argv : p->argv;
 }
 
-/* NULL: the current directory. */
+/* Returns the working directory of a rank; NULL means the current directory. */
 static inline const char *plan_rank_wdir(const struct plan *p, const struct plan_rank *r)
 {
     return r->wdir ? r->wdir : p->wdir;

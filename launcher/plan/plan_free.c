@@ -1,5 +1,5 @@
-/* plan_free - plan_free() in its own object file: drover-rank frees plans but makes none, and must
- * not link the planner with its topology discovery. */
+/* plan_free - frees plans. plan_free() is in an object file of its own, since drover-rank frees
+ * plans, but must not link the planner with its topology discovery. */
 #include "launcher/plan/plan.h"
 
 void plan_free(struct plan *p)

@@ -8,8 +8,8 @@
 #include "common/utf8.h"
 #include "launcher/plan/env.h"
 
-/* Returns the value of "NAME=value" with secrets hidden, to be freed. `*len` becomes the length of
- * the name. */
+/* Returns the value of "NAME=value" with secrets hidden; the caller frees it. Sets `*len` to the
+ * length of the name. */
 static char *shown_value(const char *entry, size_t *len)
 {
     struct strbuf b = {0};
@@ -51,7 +51,7 @@ void plan_print_ranks(struct strbuf *b, const struct plan *p)
     }
 }
 
-/* The variables by which a rank finds its place and its peers. */
+/* Appends the variables that give a rank its position in the job and its peers. */
 static void print_rank_env(struct strbuf *b, const struct plan *p, const struct plan_rank *r)
 {
     static const char at_start[] = "(chosen at the start)";
@@ -63,7 +63,7 @@ static void print_rank_env(struct strbuf *b, const struct plan *p, const struct 
     strbuf_printf(b, "rank %d: RANK=%s LOCAL_RANK=%s MASTER_ADDR=%s MASTER_PORT=%s", r->rank,
                   env_get(r->env, "RANK"), env_get(r->env, "LOCAL_RANK"),
                   p->master_addr ? p->master_addr : at_start, port);
-    if (threads) /* else the user has set it */
+    if (threads) /* otherwise the user has set it */
         strbuf_printf(b, " OMP_NUM_THREADS=%s", threads);
     strbuf_putc(b, '\n');
 }
@@ -131,7 +131,8 @@ static json_t *argv_json(char *const *argv)
     return list;
 }
 
-/* The program and directory of a rank are there if they differ from the job's. */
+/* Returns a rank as JSON. It includes the program and the directory only if they differ from the
+ * job's. */
 static json_t *rank_json(const struct plan *p, const struct plan_rank *r)
 {
     json_t *o = json_pack("{s:i, s:o, s:i, s:o, s:o, s:o, s:o, s:i, s:o}", "rank", r->rank, "node",

@@ -1,4 +1,4 @@
-/* plan_print - a plan as text and JSON: --dry-run, --report-bindings, --json.
+/* plan_print - prints a plan as text or JSON, for --dry-run, --report-bindings and --json.
  *
  * Secrets are shown as "***" (redact.h). Pure. */
 #ifndef DROVER_PLAN_PRINT_H
@@ -9,12 +9,12 @@
 #include "common/strbuf.h"
 #include "launcher/plan/plan.h"
 
-/* Appends one line per rank (rank, node, local rank, GPU, CPUs, memory nodes), the nodes that were
- * not contacted, a line per rank with the variables by which it finds its peers, then the variables
- * that the job sets. */
+/* Appends the whole plan: one line per rank (rank, node, local rank, GPU, CPUs, memory nodes), the
+ * nodes that were not contacted, one line per rank with the variables by which it finds its peers,
+ * and the variables that the job sets. */
 void plan_print(struct strbuf *b, const struct plan *p);
 
-/* Appends only the lines of the ranks, with a heading. */
+/* Appends a heading and one line per rank, and nothing else of the plan. */
 void plan_print_ranks(struct strbuf *b, const struct plan *p);
 
 /* Returns the plan with each rank's variables:

@@ -14,8 +14,8 @@ struct mapping {
     const struct rank_map_host *hosts;
     int count;
     int *assigned;  /* ranks of each host */
-    int ranks;      /* requested; 0: one per slot */
-    int per_object; /* with -N and ppr: ranks per object; 0: decided by slots */
+    int ranks;      /* number of requested ranks; 0: one per slot */
+    int per_object; /* ranks per object (-N, PPR); 0: decided by slots */
 };
 
 static bool is_by_node(enum plan_map by)
@@ -23,7 +23,7 @@ static bool is_by_node(enum plan_map by)
     return by == PLAN_MAP_NODE;
 }
 
-/* Returns the maximum number of ranks of a host. Slots that the user did not give are not a limit.
+/* Returns the maximum number of ranks of a host. Its slots are a limit only if the user gave them.
  */
 static long host_limit(const struct mapping *m, int host, bool oversubscribe)
 {
@@ -45,7 +45,7 @@ static long total_slots(const struct mapping *m)
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
-/* Hints at an -H list with enough slots ("-H c01:8,c02:8"); long lists are cut. */
+/* Sets a hint with an -H list that has enough slots ("-H c01:8,c02:8"). A long list is cut. */
 static int hint_slots(const struct mapping *m, struct err *e)
 {
     AUTO(strbuf) struct strbuf list = {0};
@@ -57,7 +57,8 @@ static int hint_slots(const struct mapping *m, struct err *e)
         strbuf_str(&list), m->count > HOSTS_SHOWN ? ",…" : "", per_object);
 }
 
-/* `unmapped`: ranks that do not fit even with oversubscription. */
+/* Sets the error for too few slots. `unmapped` is the number of ranks that do not fit even with
+ * oversubscription. */
 static int fail_too_few_slots(const struct mapping *m, int unmapped, struct err *e)
 {
     long slots = m->s->oversubscribe ? m->ranks - unmapped : total_slots(m);
@@ -84,8 +85,8 @@ static int fail_unknown_ranks(const struct mapping *m, struct err *e)
 
 /* ---- ranks per host -------------------------------------------------------------------------- */
 
-/* Spreads `left` ranks evenly, one per host in turn, up to the hosts' limits. Returns the number
- * of ranks that did not fit. */
+/* Adds `left` ranks to the hosts, one rank per host in turn, up to the hosts' limits. Returns the
+ * number of ranks that did not fit. */
 static int spread_evenly(struct mapping *m, int left, bool oversubscribe)
 {
     for (bool moved = true; left > 0 && moved;) {
@@ -122,7 +123,8 @@ static int map_by_slots(struct mapping *m, struct err *e)
     return left > 0 ? fail_too_few_slots(m, left, e) : 0;
 }
 
-/* -N and ppr: gives each host the same number. If -np is smaller, the last hosts get fewer. */
+/* Maps ranks for -N and PPR: each host gets the same number per object. If -np is smaller than the
+ * total, the last hosts get fewer ranks. */
 static int map_fixed_number(struct mapping *m, struct err *e)
 {
     long total = 0, left = m->ranks ? m->ranks : LONG_MAX;

@@ -27,7 +27,7 @@ bool rank_spec_is_host_env(const char *entry)
     return has_prefix(entry, prefixes, COUNT_OF(prefixes));
 }
 
-/* Returns whether a variable is set for the agent itself. */
+/* Returns true if the variable is set for the agent itself, and not for its rank. */
 static bool is_agent_env(const char *entry)
 {
     static const char *const prefixes[] = {
@@ -49,7 +49,8 @@ void rank_spec_base_env(struct strbuf *out, char *const *env)
             strbuf_add(out, env[i], strlen(env[i]) + 1);
 }
 
-/* Strings may be invalid UTF-8, so they are in the payload; the JSON object has their numbers. */
+/* Strings may be invalid UTF-8. So they are in the payload, and the JSON object has only the number
+ * of strings of each kind. */
 json_t *rank_spec_encode(struct strbuf *payload, const struct plan *p, int rank, const char *wdir,
                          const struct rank_spec_opts *w, const struct strbuf *base)
 {

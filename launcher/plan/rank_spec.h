@@ -1,10 +1,10 @@
-/* rank_spec - what an agent needs to start its rank: the rank's part of the plan and the
- * launcher's environment, as the message `rank_spec` carries them. Pure.
+/* rank_spec - the message `rank_spec`, which contains what an agent needs to start its rank: the
+ * rank's part of the plan, and the launcher's environment. Pure.
  *
- * The environment of a rank on another node consists of, later ones override: the variables of the
- * launcher's user (rank_spec_base_env()); those of the node or session there (HOSTNAME,
- * XDG_RUNTIME_DIR, …); those that mpirun or srun has set for the agent (PMIX_*, OMPI_*, SLURM_*);
- * plan.env; plan_rank.env. */
+ * The environment of a rank on another node has these parts, of which later ones override earlier
+ * ones: the variables of the launcher's user (rank_spec_base_env()); the variables of the other
+ * node or session (HOSTNAME, XDG_RUNTIME_DIR, …); the variables that mpirun or srun has set for the
+ * agent (PMIX_*, OMPI_*, SLURM_*); plan.env; plan_rank.env. */
 #ifndef DROVER_RANK_SPEC_H
 #define DROVER_RANK_SPEC_H
 
@@ -18,18 +18,18 @@
 struct rank_spec_opts {
     bool reports;    /* the rank gets a report channel */
     bool pty;        /* its stdout is a pty */
-    bool with_stdin; /* it reads the launcher's stdin; else /dev/null */
-    bool port;       /* its agent chooses MASTER_PORT, as the next two members say */
+    bool with_stdin; /* the rank reads the launcher's stdin, else /dev/null */
+    bool port;       /* the rank's agent chooses MASTER_PORT; the next two members say how */
     int port_wanted; /* 0: any free port */
     bool port_held;  /* the agent holds the port until the job ends */
 };
 
-/* Returns whether "NAME=value" describes one host, login or terminal, and is meaningless on
- * another host. */
+/* Returns true if "NAME=value" describes one host, login or terminal, and has no meaning on another
+ * host. */
 bool rank_spec_is_host_env(const char *entry);
 
-/* Appends the variables of `env` that every rank inherits, in the form for rank_spec_encode():
- * strings, each with its NUL. */
+/* Appends the variables of `env` that every rank inherits. The form is that of rank_spec_encode()'s
+ * `base`: each string with its NUL. */
 void rank_spec_base_env(struct strbuf *out, char *const *env);
 
 /* Returns the message for a rank of `p` and appends its payload. `base` is the output of
@@ -44,9 +44,10 @@ struct rank_spec {
     struct rank_spec_opts opts;
 };
 
-/* Decodes such a message. `agent_env` (strv) holds what the rank inherits from its agent's
- * environment: the variables that describe the host (rank_spec_is_host_env()), and those that
- * mpirun or srun has set for the agent. -EBADMSG  malformed */
+/* Decodes a message of rank_spec_encode(). `agent_env` (strv) has the variables that the rank
+ * inherits from its agent: those that describe the host (rank_spec_is_host_env()), and those that
+ * mpirun or srun has set for the agent.
+ *   -EBADMSG  malformed */
 int rank_spec_decode(struct rank_spec *out, const json_t *head, const char *payload, size_t len,
                      char *const *agent_env, struct err *e);
 void rank_spec_free(struct rank_spec *r);

@@ -22,7 +22,8 @@ void rankfile_free(struct rankfile *f)
     free(f);
 }
 
-/* Returns the name of "+n2", the third host; any other name is returned as it is. */
+/* Returns the host's name. "+n2" means the third known host; any other name is returned
+ * unchanged. */
 static const char *find_host(const char *name, const struct hosts *known, struct err *e)
 {
     int n = 0;
@@ -51,7 +52,7 @@ static void grow(struct rankfile *f, int n)
     f->count = n + 1;
 }
 
-/* Reads "rank 0=c01 slot=1:0-2"; blanks and '=' separate the words. */
+/* Reads a line such as "rank 0=c01 slot=1:0-2". Blanks and '=' separate the words. */
 static int read_line(struct rankfile *f, char *line, const struct hosts *known, struct err *e)
 {
     char *words[WORDS + 1] = {NULL}, *save = NULL;

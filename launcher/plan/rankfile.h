@@ -2,7 +2,8 @@
  *
  *     rank 0=c01 slot=1:0-2        cores 0 to 2 of package 1
  *     rank 1=c02 slot=3            core 3
- *     rank 2=+n0 slot=p0,8         the first host of the job; CPUs by the numbers of the system */
+ *     rank 2=+n0 slot=p0,8         the first host of the job; hardware threads with the system's
+ *                                  numbers */
 #ifndef DROVER_RANKFILE_H
 #define DROVER_RANKFILE_H
 
@@ -13,11 +14,11 @@
 struct rankfile {
     struct launch_location *locations; /* by rank; they own their strings */
     int count;
-    struct hosts *hosts; /* of the file, each with as many slots as it has ranks */
+    struct hosts *hosts; /* the hosts in the file; each has one slot per rank */
 };
 
-/* Parses the text of a rank file. `known` are the hosts to which "+n0" refers; NULL: none. Errors
- * begin with "what:LINE: ".
+/* Parses the text of a rank file. `known` has the hosts to which "+n0" refers; it may be NULL.
+ * Errors begin with "what:LINE: ".
  *   -EINVAL  a line is malformed, or a rank occurs twice or is missing */
 int rankfile_parse(struct rankfile **out, const char *what, const char *text,
                    const struct hosts *known, struct err *e);

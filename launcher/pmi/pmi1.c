@@ -11,7 +11,7 @@
 
 #include "common/strbuf.h"
 
-/* The first three are what MPICH's own server, hydra, allows. */
+/* The first three limits are those of hydra, MPICH's own server. */
 enum {
     JOB_BYTES = 256, /* each with its NUL */
     KEY_BYTES = 64,
@@ -23,10 +23,10 @@ enum {
 struct client {
     struct strbuf line; /* received so far */
     bool in_barrier;
-    bool in_spawn; /* until "endcmd" */
+    bool in_spawn; /* a spawn command was begun; it ends with "endcmd" */
 };
 
-/* Values by key, and the words of the lines that access them. */
+/* Values by key, and the words in the lines that access the values. */
 struct kvs {
     const char *key, *value, *put_result, *get_result;
     size_t key_bytes; /* with its NUL */
@@ -37,14 +37,14 @@ struct pmi1 {
     int ranks;
     int in_barrier; /* number of ranks */
     struct client *clients;
-    struct kvs values, names; /* of put and get; of MPI_Publish_name */
+    struct kvs values, names; /* for put and get; for MPI_Publish_name */
     char job[JOB_BYTES];
     struct pmi1_events ev;
     void *arg;
 };
 
-/* Adds the node of each rank, so that ranks need not compare host names: "(NODE,1,N)" for N
- * consecutive ranks on a node. If this is too long, they compare them. */
+/* Adds a value with the node of each rank: "(NODE,1,N)" for N consecutive ranks on a node. Without
+ * this value, the ranks compare host names. It is omitted if it would be too long. */
 static void add_mapping(struct pmi1 *p, const int *nodes)
 {
     AUTO(strbuf) struct strbuf b = {0};
@@ -98,8 +98,8 @@ __attribute__((format(printf, 3, 4))) static void send_line(struct pmi1 *p, int 
     p->ev.send(p->arg, rank, text, (size_t)len);
 }
 
-/* Copies the value of "NAME=…" in a line, up to the next blank. Returns `out`, or NULL if there is
- * none or it exceeds `size` bytes with its NUL. */
+/* Copies the value of "NAME=…" in a line, up to the next blank. Returns `out`, or NULL if the line
+ * has no such value, or if the value with its NUL is longer than `size`. */
 static const char *get_value(char *out, size_t size, const char *line, const char *name)
 {
     size_t n = strlen(name);
@@ -267,7 +267,7 @@ static int on_line(struct pmi1 *p, int rank, const char *line)
         {"abort", on_abort},
     };
     struct client *c = &p->clients[rank];
-    if (strncmp(line, "mcmd=spawn", 10) == 0) { /* lines of one word follow, for each program */
+    if (strncmp(line, "mcmd=spawn", 10) == 0) { /* for each program, lines with one word follow */
         c->in_spawn = true;
         return 0;
     }
@@ -287,7 +287,7 @@ static int on_line(struct pmi1 *p, int rank, const char *line)
     return -EPROTO;
 }
 
-/* Returns how many bytes of a line a message may show. */
+/* Returns the number of bytes of a line that a message may show. */
 static int printable(const char *line)
 {
     int n = 0;

@@ -1,8 +1,10 @@
-/* pmi1 - PMI-1 for the ranks of an MPICH without PMIx: decodes their lines and makes the answers.
+/* pmi1 - PMI-1, which ranks of an MPICH without PMIx use: decodes their lines and makes the
+ * answers.
  *
- * "cmd=put kvsname=job-1 key=a value=b" -> "cmd=put_result rc=0", as in MPICH's list of messages
- * (src/pmi/maint/pmi-1.1.txt) and Flux's RFC 13. Intel MPI, MVAPICH and NVSHMEM use it, too. Pure:
- * bytes of a rank are arguments, and answers are events. */
+ * For example, the answer to "cmd=put kvsname=job-1 key=a value=b" is "cmd=put_result rc=0".
+ * MPICH's list of messages (src/pmi/maint/pmi-1.1.txt) and Flux's RFC 13 describe PMI-1. Intel MPI,
+ * MVAPICH and NVSHMEM use it, too. Pure: the bytes of a rank are arguments, and the answers are
+ * events. */
 #ifndef DROVER_PMI1_H
 #define DROVER_PMI1_H
 
@@ -13,19 +15,19 @@
 
 struct pmi1;
 
-/* From pmi1_recv(). */
+/* pmi1_recv() calls these functions. */
 struct pmi1_events {
-    /* Whole lines for the rank. */
+    /* `text` has whole lines that must be sent to the rank. */
     void (*send)(void *arg, int rank, const char *text, size_t len);
     void (*joined)(void *arg, int rank);
     void (*finalized)(void *arg, int rank);
     void (*aborted)(void *arg, int rank, int code);
-    /* The rank has requested further ranks, and was refused. */
+    /* The rank has requested further ranks, and the request was refused. */
     void (*spawns)(void *arg, int rank);
 };
 
 /* Creates the state of a job of `ranks` ranks. `nodes` has the node of each rank, or is NULL if all
- * are on one; it is needed only during the call. `job` contains no blanks. */
+ * ranks are on one node; it is needed only during the call. `job` must not contain blanks. */
 struct pmi1 *pmi1_new(const char *job, int ranks, const int *nodes, const struct pmi1_events *ev,
                       void *arg);
 void pmi1_free(struct pmi1 *p);
@@ -34,7 +36,7 @@ AUTO_DEFINE(pmi1, struct pmi1 *, pmi1_free)
 /* Processes bytes from a rank, in pieces of any size.
  *   -EPROTO    not a line of PMI-1, or not allowed at this point
  *   -EMSGSIZE  a line is too long
- * After an error disconnect the rank: nothing of it may follow. */
+ * After an error, the caller must disconnect the rank and pass no more bytes from it. */
 int pmi1_recv(struct pmi1 *p, int rank, const char *bytes, size_t len, struct err *e);
 
 #endif

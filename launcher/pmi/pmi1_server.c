@@ -18,7 +18,7 @@ struct connection {
 
 struct pmi1_server {
     uv_loop_t *loop;
-    struct pmi1 *pmi1; /* NULL: a relay, which calls … */
+    struct pmi1 *pmi1; /* NULL: this is a relay, which calls … */
     void (*received)(void *arg, int rank, const char *bytes, size_t len); /* … this */
     struct connection *connections;
     int ranks, open_handles;
@@ -41,7 +41,7 @@ static void on_closed(uv_handle_t *h)
         free_server(s);
 }
 
-/* Closes the connection: nothing is received from the rank or sent to it any more. */
+/* Closes the connection to a rank. */
 static void disconnect(struct connection *c)
 {
     if (c->fd < 0)
@@ -57,7 +57,7 @@ static int rank_of(const struct connection *c)
     return (int)(c - c->owner->connections);
 }
 
-/* Returns false if nothing is left to read. */
+/* Reads once. Returns false if nothing is left to read. */
 static bool read_some(struct connection *c)
 {
     struct pmi1_server *s = c->owner;

@@ -14,18 +14,19 @@
 #include "launcher/pmi/tcp_peer.h"
 
 enum {
-    WAITING_MAX = 1024,      /* connections without a greeting; more than one node has ranks */
-    GREETING_MAX = 64 << 10, /* bytes; it has about 100 */
+    /* Connections without a greeting; this is more than a node has ranks */
+    WAITING_MAX = 1024,
+    GREETING_MAX = 64 << 10, /* bytes of a greeting, which usually has about 100 */
     FULL_MS = 100            /* between attempts if no descriptor is free */
 };
 
 enum greeting { GREETING_MISSING, GREETING_ARRIVED, GREETING_INVALID };
 
-/* The header of every message of libpmix 2 to 6. A greeting has no peer index and no tag yet: both
- * are -1. */
+/* The header of every message of libpmix 2 to 6. A greeting is sent before the rank has a peer
+ * index and a tag: both are -1. */
 struct header {
     uint32_t peer_index, tag;
-    size_t bytes; /* that follow */
+    size_t bytes; /* number of bytes that follow */
 };
 
 struct connection {
@@ -76,14 +77,14 @@ void pmix_accept_stop(struct pmix_accept *a)
     eventfd_write(a->stop_fd, 1);
 }
 
-/* Lets the socket become readable when `bytes` have arrived. */
+/* Makes the socket readable only when `bytes` bytes have arrived. */
 static void set_low_water(int fd, size_t bytes)
 {
     const int low_water = (int)bytes;
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &low_water, sizeof low_water);
 }
 
-/* Looks at the greeting without reading it. */
+/* Examines the greeting without removing it from the socket. */
 static enum greeting examine(int fd)
 {
     struct header h;
@@ -113,7 +114,8 @@ static bool is_own(struct pmix_accept *a, int fd)
     return false;
 }
 
-/* Lets the connection wait for its greeting. Closes the oldest one if too many wait. */
+/* Adds a connection to those that wait for their greetings. Closes the oldest one if too many
+ * wait. */
 static void add(struct pmix_accept *a, int fd)
 {
     if (a->count == WAITING_MAX)
@@ -144,7 +146,7 @@ static int accept_new(struct pmix_accept *a, int listener)
     return -1;
 }
 
-/* Waits until something happens, at most until the oldest connection must be closed. Returns a
+/* Waits until a descriptor is ready, or until the oldest connection must be closed. Returns a
  * connection whose greeting has arrived, or -1. */
 static int wait_for_greeting(struct pmix_accept *a, int listener)
 {
@@ -168,15 +170,17 @@ static int wait_for_greeting(struct pmix_accept *a, int listener)
     return -1;
 }
 
-/* libpmix calls accept() once each time its select() finds the listener readable. If connections
- * still wait, another one, which is closed at once, lets it call again. */
+/* Makes libpmix call accept() again, since connections still wait. libpmix calls accept() once
+ * whenever its select() finds the listener readable. So this opens a connection to the listener and
+ * closes it immediately. */
 static void request_call(int listener)
 {
     struct sockaddr_storage at;
     socklen_t len = sizeof at;
     AUTO(fd) int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd >= 0 && getsockname(listener, (struct sockaddr *)&at, &len) == 0)
-        (void)connect(fd, (struct sockaddr *)&at, len); /* fails if others wait in the queue */
+        /* May fail if other connections are in the queue */
+        (void)connect(fd, (struct sockaddr *)&at, len);
 }
 
 int pmix_accept_next(void *arg, int listener, struct sockaddr *address, socklen_t *len)
@@ -194,6 +198,6 @@ int pmix_accept_next(void *arg, int listener, struct sockaddr *address, socklen_
     if (a->count > 0)
         request_call(listener);
     if (address && getpeername(fd, address, len) < 0)
-        *len = 0; /* the rank has died, which libpmix notices */
+        *len = 0; /* the rank has died; libpmix notices that itself */
     return fd;
 }

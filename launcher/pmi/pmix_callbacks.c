@@ -1,5 +1,5 @@
-/* pmix_callbacks - requests of ranks to the PMIx server. All of it runs on libpmix's thread. If the
- * result is PMIX_OPERATION_SUCCEEDED, the request's callback is not called. */
+/* pmix_callbacks - handles requests of ranks to the PMIx server. All functions run on libpmix's
+ * thread. If a function returns PMIX_OPERATION_SUCCEEDED, the request's callback is not called. */
 #include <string.h>
 
 #include "common/clock.h"
@@ -8,7 +8,7 @@
 
 static struct pmix_server *the_server; /* mutable static data: libpmix has one server per process */
 
-/* The rank creates no shared memory before this is answered. */
+/* A rank has connected. It creates no shared memory before this request is answered. */
 static pmix_status_t on_connected(const pmix_proc_t *p, void *job, pmix_info_t *info, size_t n,
                                   pmix_op_cbfunc_t done, void *arg)
 {
@@ -19,8 +19,8 @@ static pmix_status_t on_connected(const pmix_proc_t *p, void *job, pmix_info_t *
     return PMIX_OPERATION_SUCCEEDED;
 }
 
-/* The job may have left and been freed: the request of a rank that was killed. The same is true for
- * on_abort(). */
+/* A rank has called PMIx_Finalize. If the rank was killed, its job may already be freed, so `job`
+ * is not used. The same is true for on_abort(). */
 static pmix_status_t on_finalized(const pmix_proc_t *p, void *job, pmix_op_cbfunc_t done, void *arg)
 {
     pmix_server_send(the_server, &(struct pmix_event){.type = PMIX_EVENT_FINALIZED, .from = *p});
@@ -55,8 +55,8 @@ static pmix_status_t on_notify_event(pmix_status_t code, const pmix_proc_t *sour
     return PMIX_OPERATION_SUCCEEDED;
 }
 
-/* All ranks are on one node: libpmix fences them itself, and asks only for the data of other nodes.
- */
+/* A fence needs no action: all ranks are on one node, and libpmix fences them itself. It asks
+ * drover only for the data of other nodes. */
 static pmix_status_t on_fence(const pmix_proc_t procs[], size_t procs_n, const pmix_info_t info[],
                               size_t n, char *data, size_t len, pmix_modex_cbfunc_t done, void *arg)
 {
@@ -70,8 +70,8 @@ static pmix_status_t on_direct_modex(const pmix_proc_t *p, const pmix_info_t inf
     return PMIX_ERR_NOT_FOUND; /* the rank is not on this node */
 }
 
-/* libpmix itself registers files that it removes when a rank has ended (Open MPI's segments in
- * /dev/shm), but only if its host has this function. Nothing else is served. */
+/* Does nothing. Only if this function exists, libpmix registers files that it removes when a rank
+ * has ended (Open MPI's segments in /dev/shm). */
 static pmix_status_t on_job_control(const pmix_proc_t *requestor, const pmix_proc_t targets[],
                                     size_t targets_n, const pmix_info_t directives[], size_t n,
                                     pmix_info_cbfunc_t done, void *arg)
@@ -108,14 +108,14 @@ static pmix_status_t on_unpublish(const pmix_proc_t *p, char **keys, const pmix_
     return without_callback(pmix_publish_remove(the_server->published, p, keys));
 }
 
-/* Makes a spawn fail on all ranks that take part. Open MPI 4 reports a refused spawn to the root
- * only; the other ranks wait forever for the root's message about the new ranks. So the root gets
- * ranks whose data (at the port at which it waits: ompi/dpm/dpm.c) are invalid: it passes them on,
- * and they are an error on every rank. */
+/* Makes a spawn fail on all ranks that take part. Open MPI 4 reports a refused spawn only to the
+ * root. The other ranks then wait forever for the root's message about the new ranks. So this
+ * function publishes invalid data of new ranks, under the port at which the root waits
+ * (ompi/dpm/dpm.c). The root passes the data on, and every rank gets an error. */
 static bool fail_spawn_everywhere(const pmix_proc_t *root, const pmix_app_t *app)
 {
     const char *port = app->env ? env_get(app->env, "OMPI_PARENT_PORT") : NULL;
-    if (!port || !env_get(app->env, "OMPI_MCA_orte_ess_num_procs")) /* 5 has no ORTE */
+    if (!port || !env_get(app->env, "OMPI_MCA_orte_ess_num_procs")) /* Open MPI 5 has no ORTE */
         return false;
     AUTO(free) char *key = xasprintf("%s:connect", port);
     pmix_persistence_t once = PMIX_PERSIST_FIRST_READ;
@@ -127,7 +127,8 @@ static bool fail_spawn_everywhere(const pmix_proc_t *root, const pmix_app_t *app
     return rc == PMIX_SUCCESS;
 }
 
-/* MPI_Comm_spawn. Programs without MPI send nothing else, so the refusal is enough for them. */
+/* Refuses MPI_Comm_spawn. For programs without MPI the refusal is enough, since their ranks
+ * exchange no further message. */
 static pmix_status_t on_spawn(const pmix_proc_t *p, const pmix_info_t info[], size_t n,
                               const pmix_app_t apps[], size_t apps_n, pmix_spawn_cbfunc_t done,
                               void *arg)
@@ -139,13 +140,13 @@ static pmix_status_t on_spawn(const pmix_proc_t *p, const pmix_info_t info[], si
                      &(struct pmix_event){.type = PMIX_EVENT_SPAWN_REFUSED, .from = *p});
     if (!mpi || !fail_spawn_everywhere(p, &apps[0]))
         return PMIX_ERR_NOT_SUPPORTED;
-    AUTO(free) char *nspace = xstrdup(p->nspace); /* any namespace that libpmix knows */
+    AUTO(free) char *nspace = xstrdup(p->nspace); /* any namespace that libpmix knows would do */
     done(PMIX_SUCCESS, nspace, arg);
     return PMIX_SUCCESS;
 }
 
-/* MPI_Comm_accept and the like, when all ranks that take part have called it. All are on this node.
- */
+/* Handles MPI_Comm_accept and similar calls, after all participating ranks have made the call. All
+ * these ranks are on this node. */
 static pmix_status_t on_connect(const pmix_proc_t procs[], size_t procs_n, const pmix_info_t info[],
                                 size_t n, pmix_op_cbfunc_t done, void *arg)
 {

@@ -8,8 +8,8 @@
 
 enum { JOB_KEYS = 13, NODE_MAP = 4, PROC_MAP = 5 };
 
-/* Fills info[0...JOB_KEYS-1]. libpmix derives the data of each rank (its host, its rank there) from
- * the two maps, unless it gets all of them (PMIX_PROC_DATA). */
+/* Fills info[0...JOB_KEYS-1]. From the two maps, libpmix derives the data of each rank, such as its
+ * host and its local rank. Otherwise it would need all these data (PMIX_PROC_DATA). */
 static int fill(pmix_info_t *info, const char *job, int ranks, const char *node, const char *dir,
                 struct err *e)
 {

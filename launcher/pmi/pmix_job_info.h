@@ -1,4 +1,4 @@
-/* pmix_job_info - the description of a job and its ranks for libpmix's server. */
+/* pmix_job_info - describes a job and its ranks to libpmix's server. */
 #ifndef DROVER_PMIX_JOB_INFO_H
 #define DROVER_PMIX_JOB_INFO_H
 
@@ -7,7 +7,8 @@
 #include "common/err.h"
 
 /* Makes the argument of PMIx_server_register_nspace() for a job on one node. The caller frees it
- * with PMIX_INFO_FREE(). `dir` is where ranks put their files. -EIO   libpmix rejects the names */
+ * with PMIX_INFO_FREE(). `dir` is the directory in which ranks create files.
+ *   -EIO  libpmix rejects the names */
 int pmix_job_info_make(pmix_info_t **out, size_t *n, const char *job, int ranks, const char *node,
                        const char *dir, struct err *e);
 

@@ -25,7 +25,8 @@ static void on_readable(uv_poll_t *p, int status, int events)
     l->connected(l->arg);
 }
 
-/* Without the loopback device no rank could connect, and drover would wait for them. */
+/* Checks that the loopback device is up. Without it no rank could connect, and drover would wait
+ * for the ranks forever. */
 static int check_loopback(int fd, struct err *e)
 {
     struct ifreq lo = {.ifr_name = "lo"};
@@ -35,7 +36,7 @@ static int check_loopback(int fd, struct err *e)
     return err_hint(e, "ip link set lo up; or run without PMIx: --no-pmix");
 }
 
-/* Returns the port. */
+/* Listens on a free port. Returns the port, or a negative errno. */
 static int listen_on_loopback(struct pmix_listener *l, struct err *e)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};

@@ -1,8 +1,8 @@
-/* pmix_listener - the socket at which ranks connect to the PMIx server, before there is a server.
+/* pmix_listener - the socket to which ranks connect before the PMIx server is started.
  *
- * Loading libpmix and starting its server takes 5 ms, and most jobs do not need it. So the socket
- * listens from the start, and the server is started when the first rank connects. It takes over the
- * socket with all ranks that wait at it (interpose.h). */
+ * Loading libpmix and starting its server takes 5 ms, and most jobs do not need it. So drover only
+ * listens on the socket at first, and starts the server when the first rank connects. The server
+ * then takes over the socket, with all ranks that wait at it (interpose.h). */
 #ifndef DROVER_PMIX_LISTENER_H
 #define DROVER_PMIX_LISTENER_H
 
@@ -12,12 +12,12 @@
 #include "common/err.h"
 #include "launcher/pmi/pmix_accept.h"
 
-/* Descriptors reserved for the server: libpmix calls select() for some, which must be below 1024.
- */
+/* Number of descriptors that are reserved for the server. libpmix calls select() for some of its
+ * descriptors, so they must be below 1024. */
 enum { PMIX_LISTENER_RESERVED = 16 };
 
 struct pmix_listener {
-    uv_poll_t poll; /* first; its data is the caller's */
+    uv_poll_t poll; /* must be first; the caller uses its `data` */
     int fd;
     int port; /* 0: not opened */
     int reserved[PMIX_LISTENER_RESERVED];
@@ -29,11 +29,12 @@ struct pmix_listener {
  * connects. Its handle does not keep the loop alive. */
 int pmix_listener_open(struct pmix_listener *l, uv_loop_t *loop, void (*connected)(void *arg),
                        void *arg, struct err *e);
-/* Only from `connected`: hands the socket and the reserved descriptors to the next socket that this
- * thread binds. Ranks wait until pmix_listener_enable_accept(), and `accept` accepts them then. */
+/* Hands over the socket to libpmix, and releases the reserved descriptors. The next socket that
+ * this thread binds becomes this socket. Call this only in `connected`. The ranks wait until
+ * pmix_listener_enable_accept(); then `accept` accepts them. */
 void pmix_listener_transfer_fd(struct pmix_listener *l, struct pmix_accept *accept);
-/* Lets the new owner accept. Returns false if no socket was bound: the ranks that waited are then
- * disconnected. */
+/* Lets the new owner of the socket accept connections. If no socket was bound in between,
+ * disconnects the waiting ranks and returns false. */
 bool pmix_listener_enable_accept(void);
 /* Disconnects the ranks that still wait. The caller then closes the handle: uv_close(&l->poll). */
 void pmix_listener_close(struct pmix_listener *l);

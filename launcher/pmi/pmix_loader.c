@@ -22,7 +22,8 @@ int pmix_loader_open(struct err *e)
         LIBPMIX_EACH(FUNCTION)};
     if (loaded.Error_string)
         return 0;
-    void *lib = dlopen("libpmix.so.2", RTLD_LAZY | RTLD_GLOBAL); /* global for its plug-ins */
+    /* global, since its plug-ins need its symbols */
+    void *lib = dlopen("libpmix.so.2", RTLD_LAZY | RTLD_GLOBAL);
     struct pmix_loader l;
     for (size_t i = 0; i < COUNT_OF(functions); i++) {
         void *f = lib ? dlsym(lib, functions[i].name) : NULL;

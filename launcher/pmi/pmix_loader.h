@@ -1,8 +1,8 @@
-/* pmix_loader - libpmix, loaded when the first rank needs the PMIx server: a process that serves
- * none starts and forks in two thirds of the time without it.
+/* pmix_loader - loads libpmix when the first rank needs the PMIx server. Without libpmix, a process
+ * starts and forks in two thirds of the time.
  *
- * Files that call libpmix include this header instead of PMIx's own. The functions' names then
- * refer to the loaded ones, in PMIx's macros too. */
+ * Files that call libpmix include this header instead of PMIx's own. The names of PMIx's functions
+ * then refer to the loaded functions, also in PMIx's macros. */
 #ifndef DROVER_PMIX_LOADER_H
 #define DROVER_PMIX_LOADER_H
 
@@ -11,7 +11,7 @@
 
 #include "common/err.h"
 
-/* The functions' names without PMIx_. */
+/* The names of the functions that drover uses, without PMIx_. */
 #define LIBPMIX_EACH(f)                                                                            \
     f(Error_string) f(Info_load) f(Value_destruct) f(Value_xfer) f(generate_ppn) f(generate_regex) \
         f(server_deregister_client) f(server_deregister_nspace) f(server_finalize) f(server_init)  \
@@ -26,7 +26,8 @@ struct pmix_loader {
 /* Loads libpmix if it is not loaded, for the lifetime of the process.
  *   -ENOENT  it is not installed, or lacks one of the functions */
 int pmix_loader_open(struct err *e);
-/* Loads libpmix if it is not loaded; aborts if that fails. Call pmix_loader_open() before. */
+/* Returns the functions of libpmix. Loads libpmix if it is not loaded, and aborts if that fails.
+ * Call pmix_loader_open() first, since it reports errors. */
 const struct pmix_loader *pmix_loader(void);
 
 #define PMIx_Error_string pmix_loader()->Error_string

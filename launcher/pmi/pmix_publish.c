@@ -64,8 +64,8 @@ static struct name **find(struct pmix_publish *n, const char *nspace, const char
     return at;
 }
 
-/* Answers with those of `keys` that are published, and removes the ones to be read once. (The
- * receiver of the answer may free the keys.) */
+/* Answers with the published values of `keys`. Removes the names that may be read only once. The
+ * receiver of the answer may free the keys. */
 static void answer(struct pmix_publish *n, const struct pmix_publish_lookup *l)
 {
     size_t found = 0;
@@ -76,7 +76,8 @@ static void answer(struct pmix_publish *n, const struct pmix_publish_lookup *l)
             continue;
         data[found].proc = (*at)->owner;
         PMIX_LOAD_KEY(data[found].key, l->keys[i]);
-        (void)PMIx_Value_xfer(&data[found].value, &(*at)->value); /* it was copied before, too */
+        /* Cannot fail, since the value was copied before */
+        (void)PMIx_Value_xfer(&data[found].value, &(*at)->value);
         found++;
         if ((*at)->once)
             drop(at);
@@ -86,8 +87,8 @@ static void answer(struct pmix_publish *n, const struct pmix_publish_lookup *l)
         PMIX_VALUE_DESTRUCT(&data[--found].value);
 }
 
-/* Answers with the names, or with `status` alone if that is an error, and removes the waiting
- * lookup. */
+/* Answers a waiting lookup and removes it. The answer has the names, or only `status` if that is an
+ * error. */
 static void end_wait(struct pmix_publish *n, struct waiting **at, pmix_status_t status)
 {
     struct waiting *w = *at;
@@ -191,7 +192,8 @@ int64_t pmix_publish_deadline(const pmix_info_t info[], size_t info_n, int64_t n
     int64_t limit_s = 0;
     for (size_t i = 0; i < info_n; i++) {
         const pmix_value_t *v = &info[i].value;
-        if (PMIX_CHECK_KEY(&info[i], PMIX_WAIT)) /* the standard has a number, Open MPI "true" */
+        /* PMIx's standard defines a number; Open MPI sends a bool */
+        if (PMIX_CHECK_KEY(&info[i], PMIX_WAIT))
             waits = v->type != PMIX_BOOL || v->data.flag;
         else if (PMIX_CHECK_KEY(&info[i], PMIX_TIMEOUT))
             limit_s = v->data.integer;

@@ -43,7 +43,7 @@ void pmix_server_send(struct pmix_server *r, const struct pmix_event *event)
     pthread_mutex_unlock(&r->lock);
 }
 
-/* Answers the lookups that have waited long enough. */
+/* Answers the lookups whose wait has ended. */
 static void on_expired(pmix_status_t status, void *arg)
 {
     struct pmix_server *r = arg;
@@ -75,8 +75,9 @@ static struct pmix_event *take_events(struct pmix_server *r)
     return all;
 }
 
-/* Ranks may be answered on libpmix's thread only. A request about a process that does not exist
- * runs its callback there. */
+/* Runs on_expired() on libpmix's thread, since ranks may be answered only there. For this, it makes
+ * a request about a process that does not exist: libpmix calls the request's callback on its
+ * thread. */
 static void on_expiry(uv_timer_t *t)
 {
     struct pmix_server *r = t->data;
@@ -86,7 +87,7 @@ static void on_expiry(uv_timer_t *t)
     PMIx_server_deregister_client(&none, on_expired, r);
 }
 
-/* Expires lookups at until_ms, or earlier. */
+/* Sets the timer for waiting lookups to until_ms, unless it fires earlier. */
 static void schedule_expiry(struct pmix_server *r, int64_t until_ms)
 {
     int64_t wait_ms = until_ms - clock_ms();
@@ -172,14 +173,14 @@ static void close_handles(struct pmix_server *r)
 /* ---- the server --------------------------------------------------------------------------------
  */
 
-/* What serves ranks of one node and one user best, unless the user has set the variable. `rank_env`
- * is the variable in which ranks get the value. */
+/* Settings of libpmix that are best for ranks of one node and one user. A variable that the user
+ * has set is kept. `rank_env` is the variable through which ranks get the value. */
 static const struct {
     const char *name, *value, *rank_env;
 } settings[] = {
-    {"PMIX_MCA_gds", "hash", "PMIX_GDS_MODULE"},       /* by message: shared memory costs more */
+    {"PMIX_MCA_gds", "hash", "PMIX_GDS_MODULE"},       /* messages cost less than shared memory */
     {"PMIX_MCA_psec", "native", "PMIX_SECURITY_MODE"}, /* without munge's daemon */
-    {"PMIX_MCA_prm", "^default,slurm", NULL}           /* these talk to a resource manager */
+    {"PMIX_MCA_prm", "^default,slurm", NULL}           /* no contact to a resource manager */
 };
 
 static pmix_status_t init_with_settings(struct pmix_server *r, pmix_info_t *info, size_t n)
@@ -219,7 +220,8 @@ static pmix_status_t start_server(struct pmix_server *r)
     return rc;
 }
 
-/* libpmix's thread processes requests in order: a rank that connects afterwards finds all of it. */
+/* Registers the ranks of a job. libpmix's thread processes requests in order, so a rank that
+ * connects later finds all these data. */
 static void register_ranks(struct pmix_server_job *j, const pmix_info_t *info, size_t n)
 {
     struct pmix_wait *q = &j->registering;
@@ -262,8 +264,8 @@ static int start_libpmix(struct pmix_server *r, struct err *e)
     return r->running ? 0 : failed(e, "start the server", status);
 }
 
-/* The first rank has connected: the server takes over the listener, and learns of the jobs before
- * it accepts. */
+/* Starts libpmix's server after the first rank has connected. The server takes over the listener,
+ * and gets all jobs before it accepts connections. */
 static int serve(struct pmix_server *r, struct err *e)
 {
     int rc = pmix_loader_open(e);
@@ -292,8 +294,9 @@ static void on_rank_connected(void *arg)
     pmix_listener_close(&r->listener);
 }
 
-/* Without interposition libpmix chooses the port: it must run before the environment of ranks is
- * made. What it frees twice is not prevented either (interpose.h). */
+/* Starts libpmix's server for the first job, if interposition is disabled. libpmix then chooses the
+ * port, so it must run before the environment of ranks is made. Its double free (interpose.h) is
+ * not prevented. */
 static int serve_at_once(struct pmix_server *r, struct err *e)
 {
     int rc = r->running ? 0 : pmix_loader_open(e);
@@ -303,7 +306,7 @@ static int serve_at_once(struct pmix_server *r, struct err *e)
     return rc;
 }
 
-/* Returns the name that libpmix would choose. */
+/* Returns the name that libpmix would choose for this host. */
 static char *host_name(void)
 {
     const char *given = getenv("PMIX_HOSTNAME");
@@ -357,7 +360,7 @@ int pmix_server_open(struct pmix_server **out, uv_loop_t *loop, hwloc_topology_t
     return 0;
 }
 
-/* on_deregistered() frees the job. */
+/* Removes the job from libpmix's server. on_deregistered() frees the job. */
 static void deregister_job(struct pmix_server_job *j)
 {
     if (j->any_connected)
@@ -366,7 +369,7 @@ static void deregister_job(struct pmix_server_job *j)
     PMIx_server_deregister_nspace(j->name, on_deregistered, j);
 }
 
-/* Leaves libpmix running until the process ends; it may still call drover. */
+/* Leaves libpmix running until this process ends. libpmix may still call drover's functions. */
 static void abandon_libpmix(struct pmix_server *r)
 {
     pthread_mutex_lock(&r->lock);
@@ -384,7 +387,7 @@ void pmix_server_close(struct pmix_server *r)
         abandon_libpmix(r);
     } else if (r->running) {
         if (r->accept)
-            pmix_accept_stop(r->accept); /* libpmix waits for its thread that accepts */
+            pmix_accept_stop(r->accept); /* libpmix waits until its accepting thread ends */
         PMIx_server_finalize();
         interpose_forget_socket();
         (void)pmix_callbacks(NULL);
@@ -396,8 +399,8 @@ void pmix_server_close(struct pmix_server *r)
 /* ---- jobs --------------------------------------------------------------------------------------
  */
 
-/* Makes what PMIx_server_setup_fork() would, which only a running server can be asked for. Clients
- * of libpmix 2 to 6 read it. */
+/* Makes the environment that PMIx_server_setup_fork() would make. That function needs a running
+ * server. Clients of libpmix 2 to 6 read these variables. */
 static char **make_env(const struct pmix_server *r, const char *name)
 {
     static const char *const uris[] = {"PMIX_SERVER_URI41", "PMIX_SERVER_URI4", "PMIX_SERVER_URI3",
@@ -408,7 +411,7 @@ static char **make_env(const struct pmix_server *r, const char *name)
         env_set(&env, uris[i], "%s.0;tcp4://127.0.0.1:%d", strrchr(dir, '/') + 1, r->listener.port);
     for (size_t i = 0; i < COUNT_OF(settings); i++) {
         const char *own = getenv(settings[i].name);
-        if (settings[i].rank_env) /* a list that excludes modules is not the name of one */
+        if (settings[i].rank_env) /* a value with '^' excludes modules and names none */
             env_set(&env, settings[i].rank_env, "%s", own && *own != '^' ? own : settings[i].value);
     }
     env_set(&env, "PMIX_NAMESPACE", "%s", name);
@@ -421,7 +424,7 @@ static char **make_env(const struct pmix_server *r, const char *name)
     return env;
 }
 
-/* Asks the running server. */
+/* Gets the environment from the running server. */
 static int query_env(char ***out, const char *name, struct err *e)
 {
     AUTO(strv) char **env = NULL;
@@ -483,7 +486,8 @@ void pmix_server_leave(struct pmix_server_job *j)
     while (*at != j)
         at = &(*at)->next;
     *at = j->next;
-    /* If two ranks are lost at once, libpmix 4.2 ends their fence twice (lost_connection()). */
+    /* If two connected ranks are lost at the same time, libpmix 4.2 ends their fence twice
+     * (lost_connection()). */
     r->skip_finalize |= j->connected != 0;
     if (j->registered)
         deregister_job(j);

@@ -14,7 +14,7 @@
 #include "launcher/pmi/pmix_wait.h"
 #include "launcher/pmi/tcp_quickack.h"
 
-/* What a rank has done, on its way from libpmix's thread to the loop. */
+/* An event of a rank that libpmix's thread passes to the loop. */
 enum pmix_event_type {
     PMIX_EVENT_CONNECTED,
     PMIX_EVENT_FINALIZED,
@@ -39,16 +39,16 @@ struct pmix_server {
     bool running;                  /* libpmix's server runs */
     pmix_topology_t topology;      /* libpmix keeps a pointer to it */
     uv_async_t wake;
-    uv_timer_t expiry; /* when the next lookup stops waiting */
+    uv_timer_t expiry; /* until the next lookup's wait ends */
     struct tcp_quickack quickack;
     int open_handles;
-    struct pmix_publish *published; /* libpmix's thread only: ranks may be answered there alone */
-    pthread_mutex_t lock;           /* of `events` and `closed` */
+    struct pmix_publish *published; /* used only on libpmix's thread */
+    pthread_mutex_t lock;           /* protects `events` and `closed` */
     struct pmix_event *events, **events_end;
-    bool closed;                  /* pmix_server_close() was called, while libpmix still runs */
-    bool skip_finalize;           /* libpmix may have freed twice: finalizing might hang or crash */
-    struct pmix_server_job *jobs; /* the loop's thread only */
-    struct pmix_wait pending;     /* requests that are awaited at the end only */
+    bool closed;        /* pmix_server_close() was called, but libpmix still runs */
+    bool skip_finalize; /* libpmix may have freed memory twice: finalizing might hang or crash */
+    struct pmix_server_job *jobs; /* used only on the loop's thread */
+    struct pmix_wait pending;     /* requests that are awaited only at the end */
 };
 
 struct pmix_server_job {
@@ -57,23 +57,24 @@ struct pmix_server_job {
     pmix_nspace_t name;
     int ranks;
     char *node;
-    char *shm_dir;             /* where its ranks keep their shared memory */
-    bool registered;           /* with libpmix's server */
+    char *shm_dir;             /* directory in which its ranks keep their shared memory */
+    bool registered;           /* the job is registered with libpmix's server */
     atomic_bool any_connected; /* some rank has ever connected */
     int connected;             /* ranks that have connected and not called PMIx_Finalize */
     bool leaving;              /* no event follows */
-    char **env;                /* of every rank, without PMIX_RANK */
+    char **env;                /* variables of every rank, without PMIX_RANK */
     struct pmix_wait registering;
     struct pmix_server_events ev;
     void *arg;
 };
 
-/* Hands a copy of the event to the loop. From any thread. */
+/* Passes a copy of the event to the loop. Any thread may call this. */
 void pmix_server_send(struct pmix_server *r, const struct pmix_event *event);
 
-/* Returns the functions that libpmix calls on its own thread, for this server; libpmix keeps the
- * pointer. A process has one server, since libpmix has one, and its calls for names carry no
- * pointer of drover's. NULL: the server has ended. */
+/* Returns the functions that libpmix calls on its own thread, and makes them use the server `r`.
+ * libpmix keeps the returned pointer. If `r` is NULL, the functions have no server any more. There
+ * can be only one server per process, since libpmix has only one, and passes no pointer of drover
+ * when it calls the functions for names. */
 pmix_server_module_t *pmix_callbacks(struct pmix_server *r);
 
 #endif

@@ -1,5 +1,5 @@
-/* pmix_wait - waits for several calls of libpmix's server together. libpmix answers on its own
- * thread, and each wait costs two changes of thread.
+/* pmix_wait - waits for the answers to several calls of libpmix's server at the same time. libpmix
+ * answers on its own thread, so each wait costs two thread switches.
  *
  *     pmix_wait_open(&q);                              the answer may precede the call's return
  *     pmix_wait_call_returned(&q, PMIx_server_...(..., pmix_wait_answer, &q)); */
@@ -17,14 +17,14 @@ struct pmix_wait {
 };
 
 void pmix_wait_init(struct pmix_wait *q);
-/* Counts a call whose answer is awaited. */
+/* Registers a call whose answer will be awaited. */
 void pmix_wait_open(struct pmix_wait *q);
-/* Passes on what the call returned: if it is not PMIX_SUCCESS, no answer follows. */
+/* Records the return value of the call. If it is not PMIX_SUCCESS, no answer follows. */
 void pmix_wait_call_returned(struct pmix_wait *q, pmix_status_t rc);
 /* A pmix_op_cbfunc_t whose `arg` is a struct pmix_wait. */
 void pmix_wait_answer(pmix_status_t status, void *arg);
-/* Waits until all calls are answered, and then destroys `q`. Returns PMIX_ERR_TIMEOUT after 90 s:
- * libpmix's thread hangs, and `q` stays. */
+/* Waits until all calls are answered, and then destroys `q`. Returns PMIX_ERR_TIMEOUT after 90 s;
+ * libpmix's thread then hangs, and `q` is not destroyed. */
 pmix_status_t pmix_wait_wait(struct pmix_wait *q);
 
 #endif

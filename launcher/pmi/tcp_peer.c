@@ -49,7 +49,8 @@ static int query_netlink(uid_t *out, const struct ends *ends)
     AUTO(fd) int sock = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
     if (sock < 0 || send(sock, &query, sizeof query, 0) < 0)
         return -errno;
-    ssize_t n = recv(sock, &answer, sizeof answer, MSG_DONTWAIT); /* it is there */
+    /* The answer has already arrived */
+    ssize_t n = recv(sock, &answer, sizeof answer, MSG_DONTWAIT);
     if (n < (ssize_t)NLMSG_LENGTH(sizeof(struct inet_diag_msg)) ||
         answer.head.nlmsg_type != SOCK_DIAG_BY_FAMILY)
         return -ENOENT;

@@ -4,10 +4,9 @@
 
 #include <sys/types.h>
 
-/* Finds the user that owns the other end of an IPv4 connection over the loopback device. The kernel
- * is asked by netlink (sock_diag(7)), or else /proc/net/tcp is read.
- *   -ENOENT  the other end is closed, or not on this machine
- *   or another error of a socket that is not such a connection */
+/* Finds the user that owns the other end of an IPv4 connection over the loopback device. Asks the
+ * kernel by netlink (sock_diag(7)), or else reads /proc/net/tcp. Returns -ENOENT if the other end
+ * is closed or not on this machine, or another negative errno if `fd` is not such a connection. */
 int tcp_peer_uid(uid_t *out, int fd);
 
 #endif

@@ -8,7 +8,8 @@
 #include <sys/socket.h>
 
 /* Sends a pending acknowledgement. Returns false if the descriptor is not a TCP connection. If
- * another thread has closed it, the call does no harm to whatever has its number now. */
+ * another thread has closed the descriptor, its number may mean another file now, to which the call
+ * does no harm. */
 static bool acknowledge(int fd)
 {
     const int yes = 1;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/private_dir.h"
+#include "common/redact.h"
 #include "common/strbuf.h"
 #include "launcher/guardian/process_tree.h"
 #include "launcher/registry/job_events.h"
@@ -66,21 +67,12 @@ static int choose_dir(char **out, struct err *e)
 static void job_end(struct registry_job *j)
 {
     free(j->id);
+    free(j->sweep);
     free(j->command);
     free(j->dir);
     free(j->nodes);
     free(j->output_dir);
     free(j->lines);
-}
-
-json_t *registry_json(const struct registry_job *j)
-{
-    return json_pack("{s:o, s:i, s:I, s:o, s:o, s:i, s:i, s:o, s:o, s:o, s:I}", "id",
-                     json_text(j->id), "pid", (int)j->pid, "start", (json_int_t)j->start, "command",
-                     json_text(j->command), "dir", json_text(j->dir), "ranks", j->ranks,
-                     "first_rank", j->first_rank, "nodes", json_text(j->nodes), "output_dir",
-                     json_text(j->output_dir), "lines", json_text(j->lines), "started_ms",
-                     (json_int_t)j->started_ms);
 }
 
 static int read_text(char **out, const json_t *j, const char *key)
@@ -90,6 +82,38 @@ static int read_text(char **out, const json_t *j, const char *key)
     if (rc == 0)
         *out = xstrdup(text);
     return rc;
+}
+
+static const char *const kind_names[] = {
+    [REGISTRY_JOB] = "job", [REGISTRY_SWEEP] = "sweep", [REGISTRY_TRIAL] = "trial"};
+
+json_t *registry_json(const struct registry_job *j)
+{
+    json_t *o = json_pack("{s:o, s:s, s:i, s:I, s:o, s:o, s:i, s:i, s:o, s:o, s:o, s:I}", "id",
+                          json_text(j->id), "kind", kind_names[j->kind], "pid", (int)j->pid,
+                          "start", (json_int_t)j->start, "command", json_text(j->command), "dir",
+                          json_text(j->dir), "ranks", j->ranks, "first_rank", j->first_rank,
+                          "nodes", json_text(j->nodes), "output_dir", json_text(j->output_dir),
+                          "lines", json_text(j->lines), "started_ms", (json_int_t)j->started_ms);
+    if (j->sweep)
+        json_object_set_new(o, "sweep", json_text(j->sweep));
+    if (j->kind == REGISTRY_TRIAL)
+        json_object_set_new(o, "trial", json_integer(j->trial));
+    return o;
+}
+
+/* Reads what tells a sweep and its trials from other jobs. */
+static int kind_from(struct registry_job *out, const json_t *j)
+{
+    const char *kind = json_string_value(json_object_get(j, "kind"));
+    size_t i = 0;
+    while (kind && i < COUNT_OF(kind_names) && strcmp(kind, kind_names[i]) != 0)
+        i++;
+    if (i == COUNT_OF(kind_names))
+        return -EINVAL;
+    out->kind = (enum registry_kind)i;
+    out->trial = (int)json_integer_value(json_object_get(j, "trial"));
+    return out->kind == REGISTRY_JOB ? 0 : read_text(&out->sweep, j, "sweep");
 }
 
 static int job_from(struct registry_job *out, const json_t *j)
@@ -103,7 +127,8 @@ static int job_from(struct registry_job *out, const json_t *j)
         json_require_int(&new.started_ms, j, "started_ms", NULL) < 0 ||
         read_text(&new.id, j, "id") < 0 || read_text(&new.command, j, "command") < 0 ||
         read_text(&new.dir, j, "dir") < 0 || read_text(&new.nodes, j, "nodes") < 0 ||
-        read_text(&new.output_dir, j, "output_dir") < 0 || read_text(&new.lines, j, "lines") < 0) {
+        read_text(&new.output_dir, j, "output_dir") < 0 || read_text(&new.lines, j, "lines") < 0 ||
+        kind_from(&new, j) < 0) {
         job_end(&new);
         return -EINVAL;
     }
@@ -182,6 +207,36 @@ int registry_enter(struct registry **out, const struct registry_job *job, struct
     if (rc == 0)
         *out = TAKE(r);
     return rc;
+}
+
+int registry_enter_sweep(struct registry **out, const char *name, const char *dir, struct err *e)
+{
+    AUTO(free) char *id = xasprintf("sweep-%s.%d", name, (int)getpid());
+    AUTO(free) char *command = xasprintf("sweep %s in %s", name, dir);
+    const struct registry_job j = {.id = id,
+                                   .kind = REGISTRY_SWEEP,
+                                   .sweep = (char *)name,
+                                   .command = command,
+                                   .nodes = (char *)"",
+                                   .output_dir = (char *)""};
+    return registry_enter(out, &j, e);
+}
+
+int registry_enter_trial(struct registry **out, const char *sweep, int trial, int ranks,
+                         char *const *argv, const char *output_dir, struct err *e)
+{
+    AUTO(free) char *id = xasprintf("trial-%s.%d.%d", sweep, trial, (int)getpid());
+    AUTO(strbuf) struct strbuf command = {0};
+    redact_command(&command, argv);
+    const struct registry_job j = {.id = id,
+                                   .kind = REGISTRY_TRIAL,
+                                   .sweep = (char *)sweep,
+                                   .trial = trial,
+                                   .command = (char *)strbuf_str(&command),
+                                   .ranks = ranks,
+                                   .nodes = (char *)"",
+                                   .output_dir = (char *)output_dir};
+    return registry_enter(out, &j, e);
 }
 
 void registry_leave(struct registry *r)

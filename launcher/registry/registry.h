@@ -4,7 +4,8 @@
  * The files are in ${XDG_RUNTIME_DIR}/drover/jobs. If that is not set or cannot be used, they are
  * in drover/jobs of the private directory of /tmp (private_dir.h). Readers read both. Only the user
  * can access the directories (0700). A job is identified by the pid and start time of its process.
- * A file that a killed drover left is not a job; the next reader removes it. */
+ * A file that a killed drover left is not a job; the next reader removes it. A sweep and
+ * each of its trials that run on this node are jobs, too. */
 #ifndef DROVER_REGISTRY_H
 #define DROVER_REGISTRY_H
 
@@ -16,16 +17,21 @@
 #include "common/json.h"
 #include "common/mem.h"
 
+enum registry_kind { REGISTRY_JOB, REGISTRY_SWEEP, REGISTRY_TRIAL };
+
 /* An entry. */
 struct registry_job {
     char *id;
-    pid_t pid;             /* of its drover */
+    enum registry_kind kind;
+    char *sweep;           /* its name; NULL: not of a sweep */
+    int trial;             /* its number, of REGISTRY_TRIAL */
+    pid_t pid;             /* of its drover: the coordinator of a sweep, the worker of a trial */
     uint64_t start;        /* of that process: clock ticks since boot */
     char *command;         /* without secrets */
     char *dir;             /* working directory of its drover */
-    int ranks, first_rank; /* first_rank > 0: the external part of a larger job */
+    int ranks, first_rank; /* first_rank > 0: the external part of a larger job; ranks 0: a sweep */
     char *nodes;           /* separated by commas */
-    char *output_dir;      /* of --output-filename; "": none */
+    char *output_dir;      /* of --output-filename, or of the trial; "": none */
     char *lines;           /* path of its line_log; the file may not exist */
     int64_t started_ms;    /* since 1970 */
 };
@@ -35,6 +41,12 @@ struct registry;
 /* Adds a job of this process. Fills in `pid`, `start`, `dir`, `lines` and `started_ms`. Copies what
  * it needs. */
 int registry_enter(struct registry **out, const struct registry_job *job, struct err *e);
+/* Adds a sweep that this process coordinates: its id is sweep-NAME.PID. `dir`: of the sweep. */
+int registry_enter_sweep(struct registry **out, const char *name, const char *dir, struct err *e);
+/* Adds a trial that this process runs: its id is trial-SWEEP.TRIAL.PID. Hides secrets in `argv`.
+ * `output_dir` has its output. */
+int registry_enter_trial(struct registry **out, const char *sweep, int trial, int ranks,
+                         char *const *argv, const char *output_dir, struct err *e);
 /* Removes the job and its line log. */
 void registry_leave(struct registry *r);
 AUTO_DEFINE(registry, struct registry *, registry_leave)

@@ -23,23 +23,23 @@ enum { CONNECT_MS = 10000 };
 struct agent {
     uv_loop_t loop;
     struct guardian *guardian;
-    struct control *control; /* to the launcher */
+    struct control *control; /* the connection to the launcher */
     uv_pipe_t parent;        /* closes when the parent dies */
     struct engine *engine;
     struct engine_job *job; /* NULL: not started */
-    struct rank_spec spec;  /* no plan: not received */
+    struct rank_spec spec;  /* has no plan before it is received */
     char host[256];         /* this host's name */
     int rank, port_fd;
-    pid_t pid;                  /* of the program; 0: not started */
-    size_t uncredited_bytes;    /* output that was sent and not credited */
-    bool output_paused;         /* for that reason */
-    int stdin_fd;               /* the rank's end of its stdin, until the rank has it; -1 */
+    pid_t pid;                  /* process of the rank; 0: not started */
+    size_t uncredited_bytes;    /* output that was sent and is not credited yet */
+    bool output_paused;         /* too much output is not credited */
+    int stdin_fd;               /* the rank's end of its stdin, until the rank has it; then -1 */
     uv_pipe_t stdin_pipe;       /* the agent's end */
     bool stdin_open;            /* the agent's end is open */
     bool stdin_eof;             /* no further input follows */
-    int stdin_writes;           /* writes that are not complete */
-    bool released;              /* told to exit: the end of the connection is expected */
-    struct call_stacks *stacks; /* being captured; NULL: none */
+    int stdin_writes;           /* number of writes that are not complete */
+    bool released;              /* the launcher told the agent to exit, so the connection may end */
+    struct call_stacks *stacks; /* call stacks that are being captured; NULL: none */
 };
 
 static void send_head(struct agent *a, json_t *head)
@@ -78,7 +78,7 @@ static void send_status(struct agent *a, const struct rank_status *s)
     send_head(a, json_pack("{s:s,s:o}", "t", "rank_status", "status", rank_status_json(s)));
 }
 
-/* The rank's last collective is sent before its exit, which that collective may have caused. */
+/* Reports the exit. The rank's last collective is sent first, since it may have caused the exit. */
 static void on_exited(void *arg, int rank, int wait_status, bool oom_killed, const char *error)
 {
     struct agent *a = arg;
@@ -152,7 +152,8 @@ struct stdin_write {
     char bytes[];
 };
 
-/* A failed write shows that the rank has closed its stdin: the launcher then sends no more. */
+/* A failed write shows that the rank has closed its stdin. The launcher then sends no more
+ * input. */
 static void on_stdin_written(uv_write_t *req, int status)
 {
     struct stdin_write *w = (struct stdin_write *)req;
@@ -169,7 +170,7 @@ static void on_stdin(struct agent *a, const struct control_frame *f)
 {
     if (!a->stdin_open)
         return;
-    if (f->len == 0) { /* the end, after the writes that are not complete */
+    if (f->len == 0) { /* end of input; stdin is closed when all writes are complete */
         a->stdin_eof = true;
         if (a->stdin_writes == 0)
             close_stdin(a);
@@ -211,8 +212,8 @@ static int choose_port(struct agent *a, struct err *e)
     return 0;
 }
 
-/* Returns what a rank inherits of this process's environment: what describes this host or login,
- * and what mpirun or srun has set. The caller frees it (strv). */
+/* Returns the variables that a rank inherits from this process: those that describe this host or
+ * login, and those that mpirun or srun has set. The caller frees the result (strv). */
 static char **inherited_env(void)
 {
     char **own = NULL;
@@ -243,9 +244,9 @@ static bool is_set(const struct agent *a, const char *name)
     return env_get(a->spec.base, name) || env_get(p->env, name) || env_get(p->ranks[0].env, name);
 }
 
-/* Excludes networks that exist inside a node only. Open MPI over TCP takes every interface for a
- * way to the other nodes, and hangs or fails on one like docker0, which has the same address on all
- * nodes. The value includes Open MPI's default, which it replaces. */
+/* Excludes networks that exist only inside a node. Over TCP, Open MPI tries every interface to
+ * reach the other nodes. It hangs or fails on an interface such as docker0, which has the same
+ * address on all nodes. The value replaces Open MPI's default, so it also includes the default. */
 static void exclude_inner_networks(struct agent *a, const char *names)
 {
     if (names && !is_set(a, "OMPI_MCA_btl_tcp_if_include") &&
@@ -253,8 +254,9 @@ static void exclude_inner_networks(struct agent *a, const char *names)
         env_set(&a->spec.plan->env, "OMPI_MCA_btl_tcp_if_exclude", "127.0.0.1/8,sppp,%s", names);
 }
 
-/* Sets the interface of NCCL, gloo and TensorPipe. Each chooses one by its own rules, and may
- * choose one that does not reach the other nodes. The interface that reaches the launcher does. */
+/* Sets the network interface of NCCL, gloo and TensorPipe to the one that reaches the launcher. By
+ * default, each of these libraries chooses an interface by rules of its own, and this interface may
+ * not reach the other nodes. */
 static void set_interface(struct agent *a, const char *name)
 {
     static const char *const variables[] = {"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME",
@@ -275,8 +277,8 @@ static void set_networks(struct agent *a, bool other_nodes)
         set_interface(a, name);
 }
 
-/* Sets MASTER_ADDR, unless the user has, and the variable in which JAX looks for it. mpirun sets
- * that one to its own address, but JAX's coordinator is rank 0. */
+/* Sets MASTER_ADDR, unless the user has set it. Also sets the variable in which JAX looks for the
+ * address. mpirun sets this variable to its own address, but JAX's coordinator is rank 0. */
 static void set_master_addr(struct agent *a, const char *address)
 {
     struct plan *p = a->spec.plan;
@@ -287,15 +289,15 @@ static void set_master_addr(struct agent *a, const char *address)
         env_set_hnp_uri(&p->env, address, p->job_id);
 }
 
-/* Sets the rank and size for PMI-1, which the launcher serves: in the local job the rank is 0 of 1.
- */
+/* Sets the rank and size for PMI-1 to those of the whole job, since the launcher serves PMI-1. In
+ * the agent's local job the rank is 0 of 1. */
 static void set_pmi_rank(struct agent *a, int64_t size)
 {
     char ***env = &a->spec.plan->env;
     env_set(env, "PMI_RANK", "%d", a->rank);
     env_set(env, "PMI_SIZE", "%d", (int)size);
     if (!is_set(a, "MPIR_CVAR_PMI_VERSION"))
-        env_set(env, "MPIR_CVAR_PMI_VERSION", "1"); /* MPICH 5 rejects a choice between two */
+        env_set(env, "MPIR_CVAR_PMI_VERSION", "1"); /* MPICH 5 fails if it finds PMI-1 and PMIx */
 }
 
 static void on_start(struct agent *a, const struct control_frame *f)
@@ -347,7 +349,7 @@ static void on_signal(struct agent *a, const struct control_frame *f)
     int64_t sig = 0;
     if (!a->job || json_require_int(&sig, f->head, "signal", NULL) < 0 || sig < 1 || sig > SIGRTMAX)
         return;
-    if (sig == SIGSTOP) /* the launcher stops itself after the job (^Z) */
+    if (sig == SIGSTOP) /* after stopping the job, the launcher stops itself (^Z) */
         control_suspend_timeout(a->control);
     engine_signal(a->job, 0, (int)sig);
 }
@@ -355,7 +357,8 @@ static void on_signal(struct agent *a, const struct control_frame *f)
 static void on_stop(struct agent *a, const struct control_frame *f)
 {
     if (a->job)
-        (void)engine_request_stop(a->job); /* the launcher sends it only if the rank listens */
+        /* The launcher sends this only if the rank has used its report channel */
+        (void)engine_request_stop(a->job);
 }
 
 static void on_status_request(struct agent *a, const struct control_frame *f)
@@ -363,7 +366,8 @@ static void on_status_request(struct agent *a, const struct control_frame *f)
     struct rank_status s = {0};
     if (!a->job)
         return;
-    (void)rank_status_sample(&s, &a->pid, 1); /* if it fails, the collective trace may still help */
+    /* If this fails, the collective trace may still help */
+    (void)rank_status_sample(&s, &a->pid, 1);
     engine_last_collective(a->job, 0, &s.collective);
     send_status(a, &s);
 }
@@ -383,7 +387,7 @@ static void on_stacks(void *arg, const char *const *texts)
 static void on_stack(struct agent *a, const struct control_frame *f)
 {
     struct rank_status s = {0};
-    if (a->stacks) /* the capture under way answers this request, too */
+    if (a->stacks) /* the present capture answers this request, too */
         return;
     if (rank_status_sample(&s, &a->pid, 1) < 0 || s.pid == 0)
         send_stack(a, "");
@@ -499,7 +503,7 @@ static void watch_parent(struct agent *a, int fd)
     uv_pipe_init(&a->loop, &a->parent, 0);
     a->parent.data = a;
     if (uv_pipe_open(&a->parent, fd) < 0)
-        close(fd); /* the parent's death is then not noticed */
+        close(fd); /* the agent then does not notice the parent's death */
 }
 
 static int connect_launcher(struct agent *a, struct err *e)
@@ -508,14 +512,13 @@ static int connect_launcher(struct agent *a, struct err *e)
     int fd = -1;
     int rc = control_connect(&fd, getenv(REMOTE_ENV_CONTROL), CONNECT_MS, e);
     if (rc == 0)
-        rc = control_open(&a->control, &a->loop, fd, &ev, a, e);
+        rc = control_open(&a->control, &a->loop, fd, getenv(REMOTE_ENV_TOKEN), &ev, a, e);
     if (rc < 0)
         return rc;
     control_authenticate(a->control, CONTROL_SILENT_MS);
-    send_head(a,
-              json_pack("{s:s,s:o,s:s,s:i,s:i,s:o}", "t", "hello", "token",
-                        json_text(getenv(REMOTE_ENV_TOKEN)), "version", DROVER_VERSION, "protocol",
-                        CONTROL_FRAME_PROTOCOL, "rank", a->rank, "host", json_text(a->host)));
+    send_head(a, json_pack("{s:s,s:s,s:i,s:i,s:o}", "t", "hello", "version", DROVER_VERSION,
+                           "protocol", CONTROL_FRAME_PROTOCOL, "rank", a->rank, "host",
+                           json_text(a->host)));
     (void)uv_read_start((uv_stream_t *)&a->parent, on_parent_buffer, on_parent);
     return 0;
 }
@@ -556,7 +559,8 @@ int agent_main(int parent_fd)
         snprintf(a.host, sizeof a.host, "(unnamed host)");
     int rc = guardian_start_unmonitored(&a.guardian, &e); /* the parent cleans up instead */
     int loop_rc =
-        uv_loop_init(&a.loop); /* after the fork: libuv closes its descriptors in a child */
+        /* Must follow the fork, since libuv closes its descriptors in a child */
+        uv_loop_init(&a.loop);
     if (loop_rc < 0) {
         log_error("%s: event loop: %s", a.host, uv_strerror(loop_rc));
         return 1;

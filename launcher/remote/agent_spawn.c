@@ -48,7 +48,8 @@ static void on_started(void *arg, int rank, pid_t pid)
 {
 }
 
-/* After the last agent the processes that it may have left are killed. */
+/* Counts an agent that has exited. After the last one, kills the processes that agents may have
+ * left. */
 static void agent_ended(struct agent_spawn *a)
 {
     if (--a->running == 0)
@@ -57,7 +58,8 @@ static void agent_ended(struct agent_spawn *a)
 
 static void on_not_started(void *arg, int rank, int status, bool node_fault, const char *why)
 {
-    log_warn("cannot start an agent: %s", why); /* the launcher's start limit names its rank */
+    /* The launcher reports its rank when the start limit is reached */
+    log_warn("cannot start an agent: %s", why);
     agent_ended(arg);
 }
 
@@ -68,7 +70,8 @@ static void on_exited(void *arg, int rank, int wait_status, bool oom_killed, con
 
 static bool on_line(void *arg, int rank, enum launch_stream from, const char *text, size_t len)
 {
-    log_warn("%.*s", (int)len, text); /* the agent's own line: the rank's go to the launcher */
+    /* A line of the agent itself; lines of its rank go to the launcher */
+    log_warn("%.*s", (int)len, text);
     return true;
 }
 

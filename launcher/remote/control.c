@@ -12,6 +12,9 @@ struct control {
     uv_tcp_t tcp;
     uv_timer_t tick;
     int open_handles;
+    struct control_cipher *cipher; /* NULL: none */
+    struct strbuf sealed;          /* received, and not opened yet */
+    struct strbuf early;           /* frames that wait for the peer's greeting */
     struct strbuf in;
     bool authenticated;
     bool silence_expected; /* control_suspend_timeout() */
@@ -30,6 +33,9 @@ static void on_closed(uv_handle_t *h)
     struct control *c = h->data;
     if (--c->open_handles > 0)
         return;
+    control_cipher_free(c->cipher);
+    strbuf_free(&c->sealed);
+    strbuf_free(&c->early);
     strbuf_free(&c->in);
     free(c);
 }
@@ -56,6 +62,11 @@ static void end(struct control *c, const char *why)
 /* ---- receiving ---------------------------------------------------------------------------------
  */
 
+static size_t frame_max(const struct control *c)
+{
+    return c->authenticated ? CONTROL_FRAME_MAX : CONTROL_HELLO_BYTES;
+}
+
 /* Emits the complete frames. */
 static void emit_frames(struct control *c)
 {
@@ -64,8 +75,7 @@ static void emit_frames(struct control *c)
         struct control_frame f;
         struct err e = {0};
         ssize_t n =
-            control_frame_decode(&f, strbuf_str(&c->in) + used, c->in.len - used,
-                                 c->authenticated ? CONTROL_FRAME_MAX : CONTROL_HELLO_BYTES, &e);
+            control_frame_decode(&f, strbuf_str(&c->in) + used, c->in.len - used, frame_max(c), &e);
         if (n < 0)
             end(c, e.text);
         if (n <= 0)
@@ -80,6 +90,46 @@ static void emit_frames(struct control *c)
     strbuf_consume(&c->in, used);
 }
 
+static void write_bytes(struct control *c, const char *bytes, size_t len);
+
+/* Takes the peer's greeting, and sends the frames that waited for it. Returns the bytes used. */
+static ssize_t read_greeting(struct control *c, struct err *e)
+{
+    if (c->sealed.len < CONTROL_CIPHER_GREETING)
+        return 0;
+    int rc = control_cipher_greeted(c->cipher, c->sealed.data, e);
+    if (rc < 0)
+        return rc;
+    AUTO(strbuf) struct strbuf early = c->early, b = {0};
+    c->early = (struct strbuf){0};
+    if (early.len > 0) {
+        control_cipher_seal(c->cipher, &b, early.data, early.len);
+        write_bytes(c, b.data, b.len);
+    }
+    return CONTROL_CIPHER_GREETING;
+}
+
+/* Opens the complete records and emits their frames. A record of frames that waited may have
+ * several. */
+static void open_records(struct control *c)
+{
+    size_t used = 0;
+    while (!c->closed && !c->ended) {
+        struct err e = {0};
+        ssize_t n = control_cipher_is_ready(c->cipher)
+                        ? control_cipher_open(c->cipher, &c->in, strbuf_str(&c->sealed) + used,
+                                              c->sealed.len - used, frame_max(c), &e)
+                        : read_greeting(c, &e);
+        if (n < 0)
+            end(c, e.text);
+        if (n <= 0)
+            break;
+        used += (size_t)n;
+        emit_frames(c);
+    }
+    strbuf_consume(&c->sealed, used);
+}
+
 static void on_buffer(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
 {
     static char scratch[READ_BYTES]; /* shared: on_read() copies it before the next read */
@@ -90,8 +140,11 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *buf)
 {
     struct control *c = s->data;
     if (n > 0) {
-        strbuf_add(&c->in, buf->base, (size_t)n);
-        emit_frames(c);
+        strbuf_add(c->cipher ? &c->sealed : &c->in, buf->base, (size_t)n);
+        if (c->cipher)
+            open_records(c);
+        else
+            emit_frames(c);
     } else if (n < 0) {
         char why[128];
         snprintf(why, sizeof why, "the connection was %s", n == UV_EOF ? "closed" : "lost: ");
@@ -116,6 +169,19 @@ static void on_written(uv_write_t *req, int status)
     free(o);
 }
 
+static void write_bytes(struct control *c, const char *bytes, size_t len)
+{
+    uv_buf_t buf = uv_buf_init((char *)bytes, (unsigned)len);
+    int n = uv_try_write((uv_stream_t *)&c->tcp, &buf, 1);
+    if (n == (int)len || (n < 0 && n != UV_EAGAIN))
+        return;
+    struct outgoing *o = xzalloc(sizeof *o);
+    strbuf_add(&o->bytes, bytes + (n > 0 ? n : 0), len - (size_t)(n > 0 ? n : 0));
+    buf = uv_buf_init(o->bytes.data, (unsigned)o->bytes.len);
+    if (uv_write(&o->req, (uv_stream_t *)&c->tcp, &buf, 1, on_written) < 0)
+        on_written(&o->req, 0);
+}
+
 void control_send(struct control *c, json_t *head, const void *payload, size_t len)
 {
     AUTO(strbuf) struct strbuf b = {0};
@@ -125,15 +191,15 @@ void control_send(struct control *c, json_t *head, const void *payload, size_t l
     if (c->closed || c->ended || rc < 0)
         return;
     c->sent_at = uv_now(c->tcp.loop);
-    uv_buf_t buf = uv_buf_init(b.data, (unsigned)b.len);
-    int n = uv_try_write((uv_stream_t *)&c->tcp, &buf, 1);
-    if (n == (int)b.len || (n < 0 && n != UV_EAGAIN))
-        return;
-    struct outgoing *o = xzalloc(sizeof *o);
-    strbuf_add(&o->bytes, b.data + (n > 0 ? n : 0), b.len - (size_t)(n > 0 ? n : 0));
-    buf = uv_buf_init(o->bytes.data, (unsigned)o->bytes.len);
-    if (uv_write(&o->req, (uv_stream_t *)&c->tcp, &buf, 1, on_written) < 0)
-        on_written(&o->req, 0);
+    if (!c->cipher) {
+        write_bytes(c, b.data, b.len);
+    } else if (!control_cipher_is_ready(c->cipher)) {
+        strbuf_add(&c->early, b.data, b.len);
+    } else {
+        AUTO(strbuf) struct strbuf sealed = {0};
+        control_cipher_seal(c->cipher, &sealed, b.data, b.len);
+        write_bytes(c, sealed.data, sealed.len);
+    }
 }
 
 /* ---- silence -----------------------------------------------------------------------------------
@@ -196,7 +262,8 @@ static struct control *new_control(uv_loop_t *loop, const struct control_events 
     return c;
 }
 
-static int start_reading(struct control **out, struct control *c, int rc, struct err *e)
+static int start_reading(struct control **out, struct control *c, const char *token, int rc,
+                         struct err *e)
 {
     if (rc == 0)
         rc = uv_read_start((uv_stream_t *)&c->tcp, on_buffer, on_read);
@@ -206,25 +273,28 @@ static int start_reading(struct control **out, struct control *c, int rc, struct
     }
     (void)uv_tcp_nodelay(&c->tcp, 1); /* it works without, more slowly */
     start_ticking(c, CONTROL_HELLO_MS);
+    c->cipher = token ? control_cipher_new(token) : NULL;
+    if (c->cipher)
+        write_bytes(c, control_cipher_greeting(c->cipher), CONTROL_CIPHER_GREETING);
     *out = c;
     return 0;
 }
 
-int control_open(struct control **out, uv_loop_t *loop, int fd, const struct control_events *ev,
-                 void *arg, struct err *e)
+int control_open(struct control **out, uv_loop_t *loop, int fd, const char *token,
+                 const struct control_events *ev, void *arg, struct err *e)
 {
     struct control *c = new_control(loop, ev, arg);
     int rc = uv_tcp_open(&c->tcp, fd);
     if (rc < 0)
         close(fd);
-    return start_reading(out, c, rc, e);
+    return start_reading(out, c, token, rc, e);
 }
 
-int control_accept(struct control **out, uv_stream_t *listener, const struct control_events *ev,
-                   void *arg, struct err *e)
+int control_accept(struct control **out, uv_stream_t *listener, const char *token,
+                   const struct control_events *ev, void *arg, struct err *e)
 {
     struct control *c = new_control(listener->loop, ev, arg);
-    return start_reading(out, c, uv_accept(listener, (uv_stream_t *)&c->tcp), e);
+    return start_reading(out, c, token, uv_accept(listener, (uv_stream_t *)&c->tcp), e);
 }
 
 /* ---- addresses ---------------------------------------------------------------------------------

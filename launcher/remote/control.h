@@ -13,6 +13,7 @@
 
 #include "common/err.h"
 #include "common/mem.h"
+#include "launcher/remote/control_cipher.h"
 #include "launcher/remote/control_frame.h"
 
 enum {
@@ -34,12 +35,14 @@ struct control_events {
     void (*ended)(void *arg, const char *why);
 };
 
-/* Opens a control connection on a connected socket, which it takes over, also on failure. */
-int control_open(struct control **out, uv_loop_t *loop, int fd, const struct control_events *ev,
-                 void *arg, struct err *e);
+/* Opens a control connection on a connected socket, which it takes over, also on failure. With a
+ * token, which both ends need, all frames are encrypted and authenticated (control_cipher.h): every
+ * frame comes from a peer with the token. NULL: none, as in a rendezvous. */
+int control_open(struct control **out, uv_loop_t *loop, int fd, const char *token,
+                 const struct control_events *ev, void *arg, struct err *e);
 /* Accepts the next connection that waits at `listener`. */
-int control_accept(struct control **out, uv_stream_t *listener, const struct control_events *ev,
-                   void *arg, struct err *e);
+int control_accept(struct control **out, uv_stream_t *listener, const char *token,
+                   const struct control_events *ev, void *arg, struct err *e);
 /* Closes the connection. No event follows. Queued bytes are lost. Its handles close on the loop's
  * next turn. */
 void control_close(struct control *c);

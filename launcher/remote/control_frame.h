@@ -20,7 +20,7 @@
 
 enum {
     CONTROL_FRAME_PROTOCOL =
-        2, /* in `hello` and a rendezvous' `join`; raised by any change of frames */
+        3, /* in `hello` and a rendezvous' `join`; raised by any change of frames */
     CONTROL_FRAME_HEAD_MAX = 1 << 20,     /* bytes of the JSON object */
     CONTROL_FRAME_PAYLOAD_MAX = 16 << 20, /* raw bytes */
     CONTROL_FRAME_MAX = 8 + CONTROL_FRAME_HEAD_MAX + CONTROL_FRAME_PAYLOAD_MAX

@@ -10,8 +10,8 @@
 #include "launcher/remote/engine_remote_internal.h"
 
 enum {
-    REAP_MS = 20000,               /* for agents to kill their process trees */
-    LAUNCHER_EXIT_MS = 2000,       /* for mpirun: 4.1.4 sometimes never exits */
+    REAP_MS = 20000,               /* time for the agents to kill their process trees */
+    LAUNCHER_EXIT_MS = 2000,       /* time for mpirun to exit: 4.1.4 sometimes never does */
     LAUNCHER_EXIT_FAILED_MS = 200, /* the same after a failure, for a launcher that lingers */
     SHOWN_LINES = 20
 };
@@ -96,7 +96,7 @@ static void check_reaped(struct remote_job *j)
         engine_remote_apply(j, REMOTE_JOB_EV_LAUNCHER_REAPED);
 }
 
-/* A failed start is reported first: the reports may be what a job in REAPING waits for. */
+/* Reports a failed start first, since a job in REAPING may wait for these reports. */
 static void on_next_turn(uv_timer_t *t)
 {
     struct remote_job *j = t->data;
@@ -133,8 +133,9 @@ void engine_remote_fail_start(struct remote_job *j, int rank, int status, const 
 /* ---- what a state requires ---------------------------------------------------------------------
  */
 
-/* The launcher's last lines appear with the rank to blame, unless its failure is explained or
- * --verbose has printed them. */
+/* Reports all ranks as not started. The report of the rank to blame includes the remote launcher's
+ * last lines, unless drover has explained the launcher's failure, or --verbose has printed the
+ * lines. */
 static void report_start_failure(struct remote_job *j)
 {
     const struct remote_start_failure *f = &j->failure;
@@ -154,8 +155,8 @@ static void report_start_failure(struct remote_job *j)
             engine_remote_not_started(&j->ranks[i], f->status, node_fault, f->text);
 }
 
-/* An agent that does not answer has processes that even SIGKILL does not end (a hung disk, a GPU).
- */
+/* The time for killing is over. An agent that has not answered has processes that even SIGKILL does
+ * not end (a hung disk, a GPU). */
 static void on_reap_limit(uv_timer_t *t)
 {
     struct remote_job *j = t->data;
@@ -196,7 +197,7 @@ static void enter_start_failed(struct remote_job *j)
 static void enter_reaping(struct remote_job *j, enum remote_job_state from)
 {
     if (from == REMOTE_JOB_ABORTING)
-        report_start_failure(j); /* the agents have got kill_tree */
+        report_start_failure(j); /* the agents were already told to kill */
     else
         kill_trees(j);
     engine_remote_check_reaped(j);
@@ -261,7 +262,9 @@ static void enter_state(struct remote_job *j, enum remote_job_state from)
         enter_done(j, from);
         return;
     default:
-        return; /* NEW, RESOLVING, MEETING: remote_start_begin() acts, since it may fail */
+        /* NEW, RESOLVING, MEETING: remote_start_begin() performs the actions, since they may fail
+         * */
+        return;
     }
 }
 

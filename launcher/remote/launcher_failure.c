@@ -6,10 +6,10 @@
 
 #include "common/mem.h"
 
-/* In `text`, '*' matches a host name and '?' any text; everything else matches itself. If a text
- * has no host name, `then` is searched in that line and the following ones. In `advice`, %s is the
- * host. More exact rows come first. The texts are those of OpenSSH 9.2, Open MPI 4.1.4 and 5.0, and
- * Slurm 22.05. */
+/* In `text`, '*' matches a host name and '?' any text; other characters match themselves. If `text`
+ * has no '*', the host name is searched with `then`, in the same line and the following ones. In
+ * `advice`, %s is replaced by the host. More exact rows precede less exact ones. The texts are
+ * those of OpenSSH 9.2, Open MPI 4.1.4 and 5.0, and Slurm 22.05. */
 struct row {
     const char *text, *then, *step, *cause, *advice;
 };
@@ -61,7 +61,7 @@ static const struct row rows[] = {
     {"client_loop: send disconnect", NULL, "start", "a connection was lost",
      "check all hosts and their network"},
 
-    /* what the shell of the host or mpirun could not execute */
+    /* programs that mpirun or the host's shell could not execute */
     {"orted: error while loading shared libraries", NULL, "exec",
      "Open MPI's orted lacks a library on the host",
      "--prefix DIR of Open MPI, or set LD_LIBRARY_PATH in the host's ~/.bashrc"},
@@ -88,7 +88,7 @@ static const struct row rows[] = {
     {"version `GLIBC", NULL, "exec", "its C library is older than this machine's",
      "build drover on the oldest of the hosts"},
 
-    /* mpirun's own */
+    /* messages of mpirun */
     {"An ORTE daemon has unexpectedly failed", "remote host: *", "start",
      "its Open MPI daemon exited", "check that %s is up, and that nothing kills orted there"},
     {"lost communication with a remote daemon", "remote host: *", "start",
@@ -139,7 +139,7 @@ static const struct row rows[] = {
     {"was unable to start one or more", NULL, "start", "a host's Open MPI daemon did not start",
      "ssh HOST prted --version, for each host; --verbose shows all output of mpirun"},
 
-    /* srun's */
+    /* messages of srun */
     {"Invalid MPI type", NULL, "start", "this Slurm has no PMIx",
      "srun --mpi=list; apt-get install slurm-wlm-basic-plugins, or build Slurm --with-pmix"},
     {"Cannot create context for mpi/pmix", NULL, "start", "this Slurm has no PMIx",
@@ -190,7 +190,8 @@ static bool in_name(char c)
            c == '_' || c == '-';
 }
 
-/* Whether `line` begins with `pattern`. `*` matches the longest name, `?` the shortest text. */
+/* Returns true if `line` begins with `pattern`. '*' matches the longest name, '?' the shortest
+ * text. */
 static bool matches_here(const char *line, const char *pattern, char *host, size_t size)
 {
     for (; *pattern; pattern++) {
@@ -221,7 +222,7 @@ static bool matches_here(const char *line, const char *pattern, char *host, size
 static bool matches(const char *line, const char *pattern, char *host, size_t size)
 {
     for (; *line; line++) {
-        *host = '\0'; /* set by a partial match */
+        *host = '\0'; /* a partial match may have set it */
         if (matches_here(line, *pattern == '?' ? pattern + 1 : pattern, host, size))
             return true;
     }

@@ -7,8 +7,9 @@
 
 #include "common/err.h"
 
-/* Finds the most exact cause in `lines`, as struct remote_launcher's `find_failure`: the texts of
- * ssh win over those of mpirun, which guesses. `lines` end with NULL, oldest first. */
+/* Finds the most exact cause in `lines`; the interface is that of remote_launcher.find_failure.
+ * Messages of ssh are more exact than those of mpirun, which guesses. `lines` is NULL-terminated,
+ * oldest first. */
 bool launcher_failure_find(struct err *e, const char *const *lines);
 
 #endif

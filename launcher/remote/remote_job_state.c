@@ -3,22 +3,22 @@
 #define ROW(s, ev, to) [REMOTE_JOB_##s][REMOTE_JOB_EV_##ev] = REMOTE_JOB_##to + 1 /* 0: no row */
 
 static const unsigned char table[REMOTE_JOB_STATES][REMOTE_JOB_EVENTS] = {
-    ROW(NEW, RESOLVE, RESOLVING),                /* some node is not this one */
-    ROW(NEW, MEET, MEETING),                     /* all nodes are this one, or agents know it */
+    ROW(NEW, RESOLVE, RESOLVING),                /* names must be resolved */
+    ROW(NEW, MEET, MEETING),                     /* no name must be resolved */
     ROW(RESOLVING, RESOLVED, MEETING),           /* the remote launcher is started */
     ROW(RESOLVING, START_FAILED, START_FAILING), /* no route, or no answer in time */
-    ROW(RESOLVING, KILL_TREE, ABORTING),         /* killed before any agent was started */
-    ROW(MEETING, START_FAILED, START_FAILING),   /* an agent, the launcher or the time limit */
+    ROW(RESOLVING, KILL_TREE, ABORTING),         /* no agent is started yet */
+    ROW(MEETING, START_FAILED, START_FAILING),   /* a failure, or the time limit */
     ROW(MEETING, ALL_CONFIGURED, RUNNING),       /* `start` goes to every agent */
-    ROW(MEETING, KILL_TREE, ABORTING),           /* killed while agents connect */
+    ROW(MEETING, KILL_TREE, ABORTING),           /* agents are connecting */
     ROW(START_FAILING, NEXT_TURN, START_FAILED), /* the ranks are reported as not started */
-    ROW(START_FAILING, KILL_TREE, ABORTING),     /* killed before that report */
-    ROW(ABORTING, NEXT_TURN, REAPING),           /* reported; agents kill already */
-    ROW(START_FAILED, KILL_TREE, REAPING),       /* what agents have started ends */
+    ROW(START_FAILING, KILL_TREE, ABORTING),     /* before that report */
+    ROW(ABORTING, NEXT_TURN, REAPING),           /* agents are killing already */
+    ROW(START_FAILED, KILL_TREE, REAPING),       /* agents kill what they started */
     ROW(RUNNING, KILL_TREE, REAPING),            /* the ranks have ended, or must end now */
-    ROW(REAPING, REAPED, RELEASING),             /* agents and launcher may leave */
-    ROW(REAPING, REAPED_ALL, DONE),              /* the launcher has left before */
-    ROW(RELEASING, LAUNCHER_REAPED, DONE),       /* the launcher has left */
+    ROW(REAPING, REAPED, RELEASING),             /* agents and launcher may exit */
+    ROW(REAPING, REAPED_ALL, DONE),              /* the launcher has exited before */
+    ROW(RELEASING, LAUNCHER_REAPED, DONE),       /* the launcher has exited */
 };
 
 int remote_job_next(enum remote_job_state s, enum remote_job_event ev)

@@ -1,10 +1,11 @@
-/* remote_launcher - the programs that start agents on other nodes, one row each: mpirun, srun.
+/* remote_launcher - the programs that start agents on other nodes, such as mpirun and srun. Each
+ * has a row.
  *
- * A row has what differs between them; engine_remote does the rest. A launcher starts one agent
- * (`drover rank`) per rank of a plan, on the rank's node. Its program runs as a child of this
- * process's guardian, in its directory, with stdin at /dev/null. What it prints is kept, shown with
- * --verbose, and searched for a cause if it fails. It should neither bind the agents nor touch
- * their output.
+ * A row describes how one launcher differs from the others; engine_remote does what is common. A
+ * launcher starts one agent (`drover rank`) per rank of a plan, on the rank's node. Its program
+ * runs as a child of this process's guardian, in the current directory, with /dev/null as stdin.
+ * Its output is kept, shown with --verbose, and searched for a cause if the launcher fails. A
+ * launcher should neither bind the agents nor change their output.
  *
  * A new launcher is a file in launchers/ and a line of REMOTE_LAUNCHERS. */
 #ifndef DROVER_REMOTE_LAUNCHER_H
@@ -15,8 +16,8 @@
 #include "common/err.h"
 #include "launcher/plan/plan.h"
 
-/* What an agent needs in its environment. The variables are passed on by name: the token never
- * appears on a command line. */
+/* Variables that an agent needs in its environment. Launchers pass them on by name, so that the
+ * token never appears on a command line. */
 #define REMOTE_ENV_CONTROL "DROVER_CONTROL" /* where the launcher listens: ADDRESS:PORT,… */
 #define REMOTE_ENV_TOKEN                                                     \
     "DROVER_TOKEN" /* proves that an agent belongs to the job: 64 hex digits \
@@ -26,7 +27,7 @@
 
 struct remote_launcher_opts {
     const struct plan *plan;
-    char *const *engine_args; /* the user's arguments for it, verbatim; NULL: none */
+    char *const *engine_args; /* the user's arguments for the launcher, unchanged; NULL: none */
     const char *program;      /* path of the launcher's program */
     const char *drover_rank;  /* path of the agent's program, the same on every node */
     const char *session_dir;  /* a directory of this job on this machine */
@@ -34,30 +35,33 @@ struct remote_launcher_opts {
 };
 
 struct remote_launcher {
-    const char *word;    /* its name in --engine, launch_spec.engine and plan.engine */
-    bool hidden;         /* programs choose it, users do not */
+    const char *word;    /* name of the launcher in --engine, launch_spec.engine and plan.engine */
+    bool hidden;         /* only programs choose this launcher, not users */
     const char *program; /* searched in PATH, without links to drover; NULL: the agent itself */
     const char *package; /* what to install if the program is missing */
     const char *const
-        *env_prefixes; /* of the variables that it sets for a process; NULL at the end */
-    const char *const
-        *rank_env; /* variables that hold an agent's rank, the first that is set; NULL */
+        *env_prefixes; /* prefixes of the variables that it sets for a process; NULL-terminated */
+    const char *const *rank_env; /* variables with the agent's rank, of which the first that is set
+                                    counts; NULL-terminated */
     /* Builds the command line. Pure. `*argv` is the whole command line; the caller frees it (strv).
-     * `*env` is the program's whole environment with the variables above in it, to which this may
-     * add. NULL: others start the agents, as launch_join_ticket() describes.
+     * `*env` is the program's whole environment, which includes the variables above; the function
+     * may add variables. If the function is NULL, others start the agents, as launch_join_ticket()
+     * describes.
      *   -EINVAL  engine_args contradict the plan, or this program cannot do what the plan needs */
     int (*argv)(char ***argv, char ***env, const struct remote_launcher_opts *o, struct err *e);
-    /* Finds in the last lines that it printed why it failed, as text and hint. Pure. Returns false
-     * if no line is known. `lines` end with NULL, oldest first. NULL: it prints nothing of use. */
+    /* Finds the cause of a failure in the launcher's last lines, and sets it as text and hint.
+     * Returns false if no line is known. Pure. `lines` is NULL-terminated, oldest first. If the
+     * function is NULL, the launcher prints nothing useful. */
     bool (*find_failure)(struct err *e, const char *const *lines);
-    bool takes_args;  /* engine_args mean something to it */
-    bool serves_pmix; /* to the ranks, whose agents it has started */
-    bool lingers;  /* after a failure it takes long to exit, and repeats what drover has reported */
-    bool per_rank; /* it is started here once per rank, with REMOTE_ENV_RANK, instead of once */
+    bool takes_args;  /* the launcher accepts engine_args */
+    bool serves_pmix; /* the launcher serves PMIx to the ranks */
+    bool lingers;     /* after a failure it exits late, and repeats what drover has reported */
+    bool per_rank;    /* it is started once per rank, with REMOTE_ENV_RANK, and not once per job */
 };
 
-/* The table: ROW(NAME) stands for remote_launcher_NAME. DROVER_AGENT_RANK, which local_agents
- * reads, precedes the variables of mpirun and srun, inside which a job may run. */
+/* The table: ROW(NAME) stands for remote_launcher_NAME. A job may run inside an mpirun or srun.
+ * So local_agents, which reads DROVER_AGENT_RANK, must precede mpirun and srun, which read their
+ * own variables. */
 #define REMOTE_LAUNCHERS(ROW)                                                            \
     ROW(local_agents) /* a child of this process per rank, on this machine: for tests */ \
     ROW(external)     /* others start the agents, with launch_join_ticket() */           \
@@ -65,26 +69,29 @@ struct remote_launcher {
     ROW(srun)
 
 /* The words of the rows that users may choose, for option texts and hints. test_remote_launcher
- * compares it with the rows. */
+ * compares this text with the rows. */
 #define REMOTE_LAUNCHER_WORDS "openmpi, slurm"
 
 #define REMOTE_LAUNCHER_DECLARE(name) extern const struct remote_launcher remote_launcher_##name;
 REMOTE_LAUNCHERS(REMOTE_LAUNCHER_DECLARE)
 
-/* All rows, NULL at the end. */
+/* All rows; NULL-terminated. */
 extern const struct remote_launcher *const remote_launchers[];
 
-/* Returns the row with this word; NULL: there is none, as for "local". */
+/* Returns the row with this word, or NULL if there is none, as for "local". */
 const struct remote_launcher *remote_launcher_find(const char *word);
 
-/* Whether a launcher sets "NAME=value" for the processes that it starts. The directory that mpirun
- * uses on the head node is not of this kind: a rank's own mpirun may not have it. */
+/* Returns true if a launcher sets "NAME=value" for the processes that it starts. Returns false for
+ * the session directory that drover sets for mpirun: an mpirun that a rank starts must not inherit
+ * it. */
 bool remote_launcher_sets(const char *entry);
 
-/* Returns `env` without those variables. The caller frees it (strv). */
+/* Returns `env` without the variables for which remote_launcher_sets() is true. The caller frees it
+ * (strv). */
 char **remote_launcher_strip_env(char *const *env);
 
-/* Returns the rank that a launcher has given to an agent with this environment; -1: none. */
+/* Returns the rank that a launcher has given to an agent with this environment, or -1 if there is
+ * none. */
 int remote_launcher_rank(char *const *env);
 
 #endif

@@ -1,4 +1,4 @@
-/* The agents' connections: their frames, and what it means if a connection ends. */
+/* The agents' connections: handles their frames, and decides what the end of a connection means. */
 #include <errno.h>
 #include <string.h>
 #include <strings.h>
@@ -10,8 +10,8 @@
 
 enum {
     STRANGERS_MAX = 64,    /* unauthenticated peers, in addition to one agent per rank */
-    LOST_MS = 100,         /* for the other connections of a node to end, too */
-    LAUNCHER_EXIT_MS = 500 /* after mpirun's exit: for ranks to report its cause first */
+    LOST_MS = 100,         /* time for the other connections of a node to end, too */
+    LAUNCHER_EXIT_MS = 500 /* after mpirun's exit: time for ranks to report the cause first */
 };
 
 /* ---- connections -------------------------------------------------------------------------------
@@ -53,8 +53,8 @@ static void on_launcher_exit_timer(uv_timer_t *t);
 /* ---- frames of agents --------------------------------------------------------------------------
  */
 
-/* Whether `host` is the name of this node of the plan. They are compared up to the first dot, since
- * one may be longer, and without the user. */
+/* Returns true if `host` is the name of the plan's node `node`. The names are compared up to the
+ * first dot, since only one of them may have a domain, and without the user. */
 static bool is_same_host(const char *node, const char *host)
 {
     const char *at = strrchr(node, '@');
@@ -63,8 +63,8 @@ static bool is_same_host(const char *node, const char *host)
     return len == strcspn(host, ".") && strncasecmp(node, host, len) == 0;
 }
 
-/* Returns the node of the plan that `host` is, if the rank is planned on another one; else NULL. A
- * host that is not in the plan by its own name is in it by an address or alias. */
+/* Returns the plan's node with the name `host` if the rank is planned on another node, else NULL.
+ * If no node has this name, the plan has the host under an address or alias. */
 static const char *planned_elsewhere(const struct remote_job *j, int rank, const char *host)
 {
     const char *found = NULL;
@@ -76,32 +76,22 @@ static const char *planned_elsewhere(const struct remote_job *j, int rank, const
     return found;
 }
 
-static bool has_token(const struct remote_job *j, const struct control_frame *f)
+static void log_rejection(struct remote_job *j, const char *why)
 {
-    const char *token;
-    return strcmp(f->type, "hello") == 0 && json_require_str(&token, f->head, "token", NULL) == 0 &&
-           control_same_token(token, j->token);
-}
-
-/* A peer without the token gets no answer. */
-static void drop_unauthenticated(struct remote_peer *p)
-{
-    struct remote_job *j = p->job;
     if (!j->rejection_logged)
-        log_warn("rejected a connection without this job's token");
+        log_warn("rejected a connection: %s", why);
     j->rejection_logged = true;
-    remote_peers_drop(p);
 }
 
-/* The first frame of a peer. */
+/* Handles the first frame of a peer. */
 static void on_hello(struct remote_peer *p, const struct control_frame *f)
 {
     struct remote_job *j = p->job;
     const char *version, *host;
     int64_t rank, protocol = 0;
     struct err e = {0};
-    if (!has_token(j, f)) {
-        drop_unauthenticated(p);
+    if (strcmp(f->type, "hello") != 0) {
+        reject(p, "the first frame is not hello");
     } else if (json_require_str(&version, f->head, "version", &e) < 0 ||
                json_require_str(&host, f->head, "host", &e) < 0 ||
                json_require_int(&rank, f->head, "rank", &e) < 0 ||
@@ -300,7 +290,8 @@ void remote_peers_serve_pmi(struct remote_job *j)
     j->pmi1 = pmi1_new(j->plan->job_id, j->plan->world_size, nodes, &ev, j);
 }
 
-/* If the agent's parent was killed, by mpirun or by a person, the job is treated as aborted. */
+/* Handles the death of an agent's parent, which mpirun or a user has killed. The job counts as
+ * aborted. */
 static void on_parent_died(struct remote_rank *r, const struct control_frame *f)
 {
     struct remote_job *j = r->job;
@@ -349,9 +340,9 @@ static void on_frame(void *arg, const struct control_frame *f)
 /* ---- connections that end ----------------------------------------------------------------------
  */
 
-/* Whether the connection of every rank of the node has ended or is silent: the connections of a
- * node fall silent together, but each is declared lost by its own last ping. A node of one rank
- * cannot be told from its agent. */
+/* Returns true if the connection of every rank of the node has ended or is silent. When a node is
+ * lost, its connections fall silent together, but each one is declared lost at another time, after
+ * its own last ping. Returns false for a node with one rank, since the agent alone may be lost. */
 static bool is_node_lost(const struct remote_job *j, int node)
 {
     int ranks = 0;
@@ -390,8 +381,12 @@ static void on_disconnected(void *arg, const char *why)
     struct remote_job *j = p->job;
     struct remote_rank *r = p->rank;
     remote_peers_drop(p);
-    if (!r || j->state == REMOTE_JOB_RELEASING || j->state == REMOTE_JOB_DONE)
+    if (j->state == REMOTE_JOB_RELEASING || j->state == REMOTE_JOB_DONE)
         return;
+    if (!r) {
+        log_rejection(j, why);
+        return;
+    }
     engine_remote_fail_start(j, r->rank, 126, "its agent on %s disconnected: %s",
                              engine_remote_host(j, r->rank), why);
     if (r->state != REMOTE_RANK_STARTED) {
@@ -412,7 +407,7 @@ void remote_peers_accept(struct remote_job *j)
         drop_oldest_unauthenticated(j);
     struct err e = {0};
     struct remote_peer *p = xzalloc(sizeof *p);
-    if (control_accept(&p->control, (uv_stream_t *)&j->listener, &ev, p, &e) < 0) {
+    if (control_accept(&p->control, (uv_stream_t *)&j->listener, j->token, &ev, p, &e) < 0) {
         log_debug("%s", e.text); /* the peer has disconnected again */
         free(p);
         return;
@@ -446,8 +441,8 @@ static void describe_exit(struct strbuf *out, struct remote_job *j)
         strbuf_printf(out, "%s exited with status %d", program, WEXITSTATUS(wait));
 }
 
-/* Returns a rank whose agent did not connect: of a node that `why` names, else of another machine,
- * else any. */
+/* Returns a rank whose agent did not connect. A rank on a node that `why` names is preferred, then
+ * a rank on another machine. */
 static int rank_to_blame(const struct remote_job *j, const char *why)
 {
     int found = 0, best = -1;

@@ -1,7 +1,7 @@
 /* The start of a job over several nodes: this process listens, and mpirun starts an agent per rank.
- * The agents connect and authenticate. The first agent of a node sends the node's topology, by
- * which its ranks are placed. Then each agent gets its rank spec, and the one of rank 0 chooses
- * MASTER_PORT. When all are configured, all ranks start. */
+ * The agents connect and authenticate. The first agent of a node sends the node's topology, which
+ * decides the GPUs and CPUs of its ranks. Then each agent gets its rank spec, and the agent of rank
+ * 0 chooses MASTER_PORT. When all agents have their rank specs, all ranks start. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -68,7 +68,8 @@ static int listener_port(const struct remote_job *j)
 {
     struct sockaddr_storage a = {0};
     int len = sizeof a;
-    (void)uv_tcp_getsockname(&j->listener, (struct sockaddr *)&a, &len); /* it listens */
+    /* Cannot fail, since it listens */
+    (void)uv_tcp_getsockname(&j->listener, (struct sockaddr *)&a, &len);
     return ntohs(a.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&a)->sin6_port
                                          : ((struct sockaddr_in *)&a)->sin_port);
 }
@@ -97,7 +98,8 @@ static int find_program(struct remote_job *j, struct err *e)
     return err_hint(e, "apt install %s", j->launcher->package);
 }
 
-/* Host names without users: Open MPI's sequential mapper does not accept "me@host". */
+/* Writes the host names without users, since Open MPI's sequential mapper does not accept
+ * "me@host". */
 static int write_hostfile(struct remote_job *j, struct err *e)
 {
     int rc = session_dir_open(&j->session_dir, e);
@@ -127,8 +129,9 @@ static void on_launcher_started(void *arg, int rank, pid_t pid)
 {
 }
 
-/* A launcher that is started once per rank counts as a whole, but each of its processes is missed
- * while the job starts. */
+/* Counts a process of the launcher that has ended. A launcher with one process per rank has exited
+ * when all its processes have. But while the job starts, the exit of any process counts as the
+ * launcher's exit. */
 static void launcher_ended(struct remote_job *j, int wait_status)
 {
     if (wait_status != 0)
@@ -159,12 +162,13 @@ static void on_launcher_reaped(void *arg)
 {
     struct remote_job *j = arg;
     engine_free(TAKE(j->launcher_job));
-    if (j->state == REMOTE_JOB_RELEASING) /* its limit must not fire before the next turn */
+    if (j->state == REMOTE_JOB_RELEASING) /* the limit must not fire before the next turn */
         uv_timer_stop(&j->limit_timer);
     engine_remote_check_reaped(j);
 }
 
-/* A plan with nothing but a command line, for one process, or as many as the job has ranks. */
+/* Makes the plan of the remote launcher: only a command line, for one process, or for one process
+ * per rank of the job. */
 static void plan_launcher(struct remote_job *j, char **argv, char **env)
 {
     struct plan *p = agent_spawn_plan(j->launcher->per_rank ? j->plan->world_size : 1);
@@ -176,7 +180,8 @@ static void plan_launcher(struct remote_job *j, char **argv, char **env)
     j->launcher_plan = p;
 }
 
-/* The loopback address is used only if there is no other: on another node it is that node. */
+/* Uses the loopback address only if there is no other address, since on another node it means that
+ * node. */
 char *remote_start_addresses(const struct remote_job *j)
 {
     AUTO(strbuf) struct strbuf b = {0};
@@ -205,7 +210,8 @@ static int start_launcher(struct remote_job *j, struct err *e)
         j->plan,    j->spec->engine_args, j->program, drover_rank, session_dir_path(j->session_dir),
         j->hostfile};
     char **argv = NULL, **env = env_merge(j->base_env, NULL, NULL);
-    mca_params_remove(env); /* drover has applied them; some contradict the options of mpirun */
+    /* drover has applied these parameters; some contradict the options of mpirun */
+    mca_params_remove(env);
     AUTO(free) char *addresses = remote_start_addresses(j);
     env_set(&env, REMOTE_ENV_CONTROL, "%s", addresses);
     env_set(&env, REMOTE_ENV_TOKEN, "%s", j->token);
@@ -261,8 +267,9 @@ static void add_own_addresses(struct remote_job *j)
         add_candidate(j, own[i]);
 }
 
-/* A name that is unknown here may be one of ~/.ssh/config, or of Slurm: the launcher tries it, and
- * the agent on that host tries every address of this machine. */
+/* All names are answered. A name that is unknown here may be an alias in ~/.ssh/config, or known to
+ * Slurm. So the launcher tries it, and the agent on that host tries every address of this
+ * machine. */
 static void on_all_resolved(struct remote_job *j)
 {
     struct err e = {0};
@@ -316,7 +323,7 @@ int remote_start_begin(struct remote_job *j, struct err *e)
 {
     if (!getcwd(j->cwd, sizeof j->cwd))
         return err_set(e, -errno, "current directory: %s", strerror(errno));
-    if (!j->launcher->argv) { /* the agents are told any address that they may reach */
+    if (!j->launcher->argv) { /* the agents get all addresses that they may be able to reach */
         add_own_addresses(j);
         engine_remote_apply(j, REMOTE_JOB_EV_MEET);
         return 0;
@@ -388,8 +395,9 @@ void remote_start_topo_known(struct remote_job *j, int node)
             send_rank_spec(&j->ranks[i]);
 }
 
-/* Finds the address at which the other nodes reach rank 0's node: the one from which its agent has
- * connected; if that is this machine, the one at which another node has reached it. */
+/* Finds the address at which the other nodes reach rank 0's node. This is the address from which
+ * rank 0's agent has connected. If that agent is on this machine, it is the address at which an
+ * agent of another node has reached this machine. */
 static int find_master_addr(struct remote_job *j)
 {
     struct control_endpoints ends;
@@ -454,8 +462,8 @@ void remote_start_enter_running(struct remote_job *j)
 /* ---- the start limit ---------------------------------------------------------------------------
  */
 
-/* Writes "c02, c03 and 6 more": the nodes of the ranks that are not beyond `state`. Returns the
- * first of those ranks; -1: none. */
+/* Writes the nodes of the ranks that have not passed `state`: "c02, c03 and 6 more". Returns the
+ * first of these ranks, or -1 if there are none. */
 static int list_late_nodes(struct strbuf *names, const struct remote_job *j,
                            enum remote_rank_state state)
 {

@@ -33,7 +33,9 @@ int cmd_run_usage_error(const struct run_options *o, const struct err *e)
     return EXIT_STATUS_USAGE;
 }
 
-/* The ranks' stdout is a pty also if drover's is a file or a pipe, where colours would be noise. */
+/* Sets TERM=dumb for the ranks, unless drover's stdout is a terminal or the user sets TERM. The
+ * ranks' stdout is a pty even if drover's stdout is a file or a pipe, in which colour codes would
+ * be noise. */
 static void set_terminal(struct run_options *o)
 {
     bool by_user = o->spec.no_pty || isatty(STDOUT_FILENO);
@@ -60,7 +62,8 @@ int cmd_run_job(struct run_options *o)
 
 int cmd_run(int argc, char **argv)
 {
-    bool link = strcmp(argv[0], "run") != 0; /* mpirun, mpiexec: their lines have no tags */
+    /* True if drover was called as mpirun or mpiexec, whose lines have no tags. */
+    bool link = strcmp(argv[0], "run") != 0;
     struct run_options o;
     struct err e = {0};
     int rc = run_options_parse(&o, log_program(), argc, argv, &e);

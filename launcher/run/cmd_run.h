@@ -1,5 +1,5 @@
-/* cmd_run - what `drover run` and `drover torchrun` do with their options: print the plan, or run
- * the job. */
+/* cmd_run - carries out `drover run` and `drover torchrun` after their options were read: prints
+ * the plan, or runs the job. */
 #ifndef DROVER_CMD_RUN_H
 #define DROVER_CMD_RUN_H
 

@@ -1,6 +1,6 @@
-/* cmd_torchrun - `drover torchrun`: torchrun's command line. It starts all nodes from here if hosts
- * are known. Else each node runs its own torchrun, which starts the external part of that node: by
- * its --node-rank, or as the rendezvous assigns it. */
+/* cmd_torchrun - `drover torchrun`: torchrun's command line. If the hosts are known, it starts the
+ * ranks of all nodes. Otherwise the user runs one torchrun per node, and each starts the external
+ * part of its node. --node-rank or the rendezvous then decides the node's number. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,7 +28,7 @@ struct torchrun {
     struct rdzv_client_opts rdzv;
     int node_rank, master_port;
     int nodes_min, nodes_max;
-    char *endpoint_host; /* of "HOST:PORT" */
+    char *endpoint_host; /* HOST of "HOST:PORT" */
     int endpoint_port;   /* NOT_GIVEN; 0: any */
     bool is_static;      /* --rdzv-backend static: no rendezvous */
     bool standalone, no_python, module, ignored_flag;
@@ -97,8 +97,9 @@ static const struct opt options[] = {
 /* ---- values --------------------------------------------------------------------------------
  */
 
-/* torchrun reads each option from the variable PET_NAME, too (torch.distributed.argparse_util);
- * kubeflow's operators set these. They precede the options of the command line, which win. */
+/* Puts options from PET_* variables before the options of the command line, which win. torchrun
+ * reads each option from a variable PET_NAME, too (torch.distributed.argparse_util); kubeflow's
+ * operators set such variables. */
 static char **add_env_options(int argc, char **argv)
 {
     static const char *const valued[] = {
@@ -146,7 +147,7 @@ static int read_ranks(struct torchrun *t, struct err *e)
     return rc < 0 ? err_wrap(e, "--nproc-per-node") : 0;
 }
 
-/* "host:29400", "host", "[fe80::1]:29400". */
+/* Reads --rdzv-endpoint: "host:29400", "host" or "[fe80::1]:29400". */
 static int read_endpoint(struct torchrun *t, struct err *e)
 {
     const char *text = t->endpoint ? t->endpoint : "";
@@ -188,7 +189,8 @@ static int read_conf_pair(struct torchrun *t, const char *pair, struct err *e)
     return 0;
 }
 
-/* "join_timeout=600,last_call_timeout=30,is_host=1". Other keys of torchrun have no effect. */
+/* Reads --rdzv-conf, such as "join_timeout=600,last_call_timeout=30,is_host=1". Other keys of
+ * torchrun have no effect. */
 static int read_conf(struct torchrun *t, struct err *e)
 {
     t->rdzv.last_call_ms = LAST_CALL_MS;
@@ -208,8 +210,8 @@ static int read_conf(struct torchrun *t, struct err *e)
 /* ---- nodes -------------------------------------------------------------------------------------
  */
 
-/* The number of this node: of --node-rank, or of a Slurm step with one task per node. -1: unknown.
- */
+/* Returns the number of this node, from --node-rank or from a Slurm step with one task per node.
+ * Returns -1 if the number is unknown. */
 static int node_rank(const struct torchrun *t, bool *step_of_all)
 {
     const char *nodes = getenv("SLURM_STEP_NUM_NODES"), *tasks = getenv("SLURM_STEP_NUM_TASKS");
@@ -247,7 +249,8 @@ static int use_external_part(struct torchrun *t, int node, struct err *e)
     return 0;
 }
 
-/* Starts all nodes of the job from here: the first ones of the host list. */
+/* Lets this process start the ranks of all nodes. The job runs on the first nodes of the host
+ * list. */
 static int use_hosts(struct torchrun *t, struct err *e)
 {
     struct hosts *h = t->job.hosts;
@@ -262,14 +265,15 @@ static int use_hosts(struct torchrun *t, struct err *e)
     return 0;
 }
 
-/* Number of nodes in the allocation; 0: none. Its errors are reported when it is used. */
+/* Returns the number of nodes in the allocation, or 0 if there is no allocation. Errors in the
+ * allocation are reported when it is used. */
 static int nodes_allocated(void)
 {
     AUTO(hosts) struct hosts *h = NULL;
     return allocation_find(&h, NULL, environ, NULL) > 0 ? h->count : 0;
 }
 
-/* The nodes join a rendezvous, which assigns their ranks. */
+/* Lets the nodes join a rendezvous, which assigns the ranks of each node. */
 static void use_rendezvous(struct torchrun *t)
 {
     struct launch_spec *s = &t->job.spec;
@@ -297,7 +301,7 @@ static int choose_nodes(struct torchrun *t, struct err *e)
     else if (node >= 0 && t->nodes_max > 1)
         return use_external_part(t, node, e);
     else if (t->nodes_min == 1 && !allocated)
-        t->nodes_max = 1; /* there is no address where others could join */
+        t->nodes_max = 1; /* there is no address at which other nodes could join */
     if (t->nodes_max == 1)
         t->job.spec.engine = PLAN_ENGINE_LOCAL;
     return 0;
@@ -306,8 +310,8 @@ static int choose_nodes(struct torchrun *t, struct err *e)
 /* ---- the job -----------------------------------------------------------------------------------
  */
 
-/* Drops a "--" directly after the script or module, as torchrun does; `ended` if options have ended
- * with one before it. */
+/* Sets the program of the job. Drops a "--" directly after the script or module, as torchrun does.
+ * `ended` is true if a "--" has ended the options before the script. */
 static int set_program(struct torchrun *t, int argc, char **words, bool ended, struct err *e)
 {
     char ***argv = &t->job.argv;

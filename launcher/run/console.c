@@ -9,18 +9,19 @@
 
 enum { NO_SOURCE = -1 };
 
-/* One output stream. stdout and stderr share a sink if they are the same file, so that lines of one
- * never break lines of the other. */
+/* One output stream. If stdout and stderr are the same file, they share a sink, so that a line of
+ * one stream is never inside a line of the other. */
 struct sink {
     struct async_writer *writer;
-    int unfinished; /* source of the line that has no end yet; NO_SOURCE: none */
+    int unfinished; /* source of the partial line that was written last; NO_SOURCE: none */
     bool coloured;
 };
 
-/* The line of a stream of a rank that has begun. console_line() gets all of it again. */
+/* The partial line of one stream of a rank. console_line() gets the whole line again when it is
+ * complete. */
 struct begun {
-    size_t shown; /* its bytes that are shown already */
-    bool torn;    /* they are not on one line, since lines of other sources came between */
+    size_t shown; /* number of its bytes that are already shown */
+    bool torn; /* the shown bytes are on several lines, since lines of other sources came between */
 };
 
 struct console {
@@ -32,10 +33,10 @@ struct console {
     const struct plan *plan;
     struct begun *begun;  /* by source */
     enum console_tag tag; /* never AUTO */
-    struct launch *job;   /* observed; NULL: none runs */
+    struct launch *job;   /* the observed job; NULL: no job runs */
     const struct redirect *redirect;
     hwloc_const_bitmap_t show;
-    bool paused; /* the job's output is */
+    bool paused; /* the job's output is paused */
 };
 
 bool console_coloured(int fd)
@@ -167,8 +168,8 @@ static int add_tag(char *mark, size_t size, const struct console *c, int i, cons
     return c->style.timestamp ? snprintf(mark, size, "<%s>:", stream) : 0;
 }
 
-/* The time as mpirun writes it ("Tue Nov 21 12:00:00 2023"), then the tag, in one colour per rank.
- */
+/* Writes the mark in front of a line: the time as mpirun writes it ("Tue Nov 21 12:00:00 2023"),
+ * then the tag. Each rank has its own colour. */
 static void add_mark(const struct console *c, struct sink *s, int rank, enum launch_stream from)
 {
     char time_text[40] = "", tag[320]; /* a host name has at most 253 characters */
@@ -201,7 +202,8 @@ static void end_line(struct sink *s)
     s->unfinished = NO_SOURCE;
 }
 
-/* Adds a part of a line. It begins with the tag, unless the part before is the last one shown. */
+/* Writes a part of a line. The tag precedes the part, unless the part continues the text that was
+ * written last. */
 static void add_text(struct console *c, int rank, enum launch_stream from, const char *text,
                      size_t len)
 {
@@ -221,9 +223,10 @@ bool console_line(struct console *c, int rank, enum launch_stream from, const ch
     struct sink *s = sink_of(c, from);
     int source = 2 * rank + (from == LAUNCH_STDERR);
     struct begun *b = &c->begun[source];
-    size_t all = text[len] ? len + 1 : len; /* with the byte that ended it */
+    size_t all = text[len] ? len + 1 : len; /* includes the byte that ended the line */
     bool continues = s->unfinished == source && !b->torn;
-    bool is_whole = b->shown >= len && !b->torn; /* on a line that another source's line ended */
+    /* The line is shown as a whole, and another source has already ended it. */
+    bool is_whole = b->shown >= len && !b->torn;
     if (continues) {
         add_text(c, rank, from, text + b->shown, all - b->shown);
     } else if (b->shown == 0 || !is_whole) {

@@ -25,7 +25,8 @@ struct mpi_singletons {
     void *arg;
 };
 
-/* Copies the library's name that begins at `at`, up to the first character that no name has. */
+/* Copies the library's name that begins at `at`. The name ends before the first character that a
+ * library name cannot contain. */
 static void copy_name(char *out, size_t size, const char *at, const char *end)
 {
     size_t n = 0;
@@ -35,7 +36,8 @@ static void copy_name(char *out, size_t size, const char *at, const char *end)
     out[n] = '\0';
 }
 
-/* "libmpi.so.40" of Open MPI and Intel, "libmpich.so.12" of MPICH. */
+/* Finds the name of an MPI library: "libmpi.so.40" of Open MPI and Intel MPI, "libmpich.so.12" of
+ * MPICH. */
 static bool find_library(char *out, size_t size, const char *bytes, size_t len)
 {
     static const char *const names[] = {"libmpi.so", "libmpich.so", "libmpi_cray.so"};
@@ -75,7 +77,8 @@ static const void *bytes_at(const struct image *i, uint64_t at, uint64_t n)
     return at <= i->size && n <= i->size - at && at % 8 == 0 ? i->bytes + at : NULL;
 }
 
-/* The file offset of the byte that is at `address` in memory; the file's size if there is none. */
+/* Returns the file offset of the byte that is at `address` in memory; the file's size if no byte is
+ * there. */
 static uint64_t offset_of(const struct image *i, const Elf64_Phdr *all, uint64_t address)
 {
     for (int k = 0; k < i->header->e_phnum; k++)
@@ -85,7 +88,8 @@ static uint64_t offset_of(const struct image *i, const Elf64_Phdr *all, uint64_t
     return i->size;
 }
 
-/* Searches the names for dynamic linking, which include the libraries (.dynstr; elf(5)). */
+/* Searches the strings for dynamic linking, which include the names of the libraries (.dynstr;
+ * elf(5)). */
 static bool find_linked(char *out, size_t size, const struct image *i)
 {
     uint64_t names = 0, names_bytes = 0, heads = i->header->e_phnum * sizeof(Elf64_Phdr);
@@ -137,7 +141,7 @@ static void report(struct mpi_singletons *s, const char *library)
     s->on_found(s->arg, text);
 }
 
-/* The process of the first rank that runs on this node; 0: none. */
+/* Returns the process of the first rank that runs on this node; 0 if there is none. */
 static pid_t any_rank(const struct mpi_singletons *s)
 {
     for (int i = 0; i < launch_plan(s->job)->world_size; i++)
@@ -155,7 +159,8 @@ static void on_timer(uv_timer_t *t)
     if (launch_pmix_connected(s->job) || s->reported || ++s->checks > CHECKS)
         return;
     if (pid > 0)
-        (void)rank_status_sample(&status, &pid, 1); /* below its shell, if it is one */
+        /* If the rank is a shell, this finds the program that the shell runs. */
+        (void)rank_status_sample(&status, &pid, 1);
     bool mapped = status.pid > 0 && mpi_singletons_mapped(library, sizeof library, status.pid);
     if (mapped && s->suspected) {
         report(s, library);
@@ -165,7 +170,7 @@ static void on_timer(uv_timer_t *t)
     uv_timer_start(t, on_timer, (uint64_t)FIRST_CHECK_MS << s->checks, 0);
 }
 
-/* The program's path, found as a shell does; to be freed. */
+/* Returns the program's path, which is searched as a shell does. The caller frees it. */
 static char *program_path(const char *name)
 {
     if (strchr(name, '/'))

@@ -13,7 +13,7 @@ enum { RANKS_MAX = 1 << 16 };
 struct streams {
     FILE *file[2]; /* stdout, stderr; NULL: not in a file */
     bool shown[2];
-    size_t begun[2]; /* bytes of the present line that are in the file */
+    size_t begun[2]; /* number of bytes of the present line that are already in the file */
 };
 
 struct redirect {
@@ -34,7 +34,7 @@ static int read_value(int *out, const char *text, size_t len, struct err *e)
     return opt_int(out, "streams", word, 0, 3, e);
 }
 
-/* "1:3": the streams of one local rank. */
+/* Reads "1:3", which selects the streams of one local rank. */
 static int read_one(struct redirect_map *m, const char *text, size_t len, struct err *e)
 {
     size_t digits = strcspn(text, ":");
@@ -144,7 +144,7 @@ void redirect_plan(struct redirect *r, const struct plan *p, int attempt)
     r->of = xcalloc((size_t)p->world_size, sizeof *r->of);
     r->ranks = p->world_size;
     AUTO(free) char *dir = xasprintf("%s/attempt_%d", r->dir, attempt);
-    (void)mkdir(dir, 0777); /* as in open_rank() */
+    (void)mkdir(dir, 0777); /* if this fails, open_rank() reports it */
     for (int i = 0; i < p->world_size; i++)
         open_rank(r, &p->ranks[i], dir);
 }
@@ -179,7 +179,7 @@ static void give_up(const struct redirect *r, int rank, int k)
     r->of[rank].shown[k] = true;
 }
 
-/* Writes the line up to `end`, without the part that is in the file. */
+/* Writes the bytes of the line up to `end`, except those that are already in the file. */
 static void write_up_to(struct redirect *r, int rank, int k, const char *text, size_t end)
 {
     struct streams *s = &r->of[rank];

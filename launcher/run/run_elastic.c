@@ -12,11 +12,12 @@ struct run_elastic {
     struct rdzv_client_opts client_opts;
     char *master_addr; /* the spec points to it */
     enum elastic_state state;
-    bool peer_failed; /* why the server stopped an attempt last: a peer failed; else one joined */
+    bool peer_failed; /* why the server stopped the last attempt: true if a peer failed, false if
+                         one joined */
     bool by_user;     /* the user stopped the ranks that ended last */
 };
 
-/* Returns false if the event has no meaning in the present state. */
+/* Changes the state. Returns false if the event has no meaning in the present state. */
 static bool apply(struct run_elastic *m, enum elastic_event ev)
 {
     int next = elastic_next(m->state, ev);
@@ -28,7 +29,8 @@ static bool apply(struct run_elastic *m, enum elastic_event ev)
     return true;
 }
 
-/* The same for an event that only a faulty server sends in a wrong state. */
+/* Does the same as apply() for an event that comes from the server. If the event has no meaning in
+ * the present state, the server is faulty. */
 static bool apply_frame(struct run_elastic *m, enum elastic_event ev, const char *frame)
 {
     bool due = apply(m, ev);
@@ -60,7 +62,7 @@ static void on_assigned(void *arg, const struct rdzv_client_assignment *a)
     m->ev.assigned(m->arg);
 }
 
-/* What a stop means for ranks that ended well before. */
+/* Handles a stop that arrives after all ranks of this node have succeeded. */
 static void stopped_after_success(struct run_elastic *m, const char *reason)
 {
     if (m->peer_failed) {
@@ -108,7 +110,7 @@ static void on_lost(void *arg, const struct err *e)
     err_print(e, m->opts.run->program);
     if (from == ELASTIC_RUNNING)
         m->ev.stop(m->arg);
-    else if (from != ELASTIC_STOPPING) /* else the end of the ranks is still to come */
+    else if (from != ELASTIC_STOPPING) /* otherwise the ranks have not ended yet */
         m->ev.over(m->arg, false);
 }
 
@@ -130,7 +132,8 @@ enum run_elastic_next run_elastic_ranks_ended(struct run_elastic *m, const char 
                                               bool by_user, bool restart_due)
 {
     enum elastic_state from = m->state;
-    (void)apply(m, !failure      ? ELASTIC_EV_RANKS_SUCCEEDED /* ranks end in these states only */
+    /* Ranks end only in states that have a row for this event. */
+    (void)apply(m, !failure      ? ELASTIC_EV_RANKS_SUCCEEDED
                    : restart_due ? ELASTIC_EV_RANKS_FAILED
                                  : ELASTIC_EV_RANKS_FAILED_LAST);
     if (from == ELASTIC_RUNNING) {
@@ -157,7 +160,8 @@ void run_elastic_join(struct run_elastic *m)
 /* ---- open and close ----------------------------------------------------------------------------
  */
 
-/* The number of ranks of this node: as many as a job of its own would have here. */
+/* Sets `*out` to the number of ranks of this node. This is the number that a job on this node alone
+ * would have. */
 static int count_ranks(int *out, const struct launch_spec *s, const struct topo *t, struct err *e)
 {
     AUTO(plan) struct plan *p = NULL;

@@ -13,14 +13,14 @@
 #include "launcher/run/mpi_singletons.h"
 
 enum {
-    ROWS_MAX = 32,  /* of the table; further rows only if the rank differs */
+    ROWS_MAX = 32,  /* rows in the table; further ranks are listed only if they differ */
     STACKS_MAX = 4, /* call stacks per report */
     REMOTE_LIMIT_MS = CALL_STACKS_LIMIT_MS + 2000 /* for a stack from another node */
 };
 
 struct run_hang_report {
     uv_loop_t *loop;
-    uv_timer_t timer; /* until a hang: the next sample; then: the limit for remote stacks */
+    uv_timer_t timer; /* before a hang: next sample; after it: time limit for remote stacks */
     struct launch *job;
     const struct plan *plan;
     struct console *console;
@@ -32,9 +32,9 @@ struct run_hang_report {
     struct rank_status *status; /* by rank */
     struct call_stacks *stacks;
     struct nccl_ras *ras;
-    int pending;                        /* answers to come: local stacks, remote stacks, NCCL RAS */
-    int local[STACKS_MAX], local_count; /* ranks here whose stacks were requested */
-    int remote[STACKS_MAX], remote_count; /* ranks on other nodes, until their stacks arrive */
+    int pending; /* number of missing answers: local stacks, remote stacks, NCCL RAS */
+    int local[STACKS_MAX], local_count;   /* ranks of this node whose stacks were requested */
+    int remote[STACKS_MAX], remote_count; /* ranks on other nodes whose stacks are missing */
     struct strbuf text, collectives;
     json_t *report;
     void (*on_hang)(void *arg, json_t *report);
@@ -58,8 +58,9 @@ static const char *const names[] = {
 /* ---- the report --------------------------------------------------------------------------------
  */
 
-/* Compares the ranks' positions in their collectives (`at`, by rank), marks in `odd` the ranks that
- * differ, and appends the mismatch as text. Returns true if any rank differs. */
+/* Compares the ranks' positions in their collectives. `at` has the position of each rank. Sets
+ * `odd` for the ranks that differ, and appends the mismatch as text. Returns true if any rank
+ * differs. */
 static bool compare_collectives(struct strbuf *b, bool *odd, const struct plan *p,
                                 const bool *ended, const struct collective_position *at)
 {
@@ -84,8 +85,8 @@ bool run_hang_report_collectives(struct strbuf *b, const struct launch *job, con
     return compare_collectives(b, odd, p, ended, at);
 }
 
-/* Marks the ranks that wait elsewhere than most. If the collectives show it, only they count, since
- * some ranks may sleep in a collective while others spin. */
+/* Marks the ranks that wait in another place than most ranks. If the collectives show a difference,
+ * only the collectives count: in the same collective, some ranks may sleep while others spin. */
 static void mark_differing_ranks(struct run_hang_report *h)
 {
     AUTO(free) struct collective_position *at = xcalloc((size_t)h->ranks, sizeof *at);
@@ -132,7 +133,8 @@ static void add_rank(struct run_hang_report *h, int rank, json_t *all)
     json_array_append_new(all, one);
 }
 
-/* If the collectives do not show what the other ranks wait in: names the ranks that have exited. */
+/* Names the ranks that have exited, if the collectives do not explain what the other ranks wait
+ * for. */
 static void write_exited(struct run_hang_report *h)
 {
     AUTO(free) bool *running = xcalloc((size_t)h->ranks, sizeof *running);
@@ -254,7 +256,8 @@ static void request_stack(struct run_hang_report *h, int rank, struct rank_statu
     }
 }
 
-/* Requests stacks of ranks that differ, then of idle ranks, then of any, up to STACKS_MAX. */
+/* Requests up to STACKS_MAX call stacks: first of ranks that differ, then of idle ranks, then of
+ * any other ranks. */
 static void request_stacks(struct run_hang_report *h)
 {
     struct rank_status local[STACKS_MAX];
@@ -274,9 +277,10 @@ static void request_stacks(struct run_hang_report *h)
 /* ---- the timer ---------------------------------------------------------------------------------
  */
 
-/* Ranks that have connected to PMIx wait in MPI_Init until all have, possibly busy in its fence.
- * libpmix tells its server of a fence only once all ranks have entered it, so such ranks are
- * recognised by how long they have been connected. */
+/* Detects ranks that wait in MPI_Init. Such ranks have connected to PMIx, and wait in a fence until
+ * all ranks have connected; they may be busy there. libpmix tells its server of a fence only when
+ * all ranks have entered it. So these ranks are recognised by the time since they have
+ * connected. */
 static void detect_mpi_init(struct run_hang_report *h)
 {
     char library[64];

@@ -1,5 +1,5 @@
-/* run_hang_report - --hang-timeout: samples the ranks, and if the job hangs, reports where every
- * rank waits, which ranks differ from the others, and their call stacks. */
+/* run_hang_report - implements --hang-timeout: samples the ranks, and if the job hangs, reports
+ * where each rank waits, which ranks differ from most ranks, and their call stacks. */
 #ifndef DROVER_RUN_HANG_REPORT_H
 #define DROVER_RUN_HANG_REPORT_H
 
@@ -13,19 +13,19 @@
 
 struct run_hang_report;
 
-/* Observes the job. If it hangs, prints a report on the console at once, and the call stacks when
- * they have arrived; then calls `on_hang`, once and from the loop, with everything as JSON (the
- * callee owns the reference). Borrows the job, the options and the console. */
+/* Observes the job. If the job hangs, prints a report on the console immediately, and the call
+ * stacks when they have arrived. Then the loop calls `on_hang` once, with all of this as JSON; the
+ * callee owns the reference. Borrows the job, the options and the console. */
 struct run_hang_report *run_hang_report_open(uv_loop_t *loop, struct launch *job,
                                              const struct run_options *o, struct console *console,
                                              void (*on_hang)(void *arg, json_t *report), void *arg);
-/* Only once the job emits nothing more: in its `ended`, or later. Its handles close in the loop's
- * next iterations. May be NULL. */
+/* Stops observing. Call this only when the job emits no more events: in its `ended` or later. The
+ * handles close in the loop's next iterations. `h` may be NULL. */
 void run_hang_report_close(struct run_hang_report *h);
 
-/* Appends how the positions of the job's ranks in their collectives differ, as text (complete
- * lines). Appends nothing if no rank waits in a collective and none has failed. `ended`: by rank.
- * Returns true if any rank differs. */
+/* Appends complete lines that say how the positions of the job's ranks in their collectives differ.
+ * Appends nothing if no rank waits in a collective and no rank has failed in one. `ended` says for
+ * each rank if it has ended. Returns true if any rank differs. */
 bool run_hang_report_collectives(struct strbuf *b, const struct launch *job, const bool *ended);
 
 #endif

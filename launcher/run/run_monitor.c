@@ -14,7 +14,7 @@
 enum { COUNT_INTERVAL_MS = 10000 };
 
 struct counts {
-    uint64_t lines[2], written[2]; /* on stdout, on stderr; as last written to the events file */
+    uint64_t lines[2], written[2]; /* by stream; `written`: those in the events file */
 };
 
 struct run_monitor {
@@ -24,18 +24,18 @@ struct run_monitor {
     struct job_events *events;
     struct registry *entry;
     struct line_log *line_log; /* from the first line on */
-    bool no_line_log;          /* it cannot be made */
-    struct launch *job;        /* NULL: none runs */
+    bool no_line_log;          /* the line log cannot be created */
+    struct launch *job;        /* NULL: no job runs */
     int attempt;
     struct counts *counts; /* by rank */
     bool *ended;           /* by rank */
-    /* The first rank that failed in a collective. The others are compared with it once the status
-     * of those on other nodes is known. */
+    /* When the first rank fails in a collective, the positions of all ranks are compared. This is
+     * done when the ranks on other nodes have sent their status. */
     bool mismatch_checked;
-    int failed;             /* that rank */
-    bool *ended_then;       /* the ranks that had ended before it */
-    bool *status_requested; /* the ranks whose status has not arrived yet … */
-    int status_awaited;     /* … and their number */
+    int failed;             /* the first rank that failed in a collective */
+    bool *ended_then;       /* by rank: had ended before that failure */
+    bool *status_requested; /* by rank: its status has not arrived yet … */
+    int status_awaited;     /* … number of these ranks */
     struct mpi_singletons *singletons;
     uv_timer_t timer;
 };
@@ -53,7 +53,7 @@ static void emit(struct run_monitor *m, const char *event, json_t *fields)
     job_events_write(m->events, event, job_id(m), fields);
 }
 
-/* A rank's number in the whole job, of which this may be the external part. */
+/* Returns a rank's number in the whole job. The present job may be only an external part of it. */
 static int number_of(const struct run_monitor *m, int rank)
 {
     return launch_plan(m->job)->first_rank + rank;
@@ -85,7 +85,7 @@ static void emit_plan(struct run_monitor *m)
                    nodes, "command", json_text(command)));
 }
 
-/* One event per rank that has written lines since the last time. */
+/* Emits one event for each rank that has written lines since the last call. */
 static void emit_counts(struct run_monitor *m)
 {
     for (int i = 0; i < launch_plan(m->job)->world_size; i++) {
@@ -154,7 +154,7 @@ static bool has_line_log(struct run_monitor *m, int rank)
 /* ---- attempts ----------------------------------------------------------------------------------
  */
 
-/* The job has ended; events can still name it. */
+/* Stops what needs a running job. The job has ended, but later events may still name it. */
 static void stop_watching(struct run_monitor *m)
 {
     uv_timer_stop(&m->timer);
@@ -230,9 +230,9 @@ static void on_rank_status(void *arg, int rank)
     m->status_requested[rank] = false;
 }
 
-/* Called for the first rank that ends because a collective failed, or in a collective, or too early
- * for one: the others are still where they were. The status of those on other nodes arrives before
- * they end. */
+/* Starts the comparison of the ranks' collectives at the first rank that ends because a collective
+ * failed, inside a collective, or too early for one. The other ranks are still where they were. The
+ * status of ranks on other nodes arrives before they end. */
 static void check_mismatch(struct run_monitor *m, const struct rank_end *r)
 {
     struct collective_position at;
@@ -252,7 +252,7 @@ static void check_mismatch(struct run_monitor *m, const struct rank_end *r)
 static void on_rank_ended(void *arg, const struct rank_end *r)
 {
     struct run_monitor *m = arg;
-    on_rank_status(m, r->rank); /* no status of it follows */
+    on_rank_status(m, r->rank); /* no further status of this rank follows */
     check_mismatch(m, r);
     m->ended[r->rank] = true;
     if (!m->events)
@@ -279,7 +279,7 @@ void run_monitor_attach(struct run_monitor *m, struct launch *job, int attempt)
                                                 .rank_status = on_rank_status,
                                                 .rank_ended = on_rank_ended};
     const struct plan *p = launch_plan(job);
-    forget_attempt(m); /* the attempt before */
+    forget_attempt(m); /* the previous attempt */
     m->job = job;
     m->attempt = attempt;
     m->counts = xcalloc((size_t)p->world_size, sizeof *m->counts);

@@ -1,6 +1,6 @@
-/* run_monitor - what `drover run` records of its job for other processes and for the user: events
- * in a file (--events), the registry entry and its last lines (`drover ps`, `drover logs`),
- * collective mismatches, and MPI ranks that do not find each other. */
+/* run_monitor - records the job of `drover run` for other processes and for the user. It writes
+ * events to a file (--events), and the registry entry and the last lines for `drover ps` and
+ * `drover logs`. It reports collective mismatches, and MPI ranks that do not find each other. */
 #ifndef DROVER_RUN_MONITOR_H
 #define DROVER_RUN_MONITOR_H
 
@@ -15,21 +15,25 @@
 
 struct run_monitor;
 
-/* Opens the events file. Borrows the options and the console, which shows its messages. */
+/* Opens the monitor and the events file. Borrows the options and the console. The monitor prints
+ * its messages on the console. */
 int run_monitor_open(struct run_monitor **out, uv_loop_t *loop, const struct run_options *o,
                      struct console *console, struct err *e);
-/* Its handles close in the loop's next iterations. */
+/* Closes the monitor. Its handles close in the loop's next iterations. */
 void run_monitor_close(struct run_monitor *m);
 AUTO_DEFINE(run_monitor, struct run_monitor *, run_monitor_close)
 
-/* Observes the job of an attempt (0 is the first), which is borrowed until run_monitor_ended(). */
+/* Observes the job of an attempt. The first attempt is 0. The job is borrowed until
+ * run_monitor_ended(). */
 void run_monitor_attach(struct run_monitor *m, struct launch *job, int attempt);
 
-/* Records the hang report of the job; takes its reference. */
+/* Records the hang report of the job. Takes over the caller's reference to `report`. */
 void run_monitor_hang(struct run_monitor *m, json_t *report);
-/* The job has ended, which gives `drover run` the exit status `status`. */
+/* Records that the job has ended. `status` is the exit status that `drover run` has after this
+ * attempt. */
 void run_monitor_ended(struct run_monitor *m, const struct job_end *end, int status);
-/* The job will be restarted without the hosts of `excluded` (a strv; may be NULL). */
+/* Records that the job will be restarted after `pause_ms`, without the hosts in `excluded`.
+ * `excluded` is a strv and may be NULL. */
 void run_monitor_restart(struct run_monitor *m, int attempt, int pause_ms, char *const *excluded);
 
 #endif

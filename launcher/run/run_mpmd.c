@@ -9,7 +9,7 @@
 #include "launcher/hosts/hostfile.h"
 #include "launcher/plan/env.h"
 
-/* A ':' after "--" belongs to the program. */
+/* A ':' after "--" is an argument of the program and separates nothing. */
 int run_mpmd_first(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
@@ -29,7 +29,8 @@ static bool is_python(const char *program)
 
 void run_mpmd_program(char ***argv, int argc, char **words)
 {
-    if (argc > 0 && is_python(words[0])) { /* as torchrun does; -u: lines are not buffered */
+    /* torchrun does the same. The option -u makes Python's output unbuffered. */
+    if (argc > 0 && is_python(words[0])) {
         strv_push(argv, xstrdup("python3"));
         strv_push(argv, xstrdup("-u"));
     }

@@ -35,7 +35,7 @@ static void pass_variable(struct run_options *o, const char *name)
         strv_push(&o->warnings, xasprintf("-x %s: the variable is not set", name));
 }
 
-/* "A=1", "A", "A,B". */
+/* Handles -x: "A=1", "A" or "A,B". */
 static int on_variable(void *into, char *const *values, struct err *e)
 {
     struct run_options *o = into;
@@ -57,8 +57,8 @@ static int on_env(void *into, char *const *values, struct err *e)
     return run_mpmd_read_env(&((struct run_options *)into)->env, values, e);
 }
 
-/* A parameter of Open MPI is a variable for its programs, and an option of the real mpirun unless
- * drover applies it. */
+/* Handles --mca. A parameter becomes a variable for the programs. If drover does not apply the
+ * parameter itself, it also becomes an option of the real mpirun. */
 static int on_mca(void *into, char *const *values, struct err *e)
 {
     struct run_options *o = into;
@@ -73,7 +73,8 @@ static int on_mca(void *into, char *const *values, struct err *e)
     return 0;
 }
 
-/* Open MPI 5: its programs buffer their output in this way (0: not, 1: by line, 2: fully). */
+/* Handles an option of Open MPI 5 that sets how its programs buffer their output: 0 not, 1 by line,
+ * 2 fully. */
 static int on_stream_buffering(void *into, char *const *values, struct err *e)
 {
     int mode = 0;
@@ -83,7 +84,7 @@ static int on_stream_buffering(void *into, char *const *values, struct err *e)
     return 0;
 }
 
-/* A parameter of PRRTE, Open MPI 5's launcher. */
+/* Handles --prtemca: a parameter of PRRTE, the launcher of Open MPI 5. */
 static int on_prte_mca(void *into, char *const *values, struct err *e)
 {
     struct run_options *o = into;
@@ -96,7 +97,8 @@ static int on_prte_mca(void *into, char *const *values, struct err *e)
     return 0;
 }
 
-/* Files with parameters. mpirun only tells the MPI library of them, too. */
+/* Handles an option that names parameter files. Like mpirun, only passes the names to the MPI
+ * library. */
 static int on_param_files(void *into, char *const *values, struct err *e)
 {
     char *files[] = {(char *)"mca_base_param_file_prefix", values[0], NULL};
@@ -118,7 +120,8 @@ static int on_no_oversubscribe(void *into, char *const *values, struct err *e)
     return 0;
 }
 
-/* hydra's option for the network interface, as parameters of Open MPI. */
+/* Handles hydra's option for the network interface: sets the parameters of Open MPI with the same
+ * meaning. */
 static int on_iface(void *into, char *const *values, struct err *e)
 {
     char *tcp[] = {(char *)"btl_tcp_if_include", values[0], NULL};
@@ -127,7 +130,7 @@ static int on_iface(void *into, char *const *values, struct err *e)
     return on_mca(into, own, e);
 }
 
-/* hydra's option for the program that is used instead of ssh. */
+/* Handles hydra's option for the program that replaces ssh. */
 static int on_rsh(void *into, char *const *values, struct err *e)
 {
     char *agent[] = {(char *)"plm_rsh_agent", values[0], NULL};
@@ -201,7 +204,7 @@ static int on_stdin(void *into, char *const *values, struct err *e)
     return opt_int(&o->spec.stdin_rank, "rank", values[0], 0, RUN_OPTIONS_RANKS_MAX, e);
 }
 
-/* hydra's "-s all"; Open MPI's -s, which has no value, is --preload-binary. */
+/* Handles hydra's "-s all". Open MPI's -s has no value and means --preload-binary. */
 static int on_s(void *into, char *const *values, struct err *e)
 {
     const char *value = values[0] ? values[0] : "";
@@ -222,12 +225,12 @@ static int on_show(void *into, char *const *values, struct err *e)
     hwloc_bitmap_zero(o->show);
     o->spec.shown_rank = 0;
     if (strcmp(values[0], "failed") == 0 || strcmp(values[0], "none") == 0)
-        return 0; /* the report of a failure has its last lines */
+        return 0; /* a failure report shows the last lines of the failed rank */
     if (cpu_list_parse(o->show, values[0], NULL) < 0) {
         err_set(e, -EINVAL, "'%s' is not a list of ranks", values[0]);
         return err_hint(e, "0,3-5, or failed");
     }
-    int last = hwloc_bitmap_last(o->show); /* < 0: "3-" has no last one */
+    int last = hwloc_bitmap_last(o->show); /* < 0: a range such as "3-" has no last rank */
     o->spec.shown_rank = last > 0 ? last : 0;
     return 0;
 }
@@ -257,8 +260,8 @@ static int on_prepend_rank(void *into, char *const *values, struct err *e)
     return 0;
 }
 
-/* "DIR", and "DIR:nojobid,nocopy" as in Open MPI 4. The directory never has the job id in its name.
- */
+/* Handles the output directory: "DIR", or "DIR:nojobid,nocopy" as in Open MPI 4. The job id is
+ * never part of the directory's name. */
 static int on_output_dir(void *into, char *const *values, struct err *e)
 {
     struct run_options *o = into;
@@ -272,13 +275,14 @@ static int on_output_dir(void *into, char *const *values, struct err *e)
     return nocopy ? on_show(o, none, e) : 0;
 }
 
-/* A list as in Open MPI 5: "tag,timestamp,merge,dir=D". */
+/* Handles a list as in Open MPI 5: "tag,timestamp,merge,dir=D". */
 static int on_output(void *into, char *const *values, struct err *e)
 {
     struct run_options *o = into;
     for (char *rest = values[0], *one; (one = strsep(&rest, ",:"));) {
         if (!*one || strcmp(one, "raw") == 0)
-            continue; /* "raw", ":raw": lines have no tags anyway, and prompts are shown at once */
+            /* Without tags there is nothing to do for "raw": prompts are always shown. */
+            continue;
         if (strcmp(one, "tag") == 0 || strcmp(one, "tag-detailed") == 0)
             o->style.tag = CONSOLE_TAG_MPIRUN;
         else if (strcmp(one, "rank") == 0)
@@ -297,7 +301,8 @@ static int on_output(void *into, char *const *values, struct err *e)
     return 0;
 }
 
-/* Maps that only the real mpirun has ("topo", "map-devel") are replaced by the bindings. */
+/* Handles --display. Shows the bindings also for reports that only the real mpirun has ("topo",
+ * "map-devel"). */
 static int on_display(void *into, char *const *values, struct err *e)
 {
     ((struct run_options *)into)->report_bindings = true;
@@ -481,7 +486,7 @@ static int parse(struct run_options *o, int argc, char **argv, struct err *e)
     return first < argc ? run_mpmd_parse(o, argc - first, argv + first, e) : 0;
 }
 
-/* --app FILE: its words are read like the command line. */
+/* Handles --app FILE: reads the words of the file as if they were the command line. */
 static int parse_app_file(struct run_options *o, struct err *e)
 {
     char ***words = &o->app_words; /* options point to them */

@@ -16,7 +16,7 @@
 #include "launcher/run/redirect.h"
 
 enum {
-    RUN_OPTIONS_NOT_GIVEN = -1, /* outside of the range of each option */
+    RUN_OPTIONS_NOT_GIVEN = -1, /* outside the range of every option */
     RUN_OPTIONS_RANKS_MAX = 1 << 20,
     RUN_OPTIONS_TIME_MAX_S = 1000000
 };
@@ -25,25 +25,25 @@ struct run_options {
     const char *program;     /* prefix of messages: "drover run" */
     struct launch_spec spec; /* points into the command line and into the fields below */
     char **argv, **env;
-    struct mca_params mca;           /* Open MPI's launcher parameters on the command line */
-    char **tune_files;               /* --tune: files with -x and --mca */
-    char **words;                    /* the command line with what follows from them */
-    char **mpirun_args;              /* arguments for the real mpirun: --mca, and mpirun_only */
-    char **mpirun_only;              /* options that only mpirun can use: --prefix DIR */
-    char **legacy;                   /* older names of Open MPI for --map-by and --bind-to */
-    char **ignored;                  /* known options without effect, as they were typed */
-    char **refused;                  /* known options that are not supported, as they were typed */
-    char **warnings;                 /* about values; whole sentences */
+    struct mca_params mca; /* Open MPI's launcher parameters on the command line */
+    char **tune_files;     /* --tune: files with -x and --mca */
+    char **words;          /* the command line and the options from `mca` and `tune_files` */
+    char **mpirun_args;    /* arguments for the real mpirun: --mca, and mpirun_only */
+    char **mpirun_only;    /* options that only mpirun can use: --prefix DIR */
+    char **legacy;         /* older names of Open MPI for --map-by and --bind-to */
+    char **ignored;        /* known options without effect, as they were typed */
+    char **refused;        /* known options that are not supported, as they were typed */
+    char **warnings;       /* about values; whole sentences */
     char **host_lists, **host_files; /* of -H and --hostfile */
-    struct hosts *hosts;             /* of these, or of the allocation; NULL: neither */
-    struct hosts *own_hosts;         /* of the first program, if others have -H; NULL: all */
-    const char *gwdir;               /* of all programs that have none; NULL: none */
-    char *cwd;                       /* owned; NULL: not needed */
-    struct launch_app *apps;         /* the programs after the first ':'; they own argv and env */
+    struct hosts *hosts;     /* from these, or from the allocation; NULL: no hosts are given */
+    struct hosts *own_hosts; /* hosts of `argv` if `apps` have -H; NULL: all hosts */
+    const char *gwdir; /* -gwdir: directory of all programs that have no -wdir; NULL: not given */
+    char *cwd;         /* owned; NULL: not needed */
+    struct launch_app *apps; /* the programs after the first ':'; they own argv and env */
     int app_count;
     const char *rank_file;     /* --rankfile; NULL: none */
     struct rankfile *rankfile; /* its content */
-    char **bind_slots;         /* of --bind-to user: */
+    char **bind_slots;         /* CPUs of --bind-to user: */
     const char *app_file;      /* --app FILE … */
     char **app_words;          /* … and its words */
     const char *path;          /* directory searched first for the program; NULL: only PATH */
@@ -52,7 +52,8 @@ struct run_options {
     bool no_local;             /* --nolocal: no rank on this node */
     bool hydra_hosts;          /* -ppn, -hosts: slots do not limit the ranks of a node */
     double grace_s;            /* < 0: not given */
-    double timeout_s, start_timeout_s, lost_after_s, hang_timeout_s; /* 0: none, or the default */
+    /* In all of these, 0 means no limit or the default. */
+    double timeout_s, start_timeout_s, lost_after_s, hang_timeout_s;
     int max_restarts;
     struct rdzv_client_opts *rdzv; /* the rendezvous of an elastic job; NULL: no rendezvous */
     const char *events_file;       /* NULL: none */
@@ -66,15 +67,17 @@ struct run_options {
 /* Sets the defaults. `program` is the prefix of messages; borrowed. */
 void run_options_init(struct run_options *o, const char *program);
 /* Reads the command line of `drover run`, and the host files that it names, into a spec. Returns 0,
- * OPT_HELP (the help was printed to stdout), or a negative errno. In every case the options must be
- * freed with run_options_free(). */
+ * or OPT_HELP if the help was printed to stdout, or a negative errno. The caller must call
+ * run_options_free() in every case. */
 int run_options_parse(struct run_options *o, const char *program, int argc, char **argv,
                       struct err *e);
-/* Reads "4", "gpu" (one per GPU), "cpu" (one per core, without GPUs) or "auto" (either). */
+/* Reads the number of ranks per node: "4", "gpu" (one per GPU), "cpu" (one per core, and the ranks
+ * get no GPUs) or "auto" (one per GPU, or one per core if there are no GPUs). */
 int run_options_per_node(struct run_options *o, const char *text, struct err *e);
-/* Checks options that were read in another way (torchrun's), finds the hosts, fills the spec. */
+/* Checks options that were not read by run_options_parse() (those of torchrun), finds the hosts,
+ * and fills the spec. */
 int run_options_resolve(struct run_options *o, struct err *e);
-/* Logs, in one line, the options that have no effect with this engine, and the warnings. */
+/* Logs the options that have no effect with this engine, in one line, and the warnings. */
 void run_options_log_ignored(const struct run_options *o, const char *engine);
 void run_options_free(struct run_options *o);
 

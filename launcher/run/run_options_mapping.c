@@ -7,7 +7,7 @@
 
 #include "common/opt.h"
 
-/* Words of Open MPI 4 and 5, and of hydra (board, machine, rr, pu). */
+/* Names of places, from Open MPI 4 and 5 and from hydra (board, machine, rr, pu). */
 static const struct {
     const char *word;
     int map, bind; /* -1: not a value of this option */
@@ -60,7 +60,8 @@ static int read_count(int *out, const char *what, const char *text, size_t len, 
     return opt_int(out, what, number, 1, 1 << 20, e);
 }
 
-/* Reads one modifier after a place. Those in `defaults` name what drover does anyway. */
+/* Reads one modifier after a place. The modifiers in `defaults` have no effect, since drover always
+ * works as they say. */
 static int read_modifier(struct run_options *o, const char *text, size_t len, struct err *e)
 {
     static const char *const defaults[] = {"if-supported", "SPAN",      "CORECPUS",
@@ -89,8 +90,8 @@ static int read_modifier(struct run_options *o, const char *text, size_t len, st
     return err_hint(e, "PE=N, OVERSUBSCRIBE, NOLOCAL, HWTCPUS");
 }
 
-/* Reads what may follow a place: ":PE=2:OVERSUBSCRIBE", separated by ':' or ','. In hydra's
- * "core:2" the number is that of the cores. */
+/* Reads the modifiers after a place, such as ":PE=2:OVERSUBSCRIBE", separated by ':' or ','. In
+ * hydra's "core:2" the number counts cores. */
 static int read_modifiers(struct run_options *o, const char *text, struct err *e)
 {
     while (*text) {
@@ -106,7 +107,7 @@ static int read_modifiers(struct run_options *o, const char *text, struct err *e
     return 0;
 }
 
-/* "4:node:PE=2", "4:socket". */
+/* Reads a value of --ppr: "4:node:PE=2" or "4:socket". */
 static int read_ppr(struct run_options *o, const char *text, struct err *e)
 {
     int n = 0, of = 0;
@@ -153,7 +154,8 @@ int run_options_mapping_map_by(void *opts, char *const *values, struct err *e)
     return read_modifiers(o, text + len, e);
 }
 
-/* hydra's "0+2,1+4": the CPUs of the first rank of a node, of the second one, … */
+/* Reads hydra's "0+2,1+4": the CPUs of the first rank of a node, then of the second rank, and so
+ * on. */
 static int read_user_binding(struct run_options *o, const char *text, struct err *e)
 {
     AUTO(free) char *copy = xstrdup(text);
@@ -188,7 +190,7 @@ int run_options_mapping_rank_by(void *opts, char *const *values, struct err *e)
     struct run_options *o = opts;
     int by = PLAN_MAP_DEFAULT;
     size_t len = strcspn(values[0], ":");
-    /* Open MPI 5: node by node, and as if all nodes were one */
+    /* Open MPI 5: "fill" is node by node; "span" treats all nodes as one */
     if (is_word(values[0], len, "fill"))
         by = PLAN_MAP_SLOT;
     else if (!is_word(values[0], len, "span") && read_place(&by, values[0], len, false, e) < 0)

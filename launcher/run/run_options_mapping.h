@@ -6,8 +6,8 @@
 #include "common/err.h"
 #include "launcher/run/run_options.h"
 
-/* Functions of option rows: `opts` is a struct run_options, whose spec they fill. -EINVAL for an
- * unknown value, with the known ones as the hint. */
+/* Functions for the table of options. `opts` is a struct run_options; the functions fill its spec.
+ * They return -EINVAL if the value is unknown, with the known values as the hint. */
 int run_options_mapping_map_by(void *opts, char *const *values, struct err *e);
 int run_options_mapping_bind_to(void *opts, char *const *values, struct err *e);
 int run_options_mapping_rank_by(void *opts, char *const *values, struct err *e);
@@ -15,7 +15,7 @@ int run_options_mapping_rank_by(void *opts, char *const *values, struct err *e);
 int run_options_mapping_ppr(void *opts, char *const *values, struct err *e);
 int run_options_mapping_per_socket(void *opts, char *const *values, struct err *e);
 
-/* Applies an older name of these options: -bynode, -bind-to-core, -pernode, … */
+/* Applies an option that is an older name of these: -bynode, -bind-to-core, -pernode, … */
 int run_options_mapping_legacy(struct run_options *o, const char *option, struct err *e);
 
 #endif

@@ -56,7 +56,7 @@ static void add_hosts(struct hosts **to, const struct hosts *from)
         hosts_add(*to, from->at[i].name, from->at[i].slots, from->at[i].max_slots);
 }
 
-/* Limits `some`, which is replaced, to the hosts of the host file. */
+/* Replaces `some` by those of its hosts that are in the host file. */
 static int filter(struct hosts **some, const struct hosts *file, struct err *e)
 {
     struct hosts *found = NULL;
@@ -69,7 +69,8 @@ static int filter(struct hosts **some, const struct hosts *file, struct err *e)
     return 0;
 }
 
-/* The job has the hosts of the host file, or else of all programs; each program those of its -H. */
+/* Sets the hosts of a job with several programs. The job has the hosts of the host file, or else
+ * the hosts of all programs. Each program has the hosts of its -H. */
 static int find_program_hosts(struct run_options *o, struct hosts *first, struct hosts *file,
                               struct err *e)
 {
@@ -94,7 +95,8 @@ static int find_program_hosts(struct run_options *o, struct hosts *first, struct
     return 0;
 }
 
-/* A program after ':' without -wdir runs in the current directory, unless -gwdir names one. */
+/* Sets the directories of the programs after ':'. A program without -wdir runs in the directory of
+ * -gwdir, or else in the current directory. */
 static int set_program_dirs(struct run_options *o, struct err *e)
 {
     const char *others = o->gwdir;
@@ -114,8 +116,8 @@ static bool has_program_hosts(const struct run_options *o)
     return any;
 }
 
-/* The hosts of --hostfile, of --host, or of both; else those of the allocation that drover is in.
- */
+/* Sets the hosts of the job: those of --hostfile, of --host, or of both; otherwise those of the
+ * allocation in which drover runs. */
 static int find_hosts(struct run_options *o, struct err *e)
 {
     AUTO(hosts) struct hosts *list = NULL, *file = NULL;
@@ -143,7 +145,8 @@ static int find_hosts(struct run_options *o, struct err *e)
     return 0;
 }
 
-/* hydra's hosts have no limit of slots: each gets -ppn ranks, or else an equal number, in turn. */
+/* Raises the slots of hydra's hosts, which do not limit the ranks. Each host gets -ppn ranks.
+ * Without -ppn the ranks are placed on the hosts in turn. */
 static void raise_slots(struct run_options *o)
 {
     struct hosts *h = o->hosts;
@@ -160,7 +163,7 @@ static void raise_slots(struct run_options *o)
     }
 }
 
-/* --nolocal: keeps the other hosts. */
+/* Handles --nolocal: removes this host from the hosts of the job. */
 static int drop_this_host(struct run_options *o, struct err *e)
 {
     int kept = 0;
@@ -178,7 +181,7 @@ static int drop_this_host(struct run_options *o, struct err *e)
     return err_hint(e, "--hostfile FILE or --host LIST");
 }
 
-/* The job has the hosts of the rank file if no others are given. */
+/* Reads the rank file. If no hosts are given, the job has the hosts of the rank file. */
 static int use_rankfile(struct run_options *o, struct err *e)
 {
     if (rankfile_read(&o->rankfile, o->rank_file, o->hosts, e) < 0)
@@ -195,8 +198,9 @@ static int use_rankfile(struct run_options *o, struct err *e)
 /* ---- parameters of Open MPI's launcher ---------------------------------------------------------
  */
 
-/* Adds the options that parameter `i` stands for. A value that drover does not know is an error on
- * the command line. Elsewhere it may be meant for another program, so it is a warning. */
+/* Adds the options that mean the same as parameter `i`. A value that drover does not know is an
+ * error if it is on the command line. In other sources it may be meant for another program, so it
+ * gives only a warning. */
 static int add_param(struct run_options *o, const struct mca_params *p, size_t i, bool has_hosts,
                      struct err *e)
 {
@@ -227,7 +231,7 @@ static int add_param(struct run_options *o, const struct mca_params *p, size_t i
     return 0;
 }
 
-/* Returns the command line with the words of its --tune files in front of its options. NULL: a file
+/* Returns the command line with the words of its --tune files before its options, or NULL if a file
  * cannot be read. */
 static char **with_tune_files(int argc, char *const *argv, struct err *e)
 {
@@ -273,7 +277,8 @@ int run_options_add_params(struct run_options *o, int argc, char *const *argv, s
 /* ---- the spec ----------------------------------------------------------------------------------
  */
 
-/* A single number from 1 on may be meant as a count: says what it selects. */
+/* Explains what --cpus or --gpus selects if its value is a single number from 1 on, which the user
+ * may mean as a count. */
 static void explain_index(struct run_options *o, const char *option, const char *list,
                           const char *unit)
 {

@@ -65,7 +65,8 @@ static void read_first_line(char *out, size_t size, const char *path)
     out[strcspn(out, "\n")] = '\0';
 }
 
-/* Uses the core pattern of this node, assuming that the nodes of a cluster have the same. */
+/* Prints where the core file is. Uses the core pattern of this node, since the nodes of a cluster
+ * usually have the same one. */
 static void print_core(struct strbuf *b, const struct plan *p, const struct rank_end *r)
 {
     char pattern[256], uses_pid[8];

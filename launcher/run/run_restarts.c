@@ -8,7 +8,7 @@ struct run_restarts {
     struct run_options *opts;
     struct restart *restart;
     const struct hosts *hosts;  /* as the user gave them; NULL: this node */
-    struct hosts *hosts_kept;   /* of the next attempt */
+    struct hosts *hosts_kept;   /* hosts of the next attempt */
     const char *output_dir;     /* as the user gave it */
     char *job_id, *attempt_dir; /* the spec points to them */
     int pause_ms;               /* before the next attempt */
@@ -23,7 +23,8 @@ static void on_timer(uv_timer_t *t)
     r->on_due(r->arg);
 }
 
-/* The next attempt has the same job id and number of ranks, on any hosts that have room. */
+/* Changes the spec for the next attempt, which has the same job id and the same number of ranks.
+ * The ranks may run on any hosts that have room. */
 static void change_spec(struct run_restarts *r, const struct plan *p)
 {
     struct launch_spec *s = &r->opts->spec;

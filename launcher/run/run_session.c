@@ -30,11 +30,11 @@ struct session {
     struct run_options *opts;
     struct guardian *guardian;
     struct launch_context *context;
-    struct launch *job; /* of the present attempt, or of the last one; NULL: none so far */
+    struct launch *job; /* job of the present or the last attempt; NULL: no attempt so far */
     struct console *console;
     struct redirect *redirect;
     struct tty_stdin *tty_stdin;
-    int tty_stdin_fd; /* pipe with the terminal's input, until a rank has it; -1 */
+    int tty_stdin_fd; /* pipe with the terminal's input, until a rank has inherited it; then -1 */
     ino_t tty_stdin_pipe;
     struct run_monitor *monitor;
     struct run_hang_report *hang_report; /* NULL: no job, or no --hang-timeout */
@@ -43,10 +43,10 @@ struct session {
     struct stop_signals stop_signals;
     uv_signal_t signals[COUNT_OF(job_signals)];
     uv_timer_t timeout;
-    bool watches; /* the signals and the timeout are on the loop */
+    bool watches; /* `signals` and `timeout` are open handles of the loop */
     enum run_session_state state;
     unsigned stop_causes;
-    int stop_signal; /* of BY_SIGNAL; 0: none */
+    int stop_signal; /* the signal of BY_SIGNAL; 0: none */
     int status;      /* exit status, as far as it is known */
 };
 
@@ -55,7 +55,7 @@ struct session {
 
 static void apply(struct session *s, enum run_session_event ev);
 
-/* Has an effect only on a job that is not stopping yet. */
+/* Starts to stop the job. Has no effect if the job is already stopping. */
 static void enter_stopping(struct session *s)
 {
     int sig = s->stop_signal;
@@ -120,7 +120,9 @@ static bool between_attempts(const struct session *s)
 /* ---- the end of an attempt ---------------------------------------------------------------------
  */
 
-/* A job that a signal or the time limit stopped, but whose ranks all exited with 0, ended well. */
+/* Returns the exit status after the last attempt. If all ranks of a stopped job exited with status
+ * 0, a stop because of the time limit or a hang still counts as a failure, and a stop by a signal
+ * does not. */
 static int final_status(const struct session *s, const struct job_end *end)
 {
     if (s->stop_causes & BY_OUTPUT_CLOSED)
@@ -132,7 +134,7 @@ static int final_status(const struct session *s, const struct job_end *end)
     return s->stop_signal && end->status ? STATUS_SIGNAL + s->stop_signal : end->status;
 }
 
-/* The exit status if this node leaves an elastic job before the job is done. */
+/* Returns the exit status for a node that leaves an elastic job before the job is done. */
 static int status_of_leaving(const struct session *s)
 {
     return s->stop_signal ? STATUS_SIGNAL + s->stop_signal : EXIT_STATUS_FAILED;
@@ -158,14 +160,15 @@ static void print_end(const struct session *s, const struct job_end *end)
     if (s->stop_causes & BY_TIMEOUT)
         strbuf_printf(&b, "%s: the job was stopped after %g s (--timeout)\n", s->opts->program,
                       s->opts->timeout_s);
-    if (!run_elastic_was_stopped(s->elastic)) /* else the reason for the stop was printed */
+    /* If the ranks were stopped because of a peer, the reason is already printed. */
+    if (!run_elastic_was_stopped(s->elastic))
         run_print_failure(&b, s->opts->program, launch_plan(s->job), end);
     if (!s->opts->quiet)
         console_print(s->console, strbuf_str(&b));
 }
 
-/* Returns why the attempt failed on this node, for its peers; NULL: all ranks ended well. The
- * caller frees it. */
+/* Returns a text for the peers that says why the attempt failed on this node, or NULL if all ranks
+ * succeeded. The caller frees it. */
 static char *failure_text(const struct session *s, const struct job_end *end)
 {
     if (end->first_failed >= 0)
@@ -200,14 +203,14 @@ static void elastic_attempt_ended(struct session *s, const struct job_end *end)
 /* ---- events of the job -------------------------------------------------------------------------
  */
 
-/* Only the rank may keep the read end of the pipe open, since tty_stdin learns from a failed write
- * that the rank does not read any more. */
+/* Closes the read end of the pipe, so that only the rank has it open. If the rank closes it, too, a
+ * write fails, and tty_stdin learns that the rank no longer reads. */
 static void close_tty_stdin(struct session *s)
 {
     if (s->tty_stdin_fd < 0)
         return;
     close(fd_take(&s->tty_stdin_fd));
-    s->opts->spec.stdin_null = true; /* the ranks of a further attempt cannot have it */
+    s->opts->spec.stdin_null = true; /* the ranks of a further attempt cannot get the pipe */
 }
 
 static void on_rank_started(void *arg, int rank, pid_t pid)
@@ -244,7 +247,7 @@ static void on_hang(void *arg, json_t *report)
     apply(s, RUN_SESSION_EV_HANG);
 }
 
-/* The console has written something, or cannot write any more. */
+/* The console has written output, or cannot write any more. */
 static void on_output_progress(void *arg)
 {
     struct session *s = arg;
@@ -303,7 +306,7 @@ static void on_timeout(uv_timer_t *t)
     apply(s, RUN_SESSION_EV_TIMEOUT);
 }
 
-/* Ignored signals stay ignored, as with stop_signals. */
+/* Watches the signals. Signals that are ignored stay ignored, as in stop_signals. */
 static void watch_signals(struct session *s)
 {
     stop_signals_open(&s->stop_signals, &s->loop, on_stop_request, s);
@@ -324,14 +327,14 @@ static void watch_signals(struct session *s)
 /* ---- attempts ----------------------------------------------------------------------------------
  */
 
-/* The order of observers: the redirected file is written before the console asks if the line
- * belongs there too. */
+/* Starts an attempt. The order of the observers matters: `redirect` must write a line before the
+ * console asks if the line is shown, too. */
 static int start_attempt(struct session *s, struct err *e)
 {
     static const struct launch_events events = {
         .rank_started = on_rank_started, .rank_ended = on_rank_ended, .ended = on_ended};
     s->stop_causes &= ~(unsigned)BY_HANG;
-    launch_free(TAKE(s->job)); /* of the attempt before */
+    launch_free(TAKE(s->job)); /* of the previous attempt */
     int rc = launch_start(&s->job, s->context, &s->opts->spec, &events, s, e);
     if (rc < 0)
         return rc;
@@ -352,7 +355,7 @@ static void start_next_attempt(void *arg)
         return;
     }
     err_print(&e, s->opts->program);
-    s->status = s->status ? s->status : EXIT_STATUS_FAILED; /* of the attempt before */
+    s->status = s->status ? s->status : EXIT_STATUS_FAILED; /* of the previous attempt */
     apply(s, RUN_SESSION_EV_NOT_STARTED);
 }
 
@@ -391,8 +394,8 @@ static void on_rendezvous_over(void *arg, bool well)
 /* ---- start and end -----------------------------------------------------------------------------
  */
 
-/* Returns true if the rank that reads stdin waits for it. It is unknown of a rank on another node.
- */
+/* Returns true if the rank that reads stdin waits for input, or if that is unknown because the rank
+ * is on another node. */
 static bool wants_stdin(void *arg)
 {
     const struct session *s = arg;
@@ -405,7 +408,8 @@ static bool wants_stdin(void *arg)
     return pid > 0 && stdin_demand(pid, s->tty_stdin_pipe);
 }
 
-/* A rank reads drover's stdin itself, or a pipe with the terminal's input. */
+/* Chooses the stdin of the rank that reads it: drover's own stdin, or a pipe with the terminal's
+ * input. */
 static int choose_stdin(struct session *s, struct err *e)
 {
     if (s->opts->spec.stdin_null)
@@ -487,7 +491,8 @@ static void stop(struct session *s)
     redirect_close(s->redirect);
     launch_free(s->job);
     console_close(s->console);
-    guardian_shutdown(s->guardian); /* no job is left; it exits while the PMIx server closes */
+    /* No job is left. The guardian exits while the PMIx server closes. */
+    guardian_shutdown(s->guardian);
     launch_context_close(s->context);
     uv_run(&s->loop, UV_RUN_DEFAULT);
     uv_loop_close(&s->loop);
@@ -497,7 +502,7 @@ static void stop(struct session *s)
 int run_session(int *status, struct run_options *o, struct err *e)
 {
     struct session s = {.opts = o, .tty_stdin_fd = -1};
-    int rc = guardian_start(&s.guardian, e); /* before the loop and any thread */
+    int rc = guardian_start(&s.guardian, e); /* must precede the loop and all threads */
     if (rc == 0 && (rc = uv_loop_init(&s.loop)) < 0) {
         guardian_stop(s.guardian);
         err_set(e, rc, "event loop: %s", uv_strerror(rc));

@@ -21,7 +21,7 @@ static const unsigned char table[RUN_SESSION_STATES][RUN_SESSION_EVENTS] = {
 
     ROW(STOPPING, SIGNAL, STOPPING),       /* recorded only: the ranks are stopping already */
     ROW(STOPPING, SIGNAL_AGAIN, STOPPING), /* kills the ranks */
-    ROW(STOPPING, TIMEOUT, STOPPING),      /* these three only add a cause */
+    ROW(STOPPING, TIMEOUT, STOPPING),      /* this and the next two only add a cause */
     ROW(STOPPING, HANG, STOPPING),
     ROW(STOPPING, OUTPUT_CLOSED, STOPPING),
     ROW(STOPPING, SUSPEND, STOPPING),
@@ -36,7 +36,7 @@ static const unsigned char table[RUN_SESSION_STATES][RUN_SESSION_EVENTS] = {
     ROW(BACKOFF, SIGNAL, DONE),
     ROW(BACKOFF, SIGNAL_AGAIN, DONE),
     ROW(BACKOFF, TIMEOUT, DONE),
-    ROW(BACKOFF, OUTPUT_CLOSED, BACKOFF), /* quirk: the next attempt starts even so */
+    ROW(BACKOFF, OUTPUT_CLOSED, BACKOFF), /* quirk: the next attempt still starts */
     ROW(BACKOFF, RENDEZVOUS_OVER, FLUSHING),
 
     ROW(WAITING_PEERS, STARTED, RUNNING),

@@ -212,7 +212,7 @@ def test_each_command_shows_its_options(drover):
     commands = drover.run("help").stdout.partition("Commands:")[2].partition("\n\n")[0]
     listed = re.findall(r"^  (\w+) ", commands, re.MULTILINE)
     assert {"run", "torchrun", "sweep", "bench"} <= set(listed) and not {"rank", "machine"} & set(listed)
-    verbs = [["sweep", verb] for verb in ("ls", "show", "stop", "pause", "resume", "retry", "add")] + [["bench", "diff"]]
+    verbs = [["sweep", verb] for verb in ("ls", "show", "best", "logs", "stop", "cancel", "pause", "resume", "retry", "add", "rm")] + [["bench", "diff"]]
     for words in [[]] + [[name] for name in [*listed, "machine"]] + verbs:
         done = drover.run(*words, "--help")
         assert (done.returncode, done.stderr) == (0, ""), words

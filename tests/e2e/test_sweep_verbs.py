@@ -1,7 +1,11 @@
-"""`drover sweep stop, pause, resume, retry, add, ls`: what is asked of a sweep while it runs, and when nobody works on it."""
+"""`drover sweep stop, cancel, pause, resume, retry, add, ls`: what is asked of a sweep while it runs, and when nobody works on it."""
+import contextlib
+import csv
 import json
 import os
+import pty
 import signal
+import subprocess
 import time
 
 import pytest
@@ -33,9 +37,64 @@ def verb(place, *args, status=0):
     return done.stdout + done.stderr
 
 
-def test_a_sweep_that_runs_is_stopped(place):
+@contextlib.contextmanager
+def on_terminal(place, *args):
+    """The terminal of a command, and its process."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen([DROVER, "sweep", *args], cwd=place.path, env=dict(place.env, TERM="xterm"), stdin=theirs,
+                               stdout=theirs, stderr=theirs, start_new_session=True)
+    place.started.append(process)
+    os.close(theirs)
+    try:
+        yield ours, process
+    finally:
+        os.close(ours)
+
+
+def read_until(fd, text):
+    """What a terminal shows, until it has this text or the command ends."""
+    shown = ""
+    with contextlib.suppress(OSError):  # EIO: no process has the terminal open
+        while text not in shown:
+            shown += os.read(fd, 4096).decode(errors="replace").replace("\r\n", "\n")
+    return shown
+
+
+def test_a_sweep_that_is_stopped_lets_its_trials_finish(place):
     sweep = running(place, 2)
     assert "s is stopped, 2 trials are still running" in verb(place, "stop", "s")
+    assert place.states() == ["leased"] * 2
+    (place.path / "go").touch()
+    assert sweep.wait(30) == 0
+    assert place.states() == ["done"] * 2 and place.show()["state"] == "stopped"
+    assert "it was stopped (drover sweep resume continues it)" in place.said()
+    assert place.run("resume", "s").returncode == 0
+    assert place.states() == ["done"] * 4
+
+
+def test_single_trials_are_stopped(place):
+    sweep = running(place, 2)
+    assert "s: trials 0 1 are cancelled" in verb(place, "stop", "s", "0", "1")
+    wait_until(lambda: place.states()[:2] == ["cancelled"] * 2, "their ends")
+    assert "trial 1 has ended: cancelled" in verb(place, "cancel", "s", "1", status=2)
+    assert "there is no trial 9" in verb(place, "stop", "s", "2", "9", status=2)
+    assert "trial" in verb(place, "stop", "s", "x", status=2)
+    (place.path / "go").touch()
+    assert sweep.wait(30) == 0
+    assert place.states() == ["cancelled"] * 2 + ["done"] * 2
+    place.nothing_runs()
+
+
+def test_a_single_trial_is_killed_without_a_grace(place):
+    place.script("t.sh", "trap '' TERM\n" + TRIAL)
+    running(place, 1)
+    assert "s: trial 0 is cancelled" in verb(place, "stop", "s", "0", "--now")
+    wait_until(lambda: place.states()[0] == "cancelled", "its end", 10)  # the grace is 30 s
+
+
+def test_a_sweep_that_runs_is_cancelled(place):
+    sweep = running(place, 2)
+    assert "s is stopped, 2 trials are still running" in verb(place, "cancel", "s")
     assert sweep.wait(30) == 1  # none had a value
     assert place.states() == ["cancelled", "cancelled"] and place.show()["state"] == "stopped"
     assert "it was stopped (drover sweep resume continues it)" in place.said()
@@ -61,7 +120,7 @@ def test_a_stop_now_waits_for_no_grace(place):
 def test_a_paused_sweep_stays_so_over_a_restart(place):
     place.script("t.sh", 'echo "run" >> "$DROVER_CKPT_DIR/runs"; cat "$DROVER_CKPT_DIR/runs"\n' + TRIAL)
     sweep = running(place, 2)
-    assert "s is paused" in verb(place, "pause", "s")
+    assert "s is paused" in verb(place, "pause", "s", "--now")
     wait_until(lambda: place.states() == ["waiting"] * 2, "a pause")
     shown = json.loads(place.run("ls", "--json").stdout)[0]
     assert shown["state"] == "paused" and shown["states"] == {"waiting": 2} and shown["coordinator"]["pid"]
@@ -80,9 +139,9 @@ def test_a_paused_sweep_stays_so_over_a_restart(place):
     assert outputs == [1, 2, 1, 2, 1, 1]  # two of them from their checkpoints
 
 
-def test_a_pause_may_let_trials_finish(place):
+def test_a_pause_lets_trials_finish(place):
     sweep = running(place, 2)
-    verb(place, "pause", "s", "--finish")
+    assert "s is paused, 2 trials are still running" in verb(place, "pause", "s")
     (place.path / "go").touch()
     wait_until(lambda: place.states() == ["done"] * 2, "two ends")
     verb(place, "resume", "s")
@@ -129,7 +188,7 @@ def test_trials_are_added(place):
 def test_a_coordinator_that_does_not_answer_is_named_and_does_it_later(place):
     sweep = running(place, 1)
     os.kill(sweep.pid, signal.SIGSTOP)
-    said = verb(place, "stop", "s", status=1)
+    said = verb(place, "cancel", "s", status=1)
     assert f"process {sweep.pid} on {os.uname().nodename}, does not answer" in said and "/asks" in said
     os.kill(sweep.pid, signal.SIGCONT)
     assert sweep.wait(30) == 1
@@ -140,7 +199,7 @@ def test_a_stop_of_a_sweep_whose_coordinator_was_killed_counts_at_its_next_start
     sweep = running(place, 1)
     sweep.kill()
     sweep.wait()
-    assert "1 trial is still running; no coordinator is running" in verb(place, "stop", "s")
+    assert "1 trial is still running; no coordinator is running" in verb(place, "cancel", "s")
     assert place.run("s.yaml").returncode == 1
     assert place.states() == ["cancelled"]
     place.nothing_runs()
@@ -149,11 +208,205 @@ def test_a_stop_of_a_sweep_whose_coordinator_was_killed_counts_at_its_next_start
 def test_what_is_asked_of_no_sweep_names_the_nearest(place):
     (place.path / "go").touch()
     assert place.run(place.sweep(RANDOM)).returncode == 0
-    for words in (["stop", "t"], ["pause", "t"], ["resume", "t"], ["retry", "t", "--failed"], ["add", "t", "--trials", "1"]):
+    for words in (["stop", "t"], ["cancel", "t"], ["stop", "t", "1"], ["pause", "t"], ["resume", "t"], ["retry", "t", "--failed"], ["add", "t", "--trials", "1"]):
         said = verb(place, *words, status=2)
         assert f"drover sweep {words[0]}: there is no sweep 't' in 'sweeps'" in said.replace(
             "drover sweep:", f"drover sweep {words[0]}:")
     assert "no sweep name given" in verb(place, "stop", status=2)
-    assert "unexpected argument" in verb(place, "stop", "s", "t", status=2)
+    assert "unexpected argument" in verb(place, "pause", "s", "t", status=2)
     (line,) = place.run("ls").stdout.splitlines()
     assert line.startswith("s ") and "finished" in line and "4 of 4 trials: 4 done" in line and " s old" in line
+
+
+QUICK = 'echo "{\\"loss\\": $x}"\n'
+
+
+def test_a_changed_file_starts_a_sweep_of_the_next_name(place):
+    place.script("t.sh", QUICK)
+    assert place.run(place.sweep(RANDOM)).returncode == 0
+    done = place.run(place.sweep(RANDOM.replace("999", "99")))
+    assert done.returncode == 0 and "'s' is a sweep with another file, so this one is 's-2'" in done.stderr
+    assert len(place.states("s")) == len(place.states("s-2")) == 4
+    assert "s-2" in place.run("s.yaml").stderr and place.run("ls").stdout.count("\n") == 2  # it is continued
+    done = place.run("s.yaml", "--name", "s")
+    assert done.returncode == 2 and "holds a sweep with another file" in done.stderr and "--restart" in done.stderr
+
+
+def test_a_restart_archives_the_sweep(place):
+    place.script("t.sh", QUICK)
+    assert place.run(place.sweep(RANDOM), "--restart").returncode == 0  # there is nothing to archive
+    for n in (1, 2):
+        done = place.run(place.sweep(RANDOM + f"description: file {n}\n"), "--restart")
+        assert done.returncode == 0 and f"the earlier sweep 's' is now 's.{n}'" in done.stderr
+        assert len(place.states("s")) == len(place.states(f"s.{n}")) == 4
+    before = place.show("s.2")
+    assert place.run("s.yaml", "--restart", "--dry-run").returncode == 0 and place.show("s.2") == before
+    assert not (place.path / "sweeps/s.3").exists()
+    assert "exclude each other" in verb(place, "s.yaml", "--restart", "--resume", status=2)
+
+
+def test_a_sweep_that_runs_is_neither_archived_nor_removed(place):
+    running(place, 1)
+    assert "is being worked on" in verb(place, "s.yaml", "--restart", status=2)
+    assert "is being worked on" in verb(place, "rm", "s", "--yes", status=2)
+    assert place.states() == ["leased"]
+
+
+def test_a_sweep_is_removed_after_a_question(place):
+    place.script("t.sh", QUICK)
+    assert place.run(place.sweep(RANDOM)).returncode == 0
+    assert "drover sweep rm s --yes" in verb(place, "rm", "s", status=2)
+    assert "no sweep 't'" in verb(place, "rm", "t", "--yes", status=2)
+    for answer, status in (("n", "s is not removed"), ("y", "s is removed")):
+        assert place.db().exists()
+        with on_terminal(place, "rm", "s") as (ask, process):
+            assert "remove the sweep 's' with all files in" in read_until(ask, "[y/N]")
+            os.write(ask, answer.encode() + b"\n")
+            assert status in read_until(ask, status) and process.wait(10) == 0
+    assert not (place.path / "sweeps/s").exists()
+    assert place.run("s.yaml").returncode == 0 and "s is removed" in verb(place, "rm", "s", "-y")
+
+
+# ---- one trial, the best one, all as a table -------------------------------------------------------------
+
+CURVE = """
+echo "{\\"step\\": 1, \\"loss\\": 9$x}"; echo "{\\"step\\": 2, \\"loss\\": $x}"
+test "$x" != 2 || { echo "out of luck" >&2; exit 3; }
+"""
+GRID = "method: grid\nmetric: {name: loss, goal: minimize}\nparameters: {x: {values: [1, 2]}, s: {value: it's \"so\" $HOME}}\n"
+
+
+def finished(place, drover=""):
+    place.script("t.sh", CURVE)
+    done = place.run(place.sweep(GRID + drover))
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_a_failed_trial_says_why_and_where_its_output_is(place):
+    done = finished(place)
+    where = place.path / "sweeps/s/trials/000001/2"
+    assert f"(exit status 3: out of luck)\n  output: {where}\n" in done.stderr
+    line = f"exit status 3: out of luck; output: {where}\n"
+    assert line in done.stdout and line in place.run("show", "s").stdout
+    assert (where / "stderr").read_text() == "out of luck\n"
+    assert place.run("--name", "s", "--resume").returncode == 0
+
+
+def test_a_terminal_shows_a_failed_trial_too(place):
+    place.script("t.sh", CURVE)
+    place.sweep(GRID)
+    with on_terminal(place, "s.yaml") as (shown, process):
+        text = read_until(shown, "best: trial 0, loss 1")
+        assert process.wait(10) == 0
+    assert "(exit status 3: out of luck)\n  output: " in text
+
+
+def test_all_about_a_trial(place):
+    finished(place)
+    shown = place.run("show", "s", "1").stdout
+    assert shown.startswith("trial 1  failed  loss 2")
+    for text in ("\nreason: exit status 3: out of luck\n", "\n  x  2\n", "curve of loss, 2 points", "lease  node", "  stderr  12 bytes\n",
+                 f"files in {place.path}/sweeps/s/trials/000001/2\n", "end of stderr\n  out of luck\n", "drover run -np 1 -- ./t.sh"):
+        assert text in shown, (text, shown)
+    one = json.loads(place.run("show", "s", "1", "--json").stdout)
+    assert one["curves"]["loss"] == [[1, 92], [2, 2]] and one["leases"][0]["lease"] == 2
+    assert one["output"] == f"{place.path}/sweeps/s/trials/000001/2"
+    assert "trials are numbered from 0 to 1" in verb(place, "show", "s", "7", status=2)
+    assert "trial" in verb(place, "show", "s", "x", status=2)
+    assert "--csv shows all trials" in verb(place, "show", "s", "1", "--csv", status=2)
+    assert "exclude each other" in verb(place, "show", "s", "--curves", "--csv", status=2)
+
+
+def test_the_table_as_csv_and_as_curves(place):
+    finished(place)
+    rows = list(csv.DictReader(place.run("show", "s", "--csv").stdout.splitlines()))
+    assert [(r["trial"], r["state"], float(r["value"]), r["x"], r["s"]) for r in rows] == [
+        ("0", "done", 1, "1", 'it\'s "so" $HOME'), ("1", "failed", 2, "2", 'it\'s "so" $HOME')]
+    assert rows[1]["error"] == "exit status 3: out of luck"
+    curves = place.run("show", "s", "--curves", "--top", "1").stdout.splitlines()
+    assert curves[0].startswith("trial 0     done") and "█" in curves[0] and len(curves) == 2
+
+
+@pytest.mark.parametrize("drover, ranks", [("", 1), ("drover: {resources: {ranks: 2}}\n", 2)])
+def test_the_command_of_the_best_trial_can_be_pasted(place, drover, ranks):
+    done = finished(place, drover)
+    command = verb(place, "best", "s", "--command")
+    assert command.startswith(f"drover run -np {ranks} ")
+    assert f"\n  {command}" in done.stdout and f"\n  {command}" in verb(place, "best", "s")
+    best = json.loads(verb(place, "best", "s", "--json"))
+    assert best["id"] == 0 and best["command"] + "\n" == command
+    place.script("t.sh", 'echo "x is $x and s is $s"\n')
+    env = dict(place.env, PATH=f"{DROVER.parent}:{place.env['PATH']}")
+    pasted = subprocess.run(["bash", "-c", command], cwd=place.path, env=env, text=True, capture_output=True, timeout=60,
+                            stdin=subprocess.DEVNULL)
+    assert pasted.returncode == 0, pasted.stderr
+    assert pasted.stdout.count('x is 1 and s is it\'s "so" $HOME') == ranks
+
+
+def test_without_a_value_there_is_no_best_trial(place):
+    place.script("t.sh", "exit 0\n")
+    assert place.run(place.sweep(GRID)).returncode == 1
+    assert "no trial has a value yet" in verb(place, "best", "s", status=1)
+    assert "no sweep 't'" in verb(place, "best", "t", status=2)
+
+
+def test_the_output_of_a_trial(place):
+    finished(place)
+    assert verb(place, "logs", "s", "1") == '{"step": 1, "loss": 92}\n{"step": 2, "loss": 2}\n'
+    assert verb(place, "logs", "s", "1", "-n", "1") == '{"step": 2, "loss": 2}\n'
+    assert verb(place, "logs", "s", "1", "--stderr", "-f") == "out of luck\n"
+    assert verb(place, "logs", "s", "0", "--stderr") == ""  # it wrote none
+    assert "no trial given" in verb(place, "logs", "s", status=2)
+    assert "there is no trial 5" in verb(place, "logs", "s", "5", status=2)
+    (place.path / "sweeps/s/trials/000001/2/stdout").unlink()
+    assert "trials/000001/2/stdout: No such file" in verb(place, "logs", "s", "1", status=1)
+
+
+def test_the_output_is_followed_over_leases_until_the_trial_ends(place):
+    place.script("t.sh", 'echo "lease $DROVER_RESUME"\n' + TRIAL)
+    sweep = running(place, 1)
+    with on_terminal(place, "logs", "s", "0", "-f") as (shown, process):
+        assert "lease" in read_until(shown, "lease")
+        verb(place, "pause", "s", "--now")
+        wait_until(lambda: place.states() == ["waiting"], "the pause")
+        verb(place, "resume", "s")
+        assert "lease 1" in read_until(shown, "lease 1")  # the file of the second lease
+        assert process.poll() is None
+        (place.path / "go").touch()
+        assert "loss" in read_until(shown, "loss")
+        assert process.wait(30) == 0
+    assert sweep.wait(30) == 0
+
+
+# ---- drover ps --------------------------------------------------------------------------------------------
+
+
+def drover(place, *args):
+    return subprocess.run([DROVER, *args], cwd=place.path, env=place.env, text=True, capture_output=True, timeout=60,
+                          stdin=subprocess.DEVNULL)
+
+
+def test_ps_lists_a_sweep_and_its_trials(place):
+    (place.path / "run").mkdir(mode=0o700)
+    place.env["XDG_RUNTIME_DIR"] = str(place.path / "run")
+    sweep = running(place, 2)
+
+    def jobs():
+        return [j for j in map(json.loads, drover(place, "ps", "--json").stdout.splitlines()) if j.get("sweep") == "s"]
+    listed = wait_until(lambda: len(jobs()) == 3 and jobs(), "the sweep and two trials")
+    (whole,) = [j for j in listed if j["kind"] == "sweep"]
+    trials = sorted((j for j in listed if j["kind"] == "trial"), key=lambda j: j["trial"])
+    assert whole["pid"] == sweep.pid and whole["command"] == f"sweep s in {place.path}/sweeps/s"
+    assert [j["trial"] for j in trials] == [0, 1] and trials[0]["command"].startswith("./t.sh --")
+    assert trials[0]["output_dir"] == f"{place.path}/sweeps/s/trials/000000/1"
+    shown = drover(place, "ps").stdout
+    assert f"{whole['id']}  " in shown and f"{trials[1]['id']}  " in shown
+    for words, said in ((["kill", "trial-s.1"], "try: drover sweep stop s 1"), (["logs", "trial-s.1"], "try: drover sweep logs s 1"),
+                        (["logs", "sweep-s"], "try: drover sweep show s"), (["kill", "-s", "USR1", "sweep-s"], "only signals that stop it")):
+        done = drover(place, *words)
+        assert done.returncode == 2 and said in done.stderr, done.stderr
+    assert drover(place, "kill", "sweep-s").returncode == 0  # as Ctrl-C
+    assert sweep.wait(30) == 128 + signal.SIGTERM and place.states() == ["waiting"] * 2
+    assert jobs() == []
+    wait_until(lambda: not list((place.path / "run/drover/jobs").iterdir()), "the last entry to be removed")

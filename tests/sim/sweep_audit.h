@@ -109,7 +109,7 @@ static void audit_ask(const json_t *ask)
         return;
     }
     a->paused = a->paused && strcmp(verb, "resume") != 0;
-    a->stopped = strcmp(verb, "stop") == 0;
+    a->stopped = strcmp(verb, "stop") == 0 || (a->stopped && strcmp(verb, "cancel") == 0);
 }
 
 static void audit_created(const struct scheduler_record *r)

@@ -165,9 +165,10 @@ static void will_ask(json_t *data, int64_t delay)
 static void send_random_command(void)
 {
     int trials = scheduler_trial_count(m.sched), cap = m.spec->run_cap;
-    switch (below(6)) {
+    switch (below(7)) {
     case 0:
-        will_ask(json_pack("{s:s, s:b}", "verb", "stop", "now", below(2)), 1);
+        will_ask(json_pack("{s:s, s:b, s:b}", "verb", "stop", "now", below(2), "finish", below(2)),
+                 1);
         break;
     case 1:
         will_ask(json_pack("{s:s, s:b}", "verb", "pause", "finish", below(2)), 1);
@@ -182,6 +183,11 @@ static void send_random_command(void)
     case 4:
         will_ask(cap ? json_pack("{s:s, s:[{s:i, s:f}]}", "verb", "add", "params", "x", 1, "y", 0.5)
                      : json_pack("{s:s, s:[{s:i}]}", "verb", "add", "params", "x", 1 + below(2)),
+                 1);
+        break;
+    case 5:
+        will_ask(json_pack("{s:s, s:[i], s:b}", "verb", "cancel", "trials", below(trials + 1),
+                           "now", below(2)),
                  1);
         break;
     default:

@@ -30,11 +30,25 @@ int mpi_session_failed(struct err *e, int code, const char *what)
     return err_set(e, class == MPI_ERR_NO_MEM ? -ENOMEM : -EIO, "MPI: %s: %s", what, text);
 }
 
+/* MPI_Finalize() would wait for ranks that do not call it. The launcher must still learn
+ * that this rank ends on purpose: MPI_Init() has attached the process to PMIx, and this detaches
+ * it. */
+static void leave_without_finalize(void)
+{
+    int (*finalize)(const void *info, size_t count) = dlsym(RTLD_DEFAULT, "PMIx_Finalize");
+    if (finalize)
+        finalize(NULL, 0);
+}
+
 static void at_exit(void)
 {
     int finalised = 0;
-    if (session.initialised_by != getpid() || session.open > 0 || session.dirty)
+    if (session.initialised_by != getpid())
         return;
+    if (session.open > 0 || session.dirty) {
+        leave_without_finalize();
+        return;
+    }
     MPI_Finalized(&finalised);
     if (!finalised)
         MPI_Finalize();

@@ -22,7 +22,7 @@ static int check_async(struct backend_comm *c, const char *what, struct err *e)
     return rc == ncclSuccess ? 0 : nccl_loader_nccl_failed(e, c->nccl, rc, what);
 }
 
-/* One NCCL function per collective. */
+/* Calls the NCCL function for the collective. */
 static ncclResult_t call_nccl(struct backend_comm *c, const struct backend_call *k, ncclRedOp_t op)
 {
     const struct nccl_lib *n = c->nccl;
@@ -112,7 +112,7 @@ static int start_in_time(struct backend_comm *c, const struct backend_call *call
     return err_hint(e, "the first call of its kind connects the ranks: check the others");
 }
 
-/* Rejects what NCCL has no kernel for. */
+/* Rejects calls for which NCCL has no kernel. */
 static int check_kernels(const struct backend_comm *c, const struct backend_call *calls, size_t n,
                          struct err *e)
 {
@@ -148,7 +148,7 @@ static int nccl_poll(struct backend_comm *c, struct err *e)
         return -EINPROGRESS;
     if (state != cudaSuccess)
         return nccl_loader_cuda_failed(e, c->cuda, state, "waiting for the stream");
-    /* Again: a failure may have ended the stream's work. */
+    /* This is checked again, since the stream's work may have ended because of a failure. */
     return check_async(c, "collective", e);
 }
 

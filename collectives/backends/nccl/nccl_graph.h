@@ -6,17 +6,18 @@
 
 #include "collectives/backends/nccl/nccl_loader.h"
 
-/* All zero: no graph yet. */
+/* The state of a graph. If zero-initialised, there is no graph yet. */
 struct nccl_graph {
-    cudaGraphExec_t ready; /* can be launched; NULL: none */
+    cudaGraphExec_t ready; /* the graph that can be launched; NULL: none */
     bool recording;
 };
 
 /* Starts recording: the stream's work is recorded and not executed. Querying the stream's state
- * would invalidate the recording. -ENOTSUP  the default stream, which CUDA cannot record */
+ * would invalidate the recording.
+ *   -ENOTSUP  this is the default stream, which CUDA cannot record */
 int nccl_graph_begin(struct nccl_graph *g, const struct cuda_lib *cuda, cudaStream_t stream,
                      struct err *e);
-/* Ends the recording, whose work is all on the stream. Drops an earlier graph. */
+/* Ends the recording. All recorded work must be on the stream. Drops an earlier graph. */
 int nccl_graph_end(struct nccl_graph *g, const struct cuda_lib *cuda, cudaStream_t stream,
                    struct err *e);
 /* Launches the graph.

@@ -18,8 +18,8 @@ struct backend_comm {
     const struct cuda_lib *cuda;
     ncclComm_t comm;         /* NULL after an abort */
     struct nccl_job *ending; /* an abort or a revocation; NULL: none */
-    bool revoked;            /* aborted, but can still be shrunk … */
-    bool shrunk;             /* … which has happened */
+    bool revoked;            /* the communicator is aborted, but can still be shrunk … */
+    bool shrunk;             /* … and has been shrunk */
     bool stuck;              /* a thread is left behind in a call on comm */
     cudaStream_t stream;
     bool own_stream;
@@ -77,7 +77,7 @@ void nccl_close(struct backend_comm *c);
 /* Waits for an abort or a revocation. Returns false after timeout_ms. */
 bool nccl_await_end(struct backend_comm *c, int64_t timeout_ms);
 
-/* Frees everything that the communicator has, except memory that a collective may still write to.
+/* Frees the communicator and all that it owns, except memory to which a collective may still write.
  */
 void nccl_free(struct backend_comm *c);
 AUTO_DEFINE(nccl_comm, struct backend_comm *, nccl_free)

@@ -9,7 +9,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 
-/* Opens the file `path`; NULL: searches for it. */
+/* Opens the library `path`, or searches for NCCL if `path` is NULL. */
 static int open_nccl(void **out, const char *path, struct err *e)
 {
     static const char *const names[] = {"libnccl.so.2", NULL};
@@ -114,7 +114,7 @@ int nccl_loader_cuda_failed(struct err *e, const struct cuda_lib *cuda, cudaErro
     return err_set(e, code, "CUDA: %s: %s", what, cuda->cudaGetErrorString(rc));
 }
 
-/* The text of ncclGetLastError() is more specific, if there is one. */
+/* Uses the text of ncclGetLastError() if there is one, since it is more specific. */
 int nccl_loader_nccl_failed(struct err *e, const struct nccl_lib *nccl, ncclResult_t rc,
                             const char *what)
 {

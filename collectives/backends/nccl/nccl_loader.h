@@ -1,4 +1,4 @@
-/* nccl_loader - NCCL and the CUDA runtime, loaded at their first use. */
+/* nccl_loader - loads NCCL and the CUDA runtime at their first use. */
 #ifndef DROVER_NCCL_LOADER_H
 #define DROVER_NCCL_LOADER_H
 
@@ -72,7 +72,8 @@ typedef ncclResult_t nccl_window_fn(ncclComm_t c, void *memory, size_t bytes, vo
                                     int flags);
 typedef ncclResult_t nccl_window_free_fn(ncclComm_t c, void *window);
 
-/* One field per function, with its type and name. cudaMalloc is overloaded in C++ only. */
+/* One field per function, with its type and name. cudaMalloc is overloaded only in C++, not in
+ * C. */
 #define LIB_FIELD(call) __typeof__(&call) call;
 struct nccl_lib {
     NCCL_CALLS(LIB_FIELD)
@@ -95,19 +96,20 @@ struct cuda_lib {
 };
 #undef LIB_FIELD
 
-/* Loads libnccl once per process; borrowed. `path` is a file; NULL: the file $DROVER_NCCL_LIB, or
- * the one that cuda_loader_open() finds. -ENOENT   not found; the hint says where to get it
- *   -ELIBBAD  it lacks a function */
+/* Loads libnccl once per process. `*out` is borrowed. `path` is the file; if it is NULL, the file
+ * is $DROVER_NCCL_LIB, or the one that cuda_loader_open() finds.
+ *   -ENOENT   not found; the hint says where to get it
+ *   -ELIBBAD  the library lacks a function */
 int nccl_loader_open_nccl(const struct nccl_lib **out, const char *path, struct err *e);
-/* The same for libcudart, with $DROVER_CUDART_LIB. */
+/* Loads libcudart in the same way, with $DROVER_CUDART_LIB. */
 int nccl_loader_open_cuda(const struct cuda_lib **out, struct err *e);
 
 /* Sets *e to an error of CUDA in the operation `what`. Returns -ENOMEM if memory was missing, else
  * -EIO. */
 int nccl_loader_cuda_failed(struct err *e, const struct cuda_lib *cuda, cudaError_t rc,
                             const char *what);
-/* The same for NCCL. Returns -EINVAL for an invalid call, -ECONNRESET if a peer disconnected, else
- * -EIO. */
+/* Sets *e to an error of NCCL in the operation `what`. Returns -EINVAL for an invalid call,
+ * -ECONNRESET if a peer disconnected, else -EIO. */
 int nccl_loader_nccl_failed(struct err *e, const struct nccl_lib *nccl, ncclResult_t rc,
                             const char *what);
 

@@ -9,10 +9,11 @@
 #include "common/log.h"
 
 enum {
-    FAILED_WAIT_MS = 5000, /* a rank that cannot participate waits this long for the others */
-    RANKS_PER_ID = 128,    /* a rank's listener accepts the first connections of this many ranks */
-    FP8_VERSION = 22400,   /* NCCL 2.24 has the 8-bit floats, … */
-    FP8_CAPABILITY = 9,    /* … and reduces them on GPUs from this compute capability on */
+    FAILED_WAIT_MS = 5000, /* time that a rank that cannot participate waits for the others */
+    /* Number of ranks per id; the listener of the id's owner accepts their first connections */
+    RANKS_PER_ID = 128,
+    FP8_VERSION = 22400, /* NCCL 2.24 has the 8-bit floats, … */
+    FP8_CAPABILITY = 9,  /* … and reduces them on GPUs from this compute capability on */
 };
 
 static int no_gpu(const struct cuda_lib *cuda, cudaError_t rc, struct err *e)
@@ -56,7 +57,7 @@ int nccl_use_stream(struct backend_comm *c, void *stream, struct err *e)
     return rc == cudaSuccess ? 0 : nccl_loader_cuda_failed(e, c->cuda, rc, "creating a stream");
 }
 
-/* The rank that creates the k-th of n ids. */
+/* Returns the rank that creates the k-th of n ids. */
 static int id_owner(int k, int n, int size)
 {
     return (int)((int64_t)k * size / n);
@@ -98,7 +99,7 @@ static int id_count(const struct backend_comm *c)
     return several ? (c->size + RANKS_PER_ID - 1) / RANKS_PER_ID : 1;
 }
 
-/* Finds the device and the libraries: the steps that need no other rank. */
+/* Finds the device and the libraries. These steps need no other rank. */
 static int prepare(struct backend_comm *c, const struct backend_opts *o,
                    struct nccl_precheck_rank_info *mine, ncclUniqueId *id, struct err *e)
 {
@@ -150,8 +151,9 @@ static int check_ranks(struct backend_comm *c, const struct bootstrap_ops *boot,
     return rc;
 }
 
-/* Waits for all ranks, by a deadline: NCCL itself would wait for ever for a missing rank. A rank
- * that cannot participate takes part in the exchange too, to report its error: `rc` and `e`. */
+/* Exchanges the information of all ranks, with a deadline, since NCCL itself would wait forever for
+ * a missing rank. A rank that cannot participate also takes part in the exchange, to report its
+ * error, which is `rc` and `e`. */
 static int exchange(struct backend_comm *c, const struct backend_opts *o,
                     struct nccl_precheck_rank_info *mine, ncclUniqueId *ids, int rc, struct err *e)
 {

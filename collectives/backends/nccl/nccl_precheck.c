@@ -45,7 +45,7 @@ void nccl_precheck_host(struct nccl_precheck_rank_info *mine)
         mine->host = fnv_hash_text(fnv_hash_text(mine->host, mine->node), boot);
 }
 
-/* Returns true if the list, without '^' and '=', contains the interface. */
+/* Returns true if the list contains the interface. `list` begins after '^' and '='. */
 static bool is_listed(const char *list, bool whole, const char *name)
 {
     for (const char *p = list; *p;) {

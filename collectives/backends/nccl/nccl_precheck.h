@@ -1,6 +1,6 @@
-/* nccl_precheck - comparison of NCCL's prerequisites on all ranks before they connect.
+/* nccl_precheck - compares NCCL's prerequisites on all ranks before the ranks connect.
  *
- * Every rank reports, with rank and node, what would make NCCL hang or fail. */
+ * An error names the rank and the node whose state would make NCCL hang or fail. */
 #ifndef DROVER_NCCL_PRECHECK_H
 #define DROVER_NCCL_PRECHECK_H
 
@@ -11,20 +11,20 @@
 
 /* A plain value that ranks send to each other. */
 struct nccl_precheck_rank_info {
-    uint64_t host;     /* equal if NCCL considers two ranks to be on one host */
+    uint64_t host;     /* equal on two ranks if NCCL considers them to be on one host */
     int32_t version;   /* NCCL's version number */
     uint32_t caps;     /* bits of enum backend_caps */
     char node[64];     /* host name, for messages */
     char bus[16];      /* the GPU's PCI bus id */
-    char trouble[200]; /* why this rank cannot participate; "": it can */
+    char trouble[200]; /* why this rank cannot participate; "" if it can */
 };
 
-/* Fills in host and node; NCCL_HOSTID has the same effect as on NCCL. */
+/* Sets `host` and `node`. NCCL_HOSTID has the same effect on `host` as in NCCL. */
 void nccl_precheck_host(struct nccl_precheck_rank_info *mine);
 
-/* Checks that an interface of this node that is up and has an address matches NCCL_SOCKET_IFNAME,
- * which is read as by NCCL ("eth,ib", "=eth0", "^docker"). -EINVAL  none matches; the hint lists
- * the interfaces */
+/* Checks that NCCL_SOCKET_IFNAME matches an interface of this node that is up and has an address.
+ * The value has NCCL's form ("eth,ib", "=eth0", "^docker").
+ *   -EINVAL  no interface matches; the hint lists the interfaces */
 int nccl_precheck_interfaces(const char *ifname, struct err *e);
 
 /* Checks the information of all n ranks, in the order of the ranks.

@@ -33,8 +33,8 @@ ncclResult_t nccl_types_acquire_op(ncclRedOp_t *out, const struct backend_call *
 {
     static const ncclRedOp_t ops[DROVER_OPS] = {ncclSum, ncclProd, ncclMin, ncclMax, ncclAvg};
     uint64_t factor;
-    /* The mean of one input is the input. NCCL (up to 2.30) has no mean of 8-bit floats for one
-     * rank. */
+    /* With one rank, the sum replaces the mean, which has the same result. NCCL (up to 2.30) has no
+     * mean of 8-bit floats for one rank. */
     *out = ops[k->op == DROVER_AVG && ranks == 1 ? DROVER_SUM : k->op];
     if (!is_created(k))
         return ncclSuccess;

@@ -1,4 +1,4 @@
-/* nccl_types - NCCL's types and reductions for those of drover.h. */
+/* nccl_types - converts the types and reductions of drover.h to NCCL's. */
 #ifndef DROVER_NCCL_TYPES_H
 #define DROVER_NCCL_TYPES_H
 
@@ -7,8 +7,8 @@
 
 ncclDataType_t nccl_types_type(enum drover_type t);
 
-/* Sets *out to the reduction of a call. For DROVER_MULSUM it is created for this call; release it
- * once the call is started: NCCL has read the factor by then. */
+/* Sets *out to the reduction of a call. For DROVER_MULSUM the reduction is created for this call.
+ * Release it when the call is started, since NCCL has then read the factor. */
 ncclResult_t nccl_types_acquire_op(ncclRedOp_t *out, const struct backend_call *k, int ranks,
                                    const struct nccl_lib *nccl, ncclComm_t comm);
 void nccl_types_release_op(ncclRedOp_t op, const struct backend_call *k,

@@ -25,7 +25,7 @@ double bench_diff_rank_sum(const double *a, size_t n, const double *b, size_t m)
     for (size_t i = 0; i < all; i++)
         v[i] = (struct value){i < n ? a[i] : b[i - n], i < n};
     qsort(v, all, sizeof *v, by_value);
-    for (size_t i = 0, end; i < all; i = end) { /* ties share their mean rank */
+    for (size_t i = 0, end; i < all; i = end) { /* equal values get the mean of their ranks */
         for (end = i; end < all && v[end].x == v[i].x; end++)
             ;
         double tied = (double)(end - i), rank = (double)(i + end + 1) / 2;
@@ -41,7 +41,7 @@ double bench_diff_rank_sum(const double *a, size_t n, const double *b, size_t m)
     return erfc(z / sqrt(2));
 }
 
-/* The row with the least p among those that are not adjusted yet. */
+/* Returns the row with the smallest p among those that are not adjusted yet. */
 static struct bench_diff_row *next(struct bench_diff_row *rows, const bool *done, size_t n)
 {
     struct bench_diff_row *least = NULL;
@@ -51,7 +51,8 @@ static struct bench_diff_row *next(struct bench_diff_row *rows, const bool *done
     return least;
 }
 
-/* Holm's step-down: the i-th smallest p times n - i, never less than the one before. */
+/* Adjusts the p of all rows by Holm's step-down: the i-th smallest p (from 0) is multiplied by n -
+ * i, and is at least the previous result. */
 static void step_down(struct bench_diff_row *rows, size_t n)
 {
     AUTO(free) bool *done = xcalloc(n + 1, sizeof *done);

@@ -1,4 +1,4 @@
-/* busbw - sizes and bandwidths of a collective as nccl-tests defines them.
+/* busbw - computes sizes and bandwidths of a collective as nccl-tests defines them.
  *
  * algbw is the size in the table divided by the time. busbw is algbw times the collective's
  * busbw_factor: for a ring, the rate of the slowest link, for any number of ranks (nccl-tests,
@@ -17,7 +17,7 @@ struct busbw_shape {
     size_t in_bytes;   /* length of a rank's input */
     size_t out_bytes;  /* length of its output */
     size_t bytes;      /* the size that the table shows; also the length of an in-place buffer */
-    size_t in_stride;  /* in place, rank r's input starts at r * in_stride in the buffer … */
+    size_t in_stride;  /* in place: rank r's input starts at r * in_stride in the buffer … */
     size_t out_stride; /* … and its output at r * out_stride */
 };
 

@@ -13,7 +13,8 @@ int pairs_rounds(int n)
 
 int pairs_partner(int n, int round, int i)
 {
-    /* The node at the last position stays; if n is odd, that position is empty. */
+    /* The node at the last position stays there in all rounds. If n is odd, this position is
+     * empty. */
     int positions = n + n % 2, circle = positions - 1, other;
     if (i == positions - 1) {
         for (other = 0; (2 * other) % circle != round % circle; other++)
@@ -78,8 +79,8 @@ static double rate(const struct judge *j, int a, int b)
     return fmin(j->rates[a * j->n + b], j->rates[b * j->n + a]);
 }
 
-/* Lists the rates of the pairs of nodes that are not slow, without node `skip` and pair `a`, `b`.
- */
+/* Lists the rates of the pairs of nodes that are not slow. Leaves out node `skip` and the pair of
+ * `a` and `b`. */
 static size_t collect(const struct judge *j, int skip, int a, int b)
 {
     size_t count = 0;
@@ -90,8 +91,8 @@ static size_t collect(const struct judge *j, int skip, int a, int b)
     return count;
 }
 
-/* Returns true if `value` is slow compared with the `count` rates in the list; sets their *median.
- */
+/* Returns true if `value` is slow compared with the `count` rates in the list. Sets *median to the
+ * median of the list. */
 static bool below(const struct judge *j, double value, size_t count, double *median)
 {
     if (count == 0)
@@ -103,15 +104,15 @@ static bool below(const struct judge *j, double value, size_t count, double *med
     return value < *median - fmin(margin, 0.5 * *median);
 }
 
-/* The upper median of the rates of the node's pairs. */
+/* Returns the upper median of the rates of the node's pairs. */
 static double node_rate(const struct judge *j, int node)
 {
     size_t count = 0;
     for (int x = 0; x < j->n; x++)
         if (x != node && !j->slow[x])
             j->list[count++] = rate(j, node, x);
-    /* With an even number, the upper one of the two middle rates: half of the pairs are not more
-     * than half. */
+    /* If the number is even, takes the higher one of the two middle rates: a node is slow only if
+     * more than half of its pairs are. */
     double middle = stats_median(j->list, count), best = INFINITY;
     for (size_t i = 0; i < count; i++)
         if (j->list[i] >= middle && j->list[i] < best)
@@ -189,7 +190,7 @@ void pairs_slow_free(struct pairs_slow *s)
 
 /* ---- output ---------------------------------------------------------------------------------- */
 
-/* Green, yellow, orange or red of the 256 colours, by the share of the usual rate. */
+/* Returns green, yellow, orange or red, one of 256 colours, for a share of the usual rate. */
 static int color_of(double share)
 {
     return share > 0.9 ? 34 : share > 0.75 ? 148 : share > 0.5 ? 214 : 160;

@@ -8,11 +8,11 @@
 #include "common/mem.h"
 #include "common/strbuf.h"
 
-/* Returns the number of rounds for n nodes, by the circle method: one node stays, the others move
- * by one position per round, so that all pairs meet once in n - 1 rounds. If n is odd, there are n
- * rounds, and one node pauses in each. */
+/* Returns the number of rounds for n nodes. By the circle method, one node stays, and the others
+ * move by one position per round, so that each pair meets once in n - 1 rounds. If n is odd, there
+ * are n rounds, and one node pauses in each round. */
 int pairs_rounds(int n);
-/* Returns the node that node `i` is paired with in a round; -1: it pauses. */
+/* Returns the partner of node `i` in a round, or -1 if the node pauses. */
 int pairs_partner(int n, int round, int i);
 
 /* Chooses the ranks that measure: ranks[k * *n + i] is the k-th rank of the i-th node, for k below
@@ -22,26 +22,25 @@ int pairs_partner(int n, int round, int i);
  * hosts[r] is the host name of rank r; ranks[] has room for `size`. */
 int pairs_rails(int *ranks, int *n, const char *const *hosts, int size);
 
-/* What is slow. Both arrays are owned. */
+/* The slow nodes and links. Both arrays are owned. */
 struct pairs_slow {
     int *nodes, node_count;
     int (*links)[2], link_count; /* between nodes that are not slow */
     bool uneven;  /* the slowest pair has less than half the rate of the fastest one */
-    double usual; /* median of the pairs of nodes that are not slow, in the unit of the rates; 0: n
-                     < 2 */
+    double usual; /* median rate of the pairs of nodes that are not slow; 0 if n < 2 */
 };
 
 /* Finds slow nodes and links. rates[i * n + j] is the rate from i to j, in any unit; the slower
  * direction counts for a pair.
  *
- * A node is slow if more than half of its pairs are. A pair is slow if its rate is below
- * m - max(5 s, f m): m is the median of the pairs that it is compared with, s their spread by the
- * median distance from m (1.4826 MAD, so that up to half of them may be outliers), and
- * f = 0.1 + 0.5 / their number, since few pairs may be close to each other by chance. A rate below
- * m / 2 is always slow. Nodes are judged first: the slowest one against the pairs of all others,
+ * A node is slow if more than half of its pairs are slow. A pair is slow if its rate is below m -
+ * max(5 s, f m). Here m is the median rate of the N pairs with which it is compared. s is their
+ * spread, 1.4826 times the median distance from m, so that up to half of them may be outliers. f is
+ * 0.1 + 0.5 / N, since few pairs may have close rates by chance. A rate below m / 2 is always slow.
+ * Nodes are judged before links: first the slowest node is compared with the pairs of all others,
  * then the next. A single pair cannot be compared. Free *out with pairs_slow_free(). */
 void pairs_judge(struct pairs_slow *out, const double *rates, int n);
-/* Returns true if both have the same nodes and links. */
+/* Returns true if both have the same slow nodes and links. */
 bool pairs_same(const struct pairs_slow *a, const struct pairs_slow *b);
 void pairs_slow_free(struct pairs_slow *s);
 

@@ -1,12 +1,14 @@
-/* rank_groups - groups of ranks that run the same operation in parallel: NCCL_TESTS_SPLIT.
+/* rank_groups - divides the ranks into groups that run the same operation in parallel
+ * (NCCL_TESTS_SPLIT).
  *
- * nccl-tests, README.md, "Running multiple operations in parallel". */
+ * See nccl-tests, README.md, "Running multiple operations in parallel". */
 #ifndef DROVER_RANK_GROUPS_H
 #define DROVER_RANK_GROUPS_H
 
 #include "common/err.h"
 
-/* A rank's colour is `rank op value`. All zero: every rank has colour 0. */
+/* A rank's colour is `rank op value`; ranks with the same colour are a group. If zero-initialised,
+ * every rank has colour 0. */
 struct rank_groups {
     char op; /* '&', '|', '%' or '/'; 0: none */
     int value;
@@ -19,12 +21,12 @@ int rank_groups_read(struct rank_groups *out, const char *text, const char *mask
 
 int rank_groups_color(const struct rank_groups *s, int rank);
 
-/* Writes the ranks 0 … ranks-1 with the colour of `rank` to `members`, in order, and returns their
- * number. `members` has room for all ranks; it may be NULL. */
+/* Writes the members of the group of `rank` to `members`, in order. Returns their number. `members`
+ * has room for all ranks; it may be NULL. */
 int rank_groups_group(int *members, const struct rank_groups *s, int ranks, int rank);
 
-/* Returns the number of groups. *smallest is the number of ranks in the smallest one. Cost ranks^2.
- */
+/* Returns the number of groups. Sets *smallest to the number of ranks in the smallest group. The
+ * cost is ranks^2. */
 int rank_groups_groups(const struct rank_groups *s, int ranks, int *smallest);
 
 #endif

@@ -47,8 +47,8 @@ static double middle(const double *v, size_t n)
     return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
 }
 
-/* The number of values at each end that are outside of the interval: the largest k such that k or
- * fewer values lie below the median with a probability of at most 2.5 %. */
+/* Returns the number of values at each end that are outside the interval. This is the largest k for
+ * which at most k values are below the median with a probability of at most 2.5 %. */
 static size_t outside(size_t n)
 {
     double below = 0;
@@ -62,7 +62,8 @@ static size_t outside(size_t n)
     return (n - 1) / 2;
 }
 
-/* Nearest rank: the smallest value that `percent` % of the values do not exceed. */
+/* Returns a percentile by the nearest rank: the smallest value that `percent` % of the values do
+ * not exceed. */
 static double percentile(const double *v, size_t n, size_t percent)
 {
     return v[n / 100 * percent + (n % 100 * percent + 99) / 100 - 1];

@@ -11,14 +11,14 @@ enum stats_pick { STATS_FIRST, STATS_MEAN, STATS_MIN, STATS_MAX, STATS_PICKS };
  * a compensated sum (Neumaier 1974): its error does not grow with n. */
 double stats_pick(const double *values, size_t n, enum stats_pick pick);
 
-/* Summary of n > 0 values, in their unit. p99 is the smallest value that 99 % of them do not exceed
- * (nearest rank), p95 the same for 95 %. deviation is the standard deviation, with divisor n
- * and not n - 1.
+/* Summary of n > 0 values, in their unit. p99 is the smallest value that 99 % of the values do not
+ * exceed (nearest rank); p95 is the same for 95 %. deviation is the standard deviation, with the
+ * divisor n and not n - 1.
  * low … high contains the median of the values' distribution with a probability of at least 95 %,
  * for any distribution: order statistics, by the binomial law of the number of values below the
- * median (David and Nagaraja, Order Statistics, 2003, 7.1). With fewer than 6 values it spans all
- * of them, and contains the median with 1 - 2^(1-n). It is too narrow if the values depend on each
- * other. */
+ * median (David and Nagaraja, Order Statistics, 2003, 7.1). With fewer than 6 values the interval
+ * spans all of them, and the probability is 1 - 2^(1-n). The interval is too narrow if the values
+ * depend on each other. */
 struct stats {
     size_t n;
     double min, max, mean, deviation, median, p95, p99, low, high;

@@ -13,7 +13,8 @@ static size_t aligned(double bytes)
     return (size_t)bytes / ALIGNED * ALIGNED;
 }
 
-/* Appends the numbers of a line to the matrix, which has *n so far. Returns their number. */
+/* Appends the numbers of a line to the matrix, which has *n numbers so far. Returns how many it has
+ * appended. */
 static int read_line(struct traffic *t, const char *line, double scale, size_t *n, struct err *e)
 {
     int columns = 0;

@@ -1,8 +1,8 @@
-/* traffic - how much each rank of an alltoallv sends to each other one, as nccl-tests 2.19 has it.
+/* traffic - how much each rank of an alltoallv sends to each other rank, as in nccl-tests 2.19.
  *
- * Without a matrix, each rank sends the same in total, and the more to a rank the further that is
- * behind it in the ring. With a matrix, cell [i][j] is what rank i sends to rank j. All parts are
- * multiples of 16 bytes. */
+ * Without a matrix, all ranks send the same total, and a rank sends more to ranks that are further
+ * behind it in the ring. With a matrix, rank i sends the bytes of cell [i][j] to rank j. All parts
+ * are multiples of 16 bytes. */
 #ifndef DROVER_TRAFFIC_H
 #define DROVER_TRAFFIC_H
 
@@ -28,14 +28,14 @@ struct traffic_call {
     const struct traffic *traffic; /* a matrix has at least `ranks` rows */
     int ranks;
     size_t element; /* bytes */
-    size_t count;   /* elements per rank on average; without effect if there is a matrix */
+    size_t count;   /* average number of elements per rank; not used if there is a matrix */
 };
 
 /* Returns the number of elements that `from` sends to `to`. */
 size_t traffic_count(const struct traffic_call *c, int from, int to);
-/* Returns where the part for `to` starts in the input of `from`. In elements. */
+/* Returns the start of the part for `to` in the input of `from`, in elements. */
 size_t traffic_send_start(const struct traffic_call *c, int from, int to);
-/* Returns where the part from `from` starts in the output of `to`. In elements. */
+/* Returns the start of the part from `from` in the output of `to`, in elements. */
 size_t traffic_recv_start(const struct traffic_call *c, int to, int from);
 /* Returns the most bytes that any rank sends or receives. */
 size_t traffic_max_bytes(const struct traffic_call *c);

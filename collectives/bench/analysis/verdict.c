@@ -31,7 +31,7 @@ struct summary {
     int ranks, nodes, packages;
     const struct verdict_facts *worst; /* the rank with the slowest NVLink and PCIe */
     bool gpu, p2p_off, ib_off, shm_off, nvls_off, acs, gpudirect, narrow;
-    double rdma_gbit, net_gbit, named_gbit, memory_gbps; /* the least of all ranks */
+    double rdma_gbit, net_gbit, named_gbit, memory_gbps; /* the smallest values of all ranks */
     uint64_t shm_bytes;
 };
 
@@ -156,7 +156,7 @@ static void expect(struct verdict *v, const struct summary *t, const struct verd
     if (t->gpu) {
         expect_between_gpus(v, t, run->coll);
     } else if (t->memory_gbps > 0) {
-        /* low: input and output, and the results that are read and written again */
+        /* low: memory is accessed for input and output, and again for intermediate results */
         v->low = t->memory_gbps / 4;
         v->high = t->memory_gbps;
         snprintf(v->hop, sizeof v->hop, "memory copies at %.1f GB/s per rank", t->memory_gbps);

@@ -1,4 +1,5 @@
-/* verdict - comparison of a measured busbw with what the hardware should give, and likely reasons.
+/* verdict - compares a measured busbw with the one that the hardware should give, and names likely
+ * reasons for a difference.
  *
  * hardware_facts.c reads the facts. The figures are planning figures in GB/s, one way: NCCL's
  * (src/graph/topo.h), 20 per link of NVLink 2 and 3, 20.6 for NVLink 4, 40.1 for NVLink 5; 12 for
@@ -22,7 +23,7 @@ struct verdict_facts {
     char host[64];
     char gpu[96];             /* "NVIDIA H100 80GB HBM3"; empty: the rank computes on the CPU */
     int pcie_gen, pcie_width; /* of the GPU's slot, as negotiated; 0: not known */
-    int pcie_width_max;       /* that the GPU supports */
+    int pcie_width_max;       /* width that the GPU supports */
     int package;              /* the rank's socket; -1: not known */
     double rdma_gbit;         /* sum of the node's InfiniBand and RoCE ports, Gb/s */
     double net_gbit;          /* the fastest network interface, Gb/s; 0: not known */
@@ -50,12 +51,13 @@ struct verdict {
     double percent;   /* busbw in % of low */
     bool pass;
     char hop[96];                       /* the limiting hop: "18 links of NVLink 4" */
-    char reasons[VERDICT_REASONS][160]; /* likely ones first; only if not passed */
+    char reasons[VERDICT_REASONS][160]; /* most likely first; none if passed */
     int reason_count;
 };
 
-/* Computes the verdict from facts[0 … ranks-1]. The slowest hop counts. Passes at 90 % of the lower
- * figure, or at 100 % of the user's; passes if nothing is known (low is 0). */
+/* Computes the verdict from facts[0 … ranks-1]. The slowest hop counts. The result passes at 90 %
+ * of the lower expected figure, or at 100 % of the user's expectation. It also passes if no figure
+ * is known (low is 0). */
 void verdict_of(struct verdict *out, const struct verdict_facts *facts, int ranks,
                 const struct verdict_run *run);
 

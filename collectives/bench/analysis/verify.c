@@ -52,7 +52,7 @@ static void set(void *out, size_t i, enum drover_type t, double x)
     }
 }
 
-/* Sums of whole numbers are exact in the type up to this value. */
+/* Returns the value up to which sums of whole numbers are exact in the type. */
 static uint64_t exact_max(enum drover_type t)
 {
     static const uint64_t max[DROVER_TYPES] = {
@@ -65,7 +65,7 @@ static uint64_t exact_max(enum drover_type t)
     return max[t];
 }
 
-/* The largest exponent of a power of 2 that the type holds. */
+/* Returns the largest exponent of a power of 2 that the type can hold. */
 static uint64_t doublings(enum drover_type t)
 {
     static const unsigned char max[DROVER_TYPES] = {
@@ -125,8 +125,8 @@ static double combine(enum drover_op op, double x, double y)
     }
 }
 
-/* The reduction if rank `odd` contributes `times` times and every other rank once; odd == -1: none.
- */
+/* Returns the reduction in which rank `odd` contributes `times` times, and every other rank once.
+ * If `odd` is -1, every rank contributes once. */
 static double reduced(const struct verify *v, size_t element, int odd, int times)
 {
     double x = 0;
@@ -157,13 +157,15 @@ int verify_blocks(const struct verify *v)
     return collective_blocks(v->coll, v->ranks);
 }
 
-/* The rank whose input is in a block of the output, if the collective moves data. */
+/* Returns the rank whose input is in a block of the output, for a collective that only moves
+ * data. */
 static int source(const struct verify *v, int rank, int block)
 {
     return collective_source_rank(v->coll, rank, block, v->root, v->ranks);
 }
 
-/* Position of a block in its source: an input, or the reduction of all inputs. */
+/* Returns the position of a block in its source, which is an input or the reduction of all
+ * inputs. */
 static size_t source_start(const struct verify *v, int rank, int block, size_t count)
 {
     enum collective_extent in = collective_row(v->coll)->in;
@@ -182,9 +184,9 @@ void verify_expected(const struct verify *v, int rank, int block, size_t count, 
             collective_reduces(v->coll) ? reduced(v, first + i, -1, 1) : input(v, from, first + i));
 }
 
-/* The tolerance for a mean of n floats that are multiplied by 1/n first, in units in the last
- * place: half a unit for each of n - 1 sums, one for 1/n, one for the products. If n is a power of
- * 2, none of them is rounded. */
+/* Returns the tolerance for a mean of n floats that are multiplied by 1/n before the sum, in units
+ * in the last place: half a unit for each of n - 1 sums, one for 1/n, and one for the products. If
+ * n is a power of 2, 1/n and the products are exact. */
 static int64_t avg_ulps(int n)
 {
     return AVG_ULPS + ((n & (n - 1)) ? n / 2 : 0);
@@ -266,7 +268,7 @@ void verify_find(const struct verify *v, struct verify_finding *f, const void *g
     }
 }
 
-/* The value at element i if the cause is `cause`, by rank `r`. */
+/* Returns the value that element i has if `cause` is the cause, and rank `r` the rank. */
 static double value_if(const struct verify *v, enum verify_cause cause, int r, size_t i)
 {
     return cause == VERIFY_FROM_OTHER ? input(v, (uint64_t)r, i)

@@ -1,11 +1,12 @@
-/* verify - inputs for which the exact result of a collective is known, and comparison with it.
+/* verify - makes inputs for which the exact result of a collective is known, and compares results
+ * with it.
  *
  * Element i of rank r's input depends on r, on i modulo VERIFY_PERIOD and on a seed. The period is
- * prime, so that data at a wrong position rarely looks right, and expected values are computed for
- * one period only. Values are whole numbers, so small that no sum or product over the ranks is
- * rounded in the type, in any order; in types too small for that, some ranks add 0 or multiply
- * by 1. For a sum, each rank's elements have another remainder modulo the number of ranks, if the
- * type has room for that: a single wrong sum then shows which rank's contribution is missing. */
+ * prime, so that data at a wrong position rarely looks right. Expected values are computed only for
+ * one period. Values are small whole numbers, so that no sum or product over the ranks is rounded
+ * in the type, in any order. If the type is too small for that, some ranks add 0 or multiply by 1.
+ * For a sum, the elements of each rank have another remainder modulo the number of ranks, if the
+ * type is large enough. A single wrong sum then shows which rank's contribution is missing. */
 #ifndef DROVER_VERIFY_H
 #define DROVER_VERIFY_H
 
@@ -27,7 +28,7 @@ struct verify {
     enum drover_op op;
     int root, ranks;
     uint64_t seed;
-    const struct traffic *traffic; /* of an alltoallv; else not used */
+    const struct traffic *traffic; /* only for an alltoallv */
 };
 
 /* Writes elements 0 … n-1 of `rank`'s input; n <= VERIFY_PERIOD. Later elements repeat them. */
@@ -39,8 +40,8 @@ struct traffic_call verify_traffic(const struct verify *v, size_t count);
 /* Returns a rank's factor of a DROVER_MULSUM, as in nccl-tests. */
 double verify_factor(int rank);
 
-/* Returns the number of blocks in an output: one, or one from every rank. A block has `count`
- * elements; for alltoallv see traffic_count(). */
+/* Returns the number of blocks in an output: one, or one per rank. A block has `count` elements;
+ * for alltoallv see traffic_count(). */
 int verify_blocks(const struct verify *v);
 
 /* Writes the expected elements 0 … n-1 of a block of `rank`'s output; later elements repeat them.
@@ -61,11 +62,11 @@ struct verify_finding {
     int block;
     size_t n;               /* number of elements, at most VERIFY_SOME */
     size_t at[VERIFY_SOME]; /* positions in the block */
-    double expected, got;   /* values of the first one */
+    double expected, got;   /* values of the first wrong element */
     uint64_t bits[VERIFY_SOME];
 };
 
-/* Adds the wrong ones among n elements of the block; got[0] is element `first`. */
+/* Adds those of n elements of the block that are wrong. got[0] is element `first` of the block. */
 void verify_find(const struct verify *v, struct verify_finding *f, const void *got,
                  const void *expected, size_t first, size_t n);
 
@@ -83,10 +84,10 @@ struct verify_diagnosis {
     int ranks; /* number of ranks that explain them; 1: certain */
 };
 
-/* Finds the likely cause of a finding in `rank`'s output, in blocks of `count` elements. A missing
- * rank is identified by one element of a sum, and of most averages of floats, in a type that holds
- * 2n^2 exactly (n ranks); by a few elements in smaller types, for products, and for minima and
- * maxima that came from the rank. Cost n^2. */
+/* Finds the likely cause of a finding in `rank`'s output, in blocks of `count` elements. With n
+ * ranks, a missing rank is identified by one element of a sum, or of most averages of floats, if
+ * the type holds 2n^2 exactly. Smaller types, products, and minima and maxima that came from the
+ * rank need a few elements. The cost is n^2. */
 struct verify_diagnosis verify_diagnose(const struct verify *v, const struct verify_finding *f,
                                         int rank, size_t count);
 

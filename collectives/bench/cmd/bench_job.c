@@ -22,11 +22,12 @@ struct job {
     bool ended;
     int status;
     uv_timer_t silence;
-    bool *stopped;   /* by rank: it was named */
+    bool *stopped;   /* by rank: it was named as stopped */
     int write_error; /* errno of the first line that could not be written; 0: none */
 };
 
-/* A rank that exits has printed its error itself; one that was killed, or not started, has not. */
+/* Logs the failure of a rank that was killed or not started. A rank that exits has printed its
+ * error itself. */
 static void log_failure(const struct rank_end *r)
 {
     if (r->start_error[0])
@@ -39,8 +40,8 @@ static void log_failure(const struct rank_end *r)
         log_error("rank %d was killed by signal %d (%s)", r->rank, r->signal, strsignal(r->signal));
 }
 
-/* Names ranks that are stopped (SIGSTOP, a debugger): the others wait for them, and it is these
- * that report an error. */
+/* Names ranks that are stopped (SIGSTOP, a debugger). The other ranks wait for them, and only these
+ * other ranks would report an error. */
 static void name_stopped(struct job *j)
 {
     int n = launch_plan(j->launch)->world_size;
@@ -55,7 +56,7 @@ static void name_stopped(struct job *j)
     }
 }
 
-/* While lines come, no rank waits for a stopped one. */
+/* No line was printed for a while, so ranks may wait for a stopped one. */
 static void on_silence(uv_timer_t *timer)
 {
     name_stopped(timer->data);

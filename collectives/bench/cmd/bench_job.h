@@ -12,15 +12,17 @@ struct bench_job {
     int ranks;                 /* 0: one per GPU, core or slot */
     const char *engine;        /* in static memory; NULL: as the options say */
     struct guardian *guardian; /* borrowed; NULL: starts one */
-    /* Called when the job is launched; the job is killed if it fails. NULL: not called. */
+    /* Called when the job is launched. If the function fails, the job is killed. May be NULL. */
     int (*started)(void *arg, struct launch_context *l, const struct launch *job, struct err *e);
-    bool (*running)(void *arg); /* what `started` has started still runs; NULL: nothing does */
+    /* Returns true while work that `started` has begun still runs; may be NULL */
+    bool (*running)(void *arg);
     void *arg;
 };
 
-/* Runs this program as a job, prints the lines of its ranks, and waits for its end. Without hosts
- * and outside of an allocation the ranks run on this node. Must be called before this process has a
- * second thread. Returns the job's exit status, or a negative errno if nothing was started. */
+/* Runs this program as a job, prints the lines of its ranks, and waits for its end. If no hosts are
+ * given and there is no allocation, the ranks run on this node. Must be called before this process
+ * has a second thread. Returns the job's exit status, or a negative errno if nothing was
+ * started. */
 int bench_job_run(const struct bench_job *b, struct err *e);
 
 #endif

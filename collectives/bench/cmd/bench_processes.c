@@ -18,24 +18,24 @@
 
 enum { EXCHANGE_MS = 300000, HOST_BYTES = 256, OWN_BYTES = 1024 };
 
-/* What a launcher or a wrapper sets to another value in each process. */
+/* Variables that a launcher or a wrapper may set to another value in each process. */
 static const char *const own_names[] = {"CUDA_VISIBLE_DEVICES", "NCCL_TESTS_DEVICE"};
 
-/* Set for the ranks: an array of objects, one per process. */
+/* A variable for the ranks: a JSON array with one object per process. */
 static const char variables_env[] = "DROVER_BENCH_PROCESSES";
 
-/* What every process tells the others. */
+/* The data that every process sends to the others. */
 struct process {
     char host[HOST_BYTES];
     char own[COUNT_OF(own_names)][OWN_BYTES]; /* "": not set */
 };
 
-/* What the first process tells the others. */
+/* The data that the first process sends to the others. */
 struct ticket {
     char address[256], token[256];
 };
 
-struct part { /* of the job: the ranks of this process */
+struct part { /* the ranks of this process in the job */
     const struct bench_processes *o;
     int first_rank;
     struct agent_spawn *agents; /* NULL: none run */
@@ -50,7 +50,7 @@ static int publish(struct bootstrap *x, const char *key, const void *bytes, size
     return rc < 0 ? rc : boot->fence(boot->arg, EXCHANGE_MS, e);
 }
 
-/* Index of a process in the order of the ranks, which are numbered host by host. */
+/* Returns the index of a process in the order of its ranks, which are numbered host by host. */
 static int index_of(const struct process *all, const struct hosts *hosts, int process,
                     int per_process)
 {
@@ -62,7 +62,7 @@ static int index_of(const struct process *all, const struct hosts *hosts, int pr
     return index;
 }
 
-/* Appends what the processes have for themselves to the ranks' variables. */
+/* Appends the processes' own values of these variables to the ranks' variables. */
 static void pass_variables(char ***env, const struct process *all, const struct hosts *hosts,
                            const struct bench_processes *o)
 {
@@ -90,8 +90,8 @@ static struct process this_process(void)
     return p;
 }
 
-/* Collects all processes. Sets their hosts, with a slot per rank, the variables of the ranks, and
- * the first rank of this process. */
+/* Exchanges the data of all processes. Sets the hosts, with one slot per rank, the variables of the
+ * ranks, and the first rank of this process. */
 static int exchange_processes(struct part *p, struct hosts *hosts, char ***env, struct err *e)
 {
     const struct rank_identity *me = p->o->me;
@@ -150,7 +150,7 @@ static int join(struct part *p, struct launch_context *l, struct ticket *t, stru
     return rc < 0 ? rc : agent_spawn_start(&p->agents, l, &o, on_agents_ended, p, e);
 }
 
-/* The job awaits the ranks of all processes. */
+/* The job is launched and waits for the agents of all processes. */
 static int on_started(void *arg, struct launch_context *l, const struct launch *job, struct err *e)
 {
     struct ticket t = {0};
@@ -166,14 +166,14 @@ static bool is_running(void *arg)
     return ((const struct part *)arg)->agents;
 }
 
-/* Launches the job and waits until it has ended, and the agents of this process, too. */
+/* Launches the job. Waits until the job and the agents of this process have ended. */
 static int run_first(struct part *p, struct bench_job *job, const struct hosts *hosts,
                      struct err *e)
 {
     AUTO(strbuf) struct strbuf list = {0};
     for (int i = 0; i < hosts->count; i++)
         strbuf_printf(&list, "%s%s:%d", i ? "," : "", hosts->at[i].name, hosts->at[i].slots);
-    /* What the other launcher has bound a process to is for all of its ranks. */
+    /* The other launcher's binding of a process is for all of its ranks, so ranks are not bound. */
     char *launch[] = {"-H", (char *)strbuf_str(&list), "--oversubscribe", "--bind-to", "none",
                       NULL};
     job->launch = launch;
@@ -216,13 +216,15 @@ static int run_parts(struct bench_job *job, const struct bench_processes *o, str
     return rc < 0 ? rc : o->me->rank == 0 ? run_first(&p, job, hosts, e) : run_other(&p, g, e);
 }
 
-/* What the other launcher has bound this process to is for this process, not for all ranks. */
+/* Removes the binding that the other launcher has set. It is meant for this process, and not for
+ * all ranks. */
 static void unbind(void)
 {
     enum { CPUS = 16384 };
     cpu_set_t *all = CPU_ALLOC(CPUS);
     memset(all, 0xff, CPU_ALLOC_SIZE(CPUS));
-    (void)sched_setaffinity(0, CPU_ALLOC_SIZE(CPUS), all); /* the kernel drops what is not there */
+    /* The kernel ignores CPUs that do not exist */
+    (void)sched_setaffinity(0, CPU_ALLOC_SIZE(CPUS), all);
     CPU_FREE(all);
 }
 

@@ -1,21 +1,21 @@
-/* bench_processes - one job of several processes that another launcher has started, each with
- * several ranks: `mpirun -np N all_reduce_perf -g G`.
+/* bench_processes - runs one job for several processes that another launcher has started, each with
+ * several ranks, as in `mpirun -np N all_reduce_perf -g G`.
  *
- * As with nccl-tests, there are N times G ranks. The first process launches the job. Over GPUs,
- * every process starts the agents of its own ranks: they see the GPUs that it sees. Without GPUs
- * the first process starts all ranks, and the others have nothing to do; MPI needs drover's PMIx
- * server for that, which serves the ranks of one node only. */
+ * As with nccl-tests, there are N times G ranks. The first process launches the job. With GPUs,
+ * every process starts the agents of its own ranks, which then see the GPUs of this process.
+ * Without GPUs, the first process starts all ranks, and the others have nothing to do. MPI then
+ * needs drover's PMIx server, which serves only the ranks of one node. */
 #ifndef DROVER_BENCH_PROCESSES_H
 #define DROVER_BENCH_PROCESSES_H
 
 #include "collectives/bench/cmd/bench_job.h"
 #include "launcher/client/rank_identity.h"
 
-/* How many ranks a process has; set for the ranks. */
+/* A variable for the ranks: the number of ranks per process. */
 #define BENCH_PROCESSES_ENV "DROVER_BENCH_OWN"
 
 struct bench_processes {
-    const struct rank_identity *me; /* of the processes */
+    const struct rank_identity *me; /* identity of this process among the processes */
     int per_process;                /* ranks */
     bool gpus;
 };
@@ -27,8 +27,8 @@ struct bench_processes {
 int bench_processes_run(char *const *argv, char *const *env, const struct bench_processes *o,
                         struct err *e);
 
-/* In a rank of such a job: sets the variables that its process has for itself, since a launcher or
- * a wrapper may give each process other GPUs. Call it before they are read. */
+/* In a rank of such a job, sets the variables to the values of the rank's process, since a launcher
+ * or a wrapper may give each process other GPUs. Call this before the variables are read. */
 void bench_processes_set_env(void);
 
 #endif

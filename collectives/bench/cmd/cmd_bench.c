@@ -18,10 +18,10 @@
 #include "common/opt.h"
 #include "launcher/client/client_internal.h"
 
-enum { STATUS_USAGE = 2, SIGNALLED = 128, OPEN_MS = 300000 /* without -T */ };
+enum { STATUS_USAGE = 2, SIGNALLED = 128, OPEN_MS = 300000 /* time limit without -T */ };
 
-/* Set for the ranks that this process starts: how many of them a process of nccl-tests would have
- * on a node, and whether this process's stderr and stdout are terminals. */
+/* Variables for the ranks that this process starts: the number of ranks that a process of
+ * nccl-tests would have on a node, and if this process's stderr and stdout are terminals. */
 static const char own_env[] = BENCH_PROCESSES_ENV, progress_env[] = "DROVER_BENCH_WATCHED=1",
                   color_env[] = "DROVER_BENCH_COLOR=1";
 
@@ -140,12 +140,13 @@ static const char *pick_backend(const struct drover *d, const struct cmd_bench_o
 {
     if (o->backend)
         return o->backend;
-    if (access("/dev/nvidiactl", F_OK) == 0) /* the driver's; it exists on every node with a GPU */
+    /* The driver's file, which exists on every node with a GPU */
+    if (access("/dev/nvidiactl", F_OK) == 0)
         return "nccl";
     return drover_size(d) == 1 ? "self" : "mpi";
 }
 
-/* -np has no effect on ranks that another launcher has started. */
+/* Checks -np if another launcher has started the ranks, since -np then has no effect. */
 static int check_started(const struct drover *d, const struct cmd_bench_opts *o, struct err *e)
 {
     int size = drover_size(d), rank = drover_rank(d);
@@ -155,8 +156,8 @@ static int check_started(const struct drover *d, const struct cmd_bench_opts *o,
     return err_hint(e, "give the number of ranks to the launcher that started them");
 }
 
-/* The GPU that NCCL_TESTS_DEVICE names is the first one of each process; its further ranks have
- * the next ones. -1: not given. */
+/* Returns the GPU of this rank, or -1 if NCCL_TESTS_DEVICE is not given. The variable names the GPU
+ * of the first rank of each process; its further ranks have the next GPUs. */
 static int device(const struct drover *d, const struct cmd_bench_opts *o)
 {
     const char *own = getenv(own_env);
@@ -186,8 +187,8 @@ static void drop_unsupported(struct cmd_bench_opts *o, struct drover_comm *c)
     o->bench.registration = gpu ? o->bench.registration : 0;
 }
 
-/* What nccl-tests sets in a communicator's configuration. NCCL reads the same from variables; those
- * that the user has set stay. */
+/* Sets the variables from which NCCL reads the settings that nccl-tests makes in a communicator's
+ * configuration. Variables that the user has set stay. */
 static void configure_nccl(const struct cmd_bench_opts *o)
 {
     if (o->cta_policy[0])
@@ -213,7 +214,7 @@ static int as_rank(struct drover *d, struct cmd_bench_opts *o, char **argv, stru
     }
     drop_unsupported(o, c);
     rc = o->pairs ? cmd_bench_pairs(d, c, o, e) : run_rank(d, c, o, argv, e);
-    if (rc < 0) /* the other ranks may wait for this one: it must not wait for them */
+    if (rc < 0) /* the other ranks may wait for this one, so it must not wait for them */
         (void)drover_comm_abort(c);
     drover_comm_close(c);
     return rc;
@@ -232,7 +233,8 @@ static int after_job(int status, char **argv, const struct cmd_bench_opts *o, bo
     return status == CMD_BENCH_CONTROL_STATUS ? 1 : status;
 }
 
-/* Launches the ranks, or, if another launcher has started this process, its part of them. */
+/* Launches the ranks. If another launcher has started this process, launches only the ranks of this
+ * process. */
 static int start_job(struct drover *d, char **argv, const struct cmd_bench_opts *o, struct err *e)
 {
     AUTO(strv) char **env = NULL;
@@ -243,7 +245,7 @@ static int start_job(struct drover *d, char **argv, const struct cmd_bench_opts 
         strv_push(&env, xstrdup(progress_env));
     if (isatty(STDOUT_FILENO))
         strv_push(&env, xstrdup(color_env));
-    if (!part) /* else each process has its own */
+    if (!part) /* otherwise each process has its own variables */
         cmd_bench_env_pass(&env);
     if (o->per_np > 1 && drover_rank(d) == 0)
         fprintf(stderr, "drover bench: %d ranks, one per GPU, for -g times -t = %d\n",
@@ -260,7 +262,7 @@ static int start_job(struct drover *d, char **argv, const struct cmd_bench_opts 
     }
     if (status >= 0)
         return after_job(status, argv, o, part);
-    return status == -ENOENT ? -EINVAL : status; /* a host file, for example */
+    return status == -ENOENT ? -EINVAL : status; /* a missing host file, for example */
 }
 
 static int run(int argc, char **argv, struct cmd_bench_opts *o)

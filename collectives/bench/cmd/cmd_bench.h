@@ -2,7 +2,7 @@
 #ifndef DROVER_CMD_BENCH_H
 #define DROVER_CMD_BENCH_H
 
-/* argv[0] is the program, argv[1] is "bench". Returns the exit status. */
+/* Runs `drover bench`. argv[0] is the program, argv[1] is "bench". Returns the exit status. */
 int cmd_bench(int argc, char **argv);
 
 #endif

@@ -16,7 +16,7 @@ enum { STATUS_USAGE = 2, DOCUMENT_MAX = 1 << 30 };
 
 static const char *const ways[] = {"out_of_place", "in_place"};
 
-/* The row of the other document with the same size, type, operation and root, or NULL. */
+/* Returns the row of the other document with the same size, type, operation and root, or NULL. */
 static const json_t *same_row(const json_t *rows, const json_t *row)
 {
     static const char *const keys[] = {"size_bytes", "type", "op", "root"};
@@ -31,7 +31,7 @@ static const json_t *same_row(const json_t *rows, const json_t *row)
     return NULL;
 }
 
-/* Returns the times of a row's single iterations; the caller frees them. NULL: it has none. */
+/* Returns the times of a row's single iterations, or NULL if it has none. The caller frees them. */
 static double *samples(const json_t *row, const char *way, size_t *n)
 {
     const json_t *list = json_object_get(json_object_get(row, way), "samples_us");
@@ -111,7 +111,8 @@ int cmd_bench_diff_show(struct strbuf *out, const json_t *before, const json_t *
     static const char *const keys[] = {"collective", "backend", "ranks", "groups"};
     for (size_t i = 0; i < COUNT_OF(keys); i++) {
         const json_t *was = json_object_get(before, keys[i]), *is = json_object_get(after, keys[i]);
-        if (was && is && !json_equal(was, is)) /* nccl-tests' have no backend and no groups */
+        /* Documents of nccl-tests have no backend and no groups */
+        if (was && is && !json_equal(was, is))
             return err_set(e, -EINVAL, "the documents differ in '%s'", keys[i]);
     }
     struct table t = {0};
@@ -129,8 +130,8 @@ int cmd_bench_diff_show(struct strbuf *out, const json_t *before, const json_t *
     return (int)worse;
 }
 
-/* A placement of nccl-tests' -J: its single iterations are those of -I 1; without them, its mean
- * counts as the only one. */
+/* Converts a placement of nccl-tests' -J. Its single iterations are those of -I 1. Without these,
+ * the mean counts as the only iteration. */
 static json_t *placement_of_nccl_tests(const json_t *placement, const json_t *iterations)
 {
     json_t *times = json_object_get(iterations, "times_us");
@@ -140,8 +141,8 @@ static json_t *placement_of_nccl_tests(const json_t *placement, const json_t *it
     return json_is_number(time) ? json_pack("{s:[O]}", "samples_us", time) : json_object();
 }
 
-/* The collective, from drover's experiment_name or the program's name, which nccl-tests has in
- * `args`. NULL: not known. */
+/* Returns the collective, or NULL if it is not known. It is found in drover's experiment_name, or
+ * in the program's name, which nccl-tests writes to `args`. */
 static json_t *collective_of_nccl_tests(const json_t *d)
 {
     const json_t *row = json_array_get(json_object_get(d, "results"), 0);

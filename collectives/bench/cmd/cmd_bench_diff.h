@@ -15,7 +15,7 @@
  * if the documents cannot be compared. */
 int cmd_bench_diff(int argc, char **argv);
 
-/* Appends the table of two documents. Returns the number of rows that are worse.
+/* Appends a table that compares two documents. Returns the number of rows that are worse.
  *   -EINVAL   the documents differ in collective, backend, ranks or groups
  *   -ENODATA  no row in common has single iterations */
 int cmd_bench_diff_show(struct strbuf *out, const json_t *before, const json_t *after,

@@ -19,7 +19,8 @@ static const char *variable(const char *name)
     return value && *value ? value : NULL;
 }
 
-/* Reads a number of at least 0. It stays as it is if the variable is not set. */
+/* Reads a number of at least 0 from a variable. Leaves `*out` unchanged if the variable is not
+ * set. */
 static int read_number(double *out, const char *name, const char *what, struct err *e)
 {
     const char *text = variable(name);
@@ -31,7 +32,7 @@ static int read_number(double *out, const char *name, const char *what, struct e
     return 0;
 }
 
-/* DROVER_BENCH_INJECT, for tests: "RANK:ELEMENT[:FAULT]". */
+/* Reads DROVER_BENCH_INJECT, which is for tests: "RANK:ELEMENT[:FAULT]". */
 static int read_inject(struct bench_opts *o, struct err *e)
 {
     static const char *const faults[] = {"bit", "before", "after", "absent"};
@@ -63,7 +64,7 @@ static int read_matrix(struct traffic *t, const char *path, double scale, struct
     return rc < 0 ? err_wrap(e, "NCCL_TESTS_ALLTOALLV_MATRIX_FILE: '%s'", path) : 0;
 }
 
-/* The traffic of alltoallv; other collectives do not read its variables. */
+/* Reads the variables for the traffic of alltoallv. Other collectives do not use them. */
 static int read_traffic(struct cmd_bench_opts *o, struct err *e)
 {
     struct bench_opts *b = &o->bench;

@@ -1,4 +1,5 @@
-/* cmd_bench_internal - what `drover bench` does on its ranks: printing results, and --pairs. */
+/* cmd_bench_internal - the parts of `drover bench` that run on its ranks: printing of results, and
+ * --pairs. */
 #ifndef DROVER_CMD_BENCH_INTERNAL_H
 #define DROVER_CMD_BENCH_INTERNAL_H
 
@@ -17,20 +18,20 @@ struct cmd_bench_printer {
     json_t *baseline;                              /* a document; NULL: not requested */
     struct bench_report_summary so_far;            /* of the rows that were reported */
     struct err write_error;                        /* the first one; code 0: none */
-    bool shows_progress;                           /* on stderr, which is a terminal */
-    struct verdict_run best;                       /* the row with the highest busbw */
-    bool failed;                                   /* the verdict, or the comparison */
+    bool shows_progress;     /* progress is shown on stderr, which is a terminal */
+    struct verdict_run best; /* the row with the highest busbw */
+    bool failed;             /* the verdict or the comparison has failed */
 };
 
-/* Where bench_run() reports rows. */
+/* Returns the sink to which bench_run() passes rows. */
 struct bench_sink cmd_bench_printer_sink(struct cmd_bench_printer *p);
 
 /* Prints the head, or starts the documents, as the options say. `argv` is the command line.
- *   -EINVAL  -J cannot be written there, or there is no such --baseline */
+ *   -EINVAL  the file of -J cannot be written, or the result of --baseline does not exist */
 int cmd_bench_printer_start(struct cmd_bench_printer *p, char **argv, struct drover_comm *c,
                             struct err *e);
 
-/* Ends the documents with what was measured before the failure. */
+/* Ends the documents after a failure. They contain the rows that were measured before. */
 void cmd_bench_printer_fail(struct cmd_bench_printer *p, const struct err *why);
 
 /* Prints the summary, ends the documents, compares and saves. Returns 0 or a negative errno; output
@@ -46,7 +47,7 @@ int cmd_bench_printer_verdict(struct cmd_bench_printer *p, struct drover *d, str
 /* Frees the documents. */
 void cmd_bench_printer_close(struct cmd_bench_printer *p);
 
-/* Writes to stdout, at once. Returns 0 or a negative errno. */
+/* Writes to stdout and flushes it. Returns 0 or a negative errno. */
 int cmd_bench_print(const struct strbuf *text, struct err *e);
 
 /* Measures every pair of nodes and prints the map. Collective. Returns 1 on rank 0 if a link or

@@ -34,7 +34,7 @@ struct args {
     const char *save, *baseline, *tolerance;
     const char *stable;
     double timeout_s, max_time_s;
-    char **launch, **nodes; /* for the launcher; `nodes`: options that place ranks on nodes */
+    char **launch, **nodes; /* options for the launcher; those that place ranks on nodes */
 };
 
 /* mpirun's -x takes the name of a variable, which does not begin with a digit; nccl-tests' -x takes
@@ -53,7 +53,7 @@ static int take_x(void *into, char *const *values, struct err *e)
 
 #define T struct args
 static const struct opt options[] = {
-    OPT_ABBREVIATIONS, /* as getopt_long() takes them for nccl-tests */
+    OPT_ABBREVIATIONS, /* nccl-tests accepts abbreviations, too (getopt_long()) */
     OPT_GROUP("Sizes"),
     OPT_STR('b', "minbytes", "SIZE", "smallest size (default: 32M)", T, min),
     /* --max is short for --maxbytes in nccl-tests, which has no --max-time */
@@ -159,8 +159,8 @@ static const char examples[] = "drover bench all_reduce -b 8 -e 128M -f 2\n"
                                "drover bench --pairs --hostfile hosts\n"
                                "drover bench diff before.json after.json";
 
-/* Returns the index of the word in names[0 … n-1]; -EINVAL  unknown, the hint is the nearest name.
- */
+/* Returns the index of the word in names[0 … n-1]. Returns -EINVAL if it is unknown; the hint is
+ * the nearest name. */
 static int word(const char *what, const char *text, const char *const *names, int n, struct err *e)
 {
     for (int i = 0; i < n; i++)
@@ -268,7 +268,7 @@ static int read_names(struct bench_opts *o, const struct args *a, struct err *e)
     return 0;
 }
 
-/* Of -g or -t. */
+/* Returns the factor of -g or -t; 1 if it is not given. */
 static int factor(int value)
 {
     return value ? value : 1;
@@ -316,7 +316,7 @@ static void ignore_options(char ***warnings, struct args *a)
         strv_push(warnings, xstrdup("-D is ignored: drover uses NCCL's own kernels"));
 }
 
-/* Options that nccl-tests has for NCCL only. */
+/* Reads the options that nccl-tests has only for NCCL. */
 static int read_nccl(struct cmd_bench_opts *o, struct args *a, struct err *e)
 {
     if (a->graph && a->stream_null)
@@ -385,7 +385,8 @@ static int read_rest(struct cmd_bench_opts *o, struct args *a, struct err *e)
     return 0;
 }
 
-/* `drover bench all_reduce -b 8` and `drover bench -b 8 all_reduce`. */
+/* Reads a command line. The collective may be before or after the options: `drover bench all_reduce
+ * -b 8`, `drover bench -b 8 all_reduce`. */
 static int read_line(struct cmd_bench_opts *o, struct args *a, int argc, char **argv, struct err *e)
 {
     const char *coll = argc > 1 && argv[1][0] != '-' ? argv[1] : NULL;

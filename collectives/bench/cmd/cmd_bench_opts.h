@@ -17,14 +17,14 @@ struct cmd_bench_opts {
     char **warnings;       /* options without effect; owned (strv) */
     char **launch;         /* options for the launcher, as typed; owned (strv) */
     int np, per_np;        /* ranks: -np (0: not given) times -g times -t */
-    bool counts;           /* -g or -t alone says how many ranks there are: no nodes are named */
+    bool counts;           /* only -g or -t sets the number of ranks, and no nodes are named */
     bool stream_null;      /* -y: CUDA's default stream */
     bool stamps, per_iter; /* -S -I */
     int skip;              /* -K */
     char cta_policy[2];    /* -x 0 … 2; "": not given */
     bool pairs;            /* --pairs: messages of bench.max_bytes, .iters of them */
     const char *save, *baseline; /* names; NULL: not given */
-    double tolerance;            /* of the comparison; 0.05 is 5 % */
+    double tolerance;            /* tolerance of the comparison; 0.05 is 5 % */
     bool verdict;                /* --verdict or --expect */
     double expect;               /* --expect, GB/s; 0: what the hardware should give */
     bool memory;                 /* -M */
@@ -33,14 +33,14 @@ struct cmd_bench_opts {
     const char *json_file;       /* -J; NULL: none */
 };
 
-/* Reads the command line, and the variables of cmd_bench_env.h; argv[0] is "bench". Free `o` with
- * cmd_bench_opts_free() in each case. Returns 0, or OPT_HELP if the help page was printed. -EINVAL,
- * -ERANGE  an option, an argument or a variable is invalid */
+/* Reads the command line, and the variables of cmd_bench_env.h; argv[0] is "bench". The caller must
+ * call cmd_bench_opts_free() in every case. Returns 0, or OPT_HELP if the help page was printed.
+ *   -EINVAL, -ERANGE  an option, an argument or a variable is invalid */
 int cmd_bench_opts_read(struct cmd_bench_opts *o, int argc, char **argv, struct err *e);
 void cmd_bench_opts_free(struct cmd_bench_opts *o);
 
-/* Returns the number of ranks to start: -np (default: 1) times -g times -t. 0: none of the three
- * says it; the launcher chooses. */
+/* Returns the number of ranks to start: -np (default: 1) times -g times -t. Returns 0 if none of
+ * the three is given; the launcher then chooses the number. */
 int cmd_bench_opts_ranks(const struct cmd_bench_opts *o);
 
 #endif

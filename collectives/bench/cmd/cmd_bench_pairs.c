@@ -51,7 +51,7 @@ static bool prints_color(void)
     return console_coloured(STDOUT_FILENO) || getenv("DROVER_BENCH_COLOR");
 }
 
-/* Returns 1 if a link or node is slow, 0, or a negative errno. */
+/* Prints the map. Returns 1 if a link or node is slow, else 0, or a negative errno. */
 static int print_pairs(const struct bench_pairs *p, const struct cmd_bench_opts *o,
                        const struct bench_report_device *devices, struct err *e)
 {

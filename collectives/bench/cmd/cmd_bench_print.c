@@ -17,7 +17,7 @@ int cmd_bench_print(const struct strbuf *text, struct err *e)
     return fflush(stdout) == 0 && written ? 0 : err_set(e, -errno, "stdout: %s", strerror(errno));
 }
 
-/* Keeps the first error of writing: measuring continues. */
+/* Keeps the first error of writing. The measurement continues. */
 static void keep(struct cmd_bench_printer *p, int rc, const struct err *e)
 {
     if (rc < 0 && p->write_error.code == 0)
@@ -100,7 +100,7 @@ static int begin_document(struct cmd_bench_printer *p, struct json_stream *out,
     return json_stream_begin(out, bench_report_json_head(j), bench_report_json_list(j), tail, e);
 }
 
-/* Opens what the options name, before anything is measured. */
+/* Opens the documents that the options name. This is done before anything is measured. */
 static int start_documents(struct cmd_bench_printer *p, struct err *e)
 {
     const struct cmd_bench_opts *o = p->o;
@@ -169,7 +169,8 @@ void cmd_bench_printer_fail(struct cmd_bench_printer *p, const struct err *why)
     end_documents(p, why);
 }
 
-/* Compares with --baseline before --save writes: both may have the same name. */
+/* Compares with --baseline and then saves for --save. The order matters, since both may have the
+ * same name. */
 static int compare_and_save(struct cmd_bench_printer *p, const json_t *document, struct err *e)
 {
     const struct cmd_bench_opts *o = p->o;

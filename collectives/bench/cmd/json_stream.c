@@ -13,13 +13,13 @@
 struct json_stream {
     int fd;
     char *path; /* NULL: stdout */
-    bool any;   /* items */
-    off_t at;   /* of a file: where the end of the document begins */
+    bool any;   /* the array has items */
+    off_t at;   /* for a file: offset of the end of the document */
     char *tail; /* the end of the document; NULL: nothing is written */
 };
 
-/* The document on stdout, for the signal handler. The thread that has set `busy` uses it: a signal
- * may arrive in any thread. */
+/* The document on stdout, for the signal handler. Only the thread that has set `busy` may use it,
+ * since a signal may arrive in any thread. */
 static struct json_stream *on_stdout;
 static atomic_flag busy = ATOMIC_FLAG_INIT;
 
@@ -79,7 +79,7 @@ int json_stream_open_file(struct json_stream **out, const char *path, struct err
     return 0;
 }
 
-/* The keys of an object, as they stand between its braces. */
+/* Returns the text between the braces of an object. */
 static char *keys(const json_t *object)
 {
     AUTO(free) char *text = json_dumps(object, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
@@ -102,8 +102,8 @@ static int replace_end(struct json_stream *s, const char *text, size_t len)
     return rc < 0 ? rc : ftruncate(s->fd, s->at + (off_t)len) < 0 ? -errno : 0;
 }
 
-/* Writes `text`, behind which the document ends with `tail`. If that fails, a file stays as it was.
- */
+/* Writes `text` and after it `tail`, the end of the document. If that fails, a file stays as it
+ * was. */
 static int write_part(struct json_stream *s, const char *text, char *tail)
 {
     size_t len = strlen(text);
@@ -121,7 +121,7 @@ static int write_part(struct json_stream *s, const char *text, char *tail)
     return 0;
 }
 
-/* The same, while no signal handler uses the document. Takes ownership of `tail`. */
+/* Calls write_part() while no signal handler can use the document. Takes over `tail`. */
 static int put(struct json_stream *s, const char *text, char *tail, struct err *e)
 {
     sigset_t signals, before;

@@ -1,4 +1,4 @@
 #include "launcher/remote/remote_launcher.h"
 
-/* agent_spawn.h starts such agents, with REMOTE_ENV_RANK. */
+/* agent_spawn_start() starts the agents of such a job. It passes their ranks in REMOTE_ENV_RANK. */
 const struct remote_launcher remote_launcher_external = {.word = "external", .hidden = true};

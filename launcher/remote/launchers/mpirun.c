@@ -8,8 +8,8 @@
 #include "launcher/remote/launcher_failure.h"
 #include "launcher/remote/remote_launcher.h"
 
-/* Passes the user of "me@host" and the port to ssh, since the sequential mapper accepts host names
- * only. Both must be the same on every other node. */
+/* Passes the user of "me@host" and the port to ssh as arguments, since the sequential mapper
+ * accepts only host names. User and port must be the same for all other nodes. */
 static int add_ssh_args(char ***argv, const struct remote_launcher_opts *o, struct err *e)
 {
     const struct plan_node *first = NULL;
@@ -46,8 +46,7 @@ static int add_ssh_args(char ***argv, const struct remote_launcher_opts *o, stru
     return 0;
 }
 
-/* Puts mpirun's session directory below drover's, so that it is removed even if mpirun is killed.
- */
+/* Puts mpirun's session directory below drover's. It is then removed even if mpirun is killed. */
 static void set_session_dir(char ***env, const char *session_dir)
 {
     static const char *const names[] = {"OMPI_MCA_orte_local_tmpdir_base",
@@ -57,10 +56,11 @@ static void set_session_dir(char ***env, const char *session_dir)
             env_set(env, names[i], "%s", session_dir);
 }
 
-/* For the mpirun of Open MPI 4.1 and 5. Rank i runs on line i of the host file (the sequential
- * mapper), whatever slots mpirun counts. Nothing is bound, since the agent binds its rank. The
- * agents start in / because this directory may not exist on their nodes. --allow-run-as-root has an
- * effect for root only. The user's arguments come last, and win if mpirun lets them. */
+/* Builds the command line for mpirun of Open MPI 4.1 and 5. Rank i runs on the host in line i of
+ * the host file (the sequential mapper), regardless of the slots that mpirun counts. mpirun binds
+ * nothing, since each agent binds its rank. The agents start in / because the current directory may
+ * not exist on their nodes. --allow-run-as-root has an effect only for root. The user's arguments
+ * come last, so that they win if mpirun allows it. */
 static int mpirun_argv(char ***argv, char ***env, const struct remote_launcher_opts *o,
                        struct err *e)
 {
@@ -86,7 +86,7 @@ static int mpirun_argv(char ***argv, char ***env, const struct remote_launcher_o
     for (size_t i = 0; i < COUNT_OF(words); i++)
         strv_push(argv, xstrdup(words[i]));
     set_session_dir(env, o->session_dir);
-    if (!env_get(*env, ENV_HWLOC_BLACKLIST)) /* 4 of the 36 ms of mpirun's discovery */
+    if (!env_get(*env, ENV_HWLOC_BLACKLIST)) /* saves 4 of the 36 ms of mpirun's discovery */
         env_set(env, ENV_HWLOC_BLACKLIST, "%s", ENV_HWLOC_BLACKLIST_VALUE);
     if (add_ssh_args(argv, o, e) < 0)
         return -EINVAL;

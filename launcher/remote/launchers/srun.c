@@ -6,9 +6,9 @@
 #include "launcher/remote/launcher_failure.h"
 #include "launcher/remote/remote_launcher.h"
 
-/* Whether sbatch or salloc sets the variable for one of their options. srun reads these as if they
- * were on its command line (srun(1), INPUT ENVIRONMENT VARIABLES), but they describe the user's
- * tasks, not the agents. */
+/* Returns true if sbatch or salloc sets the variable for one of their options. srun reads such
+ * variables like options of its command line (srun(1), INPUT ENVIRONMENT VARIABLES). But they
+ * describe the user's tasks, not the agents. */
 static bool is_task_option(const char *entry)
 {
     static const char *const names[] = {"SLURM_NTASKS",
@@ -59,7 +59,8 @@ static bool is_task_option(const char *entry)
     return false;
 }
 
-/* Removes what must not reach the other nodes: srun passes its whole environment on. */
+/* Removes variables that must not reach the other nodes, since srun passes on its whole
+ * environment. */
 static void drop_local_env(char **env)
 {
     size_t kept = 0;
@@ -73,11 +74,12 @@ static void drop_local_env(char **env)
         env[kept] = NULL;
 }
 
-/* For Slurm 20.11 and later. Task i runs on line i of SLURM_HOSTFILE (--distribution=arbitrary).
- * Nothing is bound, since the agent binds its rank, and CPUs are shared with other steps and among
- * tasks, since drover has placed the ranks. An agent that exits, early or not, ends no other:
- * drover decides what happens to the job. The agents start in / because this directory may not
- * exist on their nodes. mpirun's arguments (--mca) mean nothing to srun. */
+/* Builds the command line for srun of Slurm 20.11 and later. Task i runs on the host in line i of
+ * SLURM_HOSTFILE (--distribution=arbitrary). srun binds nothing, since each agent binds its rank.
+ * Tasks share CPUs with each other and with other steps, since drover has placed the ranks. When an
+ * agent exits, srun does not end the other agents: drover decides what happens to the job. The
+ * agents start in / because the current directory may not exist on their nodes. mpirun's arguments
+ * (--mca) have no meaning for srun. */
 static int srun_argv(char ***argv, char ***env, const struct remote_launcher_opts *o, struct err *e)
 {
     const char *const words[] = {o->program,

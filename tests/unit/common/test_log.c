@@ -136,3 +136,24 @@ TEST(errno_survives_a_line)
     log_error("into nothing");
     CHECK_INT(errno, ENOENT);
 }
+
+static void append(void *arg, const char *line)
+{
+    strcat(arg, line);
+}
+
+TEST(a_sink_gets_the_lines_instead_of_stderr)
+{
+    char lines[200] = "";
+    listen_to_stderr();
+    log_open("drover test");
+    log_set_sink(append, lines);
+    log_error("one\ntwo");
+    log_debug("not shown");
+    log_set_sink(NULL, NULL);
+    log_error("three");
+    const char *text = said();
+    stop_listening();
+    CHECK_STR(lines, "drover test: error: one two\n");
+    CHECK_STR(text, "drover test: error: three\n");
+}

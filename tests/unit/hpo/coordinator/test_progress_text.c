@@ -52,45 +52,6 @@ TEST(an_ended_trial_is_one_line)
     json_decref(t);
 }
 
-static json_t *some_running(int n)
-{
-    json_t *list = json_array();
-    for (int i = 0; i < n; i++) {
-        json_t *t = trial(i, "running", "{\"x\":1}", json_null());
-        json_object_set_new(t, "metrics", json_pack("{s:f}", "loss", 0.5 + i));
-        json_array_append_new(list, t);
-    }
-    return list;
-}
-
-TEST(the_block_fits_the_terminal)
-{
-    AUTO(strbuf) struct strbuf b = {0};
-    json_t *best = trial(2, "done", "{\"lr\":0.001}", json_real(0.25));
-    json_t *running = some_running(4);
-    struct progress_text p = {"digits", "loss",  {.done = 3, .running = 4, .total_wanted = 9},
-                              best,     running, 75};
-    progress_text_block(&b, &p, 200, 24);
-    CHECK_TEXT(b, "digits  1 min 15 s  3 of 9 trials: 3 done, 4 running\n"
-                  "best: trial 2  loss 0.25  lr=0.001\n"
-                  "  trial 0  running  loss 0.5  x=1\n"
-                  "  trial 1  running  loss 1.5  x=1\n"
-                  "  trial 2  running  loss 2.5  x=1\n"
-                  "  trial 3  running  loss 3.5  x=1\n");
-    progress_text_block(&b, &p, 12, 4);
-    CHECK_TEXT(b, "digits  1 mi\n"
-                  "best: trial \n"
-                  "  trial 0  r\n"
-                  "  and 3 more\n");
-    p.best = NULL;
-    p.metric = NULL;
-    progress_text_block(&b, &p, 200, 2);
-    CHECK_TEXT(b, "digits  1 min 15 s  3 of 9 trials: 3 done, 4 running\n"
-                  "  and 4 more\n");
-    json_decref(best);
-    json_decref(running);
-}
-
 static void add_fault(struct strbuf *b, const char *state, int failures)
 {
     AUTO(json)
@@ -131,15 +92,6 @@ TEST(awaited_workers_are_one_line)
                "c03, w on c03, and 2 more; their trials are requeued in 1 min 00 s");
 }
 
-TEST(lines_are_cut_between_characters_and_have_no_control_characters)
-{
-    AUTO(strbuf) struct strbuf b = {0};
-    struct progress_text p = {
-        "\xc3\xa4\xc3\xb6\xc3\xbc\x1b[2J", NULL, {.total_wanted = -1}, NULL, NULL, 1};
-    progress_text_block(&b, &p, 4, 1);
-    CHECK_TEXT(b, "\xc3\xa4\xc3\xb6\xc3\xbc\\\n");
-}
-
 TEST(the_table_has_the_best_trial_first_and_a_column_per_parameter)
 {
     AUTO(strbuf) struct strbuf b = {0};
@@ -149,19 +101,38 @@ TEST(the_table_has_the_best_trial_first_and_a_column_per_parameter)
     json_array_append_new(list, trial(2, "pruned", "{\"lr\":1e-5,\"act\":\"t\"}", json_real(-1)));
     static const struct spec least = {.metrics = {{.name = "loss"}}, .metric_count = 1};
     static const struct spec most = {.metrics = {{.maximize = true}}};
-    progress_text_table(&b, list, &least, NULL, 20);
+    progress_text_table(&b, list, &least, NULL, NULL, 20);
     CHECK_TEXT(b, "rank  trial  state   value  lr     act\n"
                   "   1      2  pruned     -1  1e-05  t\n"
                   "   2      1  done        2  0.25   relu\n"
                   "   3      0  failed      -  0.5    \n");
-    progress_text_table(&b, list, &most, NULL, 1);
+    progress_text_table(&b, list, &most, NULL, NULL, 1);
     CHECK_TEXT(b, "rank  trial  state  value  lr    act\n"
                   "   1      1  done       2  0.25  relu\n");
     json_decref(list);
     list = json_array();
-    progress_text_table(&b, list, &most, NULL, 5);
+    progress_text_table(&b, list, &most, NULL, NULL, 5);
     CHECK_TEXT(b, "rank  trial  state  value\n");
     json_decref(list);
+}
+
+TEST(a_failed_trial_has_its_reason_and_its_output_below_it)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    AUTO(json) json_t *list = json_array();
+    json_t *t = trial(7, "failed", "{}", json_null());
+    json_object_set_new(t, "error", json_string("exit status 3: \x1b[1mboom"));
+    json_array_append(list, t);
+    static const struct spec least = {.metrics = {{.name = "loss"}}, .metric_count = 1};
+    progress_text_table(&b, list, &least, NULL, "/w/s", 20); /* it has not run: no output */
+    CHECK_TEXT(b, "rank  trial  state   value\n"
+                  "   1      7  failed      -\n"
+                  "             exit status 3: \\x1b[1mboom\n");
+    json_object_set_new(t, "lease", json_integer(9));
+    progress_text_table(&b, list, &least, NULL, "/w/s", 20);
+    CHECK_HAS(strbuf_str(&b),
+              "             exit status 3: \\x1b[1mboom; output: /w/s/trials/000007/9\n");
+    json_decref(t);
 }
 
 TEST(with_several_objectives_each_has_a_column_and_the_front_is_first_with_stars)
@@ -179,7 +150,7 @@ TEST(with_several_objectives_each_has_a_column_and_the_front_is_first_with_stars
     static const struct spec two = {.metrics = {{.name = "loss"}, {.name = "size"}},
                                     .metric_count = 2};
     json_t *front = json_pack("[i,i]", 2, 0);
-    progress_text_table(&b, list, &two, front, 20);
+    progress_text_table(&b, list, &two, front, NULL, 20);
     CHECK_TEXT(b, "rank  trial  state  loss  size  size\n"
                   "   *      2  done      1     3  s\n"
                   "   *      0  done      2   1.5  s\n"

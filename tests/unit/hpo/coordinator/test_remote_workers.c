@@ -11,7 +11,7 @@ __attribute__((constructor)) static void be_a_worker(int argc, char **argv)
     if (argc < 2 || strcmp(argv[1], "worker") != 0)
         return;
     const char *want = getenv("WORKER"), *key = getenv("DROVER_SWEEP_KEY");
-    printf("%s %s with %s\n", argv[4], argv[5], key ? key : "no key");
+    fprintf(stderr, "%s %s with %s\n", argv[4], argv[5], key ? key : "no key");
     fflush(stdout);
     if (strcmp(want, "stays") == 0)
         for (;;)

@@ -85,6 +85,30 @@ TEST(workers_are_written_when_they_have_changed)
     remove_sweep();
 }
 
+TEST(totals_count_a_node_once_and_no_lost_worker)
+{
+    static const struct {
+        const char *id, *node;
+        int slots, gpus;
+        bool lost;
+    } rows[] = {{"a", "n1", 2, 4, false},
+                {"b", "n1", 1, 4, false},
+                {"c", "n2", 3, 1, false},
+                {"d", "n3", 9, 8, true}};
+    AUTO(peer_table) struct peer_table *p = peer_table_new();
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct peer *w = peer_table_add(p, rows[i].id);
+        strcpy(w->node, rows[i].node);
+        w->slots = rows[i].slots;
+        w->gpus = rows[i].gpus;
+        w->lost = rows[i].lost;
+    }
+    struct worker_roster_totals t = worker_roster_totals(p);
+    CHECK_INT(t.workers, 3);
+    CHECK_INT(t.slots, 6);
+    CHECK_INT(t.gpus, 5);
+}
+
 TEST(the_more_workers_the_less_often_they_are_written)
 {
     in_new_sweep();

@@ -51,7 +51,7 @@ static json_t *data_of(struct walk *w, enum scheduler_record_kind kind)
 {
     static const char *const ends[] = {"done",    "failed",    "pruned", "oom",
                                        "invalid", "cancelled", "running"};
-    static const char *const verbs[] = {"stop", "pause", "resume", "add", "retry"};
+    static const char *const verbs[] = {"stop", "pause", "resume", "add", "retry", "cancel"};
     struct rng *r = &w->rng;
     json_t *values = NULL;
     switch (kind) {

@@ -85,6 +85,87 @@ TEST(a_pause_may_let_trials_come_to_their_end)
     CHECK(scheduler_is_done(s)); /* nothing is left to resume */
 }
 
+TEST(a_stop_may_let_trials_finish)
+{
+    start_with(GRID(9));
+    hello("a", "{\"slots\":2}");
+    ask("{\"ask\":\"1\",\"verb\":\"stop\",\"finish\":true}");
+    CHECK_HAS(gave(), "\"finish\":true}; |");
+    CHECK_STR(state_of(0), "leased");
+    report(1, "{\"step\":1,\"loss\":3}");
+    done(1, "{\"status\":0}");
+    CHECK_HAS(gave(), "ENDED 0/1 {\"state\":\"done\"");
+    CHECK(!strstr(gave(), "RUN"));
+    crash();
+    hello("a", "{\"slots\":2,\"running\":[2]}");
+    CHECK_STR(gave(), "|");
+    step(SCHEDULER_EV_LOST, "a", 0, NULL); /* it waits then, in a sweep that starts nothing */
+    CHECK_HAS(gave(), "ENDED 1/2 {\"state\":\"cancelled\"");
+    CHECK_HAS(gave(), "END - -1/0 it was stopped");
+}
+
+TEST(a_stop_of_an_earlier_version_still_stops_the_running_trials)
+{
+    AUTO(json) json_t *data = json_loads("{\"ask\":\"1\",\"verb\":\"stop\",\"now\":true}", 0, NULL);
+    const struct scheduler_record r = {SCHEDULER_REC_COMMAND, 1, -1, 0, data};
+    start_with(GRID(9));
+    CHECK_INT(scheduler_replay(s, &r, NULL), 0);
+    CHECK(scheduler_is_stopped(s));
+    hello("a", "{\"slots\":1}");
+    CHECK_HAS(gave(), "| END - -1/0 it was stopped");
+}
+
+TEST(trials_are_cancelled_one_by_one)
+{
+    start_with(GRID(5) "drover: {retries: 1}\n");
+    hello("a", "{\"slots\":2}");
+    ask("{\"ask\":\"1\",\"verb\":\"cancel\",\"trials\":[1,1]}");
+    CHECK_HAS(gave(), "STOPPING 1/2 {\"why\":\"stop\"}; | STOP a 1/2 stop;");
+    CHECK(!strstr(gave(), "STOPPING 1/2 {\"why\":\"stop\"}; STOPPING"));
+    ask("{\"ask\":\"2\",\"verb\":\"cancel\",\"trials\":[1],\"now\":true}");
+    CHECK_HAS(gave(), "| KILL a 1/2 stop;");
+    done(2, "{\"status\":0,\"signal\":15,\"seconds\":2}");
+    CHECK_HAS(gave(), "ENDED 1/2 {\"state\":\"cancelled\"");
+    CHECK_HAS(gave(), "RUN a 2/3;"); /* the sweep continues */
+    CHECK_HAS(refused("{\"ask\":\"3\",\"verb\":\"cancel\",\"trials\":[1]}"),
+              "trial 1 has ended: cancelled");
+    CHECK_HAS(refused("{\"ask\":\"3\",\"verb\":\"cancel\",\"trials\":[9]}"), "no trial 9");
+    CHECK_HAS(refused("{\"ask\":\"3\",\"verb\":\"cancel\"}"), "no trials given");
+    crash();
+    CHECK_STR(state_of(1), "cancelled");
+    CHECK(!scheduler_is_stopped(s));
+}
+
+TEST(a_trial_that_waits_or_would_wait_again_is_cancelled)
+{
+    start_with(GRID(3));
+    hello("a", "{\"slots\":2}");
+    ask("{\"ask\":\"1\",\"verb\":\"pause\"}");
+    ask("{\"ask\":\"2\",\"verb\":\"cancel\",\"trials\":[0]}"); /* it would be requeued */
+    CHECK_HAS(gave(), "STOPPING 0/1 {\"why\":\"stop\"}; | STOP a 0/1 stop;");
+    done(1, "{\"status\":0,\"signal\":15}");
+    CHECK_HAS(gave(), "ENDED 0/1 {\"state\":\"cancelled\"");
+    done(2, "{\"status\":0,\"signal\":15}");
+    CHECK_STR(state_of(1), "waiting");
+    ask("{\"ask\":\"3\",\"verb\":\"cancel\",\"trials\":[1]}");
+    CHECK_HAS(gave(), "ENDED 1/2 {\"state\":\"cancelled\"");
+    CHECK(scheduler_is_paused(s));
+    crash();
+    CHECK_STR(state_of(0), "cancelled");
+    CHECK_STR(state_of(1), "cancelled");
+}
+
+TEST(a_cancel_does_not_withdraw_a_stop)
+{
+    start_with(GRID(9));
+    hello("a", "{\"slots\":2}");
+    ask("{\"ask\":\"1\",\"verb\":\"stop\",\"finish\":true}");
+    ask("{\"ask\":\"2\",\"verb\":\"cancel\",\"trials\":[0]}");
+    CHECK(scheduler_is_stopped(s));
+    crash();
+    CHECK(scheduler_is_stopped(s));
+}
+
 TEST(trials_that_went_wrong_run_again_with_all_their_retries)
 {
     start_with(GRID(2) "drover: {give_up_after: 0, retries: 1}\n");

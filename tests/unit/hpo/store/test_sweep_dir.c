@@ -41,6 +41,7 @@ static struct sweep_dir *opened(const char *file)
     struct err e = {0};
     if (try_open(&d, file, false, &e) < 0)
         FAIL("%s", e.text);
+    CHECK_INT(e.code, 0); /* a new store is not an error */
     return d;
 }
 
@@ -99,6 +100,34 @@ TEST(another_file_or_seed_is_refused_with_the_ways_out)
     CHECK_HAS(e.text, "another seed");
     CHECK(d == NULL);
     CHECK(there("s/sweep.db"));
+    remove_dir();
+}
+
+TEST(a_name_is_free_if_no_sweep_with_another_file_has_it)
+{
+    in_new_dir();
+    const struct {
+        const char *file, *name;
+    } steps[] = {{"a\n", "s"}, {"a\n", "s"}, {"b\n", "s-2"}, {"c\n", "s-3"}, {"b\n", "s-2"}};
+    for (size_t i = 0; i < COUNT_OF(steps); i++) {
+        struct sweep_dir_opts ask = {.root = root, .name = "s", .file = steps[i].file};
+        AUTO(free) char *name = sweep_dir_unused_name(&ask);
+        CHECK_STR(name, steps[i].name);
+        ask.name = name;
+        AUTO(sweep_dir) struct sweep_dir *d = NULL;
+        CHECK_INT(sweep_dir_open(&d, &ask, NULL), 0);
+    }
+    char longest[SWEEP_DIR_NAME_MAX + 1];
+    memset(longest, 'a', SWEEP_DIR_NAME_MAX);
+    longest[SWEEP_DIR_NAME_MAX] = 0;
+    const struct sweep_dir_opts ask = {.root = root, .name = longest, .file = "a\n"};
+    AUTO(sweep_dir) struct sweep_dir *d = NULL;
+    CHECK_INT(sweep_dir_open(&d, &ask, NULL), 0);
+    AUTO(free)
+    char *next = sweep_dir_unused_name(
+        &(struct sweep_dir_opts){.root = root, .name = longest, .file = "b\n"});
+    CHECK(sweep_dir_name_ok(next));
+    CHECK_HAS(next, "a-2");
     remove_dir();
 }
 

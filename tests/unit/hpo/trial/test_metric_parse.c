@@ -1,7 +1,10 @@
 /* test_metric_parse - reports in a program's output lines. */
 #include "hpo/trial/metric_parse.h"
 
+#include <malloc.h>
+
 #include "common/json.h"
+#include "common/strbuf.h"
 #include "tests/unit/test.h"
 
 /* The report as text, valid until the next call. Frees the report. */
@@ -62,4 +65,61 @@ TEST(a_pattern_that_is_none_is_refused)
     CHECK_HAS(e.text, "pattern 'acc=(' of 'acc'");
     CHECK_INT(metric_parse_new(&m, number, &e), -EINVAL);
     CHECK(m == NULL);
+}
+
+/* Why the pattern is refused; "": it is accepted. */
+static const char *refusal(const char *pattern)
+{
+    static struct err e;
+    e = (struct err){0};
+    AUTO(metric_parse) struct metric_parse *m = NULL;
+    AUTO(json) json_t *patterns = json_pack("{s:s}", "acc", pattern);
+    CHECK_INT(metric_parse_new(&m, patterns, &e), e.text[0] ? -EINVAL : 0);
+    return e.text;
+}
+
+TEST(a_pattern_that_could_cost_too_much_is_refused)
+{
+    AUTO(strbuf) struct strbuf deep = {0}, wide = {0};
+    for (int i = 0; i < 100000; i++)
+        strbuf_putc(&deep, '(');
+    CHECK_HAS(refusal(strbuf_str(&deep)), "longer than 1024 bytes");
+    CHECK_HAS(refusal("(((((((((((((((((x)))))))))))))))))"), "16 nested groups");
+    CHECK_HAS(refusal("(a)\\1"), "back-references");
+    CHECK_HAS(refusal("(a{1,200}){1,200}"), "100 characters");
+    CHECK_HAS(refusal("(a{1,11}){1,10}"), "100 characters");
+    CHECK_HAS(refusal("((a|b){5}c){10}"), "100 characters");
+    CHECK_HAS(refusal("(ab{0,2})*{40}"), "100 characters");
+    CHECK_HAS(refusal("a{30000}"), "100 characters");
+    CHECK_HAS(refusal("a{51,}b{50}"), "100 characters");
+    for (int i = 0; i < 101; i++)
+        strbuf_putc(&wide, '.');
+    CHECK_HAS(refusal(strbuf_str(&wide)), "100 characters");
+}
+
+TEST(an_ordinary_pattern_is_accepted)
+{
+    CHECK_STR(refusal("((((((((((((((((x))))))))))))))))"), "");
+    CHECK_STR(refusal("[]^a(\\1{200}[:digit:]] *loss\\{\\(\\) ([0-9]{1,3}(\\.[0-9]{2,})?)"), "");
+    CHECK_STR(refusal("(a{1,10}){1,10}"), "");
+    CHECK_STR(refusal("^val(idation)?[ _-]loss( after epoch [0-9]+/[0-9]+)?[:=] *([0-9.eE+-]+)$"),
+              "");
+}
+
+/* Each line makes the matcher keep other sets of places: these lines would keep
+ * some 240 MB. */
+TEST(the_search_of_many_lines_keeps_little_memory)
+{
+    AUTO(metric_parse) struct metric_parse *m = NULL;
+    AUTO(json) json_t *patterns = json_pack("{s:s}", "acc", "(a|b)*a(a|b){47}");
+    CHECK_INT(metric_parse_new(&m, patterns, NULL), 0);
+    struct mallinfo2 before = mallinfo2();
+    unsigned short rng[3] = {1, 2, 3};
+    char line[1024];
+    for (int n = 0; n < 60; n++) {
+        for (size_t i = 0; i < sizeof line; i++)
+            line[i] = nrand48(rng) % 2 ? 'a' : 'b';
+        CHECK_STR(said(metric_parse_from_pattern(m, line, sizeof line)), "none");
+    }
+    CHECK(mallinfo2().uordblks - before.uordblks < (120u << 20));
 }

@@ -17,7 +17,7 @@ TEST(what_means_nothing_in_a_state_leads_nowhere)
     CHECK_INT(trial_next_state(TRIAL_WAITING, TRIAL_EV_STOP), -1);
     CHECK_INT(trial_next_state(TRIAL_WAITING, TRIAL_EV_REQUEUE), -1);
     CHECK_INT(trial_next_state(TRIAL_LEASED, TRIAL_EV_LEASE), -1);
-    CHECK_INT(trial_next_state(TRIAL_STOPPING, TRIAL_EV_STOP), -1);
+    CHECK_INT(trial_next_state(TRIAL_STOPPING, TRIAL_EV_STOP), TRIAL_STOPPING);
     CHECK_INT(trial_next_state(TRIAL_PAUSED, TRIAL_EV_REPORT), TRIAL_PAUSED); /* of a lost worker */
 }
 

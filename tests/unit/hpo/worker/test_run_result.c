@@ -1,6 +1,7 @@
 /* test_run_result - what the scheduler learns of a job's end. */
 #include "hpo/worker/run_result.h"
 
+#include "common/json.h"
 #include "tests/unit/test.h"
 
 static const char *said(struct job_end end, bool preempted)
@@ -102,5 +103,24 @@ TEST(invalid_utf8_is_replaced_and_text_is_cut_between_characters)
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         AUTO(free) char *got = run_result_utf8(cases[i].in, cases[i].max);
         CHECK_STR(got, cases[i].out);
+    }
+}
+
+TEST(a_result_is_a_text_for_users)
+{
+    static const struct {
+        const char *result, *want;
+    } rows[] = {
+        {"{\"status\":0,\"stopped\":false}", "exit status 0"},
+        {"{\"status\":0,\"stopped\":true}", "stopped"},
+        {"{\"status\":1,\"error\":\"exit status 1: no file\"}", "exit status 1: no file"},
+        {"{\"status\":-1,\"oom\":true,\"error\":\"signal 9\"}", "out of memory: signal 9"},
+        {"{\"status\":0,\"stopped\":true,\"preempted\":true}", "stopped; it returns to the queue"},
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        AUTO(json) json_t *result = json_loads(rows[i].result, 0, NULL);
+        AUTO(strbuf) struct strbuf b = {0};
+        run_result_text(&b, result);
+        CHECK_STR(strbuf_str(&b), rows[i].want);
     }
 }

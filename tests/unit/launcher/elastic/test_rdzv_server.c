@@ -49,7 +49,7 @@ static void open_host(int most)
     for (int i = 0; i < NODES; i++) {
         int fd = -1;
         CHECK_INT(control_connect(&fd, address, 5000, &e), 0);
-        CHECK_INT(control_open(&nodes[i].link, &loop, fd, &events, &nodes[i], &e), 0);
+        CHECK_INT(control_open(&nodes[i].link, &loop, fd, NULL, &events, &nodes[i], &e), 0);
     }
 }
 
@@ -107,7 +107,7 @@ TEST(the_oldest_of_too_many_strangers_is_dropped_and_nodes_join)
     struct node late = {0};
     int fd = -1;
     CHECK_INT(control_connect(&fd, address, 5000, NULL), 0);
-    CHECK_INT(control_open(&late.link, &loop, fd, &events, &late, NULL), 0);
+    CHECK_INT(control_open(&late.link, &loop, fd, NULL, &events, &late, NULL), 0);
     control_send(late.link, json_pack("{s:s,s:i}", "t", "join", "protocol", 1000), NULL, 0);
     while (!late.ended && !late.heard.len)
         uv_run(&loop, UV_RUN_ONCE);

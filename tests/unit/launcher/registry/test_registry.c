@@ -269,3 +269,40 @@ TEST(entering_takes_less_than_a_millisecond)
 {
     with_dir(costs);
 }
+
+static void lists_sweeps(const char *dir)
+{
+    struct registry *sweep = NULL, *trial = NULL, *job = enter("t-1");
+    struct err e = {0};
+    char *argv[] = {(char *)"./t", (char *)"--api-key", (char *)"hidden", NULL};
+    CHECK_INT(registry_enter_sweep(&sweep, "t-s", "/w/sweeps/t-s", &e), 0);
+    CHECK_INT(registry_enter_trial(&trial, "t-s", 17, 2, argv, "/w/out", &e), 0);
+    struct registry_list l;
+    registry_read(&l);
+    const struct registry_job *j = NULL;
+    CHECK_INT(registry_find(&j, &l, "sweep-t-s", &e), 0);
+    CHECK_INT(j->kind, REGISTRY_SWEEP);
+    CHECK_STR(j->sweep, "t-s");
+    CHECK_STR(j->command, "sweep t-s in /w/sweeps/t-s");
+    CHECK_INT(registry_find(&j, &l, "trial-t-s.17", &e), 0);
+    CHECK_INT(j->kind, REGISTRY_TRIAL);
+    CHECK_INT(j->trial, 17);
+    CHECK_INT(j->ranks, 2);
+    CHECK_STR(j->command, "./t --api-key ***");
+    CHECK_STR(j->output_dir, "/w/out");
+    AUTO(json) json_t *as_json = registry_json(j);
+    CHECK_STR(json_string_value(json_object_get(as_json, "kind")), "trial");
+    CHECK_INT(registry_find(&j, &l, "t-1", &e), 0);
+    CHECK_INT(j->kind, REGISTRY_JOB);
+    CHECK(!j->sweep);
+    registry_end(&l);
+    registry_leave(trial);
+    registry_leave(sweep);
+    registry_leave(job);
+    CHECK_INT(files_in(dir), 0);
+}
+
+TEST(sweeps_and_their_trials_are_jobs_of_their_own_kind)
+{
+    with_dir(lists_sweeps);
+}

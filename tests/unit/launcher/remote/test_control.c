@@ -43,7 +43,7 @@ struct pair {
     int raw; /* b's socket without a control connection; -1 */
 };
 
-static void pair_open(struct pair *p, bool raw)
+static void pair_open_with(struct pair *p, bool raw, const char *token, const char *other)
 {
     int fds[2];
     memset(p, 0, sizeof *p);
@@ -58,10 +58,15 @@ static void pair_open(struct pair *p, bool raw)
     CHECK(connect(fds[0], (struct sockaddr *)&in, len) == 0);
     fds[1] = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
     close(listener);
-    CHECK_INT(control_open(&p->a.c, &p->loop, fds[0], &events, &p->a, NULL), 0);
+    CHECK_INT(control_open(&p->a.c, &p->loop, fds[0], token, &events, &p->a, NULL), 0);
     p->raw = raw ? fds[1] : -1;
     if (!raw)
-        CHECK_INT(control_open(&p->b.c, &p->loop, fds[1], &events, &p->b, NULL), 0);
+        CHECK_INT(control_open(&p->b.c, &p->loop, fds[1], other, &events, &p->b, NULL), 0);
+}
+
+static void pair_open(struct pair *p, bool raw)
+{
+    pair_open_with(p, raw, NULL, NULL);
 }
 
 static void pair_close(struct pair *p)
@@ -78,7 +83,8 @@ static void pair_close(struct pair *p)
 static void until_received(struct end *d, const char *text)
 {
     while (!strstr(strbuf_str(&d->received), text)) {
-        CHECK(!d->ended);
+        if (d->ended)
+            FAIL("%s", d->why);
         uv_run(d->loop, UV_RUN_DEFAULT);
     }
 }
@@ -178,6 +184,42 @@ TEST(a_connection_may_be_closed_by_the_frame_that_it_delivers)
     until_received(&p.b, "one:|");
     until_ended(&p.a);
     CHECK_STR(strbuf_str(&p.b.received), "one:|");
+    pair_close(&p);
+}
+
+TEST(with_a_token_all_frames_are_encrypted_and_arrive)
+{
+    struct pair p;
+    pair_open_with(&p, false, "secret", "secret");
+    control_authenticate(p.a.c, 15000);
+    control_authenticate(p.b.c, 15000);
+    AUTO(free) char *big = xcalloc(5 << 20, 1);
+    control_send(p.a.c, json_pack("{s:s}", "t", "hello"), "1", 1); /* before the peer's greeting */
+    control_send(p.a.c, json_pack("{s:s}", "t", "early"), "2", 1);
+    until_received(&p.b, "early:2|");
+    control_send(p.a.c, json_pack("{s:s}", "t", "big"), big, 5 << 20);
+    control_send(p.b.c, json_pack("{s:s}", "t", "back"), "3", 1);
+    control_send(p.a.c, json_pack("{s:s}", "t", "last"), "x", 1);
+    until_received(&p.b, "last:x|");
+    until_received(&p.a, "back:3|");
+    CHECK_STR(strbuf_str(&p.b.received), "hello:1|early:2|last:x|");
+    CHECK_INT(p.b.bytes, (5 << 20) + 3);
+    pair_close(&p);
+}
+
+TEST(a_peer_with_another_token_or_none_is_dropped)
+{
+    struct pair p;
+    pair_open_with(&p, false, "secret", "secreT");
+    control_send(p.b.c, json_pack("{s:s}", "t", "hello"), NULL, 0);
+    until_ended(&p.a);
+    CHECK_STR(p.a.why, "the peer does not have the token of this job");
+    CHECK_INT(p.a.received.len, 0);
+    pair_close(&p);
+    pair_open_with(&p, true, "secret", NULL);
+    CHECK_INT(write(p.raw, "GET / HTTP/1.1\r\nHost: somewhere.else\r\n\r\n", 41), 41);
+    until_ended(&p.a);
+    CHECK_HAS(p.a.why, "not the greeting of this version of drover");
     pair_close(&p);
 }
 

@@ -99,14 +99,14 @@ static void on_peer_ended(void *arg, const char *why)
     p->ended = true;
 }
 
-static struct peer *connect_peer(struct scene *s, int i)
+static struct peer *connect_peer(struct scene *s, int i, const char *token)
 {
     static const struct control_events ev = {on_frame, on_peer_ended};
     struct peer *p = &s->peers[i];
     int fd = -1;
     p->s = s;
     CHECK_INT(control_connect(&fd, s->control, 5000, NULL), 0);
-    CHECK_INT(control_open(&p->control, &s->f->loop, fd, &ev, p, NULL), 0);
+    CHECK_INT(control_open(&p->control, &s->f->loop, fd, token, &ev, p, NULL), 0);
     control_authenticate(p->control, 15000);
     return p;
 }
@@ -118,10 +118,9 @@ static void send_head(struct peer *p, json_t *head)
 
 static struct peer *hello(struct scene *s, int i, const char *token, int rank)
 {
-    struct peer *p = connect_peer(s, i);
-    send_head(p, json_pack("{s:s,s:s,s:s,s:i,s:i,s:s}", "t", "hello", "token", token, "version",
-                           DROVER_VERSION, "protocol", CONTROL_FRAME_PROTOCOL, "rank", rank, "host",
-                           "by-hand"));
+    struct peer *p = connect_peer(s, i, token);
+    send_head(p, json_pack("{s:s,s:s,s:i,s:i,s:s}", "t", "hello", "version", DROVER_VERSION,
+                           "protocol", CONTROL_FRAME_PROTOCOL, "rank", rank, "host", "by-hand"));
     return p;
 }
 
@@ -251,9 +250,11 @@ TEST(peers_without_the_token_and_a_second_agent_of_a_rank_are_rejected_and_the_j
     CHECK_STR(strbuf_str(&s.peers[2].frames), "");
     control_close(TAKE(s.peers[2].control));
     s.peers[2].ended = false;
-    struct peer *garbage = connect_peer(&s, 2);
+    struct peer *garbage = connect_peer(&s, 2, s.token);
     send_head(garbage, json_pack("{s:s}", "t", "exit"));
     until_dropped(garbage);
+    CHECK_STR(strbuf_str(&garbage->frames), "reject|");
+    strbuf_reset(&garbage->frames);
     control_close(TAKE(s.peers[2].control));
     s.peers[2].ended = false;
     until_started(&s);
@@ -430,9 +431,9 @@ TEST(an_agent_of_another_version_ends_the_start)
     scene_open(&s, waits);
     struct heard *h = begin_remote(&s, 0);
     until_ticket(&s);
-    struct peer *p = connect_peer(&s, 0);
-    send_head(p, json_pack("{s:s,s:s,s:s,s:i,s:i,s:s}", "t", "hello", "token", s.token, "version",
-                           "0.0.1", "protocol", CONTROL_FRAME_PROTOCOL, "rank", 1, "host", "old"));
+    struct peer *p = connect_peer(&s, 0, s.token);
+    send_head(p, json_pack("{s:s,s:s,s:i,s:i,s:s}", "t", "hello", "version", "0.0.1", "protocol",
+                           CONTROL_FRAME_PROTOCOL, "rank", 1, "host", "old"));
     until_dropped(p);
     until_over(h);
     CHECK_INT(h->end.status, 2);
