@@ -36,10 +36,13 @@ static void on_request(void *arg, int sig, bool again)
     f->last = sig;
 }
 
+/* A shell starts its background jobs with SIGINT and SIGQUIT ignored. */
 static void start(struct fixture *f)
 {
     *f = (struct fixture){0};
     CHECK_INT(uv_loop_init(&f->loop), 0);
+    if (signal(SIGQUIT, SIG_DFL) == SIG_ERR || signal(SIGINT, SIG_DFL) == SIG_ERR)
+        FAIL("signal");
     stop_signals_open(&f->signals, &f->loop, on_request, f);
 }
 
