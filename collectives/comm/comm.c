@@ -363,7 +363,8 @@ int drover_wait(struct drover_comm *c, int64_t timeout_ms)
         return rc;
     if (timeout_ms <= 0)
         return err_set(c->err, -EINVAL, "wait: invalid timeout of %" PRId64 " ms", timeout_ms);
-    /* The clock is read after progress(), while the work continues in the background. */
+    /* The clock is read only while the calls are incomplete and may continue in the background. A
+     * read after their completion would delay the caller. */
     int64_t start_ms = clock_coarse_ms(), now = start_ms;
     for (unsigned turn = 1; (rc = progress(c)) != 0; turn++) {
         if (rc != -EINPROGRESS)

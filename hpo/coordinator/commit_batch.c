@@ -30,7 +30,7 @@ void commit_batch_free(struct commit_batch *b)
 
 /* ---- effects -------------------------------------------------------------------------------- */
 
-/* Two effects with the same kind, worker and lease are one. */
+/* Hashes the key of an effect. Effects with the same kind, worker and lease are merged. */
 static uint64_t hash(enum wire_kind kind, const char *worker, int64_t lease)
 {
     uint64_t h = fnv_hash_bytes(fnv_hash_text(FNV_HASH_INIT, worker), &kind, sizeof kind);

@@ -308,8 +308,8 @@ static void on_stop_request(void *arg, int number, bool again)
     c->signal = number;
     if (again) {
         kill_workers(c);
-        coordinator_finish_batch(c);                       /* with reports that wait for a commit */
-        transport_server_broadcast(c->server, WIRE_DRAIN); /* they stop their trials */
+        coordinator_finish_batch(c);                       /* also commits the waiting reports */
+        transport_server_broadcast(c->server, WIRE_DRAIN); /* the workers stop their trials */
         uv_stop(&c->loop);
         return;
     }

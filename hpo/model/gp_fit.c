@@ -9,7 +9,7 @@
 #include "hpo/model/lbfgs.h"
 #include "hpo/model/matern.h"
 
-/* Bounds of the hyperparameters, all on the scale of their logarithms. */
+/* Bounds of the logarithms of the hyperparameters. */
 static const double length_lo = -5.3, length_hi = 7, scale_lo = -8, scale_hi = 5, t_lo = -18,
                     t_hi = 1;
 /* gp_fit_climb() ends if a step improves the log density by less */

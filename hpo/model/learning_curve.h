@@ -3,8 +3,8 @@
  *
  * A curve is a list of points (t, z). The times t are above 0 and ascending. The values z are on a
  * scale where lower is better and a learning curve is nearly straight; learning_curve_z() converts
- * a metric to this scale. A measurement with 200 trainings of 81 epochs: if they are ranked after 8
- * epochs, the best training is 7th by its forecast and 25th by its value. */
+ * a metric to this scale. In a measurement with 200 trainings of 81 epochs, the training with the
+ * best result had, after 8 epochs, rank 7 by its forecast and rank 25 by its value. */
 #ifndef DROVER_LEARNING_CURVE_H
 #define DROVER_LEARNING_CURVE_H
 

@@ -43,7 +43,7 @@ struct worker_health { /* all zeroes: GOOD */
     enum worker_health_state state;
     int failures;     /* faults and failed self-tests since the last success */
     int64_t since_ms; /* time of the first of them */
-    int64_t due_ms;   /* in BACKING_OFF, EXCLUDED and TESTING */
+    int64_t due_ms;   /* deadline of the states BACKING_OFF, EXCLUDED and TESTING */
     char *cause;      /* of the last failure; kept after a success; NULL: there was none */
 };
 

@@ -15,7 +15,7 @@ enum { BYTES_MAX = 16 << 20 };
 
 struct command_mailbox {
     char *dir;
-    FILE *file; /* the commands; locked */
+    FILE *file; /* the file `asks` with the commands; locked while it is open */
     json_t *commands;
     json_t *replies; /* [id or null, reply] */
 };

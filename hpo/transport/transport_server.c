@@ -17,7 +17,7 @@ enum {
     LINGER_MS = 500,
     UNREAD_MAX = 10000,  /* limit on unread messages, to each worker and from each worker */
     ZERO_COPY_RECV = 10, /* ZMQ_ZERO_COPY_RECV, which zmq.h only declares in its draft API */
-    MMAP_BYTES = 16384   /* blocks of memory of this size or more are mappings; see new_context() */
+    MMAP_BYTES = 16384   /* malloc() maps blocks of this size or more; see new_context() */
 };
 
 struct transport_server {

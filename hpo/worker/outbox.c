@@ -69,8 +69,8 @@ static void send_message(struct outbox *o, const struct wire_msg *m)
 
 /* ---- the file ------------------------------------------------------------------------------- */
 
-/* The file has no name: it is of no use to another process. If this one ends, the trial runs again.
- */
+/* Opens the file and removes its name, since no other process can use the file: if this process
+ * ends, the trial runs again. */
 static int open_file(struct outbox *o)
 {
     if (o->fd >= 0)

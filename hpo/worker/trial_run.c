@@ -394,8 +394,9 @@ static char **environment(const struct trial_run *r)
     return env;
 }
 
-/* Returns the argument with the trial's directory as this node names it: W&B's ${args_json_file} is
- * a file in it. To be freed. */
+/* Returns a copy of an argument in which this node's path of the trial directory replaces the
+ * coordinator's. For example, W&B's ${args_json_file} is a file in this directory. The caller frees
+ * the copy. */
 static char *node_local_path(const struct trial_run *r, const char *word)
 {
     const char *dir = text(r, "dir"), *at = strstr(word, dir);

@@ -48,7 +48,7 @@ struct collective_trace_words {
 
 struct collective_trace_call {
     _Alignas(64) _Atomic uint64_t seq; /* from 1 on */
-    uint64_t nth;   /* number among the calls that every rank makes; 0: a send or receive */
+    uint64_t nth;   /* number, from 1, of a call that every rank makes; 0: a send or receive */
     uint64_t count; /* elements */
     int64_t called_ms;
     uint8_t coll, type, op; /* indices in the words */

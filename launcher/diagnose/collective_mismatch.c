@@ -70,8 +70,8 @@ static bool uses_comm(const struct comm_view *view, int i)
     return strcmp(view->ranks[i].position->comm, view->comm) == 0;
 }
 
-/* Returns true if a rank belongs to the communicator. Every rank belongs to a communicator that is
- * as large as the job. */
+/* Returns true if rank i belongs to the communicator. If the communicator is as large as the job,
+ * every rank belongs to it. */
 static bool belongs(const struct comm_view *view, int i)
 {
     return uses_comm(view, i) || view->size == view->n;

@@ -295,8 +295,8 @@ static void on_rank_connected(void *arg)
 }
 
 /* Starts libpmix's server for the first job, if interposition is disabled. libpmix then chooses the
- * port, so it must run before the environment of ranks is made. Its double free (interpose.h) is
- * not prevented. */
+ * port, so the server must run before the environment of ranks is made. drover does not finalize
+ * this server, since libpmix could hang after its double free (interpose.h). */
 static int serve_at_once(struct pmix_server *r, struct err *e)
 {
     int rc = r->running ? 0 : pmix_loader_open(e);

@@ -12,7 +12,8 @@
 
 /* Initialise with nccl_first_use_init(). */
 struct nccl_first_use {
-    uint64_t sizes[COLLECTIVES][DROVER_TYPES][DROVER_OPS]; /* bit k: 2^k bytes and more */
+    /* bit k: a call of 2^k to 2^(k+1) - 1 bytes has been made */
+    uint64_t sizes[COLLECTIVES][DROVER_TYPES][DROVER_OPS];
     unsigned char *peers; /* one per rank: which of send, receive, gather and scatter */
 };
 
