@@ -541,7 +541,7 @@ parameters: {x: {values: [1, 2]}}
 
 def test_a_sweep_without_its_metric_shows_a_pattern_that_can_be_pasted(place):
     place.script("t.sh", "echo \"epoch 1 train loss: 9 val loss = $x\"\n")
-    done = place.run(place.sweep(NO_METRIC))
+    done = place.run(place.sweep(NO_METRIC), "--parallel", "1")  # so that trial 0 is the first to end
     assert done.returncode == 1
     lines = done.stderr.splitlines()
     at = lines.index("this line of its output looks like the metric:")
