@@ -316,7 +316,8 @@ static struct mixed *mixed_new(void)
 static void mixed_free(struct mixed *m)
 {
     for (int i = 0; i < 2; i++)
-        rank_output_feed_end(m->streams[i].io);
+        if (!m->streams[i].ended)
+            rank_output_feed_end(m->streams[i].io);
     uv_run(&m->loop, UV_RUN_DEFAULT);
     CHECK_INT(uv_loop_close(&m->loop), 0);
     strbuf_free(&m->seen);
