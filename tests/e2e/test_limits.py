@@ -4,6 +4,8 @@ import resource
 import shutil
 
 import pytest
+from sweep_kit import DROVER
+from waiting import skip_unless_reachable
 
 SWEEP = """program: /bin/true
 method: random
@@ -54,6 +56,7 @@ def few_processes(drover, tmp_path, n):
     """The limit does not bind root, so the command runs as another user."""
     if os.geteuid() != 0 or not shutil.which("setpriv"):
         pytest.skip("needs root and setpriv, to become a user without other processes")
+    skip_unless_reachable(DROVER)
     for d in (tmp_path, *tmp_path.parents[:3]):
         d.chmod(d.stat().st_mode | 0o077 if d == tmp_path else d.stat().st_mode | 0o011)
     drover.env.update(HOME=str(tmp_path), TMPDIR=str(tmp_path))

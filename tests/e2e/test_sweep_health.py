@@ -68,7 +68,7 @@ def test_a_worker_whose_disk_is_full_is_excluded_until_it_has_space(place):
     shown = place.run("show", "s").stdout
     assert "cannot run trials since 2" in shown and "No space left on device" in shown
     assert coordinator.poll() is None, place.said()
-    subprocess.run(["nsenter", "-m", "-t", str(full.pid), "mount", "-o", "remount,size=64m", place.trials()], check=True)
+    subprocess.run(["nsenter", "-m", "-t", str(full.pid), "mount", "-o", "remount,size=64m", "tmpfs", place.trials()], check=True)
     wait_until(lambda: "has passed its self-test: it gets trials again" in place.said(), "the self-test", 60)
     wait_until(lambda: "runs trials again" in place.said(), "a trial on the worker that has space again")
     (place.path / "go").touch()

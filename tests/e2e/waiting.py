@@ -4,6 +4,7 @@ import os
 import random
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
@@ -52,6 +53,13 @@ def hear_signals():
     """For Popen's preexec_fn. What a shell's background job ignores (nohup, `... &`) would stay so in drover."""
     for number in HEARD:
         signal.signal(number, signal.SIG_DFL)
+
+
+def skip_unless_reachable(program):
+    """Another user runs a program only if all directories above it let them pass."""
+    for d in Path(program).resolve().parents:
+        if not d.stat().st_mode & 0o001:
+            pytest.skip(f"another user cannot run {program}: {d} is private")
 
 
 @pytest.fixture(name="seed")
