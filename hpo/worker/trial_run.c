@@ -13,6 +13,7 @@
 #include "hpo/trial/metric_parse.h"
 #include "hpo/worker/run_result.h"
 #include "hpo/worker/trial_dir.h"
+#include "launcher/engine/engine.h"
 #include "launcher/engine/launch.h"
 #include "launcher/hosts/hosts.h"
 #include "launcher/node/cgroup_delegate.h"
@@ -328,6 +329,8 @@ static void blame_node(const struct trial_run *r, const struct job_end *end, jso
         run_result_blame_node(result, end->first.rank / r->context->need->ranks, NULL);
     else if (end->status != 0 && r->node_fault)
         run_result_blame_node(result, 0, r->node_fault);
+    else if (end->status != 0 && engine_has_ended(launch_context_engine(r->context->launcher)))
+        run_result_blame_node(result, 0, "the guardian process was killed");
 }
 
 static void on_ended(void *arg, const struct job_end *end)

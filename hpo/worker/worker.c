@@ -14,6 +14,7 @@
 #include "hpo/worker/self_test.h"
 #include "hpo/worker/slots.h"
 #include "hpo/worker/worker_state.h"
+#include "launcher/engine/engine.h"
 #include "launcher/node/cgroup_delegate.h"
 
 enum {
@@ -252,6 +253,12 @@ static void on_lease_done(void *arg, struct lease *l)
     if (reserved || usable(w) != before)
         send_slots(w, NULL);
     fill_slots(w);
+    if (w->state == WORKER_SERVING && lease_list_all_done(w->leases) &&
+        engine_has_ended(launch_context_engine(w->launcher))) {
+        struct err e = {0};
+        err_set(&e, -EPIPE, "the guardian process was killed, and all trials with it");
+        fail(w, WORKER_EV_FAILED, &e); /* another worker has a guardian */
+    }
     check_done(w);
 }
 

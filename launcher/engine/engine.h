@@ -29,6 +29,8 @@ int engine_open(struct engine **out, uv_loop_t *loop, struct guardian *g, struct
  * next iteration. */
 void engine_close(struct engine *en);
 AUTO_DEFINE(engine, struct engine *, engine_close)
+/* Returns true if the guardian was killed: no job can be started any more. */
+bool engine_has_ended(const struct engine *en);
 uv_loop_t *engine_loop(const struct engine *en);
 
 struct engine_job;

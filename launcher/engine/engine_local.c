@@ -427,6 +427,11 @@ int engine_open(struct engine **out, uv_loop_t *loop, struct guardian *g, struct
     return 0;
 }
 
+bool engine_has_ended(const struct engine *en)
+{
+    return en->guardian_ended;
+}
+
 uv_loop_t *engine_loop(const struct engine *en)
 {
     return en->loop;

@@ -58,6 +58,7 @@ struct guardian {
     struct guardian_msg_buffer in;
     struct outgoing *out, **out_end;
     struct known_job *jobs;
+    bool runs;                /* it has reported that it has started */
     bool may_have_left;       /* the guardian was killed, and processes of its jobs may be left */
     int kill_rounds;          /* number of rounds so far */
     struct process_tree seen; /* the processes that the last round has killed */
@@ -455,14 +456,35 @@ static void on_closed(uv_handle_t *h)
         free(w);
 }
 
+/* Waits until the guardian runs. It has been forked long before this is called, so this does not
+ * block in practice. */
+static int await_start(struct guardian *g, struct err *e)
+{
+    struct guardian_start_report r;
+    ssize_t n;
+    while ((n = recv(g->sock, &r, sizeof r, MSG_WAITALL)) < 0 && errno == EINTR)
+        ;
+    if (n != sizeof r)
+        return err_set(e, -EPIPE, "the guardian process was killed as it started");
+    if (r.error) {
+        err_set(e, -r.error, "guardian: %.*s: %s", (int)sizeof r.call, r.call, strerror(r.error));
+        return limits_explain(e, "");
+    }
+    g->runs = true;
+    return 0;
+}
+
 int guardian_attach(struct guardian *g, uv_loop_t *loop, const struct guardian_events *ev,
                     void *arg, struct err *e)
 {
     assert(!g->watcher);
     if (g->sock < 0)
         return err_set(e, -EPIPE, "the guardian has exited");
+    int rc = g->runs ? 0 : await_start(g, e);
+    if (rc < 0)
+        return rc;
     struct watcher *w = xzalloc(sizeof *w);
-    int rc = uv_poll_init(loop, &w->poll, g->sock);
+    rc = uv_poll_init(loop, &w->poll, g->sock);
     if (rc < 0) {
         free(w);
         return err_set(e, rc, "guardian: poll its socket: %s", uv_strerror(rc));

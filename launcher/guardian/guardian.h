@@ -60,7 +60,8 @@ struct guardian_events {
     void (*died)(void *arg);
 };
 
-/* Emits the guardian's events from `loop`. One loop at a time. */
+/* Emits the guardian's events from `loop`. One loop at a time. The first call waits until the
+ * guardian runs, and returns the error of a guardian that could not be started. */
 int guardian_attach(struct guardian *g, uv_loop_t *loop, const struct guardian_events *ev,
                     void *arg, struct err *e);
 /* Detaches the guardian from the loop. Nothing stays active on the loop; the handles close on its

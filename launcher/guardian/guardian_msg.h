@@ -13,6 +13,12 @@
 #include "common/strbuf.h"
 #include "launcher/guardian/guardian.h"
 
+/* Precedes the guardian's messages: the call that has failed, and its errno. 0: it runs. */
+struct guardian_start_report {
+    int error;
+    char call[12];
+};
+
 enum guardian_msg_type {
     GUARDIAN_MSG_SPAWN = 1,   /* a payload and descriptors follow */
     GUARDIAN_MSG_SIGNAL,      /* value: the signal */

@@ -14,11 +14,9 @@
 #include <time.h>
 
 #include "common/clock.h"
-#include "common/log.h"
 #include "launcher/guardian/guardian_msg.h"
 #include "launcher/guardian/process_tree.h"
 #include "launcher/guardian/spawn.h"
-#include "launcher/node/limits.h"
 #include "launcher/node/session_dir.h"
 
 enum {
@@ -507,28 +505,31 @@ static void leave_terminal(void)
     close(terminal);
 }
 
+/* Sends the first bytes of this end; guardian_attach() waits for them. Ends the process if a call
+ * has failed. */
+static void report_start(int sock, struct guardian_start_report r)
+{
+    ssize_t n = send(sock, &r, sizeof r, MSG_NOSIGNAL);
+    if (n != sizeof r || r.error)
+        _exit(1);
+}
+
 _Noreturn void guardian_process_run(int lifeline, bool monitored)
 {
     leave_terminal();
     prctl(PR_SET_CHILD_SUBREAPER, 1); /* children do not inherit this */
     pid_t guardian = monitored ? fork() : 0;
-    if (guardian < 0) { /* the error is printed here, since stderr is still open */
-        struct err e = {0};
-        err_set(&e, -errno, "guardian: fork: %s", strerror(errno));
-        limits_explain(&e, "");
-        log_error("%s%s%s", e.text, e.hint[0] ? "; try: " : "", e.hint);
-        _exit(1);
-    }
+    if (guardian < 0)
+        report_start(lifeline, (struct guardian_start_report){errno, "fork"});
     close_all_but(lifeline);
     struct guardian_state s = {.sock = LIFELINE, .sigchld_fd = block_signals()};
-    if (s.sigchld_fd < 0) {
-        log_error("guardian: signalfd: %s", strerror(errno));
-        _exit(1);
-    }
+    if (s.sigchld_fd < 0)
+        report_start(LIFELINE, (struct guardian_start_report){errno, "signalfd"});
     if (guardian > 0)
         monitor(&s, guardian);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     prctl(PR_SET_NAME, GUARDIAN_NAME);
+    report_start(LIFELINE, (struct guardian_start_report){0});
     run(&s);
     _exit(kill_all(&s) ? 0 : 1);
 }

@@ -73,7 +73,7 @@ def test_a_rank_that_cannot_be_forked_names_the_limit(drover, tmp_path, n):
     assert "limits.conf" in done.stderr
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 6, 8])
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 6])
 def test_a_sweep_without_threads_names_the_limit(drover, tmp_path, n):
     (tmp_path / "s.yaml").write_text(SWEEP)
     done = drover.run("sweep", "s.yaml", "--quiet", preexec_fn=few_processes(drover, tmp_path, n))

@@ -1,6 +1,8 @@
 """Workers whose node is ill: trials lose nothing by it, other workers get the work, and the sweep says what it waits for."""
+import os
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 from sweep_kit import DROVER, Place, use_ill_workers
@@ -75,6 +77,22 @@ def test_a_worker_whose_disk_is_full_is_excluded_until_it_has_space(place):
     assert coordinator.wait(60) == 0, place.said()
     assert place.states() == ["done"] * 12
     costs_nothing(place)
+
+
+def test_a_worker_whose_guardian_is_killed_is_replaced_and_its_trials_cost_nothing(place):
+    place.env["NODE"] = "a"
+    coordinator = place.start(place.sweep(grid(4)), "--parallel", "2")
+    wait_until(lambda: len(list((place.path / "sweeps/s/trials").glob("*/*/ckpt/state"))) == 2, "two trials to run")
+    first = place.worker_pid()
+    for pid in place.alive():
+        if Path(f"/proc/{pid}/comm").read_text().strip() in ("drover-guardian", "drover-monitor"):
+            os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: place.worker_pid() not in (0, first), "another worker", 30)
+    (place.path / "go").touch()
+    assert coordinator.wait(60) == 0, place.said()
+    assert place.states() == ["done"] * 4
+    costs_nothing(place)
+    place.nothing_runs()
 
 
 def test_a_coordinator_says_which_worker_it_waits_for_and_can_be_stopped(place):

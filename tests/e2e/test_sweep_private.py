@@ -35,7 +35,7 @@ def modes(root):
 
 
 def run_with_umask(place, mask, *args):
-    """Starts a sweep with a worker socket, keys and a command; returns the modes while it runs."""
+    """Starts a sweep with a worker socket, keys and a command; returns the modes while it runs. Its trials wait for let_end()."""
     old = os.umask(mask)
     try:
         p = place.start("s.yaml", "--listen", "127.0.0.1:0", *args)
@@ -48,9 +48,13 @@ def run_with_umask(place, mask, *args):
         subprocess.run([DROVER, "sweep", "pause", "s"], cwd=place.path, env=place.env, capture_output=True)
     finally:
         os.umask(old)
-    found = modes(place.path / "sweeps")
+    return p, modes(place.path / "sweeps")
+
+
+def let_end(place, p):
     (place.path / "go").touch()
-    return p, found
+    place.run("resume", "s")
+    assert p.wait(60) == 0, place.said()
 
 
 @pytest.mark.parametrize("mask", [0, 0o022, 0o077])
@@ -69,8 +73,7 @@ def test_only_the_user_can_write_and_control_files_are_private(place, mask):
             assert mode == 0o644 & ~mask, (path, oct(mode))
         else:
             assert mode & 0o077 == 0, (path, oct(mode))
-    place.run("resume", "s")
-    assert p.wait(60) == 0, place.said()
+    let_end(place, p)
 
 
 def as_other(place, code):
@@ -122,8 +125,7 @@ def test_another_user_reads_a_sweep_only_if_its_owner_has_opened_it(reachable):
         f.chmod(0o644)
     opened = as_other(place, SHOW)
     assert opened.stdout.startswith("0 ") and '"trials"' in opened.stdout, opened
-    place.run("resume", "s")
-    p.wait(60)
+    let_end(place, p)
     assert stat.S_IMODE((sweep / "sweep.db").stat().st_mode) == 0o644  # it stays open
     ended = as_other(place, SHOW)
     assert ended.stdout.startswith("0 ") and '"trials"' in ended.stdout, ended

@@ -405,11 +405,12 @@ def test_ps_lists_a_sweep_and_its_trials(place):
     assert trials[0]["output_dir"] == f"{place.path}/sweeps/s/trials/000000/1"
     shown = drover(place, "ps").stdout
     assert f"{whole['id']}  " in shown and f"{trials[1]['id']}  " in shown
-    for words, said in ((["kill", "trial-s.1"], "try: drover sweep stop s 1"), (["logs", "trial-s.1"], "try: drover sweep logs s 1"),
-                        (["logs", "sweep-s"], "try: drover sweep show s"), (["kill", "-s", "USR1", "sweep-s"], "only signals that stop it")):
+    trial, all_of_it = trials[1]["id"], whole["id"]  # whole: the sweeps of other tests begin with sweep-s, too
+    for words, said in ((["kill", trial], "try: drover sweep stop s 1"), (["logs", trial], "try: drover sweep logs s 1"),
+                        (["logs", all_of_it], "try: drover sweep show s"), (["kill", "-s", "USR1", all_of_it], "only signals that stop it")):
         done = drover(place, *words)
         assert done.returncode == 2 and said in done.stderr, done.stderr
-    assert drover(place, "kill", "sweep-s").returncode == 0  # as Ctrl-C
+    assert drover(place, "kill", all_of_it).returncode == 0  # as Ctrl-C
     assert sweep.wait(30) == 128 + signal.SIGTERM and place.states() == ["waiting"] * 2
     assert jobs() == []
     wait_until(lambda: not list((place.path / "run/drover/jobs").iterdir()), "the last entry to be removed")
