@@ -319,8 +319,10 @@ def test_ranks_that_die_anywhere_in_mpi_init_leave_a_job_that_ends(drover, tmp_p
     mortal = compile_c(tmp_path, "mortal", MORTAL, "mpicc")
     for _ in range(int(os.environ.get("DROVER_KILLS", "50"))):
         done = drover.run(*RUN, "-np", "4", "--grace", "1", mortal, seed.randrange(1 << 30), timeout=15)
-        assert done.returncode in (0, 128 + signal.SIGALRM), done.stderr
-        assert done.returncode == 0 or re.search(r"rank \d on \S+ was ended by signal 14", done.stderr), done.stderr
+        # A rank's sockets close before its death can be seen: another rank may notice them and exit first.
+        by_peer = done.returncode == 1 and "MPI_ERRORS_ARE_FATAL" in done.stderr
+        assert by_peer or done.returncode in (0, 128 + signal.SIGALRM), done.stderr
+        assert by_peer or done.returncode == 0 or re.search(r"rank \d on \S+ was ended by signal 14", done.stderr), done.stderr
     drover.nothing_left()
 
 
