@@ -18,10 +18,10 @@ static const struct opt options[] = {
     OPT_END,
 };
 
-static int run(const char *name, const struct best_options *o, struct err *e)
+static int run(char **words, void *into, struct err *e)
 {
-    if (!name)
-        return hpo_commands_no_name(e);
+    const struct best_options *o = into;
+    const char *name = words[0];
     if (o->command && o->json)
         return err_set(e, -EINVAL, "--command and --json exclude each other");
     AUTO(sweep_reader) struct sweep_reader *v = NULL;
@@ -52,23 +52,14 @@ static int run(const char *name, const struct best_options *o, struct err *e)
 
 int cmd_sweep_best(int argc, char **argv)
 {
+    static const struct hpo_command command = {
+        {"drover sweep best", "NAME [--command] [--json]",
+         "Prints the best trial of a sweep: its value, its parameters, and the command that runs "
+         "it again, with its resources.",
+         "drover sweep best digits\neval \"$(drover sweep best digits --command)\""},
+        options,
+        1,
+        run};
     struct best_options o = {.root = "sweeps"};
-    struct err e = {0};
-    AUTO(strv) char **words = NULL;
-    int rc = hpo_commands_parse(&words, 1, options, &o, argc, argv, &e);
-    if (rc == OPT_HELP) {
-        const struct opt_help help = {
-            "drover sweep best", "NAME [--command] [--json]",
-            "Prints the best trial of a sweep: its value, its parameters, and the command that "
-            "runs it again, with its resources.",
-            "drover sweep best digits\neval \"$(drover sweep best digits --command)\""};
-        opt_print_help(stdout, &help, options);
-        return 0;
-    }
-    if (rc == 0)
-        rc = run(words ? words[0] : NULL, &o, &e);
-    if (rc == 0)
-        return 0;
-    err_print(&e, "drover sweep best");
-    return rc == -ENODATA ? EXIT_WORK : EXIT_USAGE;
+    return hpo_commands_run(&command, &o, argc, argv);
 }

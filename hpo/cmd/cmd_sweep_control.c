@@ -12,6 +12,7 @@
 #include "hpo/store/command_client.h"
 
 struct control_options {
+    const struct verb *verb;
     const char *root;
     bool now, failed;
     char **params; /* strv: NAME=VALUE of one trial */
@@ -237,17 +238,16 @@ static const struct verb *verb_of(const char *name)
     return v;
 }
 
-static int run(const struct verb *v, const struct control_options *o, char **words, struct err *e)
+static int run(char **words, void *into, struct err *e)
 {
-    if (!words)
-        return hpo_commands_no_name(e);
-    AUTO(json) json_t *command = v->command(o, words + 1, e), *reply = NULL;
+    const struct control_options *o = into;
+    AUTO(json) json_t *command = o->verb->command(o, words + 1, e), *reply = NULL;
     if (!command)
         return -EINVAL;
     bool applied_here = false;
     int rc = command_client_send(&reply, &applied_here, o->root, words[0], command, e);
     if (rc == 0)
-        print_reply(v->done, words[0], command, reply, applied_here);
+        print_reply(o->verb->done, words[0], command, reply, applied_here);
     return rc;
 }
 
@@ -255,18 +255,10 @@ int cmd_sweep_control(int argc, char **argv)
 {
     const struct verb *v = verb_of(argv[0]);
     AUTO(free) char *program = xasprintf("drover sweep %s", v->name);
-    struct control_options o = {.root = "sweeps"};
-    struct err e = {0};
-    AUTO(strv) char **words = NULL;
-    int rc = hpo_commands_parse(&words, v->words_max, v->rows, &o, argc, argv, &e);
-    if (rc == OPT_HELP)
-        opt_print_help(stdout, &(struct opt_help){program, v->usage, v->summary, v->examples},
-                       v->rows);
-    else if (rc == 0)
-        rc = run(v, &o, words, &e);
+    struct control_options o = {.verb = v, .root = "sweeps"};
+    const struct hpo_command command = {
+        {program, v->usage, v->summary, v->examples}, v->rows, v->words_max, run};
+    int status = hpo_commands_run(&command, &o, argc, argv);
     strv_free(o.params);
-    if (rc >= 0)
-        return 0;
-    err_print(&e, program);
-    return rc == -ETIMEDOUT ? EXIT_WORK : EXIT_USAGE;
+    return status;
 }

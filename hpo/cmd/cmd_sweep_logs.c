@@ -85,10 +85,9 @@ static int follow(struct follower *f, const struct logs_options *o, struct err *
     }
 }
 
-static int run(char **words, const struct logs_options *o, struct err *e)
+static int run(char **words, void *into, struct err *e)
 {
-    if (!words)
-        return hpo_commands_no_name(e);
+    const struct logs_options *o = into;
     if (!words[1]) {
         err_set(e, -EINVAL, "no trial given");
         return err_hint(e, "drover sweep show %s  lists the trials", words[0]);
@@ -112,22 +111,13 @@ static int run(char **words, const struct logs_options *o, struct err *e)
 
 int cmd_sweep_logs(int argc, char **argv)
 {
+    static const struct hpo_command command = {
+        {"drover sweep logs", "NAME TRIAL [-f] [-n N] [--stderr]",
+         "Prints what a trial has written to stdout, under its last lease.",
+         "drover sweep logs digits 17\ndrover sweep logs digits 17 -f -n 10"},
+        options,
+        2,
+        run};
     struct logs_options o = {.root = "sweeps", .lines = -1};
-    struct err e = {0};
-    AUTO(strv) char **words = NULL;
-    int rc = hpo_commands_parse(&words, 2, options, &o, argc, argv, &e);
-    if (rc == OPT_HELP) {
-        const struct opt_help help = {
-            "drover sweep logs", "NAME TRIAL [-f] [-n N] [--stderr]",
-            "Prints what a trial has written to stdout, under its last lease.",
-            "drover sweep logs digits 17\ndrover sweep logs digits 17 -f -n 10"};
-        opt_print_help(stdout, &help, options);
-        return 0;
-    }
-    if (rc == 0)
-        rc = run(words, &o, &e);
-    if (rc == 0)
-        return 0;
-    err_print(&e, "drover sweep logs");
-    return rc == -ENODATA ? EXIT_WORK : EXIT_USAGE;
+    return hpo_commands_run(&command, &o, argc, argv);
 }

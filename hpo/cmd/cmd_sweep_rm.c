@@ -26,10 +26,10 @@ static bool agreed(const struct sweep_archive *a)
     return fgets(line, sizeof line, stdin) && (line[0] == 'y' || line[0] == 'Y');
 }
 
-static int run(const char *name, const struct rm_options *o, struct err *e)
+static int run(char **words, void *into, struct err *e)
 {
-    if (!name)
-        return hpo_commands_no_name(e);
+    const struct rm_options *o = into;
+    const char *name = words[0];
     AUTO(sweep_archive) struct sweep_archive *a = NULL;
     int rc = sweep_archive_lock(&a, o->root, name, e);
     if (rc < 0)
@@ -53,23 +53,14 @@ static int run(const char *name, const struct rm_options *o, struct err *e)
 
 int cmd_sweep_rm(int argc, char **argv)
 {
+    static const struct hpo_command command = {
+        {"drover sweep rm", "NAME [--yes]",
+         "Removes a sweep with all its files: what is stored, its trials' output and their "
+         "checkpoints. No process may work on the sweep.",
+         "drover sweep rm digits\ndrover sweep rm digits.1 --yes"},
+        options,
+        1,
+        run};
     struct rm_options o = {.root = "sweeps"};
-    struct err e = {0};
-    AUTO(strv) char **words = NULL;
-    int rc = hpo_commands_parse(&words, 1, options, &o, argc, argv, &e);
-    if (rc == OPT_HELP) {
-        const struct opt_help help = {
-            "drover sweep rm", "NAME [--yes]",
-            "Removes a sweep with all its files: what is stored, its trials' output and their "
-            "checkpoints. No process may work on the sweep.",
-            "drover sweep rm digits\ndrover sweep rm digits.1 --yes"};
-        opt_print_help(stdout, &help, options);
-        return 0;
-    }
-    if (rc == 0)
-        rc = run(words ? words[0] : NULL, &o, &e);
-    if (rc == 0)
-        return 0;
-    err_print(&e, "drover sweep rm");
-    return rc == -EINVAL || rc == -ENOENT || rc == -EBUSY || rc == -ERANGE ? EXIT_USAGE : EXIT_WORK;
+    return hpo_commands_run(&command, &o, argc, argv);
 }

@@ -37,11 +37,7 @@ static const struct opt show_options[] = {
     OPT_END,
 };
 
-static int usage_error(const struct err *e, const char *program)
-{
-    err_print(e, program);
-    return EXIT_USAGE;
-}
+#define LS "drover sweep ls"
 
 /* ---- ls ------------------------------------------------------------------------------------- */
 
@@ -117,42 +113,45 @@ static void print_summary(const json_t *s)
     putchar('\n');
 }
 
-int cmd_sweep_ls(int argc, char **argv)
+static int run_ls(char **no_words, void *into, struct err *e)
 {
-    static const char program[] = "drover sweep ls";
-    struct show_options o = {.root = "sweeps"};
-    struct err e = {0};
+    const struct show_options *o = into;
     AUTO(strv) char **names = NULL;
-    int rc = hpo_commands_parse(&names, 0, ls_options, &o, argc, argv, &e);
-    if (rc == OPT_HELP) {
-        const struct opt_help help = {
-            .program = program,
-            .usage = "[--dir D] [--json]",
-            .summary = "Lists the sweeps: their method, state, trials and best value."};
-        opt_print_help(stdout, &help, ls_options);
-        return 0;
-    }
-    if (rc < 0 || sweep_dir_list(&names, o.root, &e) < 0)
-        return usage_error(&e, program);
+    int rc = sweep_dir_list(&names, o->root, e);
+    if (rc < 0)
+        return rc;
     AUTO(json) json_t *all = json_array();
     int status = 0;
     for (size_t i = 0; i < strv_len(names); i++) {
         struct err why = {0};
-        json_t *s = summary(o.root, names[i], &why);
+        json_t *s = summary(o->root, names[i], &why);
         if (!s) {
-            err_print(&why, program);
+            err_print(&why, LS);
             status = EXIT_WORK;
             continue;
         }
-        if (!o.json)
+        if (!o->json)
             print_summary(s);
         json_array_append_new(all, s);
     }
-    if (o.json) {
+    if (o->json) {
         AUTO(free) char *line = json_line(all);
         puts(line);
     }
     return status;
+}
+
+int cmd_sweep_ls(int argc, char **argv)
+{
+    static const struct hpo_command command = {
+        {.program = LS,
+         .usage = "[--dir D] [--json]",
+         .summary = "Lists the sweeps: their method, state, trials and best value."},
+        ls_options,
+        0,
+        run_ls};
+    struct show_options o = {.root = "sweeps"};
+    return hpo_commands_run(&command, &o, argc, argv);
 }
 
 /* ---- show ----------------------------------------------------------------------------------- */
@@ -244,46 +243,46 @@ static int show_trial(const struct sweep_reader *v, const char *word, bool json,
     return 0;
 }
 
-static int check_show(const struct show_options *o, char **words, struct err *e)
+static int check_show(const struct show_options *o, const char *trial, struct err *e)
 {
-    if (!words)
-        return hpo_commands_no_name(e);
     if (o->json + o->csv + o->curves > 1)
         return err_set(e, -EINVAL, "--json, --csv and --curves exclude each other");
-    if (words[1] && (o->csv || o->curves))
+    if (trial && (o->csv || o->curves))
         return err_set(e, -EINVAL, "%s shows all trials, not one", o->csv ? "--csv" : "--curves");
+    return 0;
+}
+
+static int run_show(char **words, void *into, struct err *e)
+{
+    const struct show_options *o = into;
+    AUTO(sweep_reader) struct sweep_reader *v = NULL;
+    int rc = check_show(o, words[1], e);
+    if (rc == 0)
+        rc = sweep_reader_open(&v, o->root, words[0], e);
+    if (rc < 0)
+        return rc;
+    if (words[1])
+        return show_trial(v, words[1], o->json, e);
+    if (o->csv)
+        sweep_print_csv(stdout, v->columns);
+    else if (o->json)
+        sweep_reader_print_json(v, stdout);
+    else
+        print_view(v, o->top, o->curves);
     return 0;
 }
 
 int cmd_sweep_show(int argc, char **argv)
 {
-    static const char program[] = "drover sweep show";
+    static const struct hpo_command command = {
+        {"drover sweep show", "NAME [TRIAL] [--top N] [--curves | --csv | --json]",
+         "Shows a sweep: its workers, what matters most, and its trials, the best first. With "
+         "TRIAL, shows all about this trial.",
+         "drover sweep show digits --top 5\ndrover sweep show digits 17\n"
+         "drover sweep show digits --csv"},
+        show_options,
+        2,
+        run_show};
     struct show_options o = {.root = "sweeps", .top = 20};
-    struct err e = {0};
-    AUTO(strv) char **words = NULL;
-    int rc = hpo_commands_parse(&words, 2, show_options, &o, argc, argv, &e);
-    if (rc == OPT_HELP) {
-        const struct opt_help help = {
-            program, "NAME [TRIAL] [--top N] [--curves | --csv | --json]",
-            "Shows a sweep: its workers, what matters most, and its trials, the best first. With "
-            "TRIAL, shows all about this trial.",
-            "drover sweep show digits --top 5\ndrover sweep show digits 17\n"
-            "drover sweep show digits --csv"};
-        opt_print_help(stdout, &help, show_options);
-        return 0;
-    }
-    if (rc == 0)
-        rc = check_show(&o, words, &e);
-    AUTO(sweep_reader) struct sweep_reader *v = NULL;
-    if (rc < 0 || sweep_reader_open(&v, o.root, words[0], &e) < 0)
-        return usage_error(&e, program);
-    if (words[1])
-        return show_trial(v, words[1], o.json, &e) < 0 ? usage_error(&e, program) : 0;
-    if (o.csv)
-        sweep_print_csv(stdout, v->columns);
-    else if (o.json)
-        sweep_reader_print_json(v, stdout);
-    else
-        print_view(v, o.top, o.curves);
-    return 0;
+    return hpo_commands_run(&command, &o, argc, argv);
 }

@@ -24,9 +24,20 @@ int cmd_suggest(int argc, char **argv);
 int hpo_commands_parse(char ***words, size_t max, const struct opt *rows, void *into, int argc,
                        char **argv, struct err *e);
 
-/* -EINVAL  the name of a sweep is missing */
-int hpo_commands_no_name(struct err *e);
-
 enum { EXIT_WORK = 1, EXIT_USAGE = 2 };
+
+/* A command on sweeps. */
+struct hpo_command {
+    struct opt_help help;
+    const struct opt *options;
+    size_t words_max; /* words on the command line; the first is a sweep's name. 0: none */
+    /* `into` has what `options` describe. Returns an exit status or -errno. */
+    int (*run)(char **words, void *into, struct err *e);
+};
+
+/* Parses the command line, prints the help page or runs the command, and prints the error. Returns
+ * the exit status: EXIT_USAGE if an error is one of the command line, which includes a sweep that
+ * does not exist or is in use, else EXIT_WORK. */
+int hpo_commands_run(const struct hpo_command *c, void *into, int argc, char **argv);
 
 #endif
