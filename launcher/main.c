@@ -12,6 +12,7 @@
 #include "common/opt.h"
 #include "common/own_process.h"
 #include "launcher/cmd/commands.h"
+#include "launcher/doctor/cmd_topo.h"
 
 struct cmd {
     const char *name, *summary;        /* summary NULL: internal, not listed */
@@ -29,6 +30,8 @@ static const struct cmd commands[] = {
     {"ps", "List the running jobs of this node", cmd_ps, NULL, "drover ps"},
     {"logs", "Show the last lines of a running job", cmd_logs, NULL, "drover logs"},
     {"kill", "Stop a running job, or send it a signal", cmd_kill, NULL, "drover kill"},
+    {"topo", "Show GPUs, network interfaces and cores, and how they are connected", cmd_topo, NULL,
+     "drover topo"},
     {"sweep", "Search hyperparameters", NULL, "drover-hpo", NULL},
     {"worker", "Run trials of a sweep", NULL, "drover-hpo", NULL},
     {"suggest", "Propose hyperparameters to your own program, as lines of JSON", NULL, "drover-hpo",

@@ -33,6 +33,7 @@ _Static_assert(sizeof(struct nvml_process) == 24, "nvmlProcessInfo_v2_t has 24 b
 _Static_assert(sizeof(struct nvml_pci) == 68, "nvmlPciInfo_t has 68 bytes");
 _Static_assert(sizeof(struct nvml_memory) == 24, "nvmlMemory_t has 24 bytes");
 
+enum { NVML_NVLINKS_MAX = 18, NVML_REMOTE_GPU = 0, NVML_REMOTE_SWITCH = 2 };
 enum { NVML_SUCCESS = 0, NVML_NO_DRIVER = 9, NVML_GPU_LOST = 15 };
 
 struct nvml {
@@ -47,6 +48,9 @@ struct nvml {
     int (*memory)(nvml_device device, struct nvml_memory *out);
     int (*mig_device)(nvml_device device, unsigned index, nvml_device *mig_device);
     int (*processes)(nvml_device device, unsigned *count, struct nvml_process *out);
+    int (*nvlink_state)(nvml_device device, unsigned link, unsigned *active);
+    int (*nvlink_remote_type)(nvml_device device, unsigned link, unsigned *type);
+    int (*nvlink_remote_pci)(nvml_device device, unsigned link, struct nvml_pci *out);
     const char *(*error)(int code);
 };
 
@@ -76,6 +80,9 @@ static bool nvml_open(struct nvml *n)
         {"nvmlDeviceGetMemoryInfo", &n->memory},
         {"nvmlDeviceGetMigDeviceHandleByIndex", &n->mig_device},
         {"nvmlDeviceGetComputeRunningProcesses_v3", &n->processes},
+        {"nvmlDeviceGetNvLinkState", &n->nvlink_state},
+        {"nvmlDeviceGetNvLinkRemoteDeviceType", &n->nvlink_remote_type},
+        {"nvmlDeviceGetNvLinkRemotePciInfo_v2", &n->nvlink_remote_pci},
         {"nvmlErrorString", &n->error},
     };
     for (size_t i = 0; i < COUNT_OF(symbols); i++)
@@ -120,6 +127,11 @@ static void describe_mig(const struct nvml *n, nvml_device d, struct gpu *g)
             found++;
 }
 
+static void format_bus_id(char *out, size_t size, const struct nvml_pci *p)
+{
+    snprintf(out, size, "%04x:%02x:%02x.0", p->domain, p->bus, p->device);
+}
+
 /* Fills in the properties of a GPU. Properties that the library does not report stay empty. Returns
  * NVML's code of the first call. */
 static int describe(const struct nvml *n, unsigned index, struct gpu *g)
@@ -135,7 +147,7 @@ static int describe(const struct nvml *n, unsigned index, struct gpu *g)
         g->name[0] = '\0';
     struct nvml_pci pci = {0};
     if (n->pci && n->pci(d, &pci) == NVML_SUCCESS)
-        snprintf(g->bus_id, sizeof g->bus_id, "%04x:%02x:%02x.0", pci.domain, pci.bus, pci.device);
+        format_bus_id(g->bus_id, sizeof g->bus_id, &pci);
     struct nvml_memory m = {0};
     if (n->memory && n->memory(d, &m) == NVML_SUCCESS) {
         g->memory_total_bytes = m.total;
@@ -170,6 +182,52 @@ static int list_gpus(const struct nvml *n, void *out, int *count, struct err *e)
     }
     *count = found;
     *(struct gpu **)out = found ? TAKE(gpus) : NULL;
+    return 0;
+}
+
+int gpu_count_nvlinks(struct gpu *g, const char *to, int links)
+{
+    for (int i = 0; i < GPU_NVLINK_PEERS_MAX; i++) {
+        struct gpu_nvlinks *l = &g->nvlinks[i];
+        if (l->to[0] && strcmp(l->to, to) != 0)
+            continue;
+        snprintf(l->to, sizeof l->to, "%s", to);
+        l->count += links;
+        return 0;
+    }
+    return -ENOSPC;
+}
+
+/* Drivers before NVSwitch lack the remote type: then each remote end is a GPU. */
+static void add_nvlink(const struct nvml *n, nvml_device d, unsigned link, struct gpu *g)
+{
+    unsigned active = 0, type = NVML_REMOTE_GPU;
+    struct nvml_pci pci = {0};
+    char to[sizeof g->bus_id] = GPU_NVLINK_SWITCH;
+    if (n->nvlink_state(d, link, &active) != NVML_SUCCESS || !active)
+        return;
+    if (n->nvlink_remote_type && n->nvlink_remote_type(d, link, &type) != NVML_SUCCESS)
+        return;
+    if (type == NVML_REMOTE_GPU) {
+        if (!n->nvlink_remote_pci || n->nvlink_remote_pci(d, link, &pci) != NVML_SUCCESS)
+            return;
+        format_bus_id(to, sizeof to, &pci);
+    }
+    if (type == NVML_REMOTE_GPU || type == NVML_REMOTE_SWITCH)
+        (void)gpu_count_nvlinks(g, to, 1); /* a GPU has fewer peers than entries */
+}
+
+static int list_nvlinks(const struct nvml *n, void *out, int *count, struct err *e)
+{
+    struct gpu *gpus = out;
+    for (int i = 0; i < *count; i++) {
+        nvml_device d = NULL;
+        int rc = n->by_index((unsigned)gpus[i].index, &d);
+        if (rc != NVML_SUCCESS)
+            return err_set(e, -EIO, "GPU %d: %s", gpus[i].index, nvml_error(n, rc));
+        for (unsigned link = 0; n->nvlink_state && link < NVML_NVLINKS_MAX; link++)
+            add_nvlink(n, d, link, &gpus[i]);
+    }
     return 0;
 }
 
@@ -214,7 +272,7 @@ static int list_usage(const struct nvml *n, void *out, int *count, struct err *e
     return 0;
 }
 
-/* Runs a query if the library exists. `*count` must be 0. */
+/* Runs a query if the library exists. */
 static int query_nvml(int (*query)(const struct nvml *n, void *out, int *count, struct err *e),
                       void *out, int *count, struct err *e)
 {
@@ -240,6 +298,11 @@ int gpu_list(struct gpu **out, int *count, struct err *e)
     *out = NULL;
     *count = 0;
     return query_nvml(list_gpus, out, count, e);
+}
+
+int gpu_add_nvlinks(struct gpu *gpus, int count, struct err *e)
+{
+    return count ? query_nvml(list_nvlinks, gpus, &count, e) : 0;
 }
 
 int gpu_usage(struct gpu_usage **out, int *count, struct err *e)

@@ -10,7 +10,14 @@
 
 #include "common/err.h"
 
-enum { GPU_MIG_MAX = 8 };
+enum { GPU_MIG_MAX = 8, GPU_NVLINK_PEERS_MAX = 16 };
+
+/* The NVLinks of a GPU to one peer. */
+struct gpu_nvlinks {
+    char to[24]; /* bus id of a GPU, or GPU_NVLINK_SWITCH for all NVSwitches; empty: unused entry */
+    int count;   /* active links */
+};
+#define GPU_NVLINK_SWITCH "switch"
 
 struct gpu {
     int index;                       /* the driver's index, in PCI bus order */
@@ -19,8 +26,9 @@ struct gpu {
     char bus_id[24];                 /* "0000:07:00.0", lower case */
     char mig_uuids[GPU_MIG_MAX][96]; /* MIG instances, "MIG-…"; unused entries are empty */
     int numa; /* OS index of its NUMA node; -1: unknown, as always after gpu_list() */
-    uint64_t memory_total_bytes; /* 0: unknown */
-    uint64_t memory_free_bytes;  /* at the time of the call */
+    uint64_t memory_total_bytes;                      /* 0: unknown */
+    uint64_t memory_free_bytes;                       /* at the time of the call */
+    struct gpu_nvlinks nvlinks[GPU_NVLINK_PEERS_MAX]; /* empty until gpu_add_nvlinks() */
 };
 
 /* Lists the GPUs. `*out` is an array of `*count` GPUs, which the caller frees; NULL and 0 if there
@@ -28,6 +36,13 @@ struct gpu {
  * lost is skipped with a warning.
  *   -EIO  there is a driver, but it does not respond (its version differs from the library's, …) */
 int gpu_list(struct gpu **out, int *count, struct err *e);
+
+/* Adds the NVLinks of GPUs that gpu_list() has returned.
+ *   -EIO  as in gpu_list() */
+int gpu_add_nvlinks(struct gpu *gpus, int count, struct err *e);
+
+/* Adds `links` to the entry for `to`, a bus id or GPU_NVLINK_SWITCH. -ENOSPC  too many peers */
+int gpu_count_nvlinks(struct gpu *g, const char *to, int links);
 
 enum { GPU_PROCESSES_MAX = 64 };
 

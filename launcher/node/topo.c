@@ -9,7 +9,7 @@
 #include "launcher/node/cgroup.h"
 #include "launcher/node/topo_cache.h"
 
-enum { QUOTA_MAX = 65535 };
+enum { QUOTA_MAX = 65535, NVLINKS_MAX = 1000 };
 
 struct topo {
     hwloc_topology_t hw;
@@ -213,6 +213,11 @@ int topo_load(struct topo **out, struct err *e)
     return 0;
 }
 
+int topo_add_nvlinks(struct topo *t, struct err *e)
+{
+    return gpu_add_nvlinks(t->gpus, t->gpu_count, e);
+}
+
 /* ---- recorded machines ----------------------------------------------------------------------- */
 
 static int copy_text(char *out, size_t size, const char *text)
@@ -226,13 +231,13 @@ static int copy_text(char *out, size_t size, const char *text)
 static int gpu_from_json(struct gpu *g, json_t *item, struct err *e)
 {
     json_error_t json_error;
-    const char *uuid, *name, *bus_id;
-    json_t *mig = NULL, *instance;
+    const char *uuid, *name, *bus_id, *to;
+    json_t *mig = NULL, *nvlinks = NULL, *instance, *links;
     size_t i;
     *g = (struct gpu){.numa = -1};
-    if (json_unpack_ex(item, &json_error, JSON_STRICT, "{s:i,s:s,s:s,s:s,s?i,s?o}", "index",
+    if (json_unpack_ex(item, &json_error, JSON_STRICT, "{s:i,s:s,s:s,s:s,s?i,s?o,s?o}", "index",
                        &g->index, "uuid", &uuid, "name", &name, "bus_id", &bus_id, "numa", &g->numa,
-                       "parts", &mig) < 0)
+                       "parts", &mig, "nvlinks", &nvlinks) < 0)
         return err_set(e, -EINVAL, "GPU record: %s", json_error.text);
     if (g->index < 0 || copy_text(g->uuid, sizeof g->uuid, uuid) < 0 ||
         copy_text(g->name, sizeof g->name, name) < 0 ||
@@ -242,6 +247,11 @@ static int gpu_from_json(struct gpu *g, json_t *item, struct err *e)
         if (i >= GPU_MIG_MAX || !json_is_string(instance) ||
             copy_text(g->mig_uuids[i], sizeof g->mig_uuids[i], json_string_value(instance)) < 0)
             return err_set(e, -EINVAL, "GPU %d: malformed parts", g->index);
+    json_object_foreach (nvlinks, to, links)
+        if (!json_is_integer(links) || json_integer_value(links) < 1 ||
+            json_integer_value(links) > NVLINKS_MAX ||
+            gpu_count_nvlinks(g, to, (int)json_integer_value(links)) < 0)
+            return err_set(e, -EINVAL, "GPU %d: malformed nvlinks", g->index);
     return 0;
 }
 
@@ -332,14 +342,31 @@ int topo_load_file(struct topo **out, const char *xml_path, struct err *e)
 
 /* ---- other machines -------------------------------------------------------------------------- */
 
+static json_t *mig_to_json(const struct gpu *g)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < GPU_MIG_MAX && g->mig_uuids[i][0]; i++)
+        json_array_append_new(list, json_string(g->mig_uuids[i]));
+    return list;
+}
+
+static json_t *nvlinks_to_json(const struct gpu *g)
+{
+    json_t *o = json_object();
+    for (int i = 0; i < GPU_NVLINK_PEERS_MAX && g->nvlinks[i].to[0]; i++)
+        json_object_set_new(o, g->nvlinks[i].to, json_integer(g->nvlinks[i].count));
+    return o;
+}
+
 static json_t *gpus_to_json(const struct topo *t)
 {
     json_t *list = json_array();
     for (int i = 0; i < t->gpu_count; i++) {
         const struct gpu *g = &t->gpus[i];
-        json_array_append_new(list,
-                              json_pack("{s:i,s:s,s:s,s:s,s:i}", "index", g->index, "uuid", g->uuid,
-                                        "name", g->name, "bus_id", g->bus_id, "numa", g->numa));
+        json_array_append_new(list, json_pack("{s:i,s:s,s:s,s:s,s:i,s:o,s:o}", "index", g->index,
+                                              "uuid", g->uuid, "name", g->name, "bus_id", g->bus_id,
+                                              "numa", g->numa, "parts", mig_to_json(g), "nvlinks",
+                                              nvlinks_to_json(g)));
     }
     return list;
 }

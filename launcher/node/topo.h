@@ -22,12 +22,17 @@ struct topo;
  *   -EIO  hwloc cannot discover the topology */
 int topo_load(struct topo **out, struct err *e);
 
+/* Adds the NVLinks of the GPUs, which topo_load() leaves out: a job does not need them.
+ *   -EIO  the driver does not respond */
+int topo_add_nvlinks(struct topo *t, struct err *e);
+
 /* Loads a recorded machine: the output of `lstopo NAME.xml` and, if it exists next to it,
  * NAME.gpus.json: [{"index": 0, "uuid": "GPU-…", "name": "…", "bus_id": "0000:07:00.0", "numa": 3,
  * "parts": ["MIG-…"]}, …]. "numa" and "parts" (the MIG instances) are optional; without "numa" the
- * NUMA node follows from bus_id. If there is no such file, the GPUs are the XML's NVIDIA display
- * and 3D controllers, in PCI bus order. The root object's infos HostName and CpuQuota are the
- * machine's name and its limit of CPU time, in CPUs.
+ * NUMA node follows from bus_id. "nvlinks" is optional, too: {"0000:0f:00.0": 4} or
+ * {"switch": 18}, the number of active links to a GPU or to all NVSwitches. If there is no such
+ * file, the GPUs are the XML's NVIDIA display and 3D controllers, in PCI bus order. The root
+ * object's infos HostName and CpuQuota are the machine's name and its limit of CPU time, in CPUs.
  *   -EINVAL, -EIO, -ENOENT  a file is missing or malformed */
 int topo_load_file(struct topo **out, const char *xml_path, struct err *e);
 

@@ -153,7 +153,7 @@ def test_another_user_reaches_nothing_of_a_running_sweep(open_path):
     old = os.umask(0o022)
     try:
         coordinator = place.start(sweep, "--listen", "127.0.0.1:")
-        wait_until(lambda: place.records("report") and (open_path / "sweeps/s/listen").exists(), "a report")
+        wait_until(lambda: place.records("report") and (open_path / "sweeps/s/listen").exists(), place.said)
         port = (open_path / "sweeps/s/listen").read_text().split()[0].rsplit(":", 1)[1]
         could = what_another_user_can_do(open_path, [open_path], place.alive())
         (open_path / "go").touch()

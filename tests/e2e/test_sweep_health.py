@@ -1,4 +1,5 @@
 """Workers whose node is ill: trials lose nothing by it, other workers get the work, and the sweep says what it waits for."""
+import contextlib
 import os
 import signal
 import subprocess
@@ -70,7 +71,7 @@ def test_a_worker_whose_disk_is_full_is_excluded_until_it_has_space(place):
     shown = place.run("show", "s").stdout
     assert "cannot run trials since 2" in shown and "No space left on device" in shown
     assert coordinator.poll() is None, place.said()
-    subprocess.run(["nsenter", "-m", "-t", str(full.pid), "mount", "-o", "remount,size=64m", "tmpfs", place.trials()], check=True)
+    subprocess.run(["nsenter", "-m", "-r", "-t", str(full.pid), "mount", "-o", "remount,size=64m", "tmpfs", place.trials()], check=True)
     wait_until(lambda: "has passed its self-test: it gets trials again" in place.said(), "the self-test", 60)
     wait_until(lambda: "runs trials again" in place.said(), "a trial on the worker that has space again")
     (place.path / "go").touch()
@@ -85,8 +86,9 @@ def test_a_worker_whose_guardian_is_killed_is_replaced_and_its_trials_cost_nothi
     wait_until(lambda: len(list((place.path / "sweeps/s/trials").glob("*/*/ckpt/state"))) == 2, "two trials to run")
     first = place.worker_pid()
     for pid in place.alive():
-        if Path(f"/proc/{pid}/comm").read_text().strip() in ("drover-guardian", "drover-monitor"):
-            os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(OSError):  # it ends while this reads
+            if Path(f"/proc/{pid}/comm").read_text().strip() in ("drover-guardian", "drover-monitor"):
+                os.kill(pid, signal.SIGKILL)
     wait_until(lambda: place.worker_pid() not in (0, first), "another worker", 30)
     (place.path / "go").touch()
     assert coordinator.wait(60) == 0, place.said()

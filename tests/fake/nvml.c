@@ -2,7 +2,9 @@
  * DROVER_FAKE_GPUS lists its GPUs, separated by ';', as "uuid,name,bus,total MiB,free MiB",
  * followed by ",MIG-a" for a MIG instance. A GPU named "lost" has fallen off the bus.
  * DROVER_FAKE_GPU_USERS names a file with a line "UUID PID MiB" per process that uses a GPU (PID 0:
- * the process is not listed). DROVER_FAKE_NVML_INIT is the code that nvmlInit_v2() returns. */
+ * the process is not listed). DROVER_FAKE_NVLINKS lists links, separated by ';', as "GPU LINK END";
+ * END is the bus id of a GPU ("0f"), "switch" or "down". DROVER_FAKE_NVML_INIT is the code that
+ * nvmlInit_v2() returns. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,6 +49,11 @@ API int nvmlDeviceGetMigDeviceHandleByIndex(const struct fake_gpu *g, unsigned i
                                             struct fake_gpu **out);
 API int nvmlDeviceGetComputeRunningProcesses_v3(const struct fake_gpu *g, unsigned *n,
                                                 struct process *out);
+API int nvmlDeviceGetNvLinkState(const struct fake_gpu *g, unsigned link, unsigned *active);
+API int nvmlDeviceGetNvLinkRemoteDeviceType(const struct fake_gpu *g, unsigned link,
+                                            unsigned *type);
+API int nvmlDeviceGetNvLinkRemotePciInfo_v2(const struct fake_gpu *g, unsigned link,
+                                            struct pci *out);
 API const char *nvmlErrorString(int code);
 
 int nvmlInit_v2(void)
@@ -159,6 +166,42 @@ int nvmlDeviceGetMigDeviceHandleByIndex(const struct fake_gpu *g, unsigned index
         return NOT_FOUND;
     memcpy(part.uuid, g->part, sizeof part.uuid);
     *out = &part;
+    return 0;
+}
+
+/* Returns where a link ends; empty: there is no such link. */
+static const char *link_end(const struct fake_gpu *g, unsigned link)
+{
+    static char end[16];
+    const char *list = getenv("DROVER_FAKE_NVLINKS");
+    unsigned gpu, number;
+    while (list && *list) {
+        if (sscanf(list, "%u %u %15[^;]", &gpu, &number, end) == 3 && &gpus[gpu] == g &&
+            number == link)
+            return end;
+        list += strcspn(list, ";");
+        list += *list == ';';
+    }
+    return "";
+}
+
+int nvmlDeviceGetNvLinkState(const struct fake_gpu *g, unsigned link, unsigned *active)
+{
+    const char *end = link_end(g, link);
+    *active = end[0] && strcmp(end, "down") != 0;
+    return end[0] ? 0 : INVALID_ARGUMENT;
+}
+
+int nvmlDeviceGetNvLinkRemoteDeviceType(const struct fake_gpu *g, unsigned link, unsigned *type)
+{
+    *type = strcmp(link_end(g, link), "switch") == 0 ? 2 : 0;
+    return 0;
+}
+
+int nvmlDeviceGetNvLinkRemotePciInfo_v2(const struct fake_gpu *g, unsigned link, struct pci *out)
+{
+    memset(out, 0, sizeof *out);
+    out->bus = (unsigned)strtoul(link_end(g, link), NULL, 16);
     return 0;
 }
 

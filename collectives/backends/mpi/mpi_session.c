@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 #include <mpi.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -40,6 +41,24 @@ static void leave_without_finalize(void)
         finalize(NULL, 0);
 }
 
+static int add_component(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    if (strstr(info->dlpi_name, "/mca_"))
+        strv_push(arg, xstrdup(info->dlpi_name));
+    return 0;
+}
+
+/* Keeps the plug-ins ("components") of Open MPI in memory. MPI_Finalize() of Open MPI 4 unloads
+ * them while its progress thread may be inside a function of one: about once in 500 runs on a busy
+ * machine, the process then ends with SIGSEGV. */
+static void keep_components(void)
+{
+    AUTO(strv) char **paths = NULL;
+    dl_iterate_phdr(add_component, &paths);
+    for (size_t i = 0; i < strv_len(paths); i++)
+        (void)dlopen(paths[i], RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
 static void at_exit(void)
 {
     int finalised = 0;
@@ -50,8 +69,10 @@ static void at_exit(void)
         return;
     }
     MPI_Finalized(&finalised);
-    if (!finalised)
-        MPI_Finalize();
+    if (finalised)
+        return;
+    keep_components();
+    MPI_Finalize();
 }
 
 /* A call of MPI that has no deadline and runs in a thread. The thread that uses the struct last

@@ -4,7 +4,8 @@
     python3 tests/plan/machines/make.py
 
 Each follows a real machine; README.md says which and what is known of it. Only what placement looks at is written:
-packages, NUMA nodes, level 3 caches, cores, hardware threads, GPUs."""
+packages, NUMA nodes, level 3 caches, cores, hardware threads, GPUs, and on one machine PCIe switches, NVLinks and network
+adapters."""
 import json
 from pathlib import Path
 
@@ -18,6 +19,7 @@ class Machine:
         self.infos = [("Follows", follows), ("HostName", host or name), *infos]
         self.total_cores = packages * numa * l3 * cores
         self.devices = {}  # NUMA node (None: the machine) -> XML of its devices
+        self.trees = {}  # NUMA node -> lines of XML
         self.gpus = []
         self.allowed = None
         self.core = 0
@@ -31,6 +33,28 @@ class Machine:
     def gpu(self, numa, bus, kind, model, uuid):
         self.pci(numa, bus, kind)
         self.gpus.append({"index": len(self.gpus), "uuid": uuid, "name": model, "bus_id": bus})
+
+    def switch(self, numa, bus, devices):
+        """A host bridge with a PCIe switch; below each port of it another one with `devices`: (bus, type, name of an adapter)."""
+        first, last = int(bus, 16), int(bus, 16) + 16
+
+        def port(depth, low, high):
+            return (f'<object type="Bridge" {{}} bridge_type="1-1" depth="{depth}" bridge_pci="0000:[{low:02x}-{high:02x}]" '
+                    f'pci_busid="0000:{low - 1:02x}:00.0" pci_type="0604 [1000:c010] [1000:a064] b0" pci_link_speed="0.000000">')
+
+        lines = [f'<object type="Bridge" {{}} bridge_type="0-1" depth="0" bridge_pci="0000:[{first:02x}-{last:02x}]">',
+                 port(1, first + 1, last)]
+        for of in devices:
+            lines.append(port(2, first + 2, last))
+            for at, kind, name in of:
+                end = ">" if name else "/>"
+                lines += [port(3, int(at, 16), int(at, 16)),
+                          f'<object type="PCIDev" {{}} pci_busid="0000:{at}:00.0" pci_type="{kind}" pci_link_speed="0.000000"{end}']
+                if name:
+                    lines += [f'<object type="OSDev" {{}} name="{name}" osdev_type="3"/>', "</object>"]
+                lines.append("</object>")
+            lines.append("</object>")
+        self.trees.setdefault(numa, []).extend([*lines, "</object>", "</object>"])
 
     def bits(self, numbers):
         value = sum(1 << n for n in numbers)
@@ -50,6 +74,8 @@ class Machine:
             yield indent + bridge.format(self.gp_index())
             yield indent + " " + device.format(self.gp_index())
             yield indent + "</object>"
+        for line in self.trees.get(numa, []):
+            yield indent + line.format(self.gp_index())
 
     def cpus_of(self, first_core, cores):
         threads = self.shape[4]
@@ -125,6 +151,30 @@ def main():
         m.gpu(numa, f"0000:{bus}:00.0", "0302 [10de:20b2] [10de:1463] a1", "NVIDIA A100-SXM4-80GB", uuid("a100", i))
     for g, numa in zip(m.gpus, (3, 3, 1, 1, 7, 7, 5, 5)):
         g["numa"] = numa
+    m.write()
+
+    # The matrix of `nvidia-smi topo -m` is that of NVIDIA's DGX A100 user guide: NV12, PXB in groups of two GPUs, else SYS.
+    m = Machine("dgx-a100-fabric", "NVIDIA DGX A100 with its 8 adapters for the fabric", 2, 4, 4, 4, 2)
+    for group, (bus, numa) in enumerate((("00", 3), ("40", 1), ("80", 7), ("a0", 5))):
+        first = int(bus, 16)
+        devices = []
+        for half in range(2):
+            gpu, nic = f"{first + 6 + half * 5:02x}", f"{first + 8 + half * 5:02x}"
+            devices.append([(gpu, "0302 [10de:20b2] [10de:1463] a1", None),
+                            (nic, "0207 [15b3:101b] [15b3:0007] 00", f"mlx5_{group * 2 + half}")])
+            m.gpus.append({"index": len(m.gpus), "uuid": uuid("a100", len(m.gpus)), "name": "NVIDIA A100-SXM4-80GB",
+                           "bus_id": f"0000:{gpu}:00.0", "nvlinks": {"switch": 12}})
+        m.switch(numa, bus, devices)
+    m.write()
+
+    # A GPU pair with direct links, and one that fell off the bus: NVML still knows it.
+    m = Machine("lost-gpu", "4 x V100 with direct NVLinks; the last has fallen off the bus", 2, 1, 1, 20, 1)
+    for i, bus in enumerate(("1a", "1c", "3b")):
+        m.gpu(i // 2, f"0000:{bus}:00.0", "0302 [10de:1db1] [10de:1212] a1", "Tesla V100-SXM2-32GB", uuid("1db1", i))
+    m.gpus.append({"index": 3, "uuid": uuid("1db1", 3), "name": "Tesla V100-SXM2-32GB", "bus_id": "0000:d8:00.0"})
+    for a, b, links in ((0, 1, 2), (0, 2, 1), (1, 2, 1)):
+        m.gpus[a].setdefault("nvlinks", {})[m.gpus[b]["bus_id"]] = links
+        m.gpus[b].setdefault("nvlinks", {})[m.gpus[a]["bus_id"]] = links
     m.write()
 
     m = Machine("a100-mig", "2 x AMD EPYC 7543, NPS1, SMT off; two A100 PCIe, the second divided into three", 2, 1, 8, 4, 1)

@@ -1,0 +1,191 @@
+#include "launcher/doctor/cmd_topo.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/err.h"
+#include "common/json.h"
+#include "common/mem.h"
+#include "common/opt.h"
+#include "common/strbuf.h"
+#include "launcher/cmd/commands.h"
+#include "launcher/doctor/node_query.h"
+#include "launcher/doctor/topo_print.h"
+#include "launcher/hosts/hostfile.h"
+#include "launcher/node/topo.h"
+
+struct topo_options {
+    const char *hostfile, *hosts, *machine;
+    bool json;
+};
+
+static const struct opt options[] = {
+    OPT_STR('f', "hostfile", "FILE", "file with the nodes (default: this machine)",
+            struct topo_options, hostfile),
+    OPT_STR('H', "host", "LIST", "list of the nodes: c01,c02", struct topo_options, hosts),
+    OPT_STR(0, "machine", "FILE.xml",
+            "a recorded machine instead: the output of lstopo, with FILE.gpus.json next to it",
+            struct topo_options, machine),
+    OPT_FLAG(0, "json", "print JSON", struct topo_options, json),
+    OPT_END,
+};
+
+/* Nodes with the same topology. */
+struct group {
+    char *text;   /* the same for all of them */
+    json_t *json; /* of the first one */
+    char **names;
+};
+
+struct groups {
+    struct group *at;
+    size_t count;
+};
+
+static void groups_free(struct groups *g)
+{
+    for (size_t i = 0; i < g->count; i++) {
+        free(g->at[i].text);
+        json_decref(g->at[i].json);
+        strv_free(g->at[i].names);
+    }
+    free(g->at);
+}
+
+static void add(struct groups *g, const char *name, const struct topo *t)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    topo_print(&b, t);
+    size_t i = 0;
+    while (i < g->count && strcmp(g->at[i].text, strbuf_str(&b)) != 0)
+        i++;
+    if (i == g->count) {
+        g->at = xrealloc(g->at, ++g->count, sizeof *g->at);
+        g->at[i] = (struct group){xstrdup(strbuf_str(&b)), topo_print_json(t), NULL};
+    }
+    strv_push(&g->at[i].names, xstrdup(name));
+}
+
+/* ---- where the topologies come from ---------------------------------------------------------- */
+
+static int add_here(struct groups *g, const char *machine, struct err *e)
+{
+    AUTO(topo) struct topo *t = NULL;
+    int rc = machine ? topo_load_file(&t, machine, e) : topo_load(&t, e);
+    if (rc == 0 && !machine)
+        rc = topo_add_nvlinks(t, e);
+    if (rc == 0)
+        add(g, topo_name(t), t);
+    return rc;
+}
+
+static int add_nodes(struct groups *g, const struct hosts *hosts, struct err *e)
+{
+    static const char *const machine[] = {"machine", "--nvlinks", NULL};
+    AUTO(strv) char **texts = NULL;
+    int rc = node_query(&texts, hosts, machine, e);
+    for (int i = 0; rc == 0 && i < hosts->count; i++) {
+        AUTO(topo) struct topo *t = NULL;
+        rc = topo_import(&t, texts[i], strlen(texts[i]), e);
+        if (rc < 0)
+            err_wrap(e, "%s", hosts->at[i].name);
+        else
+            add(g, hosts->at[i].name, t);
+    }
+    return rc;
+}
+
+/* Reads the hosts of the options; NULL: this machine. */
+static int read_hosts(struct hosts **out, const struct topo_options *o, struct err *e)
+{
+    int rc = 0;
+    if (o->machine && (o->hostfile || o->hosts))
+        return err_set(e, -EINVAL, "--machine and the nodes of a job exclude each other");
+    AUTO(hosts) struct hosts *file = NULL, *list = NULL;
+    if (o->hostfile && (rc = hostfile_read(&file, o->hostfile, e)) < 0)
+        return rc;
+    if (o->hosts) {
+        list = xzalloc(sizeof *list);
+        if ((rc = hostfile_list(list, o->hosts, e)) < 0)
+            return rc;
+    }
+    if (file && list)
+        rc = hostfile_filter(out, file, list, e);
+    else
+        *out = file ? TAKE(file) : TAKE(list);
+    if (rc == 0 && *out)
+        hostfile_mark_here(*out);
+    return rc;
+}
+
+/* ---- output --------------------------------------------------------------------------------- */
+
+static void print_text(const struct groups *g)
+{
+    for (size_t i = 0; i < g->count; i++) {
+        const struct group *one = &g->at[i];
+        for (size_t n = 0; n < strv_len(one->names); n++)
+            printf("%s%s", n ? ", " : i ? "\n" : "", one->names[n]);
+        if (strv_len(one->names) > 1)
+            printf(" (%zu identical nodes)", strv_len(one->names));
+        printf("\n%s", one->text);
+    }
+}
+
+static void print_json(const struct groups *g)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < g->count; i++) {
+        json_t *names = json_array();
+        for (size_t n = 0; n < strv_len(g->at[i].names); n++)
+            json_array_append_new(names, json_text(g->at[i].names[n]));
+        json_object_set_new(g->at[i].json, "nodes", names);
+        json_array_append(list, g->at[i].json);
+    }
+    AUTO(json) json_t *all = json_pack("{s:i,s:o}", "v", 1, "machines", list);
+    AUTO(free) char *line = json_line(all);
+    puts(line);
+}
+
+static int run(const struct topo_options *o, struct err *e)
+{
+    AUTO(hosts) struct hosts *hosts = NULL;
+    int rc = read_hosts(&hosts, o, e);
+    if (rc < 0)
+        return rc;
+    struct groups g = {0};
+    rc = hosts ? add_nodes(&g, hosts, e) : add_here(&g, o->machine, e);
+    if (rc == 0 && o->json)
+        print_json(&g);
+    else if (rc == 0)
+        print_text(&g);
+    groups_free(&g);
+    return rc;
+}
+
+int cmd_topo(int argc, char **argv)
+{
+    struct topo_options o = {0};
+    struct err e = {0};
+    int rest = argc;
+    int rc = opt_parse(options, &o, argc, argv, &rest, &e);
+    if (rc == OPT_HELP) {
+        const struct opt_help help = {
+            "drover topo", "[--hostfile FILE | --host LIST] [--json]",
+            "Shows the GPUs, network interfaces, NUMA nodes and cores of each node, how they are "
+            "connected, and which interface and cores each GPU should use. Nodes that are the same "
+            "are shown once.",
+            "drover topo\ndrover topo --hostfile hosts --json"};
+        opt_print_help(stdout, &help, options);
+        return 0;
+    }
+    if (rc == 0 && rest < argc)
+        rc = err_set(&e, -EINVAL, "unexpected argument '%s'", argv[rest]);
+    if (rc == 0)
+        rc = run(&o, &e);
+    if (rc == 0)
+        return 0;
+    err_print(&e, "drover topo");
+    return rc == -EINVAL || rc == -ENOENT || rc == -EACCES ? EXIT_STATUS_USAGE : EXIT_STATUS_FAILED;
+}
