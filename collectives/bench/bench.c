@@ -134,8 +134,9 @@ static void reduce_times(struct bench *b, const struct buffers_run *r, const str
     b->placements++;
 }
 
-/* Measures one placement of a size. Like nccl-tests, also times a collective in place whose result
- * is then not defined; such a result is not checked. */
+/* Measures one placement of a size. Like nccl-tests, also prints a time in place for a collective
+ * that has no such form. It is measured with two buffers (buffers.c), and its result is not
+ * checked. */
 static int measure(struct bench *b, struct buffers_run *r, struct bench_report_placement *placement)
 {
     static const struct traffic even;

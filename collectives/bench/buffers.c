@@ -72,21 +72,28 @@ void buffers_close(struct buffers *b)
     free(b);
 }
 
+/* Returns true if input and output share a buffer. Collectives without a form in place keep two
+ * buffers: MPI does not allow them to overlap. */
+static bool shares_buffer(const struct buffers_run *r)
+{
+    return r->in_place && collective_row(r->v.coll)->in_place;
+}
+
 /* Returns the start of this rank's output. */
 static char *output(const struct buffers *b, const struct buffers_run *r)
 {
-    return b->out + (r->in_place ? (size_t)b->rank * r->shape.out_stride : 0);
+    return b->out + (shares_buffer(r) ? (size_t)b->rank * r->shape.out_stride : 0);
 }
 
 static char *input(const struct buffers *b, const struct buffers_run *r)
 {
-    return r->in_place ? b->out + (size_t)b->rank * r->shape.in_stride : b->in;
+    return shares_buffer(r) ? b->out + (size_t)b->rank * r->shape.in_stride : b->in;
 }
 
 /* Returns the end of the memory to which the call may write. */
 static char *end(const struct buffers *b, const struct buffers_run *r)
 {
-    return b->out + (r->in_place ? r->shape.bytes : r->shape.out_bytes);
+    return b->out + (shares_buffer(r) ? r->shape.bytes : r->shape.out_bytes);
 }
 
 static bool same_traffic(const struct traffic_call *a, const struct traffic_call *b)
@@ -146,7 +153,7 @@ int buffers_prepare(struct buffers *b, struct buffers_run *r, struct err *e)
     size_t period = VERIFY_PERIOD * element, n = r->shape.in_bytes / element;
     r->v.seed = ++b->seed;
     int rc = poison(b, b->out, (size_t)(end(b, r) - b->out), e);
-    if (rc == 0 && !r->in_place)
+    if (rc == 0 && !shares_buffer(r))
         rc = poison(b, b->in, r->shape.in_bytes, e);
     if (rc < 0)
         return rc;
@@ -256,9 +263,9 @@ int buffers_check(struct buffers *b, const struct buffers_run *r, struct buffers
         rc = check_guard(b, end(b, r), BUFFERS_OUT_END, out, e);
     if (rc == 0)
         rc = check_guard(b, b->out, BUFFERS_OUT_BEGIN, out, e);
-    if (rc == 0 && !r->in_place)
+    if (rc == 0 && !shares_buffer(r))
         rc = check_guard(b, b->in + r->shape.in_bytes, BUFFERS_IN_END, out, e);
-    if (rc == 0 && !r->in_place)
+    if (rc == 0 && !shares_buffer(r))
         rc = check_guard(b, b->in, BUFFERS_IN_BEGIN, out, e);
     if (rc == 0 && out->elements)
         out->diagnosis = verify_diagnose(&r->v, &out->first, b->rank, r->shape.count);
