@@ -9,7 +9,7 @@
 #include "common/err.h"
 #include "common/mem.h"
 #include "launcher/node/cpu_list.h"
-#include "launcher/node/gpu.h"
+#include "launcher/gpu/gpu.h"
 
 struct topo;
 

@@ -1,106 +1,14 @@
-#include "launcher/node/gpu.h"
+#include "launcher/gpu/gpu.h"
 
-#include <dlfcn.h>
 #include <errno.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "common/log.h"
 #include "common/mem.h"
-
-/* The declarations of NVML that are used here. Names, codes and sizes are those of nvml.h 13.0;
- * they have not changed since version 11. */
-typedef struct nvml_device *nvml_device;
-
-struct nvml_pci { /* nvmlPciInfo_t, 68 bytes */
-    char bus_id_legacy[16];
-    unsigned domain, bus, device, pci_device_id, pci_subsystem_id;
-    char bus_id[32];
-};
-
-struct nvml_memory { /* nvmlMemory_t */
-    unsigned long long total, free, used;
-};
-
-struct nvml_process { /* nvmlProcessInfo_v2_t, 24 bytes */
-    unsigned pid;
-    unsigned long long used_bytes;
-    unsigned gpu_instance, compute_instance;
-};
-
-_Static_assert(sizeof(struct nvml_process) == 24, "nvmlProcessInfo_v2_t has 24 bytes");
-_Static_assert(sizeof(struct nvml_pci) == 68, "nvmlPciInfo_t has 68 bytes");
-_Static_assert(sizeof(struct nvml_memory) == 24, "nvmlMemory_t has 24 bytes");
+#include "launcher/gpu/nvml.h"
 
 enum { NVML_NVLINKS_MAX = 18, NVML_REMOTE_GPU = 0, NVML_REMOTE_SWITCH = 2 };
-enum { NVML_SUCCESS = 0, NVML_NO_DRIVER = 9, NVML_GPU_LOST = 15 };
-
-struct nvml {
-    void *lib;
-    int (*init)(void);
-    int (*shutdown)(void);
-    int (*count)(unsigned *count);
-    int (*by_index)(unsigned index, nvml_device *device);
-    int (*uuid)(nvml_device device, char *out, unsigned size);
-    int (*name)(nvml_device device, char *out, unsigned size);
-    int (*pci)(nvml_device device, struct nvml_pci *out);
-    int (*memory)(nvml_device device, struct nvml_memory *out);
-    int (*mig_device)(nvml_device device, unsigned index, nvml_device *mig_device);
-    int (*processes)(nvml_device device, unsigned *count, struct nvml_process *out);
-    int (*nvlink_state)(nvml_device device, unsigned link, unsigned *active);
-    int (*nvlink_remote_type)(nvml_device device, unsigned link, unsigned *type);
-    int (*nvlink_remote_pci)(nvml_device device, unsigned link, struct nvml_pci *out);
-    const char *(*error)(int code);
-};
-
-/* Opens NVML. Returns false if there is no library, or if it cannot list devices. */
-static bool nvml_open(struct nvml *n)
-{
-    const char *path = getenv("DROVER_NVML_LIB");
-    /* Without the driver's device the library is useless, and opening it costs 2 ms. */
-    if (!path && access("/dev/nvidiactl", F_OK) != 0)
-        return false;
-    n->lib = dlopen(path ? path : "libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (!n->lib) {
-        log_info("GPUs are not used: %s", dlerror());
-        return false;
-    }
-    const struct {
-        const char *name;
-        void *fn;
-    } symbols[] = {
-        {"nvmlInit_v2", &n->init},
-        {"nvmlShutdown", &n->shutdown},
-        {"nvmlDeviceGetCount_v2", &n->count},
-        {"nvmlDeviceGetHandleByIndex_v2", &n->by_index},
-        {"nvmlDeviceGetUUID", &n->uuid},
-        {"nvmlDeviceGetName", &n->name},
-        {"nvmlDeviceGetPciInfo_v3", &n->pci},
-        {"nvmlDeviceGetMemoryInfo", &n->memory},
-        {"nvmlDeviceGetMigDeviceHandleByIndex", &n->mig_device},
-        {"nvmlDeviceGetComputeRunningProcesses_v3", &n->processes},
-        {"nvmlDeviceGetNvLinkState", &n->nvlink_state},
-        {"nvmlDeviceGetNvLinkRemoteDeviceType", &n->nvlink_remote_type},
-        {"nvmlDeviceGetNvLinkRemotePciInfo_v2", &n->nvlink_remote_pci},
-        {"nvmlErrorString", &n->error},
-    };
-    for (size_t i = 0; i < COUNT_OF(symbols); i++)
-        *(void **)symbols[i].fn = dlsym(n->lib, symbols[i].name);
-    return n->init && n->count && n->by_index;
-}
-
-static void nvml_close(struct nvml *n)
-{
-    if (n->lib)
-        dlclose(n->lib);
-}
-
-static const char *nvml_error(const struct nvml *n, int code)
-{
-    const char *s = n->error ? n->error(code) : NULL;
-    return s ? s : "unknown error";
-}
 
 int gpu_bus_id(char *out, unsigned size, const char *text)
 {
@@ -278,7 +186,8 @@ static int query_nvml(int (*query)(const struct nvml *n, void *out, int *count, 
 {
     struct nvml n = {0};
     int rc = 0;
-    if (nvml_open(&n)) {
+    struct err why = {0};
+    if (nvml_open(&n, &why)) {
         int code = n.init();
         if (code == NVML_SUCCESS) {
             rc = query(&n, out, count, e);
@@ -289,6 +198,8 @@ static int query_nvml(int (*query)(const struct nvml *n, void *out, int *count, 
             err_hint(e, "nvidia-smi, which shows the same error; reboot after a driver update");
         }
     }
+    if (why.code < 0)
+        log_info("GPUs are not used: %s", why.text);
     nvml_close(&n);
     return rc;
 }

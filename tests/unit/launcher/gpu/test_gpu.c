@@ -1,4 +1,4 @@
-#include "launcher/node/gpu.h"
+#include "launcher/gpu/gpu.h"
 
 #include <limits.h>
 

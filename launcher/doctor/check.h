@@ -1,0 +1,78 @@
+/* check - one check of `drover doctor`: what it is, what it needs, and its result. */
+#ifndef DROVER_CHECK_H
+#define DROVER_CHECK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "launcher/node/topo.h"
+
+enum check_state {
+    CHECK_OK,
+    CHECK_WARN,
+    CHECK_FAIL,
+    CHECK_SKIP, /* it could not be checked; this is never an ok */
+    CHECK_STATES
+};
+
+/* "ok", "warn", "fail", "skip" */
+const char *check_state_name(enum check_state s);
+
+/* Texts are owned; NULL: none. */
+struct check_result {
+    enum check_state state;
+    char *value;  /* what was found: "64 KiB"; of a skip: why */
+    char *want;   /* what is wanted: "1 GiB or more" */
+    char *source; /* where it was read: "getrlimit(RLIMIT_MEMLOCK)" */
+    char *advice; /* what to do, for this value; NULL: that of the row */
+    int ms;       /* how long it took */
+};
+
+struct nvml;
+
+/* What a check may read. Everything is borrowed. */
+struct check_env {
+    const struct topo *topo;
+    struct nvml *nvml;       /* opened by drv.loads, in the child; NULL before, and if that fails */
+    int ranks;                /* ranks that are to run on this node; 0: unknown */
+    char *const *command;     /* the program that is to run, a strv; NULL: unknown */
+    const char *const *dirs;  /* directories that are to be written, ended by NULL */
+    const char *sweep_dir;    /* the directory of a sweep; NULL: none */
+    const char *launcher;     /* address and port of the launcher, "10.0.0.1:4711"; NULL: none */
+    bool has_other_nodes;     /* the job has other nodes */
+};
+
+enum { CHECK_NEEDS_MAX = 2 };
+
+struct check {
+    const char *id;   /* "host.shm"; never changes */
+    const char *what; /* "free space in /dev/shm" */
+    const char *needs[CHECK_NEEDS_MAX]; /* ids of checks that must not have failed or been skipped */
+    bool quick;                         /* part of the preflight of `drover run` and `sweep` */
+    bool compared; /* its value should be the same on all nodes of a job */
+    /* Sets the result by one of the functions below. Changes nothing on the machine. May block: it
+     * runs in a child process with a deadline. */
+    void (*run)(struct check_result *r, struct check_env *env);
+    const char *why;    /* for --explain: what goes wrong without it, in one or two sentences */
+    const char *advice; /* what to do */
+};
+
+/* Set the result. `fmt` is the value. */
+void check_ok(struct check_result *r, const char *source, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+void check_skip(struct check_result *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Sets a warning or a failure. */
+void check_bad(struct check_result *r, enum check_state s, const char *want, const char *source,
+               const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+/* Adds advice for this value. */
+void check_advise(struct check_result *r, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+void check_result_clear(struct check_result *r);
+
+/* All checks, in the order in which they run: a check follows those that it needs. */
+const struct check *check_table(size_t *count);
+/* Returns the check with this id, or NULL. */
+const struct check *check_find(const char *id);
+
+#endif

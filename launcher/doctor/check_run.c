@@ -1,0 +1,175 @@
+#include "launcher/doctor/check_run.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/json.h"
+#include "common/mem.h"
+#include "common/strbuf.h"
+#include "launcher/node/limits.h"
+
+enum { RESULT_BYTES_MAX = 64 << 10 };
+
+struct run {
+    const struct check *rows;
+    size_t count;
+    struct check_result *results;
+    struct check_env *env;
+    const struct check_run_opts *opts;
+};
+
+/* Returns the need of a row that failed or was skipped, or NULL. A row that is not part of this run
+ * does not count. */
+static const char *unmet_need(const struct run *r, const struct check *c)
+{
+    for (size_t n = 0; n < CHECK_NEEDS_MAX && c->needs[n]; n++)
+        for (size_t i = 0; i < r->count; i++)
+            if (strcmp(r->rows[i].id, c->needs[n]) == 0 && r->results[i].value &&
+                r->results[i].state >= CHECK_FAIL)
+                return c->needs[n];
+    return NULL;
+}
+
+/* ---- in the child --------------------------------------------------------------------------- */
+
+static void send_result(int sock, const struct check_result *r)
+{
+    AUTO(json)
+    json_t *j = json_pack("{s:i,s:o,s:o*,s:o*,s:o*,s:i}", "state", (int)r->state, "value",
+                          json_text(r->value ? r->value : ""), "want",
+                          r->want ? json_text(r->want) : NULL, "source",
+                          r->source ? json_text(r->source) : NULL, "advice",
+                          r->advice ? json_text(r->advice) : NULL, "ms", r->ms);
+    AUTO(free) char *line = json_line(j);
+    if (!line || send(sock, line, strlen(line), MSG_NOSIGNAL) < 0)
+        _exit(1);
+}
+
+static _Noreturn void run_child(struct run *r, size_t from, int sock)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (size_t i = from; i < r->count; i++) {
+        const struct check *c = &r->rows[i];
+        struct check_result *result = &r->results[i];
+        if (r->opts->quick && !c->quick)
+            continue;
+        const char *unmet = unmet_need(r, c);
+        int64_t begin = clock_ms();
+        if (unmet)
+            check_skip(result, "needs %s", unmet);
+        else
+            c->run(result, r->env);
+        result->ms = (int)(clock_ms() - begin);
+        send_result(sock, result);
+    }
+    _exit(0);
+}
+
+/* ---- in the parent -------------------------------------------------------------------------- */
+
+static char *take_text(const json_t *j, const char *key)
+{
+    const char *text = json_string_value(json_object_get(j, key));
+    return text ? xstrdup(text) : NULL;
+}
+
+/* Waits for the result of a check. Returns false if the child did not send it in time; `died` is
+ * then true if the child has ended. */
+static bool receive(struct check_result *out, int sock, int deadline_ms, bool *died)
+{
+    struct pollfd p = {.fd = sock, .events = POLLIN};
+    int64_t end = clock_ms() + deadline_ms, left;
+    int n = 0;
+    while ((left = end - clock_ms()) > 0 && (n = poll(&p, 1, (int)left)) < 0 && errno == EINTR)
+        ;
+    *died = false;
+    if (n <= 0)
+        return false;
+    AUTO(free) char *bytes = xzalloc(RESULT_BYTES_MAX);
+    ssize_t len = recv(sock, bytes, RESULT_BYTES_MAX, 0);
+    AUTO(json) json_t *j = NULL;
+    *died = len <= 0 || json_parse(&j, bytes, (size_t)len, NULL) < 0;
+    if (*died)
+        return false;
+    out->state = (enum check_state)json_integer_value(json_object_get(j, "state"));
+    out->value = take_text(j, "value");
+    out->want = take_text(j, "want");
+    out->source = take_text(j, "source");
+    out->advice = take_text(j, "advice");
+    out->ms = (int)json_integer_value(json_object_get(j, "ms"));
+    return true;
+}
+
+static int start_child(struct run *r, size_t from, int *sock, pid_t *pid, struct err *e)
+{
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0) {
+        err_set(e, -errno, "doctor: socketpair: %s", strerror(errno));
+        return limits_explain(e, "");
+    }
+    *pid = fork();
+    if (*pid == 0) {
+        close(ends[0]);
+        run_child(r, from, ends[1]);
+    }
+    close(ends[1]);
+    *sock = ends[0];
+    if (*pid > 0)
+        return 0;
+    err_set(e, -errno, "doctor: fork: %s", strerror(errno));
+    close(*sock);
+    return limits_explain(e, "");
+}
+
+static void fail_without_result(struct check_result *r, const struct check *c, bool died,
+                                int deadline_ms)
+{
+    if (died)
+        check_bad(r, CHECK_FAIL, "an answer", c->what, "the check crashed");
+    else
+        check_bad(r, CHECK_FAIL, "an answer", c->what, "no answer within %d ms", deadline_ms);
+    r->ms = died ? 0 : deadline_ms;
+}
+
+/* Receives results until one is missing. Returns the row that comes next. */
+static size_t receive_all(struct run *r, size_t from, int sock)
+{
+    for (size_t i = from; i < r->count; i++) {
+        bool died;
+        if (r->opts->quick && !r->rows[i].quick)
+            continue;
+        if (receive(&r->results[i], sock, r->opts->deadline_ms, &died))
+            continue;
+        fail_without_result(&r->results[i], &r->rows[i], died, r->opts->deadline_ms);
+        return i + 1;
+    }
+    return r->count;
+}
+
+int check_run(struct check_result *out, struct check_env *env, const struct check_run_opts *o,
+              struct err *e)
+{
+    struct run r = {.results = out, .env = env, .opts = o};
+    r.rows = check_table(&r.count);
+    for (size_t i = 0; i < r.count; i++)
+        out[i] = (struct check_result){.state = CHECK_SKIP};
+    for (size_t next = 0; next < r.count;) {
+        int sock, status;
+        pid_t pid;
+        int rc = start_child(&r, next, &sock, &pid, e);
+        if (rc < 0)
+            return rc;
+        next = receive_all(&r, next, sock);
+        kill(pid, SIGKILL);
+        close(sock);
+        waitpid(pid, &status, next < r.count ? WNOHANG : 0);
+    }
+    return 0;
+}

@@ -1,0 +1,22 @@
+/* check_run - runs checks in a child process, each with its own deadline.
+ *
+ * A check that does not return in time fails, and its child is abandoned: a process that waits
+ * inside the kernel cannot be ended. Another child goes on with the next check. */
+#ifndef DROVER_CHECK_RUN_H
+#define DROVER_CHECK_RUN_H
+
+#include "common/err.h"
+#include "launcher/doctor/check.h"
+
+struct check_run_opts {
+    bool quick;      /* only those of the preflight */
+    int deadline_ms; /* of each check */
+};
+
+/* Runs the checks of the table. `out` has one result per row; rows that are not run are skipped
+ * with an empty value. A check whose needs failed or were skipped is skipped. Call it from a process
+ * with one thread. Returns 0, or the error of fork() or socketpair(). */
+int check_run(struct check_result *out, struct check_env *env, const struct check_run_opts *o,
+              struct err *e);
+
+#endif

@@ -1,0 +1,95 @@
+#include "launcher/doctor/sysroot.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { TEXT_BYTES_MAX = 1 << 20 };
+
+const char *sysroot(void)
+{
+    const char *root = getenv("DROVER_SYSROOT");
+    return root ? root : "";
+}
+
+static char *path_of(const char *fmt, va_list args)
+{
+    AUTO(free) char *path = NULL;
+    if (vasprintf(&path, fmt, args) < 0)
+        path = NULL;
+    return xasprintf("%s%s", sysroot(), path ? path : "");
+}
+
+char *sysroot_path(const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    char *path = path_of(fmt, args);
+    va_end(args);
+    return path;
+}
+
+static char *read_text(const char *path)
+{
+    AUTO(file) FILE *f = fopen(path, "re");
+    if (!f)
+        return NULL;
+    AUTO(free) char *text = xzalloc(TEXT_BYTES_MAX + 1);
+    errno = 0;
+    size_t n = fread(text, 1, TEXT_BYTES_MAX, f);
+    if (ferror(f))
+        return NULL;
+    while (n > 0 && text[n - 1] == '\n')
+        text[--n] = '\0';
+    return xrealloc(TAKE(text), n + 1, 1);
+}
+
+char *sysroot_read(const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    AUTO(free) char *path = path_of(fmt, args);
+    va_end(args);
+    return read_text(path);
+}
+
+bool sysroot_number(long long *out, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    AUTO(free) char *path = path_of(fmt, args);
+    va_end(args);
+    AUTO(free) char *text = read_text(path);
+    char *end = text;
+    errno = text ? 0 : errno;
+    if (text)
+        *out = strtoll(text, &end, 10);
+    if (text && (end == text || *end))
+        errno = EINVAL;
+    return text && errno == 0;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+char **sysroot_list(const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    AUTO(free) char *path = path_of(fmt, args);
+    va_end(args);
+    DIR *d = opendir(path);
+    char **names = NULL;
+    for (struct dirent *entry; d && (entry = readdir(d));)
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            strv_push(&names, xstrdup(entry->d_name));
+    if (d)
+        closedir(d);
+    if (names)
+        qsort(names, strv_len(names), sizeof *names, compare_names);
+    return names;
+}

@@ -1,0 +1,28 @@
+/* sysroot - the files of the machine, or of a recorded one: $DROVER_SYSROOT precedes every path of
+ * /proc, /sys, /dev and /etc that a check reads. Checks read these paths only through this module. */
+#ifndef DROVER_SYSROOT_H
+#define DROVER_SYSROOT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "common/mem.h"
+
+/* Returns $DROVER_SYSROOT, or "". */
+const char *sysroot(void);
+
+/* Returns the path of a file, with the root; `fmt` is absolute. The caller frees it. */
+char *sysroot_path(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* Returns the text of a file without its last newline, at most 1 MiB; NULL with errno. The caller
+ * frees it. */
+char *sysroot_read(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* Reads a whole file as a decimal number. Returns false, with errno, if it has none. */
+bool sysroot_number(long long *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Returns the names in a directory, sorted, without "." and ".." (a strv); NULL: none, or none that
+ * can be read. */
+char **sysroot_list(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+#endif
