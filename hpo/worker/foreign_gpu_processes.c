@@ -7,8 +7,8 @@
 
 #include "common/byte_size.h"
 #include "common/log.h"
-#include "launcher/guardian/process_tree.h"
 #include "launcher/gpu/gpu.h"
+#include "launcher/guardian/process_tree.h"
 
 /* An idle GPU has at most this much in use: for the driver, and for a screen. */
 static const uint64_t idle_bytes = UINT64_C(1) << 30;

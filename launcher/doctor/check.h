@@ -34,12 +34,12 @@ struct nvml;
 struct check_env {
     const struct topo *topo;
     struct nvml *nvml;       /* opened by drv.loads, in the child; NULL before, and if that fails */
-    int ranks;                /* ranks that are to run on this node; 0: unknown */
-    char *const *command;     /* the program that is to run, a strv; NULL: unknown */
-    const char *const *dirs;  /* directories that are to be written, ended by NULL */
-    const char *sweep_dir;    /* the directory of a sweep; NULL: none */
-    const char *launcher;     /* address and port of the launcher, "10.0.0.1:4711"; NULL: none */
-    bool has_other_nodes;     /* the job has other nodes */
+    int ranks;               /* ranks that are to run on this node; 0: unknown */
+    char *const *command;    /* the program that is to run, a strv; NULL: unknown */
+    const char *const *dirs; /* directories that are to be written, ended by NULL */
+    const char *sweep_dir;   /* the directory of a sweep; NULL: none */
+    const char *launcher;    /* address and port of the launcher, "10.0.0.1:4711"; NULL: none */
+    bool has_other_nodes;    /* the job has other nodes */
 };
 
 enum { CHECK_NEEDS_MAX = 2 };
@@ -47,9 +47,10 @@ enum { CHECK_NEEDS_MAX = 2 };
 struct check {
     const char *id;   /* "host.shm"; never changes */
     const char *what; /* "free space in /dev/shm" */
-    const char *needs[CHECK_NEEDS_MAX]; /* ids of checks that must not have failed or been skipped */
-    bool quick;                         /* part of the preflight of `drover run` and `sweep` */
-    bool compared; /* its value should be the same on all nodes of a job */
+    const char
+        *needs[CHECK_NEEDS_MAX]; /* ids of checks that must not have failed or been skipped */
+    bool quick;                  /* part of the preflight of `drover run` and `sweep` */
+    bool compared;               /* its value should be the same on all nodes of a job */
     /* Sets the result by one of the functions below. Changes nothing on the machine. May block: it
      * runs in a child process with a deadline. */
     void (*run)(struct check_result *r, struct check_env *env);

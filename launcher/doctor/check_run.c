@@ -42,11 +42,11 @@ static const char *unmet_need(const struct run *r, const struct check *c)
 static void send_result(int sock, const struct check_result *r)
 {
     AUTO(json)
-    json_t *j = json_pack("{s:i,s:o,s:o*,s:o*,s:o*,s:i}", "state", (int)r->state, "value",
-                          json_text(r->value ? r->value : ""), "want",
-                          r->want ? json_text(r->want) : NULL, "source",
-                          r->source ? json_text(r->source) : NULL, "advice",
-                          r->advice ? json_text(r->advice) : NULL, "ms", r->ms);
+    json_t *j =
+        json_pack("{s:i,s:o,s:o*,s:o*,s:o*,s:i}", "state", (int)r->state, "value",
+                  json_text(r->value ? r->value : ""), "want", r->want ? json_text(r->want) : NULL,
+                  "source", r->source ? json_text(r->source) : NULL, "advice",
+                  r->advice ? json_text(r->advice) : NULL, "ms", r->ms);
     AUTO(free) char *line = json_line(j);
     if (!line || send(sock, line, strlen(line), MSG_NOSIGNAL) < 0)
         _exit(1);
@@ -161,8 +161,8 @@ int check_run(struct check_result *out, struct check_env *env, const struct chec
     for (size_t i = 0; i < r.count; i++)
         out[i] = (struct check_result){.state = CHECK_SKIP};
     for (size_t next = 0; next < r.count;) {
-        int sock, status;
-        pid_t pid;
+        int sock = -1, status;
+        pid_t pid = 0;
         int rc = start_child(&r, next, &sock, &pid, e);
         if (rc < 0)
             return rc;

@@ -1,5 +1,6 @@
 /* sysroot - the files of the machine, or of a recorded one: $DROVER_SYSROOT precedes every path of
- * /proc, /sys, /dev and /etc that a check reads. Checks read these paths only through this module. */
+ * /proc, /sys, /dev and /etc that a check reads. Checks read these paths only through this module.
+ */
 #ifndef DROVER_SYSROOT_H
 #define DROVER_SYSROOT_H
 

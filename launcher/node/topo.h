@@ -8,8 +8,8 @@
 
 #include "common/err.h"
 #include "common/mem.h"
-#include "launcher/node/cpu_list.h"
 #include "launcher/gpu/gpu.h"
+#include "launcher/node/cpu_list.h"
 
 struct topo;
 
