@@ -44,8 +44,8 @@ struct ops_backend {
     const char *(*error)(const struct ops *o);
 
     /* ---- memory. alloc() returns memory that is 0, or NULL: out of memory. alloc_host() returns
-     * pinned memory, from which put() is asynchronous: it must stay unchanged until wait(), or until
-     * mark_done() of a mark that was made after it. get() waits. ---- */
+     * pinned memory, from which put() is asynchronous: it must stay unchanged until wait(), or
+     * until mark_done() of a mark that was made after it. get() waits. ---- */
     void *(*alloc)(struct ops *o, size_t bytes);
     void (*release)(struct ops *o, void *p);
     void *(*alloc_host)(struct ops *o, size_t bytes);
@@ -57,9 +57,9 @@ struct ops_backend {
     void (*memory)(struct ops *o, size_t *used, size_t *total); /* of the device */
 
     /* ---- streams and time. comm_stream() is a second stream for collectives (NULL on the CPU).
-     * comm_after() makes it wait for what is queued so far; after_comm() makes later operations wait
-     * for it. mark() records the time at which the queue, or the second stream, reaches this point.
-     * between() returns the ms from one mark to another; it waits for both. ---- */
+     * comm_after() makes it wait for what is queued so far; after_comm() makes later operations
+     * wait for it. mark() records the time at which the queue, or the second stream, reaches this
+     * point. between() returns the ms from one mark to another; it waits for both. ---- */
     void *(*stream)(struct ops *o);
     void *(*comm_stream)(struct ops *o);
     void (*comm_after)(struct ops *o);
@@ -73,8 +73,8 @@ struct ops_backend {
                   int B, int T, int C);
     void (*embed_back)(struct ops *o, float *dwte, float *dwpe, const act *dy, const uint8_t *token,
                        int B, int T, int C);
-    /* x += add, if add is not NULL; then y = the layer norm of x. stat (R x 2): mean, 1 / deviation.
-     * y NULL: only adds. */
+    /* x += add, if add is not NULL; then y = the layer norm of x. stat (R x 2): mean, 1 /
+     * deviation. y NULL: only adds. */
     void (*norm)(struct ops *o, act *y, float *stat, act *x, const act *add, const act *gain,
                  const act *bias, int R, int C);
     /* Adds to dx. */
@@ -82,8 +82,8 @@ struct ops_backend {
                       const act *x, const float *stat, const act *gain, int R, int C);
     /* y (R x O) = x (R x I) w' (O x I) + bias. bias may be NULL. If z is not NULL, that is z, and
      * y = gelu(z) (tanh form). */
-    void (*linear)(struct ops *o, act *y, act *z, const act *x, const act *w, const act *bias, int R,
-                   int I, int O);
+    void (*linear)(struct ops *o, act *y, act *z, const act *x, const act *w, const act *bias,
+                   int R, int I, int O);
     /* dx and dbias may be NULL. If z is not NULL, dy is first multiplied by gelu'(z), in place. */
     void (*linear_back)(struct ops *o, act *dx, float *dw, float *dbias, act *dy, const act *z,
                         const act *x, const act *w, int R, int I, int O);
@@ -96,7 +96,8 @@ struct ops_backend {
      * that. */
     void (*loss)(struct ops *o, float *sum, act *logits, const uint8_t *target, int R, int V,
                  float scale);
-    /* Updates n master weights, moments, and the copy w that products read (in fp32 w == master). */
+    /* Updates n master weights, moments, and the copy w that products read (in fp32 w == master).
+     */
     void (*adamw)(struct ops *o, act *w, float *master, float *m1, float *m2, const float *gradient,
                   size_t n, const struct ops_adamw *a);
     /* Adds the sum of the squares of n values to *sum. */
