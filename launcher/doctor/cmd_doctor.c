@@ -13,6 +13,7 @@
 #include "common/strbuf.h"
 #include "launcher/cmd/commands.h"
 #include "launcher/doctor/check_run.h"
+#include "launcher/doctor/doctor_bundle.h"
 #include "launcher/doctor/doctor_expect.h"
 #include "launcher/doctor/doctor_report.h"
 #include "launcher/doctor/node_query.h"
@@ -21,7 +22,7 @@
 enum { CHECK_MS = 1000, NODE_MS = 20000 };
 
 struct doctor_options {
-    const char *hostfile, *hosts, *save, *expect, *explain, *sweep_dir, *launcher;
+    const char *hostfile, *hosts, *save, *expect, *explain, *bundle, *sweep_dir, *launcher;
     char **dirs;
     int ranks;
     bool json, strict, quick, verbose;
@@ -45,6 +46,9 @@ static const struct opt options[] = {
             struct doctor_options, save),
     OPT_STR(0, "expect", "FILE", "warn of values that differ from a file of --save",
             struct doctor_options, expect),
+    OPT_STR(0, "bundle", "FILE.tgz",
+            "write an archive for bug reports, in which secrets are masked", struct doctor_options,
+            bundle),
     OPT_STR(0, "explain", "ID", "explain a check: what it reads, and what goes wrong without it",
             struct doctor_options, explain),
     OPT_FLAG('v', "verbose", "also show what is ok, and what was skipped", struct doctor_options,
@@ -185,6 +189,13 @@ static void print_report(const struct doctor_report *r, const struct doctor_opti
     fputs(strbuf_str(&b), stdout);
 }
 
+static int write_bundle(const struct doctor_report *r, const char *path, struct err *e)
+{
+    AUTO(topo) struct topo *t = NULL;
+    int rc = topo_load(&t, e);
+    return rc < 0 ? rc : doctor_bundle_write(r, t, path, e);
+}
+
 /* Returns the exit status, or -errno. */
 static int run(const struct doctor_options *o, char *const *command, struct err *e)
 {
@@ -201,6 +212,8 @@ static int run(const struct doctor_options *o, char *const *command, struct err 
         print_report(&r, o);
         rc = o->save ? doctor_expect_write(&r, o->save, e) : 0;
     }
+    if (rc == 0 && o->bundle)
+        rc = write_bundle(&r, o->bundle, e);
     struct doctor_counts n = doctor_report_count(&r);
     doctor_report_free(&r);
     return rc < 0 ? rc : n.fail > 0 || (o->strict && n.warn > 0) ? EXIT_STATUS_FAILED : 0;
