@@ -63,8 +63,8 @@ static int check_here(struct doctor_node *out, const struct doctor_options *o, c
                       struct err *e)
 {
     AUTO(topo) struct topo *t = NULL;
-    size_t rows;
-    (void)check_table(&rows);
+    size_t count;
+    const struct check *rows = check_table(&count);
     int rc = topo_load(&t, e);
     if (rc < 0)
         return rc;
@@ -79,8 +79,8 @@ static int check_here(struct doctor_node *out, const struct doctor_options *o, c
     };
     const struct check_run_opts opts = {.quick = o->quick, .deadline_ms = CHECK_MS};
     out->name = xstrdup(topo_name(t));
-    out->results = xcalloc(rows, sizeof *out->results);
-    return check_run(out->results, &env, &opts, e);
+    out->results = xcalloc(count, sizeof *out->results);
+    return check_run(out->results, rows, count, &env, &opts, e);
 }
 
 /* ---- several nodes --------------------------------------------------------------------------- */
