@@ -9,7 +9,7 @@
 #include "common/log.h"
 #include "common/strbuf.h"
 #include "hpo/space/python_repr.h"
-#include "hpo/trial/metric_mapping.h"
+#include "launcher/io/metric_mapping.h"
 #include "hpo/trial/metric_parse.h"
 #include "hpo/worker/run_result.h"
 #include "hpo/worker/trial_dir.h"

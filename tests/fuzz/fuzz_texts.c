@@ -23,7 +23,7 @@
 #include "hpo/reader/sweep_columns.h"
 #include "hpo/samplers/sweep_file.h"
 #include "hpo/trial/metric_guess.h"
-#include "hpo/trial/metric_mapping.h"
+#include "launcher/io/metric_mapping.h"
 #include "hpo/trial/metric_parse.h"
 #include "launcher/client/report_packet.h"
 #include "launcher/diagnose/failure_cause.h"
