@@ -9,7 +9,7 @@
 #include "launcher/history/history_db.h"
 #include "tests/unit/kit_root.h"
 
-enum { WRITERS = 6, ROWS = 25 };
+enum { WRITERS = 6, ROWS = 8 };
 
 /* Runs a test with a state directory of its own, and removes it. */
 static const char *open_state(void)
