@@ -79,22 +79,24 @@ static void print_baselines(const struct baseline_list *l)
     int width = 4;
     for (size_t i = 0; i < l->count; i++)
         width = (int)strlen(l->at[i].name) > width ? (int)strlen(l->at[i].name) : width;
-    printf("%-*s  %18s  %9s  %5s  %7s  %s\n", width, "NAME", "THROUGHPUT", "STEP", "CPU", "AGE",
-           "HARDWARE");
+    printf("%-*s  %18s  %9s  %5s  %5s  %7s  %s\n", width, "NAME", "THROUGHPUT", "STEP", "CPU",
+           "GPU", "AGE", "HARDWARE");
     for (size_t i = 0; i < l->count; i++) {
         const struct baseline *m = &l->at[i];
-        char age[24], step[24] = "-", cpu[24] = "-";
+        char age[24], step[24] = "-", cpu[24] = "-", gpu[24] = "-";
         print_age(age, sizeof age, (int64_t)time(NULL) - m->stored_ms / 1000);
         if (m->step_s > 0)
             snprintf(step, sizeof step, "%.4g ms", m->step_s * 1000);
         if (m->cpu >= 0)
             snprintf(cpu, sizeof cpu, "%.0f %%", m->cpu * 100);
+        if (m->gpu >= 0)
+            snprintf(gpu, sizeof gpu, "%.0f %%", m->gpu * 100);
         AUTO(strbuf) struct strbuf name = {0}, rate = {0}, hardware = {0};
         utf8_add_line(&name, m->name);
         baseline_add_rate(&rate, m);
         utf8_add_line(&hardware, m->hardware);
-        printf("%-*s  %18s  %9s  %5s  %7s  %s\n", width, strbuf_str(&name), strbuf_str(&rate), step,
-               cpu, age, strbuf_str(&hardware));
+        printf("%-*s  %18s  %9s  %5s  %5s  %7s  %s\n", width, strbuf_str(&name), strbuf_str(&rate),
+               step, cpu, gpu, age, strbuf_str(&hardware));
     }
 }
 

@@ -118,6 +118,8 @@ void baseline_describe(struct strbuf *b, const struct baseline *now, const struc
     }
     if (now->cpu >= 0)
         strbuf_printf(b, ", CPU %.0f %%", now->cpu * 100);
+    if (now->gpu >= 0)
+        strbuf_printf(b, ", GPU %.0f %%", now->gpu * 100);
     strbuf_printf(b, ", %s", now->hardware);
     if (!stored && elsewhere)
         strbuf_puts(b, ", no baseline on this hardware");
@@ -135,14 +137,14 @@ static json_t *real_or_null(bool known, double x)
 json_t *baseline_json(const struct baseline *m)
 {
     bool rate = *m->unit;
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:i, s:o, s:o, s:o, s:o}", "name",
-                     json_text(m->name), "hardware", json_text(m->hardware), "unit",
-                     rate ? json_text(m->unit) : json_null(), "throughput",
-                     real_or_null(rate, m->rate.mean), "deviation",
-                     real_or_null(rate && m->rate.n > 1, m->rate.deviation), "blocks", m->rate.n,
-                     "step_s", real_or_null(m->step_s > 0, m->step_s), "cpu",
-                     real_or_null(m->cpu >= 0, m->cpu), "seconds", real_or_null(true, m->seconds),
-                     "stored_ms", m->stored_ms ? json_integer(m->stored_ms) : json_null());
+    return json_pack(
+        "{s:o, s:o, s:o, s:o, s:o, s:i, s:o, s:o, s:o, s:o, s:o}", "name", json_text(m->name),
+        "hardware", json_text(m->hardware), "unit", rate ? json_text(m->unit) : json_null(),
+        "throughput", real_or_null(rate, m->rate.mean), "deviation",
+        real_or_null(rate && m->rate.n > 1, m->rate.deviation), "blocks", m->rate.n, "step_s",
+        real_or_null(m->step_s > 0, m->step_s), "cpu", real_or_null(m->cpu >= 0, m->cpu), "gpu",
+        real_or_null(m->gpu >= 0, m->gpu), "seconds", real_or_null(true, m->seconds), "stored_ms",
+        m->stored_ms ? json_integer(m->stored_ms) : json_null());
 }
 
 json_t *baseline_event(const struct baseline *now, const struct baseline *stored,

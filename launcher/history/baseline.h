@@ -21,9 +21,10 @@ struct baseline {
     char *hardware; /* plan_hardware_job() */
     char *unit;     /* of `rate`; "": rank 0 reported no steps, and only `seconds` is known */
     struct welch_sample rate;
-    double step_s;     /* 0: unknown */
-    double cpu;        /* share of the ranks' cores that they used; < 0: unknown */
-    double seconds;    /* from start to end */
+    double step_s;  /* 0: unknown */
+    double cpu;     /* share of the ranks' cores that they used; < 0: unknown */
+    double gpu;     /* share of the time in which their GPUs were busy; < 0: unknown, or no GPU */
+    double seconds; /* from start to end */
     int64_t stored_ms; /* since 1970; 0: not stored */
 };
 

@@ -4,6 +4,7 @@
 #include "launcher/history/baseline.h"
 #include "launcher/history/baseline_series.h"
 #include "launcher/history/baseline_store.h"
+#include "launcher/history/gpu_load.h"
 #include "launcher/io/metric_mapping.h"
 #include "launcher/plan/plan_hardware.h"
 
@@ -20,6 +21,7 @@ struct baseline_run {
     struct baseline_series *series;
     bool has_channel;              /* a report has arrived on the report channel */
     struct cpu_sample first, last; /* at_s is 0 if there is no sample */
+    struct gpu_load *gpus;         /* NULL: no report so far, or no GPU on this machine */
     struct baseline result;        /* its name is NULL if there is none */
 };
 
@@ -34,6 +36,7 @@ struct baseline_run *baseline_run_open(const char *name, bool update)
 static void forget(struct baseline_run *b)
 {
     baseline_series_free(TAKE(b->series));
+    gpu_load_close(TAKE(b->gpus));
     baseline_clear(&b->result);
     b->job = NULL;
     b->has_channel = false;
@@ -50,6 +53,15 @@ void baseline_run_close(struct baseline_run *b)
 
 /* ---- during the job ----------------------------------------------------------------------------
  */
+
+static struct gpu_load *sample_gpus(const struct plan *p)
+{
+    AUTO(strv) char **uuids = NULL;
+    for (int i = 0; i < p->world_size; i++)
+        if (p->ranks[i].gpu_uuid)
+            strv_push(&uuids, xstrdup(p->ranks[i].gpu_uuid));
+    return gpu_load_open(uuids);
+}
 
 /* Samples the ranks' CPU time at the first report, and then whenever the measured time has grown by
  * a tenth: reading /proc takes time, too. */
@@ -71,8 +83,10 @@ static void sample_cpu(struct baseline_run *b, double now_s)
         s.cpu_ms += ranks[i].cpu_ms;
     }
     b->last = s;
-    if (b->first.at_s == 0)
-        b->first = s;
+    if (b->first.at_s > 0)
+        return;
+    b->first = s;
+    b->gpus = sample_gpus(p);
 }
 
 static void add_report(struct baseline_run *b, const char *text, size_t len)
@@ -146,8 +160,10 @@ void baseline_run_ended(struct baseline_run *b, const struct job_end *end, int s
                                       .rate = speed.rate,
                                       .step_s = speed.step_s,
                                       .cpu = cpu_share(b),
+                                      .gpu = gpu_load_mean(b->gpus),
                                       .seconds = end->seconds};
     }
+    gpu_load_close(TAKE(b->gpus));
     b->job = NULL;
 }
 

@@ -23,8 +23,9 @@ static void append(struct baseline_list *l, sqlite3_stmt *st)
                  .n = sqlite3_column_int(st, 5)},
         .step_s = sqlite3_column_double(st, 6),
         .cpu = sqlite3_column_double(st, 7),
-        .seconds = sqlite3_column_double(st, 8),
-        .stored_ms = sqlite3_column_int64(st, 9),
+        .gpu = sqlite3_column_double(st, 8),
+        .seconds = sqlite3_column_double(st, 9),
+        .stored_ms = sqlite3_column_int64(st, 10),
     };
 }
 
@@ -36,11 +37,12 @@ int baseline_store_read(struct baseline_list *out, const char *name, struct err 
     int rc = history_db_open(&h, false, e);
     if (rc < 0)
         return rc == -ENOENT ? 0 : rc;
-    rc = history_db_prepare(h, &st,
-                            "SELECT name, hardware, unit, mean, deviation, blocks, step_s, cpu, "
-                            "seconds, stored_ms FROM baseline WHERE ?1 IS NULL OR name = ?1 "
-                            "ORDER BY name, hardware",
-                            e);
+    rc = history_db_prepare(
+        h, &st,
+        "SELECT name, hardware, unit, mean, deviation, blocks, step_s, cpu, gpu, "
+        "seconds, stored_ms FROM baseline WHERE ?1 IS NULL OR name = ?1 "
+        "ORDER BY name, hardware",
+        e);
     if (rc < 0)
         return rc;
     sqlite3_bind_text(st, 1, name, -1, SQLITE_STATIC); /* NULL binds NULL */
@@ -64,13 +66,13 @@ static int insert(struct history_db *h, const struct baseline *m, struct err *e)
 {
     sqlite3_stmt *st = NULL;
     int rc = history_db_prepare(
-        h, &st, "INSERT OR REPLACE INTO baseline VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-        e);
+        h, &st,
+        "INSERT OR REPLACE INTO baseline VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)", e);
     if (rc < 0)
         return rc;
     const char *texts[] = {m->name, m->hardware, m->unit};
-    const double reals[] = {m->rate.mean, m->rate.deviation, m->rate.n, m->step_s,
-                            m->cpu,       m->seconds};
+    const double reals[] = {m->rate.mean, m->rate.deviation, m->rate.n, m->step_s, m->cpu,
+                            m->gpu,       m->seconds};
     int column = 1;
     for (size_t i = 0; i < COUNT_OF(texts); i++)
         sqlite3_bind_text(st, column++, texts[i], -1, SQLITE_STATIC);

@@ -27,6 +27,7 @@ static const char *const steps[] = {"CREATE TABLE baseline("
                                     "  blocks INTEGER NOT NULL,"
                                     "  step_s REAL NOT NULL,"
                                     "  cpu REAL NOT NULL,"
+                                    "  gpu REAL NOT NULL,"
                                     "  seconds REAL NOT NULL,"
                                     "  stored_ms INTEGER NOT NULL,"
                                     "  PRIMARY KEY(name, hardware));"};

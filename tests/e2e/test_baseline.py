@@ -9,11 +9,12 @@ from conftest import BUILD, ROOT, compile_c
 from waiting import wait_until
 
 NVML = BUILD / "tests/fake/libnvidia-ml.so.1"
-# Reports a throughput that alternates by 1 % around the first argument, whatever the time of a step is.
+# Reports a throughput within 10 % of the first argument, whatever the time of a step is. It changes every three reports:
+# two that arrive at the same time give the mean no other weight than in another run.
 RATES = """import json, sys, time
 for i in range(60):
     time.sleep(0.002)
-    print(json.dumps({"step": i, "loss": 1 / (i + 1), "tokens_per_s": float(sys.argv[1]) * (1.01 if i % 2 else 0.99)}))
+    print(json.dumps({"step": i, "loss": 1 / (i + 1), "tokens_per_s": float(sys.argv[1]) * (1.1 if i // 3 % 2 else 0.9)}))
 """
 # Reports steps that begin at fixed times, so that a late one does not delay the others.
 STEPS = """import sys, time
@@ -56,17 +57,17 @@ def interval(line):
 
 def test_a_slower_run_is_below_the_stored_one(drover):
     first = run(drover, "rates.py", 12800)
-    assert first.endswith(", stored") and "baseline train: 12,8" in first and " tokens/s, " in first, first
+    assert first.endswith(", stored") and " tokens/s, " in first, first
     line = run(drover, "rates.py", 6400)
-    assert ", 50.0 % below the stored 12,8" in line and " 1 rank on 1 x " in line, line
+    assert " % below the stored 1" in line and " 1 rank on 1 x " in line, line
     low, high = interval(line)
-    assert -51 < low <= -50 <= high < -49
+    assert -65 < low < -50 < high < -35
 
 
 def test_a_run_of_the_same_speed_has_no_difference(drover):
     run(drover, "rates.py", 12800)
     line = run(drover, "rates.py", 12800)
-    assert "no difference found from the stored 12,8" in line, line
+    assert "no difference found from the stored 1" in line, line
     low, high = interval(line)
     assert low < 0 < high
 
@@ -170,12 +171,12 @@ def test_update_replaces_the_stored_one(drover):
 
 def test_ps_lists_baselines(drover):
     assert stored(drover) == []
-    assert drover.run("ps", "--baselines").stdout.split() == "NAME THROUGHPUT STEP CPU AGE HARDWARE".split()
+    assert drover.run("ps", "--baselines").stdout.split() == "NAME THROUGHPUT STEP CPU GPU AGE HARDWARE".split()
     run(drover, "rates.py", 12800, name="b")
     run(drover, "true", name="a")
     assert [b["name"] for b in stored(drover)] == ["a", "b"]
     b = stored(drover)[1]
-    assert b["unit"] == "tokens/s" and abs(b["throughput"] / 12800 - 1) < 0.02 and b["blocks"] == 20
+    assert b["unit"] == "tokens/s" and abs(b["throughput"] / 12800 - 1) <= 0.1 and b["blocks"] == 20
     assert b["step_s"] > 0.002 and b["deviation"] > 0 and b["stored_ms"] > 0
     lines = drover.run("ps", "--baselines").stdout.splitlines()
     assert [line.split()[0] for line in lines] == ["NAME", "a", "b"] and "tokens/s" in lines[2]
@@ -189,13 +190,24 @@ def test_cpu_time_of_busy_ranks_is_their_utilisation(drover, tmp_path):
     assert stored(drover)[0]["cpu"] > 0
 
 
+def test_the_load_of_gpus_is_sampled(drover, tmp_path):
+    if not NVML.exists():
+        pytest.skip("the stand-in for NVML is not built")
+    (tmp_path / "long.py").write_text("import time\nfor i in range(25): print({'step': i}); time.sleep(0.1)\n")
+    gpu = {"DROVER_NVML_LIB": str(NVML.resolve()), "DROVER_FAKE_GPUS": "GPU-aa,H100,1b,9,9;GPU-bb,H100,43,9,9"}
+    assert ", GPU 37 %, " in run(drover, "long.py", env={**gpu, "DROVER_FAKE_GPU_BUSY": "37"})
+    assert [b["gpu"] for b in stored(drover)] == [0.37]
+    line = run(drover, "long.py", env=gpu)  # the driver does not report it
+    assert ", GPU " not in line and " with 1 x H100, " in line, line
+
+
 def test_the_event_has_both_measurements(drover, tmp_path):
     run(drover, "rates.py", 200)
     run(drover, "--events", "events", "rates.py", 100)
     events = [json.loads(line) for line in (tmp_path / "events").read_text().splitlines()]
     event = events[-1]
     assert event["event"] == "baseline" and event["result"] == "compared" and event["job"] == events[0]["job"]
-    assert -0.51 < event["low"] <= event["change"] <= event["high"] < -0.49
+    assert -0.65 < event["low"] < event["change"] < event["high"] < -0.35
     assert event["now"]["unit"] == event["stored"]["unit"] == "tokens/s"
 
 

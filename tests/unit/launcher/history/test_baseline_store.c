@@ -36,6 +36,7 @@ static void store(const char *name, const char *hardware, double mean)
                          .rate = {mean, 0.1, 20},
                          .step_s = 0.5,
                          .cpu = -1,
+                         .gpu = 0.75,
                          .seconds = 9};
     if (baseline_store_put(&m, &e) < 0)
         FAIL("%s", e.text);
@@ -78,6 +79,7 @@ TEST(what_is_stored_is_read_back)
     CHECK_INT(l.at[0].rate.n, 20);
     CHECK_NEAR(l.at[0].step_s, 0.5, 0);
     CHECK_NEAR(l.at[0].cpu, -1, 0);
+    CHECK_NEAR(l.at[0].gpu, 0.75, 0);
     CHECK_NEAR(l.at[0].seconds, 9, 0);
     CHECK_STR(l.at[2].name, "b");
     baseline_store_end(&l);
@@ -221,7 +223,7 @@ TEST(the_oldest_rows_beyond_the_limit_are_removed)
                      "UPDATE baseline SET stored_ms = 1;"
                      "WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < "
                      "10002) INSERT INTO baseline SELECT 'n' || i, 'cpu', 's', 1, 1, 1, 1, 1, "
-                     "1, i FROM n",
+                     "1, 1, i FROM n",
                      NULL, NULL, NULL),
         SQLITE_OK);
     sqlite3_close(db);
