@@ -23,6 +23,10 @@ struct nvml_memory { /* nvmlMemory_t */
     unsigned long long total, free, used;
 };
 
+struct nvml_utilization { /* nvmlUtilization_t: percent of the time */
+    unsigned gpu, memory;
+};
+
 struct nvml_process { /* nvmlProcessInfo_v2_t, 24 bytes */
     unsigned pid;
     unsigned long long used_bytes;
@@ -46,6 +50,7 @@ struct nvml {
     int (*name)(nvml_device device, char *out, unsigned size);
     int (*pci)(nvml_device device, struct nvml_pci *out);
     int (*memory)(nvml_device device, struct nvml_memory *out);
+    int (*utilization)(nvml_device device, struct nvml_utilization *out);
     int (*mig_device)(nvml_device device, unsigned index, nvml_device *mig_device);
     int (*processes)(nvml_device device, unsigned *count, struct nvml_process *out);
     int (*nvlink_state)(nvml_device device, unsigned link, unsigned *active);
@@ -78,6 +83,7 @@ static bool nvml_open(struct nvml *n)
         {"nvmlDeviceGetName", &n->name},
         {"nvmlDeviceGetPciInfo_v3", &n->pci},
         {"nvmlDeviceGetMemoryInfo", &n->memory},
+        {"nvmlDeviceGetUtilizationRates", &n->utilization},
         {"nvmlDeviceGetMigDeviceHandleByIndex", &n->mig_device},
         {"nvmlDeviceGetComputeRunningProcesses_v3", &n->processes},
         {"nvmlDeviceGetNvLinkState", &n->nvlink_state},
@@ -231,11 +237,12 @@ static int list_nvlinks(const struct nvml *n, void *out, int *count, struct err 
     return 0;
 }
 
-/* Appends the memory and processes of a GPU or MIG instance, if it has a UUID. */
+/* Appends the memory, load and processes of a GPU or MIG instance, if it has a UUID. */
 static void add_usage(const struct nvml *n, nvml_device d, struct gpu_usage **usage, int *count)
 {
-    struct gpu_usage u = {0};
+    struct gpu_usage u = {.busy_percent = -1};
     struct nvml_memory m = {0};
+    struct nvml_utilization load = {0};
     struct nvml_process p[GPU_PROCESSES_MAX];
     unsigned process_count = GPU_PROCESSES_MAX;
     if (!n->uuid || n->uuid(d, u.uuid, sizeof u.uuid) != NVML_SUCCESS)
@@ -244,6 +251,8 @@ static void add_usage(const struct nvml *n, nvml_device d, struct gpu_usage **us
         u.total_bytes = m.total;
         u.used_bytes = m.used;
     }
+    if (n->utilization && n->utilization(d, &load) == NVML_SUCCESS && load.gpu <= 100)
+        u.busy_percent = (int)load.gpu;
     int rc = n->processes ? n->processes(d, &process_count, p) : NVML_GPU_LOST;
     for (unsigned i = 0; rc == NVML_SUCCESS && i < process_count && i < GPU_PROCESSES_MAX; i++)
         u.pids[u.pid_count++] = (int)p[i].pid;

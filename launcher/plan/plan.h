@@ -158,6 +158,7 @@ struct plan_node {
     int local_size; /* > 0: hosts without ranks are not nodes of the plan */
     int port;       /* port of its ssh server; 0: not given */
     bool here;      /* this machine */
+    char *hardware; /* plan_hardware_node() */
 };
 
 struct plan {
