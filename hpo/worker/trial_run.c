@@ -495,6 +495,7 @@ static void launch(struct trial_run *r)
         .bind_to = r->slice->cpus ? PLAN_BIND_DEFAULT : PLAN_BIND_NONE,
         .grace_ms = number(r, "grace_ms"),
         .reports = true,
+        .no_traces = true,
         .stdin_null = true,
     };
     if (r->peers) {
