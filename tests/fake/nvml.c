@@ -2,15 +2,23 @@
  * DROVER_FAKE_GPUS lists its GPUs, separated by ';', as "uuid,name,bus,total MiB,free MiB",
  * followed by ",MIG-a" for a MIG instance. A GPU named "lost" has fallen off the bus.
  * DROVER_FAKE_GPU_USERS names a file with a line "UUID PID MiB" per process that uses a GPU (PID 0:
- * the process is not listed). DROVER_FAKE_NVLINKS lists links, separated by ';', as "GPU LINK END";
- * END is the bus id of a GPU ("0f"), "switch" or "down". DROVER_FAKE_NVML_INIT is the code that
- * nvmlInit_v2() returns. */
+ * the process is not listed). DROVER_FAKE_GPU_BUSY is the load of each GPU in percent (not set: not
+ * reported). DROVER_FAKE_NVLINKS lists links, separated by ';', as "GPU LINK END"; END is the bus
+ * id of a GPU ("0f"), "switch" or "down". DROVER_FAKE_NVML_INIT is the code that nvmlInit_v2()
+ * returns. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define API __attribute__((visibility("default")))
-enum { GPUS = 64, INVALID_ARGUMENT = 2, NOT_FOUND = 6, TOO_SMALL = 7, GPU_LOST = 15 };
+enum {
+    GPUS = 64,
+    INVALID_ARGUMENT = 2,
+    NOT_SUPPORTED = 3,
+    NOT_FOUND = 6,
+    TOO_SMALL = 7,
+    GPU_LOST = 15
+};
 
 struct fake_gpu {
     char uuid[96], name[96], part[96];
@@ -31,6 +39,10 @@ struct memory {
     unsigned long long total, free, used;
 };
 
+struct utilization {
+    unsigned gpu, memory;
+};
+
 struct process {
     unsigned pid;
     unsigned long long used;
@@ -45,6 +57,7 @@ API int nvmlDeviceGetUUID(const struct fake_gpu *g, char *out, unsigned size);
 API int nvmlDeviceGetName(const struct fake_gpu *g, char *out, unsigned size);
 API int nvmlDeviceGetPciInfo_v3(const struct fake_gpu *g, struct pci *out);
 API int nvmlDeviceGetMemoryInfo(const struct fake_gpu *g, struct memory *out);
+API int nvmlDeviceGetUtilizationRates(const struct fake_gpu *g, struct utilization *out);
 API int nvmlDeviceGetMigDeviceHandleByIndex(const struct fake_gpu *g, unsigned index,
                                             struct fake_gpu **out);
 API int nvmlDeviceGetComputeRunningProcesses_v3(const struct fake_gpu *g, unsigned *n,
@@ -155,6 +168,15 @@ int nvmlDeviceGetComputeRunningProcesses_v3(const struct fake_gpu *g, unsigned *
     *n = 0;
     (void)read_users(g, out, n);
     return *n > max ? TOO_SMALL : 0;
+}
+
+int nvmlDeviceGetUtilizationRates(const struct fake_gpu *g, struct utilization *out)
+{
+    const char *busy = getenv("DROVER_FAKE_GPU_BUSY");
+    if (!busy || strncmp(g->uuid, "MIG-", 4) == 0)
+        return NOT_SUPPORTED;
+    *out = (struct utilization){(unsigned)atoi(busy), 0};
+    return 0;
 }
 
 /* Index 1 is the only MIG instance. */
