@@ -79,6 +79,17 @@ static FILE *list_libraries(pid_t *pid, const char *loader, const char *file)
     return fdopen(ends[0], "re");
 }
 
+/* Returns the name of an MPI library in a line of the loader: "libmpi.so.40 => /usr/lib/…", or an
+ * error text that names the library that is missing. NULL: the line is about another library. */
+static char *mpi_name(const char *line)
+{
+    const char *name = strstr(line, "libmpi.so");
+    name = name ? name : strstr(line, "libmpich.so");
+    bool listed = name && name == line + strspn(line, " \t");
+    bool missing = name && strstr(line, "loading shared librar");
+    return listed || missing ? xstrndup(name, strcspn(name, " :\n")) : NULL;
+}
+
 /* Finds the MPI library that a file loads. Sets `*path` to its path, or to NULL if the loader does
  * not find it. Returns its name, or NULL if the file loads none. Both are the caller's. */
 static char *mpi_library(char **path, const char *loader, const char *file)
@@ -90,13 +101,10 @@ static char *mpi_library(char **path, const char *loader, const char *file)
     size_t cap = 0;
     *path = NULL;
     while (f && getline(&line, &cap, f) >= 0) {
-        char soname[128], at[PATH_MAX];
-        int n = sscanf(line, " %127s => %4095s", soname, at);
-        if (name || n < 1 ||
-            (strncmp(soname, "libmpi.so", 9) != 0 && strncmp(soname, "libmpich.so", 11) != 0))
+        char at[PATH_MAX];
+        if (name || !(name = mpi_name(line)))
             continue;
-        name = xstrdup(soname);
-        if (n == 2 && at[0] == '/')
+        if (sscanf(line, "%*s => %4095s", at) == 1 && at[0] == '/')
             *path = realpath(at, NULL);
     }
     if (pid > 0)
