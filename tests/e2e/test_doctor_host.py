@@ -58,7 +58,7 @@ def test_a_low_limit_of_open_files_fails(doctor):
 def test_more_ranks_than_cpus_fail(doctor):
     one = ("taskset", "-c", str(min(os.sched_getaffinity(0))))
     judged(doctor("-N", 1, wrap=one)["host.cpus"], "ok", "1")
-    judged(doctor("-N", 2, wrap=one)["host.cpus"], "fail", "1", "start at most 1 ranks")
+    judged(doctor("-N", 2, wrap=one)["host.cpus"], "fail", "1", "start at most 1 rank,")
 
 
 @needs_mounts

@@ -2,6 +2,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/timex.h>
 #include <unistd.h>
@@ -115,55 +116,84 @@ static bool holds_gpu(const char *pid)
     return false;
 }
 
-struct stuck {
-    struct strbuf text;
-    bool gpu;
+/* A process in state D that has not run for some seconds. */
+struct waiter {
+    const char *pid; /* borrowed */
+    double last_ms;
+};
+
+enum { WAITERS_MAX = 64 };
+
+struct waiters {
+    struct waiter all[WAITERS_MAX];
+    size_t count;
     bool unknown; /* a process is in state D, and the kernel does not say since when */
 };
 
-static void look_at(struct stuck *s, const char *pid)
+static void find_waiters(struct waiters *w, char *const *pids, double now_ms)
 {
-    double now, last;
-    if (!waits_in_kernel(pid))
-        return;
-    if (!last_run(&now, "self") || !last_run(&last, pid)) {
-        s->unknown = true;
-        return;
+    for (; pids && *pids && w->count < WAITERS_MAX; pids++) {
+        double last;
+        if (!isdigit((unsigned char)**pids) || !waits_in_kernel(*pids))
+            continue;
+        if (now_ms < 0 || !last_run(&last, *pids))
+            w->unknown = true;
+        else if (now_ms - last >= STUCK_MS)
+            w->all[w->count++] = (struct waiter){*pids, last};
     }
-    if (now - last < STUCK_MS || !waits_in_kernel(pid))
-        return;
-    AUTO(free) char *name = sysroot_read("/proc/%s/comm", pid);
-    AUTO(free) char *where = sysroot_read("/proc/%s/wchan", pid);
-    bool gpu = holds_gpu(pid);
-    strbuf_printf(&s->text, "%s%s (pid %s) for %.0f s", s->text.len ? ", " : "", name ? name : "?",
-                  pid, (now - last) / 1000);
+}
+
+/* Returns true if the process has not run since it was found. The clocks of the CPUs may differ, so
+ * that the time alone proves nothing; a process that waits for a disk runs many times a second. */
+static bool still_waits(const struct waiter *w)
+{
+    double last;
+    return waits_in_kernel(w->pid) && last_run(&last, w->pid) && last <= w->last_ms;
+}
+
+/* Appends "train (pid 55) for 6 s in os_acquire_mutex". Returns true if it has opened a GPU. */
+static bool describe(struct strbuf *b, const struct waiter *w, double now_ms)
+{
+    AUTO(free) char *name = sysroot_read("/proc/%s/comm", w->pid);
+    AUTO(free) char *where = sysroot_read("/proc/%s/wchan", w->pid);
+    bool gpu = holds_gpu(w->pid);
+    strbuf_printf(b, "%s%s (pid %s) for %.0f s", b->len ? ", " : "", name ? name : "?", w->pid,
+                  (now_ms - w->last_ms) / 1000);
     if (where && *where && strcmp(where, "0") != 0)
-        strbuf_printf(&s->text, " in %s", where);
+        strbuf_printf(b, " in %s", where);
     if (gpu)
-        strbuf_puts(&s->text, " with a GPU");
-    s->gpu |= gpu;
+        strbuf_puts(b, " with a GPU");
+    return gpu;
 }
 
 void checks_host_dstate(struct check_result *r, struct check_env *env)
 {
+    enum { LOOK_AGAIN_MS = 300 };
     static const char source[] = "/proc/*/{stat,sched,wchan}";
-    struct stuck s = {0};
     AUTO(strv) char **pids = sysroot_list("/proc");
-    for (char **pid = pids; pid && *pid; pid++)
-        if (isdigit((unsigned char)**pid))
-            look_at(&s, *pid);
-    if (s.text.len)
-        check_bad(r, s.gpu ? CHECK_FAIL : CHECK_WARN, "none", source, "%s", strbuf_str(&s.text));
-    else if (s.unknown)
+    AUTO(strbuf) struct strbuf text = {0};
+    struct waiters w = {0};
+    double now_ms;
+    bool gpu = false;
+    if (!last_run(&now_ms, "self"))
+        now_ms = -1;
+    find_waiters(&w, pids, now_ms);
+    if (w.count > 0)
+        poll(NULL, 0, LOOK_AGAIN_MS);
+    for (size_t i = 0; i < w.count; i++)
+        if (still_waits(&w.all[i]))
+            gpu |= describe(&text, &w.all[i], now_ms);
+    if (text.len)
+        check_bad(r, gpu ? CHECK_FAIL : CHECK_WARN, "none", source, "%s", strbuf_str(&text));
+    else if (w.unknown)
         check_skip(r, "the kernel has no /proc/PID/sched");
     else
         check_ok(r, source, "none");
-    if (s.text.len && s.gpu)
+    if (gpu)
         check_advise(r, "restart the machine; the GPU driver does not return from this function");
-    else if (s.text.len)
+    else if (text.len)
         check_advise(r, "see if the disk or the server that it waits for is in order; if it does "
                         "not come back, restart the machine");
-    strbuf_free(&s.text);
 }
 
 /* ---- host.thp -----------------------------------------------------------------------------------

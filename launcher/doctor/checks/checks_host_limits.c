@@ -225,8 +225,8 @@ void checks_host_cpus(struct check_result *r, struct check_env *env)
         AUTO(free) char *want = xasprintf("one per rank (%d)", ranks);
         check_bad(r, CHECK_FAIL, want,
                   cpus < mask ? "cpu.max of the cgroup" : "sched_getaffinity()", "%d", cpus);
-        check_advise(r, "start at most %d ranks, or give the job more CPUs%s", cpus,
-                     cpus < mask ? " (docker run --cpus)" : "");
+        check_advise(r, "start at most %d rank%s, or give the job more CPUs%s", cpus,
+                     cpus == 1 ? "" : "s", cpus < mask ? " (docker run --cpus)" : "");
         return;
     }
     if (cpus == mask || (threads && threads * ranks <= cpus)) {

@@ -69,9 +69,10 @@ static bool fails_owner(struct check_result *r, const char *dir)
               o.held ? "process %d is dead, and another one still holds its lock"
                      : "process %d is dead, and the sweep has not ended",
               o.pid);
-    if (!o.held)
-        check_advise(r, "drover sweep resume %s", strrchr(dir, '/') ? strrchr(dir, '/') + 1 : dir);
-    else
+    AUTO(free) char *real = realpath(dir, NULL); /* the directory has the sweep's name */
+    if (!o.held && real)
+        check_advise(r, "drover sweep resume %s", strrchr(real, '/') + 1);
+    else if (o.held)
         check_advise(r, "fuser %s/lock names the process that holds it", dir);
     return true;
 }

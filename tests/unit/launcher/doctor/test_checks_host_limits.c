@@ -106,7 +106,7 @@ TEST(a_rank_needs_a_cpu)
             CPU_CLR(i, &set);
     CHECK_INT(sched_setaffinity(0, sizeof set, &set), 0);
     CHECK_FINDS("host.cpus", &(struct check_env){.ranks = 2}, CHECK_FAIL, "1",
-                "start at most 1 ranks");
+                "start at most 1 rank,");
     remove_root(root);
 }
 
