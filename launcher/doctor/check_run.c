@@ -1,6 +1,7 @@
 #include "launcher/doctor/check_run.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -52,9 +53,19 @@ static void send_result(int sock, const struct check_result *r)
         _exit(1);
 }
 
+/* An abandoned child, or a child of a check that cannot be killed, must not keep the output of
+ * drover open: a reader of it would wait for the end. */
+static void leave_std_fds(void)
+{
+    AUTO(fd) int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int fd = STDIN_FILENO; null >= 0 && fd <= STDERR_FILENO; fd++)
+        dup2(null, fd);
+}
+
 static _Noreturn void run_child(struct run *r, size_t from, int sock)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    leave_std_fds();
     for (size_t i = from; i < r->count; i++) {
         const struct check *c = &r->rows[i];
         struct check_result *result = &r->results[i];
@@ -138,19 +149,22 @@ static void fail_without_result(struct check_result *r, const struct check *c, b
     r->ms = died ? 0 : deadline_ms;
 }
 
-/* Receives results until one is missing. Returns the row that comes next. */
-static size_t receive_all(struct run *r, size_t from, int sock)
+/* Receives results until one is missing. Sets `*next` to the row that comes next. Returns false if
+ * one was missing. */
+static bool receive_all(struct run *r, size_t *next, int sock)
 {
-    for (size_t i = from; i < r->count; i++) {
+    for (size_t i = *next; i < r->count; i++) {
         bool died;
         if (r->opts->quick && !r->rows[i].quick)
             continue;
         if (receive(&r->results[i], sock, r->opts->deadline_ms, &died))
             continue;
         fail_without_result(&r->results[i], &r->rows[i], died, r->opts->deadline_ms);
-        return i + 1;
+        *next = i + 1;
+        return false;
     }
-    return r->count;
+    *next = r->count;
+    return true;
 }
 
 int check_run(struct check_result *out, const struct check *rows, size_t count,
@@ -165,10 +179,10 @@ int check_run(struct check_result *out, const struct check *rows, size_t count,
         int rc = start_child(&r, next, &sock, &pid, e);
         if (rc < 0)
             return rc;
-        next = receive_all(&r, next, sock);
+        bool complete = receive_all(&r, &next, sock);
         kill(pid, SIGKILL);
         close(sock);
-        waitpid(pid, &status, next < r.count ? WNOHANG : 0);
+        waitpid(pid, &status, complete ? 0 : WNOHANG); /* SIGKILL may not end one that hangs */
     }
     return 0;
 }

@@ -47,8 +47,7 @@ char *program_find(const char *name)
     return NULL;
 }
 
-/* "#!INTERPRETER ARGUMENT". The kernel takes the line as it is, with a carriage return at its end.
- */
+/* "#!INTERPRETER ARGUMENT". A carriage return before the newline is part of the last word. */
 static void read_script(struct program_file *out, const char *line)
 {
     line += strspn(line, " \t");
