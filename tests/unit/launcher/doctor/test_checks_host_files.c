@@ -43,6 +43,24 @@ TEST(a_container_with_the_hosts_dev_shm_does_not_see_who_maps_it)
     remove_root(root);
 }
 
+TEST(a_segment_of_a_user_whose_processes_are_hidden_is_not_judged)
+{
+    char *root = kit_check_root();
+    if (geteuid() != 0)
+        SKIP("root may read all files");
+    CHECK_INT(chmod(root, 0755), 0);
+    put(root, "dev/shm/nccl-abc", "x");
+    put(root, "proc/7/maps", "");
+    AUTO(free)
+    char *open_dirs = xasprintf("chmod -R a+rX '%s'; chmod 0 '%s/proc/7/maps'", root, root);
+    CHECK_INT(system(open_dirs), 0);
+    CHECK_INT(setresuid(65534, 65534, 0), 0);
+    CHECK_FINDS("host.shm_left", NULL, CHECK_SKIP, "1 file of other users", "");
+    CHECK_INT(setresuid(0, 0, 0), 0);
+    CHECK_FINDS("host.shm_left", NULL, CHECK_WARN, "1 file", "rm /dev/shm/nccl-abc");
+    remove_root(root);
+}
+
 TEST(a_dead_mount_is_named_with_its_server)
 {
     char *root = kit_check_root();
