@@ -200,3 +200,28 @@ TEST(each_limit_that_is_too_low_gives_exactly_its_finding)
     CHECK_STR(only_finding(), "host.clock");
     remove_root(root);
 }
+
+/* ---- speed --------------------------------------------------------------------------------------
+ */
+
+static double cpu_ms(int who)
+{
+    struct rusage u;
+    CHECK_INT(getrusage(who, &u), 0);
+    return 1e3 * (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+           1e-3 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+}
+
+TEST(the_quick_checks_of_this_machine_take_less_than_40_ms_of_cpu_time)
+{
+    size_t n;
+    const struct check *rows = check_table(&n);
+    struct check_env env = {.ranks = 8, .command = program, .has_other_nodes = true};
+    double begin = cpu_ms(RUSAGE_SELF) + cpu_ms(RUSAGE_CHILDREN);
+    for (size_t i = 0; i < n; i++)
+        if (rows[i].quick && is_of_this_machine(rows[i].id))
+            kit_check(rows[i].id, &env);
+    double ms = cpu_ms(RUSAGE_SELF) + cpu_ms(RUSAGE_CHILDREN) - begin;
+    printf("# %.1f ms\n", ms);
+    CHECK_TIME(ms < 40);
+}
