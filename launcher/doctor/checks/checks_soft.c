@@ -170,7 +170,7 @@ static void check_mpi(struct check_result *r, struct check_env *env)
 {
     AUTO(free) char *loader = NULL;
     AUTO(free) char *library = NULL;
-    if (!env->command) {
+    if (!env->command || !env->command[0]) {
         check_skip(r, "no program was given (drover doctor -- PROGRAM)");
         return;
     }

@@ -111,6 +111,9 @@ TEST(packages_are_searched_in_the_order_of_python)
 TEST(a_program_without_mpi_is_skipped)
 {
     CHECK_FINDS("soft.mpi", NULL, CHECK_SKIP, "no program was given", "");
+    char *none[] = {NULL};
+    CHECK_FINDS("soft.mpi", &(struct check_env){.command = none}, CHECK_SKIP, "no program", "");
+    CHECK_FINDS("soft.prog", &(struct check_env){.command = none}, CHECK_SKIP, "no program", "");
     char *command[] = {"/bin/sh", NULL};
     CHECK_FINDS("soft.mpi", &(struct check_env){.command = command}, CHECK_SKIP, "no MPI", "");
 }
