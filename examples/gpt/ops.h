@@ -9,7 +9,8 @@
  * Shapes: B sequences of T tokens are R = B * T rows; C channels, H heads, V symbols. Matrices are
  * row by row. "act" is an element of activations and of the weights that products read: float, or
  * bfloat16 with OPS_BF16. Gradients of weights, moments, master weights and statistics are float in
- * either precision. Backward operations add to gradients of weights, and overwrite gradients of
+ * either precision. On a GPU, addresses of act are multiples of 16 bytes; C, I and O are multiples of
+ * 16, and C / H is 16, 32, 64 or 128. Backward operations add to gradients of weights, and overwrite gradients of
  * activations unless their comment says otherwise. */
 #ifndef GPT_OPS_H
 #define GPT_OPS_H
@@ -84,9 +85,10 @@ struct ops_backend {
      * y = gelu(z) (tanh form). */
     void (*linear)(struct ops *o, act *y, act *z, const act *x, const act *w, const act *bias, int R,
                    int I, int O);
-    /* dx and dbias may be NULL. If z is not NULL, dy is first multiplied by gelu'(z), in place. */
-    void (*linear_back)(struct ops *o, act *dx, float *dw, float *dbias, act *dy, const act *z,
-                        const act *x, const act *w, int R, int I, int O);
+    /* dx and dbias may be NULL. If z is not NULL, x is gelu(z), and dx is multiplied by gelu'(z): it
+     * is the gradient of z. */
+    void (*linear_back)(struct ops *o, act *dx, float *dw, float *dbias, const act *dy,
+                        const act *z, const act *x, const act *w, int R, int I, int O);
     /* Causal attention. qkv (R x 3C): queries, keys, values, each H heads of C / H channels.
      * lse (B x H x T): the logarithm of each row's sum. */
     void (*attend)(struct ops *o, act *y, float *lse, const act *qkv, int B, int T, int C, int H);
