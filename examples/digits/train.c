@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../kit/rng.h"
 #include "checkpoint.h"
-#include "rng.h"
 
 enum { WAIT_MS = 60000, TERM_S = 10 };
 

@@ -100,7 +100,7 @@ template <> struct unit<bf16> {
         wmma::fragment<wmma::matrix_a, 16, 16, 16, bf16, wmma::row_major> x;
         wmma::fragment<wmma::matrix_b, 16, 16, 16, bf16,
                        std::conditional_t<TURNED, wmma::col_major, wmma::row_major>> y;
-#pragma unroll
+#pragma unroll 1
         for (int k = 0; k < K; k++) {
             wmma::load_matrix_sync(x, a + k * 16, lda);
 #pragma unroll

@@ -130,13 +130,13 @@ __global__ void __launch_bounds__(THREADS)
     }
     if (!y)
         return;
-    float mean = warp_sum(sum) / C;
+    float mean = __fdividef(warp_sum(sum), C);
     for (int c = lane * N; c < C; c += WARP * N) {
         pack<T> v = pack_get(x + c);
         for (int i = 0; i < N; i++)
             squares += ((float)v.v[i] - mean) * ((float)v.v[i] - mean);
     }
-    float inverse = 1 / sqrtf(warp_sum(squares) / C + 1e-5f);
+    float inverse = rsqrtf(__fdividef(warp_sum(squares), C) + 1e-5f);
     for (int c = lane * N; c < C; c += WARP * N) {
         pack<T> v = pack_get(x + c), g = pack_get(gain + c), b = pack_get(bias + c);
         for (int i = 0; i < N; i++)
@@ -165,7 +165,7 @@ __global__ void __launch_bounds__(THREADS)
             s2 += e * ((float)v.v[i] - mean) * inverse;
         }
     }
-    s1 = warp_sum(s1) / C, s2 = warp_sum(s2) / C;
+    s1 = __fdividef(warp_sum(s1), C), s2 = __fdividef(warp_sum(s2), C);
     for (int c = lane * N; c < C; c += WARP * N) {
         pack<T> d = pack_get(dy + at + c), v = pack_get(x + at + c), g = pack_get(gain + c);
         pack<T> out = pack_get(dx + at + c);

@@ -6,12 +6,12 @@
  * queued in order; wait() waits for them. An operation that fails makes the next wait() or get()
  * return -1, and error() says why.
  *
- * Shapes: B sequences of T tokens are R = B * T rows; C channels, H heads, V symbols. Matrices are
- * row by row. "act" is an element of activations and of the weights that products read: float, or
- * bfloat16 with OPS_BF16. Gradients of weights, moments, master weights and statistics are float in
- * either precision. On a GPU, addresses of act are multiples of 16 bytes; C, I and O are multiples of
- * 16, and C / H is 16, 32, 64 or 128. Backward operations add to gradients of weights, and overwrite gradients of
- * activations unless their comment says otherwise. */
+ * Shapes: B sequences of T tokens are R = B * T rows; C channels, H heads, V symbols. C is a
+ * multiple of 16, V and the widths of linear() are multiples of 8. Pointers to act are multiples of
+ * 16 bytes. Matrices are row by row. "act" is an element of activations and of the weights that
+ * products read: float, or bfloat16 with OPS_BF16. Gradients of weights, moments, master weights
+ * and statistics are float in either precision. Backward operations add to gradients of weights,
+ * and overwrite gradients of activations unless their comment says otherwise. */
 #ifndef GPT_OPS_H
 #define GPT_OPS_H
 
@@ -43,10 +43,12 @@ struct ops_backend {
     int (*open)(struct ops **out, int device, enum ops_precision p, char *why, size_t why_size);
     void (*close)(struct ops *o);
     const char *(*error)(const struct ops *o);
+    /* Returns the name of the device's model; "cpu" for the CPU. */
+    const char *(*device_name)(const struct ops *o);
 
     /* ---- memory. alloc() returns memory that is 0, or NULL: out of memory. alloc_host() returns
-     * pinned memory, from which put() is asynchronous: it must stay unchanged until wait(), or until
-     * mark_done() of a mark that was made after it. get() waits. ---- */
+     * pinned memory, from which put() is asynchronous: it must stay unchanged until wait() or
+     * get(), which waits, too. ---- */
     void *(*alloc)(struct ops *o, size_t bytes);
     void (*release)(struct ops *o, void *p);
     void *(*alloc_host)(struct ops *o, size_t bytes);
@@ -58,9 +60,9 @@ struct ops_backend {
     void (*memory)(struct ops *o, size_t *used, size_t *total); /* of the device */
 
     /* ---- streams and time. comm_stream() is a second stream for collectives (NULL on the CPU).
-     * comm_after() makes it wait for what is queued so far; after_comm() makes later operations wait
-     * for it. mark() records the time at which the queue, or the second stream, reaches this point.
-     * between() returns the ms from one mark to another; it waits for both. ---- */
+     * comm_after() makes it wait for what is queued so far; after_comm() makes later operations
+     * wait for it. mark() records the time at which the queue, or the second stream, reaches this
+     * point. between() returns the ms from one mark to another; it waits for both. ---- */
     void *(*stream)(struct ops *o);
     void *(*comm_stream)(struct ops *o);
     void (*comm_after)(struct ops *o);
@@ -74,8 +76,8 @@ struct ops_backend {
                   int B, int T, int C);
     void (*embed_back)(struct ops *o, float *dwte, float *dwpe, const act *dy, const uint8_t *token,
                        int B, int T, int C);
-    /* x += add, if add is not NULL; then y = the layer norm of x. stat (R x 2): mean, 1 / deviation.
-     * y NULL: only adds. */
+    /* x += add, if add is not NULL; then y = the layer norm of x. stat (R x 2): mean, 1 /
+     * deviation. y NULL: only adds. */
     void (*norm)(struct ops *o, act *y, float *stat, act *x, const act *add, const act *gain,
                  const act *bias, int R, int C);
     /* Adds to dx. */
@@ -83,13 +85,14 @@ struct ops_backend {
                       const act *x, const float *stat, const act *gain, int R, int C);
     /* y (R x O) = x (R x I) w' (O x I) + bias. bias may be NULL. If z is not NULL, that is z, and
      * y = gelu(z) (tanh form). */
-    void (*linear)(struct ops *o, act *y, act *z, const act *x, const act *w, const act *bias, int R,
-                   int I, int O);
-    /* dx and dbias may be NULL. If z is not NULL, x is gelu(z), and dx is multiplied by gelu'(z): it
-     * is the gradient of z. */
+    void (*linear)(struct ops *o, act *y, act *z, const act *x, const act *w, const act *bias,
+                   int R, int I, int O);
+    /* dx and dbias may be NULL. If z is not NULL, x is gelu(z), and dx is multiplied by gelu'(z):
+     * it is the gradient of z. */
     void (*linear_back)(struct ops *o, act *dx, float *dw, float *dbias, const act *dy,
                         const act *z, const act *x, const act *w, int R, int I, int O);
-    /* Causal attention. qkv (R x 3C): queries, keys, values, each H heads of C / H channels.
+    /* Causal attention. qkv (R x 3C): queries, keys, values, each H heads of C / H channels (on a
+     * GPU: 16, 32, 64 or 128).
      * lse (B x H x T): the logarithm of each row's sum. */
     void (*attend)(struct ops *o, act *y, float *lse, const act *qkv, int B, int T, int C, int H);
     void (*attend_back)(struct ops *o, act *dqkv, const act *dy, const act *y, const float *lse,
@@ -98,7 +101,8 @@ struct ops_backend {
      * that. */
     void (*loss)(struct ops *o, float *sum, act *logits, const uint8_t *target, int R, int V,
                  float scale);
-    /* Updates n master weights, moments, and the copy w that products read (in fp32 w == master). */
+    /* Updates n master weights, moments, and the copy w that products read (in fp32 w == master).
+     */
     void (*adamw)(struct ops *o, act *w, float *master, float *m1, float *m2, const float *gradient,
                   size_t n, const struct ops_adamw *a);
     /* Adds the sum of the squares of n values to *sum. */

@@ -28,6 +28,7 @@ struct ops {
     enum ops_precision precision;
     cudaStream_t stream, comm;
     cudaEvent_t queued, received, marks[OPS_MARKS];
+    struct cudaDeviceProp device;
     cublasLtHandle_t blas;
     struct plan plans[PLANS];
     int planned; /* number of products planned so far; the newest PLANS are kept */
@@ -59,8 +60,8 @@ static bool failed(struct ops *o, const char *what, cublasStatus_t rc)
 /* Kernels and cuBLASLt read 16 bytes at once. */
 static bool unaligned(struct ops *o, const char *what, int width, const void *a, const void *b = NULL, const void *c = NULL)
 {
-    return (((uintptr_t)a | (uintptr_t)b | (uintptr_t)c | (uintptr_t)width) % 16 != 0) &&
-           failed(o, what, "an address or a width is not a multiple of 16");
+    return (((uintptr_t)a | (uintptr_t)b | (uintptr_t)c) % 16 != 0 || width % 8 != 0) &&
+           failed(o, what, "an address is not a multiple of 16, or a width of 8");
 }
 
 /* ---- device and memory ----------------------------------------------------------------------------------------- */
@@ -68,6 +69,11 @@ static bool unaligned(struct ops *o, const char *what, int width, const void *a,
 static const char *cuda_error(const struct ops *o)
 {
     return o->why;
+}
+
+static const char *cuda_device_name(const struct ops *o)
+{
+    return o->device.name;
 }
 
 static int cuda_devices(void)
@@ -111,7 +117,7 @@ static void cuda_close(struct ops *o)
 static int cuda_open(struct ops **out, int device, enum ops_precision p, char *why, size_t why_size)
 {
     struct ops *o = (struct ops *)calloc(1, sizeof *o);
-    int devices = 0, major = 0;
+    int devices = 0;
     cudaError_t rc = o ? cudaGetDeviceCount(&devices) : cudaErrorMemoryAllocation;
     if (rc != cudaSuccess || devices == 0) {
         snprintf(why, why_size, "no GPU: %s", rc ? cudaGetErrorString(rc) : "the driver shows none");
@@ -121,14 +127,14 @@ static int cuda_open(struct ops **out, int device, enum ops_precision p, char *w
     o->precision = p;
     device %= devices; /* if there are more ranks than GPUs, ranks share GPUs */
     rc = cudaSetDevice(device);
-    rc = rc ? rc : cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+    rc = rc ? rc : cudaGetDeviceProperties(&o->device, device);
     rc = rc ? rc : cudaStreamCreateWithFlags(&o->stream, cudaStreamNonBlocking);
     rc = rc ? rc : cudaStreamCreateWithFlags(&o->comm, cudaStreamNonBlocking);
     rc = rc ? rc : cudaEventCreateWithFlags(&o->queued, cudaEventDisableTiming);
     rc = rc ? rc : cudaEventCreateWithFlags(&o->received, cudaEventDisableTiming);
     rc = rc ? rc : cudaMalloc(&o->workspace, WORKSPACE);
     if (failed(o, "CUDA", rc) || failed(o, "cublasLtCreate", cublasLtCreate(&o->blas)) ||
-        (p == OPS_BF16 && major < 8 && failed(o, "bfloat16", "needs compute capability 8.0 or later (try: fp32)"))) {
+        (p == OPS_BF16 && o->device.major < 8 && failed(o, "bfloat16", "needs compute capability 8.0 or later (try: fp32)"))) {
         snprintf(why, why_size, "GPU %d: %s", device, o->why);
         cuda_close(o);
         return -1;
@@ -517,9 +523,9 @@ static void cuda_adamw(struct ops *o, act *w, float *master, float *m1, float *m
 }
 
 extern "C" __attribute__((visibility("default"))) const struct ops_backend ops_cuda = {
-    "cuda",       cuda_devices,    cuda_open,         cuda_close,       cuda_error,      cuda_alloc,      cuda_release,
-    cuda_alloc_host, cuda_release_host, cuda_put,     cuda_get,         cuda_zero,       cuda_wait,       cuda_memory,
-    cuda_stream,  cuda_comm_stream, cuda_comm_after,  cuda_after_comm,  cuda_mark,       cuda_between,    cuda_embed,
-    cuda_embed_back, cuda_norm,    cuda_norm_back,    cuda_linear,      cuda_linear_back, cuda_attend,    cuda_attend_back,
-    cuda_loss,    cuda_adamw,      cuda_squares,
+    "cuda", cuda_devices, cuda_open, cuda_close, cuda_error, cuda_device_name,
+    cuda_alloc, cuda_release, cuda_alloc_host, cuda_release_host, cuda_put, cuda_get, cuda_zero, cuda_wait, cuda_memory,
+    cuda_stream, cuda_comm_stream, cuda_comm_after, cuda_after_comm, cuda_mark, cuda_between,
+    cuda_embed, cuda_embed_back, cuda_norm, cuda_norm_back, cuda_linear, cuda_linear_back, cuda_attend, cuda_attend_back,
+    cuda_loss, cuda_adamw, cuda_squares,
 };

@@ -21,8 +21,8 @@ struct batch_usage {
 enum { BATCH_AUTO_EVERY = 50 };
 
 /* Returns the largest micro-batch that fits: tries limits->max, and halves it while `fits` returns
- * false (out of memory, or less than 10 % of the memory is free). 0: not even limits->min fits. Only
- * divisors of the share are tried. */
+ * false (out of memory, or less than 10 % of the memory is free). 0: not even limits->min fits.
+ * Only divisors of the share are tried. */
 int batch_auto_largest(const struct batch_limits *limits, bool (*fits)(void *arg, int batch),
                        void *arg);
 /* Returns the micro-batch for the next steps: doubled if utilisation < 0.3, halved if memory > 0.8

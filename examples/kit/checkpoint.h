@@ -1,8 +1,8 @@
 /* checkpoint - the state of a training in one file that is replaced atomically.
  *
- * checkpoint_save() copies the state and returns; a thread writes the copy to a temporary file, syncs
- * it, renames it, and syncs the directory. If the process is killed at any moment, the file is the
- * previous or the new checkpoint, and complete. */
+ * checkpoint_save() copies the state and returns; a thread writes the copy to a temporary file,
+ * syncs it, renames it, and syncs the directory. If the process is killed at any moment, the file
+ * is the previous or the new checkpoint, and complete. */
 #ifndef KIT_CHECKPOINT_H
 #define KIT_CHECKPOINT_H
 
@@ -23,23 +23,24 @@ uint64_t checkpoint_hash(uint64_t h, const void *bytes, size_t n);
 
 struct checkpoint;
 
-/* Opens DIR/NAME for writing and starts the thread; creates DIR. Returns 0, or -1 with the error in
+/* Prepares to write DIR/NAME; creates DIR, but not its parents. Returns 0, or -1 with the error in
  * `why`. */
 int checkpoint_open(struct checkpoint **out, const char *dir, const char *name, char *why,
                     size_t why_size);
-/* Copies h->bytes of state. If the previous checkpoint is still being written, waits for it. Returns
- * 0, or -1 if that one, or memory, failed. */
+/* Copies h->bytes of state, and writes them in a thread. If the previous checkpoint is still being
+ * written, waits for it. Returns 0, or -1 if that one failed, or memory or the thread did; then the
+ * next call tries again. */
 int checkpoint_save(struct checkpoint *c, const struct checkpoint_head *h, const void *state,
                     char *why, size_t why_size);
-/* Returns a buffer of at least `bytes` that checkpoint_save(c, h, buffer) does not copy again; valid
- * until the next checkpoint call. Waits for the previous checkpoint. NULL: out of memory, or the
- * previous checkpoint failed. */
+/* Returns a buffer of at least `bytes` that checkpoint_save(c, h, buffer) does not copy again;
+ * valid until the next checkpoint call. Waits for the previous checkpoint. NULL: out of memory, or
+ * the previous checkpoint failed. */
 void *checkpoint_buffer(struct checkpoint *c, size_t bytes);
-/* Waits for the last checkpoint, ends the thread and frees `c`. Returns 0, or -1. NULL is allowed. */
+/* Waits for the last checkpoint and frees `c`. Returns 0, or -1 if it failed. NULL is allowed. */
 int checkpoint_close(struct checkpoint *c, char *why, size_t why_size);
 
 /* Reads DIR/NAME into h and a new *state (free it). Returns 1; 0 if there is no file; -1, with the
- * error in `why`, if it is damaged or h->config differs from `config`. */
+ * error in `why`, if it is damaged or h->config differs from `config`; 0 accepts any. */
 int checkpoint_read(struct checkpoint_head *h, void **state, const char *dir, const char *name,
                     uint64_t config, char *why, size_t why_size);
 

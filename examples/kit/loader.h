@@ -1,21 +1,21 @@
 /* loader - batches that a thread prepares while the device computes.
  *
- * The loader has two buffers, which may be pinned memory. Its thread fills one while the trainer uses
- * the other. What is in a batch depends only on its number, so a resumed training sees the same
- * batches. */
+ * The loader has two buffers, which may be pinned memory. A thread fills one while the trainer uses
+ * the other. It prefetches beyond the last batch, so `fill` accepts any number. What is in a batch
+ * depends only on its number, so a resumed training sees the same batches. */
 #ifndef KIT_LOADER_H
 #define KIT_LOADER_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Fills `buffer` with batch `number`. Called by the loader's thread. */
+/* Fills `buffer` with batch `number`. Called in increasing order, by a thread. */
 typedef void loader_fill_fn(void *arg, int64_t number, void *buffer);
 
 struct loader;
 
 /* Starts a loader at batch `first`. `buffers` are two buffers of the caller, which outlive the
- * loader. Returns 0, or -1: no thread. */
+ * loader. Returns 0, or -1: out of memory. */
 int loader_open(struct loader **out, void *const buffers[2], int64_t first, loader_fill_fn *fill,
                 void *arg);
 /* Returns the next batch's buffer. It stays valid until the next call: then the thread fills it

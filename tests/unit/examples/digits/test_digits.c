@@ -7,7 +7,7 @@
 #include "examples/digits/data.h"
 #include "examples/digits/formula.h"
 #include "examples/digits/mlp.h"
-#include "examples/digits/rng.h"
+#include "examples/kit/rng.h"
 #include "tests/unit/test.h"
 
 enum { ROWS = 7, IN = 6, CLASSES = 4 };
