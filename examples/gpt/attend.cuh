@@ -29,14 +29,6 @@ template <typename T, int D> struct tiles {
     };
 };
 
-/* Shared memory for n values of T; tensor cores read 32 bytes at once. */
-template <typename T> struct alignas(32) line {
-    T v[32 / sizeof(T)];
-};
-#define TILE(T, name, n) \
-    SHARED(line<T>, name##_lines, (n) * sizeof(T) / 32); \
-    T *name = (T *)name##_lines
-
 /* One warp multiplies. A sum is 16 x 16 numbers, 8 per lane; place() says which: row * 16 + column. */
 template <typename T> struct unit_plain {
     struct sum {
@@ -154,12 +146,12 @@ __global__ void __launch_bounds__(tiles<T, D>::THREADS)
     typedef tiles<T, D> S;
     typedef unit<T> U;
     enum { LDS = S::COLS + 4 }; /* the factor of a row follows its scores */
-    TILE(T, queries, S::ROWS * S::LD);
-    TILE(T, keys, S::COLS * S::LD);
-    TILE(T, values, S::COLS * S::LD);
-    TILE(T, weights, S::ROWS * S::LDP);
-    TILE(float, scores, S::ROWS * LDS);
-    TILE(float, index, 256);
+    SHARED(T, queries, S::ROWS * S::LD);
+    SHARED(T, keys, S::COLS * S::LD);
+    SHARED(T, values, S::COLS * S::LD);
+    SHARED(T, weights, S::ROWS * S::LDP);
+    SHARED(float, scores, S::ROWS * LDS);
+    SHARED(float, index, 256);
     int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP, row = lane / 2;
     int block = (int)(gridDim.x - 1 - blockIdx.x) * S::ROWS, first = block + warp * 16;
     size_t sequence = (size_t)(blockIdx.y / H) * context;
@@ -237,14 +229,14 @@ __global__ void __launch_bounds__(tiles<T, D>::THREADS)
 {
     typedef tiles<T, D> S;
     typedef unit<T> U;
-    TILE(T, own0, S::ROWS * S::LD);
-    TILE(T, own1, S::ROWS * S::LD);
-    TILE(T, other0, S::COLS * S::LD);
-    TILE(T, other1, S::COLS * S::LD);
-    TILE(T, slopes, S::ROWS * S::LDP);
-    TILE(T, weights, KEYS ? S::ROWS * S::LDP : 16);
-    TILE(float, stat, 2 * S::ROWS); /* lse in base 2, then delta, of the rows or columns that are queries */
-    TILE(float, index, 256);
+    SHARED(T, own0, S::ROWS * S::LD);
+    SHARED(T, own1, S::ROWS * S::LD);
+    SHARED(T, other0, S::COLS * S::LD);
+    SHARED(T, other1, S::COLS * S::LD);
+    SHARED(T, slopes, S::ROWS * S::LDP);
+    SHARED(T, weights, KEYS ? S::ROWS * S::LDP : 16);
+    SHARED(float, stat, 2 * S::ROWS); /* lse in base 2, then delta, of the rows or columns that are queries */
+    SHARED(float, index, 256);
     int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP;
     int block = (int)(KEYS ? blockIdx.x : gridDim.x - 1 - blockIdx.x) * S::ROWS, first = block + warp * 16;
     size_t sequence = (size_t)(blockIdx.y / H) * context, head = (size_t)blockIdx.y * context;

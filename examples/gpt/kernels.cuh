@@ -137,6 +137,7 @@ __global__ void __launch_bounds__(THREADS)
             squares += ((float)v.v[i] - mean) * ((float)v.v[i] - mean);
     }
     float inverse = rsqrtf(__fdividef(warp_sum(squares), C) + 1e-5f);
+#pragma unroll 2
     for (int c = lane * N; c < C; c += WARP * N) {
         pack<T> v = pack_get(x + c), g = pack_get(gain + c), b = pack_get(bias + c);
         for (int i = 0; i < N; i++)

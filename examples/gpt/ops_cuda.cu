@@ -374,8 +374,8 @@ static void columns(struct ops *o, const char *what, float *plain, float *normed
     float *part = scratch(o, what, 2 * (size_t)chunks * C);
     if (!part || unaligned(o, what, C, dy, x))
         return;
-    LAUNCH(sum_columns<T>, dim3(blocks((size_t)C, WARP * pack<T>::N), chunks), dim3(THREADS), o->stream, part, dy, x, stat, R, C);
-    LAUNCH(add_columns, dim3(blocks((size_t)C)), dim3(THREADS), o->stream, plain, normed, part, (int)chunks, C);
+    LAUNCH(sum_columns<T>, dim3(blocks((size_t)C, WARP * pack<T>::N), chunks), THREADS, o->stream, part, dy, x, stat, R, C);
+    LAUNCH(add_columns, blocks((size_t)C), THREADS, o->stream, plain, normed, part, (int)chunks, C);
 }
 
 static void cuda_linear_back(struct ops *o, act *dx, float *dw, float *dbias, const act *dy, const act *z, const act *x,
@@ -398,7 +398,7 @@ static void cuda_embed(struct ops *o, act *y, const act *wte, const act *wpe, co
         return;
     launch(o, "embed", [=](auto t) {
         typedef decltype(t) A;
-        LAUNCH(embed_rows<A>, dim3(blocks((size_t)B * T * C / pack<A>::N)), dim3(THREADS), o->stream, (A *)y, (const A *)wte,
+        LAUNCH(embed_rows<A>, blocks((size_t)B * T * C / pack<A>::N), THREADS, o->stream, (A *)y, (const A *)wte,
                (const A *)wpe, token, B * T, T, C);
     });
 }
@@ -407,9 +407,9 @@ static void cuda_embed_back(struct ops *o, float *dwte, float *dwpe, const act *
 {
     launch(o, "embed_back", [=](auto t) {
         typedef decltype(t) A;
-        LAUNCH(embed_back_tokens<A>, dim3(blocks((size_t)C, WARP), SYMBOLS), dim3(THREADS), o->stream, dwte, (const A *)dy,
+        LAUNCH(embed_back_tokens<A>, dim3(blocks((size_t)C, WARP), SYMBOLS), THREADS, o->stream, dwte, (const A *)dy,
                token, B * T, C);
-        LAUNCH(embed_back_positions<A>, dim3(blocks((size_t)T * C)), dim3(THREADS), o->stream, dwpe, (const A *)dy, B, T, C);
+        LAUNCH(embed_back_positions<A>, blocks((size_t)T * C), THREADS, o->stream, dwpe, (const A *)dy, B, T, C);
     });
 }
 
@@ -420,7 +420,7 @@ static void cuda_norm(struct ops *o, act *y, float *stat, act *x, const act *add
         return;
     launch(o, "norm", [=](auto t) {
         typedef decltype(t) T;
-        LAUNCH(norm_rows<T>, dim3(blocks((size_t)R, WARPS)), dim3(THREADS), o->stream, (T *)y, stat, (T *)x, (const T *)add,
+        LAUNCH(norm_rows<T>, blocks((size_t)R, WARPS), THREADS, o->stream, (T *)y, stat, (T *)x, (const T *)add,
                (const T *)gain, (const T *)bias, R, C);
     });
 }
@@ -433,7 +433,7 @@ static void cuda_norm_back(struct ops *o, act *dx, float *dgain, float *dbias, c
     launch(o, "norm_back", [=](auto t) {
         typedef decltype(t) T;
         columns(o, "norm_back", dbias, dgain, (const T *)dy, (const T *)x, stat, R, C);
-        LAUNCH(norm_back_rows<T>, dim3(blocks((size_t)R, WARPS)), dim3(THREADS), o->stream, (T *)dx, (const T *)dy,
+        LAUNCH(norm_back_rows<T>, blocks((size_t)R, WARPS), THREADS, o->stream, (T *)dx, (const T *)dy,
                (const T *)x, stat, (const T *)gain, R, C);
     });
 }
@@ -465,7 +465,7 @@ static void cuda_attend(struct ops *o, act *y, float *lse, const act *qkv, int B
         typedef decltype(t) A;
         const int D = size;
         typedef tiles<A, D> S;
-        LAUNCH((attend_forward<A, D>), dim3(blocks((size_t)T, S::ROWS), (unsigned)(B * H)), dim3(S::THREADS), o->stream, (A *)y,
+        LAUNCH((attend_forward<A, D>), dim3(blocks((size_t)T, S::ROWS), (unsigned)(B * H)), S::THREADS, o->stream, (A *)y,
                lse, (const A *)qkv, T, C, H);
     });
 }
@@ -481,9 +481,9 @@ static void cuda_attend_back(struct ops *o, act *dqkv, const act *dy, const act 
         const int D = size;
         typedef tiles<A, D> S;
         dim3 grid(blocks((size_t)T, S::ROWS), (unsigned)(B * H));
-        LAUNCH((attend_backward<A, D, false>), grid, dim3(S::THREADS), o->stream, (A *)dqkv, delta, (const A *)dy,
+        LAUNCH((attend_backward<A, D, false>), grid, S::THREADS, o->stream, (A *)dqkv, delta, (const A *)dy,
                (const A *)y, lse, (const A *)qkv, T, C, H);
-        LAUNCH((attend_backward<A, D, true>), grid, dim3(S::THREADS), o->stream, (A *)dqkv, delta, (const A *)dy,
+        LAUNCH((attend_backward<A, D, true>), grid, S::THREADS, o->stream, (A *)dqkv, delta, (const A *)dy,
                (const A *)y, lse, (const A *)qkv, T, C, H);
     });
 }
@@ -495,8 +495,8 @@ static void cuda_loss(struct ops *o, float *sum, act *logits, const uint8_t *tar
         return;
     launch(o, "loss", [=](auto t) {
         typedef decltype(t) T;
-        LAUNCH(loss_rows<T>, dim3(blocks((size_t)R, WARPS)), dim3(THREADS), o->stream, losses, (T *)logits, target, R, V, scale);
-        LAUNCH(sum_values, dim3(1), dim3(THREADS), o->stream, sum, losses, (size_t)R, 0, 1, scale);
+        LAUNCH(loss_rows<T>, blocks((size_t)R, WARPS), THREADS, o->stream, losses, (T *)logits, target, R, V, scale);
+        LAUNCH(sum_values, 1, THREADS, o->stream, sum, losses, (size_t)R, 0, 1, scale);
     });
 }
 
@@ -506,8 +506,8 @@ static void cuda_squares(struct ops *o, float *sum, const float *x, size_t n)
     float *part = scratch(o, "squares", parts);
     if (!part)
         return;
-    LAUNCH(sum_values, dim3(parts), dim3(THREADS), o->stream, part, x, n, 1, 0, 1.0f);
-    LAUNCH(sum_values, dim3(1), dim3(THREADS), o->stream, sum, part, (size_t)parts, 0, 1, 1.0f);
+    LAUNCH(sum_values, parts, THREADS, o->stream, part, x, n, 1, 0, 1.0f);
+    LAUNCH(sum_values, 1, THREADS, o->stream, sum, part, (size_t)parts, 0, 1, 1.0f);
     failed(o, "squares", cudaGetLastError());
 }
 
@@ -518,7 +518,7 @@ static void cuda_adamw(struct ops *o, act *w, float *master, float *m1, float *m
     struct ops_adamw how = *a;
     launch(o, "adamw", [=](auto t) {
         typedef decltype(t) T;
-        LAUNCH(adamw_all<T>, dim3(blocks(n)), dim3(THREADS), o->stream, (T *)w, master, m1, m2, gradient, n, how, fix1, fix2);
+        LAUNCH(adamw_all<T>, blocks(n), THREADS, o->stream, (T *)w, master, m1, m2, gradient, n, how, fix1, fix2);
     });
 }
 
