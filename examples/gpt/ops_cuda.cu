@@ -1,5 +1,6 @@
 /* ops_cuda - the operations of a GPT on an NVIDIA GPU, in the library gpt_cuda.so. cuBLASLt computes matrix products,
  * with bias and GELU in the same kernel; attend.cuh has attention, and kernels.cuh the rest. */
+#include <algorithm>
 #include <cublasLt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -318,7 +319,7 @@ static void multiply(struct ops *o, const char *what, const struct product &s, v
 {
     int before = o->planned;
     int64_t ld = s.m;
-    struct plan *p = unaligned(o, what, s.m | s.k, a, b, d) || unaligned(o, what, 0, bias, aux) ? NULL : plan_find(o, &s);
+    struct plan *p = unaligned(o, what, s.m | (s.ta ? s.k : s.m) | (s.tb ? s.n : s.k), a, b, d) || unaligned(o, what, 0, bias, aux) ? NULL : plan_find(o, &s);
     if (!p)
         return;
     cublasStatus_t rc = CUBLAS_STATUS_SUCCESS;
@@ -370,7 +371,7 @@ template <typename T>
 static void columns(struct ops *o, const char *what, float *plain, float *normed, const T *dy, const T *x, const float *stat,
                     int R, int C)
 {
-    unsigned chunks = min(blocks((size_t)R, 4 * WARPS), (unsigned)CHUNKS);
+    unsigned chunks = std::min(blocks((size_t)R, 4 * WARPS), (unsigned)CHUNKS);
     float *part = scratch(o, what, 2 * (size_t)chunks * C);
     if (!part || unaligned(o, what, C, dy, x))
         return;
@@ -502,7 +503,7 @@ static void cuda_loss(struct ops *o, float *sum, act *logits, const uint8_t *tar
 
 static void cuda_squares(struct ops *o, float *sum, const float *x, size_t n)
 {
-    unsigned parts = min(blocks(n), 4u * THREADS);
+    unsigned parts = std::min(blocks(n), 4u * THREADS);
     float *part = scratch(o, "squares", parts);
     if (!part)
         return;
