@@ -17,7 +17,7 @@
 typedef __nv_bfloat16 bf16;
 
 /* Blocks of THREADS threads are WARPS rows of a matrix, one per warp, or WARPS groups of rows. */
-enum { WARP = 32, WARPS = 8, THREADS = WARP * WARPS, SYMBOLS = 256 };
+enum { WARP = 32, WARPS = 8, THREADS = WARP * WARPS, SYMBOLS = 256, SYMBOL_BLOCKS = 8 };
 
 /* 16 bytes, which a thread reads or writes at once. */
 template <typename T> struct alignas(16) pack {
@@ -64,31 +64,31 @@ __global__ void __launch_bounds__(THREADS)
     pack_put(y + at, a);
 }
 
-/* One block per symbol and WARP columns. Each warp reads a part of the tokens, and adds the rows of
- * its symbol. */
+/* A block has WARP columns, and every gridDim.y-th symbol. For each symbol, each warp reads a part of the tokens, and adds
+ * the rows of this symbol. */
 template <typename T>
 __global__ void __launch_bounds__(THREADS)
     embed_back_tokens(float *dwte, const T *dy, const uint8_t *token, int rows, int C)
 {
     SHARED(float, part, THREADS);
-    int lane = (int)threadIdx.x % WARP, warp = (int)threadIdx.x / WARP;
-    int c = (int)blockIdx.x * WARP + lane, symbol = (int)blockIdx.y;
-    float sum = 0;
-    for (int first = warp * WARP; first < rows; first += THREADS) {
-        int row = first + lane;
-        unsigned hits = __ballot_sync(~0u, row < rows && token[row] == symbol);
-        for (int i = 0; hits; i++, hits >>= 1)
-            if (hits & 1 && c < C)
-                sum += (float)dy[(size_t)(first + i) * C + c];
+    int lane = (int)threadIdx.x % WARP, warp = (int)threadIdx.x / WARP, c = (int)blockIdx.x * WARP + lane;
+    for (int symbol = (int)blockIdx.y; symbol < SYMBOLS; symbol += (int)gridDim.y) {
+        float sum = 0;
+        for (int first = warp * WARP; first < rows; first += THREADS) {
+            int row = first + lane;
+            unsigned hits = __ballot_sync(~0u, row < rows && token[row] == symbol);
+            for (int i = 0; hits; i++, hits >>= 1)
+                if (hits & 1 && c < C)
+                    sum += (float)dy[(size_t)(first + i) * C + c];
+        }
+        part[threadIdx.x] = sum;
+        __syncthreads();
+        for (int i = 1; i < WARPS && warp == 0; i++)
+            sum += part[i * WARP + lane];
+        if (warp == 0 && sum != 0) /* a symbol that does not occur may be outside of the vocabulary */
+            dwte[(size_t)symbol * C + c] += sum;
+        __syncthreads();
     }
-    part[threadIdx.x] = sum;
-    __syncthreads();
-    if (warp > 0 || c >= C)
-        return;
-    for (int i = 1; i < WARPS; i++)
-        sum += part[i * WARP + lane];
-    if (sum != 0) /* a symbol that does not occur may be outside of the vocabulary */
-        dwte[(size_t)symbol * C + c] += sum;
 }
 
 /* One thread per position and column. */

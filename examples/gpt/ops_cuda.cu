@@ -408,7 +408,7 @@ static void cuda_embed_back(struct ops *o, float *dwte, float *dwpe, const act *
 {
     launch(o, "embed_back", [=](auto t) {
         typedef decltype(t) A;
-        LAUNCH(embed_back_tokens<A>, dim3(blocks((size_t)C, WARP), SYMBOLS), THREADS, o->stream, dwte, (const A *)dy,
+        LAUNCH(embed_back_tokens<A>, dim3(blocks((size_t)C, WARP), SYMBOL_BLOCKS), THREADS, o->stream, dwte, (const A *)dy,
                token, B * T, C);
         LAUNCH(embed_back_positions<A>, blocks((size_t)T * C), THREADS, o->stream, dwpe, (const A *)dy, B, T, C);
     });
