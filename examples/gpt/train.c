@@ -485,19 +485,18 @@ static void print_results(struct run *r, int end)
     double rate = (double)(r->step - r->first) * c->global_batch * m->context / time;
     double mfu = rate * throughput_flops_per_token(matrices, m->layers, m->channels, m->context) /
                  (peak > 0 ? peak * r->ranks.size : INFINITY);
-    size_t arrays = r->master ? 3 : 2;
     profile_print(&r->profile);
     if (r->step > r->first)
-        printf("loss %.6f  ", (double)r->loss);
+        printf("loss %.6f\nthroughput %.0f tokens/s, MFU %.1f %% (%s), %d sequences at once\n"
+               "waiting %.1f %% for data, %.1f %% for collectives; %.1f %% of the communication is "
+               "hidden\n",
+               (double)r->loss, rate, 100 * mfu, source, r->micro,
+               100 * loader_waited_s(r->loader) / time, 100 * r->ranks.waited_s / time,
+               r->ranks.busy_ms > 0 ? 100 * r->ranks.hidden_ms / r->ranks.busy_ms : 0);
     if (end == TRAIN_DONE)
-        printf("val_loss %.6f", (double)r->val_loss);
-    printf("\nthroughput %.0f tokens/s, MFU %.1f %% (%s), %d sequences at once\n", rate, 100 * mfu,
-           source, r->micro);
-    printf("waiting %.1f %% for data, %.1f %% for collectives, of which %.1f %% are hidden\n",
-           100 * loader_waited_s(r->loader) / time, 100 * r->ranks.waited_s / time,
-           r->ranks.busy_ms > 0 ? 100 * r->ranks.hidden_ms / r->ranks.busy_ms : 0);
+        printf("val_loss %.6f\n", (double)r->val_loss);
     printf("memory %zu bytes of activations, %zu bytes of optimizer state\n", r->m.act_bytes,
-           arrays * r->kept * sizeof(float));
+           (r->master ? 3 : 2) * r->kept * sizeof(float));
     if (end != TRAIN_DONE)
         printf("stopped on request; %s\n",
                c->checkpoint_dir ? "saved" : "not saved (try: --checkpoint)");
