@@ -99,23 +99,33 @@ int model_reserve(struct model *m, int batch)
     return m->arena ? 0 : -1;
 }
 
+/* Makes the gains of a norm 1 and its biases 0. */
+static void init_norm(float *gain, size_t C)
+{
+    for (size_t i = 0; i < C; i++)
+        gain[i] = 1;
+    memset(gain + C, 0, C * sizeof *gain);
+}
+
 void model_init(const struct model *m, uint64_t seed, float *weights)
 {
-    memset(weights, 0, m->size * sizeof *weights);
-    for (int b = 0; b < m->buckets; b++)
+    size_t C = (size_t)m->c.channels;
+    for (int b = 0; b < m->buckets; weights += m->bucket[b++].n) {
+        uint64_t key = rng_mix(seed) + (uint64_t)b;
         for (size_t i = 0; i < m->bucket[b].n; i++) { /* normal: Box and Muller 1958 */
-            uint64_t key = rng_mix(seed) + (uint64_t)b;
             float u = 1 - rng_unit(key, 2 * i), v = rng_unit(key, 2 * i + 1);
-            weights[m->bucket[b].at + i] = 0.02f * sqrtf(-2 * logf(u)) * cosf(2 * (float)M_PI * v);
+            weights[i] = 0.02f * sqrtf(-2 * logf(u)) * cosf(2 * (float)M_PI * v);
         }
-    size_t C = (size_t)m->c.channels, last = m->bucket[0].n - 2 * C;
-    for (int b = 0; b < m->buckets; b++)
-        for (int i = 0; i < MODEL_TENSORS; i++) {
-            size_t n = shape[i].c * C;
-            float *p = weights + m->bucket[b].at + (b ? m->tensor[i] : last + (size_t)(i & 1) * C);
-            for (size_t j = 0; j < n && (b || i < 2); j++)
-                p[j] = i == GAIN1 || i == GAIN2;
+        if (b == 0) {
+            init_norm(weights + m->bucket[b].n - 2 * C, C);
+            continue;
         }
+        init_norm(weights + m->tensor[GAIN1], C);
+        init_norm(weights + m->tensor[GAIN2], C);
+        for (int i = 0; i < MODEL_TENSORS; i++)
+            if (shape[i].c && i != GAIN1 && i != GAIN2)
+                memset(weights + m->tensor[i], 0, shape[i].c * C * sizeof *weights);
+    }
 }
 
 /* Returns the weights, or gradients, at position `at` of a bucket. */

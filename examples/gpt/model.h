@@ -60,7 +60,8 @@ int model_open(struct model *m, int ranks);
 void model_close(struct model *m);
 /* Gets memory for the activations of up to `batch` sequences. Returns 0, or -1: out of memory. */
 int model_reserve(struct model *m, int batch);
-/* Writes initial weights, which depend on the seed only, to m->size floats of the host. */
+/* Writes initial weights, which depend on the seed only, to m->params floats of the host, without
+ * padding. */
 void model_init(const struct model *m, uint64_t seed, float *weights);
 
 /* The passes over B sequences. token, target: B x context bytes of the device. model_forward()

@@ -8,8 +8,8 @@
 #include <stdbool.h>
 
 struct batch_limits {
-    int min, max; /* of the micro-batch; max divides the rank's share of the global batch */
-    int share;    /* this rank's share of the global batch */
+    int min, max; /* of the micro-batch */
+    int share;    /* this rank's share of the global batch, which the micro-batch divides */
 };
 
 /* What was measured over the last 50 steps. */
@@ -20,13 +20,14 @@ struct batch_usage {
 
 enum { BATCH_AUTO_EVERY = 50 };
 
-/* Returns the largest micro-batch that fits: tries limits->max, and halves it while `fits` returns
- * false (out of memory, or less than 10 % of the memory is free). 0: not even limits->min fits.
- * Only divisors of the share are tried. */
+/* Returns the largest micro-batch that fits: halves it from limits->max on while `fits` returns
+ * false (out of memory, or less than 10 % of the memory is free). 0: none within the limits fits.
+ */
 int batch_auto_largest(const struct batch_limits *limits, bool (*fits)(void *arg, int batch),
                        void *arg);
 /* Returns the micro-batch for the next steps: doubled if utilisation < 0.3, halved if memory > 0.8
- * (which has priority), within the limits, and always a divisor of the share. */
+ * (which has priority), within the limits. limits->max is the result of batch_auto_largest(), so
+ * that the double fits, too. */
 int batch_auto_next(int batch, const struct batch_usage *u, const struct batch_limits *limits);
 
 #endif

@@ -113,7 +113,7 @@ int checkpoint_save(struct checkpoint *c, const struct checkpoint_head *h, const
                     char *why, size_t why_size)
 {
     void *copy = checkpoint_buffer(c, h->bytes);
-    if (copy && copy != state)
+    if (copy && state && copy != state)
         memcpy(copy, state, h->bytes);
     c->prefix.head = *h;
     int error = copy ? pthread_create(&c->thread, NULL, write_file, c) : c->error;
@@ -135,24 +135,6 @@ int checkpoint_close(struct checkpoint *c, char *why, size_t why_size)
     return rc;
 }
 
-/* Reads a file into *p and *state, which the caller frees. Returns NULL, or the error. */
-static const char *read_file(FILE *f, struct prefix *p, void **state)
-{
-    struct stat st;
-    uint64_t hash;
-    const off_t rest = sizeof *p + sizeof hash;
-    if (fread(p, sizeof *p, 1, f) != 1 || memcmp(p->magic, magic, sizeof magic) != 0)
-        return "damaged, or not a checkpoint";
-    uint64_t n = p->head.bytes;
-    if (fstat(fileno(f), &st) < 0 || st.st_size < rest || (uint64_t)(st.st_size - rest) != n)
-        return "damaged: wrong size";
-    if (!(*state = malloc(n)))
-        return "out of memory";
-    if (fread(*state, 1, n, f) != n || fread(&hash, sizeof hash, 1, f) != 1)
-        return "cannot be read";
-    return hash == hash_of(p, *state) ? NULL : "damaged: wrong hash of its content";
-}
-
 int checkpoint_read(struct checkpoint_head *h, void **state, const char *dir, const char *name,
                     uint64_t config, char *why, size_t why_size)
 {
@@ -162,12 +144,26 @@ int checkpoint_read(struct checkpoint_head *h, void **state, const char *dir, co
     if (!f && errno == ENOENT)
         return 0;
     struct prefix p;
+    struct stat st;
+    uint64_t hash, n;
     void *bytes = NULL;
-    const char *problem = f ? read_file(f, &p, &bytes) : strerror(errno);
+    const char *problem = NULL;
+    if (!f || fstat(fileno(f), &st) < 0)
+        problem = strerror(errno);
+    else if (fread(&p, sizeof p, 1, f) != 1 || memcmp(p.magic, magic, sizeof magic) != 0)
+        problem = "damaged, or not a checkpoint";
+    else if ((n = p.head.bytes) != (uint64_t)st.st_size - sizeof p - sizeof hash)
+        problem = "damaged: wrong size";
+    else if (!(bytes = malloc(n)))
+        problem = "out of memory";
+    else if (fread(bytes, 1, n, f) != n || fread(&hash, sizeof hash, 1, f) != 1)
+        problem = "cannot be read";
+    else if (hash != hash_of(&p, bytes))
+        problem = "damaged: wrong hash of its content";
+    else if (config && config != p.head.config)
+        problem = "from a training with other options";
     if (f)
         fclose(f);
-    if (!problem && config && p.head.config != config)
-        problem = "from a training with other options";
     if (problem) {
         free(bytes);
         return failed(why, why_size, path, problem);
