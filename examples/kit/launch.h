@@ -7,7 +7,8 @@
 
 #ifdef __CUDACC__
 #define LAUNCH(kernel, grid, block, stream, ...) kernel<<<grid, block, 0, stream>>>(__VA_ARGS__)
-#define SHARED(type, name, count) __shared__ type name[count]
+/* Aligned for nvcuda::wmma, which needs 32 bytes. */
+#define SHARED(type, name, count) __shared__ __align__(32) type name[count]
 #endif
 
 #endif
