@@ -36,17 +36,13 @@ extern const cudahost_thread *cudahost_now;
 #define gridDim (cudahost_now->grid)
 enum { warpSize = 32 };
 
-/* A place in a source, for messages. As a default argument it is the caller's. */
+/* A place in a source, for messages. */
 struct cudahost_site {
     const char *what, *file;
     int line;
 };
-#define CUDAHOST_SITE(what) \
-    cudahost_site               \
-    {                           \
-        what, __builtin_FILE(), __builtin_LINE() \
-    }
-#define CUDAHOST_CALLER(what) cudahost_site site = CUDAHOST_SITE(what)
+/* The caller's place, as default arguments. */
+#define CUDAHOST_CALLER const char *file = __builtin_FILE(), int line = __builtin_LINE()
 /* Ends the program with a message about the running thread. */
 [[noreturn]] void cudahost_fail(cudahost_site site, const char *what);
 
@@ -78,13 +74,13 @@ void cudahost_launch(cudahost_site site, void (*kernel)(Parameters...), dim3 gri
     });
 }
 #define LAUNCH(kernel, grid, block, stream, ...)                                        \
-    cudahost_launch(CUDAHOST_SITE(#kernel), kernel, dim3(grid), dim3(block), (cudaStream_t)(stream), \
+    cudahost_launch(cudahost_site{#kernel, __FILE__, __LINE__}, kernel, dim3(grid), dim3(block), (cudaStream_t)(stream), \
                     ##__VA_ARGS__)
 
 /* An array of the block: an allocation of its own, fresh for each block. */
 void *cudahost_shared(cudahost_site site, size_t bytes);
 #define SHARED(type, name, count) \
-    type *name = (type *)cudahost_shared(CUDAHOST_SITE(#name), sizeof(type) * (size_t)(count))
+    type *name = (type *)cudahost_shared(cudahost_site{#name, __FILE__, __LINE__}, sizeof(type) * (size_t)(count))
 
 /* ---- barriers and warp functions ------------------------------------------------------------- */
 enum cudahost_kind { CUDAHOST_SYNCWARP, CUDAHOST_SHUFFLE, CUDAHOST_BALLOT, CUDAHOST_MMA };
@@ -106,25 +102,25 @@ unsigned long long cudahost_warp(cudahost_site site, cudahost_warp_call call);
 /* Returns the number of this thread in its warp. */
 int cudahost_lane(void);
 
-static inline void __syncthreads(CUDAHOST_CALLER("__syncthreads"))
+static inline void __syncthreads(CUDAHOST_CALLER)
 {
-    cudahost_barrier(site);
+    cudahost_barrier({"__syncthreads", file, line});
 }
-static inline void __syncwarp(unsigned mask = ~0u, CUDAHOST_CALLER("__syncwarp"))
+static inline void __syncwarp(unsigned mask = ~0u, CUDAHOST_CALLER)
 {
-    cudahost_warp(site, {CUDAHOST_SYNCWARP, mask, 0, 0});
+    cudahost_warp({"__syncwarp", file, line}, {CUDAHOST_SYNCWARP, mask, 0, 0});
 }
-static inline unsigned __ballot_sync(unsigned mask, int p, CUDAHOST_CALLER("__ballot_sync"))
+static inline unsigned __ballot_sync(unsigned mask, int p, CUDAHOST_CALLER)
 {
-    return (unsigned)cudahost_warp(site, {CUDAHOST_BALLOT, mask, p != 0, 0});
+    return (unsigned)cudahost_warp({"__ballot_sync", file, line}, {CUDAHOST_BALLOT, mask, p != 0, 0});
 }
-static inline int __any_sync(unsigned mask, int p, CUDAHOST_CALLER("__any_sync"))
+static inline int __any_sync(unsigned mask, int p, CUDAHOST_CALLER)
 {
-    return __ballot_sync(mask, p, site) != 0;
+    return __ballot_sync(mask, p, file, line) != 0;
 }
-static inline int __all_sync(unsigned mask, int p, CUDAHOST_CALLER("__all_sync"))
+static inline int __all_sync(unsigned mask, int p, CUDAHOST_CALLER)
 {
-    return __ballot_sync(mask, !p, site) == 0;
+    return __ballot_sync(mask, !p, file, line) == 0;
 }
 
 template <typename T>
@@ -139,29 +135,29 @@ T cudahost_shuffle(cudahost_site site, unsigned mask, T v, int from, bool is_ins
 }
 /* A lane reads from its own segment of `width` lanes, else it gets its own value. */
 template <typename T>
-T __shfl_sync(unsigned mask, T v, int lane, int width = 32, CUDAHOST_CALLER("__shfl_sync"))
+T __shfl_sync(unsigned mask, T v, int lane, int width = 32, CUDAHOST_CALLER)
 {
     int first = cudahost_lane() & -width;
-    return cudahost_shuffle(site, mask, v, first + (lane & (width - 1)), true);
+    return cudahost_shuffle({"__shfl_sync", file, line}, mask, v, first + (lane & (width - 1)), true);
 }
 template <typename T>
-T __shfl_xor_sync(unsigned mask, T v, int by, int width = 32, CUDAHOST_CALLER("__shfl_xor_sync"))
+T __shfl_xor_sync(unsigned mask, T v, int by, int width = 32, CUDAHOST_CALLER)
 {
     int from = cudahost_lane() ^ by, end = (cudahost_lane() & -width) + width;
-    return cudahost_shuffle(site, mask, v, from, from < end);
+    return cudahost_shuffle({"__shfl_xor_sync", file, line}, mask, v, from, from < end);
 }
 template <typename T>
 T __shfl_down_sync(unsigned mask, T v, unsigned by, int width = 32,
-                   CUDAHOST_CALLER("__shfl_down_sync"))
+                   CUDAHOST_CALLER)
 {
     int from = cudahost_lane() + (int)by, end = (cudahost_lane() & -width) + width;
-    return cudahost_shuffle(site, mask, v, from, from < end);
+    return cudahost_shuffle({"__shfl_down_sync", file, line}, mask, v, from, from < end);
 }
 template <typename T>
-T __shfl_up_sync(unsigned mask, T v, unsigned by, int width = 32, CUDAHOST_CALLER("__shfl_up_sync"))
+T __shfl_up_sync(unsigned mask, T v, unsigned by, int width = 32, CUDAHOST_CALLER)
 {
     int from = cudahost_lane() - (int)by;
-    return cudahost_shuffle(site, mask, v, from, from >= (cudahost_lane() & -width));
+    return cudahost_shuffle({"__shfl_up_sync", file, line}, mask, v, from, from >= (cudahost_lane() & -width));
 }
 
 /* ---- atomics --------------------------------------------------------------------------------- */

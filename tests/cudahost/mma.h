@@ -27,10 +27,10 @@ template <typename Use, int M, int N, int K, typename T, typename Layout = void>
 };
 typedef fragment<accumulator, 16, 16, 16, float> sums;
 
-/* The whole warp is here, and the tile is aligned as CUDA demands. */
+/* The whole warp is here, and the tile is aligned as CUDA demands. Memory is not ordered. */
 static inline void meet(cudahost_site site, const void *tile, size_t ld_bytes)
 {
-    cudahost_warp(site, {CUDAHOST_SYNCWARP, ~0u, 0, 0});
+    cudahost_warp(site, {CUDAHOST_BALLOT, ~0u, 0, 0});
     if ((uintptr_t)tile % 32 != 0)
         cudahost_fail(site, "the tile is not aligned to 32 bytes");
     if (ld_bytes % 16 != 0)
@@ -46,26 +46,26 @@ static inline size_t position(unsigned e, unsigned ld, bool by_rows)
 
 template <typename Use, typename T, typename Layout>
 void load_matrix_sync(fragment<Use, 16, 16, 16, T, Layout> &f, const T *tile, unsigned ld,
-                      CUDAHOST_CALLER("load_matrix_sync"))
+                      CUDAHOST_CALLER)
 {
     static_assert(!std::is_void_v<Layout>, "an accumulator needs its layout as an argument");
-    meet(site, tile, ld * sizeof(T));
+    meet({"load_matrix_sync", file, line}, tile, ld * sizeof(T));
     for (unsigned e = 0; e < 8; e++)
         f.x[e] = tile[position(e, ld, std::is_same_v<Layout, row_major>)];
 }
 
 static inline void load_matrix_sync(sums &f, const float *tile, unsigned ld, layout_t layout,
-                                    CUDAHOST_CALLER("load_matrix_sync"))
+                                    CUDAHOST_CALLER)
 {
-    meet(site, tile, ld * sizeof(float));
+    meet({"load_matrix_sync", file, line}, tile, ld * sizeof(float));
     for (unsigned e = 0; e < 8; e++)
         f.x[e] = tile[position(e, ld, layout == mem_row_major)];
 }
 
 static inline void store_matrix_sync(float *tile, const sums &f, unsigned ld, layout_t layout,
-                                     CUDAHOST_CALLER("store_matrix_sync"))
+                                     CUDAHOST_CALLER)
 {
-    meet(site, tile, ld * sizeof(float));
+    meet({"store_matrix_sync", file, line}, tile, ld * sizeof(float));
     for (unsigned e = 0; e < 8; e++)
         tile[position(e, ld, layout == mem_row_major)] = f.x[e];
 }
@@ -81,10 +81,10 @@ void fill_fragment(fragment<Use, 16, 16, 16, T, Layout> &f, Value v)
 template <typename LayoutA, typename LayoutB>
 void mma_sync(sums &d, const fragment<matrix_a, 16, 16, 16, __nv_bfloat16, LayoutA> &a,
               const fragment<matrix_b, 16, 16, 16, __nv_bfloat16, LayoutB> &b, const sums &c,
-              CUDAHOST_CALLER("mma_sync"))
+              CUDAHOST_CALLER)
 {
     cudahost_tiles mine = {d.x, a.x, b.x, c.x};
-    cudahost_warp(site, {CUDAHOST_MMA, ~0u, (unsigned long long)(uintptr_t)&mine, 0});
+    cudahost_warp({"mma_sync", file, line}, {CUDAHOST_MMA, ~0u, (unsigned long long)(uintptr_t)&mine, 0});
 }
 
 } // namespace wmma
