@@ -3,7 +3,7 @@
  * g++ compiles the file unchanged, with this header first, against NVIDIA's own headers. Barriers,
  * warp functions, shared memory, atomics, streams and events promise what CUDA promises and nothing
  * more. CUDAHOST_ORDER is the order of a block's threads: forward (default), reverse, or a number,
- * the seed of a random order.
+ * the seed of a random order. CUDAHOST_LOG=1 prints a line to stderr per launch.
  *
  * Device and shared memory begin as NaN. With -fsanitize=address, each buffer and each shared array
  * has exact bounds. With -fsanitize=thread, each CUDA thread and each stream is a thread to the

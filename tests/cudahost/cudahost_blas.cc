@@ -278,6 +278,10 @@ cublasStatus_t cublasLtDestroy(cublasLtHandle_t h)
     free(h);
     return CUBLAS_STATUS_SUCCESS;
 }
+const char *cublasLtGetStatusString(cublasStatus_t s)
+{
+    return cublasGetStatusString(s);
+}
 }
 
 /* What the opaque descriptors hold. */

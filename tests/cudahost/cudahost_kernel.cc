@@ -450,6 +450,8 @@ void cudahost_run(cudahost_site site, dim3 grid, dim3 dim, cudaStream_t stream, 
 {
     if (!order_of_threads.is_read)
         cudahost_order(getenv("CUDAHOST_ORDER"));
+    if (getenv("CUDAHOST_LOG"))
+        fprintf(stderr, "cudahost: launch of %s\n", site.what);
     if (!is_valid(grid, dim)) {
         stream_set_error(cudaErrorInvalidConfiguration);
         memory_free(arguments);
