@@ -238,7 +238,7 @@ FAKES := $(B)/tests/fake/libnvidia-ml.so.1 $(if $(HAVE_NCCL),$(B)/tests/fake/ncc
 HAVE_CUDA := $(wildcard $(CUDA_HOME)/include/cublasLt.h)
 CUDAHOST := $(B)/tests/cudahost
 CUDAHOST_OBJ := $(B)/obj/tests/cudahost
-CUDAHOST_CXX := -std=c++17 -g -fPIC -fvisibility=hidden -Wall -Wextra -Wno-unused-function -Wno-missing-field-initializers $(if $(WERROR),-Werror) -I. -Itests/cudahost \
+CUDAHOST_CXX := -std=c++17 -g -fPIC -fvisibility=hidden -Wall -Wextra -Wno-unused-function -Wno-unknown-pragmas -Wno-missing-field-initializers $(if $(WERROR),-Werror) -I. -Itests/cudahost \
                 -isystem $(CUDA_HOME)/include $(patsubst -I%,-isystem %,$(shell pkg-config --cflags openblas)) -MMD -MP
 CUDAHOST_RUNTIME := $(patsubst tests/cudahost/%.cc,$(CUDAHOST_OBJ)/%.o,$(filter-out %_access.cc,$(wildcard tests/cudahost/cudahost_*.cc)))
 CUDAHOST_LIBS := -lopenblas -lm
@@ -250,12 +250,13 @@ $(CUDAHOST_OBJ)/cudahost_%.o: tests/cudahost/cudahost_%.cc $(STAMP)
 # What tests compare with: the examples without their main programs.
 $(B)/libexamples.a: $(call objs,$(filter-out %/main.c,$(wildcard examples/*/*.c)))
 	@rm -f $@; ar rcs $@ $^
+CUDAHOST_C := $(call objs,$(wildcard tests/cudahost/*.c))
 define cudahost_variant
 $(CUDAHOST_TESTS:%=$(CUDAHOST_OBJ)/%$(1).o): $(CUDAHOST_OBJ)/%$(1).o: tests/cudahost/%.cc $(STAMP)
 	@mkdir -p $$(@D)
 	$$(call say,CXX)
 	$$(Q)$$(CXX) $$(CUDAHOST_CXX) -O1 $(2) -include tests/cudahost/cudahost.h -c -o $$@ $$<
-$(CUDAHOST_TESTS:%=$(CUDAHOST)/%$(1)): $(CUDAHOST)/%$(1): $(CUDAHOST_OBJ)/%$(1).o $(CUDAHOST_RUNTIME) $(3) $(B)/libtest.a $(B)/libexamples.a
+$(CUDAHOST_TESTS:%=$(CUDAHOST)/%$(1)): $(CUDAHOST)/%$(1): $(CUDAHOST_OBJ)/%$(1).o $(CUDAHOST_RUNTIME) $(3) $(CUDAHOST_C) $(B)/libtest.a $(B)/libexamples.a
 	@mkdir -p $$(@D)
 	$$(call say,LINK)
 	$$(Q)$$(CXX) $(2) -o $$@ $$^ $(CUDAHOST_LIBS)

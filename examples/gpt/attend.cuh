@@ -6,7 +6,7 @@
  * are computed by two launches, so each number has one writer and its sum a fixed order.
  *
  * Products of 16 x 16 tiles are in `unit`: tensor cores for bfloat16, plain multiplications for float,
- * and for bfloat16 before sm_80, which has no such tensor cores (ops_cuda.cu refuses bfloat16 there). */
+ * and for bfloat16 before sm_80, which has no such tensor cores (gpt_cuda.cu refuses bfloat16 there). */
 #ifndef GPT_ATTEND_CUH
 #define GPT_ATTEND_CUH
 

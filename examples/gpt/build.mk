@@ -19,4 +19,5 @@ $(GPT)/paradise_lost.txt: examples/gpt/data/paradise_lost.txt.gz
 	$(Q)gzip -dc $< > $@
 
 EXAMPLES += $(GPT)/gpt $(GPT)/paradise_lost.txt
+include examples/gpt/cuda.mk
 all: $(EXAMPLES)

@@ -1,4 +1,4 @@
-/* kernels - the kernels of ops_cuda.cu, except attention (attend.cuh).
+/* kernels - the kernels of gpt_cuda.cu, except attention (attend.cuh).
  *
  * T is the type of activations, float or bfloat16; all arithmetic is in float. A sum over rows is
  * computed in a fixed order, in two steps: blocks write partial sums, then one thread per column adds
@@ -17,7 +17,7 @@
 typedef __nv_bfloat16 bf16;
 
 /* Blocks of THREADS threads are WARPS rows of a matrix, one per warp, or WARPS groups of rows. */
-enum { WARP = 32, WARPS = 8, THREADS = WARP * WARPS, SYMBOLS = 256, SYMBOL_BLOCKS = 8 };
+enum { THREADS = 256, WARP = 32, WARPS = THREADS / WARP, SYMBOLS = 256, SYMBOL_BLOCKS = 8 };
 
 /* 16 bytes, which a thread reads or writes at once. */
 template <typename T> struct alignas(16) pack {

@@ -1,6 +1,6 @@
 /* ops - the operations of a GPT, forward and backward, over rows of numbers.
  *
- * The interface has two implementations: ops_cpu (ops_cpu.c, OpenBLAS), and ops_cuda (ops_cuda.cu,
+ * The interface has two implementations: ops_cpu (ops_cpu.c, OpenBLAS), and ops_cuda (gpt_cuda.cu,
  * cuBLASLt and own kernels), which is loaded from gpt_cuda.so. All pointers to data are memory of
  * the implementation: alloc() returns it, put() and get() copy to and from the host. Operations are
  * queued in order; wait() waits for them. An operation that fails makes the next wait() or get()

@@ -1,4 +1,4 @@
-/* ops_cuda - the operations of a GPT on an NVIDIA GPU, in the library gpt_cuda.so. cuBLASLt computes matrix products,
+/* gpt_cuda - the operations of ops.h on an NVIDIA GPU, in the library gpt_cuda.so. cuBLASLt computes matrix products,
  * with bias and GELU in the same kernel; attend.cuh has attention, and kernels.cuh the rest. */
 #include <algorithm>
 #include <cublasLt.h>
@@ -161,7 +161,7 @@ static void cuda_release(struct ops *o, void *p)
     failed(o, "release", cudaFree(p));
 }
 
-static void *cuda_alloc_host(struct ops *o, size_t bytes)
+static void *cuda_alloc_host(struct ops *, size_t bytes)
 {
     void *p = NULL;
     if (cudaMallocHost(&p, bytes ? bytes : 1) != cudaSuccess)
