@@ -35,7 +35,6 @@ extern const cudahost_thread *cudahost_now;
 #define blockDim (cudahost_now->dim)
 #define gridDim (cudahost_now->grid)
 enum { warpSize = 32 };
-#define __launch_bounds__(...)
 
 /* A place in a source, for messages. */
 struct cudahost_site {

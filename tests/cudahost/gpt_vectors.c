@@ -399,15 +399,17 @@ int gpt_vectors(const struct ops_backend *be, enum ops_precision p, const struct
         printf("# %s\n", why);
         return 1;
     }
-    embedding(&r);
-    norm(&r);
-    linear(&r, 24, 1, 0);
-    linear(&r, 64, 1, 1);
-    linear(&r, 16, 0, 0);
-    if (s->H > 0)
+    if (s->H > 0) {
         attend(&r);
-    loss(&r);
-    update(&r);
+    } else {
+        embedding(&r);
+        norm(&r);
+        linear(&r, 24, 1, 0);
+        linear(&r, 64, 1, 1);
+        linear(&r, 16, 0, 0);
+        loss(&r);
+        update(&r);
+    }
     start(&r, "end");
     be->close(r.o);
     *hash = r.hash;

@@ -5,12 +5,12 @@
 
 #include "examples/gpt/ops.h"
 
-/* B sequences of T tokens, C channels, H heads; H 0: without attention. */
+/* B sequences of T tokens, C channels. H heads: attention only; H 0: all other operations. */
 struct gpt_shape {
     int B, T, C, H;
 };
 
-/* Runs each operation with random numbers of a fixed seed. Returns the number of results that are
+/* Runs operations with random numbers of a fixed seed. Returns the number of results that are
  * wrong, and prints a line about each. *hash becomes the hash of all results: the same bits give the
  * same hash. verbose: prints the errors of the right results, too. */
 int gpt_vectors(const struct ops_backend *be, enum ops_precision p, const struct gpt_shape *s,
