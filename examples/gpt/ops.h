@@ -60,9 +60,10 @@ struct ops_backend {
     void (*memory)(struct ops *o, size_t *used, size_t *total); /* of the device */
 
     /* ---- streams and time. comm_stream() is a second stream for collectives (NULL on the CPU).
-     * comm_after() makes it wait for what is queued so far; after_comm() makes later operations
-     * wait for it. mark() records the time at which the queue, or the second stream, reaches this
-     * point. between() returns the ms from one mark to another; it waits for both. ---- */
+     * comm_after() makes it wait for the operations queued so far; after_comm() makes later
+     * operations wait for it. mark() records the time at which the queue, or the second stream,
+     * reaches this point. between() returns the ms from one mark to another; it waits for both.
+     * ---- */
     void *(*stream)(struct ops *o);
     void *(*comm_stream)(struct ops *o);
     void (*comm_after)(struct ops *o);

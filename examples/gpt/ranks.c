@@ -21,6 +21,11 @@ int ranks_error(const struct ranks *r, const char *what)
     return -1;
 }
 
+int ranks_check(const struct ranks *r, int rc)
+{
+    return rc < 0 ? ranks_error(r, r->ops->error(r->dev)) : rc;
+}
+
 int ranks_open(struct ranks *r, const char *backend, size_t bytes)
 {
     void *stream = r->ops->comm_stream(r->dev);

@@ -34,6 +34,8 @@ int ranks_open(struct ranks *r, const char *backend, size_t bytes);
 void ranks_close(struct ranks *r, bool abort);
 /* Prints an error of this rank. Returns -1. */
 int ranks_error(const struct ranks *r, const char *what);
+/* Returns rc. If it is negative, prints the device's error. */
+int ranks_check(const struct ranks *r, int rc);
 
 /* Starts a collective on the n elements of `all`: RANKS_SUM adds up all of it, RANKS_SCATTER only
  * this rank's part `own`, RANKS_GATHER gathers the parts `own`. n is a multiple of the number of

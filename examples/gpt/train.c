@@ -15,10 +15,10 @@
 #include "../kit/rng.h"
 #include "../kit/schedule.h"
 #include "../kit/throughput.h"
+#include "optimizer.h"
 #include "profile.h"
-#include "ranks.h"
 
-enum { TERM_S = 10, EVAL_SEQUENCES = 160, ADAM_ARRAYS = 3 };
+enum { TERM_S = 10, EVAL_SEQUENCES = 160 };
 static const float CLIP = 1, LR_FLOOR = 0.1f;
 
 /* The numbers that ranks sum after each step: the loss, the sum of the squares of the gradient, the
@@ -31,9 +31,7 @@ struct run {
     struct ranks ranks;
     const struct ops_backend *ops;
     struct ops *dev;
-    int zero;                                    /* each rank has only its part of: */
-    float *moment1, *moment2, *master;           /* master: NULL in fp32, in which it is m.w */
-    size_t share_at[MODEL_LAYERS_MAX + 1], kept; /* positions of buckets in these; their size */
+    struct optimizer opt;
     int share, micro;    /* sequences of a step on this rank; of them at once */
     int reducing;        /* this is the last micro-batch of the step */
     uint8_t *token;      /* on the device: the step's tokens, then the targets */
@@ -42,7 +40,6 @@ struct run {
     float *sums; /* on the device */
     void *buffers[2];
     struct loader *loader;
-    float *state; /* on the host: weights and moments without padding */
     struct checkpoint *checkpoint;
     int64_t step; /* number of completed steps */
     float loss, val_loss;
@@ -111,98 +108,6 @@ static int open_evaluation(struct run *r)
     return rc;
 }
 
-/* ---- the optimizer's state ---- */
-
-/* Returns this rank's part of bucket b, or all of it without ZeRO: position and length. */
-static size_t own_at(const struct run *r, int b, size_t *n)
-{
-    const struct model_bucket *k = &r->m.bucket[b];
-    *n = r->zero ? k->part : k->part * (size_t)r->ranks.size;
-    return k->at + (r->zero ? k->part * (size_t)r->ranks.rank : 0);
-}
-
-static void *weights_at(const struct run *r, size_t at)
-{
-    return (char *)r->m.w + at * r->m.element;
-}
-
-/* Returns the array 0 ... 2 (weights, first and second moment) of bucket b, of which this rank
- * keeps the part of own_at(). */
-static float *kept_at(const struct run *r, int array, int b)
-{
-    size_t n, at = own_at(r, b, &n);
-    if (array == 0 && !r->master)
-        return weights_at(r, at);
-    return (array == 0 ? r->master : array == 1 ? r->moment1 : r->moment2) + r->share_at[b];
-}
-
-/* Applies the gradient. With ZeRO, each rank updates its part of the weights, and gets the others.
- */
-static int update(struct run *r, float lr, float scale)
-{
-    struct ops_adamw a = {.lr = lr,
-                          .decay = r->c->decay,
-                          .beta1 = 0.9f,
-                          .beta2 = 0.95f,
-                          .epsilon = 1e-8f,
-                          .scale = scale,
-                          .t = r->step + 1};
-    enum drover_type t = r->m.element == 2 ? DROVER_BFLOAT16 : DROVER_FLOAT;
-    for (int b = 0; b < r->m.buckets; b++) {
-        size_t n, at = own_at(r, b, &n);
-        r->ops->adamw(r->dev, weights_at(r, at), kept_at(r, 0, b), kept_at(r, 1, b),
-                      kept_at(r, 2, b), r->m.g + at, n, &a);
-        if (r->zero)
-            ranks_start(&r->ranks, RANKS_GATHER, weights_at(r, at),
-                        weights_at(r, r->m.bucket[b].at), n * (size_t)r->ranks.size, t);
-    }
-    return r->zero ? ranks_wait(&r->ranks) : 0;
-}
-
-/* Copies the state from the device to r->state of rank 0. Parts are gathered in the gradient. */
-static int get_state(struct run *r)
-{
-    float *to = r->state;
-    for (int array = 0; array < ADAM_ARRAYS; array++)
-        for (int b = 0; b < r->m.buckets; to += r->m.bucket[b++].n) {
-            size_t n;
-            (void)own_at(r, b, &n);
-            float *from = kept_at(r, array, b), *all = r->m.g + r->m.bucket[b].at;
-            if (r->zero) {
-                ranks_start(&r->ranks, RANKS_GATHER, from, all, n * (size_t)r->ranks.size,
-                            DROVER_FLOAT);
-                from = all;
-                if (ranks_wait(&r->ranks) < 0)
-                    return -1;
-            }
-            if (r->ranks.rank == 0 &&
-                r->ops->get(r->dev, to, from, r->m.bucket[b].n * sizeof *to) < 0)
-                return ranks_error(&r->ranks, r->ops->error(r->dev));
-        }
-    return 0;
-}
-
-/* Copies this rank's part of one array of r->state to the device. */
-static int put_array(struct run *r, int array)
-{
-    const float *from = r->state + (size_t)array * r->m.params;
-    for (int b = 0; b < r->m.buckets; from += r->m.bucket[b++].n) {
-        size_t n, begin = own_at(r, b, &n) - r->m.bucket[b].at, total = r->m.bucket[b].n;
-        n = begin >= total ? 0 : begin + n > total ? total - begin : n;
-        if (r->ops->put(r->dev, kept_at(r, array, b), from + begin, n * sizeof *from) < 0)
-            return ranks_error(&r->ranks, r->ops->error(r->dev));
-    }
-    return 0;
-}
-
-/* While the moments are 0, an update with learning rate 0 makes the weights that products read. */
-static int put_state(struct run *r)
-{
-    if (put_array(r, 0) < 0 || update(r, 0, 0) < 0 || put_array(r, 1) < 0 || put_array(r, 2) < 0)
-        return -1;
-    return r->ops->wait(r->dev) < 0 ? ranks_error(&r->ranks, r->ops->error(r->dev)) : 0;
-}
-
 /* ---- one step ---- */
 
 /* Called after each operation. */
@@ -215,7 +120,7 @@ static void on_operation(void *arg, const char *operation)
         profile_operation(&r->profile, "collectives");
 }
 
-/* Starts to reduce a bucket, while the backward pass goes on with the layers below it. */
+/* Starts to reduce a bucket, while the backward pass continues with the layer below it. */
 static void on_bucket(void *arg, int b)
 {
     struct run *r = arg;
@@ -223,7 +128,7 @@ static void on_bucket(void *arg, int b)
     if (b == 0)
         r->ops->mark(r->dev, RANKS_BACKWARD_END, 0);
     if (r->reducing)
-        ranks_overlap(&r->ranks, r->zero ? RANKS_SCATTER : RANKS_SUM,
+        ranks_overlap(&r->ranks, r->opt.zero ? RANKS_SCATTER : RANKS_SUM,
                       r->m.g + k->at + k->part * (size_t)r->ranks.rank, r->m.g + k->at,
                       k->part * (size_t)r->ranks.size);
 }
@@ -234,8 +139,8 @@ static int get_sums(struct run *r, float sums[SUMS])
     ranks_start(&r->ranks, RANKS_SUM, NULL, r->sums, SUMS, DROVER_FLOAT);
     if (ranks_wait(&r->ranks) < 0)
         return -1;
-    if (r->ops->get(r->dev, sums, r->sums, SUMS * sizeof *sums) < 0)
-        return ranks_error(&r->ranks, r->ops->error(r->dev));
+    if (ranks_check(&r->ranks, r->ops->get(r->dev, sums, r->sums, SUMS * sizeof *sums)) < 0)
+        return -1;
     return 0;
 }
 
@@ -247,8 +152,9 @@ static int gradient(struct run *r, float sums[SUMS])
     float scale = 1 / ((float)r->c->global_batch * (float)T);
     r->ops->zero(r->dev, r->m.g, r->m.size * sizeof *r->m.g);
     r->ops->zero(r->dev, r->sums, SUMS * sizeof *r->sums);
-    if (r->ops->put(r->dev, r->token, loader_next(r->loader), 2 * tokens) < 0)
-        return ranks_error(&r->ranks, r->ops->error(r->dev));
+    if (ranks_check(&r->ranks, r->ops->put(r->dev, r->token, loader_next(r->loader), 2 * tokens)) <
+        0)
+        return -1;
     for (int i = 0; i < r->share; i += r->micro) {
         const uint8_t *token = r->token + (size_t)i * T;
         r->reducing = i + r->micro == r->share;
@@ -265,8 +171,9 @@ static int gradient(struct run *r, float sums[SUMS])
     }
     float requests[] = {(float)terminated,
                         r->ranks.rank == 0 && drover_should_stop(r->ranks.d) == DROVER_STOP};
-    if (r->ops->put(r->dev, r->sums + SUM_TERM, requests, sizeof requests) < 0)
-        return ranks_error(&r->ranks, r->ops->error(r->dev));
+    if (ranks_check(&r->ranks, r->ops->put(r->dev, r->sums + SUM_TERM, requests, sizeof requests)) <
+        0)
+        return -1;
     return get_sums(r, sums);
 }
 
@@ -276,10 +183,10 @@ static int dump_step(struct run *r, float loss)
     size_t tokens = (size_t)r->share * (size_t)r->c->model.context;
     uint8_t *host = malloc(2 * tokens);
     int ok = host && r->ops->get(r->dev, host, r->token, 2 * tokens) == 0 &&
-             r->ops->get(r->dev, r->state, r->m.g, r->m.params * sizeof *r->state) == 0 &&
+             r->ops->get(r->dev, r->opt.state, r->m.g, r->m.params * sizeof *r->opt.state) == 0 &&
              fwrite(host, 2 * tokens, 1, r->dump) == 1 &&
              fwrite(&loss, sizeof loss, 1, r->dump) == 1 &&
-             fwrite(r->state, sizeof *r->state, r->m.params, r->dump) == r->m.params;
+             fwrite(r->opt.state, sizeof *r->opt.state, r->m.params, r->dump) == r->m.params;
     free(host);
     return ok ? 0 : ranks_error(&r->ranks, "--dump: cannot write the file");
 }
@@ -308,7 +215,8 @@ static int run_step(struct run *r)
         return -1;
     float norm = sqrtf(sums[SUM_SQUARES]);
     double factor = schedule_factor(SCHEDULE_COSINE, r->step, c->steps, c->warmup, LR_FLOOR);
-    if (update(r, c->lr * (float)factor, norm > CLIP ? CLIP / norm : 1) < 0)
+    if (optimizer_update(&r->opt, c->lr * (float)factor, norm > CLIP ? CLIP / norm : 1,
+                         r->step + 1) < 0)
         return -1;
     r->step++;
     r->train_s += ranks_now_s() - begin;
@@ -355,12 +263,12 @@ static int save(struct run *r)
         .config = config_hash(r->c),
         .step = r->step,
         .values = {m->layers, m->channels, m->heads, m->context},
-        .bytes = ADAM_ARRAYS * r->m.params * sizeof *r->state,
+        .bytes = OPTIMIZER_ARRAYS * r->m.params * sizeof *r->opt.state,
     };
     char why[1024];
-    if (get_state(r) < 0)
+    if (optimizer_get(&r->opt) < 0)
         return -1;
-    if (r->checkpoint && checkpoint_save(r->checkpoint, &h, r->state, why, sizeof why) < 0)
+    if (r->checkpoint && checkpoint_save(r->checkpoint, &h, r->opt.state, why, sizeof why) < 0)
         return ranks_error(&r->ranks, why);
     return 0;
 }
@@ -377,7 +285,7 @@ static int init_state(struct run *r)
                     ? checkpoint_read(&h, &state, c->checkpoint_dir, TRAIN_CHECKPOINT,
                                       c->evaluate ? 0 : config_hash(c), why, sizeof why)
                     : 0;
-    size_t bytes = ADAM_ARRAYS * r->m.params * sizeof *r->state;
+    size_t bytes = OPTIMIZER_ARRAYS * r->m.params * sizeof *r->opt.state;
     if (found > 0 && h.bytes != bytes)
         found = (snprintf(why, sizeof why, "the checkpoint is of a model of another size"), -1);
     if (found == 0 && c->evaluate)
@@ -385,10 +293,10 @@ static int init_state(struct run *r)
     if (found < 0)
         (void)ranks_error(&r->ranks, why);
     if (found > 0)
-        memcpy(r->state, state, bytes);
+        memcpy(r->opt.state, state, bytes);
     free(state);
     if (found == 0)
-        model_init(&r->m, (uint64_t)c->seed, r->state);
+        model_init(&r->m, (uint64_t)c->seed, r->opt.state);
     r->step = r->first = h.step;
     float sums[SUMS] = {found < 0, (float)h.step};
     if (r->ops->put(r->dev, r->sums, sums, sizeof sums) < 0 || get_sums(r, sums) < 0 || sums[0] > 0)
@@ -398,9 +306,9 @@ static int init_state(struct run *r)
                                       "all nodes share)");
     if (found > 0 && r->ranks.rank == 0 && !c->quiet)
         printf("resumed after step %" PRId64 "\n", r->step);
-    if (r->dump && fwrite(r->state, sizeof *r->state, r->m.params, r->dump) != r->m.params)
+    if (r->dump && fwrite(r->opt.state, sizeof *r->opt.state, r->m.params, r->dump) != r->m.params)
         return ranks_error(&r->ranks, "--dump: cannot write the file");
-    return put_state(r);
+    return optimizer_put(&r->opt);
 }
 
 static bool fits(void *arg, int batch)
@@ -496,12 +404,12 @@ static void print_results(struct run *r, int end)
     if (end == TRAIN_DONE)
         printf("val_loss %.6f\n", (double)r->val_loss);
     printf("memory %zu bytes of activations, %zu bytes of optimizer state\n", r->m.act_bytes,
-           (r->master ? 3 : 2) * r->kept * sizeof(float));
+           optimizer_bytes(&r->opt));
     if (end != TRAIN_DONE)
         printf("stopped on request; %s\n",
                c->checkpoint_dir ? "saved" : "not saved (try: --checkpoint)");
     printf("weights %016" PRIx64 " after step %" PRId64 "\n",
-           checkpoint_hash(CHECKPOINT_HASH_INIT, r->state, r->m.params * sizeof *r->state),
+           checkpoint_hash(CHECKPOINT_HASH_INIT, r->opt.state, r->m.params * sizeof *r->opt.state),
            r->step);
 }
 
@@ -521,7 +429,7 @@ static int run_all(struct run *r)
         if (end == TRAIN_DONE && end_step(r) < 0)
             end = -1;
     }
-    if (end < 0 || (end != TRAIN_DONE && c->checkpoint_dir ? save(r) : get_state(r)) < 0)
+    if (end < 0 || (end != TRAIN_DONE && c->checkpoint_dir ? save(r) : optimizer_get(&r->opt)) < 0)
         return -1;
     struct checkpoint *written = r->checkpoint;
     r->checkpoint = NULL;
@@ -537,25 +445,16 @@ static int run_all(struct run *r)
 /* Gets memory for the optimizer's state, the batches and the sums. */
 static int reserve(struct run *r)
 {
-    size_t T = (size_t)r->c->model.context, batch = 2 * (size_t)r->share * T;
-    const struct ops_backend *o = r->ops;
-    for (int b = 0; b < r->m.buckets; b++) {
-        size_t n;
-        (void)own_at(r, b, &n);
-        r->share_at[b] = r->kept;
-        r->kept += n;
-    }
-    r->moment1 = o->alloc(r->dev, r->kept * sizeof(float));
-    r->moment2 = o->alloc(r->dev, r->kept * sizeof(float));
-    if (r->m.c.precision == OPS_BF16)
-        r->master = o->alloc(r->dev, r->kept * sizeof(float));
-    r->token = o->alloc(r->dev, batch);
-    r->sums = o->alloc(r->dev, SUMS * sizeof(float));
+    size_t batch = 2 * (size_t)r->share * (size_t)r->c->model.context;
+    r->token = r->ops->alloc(r->dev, batch);
+    r->sums = r->ops->alloc(r->dev, SUMS * sizeof(float));
     for (int i = 0; i < 2; i++)
-        r->buffers[i] = o->alloc_host(r->dev, batch);
-    r->state = malloc((ADAM_ARRAYS * r->m.size) * sizeof *r->state);
-    if (!r->moment1 || !r->moment2 || (r->m.c.precision == OPS_BF16 && !r->master) || !r->token ||
-        !r->sums || !r->buffers[0] || !r->buffers[1] || !r->state)
+        r->buffers[i] = r->ops->alloc_host(r->dev, batch);
+    r->opt = (struct optimizer){.m = &r->m,
+                                .ranks = &r->ranks,
+                                .decay = r->c->decay,
+                                .zero = r->c->zero && r->ranks.size > 1};
+    if (optimizer_open(&r->opt) < 0 || !r->token || !r->sums || !r->buffers[0] || !r->buffers[1])
         return ranks_error(&r->ranks, "out of memory");
     return open_evaluation(r);
 }
@@ -595,9 +494,9 @@ static void close_all(struct run *r, bool failed)
     ranks_close(&r->ranks, failed);
     if (r->dump)
         fclose(r->dump);
-    free(r->state);
+    optimizer_close(&r->opt);
     model_close(&r->m);
-    void *blocks[] = {r->moment1, r->moment2, r->master, r->token, r->eval_token, r->sums};
+    void *blocks[] = {r->token, r->eval_token, r->sums};
     for (size_t i = 0; r->dev && i < sizeof blocks / sizeof *blocks; i++)
         r->ops->release(r->dev, blocks[i]);
     for (int i = 0; r->dev && i < 2; i++)
@@ -609,7 +508,6 @@ int train(const struct train_config *c, struct drover *d)
 {
     struct run r = {.c = c, .ops = c->backend};
     r.ranks = (struct ranks){.d = d, .rank = drover_rank(d), .size = drover_size(d)};
-    r.zero = c->zero && r.ranks.size > 1;
     r.share = c->global_batch / r.ranks.size;
     (void)signal(SIGTERM, on_term);
     int end = open_all(&r) < 0 ? -1 : run_all(&r);

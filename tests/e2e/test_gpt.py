@@ -1,5 +1,6 @@
 """The example of examples/gpt: it computes what PyTorch computes; ranks, accumulation, recomputation and ZeRO change
-nothing but the speed and the memory; and whatever ends it, it continues where it was."""
+nothing but the speed and the memory; and whatever ends it, it continues where it was. DROVER_TEST_GPT_KILLS and DROVER_TEST_GPT_TERMS say how many signals
+are sent at random moments, DROVER_TEST_SEED which moments."""
 import json
 import os
 import random
@@ -183,30 +184,28 @@ def test_sigterm_saves_and_training_continues_on_any_number_of_ranks(tmp_path):
 
 @pytest.mark.parametrize("what, times", [(signal.SIGKILL, KILLS), (signal.SIGTERM, TERMS)], ids=["kill", "term"])
 def test_a_checkpoint_survives_signals_at_random_moments(tmp_path, what, times):
-    seed = random.randrange(1 << 30)
-    print("seed", seed)
+    seed = int(os.environ.get("DROVER_TEST_SEED", random.randrange(1 << 30)))
+    print(f"DROVER_TEST_SEED={seed}")
     rng = random.Random(seed)
     options = [*SMALL, "--steps=300", "--quiet", "--checkpoint-every=3"]
     whole = weights(gpt(*SMALL, "--steps=300"))
     began = time.monotonic()
     gpt(*options, f"--checkpoint={tmp_path}/timed")
     span = time.monotonic() - began
-    hits = 0
-    for turn in range(10 * times):
-        directory = tmp_path / str(hits // 3)
+    hits = trainings = 0
+    while hits < times:
+        directory = tmp_path / str(trainings)
         with subprocess.Popen(command(*options, f"--checkpoint={directory}", "--resume"), env=clean_env()) as p:
             time.sleep(rng.uniform(0, 0.6 * span))
             p.send_signal(what)
-        assert p.returncode in (0, -what, 128 + what), turn
+        assert p.returncode in (0, -what, 128 + what)
         hits += p.returncode != 0
         if (directory / "gpt.ckpt").exists():
             gpt("--eval", *SMALL, f"--checkpoint={directory}")
-        if hits == times:
-            break
-    assert hits == times
-    for directory in sorted(p for p in tmp_path.iterdir() if p.name != "timed"):
-        gpt(*options, f"--checkpoint={directory}", "--resume")
-        assert weights(gpt("--eval", *SMALL, f"--checkpoint={directory}")) == whole
+        if p.returncode == 0 or hits == times or hits % 4 == 3:
+            gpt(*options, f"--checkpoint={directory}", "--resume")
+            assert weights(gpt("--eval", *SMALL, f"--checkpoint={directory}")) == whole
+            trainings += 1
 
 
 def test_a_checkpoint_of_other_options_is_refused(tmp_path):
