@@ -3,18 +3,18 @@
 #include "cudahost_internal.h"
 
 extern "C" {
-#define ACCESS(bytes)                                                 \
-    void __tsan_read##bytes##_pc(void *p, void *pc);                  \
-    void __tsan_write##bytes##_pc(void *p, void *pc);                 \
-    void __tsan_read##bytes(void *p)                                  \
-    {                                                                 \
-        memory_access(CALLER, p, bytes, false);                       \
-        __tsan_read##bytes##_pc(p, CALLER);                           \
-    }                                                                 \
-    void __tsan_write##bytes(void *p)                                 \
-    {                                                                 \
-        memory_access(CALLER, p, bytes, true);                        \
-        __tsan_write##bytes##_pc(p, CALLER);                          \
+#define ACCESS(bytes)                                 \
+    void __tsan_read##bytes##_pc(void *p, void *pc);  \
+    void __tsan_write##bytes##_pc(void *p, void *pc); \
+    void __tsan_read##bytes(void *p)                  \
+    {                                                 \
+        memory_access(CALLER, p, bytes, false);       \
+        __tsan_read##bytes##_pc(p, CALLER);           \
+    }                                                 \
+    void __tsan_write##bytes(void *p)                 \
+    {                                                 \
+        memory_access(CALLER, p, bytes, true);        \
+        __tsan_write##bytes##_pc(p, CALLER);          \
     }
 ACCESS(1)
 ACCESS(2)

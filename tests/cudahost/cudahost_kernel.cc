@@ -1,8 +1,8 @@
 /* cudahost_kernel - runs a kernel's blocks one after the other, and a block's threads as fibers.
  *
  * A fiber runs threads until one waits; that thread keeps the fiber, and another fiber takes the
- * next threads. So threads that never wait cost no switch. With the race detector, each thread has a
- * fiber of its own, whose stack returns to the system, or reports would name its reuse. */
+ * next threads. So threads that never wait cost no switch. With the race detector, each thread has
+ * a fiber of its own, whose stack returns to the system, or reports would name its reuse. */
 #include "cudahost.h"
 #include "cudahost_internal.h"
 
@@ -166,7 +166,8 @@ static void resume(thread *t)
     enter(t->on);
 }
 
-/* ---- what threads call ------------------------------------------------------------------------- */
+/* ---- what threads call -------------------------------------------------------------------------
+ */
 static void wait_in(state s, cudahost_site site)
 {
     thread *t = now.running;
@@ -222,7 +223,8 @@ void *cudahost_arguments(size_t bytes)
     return memory_new(MEMORY_ARGUMENTS, bytes);
 }
 
-/* ---- the end of a wait --------------------------------------------------------------------------- */
+/* ---- the end of a wait
+ * --------------------------------------------------------------------------- */
 /* What each of the threads did so far is before what any of them does from now on. */
 static void order_threads(thread *const threads[], size_t n)
 {
@@ -257,7 +259,8 @@ static bool pass_barrier(void)
         fail_at(ended, first->site, "it has ended, and others wait here");
     for (size_t i = 0; i < now.count; i++) {
         if (now.threads[i].site.line != first->site.line)
-            fail_at(&now.threads[i], now.threads[i].site, "another thread waits at another barrier");
+            fail_at(&now.threads[i], now.threads[i].site,
+                    "another thread waits at another barrier");
         now.threads[i].at = READY;
         all[i] = &now.threads[i];
     }
@@ -429,8 +432,8 @@ static void run_block(dim3 grid, dim3 dim, uint3 block)
 static bool is_valid(dim3 grid, dim3 dim)
 {
     size_t threads = (size_t)dim.x * dim.y * dim.z;
-    return threads > 0 && threads <= BLOCK_MAX && dim.z <= 64 && grid.x > 0 && grid.x <= INT32_MAX &&
-           grid.y > 0 && grid.y <= 65535 && grid.z > 0 && grid.z <= 65535;
+    return threads > 0 && threads <= BLOCK_MAX && dim.z <= 64 && grid.x > 0 &&
+           grid.x <= INT32_MAX && grid.y > 0 && grid.y <= 65535 && grid.z > 0 && grid.z <= 65535;
 }
 
 static void run_grid(dim3 grid, dim3 dim)

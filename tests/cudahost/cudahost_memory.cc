@@ -15,7 +15,8 @@ struct region {
     unsigned char *written; /* one per byte; NULL: not watched */
 };
 
-/* Sorted by address. It is no container, since fibers would allocate and free its nodes unordered. */
+/* Sorted by address. It is no container, since fibers would allocate and free its nodes unordered.
+ */
 static region regions[REGIONS_MAX];
 static size_t region_count, device_bytes;
 /* It is not a mutex: the race detector would take that as an order of the program's. */
@@ -195,8 +196,10 @@ static void touch_matrix(void *pc, const char *what, memory_matrix m, bool write
         return;
     size_t all = ((m.columns - 1) * m.ld + m.rows) * m.element;
     if (!memory_is(MEMORY_DEVICE, m.p, all))
-        cudahost_stop(cudahost_place(pc), "%s %s %zu x %zu elements, %zu apart, beyond the end of a "
-                      "device buffer", what, writes ? "writes" : "reads", m.rows, m.columns, m.ld);
+        cudahost_stop(cudahost_place(pc),
+                      "%s %s %zu x %zu elements, %zu apart, beyond the end of a "
+                      "device buffer",
+                      what, writes ? "writes" : "reads", m.rows, m.columns, m.ld);
     for (size_t i = 0; i < m.columns; i++)
         touch(pc, what, (const char *)m.p + i * m.ld * m.element, m.rows * m.element, writes);
 }

@@ -1,5 +1,5 @@
-/* Injected faults: `faulty N` runs with fault N, `faulty 0` without. The script `faults` runs each one
- * in the build that must report it, with a line that is marked "fault N". */
+/* Injected faults: `faulty N` runs with fault N, `faulty 0` without. The script `faults` runs each
+ * one in the build that must report it, with a line that is marked "fault N". */
 #include <mma.h>
 #include <stdlib.h>
 
@@ -137,7 +137,7 @@ static void run_pinned(cudaStream_t s)
     CHECK_CUDA(cudaMallocHost((void **)&pinned, N * sizeof(float)));
     for (int i = 0; i < N; i++)
         pinned[i] = 1;
-    CHECK_CUDA(cudaMemcpyAsync(x, pinned, N * sizeof(float), cudaMemcpyHostToDevice, s)); /* fault 8 */
+    CHECK_CUDA(cudaMemcpyAsync(x, pinned, 4 * N, cudaMemcpyHostToDevice, s)); /* fault 8 */
     if (fault != 8)
         CHECK_CUDA(cudaStreamSynchronize(s));
     for (int i = 0; i < N; i++)
@@ -155,7 +155,8 @@ static void run_product(cudaStream_t s)
     cublasCreate(&h);
     cublasSetStream(h, s);
     int lda = fault == 12 ? 6 : m;
-    int rc = cublasSgemm(h, CUBLAS_OP_N, CUBLAS_OP_N, m, n, k, &one, a, lda, b, k, &zero, c, m); /* fault 12 */
+    cublasOperation_t no = CUBLAS_OP_N;
+    int rc = cublasSgemm(h, no, no, m, n, k, &one, a, lda, b, k, &zero, c, m); /* fault 12 */
     CHECK_INT(rc, CUBLAS_STATUS_SUCCESS);
     CHECK_CUDA(cudaStreamSynchronize(s));
     cublasDestroy(h);
