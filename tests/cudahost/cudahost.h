@@ -24,6 +24,9 @@
 #include <string.h>
 #include <tuple>
 
+#undef __launch_bounds__
+#define __launch_bounds__(...)
+
 /* ---- the running thread ---------------------------------------------------------------------- */
 struct cudahost_thread {
     uint3 thread, block;
