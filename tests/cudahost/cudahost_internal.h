@@ -96,9 +96,9 @@ void memory_free(void *p);
 bool memory_is(memory_kind kind, const void *p, size_t bytes);
 /* Returns the number of bytes of device memory in use. */
 size_t memory_used(void);
-/* An access of the program. Ends it if that memory belongs to the other side, or was not written.
- */
-void memory_access(void *pc, const void *p, size_t bytes, bool writes);
+/* An access of the program. Ends it if the memory belongs to the other side, or was not written.
+ * Returns false if p is in no allocation of this kind of memory. */
+bool memory_access(void *pc, const void *p, size_t bytes, bool writes);
 /* Copies; the detectors see both ranges. */
 void memory_copy(void *to, const void *from, size_t bytes);
 void memory_fill(void *to, int value, size_t bytes);
@@ -121,8 +121,10 @@ const char *cudahost_place(void *pc);
 
 /* ---- kernels: cudahost_kernel.cc
  * ----------------------------------------------------------------- */
-/* Returns true while a CUDA thread runs. */
+/* Returns true if the caller is a CUDA thread. */
 bool kernel_is_running(void);
+/* Returns true if p is on the stack of the running CUDA thread. */
+bool kernel_owns(const void *p);
 
 /* ---- streams: cudahost_stream.cc
  * ----------------------------------------------------------------- */

@@ -6,6 +6,7 @@
 #include "cudahost.h"
 #include "cudahost_internal.h"
 
+#include <pthread.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 
@@ -44,7 +45,8 @@ static struct {
     } arrays[ARRAYS_MAX]; /* shared memory of the block */
     size_t array_count;
     thread *running;
-    order *end; /* what the threads of the launch did */
+    pthread_t host; /* the thread of the host that executes the kernel */
+    order *end;     /* what the threads of the launch did */
     ucontext_t home;
     void *home_tsan, *home_asan;
     const void *home_stack;
@@ -54,7 +56,12 @@ const cudahost_thread *cudahost_now;
 
 bool kernel_is_running(void)
 {
-    return now.running != NULL;
+    return now.running && pthread_equal(now.host, pthread_self());
+}
+
+bool kernel_owns(const void *p)
+{
+    return (uintptr_t)p - (uintptr_t)now.running->on->stack < STACK_BYTES;
 }
 
 static unsigned number_of(const thread *t)
@@ -465,6 +472,7 @@ void cudahost_run(cudahost_site site, dim3 grid, dim3 dim, cudaStream_t stream, 
         now.body = body;
         now.arguments = arguments;
         now.home_tsan = fiber_now();
+        now.host = pthread_self();
         now.end = (order *)calloc(1, sizeof *now.end);
         run_grid(grid, dim);
         order_acquire(now.end);

@@ -137,13 +137,9 @@ size_t memory_used(void)
 }
 
 /* ---- accesses -------------------------------------------------------------------------------- */
-/* Returns what is wrong with an access of the program, or NULL. */
-static const char *fault_of(const void *p, size_t bytes, bool writes)
+/* Returns what is wrong with an access of the program to a region, or NULL. */
+static const char *fault_of(const region *r, const void *p, size_t bytes, bool writes)
 {
-    guard g;
-    region *r = find(p);
-    if (!r)
-        return NULL;
     if (r->kind == MEMORY_DEVICE && !kernel_is_running())
         return writes ? "the host writes device memory" : "the host reads device memory";
     size_t at = (uintptr_t)p - r->begin, end = at + bytes < r->bytes ? at + bytes : r->bytes;
@@ -157,11 +153,19 @@ static const char *fault_of(const void *p, size_t bytes, bool writes)
     return NULL;
 }
 
-void memory_access(void *pc, const void *p, size_t bytes, bool writes)
+bool memory_access(void *pc, const void *p, size_t bytes, bool writes)
 {
-    const char *fault = fault_of(p, bytes, writes);
+    const char *fault = NULL;
+    bool is_known;
+    {
+        guard g;
+        const region *r = find(p);
+        is_known = r != NULL;
+        fault = r ? fault_of(r, p, bytes, writes) : NULL;
+    }
     if (fault)
         cudahost_stop(cudahost_place(pc), "%s, %zu bytes at %p", fault, bytes, p);
+    return is_known;
 }
 
 void cudahost_atomic(const void *p, size_t bytes)

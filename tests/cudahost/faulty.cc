@@ -47,7 +47,7 @@ __global__ void twice(float *y, const float *x, int n)
 {
     int i = (int)(blockIdx.x * THREADS + threadIdx.x);
     if (fault == 2 ? i <= n : fault == 3 || i < n)
-        y[i] = 2 * (i < n ? x[i] : 0); /* fault 2 */ /* fault 3 */ /* fault 10 */
+        y[i] = 2 * (i < n ? x[i] : 0); /* fault 2 */ /* fault 3 */ /* fault 10 */ /* fault 19 */
 }
 
 __global__ void sum_all(float *y, const float *x, int n)
@@ -89,8 +89,9 @@ static void run_blocks(cudaStream_t s)
 {
     on_device<float> x(kit_floats(N)), y(fault == 2 || fault == 3 ? N : N + 28), sum(1), z(N);
     int grid = (N + THREADS - 1) / THREADS;
+    const std::vector<float> host = kit_floats(N);
     LAUNCH(reverse, grid, THREADS, s, y, x, N);
-    LAUNCH(twice, grid, THREADS, s, y, x, N);
+    LAUNCH(twice, grid, THREADS, s, y, fault == 19 ? host.data() : x, N);
     CHECK_CUDA(cudaMemsetAsync(sum, 0, sizeof(float), s));
     LAUNCH(sum_all, grid, THREADS, s, sum, fault == 17 ? z : x, N);
     CHECK_CUDA(cudaStreamSynchronize(s));
