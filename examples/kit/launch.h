@@ -1,7 +1,7 @@
 /* launch - how a kernel is launched and declares shared memory.
  *
- * nvcc gets CUDA's own notation. Without nvcc, the code that runs kernels on the host (tests/cudahost)
- * has defined both macros before this header is included. */
+ * nvcc gets CUDA's own notation. Without nvcc, the code that runs kernels on the host
+ * (tests/cudahost) has defined both macros before this header is included. */
 #ifndef KIT_LAUNCH_H
 #define KIT_LAUNCH_H
 

@@ -24,6 +24,9 @@
 #include <string.h>
 #include <tuple>
 
+#undef __launch_bounds__
+#define __launch_bounds__(...)
+
 /* ---- the running thread ---------------------------------------------------------------------- */
 struct cudahost_thread {
     uint3 thread, block;
@@ -73,14 +76,15 @@ void cudahost_launch(cudahost_site site, void (*kernel)(Parameters...), dim3 gri
         std::apply(mine->kernel, mine->parameters);
     });
 }
-#define LAUNCH(kernel, grid, block, stream, ...)                                        \
-    cudahost_launch(cudahost_site{#kernel, __FILE__, __LINE__}, kernel, dim3(grid), dim3(block), (cudaStream_t)(stream), \
-                    ##__VA_ARGS__)
+#define LAUNCH(kernel, grid, block, stream, ...)                                                 \
+    cudahost_launch(cudahost_site{#kernel, __FILE__, __LINE__}, kernel, dim3(grid), dim3(block), \
+                    (cudaStream_t)(stream), ##__VA_ARGS__)
 
 /* An array of the block: an allocation of its own, fresh for each block. */
 void *cudahost_shared(cudahost_site site, size_t bytes);
-#define SHARED(type, name, count) \
-    type *name = (type *)cudahost_shared(cudahost_site{#name, __FILE__, __LINE__}, sizeof(type) * (size_t)(count))
+#define SHARED(type, name, count)                                                  \
+    type *name = (type *)cudahost_shared(cudahost_site{#name, __FILE__, __LINE__}, \
+                                         sizeof(type) * (size_t)(count))
 
 /* ---- barriers and warp functions ------------------------------------------------------------- */
 enum cudahost_kind { CUDAHOST_SYNCWARP, CUDAHOST_SHUFFLE, CUDAHOST_BALLOT, CUDAHOST_MMA };
@@ -90,7 +94,8 @@ struct cudahost_warp_call {
     unsigned long long value; /* what this lane gives; MMA: the address of its cudahost_tiles */
     int from;                 /* SHUFFLE: the lane whose value it gets */
 };
-/* A lane's 8 entries of the tiles of d = a b + c, 16 x 16 each, row by row: 8 * lane and following. */
+/* A lane's 8 entries of the tiles of d = a b + c, 16 x 16 each, row by row: 8 * lane and following.
+ */
 struct cudahost_tiles {
     float *d;
     const __nv_bfloat16 *a, *b;
@@ -112,7 +117,8 @@ static inline void __syncwarp(unsigned mask = ~0u, CUDAHOST_CALLER)
 }
 static inline unsigned __ballot_sync(unsigned mask, int p, CUDAHOST_CALLER)
 {
-    return (unsigned)cudahost_warp({"__ballot_sync", file, line}, {CUDAHOST_BALLOT, mask, p != 0, 0});
+    return (unsigned)cudahost_warp({"__ballot_sync", file, line},
+                                   {CUDAHOST_BALLOT, mask, p != 0, 0});
 }
 static inline int __any_sync(unsigned mask, int p, CUDAHOST_CALLER)
 {
@@ -134,21 +140,19 @@ T cudahost_shuffle(cudahost_site site, unsigned mask, T v, int from, bool is_ins
     return v;
 }
 /* A lane reads from its own segment of `width` lanes, else it gets its own value. */
-template <typename T>
-T __shfl_sync(unsigned mask, T v, int lane, int width = 32, CUDAHOST_CALLER)
+template <typename T> T __shfl_sync(unsigned mask, T v, int lane, int width = 32, CUDAHOST_CALLER)
 {
     int first = cudahost_lane() & -width;
-    return cudahost_shuffle({"__shfl_sync", file, line}, mask, v, first + (lane & (width - 1)), true);
+    return cudahost_shuffle({"__shfl_sync", file, line}, mask, v, first + (lane & (width - 1)),
+                            true);
 }
-template <typename T>
-T __shfl_xor_sync(unsigned mask, T v, int by, int width = 32, CUDAHOST_CALLER)
+template <typename T> T __shfl_xor_sync(unsigned mask, T v, int by, int width = 32, CUDAHOST_CALLER)
 {
     int from = cudahost_lane() ^ by, end = (cudahost_lane() & -width) + width;
     return cudahost_shuffle({"__shfl_xor_sync", file, line}, mask, v, from, from < end);
 }
 template <typename T>
-T __shfl_down_sync(unsigned mask, T v, unsigned by, int width = 32,
-                   CUDAHOST_CALLER)
+T __shfl_down_sync(unsigned mask, T v, unsigned by, int width = 32, CUDAHOST_CALLER)
 {
     int from = cudahost_lane() + (int)by, end = (cudahost_lane() & -width) + width;
     return cudahost_shuffle({"__shfl_down_sync", file, line}, mask, v, from, from < end);
@@ -157,7 +161,8 @@ template <typename T>
 T __shfl_up_sync(unsigned mask, T v, unsigned by, int width = 32, CUDAHOST_CALLER)
 {
     int from = cudahost_lane() - (int)by;
-    return cudahost_shuffle({"__shfl_up_sync", file, line}, mask, v, from, from >= (cudahost_lane() & -width));
+    return cudahost_shuffle({"__shfl_up_sync", file, line}, mask, v, from,
+                            from >= (cudahost_lane() & -width));
 }
 
 /* ---- atomics --------------------------------------------------------------------------------- */
@@ -180,15 +185,15 @@ template <typename T, typename Change> T cudahost_exchange(T *p, Change change)
                                           __ATOMIC_RELAXED));
     return value;
 }
-#define CUDAHOST_ATOMIC(name, T, expression)                            \
-    static inline T name(T *p, T v)                                     \
-    {                                                                   \
+#define CUDAHOST_ATOMIC(name, T, expression)                                 \
+    static inline T name(T *p, T v)                                          \
+    {                                                                        \
         return cudahost_exchange(p, [=](T old) -> T { return expression; }); \
     }
-#define CUDAHOST_ATOMICS(T)                                \
-    CUDAHOST_ATOMIC(atomicAdd, T, old + v)                 \
-    CUDAHOST_ATOMIC(atomicExch, T, ((void)old, v))         \
-    CUDAHOST_ATOMIC(atomicMin, T, v < old ? v : old)       \
+#define CUDAHOST_ATOMICS(T)                          \
+    CUDAHOST_ATOMIC(atomicAdd, T, old + v)           \
+    CUDAHOST_ATOMIC(atomicExch, T, ((void)old, v))   \
+    CUDAHOST_ATOMIC(atomicMin, T, v < old ? v : old) \
     CUDAHOST_ATOMIC(atomicMax, T, old < v ? v : old)
 CUDAHOST_ATOMICS(int)
 CUDAHOST_ATOMICS(unsigned)

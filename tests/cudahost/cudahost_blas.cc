@@ -410,8 +410,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
 static matrix of_layout(const void *p, cublasLtMatrixLayout_t desc)
 {
     const layout *l = (const layout *)desc;
-    return {p, (cudaDataType)l->type, l->rows, l->columns, (size_t)l->ld,
-            l->order == CUBLASLT_ORDER_ROW};
+    return {p,          (cudaDataType)l->type, l->rows,
+            l->columns, (size_t)l->ld,         l->order == CUBLASLT_ORDER_ROW};
 }
 
 /* cuBLASLt demands of aux that its leading dimension is a multiple of 8, of products in bfloat16
@@ -421,7 +421,8 @@ static bool is_supported(const product &p)
     const unsigned known = CUBLASLT_EPILOGUE_GELU_AUX_BIAS | CUBLASLT_EPILOGUE_DGELU_BGRAD |
                            CUBLASLT_EPILOGUE_BGRADA | CUBLASLT_EPILOGUE_BGRADB |
                            CUBLASLT_EPILOGUE_DEFAULT;
-    return !(p.epilogue & ~known) && (!p.aux.p || p.aux.ld % 8 == 0) && !p.d.by_rows == !p.c.by_rows;
+    return !(p.epilogue & ~known) && (!p.aux.p || p.aux.ld % 8 == 0) &&
+           !p.d.by_rows == !p.c.by_rows;
 }
 
 static bool set_epilogue(product *p, const operation *o)

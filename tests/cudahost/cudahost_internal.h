@@ -13,7 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- the sanitizers' interface: null if they are absent ------------------------------------------ */
+/* ---- the sanitizers' interface: null if they are absent
+ * ------------------------------------------ */
 extern "C" {
 #pragma weak __tsan_create_fiber
 #pragma weak __tsan_destroy_fiber
@@ -53,7 +54,8 @@ void __sanitizer_finish_switch_fiber(void *, const void **, size_t *);
 void __sanitizer_symbolize_pc(void *, const char *, char *, size_t);
 }
 
-/* ---- order, for the race detector ---------------------------------------------------------------- */
+/* ---- order, for the race detector
+ * ---------------------------------------------------------------- */
 /* What a thread did before it released is before what another one does after it acquired. */
 struct order {
     uint64_t unused;
@@ -83,7 +85,8 @@ static inline void fiber_enter(void *fiber)
         __tsan_switch_to_fiber(fiber, 1);
 }
 
-/* ---- memory: cudahost_memory.cc ------------------------------------------------------------------ */
+/* ---- memory: cudahost_memory.cc
+ * ------------------------------------------------------------------ */
 enum memory_kind { MEMORY_DEVICE, MEMORY_PINNED, MEMORY_SHARED, MEMORY_ARGUMENTS };
 
 /* Returns memory with exact bounds, filled with 0xff. NULL: not enough. */
@@ -93,14 +96,15 @@ void memory_free(void *p);
 bool memory_is(memory_kind kind, const void *p, size_t bytes);
 /* Returns the number of bytes of device memory in use. */
 size_t memory_used(void);
-/* An access of the program. Ends it if that memory belongs to the other side, or was not written. */
-void memory_access(void *pc, const void *p, size_t bytes, bool writes);
+/* An access of the program. Ends it if the memory belongs to the other side, or was not written.
+ * Returns false if p is in no allocation of this kind of memory. */
+bool memory_access(void *pc, const void *p, size_t bytes, bool writes);
 /* Copies; the detectors see both ranges. */
 void memory_copy(void *to, const void *from, size_t bytes);
 void memory_fill(void *to, int value, size_t bytes);
 
-/* A matrix of `columns` columns of `rows` elements, `ld` elements apart, that a library call at `pc`
- * reads or writes in device memory. Ends the program if it leaves its allocation. */
+/* A matrix of `columns` columns of `rows` elements, `ld` elements apart, that a library call at
+ * `pc` reads or writes in device memory. Ends the program if it leaves its allocation. */
 struct memory_matrix {
     const void *p;
     size_t element, rows, columns, ld;
@@ -115,11 +119,15 @@ enum { CUDAHOST_STATUS = 66 };
 /* "FILE:LINE" of the code at pc, if a sanitizer's runtime can tell. Valid until the next call. */
 const char *cudahost_place(void *pc);
 
-/* ---- kernels: cudahost_kernel.cc ----------------------------------------------------------------- */
-/* Returns true while a CUDA thread runs. */
+/* ---- kernels: cudahost_kernel.cc
+ * ----------------------------------------------------------------- */
+/* Returns true if the caller is a CUDA thread. */
 bool kernel_is_running(void);
+/* Returns true if p is on the stack of the running CUDA thread. */
+bool kernel_owns(const void *p);
 
-/* ---- streams: cudahost_stream.cc ----------------------------------------------------------------- */
+/* ---- streams: cudahost_stream.cc
+ * ----------------------------------------------------------------- */
 /* Does the work on the stream, in the stream's order; pc: the caller, for reports. */
 void stream_do(cudaStream_t s, void *pc, const std::function<void()> &work);
 void stream_set_error(cudaError_t e);

@@ -1,11 +1,12 @@
 /* cudahost_kernel - runs a kernel's blocks one after the other, and a block's threads as fibers.
  *
  * A fiber runs threads until one waits; that thread keeps the fiber, and another fiber takes the
- * next threads. So threads that never wait cost no switch. With the race detector, each thread has a
- * fiber of its own, whose stack returns to the system, or reports would name its reuse. */
+ * next threads. So threads that never wait cost no switch. With the race detector, each thread has
+ * a fiber of its own, whose stack returns to the system, or reports would name its reuse. */
 #include "cudahost.h"
 #include "cudahost_internal.h"
 
+#include <pthread.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 
@@ -44,7 +45,8 @@ static struct {
     } arrays[ARRAYS_MAX]; /* shared memory of the block */
     size_t array_count;
     thread *running;
-    order *end; /* what the threads of the launch did */
+    pthread_t host; /* the thread of the host that executes the kernel */
+    order *end;     /* what the threads of the launch did */
     ucontext_t home;
     void *home_tsan, *home_asan;
     const void *home_stack;
@@ -54,7 +56,12 @@ const cudahost_thread *cudahost_now;
 
 bool kernel_is_running(void)
 {
-    return now.running != NULL;
+    return now.running && pthread_equal(now.host, pthread_self());
+}
+
+bool kernel_owns(const void *p)
+{
+    return (uintptr_t)p - (uintptr_t)now.running->on->stack < STACK_BYTES;
 }
 
 static unsigned number_of(const thread *t)
@@ -166,7 +173,8 @@ static void resume(thread *t)
     enter(t->on);
 }
 
-/* ---- what threads call ------------------------------------------------------------------------- */
+/* ---- what threads call -------------------------------------------------------------------------
+ */
 static void wait_in(state s, cudahost_site site)
 {
     thread *t = now.running;
@@ -222,7 +230,8 @@ void *cudahost_arguments(size_t bytes)
     return memory_new(MEMORY_ARGUMENTS, bytes);
 }
 
-/* ---- the end of a wait --------------------------------------------------------------------------- */
+/* ---- the end of a wait
+ * --------------------------------------------------------------------------- */
 /* What each of the threads did so far is before what any of them does from now on. */
 static void order_threads(thread *const threads[], size_t n)
 {
@@ -257,7 +266,8 @@ static bool pass_barrier(void)
         fail_at(ended, first->site, "it has ended, and others wait here");
     for (size_t i = 0; i < now.count; i++) {
         if (now.threads[i].site.line != first->site.line)
-            fail_at(&now.threads[i], now.threads[i].site, "another thread waits at another barrier");
+            fail_at(&now.threads[i], now.threads[i].site,
+                    "another thread waits at another barrier");
         now.threads[i].at = READY;
         all[i] = &now.threads[i];
     }
@@ -429,8 +439,8 @@ static void run_block(dim3 grid, dim3 dim, uint3 block)
 static bool is_valid(dim3 grid, dim3 dim)
 {
     size_t threads = (size_t)dim.x * dim.y * dim.z;
-    return threads > 0 && threads <= BLOCK_MAX && dim.z <= 64 && grid.x > 0 && grid.x <= INT32_MAX &&
-           grid.y > 0 && grid.y <= 65535 && grid.z > 0 && grid.z <= 65535;
+    return threads > 0 && threads <= BLOCK_MAX && dim.z <= 64 && grid.x > 0 &&
+           grid.x <= INT32_MAX && grid.y > 0 && grid.y <= 65535 && grid.z > 0 && grid.z <= 65535;
 }
 
 static void run_grid(dim3 grid, dim3 dim)
@@ -462,6 +472,7 @@ void cudahost_run(cudahost_site site, dim3 grid, dim3 dim, cudaStream_t stream, 
         now.body = body;
         now.arguments = arguments;
         now.home_tsan = fiber_now();
+        now.host = pthread_self();
         now.end = (order *)calloc(1, sizeof *now.end);
         run_grid(grid, dim);
         order_acquire(now.end);

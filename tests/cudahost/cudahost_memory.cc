@@ -15,7 +15,8 @@ struct region {
     unsigned char *written; /* one per byte; NULL: not watched */
 };
 
-/* Sorted by address. It is no container, since fibers would allocate and free its nodes unordered. */
+/* Sorted by address. It is no container, since fibers would allocate and free its nodes unordered.
+ */
 static region regions[REGIONS_MAX];
 static size_t region_count, device_bytes;
 /* It is not a mutex: the race detector would take that as an order of the program's. */
@@ -136,13 +137,9 @@ size_t memory_used(void)
 }
 
 /* ---- accesses -------------------------------------------------------------------------------- */
-/* Returns what is wrong with an access of the program, or NULL. */
-static const char *fault_of(const void *p, size_t bytes, bool writes)
+/* Returns what is wrong with an access of the program to a region, or NULL. */
+static const char *fault_of(const region *r, const void *p, size_t bytes, bool writes)
 {
-    guard g;
-    region *r = find(p);
-    if (!r)
-        return NULL;
     if (r->kind == MEMORY_DEVICE && !kernel_is_running())
         return writes ? "the host writes device memory" : "the host reads device memory";
     size_t at = (uintptr_t)p - r->begin, end = at + bytes < r->bytes ? at + bytes : r->bytes;
@@ -156,11 +153,19 @@ static const char *fault_of(const void *p, size_t bytes, bool writes)
     return NULL;
 }
 
-void memory_access(void *pc, const void *p, size_t bytes, bool writes)
+bool memory_access(void *pc, const void *p, size_t bytes, bool writes)
 {
-    const char *fault = fault_of(p, bytes, writes);
+    const char *fault = NULL;
+    bool is_known;
+    {
+        guard g;
+        const region *r = find(p);
+        is_known = r != NULL;
+        fault = r ? fault_of(r, p, bytes, writes) : NULL;
+    }
     if (fault)
         cudahost_stop(cudahost_place(pc), "%s, %zu bytes at %p", fault, bytes, p);
+    return is_known;
 }
 
 void cudahost_atomic(const void *p, size_t bytes)
@@ -195,8 +200,10 @@ static void touch_matrix(void *pc, const char *what, memory_matrix m, bool write
         return;
     size_t all = ((m.columns - 1) * m.ld + m.rows) * m.element;
     if (!memory_is(MEMORY_DEVICE, m.p, all))
-        cudahost_stop(cudahost_place(pc), "%s %s %zu x %zu elements, %zu apart, beyond the end of a "
-                      "device buffer", what, writes ? "writes" : "reads", m.rows, m.columns, m.ld);
+        cudahost_stop(cudahost_place(pc),
+                      "%s %s %zu x %zu elements, %zu apart, beyond the end of a "
+                      "device buffer",
+                      what, writes ? "writes" : "reads", m.rows, m.columns, m.ld);
     for (size_t i = 0; i < m.columns; i++)
         touch(pc, what, (const char *)m.p + i * m.ld * m.element, m.rows * m.element, writes);
 }

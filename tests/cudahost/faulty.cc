@@ -1,5 +1,5 @@
-/* Injected faults: `faulty N` runs with fault N, `faulty 0` without. The script `faults` runs each one
- * in the build that must report it, with a line that is marked "fault N". */
+/* Injected faults: `faulty N` runs with fault N, `faulty 0` without. The script `faults` runs each
+ * one in the build that must report it, with a line that is marked "fault N". */
 #include <mma.h>
 #include <stdlib.h>
 
@@ -47,7 +47,7 @@ __global__ void twice(float *y, const float *x, int n)
 {
     int i = (int)(blockIdx.x * THREADS + threadIdx.x);
     if (fault == 2 ? i <= n : fault == 3 || i < n)
-        y[i] = 2 * (i < n ? x[i] : 0); /* fault 2 */ /* fault 3 */ /* fault 10 */
+        y[i] = 2 * (i < n ? x[i] : 0); /* fault 2 */ /* fault 3 */ /* fault 10 */ /* fault 19 */
 }
 
 __global__ void sum_all(float *y, const float *x, int n)
@@ -89,8 +89,9 @@ static void run_blocks(cudaStream_t s)
 {
     on_device<float> x(kit_floats(N)), y(fault == 2 || fault == 3 ? N : N + 28), sum(1), z(N);
     int grid = (N + THREADS - 1) / THREADS;
+    const std::vector<float> host = kit_floats(N);
     LAUNCH(reverse, grid, THREADS, s, y, x, N);
-    LAUNCH(twice, grid, THREADS, s, y, x, N);
+    LAUNCH(twice, grid, THREADS, s, y, fault == 19 ? host.data() : x, N);
     CHECK_CUDA(cudaMemsetAsync(sum, 0, sizeof(float), s));
     LAUNCH(sum_all, grid, THREADS, s, sum, fault == 17 ? z : x, N);
     CHECK_CUDA(cudaStreamSynchronize(s));
@@ -137,7 +138,7 @@ static void run_pinned(cudaStream_t s)
     CHECK_CUDA(cudaMallocHost((void **)&pinned, N * sizeof(float)));
     for (int i = 0; i < N; i++)
         pinned[i] = 1;
-    CHECK_CUDA(cudaMemcpyAsync(x, pinned, N * sizeof(float), cudaMemcpyHostToDevice, s)); /* fault 8 */
+    CHECK_CUDA(cudaMemcpyAsync(x, pinned, 4 * N, cudaMemcpyHostToDevice, s)); /* fault 8 */
     if (fault != 8)
         CHECK_CUDA(cudaStreamSynchronize(s));
     for (int i = 0; i < N; i++)
@@ -155,7 +156,8 @@ static void run_product(cudaStream_t s)
     cublasCreate(&h);
     cublasSetStream(h, s);
     int lda = fault == 12 ? 6 : m;
-    int rc = cublasSgemm(h, CUBLAS_OP_N, CUBLAS_OP_N, m, n, k, &one, a, lda, b, k, &zero, c, m); /* fault 12 */
+    cublasOperation_t no = CUBLAS_OP_N;
+    int rc = cublasSgemm(h, no, no, m, n, k, &one, a, lda, b, k, &zero, c, m); /* fault 12 */
     CHECK_INT(rc, CUBLAS_STATUS_SUCCESS);
     CHECK_CUDA(cudaStreamSynchronize(s));
     cublasDestroy(h);

@@ -84,7 +84,8 @@ void mma_sync(sums &d, const fragment<matrix_a, 16, 16, 16, __nv_bfloat16, Layou
               CUDAHOST_CALLER)
 {
     cudahost_tiles mine = {d.x, a.x, b.x, c.x};
-    cudahost_warp({"mma_sync", file, line}, {CUDAHOST_MMA, ~0u, (unsigned long long)(uintptr_t)&mine, 0});
+    cudahost_warp({"mma_sync", file, line},
+                  {CUDAHOST_MMA, ~0u, (unsigned long long)(uintptr_t)&mine, 0});
 }
 
 } // namespace wmma

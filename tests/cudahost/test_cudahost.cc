@@ -89,7 +89,8 @@ TEST(a_launch_that_no_device_accepts_is_an_error)
     CHECK_INT(cudaGetLastError(), cudaSuccess);
 }
 
-/* ---- matrices of a warp ------------------------------------------------------------------------ */
+/* ---- matrices of a warp ------------------------------------------------------------------------
+ */
 template <typename LayoutA, typename LayoutB>
 __global__ void tile_product(float *c, const bf16 *a, const bf16 *b, int ld)
 {
@@ -119,9 +120,11 @@ TEST(a_tile_product_is_right_in_each_layout)
     for (int rows = 0; rows < 2; rows++) {
         on_device<float> dc(c);
         if (rows)
-            LAUNCH((tile_product<wmma::row_major, wmma::row_major>), 1, 32, kit_stream(), dc, da, db, LD);
+            LAUNCH((tile_product<wmma::row_major, wmma::row_major>), 1, 32, kit_stream(), dc, da,
+                   db, LD);
         else
-            LAUNCH((tile_product<wmma::col_major, wmma::col_major>), 1, 32, kit_stream(), dc, da, db, LD);
+            LAUNCH((tile_product<wmma::col_major, wmma::col_major>), 1, 32, kit_stream(), dc, da,
+                   db, LD);
         std::vector<float> got = dc.get();
         for (int i = 0; i < 16; i++)
             for (int j = 0; j < 16; j++) {
@@ -151,7 +154,8 @@ static void multiply(cublasLtEpilogue_t epilogue, int order, const std::vector<f
     cublasLtMatmulDesc_t op;
     cublasLtMatrixLayout_t la, lb, ld;
     cublasOperation_t t = order == CUBLASLT_ORDER_ROW ? CUBLAS_OP_N : CUBLAS_OP_T;
-    on_device<float> a(kit_floats(M * K, 3)), b(kit_floats(K * N, 4)), d(M * N), dbias(bias), daux(aux);
+    on_device<float> a(kit_floats(M * K, 3)), b(kit_floats(K * N, 4)), d(M * N), dbias(bias),
+        daux(aux);
     float *bias_p = dbias, *aux_p = daux, one = 1, zero = 0;
     int64_t aux_ld = M;
     cublasLtCreate(&h);
@@ -159,15 +163,18 @@ static void multiply(cublasLtEpilogue_t epilogue, int order, const std::vector<f
     cublasLtMatmulDescSetAttribute(op, CUBLASLT_MATMUL_DESC_TRANSA, &t, sizeof t);
     cublasLtMatmulDescSetAttribute(op, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
     cublasLtMatmulDescSetAttribute(op, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias_p, sizeof bias_p);
-    cublasLtMatmulDescSetAttribute(op, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &aux_p, sizeof aux_p);
-    cublasLtMatmulDescSetAttribute(op, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &aux_ld, sizeof aux_ld);
+    cublasLtMatmulDescSetAttribute(op, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &aux_p,
+                                   sizeof aux_p);
+    cublasLtMatmulDescSetAttribute(op, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &aux_ld,
+                                   sizeof aux_ld);
     bool by_rows = order == CUBLASLT_ORDER_ROW; /* the same memory */
     cublasLtMatrixLayoutCreate(&la, CUDA_R_32F, by_rows ? M : K, by_rows ? K : M, K);
     cublasLtMatrixLayoutSetAttribute(la, CUBLASLT_MATRIX_LAYOUT_ORDER, &order, sizeof order);
     cublasLtMatrixLayoutCreate(&lb, CUDA_R_32F, K, N, K);
     cublasLtMatrixLayoutCreate(&ld, CUDA_R_32F, M, N, M);
-    CHECK_INT(cublasLtMatmul(h, op, &one, a, la, b, lb, &zero, d, ld, d, ld, NULL, NULL, 0, kit_stream()),
-              CUBLAS_STATUS_SUCCESS);
+    CHECK_INT(
+        cublasLtMatmul(h, op, &one, a, la, b, lb, &zero, d, ld, d, ld, NULL, NULL, 0, kit_stream()),
+        CUBLAS_STATUS_SUCCESS);
     memcpy(out_of, d.get().data(), sizeof out_of);
     memcpy(bias_of, dbias.get().data(), sizeof bias_of);
     memcpy(aux_of, daux.get().data(), sizeof aux_of);
@@ -191,8 +198,8 @@ TEST(a_product_has_the_bias_and_the_activation_of_its_epilogue)
 {
     std::vector<float> bias = kit_floats(M, 7), aux(M * N, 0);
     for (int order : {CUBLASLT_ORDER_COL, CUBLASLT_ORDER_ROW})
-        for (auto e : {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_GELU_AUX,
-                       CUBLASLT_EPILOGUE_GELU_AUX_BIAS}) {
+        for (auto e : {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BIAS,
+                       CUBLASLT_EPILOGUE_GELU_AUX, CUBLASLT_EPILOGUE_GELU_AUX_BIAS}) {
             multiply(e, order, bias, aux);
             for (int j = 0; j < N; j++)
                 for (int i = 0; i < M; i++) {
@@ -220,7 +227,8 @@ TEST(a_gradient_passes_the_activation_and_sums_the_bias)
     std::vector<float> b = kit_floats(K * N, 4);
     multiply(CUBLASLT_EPILOGUE_BGRADB, CUBLASLT_ORDER_COL, std::vector<float>(M, 0), aux);
     for (int j = 0; j < N; j++)
-        CHECK_NEAR(bias_of[j], b[(size_t)(j * K)] + b[(size_t)(j * K + 1)] + b[(size_t)(j * K + 2)], 1e-5);
+        CHECK_NEAR(bias_of[j], b[(size_t)(j * K)] + b[(size_t)(j * K + 1)] + b[(size_t)(j * K + 2)],
+                   1e-5);
 }
 
 TEST(bfloat16_is_summed_in_float_and_rounded_once)
@@ -231,17 +239,20 @@ TEST(bfloat16_is_summed_in_float_and_rounded_once)
     float one = 1, zero = 0;
     cublasCreate(&h);
     cublasSetStream(h, kit_stream());
-    CHECK_INT(cublasGemmEx(h, CUBLAS_OP_T, CUBLAS_OP_N, 1, 1, 300, &one, a, CUDA_R_16BF, 300, b, CUDA_R_16BF, 300,
-                           &zero, c, CUDA_R_16BF, 1, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
+    CHECK_INT(cublasGemmEx(h, CUBLAS_OP_T, CUBLAS_OP_N, 1, 1, 300, &one, a, CUDA_R_16BF, 300, b,
+                           CUDA_R_16BF, 300, &zero, c, CUDA_R_16BF, 1, CUBLAS_COMPUTE_32F,
+                           CUBLAS_GEMM_DEFAULT),
               CUBLAS_STATUS_SUCCESS);
     CHECK_NEAR(__bfloat162float(c.get()[0]), 302, 0); /* 302.34; in bfloat16 the sum ends at 256 */
-    CHECK_INT(cublasGemmEx(h, CUBLAS_OP_N, CUBLAS_OP_N, 5, 1, 1, &one, a, CUDA_R_16BF, 4, b, CUDA_R_16BF, 1, &zero,
-                           c, CUDA_R_16BF, 5, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
+    CHECK_INT(cublasGemmEx(h, CUBLAS_OP_N, CUBLAS_OP_N, 5, 1, 1, &one, a, CUDA_R_16BF, 4, b,
+                           CUDA_R_16BF, 1, &zero, c, CUDA_R_16BF, 5, CUBLAS_COMPUTE_32F,
+                           CUBLAS_GEMM_DEFAULT),
               CUBLAS_STATUS_INVALID_VALUE);
     cublasDestroy(h);
 }
 
-/* ---- the runtime ------------------------------------------------------------------------------- */
+/* ---- the runtime -------------------------------------------------------------------------------
+ */
 TEST(memory_has_a_limit_and_copies_have_a_direction)
 {
     setenv("FAKE_GPU_MEMORY", "1000", 1);

@@ -16,8 +16,10 @@ TEST(gelu_and_its_slope_at_awkward_sizes)
         std::vector<float> z = kit_floats(n);
         on_device<float> dz(z), a(n), delta(std::vector<float>(n, 1));
         on_device<int> sample(std::vector<int>((size_t)s[0], 4));
-        LAUNCH(activate_all, blocks(n), THREADS, kit_stream(), a, dz, sample, n, s[1], MLP_GELU, 0, 7);
-        LAUNCH(slope_all, blocks(n), THREADS, kit_stream(), delta, dz, sample, n, s[1], MLP_GELU, 0, 7);
+        LAUNCH(activate_all, blocks(n), THREADS, kit_stream(), a, dz, sample, n, s[1], MLP_GELU, 0,
+               7);
+        LAUNCH(slope_all, blocks(n), THREADS, kit_stream(), delta, dz, sample, n, s[1], MLP_GELU, 0,
+               7);
         std::vector<float> got = a.get(), slope = delta.get();
         for (size_t i = 0; i < n; i++) {
             double x = z[i], h = 1e-4;
@@ -35,8 +37,10 @@ TEST(dropout_keeps_the_mean_and_the_slope_has_the_same_mask)
         samples[i] = (int)i;
     on_device<float> z(std::vector<float>(n, 1)), a(n), delta(std::vector<float>(n, 1));
     on_device<int> sample(samples);
-    LAUNCH(activate_all, blocks(n), THREADS, kit_stream(), a, z, sample, n, (int)width, MLP_RELU, 0.25f, 7);
-    LAUNCH(slope_all, blocks(n), THREADS, kit_stream(), delta, z, sample, n, (int)width, MLP_RELU, 0.25f, 7);
+    LAUNCH(activate_all, blocks(n), THREADS, kit_stream(), a, z, sample, n, (int)width, MLP_RELU,
+           0.25f, 7);
+    LAUNCH(slope_all, blocks(n), THREADS, kit_stream(), delta, z, sample, n, (int)width, MLP_RELU,
+           0.25f, 7);
     std::vector<float> got = a.get(), slope = delta.get();
     double sum = 0;
     for (size_t i = 0; i < n; i++) {
@@ -57,8 +61,8 @@ TEST(the_loss_and_its_gradient_are_those_of_a_softmax)
             label[(size_t)i] = i * 7 % classes;
         on_device<float> dz(z), delta(n), loss((size_t)rows);
         on_device<int> right((size_t)rows), labels(label);
-        LAUNCH(loss_rows, blocks((size_t)rows), THREADS, kit_stream(), delta, loss, right, dz, labels, rows,
-               classes, 0.1f, 0.5f);
+        LAUNCH(loss_rows, blocks((size_t)rows), THREADS, kit_stream(), delta, loss, right, dz,
+               labels, rows, classes, 0.1f, 0.5f);
         std::vector<float> d = delta.get(), l = loss.get();
         std::vector<int> r = right.get();
         for (int i = 0; i < rows; i++) {
@@ -72,7 +76,8 @@ TEST(the_loss_and_its_gradient_are_those_of_a_softmax)
             for (int j = 0; j < classes; j++) {
                 double target = 0.1 / classes + (j == label[(size_t)i] ? 0.9 : 0);
                 total += target * (log(sum) - row[j]);
-                CHECK_NEAR(d[(size_t)(i * classes + j)], (exp((double)row[j]) / sum - target) * 0.5, 1e-6);
+                CHECK_NEAR(d[(size_t)(i * classes + j)], (exp((double)row[j]) / sum - target) * 0.5,
+                           1e-6);
             }
             CHECK_NEAR(l[(size_t)i], total, 1e-5);
             CHECK_INT(r[(size_t)i], best == label[(size_t)i]);

@@ -213,8 +213,10 @@ def test_the_processes_of_another_launcher_have_no_control_runs(tmp_path):
 
 
 KERNELS = BUILD / "tests/cudahost/nccl_kernels.so"
+needs_kernels = pytest.mark.skipif(not KERNELS.exists(), reason="built without the headers of CUDA and cuBLAS")
 
 
+@needs_kernels
 @pytest.mark.parametrize("inject", ["1:0", "0:65521", "1:99999", "1:0:absent"])
 def test_a_kernel_finds_the_wrong_elements_that_the_host_finds(nccl, inject):
     """The same number, the same first one, the same diagnosis; 70,000 elements are more than a period."""
@@ -228,6 +230,7 @@ def test_a_kernel_finds_the_wrong_elements_that_the_host_finds(nccl, inject):
     assert found[0] == found[1] and found[0]
 
 
+@needs_kernels
 @pytest.mark.parametrize("op, more", [("all_reduce", ["-d", "all", "-o", "all"]), ("alltoallv", ["-d", "all"]), ("gather", ["-u", "1"])])
 def test_a_kernel_compares_every_type_and_operation(op, more, tmp_path):
     if not FAKE_NCCL.exists():
@@ -237,6 +240,7 @@ def test_a_kernel_compares_every_type_and_operation(op, more, tmp_path):
     assert done.returncode == 0 and Table(done.stdout).bad == ("0", "OK"), done.stderr
 
 
+@needs_kernels
 def test_a_gpu_without_kernels_is_checked_by_the_host(nccl):
     done = nccl(DROVER_NCCL_KERNELS=str(KERNELS), FAKE_GPU_OLD="1")
     assert done.returncode == 0 and Table(done.stdout).bad == ("0", "OK"), done.stderr

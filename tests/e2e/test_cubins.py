@@ -9,7 +9,7 @@ import pytest
 from kit_ranks import BUILD, ROOT
 
 ARCHITECTURES = {75, 80, 90, 100, 110, 120}  # -arch=all-major of CUDA 13; an older toolkit has older ones
-REGISTERS = 65536  # per block
+REGISTERS_OF_1024 = 64  # of a thread, if the block has 1024 threads
 # By library: kernels that multiply on tensor cores in bfloat16, which GPUs have from sm_80 on.
 TENSOR_CORES = {"gpt_cuda": ["attend_forward", "attend_backward"]}
 
@@ -24,15 +24,9 @@ def sources(library):
 
 
 def kernels(library):
-    """{kernel of the source: largest number of threads of its blocks}"""
-    text = sources(library)
-    constants = {name: int(value) for name, value in re.findall(r"\b([A-Z]\w*) = (\d+)\b", text)}
-    found = {}
-    for head, name in re.findall(r"__global__\s([^;{]*?)\b(?!__launch_bounds__)(\w+)\(", text):
-        bounds = re.search(r"__launch_bounds__\((?:.*::)?(\w+)\)", head)
-        bound = bounds.group(1) if bounds else "1024"
-        found[name] = int(bound) if bound.isdigit() else constants[bound]
-    return found
+    """{kernel of the source: whether it says how many threads its blocks have}"""
+    found = re.findall(r"__global__\s([^;{]*?)\b(?!__launch_bounds__)(\w+)\(", sources(library))
+    return {name: "__launch_bounds__" in head for head, name in found}
 
 
 @pytest.fixture(scope="module", name="cuobjdump")
@@ -80,13 +74,14 @@ def test_each_kernel_is_there_for_each_gpu_and_needs_no_local_memory(library, cu
     named = kernels(library)
     assert len(named) == len(re.findall(r"__global__", sources(library))), named
     for arch, functions in built.items():
-        for name, threads in named.items():
+        for name, has_bounds in named.items():
             mangled = instances(name, functions)
             assert mangled, f"{name} is missing for sm_{arch}"
             for f in mangled:
                 use = functions[f]
                 assert use["STACK"] == 0 and use["LOCAL"] == 0, f"{f} for sm_{arch}: {use}"
-                assert use["REG"] * threads <= REGISTERS, f"{f} for sm_{arch}: {use}, blocks of {threads}"
+                # ptxas keeps to bounds; it would need local memory to do so
+                assert has_bounds or use["REG"] <= REGISTERS_OF_1024, f"{f} for sm_{arch}: {use}"
 
 
 @needs_libraries
