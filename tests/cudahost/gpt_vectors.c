@@ -104,8 +104,8 @@ static act *acts(struct run *r, const double *v, size_t n)
     return device(r, h, n * sizeof *h);
 }
 
-/* Compares n numbers of the device with double. An error is relative to the number, or to the typical
- * number (root mean square) if that is larger. */
+/* Compares n numbers of the device with double. An error is relative to the number, or to the
+ * typical number (root mean square) if that is larger. */
 static void expect(struct run *r, const char *what, const void *got, const double *want, size_t n,
                    int is_act, double tolerance)
 {
@@ -131,9 +131,10 @@ static void expect(struct run *r, const char *what, const void *got, const doubl
             break;
     }
     if (!(worst <= tolerance) || r->verbose)
-        printf("# %s %s, %s, %d x %d rows, %d channels, %d heads: error %.2g at %zu, at most %.2g\n",
-               r->op, what, r->p == OPS_BF16 ? "bf16" : "fp32", r->B, r->T, r->C, r->H, worst, at,
-               tolerance);
+        printf(
+            "# %s %s, %s, %d x %d rows, %d channels, %d heads: error %.2g at %zu, at most %.2g\n",
+            r->op, what, r->p == OPS_BF16 ? "bf16" : "fp32", r->B, r->T, r->C, r->H, worst, at,
+            tolerance);
     r->wrong += !(worst <= tolerance);
 }
 
@@ -194,8 +195,10 @@ static void norm(struct run *r)
     double *x = some(r, n, 2), *add = some(r, n, 1), *gain = some(r, C, 1), *bias = some(r, C, 1);
     double *y = zeros(r, n), *stat = zeros(r, 2 * R), *dy = some(r, n, 1), *dx = some(r, n, 1);
     double *dgain = some(r, C, 1), *dbias = some(r, C, 1);
-    act *xs = acts(r, x, n), *out = acts(r, NULL, n), *gains = acts(r, gain, C), *gx = acts(r, dx, n);
-    float *stats = floats(r, NULL, 2 * R), *ggain = floats(r, dgain, C), *gbias = floats(r, dbias, C);
+    act *xs = acts(r, x, n), *out = acts(r, NULL, n), *gains = acts(r, gain, C),
+        *gx = acts(r, dx, n);
+    float *stats = floats(r, NULL, 2 * R), *ggain = floats(r, dgain, C),
+          *gbias = floats(r, dbias, C);
     for (size_t i = 0; i < n; i++) {
         x[i] += add[i];
         if (r->p == OPS_BF16) /* the stored sum is what is normalized */
@@ -252,15 +255,16 @@ static void linear(struct run *r, size_t O, int has_bias, int has_gelu)
     start(r, has_gelu ? "linear with gelu" : has_bias ? "linear with bias" : "linear");
     double *x = some(r, R * I, 1), *w = some(r, O * I, 0.3), *bias = some(r, O, 1);
     double *y = zeros(r, R * O), *z = zeros(r, R * O);
-    double *dy = some(r, R * O, 1), *dx = zeros(r, R * I), *dw = some(r, O * I, 1), *db = some(r, O, 1);
+    double *dy = some(r, R * O, 1), *dx = zeros(r, R * I), *dw = some(r, O * I, 1),
+           *db = some(r, O, 1);
     double *back = some(r, R * I, 3); /* the input of the GELU before this layer */
     act *out = acts(r, NULL, R * O), *before = acts(r, NULL, R * O), *gx = acts(r, NULL, R * I);
     act *xs = acts(r, x, R * I), *ws = acts(r, w, O * I), *backs = acts(r, back, R * I);
     float *gw = floats(r, dw, O * I), *gb = floats(r, db, O);
-    r->be->linear(r->o, out, has_gelu ? before : NULL, xs, ws, has_bias ? acts(r, bias, O) : NULL, r->R,
-                  r->C, (int)O);
-    r->be->linear_back(r->o, gx, gw, has_bias ? gb : NULL, acts(r, dy, R * O), has_gelu ? backs : NULL,
-                       xs, ws, r->R, r->C, (int)O);
+    r->be->linear(r->o, out, has_gelu ? before : NULL, xs, ws, has_bias ? acts(r, bias, O) : NULL,
+                  r->R, r->C, (int)O);
+    r->be->linear_back(r->o, gx, gw, has_bias ? gb : NULL, acts(r, dy, R * O),
+                       has_gelu ? backs : NULL, xs, ws, r->R, r->C, (int)O);
     for (size_t i = 0; i < R; i++)
         for (size_t k = 0; k < O; k++) {
             double sum = has_bias ? bias[k] : 0, d = dy[i * O + k];
@@ -332,7 +336,8 @@ static void attend(struct run *r)
         for (size_t h = 0; h < H; h++)
             for (size_t i = 0; i < T; i++) {
                 size_t at = b * T * C + h * D, at3 = 3 * b * T * C + h * D;
-                attend_row(r, i, qkv + at3, y + at, lse + (b * H + h) * T, dy + at, dqkv + at3, weight);
+                attend_row(r, i, qkv + at3, y + at, lse + (b * H + h) * T, dy + at, dqkv + at3,
+                           weight);
             }
     expect(r, "y", out, y, n, 1, roundings(r));
     expect(r, "lse", lses, lse, (size_t)r->B * H * T, 0, SUM);
@@ -365,7 +370,8 @@ static void update(struct run *r)
     size_t n = (size_t)r->R * (size_t)r->C + 3;
     struct ops_adamw a = {0.01f, 0.1f, 0.9f, 0.95f, 1e-8f, 0.5f, 3};
     start(r, "adamw");
-    double *w = some(r, n, 1), *m1 = some(r, n, 1), *m2 = some(r, n, 1), *g = some(r, n, 1), sum = 2;
+    double *w = some(r, n, 1), *m1 = some(r, n, 1), *m2 = some(r, n, 1), *g = some(r, n, 1),
+           sum = 2;
     for (size_t i = 0; i < n; i++)
         m2[i] = fabs(m2[i]);
     float *master = floats(r, w, n), *ms1 = floats(r, m1, n), *ms2 = floats(r, m2, n);

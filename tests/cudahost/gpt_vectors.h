@@ -11,8 +11,8 @@ struct gpt_shape {
 };
 
 /* Runs operations with random numbers of a fixed seed. Returns the number of results that are
- * wrong, and prints a line about each. *hash becomes the hash of all results: the same bits give the
- * same hash. verbose: prints the errors of the right results, too. */
+ * wrong, and prints a line about each. *hash becomes the hash of all results: the same bits give
+ * the same hash. verbose: prints the errors of the right results, too. */
 int gpt_vectors(const struct ops_backend *be, enum ops_precision p, const struct gpt_shape *s,
                 uint64_t *hash, int verbose);
 

@@ -1,9 +1,11 @@
 """The GPU part of examples/gpt, compiled from the same source for the CPU (tests/cudahost): it trains as the CPU's part
 does, alone and with ranks, and resumes with the same bits."""
 import shutil
+import signal
+import subprocess
 
 import pytest
-from kit_ranks import BUILD
+from kit_ranks import BUILD, clean_env
 from test_gpt import GPT, curve, finish, weights
 
 SMALL = ["--layers=1", "--channels=32", "--heads=2", "--context=16", "--batch=2", "--log-every=1", "--lr=0.01", "--device=cuda"]
@@ -22,10 +24,16 @@ def gpt_on_fake_gpu(tmp_path_factory):
     return d / "gpt"
 
 
-def gpt(program, *options, ranks=1):
+def command(program, *options, ranks=1):
     launch = [] if ranks == 1 else [DROVER, "run", "-np", ranks, "--oversubscribe", "--gpus", "", "--"]
-    done = finish([str(a) for a in [*launch, program, *SMALL, *options]], LD_LIBRARY_PATH=str(BUILD / "lib"),
-                  DROVER_PLUGIN_DIR=str(BUILD / "lib" / "drover"), OPENBLAS_NUM_THREADS="1")
+    return [str(a) for a in [*launch, program, *SMALL, *options]]
+
+
+ENV = {"LD_LIBRARY_PATH": str(BUILD / "lib"), "DROVER_PLUGIN_DIR": str(BUILD / "lib" / "drover"), "OPENBLAS_NUM_THREADS": "1"}
+
+
+def gpt(program, *options, ranks=1):
+    done = finish(command(program, *options, ranks=ranks), **ENV)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -49,9 +57,14 @@ def test_two_gpu_ranks_train_as_one_does(on_fake_gpu):
     assert apart(alone, two) <= 1e-4
 
 
-def test_a_resumed_training_on_the_gpu_has_the_same_bits(on_fake_gpu, tmp_path):
-    options = ["--precision=bf16", "--steps=6"]
-    whole = weights(gpt(on_fake_gpu, *options))
-    kept = [f"--checkpoint={tmp_path}", "--checkpoint-every=3"]
-    gpt(on_fake_gpu, *options, *kept)
-    assert weights(gpt(on_fake_gpu, *options, *kept, "--resume")) == whole
+def test_a_training_that_resumes_on_the_gpu_has_the_same_bits(on_fake_gpu, tmp_path):
+    options = ["--precision=bf16", "--steps=16"]
+    keep = [*options, f"--checkpoint={tmp_path}", "--checkpoint-every=100"]
+    with subprocess.Popen(command(on_fake_gpu, *keep), env=clean_env(**ENV), text=True, stdout=subprocess.PIPE) as p:
+        line = next(line for line in p.stdout if line.startswith("step"))
+        p.send_signal(signal.SIGTERM)
+        said = line + p.stdout.read()
+    assert 0 < len(curve(said)) < 16, said
+    resumed = gpt(on_fake_gpu, *keep, "--resume")
+    whole = gpt(on_fake_gpu, *options)
+    assert curve(said) + curve(resumed) == curve(whole) and weights(resumed) == weights(whole)
