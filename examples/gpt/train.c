@@ -108,6 +108,7 @@ static int open_evaluation(struct run *r)
     for (int i = 0; i < r->eval_count; i++)
         put_sequence(c, split + rng_at(0, (uint64_t)(first + i)) % places, host, i, r->eval_count);
     int rc = put(r, r->eval_token, host, bytes);
+    rc = rc < 0 ? rc : ranks_check(&r->ranks, r->ops->wait(r->dev));
     free(host);
     return rc;
 }
