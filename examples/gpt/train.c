@@ -394,14 +394,16 @@ static void print_results(struct run *r, int end)
         peak = throughput_peak(r->ops->device_name(r->dev), m->precision == OPS_BF16, &source);
     int64_t matrices = (int64_t)m->channels * (12LL * m->layers * m->channels + MODEL_SYMBOLS);
     double rate = (double)(r->step - r->first) * c->global_batch * m->context / time;
-    double mfu = rate * throughput_flops_per_token(matrices, m->layers, m->channels, m->context) /
-                 (peak > 0 ? peak * r->ranks.size : INFINITY);
+    double flops = rate * throughput_flops_per_token(matrices, m->layers, m->channels, m->context);
+    char mfu[32] = "unknown";
+    if (peak > 0)
+        snprintf(mfu, sizeof mfu, "%.1f %%", 100 * flops / (peak * r->ranks.size));
     profile_print(&r->profile);
     if (r->step > r->first)
-        printf("loss %.6f\nthroughput %.0f tokens/s, MFU %.1f %% (%s), %d sequences at once\n"
+        printf("loss %.6f\nthroughput %.0f tokens/s, MFU %s (%s), %d sequences at once\n"
                "waiting %.1f %% for data, %.1f %% for collectives; %.1f %% of the communication is "
                "hidden\n",
-               (double)r->loss, rate, 100 * mfu, source, r->micro,
+               (double)r->loss, rate, mfu, source, r->micro,
                100 * loader_waited_s(r->loader) / time, 100 * r->ranks.waited_s / time,
                r->ranks.busy_ms > 0 ? 100 * r->ranks.hidden_ms / r->ranks.busy_ms : 0);
     if (end == TRAIN_DONE)
