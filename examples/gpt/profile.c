@@ -43,7 +43,7 @@ void profile_end(struct profile *p)
 {
     for (int i = 1; i <= p->used; i++)
         add(p, p->name[i], p->ops->between(p->dev, PROFILE_FIRST + i - 1, PROFILE_FIRST + i));
-    p->used = 0;
+    p->on = p->used = 0;
 }
 
 static int slower_first(const void *a, const void *b)

@@ -61,6 +61,11 @@ static void on_term(int sig)
     alarm(TERM_S);
 }
 
+static int put(struct run *r, void *to, const void *from, size_t bytes)
+{
+    return ranks_check(&r->ranks, r->ops->put(r->dev, to, from, bytes));
+}
+
 /* ---- data: what is in a batch depends only on its number ---- */
 
 /* Copies sequence i of B that begins at `at`, and the same one byte later as its target. */
@@ -102,8 +107,8 @@ static int open_evaluation(struct run *r)
         return free(host), ranks_error(&r->ranks, "out of memory");
     for (int i = 0; i < r->eval_count; i++)
         put_sequence(c, split + rng_at(0, (uint64_t)(first + i)) % places, host, i, r->eval_count);
-    int rc = r->ops->put(r->dev, r->eval_token, host, bytes);
-    rc = r->ops->wait(r->dev) < 0 ? -1 : rc;
+    int rc = put(r, r->eval_token, host, bytes);
+    rc = rc < 0 ? rc : ranks_check(&r->ranks, r->ops->wait(r->dev));
     free(host);
     return rc;
 }
@@ -139,9 +144,7 @@ static int get_sums(struct run *r, float sums[SUMS])
     ranks_start(&r->ranks, RANKS_SUM, NULL, r->sums, SUMS, DROVER_FLOAT);
     if (ranks_wait(&r->ranks) < 0)
         return -1;
-    if (ranks_check(&r->ranks, r->ops->get(r->dev, sums, r->sums, SUMS * sizeof *sums)) < 0)
-        return -1;
-    return 0;
+    return ranks_check(&r->ranks, r->ops->get(r->dev, sums, r->sums, SUMS * sizeof *sums));
 }
 
 /* Computes the gradient of the global batch on all ranks (with ZeRO: each rank's part), and sums.
@@ -152,8 +155,7 @@ static int gradient(struct run *r, float sums[SUMS])
     float scale = 1 / ((float)r->c->global_batch * (float)T);
     r->ops->zero(r->dev, r->m.g, r->m.size * sizeof *r->m.g);
     r->ops->zero(r->dev, r->sums, SUMS * sizeof *r->sums);
-    if (ranks_check(&r->ranks, r->ops->put(r->dev, r->token, loader_next(r->loader), 2 * tokens)) <
-        0)
+    if (put(r, r->token, loader_next(r->loader), 2 * tokens) < 0)
         return -1;
     for (int i = 0; i < r->share; i += r->micro) {
         const uint8_t *token = r->token + (size_t)i * T;
@@ -164,6 +166,7 @@ static int gradient(struct run *r, float sums[SUMS])
     }
     if (ranks_wait(&r->ranks) < 0)
         return -1;
+    profile_operation(&r->profile, "collectives");
     for (int b = 0; b < r->m.buckets; b++) { /* each rank sums its part, also without ZeRO */
         const struct model_bucket *k = &r->m.bucket[b];
         r->ops->squares(r->dev, r->sums + SUM_SQUARES,
@@ -171,10 +174,10 @@ static int gradient(struct run *r, float sums[SUMS])
     }
     float requests[] = {(float)terminated,
                         r->ranks.rank == 0 && drover_should_stop(r->ranks.d) == DROVER_STOP};
-    if (ranks_check(&r->ranks, r->ops->put(r->dev, r->sums + SUM_TERM, requests, sizeof requests)) <
-        0)
+    if (put(r, r->sums + SUM_TERM, requests, sizeof requests) < 0 || get_sums(r, sums) < 0)
         return -1;
-    return get_sums(r, sums);
+    profile_operation(&r->profile, "sums");
+    return 0;
 }
 
 /* Writes the step's tokens, targets, loss and gradient (README.md). */
@@ -198,12 +201,10 @@ static int run_step(struct run *r)
     const struct train_config *c = r->c;
     float sums[SUMS];
     double begin = ranks_now_s();
-    int profiling = r->step - r->first < c->profile;
-    profile_begin(&r->profile, profiling);
+    profile_begin(&r->profile, r->step - r->first < c->profile);
     if (gradient(r, sums) < 0)
         return -1;
     ranks_end_step(&r->ranks);
-    profile_end(&r->profile);
     if (sums[SUM_TERM] > 0 || sums[SUM_STOP] > 0) {
         alarm(0); /* this rank no longer waits for other ranks */
         return sums[SUM_TERM] > 0 ? TRAIN_TERMINATED : TRAIN_STOPPED;
@@ -218,6 +219,8 @@ static int run_step(struct run *r)
     if (optimizer_update(&r->opt, c->lr * (float)factor, norm > CLIP ? CLIP / norm : 1,
                          r->step + 1) < 0)
         return -1;
+    profile_operation(&r->profile, "adamw");
+    profile_end(&r->profile);
     r->step++;
     r->train_s += ranks_now_s() - begin;
     return TRAIN_DONE;
@@ -299,7 +302,7 @@ static int init_state(struct run *r)
         model_init(&r->m, (uint64_t)c->seed, r->opt.state);
     r->step = r->first = h.step;
     float sums[SUMS] = {found < 0, (float)h.step};
-    if (r->ops->put(r->dev, r->sums, sums, sizeof sums) < 0 || get_sums(r, sums) < 0 || sums[0] > 0)
+    if (put(r, r->sums, sums, sizeof sums) < 0 || get_sums(r, sums) < 0 || sums[0] > 0)
         return -1;
     if (sums[1] != (float)h.step * (float)r->ranks.size)
         return ranks_error(&r->ranks, "ranks found different checkpoints (try: a directory that "
@@ -391,14 +394,16 @@ static void print_results(struct run *r, int end)
         peak = throughput_peak(r->ops->device_name(r->dev), m->precision == OPS_BF16, &source);
     int64_t matrices = (int64_t)m->channels * (12LL * m->layers * m->channels + MODEL_SYMBOLS);
     double rate = (double)(r->step - r->first) * c->global_batch * m->context / time;
-    double mfu = rate * throughput_flops_per_token(matrices, m->layers, m->channels, m->context) /
-                 (peak > 0 ? peak * r->ranks.size : INFINITY);
+    double flops = rate * throughput_flops_per_token(matrices, m->layers, m->channels, m->context);
+    char mfu[32] = "unknown";
+    if (peak > 0)
+        snprintf(mfu, sizeof mfu, "%.1f %%", 100 * flops / (peak * r->ranks.size));
     profile_print(&r->profile);
     if (r->step > r->first)
-        printf("loss %.6f\nthroughput %.0f tokens/s, MFU %.1f %% (%s), %d sequences at once\n"
+        printf("loss %.6f\nthroughput %.0f tokens/s, MFU %s (%s), %d sequences at once\n"
                "waiting %.1f %% for data, %.1f %% for collectives; %.1f %% of the communication is "
                "hidden\n",
-               (double)r->loss, rate, 100 * mfu, source, r->micro,
+               (double)r->loss, rate, mfu, source, r->micro,
                100 * loader_waited_s(r->loader) / time, 100 * r->ranks.waited_s / time,
                r->ranks.busy_ms > 0 ? 100 * r->ranks.hidden_ms / r->ranks.busy_ms : 0);
     if (end == TRAIN_DONE)

@@ -275,6 +275,8 @@ def test_without_the_gpu_part_cuda_is_refused_and_named(tmp_path):
     ("--heads=3", "multiple of 16 and of --heads"),
     ("--zero=2", "--zero '2'"),
     ("--global-batch=24", "--global-batch 24"),
+    ("--global-batch=32 --accumulate=3", "--batch * --accumulate * 1 ranks"),
+    ("--batch=auto --accumulate=2", "try: --global-batch"),
     ("--batch-min=65", "--batch-min"),
     ("--eval", "--checkpoint"),
     ("--context=30000", "too few for --context 30000"),
@@ -282,7 +284,7 @@ def test_without_the_gpu_part_cuda_is_refused_and_named(tmp_path):
     ("extra", "unexpected argument 'extra'"),
 ])
 def test_a_wrong_command_line_is_refused_before_anything_starts(option, says):
-    done = finish(command(option))
+    done = finish(command(*option.split()))
     assert (done.returncode, done.stdout) == (2, "")
     assert says in done.stderr
 
