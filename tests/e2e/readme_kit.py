@@ -1,4 +1,5 @@
 """The command lines of an example's README, as the tests run them."""
+import functools
 import os
 import re
 import shlex
@@ -12,6 +13,11 @@ SHIMS = {  # what users have on their PATH
     # PyTorch 1.13 does not start under Python 3.11 without -r and -t, which write the lines with a prefix and to files
     "torchrun": 'exec "${TEST_PYTHON:-/usr/bin/python3}" -m torch.distributed.run -r 1 -t 1 --log_dir torchrun.logs "$@"\n',
 }
+
+
+@functools.cache
+def can_import(python, package):
+    return subprocess.run([python, "-c", f"import {package}"], check=False, capture_output=True).returncode == 0
 
 
 def commands(folder):

@@ -1,6 +1,5 @@
 """examples/pytorch: its README's lines, the same losses whatever starts it and however a step is divided, and resumption."""
 import ast
-import functools
 import json
 import os
 import re
@@ -9,18 +8,13 @@ import subprocess
 
 import pytest
 from kit_ranks import ROOT
-from readme_kit import commands, prepare, run_line
+from readme_kit import can_import, commands, prepare, run_line
 from waiting import hear_signals, wait_until
 
 FOLDER = ROOT / "examples/pytorch"
 TRAIN = "drover run -np 2 --oversubscribe examples/pytorch/train.py"
 LIBRARIES = {"lightning_digits.py": "lightning", "hf_trainer.py": "transformers"}
 LIMIT_S = 100
-
-
-@functools.cache
-def can_import(python, package):
-    return subprocess.run([python, "-c", f"import {package}"], check=False, capture_output=True).returncode == 0
 
 
 @pytest.fixture(name="place")
