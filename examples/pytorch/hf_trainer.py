@@ -55,7 +55,7 @@ class Launcher(TrainerCallback):
         numbers = {name: x for name, x in metrics.items() if name in ("eval_loss", "eval_accuracy")}
         if not state.is_world_process_zero:
             return
-        if drover:
+        if drover and "DROVER_TRIAL_ID" in os.environ:
             drover.report(numbers, step=round(state.epoch))
         else:
             print(json.dumps({"step": round(state.epoch), **numbers}), flush=True)

@@ -62,7 +62,7 @@ class Launcher(Callback):
         if trainer.sanity_checking or not trainer.is_global_zero:
             return
         metrics = {name: float(x) for name, x in trainer.callback_metrics.items()}
-        if drover:
+        if drover and "DROVER_TRIAL_ID" in os.environ:
             drover.report(metrics, step=trainer.current_epoch + 1)
         else:
             print(json.dumps({"step": trainer.current_epoch + 1, **metrics}), flush=True)

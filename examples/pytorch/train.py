@@ -31,7 +31,7 @@ OPTIONS = [("epochs", 10, "number of epochs"), ("batch", 64, "samples per step, 
            ("lr", 3e-3, "learning rate"), ("decay", 0.01, "weight decay"), ("width", 64, "size of the hidden layers"),
            ("blocks", 2, "number of residual blocks"), ("dropout", 0.1, "share of activations that is dropped"),
            ("seed", 1, "of weights, order and dropout"), ("accumulate", 1, "micro-batches per step"),
-           ("workers", 0, "processes per rank that load data"), ("prefetch", 2, "batches that each of them prepares in advance")]
+           ("workers", 0, "processes per rank that load data"), ("prefetch", 2, "batches that each of them prepares")]
 signals = []  # the signals that this process has received
 
 
@@ -129,8 +129,8 @@ def evaluate(model, images, digits, args):
 
 
 def report(**metrics):
-    """Reports rank 0's metrics to the sweep; without drover.py as a line of JSON, which a sweep reads, too."""
-    if drover:
+    """Reports rank 0's metrics to the sweep; outside of a sweep, or without drover.py, as a line of JSON."""
+    if drover and "DROVER_TRIAL_ID" in os.environ:
         drover.report(**metrics)
     elif dist.get_rank() == 0:
         print(json.dumps(metrics), flush=True)
