@@ -249,7 +249,7 @@ $(CUDAHOST_OBJ)/cudahost_%.o: tests/cudahost/cudahost_%.cc $(STAMP)
 	$(Q)$(CXX) $(CUDAHOST_CXX) -O2 -c -o $@ $<
 # What tests compare with: the examples without their main programs.
 $(B)/libexamples.a: $(call objs,$(filter-out %/main.c,$(wildcard examples/*/*.c)))
-	@rm -f $@; ar rcs $@ $^
+	@rm -f $@; ar qcs $@ $^ # not r: files of two folders may have one name
 CUDAHOST_C := $(call objs,$(wildcard tests/cudahost/*.c))
 define cudahost_variant
 $(CUDAHOST_TESTS:%=$(CUDAHOST_OBJ)/%$(1).o): $(CUDAHOST_OBJ)/%$(1).o: tests/cudahost/%.cc $(STAMP)
