@@ -36,7 +36,7 @@ struct check_env {
     struct nvml *nvml;       /* opened by drv.loads, in the child; NULL before, and if that fails */
     int ranks;               /* ranks that are to run on this node; 0: unknown */
     char *const *command;    /* the program that is to run, a strv; NULL: unknown */
-    const char *const *dirs; /* directories that are to be written, ended by NULL */
+    const char *const *dirs; /* directories that the job writes, ended by NULL */
     const char *sweep_dir;   /* the directory of a sweep; NULL: none */
     const char *launcher;    /* address and port of the launcher, "10.0.0.1:4711"; NULL: none */
     bool has_other_nodes;    /* the job has other nodes */

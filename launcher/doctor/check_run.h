@@ -1,7 +1,7 @@
 /* check_run - runs checks in a child process, each with its own deadline.
  *
  * A check that does not return in time fails, and its child is abandoned: a process that waits
- * inside the kernel cannot be ended. Another child goes on with the next check. */
+ * inside the kernel cannot be ended. Another child continues with the next check. */
 #ifndef DROVER_CHECK_RUN_H
 #define DROVER_CHECK_RUN_H
 

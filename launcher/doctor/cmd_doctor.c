@@ -116,7 +116,7 @@ static char **node_command(const struct doctor_options *o, char *const *command)
 static void read_answer(struct doctor_node *out, const char *name, struct node_answer *a)
 {
     out->name = xstrdup(name);
-    if (a->text && doctor_node_read(out, a->text, &a->error) < 0)
+    if (a->text && doctor_report_read_node(out, a->text, &a->error) < 0)
         err_wrap(&a->error, "%s", name);
     if (!out->results)
         out->error = xstrdup(a->error.text);
@@ -131,7 +131,7 @@ static int check_nodes(struct doctor_report *r, const struct hosts *hosts,
     r->nodes = xcalloc((size_t)hosts->count, sizeof *r->nodes);
     for (int i = 0; rc == 0 && i < hosts->count; i++, r->count++)
         read_answer(&r->nodes[i], hosts->at[i].name, &answers[i]);
-    node_answers_free(answers, hosts->count);
+    node_query_free(answers, hosts->count);
     return rc;
 }
 

@@ -106,7 +106,7 @@ static int add_nodes(struct groups *g, const struct hosts *hosts, struct err *e)
         bad = why->code;
         *e = *why;
     }
-    node_answers_free(answers, hosts->count);
+    node_query_free(answers, hosts->count);
     return rc < 0 ? rc : bad;
 }
 

@@ -337,7 +337,7 @@ static void read_check(struct check_result *results, const json_t *o)
         }
 }
 
-int doctor_node_read(struct doctor_node *out, const char *text, struct err *e)
+int doctor_report_read_node(struct doctor_node *out, const char *text, struct err *e)
 {
     AUTO(json) json_t *root = NULL;
     size_t rows, i;

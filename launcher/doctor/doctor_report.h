@@ -46,6 +46,6 @@ json_t *doctor_report_json(const struct doctor_report *r);
 
 /* Reads the checks of the first node of what doctor_report_json() has made on another node.
  *   -EBADMSG  malformed */
-int doctor_node_read(struct doctor_node *out, const char *text, struct err *e);
+int doctor_report_read_node(struct doctor_node *out, const char *text, struct err *e);
 
 #endif

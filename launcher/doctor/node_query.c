@@ -180,7 +180,7 @@ int node_query(struct node_answer *out, const struct hosts *hosts, const char *c
     return rc;
 }
 
-void node_answers_free(struct node_answer *a, int count)
+void node_query_free(struct node_answer *a, int count)
 {
     for (int i = 0; i < count; i++)
         free(a[i].text);

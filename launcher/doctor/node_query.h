@@ -24,6 +24,6 @@ struct node_answer {
 int node_query(struct node_answer *out, const struct hosts *hosts, const char *const *argv,
                int deadline_ms, struct err *e);
 
-void node_answers_free(struct node_answer *a, int count);
+void node_query_free(struct node_answer *a, int count);
 
 #endif
