@@ -158,6 +158,8 @@ int check_run(struct check_result *out, struct check_env *env, const struct chec
 {
     struct run r = {.results = out, .env = env, .opts = o};
     r.rows = check_table(&r.count);
+    env->quick = o->quick;
+    env->deadline_ms = o->deadline_ms;
     for (size_t i = 0; i < r.count; i++)
         out[i] = (struct check_result){.state = CHECK_SKIP};
     for (size_t next = 0; next < r.count;) {

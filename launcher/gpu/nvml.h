@@ -19,7 +19,9 @@ enum {
     NVML_NO_DRIVER = 9,
     NVML_FUNCTION_NOT_FOUND = 13,
     NVML_GPU_LOST = 15,
-    NVML_VERSION_MISMATCH = 18
+    NVML_VERSION_MISMATCH = 18,
+    NVML_ARGUMENT_VERSION = 25,
+    NVML_DEPRECATED = 26
 };
 
 /* Arguments and values of functions. Those of nvmlDeviceGetFieldValues() are fields. */
