@@ -12,6 +12,7 @@
 #include "common/opt.h"
 #include "common/own_process.h"
 #include "launcher/cmd/commands.h"
+#include "launcher/doctor/cmd_doctor.h"
 #include "launcher/doctor/cmd_topo.h"
 
 struct cmd {
@@ -32,6 +33,8 @@ static const struct cmd commands[] = {
     {"kill", "Stop a running job, or send it a signal", cmd_kill, NULL, "drover kill"},
     {"topo", "Show GPUs, network interfaces and cores, and how they are connected", cmd_topo, NULL,
      "drover topo"},
+    {"doctor", "Check nodes, and name what would slow or break a job", cmd_doctor, NULL,
+     "drover doctor"},
     {"sweep", "Search hyperparameters", NULL, "drover-hpo", NULL},
     {"worker", "Run trials of a sweep", NULL, "drover-hpo", NULL},
     {"suggest", "Propose hyperparameters to your own program, as lines of JSON", NULL, "drover-hpo",

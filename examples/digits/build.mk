@@ -4,17 +4,17 @@ DIGITS_OBJS := $(patsubst %.c,$(B)/obj/%.o,$(wildcard examples/digits/*.c))
 # The example is compiled as a user's program would be: with the installed form of <drover.h>, and
 # without internal headers of drover.
 $(DIGITS_OBJS): EXTRA_CFLAGS := -UDROVER_BUILD -Icollectives -Ilauncher/client -DDIGITS_DATA='"$(CURDIR)/examples/digits/data/digits.csv"'
-$(DIGITS)/digits: $(DIGITS_OBJS) $(LIBDROVER)
+$(DIGITS)/digits: $(DIGITS_OBJS) $(B)/examples/libkit.a $(LIBDROVER)
 	@mkdir -p $(@D)
 	$(call say,LINK)
-	$(Q)$(CC) $(ALL_LDFLAGS) $(call bundled,../../lib/bundled:$$ORIGIN/../../lib) -o $@ $(DIGITS_OBJS) -L$(B)/lib -ldrover -lopenblas -ldl -lm
+	$(Q)$(CC) $(ALL_LDFLAGS) $(call bundled,../../lib/bundled:$$ORIGIN/../../lib) -o $@ $(DIGITS_OBJS) $(B)/examples/libkit.a -L$(B)/lib -ldrover -lopenblas -ldl -lm
 	$(if $(filter build/dev,$(B)),@ln -sfn ../../$(DIGITS)/digits examples/digits/digits)
 
 # The unit test links the objects that it tests.
-$(B)/tests/unit/examples-digits: $(patsubst %,$(B)/obj/examples/digits/%.o,mlp_cpu data checkpoint)
+$(B)/tests/unit/examples-digits: $(patsubst %,$(B)/obj/examples/digits/%.o,mlp_cpu data)
 
 CUDA_LIB := $(firstword $(wildcard $(CUDA_HOME)/lib64 $(CUDA_HOME)/lib))
-$(DIGITS)/mlp_cuda.so: examples/digits/mlp_cuda.cu $(addprefix examples/digits/,mlp.h formula.h rng.h build.mk) $(STAMP)
+$(DIGITS)/mlp_cuda.so: examples/digits/mlp_cuda.cu $(addprefix examples/digits/,mlp.h formula.h build.mk) examples/kit/rng.h $(STAMP)
 	@mkdir -p $(@D)
 	$(call say,NVCC)
 	$(Q)$(NVCC) $(if $(WERROR),-Werror all-warnings) -O3 -std=c++17 -shared -Xcompiler -fPIC,-fvisibility=hidden,-Wall \

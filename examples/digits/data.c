@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rng.h"
+#include "../kit/rng.h"
 
 static int append(struct data *d, const float *x, int label)
 {

@@ -5,8 +5,8 @@
 #include <math.h>
 #include <stdint.h>
 
+#include "../kit/rng.h"
 #include "mlp.h"
-#include "rng.h"
 
 /* Returns the activation of z. GELU is in its tanh form (Hendrycks and Gimpel 2016). */
 RNG_FN float formula_activate(enum mlp_activation f, float z)

@@ -267,7 +267,7 @@ static void set_option(struct settings *s, int id, const char *name, const char 
     else if (id == EPOCHS)
         t->epochs = parse_int(name, value, 1, 1000000);
     else if (id == SCHEDULE)
-        t->schedule = (enum train_schedule)choice(name, value, schedules);
+        t->schedule = (enum schedule)choice(name, value, schedules);
     else if (id == WARMUP)
         t->warmup = parse_int(name, value, 0, INT_MAX);
     else if (id == AUGMENT)
@@ -375,7 +375,7 @@ int main(int argc, char **argv)
                   .epochs = 30,
                   .warmup = 20,
                   .lr = 0.003f,
-                  .schedule = TRAIN_COSINE,
+                  .schedule = SCHEDULE_COSINE,
                   .checkpoint_every = 5},
         .data = DIGITS_DATA,
         .device = "auto",

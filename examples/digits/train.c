@@ -4,19 +4,30 @@
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "checkpoint.h"
-#include "rng.h"
+#include "../kit/checkpoint.h"
+#include "../kit/loader.h"
+#include "../kit/rng.h"
+
+#define CHECKPOINT_FILE "digits.ckpt"
 
 enum { WAIT_MS = 60000, TERM_S = 10 };
 
 /* The numbers that the ranks sum together with the gradient: the loss (mlp.h), the number of ranks
  * that received SIGTERM, and whether drover requests a stop. */
 enum { SUM_LOSS, SUM_TERM, SUM_STOP, SUMS };
+
+/* This rank's part of a batch, and the memory of its arrays. */
+struct part {
+    struct mlp_batch batch;
+    float *x;
+    int *label, *sample;
+};
 
 struct run {
     const struct train_config *c;
@@ -26,16 +37,19 @@ struct run {
     struct mlp *m;
     size_t params;
     int rank, size;
-    int steps;           /* number of steps per epoch */
-    float *staging;      /* copy of the gradients on the host; NULL: the communicator can access the
-                            gradient buffer */
-    float *x;            /* this rank's part of a batch: images, … */
-    int *label, *sample; /* … labels, and indices in the data set */
-    int *order;          /* order of the training set in this epoch */
-    struct checkpoint ckpt;
+    int steps;      /* number of steps per epoch */
+    float *staging; /* copy of the gradients on the host; NULL: the communicator can access the
+                       gradient buffer */
+    struct part parts[2], test_part;
+    struct loader *loader;       /* fills parts[] in a thread, which uses … */
+    int *order, ordered;         /* … the order of the training set in the epoch `ordered` */
+    struct checkpoint_head head; /* the number of completed steps; values[0]: the sum of the losses
+                                    of the epoch's samples so far */
+    float *state;                /* a copy of parameters and moments (mlp.h) */
+    struct checkpoint *ckpt;     /* NULL: this rank writes no checkpoints */
 };
 
-static volatile sig_atomic_t terminated;
+static atomic_int terminated; /* any thread may handle the signal */
 
 /* Handles SIGTERM. The current step passes the request on to all ranks. If the step never
  * completes, because another rank has exited, SIGALRM kills this process. */
@@ -82,37 +96,44 @@ static int sum_numbers(struct run *r, float *values, int n)
     return b->get(r->m, r->params, values, (size_t)n);
 }
 
-/* Returns this rank's part of the samples list[0 ... n - 1], which is every size-th sample. If
- * `list` is NULL, the samples are 0 ... n - 1. The arrays are borrowed from r. */
-static struct mlp_batch my_part(struct run *r, const struct data *set, const int *list, int n,
-                                int epoch, int augment)
+/* Fills a part with this rank's samples of list[0 ... n - 1], which is every size-th one. If `list`
+ * is NULL, the samples are 0 ... n - 1. */
+static void fill_part(const struct run *r, struct part *p, const struct data *set, const int *list,
+                      int n, int epoch, int augment)
 {
-    struct mlp_batch b = {
-        .x = r->x, .label = r->label, .sample = r->sample, .epoch = epoch, .scale = 1 / (float)n};
+    p->batch = (struct mlp_batch){
+        .x = p->x, .label = p->label, .sample = p->sample, .epoch = epoch, .scale = 1 / (float)n};
     for (int i = r->rank; i < n; i += r->size) {
-        int sample = list ? list[i] : i;
-        data_image(r->x + (size_t)b.n * DATA_PIXELS, set, sample, augment, r->c->mlp.seed, epoch);
-        r->label[b.n] = set->label[sample];
-        r->sample[b.n++] = sample;
+        int sample = list ? list[i] : i, at = p->batch.n++;
+        data_image(p->x + (size_t)at * DATA_PIXELS, set, sample, augment, r->c->mlp.seed, epoch);
+        p->label[at] = set->label[sample];
+        p->sample[at] = sample;
     }
-    return b;
 }
 
-/* Returns the learning rate of a step: a linear warm-up, then constant or a cosine decay. */
-static float learning_rate(const struct train_config *c, int64_t step, int64_t total)
+/* Returns the number of samples of a step, for all ranks together. The last step of an epoch may
+ * have fewer. */
+static int samples_of(const struct run *r, int64_t step)
 {
-    if (step < c->warmup)
-        return c->lr * (float)(step + 1) / (float)c->warmup;
-    if (c->schedule == TRAIN_CONSTANT || total <= c->warmup)
-        return c->lr;
-    double done = (double)(step - c->warmup) / (double)(total - c->warmup);
-    return c->lr * (float)(0.5 * (1 + cos(M_PI * done)));
+    int left = r->train->n - (int)(step % r->steps) * r->c->batch;
+    return left < r->c->batch ? left : r->c->batch;
+}
+
+/* Prepares this rank's part of a training step, for the loader. */
+static void load_part(void *arg, int64_t step, void *part)
+{
+    struct run *r = arg;
+    int epoch = (int)(step / r->steps) + 1, from = (int)(step % r->steps) * r->c->batch;
+    if (epoch != r->ordered)
+        data_shuffle(r->order, r->train->n, r->c->mlp.seed, epoch);
+    r->ordered = epoch;
+    fill_part(r, part, r->train, r->order + from, samples_of(r, step), epoch, r->c->augment);
 }
 
 /* Runs one step. Requests to stop are summed together with the gradients: all ranks get them in the
  * same step, so no rank waits for a rank that has exited. The gradient of such a step is not
  * applied. Returns an enum train_end, or -1. */
-static int run_step(struct run *r, const struct mlp_batch *batch, int samples)
+static int run_step(struct run *r, const struct mlp_batch *batch)
 {
     const struct train_config *c = r->c;
     const struct mlp_backend *b = c->backend;
@@ -128,36 +149,34 @@ static int run_step(struct run *r, const struct mlp_batch *batch, int samples)
         alarm(0); /* this rank no longer waits for other ranks */
         return sums[SUM_TERM] > 0 ? TRAIN_TERMINATED : TRAIN_STOPPED;
     }
-    int64_t total = (int64_t)r->steps * c->epochs;
-    if (b->update(r->m, learning_rate(c, r->ckpt.step, total), r->ckpt.step + 1) < 0)
+    int64_t step = r->head.step, total = (int64_t)r->steps * c->epochs;
+    float lr = c->lr * (float)schedule_factor(c->schedule, step, total, c->warmup, 0);
+    if (b->update(r->m, lr, step + 1) < 0)
         return -1;
-    r->ckpt.step++;
-    r->ckpt.loss_sum += (double)sums[SUM_LOSS] * samples;
+    r->head.values[0] += (double)sums[SUM_LOSS] * samples_of(r, step);
+    r->head.step++;
     return TRAIN_DONE;
 }
 
-/* Runs the remaining steps of an epoch. */
-static int run_epoch(struct run *r, int epoch)
-{
-    int n = r->train->n, batch = r->c->batch, end = TRAIN_DONE;
-    data_shuffle(r->order, n, r->c->mlp.seed, epoch);
-    for (int s = (int)(r->ckpt.step % r->steps); s < r->steps && end == TRAIN_DONE; s++) {
-        int from = s * batch, len = n - from < batch ? n - from : batch;
-        struct mlp_batch b = my_part(r, r->train, r->order + from, len, epoch, r->c->augment);
-        end = run_step(r, &b, len);
-    }
-    return end;
-}
-
+/* Copies the state, and writes it in the background. The next call or finish_saving() reports an
+ * error. */
 static int save(struct run *r)
 {
     char why[1024];
-    if (!r->c->checkpoint_dir || r->rank != 0)
+    if (!r->ckpt)
         return 0;
-    if (r->c->backend->save(r->m, r->ckpt.state) < 0)
+    if (r->c->backend->save(r->m, r->state) < 0)
         return failed(r, "reading the state from the device failed");
-    return checkpoint_write(&r->ckpt, r->c->checkpoint_dir, why, sizeof why) < 0 ? failed(r, why)
-                                                                                 : 0;
+    return checkpoint_save(r->ckpt, &r->head, r->state, why, sizeof why) < 0 ? failed(r, why) : 0;
+}
+
+/* Waits until the last checkpoint is on disk. */
+static int finish_saving(struct run *r)
+{
+    char why[1024];
+    int rc = checkpoint_close(r->ckpt, why, sizeof why);
+    r->ckpt = NULL;
+    return rc < 0 ? failed(r, why) : 0;
 }
 
 /* Evaluates the test set, reports the metrics, and saves a checkpoint if one is due. The next step
@@ -165,15 +184,14 @@ static int save(struct run *r)
 static int end_epoch(struct run *r, int epoch)
 {
     const struct train_config *c = r->c;
-    double test_loss = 0, loss = r->ckpt.loss_sum / r->train->n;
+    double test_loss = 0, loss = r->head.values[0] / r->train->n;
     int correct = 0;
-    struct mlp_batch b = my_part(r, r->test, NULL, r->test->n, epoch, 0);
-    if (c->backend->evaluate(r->m, &b, &test_loss, &correct) < 0)
+    if (c->backend->evaluate(r->m, &r->test_part.batch, &test_loss, &correct) < 0)
         return failed(r, "evaluating the test set failed");
     float sums[] = {(float)test_loss, (float)correct};
     if (sum_numbers(r, sums, 2) < 0)
         return -1;
-    r->ckpt.loss_sum = 0;
+    r->head.values[0] = 0;
     double val_loss = (double)sums[0] / r->test->n, accuracy = (double)sums[1] / r->test->n;
     struct drover_metric m[] = {{"loss", loss}, {"val_loss", val_loss}, {"accuracy", accuracy}};
     if (r->rank == 0 && drover_report(r->d, epoch, m, sizeof m / sizeof *m) < 0)
@@ -216,55 +234,70 @@ static uint64_t config_hash(const struct train_config *c)
     h = checkpoint_hash(h, reals, sizeof reals);
     h = checkpoint_hash(h, &m.seed, sizeof m.seed);
     int counts[] = {c->batch, c->warmup, (int)c->schedule, c->augment,
-                    c->schedule == TRAIN_COSINE ? c->epochs : 0};
+                    c->schedule == SCHEDULE_COSINE ? c->epochs : 0};
     return checkpoint_hash(h, counts, sizeof counts);
 }
 
-/* Sets the weights to random values or to those of the checkpoint, which every rank reads. Checks
- * that all ranks have found the same checkpoint, or none. */
-static int init_state(struct run *r)
+/* Sets the state to random weights or to the checkpoint, which every rank reads. Rank 0 prepares to
+ * write. Returns 1 if there is a checkpoint, 0 if there is none, or -1. */
+static int find_state(struct run *r, const char *dir)
 {
     char why[1024];
-    const struct train_config *c = r->c;
-    r->ckpt = (struct checkpoint){.config = config_hash(c),
-                                  .count = 3 * r->params,
-                                  .state = calloc(3 * r->params, sizeof(float))};
-    if (!r->ckpt.state)
-        return failed(r, "out of memory");
-    int found = c->resume && c->checkpoint_dir
-                    ? checkpoint_read(&r->ckpt, c->checkpoint_dir, why, sizeof why)
-                    : 0;
+    void *saved = NULL;
+    uint64_t config = config_hash(r->c), bytes = 3 * r->params * sizeof *r->state;
+    r->head = (struct checkpoint_head){.config = config, .bytes = bytes};
+    int found = 0;
+    if (dir && r->rank == 0 && checkpoint_open(&r->ckpt, dir, CHECKPOINT_FILE, why, sizeof why) < 0)
+        return failed(r, why);
+    if (dir && r->c->resume)
+        found = checkpoint_read(&r->head, &saved, dir, CHECKPOINT_FILE, config, why, sizeof why);
     if (found < 0)
-        (void)failed(r, why);
+        return failed(r, why);
     if (found == 0)
-        init_weights(r->ckpt.state, &c->mlp);
-    float agreed[2] = {found < 0, (float)r->ckpt.step};
+        init_weights(r->state, &r->c->mlp);
+    else if (r->head.bytes == bytes)
+        memcpy(r->state, saved, bytes);
+    else
+        found = failed(r, "the checkpoint is of another network");
+    free(saved);
+    return found;
+}
+
+/* Finds the state and starts the loader. Checks that all ranks have found the same checkpoint, or
+ * none. */
+static int init_state(struct run *r)
+{
+    const struct train_config *c = r->c;
+    int found = find_state(r, c->checkpoint_dir);
+    float agreed[2] = {found < 0, (float)r->head.step};
     if (sum_numbers(r, agreed, 2) < 0 || agreed[0] > 0)
         return -1;
-    if (agreed[1] != (float)r->ckpt.step * (float)r->size)
+    if (agreed[1] != (float)r->head.step * (float)r->size)
         return failed(r,
                       "ranks found different checkpoints (try: a directory that all nodes share)");
-    if (c->backend->load(r->m, r->ckpt.state) < 0)
+    if (c->backend->load(r->m, r->state) < 0)
         return failed(r, "writing the weights to the device failed");
     if (found && r->rank == 0 && !c->quiet)
-        printf("resumed after epoch %" PRId64 ", step %" PRId64 "\n", r->ckpt.step / r->steps,
-               r->ckpt.step % r->steps);
-    return 0;
+        printf("resumed after epoch %" PRId64 ", step %" PRId64 "\n", r->head.step / r->steps,
+               r->head.step % r->steps);
+    void *const parts[] = {&r->parts[0], &r->parts[1]};
+    int rc = loader_open(&r->loader, parts, r->head.step, load_part, r);
+    return rc < 0 ? failed(r, "out of memory") : 0;
 }
 
 static int run_all(struct run *r)
 {
     const struct train_config *c = r->c;
     int end = init_state(r);
-    int64_t epoch;
-    while (end == TRAIN_DONE && (epoch = r->ckpt.step / r->steps) < c->epochs) {
-        end = run_epoch(r, (int)epoch + 1);
-        if (end == TRAIN_DONE)
-            end = end_epoch(r, (int)epoch + 1);
+    while (end == TRAIN_DONE && r->head.step < (int64_t)r->steps * c->epochs) {
+        const struct part *p = loader_next(r->loader);
+        end = run_step(r, &p->batch);
+        if (end == TRAIN_DONE && r->head.step % r->steps == 0)
+            end = end_epoch(r, p->batch.epoch);
     }
-    if (end < 0 || (end != TRAIN_DONE && save(r) < 0))
+    if (end < 0 || (end != TRAIN_DONE && save(r) < 0) || finish_saving(r) < 0)
         return -1;
-    if (c->backend->save(r->m, r->ckpt.state) < 0)
+    if (c->backend->save(r->m, r->state) < 0)
         return failed(r, "reading the state from the device failed");
     if (r->rank != 0 || c->quiet)
         return end;
@@ -272,8 +305,8 @@ static int run_all(struct run *r)
         printf("stopped on request; %s\n",
                c->checkpoint_dir ? "saved" : "not saved (try: --checkpoint)");
     printf("weights %016" PRIx64 " after epoch %" PRId64 ", step %" PRId64 "\n",
-           checkpoint_hash(CHECKPOINT_HASH_INIT, r->ckpt.state, r->params * sizeof(float)),
-           r->ckpt.step / r->steps, r->ckpt.step % r->steps);
+           checkpoint_hash(CHECKPOINT_HASH_INIT, r->state, r->params * sizeof(float)),
+           r->head.step / r->steps, r->head.step % r->steps);
     return end;
 }
 
@@ -298,6 +331,18 @@ static int open_comm(struct run *r)
     return r->staging ? 0 : failed(r, "out of memory");
 }
 
+/* Allocates the arrays of a part, as one: free its x. */
+static int alloc_part(struct part *p, int samples)
+{
+    size_t n = (size_t)samples;
+    p->x = malloc(n * (DATA_PIXELS * sizeof *p->x + 2 * sizeof *p->label));
+    if (!p->x)
+        return -1;
+    p->label = (int *)(p->x + n * DATA_PIXELS);
+    p->sample = p->label + n;
+    return 0;
+}
+
 int train(const struct train_config *c, struct drover *d, const struct data *train_set,
           const struct data *test_set)
 {
@@ -310,30 +355,33 @@ int train(const struct train_config *c, struct drover *d, const struct data *tra
                     .rank = drover_rank(d),
                     .size = drover_size(d)};
     int samples_max = c->batch > test_set->n ? c->batch : test_set->n;
-    size_t part = (size_t)(samples_max + r.size - 1) / (size_t)r.size;
     struct mlp_config mc = c->mlp;
-    mc.batch_max = (int)part;
-    r.x = malloc(part * DATA_PIXELS * sizeof *r.x);
-    r.label = malloc(part * sizeof *r.label);
-    r.sample = malloc(part * sizeof *r.sample);
+    mc.batch_max = (samples_max + r.size - 1) / r.size;
     r.order = malloc((size_t)train_set->n * sizeof *r.order);
+    r.state = calloc(3 * r.params, sizeof *r.state);
+    int ok = r.order && r.state && alloc_part(&r.parts[0], mc.batch_max) == 0 &&
+             alloc_part(&r.parts[1], mc.batch_max) == 0 &&
+             alloc_part(&r.test_part, mc.batch_max) == 0;
+    if (ok)
+        fill_part(&r, &r.test_part, test_set, NULL, test_set->n, 0, 0);
     char why[1024] = "out of memory";
     int rc = -1;
     (void)signal(SIGTERM, on_term);
-    if (!r.x || !r.label || !r.sample || !r.order ||
-        c->backend->open(&r.m, &mc, why, sizeof why) < 0)
+    if (!ok || c->backend->open(&r.m, &mc, why, sizeof why) < 0)
         (void)failed(&r, why);
     else if (open_comm(&r) == 0)
         rc = run_all(&r);
     if (rc < 0 && r.comm)
         (void)drover_comm_abort(r.comm); /* other ranks may hang: close must not wait */
     drover_comm_close(r.comm);
+    loader_close(r.loader);
+    (void)finish_saving(&r); /* if the training has failed, which has been reported */
     c->backend->close(r.m);
-    free(r.ckpt.state);
+    free(r.state);
     free(r.staging);
-    free(r.x);
-    free(r.label);
-    free(r.sample);
     free(r.order);
+    free(r.parts[0].x);
+    free(r.parts[1].x);
+    free(r.test_part.x);
     return rc;
 }

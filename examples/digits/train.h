@@ -7,10 +7,9 @@
 
 #include <drover.h>
 
+#include "../kit/schedule.h"
 #include "data.h"
 #include "mlp.h"
-
-enum train_schedule { TRAIN_CONSTANT, TRAIN_COSINE };
 
 struct train_config {
     struct mlp_config mlp;
@@ -19,7 +18,7 @@ struct train_config {
     int epochs;
     int warmup; /* number of steps in which the learning rate rises */
     float lr;
-    enum train_schedule schedule;
+    enum schedule schedule;
     int augment;
     const char *checkpoint_dir; /* NULL: no checkpoints */
     int checkpoint_every;       /* number of epochs between two checkpoints */

@@ -117,6 +117,7 @@ static void start_job(struct self_test *t)
                                      .bind_to = PLAN_BIND_NONE,
                                      .grace_ms = GRACE_MS,
                                      .reports = true,
+                                     .no_traces = true,
                                      .stdin_null = true,
                                      .cgroup = t->cgroup};
     if (launch_start(&t->job, c->launcher, &spec, &events, t, &e) < 0)

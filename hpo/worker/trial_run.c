@@ -9,13 +9,13 @@
 #include "common/log.h"
 #include "common/strbuf.h"
 #include "hpo/space/python_repr.h"
-#include "hpo/trial/metric_mapping.h"
 #include "hpo/trial/metric_parse.h"
 #include "hpo/worker/run_result.h"
 #include "hpo/worker/trial_dir.h"
 #include "launcher/engine/engine.h"
 #include "launcher/engine/launch.h"
 #include "launcher/hosts/hosts.h"
+#include "launcher/io/metric_mapping.h"
 #include "launcher/node/cgroup_delegate.h"
 #include "launcher/plan/env.h"
 #include "launcher/registry/registry.h"
@@ -495,6 +495,7 @@ static void launch(struct trial_run *r)
         .bind_to = r->slice->cpus ? PLAN_BIND_DEFAULT : PLAN_BIND_NONE,
         .grace_ms = number(r, "grace_ms"),
         .reports = true,
+        .no_traces = true,
         .stdin_null = true,
     };
     if (r->peers) {

@@ -1,20 +1,25 @@
-/* cmd_ps - `drover ps`: lists the running jobs of this user on this node. */
+/* cmd_ps - `drover ps`: lists the running jobs of this user on this node, or the stored baselines.
+ */
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #include "common/opt.h"
 #include "common/strbuf.h"
 #include "common/utf8.h"
 #include "launcher/cmd/commands.h"
+#include "launcher/history/baseline_store.h"
 #include "launcher/registry/registry.h"
 
 struct ps_opts {
-    bool json;
+    bool json, baselines;
 };
 
 static const struct opt options[] = {
-    OPT_FLAG(0, "json", "print one line of JSON per job", struct ps_opts, json),
+    OPT_FLAG(0, "json", "print one line of JSON per job or baseline", struct ps_opts, json),
+    OPT_FLAG(0, "baselines", "list the stored baselines of drover run --baseline", struct ps_opts,
+             baselines),
     OPT_END,
 };
 
@@ -51,6 +56,62 @@ static void print_table(const struct registry_list *l)
     }
 }
 
+static void print_json(json_t *j)
+{
+    AUTO(free) char *line = json_line(j);
+    puts(line);
+    json_decref(j);
+}
+
+static void list_jobs(bool json)
+{
+    struct registry_list l;
+    registry_read(&l);
+    for (size_t i = 0; json && i < l.count; i++)
+        print_json(registry_json(&l.at[i]));
+    if (!json)
+        print_table(&l);
+    registry_end(&l);
+}
+
+static void print_baselines(const struct baseline_list *l)
+{
+    int width = 4;
+    for (size_t i = 0; i < l->count; i++)
+        width = (int)strlen(l->at[i].name) > width ? (int)strlen(l->at[i].name) : width;
+    printf("%-*s  %18s  %9s  %5s  %5s  %7s  %s\n", width, "NAME", "THROUGHPUT", "STEP", "CPU",
+           "GPU", "AGE", "HARDWARE");
+    for (size_t i = 0; i < l->count; i++) {
+        const struct baseline *m = &l->at[i];
+        char age[24], step[24] = "-", cpu[24] = "-", gpu[24] = "-";
+        print_age(age, sizeof age, (int64_t)time(NULL) - m->stored_ms / 1000);
+        if (m->step_s > 0)
+            snprintf(step, sizeof step, "%.4g ms", m->step_s * 1000);
+        if (m->cpu >= 0)
+            snprintf(cpu, sizeof cpu, "%.0f %%", m->cpu * 100);
+        if (m->gpu >= 0)
+            snprintf(gpu, sizeof gpu, "%.0f %%", m->gpu * 100);
+        AUTO(strbuf) struct strbuf name = {0}, rate = {0}, hardware = {0};
+        utf8_add_line(&name, m->name);
+        baseline_add_rate(&rate, m);
+        utf8_add_line(&hardware, m->hardware);
+        printf("%-*s  %18s  %9s  %5s  %5s  %7s  %s\n", width, strbuf_str(&name), strbuf_str(&rate),
+               step, cpu, gpu, age, strbuf_str(&hardware));
+    }
+}
+
+static int list_baselines(bool json, struct err *e)
+{
+    struct baseline_list l;
+    int rc = baseline_store_read(&l, NULL, e);
+    for (size_t i = 0; json && i < l.count; i++)
+        print_json(baseline_json(&l.at[i]));
+    if (rc == 0 && !json)
+        print_baselines(&l);
+    baseline_store_end(&l);
+    return rc;
+}
+
 int cmd_ps(int argc, char **argv)
 {
     struct ps_opts o = {0};
@@ -60,10 +121,10 @@ int cmd_ps(int argc, char **argv)
     if (rc == OPT_HELP) {
         const struct opt_help help = {
             .program = "drover ps",
-            .usage = "[--json]",
+            .usage = "[--baselines] [--json]",
             .summary = "Lists your running jobs that were started on this node, the sweeps "
                        "that are coordinated here, and their trials.",
-            .examples = "drover ps\ndrover ps --json"};
+            .examples = "drover ps\ndrover ps --baselines"};
         opt_print_help(stdout, &help, options);
         return 0;
     }
@@ -73,15 +134,12 @@ int cmd_ps(int argc, char **argv)
         err_print(&e, "drover ps");
         return EXIT_STATUS_USAGE;
     }
-    struct registry_list l;
-    registry_read(&l);
-    for (size_t i = 0; o.json && i < l.count; i++) {
-        AUTO(json) json_t *j = registry_json(&l.at[i]);
-        AUTO(free) char *line = json_line(j);
-        puts(line);
+    if (!o.baselines) {
+        list_jobs(o.json);
+        return 0;
     }
-    if (!o.json)
-        print_table(&l);
-    registry_end(&l);
-    return 0;
+    if (list_baselines(o.json, &e) == 0)
+        return 0;
+    err_print(&e, "drover ps");
+    return EXIT_STATUS_FAILED;
 }

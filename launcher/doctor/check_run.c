@@ -153,11 +153,10 @@ static size_t receive_all(struct run *r, size_t from, int sock)
     return r->count;
 }
 
-int check_run(struct check_result *out, struct check_env *env, const struct check_run_opts *o,
-              struct err *e)
+int check_run(struct check_result *out, const struct check *rows, size_t count,
+              struct check_env *env, const struct check_run_opts *o, struct err *e)
 {
-    struct run r = {.results = out, .env = env, .opts = o};
-    r.rows = check_table(&r.count);
+    struct run r = {.rows = rows, .count = count, .results = out, .env = env, .opts = o};
     env->quick = o->quick;
     env->deadline_ms = o->deadline_ms;
     for (size_t i = 0; i < r.count; i++)

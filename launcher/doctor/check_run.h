@@ -13,10 +13,10 @@ struct check_run_opts {
     int deadline_ms; /* of each check */
 };
 
-/* Runs the checks of the table. `out` has one result per row; rows that are not run are skipped
- * with an empty value. A check whose needs failed or were skipped is skipped. Call it from a
+/* Runs `count` checks. `out` has one result per row; rows that are not run are skipped without a
+ * value. A check whose needs failed or were skipped is skipped. Call it from a
  * process with one thread. Returns 0, or the error of fork() or socketpair(). */
-int check_run(struct check_result *out, struct check_env *env, const struct check_run_opts *o,
-              struct err *e);
+int check_run(struct check_result *out, const struct check *rows, size_t count,
+              struct check_env *env, const struct check_run_opts *o, struct err *e);
 
 #endif

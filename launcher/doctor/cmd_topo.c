@@ -12,8 +12,9 @@
 #include "launcher/cmd/commands.h"
 #include "launcher/doctor/node_query.h"
 #include "launcher/doctor/topo_print.h"
-#include "launcher/hosts/hostfile.h"
 #include "launcher/node/topo.h"
+
+enum { DEADLINE_MS = 20000 };
 
 struct topo_options {
     const char *hostfile, *hosts, *machine;
@@ -80,43 +81,33 @@ static int add_here(struct groups *g, const char *machine, struct err *e)
     return rc;
 }
 
+static int add_answer(struct groups *g, const char *name, const char *text, struct err *e)
+{
+    AUTO(topo) struct topo *t = NULL;
+    int rc = topo_import(&t, text, strlen(text), e);
+    if (rc < 0)
+        return err_wrap(e, "%s", name);
+    add(g, name, t);
+    return 0;
+}
+
+/* Nodes without an answer are named. Returns the error of the last one. */
 static int add_nodes(struct groups *g, const struct hosts *hosts, struct err *e)
 {
     static const char *const machine[] = {"machine", "--nvlinks", NULL};
-    AUTO(strv) char **texts = NULL;
-    int rc = node_query(&texts, hosts, machine, e);
+    struct node_answer *answers = xcalloc((size_t)hosts->count, sizeof *answers);
+    int rc = node_query(answers, hosts, machine, DEADLINE_MS, e), bad = 0;
     for (int i = 0; rc == 0 && i < hosts->count; i++) {
-        AUTO(topo) struct topo *t = NULL;
-        rc = topo_import(&t, texts[i], strlen(texts[i]), e);
-        if (rc < 0)
-            err_wrap(e, "%s", hosts->at[i].name);
-        else
-            add(g, hosts->at[i].name, t);
+        struct err *why = &answers[i].error;
+        if (answers[i].text && add_answer(g, hosts->at[i].name, answers[i].text, why) == 0)
+            continue;
+        if (bad)
+            err_print(e, "drover topo");
+        bad = why->code;
+        *e = *why;
     }
-    return rc;
-}
-
-/* Reads the hosts of the options; NULL: this machine. */
-static int read_hosts(struct hosts **out, const struct topo_options *o, struct err *e)
-{
-    int rc = 0;
-    if (o->machine && (o->hostfile || o->hosts))
-        return err_set(e, -EINVAL, "--machine and the nodes of a job exclude each other");
-    AUTO(hosts) struct hosts *file = NULL, *list = NULL;
-    if (o->hostfile && (rc = hostfile_read(&file, o->hostfile, e)) < 0)
-        return rc;
-    if (o->hosts) {
-        list = xzalloc(sizeof *list);
-        if ((rc = hostfile_list(list, o->hosts, e)) < 0)
-            return rc;
-    }
-    if (file && list)
-        rc = hostfile_filter(out, file, list, e);
-    else
-        *out = file ? TAKE(file) : TAKE(list);
-    if (rc == 0 && *out)
-        hostfile_mark_here(*out);
-    return rc;
+    node_answers_free(answers, hosts->count);
+    return rc < 0 ? rc : bad;
 }
 
 /* ---- output --------------------------------------------------------------------------------- */
@@ -151,14 +142,16 @@ static void print_json(const struct groups *g)
 static int run(const struct topo_options *o, struct err *e)
 {
     AUTO(hosts) struct hosts *hosts = NULL;
-    int rc = read_hosts(&hosts, o, e);
+    if (o->machine && (o->hostfile || o->hosts))
+        return err_set(e, -EINVAL, "--machine and the nodes of a job exclude each other");
+    int rc = node_query_hosts(&hosts, o->hostfile, o->hosts, e);
     if (rc < 0)
         return rc;
     struct groups g = {0};
     rc = hosts ? add_nodes(&g, hosts, e) : add_here(&g, o->machine, e);
-    if (rc == 0 && o->json)
+    if (g.count && o->json)
         print_json(&g);
-    else if (rc == 0)
+    else
         print_text(&g);
     groups_free(&g);
     return rc;

@@ -11,69 +11,134 @@
 #include "common/strbuf.h"
 #include "launcher/engine/launch.h"
 #include "launcher/guardian/guardian.h"
+#include "launcher/hosts/hostfile.h"
 
-enum { GRACE_MS = 1000, START_MS = 20000 };
+enum { GRACE_MS = 1000 };
 
+int node_query_hosts(struct hosts **out, const char *file, const char *list, struct err *e)
+{
+    int rc = 0;
+    AUTO(hosts) struct hosts *of_file = NULL, *of_list = NULL;
+    if (file && (rc = hostfile_read(&of_file, file, e)) < 0)
+        return rc;
+    if (list) {
+        of_list = xzalloc(sizeof *of_list);
+        if ((rc = hostfile_list(of_list, list, e)) < 0)
+            return rc;
+    }
+    if (file && list)
+        rc = hostfile_filter(out, of_file, of_list, e);
+    else
+        *out = file ? TAKE(of_file) : TAKE(of_list);
+    if (rc == 0 && *out)
+        hostfile_mark_here(*out);
+    return rc;
+}
+
+/* The job on one host. */
 struct query {
+    struct queries *all;
+    struct hosts host; /* a list of one; borrows its entry */
     struct launch *launch;
-    const struct hosts *hosts;
-    struct strbuf *texts; /* by rank, and so by host */
-    bool ended;
-    struct err *error;
+    struct strbuf text;
+    struct node_answer *answer;
+};
+
+struct queries {
+    struct query *at;
+    int count, running, deadline_ms;
 };
 
 static bool on_line(void *arg, int rank, enum launch_stream from, const char *text, size_t len)
 {
     struct query *q = arg;
     if (from == LAUNCH_STDERR) {
-        fprintf(stderr, "%s: %.*s\n", q->hosts->at[rank].name, (int)len, text);
+        fprintf(stderr, "%s: %.*s\n", q->host.at->name, (int)len, text);
         return true;
     }
-    strbuf_add(&q->texts[rank], text, len);
+    strbuf_add(&q->text, text, len);
     if (text[len])
-        strbuf_puts(&q->texts[rank], "\n");
+        strbuf_puts(&q->text, "\n");
     return true;
 }
 
 static void on_ended(void *arg, const struct job_end *end)
 {
     struct query *q = arg;
-    q->ended = true;
-    if (end->status == 0)
-        return;
-    if (end->first_failed < 0)
-        err_set(q->error, -EIO, "%s", end->broken ? end->broken : "stopped");
-    else if (end->first.start_error[0])
-        err_set(q->error, -EIO, "%s cannot be asked: %s", q->hosts->at[end->first_failed].name,
-                end->first.start_error);
-    else
-        err_set(q->error, -EIO, "%s: drover ended with status %d",
-                q->hosts->at[end->first_failed].name, end->status);
+    struct err *e = &q->answer->error;
+    q->all->running--;
+    if (q->text.len)
+        q->answer->text = strbuf_take(&q->text);
+    else if (end->stopped && !e->code)
+        err_set(e, -EINTR, "%s: stopped", q->host.at->name);
+    else if (!e->code && end->first_failed >= 0 && end->first.start_error[0])
+        err_set(e, -EIO, "%s: %s", q->host.at->name, end->first.start_error);
+    else if (!e->code)
+        err_set(e, -EIO, "%s: %s", q->host.at->name,
+                end->broken ? end->broken : "drover ended without an answer");
+}
+
+static void kill_all(struct queries *all)
+{
+    for (int i = 0; i < all->count; i++)
+        if (all->at[i].launch)
+            launch_kill(all->at[i].launch);
 }
 
 static void on_stop_request(void *arg, int number, bool again)
 {
-    struct query *q = arg;
-    launch_kill(q->launch);
+    kill_all(arg);
 }
 
-static int run(struct query *q, uv_loop_t *loop, struct launch_context *l,
-               const struct launch_spec *spec, struct err *e)
+static void on_deadline(uv_timer_t *t)
+{
+    struct queries *all = t->data;
+    for (int i = 0; i < all->count; i++) {
+        struct node_answer *a = all->at[i].answer;
+        if (!a->text && !a->error.code)
+            err_set(&a->error, -ETIMEDOUT, "%s: no answer within %d s", all->at[i].host.at->name,
+                    all->deadline_ms / 1000);
+    }
+    kill_all(all);
+}
+
+static void start(struct query *q, struct launch_context *l, char *const *argv)
 {
     static const struct launch_events events = {.line = on_line, .ended = on_ended};
-    struct stop_signals signals;
-    int rc = launch_start(&q->launch, l, spec, &events, q, e);
-    if (rc < 0)
-        return rc;
-    stop_signals_open(&signals, loop, on_stop_request, q);
-    while (!q->ended)
-        uv_run(loop, UV_RUN_ONCE);
-    launch_free(q->launch);
-    stop_signals_close(&signals);
-    return q->error->code;
+    const struct launch_spec spec = {.ranks = 1,
+                                     .argv = argv,
+                                     .hosts = &q->host,
+                                     .bind_to = PLAN_BIND_NONE,
+                                     .oversubscribe = true,
+                                     .start_timeout_ms = q->all->deadline_ms,
+                                     .grace_ms = GRACE_MS,
+                                     .no_pmix = true,
+                                     .no_pty = true,
+                                     .stdin_null = true};
+    if (launch_start(&q->launch, l, &spec, &events, q, &q->answer->error) == 0)
+        q->all->running++;
 }
 
-static int query(struct query *q, const struct launch_spec *spec, struct err *e)
+static void run(struct queries *all, uv_loop_t *loop, struct launch_context *l, char *const *argv)
+{
+    struct stop_signals signals;
+    uv_timer_t timer;
+    uv_timer_init(loop, &timer);
+    timer.data = all;
+    uv_timer_start(&timer, on_deadline, (uint64_t)all->deadline_ms, 0);
+    stop_signals_open(&signals, loop, on_stop_request, all);
+    for (int i = 0; i < all->count; i++)
+        start(&all->at[i], l, argv);
+    while (all->running > 0)
+        uv_run(loop, UV_RUN_ONCE);
+    for (int i = 0; i < all->count; i++)
+        launch_free(all->at[i].launch);
+    stop_signals_close(&signals);
+    uv_close((uv_handle_t *)&timer, NULL);
+    uv_run(loop, UV_RUN_NOWAIT); /* closes the timer, which is on this stack */
+}
+
+static int run_with_guardian(struct queries *all, char *const *argv, struct err *e)
 {
     AUTO(guardian) struct guardian *g = NULL;
     int rc = guardian_start(&g, e);
@@ -85,14 +150,15 @@ static int query(struct query *q, const struct launch_spec *spec, struct err *e)
     struct launch_context *l = NULL;
     rc = launch_context_open(&l, loop, g, e);
     if (rc == 0) {
-        rc = run(q, loop, l, spec, e);
+        run(all, loop, l, argv);
         launch_context_close(l);
     }
     uv_run(loop, UV_RUN_DEFAULT); /* until all handles are closed */
     return rc;
 }
 
-int node_query(char ***out, const struct hosts *hosts, const char *const *argv, struct err *e)
+int node_query(struct node_answer *out, const struct hosts *hosts, const char *const *argv,
+               int deadline_ms, struct err *e)
 {
     AUTO(free) char *self = NULL;
     int rc = own_process_dir_above(&self, 0, e);
@@ -102,25 +168,21 @@ int node_query(char ***out, const struct hosts *hosts, const char *const *argv, 
     strv_push(&line, xstrdup(self));
     for (; *argv; argv++)
         strv_push(&line, xstrdup(*argv));
-    const struct launch_spec spec = {.ranks = hosts->count,
-                                     .argv = line,
-                                     .per_node = 1,
-                                     .hosts = hosts,
-                                     .bind_to = PLAN_BIND_NONE,
-                                     .oversubscribe = true,
-                                     .start_timeout_ms = START_MS,
-                                     .grace_ms = GRACE_MS,
-                                     .no_pmix = true,
-                                     .no_pty = true,
-                                     .stdin_null = true};
-    struct query q = {.hosts = hosts, .error = e};
-    q.texts = xcalloc((size_t)hosts->count, sizeof *q.texts);
-    rc = query(&q, &spec, e);
+    AUTO(free) struct query *at = xcalloc((size_t)hosts->count, sizeof *at);
+    struct queries all = {.at = at, .count = hosts->count, .deadline_ms = deadline_ms};
     for (int i = 0; i < hosts->count; i++) {
-        if (rc == 0)
-            strv_push(out, xstrdup(strbuf_str(&q.texts[i])));
-        strbuf_free(&q.texts[i]);
+        out[i] = (struct node_answer){0};
+        at[i] = (struct query){.all = &all, .host = {&hosts->at[i], 1}, .answer = &out[i]};
     }
-    free(q.texts);
+    rc = run_with_guardian(&all, line, e);
+    for (int i = 0; i < hosts->count; i++)
+        strbuf_free(&at[i].text);
     return rc;
+}
+
+void node_answers_free(struct node_answer *a, int count)
+{
+    for (int i = 0; i < count; i++)
+        free(a[i].text);
+    free(a);
 }

@@ -1,14 +1,29 @@
-/* node_query - runs a command of drover once on each of several nodes, and collects its output. */
+/* node_query - runs a command of drover on several nodes at the same time, and collects its output.
+ */
 #ifndef DROVER_NODE_QUERY_H
 #define DROVER_NODE_QUERY_H
 
 #include "common/err.h"
 #include "launcher/hosts/hosts.h"
 
-/* Runs `drover ARGV...` on each host, through the engine that `drover run` would use. `*out` gets
- * one text per host, what it has written to stdout; the caller frees it with strv_free(). stderr is
- * shown. Call this before the process has a second thread.
- *   -EIO  the command failed on a node, or a node does not answer; the text names it */
-int node_query(char ***out, const struct hosts *hosts, const char *const *argv, struct err *e);
+/* Reads the hosts of the options --hostfile and --host, of which each may be NULL: the file, the
+ * list, or those of the file that the list names. `*out` is NULL if both are. Errors are those of
+ * hostfile.h. */
+int node_query_hosts(struct hosts **out, const char *file, const char *list, struct err *e);
+
+struct node_answer {
+    char *text;       /* what the command has written to stdout; NULL: no answer */
+    struct err error; /* why there is none: "c19: no answer within 10 s" */
+};
+
+/* Runs `drover ARGV...` on each host, each as a job of its own, through the engine that `drover
+ * run` would use. `out` has one entry per host; the caller frees the texts. A node that has not
+ * answered after deadline_ms has no answer. An exit status other than 0 counts as an answer if
+ * there is output. stderr is shown, with the name of the host. Call this before the process has a
+ * second thread. Returns 0, or an error for which no node was asked. */
+int node_query(struct node_answer *out, const struct hosts *hosts, const char *const *argv,
+               int deadline_ms, struct err *e);
+
+void node_answers_free(struct node_answer *a, int count);
 
 #endif

@@ -384,8 +384,8 @@ int engine_local_start(struct engine_job **out, struct engine *en,
     if (wants_error_files(o->plan) && !en->error_files)
         en->error_files = error_files_open();
     j->has_error_files = wants_error_files(o->plan) && en->error_files;
-    struct err why = {0}; /* A sweep's trials, which report, need no collective trace. */
-    if (!o->spec->reports && trace_buffer_open(&j->traces, j->count, &why) < 0)
+    struct err why = {0};
+    if (!o->spec->no_traces && trace_buffer_open(&j->traces, j->count, &why) < 0)
         log_info("no collective traces: %s", why.text);
     if (ev->pmi)
         j->pmi1 = pmi1_server_relay(en->loop, j->count, on_pmi, j);

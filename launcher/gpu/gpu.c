@@ -139,11 +139,12 @@ static int list_nvlinks(const struct nvml *n, void *out, int *count, struct err 
     return 0;
 }
 
-/* Appends the memory and processes of a GPU or MIG instance, if it has a UUID. */
+/* Appends the memory, load and processes of a GPU or MIG instance, if it has a UUID. */
 static void add_usage(const struct nvml *n, nvml_device d, struct gpu_usage **usage, int *count)
 {
-    struct gpu_usage u = {0};
+    struct gpu_usage u = {.busy_percent = -1};
     struct nvml_memory m = {0};
+    struct nvml_utilization load = {0};
     struct nvml_process p[GPU_PROCESSES_MAX];
     unsigned process_count = GPU_PROCESSES_MAX;
     if (!n->uuid || n->uuid(d, u.uuid, sizeof u.uuid) != NVML_SUCCESS)
@@ -152,6 +153,8 @@ static void add_usage(const struct nvml *n, nvml_device d, struct gpu_usage **us
         u.total_bytes = m.total;
         u.used_bytes = m.used;
     }
+    if (n->utilization && n->utilization(d, &load) == NVML_SUCCESS && load.gpu <= 100)
+        u.busy_percent = (int)load.gpu;
     int rc = n->processes ? n->processes(d, &process_count, p) : NVML_GPU_LOST;
     for (unsigned i = 0; rc == NVML_SUCCESS && i < process_count && i < GPU_PROCESSES_MAX; i++)
         u.pids[u.pid_count++] = (int)p[i].pid;

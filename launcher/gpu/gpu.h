@@ -49,12 +49,14 @@ enum { GPU_PROCESSES_MAX = 64 };
 struct gpu_usage { /* usage of a GPU without MIG, or of a MIG instance */
     char uuid[96];
     uint64_t total_bytes, used_bytes; /* 0: unknown */
+    int busy_percent; /* share of the driver's last sample period (up to 1 s) in which a kernel
+                         ran; -1: unknown, as for MIG instances */
     int pids[GPU_PROCESSES_MAX]; /* processes that compute on it. The driver does not report those
                                     of another user's namespace; further processes are dropped */
     int pid_count;
 };
 
-/* Lists the memory and processes of each GPU and MIG instance. `*out` and `*count` are as in
+/* Lists the memory, load and processes of each GPU and MIG instance. `*out` and `*count` are as in
  * gpu_list(). This may take tens of milliseconds.
  *   -EIO  as in gpu_list() */
 int gpu_usage(struct gpu_usage **out, int *count, struct err *e);

@@ -39,6 +39,7 @@ bool nvml_open(struct nvml *n, struct err *why)
         {"nvmlDeviceGetName", &n->name},
         {"nvmlDeviceGetPciInfo_v3", &n->pci},
         {"nvmlDeviceGetMemoryInfo", &n->memory},
+        {"nvmlDeviceGetUtilizationRates", &n->utilization},
         {"nvmlDeviceGetMigDeviceHandleByIndex", &n->mig_device},
         {"nvmlDeviceGetComputeRunningProcesses_v3", &n->processes},
         {"nvmlDeviceGetNvLinkState", &n->nvlink_state},

@@ -65,6 +65,10 @@ struct nvml_memory { /* nvmlMemory_t */
     unsigned long long total, free, used;
 };
 
+struct nvml_utilization { /* nvmlUtilization_t: percent of the time */
+    unsigned gpu, memory;
+};
+
 struct nvml_process { /* nvmlProcessInfo_v2_t, 24 bytes */
     unsigned pid;
     unsigned long long used_bytes;
@@ -117,6 +121,7 @@ struct nvml {
     int (*name)(nvml_device device, char *out, unsigned size);
     int (*pci)(nvml_device device, struct nvml_pci *out);
     int (*memory)(nvml_device device, struct nvml_memory *out);
+    int (*utilization)(nvml_device device, struct nvml_utilization *out);
     int (*mig_device)(nvml_device device, unsigned index, nvml_device *mig_device);
     int (*processes)(nvml_device device, unsigned *count, struct nvml_process *out);
     int (*nvlink_state)(nvml_device device, unsigned link, unsigned *active);

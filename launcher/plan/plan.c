@@ -10,6 +10,7 @@
 #include "launcher/plan/cpu_assignment.h"
 #include "launcher/plan/env.h"
 #include "launcher/plan/gpu_assignment.h"
+#include "launcher/plan/plan_hardware.h"
 #include "launcher/plan/plan_partial.h"
 #include "launcher/plan/rank_map.h"
 
@@ -196,6 +197,8 @@ static int set_node(struct plan *p, int node, const struct launch_spec *s,
     res->cpu_opts.slots = NULL;
     if (rc < 0)
         return -EINVAL;
+    free(p->nodes[node].hardware);
+    p->nodes[node].hardware = plan_hardware_node(res->topo, res->gpus, p->nodes[node].local_size);
     bool oversubscribed = p->nodes[node].local_size > cpu_assignment_units(&res->cpu_opts);
     for (int i = 0; i < p->world_size; i++) {
         struct plan_rank *r = &p->ranks[i];

@@ -15,8 +15,10 @@ void plan_free(struct plan *p)
         strv_free(r->argv);
         free(r->wdir);
     }
-    for (int i = 0; p->nodes && i < p->node_count; i++)
+    for (int i = 0; p->nodes && i < p->node_count; i++) {
         free(p->nodes[i].name);
+        free(p->nodes[i].hardware);
+    }
     free(p->ranks);
     free(p->nodes);
     free(p->job_id);

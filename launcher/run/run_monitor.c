@@ -297,9 +297,9 @@ void run_monitor_attach(struct run_monitor *m, struct launch *job, int attempt)
     launch_observe(job, &events, m);
 }
 
-void run_monitor_hang(struct run_monitor *m, json_t *report)
+void run_monitor_event(struct run_monitor *m, const char *event, json_t *fields)
 {
-    emit(m, "hang", report);
+    emit(m, event, fields);
 }
 
 void run_monitor_ended(struct run_monitor *m, const struct job_end *end, int status)

@@ -27,8 +27,9 @@ AUTO_DEFINE(run_monitor, struct run_monitor *, run_monitor_close)
  * run_monitor_ended(). */
 void run_monitor_attach(struct run_monitor *m, struct launch *job, int attempt);
 
-/* Records the hang report of the job. Takes over the caller's reference to `report`. */
-void run_monitor_hang(struct run_monitor *m, json_t *report);
+/* Records an event of the attached job, also after its end. Takes over the caller's reference to
+ * `fields`. */
+void run_monitor_event(struct run_monitor *m, const char *event, json_t *fields);
 /* Records that the job has ended. `status` is the exit status that `drover run` has after this
  * attempt. */
 void run_monitor_ended(struct run_monitor *m, const struct job_end *end, int status);

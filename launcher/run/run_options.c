@@ -364,6 +364,8 @@ static const struct opt options[] = {
     OPT_CALL(0, "output-filename||output-directory", "DIR",
              "also write the output to DIR/rank.N/stdout and stderr", on_output_dir),
     OPT_STR(0, "events", "FILE", "append events to FILE, one JSON object per line", T, events_file),
+    OPT_STR(0, "baseline", "NAME", "compare the speed with that of NAME, or store it", T, baseline),
+    OPT_FLAG(0, "baseline-update", "with --baseline: replace the stored one", T, baseline_update),
     OPT_FLAG(0, "no-pty", "make the ranks' stdout a pipe, not a pty", T, spec.no_pty),
     OPT_FLAG('q', "quiet", "do not report a failure", T, quiet),
     OPT_FLAG('v', "verbose", "also log what drover does", T, verbose),

@@ -4,6 +4,7 @@
 
 #include "common/log.h"
 #include "common/strbuf.h"
+#include "launcher/history/baseline.h"
 #include "launcher/hosts/hostfile.h"
 #include "launcher/plan/allocation.h"
 #include "launcher/plan/env.h"
@@ -42,6 +43,10 @@ static int check(struct run_options *o, struct err *e)
 {
     if (o->json && !o->dry_run)
         return err_set(e, -EINVAL, "--json needs --dry-run");
+    if (o->baseline && baseline_check_name(o->baseline, e) < 0)
+        return err_wrap(e, "--baseline");
+    if (o->baseline_update && !o->baseline)
+        return err_set(e, -EINVAL, "--baseline-update needs --baseline NAME");
     if (strv_len(o->argv) == 0) {
         err_set(e, -EINVAL, "the program is missing");
         return err_hint(e, "%s -np 4 ./program", o->program);
@@ -323,6 +328,7 @@ int run_options_resolve(struct run_options *o, struct err *e)
     o->spec.app_count = o->app_count;
     o->spec.per_node = o->per_node > 0 ? o->per_node : 0;
     o->spec.max_restarts = o->max_restarts;
+    o->spec.reports = o->baseline != NULL;
     o->spec.start_timeout_ms = (int)(o->start_timeout_s * 1000);
     o->spec.lost_after_ms = (int)(o->lost_after_s * 1000);
     if (o->grace_s >= 0) /* in a spec, 0 means the default */

@@ -9,6 +9,7 @@
 #include "common/stop_signals.h"
 #include "launcher/cmd/commands.h"
 #include "launcher/guardian/guardian.h"
+#include "launcher/history/baseline_run.h"
 #include "launcher/inspect/stdin_demand.h"
 #include "launcher/io/tty_stdin.h"
 #include "launcher/run/run_elastic.h"
@@ -38,6 +39,7 @@ struct session {
     ino_t tty_stdin_pipe;
     struct run_monitor *monitor;
     struct run_hang_report *hang_report; /* NULL: no job, or no --hang-timeout */
+    struct baseline_run *baseline;       /* NULL: no --baseline */
     struct run_restarts *restarts;
     struct run_elastic *elastic; /* NULL: not an elastic job */
     struct stop_signals stop_signals;
@@ -231,6 +233,7 @@ static void on_ended(void *arg, const struct job_end *end)
     struct session *s = arg;
     s->status = final_status(s, end);
     run_monitor_ended(s->monitor, end, s->status);
+    baseline_run_ended(s->baseline, end, s->status);
     run_hang_report_close(TAKE(s->hang_report));
     print_end(s, end);
     if (s->elastic)
@@ -242,7 +245,7 @@ static void on_ended(void *arg, const struct job_end *end)
 static void on_hang(void *arg, json_t *report)
 {
     struct session *s = arg;
-    run_monitor_hang(s->monitor, report);
+    run_monitor_event(s->monitor, "hang", report);
     s->stop_causes |= BY_HANG;
     apply(s, RUN_SESSION_EV_HANG);
 }
@@ -341,6 +344,7 @@ static int start_attempt(struct session *s, struct err *e)
     run_monitor_attach(s->monitor, s->job, run_restarts_attempt(s->restarts));
     if (s->opts->hang_timeout_s > 0)
         s->hang_report = run_hang_report_open(&s->loop, s->job, s->opts, s->console, on_hang, s);
+    baseline_run_attach(s->baseline, s->job, &s->opts->spec);
     redirect_attach(s->redirect, &s->loop, s->job, s->opts->spec.restart_count);
     console_attach(s->console, s->job, s->redirect, s->opts->show);
     return 0;
@@ -470,8 +474,25 @@ static int start(struct session *s, struct err *e)
     if (rc < 0)
         return rc;
     watch_signals(s);
+    if (s->opts->baseline)
+        s->baseline = baseline_run_open(s->opts->baseline, s->opts->baseline_update);
     s->restarts = run_restarts_open(&s->loop, s->opts, on_restart_due, s);
     return s->opts->rdzv ? open_rendezvous(s, e) : start_first_attempt(s, e);
+}
+
+/* Compares the job with its baseline, after all output of the ranks. A failure of the store is not
+ * one of the job. */
+static void finish_baseline(struct session *s)
+{
+    AUTO(strbuf) struct strbuf text = {0};
+    json_t *event = NULL;
+    struct err e = {0};
+    if (baseline_run_finish(s->baseline, &text, &event, &e) < 0)
+        log_warn("baseline %s: not stored: %s", s->opts->baseline, e.text);
+    if (event)
+        run_monitor_event(s->monitor, "baseline", event);
+    if (text.len > 0)
+        fprintf(stderr, "%s: %s", s->opts->program, strbuf_str(&text));
 }
 
 static void stop(struct session *s)
@@ -488,6 +509,7 @@ static void stop(struct session *s)
     run_elastic_close(s->elastic);
     run_hang_report_close(s->hang_report);
     run_monitor_close(s->monitor);
+    baseline_run_close(s->baseline);
     redirect_close(s->redirect);
     launch_free(s->job);
     console_close(s->console);
@@ -515,6 +537,8 @@ int run_session(int *status, struct run_options *o, struct err *e)
     uv_run(&s.loop, UV_RUN_DEFAULT); /* returns at once if the session is DONE */
     if (rc == 0 && s.status == 0 && console_error(s.console))
         s.status = EXIT_STATUS_FAILED;
+    if (rc == 0 && s.status == 0)
+        finish_baseline(&s);
     stop(&s);
     *status = s.status;
     return rc;

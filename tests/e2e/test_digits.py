@@ -1,5 +1,6 @@
 """The example of examples/digits: it learns, ranks change nothing but the speed, and whatever ends it, it goes on bit by
 bit where it was. Its GPU part runs here on a stand-in for CUDA (tests/fake/cuda.h), compiled from the same source."""
+import errno
 import json
 import os
 import random
@@ -92,17 +93,20 @@ def test_the_sweep_file_finds_a_network_that_reads_well(tmp_path):
     (tmp_path / "examples" / "digits").mkdir(parents=True)
     (tmp_path / "examples" / "digits" / "digits").symlink_to(DIGITS)
     drover = str(BUILD / "bin" / "drover")
+    text = (SOURCE / "sweep.yaml").read_text()
+    assert "run_cap: 20\n" in text
+    (tmp_path / "sweep.yaml").write_text(text.replace("run_cap: 20\n", "run_cap: 12\n"))  # the seed's first 12 trials
     began = time.monotonic()
-    subprocess.run([drover, "sweep", str(SOURCE / "sweep.yaml"), "--quiet"], cwd=tmp_path, env=clean_env(), check=True,
+    subprocess.run([drover, "sweep", "sweep.yaml", "--quiet"], cwd=tmp_path, env=clean_env(), check=True,
                    stdout=subprocess.DEVNULL, timeout=LIMIT_S)
     seconds = time.monotonic() - began
     shown = subprocess.run([drover, "sweep", "show", "digits", "--json"], cwd=tmp_path, env=clean_env(), check=True,
                            capture_output=True, text=True, timeout=LIMIT_S)
     sweep = json.loads(shown.stdout)
-    assert len(sweep["trials"]) == 20
+    assert len(sweep["trials"]) == 12
     assert {t["state"] for t in sweep["trials"]} == {"done", "pruned"}  # none failed, and the hopeless were stopped
     assert sweep["best"]["value"] >= 0.98
-    assert SANITIZED or seconds < 60  # 12 on two cores that have nothing else to do
+    assert SANITIZED or seconds < 60  # 7 on two cores that have nothing else to do
 
 
 def test_the_search_file_spends_its_epochs_on_what_promises_most(tmp_path):
@@ -179,6 +183,23 @@ def test_killed_while_it_writes_a_checkpoint_it_goes_on_from_the_one_before(tmp_
     resumed = digits(*options, "--epochs=4", "--resume")
     assert "resumed after epoch 2, step 0" in resumed
     assert weights(resumed) == weights(digits(*STEADY, "--epochs=4"))
+
+
+def test_a_disk_that_is_full_ends_it_with_an_error_and_leaves_the_checkpoint_before(tmp_path):
+    options = [*STEADY, f"--checkpoint={tmp_path}", "--checkpoint-every=1", "--resume"]
+    digits(*options, "--epochs=2")
+    path = tmp_path / "digits.ckpt"
+    before = path.read_bytes()
+
+    def full():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) // 2, len(before) // 2))
+    for epochs in (3, 9):  # the last checkpoint, and one that training goes past
+        done = subprocess.run([str(DIGITS), *options, f"--epochs={epochs}"], env=clean_env(), capture_output=True,
+                              text=True, preexec_fn=full, restore_signals=False,  # Python ignores SIGXFSZ
+                              timeout=LIMIT_S, check=False)
+        assert done.returncode == 1
+        assert f"checkpoint '{path}': {os.strerror(errno.EFBIG)}" in done.stderr and "weights" not in done.stdout
+        assert list(tmp_path.iterdir()) == [path] and path.read_bytes() == before
 
 
 def test_a_damaged_checkpoint_is_named_and_refused(tmp_path):

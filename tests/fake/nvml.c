@@ -2,22 +2,24 @@
  *
  * DROVER_FAKE_NVML names a file that describes a machine, one fact per line:
  *
- *     gpus 8                          number of GPUs; each of them is healthy
- *     gpu 3 remap_pending 1           a value of one GPU; `defaults` lists the keys
- *     gpu all ecc_mode error 3        a call that fails on all GPUs, with NVML's code
- *     gpu 2 temperature hang          a call that does not return
- *     gpu 0 pcie_replays 7+2          a counter that grows by 2 at each call
- *     gpu 1 nvlink4 down              the end of a link: "switch", a bus id ("0f"), "down" or
- * "none" gpu 1 p2p3 4                    the P2P status of GPU 1 to GPU 3 gpu 1 process 4711 500 a
- * process that computes on it, and its MiB; also `graphics` system driver_version 570.1     a value
- * of the machine
+ *     gpus 8                       number of GPUs; each of them is healthy
+ *     gpu 3 remap_pending 1        a value of one GPU; `defaults` lists the keys
+ *     gpu all ecc_mode error 3     a call that fails on all GPUs, with NVML's code
+ *     gpu 2 temperature hang       a call that does not return
+ *     gpu 0 pcie_replays 7+2       a counter that grows by 2 at each call
+ *     gpu 1 nvlink4 down           the end of a link: "switch", a bus id ("0f"), "down", "none"
+ *     gpu 1 p2p3 4                 the P2P status of GPU 1 to GPU 3
+ *     gpu 1 process 4711 500       a process that computes on it, and its MiB; also `graphics`
+ *     system driver_version 570.1  a value of the machine
  *
- * A later line overrides an earlier one. Older tests use variables: DROVER_FAKE_GPUS lists GPUs,
- * separated by ';', as "uuid,name,bus,total MiB,free MiB", followed by ",MIG-a" for a MIG instance;
- * a GPU named "lost" has fallen off the bus. DROVER_FAKE_GPU_USERS names a file with a line "UUID
- * PID MiB" per process that uses a GPU (PID 0: the process is not listed). DROVER_FAKE_NVLINKS
- * lists links, separated by ';', as "GPU LINK END". DROVER_FAKE_NVML_INIT is the code that
- * nvmlInit_v2() returns. */
+ * A later line overrides an earlier one.
+ *
+ * Older tests use variables: DROVER_FAKE_GPUS lists GPUs, separated by ';', as "uuid,name,bus,total
+ * MiB,free MiB", followed by ",MIG-a" for a MIG instance; a GPU named "lost" has fallen off the
+ * bus. DROVER_FAKE_GPU_USERS names a file with a line "UUID PID MiB" per process that uses a GPU
+ * (PID 0: the process is not listed). DROVER_FAKE_GPU_BUSY is the load of each GPU in percent (not
+ * set: not reported). DROVER_FAKE_NVLINKS lists links, separated by ';', as "GPU LINK END".
+ * DROVER_FAKE_NVML_INIT is the code that nvmlInit_v2() returns. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,8 +48,7 @@ struct fake_gpu {
 static struct fake_gpu gpus[GPUS];
 static unsigned count;
 
-/* ---- the file ---------------------------------------------------------------------------------
- */
+/* ---- the file -------------------------------------------------------------------------------- */
 
 static const struct {
     const char *key, *value;
@@ -201,8 +202,7 @@ static int text(char *out, unsigned size, const char *from)
     return 0;
 }
 
-/* ---- the machine ------------------------------------------------------------------------------
- */
+/* ---- the machine ----------------------------------------------------------------------------- */
 
 API int nvmlInit_v2(void)
 {
@@ -274,8 +274,7 @@ API int nvmlDeviceGetHandleByIndex_v2(unsigned index, struct fake_gpu **out)
     return get_text(&gpus[index], "handle", &ok);
 }
 
-/* ---- identity ---------------------------------------------------------------------------------
- */
+/* ---- identity -------------------------------------------------------------------------------- */
 
 API int nvmlDeviceGetUUID(const struct fake_gpu *g, char *out, unsigned size)
 {
@@ -324,8 +323,7 @@ API int nvmlDeviceGetMigDeviceHandleByIndex(const struct fake_gpu *g, unsigned i
     return 0;
 }
 
-/* ---- memory and processes ---------------------------------------------------------------------
- */
+/* ---- memory and processes -------------------------------------------------------------------- */
 
 struct memory {
     unsigned long long total, free, used;
@@ -407,6 +405,17 @@ API int nvmlDeviceGetMemoryInfo_v2(const struct fake_gpu *g, struct memory_v2 *o
     return rc;
 }
 
+struct utilization {
+    unsigned gpu, memory;
+};
+
+API int nvmlDeviceGetUtilizationRates(const struct fake_gpu *g, struct utilization *out)
+{
+    const char *busy = getenv("DROVER_FAKE_GPU_BUSY");
+    *out = (struct utilization){busy ? (unsigned)atoi(busy) : 0, 0};
+    return busy ? 0 : get(g, "utilization", &out->gpu);
+}
+
 static int list_processes(const struct fake_gpu *g, const char *kind, unsigned *n,
                           struct process *out)
 {
@@ -429,8 +438,7 @@ API int nvmlDeviceGetGraphicsRunningProcesses_v3(const struct fake_gpu *g, unsig
     return list_processes(g, "graphics", n, out);
 }
 
-/* ---- values -----------------------------------------------------------------------------------
- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 #define VALUE(function, key)                                  \
     API int function(const struct fake_gpu *g, unsigned *out) \
@@ -537,8 +545,7 @@ API int nvmlDeviceGetGpuFabricInfoV(const struct fake_gpu *g, struct fabric *out
     return rc ? rc : get(g, "fabric_health", &out->health_mask);
 }
 
-/* ---- links ------------------------------------------------------------------------------------
- */
+/* ---- links ----------------------------------------------------------------------------------- */
 
 /* Returns where a link ends; "none": there is no such link. */
 static const char *link_end(const struct fake_gpu *g, unsigned link)
@@ -595,8 +602,7 @@ API int nvmlDeviceGetP2PStatus(const struct fake_gpu *a, const struct fake_gpu *
     return rc == NOT_SUPPORTED ? get(a, "p2p", status) : rc;
 }
 
-/* ---- fields -----------------------------------------------------------------------------------
- */
+/* ---- fields ---------------------------------------------------------------------------------- */
 
 struct field {
     unsigned field, scope;

@@ -172,3 +172,24 @@ def test_keys_and_leftovers_survive_a_power_failure(place, tmp_path):
     recording.cut(len(recording.events))
     assert left.read_bytes() == whole
     assert {f.name: f.read_bytes() for f in sweep.glob("*.key")} == keys and len(keys) == 2
+
+
+def test_a_trainers_checkpoint_survives_a_power_failure(place, tmp_path, seed):
+    argv = [BUILD / "examples/digits/digits", "--hidden=16", "--epochs=4", "--checkpoint=new", "--checkpoint-every=1", "--resume"]
+
+    def train():
+        done = subprocess.run(argv, cwd=place.path, env=place.env, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+        resumed = re.search(r"^resumed after epoch (\d+), step 0$", done.stdout, re.M)
+        return int(resumed[1]) if resumed else 0, done.stdout.splitlines()[-1]
+    recording = Recording(place, tmp_path / "log")
+    resumed, weights = train()
+    assert resumed == 0
+    recording.end()
+    total = len(recording.events)
+    saved = [sum(kind == "dir" and b.endswith(b" f digits.ckpt\n") for kind, _, b in recording.events[:n]) for n in range(total + 1)]
+    assert saved[-1] == 4
+    for n in range(total + 1):
+        recording.cut(n, seed)
+        resumed, again = train()
+        assert saved[n] <= resumed <= saved[n] + 1 and again == weights, f"event {n} of {total}"

@@ -1,10 +1,12 @@
 #include "collectives/backends/mpi/mpi_session.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
-#include <link.h>
+#include <fcntl.h>
 #include <mpi.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,6 +16,8 @@
 
 /* The environment variable with which Open MPI finds the folder of its plug-ins. */
 #define PLUGIN_DIR_ENV "OPAL_PKGLIBDIR"
+
+enum { SETTLE_MS = 500 };
 
 static struct {
     pid_t initialised_by; /* process in which this file called MPI_Init; 0: none */
@@ -41,22 +45,32 @@ static void leave_without_finalize(void)
         finalize(NULL, 0);
 }
 
-static int add_component(struct dl_phdr_info *info, size_t size, void *arg)
+/* Returns true if a thread of this process other than this one is running, or waits for a
+ * processor. */
+static bool another_thread_runs(void)
 {
-    if (strstr(info->dlpi_name, "/mca_"))
-        strv_push(arg, xstrdup(info->dlpi_name));
-    return 0;
+    DIR *tasks = opendir("/proc/self/task");
+    bool runs = false;
+    for (struct dirent *entry; tasks && !runs && (entry = readdir(tasks));) {
+        char path[64], text[256] = "";
+        snprintf(path, sizeof path, "/proc/self/task/%.20s/stat", entry->d_name);
+        AUTO(fd) int fd = atoi(entry->d_name) == getpid() ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+        const char *state =
+            fd >= 0 && read(fd, text, sizeof text - 1) > 0 ? strrchr(text, ')') : NULL;
+        runs = state && state[1] && state[2] == 'R';
+    }
+    if (tasks)
+        closedir(tasks);
+    return runs;
 }
 
-/* Keeps the plug-ins ("components") of Open MPI in memory. MPI_Finalize() of Open MPI 4 unloads
- * them while its progress thread may be inside a function of one: about once in 500 runs on a busy
- * machine, the process then ends with SIGSEGV. */
-static void keep_components(void)
+/* In MPI_Init(), Open MPI 4 queues an event for its progress thread, and MPI_Finalize() unloads the
+ * code that handles it. On a busy machine the thread may not have run in between: about one in 500
+ * short runs then ends with SIGSEGV. An idle thread has handled its events. */
+static void let_progress_thread_run(void)
 {
-    AUTO(strv) char **paths = NULL;
-    dl_iterate_phdr(add_component, &paths);
-    for (size_t i = 0; i < strv_len(paths); i++)
-        (void)dlopen(paths[i], RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+    for (int i = 0; i < SETTLE_MS && another_thread_runs(); i++)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
 static void at_exit(void)
@@ -71,7 +85,7 @@ static void at_exit(void)
     MPI_Finalized(&finalised);
     if (finalised)
         return;
-    keep_components();
+    let_progress_thread_run();
     MPI_Finalize();
 }
 

@@ -1,13 +1,12 @@
 /* The example's arithmetic: gradients against differences, optimizers against steps taken by hand,
- * batches, and its checkpoint file. */
+ * and batches. */
 #include <math.h>
 
 #include "common/mem.h"
-#include "examples/digits/checkpoint.h"
 #include "examples/digits/data.h"
 #include "examples/digits/formula.h"
 #include "examples/digits/mlp.h"
-#include "examples/digits/rng.h"
+#include "examples/kit/rng.h"
 #include "tests/unit/test.h"
 
 enum { ROWS = 7, IN = 6, CLASSES = 4 };
@@ -258,92 +257,4 @@ TEST(a_line_that_is_no_image_is_named)
     data_free(&train);
     data_free(&test);
     unlink(path);
-}
-
-/* ---- checkpoints
- * --------------------------------------------------------------------------------- */
-
-enum { STATE = 9 };
-
-struct place {
-    char dir[32], path[64], bytes[512];
-    size_t len;
-    float state[STATE];
-};
-
-static void place_open(struct place *p)
-{
-    char why[256];
-    strcpy(p->dir, "/tmp/test_digits_XXXXXX");
-    CHECK(mkdtemp(p->dir) != NULL);
-    snprintf(p->path, sizeof p->path, "%s/digits.ckpt", p->dir);
-    float state[STATE] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
-    struct checkpoint c = {
-        .config = 42, .step = 77, .loss_sum = 0.1, .count = STATE, .state = state};
-    CHECK_INT(checkpoint_write(&c, p->dir, why, sizeof why), 0);
-    FILE *f = fopen(p->path, "r");
-    p->len = fread(p->bytes, 1, sizeof p->bytes, f);
-    fclose(f);
-    CHECK(p->len > sizeof state && p->len < sizeof p->bytes);
-}
-
-static void place_close(const struct place *p)
-{
-    unlink(p->path);
-    CHECK_INT(rmdir(p->dir), 0); /* it is empty */
-}
-
-static int read_back(struct place *p, const char *bytes, size_t len, struct checkpoint *c)
-{
-    char why[256] = "";
-    FILE *f = fopen(p->path, "w");
-    CHECK(fwrite(bytes, 1, len, f) == len && fclose(f) == 0);
-    *c = (struct checkpoint){.config = 42, .count = STATE, .state = p->state};
-    int rc = checkpoint_read(c, p->dir, why, sizeof why);
-    if (rc < 0)
-        CHECK_HAS(why, p->path);
-    return rc;
-}
-
-TEST(a_checkpoint_is_read_back_as_it_was)
-{
-    struct place p = {0};
-    struct checkpoint c;
-    place_open(&p);
-    CHECK_INT(read_back(&p, p.bytes, p.len, &c), 1);
-    CHECK_INT(c.step, 77);
-    CHECK_NEAR(c.loss_sum, 0.1, 0);
-    CHECK_NEAR(c.state[STATE - 1], 9, 0);
-    place_close(&p);
-}
-
-TEST(a_checkpoint_with_any_byte_changed_is_refused)
-{
-    struct place p = {0};
-    struct checkpoint c;
-    place_open(&p);
-    for (size_t i = 0; i < p.len; i++) {
-        p.bytes[i] ^= 0x10;
-        CHECK_INT(read_back(&p, p.bytes, p.len, &c), -1);
-        p.bytes[i] ^= 0x10;
-    }
-    place_close(&p);
-}
-
-TEST(a_checkpoint_cut_at_any_length_is_refused)
-{
-    struct place p = {0};
-    struct checkpoint c;
-    place_open(&p);
-    for (size_t len = 0; len < p.len; len++)
-        CHECK_INT(read_back(&p, p.bytes, len, &c), -1);
-    place_close(&p);
-}
-
-TEST(where_there_is_no_checkpoint_none_is_found)
-{
-    char why[256];
-    float state[1];
-    struct checkpoint c = {.count = 1, .state = state};
-    CHECK_INT(checkpoint_read(&c, "/nonexistent", why, sizeof why), 0);
 }

@@ -129,6 +129,7 @@ TEST(who_uses_a_gpu_is_told_with_what_is_in_use)
     const char text[] = "GPU-aa 4711 50\nGPU-aa 12 7\nMIG-5a1f 0 3\n";
     CHECK_INT(write(fd, text, strlen(text)), strlen(text));
     setenv("DROVER_FAKE_GPU_USERS", path, 1);
+    setenv("DROVER_FAKE_GPU_BUSY", "42", 1);
     AUTO(free) struct gpu_usage *u = NULL;
     int n = 0;
     CHECK_INT(gpu_usage(&u, &n, NULL), 0);
@@ -136,6 +137,7 @@ TEST(who_uses_a_gpu_is_told_with_what_is_in_use)
     unsetenv("DROVER_FAKE_GPU_USERS");
     CHECK_INT(n, 2);
     CHECK_STR(u[0].uuid, "GPU-aa");
+    CHECK_INT(u[0].busy_percent, 42);
     CHECK_INT(u[0].pid_count, 2);
     CHECK_INT(u[0].pids[0], 4711);
     CHECK_INT(u[0].pids[1], 12);
@@ -143,6 +145,7 @@ TEST(who_uses_a_gpu_is_told_with_what_is_in_use)
     CHECK_INT(u[0].total_bytes, 1000LL << 20);
     CHECK_STR(u[1].uuid, "MIG-5a1f"); /* instead of the GPU that it belongs to */
     CHECK_INT(u[1].pid_count, 0);
+    CHECK_INT(u[1].busy_percent, -1); /* the driver does not report it for MIG instances */
 }
 
 TEST(without_a_driver_nobody_uses_a_gpu_and_one_that_does_not_answer_is_an_error)

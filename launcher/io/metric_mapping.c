@@ -1,4 +1,4 @@
-#include "hpo/trial/metric_mapping.h"
+#include "launcher/io/metric_mapping.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -5,8 +5,8 @@
  *
  * The numbers are made by splitmix64's finaliser (Steele, Lea, Flood 2014: "Fast splittable
  * pseudorandom number generators"). */
-#ifndef DIGITS_RNG_H
-#define DIGITS_RNG_H
+#ifndef KIT_RNG_H
+#define KIT_RNG_H
 
 #include <stdint.h>
 

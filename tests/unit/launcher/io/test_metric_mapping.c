@@ -1,5 +1,5 @@
 /* test_metric_mapping - reports in lines that are mappings. */
-#include "hpo/trial/metric_mapping.h"
+#include "launcher/io/metric_mapping.h"
 
 #include "common/json.h"
 #include "common/strbuf.h"

@@ -1,0 +1,116 @@
+/* ops - the operations of a GPT, forward and backward, over rows of numbers.
+ *
+ * The interface has two implementations: ops_cpu (ops_cpu.c, OpenBLAS), and ops_cuda (ops_cuda.cu,
+ * cuBLASLt and own kernels), which is loaded from gpt_cuda.so. All pointers to data are memory of
+ * the implementation: alloc() returns it, put() and get() copy to and from the host. Operations are
+ * queued in order; wait() waits for them. An operation that fails makes the next wait() or get()
+ * return -1, and error() says why.
+ *
+ * Shapes: B sequences of T tokens are R = B * T rows; C channels, H heads, V symbols. Matrices are
+ * row by row. "act" is an element of activations and of the weights that products read: float, or
+ * bfloat16 with OPS_BF16. Gradients of weights, moments, master weights and statistics are float in
+ * either precision. Backward operations add to gradients of weights, and overwrite gradients of
+ * activations unless their comment says otherwise. */
+#ifndef GPT_OPS_H
+#define GPT_OPS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum ops_precision { OPS_FP32, OPS_BF16 };
+
+typedef void act; /* float or bfloat16 */
+
+struct ops;
+
+/* What adamw() needs apart from the vectors. */
+struct ops_adamw {
+    float lr, decay, beta1, beta2, epsilon;
+    float scale; /* factor of the gradient: clipping */
+    int64_t t;   /* step, from 1 on */
+};
+
+struct ops_backend {
+    const char *name;
+    /* Returns the number of devices on this node; for the CPU, a number that is enough for all. */
+    int (*devices)(void);
+    /* Opens a device. Returns 0, or -1 with the error in `why`. */
+    int (*open)(struct ops **out, int device, enum ops_precision p, char *why, size_t why_size);
+    void (*close)(struct ops *o);
+    const char *(*error)(const struct ops *o);
+
+    /* ---- memory. alloc() returns memory that is 0, or NULL: out of memory. alloc_host() returns
+     * pinned memory, from which put() is asynchronous: it must stay unchanged until wait(), or
+     * until mark_done() of a mark that was made after it. get() waits. ---- */
+    void *(*alloc)(struct ops *o, size_t bytes);
+    void (*release)(struct ops *o, void *p);
+    void *(*alloc_host)(struct ops *o, size_t bytes);
+    void (*release_host)(struct ops *o, void *p);
+    int (*put)(struct ops *o, void *to, const void *from, size_t bytes);
+    int (*get)(struct ops *o, void *to, const void *from, size_t bytes);
+    void (*zero)(struct ops *o, void *p, size_t bytes);
+    int (*wait)(struct ops *o);
+    void (*memory)(struct ops *o, size_t *used, size_t *total); /* of the device */
+
+    /* ---- streams and time. comm_stream() is a second stream for collectives (NULL on the CPU).
+     * comm_after() makes it wait for what is queued so far; after_comm() makes later operations
+     * wait for it. mark() records the time at which the queue, or the second stream, reaches this
+     * point. between() returns the ms from one mark to another; it waits for both. ---- */
+    void *(*stream)(struct ops *o);
+    void *(*comm_stream)(struct ops *o);
+    void (*comm_after)(struct ops *o);
+    void (*after_comm)(struct ops *o);
+    void (*mark)(struct ops *o, int slot, int on_comm_stream); /* slot: 0 ... OPS_MARKS - 1 */
+    double (*between)(struct ops *o, int from, int to);
+
+    /* ---- the ten operations ---- */
+    /* y (R x C) = wte[token] + wpe[position] */
+    void (*embed)(struct ops *o, act *y, const act *wte, const act *wpe, const uint8_t *token,
+                  int B, int T, int C);
+    void (*embed_back)(struct ops *o, float *dwte, float *dwpe, const act *dy, const uint8_t *token,
+                       int B, int T, int C);
+    /* x += add, if add is not NULL; then y = the layer norm of x. stat (R x 2): mean, 1 /
+     * deviation. y NULL: only adds. */
+    void (*norm)(struct ops *o, act *y, float *stat, act *x, const act *add, const act *gain,
+                 const act *bias, int R, int C);
+    /* Adds to dx. */
+    void (*norm_back)(struct ops *o, act *dx, float *dgain, float *dbias, const act *dy,
+                      const act *x, const float *stat, const act *gain, int R, int C);
+    /* y (R x O) = x (R x I) w' (O x I) + bias. bias may be NULL. If z is not NULL, that is z, and
+     * y = gelu(z) (tanh form). */
+    void (*linear)(struct ops *o, act *y, act *z, const act *x, const act *w, const act *bias,
+                   int R, int I, int O);
+    /* dx and dbias may be NULL. If z is not NULL, dy is first multiplied by gelu'(z), in place. */
+    void (*linear_back)(struct ops *o, act *dx, float *dw, float *dbias, act *dy, const act *z,
+                        const act *x, const act *w, int R, int I, int O);
+    /* Causal attention. qkv (R x 3C): queries, keys, values, each H heads of C / H channels.
+     * lse (B x H x T): the logarithm of each row's sum. */
+    void (*attend)(struct ops *o, act *y, float *lse, const act *qkv, int B, int T, int C, int H);
+    void (*attend_back)(struct ops *o, act *dqkv, const act *dy, const act *y, const float *lse,
+                        const act *qkv, int B, int T, int C, int H);
+    /* Adds scale * the cross-entropy of each row to *sum, and makes logits (R x V) the gradient of
+     * that. */
+    void (*loss)(struct ops *o, float *sum, act *logits, const uint8_t *target, int R, int V,
+                 float scale);
+    /* Updates n master weights, moments, and the copy w that products read (in fp32 w == master).
+     */
+    void (*adamw)(struct ops *o, act *w, float *master, float *m1, float *m2, const float *gradient,
+                  size_t n, const struct ops_adamw *a);
+    /* Adds the sum of the squares of n values to *sum. */
+    void (*squares)(struct ops *o, float *sum, const float *x, size_t n);
+};
+
+enum { OPS_MARKS = 256 };
+
+extern const struct ops_backend ops_cpu;
+/* The symbol that gpt_cuda.so exports: a struct ops_backend. */
+#define OPS_CUDA_SYMBOL "ops_cuda"
+
+#ifdef __cplusplus
+}
+#endif
+#endif

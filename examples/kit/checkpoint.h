@@ -1,0 +1,47 @@
+/* checkpoint - the state of a training in one file that is replaced atomically.
+ *
+ * checkpoint_save() copies the state and returns; a thread writes the copy to a temporary file,
+ * syncs it, renames it, and syncs the directory. If the process is killed at any moment, the file
+ * is the previous or the new checkpoint, and complete. */
+#ifndef KIT_CHECKPOINT_H
+#define KIT_CHECKPOINT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct checkpoint_head {
+    uint64_t config;  /* hash of the options that must be the same in the run that resumes */
+    int64_t step;     /* number of completed steps */
+    double values[4]; /* the trainer's own numbers */
+    uint64_t bytes;   /* size of the state */
+};
+
+/* Returns the 64-bit FNV-1a hash (Fowler, Noll, Vo) of n bytes. `h` is the hash of the bytes before
+ * them; the first call passes CHECKPOINT_HASH_INIT. */
+uint64_t checkpoint_hash(uint64_t h, const void *bytes, size_t n);
+#define CHECKPOINT_HASH_INIT UINT64_C(14695981039346656037)
+
+struct checkpoint;
+
+/* Prepares to write DIR/NAME; creates DIR, but not its parents. Returns 0, or -1 with the error in
+ * `why`. */
+int checkpoint_open(struct checkpoint **out, const char *dir, const char *name, char *why,
+                    size_t why_size);
+/* Copies h->bytes of state, and writes them in a thread. If the previous checkpoint is still being
+ * written, waits for it. Returns 0, or -1 if that one failed, or memory or the thread did; then the
+ * next call tries again. */
+int checkpoint_save(struct checkpoint *c, const struct checkpoint_head *h, const void *state,
+                    char *why, size_t why_size);
+/* Returns a buffer of at least `bytes` that checkpoint_save(c, h, buffer) does not copy again;
+ * valid until the next checkpoint call. Waits for the previous checkpoint. NULL: out of memory, or
+ * the previous checkpoint failed. */
+void *checkpoint_buffer(struct checkpoint *c, size_t bytes);
+/* Waits for the last checkpoint and frees `c`. Returns 0, or -1 if it failed. NULL is allowed. */
+int checkpoint_close(struct checkpoint *c, char *why, size_t why_size);
+
+/* Reads DIR/NAME into h and a new *state (free it). Returns 1; 0 if there is no file; -1, with the
+ * error in `why`, if it is damaged or h->config differs from `config`; 0 accepts any. */
+int checkpoint_read(struct checkpoint_head *h, void **state, const char *dir, const char *name,
+                    uint64_t config, char *why, size_t why_size);
+
+#endif

@@ -1,0 +1,246 @@
+#include "launcher/doctor/cmd_doctor.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/err.h"
+#include "common/json.h"
+#include "common/mem.h"
+#include "common/opt.h"
+#include "common/strbuf.h"
+#include "launcher/cmd/commands.h"
+#include "launcher/doctor/check_run.h"
+#include "launcher/doctor/doctor_bundle.h"
+#include "launcher/doctor/doctor_expect.h"
+#include "launcher/doctor/doctor_report.h"
+#include "launcher/doctor/node_query.h"
+#include "launcher/node/topo.h"
+
+enum { CHECK_MS = 1000, NODE_MS = 20000 };
+
+struct doctor_options {
+    const char *hostfile, *hosts, *save, *expect, *explain, *bundle, *sweep_dir, *launcher;
+    char **dirs;
+    int ranks;
+    bool json, strict, quick, verbose;
+};
+
+static const struct opt options[] = {
+    OPT_STR('f', "hostfile", "FILE", "file with the nodes (default: this machine)",
+            struct doctor_options, hostfile),
+    OPT_STR('H', "host", "LIST", "list of the nodes: c01,c02", struct doctor_options, hosts),
+    OPT_INT('N', "npernode", "N", "ranks that are to run on each node", struct doctor_options,
+            ranks, 1, INT_MAX),
+    OPT_STRV(0, "dir", "DIR", "a directory that the job writes; may be repeated",
+             struct doctor_options, dirs),
+    OPT_STR(0, "sweep", "DIR", "directory of a sweep whose store is checked", struct doctor_options,
+            sweep_dir),
+    OPT_STR(0, "launcher", "ADDRESS:PORT", "where the launcher will listen", struct doctor_options,
+            launcher),
+    OPT_FLAG(0, "quick", "only the checks that precede each job", struct doctor_options, quick),
+    OPT_FLAG(0, "strict", "a warning is a failure: exit status 1", struct doctor_options, strict),
+    OPT_STR(0, "save", "FILE", "write the values found, from a machine that is known to be good",
+            struct doctor_options, save),
+    OPT_STR(0, "expect", "FILE", "warn of values that differ from a file of --save",
+            struct doctor_options, expect),
+    OPT_STR(0, "bundle", "FILE.tgz",
+            "write an archive for bug reports, in which secrets are masked", struct doctor_options,
+            bundle),
+    OPT_STR(0, "explain", "ID", "explain a check: what it reads, and what goes wrong without it",
+            struct doctor_options, explain),
+    OPT_FLAG('v', "verbose", "also show what is ok, and what was skipped", struct doctor_options,
+             verbose),
+    OPT_FLAG(0, "json", "print JSON", struct doctor_options, json),
+    OPT_END,
+};
+
+/* ---- this machine --------------------------------------------------------------------------- */
+
+static int check_here(struct doctor_node *out, const struct doctor_options *o, char *const *command,
+                      struct err *e)
+{
+    AUTO(topo) struct topo *t = NULL;
+    size_t count;
+    const struct check *rows = check_table(&count);
+    int rc = topo_load(&t, e);
+    if (rc < 0)
+        return rc;
+    struct check_env env = {
+        .topo = t,
+        .ranks = o->ranks,
+        .command = command,
+        .dirs = (const char *const *)o->dirs,
+        .sweep_dir = o->sweep_dir,
+        .launcher = o->launcher,
+        .has_other_nodes = o->launcher != NULL,
+    };
+    const struct check_run_opts opts = {.quick = o->quick, .deadline_ms = CHECK_MS};
+    out->name = xstrdup(topo_name(t));
+    out->results = xcalloc(count, sizeof *out->results);
+    return check_run(out->results, rows, count, &env, &opts, e);
+}
+
+/* ---- several nodes --------------------------------------------------------------------------- */
+
+static void pass(char ***argv, const char *name, const char *value)
+{
+    if (!value)
+        return;
+    strv_push(argv, xstrdup(name));
+    strv_push(argv, xstrdup(value));
+}
+
+/* The command that checks one node: the same options, without the nodes. */
+static char **node_command(const struct doctor_options *o, char *const *command)
+{
+    char **argv = NULL;
+    strv_push(&argv, xstrdup("doctor"));
+    strv_push(&argv, xstrdup("--json"));
+    if (o->quick)
+        strv_push(&argv, xstrdup("--quick"));
+    AUTO(free) char *ranks = o->ranks ? xasprintf("%d", o->ranks) : NULL;
+    pass(&argv, "--npernode", ranks);
+    pass(&argv, "--launcher", o->launcher);
+    for (size_t i = 0; i < strv_len(o->dirs); i++)
+        pass(&argv, "--dir", o->dirs[i]);
+    if (command)
+        strv_push(&argv, xstrdup("--"));
+    for (; command && *command; command++)
+        strv_push(&argv, xstrdup(*command));
+    return argv;
+}
+
+static void read_answer(struct doctor_node *out, const char *name, struct node_answer *a)
+{
+    out->name = xstrdup(name);
+    if (a->text && doctor_node_read(out, a->text, &a->error) < 0)
+        err_wrap(&a->error, "%s", name);
+    if (!out->results)
+        out->error = xstrdup(a->error.text);
+}
+
+static int check_nodes(struct doctor_report *r, const struct hosts *hosts,
+                       const struct doctor_options *o, char *const *command, struct err *e)
+{
+    AUTO(strv) char **argv = node_command(o, command);
+    struct node_answer *answers = xcalloc((size_t)hosts->count, sizeof *answers);
+    int rc = node_query(answers, hosts, (const char *const *)argv, NODE_MS, e);
+    r->nodes = xcalloc((size_t)hosts->count, sizeof *r->nodes);
+    for (int i = 0; rc == 0 && i < hosts->count; i++, r->count++)
+        read_answer(&r->nodes[i], hosts->at[i].name, &answers[i]);
+    node_answers_free(answers, hosts->count);
+    return rc;
+}
+
+static int check_all(struct doctor_report *r, const struct doctor_options *o, char *const *command,
+                     struct err *e)
+{
+    AUTO(hosts) struct hosts *hosts = NULL;
+    double begin = clock_s();
+    int rc = node_query_hosts(&hosts, o->hostfile, o->hosts, e);
+    if (rc == 0 && hosts) {
+        rc = check_nodes(r, hosts, o, command, e);
+    } else if (rc == 0) {
+        r->nodes = xcalloc(1, sizeof *r->nodes);
+        r->count = 1;
+        rc = check_here(r->nodes, o, command, e);
+    }
+    doctor_report_compare(r);
+    r->seconds = clock_s() - begin;
+    return rc;
+}
+
+/* ---- the command ---------------------------------------------------------------------------- */
+
+static int explain(const char *id, struct err *e)
+{
+    const struct check *c = check_find(id);
+    size_t n;
+    const struct check *rows = check_table(&n);
+    if (!c) {
+        AUTO(free) const char **ids = xcalloc(n, sizeof *ids);
+        for (size_t i = 0; i < n; i++)
+            ids[i] = rows[i].id;
+        const char *near = opt_suggest(id, ids, n);
+        err_set(e, -EINVAL, "--explain: there is no check '%s'", id);
+        return err_hint(e, "%s", near ? near : "drover doctor -v  shows all checks");
+    }
+    printf("%s: %s\n%s\ntry: %s\n", c->id, c->what, c->why, c->advice ? c->advice : "-");
+    for (size_t i = 0; i < CHECK_NEEDS_MAX && c->needs[i]; i++)
+        printf("needs: %s\n", c->needs[i]);
+    printf("%s\n",
+           c->quick ? "It precedes each job." : "It is not part of the preflight of a job.");
+    return 0;
+}
+
+static void print_report(const struct doctor_report *r, const struct doctor_options *o)
+{
+    if (o->json) {
+        AUTO(json) json_t *j = doctor_report_json(r);
+        AUTO(free) char *line = json_line(j);
+        puts(line);
+        return;
+    }
+    AUTO(strbuf) struct strbuf b = {0};
+    doctor_report_text(&b, r, o->verbose);
+    fputs(strbuf_str(&b), stdout);
+}
+
+static int write_bundle(const struct doctor_report *r, const char *path, struct err *e)
+{
+    AUTO(topo) struct topo *t = NULL;
+    int rc = topo_load(&t, e);
+    return rc < 0 ? rc : doctor_bundle_write(r, t, path, e);
+}
+
+/* Returns the exit status, or -errno. */
+static int run(const struct doctor_options *o, char *const *command, struct err *e)
+{
+    if (o->explain)
+        return explain(o->explain, e);
+    AUTO(json) json_t *expected = NULL;
+    int rc = o->expect ? doctor_expect_read(&expected, o->expect, e) : 0;
+    if (rc < 0)
+        return rc;
+    struct doctor_report r = {0};
+    rc = check_all(&r, o, command, e);
+    if (rc == 0) {
+        doctor_expect_compare(&r, expected);
+        print_report(&r, o);
+        rc = o->save ? doctor_expect_write(&r, o->save, e) : 0;
+    }
+    if (rc == 0 && o->bundle)
+        rc = write_bundle(&r, o->bundle, e);
+    struct doctor_counts n = doctor_report_count(&r);
+    doctor_report_free(&r);
+    return rc < 0 ? rc : n.fail > 0 || (o->strict && n.warn > 0) ? EXIT_STATUS_FAILED : 0;
+}
+
+int cmd_doctor(int argc, char **argv)
+{
+    struct doctor_options o = {0};
+    struct err e = {0};
+    int rest = argc;
+    int rc = opt_parse(options, &o, argc, argv, &rest, &e);
+    if (rc == OPT_HELP) {
+        const struct opt_help help = {
+            "drover doctor", "[--hostfile FILE | --host LIST] [options] [-- program [arguments]]",
+            "Checks the nodes of a job, and names what would slow it or break it: the value found, "
+            "the value wanted, where it was read, and what to do. Changes nothing.",
+            "drover doctor\ndrover doctor --hostfile hosts -- ./train\ndrover doctor --explain "
+            "host.shm"};
+        opt_print_help(stdout, &help, options);
+        return 0;
+    }
+    if (rc == 0)
+        rc = run(&o, rest < argc ? argv + rest : NULL, &e);
+    strv_free(o.dirs);
+    if (rc >= 0)
+        return rc;
+    err_print(&e, "drover doctor");
+    return rc == -EINVAL || rc == -ENOENT || rc == -EACCES || rc == -EBADMSG ? EXIT_STATUS_USAGE
+                                                                             : EXIT_STATUS_FAILED;
+}

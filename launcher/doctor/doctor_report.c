@@ -1,0 +1,358 @@
+#include "launcher/doctor/doctor_report.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "common/mem.h"
+
+static void node_clear(struct doctor_node *n, size_t rows)
+{
+    for (size_t i = 0; n->results && i < rows; i++)
+        check_result_clear(&n->results[i]);
+    free(n->results);
+    free(n->name);
+    free(n->error);
+}
+
+void doctor_report_free(struct doctor_report *r)
+{
+    size_t rows;
+    (void)check_table(&rows);
+    for (int i = 0; i < r->count; i++)
+        node_clear(&r->nodes[i], rows);
+    free(r->nodes);
+    *r = (struct doctor_report){0};
+}
+
+/* ---- nodes that agree ------------------------------------------------------------------------ */
+
+static bool was_run(const struct check_result *c)
+{
+    return c && c->value;
+}
+
+static const struct check_result *result_of(const struct doctor_report *r, int node, size_t row)
+{
+    return r->nodes[node].results ? &r->nodes[node].results[row] : NULL;
+}
+
+static bool same(const struct check_result *a, const struct check_result *b)
+{
+    return was_run(a) && was_run(b) && a->state == b->state && strcmp(a->value, b->value) == 0;
+}
+
+/* Returns the number of nodes with the same result as `node`, which is the first of them, or 0 if
+ * an earlier node has it. */
+static int count_same(const struct doctor_report *r, int node, size_t row)
+{
+    const struct check_result *mine = result_of(r, node, row);
+    int n = 0;
+    for (int i = 0; i < r->count; i++) {
+        if (!same(mine, result_of(r, i, row)))
+            continue;
+        if (i < node)
+            return 0;
+        n++;
+    }
+    return n;
+}
+
+/* Returns the node whose value most nodes have, among those whose result is ok; -1: none. */
+static int majority(const struct doctor_report *r, size_t row, int *count)
+{
+    int best = -1;
+    *count = 0;
+    for (int i = 0; i < r->count; i++) {
+        const struct check_result *c = result_of(r, i, row);
+        int n = was_run(c) && c->state == CHECK_OK ? count_same(r, i, row) : 0;
+        if (n > *count) {
+            *count = n;
+            best = i;
+        }
+    }
+    return best;
+}
+
+void doctor_report_compare(struct doctor_report *r)
+{
+    size_t rows;
+    const struct check *table = check_table(&rows);
+    for (size_t row = 0; row < rows; row++) {
+        int most, reference = table[row].compared ? majority(r, row, &most) : -1;
+        if (reference < 0)
+            continue;
+        const struct check_result *usual = result_of(r, reference, row);
+        AUTO(free)
+        char *want = xasprintf("%s, as on %d other%s", usual->value, most, most == 1 ? "" : "s");
+        for (int i = 0; i < r->count; i++) {
+            struct check_result *c = r->nodes[i].results ? &r->nodes[i].results[row] : NULL;
+            if (!was_run(c) || c->state != CHECK_OK || same(c, usual))
+                continue;
+            free(c->want);
+            c->want = xstrdup(want);
+            c->state = CHECK_WARN;
+        }
+    }
+}
+
+/* ---- counts and cause ------------------------------------------------------------------------ */
+
+/* Returns the worst state of a row over all nodes: fail, warn, ok, skip; -1: it was run on none. */
+static int worst(const struct doctor_report *r, size_t row)
+{
+    static const int weight[CHECK_STATES] = {
+        [CHECK_SKIP] = 1, [CHECK_OK] = 2, [CHECK_WARN] = 3, [CHECK_FAIL] = 4};
+    int state = -1;
+    for (int i = 0; i < r->count; i++) {
+        const struct check_result *c = result_of(r, i, row);
+        if (was_run(c) && (state < 0 || weight[c->state] > weight[state]))
+            state = (int)c->state;
+    }
+    return state;
+}
+
+struct doctor_counts doctor_report_count(const struct doctor_report *r)
+{
+    struct doctor_counts n = {0};
+    size_t rows;
+    (void)check_table(&rows);
+    for (size_t row = 0; row < rows; row++) {
+        int state = worst(r, row);
+        n.ok += state == CHECK_OK;
+        n.warn += state == CHECK_WARN;
+        n.fail += state == CHECK_FAIL;
+        n.skip += state == CHECK_SKIP;
+    }
+    for (int i = 0; i < r->count; i++)
+        n.fail += !r->nodes[i].results;
+    return n;
+}
+
+/* ---- text ----------------------------------------------------------------------------------- */
+
+/* "c07 and c19", "c07, c08 and 28 others" */
+static void put_names(struct strbuf *b, const struct doctor_report *r, int node, size_t row)
+{
+    enum { NAMES_MAX = 3 };
+    int n = count_same(r, node, row), shown = n <= NAMES_MAX ? n : NAMES_MAX - 1, k = 0;
+    for (int i = node; i < r->count && k < shown; i++) {
+        if (!same(result_of(r, node, row), result_of(r, i, row)))
+            continue;
+        strbuf_printf(b, "%s%s", k == 0 ? "" : k == n - 1 ? " and " : ", ", r->nodes[i].name);
+        k++;
+    }
+    if (shown < n)
+        strbuf_printf(b, " and %d others", n - shown);
+}
+
+/* " on c07 and c19", " on 30 of 32 nodes"; nothing if there is one node. */
+static void put_where(struct strbuf *b, const struct doctor_report *r, int node, size_t row)
+{
+    int n = count_same(r, node, row);
+    if (r->count == 1)
+        return;
+    strbuf_puts(b, " on ");
+    if (n == r->count)
+        strbuf_puts(b, "all nodes");
+    else if (2 * n > r->count)
+        strbuf_printf(b, "%d of %d nodes", n, r->count);
+    else
+        put_names(b, r, node, row);
+}
+
+static void put_finding(struct strbuf *b, const struct doctor_report *r, int node, size_t row,
+                        const char *indent)
+{
+    size_t rows;
+    const struct check *c = &check_table(&rows)[row];
+    const struct check_result *x = result_of(r, node, row);
+    const char *advice = x->advice ? x->advice : c->advice;
+    strbuf_printf(b, "%s%-4s  %s: %s: %s", indent, check_state_name(x->state), c->id, c->what,
+                  x->value);
+    put_where(b, r, node, row);
+    if (x->want)
+        strbuf_printf(b, ", wanted: %s", x->want);
+    if (x->source)
+        strbuf_printf(b, " (%s)", x->source);
+    strbuf_puts(b, "\n");
+    if (advice && (x->state == CHECK_WARN || x->state == CHECK_FAIL))
+        strbuf_printf(b, "%s      try: %s\n", indent, advice);
+}
+
+static bool is_finding(const struct check_result *c)
+{
+    return was_run(c) && (c->state == CHECK_WARN || c->state == CHECK_FAIL);
+}
+
+static void put_missing(struct strbuf *b, const struct doctor_report *r, const char *indent)
+{
+    for (int i = 0; i < r->count; i++)
+        if (!r->nodes[i].results)
+            strbuf_printf(b, "%sfail  %s\n", indent, r->nodes[i].error);
+}
+
+static void put_rows(struct strbuf *b, const struct doctor_report *r, bool all, const char *indent)
+{
+    size_t rows;
+    (void)check_table(&rows);
+    for (size_t row = 0; row < rows; row++)
+        for (int i = 0; i < r->count; i++) {
+            const struct check_result *c = result_of(r, i, row);
+            if ((is_finding(c) || (all && was_run(c))) && count_same(r, i, row) > 0)
+                put_finding(b, r, i, row, indent);
+        }
+}
+
+/* Why checks were skipped, if it is the same for all of them: " (no GPU)". */
+static void put_skip_reason(struct strbuf *b, const struct doctor_report *r)
+{
+    size_t rows;
+    (void)check_table(&rows);
+    const char *why = NULL;
+    for (size_t row = 0; row < rows; row++)
+        for (int i = 0; i < r->count && worst(r, row) == CHECK_SKIP; i++) {
+            const struct check_result *c = result_of(r, i, row);
+            if (!was_run(c) || strncmp(c->value, "needs ", 6) == 0)
+                continue;
+            if (why && strcmp(why, c->value) != 0)
+                return;
+            why = c->value;
+        }
+    if (why)
+        strbuf_printf(b, " (%s)", why);
+}
+
+static void put_counts(struct strbuf *b, const struct doctor_report *r)
+{
+    struct doctor_counts n = doctor_report_count(r);
+    strbuf_printf(b, "%d ok, %d warning%s, %d failure%s, %d skipped", n.ok, n.warn,
+                  n.warn == 1 ? "" : "s", n.fail, n.fail == 1 ? "" : "s", n.skip);
+    put_skip_reason(b, r);
+    if (r->count > 1)
+        strbuf_printf(b, " on %d nodes", r->count);
+    strbuf_printf(b, " in %.1f s\n", r->seconds);
+}
+
+/* The first failure in the order of the table: later ones may follow from it. */
+static void put_cause(struct strbuf *b, const struct doctor_report *r)
+{
+    size_t rows;
+    const struct check *table = check_table(&rows);
+    for (int i = 0; i < r->count; i++)
+        if (!r->nodes[i].results) {
+            strbuf_printf(b, "cause: %s\n", r->nodes[i].error);
+            return;
+        }
+    for (size_t row = 0; row < rows; row++)
+        for (int i = 0; i < r->count; i++) {
+            const struct check_result *c = result_of(r, i, row);
+            if (!was_run(c) || c->state != CHECK_FAIL)
+                continue;
+            strbuf_printf(b, "cause: %s: %s", table[row].what, c->value);
+            put_where(b, r, i, row);
+            strbuf_puts(b, "\n");
+            return;
+        }
+}
+
+void doctor_report_text(struct strbuf *out, const struct doctor_report *r, bool all)
+{
+    put_missing(out, r, "");
+    put_rows(out, r, all, "");
+    put_counts(out, r);
+    put_cause(out, r);
+}
+
+void doctor_report_findings(struct strbuf *out, const struct doctor_report *r)
+{
+    put_missing(out, r, "");
+    put_rows(out, r, false, "");
+}
+
+/* ---- JSON ----------------------------------------------------------------------------------- */
+
+static json_t *text_or_null(const char *text)
+{
+    return text ? json_text(text) : json_null();
+}
+
+static json_t *checks_json(const struct doctor_node *n)
+{
+    size_t rows;
+    const struct check *table = check_table(&rows);
+    json_t *list = json_array();
+    for (size_t i = 0; n->results && i < rows; i++) {
+        const struct check_result *c = &n->results[i];
+        const char *advice = c->advice ? c->advice : is_finding(c) ? table[i].advice : NULL;
+        if (was_run(c))
+            json_array_append_new(
+                list, json_pack("{s:s,s:s,s:o,s:o,s:o,s:o,s:i}", "id", table[i].id, "state",
+                                check_state_name(c->state), "value", json_text(c->value), "want",
+                                text_or_null(c->want), "source", text_or_null(c->source), "advice",
+                                text_or_null(advice), "ms", c->ms));
+    }
+    return list;
+}
+
+json_t *doctor_report_json(const struct doctor_report *r)
+{
+    size_t rows;
+    const struct check *table = check_table(&rows);
+    json_t *nodes = json_array(), *cause = json_array();
+    for (int i = 0; i < r->count; i++) {
+        json_t *node = json_pack("{s:o,s:o}", "node", json_text(r->nodes[i].name), "checks",
+                                 checks_json(&r->nodes[i]));
+        if (!r->nodes[i].results)
+            json_object_set_new(node, "error", json_text(r->nodes[i].error));
+        json_array_append_new(nodes, node);
+    }
+    for (size_t row = 0; row < rows; row++)
+        if (worst(r, row) == CHECK_FAIL)
+            json_array_append_new(cause, json_string(table[row].id));
+    return json_pack("{s:i,s:o,s:o}", "v", 1, "nodes", nodes, "cause", cause);
+}
+
+static char *take_text(const json_t *o, const char *key)
+{
+    const char *text = json_string_value(json_object_get(o, key));
+    return text ? xstrdup(text) : NULL;
+}
+
+static void read_check(struct check_result *results, const json_t *o)
+{
+    size_t rows;
+    const struct check *table = check_table(&rows);
+    const char *id = json_string_value(json_object_get(o, "id"));
+    const char *state = json_string_value(json_object_get(o, "state"));
+    for (size_t i = 0; i < rows; i++)
+        if (id && strcmp(id, table[i].id) == 0) {
+            for (int s = 0; s < CHECK_STATES; s++)
+                if (state && strcmp(state, check_state_name((enum check_state)s)) == 0)
+                    results[i].state = (enum check_state)s;
+            results[i].value = take_text(o, "value");
+            results[i].want = take_text(o, "want");
+            results[i].source = take_text(o, "source");
+            results[i].advice = take_text(o, "advice");
+            results[i].ms = (int)json_integer_value(json_object_get(o, "ms"));
+        }
+}
+
+int doctor_node_read(struct doctor_node *out, const char *text, struct err *e)
+{
+    AUTO(json) json_t *root = NULL;
+    size_t rows, i;
+    json_t *check;
+    if (json_parse(&root, text, strlen(text), e) < 0)
+        return -EBADMSG;
+    const json_t *node = json_array_get(json_object_get(root, "nodes"), 0);
+    const json_t *checks = json_object_get(node, "checks");
+    if (!json_is_array(checks))
+        return err_set(e, -EBADMSG, "no list of checks");
+    (void)check_table(&rows);
+    out->results = xcalloc(rows, sizeof *out->results);
+    for (size_t k = 0; k < rows; k++)
+        out->results[k].state = CHECK_SKIP;
+    json_array_foreach (checks, i, check)
+        read_check(out->results, check);
+    return 0;
+}

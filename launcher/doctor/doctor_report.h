@@ -1,0 +1,51 @@
+/* doctor_report - the results of all checks on all nodes, as text and as JSON. Pure. */
+#ifndef DROVER_DOCTOR_REPORT_H
+#define DROVER_DOCTOR_REPORT_H
+
+#include "common/err.h"
+#include "common/json.h"
+#include "common/strbuf.h"
+#include "launcher/doctor/check.h"
+
+struct doctor_node {
+    char *name;
+    struct check_result
+        *results; /* one per row of check_table(); NULL: the node has not answered */
+    char *error;  /* why it has not answered */
+};
+
+struct doctor_report {
+    struct doctor_node *nodes;
+    int count;
+    double seconds;
+};
+
+void doctor_report_free(struct doctor_report *r);
+
+/* Compares the values of rows that should be the same on all nodes. On the nodes in the minority,
+ * a result that was ok becomes a warning that names both values. */
+void doctor_report_compare(struct doctor_report *r);
+
+struct doctor_counts {
+    int ok, warn, fail, skip;
+};
+/* Counts checks: one that fails on several nodes counts once, in its worst state. A node without an
+ * answer is a failure. */
+struct doctor_counts doctor_report_count(const struct doctor_report *r);
+
+/* Appends the report: a line per finding with its advice, the counts, and the root cause. Nodes
+ * that agree share a line. With `all`, also what is ok and what was skipped. */
+void doctor_report_text(struct strbuf *out, const struct doctor_report *r, bool all);
+
+/* Appends one line per finding, for a preflight. */
+void doctor_report_findings(struct strbuf *out, const struct doctor_report *r);
+
+/* Returns {"v": 1, "nodes": [{"node", "checks": [{"id", "state", "value", "want", "source",
+ * "advice", "ms"}]}], "cause": [ids]}. The caller owns it. */
+json_t *doctor_report_json(const struct doctor_report *r);
+
+/* Reads the checks of the first node of what doctor_report_json() has made on another node.
+ *   -EBADMSG  malformed */
+int doctor_node_read(struct doctor_node *out, const char *text, struct err *e);
+
+#endif

@@ -1,0 +1,191 @@
+#include "launcher/history/baseline_run.h"
+
+#include "common/clock.h"
+#include "launcher/history/baseline.h"
+#include "launcher/history/baseline_series.h"
+#include "launcher/history/baseline_store.h"
+#include "launcher/history/gpu_load.h"
+#include "launcher/io/metric_mapping.h"
+#include "launcher/plan/plan_hardware.h"
+
+struct cpu_sample {
+    double at_s;
+    int64_t cpu_ms; /* of all ranks together */
+};
+
+struct baseline_run {
+    const char *name;
+    bool update;
+    struct launch *job; /* NULL: no job runs */
+    struct launch_spec spec;
+    struct baseline_series *series;
+    bool has_channel;              /* a report has arrived on the report channel */
+    struct cpu_sample first, last; /* at_s is 0 if there is no sample */
+    struct gpu_load *gpus;         /* NULL: no report so far, or no GPU on this machine */
+    struct baseline result;        /* its name is NULL if there is none */
+};
+
+struct baseline_run *baseline_run_open(const char *name, bool update)
+{
+    struct baseline_run *b = xzalloc(sizeof *b);
+    b->name = name;
+    b->update = update;
+    return b;
+}
+
+static void forget(struct baseline_run *b)
+{
+    baseline_series_free(TAKE(b->series));
+    gpu_load_close(TAKE(b->gpus));
+    baseline_clear(&b->result);
+    b->job = NULL;
+    b->has_channel = false;
+    b->first = b->last = (struct cpu_sample){0};
+}
+
+void baseline_run_close(struct baseline_run *b)
+{
+    if (!b)
+        return;
+    forget(b);
+    free(b);
+}
+
+/* ---- during the job ----------------------------------------------------------------------------
+ */
+
+static struct gpu_load *sample_gpus(const struct plan *p)
+{
+    AUTO(strv) char **uuids = NULL;
+    for (int i = 0; i < p->world_size; i++)
+        if (p->ranks[i].gpu_uuid)
+            strv_push(&uuids, xstrdup(p->ranks[i].gpu_uuid));
+    return gpu_load_open(uuids);
+}
+
+/* Samples the ranks' CPU time at the first report, and then whenever the measured time has grown by
+ * a tenth: reading /proc takes time, too. */
+static void sample_cpu(struct baseline_run *b, double now_s)
+{
+    enum { SHARE = 10 };
+    static const double least_s = 0.1;
+    const struct plan *p = launch_plan(b->job);
+    double pause_s = (b->last.at_s - b->first.at_s) / SHARE;
+    if (b->first.at_s > 0 && now_s - b->last.at_s < (pause_s > least_s ? pause_s : least_s))
+        return;
+    AUTO(free) struct rank_status *ranks = xcalloc((size_t)p->world_size, sizeof *ranks);
+    if (!plan_is_local(p) || launch_sample_status(b->job, ranks) < 0)
+        return;
+    struct cpu_sample s = {.at_s = now_s};
+    for (int i = 0; i < p->world_size; i++) {
+        if (ranks[i].pid == 0)
+            return; /* the rank has ended, and its CPU time is not known any more */
+        s.cpu_ms += ranks[i].cpu_ms;
+    }
+    b->last = s;
+    if (b->first.at_s > 0)
+        return;
+    b->first = s;
+    b->gpus = sample_gpus(p);
+}
+
+static void add_report(struct baseline_run *b, const char *text, size_t len)
+{
+    AUTO(json) json_t *report = metric_mapping_read(text, len);
+    if (!report)
+        return;
+    double now_s = clock_s();
+    baseline_series_add(b->series, now_s, report);
+    sample_cpu(b, now_s);
+}
+
+static void on_report(void *arg, int rank, const char *json, size_t len)
+{
+    struct baseline_run *b = arg;
+    if (rank != 0)
+        return;
+    if (!b->has_channel) { /* the program may print the same as lines */
+        b->has_channel = true;
+        baseline_series_free(b->series);
+        b->series = baseline_series_new();
+    }
+    add_report(b, json, len);
+}
+
+static bool on_line(void *arg, int rank, enum launch_stream from, const char *line, size_t len)
+{
+    struct baseline_run *b = arg;
+    if (rank == 0 && from == LAUNCH_STDOUT && !b->has_channel)
+        add_report(b, line, len);
+    return true;
+}
+
+void baseline_run_attach(struct baseline_run *b, struct launch *job, const struct launch_spec *s)
+{
+    static const struct launch_events events = {.line = on_line, .report = on_report};
+    if (!b)
+        return;
+    forget(b);
+    b->job = job;
+    b->spec = *s;
+    b->series = baseline_series_new();
+    launch_observe(job, &events, b);
+}
+
+/* ---- afterwards --------------------------------------------------------------------------------
+ */
+
+/* Returns the share of the ranks' cores that they have used, or -1 if it is unknown. */
+static double cpu_share(const struct baseline_run *b)
+{
+    const struct plan *p = launch_plan(b->job);
+    double cores = 0, seconds = b->last.at_s - b->first.at_s;
+    for (int i = 0; i < p->world_size; i++)
+        cores += p->ranks[i].cores;
+    return seconds > 0 && cores > 0
+               ? (double)(b->last.cpu_ms - b->first.cpu_ms) / 1000 / seconds / cores
+               : -1;
+}
+
+void baseline_run_ended(struct baseline_run *b, const struct job_end *end, int status)
+{
+    if (!b || !b->job)
+        return;
+    const struct plan *p = launch_plan(b->job);
+    if (status == 0 && !end->stopped && p->first_rank == 0) {
+        struct baseline_speed speed = baseline_series_speed(b->series);
+        b->result = (struct baseline){.name = xstrdup(b->name),
+                                      .hardware = plan_hardware_job(p, &b->spec),
+                                      .unit = xstrdup(speed.unit),
+                                      .rate = speed.rate,
+                                      .step_s = speed.step_s,
+                                      .cpu = cpu_share(b),
+                                      .gpu = gpu_load_mean(b->gpus),
+                                      .seconds = end->seconds};
+    }
+    gpu_load_close(TAKE(b->gpus));
+    b->job = NULL;
+}
+
+int baseline_run_finish(struct baseline_run *b, struct strbuf *text, json_t **event, struct err *e)
+{
+    if (!b || !b->result.name)
+        return 0;
+    struct baseline_list l = {0};
+    const struct baseline *stored = NULL;
+    int rc = baseline_store_read(&l, b->name, e);
+    for (size_t i = 0; i < l.count; i++)
+        if (strcmp(l.at[i].hardware, b->result.hardware) == 0)
+            stored = &l.at[i];
+    enum baseline_fate fate = !stored     ? BASELINE_STORED
+                              : b->update ? BASELINE_REPLACED
+                                          : BASELINE_COMPARED;
+    if (rc == 0 && fate != BASELINE_COMPARED)
+        rc = baseline_store_put(&b->result, e);
+    if (rc == 0) {
+        baseline_describe(text, &b->result, stored, l.count > 0, fate);
+        *event = baseline_event(&b->result, stored, fate);
+    }
+    baseline_store_end(&l);
+    return rc;
+}

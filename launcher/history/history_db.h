@@ -1,0 +1,38 @@
+/* history_db - the SQLite file with what drover remembers of earlier jobs of this user:
+ * ${XDG_STATE_HOME:-~/.local/state}/drover/baselines.db, with mode 0600 in a directory with mode
+ * 0700.
+ *
+ * Several processes may use it at the same time. A damaged file, or one of another program, is
+ * renamed to baselines.db.damaged with a warning, and a new one takes its place. A new table is a
+ * further step in `steps` of history_db.c. */
+#ifndef DROVER_HISTORY_DB_H
+#define DROVER_HISTORY_DB_H
+
+#include <sqlite3.h>
+#include <stdbool.h>
+
+#include "common/err.h"
+#include "common/mem.h"
+
+enum { HISTORY_DB_ROWS_MAX = 10000 }; /* of a table; its module removes the oldest ones */
+
+struct history_db;
+
+/* Opens the file. With `create`, makes it and its directories if they do not exist.
+ *   -ENOENT   no file, without `create`
+ *   -EPERM    another user owns the directory or has access to it
+ *   -ENOTSUP  a newer drover has written it
+ *   -errno    other failures */
+int history_db_open(struct history_db **out, bool create, struct err *e);
+void history_db_close(struct history_db *h);
+AUTO_DEFINE(history_db, struct history_db *, history_db_close)
+
+/* Prepares a statement, which the caller finalizes before history_db_close(). */
+int history_db_prepare(struct history_db *h, sqlite3_stmt **out, const char *sql, struct err *e);
+/* Executes statements without results. */
+int history_db_exec(struct history_db *h, const char *sql, struct err *e);
+/* Describes SQLite's last error. Returns -EBADMSG if the file is damaged, or another negative
+ * errno. */
+int history_db_failed(const struct history_db *h, struct err *e);
+
+#endif
