@@ -119,8 +119,7 @@ static void run_nodes(struct check_result *r, struct check_env *env)
     }
 }
 
-/* ---- CUDA -------------------------------------------------------------------------------------
- */
+/* ---- CUDA ------------------------------------------------------------------------------------ */
 
 /* Sets the version of the runtime in a directory, as far as file names tell it. */
 static bool runtime_version(const char *dir, int *major, int *minor)
@@ -149,7 +148,7 @@ static void wheel_minor(char *const *command, int major, int *minor)
         AUTO(free) char *pattern = xasprintf("%s/nvidia_cuda_runtime*-%d.*.dist-info", *p, major);
         glob_t g = {0};
         if (glob(pattern, 0, NULL, &g) == 0)
-            sscanf(strrchr(g.gl_pathv[0], '-'), "-%*d.%d", minor);
+            sscanf(strchr(strrchr(g.gl_pathv[0], '/'), '-'), "-%*d.%d", minor);
         globfree(&g);
     }
 }
@@ -185,8 +184,7 @@ static void run_cuda(struct check_result *r, struct check_env *env)
         check_ok(r, source, "driver: CUDA %d.%d; program: %s", driver_major, driver_minor, runtime);
 }
 
-/* ---- what each GPU reports of the driver ------------------------------------------------------
- */
+/* ---- what each GPU reports of the driver ----------------------------------------------------- */
 
 static void run_fabric(struct check_result *r, struct check_env *env)
 {

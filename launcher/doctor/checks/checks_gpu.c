@@ -11,8 +11,7 @@
 #include "launcher/doctor/kernel_log.h"
 #include "launcher/doctor/sysroot.h"
 
-/* ---- gpu.count --------------------------------------------------------------------------------
- */
+/* ---- gpu.count ------------------------------------------------------------------------------- */
 
 /* Returns the number of GPUs that NVML should report: those in sysfs, less those that this process
  * may not see. A container lacks their device nodes, and a cgroup refuses to open them. */
@@ -88,8 +87,7 @@ static void run_count(struct check_result *r, struct check_env *env)
     }
 }
 
-/* ---- gpu.answers ------------------------------------------------------------------------------
- */
+/* ---- gpu.answers ----------------------------------------------------------------------------- */
 
 /* Adds the first error of each GPU. */
 static void add_errors(struct gpu_findings *f, const struct gpu_facts *g, int i)
@@ -127,8 +125,7 @@ static void run_answers(struct check_result *r, struct check_env *env)
     gpu_findings_report(r, &f, "an answer to each call", "NVML", "all GPUs answer");
 }
 
-/* ---- gpu.xid ----------------------------------------------------------------------------------
- */
+/* ---- gpu.xid --------------------------------------------------------------------------------- */
 
 enum { DAY_S = 24 * 3600 };
 
