@@ -255,8 +255,8 @@ const struct check *checks_gpu(size_t *count)
          false,
          checks_gpu_slow,
          slower,
-         "check power supply and cooling, and who has set a power limit: nvidia-smi -q -d "
-         "POWER,PERFORMANCE"},
+         "check power supply and cooling, and find the program that has lowered the power limit: "
+         "nvidia-smi -q -d POWER,PERFORMANCE"},
         {"gpu.pcie",
          "PCIe link",
          {"gpu.answers"},

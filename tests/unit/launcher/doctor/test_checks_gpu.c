@@ -61,7 +61,7 @@ TEST(each_fault_of_a_gpu_is_found_by_its_check)
         {"gpu.slow", CHECK_WARN, "gpu 1 reasons 0x24\n", NULL, NULL,
          "GPU 1: the driver lowers the clocks: temperature", "cooling"},
         {"gpu.slow", CHECK_WARN, "gpu all power_limit 500000\n", NULL, NULL,
-         "GPU 0: power limit 500 W, default 700 W", "who has set a power limit"},
+         "GPU 0: power limit 500 W, default 700 W", "lowered the power limit"},
         {"gpu.pcie", CHECK_FAIL, "gpu 2 pcie_width 8\n", NULL, NULL, "GPU 2: 8 of 16 lanes",
          "reseat"},
         {"gpu.pcie", CHECK_WARN, "gpu 2 pcie_gen 2\ngpu 2 reasons 4\n", NULL, NULL,
