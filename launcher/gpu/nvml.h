@@ -13,6 +13,7 @@ typedef struct nvml_device *nvml_device;
 
 enum {
     NVML_SUCCESS = 0,
+    NVML_INVALID_ARGUMENT = 2,
     NVML_NOT_SUPPORTED = 3,
     NVML_NO_PERMISSION = 4,
     NVML_TOO_SMALL = 7,

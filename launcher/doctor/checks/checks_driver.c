@@ -227,9 +227,8 @@ static void run_persist(struct check_result *r, struct check_env *env)
 }
 
 struct gsp {
-    int code;
+    struct xid last; /* code 0: none */
     double age_s;
-    struct xid last;
 };
 
 static void find_gsp(void *arg, double age_s, const char *text)
@@ -237,7 +236,7 @@ static void find_gsp(void *arg, double age_s, const char *text)
     struct gsp *found = arg;
     struct xid x;
     if (xid_parse(&x, text) && (x.code == 119 || x.code == 120))
-        *found = (struct gsp){x.code, age_s, x};
+        *found = (struct gsp){x, age_s};
 }
 
 static void run_gsp(struct check_result *r, struct check_env *env)
@@ -245,16 +244,14 @@ static void run_gsp(struct check_result *r, struct check_env *env)
     struct gsp found = {0};
     int count, rc = kernel_log_read(find_gsp, &found);
     const struct gpu_facts *g = gpu_facts_read(env, &count);
-    const char *meaning;
-    if (!g && !found.code)
+    if (!g && !found.last.code)
         return check_skip(r, "no GPU");
     if (rc < 0)
         return check_skip(r, "/dev/kmsg: %s", strerror(-rc));
-    if (!found.code)
+    if (!found.last.code)
         return check_ok(r, "/dev/kmsg", "no Xid 119 or 120 since boot");
-    (void)xid_classify(found.code, &meaning);
-    check_bad(r, CHECK_FAIL, "no Xid 119 or 120", "/dev/kmsg", "Xid %d of GPU %s, %.0f min ago: %s",
-              found.code, found.last.bus_id, found.age_s / 60, meaning);
+    AUTO(free) char *text = xid_describe(&found.last, found.age_s);
+    check_bad(r, CHECK_FAIL, "no Xid 119 or 120", "/dev/kmsg", "%s", text);
 }
 
 static const char no_torch[] = "Programs see no GPU, or fail at their first CUDA call.";

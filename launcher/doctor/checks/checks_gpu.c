@@ -13,8 +13,9 @@
 
 /* ---- gpu.count ------------------------------------------------------------------------------- */
 
-/* Returns the number of GPUs that NVML should report: those in sysfs, less those that this process
- * may not see. A container lacks their device nodes, and a cgroup refuses to open them. */
+/* Returns the number of GPUs that NVML should report, if it reports fewer than sysfs: those in
+ * sysfs, less those that this process may not see. A container lacks their device nodes, and a
+ * cgroup refuses to open them. */
 static int expected_gpus(int in_sysfs)
 {
     int nodes = 0, refused = 0;
@@ -72,7 +73,8 @@ static void run_count(struct check_result *r, struct check_env *env)
     int count;
     const struct gpu_facts *g = gpu_facts_read(env, &count);
     AUTO(strv) char **gpus = pci_devices_gpus();
-    int in_sysfs = (int)strv_len(gpus), expected = expected_gpus(in_sysfs);
+    int in_sysfs = (int)strv_len(gpus);
+    int expected = count < in_sysfs ? expected_gpus(in_sysfs) : in_sysfs;
     if (count < expected) {
         AUTO(free) char *want = xasprintf("%d GPUs, as in sysfs", expected);
         check_bad(r, CHECK_FAIL, want, source, "%d GPUs in NVML", count);
@@ -129,26 +131,53 @@ static void run_answers(struct check_result *r, struct check_env *env)
 
 enum { DAY_S = 24 * 3600 };
 
+enum { XIDS_MAX = 64 };
+
 struct xids {
+    struct { /* one entry per code and GPU */
+        struct xid x;
+        double age_s; /* of the last one */
+        int times;
+    } entries[XIDS_MAX];
+    int count;
     struct gpu_findings findings;
     int worst;
 };
 
-/* Xid 119 and 120 are those of drv.gsp. A reset, unlike a restart, may have happened since. */
+/* Xid 119 and 120 are those of drv.gsp. */
 static void take_xid(void *arg, double age_s, const char *text)
 {
     struct xids *all = arg;
     struct xid x;
-    const char *meaning;
+    int i = 0;
     if (!xid_parse(&x, text) || x.code == 119 || x.code == 120)
         return;
-    enum xid_class class = xid_classify(x.code, &meaning);
-    if (class == XID_IGNORE || (class < XID_RESET && age_s > DAY_S))
+    while (i < all->count &&
+           (all->entries[i].x.code != x.code || strcmp(all->entries[i].x.bus_id, x.bus_id) != 0))
+        i++;
+    if (i == XIDS_MAX)
         return;
-    bool fails = class == XID_RESTART || (class == XID_RESET && age_s <= DAY_S);
+    all->count += i == all->count;
+    all->entries[i].x = x;
+    all->entries[i].age_s = age_s;
+    all->entries[i].times++;
+}
+
+/* A GPU may have been reset since an old error, unlike the machine. */
+static void add_xid(struct xids *all, int i)
+{
+    const char *meaning;
+    enum xid_class class = xid_classify(all->entries[i].x.code, &meaning);
+    bool is_old = all->entries[i].age_s > DAY_S;
+    if (class == XID_IGNORE || (class < XID_RESET && is_old))
+        return;
+    bool fails = class == XID_RESTART || (class == XID_RESET && !is_old);
+    AUTO(free) char *text = xid_describe(&all->entries[i].x, all->entries[i].age_s);
     all->worst = (int)class > all->worst ? (int)class : all->worst;
-    gpu_findings_add(&all->findings, fails ? CHECK_FAIL : CHECK_WARN, -1,
-                     "Xid %d of GPU %s, %.0f min ago: %s", x.code, x.bus_id, age_s / 60, meaning);
+    AUTO(free)
+    char *times =
+        all->entries[i].times > 1 ? xasprintf(" (%d times)", all->entries[i].times) : xstrdup("");
+    gpu_findings_add(&all->findings, fails ? CHECK_FAIL : CHECK_WARN, -1, "%s%s", text, times);
 }
 
 static const char *const class_advice[] = {
@@ -177,6 +206,8 @@ static void run_xid(struct check_result *r, struct check_env *env)
     struct xids all = {0};
     int count, rc = kernel_log_read(take_xid, &all);
     const struct gpu_facts *g = gpu_facts_read(env, &count);
+    for (int i = 0; i < all.count; i++)
+        add_xid(&all, i);
     for (int i = 0; g && i < count; i++)
         add_recovery_action(&all, &g[i]);
     all.findings.known = rc == 0;

@@ -184,6 +184,8 @@ static int read_field(const struct nvml *n, struct gpu_facts *g, unsigned field,
     struct nvml_field f = {.field = field};
     int rc = CALL(fields, g->device, 1, &f);
     v[0] = f.type == 5 ? (unsigned long long)f.value.i32 : f.value.u32;
+    if (rc == NVML_SUCCESS && f.rc == NVML_INVALID_ARGUMENT) /* an older driver lacks the field */
+        return NVML_NOT_SUPPORTED;
     return rc ? rc : f.rc;
 }
 
@@ -215,21 +217,22 @@ static int read_graphics(const struct nvml *n, struct gpu_facts *g, unsigned lon
     return rc == NVML_TOO_SMALL ? NVML_SUCCESS : rc;
 }
 
-/* A number beyond the last link gives an error, which is not one of the GPU. */
+/* A number beyond the last link is an invalid argument, which is not an error of the GPU. */
 static int read_nvlinks(const struct nvml *n, struct gpu_facts *g, unsigned long long *v)
 {
-    int rc = no_function();
-    for (unsigned link = 0; n->nvlink_state && link < NVML_NVLINKS_MAX; link++) {
+    if (!n->nvlink_state)
+        return no_function();
+    for (unsigned link = 0; link < NVML_NVLINKS_MAX; link++) {
         unsigned active = 0;
-        rc = n->nvlink_state(g->device, link, &active);
-        if (rc == NVML_GPU_LOST || (link == 0 && gpu_facts_is_unavailable(rc)))
+        int rc = n->nvlink_state(g->device, link, &active);
+        if (rc == NVML_SUCCESS) {
+            v[0] |= 1ULL << link;
+            v[1] |= (active ? 1ULL : 0) << link;
+        } else if (rc != NVML_INVALID_ARGUMENT && (link == 0 || !gpu_facts_is_unavailable(rc))) {
             return rc;
-        if (rc != NVML_SUCCESS)
-            continue;
-        v[0] |= 1ULL << link;
-        v[1] |= (active ? 1ULL : 0) << link;
+        }
     }
-    return n->nvlink_state ? NVML_SUCCESS : rc;
+    return NVML_SUCCESS;
 }
 
 static int read_nvlink_errors(const struct nvml *n, struct gpu_facts *g, unsigned long long *v)

@@ -10,9 +10,13 @@ void gpu_findings_free(struct gpu_findings *f)
     strbuf_free(&f->warn);
 }
 
+enum { TEXT_MAX = 4000 }; /* bytes; a result is one message */
+
 void gpu_findings_add(struct gpu_findings *f, enum check_state s, int gpu, const char *fmt, ...)
 {
     struct strbuf *b = s == CHECK_FAIL ? &f->fail : &f->warn;
+    if (b->len > TEXT_MAX)
+        return;
     va_list args;
     va_start(args, fmt);
     AUTO(free) char *text = xvasprintf(fmt, args);
@@ -21,6 +25,8 @@ void gpu_findings_add(struct gpu_findings *f, enum check_state s, int gpu, const
     if (gpu >= 0)
         strbuf_printf(b, "GPU %d: ", gpu);
     strbuf_puts(b, text);
+    if (b->len > TEXT_MAX)
+        strbuf_puts(b, "; and others");
 }
 
 void gpu_findings_report(struct check_result *r, const struct gpu_findings *f, const char *want,

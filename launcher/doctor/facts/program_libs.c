@@ -51,8 +51,7 @@ static bool is_python(const char *path)
     return strncmp(slash ? slash + 1 : path, "python", 6) == 0;
 }
 
-/* Returns the Python that a command runs: the program itself, or that of `env` in front of it is
- * not looked for; a script runs with the python3 of PATH. */
+/* Returns the Python that a command runs; a script runs with the python3 of PATH. */
 static char *python_of(char *const *command)
 {
     if (!command || !command[0])
@@ -97,7 +96,7 @@ char **program_libs_dirs(char *const *command)
         push_matches(&out, new);
     }
     AUTO(free) char *program = command && command[0] ? find_program(command[0]) : NULL;
-    AUTO(free) char *prefix = program && !packages ? prefix_of(program) : NULL;
+    AUTO(free) char *prefix = program ? prefix_of(program) : NULL;
     if (prefix) {
         strv_push(&out, xasprintf("%s/lib", prefix));
         strv_push(&out, xasprintf("%s/lib64", prefix));

@@ -64,3 +64,19 @@ enum xid_class xid_classify(int code, const char **meaning)
     *meaning = "see NVIDIA's catalogue of Xid errors";
     return XID_LOOK;
 }
+
+char *xid_describe(const struct xid *x, double age_s)
+{
+    static const struct {
+        double seconds;
+        const char *unit;
+    } units[] = {{24 * 3600, "days"}, {3600, "h"}, {60, "min"}, {0, "s"}};
+    const char *meaning;
+    size_t i = 0;
+    (void)xid_classify(x->code, &meaning);
+    while (units[i].seconds > 0 && age_s < 2 * units[i].seconds)
+        i++;
+    double unit = units[i].seconds > 0 ? units[i].seconds : 1;
+    return xasprintf("Xid %d of GPU %s, %.0f %s ago: %s", x->code, x->bus_id, age_s / unit,
+                     units[i].unit, meaning);
+}

@@ -23,6 +23,10 @@ struct xid {
  * it is not an Xid. */
 bool xid_parse(struct xid *out, const char *text);
 
+/* Describes an error: "Xid 79 of GPU 0000:3b:00, 5 min ago: the GPU has fallen off the bus". The
+ * caller frees the text. */
+char *xid_describe(const struct xid *x, double age_s);
+
 /* Returns the class of a code; XID_LOOK for an unknown one. `*meaning` is a text of a few words. */
 enum xid_class xid_classify(int code, const char **meaning);
 

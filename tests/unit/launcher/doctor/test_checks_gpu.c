@@ -1,6 +1,7 @@
 #include <pwd.h>
 
 #include "common/clock.h"
+#include "common/strbuf.h"
 #include "launcher/doctor/facts/cuda_archs.h"
 #include "launcher/doctor/facts/xid.h"
 #include "tests/unit/launcher/doctor/kit_gpu_machine.h"
@@ -38,6 +39,8 @@ TEST(each_fault_of_a_gpu_is_found_by_its_check)
          "--gpu-reset"},
         {"gpu.answers", CHECK_FAIL, "gpu 2 temperature hang\n", NULL, NULL,
          "GPU 2: nvmlDeviceGetTemperature does not answer within 29", "restart the machine"},
+        {"gpu.answers", CHECK_FAIL, "gpu 4 nvlink3 error 999\n", NULL, NULL,
+         "GPU 4: nvmlDeviceGetNvLinkState: UNKNOWN", "--gpu-reset"},
         {"gpu.answers", CHECK_FAIL, "gpu 4 temperature 0\ngpu 4 power 0\ngpu 4 clock_sm 0\n", NULL,
          NULL, "GPU 4: temperature, power and clock are 0", "--gpu-reset"},
         {"gpu.ecc", CHECK_FAIL, "gpu 4 ecc_volatile 2\n", NULL, NULL,
@@ -121,7 +124,7 @@ TEST(mig_vgpu_and_idle_machines_have_no_fault)
                             "gpu all reasons 0x49\n"},
         {"an idle machine that stays in P0", "gpu all pcie_gen 1\ngpu all reasons 1\n"},
         {"an old driver", "gpu all fabric error 25\ngpu all margin error 13\n"
-                          "gpu all fields error 13\n"},
+                          "gpu all recovery_action error 2\n"},
         {"a GPU with a desktop", "gpu 0 graphics 900 6000\n"},
         {"two models", "gpus 2\ngpu 1 name NVIDIA T400\ngpu 1 vbios 1\n"
                        "system count ok\n"},
@@ -287,6 +290,36 @@ TEST(xid_errors_are_judged_by_class_and_age)
             kit_check_no_fault(NULL);
         kit_end();
     }
+}
+
+TEST(errors_that_repeat_are_one_line_and_many_of_them_fit)
+{
+    kit_make("");
+    AUTO(strbuf) struct strbuf log = {0};
+    for (int i = 0; i < 5000; i++)
+        strbuf_printf(&log, "4,%d,%d000000,-;NVRM: Xid (PCI:0000:1b:00): 95, pid=1, name=a\n", i,
+                      3000 + i / 10);
+    for (int i = 0; i < 200; i++) /* more than a result holds */
+        strbuf_printf(&log, "4,%d,3590000000,-;NVRM: Xid (PCI:0000:%02x:00): %d, pid=1\n", i,
+                      i & 0xff, 200 + i);
+    put(kit.root, "dev/kmsg", strbuf_str(&log));
+    kit_run(false);
+    kit_check_fault("gpu.xid", CHECK_FAIL,
+                    "Xid 95 of GPU 0000:1b:00, 101 s ago: uncontained memory error (5000 times)",
+                    "--gpu-reset");
+    kit_end();
+}
+
+TEST(many_strangers_fit_into_one_result)
+{
+    AUTO(strbuf) struct strbuf lines = {0};
+    for (int i = 0; i < 400; i++)
+        strbuf_printf(&lines, "gpu %d process %d 5\n", i % 8, 4190000 + i);
+    kit_make(strbuf_str(&lines));
+    kit_run(true);
+    kit_check_fault("gpu.busy", CHECK_FAIL, "; and others", "end the process");
+    CHECK(strlen(kit_result_of("gpu.busy")->value) < 5000);
+    kit_end();
 }
 
 TEST(the_drivers_recovery_action_is_a_fault_without_an_xid)
