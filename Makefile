@@ -231,15 +231,49 @@ $(B)/tests/fake/%.so: $(B)/obj/tests/fake/%.o
 	@mkdir -p $(@D)
 	$(call say,LINK)
 	$(Q)$(CC) -shared $(ALL_LDFLAGS) -o $@ $^ -lpthread
-# The plug-in's kernels, as a loop on the host.
-$(B)/tests/fake/nccl_kernels.so: tests/fake/nccl_kernels.cc collectives/backends/nccl/nccl_kernels.cu \
-		collectives/backends/nccl/nccl_kernels.h collectives/comm/ulps.h $(STAMP)
+FAKES := $(B)/tests/fake/libnvidia-ml.so.1 $(if $(HAVE_NCCL),$(B)/tests/fake/nccl.so $(B)/tests/fake/nccl_old.so)
+
+# CUDA code on the host: tests/cudahost. A test is one file and three programs: plain, under AddressSanitizer and under
+# ThreadSanitizer. The runtime itself is not instrumented.
+HAVE_CUDA := $(wildcard $(CUDA_HOME)/include/cublasLt.h)
+CUDAHOST := $(B)/tests/cudahost
+CUDAHOST_OBJ := $(B)/obj/tests/cudahost
+CUDAHOST_CXX := -std=c++17 -g -fPIC -fvisibility=hidden -Wall -Wextra -Wno-unused-function -Wno-unknown-pragmas -Wno-missing-field-initializers $(if $(WERROR),-Werror) -I. -Itests/cudahost \
+                -isystem $(CUDA_HOME)/include $(patsubst -I%,-isystem %,$(shell pkg-config --cflags openblas)) -MMD -MP
+CUDAHOST_RUNTIME := $(patsubst tests/cudahost/%.cc,$(CUDAHOST_OBJ)/%.o,$(filter-out %_access.cc,$(wildcard tests/cudahost/cudahost_*.cc)))
+CUDAHOST_LIBS := -lopenblas -lm
+CUDAHOST_TESTS := $(patsubst tests/cudahost/%.cc,%,$(wildcard tests/cudahost/test_*.cc) tests/cudahost/faulty.cc)
+$(CUDAHOST_OBJ)/cudahost_%.o: tests/cudahost/cudahost_%.cc $(STAMP)
 	@mkdir -p $(@D)
 	$(call say,CXX)
-	$(Q)$(CXX) -std=c++17 -O2 -Wall -Wextra $(if $(WERROR),-Werror) $(if $(SAN),-fsanitize=$(SAN)) -I. -shared -fPIC \
-	    -fvisibility=hidden -o $@ $<
-FAKES := $(B)/tests/fake/libnvidia-ml.so.1 $(if $(HAVE_NCCL),$(B)/tests/fake/nccl.so $(B)/tests/fake/nccl_old.so \
-         $(B)/tests/fake/nccl_kernels.so)
+	$(Q)$(CXX) $(CUDAHOST_CXX) -O2 -c -o $@ $<
+# What tests compare with: the examples without their main programs.
+$(B)/libexamples.a: $(call objs,$(filter-out %/main.c,$(wildcard examples/*/*.c)))
+	@rm -f $@; ar qcs $@ $^ # not r: files of two folders may have one name
+CUDAHOST_C := $(call objs,$(wildcard tests/cudahost/*.c))
+define cudahost_variant
+$(CUDAHOST_TESTS:%=$(CUDAHOST_OBJ)/%$(1).o): $(CUDAHOST_OBJ)/%$(1).o: tests/cudahost/%.cc $(STAMP)
+	@mkdir -p $$(@D)
+	$$(call say,CXX)
+	$$(Q)$$(CXX) $$(CUDAHOST_CXX) -O1 $(2) -include tests/cudahost/cudahost.h -c -o $$@ $$<
+$(CUDAHOST_TESTS:%=$(CUDAHOST)/%$(1)): $(CUDAHOST)/%$(1): $(CUDAHOST_OBJ)/%$(1).o $(CUDAHOST_RUNTIME) $(3) $(CUDAHOST_C) $(B)/libtest.a $(B)/libexamples.a
+	@mkdir -p $$(@D)
+	$$(call say,LINK)
+	$$(Q)$$(CXX) $(2) -o $$@ $$^ $(CUDAHOST_LIBS)
+CUDAHOST_PROGRAMS += $(CUDAHOST_TESTS:%=$(CUDAHOST)/%$(1))
+endef
+$(eval $(call cudahost_variant,,))
+$(eval $(call cudahost_variant,-asan,-fsanitize=address))
+$(eval $(call cudahost_variant,-tsan,-fsanitize=thread,$(CUDAHOST_OBJ)/cudahost_access.o))
+# Libraries of CUDA code for programs without a GPU, by the name that they have with nvcc.
+CUDAHOST_LIBRARIES := $(patsubst %,$(CUDAHOST)/%.so,$(basename $(notdir $(wildcard examples/*/*_cuda.cu)))) $(CUDAHOST)/nccl_kernels.so
+vpath %.cu $(sort $(dir $(wildcard examples/*/*.cu))) collectives/backends/nccl
+$(CUDAHOST_LIBRARIES): $(CUDAHOST)/%.so: %.cu $(CUDAHOST_RUNTIME) $(STAMP)
+	@mkdir -p $(@D) $(CUDAHOST_OBJ)
+	$(call say,CXX)
+	$(Q)$(CXX) $(CUDAHOST_CXX) -MF $(CUDAHOST_OBJ)/$*.d -O2 -x c++ -include tests/cudahost/cudahost.h -shared -o $@ $< -x none $(CUDAHOST_RUNTIME) $(CUDAHOST_LIBS)
+# With another sanitizer there are the libraries only.
+CUDAHOST_ALL := $(if $(HAVE_CUDA),$(CUDAHOST_LIBRARIES) $(if $(SAN),,$(CUDAHOST_PROGRAMS)))
 
 # Libraries for LD_PRELOAD: faults of system calls and of disks.
 $(B)/obj/tests/fault/preload/%.o: EXTRA_CFLAGS := -fvisibility=default -Wno-missing-prototypes -U_FORTIFY_SOURCE
@@ -257,7 +291,7 @@ $(B)/tests/conform: $(call objs,$(wildcard tests/conform/*.c)) $(B)/libcollectiv
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_collectives) \
 	    $(shell pkg-config --libs pmix) $(LIBS_common) -lpthread $(call bundled,../../lib/bundled)
 
-tests: all $(UNIT_TESTS) $(OTHER_TESTS) $(FAKES) $(PRELOADS) $(CONFORM)
+tests: all $(UNIT_TESTS) $(OTHER_TESTS) $(FAKES) $(PRELOADS) $(CONFORM) $(CUDAHOST_ALL)
 .PHONY: tests
 test: tests
 	tests/run --build $(B) $(T)

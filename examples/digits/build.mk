@@ -14,7 +14,7 @@ $(DIGITS)/digits: $(DIGITS_OBJS) $(B)/examples/libkit.a $(LIBDROVER)
 $(B)/tests/unit/examples-digits: $(patsubst %,$(B)/obj/examples/digits/%.o,mlp_cpu data)
 
 CUDA_LIB := $(firstword $(wildcard $(CUDA_HOME)/lib64 $(CUDA_HOME)/lib))
-$(DIGITS)/mlp_cuda.so: examples/digits/mlp_cuda.cu $(addprefix examples/digits/,mlp.h formula.h build.mk) examples/kit/rng.h $(STAMP)
+$(DIGITS)/mlp_cuda.so: examples/digits/mlp_cuda.cu $(addprefix examples/,kit/launch.h kit/rng.h $(addprefix digits/,mlp.h formula.h build.mk)) $(STAMP)
 	@mkdir -p $(@D)
 	$(call say,NVCC)
 	$(Q)$(NVCC) $(if $(WERROR),-Werror all-warnings) -O3 -std=c++17 -shared -Xcompiler -fPIC,-fvisibility=hidden,-Wall \

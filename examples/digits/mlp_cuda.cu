@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../kit/launch.h"
 #include "formula.h"
 #include "mlp.h"
 
@@ -258,13 +259,13 @@ static int forward(struct mlp *m, const struct mlp_batch *b, bool train)
         int n_in = c->width[l], n_out = c->width[l + 1];
         size_t total = (size_t)b->n * (size_t)n_out;
         const float *w = m->w + mlp_at(c, l), *bias = w + (size_t)n_out * (size_t)n_in;
-        set_bias<<<blocks(total), THREADS, 0, m->stream>>>(m->z[l], bias, total, n_out);
+        LAUNCH(set_bias, blocks(total), THREADS, m->stream, m->z[l], bias, total, n_out);
         if (product(m, false, true, b->n, n_out, n_in, in, n_in, w, n_in, 1, m->z[l]) < 0)
             return -1;
         if (l < c->layers - 1)
-            activate_all<<<blocks(total), THREADS, 0, m->stream>>>(m->a[l], m->z[l], m->sample, total, n_out,
-                                                                   c->activation, train ? c->dropout : 0,
-                                                                   formula_mask_key(c->seed, b->epoch, l));
+            LAUNCH(activate_all, blocks(total), THREADS, m->stream, m->a[l], m->z[l], m->sample, total, n_out,
+                   c->activation, train ? c->dropout : 0,
+                   formula_mask_key(c->seed, b->epoch, l));
         in = m->a[l];
     }
     return failed(cudaGetLastError(), "forward");
@@ -279,15 +280,15 @@ static int backward(struct mlp *m, const struct mlp_batch *b)
         float *gw = m->grad + mlp_at(c, l), *gb = gw + (size_t)n_out * (size_t)n_in;
         if (product(m, true, false, n_out, n_in, b->n, m->delta[l], n_out, in, n_in, 0, gw) < 0)
             return -1;
-        sum_columns<<<blocks((size_t)n_out), THREADS, 0, m->stream>>>(gb, m->delta[l], b->n, n_out);
+        LAUNCH(sum_columns, blocks((size_t)n_out), THREADS, m->stream, gb, m->delta[l], b->n, n_out);
         if (l == 0)
             break;
         size_t total = (size_t)b->n * (size_t)n_in;
         if (product(m, false, false, b->n, n_in, n_out, m->delta[l], n_out, w, n_in, 0, m->delta[l - 1]) < 0)
             return -1;
-        slope_all<<<blocks(total), THREADS, 0, m->stream>>>(m->delta[l - 1], m->z[l - 1], m->sample, total, n_in,
-                                                            c->activation, c->dropout,
-                                                            formula_mask_key(c->seed, b->epoch, l - 1));
+        LAUNCH(slope_all, blocks(total), THREADS, m->stream, m->delta[l - 1], m->z[l - 1], m->sample, total, n_in,
+               c->activation, c->dropout,
+               formula_mask_key(c->seed, b->epoch, l - 1));
     }
     return failed(cudaGetLastError(), "backward");
 }
@@ -295,9 +296,9 @@ static int backward(struct mlp *m, const struct mlp_batch *b)
 static int losses(struct mlp *m, const struct mlp_batch *b, float smoothing)
 {
     int last = m->c.layers - 1;
-    loss_rows<<<blocks((size_t)b->n), THREADS, 0, m->stream>>>(m->delta[last], m->row_loss, m->row_right, m->z[last],
-                                                               m->label, b->n, m->c.width[m->c.layers], smoothing,
-                                                               b->scale);
+    LAUNCH(loss_rows, blocks((size_t)b->n), THREADS, m->stream, m->delta[last], m->row_loss, m->row_right, m->z[last],
+           m->label, b->n, m->c.width[m->c.layers], smoothing,
+           b->scale);
     return failed(cudaGetLastError(), "loss");
 }
 
@@ -309,16 +310,16 @@ static int cuda_gradient(struct mlp *m, const struct mlp_batch *b)
         return 0;
     if (upload(m, b) < 0 || forward(m, b, true) < 0 || losses(m, b, m->c.label_smoothing) < 0)
         return -1;
-    sum_losses<<<1, 1, 0, m->stream>>>(m->grad + m->params, m->row_loss, b->n, b->scale);
+    LAUNCH(sum_losses, 1, 1, m->stream, m->grad + m->params, m->row_loss, b->n, b->scale);
     return backward(m, b);
 }
 
 static int cuda_update(struct mlp *m, float lr, int64_t t)
 {
     float mu = m->c.optimizer == MLP_MOMENTUM ? m->c.momentum : 0;
-    step_all<<<blocks(m->params), THREADS, 0, m->stream>>>(m->w, m->m1, m->m2, m->grad, m->params, m->c.optimizer, lr,
-                                                           mu, m->c.weight_decay, 1 - powf(0.9f, (float)t),
-                                                           1 - powf(0.999f, (float)t));
+    LAUNCH(step_all, blocks(m->params), THREADS, m->stream, m->w, m->m1, m->m2, m->grad, m->params, m->c.optimizer, lr,
+           mu, m->c.weight_decay, 1 - powf(0.9f, (float)t),
+           1 - powf(0.999f, (float)t));
     return failed(cudaGetLastError(), "update");
 }
 

@@ -1,16 +1,17 @@
 /* ops - the operations of a GPT, forward and backward, over rows of numbers.
  *
- * The interface has two implementations: ops_cpu (ops_cpu.c, OpenBLAS), and ops_cuda (ops_cuda.cu,
+ * The interface has two implementations: ops_cpu (ops_cpu.c, OpenBLAS), and ops_cuda (gpt_cuda.cu,
  * cuBLASLt and own kernels), which is loaded from gpt_cuda.so. All pointers to data are memory of
  * the implementation: alloc() returns it, put() and get() copy to and from the host. Operations are
  * queued in order; wait() waits for them. An operation that fails makes the next wait() or get()
  * return -1, and error() says why.
  *
- * Shapes: B sequences of T tokens are R = B * T rows; C channels, H heads, V symbols. Matrices are
- * row by row. "act" is an element of activations and of the weights that products read: float, or
- * bfloat16 with OPS_BF16. Gradients of weights, moments, master weights and statistics are float in
- * either precision. Backward operations add to gradients of weights, and overwrite gradients of
- * activations unless their comment says otherwise. */
+ * Shapes: B sequences of T tokens are R = B * T rows; C channels, H heads, V symbols. C is a
+ * multiple of 16, V and the widths of linear() are multiples of 8. Pointers to act are multiples of
+ * 16 bytes. Matrices are row by row. "act" is an element of activations and of the weights that
+ * products read: float, or bfloat16 with OPS_BF16. Gradients of weights, moments, master weights
+ * and statistics are float in either precision. Backward operations add to gradients of weights,
+ * and overwrite gradients of activations unless their comment says otherwise. */
 #ifndef GPT_OPS_H
 #define GPT_OPS_H
 
@@ -42,10 +43,12 @@ struct ops_backend {
     int (*open)(struct ops **out, int device, enum ops_precision p, char *why, size_t why_size);
     void (*close)(struct ops *o);
     const char *(*error)(const struct ops *o);
+    /* Returns the name of the device's model; "cpu" for the CPU. */
+    const char *(*device_name)(const struct ops *o);
 
     /* ---- memory. alloc() returns memory that is 0, or NULL: out of memory. alloc_host() returns
-     * pinned memory, from which put() is asynchronous: it must stay unchanged until wait(), or
-     * until mark_done() of a mark that was made after it. get() waits. ---- */
+     * pinned memory, from which put() is asynchronous: it must stay unchanged until wait() or
+     * get(), which waits, too. ---- */
     void *(*alloc)(struct ops *o, size_t bytes);
     void (*release)(struct ops *o, void *p);
     void *(*alloc_host)(struct ops *o, size_t bytes);
@@ -57,9 +60,10 @@ struct ops_backend {
     void (*memory)(struct ops *o, size_t *used, size_t *total); /* of the device */
 
     /* ---- streams and time. comm_stream() is a second stream for collectives (NULL on the CPU).
-     * comm_after() makes it wait for what is queued so far; after_comm() makes later operations
-     * wait for it. mark() records the time at which the queue, or the second stream, reaches this
-     * point. between() returns the ms from one mark to another; it waits for both. ---- */
+     * comm_after() makes it wait for the operations queued so far; after_comm() makes later
+     * operations wait for it. mark() records the time at which the queue, or the second stream,
+     * reaches this point. between() returns the ms from one mark to another; it waits for both.
+     * ---- */
     void *(*stream)(struct ops *o);
     void *(*comm_stream)(struct ops *o);
     void (*comm_after)(struct ops *o);
@@ -84,10 +88,12 @@ struct ops_backend {
      * y = gelu(z) (tanh form). */
     void (*linear)(struct ops *o, act *y, act *z, const act *x, const act *w, const act *bias,
                    int R, int I, int O);
-    /* dx and dbias may be NULL. If z is not NULL, dy is first multiplied by gelu'(z), in place. */
-    void (*linear_back)(struct ops *o, act *dx, float *dw, float *dbias, act *dy, const act *z,
-                        const act *x, const act *w, int R, int I, int O);
-    /* Causal attention. qkv (R x 3C): queries, keys, values, each H heads of C / H channels.
+    /* dx and dbias may be NULL. If z is not NULL, x is gelu(z), and dx is multiplied by gelu'(z):
+     * it is the gradient of z. */
+    void (*linear_back)(struct ops *o, act *dx, float *dw, float *dbias, const act *dy,
+                        const act *z, const act *x, const act *w, int R, int I, int O);
+    /* Causal attention. qkv (R x 3C): queries, keys, values, each H heads of C / H channels (on a
+     * GPU: 16, 32, 64 or 128).
      * lse (B x H x T): the logarithm of each row's sum. */
     void (*attend)(struct ops *o, act *y, float *lse, const act *qkv, int B, int T, int C, int H);
     void (*attend_back)(struct ops *o, act *dqkv, const act *dy, const act *y, const float *lse,

@@ -1,6 +1,7 @@
 #include "launcher/doctor/check_run.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -53,9 +54,19 @@ static void send_result(int sock, const struct check_result *r)
         _exit(1);
 }
 
+/* An abandoned child, or a child of a check that cannot be killed, must not keep the output of
+ * drover open: a reader of it would wait for the end. */
+static void leave_std_fds(void)
+{
+    AUTO(fd) int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int fd = STDIN_FILENO; null >= 0 && fd <= STDERR_FILENO; fd++)
+        dup2(null, fd);
+}
+
 static _Noreturn void run_child(struct run *r, size_t from, int sock)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    leave_std_fds();
     for (size_t i = from; i < r->count; i++) {
         const struct check *c = &r->rows[i];
         struct check_result *result = &r->results[i];

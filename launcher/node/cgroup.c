@@ -78,18 +78,28 @@ static int64_t pids_limit(const char *dir)
     return read_numbers(dir, "pids.max", n) >= 1 && n[0] > 0 ? n[0] : 0;
 }
 
+char **cgroup_dirs(const char *root, const char *controller)
+{
+    AUTO(free) char *dir = cgroup_dir(root, controller);
+    size_t base = strlen(root) + strlen("/sys/fs/cgroup");
+    char **dirs = NULL;
+    while (dir && strlen(dir) >= base) {
+        strv_push(&dirs, xstrdup(dir));
+        *strrchr(dir, '/') = '\0';
+    }
+    return dirs;
+}
+
 /* Returns the smallest limit of this process's group and of the groups above it; 0: no limit. */
 static int64_t smallest_limit(const char *root, const char *controller,
                               int64_t (*limit)(const char *dir))
 {
-    AUTO(free) char *dir = cgroup_dir(root, controller);
-    size_t base = strlen(root) + strlen("/sys/fs/cgroup");
+    AUTO(strv) char **dirs = cgroup_dirs(root, controller);
     int64_t smallest = 0;
-    while (dir && strlen(dir) >= base) {
-        int64_t n = limit(dir);
+    for (char **d = dirs; d && *d; d++) {
+        int64_t n = limit(*d);
         if (n && (!smallest || n < smallest))
             smallest = n;
-        *strrchr(dir, '/') = '\0';
     }
     return smallest;
 }

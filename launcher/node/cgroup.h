@@ -11,6 +11,10 @@
  * directory itself may then be missing, and only directories above it exist. */
 char *cgroup_dir(const char *root, const char *controller);
 
+/* Returns that directory and those above it up to the root cgroup, nearest first (a strv); NULL as
+ * above. The caller frees it. */
+char **cgroup_dirs(const char *root, const char *controller);
+
 /* Returns the limit of CPU time in CPUs, rounded up; 0: no limit. This is the smallest limit of
  * this process's cgroup and of those above it (cpu.max; cpu.cfs_quota_us divided by
  * cpu.cfs_period_us). */

@@ -81,12 +81,14 @@ SLURM_CONF = """ClusterName=drover
 SlurmctldHost=node1({network}1)
 SlurmUser=root
 AuthType=auth/munge
+AuthInfo=cred_expire={cred_expire_s}
 CredType=cred/munge
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 SlurmdParameters=config_overrides
+SchedulerParameters=bf_interval=1
 ReturnToService=2
 SlurmdTimeout=30
 KillWait=10
@@ -347,11 +349,12 @@ class Cluster:
         if off:
             self._answer()
 
-    def start_slurm(self):
-        """A Slurm over the nodes, its controller on the head. Takes seconds."""
+    def start_slurm(self, cred_expire_s=120):
+        """A Slurm over the nodes, its controller on the head. Takes seconds. A job that is queued again starts when the
+        credential of its first run has expired."""
         self._need(SLURM_PROGRAMS)
         (self.work / "slurm.conf").write_text(SLURM_CONF.format(
-            network=NETWORK, work=self.work, nodes="\n".join(
+            network=NETWORK, work=self.work, cred_expire_s=cred_expire_s, nodes="\n".join(
                 f"NodeName={n.name} NodeAddr={n.address} CPUs=8 State=UNKNOWN" for n in self.nodes)))
         # slurmd wants a cgroup plug-in though it uses none; this one asks neither systemd nor the kernel for anything
         (self.work / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")

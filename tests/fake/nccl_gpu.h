@@ -90,6 +90,7 @@ struct ncclComm {
 
 /* ---- the GPU: one thread per stream ---------------------------------------------------------- */
 struct CUstream_st {
+    struct CUstream_st *other; /* all streams of this library */
     pthread_mutex_t lock;
     pthread_cond_t queued;
     struct work *first, **last;
@@ -100,14 +101,25 @@ struct CUstream_st {
 static struct CUstream_st default_stream = {.lock = PTHREAD_MUTEX_INITIALIZER,
                                             .queued = PTHREAD_COND_INITIALIZER};
 
+static struct CUstream_st *_Atomic streams = &default_stream;
+
+/* Returns NULL for a stream of another library, tests/cudahost: what is on it is complete. */
 static struct CUstream_st *stream_of(cudaStream_t s)
 {
-    return s && s != cudaStreamLegacy && s != cudaStreamPerThread ? s : &default_stream;
+    if (!s || s == cudaStreamLegacy || s == cudaStreamPerThread)
+        return &default_stream;
+    struct CUstream_st *q = streams;
+    while (q && q != s)
+        q = q->other;
+    return q;
 }
 
 EXPORT cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags)
 {
     *out = calloc(1, sizeof **out);
+    (*out)->other = streams;
+    while (!atomic_compare_exchange_weak(&streams, &(*out)->other, *out))
+        ;
     pthread_mutex_init(&(*out)->lock, NULL);
     pthread_cond_init(&(*out)->queued, NULL);
     return flags == cudaStreamNonBlocking ? cudaSuccess : cudaErrorInvalidValue;
@@ -141,7 +153,8 @@ EXPORT cudaError_t cudaStreamQuery(cudaStream_t s)
 {
     if (invalidates_graph())
         return cudaErrorStreamCaptureUnsupported;
-    return simulates("hang") || atomic_load(&stream_of(s)->left) ? cudaErrorNotReady : cudaSuccess;
+    struct CUstream_st *q = stream_of(s);
+    return simulates("hang") || (q && atomic_load(&q->left)) ? cudaErrorNotReady : cudaSuccess;
 }
 
 static void perform(struct work *w);
@@ -180,6 +193,11 @@ static void keep(cudaGraph_t g, struct work *w)
 static void put_on_stream(struct work *w)
 {
     struct CUstream_st *s = stream_of(w->stream);
+    if (!s) { /* in the order of that stream, whose next work comes after this call */
+        perform(w);
+        free(w);
+        return;
+    }
     if (recording.graph && recording.stream == w->stream && recording.graph->n < GRAPH_MAX) {
         keep(recording.graph, w);
         return;

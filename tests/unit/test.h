@@ -26,8 +26,18 @@ struct test_case {
     struct test_case *next;
 };
 
+#ifdef __cplusplus
+extern "C" {
+#endif
 /* Adds a test to the program. Keeps `t`. */
 void test_register(struct test_case *t);
+
+/* Checks a limit on time. A busy machine breaks such limits without a fault of the program, so they
+ * are checked only by `tests/run --only perf`, which starts programs with --perf. */
+extern bool test_checks_time;
+#ifdef __cplusplus
+}
+#endif
 
 #define TEST(id)                                                                       \
     static void test_##id(void);                                                       \
@@ -80,9 +90,6 @@ void test_register(struct test_case *t);
             FAIL("%s is %.17g, expected %.17g +- %g", #got, got_, want_, (double)(tolerance)); \
     } while (0)
 
-/* Checks a limit on time. A busy machine breaks such limits without a fault of the program, so they
- * are checked only by `tests/run --only perf`, which starts programs with --perf. */
-extern bool test_checks_time;
 #define CHECK_TIME(cond)                              \
     do {                                              \
         if (test_checks_time && !(cond))              \

@@ -1,6 +1,7 @@
 #include "launcher/doctor/check_run.h"
 
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "tests/unit/test.h"
@@ -28,6 +29,16 @@ static void hangs(struct check_result *r, struct check_env *env)
     sigprocmask(SIG_BLOCK, &all, NULL);
     for (;;)
         pause();
+}
+
+/* Says which of the standard descriptors are /dev/null. */
+static void shows_std_fds(struct check_result *r, struct check_env *env)
+{
+    struct stat null, st;
+    int count = 0;
+    for (int fd = 0; stat("/dev/null", &null) == 0 && fd < 3; fd++)
+        count += fstat(fd, &st) == 0 && st.st_rdev == null.st_rdev;
+    check_ok(r, "here", "%d", count);
 }
 
 static void crashes(struct check_result *r, struct check_env *env)
@@ -95,6 +106,15 @@ TEST(a_check_that_hangs_or_crashes_fails_and_the_others_run)
     CHECK_INT(r[3].state, CHECK_SKIP);
     CHECK_STR(r[3].value, "needs a");
     CHECK_INT(r[4].state, CHECK_FAIL);
+    clear(r);
+}
+
+TEST(a_child_that_is_left_behind_does_not_keep_the_output_open)
+{
+    static const struct check rows[] = {{.id = "a", .run = shows_std_fds}};
+    struct check_result r[ROWS] = {0};
+    run(r, rows, 1, false);
+    CHECK_STR(r[0].value, "3");
     clear(r);
 }
 

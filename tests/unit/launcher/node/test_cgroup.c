@@ -90,3 +90,16 @@ TEST(version_1_says_a_huge_number_for_no_limit_of_memory)
     CHECK_INT(cgroup_memory(root), 1 << 20);
     remove_root(root);
 }
+
+TEST(the_directories_begin_with_the_own_group_and_end_with_the_root)
+{
+    char *root = new_root();
+    CHECK(!cgroup_dirs(root, "memory"));
+    put(root, "proc/self/cgroup", "3:memory:/a/b\n0::/z\n");
+    AUTO(strv) char **dirs = cgroup_dirs(root, "memory");
+    static const char *const want[] = {"memory/a/b", "memory/a", "memory", ""};
+    CHECK_INT(strv_len(dirs), 4);
+    for (size_t i = 0; i < 3; i++)
+        CHECK_STR(dirs[i] + strlen(root) + strlen("/sys/fs/cgroup/"), want[i]);
+    remove_root(root);
+}

@@ -1,0 +1,125 @@
+#include "optimizer.h"
+
+#include <stdlib.h>
+
+/* Returns what this rank has of bucket b, its part or all of it: position and length. */
+static size_t own_at(const struct optimizer *o, int b, size_t *n)
+{
+    const struct model_bucket *k = &o->m->bucket[b];
+    *n = o->zero ? k->part : k->part * (size_t)o->ranks->size;
+    return k->at + (o->zero ? k->part * (size_t)o->ranks->rank : 0);
+}
+
+static void *weights_at(const struct optimizer *o, size_t at)
+{
+    return (char *)o->m->w + at * o->m->element;
+}
+
+/* Returns where this rank has array 0 ... 2 of bucket b. */
+static float *array_at(const struct optimizer *o, int array, int b)
+{
+    size_t n, at = own_at(o, b, &n);
+    float *const arrays[OPTIMIZER_ARRAYS] = {o->master, o->moment1, o->moment2};
+    return arrays[array] ? arrays[array] + o->at[b] : weights_at(o, at);
+}
+
+int optimizer_open(struct optimizer *o)
+{
+    const struct ops_backend *ops = o->m->ops;
+    for (int b = 0; b < o->m->buckets; b++) {
+        size_t n;
+        (void)own_at(o, b, &n);
+        o->at[b] = o->kept;
+        o->kept += n;
+    }
+    int bf16 = o->m->c.precision == OPS_BF16;
+    o->moment1 = ops->alloc(o->m->dev, o->kept * sizeof(float));
+    o->moment2 = ops->alloc(o->m->dev, o->kept * sizeof(float));
+    o->master = bf16 ? ops->alloc(o->m->dev, o->kept * sizeof(float)) : NULL;
+    o->state = malloc(OPTIMIZER_ARRAYS * o->m->params * sizeof *o->state);
+    return o->moment1 && o->moment2 && (o->master || !bf16) && o->state ? 0 : -1;
+}
+
+void optimizer_close(struct optimizer *o)
+{
+    float *arrays[OPTIMIZER_ARRAYS] = {o->master, o->moment1, o->moment2};
+    for (int i = 0; i < OPTIMIZER_ARRAYS; i++)
+        if (arrays[i])
+            o->m->ops->release(o->m->dev, arrays[i]);
+    free(o->state);
+}
+
+int optimizer_update(struct optimizer *o, float lr, float scale, int64_t t)
+{
+    const struct ops_adamw a = {.lr = lr,
+                                .decay = o->decay,
+                                .beta1 = 0.9f,
+                                .beta2 = 0.95f,
+                                .epsilon = 1e-8f,
+                                .scale = scale,
+                                .t = t};
+    enum drover_type type = o->m->element == 2 ? DROVER_BFLOAT16 : DROVER_FLOAT;
+    for (int b = 0; b < o->m->buckets; b++) {
+        size_t n, at = own_at(o, b, &n);
+        o->m->ops->adamw(o->m->dev, weights_at(o, at), array_at(o, 0, b), array_at(o, 1, b),
+                         array_at(o, 2, b), o->m->g + at, n, &a);
+        if (o->zero)
+            ranks_start(o->ranks, RANKS_GATHER, weights_at(o, at),
+                        weights_at(o, o->m->bucket[b].at), n * (size_t)o->ranks->size, type);
+    }
+    return o->zero ? ranks_wait(o->ranks) : 0;
+}
+
+/* Copies one array of one bucket to `to`. Parts are gathered where the gradient was. */
+static int get_bucket(struct optimizer *o, int array, int b, float *to)
+{
+    size_t n;
+    (void)own_at(o, b, &n);
+    float *from = array_at(o, array, b), *all = o->m->g + o->m->bucket[b].at;
+    if (o->zero) {
+        ranks_start(o->ranks, RANKS_GATHER, from, all, n * (size_t)o->ranks->size, DROVER_FLOAT);
+        if (ranks_wait(o->ranks) < 0)
+            return -1;
+        from = all;
+    }
+    if (o->ranks->rank > 0)
+        return 0;
+    return ranks_check(o->ranks,
+                       o->m->ops->get(o->m->dev, to, from, o->m->bucket[b].n * sizeof *to));
+}
+
+int optimizer_get(struct optimizer *o)
+{
+    float *to = o->state;
+    for (int array = 0; array < OPTIMIZER_ARRAYS; array++)
+        for (int b = 0; b < o->m->buckets; to += o->m->bucket[b++].n)
+            if (get_bucket(o, array, b, to) < 0)
+                return -1;
+    return 0;
+}
+
+static int put_array(struct optimizer *o, int array)
+{
+    const float *from = o->state + (size_t)array * o->m->params;
+    for (int b = 0; b < o->m->buckets; from += o->m->bucket[b++].n) {
+        size_t n, begin = own_at(o, b, &n) - o->m->bucket[b].at, total = o->m->bucket[b].n;
+        n = begin >= total ? 0 : begin + n > total ? total - begin : n; /* without the padding */
+        if (n > 0 && ranks_check(o->ranks, o->m->ops->put(o->m->dev, array_at(o, array, b),
+                                                          from + begin, n * sizeof *from)) < 0)
+            return -1;
+    }
+    return ranks_check(o->ranks, o->m->ops->wait(o->m->dev));
+}
+
+/* While gradient and moments are 0, an update makes the weights that products read from array 0. */
+int optimizer_put(struct optimizer *o)
+{
+    if (put_array(o, 0) < 0 || optimizer_update(o, 0, 0, 1) < 0)
+        return -1;
+    return put_array(o, 1) < 0 ? -1 : put_array(o, 2);
+}
+
+size_t optimizer_bytes(const struct optimizer *o)
+{
+    return (o->master ? 3 : 2) * o->kept * sizeof(float);
+}

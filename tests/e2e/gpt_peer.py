@@ -1,0 +1,100 @@
+"""The model of examples/gpt in PyTorch, with the same weights and batches: a dump of `gpt --dump=FILE` says which.
+
+  gpt_peer.py DUMP STEPS          prints the seconds of CPU that the steps take, with one thread"""
+import math
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+LAYERS, CHANNELS, HEADS, CONTEXT, SYMBOLS, BATCH = 2, 64, 4, 64, 256, 16
+WARMUP, LR, DECAY, CLIP = 20, 2e-3, 0.1, 1.0
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        c = CHANNELS
+        self.norm1, self.qkv, self.out = nn.LayerNorm(c), nn.Linear(c, 3 * c), nn.Linear(c, c)
+        self.norm2, self.up, self.down = nn.LayerNorm(c), nn.Linear(c, 4 * c), nn.Linear(4 * c, c)
+        self.register_buffer("future", torch.triu(torch.full((CONTEXT, CONTEXT), -math.inf), 1), persistent=False)
+
+    def attend(self, x):
+        b, t, c = x.shape
+        q, k, v = (a.view(b, t, HEADS, c // HEADS).transpose(1, 2) for a in self.qkv(x).split(c, 2))
+        if hasattr(F, "scaled_dot_product_attention"):
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        else:
+            y = ((q @ k.transpose(2, 3)) / math.sqrt(c // HEADS) + self.future).softmax(3) @ v
+        return self.out(y.transpose(1, 2).reshape(b, t, c))
+
+    def forward(self, x):
+        x = x + self.attend(self.norm1(x))
+        return x + self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh"))
+
+
+class GPT(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(SYMBOLS, CHANNELS), nn.Embedding(CONTEXT, CHANNELS)
+        self.norm = nn.LayerNorm(CHANNELS)
+        self.blocks = nn.ModuleList(Block() for _ in range(LAYERS))
+
+    def forward(self, x, y):
+        h = self.tokens(x) + self.places.weight
+        for block in self.blocks:
+            h = block(h)
+        return F.cross_entropy((self.norm(h) @ self.tokens.weight.t()).view(-1, SYMBOLS), y.view(-1))
+
+
+class Dump:
+    """What `gpt --dump` writes: the weights; then per step the tokens, the targets, the loss and the gradient."""
+
+    def __init__(self, path, params):
+        tokens = (BATCH, CONTEXT)
+        step = np.dtype([("x", np.uint8, tokens), ("y", np.uint8, tokens), ("loss", np.float32),
+                         ("gradient", np.float32, params)])
+        raw = Path(path).read_bytes()
+        self.weights = np.frombuffer(raw, np.float32, params)
+        self.steps = np.frombuffer(raw, step, offset=4 * params)
+
+
+def load(path):
+    """(the model with the dump's weights, the dump). PyTorch's parameters are in the order of the dump."""
+    torch.set_num_threads(1)
+    model = GPT()
+    dump = Dump(path, sum(p.numel() for p in model.parameters()))
+    torch.nn.utils.vector_to_parameters(torch.from_numpy(dump.weights.copy()), model.parameters())
+    return model, dump
+
+
+def train(model, dump, steps, total):
+    """Yields (the loss, the gradient before it is clipped) of each step."""
+    fused = {"fused": True} if torch.__version__ >= "2" else {}
+    opt = torch.optim.AdamW(model.parameters(), lr=LR, betas=(0.9, 0.95), weight_decay=DECAY, **fused)
+    for t, step in enumerate(dump.steps[:steps]):
+        loss = model(torch.from_numpy(step["x"].astype(np.int64)), torch.from_numpy(step["y"].astype(np.int64)))
+        opt.zero_grad()
+        loss.backward()
+        yield loss.item(), [p.grad for p in model.parameters()]
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        done = (t - WARMUP) / (total - WARMUP)
+        for group in opt.param_groups:
+            group["lr"] = LR * ((t + 1) / WARMUP if t < WARMUP else 0.1 + 0.45 * (1 + math.cos(math.pi * done)))
+        opt.step()
+
+
+def main():
+    model, dump = load(sys.argv[1])
+    steps, begin = int(sys.argv[2]), time.process_time()
+    for _ in train(model, dump, steps, steps):
+        pass
+    print(f"cpu {time.process_time() - begin:.3f} s")
+
+
+if __name__ == "__main__":
+    main()
