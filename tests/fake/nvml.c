@@ -251,6 +251,8 @@ struct utilization {
 API int nvmlDeviceGetUtilizationRates(const struct fake_gpu *g, struct utilization *out)
 {
     const char *busy = getenv("DROVER_FAKE_GPU_BUSY");
+    if (strncmp(g->uuid, "MIG-", 4) == 0)
+        return NOT_SUPPORTED;
     *out = (struct utilization){busy ? (unsigned)atoi(busy) : 0, 0};
     return busy ? 0 : get(g, "utilization", &out->gpu);
 }

@@ -72,7 +72,9 @@ static void read_file(void)
 /* Returns the value of a key, which the file or the defaults have; NULL: none. */
 static const char *value_of(const struct fake_gpu *g, const char *key, struct line **from)
 {
-    unsigned gpu = g ? (unsigned)(g - gpus) : GPUS;
+    unsigned gpu = GPUS; /* also that of a MIG instance, which is not in the array */
+    for (unsigned i = 0; g && i < count; i++)
+        gpu = g == &gpus[i] ? i : gpu;
     for (unsigned i = line_count; i-- > 0;)
         if ((lines[i].gpu == gpu || lines[i].gpu == GPUS) && strcmp(lines[i].key, key) == 0) {
             *from = &lines[i];
