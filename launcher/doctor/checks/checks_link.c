@@ -319,13 +319,13 @@ static void run_gdr(struct check_result *r, struct check_env *env)
                   "neither nvidia-peermem nor dma-buf, with RDMA device %s", nics[0]);
 }
 
-enum { PORTS_MAX = 64, PORT_TEXT = 64, GROWTH_MS = 300 };
+enum { PORTS_MAX = 64, PORT_COUNTERS = 2, PORT_TEXT = 64, GROWTH_MS = 300 };
 
 struct port {
     char name[PORT_TEXT], kind[3 * PORT_TEXT]; /* ports of a kind are compared */
     bool active;
     double rate_gbps;
-    long long errors;
+    long long errors[PORT_COUNTERS];
 };
 
 static void copy_file(char *out, size_t size, const char *device, const char *name)
@@ -334,14 +334,23 @@ static void copy_file(char *out, size_t size, const char *device, const char *na
     snprintf(out, size, "%s", text ? text : "");
 }
 
-static long long port_errors(const char *device, const char *port)
+/* Reads the error counters of a port; -1: this one cannot be read. */
+static void read_errors(long long out[PORT_COUNTERS], const char *device, const char *port)
 {
-    static const char *const counters[] = {"symbol_error", "link_downed"};
-    long long sum = 0, n;
-    for (size_t i = 0; i < COUNT_OF(counters); i++)
-        if (sysroot_number(&n, "/sys/class/infiniband/%s/ports/%s/counters/%s", device, port,
-                           counters[i]))
-            sum += n;
+    static const char *const counters[PORT_COUNTERS] = {"symbol_error", "link_downed"};
+    for (size_t i = 0; i < PORT_COUNTERS; i++)
+        if (!sysroot_number(&out[i], "/sys/class/infiniband/%s/ports/%s/counters/%s", device, port,
+                            counters[i]))
+            out[i] = -1;
+}
+
+/* Returns how much the counters that are known both times have grown. */
+static long long growth(const struct port *before, const struct port *after)
+{
+    long long sum = 0;
+    for (size_t i = 0; i < PORT_COUNTERS; i++)
+        if (before->errors[i] >= 0 && after->errors[i] > before->errors[i])
+            sum += after->errors[i] - before->errors[i];
     return sum;
 }
 
@@ -354,7 +363,8 @@ static void read_port(struct port *p, const char *device, const char *port)
     copy_file(board, sizeof board, device, "board_id");
     snprintf(file, sizeof file, "ports/%s/link_layer", port);
     copy_file(layer, sizeof layer, device, file);
-    *p = (struct port){.errors = port_errors(device, port)};
+    *p = (struct port){0};
+    read_errors(p->errors, device, port);
     snprintf(p->name, sizeof p->name, "%.40s port %.10s", device, port);
     snprintf(p->kind, sizeof p->kind, "%.40s %.40s %.40s %.10s", type, board, layer, port);
     snprintf(file, sizeof file, "ports/%s/state", port);
@@ -412,9 +422,9 @@ static void run_ib(struct check_result *r, struct check_env *env)
     for (int i = 0; i < n; i++)
         compare_port(&f, before, n, i);
     for (int i = 0; i < n && n == again; i++)
-        if (after[i].errors > before[i].errors)
+        if (growth(&before[i], &after[i]) > 0)
             gpu_findings_add(&f, CHECK_WARN, -1, "%s: %lld errors in 0.3 s", after[i].name,
-                             after[i].errors - before[i].errors);
+                             growth(&before[i], &after[i]));
     f.known = n;
     AUTO(free) char *ok = xasprintf("%d ports", n);
     gpu_findings_report(r, &f, "active, with equal rates", "/sys/class/infiniband", ok);

@@ -165,16 +165,31 @@ TEST(errors_of_a_port_that_grow_are_found)
 {
     kit_make("");
     pid_t writer = fork();
-    for (int i = 4; writer == 0; i++) { /* until the test ends it */
-        kit_put_port(3, "ports/1/counters/symbol_error", i % 2 ? "900\n" : "901\n");
+    AUTO(free)
+    char *counters = xasprintf("%s/sys/class/infiniband/mlx5_3/ports/1/counters", kit.root);
+    AUTO(free) char *next = xasprintf("%s/next", counters);
+    AUTO(free) char *counter = xasprintf("%s/link_downed", counters);
+    for (int i = 4; writer == 0;
+         i++) { /* until the test ends it; a reader never sees a half file */
         AUTO(free) char *text = xasprintf("%d\n", i);
-        kit_put_port(3, "ports/1/counters/link_downed", text);
+        kit_put_port(3, "ports/1/counters/next", text);
+        CHECK_INT(rename(next, counter), 0);
         usleep(1000);
     }
     kit_run(false);
     kill(writer, SIGKILL);
     waitpid(writer, NULL, 0);
     kit_check_fault("link.ib", CHECK_WARN, "mlx5_3 port 1: ", "cable");
+    kit_end();
+}
+
+TEST(a_counter_that_cannot_be_read_has_no_value)
+{
+    kit_make("");
+    kit_put_port(3, "ports/1/counters/symbol_error", "");
+    kit_run(false);
+    kit_check_no_fault(NULL);
+    CHECK_INT(kit_result_of("link.ib")->state, CHECK_OK);
     kit_end();
 }
 
