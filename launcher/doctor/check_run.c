@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,7 +17,7 @@
 #include "common/strbuf.h"
 #include "launcher/node/limits.h"
 
-enum { RESULT_BYTES_MAX = 64 << 10 };
+enum { RESULT_BYTES_MAX = 64 << 10, EXIT_LIMIT_MS = 100 };
 
 struct run {
     const struct check *rows;
@@ -149,40 +150,48 @@ static void fail_without_result(struct check_result *r, const struct check *c, b
     r->ms = died ? 0 : deadline_ms;
 }
 
-/* Receives results until one is missing. Sets `*next` to the row that comes next. Returns false if
- * one was missing. */
-static bool receive_all(struct run *r, size_t *next, int sock)
+/* Receives results until one is missing. Returns the row that comes next. */
+static size_t receive_all(struct run *r, size_t from, int sock)
 {
-    for (size_t i = *next; i < r->count; i++) {
+    for (size_t i = from; i < r->count; i++) {
         bool died;
         if (r->opts->quick && !r->rows[i].quick)
             continue;
         if (receive(&r->results[i], sock, r->opts->deadline_ms, &died))
             continue;
         fail_without_result(&r->results[i], &r->rows[i], died, r->opts->deadline_ms);
-        *next = i + 1;
-        return false;
+        return i + 1;
     }
-    *next = r->count;
-    return true;
+    return r->count;
+}
+
+/* Ends a child. One that waits inside the kernel stays, and is left to init. */
+static void end_child(pid_t pid)
+{
+    AUTO(fd) int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    struct pollfd p = {.fd = fd, .events = POLLIN}; /* a kernel before 5.3: only the time limit */
+    kill(pid, SIGKILL);
+    (void)poll(&p, 1, EXIT_LIMIT_MS);
+    (void)waitpid(pid, NULL, WNOHANG);
 }
 
 int check_run(struct check_result *out, const struct check *rows, size_t count,
               struct check_env *env, const struct check_run_opts *o, struct err *e)
 {
     struct run r = {.rows = rows, .count = count, .results = out, .env = env, .opts = o};
+    env->quick = o->quick;
+    env->deadline_ms = o->deadline_ms;
     for (size_t i = 0; i < r.count; i++)
         out[i] = (struct check_result){.state = CHECK_SKIP};
     for (size_t next = 0; next < r.count;) {
-        int sock = -1, status;
+        int sock = -1;
         pid_t pid = 0;
         int rc = start_child(&r, next, &sock, &pid, e);
         if (rc < 0)
             return rc;
-        bool complete = receive_all(&r, &next, sock);
-        kill(pid, SIGKILL);
+        next = receive_all(&r, next, sock);
         close(sock);
-        waitpid(pid, &status, complete ? 0 : WNOHANG); /* SIGKILL may not end one that hangs */
+        end_child(pid);
     }
     return 0;
 }

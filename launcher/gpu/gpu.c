@@ -8,7 +8,7 @@
 #include "common/mem.h"
 #include "launcher/gpu/nvml.h"
 
-enum { NVML_NVLINKS_MAX = 18, NVML_REMOTE_GPU = 0, NVML_REMOTE_SWITCH = 2 };
+enum { NVML_REMOTE_GPU = 0, NVML_REMOTE_SWITCH = 2 };
 
 int gpu_bus_id(char *out, unsigned size, const char *text)
 {

@@ -13,12 +13,47 @@ typedef struct nvml_device *nvml_device;
 
 enum {
     NVML_SUCCESS = 0,
+    NVML_INVALID_ARGUMENT = 2,
     NVML_NOT_SUPPORTED = 3,
     NVML_NO_PERMISSION = 4,
+    NVML_TOO_SMALL = 7,
     NVML_NO_DRIVER = 9,
     NVML_FUNCTION_NOT_FOUND = 13,
     NVML_GPU_LOST = 15,
-    NVML_VERSION_MISMATCH = 18
+    NVML_VERSION_MISMATCH = 18,
+    NVML_ARGUMENT_VERSION = 25,
+    NVML_DEPRECATED = 26
+};
+
+/* Arguments and values of functions. Those of nvmlDeviceGetFieldValues() are fields. */
+enum {
+    NVML_TEMPERATURE_GPU = 0,
+    NVML_THRESHOLD_SLOWDOWN = 1,
+    NVML_CLOCK_SM = 1,
+    NVML_CLOCK_MEMORY = 2,
+    NVML_ECC_UNCORRECTED = 1,
+    NVML_ECC_VOLATILE = 0,
+    NVML_ECC_AGGREGATE = 1,
+    NVML_P2P_READ = 0,
+    NVML_P2P_OK = 0,
+    NVML_FABRIC_NOT_SUPPORTED = 0,
+    NVML_FABRIC_COMPLETED = 3,
+    NVML_COMPUTE_EXCLUSIVE_THREAD = 1,
+    NVML_COMPUTE_PROHIBITED = 2,
+    NVML_COMPUTE_EXCLUSIVE_PROCESS = 3,
+    NVML_REASON_IDLE = 0x1, /* bits of nvmlDeviceGetCurrentClocksEventReasons() */
+    NVML_REASON_HW_SLOWDOWN = 0x8,
+    NVML_REASON_SW_THERMAL = 0x20,
+    NVML_REASON_HW_THERMAL = 0x40,
+    NVML_REASON_POWER_BRAKE = 0x80,
+    NVML_FIELD_NVLINK_REPLAY = 161, /* per link, up to Hopper */
+    NVML_FIELD_NVLINK_RECOVERY = 162,
+    NVML_FIELD_NVLINK_CRC = 163,
+    NVML_FIELD_SLOWDOWN_TLIMIT = 194,   /* since Ada */
+    NVML_FIELD_NVLINK_RCV_ERRORS = 208, /* per link, since Blackwell */
+    NVML_FIELD_NVLINK_RECOVERY_EVENTS = 215,
+    NVML_FIELD_RECOVERY_ACTION = 230,
+    NVML_NVLINKS_MAX = 18
 };
 
 struct nvml_pci { /* nvmlPciInfo_t, 68 bytes */
@@ -41,6 +76,41 @@ struct nvml_process { /* nvmlProcessInfo_v2_t, 24 bytes */
     unsigned gpu_instance, compute_instance;
 };
 
+struct nvml_memory_v2 { /* nvmlMemory_v2_t, 40 bytes */
+    unsigned version;
+    unsigned long long total, reserved, free, used;
+};
+
+struct nvml_fabric { /* nvmlGpuFabricInfo_v2_t, 36 bytes */
+    unsigned version;
+    unsigned char cluster_uuid[16];
+    int status; /* valid if state is NVML_FABRIC_COMPLETED */
+    unsigned clique;
+    unsigned char state;
+    unsigned health_mask;
+};
+
+struct nvml_margin { /* nvmlMarginTemperature_v1_t, 8 bytes */
+    unsigned version;
+    int degrees; /* until the GPU is at its highest operating temperature */
+};
+
+struct nvml_field { /* nvmlFieldValue_t, 40 bytes */
+    unsigned field, scope;
+    long long timestamp_us, latency_us;
+    int type;
+    int rc; /* the value is undefined if this is not NVML_SUCCESS */
+    union {
+        int i32;                /* type 5 */
+        unsigned u32;           /* type 1 */
+        unsigned long long u64; /* types 2 and 3 */
+        long long i64;          /* type 4 */
+    } value;
+};
+
+/* The member `version` of a versioned struct: NVML_STRUCT_VERSION() of nvml.h. */
+#define NVML_VERSION_OF(type, number) ((unsigned)sizeof(type) | (unsigned)(number) << 24)
+
 /* One member per function; the symbols are in the table of nvml.c. */
 struct nvml {
     void *lib;
@@ -59,6 +129,40 @@ struct nvml {
     int (*nvlink_remote_type)(nvml_device device, unsigned link, unsigned *type);
     int (*nvlink_remote_pci)(nvml_device device, unsigned link, struct nvml_pci *out);
     const char *(*error)(int code);
+
+    /* What `drover doctor` reads. */
+    int (*driver_version)(char *out, unsigned size);
+    int (*cuda_version)(int *version); /* 1000 * major + 10 * minor */
+    int (*vbios)(nvml_device device, char *out, unsigned size);
+    int (*memory_v2)(nvml_device device, struct nvml_memory_v2 *out);
+    int (*graphics)(nvml_device device, unsigned *count, struct nvml_process *out);
+    int (*temperature)(nvml_device device, unsigned sensor, unsigned *celsius);
+    int (*threshold)(nvml_device device, unsigned kind, unsigned *celsius);
+    int (*margin)(nvml_device device, struct nvml_margin *out);
+    int (*power)(nvml_device device, unsigned *milliwatt);
+    int (*power_limit)(nvml_device device, unsigned *milliwatt);
+    int (*power_default)(nvml_device device, unsigned *milliwatt);
+    int (*clock)(nvml_device device, unsigned kind, unsigned *mhz);
+    int (*max_clock)(nvml_device device, unsigned kind, unsigned *mhz);
+    int (*pstate)(nvml_device device, unsigned *pstate);
+    int (*reasons)(nvml_device device, unsigned long long *bits);
+    int (*pcie_width)(nvml_device device, unsigned *lanes);
+    int (*pcie_max_width)(nvml_device device, unsigned *lanes);
+    int (*pcie_gen)(nvml_device device, unsigned *generation);
+    int (*pcie_max_gen)(nvml_device device, unsigned *generation);
+    int (*pcie_replays)(nvml_device device, unsigned *count);
+    int (*persistence)(nvml_device device, unsigned *on);
+    int (*compute_mode)(nvml_device device, unsigned *mode);
+    int (*mig_mode)(nvml_device device, unsigned *current, unsigned *pending);
+    int (*ecc_mode)(nvml_device device, unsigned *current, unsigned *pending);
+    int (*ecc_errors)(nvml_device device, unsigned kind, unsigned counter,
+                      unsigned long long *count);
+    int (*remapped)(nvml_device device, unsigned *corrected, unsigned *uncorrected,
+                    unsigned *pending, unsigned *failed);
+    int (*capability)(nvml_device device, int *major, int *minor);
+    int (*fabric)(nvml_device device, struct nvml_fabric *out);
+    int (*fields)(nvml_device device, int count, struct nvml_field *inout);
+    int (*p2p_status)(nvml_device a, nvml_device b, unsigned index, unsigned *status);
 };
 
 /* Loads the library; nvml->init is not called yet. Returns false if there is none, or if it cannot
@@ -68,5 +172,8 @@ void nvml_close(struct nvml *n);
 
 /* Returns the library's text for a code. */
 const char *nvml_error(const struct nvml *n, int code);
+/* Returns the name of a code, without "NVML_ERROR_": "GPU_IS_LOST"; "error 77" if it is unknown
+ * (valid until the next call). */
+const char *nvml_code_name(int code);
 
 #endif

@@ -1,8 +1,335 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
 #include "launcher/doctor/checks/checks.h"
+#include "launcher/doctor/checks/checks_gpu_internal.h"
+#include "launcher/doctor/facts/gpu_findings.h"
+#include "launcher/doctor/facts/pci_devices.h"
+#include "launcher/doctor/facts/xid.h"
+#include "launcher/doctor/kernel_log.h"
+#include "launcher/doctor/sysroot.h"
+
+/* ---- gpu.count ------------------------------------------------------------------------------- */
+
+/* Returns the number of GPUs that NVML should report, if it reports fewer than sysfs: those in
+ * sysfs, less those that this process may not see. A container lacks their device nodes, and a
+ * cgroup refuses to open them. */
+static int expected_gpus(int in_sysfs)
+{
+    int nodes = 0, refused = 0;
+    for (int i = 0; i < GPU_FACTS_GPUS_MAX; i++) {
+        AUTO(free) char *path = sysroot_path("/dev/nvidia%d", i);
+        AUTO(fd) int fd = open(path, O_RDWR | O_CLOEXEC);
+        nodes += fd >= 0 || errno != ENOENT;
+        refused += fd < 0 && errno == EPERM;
+    }
+    int expected =
+        nodes && nodes < in_sysfs && pci_devices_hidden_by_container() ? nodes : in_sysfs;
+    return expected - refused;
+}
+
+/* Returns true if a word of CUDA_VISIBLE_DEVICES names a GPU, or hides the rest on purpose. */
+static bool is_visible_word(const char *word, size_t len, const struct check_env *env,
+                            const struct gpu_facts *g, int count)
+{
+    const struct gpu *gpu;
+    const char *uuid;
+    static const char *const hiding[] = {"", "-1", "none", "void", "NoDevFiles"};
+    for (size_t i = 0; i < COUNT_OF(hiding); i++)
+        if (strlen(hiding[i]) == len && strncmp(word, hiding[i], len) == 0)
+            return true;
+    if (strspn(word, "0123456789") >= len)
+        return len < 8 && atoi(word) < count;
+    for (int i = 0; i < count; i++)
+        if (strncmp(g[i].uuid, word, len) == 0)
+            return true;
+    return env->topo && topo_find_gpu(&gpu, &uuid, env->topo, word, len);
+}
+
+static bool check_visible(struct check_result *r, const struct check_env *env,
+                          const struct gpu_facts *g, int count)
+{
+    const char *words = getenv("CUDA_VISIBLE_DEVICES");
+    for (const char *w = words; w && *w;) {
+        size_t len = strcspn(w, ",");
+        if (!is_visible_word(w, len, env, g, count)) {
+            check_bad(r, CHECK_FAIL, "names of GPUs", "CUDA_VISIBLE_DEVICES",
+                      "CUDA_VISIBLE_DEVICES names '%.*s', but there are %d GPUs", (int)len, w,
+                      count);
+            check_advise(r,
+                         "correct or unset CUDA_VISIBLE_DEVICES; `nvidia-smi -L` lists the GPUs");
+            return false;
+        }
+        w += len + (w[len] == ',');
+    }
+    return true;
+}
+
+static void run_count(struct check_result *r, struct check_env *env)
+{
+    static const char source[] = "nvmlDeviceGetCount_v2, /sys/bus/pci";
+    int count;
+    const struct gpu_facts *g = gpu_facts_read(env, &count);
+    AUTO(strv) char **gpus = pci_devices_gpus();
+    int in_sysfs = (int)strv_len(gpus);
+    int expected = count < in_sysfs ? expected_gpus(in_sysfs) : in_sysfs;
+    if (count < expected) {
+        AUTO(free) char *want = xasprintf("%d GPUs, as in sysfs", expected);
+        check_bad(r, CHECK_FAIL, want, source, "%d GPUs in NVML", count);
+    } else if (!g) {
+        check_skip(r, "no GPU");
+    } else if (check_visible(r, env, g, count)) {
+        if (count < in_sysfs)
+            check_ok(r, source, "%d GPUs; this container or cgroup hides %d more", count,
+                     in_sysfs - count);
+        else
+            check_ok(r, source, "%d GPUs", count);
+    }
+}
+
+/* ---- gpu.answers ----------------------------------------------------------------------------- */
+
+/* Adds the first error of each GPU. */
+static void add_errors(struct gpu_findings *f, const struct gpu_facts *g, int i)
+{
+    unsigned long long temperature, power, clock;
+    f->known++;
+    for (int fact = 0; fact < GPU_FACTS; fact++) {
+        int rc = g[i].rc[fact];
+        if (rc == NVML_SUCCESS || gpu_facts_is_unavailable(rc))
+            continue;
+        gpu_findings_add(f, CHECK_FAIL, i, "%s: %s", gpu_facts_function((enum gpu_fact)fact),
+                         nvml_code_name(rc));
+        return;
+    }
+    if (gpu_facts_get(&temperature, &g[i], GPU_FACT_TEMPERATURE) &&
+        gpu_facts_get(&power, &g[i], GPU_FACT_POWER) &&
+        gpu_facts_get(&clock, &g[i], GPU_FACT_CLOCK) && !temperature && !power && !clock)
+        gpu_findings_add(f, CHECK_FAIL, i, "temperature, power and clock are 0");
+}
+
+static void run_answers(struct check_result *r, struct check_env *env)
+{
+    int count, gpu, ms;
+    enum gpu_fact fact;
+    const struct gpu_facts *g = gpu_facts_read(env, &count);
+    AUTO(gpu_findings) struct gpu_findings f = {0};
+    if (!g)
+        return check_skip(r, "no GPU");
+    bool stuck = gpu_facts_stuck(&gpu, &fact, &ms);
+    for (int i = 0; i < (stuck ? gpu : count); i++)
+        add_errors(&f, g, i);
+    if (stuck)
+        gpu_findings_add(&f, CHECK_FAIL, gpu, "%s does not answer within %d ms",
+                         gpu_facts_function(fact), ms);
+    gpu_findings_report(r, &f, "an answer to each call", "NVML", "all GPUs answer");
+}
+
+/* ---- gpu.xid --------------------------------------------------------------------------------- */
+
+enum { DAY_S = 24 * 3600 };
+
+enum { XIDS_MAX = 64 };
+
+struct xids {
+    struct { /* one entry per code and GPU */
+        struct xid x;
+        double age_s; /* of the last one */
+        int times;
+    } entries[XIDS_MAX];
+    int count;
+    struct gpu_findings findings;
+    int worst;
+};
+
+/* Xid 119 and 120 are those of drv.gsp. */
+static void take_xid(void *arg, double age_s, const char *text)
+{
+    struct xids *all = arg;
+    struct xid x;
+    int i = 0;
+    if (!xid_parse(&x, text) || x.code == 119 || x.code == 120)
+        return;
+    while (i < all->count &&
+           (all->entries[i].x.code != x.code || strcmp(all->entries[i].x.bus_id, x.bus_id) != 0))
+        i++;
+    if (i == XIDS_MAX)
+        return;
+    all->count += i == all->count;
+    all->entries[i].x = x;
+    all->entries[i].age_s = age_s;
+    all->entries[i].times++;
+}
+
+/* A GPU may have been reset since an old error, unlike the machine. */
+static void add_xid(struct xids *all, int i)
+{
+    const char *meaning;
+    enum xid_class class = xid_classify(all->entries[i].x.code, &meaning);
+    bool is_old = all->entries[i].age_s > DAY_S;
+    if (class == XID_IGNORE || (class < XID_RESET && is_old))
+        return;
+    bool fails = class == XID_RESTART || (class == XID_RESET && !is_old);
+    AUTO(free) char *text = xid_describe(&all->entries[i].x, all->entries[i].age_s);
+    all->worst = (int)class > all->worst ? (int)class : all->worst;
+    AUTO(free)
+    char *times =
+        all->entries[i].times > 1 ? xasprintf(" (%d times)", all->entries[i].times) : xstrdup("");
+    gpu_findings_add(&all->findings, fails ? CHECK_FAIL : CHECK_WARN, -1, "%s%s", text, times);
+}
+
+static const char *const class_advice[] = {
+    [XID_PROGRAM] = "start the program again; if the error returns with another program, drain the "
+                    "node",
+    [XID_LOOK] = "read the messages around it: dmesg -T | grep -i -A5 xid",
+    [XID_RESET] = "reset the GPU when no program uses it: nvidia-smi --gpu-reset -i GPU",
+    [XID_RESTART] = "restart the machine; if the error returns, have the GPU replaced",
+};
+
+static void add_recovery_action(struct xids *all, const struct gpu_facts *g)
+{
+    static const char *const actions[] = {"none", "reset the GPU", "restart the machine",
+                                          "drain peer-to-peer traffic", "drain and reset"};
+    unsigned long long action;
+    if (!gpu_facts_get(&action, g, GPU_FACT_RECOVERY_ACTION) || action == 0)
+        return;
+    int class = action == 2 ? XID_RESTART : XID_RESET;
+    all->worst = class > all->worst ? class : all->worst;
+    gpu_findings_add(&all->findings, CHECK_FAIL, g->index, "the driver asks for: %s",
+                     action < COUNT_OF(actions) ? actions[action] : "an unknown action");
+}
+
+static void run_xid(struct check_result *r, struct check_env *env)
+{
+    struct xids all = {0};
+    int count, rc = kernel_log_read(take_xid, &all);
+    const struct gpu_facts *g = gpu_facts_read(env, &count);
+    for (int i = 0; i < all.count; i++)
+        add_xid(&all, i);
+    for (int i = 0; g && i < count; i++)
+        add_recovery_action(&all, &g[i]);
+    all.findings.known = rc == 0;
+    if (all.findings.fail.len || all.findings.warn.len || (rc == 0 && g)) {
+        gpu_findings_report(r, &all.findings, "no Xid error", "/dev/kmsg, recovery action",
+                            "no Xid error since boot that matters now");
+        if (r->state != CHECK_OK)
+            check_advise(r, "%s", class_advice[all.worst]);
+    } else if (rc < 0 && g) {
+        check_skip(r, "/dev/kmsg: %s", strerror(-rc));
+    } else {
+        check_skip(r, "no GPU");
+    }
+    gpu_findings_free(&all.findings);
+}
+
+static const char crash[] = "Programs fail or compute wrong results on such a GPU.";
+static const char slower[] = "All ranks of a job wait for the slowest GPU.";
 
 const struct check *checks_gpu(size_t *count)
 {
-    static const struct check rows[1];
-    *count = 0;
+    static const struct check rows[] = {
+        {"gpu.count",
+         "all GPUs are present",
+         {"drv.loads", "drv.match"},
+         true,
+         false,
+         run_count,
+         "A GPU that has fallen off the bus is missing from NVML, and ranks get the wrong one.",
+         "restart the machine; if the GPU stays away, drain the node"},
+        {"gpu.answers",
+         "all GPUs answer",
+         {"drv.loads", "drv.match"},
+         true,
+         false,
+         run_answers,
+         "A GPU that hangs or is lost still appears in lists, and a job that uses it hangs.",
+         "reset the GPU (nvidia-smi --gpu-reset -i GPU); if it does not answer then, restart the "
+         "machine"},
+        {"gpu.xid",
+         "errors of the GPUs since boot",
+         {0},
+         false,
+         false,
+         run_xid,
+         "The driver reports each failure of a GPU as an Xid error in the kernel's log.",
+         "see NVIDIA's catalogue of Xid errors"},
+        {"gpu.ecc",
+         "uncorrected memory errors",
+         {"gpu.answers"},
+         false,
+         false,
+         checks_gpu_ecc,
+         crash,
+         "reset the GPU (nvidia-smi --gpu-reset -i GPU); if errors return, drain the node"},
+        {"gpu.remap",
+         "remapped rows of memory",
+         {"gpu.answers"},
+         false,
+         false,
+         checks_gpu_remap,
+         crash,
+         "reset the GPU when the node is free: nvidia-smi --gpu-reset -i GPU"},
+        {"gpu.temp",
+         "temperature",
+         {"gpu.answers"},
+         true,
+         false,
+         checks_gpu_temp,
+         slower,
+         "look after airflow and fans; compare with the node's other GPUs"},
+        {"gpu.slow",
+         "slowdown",
+         {"gpu.answers"},
+         true,
+         false,
+         checks_gpu_slow,
+         slower,
+         "check power supply and cooling, and find the program that has lowered the power limit: "
+         "nvidia-smi -q -d POWER,PERFORMANCE"},
+        {"gpu.pcie",
+         "PCIe link",
+         {"gpu.answers"},
+         false,
+         false,
+         checks_gpu_pcie,
+         "A link with fewer lanes or a lower generation halves the bandwidth between host and GPU.",
+         "reseat the GPU or its riser, and look at the narrow port: lspci -vv"},
+        {"gpu.busy",
+         "processes of others",
+         {"gpu.answers"},
+         true,
+         false,
+         checks_gpu_busy,
+         "Another program takes memory and time of the GPU.",
+         "end the process or use another GPU; in a container, memory without a process belongs to "
+         "a process of the host"},
+        {"gpu.mode",
+         "compute and MIG mode",
+         {"gpu.answers"},
+         true,
+         false,
+         checks_gpu_mode,
+         "In another mode than the default one, some or all ranks cannot use the GPU.",
+         "nvidia-smi -c 0; for MIG: nvidia-smi --gpu-reset"},
+        {"gpu.same",
+         "equal GPUs",
+         {"gpu.answers"},
+         false,
+         true,
+         checks_gpu_same,
+         slower,
+         "set the same modes and limits on all GPUs, and update the VBIOS of the one that differs"},
+        {"gpu.arch",
+         "architectures of the program",
+         {"gpu.answers"},
+         false,
+         false,
+         checks_gpu_arch,
+         "Without code for its architecture a GPU fails with 'no kernel image is available'.",
+         "install a build of PyTorch for this GPU's architecture"},
+    };
+    *count = COUNT_OF(rows);
     return rows;
 }

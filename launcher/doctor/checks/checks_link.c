@@ -1,8 +1,536 @@
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
 #include "launcher/doctor/checks/checks.h"
+#include "launcher/doctor/facts/gpu_findings.h"
+#include "launcher/doctor/facts/pci_devices.h"
+#include "launcher/doctor/sysroot.h"
+#include "launcher/node/topo_path.h"
+
+static bool exists(const char *path)
+{
+    AUTO(free) char *full = sysroot_path("%s", path);
+    return access(full, F_OK) == 0;
+}
+
+/* Returns the RDMA devices that are hardware (a strv). */
+static char **rdma_devices(void)
+{
+    AUTO(strv) char **names = sysroot_list("/sys/class/infiniband");
+    char **out = NULL;
+    for (char **name = names; name && *name; name++) {
+        AUTO(free) char *device = sysroot_path("/sys/class/infiniband/%s/device", *name);
+        if (access(device, F_OK) == 0)
+            strv_push(&out, xstrdup(*name));
+    }
+    return out;
+}
+
+/* ---- GPUs ------------------------------------------------------------------------------------ */
+
+/* MIG instances do not use NVLink and peer access. */
+static bool are_peers(const struct gpu_facts *a, const struct gpu_facts *b)
+{
+    unsigned long long mig;
+    return strcmp(a->name, b->name) == 0 && !(gpu_facts_get(&mig, a, GPU_FACT_MIG_MODE) && mig) &&
+           !(gpu_facts_get(&mig, b, GPU_FACT_MIG_MODE) && mig);
+}
+
+static unsigned long long active_links(const struct gpu_facts *g)
+{
+    return g->rc[GPU_FACT_NVLINKS] == NVML_SUCCESS ? g->value[GPU_FACT_NVLINKS][1] : 0;
+}
+
+/* Returns the other end of a link, as a text. The caller frees it. */
+static char *link_end(const struct nvml *n, const struct gpu_facts *g, unsigned link)
+{
+    unsigned type = 0;
+    struct nvml_pci pci = {0};
+    if (n->nvlink_remote_type && n->nvlink_remote_type(g->device, link, &type) == NVML_SUCCESS &&
+        type == 2)
+        return xstrdup("an NVSwitch");
+    if (type == 0 && n->nvlink_remote_pci &&
+        n->nvlink_remote_pci(g->device, link, &pci) == NVML_SUCCESS)
+        return xasprintf("%04x:%02x:%02x.0", pci.domain, pci.bus, pci.device);
+    return xstrdup("an unknown device");
+}
+
+static void add_inactive(struct gpu_findings *f, const struct check_env *env,
+                         const struct gpu_facts *g, int i, int count)
+{
+    for (unsigned link = 0; link < NVML_NVLINKS_MAX; link++)
+        for (int k = 0; k < count && !(active_links(&g[i]) & 1ULL << link); k++)
+            if (k != i && are_peers(&g[i], &g[k]) && active_links(&g[k]) & 1ULL << link) {
+                AUTO(free) char *end = link_end(env->nvml, &g[k], link);
+                gpu_findings_add(f, CHECK_FAIL, i,
+                                 "link %u is inactive; that of GPU %d leads to %s", link, k, end);
+                break;
+            }
+}
+
+static void add_link_errors(struct gpu_findings *f, const struct check_env *env,
+                            const struct gpu_facts *g)
+{
+    unsigned long long before;
+    if (!gpu_facts_get(&before, g, GPU_FACT_NVLINK_ERRORS))
+        return;
+    struct gpu_facts again = *g;
+    gpu_facts_again(&again, env, GPU_FACT_NVLINK_ERRORS);
+    unsigned long long after = again.value[GPU_FACT_NVLINK_ERRORS][0];
+    if (again.rc[GPU_FACT_NVLINK_ERRORS] == NVML_SUCCESS && after > before)
+        gpu_findings_add(f, CHECK_WARN, g->index, "%llu NVLink errors in 0.3 s", after - before);
+}
+
+static void run_nvlink(struct check_result *r, struct check_env *env)
+{
+    int count;
+    const struct gpu_facts *g = gpu_findings_facts(r, env, &count);
+    AUTO(gpu_findings) struct gpu_findings f = {0};
+    if (!g)
+        return;
+    for (int i = 0; i < count; i++)
+        f.known += active_links(&g[i]) != 0;
+    if (!f.known)
+        return check_skip(r, "no GPU has an active NVLink");
+    if (!env->quick)
+        gpu_facts_let_counters_grow();
+    for (int i = 0; i < count; i++) {
+        if (g[i].rc[GPU_FACT_NVLINKS] == NVML_SUCCESS)
+            add_inactive(&f, env, g, i, count);
+        add_link_errors(&f, env, &g[i]);
+    }
+    AUTO(free)
+    char *ok =
+        xasprintf("%d links of each GPU are active", __builtin_popcountll(active_links(&g[0])));
+    gpu_findings_report(r, &f, "the same links on all GPUs", gpu_facts_function(GPU_FACT_NVLINKS),
+                        ok);
+}
+
+struct p2p {
+    int count;
+    const struct gpu_facts *g;
+    unsigned status[GPU_FACTS_GPUS_MAX][GPU_FACTS_GPUS_MAX];
+    bool known[GPU_FACTS_GPUS_MAX][GPU_FACTS_GPUS_MAX];
+    enum topo_path path[GPU_FACTS_GPUS_MAX][GPU_FACTS_GPUS_MAX];
+};
+
+static const char *p2p_name(unsigned status)
+{
+    static const char *const names[] = {"OK",
+                                        "chipset not supported",
+                                        "GPU not supported",
+                                        "topology not supported",
+                                        "disabled by a setting of the driver",
+                                        "not supported"};
+    return status < COUNT_OF(names) ? names[status] : "unknown";
+}
+
+/* Returns true if a pair that is connected no better than this one has peer access. */
+static bool others_have_access(const struct p2p *p, int a, int b)
+{
+    for (int i = 0; i < p->count; i++)
+        for (int k = i + 1; k < p->count; k++)
+            if (p->known[i][k] && p->status[i][k] == NVML_P2P_OK &&
+                p->path[i][k] >= p->path[a][b] && strcmp(p->g[i].name, p->g[a].name) == 0)
+                return true;
+    return false;
+}
+
+static int read_p2p(struct p2p *p, const struct check_env *env)
+{
+    int pairs = 0;
+    for (int i = 0; i < p->count; i++)
+        for (int k = i + 1; k < p->count; k++) {
+            if (!are_peers(&p->g[i], &p->g[k]))
+                continue;
+            p->known[i][k] = env->nvml->p2p_status(p->g[i].device, p->g[k].device, NVML_P2P_READ,
+                                                   &p->status[i][k]) == NVML_SUCCESS;
+            p->path[i][k] =
+                env->topo ? topo_path(env->topo, p->g[i].bus_id, p->g[k].bus_id) : TOPO_PATH_SYS;
+            pairs += p->known[i][k];
+        }
+    return pairs;
+}
+
+static void run_p2p(struct check_result *r, struct check_env *env)
+{
+    AUTO(free) struct p2p *p = xzalloc(sizeof *p);
+    AUTO(gpu_findings) struct gpu_findings f = {0};
+    p->g = gpu_findings_facts(r, env, &p->count);
+    if (!p->g)
+        return;
+    if (p->count < 2)
+        return check_skip(r, "one GPU");
+    f.known = env->nvml->p2p_status ? read_p2p(p, env) : 0;
+    for (int i = 0; i < p->count; i++)
+        for (int k = i + 1; k < p->count; k++)
+            if (p->known[i][k] && p->status[i][k] != NVML_P2P_OK && others_have_access(p, i, k))
+                gpu_findings_add(&f, CHECK_FAIL, i, "to GPU %d: %s", k, p2p_name(p->status[i][k]));
+    gpu_findings_report(r, &f, "the same access for all pairs", "nvmlDeviceGetP2PStatus",
+                        p->status[0][1] == NVML_P2P_OK ? "peer access"
+                                                       : "the same for all pairs: no peer access");
+}
+
+/* ---- PCI Express ----------------------------------------------------------------------------- */
+
+enum {
+    CONFIG_BYTES = 4096,
+    EXTENDED = 0x100, /* offset of the first extended capability */
+    CAPABILITY_ACS = 0x000d,
+    ACS_CONTROL = 6, /* offset in the capability */
+    ACS_SOURCE_VALIDATION = 0x1,
+    ACS_REQUEST_REDIRECT = 0x4
+};
+
+static unsigned u16_at(const unsigned char *bytes)
+{
+    return bytes[0] | (unsigned)bytes[1] << 8;
+}
+
+/* Returns the ACS control register of a bridge; 0: it has none; -1: this user cannot read it. */
+static int acs_control(const char *bus_id)
+{
+    unsigned char c[CONFIG_BYTES];
+    AUTO(free) char *path = sysroot_path("/sys/bus/pci/devices/%s/config", bus_id);
+    AUTO(file) FILE *file = fopen(path, "re");
+    size_t n = file ? fread(c, 1, sizeof c, file) : 0;
+    if (n <= 64)
+        return -1;
+    /* A malformed list may have a cycle; it has at most one entry per 8 bytes. */
+    for (unsigned at = EXTENDED, i = 0; at >= EXTENDED && at + 8 <= n && i < CONFIG_BYTES / 8;
+         i++) {
+        if (u16_at(c + at) == CAPABILITY_ACS)
+            return (int)u16_at(c + at + ACS_CONTROL);
+        at = u16_at(c + at + 2) >> 4 & ~3U;
+    }
+    return 0;
+}
+
+static bool contains(char *const *v, const char *s)
+{
+    for (; v && *v; v++)
+        if (strcmp(*v, s) == 0)
+            return true;
+    return false;
+}
+
+/* Returns the bridges above GPUs without an NVLink (a strv). */
+static char **bridges_above(const struct gpu_facts *g, int count)
+{
+    char **out = NULL;
+    for (int i = 0; i < count; i++) {
+        AUTO(strv) char **path = active_links(&g[i]) ? NULL : pci_devices_path(g[i].bus_id);
+        for (size_t k = 0; k + 1 < strv_len(path); k++)
+            if (!contains(out, path[k]))
+                strv_push(&out, xstrdup(path[k]));
+    }
+    return out;
+}
+
+static void run_acs(struct check_result *r, struct check_env *env)
+{
+    int count, unreadable = 0;
+    const struct gpu_facts *g = gpu_findings_facts(r, env, &count);
+    if (!g)
+        return;
+    AUTO(strv) char **nics = rdma_devices();
+    if (count < 2 && !nics)
+        return check_skip(r, "one GPU without peers");
+    if (pci_devices_in_virtual_machine())
+        return check_skip(r, "a virtual machine, whose host needs ACS");
+    AUTO(strv) char **bridges = bridges_above(g, count);
+    if (!bridges)
+        return check_skip(r, "the GPUs have NVLink, or no bridge is known above them");
+    AUTO(strbuf) struct strbuf on = {0}, advice = {0};
+    for (char **b = bridges; *b; b++) {
+        int control = acs_control(*b);
+        unreadable += control < 0;
+        if (control <= 0 || !(control & (ACS_SOURCE_VALIDATION | ACS_REQUEST_REDIRECT)))
+            continue;
+        strbuf_printf(&on, "%s%s (control %04x)", on.len ? ", " : "", *b, (unsigned)control);
+        strbuf_printf(&advice, "%ssetpci -s %s ECAP_ACS+6.w=0000", advice.len ? "; " : "", *b);
+    }
+    if (on.len) {
+        check_bad(r, CHECK_FAIL, "off", "PCI configuration space", "ACS is on: %s",
+                  strbuf_str(&on));
+        check_advise(r, "switch ACS off in the BIOS, or after each start: %s", strbuf_str(&advice));
+    } else if (unreadable) {
+        check_skip(r, "only root can read the PCI configuration space");
+    } else {
+        check_ok(r, "PCI configuration space", "off on %zu bridges", strv_len(bridges));
+    }
+}
+
+static void run_iommu(struct check_result *r, struct check_env *env)
+{
+    (void)env;
+    static const char source[] = "/sys/class/iommu, iommu_group/type";
+    AUTO(strv) char **gpus = pci_devices_gpus();
+    AUTO(strv) char **nics = rdma_devices();
+    AUTO(strv) char **units = sysroot_list("/sys/class/iommu");
+    if (!gpus)
+        return check_skip(r, "no NVIDIA GPU");
+    if (pci_devices_in_virtual_machine())
+        return check_skip(r, "a virtual machine, whose host has the IOMMU");
+    if (!units)
+        return check_ok(r, source, "off");
+    AUTO(free) char *type = sysroot_read("/sys/bus/pci/devices/%s/iommu_group/type", gpus[0]);
+    AUTO(free) char *words = sysroot_read("/proc/cmdline");
+    bool passes = type ? strcmp(type, "identity") == 0 : words && strstr(words, "iommu=pt");
+    if (passes)
+        check_ok(r, source, "passes addresses through");
+    else if (!gpus[1] && !nics)
+        check_ok(r, source, "translates addresses; the GPU has no peers");
+    else
+        check_bad(r, CHECK_FAIL, "off, or iommu=pt", source, "translates addresses (%s)",
+                  type ? type : "no iommu=pt in /proc/cmdline");
+}
+
+/* ---- RDMA ------------------------------------------------------------------------------------ */
+
+/* dma-buf needs Linux 5.12 and the open kernel module. */
+static bool has_dma_buf(void)
+{
+    int major = 0, minor = 0;
+    AUTO(free) char *release = sysroot_read("/proc/sys/kernel/osrelease");
+    AUTO(free) char *module = sysroot_read("/proc/driver/nvidia/version");
+    return release && sscanf(release, "%d.%d", &major, &minor) == 2 &&
+           (major > 5 || (major == 5 && minor >= 12)) && module &&
+           strstr(module, "Open Kernel Module");
+}
+
+static void run_gdr(struct check_result *r, struct check_env *env)
+{
+    (void)env;
+    static const char source[] = "/sys/module, /proc/driver/nvidia/version";
+    AUTO(strv) char **gpus = pci_devices_gpus();
+    AUTO(strv) char **nics = rdma_devices();
+    if (!gpus || !nics)
+        check_skip(r, gpus ? "no RDMA device" : "no NVIDIA GPU");
+    else if (exists("/sys/module/nvidia_peermem") || exists("/sys/module/nv_peer_mem") ||
+             exists("/sys/kernel/mm/memory_peers/nv_mem"))
+        check_ok(r, source, "nvidia-peermem is loaded");
+    else if (has_dma_buf())
+        check_ok(r, source, "dma-buf");
+    else
+        check_bad(r, CHECK_FAIL, "nvidia-peermem or dma-buf", source,
+                  "neither nvidia-peermem nor dma-buf, with RDMA device %s", nics[0]);
+}
+
+enum { PORTS_MAX = 64, PORT_COUNTERS = 2, PORT_TEXT = 64, GROWTH_MS = 300 };
+
+struct port {
+    char name[PORT_TEXT], kind[3 * PORT_TEXT]; /* ports of a kind are compared */
+    bool active;
+    double rate_gbps;
+    long long errors[PORT_COUNTERS];
+};
+
+static void copy_file(char *out, size_t size, const char *device, const char *name)
+{
+    AUTO(free) char *text = sysroot_read("/sys/class/infiniband/%s/%s", device, name);
+    snprintf(out, size, "%s", text ? text : "");
+}
+
+/* Reads the error counters of a port; -1: this one cannot be read. */
+static void read_errors(long long out[PORT_COUNTERS], const char *device, const char *port)
+{
+    static const char *const counters[PORT_COUNTERS] = {"symbol_error", "link_downed"};
+    for (size_t i = 0; i < PORT_COUNTERS; i++)
+        if (!sysroot_number(&out[i], "/sys/class/infiniband/%s/ports/%s/counters/%s", device, port,
+                            counters[i]))
+            out[i] = -1;
+}
+
+/* Returns how much the counters that are known both times have grown. */
+static long long growth(const struct port *before, const struct port *after)
+{
+    long long sum = 0;
+    for (size_t i = 0; i < PORT_COUNTERS; i++)
+        if (before->errors[i] >= 0 && after->errors[i] > before->errors[i])
+            sum += after->errors[i] - before->errors[i];
+    return sum;
+}
+
+/* Devices of one model and board, and ports of one number and kind of network, are neighbours. So
+ * second ports, which are often not connected, are compared with each other. */
+static void read_port(struct port *p, const char *device, const char *port)
+{
+    char type[PORT_TEXT], board[PORT_TEXT], layer[PORT_TEXT], text[PORT_TEXT], file[PORT_TEXT];
+    copy_file(type, sizeof type, device, "hca_type");
+    copy_file(board, sizeof board, device, "board_id");
+    snprintf(file, sizeof file, "ports/%s/link_layer", port);
+    copy_file(layer, sizeof layer, device, file);
+    *p = (struct port){0};
+    read_errors(p->errors, device, port);
+    snprintf(p->name, sizeof p->name, "%.40s port %.10s", device, port);
+    snprintf(p->kind, sizeof p->kind, "%.40s %.40s %.40s %.10s", type, board, layer, port);
+    snprintf(file, sizeof file, "ports/%s/state", port);
+    copy_file(text, sizeof text, device, file);
+    p->active = strstr(text, "ACTIVE") != NULL;
+    snprintf(file, sizeof file, "ports/%s/rate", port);
+    copy_file(text, sizeof text, device, file);
+    p->rate_gbps = strtod(text, NULL);
+}
+
+static int read_ports(struct port *out)
+{
+    AUTO(strv) char **devices = rdma_devices();
+    int n = 0;
+    for (char **d = devices; d && *d; d++) {
+        AUTO(strv) char **ports = sysroot_list("/sys/class/infiniband/%s/ports", *d);
+        for (char **p = ports; p && *p && n < PORTS_MAX; p++)
+            read_port(&out[n++], *d, *p);
+    }
+    return n;
+}
+
+/* Adds a port that differs from more than half of its kind. */
+static void compare_port(struct gpu_findings *f, const struct port *ports, int n, int i)
+{
+    int kind = 0, active = 0, faster = 0;
+    double rate = 0;
+    for (int k = 0; k < n; k++) {
+        if (strcmp(ports[k].kind, ports[i].kind) != 0)
+            continue;
+        kind++;
+        active += ports[k].active;
+        if (ports[k].active && ports[k].rate_gbps > ports[i].rate_gbps) {
+            faster++;
+            rate = ports[k].rate_gbps;
+        }
+    }
+    if (!ports[i].active && active * 2 > kind)
+        gpu_findings_add(f, CHECK_FAIL, -1, "%s is not active", ports[i].name);
+    else if (ports[i].active && faster * 2 > active)
+        gpu_findings_add(f, CHECK_FAIL, -1, "%s has %.0f Gb/s, the others %.0f", ports[i].name,
+                         ports[i].rate_gbps, rate);
+}
+
+static void run_ib(struct check_result *r, struct check_env *env)
+{
+    struct port before[PORTS_MAX], after[PORTS_MAX];
+    AUTO(gpu_findings) struct gpu_findings f = {0};
+    int n = read_ports(before);
+    if (n == 0)
+        return check_skip(r, "no RDMA device");
+    if (!env->quick)
+        (void)poll(NULL, 0, GROWTH_MS); /* a signal only makes the wait shorter */
+    int again = read_ports(after);
+    for (int i = 0; i < n; i++)
+        compare_port(&f, before, n, i);
+    for (int i = 0; i < n && n == again; i++)
+        if (growth(&before[i], &after[i]) > 0)
+            gpu_findings_add(&f, CHECK_WARN, -1, "%s: %lld errors in 0.3 s", after[i].name,
+                             growth(&before[i], &after[i]));
+    f.known = n;
+    AUTO(free) char *ok = xasprintf("%d ports", n);
+    gpu_findings_report(r, &f, "active, with equal rates", "/sys/class/infiniband", ok);
+}
+
+/* Returns how far the nearest adapter of a GPU is. */
+static enum topo_path nearest_path(const struct topo *t, const struct topo_nic *nics, size_t n,
+                                   int gpu)
+{
+    enum topo_path best = TOPO_PATH_SYS;
+    for (size_t i = 0; i < n; i++) {
+        enum topo_path p = topo_path(t, topo_gpu(t, gpu)->bus_id, nics[i].bus_id);
+        best = p < best ? p : best;
+    }
+    return best;
+}
+
+static void run_near(struct check_result *r, struct check_env *env)
+{
+    AUTO(free) struct topo_nic *nics = NULL;
+    AUTO(gpu_findings) struct gpu_findings f = {0};
+    size_t n = env->topo ? topo_nics(&nics, env->topo) : 0;
+    int count = env->topo ? topo_gpu_count(env->topo) : 0, near = 0;
+    if (count == 0 || n == 0 || !nics[0].rdma)
+        return check_skip(r, count ? "no RDMA device" : "no GPU");
+    /* With one adapter, the GPUs of the other sockets have no better choice. */
+    if (n == 1)
+        return check_ok(r, "hwloc", "one RDMA device for all GPUs");
+    for (int i = 0; i < count; i++)
+        near += nearest_path(env->topo, nics, n, i) < TOPO_PATH_SYS;
+    for (int i = 0; i < count && near; i++)
+        if (nearest_path(env->topo, nics, n, i) == TOPO_PATH_SYS)
+            gpu_findings_add(&f, CHECK_WARN, topo_gpu(env->topo, i)->index,
+                             "the nearest RDMA device is on another socket");
+    f.known = count;
+    gpu_findings_report(r, &f, "an RDMA device on each GPU's socket", "hwloc",
+                        near ? "each GPU has one on its socket" : "none is near a GPU");
+}
+
+static const char p2p_why[] =
+    "Without direct access between GPUs, NCCL copies through host memory, or hangs.";
+static const char rdma_why[] = "NCCL uses all adapters; the slowest one sets the pace of a job.";
 
 const struct check *checks_link(size_t *count)
 {
-    static const struct check rows[1];
-    *count = 0;
+    static const struct check rows[] = {
+        {"link.nvlink",
+         "NVLinks",
+         {"gpu.answers"},
+         true,
+         false,
+         run_nvlink,
+         "A GPU with fewer active links slows down all collectives of the node.",
+         "reset the GPU at this end; if the link stays inactive, have the GPU or the link "
+         "replaced: nvidia-smi nvlink -s"},
+        {"link.p2p",
+         "peer access between GPUs",
+         {"gpu.answers"},
+         false,
+         false,
+         run_p2p,
+         p2p_why,
+         "look at ACS and the IOMMU (link.acs, link.iommu), else the chipset: nvidia-smi topo -p2p "
+         "r"},
+        {"link.acs",
+         "access control of PCIe bridges",
+         {"gpu.answers"},
+         false,
+         false,
+         run_acs,
+         p2p_why,
+         "switch ACS off in the BIOS"},
+        {"link.iommu",
+         "IOMMU",
+         {0},
+         true,
+         false,
+         run_iommu,
+         p2p_why,
+         "add iommu=pt to the kernel's command line, and restart the machine"},
+        {"link.gdr",
+         "GPUDirect RDMA",
+         {0},
+         false,
+         false,
+         run_gdr,
+         "Without it, data between GPU and network take the way through host memory.",
+         "modprobe nvidia-peermem; use NCCL 2.23 or newer, since older ones look for it under "
+         "another name"},
+        {"link.ib",
+         "RDMA ports",
+         {0},
+         false,
+         false,
+         run_ib,
+         rdma_why,
+         "look at the cable and the switch of this port: ibstat, mlxlink"},
+        {"link.near",
+         "RDMA device near each GPU",
+         {0},
+         false,
+         false,
+         run_near,
+         rdma_why,
+         "choose devices with NCCL_IB_HCA, or place the ranks near them: drover topo"},
+    };
+    *count = COUNT_OF(rows);
     return rows;
 }
