@@ -33,48 +33,29 @@ static _Noreturn void print_usage(const struct options *o)
     exit(0);
 }
 
-static size_t smaller(size_t a, size_t b)
+static char letter(char c)
 {
-    return a < b ? a : b;
+    return c == '_' ? '-' : c;
 }
 
-/* Returns the number of letters to insert, delete or change that turns a into b (Levenshtein
- * distance). */
-static size_t distance(const char *a, const char *b)
-{
-    enum { LETTERS = 31 };
-    size_t row[LETTERS + 1], n = smaller(strlen(b), LETTERS);
-    for (size_t j = 0; j <= n; j++)
-        row[j] = j;
-    for (size_t i = 1; a[i - 1]; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= n; j++) {
-            size_t change = diagonal + (a[i - 1] != b[j - 1]);
-            diagonal = row[j];
-            row[j] = smaller(change, smaller(row[j], row[j - 1]) + 1);
-        }
-    }
-    return row[n];
-}
-
-/* Returns if two names are the same, with - or _. */
-static bool same_name(const char *a, const char *b)
-{
-    for (; *a && (*a == '_' ? '-' : *a) == (*b == '_' ? '-' : *b); a++)
-        b++;
-    return *a == *b;
-}
-
-/* Returns the row of an option. Suggests the nearest name if there is none. */
+/* Returns the row of an option. If there is none, suggests the name with the most letters at its
+ * begin and end that are the same. */
 static const struct options_row *find(const struct options *o, const char *name)
 {
     const struct options_row *best = o->rows;
+    size_t most = 0, n = strlen(name);
     for (const struct options_row *r = o->rows; r < o->rows + o->n; r++) {
-        if (same_name(r->name, name))
+        size_t m = strlen(r->name), begin = 0, end = 0;
+        while (begin < n && letter(name[begin]) == letter(r->name[begin]))
+            begin++;
+        if (begin == n && begin == m)
             return r;
-        if (distance(name, r->name) < distance(name, best->name))
+        while (end < n && end < m && letter(name[n - 1 - end]) == letter(r->name[m - 1 - end]))
+            end++;
+        if (begin + end > most) {
+            most = begin + end;
             best = r;
+        }
     }
     fprintf(stderr, "%s: unknown option '--%s'\n  try: --%s\n", o->program, name, best->name);
     exit(2);
