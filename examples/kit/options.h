@@ -21,7 +21,7 @@ struct options_row {
     const char *name;
     enum options_kind kind;
     size_t at;           /* where the value is in the settings */
-    const char *initial; /* the value without the option; NULL: 0 */
+    const char *initial; /* the value without the option; NULL: what is there */
     double low, high;    /* limits of numbers */
     const char *values;  /* for --help; of a choice: its names, separated by spaces */
     const char *help;
