@@ -40,10 +40,10 @@ template <typename T> struct unit_plain {
         for (int i = 0; i < 8; i++)
             at[i] = (lane / 8 * 4 + i / 2) * 16 + lane % 8 * 2 + i % 2;
     }
-    static __device__ void clear(sum &c)
+    template <int N> static __device__ void clear(sum (&c)[N])
     {
-        for (int i = 0; i < 8; i++)
-            c.x[i] = 0;
+        for (int i = 0; i < 8 * N; i++)
+            c[i / 8].x[i % 8] = 0;
     }
     /* c (16 x 16N) += a (16 x 16K) b (16K x 16N); TURNED: b is stored as its transpose. */
     template <int N, int K, bool TURNED>
@@ -82,9 +82,10 @@ template <> struct unit<bf16> {
         for (int i = 0; i < 8; i++)
             at[i] = (int)c.x[i];
     }
-    static __device__ void clear(sum &c)
+    template <int N> static __device__ void clear(sum (&c)[N])
     {
-        wmma::fill_fragment(c, 0.0f);
+        for (int n = 0; n < N; n++)
+            wmma::fill_fragment(c[n], 0.0f);
     }
     template <int N, int K, bool TURNED>
     static __device__ void product(sum (&c)[N], const bf16 *a, int lda, const bf16 *b, int ldb)
@@ -117,6 +118,16 @@ static __device__ void tile_load(T *to, const T *from, int stride, int first, in
             v = pack_get(from + (size_t)(first + row) * stride + c);
         pack_put(to + row * tiles<T, D>::LD + c, v);
     }
+}
+
+/* Calls f(n, i, row, column) for each element c[n].x[i] that this lane has of the sums c[0 ... N - 1], side by side. */
+template <int N, typename F> static __device__ __forceinline__ void each(const int (&at)[8], F f)
+{
+#pragma unroll
+    for (int n = 0; n < N; n++)
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+            f(n, i, at[i] / 16, n * 16 + at[i] % 16);
 }
 
 /* Writes this warp's 16 rows of D numbers, times factor and, if `by_row` is not NULL, by_row[row * ld]. */
@@ -166,8 +177,7 @@ __global__ void __launch_bounds__(tiles<T, D>::THREADS)
     int at[8];
     U::place(at, index);
     typename U::sum out[D / 16], c[S::TILES];
-    for (int n = 0; n < D / 16; n++)
-        U::clear(out[n]);
+    U::clear(out);
     for (int k = 0; k < block + S::ROWS && k < context; k += S::COLS) {
         __syncthreads();
         tile_load<T, D>(keys, q + C, 3 * C, k, S::COLS, context);
@@ -175,16 +185,11 @@ __global__ void __launch_bounds__(tiles<T, D>::THREADS)
         __syncthreads();
         if (k > first + 15) /* all keys are after this warp's queries */
             continue;
-        for (int n = 0; n < S::TILES; n++)
-            U::clear(c[n]);
+        U::clear(c);
         U::template product<S::TILES, D / 16, true>(c, queries + warp * 16 * S::LD, S::LD, keys, S::LD);
-#pragma unroll
-        for (int n = 0; n < S::TILES; n++)
-#pragma unroll
-            for (int i = 0; i < 8; i++) {
-                int r = at[i] / 16, j = n * 16 + at[i] % 16;
-                s[r * LDS + j] = k + j <= first + r ? c[n].x[i] * (LOG2E / sqrtf((float)D)) : -INFINITY;
-            }
+        each<S::TILES>(at, [&](int n, int i, int r, int j) {
+            s[r * LDS + j] = k + j <= first + r ? c[n].x[i] * (LOG2E / sqrtf((float)D)) : -INFINITY;
+        });
         __syncwarp();
         float up = top, add = 0; /* two lanes per row, each with every second column */
         for (int j = lane % 2; j < S::COLS; j += 2)
@@ -200,11 +205,7 @@ __global__ void __launch_bounds__(tiles<T, D>::THREADS)
         if (lane % 2 == 0)
             s[row * LDS + S::COLS] = keep;
         __syncwarp();
-#pragma unroll
-        for (int n = 0; n < D / 16; n++)
-#pragma unroll
-            for (int i = 0; i < 8; i++)
-                out[n].x[i] *= s[at[i] / 16 * LDS + S::COLS];
+        each<D / 16>(at, [&](int n, int i, int r, int) { out[n].x[i] *= s[r * LDS + S::COLS]; });
         U::template product<D / 16, S::TILES, false>(out, p, S::LDP, values, S::LD);
     }
     sum += __shfl_xor_sync(~0u, sum, 1);
@@ -265,10 +266,8 @@ __global__ void __launch_bounds__(tiles<T, D>::THREADS)
             delta[head + first + r] = sum;
     }
     typename U::sum grad0[D / 16], grad1[D / 16], c[S::TILES], d[S::TILES];
-    for (int n = 0; n < D / 16; n++) {
-        U::clear(grad0[n]);
-        U::clear(grad1[n]);
-    }
+    U::clear(grad0);
+    U::clear(grad1);
     int end = KEYS || block + S::ROWS > context ? context : block + S::ROWS;
     for (int j0 = KEYS ? block : 0; j0 < end; j0 += S::COLS) {
         __syncthreads();
@@ -282,23 +281,18 @@ __global__ void __launch_bounds__(tiles<T, D>::THREADS)
         __syncthreads();
         if (KEYS ? j0 + S::COLS - 1 < first : j0 > first + 15)
             continue;
-        for (int n = 0; n < S::TILES; n++) {
-            U::clear(c[n]);
-            U::clear(d[n]);
-        }
+        U::clear(c);
+        U::clear(d);
         U::template product<S::TILES, D / 16, true>(c, own0 + warp * 16 * S::LD, S::LD, other0, S::LD);
         U::template product<S::TILES, D / 16, true>(d, own1 + warp * 16 * S::LD, S::LD, other1, S::LD);
-#pragma unroll
-        for (int n = 0; n < S::TILES; n++)
-#pragma unroll
-            for (int i = 0; i < 8; i++) {
-                int r = at[i] / 16, j = n * 16 + at[i] % 16, query = KEYS ? j : warp * 16 + r;
-                bool seen = KEYS ? j0 + j >= first + r : j0 + j <= first + r;
-                float e = seen ? exp2f(c[n].x[i] * (LOG2E / sqrtf((float)D)) - stat[query]) : 0;
-                ds[r * S::LDP + j] = (T)(e * (d[n].x[i] - stat[S::ROWS + query]));
-                if (KEYS)
-                    p[r * S::LDP + j] = (T)e;
-            }
+        each<S::TILES>(at, [&](int n, int i, int r, int j) {
+            int query = KEYS ? j : warp * 16 + r;
+            bool seen = KEYS ? j0 + j >= first + r : j0 + j <= first + r;
+            float e = seen ? exp2f(c[n].x[i] * (LOG2E / sqrtf((float)D)) - stat[query]) : 0;
+            ds[r * S::LDP + j] = (T)(e * (d[n].x[i] - stat[S::ROWS + query]));
+            if (KEYS)
+                p[r * S::LDP + j] = (T)e;
+        });
         __syncwarp();
         U::template product<D / 16, S::TILES, false>(grad0, ds, S::LDP, other0, S::LD);
         if (KEYS)

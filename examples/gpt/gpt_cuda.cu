@@ -218,11 +218,6 @@ static float *scratch(struct ops *o, const char *what, size_t n)
 
 /* ---- streams and time ------------------------------------------------------------------------------------------ */
 
-static void *cuda_stream(struct ops *o)
-{
-    return o->stream;
-}
-
 static void *cuda_comm_stream(struct ops *o)
 {
     return o->comm;
@@ -524,9 +519,9 @@ static void cuda_adamw(struct ops *o, act *w, float *master, float *m1, float *m
 }
 
 extern "C" __attribute__((visibility("default"))) const struct ops_backend ops_cuda = {
-    "cuda", cuda_devices, cuda_open, cuda_close, cuda_error, cuda_device_name,
+    cuda_devices, cuda_open, cuda_close, cuda_error, cuda_device_name,
     cuda_alloc, cuda_release, cuda_alloc_host, cuda_release_host, cuda_put, cuda_get, cuda_zero, cuda_wait, cuda_memory,
-    cuda_stream, cuda_comm_stream, cuda_comm_after, cuda_after_comm, cuda_mark, cuda_between,
+    cuda_comm_stream, cuda_comm_after, cuda_after_comm, cuda_mark, cuda_between,
     cuda_embed, cuda_embed_back, cuda_norm, cuda_norm_back, cuda_linear, cuda_linear_back, cuda_attend, cuda_attend_back,
     cuda_loss, cuda_adamw, cuda_squares,
 };

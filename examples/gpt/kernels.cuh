@@ -18,6 +18,7 @@ typedef __nv_bfloat16 bf16;
 
 /* Blocks of THREADS threads are WARPS rows of a matrix, one per warp, or WARPS groups of rows. */
 enum { THREADS = 256, WARP = 32, WARPS = THREADS / WARP, SYMBOLS = 256, SYMBOL_BLOCKS = 8 };
+#define KERNEL __global__ void __launch_bounds__(THREADS)
 
 /* 16 bytes, which a thread reads or writes at once. */
 template <typename T> struct alignas(16) pack {
@@ -50,8 +51,8 @@ static __device__ float warp_max(float v)
 
 /* One thread per pack. */
 template <typename T>
-__global__ void __launch_bounds__(THREADS)
-    embed_rows(T *y, const T *wte, const T *wpe, const uint8_t *token, int rows, int context, int C)
+KERNEL embed_rows(T *y, const T *wte, const T *wpe, const uint8_t *token, int rows, int context,
+                  int C)
 {
     size_t at = ((size_t)blockIdx.x * THREADS + threadIdx.x) * pack<T>::N;
     int row = (int)(at / C), c = (int)(at % C);
@@ -67,8 +68,7 @@ __global__ void __launch_bounds__(THREADS)
 /* A block has WARP columns, and every gridDim.y-th symbol. For each symbol, each warp reads a part of the tokens, and adds
  * the rows of this symbol. */
 template <typename T>
-__global__ void __launch_bounds__(THREADS)
-    embed_back_tokens(float *dwte, const T *dy, const uint8_t *token, int rows, int C)
+KERNEL embed_back_tokens(float *dwte, const T *dy, const uint8_t *token, int rows, int C)
 {
     SHARED(float, part, THREADS);
     int lane = (int)threadIdx.x % WARP, warp = (int)threadIdx.x / WARP, c = (int)blockIdx.x * WARP + lane;
@@ -93,8 +93,7 @@ __global__ void __launch_bounds__(THREADS)
 
 /* One thread per position and column. */
 template <typename T>
-__global__ void __launch_bounds__(THREADS)
-    embed_back_positions(float *dwpe, const T *dy, int batch, int context, int C)
+KERNEL embed_back_positions(float *dwpe, const T *dy, int batch, int context, int C)
 {
     size_t n = (size_t)context * C, at = (size_t)blockIdx.x * THREADS + threadIdx.x;
     if (at >= n)
@@ -108,8 +107,7 @@ __global__ void __launch_bounds__(THREADS)
 /* ---- layer norm: one warp per row ------------------------------------------------------------- */
 
 template <typename T>
-__global__ void __launch_bounds__(THREADS)
-    norm_rows(T *y, float *stat, T *x, const T *add, const T *gain, const T *bias, int R, int C)
+KERNEL norm_rows(T *y, float *stat, T *x, const T *add, const T *gain, const T *bias, int R, int C)
 {
     enum { N = pack<T>::N };
     int row = (int)(blockIdx.x * WARPS + threadIdx.x / WARP), lane = (int)threadIdx.x % WARP;
@@ -149,8 +147,8 @@ __global__ void __launch_bounds__(THREADS)
 }
 
 template <typename T>
-__global__ void __launch_bounds__(THREADS)
-    norm_back_rows(T *dx, const T *dy, const T *x, const float *stat, const T *gain, int R, int C)
+KERNEL norm_back_rows(T *dx, const T *dy, const T *x, const float *stat, const T *gain, int R,
+                      int C)
 {
     enum { N = pack<T>::N };
     int row = (int)(blockIdx.x * WARPS + threadIdx.x / WARP), lane = (int)threadIdx.x % WARP;
@@ -184,8 +182,7 @@ __global__ void __launch_bounds__(THREADS)
  * also those of dy * the normalized x to part[k][1]. A lane has N columns, and a warp every WARPS-th
  * row of the chunk. */
 template <typename T>
-__global__ void __launch_bounds__(THREADS)
-    sum_columns(float *part, const T *dy, const T *x, const float *stat, int R, int C)
+KERNEL sum_columns(float *part, const T *dy, const T *x, const float *stat, int R, int C)
 {
     enum { N = pack<T>::N };
     SHARED(float, sums, 2 * THREADS * N);
@@ -218,8 +215,7 @@ __global__ void __launch_bounds__(THREADS)
 }
 
 /* Adds the chunks' sums; `normed` may be NULL. One thread per column. */
-static __global__ void __launch_bounds__(THREADS)
-    add_columns(float *plain, float *normed, const float *part, int chunks, int C)
+static KERNEL add_columns(float *plain, float *normed, const float *part, int chunks, int C)
 {
     int c = (int)(blockIdx.x * THREADS + threadIdx.x);
     if (c >= C)
@@ -235,8 +231,7 @@ static __global__ void __launch_bounds__(THREADS)
 }
 
 /* Block b sums x, or its squares: out[b] is scale * that, or has it added. One block per element of out. */
-static __global__ void __launch_bounds__(THREADS)
-    sum_values(float *out, const float *x, size_t n, int squares, int adds, float scale)
+static KERNEL sum_values(float *out, const float *x, size_t n, int squares, int adds, float scale)
 {
     SHARED(float, sums, WARPS);
     float v = 0;
@@ -257,8 +252,7 @@ static __global__ void __launch_bounds__(THREADS)
 
 /* One warp per row. Each lane reads and writes its own columns only, as lanes are not ordered. */
 template <typename T>
-__global__ void __launch_bounds__(THREADS)
-    loss_rows(float *loss, T *logits, const uint8_t *target, int R, int V, float scale)
+KERNEL loss_rows(float *loss, T *logits, const uint8_t *target, int R, int V, float scale)
 {
     int row = (int)(blockIdx.x * WARPS + threadIdx.x / WARP), lane = (int)threadIdx.x % WARP;
     if (row >= R)
@@ -281,9 +275,8 @@ __global__ void __launch_bounds__(THREADS)
 
 /* fix1 and fix2 correct the bias of the moments. */
 template <typename T>
-__global__ void __launch_bounds__(THREADS)
-    adamw_all(T *w, float *master, float *m1, float *m2, const float *gradient, size_t n,
-              struct ops_adamw a, float fix1, float fix2)
+KERNEL adamw_all(T *w, float *master, float *m1, float *m2, const float *gradient, size_t n,
+                 struct ops_adamw a, float fix1, float fix2)
 {
     size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
     if (i >= n)

@@ -6,10 +6,8 @@
  *
  * This file reads the command line and chooses the device; train.c has the training. */
 #include <dlfcn.h>
-#include <getopt.h>
 #include <libgen.h>
 #include <limits.h>
-#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +15,7 @@
 #include <unistd.h>
 
 #include "../kit/loader.h"
+#include "../kit/options.h"
 #include "train.h"
 
 #ifndef GPT_DATA
@@ -30,156 +29,64 @@ struct settings {
     const char *prompt;
 };
 
-enum kind { INT, INT_OR_AUTO, REAL, TEXT, FLAG, CHOICE };
-
-static const char *const precisions[] = {"fp32", "bf16", NULL};
-static const char *const devices[] = {"cpu", "cuda", "auto", NULL};
-static const char *const flags[] = {"false", "true", "0", "1", "False", "True", NULL};
-
-#define AT(member) offsetof(struct settings, member)
-static const struct row {
-    const char *name, *value;
-    enum kind kind;
-    size_t at;
-    double low, high;
-    const char *const *names;
-    const char *help;
-} rows[] = {
-    {"layers", "N", INT, AT(train.model.layers), 1, MODEL_LAYERS_MAX, NULL, "layers (2)"},
-    {"channels", "N", INT, AT(train.model.channels), 16, 16384, NULL, "multiple of 16 (64)"},
-    {"heads", "N", INT, AT(train.model.heads), 1, 1024, NULL, "divides the channels (4)"},
-    {"context", "N", INT, AT(train.model.context), 8, 65536, NULL, "bytes per sequence (64)"},
-    {"recompute", NULL, FLAG, AT(train.model.recompute), 0, 0, flags,
-     "keep only each layer's input"},
-    {"precision", "NAME", CHOICE, AT(train.model.precision), 0, 0, precisions,
-     "fp32 or bf16 (fp32)"},
-    {"batch", "N|auto", INT_OR_AUTO, AT(train.batch), 1, 65536, NULL,
-     "sequences at once per rank (16)"},
-    {"batch-min", "N", INT, AT(train.batch_min), 1, 65536, NULL, "limits of --batch=auto (1 …"},
-    {"batch-max", "N", INT, AT(train.batch_max), 1, 65536, NULL, "… 64)"},
-    {"accumulate", "N", INT, AT(train.accumulate), 1, 65536, NULL, "batches per step (1)"},
-    {"global-batch", "N", INT, AT(train.global_batch), 1, 1 << 24, NULL,
-     "sequences per step (batch * accumulate * ranks)"},
-    {"zero", "0|1", INT, AT(train.zero), 0, 1, NULL, "1: share out the optimizer's state (0)"},
-    {"steps", "N", INT, AT(train.steps), 1, 1 << 24, NULL, "steps (100)"},
-    {"lr", "X", REAL, AT(train.lr), 0, 1000, NULL, "largest learning rate (0.002)"},
-    {"decay", "X", REAL, AT(train.decay), 0, 100, NULL, "weight decay (0.1)"},
-    {"warmup", "N", INT, AT(train.warmup), 0, 1 << 24, NULL, "steps with a rising rate (20)"},
-    {"seed", "N", INT, AT(train.seed), 0, INT_MAX, NULL, "seed of all random numbers (1)"},
-    {"data", "FILE", TEXT, AT(train.data), 0, 0, NULL, "a text (Paradise Lost)"},
-    {"log-every", "N", INT, AT(train.log_every), 1, 1 << 24, NULL, "steps between reports (10)"},
-    {"eval-every", "N", INT, AT(train.eval_every), 0, 1 << 24, NULL,
-     "… between validations (0: at the end)"},
-    {"eval", NULL, FLAG, AT(train.evaluate), 0, 0, flags, "only validate the checkpoint"},
-    {"checkpoint", "DIR", TEXT, AT(train.checkpoint_dir), 0, 0, NULL,
-     "checkpoint directory (drover's)"},
-    {"checkpoint-every", "N", INT, AT(train.checkpoint_every), 1, 1 << 24, NULL,
-     "steps between checkpoints (50)"},
-    {"resume", NULL, FLAG, AT(train.resume), 0, 0, flags,
-     "continue from the checkpoint, if there is one"},
-    {"device", "NAME", CHOICE, AT(device), 0, 0, devices, "cpu, cuda or auto (auto)"},
-    {"comm", "NAME", TEXT, AT(train.comm), 0, 0, NULL, "backend of the communicator (chosen)"},
-    {"profile", "N", INT, AT(train.profile), 0, 1 << 24, NULL,
-     "print the slowest operations of N steps (0)"},
-    {"dump", "FILE", TEXT, AT(train.dump), 0, 0, NULL,
-     "write weights, batches and gradients (one rank)"},
-    {"quiet", NULL, FLAG, AT(train.quiet), 0, 0, flags, "print nothing"},
-    {"prompt", "TEXT", TEXT, AT(prompt), 0, 0, NULL, "gpt sample: the text to continue"},
-    {"length", "N", INT, AT(length), 1, 1 << 24, NULL, "gpt sample: bytes (256)"},
-    {"temperature", "X", REAL, AT(temperature), 0, 100, NULL, "gpt sample: 0: the likeliest (0.8)"},
+#define ROW OPTIONS_ROW
+#define BIG (1 << 24)
+static const struct options_row rows[] = {
+    ROW(INT, "layers", train.model.layers, "2", 1, MODEL_LAYERS_MAX, "N", "layers"),
+    ROW(INT, "channels", train.model.channels, "64", 16, 16384, "N", "a multiple of 16"),
+    ROW(INT, "heads", train.model.heads, "4", 1, 1024, "N", "divides the channels"),
+    ROW(INT, "context", train.model.context, "64", 8, 65536, "N", "bytes per sequence"),
+    ROW(FLAG, "recompute", train.model.recompute, NULL, 0, 0, "", "keep only each layer's input"),
+    ROW(CHOICE, "precision", train.model.precision, "fp32", 0, 0, "fp32 bf16", "arithmetic"),
+    ROW(INT_OR_AUTO, "batch", train.batch, "16", 1, 65536, "N|auto", "sequences at once per rank"),
+    ROW(INT, "batch-min", train.batch_min, "1", 1, 65536, "N", "least --batch=auto"),
+    ROW(INT, "batch-max", train.batch_max, "64", 1, 65536, "N", "largest --batch=auto"),
+    ROW(INT, "accumulate", train.accumulate, NULL, 1, 65536, "N", "batches per step (default: 1)"),
+    ROW(INT, "global-batch", train.global_batch, NULL, 1, BIG, "N",
+        "sequences per step (default: batch * accumulate * ranks)"),
+    ROW(INT, "zero", train.zero, "0", 0, 1, "0|1", "1: share out the optimizer's state"),
+    ROW(INT, "steps", train.steps, "100", 1, BIG, "N", "steps"),
+    ROW(REAL, "lr", train.lr, "0.002", 0, 1000, "X", "largest learning rate"),
+    ROW(REAL, "decay", train.decay, "0.1", 0, 100, "X", "weight decay"),
+    ROW(INT, "warmup", train.warmup, "20", 0, BIG, "N", "steps with a rising rate"),
+    ROW(INT, "seed", train.seed, "1", 0, INT_MAX, "N", "seed of all random numbers"),
+    ROW(TEXT, "data", train.data, NULL, 0, 0, "FILE", "a text (default: Paradise Lost)"),
+    ROW(INT, "log-every", train.log_every, "10", 1, BIG, "N", "steps between reports"),
+    ROW(INT, "eval-every", train.eval_every, "0", 0, BIG, "N",
+        "steps between validations; 0: at the end"),
+    ROW(FLAG, "eval", train.evaluate, NULL, 0, 0, "", "only validate the checkpoint"),
+    ROW(TEXT, "checkpoint", train.checkpoint_dir, NULL, 0, 0, "DIR",
+        "checkpoint directory (default: drover's)"),
+    ROW(INT, "checkpoint-every", train.checkpoint_every, "50", 1, BIG, "N",
+        "steps between checkpoints"),
+    ROW(FLAG, "resume", train.resume, NULL, 0, 0, "", "continue from the checkpoint, if any"),
+    ROW(CHOICE, "device", device, "auto", 0, 0, "cpu cuda auto", "where to compute"),
+    ROW(TEXT, "comm", train.comm, NULL, 0, 0, "NAME",
+        "backend of the communicator (default: chosen)"),
+    ROW(INT, "profile", train.profile, "0", 0, BIG, "N", "print the slowest operations of N steps"),
+    ROW(TEXT, "dump", train.dump, NULL, 0, 0, "FILE", "write batches and gradients (one rank)"),
+    ROW(FLAG, "quiet", train.quiet, NULL, 0, 0, "", "print nothing"),
+    ROW(TEXT, "prompt", prompt, NULL, 0, 0, "TEXT", "gpt sample: the text to continue"),
+    ROW(INT, "length", length, "256", 1, BIG, "N", "gpt sample: bytes"),
+    ROW(REAL, "temperature", temperature, "0.8", 0, 100, "X", "gpt sample; 0: the likeliest"),
 };
-enum { ROWS = sizeof rows / sizeof *rows, HELP = ROWS };
+static const struct options options = {
+    .program = "gpt",
+    .usage = "Usage: gpt [sample] [options]\n"
+             "Trains a GPT on the bytes of a text, on all ranks, or prints text from a "
+             "checkpoint.\n\n",
+    .rows = rows,
+    .n = sizeof rows / sizeof *rows,
+};
 
-static void print_usage(void)
+static void check(const struct train_config *c)
 {
-    printf(
-        "Usage: gpt [sample] [options]\n"
-        "Trains a GPT on the bytes of a text, on all ranks, or prints text from a checkpoint.\n\n");
-    for (const struct row *o = rows; o < rows + ROWS; o++) {
-        char left[40];
-        snprintf(left, sizeof left, "--%s%s%s", o->name, o->value ? "=" : "",
-                 o->value ? o->value : "");
-        printf("  %-22s %s\n", left, o->help);
-    }
-}
-
-static _Noreturn void invalid(const char *format, const char *name, const char *value)
-{
-    fputs("gpt: ", stderr);
-    fprintf(stderr, format, name, value);
-    fputs("\n  try: gpt --help\n", stderr);
-    exit(2);
-}
-
-static int choice(const struct row *o, const char *value)
-{
-    char format[128] = "--%s '%s': expected one of";
-    for (int i = 0; o->names[i]; i++) {
-        if (strcmp(value, o->names[i]) == 0)
-            return i;
-        snprintf(format + strlen(format), sizeof format - strlen(format), " %s", o->names[i]);
-    }
-    invalid(format, o->name, value);
-}
-
-/* Whole numbers may be written as 64.0, as sweeps do. */
-static void set(struct settings *s, const struct row *o, const char *value)
-{
-    void *to = (char *)s + o->at;
-    char *end, format[128];
-    if (o->kind == TEXT)
-        *(const char **)to = value;
-    else if (o->kind == FLAG)
-        *(int *)to = value ? choice(o, value) & 1 : 1;
-    else if (o->kind == CHOICE)
-        *(int *)to = choice(o, value);
-    else if (o->kind == INT_OR_AUTO && strcmp(value, "auto") == 0)
-        *(int *)to = 0;
-    else {
-        double v = strtod(value, &end);
-        if (end == value || *end || !(v >= o->low && v <= o->high) ||
-            (o->kind != REAL && v != floor(v))) {
-            snprintf(format, sizeof format, "--%%s '%%s': expected a %snumber from %g to %.0f",
-                     o->kind == REAL ? "" : "whole ", o->low, o->high);
-            invalid(format, o->name, value);
-        }
-        if (o->kind == REAL)
-            *(float *)to = (float)v;
-        else
-            *(int *)to = (int)v;
-    }
-}
-
-static void parse(struct settings *s, int argc, char **argv)
-{
-    struct option options[ROWS + 2] = {[HELP] = {"help", no_argument, NULL, HELP}};
-    for (int i = 0; i < ROWS; i++)
-        options[i] = (struct option){
-            rows[i].name, rows[i].kind == FLAG ? optional_argument : required_argument, NULL, i};
-    for (int i = 1; i < argc; i++) /* --eval_every becomes --eval-every */
-        for (char *p = argv[i]; strncmp(argv[i], "--", 2) == 0 && *p && *p != '='; p++)
-            *p = *p == '_' ? '-' : *p;
-    int id;
-    while ((id = getopt_long(argc, argv, ":", options, NULL)) != -1) {
-        if (id == '?')
-            invalid("unknown option '%s'", argv[optind - 1], "");
-        if (id == ':')
-            invalid("%s needs a value", argv[optind - 1], "");
-        if (id == HELP) {
-            print_usage();
-            exit(0);
-        }
-        set(s, &rows[id], optarg);
-    }
-    if (optind < argc)
-        invalid("unexpected argument '%s'", argv[optind], "");
-    const struct model_config *m = &s->train.model;
-    if (m->channels % 16 || m->channels % m->heads)
-        invalid("--channels: not a multiple of 16 and of --heads", "", "");
-    if (s->train.batch_min > s->train.batch_max)
-        invalid("--batch-min: exceeds --batch-max", "", "");
-    if (s->train.evaluate && !s->train.checkpoint_dir)
-        invalid("--eval: needs --checkpoint", "", "");
+    if (c->model.channels % 16 || c->model.channels % c->model.heads)
+        options_invalid(&options, "--channels: not a multiple of 16 and of --heads");
+    if (c->batch_min > c->batch_max)
+        options_invalid(&options, "--batch-min: exceeds --batch-max");
+    if (c->evaluate && !c->checkpoint_dir)
+        options_invalid(&options, "--eval: needs --checkpoint");
 }
 
 static void path_next_to_program(char *path, size_t size, const char *name)
@@ -263,25 +170,10 @@ static int exit_status(int end)
 
 int main(int argc, char **argv)
 {
-    struct settings s = {
-        .train = {.model = {.layers = 2, .channels = 64, .heads = 4, .context = 64},
-                  .batch = 16,
-                  .batch_min = 1,
-                  .batch_max = 64,
-                  .steps = 100,
-                  .warmup = 20,
-                  .seed = 1,
-                  .log_every = 10,
-                  .checkpoint_every = 50,
-                  .lr = 0.002f,
-                  .decay = 0.1f},
-        .device = 2,
-        .length = 256,
-        .temperature = 0.8f,
-        .prompt = "\n",
-    };
+    struct settings s = {0};
     int sampling = argc > 1 && strcmp(argv[1], "sample") == 0;
-    parse(&s, argc - sampling, argv + sampling);
+    options_parse(&options, &s, argv + sampling);
+    check(&s.train);
     struct drover *d = NULL;
     if (drover_init(&d) < 0) {
         fprintf(stderr, "gpt: %s\n", drover_error(NULL));

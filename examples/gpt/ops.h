@@ -36,7 +36,6 @@ struct ops_adamw {
 };
 
 struct ops_backend {
-    const char *name;
     /* Returns the number of devices on this node; for the CPU, a number that is enough for all. */
     int (*devices)(void);
     /* Opens a device. Returns 0, or -1 with the error in `why`. */
@@ -62,9 +61,7 @@ struct ops_backend {
     /* ---- streams and time. comm_stream() is a second stream for collectives (NULL on the CPU).
      * comm_after() makes it wait for the operations queued so far; after_comm() makes later
      * operations wait for it. mark() records the time at which the queue, or the second stream,
-     * reaches this point. between() returns the ms from one mark to another; it waits for both.
-     * ---- */
-    void *(*stream)(struct ops *o);
+     * reaches this point. between() waits for two marks and returns the ms between them. ---- */
     void *(*comm_stream)(struct ops *o);
     void (*comm_after)(struct ops *o);
     void (*after_comm)(struct ops *o);

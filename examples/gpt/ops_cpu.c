@@ -5,6 +5,7 @@
  * the speed. That also removes isfinite(): train.c checks the loss. */
 #include <cblas.h>
 #include <limits.h>
+#include <malloc.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +24,7 @@
 #define FOR_AVX2
 #endif
 
-enum { SLOTS = 5, HEADER = 64 /* before each block of memory: its size */ };
+enum { SLOTS = 5, ALIGN = 64 };
 
 struct ops {
     enum ops_precision precision;
@@ -52,24 +53,18 @@ static int cpu_open(struct ops **out, int device, enum ops_precision p, char *wh
 
 static void *cpu_alloc(struct ops *o, size_t bytes)
 {
-    size_t size = HEADER + (bytes + HEADER - 1) / HEADER * HEADER;
-    char *p = aligned_alloc(HEADER, size);
+    size_t size = (bytes + ALIGN) / ALIGN * ALIGN;
+    void *p = aligned_alloc(ALIGN, size);
     if (!p)
         return NULL;
-    memset(p, 0, size);
-    memcpy(p, &size, sizeof size);
-    o->used += size;
-    return p + HEADER;
+    o->used += malloc_usable_size(p);
+    return memset(p, 0, size);
 }
 
 static void cpu_release(struct ops *o, void *p)
 {
-    if (!p)
-        return;
-    size_t size;
-    memcpy(&size, (char *)p - HEADER, sizeof size);
-    o->used -= size;
-    free((char *)p - HEADER);
+    o->used -= malloc_usable_size(p);
+    free(p);
 }
 
 static void cpu_close(struct ops *o)
@@ -115,7 +110,7 @@ static void cpu_memory(struct ops *o, size_t *used, size_t *total)
     *total = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-static void *cpu_stream(struct ops *o)
+static void *cpu_comm_stream(struct ops *o)
 {
     return NULL;
 }
@@ -158,10 +153,7 @@ static inline uint16_t to_bf16(float f) /* to the nearest, ties to even */
 /* Returns memory for n floats, whose content is undefined. */
 static float *room(struct ops *o, float **p, size_t n)
 {
-    size_t size = 0;
-    if (*p)
-        memcpy(&size, (char *)*p - HEADER, sizeof size);
-    if (size < HEADER + n * sizeof **p) {
+    if (malloc_usable_size(*p) < n * sizeof **p) {
         cpu_release(o, *p);
         *p = cpu_alloc(o, n * sizeof **p);
     }
@@ -443,7 +435,6 @@ FOR_AVX2 static void cpu_squares(struct ops *o, float *sum, const float *x, size
 }
 
 const struct ops_backend ops_cpu = {
-    .name = "cpu",
     .devices = cpu_devices,
     .open = cpu_open,
     .close = cpu_close,
@@ -458,8 +449,7 @@ const struct ops_backend ops_cpu = {
     .zero = cpu_zero,
     .wait = cpu_wait,
     .memory = cpu_memory,
-    .stream = cpu_stream,
-    .comm_stream = cpu_stream,
+    .comm_stream = cpu_comm_stream,
     .comm_after = cpu_order,
     .after_comm = cpu_order,
     .mark = cpu_mark,

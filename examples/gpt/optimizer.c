@@ -19,8 +19,7 @@ static void *weights_at(const struct optimizer *o, size_t at)
 static float *array_at(const struct optimizer *o, int array, int b)
 {
     size_t n, at = own_at(o, b, &n);
-    float *const arrays[OPTIMIZER_ARRAYS] = {o->master, o->moment1, o->moment2};
-    return arrays[array] ? arrays[array] + o->at[b] : weights_at(o, at);
+    return o->array[array] ? o->array[array] + o->at[b] : weights_at(o, at);
 }
 
 int optimizer_open(struct optimizer *o)
@@ -32,20 +31,18 @@ int optimizer_open(struct optimizer *o)
         o->at[b] = o->kept;
         o->kept += n;
     }
-    int bf16 = o->m->c.precision == OPS_BF16;
-    o->moment1 = ops->alloc(o->m->dev, o->kept * sizeof(float));
-    o->moment2 = ops->alloc(o->m->dev, o->kept * sizeof(float));
-    o->master = bf16 ? ops->alloc(o->m->dev, o->kept * sizeof(float)) : NULL;
     o->state = malloc(OPTIMIZER_ARRAYS * o->m->params * sizeof *o->state);
-    return o->moment1 && o->moment2 && (o->master || !bf16) && o->state ? 0 : -1;
+    for (int i = o->m->c.precision == OPS_BF16 ? 0 : 1; i < OPTIMIZER_ARRAYS; i++)
+        if (!(o->array[i] = ops->alloc(o->m->dev, o->kept * sizeof(float))))
+            return -1;
+    return o->state ? 0 : -1;
 }
 
 void optimizer_close(struct optimizer *o)
 {
-    float *arrays[OPTIMIZER_ARRAYS] = {o->master, o->moment1, o->moment2};
     for (int i = 0; i < OPTIMIZER_ARRAYS; i++)
-        if (arrays[i])
-            o->m->ops->release(o->m->dev, arrays[i]);
+        if (o->array[i])
+            o->m->ops->release(o->m->dev, o->array[i]);
     free(o->state);
 }
 
@@ -121,5 +118,5 @@ int optimizer_put(struct optimizer *o)
 
 size_t optimizer_bytes(const struct optimizer *o)
 {
-    return (o->master ? 3 : 2) * o->kept * sizeof(float);
+    return (o->array[0] ? 3 : 2) * o->kept * sizeof(float);
 }

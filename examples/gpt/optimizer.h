@@ -15,9 +15,9 @@ struct optimizer {
     struct ranks *ranks;
     int zero;
     float decay;
-    float *master, *moment1, *moment2; /* master: NULL in fp32, in which it is m->w */
-    size_t at[MODEL_LAYERS_MAX + 1];   /* positions of the buckets in them … */
-    size_t kept;                       /* … and their size, in floats */
+    float *array[OPTIMIZER_ARRAYS];  /* the weights' is NULL in fp32, in which it is m->w */
+    size_t at[MODEL_LAYERS_MAX + 1]; /* positions of the buckets in them … */
+    size_t kept;                     /* … and their size, in floats */
     float *state; /* on the host: OPTIMIZER_ARRAYS * params floats, without padding */
 };
 

@@ -67,7 +67,7 @@ int sample(const struct train_config *c, const char *prompt, int length, float t
         snprintf(why, sizeof why, "sample: out of memory");
         ok = model_open(&m, 1) == 0 && model_reserve(&m, 1) == 0 &&
              m.ops->put(m.dev, m.w, state, m.params * sizeof(float)) == 0 &&
-             generate(&m, *prompt ? prompt : "\n", length, temperature, c->seed) == 0;
+             generate(&m, prompt && *prompt ? prompt : "\n", length, temperature, c->seed) == 0;
     }
     if (!ok)
         fprintf(stderr, "gpt: %s\n", why);

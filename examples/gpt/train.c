@@ -40,6 +40,7 @@ struct run {
     float *sums; /* on the device */
     void *buffers[2];
     struct loader *loader;
+    const void *batch; /* the buffer with the step's tokens and targets */
     struct checkpoint *checkpoint;
     int64_t step; /* number of completed steps */
     float loss, val_loss;
@@ -68,28 +69,23 @@ static int put(struct run *r, void *to, const void *from, size_t bytes)
 
 /* ---- data: what is in a batch depends only on its number ---- */
 
-/* Copies sequence i of B that begins at `at`, and the same one byte later as its target. */
-static void put_sequence(const struct train_config *c, size_t at, uint8_t *buffer, int i, int B)
-{
-    size_t T = (size_t)c->model.context;
-    memcpy(buffer + (size_t)i * T, c->text + at, T);
-    memcpy(buffer + (size_t)(B + i) * T, c->text + at + 1, T);
-}
-
 static size_t split_of(const struct train_config *c)
 {
     return c->text_size / 10 * 9; /* the last tenth is the validation set */
 }
 
+/* Fills a buffer with this rank's sequences, then with their targets: one byte later. */
 static void fill_batch(void *arg, int64_t number, void *buffer)
 {
     const struct run *r = arg;
     const struct train_config *c = r->c;
-    size_t places = split_of(c) - (size_t)c->model.context;
-    for (int i = 0; i < r->share; i++) {
+    size_t T = (size_t)c->model.context, places = split_of(c) - T;
+    uint8_t *token = buffer, *target = token + (size_t)r->share * T;
+    for (int i = 0; i < r->share; i++, token += T, target += T) {
         int64_t sequence = number * c->global_batch + (int64_t)r->ranks.rank * r->share + i;
         uint64_t at = rng_at(rng_mix((uint64_t)c->seed), (uint64_t)sequence) % places;
-        put_sequence(c, at, buffer, i, r->share);
+        memcpy(token, c->text + at, T);
+        memcpy(target, c->text + at + 1, T);
     }
 }
 
@@ -99,17 +95,15 @@ static int open_evaluation(struct run *r)
     const struct train_config *c = r->c;
     int first = EVAL_SEQUENCES * r->ranks.rank / r->ranks.size;
     r->eval_count = EVAL_SEQUENCES * (r->ranks.rank + 1) / r->ranks.size - first;
-    size_t split = split_of(c), places = c->text_size - split - (size_t)c->model.context;
-    size_t bytes = 2 * (size_t)r->eval_count * (size_t)c->model.context;
-    uint8_t *host = malloc(bytes + 1);
-    r->eval_token = r->ops->alloc(r->dev, bytes + 1);
-    if (!host || !r->eval_token)
-        return free(host), ranks_error(&r->ranks, "out of memory");
-    for (int i = 0; i < r->eval_count; i++)
-        put_sequence(c, split + rng_at(0, (uint64_t)(first + i)) % places, host, i, r->eval_count);
-    int rc = put(r, r->eval_token, host, bytes);
-    rc = rc < 0 ? rc : ranks_check(&r->ranks, r->ops->wait(r->dev));
-    free(host);
+    size_t T = (size_t)c->model.context, n = (size_t)r->eval_count;
+    size_t split = split_of(c), places = c->text_size - split - T;
+    r->eval_token = r->ops->alloc(r->dev, 2 * n * T + 1);
+    int rc = r->eval_token ? 0 : ranks_error(&r->ranks, "out of memory");
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        const uint8_t *from = c->text + split + rng_at(0, (uint64_t)first + i) % places;
+        rc = put(r, r->eval_token + i * T, from, T);
+        rc = rc < 0 ? rc : put(r, r->eval_token + (n + i) * T, from + 1, T);
+    }
     return rc;
 }
 
@@ -155,7 +149,8 @@ static int gradient(struct run *r, float sums[SUMS])
     float scale = 1 / ((float)r->c->global_batch * (float)T);
     r->ops->zero(r->dev, r->m.g, r->m.size * sizeof *r->m.g);
     r->ops->zero(r->dev, r->sums, SUMS * sizeof *r->sums);
-    if (put(r, r->token, loader_next(r->loader), 2 * tokens) < 0)
+    r->batch = loader_next(r->loader);
+    if (put(r, r->token, r->batch, 2 * tokens) < 0)
         return -1;
     for (int i = 0; i < r->share; i += r->micro) {
         const uint8_t *token = r->token + (size_t)i * T;
@@ -184,13 +179,10 @@ static int gradient(struct run *r, float sums[SUMS])
 static int dump_step(struct run *r, float loss)
 {
     size_t tokens = (size_t)r->share * (size_t)r->c->model.context;
-    uint8_t *host = malloc(2 * tokens);
-    int ok = host && r->ops->get(r->dev, host, r->token, 2 * tokens) == 0 &&
-             r->ops->get(r->dev, r->opt.state, r->m.g, r->m.params * sizeof *r->opt.state) == 0 &&
-             fwrite(host, 2 * tokens, 1, r->dump) == 1 &&
+    int ok = r->ops->get(r->dev, r->opt.state, r->m.g, r->m.params * sizeof *r->opt.state) == 0 &&
+             fwrite(r->batch, 2 * tokens, 1, r->dump) == 1 &&
              fwrite(&loss, sizeof loss, 1, r->dump) == 1 &&
              fwrite(r->opt.state, sizeof *r->opt.state, r->m.params, r->dump) == r->m.params;
-    free(host);
     return ok ? 0 : ranks_error(&r->ranks, "--dump: cannot write the file");
 }
 

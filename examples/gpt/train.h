@@ -37,7 +37,8 @@ const char *train_batch(struct train_config *c, int ranks);
  * SIGTERM, all ranks stop after the same step, with a checkpoint if checkpoint_dir is set. Returns
  * an enum train_end, or -1 after printing the error to stderr. */
 int train(const struct train_config *c, struct drover *d);
-/* Prints text that the checkpoint's model continues from `prompt`. Returns 0, or -1. */
+/* Prints text that the checkpoint's model continues from `prompt`; NULL: from a new line. Returns
+ * 0, or -1. */
 int sample(const struct train_config *c, const char *prompt, int length, float temperature);
 
 #endif

@@ -265,7 +265,7 @@ def test_without_the_gpu_part_cuda_is_refused_and_named(tmp_path):
 
 
 @pytest.mark.parametrize("option, says", [
-    ("--lrr=0.1", "unknown option '--lrr=0.1'"),
+    ("--lrr=0.1", "unknown option '--lrr'\n  try: --lr\n"),
     ("--lr", "--lr needs a value"),
     ("--lr=fast", "--lr 'fast'"),
     ("--steps=0", "--steps '0'"),
