@@ -397,8 +397,8 @@ static void print_results(struct run *r, int end)
         peak = throughput_peak(r->ops->device_name(r->dev), m->precision == OPS_BF16, &source);
     int64_t matrices = (int64_t)m->channels * (12LL * m->layers * m->channels + MODEL_SYMBOLS);
     int64_t steps = r->step - r->first, later = steps > 1; /* without the first step */
-    double rate = (double)(steps - later) * c->global_batch * m->context /
-                  (later ? time - r->first_s : time);
+    double rate =
+        (double)(steps - later) * c->global_batch * m->context / (later ? time - r->first_s : time);
     double flops = rate * throughput_flops_per_token(matrices, m->layers, m->channels, m->context);
     char mfu[32] = "unknown";
     if (peak > 0)

@@ -1,11 +1,11 @@
-/* Runs gpt_vectors() over the GPU implementation of examples/gpt, twice for each shape. On a GPU it is a step of
- * scripts/gpu-check; the tests run it over the library of tests/cudahost.
+/* Runs gpt_vectors() over the GPU implementation of examples/gpt, twice for each shape. On a GPU it
+ * is a step of scripts/gpu-check; the tests run it over the library of tests/cudahost.
  *
  *   gpt_vectors LIBRARY [long]
  *
- * Prints the error of each result, then one JSON object: the number of runs, of wrong results, and of
- * runs whose repetition gave other bits. Exit status: 0, 1 if any result is wrong or different, 2 if
- * the library cannot be used. */
+ * Prints the error of each result, then one JSON object: the number of runs, of wrong results, and
+ * of runs whose repetition gave other bits. Exit status: 0, 1 if any result is wrong or different,
+ * 2 if the library cannot be used. */
 #include "gpt_vectors.h"
 
 #include <stdio.h>
