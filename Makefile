@@ -250,7 +250,7 @@ $(CUDAHOST_OBJ)/cudahost_%.o: tests/cudahost/cudahost_%.cc $(STAMP)
 # What tests compare with: the examples without their main programs.
 $(B)/libexamples.a: $(call objs,$(filter-out %/main.c,$(wildcard examples/*/*.c)))
 	@rm -f $@; ar qcs $@ $^ # not r: files of two folders may have one name
-CUDAHOST_C := $(call objs,$(wildcard tests/cudahost/*.c))
+CUDAHOST_C := $(call objs,$(filter-out %_main.c,$(wildcard tests/cudahost/*.c)))
 define cudahost_variant
 $(CUDAHOST_TESTS:%=$(CUDAHOST_OBJ)/%$(1).o): $(CUDAHOST_OBJ)/%$(1).o: tests/cudahost/%.cc $(STAMP)
 	@mkdir -p $$(@D)
@@ -291,7 +291,14 @@ $(B)/tests/conform: $(call objs,$(wildcard tests/conform/*.c)) $(B)/libcollectiv
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_collectives) \
 	    $(shell pkg-config --libs pmix) $(LIBS_common) -lpthread $(call bundled,../../lib/bundled)
 
-tests: all $(UNIT_TESTS) $(OTHER_TESTS) $(FAKES) $(PRELOADS) $(CONFORM) $(CUDAHOST_ALL)
+# The operations of examples/gpt on any GPU library, for scripts/gpu-check.
+GPT_VECTORS := $(B)/tests/gpt_vectors
+$(GPT_VECTORS): $(call objs,tests/cudahost/gpt_vectors.c tests/cudahost/gpt_vectors_main.c examples/gpt/ops_load.c) $(B)/libcomm.a $(B)/libclient.a $(B)/libcommon.a
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_common) -ldl -lm -lpthread $(call bundled,../../lib/bundled)
+
+tests: all $(UNIT_TESTS) $(OTHER_TESTS) $(FAKES) $(PRELOADS) $(CONFORM) $(GPT_VECTORS) $(CUDAHOST_ALL)
 .PHONY: tests
 test: tests
 	tests/run --build $(B) $(T)
@@ -366,7 +373,7 @@ install: all
 
 # A folder that runs where nothing is installed: docs/bundle.md.
 BUNDLE := build/bundle/drover-$(VERSION)-linux-x86_64
-bundle: all $(CONFORM)
+bundle: all $(CONFORM) $(GPT_VECTORS)
 	rm -rf $(BUNDLE)
 	+$(MAKE) --no-print-directory -s install DESTDIR= PREFIX='$(CURDIR)/$(BUNDLE)'
 	scripts/bundle $(B) $(BUNDLE)

@@ -5,7 +5,6 @@
  *     ./gpt sample --checkpoint=DIR               text from a checkpoint
  *
  * This file reads the command line and chooses the device; train.c has the training. */
-#include <dlfcn.h>
 #include <libgen.h>
 #include <limits.h>
 #include <signal.h>
@@ -16,6 +15,7 @@
 
 #include "../kit/loader.h"
 #include "../kit/options.h"
+#include "ops_load.h"
 #include "train.h"
 
 #ifndef GPT_DATA
@@ -97,38 +97,19 @@ static void path_next_to_program(char *path, size_t size, const char *name)
     snprintf(path, size, "%s/%s", dirname(self), name);
 }
 
-/* Loads the GPU implementation. It needs cuBLAS, which drover also finds in folders that the loader
- * does not search. Returns NULL on failure, with the error in `why`. */
-static const struct ops_backend *load_cuda(char *why, size_t why_size)
-{
-    char path[PATH_MAX + 32], missing[64], error[900];
-    path_next_to_program(path, sizeof path, "gpt_cuda.so");
-    void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    snprintf(error, sizeof error, "%s", lib ? "no " OPS_CUDA_SYMBOL : dlerror());
-    if (!lib && sscanf(error, "%63[^:/]: cannot open", missing) == 1) {
-        if (drover_cuda_library(missing))
-            lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-        else
-            snprintf(error, sizeof error, "%s", drover_error(NULL));
-    }
-    const struct ops_backend *b = lib ? dlsym(lib, OPS_CUDA_SYMBOL) : NULL;
-    if (!b)
-        snprintf(why, why_size, "built without CUDA, or not found: %s", error);
-    return b;
-}
-
 static int choose_device(struct settings *s, const struct drover *d)
 {
     enum { CPU, CUDA };
     struct train_config *c = &s->train;
-    char why[1024] = "";
+    char path[PATH_MAX + 32], why[1024] = "";
     struct ops *o = NULL;
     c->backend = &ops_cpu;
     c->device = drover_local_rank(d);
     /* If there is no driver, a gigabyte of CUDA libraries is not loaded for nothing. */
     if (s->device == CPU || (s->device != CUDA && access("/dev/nvidiactl", F_OK) < 0))
         return 0;
-    const struct ops_backend *b = load_cuda(why, sizeof why);
+    path_next_to_program(path, sizeof path, "gpt_cuda.so");
+    const struct ops_backend *b = ops_load(path, why, sizeof why);
     /* NCCL needs one GPU per rank, and all ranks of a node must make the same choice. */
     if (b && s->device != CUDA && b->devices() < drover_local_size(d))
         return 0;

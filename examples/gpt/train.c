@@ -45,6 +45,7 @@ struct run {
     int64_t step; /* number of completed steps */
     float loss, val_loss;
     double train_s;             /* time of the steps of this run */
+    double first_s;             /* … of its first step, in which libraries load their code */
     int64_t first;              /* step at which this run began */
     struct batch_limits limits; /* of --batch=auto; time at its last decision: */
     double waited_s, adapted_s;
@@ -213,8 +214,9 @@ static int run_step(struct run *r)
         return -1;
     profile_operation(&r->profile, "adamw");
     profile_end(&r->profile);
-    r->step++;
     r->train_s += ranks_now_s() - begin;
+    if (r->step++ == r->first)
+        r->first_s = r->train_s;
     return TRAIN_DONE;
 }
 
@@ -381,17 +383,20 @@ static void print_results(struct run *r, int end)
     const struct train_config *c = r->c;
     const struct model_config *m = &c->model;
     const char *source = "";
+    size_t used, total;
     double peak = throughput_peak_cpu_core(&source), time = r->train_s > 0 ? r->train_s : 1;
     if (c->backend != &ops_cpu)
         peak = throughput_peak(r->ops->device_name(r->dev), m->precision == OPS_BF16, &source);
     int64_t matrices = (int64_t)m->channels * (12LL * m->layers * m->channels + MODEL_SYMBOLS);
-    double rate = (double)(r->step - r->first) * c->global_batch * m->context / time;
+    int64_t steps = r->step - r->first, later = steps > 1; /* without the first step */
+    double rate =
+        (double)(steps - later) * c->global_batch * m->context / (later ? time - r->first_s : time);
     double flops = rate * throughput_flops_per_token(matrices, m->layers, m->channels, m->context);
     char mfu[32] = "unknown";
     if (peak > 0)
         snprintf(mfu, sizeof mfu, "%.1f %%", 100 * flops / (peak * r->ranks.size));
     profile_print(&r->profile);
-    if (r->step > r->first)
+    if (steps > 0)
         printf("loss %.6f\nthroughput %.0f tokens/s, MFU %s (%s), %d sequences at once\n"
                "waiting %.1f %% for data, %.1f %% for collectives; %.1f %% of the communication is "
                "hidden\n",
@@ -400,8 +405,10 @@ static void print_results(struct run *r, int end)
                r->ranks.busy_ms > 0 ? 100 * r->ranks.hidden_ms / r->ranks.busy_ms : 0);
     if (end == TRAIN_DONE)
         printf("val_loss %.6f\n", (double)r->val_loss);
-    printf("memory %zu bytes of activations, %zu bytes of optimizer state\n", r->m.act_bytes,
-           optimizer_bytes(&r->opt));
+    r->ops->memory(r->dev, &used, &total);
+    printf("memory %zu bytes of activations, %zu bytes of optimizer state, %zu bytes of the device "
+           "in use\n",
+           r->m.act_bytes, optimizer_bytes(&r->opt), used);
     if (end != TRAIN_DONE)
         printf("stopped on request; %s\n",
                c->checkpoint_dir ? "saved" : "not saved (try: --checkpoint)");

@@ -1,35 +1,46 @@
-"""The model of examples/gpt in PyTorch, with the same weights and batches: a dump of `gpt --dump=FILE` says which.
+"""The model of examples/gpt in PyTorch.
 
-  gpt_peer.py DUMP STEPS          prints the seconds of CPU that the steps take, with one thread"""
+  gpt_peer.py DUMP STEPS          trains the weights on the batches of a dump (`gpt --dump=FILE`), with one thread; prints
+                                  the seconds of CPU that the steps take
+  gpt_peer.py speed DEVICE LAYERS CHANNELS HEADS CONTEXT BATCH
+                                  prints the tokens/s of compiled training in bfloat16, on any bytes"""
 import math
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-LAYERS, CHANNELS, HEADS, CONTEXT, SYMBOLS, BATCH = 2, 64, 4, 64, 256, 16
+SYMBOLS, BATCH = 256, 16
 WARMUP, LR, DECAY, CLIP = 20, 2e-3, 0.1, 1.0
 
 
+class Shape(NamedTuple):
+    layers: int = 2
+    channels: int = 64
+    heads: int = 4
+    context: int = 64
+
+
 class Block(nn.Module):
-    def __init__(self):
+    def __init__(self, shape):
         super().__init__()
-        c = CHANNELS
+        c, self.heads = shape.channels, shape.heads
         self.norm1, self.qkv, self.out = nn.LayerNorm(c), nn.Linear(c, 3 * c), nn.Linear(c, c)
         self.norm2, self.up, self.down = nn.LayerNorm(c), nn.Linear(c, 4 * c), nn.Linear(4 * c, c)
-        self.register_buffer("future", torch.triu(torch.full((CONTEXT, CONTEXT), -math.inf), 1), persistent=False)
+        self.register_buffer("future", torch.triu(torch.full((shape.context, shape.context), -math.inf), 1), persistent=False)
 
     def attend(self, x):
         b, t, c = x.shape
-        q, k, v = (a.view(b, t, HEADS, c // HEADS).transpose(1, 2) for a in self.qkv(x).split(c, 2))
+        q, k, v = (a.view(b, t, self.heads, c // self.heads).transpose(1, 2) for a in self.qkv(x).split(c, 2))
         if hasattr(F, "scaled_dot_product_attention"):
             y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         else:
-            y = ((q @ k.transpose(2, 3)) / math.sqrt(c // HEADS) + self.future).softmax(3) @ v
+            y = ((q @ k.transpose(2, 3)) / math.sqrt(c // self.heads) + self.future).softmax(3) @ v
         return self.out(y.transpose(1, 2).reshape(b, t, c))
 
     def forward(self, x):
@@ -38,24 +49,24 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    def __init__(self):
+    def __init__(self, shape):
         super().__init__()
-        self.tokens, self.places = nn.Embedding(SYMBOLS, CHANNELS), nn.Embedding(CONTEXT, CHANNELS)
-        self.norm = nn.LayerNorm(CHANNELS)
-        self.blocks = nn.ModuleList(Block() for _ in range(LAYERS))
+        self.tokens, self.places = nn.Embedding(SYMBOLS, shape.channels), nn.Embedding(shape.context, shape.channels)
+        self.norm = nn.LayerNorm(shape.channels)
+        self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.layers))
 
     def forward(self, x, y):
         h = self.tokens(x) + self.places.weight
         for block in self.blocks:
             h = block(h)
-        return F.cross_entropy((self.norm(h) @ self.tokens.weight.t()).view(-1, SYMBOLS), y.view(-1))
+        return F.cross_entropy((self.norm(h) @ self.tokens.weight.t()).view(-1, SYMBOLS), y.reshape(-1))
 
 
 class Dump:
     """What `gpt --dump` writes: the weights; then per step the tokens, the targets, the loss and the gradient."""
 
     def __init__(self, path, params):
-        tokens = (BATCH, CONTEXT)
+        tokens = (BATCH, Shape().context)
         step = np.dtype([("x", np.uint8, tokens), ("y", np.uint8, tokens), ("loss", np.float32),
                          ("gradient", np.float32, params)])
         raw = Path(path).read_bytes()
@@ -66,16 +77,20 @@ class Dump:
 def load(path):
     """(the model with the dump's weights, the dump). PyTorch's parameters are in the order of the dump."""
     torch.set_num_threads(1)
-    model = GPT()
+    model = GPT(Shape())
     dump = Dump(path, sum(p.numel() for p in model.parameters()))
     torch.nn.utils.vector_to_parameters(torch.from_numpy(dump.weights.copy()), model.parameters())
     return model, dump
 
 
+def optimizer(model):
+    fused = {"fused": True} if torch.__version__ >= "2" else {}
+    return torch.optim.AdamW(model.parameters(), lr=LR, betas=(0.9, 0.95), weight_decay=DECAY, **fused)
+
+
 def train(model, dump, steps, total):
     """Yields (the loss, the gradient before it is clipped) of each step."""
-    fused = {"fused": True} if torch.__version__ >= "2" else {}
-    opt = torch.optim.AdamW(model.parameters(), lr=LR, betas=(0.9, 0.95), weight_decay=DECAY, **fused)
+    opt = optimizer(model)
     for t, step in enumerate(dump.steps[:steps]):
         loss = model(torch.from_numpy(step["x"].astype(np.int64)), torch.from_numpy(step["y"].astype(np.int64)))
         opt.zero_grad()
@@ -88,7 +103,35 @@ def train(model, dump, steps, total):
         opt.step()
 
 
+def speed(device, shape, batch, warm=8, steps=30):
+    """Prints the tokens/s of `steps` steps after `warm` ones, which compile the model."""
+    torch.manual_seed(1)
+    model = GPT(shape).to(device)
+    for p in model.parameters():
+        nn.init.normal_(p, std=0.02)
+    opt, step = optimizer(model), torch.compile(model) if hasattr(torch, "compile") else model
+    data = torch.randint(SYMBOLS, (warm + steps, batch, shape.context + 1), device=device)
+    for i, tokens in enumerate(data):
+        if i == warm:
+            torch.zeros(1, device=device).item()  # waits for the device
+            begin = time.monotonic()
+        with torch.autocast(torch.device(device).type, torch.bfloat16):
+            loss = step(tokens[:, :-1], tokens[:, 1:])
+        opt.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        opt.step()
+    last = loss.item()  # waits, too
+    rate = steps * batch * shape.context / (time.monotonic() - begin)
+    print(f"PyTorch {torch.__version__}, {'compiled' if step is not model else 'not compiled'}, loss {last:.4f}")
+    print(f"throughput {rate:.0f} tokens/s")
+
+
 def main():
+    if sys.argv[1] == "speed":
+        *shape, batch = map(int, sys.argv[3:])
+        speed(sys.argv[2], Shape(*shape), batch)
+        return
     model, dump = load(sys.argv[1])
     steps, begin = int(sys.argv[2]), time.process_time()
     for _ in train(model, dump, steps, steps):

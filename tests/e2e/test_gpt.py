@@ -132,6 +132,8 @@ def test_recomputation_is_bit_equal_and_halves_the_activations():
         assert curve(stored) == curve(recomputed) and weights(stored) == weights(recomputed)
         sizes = [number(text, "memory ", " bytes of activations") for text in (stored, recomputed)]
         assert sizes[1] <= sizes[0] / 2
+        used = [number(text, "optimizer state, ", " bytes of the device in use") for text in (stored, recomputed)]
+        assert used[0] - used[1] == pytest.approx(sizes[0] - sizes[1], rel=0.01) and used[1] > sizes[1]
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])

@@ -1,5 +1,5 @@
 """scripts/gpu-check: its record, and that each step finds what it is there to find. The GPU is a stand-in here: NCCL and
-CUDA's runtime of tests/fake, an NVML, an nvidia-smi and an nvcc that compiles the kernels for the CPU."""
+CUDA's runtime of tests/fake, an NVML, an nvidia-smi, an nvcc that gives the libraries of tests/cudahost, and a compute-sanitizer that only runs the program."""
 import importlib.machinery
 import importlib.util
 import json
@@ -17,29 +17,28 @@ from waiting import wait_until
 CHECK = ROOT / "scripts/gpu-check"
 TOOLKIT = next((p for p in (Path("/usr/local/cuda"), WHEELS / "cu13") if (p / "bin/nvcc").exists()), None)
 GPU_STEPS = {"device", "build", "plan", "libraries", "bench", "bench_modes", "bench_wrong", "bench_kernels", "mps", "conform", "digits", "one_gpu_2", "one_gpu_4",
-             "conform_2", "bootstrap_kill", "sweep", "ddp", "memcheck", "racecheck", "nccl_tests"}
+             "conform_2", "bootstrap_kill", "sweep", "ddp", "memcheck", "racecheck", "nccl_tests", "gpt_kernels", "gpt_curves", "gpt_124m", "gpt_350m"}
+GPT_STEPS = {"gpt_kernels", "gpt_curves", "gpt_124m", "gpt_350m"}
 UUID = "GPU-12345678-1234-1234-1234-123456789abc"
 SMI = f"""#!/bin/sh
 case $1 in
 *index,uuid*) echo "0, {UUID}" ;;
 *=compute_cap) echo 9.0 ;;
+*=memory.used) echo 4 ;;
 *power* | *temperature* | *clocks* | *mig*) echo "Field is not a valid field to query." >&2; exit 2 ;;
 *) echo "NVIDIA H200, {UUID}, 580.1, 143771, 4, 00000000:07:00.0" ;;
 esac
 """
-NVCC = f"""#!{sys.executable}
-import re, subprocess, sys
-out = sys.argv[sys.argv.index("-o") + 1]
-source = next(a for a in sys.argv if a.endswith(".cu"))
-if source.endswith("nccl_kernels.cu"):
-    sys.exit(subprocess.run(["g++", "-std=c++17", "-O1", "-shared", "-fPIC", "-I{ROOT}", "{ROOT}/tests/fake/nccl_kernels.cc", "-o",
-                             out]).returncode)
-text = re.sub(r"(\\w+)<<<(.+), (\\w+), 0, m->stream>>>\\(", r"launch(\\1, \\2, \\3, ", open(source).read())
-folder = source.rsplit("/", 1)[0]
-flags = subprocess.run(["pkg-config", "--cflags", "--libs", "openblas"], text=True, capture_output=True).stdout.split()
-open(out + ".cc", "w").write(re.sub(r"#include <(cuda_runtime|cublas_v2).h>", "", text))
-sys.exit(subprocess.run(["g++", "-std=c++17", "-O1", "-shared", "-fPIC", "-D__CUDACC__", "-include", "{ROOT}/tests/fake/cuda.h",
-                         "-I" + folder, out + ".cc", "-o", out, *flags]).returncode)
+CUDAHOST = BUILD / "tests/cudahost"  # the same CUDA sources, compiled for the CPU
+NVCC = f"""#!/bin/sh
+while [ "$1" != -o ]; do shift; done
+exec cp "{CUDAHOST}/${{2##*/}}" "$2"
+"""
+SANITIZER = """#!/bin/sh
+while [ ! -x "$1" ]; do shift; done
+"$@" || exit
+[ "${1##*/}" != "$FAKE_HAZARD" ] || { echo "========= RACECHECK SUMMARY: 1 hazard"; exit 9; }
+echo "========= ERROR SUMMARY: 0 errors"
 """
 pytestmark = pytest.mark.skipif(BUILD.name.startswith("san-"), reason="what it checks is checked by the other tests")
 
@@ -74,11 +73,11 @@ def check_schema(record):
 @pytest.fixture
 def stand_ins(tmp_path):
     """The environment in which there seems to be an H200."""
-    if not FAKE_NCCL.exists():
+    if not FAKE_NCCL.exists() or not CUDAHOST.is_dir():
         pytest.skip("built without NCCL's and CUDA's headers")
     home = tmp_path / "cuda"
     for name, text in (("bin/nvidia-smi", SMI), ("bin/nvcc", NVCC), ("bin/nvidia-cuda-mps-control", "#!/bin/sh\n"),
-                       ("lib64/libcublas.so.13", "")):
+                       ("bin/compute-sanitizer", SANITIZER), ("lib64/libcublas.so.13", ""), ("lib64/libcublasLt.so.13", "")):
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text(text)
         (home / name).chmod(0o755)
@@ -86,7 +85,7 @@ def stand_ins(tmp_path):
     met.mkdir()
     return {"CUDA_HOME": str(home), "PATH": f"{home}/bin:{os.environ['PATH']}", "FAKE_NCCL_DIR": str(met),
             "DROVER_NCCL_LIB": str(FAKE_NCCL), "DROVER_CUDART_LIB": str(FAKE_NCCL),
-            "DROVER_NVML_LIB": str(FAKE_NCCL.with_name("libnvidia-ml.so.1")), "FAKE_NCCL": "one_gpu",
+            "DROVER_NVML_LIB": str(FAKE_NCCL.with_name("libnvidia-ml.so.1")), "FAKE_NCCL": "one_gpu", "OPENBLAS_NUM_THREADS": "1",
             "DROVER_FAKE_GPUS": f"{UUID},NVIDIA H200,7,143771,143767"}
 
 
@@ -104,7 +103,7 @@ def test_without_a_gpu_its_steps_are_skipped_and_the_others_run(tmp_path):
 
 
 def test_with_stand_ins_every_step_passes(tmp_path, stand_ins):
-    steps = ",".join(sorted(GPU_STEPS - {"ddp", "memcheck", "racecheck", "nccl_tests"}))
+    steps = ",".join(sorted(GPU_STEPS - GPT_STEPS - {"ddp", "memcheck", "racecheck", "nccl_tests"}))
     record = check(tmp_path, "--assume-gpu", "--only", steps, "--quick", **stand_ins)
     check_schema(record)
     assert record["summary"]["failed"] == [], json.dumps(record, indent=1)
@@ -117,6 +116,75 @@ def test_with_stand_ins_every_step_passes(tmp_path, stand_ins):
     assert got["build"]["kernels"] == "built" and max(got["digits"][f"{k}_apart"] for k in ("gelu", "tanh", "relu")) < 1e-4
     assert got["bootstrap_kill"]["before_s"] < 10 and 5 < got["bootstrap_kill"]["away_s"] < 15
     assert got["sweep"]["trials"] == 8
+
+
+def test_the_steps_of_gpt_pass_and_estimate_the_memory(tmp_path, stand_ins):
+    record = check(tmp_path, "--assume-gpu", "--only", "build,gpt_kernels,gpt_curves,gpt_124m", "--quick", **stand_ins)
+    check_schema(record)
+    assert record["summary"]["failed"] == [], json.dumps(record, indent=1)
+    assert record["summary"]["skipped"] == 0
+    steps = by_name(record)
+    kernels = steps["gpt_kernels"]["metrics"]
+    assert kernels["runs"] == 18 and kernels["wrong"] == kernels["different"] == 0
+    assert 0 < kernels["fp32_error_by_limit"] < 1 and 0 < kernels["bf16_error_by_limit"] < 1
+    assert steps["gpt_curves"]["metrics"]["fp32_apart"] < 1e-4
+    assert 0 < steps["gpt_curves"]["metrics"]["bf16_apart"] < 3e-2
+    got = steps["gpt_124m"]["metrics"]
+    assert got["bf16_tokens_s"] > 0 and got["bf16_by_fp32"] > 0 and steps["gpt_124m"]["note"].startswith("without PyTorch: ")
+    assert got["used"] - got["estimate"] == pytest.approx(32 << 20, rel=0.02)  # cuBLASLt's workspace, and the batches
+
+
+def test_a_hazard_names_the_program_that_has_it(tmp_path, stand_ins):
+    record = check(tmp_path, "--assume-gpu", "--only", "build,memcheck,racecheck", "--quick", **stand_ins, FAKE_HAZARD="gpt")
+    assert record["summary"]["failed"] == ["memcheck", "racecheck"]
+    step = by_name(record)["racecheck"]
+    assert "gpt_bf16: " in step["note"] and "gpt_fp32: " in step["note"] and "digits: " not in step["note"]
+    assert "1 hazard" in step["metrics"]["gpt_bf16"] and "0 errors" in step["metrics"]["digits"]
+
+
+def test_a_wrong_kernel_is_named(tmp_path, stand_ins):
+    """gpt_vectors as on a GPU where one operation is wrong."""
+    tree = tmp_path / "tree"
+    (tree / "libexec/drover").mkdir(parents=True)
+    (tree / "examples/gpt").mkdir(parents=True)
+    (tree / "bin").mkdir()
+    (tree / "bin/drover").touch()
+    (tree / "examples/gpt/gpt_cuda.so").touch()
+    shape = "2 x 33 rows, 64 channels, 2 heads"
+    (tree / "libexec/drover/gpt_vectors").write_text(f"""#!/bin/sh
+echo "# attend y, fp32, {shape}: error 1e-06 at 5, at most 2e-05"
+echo "# attend dqkv, bf16, {shape}: error nan at 7, at most 0.04"
+echo '{{"runs": 2, "wrong": 1, "different": 0}}'
+exit 1
+""")
+    (tree / "libexec/drover/gpt_vectors").chmod(0o755)
+    step = by_name(check(tmp_path, "--tree", str(tree), "--assume-gpu", "--only", "gpt_kernels", **stand_ins))["gpt_kernels"]
+    assert not step["ok"] and step["metrics"] == {"fp32_error_by_limit": 0.05, "runs": 2, "wrong": 1, "different": 0}
+    assert step["note"] == f"1 results are wrong, 0 runs differ: attend dqkv, bf16, {shape}: error nan at 7, at most 0.04"
+
+
+def test_pytorchs_peer_measures_its_speed():
+    torch = pytest.importorskip("torch", reason="the peer is PyTorch")
+    done = subprocess.run([sys.executable, ROOT / "tests/e2e/gpt_peer.py", "speed", "cpu", "1", "32", "2", "16", "2"], text=True,
+                          capture_output=True, timeout=200, env=clean_env(), check=False)
+    assert done.returncode == 0, done.stderr
+    compiled = "compiled" if hasattr(torch, "compile") else "not compiled"
+    assert f"PyTorch {torch.__version__}, {compiled}, loss " in done.stdout and "tokens/s" in done.stdout
+
+
+def test_a_gpu_library_that_cannot_be_loaded_is_named_and_one_that_is_missing_is_skipped(tmp_path, stand_ins):
+    tree = tmp_path / "tree"
+    for name in ("bin", "lib", "libexec", "examples"):
+        shutil.copytree(BUILD / name, tree / name, symlinks=True)
+    shutil.copy(BUILD / "tests/gpt_vectors", tree / "libexec/drover")
+    library = tree / "examples/gpt/gpt_cuda.so"
+    library.write_text("no library")
+    record = check(tmp_path, "--tree", str(tree), "--assume-gpu", "--only", "gpt_kernels,gpt_curves", **stand_ins)
+    assert record["summary"]["failed"] == ["gpt_kernels", "gpt_curves"]
+    assert "gpt_cuda.so: " in by_name(record)["gpt_kernels"]["note"]
+    library.unlink()
+    record = check(tmp_path, "--tree", str(tree), "--assume-gpu", "--only", "gpt_kernels,gpt_curves,gpt_350m", **stand_ins)
+    assert record["summary"]["skipped"] == 3 and "no gpt_cuda.so" in by_name(record)["gpt_350m"]["note"]
 
 
 def test_what_fails_is_named_and_costs_the_others_nothing(tmp_path, stand_ins):
@@ -225,8 +293,9 @@ def test_the_plug_in_and_the_kernels_are_built_where_the_tree_has_none(tmp_path,
     tree = tmp_path / "tree"
     shutil.copytree(BUILD / "bin", tree / "bin")
     (tree / "lib").mkdir()
-    (tree / "examples/digits").mkdir(parents=True)
-    shutil.copy(BUILD / "examples/digits/digits", tree / "examples/digits")
+    for name in ("digits", "gpt"):
+        (tree / "examples" / name).mkdir(parents=True)
+        shutil.copy(BUILD / "examples" / name / name, tree / "examples" / name)
     env = {k: v for k, v in stand_ins.items() if k not in ("CUDA_HOME", "PATH")}
     if TOOLKIT:
         env["CUDA_HOME"] = str(TOOLKIT)
