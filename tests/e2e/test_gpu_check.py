@@ -182,6 +182,10 @@ def test_a_gpu_library_that_cannot_be_loaded_is_named_and_one_that_is_missing_is
     record = check(tmp_path, "--tree", str(tree), "--assume-gpu", "--only", "gpt_kernels,gpt_curves", **stand_ins)
     assert record["summary"]["failed"] == ["gpt_kernels", "gpt_curves"]
     assert "gpt_cuda.so: " in by_name(record)["gpt_kernels"]["note"]
+    if (BUILD / "examples/gpt/gpt_cuda.so").exists() and not Path("/dev/nvidiactl").exists():  # and one that finds no GPU
+        shutil.copy(BUILD / "examples/gpt/gpt_cuda.so", library)
+        record = check(tmp_path, "--tree", str(tree), "--assume-gpu", "--only", "gpt_kernels", **stand_ins)
+        assert "bf16: no GPU: " in by_name(record)["gpt_kernels"]["note"]
     library.unlink()
     record = check(tmp_path, "--tree", str(tree), "--assume-gpu", "--only", "gpt_kernels,gpt_curves,gpt_350m", **stand_ins)
     assert record["summary"]["skipped"] == 3 and "no gpt_cuda.so" in by_name(record)["gpt_350m"]["note"]
