@@ -139,10 +139,16 @@ static inline void kit_make(const char *lines)
     kit.env = (struct check_env){.topo = kit.topo, .ranks = 8};
 }
 
-static inline void kit_end(void)
+static inline void kit_clear_results(void)
 {
     for (size_t i = 0; i < kit.count; i++)
         check_result_clear(&kit.results[i]);
+    kit.count = 0;
+}
+
+static inline void kit_end(void)
+{
+    kit_clear_results();
     topo_free(kit.topo);
     remove_root(kit.root);
     free(kit.fake);
@@ -152,7 +158,7 @@ static inline void kit_end(void)
 static inline void kit_run(bool quick)
 {
     const struct check *(*const groups[])(size_t *) = {checks_driver, checks_gpu, checks_link};
-    kit.count = 0;
+    kit_clear_results();
     for (size_t g = 0; g < COUNT_OF(groups); g++) {
         size_t n;
         const struct check *rows = groups[g](&n);
