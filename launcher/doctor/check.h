@@ -40,6 +40,7 @@ struct check_env {
     const char *sweep_dir;   /* the directory of a sweep; NULL: none */
     const char *launcher;    /* address and port of the launcher, "10.0.0.1:4711"; NULL: none */
     bool has_other_nodes;    /* the job has other nodes */
+    int growth_ms;           /* how long counters of errors are watched for growth; 0: 300 ms */
     bool quick;              /* set by check_run(): a preflight, which does not wait for anything */
     int deadline_ms;         /* set by check_run(): the time that each check has; 0: 1 s */
 };

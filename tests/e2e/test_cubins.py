@@ -20,7 +20,10 @@ def sources(library):
     """The text of the CUDA files that the library is built from."""
     folder = LIBRARIES[library].parent.name
     files = (ROOT / "examples" / folder if folder != "drover" else ROOT / "collectives/backends/nccl").glob("*.cu*")
-    return "\n".join(f.read_text() for f in sorted(files))
+    text = "\n".join(f.read_text() for f in sorted(files))
+    for name, meaning in re.findall(r"^#define (\w+) (.*__global__.*)$", text, re.M):
+        text = re.sub(rf"\b{name}\b", meaning, text.replace(f"#define {name} {meaning}\n", ""))
+    return text
 
 
 def kernels(library):

@@ -194,7 +194,7 @@ void checks_gpu_pcie(struct check_result *r, struct check_env *env)
 {
     int count;
     if (gpu_facts_read(env, &count))
-        gpu_facts_let_counters_grow();
+        gpu_facts_let_counters_grow(env);
     run_each(r, env, pcie, "all lanes", GPU_FACT_PCIE_WIDTH, "all lanes");
 }
 

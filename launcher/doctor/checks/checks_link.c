@@ -95,7 +95,7 @@ static void run_nvlink(struct check_result *r, struct check_env *env)
     if (!f.known)
         return check_skip(r, "no GPU has an active NVLink");
     if (!env->quick)
-        gpu_facts_let_counters_grow();
+        gpu_facts_let_counters_grow(env);
     for (int i = 0; i < count; i++) {
         if (g[i].rc[GPU_FACT_NVLINKS] == NVML_SUCCESS)
             add_inactive(&f, env, g, i, count);
@@ -417,7 +417,9 @@ static void run_ib(struct check_result *r, struct check_env *env)
     if (n == 0)
         return check_skip(r, "no RDMA device");
     if (!env->quick)
-        (void)poll(NULL, 0, GROWTH_MS); /* a signal only makes the wait shorter */
+        (void)poll(NULL, 0,
+                   env->growth_ms ? env->growth_ms
+                                  : GROWTH_MS); /* a signal only makes the wait shorter */
     int again = read_ports(after);
     for (int i = 0; i < n; i++)
         compare_port(&f, before, n, i);

@@ -413,9 +413,9 @@ void gpu_facts_again(struct gpu_facts *out, const struct check_env *env, enum gp
     out->rc[f] = calls[f].read(env->nvml, out, out->value[f]);
 }
 
-void gpu_facts_let_counters_grow(void)
+void gpu_facts_let_counters_grow(const struct check_env *env)
 {
-    int64_t left = facts.end_ms + GROWTH_MS - clock_ms();
+    int64_t left = facts.end_ms + (env->growth_ms ? env->growth_ms : GROWTH_MS) - clock_ms();
     if (left > 0)
         (void)poll(NULL, 0, (int)left); /* a signal only makes the wait shorter */
 }

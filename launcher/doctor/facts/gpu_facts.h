@@ -89,6 +89,6 @@ const char *gpu_facts_function(enum gpu_fact f);
 void gpu_facts_again(struct gpu_facts *out, const struct check_env *env, enum gpu_fact f);
 
 /* Waits until a counter that grows would have grown: some time after gpu_facts_read(). */
-void gpu_facts_let_counters_grow(void);
+void gpu_facts_let_counters_grow(const struct check_env *env);
 
 #endif

@@ -136,7 +136,7 @@ static inline void kit_make(const char *lines)
     unsetenv("CUDA_VISIBLE_DEVICES");
     unsetenv("LD_LIBRARY_PATH");
     kit.topo = machine("dgx-h100");
-    kit.env = (struct check_env){.topo = kit.topo, .ranks = 8};
+    kit.env = (struct check_env){.topo = kit.topo, .ranks = 8, .growth_ms = 60};
 }
 
 static inline void kit_clear_results(void)
