@@ -31,7 +31,7 @@ def tree():
     if not shutil.which("dpkg-query"):
         pytest.skip("no dpkg, which knows the libraries' licences")
     flags = ROOT / "build/dev/flags"  # with others, everything would be built anew
-    strict = ["WERROR=1"] if flags.exists() and "-Werror" in flags.read_text() else []
+    strict = ["WERROR=1"] if flags.exists() and "-Werror" in flags.read_text().split() else []
     done = run("make", "-s", "bundle", *strict, env={k: v for k, v in os.environ.items() if k != "MAKEFLAGS"})
     assert done.returncode == 0, done.stderr
     return ROOT / next(line for line in done.stdout.splitlines() if "MiB" in line).split(":")[0]
