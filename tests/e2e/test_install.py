@@ -38,7 +38,7 @@ def run(*argv, **kw):
 def prefix(tmp_path_factory):
     p = tmp_path_factory.mktemp("prefix")
     flags = ROOT / "build/dev/flags"  # with others, everything would be built anew
-    strict = ["WERROR=1"] if flags.exists() and "-Werror" in flags.read_text() else []
+    strict = ["WERROR=1"] if flags.exists() and "-Werror" in flags.read_text().split() else []
     done = run("make", "-s", "install", f"PREFIX={p}", *strict,
                env={k: v for k, v in os.environ.items() if k != "MAKEFLAGS"})
     assert done.returncode == 0, done.stderr
