@@ -7,12 +7,14 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "hpo/store/lockfile.h"
 #include "hpo/worker/sched_batch.h"
 
 enum {
-    FAST_EXITS_MAX = 5, /* without a hello between them */
+    FAST_EXITS_MAX = 5, /* without a hello between them, or by the worker's own failure */
+    STABLE_MS = 10000,  /* a failure after this time is not one of the start */
     RETRY_MS = 100,     /* doubled with each fast exit */
     LOCK_RETRY_MS = 20, /* for an owner that is about to write its pid, or to exit */
     NOTICE_MS = 3000,   /* without a hello, until the user is told which process is awaited */
@@ -32,6 +34,8 @@ struct local_worker {
     int pidfd;
     pid_t pid; /* 0: no worker runs */
     int fast_exits;
+    int own_failures;   /* exits in a row by a failure of its own, soon after its start */
+    int64_t started_ms; /* of the process that runs */
     bool released, freed;
     bool started;      /* local_worker_start() was called */
     bool connected;    /* the process that runs */
@@ -115,10 +119,12 @@ static void on_exited(struct local_worker *w)
         return;
     }
     log_warn("the worker on this host has exited; starting it again");
-    if (++w->fast_exits > FAST_EXITS_MAX)
+    w->fast_exits++;
+    int exits = w->fast_exits > w->own_failures ? w->fast_exits : w->own_failures;
+    if (exits > FAST_EXITS_MAX)
         give_up(w, -ECHILD);
     else
-        retry_after(w, w->fast_exits == 1 ? 0 : (uint64_t)RETRY_MS << (w->fast_exits - 2));
+        retry_after(w, exits == 1 ? 0 : (uint64_t)RETRY_MS << (exits - 2));
 }
 
 /* A handle has closed. After local_worker_free() the last one frees the object. */
@@ -175,8 +181,12 @@ static void on_child_closed(uv_handle_t *h)
 /* A worker that this coordinator has started is reaped by the loop. */
 static void on_child_exit(uv_process_t *p, int64_t status, int signal)
 {
+    struct local_worker *w = p->data;
     log_info("the worker on this host, process %d, has exited: status %d, signal %d", (int)p->pid,
              (int)status, signal);
+    /* A worker that another process kills is started again as often as that happens. */
+    bool by_itself = status != 0 && signal == 0 && clock_ms() - w->started_ms < STABLE_MS;
+    w->own_failures = by_itself ? w->own_failures + 1 : 0;
     uv_close((uv_handle_t *)p, on_child_closed);
 }
 
@@ -199,6 +209,7 @@ static int spawn(struct local_worker *w)
                               .flags = UV_PROCESS_DETACHED,
                               .stdio = stdio,
                               .stdio_count = 3};
+    w->started_ms = clock_ms();
     sched_batch_end(); /* the worker begins it again, once its guardian has started */
     int rc = uv_spawn(w->loop, &w->child, &o);
     sched_batch_begin();
