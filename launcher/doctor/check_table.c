@@ -1,28 +1,24 @@
 #include "launcher/doctor/check.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "common/mem.h"
 #include "launcher/doctor/checks/checks.h"
 
-enum { GROUPS = 7, CHECKS_MAX = 80 };
-
-static const struct check *group(size_t i, size_t *count)
-{
-    static const struct check *(*const groups[GROUPS])(size_t *) = {
-        checks_host, checks_driver, checks_gpu, checks_link, checks_soft, checks_net, checks_store};
-    return groups[i](count);
-}
+enum { CHECKS_MAX = 80 };
 
 const struct check *check_table(size_t *count)
 {
-    static struct check all[CHECKS_MAX]; /* the rows of all groups, one after the other */
+    static const struct check *(*const groups[])(size_t *) = {
+        checks_host, checks_driver, checks_gpu, checks_link, checks_soft, checks_net, checks_store};
+    static struct check all[CHECKS_MAX]; /* the rows of all groups; filled by the first call */
     static size_t n;
-    for (size_t g = 0; g < GROUPS && n < CHECKS_MAX && !(n > 0 && g == 0); g++) {
-        size_t rows;
-        const struct check *first = group(g, &rows);
-        for (size_t i = 0; i < rows && n < CHECKS_MAX; i++)
-            all[n++] = first[i];
+    for (size_t g = n ? COUNT_OF(groups) : 0, rows; g < COUNT_OF(groups); g++) {
+        const struct check *first = groups[g](&rows);
+        assert(n + rows <= CHECKS_MAX);
+        memcpy(all + n, first, rows * sizeof *all);
+        n += rows;
     }
     *count = n;
     return all;

@@ -160,15 +160,13 @@ static void put_where(struct strbuf *b, const struct doctor_report *r, int node,
         put_names(b, r, node, row);
 }
 
-static void put_finding(struct strbuf *b, const struct doctor_report *r, int node, size_t row,
-                        const char *indent)
+static void put_finding(struct strbuf *b, const struct doctor_report *r, int node, size_t row)
 {
     size_t rows;
     const struct check *c = &check_table(&rows)[row];
     const struct check_result *x = result_of(r, node, row);
     const char *advice = x->advice ? x->advice : c->advice;
-    strbuf_printf(b, "%s%-4s  %s: %s: %s", indent, check_state_name(x->state), c->id, c->what,
-                  x->value);
+    strbuf_printf(b, "%-4s  %s: %s: %s", check_state_name(x->state), c->id, c->what, x->value);
     put_where(b, r, node, row);
     if (x->want)
         strbuf_printf(b, ", wanted: %s", x->want);
@@ -176,7 +174,7 @@ static void put_finding(struct strbuf *b, const struct doctor_report *r, int nod
         strbuf_printf(b, " (%s)", x->source);
     strbuf_puts(b, "\n");
     if (advice && (x->state == CHECK_WARN || x->state == CHECK_FAIL))
-        strbuf_printf(b, "%s      try: %s\n", indent, advice);
+        strbuf_printf(b, "      try: %s\n", advice);
 }
 
 static bool is_finding(const struct check_result *c)
@@ -184,14 +182,14 @@ static bool is_finding(const struct check_result *c)
     return was_run(c) && (c->state == CHECK_WARN || c->state == CHECK_FAIL);
 }
 
-static void put_missing(struct strbuf *b, const struct doctor_report *r, const char *indent)
+static void put_missing(struct strbuf *b, const struct doctor_report *r)
 {
     for (int i = 0; i < r->count; i++)
         if (!r->nodes[i].results)
-            strbuf_printf(b, "%sfail  %s\n", indent, r->nodes[i].error);
+            strbuf_printf(b, "fail  %s\n", r->nodes[i].error);
 }
 
-static void put_rows(struct strbuf *b, const struct doctor_report *r, bool all, const char *indent)
+static void put_rows(struct strbuf *b, const struct doctor_report *r, bool all)
 {
     size_t rows;
     (void)check_table(&rows);
@@ -199,7 +197,7 @@ static void put_rows(struct strbuf *b, const struct doctor_report *r, bool all, 
         for (int i = 0; i < r->count; i++) {
             const struct check_result *c = result_of(r, i, row);
             if ((is_finding(c) || (all && was_run(c))) && count_same(r, i, row) > 0)
-                put_finding(b, r, i, row, indent);
+                put_finding(b, r, i, row);
         }
 }
 
@@ -257,16 +255,10 @@ static void put_cause(struct strbuf *b, const struct doctor_report *r)
 
 void doctor_report_text(struct strbuf *out, const struct doctor_report *r, bool all)
 {
-    put_missing(out, r, "");
-    put_rows(out, r, all, "");
+    put_missing(out, r);
+    put_rows(out, r, all);
     put_counts(out, r);
     put_cause(out, r);
-}
-
-void doctor_report_findings(struct strbuf *out, const struct doctor_report *r)
-{
-    put_missing(out, r, "");
-    put_rows(out, r, false, "");
 }
 
 /* ---- JSON ----------------------------------------------------------------------------------- */

@@ -37,9 +37,6 @@ struct doctor_counts doctor_report_count(const struct doctor_report *r);
  * that agree share a line. With `all`, also what is ok and what was skipped. */
 void doctor_report_text(struct strbuf *out, const struct doctor_report *r, bool all);
 
-/* Appends one line per finding, for a preflight. */
-void doctor_report_findings(struct strbuf *out, const struct doctor_report *r);
-
 /* Returns {"v": 1, "nodes": [{"node", "checks": [{"id", "state", "value", "want", "source",
  * "advice", "ms"}]}], "cause": [ids]}. The caller owns it. */
 json_t *doctor_report_json(const struct doctor_report *r);
