@@ -14,7 +14,7 @@ enum {
     PATTERN_LINE_MAX = 1024,
     PATTERN_BYTES_MAX = 1024,
     PATTERN_GROUPS_MAX = 16,    /* nested: regcomp() recurses */
-    PATTERN_PLACES_MAX = 100,   /* with all copies that {…} makes */
+    PATTERN_PLACES_MAX = 100,   /* with all copies that {…} and + make: x+ becomes xx* */
     PATTERN_CLASS_PLACES = 3,   /* of [a-z] or a dot: more of them can match at once */
     PATTERN_TEXT_MAX = 16 << 10 /* bytes of lines, after which the kept sets are freed */
 };
@@ -31,10 +31,14 @@ struct metric_parse {
 
 /* ---- patterns -------------------------------------------------------------------------------- */
 
-/* The largest number of copies that the bounds {m,n} at *at make; moves *at behind them. A bound
- * that is not valid counts as 1: regcomp() refuses it. */
-static size_t read_bounds(const char **at)
+/* The largest number of copies that regcomp() makes for the + or the bounds {m,n} at *at; moves *at
+ * behind them. Bounds that are not valid count as 1: regcomp() refuses them. */
+static size_t read_copies(const char **at)
 {
+    if (**at == '+') {
+        ++*at;
+        return 2;
+    }
     char *end = NULL;
     size_t copies = strtoul(*at + 1, &end, 10);
     if (*end == ',' && end[1] != '}') {
@@ -64,7 +68,7 @@ static const char *skip_bracket(const char *at)
 }
 
 static const char too_long[] =
-    "more than 100 characters, where {…} counts as its copies and a class like [a-z] as 3";
+    "more than 100 characters; {…} counts as its copies, + as two, and a class like [a-z] as 3";
 
 /* Refuses a pattern whose compilation or search could take too much time, memory or stack. Other
  * errors are left to regcomp(). */
@@ -76,8 +80,8 @@ static const char *find_excess(const char *at)
     if (strlen(at) > PATTERN_BYTES_MAX)
         return "longer than 1024 bytes";
     while (*at) {
-        if (*at == '{') {
-            size_t copies = read_bounds(&at), more = last * (copies - 1);
+        if (*at == '{' || *at == '+') {
+            size_t copies = read_copies(&at), more = last * (copies - 1);
             if (copies > PATTERN_PLACES_MAX || places[open] + more > PATTERN_PLACES_MAX)
                 return too_long;
             places[open] += more;
@@ -93,7 +97,7 @@ static const char *find_excess(const char *at)
         } else if (*at == ')' && open > 0) {
             last = places[open--];
             places[open] += last;
-        } else if (!strchr("*+?|^$)", *at)) {
+        } else if (!strchr("*?|^$)", *at)) {
             last = *at == '.' || *at == '[' ? PATTERN_CLASS_PLACES : 1;
             places[open] += last;
         }

@@ -92,6 +92,8 @@ TEST(a_pattern_that_could_cost_too_much_is_refused)
     CHECK_HAS(refusal("(ab{0,2})*{40}"), "100 characters");
     CHECK_HAS(refusal("a{30000}"), "100 characters");
     CHECK_HAS(refusal("a{51,}b{50}"), "100 characters");
+    CHECK_HAS(refusal("a++++++++++++++++++++++++++++++++"), "100 characters");
+    CHECK_HAS(refusal("(((((((((((((((a+)+)+)+)+)+)+)+)+)+)+)+)+)+)+)+"), "100 characters");
     for (int i = 0; i < 101; i++)
         strbuf_putc(&wide, '.');
     CHECK_HAS(refusal(strbuf_str(&wide)), "100 characters");
