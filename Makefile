@@ -20,7 +20,7 @@ say = $(if $(V),,@printf '  %-5s %s\n' $(1) $@)
 # ---- what is on this machine -------------------------------------------------------------------
 PKGS := hwloc pmix libuv libsodium libzmq sqlite3 jansson yaml-0.1
 ifneq ($(MAKECMDGOALS),clean)
-MISSING := $(shell for p in $(PKGS) gsl openblas; do pkg-config --exists $$p || echo $$p; done)
+MISSING := $(shell for p in $(PKGS) gsl openblas libmicrohttpd zlib; do pkg-config --exists $$p || echo $$p; done)
 ifneq ($(MISSING),)
 $(error not found by pkg-config: $(MISSING); run scripts/setup, which installs them)
 endif
@@ -56,6 +56,7 @@ STATIC := $(if $(SAN),,$(and $(call static_of,c),$(call static_of,hwloc),$(call 
 LIBS_rank := $(if $(STATIC),-static-pie -lhwloc -luv_a -ljansson -lsodium -lm,$(shell pkg-config --libs hwloc libuv jansson libsodium) -lm) -lpthread
 LIBS_hpo      := $(shell pkg-config --libs libzmq yaml-0.1) -lgsl -lopenblas
 LIBS_collectives := -ldl
+LIBS_serve    := $(shell pkg-config --libs libmicrohttpd zlib) -lpthread
 
 # Objects are rebuilt when the flags change; what builds nothing has none. (-Wno-tsan: what fences order is
 # memory of two processes, which no thread sanitizer sees.)
@@ -67,7 +68,7 @@ endif
 
 # ---- what there is -----------------------------------------------------------------------------
 objs = $(patsubst %.c,$(B)/obj/%.o,$(1))
-MAINS := launcher/main.c launcher/rank_main.c hpo/main.c collectives/main.c
+MAINS := launcher/main.c launcher/rank_main.c hpo/main.c collectives/main.c serve/main.c
 SRC_common      := $(wildcard common/*.c)
 # Replacements that one program has: as members of a library they would replace the function everywhere.
 INTERPOSE_rank  := launcher/interpose/interpose_getpwuid.c
@@ -75,6 +76,7 @@ INTERPOSE_hpo   := launcher/interpose/interpose_printf.c
 SRC_launcher    := $(filter-out launcher/client/% $(INTERPOSE_rank) $(INTERPOSE_hpo),$(wildcard launcher/*/*.c launcher/*/*/*.c))
 SRC_client      := $(wildcard launcher/client/*.c)
 SRC_hpo         := $(filter-out $(MAINS),$(wildcard hpo/*.c hpo/*/*.c))
+SRC_serve       := $(filter-out $(MAINS),$(wildcard serve/*.c))
 SRC_comm        := $(wildcard collectives/bootstrap/*.c collectives/comm/*.c collectives/backends/self/*.c)
 # Parts of the plug-in without CUDA's headers, for the unit tests.
 NCCL_PURE := $(patsubst %,collectives/backends/nccl/nccl_%.c,first_use precheck task)
@@ -82,6 +84,7 @@ SRC_collectives := $(wildcard collectives/bench/*.c collectives/bench/*/*.c) $(N
 
 PROGRAMS := $(if $(wildcard launcher/main.c),$(B)/bin/drover $(B)/libexec/drover/drover-rank) \
             $(if $(wildcard hpo/main.c),$(B)/libexec/drover/drover-hpo) \
+            $(if $(wildcard serve/main.c),$(B)/libexec/drover/drover-serve) \
             $(if $(wildcard collectives/main.c),$(B)/libexec/drover/drover-bench)
 PLUGINS  := $(if $(and $(HAVE_MPI),$(wildcard collectives/backends/mpi/*.c)),$(B)/lib/drover/backend_mpi.so) \
             $(if $(and $(HAVE_NCCL),$(wildcard collectives/backends/nccl/*.c)),$(B)/lib/drover/backend_nccl.so \
@@ -90,7 +93,7 @@ LIBDROVER := $(if $(wildcard launcher/client/client.c),$(B)/lib/libdrover.so.0 $
 
 PYTHON_TRIAL := $(shell find hpo/python -name '*.py' -o -name METADATA)
 
-all: $(PROGRAMS) $(LIBDROVER) $(PLUGINS) $(B)/share/drover
+all: $(PROGRAMS) $(LIBDROVER) $(PLUGINS) $(B)/share/drover $(B)/share/drover/web
 .PHONY: all test install clean format tidy check
 
 $(B)/obj/%.o: %.c $(STAMP)
@@ -110,7 +113,7 @@ define archive
 $(B)/lib$(1).a: $(call objs,$(SRC_$(1)))
 	@rm -f $$@; ar rcs $$@ $$^
 endef
-$(foreach a,common launcher client hpo comm collectives,$(eval $(call archive,$(a))))
+$(foreach a,common launcher client hpo comm collectives serve,$(eval $(call archive,$(a))))
 
 # ---- programs ----------------------------------------------------------------------------------
 $(B)/bin/drover: $(B)/obj/launcher/main.o $(B)/liblauncher.a $(B)/libcommon.a
@@ -128,6 +131,11 @@ $(B)/libexec/drover/drover-hpo: $(call objs,hpo/main.c $(INTERPOSE_hpo)) $(B)/li
 	@mkdir -p $(@D)
 	$(call say,LINK)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_hpo) $(LIBS_launcher) $(LIBS_common) $(call bundled,../../lib/bundled)
+
+$(B)/libexec/drover/drover-serve: $(B)/obj/serve/main.o $(B)/libserve.a $(B)/libhpo.a $(B)/liblauncher.a $(B)/libcommon.a
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_serve) $(LIBS_hpo) $(LIBS_launcher) $(LIBS_common) $(call bundled,../../lib/bundled)
 
 $(B)/libexec/drover/drover-bench: $(B)/obj/collectives/main.o $(B)/libcollectives.a $(B)/libcomm.a \
 		$(B)/libclient.a $(B)/liblauncher.a $(B)/libcommon.a
@@ -150,6 +158,16 @@ $(B)/share/drover:
 	@mkdir -p $@
 	@ln -sfn $(CURDIR)/launcher/client/drover.py $@/drover.py
 	@ln -sfn $(CURDIR)/hpo/python $@/trial
+
+# ---- the page of `drover serve` ----------------------------------------------------------------------
+# d3 comes from Debian's node-d3 and is never committed. Without it everything is built, and `serve` says what is missing.
+WEB := $(wildcard serve/web/*)
+D3  := $(wildcard /usr/share/nodejs/d3/dist/d3.min.js)
+D3_LICENSE := $(wildcard /usr/share/doc/node-d3/copyright)
+$(B)/share/drover/web: $(WEB) $(D3) serve/web
+	@rm -rf $@; mkdir -p $@
+	@ln -s $(WEB:%=$(CURDIR)/%) $@/
+	$(if $(D3),@ln -s $(D3) $@/d3.min.js; ln -s $(D3_LICENSE) $@/d3.LICENSE.txt)
 
 # ---- plug-ins ----------------------------------------------------------------------------------
 MPI_CFLAGS := $(if $(HAVE_MPI),$(patsubst -I%,-isystem %,$(shell pkg-config --cflags ompi-c)))
@@ -185,6 +203,7 @@ archives = $(1:%=$(B)/lib%.a)
 ARCHIVES_common      := $(call archives,common)
 ARCHIVES_launcher    := $(call archives,launcher client common)
 ARCHIVES_hpo         := $(call archives,hpo launcher common)
+ARCHIVES_serve       := $(call archives,serve hpo launcher common)
 ARCHIVES_collectives := $(call archives,collectives comm client launcher common)
 ARCHIVES_examples    := $(ARCHIVES_collectives)
 define unit_program
@@ -193,7 +212,7 @@ $(B)/tests/unit/$(subst /,-,$(1)): $(call objs,$(wildcard tests/unit/$(1)/test_*
 		$(ARCHIVES_$(firstword $(subst /, ,$(1))))
 	@mkdir -p $$(@D)
 	$$(call say,LINK)
-	$$(Q)$(CC) $(ALL_LDFLAGS) $(TEST_LDFLAGS) -o $$@ $$^ $(LIBS_hpo) $(LIBS_collectives) $(LIBS_launcher) $(LIBS_common)
+	$$(Q)$(CC) $(ALL_LDFLAGS) $(TEST_LDFLAGS) -o $$@ $$^ $(LIBS_serve) $(LIBS_hpo) $(LIBS_collectives) $(LIBS_launcher) $(LIBS_common)
 endef
 $(foreach f,$(UNIT_FOLDERS),$(eval $(call unit_program,$(f))))
 
@@ -367,6 +386,9 @@ install: all
 	for p in $(PLUGINS); do install -m 755 $$p $(D)/lib/drover/; done
 	install -m 644 collectives/drover.h launcher/client/client.h $(D)/include/
 	install -m 644 launcher/client/drover.py $(D)/share/drover/
+	install -d $(D)/share/drover/web
+	install -m 644 $(WEB) $(D)/share/drover/web/
+	$(if $(D3),install -m 644 $(D3) $(D)/share/drover/web/d3.min.js && install -m 644 $(D3_LICENSE) $(D)/share/drover/web/d3.LICENSE.txt)
 	for f in $(PYTHON_TRIAL); do install -D -m 644 $$f $(D)/share/drover/trial/$${f#hpo/python/}; done
 	printf 'prefix=$${pcfiledir}/../..\nlibdir=$${prefix}/lib\nincludedir=$${prefix}/include\n\nName: drover\nDescription: ranks, communicators and metrics of a drover job\nVersion: %s\nLibs: -L$${libdir} -ldrover\nCflags: -I$${includedir}\n' \
 	    '$(VERSION)' > $(D)/lib/pkgconfig/drover.pc

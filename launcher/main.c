@@ -39,6 +39,7 @@ static const struct cmd commands[] = {
     {"worker", "Run trials of a sweep", NULL, "drover-hpo", NULL},
     {"suggest", "Propose hyperparameters to your own program, as lines of JSON", NULL, "drover-hpo",
      NULL},
+    {"serve", "Show sweeps in a browser", NULL, "drover-serve", NULL},
     {"bench", "Measure the bandwidth of collectives", NULL, "drover-bench", NULL},
     {"help", "Show the options of a command", help, NULL, "drover help"},
     {"version", "Print the version", print_version, NULL, "drover version"},

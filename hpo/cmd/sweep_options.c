@@ -53,6 +53,8 @@ const struct opt sweep_options_rows[] = {
     OPT_FLAG(0, "dry-run", "print the first commands and run nothing", struct sweep_options,
              dry_run),
     OPT_FLAG(0, "json", "print all trials as JSON, not as a table", struct sweep_options, json),
+    OPT_FLAG(0, "serve", "show the sweep in a browser while it runs, and print the address",
+             struct sweep_options, serve),
     OPT_FLAG('q', "quiet", "print no progress", struct sweep_options, quiet),
     OPT_END,
 };

@@ -1,11 +1,15 @@
 #include "hpo/cmd/sweep_run.h"
 
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "common/json.h"
 #include "common/log.h"
+#include "common/own_process.h"
 #include "common/stop_signals.h"
 #include "common/strbuf.h"
 #include "hpo/cmd/hpo_commands.h"
@@ -20,7 +24,7 @@
 #include "launcher/registry/registry.h"
 #include "launcher/run/console.h"
 
-enum { TABLE_MAX = 20, ZEROMQ_THREADS = 2 };
+enum { TABLE_MAX = 20, ZEROMQ_THREADS = 2, SERVER_START_MS = 5000 };
 
 /* ---- progress ------------------------------------------------------------------------------- */
 
@@ -109,6 +113,49 @@ static int finish(const struct run_message_opts *m, const struct sweep_options *
     return has_result(v) ? 0 : EXIT_WORK;
 }
 
+/* ---- the dashboard -------------------------------------------------------------------------- */
+
+/* Starts `drover serve` for the sweep and returns its stdin (-1: it did not start): the server ends
+ * when this process closes it or dies. Its other files are not this process's, so nothing that it
+ * does affects the sweep. Prints the address. */
+static int start_server(const struct sweep_dir *dir)
+{
+    extern char **environ;
+    int in[2], out[2];
+    pid_t pid;
+    AUTO(free) char *program = NULL;
+    char *argv[] = {(char *)"drover-serve", (char *)"serve", dir->path, (char *)"--until-eof",
+                    NULL};
+    if (own_process_sibling(&program, argv[0], NULL) < 0 || pipe2(in, O_CLOEXEC) < 0)
+        return -1;
+    if (pipe2(out, O_CLOEXEC) < 0) {
+        close(in[0]);
+        close(in[1]);
+        return -1;
+    }
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attributes;
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_adddup2(&files, in[0], STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&files, out[1], STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&files, out[1], STDERR_FILENO);
+    posix_spawnattr_init(&attributes); /* its own group: Ctrl-C is for the sweep */
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+    int rc = posix_spawn(&pid, program, &files, &attributes, argv, environ);
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&files);
+    close(in[0]);
+    close(out[1]);
+    struct pollfd p = {out[0], POLLIN, 0};
+    char line[1024] = "";
+    ssize_t n =
+        rc == 0 && poll(&p, 1, SERVER_START_MS) > 0 ? read(out[0], line, sizeof line - 1) : 0;
+    line[n > 0 ? strcspn(line, "\n") : 0] = 0;
+    close(out[0]);
+    fprintf(stderr, "%s\n", *line ? line : "drover sweep: --serve: 'drover serve' did not start");
+    return in[1];
+}
+
 /* ---- the run -------------------------------------------------------------------------------- */
 
 /* Returns 0, the signal that stopped the sweep, or an error; *status is then the exit status. */
@@ -184,6 +231,7 @@ int sweep_run(struct coordinator_opts *c, struct spec *spec, const struct sweep_
     int status = EXIT_WORK, rc = limits_require_threads(ZEROMQ_THREADS, "the sweep", e);
     if (rc < 0)
         return status;
+    AUTO(fd) int server = o->serve ? start_server(dir) : -1; /* before a thread starts */
     rc = coordinate(c, o, &status, e);
     if (rc < 0) {
         limits_explain(e, "");

@@ -87,6 +87,14 @@ double output_transform_value(const struct output_transform *w, double y)
     return (bent(w, y) - w->shift) / w->scale;
 }
 
+double output_transform_inverse(const struct output_transform *w, double z)
+{
+    double straight = z * w->scale + w->shift, by = side(w), beyond = by * (straight - w->knee);
+    if (beyond > 0)
+        straight = w->knee + by * w->spread * expm1(beyond / w->spread);
+    return within(w, straight * w->unit);
+}
+
 double output_transform_slope(const struct output_transform *w, double y)
 {
     double beyond = side(w) * (within(w, y) / w->unit - w->knee);

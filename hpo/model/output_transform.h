@@ -46,6 +46,9 @@ void output_transform_fit(struct output_transform *w, enum output_transform_kind
  * values get mean 0 and variance 1, unless all are equal. */
 double output_transform_value(const struct output_transform *w, double y);
 
+/* Returns the y whose transformed value is z, or the nearest limit if there is none. */
+double output_transform_inverse(const struct output_transform *w, double z);
+
 /* Returns the slope of output_transform_value() at y, or at the nearest limit if y is outside [low,
  * high]. */
 double output_transform_slope(const struct output_transform *w, double y);

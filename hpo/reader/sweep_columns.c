@@ -178,15 +178,17 @@ static int apply_created(struct sweep_columns *c, const struct event_store_row *
         return damaged(r, "its parameters are malformed", e);
     c->trials[c->count++] = (struct columns_trial){.state = TRIAL_WAITING,
                                                    .created_ms = r->at_ms,
+                                                   .changed_seq = r->seq,
                                                    .added = added,
                                                    .worker = TEXT_TABLE_NONE,
                                                    .node = TEXT_TABLE_NONE,
                                                    .error = TEXT_TABLE_NONE,
                                                    .why = TEXT_TABLE_NONE};
     c->states[TRIAL_WAITING]++;
-    if (!added) {
+    c->seq = r->seq;
+    if (!added && learnt) { /* a trial without it: the sampler has learned nothing new */
         free(c->model_state);
-        c->model_state = learnt ? xstrndup(learnt, learnt_len) : NULL;
+        c->model_state = xstrndup(learnt, learnt_len);
     }
     return 0;
 }
@@ -205,6 +207,7 @@ static int apply_command(struct sweep_columns *c, const struct event_store_row *
     c->commands.stopped = stop || ((pause || cancel) && c->commands.stopped);
     c->commands.paused = pause || (c->commands.paused && strcmp(verb, "resume") != 0);
     c->commands.raised += (int)trials;
+    c->seq = r->seq;
     return 0;
 }
 
@@ -435,5 +438,6 @@ int sweep_columns_record(void *columns, const struct event_store_row *r, struct 
     c->states[t->state]--;
     c->states[to]++;
     t->state = (enum trial_state)to;
+    t->changed_seq = c->seq = r->seq;
     return 0;
 }

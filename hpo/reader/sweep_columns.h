@@ -41,6 +41,7 @@ struct columns_trial {
     int metric_count;
     int64_t points_lease; /* the last lease with a report; 0: none */
     double last_step;     /* the highest step under this lease */
+    int64_t changed_seq;  /* number of the trial's last record in the store */
 };
 
 struct columns_lease { /* leases[lease - 1] */
@@ -74,6 +75,8 @@ AUTO_DEFINE(sweep_columns, struct sweep_columns *, sweep_columns_free)
 int sweep_columns_record(void *columns, const struct event_store_row *r, struct err *e);
 
 size_t sweep_columns_count(const struct sweep_columns *c);
+/* Returns the number of the last record that was applied; 0: none. */
+int64_t sweep_columns_seq(const struct sweep_columns *c);
 /* The results of these functions are borrowed until the next record. */
 const struct columns_trial *sweep_columns_trial(const struct sweep_columns *c, size_t trial);
 const struct text_table *sweep_columns_texts(const struct sweep_columns *c);

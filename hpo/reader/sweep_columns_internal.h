@@ -19,6 +19,7 @@ struct sweep_columns {
     struct text_table texts;
     struct columns_trial *trials;
     size_t count, cap;
+    int64_t seq; /* of the last record */
     struct columns_lease *leases;
     size_t lease_count, lease_cap;
     struct column *columns;

@@ -11,6 +11,11 @@ size_t sweep_columns_count(const struct sweep_columns *c)
     return c->count;
 }
 
+int64_t sweep_columns_seq(const struct sweep_columns *c)
+{
+    return c->seq;
+}
+
 const struct columns_trial *sweep_columns_trial(const struct sweep_columns *c, size_t trial)
 {
     return &c->trials[trial];

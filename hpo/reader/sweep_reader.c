@@ -220,6 +220,20 @@ json_t *sweep_reader_importance(const struct sweep_reader *v)
     return shares;
 }
 
+json_t *sweep_reader_importance_ranges(const struct sweep_reader *v)
+{
+    struct sampler_objective objectives[SPEC_METRICS_MAX];
+    struct sampler_task task;
+    sampler_task_of_spec(&task, objectives, v->spec, NULL);
+    if (task.objective_count == 0)
+        return json_null();
+    struct trial_view trials = sample(v, READER_RESAMPLED_MAX);
+    json_t *shares =
+        sweep_analysis_importance_ranges(task.space, objectives, &trials, READER_RESAMPLES);
+    sweep_columns_view_free(&trials);
+    return shares;
+}
+
 json_t *sweep_reader_pareto(const struct sweep_reader *v)
 {
     struct sampler_objective objectives[SPEC_METRICS_MAX];

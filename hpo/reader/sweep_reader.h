@@ -48,6 +48,10 @@ void sweep_reader_print_json(const struct sweep_reader *v, FILE *out);
  * evenly over all trials. Returns JSON null if there is no metric. New reference. */
 enum { READER_ANALYSED_MAX = 5000 };
 json_t *sweep_reader_importance(const struct sweep_reader *v);
+/* Returns sweep_analysis_importance_ranges() of at most READER_RESAMPLED_MAX trials, with
+ * READER_RESAMPLES samples. The rest as above. */
+enum { READER_RESAMPLED_MAX = 2000, READER_RESAMPLES = 20 };
+json_t *sweep_reader_importance_ranges(const struct sweep_reader *v);
 /* Returns sweep_analysis_front() (new reference), or NULL if there are fewer than two
  * objectives. */
 json_t *sweep_reader_pareto(const struct sweep_reader *v);

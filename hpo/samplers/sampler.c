@@ -102,6 +102,12 @@ int sampler_best(struct sampler *s, const struct trial_view *view)
     return s->ops->best ? s->ops->best(s, view) : -1;
 }
 
+bool sampler_predict(struct sampler *s, const struct trial_view *view, const double *u, size_t n,
+                     struct sampler_prediction *out)
+{
+    return s->ops->predict && s->ops->predict(s, view, u, n, out);
+}
+
 void sampler_restore(struct sampler *s, const json_t *model_state)
 {
     if (s->ops->restore && model_state)

@@ -63,6 +63,16 @@ json_t *sampler_next(struct sampler *s, const struct trial_view *view);
  * on all hosts, since decisions depend on it. */
 double sampler_seconds(const struct sampler *s, size_t ended);
 
+/* Predicts the first objective at the n points `u` (rows of space_dims()), in the units of its
+ * metric: the median, and the bounds between which a trial's mean lies with a probability of 95 %.
+ * Returns false if the sampler has no model, or not yet. The model learns from at most 400 of the
+ * trials. Costs about 20 us per point. */
+struct sampler_prediction {
+    double median, low, high;
+};
+bool sampler_predict(struct sampler *s, const struct trial_view *view, const double *u, size_t n,
+                     struct sampler_prediction *out);
+
 /* Returns the model state (new reference, a few kB at most), or NULL if it has not changed since
  * the last sampler_save(). The trials alone do not determine this state. The caller stores it with
  * the proposed trial and passes it to sampler_restore() after a restart. */

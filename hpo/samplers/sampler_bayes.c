@@ -25,6 +25,8 @@ enum {
     CANDIDATES = 16, /* points that the search returns */
     CHANCE_MIN = 6,
     OUTCOMES_MAX = 300, /* ends of trials that the model of failures learns from */
+    SHOWN_MAX = 400,    /* observations of the model that predict() shows */
+    BATCH = 256,        /* points per call of gp_predict(), which needs memory for each */
 };
 /* If ln EI is below `settled`, no gain is expected; the model's deviations are then multiplied by
  * `doubt`. */
@@ -362,6 +364,59 @@ static int best(struct sampler *s, const struct trial_view *view)
     return least < 0 ? -1 : b->observations->ids[least];
 }
 
+/* Returns a model of at most SHOWN_MAX observations, which the caller frees. Returns NULL if there
+ * is no model. It has the hyperparameters of the last fit, so it is not fitted again. */
+static struct bayes_model *shown_model(const struct bayes *b)
+{
+    const struct bayes_data *d = &b->observations->data[0];
+    size_t cols = b->space->shape.cols;
+    struct bayes_data few = {0};
+    AUTO(free) size_t *rows = xcalloc(d->n + 1, sizeof *rows);
+    AUTO(free) double *x = xcalloc(cols, sizeof *x);
+    if (d->n < FIRST_TRIALS)
+        return NULL;
+    size_t n = bayes_model_data_choose(d, d->n, SHOWN_MAX, rows);
+    for (size_t i = 0; i < n; i++) {
+        for (size_t c = 0; c < cols; c++)
+            x[c] = d->x[c * d->cap + rows[i]];
+        bayes_model_data_add(&few, cols, x, d->y[rows[i]], d->var[rows[i]]);
+    }
+    AUTO(bayes_model) struct bayes_model *m = bayes_model_copy(b->models[0]);
+    bool ok = bayes_model_update(m, &few, n);
+    bayes_model_data_free(&few);
+    return ok ? TAKE(m) : NULL;
+}
+
+static bool predict(struct sampler *s, const struct trial_view *view, const double *u, size_t n,
+                    struct sampler_prediction *out)
+{
+    static const double normal_95 = 1.96;
+    struct bayes *b = s->state;
+    if (!b->space)
+        return false;
+    bayes_observations_update(b->observations, view);
+    AUTO(bayes_model) struct bayes_model *m = shown_model(b);
+    size_t cols = b->space->shape.cols;
+    AUTO(free) double *x = xcalloc(BATCH, (cols + 2) * sizeof *x);
+    double *mean = x + BATCH * cols, *var = mean + BATCH;
+    double sign = s->task.objectives[0].maximize ? -1 : 1;
+    for (size_t from = 0; m && from < n; from += BATCH) {
+        size_t count = n - from < BATCH ? n - from : BATCH;
+        for (size_t i = 0; i < count; i++)
+            bayes_features_columns(b->space, u + (from + i) * b->space->dims, true, x + i, BATCH);
+        gp_predict(bayes_model_gp(m), &(struct kernel_points){x, count, BATCH}, mean, var);
+        for (size_t i = 0; i < count; i++) {
+            const struct output_transform *w = bayes_model_transform(m);
+            double by = normal_95 * sqrt(var[i]);
+            double low = sign * output_transform_inverse(w, mean[i] - by),
+                   high = sign * output_transform_inverse(w, mean[i] + by);
+            out[from + i] = (struct sampler_prediction){sign * output_transform_inverse(w, mean[i]),
+                                                        fmin(low, high), fmax(low, high)};
+        }
+    }
+    return m != NULL;
+}
+
 /* Returns the measured time of next() (docs/search.md), including fits. */
 static double seconds(const struct sampler *s, size_t ended)
 {
@@ -407,4 +462,5 @@ const struct sampler_ops sampler_bayes = {
     .restore = restore,
     .seconds = seconds,
     .best = best,
+    .predict = predict,
 };

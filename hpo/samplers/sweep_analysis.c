@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "common/json.h"
+#include "common/rng.h"
 #include "hpo/model/importance.h"
 #include "hpo/model/pareto.h"
 #include "hpo/samplers/objectives.h"
@@ -49,6 +50,22 @@ static double importance(const struct distribution *d, double *u, const bool *to
     return importance_of(u, top, n, (size_t)count, ordered);
 }
 
+/* Sets share[k] to the share of parameter k. `u` has rows of `stride` and is changed. */
+static void shares_of(const struct space *space, double *u, size_t stride, const double *y,
+                      size_t n, double *share)
+{
+    AUTO(free) bool *top = xcalloc(n, sizeof *top);
+    size_t dims = space_dims(space);
+    double sum = 0;
+    importance_top(y, n, top);
+    for (size_t k = 0; k < dims; k++) {
+        share[k] = importance(space_distribution(space, k), u + k * stride, top, n);
+        sum += share[k];
+    }
+    for (size_t k = 0; k < dims; k++)
+        share[k] = sum > 0 ? share[k] / sum : 0;
+}
+
 struct share {
     const char *name;
     double value;
@@ -71,19 +88,57 @@ json_t *sweep_analysis_importance(const struct space *space,
     size_t n = table(space, objectives, view, u, y);
     if (n < SWEEP_ANALYSIS_TRIALS_MIN)
         return json_null();
-    AUTO(free) bool *top = xcalloc(n, sizeof *top);
+    AUTO(free) double *of = xcalloc(dims + 1, sizeof *of);
     AUTO(free) struct share *shares = xcalloc(dims, sizeof *shares);
-    importance_top(y, n, top);
-    double sum = 0;
-    for (size_t k = 0; k < dims; k++) {
-        double value = importance(space_distribution(space, k), u + k * view->count, top, n);
-        shares[k] = (struct share){space_name(space, k), value};
-        sum += value;
-    }
+    shares_of(space, u, view->count, y, n, of);
+    for (size_t k = 0; k < dims; k++)
+        shares[k] = (struct share){space_name(space, k), of[k]};
     qsort(shares, dims, sizeof *shares, largest_first);
     json_t *out = json_object();
     for (size_t k = 0; k < dims; k++)
-        json_object_set_new(out, shares[k].name, json_real(sum > 0 ? shares[k].value / sum : 0));
+        json_object_set_new(out, shares[k].name, json_real(shares[k].value));
+    return out;
+}
+
+static int smallest_first(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+json_t *sweep_analysis_importance_ranges(const struct space *space,
+                                         const struct sampler_objective *objectives,
+                                         const struct trial_view *view, size_t resamples)
+{
+    size_t dims = space_dims(space), stride = view->count, rows = resamples + 1;
+    AUTO(free) double *u = xcalloc(stride + 1, dims * sizeof *u);
+    AUTO(free) double *drawn = xcalloc(stride + 1, dims * sizeof *drawn);
+    AUTO(free) double *y = xcalloc(2 * stride + 1, sizeof *y);
+    AUTO(free) double *all = xcalloc(rows * dims + resamples + 1, sizeof *all);
+    double *drawn_y = y + stride, *column = all + rows * dims;
+    size_t n = table(space, objectives, view, u, y);
+    struct rng r;
+    rng_seed(&r, 0, 0);
+    if (n < SWEEP_ANALYSIS_TRIALS_MIN)
+        return json_null();
+    for (size_t b = 0; b < rows; b++) { /* row 0: the trials themselves */
+        for (size_t i = 0; i < n; i++) {
+            size_t from = b == 0 ? i : (size_t)rng_below(&r, n);
+            drawn_y[i] = y[from];
+            for (size_t k = 0; k < dims; k++)
+                drawn[k * stride + i] = u[k * stride + from];
+        }
+        shares_of(space, drawn, stride, drawn_y, n, all + b * dims);
+    }
+    json_t *out = json_object();
+    for (size_t k = 0; k < dims; k++) {
+        for (size_t b = 0; b < resamples; b++)
+            column[b] = all[(b + 1) * dims + k];
+        qsort(column, resamples, sizeof *column, smallest_first);
+        double low = column[resamples / 20], high = column[resamples - 1 - resamples / 20];
+        json_object_set_new(out, space_name(space, k),
+                            json_pack("[f,f,f]", all[k], fmin(low, all[k]), fmax(high, all[k])));
+    }
     return out;
 }
 

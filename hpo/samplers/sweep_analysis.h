@@ -18,6 +18,14 @@ json_t *sweep_analysis_importance(const struct space *space,
                                   const struct sampler_objective *objectives,
                                   const struct trial_view *view);
 
+/* Returns the same with an interval: {name: [share, low, high]}, where low and high are the
+ * smallest and the largest share in `resamples` bootstrap samples of the trials, without the
+ * outermost twentieth at each end; the share itself lies between them. Every call draws the same
+ * samples. Costs `resamples` times as much. */
+json_t *sweep_analysis_importance_ranges(const struct space *space,
+                                         const struct sampler_objective *objectives,
+                                         const struct trial_view *view, size_t resamples);
+
 /* Returns the ids of the trials that no other trial dominates, as an array (new reference). The
  * best trial in the first objective comes first. Trials that failed or lack a value do not count.
  */

@@ -1,0 +1,177 @@
+#include "serve/cmd_serve.h"
+
+#include <errno.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#include "common/err.h"
+#include "common/log.h"
+#include "common/opt.h"
+#include "hpo/cmd/hpo_commands.h"
+#include "serve/serve_http.h"
+#include "serve/serve_listen.h"
+
+#define SERVE "drover serve"
+
+enum { TOKEN_BYTES = 16 };
+
+struct serve_options {
+    const char *root, *listen, *prefix;
+    char **hosts; /* strv */
+    bool open, control, until_eof;
+};
+
+static const struct opt options[] = {
+    OPT_STR(0, "dir", "D", "directory of all sweeps (default: sweeps)", struct serve_options, root),
+    OPT_STR(0, "listen", "ADDR:PORT", "address of the page (default: 127.0.0.1:8642)",
+            struct serve_options, listen),
+    OPT_FLAG(0, "open", "open the page in a browser", struct serve_options, open),
+    OPT_FLAG(0, "control", "let the page stop, pause, retry and add", struct serve_options,
+             control),
+    OPT_STRV(0, "host", "NAME", "another name of this server, as of a proxy; repeatable",
+             struct serve_options, hosts),
+    OPT_STR(0, "prefix", "PATH", "path of the page behind a proxy (default: /)",
+            struct serve_options, prefix),
+    /* `drover sweep --serve` starts the server with this. */
+    OPT_FLAG(0, "until-eof", NULL, struct serve_options, until_eof),
+    OPT_END,
+};
+
+static const struct opt_help help = {
+    SERVE, "[NAME | DIR] [--listen ADDR:PORT] [--open] [--control]",
+    "Shows sweeps in a browser: their progress, trials, curves and logs. NAME is the sweep that "
+    "the page shows first; DIR is a directory of sweeps, or of one sweep. The page only reads, "
+    "unless --control is given. On an address other than loopback, or with --control, the address "
+    "that is printed contains a token.",
+    "drover serve\ndrover serve digits --open\ndrover serve --listen 0.0.0.0:8642"};
+
+/* ---- which sweeps --------------------------------------------------------------------------- */
+
+struct place {
+    char *root, *chosen; /* chosen NULL: none */
+};
+
+static bool has_store(const char *dir)
+{
+    AUTO(free) char *path = xasprintf("%s/sweep.db", dir);
+    return access(path, F_OK) == 0;
+}
+
+static int find_place(struct place *out, const char *root, const char *word, struct err *e)
+{
+    AUTO(free) char *in_root = word ? xasprintf("%s/%s", root, word) : NULL;
+    struct stat st;
+    *out = (struct place){0};
+    if (!word || (!strchr(word, '/') && has_store(in_root))) {
+        out->root = xstrdup(root);
+        out->chosen = word ? xstrdup(word) : NULL;
+        return 0;
+    }
+    AUTO(free)
+    char *path = stat(word, &st) == 0 && S_ISDIR(st.st_mode) ? realpath(word, NULL) : NULL;
+    char *base = path ? strrchr(path, '/') : NULL;
+    if (!base) {
+        err_set(e, -ENOENT, "'%s': there is no such sweep in '%s', and no such directory", word,
+                root);
+        return err_hint(e, "drover sweep ls  lists the sweeps");
+    }
+    if (has_store(path)) {
+        *base = 0;
+        out->chosen = xstrdup(base + 1);
+    }
+    out->root = xstrdup(*path ? path : "/");
+    return 0;
+}
+
+/* ---- the address ---------------------------------------------------------------------------- */
+
+static int make_token(char *out, struct err *e)
+{
+    unsigned char bytes[TOKEN_BYTES];
+    if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
+        return err_set(e, -EIO, "no random numbers for the token: %s", strerror(errno));
+    for (size_t i = 0; i < sizeof bytes; i++)
+        snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+    return 0;
+}
+
+/* Returns "" or "/a/b", without a final slash. The caller frees it. */
+static char *clean_prefix(const char *text)
+{
+    size_t from = strspn(text, "/"), len = strlen(text);
+    while (len > from && text[len - 1] == '/')
+        len--;
+    return len > from ? xasprintf("/%.*s", (int)(len - from), text + from) : xstrdup("");
+}
+
+static void open_browser(const char *url)
+{
+    extern char **environ;
+    char *argv[] = {(char *)"xdg-open", (char *)url, NULL};
+    pid_t pid;
+    int rc = posix_spawnp(&pid, argv[0], NULL, NULL, argv, environ);
+    if (rc != 0)
+        log_warn("--open: xdg-open: %s", strerror(rc));
+}
+
+static void print_address(const struct serve_listen *l, const char *url, bool alone)
+{
+    printf(SERVE ": %s\n", url);
+    if (l->loopback && alone)
+        printf(SERVE ": from another machine: ssh -L %d:localhost:%d %s\n", l->port, l->port,
+               l->host_name);
+    fflush(stdout);
+}
+
+static int serve(const struct serve_options *o, const char *word, struct err *e)
+{
+    AUTO(serve_listen) struct serve_listen l = {.fd = -1};
+    AUTO(serve_files) struct serve_files *files = NULL;
+    AUTO(serve_http) struct serve_http *http = NULL;
+    AUTO(free) char *prefix = clean_prefix(o->prefix);
+    char token[2 * TOKEN_BYTES + 1] = "";
+    struct place place;
+    int rc = find_place(&place, o->root, word, e);
+    AUTO(serve_sweeps)
+    struct serve_sweeps *sweeps = rc == 0 ? serve_sweeps_new(place.root, place.chosen) : NULL;
+    free(place.root);
+    free(place.chosen);
+    if (rc < 0 || (rc = serve_files_open(&files, e)) < 0 ||
+        (rc = serve_listen_open(&l, o->listen, o->hosts, e)) < 0)
+        return rc;
+    bool guarded = o->control || !l.loopback;
+    if (guarded && (rc = make_token(token, e)) < 0)
+        return rc;
+    AUTO(free) char *cookie = xasprintf("drover_%d", l.port);
+    const struct serve_context context = {
+        sweeps, files, l.hosts, prefix, guarded ? token : NULL, cookie, o->control};
+    AUTO(free)
+    char *url = xasprintf("http://%s:%d%s/%s%s", l.url_host, l.port, prefix,
+                          guarded ? "?token=" : "", token);
+    rc = serve_http_open(&http, fd_take(&l.fd), &context, e);
+    if (rc < 0)
+        return rc;
+    print_address(&l, url, !o->until_eof);
+    if (o->open)
+        open_browser(url);
+    return serve_http_run(http, o->until_eof, e);
+}
+
+int cmd_serve(int argc, char **argv)
+{
+    struct serve_options o = {.root = "sweeps", .prefix = "/"};
+    struct err e = {0};
+    AUTO(strv) char **words = NULL;
+    int rc = hpo_commands_parse(&words, 1, options, &o, argc, argv, &e);
+    if (rc == OPT_HELP)
+        opt_print_help(stdout, &help, options);
+    else if (rc == 0)
+        rc = serve(&o, words ? words[0] : NULL, &e);
+    strv_free(o.hosts);
+    if (rc < 0)
+        err_print(&e, SERVE);
+    return rc < 0 ? EXIT_USAGE : 0;
+}

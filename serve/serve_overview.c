@@ -1,0 +1,176 @@
+#include "serve/serve_overview.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/clock.h"
+#include "common/json.h"
+#include "common/strbuf.h"
+#include "hpo/cmd/sweep_output.h"
+#include "hpo/cmd/sweep_print.h"
+
+enum { IMPORTANCE_MS = 5000, FILES_MAX = 200 };
+
+static struct run_message_opts message_of(const struct sweep_reader *v)
+{
+    return (struct run_message_opts){v->spec, v->dir->name, v->dir->path, "."};
+}
+
+/* Returns the command that runs a trial again; NULL: it cannot be made. */
+static json_t *command_json(const struct sweep_reader *v, size_t trial)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    const struct run_message_opts m = message_of(v);
+    return sweep_print_trial_command(&b, &m, v->columns, trial, NULL) == 0
+               ? json_text(strbuf_str(&b))
+               : json_null();
+}
+
+static json_t *best_json(const struct sweep_reader *v)
+{
+    int best = sweep_columns_best(v->columns);
+    if (best < 0)
+        return json_null();
+    return json_pack("{s:i,s:f,s:o,s:o}", "id", best, "value",
+                     sweep_columns_score(v->columns, (size_t)best), "params",
+                     sweep_columns_params_json(v->columns, (size_t)best), "command",
+                     command_json(v, (size_t)best));
+}
+
+static json_t *counts_json(const struct sweep_reader *v)
+{
+    json_t *counts = json_object();
+    const int *states = sweep_columns_states(v->columns);
+    for (int i = 0; i < TRIAL_STATES; i++)
+        json_object_set_new(counts, trial_state_name((enum trial_state)i), json_integer(states[i]));
+    return counts;
+}
+
+static json_t *objectives_json(const struct spec *spec)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < spec->metric_count; i++) {
+        json_t *o = json_pack("{s:s,s:b}", "name", spec->metrics[i].name, "maximize",
+                              spec->metrics[i].maximize);
+        if (spec->metrics[i].has_target)
+            json_object_set_new(o, "target", json_real(spec->metrics[i].target));
+        json_array_append_new(list, o);
+    }
+    return list;
+}
+
+static json_t *importance_json(struct serve_sweep *s)
+{
+    int64_t now = clock_ms(), seq = sweep_columns_seq(s->reader->columns);
+    bool fresh =
+        s->importance && (s->importance_seq == seq || now < s->importance_ms + IMPORTANCE_MS);
+    if (!fresh) {
+        json_decref(s->importance);
+        s->importance = sweep_reader_importance_ranges(s->reader);
+        s->importance_seq = seq;
+        s->importance_ms = now;
+    }
+    return json_incref(s->importance);
+}
+
+json_t *serve_overview_json(struct serve_sweep *s)
+{
+    const struct sweep_reader *v = s->reader;
+    const struct spec *spec = v->spec;
+    struct lockfile_owner owner = sweep_dir_owner(v->dir);
+    json_t *o =
+        json_pack("{s:s, s:s?, s:s, s:s, s:o, s:i, s:s?, s:b, s:o}", "name", v->dir->name,
+                  "description", spec->description, "method", spec->method->name, "state",
+                  sweep_reader_state(v), "counts", counts_json(v), "total_wanted",
+                  sweep_reader_counts(v).total_wanted, "metric", spec->metrics[0].name, "maximize",
+                  spec->metrics[0].maximize, "objectives", objectives_json(spec));
+    json_object_set_new(o, "value", json_string(spec->value_last ? "last" : "best"));
+    json_object_set_new(o, "best", best_json(v));
+    json_object_set_new(o, "importance", importance_json(s));
+    json_object_set_new(o, "workers", sweep_reader_workers(v));
+    json_object_set_new(o, "resources",
+                        json_pack("{s:i,s:i,s:f,s:i}", "nodes", spec->need.nodes, "ranks",
+                                  spec->need.ranks, "gpus", spec->need.gpus, "cpus",
+                                  spec->need.cpus));
+    json_object_set(o, "early_terminate",
+                    spec->early_terminate ? spec->early_terminate : json_null());
+    json_object_set(o, "constraints", spec->constraints ? spec->constraints : json_null());
+    json_object_set_new(o, "file", json_text(v->dir->file));
+    json_object_set_new(o, "coordinator",
+                        owner.held
+                            ? json_pack("{s:i,s:s}", "pid", (int)owner.pid, "host", owner.host)
+                            : json_null());
+    json_object_set_new(o, "seq", json_integer(sweep_columns_seq(v->columns)));
+    json_object_set_new(o, "epoch", json_integer(s->epoch));
+    json_object_set_new(o, "now_ms", json_integer(clock_ms_of(CLOCK_REALTIME)));
+    return o;
+}
+
+/* ---- one trial ------------------------------------------------------------------------------ */
+
+static int check_trial(const struct serve_sweep *s, int trial, struct err *e)
+{
+    if ((size_t)trial < sweep_columns_count(s->reader->columns))
+        return 0;
+    return err_set(e, -ENOENT, "sweep '%s': there is no trial %d", s->reader->dir->name, trial);
+}
+
+static json_t *files_json(const char *dir)
+{
+    json_t *list = json_array();
+    DIR *d = dir ? opendir(dir) : NULL;
+    for (struct dirent *f; d && (f = readdir(d)) && json_array_size(list) < FILES_MAX;) {
+        struct stat st;
+        if (f->d_name[0] == '.' || fstatat(dirfd(d), f->d_name, &st, 0) < 0)
+            continue;
+        json_array_append_new(list,
+                              json_pack("{s:o,s:I,s:b}", "name", json_text(f->d_name), "bytes",
+                                        (json_int_t)st.st_size, "dir", S_ISDIR(st.st_mode)));
+    }
+    if (d)
+        closedir(d);
+    return list;
+}
+
+json_t *serve_overview_trial(const struct serve_sweep *s, int trial, struct err *e)
+{
+    if (check_trial(s, trial, e) < 0)
+        return NULL;
+    AUTO(free) char *dir = sweep_output_dir(s->reader, (size_t)trial);
+    json_t *o = sweep_print_trial_json(s->reader->columns, (size_t)trial);
+    json_object_set_new(o, "output", dir ? json_text(dir) : json_null());
+    json_object_set_new(o, "command", command_json(s->reader, (size_t)trial));
+    json_object_set_new(o, "files", files_json(dir));
+    return o;
+}
+
+int serve_overview_log(struct strbuf *out, off_t *size, const struct serve_sweep *s, int trial,
+                       const char *stream, size_t max, struct err *e)
+{
+    int rc = check_trial(s, trial, e);
+    if (rc < 0)
+        return rc;
+    AUTO(free) char *dir = sweep_output_dir(s->reader, (size_t)trial);
+    AUTO(free) char *path = xasprintf("%s/%s", dir ? dir : "", stream);
+    /* Trials write this directory: a link or a pipe in it must not lead elsewhere or wait. */
+    AUTO(fd) int fd = dir ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
+    struct stat st;
+    if (fd < 0)
+        return err_set(e, dir ? -errno : -ENOENT, "trial %d: %s: %s", trial, stream,
+                       dir ? strerror(errno) : "the trial has not started yet");
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+        return err_set(e, -ENOENT, "trial %d: %s is not a file", trial, stream);
+    off_t from = st.st_size > (off_t)max ? st.st_size - (off_t)max : 0;
+    strbuf_reserve(out, (size_t)(st.st_size - from) + 1);
+    ssize_t n = pread(fd, out->data + out->len, (size_t)(st.st_size - from), from);
+    if (n < 0)
+        return err_set(e, -errno, "trial %d: %s: %s", trial, stream, strerror(errno));
+    out->len += (size_t)n;
+    out->data[out->len] = 0;
+    *size = st.st_size;
+    return 0;
+}

@@ -1,0 +1,57 @@
+#include "serve/serve_pack.h"
+
+#include <assert.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "common/json.h"
+
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "columns are sent as they are in memory");
+
+enum { ALIGN = 8 };
+
+static const struct {
+    const char *name;
+    size_t size;
+} types[] = {
+    [SERVE_PACK_F32] = {"f32", 4},
+    [SERVE_PACK_F64] = {"f64", 8},
+    [SERVE_PACK_U8] = {"u8", 1},
+    [SERVE_PACK_U32] = {"u32", 4},
+};
+
+static void add_zeroes(struct strbuf *b, size_t count)
+{
+    strbuf_reserve(b, count);
+    memset(b->data + b->len, 0, count);
+    b->len += count;
+}
+
+void *serve_pack_add(struct serve_pack *p, const char *name, enum serve_pack_type type,
+                     size_t count)
+{
+    if (!p->columns)
+        p->columns = json_object();
+    add_zeroes(&p->data, (ALIGN - p->data.len % ALIGN) % ALIGN);
+    size_t at = p->data.len;
+    add_zeroes(&p->data, count * types[type].size);
+    json_object_set_new(p->columns, name,
+                        json_pack("[s,I,I]", types[type].name, (json_int_t)at, (json_int_t)count));
+    return p->data.data + at;
+}
+
+void serve_pack_finish(struct strbuf *out, struct serve_pack *p, json_t *head)
+{
+    json_object_set_new(head, "columns", p->columns ? p->columns : json_object());
+    AUTO(free) char *text = json_line(head);
+    size_t len = strlen(text), pad = (ALIGN - (sizeof(uint32_t) + len) % ALIGN) % ALIGN;
+    uint32_t total = (uint32_t)(len + pad);
+    strbuf_add(out, &total, sizeof total);
+    strbuf_add(out, text, len);
+    for (size_t i = 0; i < pad; i++)
+        strbuf_putc(out, ' ');
+    strbuf_add(out, p->data.data ? p->data.data : "", p->data.len);
+    strbuf_free(&p->data);
+    json_decref(head);
+    *p = (struct serve_pack){0};
+}

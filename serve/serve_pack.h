@@ -1,0 +1,33 @@
+/* serve_pack - columns of numbers and a JSON header as one body: what the page reads with typed
+ * arrays. Pure.
+ *
+ *     4 bytes  length of the header
+ *     header   JSON, padded with spaces so that the data are aligned
+ *     data     columns; each begins at a multiple of 8 bytes
+ *
+ * Numbers are little-endian. The header's member `columns` maps the name of each column to [type,
+ * offset in the data, count]. */
+#ifndef DROVER_SERVE_PACK_H
+#define DROVER_SERVE_PACK_H
+
+#include <jansson.h>
+#include <stddef.h>
+
+#include "common/strbuf.h"
+
+enum serve_pack_type { SERVE_PACK_F32, SERVE_PACK_F64, SERVE_PACK_U8, SERVE_PACK_U32 };
+
+struct serve_pack { /* zeroes are an empty pack */
+    json_t *columns;
+    struct strbuf data;
+};
+
+/* Adds a column of `count` zeroes and returns it. The caller fills it before it adds another one.
+ */
+void *serve_pack_add(struct serve_pack *p, const char *name, enum serve_pack_type type,
+                     size_t count);
+
+/* Appends the body to `out` and empties the pack. Takes ownership of `head`, an object. */
+void serve_pack_finish(struct strbuf *out, struct serve_pack *p, json_t *head);
+
+#endif

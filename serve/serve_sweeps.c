@@ -1,0 +1,175 @@
+#include "serve/serve_sweeps.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/clock.h"
+#include "common/json.h"
+#include "hpo/spec/spec.h"
+#include "hpo/store/sweep_dir.h"
+
+enum { LIST_MS = 100 }; /* time that one call of serve_sweeps_list() reads sweeps */
+
+struct open_sweep {
+    char *name;
+    struct serve_sweep sweep;
+    int64_t used; /* turn of the last use */
+};
+
+struct serve_sweeps {
+    char *root, *chosen;
+    struct open_sweep open[SERVE_SWEEPS_OPEN_MAX];
+    int64_t turn;
+    json_t *summaries; /* name -> {"stamp", "summary"} */
+};
+
+struct serve_sweeps *serve_sweeps_new(const char *root, const char *chosen)
+{
+    struct serve_sweeps *s = xzalloc(sizeof *s);
+    s->root = xstrdup(root);
+    s->chosen = chosen ? xstrdup(chosen) : NULL;
+    s->summaries = json_object();
+    return s;
+}
+
+static void close_sweep(struct open_sweep *o)
+{
+    serve_columns_free(o->sweep.columns);
+    sweep_reader_close(o->sweep.reader);
+    json_decref(o->sweep.importance);
+    free(o->name);
+    *o = (struct open_sweep){0};
+}
+
+void serve_sweeps_free(struct serve_sweeps *s)
+{
+    for (size_t i = 0; s && i < SERVE_SWEEPS_OPEN_MAX; i++)
+        close_sweep(&s->open[i]);
+    if (s) {
+        free(s->root);
+        free(s->chosen);
+        json_decref(s->summaries);
+    }
+    free(s);
+}
+
+const char *serve_sweeps_root(const struct serve_sweeps *s)
+{
+    return s->root;
+}
+
+/* Identifies the file of the store; 0: there is none. */
+static int64_t epoch_of(const char *root, const char *name)
+{
+    AUTO(free) char *path = xasprintf("%s/%s/sweep.db", root, name);
+    struct stat st;
+    return stat(path, &st) == 0
+               ? (int64_t)(st.st_ino ^ ((uint64_t)st.st_dev << 48)) & 0xffffffffffff
+               : 0;
+}
+
+static struct open_sweep *slot_of(struct serve_sweeps *s, const char *name)
+{
+    struct open_sweep *oldest = &s->open[0];
+    for (size_t i = 0; i < SERVE_SWEEPS_OPEN_MAX; i++) {
+        if (s->open[i].name && strcmp(s->open[i].name, name) == 0)
+            return &s->open[i];
+        if (s->open[i].used < oldest->used)
+            oldest = &s->open[i];
+    }
+    return oldest;
+}
+
+int serve_sweeps_get(struct serve_sweep **out, struct serve_sweeps *s, const char *name,
+                     struct err *e)
+{
+    struct open_sweep *o = slot_of(s, name);
+    int64_t epoch = epoch_of(s->root, name);
+    bool same = o->name && strcmp(o->name, name) == 0;
+    int rc = 0;
+    if (same && o->sweep.epoch == epoch) {
+        rc = sweep_reader_update(o->sweep.reader, e);
+    } else {
+        AUTO(sweep_reader) struct sweep_reader *reader = NULL;
+        rc = sweep_reader_open(&reader, s->root, name, e);
+        if (rc == 0) {
+            close_sweep(o);
+            o->name = xstrdup(name);
+            o->sweep.columns = serve_columns_new(reader->spec, reader->columns);
+            o->sweep.epoch = epoch;
+            o->sweep.reader = TAKE(reader);
+        }
+    }
+    if (rc < 0 && same)
+        close_sweep(o); /* the next call opens the sweep again */
+    if (rc < 0)
+        return rc;
+    o->used = ++s->turn;
+    *out = &o->sweep;
+    return 0;
+}
+
+/* ---- the list ------------------------------------------------------------------------------- */
+
+static json_t *summary(const struct sweep_reader *v)
+{
+    int best = sweep_columns_best(v->columns);
+    json_t *o =
+        json_pack("{s:s,s:s,s:I,s:b}", "state", sweep_reader_state(v), "method",
+                  v->spec->method->name, "trials", (json_int_t)sweep_columns_count(v->columns),
+                  "maximize", v->spec->metrics[0].maximize);
+    if (best >= 0)
+        json_object_set_new(o, "best", json_number(sweep_columns_score(v->columns, (size_t)best)));
+    return o;
+}
+
+/* What changes if the sweep's files change. The caller frees it. */
+static char *stamp_of(const char *root, const char *name)
+{
+    static const char *const files[] = {"sweep.db", "sweep.db-wal", "feed.jsonl", "endpoint"};
+    AUTO(strbuf) struct strbuf b = {0};
+    for (size_t i = 0; i < COUNT_OF(files); i++) {
+        AUTO(free) char *path = xasprintf("%s/%s/%s", root, name, files[i]);
+        struct stat st = {0};
+        if (stat(path, &st) == 0)
+            strbuf_printf(&b, "%lld.%lld.%lld ", (long long)st.st_size,
+                          (long long)st.st_mtim.tv_sec, (long long)st.st_mtim.tv_nsec);
+    }
+    return strbuf_take(&b);
+}
+
+/* Returns the summary of a sweep (new reference): a stored one if the files are unchanged. Returns
+ * an empty object if the time is over. */
+static json_t *summary_of(struct serve_sweeps *s, const char *name, int64_t until_ms)
+{
+    AUTO(free) char *stamp = stamp_of(s->root, name);
+    const json_t *known = json_object_get(s->summaries, name);
+    const char *of = json_string_value(json_object_get(known, "stamp"));
+    if (of && strcmp(of, stamp) == 0)
+        return json_deep_copy(json_object_get(known, "summary"));
+    if (clock_ms() > until_ms)
+        return known ? json_deep_copy(json_object_get(known, "summary")) : json_object();
+    AUTO(sweep_reader) struct sweep_reader *v = NULL;
+    struct err e = {0};
+    json_t *o = sweep_reader_open(&v, s->root, name, &e) == 0 ? summary(v)
+                                                              : json_pack("{s:s}", "error", e.text);
+    json_object_set_new(s->summaries, name, json_pack("{s:s,s:O}", "stamp", stamp, "summary", o));
+    return o;
+}
+
+json_t *serve_sweeps_list(struct serve_sweeps *s, struct err *e)
+{
+    AUTO(strv) char **names = NULL;
+    if (sweep_dir_list(&names, s->root, e) < 0)
+        return NULL;
+    json_t *list = json_array();
+    int64_t until_ms = clock_ms() + LIST_MS;
+    for (size_t i = 0; i < strv_len(names); i++) {
+        json_t *o = summary_of(s, names[i], until_ms);
+        json_object_set_new(o, "name", json_string(names[i]));
+        json_array_append_new(list, o);
+    }
+    return json_pack("{s:s,s:s?,s:o}", "root", s->root, "chosen", s->chosen, "sweeps", list);
+}

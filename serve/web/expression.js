@@ -1,0 +1,124 @@
+// Filters in the language of a sweep file's constraints (docs/drover-sweep.md): Python's operators, without side
+// effects. compile(text, names) returns a function of the trial's number. An expression without a value is false.
+
+const TOKEN = /\s*(?:(\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?)|('[^']*'|"[^"]*")|`([^`]+)`|([A-Za-z_][\w.]*)|(\*\*|\/\/|<=|>=|==|!=|[-+*\/%<>(),]))/y
+const FUNCTIONS = {
+  min: Math.min, max: Math.max, abs: Math.abs, log: Math.log, log2: Math.log2, log10: Math.log10, exp: Math.exp,
+  sqrt: Math.sqrt, floor: Math.floor, ceil: Math.ceil,
+  round: x => Math.abs(x % 1) === .5 ? 2 * Math.round(x / 2) : Math.round(x)
+}
+const COMPARE = {
+  '<': (a, b) => a < b, '<=': (a, b) => a <= b, '>': (a, b) => a > b, '>=': (a, b) => a >= b,
+  '==': (a, b) => a === b, '!=': (a, b) => a !== b
+}
+const DEPTH_MAX = 64
+
+function tokens(text) {
+  const out = []
+  TOKEN.lastIndex = 0
+  while (text.slice(TOKEN.lastIndex).trim()) {
+    const at = TOKEN.lastIndex, m = TOKEN.exec(text)
+    if (!m) throw new Error(`column ${at + 1}: '${text.slice(at).trim()[0]}' is not part of an expression`)
+    const [, number, string, quoted, word, sign] = m, column = TOKEN.lastIndex
+    if (number !== undefined) out.push({ kind: 'number', value: Number(number), column })
+    else if (string !== undefined) out.push({ kind: 'string', value: string.slice(1, -1), column })
+    else if (quoted !== undefined) out.push({ kind: 'name', value: quoted, column })
+    else if (word !== undefined) out.push({ kind: ['and', 'or', 'not', 'true', 'false'].includes(word) ? word : 'name', value: word, column })
+    else out.push({ kind: sign, value: sign, column })
+  }
+  out.push({ kind: 'end', value: 'the end', column: text.length })
+  return out
+}
+
+export function compile(text, names) {
+  const list = tokens(text)
+  let at = 0, depth = 0
+  const fail = what => { throw new Error(`column ${list[at].column}: ${what}`) }
+  const take = kind => list[at].kind === kind ? list[at++] : null
+  const need = kind => take(kind) ?? fail(`'${kind}' is missing before '${list[at].value}'`)
+  const value = f => f ?? NaN
+  const deeper = f => { if (++depth > DEPTH_MAX) fail('the expression is too deep'); const r = f(); depth--; return r }
+
+  function atom() {
+    const t = list[at++]
+    if (t.kind === 'number' || t.kind === 'string') return () => t.value
+    if (t.kind === 'true' || t.kind === 'false') return () => t.kind === 'true'
+    if (t.kind === '(') { const f = deeper(either); need(')'); return f }
+    if (t.kind !== 'name') { at--; fail(`a value is missing before '${t.value}'`) }
+    if (take('(')) {
+      const f = Object.hasOwn(FUNCTIONS, t.value) ? FUNCTIONS[t.value] : fail(`unknown function '${t.value}'`), args = []
+      if (!take(')')) { do args.push(deeper(either)); while (take(',')); need(')') }
+      return i => f(...args.map(a => a(i)))
+    }
+    if (!names.has(t.value)) { at--; fail(`unknown name '${t.value}'; there are ${[...names.keys()].slice(0, 12).join(', ')}`) }
+    return names.get(t.value)
+  }
+  function power() {
+    const a = atom()
+    if (!take('**')) return a
+    const b = deeper(sign)
+    return i => a(i) ** b(i)
+  }
+  function sign() {
+    if (!take('-')) return take('+') ? deeper(sign) : power()
+    const f = deeper(sign)
+    return i => -f(i)
+  }
+  const binary = (next, table) => function level() {
+    let f = next()
+    for (let t; (t = Object.keys(table).find(k => take(k)));) { const a = f, b = next(), g = table[t]; f = i => g(a(i), b(i)) }
+    return f
+  }
+  const whole = (x, y) => y === 0 ? NaN : x / y
+  const product = binary(sign, {
+    '*': (x, y) => x * y, '/': whole, '//': (x, y) => Math.floor(whole(x, y)),
+    '%': (x, y) => y === 0 ? NaN : x - y * Math.floor(x / y)
+  })
+  const sum = binary(product, { '+': (x, y) => x + y, '-': (x, y) => x - y })
+  function compared() {
+    const parts = [sum()], signs = []
+    for (let t; (t = Object.keys(COMPARE).find(k => take(k)));) { signs.push(COMPARE[t]); parts.push(sum()) }
+    if (!signs.length) return parts[0]
+    return i => {
+      let a = value(parts[0](i))
+      for (let k = 0; k < signs.length; k++) {
+        const b = value(parts[k + 1](i))
+        if (typeof a !== typeof b || a !== a || b !== b || !signs[k](a, b)) return false
+        a = b
+      }
+      return true
+    }
+  }
+  function inverted() {
+    if (!take('not')) return compared()
+    const f = deeper(inverted)
+    return i => f(i) !== true
+  }
+  function both() {
+    let f = inverted()
+    while (take('and')) { const a = f, b = inverted(); f = i => a(i) === true && b(i) === true }
+    return f
+  }
+  function either() {
+    let f = both()
+    while (take('or')) { const a = f, b = both(); f = i => a(i) === true || b(i) === true }
+    return f
+  }
+  const f = either()
+  if (list[at].kind !== 'end') fail(`unexpected '${list[at].value}'`)
+  return i => f(i) === true
+}
+
+// The names that an expression over trials may use: parameters, metrics (the last value), and facts.
+export function namesOf(study) {
+  const names = new Map(), column = c => i => study.get(c)[i]
+  for (const c of ['value', 'seconds', 'steps']) names.set(c, column(c))
+  names.set('trial', i => i)
+  names.set('state', i => study.stateName(i))
+  names.set('node', i => study.text(study.get('node')[i]) ?? '')
+  names.set('error', i => study.text(study.get('error')[i]) ?? '')
+  names.set('rank', i => study.rank[i])
+  for (const m of study.metrics) names.set(m.name, i => m.last.v[i])
+  for (const p of study.params) names.set(p.name, i => study.paramText(p, i))
+  return names
+}

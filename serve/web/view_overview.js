@@ -1,0 +1,172 @@
+// Overview: the best trial, progress, history, importance, failures.
+import { Plot, css, marks, nearest, pixels, positions } from './plot.js'
+import { check, command, duration, el, num, stateColour, table, text, whole } from './format.js'
+
+const RATE_S = 300 // trials per minute over the last five minutes
+
+export function mount(root, app) {
+  const best = el('section', { class: 'card w6', 'aria-label': 'Best trial' })
+  const progress = el('section', { class: 'card w6', 'aria-label': 'Progress' })
+  const importance = el('section', { class: 'card w5', 'aria-label': 'Importance of parameters' })
+  const failures = el('section', { class: 'card', 'aria-label': 'Failures' })
+  const history = historyPlot(app)
+  root.replaceChildren(el('div', { class: 'grid' }, best, progress, history.card, importance, failures))
+  return () => {
+    drawBest(best, app)
+    drawProgress(progress, app)
+    history.draw()
+    drawImportance(importance, app)
+    drawFailures(failures, app)
+  }
+}
+
+function drawBest(card, { study, overview, openTrial }) {
+  const b = overview.best, head = el('div', { class: 'head' }, el('h2', {}, 'Best trial'))
+  if (!b) {
+    const why = !study.metric ? 'The sweep has no metric, so no trial is the best.' : study.n ? 'No trial has reported a value yet.' : 'No trial has started yet.'
+    return card.replaceChildren(head, el('p', { class: 'empty' }, why))
+  }
+  const params = Object.entries(flat(b.params))
+  card.replaceChildren(head,
+    el('div', { class: 'big' }, num(b.value), ' ', el('small', {}, `${overview.metric} (${overview.maximize ? 'maximized' : 'minimized'})`)),
+    el('div', {}, 'trial ', el('a', { href: '#', onclick: e => { e.preventDefault(); openTrial(b.id) } }, String(b.id)),
+      ': ', el('span', { class: 'mute' }, params.map(([k, v]) => `${k}=${typeof v === 'number' ? num(v) : text(v)}`).join('  '))),
+    b.command ? command(b.command) : el('small', {}, 'Its command cannot be made from the sweep file.'))
+}
+
+export function flat(params, prefix = '') {
+  return Object.assign({}, ...Object.entries(params).map(([k, v]) =>
+    v && typeof v === 'object' && !Array.isArray(v) ? flat(v, prefix + k + '.') : { [prefix + k]: v }))
+}
+
+// Seconds that leases have lasted, and of these the ones whose trial has not failed.
+export function leaseSeconds(study, now) {
+  const L = study.leases
+  let total = 0, useful = 0
+  for (let k = 0; k < L.n; k++) {
+    const s = (L.end.v[k] === L.end.v[k] ? L.end.v[k] : now) - L.begin.v[k]
+    if (!(s > 0)) continue
+    total += s
+    if (!study.isFailed(L.trial.v[k])) useful += s
+  }
+  return { total, useful }
+}
+
+function drawProgress(card, { study, overview }) {
+  const { counts, total_wanted: wanted, resources } = overview, now = (overview.now_ms - study.t0) / 1000
+  const ended = study.get('ended'), live = overview.state === 'running'
+  let done = 0, recent = 0, last = 0
+  for (let i = 0; i < study.n; i++) if (study.isEnded(i)) {
+    done++
+    last = Math.max(last, ended[i] || 0)
+  }
+  const until = live ? now : last, span = Math.min(RATE_S, until)
+  for (let i = 0; i < study.n; i++) recent += ended[i] > until - span
+  const rate = span > 0 ? recent / span * 60 : 0
+  const left = wanted >= 0 && live && rate > 0 ? Math.max(0, wanted - done) / rate * 60 : NaN
+  const { total, useful } = leaseSeconds(study, live ? now : last), gpus = resources.gpus * resources.nodes
+  const fact = (name, value, title) => el('div', { title }, el('b', {}, value), el('small', {}, name))
+  const bar = el('div', { class: 'states', role: 'img', 'aria-label': 'trials by state' }), names = Object.keys(counts).filter(k => counts[k])
+  const of = Math.max(study.n, wanted)
+  for (const k of names) bar.append(el('span', { title: `${k}: ${whole(counts[k])}`, style: { width: 100 * counts[k] / of + '%', background: stateColour[k] } }))
+  card.replaceChildren(el('div', { class: 'head' }, el('h2', {}, 'Progress'), el('small', {}, overview.description ?? '')),
+    el('div', { class: 'facts' },
+      fact(wanted >= 0 ? `of ${whole(wanted)} trials ended` : 'trials ended', whole(done)),
+      fact('trials per minute', num(Number(rate.toPrecision(3))), 'over the last five minutes of the sweep'),
+      live ? fact('left', duration(left), 'at this rate') : fact('duration', duration(last)),
+      gpus > 0 ? fact('GPU hours', num(Number((total * gpus / 3600).toPrecision(3))), `${num(Number((100 * useful / (total || 1)).toPrecision(3)))} % of them in trials that did not fail`)
+        : fact('hours of trials', num(Number((total / 3600).toPrecision(3))), 'the sum over all trials')),
+    bar, el('div', { class: 'legend' }, names.map(k => el('span', {}, el('i', { style: { background: stateColour[k] } }), `${k} ${whole(counts[k])}`))))
+}
+
+function historyPlot(app) {
+  let drawn = null
+  const plot = new Plot({
+    title: 'History', width: 'w7', label: 'Value of each trial, and the best value so far', height: 280,
+    extras: [check('log', app.option('log', '') === '1', on => { app.setOption('log', on ? '1' : ''); plot.draw() })],
+    rows: () => {
+      const V = app.study.get('value'), rows = []
+      for (let i = 0, b = NaN; i < app.study.n; i++) {
+        if (app.study.rank[i] === app.study.rank[i]) b = b === b ? (app.study.maximize ? Math.max(b, V[i]) : Math.min(b, V[i])) : V[i]
+        rows.push([i, app.study.stateName(i), V[i], b])
+      }
+      return { head: ['trial', 'state', app.study.metric ?? 'value', 'best so far'], rows }
+    }
+  })
+  plot.draw = () => {
+    const { study } = app
+    if (!study.order.length) return plot.say(study.metric ? 'No values yet: a point appears when a trial reports.' : 'The sweep has no metric.')
+    const f = plot.frame()
+    if (!f) return
+    const value = study.valueAxis(false)
+    let [lo, hi] = value.lo < value.hi ? [value.lo, value.hi] : [value.hi, value.lo]
+    const wide = lo > 0 && hi / lo > 50, log = app.option('log', wide ? '1' : '') === '1' && lo > 0
+    const pad = log ? 1 : (hi - lo) * .04
+    const a = { lo: log ? lo : lo - pad, hi: log ? hi : hi + pad, log, col: study.get('value') }
+    const xAxis = { lo: 0, hi: Math.max(1, study.n - 1), col: Float64Array.from({ length: study.n }, (_, i) => i) }
+    const x = positions(study, xAxis, 0, f.W), y = positions(study, a, f.H, 0), mask = app.selection.mask
+    marks(f, study.order, x, y, mask)
+    bestLine(f, study, x, y)
+    plot.xAxis(pixels(xAxis, 0, f.W), xAxis, 'trial')
+    plot.yAxis(pixels(a, f.H, 0), a, study.metric)
+    drawn = { x, y }
+    plot.note.textContent = study.n > study.order.length ? `${whole(study.n - study.order.length)} trials without a value` : ''
+    plot.pointing((px, py) => {
+      const i = nearest(study.order, drawn.x, drawn.y, px, py)
+      return i < 0 ? null : { text: `trial ${i}: ${num(study.get('value')[i])}`, x: drawn.x[i], y: drawn.y[i], click: () => app.openTrial(i) }
+    })
+  }
+  return plot
+}
+
+function bestLine(f, study, x, y) {
+  const { ctx } = f, V = study.get('value'), sign = study.maximize ? -1 : 1
+  ctx.strokeStyle = css('--b')
+  ctx.lineWidth = 2
+  ctx.beginPath()
+  let best = Infinity, at = 0
+  for (let i = 0; i < study.n; i++) if (sign * V[i] < best && study.rank[i] === study.rank[i]) {
+    best < Infinity ? ctx.lineTo(f.left + x[i], f.top + at) : ctx.moveTo(f.left + x[i], f.top + y[i])
+    best = sign * V[i]
+    at = y[i]
+    ctx.lineTo(f.left + x[i], f.top + at)
+  }
+  ctx.lineTo(f.left + f.W, f.top + at)
+  ctx.stroke()
+}
+
+function drawImportance(card, { overview, go }) {
+  const shares = overview.importance, head = el('div', { class: 'head' }, el('h2', {}, 'What mattered'),
+    el('small', {}, 'share of what decides whether a trial is among the best tenth'))
+  if (!shares) return card.replaceChildren(head, el('p', { class: 'empty' }, 'Too few finished trials to say: ten with a value are needed.'))
+  const list = Object.entries(shares).sort((p, q) => q[1][0] - p[1][0]), most = Math.max(...list.map(([, s]) => s[2]), 1e-9)
+  const body = el('div', { class: 'imp' })
+  for (const [name, [share, low, high]] of list.slice(0, 14)) {
+    const svg = d3.create('svg').attr('width', '100%').attr('height', 16).attr('role', 'img')
+      .attr('aria-label', `${name}: ${share.toFixed(2)}, between ${low.toFixed(2)} and ${high.toFixed(2)}`)
+    const at = v => 98 * v / most + '%'
+    svg.append('rect').attr('y', 3).attr('height', 10).attr('rx', 2).attr('width', at(share)).attr('fill', css('--a'))
+    svg.append('line').attr('x1', at(low)).attr('x2', at(high)).attr('y1', 8).attr('y2', 8).attr('stroke', css('--fg')).attr('stroke-width', 1.5)
+    for (const v of [low, high]) svg.append('line').attr('x1', at(v)).attr('x2', at(v)).attr('y1', 4).attr('y2', 12).attr('stroke', css('--fg')).attr('stroke-width', 1.5)
+    body.append(el('span', { title: name }, name), svg.node(), el('span', { class: 'mute' }, share.toFixed(2)))
+  }
+  card.replaceChildren(head, body, el('small', {}, 'The whiskers are a bootstrap interval of 90 %. '), el('a', { href: '#view=slices', onclick: e => { e.preventDefault(); go('slices') } }, 'Slices'))
+}
+
+// Failures with one cause have one text, apart from numbers.
+function drawFailures(card, { study, openTrial }) {
+  const groups = new Map()
+  for (let i = study.n - 1; i >= 0; i--) {
+    if (!study.isFailed(i)) continue
+    const error = study.text(study.get('error')[i]) ?? study.text(study.get('why')[i]) ?? 'no reason is stored'
+    const key = study.stateName(i) + error.replace(/0x[0-9a-f]+|\d+/gi, '#')
+    const g = groups.get(key) ?? { state: study.stateName(i), error, trials: [] }
+    g.trials.push(i)
+    groups.set(key, g)
+  }
+  const list = [...groups.values()].sort((a, b) => b.trials.length - a.trials.length)
+  card.hidden = list.length === 0
+  card.replaceChildren(el('div', { class: 'head' }, el('h2', {}, 'Failures by cause')),
+    table(['trials', 'state', 'cause', 'newest'], list.map(g => [g.trials.length, g.state, el('span', { title: g.error }, g.error),
+      el('span', {}, g.trials.slice(0, 5).map(i => [el('a', { href: '#', onclick: e => { e.preventDefault(); openTrial(i) } }, String(i)), ' ']))]), 20))
+}
