@@ -140,6 +140,20 @@ static char *stamp_of(const char *root, const char *name)
     return strbuf_take(&b);
 }
 
+/* Returns the summary (new reference), or NULL. A sweep that the page shows first, or that is open,
+ * is not read twice. */
+static json_t *read_summary(struct serve_sweeps *s, const char *name, struct err *e)
+{
+    struct serve_sweep *open = NULL;
+    AUTO(sweep_reader) struct sweep_reader *v = NULL;
+    const char *in_slot = slot_of(s, name)->name;
+    bool kept =
+        (in_slot && strcmp(in_slot, name) == 0) || (s->chosen && strcmp(s->chosen, name) == 0);
+    if (kept)
+        return serve_sweeps_get(&open, s, name, e) == 0 ? summary(open->reader) : NULL;
+    return sweep_reader_open(&v, s->root, name, e) == 0 ? summary(v) : NULL;
+}
+
 /* Returns the summary of a sweep (new reference): a stored one if the files are unchanged. Returns
  * an empty object if the time is over. */
 static json_t *summary_of(struct serve_sweeps *s, const char *name, int64_t until_ms)
@@ -151,10 +165,9 @@ static json_t *summary_of(struct serve_sweeps *s, const char *name, int64_t unti
         return json_deep_copy(json_object_get(known, "summary"));
     if (clock_ms() > until_ms)
         return known ? json_deep_copy(json_object_get(known, "summary")) : json_object();
-    AUTO(sweep_reader) struct sweep_reader *v = NULL;
     struct err e = {0};
-    json_t *o = sweep_reader_open(&v, s->root, name, &e) == 0 ? summary(v)
-                                                              : json_pack("{s:s}", "error", e.text);
+    json_t *o = read_summary(s, name, &e);
+    o = o ? o : json_pack("{s:o}", "error", json_text(e.text));
     json_object_set_new(s->summaries, name, json_pack("{s:s,s:O}", "stamp", stamp, "summary", o));
     return o;
 }

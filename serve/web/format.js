@@ -58,7 +58,7 @@ export function command(line) {
 
 export function table(head, rows, most = 200) {
   return el('div', { class: 'scroll' }, el('table', {},
-    el('thead', {}, el('tr', {}, head.map(h => el('th', { scope: 'col' }, h)))),
+    el('thead', {}, el('tr', {}, head.map((h, k) => el('th', { scope: 'col', class: typeof rows[0]?.[k] === 'number' ? 'num' : null }, h)))),
     el('tbody', {}, rows.slice(0, most).map(r => el('tr', {}, r.map(c => el('td', { class: typeof c === 'number' ? 'num' : null },
       c instanceof Node ? c : typeof c === 'number' ? num(c) : c ?? '–')))))),
   rows.length > most ? el('small', {}, `${whole(most)} of ${whole(rows.length)} rows; CSV has all`) : null)

@@ -2,13 +2,20 @@
 import { Selection, narrowedFile } from './selection.js'
 import { Study, unpack } from './study.js'
 import { button, el, num, save, whole } from './format.js'
+import * as curves from './view_curves.js'
+import * as machine from './view_machine.js'
 import * as overview from './view_overview.js'
 import * as parallel from './view_parallel.js'
+import * as pareto from './view_pareto.js'
+import * as runs from './view_runs.js'
+import * as slices from './view_slices.js'
 import * as table from './view_table.js'
+import * as timeline from './view_timeline.js'
 import { openPanel } from './panel.js'
 
 const VIEWS = {
-  overview: ['Overview', overview], parallel: ['Parallel', parallel], table: ['Trials', table]
+  overview: ['Overview', overview], parallel: ['Parallel coordinates', parallel], slices: ['Slices', slices], curves: ['Curves', curves],
+  pareto: ['Pareto', pareto], timeline: ['Timeline', timeline], table: ['Trials', table], machine: ['Machine', machine], runs: ['Runs', runs]
 }
 const OVERVIEW_MS = 2000, REDRAW_SHARE = 8
 const $ = id => document.getElementById(id)

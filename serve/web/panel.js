@@ -71,7 +71,7 @@ function curvePlot(app) {
       f.ctx.stroke()
       if (points.length < 3) for (const [s, v] of points) f.ctx.fillRect(f.left + x(s) - 2, f.top + y(v) - 2, 4, 4)
     })
-    plot.xAxis(x, null, 'step')
+    plot.xAxis(x, { lo: x.domain()[0], hi: x.domain()[1], whole: true }, 'step')
     plot.yAxis(y, null, metric)
     plot.note.textContent = plot.of.length > 1 ? `blue: trial ${plot.of[0].id}, orange: trial ${plot.of[1].id}` : ''
   }

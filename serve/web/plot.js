@@ -129,7 +129,7 @@ export function ticks(drawn, a, n) {
     const every = Math.ceil(a.values.length / Math.max(2, n * 2))
     return drawn.tickValues(d3.range(0, a.values.length, every)).tickFormat(k => cut(a.values[k])).tickSizeOuter(0)
   }
-  drawn.ticks(Math.max(2, n)).tickFormat(num)
+  drawn.ticks(Math.max(2, a?.whole && !a.log ? Math.min(n, Math.abs(a.hi - a.lo)) : n)).tickFormat(num)
   if (a?.log) {
     const lo = Math.min(a.lo, a.hi), hi = Math.max(a.lo, a.hi), two = lo >= 1 && a.whole
     const f = two ? Math.log2 : Math.log10, base = two ? 2 : 10, from = Math.ceil(f(lo) - 1e-9), to = Math.floor(f(hi) + 1e-9)

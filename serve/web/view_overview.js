@@ -103,7 +103,7 @@ function historyPlot(app) {
     const wide = lo > 0 && hi / lo > 50, log = app.option('log', wide ? '1' : '') === '1' && lo > 0
     const pad = log ? 1 : (hi - lo) * .04
     const a = { lo: log ? lo : lo - pad, hi: log ? hi : hi + pad, log, col: study.get('value') }
-    const xAxis = { lo: 0, hi: Math.max(1, study.n - 1), col: Float64Array.from({ length: study.n }, (_, i) => i) }
+    const xAxis = { whole: true, lo: 0, hi: Math.max(1, study.n - 1), col: Float64Array.from({ length: study.n }, (_, i) => i) }
     const x = positions(study, xAxis, 0, f.W), y = positions(study, a, f.H, 0), mask = app.selection.mask
     marks(f, study.order, x, y, mask)
     bestLine(f, study, x, y)
