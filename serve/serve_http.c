@@ -22,11 +22,12 @@
 #include "serve/serve_peers.h"
 
 enum {
-    TICK_MS = 500,   /* at most two events per second */
-    BEAT_MS = 15000, /* a stream without news gets a comment, so that a dead client is noticed */
-    SILENT_S = 30,   /* a connection without activity is closed */
-    SPARE = 16,      /* connections that are closing */
-    ACCEPT_MAX = 32, /* per turn of the loop */
+    TICK_MS = 500,     /* at most two events per second */
+    BEAT_MS = 15000,   /* a stream without news gets a comment, so that a dead client is noticed */
+    SILENT_S = 30,     /* a connection without activity is closed */
+    STALLED_MS = 5000, /* an answer that takes longer makes room for others */
+    SPARE = 16,        /* connections that are closing */
+    ACCEPT_MAX = 32,   /* per turn of the loop */
     UPLOAD_MAX = 64 << 10,
     PEER_MEMORY = 16 << 10, /* for the headers of a request */
     GZIP_MIN = 1024,
@@ -356,10 +357,34 @@ static void add_headers(struct MHD_Response *r, const struct serve_answer *a)
     }
 }
 
+/* Ends connections whose answers have been under way for too long, if there is no memory for an
+ * answer of `len` bytes. Returns false if there is none then. */
+static bool make_room(struct serve_http *h, size_t len)
+{
+    int64_t now = clock_ms();
+    while (serve_peers_bytes(&h->peers) + len > SERVE_HTTP_BODIES_MAX) {
+        struct serve_peer *slowest = serve_peers_slowest(&h->peers);
+        if (!slowest)
+            return true; /* one answer is always possible */
+        if (now - slowest->since_ms < STALLED_MS)
+            return false;
+        end_peer(slowest);
+    }
+    return true;
+}
+
+/* The page asks again. */
+static void refuse_busy(struct serve_answer *a)
+{
+    struct err e = {0};
+    err_set(&e, -EBUSY, "too many answers are under way");
+    serve_answer_error(a, MHD_HTTP_SERVICE_UNAVAILABLE, &e);
+}
+
 static enum MHD_Result send_answer(struct serve_http *h, struct MHD_Connection *c,
                                    struct serve_answer *a)
 {
-    struct serve_peer *peer = peer_of(c), *slowest;
+    struct serve_peer *peer = peer_of(c);
     struct MHD_Response *r;
     bool compressed = false;
     if (a->kind == SERVE_ANSWER_EVENTS) {
@@ -369,10 +394,9 @@ static enum MHD_Result send_answer(struct serve_http *h, struct MHD_Connection *
         enter(peer, SERVE_PEER_READING, 0);
     } else {
         compressed = compress_body(&a->body, c);
+        if (!make_room(h, a->body.len))
+            refuse_busy(a);
         size_t len = a->body.len;
-        while (serve_peers_bytes(&h->peers) + len > SERVE_HTTP_BODIES_MAX &&
-               (slowest = serve_peers_slowest(&h->peers)))
-            end_peer(slowest);
         enter(peer, SERVE_PEER_READING, len);
         r = MHD_create_response_from_buffer(len, strbuf_take(&a->body), MHD_RESPMEM_MUST_FREE);
     }

@@ -1,0 +1,85 @@
+"""Drives the dashboard in Chromium. Runs in the environment that has playwright:
+
+    page_driver.py URL < STEPS > ANSWERS
+
+A step is a line of JSON: {"do": "goto", "hash": "#view=table"}, {"do": "eval", "js": "…"}, {"do": "wait", "js": "…"},
+{"do": "click", "on": SELECTOR}, {"do": "press", "on": SELECTOR, "key": "Delete"}, {"do": "fill", "on": SELECTOR, "text":
+"…"}, {"do": "drag", "on": SELECTOR, "from": [x, y], "to": [x, y]} (shares of its box), {"do": "size", "width": 360},
+{"do": "scheme", "name": "dark"}, {"do": "faults"}. Each has an answer: a line of JSON. `faults` are the errors and
+warnings of the console, the page's exceptions, and requests to another origin, since the last time it was asked."""
+import json
+import os
+import sys
+
+from playwright.sync_api import sync_playwright
+
+CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
+LIMIT_MS = 60000
+
+
+class Driver:
+    def __init__(self, play, url):
+        self.url, self.faults = url, []
+        self.browser = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"], timeout=LIMIT_MS)
+        self.page = self.browser.new_page(viewport={"width": 1280, "height": 900})
+        self.page.set_default_timeout(LIMIT_MS)
+        origin = "/".join(url.split("/")[:3]) + "/"
+        self.page.on("pageerror", lambda e: self.faults.append(f"exception: {e}"))
+        self.page.on("console", lambda m: self.faults.append(f"{m.type}: {m.text}") if m.type in ("error", "warning") else None)
+        self.page.on("request", lambda r: None if r.url.startswith((origin, "blob:")) else self.faults.append(f"foreign: {r.url}"))
+        self.page.on("dialog", lambda d: (self.faults.append(f"dialog: {d.message}"), d.dismiss()))
+
+    def goto(self, hash):
+        self.page.goto("about:blank")
+        self.page.goto(self.url + hash)
+        self.page.wait_for_function("() => !document.querySelector('#main .loading')")
+
+    def eval(self, js):
+        return self.page.evaluate(js)
+
+    def wait(self, js):
+        self.page.wait_for_function(js)
+
+    def click(self, on):
+        self.page.click(on)
+
+    def press(self, on, key):
+        self.page.press(on, key)
+
+    def fill(self, on, text):
+        self.page.fill(on, text)
+        self.page.press(on, "Enter")
+
+    def drag(self, on, **ends):
+        box = self.page.locator(on).first.bounding_box()
+        for (x, y), act in ((ends["from"], self.page.mouse.down), (ends["to"], self.page.mouse.up)):
+            self.page.mouse.move(box["x"] + box["width"] * x, box["y"] + box["height"] * y, steps=4)
+            act()
+
+    def size(self, width):
+        self.page.set_viewport_size({"width": width, "height": 800})
+
+    def scheme(self, name):
+        self.page.emulate_media(color_scheme=name)
+
+    def take_faults(self):
+        faults, self.faults = self.faults, []
+        return faults
+
+
+def main():
+    with sync_playwright() as play:
+        d = Driver(play, sys.argv[1])
+        for line in sys.stdin:
+            step = json.loads(line)
+            what = step.pop("do")
+            answer = {}
+            try:
+                answer["value"] = d.take_faults() if what == "faults" else getattr(d, what)(**step)
+            except Exception as e:  # noqa: BLE001  the test says what was expected
+                answer["failed"] = f"{type(e).__name__}: {e}"
+            print(json.dumps(answer), flush=True)
+        d.browser.close()
+
+
+main()
