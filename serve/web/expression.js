@@ -17,8 +17,8 @@ function tokens(text) {
   const out = []
   TOKEN.lastIndex = 0
   while (text.slice(TOKEN.lastIndex).trim()) {
-    const at = TOKEN.lastIndex, m = TOKEN.exec(text)
-    if (!m) throw new Error(`column ${at + 1}: '${text.slice(at).trim()[0]}' is not part of an expression`)
+    const at = TOKEN.lastIndex, m = TOKEN.exec(text), rest = text.slice(at).trimStart()
+    if (!m) throw new Error(`column ${text.length - rest.length + 1}: '${rest[0]}' is not part of an expression`)
     const [, number, string, quoted, word, sign] = m, column = TOKEN.lastIndex
     if (number !== undefined) out.push({ kind: 'number', value: Number(number), column })
     else if (string !== undefined) out.push({ kind: 'string', value: string.slice(1, -1), column })
@@ -36,7 +36,7 @@ export function compile(text, names) {
   const fail = what => { throw new Error(`column ${list[at].column}: ${what}`) }
   const take = kind => list[at].kind === kind ? list[at++] : null
   const need = kind => take(kind) ?? fail(`'${kind}' is missing before '${list[at].value}'`)
-  const value = f => f ?? NaN
+  const value = f => f ?? NaN, none = v => typeof v === 'number' && !Number.isFinite(v)
   const deeper = f => { if (++depth > DEPTH_MAX) fail('the expression is too deep'); const r = f(); depth--; return r }
 
   function atom() {
@@ -83,7 +83,7 @@ export function compile(text, names) {
       let a = value(parts[0](i))
       for (let k = 0; k < signs.length; k++) {
         const b = value(parts[k + 1](i))
-        if (typeof a !== typeof b || a !== a || b !== b || !signs[k](a, b)) return false
+        if (typeof a !== typeof b || none(a) || none(b) || !signs[k](a, b)) return false
         a = b
       }
       return true

@@ -109,12 +109,10 @@ export class Plot {
       to[i].removeAttribute('style')
       if (to[i].matches('.hit, .overlay, .dot')) to[i].setAttribute('display', 'none')
     })
-    const ns = 'http://www.w3.org/2000/svg', image = document.createElementNS(ns, 'image'), back = document.createElementNS(ns, 'rect')
-    for (const [node, extra] of [[back, { fill: css('--card') }], [image, { href: this.canvas.toDataURL() }]])
-      for (const [k, v] of Object.entries({ width: w, height, ...extra })) node.setAttribute(k, v)
-    copy.prepend(back, image)
-    for (const [k, v] of Object.entries({ xmlns: ns, width: w, height, viewBox: `0 0 ${w} ${height}` })) copy.setAttribute(k, v)
-    save(this.fileName('svg'), 'image/svg+xml', new XMLSerializer().serializeToString(copy))
+    for (const [k, v] of Object.entries({ width: w, height, viewBox: `0 0 ${w} ${height}` })) copy.setAttribute(k, v)
+    // As text: an image element of this document would be loaded, which the page's policy forbids.
+    const box = `width="${w}" height="${height}"`, marks = `<rect ${box} fill="${css('--card')}"/><image ${box} href="${this.canvas.toDataURL()}"/>`
+    save(this.fileName('svg'), 'image/svg+xml', new XMLSerializer().serializeToString(copy).replace('>', () => '>' + marks))
   }
 }
 

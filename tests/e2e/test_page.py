@@ -36,7 +36,7 @@ TRIAL = """
 import json, math, os, sys
 a = dict(x[2:].split("=", 1) for x in sys.argv[1:])
 loss = abs(math.log10(float(a["lr"])) + 2) + float(a.get("beta", 0.5))
-if os.environ["DROVER_TRIAL"] == "7":
+if os.environ["DROVER_TRIAL_ID"] == "7":
     sys.exit("no such device")
 for step in range(1, 5):
     print(json.dumps({"step": step, "loss": loss + 1 / step, "size": 10 - loss}), flush=True)
@@ -116,7 +116,7 @@ def test_names_and_roles(page):
         bad = page("eval", js="""[...document.querySelectorAll('button, select, input, a, textarea, [role=button], .plot, section, canvas, th')].filter(e => e.offsetParent !== null || e.closest('svg')).filter(e => {
             if (e.matches('canvas')) return !e.closest('[role]')
             if (e.matches('.plot')) return !e.getAttribute('role') || !e.getAttribute('aria-label')
-            const label = e.labels && e.labels.length ? [...e.labels].map(l => l.innerText).join('') : ''
+            const label = e.labels && e.labels.length ? [...e.labels].map(l => l.textContent).join('') : ''
             return !(e.getAttribute('aria-label') || label.trim() || e.textContent.trim() || e.title)
         }).map(e => e.outerHTML.slice(0, 120))""")
         assert bad == [], (view, bad)
@@ -155,7 +155,7 @@ def test_a_brush_selects_for_all_views_and_the_address_restores_it(page):
     page("goto", hash=address)
     assert page("eval", js="[drover.view, drover.selection.count]") == ["table", count]
     file = page("eval", js="import('./selection.js').then(m => m.narrowedFile(drover.overview.file, drover.study, drover.selection))")
-    assert "run_cap: 24" in file and '"lr": {"distribution":"log_uniform_values","min":0.001,"max":0.0' in file and "program: f.py" in file
+    assert "run_cap: 24" in file and '"lr": {"distribution":"log_uniform_values","min":0.00' in file and "program: f.py" in file
     page("click", on="#selection button:text('Clear')")
     page("wait", js="() => drover.selection.count === 24")
     page.clean()
