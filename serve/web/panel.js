@@ -40,9 +40,13 @@ function fill(body, app, t) {
     curve.of = [t, other].filter(Boolean)
     curve.draw()
   }
-  const log = el('div')
+  const log = el('div'), said = el('small', { role: 'status' }), state = t.state
+  const act = (label, command) => button(label, async () => {
+    try { await app.control(command); said.textContent = 'Done.' } catch (e) { said.textContent = [e.message, e.hint].filter(Boolean).join('. Try: ') }
+  })
+  const control = !app.list?.control ? '' : el('div', { class: 'tools' }, ['failed', 'oom', 'invalid', 'cancelled'].includes(state) ? act('Retry', { verb: 'retry', trials: [t.id] }) : ['done', 'pruned'].includes(state) ? null : act('Cancel', { verb: 'cancel', trials: [t.id] }), said)
   body.replaceChildren(t.error ? el('p', { class: 'failed' }, t.error) : '', t.why && !t.error ? el('p', { class: 'mute' }, `ended because of: ${t.why}`) : '',
-    t.command ? command(t.command) : '', el('div', { class: 'tools' }, el('label', {}, 'Compare with trial ', compare)), values, curve.card, log,
+    control, t.command ? command(t.command) : '', el('div', { class: 'tools' }, el('label', {}, 'Compare with trial ', compare)), values, curve.card, log,
     el('h3', {}, 'Files'), t.output ? el('small', {}, t.output) : '',
     t.files.length ? table(['name', 'size'], t.files.map(f => [f.dir ? f.name + '/' : f.name, f.dir ? null : bytes(f.bytes)])) : el('p', { class: 'mute' }, t.output ? 'None here: they may be on the trial’s node.' : 'The trial has not started yet.'),
     el('h3', {}, 'Leases'), table(['lease', 'node', 'begin', 'duration', 'why it ended'], t.leases.map(l => [String(l.lease), l.node ?? l.worker, new Date(l.begin_ms).toLocaleString(), duration(((l.end_ms ?? Date.now()) - l.begin_ms) / 1000), l.why ?? (l.end_ms ? 'by itself' : 'runs')])),

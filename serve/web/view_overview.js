@@ -1,6 +1,6 @@
 // Overview: the best trial, progress, history, importance, failures.
 import { Plot, css, marks, nearest, pixels, positions } from './plot.js'
-import { check, command, duration, el, num, stateColour, table, text, whole } from './format.js'
+import { button, check, command, duration, el, num, stateColour, table, text, whole } from './format.js'
 
 const RATE_S = 300 // trials per minute over the last five minutes
 
@@ -52,7 +52,9 @@ export function leaseSeconds(study, now) {
   return { total, useful }
 }
 
-function drawProgress(card, { study, overview }) {
+function drawProgress(card, app) {
+  const { study, overview, list } = app
+  if (card.contains(document.activeElement) && document.activeElement.matches('input')) return
   const { counts, total_wanted: wanted, resources } = overview, now = (overview.now_ms - study.t0) / 1000
   const ended = study.get('ended'), live = overview.state === 'running'
   let done = 0, recent = 0, last = 0
@@ -75,8 +77,25 @@ function drawProgress(card, { study, overview }) {
       fact('trials per minute', num(Number(rate.toPrecision(3))), 'over the last five minutes of the sweep'),
       live ? fact('left', duration(left), 'at this rate') : fact('duration', duration(last)),
       gpus > 0 ? fact('GPU hours', num(Number((total * gpus / 3600).toPrecision(3))), `${num(Number((100 * useful / (total || 1)).toPrecision(3)))} % of them in trials that did not fail`)
-        : fact('hours of trials', num(Number((total / 3600).toPrecision(3))), 'the sum over all trials')),
-    bar, el('div', { class: 'legend' }, names.map(k => el('span', {}, el('i', { style: { background: stateColour[k] } }), `${k} ${whole(counts[k])}`))))
+        : fact('of trials', duration(total), 'the sum over all trials')),
+    bar, el('div', { class: 'legend' }, names.map(k => el('span', {}, el('i', { style: { background: stateColour[k] } }), `${k} ${whole(counts[k])}`))),
+    list.control ? controls(app) : null)
+}
+
+// What `drover sweep stop` and its siblings do, with --control.
+function controls(app) {
+  const said = el('small', { role: 'status' }), more = el('input', { size: 4, value: 10, 'aria-label': 'Number of trials to add' })
+  const send = async command => {
+    try {
+      const { applied_here: here } = await app.control(command)
+      said.textContent = here ? `Stored; no coordinator is running: drover sweep resume ${app.sweep}` : 'Done.'
+    } catch (e) { said.textContent = [e.message, e.hint].filter(Boolean).join('. Try: ') }
+  }
+  const sure = (label, command) => button(label, e => {
+    if (e.target.textContent === label) { e.target.textContent = `${label}: really?`; setTimeout(() => { e.target.textContent = label }, 4000) } else send(command)
+  })
+  return el('div', { class: 'tools', role: 'group', 'aria-label': 'Control' }, app.overview.state === 'paused' ? button('Resume', () => send({ verb: 'resume' })) : button('Pause', () => send({ verb: 'pause', finish: true })),
+    sure('Stop', { verb: 'stop', now: false, finish: true }), button('Retry failed', () => send({ verb: 'retry', failed: true })), more, button('Add trials', () => send({ verb: 'add', trials: Number(more.value) })), said)
 }
 
 function historyPlot(app) {

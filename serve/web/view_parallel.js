@@ -57,14 +57,14 @@ export function mount(root, app) {
 
   function layout() {
     const all = currentAxes(), n = all.shown.length, tall = plot.box.clientWidth < 640
-    axes = all.shown.map(a => ({ ...a, u: place1(a) }))
+    axes = all.shown.map(a => ({ ...a, u: place1(a) })).map(a => ({ ...a, unset: hasUnset(a.u) }))
     drawRanges(all)
     if (n < 2) return plot.say(app.study.n ? 'At least two axes are needed: show a hidden one below.' : 'No trials yet: each trial becomes a line here.')
     if (!app.study.n) return plot.say('No trials yet: each trial becomes a line here.')
     const height = tall ? 50 + 74 * (n - 1) : 400
     const f = plot.frame(height, tall ? [24, 16, 22, 16] : [28, 60, 12, 60])
     if (!f) return
-    const unset = axes.some(a => hasUnset(a.u)), S = tall ? f.H : f.W, T = tall ? f.W : f.H
+    const unset = axes.some(a => a.unset), S = tall ? f.H : f.W, T = tall ? f.W : f.H
     const Ta = unset ? Math.floor(T / (1 - UNSET)) : T
     g = { f, tall, S, T, Ta, t0: tall && unset ? T - Ta : 0, at: k => Math.round(k * (S - 1) / (n - 1)), ss: tall ? f.W : 1, st: tall ? 1 : f.W, unset }
     everything = new Uint32Array(f.W * f.H)
@@ -82,8 +82,8 @@ export function mount(root, app) {
       const [x, y] = tall ? [f.left, f.top + at(k)] : [f.left + at(k), f.top]
       const node = d3.select(this).attr('transform', `translate(${x},${y})`)
       node.call(ticks(side(pixels(a, pixel(0), pixel(1))), a, tall ? 4 : 6).tickSizeInner(4).tickPadding(2))
-      node.selectAll('text.unset').data(g.unset ? [0] : []).join('text').attr('class', 'unset mute').attr('text-anchor', tall ? 'start' : 'middle')
-        .attr('x', tall ? 0 : 0).attr('y', tall ? 14 : g.T + 8).text('not set')
+      node.selectAll('text.unset').data(a.unset ? [0] : []).join('text').attr('class', 'unset mute').attr('text-anchor', tall ? 'start' : 'middle')
+        .attr('x', 0).attr('y', tall ? 14 : g.T + 8).text('not set')
       label(node, a, k)
       brush(node, a, k)
     })

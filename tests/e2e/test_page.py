@@ -231,6 +231,20 @@ def test_a_narrow_screen_and_the_dark_theme(page):
     page("scheme", name="light")
 
 
+def test_control_pauses_and_resumes_from_the_page(place):
+    server = Server(place, "empty", "--control")
+    b = Browser(place, server.url)
+    b("goto", hash="")
+    b("click", on="button:text('Pause')")
+    b("wait", js="() => document.querySelector('#state').innerText === 'paused'")
+    b("click", on="button:text('Resume')")
+    b("wait", js="() => document.querySelector('#state').innerText === 'running'")
+    b.clean()
+    b.process.stdin.close()
+    b.process.wait(20)
+    server.process.terminate()
+
+
 def test_buttons_save_what_is_drawn(page):
     page("goto", hash="#sweep=finished&view=overview")
     page("eval", js="window.saved = []; URL.createObjectURL = b => { saved.push(b); return 'data:,' }; HTMLAnchorElement.prototype.click = function () {}; 0")
