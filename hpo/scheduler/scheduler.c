@@ -74,7 +74,7 @@ void scheduler_worker_settled(struct scheduler *s, struct worker *w)
     w->lost_ms = INT64_MAX;
 }
 
-/* Returns a new sampler with the model state of the last CREATED record. */
+/* Returns a new sampler with the last model state of the records. */
 static struct sampler *make_sampler(struct scheduler *s)
 {
     struct sampler_task task;
@@ -118,8 +118,11 @@ static void update_next(struct scheduler *s, const struct scheduler_record *r)
     if (r->kind == SCHEDULER_REC_CREATED && !added) {
         json_decref(s->next_params);
         s->next_params = NULL;
-        json_decref(s->model_state);
-        s->model_state = json_incref(json_object_get(r->data, "learnt"));
+        json_t *learnt = json_object_get(r->data, "learnt");
+        if (learnt) { /* a record without it: the sampler has learned nothing new */
+            json_decref(s->model_state);
+            s->model_state = json_incref(learnt);
+        }
     } else if (r->kind == SCHEDULER_REC_RETRIED || /* the sampler may know the trial's end */
                (s->next_params &&
                 (r->kind == SCHEDULER_REC_REPORT || r->kind == SCHEDULER_REC_ENDED ||

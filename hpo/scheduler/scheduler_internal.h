@@ -54,7 +54,7 @@ struct scheduler {
     double points; /* number of trials after which every point is tried; INFINITY: uncountable */
     /* parameters of trial number st.count; NULL: not proposed yet, or exhausted */
     json_t *next_params;
-    json_t *model_state; /* the sampler's state in the last CREATED record; NULL: none */
+    json_t *model_state; /* the last one that a CREATED record has; NULL: none */
     bool exhausted;
     bool draining;
     bool expects_workers;

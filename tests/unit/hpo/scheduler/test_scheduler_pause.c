@@ -184,6 +184,42 @@ TEST(restarts_change_no_suggestion_of_a_method_that_learns)
     CHECK_STR(two, one);
 }
 
+/* The parameters of 72 trials under `bayes`, as lines; with crashes after the later ones, or
+ * without. With this many trials, the model is fitted anew for some of them only. */
+static char *suggested_later(bool crashes)
+{
+    struct strbuf b = {0};
+    start_with("method: bayes\nprogram: t.py\nrun_cap: 72\nmetric: {name: loss}\n"
+               "parameters: {x: {min: 0.0, max: 1.0}, y: {min: 0.0, max: 1.0}}\n"
+               "drover: {seed: 5}\n");
+    hello("w", "{\"slots\":1}");
+    for (int i = 1; i <= 72; i++) {
+        char json[64];
+        AUTO(json) json_t *t = scheduler_trial_json(s, i - 1);
+        const json_t *params = json_object_get(t, "params");
+        AUTO(free) char *line = json_line(params);
+        strbuf_printf(&b, "%s\n", line);
+        double x = json_number_value(json_object_get(params, "x")) - 0.3;
+        double y = json_number_value(json_object_get(params, "y")) - 0.6;
+        snprintf(json, sizeof json, "{\"loss\":%.17g}", x * x + y * y + 0.3 * x * y);
+        report(i, json);
+        done(i, "{\"status\":0}");
+        if (crashes && i > 62 && i < 72) {
+            snprintf(json, sizeof json, "{\"slots\":1,\"running\":[%d]}", i + 1);
+            crash();
+            hello("w", json);
+        }
+    }
+    return strbuf_take(&b);
+}
+
+TEST(a_restart_keeps_what_the_model_had_learned_before_the_last_trial)
+{
+    AUTO(free) char *one = suggested_later(false);
+    AUTO(free) char *two = suggested_later(true);
+    CHECK_STR(two, one);
+}
+
 /* The next proposal after paused trials of a lost worker turned out to have succeeded, although a
  * proposal had been made already. */
 static char *suggested_late(bool crashes)
