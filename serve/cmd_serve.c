@@ -16,7 +16,7 @@
 
 #define SERVE "drover serve"
 
-enum { TOKEN_BYTES = 16 };
+enum { TOKEN_BYTES = 16, SWEEP_FIRST = 10 };
 
 struct serve_options {
     const char *root, *listen, *prefix;
@@ -155,6 +155,9 @@ static int serve(const struct serve_options *o, const char *word, struct err *e)
     if (rc < 0)
         return rc;
     print_address(&l, url, !o->until_eof);
+    if (o->until_eof)
+        (void)!nice(
+            SWEEP_FIRST); /* the trials of the sweep come first; without it nothing is lost */
     if (o->open)
         open_browser(url);
     return serve_http_run(http, o->until_eof, e);

@@ -227,12 +227,7 @@ static int answer_log(struct serve_answer *a, const struct asked *q, struct err 
 
 static int answer_events(struct serve_answer *a, const struct asked *q, struct err *e)
 {
-    int64_t since = -1;
-    const char *last = q->request->last_event_id;
-    if (serve_request_number(&since, last ? last : query(q, "since"), -1, INT64_MAX, -1) < 0)
-        since = -1; /* an id that drover has not sent: the reader begins anew */
     a->kind = SERVE_ANSWER_EVENTS;
-    a->since = since;
     return 0;
 }
 

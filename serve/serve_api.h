@@ -23,8 +23,8 @@ struct serve_context {
 
 struct serve_request {
     const char *method, *path;
-    const char *host, *cookie, *origin, *last_event_id; /* headers; NULL: missing */
-    const char *body;                                   /* of POST; NUL-terminated */
+    const char *host, *cookie, *origin; /* headers; NULL: missing */
+    const char *body;                   /* of POST; NUL-terminated */
     size_t body_len;
     const char *(*query)(void *arg, const char *name); /* NULL: it is missing */
     void *arg;
@@ -33,7 +33,7 @@ struct serve_request {
 enum serve_answer_kind {
     SERVE_ANSWER_BODY,
     SERVE_ANSWER_FILE,
-    SERVE_ANSWER_EVENTS, /* a stream of events of the sweep, from `since` on */
+    SERVE_ANSWER_EVENTS, /* a stream of events of the sweep, which begins with its present state */
     SERVE_ANSWER_COMMAND /* send `command` to the sweep, then answer */
 };
 
@@ -46,7 +46,6 @@ struct serve_answer { /* zeroes are an empty answer */
     char *location, *set_cookie;   /* headers; NULL: none */
     int64_t log_size;              /* header X-Log-Size; -1: none */
     char sweep[SERVE_ROUTE_NAME_MAX + 1];
-    int64_t since;
     json_t *command;
 };
 

@@ -149,17 +149,26 @@ static void enter(struct serve_peer *peer, enum serve_peer_state state, size_t b
 
 /* ---- events --------------------------------------------------------------------------------- */
 
-/* Adds an event if the sweep has changed since the last one. */
-static void add_event(struct stream *s, int64_t now)
-{
-    AUTO(strbuf) struct strbuf data = {0};
+struct news { /* of a sweep, as the data of an event */
+    const char *sweep;
+    struct strbuf data;
     int64_t seq;
-    serve_api_event(&data, &seq, s->owner->context->sweeps, s->sweep);
-    bool same = s->sent ? strcmp(s->sent, strbuf_str(&data)) == 0 : false;
-    if (!same) {
-        strbuf_printf(&s->pending, "id: %lld\ndata: %s\n\n", (long long)seq, strbuf_str(&data));
+};
+
+/* Adds an event if the sweep has changed since the last one. `n` has the news of the sweep that was
+ * asked for last: most streams are of one sweep. */
+static void add_event(struct stream *s, struct news *n, int64_t now)
+{
+    if (!n->sweep || strcmp(n->sweep, s->sweep) != 0) {
+        strbuf_reset(&n->data);
+        n->sweep = s->sweep;
+        serve_api_event(&n->data, &n->seq, s->owner->context->sweeps, s->sweep);
+    }
+    if (!s->sent || strcmp(s->sent, strbuf_str(&n->data)) != 0) {
+        strbuf_printf(&s->pending, "id: %lld\ndata: %s\n\n", (long long)n->seq,
+                      strbuf_str(&n->data));
         free(s->sent);
-        s->sent = strbuf_take(&data);
+        s->sent = xstrdup(strbuf_str(&n->data));
     } else if (now - s->sent_ms >= BEAT_MS) {
         strbuf_puts(&s->pending, ":\n\n");
     } else {
@@ -204,21 +213,25 @@ static struct MHD_Response *open_stream(struct serve_http *h, struct MHD_Connect
     *s = (struct stream){.owner = h, .connection = c, .peer = peer_of(c), .next = h->streams};
     memcpy(s->sweep, a->sweep, sizeof s->sweep);
     s->peer->stream = h->streams = s;
+    struct news n = {0};
     strbuf_puts(&s->pending, "retry: 2000\n\n");
-    add_event(s, clock_ms());
+    add_event(s, &n, clock_ms());
+    strbuf_free(&n.data);
     enter(s->peer, SERVE_PEER_STREAMING, 0);
     return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 4096, read_stream, s, free_stream);
 }
 
 static void send_events(struct serve_http *h, int64_t now)
 {
+    struct news n = {0};
     for (struct stream *s = h->streams; s; s = s->next) {
         if (!s->suspended)
             continue; /* it has not taken the last event yet */
-        add_event(s, now);
+        add_event(s, &n, now);
         if (s->pending.len > 0)
             resume(s);
     }
+    strbuf_free(&n.data);
 }
 
 /* ---- commands ------------------------------------------------------------------------------- */
@@ -442,7 +455,6 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const cha
         .host = header(c, MHD_HTTP_HEADER_HOST),
         .cookie = header(c, MHD_HTTP_HEADER_COOKIE),
         .origin = header(c, MHD_HTTP_HEADER_ORIGIN),
-        .last_event_id = header(c, "Last-Event-ID"),
         .body = strbuf_str(&x->upload),
         .body_len = x->upload.len,
         .query = query,

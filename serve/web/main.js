@@ -182,7 +182,7 @@ const lost = e => notice(e.message, e.hint)
 let events = null
 function listen() {
   events?.close()
-  events = new EventSource(`api/${app.sweep}/events?since=${app.study.seq}`)
+  events = new EventSource(`api/${app.sweep}/events`)
   events.onmessage = e => {
     const news = JSON.parse(e.data)
     if (news.error) return notice(news.error)

@@ -192,13 +192,15 @@ export function marks(f, ids, x, y, mask) {
   }
   const r = f.r, W = Math.round(f.W * r), H = Math.round(f.H * r)
   const on = new Uint32Array(W * H), off = new Uint32Array(W * H)
+  let rest = 0
   for (let k = 0; k < ids.length; k++) {
     const i = ids[k], a = x[i] * r | 0, b = y[i] * r | 0
     if (!(x[i] >= 0 && y[i] >= 0 && a < W && b < H)) continue
     const at = b * W + a
-    mask[i] ? on[at]++ : off[at]++
+    if (mask[i]) on[at]++
+    else { off[at]++; rest++ }
   }
-  paint(f, shade(off, W, H, css('--rest')))
+  if (rest) paint(f, shade(off, W, H, css('--rest')))
   paint(f, shade(on, W, H, css('--a')))
 }
 

@@ -52,9 +52,9 @@ export class Study {
 
   stateName(i) { return this.states[this.columns.state.v[i]] }
 
-  isFailed(i) { return FAILED.has(this.stateName(i)) }
+  isFailed(i) { return this.failedStates[this.columns.state.v[i]] }
 
-  isEnded(i) { return FINAL.has(this.stateName(i)) }
+  isEnded(i) { return this.finalStates[this.columns.state.v[i]] }
 
   // Applies a body of /cols. Returns false if the body does not continue what is here: read it anew from 0.
   apply({ head, column }) {
@@ -62,7 +62,8 @@ export class Study {
     const ids = column('id'), n = head.total
     const put = (col, from) => { col.reserve(n); for (let i = 0; i < ids.length; i++) col.v[ids[i]] = from[i] }
     Object.assign(this, { n, seq: head.seq, epoch: head.epoch, name: head.name, metric: head.metric, maximize: head.maximize,
-      states: head.states, objectives: head.objectives, t0: head.t0_ms })
+      states: head.states, objectives: head.objectives, t0: head.t0_ms,
+      failedStates: head.states.map(s => FAILED.has(s)), finalStates: head.states.map(s => FINAL.has(s)) })
     Object.assign(this.texts, head.texts)
     for (const k of Object.keys(FIXED)) put(this.columns[k], column(k))
     head.params.forEach((p, k) => {
@@ -100,7 +101,7 @@ export class Study {
     const keys = new Float64Array(n), known = new Uint32Array(n)
     let count = 0
     for (let i = 0; i < n; i++) if (V[i] === V[i] && useful[state[i]]) { keys[i] = maximize ? -V[i] : V[i]; known[count++] = i }
-    this.order = known.subarray(0, count).sort((a, b) => keys[a] - keys[b] || a - b)
+    this.order = sortByKey(known.subarray(0, count), keys)
     this.best = count ? this.order[0] : -1
     this.rank = new Float64Array(n).fill(NaN)
     for (let k = 0; k < count; k++) this.rank[this.order[k]] = k
@@ -150,6 +151,24 @@ export class Study {
     const v = p.col.v[i]
     return p.category ? v < 0 ? null : p.values[v] : v === v ? v : null
   }
+}
+
+// Sorts ids by their keys. A comparator takes 40 ms for 50,000 ids. So numbers are sorted that consist of the key as
+// a float and of the id; then the few neighbours that a float cannot tell apart change places.
+const IDS = 2 ** 21
+function sortByKey(ids, keys) {
+  const count = ids.length, small = new Float32Array(count), bits = new Uint32Array(small.buffer), packed = new Float64Array(count)
+  for (let k = 0; k < count; k++) small[k] = keys[ids[k]]
+  for (let k = 0; k < count; k++) packed[k] = ((bits[k] >>> 31 ? ~bits[k] : bits[k] | 0x80000000) >>> 0) * IDS + ids[k]
+  packed.sort()
+  for (let k = 0; k < count; k++) ids[k] = packed[k] % IDS
+  for (let k = 1; k < count; k++) {
+    const id = ids[k]
+    let at = k
+    for (; at > 0 && keys[ids[at - 1]] > keys[id]; at--) ids[at] = ids[at - 1]
+    ids[at] = id
+  }
+  return ids
 }
 
 // Positions 0..1 of all trials on an axis; UNSET if the trial has no value there. Calls of d3 scales per trial

@@ -7,7 +7,7 @@ import { button, check, el, num, select, text, whole } from './format.js'
 const TOPS = [[0, 'none'], [10, '10 best'], [20, '20 best'], [50, '50 best'], [200, '200 best']]
 
 export function mount(root, app) {
-  let g = null, everything = null, axes = [], drag = null
+  let g = null, everything = null, all = null, axes = [], drag = null
   const positions = new Map() // axis -> {of, u}: kept while the column is the same
   const byRank = check('value by rank', app.option('rank', '') === '1', on => { app.setOption('rank', on ? '1' : ''); app.selection.ranges.delete(on ? 'value' : 'rank'); app.select(() => {}) })
   const hidden = el('span', { class: 'tools' })
@@ -43,12 +43,13 @@ export function mount(root, app) {
   // Counts the lines of trials per pixel; want -1: of all of them.
   function lines(count, want) {
     const { tall, ss, st, at, Ta } = g, { n } = app.study, mask = app.selection.mask
-    const from = tall ? 0 : Ta - 1, by = tall ? Ta - 1 : 1 - Ta
+    const from = tall ? 0 : Ta - 1, by = tall ? Ta - 1 : 1 - Ta, ids = new Uint32Array(n)
+    let chosen = 0
+    for (let i = 0; i < n; i++) if (want < 0 || mask[i] === want) ids[chosen++] = i
     for (let k = 0; k + 1 < axes.length; k++) {
       const a = axes[k].u, b = axes[k + 1].u, s0 = at(k), s1 = at(k + 1), step = 1 / (s1 - s0)
-      for (let i = 0; i < n; i++) {
-        if (want >= 0 && mask[i] !== want) continue
-        const d = by * (b[i] - a[i]) * step, end = s1 * ss
+      for (let c = 0; c < chosen; c++) {
+        const i = ids[c], d = by * (b[i] - a[i]) * step, end = s1 * ss
         let t = from + by * a[i] + g.t0
         for (let p = s0 * ss; p < end; p += ss, t += d) count[p + (t | 0) * st]++
       }
@@ -167,7 +168,9 @@ export function mount(root, app) {
       lines(some, few ? 1 : 0)
       if (!few) for (let i = 0; i < some.length; i++) some[i] = everything[i] - some[i]
       on = some
-      paint(f, shade(everything, f.W, f.H, css('--rest')))
+      const colour = css('--rest')
+      if (all?.of !== everything || all.colour !== colour) all = { of: everything, colour, image: shade(everything, f.W, f.H, colour) }
+      paint(f, all.image)
     }
     paint(f, shade(on, f.W, f.H, css('--a')))
     f.ctx.strokeStyle = css('--b')
