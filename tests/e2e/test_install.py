@@ -129,7 +129,16 @@ def test_the_installed_bench_finds_its_plug_in(prefix):
     assert "# Out of bounds values : 0 OK" in done.stdout
 
 
-def test_only_the_search_program_links_gsl(prefix):
+def test_the_installed_dashboard_has_its_page(prefix):
+    web = prefix / "share/drover/web"
+    assert {p.name for p in (ROOT / "serve/web").iterdir()} <= {p.name for p in web.iterdir()}
+    done = run(f"{prefix}/bin/drover", "serve", "nothing")
+    assert done.returncode == 2 and "there is no such sweep" in done.stderr
+    if (web / "d3.min.js").exists():
+        assert "Copyright" in (web / "d3.LICENSE.txt").read_text()
+
+
+def test_only_the_programs_of_sweeps_link_gsl(prefix):
     for f in ["bin/drover", "libexec/drover/drover-bench", "lib/libdrover.so.0", "lib/drover/backend_mpi.so"]:
         out = run("ldd", f"{prefix}/{f}").stdout
         assert "libgsl" not in out, f"{f} links GSL"
