@@ -21,6 +21,7 @@ enum {
     HTTP_CONFLICT = 409,
     HTTP_MISDIRECTED = 421,
     HTTP_INTERNAL_ERROR = 500,
+    HTTP_UNAVAILABLE = 503,
     LOG_TAIL = 64 << 10,
     LOG_TAIL_MAX = 1 << 20
 };
@@ -295,6 +296,8 @@ static int status_of(int rc)
     case -EINVAL:
     case -ERANGE:
         return HTTP_BAD_REQUEST;
+    case -EBUSY:
+        return HTTP_UNAVAILABLE;
     case -ENOTSUP: /* a store of a newer drover, or a sweep without a model */
         return HTTP_CONFLICT;
     default:

@@ -25,12 +25,12 @@ export class Failure extends Error {
 }
 
 // Fetches an answer of the server: JSON, or an unpacked body.
-export async function fetchData(path, options) {
+export async function fetchData(path, options, tries = 5) {
   let answer
   try { answer = await fetch('api/' + path, options) } catch { throw new Failure('The server does not answer.', 'Is drover serve still running?') }
-  if (answer.status === 503) {
+  if (answer.status === 503 && tries > 1) {
     await new Promise(done => setTimeout(done, 1000))
-    return fetchData(path, options)
+    return fetchData(path, options, tries - 1)
   }
   const json = answer.headers.get('content-type')?.startsWith('application/json')
   if (!answer.ok) {

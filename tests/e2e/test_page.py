@@ -254,3 +254,27 @@ def test_buttons_save_what_is_drawn(page):
     assert csv.splitlines()[0] == "trial,state,loss,best so far" and len(csv.splitlines()) == 25
     assert svg.startswith("<svg") and "data:image/png" in svg and ">trial<" in svg
     page.clean()
+
+
+def test_a_server_that_dies_is_named_and_the_page_stays(place):
+    server = Server(place, "finished")
+    b = Browser(place, server.url)
+    b("goto", hash="#view=overview")
+    server.process.kill()
+    server.process.wait()
+    b("wait", js="() => /connection to the server is lost/.test(document.querySelector('#notice').innerText)")
+    assert "no such device" in b("eval", js="document.querySelector('#main').innerText")
+    b("eval", js="drover.go('curves')")
+    b("wait", js="() => /does not answer/.test(document.querySelector('#main').innerText)")
+    b.process.stdin.close()
+    b.process.wait(20)
+
+
+def test_a_sweep_that_cannot_be_read_is_a_failure_with_its_reason(page, place):
+    broken = place.path / "sweeps/broken"
+    broken.mkdir()
+    (broken / "sweep.db").write_bytes(b"not a store" * 1000)
+    page("goto", hash="#sweep=broken&view=overview")
+    page("wait", js="() => document.querySelector('.failed')")
+    assert "broken" in page("eval", js="document.querySelector('.failed').innerText")
+    page("faults")  # the console has the answer's status

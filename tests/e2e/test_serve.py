@@ -124,6 +124,24 @@ def test_more_idle_clients_than_places_leave_room_for_the_next_one(server):
             s.close()
 
 
+def test_a_closed_stream_of_events_gives_its_place_back(place):
+    server = Server(place, "s")
+
+    def descriptors():
+        return len(list(os.scandir(f"/proc/{server.process.pid}/fd")))
+
+    before, streams = descriptors(), []
+    for _ in range(20):
+        s = socket.create_connection(("127.0.0.1", server.port), timeout=20)
+        s.send(f"GET /api/s/events HTTP/1.1\r\nHost: localhost:{server.port}\r\n\r\n".encode())
+        assert s.recv(100)
+        streams.append(s)
+    assert descriptors() >= before + 20
+    for s in streams:
+        s.close()
+    wait_until(lambda: descriptors() < before + 5, descriptors, 5)
+
+
 def test_clients_that_never_read_do_not_block_others(server):
     stuck = []
     try:
