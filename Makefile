@@ -150,6 +150,7 @@ $(B)/share/drover:
 	@mkdir -p $@
 	@ln -sfn $(CURDIR)/launcher/client/drover.py $@/drover.py
 	@ln -sfn $(CURDIR)/hpo/python $@/trial
+	@ln -sfn $(CURDIR)/hpo/exchange/drover_export.py $@/drover_export.py
 
 # ---- plug-ins ----------------------------------------------------------------------------------
 MPI_CFLAGS := $(if $(HAVE_MPI),$(patsubst -I%,-isystem %,$(shell pkg-config --cflags ompi-c)))
@@ -366,7 +367,7 @@ install: all
 	ln -sf libdrover.so.0 $(D)/lib/libdrover.so
 	for p in $(PLUGINS); do install -m 755 $$p $(D)/lib/drover/; done
 	install -m 644 collectives/drover.h launcher/client/client.h $(D)/include/
-	install -m 644 launcher/client/drover.py $(D)/share/drover/
+	install -m 644 launcher/client/drover.py hpo/exchange/drover_export.py $(D)/share/drover/
 	for f in $(PYTHON_TRIAL); do install -D -m 644 $$f $(D)/share/drover/trial/$${f#hpo/python/}; done
 	printf 'prefix=$${pcfiledir}/../..\nlibdir=$${prefix}/lib\nincludedir=$${prefix}/include\n\nName: drover\nDescription: ranks, communicators and metrics of a drover job\nVersion: %s\nLibs: -L$${libdir} -ldrover\nCflags: -I$${includedir}\n' \
 	    '$(VERSION)' > $(D)/lib/pkgconfig/drover.pc

@@ -39,6 +39,8 @@ static const struct cmd commands[] = {
     {"worker", "Run trials of a sweep", NULL, "drover-hpo", NULL},
     {"suggest", "Propose hyperparameters to your own program, as lines of JSON", NULL, "drover-hpo",
      NULL},
+    {"export", "Write the trials of a sweep for other tools", NULL, "drover-hpo", NULL},
+    {"import", "Store the trials of other tools as a sweep", NULL, "drover-hpo", NULL},
     {"bench", "Measure the bandwidth of collectives", NULL, "drover-bench", NULL},
     {"help", "Show the options of a command", help, NULL, "drover help"},
     {"version", "Print the version", print_version, NULL, "drover version"},
