@@ -13,10 +13,8 @@ static const struct {
     const char *name, *program; /* as the user types it */
     int (*run)(int argc, char **argv);
 } commands[] = {
-    {"sweep", "drover sweep", cmd_sweep},
-    {"worker", "drover worker", cmd_worker},
-    {"suggest", "drover suggest", cmd_suggest},
-    {"export", "drover export", cmd_export},
+    {"sweep", "drover sweep", cmd_sweep},       {"worker", "drover worker", cmd_worker},
+    {"suggest", "drover suggest", cmd_suggest}, {"export", "drover export", cmd_export},
     {"import", "drover import", cmd_import},
 };
 

@@ -37,8 +37,8 @@ static const struct opt options[] = {
              struct import_options, metrics),
     OPT_STR(0, "goal", "GOAL", "minimize or maximize (default: minimize, or as the study)",
             struct import_options, goal),
-    OPT_CALL(0, "params", "A,B,…", "the parameters (default: what is not known to be another thing)",
-             read_params),
+    OPT_CALL(0, "params", "A,B,…",
+             "the parameters (default: what is not known to be another thing)", read_params),
     OPT_STR(0, "study", "NAME", "which study of Optuna's file", struct import_options, study),
     OPT_STR(0, "name", "NAME", "name of the sweep (default: that of the file)",
             struct import_options, name),
@@ -57,10 +57,10 @@ static int find_format(read_fn *read, const char **path, const struct import_opt
     const struct {
         const char *path;
         read_fn read;
-    } formats[] = {{o->optuna, import_read_optuna},
-                   {o->csv, import_read_csv},
-                   {o->wandb, import_read_wandb},
-                   {o->jsonl, import_read_jsonl}};
+    } formats[] = {{o->optuna, import_optuna_read},
+                   {o->csv, import_csv_read},
+                   {o->wandb, import_json_read_wandb},
+                   {o->jsonl, import_json_read_lines}};
     int count = 0;
     for (size_t i = 0; i < COUNT_OF(formats); i++) {
         if (!formats[i].path)

@@ -38,9 +38,9 @@ json_t *export_lines_header(const struct sweep_reader *v, const struct export_pa
 {
     json_t *metrics = json_array(), *params = json_array();
     for (int i = 0; i < v->spec->metric_count; i++)
-        json_array_append_new(
-            metrics, json_pack("{s:s?, s:s}", "name", v->spec->metrics[i].name, "goal",
-                               v->spec->metrics[i].maximize ? "maximize" : "minimize"));
+        json_array_append_new(metrics,
+                              json_pack("{s:s?, s:s}", "name", v->spec->metrics[i].name, "goal",
+                                        v->spec->metrics[i].maximize ? "maximize" : "minimize"));
     for (size_t i = 0; i < p->count; i++)
         json_array_append_new(params, export_params_json(&p->at[i]));
     return json_pack("{s:s, s:s, s:o, s:o}", "name", v->dir->name, "method", v->spec->method->name,

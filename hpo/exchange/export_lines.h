@@ -1,4 +1,4 @@
-/* export_lines - a sweep as lines of JSON: one line per trial, with its curves. Pure. */
+/* export_lines - a sweep as lines of JSON: one line per trial, with its curves. */
 #ifndef DROVER_EXPORT_LINES_H
 #define DROVER_EXPORT_LINES_H
 

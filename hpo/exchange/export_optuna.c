@@ -71,10 +71,10 @@ static const char *const texts[STATEMENTS] = {
 /* Optuna's names of the states. A trial that was cancelled, is invalid or ran out of memory failed,
  * there. */
 static const char *const states[TRIAL_STATES] = {
-    [TRIAL_WAITING] = "WAITING",  [TRIAL_LEASED] = "RUNNING",   [TRIAL_RUNNING] = "RUNNING",
-    [TRIAL_STOPPING] = "RUNNING", [TRIAL_PAUSING] = "RUNNING",  [TRIAL_PAUSED] = "RUNNING",
-    [TRIAL_DONE] = "COMPLETE",    [TRIAL_PRUNED] = "PRUNED",    [TRIAL_FAILED] = "FAIL",
-    [TRIAL_OOM] = "FAIL",         [TRIAL_INVALID] = "FAIL",     [TRIAL_CANCELLED] = "FAIL",
+    [TRIAL_WAITING] = "WAITING",  [TRIAL_LEASED] = "RUNNING",  [TRIAL_RUNNING] = "RUNNING",
+    [TRIAL_STOPPING] = "RUNNING", [TRIAL_PAUSING] = "RUNNING", [TRIAL_PAUSED] = "RUNNING",
+    [TRIAL_DONE] = "COMPLETE",    [TRIAL_PRUNED] = "PRUNED",   [TRIAL_FAILED] = "FAIL",
+    [TRIAL_OOM] = "FAIL",         [TRIAL_INVALID] = "FAIL",    [TRIAL_CANCELLED] = "FAIL",
 };
 
 struct writer {
@@ -135,7 +135,8 @@ static char *distribution_text(const struct export_param *p)
         json_object_set_new(attributes, "step",
                             p->kind == EXPORT_PARAM_INTEGER ? json_integer(1) : json_null());
     }
-    AUTO(json) json_t *o = json_pack("{s:s, s:o}", "name", names[p->kind], "attributes", attributes);
+    AUTO(json)
+    json_t *o = json_pack("{s:s, s:o}", "name", names[p->kind], "attributes", attributes);
     return json_line(o);
 }
 

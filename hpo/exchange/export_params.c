@@ -70,8 +70,7 @@ static struct export_param read_param(const struct spec *spec, const struct swee
     struct export_param p = {
         .name = sweep_columns_param(c, param)->name, .low = INFINITY, .high = -INFINITY};
     const struct distribution *d = distribution_of(spec, p.name);
-    bool listed =
-        d && (d->kind == DISTRIBUTION_CONSTANT || d->kind == DISTRIBUTION_CATEGORICAL);
+    bool listed = d && (d->kind == DISTRIBUTION_CONSTANT || d->kind == DISTRIBUTION_CATEGORICAL);
     if (d && !listed && isfinite(d->lo) && isfinite(d->hi)) {
         p.low = d->lo;
         p.high = d->hi;

@@ -1,5 +1,5 @@
 /* export_params - what each parameter of a sweep is, in the terms of other tools: a range of
- * numbers, or a list of choices. Pure. */
+ * numbers, or a list of choices. */
 #ifndef DROVER_EXPORT_PARAMS_H
 #define DROVER_EXPORT_PARAMS_H
 

@@ -177,14 +177,15 @@ static int read_rows(struct import_table *table, struct csv *c, struct import_tr
         skipped->unfinished += trial == NULL;
         if (trial)
             json_array_append_new(out->trials, trial);
-        rc = table->cells == c->count ? 0
-                                      : err_set(e, -EINVAL, "line %d: %zu cells, the header has %zu",
-                                                table->line - 1, table->cells, c->count);
+        rc = table->cells == c->count
+                 ? 0
+                 : err_set(e, -EINVAL, "line %d: %zu cells, the header has %zu", table->line - 1,
+                           table->cells, c->count);
     }
     return rc;
 }
 
-int import_read_csv(struct import_trials *out, struct import_skipped *skipped,
+int import_csv_read(struct import_trials *out, struct import_skipped *skipped,
                     const struct import_opts *o, struct err *e)
 {
     AUTO(free) char *text = NULL;

@@ -1,32 +1,11 @@
-/* import_json - trials from files of JSON: the lines of `drover export --jsonl`, and runs of W&B. */
+/* import_json - trials from files of JSON: the lines of `drover export --jsonl`, and runs of W&B.
+ */
 #include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "common/json.h"
-#include "common/strbuf.h"
 #include "hpo/exchange/import_read.h"
-
-int import_read_file(char **out, size_t *len, const char *path, struct err *e)
-{
-    AUTO(file) FILE *f = fopen(path, "re");
-    if (!f)
-        return err_set(e, -errno, "%s: %s", path, strerror(errno));
-    AUTO(strbuf) struct strbuf b = {0};
-    char chunk[1 << 16];
-    for (size_t n; (n = fread(chunk, 1, sizeof chunk, f)) > 0 && b.len <= IMPORT_BYTES_MAX;)
-        strbuf_add(&b, chunk, n);
-    if (ferror(f))
-        return err_set(e, -EIO, "%s: %s", path, strerror(errno));
-    if (b.len > IMPORT_BYTES_MAX)
-        return err_set(e, -EINVAL, "%s: larger than 1 GiB", path);
-    if (memchr(strbuf_str(&b), 0, b.len))
-        return err_set(e, -EINVAL, "%s: not a text file", path);
-    *len = b.len;
-    *out = xstrdup(strbuf_str(&b));
-    return 0;
-}
 
 /* Calls `fn` for each object of a text: a list, or one object after the other. */
 typedef int (*object_fn)(struct import_trials *out, struct import_skipped *skipped,
@@ -42,8 +21,8 @@ static int each_object(struct import_trials *out, struct import_skipped *skipped
     while (rc == 0 && (at += strspn(text + at, " \t\r\n")) < len) {
         json_error_t why;
         AUTO(json)
-        json_t *value = json_loadb(text + at, len - at,
-                                   JSON_DISABLE_EOF_CHECK | JSON_ALLOW_NUL, &why);
+        json_t *value =
+            json_loadb(text + at, len - at, JSON_DISABLE_EOF_CHECK | JSON_ALLOW_NUL, &why);
         number++;
         if (!value)
             return err_set(e, -EINVAL, "%s: value %zu is not JSON: %s", o->path, number, why.text);
@@ -83,8 +62,8 @@ static int read_line(struct import_trials *out, struct import_skipped *skipped,
     return 0;
 }
 
-int import_read_jsonl(struct import_trials *out, struct import_skipped *skipped,
-                      const struct import_opts *o, struct err *e)
+int import_json_read_lines(struct import_trials *out, struct import_skipped *skipped,
+                           const struct import_opts *o, struct err *e)
 {
     return each_object(out, skipped, o, read_line, e);
 }
@@ -119,11 +98,11 @@ static json_t *read_history(const json_t *history, const struct import_trials *t
             json_t *step = json_object_get(row, "_step"), *value = NULL;
             value = json_object_get(row, t->metrics[i].name);
             if (json_is_number(value))
-                json_array_append_new(curve, json_pack("[o,O]",
-                                                       json_is_number(step)
-                                                           ? json_incref(step)
-                                                           : json_integer((json_int_t)k),
-                                                       value));
+                json_array_append_new(curve,
+                                      json_pack("[o,O]",
+                                                json_is_number(step) ? json_incref(step)
+                                                                     : json_integer((json_int_t)k),
+                                                value));
         }
         json_object_set_new(curves, t->metrics[i].name, curve);
     }
@@ -155,16 +134,16 @@ static int read_run(struct import_trials *out, struct import_skipped *skipped,
             json_object_set(metrics, out->metrics[i].name, value);
     }
     json_t *seconds = json_object_get(summary, "_runtime");
-    json_array_append_new(
-        out->trials,
-        json_pack("{s:s, s:o, s:o, s:o, s:f}", "state", state, "params", read_config(config, o),
-                  "metrics", metrics, "curves", read_history(json_object_get(run, "history"), out),
-                  "seconds", json_number_value(seconds)));
+    json_array_append_new(out->trials,
+                          json_pack("{s:s, s:o, s:o, s:o, s:f}", "state", state, "params",
+                                    read_config(config, o), "metrics", metrics, "curves",
+                                    read_history(json_object_get(run, "history"), out), "seconds",
+                                    json_number_value(seconds)));
     return 0;
 }
 
-int import_read_wandb(struct import_trials *out, struct import_skipped *skipped,
-                      const struct import_opts *o, struct err *e)
+int import_json_read_wandb(struct import_trials *out, struct import_skipped *skipped,
+                           const struct import_opts *o, struct err *e)
 {
     AUTO(free) char *text = NULL;
     size_t len;
@@ -173,5 +152,5 @@ int import_read_wandb(struct import_trials *out, struct import_skipped *skipped,
         return rc;
     char first = text[strspn(text, " \t\r\n")];
     return first == '{' || first == '[' ? each_object(out, skipped, o, read_run, e)
-                                        : import_read_csv(out, skipped, o, e);
+                                        : import_csv_read(out, skipped, o, e);
 }

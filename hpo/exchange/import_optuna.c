@@ -33,9 +33,9 @@ static int find_study(struct study *s, const char *name, struct err *e)
 {
     AUTO(statement) sqlite3_stmt *st = NULL;
     AUTO(strbuf) struct strbuf names = {0};
-    int count = 0, rc = sqlite3_prepare_v2(
-                       s->db, "SELECT study_id, study_name FROM studies ORDER BY study_id", -1, &st,
-                       NULL);
+    int count = 0,
+        rc = sqlite3_prepare_v2(s->db, "SELECT study_id, study_name FROM studies ORDER BY study_id",
+                                -1, &st, NULL);
     while (rc == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW) {
         const char *found = text_at(st, 1);
         strbuf_printf(&names, "%s--study '%s'", names.len ? ", " : "", found);
@@ -83,9 +83,8 @@ static int read_directions(struct study *s, struct err *e)
             continue;
         }
         const char *word = json_string_value(json_array_get(words, (size_t)i));
-        AUTO(free) char *name = word ? xstrdup(word)
-                                : i  ? xasprintf("value_%d", i)
-                                     : xstrdup("value");
+        AUTO(free)
+        char *name = word ? xstrdup(word) : i ? xasprintf("value_%d", i) : xstrdup("value");
         int rc = import_trials_add_metric(s->out, name, maximize, e);
         if (rc < 0)
             return rc;
@@ -194,9 +193,9 @@ static void read_point(struct study *s, json_t *trial, sqlite3_stmt *st)
         return;
     if (!json_object_get(curves, name))
         json_object_set_new(curves, name, json_array());
-    json_array_append_new(json_object_get(curves, name),
-                          json_pack("[I,f]", (json_int_t)sqlite3_column_int64(st, 1),
-                                    sqlite3_column_double(st, 2)));
+    json_array_append_new(
+        json_object_get(curves, name),
+        json_pack("[I,f]", (json_int_t)sqlite3_column_int64(st, 1), sqlite3_column_double(st, 2)));
 }
 
 /* ---- trials --------------------------------------------------------------------------------- */
@@ -220,10 +219,10 @@ static int read_trials(struct study *s, json_t *index, struct import_skipped *sk
         if (!state)
             continue;
         snprintf(id, sizeof id, "%lld", (long long)sqlite3_column_int64(st, 0));
-        json_t *trial = json_pack("{s:s, s:{}, s:{}, s:{}, s:I, s:I, s:f}", "state", state, "params",
-                                  "metrics", "curves", "leased_ms", (json_int_t)begin, "ended_ms",
-                                  (json_int_t)end, "seconds",
-                                  end > begin && begin ? (double)(end - begin) / 1000 : 0.0);
+        json_t *trial =
+            json_pack("{s:s, s:{}, s:{}, s:{}, s:I, s:I, s:f}", "state", state, "params", "metrics",
+                      "curves", "leased_ms", (json_int_t)begin, "ended_ms", (json_int_t)end,
+                      "seconds", end > begin && begin ? (double)(end - begin) / 1000 : 0.0);
         json_array_append_new(s->out->trials, trial);
         json_object_set(index, id, trial);
     }
@@ -275,7 +274,7 @@ static int read_study(struct study *s, const char *name, struct import_skipped *
     return rc;
 }
 
-int import_read_optuna(struct import_trials *out, struct import_skipped *skipped,
+int import_optuna_read(struct import_trials *out, struct import_skipped *skipped,
                        const struct import_opts *o, struct err *e)
 {
     AUTO(db) sqlite3 *db = NULL;

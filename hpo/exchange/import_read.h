@@ -23,17 +23,17 @@ struct import_skipped {
  *   -errno   the file cannot be read
  *   -EINVAL  it has another format, or lacks a column; or Optuna's file has several studies, and
  *            none was named (the hint lists them) */
-int import_read_optuna(struct import_trials *out, struct import_skipped *skipped,
+int import_optuna_read(struct import_trials *out, struct import_skipped *skipped,
                        const struct import_opts *o, struct err *e);
-int import_read_csv(struct import_trials *out, struct import_skipped *skipped,
+int import_csv_read(struct import_trials *out, struct import_skipped *skipped,
                     const struct import_opts *o, struct err *e);
 /* The runs of a project: CSV as W&B's page exports it, or JSON {"config", "summary", "state",
  * "history"?}, one object, a list, or one object per line. */
-int import_read_wandb(struct import_trials *out, struct import_skipped *skipped,
-                      const struct import_opts *o, struct err *e);
+int import_json_read_wandb(struct import_trials *out, struct import_skipped *skipped,
+                           const struct import_opts *o, struct err *e);
 /* The lines of `drover export --jsonl`. */
-int import_read_jsonl(struct import_trials *out, struct import_skipped *skipped,
-                      const struct import_opts *o, struct err *e);
+int import_json_read_lines(struct import_trials *out, struct import_skipped *skipped,
+                           const struct import_opts *o, struct err *e);
 
 /* Reads a whole text file of at most IMPORT_BYTES_MAX; the caller frees *out. */
 enum { IMPORT_BYTES_MAX = 1 << 30 };

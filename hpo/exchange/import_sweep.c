@@ -31,8 +31,8 @@ static int64_t time_of(const json_t *trial, const char *key, int64_t otherwise)
     return ms > 0 ? ms : otherwise;
 }
 
-/* The reports of a trial: step -> values. Curves first; what has no curve, or another last value, is
- * reported at the last step. Returns a list of [step, values] in the order of steps (new
+/* The reports of a trial: step -> values. Curves first; what has no curve, or another last value,
+ * is reported at the last step. Returns a list of [step, values] in the order of steps (new
  * reference). */
 static int by_step(const void *a, const void *b)
 {

@@ -6,8 +6,8 @@
 #include "common/mem.h"
 
 struct import_table {
-    char *at;  /* in the text, which is changed */
-    int line;  /* of the next row, from 1 */
+    char *at;   /* in the text, which is changed */
+    int line;   /* of the next row, from 1 */
     char **row; /* the cells of the current row, in the text; NULL-terminated */
     size_t cells, cap;
 };

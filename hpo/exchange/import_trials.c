@@ -72,10 +72,10 @@ const char *import_trials_state(const char *word)
     static const struct {
         const char *word, *state;
     } rows[] = {
-        {"done", "done"},         {"complete", "done"},     {"completed", "done"},
-        {"finished", "done"},     {"terminated", "done"},   {"pruned", "pruned"},
-        {"failed", "failed"},     {"fail", "failed"},       {"crashed", "failed"},
-        {"error", "failed"},      {"oom", "oom"},           {"invalid", "invalid"},
+        {"done", "done"},           {"complete", "done"},    {"completed", "done"},
+        {"finished", "done"},       {"terminated", "done"},  {"pruned", "pruned"},
+        {"failed", "failed"},       {"fail", "failed"},      {"crashed", "failed"},
+        {"error", "failed"},        {"oom", "oom"},          {"invalid", "invalid"},
         {"cancelled", "cancelled"}, {"killed", "cancelled"}, {"preempted", "cancelled"},
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++)

@@ -295,3 +295,55 @@ print("1")
     drover(place, "import", "--optuna", str(tmp_path / "two.db"), "--study", "a", "--metric", "loss", "--metric", "acc")
     show = place.show("two")
     assert len(show["trials"]) == 6 and all(t["state"] == "done" for t in show["trials"]) and show["pareto"]
+
+
+# ---- Python -------------------------------------------------------------------------------------------------------------
+
+def python(place, code, path=DROVER.parents[1] / "share/drover"):
+    done = subprocess.run([sys.executable, "-c", "import drover, json\n" + code], cwd=place.path, text=True, capture_output=True,
+                          env=dict(place.env, PYTHONPATH=str(path)), timeout=60)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_python_reads_a_sweep(place, trials):
+    found = python(place, "print(json.dumps(drover.sweep('s').trials))")
+    assert comparable(found) == comparable(trials) and len(found[0]["curves"]["loss"]) == 2
+    said = python(place, """
+try:
+    drover.sweep("nosuch").trials
+except ValueError as error:
+    print(json.dumps(str(error)))
+""")
+    assert "there is no sweep 'nosuch'" in said
+
+
+def test_python_searches(place):
+    best, refused, closed, elsewhere = python(place, """
+from math import inf
+with drover.Study({"x": {"min": -1.0, "max": 1.0}}, goal="minimize", seed=3, early_terminate={"type": "median"}) as study:
+    elsewhere = study.tell({"x": 0.9}, 0.81)
+    for _ in range(12):
+        for trial in study.ask():
+            assert study.report(trial["id"], 2.0, step=1) in ("go", "stop")
+            study.tell(trial["id"], trial["params"]["x"] ** 2)
+    best = study.best()
+    try:
+        study.tell(best["id"], 1.0)
+    except ValueError as error:
+        refused = str(error)
+try:
+    study.ask()
+except ValueError as error:
+    closed = str(error)
+print(json.dumps([best, refused, closed, elsewhere]))
+""")
+    assert best["value"] == best["params"]["x"] ** 2 < 0.05 and elsewhere == 0
+    assert str(best["id"]) in refused and closed == "the study is closed"
+    wrong = python(place, """
+try:
+    drover.Study({"x": {"min": 2, "max": 1}})
+except ValueError as error:
+    print(json.dumps(str(error)))
+""")
+    assert "x" in wrong

@@ -8,7 +8,8 @@
 #include "hpo/store/stored_sweep.h"
 #include "tests/unit/test.h"
 
-/* The sweep file for these parameter sets, as `parameters` only. It must be one that drover reads. */
+/* The sweep file for these parameter sets, as `parameters` only. It must be one that drover reads.
+ */
 static char *describe(const char *sets, const char *known)
 {
     struct import_trials t = {.trials = json_array(), .parameters = json_loads(known, 0, NULL)};
@@ -51,8 +52,7 @@ TEST(the_values_of_a_parameter_say_what_it_is)
 
 TEST(what_the_other_tool_says_counts_more)
 {
-    check("[{\"a\":1},{\"a\":2}]",
-          "{\"a\":{\"distribution\":\"uniform\",\"min\":0.0,\"max\":9.0}}",
+    check("[{\"a\":1},{\"a\":2}]", "{\"a\":{\"distribution\":\"uniform\",\"min\":0.0,\"max\":9.0}}",
           "  \"a\": {\"distribution\":\"uniform\",\"min\":0.0,\"max\":9.0}\n");
 }
 
@@ -65,19 +65,21 @@ TEST(groups_stay_groups)
     import_trials_set(params, "depth.odd", json_integer(4)); /* depth is a value already */
     import_trials_set(params, ".x.", json_integer(5));
     AUTO(free) char *text = json_line(params);
-    CHECK_STR(text, "{\"opt\":{\"lr\":0.5,\"name\":\"sgd\"},\"depth\":3,\"depth.odd\":4,\".x.\":5}");
-    check("[{\"opt\":{\"lr\":1}},{\"opt\":{\"lr\":4,\"name\":\"sgd\"}}]", "{}",
-          "  \"opt\": {\"parameters\":{\"lr\":{\"distribution\":\"int_uniform\",\"min\":1,\"max\":4},"
-          "\"name\":{\"value\":\"sgd\"}}}\n");
+    CHECK_STR(text,
+              "{\"opt\":{\"lr\":0.5,\"name\":\"sgd\"},\"depth\":3,\"depth.odd\":4,\".x.\":5}");
+    check(
+        "[{\"opt\":{\"lr\":1}},{\"opt\":{\"lr\":4,\"name\":\"sgd\"}}]", "{}",
+        "  \"opt\": {\"parameters\":{\"lr\":{\"distribution\":\"int_uniform\",\"min\":1,\"max\":4},"
+        "\"name\":{\"value\":\"sgd\"}}}\n");
 }
 
 TEST(cells_have_types)
 {
     static const struct {
         const char *cell, *json;
-    } rows[] = {{"12", "12"},       {"-1e-3", "-0.001"},   {"True", "true"},    {"false", "false"},
-                {"adam", "\"adam\""}, {"0x10", "\"0x10\""}, {"nan", "\"nan\""}, {"1 2", "\"1 2\""},
-                {"99999999999999999999", "1e+20"}};
+    } rows[] = {{"12", "12"},       {"-1e-3", "-0.001"},  {"True", "true"},
+                {"false", "false"}, {"adam", "\"adam\""}, {"0x10", "\"0x10\""},
+                {"nan", "\"nan\""}, {"1 2", "\"1 2\""},   {"99999999999999999999", "1e+20"}};
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         AUTO(json) json_t *value = import_trials_cell(rows[i].cell);
         AUTO(free) char *text = json_line(value);
