@@ -52,7 +52,7 @@ static int read_line(struct import_trials *out, struct import_skipped *skipped,
         return 0;
     }
     if (out->metric_count == 0 && json_object_size(metrics) > 1) {
-        err_set(e, -EINVAL, "which of its metrics is to be optimized?");
+        err_set(e, -EINVAL, "which of its metrics counts?");
         return err_hint(e, "--metric NAME");
     }
     if (out->metric_count == 0)
