@@ -1,18 +1,8 @@
 #include "hpo/exchange/export_lines.h"
 
 #include <errno.h>
-#include <math.h>
 
 #include "common/json.h"
-
-static json_t *curve_json(const struct trial_curve *curve)
-{
-    json_t *points = json_array();
-    for (size_t i = 0; i < curve->count; i++)
-        json_array_append_new(points, json_pack("[o,o]", json_number(curve->points[i].step),
-                                                json_number(curve->points[i].value)));
-    return points;
-}
 
 static void set_time(json_t *o, const char *key, int64_t ms)
 {
@@ -23,14 +13,11 @@ static void set_time(json_t *o, const char *key, int64_t ms)
 json_t *export_lines_trial(const struct sweep_columns *c, size_t trial)
 {
     const struct columns_trial *t = sweep_columns_trial(c, trial);
-    json_t *o = sweep_columns_trial_json(c, trial), *curves = json_object();
-    for (int i = 0; i < t->metric_count; i++)
-        json_object_set_new(curves, text_table_at(sweep_columns_texts(c), t->metrics[i].name),
-                            curve_json(&t->metrics[i].curve));
+    json_t *o = sweep_columns_trial_json(c, trial);
     set_time(o, "created_ms", t->created_ms);
     set_time(o, "leased_ms", t->leased_ms);
     set_time(o, "ended_ms", t->ended_ms);
-    json_object_set_new(o, "curves", curves);
+    json_object_set_new(o, "curves", sweep_columns_curves_json(c, trial));
     return o;
 }
 
