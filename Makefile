@@ -146,8 +146,9 @@ $(B)/lib/libdrover.so: $(B)/lib/libdrover.so.0
 	@ln -sf libdrover.so.0 $@
 
 # ---- what trials in Python find --------------------------------------------------------------------
-$(B)/share/drover:
+$(B)/share/drover: Makefile
 	@mkdir -p $@
+	@touch $@
 	@ln -sfn $(CURDIR)/launcher/client/drover.py $@/drover.py
 	@ln -sfn $(CURDIR)/hpo/python $@/trial
 	@ln -sfn $(CURDIR)/hpo/exchange/drover_export.py $@/drover_export.py
