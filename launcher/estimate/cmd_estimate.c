@@ -161,8 +161,7 @@ static int given_gpu(struct estimate_gpu **out, size_t *count, const char *text,
         return err_set(e, -EINVAL, "--gpu %s: less than 1 MiB (try: %sG)", text, text);
     struct estimate_gpu *g = xzalloc(sizeof *g);
     char size[16];
-    snprintf(g->name, sizeof g->name, "GPU of %s",
-             byte_size_format(size, sizeof size, bytes));
+    snprintf(g->name, sizeof g->name, "GPU of %s", byte_size_format(size, sizeof size, bytes));
     g->usable_bytes = g->free_bytes = (uint64_t)((double)bytes * USABLE);
     *out = g;
     *count = 1;

@@ -74,7 +74,7 @@ static bool to_offload_params(struct estimate_opts *o)
 
 /* Cheapest first. The batch and the number of ranks, which have values, come between these rows. */
 static const struct change changes[] = {
-    {to_flash, "no cost"},
+    {to_flash, "as fast or faster"},
     {to_zero_1, "no additional communication"},
     {to_zero_2, "no additional communication"},
     {to_bf16, "faster, with fp32 master weights"},
@@ -158,20 +158,16 @@ static void add(struct advice *a, const struct estimate_opts *to, const char *co
 
 static void add_batch(struct advice *a, struct estimate_opts n)
 {
-    int batch = n.batch;
-    n.batch = largest_batch(n, batch - 1, &a->target);
-    if (n.batch < 1)
-        return;
-    AUTO(free)
-    char *cost =
-        xasprintf("accumulate %d micro-batches for the same step", (batch + n.batch - 1) / n.batch);
-    add(a, &n, cost);
+    n.batch = largest_batch(n, n.batch - 1, &a->target);
+    if (n.batch > 0)
+        add(a, &n, "gradient accumulation keeps the batch of a step");
 }
 
-/* The smallest number of ranks that fits, with the lowest ZeRO stage that does. */
+/* The smallest number of ranks that fits, with the lowest ZeRO stage that does, unless a stage
+ * suffices without more ranks. */
 static void add_ranks(struct advice *a, const struct estimate_opts *o)
 {
-    for (int factor = 2; factor <= RANKS_FACTOR_MAX; factor *= 2)
+    for (int factor = 1; factor <= RANKS_FACTOR_MAX; factor *= 2)
         for (int stage = o->zero > 1 ? o->zero : 1; stage <= 3; stage++) {
             struct estimate_opts n = *o;
             struct estimate s;
@@ -179,10 +175,11 @@ static void add_ranks(struct advice *a, const struct estimate_opts *o)
                 return;
             n.ranks = o->ranks * factor;
             n.zero = stage;
-            if (fits(&s, &n, &a->target)) {
+            if (!fits(&s, &n, &a->target))
+                continue;
+            if (factor > 1)
                 add(a, &n, "more GPUs");
-                return;
-            }
+            return;
         }
 }
 
@@ -207,8 +204,9 @@ static void add_together(struct advice *a)
     struct estimate_opts n = *a->from;
     struct estimate s;
     for (size_t i = 0; i < COUNT_OF(changes); i++) {
-        if (i == RANKS_AT && !a->lines)
-            add_ranks(a, &n);
+        struct estimate_opts wide = n;
+        for (; i == RANKS_AT && !a->lines && wide.batch > 0; wide.batch /= 2)
+            add_ranks(a, &wide);
         struct estimate_opts more = n;
         if (a->lines || !changes[i].apply(&more) || estimate_job(&s, &more, NULL) < 0)
             continue; /* the model may not have this technique */
