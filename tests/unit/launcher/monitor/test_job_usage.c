@@ -89,6 +89,21 @@ TEST(the_job_is_idle_as_long_as_all_its_gpus)
     CHECK_NEAR(job_usage_idle_s(u), 0, 1e-9);
 }
 
+TEST(time_without_samples_is_not_idle_time)
+{
+    AUTO(job_usage) struct job_usage *u = job_usage_new();
+    const struct gpu_sample s = busy("GPU-aa", 0);
+    job_usage_add(u, 1, &s, 1);
+    job_usage_add(u, 3, &s, 1);
+    job_usage_add(u, 1000, &s, 1); /* drover was suspended */
+    CHECK_NEAR(job_usage_idle_s(u), 0, 1e-9);
+    job_usage_add(u, 1001, &s, 1);
+    CHECK_NEAR(job_usage_idle_s(u), 1, 1e-9);
+    struct job_usage_summary sum = summary(u);
+    CHECK_NEAR(sum.gpus[0].longest_idle_s, 2, 1e-9);
+    job_usage_summary_end(&sum);
+}
+
 TEST(memory_is_the_peak_and_the_fullest_gpu_is_named)
 {
     AUTO(job_usage) struct job_usage *u = job_usage_new();
