@@ -53,7 +53,7 @@ struct run_options {
     bool hydra_hosts;          /* -ppn, -hosts: slots do not limit the ranks of a node */
     double grace_s;            /* < 0: not given */
     /* In all of these, 0 means no limit or the default. */
-    double timeout_s, start_timeout_s, lost_after_s, hang_timeout_s;
+    double timeout_s, start_timeout_s, lost_after_s, hang_timeout_s, idle_timeout_s;
     int max_restarts;
     struct rdzv_client_opts *rdzv; /* the rendezvous of an elastic job; NULL: no rendezvous */
     const char *events_file;       /* NULL: none */
