@@ -20,9 +20,9 @@ static void add_utilisation(struct strbuf *b, const struct job_usage_summary *s,
     if (s->utilisation < 0)
         return;
     strbuf_printf(b, SEPARATOR "utilisation %.0f %%", s->utilisation * 100);
-    if (s->count > 1 && s->worst >= 0)
-        strbuf_printf(b, " (rank %d: %.0f %%)", f->ranks[s->worst],
-                      s->gpus[s->worst].utilisation * 100);
+    double worst = s->gpus[s->worst].utilisation;
+    if (s->utilisation - worst >= 0.01)
+        strbuf_printf(b, " (rank %d: %.0f %%)", f->ranks[s->worst], worst * 100);
 }
 
 static void add_peak(struct strbuf *b, const struct job_usage_summary *s)

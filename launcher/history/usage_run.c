@@ -7,9 +7,16 @@
 #include "launcher/history/history_command.h"
 #include "launcher/history/history_jobs.h"
 #include "launcher/history/usage_report.h"
+#include "launcher/limits/job_clock.h"
+#include "launcher/monitor/idle_watch.h"
 
 struct usage_run {
-    const struct launch *job; /* NULL: no job runs */
+    uv_loop_t *loop;
+    double idle_timeout_s;
+    void (*on_idle)(void *arg);
+    void *arg;
+    struct idle_watch *idle_watch; /* NULL: no job runs, or no --idle-timeout */
+    const struct launch *job;      /* NULL: no job runs */
     struct job_monitor *monitor;
     struct job_usage *usage; /* of the attempts that have ended; NULL: none with GPUs */
     char **uuids;            /* GPUs of this machine, in all attempts … */
@@ -17,19 +24,26 @@ struct usage_run {
     struct history_command command;
     char *job_id, *node; /* node: this machine, if the job has GPUs on other ones, too */
     int gpus;            /* of the last attempt, on all nodes */
-    double gpu_s, seconds;
+    double seconds;
     int64_t begin_ms;
 };
 
-struct usage_run *usage_run_open(void)
+struct usage_run *usage_run_open(uv_loop_t *loop, double idle_timeout_s, void (*on_idle)(void *arg),
+                                 void *arg)
 {
-    return xzalloc(sizeof(struct usage_run));
+    struct usage_run *u = xzalloc(sizeof *u);
+    u->loop = loop;
+    u->idle_timeout_s = idle_timeout_s;
+    u->on_idle = on_idle;
+    u->arg = arg;
+    return u;
 }
 
 void usage_run_close(struct usage_run *u)
 {
     if (!u)
         return;
+    idle_watch_close(u->idle_watch);
     job_monitor_close(u->monitor);
     job_usage_free(u->usage);
     history_command_end(&u->command);
@@ -103,7 +117,7 @@ static char *cpus_of(const struct plan *p)
     return text;
 }
 
-void usage_run_attach(struct usage_run *u, const struct launch *job)
+void usage_run_attach(struct usage_run *u, struct launch *job)
 {
     const struct plan *p = launch_plan(job);
     AUTO(strv) char **uuids = gpus_of(p);
@@ -119,6 +133,9 @@ void usage_run_attach(struct usage_run *u, const struct launch *job)
     add_gpus(u, p);
     if (uuids)
         u->monitor = job_monitor_open(uuids, cpus, u->usage);
+    if (u->idle_timeout_s > 0)
+        u->idle_watch =
+            idle_watch_open(u->loop, job, u->monitor, u->idle_timeout_s, u->on_idle, u->arg);
 }
 
 struct job_monitor *usage_run_monitor(const struct usage_run *u)
@@ -126,21 +143,15 @@ struct job_monitor *usage_run_monitor(const struct usage_run *u)
     return u->monitor;
 }
 
-/* Counts the GPUs of all nodes. The plan has those of other nodes only since these have connected.
- */
+/* Sets the number of GPUs on all nodes. The plan has those of other nodes only since these have
+ * connected. */
 static void count_gpus(struct usage_run *u, const struct plan *p)
 {
     bool elsewhere = false;
-    u->gpus = 0;
+    u->gpus = job_clock_gpus(p);
     free(TAKE(u->node));
-    for (int i = 0; i < p->world_size; i++) {
-        const struct plan_rank *r = &p->ranks[i];
-        bool is_new = r->gpu >= 0;
-        for (int k = 0; is_new && k < i; k++)
-            is_new = p->ranks[k].node != r->node || p->ranks[k].gpu != r->gpu;
-        u->gpus += is_new;
-        elsewhere |= r->gpu >= 0 && !p->nodes[r->node].here;
-    }
+    for (int i = 0; i < p->world_size; i++)
+        elsewhere |= p->ranks[i].gpu >= 0 && !p->nodes[p->ranks[i].node].here;
     for (int i = 0; elsewhere && i < p->node_count; i++)
         if (p->nodes[i].here)
             u->node = xstrdup(p->nodes[i].name);
@@ -155,10 +166,10 @@ void usage_run_ended(struct usage_run *u, const struct job_end *end)
         job_usage_free(u->usage);
         u->usage = usage;
     }
+    idle_watch_close(TAKE(u->idle_watch));
     job_monitor_close(TAKE(u->monitor));
     count_gpus(u, launch_plan(u->job));
     u->seconds += end->seconds;
-    u->gpu_s += u->gpus * end->seconds;
     u->job = NULL;
 }
 
@@ -216,7 +227,7 @@ int usage_run_finish(struct usage_run *u, const struct usage_run_end *end, struc
     const struct usage_facts f = {.gpus = u->gpus,
                                   .node = u->node,
                                   .ranks = ranks,
-                                  .gpu_hours = u->gpu_s / 3600,
+                                  .gpu_hours = end->gpu_hours,
                                   .price = end->price};
     usage_report_print(text, end->program, &s, &f);
     *event = usage_report_event(&s, &f);
