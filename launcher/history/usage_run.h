@@ -1,5 +1,5 @@
 /* usage_run - what a job of `drover run` uses: samples the GPUs of this machine's ranks during its
- * attempts, and at its end reports and stores the figures.
+ * attempts, and then reports and stores the figures.
  *
  * A job without GPUs is not measured. Of a job over several nodes, only the GPUs of this machine
  * are sampled; the report says so. */
