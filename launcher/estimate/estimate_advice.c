@@ -85,18 +85,33 @@ static const struct change changes[] = {
 };
 enum { BATCH_AT = 4, RANKS_AT = 6, RANKS_FACTOR_MAX = 1024 };
 
-/* What is compared with the GPU. `scale` corrects the formula by what was measured. */
+/* What is compared with the GPU: jobs like `job`, which may have been measured. */
 struct target {
+    const struct estimate *job;
     uint64_t gpu_bytes;
-    double scale;
 };
+
+/* Corrects a formula by the ratio that measured peaks have to it at this batch. */
+static void correct(struct estimate *out, const struct estimate *job)
+{
+    struct estimate there;
+    struct estimate_opts o = job->o;
+    o.batch = out->o.batch;
+    if (estimate_job(&there, &o, NULL) < 0)
+        return;
+    double low = (double)out->low_bytes / (double)there.low_bytes;
+    double high = (double)out->high_bytes / (double)there.high_bytes;
+    estimate_apply(&there, &job->measured);
+    out->low_bytes = (uint64_t)(low * (double)there.low_bytes);
+    out->high_bytes = (uint64_t)(high * (double)there.high_bytes);
+}
 
 static bool fits(struct estimate *out, const struct estimate_opts *o, const struct target *t)
 {
     if (estimate_job(out, o, NULL) < 0)
         return false;
-    out->low_bytes = (uint64_t)((double)out->low_bytes * t->scale);
-    out->high_bytes = (uint64_t)((double)out->high_bytes * t->scale);
+    if (t->job->measured.n > 0)
+        correct(out, t->job);
     return estimate_verdict(out, t->gpu_bytes) == ESTIMATE_FITS;
 }
 
@@ -219,10 +234,7 @@ static void add_together(struct advice *a)
 
 char **estimate_advice(const struct estimate *s, uint64_t gpu_bytes)
 {
-    double sum = 0;
-    for (int k = 0; k < ESTIMATE_PARTS; k++)
-        sum += (double)s->part[k].high_bytes;
-    struct advice a = {&s->o, {gpu_bytes, (double)s->high_bytes / sum}, NULL};
+    struct advice a = {&s->o, {s, gpu_bytes}, NULL};
     if (estimate_verdict(s, gpu_bytes) == ESTIMATE_FITS) {
         struct estimate_opts n = s->o;
         n.batch = largest_batch(s->o, 1 << 20, &a.target);

@@ -148,6 +148,33 @@ def test_each_advice_fits_when_it_is_followed(estimate):
             assert json.loads(estimate(*keep, *options, "--gpu", gpu, "--json"))["gpus"][0]["verdict"] == "fits", line
 
 
+def test_measured_peaks_of_earlier_jobs_correct_the_estimate(drover, estimate, tmp_path):
+    command = ["sh", "-c", "sleep 5.4", "train", "--layers", 4]  # the shortest job that is measured runs for 5 s
+    state = {"XDG_STATE_HOME": str(tmp_path / "state")}
+    jobs = []
+    for batch, mib in ((8, 10240), (16, 14336)):
+        (tmp_path / f"gpus-{batch}").write_text(f"gpus 1\ngpu 0 utilization 50\ngpu 0 process 4711 {mib}\n")
+        env = {**FAKE_NVML, **state, "DROVER_FAKE_NVML": str(tmp_path / f"gpus-{batch}")}
+        jobs.append(drover.start("run", "-np", 1, "--", *command, "--batch-size", batch, env=env))
+    for job in jobs:
+        _, err = job.communicate(timeout=60)
+        assert job.returncode == 0, err
+    model = ["--model", "gpt2", "--seq", 1024, "--gpu", "24G"]
+    formula = estimate(*model, "--batch", 32, **state)
+    text = estimate(*model, "--", *command, "--batch-size", 32, **state)
+    total = re.compile(r"^  total +(\S+) +(\S+)$", re.M)
+    assert total.search(text).groups() == total.search(formula).groups()
+    measured = re.search(r"^  corrected +(\S+) +(\S+)  least squares over 2 measured peaks: (\S+) GiB \+ (\S+) GiB x batch$", text, re.M)
+    low, high, fixed, slope = map(float, measured.groups())
+    assert slope == 0.5 and high == pytest.approx((fixed + 16) * 1.03, abs=0.02) and low == pytest.approx((fixed + 16) * 0.97, abs=0.02)
+    got = json.loads(estimate(*model, "--json", "--", *command, "--batch-size", 32, **state))
+    assert got["measured"] == 2 and got["high_bytes"] / GIB == pytest.approx(high, abs=0.01)
+    # Another batch than the command's; another option of the program is another job.
+    assert json.loads(estimate(*model, "--batch", 16, "--json", "--", *command, **state))["options"]["batch"] == 16
+    other = estimate(*model, "--", *command, "--large", **state)
+    assert "no peak of this program with these options was measured yet" in other and "corrected" not in other
+
+
 def test_the_rough_rule_says_that_it_is_one(estimate):
     text = estimate("--rough", 8, 2048, 4096)
     assert text.startswith("0.38 GiB: batch x seq x hidden x 4 B x 1.5\n") and "rough rule" in text
@@ -161,6 +188,7 @@ def test_the_rough_rule_says_that_it_is_one(estimate):
     (["--params", "7B", "-np", 6, "--tp", 4], "not a multiple"), (["--layers", 2, "--hidden", 8], "--heads is missing"),
     (["--model", "gpt2", "--layers", 2], "exclude each other"), (["--params", "7B", "--gpu", "80X"], "--gpu"),
     (["--params", "7B", "--gpu", "80"], "less than 1 MiB"), (["--rough", 8, 2048, "x"], "--rough HIDDEN"), (["a.json", "b.json"], "b.json"),
+    (["--params", "7B", "--"], "the command after '--' is missing"),
     (["bad.json"], "bad.json: 1:"), (["short.safetensors"], "too short"), (["long.safetensors"], "incomplete"),
     (["huge.safetensors"], "more than 32 MiB"), (["text.safetensors"], "header: 1:"), (["/dev/zero.safetensors"], "No such file")])
 def test_bad_input_is_named(drover, tmp_path, args, says):
