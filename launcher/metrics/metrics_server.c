@@ -16,7 +16,7 @@ struct metrics_server {
     const struct metrics_http_plugin *plugin;
     struct metrics_http *http;
     struct metrics_text *text;
-    void (*fill)(void *arg, struct metrics_text *t);
+    void (*fill)(void *arg, struct metrics_text *t); /* NULL: not started */
     void *arg;
     char *url;
 };
@@ -67,8 +67,7 @@ static void on_timer(uv_timer_t *t)
     s->plugin->set(s->http, text, strlen(text));
 }
 
-int metrics_server_open(struct metrics_server **out, uv_loop_t *loop, const char *address,
-                        void (*fill)(void *arg, struct metrics_text *t), void *arg, struct err *e)
+int metrics_server_open(struct metrics_server **out, const char *address, struct err *e)
 {
     struct metrics_address a;
     const struct metrics_http_plugin *plugin = NULL;
@@ -88,13 +87,18 @@ int metrics_server_open(struct metrics_server **out, uv_loop_t *loop, const char
     s->plugin = plugin;
     s->http = http;
     s->text = metrics_text_new();
+    *out = s;
+    return 0;
+}
+
+void metrics_server_start(struct metrics_server *s, uv_loop_t *loop,
+                          void (*fill)(void *arg, struct metrics_text *t), void *arg)
+{
     s->fill = fill;
     s->arg = arg;
     uv_timer_init(loop, &s->timer);
     s->timer.data = s;
     uv_timer_start(&s->timer, on_timer, 0, INTERVAL_MS);
-    *out = s;
-    return 0;
 }
 
 const char *metrics_server_url(const struct metrics_server *s)
@@ -114,5 +118,8 @@ void metrics_server_close(struct metrics_server *s)
     s->plugin->stop(s->http);
     metrics_text_free(s->text);
     free(s->url);
-    uv_close((uv_handle_t *)&s->timer, on_closed);
+    if (s->fill)
+        uv_close((uv_handle_t *)&s->timer, on_closed);
+    else
+        free(s);
 }
