@@ -51,11 +51,11 @@ ALL_LDFLAGS := $(if $(SAN),-fsanitize=$(SAN)) -Wl,-z,relro -Wl,--as-needed $(INT
 # Where a bundle has its libraries; elsewhere there is no such folder.
 bundled = -Wl,-rpath,'$$ORIGIN/$(1)'
 LIBS_common   := $(shell pkg-config --libs jansson yaml-0.1 libuv libzmq) -lm
-LIBS_launcher := $(shell pkg-config --libs hwloc pmix libuv jansson libsodium sqlite3) -ldl -lpthread
+LIBS_launcher := $(shell pkg-config --libs hwloc pmix libuv jansson libsodium) -ldl -lpthread
 static_of = $(filter /%,$(shell $(CC) -print-file-name=lib$(1).a))
 STATIC := $(if $(SAN),,$(and $(call static_of,c),$(call static_of,hwloc),$(call static_of,uv_a),$(call static_of,jansson),$(call static_of,sodium)))
 LIBS_rank := $(if $(STATIC),-static-pie -lhwloc -luv_a -ljansson -lsodium -lm,$(shell pkg-config --libs hwloc libuv jansson libsodium) -lm) -lpthread
-LIBS_hpo      := $(shell pkg-config --libs libzmq yaml-0.1) -lgsl -lopenblas
+LIBS_hpo      := $(shell pkg-config --libs libzmq yaml-0.1 sqlite3) -lgsl -lopenblas
 LIBS_collectives := -ldl
 
 # Objects are rebuilt when the flags change; what builds nothing has none. (-Wno-tsan: what fences order is

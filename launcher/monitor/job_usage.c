@@ -3,7 +3,11 @@
 #include <stdbool.h>
 #include <string.h>
 
-enum { UNKNOWN = JOB_USAGE_UNKNOWN };
+enum {
+    UNKNOWN = JOB_USAGE_UNKNOWN,
+    GAP_S =
+        10 /* without samples for this long, nothing is known: the driver or drover stood still */
+};
 
 /* The sum of values that are known. */
 struct mean {
@@ -142,8 +146,18 @@ static void add_gpu(struct gpu_usage_sum *g, double at_s, const struct gpu_sampl
     g->nvlink_max = s->nvlink_max_bytes_per_s;
 }
 
+static void end_idle_times(struct job_usage *u)
+{
+    for (int i = 0; i < u->count; i++) {
+        u->gpus[i].idle_from_s = UNKNOWN;
+        u->gpus[i].idle_s = 0;
+    }
+}
+
 void job_usage_add(struct job_usage *u, double at_s, const struct gpu_sample *samples, int count)
 {
+    if (u->last_s >= 0 && at_s - u->last_s > GAP_S)
+        end_idle_times(u);
     for (int i = 0; i < count; i++)
         add_gpu(find(u, &samples[i]), at_s, &samples[i]);
     if (u->last_s >= 0)
@@ -173,10 +187,9 @@ void job_usage_add_host(struct job_usage *u, double at_s, const struct host_samp
 
 void job_usage_pause(struct job_usage *u)
 {
+    end_idle_times(u);
     for (int i = 0; i < u->count; i++) {
         struct gpu_usage_sum *g = &u->gpus[i];
-        g->idle_from_s = UNKNOWN;
-        g->idle_s = 0;
         g->energy_mj.last = g->nvlink_sent.last = g->nvlink_received.last = UNKNOWN;
     }
     u->disk_read.last = u->disk_written.last = UNKNOWN;

@@ -389,6 +389,8 @@ static const struct opt options[] = {
                  RUN_OPTIONS_TIME_MAX_S),
     OPT_DURATION(0, "hang-timeout", "DURATION", "stop the job after this time without activity", T,
                  hang_timeout_s, 0, RUN_OPTIONS_TIME_MAX_S),
+    OPT_DURATION(0, "idle-timeout", "DURATION", "stop a job that uses no GPU and prints nothing", T,
+                 idle_timeout_s, 0, RUN_OPTIONS_TIME_MAX_S),
     OPT_DURATION(0, "start-timeout", "DURATION", "time for all nodes to connect (default: 60)", T,
                  start_timeout_s, 0, RUN_OPTIONS_TIME_MAX_S),
     OPT_DURATION(0, "lost-after", "DURATION", "silence after which a node is lost (default: 15)", T,

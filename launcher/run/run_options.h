@@ -54,7 +54,7 @@ struct run_options {
     bool hydra_hosts;          /* -ppn, -hosts: slots do not limit the ranks of a node */
     double grace_s;            /* < 0: not given */
     /* In all of these, 0 means no limit or the default. */
-    double start_timeout_s, lost_after_s, hang_timeout_s;
+    double start_timeout_s, lost_after_s, hang_timeout_s, idle_timeout_s;
     struct job_limits limits;
     const char *start_when; /* command of --start-when; NULL: the job starts at once */
     double start_when_pause_max_s;

@@ -10,10 +10,12 @@
 #include "launcher/cmd/commands.h"
 #include "launcher/guardian/guardian.h"
 #include "launcher/history/baseline_run.h"
+#include "launcher/history/usage_run.h"
 #include "launcher/inspect/stdin_demand.h"
 #include "launcher/io/tty_stdin.h"
 #include "launcher/limits/job_clock.h"
 #include "launcher/metrics/job_metrics.h"
+#include "launcher/monitor/idle_watch.h"
 #include "launcher/run/run_elastic.h"
 #include "launcher/run/run_hang_report.h"
 #include "launcher/run/run_monitor.h"
@@ -24,7 +26,7 @@
 enum { STATUS_SIGNAL = 128 };
 
 /* Why the job was stopped; more than one is possible. */
-enum { BY_SIGNAL = 1, BY_LIMIT = 2, BY_HANG = 4, BY_OUTPUT_CLOSED = 8 };
+enum { BY_SIGNAL = 1, BY_LIMIT = 2, BY_HANG = 4, BY_OUTPUT_CLOSED = 8, BY_IDLE = 16 };
 
 static const int job_signals[] = {SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
 
@@ -42,6 +44,9 @@ struct session {
     struct run_monitor *monitor;
     struct run_hang_report *hang_report; /* NULL: no job, or no --hang-timeout */
     struct baseline_run *baseline;       /* NULL: no --baseline */
+    struct usage_run *usage;             /* NULL: nothing was started */
+    struct job_monitor *gpu_monitor;     /* of the present attempt; NULL: none */
+    struct idle_watch *idle_watch;       /* NULL: no job, or no --idle-timeout */
     struct run_restarts *restarts;
     struct run_elastic *elastic; /* NULL: not an elastic job */
     struct stop_signals stop_signals;
@@ -136,7 +141,7 @@ static int final_status(const struct session *s, const struct job_end *end)
         return STATUS_SIGNAL + SIGPIPE; /* as if SIGPIPE had ended drover */
     if (end->first_failed >= 0)
         return end->status;
-    if (s->stop_causes & (BY_LIMIT | BY_HANG))
+    if (s->stop_causes & (BY_LIMIT | BY_HANG | BY_IDLE))
         return JOB_LIMITS_STATUS;
     return s->stop_signal && end->status ? STATUS_SIGNAL + s->stop_signal : end->status;
 }
@@ -149,7 +154,7 @@ static int status_of_leaving(const struct session *s)
 
 static bool stopped_by_user(const struct session *s)
 {
-    return s->stop_causes & (BY_SIGNAL | BY_LIMIT | BY_OUTPUT_CLOSED);
+    return s->stop_causes & (BY_SIGNAL | BY_LIMIT | BY_OUTPUT_CLOSED | BY_IDLE);
 }
 
 static bool restart_due(struct session *s, const struct job_end *end)
@@ -174,6 +179,11 @@ static void print_end(const struct session *s, const struct job_end *end)
     AUTO(strbuf) struct strbuf b = {0};
     if (s->stop_causes & BY_LIMIT)
         print_limit(s, &b);
+    if (s->stop_causes & BY_IDLE)
+        strbuf_printf(&b,
+                      "%s: the job was stopped: it used no GPU and printed nothing for %g s "
+                      "(--idle-timeout)\n",
+                      s->opts->program, s->opts->idle_timeout_s);
     /* If the ranks were stopped because of a peer, the reason is already printed. */
     if (!run_elastic_was_stopped(s->elastic))
         run_print_failure(&b, s->opts->program, launch_plan(s->job), end);
@@ -248,6 +258,9 @@ static void on_ended(void *arg, const struct job_end *end)
     job_metrics_ended(s->metrics);
     run_monitor_ended(s->monitor, end, s->status);
     baseline_run_ended(s->baseline, end, s->status);
+    idle_watch_close(TAKE(s->idle_watch));
+    s->gpu_monitor = NULL;
+    usage_run_ended(s->usage, end);
     run_hang_report_close(TAKE(s->hang_report));
     print_end(s, end);
     if (s->elastic)
@@ -263,6 +276,14 @@ static void on_hang(void *arg, json_t *report)
     job_metrics_hang(s->metrics);
     s->stop_causes |= BY_HANG;
     apply(s, RUN_SESSION_EV_HANG);
+}
+
+static void on_idle(void *arg)
+{
+    struct session *s = arg;
+    run_monitor_event(s->monitor, "idle", json_pack("{s:f}", "timeout_s", s->opts->idle_timeout_s));
+    s->stop_causes |= BY_IDLE;
+    apply(s, RUN_SESSION_EV_IDLE);
 }
 
 /* The console has written output, or cannot write any more. */
@@ -364,6 +385,11 @@ static int start_attempt(struct session *s, struct err *e)
         s->hang_report = run_hang_report_open(&s->loop, s->job, s->opts, s->console, on_hang, s);
     baseline_run_attach(s->baseline, s->job, &s->opts->spec);
     job_metrics_attach(s->metrics, s->job, run_restarts_attempt(s->restarts));
+    usage_run_attach(s->usage, s->job);
+    s->gpu_monitor = usage_run_monitor(s->usage);
+    if (s->opts->idle_timeout_s > 0)
+        s->idle_watch =
+            idle_watch_open(&s->loop, s->job, s->gpu_monitor, s->opts->idle_timeout_s, on_idle, s);
     redirect_attach(s->redirect, &s->loop, s->job, s->opts->spec.restart_count);
     console_attach(s->console, s->job, s->redirect, s->opts->show);
     return 0;
@@ -513,6 +539,7 @@ static int start(struct session *s, struct err *e)
     s->clock = job_clock_open(&s->loop, &s->opts->limits, on_limit, s);
     if (s->opts->baseline)
         s->baseline = baseline_run_open(s->opts->baseline, s->opts->baseline_update);
+    s->usage = usage_run_open();
     s->restarts = run_restarts_open(&s->loop, s->opts, on_restart_due, s);
     if (s->opts->metrics && open_metrics(s, e) < 0)
         return e->code;
@@ -534,6 +561,21 @@ static void finish_baseline(struct session *s)
         fprintf(stderr, "%s: %s", s->opts->program, strbuf_str(&text));
 }
 
+/* Reports what the job has used, after all output of the ranks. */
+static void finish_usage(struct session *s)
+{
+    AUTO(strbuf) struct strbuf text = {0};
+    json_t *event = NULL;
+    struct err e = {0};
+    const struct usage_run_end end = {.program = s->opts->program, .status = s->status};
+    if (usage_run_finish(s->usage, &end, &text, &event, &e) < 0)
+        log_info("'drover ps --done' does not show this job: %s", e.text);
+    if (event)
+        run_monitor_event(s->monitor, "usage", event);
+    if (text.len > 0 && !s->opts->quiet)
+        fputs(strbuf_str(&text), stderr);
+}
+
 static void stop(struct session *s)
 {
     for (size_t i = 0; s->watches && i < COUNT_OF(job_signals); i++)
@@ -547,8 +589,10 @@ static void stop(struct session *s)
     run_restarts_close(s->restarts);
     run_elastic_close(s->elastic);
     run_hang_report_close(s->hang_report);
+    idle_watch_close(s->idle_watch);
     run_monitor_close(s->monitor);
     baseline_run_close(s->baseline);
+    usage_run_close(s->usage);
     redirect_close(s->redirect);
     launch_free(s->job);
     console_close(s->console);
@@ -578,6 +622,8 @@ int run_session(int *status, struct run_options *o, struct err *e)
         s.status = EXIT_STATUS_FAILED;
     if (rc == 0 && s.status == 0)
         finish_baseline(&s);
+    if (rc == 0)
+        finish_usage(&s);
     stop(&s);
     *status = s.status;
     return rc;
