@@ -51,11 +51,10 @@ struct session {
     struct run_elastic *elastic; /* NULL: not an elastic job */
     struct stop_signals stop_signals;
     uv_signal_t signals[COUNT_OF(job_signals)];
-    bool watches;                    /* `signals` are open handles of the loop */
-    struct job_clock *clock;         /* NULL: nothing was started */
-    enum job_limit limit;            /* of BY_LIMIT */
-    struct job_metrics *metrics;     /* NULL: no --metrics */
-    struct job_monitor *gpu_monitor; /* of the present attempt; NULL: none */
+    bool watches;                /* `signals` are open handles of the loop */
+    struct job_clock *clock;     /* NULL: nothing was started */
+    enum job_limit limit;        /* of BY_LIMIT */
+    struct job_metrics *metrics; /* NULL: no --metrics */
     enum run_session_state state;
     unsigned stop_causes;
     int stop_signal; /* the signal of BY_SIGNAL; 0: none */
@@ -567,7 +566,8 @@ static void finish_usage(struct session *s)
     AUTO(strbuf) struct strbuf text = {0};
     json_t *event = NULL;
     struct err e = {0};
-    const struct usage_run_end end = {.program = s->opts->program, .status = s->status};
+    const struct usage_run_end end = {
+        .program = s->opts->program, .status = s->status, .price = s->opts->limits.price};
     if (usage_run_finish(s->usage, &end, &text, &event, &e) < 0)
         log_info("'drover ps --done' does not show this job: %s", e.text);
     if (event)
