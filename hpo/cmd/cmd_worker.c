@@ -12,6 +12,7 @@
 #include "hpo/store/sweep_dir.h"
 #include "hpo/transport/peer_table.h"
 #include "hpo/worker/worker.h"
+#include "launcher/metrics/metrics_address.h"
 #include "launcher/node/cgroup.h"
 #include "launcher/node/limits.h"
 #include "launcher/run/console.h"
@@ -97,6 +98,8 @@ static int read_options(struct worker_options *o, char ***endpoint, int argc, ch
     if (o->id && !peer_table_id_ok(o->id, strlen(o->id)))
         return err_set(e, -EINVAL, "--id '%s': must be 1 to %d printable characters", o->id,
                        WIRE_WORKER_MAX);
+    if (o->metrics && metrics_address_parse(&(struct metrics_address){0}, o->metrics, e) < 0)
+        return err_wrap(e, "--metrics");
     return 0;
 }
 
@@ -171,7 +174,8 @@ static void on_notice(void *arg, const struct worker_notice *n)
     worker_metrics_notice(all->metrics, n);
 }
 
-static int run(const struct worker_options *o, const char *endpoint, struct err *e)
+/* After a failure, `*status` is the exit status; unchanged: that of a wrong command line. */
+static int run(const struct worker_options *o, const char *endpoint, int *status, struct err *e)
 {
     char id[WIRE_WORKER_MAX + 1];
     struct worker_opts c = {
@@ -211,13 +215,17 @@ static int run(const struct worker_options *o, const char *endpoint, struct err 
     if (rc < 0)
         return rc;
     c.client.id = id;
+    *status = EXIT_WORK;
     if (o->metrics && (rc = worker_metrics_open(&metrics, o->metrics, id, o->gpus, e)) < 0)
         return rc;
     if (metrics)
         fprintf(stderr, "%s: metrics at %s\n", help.program, worker_metrics_url(metrics));
     display = worker_display_open(c.client.endpoint, console_coloured(STDERR_FILENO));
     c.arg = &(struct observers){display, metrics};
-    return worker_run(&c, g, e);
+    rc = worker_run(&c, g, e);
+    if (rc != -ETIMEDOUT)
+        *status = EXIT_USAGE;
+    return rc;
 }
 
 int cmd_worker(int argc, char **argv)
@@ -225,14 +233,14 @@ int cmd_worker(int argc, char **argv)
     struct worker_options o = {.patience_s = 60, .grace_s = -1, .dir = "sweeps"};
     AUTO(strv) char **endpoint = NULL;
     struct err e = {0};
-    int rc = read_options(&o, &endpoint, argc, argv, &e);
+    int status = EXIT_USAGE, rc = read_options(&o, &endpoint, argc, argv, &e);
     if (rc == OPT_HELP) {
         opt_print_help(stdout, &help, options);
         return 0;
     }
     if (rc == 0)
-        rc = run(&o, endpoint ? endpoint[0] : NULL, &e);
+        rc = run(&o, endpoint ? endpoint[0] : NULL, &status, &e);
     if (rc < 0)
         err_print(&e, help.program);
-    return rc == 0 ? 0 : rc == -ETIMEDOUT ? EXIT_WORK : EXIT_USAGE;
+    return rc == 0 ? 0 : status;
 }

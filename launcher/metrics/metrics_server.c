@@ -57,13 +57,20 @@ static int listen_at(struct metrics_address *a, const char *address, struct err 
     return fd_take(&fd);
 }
 
+/* Returns the text with the values of `fill` (NULL: none yet), which the caller frees. */
+static char *make_text(struct metrics_server *s)
+{
+    metrics_text_add(s->text, METRICS_BUILD_INFO, 1,
+                     &(struct metrics_label){"version", DROVER_VERSION}, 1);
+    if (s->fill)
+        s->fill(s->arg, s->text);
+    return metrics_text_take(s->text);
+}
+
 static void on_timer(uv_timer_t *t)
 {
     struct metrics_server *s = t->data;
-    metrics_text_add(s->text, METRICS_BUILD_INFO, 1,
-                     &(struct metrics_label){"version", DROVER_VERSION}, 1);
-    s->fill(s->arg, s->text);
-    char *text = metrics_text_take(s->text);
+    char *text = make_text(s);
     s->plugin->set(s->http, text, strlen(text));
 }
 
@@ -77,17 +84,17 @@ int metrics_server_open(struct metrics_server **out, const char *address, struct
     AUTO(fd) int fd = rc < 0 ? -1 : listen_at(&a, address, e);
     if (fd < 0)
         return err_wrap(e, "--metrics");
-    struct metrics_http *http = plugin->start(fd_take(&fd));
-    if (!http)
-        return err_set(e, -EAGAIN, "--metrics %s: the server's thread cannot be started", address);
-    struct metrics_server *s = xzalloc(sizeof *s);
+    AUTO(metrics_server) struct metrics_server *s = xzalloc(sizeof *s);
     AUTO(strbuf) struct strbuf url = {0};
     metrics_address_url(&url, &a);
     s->url = strbuf_take(&url);
     s->plugin = plugin;
-    s->http = http;
     s->text = metrics_text_new();
-    *out = s;
+    AUTO(free) char *text = make_text(s);
+    s->http = plugin->start(fd_take(&fd), text);
+    if (!s->http)
+        return err_set(e, -EAGAIN, "--metrics %s: the server's thread cannot be started", address);
+    *out = TAKE(s);
     return 0;
 }
 
@@ -115,7 +122,8 @@ void metrics_server_close(struct metrics_server *s)
 {
     if (!s)
         return;
-    s->plugin->stop(s->http);
+    if (s->http)
+        s->plugin->stop(s->http);
     metrics_text_free(s->text);
     free(s->url);
     if (s->fill)
