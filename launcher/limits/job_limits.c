@@ -116,6 +116,5 @@ double job_limits_next_s(const struct job_limits *l, const struct job_limits_usa
 void job_limits_describe(struct strbuf *b, const struct job_limits *l, enum job_limit limit,
                          const struct job_limits_usage *at_end)
 {
-    strbuf_puts(b, "the job was stopped ");
     limits[limit].describe(b, l, at_end);
 }

@@ -3,19 +3,6 @@
 
 #include "tests/unit/test.h"
 
-TEST(a_gpu_that_several_ranks_share_counts_once)
-{
-    struct plan_rank ranks[] = {{.node = 0, .gpu = 0},
-                                {.node = 0, .gpu = 1},
-                                {.node = 0, .gpu = 0},
-                                {.node = 1, .gpu = 0},
-                                {.node = 1, .gpu = -1}};
-    struct plan p = {.ranks = ranks, .world_size = 5};
-    CHECK_INT(job_clock_gpus(&p), 3);
-    p.world_size = 0;
-    CHECK_INT(job_clock_gpus(&p), 0);
-}
-
 struct reached {
     struct job_clock *clock;
     int count;
@@ -33,21 +20,19 @@ static void on_limit(void *arg, enum job_limit limit)
 TEST(gpu_hours_count_over_all_attempts_and_not_between_them)
 {
     uv_loop_t loop;
-    struct plan_rank ranks[] = {{.gpu = 0}, {.gpu = 1}};
-    const struct plan p = {.ranks = ranks, .world_size = 2};
     const struct job_limits l = {.budget_gpu_h = 0.2 / 3600, .timeout_s = 100};
     struct reached r = {.limit = JOB_LIMITS};
     CHECK_INT(uv_loop_init(&loop), 0);
     r.clock = job_clock_open(&loop, &l, on_limit, &r);
-    job_clock_began(r.clock, &p);
+    job_clock_set_gpus(r.clock, 2);
     usleep(60000);
-    job_clock_ended(r.clock);
+    job_clock_set_gpus(r.clock, 0);
     double first = job_clock_usage(r.clock).gpu_hours;
     CHECK(first >= 2 * 0.06 / 3600);
     usleep(20000);
     CHECK(job_clock_usage(r.clock).gpu_hours == first);
     CHECK_INT(job_clock_usage(r.clock).gpus, 0);
-    job_clock_began(r.clock, &p);
+    job_clock_set_gpus(r.clock, 2);
     CHECK_INT(job_clock_usage(r.clock).gpus, 2);
     CHECK_INT(uv_run(&loop, UV_RUN_DEFAULT), 0);
     CHECK_INT(r.count, 1);
