@@ -90,8 +90,11 @@ LIBDROVER := $(if $(wildcard launcher/client/client.c),$(B)/lib/libdrover.so.0 $
 
 PYTHON_TRIAL := $(shell find hpo/python -name '*.py' -o -name METADATA)
 
-all: $(PROGRAMS) $(LIBDROVER) $(PLUGINS) $(B)/share/drover
-.PHONY: all test install clean format tidy check
+# With a sanitizer the programs are for tests only.
+MANUAL := $(if $(SAN),,$(B)/share/manual)
+
+all: $(PROGRAMS) $(LIBDROVER) $(PLUGINS) $(B)/share/drover $(MANUAL)
+.PHONY: all test install uninstall clean format tidy check
 
 $(B)/obj/%.o: %.c $(STAMP)
 	@mkdir -p $(@D)
@@ -150,6 +153,12 @@ $(B)/share/drover:
 	@mkdir -p $@
 	@ln -sfn $(CURDIR)/launcher/client/drover.py $@/drover.py
 	@ln -sfn $(CURDIR)/hpo/python $@/trial
+
+# ---- manual pages and completion, from the rows of options -------------------------------------------
+$(B)/share/manual: $(PROGRAMS) scripts/manual scripts/catalogue.py
+	$(call say,MAN)
+	@rm -rf $@
+	$(Q)scripts/manual $(B)/bin/drover $(VERSION) $@
 
 # ---- plug-ins ----------------------------------------------------------------------------------
 MPI_CFLAGS := $(if $(HAVE_MPI),$(patsubst -I%,-isystem %,$(shell pkg-config --cflags ompi-c)))
@@ -340,6 +349,7 @@ make check                check layers, names, purity, English, commands, file l
 make tidy                 clang-tidy; reads only what has changed
 make format               clang-format all C files
 make install PREFIX=/usr/local [DESTDIR=]
+make uninstall PREFIX=/usr/local [DESTDIR=]
 make bundle               a folder that runs where nothing is installed (docs/bundle.md)
 make compile_commands.json  for editors and clangd
 make clean                remove what was built
@@ -368,8 +378,17 @@ install: all
 	install -m 644 collectives/drover.h launcher/client/client.h $(D)/include/
 	install -m 644 launcher/client/drover.py $(D)/share/drover/
 	for f in $(PYTHON_TRIAL); do install -D -m 644 $$f $(D)/share/drover/trial/$${f#hpo/python/}; done
+	cd $(B)/share/manual && find . -type f -exec install -D -m 644 {} $(abspath $(D))/share/{} ';'
 	printf 'prefix=$${pcfiledir}/../..\nlibdir=$${prefix}/lib\nincludedir=$${prefix}/include\n\nName: drover\nDescription: ranks, communicators and metrics of a drover job\nVersion: %s\nLibs: -L$${libdir} -ldrover\nCflags: -I$${includedir}\n' \
 	    '$(VERSION)' > $(D)/lib/pkgconfig/drover.pc
+
+# Removes what the present version installs, and the folders that are drover's alone.
+INSTALLED := $(B)/installed
+uninstall:
+	rm -rf $(INSTALLED)
+	+$(MAKE) --no-print-directory -s install DESTDIR='$(CURDIR)/$(INSTALLED)'
+	cd $(INSTALLED)$(abspath $(PREFIX)) && find . ! -type d -exec sh -c 'cd "$$0" && rm -f "$$@"' $(abspath $(D)) {} +
+	rm -rf $(INSTALLED) $(D)/share/drover $(D)/lib/drover $(D)/libexec/drover
 
 # A folder that runs where nothing is installed: docs/bundle.md.
 BUNDLE := build/bundle/drover-$(VERSION)-linux-x86_64
