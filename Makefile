@@ -5,6 +5,8 @@ MAKEFLAGS += --no-builtin-rules
 .DEFAULT_GOAL := all
 
 VERSION := 0.2.0
+# The date of what is packed: the same commit gives the same bytes.
+EPOCH = $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || stat -c %Y Makefile))
 PREFIX  ?= /usr/local
 DESTDIR ?=
 CC      ?= cc
@@ -158,7 +160,7 @@ $(B)/share/drover:
 $(B)/share/manual: $(PROGRAMS) scripts/manual scripts/catalogue.py
 	$(call say,MAN)
 	@rm -rf $@
-	$(Q)scripts/manual $(B)/bin/drover $(VERSION) $@
+	$(Q)SOURCE_DATE_EPOCH=$(EPOCH) scripts/manual $(B)/bin/drover $(VERSION) $@
 
 # ---- plug-ins ----------------------------------------------------------------------------------
 MPI_CFLAGS := $(if $(HAVE_MPI),$(patsubst -I%,-isystem %,$(shell pkg-config --cflags ompi-c)))
@@ -351,6 +353,7 @@ make format               clang-format all C files
 make install PREFIX=/usr/local [DESTDIR=]
 make uninstall PREFIX=/usr/local [DESTDIR=]
 make bundle               a folder that runs where nothing is installed (docs/bundle.md)
+make deb, make wheel, make dist   a Debian package, a Python wheel, the source (docs/packages.md)
 make compile_commands.json  for editors and clangd
 make clean                remove what was built
 
@@ -396,7 +399,25 @@ bundle: all $(CONFORM) $(GPT_VECTORS)
 	rm -rf $(BUNDLE)
 	+$(MAKE) --no-print-directory -s install DESTDIR= PREFIX='$(CURDIR)/$(BUNDLE)'
 	scripts/bundle $(B) $(BUNDLE)
-.PHONY: bundle
+
+# Packages: docs/packages.md.
+wheel: bundle
+	SOURCE_DATE_EPOCH=$(EPOCH) scripts/wheel $(BUNDLE) $(VERSION) build/wheel
+
+deb: all
+	rm -rf build/deb
+	+$(MAKE) --no-print-directory -s install DESTDIR='$(CURDIR)/build/deb/root' PREFIX=/usr
+	SOURCE_DATE_EPOCH=$(EPOCH) scripts/deb build/deb/root $(VERSION) build/deb/drover_$(VERSION)_$(shell dpkg --print-architecture).deb
+	rm -rf build/deb/root build/deb/work
+
+# The project's files (scripts/sources.py), in their order.
+DIST := build/dist/drover-$(VERSION)
+dist:
+	mkdir -p $(dir $(DIST))
+	cd scripts && python3 -B -c 'from sources import *; print(*sources(""), sep="\n")' >../$(DIST).files
+	tar --no-recursion --files-from=$(DIST).files --transform='s,^,drover-$(VERSION)/,S' --mtime=@$(EPOCH) --owner=0 --group=0 \
+	    --numeric-owner --mode=u+rw,go=rX --format=gnu -I 'gzip -9n' -cf $(DIST).tar.gz
+.PHONY: bundle wheel deb dist
 
 clean:
 	rm -rf $(filter-out build/cuda build/cuda.mk,$(wildcard build/*))

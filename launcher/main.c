@@ -56,7 +56,7 @@ static void print_help(FILE *to)
     };
     AUTO(strbuf) struct strbuf summary = {0};
     strbuf_puts(&summary, "Launches distributed training, searches hyperparameters, and measures "
-                          "collectives.\n\nCommands, each with --help:");
+                          "collectives.\n\nCommands:");
     for (size_t i = 0; i < COUNT_OF(commands); i++) {
         if (commands[i].summary)
             strbuf_printf(&summary, "\n  %-10s%s", commands[i].name, commands[i].summary);
