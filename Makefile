@@ -155,6 +155,7 @@ $(B)/share/drover:
 	@mkdir -p $@
 	@ln -sfn $(CURDIR)/launcher/client/drover.py $@/drover.py
 	@ln -sfn $(CURDIR)/hpo/python $@/trial
+	@ln -sfn $(CURDIR)/hpo/spec/sweep.schema.json $@/sweep.schema.json
 
 # ---- manual pages and completion, from the rows of options -------------------------------------------
 $(B)/share/manual: $(PROGRAMS) scripts/manual scripts/catalogue.py
@@ -379,7 +380,7 @@ install: all
 	ln -sf libdrover.so.0 $(D)/lib/libdrover.so
 	for p in $(PLUGINS); do install -m 755 $$p $(D)/lib/drover/; done
 	install -m 644 collectives/drover.h launcher/client/client.h $(D)/include/
-	install -m 644 launcher/client/drover.py $(D)/share/drover/
+	install -m 644 launcher/client/drover.py hpo/spec/sweep.schema.json $(D)/share/drover/
 	for f in $(PYTHON_TRIAL); do install -D -m 644 $$f $(D)/share/drover/trial/$${f#hpo/python/}; done
 	cd $(B)/share/manual && find . -type f -exec install -D -m 644 {} $(abspath $(D))/share/{} ';'
 	printf 'prefix=$${pcfiledir}/../..\nlibdir=$${prefix}/lib\nincludedir=$${prefix}/include\n\nName: drover\nDescription: ranks, communicators and metrics of a drover job\nVersion: %s\nLibs: -L$${libdir} -ldrover\nCflags: -I$${includedir}\n' \
