@@ -382,7 +382,7 @@ install: all
 	install -m 644 collectives/drover.h launcher/client/client.h $(D)/include/
 	install -m 644 launcher/client/drover.py hpo/spec/sweep.schema.json $(D)/share/drover/
 	for f in $(PYTHON_TRIAL); do install -D -m 644 $$f $(D)/share/drover/trial/$${f#hpo/python/}; done
-	cd $(B)/share/manual && find . -type f -exec install -D -m 644 {} $(abspath $(D))/share/{} ';'
+	$(if $(MANUAL),cd $(MANUAL) && find . -type f -exec install -D -m 644 {} $(abspath $(D))/share/{} ';')
 	printf 'prefix=$${pcfiledir}/../..\nlibdir=$${prefix}/lib\nincludedir=$${prefix}/include\n\nName: drover\nDescription: ranks, communicators and metrics of a drover job\nVersion: %s\nLibs: -L$${libdir} -ldrover\nCflags: -I$${includedir}\n' \
 	    '$(VERSION)' > $(D)/lib/pkgconfig/drover.pc
 

@@ -81,6 +81,16 @@ def test_files_that_the_program_reads_are_valid(name):
     assert faults({**EXAMPLES, **PUBLISHED}[name]) == []
 
 
+def test_the_lines_of_sweep_files_in_the_tables_for_users_of_other_tools_are_valid():
+    page = (ROOT / "docs/coming-from.md").read_text()
+    lines = [s for s in re.findall(r"`((?:drover|early_terminate|metrics?|method|run_cap): [^`]+)`", page) if "…" not in s]
+    assert len(lines) > 12
+    for line in lines:
+        (key, value), = yaml.load(line, Loader).items()
+        errors = CHECK.evolve(schema={**SCHEMA["properties"][key], "$defs": DEFS}).iter_errors(value)
+        assert not [e.message for e in errors], line
+
+
 def test_there_are_files_to_check():
     assert len(EXAMPLES) >= 4 and len(PUBLISHED) >= 20
 
