@@ -1,5 +1,7 @@
 """The shell blocks of README and docs run as they stand: the blocks of a page in their order, in one shell and a directory of
-its own. A block that cannot run here says why after its mark: ```sh needs=gpu."""
+its own. A block that cannot run here says why after its mark: ```sh needs=gpu. The lines of a block of text that follows appear
+in the output; numbers may differ, and … stands for anything."""
+import contextlib
 import os
 import re
 import signal
@@ -7,7 +9,6 @@ import subprocess
 from collections import Counter
 
 import pytest
-from conftest import DROVER
 from kit_ranks import BUILD, ROOT, clean_env
 
 PAGES = sorted(p for p in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")] if "measurements" not in p.parts)
@@ -26,6 +27,19 @@ def blocks(page):
         words = m[1].split()
         needs = [w.removeprefix("needs=") for w in words[1:]]
         yield text.count("\n", 0, m.start()) + 1, words[0] if words else "", " ".join(needs), m[2]
+
+
+def expected(page):
+    """{line of a block of commands: the text that follows it}."""
+    found = list(blocks(page))
+    return {line: after[3] for (line, language, _, text), after in zip(found, found[1:])
+            if (language, after[1]) == ("sh", "text") and after[0] == line + text.count("\n") + 3}
+
+
+def as_pattern(line):
+    number = r"\d[\d.,]*(?:e[-+]?\d+)?"
+    parts = re.split(rf"(\s*…|\s+|{number})", line.strip())
+    return re.compile("".join(".*" if "…" in p else r"\s+" if p.isspace() else number if p[:1].isdigit() else re.escape(p) for p in parts))
 
 
 def shell(page):
@@ -89,6 +103,11 @@ def place(tmp_path):
                            LD_LIBRARY_PATH=f"{BUILD}/lib", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
 
 
+def kill(group):
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
+
+
 def marked(parts):
     """A script that names each block before it begins, and ends at the first command that fails."""
     return "set -e\n" + "".join(f"echo '# block of line {line}' >&2\n{text}" for line, text in parts)
@@ -102,7 +121,14 @@ def test_the_shell_blocks_of_a_page_run(page, place):
         try:
             out, _ = p.communicate(timeout=LIMIT_S)
         except subprocess.TimeoutExpired:
-            os.killpg(p.pid, signal.SIGKILL)
+            kill(p.pid)
             pytest.fail(f"no end after {LIMIT_S} s:\n{p.communicate()[0][-3000:]}")
+        finally:
+            kill(p.pid)  # what a block that failed has left in the background
     assert p.returncode == 0, out[-3000:]
-    assert os.access(DROVER, os.X_OK)
+    outputs = dict((int(line), text) for line, text in re.findall(r"^# block of line (\d+)\n(.*?)(?=^# block of line |\Z)", out, re.M | re.S))
+    for line, text in expected(page).items():
+        if line in outputs:
+            for wanted in filter(str.strip, text.splitlines()):
+                shown = [s for s in outputs[line].splitlines() if as_pattern(wanted).fullmatch(s.strip())]
+                assert shown, f"{page.relative_to(ROOT)}:{line}: no line like\n  {wanted}\nin\n{outputs[line]}"
