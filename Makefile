@@ -5,6 +5,8 @@ MAKEFLAGS += --no-builtin-rules
 .DEFAULT_GOAL := all
 
 VERSION := 0.2.0
+# The date of what is packed: the same commit gives the same bytes.
+EPOCH = $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || stat -c %Y Makefile))
 PREFIX  ?= /usr/local
 DESTDIR ?=
 CC      ?= cc
@@ -92,12 +94,17 @@ PLUGINS  := $(if $(and $(HAVE_MPI),$(wildcard collectives/backends/mpi/*.c)),$(B
 METRICS_PLUGIN := $(if $(HAVE_MICROHTTPD),$(B)/libexec/drover/metrics_http.so)
 LIBDROVER := $(if $(wildcard launcher/client/client.c),$(B)/lib/libdrover.so.0 $(B)/lib/libdrover.so)
 
-# What an operator gives to Prometheus and Grafana.
-MONITORING := launcher/metrics/alerts.yml launcher/metrics/grafana.json
+# What users find in share/drover: modules of Python, the schema of sweep files, rules and a dashboard for Prometheus and
+# Grafana.
+SHARE := launcher/client/drover.py hpo/exchange/drover_export.py hpo/spec/sweep.schema.json \
+         launcher/metrics/alerts.yml launcher/metrics/grafana.json
 PYTHON_TRIAL := $(shell find hpo/python -name '*.py' -o -name METADATA)
 
-all: $(PROGRAMS) $(LIBDROVER) $(PLUGINS) $(METRICS_PLUGIN) $(B)/share/drover
-.PHONY: all test install clean format tidy check
+# With a sanitizer the programs are for tests only.
+MANUAL := $(if $(SAN),,$(B)/share/manual)
+
+all: $(PROGRAMS) $(LIBDROVER) $(PLUGINS) $(METRICS_PLUGIN) $(B)/share/drover $(MANUAL)
+.PHONY: all test install uninstall clean format tidy check
 
 $(B)/obj/%.o: %.c $(STAMP)
 	@mkdir -p $(@D)
@@ -155,10 +162,14 @@ $(B)/lib/libdrover.so: $(B)/lib/libdrover.so.0
 $(B)/share/drover: Makefile
 	@mkdir -p $@
 	@touch $@
-	@ln -sfn $(CURDIR)/launcher/client/drover.py $@/drover.py
 	@ln -sfn $(CURDIR)/hpo/python $@/trial
-	@ln -sfn $(CURDIR)/hpo/exchange/drover_export.py $@/drover_export.py
-	@for f in $(MONITORING); do ln -sfn $(CURDIR)/$$f $@/; done
+	@for f in $(SHARE); do ln -sfn $(CURDIR)/$$f $@/; done
+
+# ---- manual pages and completion, from the rows of options -------------------------------------------
+$(B)/share/manual: $(PROGRAMS) scripts/manual scripts/catalogue.py
+	$(call say,MAN)
+	@rm -rf $@
+	$(Q)SOURCE_DATE_EPOCH=$(EPOCH) scripts/manual $(B)/bin/drover $(VERSION) $@
 
 # ---- plug-ins ----------------------------------------------------------------------------------
 MPI_CFLAGS := $(if $(HAVE_MPI),$(patsubst -I%,-isystem %,$(shell pkg-config --cflags ompi-c)))
@@ -354,7 +365,9 @@ make check                check layers, names, purity, English, commands, file l
 make tidy                 clang-tidy; reads only what has changed
 make format               clang-format all C files
 make install PREFIX=/usr/local [DESTDIR=]
+make uninstall PREFIX=/usr/local [DESTDIR=]
 make bundle               a folder that runs where nothing is installed (docs/bundle.md)
+make deb, make wheel, make dist   a Debian package, a Python wheel, the source (docs/packages.md)
 make compile_commands.json  for editors and clangd
 make clean                remove what was built
 
@@ -380,11 +393,20 @@ install: all
 	ln -sf libdrover.so.0 $(D)/lib/libdrover.so
 	for p in $(PLUGINS); do install -m 755 $$p $(D)/lib/drover/; done
 	install -m 644 collectives/drover.h launcher/client/client.h $(D)/include/
-	install -m 644 launcher/client/drover.py hpo/exchange/drover_export.py $(MONITORING) $(D)/share/drover/
+	install -m 644 $(SHARE) $(D)/share/drover/
 	for p in $(METRICS_PLUGIN); do install -m 755 $$p $(D)/libexec/drover/; done
 	for f in $(PYTHON_TRIAL); do install -D -m 644 $$f $(D)/share/drover/trial/$${f#hpo/python/}; done
+	$(if $(MANUAL),cd $(MANUAL) && find . -type f -exec install -D -m 644 {} $(abspath $(D))/share/{} ';')
 	printf 'prefix=$${pcfiledir}/../..\nlibdir=$${prefix}/lib\nincludedir=$${prefix}/include\n\nName: drover\nDescription: ranks, communicators and metrics of a drover job\nVersion: %s\nLibs: -L$${libdir} -ldrover\nCflags: -I$${includedir}\n' \
 	    '$(VERSION)' > $(D)/lib/pkgconfig/drover.pc
+
+# Removes what the present version installs, and the folders that are drover's alone.
+INSTALLED := $(B)/installed
+uninstall:
+	rm -rf $(INSTALLED)
+	+$(MAKE) --no-print-directory -s install DESTDIR='$(CURDIR)/$(INSTALLED)'
+	cd $(INSTALLED)$(abspath $(PREFIX)) && find . ! -type d -exec sh -c 'cd "$$0" && rm -f "$$@"' $(abspath $(D)) {} +
+	rm -rf $(INSTALLED) $(D)/share/drover $(D)/lib/drover $(D)/libexec/drover
 
 # A folder that runs where nothing is installed: docs/bundle.md.
 BUNDLE := build/bundle/drover-$(VERSION)-linux-x86_64
@@ -392,7 +414,25 @@ bundle: all $(CONFORM) $(GPT_VECTORS)
 	rm -rf $(BUNDLE)
 	+$(MAKE) --no-print-directory -s install DESTDIR= PREFIX='$(CURDIR)/$(BUNDLE)'
 	scripts/bundle $(B) $(BUNDLE)
-.PHONY: bundle
+
+# Packages: docs/packages.md.
+wheel: bundle
+	SOURCE_DATE_EPOCH=$(EPOCH) scripts/wheel $(BUNDLE) $(VERSION) build/wheel
+
+deb: all
+	rm -rf build/deb
+	+$(MAKE) --no-print-directory -s install DESTDIR='$(CURDIR)/build/deb/root' PREFIX=/usr
+	SOURCE_DATE_EPOCH=$(EPOCH) scripts/deb build/deb/root $(VERSION) build/deb/drover_$(VERSION)_$(shell dpkg --print-architecture).deb
+	rm -rf build/deb/root build/deb/work
+
+# The project's files (scripts/sources.py), in their order.
+DIST := build/dist/drover-$(VERSION)
+dist:
+	mkdir -p $(dir $(DIST))
+	cd scripts && python3 -B -c 'from sources import *; print(*sources(""), sep="\n")' >../$(DIST).files
+	tar --no-recursion --files-from=$(DIST).files --transform='s,^,drover-$(VERSION)/,S' --mtime=@$(EPOCH) --owner=0 --group=0 \
+	    --numeric-owner --mode=u+rw,go=rX --format=gnu -I 'gzip -9n' -cf $(DIST).tar.gz
+.PHONY: bundle wheel deb dist
 
 clean:
 	rm -rf $(filter-out build/cuda build/cuda.mk,$(wildcard build/*))

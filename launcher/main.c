@@ -11,6 +11,7 @@
 #include "common/mem.h"
 #include "common/opt.h"
 #include "common/own_process.h"
+#include "common/strbuf.h"
 #include "launcher/cmd/commands.h"
 #include "launcher/doctor/cmd_doctor.h"
 #include "launcher/doctor/cmd_topo.h"
@@ -54,19 +55,22 @@ static const struct cmd commands[] = {
 
 static void print_help(FILE *to)
 {
-    fputs("Usage: drover COMMAND [options]\n\n"
-          "Launch distributed training, search hyperparameters, and measure collectives.\n\n"
-          "Commands:\n",
-          to);
-    for (size_t i = 0; i < COUNT_OF(commands); i++)
+    static const struct opt rows[] = {
+        OPT_CALL('V', "version", NULL, "print the version", NULL),
+        OPT_END,
+    };
+    AUTO(strbuf) struct strbuf summary = {0};
+    strbuf_puts(&summary, "Launches distributed training, searches hyperparameters, and measures "
+                          "collectives.\n\nCommands:");
+    for (size_t i = 0; i < COUNT_OF(commands); i++) {
         if (commands[i].summary)
-            fprintf(to, "  %-9s %s\n", commands[i].name, commands[i].summary);
-    fputs("\nExamples:\n"
-          "  drover run -np 4 ./train\n"
-          "  drover sweep sweep.yaml\n"
-          "  drover bench all_reduce -np 4\n\n"
-          "'drover help COMMAND' shows its options.\n",
-          to);
+            strbuf_printf(&summary, "\n  %-10s%s", commands[i].name, commands[i].summary);
+    }
+    const struct opt_help help = {"drover", "COMMAND [options]", strbuf_str(&summary),
+                                  "drover run -np 4 ./train\n"
+                                  "drover sweep sweep.yaml\n"
+                                  "drover bench all_reduce -np 4"};
+    opt_print_help(to, &help, rows);
 }
 
 static const struct cmd *find(const char *name)

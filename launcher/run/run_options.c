@@ -191,7 +191,7 @@ static int on_engine(void *into, char *const *values, struct err *e)
         return 0;
     }
     err_set(e, -EINVAL, "unknown engine '%s'", values[0]);
-    return err_hint(e, "local, " REMOTE_LAUNCHER_WORDS);
+    return err_hint(e, "local, " REMOTE_LAUNCHER_WORDS(", "));
 }
 
 static int on_stdin(void *into, char *const *values, struct err *e)
@@ -321,21 +321,23 @@ static const struct opt options[] = {
     OPT_STRV('H', "host", "LIST", "comma-separated nodes and their slots: a:4,b:4", T, host_lists),
     OPT_STRV('f', "hostfile||machinefile|machine|default-hostfile", "FILE",
              "file with one node and its slots per line", T, host_files),
-    OPT_CALL(0, "engine||launcher|bootstrap", "NAME",
-             "how ranks are started: local, " REMOTE_LAUNCHER_WORDS, on_engine),
+    OPT_CALL(0, "engine||launcher|bootstrap", "local|" REMOTE_LAUNCHER_WORDS("|"),
+             "how ranks are started (default: as the nodes need it)", on_engine),
     OPT_CALL(0, "map-by", "PLACE[:PE=N]",
              "place ranks by slot, core, hwthread, l3cache, numa, socket, node, or ppr:N:node",
              run_options_mapping_map_by),
     OPT_STR(0, "rankfile||rf", "FILE", "file with the host and the CPUs of each rank", T,
             rank_file),
-    OPT_CALL(0, "rank-by", "PLACE", "number ranks by slot or by node", run_options_mapping_rank_by),
+    OPT_CALL(0, "rank-by", "slot|node", "number ranks by this (default: as mapped)",
+             run_options_mapping_rank_by),
     OPT_FLAG(0, "oversubscribe", "allow more ranks than slots, CPUs or GPUs", T,
              spec.oversubscribe),
     OPT_FLAG(0, "dry-run||do-not-launch", "print the plan and start nothing", T, dry_run),
     OPT_FLAG(0, "json", "with --dry-run: print the plan as JSON", T, json),
 
     OPT_GROUP("CPUs and GPUs"),
-    OPT_CALL(0, "bind-to", "PLACE", "bind ranks to none, core, hwthread, l3cache, numa or socket",
+    OPT_CALL(0, "bind-to", "none|core|hwthread|l3cache|numa|socket",
+             "bind each rank to one of these (default: a share of the cores)",
              run_options_mapping_bind_to),
     OPT_INT(0, "cpus-per-rank||cpus-per-proc", "N", "CPUs per rank", T, spec.cpus_per_rank, 1,
             RUN_OPTIONS_RANKS_MAX),
@@ -356,7 +358,7 @@ static const struct opt options[] = {
 
     OPT_GROUP("Output"),
     OPT_CALL(0, "show", "RANKS", "ranks whose output is shown: 0,3-5, or failed", on_show),
-    OPT_CALL(0, "tag", "FORM", "tag before each line: host, rank, mpirun, none", on_tag),
+    OPT_CALL(0, "tag", "host|rank|mpirun|none", "tag before each line", on_tag),
     OPT_CALL(0, "tag-output", NULL, "tag lines as mpirun does: [1,RANK]<stdout>:", on_tag_output),
     OPT_CALL('l', "prepend-rank", NULL, "tag lines as hydra does: [RANK]", on_prepend_rank),
     OPT_FLAG(0, "timestamp-output", "tag lines with the time", T, style.timestamp),
