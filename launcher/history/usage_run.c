@@ -7,6 +7,7 @@
 #include "launcher/history/history_command.h"
 #include "launcher/history/history_jobs.h"
 #include "launcher/history/usage_report.h"
+#include "launcher/plan/plan_hardware.h"
 
 struct usage_run {
     const struct launch *job; /* NULL: no job runs */
@@ -17,7 +18,7 @@ struct usage_run {
     struct history_command command;
     char *job_id, *node; /* node: this machine, if the job has GPUs on other ones, too */
     int gpus;            /* of the last attempt, on all nodes */
-    double gpu_s, seconds;
+    double seconds;
     int64_t begin_ms;
 };
 
@@ -126,21 +127,15 @@ struct job_monitor *usage_run_monitor(const struct usage_run *u)
     return u->monitor;
 }
 
-/* Counts the GPUs of all nodes. The plan has those of other nodes only since these have connected.
- */
+/* Sets the number of GPUs on all nodes. The plan has those of other nodes only since these have
+ * connected. */
 static void count_gpus(struct usage_run *u, const struct plan *p)
 {
     bool elsewhere = false;
-    u->gpus = 0;
+    u->gpus = plan_hardware_gpus(p);
     free(TAKE(u->node));
-    for (int i = 0; i < p->world_size; i++) {
-        const struct plan_rank *r = &p->ranks[i];
-        bool is_new = r->gpu >= 0;
-        for (int k = 0; is_new && k < i; k++)
-            is_new = p->ranks[k].node != r->node || p->ranks[k].gpu != r->gpu;
-        u->gpus += is_new;
-        elsewhere |= r->gpu >= 0 && !p->nodes[r->node].here;
-    }
+    for (int i = 0; i < p->world_size; i++)
+        elsewhere |= p->ranks[i].gpu >= 0 && !p->nodes[p->ranks[i].node].here;
     for (int i = 0; elsewhere && i < p->node_count; i++)
         if (p->nodes[i].here)
             u->node = xstrdup(p->nodes[i].name);
@@ -158,7 +153,6 @@ void usage_run_ended(struct usage_run *u, const struct job_end *end)
     job_monitor_close(TAKE(u->monitor));
     count_gpus(u, launch_plan(u->job));
     u->seconds += end->seconds;
-    u->gpu_s += u->gpus * end->seconds;
     u->job = NULL;
 }
 
@@ -216,7 +210,7 @@ int usage_run_finish(struct usage_run *u, const struct usage_run_end *end, struc
     const struct usage_facts f = {.gpus = u->gpus,
                                   .node = u->node,
                                   .ranks = ranks,
-                                  .gpu_hours = u->gpu_s / 3600,
+                                  .gpu_hours = end->gpu_hours,
                                   .price = end->price};
     usage_report_print(text, end->program, &s, &f);
     *event = usage_report_event(&s, &f);

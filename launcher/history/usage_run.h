@@ -1,5 +1,5 @@
 /* usage_run - what a job of `drover run` uses: samples the GPUs of this machine's ranks during its
- * attempts, and at its end reports and stores the figures.
+ * attempts, and then reports and stores the figures.
  *
  * A job without GPUs is not measured. Of a job over several nodes, only the GPUs of this machine
  * are sampled; the report says so. */
@@ -29,6 +29,7 @@ void usage_run_ended(struct usage_run *u, const struct job_end *end);
 struct usage_run_end {
     const char *program; /* prefix of the lines */
     int status;          /* exit status of `drover run` */
+    double gpu_hours;    /* of all attempts, on all nodes */
     double price;        /* of a GPU hour; 0: not given */
 };
 

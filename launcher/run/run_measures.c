@@ -90,8 +90,10 @@ void run_measures_finish(struct run_measures *m, struct run_monitor *monitor, in
     AUTO(strbuf) struct strbuf text = {0};
     json_t *event = NULL;
     struct err e = {0};
-    const struct usage_run_end end = {
-        .program = m->opts->program, .status = status, .price = m->opts->limits.price};
+    const struct usage_run_end end = {.program = m->opts->program,
+                                      .status = status,
+                                      .gpu_hours = job_clock_usage(m->clock).gpu_hours,
+                                      .price = m->opts->limits.price};
     if (status == 0)
         finish_baseline(m, monitor);
     if (usage_run_finish(m->usage, &end, &text, &event, &e) < 0)

@@ -1,47 +1,26 @@
 /* test_host_sampler - counters of a machine, from files in a directory. */
 #include "launcher/monitor/host_sampler.h"
 
-#include <sys/stat.h>
-
-#include "tests/unit/test.h"
-
-static void write_file(const char *root, const char *path, const char *text)
-{
-    AUTO(free) char *whole = xasprintf("%s/%s", root, path);
-    for (char *slash = strchr(whole + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        CHECK(mkdir(whole, 0700) == 0 || errno == EEXIST);
-        *slash = '/';
-    }
-    AUTO(file) FILE *f = fopen(whole, "w");
-    CHECK(f && fputs(text, f) >= 0);
-}
-
-static void remove_tree(const char *root)
-{
-    AUTO(free) char *command = xasprintf("rm -r '%s'", root);
-    CHECK_INT(system(command), 0);
-}
+#include "tests/unit/kit_root.h"
 
 TEST(counters_are_those_of_the_ranks_cpus_and_of_devices)
 {
-    char root[] = "/tmp/drover-host-XXXXXX";
-    CHECK(mkdtemp(root));
-    write_file(root, "proc/stat",
-               "cpu  900 0 900 900 900 0 0 0 0 0\n"
-               "cpu0 100 10 40 300 50 0 0 0 0 0\n"
-               "cpu1 200 0 0 0 100 0 0 0 0 0\n"
-               "cpu2 999 0 0 0 0 0 0 0 0 0\n"
-               "intr 1 2 3\n");
-    write_file(root, "proc/vmstat", "nr_free_pages 7\npgpgin 1000\npgpgout 20\n");
-    write_file(root, "sys/class/net/eth0/device/vendor", "0x15b3\n");
-    write_file(root, "sys/class/net/eth0/statistics/rx_bytes", "500\n");
-    write_file(root, "sys/class/net/eth0/statistics/tx_bytes", "300\n");
-    write_file(root, "sys/class/net/eth0/speed", "10000\n");
-    write_file(root, "sys/class/net/docker0/statistics/rx_bytes", "77\n");
-    write_file(root, "sys/class/infiniband/mlx5_0/ports/1/counters/port_rcv_data", "100\n");
-    write_file(root, "sys/class/infiniband/mlx5_0/ports/1/counters/port_xmit_data", "200\n");
-    write_file(root, "sys/class/infiniband/mlx5_0/ports/1/rate", "400 Gb/sec (4X NDR)\n");
+    const char *root = new_root();
+    put(root, "proc/stat",
+        "cpu  900 0 900 900 900 0 0 0 0 0\n"
+        "cpu0 100 10 40 300 50 0 0 0 0 0\n"
+        "cpu1 200 0 0 0 100 0 0 0 0 0\n"
+        "cpu2 999 0 0 0 0 0 0 0 0 0\n"
+        "intr 1 2 3\n");
+    put(root, "proc/vmstat", "nr_free_pages 7\npgpgin 1000\npgpgout 20\n");
+    put(root, "sys/class/net/eth0/device/vendor", "0x15b3\n");
+    put(root, "sys/class/net/eth0/statistics/rx_bytes", "500\n");
+    put(root, "sys/class/net/eth0/statistics/tx_bytes", "300\n");
+    put(root, "sys/class/net/eth0/speed", "10000\n");
+    put(root, "sys/class/net/docker0/statistics/rx_bytes", "77\n");
+    put(root, "sys/class/infiniband/mlx5_0/ports/1/counters/port_rcv_data", "100\n");
+    put(root, "sys/class/infiniband/mlx5_0/ports/1/counters/port_xmit_data", "200\n");
+    put(root, "sys/class/infiniband/mlx5_0/ports/1/rate", "400 Gb/sec (4X NDR)\n");
     AUTO(host_sampler) struct host_sampler *h = host_sampler_open("0-1", root);
     struct host_sample s;
     host_sampler_read(h, &s);
@@ -54,16 +33,15 @@ TEST(counters_are_those_of_the_ranks_cpus_and_of_devices)
     CHECK_INT(s.net_received_bytes, 500 + 4 * 100);
     CHECK_INT(s.net_sent_bytes, 300 + 4 * 200);
     CHECK_INT(s.net_max_bytes_per_s, 1250000000LL + 50000000000LL);
-    remove_tree(root);
+    remove_root(root);
 }
 
 TEST(what_a_machine_does_not_report_is_unknown)
 {
-    char root[] = "/tmp/drover-host-XXXXXX";
-    CHECK(mkdtemp(root));
-    write_file(root, "sys/class/net/eth0/device/vendor", "0x1af4\n");
-    write_file(root, "sys/class/net/eth0/statistics/rx_bytes", "500\n");
-    write_file(root, "sys/class/net/eth0/speed", "-1\n");
+    const char *root = new_root();
+    put(root, "sys/class/net/eth0/device/vendor", "0x1af4\n");
+    put(root, "sys/class/net/eth0/statistics/rx_bytes", "500\n");
+    put(root, "sys/class/net/eth0/speed", "-1\n");
     AUTO(host_sampler) struct host_sampler *h = host_sampler_open(NULL, root);
     struct host_sample s;
     host_sampler_read(h, &s);
@@ -72,7 +50,7 @@ TEST(what_a_machine_does_not_report_is_unknown)
     CHECK_INT(s.net_received_bytes, 500);
     CHECK_INT(s.net_sent_bytes, JOB_USAGE_UNKNOWN);
     CHECK_INT(s.net_max_bytes_per_s, JOB_USAGE_UNKNOWN);
-    remove_tree(root);
+    remove_root(root);
 }
 
 TEST(this_machine_has_cpus)
