@@ -6,6 +6,7 @@
 
 #include "hpo/cmd/hpo_commands.h"
 #include "hpo/store/sweep_dir.h"
+#include "launcher/limits/job_clock.h"
 #include "launcher/metrics/metrics_address.h"
 
 static int set_seed(void *into, char *const *values, struct err *e)
@@ -50,6 +51,13 @@ const struct opt sweep_options_rows[] = {
             struct sweep_options, listen),
     OPT_FLAG(0, "plain", "accept workers without a key; on loopback only", struct sweep_options,
              plain),
+    OPT_GROUP("When the sweep stops"),
+    OPT_STR(0, "deadline", "TIME", "stop the sweep at this time: 18:00, or 8h from now",
+            struct sweep_options, limits.deadline_text),
+    OPT_STR(0, "budget", "AMOUNT", "stop the sweep after 12gpuh, or 30.00 with --price",
+            struct sweep_options, limits.budget_text),
+    OPT_DOUBLE(0, "price", "AMOUNT", "price of one GPU hour, in any currency", struct sweep_options,
+               limits.price, 1e-6, 1e6),
     OPT_GROUP("Output"),
     OPT_FLAG(0, "dry-run", "print the first commands and run nothing", struct sweep_options,
              dry_run),
@@ -77,6 +85,8 @@ int sweep_options_parse(struct sweep_options *o, int argc, char **argv, struct e
     }
     if (o->metrics && metrics_address_parse(&(struct metrics_address){0}, o->metrics, e) < 0)
         return err_wrap(e, "--metrics");
+    if (job_clock_read_limits(&o->limits, e) < 0)
+        return e->code;
     if (o->restart && (o->resume || !o->file))
         return err_set(e, -EINVAL, "--restart and --resume exclude each other");
     if (o->name && !sweep_dir_name_ok(o->name)) {

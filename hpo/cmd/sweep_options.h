@@ -7,6 +7,7 @@
 
 #include "common/err.h"
 #include "common/opt.h"
+#include "launcher/limits/job_limits.h"
 
 struct sweep_options {
     char **words;     /* strv: the sweep file; of `resume`: the name */
@@ -18,7 +19,8 @@ struct sweep_options {
     int local_slots;     /* trials at once on this machine; -1: as many as fit */
     const char *listen;  /* NULL: as last time */
     const char *metrics; /* address of --metrics; NULL: none */
-    bool restart;        /* archive the stored sweep first */
+    struct job_limits limits;
+    bool restart; /* archive the stored sweep first */
     bool resume, plain, json, quiet, dry_run;
     bool has_seed;
     uint64_t seed;

@@ -1,6 +1,7 @@
 #include "hpo/coordinator/coordinator_internal.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 #include <time.h>
 
@@ -316,6 +317,12 @@ static void on_stop_request(void *arg, int number, bool again)
     }
     coordinator_step(c, &(struct scheduler_event){.kind = SCHEDULER_EV_DRAIN}, 0);
     coordinator_finish_batch(c);
+}
+
+void coordinator_interrupt(struct coordinator *c)
+{
+    if (!c->signal && !c->end_reason)
+        on_stop_request(c, SIGTERM, false);
 }
 
 static void on_local_exited(void *arg, const char *id)

@@ -65,6 +65,10 @@ struct coordinator_view coordinator_view(struct coordinator *c);
 int coordinator_run(struct coordinator *c, const struct coordinator_events *ev, void *arg,
                     struct err *e);
 
+/* Stops the sweep as SIGTERM does: coordinator_run() returns SIGTERM when the trials have stopped.
+ * No effect if it stops already. For events of the loop. */
+void coordinator_interrupt(struct coordinator *c);
+
 /* Why the sweep is over, in words; NULL: it is not over. */
 const char *coordinator_end_reason(const struct coordinator *c);
 

@@ -34,7 +34,7 @@ static int load(const struct metrics_http_plugin **out, struct err *e)
     void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!lib)
         return err_set(e, -ELIBBAD, "%s", dlerror());
-    const struct metrics_http_plugin *p = dlsym(lib, "drover_metrics_http");
+    const struct metrics_http_plugin *p = dlsym(lib, "metrics_http_functions");
     if (!p || p->abi != METRICS_HTTP_ABI)
         return err_set(e, -ELIBBAD, "%s is of another version of drover", path);
     *out = p; /* the library stays loaded: its thread may run until the process ends */

@@ -36,7 +36,7 @@ static int check_budget(const struct run_options *o, struct err *e)
 {
     AUTO(topo) struct topo *t = NULL;
     AUTO(plan) struct plan *p = NULL;
-    if (job_limits_budget_gpu_h(&o->limits) <= 0 || o->rdzv)
+    if (job_limits_budget_gpu_h(&o->limits) <= 0)
         return 0;
     if (topo_load(&t, e) < 0 || plan_make(&p, &o->spec, t, environ, e) < 0)
         return e->code;
