@@ -1,5 +1,6 @@
 #include "launcher/run/cmd_run.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -7,14 +8,20 @@
 #include "common/opt.h"
 #include "launcher/cmd/commands.h"
 #include "launcher/node/topo.h"
+#include "launcher/place/placement.h"
 #include "launcher/run/run_mpmd.h"
 #include "launcher/run/run_print.h"
 #include "launcher/run/run_session.h"
 
-static int print_plan(const struct run_options *o, struct err *e)
+static int print_plan(struct run_options *o, struct err *e)
 {
     AUTO(topo) struct topo *t = NULL;
     AUTO(plan) struct plan *p = NULL;
+    AUTO(placement) struct placement *placed = NULL;
+    if (o->place && placement_preview(&placed, o->place, o->labels, e) < 0)
+        return e->code;
+    if (placed)
+        o->spec.gpus = placed->gpus;
     if (topo_load(&t, e) < 0 || plan_make(&p, &o->spec, t, environ, e) < 0)
         return e->code;
     run_options_log_ignored(o, p->engine);
@@ -57,7 +64,9 @@ int cmd_run_job(struct run_options *o)
     int rc = o->dry_run ? print_plan(o, &e) : run_mpmd_check_scripts(o, &e);
     if (rc == 0 && !o->dry_run)
         rc = run_session(&status, o, &e);
-    return rc < 0 ? cmd_run_usage_error(o, &e) : status;
+    if (rc < 0)
+        status = cmd_run_usage_error(o, &e);
+    return rc == -EBUSY ? EXIT_STATUS_FAILED : status; /* the GPUs did not become free in time */
 }
 
 int cmd_run(int argc, char **argv)

@@ -41,6 +41,8 @@ struct run_options {
     char *cwd;         /* owned; NULL: not needed */
     struct launch_app *apps; /* the programs after the first ':'; they own argv and env */
     int app_count;
+    const char *place;         /* --place: job file that selects the GPUs; NULL: none */
+    const char *labels;        /* --labels: file with labels of GPUs; NULL: none */
     const char *rank_file;     /* --rankfile; NULL: none */
     struct rankfile *rankfile; /* its content */
     char **bind_slots;         /* CPUs of --bind-to user: */
