@@ -14,6 +14,7 @@
 #include "launcher/cmd/commands.h"
 #include "launcher/doctor/cmd_doctor.h"
 #include "launcher/doctor/cmd_topo.h"
+#include "launcher/estimate/cmd_estimate.h"
 #include "launcher/place/cmd_place.h"
 
 struct cmd {
@@ -37,6 +38,8 @@ static const struct cmd commands[] = {
      "drover topo"},
     {"doctor", "Check nodes, and name what would slow or break a job", cmd_doctor, NULL,
      "drover doctor"},
+    {"estimate", "Estimate the GPU memory that a training needs, and say what would fit",
+     cmd_estimate, NULL, "drover estimate"},
     {"sweep", "Search hyperparameters", NULL, "drover-hpo", NULL},
     {"worker", "Run trials of a sweep", NULL, "drover-hpo", NULL},
     {"suggest", "Propose hyperparameters to your own program, as lines of JSON", NULL, "drover-hpo",

@@ -32,24 +32,18 @@ enum estimate_optimizer {
     ESTIMATE_OPTIMIZERS
 };
 
-enum estimate_attention {
-    ESTIMATE_ATTENTION_UNKNOWN, /* the range contains both */
-    ESTIMATE_ATTENTION_FULL,    /* keeps the matrix of scores */
-    ESTIMATE_ATTENTION_FLASH
-};
-
 struct estimate_opts {
     struct model_shape model;
     int batch; /* sequences per rank that are computed at once (micro-batch) */
     int seq;   /* tokens per sequence; 0: the model's context, at most ESTIMATE_SEQ_MAX */
     enum estimate_precision precision;
     enum estimate_optimizer optimizer;
-    enum estimate_attention attention;
     int ranks;           /* of the job; 0: tp * pp */
     int tp, pp;          /* tensor and pipeline parallelism, in ranks */
     int zero;            /* stage, 0 to 3 */
     bool no_master;      /* 16-bit weights, gradients and optimizer state without fp32 copies */
     bool recompute;      /* recompute each block in the backward pass */
+    bool full_attention; /* keeps the matrix of scores; else in the way of FlashAttention */
     bool offload;        /* optimizer state and fp32 copies are in host memory */
     bool offload_params; /* … and the parameters, with ZeRO stage 3 */
 };

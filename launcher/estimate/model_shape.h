@@ -16,6 +16,8 @@ enum {
     MODEL_SHAPE_VOCAB_MAX = 1 << 24
 };
 
+#define MODEL_SHAPE_PARAMS_MAX INT64_C(1000000000000000) /* 1e15 */
+
 enum model_kind {
     MODEL_TRANSFORMER,
     MODEL_DROVER_GPT, /* examples/gpt, whose allocations are known exactly */
@@ -52,6 +54,10 @@ struct model_shape {
  *   -EINVAL  a field is missing or does not fit to another one
  *   -ERANGE  a field is out of range */
 int model_shape_complete(struct model_shape *m, struct err *e);
+
+/* Reads a number of parameters as users write it: "7B", "350M", "1.5T", "2851e6" (powers of 1000).
+ *   -EINVAL  not a number; -ERANGE  not in 1 to MODEL_SHAPE_PARAMS_MAX */
+int model_shape_parse_params(int64_t *out, const char *text, struct err *e);
 
 /* Numbers of parameters of a complete shape. A layer contains all of its experts; the embeddings
  * contain positions and token types. */
