@@ -8,6 +8,7 @@
 #include "common/json.h"
 #include "common/opt.h"
 #include "common/yaml.h"
+#include "launcher/estimate/estimate_model.h"
 #include "launcher/estimate/model_config.h"
 
 /* The words of a file before the rest of the job follows from them. */
@@ -265,44 +266,28 @@ static int set_count(struct words *w, struct err *e)
     return 0;
 }
 
-/* Finds the model by its name, its config.json or its number of parameters. An unknown name is a
- * note: the file may be for another program, which knows the model. */
+/* Finds the model by its files, its number of parameters or its name. An unknown name is a note:
+ * the file may be for another program, which knows the model. */
 static int find_model(struct words *w, struct err *e)
 {
     struct place_job *j = w->job;
-    struct model_shape *m = &j->model.model;
-    uint64_t bytes = 0;
-    if (w->params) {
-        double n = 0;
-        char unit = 0, extra = 0;
-        int found = sscanf(w->params, "%lf%c%c", &n, &unit, &extra);
-        double factor = unit == 'K' ? 1e3 : unit == 'M' ? 1e6 : unit == 'B' ? 1e9 : 1;
-        if (found < 1 || found > 2 || (found == 2 && factor < 2) || !(n * factor >= 1) ||
-            n * factor > 1e15) {
-            err_set(e, -EINVAL, "params: '%s' is not a number of parameters", w->params);
-            return err_hint(e, "params: 7B");
-        }
-        *m = (struct model_shape){.kind = MODEL_PARAMS_ONLY, .params = (int64_t)(n * factor)};
-        j->has_model = true;
-    } else if (w->config) {
-        if (model_config_read(m, w->config, e) < 0)
-            return err_wrap(e, "config");
-        j->has_model = true;
-    } else if (w->model_name) {
-        struct err unknown = {0};
-        j->has_model = model_config_named(m, w->model_name, &unknown) == 0;
-        if (!j->has_model)
-            strv_push(&j->notes, xasprintf("model_name: '%s' is not known here, so its memory is "
-                                           "not estimated; add params: 7B, config: FILE.json or "
-                                           "memory: 24G",
-                                           w->model_name));
-    }
-    if (w->memory && byte_size_parse(&bytes, w->memory, e) < 0)
-        return err_wrap(e, "memory");
-    j->memory_bytes = bytes;
-    if (!w->params && !w->config && !w->model_name && !w->memory)
-        strv_push(&j->notes, xstrdup("the file names no model, so its memory is not estimated; add "
-                                     "model_name, params: 7B, config: FILE.json or memory: 24G"));
+    struct model_shape named;
+    struct err unknown;
+    char *files[] = {w->config, NULL};
+    bool known = w->model_name && model_config_named(&named, w->model_name, &unknown) == 0;
+    const struct estimate_model_opts o = {.params = w->params,
+                                          .name = known && !w->config ? w->model_name : NULL,
+                                          .files = w->config ? files : NULL};
+    j->has_model = o.params || o.name || o.files;
+    if (j->has_model)
+        return estimate_model_find(&j->model.model, &o, e);
+    if (!w->memory)
+        strv_push(
+            &j->notes,
+            xasprintf("%s%s%s, so memory is not estimated; try: params: 7B, config: "
+                      "FILE.json or memory: 24G in the job file",
+                      w->model_name ? "model_name: unknown model '" : "the file names no model",
+                      w->model_name ? w->model_name : "", w->model_name ? "'" : ""));
     return 0;
 }
 
@@ -324,6 +309,8 @@ static int set_model(struct words *w, struct err *e)
         choose(&strategy, "distributed_strategy", w->strategy, names, COUNT_OF(names), e) < 0 ||
         find_model(w, e) < 0)
         return -EINVAL;
+    if (w->memory && byte_size_parse(&j->memory_bytes, w->memory, e) < 0)
+        return err_wrap(e, "memory");
     if (type == 2 && j->has_model) {
         j->has_model = false;
         strv_push(&j->notes, xstrdup("type: inference is not estimated; memory: 24G gives what "

@@ -378,7 +378,8 @@ static int try_count(struct search *s, int count, bool idle, struct err *e)
 
 /* ---- the choice ------------------------------------------------------------------------------ */
 
-static int explain(const struct place_choice *c, int n, int count, struct err *e)
+static int explain(const struct place_choice *c, const struct place_job *j, int n, int count,
+                   struct err *e)
 {
     int broken[PLACE_RULES] = {0}, fit = 0;
     AUTO(strbuf) struct strbuf b = {0};
@@ -391,7 +392,8 @@ static int explain(const struct place_choice *c, int n, int count, struct err *e
     for (int r = 0; r < PLACE_RULES; r++)
         if (broken[r])
             strbuf_printf(&b, "; %d %s", broken[r], rules[r]);
-    err_set(e, -EBUSY, "the job needs %d GPU%s: %d of %d can be used%s", count,
+    err_set(e, -EBUSY, "the job needs %s%d GPU%s: %d of %d can be used%s",
+            j->gpus_min < j->gpus_max && count == j->gpus_min ? "at least " : "", count,
             count == 1 ? "" : "s", fit, n, strbuf_str(&b));
     if (fit >= count) {
         err_set(e, -EBUSY,
@@ -426,5 +428,5 @@ int place_select(struct place_choice *out, const struct place_job *j, const stru
         return 0;
     int count = idle ? max : min;
     int rc = try_count(s, count, idle, e);
-    return rc < 0 ? rc : explain(out, s->n, count, e);
+    return rc < 0 ? rc : explain(out, j, s->n, count, e);
 }
