@@ -10,7 +10,9 @@
 #include "launcher/gpu/gpu_users.h"
 #include "launcher/guardian/process_tree.h"
 
-enum { POLL_MS = 500 };
+/* A lock is looked at often, since that is cheap. The driver is asked less often, or when a lock has
+ * changed. */
+enum { LOCK_POLL_MS = 50, DRIVER_POLL_MS = 1000 };
 
 static void sleep_ms(int64_t ms)
 {
@@ -82,6 +84,23 @@ static int try_now(struct placement *p, struct err *e)
     return rc < 0 ? rc : lock_gpus(p, e);
 }
 
+static bool lock_has_changed(const struct place_inventory *in)
+{
+    for (int i = 0; i < in->count; i++)
+        if (gpu_lock_is_held(in->gpus[i].gpu.uuid) != in->gpus[i].locked)
+            return true;
+    return false;
+}
+
+/* Waits until the GPUs may have become free, or the deadline has passed. */
+static void await_change(const struct placement *p, int64_t deadline)
+{
+    int64_t next = clock_ms() + DRIVER_POLL_MS;
+    next = next < deadline ? next : deadline;
+    while (clock_ms() < next && !lock_has_changed(&p->inventory))
+        sleep_ms(LOCK_POLL_MS);
+}
+
 static int wait_for_gpus(struct placement *p, const char *labels_file, struct err *e)
 {
     double timeout_s = p->job->timeout_s;
@@ -90,8 +109,7 @@ static int wait_for_gpus(struct placement *p, const char *labels_file, struct er
     if (rc == -EBUSY && timeout_s > 0)
         log_warn("waiting up to %g s for GPUs: %s", timeout_s, e->text);
     while (rc == -EBUSY && clock_ms() < deadline) {
-        int64_t left = deadline - clock_ms();
-        sleep_ms(left < POLL_MS ? left : POLL_MS);
+        await_change(p, deadline);
         place_inventory_free(&p->inventory);
         rc = place_inventory_read(&p->inventory, labels_file, e);
         rc = rc < 0 ? rc : try_now(p, e);

@@ -224,36 +224,22 @@ def test_kill_9_of_a_placed_job_frees_its_gpu_at_once(machine, victims):
     m.runner.nothing_left(10)
 
 
-PLACER = """
-import os, subprocess, sys
-for k in range({each}):
-    done = subprocess.run([{drover!r}, "place", "job.yaml", "--", "python3", "use.py"], text=True, capture_output=True)
-    if done.returncode:
-        sys.exit(done.stderr)
-"""
-# O_EXCL fails if another job uses the GPU at the same time.
-USE = """
-import os, time
-gpus = os.environ["CUDA_VISIBLE_DEVICES"].split(",") if "CUDA_VISIBLE_DEVICES" in os.environ else ["0", "1", "2", "3"]
-if os.environ["RANK"] == "0":
-    for g in gpus:
-        os.close(os.open("gpu." + g, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-    time.sleep(0.01)
-    with open("count", "a") as f:
-        f.write(",".join(gpus) + "\\n")
-    for g in gpus:
-        os.unlink("gpu." + g)
+# `set -C` makes > fail (O_EXCL) if another job uses the GPU at the same time.
+USE = """set -C
+echo $$ > gpu.$CUDA_VISIBLE_DEVICES || exit 9
+echo $CUDA_VISIBLE_DEVICES >> count
+rm gpu.$CUDA_VISIBLE_DEVICES
 """
 
 
 def test_200_placements_from_8_processes_never_share_a_gpu(machine):
-    m = machine("a100", "a100", "a100", "a100")
-    m.job("memory: 1G\ntimeout: 300\n")
-    (m.runner.cwd / "use.py").write_text(USE)
-    script = PLACER.format(drover=DROVER, each=25)
+    m = machine("a100", "a100", "a100", "a100", "v100")
+    m.job("gpu_type: a100\nmemory: 1G\ntimeout: 300\n")
+    (m.runner.cwd / "use.sh").write_text(USE)
+    loop = f"for k in $(seq 25); do {DROVER} place job.yaml -- sh use.sh || exit; done"
 
     def place_25(_):
-        return subprocess.run(["python3", "-c", script], cwd=m.runner.cwd, env={**m.runner.env, **m.env}, text=True,
+        return subprocess.run(["sh", "-c", loop], cwd=m.runner.cwd, env={**m.runner.env, **m.env}, text=True,
                               capture_output=True, timeout=300, check=False)
 
     with ThreadPoolExecutor(8) as pool:
@@ -261,6 +247,56 @@ def test_200_placements_from_8_processes_never_share_a_gpu(machine):
             assert done.returncode == 0, done.stderr
     used = (m.runner.cwd / "count").read_text().split()
     assert len(used) == 200 and set(used) <= {"0", "1", "2", "3"}
+
+
+# ---- sweeps ----------------------------------------------------------------------------------------------------------
+
+SWEEP = """program: t.sh
+command: [sh, "${program}", "${args}"]
+method: grid
+metric: {name: loss}
+parameters: {x: {values: [1, 2, 3, 4]}}
+"""
+TRIAL = 'echo "$CUDA_VISIBLE_DEVICES" >> gpus\nwhile ! test -e go; do sleep 0.02; done\necho "{\\"loss\\":1}"\n'
+
+
+def start_sweep(m, *args):
+    (m.runner.cwd / "s.yaml").write_text(SWEEP)
+    (m.runner.cwd / "t.sh").write_text(TRIAL)
+    return m.start("sweep", *args, "s.yaml", "-q")
+
+
+def test_the_trials_of_a_sweep_run_on_the_gpus_that_its_workers_have_locked(machine):
+    m = machine("v100", "a100", "a100", "a100")
+    m.job("gpu_type: a100\nnum_gpus: 2\nexcluded_devices: 1\n")
+    p = start_sweep(m, "--place", "job.yaml")
+    ran = m.runner.cwd / "gpus"
+    wait_until(lambda: ran.exists() and ran.read_text().count("\n") == 2, "two trials")
+    assert [locked(m, i) for i in range(4)] == [False, False, True, True]
+    (m.runner.cwd / "go").touch()
+    assert p.wait(timeout=60) == 0, p.stderr.read()
+    assert sorted(set(ran.read_text().split())) == m.uuids[2:]
+    wait_until(lambda: not locked(m, 2), "the lock's end", 10)
+
+
+def test_a_sweep_without_a_placement_leaves_locked_gpus_out(machine):
+    m = machine("a100", "a100")
+    placed, _ = start_placed(m)
+    (m.runner.cwd / "go").touch()
+    p = start_sweep(m)
+    assert p.wait(timeout=60) == 0, p.stderr.read()
+    assert set((m.runner.cwd / "gpus").read_text().split()) == {m.uuids[1]}
+    placed.terminate()
+    placed.wait()
+
+
+def test_a_sweep_with_a_wrong_job_file_starts_nothing(machine):
+    m = machine("a100")
+    p = start_sweep(m, "--place", m.job("framwork: own\n"))
+    assert p.wait(timeout=60) == 2 and b"unknown key 'framwork'" in p.stderr.read()
+    p = start_sweep(m, "--labels", "x")
+    assert p.wait(timeout=60) == 2 and b"--labels needs --place" in p.stderr.read()
+    assert not (m.runner.cwd / "sweeps").exists()
 
 
 # ---- inventory -------------------------------------------------------------------------------------------------------
