@@ -1,5 +1,5 @@
-/* utf8 - text from users, which may contain any bytes: as UTF-8, as one line of a terminal, and as a
- * word of a shell. */
+/* utf8 - text from users, which may contain any bytes: as UTF-8, as one line of a terminal, and as
+ * a word of a shell. */
 #ifndef DROVER_UTF8_H
 #define DROVER_UTF8_H
 

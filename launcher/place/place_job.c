@@ -56,6 +56,8 @@ static const struct key keys[] = {
     JOB(TASK, "batch_size_per_gpu", INT, batch_per_gpu),
     WORD(TASK, "precision", TEXT, precision),
     WORD(TASK, "optimizer", TEXT, optimizer),
+    JOB(TASK, "recompute", FLAG, model.recompute),
+    JOB(TASK, "offload", FLAG, model.offload),
     WORD(TASK, "memory", TEXT, memory),
     WORD(TASK, "distributed", FLAG, distributed),
     WORD(TASK, "num_gpus", TEXT, gpus),
@@ -304,7 +306,6 @@ static int set_model(struct words *w, struct err *e)
     int type, strategy;
     for (size_t i = 0; i < COUNT_OF(strategies); i++)
         names[i] = strategies[i].word;
-    j->model = estimate_opts_default();
     if (choose(&type, "type", w->type, types, COUNT_OF(types), e) < 0 ||
         choose(&strategy, "distributed_strategy", w->strategy, names, COUNT_OF(names), e) < 0 ||
         find_model(w, e) < 0)
@@ -354,6 +355,7 @@ int place_job_read(struct place_job **out, const char *path, struct err *e)
     AUTO(place_job) struct place_job *j = xzalloc(sizeof *j);
     j->name = name_of(path);
     j->memory_threshold = 0.9;
+    j->model = estimate_opts_default();
     struct words w = {.job = j, .path = path};
     int rc = yaml_read_file(&d, path, e);
     if (rc == 0)
@@ -380,11 +382,4 @@ void place_job_free(struct place_job *j)
     for (size_t i = 0; i < COUNT_OF(lists); i++)
         strv_free(lists[i]);
     free(j);
-}
-
-int place_job_batch(const struct place_job *j, int gpus)
-{
-    if (j->batch_per_gpu)
-        return j->batch_per_gpu;
-    return j->batch ? (j->batch + gpus - 1) / gpus : 1;
 }

@@ -53,7 +53,4 @@ int place_job_read(struct place_job **out, const char *path, struct err *e);
 void place_job_free(struct place_job *j);
 AUTO_DEFINE(place_job, struct place_job *, place_job_free)
 
-/* Returns the sequences per GPU and step if the job has `gpus` GPUs. */
-int place_job_batch(const struct place_job *j, int gpus);
-
 #endif

@@ -2,6 +2,13 @@
 
 #include "common/strbuf.h"
 
+int place_need_batch(const struct place_job *j, int gpus)
+{
+    if (j->batch_per_gpu)
+        return j->batch_per_gpu;
+    return j->batch ? (j->batch + gpus - 1) / gpus : 1;
+}
+
 int place_need_of(struct place_need *out, const struct place_job *j, int gpus, struct err *e)
 {
     *out = (struct place_need){.known = j->memory_bytes > 0 || j->has_model};
@@ -9,7 +16,7 @@ int place_need_of(struct place_need *out, const struct place_job *j, int gpus, s
     if (j->memory_bytes > 0 || !j->has_model)
         return 0;
     struct estimate_opts o = j->model;
-    o.batch = place_job_batch(j, gpus);
+    o.batch = place_need_batch(j, gpus);
     o.ranks = gpus;
     int rc = estimate_job(&out->estimate, &o, e);
     if (rc < 0)

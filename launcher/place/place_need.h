@@ -11,6 +11,9 @@ struct place_need {
     bool estimated;
 };
 
+/* Returns the sequences per GPU and step if the job has `gpus` GPUs. */
+int place_need_batch(const struct place_job *j, int gpus);
+
 /* Computes what the job needs per GPU if it has `gpus` of them.
  *   -EINVAL, -ERANGE  as estimate_job() */
 int place_need_of(struct place_need *out, const struct place_job *j, int gpus, struct err *e);

@@ -129,7 +129,7 @@ static void add_reason(struct strbuf *b, const struct place_job *j, const struct
         else if (v->rule == PLACE_RULE_TYPE)
             strbuf_printf(b, " %s", j->gpu_type);
     } else if (v->best_score >= 0 && v->best_score == c->score) {
-        strbuf_puts(b, "not selected: as good as a selected one, which comes first");
+        strbuf_puts(b, "not selected: equal to a selected one, which comes first");
     } else if (v->best_score >= 0) {
         strbuf_printf(b, "not selected: fits, but its best set has a score of %lld",
                       (long long)v->best_score);

@@ -10,8 +10,8 @@
 #include "launcher/gpu/gpu_users.h"
 #include "launcher/guardian/process_tree.h"
 
-/* A lock is looked at often, since that is cheap. The driver is asked less often, or when a lock has
- * changed. */
+/* A lock is looked at often, since that is cheap. The driver is asked less often, or when a lock
+ * has changed. */
 enum { LOCK_POLL_MS = 50, DRIVER_POLL_MS = 1000 };
 
 static void sleep_ms(int64_t ms)

@@ -49,6 +49,28 @@ TEST(a_lock_vanishes_when_its_process_is_killed)
     CHECK(!gpu_lock_is_held(uuid));
 }
 
+TEST(users_of_a_machine_share_the_locks)
+{
+    enum { NOBODY = 65534 };
+    struct gpu_locks l = {0};
+    const char *uuid = own_uuid(0);
+    if (geteuid() != 0)
+        SKIP("only root can become another user");
+    CHECK_INT(gpu_locks_add(&l, uuid, NULL), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct gpu_locks other = {0};
+        bool same = setuid(NOBODY) == 0 && gpu_lock_is_held(uuid) &&
+                    gpu_lock_owner(uuid) == getppid() &&
+                    gpu_locks_add(&other, uuid, NULL) == -EBUSY;
+        _exit(same ? 0 : 1);
+    }
+    int status = -1;
+    CHECK_INT(waitpid(pid, &status, 0), pid);
+    CHECK_INT(status, 0);
+    gpu_locks_free(&l);
+}
+
 TEST(a_gpu_without_a_usable_uuid_cannot_be_locked)
 {
     struct gpu_locks l = {0};

@@ -1,5 +1,6 @@
 #include "launcher/place/place_job.h"
 
+#include "launcher/place/place_need.h"
 #include "tests/unit/launcher/place/kit_place.h"
 
 TEST(a_flat_file_is_read)
@@ -13,7 +14,7 @@ TEST(a_flat_file_is_read)
     CHECK_INT(j->model.precision, ESTIMATE_FP16);
     CHECK_INT(j->gpus_min, 2);
     CHECK_INT(j->gpus_max, PLACE_GPUS_MAX);
-    CHECK_INT(place_job_batch(j, 3), 86); /* the largest share of 256 */
+    CHECK_INT(place_need_batch(j, 3), 86); /* the largest share of 256 */
     CHECK(!j->has_model);
     CHECK_INT(strv_len(j->notes), 1);
     CHECK_HAS(j->notes[0], "names no model");
@@ -34,7 +35,7 @@ TEST(a_file_with_sections_is_read)
     CHECK_INT(j->model.seq, 512);
     CHECK_INT(j->model.precision, ESTIMATE_FP16);
     CHECK_INT(j->model.zero, 0);
-    CHECK_INT(place_job_batch(j, 4), 16);
+    CHECK_INT(place_need_batch(j, 4), 16);
     CHECK_INT(j->gpus_min, 1);
     CHECK_INT(j->gpus_max, PLACE_GPUS_MAX);
     CHECK_INT(strv_len(j->preferred), 3);
@@ -48,10 +49,10 @@ TEST(a_file_with_sections_is_read)
 TEST(the_keys_of_all_sections_are_read_at_the_top_too)
 {
     AUTO(place_job)
-    struct place_job *j =
-        kit_job_of("memory: 24G\nnum_gpus: 4\nexcluded_devices: 3\nlabels: [own, rack-a]\n"
-                   "shared: yes\nmixed_models: true\ngoal: performance\narrangement: spread\n"
-                   "timeout: 5m\ndistributed_strategy: fsdp\nimage: a/b:c\n");
+    struct place_job *j = kit_job_of(
+        "memory: 24G\nnum_gpus: 4\nexcluded_devices: 3\nlabels: [own, rack-a]\n"
+        "shared: yes\nmixed_models: true\ngoal: performance\narrangement: spread\n"
+        "timeout: 5m\ndistributed_strategy: fsdp\nimage: a/b:c\nrecompute: true\noffload: on\n");
     CHECK_INT(j->memory_bytes, 24 * GIB);
     CHECK_INT(j->gpus_min, 4);
     CHECK_INT(j->gpus_max, 4);
@@ -62,6 +63,7 @@ TEST(the_keys_of_all_sections_are_read_at_the_top_too)
     CHECK_INT(j->arrangement, PLACE_SPREAD);
     CHECK_INT(j->timeout_s, 300);
     CHECK_INT(j->model.zero, 3);
+    CHECK(j->model.recompute && j->model.offload);
     CHECK_STR(j->image, "a/b:c");
     CHECK_INT(strv_len(j->notes), 0);
 }
