@@ -17,7 +17,11 @@ void gpu_users_describe(char *out, size_t size, pid_t pid)
     struct stat st = {0};
     struct passwd entry, *pw = NULL;
     char space[1024];
-    if (stat(path, &st) == 0 && getpwuid_r(st.st_uid, &entry, space, sizeof space, &pw) == 0 && pw)
+    if (stat(path, &st) < 0) {
+        snprintf(out, size, "process %d, which is not visible here", (int)pid);
+        return;
+    }
+    if (getpwuid_r(st.st_uid, &entry, space, sizeof space, &pw) == 0 && pw)
         snprintf(user, sizeof user, "%s", pw->pw_name);
     else
         snprintf(user, sizeof user, "user %d", (int)st.st_uid);

@@ -8,7 +8,8 @@
 
 #include "launcher/gpu/gpu.h"
 
-/* Writes "process 4711 of bob (python train.py)". The command is empty if it cannot be read. */
+/* Writes "process 4711 of bob (python train.py)". The command is empty if it cannot be read. A
+ * process that has ended, or is in another namespace, is "not visible here". */
 void gpu_users_describe(char *out, size_t size, pid_t pid);
 
 /* The same for the owner of the GPU's lock: "the placed job of process 4711 of …". */

@@ -222,13 +222,22 @@ static int emit_k8s(struct strbuf *b, const struct emitted *m, struct err *e)
 
 static const struct {
     const char *name;
+    bool queues;
     int (*emit)(struct strbuf *b, const struct emitted *m, struct err *e);
 } programs[] = {
-    {"docker", emit_docker},
-    {"sbatch", emit_sbatch},
-    {"mpirun", emit_mpirun},
-    {"k8s", emit_k8s},
+    {"docker", false, emit_docker},
+    {"sbatch", true, emit_sbatch},
+    {"mpirun", false, emit_mpirun},
+    {"k8s", true, emit_k8s},
 };
+
+bool place_emit_queues(const char *program)
+{
+    for (size_t i = 0; i < COUNT_OF(programs); i++)
+        if (strcmp(programs[i].name, program) == 0)
+            return programs[i].queues;
+    return false;
+}
 
 int place_emit(struct strbuf *out, const char *program, const struct place_job *j,
                const struct place_gpu *gpus, const struct place_choice *c, char *const *argv,

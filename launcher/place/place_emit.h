@@ -10,6 +10,9 @@
 
 #define PLACE_EMIT_WORDS "docker, sbatch, mpirun, k8s"
 
+/* Returns true if the program selects GPUs itself and waits for them. */
+bool place_emit_queues(const char *program);
+
 /* Appends what `program` needs to run `argv` on the selected GPUs: a command line, or the manifest
  * of a Job for k8s.
  *   -EINVAL  unknown program, no command, or no container image */

@@ -150,13 +150,21 @@ int placement_open(struct placement **out, const char *file, const char *labels_
     return 0;
 }
 
-int placement_preview(struct placement **out, const char *file, const char *labels_file,
+static void set_idle(struct place_gpu *g)
+{
+    g->locked = g->used = false;
+    g->used_bytes = 0;
+}
+
+int placement_preview(struct placement **out, const char *file, const char *labels_file, bool idle,
                       struct err *e)
 {
     *out = NULL;
     int rc = open_job(out, file, labels_file, e);
     if (rc < 0)
         return rc;
+    for (int i = 0; idle && i < (*out)->inventory.count; i++)
+        set_idle(&(*out)->inventory.gpus[i]);
     rc = select_gpus(*out, e);
     if (rc == 0)
         set_gpus(*out);

@@ -26,9 +26,10 @@ struct placement {
 int placement_open(struct placement **out, const char *file, const char *labels_file,
                    struct err *e);
 
-/* Selects without locks and without waiting. `*out` is also set with -EBUSY, when
+/* Selects without locks and without waiting; with `idle`, as if no process and no placed job used
+ * the GPUs. `*out` is also set with -EBUSY, when
  * `choice.each` tells why; with other errors it is NULL. */
-int placement_preview(struct placement **out, const char *file, const char *labels_file,
+int placement_preview(struct placement **out, const char *file, const char *labels_file, bool idle,
                       struct err *e);
 
 /* Warns of GPUs of a job without a placement that placed jobs have locked. */

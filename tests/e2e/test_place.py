@@ -363,6 +363,15 @@ def test_the_manifest_for_kubernetes_fits_the_schema(machine):
     assert pod["containers"][0]["command"][-1] == "a: b"
 
 
+def test_gpus_in_use_do_not_matter_to_programs_that_queue(machine):
+    m = machine("a100", "a100")
+    m.use(0, os.getpid())
+    m.job(FLAT)
+    for program, status in (("docker", 1), ("mpirun", 1), ("sbatch", 0), ("k8s", 0)):
+        done = m.place("job.yaml", "--emit", program, "--", "train.py")
+        assert done.returncode == status and bool(done.stdout) == (status == 0), done.stderr
+
+
 def test_the_line_for_mpirun_runs_in_open_mpi(machine):
     m = machine("a100", "v100", "a100")
     done = m.place(m.job(FLAT), "--emit", "mpirun", "--", "sh", "-c", "echo $OMPI_COMM_WORLD_RANK $CUDA_VISIBLE_DEVICES")
