@@ -141,6 +141,21 @@ def test_run_has_the_same_option_and_its_own_checks(machine):
     assert done.returncode == 2 and "--labels needs --place" in done.stderr
 
 
+def test_mig_instances_are_placed_as_gpus_of_their_own(machine):
+    m = machine("a100", "a100")
+    mig = f"MIG-{m.runner.mark[:8]}"
+    first, second = m.env["DROVER_FAKE_GPUS"].split(";")
+    m.env["DROVER_FAKE_GPUS"] = f"{first},{mig};{second}"
+    c = m.choice(m.job("excluded_devices: [GPU-]\n"))
+    assert [(g["uuid"], g["selected"]) for g in c["gpus"]] == [(mig, True), (m.uuids[1], False)]
+    done = m.place("job.yaml", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES")
+    assert (done.returncode, done.stdout) == (0, f"{mig}\n"), done.stderr
+    assert m.place("job.yaml", "--emit", "mpirun", "--", "a").stdout == f"mpirun -np 1 -x CUDA_VISIBLE_DEVICES={mig} a\n"
+    hidden = {"CUDA_VISIBLE_DEVICES": m.uuids[1]}
+    done = m.runner.run("place", "job.yaml", env={**m.env, **hidden})
+    assert done.returncode == 2 and "1 hidden by CUDA_VISIBLE_DEVICES; 1 in excluded_devices" in done.stderr
+
+
 # ---- what cannot start -----------------------------------------------------------------------------------------------
 
 
