@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/byte_size.h"
 #include "common/err.h"
@@ -14,13 +15,16 @@
 #include "launcher/estimate/estimate_model.h"
 #include "launcher/estimate/estimate_print.h"
 #include "launcher/gpu/gpu.h"
+#include "launcher/history/history_command.h"
+#include "launcher/history/history_jobs.h"
 
 struct estimate_options {
     struct estimate_opts job;
     struct estimate_model_opts model;
     const char *gpu;
     bool flash, explain, json;
-    double rough_bytes; /* of --rough; 0: not given */
+    char *const *command; /* after "--": the program whose earlier jobs count; NULL: none */
+    double rough_bytes;   /* of --rough; 0: not given */
 };
 
 /* ---- options ----------------------------------------------------------------------------------
@@ -90,8 +94,8 @@ static const struct opt options[] = {
     OPT_STR(0, "largest-layer", "N", "parameters of the largest layer (ZeRO 3)",
             struct estimate_options, model.largest_layer),
     OPT_GROUP("Training"),
-    OPT_INT('b', "batch", "N", "sequences per rank at once (default: 1)", struct estimate_options,
-            job.batch, 1, INT_MAX),
+    OPT_INT('b', "batch", "N", "sequences per rank at once (default: COMMAND's, or 1)",
+            struct estimate_options, job.batch, 1, INT_MAX),
     OPT_INT(0, "seq", "N", "tokens per sequence (default: the model's, at most 2048)",
             struct estimate_options, job.seq, 1, INT_MAX),
     OPT_CALL(0, "precision", "fp32|bf16|fp16|fp8", "of products; 16 and 8 bit: mixed (bf16)",
@@ -127,7 +131,7 @@ static const struct opt options[] = {
     OPT_END,
 };
 
-/* Options and files may alternate. */
+/* Options and files may alternate. A command follows "--". */
 static int parse(struct estimate_options *o, int argc, char **argv, struct err *e)
 {
     for (int at = 0; at < argc;) {
@@ -136,14 +140,59 @@ static int parse(struct estimate_options *o, int argc, char **argv, struct err *
         if (rc != 0)
             return rc;
         at += rest;
+        if (strcmp(argv[at - 1], "--") == 0) {
+            o->command = argv + at;
+            break;
+        }
         if (at < argc)
             strv_push(&o->model.files, xstrdup(argv[at]));
     }
+    if (o->command && !o->command[0])
+        return err_set(e, -EINVAL, "the command after '--' is missing");
     if (o->flash && o->job.full_attention)
         return err_set(e, -EINVAL, "--flash and --no-flash exclude each other");
     if (o->job.offload_params)
         o->job.offload = true;
     return 0;
+}
+
+/* ---- earlier jobs of the program ---------------------------------------------------------------
+ */
+
+/* Corrects the estimate by the peaks of earlier jobs with the same program and options. */
+static int correct(struct estimate *s, const struct history_command *c, struct err *e)
+{
+    AUTO(free) struct history_peak *stored = NULL;
+    int n = 0;
+    if (history_peaks_read(&stored, &n, c->program, c->hash, e) < 0)
+        return e->code;
+    AUTO(free) struct estimate_peak *peaks = xcalloc((size_t)n + 1, sizeof *peaks);
+    size_t known = 0;
+    for (int i = 0; i < n; i++)
+        if (stored[i].batch > 0 && stored[i].batch <= INT_MAX && stored[i].peak_bytes > 0)
+            peaks[known++] = (struct estimate_peak){.batch = (int)stored[i].batch,
+                                                    .bytes = (uint64_t)stored[i].peak_bytes};
+    estimate_correct(s, peaks, known);
+    return 0;
+}
+
+/* The batch is that of --batch, else of the command, else 1. */
+static int estimate_command(struct estimate *s, struct estimate_opts *job, char *const *command,
+                            struct err *e)
+{
+    if (!command) {
+        job->batch = job->batch ? job->batch : 1;
+        return estimate_job(s, job, e);
+    }
+    AUTO(free) char *wdir = getcwd(NULL, 0);
+    struct history_command c;
+    history_command_read(&c, command, wdir);
+    if (!job->batch)
+        job->batch = c.batch > 0 && c.batch <= INT_MAX ? (int)c.batch : 1;
+    int rc = estimate_job(s, job, e);
+    rc = rc < 0 ? rc : correct(s, &c, e);
+    history_command_end(&c);
+    return rc;
 }
 
 /* ---- GPUs --------------------------------------------------------------------------------------
@@ -161,8 +210,7 @@ static int given_gpu(struct estimate_gpu **out, size_t *count, const char *text,
         return err_set(e, -EINVAL, "--gpu %s: less than 1 MiB (try: %sG)", text, text);
     struct estimate_gpu *g = xzalloc(sizeof *g);
     char size[16];
-    snprintf(g->name, sizeof g->name, "GPU of %s",
-             byte_size_format(size, sizeof size, bytes));
+    snprintf(g->name, sizeof g->name, "GPU of %s", byte_size_format(size, sizeof size, bytes));
     g->usable_bytes = g->free_bytes = (uint64_t)((double)bytes * USABLE);
     *out = g;
     *count = 1;
@@ -207,6 +255,8 @@ static void print_text(const struct estimate_options *o, const struct estimate *
 {
     AUTO(strbuf) struct strbuf b = {0};
     estimate_print_text(&b, s, o->explain);
+    if (o->command && s->measured.n == 0)
+        strbuf_puts(&b, "  no peak of this program with these options was measured yet\n");
     strbuf_putc(&b, '\n');
     for (size_t i = 0; i < count; i++)
         estimate_print_gpu(&b, s, &gpus[i]);
@@ -230,7 +280,7 @@ static int run(const struct estimate_options *o, struct err *e)
     AUTO(free) struct estimate_gpu *gpus = NULL;
     size_t count = 0;
     int rc = estimate_model_find(&job.model, &o->model, e);
-    rc = rc < 0 ? rc : estimate_job(&s, &job, e);
+    rc = rc < 0 ? rc : estimate_command(&s, &job, o->command, e);
     rc = rc < 0 ? rc : o->gpu ? given_gpu(&gpus, &count, o->gpu, e) : local_gpus(&gpus, &count, e);
     if (rc < 0)
         return rc;
@@ -257,18 +307,22 @@ static void print_rough(const struct estimate_options *o)
 static void print_help(void)
 {
     const struct opt_help help = {
-        "drover estimate", "[options] [config.json | FILE.safetensors ... | DIRECTORY]",
+        "drover estimate",
+        "[options] [config.json | FILE.safetensors ... | DIRECTORY] [-- COMMAND]",
         "Estimates the GPU memory per rank that training a transformer needs, as a range, and says "
         "if it fits and what would fit. The model is given by options, by a Hugging Face "
-        "config.json, or by safetensors files.",
+        "config.json, or by safetensors files. With the COMMAND of earlier jobs of drover run, "
+        "their measured peaks correct the estimate.",
         "drover estimate --params 7B -np 8 --zero 2 --gpu 80G\n"
-        "drover estimate config.json --batch 8 --seq 2048 --explain"};
+        "drover estimate config.json --batch 8 --seq 2048 --explain\n"
+        "drover estimate config.json -- python train.py --batch-size 16"};
     opt_print_help(stdout, &help, options);
 }
 
 int cmd_estimate(int argc, char **argv)
 {
     struct estimate_options o = {.job = estimate_opts_default()};
+    o.job.batch = 0; /* not given */
     struct err e = {0};
     int rc = parse(&o, argc, argv, &e);
     if (rc == OPT_HELP)

@@ -77,12 +77,20 @@ struct estimate_part {
     char formula[ESTIMATE_FORMULA_MAX]; /* with the numbers inserted */
 };
 
+/* The line of least squares of measured peaks, bytes = a + b * batch. */
+struct estimate_fit {
+    size_t n;                 /* number of peaks */
+    double a, b, mean, worst; /* worst: the largest distance of a peak */
+    int first;                /* batch of the first peak */
+    bool several;             /* there is more than one batch size */
+};
+
 struct estimate {
     uint64_t low_bytes, high_bytes; /* per rank: the sum of the parts, or as measured */
     struct estimate_part part[ESTIMATE_PARTS];
-    uint64_t host_bytes;    /* host memory per rank that offloading needs */
-    struct estimate_opts o; /* as used: without zeros that mean a default */
-    size_t measured;        /* number of peaks that estimate_correct() used; 0: a formula */
+    uint64_t host_bytes;                   /* host memory per rank that offloading needs */
+    struct estimate_opts o;                /* as used: without zeros that mean a default */
+    struct estimate_fit measured;          /* what estimate_correct() used; n is 0: nothing */
     char correction[ESTIMATE_FORMULA_MAX]; /* how, if measured */
 };
 

@@ -74,7 +74,7 @@ static bool to_offload_params(struct estimate_opts *o)
 
 /* Cheapest first. The batch and the number of ranks, which have values, come between these rows. */
 static const struct change changes[] = {
-    {to_flash, "no cost"},
+    {to_flash, "as fast or faster"},
     {to_zero_1, "no additional communication"},
     {to_zero_2, "no additional communication"},
     {to_bf16, "faster, with fp32 master weights"},
@@ -85,18 +85,33 @@ static const struct change changes[] = {
 };
 enum { BATCH_AT = 4, RANKS_AT = 6, RANKS_FACTOR_MAX = 1024 };
 
-/* What is compared with the GPU. `scale` corrects the formula by what was measured. */
+/* What is compared with the GPU: jobs like `job`, which may have been measured. */
 struct target {
+    const struct estimate *job;
     uint64_t gpu_bytes;
-    double scale;
 };
+
+/* Corrects a formula by the ratio that measured peaks have to it at this batch. */
+static void correct(struct estimate *out, const struct estimate *job)
+{
+    struct estimate there;
+    struct estimate_opts o = job->o;
+    o.batch = out->o.batch;
+    if (estimate_job(&there, &o, NULL) < 0)
+        return;
+    double low = (double)out->low_bytes / (double)there.low_bytes;
+    double high = (double)out->high_bytes / (double)there.high_bytes;
+    estimate_apply(&there, &job->measured);
+    out->low_bytes = (uint64_t)(low * (double)there.low_bytes);
+    out->high_bytes = (uint64_t)(high * (double)there.high_bytes);
+}
 
 static bool fits(struct estimate *out, const struct estimate_opts *o, const struct target *t)
 {
     if (estimate_job(out, o, NULL) < 0)
         return false;
-    out->low_bytes = (uint64_t)((double)out->low_bytes * t->scale);
-    out->high_bytes = (uint64_t)((double)out->high_bytes * t->scale);
+    if (t->job->measured.n > 0)
+        correct(out, t->job);
     return estimate_verdict(out, t->gpu_bytes) == ESTIMATE_FITS;
 }
 
@@ -158,20 +173,16 @@ static void add(struct advice *a, const struct estimate_opts *to, const char *co
 
 static void add_batch(struct advice *a, struct estimate_opts n)
 {
-    int batch = n.batch;
-    n.batch = largest_batch(n, batch - 1, &a->target);
-    if (n.batch < 1)
-        return;
-    AUTO(free)
-    char *cost =
-        xasprintf("accumulate %d micro-batches for the same step", (batch + n.batch - 1) / n.batch);
-    add(a, &n, cost);
+    n.batch = largest_batch(n, n.batch - 1, &a->target);
+    if (n.batch > 0)
+        add(a, &n, "gradient accumulation keeps the batch of a step");
 }
 
-/* The smallest number of ranks that fits, with the lowest ZeRO stage that does. */
+/* The smallest number of ranks that fits, with the lowest ZeRO stage that does, unless a stage
+ * suffices without more ranks. */
 static void add_ranks(struct advice *a, const struct estimate_opts *o)
 {
-    for (int factor = 2; factor <= RANKS_FACTOR_MAX; factor *= 2)
+    for (int factor = 1; factor <= RANKS_FACTOR_MAX; factor *= 2)
         for (int stage = o->zero > 1 ? o->zero : 1; stage <= 3; stage++) {
             struct estimate_opts n = *o;
             struct estimate s;
@@ -179,10 +190,11 @@ static void add_ranks(struct advice *a, const struct estimate_opts *o)
                 return;
             n.ranks = o->ranks * factor;
             n.zero = stage;
-            if (fits(&s, &n, &a->target)) {
+            if (!fits(&s, &n, &a->target))
+                continue;
+            if (factor > 1)
                 add(a, &n, "more GPUs");
-                return;
-            }
+            return;
         }
 }
 
@@ -207,8 +219,9 @@ static void add_together(struct advice *a)
     struct estimate_opts n = *a->from;
     struct estimate s;
     for (size_t i = 0; i < COUNT_OF(changes); i++) {
-        if (i == RANKS_AT && !a->lines)
-            add_ranks(a, &n);
+        struct estimate_opts wide = n;
+        for (; i == RANKS_AT && !a->lines && wide.batch > 0; wide.batch /= 2)
+            add_ranks(a, &wide);
         struct estimate_opts more = n;
         if (a->lines || !changes[i].apply(&more) || estimate_job(&s, &more, NULL) < 0)
             continue; /* the model may not have this technique */
@@ -221,10 +234,7 @@ static void add_together(struct advice *a)
 
 char **estimate_advice(const struct estimate *s, uint64_t gpu_bytes)
 {
-    double sum = 0;
-    for (int k = 0; k < ESTIMATE_PARTS; k++)
-        sum += (double)s->part[k].high_bytes;
-    struct advice a = {&s->o, {gpu_bytes, (double)s->high_bytes / sum}, NULL};
+    struct advice a = {&s->o, {s, gpu_bytes}, NULL};
     if (estimate_verdict(s, gpu_bytes) == ESTIMATE_FITS) {
         struct estimate_opts n = s->o;
         n.batch = largest_batch(s->o, 1 << 20, &a.target);

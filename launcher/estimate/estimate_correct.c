@@ -11,17 +11,9 @@ static bool counts(const struct estimate_peak *p)
     return p->batch >= 1 && p->bytes > 0;
 }
 
-/* The line of least squares, bytes = a + b * batch. */
-struct line {
-    double a, b, mean, worst; /* worst: the largest distance of a peak */
-    size_t n;
-    int first;    /* batch of the first peak */
-    bool several; /* batch sizes */
-};
-
-static struct line fit(const struct estimate_peak *peaks, size_t n)
+static struct estimate_fit fit(const struct estimate_peak *peaks, size_t n)
 {
-    struct line l = {0};
+    struct estimate_fit l = {0};
     double x = 0, xx = 0, xy = 0;
     for (size_t i = 0; i < n; i++) {
         if (!counts(&peaks[i]))
@@ -56,30 +48,48 @@ static void set_range(struct estimate *s, double low, double high, double worst)
     s->high_bytes = (uint64_t)fmin(0x1p62, fmax(high + worst, high * (1 + SPREAD)));
 }
 
+/* One batch size: the formula says how memory changes with the batch, as a ratio and as a
+ * difference, at both of its ends. It does not change by more than the batch, and never falls. */
+static void extrapolate(struct estimate *s, const struct estimate_fit *l)
+{
+    struct estimate there;
+    struct estimate_opts o = s->o;
+    o.batch = l->first;
+    if (estimate_job(&there, &o, NULL) < 0)
+        return;
+    double ends[2][2] = {{(double)there.low_bytes, (double)s->low_bytes},
+                         {(double)there.high_bytes, (double)s->high_bytes}};
+    double all = l->mean * s->o.batch / l->first; /* as if all of it grew with the batch */
+    double least = fmax(l->mean, all), most = fmin(l->mean, all);
+    for (int i = 0; i < 2; i++) {
+        double ratio = l->mean * ends[i][1] / ends[i][0];
+        double difference = l->mean + ends[i][1] - ends[i][0];
+        least = fmin(least, fmin(ratio, difference));
+        most = fmax(most, fmax(ratio, difference));
+    }
+    set_range(s, fmax(least, fmin(l->mean, all)), fmin(most, fmax(l->mean, all)), l->worst);
+}
+
+void estimate_apply(struct estimate *s, const struct estimate_fit *l)
+{
+    if (l->several) {
+        double y = l->a + l->b * s->o.batch;
+        set_range(s, y, y, l->worst);
+        snprintf(s->correction, sizeof s->correction,
+                 "least squares over %zu measured peaks: %.2f GiB + %.3f GiB x batch", l->n,
+                 l->a / ESTIMATE_GIB, l->b / ESTIMATE_GIB);
+    } else {
+        extrapolate(s, l);
+        snprintf(s->correction, sizeof s->correction, "measured: %.1f GiB at batch %d%s",
+                 l->mean / ESTIMATE_GIB, l->first,
+                 l->first == s->o.batch ? "" : ", changed as the formula changes with the batch");
+    }
+    s->measured = *l;
+}
+
 void estimate_correct(struct estimate *s, const struct estimate_peak *peaks, size_t n)
 {
-    struct line l = fit(peaks, n);
-    if (l.n == 0)
-        return;
-    if (l.several) {
-        double y = l.a + l.b * s->o.batch;
-        set_range(s, y, y, l.worst);
-        snprintf(s->correction, sizeof s->correction,
-                 "least squares over %zu measured peaks: %.2f GiB + %.3f GiB x batch", l.n,
-                 l.a / ESTIMATE_GIB, l.b / ESTIMATE_GIB);
-    } else {
-        /* One batch size: the measured peak, and what the formula adds up to the wanted batch. */
-        struct estimate there;
-        struct estimate_opts o = s->o;
-        o.batch = l.first;
-        if (estimate_job(&there, &o, NULL) < 0)
-            return;
-        double low = (double)s->low_bytes - (double)there.low_bytes;
-        double high = (double)s->high_bytes - (double)there.high_bytes;
-        set_range(s, l.mean + fmin(low, high), l.mean + fmax(low, high), l.worst);
-        snprintf(s->correction, sizeof s->correction, "measured: %.1f GiB at batch %d%s",
-                 l.mean / ESTIMATE_GIB, l.first,
-                 l.first == s->o.batch ? "" : ", and the formula's difference to this batch");
-    }
-    s->measured = l.n;
+    struct estimate_fit l = fit(peaks, n);
+    if (l.n > 0)
+        estimate_apply(s, &l);
 }

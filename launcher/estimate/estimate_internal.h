@@ -19,6 +19,9 @@ void estimate_transformer(struct estimate *s);
 /* The same for examples/gpt. -EINVAL  an option that it does not have */
 int estimate_gpt(struct estimate *s, struct err *e);
 
+/* Replaces the range of the formula by that of measured peaks, of which there is one at least. */
+void estimate_apply(struct estimate *s, const struct estimate_fit *fit);
+
 /* Sets what is not part of the model: collective buffers and the CUDA context. */
 void estimate_runtime(struct estimate *s, double params);
 

@@ -20,7 +20,7 @@ static bool is_safetensors(const char *path)
 static int files_of(const char *path)
 {
     int files = 1;
-    const char *of = strstr(path, "-of-");
+    const char *slash = strrchr(path, '/'), *of = strstr(slash ? slash : path, "-of-");
     return of && sscanf(of, "-of-%5d.safetensors", &files) == 1 ? files : 1;
 }
 
@@ -41,6 +41,8 @@ static int from_safetensors(struct model_shape *out, char *const *files, struct 
         if (safetensors_read(&t, *f, e) < 0)
             return e->code;
     }
+    if (t.params == 0)
+        return err_set(e, -EINVAL, "%s: no tensor has a floating-point type", files[0]);
     int all = files_of(files[0]);
     if ((size_t)all > strv_len(files))
         return err_set(e, -EINVAL, "%s: one of %d files of the model", files[0], all) < 0

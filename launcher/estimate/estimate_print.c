@@ -63,15 +63,22 @@ static void print_row(struct strbuf *b, const char *name, uint64_t low, uint64_t
 
 void estimate_print_text(struct strbuf *b, const struct estimate *s, bool explain)
 {
+    uint64_t low = 0, high = 0;
     print_model(b, &s->o.model);
     print_options(b, &s->o);
     strbuf_printf(b, "\n  %-19s %8s %8s%s\n", "GiB per rank", "from", "to",
                   explain ? "  bytes" : "");
-    for (int k = 0; k < ESTIMATE_PARTS; k++)
-        if (explain || s->part[k].high_bytes)
-            print_row(b, estimate_part_name(k), s->part[k].low_bytes, s->part[k].high_bytes,
-                      explain ? s->part[k].formula : NULL);
-    print_row(b, "total", s->low_bytes, s->high_bytes, s->measured ? s->correction : NULL);
+    for (int k = 0; k < ESTIMATE_PARTS; k++) {
+        const struct estimate_part *p = &s->part[k];
+        low += p->low_bytes;
+        high += p->high_bytes;
+        if (explain || p->high_bytes)
+            print_row(b, estimate_part_name(k), p->low_bytes, p->high_bytes,
+                      explain ? p->formula : NULL);
+    }
+    print_row(b, "total", low, high, NULL);
+    if (s->measured.n > 0)
+        print_row(b, "corrected", s->low_bytes, s->high_bytes, s->correction);
     if (s->host_bytes)
         strbuf_printf(b, "  host memory per rank: %.2f GiB\n", gib(s->host_bytes));
     if (explain) {
@@ -131,9 +138,9 @@ json_t *estimate_print_json(const struct estimate *s, const struct estimate_gpu 
                             estimate_verdict_text(estimate_verdict(s, gpus[i].usable_bytes))));
     for (size_t i = 0; i < strv_len(advice); i++)
         json_array_append_new(lines, json_text(advice[i]));
-    return json_pack("{s:i, s:o, s:o, s:o, s:I, s:I, s:I, s:i, s:o, s:o}", "v", 1, "model",
+    return json_pack("{s:i, s:o, s:o, s:o, s:I, s:I, s:I, s:i, s:s, s:o, s:o}", "v", 1, "model",
                      model_json(&s->o.model), "options", options_json(&s->o), "parts", parts,
                      "low_bytes", (json_int_t)s->low_bytes, "high_bytes", (json_int_t)s->high_bytes,
-                     "host_bytes", (json_int_t)s->host_bytes, "measured", (int)s->measured, "gpus",
-                     list, "advice", lines);
+                     "host_bytes", (json_int_t)s->host_bytes, "measured", (int)s->measured.n,
+                     "correction", s->correction, "gpus", list, "advice", lines);
 }

@@ -171,18 +171,16 @@ static double activation_bytes(const struct estimate_opts *o, const struct model
 }
 
 /* A shape for a model of which only the number of parameters is known: 12 L h^2 of them, with h =
- * ratio * L. Published models have a ratio of 64 (small ones) to 128. */
-static struct model_shape assumed_shape(const struct model_shape *m, double ratio, int vocab)
+ * ratio * L. The ratio of published models is 40 (small ones) to 130. */
+static struct model_shape assumed_shape(const struct model_shape *m, double ratio, int head_dim,
+                                        int vocab)
 {
-    double h = cbrt((double)m->params * ratio / 12);
-    struct model_shape g = {.norms = 2, .vocab = vocab, .dropout = true};
-    g.head_dim = (int)ratio;
-    g.heads = (int)fmax(1, round(h / ratio));
+    struct model_shape g = {.norms = 2, .vocab = vocab, .head_dim = head_dim, .dropout = true};
+    g.heads = (int)fmax(1, round(cbrt((double)m->params * ratio / 12) / head_dim));
     g.kv_heads = g.heads;
     g.hidden = g.heads * g.head_dim;
     g.intermediate = 4 * g.hidden;
     g.layers = (int)fmax(1, round((double)m->params / 12 / g.hidden / g.hidden));
-    g.params = m->params;
     g.largest_layer = m->params / g.layers;
     return g;
 }
@@ -253,8 +251,8 @@ void estimate_transformer(struct estimate *s)
     struct estimate_opts *o = &s->o;
     struct model_shape few = o->model, many = o->model;
     if (o->model.kind == MODEL_PARAMS_ONLY) {
-        few = assumed_shape(&o->model, 128, 32000); /* few wide layers */
-        many = assumed_shape(&o->model, 64, 128000);
+        few = assumed_shape(&o->model, 160, 128, 32000); /* few wide layers */
+        many = assumed_shape(&o->model, 40, 64, 128000);
         if (!o->model.largest_layer)
             o->model.largest_layer = few.largest_layer;
     }

@@ -12,6 +12,11 @@ static int64_t max64(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
+static int64_t min64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 static int64_t attention_params(const struct model_shape *m)
 {
     int64_t h = m->hidden, q = (int64_t)m->heads * m->head_dim,
@@ -153,7 +158,7 @@ int model_shape_complete(struct model_shape *m, struct err *e)
         if (!s.params)
             s.params = s.layers * layer + model_shape_outer_params(&s);
         if (!s.largest_layer)
-            s.largest_layer = max64(layer, model_shape_embedding_params(&s));
+            s.largest_layer = min64(s.params, max64(layer, model_shape_embedding_params(&s)));
     }
     int rc = check_total(&s, e);
     if (rc == 0)

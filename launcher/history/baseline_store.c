@@ -84,16 +84,6 @@ static int insert(struct history_db *h, const struct baseline *m, struct err *e)
     return rc;
 }
 
-/* Removes the oldest rows beyond the limit. */
-static int trim(struct history_db *h, struct err *e)
-{
-    AUTO(free)
-    char *sql = xasprintf("DELETE FROM baseline WHERE rowid IN (SELECT rowid FROM baseline "
-                          "ORDER BY stored_ms DESC, rowid DESC LIMIT -1 OFFSET %d)",
-                          HISTORY_DB_ROWS_MAX);
-    return history_db_exec(h, sql, e);
-}
-
 int baseline_store_put(struct baseline *m, struct err *e)
 {
     AUTO(history_db) struct history_db *h = NULL;
@@ -106,6 +96,6 @@ int baseline_store_put(struct baseline *m, struct err *e)
     if (rc == 0)
         rc = insert(h, m, e);
     if (rc == 0)
-        rc = trim(h, e);
+        rc = history_db_trim(h, "baseline", "stored_ms", e);
     return rc < 0 ? rc : history_db_exec(h, "COMMIT", e); /* closing it rolls back */
 }
