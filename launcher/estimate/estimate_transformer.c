@@ -45,9 +45,9 @@ static struct widths widths(const struct estimate_opts *o)
 static void rank_params(const struct estimate_opts *o, double *low, double *high)
 {
     const struct model_shape *m = &o->model;
-    *low = *high = (double)(m->params / (o->tp * o->pp));
+    *low = *high = (double)m->params / (o->tp * o->pp);
     if (o->pp > 1 && m->kind != MODEL_PARAMS_ONLY)
-        *high = ((m->layers + o->pp - 1) / o->pp * (double)model_shape_layer_params(m) +
+        *high = (ceil((double)m->layers / o->pp) * (double)model_shape_layer_params(m) +
                  (double)model_shape_outer_params(m)) /
                 o->tp;
 }
@@ -62,7 +62,7 @@ static const char *range(char *buf, size_t size, double low, double high)
 static void set_parameters(struct estimate *s, const struct widths *w, double low, double high)
 {
     const struct estimate_opts *o = &s->o;
-    double n = estimate_data_ranks(o), layer = (double)(o->model.largest_layer / o->tp);
+    double n = estimate_data_ranks(o), layer = (double)o->model.largest_layer / o->tp;
     double live_low = w->weight_low * layer, live_high = 2 * w->weight_high * layer;
     char weight[32], live[32];
     range(weight, sizeof weight, w->weight_low, w->weight_high);
