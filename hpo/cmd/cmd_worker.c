@@ -168,7 +168,8 @@ static int start_guardian(struct guardian **g, struct placement **placed,
         return err_set(e, -EINVAL, "--place and --gpus exclude each other");
     if (o->labels && !o->place)
         return err_set(e, -EINVAL, "--labels needs --place JOB.yaml");
-    int rc = o->place ? placement_open(placed, o->place, o->labels, e) : 0;
+    const struct placement_opts place = {.file = o->place, .labels_file = o->labels};
+    int rc = o->place ? placement_open(placed, &place, e) : 0;
     if (rc < 0)
         return rc == -EBUSY ? -ETIMEDOUT : rc; /* the GPUs did not become free */
     const struct gpu_locks locks = *placed ? (*placed)->locks : (struct gpu_locks){0};

@@ -85,7 +85,11 @@ static int preview(const struct place_options *o, struct err *e)
 {
     AUTO(placement) struct placement *p = NULL;
     AUTO(strbuf) struct strbuf b = {0};
-    int rc = placement_preview(&p, o->file, o->labels, o->emit && place_emit_queues(o->emit), e);
+    const struct placement_opts opts = {.file = o->file,
+                                        .labels_file = o->labels,
+                                        .argv = o->argv,
+                                        .idle = o->emit && place_emit_queues(o->emit)};
+    int rc = placement_preview(&p, &opts, e);
     if (p && !o->emit)
         print_choice(o, p);
     if (rc == 0 && o->emit)

@@ -381,5 +381,6 @@ void place_job_free(struct place_job *j)
         free(texts[i]);
     for (size_t i = 0; i < COUNT_OF(lists); i++)
         strv_free(lists[i]);
+    free(j->peaks);
     free(j);
 }

@@ -41,8 +41,10 @@ struct place_job {
     bool mixed_models;                  /* the GPUs may be of different models */
     enum place_goal goal;
     enum place_arrangement arrangement;
-    double timeout_s; /* how long the job waits for GPUs */
-    char **notes;     /* about keys without effect; whole sentences */
+    double timeout_s;            /* how long the job waits for GPUs */
+    struct estimate_peak *peaks; /* of earlier jobs of the program, which the caller may add */
+    size_t peak_count;
+    char **notes; /* about keys without effect; whole sentences */
 };
 
 /* Reads a job file. The caller frees `*out`.

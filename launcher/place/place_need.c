@@ -21,6 +21,7 @@ int place_need_of(struct place_need *out, const struct place_job *j, int gpus, s
     int rc = estimate_job(&out->estimate, &o, e);
     if (rc < 0)
         return err_wrap(e, "estimate");
+    estimate_correct(&out->estimate, j->peaks, j->peak_count);
     out->estimated = true;
     out->low_bytes = out->estimate.low_bytes;
     out->high_bytes = out->estimate.high_bytes;

@@ -166,9 +166,10 @@ void place_print_choice(struct strbuf *out, const struct place_job *j, const str
         strbuf_putc(out, '\n');
     }
     if (c->need.known)
-        strbuf_printf(out, "needs %s to %s per GPU\n",
+        strbuf_printf(out, "needs %s to %s per GPU%s\n",
                       byte_size_format(low, sizeof low, c->need.low_bytes),
-                      byte_size_format(high, sizeof high, c->need.high_bytes));
+                      byte_size_format(high, sizeof high, c->need.high_bytes),
+                      c->need.estimate.measured.n ? ", as measured in earlier jobs" : "");
     if (c->count > 0)
         add_score(out, c);
 }

@@ -3,10 +3,12 @@
 #include <errno.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/strbuf.h"
+#include "launcher/estimate/estimate_peaks.h"
 #include "launcher/gpu/gpu_users.h"
 #include "launcher/guardian/process_tree.h"
 
@@ -30,7 +32,7 @@ static void set_gpus(struct placement *p)
 }
 
 /* Selects from the present inventory. If the job would not fit even on idle GPUs, the error is
- * -EINVAL, with what would fit. */
+ * -ENOSPC, with what would fit. */
 static int select_gpus(struct placement *p, struct err *e)
 {
     const struct place_inventory *in = &p->inventory;
@@ -44,13 +46,13 @@ static int select_gpus(struct placement *p, struct err *e)
         return rc;
     p->choice = *idle; /* the verdicts that never change */
     *e = never;
-    e->code = -EINVAL;
+    e->code = -ENOSPC;
     for (int i = 0; i < in->count && i < PLACE_GPUS_MAX; i++)
         if (idle->each[i].rule == PLACE_RULE_TOO_SMALL && most < in->gpus[i].gpu.memory_total_bytes)
             most = in->gpus[i].gpu.memory_total_bytes;
     if (most > 0)
         (void)place_need_advise(&idle->need, p->job, most, e);
-    return -EINVAL;
+    return -ENOSPC;
 }
 
 /* Locks the selected GPUs in the order of their UUIDs, so that of two placements that want the same
@@ -121,30 +123,44 @@ static int wait_for_gpus(struct placement *p, const char *labels_file, struct er
     return rc;
 }
 
-static int open_job(struct placement **out, const char *file, const char *labels_file,
-                    struct err *e)
+/* Adds the peaks of earlier jobs of the program. Without a history, the formula has to suffice. */
+static void read_peaks(struct place_job *j, const struct placement_opts *o)
+{
+    AUTO(free) char *cwd = getcwd(NULL, 0);
+    struct history_command c;
+    struct err e = {0};
+    if (!o->argv || !o->argv[0] || !j->has_model)
+        return;
+    history_command_read(&c, o->argv, o->wdir ? o->wdir : cwd ? cwd : "/");
+    if (estimate_peaks_read(&j->peaks, &j->peak_count, &c, &e) < 0)
+        log_info("earlier jobs do not correct the estimate: %s", e.text);
+    history_command_end(&c);
+}
+
+static int open_job(struct placement **out, const struct placement_opts *o, struct err *e)
 {
     AUTO(placement) struct placement *p = xzalloc(sizeof *p);
-    int rc = place_job_read(&p->job, file, e);
+    int rc = place_job_read(&p->job, o->file, e);
     if (rc == 0)
-        rc = place_inventory_read(&p->inventory, labels_file, e);
+        rc = place_inventory_read(&p->inventory, o->labels_file, e);
     if (rc < 0)
         return rc;
+    read_peaks(p->job, o);
     for (char **n = p->job->notes; n && *n; n++)
         log_warn("%s", *n);
     *out = TAKE(p);
     return 0;
 }
 
-int placement_open(struct placement **out, const char *file, const char *labels_file, struct err *e)
+int placement_open(struct placement **out, const struct placement_opts *o, struct err *e)
 {
     AUTO(placement) struct placement *p = NULL;
-    int rc = open_job(&p, file, labels_file, e);
+    int rc = open_job(&p, o, e);
     if (rc < 0)
         return rc;
-    rc = wait_for_gpus(p, labels_file, e);
+    rc = wait_for_gpus(p, o->labels_file, e);
     if (rc < 0)
-        return err_wrap(e, "%s", file);
+        return err_wrap(e, "%s", o->file);
     set_gpus(p);
     *out = TAKE(p);
     return 0;
@@ -156,19 +172,20 @@ static void set_idle(struct place_gpu *g)
     g->used_bytes = 0;
 }
 
-int placement_preview(struct placement **out, const char *file, const char *labels_file, bool idle,
-                      struct err *e)
+int placement_preview(struct placement **out, const struct placement_opts *o, struct err *e)
 {
     *out = NULL;
-    int rc = open_job(out, file, labels_file, e);
+    int rc = open_job(out, o, e);
     if (rc < 0)
         return rc;
-    for (int i = 0; idle && i < (*out)->inventory.count; i++)
+    for (int i = 0; o->idle && i < (*out)->inventory.count; i++)
         set_idle(&(*out)->inventory.gpus[i]);
     rc = select_gpus(*out, e);
     if (rc == 0)
         set_gpus(*out);
-    return rc < 0 ? err_wrap(e, "%s", file) : 0;
+    else if (rc != -EBUSY && rc != -ENOSPC)
+        placement_close(TAKE(*out));
+    return rc < 0 ? err_wrap(e, "%s", o->file) : 0;
 }
 
 void placement_warn(const struct plan *p)

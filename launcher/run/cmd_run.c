@@ -20,7 +20,8 @@ static int print_plan(struct run_options *o, struct err *e)
     AUTO(topo) struct topo *t = NULL;
     AUTO(plan) struct plan *p = NULL;
     AUTO(placement) struct placement *placed = NULL;
-    if (o->place && placement_preview(&placed, o->place, o->labels, false, e) < 0)
+    const struct placement_opts place = run_options_placement(o);
+    if (o->place && placement_preview(&placed, &place, e) < 0)
         return e->code;
     if (placed)
         o->spec.gpus = placed->gpus;

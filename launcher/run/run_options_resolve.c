@@ -359,6 +359,12 @@ int run_options_resolve(struct run_options *o, struct err *e)
     return 0;
 }
 
+struct placement_opts run_options_placement(const struct run_options *o)
+{
+    return (struct placement_opts){
+        .file = o->place, .labels_file = o->labels, .argv = o->argv, .wdir = o->spec.wdir};
+}
+
 void run_options_log_ignored(const struct run_options *o, const char *engine)
 {
     AUTO(strbuf) struct strbuf b = {0};

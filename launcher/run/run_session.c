@@ -573,7 +573,8 @@ int run_session(int *status, struct run_options *o, struct err *e)
 {
     struct session s = {.opts = o, .tty_stdin_fd = -1};
     AUTO(placement) struct placement *placed = NULL;
-    int rc = o->place ? placement_open(&placed, o->place, o->labels, e) : 0;
+    const struct placement_opts place = run_options_placement(o);
+    int rc = o->place ? placement_open(&placed, &place, e) : 0;
     if (rc < 0)
         return rc;
     const struct gpu_locks locks = placed ? placed->locks : (struct gpu_locks){0};

@@ -137,6 +137,25 @@ TEST(sharding_lets_a_model_fit_on_more_gpus)
     CHECK(e.hint[0]);
 }
 
+TEST(measured_peaks_of_earlier_jobs_correct_what_the_job_needs)
+{
+    const struct place_gpu g[] = {kit_gpu(0, "A", 40)};
+    AUTO(place_job)
+    struct place_job *j = kit_job_of("params: 1B\nbatch_size_per_gpu: 8\nprecision: bf16\n");
+    struct place_choice c;
+    struct err e = {0};
+    CHECK_INT(place_select(&c, j, g, 1, false, &e), -EBUSY); /* the formula: too small */
+    j->peaks = xcalloc(2, sizeof *j->peaks);
+    j->peaks[0] = (struct estimate_peak){.batch = 4, .bytes = 10 * GIB};
+    j->peaks[1] = (struct estimate_peak){.batch = 8, .bytes = 12 * GIB};
+    j->peak_count = 2;
+    CHECK_INT(place_select(&c, j, g, 1, false, &e), 0);
+    CHECK(c.need.high_bytes >= 12 * GIB && c.need.high_bytes < 20 * GIB);
+    AUTO(strbuf) struct strbuf b = {0};
+    place_print_choice(&b, j, g, 1, &c);
+    CHECK_HAS(strbuf_str(&b), "per GPU, as measured in earlier jobs\n");
+}
+
 TEST(a_set_has_one_model_unless_the_job_allows_more)
 {
     const struct place_gpu g[] = {kit_gpu(0, "A", 40), kit_gpu(1, "B", 40), kit_gpu(2, "A", 80)};
