@@ -131,10 +131,10 @@ static void add_reason(struct strbuf *b, const struct place_job *j, const struct
     } else if (v->best_score >= 0 && v->best_score == c->score) {
         strbuf_puts(b, "not selected: equal to a selected one, which comes first");
     } else if (v->best_score >= 0) {
-        strbuf_printf(b, "not selected: fits, but its best set has a score of %lld",
+        strbuf_printf(b, "not selected: its best set has a score of %lld",
                       (long long)v->best_score);
     } else {
-        strbuf_puts(b, "not selected: fits, but too few GPUs of its model can be used");
+        strbuf_puts(b, "not selected: too few GPUs of its model can be used");
     }
 }
 

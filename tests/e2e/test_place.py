@@ -83,7 +83,7 @@ def test_the_file_with_sections_prefers_its_devices_and_names_what_has_no_effect
     lines = done.stdout.splitlines()
     assert done.returncode == 0 and "algorithm: rl_based has no effect" in done.stderr
     assert [line.split("  ")[-1] for line in lines[2:3]] == ["selected"]
-    assert all(re.match(r"GPU\d .* not selected: fits, but its best set has a score of \d+$", line) for line in lines[:2])
+    assert all(re.match(r"GPU\d .* not selected: its best set has a score of \d+$", line) for line in lines[:2])
     assert re.match(r"needs [\d.]+ GiB to [\d.]+ GiB per GPU$", lines[3]) and len(lines) == 5
     m.use(2, os.getpid())
     done = m.place(m.job(SECTIONS), "--dry-run")
