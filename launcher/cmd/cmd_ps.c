@@ -152,7 +152,7 @@ static int list_done(bool json, struct err *e)
     struct history_jobs l;
     int rc = history_jobs_read(&l, e);
     for (size_t i = 0; json && i < l.count; i++)
-        print_json(history_job_json(&l.at[i]));
+        print_json(history_jobs_json(&l.at[i]));
     if (rc == 0 && !json)
         print_done(&l);
     history_jobs_end(&l);

@@ -22,6 +22,10 @@ struct gpu_sampler {
 
 enum { UNKNOWN = GPU_SAMPLE_UNKNOWN };
 
+_Static_assert(GPU_SAMPLE_THROTTLED == (NVML_REASON_HW_SLOWDOWN | NVML_REASON_SW_THERMAL |
+                                        NVML_REASON_HW_THERMAL | NVML_REASON_POWER_BRAKE),
+               "not the power limit or the clocks that the user has set");
+
 /* ---- calls that may fail -----------------------------------------------------------------------
  */
 

@@ -9,7 +9,10 @@
 #include "common/err.h"
 #include "common/mem.h"
 
-enum { GPU_SAMPLE_UNKNOWN = -1 };
+enum {
+    GPU_SAMPLE_UNKNOWN = -1,
+    GPU_SAMPLE_THROTTLED = 0xe8 /* bits of throttle_reasons: heat, or too little power */
+};
 
 struct gpu_sample {
     char uuid[96]; /* of a GPU without MIG, or of a MIG instance */

@@ -95,6 +95,12 @@ int history_db_trim(struct history_db *h, const char *table, const char *age, st
     return history_db_exec(h, sql, e);
 }
 
+char *history_db_text(sqlite3_stmt *st, int column)
+{
+    const char *text = (const char *)sqlite3_column_text(st, column);
+    return xstrdup(text ? text : "");
+}
+
 /* Sets *out to the integer in the first column of the first row, or to -1 if it is another text. */
 static int query(struct history_db *h, const char *sql, int64_t *out, struct err *e)
 {
@@ -241,4 +247,14 @@ int history_db_open(struct history_db **out, bool create, struct err *e)
     *e = (struct err){0}; /* the damage is repaired */
     *out = TAKE(h);
     return 0;
+}
+
+int history_db_query(struct history_db **h, sqlite3_stmt **st, const char *sql, struct err *e)
+{
+    struct err own = {0};
+    e = e ? e : &own;
+    int rc = history_db_open(h, false, e);
+    if (rc == -ENOENT)
+        *e = (struct err){0};
+    return rc == -ENOENT ? 0 : rc < 0 ? rc : history_db_prepare(*h, st, sql, e);
 }

@@ -30,6 +30,11 @@ AUTO_DEFINE(history_db, struct history_db *, history_db_close)
 
 /* Prepares a statement, which the caller finalizes before history_db_close(). */
 int history_db_prepare(struct history_db *h, sqlite3_stmt **out, const char *sql, struct err *e);
+/* Opens the file if it exists, and prepares a statement. Returns 0 without a file; *h and *st are
+ * then unchanged. */
+int history_db_query(struct history_db **h, sqlite3_stmt **st, const char *sql, struct err *e);
+/* Returns a column of the present row as text ("" for NULL), which the caller frees. */
+char *history_db_text(sqlite3_stmt *st, int column);
 /* Removes the oldest rows of a table beyond the limit. `age` names its column with the time. */
 int history_db_trim(struct history_db *h, const char *table, const char *age, struct err *e);
 /* Executes statements without results. */

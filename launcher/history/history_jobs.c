@@ -1,21 +1,8 @@
 #include "launcher/history/history_jobs.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "launcher/history/history_db.h"
-
-static char *text_of(sqlite3_stmt *st, int column)
-{
-    const char *text = (const char *)sqlite3_column_text(st, column);
-    return xstrdup(text ? text : "");
-}
-
-static void copy_text(char *out, size_t size, sqlite3_stmt *st, int column)
-{
-    AUTO(free) char *text = text_of(st, column);
-    snprintf(out, size, "%s", text);
-}
 
 /* ---- all jobs ----------------------------------------------------------------------------------
  */
@@ -26,31 +13,20 @@ static void append(struct history_jobs *l, sqlite3_stmt *st)
     struct history_job *j = &l->at[l->count++];
     *j = (struct history_job){.begin_ms = sqlite3_column_int64(st, 0),
                               .end_ms = sqlite3_column_int64(st, 1),
-                              .job = text_of(st, 2),
-                              .program = text_of(st, 3),
+                              .job = history_db_text(st, 2),
+                              .program = history_db_text(st, 3),
                               .batch = sqlite3_column_int64(st, 5),
-                              .gpu = text_of(st, 6),
+                              .gpu = history_db_text(st, 6),
                               .gpus = sqlite3_column_int(st, 7),
                               .status = sqlite3_column_int(st, 8),
                               .utilisation = sqlite3_column_double(st, 9),
                               .peak_bytes = sqlite3_column_int64(st, 10),
                               .memory_bytes = sqlite3_column_int64(st, 11),
-                              .peaks = text_of(st, 12),
+                              .peaks = history_db_text(st, 12),
                               .energy_j = sqlite3_column_double(st, 13),
                               .cost = sqlite3_column_double(st, 14)};
-    copy_text(j->hash, sizeof j->hash, st, 4);
-}
-
-/* Opens the file, if there is one, and prepares a query. Returns 0 without a file; *st is then
- * NULL. */
-static int open_query(struct history_db **h, sqlite3_stmt **st, const char *sql, struct err *e)
-{
-    struct err own = {0};
-    e = e ? e : &own;
-    int rc = history_db_open(h, false, e);
-    if (rc == -ENOENT)
-        *e = (struct err){0};
-    return rc == -ENOENT ? 0 : rc < 0 ? rc : history_db_prepare(*h, st, sql, e);
+    AUTO(free) char *hash = history_db_text(st, 4);
+    snprintf(j->hash, sizeof j->hash, "%s", hash);
 }
 
 int history_jobs_read(struct history_jobs *out, struct err *e)
@@ -58,11 +34,12 @@ int history_jobs_read(struct history_jobs *out, struct err *e)
     AUTO(history_db) struct history_db *h = NULL;
     sqlite3_stmt *st = NULL;
     *out = (struct history_jobs){0};
-    int rc = open_query(&h, &st,
-                        "SELECT begin_ms, end_ms, job, program, hash, batch, gpu, gpus, status, "
-                        "utilisation, peak, memory, peaks, energy_j, cost FROM job "
-                        "ORDER BY end_ms DESC, rowid DESC",
-                        e);
+    int rc =
+        history_db_query(&h, &st,
+                         "SELECT begin_ms, end_ms, job, program, hash, batch, gpu, gpus, status, "
+                         "utilisation, peak, memory, peaks, energy_j, cost FROM job "
+                         "ORDER BY end_ms DESC, rowid DESC",
+                         e);
     if (rc < 0 || !st)
         return rc;
     int step;
@@ -73,7 +50,7 @@ int history_jobs_read(struct history_jobs *out, struct err *e)
     return rc;
 }
 
-void history_job_clear(struct history_job *j)
+static void clear(struct history_job *j)
 {
     free(j->job);
     free(j->program);
@@ -85,7 +62,7 @@ void history_job_clear(struct history_job *j)
 void history_jobs_end(struct history_jobs *l)
 {
     for (size_t i = 0; i < l->count; i++)
-        history_job_clear(&l->at[i]);
+        clear(&l->at[i]);
     free(l->at);
     *l = (struct history_jobs){0};
 }
@@ -147,7 +124,7 @@ static void add_known_int(json_t *o, const char *key, int64_t value)
         json_object_set_new(o, key, json_integer(value));
 }
 
-json_t *history_job_json(const struct history_job *j)
+json_t *history_jobs_json(const struct history_job *j)
 {
     json_t *peaks = NULL;
     json_t *o = json_pack("{s:o, s:o, s:s, s:I, s:I, s:i, s:i, s:o}", "job", json_text(j->job),
@@ -163,41 +140,4 @@ json_t *history_job_json(const struct history_job *j)
     add_known(o, "energy_j", j->energy_j);
     add_known(o, "cost", j->cost);
     return o;
-}
-
-/* ---- peaks of a program ------------------------------------------------------------------------
- */
-
-int history_peaks_read(struct history_peak **out, int *count, const char *program, const char *hash,
-                       struct err *e)
-{
-    AUTO(history_db) struct history_db *h = NULL;
-    AUTO(free) struct history_peak *peaks = NULL;
-    sqlite3_stmt *st = NULL;
-    *out = NULL;
-    *count = 0;
-    int rc = open_query(&h, &st,
-                        "SELECT batch, peak, gpu FROM job WHERE program = ?1 AND peak > 0 AND "
-                        "(?2 IS NULL OR hash = ?2) ORDER BY end_ms DESC, rowid DESC LIMIT ?3",
-                        e);
-    if (rc < 0 || !st)
-        return rc;
-    sqlite3_bind_text(st, 1, program, -1, SQLITE_STATIC);
-    sqlite3_bind_text(st, 2, hash, -1, SQLITE_STATIC); /* NULL binds NULL */
-    sqlite3_bind_int64(st, 3, HISTORY_PEAKS_MAX);
-    int step, n = 0;
-    while ((step = sqlite3_step(st)) == SQLITE_ROW) {
-        peaks = xrealloc(peaks, (size_t)n + 1, sizeof *peaks);
-        peaks[n] = (struct history_peak){.batch = sqlite3_column_int64(st, 0),
-                                         .peak_bytes = sqlite3_column_int64(st, 1)};
-        copy_text(peaks[n].gpu, sizeof peaks[n].gpu, st, 2);
-        n++;
-    }
-    rc = step == SQLITE_DONE ? 0 : history_db_failed(h, e);
-    sqlite3_finalize(st);
-    if (rc < 0)
-        return rc;
-    *count = n;
-    *out = TAKE(peaks);
-    return 0;
 }

@@ -34,26 +34,11 @@ struct history_jobs {
  * history_jobs_end() in every case. Errors are those of history_db_open(). */
 int history_jobs_read(struct history_jobs *out, struct err *e);
 void history_jobs_end(struct history_jobs *l);
-void history_job_clear(struct history_job *j);
 
 /* Stores a job. Errors are those of history_db_open(); nothing is stored then. */
 int history_jobs_put(const struct history_job *j, struct err *e);
 
 /* Returns a job as JSON, without the figures that are unknown (new reference). */
-json_t *history_job_json(const struct history_job *j);
-
-struct history_peak {
-    int64_t batch;      /* -1: unknown */
-    int64_t peak_bytes; /* of the rank that used most */
-    char gpu[96];
-};
-
-enum { HISTORY_PEAKS_MAX = 100 };
-
-/* Reads the peaks of a program's jobs, newest first, at most HISTORY_PEAKS_MAX. `hash`: only those
- * with these options; NULL: all. `*out` is an array of `*count`, which the caller frees. It is NULL
- * if there are none. Errors are those of history_db_open(). */
-int history_peaks_read(struct history_peak **out, int *count, const char *program, const char *hash,
-                       struct err *e);
+json_t *history_jobs_json(const struct history_job *j);
 
 #endif

@@ -104,7 +104,11 @@ static json_t *gpu_json(const struct job_usage_gpu *g, int rank)
     add_count(o, "peak_bytes", g->peak_bytes);
     add_count(o, "memory_bytes", g->total_bytes);
     add_number(o, "energy_j", g->energy_j);
+    add_number(o, "power_w", g->power_w);
     add_number(o, "power_share", g->power_share);
+    add_number(o, "sm_mhz", g->sm_mhz);
+    add_count(o, "temperature_c", g->temperature_c);
+    add_number(o, "throttled_share", g->throttled_share);
     add_number(o, "link_share", g->link_share);
     return o;
 }

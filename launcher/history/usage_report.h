@@ -1,5 +1,5 @@
-/* usage_report - what a job has used, as the last line of `drover run` and as the event `usage`. Pure.
- * Unknown figures are left out. */
+/* usage_report - what a job has used, as the last line of `drover run` and as the event `usage`.
+ * Pure. Unknown figures are left out. */
 #ifndef DROVER_USAGE_REPORT_H
 #define DROVER_USAGE_REPORT_H
 

@@ -7,16 +7,10 @@
 #include "launcher/history/history_command.h"
 #include "launcher/history/history_jobs.h"
 #include "launcher/history/usage_report.h"
-#include "launcher/limits/job_clock.h"
-#include "launcher/monitor/idle_watch.h"
+#include "launcher/plan/plan_hardware.h"
 
 struct usage_run {
-    uv_loop_t *loop;
-    double idle_timeout_s;
-    void (*on_idle)(void *arg);
-    void *arg;
-    struct idle_watch *idle_watch; /* NULL: no job runs, or no --idle-timeout */
-    const struct launch *job;      /* NULL: no job runs */
+    const struct launch *job; /* NULL: no job runs */
     struct job_monitor *monitor;
     struct job_usage *usage; /* of the attempts that have ended; NULL: none with GPUs */
     char **uuids;            /* GPUs of this machine, in all attempts … */
@@ -28,22 +22,15 @@ struct usage_run {
     int64_t begin_ms;
 };
 
-struct usage_run *usage_run_open(uv_loop_t *loop, double idle_timeout_s, void (*on_idle)(void *arg),
-                                 void *arg)
+struct usage_run *usage_run_open(void)
 {
-    struct usage_run *u = xzalloc(sizeof *u);
-    u->loop = loop;
-    u->idle_timeout_s = idle_timeout_s;
-    u->on_idle = on_idle;
-    u->arg = arg;
-    return u;
+    return xzalloc(sizeof(struct usage_run));
 }
 
 void usage_run_close(struct usage_run *u)
 {
     if (!u)
         return;
-    idle_watch_close(u->idle_watch);
     job_monitor_close(u->monitor);
     job_usage_free(u->usage);
     history_command_end(&u->command);
@@ -117,7 +104,7 @@ static char *cpus_of(const struct plan *p)
     return text;
 }
 
-void usage_run_attach(struct usage_run *u, struct launch *job)
+void usage_run_attach(struct usage_run *u, const struct launch *job)
 {
     const struct plan *p = launch_plan(job);
     AUTO(strv) char **uuids = gpus_of(p);
@@ -133,9 +120,6 @@ void usage_run_attach(struct usage_run *u, struct launch *job)
     add_gpus(u, p);
     if (uuids)
         u->monitor = job_monitor_open(uuids, cpus, u->usage);
-    if (u->idle_timeout_s > 0)
-        u->idle_watch =
-            idle_watch_open(u->loop, job, u->monitor, u->idle_timeout_s, u->on_idle, u->arg);
 }
 
 struct job_monitor *usage_run_monitor(const struct usage_run *u)
@@ -148,7 +132,7 @@ struct job_monitor *usage_run_monitor(const struct usage_run *u)
 static void count_gpus(struct usage_run *u, const struct plan *p)
 {
     bool elsewhere = false;
-    u->gpus = job_clock_gpus(p);
+    u->gpus = plan_hardware_gpus(p);
     free(TAKE(u->node));
     for (int i = 0; i < p->world_size; i++)
         elsewhere |= p->ranks[i].gpu >= 0 && !p->nodes[p->ranks[i].node].here;
@@ -166,7 +150,6 @@ void usage_run_ended(struct usage_run *u, const struct job_end *end)
         job_usage_free(u->usage);
         u->usage = usage;
     }
-    idle_watch_close(TAKE(u->idle_watch));
     job_monitor_close(TAKE(u->monitor));
     count_gpus(u, launch_plan(u->job));
     u->seconds += end->seconds;

@@ -16,16 +16,12 @@
 enum { USAGE_RUN_LEAST_S = 5 }; /* a shorter job has too few samples, and is not reported */
 
 struct usage_run;
-/* With `idle_timeout_s` > 0 (--idle-timeout), the loop calls `on_idle` once per attempt if the job
- * is idle for this time, as idle_watch.h describes. */
-struct usage_run *usage_run_open(uv_loop_t *loop, double idle_timeout_s, void (*on_idle)(void *arg),
-                                 void *arg);
-/* Its handle closes in the loop's next iteration. */
+struct usage_run *usage_run_open(void);
 void usage_run_close(struct usage_run *u);
 AUTO_DEFINE(usage_run, struct usage_run *, usage_run_close)
 
 /* Starts to sample for an attempt. The job is borrowed until usage_run_ended(). */
-void usage_run_attach(struct usage_run *u, struct launch *job);
+void usage_run_attach(struct usage_run *u, const struct launch *job);
 /* Returns the monitor of the present or the last attempt; NULL: it has no GPU on this machine. */
 struct job_monitor *usage_run_monitor(const struct usage_run *u);
 void usage_run_ended(struct usage_run *u, const struct job_end *end);

@@ -7,7 +7,7 @@
 #include "launcher/limits/deadline.h"
 
 enum {
-    CHECK_MS = 1000 /* at least this often: the wall clock may be set, and nodes may connect */
+    CHECK_MS = 1000 /* at least this often: the wall clock may be set */
 };
 
 struct job_clock {
@@ -15,7 +15,7 @@ struct job_clock {
     const struct job_limits *limits;
     void (*on_limit)(void *arg, enum job_limit limit);
     void *arg;
-    const struct plan *plan; /* NULL: no attempt runs */
+    double gpus; /* in use since counted_s */
     double opened_s;
     double counted_s; /* until when `gpu_hours` counts */
     double gpu_hours;
@@ -35,36 +35,15 @@ int job_clock_read_limits(struct job_limits *l, struct err *e)
     return 0;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const long *x = a, *y = b;
-    return (*x > *y) - (*x < *y);
-}
-
-int job_clock_gpus(const struct plan *p)
-{
-    AUTO(free) long *all = xcalloc((size_t)p->world_size + 1, sizeof *all);
-    size_t n = 0;
-    int gpus = 0;
-    for (int i = 0; i < p->world_size; i++)
-        if (p->ranks[i].gpu >= 0)
-            all[n++] = ((long)p->ranks[i].node << 32) + p->ranks[i].gpu;
-    qsort(all, n, sizeof *all, by_value);
-    for (size_t i = 0; i < n; i++)
-        gpus += i == 0 || all[i] != all[i - 1];
-    return gpus;
-}
-
 struct job_limits_usage job_clock_usage(struct job_clock *c)
 {
     double now = clock_s();
-    int gpus = c->plan ? job_clock_gpus(c->plan) : 0;
-    c->gpu_hours += gpus * (now - c->counted_s) / 3600;
+    c->gpu_hours += c->gpus * (now - c->counted_s) / 3600;
     c->counted_s = now;
     return (struct job_limits_usage){.seconds = now - c->opened_s,
                                      .now_s = wall_clock_s(),
                                      .gpu_hours = c->gpu_hours,
-                                     .gpus = gpus};
+                                     .gpus = c->gpus};
 }
 
 static void check(uv_timer_t *t)
@@ -80,18 +59,14 @@ static void check(uv_timer_t *t)
                        0);
 }
 
-void job_clock_began(struct job_clock *c, const struct plan *p)
+void job_clock_set_gpus(struct job_clock *c, double gpus)
 {
-    (void)job_clock_usage(c); /* counts the time before it */
-    c->plan = p;
+    if (!c)
+        return;
+    (void)job_clock_usage(c); /* until now with the earlier number */
+    c->gpus = gpus;
     if (uv_is_active((uv_handle_t *)&c->timer))
         uv_timer_start(&c->timer, check, 0, 0);
-}
-
-void job_clock_ended(struct job_clock *c)
-{
-    (void)job_clock_usage(c);
-    c->plan = NULL;
 }
 
 struct job_clock *job_clock_open(uv_loop_t *loop, const struct job_limits *l,

@@ -78,15 +78,15 @@ static void describe_deadline(struct strbuf *b, const struct job_limits *l,
 static void describe_budget(struct strbuf *b, const struct job_limits *l,
                             const struct job_limits_usage *u)
 {
+    bool money = l->budget_money > 0;
     double over_h = u->gpu_hours - job_limits_budget_gpu_h(l);
-    over_h = over_h > 0 ? over_h : 0;
+    double over = money ? over_h * l->price : over_h;
     strbuf_printf(b, "at its budget (--budget %s): it has used %.4g GPU hours", l->budget_text,
                   u->gpu_hours);
-    if (l->budget_money > 0)
-        strbuf_printf(b, ", %.2f at %.2f per GPU hour: %.2f more than the budget",
-                      u->gpu_hours * l->price, l->price, over_h * l->price);
-    else
-        strbuf_printf(b, ", %.2g more than the budget", over_h);
+    if (money)
+        strbuf_printf(b, ", which cost %.2f at %g", u->gpu_hours * l->price, l->price);
+    if (over >= 0.01)
+        strbuf_printf(b, ", %.2f more than the budget", over);
 }
 
 static const struct {
@@ -116,6 +116,5 @@ double job_limits_next_s(const struct job_limits *l, const struct job_limits_usa
 void job_limits_describe(struct strbuf *b, const struct job_limits *l, enum job_limit limit,
                          const struct job_limits_usage *at_end)
 {
-    strbuf_puts(b, "the job was stopped ");
     limits[limit].describe(b, l, at_end);
 }

@@ -1,4 +1,5 @@
-/* job_limits - the limits of a job: its time, the time at which it must end, and its cost. Pure. */
+/* job_limits - the limits of a job or a sweep: its time, the time at which it must end, and its
+ * cost. Pure. */
 #ifndef DROVER_JOB_LIMITS_H
 #define DROVER_JOB_LIMITS_H
 
@@ -17,11 +18,12 @@ struct job_limits {            /* in all of these, 0 or NULL means not given */
     double price;              /* of one GPU hour */
 };
 
-struct job_limits_usage { /* of all attempts of a job */
-    double seconds;       /* since the start of drover */
-    double now_s;         /* seconds since 1970 */
-    double gpu_hours;     /* used so far */
-    int gpus;             /* in use now */
+/* Of all attempts of a job, or of a sweep since its coordinator started. */
+struct job_limits_usage {
+    double seconds;   /* since the start of drover */
+    double now_s;     /* seconds since 1970 */
+    double gpu_hours; /* used so far */
+    double gpus;      /* in use now */
 };
 
 /* In the order in which they are reported if several are reached at once. */
@@ -39,8 +41,8 @@ double job_limits_budget_gpu_h(const struct job_limits *l);
 double job_limits_next_s(const struct job_limits *l, const struct job_limits_usage *u,
                          enum job_limit *limit);
 
-/* Appends which limit has stopped the job, and by how much the job has exceeded it at its end:
- * "the job was stopped after 90 s (--timeout) and ended 2.1 s later". */
+/* Appends which limit was reached, and by how much it was exceeded at the end: "after 90 s
+ * (--timeout) and ended 2.1 s later". The text follows "the job was stopped ". */
 void job_limits_describe(struct strbuf *b, const struct job_limits *l, enum job_limit limit,
                          const struct job_limits_usage *at_end);
 

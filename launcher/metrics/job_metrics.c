@@ -185,12 +185,14 @@ int job_metrics_open(struct job_metrics **out, uv_loop_t *loop, const struct job
     m->opts = *o;
     if (uname(&u) == 0)
         memcpy(m->host, u.nodename, sizeof m->host);
-    int rc = metrics_server_open(&m->server, loop, o->address, fill, m, e);
-    if (rc < 0)
+    int rc = metrics_server_open(&m->server, o->address, e);
+    if (rc < 0) {
         free(m);
-    else
-        *out = m;
-    return rc;
+        return rc;
+    }
+    metrics_server_start(m->server, loop, fill, m);
+    *out = m;
+    return 0;
 }
 
 void job_metrics_close(struct job_metrics *m)

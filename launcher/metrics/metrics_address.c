@@ -22,7 +22,7 @@ static int parse_host(struct metrics_address *a, const char *host)
 {
     a->at.v4 = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr = {htonl(INADDR_ANY)}};
     a->size = sizeof a->at.v4;
-    if (!*host || inet_pton(AF_INET, host, &a->at.v4.sin_addr) == 1)
+    if (inet_pton(AF_INET, host, &a->at.v4.sin_addr) == 1)
         return 0;
     if (strcmp(host, "localhost") == 0) {
         a->at.v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -48,7 +48,8 @@ int metrics_address_parse(struct metrics_address *out, const char *text, struct 
     bool brackets = host[0] == '[' && host[host_len - 1] == ']';
     if (brackets)
         host[host_len - 1] = '\0';
-    if ((!brackets && strchr(host, ':')) || parse_host(&a, host + brackets) < 0)
+    const char *given = host_len == 0 ? "0.0.0.0" : host + brackets;
+    if ((!brackets && strchr(host, ':')) || parse_host(&a, given) < 0)
         return fail(text, e);
     in_port_t port = htons((in_port_t)atoi(digits));
     if (a.at.any.sa_family == AF_INET)

@@ -56,11 +56,14 @@ static void add_gpu(struct metrics_text *t, const struct gpu_sample *g, const ch
     snprintf(device, sizeof device, "nvidia%d", g->index);
     dcgm_bus_id(bus_id, sizeof bus_id, g->bus_id);
     const struct metrics_label labels[] = {
-        {"gpu", index},     {"UUID", g->uuid},      {"pci_bus_id", *bus_id ? bus_id : NULL},
-        {"device", device}, {"modelName", g->name}, {"Hostname", host},
+        {"gpu", index},     {"UUID", g->uuid},  {"pci_bus_id", *bus_id ? bus_id : NULL},
+        {"device", device}, {"Hostname", host}, {"modelName", g->name},
     };
-    for (size_t i = 0; i < COUNT_OF(values); i++)
-        metrics_text_add(t, values[i].name, values[i].value, labels, COUNT_OF(labels));
+    for (size_t i = 0; i < COUNT_OF(values); i++) {
+        /* Prometheus wants no capitals inside of a label's name. */
+        size_t count = COUNT_OF(labels) - (values[i].name >= METRICS_GPU_POWER_LIMIT);
+        metrics_text_add(t, values[i].name, values[i].value, labels, count);
+    }
 }
 
 void metrics_gpu_add(struct metrics_text *t, const struct gpu_sample *gpus, int count,

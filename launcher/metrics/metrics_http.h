@@ -10,9 +10,9 @@ struct metrics_http;
 
 struct metrics_http_plugin {
     unsigned abi; /* METRICS_HTTP_ABI; the loader checks it before it reads the rest */
-    /* Serves on a listening socket, whose ownership it takes, in a thread of its own. Answers 503
-     * until the first text. Returns NULL if the server cannot be started. */
-    struct metrics_http *(*start)(int fd);
+    /* Serves `text` on a listening socket, in a thread of its own. Takes the ownership of the
+     * socket. Returns NULL if the server cannot be started. */
+    struct metrics_http *(*start)(int fd, const char *text);
     /* Replaces the text. Takes the ownership of `text`, which malloc() has made. Never waits for a
      * client. */
     void (*set)(struct metrics_http *h, char *text, size_t len);

@@ -16,7 +16,7 @@ struct metrics_server {
     const struct metrics_http_plugin *plugin;
     struct metrics_http *http;
     struct metrics_text *text;
-    void (*fill)(void *arg, struct metrics_text *t);
+    void (*fill)(void *arg, struct metrics_text *t); /* NULL: not started */
     void *arg;
     char *url;
 };
@@ -57,18 +57,24 @@ static int listen_at(struct metrics_address *a, const char *address, struct err 
     return fd_take(&fd);
 }
 
+/* Returns the text with the values of `fill` (NULL: none yet), which the caller frees. */
+static char *make_text(struct metrics_server *s)
+{
+    metrics_text_add(s->text, METRICS_BUILD_INFO, 1,
+                     &(struct metrics_label){"version", DROVER_VERSION}, 1);
+    if (s->fill)
+        s->fill(s->arg, s->text);
+    return metrics_text_take(s->text);
+}
+
 static void on_timer(uv_timer_t *t)
 {
     struct metrics_server *s = t->data;
-    metrics_text_add(s->text, METRICS_BUILD_INFO, 1,
-                     &(struct metrics_label){"version", DROVER_VERSION}, 1);
-    s->fill(s->arg, s->text);
-    char *text = metrics_text_take(s->text);
+    char *text = make_text(s);
     s->plugin->set(s->http, text, strlen(text));
 }
 
-int metrics_server_open(struct metrics_server **out, uv_loop_t *loop, const char *address,
-                        void (*fill)(void *arg, struct metrics_text *t), void *arg, struct err *e)
+int metrics_server_open(struct metrics_server **out, const char *address, struct err *e)
 {
     struct metrics_address a;
     const struct metrics_http_plugin *plugin = NULL;
@@ -78,23 +84,28 @@ int metrics_server_open(struct metrics_server **out, uv_loop_t *loop, const char
     AUTO(fd) int fd = rc < 0 ? -1 : listen_at(&a, address, e);
     if (fd < 0)
         return err_wrap(e, "--metrics");
-    struct metrics_http *http = plugin->start(fd_take(&fd));
-    if (!http)
-        return err_set(e, -EAGAIN, "--metrics %s: the server's thread cannot be started", address);
-    struct metrics_server *s = xzalloc(sizeof *s);
+    AUTO(metrics_server) struct metrics_server *s = xzalloc(sizeof *s);
     AUTO(strbuf) struct strbuf url = {0};
     metrics_address_url(&url, &a);
     s->url = strbuf_take(&url);
     s->plugin = plugin;
-    s->http = http;
     s->text = metrics_text_new();
+    AUTO(free) char *text = make_text(s);
+    s->http = plugin->start(fd_take(&fd), text);
+    if (!s->http)
+        return err_set(e, -EAGAIN, "--metrics %s: the server's thread cannot be started", address);
+    *out = TAKE(s);
+    return 0;
+}
+
+void metrics_server_start(struct metrics_server *s, uv_loop_t *loop,
+                          void (*fill)(void *arg, struct metrics_text *t), void *arg)
+{
     s->fill = fill;
     s->arg = arg;
     uv_timer_init(loop, &s->timer);
     s->timer.data = s;
     uv_timer_start(&s->timer, on_timer, 0, INTERVAL_MS);
-    *out = s;
-    return 0;
 }
 
 const char *metrics_server_url(const struct metrics_server *s)
@@ -111,8 +122,12 @@ void metrics_server_close(struct metrics_server *s)
 {
     if (!s)
         return;
-    s->plugin->stop(s->http);
+    if (s->http)
+        s->plugin->stop(s->http);
     metrics_text_free(s->text);
     free(s->url);
-    uv_close((uv_handle_t *)&s->timer, on_closed);
+    if (s->fill)
+        uv_close((uv_handle_t *)&s->timer, on_closed);
+    else
+        free(s);
 }

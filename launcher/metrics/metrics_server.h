@@ -11,15 +11,18 @@
 
 struct metrics_server;
 
-/* Listens, and starts to serve. `fill` adds the values; the loop calls it at once and then each
- * second. Call it when the guardian runs: it starts a thread.
+/* Listens. Call it when the guardian runs: it starts a thread.
  *   -EINVAL                 `address` is malformed (metrics_address.h)
  *   -ENOENT, -ELIBBAD       there is no plug-in, or it cannot be loaded
  *   -EADDRINUSE and others  it cannot listen */
-int metrics_server_open(struct metrics_server **out, uv_loop_t *loop, const char *address,
-                        void (*fill)(void *arg, struct metrics_text *t), void *arg, struct err *e);
+int metrics_server_open(struct metrics_server **out, const char *address, struct err *e);
+/* Starts to write texts: the loop calls `fill`, which adds the values, at once and then each
+ * second. Call it once. */
+void metrics_server_start(struct metrics_server *s, uv_loop_t *loop,
+                          void (*fill)(void *arg, struct metrics_text *t), void *arg);
 /* The handle closes in the loop's next iteration. `s` may be NULL. */
 void metrics_server_close(struct metrics_server *s);
+AUTO_DEFINE(metrics_server, struct metrics_server *, metrics_server_close)
 
 /* Returns the URL: "http://127.0.0.1:9400/metrics"; borrowed. */
 const char *metrics_server_url(const struct metrics_server *s);

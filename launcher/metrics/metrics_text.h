@@ -9,6 +9,7 @@
 #include "common/mem.h"
 
 enum metrics_name {
+    /* dcgm-exporter's */
     METRICS_GPU_SM_CLOCK,
     METRICS_GPU_MEM_CLOCK,
     METRICS_GPU_TEMP,
@@ -20,6 +21,7 @@ enum metrics_name {
     METRICS_GPU_MEM_COPY_UTIL,
     METRICS_GPU_FB_FREE,
     METRICS_GPU_FB_USED,
+    /* drover's own, from here on */
     METRICS_GPU_POWER_LIMIT,
     METRICS_GPU_NVLINK_TX,
     METRICS_GPU_NVLINK_RX,

@@ -23,7 +23,7 @@ struct counter {
 
 struct gpu_usage_sum {
     struct job_usage_gpu known; /* names, sizes, and the longest idle time; the rest is computed */
-    struct mean busy, power, pcie_sent, pcie_received;
+    struct mean busy, power, power_w, sm_mhz, throttled, pcie_sent, pcie_received;
     int idle, samples;
     double idle_from_s; /* first sample of the present idle time; UNKNOWN: busy, or not reported */
     double idle_s;      /* length of the present idle time */
@@ -103,11 +103,12 @@ static struct gpu_usage_sum *find(struct job_usage *u, const struct gpu_sample *
             return &u->gpus[i];
     u->gpus = xrealloc(u->gpus, (size_t)u->count + 1, sizeof *u->gpus);
     struct gpu_usage_sum *g = &u->gpus[u->count++];
-    *g = (struct gpu_usage_sum){.known = {.peak_bytes = UNKNOWN, .total_bytes = UNKNOWN},
-                                .idle_from_s = UNKNOWN,
-                                .energy_mj = no_counter,
-                                .nvlink_sent = no_counter,
-                                .nvlink_received = no_counter};
+    *g = (struct gpu_usage_sum){
+        .known = {.peak_bytes = UNKNOWN, .total_bytes = UNKNOWN, .temperature_c = UNKNOWN},
+        .idle_from_s = UNKNOWN,
+        .energy_mj = no_counter,
+        .nvlink_sent = no_counter,
+        .nvlink_received = no_counter};
     memcpy(g->known.uuid, s->uuid, sizeof g->known.uuid);
     memcpy(g->known.name, s->name, sizeof g->known.name);
     return g;
@@ -137,6 +138,12 @@ static void add_gpu(struct gpu_usage_sum *g, double at_s, const struct gpu_sampl
         g->known.total_bytes = s->memory_total_bytes;
     if (s->power_limit_w > 0)
         mean_add(&g->power, s->power_w < 0 ? UNKNOWN : s->power_w / s->power_limit_w);
+    mean_add(&g->power_w, s->power_w);
+    mean_add(&g->sm_mhz, s->sm_mhz);
+    if (s->throttle_reasons >= 0)
+        mean_add(&g->throttled, (s->throttle_reasons & GPU_SAMPLE_THROTTLED) != 0);
+    if (s->temperature_c > g->known.temperature_c)
+        g->known.temperature_c = s->temperature_c;
     mean_add(&g->pcie_sent, (double)s->pcie_tx_bytes_per_s);
     mean_add(&g->pcie_received, (double)s->pcie_rx_bytes_per_s);
     counter_add(&g->energy_mj, s->energy_mj);
@@ -237,6 +244,9 @@ static struct job_usage_gpu summarise_gpu(const struct gpu_usage_sum *g, double 
         r.longest_idle_s = UNKNOWN;
     r.energy_j = g->energy_mj.total < 0 ? UNKNOWN : (double)g->energy_mj.total / 1000;
     r.power_share = mean_of(&g->power);
+    r.power_w = mean_of(&g->power_w);
+    r.sm_mhz = mean_of(&g->sm_mhz);
+    r.throttled_share = mean_of(&g->throttled);
     double pcie = share_of_link(mean_of(&g->pcie_sent), mean_of(&g->pcie_received), g->pcie_max);
     double nvlink = share_of_link(rate_of(&g->nvlink_sent, seconds),
                                   rate_of(&g->nvlink_received, seconds), g->nvlink_max);

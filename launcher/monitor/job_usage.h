@@ -44,9 +44,12 @@ struct job_usage_gpu {
     double longest_idle_s;
     int64_t peak_bytes, total_bytes; /* memory used by all processes of the GPU, and its size */
     double energy_j;
-    double power_share; /* mean power / its limit */
-    double link_share;  /* mean traffic / capacity of its busiest link (PCIe, NVLink), in the
-                           direction with less traffic */
+    double power_share;     /* mean power / its limit */
+    double power_w, sm_mhz; /* means */
+    int temperature_c;      /* highest */
+    double throttled_share; /* of the samples with GPU_SAMPLE_THROTTLED */
+    double link_share;      /* mean traffic / capacity of its busiest link (PCIe, NVLink), in the
+                               direction with less traffic */
 };
 
 struct job_usage_summary {

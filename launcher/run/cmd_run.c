@@ -7,10 +7,10 @@
 #include "common/log.h"
 #include "common/opt.h"
 #include "launcher/cmd/commands.h"
-#include "launcher/limits/job_clock.h"
 #include "launcher/limits/start_condition.h"
 #include "launcher/node/topo.h"
 #include "launcher/place/placement.h"
+#include "launcher/plan/plan_hardware.h"
 #include "launcher/run/run_mpmd.h"
 #include "launcher/run/run_print.h"
 #include "launcher/run/run_session.h"
@@ -51,7 +51,7 @@ static int check_budget(const struct run_options *o, struct err *e)
         return 0;
     if (topo_load(&t, e) < 0 || plan_make(&p, &o->spec, t, environ, e) < 0)
         return e->code;
-    if (!plan_is_local(p) || job_clock_gpus(p) > 0)
+    if (!plan_is_local(p) || plan_hardware_gpus(p) > 0)
         return 0;
     err_set(e, -EINVAL, "--budget %s: the job uses no GPU", o->limits.budget_text);
     return err_hint(e, "--timeout, which counts the time of any job");

@@ -5,10 +5,10 @@
 
 #include "common/log.h"
 #include "common/redact.h"
+#include "launcher/monitor/mpi_singletons.h"
 #include "launcher/registry/job_events.h"
 #include "launcher/registry/line_log.h"
 #include "launcher/registry/registry.h"
-#include "launcher/run/mpi_singletons.h"
 #include "launcher/run/run_hang_report.h"
 
 enum { COUNT_INTERVAL_MS = 10000 };
@@ -329,37 +329,6 @@ void run_monitor_restart(struct run_monitor *m, int attempt, int pause_ms, char 
     console_print(m->console, strbuf_str(&b));
     emit(m, "restart",
          json_pack("{s:i, s:i, s:o}", "attempt", attempt, "pause_ms", pause_ms, "left_out", hosts));
-}
-
-/* Records an event, if there is one, and prints the text on stderr. */
-static void report(struct run_monitor *m, const char *event, json_t *fields, const char *text)
-{
-    if (fields)
-        emit(m, event, fields);
-    fputs(text, stderr);
-}
-
-/* A failure of the history is not one of the job. */
-void run_monitor_finish(struct run_monitor *m, struct baseline_run *baseline,
-                        struct usage_run *usage, int status, double gpu_hours)
-{
-    AUTO(strbuf) struct strbuf speed = {0}, used = {0};
-    json_t *event = NULL;
-    struct err e = {0};
-    if (status == 0 && baseline_run_finish(baseline, &speed, &event, &e) < 0)
-        log_warn("baseline %s: not stored: %s", m->opts->baseline, e.text);
-    if (speed.len > 0) /* it is the answer to --baseline: --quiet does not hide it */
-        fprintf(stderr, "%s: ", m->opts->program);
-    report(m, "baseline", event, strbuf_str(&speed));
-    const struct usage_run_end end = {.program = m->opts->program,
-                                      .status = status,
-                                      .gpu_hours = gpu_hours,
-                                      .price = m->opts->limits.price};
-    event = NULL;
-    e = (struct err){0};
-    if (usage_run_finish(usage, &end, &used, &event, &e) < 0)
-        log_info("'drover ps --done' does not show this job: %s", e.text);
-    report(m, "usage", event, m->opts->quiet ? "" : strbuf_str(&used));
 }
 
 /* ---- open and close ----------------------------------------------------------------------------

@@ -10,8 +10,6 @@
 #include "common/json.h"
 #include "common/mem.h"
 #include "launcher/engine/launch.h"
-#include "launcher/history/baseline_run.h"
-#include "launcher/history/usage_run.h"
 #include "launcher/run/console.h"
 #include "launcher/run/run_options.h"
 
@@ -38,9 +36,5 @@ void run_monitor_ended(struct run_monitor *m, const struct job_end *end, int sta
 /* Records that the job will be restarted after `pause_ms`, without the hosts in `excluded`.
  * `excluded` is a strv and may be NULL. */
 void run_monitor_restart(struct run_monitor *m, int attempt, int pause_ms, char *const *excluded);
-/* After the last attempt and all output: records and prints how a job that has succeeded compares
- * with its baseline, and what the job has used. `baseline` may be NULL. */
-void run_monitor_finish(struct run_monitor *m, struct baseline_run *baseline,
-                        struct usage_run *usage, int status, double gpu_hours);
 
 #endif

@@ -9,15 +9,13 @@
 #include "common/stop_signals.h"
 #include "launcher/cmd/commands.h"
 #include "launcher/guardian/guardian.h"
-#include "launcher/history/baseline_run.h"
-#include "launcher/history/usage_run.h"
 #include "launcher/inspect/stdin_demand.h"
 #include "launcher/io/tty_stdin.h"
-#include "launcher/limits/job_clock.h"
-#include "launcher/metrics/job_metrics.h"
+#include "launcher/monitor/idle_watch.h"
 #include "launcher/place/placement.h"
 #include "launcher/run/run_elastic.h"
 #include "launcher/run/run_hang_report.h"
+#include "launcher/run/run_measures.h"
 #include "launcher/run/run_monitor.h"
 #include "launcher/run/run_print.h"
 #include "launcher/run/run_restarts.h"
@@ -43,17 +41,14 @@ struct session {
     ino_t tty_stdin_pipe;
     struct run_monitor *monitor;
     struct run_hang_report *hang_report; /* NULL: no job, or no --hang-timeout */
-    struct baseline_run *baseline;       /* NULL: no --baseline */
-    struct usage_run *usage;             /* NULL: nothing was started */
+    struct run_measures *measures;       /* NULL: nothing was started */
+    struct idle_watch *idle_watch;       /* NULL: no job, or no --idle-timeout */
     struct run_restarts *restarts;
     struct run_elastic *elastic; /* NULL: not an elastic job */
     struct stop_signals stop_signals;
     uv_signal_t signals[COUNT_OF(job_signals)];
-    bool watches;                    /* `signals` are open handles of the loop */
-    struct job_clock *clock;         /* NULL: nothing was started */
-    enum job_limit limit;            /* of BY_LIMIT */
-    struct job_metrics *metrics;     /* NULL: no --metrics */
-    struct job_monitor *gpu_monitor; /* of the present attempt; NULL: none */
+    bool watches;         /* `signals` are open handles of the loop */
+    enum job_limit limit; /* of BY_LIMIT */
     enum run_session_state state;
     unsigned stop_causes;
     int stop_signal; /* the signal of BY_SIGNAL; 0: none */
@@ -164,19 +159,11 @@ static bool restart_due(struct session *s, const struct job_end *end)
     return due;
 }
 
-static void print_limit(const struct session *s, struct strbuf *b)
-{
-    const struct job_limits_usage at_end = job_clock_usage(s->clock);
-    strbuf_printf(b, "%s: ", s->opts->program);
-    job_limits_describe(b, &s->opts->limits, s->limit, &at_end);
-    strbuf_putc(b, '\n');
-}
-
 static void print_end(const struct session *s, const struct job_end *end)
 {
     AUTO(strbuf) struct strbuf b = {0};
     if (s->stop_causes & BY_LIMIT)
-        print_limit(s, &b);
+        run_measures_print_limit(s->measures, &b, s->limit);
     if (s->stop_causes & BY_IDLE)
         strbuf_printf(&b,
                       "%s: the job was stopped: it used no GPU and printed nothing for %g s "
@@ -237,7 +224,9 @@ static void close_tty_stdin(struct session *s)
 
 static void on_rank_started(void *arg, int rank, pid_t pid)
 {
-    close_tty_stdin(arg);
+    struct session *s = arg;
+    close_tty_stdin(s);
+    run_measures_started(s->measures);
 }
 
 static void on_rank_ended(void *arg, const struct rank_end *e)
@@ -252,12 +241,9 @@ static void on_ended(void *arg, const struct job_end *end)
 {
     struct session *s = arg;
     s->status = final_status(s, end);
-    job_clock_ended(s->clock);
-    job_metrics_ended(s->metrics);
     run_monitor_ended(s->monitor, end, s->status);
-    baseline_run_ended(s->baseline, end, s->status);
-    s->gpu_monitor = NULL;
-    usage_run_ended(s->usage, end);
+    idle_watch_close(TAKE(s->idle_watch));
+    run_measures_ended(s->measures, end, s->status);
     run_hang_report_close(TAKE(s->hang_report));
     print_end(s, end);
     if (s->elastic)
@@ -270,7 +256,7 @@ static void on_hang(void *arg, json_t *report)
 {
     struct session *s = arg;
     run_monitor_event(s->monitor, "hang", report);
-    job_metrics_hang(s->metrics);
+    run_measures_hang(s->measures);
     s->stop_causes |= BY_HANG;
     apply(s, RUN_SESSION_EV_HANG);
 }
@@ -341,7 +327,7 @@ static void on_limit(void *arg, enum job_limit limit)
     s->limit = limit;
     if (between_attempts(s)) { /* no end of a job follows, which would print it */
         s->status = JOB_LIMITS_STATUS;
-        print_limit(s, &b);
+        run_measures_print_limit(s->measures, &b, limit);
         if (!s->opts->quiet)
             console_print(s->console, strbuf_str(&b));
     }
@@ -376,14 +362,13 @@ static int start_attempt(struct session *s, struct err *e)
     int rc = launch_start(&s->job, s->context, &s->opts->spec, &events, s, e);
     if (rc < 0)
         return rc;
-    job_clock_began(s->clock, launch_plan(s->job));
     run_monitor_attach(s->monitor, s->job, run_restarts_attempt(s->restarts));
     if (s->opts->hang_timeout_s > 0)
         s->hang_report = run_hang_report_open(&s->loop, s->job, s->opts, s->console, on_hang, s);
-    baseline_run_attach(s->baseline, s->job, &s->opts->spec);
-    usage_run_attach(s->usage, s->job);
-    s->gpu_monitor = usage_run_monitor(s->usage);
-    job_metrics_attach(s->metrics, s->job, run_restarts_attempt(s->restarts));
+    run_measures_attach(s->measures, s->job, run_restarts_attempt(s->restarts));
+    if (s->opts->idle_timeout_s > 0)
+        s->idle_watch = idle_watch_open(&s->loop, s->job, run_measures_monitor(s->measures),
+                                        s->opts->idle_timeout_s, on_idle, s);
     redirect_attach(s->redirect, &s->loop, s->job, s->opts->spec.restart_count);
     console_attach(s->console, s->job, s->redirect, s->opts->show);
     return 0;
@@ -500,23 +485,6 @@ static int open_rendezvous(struct session *s, struct err *e)
     return rc;
 }
 
-static int open_metrics(struct session *s, struct err *e)
-{
-    const struct job_metrics_opts o = {.address = s->opts->metrics,
-                                       .limits = &s->opts->limits,
-                                       .clock = s->clock,
-                                       .monitor = &s->gpu_monitor};
-    if (job_metrics_open(&s->metrics, &s->loop, &o, e) < 0) {
-        s->status = EXIT_STATUS_FAILED; /* the command line may be right: the port is taken */
-        return e->code;
-    }
-    AUTO(free)
-    char *line = xasprintf("%s: metrics at %s\n", s->opts->program, job_metrics_url(s->metrics));
-    if (!s->opts->quiet)
-        console_print(s->console, line);
-    return 0;
-}
-
 static int start(struct session *s, struct err *e)
 {
     signal(SIGPIPE, SIG_IGN);
@@ -532,13 +500,12 @@ static int start(struct session *s, struct err *e)
     if (rc < 0)
         return rc;
     watch_signals(s);
-    s->clock = job_clock_open(&s->loop, &s->opts->limits, on_limit, s);
-    if (s->opts->baseline)
-        s->baseline = baseline_run_open(s->opts->baseline, s->opts->baseline_update);
-    s->usage = usage_run_open(&s->loop, s->opts->idle_timeout_s, on_idle, s);
+    rc = run_measures_open(&s->measures, &s->loop, s->opts, s->console, on_limit, s, e);
+    if (rc < 0) {
+        s->status = EXIT_STATUS_FAILED; /* the options may be right: the port is taken */
+        return rc;
+    }
     s->restarts = run_restarts_open(&s->loop, s->opts, on_restart_due, s);
-    if (s->opts->metrics && open_metrics(s, e) < 0)
-        return e->code;
     return s->opts->rdzv ? open_rendezvous(s, e) : start_first_attempt(s, e);
 }
 
@@ -548,16 +515,14 @@ static void stop(struct session *s)
         uv_close((uv_handle_t *)&s->signals[i], NULL);
     if (s->watches)
         stop_signals_close(&s->stop_signals);
-    job_metrics_close(s->metrics);
-    job_clock_close(s->clock);
+    run_measures_close(s->measures);
     tty_stdin_close(s->tty_stdin);
     close_tty_stdin(s); /* still open if no rank has started */
     run_restarts_close(s->restarts);
     run_elastic_close(s->elastic);
     run_hang_report_close(s->hang_report);
+    idle_watch_close(s->idle_watch);
     run_monitor_close(s->monitor);
-    baseline_run_close(s->baseline);
-    usage_run_close(s->usage);
     redirect_close(s->redirect);
     launch_free(s->job);
     console_close(s->console);
@@ -594,8 +559,7 @@ int run_session(int *status, struct run_options *o, struct err *e)
     if (rc == 0 && s.status == 0 && console_error(s.console))
         s.status = EXIT_STATUS_FAILED;
     if (rc == 0)
-        run_monitor_finish(s.monitor, s.baseline, s.usage, s.status,
-                           job_clock_usage(s.clock).gpu_hours);
+        run_measures_finish(s.measures, s.monitor, s.status);
     stop(&s);
     *status = s.status;
     return rc;

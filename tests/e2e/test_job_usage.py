@@ -4,6 +4,7 @@ import json
 import re
 
 import pytest
+from cluster_kit import Engine
 from conftest import BUILD, Runner
 
 NVML = BUILD / "tests/fake/libnvidia-ml.so.1"
@@ -167,3 +168,14 @@ def test_without_sqlite_the_job_runs_and_ps_names_the_package(drover, tmp_path):
     assert drover.run("run", "-np", 1, "true", env=env).returncode == 0
     done = drover.run("ps", "--done", env=env)
     assert done.returncode == 1 and "SQLite: " in done.stderr and "try: apt install libsqlite3-0" in done.stderr, done.stderr
+
+
+def test_a_job_over_several_nodes_says_whose_gpus_were_sampled(slurm, tmp_path):
+    engine = Engine(slurm, "slurm")  # srun passes the environment to all nodes, so all have these GPUs
+    env = gpus(tmp_path, "gpus 2\ngpu all utilization 76\n")
+    status, _, err = engine.run("-N", 2, "--oversubscribe", "--price", 200, "--idle-timeout", 1, "sleep", SECONDS, env=env)
+    engine.close()
+    nodes = len(slurm.nodes)
+    assert status == 0 and "--idle-timeout has no effect: the job has ranks on other nodes" in err, err
+    assert re.search(rf"^drover run: {2 * nodes} GPUs · [\d.]+ at 200.00/GPU-h · on node1 \(2 GPUs\) · utilisation 76 % · ",
+                     err, re.M), err

@@ -84,13 +84,13 @@ TEST(a_stored_job_is_read_back)
 TEST(json_leaves_unknown_figures_out)
 {
     struct history_job j = example();
-    AUTO(json) json_t *known = history_job_json(&j);
+    AUTO(json) json_t *known = history_jobs_json(&j);
     CHECK_INT(json_integer_value(json_object_get(json_object_get(known, "peaks"), "1")), 29);
     CHECK_NEAR(json_real_value(json_object_get(known, "cost")), 0.25, 0);
     j.batch = j.peak_bytes = j.memory_bytes = -1;
     j.utilisation = j.energy_j = j.cost = -1;
     j.peaks = (char *)"{}";
-    AUTO(json) json_t *o = history_job_json(&j);
+    AUTO(json) json_t *o = history_jobs_json(&j);
     static const char *const absent[] = {"batch",        "utilisation", "peak_bytes",
                                          "memory_bytes", "energy_j",    "cost"};
     for (size_t i = 0; i < COUNT_OF(absent); i++)
@@ -120,41 +120,5 @@ TEST(the_oldest_jobs_beyond_the_limit_are_removed)
     CHECK_STR(l.at[0].job, "newest");
     CHECK_INT(l.at[l.count - 1].end_ms, 100002); /* 9000 and 100001 are removed */
     history_jobs_end(&l);
-    remove_root(root);
-}
-
-TEST(peaks_are_those_of_the_program_and_its_options)
-{
-    const char *root = open_state();
-    struct history_peak *peaks = NULL;
-    int n = -1;
-    CHECK_INT(history_peaks_read(&peaks, &n, "/home/ada/train.py", NULL, NULL), 0);
-    CHECK_INT(n, 0);
-    CHECK(!peaks);
-    struct history_job j = example();
-    put_job(&j);
-    j.end_ms = 10000;
-    j.batch = 16;
-    j.peak_bytes = 50;
-    put_job(&j);
-    j.end_ms = 11000;
-    j.peak_bytes = -1; /* unknown: not a peak */
-    put_job(&j);
-    j.peak_bytes = 70;
-    snprintf(j.hash, sizeof j.hash, "fedcba9876543210");
-    put_job(&j);
-    j.program = (char *)"other";
-    put_job(&j);
-    CHECK_INT(history_peaks_read(&peaks, &n, "/home/ada/train.py", "0123456789abcdef", NULL), 0);
-    CHECK_INT(n, 2);
-    CHECK_INT(peaks[0].batch, 16); /* newest first */
-    CHECK_INT(peaks[0].peak_bytes, 50);
-    CHECK_STR(peaks[0].gpu, "NVIDIA H100");
-    CHECK_INT(peaks[1].batch, 8);
-    CHECK_INT(peaks[1].peak_bytes, 30);
-    free(peaks);
-    CHECK_INT(history_peaks_read(&peaks, &n, "/home/ada/train.py", NULL, NULL), 0);
-    CHECK_INT(n, 3);
-    free(peaks);
     remove_root(root);
 }

@@ -13,6 +13,9 @@ static const struct gpu_sample unknown = {.uuid = "GPU-aa",
                                           .power_w = UNKNOWN,
                                           .power_limit_w = UNKNOWN,
                                           .energy_mj = UNKNOWN,
+                                          .temperature_c = UNKNOWN,
+                                          .sm_mhz = UNKNOWN,
+                                          .throttle_reasons = UNKNOWN,
                                           .pcie_tx_bytes_per_s = UNKNOWN,
                                           .pcie_rx_bytes_per_s = UNKNOWN,
                                           .nvlink_tx_bytes = UNKNOWN,
@@ -145,6 +148,28 @@ TEST(energy_is_a_difference_that_survives_a_reset_and_leaves_pauses_out)
     job_usage_summary_end(&sum);
 }
 
+TEST(power_and_clock_are_means_and_throttling_is_a_share)
+{
+    AUTO(job_usage) struct job_usage *u = job_usage_new();
+    static const int reasons[] = {0, 4, 0x48, 0x20}; /* 4: the power limit, which is usual */
+    struct gpu_sample s = busy("GPU-aa", 1);
+    for (int t = 0; t < 4; t++) {
+        s.power_w = 100 + 100 * t;
+        s.power_limit_w = 500;
+        s.sm_mhz = 1000 + 200 * t;
+        s.temperature_c = t == 1 ? 80 : 60;
+        s.throttle_reasons = reasons[t];
+        job_usage_add(u, t, &s, 1);
+    }
+    struct job_usage_summary sum = summary(u);
+    CHECK_NEAR(sum.gpus[0].power_w, 250, 1e-9);
+    CHECK_NEAR(sum.gpus[0].power_share, 0.5, 1e-9);
+    CHECK_NEAR(sum.gpus[0].sm_mhz, 1300, 1e-9);
+    CHECK_INT(sum.gpus[0].temperature_c, 80);
+    CHECK_NEAR(sum.gpus[0].throttled_share, 0.5, 1e-9);
+    job_usage_summary_end(&sum);
+}
+
 TEST(a_link_counts_in_the_direction_with_less_traffic)
 {
     AUTO(job_usage) struct job_usage *u = job_usage_new();
@@ -202,5 +227,9 @@ TEST(what_no_sample_has_is_unknown)
     CHECK_NEAR(s.gpus[0].idle_share, UNKNOWN, 0);
     CHECK_NEAR(s.gpus[0].longest_idle_s, UNKNOWN, 0);
     CHECK_INT(s.gpus[0].peak_bytes, UNKNOWN);
+    CHECK_NEAR(s.gpus[0].power_w, UNKNOWN, 0);
+    CHECK_NEAR(s.gpus[0].sm_mhz, UNKNOWN, 0);
+    CHECK_INT(s.gpus[0].temperature_c, UNKNOWN);
+    CHECK_NEAR(s.gpus[0].throttled_share, UNKNOWN, 0);
     job_usage_summary_end(&s);
 }
