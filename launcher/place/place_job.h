@@ -49,7 +49,7 @@ struct place_job {
 
 /* Reads a job file. The caller frees `*out`.
  *   -EINVAL  not YAML, an unknown key (the hint is the nearest one) or an invalid value; the
- *            message starts with FILE:LINE:COLUMN
+ *            message starts with FILE:LINE:COLUMN, or with FILE and the key
  *   -errno   the file cannot be read */
 int place_job_read(struct place_job **out, const char *path, struct err *e);
 void place_job_free(struct place_job *j);
