@@ -16,6 +16,7 @@
 #include "launcher/doctor/cmd_doctor.h"
 #include "launcher/doctor/cmd_topo.h"
 #include "launcher/estimate/cmd_estimate.h"
+#include "launcher/place/cmd_place.h"
 
 struct cmd {
     const char *name, *summary;        /* summary NULL: internal, not listed */
@@ -29,6 +30,7 @@ static int help(int argc, char **argv);
 
 static const struct cmd commands[] = {
     {"run", "Start a job of N ranks", cmd_run, NULL, "drover run"},
+    {"place", "Start a job on the GPUs that suit it best", cmd_place, NULL, "drover place"},
     {"torchrun", "Start a job with torchrun's options", cmd_torchrun, NULL, "drover torchrun"},
     {"ps", "List the running jobs of this node", cmd_ps, NULL, "drover ps"},
     {"logs", "Show the last lines of a running job", cmd_logs, NULL, "drover logs"},

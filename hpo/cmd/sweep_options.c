@@ -8,6 +8,7 @@
 #include "hpo/store/sweep_dir.h"
 #include "launcher/limits/job_clock.h"
 #include "launcher/metrics/metrics_address.h"
+#include "launcher/place/place_job.h"
 
 static int set_seed(void *into, char *const *values, struct err *e)
 {
@@ -38,6 +39,10 @@ const struct opt sweep_options_rows[] = {
             struct sweep_options, parallel, 1, INT_MAX),
     OPT_INT(0, "here", "N", "run up to N of them here (default: as many as fit)",
             struct sweep_options, local_slots, 0, INT_MAX),
+    OPT_WORDS(0, "place", "JOB.yaml", "select and lock each worker's GPUs by a job file",
+              struct sweep_options, worker_args),
+    OPT_WORDS(0, "labels", "FILE", "with --place: file with labels of GPUs", struct sweep_options,
+              worker_args),
     OPT_WORDS(0, "hostfile|machinefile|f", "FILE", "start workers on these nodes, one per line",
               struct sweep_options, host_options),
     OPT_WORDS('H', "host", "LIST", "start workers on these nodes and slots: a:4,b:4",
@@ -68,6 +73,19 @@ const struct opt sweep_options_rows[] = {
     OPT_END,
 };
 
+/* Reads the job file of --place, so that a wrong one is an error before a worker starts. */
+static int check_place(const struct sweep_options *o, struct err *e)
+{
+    AUTO(place_job) struct place_job *j = NULL;
+    const char *file = NULL;
+    for (size_t i = 0; i + 1 < strv_len(o->worker_args); i += 2) /* an option and its value */
+        if (strcmp(o->worker_args[i] + strspn(o->worker_args[i], "-"), "place") == 0)
+            file = o->worker_args[i + 1];
+    if (o->worker_args && !file)
+        return err_set(e, -EINVAL, "--labels needs --place JOB.yaml");
+    return file ? place_job_read(&j, file, e) : 0;
+}
+
 int sweep_options_parse(struct sweep_options *o, int argc, char **argv, struct err *e)
 {
     *o = (struct sweep_options){.root = "sweeps", .local_slots = -1};
@@ -96,12 +114,13 @@ int sweep_options_parse(struct sweep_options *o, int argc, char **argv, struct e
                         "digit or '_'",
                         SWEEP_DIR_NAME_MAX);
     }
-    return 0;
+    return check_place(o, e);
 }
 
 void sweep_options_free(struct sweep_options *o)
 {
     strv_free(o->prior);
+    strv_free(o->worker_args);
     strv_free(o->words);
     strv_free(o->host_options);
 }

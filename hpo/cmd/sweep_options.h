@@ -14,6 +14,7 @@ struct sweep_options {
     const char *file; /* NULL: resume the stored sweep */
     const char *name, *root;
     char **host_options; /* strv: options of `drover run` that name nodes; NULL: none */
+    char **worker_args;  /* strv: --place and --labels, for the workers; NULL: none */
     char **prior;        /* strv: other sweeps to learn from; NULL: none */
     int parallel;        /* 0: as the file says */
     int local_slots;     /* trials at once on this machine; -1: as many as fit */

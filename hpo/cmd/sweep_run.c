@@ -248,6 +248,7 @@ int sweep_run(struct coordinator_opts *c, struct spec *spec, const struct sweep_
     if (c->remote_workers.hosts && guardian_start(&guardian, e) < 0)
         return EXIT_WORK;
     c->remote_workers.guardian = guardian;
+    c->remote_workers.args = c->worker_args = o->worker_args;
     if (o->metrics && sweep_metrics_open(&metrics, o->metrics, c->slots > 0, e) < 0)
         return EXIT_WORK;
     if ((o->restart && archive(d, o, e) < 0) || sweep_dir_open(&dir, d, e) < 0)

@@ -21,6 +21,7 @@ struct coordinator_opts {
     const struct sweep_dir *dir;               /* opened with the lock */
     struct run_message_opts run_message;       /* for the same sweep */
     int slots;                                 /* of the worker on this host; 0: no worker */
+    char *const *worker_args;                  /* its further options; NULL: none */
     struct listen_endpoint_opts listen;        /* for workers of other machines */
     struct remote_workers_opts remote_workers; /* that it starts; without hosts: none */
 };

@@ -343,6 +343,9 @@ static const struct opt options[] = {
             RUN_OPTIONS_RANKS_MAX),
     OPT_STR(0, "cpus||cpu-set|cpu-list", "LIST", "CPUs that the job may use: 0-3,8", T, spec.cpus),
     OPT_STR(0, "gpus", "LIST", "GPUs that the job may use: 0,2 ('' for none)", T, spec.gpus),
+    OPT_STR(0, "place", "JOB.yaml", "select and lock GPUs by a job file (see drover place)", T,
+            place),
+    OPT_STR(0, "labels", "FILE", "with --place: file with labels of GPUs", T, labels),
     OPT_FLAG(0, "report-bindings||display-map|print-rank-map|display-devel-map",
              "print where each rank runs, then run the job", T, report_bindings),
 

@@ -119,6 +119,22 @@ static int set_program_dirs(struct run_options *o, struct err *e)
     return 0;
 }
 
+/* --place selects GPUs of this machine only. */
+static int check_place(const struct run_options *o, struct err *e)
+{
+    bool here = true;
+    for (int i = 0; o->hosts && i < o->hosts->count; i++)
+        here &= o->hosts->at[i].here;
+    if (o->labels && !o->place)
+        return err_set(e, -EINVAL, "--labels needs --place JOB.yaml");
+    if (o->place && o->spec.gpus)
+        return err_set(e, -EINVAL, "--place and --gpus exclude each other");
+    if (!o->place || here)
+        return 0;
+    err_set(e, -EINVAL, "--place selects GPUs of this machine, and the job has other hosts");
+    return err_hint(e, "--engine local");
+}
+
 static bool has_program_hosts(const struct run_options *o)
 {
     bool any = false;
@@ -307,7 +323,8 @@ int run_options_resolve(struct run_options *o, struct err *e)
     for (size_t i = 0; i < strv_len(o->legacy); i++)
         if (run_options_mapping_legacy(o, o->legacy[i], e) < 0)
             return err_wrap(e, "option '%s'", o->legacy[i]);
-    if (check(o, e) < 0 || find_hosts(o, e) < 0 || (o->no_local && drop_this_host(o, e) < 0))
+    if (check(o, e) < 0 || find_hosts(o, e) < 0 || check_place(o, e) < 0 ||
+        (o->no_local && drop_this_host(o, e) < 0))
         return e ? e->code : -EINVAL;
     if (o->rank_file && use_rankfile(o, e) < 0)
         return e ? e->code : -EINVAL;
@@ -340,6 +357,12 @@ int run_options_resolve(struct run_options *o, struct err *e)
     if (o->grace_s >= 0) /* in a spec, 0 means the default */
         o->spec.grace_ms = o->grace_s * 1000 < 1 ? 1 : (int)(o->grace_s * 1000);
     return 0;
+}
+
+struct placement_opts run_options_placement(const struct run_options *o)
+{
+    return (struct placement_opts){
+        .file = o->place, .labels_file = o->labels, .argv = o->argv, .wdir = o->spec.wdir};
 }
 
 void run_options_log_ignored(const struct run_options *o, const char *engine)

@@ -12,6 +12,7 @@
 #include "launcher/inspect/stdin_demand.h"
 #include "launcher/io/tty_stdin.h"
 #include "launcher/monitor/idle_watch.h"
+#include "launcher/place/placement.h"
 #include "launcher/run/run_elastic.h"
 #include "launcher/run/run_hang_report.h"
 #include "launcher/run/run_measures.h"
@@ -459,6 +460,8 @@ static int start_first_attempt(struct session *s, struct err *e)
     if (rc < 0)
         return rc;
     run_options_log_ignored(s->opts, launch_plan(s->job)->engine);
+    if (!s->opts->place)
+        placement_warn(launch_plan(s->job));
     if (s->opts->report_bindings) {
         AUTO(strbuf) struct strbuf b = {0};
         run_print_bindings(&b, launch_plan(s->job));
@@ -534,7 +537,15 @@ static void stop(struct session *s)
 int run_session(int *status, struct run_options *o, struct err *e)
 {
     struct session s = {.opts = o, .tty_stdin_fd = -1};
-    int rc = guardian_start(&s.guardian, e); /* must precede the loop and all threads */
+    AUTO(placement) struct placement *placed = NULL;
+    const struct placement_opts place = run_options_placement(o);
+    int rc = o->place ? placement_open(&placed, &place, e) : 0;
+    if (rc < 0)
+        return rc;
+    const struct gpu_locks locks = placed ? placed->locks : (struct gpu_locks){0};
+    o->spec.gpus = placed ? placed->gpus : o->spec.gpus;
+    /* The guardian must precede the loop and all threads. */
+    rc = guardian_start_keeping(&s.guardian, locks.fds, locks.count, e);
     if (rc == 0 && (rc = uv_loop_init(&s.loop)) < 0) {
         guardian_stop(s.guardian);
         err_set(e, rc, "event loop: %s", uv_strerror(rc));
