@@ -5,6 +5,8 @@ MAKEFLAGS += --no-builtin-rules
 .DEFAULT_GOAL := all
 
 VERSION := 0.2.0
+# The date of what is packed: the same commit gives the same bytes.
+EPOCH = $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || stat -c %Y Makefile))
 PREFIX  ?= /usr/local
 DESTDIR ?=
 CC      ?= cc
@@ -20,7 +22,7 @@ say = $(if $(V),,@printf '  %-5s %s\n' $(1) $@)
 # ---- what is on this machine -------------------------------------------------------------------
 PKGS := hwloc pmix libuv libsodium libzmq sqlite3 jansson yaml-0.1
 ifneq ($(MAKECMDGOALS),clean)
-MISSING := $(shell for p in $(PKGS) gsl openblas libmicrohttpd zlib; do pkg-config --exists $$p || echo $$p; done)
+MISSING := $(shell for p in $(PKGS) gsl openblas; do pkg-config --exists $$p || echo $$p; done)
 ifneq ($(MISSING),)
 $(error not found by pkg-config: $(MISSING); run scripts/setup, which installs them)
 endif
@@ -31,6 +33,8 @@ NVCC := $(if $(CUDA_HOME),$(wildcard $(CUDA_HOME)/bin/nvcc))
 NCCL_HOME ?= $(if $(wildcard $(CUDA_HOME)/include/nccl.h),$(CUDA_HOME),/usr)
 HAVE_NCCL := $(and $(wildcard $(CUDA_HOME)/include/cuda_runtime.h),$(wildcard $(NCCL_HOME)/include/nccl.h))
 HAVE_MPI := $(shell pkg-config --exists ompi-c && echo yes)
+HAVE_MICROHTTPD := $(shell pkg-config --exists libmicrohttpd && echo yes)
+HAVE_SERVE := $(and $(HAVE_MICROHTTPD),$(shell pkg-config --exists zlib && echo yes))
 
 # ---- flags -------------------------------------------------------------------------------------
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wundef -Wpointer-arith \
@@ -50,19 +54,19 @@ ALL_LDFLAGS := $(if $(SAN),-fsanitize=$(SAN)) -Wl,-z,relro -Wl,--as-needed $(INT
 # Where a bundle has its libraries; elsewhere there is no such folder.
 bundled = -Wl,-rpath,'$$ORIGIN/$(1)'
 LIBS_common   := $(shell pkg-config --libs jansson yaml-0.1 libuv libzmq) -lm
-LIBS_launcher := $(shell pkg-config --libs hwloc pmix libuv jansson libsodium sqlite3) -ldl -lpthread
+LIBS_launcher := $(shell pkg-config --libs hwloc pmix libuv jansson libsodium) -ldl -lpthread
 static_of = $(filter /%,$(shell $(CC) -print-file-name=lib$(1).a))
 STATIC := $(if $(SAN),,$(and $(call static_of,c),$(call static_of,hwloc),$(call static_of,uv_a),$(call static_of,jansson),$(call static_of,sodium)))
 LIBS_rank := $(if $(STATIC),-static-pie -lhwloc -luv_a -ljansson -lsodium -lm,$(shell pkg-config --libs hwloc libuv jansson libsodium) -lm) -lpthread
-LIBS_hpo      := $(shell pkg-config --libs libzmq yaml-0.1) -lgsl -lopenblas
+LIBS_hpo      := $(shell pkg-config --libs libzmq yaml-0.1 sqlite3) -lgsl -lopenblas
 LIBS_collectives := -ldl
-LIBS_serve    := $(shell pkg-config --libs libmicrohttpd zlib) -lpthread
+LIBS_serve    := $(if $(HAVE_SERVE),$(shell pkg-config --libs libmicrohttpd zlib)) -lpthread
 
 # Objects are rebuilt when the flags change; what builds nothing has none. (-Wno-tsan: what fences order is
 # memory of two processes, which no thread sanitizer sees.)
 STAMP := $(B)/flags
 ifneq ($(filter-out clean help check-layers check-english check-tree check-format format,$(or $(MAKECMDGOALS),all)),)
-FLAGS_NOW := $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(HAVE_NCCL) $(NVCC) $(HAVE_MPI) $(call bundled)
+FLAGS_NOW := $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(HAVE_NCCL) $(NVCC) $(HAVE_MPI) $(HAVE_MICROHTTPD) $(call bundled)
 $(shell mkdir -p $(B); printf '%s\n' '$(subst ','\'',$(FLAGS_NOW))' | cmp -s - $(STAMP) || printf '%s\n' '$(subst ','\'',$(FLAGS_NOW))' > $(STAMP))
 endif
 
@@ -73,10 +77,11 @@ SRC_common      := $(wildcard common/*.c)
 # Replacements that one program has: as members of a library they would replace the function everywhere.
 INTERPOSE_rank  := launcher/interpose/interpose_getpwuid.c
 INTERPOSE_hpo   := launcher/interpose/interpose_printf.c
-SRC_launcher    := $(filter-out launcher/client/% $(INTERPOSE_rank) $(INTERPOSE_hpo),$(wildcard launcher/*/*.c launcher/*/*/*.c))
+METRICS_HTTP    := launcher/metrics/metrics_http.c
+SRC_launcher    := $(filter-out launcher/client/% $(INTERPOSE_rank) $(INTERPOSE_hpo) $(METRICS_HTTP),$(wildcard launcher/*/*.c launcher/*/*/*.c))
 SRC_client      := $(wildcard launcher/client/*.c)
 SRC_hpo         := $(filter-out $(MAINS),$(wildcard hpo/*.c hpo/*/*.c))
-SRC_serve       := $(filter-out $(MAINS),$(wildcard serve/*.c))
+SRC_serve       := $(if $(HAVE_SERVE),$(filter-out $(MAINS),$(wildcard serve/*.c)))
 SRC_comm        := $(wildcard collectives/bootstrap/*.c collectives/comm/*.c collectives/backends/self/*.c)
 # Parts of the plug-in without CUDA's headers, for the unit tests.
 NCCL_PURE := $(patsubst %,collectives/backends/nccl/nccl_%.c,first_use precheck task)
@@ -84,17 +89,26 @@ SRC_collectives := $(wildcard collectives/bench/*.c collectives/bench/*/*.c) $(N
 
 PROGRAMS := $(if $(wildcard launcher/main.c),$(B)/bin/drover $(B)/libexec/drover/drover-rank) \
             $(if $(wildcard hpo/main.c),$(B)/libexec/drover/drover-hpo) \
-            $(if $(wildcard serve/main.c),$(B)/libexec/drover/drover-serve) \
+            $(if $(HAVE_SERVE),$(B)/libexec/drover/drover-serve) \
             $(if $(wildcard collectives/main.c),$(B)/libexec/drover/drover-bench)
 PLUGINS  := $(if $(and $(HAVE_MPI),$(wildcard collectives/backends/mpi/*.c)),$(B)/lib/drover/backend_mpi.so) \
             $(if $(and $(HAVE_NCCL),$(wildcard collectives/backends/nccl/*.c)),$(B)/lib/drover/backend_nccl.so \
             $(if $(NVCC),$(B)/lib/drover/nccl_kernels.so))
+# A plug-in of drover's own programs, which alone loads libmicrohttpd and with it GnuTLS: 11 libraries.
+METRICS_PLUGIN := $(if $(HAVE_MICROHTTPD),$(B)/libexec/drover/metrics_http.so)
 LIBDROVER := $(if $(wildcard launcher/client/client.c),$(B)/lib/libdrover.so.0 $(B)/lib/libdrover.so)
 
+# What users find in share/drover: modules of Python, the schema of sweep files, rules and a dashboard for Prometheus and
+# Grafana.
+SHARE := launcher/client/drover.py hpo/exchange/drover_export.py hpo/spec/sweep.schema.json \
+         launcher/metrics/alerts.yml launcher/metrics/grafana.json
 PYTHON_TRIAL := $(shell find hpo/python -name '*.py' -o -name METADATA)
 
-all: $(PROGRAMS) $(LIBDROVER) $(PLUGINS) $(B)/share/drover $(B)/share/drover/web
-.PHONY: all test install clean format tidy check
+# With a sanitizer the programs are for tests only.
+MANUAL := $(if $(SAN),,$(B)/share/manual)
+
+all: $(PROGRAMS) $(LIBDROVER) $(PLUGINS) $(METRICS_PLUGIN) $(B)/share/drover $(B)/share/drover/web $(MANUAL)
+.PHONY: all test install uninstall clean format tidy check
 
 $(B)/obj/%.o: %.c $(STAMP)
 	@mkdir -p $(@D)
@@ -154,10 +168,17 @@ $(B)/lib/libdrover.so: $(B)/lib/libdrover.so.0
 	@ln -sf libdrover.so.0 $@
 
 # ---- what trials in Python find --------------------------------------------------------------------
-$(B)/share/drover:
+$(B)/share/drover: Makefile
 	@mkdir -p $@
-	@ln -sfn $(CURDIR)/launcher/client/drover.py $@/drover.py
+	@touch $@
 	@ln -sfn $(CURDIR)/hpo/python $@/trial
+	@for f in $(SHARE); do ln -sfn $(CURDIR)/$$f $@/; done
+
+# ---- manual pages and completion, from the rows of options -------------------------------------------
+$(B)/share/manual: $(PROGRAMS) scripts/manual scripts/catalogue.py
+	$(call say,MAN)
+	@rm -rf $@
+	$(Q)SOURCE_DATE_EPOCH=$(EPOCH) scripts/manual $(B)/bin/drover $(VERSION) $@
 
 # ---- the page of `drover serve` ----------------------------------------------------------------------
 # d3 comes from Debian's node-d3 and is never committed. Without it everything is built, and `serve` says what is missing.
@@ -177,6 +198,11 @@ $(B)/lib/drover/backend_mpi.so: $(call objs,$(wildcard collectives/backends/mpi/
 	$(call say,LINK)
 	$(Q)$(CC) -shared $(ALL_LDFLAGS) -Wl,--exclude-libs,ALL -o $@ $^ \
 	    $(shell pkg-config --libs ompi-c) $(call bundled,../bundled)
+
+$(B)/libexec/drover/metrics_http.so: $(call objs,$(METRICS_HTTP))
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CC) -shared $(ALL_LDFLAGS) -o $@ $^ $(shell pkg-config --libs libmicrohttpd) -lpthread $(call bundled,../../lib/bundled)
 
 $(B)/obj/collectives/backends/nccl/%.o: EXTRA_CFLAGS := -isystem $(CUDA_HOME)/include -isystem $(NCCL_HOME)/include
 $(B)/lib/drover/backend_nccl.so: $(call objs,$(wildcard collectives/backends/nccl/*.c)) $(B)/libcomm.a $(B)/libcommon.a
@@ -198,7 +224,7 @@ $(B)/lib/drover/nccl_kernels.so: collectives/backends/nccl/nccl_kernels.cu colle
 # ---- tests -------------------------------------------------------------------------------------
 # The unit tests of a folder are one program: build/dev/tests/unit/launcher-node. It links the archives of
 # its part and of those below it, so that a change of a header makes as few programs anew as it can.
-UNIT_FOLDERS := $(sort $(patsubst tests/unit/%/,%,$(dir $(shell find tests/unit -mindepth 2 -name 'test_*.c'))))
+UNIT_FOLDERS := $(filter-out $(if $(HAVE_SERVE),,serve),$(sort $(patsubst tests/unit/%/,%,$(dir $(shell find tests/unit -mindepth 2 -name 'test_*.c')))))
 archives = $(1:%=$(B)/lib%.a)
 ARCHIVES_common      := $(call archives,common)
 ARCHIVES_launcher    := $(call archives,launcher client common)
@@ -354,12 +380,14 @@ compile_commands.json: $(STAMP)
 define HELP
 make                      build into $(B)
 make test                 build and run every test that needs no GPU
-make test T='--only unit' the arguments of tests/run: folders, or pytest's arguments
+make test T='--only unit' the arguments of tests/run: folders, words of names, or pytest's arguments
 make check                check layers, names, purity, English, commands, file list and format
 make tidy                 clang-tidy; reads only what has changed
 make format               clang-format all C files
 make install PREFIX=/usr/local [DESTDIR=]
+make uninstall PREFIX=/usr/local [DESTDIR=]
 make bundle               a folder that runs where nothing is installed (docs/bundle.md)
+make deb, make wheel, make dist   a Debian package, a Python wheel, the source (docs/packages.md)
 make compile_commands.json  for editors and clangd
 make clean                remove what was built
 
@@ -385,13 +413,23 @@ install: all
 	ln -sf libdrover.so.0 $(D)/lib/libdrover.so
 	for p in $(PLUGINS); do install -m 755 $$p $(D)/lib/drover/; done
 	install -m 644 collectives/drover.h launcher/client/client.h $(D)/include/
-	install -m 644 launcher/client/drover.py $(D)/share/drover/
+	install -m 644 $(SHARE) $(D)/share/drover/
+	for p in $(METRICS_PLUGIN); do install -m 755 $$p $(D)/libexec/drover/; done
 	install -d $(D)/share/drover/web
 	install -m 644 $(WEB) $(D)/share/drover/web/
 	$(if $(D3),install -m 644 $(D3) $(D)/share/drover/web/d3.min.js && install -m 644 $(D3_LICENSE) $(D)/share/drover/web/d3.LICENSE.txt)
 	for f in $(PYTHON_TRIAL); do install -D -m 644 $$f $(D)/share/drover/trial/$${f#hpo/python/}; done
+	$(if $(MANUAL),cd $(MANUAL) && find . -type f -exec install -D -m 644 {} $(abspath $(D))/share/{} ';')
 	printf 'prefix=$${pcfiledir}/../..\nlibdir=$${prefix}/lib\nincludedir=$${prefix}/include\n\nName: drover\nDescription: ranks, communicators and metrics of a drover job\nVersion: %s\nLibs: -L$${libdir} -ldrover\nCflags: -I$${includedir}\n' \
 	    '$(VERSION)' > $(D)/lib/pkgconfig/drover.pc
+
+# Removes what the present version installs, and the folders that are drover's alone.
+INSTALLED := $(B)/installed
+uninstall:
+	rm -rf $(INSTALLED)
+	+$(MAKE) --no-print-directory -s install DESTDIR='$(CURDIR)/$(INSTALLED)'
+	cd $(INSTALLED)$(abspath $(PREFIX)) && find . ! -type d -exec sh -c 'cd "$$0" && rm -f "$$@"' $(abspath $(D)) {} +
+	rm -rf $(INSTALLED) $(D)/share/drover $(D)/lib/drover $(D)/libexec/drover
 
 # A folder that runs where nothing is installed: docs/bundle.md.
 BUNDLE := build/bundle/drover-$(VERSION)-linux-x86_64
@@ -399,7 +437,25 @@ bundle: all $(CONFORM) $(GPT_VECTORS)
 	rm -rf $(BUNDLE)
 	+$(MAKE) --no-print-directory -s install DESTDIR= PREFIX='$(CURDIR)/$(BUNDLE)'
 	scripts/bundle $(B) $(BUNDLE)
-.PHONY: bundle
+
+# Packages: docs/packages.md.
+wheel: bundle
+	SOURCE_DATE_EPOCH=$(EPOCH) scripts/wheel $(BUNDLE) $(VERSION) build/wheel
+
+deb: all
+	rm -rf build/deb
+	+$(MAKE) --no-print-directory -s install DESTDIR='$(CURDIR)/build/deb/root' PREFIX=/usr
+	SOURCE_DATE_EPOCH=$(EPOCH) scripts/deb build/deb/root $(VERSION) build/deb/drover_$(VERSION)_$(shell dpkg --print-architecture).deb
+	rm -rf build/deb/root build/deb/work
+
+# The project's files (scripts/sources.py), in their order.
+DIST := build/dist/drover-$(VERSION)
+dist:
+	mkdir -p $(dir $(DIST))
+	cd scripts && python3 -B -c 'from sources import *; print(*sources(""), sep="\n")' >../$(DIST).files
+	tar --no-recursion --files-from=$(DIST).files --transform='s,^,drover-$(VERSION)/,S' --mtime=@$(EPOCH) --owner=0 --group=0 \
+	    --numeric-owner --mode=u+rw,go=rX --format=gnu -I 'gzip -9n' -cf $(DIST).tar.gz
+.PHONY: bundle wheel deb dist
 
 clean:
 	rm -rf $(filter-out build/cuda build/cuda.mk,$(wildcard build/*))

@@ -11,9 +11,12 @@
 #include "common/mem.h"
 #include "common/opt.h"
 #include "common/own_process.h"
+#include "common/strbuf.h"
 #include "launcher/cmd/commands.h"
 #include "launcher/doctor/cmd_doctor.h"
 #include "launcher/doctor/cmd_topo.h"
+#include "launcher/estimate/cmd_estimate.h"
+#include "launcher/place/cmd_place.h"
 
 struct cmd {
     const char *name, *summary;        /* summary NULL: internal, not listed */
@@ -27,6 +30,7 @@ static int help(int argc, char **argv);
 
 static const struct cmd commands[] = {
     {"run", "Start a job of N ranks", cmd_run, NULL, "drover run"},
+    {"place", "Start a job on the GPUs that suit it best", cmd_place, NULL, "drover place"},
     {"torchrun", "Start a job with torchrun's options", cmd_torchrun, NULL, "drover torchrun"},
     {"ps", "List the running jobs of this node", cmd_ps, NULL, "drover ps"},
     {"logs", "Show the last lines of a running job", cmd_logs, NULL, "drover logs"},
@@ -35,11 +39,15 @@ static const struct cmd commands[] = {
      "drover topo"},
     {"doctor", "Check nodes, and name what would slow or break a job", cmd_doctor, NULL,
      "drover doctor"},
+    {"estimate", "Estimate the GPU memory that a training needs, and say what would fit",
+     cmd_estimate, NULL, "drover estimate"},
     {"sweep", "Search hyperparameters", NULL, "drover-hpo", NULL},
     {"worker", "Run trials of a sweep", NULL, "drover-hpo", NULL},
     {"suggest", "Propose hyperparameters to your own program, as lines of JSON", NULL, "drover-hpo",
      NULL},
     {"serve", "Show sweeps in a browser", NULL, "drover-serve", NULL},
+    {"export", "Write the trials of a sweep for other tools", NULL, "drover-hpo", NULL},
+    {"import", "Store the trials of other tools as a sweep", NULL, "drover-hpo", NULL},
     {"bench", "Measure the bandwidth of collectives", NULL, "drover-bench", NULL},
     {"help", "Show the options of a command", help, NULL, "drover help"},
     {"version", "Print the version", print_version, NULL, "drover version"},
@@ -50,19 +58,22 @@ static const struct cmd commands[] = {
 
 static void print_help(FILE *to)
 {
-    fputs("Usage: drover COMMAND [options]\n\n"
-          "Launch distributed training, search hyperparameters, and measure collectives.\n\n"
-          "Commands:\n",
-          to);
-    for (size_t i = 0; i < COUNT_OF(commands); i++)
+    static const struct opt rows[] = {
+        OPT_CALL('V', "version", NULL, "print the version", NULL),
+        OPT_END,
+    };
+    AUTO(strbuf) struct strbuf summary = {0};
+    strbuf_puts(&summary, "Launches distributed training, searches hyperparameters, and measures "
+                          "collectives.\n\nCommands:");
+    for (size_t i = 0; i < COUNT_OF(commands); i++) {
         if (commands[i].summary)
-            fprintf(to, "  %-9s %s\n", commands[i].name, commands[i].summary);
-    fputs("\nExamples:\n"
-          "  drover run -np 4 ./train\n"
-          "  drover sweep sweep.yaml\n"
-          "  drover bench all_reduce -np 4\n\n"
-          "'drover help COMMAND' shows its options.\n",
-          to);
+            strbuf_printf(&summary, "\n  %-10s%s", commands[i].name, commands[i].summary);
+    }
+    const struct opt_help help = {"drover", "COMMAND [options]", strbuf_str(&summary),
+                                  "drover run -np 4 ./train\n"
+                                  "drover sweep sweep.yaml\n"
+                                  "drover bench all_reduce -np 4"};
+    opt_print_help(to, &help, rows);
 }
 
 static const struct cmd *find(const char *name)

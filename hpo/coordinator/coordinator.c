@@ -1,6 +1,7 @@
 #include "hpo/coordinator/coordinator_internal.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 #include <time.h>
 
@@ -143,6 +144,7 @@ static void commit(struct coordinator *c)
     for (size_t i = 0; c->error.code == 0 && (effect = commit_batch_effect_at(c->batch, i)); i++)
         perform(c, effect);
     const struct commit_batch_record *r;
+    c->totals.commits += commit_batch_record_at(c->batch, 0) != NULL;
     for (size_t i = 0; c->error.code == 0 && (r = commit_batch_record_at(c->batch, i)); i++)
         c->ev->stored(c->arg, c->sched, r->kind, r->trial);
     commit_batch_clear(c->batch);
@@ -317,6 +319,12 @@ static void on_stop_request(void *arg, int number, bool again)
     coordinator_finish_batch(c);
 }
 
+void coordinator_interrupt(struct coordinator *c)
+{
+    if (!c->signal && !c->end_reason)
+        on_stop_request(c, SIGTERM, false);
+}
+
 static void on_local_exited(void *arg, const char *id)
 {
     struct coordinator *c = arg;
@@ -422,8 +430,8 @@ int coordinator_open(struct coordinator **out, const struct coordinator_opts *op
     c->leftovers = sweep_dir_host_file(opts->dir, "left");
     c->log = sweep_dir_host_file(opts->dir, "log");
     int rc = sweep_dir_endpoint(&c->endpoint, opts->dir, e);
-    c->local_opts =
-        (struct local_worker_opts){c->endpoint, c->lock, c->leftovers, c->log, opts->slots};
+    c->local_opts = (struct local_worker_opts){c->endpoint, c->lock,     c->leftovers,
+                                               c->log,      opts->slots, opts->worker_args};
     if (rc == 0)
         rc = replay(c, e);
     if (rc == 0)
@@ -476,7 +484,7 @@ void coordinator_close(struct coordinator *c)
 struct coordinator_view coordinator_view(struct coordinator *c)
 {
     return (struct coordinator_view){&c->loop, c->sched, transport_server_peers(c->server),
-                                     c->tcp_endpoint};
+                                     &c->totals, c->tcp_endpoint};
 }
 
 const char *coordinator_end_reason(const struct coordinator *c)

@@ -191,7 +191,7 @@ static int on_engine(void *into, char *const *values, struct err *e)
         return 0;
     }
     err_set(e, -EINVAL, "unknown engine '%s'", values[0]);
-    return err_hint(e, "local, " REMOTE_LAUNCHER_WORDS);
+    return err_hint(e, "local, " REMOTE_LAUNCHER_WORDS(", "));
 }
 
 static int on_stdin(void *into, char *const *values, struct err *e)
@@ -321,26 +321,31 @@ static const struct opt options[] = {
     OPT_STRV('H', "host", "LIST", "comma-separated nodes and their slots: a:4,b:4", T, host_lists),
     OPT_STRV('f', "hostfile||machinefile|machine|default-hostfile", "FILE",
              "file with one node and its slots per line", T, host_files),
-    OPT_CALL(0, "engine||launcher|bootstrap", "NAME",
-             "how ranks are started: local, " REMOTE_LAUNCHER_WORDS, on_engine),
+    OPT_CALL(0, "engine||launcher|bootstrap", "local|" REMOTE_LAUNCHER_WORDS("|"),
+             "how ranks are started (default: as the nodes need it)", on_engine),
     OPT_CALL(0, "map-by", "PLACE[:PE=N]",
              "place ranks by slot, core, hwthread, l3cache, numa, socket, node, or ppr:N:node",
              run_options_mapping_map_by),
     OPT_STR(0, "rankfile||rf", "FILE", "file with the host and the CPUs of each rank", T,
             rank_file),
-    OPT_CALL(0, "rank-by", "PLACE", "number ranks by slot or by node", run_options_mapping_rank_by),
+    OPT_CALL(0, "rank-by", "slot|node", "number ranks by this (default: as mapped)",
+             run_options_mapping_rank_by),
     OPT_FLAG(0, "oversubscribe", "allow more ranks than slots, CPUs or GPUs", T,
              spec.oversubscribe),
     OPT_FLAG(0, "dry-run||do-not-launch", "print the plan and start nothing", T, dry_run),
     OPT_FLAG(0, "json", "with --dry-run: print the plan as JSON", T, json),
 
     OPT_GROUP("CPUs and GPUs"),
-    OPT_CALL(0, "bind-to", "PLACE", "bind ranks to none, core, hwthread, l3cache, numa or socket",
+    OPT_CALL(0, "bind-to", "none|core|hwthread|l3cache|numa|socket",
+             "bind each rank to one of these (default: a share of the cores)",
              run_options_mapping_bind_to),
     OPT_INT(0, "cpus-per-rank||cpus-per-proc", "N", "CPUs per rank", T, spec.cpus_per_rank, 1,
             RUN_OPTIONS_RANKS_MAX),
     OPT_STR(0, "cpus||cpu-set|cpu-list", "LIST", "CPUs that the job may use: 0-3,8", T, spec.cpus),
     OPT_STR(0, "gpus", "LIST", "GPUs that the job may use: 0,2 ('' for none)", T, spec.gpus),
+    OPT_STR(0, "place", "JOB.yaml", "select and lock GPUs by a job file (see drover place)", T,
+            place),
+    OPT_STR(0, "labels", "FILE", "with --place: file with labels of GPUs", T, labels),
     OPT_FLAG(0, "report-bindings||display-map|print-rank-map|display-devel-map",
              "print where each rank runs, then run the job", T, report_bindings),
 
@@ -356,13 +361,15 @@ static const struct opt options[] = {
 
     OPT_GROUP("Output"),
     OPT_CALL(0, "show", "RANKS", "ranks whose output is shown: 0,3-5, or failed", on_show),
-    OPT_CALL(0, "tag", "FORM", "tag before each line: host, rank, mpirun, none", on_tag),
+    OPT_CALL(0, "tag", "host|rank|mpirun|none", "tag before each line", on_tag),
     OPT_CALL(0, "tag-output", NULL, "tag lines as mpirun does: [1,RANK]<stdout>:", on_tag_output),
     OPT_CALL('l', "prepend-rank", NULL, "tag lines as hydra does: [RANK]", on_prepend_rank),
     OPT_FLAG(0, "timestamp-output", "tag lines with the time", T, style.timestamp),
     OPT_FLAG(0, "merge-stderr-to-stdout", "write the ranks' stderr to stdout", T, style.merge),
     OPT_CALL(0, "output-filename||output-directory", "DIR",
              "also write the output to DIR/rank.N/stdout and stderr", on_output_dir),
+    OPT_STR(0, "metrics", "[ADDR:]PORT", "serve /metrics for Prometheus (default: on loopback)", T,
+            metrics),
     OPT_STR(0, "events", "FILE", "append events to FILE, one JSON object per line", T, events_file),
     OPT_STR(0, "baseline", "NAME", "compare the speed with that of NAME, or store it", T, baseline),
     OPT_FLAG(0, "baseline-update", "with --baseline: replace the stored one", T, baseline_update),
@@ -374,9 +381,21 @@ static const struct opt options[] = {
     OPT_INT(0, "max-restarts", "N", "restart a failed job up to N times (default: 0)", T,
             max_restarts, 0, INT_MAX),
     OPT_DURATION(0, "timeout", "DURATION", "stop the job after this time, with status 124", T,
-                 timeout_s, 0, RUN_OPTIONS_TIME_MAX_S),
+                 limits.timeout_s, 0, RUN_OPTIONS_TIME_MAX_S),
+    OPT_STR(0, "deadline", "TIME", "stop the job at this time: 18:00, or 8h from now", T,
+            limits.deadline_text),
+    OPT_STR(0, "budget", "AMOUNT", "stop the job after 12gpuh, or 30.00 with --price", T,
+            limits.budget_text),
+    OPT_DOUBLE(0, "price", "AMOUNT", "price of one GPU hour, in any currency", T, limits.price,
+               1e-6, 1e6),
+    OPT_STR(0, "start-when", "CMD", "start the job when this command succeeds", T, start_when),
+    OPT_DURATION(0, "start-when-interval", "DURATION",
+                 "longest pause between its runs (default: 60)", T, start_when_pause_max_s, 0.01,
+                 RUN_OPTIONS_TIME_MAX_S),
     OPT_DURATION(0, "hang-timeout", "DURATION", "stop the job after this time without activity", T,
                  hang_timeout_s, 0, RUN_OPTIONS_TIME_MAX_S),
+    OPT_DURATION(0, "idle-timeout", "DURATION", "stop a job that uses no GPU and prints nothing", T,
+                 idle_timeout_s, 0, RUN_OPTIONS_TIME_MAX_S),
     OPT_DURATION(0, "start-timeout", "DURATION", "time for all nodes to connect (default: 60)", T,
                  start_timeout_s, 0, RUN_OPTIONS_TIME_MAX_S),
     OPT_DURATION(0, "lost-after", "DURATION", "silence after which a node is lost (default: 15)", T,
@@ -455,7 +474,8 @@ void run_options_init(struct run_options *o, const char *program)
     *o = (struct run_options){.program = program,
                               .np = RUN_OPTIONS_NOT_GIVEN,
                               .per_node = RUN_OPTIONS_NOT_GIVEN,
-                              .grace_s = RUN_OPTIONS_NOT_GIVEN};
+                              .grace_s = RUN_OPTIONS_NOT_GIVEN,
+                              .start_when_pause_max_s = 60};
 }
 
 static void print_help(const char *program)

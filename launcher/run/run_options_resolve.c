@@ -6,6 +6,8 @@
 #include "common/strbuf.h"
 #include "launcher/history/baseline.h"
 #include "launcher/hosts/hostfile.h"
+#include "launcher/limits/job_clock.h"
+#include "launcher/metrics/metrics_address.h"
 #include "launcher/plan/allocation.h"
 #include "launcher/plan/env.h"
 #include "launcher/remote/remote_launcher.h"
@@ -47,6 +49,10 @@ static int check(struct run_options *o, struct err *e)
         return err_wrap(e, "--baseline");
     if (o->baseline_update && !o->baseline)
         return err_set(e, -EINVAL, "--baseline-update needs --baseline NAME");
+    if (job_clock_read_limits(&o->limits, e) < 0)
+        return e ? e->code : -EINVAL;
+    if (o->metrics && metrics_address_parse(&(struct metrics_address){0}, o->metrics, e) < 0)
+        return err_wrap(e, "--metrics");
     if (strv_len(o->argv) == 0) {
         err_set(e, -EINVAL, "the program is missing");
         return err_hint(e, "%s -np 4 ./program", o->program);
@@ -111,6 +117,22 @@ static int set_program_dirs(struct run_options *o, struct err *e)
     for (int i = 0; i < o->app_count; i++)
         o->apps[i].wdir = o->apps[i].wdir ? o->apps[i].wdir : others;
     return 0;
+}
+
+/* --place selects GPUs of this machine only. */
+static int check_place(const struct run_options *o, struct err *e)
+{
+    bool here = true;
+    for (int i = 0; o->hosts && i < o->hosts->count; i++)
+        here &= o->hosts->at[i].here;
+    if (o->labels && !o->place)
+        return err_set(e, -EINVAL, "--labels needs --place JOB.yaml");
+    if (o->place && o->spec.gpus)
+        return err_set(e, -EINVAL, "--place and --gpus exclude each other");
+    if (!o->place || here)
+        return 0;
+    err_set(e, -EINVAL, "--place selects GPUs of this machine, and the job has other hosts");
+    return err_hint(e, "--engine local");
 }
 
 static bool has_program_hosts(const struct run_options *o)
@@ -301,7 +323,8 @@ int run_options_resolve(struct run_options *o, struct err *e)
     for (size_t i = 0; i < strv_len(o->legacy); i++)
         if (run_options_mapping_legacy(o, o->legacy[i], e) < 0)
             return err_wrap(e, "option '%s'", o->legacy[i]);
-    if (check(o, e) < 0 || find_hosts(o, e) < 0 || (o->no_local && drop_this_host(o, e) < 0))
+    if (check(o, e) < 0 || find_hosts(o, e) < 0 || check_place(o, e) < 0 ||
+        (o->no_local && drop_this_host(o, e) < 0))
         return e ? e->code : -EINVAL;
     if (o->rank_file && use_rankfile(o, e) < 0)
         return e ? e->code : -EINVAL;
@@ -334,6 +357,12 @@ int run_options_resolve(struct run_options *o, struct err *e)
     if (o->grace_s >= 0) /* in a spec, 0 means the default */
         o->spec.grace_ms = o->grace_s * 1000 < 1 ? 1 : (int)(o->grace_s * 1000);
     return 0;
+}
+
+struct placement_opts run_options_placement(const struct run_options *o)
+{
+    return (struct placement_opts){
+        .file = o->place, .labels_file = o->labels, .argv = o->argv, .wdir = o->spec.wdir};
 }
 
 void run_options_log_ignored(const struct run_options *o, const char *engine)
