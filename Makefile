@@ -81,7 +81,7 @@ METRICS_HTTP    := launcher/metrics/metrics_http.c
 SRC_launcher    := $(filter-out launcher/client/% $(INTERPOSE_rank) $(INTERPOSE_hpo) $(METRICS_HTTP),$(wildcard launcher/*/*.c launcher/*/*/*.c))
 SRC_client      := $(wildcard launcher/client/*.c)
 SRC_hpo         := $(filter-out $(MAINS),$(wildcard hpo/*.c hpo/*/*.c))
-SRC_serve       := $(if $(HAVE_SERVE),$(filter-out $(MAINS),$(wildcard serve/*.c)))
+SRC_serve       := $(filter-out $(MAINS) $(if $(HAVE_SERVE),,serve/serve_http.c serve/cmd_serve.c),$(wildcard serve/*.c))
 SRC_comm        := $(wildcard collectives/bootstrap/*.c collectives/comm/*.c collectives/backends/self/*.c)
 # Parts of the plug-in without CUDA's headers, for the unit tests.
 NCCL_PURE := $(patsubst %,collectives/backends/nccl/nccl_%.c,first_use precheck task)
@@ -224,7 +224,7 @@ $(B)/lib/drover/nccl_kernels.so: collectives/backends/nccl/nccl_kernels.cu colle
 # ---- tests -------------------------------------------------------------------------------------
 # The unit tests of a folder are one program: build/dev/tests/unit/launcher-node. It links the archives of
 # its part and of those below it, so that a change of a header makes as few programs anew as it can.
-UNIT_FOLDERS := $(filter-out $(if $(HAVE_SERVE),,serve),$(sort $(patsubst tests/unit/%/,%,$(dir $(shell find tests/unit -mindepth 2 -name 'test_*.c')))))
+UNIT_FOLDERS := $(sort $(patsubst tests/unit/%/,%,$(dir $(shell find tests/unit -mindepth 2 -name 'test_*.c'))))
 archives = $(1:%=$(B)/lib%.a)
 ARCHIVES_common      := $(call archives,common)
 ARCHIVES_launcher    := $(call archives,launcher client common)
@@ -247,7 +247,7 @@ OTHER_TESTS := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/sim/test_*.c t
                  tests/fault/test_*.c tests/perf/test_*.c tests/fuzz/fuzz_*.c))
 $(B)/libtest.a: $(call objs,tests/unit/test_main.c)
 	@rm -f $@; ar rcs $@ $^
-$(OTHER_TESTS): $(B)/tests/%: $(B)/obj/tests/%.o $(call archives,test collectives comm client hpo launcher common)
+$(OTHER_TESTS): $(B)/tests/%: $(B)/obj/tests/%.o $(call archives,test collectives comm client serve hpo launcher common)
 	@mkdir -p $(@D)
 	$(call say,LINK)
 	$(Q)$(CC) $(ALL_LDFLAGS) $(TEST_LDFLAGS) -o $@ $^ $(LIBS_hpo) $(LIBS_collectives) $(LIBS_launcher) $(LIBS_common)
@@ -258,7 +258,7 @@ $(B)/obj/fuzzers/%.o: tests/fuzz/%.c $(STAMP)
 	@mkdir -p $(@D)
 	$(call say,CC)
 	$(Q)$(CC) $(ALL_CFLAGS) -DFUZZ_ENGINE -MMD -MP -c -o $@ $<
-$(FUZZERS): $(B)/fuzzers/%: $(B)/obj/fuzzers/%.o $(call archives,collectives comm client hpo launcher common)
+$(FUZZERS): $(B)/fuzzers/%: $(B)/obj/fuzzers/%.o $(call archives,collectives comm client serve hpo launcher common)
 	@mkdir -p $(@D)
 	$(call say,LINK)
 	$(Q)$(CC) $(ALL_LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(LIBS_hpo) $(LIBS_collectives) $(LIBS_launcher) $(LIBS_common)
