@@ -184,6 +184,17 @@ def test_a_token_becomes_a_cookie_and_control_sends_the_commands_of_drover_sweep
     assert server.process.wait(10) == 0
 
 
+def test_beyond_loopback_there_is_a_token_and_each_address_of_this_machine_is_accepted(place):
+    server = Server(place, "s", "--listen", "0.0.0.0:0")
+    assert server.token and f"//{socket.gethostname()}:" in server.url
+    own = subprocess.run(["hostname", "-I"], text=True, capture_output=True, check=False).stdout.split()
+    for host in ["localhost", socket.gethostname(), *own]:
+        host = f"[{host}]" if ":" in host else host
+        assert server.ask("/api/sweeps", Host=f"{host}:{server.port}")[0] == 401, host
+        assert server.ask("/api/sweeps", Host=f"{host}:{server.port}", Cookie=server.cookie)[0] == 200, host
+    assert server.ask("/api/sweeps", Host="evil.com", Cookie=server.cookie)[0] == 421
+
+
 def test_the_pages_prefix_and_another_name(place):
     server = Server(place, "s", "--prefix", "/a/b/", "--host", "proxy.example")
     assert server.url.endswith("/a/b/")
