@@ -41,7 +41,7 @@ export async function fetchData(path, options, tries = 5) {
     throw new Failure(error, hint)
   }
   if (answer.headers.get('content-type')?.startsWith('text/plain')) return { text: await answer.text(),
-    size: Number(answer.headers.get('x-log-size')) }
+    size: Number(answer.headers.get('x-log-size') ?? NaN) }
   return json ? answer.json() : unpack(await answer.arrayBuffer())
 }
 

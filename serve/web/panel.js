@@ -104,9 +104,9 @@ async function drawLog(box, app, t, stream) {
     button('Refresh', () => drawLog(box, app, t, stream)), note), pre)
   try {
     const { text: end, size } = await app.api(`log/${t.id}/${stream}?tail=65536`)
-    pre.textContent = end || '(empty)'
+    pre.textContent = end || (size >= 0 ? '(empty)' : 'There is no such log on this machine.')
     pre.scrollTop = pre.scrollHeight
-    note.textContent = size > 65536 ? `the last 64 KiB of ${bytes(size)}` : bytes(size)
+    note.textContent = !(size >= 0) ? '' : size > 65536 ? `the last 64 KiB of ${bytes(size)}` : bytes(size)
   } catch (e) { pre.textContent = e.message }
 }
 

@@ -61,7 +61,7 @@ export function mount(root, app) {
         contour.note.textContent = 'loading the model …'
         const got = await app.api(`surface?x=${dim(x)}&y=${dim(y)}&cells=${CELLS}`).catch(() => null)
         if (key !== surfaceKey) return
-        surface = got && { ...got.head, median: got.column('median'), low: got.column('low'), high: got.column('high') }
+        surface = got?.head && { ...got.head, median: got.column('median'), low: got.column('low'), high: got.column('high') }
       }
     }
     if (root.isConnected) paintContour(x, y)
@@ -169,7 +169,7 @@ export function mount(root, app) {
     models.stamp = stamp
     for (const a of list) {
       const got = await app.api(`surface?x=${dim(a)}&cells=${CELLS}`).catch(() => null)
-      if (!got || !root.isConnected || models.stamp !== stamp) return
+      if (!got?.head || !root.isConnected || models.stamp !== stamp) return
       models.set(a.key, { ...got.head, median: got.column('median'), low: got.column('low'), high: got.column('high') })
       model.textContent = `The line is what the model expects through trial ${got.head.at}, the band its interval of 95 %. `
         + 'Each point is a trial.'

@@ -41,7 +41,7 @@ if os.environ["DROVER_TRIAL_ID"] == "7":
 for step in range(1, 5):
     print(json.dumps({"step": step, "loss": loss + 1 / step, "size": 10 - loss}), flush=True)
 """
-EMPTY = "command: [\"true\"]\nmethod: random\nrun_cap: 5\nmetric: {name: loss}\nparameters: {x: {min: 0.0, max: 1.0}, y: {min: 0.0, max: 1.0}}\n"
+EMPTY = "command: [\"true\"]\nmethod: bayes\nrun_cap: 5\nmetric: {name: loss}\nparameters: {x: {min: 0.0, max: 1.0}, y: {min: 0.0, max: 1.0}}\n"
 
 
 class Browser:

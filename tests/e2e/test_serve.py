@@ -62,7 +62,9 @@ def test_the_end_of_a_log_is_bounded_and_plain_text(server):
     assert headers["content-type"].startswith("text/plain") and headers["x-content-type-options"] == "nosniff"
     assert b"<script>alert(3)" in server.ask("/api/s/log/1/stderr")[2]
     assert server.ask("/api/s/log/2/stdout?tail=99999999")[0] == 400
-    assert server.ask("/api/s/log/2/params.json")[0] == 404
+    assert server.ask("/api/s/log/2/params.json")[0] == 404 and server.ask("/api/s/log/9/stdout")[0] == 404
+    status, headers, body = server.ask("/api/s/log/0/stderr")  # it wrote none
+    assert status == 200 and body == b"" and "x-log-size" not in headers
 
 
 def test_curves_and_density(server):
@@ -71,7 +73,8 @@ def test_curves_and_density(server):
     head, c = server.columns("/api/s/curves?ids=0,2")
     assert c["start"] == [0, 3, 6] and c["step"][:3] == [1, 2, 3]
     assert server.ask("/api/s/curves?ids=x")[0] == 400
-    assert server.ask("/api/s/surface?x=0")[0] == 409  # method grid has no model
+    assert "grid has no model" in server.json("/api/s/surface?x=0")["missing"]
+    assert server.ask("/api/s/surface?x=9")[0] == 400
 
 
 def test_the_overview_names_the_best_trial_and_the_running_state(server):
