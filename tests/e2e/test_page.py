@@ -92,8 +92,9 @@ def page(place):
 
 @pytest.mark.parametrize("sweep", ["finished", "running", "empty"])
 def test_every_view_is_clean(page, sweep):
+    page("goto", hash=f"#sweep={sweep}&view={VIEWS[-1]}")
     for view in VIEWS:
-        page("goto", hash=f"#sweep={sweep}&view={view}")
+        page("eval", js=f"drover.go('{view}')")
         page("wait", js="() => document.querySelector('#main section') && !document.querySelector('.loading')")
         assert page("eval", js="document.querySelector('.failed')?.innerText ?? ''") == "", (sweep, view)
         page.clean()
@@ -111,8 +112,9 @@ def test_what_is_empty_says_so_and_what_is_not_is_drawn(page):
 
 def test_names_and_roles(page):
     """Each control has a name, each plot a role and a label and a table behind it, and ids are unique."""
+    page("goto", hash="#sweep=finished&view=overview")
     for view in VIEWS:
-        page("goto", hash=f"#sweep=finished&view={view}")
+        page("eval", js=f"drover.go('{view}')")
         bad = page("eval", js="""[...document.querySelectorAll('button, select, input, a, textarea, [role=button], .plot, section, canvas, th')].filter(e => e.offsetParent !== null || e.closest('svg')).filter(e => {
             if (e.matches('canvas')) return !e.closest('[role]')
             if (e.matches('.plot')) return !e.getAttribute('role') || !e.getAttribute('aria-label')
@@ -221,8 +223,9 @@ def test_a_running_sweep_changes_by_itself(page, place):
 def test_a_narrow_screen_and_the_dark_theme(page):
     page("size", width=360)
     page("scheme", name="dark")
+    page("goto", hash="#sweep=finished&view=overview")
     for view in VIEWS:
-        page("goto", hash=f"#sweep=finished&view={view}")
+        page("eval", js=f"drover.go('{view}')")
         wide = page("eval", js="document.documentElement.scrollWidth - innerWidth")
         assert wide <= 0, (view, wide)
         assert page("eval", js="document.documentElement.dataset.theme") == "dark"
