@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #include "common/err.h"
+#include "launcher/diagnose/section_limits.h"
 #include "launcher/elastic/rdzv_client.h"
 #include "launcher/hosts/hosts.h"
 #include "launcher/plan/mca_params.h"
@@ -54,6 +55,9 @@ struct run_options {
     double grace_s;            /* < 0: not given */
     /* In all of these, 0 means no limit or the default. */
     double timeout_s, start_timeout_s, lost_after_s, hang_timeout_s;
+    struct section_limits sections; /* time limits of sections and heartbeats */
+    bool sections_from_connect;     /* … apply from a RankMonitorClient's connection on */
+    bool stragglers;
     int max_restarts;
     struct rdzv_client_opts *rdzv; /* the rendezvous of an elastic job; NULL: no rendezvous */
     const char *events_file;       /* NULL: none */
