@@ -149,6 +149,7 @@ $(B)/lib/libdrover.so: $(B)/lib/libdrover.so.0
 $(B)/share/drover:
 	@mkdir -p $@
 	@ln -sfn $(CURDIR)/launcher/client/drover.py $@/drover.py
+	@ln -sfn $(CURDIR)/launcher/progress/ft_bridge.py $@/ft_bridge.py
 	@ln -sfn $(CURDIR)/hpo/python $@/trial
 
 # ---- plug-ins ----------------------------------------------------------------------------------
@@ -361,12 +362,12 @@ install: all
 	install -d $(D)/bin $(D)/libexec/drover/bin $(D)/lib/drover $(D)/lib/pkgconfig $(D)/include $(D)/share/drover
 	install -m 755 $(B)/bin/drover $(D)/bin/
 	install -m 755 $(B)/libexec/drover/drover-* $(D)/libexec/drover/
-	for name in mpirun mpiexec mpirun.openmpi orterun mpiexec.hydra torchrun $(PERF:=_perf) $(PERF:=_perf_mpi); do ln -sf ../../../bin/drover $(D)/libexec/drover/bin/$$name; done
+	for name in mpirun mpiexec mpirun.openmpi orterun mpiexec.hydra torchrun ft_launcher $(PERF:=_perf) $(PERF:=_perf_mpi); do ln -sf ../../../bin/drover $(D)/libexec/drover/bin/$$name; done
 	install -m 755 $(B)/lib/libdrover.so.0 $(D)/lib/
 	ln -sf libdrover.so.0 $(D)/lib/libdrover.so
 	for p in $(PLUGINS); do install -m 755 $$p $(D)/lib/drover/; done
 	install -m 644 collectives/drover.h launcher/client/client.h $(D)/include/
-	install -m 644 launcher/client/drover.py $(D)/share/drover/
+	install -m 644 launcher/client/drover.py launcher/progress/ft_bridge.py $(D)/share/drover/
 	for f in $(PYTHON_TRIAL); do install -D -m 644 $$f $(D)/share/drover/trial/$${f#hpo/python/}; done
 	printf 'prefix=$${pcfiledir}/../..\nlibdir=$${prefix}/lib\nincludedir=$${prefix}/include\n\nName: drover\nDescription: ranks, communicators and metrics of a drover job\nVersion: %s\nLibs: -L$${libdir} -ldrover\nCflags: -I$${includedir}\n' \
 	    '$(VERSION)' > $(D)/lib/pkgconfig/drover.pc

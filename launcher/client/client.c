@@ -25,7 +25,7 @@ struct drover {
     char *ckpt_dir;
     int report_fd; /* -1: no launcher */
     bool stop;
-    int64_t reports; /* number of reports so far */
+    int64_t reports;          /* number of reports so far */
     struct section *sections; /* those that are open */
     size_t section_count;
     struct err err;
@@ -225,8 +225,8 @@ int drover_section_end(struct drover *d, const char *section)
     if (!s)
         return err_set(&d->err, -EINVAL, "section '%s' is not open", section ? section : "");
     clock_gettime(CLOCK_MONOTONIC, &now);
-    double seconds = (double)(now.tv_sec - s->begun.tv_sec) +
-                     (double)(now.tv_nsec - s->begun.tv_nsec) / 1e9;
+    double seconds =
+        (double)(now.tv_sec - s->begun.tv_sec) + (double)(now.tv_nsec - s->begun.tv_nsec) / 1e9;
     int rc = send_progress(d, "section_end", section, seconds);
     free(s->name);
     *s = d->sections[--d->section_count];

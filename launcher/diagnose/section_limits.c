@@ -23,7 +23,9 @@ static bool is_none(const char *text)
 static int64_t to_ms(double seconds)
 {
     const double max_s = 1e9;
-    return seconds > max_s ? (int64_t)(max_s * 1000) : seconds < 0.001 ? 1 : (int64_t)(seconds * 1000);
+    return seconds > max_s   ? (int64_t)(max_s * 1000)
+           : seconds < 0.001 ? 1
+                             : (int64_t)(seconds * 1000);
 }
 
 int section_limits_read_ms(int64_t *out, const char *text, struct err *e)

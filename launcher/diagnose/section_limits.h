@@ -16,8 +16,8 @@ struct section_limit {
 struct section_limits {
     struct section_limit *at;
     int count;
-    int64_t out_of_section_ms; /* time in no section; in all of these, 0 means no limit */
-    int64_t heartbeat_ms;      /* time between two heartbeats */
+    int64_t out_of_section_ms;    /* time in no section; in all of these, 0 means no limit */
+    int64_t heartbeat_ms;         /* time between two heartbeats */
     int64_t initial_heartbeat_ms; /* time until the first heartbeat */
 };
 

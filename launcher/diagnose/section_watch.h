@@ -22,10 +22,10 @@ enum section_watch_state {
 };
 
 enum section_watch_event {
-    SECTION_WATCH_EV_START,     /* the rank has started, or its client has connected */
-    SECTION_WATCH_EV_BEGIN,     /* a section begins */
-    SECTION_WATCH_EV_END,       /* a section ends, and others are open */
-    SECTION_WATCH_EV_END_LAST,  /* the last open section ends */
+    SECTION_WATCH_EV_START,    /* the rank has started, or its client has connected */
+    SECTION_WATCH_EV_BEGIN,    /* a section begins */
+    SECTION_WATCH_EV_END,      /* a section ends, and others are open */
+    SECTION_WATCH_EV_END_LAST, /* the last open section ends */
     SECTION_WATCH_EV_HEARTBEAT,
     SECTION_WATCH_EV_DISCONNECT, /* the rank's client has disconnected */
     SECTION_WATCH_EV_EXIT,
@@ -49,8 +49,8 @@ void section_watch_apply(struct section_watch *w, int rank, enum section_watch_e
 void section_watch_begin(struct section_watch *w, int rank, const char *section, int64_t now_ms);
 /* Records that a section ends, or all open sections if `section` is NULL. */
 void section_watch_end(struct section_watch *w, int rank, const char *section, int64_t now_ms);
-/* Returns a rank's own limits, which can be changed. They are a copy of those of section_watch_new()
- * at first. */
+/* Returns a rank's own limits, which can be changed. They are a copy of those of
+ * section_watch_new() at first. */
 struct section_limits *section_watch_limits(struct section_watch *w, int rank);
 
 enum section_overrun_kind {

@@ -15,7 +15,7 @@ enum {
 };
 
 static const double RATIO_SLOW = 1.2, RATIO_WELL = 1.1, SIGMAS = 5;
-static const double EXCESS_MIN_S = 0.002; /* the scheduler alone causes such differences */
+static const double EXCESS_MIN_S = 0.002;  /* the scheduler alone causes such differences */
 static const double MAD_TO_SIGMA = 1.4826; /* for a normal distribution */
 static const double MEDIAN_ERROR = 1.2533; /* of the standard error of a mean: sqrt(pi / 2) */
 
@@ -233,7 +233,8 @@ static void check_window(struct straggler *s, struct series *in, struct window *
         if (!counts(s, in, i))
             continue;
         /* The median over all ranks is about 1, so other ranks need no closer look. */
-        double r = s->medians[i] > RATIO_WELL || in->ranks[i].slow ? judge(w, i, errors[i], &slow) : 1;
+        double r =
+            s->medians[i] > RATIO_WELL || in->ranks[i].slow ? judge(w, i, errors[i], &slow) : 1;
         seems[i] |= slow;
         ratio[i] = length == WINDOW_SHORT || r > ratio[i] ? r : ratio[i];
     }

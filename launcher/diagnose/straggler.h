@@ -1,18 +1,19 @@
-/* straggler - finds the ranks that are slower than the other ranks of their job, from the times that
- * all ranks need for the same thing: a section, or the time between two collectives.
+/* straggler - finds the ranks that are slower than the other ranks of their job, from the times
+ * that all ranks need for the same thing: a section, or the time between two collectives.
  *
- * The k-th time of a rank is divided by the median of the k-th times of all ranks, so that steps that
- * are long for all ranks do not matter. A rank is slow if the median of its last ratios exceeds that
- * of the other ranks
+ * The k-th time of a rank is divided by the median of the k-th times of all ranks, so that steps
+ * that are long for all ranks do not matter. A rank is slow if the median of its last ratios
+ * exceeds that of the other ranks
  *
  * - by 20 %,
  * - by 5 times the spread of the other ranks' medians (1.4826 MAD, which is the standard deviation
  *   if they are normally distributed),
  * - and by 5 times the standard error of its own median,
  *
- * in 4 further steps, too. It is no longer slow if the median is within 10 %. Medians and MAD ignore
- * single long steps, such as those in which rank 0 writes a checkpoint. The last 16 ratios are used,
- * and the last 64 if the times vary too much for that. At least 3 ranks are needed. Pure. */
+ * in 4 further steps, too. It is no longer slow if the median is within 10 %. Medians and MAD
+ * ignore single long steps, such as those in which rank 0 writes a checkpoint. The last 16 ratios
+ * are used, and the last 64 if the times vary too much for that. At least 3 ranks are needed. Pure.
+ */
 #ifndef DROVER_STRAGGLER_H
 #define DROVER_STRAGGLER_H
 
@@ -36,7 +37,7 @@ void straggler_end(struct straggler *s, int rank);
 
 struct straggler_change {
     int rank;
-    bool slow;  /* it has become slow; false: it is no longer slow */
+    bool slow; /* it has become slow; false: it is no longer slow */
     char what[STRAGGLER_NAME_BYTES];
     double ratio;          /* its time divided by the median of the others */
     double seconds;        /* the median of its last times … */

@@ -9,9 +9,9 @@
 #include "launcher/job/rank_list.h"
 
 struct rank {
-    double step;    /* of its last report … */
-    int64_t at_ms;  /* … which arrived at this time; 0: there is none */
-    bool warned;    /* it was logged that its limits are malformed */
+    double step;   /* of its last report … */
+    int64_t at_ms; /* … which arrived at this time; 0: there is none */
+    bool warned;   /* it was logged that its limits are malformed */
 };
 
 struct job_progress {
@@ -91,10 +91,10 @@ static void report_overrun(struct job_progress *p, const struct section_overrun 
     strbuf_putc(&b, ' ');
     section_overrun_write(&b, o, n > 1);
     strbuf_printf(&b, " (%s)", option_of(p, o->kind));
-    json_t *fields = json_pack("{s:s, s:I, s:I, s:o}", "why", section_overrun_name(o->kind),
-                               "timeout_ms", (json_int_t)o->limit_ms, "elapsed_ms",
-                               (json_int_t)o->ms, "section",
-                               o->section ? json_text(o->section) : json_null());
+    json_t *fields =
+        json_pack("{s:s, s:I, s:I, s:o}", "why", section_overrun_name(o->kind), "timeout_ms",
+                  (json_int_t)o->limit_ms, "elapsed_ms", (json_int_t)o->ms, "section",
+                  o->section ? json_text(o->section) : json_null());
     json_object_update_new(fields, rank_json(p, o->rank));
     p->overrun = true;
     p->ev.overrun(p->arg, strbuf_str(&b), p->over, fields);
@@ -110,12 +110,13 @@ static void report_straggler(struct job_progress *p, const struct straggler_chan
     if (c->slow) {
         strbuf_printf(&b, " is %.2f times slower than the median (", c->ratio);
         utf8_add_line(&b, c->what);
-        strbuf_printf(&b, " %.4g ms, others %.4g ms ± %.2g)\n", c->seconds * 1000, c->others * 1000,
-                      c->spread * 1000);
-        json_object_update_new(
-            fields, json_pack("{s:o, s:f, s:f, s:f, s:f}", "what", json_text(c->what), "ratio",
-                              c->ratio, "ms", c->seconds * 1000, "others_ms", c->others * 1000,
-                              "spread_ms", c->spread * 1000));
+        int digits = c->others >= 0.1 ? 0 : c->others >= 0.01 ? 1 : 2;
+        strbuf_printf(&b, " %.*f ms, others %.*f ms ± %.*f)\n", digits, c->seconds * 1000, digits,
+                      c->others * 1000, digits, c->spread * 1000);
+        json_object_update_new(fields,
+                               json_pack("{s:o, s:f, s:f, s:f, s:f}", "what", json_text(c->what),
+                                         "ratio", c->ratio, "ms", c->seconds * 1000, "others_ms",
+                                         c->others * 1000, "spread_ms", c->spread * 1000));
     } else {
         strbuf_puts(&b, " is no longer slower than the others\n");
     }

@@ -1,5 +1,5 @@
-/* job_progress - follows the sections and heartbeats of a job's ranks: finds ranks that exceed a time
- * limit, and ranks that are slower than the others. */
+/* job_progress - follows the sections and heartbeats of a job's ranks: finds ranks that exceed a
+ * time limit, and ranks that are slower than the others. */
 #ifndef DROVER_JOB_PROGRESS_H
 #define DROVER_JOB_PROGRESS_H
 

@@ -21,8 +21,8 @@ enum {
 
 struct run_hang_report {
     uv_loop_t *loop;
-    uv_timer_t timer; /* before a hang: next sample; after it: first the time limit for the status of
-                         remote ranks, then that for their stacks */
+    uv_timer_t timer; /* before a hang: next sample; after it: first the time limit for the status
+                         of remote ranks, then that for their stacks */
     struct launch *job;
     const struct plan *plan;
     struct console *console;
@@ -30,7 +30,7 @@ struct run_hang_report {
     double timeout_s;
     int ranks;
     struct hang *hang;
-    bool is_found;              /* the job hangs: `cause`, `fields` and `named` say why */
+    bool is_found; /* the job hangs: `cause`, `fields` and `named` say why */
     char *cause;
     json_t *fields;
     bool *named;                /* by rank: the cause names it */
@@ -365,8 +365,8 @@ static void on_timer(uv_timer_t *t)
     uv_timer_stop(t);
     h->is_found = true;
     h->cause = xasprintf("for %g s, %s (--hang-timeout)", h->timeout_s, descriptions[v]);
-    h->fields = json_pack("{s:s, s:I}", "why", names[v], "timeout_ms",
-                          (json_int_t)(h->timeout_s * 1000));
+    h->fields =
+        json_pack("{s:s, s:I}", "why", names[v], "timeout_ms", (json_int_t)(h->timeout_s * 1000));
     report_hang(h);
 }
 

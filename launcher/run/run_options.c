@@ -573,6 +573,7 @@ void run_options_free(struct run_options *o)
     rankfile_free(o->rankfile);
     free(o->cwd);
     section_limits_free(&o->sections);
+    free(o->ft_config);
     hwloc_bitmap_free(o->show);
     redirect_map_free(&o->redirect.redirects);
     redirect_map_free(&o->redirect.tee);

@@ -57,6 +57,7 @@ struct run_options {
     double timeout_s, start_timeout_s, lost_after_s, hang_timeout_s;
     struct section_limits sections; /* time limits of sections and heartbeats */
     bool sections_from_connect;     /* … apply from a RankMonitorClient's connection on */
+    char *ft_config;                /* spec.ft_config; owned */
     bool stragglers;
     int max_restarts;
     struct rdzv_client_opts *rdzv; /* the rendezvous of an elastic job; NULL: no rendezvous */
