@@ -145,9 +145,10 @@ $(B)/lib/libdrover.so.0: $(call objs,$(SRC_client) $(SRC_comm)) $(B)/libcommon.a
 $(B)/lib/libdrover.so: $(B)/lib/libdrover.so.0
 	@ln -sf libdrover.so.0 $@
 
-# ---- what trials in Python find --------------------------------------------------------------------
-$(B)/share/drover:
+# ---- Python files --------------------------------------------------------------------------------
+$(B)/share/drover: Makefile
 	@mkdir -p $@
+	@touch $@
 	@ln -sfn $(CURDIR)/launcher/client/drover.py $@/drover.py
 	@ln -sfn $(CURDIR)/launcher/progress/ft_bridge.py $@/ft_bridge.py
 	@ln -sfn $(CURDIR)/hpo/python $@/trial

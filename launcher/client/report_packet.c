@@ -71,7 +71,7 @@ static void leave_c_locale(locale_t c, locale_t before)
 int report_packet_encode(struct strbuf *out, int64_t step, const struct drover_metric *m, size_t n,
                          struct err *e)
 {
-    locale_t c, before;
+    locale_t c = (locale_t)0, before = (locale_t)0;
     int rc = enter_c_locale(&c, &before, e);
     if (rc < 0)
         return rc;
@@ -88,7 +88,7 @@ int report_packet_encode(struct strbuf *out, int64_t step, const struct drover_m
 int report_packet_progress(struct strbuf *out, const char *kind, const char *section,
                            double seconds, struct err *e)
 {
-    locale_t c, before;
+    locale_t c = (locale_t)0, before = (locale_t)0;
     if (section && strlen(section) > REPORT_PACKET_SECTION_MAX)
         return err_set(e, -EINVAL, "the name of a section is longer than %d bytes",
                        REPORT_PACKET_SECTION_MAX);

@@ -195,48 +195,25 @@ static double seconds_of(const struct window *w, int rank)
     return median(v, w->n);
 }
 
-/* Writes `value` of each other rank to the scratch array. Returns their number. */
-static int others_of(const struct window *w, int rank, const double *values)
-{
-    int n = 0;
-    for (int i = 0; i < w->s->ranks; i++)
-        if (i != rank && counts(w->s, w->in, i))
-            w->s->scratch[n++] = values ? values[i] : seconds_of(w, i);
-    return n;
-}
-
-/* Compares a rank with the others. `s->medians` has the ratios of all ranks. Returns the rank's
- * ratio to the others, and in `*slow` if this is more than chance. */
-static double judge(const struct window *w, int rank, double error, bool *slow)
-{
-    const double *medians = w->s->medians;
-    int n = others_of(w, rank, medians);
-    double others = median(w->s->scratch, n);
-    double sigma = spread(w->s->scratch, n, others);
-    double excess = medians[rank] - others;
-    *slow = excess > (RATIO_SLOW - 1) * others && excess > SIGMAS * sigma &&
-            excess > SIGMAS * error && excess * seconds_of(w, rank) / medians[rank] > EXCESS_MIN_S;
-    return others > 0 ? medians[rank] / others : 1;
-}
-
-/* Updates `slow` of all ranks of a series for the steps that are new. */
-static void check_window(struct straggler *s, struct series *in, struct window *w, int length,
+/* Updates what the ranks of a series seem to be: slow or not, and how slow. */
+static void check_window(struct straggler *s, const struct series *in, struct window *w, int length,
                          bool *seems, double *ratio)
 {
     AUTO(free) double *errors = xcalloc((size_t)s->ranks, sizeof *errors);
+    int n = 0;
     set_length(w, length);
     for (int i = 0; i < s->ranks; i++)
         if (counts(s, in, i))
-            s->medians[i] = ratio_of(w, i, &errors[i]);
+            s->scratch[n++] = s->medians[i] = ratio_of(w, i, &errors[i]);
+    double center = median(s->scratch, n), sigma = spread(s->scratch, n, center);
     for (int i = 0; i < s->ranks; i++) {
-        bool slow = false;
+        double excess = s->medians[i] - center;
         if (!counts(s, in, i))
             continue;
-        /* The median over all ranks is about 1, so other ranks need no closer look. */
-        double r =
-            s->medians[i] > RATIO_WELL || in->ranks[i].slow ? judge(w, i, errors[i], &slow) : 1;
-        seems[i] |= slow;
-        ratio[i] = length == WINDOW_SHORT || r > ratio[i] ? r : ratio[i];
+        ratio[i] = s->medians[i] / center;
+        seems[i] |= ratio[i] > RATIO_SLOW && excess > SIGMAS * sigma &&
+                    excess > SIGMAS * errors[i] &&
+                    excess / s->medians[i] * seconds_of(w, i) > EXCESS_MIN_S;
     }
 }
 
@@ -248,11 +225,9 @@ static void check_series(struct straggler *s, struct series *in)
     in->checked = w.end;
     AUTO(free) bool *seems = xcalloc((size_t)s->ranks, sizeof *seems);
     AUTO(free) double *ratio = xcalloc((size_t)s->ranks, sizeof *ratio);
-    check_window(s, in, &w, WINDOW_SHORT, seems, ratio);
-    AUTO(free) double *latest = xcalloc((size_t)s->ranks, sizeof *latest);
-    memcpy(latest, ratio, (size_t)s->ranks * sizeof *latest);
     if (w.end > WINDOW_SHORT)
         check_window(s, in, &w, WINDOW_LONG, seems, ratio);
+    check_window(s, in, &w, WINDOW_SHORT, seems, ratio);
     for (int i = 0; i < s->ranks; i++) {
         struct times *t = &in->ranks[i];
         if (!counts(s, in, i))
@@ -262,8 +237,7 @@ static void check_series(struct straggler *s, struct series *in)
         else if (t->slow_since < 0)
             t->slow_since = w.end;
         t->slow |= seems[i] && w.end - t->slow_since >= CONFIRM_STEPS;
-        if (t->slow && latest[i] < RATIO_WELL)
-            t->slow = false;
+        t->slow &= ratio[i] >= RATIO_WELL;
     }
 }
 
@@ -276,7 +250,10 @@ static void describe(struct straggler *s, struct series *in, int rank, struct st
     if (!find_window(&w, s, in))
         return;
     set_length(&w, WINDOW_SHORT);
-    int n = others_of(&w, rank, NULL);
+    int n = 0;
+    for (int i = 0; i < s->ranks; i++)
+        if (i != rank && counts(s, in, i))
+            s->scratch[n++] = seconds_of(&w, i);
     *out = (struct straggler_change){.rank = rank, .slow = in->ranks[rank].slow};
     snprintf(out->what, sizeof out->what, "%s", in->what);
     out->seconds = seconds_of(&w, rank);
