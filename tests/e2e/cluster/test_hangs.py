@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 from cluster_kit import ONE_ENGINE
-from kit_ranks import build_client_programs
+from kit_ranks import ROOT, build_client_programs
 from waiting import SILENCES_S, at_best
 
 STUCK = {  # rank 2, on node2, as the others see it
@@ -27,6 +27,23 @@ def test_a_stopped_rank_on_a_far_node_is_named(engine):
     assert status == 124 and "a rank is stopped" in err
     assert sorted(rows) == [0, 1, 2] and rows[2].endswith("stopped   <- differs")
     assert len({row.split()[1] for row in rows.values()}) == 3
+    engine.cluster.nothing_left()
+
+
+def test_a_far_rank_that_is_too_long_in_a_section_is_named_with_its_node(engine, tmp_path):
+    (tmp_path / "t.py").write_text(f"""
+import os, sys, time
+sys.path.insert(0, {str(ROOT / "launcher/client")!r})
+import drover
+with drover.section("step"):
+    time.sleep(60 if drover.rank() == 2 else 0)
+time.sleep(60)
+""")
+    status, _, err = engine.run("-np", "3", "-N", "1", "--section-timeouts", "step:1", "--grace", "1", "python3",
+                                tmp_path / "t.py", timeout=90)
+    told = re.search(r"the job hangs: rank 2 on (\S+) has been in section 'step' for [\d.]+ s, longer than 1 s", err)
+    row = re.search(r"^ +2  (\S+) .*  in \w+ .*<- differs$", err, re.M)  # what it waits in has come from its node
+    assert status == 124 and told and row and told.group(1) == row.group(1), err
     engine.cluster.nothing_left()
 
 
