@@ -15,7 +15,6 @@ enum {
 };
 
 static const double RATIO_SLOW = 1.2, RATIO_WELL = 1.1, SIGMAS = 5;
-static const double EXCESS_MIN_S = 0.002;  /* the scheduler alone causes such differences */
 static const double MAD_TO_SIGMA = 1.4826; /* for a normal distribution */
 static const double MEDIAN_ERROR = 1.2533; /* of the standard error of a mean: sqrt(pi / 2) */
 
@@ -30,6 +29,7 @@ struct times {
 struct series {
     char what[STRAGGLER_NAME_BYTES];
     struct times *ranks;
+    double excess_min_s;
     int64_t checked; /* steps of all ranks at the last check */
 };
 
@@ -66,7 +66,7 @@ void straggler_free(struct straggler *s)
     free(s);
 }
 
-static struct series *find_series(struct straggler *s, const char *what)
+static struct series *find_series(struct straggler *s, const char *what, double excess_min_s)
 {
     for (int i = 0; i < s->count; i++)
         if (strncmp(s->series[i].what, what, STRAGGLER_NAME_BYTES - 1) == 0)
@@ -75,15 +75,17 @@ static struct series *find_series(struct straggler *s, const char *what)
         return NULL;
     struct series *new = &s->series[s->count++];
     snprintf(new->what, sizeof new->what, "%s", what);
+    new->excess_min_s = excess_min_s;
     new->ranks = xcalloc((size_t)s->ranks, sizeof *new->ranks);
     for (int i = 0; i < s->ranks; i++)
         new->ranks[i].slow_since = -1;
     return new;
 }
 
-void straggler_add(struct straggler *s, int rank, const char *what, double seconds)
+void straggler_add(struct straggler *s, int rank, const char *what, double seconds,
+                   double excess_min_s)
 {
-    struct series *in = find_series(s, what);
+    struct series *in = find_series(s, what, excess_min_s);
     if (!in || !isfinite(seconds) || seconds < 0)
         return;
     struct times *t = &in->ranks[rank];
@@ -213,7 +215,7 @@ static void check_window(struct straggler *s, const struct series *in, struct wi
         ratio[i] = s->medians[i] / center;
         seems[i] |= ratio[i] > RATIO_SLOW && excess > SIGMAS * sigma &&
                     excess > SIGMAS * errors[i] &&
-                    excess / s->medians[i] * seconds_of(w, i) > EXCESS_MIN_S;
+                    excess / s->medians[i] * seconds_of(w, i) > in->excess_min_s;
     }
 }
 

@@ -3,11 +3,11 @@
  *
  * The k-th time of a rank is divided by the median of the k-th times of all ranks, so that steps
  * that are long for all ranks do not matter. A rank is slow if the median of its last ratios
- * exceeds that of the other ranks
+ * exceeds the median over all ranks
  *
- * - by 20 %,
- * - by 5 times the spread of the other ranks' medians (1.4826 MAD, which is the standard deviation
- *   if they are normally distributed),
+ * - by 20 %, and a time that the caller chooses,
+ * - by 5 times the spread of the ranks' medians (1.4826 MAD, which is the standard deviation if
+ *   they are normally distributed),
  * - and by 5 times the standard error of its own median,
  *
  * in 4 further steps, too. It is no longer slow if the median is within 10 %. Medians and MAD
@@ -29,9 +29,11 @@ struct straggler *straggler_new(int ranks);
 void straggler_free(struct straggler *s);
 AUTO_DEFINE(straggler, struct straggler *, straggler_free)
 
-/* Adds the time that a rank needed. `what` names the thing: "step". Further names after
+/* Adds the time that a rank needed. `what` names the thing: "step". A rank is not slow if it loses
+ * less than `excess_min_s`, which is that of the first call for this thing. Further names after
  * STRAGGLER_SERIES_MAX are ignored. */
-void straggler_add(struct straggler *s, int rank, const char *what, double seconds);
+void straggler_add(struct straggler *s, int rank, const char *what, double seconds,
+                   double excess_min_s);
 /* The rank has ended: its times do not count any more. */
 void straggler_end(struct straggler *s, int rank);
 

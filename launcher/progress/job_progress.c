@@ -8,10 +8,19 @@
 #include "launcher/io/metric_mapping.h"
 #include "launcher/job/rank_list.h"
 
+enum {
+    COLLECTIVES_MS = 150, /* a sample of the time outside of collectives is at least this long */
+    STATUS_TICKS = 2      /* the status of ranks on other nodes is requested on each n-th tick */
+};
+
+/* Smaller differences are the scheduler's, or do not matter. */
+static const double SECTION_EXCESS_S = 0.002, COLLECTIVES_EXCESS_S = 0.05;
+
 struct rank {
-    double step;   /* of its last report … */
-    int64_t at_ms; /* … which arrived at this time; 0: there is none */
-    bool warned;   /* it was logged that its limits are malformed */
+    struct collective_position collectives; /* at the last sample; read_ms 0: there is none */
+    double step;                            /* of its last report … */
+    int64_t at_ms;                          /* … which arrived at this time; 0: there is none */
+    bool warned;                            /* it was logged that its limits are malformed */
 };
 
 struct job_progress {
@@ -24,6 +33,8 @@ struct job_progress {
     struct rank *ranks;
     bool *over;   /* by rank */
     bool overrun; /* `overrun` was called */
+    int ticks;
+    bool *asked; /* scratch, by rank */
     struct job_progress_events ev;
     void *arg;
 };
@@ -123,15 +134,42 @@ static void report_straggler(struct job_progress *p, const struct straggler_chan
     p->ev.straggler(p->arg, strbuf_str(&b), fields);
 }
 
+/* Adds the time that a rank spends outside of collectives. In a job whose ranks wait for each
+ * other, the steps of all ranks take the same time: the slow rank computes while the others wait in
+ * a collective. */
+static void sample_collectives(struct job_progress *p, int rank)
+{
+    struct collective_position at, *before = &p->ranks[rank].collectives;
+    launch_last_collective(p->job, rank, &at);
+    int64_t ms = at.read_ms - before->read_ms, outside_ms = ms - (at.waited_ms - before->waited_ms);
+    if (before->read_ms && at.calls_done >= before->calls_done &&
+        (ms < COLLECTIVES_MS || at.calls_done == before->calls_done))
+        return; /* a longer sample, with a whole step */
+    if (before->read_ms && at.calls_done > before->calls_done)
+        straggler_add(p->straggler, rank, "time per second outside of collectives",
+                      outside_ms > 0 ? (double)outside_ms / (double)ms : 0, COLLECTIVES_EXCESS_S);
+    *before = at;
+}
+
+static void look_for_stragglers(struct job_progress *p)
+{
+    struct straggler_change c;
+    if (p->ticks++ % STATUS_TICKS == 0)
+        (void)launch_request_status(p->job, p->asked);
+    for (int i = 0; i < launch_plan(p->job)->world_size; i++)
+        sample_collectives(p, i);
+    while (straggler_next(p->straggler, &c))
+        report_straggler(p, &c);
+}
+
 static void on_timer(uv_timer_t *t)
 {
     struct job_progress *p = t->data;
     struct section_overrun o;
-    struct straggler_change c;
     if (!p->overrun && section_watch_check(p->watch, &o, p->over, now_ms(p)))
         report_overrun(p, &o);
-    while (p->straggler && straggler_next(p->straggler, &c))
-        report_straggler(p, &c);
+    if (p->straggler)
+        look_for_stragglers(p);
 }
 
 /* ---- events of the job -------------------------------------------------------------------------
@@ -174,7 +212,7 @@ static void on_progress(void *arg, int rank, const struct progress_packet *packe
     case PROGRESS_SECTION_END:
         section_watch_end(p->watch, rank, packet->section, now);
         if (p->straggler && packet->section && packet->seconds >= 0)
-            straggler_add(p->straggler, rank, packet->section, packet->seconds);
+            straggler_add(p->straggler, rank, packet->section, packet->seconds, SECTION_EXCESS_S);
         break;
     case PROGRESS_HEARTBEAT:
         section_watch_apply(p->watch, rank, SECTION_WATCH_EV_HEARTBEAT, now);
@@ -202,9 +240,11 @@ static void on_report(void *arg, int rank, const char *json, size_t len)
         return;
     if (r->at_ms && step > r->step)
         straggler_add(p->straggler, rank, "step between reports",
-                      (double)(now_ms(p) - r->at_ms) / 1000 / (step - r->step));
-    if (!r->at_ms || step != r->step)
-        *r = (struct rank){.step = step, .at_ms = now_ms(p), .warned = r->warned};
+                      (double)(now_ms(p) - r->at_ms) / 1000 / (step - r->step), SECTION_EXCESS_S);
+    if (r->at_ms && step == r->step)
+        return; /* more metrics of the same step */
+    r->step = step;
+    r->at_ms = now_ms(p);
 }
 
 /* ---- open and close ----------------------------------------------------------------------------
@@ -229,6 +269,7 @@ struct job_progress *job_progress_open(uv_loop_t *loop, struct launch *job,
     p->straggler = o->stragglers ? straggler_new(n) : NULL;
     p->ranks = xcalloc((size_t)n, sizeof *p->ranks);
     p->over = xcalloc((size_t)n, sizeof *p->over);
+    p->asked = xcalloc((size_t)n, sizeof *p->asked);
     uv_timer_init(loop, &p->timer);
     p->timer.data = p;
     uv_timer_start(&p->timer, on_timer, SECTION_WATCH_INTERVAL_MS, SECTION_WATCH_INTERVAL_MS);
@@ -249,5 +290,6 @@ void job_progress_close(struct job_progress *p)
     straggler_free(p->straggler);
     free(p->ranks);
     free(p->over);
+    free(p->asked);
     uv_close((uv_handle_t *)&p->timer, on_closed);
 }

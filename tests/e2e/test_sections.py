@@ -6,7 +6,7 @@ import shutil
 import time
 
 import pytest
-from kit_ranks import ROOT
+from kit_ranks import BUILD, ROOT, build_client_programs
 from waiting import check_time, wait_until
 
 RUN = ["run", "--oversubscribe", "-np", 8, "--grace", 1]
@@ -135,6 +135,31 @@ def test_a_malformed_limit_starts_nothing(drover, options, words):
     assert done.returncode == 2 and words in done.stderr and not done.stdout, done.stderr
 
 
+@pytest.fixture(scope="module", name="slow")
+def build_slow(tmp_path_factory):
+    return build_client_programs(tmp_path_factory.mktemp("progs")) / "comm_slow"
+
+
+def find_straggler(drover, tmp_path, rank, *words):
+    """Runs a job until its slow rank is named, and until it is no longer slow. Returns what it is slow in, its time and
+    that of the others."""
+    p = drover.start(*words)
+    os.set_blocking(p.stderr.fileno(), False)
+    text = []
+
+    def line(pattern):
+        text.append((p.stderr.read() or b"").decode())
+        return re.search(rf"^drover run: rank {rank} on \S+ {pattern}$", "".join(text), re.M)
+    found = wait_until(lambda: line(r"is \d\.\d+ times slower than the median \((.*) ([\d.]+) ms, others ([\d.]+) ms ± "
+                                    r"[\d.]+\)"), lambda: f"a report: {text}")
+    (tmp_path / "found").touch()
+    wait_until(lambda: line("is no longer slower than the others"), lambda: f"its end: {text}")
+    (tmp_path / "end").touch()
+    assert p.wait(60) == 0
+    drover.nothing_left()
+    return found.group(1), float(found.group(2)), float(found.group(3))
+
+
 @pytest.mark.parametrize("how", ["sections", "reports"])
 def test_a_rank_that_is_slower_is_named_while_the_job_runs_and_again_when_it_is_not(drover, tmp_path, how):
     """Rank 3 is 1.5 times slower until its report has arrived, and the job ends when the second one has."""
@@ -150,21 +175,15 @@ for step in range(5000):
         time.sleep(seconds)
         drover.report(step=step, loss=1)
 """)
-    p = drover.start(*RUN, "--stragglers", "--events", "ev.jsonl", "t.py")
-    os.set_blocking(p.stderr.fileno(), False)
-    text = []
-
-    def line(pattern):
-        text.append((p.stderr.read() or b"").decode())
-        return re.search(pattern, "".join(text), re.M)
-    found = wait_until(lambda: line(r"^drover run: rank 3 on \S+ is (1\.\d+) times slower than the median "
-                                    r"\((.*) ([\d.]+) ms, others ([\d.]+) ms ± [\d.]+\)$"), lambda: f"a report: {text}")
-    (tmp_path / "found").touch()
-    wait_until(lambda: line(r"^drover run: rank 3 on \S+ is no longer slower than the others$"), lambda: f"its end: {text}")
-    (tmp_path / "end").touch()
-    assert p.wait(60) == 0
-    assert found.group(2) == ("step" if how == "sections" else "step between reports")
-    assert float(found.group(3)) > float(found.group(4))
+    what, own, others = find_straggler(drover, tmp_path, 3, *RUN, "--stragglers", "--events", "ev.jsonl", "t.py")
+    assert what == ("step" if how == "sections" else "step between reports") and own > others
     changes = [e for e in events(tmp_path / "ev.jsonl", "straggler") if e["rank"] == 3]
     assert [e["slow"] for e in changes[:2]] == [True, False] and changes[0]["ratio"] > 1.2
-    drover.nothing_left()
+
+
+@pytest.mark.skipif(not (BUILD / "lib/drover/backend_mpi.so").exists(), reason="Open MPI is missing")
+def test_a_rank_for_which_the_others_wait_in_collectives_is_named(drover, slow, tmp_path):
+    """All ranks' steps take the same time: the slow rank is the one that is seldom in a collective."""
+    what, own, others = find_straggler(drover, tmp_path, 2, "run", "--oversubscribe", "-np", "4", "--bind-to", "none",
+                                       "--stragglers", slow, "found", "end")
+    assert what == "time per second outside of collectives" and others < own <= 1000

@@ -35,7 +35,7 @@ static void add_step(struct straggler *s, struct rng *r, const struct jitter *j,
     double step_s = 0.314 * exp(j->common * normal(r));
     for (int i = 0; i < RANKS; i++) {
         double t = step_s * (1 + j->each * normal(r)) * (rng_unit(r) < j->spikes ? 3 : 1);
-        straggler_add(s, i, "step", i == slow ? t * factor : t);
+        straggler_add(s, i, "step", i == slow ? t * factor : t, 0.002);
     }
 }
 
@@ -132,15 +132,15 @@ TEST(the_thing_in_which_a_rank_loses_most_is_named)
     struct straggler_change c = {0};
     for (int step = 0; step < 20; step++)
         for (int i = 0; i < RANKS; i++) {
-            straggler_add(s, i, "load", i == 5 ? 0.03 : 0.02);
-            straggler_add(s, i, "compute", i == 5 ? 0.5 : 0.3);
-            straggler_add(s, i, "wait", i == 5 ? 0.01 : 0.22); /* the others wait for it */
+            straggler_add(s, i, "load", i == 5 ? 0.03 : 0.02, 0.002);
+            straggler_add(s, i, "compute", i == 5 ? 0.5 : 0.3, 0.002);
+            straggler_add(s, i, "wait", i == 5 ? 0.01 : 0.22, 0.002); /* the others wait for it */
         }
     CHECK(!straggler_next(s, &c)); /* the first look; it must last for further steps */
     for (int step = 0; step < 4; step++)
         for (int i = 0; i < RANKS; i++) {
-            straggler_add(s, i, "load", i == 5 ? 0.03 : 0.02);
-            straggler_add(s, i, "compute", i == 5 ? 0.5 : 0.3);
+            straggler_add(s, i, "load", i == 5 ? 0.03 : 0.02, 0.002);
+            straggler_add(s, i, "compute", i == 5 ? 0.5 : 0.3, 0.002);
         }
     CHECK(straggler_next(s, &c));
     CHECK_INT(c.rank, 5);
@@ -157,11 +157,12 @@ TEST(groups_that_differ_and_jobs_of_two_ranks_have_no_straggler)
     struct straggler_change c;
     for (int step = 0; step < 100; step++) {
         for (int i = 0; i < RANKS; i++) {
-            straggler_add(halves, i, "step", i < RANKS / 2 ? 0.2 : 0.4);
-            straggler_add(tiny, i, "step", i == 3 ? 0.002 : 0.001); /* scheduling alone does this */
+            straggler_add(halves, i, "step", i < RANKS / 2 ? 0.2 : 0.4, 0.002);
+            straggler_add(tiny, i, "step", i == 3 ? 0.002 : 0.001,
+                          0.002); /* scheduling alone does this */
         }
-        straggler_add(two, 0, "step", 0.2);
-        straggler_add(two, 1, "step", 0.4);
+        straggler_add(two, 0, "step", 0.2, 0.002);
+        straggler_add(two, 1, "step", 0.4, 0.002);
         CHECK(!straggler_next(halves, &c) && !straggler_next(two, &c) && !straggler_next(tiny, &c));
     }
 }
@@ -173,7 +174,7 @@ TEST(a_rank_that_has_ended_is_neither_slow_nor_compared_with)
     for (int step = 0; step < 50; step++) {
         for (int i = 0; i < 4; i++)
             if (i > 0 || step < 6)
-                straggler_add(s, i, "step", i == 3 ? 0.5 : 0.3);
+                straggler_add(s, i, "step", i == 3 ? 0.5 : 0.3, 0.002);
         if (step == 6)
             straggler_end(s, 0);
         if (straggler_next(s, &c)) {
