@@ -28,7 +28,7 @@ static int help(int argc, char **argv);
 static const struct cmd commands[] = {
     {"run", "Start a job of N ranks", cmd_run, NULL, "drover run"},
     {"torchrun", "Start a job with torchrun's options", cmd_torchrun, NULL, "drover torchrun"},
-    {"ft_launcher", "Start a job with the options of NVIDIA's ft_launcher", cmd_ft_launcher, NULL,
+    {"ft_launcher", "Start a job with the options of NVIDIA's ft_launcher", cmd_torchrun_ft, NULL,
      "drover ft_launcher"},
     {"ps", "List the running jobs of this node", cmd_ps, NULL, "drover ps"},
     {"logs", "Show the last lines of a running job", cmd_logs, NULL, "drover logs"},
@@ -166,7 +166,7 @@ static int run_as(const char *name, int argc, char **argv)
     log_open(name);
     if (version && !torch && !ft)
         return print_mpirun_version();
-    return (ft ? cmd_ft_launcher : torch ? cmd_torchrun : cmd_run)(argc, argv);
+    return (ft ? cmd_torchrun_ft : torch ? cmd_torchrun : cmd_run)(argc, argv);
 }
 
 /* Started by the name of a program of nccl-tests, possibly with a suffix (all_reduce_perf_mpi):

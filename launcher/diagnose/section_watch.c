@@ -194,7 +194,7 @@ static bool check_rank(const struct rank *r, int rank, struct section_overrun *o
     return first_ms < INT64_MAX;
 }
 
-/* Moves all times by a pause in which nobody could send anything. */
+/* Moves all times by a pause in which no rank could send anything. */
 static void skip_pause(struct section_watch *w, int64_t ms)
 {
     for (int i = 0; i < w->count; i++) {
@@ -233,7 +233,7 @@ bool section_watch_check(struct section_watch *w, struct section_overrun *out, b
 /* ---- texts -------------------------------------------------------------------------------------
  */
 
-const char *section_overrun_name(enum section_overrun_kind kind)
+const char *section_watch_overrun_name(enum section_overrun_kind kind)
 {
     static const char *const names[] = {
         [SECTION_OVERRUN_SECTION] = "section",
@@ -251,7 +251,7 @@ static void write_name(struct strbuf *b, const char *section)
     strbuf_putc(b, '\'');
 }
 
-void section_overrun_write(struct strbuf *b, const struct section_overrun *o, bool many)
+void section_watch_overrun_write(struct strbuf *b, const struct section_overrun *o, bool many)
 {
     const char *has = many ? "have" : "has";
     double s = (double)o->ms / 1000, limit_s = (double)o->limit_ms / 1000;
@@ -261,7 +261,7 @@ void section_overrun_write(struct strbuf *b, const struct section_overrun *o, bo
     } else if (o->kind == SECTION_OVERRUN_OUTSIDE) {
         strbuf_printf(b, "%s been in no section", has);
     } else {
-        strbuf_printf(b, "%s sent no %s", has, section_overrun_name(o->kind));
+        strbuf_printf(b, "%s sent no %s", has, section_watch_overrun_name(o->kind));
     }
     strbuf_printf(b, " for %.1f s, longer than %g s", s, limit_s);
 }

@@ -78,8 +78,8 @@ bool section_watch_check(struct section_watch *w, struct section_overrun *out, b
 
 /* Returns the name of the kind for events: "section", "out of section", "heartbeat", "first
  * heartbeat". */
-const char *section_overrun_name(enum section_overrun_kind kind);
+const char *section_watch_overrun_name(enum section_overrun_kind kind);
 /* Appends what happened, to follow the names of the ranks: "has been in section 'step' for 181 s,
  * longer than 180 s". `many`: several ranks have. */
-void section_overrun_write(struct strbuf *b, const struct section_overrun *o, bool many);
+void section_watch_overrun_write(struct strbuf *b, const struct section_overrun *o, bool many);
 #endif

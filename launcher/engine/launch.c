@@ -352,13 +352,7 @@ static void on_partial_line(void *arg, int rank, enum launch_stream from, const 
 static void on_report(void *arg, int rank, const char *json, size_t len)
 {
     const struct launch *j = arg;
-    struct progress_packet p;
-    if (!progress_packet_read(&p, json, len)) {
-        LAUNCH_OBSERVERS_EMIT(&j->observers, report, rank, json, len);
-        return;
-    }
-    LAUNCH_OBSERVERS_EMIT(&j->observers, progress, rank, &p);
-    progress_packet_free(&p);
+    launch_observers_report(&j->observers, rank, json, len);
 }
 
 static void on_reaped(void *arg)

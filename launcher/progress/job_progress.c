@@ -100,10 +100,10 @@ static void report_overrun(struct job_progress *p, const struct section_overrun 
     else
         write_rank(&b, p, o->rank);
     strbuf_putc(&b, ' ');
-    section_overrun_write(&b, o, n > 1);
+    section_watch_overrun_write(&b, o, n > 1);
     strbuf_printf(&b, " (%s)", option_of(p, o->kind));
     json_t *fields =
-        json_pack("{s:s, s:I, s:I, s:o}", "why", section_overrun_name(o->kind), "timeout_ms",
+        json_pack("{s:s, s:I, s:I, s:o}", "why", section_watch_overrun_name(o->kind), "timeout_ms",
                   (json_int_t)o->limit_ms, "elapsed_ms", (json_int_t)o->ms, "section",
                   o->section ? json_text(o->section) : json_null());
     json_object_update_new(fields, rank_json(p, o->rank));

@@ -509,7 +509,7 @@ int cmd_torchrun(int argc, char **argv)
     return run(argc, argv, false);
 }
 
-int cmd_ft_launcher(int argc, char **argv)
+int cmd_torchrun_ft(int argc, char **argv)
 {
     return run(argc, argv, true);
 }

@@ -309,29 +309,6 @@ static int on_display(void *into, char *const *values, struct err *e)
     return 0;
 }
 
-static int on_section_timeouts(void *into, char *const *values, struct err *e)
-{
-    return section_limits_parse(&((struct run_options *)into)->sections, values[0], e);
-}
-
-static int on_out_of_section_timeout(void *into, char *const *values, struct err *e)
-{
-    struct section_limits *l = &((struct run_options *)into)->sections;
-    return section_limits_read_ms(&l->out_of_section_ms, values[0], e);
-}
-
-static int on_heartbeat_timeout(void *into, char *const *values, struct err *e)
-{
-    struct section_limits *l = &((struct run_options *)into)->sections;
-    return section_limits_read_ms(&l->heartbeat_ms, values[0], e);
-}
-
-static int on_initial_heartbeat_timeout(void *into, char *const *values, struct err *e)
-{
-    struct section_limits *l = &((struct run_options *)into)->sections;
-    return section_limits_read_ms(&l->initial_heartbeat_ms, values[0], e);
-}
-
 /* ---- the options -------------------------------------------------------------------------------
  */
 
@@ -408,15 +385,15 @@ static const struct opt options[] = {
                  0, RUN_OPTIONS_TIME_MAX_S),
 
     OPT_GROUP("Sections and stragglers"),
-    OPT_CALL(0, "section-timeouts", "NAME:TIME,…",
-             "stop the job if a rank is in a section of drover.section() for longer",
-             on_section_timeouts),
-    OPT_CALL(0, "out-of-section-timeout", "DURATION", "the same for a rank that is in no section",
-             on_out_of_section_timeout),
-    OPT_CALL(0, "heartbeat-timeout", "DURATION", "time between two calls of drover.heartbeat()",
-             on_heartbeat_timeout),
-    OPT_CALL(0, "initial-heartbeat-timeout", "DURATION",
-             "time from the start of a rank to its first heartbeat", on_initial_heartbeat_timeout),
+    OPT_STR(0, "section-timeouts", "NAME:TIME,…",
+            "stop the job if a rank is in a section of drover.section() for longer", T,
+            section_timeouts),
+    OPT_STR(0, "out-of-section-timeout", "DURATION", "the same for a rank that is in no section", T,
+            out_of_section_timeout),
+    OPT_STR(0, "heartbeat-timeout", "DURATION", "time between two calls of drover.heartbeat()", T,
+            heartbeat_timeout),
+    OPT_STR(0, "initial-heartbeat-timeout", "DURATION",
+            "time from the start of a rank to its first heartbeat", T, initial_heartbeat_timeout),
     OPT_FLAG(0, "stragglers", "name ranks that are slower than the others", T, stragglers),
 
     OPT_GROUP("Communication"),

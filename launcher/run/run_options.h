@@ -55,7 +55,10 @@ struct run_options {
     double grace_s;            /* < 0: not given */
     /* In all of these, 0 means no limit or the default. */
     double timeout_s, start_timeout_s, lost_after_s, hang_timeout_s;
-    struct section_limits sections; /* time limits of sections and heartbeats */
+    /* The words of the command line; NULL: the option is not given */
+    const char *section_timeouts, *out_of_section_timeout, *heartbeat_timeout;
+    const char *initial_heartbeat_timeout;
+    struct section_limits sections; /* … and as time limits */
     bool sections_from_connect;     /* … apply from a RankMonitorClient's connection on */
     char *ft_config;                /* spec.ft_config; owned */
     bool stragglers;

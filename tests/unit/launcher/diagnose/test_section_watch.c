@@ -81,7 +81,7 @@ TEST(a_section_that_takes_too_long_is_found_with_its_rank)
     CHECK_INT(found.limit_ms, 1000);
     CHECK(!over[0] && over[1] && !over[2]);
     AUTO(strbuf) struct strbuf b = {0};
-    section_overrun_write(&b, &found, false);
+    section_watch_overrun_write(&b, &found, false);
     CHECK_STR(strbuf_str(&b), "has been in section 'step' for 1.0 s, longer than 1 s");
 }
 
@@ -95,7 +95,7 @@ TEST(all_ranks_in_the_same_section_are_named_and_the_first_one_counts)
     CHECK_INT(found.rank, 2);
     CHECK(over[0] && !over[1] && over[2]);
     AUTO(strbuf) struct strbuf b = {0};
-    section_overrun_write(&b, &found, true);
+    section_watch_overrun_write(&b, &found, true);
     CHECK_STR(strbuf_str(&b), "have been in section 'step' for 1.1 s, longer than 1 s");
 }
 
@@ -113,7 +113,7 @@ TEST(sections_may_be_nested_and_overlap)
     CHECK_INT(pass(w, 20000), 8000);
     CHECK_INT(found.kind, SECTION_OVERRUN_OUTSIDE);
     AUTO(strbuf) struct strbuf b = {0};
-    section_overrun_write(&b, &found, false);
+    section_watch_overrun_write(&b, &found, false);
     CHECK_STR(strbuf_str(&b), "has been in no section for 5.0 s, longer than 5 s");
 }
 
@@ -134,7 +134,7 @@ TEST(heartbeats_have_limits_from_the_start_on_and_between_each_other)
     CHECK_INT(found.kind, SECTION_OVERRUN_HEARTBEAT);
     CHECK_INT(found.rank, 0);
     AUTO(strbuf) struct strbuf b = {0};
-    section_overrun_write(&b, &found, false);
+    section_watch_overrun_write(&b, &found, false);
     CHECK_STR(strbuf_str(&b), "has sent no heartbeat for 2.0 s, longer than 2 s");
 }
 
