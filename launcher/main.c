@@ -57,7 +57,7 @@ static void print_help(FILE *to)
           to);
     for (size_t i = 0; i < COUNT_OF(commands); i++)
         if (commands[i].summary)
-            fprintf(to, "  %-11s %s\n", commands[i].name, commands[i].summary);
+            fprintf(to, "  %-12s %s\n", commands[i].name, commands[i].summary);
     fputs("\nExamples:\n"
           "  drover run -np 4 ./train\n"
           "  drover sweep sweep.yaml\n"
