@@ -35,6 +35,7 @@ struct ft_bridge {
     int *channel_ends;                /* by rank: the bridge's end, until it is started; else -1 */
     int open;                         /* handles of this struct in the loop */
     bool closed;
+    struct report_channel_events ev;
 };
 
 static char *script_path(struct err *e)
@@ -103,6 +104,16 @@ static void close_channel_ends(struct ft_bridge *b)
         auto_fd(&b->channel_ends[i]);
 }
 
+/* Tells the job that the clients have lost their connections: their time limits end. */
+static void disconnect_all(struct ft_bridge *b)
+{
+    static const char packet[] = "{\"kind\":\"disconnect\"}";
+    for (int i = 0; i < b->ranks && !b->closed; i++) {
+        report_channel_drain(b->channels[i]);
+        b->ev.packet(b->ev.arg, i, packet, sizeof packet - 1);
+    }
+}
+
 /* Clients that connect from now on get an error. */
 static void on_process_exit(uv_process_t *p, int64_t status, int sig)
 {
@@ -115,6 +126,7 @@ static void on_process_exit(uv_process_t *p, int64_t status, int sig)
              "RankMonitorClient are not watched",
              sig ? "signal" : "status", sig ? sig : (int)status);
     close_listeners(b);
+    disconnect_all(b);
 }
 
 void ft_bridge_close(struct ft_bridge *b)
@@ -214,6 +226,7 @@ int ft_bridge_open(struct ft_bridge **out, uv_loop_t *loop, const char *config, 
     b->loop = loop;
     b->ranks = ranks;
     b->config = xstrdup(config);
+    b->ev = *ev;
     b->listeners = xcalloc(n, sizeof *b->listeners);
     b->channels = xcalloc(n, sizeof *b->channels);
     b->channel_ends = xcalloc(n, sizeof *b->channel_ends);

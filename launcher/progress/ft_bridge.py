@@ -15,6 +15,7 @@ import json
 import os
 import pickle
 import selectors
+import signal
 import socket
 import sys
 import time
@@ -200,7 +201,7 @@ def main():
         sys.exit(0 if is_installed() else 1)
     try:
         Bridge(json.loads(sys.argv[1]), int(sys.argv[2])).run()
-    except (BrokenPipeError, ConnectionError, KeyboardInterrupt):
+    except ConnectionError:
         pass  # drover has ended
     except ImportError as e:
         sys.exit(f"drover: ft_bridge.py: {sys.executable}: {e} (try: pip install nvidia-resiliency-ext)")
@@ -208,4 +209,5 @@ def main():
 
 if __name__ == "__main__":
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # it computes nothing
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for drover, which ends this process with the job
     main()
