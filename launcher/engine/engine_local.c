@@ -399,8 +399,10 @@ int engine_local_start(struct engine_job **out, struct engine *en,
         j->pmi1 = pmi1_server_open(en->loop, o->plan, &from_pmi, j);
     const struct report_channel_events from_ft = {0, on_report, j};
     int rc = engine_local_open_files(j, o->spec->output_dir, e);
-    if (rc == 0 && o->spec->ft_config)
-        rc = ft_bridge_open(&j->ft, en->loop, o->spec->ft_config, j->count, &from_ft, e);
+    if (rc == 0 && o->spec->ft_config) {
+        AUTO(strv) char **env = env_merge(o->base_env, o->plan->env, NULL);
+        rc = ft_bridge_open(&j->ft, en->loop, o->spec->ft_config, env, j->count, &from_ft, e);
+    }
     if (rc == 0)
         rc = start_ranks(j, o, e);
     if (rc < 0) {

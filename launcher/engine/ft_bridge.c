@@ -14,6 +14,7 @@
 #include "common/log.h"
 #include "common/own_process.h"
 #include "launcher/node/session_dir.h"
+#include "launcher/plan/env.h"
 
 enum { FIRST_FD = 3 }; /* of the sockets, in the bridge */
 
@@ -29,6 +30,7 @@ struct ft_bridge {
     bool started, exited; /* the process */
     struct session_dir *dir;
     char *config;
+    char **env; /* strv */
     int ranks;
     struct listener *listeners;       /* by rank */
     struct report_channel **channels; /* by rank */
@@ -54,10 +56,10 @@ static char *script_path(struct err *e)
 }
 
 /* The Python that runs the ranks' scripts (torchrun's PYTHON_EXEC). */
-static const char *python_of(const char *given)
+static const char *python_of(char *const *env)
 {
-    const char *exec = getenv("PYTHON_EXEC");
-    return given ? given : exec && *exec ? exec : "python3";
+    const char *exec = env_get(env, "PYTHON_EXEC");
+    return exec && *exec ? exec : "python3";
 }
 
 char *ft_bridge_socket(const struct ft_bridge *b, int i)
@@ -76,6 +78,7 @@ static void release(struct ft_bridge *b)
     free(b->channels);
     free(b->channel_ends);
     free(b->config);
+    strv_free(b->env);
     free(b);
 }
 
@@ -151,7 +154,7 @@ void ft_bridge_close(struct ft_bridge *b)
 static int spawn(struct ft_bridge *b, const char *script)
 {
     AUTO(free) char *ranks = xasprintf("%d", b->ranks);
-    char *argv[] = {(char *)python_of(NULL), (char *)script, b->config, ranks, NULL};
+    char *argv[] = {(char *)python_of(b->env), (char *)script, b->config, ranks, NULL};
     AUTO(free)
     uv_stdio_container_t *io = xcalloc(FIRST_FD + 2 * (size_t)b->ranks, sizeof *io);
     io[0].flags = UV_IGNORE;
@@ -165,6 +168,7 @@ static int spawn(struct ft_bridge *b, const char *script)
     uv_process_options_t o = {.exit_cb = on_process_exit,
                               .file = argv[0],
                               .args = argv,
+                              .env = b->env,
                               .stdio = io,
                               .stdio_count = FIRST_FD + 2 * b->ranks};
     b->process.data = b;
@@ -189,7 +193,7 @@ static void on_readable(uv_poll_t *p, int status, int events)
     close_channel_ends(b);
     if (rc == 0)
         return;
-    log_error("the bridge to nvidia-resiliency-ext cannot be started: %s: %s", python_of(NULL),
+    log_error("the bridge to nvidia-resiliency-ext cannot be started: %s: %s", python_of(b->env),
               script ? uv_strerror(rc) : e.text);
     close_listeners(b);
 }
@@ -218,14 +222,15 @@ static int open_listener(struct ft_bridge *b, int i, struct err *e)
     return 0;
 }
 
-int ft_bridge_open(struct ft_bridge **out, uv_loop_t *loop, const char *config, int ranks,
-                   const struct report_channel_events *ev, struct err *e)
+int ft_bridge_open(struct ft_bridge **out, uv_loop_t *loop, const char *config, char *const *env,
+                   int ranks, const struct report_channel_events *ev, struct err *e)
 {
     AUTO(ft_bridge) struct ft_bridge *b = xzalloc(sizeof *b);
     size_t n = (size_t)ranks;
     b->loop = loop;
     b->ranks = ranks;
     b->config = xstrdup(config);
+    b->env = strv_copy(env);
     b->ev = *ev;
     b->listeners = xcalloc(n, sizeof *b->listeners);
     b->channels = xcalloc(n, sizeof *b->channels);
@@ -244,14 +249,14 @@ int ft_bridge_open(struct ft_bridge **out, uv_loop_t *loop, const char *config, 
     return rc;
 }
 
-int ft_bridge_check(const char *python, struct err *e)
+int ft_bridge_check(struct err *e)
 {
     AUTO(free) char *script = script_path(e);
     pid_t pid;
     int status = 0;
     if (!script)
         return e->code;
-    const char *program = python_of(python);
+    const char *program = python_of(environ);
     char *argv[] = {(char *)program, script, (char *)"--check", NULL};
     int rc = posix_spawnp(&pid, program, NULL, NULL, argv, environ);
     if (rc != 0)

@@ -470,7 +470,7 @@ static int parse(struct torchrun *t, int argc, char **words, struct err *e)
     rc = run_options_resolve(&t->job, e);
     if (rc == 0 && t->nodes_max > 1 && s->external_part.nodes == 0 && !t->job.rdzv)
         rc = use_hosts(t, e);
-    return rc == 0 && t->is_ft && !t->job.dry_run ? ft_bridge_check(NULL, e) : rc;
+    return rc == 0 && t->is_ft && !t->job.dry_run ? ft_bridge_check(e) : rc;
 }
 
 static void print_help(const char *program, bool is_ft)

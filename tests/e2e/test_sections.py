@@ -1,9 +1,9 @@
 """Sections, heartbeats and stragglers (`drover run --section-timeouts`, `--stragglers`): rank 3 of 8 is named."""
+import datetime
 import json
 import os
 import re
 import shutil
-import time
 
 import pytest
 from kit_ranks import BUILD, ROOT, build_client_programs
@@ -57,14 +57,6 @@ while True:
     drover.heartbeat()
     time.sleep(60 if late else 0.1)
 """),
-    "first heartbeat": (["--initial-heartbeat-timeout", "4"], "first heartbeat",
-                        "rank 3 on {} has sent no first heartbeat for {} s, longer than 4 s (--initial-heartbeat-timeout)",
-                        """
-begun = time.time()
-while True:
-    late or drover.heartbeat()
-    time.sleep(0.1)
-"""),
 }
 
 
@@ -81,13 +73,10 @@ def test_the_rank_that_exceeds_a_limit_is_named(quick, tmp_path, case):
     pattern = re.escape("drover run: the job hangs: " + told).replace(r"\{\}", r"([\w.-]+)")
     assert re.match(pattern, done.stderr), done.stderr
     assert (hang["why"], hang["rank"], hang["section"]) == (why, 3, "step" if case == "section" else None)
-    assert [r["differs"] for r in hang["ranks"]] == [i == 3 for i in range(8)]
-    limit_ms = 4000 if case == "first heartbeat" else 1000
-    assert hang["timeout_ms"] == limit_ms <= hang["elapsed_ms"]
-    if case != "first heartbeat":  # which counts from the start of the rank
-        named = time.mktime(time.strptime(hang["time"][:19], "%Y-%m-%dT%H:%M:%S")) - time.timezone
-        check_time(named - float(begun.read_text()) < limit_ms / 1000 + 1 + 1, "named late")  # events: whole seconds
-    check_time(hang["elapsed_ms"] < limit_ms + 1000, "found late")
+    assert hang["ranks"][3]["differs"]
+    assert hang["timeout_ms"] == 1000 <= hang["elapsed_ms"]
+    named = datetime.datetime.fromisoformat(hang["time"]).timestamp()
+    check_time(named - float(begun.read_text()) < 2, "named later than a second after the limit")
     quick.nothing_left()
 
 
@@ -167,7 +156,7 @@ def test_a_rank_that_is_slower_is_named_while_the_job_runs_and_again_when_it_is_
 for step in range(5000):
     if os.path.exists("end"):
         break
-    seconds = 0.06 if late and not os.path.exists("found") else 0.04
+    seconds = 0.045 if late and not os.path.exists("found") else 0.03
     if how == "sections":
         with drover.section("step"):
             time.sleep(seconds)

@@ -43,10 +43,11 @@ static struct ft_bridge *open_bridge(uv_loop_t *loop, const char *python)
     struct report_channel_events ev = {.packet = on_packet, .arg = loop};
     static struct err e;
     struct ft_bridge *b = NULL;
-    setenv("PYTHON_EXEC", python, 1);
+    char exec[64], *env[] = {exec, NULL};
+    snprintf(exec, sizeof exec, "PYTHON_EXEC=%s", python);
     memset(packets, 0, sizeof packets);
     CHECK_INT(uv_loop_init(loop), 0);
-    if (ft_bridge_open(&b, loop, "{}", RANKS, &ev, &e) < 0)
+    if (ft_bridge_open(&b, loop, "{}", env, RANKS, &ev, &e) < 0)
         FAIL("%s", e.text);
     return b;
 }
@@ -126,10 +127,13 @@ TEST(closing_ends_a_process_that_runs)
 TEST(the_check_tells_how_to_install_the_extension)
 {
     struct err e = {0};
-    CHECK_INT(ft_bridge_check("/bin/true", &e), 0);
-    CHECK_INT(ft_bridge_check("/bin/false", &e), -ENOENT);
+    setenv("PYTHON_EXEC", "/bin/true", 1);
+    CHECK_INT(ft_bridge_check(&e), 0);
+    setenv("PYTHON_EXEC", "/bin/false", 1);
+    CHECK_INT(ft_bridge_check(&e), -ENOENT);
     CHECK_HAS(e.text, "/bin/false has no module nvidia_resiliency_ext");
     CHECK_STR(e.hint, "pip install nvidia-resiliency-ext");
-    CHECK_INT(ft_bridge_check("/none/python3", &e), -ENOENT);
+    setenv("PYTHON_EXEC", "/none/python3", 1);
+    CHECK_INT(ft_bridge_check(&e), -ENOENT);
     CHECK_HAS(e.text, "/none/python3: ");
 }
