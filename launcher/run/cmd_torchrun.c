@@ -92,6 +92,8 @@ static const struct opt options[] = {
             job.max_restarts, 0, INT_MAX),
     OPT_DURATION(0, "grace", "DURATION", "time from SIGTERM to SIGKILL (default: 30; only drover)",
                  T, job.grace_s, 0, RUN_OPTIONS_TIME_MAX_S),
+    OPT_FLAG(0, "stragglers", "name ranks that are slower than the others (only drover)", T,
+             job.stragglers),
 
     OPT_GROUP("Other"),
     OPT_WORDS(0,
