@@ -343,8 +343,7 @@ int run_options_resolve(struct run_options *o, struct err *e)
         if (run_options_mapping_legacy(o, o->legacy[i], e) < 0)
             return err_wrap(e, "option '%s'", o->legacy[i]);
     if (check(o, e) < 0 || read_section_limits(o, e) < 0 || find_hosts(o, e) < 0 ||
-        check_place(o, e) < 0 ||
-        (o->no_local && drop_this_host(o, e) < 0))
+        check_place(o, e) < 0 || (o->no_local && drop_this_host(o, e) < 0))
         return e ? e->code : -EINVAL;
     if (o->rank_file && use_rankfile(o, e) < 0)
         return e ? e->code : -EINVAL;
