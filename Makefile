@@ -100,7 +100,7 @@ LIBDROVER := $(if $(wildcard launcher/client/client.c),$(B)/lib/libdrover.so.0 $
 
 # What users find in share/drover: modules of Python, the schema of sweep files, rules and a dashboard for Prometheus and
 # Grafana.
-SHARE := launcher/client/drover.py hpo/exchange/drover_export.py hpo/spec/sweep.schema.json \
+SHARE := launcher/client/drover.py launcher/progress/ft_bridge.py hpo/exchange/drover_export.py hpo/spec/sweep.schema.json \
          launcher/metrics/alerts.yml launcher/metrics/grafana.json
 PYTHON_TRIAL := $(shell find hpo/python -name '*.py' -o -name METADATA)
 
@@ -167,7 +167,7 @@ $(B)/lib/libdrover.so.0: $(call objs,$(SRC_client) $(SRC_comm)) $(B)/libcommon.a
 $(B)/lib/libdrover.so: $(B)/lib/libdrover.so.0
 	@ln -sf libdrover.so.0 $@
 
-# ---- what trials in Python find --------------------------------------------------------------------
+# ---- Python files --------------------------------------------------------------------------------
 $(B)/share/drover: Makefile
 	@mkdir -p $@
 	@touch $@
@@ -408,7 +408,7 @@ install: all
 	install -d $(D)/bin $(D)/libexec/drover/bin $(D)/lib/drover $(D)/lib/pkgconfig $(D)/include $(D)/share/drover
 	install -m 755 $(B)/bin/drover $(D)/bin/
 	install -m 755 $(B)/libexec/drover/drover-* $(D)/libexec/drover/
-	for name in mpirun mpiexec mpirun.openmpi orterun mpiexec.hydra torchrun $(PERF:=_perf) $(PERF:=_perf_mpi); do ln -sf ../../../bin/drover $(D)/libexec/drover/bin/$$name; done
+	for name in mpirun mpiexec mpirun.openmpi orterun mpiexec.hydra torchrun ft_launcher $(PERF:=_perf) $(PERF:=_perf_mpi); do ln -sf ../../../bin/drover $(D)/libexec/drover/bin/$$name; done
 	install -m 755 $(B)/lib/libdrover.so.0 $(D)/lib/
 	ln -sf libdrover.so.0 $(D)/lib/libdrover.so
 	for p in $(PLUGINS); do install -m 755 $$p $(D)/lib/drover/; done

@@ -32,6 +32,8 @@ static const struct cmd commands[] = {
     {"run", "Start a job of N ranks", cmd_run, NULL, "drover run"},
     {"place", "Start a job on the GPUs that suit it best", cmd_place, NULL, "drover place"},
     {"torchrun", "Start a job with torchrun's options", cmd_torchrun, NULL, "drover torchrun"},
+    {"ft_launcher", "Start a job with the options of NVIDIA's ft_launcher", cmd_torchrun_ft, NULL,
+     "drover ft_launcher"},
     {"ps", "List the running jobs of this node", cmd_ps, NULL, "drover ps"},
     {"logs", "Show the last lines of a running job", cmd_logs, NULL, "drover logs"},
     {"kill", "Stop a running job, or send it a signal", cmd_kill, NULL, "drover kill"},
@@ -67,7 +69,7 @@ static void print_help(FILE *to)
                           "collectives.\n\nCommands:");
     for (size_t i = 0; i < COUNT_OF(commands); i++) {
         if (commands[i].summary)
-            strbuf_printf(&summary, "\n  %-10s%s", commands[i].name, commands[i].summary);
+            strbuf_printf(&summary, "\n  %-12s %s", commands[i].name, commands[i].summary);
     }
     const struct opt_help help = {"drover", "COMMAND [options]", strbuf_str(&summary),
                                   "drover run -np 4 ./train\n"
@@ -164,19 +166,19 @@ static int print_mpirun_version(void)
 }
 
 /* Other launchers, and the names that Debian's alternatives and hydra give them. */
-static const char *const links[] = {"mpirun",  "mpiexec",       "mpirun.openmpi",
-                                    "orterun", "mpiexec.hydra", "torchrun"};
+static const char *const links[] = {"mpirun",        "mpiexec",  "mpirun.openmpi", "orterun",
+                                    "mpiexec.hydra", "torchrun", "ft_launcher"};
 
 /* Started through a link, drover is that program: libexec/drover/bin has a link `mpirun`. */
 static int run_as(const char *name, int argc, char **argv)
 {
-    bool torch = strcmp(name, "torchrun") == 0;
+    bool torch = strcmp(name, "torchrun") == 0, ft = strcmp(name, "ft_launcher") == 0;
     bool version = argc > 1 && (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V"));
     argv[0] = (char *)name;
     log_open(name);
-    if (version && !torch)
+    if (version && !torch && !ft)
         return print_mpirun_version();
-    return torch ? cmd_torchrun(argc, argv) : cmd_run(argc, argv);
+    return (ft ? cmd_torchrun_ft : torch ? cmd_torchrun : cmd_run)(argc, argv);
 }
 
 /* Started by the name of a program of nccl-tests, possibly with a suffix (all_reduce_perf_mpi):

@@ -403,6 +403,18 @@ static const struct opt options[] = {
     OPT_DURATION(0, "grace", "DURATION", "time from SIGTERM to SIGKILL (default: 30)", T, grace_s,
                  0, RUN_OPTIONS_TIME_MAX_S),
 
+    OPT_GROUP("Sections and stragglers"),
+    OPT_STR(0, "section-timeouts", "NAME:TIME,…",
+            "stop the job if a rank is in a section of drover.section() for longer", T,
+            section_timeouts),
+    OPT_STR(0, "out-of-section-timeout", "DURATION", "the same for a rank that is in no section", T,
+            out_of_section_timeout),
+    OPT_STR(0, "heartbeat-timeout", "DURATION", "time between two calls of drover.heartbeat()", T,
+            heartbeat_timeout),
+    OPT_STR(0, "initial-heartbeat-timeout", "DURATION",
+            "time from the start of a rank to its first heartbeat", T, initial_heartbeat_timeout),
+    OPT_FLAG(0, "stragglers", "name ranks that are slower than the others", T, stragglers),
+
     OPT_GROUP("Communication"),
     OPT_INT(0, "master-port", "PORT", "MASTER_PORT (default: a free port)", T, spec.master_port, 0,
             65535),
@@ -557,6 +569,8 @@ void run_options_free(struct run_options *o)
     hosts_free(o->own_hosts);
     rankfile_free(o->rankfile);
     free(o->cwd);
+    section_limits_free(&o->sections);
+    free(o->ft_config);
     hwloc_bitmap_free(o->show);
     redirect_map_free(&o->redirect.redirects);
     redirect_map_free(&o->redirect.tee);

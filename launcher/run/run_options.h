@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #include "common/err.h"
+#include "launcher/diagnose/section_limits.h"
 #include "launcher/elastic/rdzv_client.h"
 #include "launcher/hosts/hosts.h"
 #include "launcher/limits/job_limits.h"
@@ -62,6 +63,13 @@ struct run_options {
     const char *start_when; /* command of --start-when; NULL: the job starts at once */
     double start_when_pause_max_s;
     const char *metrics; /* address of --metrics; NULL: none */
+    /* The words of the command line; NULL: the option is not given */
+    const char *section_timeouts, *out_of_section_timeout, *heartbeat_timeout;
+    const char *initial_heartbeat_timeout;
+    struct section_limits sections; /* … and as time limits */
+    bool sections_from_connect;     /* … apply from a RankMonitorClient's connection on */
+    char *ft_config;                /* spec.ft_config; owned */
+    bool stragglers;
     int max_restarts;
     struct rdzv_client_opts *rdzv; /* the rendezvous of an elastic job; NULL: no rendezvous */
     const char *events_file;       /* NULL: none */

@@ -86,7 +86,7 @@ function drawProgress(card, app) {
         : fact('of trials', duration(total), 'the sum over all trials')),
     bar, el('div', { class: 'legend' }, names.map(k =>
       el('span', {}, el('i', { style: { background: stateColour[k] } }), `${k} ${whole(counts[k])}`))),
-    list.control ? controls(app) : null)
+    list.control ? controls(app) : '')
 }
 
 // What `drover sweep stop` and its siblings do, with --control.

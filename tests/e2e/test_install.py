@@ -70,7 +70,7 @@ def test_an_installed_drover_runs(prefix):
 def test_links_lie_in_a_directory_of_their_own_and_run_drover(prefix):
     links = prefix / "libexec/drover/bin"
     assert [p.name for p in sorted(links.iterdir()) if not p.name.endswith(("_perf", "_perf_mpi"))] == [
-        "mpiexec", "mpiexec.hydra", "mpirun", "mpirun.openmpi", "orterun", "torchrun"]
+        "ft_launcher", "mpiexec", "mpiexec.hydra", "mpirun", "mpirun.openmpi", "orterun", "torchrun"]
     perf = {p.name for p in links.iterdir() if p.name.endswith("_perf")}
     assert "alltoallv_perf" in perf and {f"{name}_mpi" for name in perf} <= {p.name for p in links.iterdir()}
     assert not (prefix / "bin/mpirun").exists()

@@ -3,6 +3,7 @@ and no request to another origin; the shared selection, addresses, keyboard, nar
 roles for screen readers."""
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -97,6 +98,8 @@ def test_every_view_is_clean(page, sweep):
         page("eval", js=f"drover.go('{view}')")
         page("wait", js="() => document.querySelector('#main section') && !document.querySelector('.loading')")
         assert page("eval", js="document.querySelector('.failed')?.innerText ?? ''") == "", (sweep, view)
+        shown = page("eval", js="document.querySelector('#main').innerText")
+        assert not re.search(r"\b(null|undefined|NaN|\[object)\b", shown), (sweep, view, shown)
         page.clean()
 
 
