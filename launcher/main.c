@@ -13,6 +13,7 @@
 #include "common/own_process.h"
 #include "launcher/cmd/commands.h"
 #include "launcher/doctor/cmd_doctor.h"
+#include "launcher/doctor/cmd_machine.h"
 #include "launcher/doctor/cmd_topo.h"
 
 struct cmd {

@@ -40,7 +40,7 @@ static const struct opt options[] = {
             sweep_dir),
     OPT_STR(0, "launcher", "ADDRESS:PORT", "where the launcher will listen", struct doctor_options,
             launcher),
-    OPT_FLAG(0, "quick", "only the checks that precede each job", struct doctor_options, quick),
+    OPT_FLAG(0, "quick", "only the checks that wait for nothing", struct doctor_options, quick),
     OPT_FLAG(0, "strict", "a warning is a failure: exit status 1", struct doctor_options, strict),
     OPT_STR(0, "save", "FILE", "write the values found, from a machine that is known to be good",
             struct doctor_options, save),
@@ -77,7 +77,8 @@ static int check_here(struct doctor_node *out, const struct doctor_options *o, c
         .launcher = o->launcher,
         .has_other_nodes = o->launcher != NULL,
     };
-    const struct check_run_opts opts = {.quick = o->quick, .deadline_ms = CHECK_MS};
+    const struct check_run_opts opts = {.set = o->quick ? CHECK_RUN_QUICK : CHECK_RUN_ALL,
+                                        .deadline_ms = CHECK_MS};
     out->name = xstrdup(topo_name(t));
     out->results = xcalloc(count, sizeof *out->results);
     return check_run(out->results, rows, count, &env, &opts, e);
@@ -157,6 +158,11 @@ static int check_all(struct doctor_report *r, const struct doctor_options *o, ch
 
 static int explain(const char *id, struct err *e)
 {
+    static const char *const preflight[] = {
+        [CHECK_PREFLIGHT_NO] = "It is not part of the preflight of a job.",
+        [CHECK_PREFLIGHT_REPORT] = "It precedes each job with GPUs, which reports a failure.",
+        [CHECK_PREFLIGHT_STOP] = "It precedes each job with GPUs, which a failure stops.",
+    };
     const struct check *c = check_find(id);
     size_t n;
     const struct check *rows = check_table(&n);
@@ -171,8 +177,7 @@ static int explain(const char *id, struct err *e)
     printf("%s: %s\n%s\ntry: %s\n", c->id, c->what, c->why, c->advice ? c->advice : "-");
     for (size_t i = 0; i < CHECK_NEEDS_MAX && c->needs[i]; i++)
         printf("needs: %s\n", c->needs[i]);
-    printf("%s\n",
-           c->quick ? "It precedes each job." : "It is not part of the preflight of a job.");
+    printf("%s\n", preflight[c->preflight]);
     return 0;
 }
 

@@ -160,20 +160,33 @@ static void put_where(struct strbuf *b, const struct doctor_report *r, int node,
         put_names(b, r, node, row);
 }
 
-static void put_finding(struct strbuf *b, const struct doctor_report *r, int node, size_t row)
+bool doctor_report_is_first(const struct doctor_report *r, int node, size_t row)
+{
+    return count_same(r, node, row) > 0;
+}
+
+const char *doctor_report_put_finding(struct strbuf *out, const struct doctor_report *r, int node,
+                                      size_t row)
 {
     size_t rows;
     const struct check *c = &check_table(&rows)[row];
     const struct check_result *x = result_of(r, node, row);
-    const char *advice = x->advice ? x->advice : c->advice;
-    strbuf_printf(b, "%-4s  %s: %s: %s", check_state_name(x->state), c->id, c->what, x->value);
-    put_where(b, r, node, row);
+    strbuf_printf(out, "%s: %s: %s", c->id, c->what, x->value);
+    put_where(out, r, node, row);
     if (x->want)
-        strbuf_printf(b, ", wanted: %s", x->want);
+        strbuf_printf(out, ", wanted: %s", x->want);
     if (x->source)
-        strbuf_printf(b, " (%s)", x->source);
+        strbuf_printf(out, " (%s)", x->source);
+    return x->advice ? x->advice : c->advice;
+}
+
+static void put_finding(struct strbuf *b, const struct doctor_report *r, int node, size_t row)
+{
+    enum check_state s = result_of(r, node, row)->state;
+    strbuf_printf(b, "%-4s  ", check_state_name(s));
+    const char *advice = doctor_report_put_finding(b, r, node, row);
     strbuf_puts(b, "\n");
-    if (advice && (x->state == CHECK_WARN || x->state == CHECK_FAIL))
+    if (advice && (s == CHECK_WARN || s == CHECK_FAIL))
         strbuf_printf(b, "      try: %s\n", advice);
 }
 
@@ -196,7 +209,7 @@ static void put_rows(struct strbuf *b, const struct doctor_report *r, bool all)
     for (size_t row = 0; row < rows; row++)
         for (int i = 0; i < r->count; i++) {
             const struct check_result *c = result_of(r, i, row);
-            if ((is_finding(c) || (all && was_run(c))) && count_same(r, i, row) > 0)
+            if ((is_finding(c) || (all && was_run(c))) && doctor_report_is_first(r, i, row))
                 put_finding(b, r, i, row);
         }
 }

@@ -37,6 +37,13 @@ struct doctor_counts doctor_report_count(const struct doctor_report *r);
  * that agree share a line. With `all`, also what is ok and what was skipped. */
 void doctor_report_text(struct strbuf *out, const struct doctor_report *r, bool all);
 
+/* Returns true if a check was run on a node, and no earlier node has the same result. */
+bool doctor_report_is_first(const struct doctor_report *r, int node, size_t row);
+/* Appends a finding without its state, in one line: "host.shm: space in /dev/shm: 64 MiB on c07,
+ * wanted: …". Returns the advice, borrowed; NULL: none. */
+const char *doctor_report_put_finding(struct strbuf *out, const struct doctor_report *r, int node,
+                                      size_t row);
+
 /* Returns {"v": 1, "nodes": [{"node", "checks": [{"id", "state", "value", "want", "source",
  * "advice", "ms"}]}], "cause": [ids]}. The caller owns it. */
 json_t *doctor_report_json(const struct doctor_report *r);

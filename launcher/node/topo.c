@@ -18,6 +18,7 @@ struct topo {
     int quota;
     struct gpu *gpus;
     int gpu_count;
+    bool driver_failed;
 };
 
 void topo_free(struct topo *t)
@@ -206,11 +207,17 @@ int topo_load(struct topo **out, struct err *e)
     set_allowed(t);
     t->quota = cgroup_cpus("");
     struct err gpu_error = {0};
-    if (gpu_list(&t->gpus, &t->gpu_count, &gpu_error) < 0)
+    t->driver_failed = gpu_list(&t->gpus, &t->gpu_count, &gpu_error) < 0;
+    if (t->driver_failed)
         log_warn("GPUs are not used: %s", gpu_error.text);
     locate_gpus(t);
     *out = TAKE(t);
     return 0;
+}
+
+bool topo_driver_failed(const struct topo *t)
+{
+    return t->driver_failed;
 }
 
 int topo_add_nvlinks(struct topo *t, struct err *e)

@@ -62,6 +62,8 @@ hwloc_const_bitmap_t topo_allowed(const struct topo *t);
 int topo_cpu_quota(const struct topo *t);
 
 int topo_gpu_count(const struct topo *t);
+/* Returns true if NVIDIA's driver did not respond when this machine's topology was loaded. */
+bool topo_driver_failed(const struct topo *t);
 /* Returns the i-th GPU in the driver's order, borrowed. Its member `index` is the index for
  * CUDA_VISIBLE_DEVICES. */
 const struct gpu *topo_gpu(const struct topo *t, int i);

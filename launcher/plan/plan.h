@@ -121,6 +121,7 @@ struct launch_spec {
     int master_port;    /* 0: a free port */
     int grace_ms;       /* SIGTERM to SIGKILL; 0: 30,000 */
     bool reports;       /* the ranks get a report channel (DROVER_REPORT_FD) */
+    bool preflight;     /* the nodes are checked before their ranks start (doctor/preflight.h) */
     bool no_traces;     /* no caller asks which collective a rank is in */
     bool no_pmix;       /* the program needs no PMIx: no server is started */
     bool no_pty;        /* stdout of the ranks is a pipe, as stderr always is, and not a pty */

@@ -1,5 +1,6 @@
 #include "launcher/run/cmd_run.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -57,6 +58,10 @@ int cmd_run_job(struct run_options *o)
     int rc = o->dry_run ? print_plan(o, &e) : run_mpmd_check_scripts(o, &e);
     if (rc == 0 && !o->dry_run)
         rc = run_session(&status, o, &e);
+    if (rc == -ECANCELED) { /* the preflight */
+        err_print(&e, o->program);
+        return EXIT_STATUS_FAILED;
+    }
     return rc < 0 ? cmd_run_usage_error(o, &e) : status;
 }
 

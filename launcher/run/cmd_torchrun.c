@@ -82,6 +82,8 @@ static const struct opt options[] = {
     OPT_FLAG('v', "verbose", "also log what drover does", T, job.verbose),
 
     OPT_GROUP("Failures"),
+    OPT_FLAG(0, "no-preflight", "do not check the GPUs of the nodes first (only drover)", T,
+             job.no_preflight),
     OPT_INT(0, "max-restarts", "N", "restart a failed job up to N times (default: 0)", T,
             job.max_restarts, 0, INT_MAX),
     OPT_DURATION(0, "grace", "DURATION", "time from SIGTERM to SIGKILL (default: 30; only drover)",

@@ -371,6 +371,8 @@ static const struct opt options[] = {
     OPT_FLAG('v', "verbose", "also log what drover does", T, verbose),
 
     OPT_GROUP("Failures and time limits"),
+    OPT_FLAG(0, "no-preflight", "do not check the GPUs of the nodes before the job", T,
+             no_preflight),
     OPT_INT(0, "max-restarts", "N", "restart a failed job up to N times (default: 0)", T,
             max_restarts, 0, INT_MAX),
     OPT_DURATION(0, "timeout", "DURATION", "stop the job after this time, with status 124", T,

@@ -56,6 +56,7 @@ struct run_options {
     double timeout_s, start_timeout_s, lost_after_s, hang_timeout_s;
     int max_restarts;
     struct rdzv_client_opts *rdzv; /* the rendezvous of an elastic job; NULL: no rendezvous */
+    bool no_preflight;             /* the nodes are not checked before the job starts */
     const char *events_file;       /* NULL: none */
     const char *baseline;          /* name of the baseline; NULL: none */
     bool baseline_update;          /* it replaces a stored baseline */

@@ -328,6 +328,7 @@ int run_options_resolve(struct run_options *o, struct err *e)
     o->spec.app_count = o->app_count;
     o->spec.per_node = o->per_node > 0 ? o->per_node : 0;
     o->spec.max_restarts = o->max_restarts;
+    o->spec.preflight = !o->no_preflight;
     o->spec.reports = o->baseline != NULL;
     o->spec.start_timeout_ms = (int)(o->start_timeout_s * 1000);
     o->spec.lost_after_ms = (int)(o->lost_after_s * 1000);

@@ -8,6 +8,7 @@
 #include "common/log.h"
 #include "common/stop_signals.h"
 #include "launcher/cmd/commands.h"
+#include "launcher/doctor/preflight.h"
 #include "launcher/guardian/guardian.h"
 #include "launcher/history/baseline_run.h"
 #include "launcher/inspect/stdin_demand.h"
@@ -31,6 +32,7 @@ struct session {
     struct run_options *opts;
     struct guardian *guardian;
     struct launch_context *context;
+    struct preflight *preflight;
     struct launch *job; /* job of the present or the last attempt; NULL: no attempt so far */
     struct console *console;
     struct redirect *redirect;
@@ -215,6 +217,49 @@ static void close_tty_stdin(struct session *s)
     s->opts->spec.stdin_null = true; /* the ranks of a further attempt cannot get the pipe */
 }
 
+static bool runs_here(const struct launch_spec *s)
+{
+    bool here = !s->engine || strcmp(s->engine, PLAN_ENGINE_LOCAL) == 0;
+    for (int i = 0; s->hosts && i < s->hosts->count; i++)
+        here &= s->hosts->at[i].here;
+    return here;
+}
+
+/* Checks this machine, if the ranks run here. Remote nodes check themselves while the job starts.
+ */
+static int check_this_node(struct session *s, struct err *e)
+{
+    const struct launch_spec *spec = &s->opts->spec;
+    const char *dirs[] = {spec->output_dir, NULL};
+    const struct preflight_job job = {.ranks = spec->ranks,
+                                      .gpus =
+                                          spec->gpus ? spec->gpus : getenv("CUDA_VISIBLE_DEVICES"),
+                                      .command = spec->argv,
+                                      .dirs = dirs};
+    if (!spec->preflight || !runs_here(spec))
+        return 0;
+    int rc = preflight_check_here(s->preflight, launch_context_topo(s->context), &job, e);
+    return rc < 0 ? rc : preflight_judge(s->preflight, NULL, e);
+}
+
+static int on_node_checked(void *arg, int node, const char *text, size_t len, struct err *e)
+{
+    const struct session *s = arg;
+    AUTO(free) char *line = xstrndup(text, len);
+    return preflight_import(s->preflight, launch_plan(s->job)->nodes[node].name, line, e);
+}
+
+static int on_nodes_ready(void *arg, int *node, struct err *e)
+{
+    const struct session *s = arg;
+    const struct plan *p = launch_plan(s->job);
+    AUTO(free) char *name = NULL;
+    int rc = preflight_judge(s->preflight, &name, e);
+    while (name && *node < p->node_count - 1 && strcmp(p->nodes[*node].name, name) != 0)
+        (*node)++;
+    return rc;
+}
+
 static void on_rank_started(void *arg, int rank, pid_t pid)
 {
     close_tty_stdin(arg);
@@ -334,8 +379,11 @@ static void watch_signals(struct session *s)
  * console asks if the line is shown, too. */
 static int start_attempt(struct session *s, struct err *e)
 {
-    static const struct launch_events events = {
-        .rank_started = on_rank_started, .rank_ended = on_rank_ended, .ended = on_ended};
+    static const struct launch_events events = {.rank_started = on_rank_started,
+                                                .rank_ended = on_rank_ended,
+                                                .ended = on_ended,
+                                                .node_checked = on_node_checked,
+                                                .nodes_ready = on_nodes_ready};
     s->stop_causes &= ~(unsigned)BY_HANG;
     launch_free(TAKE(s->job)); /* of the previous attempt */
     int rc = launch_start(&s->job, s->context, &s->opts->spec, &events, s, e);
@@ -463,6 +511,9 @@ static int start(struct session *s, struct err *e)
 {
     signal(SIGPIPE, SIG_IGN);
     int rc = launch_context_open(&s->context, &s->loop, s->guardian, e);
+    s->preflight = preflight_new();
+    if (rc == 0) /* forks, and so precedes all threads */
+        rc = check_this_node(s, e);
     if (rc == 0)
         rc = console_open(&s->console, &s->loop, &s->opts->style, on_output_progress, s, e);
     if (rc == 0)
@@ -513,6 +564,7 @@ static void stop(struct session *s)
     redirect_close(s->redirect);
     launch_free(s->job);
     console_close(s->console);
+    preflight_free(s->preflight);
     /* No job is left. The guardian exits while the PMIx server closes. */
     guardian_shutdown(s->guardian);
     launch_context_close(s->context);

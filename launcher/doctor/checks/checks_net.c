@@ -405,6 +405,7 @@ static const struct check rows[] = {
     {.id = "net.if",
      .what = "interface to other nodes",
      .quick = true,
+     .preflight = CHECK_PREFLIGHT_REPORT,
      .run = check_if,
      .why = "NCCL hangs or fails if its interface is down, or if it cannot be reached from other "
             "nodes. NCCL_SOCKET_IFNAME is a prefix: eth1 also means eth10.",

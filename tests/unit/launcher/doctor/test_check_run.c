@@ -59,7 +59,8 @@ enum { ROWS = 12 };
 static void run(struct check_result *out, const struct check *rows, size_t n, bool quick)
 {
     struct check_env env = {.ranks = 7};
-    const struct check_run_opts opts = {.quick = quick, .deadline_ms = 200};
+    const struct check_run_opts opts = {.set = quick ? CHECK_RUN_QUICK : CHECK_RUN_ALL,
+                                        .deadline_ms = 200};
     struct err e = {0};
     CHECK_INT(check_run(out, rows, n, &env, &opts, &e), 0);
     while (waitpid(-1, NULL, WNOHANG) > 0)
