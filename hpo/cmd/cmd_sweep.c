@@ -251,6 +251,7 @@ static int sweep(const struct sweep_options *o, struct err *e)
     const char *listen = o->listen ? o->listen : hosts.fleet.hosts ? ":" : NULL;
     struct coordinator_opts config = {
         .spec = spec, .slots = slots, .listen = {listen, o->plain}, .remote_workers = hosts.fleet};
+    config.remote_workers.no_preflight = o->no_preflight;
     if (listen_endpoint_check(&config.listen, e) < 0)
         return EXIT_USAGE;
     config.run_message = (struct run_message_opts){spec, name, name, wdir ? wdir : "."};

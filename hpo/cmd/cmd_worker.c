@@ -11,6 +11,7 @@
 #include "hpo/store/sweep_dir.h"
 #include "hpo/transport/peer_table.h"
 #include "hpo/worker/worker.h"
+#include "launcher/doctor/preflight.h"
 #include "launcher/node/cgroup.h"
 #include "launcher/node/limits.h"
 #include "launcher/run/console.h"
@@ -23,7 +24,7 @@ struct worker_options {
     int places;
     double patience_s, grace_s, idle_s; /* grace_s < 0: not given */
     const char *cpus, *gpus, *lock, *left, *key, *wdir, *dir, *id;
-    bool finish, plain;
+    bool finish, plain, no_preflight;
 };
 
 static const struct opt options[] = {
@@ -44,6 +45,8 @@ static const struct opt options[] = {
             struct worker_options, cpus),
     OPT_STR(0, "gpus", "LIST", "GPUs to use, as 0,2 or MIG-41 (default: all visible)",
             struct worker_options, gpus),
+    OPT_FLAG(0, "no-preflight", "do not check the GPUs of this node first", struct worker_options,
+             no_preflight),
     OPT_GROUP("Files"),
     OPT_STR(0, "wdir", "DIR", "working directory of trials (default: that of the sweep)",
             struct worker_options, wdir),
@@ -154,6 +157,14 @@ static int set_endpoint(struct worker_opts *c, const char *endpoint, const struc
     return 0;
 }
 
+static int check_node(const struct worker_opts *c, const struct topo *t, struct err *e)
+{
+    AUTO(preflight) struct preflight *p = preflight_new();
+    const struct preflight_job job = {.gpus = c->slice.gpus ? c->slice.gpus : c->slice.visible};
+    int rc = preflight_check_here(p, t, &job, e);
+    return rc < 0 ? rc : preflight_judge(p, NULL, e);
+}
+
 static int run(const struct worker_options *o, const char *endpoint, struct err *e)
 {
     char id[WIRE_WORKER_MAX + 1];
@@ -170,6 +181,7 @@ static int run(const struct worker_options *o, const char *endpoint, struct err 
                   .visible = getenv("CUDA_VISIBLE_DEVICES"),
                   .slots = o->places,
                   .memory_bytes = cgroup_memory("")},
+        .check_node = o->no_preflight ? NULL : check_node,
         .notice = worker_display_notice,
         .paths = {.wdir = o->wdir, .dir = o->dir},
     };

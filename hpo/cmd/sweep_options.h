@@ -18,7 +18,7 @@ struct sweep_options {
     int local_slots;     /* trials at once on this machine; -1: as many as fit */
     const char *listen;  /* NULL: as last time */
     bool restart;        /* archive the stored sweep first */
-    bool resume, plain, json, quiet, dry_run;
+    bool resume, plain, json, quiet, dry_run, no_preflight;
     bool has_seed;
     uint64_t seed;
 };

@@ -422,8 +422,12 @@ int coordinator_open(struct coordinator **out, const struct coordinator_opts *op
     c->leftovers = sweep_dir_host_file(opts->dir, "left");
     c->log = sweep_dir_host_file(opts->dir, "log");
     int rc = sweep_dir_endpoint(&c->endpoint, opts->dir, e);
-    c->local_opts =
-        (struct local_worker_opts){c->endpoint, c->lock, c->leftovers, c->log, opts->slots};
+    c->local_opts = (struct local_worker_opts){.endpoint = c->endpoint,
+                                               .lock = c->lock,
+                                               .leftovers = c->leftovers,
+                                               .log = c->log,
+                                               .slots = opts->slots,
+                                               .no_preflight = opts->remote_workers.no_preflight};
     if (rc == 0)
         rc = replay(c, e);
     if (rc == 0)

@@ -197,9 +197,17 @@ static int spawn(struct local_worker *w)
         return -errno;
     char slots[16];
     snprintf(slots, sizeof slots, "%d", w->opts->slots);
-    char *args[] = {
-        "drover-hpo",          "worker", (char *)w->opts->endpoint,  "--places", slots, "--lock",
-        (char *)w->opts->lock, "--left", (char *)w->opts->leftovers, NULL};
+    char *args[] = {"drover-hpo",
+                    "worker",
+                    (char *)w->opts->endpoint,
+                    "--places",
+                    slots,
+                    "--lock",
+                    (char *)w->opts->lock,
+                    "--left",
+                    (char *)w->opts->leftovers,
+                    w->opts->no_preflight ? "--no-preflight" : NULL,
+                    NULL};
     uv_stdio_container_t stdio[3] = {{.flags = UV_IGNORE},
                                      {.flags = UV_INHERIT_FD, .data.fd = log},
                                      {.flags = UV_INHERIT_FD, .data.fd = log}};

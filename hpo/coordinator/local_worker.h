@@ -20,6 +20,7 @@ struct local_worker_opts {
     const char *endpoint;
     const char *lock, *leftovers, *log; /* its files */
     int slots;                          /* at most; fewer if not as many fit */
+    bool no_preflight;                  /* it does not check this node first */
 };
 
 struct local_worker_events {

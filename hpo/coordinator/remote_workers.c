@@ -185,6 +185,8 @@ static int launch(struct remote_worker *n, struct err *e)
                     places,     NULL};
     strv_free(n->argv);
     n->argv = strv_copy(argv);
+    if (opts->no_preflight)
+        strv_push(&n->argv, xstrdup("--no-preflight"));
     struct launch_spec spec = *opts->spec;
     spec.argv = n->argv;
     spec.env = n->env;
@@ -192,6 +194,7 @@ static int launch(struct remote_worker *n, struct err *e)
     spec.hosts = n->hosts;
     spec.bind_to = PLAN_BIND_NONE; /* the worker divides the node itself */
     spec.stdin_null = true;
+    spec.preflight = false; /* the worker checks its node itself */
     spec.no_pmix = true;
     spec.no_pty = true; /* the worker writes lines at once */
     *n->last_line = 0;

@@ -22,6 +22,7 @@ struct remote_workers_opts {
     const struct launch_spec *spec; /* how workers are started: engine, engine_args, env */
     const struct hosts *hosts;      /* a host that is `here` gets no worker */
     int ranks;                      /* per node of a trial */
+    bool no_preflight;              /* workers do not check their nodes first */
     bool limit;                     /* the slots of a host limit its ranks */
 };
 
