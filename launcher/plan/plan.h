@@ -198,6 +198,9 @@ int plan_make(struct plan **out, const struct launch_spec *s, const struct topo 
 int plan_set_node(struct plan *p, int node, const struct launch_spec *s, const struct topo *t,
                   char *const *base_env, struct err *e);
 
+/* Returns true if the plan of `s` will be local. */
+bool plan_spec_is_local(const struct launch_spec *s);
+
 /* Returns true if this process's guardian starts the ranks. */
 static inline bool plan_is_local(const struct plan *p)
 {

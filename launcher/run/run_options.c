@@ -371,6 +371,12 @@ static const struct opt options[] = {
     OPT_FLAG('v', "verbose", "also log what drover does", T, verbose),
 
     OPT_GROUP("Failures and time limits"),
+    OPT_INT(0, "spares", "N", "use all hosts but N, and replace bad ones by these", T, spares, 1,
+            RUN_OPTIONS_RANKS_MAX),
+    OPT_STR(0, "exclude-file", "FILE", "file with nodes that jobs leave out, and until when", T,
+            exclude_file),
+    OPT_DURATION(0, "exclude-for", "DURATION", "for how long bad nodes are in it (default: 1h)", T,
+                 exclude_for_s, 1, RUN_OPTIONS_TIME_MAX_S),
     OPT_FLAG(0, "no-preflight", "do not check the GPUs of the nodes before the job", T,
              no_preflight),
     OPT_INT(0, "max-restarts", "N", "restart a failed job up to N times (default: 0)", T,
@@ -457,7 +463,8 @@ void run_options_init(struct run_options *o, const char *program)
     *o = (struct run_options){.program = program,
                               .np = RUN_OPTIONS_NOT_GIVEN,
                               .per_node = RUN_OPTIONS_NOT_GIVEN,
-                              .grace_s = RUN_OPTIONS_NOT_GIVEN};
+                              .grace_s = RUN_OPTIONS_NOT_GIVEN,
+                              .exclude_for_s = 3600};
 }
 
 static void print_help(const char *program)
@@ -537,6 +544,7 @@ void run_options_free(struct run_options *o)
     run_mpmd_free(o);
     hosts_free(o->hosts);
     hosts_free(o->own_hosts);
+    hosts_free(o->candidates);
     rankfile_free(o->rankfile);
     free(o->cwd);
     hwloc_bitmap_free(o->show);

@@ -56,10 +56,15 @@ struct run_options {
     double timeout_s, start_timeout_s, lost_after_s, hang_timeout_s;
     int max_restarts;
     struct rdzv_client_opts *rdzv; /* the rendezvous of an elastic job; NULL: no rendezvous */
-    bool no_preflight;             /* the nodes are not checked before the job starts */
-    const char *events_file;       /* NULL: none */
-    const char *baseline;          /* name of the baseline; NULL: none */
-    bool baseline_update;          /* it replaces a stored baseline */
+    int spares;                    /* --spares: hosts beyond those that the job needs */
+    struct hosts *candidates; /* the hosts that it may use; NULL: it needs all of `hosts` … */
+    int nodes_min, nodes_max; /* … else the number that it needs */
+    const char *exclude_file; /* NULL: none */
+    double exclude_for_s;     /* for how long a node is written to it */
+    bool no_preflight;        /* the nodes are not checked before the job starts */
+    const char *events_file;  /* NULL: none */
+    const char *baseline;     /* name of the baseline; NULL: none */
+    bool baseline_update;     /* it replaces a stored baseline */
     struct console_style style;
     hwloc_bitmap_t show; /* the ranks whose output is shown; NULL: all */
     struct redirect_spec redirect;
@@ -80,6 +85,9 @@ int run_options_per_node(struct run_options *o, const char *text, struct err *e)
 /* Checks options that were not read by run_options_parse() (those of torchrun), finds the hosts,
  * and fills the spec. */
 int run_options_resolve(struct run_options *o, struct err *e);
+/* Lets the job use up to `max` of its hosts, and at least `min`; the first ones, as long as it is
+ * not known which are healthy. */
+void run_options_choose_hosts(struct run_options *o, int min, int max);
 /* Logs the options that have no effect with this engine, in one line, and the warnings. */
 void run_options_log_ignored(const struct run_options *o, const char *engine);
 void run_options_free(struct run_options *o);

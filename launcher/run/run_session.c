@@ -217,14 +217,6 @@ static void close_tty_stdin(struct session *s)
     s->opts->spec.stdin_null = true; /* the ranks of a further attempt cannot get the pipe */
 }
 
-static bool runs_here(const struct launch_spec *s)
-{
-    bool here = !s->engine || strcmp(s->engine, PLAN_ENGINE_LOCAL) == 0;
-    for (int i = 0; s->hosts && i < s->hosts->count; i++)
-        here &= s->hosts->at[i].here;
-    return here;
-}
-
 /* Checks this machine, if the ranks run here. Remote nodes check themselves while the job starts.
  */
 static int check_this_node(struct session *s, struct err *e)
@@ -236,7 +228,7 @@ static int check_this_node(struct session *s, struct err *e)
                                           spec->gpus ? spec->gpus : getenv("CUDA_VISIBLE_DEVICES"),
                                       .command = spec->argv,
                                       .dirs = dirs};
-    if (!spec->preflight || !runs_here(spec))
+    if (!spec->preflight || !plan_spec_is_local(spec))
         return 0;
     int rc = preflight_check_here(s->preflight, launch_context_topo(s->context), &job, e);
     return rc < 0 ? rc : preflight_judge(s->preflight, NULL, e);
@@ -255,6 +247,8 @@ static int on_nodes_ready(void *arg, int *node, struct err *e)
     const struct plan *p = launch_plan(s->job);
     AUTO(free) char *name = NULL;
     int rc = preflight_judge(s->preflight, &name, e);
+    if (name)
+        run_restarts_exclude(s->restarts, name, e->text);
     while (name && *node < p->node_count - 1 && strcmp(p->nodes[*node].name, name) != 0)
         (*node)++;
     return rc;
@@ -386,7 +380,9 @@ static int start_attempt(struct session *s, struct err *e)
                                                 .nodes_ready = on_nodes_ready};
     s->stop_causes &= ~(unsigned)BY_HANG;
     launch_free(TAKE(s->job)); /* of the previous attempt */
-    int rc = launch_start(&s->job, s->context, &s->opts->spec, &events, s, e);
+    int rc = run_restarts_choose_nodes(s->restarts, e);
+    if (rc == 0)
+        rc = launch_start(&s->job, s->context, &s->opts->spec, &events, s, e);
     if (rc < 0)
         return rc;
     run_monitor_attach(s->monitor, s->job, run_restarts_attempt(s->restarts));
