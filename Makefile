@@ -335,7 +335,7 @@ compile_commands.json: $(STAMP)
 define HELP
 make                      build into $(B)
 make test                 build and run every test that needs no GPU
-make test T='--only unit' the arguments of tests/run: folders, or pytest's arguments
+make test T='--only unit' the arguments of tests/run: folders, words of names, or pytest's arguments
 make check                check layers, names, purity, English, commands, file list and format
 make tidy                 clang-tidy; reads only what has changed
 make format               clang-format all C files
