@@ -44,7 +44,8 @@ struct check_env {
     uint64_t gpus;           /* GPUs that the job may use, a bit per index; 0: all */
     int growth_ms;           /* how long counters of errors are watched for growth; 0: 300 ms */
     bool quick;              /* set by check_run(): nothing is waited for */
-    int deadline_ms;         /* set by check_run(): the time that each check has; 0: 1 s */
+    bool driver_failed; /* set by check_run(): drv.loads has failed, NVML is not called again */
+    int deadline_ms;    /* set by check_run(): the time that each check has; 0: 1 s */
 };
 
 enum { CHECK_NEEDS_MAX = 2 };

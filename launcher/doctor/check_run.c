@@ -45,6 +45,14 @@ static const char *unmet_need(const struct run *r, const struct check *c)
     return NULL;
 }
 
+static bool has_failed(const struct run *r, const char *id)
+{
+    for (size_t i = 0; i < r->count; i++)
+        if (strcmp(r->rows[i].id, id) == 0)
+            return r->results[i].value && r->results[i].state == CHECK_FAIL;
+    return false;
+}
+
 /* ---- in the child --------------------------------------------------------------------------- */
 
 static void send_result(int sock, const struct check_result *r)
@@ -80,6 +88,7 @@ static _Noreturn void run_child(struct run *r, size_t from, int sock)
             continue;
         const char *unmet = unmet_need(r, c);
         int64_t begin = clock_ms();
+        r->env->driver_failed = has_failed(r, "drv.loads");
         if (unmet)
             check_skip(result, "needs %s", unmet);
         else

@@ -192,6 +192,11 @@ static void locate_gpus(struct topo *t)
 
 int topo_load(struct topo **out, struct err *e)
 {
+    return topo_load_within(out, TOPO_DRIVER_MS, e);
+}
+
+int topo_load_within(struct topo **out, int driver_ms, struct err *e)
+{
     AUTO(topo) struct topo *t = xzalloc(sizeof *t);
     char host[256] = "";
     if (gethostname(host, sizeof host - 1) < 0 || !host[0])
@@ -207,7 +212,7 @@ int topo_load(struct topo **out, struct err *e)
     set_allowed(t);
     t->quota = cgroup_cpus("");
     struct err gpu_error = {0};
-    t->driver_failed = gpu_list(&t->gpus, &t->gpu_count, &gpu_error) < 0;
+    t->driver_failed = gpu_list(&t->gpus, &t->gpu_count, driver_ms, &gpu_error) < 0;
     if (t->driver_failed)
         log_warn("GPUs are not used: %s", gpu_error.text);
     locate_gpus(t);
@@ -222,7 +227,7 @@ bool topo_driver_failed(const struct topo *t)
 
 int topo_add_nvlinks(struct topo *t, struct err *e)
 {
-    return gpu_add_nvlinks(t->gpus, t->gpu_count, e);
+    return gpu_add_nvlinks(&t->gpus, &t->gpu_count, TOPO_DRIVER_MS, e);
 }
 
 /* ---- recorded machines ----------------------------------------------------------------------- */

@@ -270,7 +270,7 @@ const struct check *checks_driver(size_t *count)
          .what = "NVIDIA's management library",
          .needs = {"drv.nouveau"},
          .quick = true,
-         .preflight = CHECK_PREFLIGHT_REPORT,
+         .preflight = CHECK_PREFLIGHT_STOP,
          .run = run_loads,
          .why = no_torch,
          .advice = "install NVIDIA's driver; in a container: start it with `--gpus all`"},

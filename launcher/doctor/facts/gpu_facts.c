@@ -320,7 +320,7 @@ int gpu_facts_open(struct check_env *env, struct err *why)
 {
     if (env->nvml)
         return facts.init_rc;
-    if (!nvml_open(&facts.nvml, why))
+    if (env->driver_failed || !nvml_open(&facts.nvml, why))
         return -1;
     facts.init_rc = facts.nvml.init();
     env->nvml = &facts.nvml;
