@@ -65,6 +65,9 @@ struct check {
     bool quick;                     /* waits for nothing: part of `drover doctor --quick` */
     enum check_preflight preflight; /* of `drover run` and `sweep`: quick checks only */
     bool compared;                  /* its value should be the same on all nodes of a job */
+    /* Parts of such a value, "NAME VERSION" separated by ", ", that must be the same: it is a
+     * failure if they differ, and not a warning. "NAME|NAME"; NULL: none. */
+    const char *must_match;
     /* Sets the result by one of the functions below. Changes nothing on the machine. May block: it
      * runs in a child process with a deadline. */
     void (*run)(struct check_result *r, struct check_env *env);

@@ -73,6 +73,66 @@ static int majority(const struct doctor_report *r, size_t row, int *count)
     return best;
 }
 
+/* Returns the length of the first part of a value: ", " separates them. */
+static size_t part_length(const char *value)
+{
+    const char *end = strstr(value, ", ");
+    return end ? (size_t)(end - value) : strlen(value);
+}
+
+/* Returns what follows the first part, or NULL. */
+static const char *next_part(const char *value)
+{
+    const char *end = strstr(value, ", ");
+    return end ? end + 2 : NULL;
+}
+
+static bool has_same_part(const char *value, const char *part)
+{
+    size_t len = part_length(part);
+    for (; value; value = next_part(value))
+        if (part_length(value) == len && strncmp(value, part, len) == 0)
+            return true;
+    return false;
+}
+
+/* Returns the parts of a value that another one lacks, or NULL. The caller frees them. */
+static char *only_in(const char *value, const char *other)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    for (const char *part = value; part; part = next_part(part))
+        if (!has_same_part(other, part))
+            strbuf_printf(&b, "%s%.*s", b.len ? ", " : "", (int)part_length(part), part);
+    return b.len ? strbuf_take(&b) : NULL;
+}
+
+/* Returns true if a part of the text has one of the names. */
+static bool has_part(const char *parts, const char *names)
+{
+    for (const char *name = names; name && *name;) {
+        size_t len = strcspn(name, "|");
+        for (const char *part = parts; part; part = next_part(part))
+            if (strncmp(part, name, len) == 0 && part[len] == ' ')
+                return true;
+        name += len + (name[len] == '|');
+    }
+    return false;
+}
+
+/* Makes a result of a node in the minority a warning or a failure that has only what differs. */
+static void differ(struct check_result *c, const struct check *row, const char *usual, int nodes)
+{
+    AUTO(free) char *own = only_in(c->value, usual);
+    AUTO(free) char *missing = only_in(usual, c->value);
+    bool fails = has_part(own, row->must_match) || has_part(missing, row->must_match);
+    c->state = fails ? CHECK_FAIL : CHECK_WARN;
+    free(c->want);
+    c->want = xasprintf("%s, as on %d other%s", missing ? missing : "nothing else", nodes,
+                        nodes == 1 ? "" : "s");
+    free(c->value);
+    c->value = own ? TAKE(own) : xasprintf("no %s", missing ? missing : "value");
+}
+
 void doctor_report_compare(struct doctor_report *r)
 {
     size_t rows;
@@ -82,15 +142,11 @@ void doctor_report_compare(struct doctor_report *r)
         if (reference < 0)
             continue;
         const struct check_result *usual = result_of(r, reference, row);
-        AUTO(free)
-        char *want = xasprintf("%s, as on %d other%s", usual->value, most, most == 1 ? "" : "s");
         for (int i = 0; i < r->count; i++) {
             struct check_result *c = r->nodes[i].results ? &r->nodes[i].results[row] : NULL;
             if (!was_run(c) || c->state != CHECK_OK || same(c, usual))
                 continue;
-            free(c->want);
-            c->want = xstrdup(want);
-            c->state = CHECK_WARN;
+            differ(c, &table[row], usual->value, most);
         }
     }
 }

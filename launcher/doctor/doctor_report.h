@@ -22,8 +22,8 @@ struct doctor_report {
 
 void doctor_report_free(struct doctor_report *r);
 
-/* Compares the values of rows that should be the same on all nodes. On the nodes in the minority,
- * a result that was ok becomes a warning that names both values. */
+/* Compares the values of rows that should be the same on all nodes. On the nodes in the minority, a
+ * result that was ok becomes a warning, or a failure (must_match), with the parts that differ. */
 void doctor_report_compare(struct doctor_report *r);
 
 struct doctor_counts {

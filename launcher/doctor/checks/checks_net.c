@@ -428,6 +428,7 @@ static const struct check rows[] = {
     {.id = "net.skew",
      .what = "versions",
      .compared = true,
+     .must_match = "drover|NCCL",
      .run = check_skew,
      .why = "All nodes need the same drover and the same NCCL. Other differences make faults that "
             "only some nodes have.",
