@@ -69,7 +69,7 @@ struct check {
      * failure if they differ, and not a warning. "NAME|NAME"; NULL: none. */
     const char *must_match;
     /* Sets the result by one of the functions below. Changes nothing on the machine. May block: it
-     * runs in a child process with a deadline. */
+     * runs in a child process with a deadline. NULL: an active check (active_checks.h). */
     void (*run)(struct check_result *r, struct check_env *env);
     const char *why;    /* for --explain: what goes wrong without it, in one or two sentences */
     const char *advice; /* what to do */

@@ -29,6 +29,8 @@ struct run {
 
 static bool is_part(const struct run *r, const struct check *c)
 {
+    if (!c->run)
+        return false;
     return r->opts->set == CHECK_RUN_ALL || (r->opts->set == CHECK_RUN_QUICK && c->quick) ||
            (r->opts->set == CHECK_RUN_PREFLIGHT && c->preflight != CHECK_PREFLIGHT_NO);
 }

@@ -12,6 +12,7 @@
 #include "common/opt.h"
 #include "common/strbuf.h"
 #include "launcher/cmd/commands.h"
+#include "launcher/doctor/active/active_checks.h"
 #include "launcher/doctor/check_run.h"
 #include "launcher/doctor/doctor_bundle.h"
 #include "launcher/doctor/doctor_expect.h"
@@ -25,7 +26,7 @@ struct doctor_options {
     const char *hostfile, *hosts, *save, *expect, *explain, *bundle, *sweep_dir, *launcher;
     char **dirs;
     int ranks;
-    bool json, strict, quick, verbose;
+    bool json, strict, quick, full, verbose;
 };
 
 static const struct opt options[] = {
@@ -41,6 +42,8 @@ static const struct opt options[] = {
     OPT_STR(0, "launcher", "ADDRESS:PORT", "where the launcher will listen", struct doctor_options,
             launcher),
     OPT_FLAG(0, "quick", "only the checks that wait for nothing", struct doctor_options, quick),
+    OPT_FLAG(0, "full", "also measure memory, all-reduce and all pairs: takes a minute",
+             struct doctor_options, full),
     OPT_FLAG(0, "strict", "a warning is a failure: exit status 1", struct doctor_options, strict),
     OPT_STR(0, "save", "FILE", "write the values found, from a machine that is known to be good",
             struct doctor_options, save),
@@ -136,6 +139,21 @@ static int check_nodes(struct doctor_report *r, const struct hosts *hosts,
     return rc;
 }
 
+/* Runs the active checks. The ranks of a node are those of -N, or else its GPUs, which are those of
+ * this machine. */
+static int measure(struct doctor_report *r, const struct hosts *hosts,
+                   const struct doctor_options *o, struct err *e)
+{
+    AUTO(topo) struct topo *t = NULL;
+    int rc = topo_load_within(&t, CHECK_MS, e);
+    if (rc < 0)
+        return rc;
+    const struct active_opts opts = {.hosts = hosts,
+                                     .per_node = o->ranks ? o->ranks : topo_gpu_count(t),
+                                     .gpus = topo_gpu_count(t) > 0};
+    return active_checks_run(r, &opts, e);
+}
+
 static int check_all(struct doctor_report *r, const struct doctor_options *o, char *const *command,
                      struct err *e)
 {
@@ -150,6 +168,8 @@ static int check_all(struct doctor_report *r, const struct doctor_options *o, ch
         rc = check_here(r->nodes, o, command, e);
     }
     doctor_report_compare(r);
+    if (rc == 0 && o->full)
+        rc = measure(r, hosts, o, e);
     r->seconds = clock_s() - begin;
     return rc;
 }

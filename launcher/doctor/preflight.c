@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/log.h"
+#include "launcher/doctor/active/active_checks.h"
 #include "launcher/doctor/check_run.h"
 #include "launcher/doctor/doctor_report.h"
 
@@ -77,6 +78,20 @@ int preflight_check_here(struct preflight *p, const struct topo *t, const struct
     return check_run(n->results, table, rows, &env, &opts, e);
 }
 
+int preflight_check_job(struct preflight *p, const struct topo *t, const struct launch_spec *s,
+                        struct err *e)
+{
+    const char *dirs[] = {s->output_dir, NULL};
+    const struct preflight_job job = {.ranks = s->ranks,
+                                      .gpus = s->gpus ? s->gpus : getenv("CUDA_VISIBLE_DEVICES"),
+                                      .command = s->argv,
+                                      .dirs = dirs};
+    if (!s->preflight || !plan_spec_is_local(s))
+        return 0;
+    int rc = preflight_check_here(p, t, &job, e);
+    return rc < 0 ? rc : preflight_judge(p, NULL, e);
+}
+
 /* ---- other nodes ---------------------------------------------------------------------------- */
 
 void preflight_export(struct strbuf *out, const struct preflight *p)
@@ -98,6 +113,26 @@ int preflight_import(struct preflight *p, const char *node, const char *text, st
     }
     add_node(p, node)->results = read.results;
     return 0;
+}
+
+/* ---- measurements --------------------------------------------------------------------------- */
+
+int preflight_measure(struct preflight *p, const struct topo *t, const struct hosts *hosts,
+                      int per_node, char *const *env, struct err *e)
+{
+    int gpus = topo_gpu_count(t);
+    const struct active_opts o = {.hosts = hosts,
+                                  .per_node = per_node > 0 ? per_node : gpus,
+                                  .gpus = gpus > 0,
+                                  .brief = true,
+                                  .env = env};
+    size_t rows;
+    (void)check_table(&rows);
+    for (int i = 0; i < (hosts ? hosts->count : 1); i++) {
+        struct doctor_node *n = add_node(p, hosts ? hosts->at[i].name : topo_name(t));
+        n->results = xcalloc(rows, sizeof *n->results);
+    }
+    return active_checks_run(&p->report, &o, e);
 }
 
 /* ---- the verdict ---------------------------------------------------------------------------- */

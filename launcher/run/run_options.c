@@ -248,6 +248,16 @@ static int on_tag(void *into, char *const *values, struct err *e)
     return err_hint(e, "host, rank, mpirun, none");
 }
 
+static int on_preflight(void *into, char *const *values, struct err *e)
+{
+    struct run_options *o = into;
+    o->preflight_full = strcmp(values[0], "full") == 0;
+    if (o->preflight_full || strcmp(values[0], "quick") == 0)
+        return 0;
+    err_set(e, -EINVAL, "unknown preflight '%s'", values[0]);
+    return err_hint(e, "quick, full, or --no-preflight");
+}
+
 static int on_tag_output(void *into, char *const *values, struct err *e)
 {
     ((struct run_options *)into)->style.tag = CONSOLE_TAG_MPIRUN;
@@ -377,6 +387,8 @@ static const struct opt options[] = {
             exclude_file),
     OPT_DURATION(0, "exclude-for", "DURATION", "for how long bad nodes are in it (default: 1h)", T,
                  exclude_for_s, 1, RUN_OPTIONS_TIME_MAX_S),
+    OPT_CALL(0, "preflight", "quick|full", "full: also measure all nodes and pairs first",
+             on_preflight),
     OPT_FLAG(0, "no-preflight", "do not check the GPUs of the nodes before the job", T,
              no_preflight),
     OPT_INT(0, "max-restarts", "N", "restart a failed job up to N times (default: 0)", T,

@@ -61,6 +61,7 @@ struct run_options {
     int nodes_min, nodes_max; /* … else the number that it needs */
     const char *exclude_file; /* NULL: none */
     double exclude_for_s;     /* for how long a node is written to it */
+    bool preflight_full;      /* the job begins with an all-reduce over its nodes */
     bool no_preflight;        /* the nodes are not checked before the job starts */
     const char *events_file;  /* NULL: none */
     const char *baseline;     /* name of the baseline; NULL: none */

@@ -43,6 +43,8 @@ static int unsupported(const char *option, struct err *e)
 
 static int check(struct run_options *o, struct err *e)
 {
+    if (o->preflight_full && o->no_preflight)
+        return err_set(e, -EINVAL, "--preflight full and --no-preflight exclude each other");
     if (o->json && !o->dry_run)
         return err_set(e, -EINVAL, "--json needs --dry-run");
     if (o->baseline && baseline_check_name(o->baseline, e) < 0)

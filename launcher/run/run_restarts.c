@@ -6,7 +6,7 @@
 
 #include "common/log.h"
 #include "common/strbuf.h"
-#include "launcher/doctor/node_health.h"
+#include "launcher/doctor/active/node_health.h"
 #include "launcher/hosts/exclude_file.h"
 #include "launcher/hosts/hosts.h"
 #include "launcher/job/node_choice.h"
@@ -86,16 +86,22 @@ void run_restarts_exclude(struct run_restarts *r, const char *node, const char *
     write_exclusion(r, node, reason);
 }
 
+char **run_restarts_mpirun_env(const struct run_restarts *r)
+{
+    char **env = NULL;
+    for (char *const *v = r->opts->spec.env; v && *v; v++)
+        if (strncmp(*v, "OMPI_MCA_", 9) == 0)
+            strv_push(&env, xstrdup(*v));
+    return env;
+}
+
 /* Asks the nodes that may take part. */
 static int ask(struct run_restarts *r, struct node_health *health, struct err *e)
 {
     const struct hosts *all = r->opts->candidates;
     const struct launch_spec *s = &r->opts->spec;
     AUTO(free) bool *asked = xcalloc((size_t)all->count, sizeof *asked);
-    AUTO(strv) char **env = NULL; /* how mpirun reaches the nodes */
-    for (char *const *v = s->env; v && *v; v++)
-        if (strncmp(*v, "OMPI_MCA_", 9) == 0)
-            strv_push(&env, xstrdup(*v));
+    AUTO(strv) char **env = run_restarts_mpirun_env(r);
     for (int i = 0; i < all->count; i++)
         asked[i] = !exclude_file_find(&r->out, all->at[i].name);
     AUTO(hosts) struct hosts *some = hosts_select(all, asked);

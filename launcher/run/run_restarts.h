@@ -29,6 +29,8 @@ void run_restarts_start_timer(struct run_restarts *r, struct run_monitor *monito
  * leaves out those that do not answer or fail a check, and logs which and why. They stay out.
  * Blocks for a few seconds. -ECANCELED  too few nodes are left */
 int run_restarts_choose_nodes(struct run_restarts *r, struct err *e);
+/* Returns the variables of the job that set how mpirun reaches the nodes, a strv. */
+char **run_restarts_mpirun_env(const struct run_restarts *r);
 /* Leaves a node out of later attempts, and writes it to the file of --exclude-file. */
 void run_restarts_exclude(struct run_restarts *r, const char *node, const char *reason);
 /* Returns the number of the present attempt, or of the next attempt if a restart is due. The first

@@ -217,23 +217,6 @@ static void close_tty_stdin(struct session *s)
     s->opts->spec.stdin_null = true; /* the ranks of a further attempt cannot get the pipe */
 }
 
-/* Checks this machine, if the ranks run here. Remote nodes check themselves while the job starts.
- */
-static int check_this_node(struct session *s, struct err *e)
-{
-    const struct launch_spec *spec = &s->opts->spec;
-    const char *dirs[] = {spec->output_dir, NULL};
-    const struct preflight_job job = {.ranks = spec->ranks,
-                                      .gpus =
-                                          spec->gpus ? spec->gpus : getenv("CUDA_VISIBLE_DEVICES"),
-                                      .command = spec->argv,
-                                      .dirs = dirs};
-    if (!spec->preflight || !plan_spec_is_local(spec))
-        return 0;
-    int rc = preflight_check_here(s->preflight, launch_context_topo(s->context), &job, e);
-    return rc < 0 ? rc : preflight_judge(s->preflight, NULL, e);
-}
-
 static int on_node_checked(void *arg, int node, const char *text, size_t len, struct err *e)
 {
     const struct session *s = arg;
@@ -369,6 +352,15 @@ static void watch_signals(struct session *s)
 /* ---- attempts ----------------------------------------------------------------------------------
  */
 
+static int measure_nodes(struct session *s, struct err *e)
+{
+    const struct launch_spec *spec = &s->opts->spec;
+    AUTO(strv) char **env = run_restarts_mpirun_env(s->restarts);
+    int rc = preflight_measure(s->preflight, launch_context_topo(s->context), spec->hosts,
+                               spec->per_node, env, e);
+    return rc < 0 ? rc : preflight_judge(s->preflight, NULL, e);
+}
+
 /* Starts an attempt. The order of the observers matters: `redirect` must write a line before the
  * console asks if the line is shown, too. */
 static int start_attempt(struct session *s, struct err *e)
@@ -381,6 +373,8 @@ static int start_attempt(struct session *s, struct err *e)
     s->stop_causes &= ~(unsigned)BY_HANG;
     launch_free(TAKE(s->job)); /* of the previous attempt */
     int rc = run_restarts_choose_nodes(s->restarts, e);
+    if (rc == 0 && s->opts->preflight_full && run_restarts_attempt(s->restarts) == 0)
+        rc = measure_nodes(s, e);
     if (rc == 0)
         rc = launch_start(&s->job, s->context, &s->opts->spec, &events, s, e);
     if (rc < 0)
@@ -509,7 +503,7 @@ static int start(struct session *s, struct err *e)
     int rc = launch_context_open(&s->context, &s->loop, s->guardian, e);
     s->preflight = preflight_new();
     if (rc == 0) /* forks, and so precedes all threads */
-        rc = check_this_node(s, e);
+        rc = preflight_check_job(s->preflight, launch_context_topo(s->context), &s->opts->spec, e);
     if (rc == 0)
         rc = console_open(&s->console, &s->loop, &s->opts->style, on_output_progress, s, e);
     if (rc == 0)

@@ -70,3 +70,12 @@ def test_without_a_gpu_nothing_is_reported(drover):
 def few_files():
     import resource
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+
+
+def test_a_full_preflight_measures_first_and_stops_what_cannot_communicate(drover):
+    done = drover.run("run", "--preflight", "full", "-np", 1, "echo", "started")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "started\n", "")
+    done = drover.run("run", "--preflight", "full", "--mca", "btl", "none", "-np", 1, "echo", "started")
+    assert (done.returncode, done.stdout) == (1, "") and "act.allreduce: all-reduce: it has ended with status 1" in done.stderr, done.stderr
+    done = drover.run("run", "--preflight", "fast", "-np", 1, "true")
+    assert done.returncode == 2 and "quick, full" in done.stderr

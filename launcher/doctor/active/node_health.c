@@ -1,20 +1,12 @@
-#include "launcher/doctor/node_health.h"
+#include "launcher/doctor/active/node_health.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <spawn.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "common/json.h"
 #include "common/mem.h"
-#include "common/own_process.h"
-#include "common/strbuf.h"
+#include "launcher/doctor/active/own_command.h"
 #include "launcher/doctor/check.h"
-#include "launcher/plan/env.h"
 
 /* ---- the answer ----------------------------------------------------------------------------- */
 
@@ -66,27 +58,9 @@ int node_health_read(struct node_health *out, int count, const char *text, struc
 
 /* ---- the process ---------------------------------------------------------------------------- */
 
-/* Writes the hosts to a file without a name. Returns its descriptor, or -errno. */
-static int write_hosts(const struct hosts *hosts)
-{
-    AUTO(strbuf) struct strbuf b = {0};
-    AUTO(fd) int fd = memfd_create("hosts", 0);
-    for (int i = 0; i < hosts->count; i++) {
-        const struct host *h = &hosts->at[i];
-        strbuf_printf(&b, "%s slots=1", h->name);
-        if (h->port)
-            strbuf_printf(&b, " port=%d", h->port);
-        strbuf_puts(&b, "\n");
-    }
-    if (fd < 0 || write(fd, b.data, b.len) != (ssize_t)b.len)
-        return -errno;
-    return fd_take(&fd);
-}
-
-static char **command_line(const char *drover, int hosts_fd, int per_node, char *const *command)
+static char **command_line(int hosts_fd, int per_node, char *const *command)
 {
     char **argv = NULL;
-    strv_push(&argv, xstrdup(drover));
     strv_push(&argv, xstrdup("doctor"));
     strv_push(&argv, xstrdup("--json"));
     strv_push(&argv, xstrdup("--quick"));
@@ -99,49 +73,18 @@ static char **command_line(const char *drover, int hosts_fd, int per_node, char 
     return argv;
 }
 
-/* Runs a program, and appends what it writes to stdout. Its other output is dropped. */
-static int run(struct strbuf *out, char *const *argv, char *const *env)
-{
-    int ends[2], status;
-    char buf[16384];
-    ssize_t n;
-    pid_t pid;
-    posix_spawn_file_actions_t fds;
-    if (pipe2(ends, O_CLOEXEC) < 0)
-        return -errno;
-    posix_spawn_file_actions_init(&fds);
-    posix_spawn_file_actions_adddup2(&fds, ends[1], STDOUT_FILENO);
-    posix_spawn_file_actions_addopen(&fds, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_addopen(&fds, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-    int rc = -posix_spawn(&pid, argv[0], &fds, NULL, argv, env);
-    posix_spawn_file_actions_destroy(&fds);
-    close(ends[1]);
-    while (rc == 0 && ((n = read(ends[0], buf, sizeof buf)) > 0 || (n < 0 && errno == EINTR)))
-        if (n > 0)
-            strbuf_add(out, buf, (size_t)n);
-    close(ends[0]);
-    while (rc == 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        ;
-    return rc;
-}
-
 int node_health_ask(struct node_health *out, const struct hosts *hosts, int per_node,
                     char *const *command, char *const *env, struct err *e)
 {
-    AUTO(free) char *drover = NULL;
-    AUTO(strbuf) struct strbuf text = {0};
-    AUTO(fd) int fd = write_hosts(hosts);
+    AUTO(own_command) struct own_command c = {0};
+    AUTO(fd) int fd = own_command_hosts(hosts, e);
     if (fd < 0)
-        return err_set(e, fd, "list of nodes: %s", strerror(-fd));
-    int rc = own_process_sibling(&drover, "drover", e);
+        return fd;
+    AUTO(strv) char **argv = command_line(fd, per_node, command);
+    int rc = own_command_run(&c, argv, env, e);
     if (rc < 0)
         return rc;
-    AUTO(strv) char **argv = command_line(drover, fd, per_node, command);
-    AUTO(strv) char **all = env_merge(environ, env, NULL);
-    rc = run(&text, argv, all);
-    if (rc < 0)
-        return err_set(e, rc, "%s: %s", drover, strerror(-rc));
-    rc = node_health_read(out, hosts->count, strbuf_str(&text), e);
+    rc = node_health_read(out, hosts->count, strbuf_str(&c.out), e);
     if (rc < 0) {
         err_wrap(e, "drover doctor");
         err_hint(e, "drover doctor --hostfile FILE, which shows the reason");
