@@ -44,6 +44,8 @@ const struct opt sweep_options_rows[] = {
               struct sweep_options, host_options),
     OPT_WORDS(0, "mca", "KEY VALUE", "MCA parameter for mpirun", struct sweep_options,
               host_options),
+    OPT_WORDS(0, "exclude-file", "FILE", "file with nodes that get no worker, and until when",
+              struct sweep_options, host_options),
     OPT_FLAG(0, "no-preflight", "do not check the GPUs of the nodes first", struct sweep_options,
              no_preflight),
     OPT_GROUP("Workers of other machines"),

@@ -84,7 +84,9 @@ static int check_here(struct doctor_node *out, const struct doctor_options *o, c
                                         .deadline_ms = CHECK_MS};
     out->name = xstrdup(topo_name(t));
     out->results = xcalloc(count, sizeof *out->results);
-    return check_run(out->results, rows, count, &env, &opts, e);
+    rc = check_run(out->results, rows, count, &env, &opts, e);
+    out->time_s = (double)clock_ms_of(CLOCK_REALTIME) / 1e3;
+    return rc;
 }
 
 /* ---- several nodes --------------------------------------------------------------------------- */
@@ -122,6 +124,7 @@ static void read_answer(struct doctor_node *out, const char *name, struct node_a
     out->name = xstrdup(name);
     if (a->text && doctor_report_read_node(out, a->text, &a->error) < 0)
         err_wrap(&a->error, "%s", name);
+    doctor_report_judge_clock(out, a->begin_s, a->end_s);
     if (!out->results)
         out->error = xstrdup(a->error.text);
 }

@@ -151,6 +151,20 @@ void doctor_report_compare(struct doctor_report *r)
     }
 }
 
+void doctor_report_judge_clock(struct doctor_node *n, double begin_s, double end_s)
+{
+    enum { WARN_S = 1, FAIL_S = 30 };
+    size_t rows;
+    const struct check *table = check_table(&rows), *clock = check_find("host.clock");
+    double ahead = n->time_s - end_s, behind = begin_s - n->time_s;
+    double off = ahead > behind ? ahead : behind;
+    if (!n->results || n->time_s <= 0 || off <= WARN_S)
+        return;
+    check_bad(&n->results[clock - table], off > FAIL_S ? CHECK_FAIL : CHECK_WARN,
+              "at most 1 s of difference", "time of the answer", "%.0f s %s this machine's clock",
+              off, ahead > behind ? "ahead of" : "behind");
+}
+
 /* ---- counts and cause ------------------------------------------------------------------------ */
 
 /* Returns the worst state of a row over all nodes: fail, warn, ok, skip; -1: it was run on none. */
@@ -363,6 +377,8 @@ json_t *doctor_report_json(const struct doctor_report *r)
     for (int i = 0; i < r->count; i++) {
         json_t *node = json_pack("{s:o,s:o}", "node", json_text(r->nodes[i].name), "checks",
                                  checks_json(&r->nodes[i]));
+        if (r->nodes[i].time_s > 0)
+            json_object_set_new(node, "time", json_real(r->nodes[i].time_s));
         if (!r->nodes[i].results)
             json_object_set_new(node, "error", json_text(r->nodes[i].error));
         json_array_append_new(nodes, node);
@@ -410,6 +426,7 @@ int doctor_report_read_node(struct doctor_node *out, const char *text, struct er
     if (!json_is_array(checks))
         return err_set(e, -EBADMSG, "no list of checks");
     (void)check_table(&rows);
+    out->time_s = json_number_value(json_object_get(node, "time"));
     out->results = xcalloc(rows, sizeof *out->results);
     for (size_t k = 0; k < rows; k++)
         out->results[k].state = CHECK_SKIP;

@@ -10,8 +10,9 @@
 struct doctor_node {
     char *name;
     struct check_result
-        *results; /* one per row of check_table(); NULL: the node has not answered */
-    char *error;  /* why it has not answered */
+        *results;  /* one per row of check_table(); NULL: the node has not answered */
+    char *error;   /* why it has not answered */
+    double time_s; /* its clock when it has answered: Unix time; 0: unknown */
 };
 
 struct doctor_report {
@@ -44,7 +45,12 @@ bool doctor_report_is_first(const struct doctor_report *r, int node, size_t row)
 const char *doctor_report_put_finding(struct strbuf *out, const struct doctor_report *r, int node,
                                       size_t row);
 
-/* Returns {"v": 1, "nodes": [{"node", "checks": [{"id", "state", "value", "want", "source",
+/* Judges the clock of a node that was asked at `begin_s` and whose answer has arrived at `end_s`,
+ * both by this machine's clock: a difference that the time in between cannot explain makes its
+ * result of host.clock a warning (1 s) or a failure (30 s). */
+void doctor_report_judge_clock(struct doctor_node *n, double begin_s, double end_s);
+
+/* Returns {"v": 1, "nodes": [{"node", "time", "checks": [{"id", "state", "value", "want", "source",
  * "advice", "ms"}]}], "cause": [ids]}. The caller owns it. */
 json_t *doctor_report_json(const struct doctor_report *r);
 

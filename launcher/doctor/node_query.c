@@ -72,6 +72,11 @@ static void shorten_deadline(struct queries *all)
         uv_timer_start(&all->timer, on_deadline, (uint64_t)more, 0);
 }
 
+static double wall_s(void)
+{
+    return (double)clock_ms_of(CLOCK_REALTIME) / 1e3;
+}
+
 static bool on_line(void *arg, int rank, enum launch_stream from, const char *text, size_t len)
 {
     struct query *q = arg;
@@ -80,6 +85,7 @@ static bool on_line(void *arg, int rank, enum launch_stream from, const char *te
         return true;
     }
     strbuf_add(&q->text, text, len);
+    q->answer->end_s = wall_s();
     if (text[len])
         strbuf_puts(&q->text, "\n");
     return true;
@@ -139,6 +145,7 @@ static void start(struct query *q, struct launch_context *l, char *const *argv)
                                      .no_pmix = true,
                                      .no_pty = true,
                                      .stdin_null = true};
+    q->answer->begin_s = wall_s();
     if (launch_start(&q->launch, l, &spec, &events, q, &q->answer->error) == 0)
         q->all->running++;
 }

@@ -12,8 +12,9 @@
 int node_query_hosts(struct hosts **out, const char *file, const char *list, struct err *e);
 
 struct node_answer {
-    char *text;       /* what the command has written to stdout; NULL: no answer */
-    struct err error; /* why there is none: "c19: no answer within 10 s" */
+    char *text;            /* what the command has written to stdout; NULL: no answer */
+    double begin_s, end_s; /* Unix time at which it was asked, and at which the text was complete */
+    struct err error;      /* why there is none: "c19: no answer within 10 s" */
 };
 
 /* Runs `drover ARGV...` on each host, each as a job of its own, through the engine that `drover

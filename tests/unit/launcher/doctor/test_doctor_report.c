@@ -146,6 +146,32 @@ TEST(values_that_need_not_be_the_same_are_not_compared)
     doctor_report_free(&r);
 }
 
+TEST(a_clock_that_the_time_of_the_answer_cannot_explain_is_wrong)
+{
+    static const struct {
+        double node, begin, end;
+        enum check_state state;
+        const char *value;
+    } cases[] = {
+        {105, 100, 110, CHECK_OK, "synchronised"},
+        {111, 100, 110, CHECK_OK, "synchronised"},
+        {99, 100, 110, CHECK_OK, "synchronised"},
+        {0, 100, 110, CHECK_OK, "synchronised"},
+        {112, 100, 110, CHECK_WARN, "2 s ahead of this machine's clock"},
+        {90, 100, 110, CHECK_WARN, "10 s behind this machine's clock"},
+        {200, 100, 110, CHECK_FAIL, "90 s ahead of this machine's clock"},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct doctor_report r = make(1);
+        check_ok(at(&r, 0, "host.clock"), NULL, "synchronised");
+        r.nodes[0].time_s = cases[i].node;
+        doctor_report_judge_clock(r.nodes, cases[i].begin, cases[i].end);
+        CHECK_INT(at(&r, 0, "host.clock")->state, cases[i].state);
+        CHECK_STR(at(&r, 0, "host.clock")->value, cases[i].value);
+        doctor_report_free(&r);
+    }
+}
+
 TEST(what_a_node_sends_is_what_is_read)
 {
     struct doctor_report r = make(1), copy = make(1);
