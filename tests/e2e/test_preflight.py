@@ -79,3 +79,16 @@ def test_a_full_preflight_measures_first_and_stops_what_cannot_communicate(drove
     assert (done.returncode, done.stdout) == (1, "") and "act.allreduce: all-reduce: it has ended with status 1" in done.stderr, done.stderr
     done = drover.run("run", "--preflight", "fast", "-np", 1, "true")
     assert done.returncode == 2 and "quick, full" in done.stderr
+
+
+def test_a_sweep_starts_no_worker_on_an_excluded_node(drover, tmp_path):
+    (tmp_path / "s.yaml").write_text("method: grid\nmetric: {name: loss}\nparameters: {x: {values: [1]}}\n"
+                                     "command: [echo, '{\"loss\": 1}']\n")
+    words = "sweep", "s.yaml", "-H", "localhost:1,no-such-node.invalid:1", "--exclude-file", "excluded"
+    (tmp_path / "excluded").write_text("no-such-node.invalid - broken fan\n")
+    done = drover.run(*words)
+    assert done.returncode == 0 and "no-such-node.invalid is left out: broken fan (excluded)" in done.stderr, done.stderr
+    assert "no worker" not in done.stderr
+    (tmp_path / "excluded").write_text("no-such-node.invalid\n")
+    done = drover.run(*words, "--restart")
+    assert done.returncode == 2 and "excluded:1: the time is missing" in done.stderr, done.stderr
