@@ -280,18 +280,6 @@ static int on_node(void *arg, int node, const struct topo *t, struct err *e)
     return plan_set_node(j->plan, node, &s, t, launch_context_env(j->launcher), e);
 }
 
-static int on_node_checked(void *arg, int node, const char *text, size_t len, struct err *e)
-{
-    const struct launch_observer *o = &((struct launch *)arg)->observers.at[0];
-    return o->ev.node_checked ? o->ev.node_checked(o->arg, node, text, len, e) : 0;
-}
-
-static int on_nodes_ready(void *arg, int *node, struct err *e)
-{
-    const struct launch_observer *o = &((struct launch *)arg)->observers.at[0];
-    return o->ev.nodes_ready ? o->ev.nodes_ready(o->arg, node, e) : 0;
-}
-
 static void on_address(void *arg, const char *master_addr)
 {
     struct launch *j = arg;
@@ -468,8 +456,8 @@ int launch_start(struct launch **out, struct launch_context *l, const struct lau
                  const struct launch_events *ev, void *arg, struct err *e)
 {
     static const struct engine_events from_engine = {.node = on_node,
-                                                     .checked = on_node_checked,
-                                                     .ready = on_nodes_ready,
+                                                     .checked = launch_status_node_checked,
+                                                     .ready = launch_status_nodes_ready,
                                                      .address = on_address,
                                                      .started = on_started,
                                                      .not_started = on_not_started,

@@ -204,7 +204,9 @@ bool run_restarts_attempt_ended(struct run_restarts *r, const struct plan *p,
         .seconds = end->seconds,
         .host = failed ? p->nodes[p->ranks[end->first_failed].node].name : NULL};
     r->pause_ms = restart_after(r->restart, &attempt);
-    if (attempt.host && restart_is_bad_host(r->restart, attempt.host))
+    /* Other failures may be those of the program, which then fails on any node. */
+    bool by_node = failed && (end->first.lost || end->first.start_node_fault);
+    if (by_node && !by_user && restart_is_bad_host(r->restart, attempt.host))
         write_exclusion(r, attempt.host, several_attempts);
     if (r->pause_ms >= 0)
         change_spec(r, p);
