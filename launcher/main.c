@@ -14,6 +14,7 @@
 #include "common/strbuf.h"
 #include "launcher/cmd/commands.h"
 #include "launcher/doctor/cmd_doctor.h"
+#include "launcher/doctor/cmd_machine.h"
 #include "launcher/doctor/cmd_topo.h"
 #include "launcher/estimate/cmd_estimate.h"
 #include "launcher/place/cmd_place.h"

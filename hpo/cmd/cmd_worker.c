@@ -12,6 +12,7 @@
 #include "hpo/store/sweep_dir.h"
 #include "hpo/transport/peer_table.h"
 #include "hpo/worker/worker.h"
+#include "launcher/doctor/preflight.h"
 #include "launcher/metrics/metrics_address.h"
 #include "launcher/node/cgroup.h"
 #include "launcher/node/limits.h"
@@ -26,7 +27,7 @@ struct worker_options {
     int places;
     double patience_s, grace_s, idle_s; /* grace_s < 0: not given */
     const char *cpus, *gpus, *place, *labels, *lock, *left, *key, *wdir, *dir, *id, *metrics;
-    bool finish, plain;
+    bool finish, plain, no_preflight;
 };
 
 static const struct opt options[] = {
@@ -51,6 +52,8 @@ static const struct opt options[] = {
             struct worker_options, place),
     OPT_STR(0, "labels", "FILE", "with --place: file with labels of GPUs", struct worker_options,
             labels),
+    OPT_FLAG(0, "no-preflight", "do not check the GPUs of this node first", struct worker_options,
+             no_preflight),
     OPT_GROUP("Files"),
     OPT_STR(0, "wdir", "DIR", "working directory of trials (default: that of the sweep)",
             struct worker_options, wdir),
@@ -166,6 +169,14 @@ static int set_endpoint(struct worker_opts *c, const char *endpoint, const struc
     return 0;
 }
 
+static int check_node(const struct worker_opts *c, const struct topo *t, struct err *e)
+{
+    AUTO(preflight) struct preflight *p = preflight_new();
+    const struct preflight_job job = {.gpus = c->slice.gpus ? c->slice.gpus : c->slice.visible};
+    int rc = preflight_check_here(p, t, &job, e);
+    return rc < 0 ? rc : preflight_judge(p, NULL, e);
+}
+
 /* Selects the GPUs of --place, and starts the guardian, which keeps their locks until no trial is
  * left. Both must happen before any thread starts. */
 static int start_guardian(struct guardian **g, struct placement **placed,
@@ -213,6 +224,7 @@ static int run(const struct worker_options *o, const char *endpoint, int *status
                   .visible = getenv("CUDA_VISIBLE_DEVICES"),
                   .slots = o->places,
                   .memory_bytes = cgroup_memory("")},
+        .check_node = o->no_preflight ? NULL : check_node,
         .notice = on_notice,
         .paths = {.wdir = o->wdir, .dir = o->dir},
     };

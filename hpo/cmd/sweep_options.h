@@ -22,7 +22,7 @@ struct sweep_options {
     const char *metrics; /* address of --metrics; NULL: none */
     struct job_limits limits;
     bool restart; /* archive the stored sweep first */
-    bool resume, plain, json, quiet, dry_run, serve;
+    bool resume, plain, json, quiet, dry_run, serve, no_preflight;
     bool has_seed;
     uint64_t seed;
 };

@@ -288,6 +288,7 @@ static int archive(const struct sweep_dir_opts *d, const struct sweep_options *o
 int sweep_run(struct coordinator_opts *c, struct spec *spec, const struct sweep_dir_opts *d,
               char **notices, const struct sweep_options *o, struct err *e)
 {
+    AUTO(strv) char **worker_args = strv_copy(o->worker_args);
     AUTO(guardian) struct guardian *guardian = NULL;
     AUTO(sweep_dir) struct sweep_dir *dir = NULL;
     AUTO(sweep_metrics) struct sweep_metrics *metrics = NULL;
@@ -295,7 +296,9 @@ int sweep_run(struct coordinator_opts *c, struct spec *spec, const struct sweep_
     if (c->remote_workers.hosts && guardian_start(&guardian, e) < 0)
         return EXIT_WORK;
     c->remote_workers.guardian = guardian;
-    c->remote_workers.args = c->worker_args = o->worker_args;
+    if (o->no_preflight)
+        strv_push(&worker_args, xstrdup("--no-preflight"));
+    c->remote_workers.args = c->worker_args = worker_args;
     if (o->metrics && sweep_metrics_open(&metrics, o->metrics, c->slots > 0, e) < 0)
         return EXIT_WORK;
     if ((o->restart && archive(d, o, e) < 0) || sweep_dir_open(&dir, d, e) < 0)

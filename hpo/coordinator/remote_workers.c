@@ -143,7 +143,8 @@ static void on_rank_ended(void *arg, const struct rank_end *r)
 {
     struct remote_worker *n = arg;
     if (r->start_error[0])
-        snprintf(n->last_line, sizeof n->last_line, "%s", r->start_error);
+        snprintf(n->last_line, sizeof n->last_line, "%.*s", (int)sizeof n->last_line - 1,
+                 r->start_error);
 }
 
 /* Returns "DROVER_SWEEP_KEY=" with the line of worker.key. To be freed; NULL: an error. */
@@ -193,6 +194,7 @@ static int launch(struct remote_worker *n, struct err *e)
     spec.hosts = n->hosts;
     spec.bind_to = PLAN_BIND_NONE; /* the worker divides the node itself */
     spec.stdin_null = true;
+    spec.preflight = false; /* the worker checks its node itself */
     spec.no_pmix = true;
     spec.no_pty = true; /* the worker writes lines at once */
     *n->last_line = 0;

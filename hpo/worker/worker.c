@@ -542,6 +542,8 @@ static int open_all(struct worker *w, struct guardian *g, struct err *e)
     client.renew_ms = RENEW_MS;
     client.beat_ms = ping_ms(w); /* a dead connection is noticed in half of the patience */
     int rc = launch_context_open(&w->launcher, &w->loop, g, e);
+    if (rc == 0 && w->opts->check_node) /* before any thread starts */
+        rc = w->opts->check_node(w->opts, launch_context_topo(w->launcher), e);
     (void)own_process_dir_above(&w->prefix, 3, NULL); /* without it drover.py is not found */
     w->context = (struct lease_context){.loop = &w->loop,
                                         .launcher = w->launcher,

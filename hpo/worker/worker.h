@@ -41,6 +41,9 @@ struct worker_opts {
     bool finish;  /* on a signal, running trials may finish */
     struct node_slice_opts slice; /* `need` is ignored: the coordinator sends it */
     struct trial_paths_opts paths;
+    /* Checks this node before the worker connects. If it fails, the worker takes no trial; NULL: no
+     * checks. */
+    int (*check_node)(const struct worker_opts *o, const struct topo *t, struct err *e);
     void (*notice)(void *arg, const struct worker_notice *n); /* NULL: no notices */
     void *arg;
 };

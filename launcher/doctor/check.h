@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "launcher/node/topo.h"
 
@@ -40,22 +41,35 @@ struct check_env {
     const char *sweep_dir;   /* the directory of a sweep; NULL: none */
     const char *launcher;    /* address and port of the launcher, "10.0.0.1:4711"; NULL: none */
     bool has_other_nodes;    /* the job has other nodes */
+    uint64_t gpus;           /* GPUs that the job may use, a bit per index; 0: all */
     int growth_ms;           /* how long counters of errors are watched for growth; 0: 300 ms */
-    bool quick;              /* set by check_run(): a preflight, which does not wait for anything */
-    int deadline_ms;         /* set by check_run(): the time that each check has; 0: 1 s */
+    bool quick;              /* set by check_run(): nothing is waited for */
+    bool driver_failed; /* set by check_run(): drv.loads has failed, NVML is not called again */
+    int deadline_ms;    /* set by check_run(): the time that each check has; 0: 1 s */
 };
 
 enum { CHECK_NEEDS_MAX = 2 };
+
+/* What a failure means to a job with GPUs that is about to start. */
+enum check_preflight {
+    CHECK_PREFLIGHT_NO,     /* not checked: healthy machines fail it, or the start itself fails */
+    CHECK_PREFLIGHT_REPORT, /* it is reported, and the job starts */
+    CHECK_PREFLIGHT_STOP    /* it certainly breaks the job, which does not start */
+};
 
 struct check {
     const char *id;   /* "host.shm"; never changes */
     const char *what; /* "free space in /dev/shm" */
     const char
-        *needs[CHECK_NEEDS_MAX]; /* ids of checks that must not have failed or been skipped */
-    bool quick;                  /* part of the preflight of `drover run` and `sweep` */
-    bool compared;               /* its value should be the same on all nodes of a job */
+        *needs[CHECK_NEEDS_MAX];    /* ids of checks that must not have failed or been skipped */
+    bool quick;                     /* waits for nothing: part of `drover doctor --quick` */
+    enum check_preflight preflight; /* of `drover run` and `sweep`: quick checks only */
+    bool compared;                  /* its value should be the same on all nodes of a job */
+    /* Parts of such a value, "NAME VERSION" separated by ", ", that must be the same: it is a
+     * failure if they differ, and not a warning. "NAME|NAME"; NULL: none. */
+    const char *must_match;
     /* Sets the result by one of the functions below. Changes nothing on the machine. May block: it
-     * runs in a child process with a deadline. */
+     * runs in a child process with a deadline. NULL: an active check (active_checks.h). */
     void (*run)(struct check_result *r, struct check_env *env);
     const char *why;    /* for --explain: what goes wrong without it, in one or two sentences */
     const char *advice; /* what to do */

@@ -27,6 +27,14 @@ struct run {
     const struct check_run_opts *opts;
 };
 
+static bool is_part(const struct run *r, const struct check *c)
+{
+    if (!c->run)
+        return false;
+    return r->opts->set == CHECK_RUN_ALL || (r->opts->set == CHECK_RUN_QUICK && c->quick) ||
+           (r->opts->set == CHECK_RUN_PREFLIGHT && c->preflight != CHECK_PREFLIGHT_NO);
+}
+
 /* Returns the need of a row that failed or was skipped, or NULL. A row that is not part of this run
  * does not count. */
 static const char *unmet_need(const struct run *r, const struct check *c)
@@ -37,6 +45,14 @@ static const char *unmet_need(const struct run *r, const struct check *c)
                 r->results[i].state >= CHECK_FAIL)
                 return c->needs[n];
     return NULL;
+}
+
+static bool has_failed(const struct run *r, const char *id)
+{
+    for (size_t i = 0; i < r->count; i++)
+        if (strcmp(r->rows[i].id, id) == 0)
+            return r->results[i].value && r->results[i].state == CHECK_FAIL;
+    return false;
 }
 
 /* ---- in the child --------------------------------------------------------------------------- */
@@ -70,10 +86,11 @@ static _Noreturn void run_child(struct run *r, size_t from, int sock)
     for (size_t i = from; i < r->count; i++) {
         const struct check *c = &r->rows[i];
         struct check_result *result = &r->results[i];
-        if (r->opts->quick && !c->quick)
+        if (!is_part(r, c))
             continue;
         const char *unmet = unmet_need(r, c);
         int64_t begin = clock_ms();
+        r->env->driver_failed = has_failed(r, "drv.loads");
         if (unmet)
             check_skip(result, "needs %s", unmet);
         else
@@ -155,7 +172,7 @@ static size_t receive_all(struct run *r, size_t from, int sock)
 {
     for (size_t i = from; i < r->count; i++) {
         bool died;
-        if (r->opts->quick && !r->rows[i].quick)
+        if (!is_part(r, &r->rows[i]))
             continue;
         if (receive(&r->results[i], sock, r->opts->deadline_ms, &died))
             continue;
@@ -179,7 +196,7 @@ int check_run(struct check_result *out, const struct check *rows, size_t count,
               struct check_env *env, const struct check_run_opts *o, struct err *e)
 {
     struct run r = {.rows = rows, .count = count, .results = out, .env = env, .opts = o};
-    env->quick = o->quick;
+    env->quick = o->set != CHECK_RUN_ALL;
     env->deadline_ms = o->deadline_ms;
     for (size_t i = 0; i < r.count; i++)
         out[i] = (struct check_result){.state = CHECK_SKIP};

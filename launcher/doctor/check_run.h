@@ -8,9 +8,11 @@
 #include "common/err.h"
 #include "launcher/doctor/check.h"
 
+enum check_run_set { CHECK_RUN_ALL, CHECK_RUN_QUICK, CHECK_RUN_PREFLIGHT };
+
 struct check_run_opts {
-    bool quick;      /* only those of the preflight */
-    int deadline_ms; /* of each check */
+    enum check_run_set set; /* the checks that are run */
+    int deadline_ms;        /* of each check */
 };
 
 /* Runs `count` checks. `out` has one result per row; rows that are not run are skipped without a

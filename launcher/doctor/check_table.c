@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "launcher/doctor/active/active_checks.h"
 #include "launcher/doctor/checks/checks.h"
 
 enum { CHECKS_MAX = 80 };
@@ -11,7 +12,8 @@ enum { CHECKS_MAX = 80 };
 const struct check *check_table(size_t *count)
 {
     static const struct check *(*const groups[])(size_t *) = {
-        checks_host, checks_driver, checks_gpu, checks_link, checks_soft, checks_net, checks_store};
+        checks_host, checks_driver, checks_gpu,   checks_link,
+        checks_soft, checks_net,    checks_store, active_checks};
     static struct check all[CHECKS_MAX]; /* the rows of all groups; filled by the first call */
     static size_t n;
     for (size_t g = n ? COUNT_OF(groups) : 0, rows; g < COUNT_OF(groups); g++) {

@@ -12,6 +12,7 @@
 #include "common/opt.h"
 #include "common/strbuf.h"
 #include "launcher/cmd/commands.h"
+#include "launcher/doctor/active/active_checks.h"
 #include "launcher/doctor/check_run.h"
 #include "launcher/doctor/doctor_bundle.h"
 #include "launcher/doctor/doctor_expect.h"
@@ -25,7 +26,7 @@ struct doctor_options {
     const char *hostfile, *hosts, *save, *expect, *explain, *bundle, *sweep_dir, *launcher;
     char **dirs;
     int ranks;
-    bool json, strict, quick, verbose;
+    bool json, strict, quick, full, verbose;
 };
 
 static const struct opt options[] = {
@@ -40,7 +41,9 @@ static const struct opt options[] = {
             sweep_dir),
     OPT_STR(0, "launcher", "ADDRESS:PORT", "where the launcher will listen", struct doctor_options,
             launcher),
-    OPT_FLAG(0, "quick", "only the checks that precede each job", struct doctor_options, quick),
+    OPT_FLAG(0, "quick", "only the checks that wait for nothing", struct doctor_options, quick),
+    OPT_FLAG(0, "full", "also measure memory, all-reduce and all pairs: takes a minute",
+             struct doctor_options, full),
     OPT_FLAG(0, "strict", "a warning is a failure: exit status 1", struct doctor_options, strict),
     OPT_STR(0, "save", "FILE", "write the values found, from a machine that is known to be good",
             struct doctor_options, save),
@@ -65,7 +68,7 @@ static int check_here(struct doctor_node *out, const struct doctor_options *o, c
     AUTO(topo) struct topo *t = NULL;
     size_t count;
     const struct check *rows = check_table(&count);
-    int rc = topo_load(&t, e);
+    int rc = topo_load_within(&t, CHECK_MS, e); /* the checks say why, if the driver hangs */
     if (rc < 0)
         return rc;
     struct check_env env = {
@@ -77,10 +80,13 @@ static int check_here(struct doctor_node *out, const struct doctor_options *o, c
         .launcher = o->launcher,
         .has_other_nodes = o->launcher != NULL,
     };
-    const struct check_run_opts opts = {.quick = o->quick, .deadline_ms = CHECK_MS};
+    const struct check_run_opts opts = {.set = o->quick ? CHECK_RUN_QUICK : CHECK_RUN_ALL,
+                                        .deadline_ms = CHECK_MS};
     out->name = xstrdup(topo_name(t));
     out->results = xcalloc(count, sizeof *out->results);
-    return check_run(out->results, rows, count, &env, &opts, e);
+    rc = check_run(out->results, rows, count, &env, &opts, e);
+    out->time_s = (double)clock_ms_of(CLOCK_REALTIME) / 1e3;
+    return rc;
 }
 
 /* ---- several nodes --------------------------------------------------------------------------- */
@@ -118,6 +124,7 @@ static void read_answer(struct doctor_node *out, const char *name, struct node_a
     out->name = xstrdup(name);
     if (a->text && doctor_report_read_node(out, a->text, &a->error) < 0)
         err_wrap(&a->error, "%s", name);
+    doctor_report_judge_clock(out, a->begin_s, a->end_s);
     if (!out->results)
         out->error = xstrdup(a->error.text);
 }
@@ -135,6 +142,21 @@ static int check_nodes(struct doctor_report *r, const struct hosts *hosts,
     return rc;
 }
 
+/* Runs the active checks. The ranks of a node are those of -N, or else its GPUs, which are those of
+ * this machine. */
+static int measure(struct doctor_report *r, const struct hosts *hosts,
+                   const struct doctor_options *o, struct err *e)
+{
+    AUTO(topo) struct topo *t = NULL;
+    int rc = topo_load_within(&t, CHECK_MS, e);
+    if (rc < 0)
+        return rc;
+    const struct active_opts opts = {.hosts = hosts,
+                                     .per_node = o->ranks ? o->ranks : topo_gpu_count(t),
+                                     .gpus = topo_gpu_count(t) > 0};
+    return active_checks_run(r, &opts, e);
+}
+
 static int check_all(struct doctor_report *r, const struct doctor_options *o, char *const *command,
                      struct err *e)
 {
@@ -149,6 +171,8 @@ static int check_all(struct doctor_report *r, const struct doctor_options *o, ch
         rc = check_here(r->nodes, o, command, e);
     }
     doctor_report_compare(r);
+    if (rc == 0 && o->full)
+        rc = measure(r, hosts, o, e);
     r->seconds = clock_s() - begin;
     return rc;
 }
@@ -157,6 +181,11 @@ static int check_all(struct doctor_report *r, const struct doctor_options *o, ch
 
 static int explain(const char *id, struct err *e)
 {
+    static const char *const preflight[] = {
+        [CHECK_PREFLIGHT_NO] = "It is not part of the preflight of a job.",
+        [CHECK_PREFLIGHT_REPORT] = "It precedes each job with GPUs, which reports a failure.",
+        [CHECK_PREFLIGHT_STOP] = "It precedes each job with GPUs, which a failure stops.",
+    };
     const struct check *c = check_find(id);
     size_t n;
     const struct check *rows = check_table(&n);
@@ -171,8 +200,7 @@ static int explain(const char *id, struct err *e)
     printf("%s: %s\n%s\ntry: %s\n", c->id, c->what, c->why, c->advice ? c->advice : "-");
     for (size_t i = 0; i < CHECK_NEEDS_MAX && c->needs[i]; i++)
         printf("needs: %s\n", c->needs[i]);
-    printf("%s\n",
-           c->quick ? "It precedes each job." : "It is not part of the preflight of a job.");
+    printf("%s\n", preflight[c->preflight]);
     return 0;
 }
 

@@ -73,6 +73,66 @@ static int majority(const struct doctor_report *r, size_t row, int *count)
     return best;
 }
 
+/* Returns the length of the first part of a value: ", " separates them. */
+static size_t part_length(const char *value)
+{
+    const char *end = strstr(value, ", ");
+    return end ? (size_t)(end - value) : strlen(value);
+}
+
+/* Returns what follows the first part, or NULL. */
+static const char *next_part(const char *value)
+{
+    const char *end = strstr(value, ", ");
+    return end ? end + 2 : NULL;
+}
+
+static bool has_same_part(const char *value, const char *part)
+{
+    size_t len = part_length(part);
+    for (; value; value = next_part(value))
+        if (part_length(value) == len && strncmp(value, part, len) == 0)
+            return true;
+    return false;
+}
+
+/* Returns the parts of a value that another one lacks, or NULL. The caller frees them. */
+static char *only_in(const char *value, const char *other)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    for (const char *part = value; part; part = next_part(part))
+        if (!has_same_part(other, part))
+            strbuf_printf(&b, "%s%.*s", b.len ? ", " : "", (int)part_length(part), part);
+    return b.len ? strbuf_take(&b) : NULL;
+}
+
+/* Returns true if a part of the text has one of the names. */
+static bool has_part(const char *parts, const char *names)
+{
+    for (const char *name = names; name && *name;) {
+        size_t len = strcspn(name, "|");
+        for (const char *part = parts; part; part = next_part(part))
+            if (strncmp(part, name, len) == 0 && part[len] == ' ')
+                return true;
+        name += len + (name[len] == '|');
+    }
+    return false;
+}
+
+/* Makes a result of a node in the minority a warning or a failure that has only what differs. */
+static void differ(struct check_result *c, const struct check *row, const char *usual, int nodes)
+{
+    AUTO(free) char *own = only_in(c->value, usual);
+    AUTO(free) char *missing = only_in(usual, c->value);
+    bool fails = has_part(own, row->must_match) || has_part(missing, row->must_match);
+    c->state = fails ? CHECK_FAIL : CHECK_WARN;
+    free(c->want);
+    c->want = xasprintf("%s, as on %d other%s", missing ? missing : "nothing else", nodes,
+                        nodes == 1 ? "" : "s");
+    free(c->value);
+    c->value = own ? TAKE(own) : xasprintf("no %s", missing ? missing : "value");
+}
+
 void doctor_report_compare(struct doctor_report *r)
 {
     size_t rows;
@@ -82,17 +142,27 @@ void doctor_report_compare(struct doctor_report *r)
         if (reference < 0)
             continue;
         const struct check_result *usual = result_of(r, reference, row);
-        AUTO(free)
-        char *want = xasprintf("%s, as on %d other%s", usual->value, most, most == 1 ? "" : "s");
         for (int i = 0; i < r->count; i++) {
             struct check_result *c = r->nodes[i].results ? &r->nodes[i].results[row] : NULL;
             if (!was_run(c) || c->state != CHECK_OK || same(c, usual))
                 continue;
-            free(c->want);
-            c->want = xstrdup(want);
-            c->state = CHECK_WARN;
+            differ(c, &table[row], usual->value, most);
         }
     }
+}
+
+void doctor_report_judge_clock(struct doctor_node *n, double begin_s, double end_s)
+{
+    enum { WARN_S = 1, FAIL_S = 30 };
+    size_t rows;
+    const struct check *table = check_table(&rows), *clock = check_find("host.clock");
+    double ahead = n->time_s - end_s, behind = begin_s - n->time_s;
+    double off = ahead > behind ? ahead : behind;
+    if (!n->results || n->time_s <= 0 || off <= WARN_S)
+        return;
+    check_bad(&n->results[clock - table], off > FAIL_S ? CHECK_FAIL : CHECK_WARN,
+              "at most 1 s of difference", "time of the answer", "%.0f s %s this machine's clock",
+              off, ahead > behind ? "ahead of" : "behind");
 }
 
 /* ---- counts and cause ------------------------------------------------------------------------ */
@@ -160,20 +230,33 @@ static void put_where(struct strbuf *b, const struct doctor_report *r, int node,
         put_names(b, r, node, row);
 }
 
-static void put_finding(struct strbuf *b, const struct doctor_report *r, int node, size_t row)
+bool doctor_report_is_first(const struct doctor_report *r, int node, size_t row)
+{
+    return count_same(r, node, row) > 0;
+}
+
+const char *doctor_report_put_finding(struct strbuf *out, const struct doctor_report *r, int node,
+                                      size_t row)
 {
     size_t rows;
     const struct check *c = &check_table(&rows)[row];
     const struct check_result *x = result_of(r, node, row);
-    const char *advice = x->advice ? x->advice : c->advice;
-    strbuf_printf(b, "%-4s  %s: %s: %s", check_state_name(x->state), c->id, c->what, x->value);
-    put_where(b, r, node, row);
+    strbuf_printf(out, "%s: %s: %s", c->id, c->what, x->value);
+    put_where(out, r, node, row);
     if (x->want)
-        strbuf_printf(b, ", wanted: %s", x->want);
+        strbuf_printf(out, ", wanted: %s", x->want);
     if (x->source)
-        strbuf_printf(b, " (%s)", x->source);
+        strbuf_printf(out, " (%s)", x->source);
+    return x->advice ? x->advice : c->advice;
+}
+
+static void put_finding(struct strbuf *b, const struct doctor_report *r, int node, size_t row)
+{
+    enum check_state s = result_of(r, node, row)->state;
+    strbuf_printf(b, "%-4s  ", check_state_name(s));
+    const char *advice = doctor_report_put_finding(b, r, node, row);
     strbuf_puts(b, "\n");
-    if (advice && (x->state == CHECK_WARN || x->state == CHECK_FAIL))
+    if (advice && (s == CHECK_WARN || s == CHECK_FAIL))
         strbuf_printf(b, "      try: %s\n", advice);
 }
 
@@ -196,7 +279,7 @@ static void put_rows(struct strbuf *b, const struct doctor_report *r, bool all)
     for (size_t row = 0; row < rows; row++)
         for (int i = 0; i < r->count; i++) {
             const struct check_result *c = result_of(r, i, row);
-            if ((is_finding(c) || (all && was_run(c))) && count_same(r, i, row) > 0)
+            if ((is_finding(c) || (all && was_run(c))) && doctor_report_is_first(r, i, row))
                 put_finding(b, r, i, row);
         }
 }
@@ -294,6 +377,8 @@ json_t *doctor_report_json(const struct doctor_report *r)
     for (int i = 0; i < r->count; i++) {
         json_t *node = json_pack("{s:o,s:o}", "node", json_text(r->nodes[i].name), "checks",
                                  checks_json(&r->nodes[i]));
+        if (r->nodes[i].time_s > 0)
+            json_object_set_new(node, "time", json_real(r->nodes[i].time_s));
         if (!r->nodes[i].results)
             json_object_set_new(node, "error", json_text(r->nodes[i].error));
         json_array_append_new(nodes, node);
@@ -341,6 +426,7 @@ int doctor_report_read_node(struct doctor_node *out, const char *text, struct er
     if (!json_is_array(checks))
         return err_set(e, -EBADMSG, "no list of checks");
     (void)check_table(&rows);
+    out->time_s = json_number_value(json_object_get(node, "time"));
     out->results = xcalloc(rows, sizeof *out->results);
     for (size_t k = 0; k < rows; k++)
         out->results[k].state = CHECK_SKIP;

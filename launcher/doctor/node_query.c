@@ -5,6 +5,7 @@
 #include <string.h>
 #include <uv.h>
 
+#include "common/clock.h"
 #include "common/mem.h"
 #include "common/own_process.h"
 #include "common/stop_signals.h"
@@ -13,7 +14,10 @@
 #include "launcher/guardian/guardian.h"
 #include "launcher/hosts/hostfile.h"
 
-enum { GRACE_MS = 1000 };
+enum {
+    GRACE_MS = 1000,
+    SILENT_MS = 2000 /* when most nodes have answered, another one that is silent for longer … */
+};
 
 int node_query_hosts(struct hosts **out, const char *file, const char *list, struct err *e)
 {
@@ -47,7 +51,31 @@ struct query {
 struct queries {
     struct query *at;
     int count, running, deadline_ms;
+    int64_t begin_ms;
+    uv_timer_t timer;
 };
+
+static int elapsed_ms(const struct queries *all)
+{
+    return (int)(clock_ms() - all->begin_ms);
+}
+
+static void on_deadline(uv_timer_t *t);
+
+/* A node has answered. When half of them have, the others get as much time again, but at least
+ * SILENT_MS since the last answer. */
+static void shorten_deadline(struct queries *all)
+{
+    int elapsed = elapsed_ms(all), left = all->deadline_ms - elapsed;
+    int more = elapsed > SILENT_MS ? elapsed : SILENT_MS;
+    if (all->running > 0 && 2 * all->running <= all->count && more < left)
+        uv_timer_start(&all->timer, on_deadline, (uint64_t)more, 0);
+}
+
+static double wall_s(void)
+{
+    return (double)clock_ms_of(CLOCK_REALTIME) / 1e3;
+}
 
 static bool on_line(void *arg, int rank, enum launch_stream from, const char *text, size_t len)
 {
@@ -57,6 +85,7 @@ static bool on_line(void *arg, int rank, enum launch_stream from, const char *te
         return true;
     }
     strbuf_add(&q->text, text, len);
+    q->answer->end_s = wall_s();
     if (text[len])
         strbuf_puts(&q->text, "\n");
     return true;
@@ -76,6 +105,7 @@ static void on_ended(void *arg, const struct job_end *end)
     else if (!e->code)
         err_set(e, -EIO, "%s: %s", q->host.at->name,
                 end->broken ? end->broken : "drover ended without an answer");
+    shorten_deadline(q->all);
 }
 
 static void kill_all(struct queries *all)
@@ -96,8 +126,8 @@ static void on_deadline(uv_timer_t *t)
     for (int i = 0; i < all->count; i++) {
         struct node_answer *a = all->at[i].answer;
         if (!a->text && !a->error.code)
-            err_set(&a->error, -ETIMEDOUT, "%s: no answer within %d s", all->at[i].host.at->name,
-                    all->deadline_ms / 1000);
+            err_set(&a->error, -ETIMEDOUT, "%s: no answer within %.1f s", all->at[i].host.at->name,
+                    elapsed_ms(all) / 1e3);
     }
     kill_all(all);
 }
@@ -115,6 +145,7 @@ static void start(struct query *q, struct launch_context *l, char *const *argv)
                                      .no_pmix = true,
                                      .no_pty = true,
                                      .stdin_null = true};
+    q->answer->begin_s = wall_s();
     if (launch_start(&q->launch, l, &spec, &events, q, &q->answer->error) == 0)
         q->all->running++;
 }
@@ -122,10 +153,10 @@ static void start(struct query *q, struct launch_context *l, char *const *argv)
 static void run(struct queries *all, uv_loop_t *loop, struct launch_context *l, char *const *argv)
 {
     struct stop_signals signals;
-    uv_timer_t timer;
-    uv_timer_init(loop, &timer);
-    timer.data = all;
-    uv_timer_start(&timer, on_deadline, (uint64_t)all->deadline_ms, 0);
+    all->begin_ms = clock_ms();
+    uv_timer_init(loop, &all->timer);
+    all->timer.data = all;
+    uv_timer_start(&all->timer, on_deadline, (uint64_t)all->deadline_ms, 0);
     stop_signals_open(&signals, loop, on_stop_request, all);
     for (int i = 0; i < all->count; i++)
         start(&all->at[i], l, argv);
@@ -134,8 +165,8 @@ static void run(struct queries *all, uv_loop_t *loop, struct launch_context *l, 
     for (int i = 0; i < all->count; i++)
         launch_free(all->at[i].launch);
     stop_signals_close(&signals);
-    uv_close((uv_handle_t *)&timer, NULL);
-    uv_run(loop, UV_RUN_NOWAIT); /* closes the timer, which is on this stack */
+    uv_close((uv_handle_t *)&all->timer, NULL);
+    uv_run(loop, UV_RUN_NOWAIT); /* closes the timer, which is on the caller's stack */
 }
 
 static int run_with_guardian(struct queries *all, char *const *argv, struct err *e)

@@ -12,15 +12,17 @@
 int node_query_hosts(struct hosts **out, const char *file, const char *list, struct err *e);
 
 struct node_answer {
-    char *text;       /* what the command has written to stdout; NULL: no answer */
-    struct err error; /* why there is none: "c19: no answer within 10 s" */
+    char *text;            /* what the command has written to stdout; NULL: no answer */
+    double begin_s, end_s; /* Unix time at which it was asked, and at which the text was complete */
+    struct err error;      /* why there is none: "c19: no answer within 10 s" */
 };
 
 /* Runs `drover ARGV...` on each host, each as a job of its own, through the engine that `drover
  * run` would use. `out` has one entry per host; the caller frees the texts. A node that has not
- * answered after deadline_ms has no answer. An exit status other than 0 counts as an answer if
- * there is output. stderr is shown, with the name of the host. Call this before the process has a
- * second thread. Returns 0, or an error for which no node was asked. */
+ * answered after deadline_ms has no answer. When half of the nodes have answered, the others get as
+ * much time again, but at least two seconds since the last answer. An exit status other than 0
+ * counts as an answer if there is output. stderr is shown, with the name of the host. Call this
+ * before the process has a second thread. Returns 0, or an error for which no node was asked. */
 int node_query(struct node_answer *out, const struct hosts *hosts, const char *const *argv,
                int deadline_ms, struct err *e);
 

@@ -41,6 +41,13 @@ struct engine_events {
      * with plan_set_node(). If the callee fails, the job ends. The local engine does not emit
      * `node` and `address`, so both may be NULL for it. */
     int (*node)(void *arg, int node, const struct topo *t, struct err *e);
+    /* A node has checked itself, because the spec asked for it (launch_spec.preflight). `text` is
+     * what preflight_export() has written there. If the callee fails, the job ends. May be NULL. */
+    int (*checked)(void *arg, int node, const char *text, size_t len, struct err *e);
+    /* All nodes are ready, and no rank is started yet. If the callee fails, the job ends with
+     * status 1, and `*node` is the node to blame. May be NULL; the local engine does not emit it.
+     */
+    int (*ready)(void *arg, int *node, struct err *e);
     /* `master_addr` is the address at which the other nodes reach rank 0's node. Emitted before any
      * rank starts. */
     void (*address)(void *arg, const char *master_addr);

@@ -457,6 +457,8 @@ int launch_start(struct launch **out, struct launch_context *l, const struct lau
                  const struct launch_events *ev, void *arg, struct err *e)
 {
     static const struct engine_events from_engine = {.node = on_node,
+                                                     .checked = launch_status_node_checked,
+                                                     .ready = launch_status_nodes_ready,
                                                      .address = on_address,
                                                      .started = on_started,
                                                      .not_started = on_not_started,

@@ -76,6 +76,9 @@ struct launch_events {
      * the first byte of the line. `line` delivers the whole line again when it is complete. */
     void (*partial_line)(void *arg, int rank, enum launch_stream from, const char *text,
                          size_t len);
+    /* The same as engine_events.checked and .ready. Only the first observer gets them. */
+    int (*node_checked)(void *arg, int node, const char *text, size_t len, struct err *e);
+    int (*nodes_ready)(void *arg, int *node, struct err *e);
 };
 
 /* Plans and starts a job; `ev` becomes its first observer. `s` is copied; plan.h says how long its

@@ -42,6 +42,10 @@ struct launch {
     int open_handles;
 };
 
+/* Events of the engine before the ranks start; `arg` is the job. */
+int launch_status_node_checked(void *arg, int node, const char *text, size_t len, struct err *e);
+int launch_status_nodes_ready(void *arg, int *node, struct err *e);
+
 static inline uv_loop_t *launch_loop(const struct launch *j)
 {
     return engine_loop(launch_context_engine(j->launcher));

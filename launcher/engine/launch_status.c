@@ -49,3 +49,15 @@ int64_t launch_pmix_wait_ms(const struct launch *j, int rank)
 {
     return mpi_ranks_wait_ms(j->mpi, rank, uv_now(launch_loop(j)));
 }
+
+int launch_status_node_checked(void *arg, int node, const char *text, size_t len, struct err *e)
+{
+    const struct launch_observer *o = &((struct launch *)arg)->observers.at[0];
+    return o->ev.node_checked ? o->ev.node_checked(o->arg, node, text, len, e) : 0;
+}
+
+int launch_status_nodes_ready(void *arg, int *node, struct err *e)
+{
+    const struct launch_observer *o = &((struct launch *)arg)->observers.at[0];
+    return o->ev.nodes_ready ? o->ev.nodes_ready(o->arg, node, e) : 0;
+}

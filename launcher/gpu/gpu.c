@@ -1,9 +1,17 @@
 #include "launcher/gpu/gpu.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "launcher/gpu/nvml.h"
@@ -183,45 +191,148 @@ static int list_usage(const struct nvml *n, void *out, int *count, struct err *e
     return 0;
 }
 
-/* Runs a query if the library exists. */
-static int query_nvml(int (*query)(const struct nvml *n, void *out, int *count, struct err *e),
-                      void *out, int *count, struct err *e)
+typedef int query_fn(const struct nvml *n, void *out, int *count, struct err *e);
+
+static int query(const struct nvml *n, query_fn *fn, void *out, int *count, struct err *e)
 {
-    struct nvml n = {0};
-    int rc = 0;
-    struct err why = {0};
-    if (nvml_open(&n, &why)) {
-        int code = n.init();
-        if (code == NVML_SUCCESS) {
-            rc = query(&n, out, count, e);
-            if (n.shutdown)
-                (void)n.shutdown(); /* the result does not matter, since NVML was only read */
-        } else if (code != NVML_NO_DRIVER) {
-            rc = err_set(e, -EIO, "the NVIDIA driver does not respond: %s", nvml_error(&n, code));
-            err_hint(e, "nvidia-smi, which shows the same error; reboot after a driver update");
-        }
+    int code = n->init(), rc = 0;
+    if (code == NVML_SUCCESS) {
+        rc = fn(n, out, count, e);
+        if (n->shutdown)
+            (void)n->shutdown(); /* the result does not matter, since NVML was only read */
+    } else if (code != NVML_NO_DRIVER) {
+        rc = err_set(e, -EIO, "the NVIDIA driver does not respond: %s", nvml_error(n, code));
+        err_hint(e, "nvidia-smi, which shows the same error; reboot after a driver update");
     }
+    return rc;
+}
+
+/* ---- in a process that can be abandoned ------------------------------------------------------ */
+
+struct answer {
+    int rc, count;
+    struct err error;
+};
+
+static bool write_all(int fd, const void *bytes, size_t len)
+{
+    for (const char *at = bytes, *end = at + len; at < end;) {
+        ssize_t n = write(fd, at, (size_t)(end - at));
+        if (n < 0 && errno != EINTR)
+            return false;
+        at += n > 0 ? n : 0;
+    }
+    return true;
+}
+
+static bool read_until(int fd, void *bytes, size_t len, int64_t end_ms)
+{
+    char *at = bytes;
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    for (int64_t left; len > 0 && (left = end_ms - clock_ms()) > 0;) {
+        if (poll(&p, 1, (int)left) <= 0)
+            continue;
+        ssize_t n = read(fd, at, len);
+        if (n == 0 || (n < 0 && errno != EINTR))
+            return false;
+        at += n > 0 ? n : 0;
+        len -= n > 0 ? (size_t)n : 0;
+    }
+    return len == 0;
+}
+
+static _Noreturn void answer(int fd, const struct nvml *n, query_fn *fn, struct gpu *gpus,
+                             int count)
+{
+    struct answer a = {.count = count};
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    a.rc = query(n, fn, fn == list_gpus ? (void *)&gpus : gpus, &a.count, &a.error);
+    _exit(!write_all(fd, &a, sizeof a) || !write_all(fd, gpus, (size_t)a.count * sizeof *gpus));
+}
+
+/* Ends the process. One that waits in the kernel stays, and is left to init. */
+static void end(pid_t pid)
+{
+    enum { EXIT_MS = 100 };
+    AUTO(fd) int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    kill(pid, SIGKILL);
+    (void)poll(&p, 1, EXIT_MS);
+    (void)waitpid(pid, NULL, WNOHANG);
+}
+
+/* Runs a query in a process of its own: a call of a driver that hangs does not return, and a thread
+ * in it could not be ended. `*gpus` and `*count` are its input and its output. */
+static int query_apart(const struct nvml *n, query_fn *fn, struct gpu **gpus, int *count,
+                       int deadline_ms, struct err *e)
+{
+    struct answer a;
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return err_set(e, -errno, "NVIDIA driver: pipe: %s", strerror(errno));
+    pid_t pid = fork();
+    if (pid == 0)
+        answer(ends[1], n, fn, *gpus, *count);
+    int error = errno;
+    close(ends[1]);
+    AUTO(fd) int fd = ends[0];
+    if (pid < 0)
+        return err_set(e, -error, "NVIDIA driver: fork: %s", strerror(error));
+    int64_t end_ms = clock_ms() + deadline_ms;
+    bool answered = read_until(fd, &a, sizeof a, end_ms);
+    AUTO(free)
+    struct gpu *found = answered && a.count ? xcalloc((size_t)a.count, sizeof *found) : NULL;
+    answered = answered && read_until(fd, found, (size_t)a.count * sizeof *found, end_ms);
+    end(pid);
+    if (!answered) {
+        err_set(e, -EIO, "the NVIDIA driver does not respond within %g s", deadline_ms / 1e3);
+        return err_hint(e, "nvidia-smi, which hangs, too; dmesg names the GPU; reboot");
+    }
+    if (a.rc < 0 && e)
+        *e = a.error;
+    if (a.rc < 0)
+        return a.rc;
+    free(*gpus);
+    *gpus = TAKE(found);
+    *count = a.count;
+    return 0;
+}
+
+/* Opens the library. Returns false if there is none. */
+static bool open_library(struct nvml *n)
+{
+    struct err why = {0};
+    bool found = nvml_open(n, &why);
     if (why.code < 0)
         log_info("GPUs are not used: %s", why.text);
+    return found;
+}
+
+int gpu_list(struct gpu **out, int *count, int deadline_ms, struct err *e)
+{
+    struct nvml n = {0};
+    *out = NULL;
+    *count = 0;
+    int rc = open_library(&n) ? query_apart(&n, list_gpus, out, count, deadline_ms, e) : 0;
     nvml_close(&n);
     return rc;
 }
 
-int gpu_list(struct gpu **out, int *count, struct err *e)
+int gpu_add_nvlinks(struct gpu **gpus, int *count, int deadline_ms, struct err *e)
 {
-    *out = NULL;
-    *count = 0;
-    return query_nvml(list_gpus, out, count, e);
-}
-
-int gpu_add_nvlinks(struct gpu *gpus, int count, struct err *e)
-{
-    return count ? query_nvml(list_nvlinks, gpus, &count, e) : 0;
+    struct nvml n = {0};
+    bool found = *count && open_library(&n);
+    int rc = found ? query_apart(&n, list_nvlinks, gpus, count, deadline_ms, e) : 0;
+    nvml_close(&n);
+    return rc;
 }
 
 int gpu_usage(struct gpu_usage **out, int *count, struct err *e)
 {
     *out = NULL;
     *count = 0;
-    return query_nvml(list_usage, out, count, e);
+    struct nvml n = {0};
+    int rc = open_library(&n) ? query(&n, list_usage, out, count, e) : 0;
+    nvml_close(&n);
+    return rc;
 }

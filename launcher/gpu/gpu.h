@@ -34,12 +34,14 @@ struct gpu {
 /* Lists the GPUs. `*out` is an array of `*count` GPUs, which the caller frees; NULL and 0 if there
  * are none: no driver, no library, or none allowed in this container. A GPU that the driver has
  * lost is skipped with a warning.
- *   -EIO  there is a driver, but it does not respond (its version differs from the library's, …) */
-int gpu_list(struct gpu **out, int *count, struct err *e);
+ * The driver is called in another process, since a driver that hangs never returns. Call this only
+ * from a process with one thread.
+ *   -EIO  there is a driver, but it does not respond: its version differs from the library's, or it
+ *         has not answered after deadline_ms */
+int gpu_list(struct gpu **out, int *count, int deadline_ms, struct err *e);
 
-/* Adds the NVLinks of GPUs that gpu_list() has returned.
- *   -EIO  as in gpu_list() */
-int gpu_add_nvlinks(struct gpu *gpus, int count, struct err *e);
+/* Adds the NVLinks of GPUs that gpu_list() has returned; the same in all else. */
+int gpu_add_nvlinks(struct gpu **gpus, int *count, int deadline_ms, struct err *e);
 
 /* Adds `links` to the entry for `to`, a bus id or GPU_NVLINK_SWITCH. -ENOSPC  too many peers */
 int gpu_count_nvlinks(struct gpu *g, const char *to, int links);

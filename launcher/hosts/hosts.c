@@ -23,6 +23,19 @@ void hosts_add(struct hosts *h, const char *name, int slots, int max_slots)
         (struct host){.name = xstrdup(name), .slots = slots, .max_slots = max_slots};
 }
 
+struct hosts *hosts_select(const struct hosts *h, const bool *chosen)
+{
+    struct hosts *out = xzalloc(sizeof *out);
+    out->at = xcalloc((size_t)h->count + 1, sizeof *out->at);
+    for (int i = 0; i < h->count; i++) {
+        if (chosen && !chosen[i])
+            continue;
+        out->at[out->count] = h->at[i];
+        out->at[out->count++].name = xstrdup(h->at[i].name);
+    }
+    return out;
+}
+
 void hosts_free(struct hosts *h)
 {
     for (int i = 0; h && i < h->count; i++)

@@ -33,7 +33,7 @@ struct rank_end {
     double seconds;               /* from the job's start to its end */
     int start_status; /* 0: the rank was started; 127: its program was not found; 2: an option or a
                          file of the user is wrong; 126: not started for another reason */
-    char start_error[256]; /* why it was not started ("exec './train': Permission denied") */
+    char start_error[800]; /* why it was not started ("exec './train': Permission denied") */
     bool start_node_fault; /* its node could not start it: its program is not the cause */
     bool lost; /* true if it is unknown how the rank ended; lost_how says why, and status is 1 */
     char lost_how[256]; /* "c03 was silent for 15 s" */

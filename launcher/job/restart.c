@@ -75,6 +75,12 @@ int restart_count(const struct restart *r)
     return r->count;
 }
 
+bool restart_is_bad_host(const struct restart *r, const char *host)
+{
+    const struct failures *f = failures_of(r, host);
+    return f && f->count >= FAILURES_MAX;
+}
+
 static int slots_of(const struct host *h, int per_node)
 {
     return per_node > 0 ? per_node : h->slots > 0 ? h->slots : 1;
@@ -99,8 +105,6 @@ struct hosts *restart_hosts(const struct restart *r, const struct hosts *all, in
                             int per_node, char ***names)
 {
     AUTO(free) bool *excluded = xcalloc((size_t)all->count + 1, sizeof *excluded);
-    struct hosts *kept = xzalloc(sizeof *kept);
-    kept->at = xcalloc((size_t)all->count + 1, sizeof *kept->at);
     int slots = 0;
     for (int i = 0; i < all->count; i++)
         slots += slots_of(&all->at[i], per_node);
@@ -111,11 +115,7 @@ struct hosts *restart_hosts(const struct restart *r, const struct hosts *all, in
         excluded[i] = true;
         strv_push(names, xstrdup(all->at[i].name));
     }
-    for (int i = 0; i < all->count; i++) {
-        if (excluded[i])
-            continue;
-        kept->at[kept->count] = all->at[i];
-        kept->at[kept->count++].name = xstrdup(all->at[i].name);
-    }
-    return kept;
+    for (int i = 0; i < all->count; i++)
+        excluded[i] = !excluded[i]; /* those that are kept */
+    return hosts_select(all, excluded);
 }

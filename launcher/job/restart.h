@@ -32,6 +32,9 @@ int restart_after(struct restart *r, const struct restart_attempt *end);
 /* Returns the number of restarts that restart_after() has granted. */
 int restart_count(const struct restart *r);
 
+/* Returns true if two or more attempts have failed on the host. */
+bool restart_is_bad_host(const struct restart *r, const char *host);
+
 /* Returns `all` without the hosts that have failed in two or more attempts. The caller frees the
  * result. The host with the most failures is excluded first. A host is excluded only if the
  * remaining hosts have `slots_needed` slots. `per_node` is the number of slots per host; 0 means

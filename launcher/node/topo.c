@@ -18,6 +18,7 @@ struct topo {
     int quota;
     struct gpu *gpus;
     int gpu_count;
+    bool driver_failed;
 };
 
 void topo_free(struct topo *t)
@@ -191,6 +192,11 @@ static void locate_gpus(struct topo *t)
 
 int topo_load(struct topo **out, struct err *e)
 {
+    return topo_load_within(out, TOPO_DRIVER_MS, e);
+}
+
+int topo_load_within(struct topo **out, int driver_ms, struct err *e)
+{
     AUTO(topo) struct topo *t = xzalloc(sizeof *t);
     char host[256] = "";
     if (gethostname(host, sizeof host - 1) < 0 || !host[0])
@@ -206,16 +212,22 @@ int topo_load(struct topo **out, struct err *e)
     set_allowed(t);
     t->quota = cgroup_cpus("");
     struct err gpu_error = {0};
-    if (gpu_list(&t->gpus, &t->gpu_count, &gpu_error) < 0)
+    t->driver_failed = gpu_list(&t->gpus, &t->gpu_count, driver_ms, &gpu_error) < 0;
+    if (t->driver_failed)
         log_warn("GPUs are not used: %s", gpu_error.text);
     locate_gpus(t);
     *out = TAKE(t);
     return 0;
 }
 
+bool topo_driver_failed(const struct topo *t)
+{
+    return t->driver_failed;
+}
+
 int topo_add_nvlinks(struct topo *t, struct err *e)
 {
-    return gpu_add_nvlinks(t->gpus, t->gpu_count, e);
+    return gpu_add_nvlinks(&t->gpus, &t->gpu_count, TOPO_DRIVER_MS, e);
 }
 
 /* ---- recorded machines ----------------------------------------------------------------------- */

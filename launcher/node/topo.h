@@ -21,6 +21,10 @@ struct topo;
  * the first call changes the environment for a moment (HWLOC_PLUGINS_PATH).
  *   -EIO  hwloc cannot discover the topology */
 int topo_load(struct topo **out, struct err *e);
+/* The same, with a time limit for NVIDIA's driver, which topo_load() gives TOPO_DRIVER_MS: without
+ * its persistence mode, it needs seconds for several GPUs. */
+enum { TOPO_DRIVER_MS = 30000 };
+int topo_load_within(struct topo **out, int driver_ms, struct err *e);
 
 /* Adds the NVLinks of the GPUs, which topo_load() leaves out: a job does not need them.
  *   -EIO  the driver does not respond */
@@ -62,6 +66,8 @@ hwloc_const_bitmap_t topo_allowed(const struct topo *t);
 int topo_cpu_quota(const struct topo *t);
 
 int topo_gpu_count(const struct topo *t);
+/* Returns true if NVIDIA's driver did not respond when this machine's topology was loaded. */
+bool topo_driver_failed(const struct topo *t);
 /* Returns the i-th GPU in the driver's order, borrowed. Its member `index` is the index for
  * CUDA_VISIBLE_DEVICES. */
 const struct gpu *topo_gpu(const struct topo *t, int i);

@@ -242,12 +242,24 @@ static bool is_local(const char *engine)
     return engine && strcmp(engine, PLAN_ENGINE_LOCAL) == 0;
 }
 
+/* Returns a host that is not this machine, or NULL. */
+static const char *other_machine(const struct launch_spec *s)
+{
+    for (int i = 0; s->hosts && i < s->hosts->count; i++)
+        if (!s->hosts->at[i].here)
+            return s->hosts->at[i].name;
+    return NULL;
+}
+
+bool plan_spec_is_local(const struct launch_spec *s)
+{
+    return s->engine ? is_local(s->engine) : !other_machine(s);
+}
+
 static int choose_engine(const char **out, const struct launch_spec *s, char *const *base,
                          struct err *e)
 {
-    const char *remote = NULL;
-    for (int i = 0; s->hosts && i < s->hosts->count && !remote; i++)
-        remote = s->hosts->at[i].here ? NULL : s->hosts->at[i].name;
+    const char *remote = other_machine(s);
     *out = s->engine;
     if (is_local(s->engine) && remote) {
         err_set(e, -EINVAL,

@@ -123,6 +123,7 @@ struct launch_spec {
     bool reports;       /* the ranks get a report channel (DROVER_REPORT_FD) */
     const char *ft_config; /* settings of nvidia-resiliency-ext as JSON: the ranks get a socket for
                               their RankMonitorClient (engine/ft_bridge.h); NULL: they do not */
+    bool preflight;        /* the nodes are checked before their ranks start (doctor/preflight.h) */
     bool no_traces;        /* no caller asks which collective a rank is in */
     bool no_pmix;          /* the program needs no PMIx: no server is started */
     bool no_pty;           /* stdout of the ranks is a pipe, as stderr always is, and not a pty */
@@ -198,6 +199,9 @@ int plan_make(struct plan **out, const struct launch_spec *s, const struct topo 
  *            unchanged */
 int plan_set_node(struct plan *p, int node, const struct launch_spec *s, const struct topo *t,
                   char *const *base_env, struct err *e);
+
+/* Returns true if the plan of `s` will be local. */
+bool plan_spec_is_local(const struct launch_spec *s);
 
 /* Returns true if this process's guardian starts the ranks. */
 static inline bool plan_is_local(const struct plan *p)

@@ -194,7 +194,14 @@ static void on_topo_request(struct agent *a, const struct control_frame *f)
 {
     AUTO(strbuf) struct strbuf topo = {0};
     struct err e = {0};
-    if (node_probe(&topo, &e) < 0)
+    struct node_probe_checks checks = {0};
+    bool checked = false;
+    int64_t ranks = 0;
+    (void)json_optional_bool(&checked, f->head, "preflight", NULL);
+    (void)json_optional_int(&ranks, f->head, "ranks", NULL);
+    (void)json_optional_str(&checks.gpus, f->head, "gpus", NULL);
+    checks.ranks = (int)ranks;
+    if (node_probe(&topo, checked ? &checks : NULL, &e) < 0)
         send_error(a, &e);
     else
         control_send(a->control, json_pack("{s:s}", "t", "topo"), topo.data, topo.len);

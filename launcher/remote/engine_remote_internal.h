@@ -66,7 +66,7 @@ enum remote_topo_state { REMOTE_TOPO_UNKNOWN, REMOTE_TOPO_REQUESTED, REMOTE_TOPO
 
 /* Why the start failed. Set when REMOTE_JOB_EV_START_FAILED is applied. */
 struct remote_start_failure {
-    char text[256];
+    char text[800];
     int rank;   /* the rank that is reported first */
     int status; /* exit status of the job: 2, 126 or 127 */
 };

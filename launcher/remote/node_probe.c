@@ -10,9 +10,9 @@
 #include "common/mem.h"
 #include "common/own_process.h"
 
-static int start(pid_t *pid, const char *drover, const int ends[2], struct err *e)
+static int start(pid_t *pid, char *const *argv, const int ends[2], struct err *e)
 {
-    char *argv[] = {(char *)drover, (char *)"machine", NULL};
+    const char *drover = argv[0];
     posix_spawn_file_actions_t fds;
     posix_spawn_file_actions_init(&fds);
     posix_spawn_file_actions_adddup2(&fds, ends[0], STDOUT_FILENO);
@@ -42,17 +42,36 @@ static const char *last_line(struct strbuf *text)
     return nl ? nl + 1 : strbuf_str(text);
 }
 
-int node_probe(struct strbuf *out, struct err *e)
+/* Returns the command line of `drover machine`, a strv. */
+static char **command_line(const char *drover, const struct node_probe_checks *c)
+{
+    char **argv = NULL;
+    strv_push(&argv, xstrdup(drover));
+    strv_push(&argv, xstrdup("machine"));
+    if (!c)
+        return argv;
+    strv_push(&argv, xstrdup("--preflight"));
+    if (c->ranks > 0)
+        strv_push(&argv, xasprintf("--ranks=%d", c->ranks));
+    if (c->gpus)
+        strv_push(&argv, xasprintf("--gpus=%s", c->gpus));
+    return argv;
+}
+
+int node_probe(struct strbuf *out, const struct node_probe_checks *checks, struct err *e)
 {
     AUTO(free) char *drover = NULL;
+    AUTO(strv) char **argv = NULL;
     AUTO(strbuf) struct strbuf messages = {0};
     int out_pipe[2] = {-1, -1}, err_pipe[2] = {-1, -1}, status = 0;
     pid_t pid;
     int rc = own_process_sibling(&drover, "drover", e);
+    if (rc == 0)
+        argv = command_line(drover, checks);
     if (rc == 0 && (pipe2(out_pipe, O_CLOEXEC) < 0 || pipe2(err_pipe, O_CLOEXEC) < 0))
         rc = err_set(e, -errno, "pipe: %s", strerror(errno));
     if (rc == 0)
-        rc = start(&pid, drover, (int[]){out_pipe[1], err_pipe[1]}, e);
+        rc = start(&pid, argv, (int[]){out_pipe[1], err_pipe[1]}, e);
     auto_fd(&out_pipe[1]);
     auto_fd(&err_pipe[1]);
     if (rc == 0) {

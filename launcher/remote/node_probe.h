@@ -8,10 +8,16 @@
 #include "common/err.h"
 #include "common/strbuf.h"
 
-/* Appends the topology in the form that topo_import() reads. Prints the warnings of `drover
- * machine` to stderr. Blocks for a few milliseconds, or for 20 ms if no topology is cached.
- *   -EIO        `drover machine` failed; the text is its last line
- *   -ENOENT, …  `drover machine` could not be started */
-int node_probe(struct strbuf *out, struct err *e);
+/* The part of a job on this node, for the checks before it starts (doctor/preflight.h). */
+struct node_probe_checks {
+    int ranks;
+    const char *gpus; /* NULL: all */
+};
+
+/* Appends the topology in the form that topo_import() reads; with `checks`, a newline and the
+ * results of the checks follow. Prints the warnings of `drover machine` to stderr. Blocks for a few
+ * milliseconds, or for 20 ms if no topology is cached. -EIO        `drover machine` failed; the
+ * text is its last line -ENOENT, …  `drover machine` could not be started */
+int node_probe(struct strbuf *out, const struct node_probe_checks *checks, struct err *e);
 
 #endif

@@ -131,7 +131,10 @@ static void on_topo(struct remote_rank *r, const struct control_frame *f)
     struct err e = {0};
     if (j->topo_states[node] != REMOTE_TOPO_REQUESTED || !remote_job_is_starting(j->state))
         return;
-    if (topo_import(&t, f->payload, f->len, &e) < 0 || j->ev.node(j->arg, node, t, &e) < 0)
+    const char *line = f->payload, *end = memchr(line, '\n', f->len);
+    size_t len = end ? (size_t)(end - line) : f->len;
+    if (topo_import(&t, line, len, &e) < 0 || j->ev.node(j->arg, node, t, &e) < 0 ||
+        (end && j->ev.checked && j->ev.checked(j->arg, node, end + 1, f->len - len - 1, &e) < 0))
         engine_remote_fail_start(j, r->rank, 2, "%s", e.text);
     else
         remote_start_topo_known(j, node);

@@ -375,6 +375,22 @@ static void send_rank_spec(struct remote_rank *r)
     remote_start_when_ready(j);
 }
 
+/* Asks a node for its topology and, in a job with a preflight, for what the checks find there. */
+static void request_topo(struct remote_rank *r)
+{
+    struct remote_job *j = r->job;
+    const char *gpus = j->spec->gpus ? j->spec->gpus : env_get(j->base_env, "CUDA_VISIBLE_DEVICES");
+    json_t *request = json_pack("{s:s}", "t", "topo_request");
+    if (j->spec->preflight) {
+        json_object_set_new(request, "preflight", json_true());
+        json_object_set_new(request, "ranks",
+                            json_integer(j->plan->nodes[j->plan->ranks[r->rank].node].local_size));
+        if (gpus)
+            json_object_set_new(request, "gpus", json_text(gpus));
+    }
+    engine_remote_send(r, request);
+}
+
 void remote_start_rank_connected(struct remote_rank *r)
 {
     struct remote_job *j = r->job;
@@ -384,7 +400,7 @@ void remote_start_rank_connected(struct remote_rank *r)
         send_rank_spec(r);
     } else if (*topo == REMOTE_TOPO_UNKNOWN) {
         *topo = REMOTE_TOPO_REQUESTED;
-        engine_remote_send(r, json_pack("{s:s}", "t", "topo_request"));
+        request_topo(r);
     }
 }
 
@@ -426,13 +442,26 @@ static void on_stdin(void *arg, const char *bytes, size_t len)
         control_send(to->control, json_pack("{s:s}", "t", "stdin"), bytes, len);
 }
 
+/* Returns the first rank of a node. */
+static int first_rank(const struct remote_job *j, int node)
+{
+    int i = 0;
+    while (i < j->plan->world_size - 1 && j->plan->ranks[i].node != node)
+        i++;
+    return i;
+}
+
 void remote_start_when_ready(struct remote_job *j)
 {
     struct err e = {0};
+    int node = 0;
     if (j->state != REMOTE_JOB_MEETING || j->configured < j->plan->world_size || j->port == 0)
         return;
     if (find_master_addr(j) < 0)
         engine_remote_fail_start(j, 0, 126, "%s disconnected", engine_remote_host(j, 0));
+    else if (j->ev.ready && j->ev.ready(j->arg, &node, &e) < 0)
+        engine_remote_fail_start(j, first_rank(j, node), 1, e.hint[0] ? "%s; try: %s" : "%s",
+                                 e.text, e.hint);
     else if (reads_stdin(j) &&
              stdin_reader_open(&j->stdin_reader, j->loop, j->spec->stdin_fd, on_stdin, j, &e) < 0)
         engine_remote_fail_start(j, 0, 126, "%s", e.text);

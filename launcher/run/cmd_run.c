@@ -104,7 +104,7 @@ int cmd_run_job(struct run_options *o)
         rc = await_start(&status, o, &e);
     if (rc == 0 && status == 0 && !o->dry_run)
         rc = run_session(&status, o, &e);
-    if (rc == -EBUSY) /* the GPUs did not become free in time */
+    if (rc == -EBUSY || rc == -ECANCELED) /* no GPUs became free, or the preflight has failed */
         status = EXIT_STATUS_FAILED;
     if (rc < 0 && status == 0)
         return cmd_run_usage_error(o, &e);

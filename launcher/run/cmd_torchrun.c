@@ -88,6 +88,14 @@ static const struct opt options[] = {
     OPT_FLAG('v', "verbose", "also log what drover does", T, job.verbose),
 
     OPT_GROUP("Failures"),
+    OPT_STR(0, "exclude-file", "FILE",
+            "file with nodes that jobs leave out, and until when (only drover)", T,
+            job.exclude_file),
+    OPT_DURATION(0, "exclude-for", "DURATION",
+                 "how long bad nodes are in it (default: 1h; only drover)", T, job.exclude_for_s, 1,
+                 RUN_OPTIONS_TIME_MAX_S),
+    OPT_FLAG(0, "no-preflight", "do not check the GPUs of the nodes first (only drover)", T,
+             job.no_preflight),
     OPT_INT(0, "max-restarts", "N", "restart a failed job up to N times (default: 0)", T,
             job.max_restarts, 0, INT_MAX),
     OPT_DURATION(0, "grace", "DURATION", "time from SIGTERM to SIGKILL (default: 30; only drover)",
@@ -321,8 +329,8 @@ static int use_external_part(struct torchrun *t, int node, struct err *e)
     return 0;
 }
 
-/* Lets this process start the ranks of all nodes. The job runs on the first nodes of the host
- * list. */
+/* Lets this process start the ranks of all nodes. The job runs on the first nodes of the host list
+ * that are healthy. */
 static int use_hosts(struct torchrun *t, struct err *e)
 {
     struct hosts *h = t->job.hosts;
@@ -332,8 +340,7 @@ static int use_hosts(struct torchrun *t, struct err *e)
                 have == 1 ? " is" : "s are");
         return err_hint(e, "--node-rank and --master-addr on each node, or once with --hostfile");
     }
-    while (h->count > t->nodes_max)
-        free(h->at[--h->count].name);
+    run_options_choose_hosts(&t->job, t->nodes_min, t->nodes_max);
     return 0;
 }
 

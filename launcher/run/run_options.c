@@ -248,6 +248,16 @@ static int on_tag(void *into, char *const *values, struct err *e)
     return err_hint(e, "host, rank, mpirun, none");
 }
 
+static int on_preflight(void *into, char *const *values, struct err *e)
+{
+    struct run_options *o = into;
+    o->preflight_full = strcmp(values[0], "full") == 0;
+    if (o->preflight_full || strcmp(values[0], "quick") == 0)
+        return 0;
+    err_set(e, -EINVAL, "unknown preflight '%s'", values[0]);
+    return err_hint(e, "quick, full, or --no-preflight");
+}
+
 static int on_tag_output(void *into, char *const *values, struct err *e)
 {
     ((struct run_options *)into)->style.tag = CONSOLE_TAG_MPIRUN;
@@ -378,6 +388,16 @@ static const struct opt options[] = {
     OPT_FLAG('v', "verbose", "also log what drover does", T, verbose),
 
     OPT_GROUP("Failures and time limits"),
+    OPT_INT(0, "spares", "N", "use all hosts but N, and replace bad ones by these", T, spares, 1,
+            RUN_OPTIONS_RANKS_MAX),
+    OPT_STR(0, "exclude-file", "FILE", "file with nodes that jobs leave out, and until when", T,
+            exclude_file),
+    OPT_DURATION(0, "exclude-for", "DURATION", "for how long bad nodes are in it (default: 1h)", T,
+                 exclude_for_s, 1, RUN_OPTIONS_TIME_MAX_S),
+    OPT_CALL(0, "preflight", "quick|full", "full: also measure all nodes and pairs first",
+             on_preflight),
+    OPT_FLAG(0, "no-preflight", "do not check the GPUs of the nodes before the job", T,
+             no_preflight),
     OPT_INT(0, "max-restarts", "N", "restart a failed job up to N times (default: 0)", T,
             max_restarts, 0, INT_MAX),
     OPT_DURATION(0, "timeout", "DURATION", "stop the job after this time, with status 124", T,
@@ -487,7 +507,8 @@ void run_options_init(struct run_options *o, const char *program)
                               .np = RUN_OPTIONS_NOT_GIVEN,
                               .per_node = RUN_OPTIONS_NOT_GIVEN,
                               .grace_s = RUN_OPTIONS_NOT_GIVEN,
-                              .start_when_pause_max_s = 60};
+                              .start_when_pause_max_s = 60,
+                              .exclude_for_s = 3600};
 }
 
 static void print_help(const char *program)
@@ -567,6 +588,7 @@ void run_options_free(struct run_options *o)
     run_mpmd_free(o);
     hosts_free(o->hosts);
     hosts_free(o->own_hosts);
+    hosts_free(o->candidates);
     rankfile_free(o->rankfile);
     free(o->cwd);
     section_limits_free(&o->sections);

@@ -72,9 +72,16 @@ struct run_options {
     bool stragglers;
     int max_restarts;
     struct rdzv_client_opts *rdzv; /* the rendezvous of an elastic job; NULL: no rendezvous */
-    const char *events_file;       /* NULL: none */
-    const char *baseline;          /* name of the baseline; NULL: none */
-    bool baseline_update;          /* it replaces a stored baseline */
+    int spares;                    /* --spares: hosts beyond those that the job needs */
+    struct hosts *candidates; /* the hosts that it may use; NULL: it needs all of `hosts` … */
+    int nodes_min, nodes_max; /* … else the number that it needs */
+    const char *exclude_file; /* NULL: none */
+    double exclude_for_s;     /* for how long a node is written to it */
+    bool preflight_full;      /* the job begins with an all-reduce over its nodes */
+    bool no_preflight;        /* the nodes are not checked before the job starts */
+    const char *events_file;  /* NULL: none */
+    const char *baseline;     /* name of the baseline; NULL: none */
+    bool baseline_update;     /* it replaces a stored baseline */
     struct console_style style;
     hwloc_bitmap_t show; /* the ranks whose output is shown; NULL: all */
     struct redirect_spec redirect;
@@ -97,6 +104,9 @@ int run_options_per_node(struct run_options *o, const char *text, struct err *e)
 int run_options_resolve(struct run_options *o, struct err *e);
 /* Returns what --place says; without --place, `file` is NULL. Borrows from `o`. */
 struct placement_opts run_options_placement(const struct run_options *o);
+/* Lets the job use up to `max` of its hosts, and at least `min`; the first ones, as long as it is
+ * not known which are healthy. */
+void run_options_choose_hosts(struct run_options *o, int min, int max);
 /* Logs the options that have no effect with this engine, in one line, and the warnings. */
 void run_options_log_ignored(const struct run_options *o, const char *engine);
 void run_options_free(struct run_options *o);

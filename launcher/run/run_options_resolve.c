@@ -1,10 +1,12 @@
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
 #include "common/log.h"
 #include "common/strbuf.h"
 #include "launcher/history/baseline.h"
+#include "launcher/hosts/exclude_file.h"
 #include "launcher/hosts/hostfile.h"
 #include "launcher/limits/job_clock.h"
 #include "launcher/metrics/metrics_address.h"
@@ -43,6 +45,8 @@ static int unsupported(const char *option, struct err *e)
 
 static int check(struct run_options *o, struct err *e)
 {
+    if (o->preflight_full && o->no_preflight)
+        return err_set(e, -EINVAL, "--preflight full and --no-preflight exclude each other");
     if (o->json && !o->dry_run)
         return err_set(e, -EINVAL, "--json needs --dry-run");
     if (o->baseline && baseline_check_name(o->baseline, e) < 0)
@@ -188,6 +192,62 @@ static void raise_slots(struct run_options *o)
         int slots = o->per_node > 0 ? o->per_node : share;
         h->at[i].slots = h->at[i].slots < slots ? slots : h->at[i].slots;
     }
+}
+
+/* Handles --exclude-file: removes the hosts that it names. */
+static int leave_out(struct run_options *o, struct err *e)
+{
+    struct exclusions x;
+    if (exclude_file_read(&x, o->exclude_file, time(NULL), e) < 0)
+        return err_wrap(e, "--exclude-file");
+    int all = o->hosts ? o->hosts->count : 0;
+    AUTO(free) bool *kept = xcalloc((size_t)all + 1, sizeof *kept);
+    for (int i = 0; i < all; i++) {
+        const struct exclusion *found = exclude_file_find(&x, o->hosts->at[i].name);
+        kept[i] = !found;
+        if (found)
+            log_warn("%s is left out: %s (%s)", found->node, found->reason, o->exclude_file);
+    }
+    exclude_file_free(&x);
+    if (!o->hosts)
+        return 0;
+    struct hosts *rest = hosts_select(o->hosts, kept);
+    hosts_free(o->hosts);
+    o->hosts = rest;
+    return rest->count
+               ? 0
+               : err_set(e, -EINVAL, "--exclude-file '%s' leaves out all hosts", o->exclude_file);
+}
+
+void run_options_choose_hosts(struct run_options *o, int min, int max)
+{
+    o->nodes_min = min;
+    o->nodes_max = max;
+    if (o->hosts->count > min)
+        o->candidates = hosts_select(o->hosts, NULL);
+    while (o->hosts->count > max)
+        free(o->hosts->at[--o->hosts->count].name);
+}
+
+/* Handles --spares. `all` is the number of hosts without those of --exclude-file. */
+static int use_spares(struct run_options *o, int all, struct err *e)
+{
+    int needed = all - o->spares;
+    if (all == 0) {
+        err_set(e, -EINVAL, "--spares: no hosts are given");
+        return err_hint(e, "--hostfile FILE or --host LIST");
+    }
+    if (o->app_count > 0 || o->rank_file)
+        return err_set(e, -EINVAL, "--spares: %s names its hosts",
+                       o->rank_file ? "--rankfile" : "each of several programs");
+    if (needed < 1)
+        return err_set(e, -EINVAL, "--spares %d: there are only %d hosts", o->spares, all);
+    if (o->hosts->count < needed)
+        return err_set(e, -EINVAL,
+                       "--spares %d: the job needs %d hosts, and --exclude-file leaves %d",
+                       o->spares, needed, o->hosts->count);
+    run_options_choose_hosts(o, needed, needed);
+    return 0;
 }
 
 /* Handles --nolocal: removes this host from the hosts of the job. */
@@ -345,6 +405,9 @@ int run_options_resolve(struct run_options *o, struct err *e)
     if (check(o, e) < 0 || read_section_limits(o, e) < 0 || find_hosts(o, e) < 0 ||
         check_place(o, e) < 0 || (o->no_local && drop_this_host(o, e) < 0))
         return e ? e->code : -EINVAL;
+    int all = o->hosts ? o->hosts->count : 0;
+    if ((o->exclude_file && leave_out(o, e) < 0) || (o->spares && use_spares(o, all, e) < 0))
+        return e ? e->code : -EINVAL;
     if (o->rank_file && use_rankfile(o, e) < 0)
         return e ? e->code : -EINVAL;
     if (o->hydra_hosts && o->hosts)
@@ -370,6 +433,7 @@ int run_options_resolve(struct run_options *o, struct err *e)
     o->spec.app_count = o->app_count;
     o->spec.per_node = o->per_node > 0 ? o->per_node : 0;
     o->spec.max_restarts = o->max_restarts;
+    o->spec.preflight = !o->no_preflight;
     o->spec.reports = o->baseline || o->stragglers || o->sections_from_connect ||
                       section_limits_any(&o->sections);
     o->spec.start_timeout_ms = (int)(o->start_timeout_s * 1000);

@@ -1,5 +1,5 @@
-/* run_restarts - implements --max-restarts: decides if a job is restarted, and waits before the
- * next attempt. */
+/* run_restarts - implements --max-restarts and --spares: decides if a job is restarted, waits
+ * before the next attempt, and chooses its nodes. */
 #ifndef DROVER_RUN_RESTARTS_H
 #define DROVER_RUN_RESTARTS_H
 
@@ -25,6 +25,14 @@ bool run_restarts_attempt_ended(struct run_restarts *r, const struct plan *p,
                                 const struct job_end *end, int status, bool by_user);
 /* Announces the restart through the monitor and starts the pause before it. */
 void run_restarts_start_timer(struct run_restarts *r, struct run_monitor *monitor);
+/* Chooses the nodes of the next attempt, if the job has more than it needs: asks all of them,
+ * leaves out those that do not answer or fail a check, and logs which and why. They stay out.
+ * Blocks for a few seconds. -ECANCELED  too few nodes are left */
+int run_restarts_choose_nodes(struct run_restarts *r, struct err *e);
+/* Returns the variables of the job that set how mpirun reaches the nodes, a strv. */
+char **run_restarts_mpirun_env(const struct run_restarts *r);
+/* Leaves a node out of later attempts, and writes it to the file of --exclude-file. */
+void run_restarts_exclude(struct run_restarts *r, const char *node, const char *reason);
 /* Returns the number of the present attempt, or of the next attempt if a restart is due. The first
  * attempt is 0. */
 int run_restarts_attempt(const struct run_restarts *r);

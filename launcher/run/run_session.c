@@ -8,6 +8,7 @@
 #include "common/log.h"
 #include "common/stop_signals.h"
 #include "launcher/cmd/commands.h"
+#include "launcher/doctor/preflight.h"
 #include "launcher/guardian/guardian.h"
 #include "launcher/inspect/stdin_demand.h"
 #include "launcher/io/tty_stdin.h"
@@ -34,6 +35,7 @@ struct session {
     struct run_options *opts;
     struct guardian *guardian;
     struct launch_context *context;
+    struct preflight *preflight;
     struct launch *job; /* job of the present or the last attempt; NULL: no attempt so far */
     struct console *console;
     struct redirect *redirect;
@@ -224,6 +226,26 @@ static void close_tty_stdin(struct session *s)
     s->opts->spec.stdin_null = true; /* the ranks of a further attempt cannot get the pipe */
 }
 
+static int on_node_checked(void *arg, int node, const char *text, size_t len, struct err *e)
+{
+    const struct session *s = arg;
+    AUTO(free) char *line = xstrndup(text, len);
+    return preflight_import(s->preflight, launch_plan(s->job)->nodes[node].name, line, e);
+}
+
+static int on_nodes_ready(void *arg, int *node, struct err *e)
+{
+    const struct session *s = arg;
+    const struct plan *p = launch_plan(s->job);
+    AUTO(free) char *name = NULL;
+    int rc = preflight_judge(s->preflight, &name, e);
+    if (name)
+        run_restarts_exclude(s->restarts, name, e->text);
+    while (name && *node < p->node_count - 1 && strcmp(p->nodes[*node].name, name) != 0)
+        (*node)++;
+    return rc;
+}
+
 static void on_rank_started(void *arg, int rank, pid_t pid)
 {
     struct session *s = arg;
@@ -386,15 +408,31 @@ static void attach_watchers(struct session *s)
                                         o->idle_timeout_s, on_idle, s);
 }
 
+static int measure_nodes(struct session *s, struct err *e)
+{
+    const struct launch_spec *spec = &s->opts->spec;
+    AUTO(strv) char **env = run_restarts_mpirun_env(s->restarts);
+    int rc = preflight_measure(s->preflight, launch_context_topo(s->context), spec->hosts,
+                               spec->per_node, env, e);
+    return rc < 0 ? rc : preflight_judge(s->preflight, NULL, e);
+}
+
 /* Starts an attempt. The order of the observers matters: `redirect` must write a line before the
  * console asks if the line is shown, too. */
 static int start_attempt(struct session *s, struct err *e)
 {
-    static const struct launch_events events = {
-        .rank_started = on_rank_started, .rank_ended = on_rank_ended, .ended = on_ended};
+    static const struct launch_events events = {.rank_started = on_rank_started,
+                                                .rank_ended = on_rank_ended,
+                                                .ended = on_ended,
+                                                .node_checked = on_node_checked,
+                                                .nodes_ready = on_nodes_ready};
     s->stop_causes &= ~(unsigned)BY_HANG;
     launch_free(TAKE(s->job)); /* of the previous attempt */
-    int rc = launch_start(&s->job, s->context, &s->opts->spec, &events, s, e);
+    int rc = run_restarts_choose_nodes(s->restarts, e);
+    if (rc == 0 && s->opts->preflight_full && run_restarts_attempt(s->restarts) == 0)
+        rc = measure_nodes(s, e);
+    if (rc == 0)
+        rc = launch_start(&s->job, s->context, &s->opts->spec, &events, s, e);
     if (rc < 0)
         return rc;
     run_monitor_attach(s->monitor, s->job, run_restarts_attempt(s->restarts));
@@ -520,6 +558,9 @@ static int start(struct session *s, struct err *e)
 {
     signal(SIGPIPE, SIG_IGN);
     int rc = launch_context_open(&s->context, &s->loop, s->guardian, e);
+    s->preflight = preflight_new();
+    if (rc == 0) /* forks, and so precedes all threads */
+        rc = preflight_check_job(s->preflight, launch_context_topo(s->context), &s->opts->spec, e);
     if (rc == 0)
         rc = console_open(&s->console, &s->loop, &s->opts->style, on_output_progress, s, e);
     if (rc == 0)
@@ -558,6 +599,7 @@ static void stop(struct session *s)
     redirect_close(s->redirect);
     launch_free(s->job);
     console_close(s->console);
+    preflight_free(s->preflight);
     /* No job is left. The guardian exits while the PMIx server closes. */
     guardian_shutdown(s->guardian);
     launch_context_close(s->context);

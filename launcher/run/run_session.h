@@ -9,7 +9,8 @@
 #include "launcher/run/run_options.h"
 
 /* Runs the job until it ends. `*status` is then the exit status. Returns a negative errno if no
- * rank was started; `*status` is 0 then if the options are the cause. */
+ * rank was started; `*status` is 0 then if the options are the cause. -ECANCELED: a check of this
+ * machine has failed that would break the job. */
 int run_session(int *status, struct run_options *o, struct err *e);
 
 #endif

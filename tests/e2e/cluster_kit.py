@@ -200,7 +200,7 @@ class Node:
         """A cable from the switch to our eth0."""
         n = str(self.number)
         switch.ip("link", "add", f"v{n}", "type", "veth", "peer", "name", "eth0", "address",
-                  f"02:00:00:00:00:0{n}", "netns", str(self.pid))  # known by it to the others after a restart, too
+                  f"02:00:00:00:00:{self.number:02x}", "netns", str(self.pid))  # known by it to the others after a restart, too
         switch.ip("link", "set", f"v{n}", "master", "br0", "up")
         self.ip("addr", "add", f"{self.address}/24", "dev", "eth0")
         self.ip("link", "set", "eth0", "up")

@@ -297,3 +297,10 @@ def test_the_store_of_a_killed_coordinator_fails_until_it_is_resumed(doctor, tmp
         judged(doctor("--sweep", directory)["store.ok"], "ok", "sweep.db")
     finally:
         place.clean_up()
+
+
+def test_full_measures_through_bench(doctor):
+    checks = doctor("--full")
+    for name in ("act.mem", "act.allreduce", "act.pair"):
+        assert checks[name]["state"] == "ok" and checks[name]["value"].endswith(" GB/s"), checks[name]
+    judged(checks["act.bits"], "ok", "200 equal results")

@@ -103,3 +103,15 @@ def test_a_trial_that_no_node_holds_is_refused_at_once(place):
     assert done.returncode == 2 and "a trial needs 3 GPUs" in done.stderr, done.stderr
     done = place.run(place.grid(1, "{memory: 900T}"))
     assert done.returncode == 2 and "a trial needs 900 TiB of memory" in done.stderr, done.stderr
+
+
+def test_a_worker_on_a_node_that_would_break_its_trials_takes_none_and_says_why(place):
+    (place.path / "machine").write_text("gpus 2\ngpu 1 compute_mode 2\n")
+    place.env["DROVER_FAKE_NVML"] = str(place.path / "machine")
+    spec = place.grid(1, "{gpus: 1}")
+    (place.path / "go").touch()
+    done = place.run(spec)
+    assert done.returncode == 1 and place.on() == []
+    assert "gpu.mode: " in done.stderr and "prohibited" in done.stderr, done.stderr
+    done = place.run("--restart", spec, "--no-preflight")
+    assert done.returncode == 0 and len(place.on()) == 1, done.stderr

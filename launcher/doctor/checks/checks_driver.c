@@ -259,78 +259,75 @@ static const char no_torch[] = "Programs see no GPU, or fail at their first CUDA
 const struct check *checks_driver(size_t *count)
 {
     static const struct check rows[] = {
-        {"drv.nouveau",
-         "open-source module nouveau",
-         {0},
-         false,
-         false,
-         run_nouveau,
-         "While nouveau holds the GPUs, NVIDIA's driver cannot use them.",
-         "add 'blacklist nouveau' to /etc/modprobe.d/nouveau.conf, rebuild the initramfs and "
-         "restart the machine"},
-        {"drv.loads",
-         "NVIDIA's management library",
-         {"drv.nouveau"},
-         true,
-         false,
-         run_loads,
-         no_torch,
-         "install NVIDIA's driver; in a container: start it with `--gpus all`"},
-        {"drv.match",
-         "versions of driver library and kernel module",
-         {"drv.loads"},
-         true,
-         false,
-         run_match,
-         "After an update of the driver, the old kernel module stays loaded until the next "
-         "restart. "
-         "Every CUDA program fails until then.",
-         "restart the machine or reload the module; hold the driver's packages if unattended "
-         "upgrades changed them"},
-        {"drv.nodes",
-         "access to the devices",
-         {0},
-         true,
-         false,
-         run_nodes,
-         no_torch,
-         "nvidia-modprobe -u"},
-        {"drv.cuda",
-         "driver new enough for the program",
-         {"drv.loads", "drv.match"},
-         true,
-         false,
-         run_cuda,
-         "A program needs a driver that supports the CUDA version that it was built with.",
-         "update the driver, install its compatibility package (cuda-compat), or use a program "
-         "that "
-         "was built for the driver's CUDA version"},
-        {"drv.fabric",
-         "fabric manager",
-         {"drv.loads", "drv.match"},
-         true,
-         false,
-         run_fabric,
-         "On machines with NVSwitch, CUDA does not start until the fabric manager has registered "
-         "the GPUs.",
-         "systemctl start nvidia-fabricmanager, in the version of the driver"},
-        {"drv.persist",
-         "persistence mode",
-         {"drv.loads", "drv.match"},
-         false,
-         false,
-         run_persist,
-         "Without it the driver initialises the GPU again for every program, which takes seconds.",
-         "nvidia-smi -pm 1"},
-        {"drv.gsp",
-         "firmware of the GPUs",
-         {0},
-         false,
-         false,
-         run_gsp,
-         "A GPU whose system processor has failed looks healthy until a program uses it.",
-         "reset the GPU (nvidia-smi --gpu-reset -i GPU) when no program uses it; if this fails, "
-         "restart the machine"},
+        {.id = "drv.nouveau",
+         .what = "open-source module nouveau",
+         .run = run_nouveau,
+         .why = "While nouveau holds the GPUs, NVIDIA's driver cannot use them.",
+         .advice =
+             "add 'blacklist nouveau' to /etc/modprobe.d/nouveau.conf, rebuild the initramfs and "
+             "restart the machine"},
+        {.id = "drv.loads",
+         .what = "NVIDIA's management library",
+         .needs = {"drv.nouveau"},
+         .quick = true,
+         .preflight = CHECK_PREFLIGHT_STOP,
+         .run = run_loads,
+         .why = no_torch,
+         .advice = "install NVIDIA's driver; in a container: start it with `--gpus all`"},
+        {.id = "drv.match",
+         .what = "versions of driver library and kernel module",
+         .needs = {"drv.loads"},
+         .quick = true,
+         .preflight = CHECK_PREFLIGHT_STOP,
+         .run = run_match,
+         .why = "After an update of the driver, the old kernel module stays loaded until the next "
+                "restart. "
+                "Every CUDA program fails until then.",
+         .advice =
+             "restart the machine or reload the module; hold the driver's packages if unattended "
+             "upgrades changed them"},
+        {.id = "drv.nodes",
+         .what = "access to the devices",
+         .quick = true,
+         .preflight = CHECK_PREFLIGHT_REPORT,
+         .run = run_nodes,
+         .why = no_torch,
+         .advice = "nvidia-modprobe -u"},
+        {.id = "drv.cuda",
+         .what = "driver new enough for the program",
+         .needs = {"drv.loads", "drv.match"},
+         .quick = true,
+         .preflight = CHECK_PREFLIGHT_REPORT,
+         .run = run_cuda,
+         .why = "A program needs a driver that supports the CUDA version that it was built with.",
+         .advice =
+             "update the driver, install its compatibility package (cuda-compat), or use a program "
+             "that "
+             "was built for the driver's CUDA version"},
+        {.id = "drv.fabric",
+         .what = "fabric manager",
+         .needs = {"drv.loads", "drv.match"},
+         .quick = true,
+         .preflight = CHECK_PREFLIGHT_STOP,
+         .run = run_fabric,
+         .why = "On machines with NVSwitch, CUDA does not start until the fabric manager has "
+                "registered "
+                "the GPUs.",
+         .advice = "systemctl start nvidia-fabricmanager, in the version of the driver"},
+        {.id = "drv.persist",
+         .what = "persistence mode",
+         .needs = {"drv.loads", "drv.match"},
+         .run = run_persist,
+         .why = "Without it the driver initialises the GPU again for every program, which takes "
+                "seconds.",
+         .advice = "nvidia-smi -pm 1"},
+        {.id = "drv.gsp",
+         .what = "firmware of the GPUs",
+         .run = run_gsp,
+         .why = "A GPU whose system processor has failed looks healthy until a program uses it.",
+         .advice = "reset the GPU (nvidia-smi --gpu-reset -i GPU) when no program uses it; if this "
+                   "fails, "
+                   "restart the machine"},
     };
     *count = COUNT_OF(rows);
     return rows;

@@ -12,6 +12,7 @@ static const struct check rows[] = {
     {.id = "host.shm",
      .what = "space in /dev/shm",
      .quick = true,
+     .preflight = CHECK_PREFLIGHT_REPORT,
      .run = checks_host_shm,
      .why = "NCCL, MPI and data loaders exchange data through files in /dev/shm. Without space "
             "there, ranks end with SIGBUS or \"unhandled system error\".",
@@ -26,6 +27,7 @@ static const struct check rows[] = {
     {.id = "host.memlock",
      .what = "limit of locked memory",
      .quick = true,
+     .preflight = CHECK_PREFLIGHT_REPORT,
      .run = checks_host_memlock,
      .why = "RDMA adapters access only locked memory. With a low limit, NCCL and MPI cannot "
             "register their buffers.",
@@ -42,6 +44,7 @@ static const struct check rows[] = {
     {.id = "host.nproc",
      .what = "limit of processes and threads",
      .quick = true,
+     .preflight = CHECK_PREFLIGHT_REPORT,
      .run = checks_host_nproc,
      .why = "Each thread counts. A rank that may start no thread aborts in OpenMP, NCCL or a data "
             "loader.",
@@ -57,6 +60,7 @@ static const struct check rows[] = {
     {.id = "host.mem",
      .what = "memory that is left",
      .quick = true,
+     .preflight = CHECK_PREFLIGHT_REPORT,
      .run = checks_host_mem,
      .why = "At the limit the kernel kills a process of the group with SIGKILL.",
      .advice = "end processes that hold memory, or raise the limit (docker run --memory)"},
@@ -69,6 +73,7 @@ static const struct check rows[] = {
     {.id = "host.disk",
      .what = "space for trials, checkpoints and temporary files",
      .quick = true,
+     .preflight = CHECK_PREFLIGHT_REPORT,
      .run = checks_host_disk,
      .why = "A full disk ends a job in the middle of a checkpoint. Many small files use up inodes "
             "before blocks.",

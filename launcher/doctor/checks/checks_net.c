@@ -405,6 +405,7 @@ static const struct check rows[] = {
     {.id = "net.if",
      .what = "interface to other nodes",
      .quick = true,
+     .preflight = CHECK_PREFLIGHT_REPORT,
      .run = check_if,
      .why = "NCCL hangs or fails if its interface is down, or if it cannot be reached from other "
             "nodes. NCCL_SOCKET_IFNAME is a prefix: eth1 also means eth10.",
@@ -427,6 +428,7 @@ static const struct check rows[] = {
     {.id = "net.skew",
      .what = "versions",
      .compared = true,
+     .must_match = "drover|NCCL",
      .run = check_skew,
      .why = "All nodes need the same drover and the same NCCL. Other differences make faults that "
             "only some nodes have.",

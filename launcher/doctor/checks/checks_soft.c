@@ -371,6 +371,7 @@ static const struct check rows[] = {
     {.id = "soft.nccl",
      .what = "NCCL of the program",
      .quick = true,
+     .preflight = CHECK_PREFLIGHT_REPORT,
      .run = check_nccl,
      .why = "All ranks must load one version of NCCL. A library in LD_LIBRARY_PATH hides the one "
             "that PyTorch was built with.",
@@ -384,6 +385,7 @@ static const struct check rows[] = {
     {.id = "soft.env",
      .what = "leftover switches",
      .quick = true,
+     .preflight = CHECK_PREFLIGHT_REPORT,
      .run = check_env_vars,
      .why = "Variables that were set to find a fault stay in startup files, and make later jobs "
             "slow.",

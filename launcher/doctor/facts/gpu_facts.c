@@ -306,6 +306,7 @@ static struct {
     struct nvml nvml;
     int init_rc;
     bool quick, read;
+    uint64_t asked; /* GPUs that are asked, a bit per index */
     int count;
     struct gpu_facts gpus[GPU_FACTS_GPUS_MAX];
     atomic_int at; /* the call in progress: GPU * GPU_FACTS + fact */
@@ -319,7 +320,7 @@ int gpu_facts_open(struct check_env *env, struct err *why)
 {
     if (env->nvml)
         return facts.init_rc;
-    if (!nvml_open(&facts.nvml, why))
+    if (env->driver_failed || !nvml_open(&facts.nvml, why))
         return -1;
     facts.init_rc = facts.nvml.init();
     env->nvml = &facts.nvml;
@@ -335,7 +336,7 @@ static void *read_all(void *arg)
         memset(g->rc, 0xff, sizeof g->rc);
         for (int f = 0; f < GPU_FACTS; f++) {
             atomic_store(&facts.at, i * GPU_FACTS + f);
-            bool ask = (f == 0 || g->rc[GPU_FACT_HANDLE] == NVML_SUCCESS) &&
+            bool ask = facts.asked >> i & 1 && (f == 0 || g->rc[GPU_FACT_HANDLE] == NVML_SUCCESS) &&
                        !(f == GPU_FACT_NVLINK_ERRORS && facts.quick);
             g->rc[f] = ask ? calls[f].read(&facts.nvml, g, g->value[f]) : NVML_NOT_SUPPORTED;
         }
@@ -364,6 +365,7 @@ const struct gpu_facts *gpu_facts_read(struct check_env *env, int *count)
     if (!facts.read && facts.nvml.count(&n) == NVML_SUCCESS) {
         facts.read = true;
         facts.quick = env->quick;
+        facts.asked = env->gpus ? env->gpus : UINT64_MAX;
         facts.count = n < GPU_FACTS_GPUS_MAX ? (int)n : GPU_FACTS_GPUS_MAX;
         memset(facts.gpus, 0xff, sizeof facts.gpus); /* no call has succeeded yet */
         if (pipe2(facts.done, O_CLOEXEC) < 0 || pthread_create(&thread, NULL, read_all, NULL) != 0)

@@ -67,7 +67,8 @@ struct gpu_facts {
  * library cannot be loaded: `why` (may be NULL) then has the cause, if there is a device node. */
 int gpu_facts_open(struct check_env *env, struct err *why);
 
-/* Asks the GPUs, at the first call in a process. Sets `*count`. Returns their facts, or NULL if
+/* Asks the GPUs of env->gpus, at the first call in a process. All calls of the others count as not
+ * available. Sets `*count`. Returns their facts, or NULL if
  * NVML is not available or reports no GPU. They are incomplete if gpu_facts_stuck(). */
 const struct gpu_facts *gpu_facts_read(struct check_env *env, int *count);
 

@@ -5,7 +5,7 @@ import json
 import os
 
 import pytest
-from cluster_kit import CannotStart, Cluster
+from cluster_kit import SHORTER, CannotStart, Cluster
 from kit_ranks import BUILD
 from waiting import at_best
 
@@ -114,3 +114,17 @@ def test_a_node_whose_every_link_is_slow_is_named_and_no_link(cables, time, i):
         cables.node(i, USUAL)
     assert status == 1, (time, out, err)
     assert f"# slow node: {i} node{i + 1}: " in out and "slow link" not in out, (time, out)
+
+
+@SHORTER
+def test_a_preflight_names_a_slow_link_and_the_job_runs(cables):
+    i, j = LINKS[1]
+    cables.link(i, j, SLOW)
+    try:
+        status, out, err = cables.cluster.head.run(
+            BUILD / "bin/drover", "run", "--hostfile", cables.cluster.hostfile(1), "--preflight", "full", "--mca", "btl", "tcp,self",
+            "--mca", "btl_tcp_if_include", "eth0", "echo", "started")
+    finally:
+        cables.unlink(i)
+    assert status == 0 and out.count("started") == NODES, err
+    assert f"act.pair: pairs of nodes: node{i + 1} to node{j + 1}: 0.00" in err and len(err.splitlines()) == 1, err

@@ -165,7 +165,8 @@ static inline void kit_run(bool quick)
         for (size_t i = 0; i < n; i++)
             kit.rows[kit.count++] = rows[i];
     }
-    const struct check_run_opts opts = {.quick = quick, .deadline_ms = 3000};
+    const struct check_run_opts opts = {.set = quick ? CHECK_RUN_QUICK : CHECK_RUN_ALL,
+                                        .deadline_ms = 3000};
     CHECK_INT(check_run(kit.results, kit.rows, kit.count, &kit.env, &opts, NULL), 0);
 }
 

@@ -16,7 +16,7 @@ TEST(parts_of_a_gpu_are_listed_with_it)
     use_fake("GPU-aa,A100,1b,40960,40000,MIG-5a1f;GPU-bb,A100,c3,40960,5", "0");
     struct gpu *g = NULL;
     int n = 0;
-    CHECK_INT(gpu_list(&g, &n, NULL), 0);
+    CHECK_INT(gpu_list(&g, &n, 5000, NULL), 0);
     CHECK_INT(n, 2);
     CHECK_STR(g[0].mig_uuids[0], "MIG-5a1f");
     CHECK_STR(g[0].mig_uuids[1], "");
@@ -30,7 +30,7 @@ TEST(gpus_are_listed_as_the_library_tells_them)
     setenv("CUDA_VISIBLE_DEVICES", "1", 1); /* not set by gpu_list() */
     struct gpu *g = NULL;
     int n = 0;
-    CHECK_INT(gpu_list(&g, &n, NULL), 0);
+    CHECK_INT(gpu_list(&g, &n, 5000, NULL), 0);
     CHECK_INT(n, 2);
     CHECK_INT(g[0].index, 0);
     CHECK_STR(g[0].uuid, "GPU-aa");
@@ -49,7 +49,7 @@ TEST(a_lost_gpu_is_left_out_and_the_others_keep_their_numbers)
     use_fake("GPU-aa,H100,1b,1,1;GPU-bb,lost,43,1,1;GPU-cc,H100,52,1,1", "0");
     struct gpu *g = NULL;
     int n = 0;
-    CHECK_INT(gpu_list(&g, &n, NULL), 0);
+    CHECK_INT(gpu_list(&g, &n, 5000, NULL), 0);
     CHECK_INT(n, 2);
     CHECK_INT(g[0].index, 0);
     CHECK_INT(g[1].index, 2);
@@ -62,14 +62,14 @@ TEST(no_library_and_no_driver_are_no_gpus_and_no_error)
     struct gpu *g = NULL;
     int n = 5;
     setenv("DROVER_NVML_LIB", "/nowhere/libnvidia-ml.so.1", 1);
-    CHECK_INT(gpu_list(&g, &n, NULL), 0);
+    CHECK_INT(gpu_list(&g, &n, 5000, NULL), 0);
     CHECK_INT(n, 0);
     CHECK(g == NULL);
     use_fake("GPU-aa,H100,1b,1,1", "9"); /* NVML_ERROR_DRIVER_NOT_LOADED */
-    CHECK_INT(gpu_list(&g, &n, NULL), 0);
+    CHECK_INT(gpu_list(&g, &n, 5000, NULL), 0);
     CHECK_INT(n, 0);
     use_fake("", "0");
-    CHECK_INT(gpu_list(&g, &n, NULL), 0);
+    CHECK_INT(gpu_list(&g, &n, 5000, NULL), 0);
     CHECK_INT(n, 0);
     CHECK(g == NULL);
 }
@@ -79,7 +79,7 @@ TEST(a_library_without_the_functions_is_no_gpus)
     struct gpu *g = NULL;
     int n = 5;
     setenv("DROVER_NVML_LIB", "libm.so.6", 1);
-    CHECK_INT(gpu_list(&g, &n, NULL), 0);
+    CHECK_INT(gpu_list(&g, &n, 5000, NULL), 0);
     CHECK_INT(n, 0);
 }
 
@@ -89,7 +89,7 @@ TEST(a_driver_that_does_not_answer_is_an_error_that_says_so)
     struct gpu *g = NULL;
     int n = 5;
     struct err e = {0};
-    CHECK_INT(gpu_list(&g, &n, &e), -EIO);
+    CHECK_INT(gpu_list(&g, &n, 5000, &e), -EIO);
     CHECK_INT(n, 0);
     CHECK_HAS(e.text, "Driver/library version mismatch");
     CHECK(e.hint[0]);
@@ -149,4 +149,25 @@ TEST(without_a_driver_nobody_uses_a_gpu_and_one_that_does_not_answer_is_an_error
     use_fake("", "18");
     CHECK_INT(gpu_usage(&u, &n, &e), -EIO);
     CHECK_HAS(e.text, "mismatch");
+}
+
+TEST(a_driver_that_hangs_is_given_up)
+{
+    static const char *const hangs[] = {"system init hang\n", "system count hang\n",
+                                        "gpu 1 handle hang\n"};
+    use_fake("", "0");
+    for (size_t i = 0; i < COUNT_OF(hangs); i++) {
+        char path[] = "/tmp/drover-test-XXXXXX";
+        struct gpu *g = NULL;
+        struct err e = {0};
+        int n = 0;
+        AUTO(fd) int fd = mkstemp(path);
+        CHECK(dprintf(fd, "gpus 2\n%s", hangs[i]) > 0);
+        setenv("DROVER_FAKE_NVML", path, 1);
+        CHECK_INT(gpu_list(&g, &n, 50, &e), -EIO);
+        CHECK_HAS(e.text, "does not respond within 0.05 s");
+        CHECK(!g && n == 0);
+        unsetenv("DROVER_FAKE_NVML");
+        unlink(path);
+    }
 }

@@ -13,7 +13,7 @@ TEST(the_program_prints_this_machines_topology)
     AUTO(strbuf) struct strbuf told = {0};
     AUTO(topo) struct topo *t = NULL, *own = NULL;
     struct err e = {0};
-    CHECK_INT(node_probe(&told, &e), 0);
+    CHECK_INT(node_probe(&told, NULL, &e), 0);
     CHECK_INT(topo_import(&t, told.data, told.len, &e), 0);
     CHECK_INT(topo_load(&own, &e), 0);
     CHECK_STR(topo_name(t), topo_name(own));
@@ -33,7 +33,7 @@ TEST(its_last_line_is_the_error)
     fputs("no library", f);
     fclose(f);
     setenv("LD_LIBRARY_PATH", dir, 1);
-    CHECK_INT(node_probe(&told, &e), -EIO);
+    CHECK_INT(node_probe(&told, NULL, &e), -EIO);
     unsetenv("LD_LIBRARY_PATH");
     CHECK(strstr(e.text, "error while loading shared libraries: "));
     CHECK(!strchr(e.text, '\n'));

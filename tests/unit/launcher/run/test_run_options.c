@@ -1,4 +1,7 @@
 #include "launcher/run/run_options.h"
+
+#include <errno.h>
+
 #include "tests/unit/test.h"
 
 static struct run_options got;
@@ -295,4 +298,48 @@ TEST(options_without_meaning_and_refused_ones_are_told_apart)
             FAIL("%s: no way out", refused[i]);
         done();
     }
+}
+
+TEST(spares_are_hosts_beyond_those_that_the_job_needs)
+{
+    CHECK_INT(parse("mpirun -H a:2,b:2,c:2,d:2 --spares 1 ./a"), 0);
+    CHECK_INT(got.candidates->count, 4);
+    CHECK(got.nodes_min == 3 && got.nodes_max == 3);
+    CHECK_INT(got.spec.hosts->count, 3); /* of a plan, before it is known which are healthy */
+    CHECK_STR(got.spec.hosts->at[2].name, "c");
+    done();
+    static const struct {
+        const char *line, *text;
+    } bad[] = {
+        {"mpirun --spares 1 ./a", "--spares: no hosts are given"},
+        {"mpirun -H a,b --spares 2 ./a", "--spares 2: there are only 2 hosts"},
+        {"mpirun -H a,b,c --spares 1 -np 1 ./a : -np 1 ./b", "each of several programs"},
+        {"mpirun -H a,b --exclude-file /dev/null --spares 0 ./a", "spares"},
+        {"mpirun -H a,b --exclude-file /proc/self/exe ./a", "--exclude-file: /proc/self/exe"},
+        {"mpirun -H a,b --preflight most ./a", "unknown preflight 'most'"},
+        {"mpirun --preflight full --no-preflight ./a", "exclude each other"},
+    };
+    for (size_t i = 0; i < COUNT_OF(bad); i++) {
+        CHECK_INT(parse(bad[i].line) < 0, 1);
+        CHECK_HAS(error.text, bad[i].text);
+        done();
+    }
+}
+
+TEST(hosts_of_the_exclude_file_are_left_out)
+{
+    char path[] = "/tmp/drover-test-XXXXXX";
+    AUTO(fd) int fd = mkstemp(path);
+    CHECK(dprintf(fd, "b - broken\nc 2001-01-01T00:00:00Z long ago\n") > 0);
+    AUTO(free) char *line = xasprintf("mpirun -H a,b,c,d --exclude-file %s --spares 1 ./a", path);
+    CHECK_INT(parse(line), 0);
+    CHECK(got.candidates == NULL && got.nodes_min == 3); /* the spare is used already */
+    CHECK_INT(got.spec.hosts->count, 3);
+    CHECK_STR(got.spec.hosts->at[1].name, "c");
+    done();
+    CHECK(dprintf(fd, "a - x\nd - x\n") > 0);
+    CHECK_INT(parse(line), -EINVAL);
+    CHECK_HAS(error.text, "the job needs 3 hosts, and --exclude-file leaves 1");
+    done();
+    unlink(path);
 }

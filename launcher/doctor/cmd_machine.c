@@ -1,16 +1,33 @@
-/* cmd_machine - `drover machine`: prints the topology of this node for `drover run` on another
- * node. */
+#include "launcher/doctor/cmd_machine.h"
+
 #include <errno.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 
 #include "common/opt.h"
 #include "launcher/cmd/commands.h"
+#include "launcher/doctor/preflight.h"
 #include "launcher/node/topo.h"
 
 struct machine_options {
-    bool nvlinks;
+    bool nvlinks, preflight;
+    int ranks;
+    const char *gpus;
 };
+
+/* The second line of the output, if there is anything to check. */
+static int print_checks(const struct machine_options *o, const struct topo *t, struct err *e)
+{
+    AUTO(preflight) struct preflight *p = preflight_new();
+    AUTO(strbuf) struct strbuf b = {0};
+    const struct preflight_job job = {.ranks = o->ranks, .gpus = o->gpus};
+    int rc = preflight_check_here(p, t, &job, e);
+    preflight_export(&b, p);
+    if (b.len)
+        printf("\n%s", strbuf_str(&b));
+    return rc;
+}
 
 static int print_topology(const struct machine_options *o, struct err *e)
 {
@@ -24,6 +41,8 @@ static int print_topology(const struct machine_options *o, struct err *e)
         rc = topo_export(&text, &len, t, e);
     if (rc == 0)
         fwrite(text, 1, len, stdout); /* main() checks for a write error */
+    if (rc == 0 && o->preflight)
+        rc = print_checks(o, t, e);
     return rc;
 }
 
@@ -31,6 +50,10 @@ int cmd_machine(int argc, char **argv)
 {
     static const struct opt options[] = {
         OPT_FLAG(0, "nvlinks", "add the NVLinks of the GPUs", struct machine_options, nvlinks),
+        OPT_FLAG(0, "preflight", "add the checks before a job", struct machine_options, preflight),
+        OPT_INT(0, "ranks", "N", "ranks of the job on this node", struct machine_options, ranks, 1,
+                INT_MAX),
+        OPT_STR(0, "gpus", "LIST", "GPUs that the job may use", struct machine_options, gpus),
         OPT_END,
     };
     struct machine_options o = {0};
@@ -40,7 +63,7 @@ int cmd_machine(int argc, char **argv)
     if (rc == OPT_HELP) {
         const struct opt_help help = {
             .program = "drover machine",
-            .usage = "[--nvlinks]",
+            .usage = "[options]",
             .summary = "Prints the topology of this node as JSON: hwloc's XML, the GPUs, and which "
                        "of them "
                        "may be used. 'drover run' on another node needs it to place ranks here."};

@@ -1,0 +1,312 @@
+#include "launcher/doctor/active/active_checks.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "common/mem.h"
+#include "common/strbuf.h"
+#include "launcher/doctor/active/own_command.h"
+
+static const struct check rows[] = {
+    {.id = "act.mem",
+     .what = "copy bandwidth",
+     .why = "A GPU or a processor whose memory is slow makes all ranks wait.",
+     .advice = "look for other load, power limits and memory errors on this node: nvidia-smi -q"},
+    {.id = "act.allreduce",
+     .what = "all-reduce",
+     .preflight = CHECK_PREFLIGHT_STOP, /* of --preflight full */
+     .why = "Most training jobs spend their communication in this collective.",
+     .advice = "drover bench all_reduce --verdict -H NODE, which says what is slow"},
+    {.id = "act.bits",
+     .what = "equal results",
+     .why = "A GPU with silent faults computes wrong gradients, and a job does not converge.",
+     .advice = "take the node out, and have the GPU tested: dcgmi diag -r 3"},
+    {.id = "act.pair",
+     .what = "pairs of nodes",
+     .needs = {"act.allreduce"},
+     .preflight = CHECK_PREFLIGHT_REPORT,
+     .why = "One slow link slows down every collective that uses it.",
+     .advice = "look at cable, port and switch: drover bench all_reduce --pairs --hostfile FILE"},
+};
+
+const struct check *active_checks(size_t *count)
+{
+    *count = COUNT_OF(rows);
+    return rows;
+}
+
+/* ---- judgement ------------------------------------------------------------------------------ */
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *v, int n)
+{
+    qsort(v, (size_t)n, sizeof *v, compare);
+    return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+}
+
+void active_checks_find_slow(bool *slow, const double *values, int count)
+{
+    AUTO(free) double *others = xcalloc((size_t)count + 1, sizeof *others);
+    AUTO(free) double *away = xcalloc((size_t)count + 1, sizeof *away);
+    for (int i = 0; i < count; i++) {
+        int n = 0;
+        for (int k = 0; k < count; k++)
+            if (k != i && values[k] > 0)
+                others[n++] = values[k];
+        slow[i] = false;
+        if (n < 2 || values[i] <= 0)
+            continue;
+        double m = median(others, n);
+        for (int k = 0; k < n; k++)
+            away[k] = fabs(others[k] - m);
+        slow[i] = values[i] < m - fmax(5 * 1.4826 * median(away, n), m / 10);
+    }
+}
+
+/* ---- drover bench --------------------------------------------------------------------------- */
+
+/* Measures the nodes of the report that have answered. */
+struct measurement {
+    struct doctor_report *report;
+    const struct active_opts *opts;
+    struct hosts *hosts; /* NULL: this machine */
+    int *nodes, count;   /* their numbers in the report */
+    struct err *e;
+};
+
+static struct check_result *result(const struct measurement *m, int i, const char *id)
+{
+    size_t rows_count;
+    return &m->report->nodes[m->nodes[i]].results[check_find(id) - check_table(&rows_count)];
+}
+
+/* Sets a failure on all nodes. */
+static void fail_all(struct measurement *m, const char *id, const struct own_command *c)
+{
+    AUTO(free) char *why = own_command_error(c);
+    for (int i = 0; i < m->count; i++)
+        check_bad(result(m, i, id), CHECK_FAIL, "a result", "drover bench", "%s", why);
+}
+
+/* Runs `drover bench all_reduce` on some hosts (NULL: this machine), and parses its output. `*out`
+ * stays NULL if it fails. */
+static int bench(json_t **out, struct own_command *c, struct measurement *m,
+                 const struct hosts *hosts, int per_node, const char *option)
+{
+    AUTO(fd) int fd = hosts ? own_command_hosts(hosts, m->e) : -1;
+    AUTO(strv) char **argv = NULL;
+    const char *size = m->opts->gpus ? "32M" : "128K";
+    const char *words[] = {
+        "bench", "all_reduce", "--json", "--oversubscribe",           "-b",        size,
+        "-e",    size,         "-n",     m->opts->brief ? "5" : "20", "--timeout", "30"};
+    if (hosts && fd < 0)
+        return fd;
+    for (size_t i = 0; i < COUNT_OF(words); i++)
+        strv_push(&argv, xstrdup(words[i]));
+    if (hosts)
+        strv_push(&argv, xasprintf("--hostfile=/proc/self/fd/%d", fd));
+    strv_push(&argv, xasprintf(hosts ? "--npernode=%d" : "--np=%d", per_node));
+    if (option)
+        strv_push(&argv, xstrdup(option));
+    int rc = own_command_run(c, argv, m->opts->env, m->e);
+    if (rc == 0) /* also if it names slow pairs, with status 1 */
+        (void)json_parse(out, strbuf_str(&c->out), c->out.len, NULL);
+    return rc;
+}
+
+/* Returns GB/s of the first row; 0: unknown. */
+static double bandwidth(const json_t *j, const char *key)
+{
+    const json_t *row = json_array_get(json_object_get(j, "rows"), 0);
+    return json_number_value(json_object_get(json_object_get(row, "out_of_place"), key));
+}
+
+static int ranks_per_node(const struct active_opts *o)
+{
+    return o->per_node > 1 ? o->per_node : o->hosts ? 1 : 2;
+}
+
+/* Measures each node by itself, one after the other, and compares them. */
+static int run_each(struct measurement *m, const char *id, int per_node, const char *key)
+{
+    int n = m->count, rc = 0;
+    AUTO(free) double *values = xcalloc((size_t)n, sizeof *values);
+    AUTO(free) bool *slow = xcalloc((size_t)n, sizeof *slow);
+    for (int i = 0; rc == 0 && i < n; i++) {
+        struct hosts one = {m->hosts ? &m->hosts->at[i] : NULL, 1};
+
+        AUTO(own_command) struct own_command c = {0};
+        AUTO(json) json_t *j = NULL;
+        rc = bench(&j, &c, m, m->hosts ? &one : NULL, per_node, NULL);
+
+        values[i] = bandwidth(j, key);
+        AUTO(free) char *why = own_command_error(&c);
+        if (rc == 0 && values[i] <= 0)
+            check_bad(result(m, i, id), CHECK_FAIL, "a result", "drover bench", "%s", why);
+    }
+    active_checks_find_slow(slow, values, n);
+    for (int i = 0; i < n; i++) {
+        if (values[i] <= 0)
+            continue;
+
+        if (slow[i])
+            check_bad(result(m, i, id), CHECK_FAIL, "as fast as the other nodes", "drover bench",
+                      "%.3g GB/s", values[i]);
+        else
+            check_ok(result(m, i, id), "drover bench", "%.3g GB/s", values[i]);
+    }
+    return rc;
+}
+
+static int run_mem(struct measurement *m)
+{
+    return run_each(m, "act.mem", 1, "algbw_gbps");
+}
+
+/* The collective over all nodes. If it runs, each node's own share of it is compared. */
+static int run_allreduce(struct measurement *m)
+{
+    static const char id[] = "act.allreduce";
+    int ranks = ranks_per_node(m->opts);
+    AUTO(own_command) struct own_command c = {0};
+    AUTO(json) json_t *j = NULL;
+    int rc = bench(&j, &c, m, m->hosts, ranks, NULL);
+    if (rc < 0)
+        return rc;
+    double busbw = bandwidth(j, "busbw_gbps");
+    if (busbw <= 0) {
+        fail_all(m, id, &c);
+        return 0;
+    }
+    if (!m->opts->brief && ranks > 1 && m->count > 1)
+        return run_each(m, id, ranks, "busbw_gbps");
+    for (int i = 0; i < m->count; i++)
+        check_ok(result(m, i, id), "drover bench", "%.3g GB/s", busbw);
+
+    return 0;
+}
+
+/* Adds a text to the findings of a node. With one node, the pairs are those of its ranks. */
+static void add(struct strbuf *findings, int nodes, size_t i, const char *text)
+{
+    struct strbuf *b = &findings[nodes > 1 && i < (size_t)nodes ? i : 0];
+    strbuf_printf(b, "%s%s", b->len ? "; " : "", text);
+}
+
+/* Adds what one map of the pairs names: nodes and links that are slow. */
+static void read_map(struct strbuf *findings, int nodes, const json_t *names, const json_t *map)
+{
+    const json_t *entry, *gbps = json_object_get(map, "gbps");
+    size_t k;
+    json_array_foreach (json_object_get(map, "slow_nodes"), k, entry) {
+        size_t i = (size_t)json_integer_value(entry);
+        AUTO(free)
+        char *text =
+            xasprintf("%s is slow to most others", json_string_value(json_array_get(names, i)));
+        add(findings, nodes, i, text);
+    }
+    json_array_foreach (json_object_get(map, "slow_links"), k, entry) {
+        size_t i = (size_t)json_integer_value(json_array_get(entry, 0));
+        size_t to = (size_t)json_integer_value(json_array_get(entry, 1));
+        AUTO(free)
+        char *text = xasprintf("%s to %s: %.3g GB/s", json_string_value(json_array_get(names, i)),
+                               json_string_value(json_array_get(names, to)),
+                               json_number_value(json_array_get(json_array_get(gbps, i), to)));
+        add(findings, nodes, i, text);
+    }
+}
+
+static void judge_pairs(struct measurement *m, const json_t *root)
+{
+    static const char id[] = "act.pair";
+    int n = m->count;
+    const json_t *rail, *names = json_object_get(root, "nodes");
+    json_t *rails = json_object_get(root, "rails");
+    const json_t *first = rails ? json_array_get(rails, 0) : root;
+    double usual = json_number_value(json_object_get(first, "usual_gbps"));
+    AUTO(free) struct strbuf *findings = xcalloc((size_t)n, sizeof *findings);
+    size_t k;
+    if (!rails)
+        read_map(findings, n, names, root);
+    json_array_foreach (rails, k, rail)
+        read_map(findings, n, names, rail);
+    AUTO(free) char *want = xasprintf("%.3g GB/s, as the other pairs", usual);
+    for (int i = 0; i < n; i++) {
+        if (findings[i].len)
+            check_bad(result(m, i, id), CHECK_FAIL, want, "drover bench --pairs", "%s",
+                      strbuf_str(&findings[i]));
+        else
+            check_ok(result(m, i, id), "drover bench --pairs", "%.3g GB/s", usual);
+        strbuf_free(&findings[i]);
+    }
+}
+
+static int run_pair(struct measurement *m)
+{
+    AUTO(own_command) struct own_command c = {0};
+    AUTO(json) json_t *j = NULL;
+    int ranks = ranks_per_node(m->opts);
+    if (m->count * ranks < 2)
+        return 0;
+    int rc = bench(&j, &c, m, m->hosts, ranks, "--pairs");
+    if (rc < 0)
+        return rc;
+    if (json_is_array(json_object_get(j, "nodes")))
+        judge_pairs(m, j);
+    else
+        fail_all(m, "act.pair", &c);
+    return 0;
+}
+
+/* Checks the results of each node in many repetitions. */
+static int run_bits(struct measurement *m)
+{
+    static const char id[] = "act.bits";
+    int rc = 0;
+    for (int i = 0; rc == 0 && i < m->count; i++) {
+        struct hosts one = {m->hosts ? &m->hosts->at[i] : NULL, 1};
+        AUTO(own_command) struct own_command c = {0};
+        AUTO(json) json_t *j = NULL;
+        rc = bench(&j, &c, m, m->hosts ? &one : NULL, ranks_per_node(m->opts), "--check=200");
+        const json_t *wrong = json_object_get(j, "wrong");
+        AUTO(free) char *why = own_command_error(&c);
+        if (rc == 0 && !json_is_integer(wrong))
+            check_bad(result(m, i, id), CHECK_FAIL, "a result", "drover bench", "%s", why);
+        else if (rc == 0 && json_integer_value(wrong) != 0)
+            check_bad(result(m, i, id), CHECK_FAIL, "0 wrong elements", "drover bench --check",
+                      "%lld wrong elements", (long long)json_integer_value(wrong));
+        else if (rc == 0)
+            check_ok(result(m, i, id), "drover bench --check", "200 equal results");
+    }
+    return rc;
+}
+
+int active_checks_run(struct doctor_report *r, const struct active_opts *o, struct err *e)
+{
+    AUTO(free) int *nodes = xcalloc((size_t)r->count + 1, sizeof *nodes);
+    AUTO(free) bool *answered = xcalloc((size_t)r->count + 1, sizeof *answered);
+    struct measurement m = {.report = r, .opts = o, .nodes = nodes, .e = e};
+    for (int i = 0; i < r->count; i++)
+        if ((answered[i] = r->nodes[i].results != NULL))
+            nodes[m.count++] = i;
+    if (m.count == 0)
+        return 0;
+    AUTO(hosts) struct hosts *hosts = o->hosts ? hosts_select(o->hosts, answered) : NULL;
+    m.hosts = hosts;
+    int rc = run_allreduce(&m);
+    bool failed = result(&m, 0, "act.allreduce")->state == CHECK_FAIL;
+    for (int i = 0; failed && i < m.count; i++)
+        check_skip(result(&m, i, "act.pair"), "needs act.allreduce");
+    if (rc == 0 && !failed)
+        rc = run_pair(&m);
+    if (rc == 0 && !o->brief)
+        rc = run_mem(&m);
+    return rc < 0 || o->brief ? rc : run_bits(&m);
+}

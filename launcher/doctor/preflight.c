@@ -1,0 +1,172 @@
+#include "launcher/doctor/preflight.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "launcher/doctor/active/active_checks.h"
+#include "launcher/doctor/check_run.h"
+#include "launcher/doctor/doctor_report.h"
+
+enum { CHECK_MS = 300, GPUS_MAX = 64 };
+
+struct preflight {
+    struct doctor_report report;
+};
+
+struct preflight *preflight_new(void)
+{
+    return xzalloc(sizeof(struct preflight));
+}
+
+void preflight_free(struct preflight *p)
+{
+    if (!p)
+        return;
+    doctor_report_free(&p->report);
+    free(p);
+}
+
+static struct doctor_node *add_node(struct preflight *p, const char *name)
+{
+    struct doctor_report *r = &p->report;
+    r->nodes = xrealloc(r->nodes, (size_t)r->count + 1, sizeof *r->nodes);
+    r->nodes[r->count] = (struct doctor_node){.name = xstrdup(name)};
+    return &r->nodes[r->count++];
+}
+
+/* ---- this machine --------------------------------------------------------------------------- */
+
+/* Returns the GPUs of the list, a bit per index. */
+static uint64_t listed_gpus(const struct topo *t, const char *list)
+{
+    uint64_t gpus = 0;
+    for (const char *word = list; *word;) {
+        const struct gpu *gpu;
+        const char *uuid;
+        size_t len = strcspn(word, ",");
+        if (topo_find_gpu(&gpu, &uuid, t, word, len) && gpu->index < GPUS_MAX)
+            gpus |= UINT64_C(1) << gpu->index;
+        word += len + (word[len] == ',');
+    }
+    return gpus;
+}
+
+/* Returns true if a job may use GPUs here: those of `*gpus`, 0 for all. If the driver does not
+ * respond, the topology has none. */
+static bool uses_gpus(uint64_t *gpus, const struct topo *t, const char *list)
+{
+    *gpus = 0;
+    if (list && !*list)
+        return false;
+    if (topo_gpu_count(t) > 0)
+        return !list || (*gpus = listed_gpus(t, list)) != 0;
+    return topo_driver_failed(t) && !(list && strcmp(list, "-1") == 0);
+}
+
+int preflight_check_here(struct preflight *p, const struct topo *t, const struct preflight_job *j,
+                         struct err *e)
+{
+    static const struct check_run_opts opts = {.set = CHECK_RUN_PREFLIGHT, .deadline_ms = CHECK_MS};
+    struct check_env env = {.topo = t, .ranks = j->ranks, .command = j->command, .dirs = j->dirs};
+    size_t rows;
+    const struct check *table = check_table(&rows);
+    if (!uses_gpus(&env.gpus, t, j->gpus))
+        return 0;
+    struct doctor_node *n = add_node(p, topo_name(t));
+    n->results = xcalloc(rows, sizeof *n->results);
+    return check_run(n->results, table, rows, &env, &opts, e);
+}
+
+int preflight_check_job(struct preflight *p, const struct topo *t, const struct launch_spec *s,
+                        struct err *e)
+{
+    const char *dirs[] = {s->output_dir, NULL};
+    const struct preflight_job job = {.ranks = s->ranks,
+                                      .gpus = s->gpus ? s->gpus : getenv("CUDA_VISIBLE_DEVICES"),
+                                      .command = s->argv,
+                                      .dirs = dirs};
+    if (!s->preflight || !plan_spec_is_local(s))
+        return 0;
+    int rc = preflight_check_here(p, t, &job, e);
+    return rc < 0 ? rc : preflight_judge(p, NULL, e);
+}
+
+/* ---- other nodes ---------------------------------------------------------------------------- */
+
+void preflight_export(struct strbuf *out, const struct preflight *p)
+{
+    if (p->report.count == 0)
+        return;
+    AUTO(json) json_t *j = doctor_report_json(&p->report);
+    AUTO(free) char *line = json_line(j);
+    strbuf_printf(out, "%s\n", line);
+}
+
+int preflight_import(struct preflight *p, const char *node, const char *text, struct err *e)
+{
+    struct doctor_node read = {0};
+    int rc = doctor_report_read_node(&read, text, e);
+    if (rc < 0) {
+        err_wrap(e, "%s: checks", node);
+        return rc;
+    }
+    add_node(p, node)->results = read.results;
+    return 0;
+}
+
+/* ---- measurements --------------------------------------------------------------------------- */
+
+int preflight_measure(struct preflight *p, const struct topo *t, const struct hosts *hosts,
+                      int per_node, char *const *env, struct err *e)
+{
+    int gpus = topo_gpu_count(t);
+    const struct active_opts o = {.hosts = hosts,
+                                  .per_node = per_node > 0 ? per_node : gpus,
+                                  .gpus = gpus > 0,
+                                  .brief = true,
+                                  .env = env};
+    size_t rows;
+    (void)check_table(&rows);
+    for (int i = 0; i < (hosts ? hosts->count : 1); i++) {
+        struct doctor_node *n = add_node(p, hosts ? hosts->at[i].name : topo_name(t));
+        n->results = xcalloc(rows, sizeof *n->results);
+    }
+    return active_checks_run(&p->report, &o, e);
+}
+
+/* ---- the verdict ---------------------------------------------------------------------------- */
+
+/* Logs a failure, or makes it the error if it is the first that breaks the job. */
+static void take_failure(const struct preflight *p, int node, size_t row, char **name,
+                         struct err *e)
+{
+    size_t rows;
+    const struct check *c = &check_table(&rows)[row];
+    AUTO(strbuf) struct strbuf b = {0};
+    const char *advice = doctor_report_put_finding(&b, &p->report, node, row);
+    if (c->preflight != CHECK_PREFLIGHT_STOP || e->code) {
+        log_warn("%s; try: %s", strbuf_str(&b), advice);
+        return;
+    }
+    err_set(e, -ECANCELED, "%s", strbuf_str(&b));
+    err_hint(e, "%.190s; --no-preflight starts the job nevertheless", advice);
+    if (name)
+        *name = xstrdup(p->report.nodes[node].name);
+}
+
+int preflight_judge(struct preflight *p, char **node, struct err *e)
+{
+    struct err found = {0};
+    size_t rows;
+    (void)check_table(&rows);
+    for (size_t row = 0; row < rows; row++)
+        for (int i = 0; i < p->report.count; i++)
+            if (doctor_report_is_first(&p->report, i, row) &&
+                p->report.nodes[i].results[row].state == CHECK_FAIL)
+                take_failure(p, i, row, node, &found);
+    doctor_report_free(&p->report);
+    if (found.code && e)
+        *e = found;
+    return found.code;
+}
