@@ -440,9 +440,8 @@ static int plan_job(struct launch *j, const struct launch_spec *s, struct err *e
 }
 
 /* Checks, before the first rank starts, that this process may open enough descriptors. Each rank on
- * this node needs two streams, their files, PMI-1, PMIx, the report channel, and
- * the socket and the channel of its RankMonitorClient. Each rank on
- * another node needs one connection. */
+ * this node needs two streams, their files, PMI-1, PMIx, the report channel, and two descriptors of
+ * its RankMonitorClient. Each rank on another node needs one connection. */
 static int check_limits(const struct launch *j, struct err *e)
 {
     const struct launch_spec *s = &j->spec;

@@ -211,12 +211,14 @@ static int given_gpu(struct estimate_gpu **out, size_t *count, const char *text,
     return 0;
 }
 
+enum { DRIVER_MS = 30000 }; /* a driver that has not answered by then hangs */
+
 /* The GPUs of this machine that report their memory. */
 static int local_gpus(struct estimate_gpu **out, size_t *count, struct err *e)
 {
     AUTO(free) struct gpu *gpus = NULL;
     int n = 0;
-    if (gpu_list(&gpus, &n, e) < 0)
+    if (gpu_list(&gpus, &n, DRIVER_MS, e) < 0)
         return e->code;
     struct estimate_gpu *all = xcalloc((size_t)n + 1, sizeof *all);
     for (int i = 0; i < n; i++) {

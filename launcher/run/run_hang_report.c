@@ -11,6 +11,7 @@
 #include "launcher/job/rank_list.h"
 #include "launcher/monitor/mpi_singletons.h"
 #include "launcher/plan/env.h"
+#include "launcher/progress/job_progress.h"
 
 enum {
     ROWS_MAX = 32,  /* rows in the table; further ranks are listed only if they differ */
@@ -43,7 +44,8 @@ struct run_hang_report {
     int remote[STACKS_MAX], remote_count; /* ranks on other nodes whose stacks are missing */
     struct strbuf text, collectives;
     json_t *report;
-    void (*on_hang)(void *arg, json_t *report);
+    struct job_progress *progress; /* NULL: the ranks report nothing */
+    const struct run_hang_report_events *events;
     void *arg;
 };
 
@@ -185,7 +187,7 @@ static void answer_arrived(struct run_hang_report *h)
     if (--h->pending > 0)
         return;
     console_print(h->console, strbuf_str(&h->text));
-    h->on_hang(h->arg, TAKE(h->report));
+    h->events->hang(h->arg, TAKE(h->report));
 }
 
 static void add_indented(struct strbuf *b, const char *text)
@@ -326,9 +328,10 @@ static void on_status_limit(uv_timer_t *t)
     report_hang(h);
 }
 
-void run_hang_report_start(struct run_hang_report *h, const char *cause, const bool *ranks,
-                           json_t *fields)
+/* Ranks have exceeded a limit of sections or heartbeats. */
+static void on_overrun(void *arg, const char *cause, const bool *ranks, json_t *fields)
 {
+    struct run_hang_report *h = arg;
     if (h->is_found) {
         json_decref(fields);
         return;
@@ -394,14 +397,29 @@ static void on_rank_ended(void *arg, const struct rank_end *r)
 /* ---- open and close ----------------------------------------------------------------------------
  */
 
+static void on_straggler(void *arg, const char *text, json_t *fields)
+{
+    struct run_hang_report *h = arg;
+    console_print(h->console, text);
+    h->events->straggler(h->arg, fields);
+}
+
 struct run_hang_report *run_hang_report_open(uv_loop_t *loop, struct launch *job,
                                              const struct run_options *o, struct console *console,
-                                             void (*on_hang)(void *arg, json_t *report), void *arg)
+                                             const struct run_hang_report_events *to, void *arg)
 {
+    static const struct job_progress_events progress_events = {on_overrun, on_straggler};
     static const struct launch_events events = {.line = on_line,
                                                 .report = on_report,
                                                 .rank_ended = on_rank_ended,
                                                 .call_stack = on_call_stack};
+    const struct job_progress_opts progress = {.program = o->program,
+                                               .limits = &o->sections,
+                                               .from_connect = o->sections_from_connect,
+                                               .stragglers = o->stragglers};
+    bool reports = section_limits_any(&o->sections) || o->sections_from_connect || o->stragglers;
+    if (o->hang_timeout_s <= 0 && !reports)
+        return NULL;
     const struct plan *p = launch_plan(job);
     struct run_hang_report *h = xzalloc(sizeof *h);
     h->job = job;
@@ -412,7 +430,7 @@ struct run_hang_report *run_hang_report_open(uv_loop_t *loop, struct launch *job
     h->console = console;
     h->timeout_s = o->hang_timeout_s;
     h->ranks = p->world_size;
-    h->on_hang = on_hang;
+    h->events = to;
     h->arg = arg;
     uv_update_time(loop);
     h->hang = hang_new(h->ranks, (int64_t)(h->timeout_s * 1000), (int64_t)uv_now(loop));
@@ -426,6 +444,8 @@ struct run_hang_report *run_hang_report_open(uv_loop_t *loop, struct launch *job
     if (h->timeout_s > 0)
         uv_timer_start(&h->timer, on_timer, every, every);
     launch_observe(job, &events, h);
+    if (reports)
+        h->progress = job_progress_open(loop, job, &progress, &progress_events, h);
     return h;
 }
 
@@ -438,6 +458,7 @@ void run_hang_report_close(struct run_hang_report *h)
 {
     if (!h)
         return;
+    job_progress_close(h->progress);
     call_stacks_free(h->stacks);
     nccl_ras_free(h->ras);
     hang_free(h->hang);

@@ -1,6 +1,7 @@
 /* run_hang_report - reports where each rank of a job that hangs waits, which ranks differ from most
  * ranks, and their call stacks. Implements --hang-timeout: samples the ranks, and decides if the
- * job hangs. */
+ * job hangs. Also reports ranks that exceed the limits of sections and heartbeats, and stragglers
+ * (job_progress.h). */
 #ifndef DROVER_RUN_HANG_REPORT_H
 #define DROVER_RUN_HANG_REPORT_H
 
@@ -14,17 +15,19 @@
 
 struct run_hang_report;
 
+/* The callee owns the references. */
+struct run_hang_report_events {
+    void (*hang)(void *arg, json_t *report);      /* once, when the report is printed */
+    void (*straggler)(void *arg, json_t *fields); /* after it was printed */
+};
+
 /* Observes the job. If the job hangs, prints a report on the console immediately, and the call
- * stacks when they have arrived. Then the loop calls `on_hang` once, with all of this as JSON; the
- * callee owns the reference. Borrows the job, the options and the console. */
+ * stacks when they have arrived. Then the loop calls `hang` with all of this as JSON. Borrows the
+ * job, the options, the console and the events. Returns NULL if the options ask for none of this.
+ */
 struct run_hang_report *run_hang_report_open(uv_loop_t *loop, struct launch *job,
                                              const struct run_options *o, struct console *console,
-                                             void (*on_hang)(void *arg, json_t *report), void *arg);
-/* Reports that the job hangs although --hang-timeout has not found it: `cause` says why, and names
- * the ranks whose entries in `ranks` are true. `fields` describe the cause in the report; takes
- * over the caller's reference. */
-void run_hang_report_start(struct run_hang_report *h, const char *cause, const bool *ranks,
-                           json_t *fields);
+                                             const struct run_hang_report_events *to, void *arg);
 /* Stops observing. Call this only when the job emits no more events: in its `ended` or later. The
  * handles close in the loop's next iterations. `h` may be NULL. */
 void run_hang_report_close(struct run_hang_report *h);

@@ -7,16 +7,21 @@
 #include "launcher/history/usage_run.h"
 #include "launcher/limits/job_clock.h"
 #include "launcher/metrics/job_metrics.h"
+#include "launcher/monitor/idle_watch.h"
 #include "launcher/plan/plan_hardware.h"
 
 struct run_measures {
+    uv_loop_t *loop;
     const struct run_options *opts;
+    const struct run_measures_events *events;
+    void *arg;
     const struct launch *job; /* NULL: no attempt runs */
     struct job_clock *clock;
     struct baseline_run *baseline; /* NULL: no --baseline */
     struct usage_run *usage;
     struct job_monitor *gpus;    /* of the present attempt; NULL: none */
     struct job_metrics *metrics; /* NULL: no --metrics */
+    struct idle_watch *idle;     /* NULL: no attempt runs, or no --idle-timeout */
     bool started;                /* a rank of the attempt has started */
 };
 
@@ -29,6 +34,9 @@ void run_measures_attach(struct run_measures *m, struct launch *job, int attempt
     usage_run_attach(m->usage, job);
     m->gpus = usage_run_monitor(m->usage);
     job_metrics_attach(m->metrics, job, attempt);
+    if (m->opts->idle_timeout_s > 0)
+        m->idle = idle_watch_open(m->loop, job, m->gpus, m->opts->idle_timeout_s, m->events->idle,
+                                  m->arg);
 }
 
 void run_measures_started(struct run_measures *m)
@@ -50,16 +58,12 @@ void run_measures_hang(struct run_measures *m)
 void run_measures_ended(struct run_measures *m, const struct job_end *end, int status)
 {
     job_clock_set_gpus(m->clock, 0);
+    idle_watch_close(TAKE(m->idle));
     baseline_run_ended(m->baseline, end, status);
     m->gpus = NULL;
     usage_run_ended(m->usage, end);
     job_metrics_ended(m->metrics);
     m->job = NULL;
-}
-
-struct job_monitor *run_measures_monitor(const struct run_measures *m)
-{
-    return m->gpus;
 }
 
 void run_measures_print_limit(const struct run_measures *m, struct strbuf *b, enum job_limit limit)
@@ -123,12 +127,15 @@ static int open_metrics(struct run_measures *m, uv_loop_t *loop, struct console 
 }
 
 int run_measures_open(struct run_measures **out, uv_loop_t *loop, const struct run_options *o,
-                      struct console *console, void (*on_limit)(void *arg, enum job_limit limit),
-                      void *arg, struct err *e)
+                      struct console *console, const struct run_measures_events *events, void *arg,
+                      struct err *e)
 {
     struct run_measures *m = xzalloc(sizeof *m);
+    m->loop = loop;
     m->opts = o;
-    m->clock = job_clock_open(loop, &o->limits, on_limit, arg);
+    m->events = events;
+    m->arg = arg;
+    m->clock = job_clock_open(loop, &o->limits, events->limit, arg);
     if (o->baseline)
         m->baseline = baseline_run_open(o->baseline, o->baseline_update);
     m->usage = usage_run_open();
@@ -140,6 +147,7 @@ void run_measures_close(struct run_measures *m)
 {
     if (!m)
         return;
+    idle_watch_close(m->idle);
     job_metrics_close(m->metrics);
     job_clock_close(m->clock);
     baseline_run_close(m->baseline);

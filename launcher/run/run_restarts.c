@@ -77,7 +77,7 @@ static void write_exclusion(const struct run_restarts *r, const char *node, cons
         log_warn("--exclude-file: %s", e.text);
 }
 
-void run_restarts_exclude(struct run_restarts *r, const char *node, const char *reason)
+static void exclude(struct run_restarts *r, const char *node, const char *reason)
 {
     if (exclude_file_find(&r->out, node))
         return;
@@ -86,7 +86,8 @@ void run_restarts_exclude(struct run_restarts *r, const char *node, const char *
     write_exclusion(r, node, reason);
 }
 
-char **run_restarts_mpirun_env(const struct run_restarts *r)
+/* Returns the variables of the job that set how mpirun reaches the nodes, a strv. */
+static char **mpirun_env(const struct run_restarts *r)
 {
     char **env = NULL;
     for (char *const *v = r->opts->spec.env; v && *v; v++)
@@ -95,13 +96,34 @@ char **run_restarts_mpirun_env(const struct run_restarts *r)
     return env;
 }
 
+int run_restarts_measure(const struct run_restarts *r, struct preflight *p, const struct topo *t,
+                         struct err *e)
+{
+    const struct launch_spec *spec = &r->opts->spec;
+    AUTO(strv) char **env = mpirun_env(r);
+    int rc = preflight_measure(p, t, spec->hosts, spec->per_node, env, e);
+    return rc < 0 ? rc : preflight_judge(p, NULL, e);
+}
+
+int run_restarts_judge(struct run_restarts *r, struct preflight *p, const struct plan *plan,
+                       int *node, struct err *e)
+{
+    AUTO(free) char *name = NULL;
+    int rc = preflight_judge(p, &name, e);
+    if (name)
+        exclude(r, name, e->text);
+    while (name && *node < plan->node_count - 1 && strcmp(plan->nodes[*node].name, name) != 0)
+        (*node)++;
+    return rc;
+}
+
 /* Asks the nodes that may take part. */
 static int ask(struct run_restarts *r, struct node_health *health, struct err *e)
 {
     const struct hosts *all = r->opts->candidates;
     const struct launch_spec *s = &r->opts->spec;
     AUTO(free) bool *asked = xcalloc((size_t)all->count, sizeof *asked);
-    AUTO(strv) char **env = run_restarts_mpirun_env(r);
+    AUTO(strv) char **env = mpirun_env(r);
     for (int i = 0; i < all->count; i++)
         asked[i] = !exclude_file_find(&r->out, all->at[i].name);
     AUTO(hosts) struct hosts *some = hosts_select(all, asked);
@@ -122,7 +144,7 @@ static void judge(struct run_restarts *r, struct node_choice *nodes, struct node
     for (int i = 0; i < all->count; i++) {
         const char *name = all->at[i].name;
         if (health[i].out)
-            run_restarts_exclude(r, name, health[i].problem);
+            exclude(r, name, health[i].problem);
         const struct exclusion *x = exclude_file_find(&r->out, name);
         bool failed = restart_is_bad_host(r->restart, name);
         nodes[i].out = x != NULL;

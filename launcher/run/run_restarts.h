@@ -5,6 +5,7 @@
 
 #include <uv.h>
 
+#include "launcher/doctor/preflight.h"
 #include "launcher/engine/launch.h"
 #include "launcher/run/run_monitor.h"
 #include "launcher/run/run_options.h"
@@ -29,10 +30,15 @@ void run_restarts_start_timer(struct run_restarts *r, struct run_monitor *monito
  * leaves out those that do not answer or fail a check, and logs which and why. They stay out.
  * Blocks for a few seconds. -ECANCELED  too few nodes are left */
 int run_restarts_choose_nodes(struct run_restarts *r, struct err *e);
-/* Returns the variables of the job that set how mpirun reaches the nodes, a strv. */
-char **run_restarts_mpirun_env(const struct run_restarts *r);
-/* Leaves a node out of later attempts, and writes it to the file of --exclude-file. */
-void run_restarts_exclude(struct run_restarts *r, const char *node, const char *reason);
+/* Measures the nodes of the next attempt (--preflight full). Errors are those of
+ * preflight_measure() and preflight_judge(). */
+int run_restarts_measure(const struct run_restarts *r, struct preflight *p, const struct topo *t,
+                         struct err *e);
+/* Judges the checks of an attempt's nodes. A node that would break the job is left out of later
+ * attempts, and written to the file of --exclude-file; `*node` is its number in the plan. Errors
+ * are those of preflight_judge(). */
+int run_restarts_judge(struct run_restarts *r, struct preflight *p, const struct plan *plan,
+                       int *node, struct err *e);
 /* Returns the number of the present attempt, or of the next attempt if a restart is due. The first
  * attempt is 0. */
 int run_restarts_attempt(const struct run_restarts *r);

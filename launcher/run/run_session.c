@@ -12,9 +12,7 @@
 #include "launcher/guardian/guardian.h"
 #include "launcher/inspect/stdin_demand.h"
 #include "launcher/io/tty_stdin.h"
-#include "launcher/monitor/idle_watch.h"
 #include "launcher/place/placement.h"
-#include "launcher/progress/job_progress.h"
 #include "launcher/run/run_elastic.h"
 #include "launcher/run/run_hang_report.h"
 #include "launcher/run/run_measures.h"
@@ -43,10 +41,8 @@ struct session {
     int tty_stdin_fd; /* pipe with the terminal's input, until a rank has inherited it; then -1 */
     ino_t tty_stdin_pipe;
     struct run_monitor *monitor;
-    struct run_hang_report *hang_report; /* NULL: no job, or no limit that a hang exceeds */
-    struct job_progress *progress;       /* NULL: no job, or the ranks report nothing */
+    struct run_hang_report *hang_report; /* NULL: no job, or no option asks for reports */
     struct run_measures *measures;       /* NULL: nothing was started */
-    struct idle_watch *idle_watch;       /* NULL: no job, or no --idle-timeout */
     struct run_restarts *restarts;
     struct run_elastic *elastic; /* NULL: not an elastic job */
     struct stop_signals stop_signals;
@@ -236,14 +232,7 @@ static int on_node_checked(void *arg, int node, const char *text, size_t len, st
 static int on_nodes_ready(void *arg, int *node, struct err *e)
 {
     const struct session *s = arg;
-    const struct plan *p = launch_plan(s->job);
-    AUTO(free) char *name = NULL;
-    int rc = preflight_judge(s->preflight, &name, e);
-    if (name)
-        run_restarts_exclude(s->restarts, name, e->text);
-    while (name && *node < p->node_count - 1 && strcmp(p->nodes[*node].name, name) != 0)
-        (*node)++;
-    return rc;
+    return run_restarts_judge(s->restarts, s->preflight, launch_plan(s->job), node, e);
 }
 
 static void on_rank_started(void *arg, int rank, pid_t pid)
@@ -266,9 +255,7 @@ static void on_ended(void *arg, const struct job_end *end)
     struct session *s = arg;
     s->status = final_status(s, end);
     run_monitor_ended(s->monitor, end, s->status);
-    idle_watch_close(TAKE(s->idle_watch));
     run_measures_ended(s->measures, end, s->status);
-    job_progress_close(TAKE(s->progress));
     run_hang_report_close(TAKE(s->hang_report));
     print_end(s, end);
     if (s->elastic)
@@ -294,16 +281,9 @@ static void on_idle(void *arg)
     apply(s, RUN_SESSION_EV_IDLE);
 }
 
-static void on_overrun(void *arg, const char *text, const bool *ranks, json_t *fields)
+static void on_straggler(void *arg, json_t *fields)
 {
     struct session *s = arg;
-    run_hang_report_start(s->hang_report, text, ranks, fields);
-}
-
-static void on_straggler(void *arg, const char *text, json_t *fields)
-{
-    struct session *s = arg;
-    console_print(s->console, text);
     run_monitor_event(s->monitor, "straggler", fields);
 }
 
@@ -389,34 +369,6 @@ static void watch_signals(struct session *s)
 /* ---- attempts ----------------------------------------------------------------------------------
  */
 
-/* Watches the job for hangs and stragglers. */
-static void attach_watchers(struct session *s)
-{
-    static const struct job_progress_events events = {on_overrun, on_straggler};
-    const struct run_options *o = s->opts;
-    const struct job_progress_opts progress = {.program = o->program,
-                                               .limits = &o->sections,
-                                               .from_connect = o->sections_from_connect,
-                                               .stragglers = o->stragglers};
-    bool limited = section_limits_any(&o->sections) || o->sections_from_connect;
-    if (o->hang_timeout_s > 0 || limited)
-        s->hang_report = run_hang_report_open(&s->loop, s->job, o, s->console, on_hang, s);
-    if (limited || o->stragglers)
-        s->progress = job_progress_open(&s->loop, s->job, &progress, &events, s);
-    if (o->idle_timeout_s > 0)
-        s->idle_watch = idle_watch_open(&s->loop, s->job, run_measures_monitor(s->measures),
-                                        o->idle_timeout_s, on_idle, s);
-}
-
-static int measure_nodes(struct session *s, struct err *e)
-{
-    const struct launch_spec *spec = &s->opts->spec;
-    AUTO(strv) char **env = run_restarts_mpirun_env(s->restarts);
-    int rc = preflight_measure(s->preflight, launch_context_topo(s->context), spec->hosts,
-                               spec->per_node, env, e);
-    return rc < 0 ? rc : preflight_judge(s->preflight, NULL, e);
-}
-
 /* Starts an attempt. The order of the observers matters: `redirect` must write a line before the
  * console asks if the line is shown, too. */
 static int start_attempt(struct session *s, struct err *e)
@@ -426,18 +378,19 @@ static int start_attempt(struct session *s, struct err *e)
                                                 .ended = on_ended,
                                                 .node_checked = on_node_checked,
                                                 .nodes_ready = on_nodes_ready};
+    static const struct run_hang_report_events hang_events = {on_hang, on_straggler};
     s->stop_causes &= ~(unsigned)BY_HANG;
     launch_free(TAKE(s->job)); /* of the previous attempt */
     int rc = run_restarts_choose_nodes(s->restarts, e);
     if (rc == 0 && s->opts->preflight_full && run_restarts_attempt(s->restarts) == 0)
-        rc = measure_nodes(s, e);
+        rc = run_restarts_measure(s->restarts, s->preflight, launch_context_topo(s->context), e);
     if (rc == 0)
         rc = launch_start(&s->job, s->context, &s->opts->spec, &events, s, e);
     if (rc < 0)
         return rc;
     run_monitor_attach(s->monitor, s->job, run_restarts_attempt(s->restarts));
     run_measures_attach(s->measures, s->job, run_restarts_attempt(s->restarts));
-    attach_watchers(s);
+    s->hang_report = run_hang_report_open(&s->loop, s->job, s->opts, s->console, &hang_events, s);
     redirect_attach(s->redirect, &s->loop, s->job, s->opts->spec.restart_count);
     console_attach(s->console, s->job, s->redirect, s->opts->show);
     return 0;
@@ -556,6 +509,7 @@ static int open_rendezvous(struct session *s, struct err *e)
 
 static int start(struct session *s, struct err *e)
 {
+    static const struct run_measures_events measured = {on_limit, on_idle};
     signal(SIGPIPE, SIG_IGN);
     int rc = launch_context_open(&s->context, &s->loop, s->guardian, e);
     s->preflight = preflight_new();
@@ -572,7 +526,7 @@ static int start(struct session *s, struct err *e)
     if (rc < 0)
         return rc;
     watch_signals(s);
-    rc = run_measures_open(&s->measures, &s->loop, s->opts, s->console, on_limit, s, e);
+    rc = run_measures_open(&s->measures, &s->loop, s->opts, s->console, &measured, s, e);
     if (rc < 0) {
         s->status = EXIT_STATUS_FAILED; /* the options may be right: the port is taken */
         return rc;
@@ -592,9 +546,7 @@ static void stop(struct session *s)
     close_tty_stdin(s); /* still open if no rank has started */
     run_restarts_close(s->restarts);
     run_elastic_close(s->elastic);
-    job_progress_close(s->progress);
     run_hang_report_close(s->hang_report);
-    idle_watch_close(s->idle_watch);
     run_monitor_close(s->monitor);
     redirect_close(s->redirect);
     launch_free(s->job);
