@@ -14,6 +14,7 @@
 #include "launcher/cmd/commands.h"
 #include "launcher/doctor/cmd_doctor.h"
 #include "launcher/doctor/cmd_topo.h"
+#include "launcher/top/cmd_top.h"
 
 struct cmd {
     const char *name, *summary;        /* summary NULL: internal, not listed */
@@ -28,6 +29,7 @@ static int help(int argc, char **argv);
 static const struct cmd commands[] = {
     {"run", "Start a job of N ranks", cmd_run, NULL, "drover run"},
     {"torchrun", "Start a job with torchrun's options", cmd_torchrun, NULL, "drover torchrun"},
+    {"top", "Show GPUs, jobs, ranks and trials live", cmd_top, NULL, "drover top"},
     {"ps", "List the running jobs of this node", cmd_ps, NULL, "drover ps"},
     {"logs", "Show the last lines of a running job", cmd_logs, NULL, "drover logs"},
     {"kill", "Stop a running job, or send it a signal", cmd_kill, NULL, "drover kill"},
