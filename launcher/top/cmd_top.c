@@ -159,6 +159,8 @@ static void on_message(void *arg, const char *line)
 static void on_timer(uv_timer_t *timer)
 {
     struct top *t = timer->data;
+    if (t->done) /* the loop may call this twice per iteration */
+        return;
     int64_t now = clock_ms(), changes = count_changes(t);
     bool due = now >= t->next_ms;
     if (due)
@@ -251,8 +253,11 @@ int cmd_top(int argc, char **argv)
     }
     if (rc == 0 && rest < argc)
         rc = err_set(&e, -EINVAL, "unexpected argument '%s'", argv[rest]);
-    if (rc == 0)
-        rc = run(&o, &status, &e);
+    if (rc < 0) {
+        err_print(&e, "drover top");
+        return EXIT_STATUS_USAGE;
+    }
+    rc = run(&o, &status, &e);
     if (rc == 0)
         return status;
     err_print(&e, "drover top");

@@ -377,16 +377,14 @@ static void add_trials(struct top_view *v, const struct top_node *nodes, int cou
         }
 }
 
-static int add_jobs(struct top_view *v, const struct top_node *nodes, int count)
+static void add_jobs(struct top_view *v, const struct top_node *nodes, int count)
 {
-    int n = 0;
     AUTO(free) bool **added = xcalloc((size_t)count + 1, sizeof *added);
     for (int i = 0; i < count; i++)
         added[i] = xcalloc((size_t)nodes[i].job_count + 1, sizeof **added);
     for (int i = 0; i < count; i++)
         for (int k = 0; k < nodes[i].job_count; k++) {
             const struct top_job *j = &nodes[i].jobs[k];
-            n++;
             if (j->kind == REGISTRY_TRIAL)
                 continue;
             add_job(v, nodes, count, i, j, false);
@@ -396,14 +394,40 @@ static int add_jobs(struct top_view *v, const struct top_node *nodes, int count)
     add_trials(v, nodes, count, NULL, added);
     for (int i = 0; i < count; i++)
         free(added[i]);
-    return n;
 }
 
 /* ---- all ------------------------------------------------------------------------------------ */
 
 static void add_count(struct strbuf *b, int n, const char *one, const char *several)
 {
-    strbuf_printf(b, ", %d %s", n, n == 1 ? one : several);
+    strbuf_printf(b, "%s%d %s", b->len ? ", " : "", n, n == 1 ? one : several);
+}
+
+static int count_kind(const struct top_node *nodes, int count, enum registry_kind kind)
+{
+    int n = 0;
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < nodes[i].job_count; k++)
+            n += nodes[i].jobs[k].kind == kind;
+    return n;
+}
+
+static char *summarise(const struct top_node *nodes, int count, int gpus, int processes)
+{
+    AUTO(strbuf) struct strbuf counts = {0};
+    int sweeps = count_kind(nodes, count, REGISTRY_SWEEP);
+    int trials = count_kind(nodes, count, REGISTRY_TRIAL);
+    if (count > 1)
+        add_count(&counts, count, "node", "nodes");
+    add_count(&counts, gpus, "GPU", "GPUs");
+    add_count(&counts, processes, "process", "processes");
+    add_count(&counts, count_kind(nodes, count, REGISTRY_JOB), "job", "jobs");
+    if (sweeps)
+        add_count(&counts, sweeps, "sweep", "sweeps");
+    if (trials)
+        add_count(&counts, trials, "trial", "trials");
+    return count == 1 ? xasprintf("%s: %s", nodes[0].name, strbuf_str(&counts))
+                      : strbuf_take(&counts);
 }
 
 void top_model_view(struct top_view *out, const struct top_node *nodes, int count,
@@ -411,27 +435,16 @@ void top_model_view(struct top_view *out, const struct top_node *nodes, int coun
 {
     *out = (struct top_view){.several_nodes = count > 1};
     AUTO(free) struct gpu_at *gpus = NULL;
-    AUTO(strbuf) struct strbuf summary = {0};
     int n = sort_gpus(&gpus, nodes, count, sort), processes = 0;
     for (int i = 0; i < n; i++)
         add_gpu(out, &gpus[i]);
     for (int i = 0; i < n; i++)
         processes += add_processes(out, &gpus[i]);
-    int jobs = add_jobs(out, nodes, count);
+    add_jobs(out, nodes, count);
     for (int i = 0; i < count; i++)
         if (nodes[i].problem[0])
             strv_push(&out->notes, xasprintf("%s: %s", nodes[i].name, nodes[i].problem));
-    if (count == 1)
-        strbuf_puts(&summary, nodes[0].name);
-    else
-        strbuf_printf(&summary, "%d nodes", count);
-    strbuf_puts(&summary, ": ");
-    AUTO(strbuf) struct strbuf counts = {0};
-    add_count(&counts, n, "GPU", "GPUs");
-    add_count(&counts, processes, "process", "processes");
-    add_count(&counts, jobs, "job", "jobs");
-    strbuf_puts(&summary, strbuf_str(&counts) + 2);
-    out->summary = strbuf_take(&summary);
+    out->summary = summarise(nodes, count, n, processes);
 }
 
 void top_view_end(struct top_view *v)

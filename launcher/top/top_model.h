@@ -43,7 +43,7 @@ struct top_view {
     struct top_row *rows; /* in the order of the sections */
     int count;
     char **notes;       /* strv: what is not shown, and why */
-    char *summary;      /* "a01: 8 GPUs, 3 processes, 2 jobs" */
+    char *summary;      /* "a01: 8 GPUs, 3 processes, 2 jobs, 1 sweep, 4 trials" */
     bool several_nodes; /* otherwise the first column, NODE, is empty */
 };
 
