@@ -74,11 +74,7 @@ static const struct top_node *read_nodes(struct top *t, int *count)
 
 static int64_t count_changes(struct top *t)
 {
-    if (t->nodes)
-        return top_nodes_changes(t->nodes);
-    AUTO(top_reading) struct top_reading r = {0};
-    top_gpus_latest(t->gpus, &r);
-    return r.number;
+    return t->nodes ? top_nodes_changes(t->nodes) : top_gpus_number(t->gpus);
 }
 
 /* Returns true if there is nothing to wait for before the first output. */

@@ -15,12 +15,14 @@ static const char *const titles[TOP_SECTIONS] = {"GPUs", "Processes on GPUs", "J
 static const char *const help_lines[] = {
     "q  quit",
     "s  sort the GPUs by index, utilisation, memory or power",
-    "j, k, arrow keys  scroll by a line; space, b  scroll by a page",
+    "j, k, arrow keys  scroll by a line; space, b  by a page",
     "h  show or hide this help",
     "",
-    "UTIL says that a kernel ran, not how much of the GPU it used: compare POWER and SM CLOCK.",
-    "THROTTLE: heat, brake (power supply), slowdown (hardware), cap (power limit), no.",
-    "'-' is unknown: MIG instances have no utilisation, and other containers hide processes.",
+    "UTIL is the share of time in which a kernel ran, however small it was.",
+    "POWER and SM CLOCK show how much the GPU worked.",
+    "THROTTLE: heat, brake (power supply), slowdown (hardware), cap (power limit)",
+    "'-' is unknown: MIG instances report no utilisation.",
+    "Processes of other containers and other users' namespaces are not visible.",
 };
 
 /* ---- columns -------------------------------------------------------------------------------- */
@@ -65,8 +67,10 @@ static void lay_out(struct layout *l, const struct top_view *v, enum top_section
 {
     *l = (struct layout){0};
     l->columns = top_model_columns(section, &l->count);
-    for (int i = v->several_nodes ? 0 : 1; i < l->count; i++)
-        l->widths[i] = cells_of(l->columns[i].title);
+    for (int i = v->several_nodes ? 0 : 1; i < l->count; i++) {
+        int title = cells_of(l->columns[i].title), least = l->columns[i].least;
+        l->widths[i] = title > least ? title : least;
+    }
     for (int r = 0; r < v->count; r++)
         for (int i = 0; v->rows[r].section == section && i < l->count; i++) {
             int w = l->widths[i] ? cells_of(v->rows[r].cells[i]) : 0;

@@ -134,6 +134,14 @@ static void *copy(const void *array, int count, size_t size)
     return new;
 }
 
+int64_t top_gpus_number(struct top_gpus *g)
+{
+    pthread_mutex_lock(&g->lock);
+    int64_t number = g->latest.number;
+    pthread_mutex_unlock(&g->lock);
+    return number;
+}
+
 void top_gpus_latest(struct top_gpus *g, struct top_reading *out)
 {
     pthread_mutex_lock(&g->lock);

@@ -25,6 +25,7 @@ enum top_section { TOP_GPUS, TOP_PROCESSES, TOP_JOBS, TOP_SECTIONS };
 
 struct top_column {
     const char *title;
+    int least;    /* cells that it has at least, so that it does not move; 0: those of the title */
     int priority; /* a narrow terminal drops the highest first; 0: never */
     bool right;   /* aligned to the right */
     bool fills;   /* gets the rest of the line, and is cut to it */
