@@ -176,7 +176,7 @@ void top_frame(struct strbuf *out, const struct top_view *v, int columns, int ro
 {
     AUTO(strv) char **body = body_of(v, columns, state->help);
     AUTO(free) char *title = xasprintf("drover top  %s", v->summary);
-    AUTO(free) char *sort = xasprintf("sort: %s", top_sort_names[state->sort]);
+    AUTO(free) char *sort = xasprintf("sort: %s", top_model_sort_names[state->sort]);
     int count = (int)strv_len(body), shown = rows > 2 ? rows - 2 : 0;
     int last = count > shown ? count - shown : 0;
     state->offset = state->offset > last ? last : state->offset;

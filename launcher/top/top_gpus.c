@@ -13,26 +13,26 @@ struct top_gpus {
     pthread_mutex_t lock; /* of `closed` and `latest` */
     pthread_cond_t wake;
     bool closed; /* the thread frees all of this */
-    struct top_reading latest;
+    struct top_gpus_reading latest;
     int interval_ms;
 };
 
-void top_reading_end(struct top_reading *r)
+void top_gpus_reading_end(struct top_gpus_reading *r)
 {
     free(r->samples);
     free(r->usages);
-    *r = (struct top_reading){0};
+    *r = (struct top_gpus_reading){0};
 }
 
 /* ---- the thread ----------------------------------------------------------------------------- */
 
 /* Replaces the latest reading. */
-static void publish(struct top_gpus *g, struct top_reading *r)
+static void publish(struct top_gpus *g, struct top_gpus_reading *r)
 {
     pthread_mutex_lock(&g->lock);
     r->number = g->latest.number + 1;
     r->at_ms = clock_ms();
-    top_reading_end(&g->latest);
+    top_gpus_reading_end(&g->latest);
     g->latest = *r;
     pthread_mutex_unlock(&g->lock);
 }
@@ -41,7 +41,7 @@ static void publish(struct top_gpus *g, struct top_reading *r)
  * stays open, so that gpu_usage() finds NVML initialised. */
 static bool read_once(struct top_gpus *g, struct gpu_sampler **s)
 {
-    struct top_reading r = {0};
+    struct top_gpus_reading r = {0};
     struct err e = {0};
     int rc = *s ? 0 : gpu_sampler_open(s, NULL, &e);
     if (rc == 0) {
@@ -71,7 +71,7 @@ static void release(struct top_gpus *g)
 {
     pthread_cond_destroy(&g->wake);
     pthread_mutex_destroy(&g->lock);
-    top_reading_end(&g->latest);
+    top_gpus_reading_end(&g->latest);
     free(g);
 }
 
@@ -142,7 +142,7 @@ int64_t top_gpus_number(struct top_gpus *g)
     return number;
 }
 
-void top_gpus_latest(struct top_gpus *g, struct top_reading *out)
+void top_gpus_latest(struct top_gpus *g, struct top_gpus_reading *out)
 {
     pthread_mutex_lock(&g->lock);
     *out = g->latest;

@@ -12,7 +12,7 @@
 struct top_gpus;
 
 /* What the driver has reported last. */
-struct top_reading {
+struct top_gpus_reading {
     struct gpu_sample *samples;
     struct gpu_usage *usages; /* of the same GPUs, in any order */
     int sample_count, usage_count;
@@ -20,10 +20,10 @@ struct top_reading {
     int64_t number;    /* counts the readings; 0: none yet */
     int64_t at_ms;     /* clock_ms() of the reading; before the first one, of the start */
 };
-void top_reading_end(struct top_reading *r);
-static inline void auto_top_reading(struct top_reading *r)
+void top_gpus_reading_end(struct top_gpus_reading *r);
+static inline void auto_top_gpus_reading(struct top_gpus_reading *r)
 {
-    top_reading_end(r);
+    top_gpus_reading_end(r);
 }
 
 /* Starts to read. Returns NULL if no thread can be started. */
@@ -36,6 +36,6 @@ AUTO_DEFINE(top_gpus, struct top_gpus *, top_gpus_close)
  */
 int64_t top_gpus_number(struct top_gpus *g);
 /* Copies the latest reading; the caller ends it. */
-void top_gpus_latest(struct top_gpus *g, struct top_reading *out);
+void top_gpus_latest(struct top_gpus *g, struct top_gpus_reading *out);
 
 #endif

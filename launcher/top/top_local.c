@@ -100,7 +100,7 @@ static void add_job(struct top_node *out, const struct registry_job *j)
 }
 
 /* Sets the problem, or shows the GPUs and returns true. */
-static bool add_gpus(struct top_node *out, const struct top_reading *r, int late_ms)
+static bool add_gpus(struct top_node *out, const struct top_gpus_reading *r, int late_ms)
 {
     out->age_ms = clock_ms() - r->at_ms;
     snprintf(out->problem, sizeof out->problem, "%s", r->problem);
@@ -117,7 +117,7 @@ static bool add_gpus(struct top_node *out, const struct top_reading *r, int late
 void top_local_read(struct top_node *out, struct top_gpus *gpus, int late_ms)
 {
     struct registry_list jobs;
-    AUTO(top_reading) struct top_reading r = {0};
+    AUTO(top_gpus_reading) struct top_gpus_reading r = {0};
     registry_read(&jobs);
     top_gpus_latest(gpus, &r);
     if (gethostname(out->name, sizeof out->name - 1) < 0)

@@ -103,7 +103,7 @@ const struct top_column *top_model_columns(enum top_section section, int *count)
     return sections[section].at;
 }
 
-const char *const top_sort_names[TOP_SORTS] = {"index", "utilisation", "memory", "power"};
+const char *const top_model_sort_names[TOP_SORTS] = {"index", "utilisation", "memory", "power"};
 
 /* ---- cells ---------------------------------------------------------------------------------- */
 
@@ -447,7 +447,7 @@ void top_model_view(struct top_view *out, const struct top_node *nodes, int coun
     out->summary = summarise(nodes, count, n, processes);
 }
 
-void top_view_end(struct top_view *v)
+void top_model_view_end(struct top_view *v)
 {
     for (int i = 0; i < v->count; i++)
         strv_free(v->rows[i].cells);

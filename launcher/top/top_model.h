@@ -49,17 +49,17 @@ struct top_view {
 };
 
 enum top_sort { TOP_BY_INDEX, TOP_BY_UTILISATION, TOP_BY_MEMORY, TOP_BY_POWER, TOP_SORTS };
-extern const char *const top_sort_names[TOP_SORTS];
+extern const char *const top_model_sort_names[TOP_SORTS];
 
 /* Makes the rows. GPUs are sorted by node and index, or by a value, largest first and unknown ones
  * last. The processes have the order of their GPUs; the larger ones precede. The oldest jobs
  * precede, and a sweep precedes its trials. */
 void top_model_view(struct top_view *out, const struct top_node *nodes, int count,
                     enum top_sort sort);
-void top_view_end(struct top_view *v);
+void top_model_view_end(struct top_view *v);
 static inline void auto_top_view(struct top_view *v)
 {
-    top_view_end(v);
+    top_model_view_end(v);
 }
 
 #endif

@@ -11,7 +11,7 @@
 #include "launcher/guardian/guardian.h"
 #include "launcher/top/top_json.h"
 
-enum { START_MS = 20000, GRACE_MS = 1000, RETRY_MS = 5000, CHECK_MS = 500, END_MS = 3000 };
+enum { START_MS = 20000, GRACE_MS = 1000, RETRY_MS = 5000, CHECK_MS = 500, END_MS = 1000 };
 
 /* A node, and the job on it. */
 struct one {
@@ -75,10 +75,12 @@ static bool on_line(void *arg, int rank, enum launch_stream from, const char *te
 static void on_ended(void *arg, const struct job_end *end)
 {
     struct one *o = arg;
-    const char *why = end->first_failed >= 0 && end->first.start_error[0] ? end->first.start_error
-                      : end->broken                                       ? end->broken
-                      : o->said[0]                                        ? o->said
-                                                                          : "drover top has ended";
+    const struct rank_end *r = &end->first;
+    const char *why = end->first_failed >= 0 && r->start_error[0] ? r->start_error
+                      : end->first_failed >= 0 && r->lost         ? r->lost_how
+                      : end->broken                               ? end->broken
+                      : o->said[0]                                ? o->said
+                                                                  : "drover top has ended";
     snprintf(o->failure, sizeof o->failure, "no answer: %.380s", why);
     o->running = false;
     o->ended_ms = clock_ms();

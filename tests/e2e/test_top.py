@@ -52,17 +52,17 @@ FRAME = re.compile(rb"\033\[H(?P<text>[^\033]*)")
 
 
 class Terminal:
-    """drover top as the leader of a session on a terminal of `columns` and `rows`; `seen` is all that it wrote."""
+    """A program as the leader of a session on a terminal; `seen` is all that it wrote."""
 
-    def __init__(self, drover, words, env, columns=80, rows=24):
+    def __init__(self, drover, words):
         self.fd, self.own_end = pty.openpty()
-        self.resize(columns, rows)
+        self.resize(80, 24)
 
         def take_terminal():
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
             hear_signals()
 
-        self.process = subprocess.Popen([*map(str, words)], cwd=drover.cwd, env={**drover.env, **env}, stdin=self.own_end,
+        self.process = subprocess.Popen([*map(str, words)], cwd=drover.cwd, env=drover.env, stdin=self.own_end,
                                         stdout=self.own_end, stderr=self.own_end, start_new_session=True,
                                         preexec_fn=take_terminal)
         self.seen = b""
@@ -111,15 +111,28 @@ def use_gpus(drover):
     return drover
 
 
+@pytest.fixture(name="start")
+def use_terminals(gpus):
+    """Starts a program on a terminal of its own."""
+    started = []
+
+    def start(*words):
+        started.append(Terminal(gpus, words))
+        return started[-1]
+
+    yield start
+    for t in started:
+        t.process.kill()
+        t.process.wait()
+        os.close(t.own_end)
+        os.close(t.fd)
+
+
 @pytest.fixture(name="display")
-def use_display(gpus):
-    t = Terminal(gpus, [DROVER, "top", "--interval", "0.2"], {})
+def use_display(start):
+    t = start(DROVER, "top", "--interval", "0.2")
     t.frame(lambda s: "H100" in s, "the GPUs")
-    yield t
-    t.process.kill()
-    t.process.wait()
-    os.close(t.own_end)
-    os.close(t.fd)
+    return t
 
 
 def structure(lines):
@@ -134,14 +147,12 @@ def structure(lines):
 
 @pytest.mark.skipif(subprocess.run(["unshare", "--pid", "--fork", "--mount-proc", "true"], capture_output=True,
                                    check=False).returncode != 0, reason="no namespaces of processes")
-def test_the_screen_shows_gpus_processes_jobs_and_trials(gpus):
+def test_the_screen_shows_gpus_processes_jobs_and_trials(gpus, start):
     (gpus.cwd / "s.yaml").write_text(SWEEP)
-    t = Terminal(gpus, ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", SCRIPT, "sh", DROVER, RANK], {})
+    t = start("unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", SCRIPT, "sh", DROVER, RANK)
     lines = t.frame(lambda s: "3 processes, 1 job, 1 sweep, 1 trial " in s, "two ranks and a trial")
     assert len(lines) == 24 and all(len(line) == 80 for line in lines), lines
     shown = structure(lines)
-    t.process.kill()
-    t.process.wait()
     if os.environ.get("DROVER_TEST_RECORD"):
         GOLDEN.parent.mkdir(exist_ok=True)
         GOLDEN.write_text(shown)
@@ -216,9 +227,9 @@ def test_a_stop_of_the_job_shows_the_shell(gpus):
         screen.close()
 
 
-def test_a_driver_that_hangs_does_not_hang_the_display(gpus):
+def test_a_driver_that_hangs_does_not_hang_the_display(gpus, start):
     (gpus.cwd / "machine").write_text("gpus 1\ngpu 0 power hang\n")
-    t = Terminal(gpus, [DROVER, "top", "--interval", "0.1"], {})
+    t = start(DROVER, "top", "--interval", "0.1")
     t.frame(lambda s: "GPUs: none" in s, "a frame")
     t.keys(b"q")
     assert t.end() == 0 and t.is_restored()
@@ -280,3 +291,19 @@ def test_nodes_are_shown_together_and_a_lost_one_does_not_delay_them(cluster):
     assert status == 0 and [json.loads(line)["node"] for line in out.split("\n")[:2]] == ["node1", "node2"]
     job.kill(signal.SIGTERM)
     job.end()
+
+
+def test_a_node_that_falls_silent_is_named_and_the_others_go_on(cluster):
+    job = cluster.head.start_job(DROVER, "top", "-H", "node1,node2", "--json", "--interval", 0.5,
+                                 env={**NVML, "DROVER_FAKE_NVML": "/dev/null"})
+
+    def problem_of(name):
+        """The node's problem in its next line."""
+        return next(node["problem"] or "" for node in map(json.loads, job.stdout) if node["node"] == name)
+
+    wait_until(lambda: "no answer" not in problem_of("node2") + problem_of("node1"), "two nodes")
+    cluster.nodes[1].cut()
+    wait_until(lambda: "no answer for" in problem_of("node2"), "the silence of node2")
+    assert "no answer" not in problem_of("node1")
+    job.kill(signal.SIGTERM)
+    assert job.end()[0] == 143
