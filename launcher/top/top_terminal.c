@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "common/log.h"
@@ -59,10 +60,15 @@ static bool read_size(struct top_terminal *t)
     return changed;
 }
 
+/* Output that the user has stopped (Ctrl-S) would block the end of the program. TCOON alone
+ * continues only what TCOOFF has stopped. */
 static void leave(struct top_terminal *t)
 {
-    if (t->entered)
+    if (t->entered) {
+        (void)tcflow(STDOUT_FILENO, TCOOFF);
+        (void)tcflow(STDOUT_FILENO, TCOON);
         write_all(LEAVE, sizeof LEAVE - 1);
+    }
     t->entered = false;
     terminal_modes_unwatch();
 }

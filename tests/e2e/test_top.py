@@ -160,21 +160,22 @@ def test_the_screen_shows_gpus_processes_jobs_and_trials(gpus, start):
 
 
 def test_a_frame_is_one_write_and_fills_the_screen(display):
+    def writes():
+        return int(re.search(r"syscw: (\d+)", Path(f"/proc/{display.process.pid}/io").read_text(encoding="ascii"))[1])
+
     def count():
-        io = Path(f"/proc/{display.process.pid}/io").read_text(encoding="ascii")
-        while select.select([display.fd], [], [], 0)[0]:
-            display.read()
-        return int(re.search(r"syscw: (\d+)", io)[1]), len(FRAME.findall(display.seen))
+        """The numbers of writes and of frames, at a moment in which nothing is written."""
+        before = None
+        while before != writes():
+            before = writes()
+            while select.select([display.fd], [], [], 0)[0]:
+                display.read(0)
+        return before, len(FRAME.findall(display.seen))
 
-    # Between the two looks of count() a frame may be written: the differences are equal in some pair of quiet moments.
-    writes, frames = count()
-
-    def is_one_per_frame():
-        display.read()
-        more_writes, more_frames = count()
-        return more_frames - frames >= 5 and more_writes - writes == more_frames - frames
-
-    wait_until(is_one_per_frame, "as many writes as frames", 10)
+    first = count()
+    wait_until(lambda: count()[1] - first[1] >= 5, "five frames", 15)
+    last = count()
+    assert last[0] - first[0] == last[1] - first[1]
     assert all(len(f) == 24 and all(len(line) == 80 for line in f) for f in display.frames())
 
 
@@ -204,6 +205,13 @@ def test_a_resize_gets_a_frame_of_the_new_size(display):
 def test_the_terminal_is_restored(display, sig, status):
     display.process.send_signal(sig)
     assert display.end() == status and display.is_restored()
+
+
+def test_stopped_output_blocks_no_end(display):
+    display.keys(b"\x13")
+    wait_until(lambda: not select.select([], [display.own_end], [], 0)[1], "that Ctrl-S has stopped the output")
+    display.process.send_signal(signal.SIGTERM)
+    assert display.end() == 143 and display.is_restored()
 
 
 def test_a_stop_of_the_job_shows_the_shell(gpus):
