@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "common/duration.h"
 #include "common/opt.h"
 #include "common/strbuf.h"
 
@@ -162,15 +163,6 @@ static const char *without_vendor(const char *model)
     static const char vendor[] = "NVIDIA ";
     size_t len = sizeof vendor - 1;
     return strncmp(model, vendor, len) == 0 ? model + len : model;
-}
-
-static char *age_cell(int64_t ms)
-{
-    int s = ms < 0 ? 0 : (int)(ms / 1000);
-    return s < 60      ? xasprintf("%ds", s)
-           : s < 3600  ? xasprintf("%dm%02ds", s / 60, s % 60)
-           : s < 86400 ? xasprintf("%dh%02dm", s / 3600, s / 60 % 60)
-                       : xasprintf("%dd%02dh", s / 86400, s / 3600 % 24);
 }
 
 /* ---- GPUs and their processes --------------------------------------------------------------- */
@@ -359,7 +351,8 @@ static void add_job(struct top_view *v, const struct top_node *nodes, int count,
                                                : xasprintf("%s trial %d", j->sweep, j->trial));
     strv_push(cells, xasprintf("%d %s%s", n, sweep ? "trial" : "rank", n == 1 ? "" : "s"));
     add_usage(cells, j, nodes, count);
-    strv_push(cells, age_cell(j->age_ms));
+    char age[24];
+    strv_push(cells, xstrdup(duration_format(age, sizeof age, j->age_ms / 1000)));
     strv_push(cells, text_cell(j->command));
 }
 

@@ -7,11 +7,12 @@
 #include "common/clock.h"
 #include "common/json.h"
 #include "common/own_process.h"
+#include "launcher/doctor/node_query.h"
 #include "launcher/engine/launch.h"
 #include "launcher/guardian/guardian.h"
 #include "launcher/top/top_json.h"
 
-enum { START_MS = 20000, GRACE_MS = 1000, RETRY_MS = 5000, CHECK_MS = 500, END_MS = 1000 };
+enum { START_MS = 20000, RETRY_MS = 5000, CHECK_MS = 500, END_MS = 1000 };
 
 /* A node, and the job on it. */
 struct one {
@@ -75,12 +76,9 @@ static bool on_line(void *arg, int rank, enum launch_stream from, const char *te
 static void on_ended(void *arg, const struct job_end *end)
 {
     struct one *o = arg;
-    const struct rank_end *r = &end->first;
-    const char *why = end->first_failed >= 0 && r->start_error[0] ? r->start_error
-                      : end->first_failed >= 0 && r->lost         ? r->lost_how
-                      : end->broken                               ? end->broken
-                      : o->said[0]                                ? o->said
-                                                                  : "drover top has ended";
+    const char *why = node_query_failure(end);
+    if (!why)
+        why = o->said[0] ? o->said : "drover top has ended";
     snprintf(o->failure, sizeof o->failure, "no answer: %.380s", why);
     o->running = false;
     o->ended_ms = clock_ms();
@@ -90,16 +88,7 @@ static void on_ended(void *arg, const struct job_end *end)
 static void start(struct one *o)
 {
     static const struct launch_events events = {.line = on_line, .ended = on_ended};
-    const struct launch_spec spec = {.ranks = 1,
-                                     .argv = o->all->argv,
-                                     .hosts = &o->host,
-                                     .bind_to = PLAN_BIND_NONE,
-                                     .oversubscribe = true,
-                                     .start_timeout_ms = START_MS,
-                                     .grace_ms = GRACE_MS,
-                                     .no_pmix = true,
-                                     .no_pty = true,
-                                     .stdin_null = true};
+    const struct launch_spec spec = node_query_spec(&o->host, o->all->argv, START_MS);
     struct err e = {0};
     launch_free(TAKE(o->launch));
     o->said[0] = '\0';
