@@ -50,3 +50,17 @@ int duration_parse(double *out_s, const char *text, struct err *e)
     *out_s = seconds;
     return 0;
 }
+
+char *duration_format(char *buf, size_t size, int64_t s)
+{
+    long long n = s < 0 ? 0 : s;
+    if (n < 60)
+        snprintf(buf, size, "%llds", n);
+    else if (n < 3600)
+        snprintf(buf, size, "%lldm%02llds", n / 60, n % 60);
+    else if (n < 86400)
+        snprintf(buf, size, "%lldh%02lldm", n / 3600, n / 60 % 60);
+    else
+        snprintf(buf, size, "%lldd%02lldh", n / 86400, n / 3600 % 24);
+    return buf;
+}

@@ -18,6 +18,7 @@
 #include "launcher/doctor/cmd_topo.h"
 #include "launcher/estimate/cmd_estimate.h"
 #include "launcher/place/cmd_place.h"
+#include "launcher/top/cmd_top.h"
 
 struct cmd {
     const char *name, *summary;        /* summary NULL: internal, not listed */
@@ -35,6 +36,7 @@ static const struct cmd commands[] = {
     {"torchrun", "Start a job with torchrun's options", cmd_torchrun, NULL, "drover torchrun"},
     {"ft_launcher", "Start a job with the options of NVIDIA's ft_launcher", cmd_torchrun_ft, NULL,
      "drover ft_launcher"},
+    {"top", "Show GPUs, jobs, ranks and trials live", cmd_top, NULL, "drover top"},
     {"ps", "List the running jobs of this node", cmd_ps, NULL, "drover ps"},
     {"logs", "Show the last lines of a running job", cmd_logs, NULL, "drover logs"},
     {"kill", "Stop a running job, or send it a signal", cmd_kill, NULL, "drover kill"},

@@ -9,8 +9,8 @@
 #include "common/utf8.h"
 #include "hpo/coordinator/progress_terminal.h"
 #include "hpo/coordinator/progress_text.h"
-#include "hpo/coordinator/terminal_text.h"
 #include "hpo/worker/run_result.h"
+#include "launcher/io/terminal_text.h"
 
 struct running {
     int trial;

@@ -8,7 +8,7 @@
 #include "common/mem.h"
 #include "common/strbuf.h"
 #include "hpo/coordinator/progress_text.h"
-#include "hpo/coordinator/terminal_text.h"
+#include "launcher/io/terminal_text.h"
 
 enum {
     NARROW = 64,      /* below this number of columns, trials have fewer of them */

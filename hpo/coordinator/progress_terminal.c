@@ -5,17 +5,16 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <termios.h>
 #include <unistd.h>
 
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/strbuf.h"
-#include "hpo/coordinator/terminal_text.h"
+#include "launcher/io/terminal_modes.h"
+#include "launcher/io/terminal_text.h"
 
 enum { FRAME_MS = 100, IDLE_MS = 1000, COLUMNS = 80, ROWS = 24 };
 
-static const int crashes[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 static const int watched[] = {SIGWINCH, SIGTSTP, SIGCONT};
 
 struct progress_terminal {
@@ -30,74 +29,6 @@ struct progress_terminal {
     bool due, stopped;
     int64_t framed_ms;
 };
-
-/* ---- modes ---------------------------------------------------------------------------------- */
-
-/* Used by a signal handler, too. */
-static struct {
-    volatile sig_atomic_t changed; /* the terminal has our modes */
-    bool known;                    /* `before` is set */
-    struct termios before;
-    struct sigaction actions[COUNT_OF(crashes)];
-} modes;
-
-/* A process in the background would be stopped if it read or changed the terminal. */
-static bool in_foreground(void)
-{
-    return tcgetpgrp(STDIN_FILENO) == getpgrp();
-}
-
-static void restore_modes(void)
-{
-    if (modes.changed && in_foreground())
-        (void)tcsetattr(STDIN_FILENO, TCSANOW, &modes.before);
-    modes.changed = 0;
-}
-
-static void change_modes(void)
-{
-    struct termios own;
-    if (modes.changed || !isatty(STDIN_FILENO) || !in_foreground() ||
-        tcgetattr(STDIN_FILENO, &own) < 0)
-        return;
-    if (!modes.known || (own.c_lflag & ICANON)) /* otherwise they are our own already */
-        modes.before = own;
-    modes.known = true;
-    own.c_lflag &= ~(tcflag_t)(ICANON | ECHO); /* ISIG stays: Ctrl-C and Ctrl-Z are signals */
-    own.c_cc[VMIN] = 0;                        /* a read returns at once */
-    own.c_cc[VTIME] = 0;
-    modes.changed = 1;
-    (void)tcsetattr(STDIN_FILENO, TCSANOW, &own);
-}
-
-static void on_crash(int number)
-{
-    restore_modes();
-    for (size_t i = 0; i < COUNT_OF(crashes); i++)
-        if (crashes[i] == number)
-            (void)sigaction(number, &modes.actions[i], NULL);
-    (void)raise(number);
-}
-
-/* Only an action that is the default is replaced: a sanitizer or a debugger has its own. */
-static void watch_crashes(void)
-{
-    struct sigaction own = {.sa_handler = on_crash};
-    for (size_t i = 0; i < COUNT_OF(crashes); i++)
-        if (sigaction(crashes[i], NULL, &modes.actions[i]) == 0 &&
-            modes.actions[i].sa_handler == SIG_DFL)
-            (void)sigaction(crashes[i], &own, NULL);
-    static bool registered;
-    if (!registered)
-        (void)atexit(restore_modes);
-    registered = true;
-}
-
-static void unwatch_crashes(void)
-{
-    for (size_t i = 0; i < COUNT_OF(crashes); i++)
-        (void)sigaction(crashes[i], &modes.actions[i], NULL);
-}
 
 /* ---- output --------------------------------------------------------------------------------- */
 
@@ -228,10 +159,7 @@ static void read_keys(struct progress_terminal *t)
     char keys[64];
     if (!t->ev->key)
         return;
-    change_modes(); /* if the process is in the foreground again */
-    if (!modes.changed || !in_foreground())
-        return;
-    ssize_t n = read(STDIN_FILENO, keys, sizeof keys);
+    ssize_t n = terminal_modes_read(keys, sizeof keys);
     for (ssize_t i = 0; i < n; i++)
         t->ev->key(t->arg, keys[i]);
 }
@@ -253,7 +181,7 @@ static void on_timer(uv_timer_t *timer)
 static void suspend(uv_signal_t *s)
 {
     wipe(s->data);
-    restore_modes();
+    terminal_modes_restore();
     uv_signal_stop(s);
     (void)raise(SIGTSTP);
 }
@@ -266,7 +194,7 @@ static void on_signal(uv_signal_t *s, int number)
         uv_signal_start(s, on_signal, SIGTSTP);
     }
     if (number == SIGCONT)
-        modes.changed = 0; /* the shell has set its own */
+        terminal_modes_forget();
     t->due = true;
 }
 
@@ -287,9 +215,9 @@ struct progress_terminal *progress_terminal_open(uv_loop_t *loop,
     t->arg = arg;
     t->due = true;
     read_size(t);
-    watch_crashes();
+    terminal_modes_watch(NULL);
     if (ev->key)
-        change_modes();
+        terminal_modes_change();
     log_set_sink(on_log_line, t);
     uv_timer_init(loop, &t->timer);
     t->timer.data = t;
@@ -309,8 +237,7 @@ void progress_terminal_stop(struct progress_terminal *t)
     t->stopped = true;
     log_set_sink(NULL, NULL);
     wipe(t);
-    restore_modes();
-    unwatch_crashes();
+    terminal_modes_unwatch();
     uv_close((uv_handle_t *)&t->timer, NULL);
     for (size_t i = 0; i < COUNT_OF(watched); i++)
         uv_close((uv_handle_t *)&t->signals[i], NULL);
@@ -338,5 +265,5 @@ void progress_terminal_size(const struct progress_terminal *t, int *columns, int
 
 bool progress_terminal_has_keys(const struct progress_terminal *t)
 {
-    return modes.changed && !t->stopped;
+    return terminal_modes_changed() && !t->stopped;
 }

@@ -6,10 +6,10 @@
 #include "common/mem.h"
 #include "common/redact.h"
 #include "common/utf8.h"
-#include "hpo/coordinator/terminal_text.h"
 #include "hpo/scheduler/worker_health.h"
 #include "hpo/spec/spec.h"
 #include "hpo/worker/trial_dir.h"
+#include "launcher/io/terminal_text.h"
 
 enum { LINE_SHOWN = 160 /* of a trial's output */, LINE_MAX_SHOWN = 2000, AWAITED_MAX = 5 };
 

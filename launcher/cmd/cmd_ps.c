@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/duration.h"
 #include "common/opt.h"
 #include "common/strbuf.h"
 #include "common/utf8.h"
@@ -25,20 +26,6 @@ static const struct opt options[] = {
     OPT_END,
 };
 
-/* Writes an age as "12s", "3m05s", "2h03m" or "4d02h". */
-static void print_age(char *out, size_t size, int64_t s)
-{
-    int n = (int)(s < 0 ? 0 : s);
-    if (n < 60)
-        snprintf(out, size, "%ds", n);
-    else if (n < 3600)
-        snprintf(out, size, "%dm%02ds", n / 60, n % 60);
-    else if (n < 86400)
-        snprintf(out, size, "%dh%02dm", n / 3600, n / 60 % 60);
-    else
-        snprintf(out, size, "%dd%02dh", n / 86400, n / 3600 % 24);
-}
-
 static void print_table(const struct registry_list *l)
 {
     int width = 3;
@@ -48,7 +35,7 @@ static void print_table(const struct registry_list *l)
     for (size_t i = 0; i < l->count; i++) {
         const struct registry_job *j = &l->at[i];
         char age[24];
-        print_age(age, sizeof age, (int64_t)time(NULL) - j->started_ms / 1000);
+        duration_format(age, sizeof age, (int64_t)time(NULL) - j->started_ms / 1000);
         char ranks[16] = "-"; /* a sweep has none of its own */
         if (j->kind != REGISTRY_SWEEP)
             snprintf(ranks, sizeof ranks, "%d", j->ranks);
@@ -86,7 +73,7 @@ static void print_baselines(const struct baseline_list *l)
     for (size_t i = 0; i < l->count; i++) {
         const struct baseline *m = &l->at[i];
         char age[24], step[24] = "-", cpu[24] = "-", gpu[24] = "-";
-        print_age(age, sizeof age, (int64_t)time(NULL) - m->stored_ms / 1000);
+        duration_format(age, sizeof age, (int64_t)time(NULL) - m->stored_ms / 1000);
         if (m->step_s > 0)
             snprintf(step, sizeof step, "%.4g ms", m->step_s * 1000);
         if (m->cpu >= 0)
@@ -133,8 +120,8 @@ static void print_done(const struct history_jobs *l)
     for (size_t i = 0; i < l->count; i++) {
         const struct history_job *j = &l->at[i];
         char ended[24], duration[24], utilisation[24], peak[32], energy[32], cost[32];
-        print_age(ended, sizeof ended, (int64_t)time(NULL) - j->end_ms / 1000);
-        print_age(duration, sizeof duration, (j->end_ms - j->begin_ms) / 1000);
+        duration_format(ended, sizeof ended, (int64_t)time(NULL) - j->end_ms / 1000);
+        duration_format(duration, sizeof duration, (j->end_ms - j->begin_ms) / 1000);
         print_figure(utilisation, sizeof utilisation, "%.0f %%",
                      j->utilisation < 0 ? -1 : j->utilisation * 100);
         print_figure(peak, sizeof peak, "%.1f GiB", (double)j->peak_bytes / gib);

@@ -10,7 +10,6 @@
 #include "common/own_process.h"
 #include "common/stop_signals.h"
 #include "common/strbuf.h"
-#include "launcher/engine/launch.h"
 #include "launcher/guardian/guardian.h"
 #include "launcher/hosts/hostfile.h"
 
@@ -37,6 +36,27 @@ int node_query_hosts(struct hosts **out, const char *file, const char *list, str
     if (rc == 0 && *out)
         hostfile_mark_here(*out);
     return rc;
+}
+
+struct launch_spec node_query_spec(const struct hosts *host, char *const *argv,
+                                   int start_timeout_ms)
+{
+    return (struct launch_spec){.ranks = 1,
+                                .argv = argv,
+                                .hosts = host,
+                                .bind_to = PLAN_BIND_NONE,
+                                .oversubscribe = true,
+                                .start_timeout_ms = start_timeout_ms,
+                                .grace_ms = GRACE_MS,
+                                .no_pmix = true,
+                                .no_pty = true,
+                                .stdin_null = true};
+}
+
+const char *node_query_failure(const struct job_end *end)
+{
+    const struct rank_end *r = end->first_failed >= 0 ? &end->first : NULL;
+    return r && r->start_error[0] ? r->start_error : r && r->lost ? r->lost_how : end->broken;
 }
 
 /* The job on one host. */
@@ -100,11 +120,10 @@ static void on_ended(void *arg, const struct job_end *end)
         q->answer->text = strbuf_take(&q->text);
     else if (end->stopped && !e->code)
         err_set(e, -EINTR, "%s: stopped", q->host.at->name);
-    else if (!e->code && end->first_failed >= 0 && end->first.start_error[0])
-        err_set(e, -EIO, "%s: %s", q->host.at->name, end->first.start_error);
-    else if (!e->code)
-        err_set(e, -EIO, "%s: %s", q->host.at->name,
-                end->broken ? end->broken : "drover ended without an answer");
+    else if (!e->code) {
+        const char *why = node_query_failure(end);
+        err_set(e, -EIO, "%s: %s", q->host.at->name, why ? why : "drover ended without an answer");
+    }
     shorten_deadline(q->all);
 }
 
@@ -135,16 +154,7 @@ static void on_deadline(uv_timer_t *t)
 static void start(struct query *q, struct launch_context *l, char *const *argv)
 {
     static const struct launch_events events = {.line = on_line, .ended = on_ended};
-    const struct launch_spec spec = {.ranks = 1,
-                                     .argv = argv,
-                                     .hosts = &q->host,
-                                     .bind_to = PLAN_BIND_NONE,
-                                     .oversubscribe = true,
-                                     .start_timeout_ms = q->all->deadline_ms,
-                                     .grace_ms = GRACE_MS,
-                                     .no_pmix = true,
-                                     .no_pty = true,
-                                     .stdin_null = true};
+    const struct launch_spec spec = node_query_spec(&q->host, argv, q->all->deadline_ms);
     q->answer->begin_s = wall_s();
     if (launch_start(&q->launch, l, &spec, &events, q, &q->answer->error) == 0)
         q->all->running++;

@@ -4,12 +4,21 @@
 #define DROVER_NODE_QUERY_H
 
 #include "common/err.h"
+#include "launcher/engine/launch.h"
 #include "launcher/hosts/hosts.h"
 
 /* Reads the hosts of the options --hostfile and --host, of which each may be NULL: the file, the
  * list, or those of the file that the list names. `*out` is NULL if both are. Errors are those of
  * hostfile.h. */
 int node_query_hosts(struct hosts **out, const char *file, const char *list, struct err *e);
+
+/* Returns the spec of a job of one rank on `host`, a list of one: a command of drover. Borrows both
+ * arguments. */
+struct launch_spec node_query_spec(const struct hosts *host, char *const *argv,
+                                   int start_timeout_ms);
+/* Returns why such a job has ended, if it is not by itself: its node could not start it, or is
+ * lost. NULL: the job has exited. Borrowed from `end`. */
+const char *node_query_failure(const struct job_end *end);
 
 struct node_answer {
     char *text;            /* what the command has written to stdout; NULL: no answer */

@@ -164,8 +164,10 @@ static void add_usage(const struct nvml *n, nvml_device d, struct gpu_usage **us
     if (n->utilization && n->utilization(d, &load) == NVML_SUCCESS && load.gpu <= 100)
         u.busy_percent = (int)load.gpu;
     int rc = n->processes ? n->processes(d, &process_count, p) : NVML_GPU_LOST;
-    for (unsigned i = 0; rc == NVML_SUCCESS && i < process_count && i < GPU_PROCESSES_MAX; i++)
+    for (unsigned i = 0; rc == NVML_SUCCESS && i < process_count && i < GPU_PROCESSES_MAX; i++) {
+        u.pid_bytes[u.pid_count] = p[i].used_bytes <= INT64_MAX ? (int64_t)p[i].used_bytes : -1;
         u.pids[u.pid_count++] = (int)p[i].pid;
+    }
     *usage = xrealloc(*usage, (size_t)*count + 1, sizeof **usage);
     (*usage)[(*count)++] = u;
 }

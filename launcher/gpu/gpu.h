@@ -55,6 +55,7 @@ struct gpu_usage { /* usage of a GPU without MIG, or of a MIG instance */
                          ran; -1: unknown, as for MIG instances */
     int pids[GPU_PROCESSES_MAX]; /* processes that compute on it. The driver does not report those
                                     of another user's namespace; further processes are dropped */
+    int64_t pid_bytes[GPU_PROCESSES_MAX]; /* memory that each of them uses; -1: unknown */
     int pid_count;
 };
 

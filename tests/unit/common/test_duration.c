@@ -31,3 +31,19 @@ TEST(durations_have_units)
     CHECK_INT(duration_parse(&seconds, huge, NULL), -EINVAL);
     CHECK_NEAR(seconds, 7, 0);
 }
+
+TEST(a_duration_is_shown_with_its_two_largest_units)
+{
+    static const struct {
+        int64_t seconds;
+        const char *text;
+    } rows[] = {{-5, "0s"},        {0, "0s"},
+                {59, "59s"},       {60, "1m00s"},
+                {3599, "59m59s"},  {3600, "1h00m"},
+                {86399, "23h59m"}, {86400, "1d00h"},
+                {442800, "5d03h"}, {INT64_MAX, "106751991167300d15h"}};
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        char text[24];
+        CHECK_STR(duration_format(text, sizeof text, rows[i].seconds), rows[i].text);
+    }
+}

@@ -6,7 +6,7 @@
 
 #include "common/mem.h"
 #include "common/strbuf.h"
-#include "hpo/coordinator/terminal_text.h"
+#include "launcher/io/terminal_text.h"
 #include "tests/unit/test.h"
 
 enum { TRIALS = 64 };

@@ -131,6 +131,7 @@ TEST(who_uses_a_gpu_is_told_with_what_is_in_use)
     CHECK_INT(u[0].pid_count, 2);
     CHECK_INT(u[0].pids[0], 4711);
     CHECK_INT(u[0].pids[1], 12);
+    CHECK_INT(u[0].pid_bytes[0], 50LL << 20);
     CHECK_INT(u[0].used_bytes, 157LL << 20);
     CHECK_INT(u[0].total_bytes, 1000LL << 20);
     CHECK_STR(u[1].uuid, "MIG-5a1f"); /* instead of the GPU that it belongs to */

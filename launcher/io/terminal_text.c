@@ -1,4 +1,4 @@
-#include "hpo/coordinator/terminal_text.h"
+#include "launcher/io/terminal_text.h"
 
 #include <limits.h>
 #include <stdbool.h>

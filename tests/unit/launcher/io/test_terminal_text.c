@@ -1,5 +1,5 @@
 /* test_terminal_text - text of trials and users for a terminal. */
-#include "hpo/coordinator/terminal_text.h"
+#include "launcher/io/terminal_text.h"
 
 #include "common/mem.h"
 #include "tests/unit/test.h"

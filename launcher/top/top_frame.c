@@ -1,0 +1,249 @@
+#include "launcher/top/top_frame.h"
+
+#include <limits.h>
+
+#include "launcher/io/terminal_text.h"
+
+enum {
+    GAP = 2,       /* cells between two columns */
+    FILL_MIN = 12, /* cells of a column that is cut, before others are dropped for it */
+    TABLE = 0      /* as the number of columns: no limit */
+};
+
+static const char *const titles[TOP_SECTIONS] = {"GPUs", "Processes on GPUs", "Jobs and sweeps"};
+
+static const char *const help_lines[] = {
+    "q  quit",
+    "s  sort the GPUs by index, utilisation, memory or power",
+    "j, k, arrow keys  scroll by a line; space, b  by a page",
+    "h  show or hide this help",
+    "",
+    "UTIL is the share of time in which a kernel ran, however small it was.",
+    "POWER and SM CLOCK show how much the GPU worked.",
+    "THROTTLE: heat, brake (power supply), slowdown (hardware), cap (power limit)",
+    "'-' is unknown: MIG instances report no utilisation.",
+    "Processes of other containers and other users' namespaces are not visible.",
+};
+
+/* ---- columns -------------------------------------------------------------------------------- */
+
+struct layout {
+    const struct top_column *columns;
+    int count;
+    int widths[TOP_COLUMNS_MAX]; /* 0: dropped */
+};
+
+static int cells_of(const char *text)
+{
+    return terminal_text_cells(text);
+}
+
+static int total_width(const struct layout *l, bool least)
+{
+    int total = 0;
+    for (int i = 0; i < l->count; i++) {
+        int w = l->widths[i];
+        if (least && l->columns[i].fills && w > FILL_MIN)
+            w = FILL_MIN;
+        total += w ? w + GAP : 0;
+    }
+    return total ? total - GAP : 0;
+}
+
+/* Returns the column that is dropped next, or -1. */
+static int next_to_drop(const struct layout *l)
+{
+    int found = -1, priority = 0;
+    for (int i = 0; i < l->count; i++)
+        if (l->widths[i] && l->columns[i].priority > priority) {
+            found = i;
+            priority = l->columns[i].priority;
+        }
+    return found;
+}
+
+static void lay_out(struct layout *l, const struct top_view *v, enum top_section section,
+                    int columns)
+{
+    *l = (struct layout){0};
+    l->columns = top_model_columns(section, &l->count);
+    for (int i = v->several_nodes ? 0 : 1; i < l->count; i++) {
+        int title = cells_of(l->columns[i].title), least = l->columns[i].least;
+        l->widths[i] = title > least ? title : least;
+    }
+    for (int r = 0; r < v->count; r++)
+        for (int i = 0; v->rows[r].section == section && i < l->count; i++) {
+            int w = l->widths[i] ? cells_of(v->rows[r].cells[i]) : 0;
+            l->widths[i] = w > l->widths[i] ? w : l->widths[i];
+        }
+    if (columns == TABLE)
+        return;
+    for (int drop; total_width(l, true) > columns && (drop = next_to_drop(l)) >= 0;)
+        l->widths[drop] = 0;
+    for (int i = 0; i < l->count; i++)
+        if (l->widths[i] && l->columns[i].fills && total_width(l, false) > columns)
+            l->widths[i] -= total_width(l, false) - columns;
+}
+
+/* ---- lines ---------------------------------------------------------------------------------- */
+
+static void add_spaces(struct strbuf *b, int n)
+{
+    for (int i = 0; i < n; i++)
+        strbuf_putc(b, ' ');
+}
+
+/* Appends a cell, cut to its width, without spaces at the end of the line. */
+static void add_cell(struct strbuf *b, int *wanted, const char *text, int width, bool right)
+{
+    AUTO(strbuf) struct strbuf cell = {0};
+    int used = terminal_text_add(&cell, text, width);
+    add_spaces(b, *wanted + (right ? width - used : 0));
+    strbuf_puts(b, strbuf_str(&cell));
+    *wanted = GAP + (right ? 0 : width - used);
+}
+
+/* Adds a line of cells; NULL: the titles. */
+static void add_cells(char ***lines, const struct layout *l, char *const *cells)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    int wanted = 0; /* spaces before the next cell */
+    for (int i = 0; i < l->count; i++)
+        if (l->widths[i])
+            add_cell(&b, &wanted, cells ? cells[i] : l->columns[i].title, l->widths[i],
+                     l->columns[i].right);
+    strv_push(lines, strbuf_take(&b));
+}
+
+static bool has_rows(const struct top_view *v, enum top_section section)
+{
+    for (int r = 0; r < v->count; r++)
+        if (v->rows[r].section == section)
+            return true;
+    return false;
+}
+
+static void add_section(char ***lines, const struct top_view *v, enum top_section section,
+                        int columns)
+{
+    struct layout l;
+    if (!has_rows(v, section)) {
+        strv_push(lines, xasprintf("%s: none", titles[section]));
+        return;
+    }
+    lay_out(&l, v, section, columns);
+    add_cells(lines, &l, NULL);
+    for (int r = 0; r < v->count; r++)
+        if (v->rows[r].section == section)
+            add_cells(lines, &l, v->rows[r].cells);
+}
+
+/* Returns the body, a strv. */
+static char **body_of(const struct top_view *v, int columns, bool help)
+{
+    char **lines = NULL;
+    if (help) {
+        for (size_t i = 0; i < COUNT_OF(help_lines); i++)
+            strv_push(&lines, xstrdup(help_lines[i]));
+        return lines;
+    }
+    for (char **note = v->notes; note && *note; note++)
+        strv_push(&lines, xstrdup(*note));
+    for (int s = 0; s < TOP_SECTIONS; s++) {
+        if (lines)
+            strv_push(&lines, xstrdup(""));
+        add_section(&lines, v, (enum top_section)s, columns);
+    }
+    return lines;
+}
+
+/* Appends exactly `columns` cells: the beginning of the text, and the end of `right` of it. */
+static void add_line(struct strbuf *out, const char *text, const char *right, int columns)
+{
+    int room = columns - cells_of(right) - (*right ? GAP : 0);
+    bool both = *right && room > 0;
+    int used = terminal_text_add(out, text, both ? room : columns);
+    if (both) {
+        add_spaces(out, columns - used - cells_of(right));
+        strbuf_puts(out, right);
+    } else {
+        add_spaces(out, columns - used);
+    }
+}
+
+void top_frame(struct strbuf *out, const struct top_view *v, int columns, int rows,
+               struct top_state *state)
+{
+    AUTO(strv) char **body = body_of(v, columns, state->help);
+    AUTO(free) char *title = xasprintf("drover top  %s", v->summary);
+    AUTO(free) char *sort = xasprintf("sort: %s", top_model_sort_names[state->sort]);
+    int count = (int)strv_len(body), shown = rows > 2 ? rows - 2 : 0;
+    int last = count > shown ? count - shown : 0;
+    state->offset = state->offset > last ? last : state->offset;
+    AUTO(free)
+    char *position =
+        last ? xasprintf("lines %d-%d of %d", state->offset + 1, state->offset + shown, count)
+             : xstrdup("");
+    add_line(out, title, sort, columns);
+    for (int i = 0; i < shown; i++) {
+        int at = state->offset + i;
+        strbuf_putc(out, '\n');
+        add_line(out, at < count ? body[at] : "", "", columns);
+    }
+    if (rows < 2)
+        return;
+    strbuf_putc(out, '\n');
+    add_line(out, state->message ? state->message : "q quit  s sort  j/k scroll  h help", position,
+             columns);
+}
+
+void top_frame_table(struct strbuf *out, const struct top_view *v)
+{
+    AUTO(strv) char **body = body_of(v, TABLE, false);
+    for (char **line = body; line && *line; line++) {
+        terminal_text_add(out, *line, INT_MAX);
+        strbuf_putc(out, '\n');
+    }
+}
+
+/* ---- keys ----------------------------------------------------------------------------------- */
+
+static void scroll(struct top_state *s, int lines)
+{
+    s->offset = s->offset + lines < 0 ? 0 : s->offset + lines;
+}
+
+size_t top_frame_key(struct top_state *state, const char *keys, size_t len, int rows)
+{
+    int page = rows > 3 ? rows - 3 : 1;
+    bool arrow = len >= 3 && keys[0] == '\033' && (keys[1] == '[' || keys[1] == 'O');
+    state->message = NULL;
+    switch (arrow && keys[2] == 'A' ? 'k' : arrow && keys[2] == 'B' ? 'j' : keys[0]) {
+    case 'q':
+        state->quit = true;
+        break;
+    case 's':
+        state->sort = (state->sort + 1) % TOP_SORTS;
+        break;
+    case 'h':
+    case '?':
+        state->help = !state->help;
+        state->offset = 0;
+        break;
+    case 'j':
+        scroll(state, 1);
+        break;
+    case 'k':
+        scroll(state, -1);
+        break;
+    case ' ':
+        scroll(state, page);
+        break;
+    case 'b':
+        scroll(state, -page);
+        break;
+    default:
+        break;
+    }
+    return arrow ? 3 : 1;
+}

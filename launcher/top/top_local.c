@@ -1,0 +1,132 @@
+#include "launcher/top/top_local.h"
+
+#include <pwd.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/redact.h"
+#include "launcher/guardian/process_tree.h"
+#include "launcher/top/top_model.h"
+
+enum { ANCESTORS_MAX = 64 };
+
+/* ---- processes ------------------------------------------------------------------------------ */
+
+static void read_user(char *out, size_t size, uid_t uid)
+{
+    struct passwd entry, *pw = NULL;
+    char space[1024];
+    if (getpwuid_r(uid, &entry, space, sizeof space, &pw) == 0 && pw)
+        snprintf(out, size, "%s", pw->pw_name);
+    else
+        snprintf(out, size, "%d", (int)uid);
+}
+
+/* Reads the arguments, without secrets. */
+static void read_command(char *out, size_t size, const char *path)
+{
+    char bytes[4096];
+    AUTO(file) FILE *f = fopen(path, "re");
+    size_t n = f ? fread(bytes, 1, sizeof bytes - 1, f) : 0;
+    bytes[n] = '\0';
+    AUTO(strv) char **words = NULL;
+    AUTO(strbuf) struct strbuf b = {0};
+    for (size_t at = 0; at < n; at += strlen(bytes + at) + 1)
+        strv_push(&words, xstrdup(bytes + at));
+    if (words)
+        redact_command(&b, words);
+    snprintf(out, size, "%s", strbuf_str(&b));
+}
+
+static int read_ancestors(pid_t *out, pid_t pid)
+{
+    int n = 0;
+    struct process_tree_proc w = {.parent = pid};
+    while (n < ANCESTORS_MAX && w.parent > 1 && process_tree_read(&w, w.parent) == 0)
+        out[n++] = w.pid;
+    return n;
+}
+
+static void read_origin(struct top_process *p, const struct registry_list *jobs)
+{
+    AUTO(free) char *job = NULL, *rank = NULL, *sweep = NULL, *trial = NULL;
+    pid_t ancestors[ANCESTORS_MAX];
+    (void)process_tree_env(&job, p->pid, "DROVER_JOB_ID");
+    (void)process_tree_env(&rank, p->pid, "RANK");
+    (void)process_tree_env(&sweep, p->pid, "DROVER_SWEEP");
+    (void)process_tree_env(&trial, p->pid, "DROVER_TRIAL_ID");
+    const struct top_origin from = {.job_id = job,
+                                    .rank = rank,
+                                    .sweep = sweep,
+                                    .trial = trial,
+                                    .ancestors = ancestors,
+                                    .ancestor_count = read_ancestors(ancestors, p->pid)};
+    top_model_assign(p, &from, jobs);
+}
+
+static void add_process(struct top_node *out, const struct gpu_usage *u, int i,
+                        const struct registry_list *jobs)
+{
+    char path[64];
+    struct stat st;
+    struct top_process *p = top_node_add_process(out);
+    snprintf(p->gpu_uuid, sizeof p->gpu_uuid, "%s", u->uuid);
+    p->pid = u->pids[i];
+    p->memory_bytes = u->pid_bytes[i];
+    snprintf(path, sizeof path, "/proc/%d", p->pid);
+    p->visible = p->pid > 0 && stat(path, &st) == 0;
+    if (!p->visible)
+        return;
+    read_user(p->user, sizeof p->user, st.st_uid);
+    snprintf(path, sizeof path, "/proc/%d/cmdline", p->pid);
+    read_command(p->command, sizeof p->command, path);
+    read_origin(p, jobs);
+}
+
+/* ---- jobs and GPUs -------------------------------------------------------------------------- */
+
+static void add_job(struct top_node *out, const struct registry_job *j)
+{
+    struct top_job *to = top_node_add_job(out);
+    to->kind = j->kind;
+    to->trial = j->kind == REGISTRY_TRIAL ? j->trial : TOP_UNKNOWN;
+    to->ranks = j->ranks;
+    to->age_ms = clock_ms_of(CLOCK_REALTIME) - j->started_ms;
+    snprintf(to->id, sizeof to->id, "%s", j->id);
+    snprintf(to->sweep, sizeof to->sweep, "%s", j->sweep ? j->sweep : "");
+    snprintf(to->command, sizeof to->command, "%s", j->command);
+}
+
+/* Sets the problem, or shows the GPUs and returns true. */
+static bool add_gpus(struct top_node *out, const struct top_gpus_reading *r, int late_ms)
+{
+    out->age_ms = clock_ms() - r->at_ms;
+    snprintf(out->problem, sizeof out->problem, "%s", r->problem);
+    if (r->problem[0])
+        return false;
+    if (out->age_ms > late_ms)
+        snprintf(out->problem, sizeof out->problem,
+                 "the NVIDIA driver has not responded for %lld s", (long long)out->age_ms / 1000);
+    for (int i = 0; i < r->sample_count && !out->problem[0]; i++)
+        *top_node_add_gpu(out) = r->samples[i];
+    return out->gpu_count > 0;
+}
+
+void top_local_read(struct top_node *out, struct top_gpus *gpus, int late_ms)
+{
+    struct registry_list jobs;
+    AUTO(top_gpus_reading) struct top_gpus_reading r = {0};
+    registry_read(&jobs);
+    top_gpus_latest(gpus, &r);
+    if (gethostname(out->name, sizeof out->name - 1) < 0)
+        snprintf(out->name, sizeof out->name, "this machine");
+    bool shown = add_gpus(out, &r, late_ms);
+    for (int i = 0; i < r.usage_count && shown; i++)
+        for (int k = 0; k < r.usages[i].pid_count; k++)
+            add_process(out, &r.usages[i], k, &jobs);
+    for (size_t i = 0; i < jobs.count; i++)
+        add_job(out, &jobs.at[i]);
+    registry_end(&jobs);
+}
