@@ -32,15 +32,16 @@ struct section_watch {
 /* The next state + 1; 0: the event has no meaning. */
 static const unsigned char next_states[SECTION_WATCH_STATES][SECTION_WATCH_EVENTS] = {
     ROW(UNWATCHED, START, OUTSIDE),
+    ROW(UNWATCHED, CONNECT, OUTSIDE),
     ROW(UNWATCHED, BEGIN, INSIDE),
     ROW(UNWATCHED, HEARTBEAT, OUTSIDE),
     ROW(UNWATCHED, EXIT, ENDED),
-    ROW(OUTSIDE, START, OUTSIDE), /* its client has connected again */
+    ROW(OUTSIDE, CONNECT, OUTSIDE),
     ROW(OUTSIDE, BEGIN, INSIDE),
     ROW(OUTSIDE, HEARTBEAT, OUTSIDE),
     ROW(OUTSIDE, DISCONNECT, UNWATCHED),
     ROW(OUTSIDE, EXIT, ENDED),
-    ROW(INSIDE, START, OUTSIDE),
+    ROW(INSIDE, CONNECT, OUTSIDE),
     ROW(INSIDE, BEGIN, INSIDE),
     ROW(INSIDE, END, INSIDE),
     ROW(INSIDE, END_LAST, OUTSIDE),
@@ -95,14 +96,14 @@ static bool apply(struct rank *r, enum section_watch_event ev, int64_t now_ms)
     int next = section_watch_next(r->state, ev);
     if (next < 0)
         return false;
-    if (ev == SECTION_WATCH_EV_START || r->state == SECTION_WATCH_UNWATCHED) {
+    if (ev == SECTION_WATCH_EV_CONNECT || r->state == SECTION_WATCH_UNWATCHED) {
         r->beats = false;
         r->beat_ms = now_ms;
     }
     if (next != SECTION_WATCH_INSIDE && ev != SECTION_WATCH_EV_HEARTBEAT)
         drop_sections(r);
     if (next == SECTION_WATCH_OUTSIDE &&
-        (r->state != SECTION_WATCH_OUTSIDE || ev == SECTION_WATCH_EV_START))
+        (r->state != SECTION_WATCH_OUTSIDE || ev == SECTION_WATCH_EV_CONNECT))
         r->outside_ms = now_ms;
     if (ev == SECTION_WATCH_EV_HEARTBEAT) {
         r->beats = true;

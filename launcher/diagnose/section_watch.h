@@ -22,7 +22,8 @@ enum section_watch_state {
 };
 
 enum section_watch_event {
-    SECTION_WATCH_EV_START,    /* the rank has started, or its client has connected */
+    SECTION_WATCH_EV_START,    /* the rank has started; its first packets may come before this */
+    SECTION_WATCH_EV_CONNECT,  /* its client has connected, perhaps again */
     SECTION_WATCH_EV_BEGIN,    /* a section begins */
     SECTION_WATCH_EV_END,      /* a section ends, and others are open */
     SECTION_WATCH_EV_END_LAST, /* the last open section ends */

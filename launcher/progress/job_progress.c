@@ -218,7 +218,7 @@ static void on_progress(void *arg, int rank, const struct progress_packet *packe
         section_watch_apply(p->watch, rank, SECTION_WATCH_EV_HEARTBEAT, now);
         break;
     case PROGRESS_CONNECT:
-        section_watch_apply(p->watch, rank, SECTION_WATCH_EV_START, now);
+        section_watch_apply(p->watch, rank, SECTION_WATCH_EV_CONNECT, now);
         break;
     case PROGRESS_DISCONNECT:
         section_watch_apply(p->watch, rank, SECTION_WATCH_EV_DISCONNECT, now);

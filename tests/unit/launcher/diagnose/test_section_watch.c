@@ -7,14 +7,23 @@
 #define EV(event) SECTION_WATCH_EV_##event
 
 static const struct state_row rows[] = {
-    {S(UNWATCHED), EV(START), S(OUTSIDE)},     {S(UNWATCHED), EV(BEGIN), S(INSIDE)},
-    {S(UNWATCHED), EV(HEARTBEAT), S(OUTSIDE)}, {S(UNWATCHED), EV(EXIT), S(ENDED)},
-    {S(OUTSIDE), EV(START), S(OUTSIDE)},       {S(OUTSIDE), EV(BEGIN), S(INSIDE)},
-    {S(OUTSIDE), EV(HEARTBEAT), S(OUTSIDE)},   {S(OUTSIDE), EV(DISCONNECT), S(UNWATCHED)},
-    {S(OUTSIDE), EV(EXIT), S(ENDED)},          {S(INSIDE), EV(START), S(OUTSIDE)},
-    {S(INSIDE), EV(BEGIN), S(INSIDE)},         {S(INSIDE), EV(END), S(INSIDE)},
-    {S(INSIDE), EV(END_LAST), S(OUTSIDE)},     {S(INSIDE), EV(HEARTBEAT), S(INSIDE)},
-    {S(INSIDE), EV(DISCONNECT), S(UNWATCHED)}, {S(INSIDE), EV(EXIT), S(ENDED)},
+    {S(UNWATCHED), EV(START), S(OUTSIDE)},
+    {S(UNWATCHED), EV(BEGIN), S(INSIDE)},
+    {S(UNWATCHED), EV(HEARTBEAT), S(OUTSIDE)},
+    {S(UNWATCHED), EV(EXIT), S(ENDED)},
+    {S(UNWATCHED), EV(CONNECT), S(OUTSIDE)},
+    {S(OUTSIDE), EV(BEGIN), S(INSIDE)},
+    {S(OUTSIDE), EV(CONNECT), S(OUTSIDE)},
+    {S(OUTSIDE), EV(HEARTBEAT), S(OUTSIDE)},
+    {S(OUTSIDE), EV(DISCONNECT), S(UNWATCHED)},
+    {S(OUTSIDE), EV(EXIT), S(ENDED)},
+    {S(INSIDE), EV(CONNECT), S(OUTSIDE)},
+    {S(INSIDE), EV(BEGIN), S(INSIDE)},
+    {S(INSIDE), EV(END), S(INSIDE)},
+    {S(INSIDE), EV(END_LAST), S(OUTSIDE)},
+    {S(INSIDE), EV(HEARTBEAT), S(INSIDE)},
+    {S(INSIDE), EV(DISCONNECT), S(UNWATCHED)},
+    {S(INSIDE), EV(EXIT), S(ENDED)},
 };
 
 static int next(int state, int event)
@@ -147,7 +156,7 @@ TEST(a_rank_that_has_not_started_has_ended_or_has_disconnected_has_no_limits)
     section_watch_apply(w, 1, EV(DISCONNECT), 100);
     CHECK_INT(pass(w, 20000), 0);
     section_watch_begin(w, 0, "step", 20000); /* too late: it has ended */
-    section_watch_apply(w, 1, EV(START), 20000);
+    section_watch_apply(w, 1, EV(CONNECT), 20000);
     CHECK_INT(pass(w, 40000), 25000);
     CHECK_INT(found.rank, 1);
     CHECK_INT(found.kind, SECTION_OVERRUN_OUTSIDE);
@@ -185,4 +194,14 @@ TEST(a_pause_of_the_machine_does_not_count)
     CHECK(!section_watch_check(w, &found, over, 60400));
     CHECK(section_watch_check(w, &found, over, 60500));
     CHECK_INT(found.ms, 1000);
+}
+
+TEST(a_section_that_begins_before_the_start_is_known_counts)
+{
+    struct section_watch *w = new_watch();
+    section_watch_begin(w, 0, "step", 0);
+    section_watch_apply(w, 0, EV(START), 1);
+    CHECK_INT(pass(w, 900), 0);
+    CHECK(pass(w, 1200) > 0 && found.kind == SECTION_OVERRUN_SECTION && over[0]);
+    section_watch_free(w);
 }
