@@ -198,10 +198,9 @@ TEST(a_pause_of_the_machine_does_not_count)
 
 TEST(a_section_that_begins_before_the_start_is_known_counts)
 {
-    struct section_watch *w = new_watch();
+    AUTO(section_watch) struct section_watch *w = new_watch();
     section_watch_begin(w, 0, "step", 0);
     section_watch_apply(w, 0, EV(START), 1);
     CHECK_INT(pass(w, 900), 0);
     CHECK(pass(w, 1200) > 0 && found.kind == SECTION_OVERRUN_SECTION && over[0]);
-    section_watch_free(w);
 }
