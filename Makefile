@@ -31,6 +31,7 @@ NVCC := $(if $(CUDA_HOME),$(wildcard $(CUDA_HOME)/bin/nvcc))
 NCCL_HOME ?= $(if $(wildcard $(CUDA_HOME)/include/nccl.h),$(CUDA_HOME),/usr)
 HAVE_NCCL := $(and $(wildcard $(CUDA_HOME)/include/cuda_runtime.h),$(wildcard $(NCCL_HOME)/include/nccl.h))
 HAVE_MPI := $(shell pkg-config --exists ompi-c && echo yes)
+HAVE_MICROHTTPD := $(shell pkg-config --exists libmicrohttpd && echo yes)
 
 # ---- flags -------------------------------------------------------------------------------------
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wundef -Wpointer-arith \
@@ -50,11 +51,11 @@ ALL_LDFLAGS := $(if $(SAN),-fsanitize=$(SAN)) -Wl,-z,relro -Wl,--as-needed $(INT
 # Where a bundle has its libraries; elsewhere there is no such folder.
 bundled = -Wl,-rpath,'$$ORIGIN/$(1)'
 LIBS_common   := $(shell pkg-config --libs jansson yaml-0.1 libuv libzmq) -lm
-LIBS_launcher := $(shell pkg-config --libs hwloc pmix libuv jansson libsodium sqlite3) -ldl -lpthread
+LIBS_launcher := $(shell pkg-config --libs hwloc pmix libuv jansson libsodium) -ldl -lpthread
 static_of = $(filter /%,$(shell $(CC) -print-file-name=lib$(1).a))
 STATIC := $(if $(SAN),,$(and $(call static_of,c),$(call static_of,hwloc),$(call static_of,uv_a),$(call static_of,jansson),$(call static_of,sodium)))
 LIBS_rank := $(if $(STATIC),-static-pie -lhwloc -luv_a -ljansson -lsodium -lm,$(shell pkg-config --libs hwloc libuv jansson libsodium) -lm) -lpthread
-LIBS_hpo      := $(shell pkg-config --libs libzmq yaml-0.1) -lgsl -lopenblas
+LIBS_hpo      := $(shell pkg-config --libs libzmq yaml-0.1 sqlite3) -lgsl -lopenblas
 LIBS_collectives := -ldl
 LIBS_serve    := $(shell pkg-config --libs libmicrohttpd zlib) -lpthread
 
@@ -62,7 +63,7 @@ LIBS_serve    := $(shell pkg-config --libs libmicrohttpd zlib) -lpthread
 # memory of two processes, which no thread sanitizer sees.)
 STAMP := $(B)/flags
 ifneq ($(filter-out clean help check-layers check-english check-tree check-format format,$(or $(MAKECMDGOALS),all)),)
-FLAGS_NOW := $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(HAVE_NCCL) $(NVCC) $(HAVE_MPI) $(call bundled)
+FLAGS_NOW := $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(HAVE_NCCL) $(NVCC) $(HAVE_MPI) $(HAVE_MICROHTTPD) $(call bundled)
 $(shell mkdir -p $(B); printf '%s\n' '$(subst ','\'',$(FLAGS_NOW))' | cmp -s - $(STAMP) || printf '%s\n' '$(subst ','\'',$(FLAGS_NOW))' > $(STAMP))
 endif
 
@@ -73,10 +74,11 @@ SRC_common      := $(wildcard common/*.c)
 # Replacements that one program has: as members of a library they would replace the function everywhere.
 INTERPOSE_rank  := launcher/interpose/interpose_getpwuid.c
 INTERPOSE_hpo   := launcher/interpose/interpose_printf.c
-SRC_launcher    := $(filter-out launcher/client/% $(INTERPOSE_rank) $(INTERPOSE_hpo),$(wildcard launcher/*/*.c launcher/*/*/*.c))
+METRICS_HTTP    := launcher/metrics/metrics_http.c
+SRC_launcher    := $(filter-out launcher/client/% $(INTERPOSE_rank) $(INTERPOSE_hpo) $(METRICS_HTTP),$(wildcard launcher/*/*.c launcher/*/*/*.c))
 SRC_client      := $(wildcard launcher/client/*.c)
 SRC_hpo         := $(filter-out $(MAINS),$(wildcard hpo/*.c hpo/*/*.c))
-SRC_serve       := $(filter-out $(MAINS),$(wildcard serve/*.c))
+SRC_serve       := $(filter-out $(MAINS),$(wildcard serve/*.c serve/*/*.c))
 SRC_comm        := $(wildcard collectives/bootstrap/*.c collectives/comm/*.c collectives/backends/self/*.c)
 # Parts of the plug-in without CUDA's headers, for the unit tests.
 NCCL_PURE := $(patsubst %,collectives/backends/nccl/nccl_%.c,first_use precheck task)
@@ -89,11 +91,15 @@ PROGRAMS := $(if $(wildcard launcher/main.c),$(B)/bin/drover $(B)/libexec/drover
 PLUGINS  := $(if $(and $(HAVE_MPI),$(wildcard collectives/backends/mpi/*.c)),$(B)/lib/drover/backend_mpi.so) \
             $(if $(and $(HAVE_NCCL),$(wildcard collectives/backends/nccl/*.c)),$(B)/lib/drover/backend_nccl.so \
             $(if $(NVCC),$(B)/lib/drover/nccl_kernels.so))
+# A plug-in of drover's own programs, which alone loads libmicrohttpd and with it GnuTLS: 11 libraries.
+METRICS_PLUGIN := $(if $(HAVE_MICROHTTPD),$(B)/libexec/drover/metrics_http.so)
 LIBDROVER := $(if $(wildcard launcher/client/client.c),$(B)/lib/libdrover.so.0 $(B)/lib/libdrover.so)
 
+# What an operator gives to Prometheus and Grafana.
+MONITORING := launcher/metrics/alerts.yml launcher/metrics/grafana.json
 PYTHON_TRIAL := $(shell find hpo/python -name '*.py' -o -name METADATA)
 
-all: $(PROGRAMS) $(LIBDROVER) $(PLUGINS) $(B)/share/drover $(B)/share/drover/web
+all: $(PROGRAMS) $(LIBDROVER) $(PLUGINS) $(METRICS_PLUGIN) $(B)/share/drover $(B)/share/drover/web
 .PHONY: all test install clean format tidy check
 
 $(B)/obj/%.o: %.c $(STAMP)
@@ -154,10 +160,13 @@ $(B)/lib/libdrover.so: $(B)/lib/libdrover.so.0
 	@ln -sf libdrover.so.0 $@
 
 # ---- what trials in Python find --------------------------------------------------------------------
-$(B)/share/drover:
+$(B)/share/drover: Makefile
 	@mkdir -p $@
+	@touch $@
 	@ln -sfn $(CURDIR)/launcher/client/drover.py $@/drover.py
 	@ln -sfn $(CURDIR)/hpo/python $@/trial
+	@ln -sfn $(CURDIR)/hpo/exchange/drover_export.py $@/drover_export.py
+	@for f in $(MONITORING); do ln -sfn $(CURDIR)/$$f $@/; done
 
 # ---- the page of `drover serve` ----------------------------------------------------------------------
 # d3 comes from Debian's node-d3 and is never committed. Without it everything is built, and `serve` says what is missing.
@@ -177,6 +186,11 @@ $(B)/lib/drover/backend_mpi.so: $(call objs,$(wildcard collectives/backends/mpi/
 	$(call say,LINK)
 	$(Q)$(CC) -shared $(ALL_LDFLAGS) -Wl,--exclude-libs,ALL -o $@ $^ \
 	    $(shell pkg-config --libs ompi-c) $(call bundled,../bundled)
+
+$(B)/libexec/drover/metrics_http.so: $(call objs,$(METRICS_HTTP))
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CC) -shared $(ALL_LDFLAGS) -o $@ $^ $(shell pkg-config --libs libmicrohttpd) -lpthread $(call bundled,../../lib/bundled)
 
 $(B)/obj/collectives/backends/nccl/%.o: EXTRA_CFLAGS := -isystem $(CUDA_HOME)/include -isystem $(NCCL_HOME)/include
 $(B)/lib/drover/backend_nccl.so: $(call objs,$(wildcard collectives/backends/nccl/*.c)) $(B)/libcomm.a $(B)/libcommon.a
@@ -354,7 +368,7 @@ compile_commands.json: $(STAMP)
 define HELP
 make                      build into $(B)
 make test                 build and run every test that needs no GPU
-make test T='--only unit' the arguments of tests/run: folders, or pytest's arguments
+make test T='--only unit' the arguments of tests/run: folders, words of names, or pytest's arguments
 make check                check layers, names, purity, English, commands, file list and format
 make tidy                 clang-tidy; reads only what has changed
 make format               clang-format all C files
@@ -385,10 +399,11 @@ install: all
 	ln -sf libdrover.so.0 $(D)/lib/libdrover.so
 	for p in $(PLUGINS); do install -m 755 $$p $(D)/lib/drover/; done
 	install -m 644 collectives/drover.h launcher/client/client.h $(D)/include/
-	install -m 644 launcher/client/drover.py $(D)/share/drover/
+	install -m 644 launcher/client/drover.py hpo/exchange/drover_export.py $(MONITORING) $(D)/share/drover/
 	install -d $(D)/share/drover/web
 	install -m 644 $(WEB) $(D)/share/drover/web/
 	$(if $(D3),install -m 644 $(D3) $(D)/share/drover/web/d3.min.js && install -m 644 $(D3_LICENSE) $(D)/share/drover/web/d3.LICENSE.txt)
+	for p in $(METRICS_PLUGIN); do install -m 755 $$p $(D)/libexec/drover/; done
 	for f in $(PYTHON_TRIAL); do install -D -m 644 $$f $(D)/share/drover/trial/$${f#hpo/python/}; done
 	printf 'prefix=$${pcfiledir}/../..\nlibdir=$${prefix}/lib\nincludedir=$${prefix}/include\n\nName: drover\nDescription: ranks, communicators and metrics of a drover job\nVersion: %s\nLibs: -L$${libdir} -ldrover\nCflags: -I$${includedir}\n' \
 	    '$(VERSION)' > $(D)/lib/pkgconfig/drover.pc

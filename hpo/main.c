@@ -7,14 +7,15 @@
 #include "common/mem.h"
 #include "common/own_process.h"
 #include "hpo/cmd/hpo_commands.h"
+#include "hpo/exchange/exchange.h"
 
 static const struct {
     const char *name, *program; /* as the user types it */
     int (*run)(int argc, char **argv);
 } commands[] = {
-    {"sweep", "drover sweep", cmd_sweep},
-    {"worker", "drover worker", cmd_worker},
-    {"suggest", "drover suggest", cmd_suggest},
+    {"sweep", "drover sweep", cmd_sweep},       {"worker", "drover worker", cmd_worker},
+    {"suggest", "drover suggest", cmd_suggest}, {"export", "drover export", cmd_export},
+    {"import", "drover import", cmd_import},
 };
 
 int main(int argc, char **argv)

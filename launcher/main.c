@@ -14,6 +14,7 @@
 #include "launcher/cmd/commands.h"
 #include "launcher/doctor/cmd_doctor.h"
 #include "launcher/doctor/cmd_topo.h"
+#include "launcher/estimate/cmd_estimate.h"
 
 struct cmd {
     const char *name, *summary;        /* summary NULL: internal, not listed */
@@ -35,11 +36,15 @@ static const struct cmd commands[] = {
      "drover topo"},
     {"doctor", "Check nodes, and name what would slow or break a job", cmd_doctor, NULL,
      "drover doctor"},
+    {"estimate", "Estimate the GPU memory that a training needs, and say what would fit",
+     cmd_estimate, NULL, "drover estimate"},
     {"sweep", "Search hyperparameters", NULL, "drover-hpo", NULL},
     {"worker", "Run trials of a sweep", NULL, "drover-hpo", NULL},
     {"suggest", "Propose hyperparameters to your own program, as lines of JSON", NULL, "drover-hpo",
      NULL},
     {"serve", "Show sweeps in a browser", NULL, "drover-serve", NULL},
+    {"export", "Write the trials of a sweep for other tools", NULL, "drover-hpo", NULL},
+    {"import", "Store the trials of other tools as a sweep", NULL, "drover-hpo", NULL},
     {"bench", "Measure the bandwidth of collectives", NULL, "drover-bench", NULL},
     {"help", "Show the options of a command", help, NULL, "drover help"},
     {"version", "Print the version", print_version, NULL, "drover version"},

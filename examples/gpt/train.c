@@ -407,8 +407,10 @@ static void print_results(struct run *r, int end)
         printf("val_loss %.6f\n", (double)r->val_loss);
     r->ops->memory(r->dev, &used, &total);
     printf("memory %zu bytes of activations, %zu bytes of optimizer state, %zu bytes of the device "
-           "in use\n",
-           r->m.act_bytes, optimizer_bytes(&r->opt), used);
+           "in use\n"
+           "parameters %zu bytes, gradients %zu bytes\n",
+           r->m.act_bytes, optimizer_bytes(&r->opt), used, r->m.size * r->m.element,
+           r->m.size * sizeof *r->m.g);
     if (end != TRAIN_DONE)
         printf("stopped on request; %s\n",
                c->checkpoint_dir ? "saved" : "not saved (try: --checkpoint)");

@@ -7,10 +7,12 @@
 
 #include "hpo/cmd/hpo_commands.h"
 #include "hpo/cmd/worker_display.h"
+#include "hpo/metrics/worker_metrics.h"
 #include "hpo/store/lockfile.h"
 #include "hpo/store/sweep_dir.h"
 #include "hpo/transport/peer_table.h"
 #include "hpo/worker/worker.h"
+#include "launcher/metrics/metrics_address.h"
 #include "launcher/node/cgroup.h"
 #include "launcher/node/limits.h"
 #include "launcher/run/console.h"
@@ -22,7 +24,7 @@ enum { DAY_S = 86400 };
 struct worker_options {
     int places;
     double patience_s, grace_s, idle_s; /* grace_s < 0: not given */
-    const char *cpus, *gpus, *lock, *left, *key, *wdir, *dir, *id;
+    const char *cpus, *gpus, *lock, *left, *key, *wdir, *dir, *id, *metrics;
     bool finish, plain;
 };
 
@@ -52,6 +54,9 @@ static const struct opt options[] = {
     OPT_STR(0, "lock", "FILE", "lock FILE while this worker runs", struct worker_options, lock),
     OPT_STR(0, "left", "FILE", "file for results that could not be delivered",
             struct worker_options, left),
+    OPT_GROUP("Output"),
+    OPT_STR(0, "metrics", "[ADDR:]PORT", "serve /metrics for Prometheus (default: on loopback)",
+            struct worker_options, metrics),
     OPT_GROUP("When the worker ends"),
     OPT_DURATION(0, "idle-exit", "DURATION",
                  "exit after this time without a trial (default: never)", struct worker_options,
@@ -93,6 +98,8 @@ static int read_options(struct worker_options *o, char ***endpoint, int argc, ch
     if (o->id && !peer_table_id_ok(o->id, strlen(o->id)))
         return err_set(e, -EINVAL, "--id '%s': must be 1 to %d printable characters", o->id,
                        WIRE_WORKER_MAX);
+    if (o->metrics && metrics_address_parse(&(struct metrics_address){0}, o->metrics, e) < 0)
+        return err_wrap(e, "--metrics");
     return 0;
 }
 
@@ -154,7 +161,21 @@ static int set_endpoint(struct worker_opts *c, const char *endpoint, const struc
     return 0;
 }
 
-static int run(const struct worker_options *o, const char *endpoint, struct err *e)
+/* What follows the worker's notices. */
+struct observers {
+    struct worker_display *display;
+    struct worker_metrics *metrics; /* NULL: no --metrics */
+};
+
+static void on_notice(void *arg, const struct worker_notice *n)
+{
+    const struct observers *all = arg;
+    worker_display_notice(all->display, n);
+    worker_metrics_notice(all->metrics, n);
+}
+
+/* After a failure, `*status` is the exit status; unchanged: that of a wrong command line. */
+static int run(const struct worker_options *o, const char *endpoint, int *status, struct err *e)
 {
     char id[WIRE_WORKER_MAX + 1];
     struct worker_opts c = {
@@ -170,13 +191,14 @@ static int run(const struct worker_options *o, const char *endpoint, struct err 
                   .visible = getenv("CUDA_VISIBLE_DEVICES"),
                   .slots = o->places,
                   .memory_bytes = cgroup_memory("")},
-        .notice = worker_display_notice,
+        .notice = on_notice,
         .paths = {.wdir = o->wdir, .dir = o->dir},
     };
     AUTO(credentials) struct credentials in = {0};
     AUTO(fd) int lock = -1;
     AUTO(guardian) struct guardian *g = NULL;
     AUTO(worker_display) struct worker_display *display = NULL;
+    AUTO(worker_metrics) struct worker_metrics *metrics = NULL;
     int rc = read_key(&in, o, e);
     if (rc == 0)
         rc = set_endpoint(&c, endpoint, &in, o->plain, e);
@@ -193,8 +215,17 @@ static int run(const struct worker_options *o, const char *endpoint, struct err 
     if (rc < 0)
         return rc;
     c.client.id = id;
-    c.arg = display = worker_display_open(c.client.endpoint, console_coloured(STDERR_FILENO));
-    return worker_run(&c, g, e);
+    *status = EXIT_WORK;
+    if (o->metrics && (rc = worker_metrics_open(&metrics, o->metrics, id, o->gpus, e)) < 0)
+        return rc;
+    if (metrics)
+        fprintf(stderr, "%s: metrics at %s\n", help.program, worker_metrics_url(metrics));
+    display = worker_display_open(c.client.endpoint, console_coloured(STDERR_FILENO));
+    c.arg = &(struct observers){display, metrics};
+    rc = worker_run(&c, g, e);
+    if (rc != -ETIMEDOUT)
+        *status = EXIT_USAGE;
+    return rc;
 }
 
 int cmd_worker(int argc, char **argv)
@@ -202,14 +233,14 @@ int cmd_worker(int argc, char **argv)
     struct worker_options o = {.patience_s = 60, .grace_s = -1, .dir = "sweeps"};
     AUTO(strv) char **endpoint = NULL;
     struct err e = {0};
-    int rc = read_options(&o, &endpoint, argc, argv, &e);
+    int status = EXIT_USAGE, rc = read_options(&o, &endpoint, argc, argv, &e);
     if (rc == OPT_HELP) {
         opt_print_help(stdout, &help, options);
         return 0;
     }
     if (rc == 0)
-        rc = run(&o, endpoint ? endpoint[0] : NULL, &e);
+        rc = run(&o, endpoint ? endpoint[0] : NULL, &status, &e);
     if (rc < 0)
         err_print(&e, help.program);
-    return rc == 0 ? 0 : rc == -ETIMEDOUT ? EXIT_WORK : EXIT_USAGE;
+    return rc == 0 ? 0 : status;
 }

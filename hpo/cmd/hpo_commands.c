@@ -27,7 +27,7 @@ static int check_name(char *const *words, size_t max, struct err *e)
 
 static int exit_status(int rc)
 {
-    bool usage = rc == -EINVAL || rc == -ENOENT || rc == -EBUSY || rc == -ERANGE;
+    bool usage = rc == -EINVAL || rc == -ENOENT || rc == -EBUSY || rc == -EEXIST || rc == -ERANGE;
     return rc >= 0 ? rc : usage ? EXIT_USAGE : EXIT_WORK;
 }
 

@@ -6,6 +6,7 @@
 
 #include "hpo/cmd/hpo_commands.h"
 #include "hpo/store/sweep_dir.h"
+#include "launcher/metrics/metrics_address.h"
 
 static int set_seed(void *into, char *const *values, struct err *e)
 {
@@ -55,6 +56,8 @@ const struct opt sweep_options_rows[] = {
     OPT_FLAG(0, "json", "print all trials as JSON, not as a table", struct sweep_options, json),
     OPT_FLAG(0, "serve", "show the sweep in a browser while it runs, and print the address",
              struct sweep_options, serve),
+    OPT_STR(0, "metrics", "[ADDR:]PORT", "serve /metrics for Prometheus (default: on loopback)",
+            struct sweep_options, metrics),
     OPT_FLAG('q', "quiet", "print no progress", struct sweep_options, quiet),
     OPT_END,
 };
@@ -74,6 +77,8 @@ int sweep_options_parse(struct sweep_options *o, int argc, char **argv, struct e
         err_set(e, -EINVAL, resumes ? "no sweep name given" : "no sweep file given");
         return err_hint(e, "drover sweep FILE, or drover sweep resume NAME");
     }
+    if (o->metrics && metrics_address_parse(&(struct metrics_address){0}, o->metrics, e) < 0)
+        return err_wrap(e, "--metrics");
     if (o->restart && (o->resume || !o->file))
         return err_set(e, -EINVAL, "--restart and --resume exclude each other");
     if (o->name && !sweep_dir_name_ok(o->name)) {

@@ -17,6 +17,7 @@ struct sweep_options {
     int parallel;        /* 0: as the file says */
     int local_slots;     /* trials at once on this machine; -1: as many as fit */
     const char *listen;  /* NULL: as last time */
+    const char *metrics; /* address of --metrics; NULL: none */
     bool restart;        /* archive the stored sweep first */
     bool resume, plain, json, quiet, dry_run, serve;
     bool has_seed;

@@ -302,24 +302,11 @@ void sweep_print_trial(struct strbuf *out, const struct sweep_columns *c, const 
     print_leases(out, c, trial);
 }
 
-static json_t *curve_json(const struct trial_curve *curve)
-{
-    json_t *points = json_array();
-    for (size_t i = 0; i < curve->count; i++)
-        json_array_append_new(points,
-                              json_pack("[f,f]", curve->points[i].step, curve->points[i].value));
-    return points;
-}
-
 json_t *sweep_print_trial_json(const struct sweep_columns *c, size_t trial)
 {
-    json_t *o = sweep_columns_trial_json(c, trial), *curves = json_object(), *leases = json_array();
-    const struct columns_trial *t = sweep_columns_trial(c, trial);
+    json_t *o = sweep_columns_trial_json(c, trial), *leases = json_array();
     size_t count;
     const struct columns_lease *all = sweep_columns_leases(c, &count);
-    for (int i = 0; i < t->metric_count; i++)
-        json_object_set_new(curves, text_at(c, t->metrics[i].name),
-                            curve_json(&t->metrics[i].curve));
     for (size_t i = 0; i < count; i++) {
         const struct columns_lease *l = &all[i];
         if ((size_t)l->trial != trial)
@@ -331,7 +318,7 @@ json_t *sweep_print_trial_json(const struct sweep_columns *c, size_t trial)
             json_object_set_new(lease, "end_ms", json_integer(l->end_ms));
         json_array_append_new(leases, lease);
     }
-    json_object_set_new(o, "curves", curves);
+    json_object_set_new(o, "curves", sweep_columns_curves_json(c, trial));
     json_object_set_new(o, "leases", leases);
     return o;
 }

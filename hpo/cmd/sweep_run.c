@@ -16,6 +16,7 @@
 #include "hpo/cmd/sweep_print.h"
 #include "hpo/coordinator/progress_display.h"
 #include "hpo/coordinator/progress_text.h"
+#include "hpo/metrics/sweep_metrics.h"
 #include "hpo/reader/sweep_reader.h"
 #include "hpo/store/stored_sweep.h"
 #include "hpo/store/sweep_archive.h"
@@ -28,15 +29,23 @@ enum { TABLE_MAX = 20, ZEROMQ_THREADS = 2, SERVER_START_MS = 5000 };
 
 /* ---- progress ------------------------------------------------------------------------------- */
 
+/* What follows the coordinator's events. */
+struct observers {
+    struct progress_display *display;
+    struct sweep_metrics *metrics; /* NULL: no --metrics */
+};
+
 static void on_stored(void *arg, const struct scheduler *s, enum scheduler_record_kind kind,
                       int trial)
 {
-    progress_display_stored(arg, s, kind, trial);
+    const struct observers *all = arg;
+    progress_display_stored(all->display, s, kind, trial);
+    sweep_metrics_stored(all->metrics, s, kind, trial);
 }
 
 static void on_changed(void *arg, const struct scheduler *s)
 {
-    progress_display_changed(arg);
+    progress_display_changed(((struct observers *)arg)->display);
 }
 
 static void on_interrupted(void *arg, bool again)
@@ -44,13 +53,14 @@ static void on_interrupted(void *arg, bool again)
     AUTO(free)
     char *stopping = xasprintf("drover sweep: stopping: running trials return to the queue%s",
                                stop_signals_from_keys() ? "; press Ctrl-C again to kill them" : "");
-    progress_display_print(arg, again ? "drover sweep: killing the running trials" : stopping);
+    progress_display_print(((struct observers *)arg)->display,
+                           again ? "drover sweep: killing the running trials" : stopping);
 }
 
 static void on_notice(void *arg, const char *text)
 {
     AUTO(free) char *line = xasprintf("drover sweep: %s", text);
-    progress_display_print(arg, line);
+    progress_display_print(((struct observers *)arg)->display, line);
 }
 
 static const struct coordinator_events events = {
@@ -158,9 +168,11 @@ static int start_server(const struct sweep_dir *dir)
 
 /* ---- the run -------------------------------------------------------------------------------- */
 
-/* Returns 0, the signal that stopped the sweep, or an error; *status is then the exit status. */
-static int coordinate(const struct coordinator_opts *c, const struct sweep_options *o, int *status,
-                      struct err *e)
+/* Returns 0, the signal that stopped the sweep, or an error; *status is then the exit status.
+ * Closes
+ * `*metrics` (NULL: no --metrics), unless nothing was started. */
+static int coordinate(const struct coordinator_opts *c, const struct sweep_options *o,
+                      struct sweep_metrics **metrics, int *status, struct err *e)
 {
     AUTO(coordinator) struct coordinator *coord = NULL;
     *status = EXIT_USAGE;
@@ -173,6 +185,8 @@ static int coordinate(const struct coordinator_opts *c, const struct sweep_optio
     if (view.endpoint && !o->quiet)
         fprintf(stderr, "drover sweep: workers may join at %s%s\n", view.endpoint,
                 o->listen && !o->plain ? ": drover worker --key worker.key" : "");
+    if (*metrics && !o->quiet)
+        fprintf(stderr, "drover sweep: metrics at %s\n", sweep_metrics_url(*metrics));
     AUTO(registry) struct registry *entry = NULL;
     if (registry_enter_sweep(&entry, c->dir->name, c->dir->path, e) < 0) {
         log_info("'drover ps' does not show this sweep: %s", e->text);
@@ -183,12 +197,15 @@ static int coordinate(const struct coordinator_opts *c, const struct sweep_optio
                                                 .spec = c->spec,
                                                 .quiet = o->quiet,
                                                 .colour = console_coloured(STDERR_FILENO)};
-    struct progress_display *display = progress_display_open(&shown, &view);
-    rc = coordinator_run(coord, &events, display, e);
-    progress_display_stop(display);
+    struct observers all = {progress_display_open(&shown, &view), *metrics};
+    sweep_metrics_start(*metrics, c->dir->name, c->spec, &view);
+    rc = coordinator_run(coord, &events, &all, e);
+    progress_display_stop(all.display);
+    all.metrics = NULL;
+    sweep_metrics_close(TAKE(*metrics)); /* its handle is on the coordinator's loop */
     AUTO(free) char *reason = rc == 0 ? xstrdup(coordinator_end_reason(coord)) : NULL;
     coordinator_close(TAKE(coord)); /* it may still print to the display */
-    progress_display_close(display);
+    progress_display_close(all.display);
     if (reason && !o->quiet)
         fprintf(stderr, "drover sweep: the sweep has ended: %s\n", reason);
     return rc;
@@ -216,10 +233,13 @@ int sweep_run(struct coordinator_opts *c, struct spec *spec, const struct sweep_
 {
     AUTO(guardian) struct guardian *guardian = NULL;
     AUTO(sweep_dir) struct sweep_dir *dir = NULL;
+    AUTO(sweep_metrics) struct sweep_metrics *metrics = NULL;
     /* Before any thread starts, and before the sweep's lock is taken, which it would inherit. */
     if (c->remote_workers.hosts && guardian_start(&guardian, e) < 0)
         return EXIT_WORK;
     c->remote_workers.guardian = guardian;
+    if (o->metrics && sweep_metrics_open(&metrics, o->metrics, c->slots > 0, e) < 0)
+        return EXIT_WORK;
     if ((o->restart && archive(d, o, e) < 0) || sweep_dir_open(&dir, d, e) < 0)
         return EXIT_USAGE;
     stored_sweep_apply(spec, dir);
@@ -232,7 +252,7 @@ int sweep_run(struct coordinator_opts *c, struct spec *spec, const struct sweep_
     if (rc < 0)
         return status;
     AUTO(fd) int server = o->serve ? start_server(dir) : -1; /* before a thread starts */
-    rc = coordinate(c, o, &status, e);
+    rc = coordinate(c, o, &metrics, &status, e);
     if (rc < 0) {
         limits_explain(e, "");
         return status;

@@ -71,10 +71,8 @@ static void on_ended(struct worker_display *d, const struct worker_notice *n)
 {
     AUTO(strbuf) struct strbuf b = {0};
     size_t i = 0;
-    while (i < d->count && d->running[i].trial != n->trial)
+    while (d->running[i].trial != n->trial)
         i++;
-    if (i == d->count)
-        return; /* it was stopped before it was started */
     strbuf_printf(&b, "trial %d ended after ", n->trial);
     progress_text_seconds(&b, (double)(clock_ms() - d->running[i].since_ms) / 1000);
     strbuf_puts(&b, ": ");

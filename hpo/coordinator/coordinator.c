@@ -143,6 +143,7 @@ static void commit(struct coordinator *c)
     for (size_t i = 0; c->error.code == 0 && (effect = commit_batch_effect_at(c->batch, i)); i++)
         perform(c, effect);
     const struct commit_batch_record *r;
+    c->totals.commits += commit_batch_record_at(c->batch, 0) != NULL;
     for (size_t i = 0; c->error.code == 0 && (r = commit_batch_record_at(c->batch, i)); i++)
         c->ev->stored(c->arg, c->sched, r->kind, r->trial);
     commit_batch_clear(c->batch);
@@ -476,7 +477,7 @@ void coordinator_close(struct coordinator *c)
 struct coordinator_view coordinator_view(struct coordinator *c)
 {
     return (struct coordinator_view){&c->loop, c->sched, transport_server_peers(c->server),
-                                     c->tcp_endpoint};
+                                     &c->totals, c->tcp_endpoint};
 }
 
 const char *coordinator_end_reason(const struct coordinator *c)

@@ -44,10 +44,16 @@ int coordinator_open(struct coordinator **out, const struct coordinator_opts *op
 void coordinator_close(struct coordinator *c);
 AUTO_DEFINE(coordinator, struct coordinator *, coordinator_close)
 
+struct coordinator_totals { /* since coordinator_open() */
+    int64_t commits;        /* transactions with records */
+    int workers_lost;       /* that ended or fell silent without a goodbye */
+};
+
 struct coordinator_view { /* borrowed until coordinator_close() */
     uv_loop_t *loop;      /* handles on it must be closed before coordinator_close() */
     const struct scheduler *sched;
     const struct peer_table *workers;
+    const struct coordinator_totals *totals;
     const char *endpoint; /* for workers of other machines; NULL: it does not listen for them */
 };
 struct coordinator_view coordinator_view(struct coordinator *c);

@@ -36,6 +36,7 @@ struct coordinator {
     int signal;        /* that stopped it; 0: none */
     int64_t offset_ms; /* from CLOCK_BOOTTIME to the sweep's time */
     struct err error;  /* it cannot continue */
+    struct coordinator_totals totals;
 };
 
 /* ---- coordinator.c -------------------------------------------------------------------------- */
@@ -54,7 +55,7 @@ void coordinator_on_gathered(uv_timer_t *t);
 /* Events of the server; `arg` is the coordinator. */
 void coordinator_on_message(void *arg, const char *worker, const struct wire_msg *m);
 void coordinator_on_batch_end(void *arg);
-/* Requeues the trials of a worker that is lost or has ended. */
+/* Requeues the trials of a worker that is lost, or has ended without a goodbye. */
 void coordinator_lose(struct coordinator *c, const char *worker);
 /* Reads the messages that worker `id` could not deliver before it exited. */
 void coordinator_read_leftovers(struct coordinator *c, const char *id);

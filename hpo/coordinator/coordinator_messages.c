@@ -62,11 +62,19 @@ static void on_reserved(struct coordinator *c, const char *worker, const struct 
                      0);
 }
 
-void coordinator_lose(struct coordinator *c, const char *worker)
+static void remove_worker(struct coordinator *c, const char *worker)
 {
     transport_server_mark_lost(c->server, worker);
     c->roster.changed = true;
     coordinator_step(c, &(struct scheduler_event){SCHEDULER_EV_LOST, worker, 0, NULL}, 0);
+}
+
+/* A worker that has said goodbye has ended as well, and so has each one after the sweep's end. */
+void coordinator_lose(struct coordinator *c, const char *worker)
+{
+    const struct peer *p = peer_table_find(transport_server_peers(c->server), worker);
+    c->totals.workers_lost += p && !p->lost && !c->end_reason && !c->signal;
+    remove_worker(c, worker);
 }
 
 void coordinator_on_message(void *arg, const char *worker, const struct wire_msg *m)
@@ -79,7 +87,7 @@ void coordinator_on_message(void *arg, const char *worker, const struct wire_msg
     else if (m->kind == WIRE_LEAVING)
         coordinator_step(c, &(struct scheduler_event){SCHEDULER_EV_LEAVING, worker, 0, NULL}, 0);
     else if (m->kind == WIRE_BYE)
-        coordinator_lose(c, worker);
+        remove_worker(c, worker);
     else if (m->kind == WIRE_RESERVED)
         on_reserved(c, worker, m);
     else if (m->kind == WIRE_REVOKE)

@@ -106,6 +106,8 @@ struct columns_commands sweep_columns_commands(const struct sweep_columns *c);
  * references. */
 json_t *sweep_columns_params_json(const struct sweep_columns *c, size_t trial);
 json_t *sweep_columns_trial_json(const struct sweep_columns *c, size_t trial);
+/* Returns the curve of each metric: {metric: [[step, value], …]} (new reference). */
+json_t *sweep_columns_curves_json(const struct sweep_columns *c, size_t trial);
 
 /* Returns the ids of the other workers of the trial's last lease, a list that may be empty. New
  * reference. */

@@ -172,6 +172,21 @@ json_t *sweep_columns_trial_json(const struct sweep_columns *c, size_t trial)
     return o;
 }
 
+json_t *sweep_columns_curves_json(const struct sweep_columns *c, size_t trial)
+{
+    const struct columns_trial *t = &c->trials[trial];
+    json_t *curves = json_object();
+    for (int i = 0; i < t->metric_count; i++) {
+        const struct trial_curve *curve = &t->metrics[i].curve;
+        json_t *points = json_array();
+        for (size_t k = 0; k < curve->count; k++)
+            json_array_append_new(
+                points, json_pack("[f,f]", curve->points[k].step, curve->points[k].value));
+        json_object_set_new(curves, text_table_at(&c->texts, t->metrics[i].name), points);
+    }
+    return curves;
+}
+
 /* ---- trials for the functions of samplers -----------------------------------------------------
  */
 

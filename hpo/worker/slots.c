@@ -76,13 +76,16 @@ const struct node_slice *slots_acquire(struct slots *s, const void *owner)
     return &s->slices[best];
 }
 
-void slots_release(struct slots *s, const void *owner, int64_t now_ms)
+bool slots_release(struct slots *s, const void *owner, int64_t now_ms)
 {
+    bool found = false;
     for (int i = 0; i < s->count; i++)
         if (s->at[i].owner == owner) {
             s->at[i].owner = NULL;
             s->at[i].released_ms = now_ms;
+            found = true;
         }
+    return found;
 }
 
 int slots_usable(const struct slots *s)

@@ -20,8 +20,8 @@ AUTO_DEFINE(slots, struct slots *, slots_free)
 
 /* Gives `owner` a free slot whose GPUs have the fewest trials. Borrowed; NULL: no slot is free. */
 const struct node_slice *slots_acquire(struct slots *s, const void *owner);
-/* Frees the slot of `owner`, of which no process is left. No effect if it has none. */
-void slots_release(struct slots *s, const void *owner, int64_t now_ms);
+/* Frees the slot of `owner`, of which no process is left. Returns false if it has none. */
+bool slots_release(struct slots *s, const void *owner, int64_t now_ms);
 
 /* How many trials may run at once: slots that are used, or free and not blocked. */
 int slots_usable(const struct slots *s);

@@ -241,11 +241,10 @@ static void on_lease_done(void *arg, struct lease *l)
     struct worker *w = arg;
     int before = usable(w);
     bool reserved = lease_is_reservation(l);
-    if (w->slots)
-        slots_release(w->slots, l, now_ms(w));
+    bool started = w->slots && slots_release(w->slots, l, now_ms(w));
     if (reserved)
         remove_lease(w, l);
-    else
+    else if (started)
         notify(w, (struct worker_notice){WORKER_NOTICE_ENDED, .trial = lease_trial(l),
                                          .result = lease_result(l)});
     /* WIRE_SLOTS is all that the coordinator hears of a reservation's end. After a trial run, a

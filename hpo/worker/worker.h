@@ -19,7 +19,7 @@ enum worker_notice_kind {
     WORKER_NOTICE_OPENED,  /* loop */
     WORKER_NOTICE_JOINED,  /* sweep, slots */
     WORKER_NOTICE_STARTED, /* trial */
-    WORKER_NOTICE_ENDED,   /* trial, result */
+    WORKER_NOTICE_ENDED,   /* trial, result; it was started */
     WORKER_NOTICE_CLOSING  /* handles on the loop must be closed */
 };
 

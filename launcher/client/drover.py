@@ -19,7 +19,7 @@ import socket
 import sys
 
 __all__ = ["rank", "world_size", "local_rank", "local_world_size", "node_rank", "report", "should_stop",
-           "checkpoint_dir"]
+           "checkpoint_dir", "Study", "sweep"]
 
 # Rank, world size, local rank, local world size, node number. OMPI_COMM_WORLD_NODE_RANK is not a node number.
 _FAMILIES = (
@@ -227,6 +227,118 @@ def should_stop():
 def checkpoint_dir():
     """The directory for this job's checkpoints as a str, the same after a restart of a trial; None: none is set."""
     return os.environ.get("DROVER_CKPT_DIR") or None
+
+
+# ---- search and results, for notebooks and loops of one's own ------------------------------------------------------------
+
+def _start(*args, streams=()):
+    """Starts the program `drover`: the one next to this file's share/drover, or that in PATH."""
+    import subprocess  # here, since a rank that only reports does not need it, and its import takes 10 ms
+    beside = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../bin/drover"))
+    program = beside if os.access(beside, os.X_OK) else "drover"
+    return subprocess.Popen([program, *args], stdout=subprocess.PIPE, **dict.fromkeys(streams, subprocess.PIPE))
+
+
+class Study:
+    """A search without a sweep: ask for parameters, tell what they were worth. `drover suggest` decides.
+
+        study = drover.Study({"lr": {"min": 1e-5, "max": 0.1}}, goal="minimize")
+        for trial in study.ask(4):
+            study.tell(trial["id"], train(**trial["params"]))
+        study.best()["params"]
+
+    space: the `parameters` of a sweep file as a mapping, or the list of docs/drover-suggest.md. Further keyword
+    arguments are keys of its `init`: method, goal, metrics, seed, budget, constraints, early_terminate ….
+    All methods raise ValueError with drover's message if a request is refused; nothing has changed then.
+    Usable as a context manager; close() ends the process. Call it from one thread at a time."""
+
+    def __init__(self, space, **options):
+        self._search = _start("suggest", streams=["stdin"])
+        try:
+            self.notices = self._request(op="init", space=space, **options).get("notices", [])
+        except ValueError:
+            self.close()
+            raise
+
+    def _request(self, **fields):
+        if self._search is None:
+            raise ValueError("the study is closed")
+        try:
+            self._search.stdin.write(json.dumps(fields).encode() + b"\n")
+            self._search.stdin.flush()
+            line = self._search.stdout.readline()
+        except BrokenPipeError:
+            line = b""
+        if not line:
+            raise RuntimeError(f"'drover suggest' has ended, with status {self._search.wait()}")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise ValueError(answer["error"])
+        return answer
+
+    def ask(self, n=1):
+        """Up to n trials to run, each {"id": int, "params": {…}}; fewer, even none, if no new point is left."""
+        return self._request(op="ask", n=n)["trials"]
+
+    def report(self, trial, value, step=None):
+        """Reports a value during a trial. Returns "go", "stop" or "pause" (with early_terminate)."""
+        return self._request(op="report", id=trial, value=_plain(value), **({} if step is None else {"step": step}))["action"]
+
+    def tell(self, trial, value=None, state="done", **more):
+        """Ends a trial: a number, or with several metrics a mapping of their values. state: done, pruned, failed, oom.
+        `trial` may be a mapping of parameters that were run elsewhere. Returns the trial's id."""
+        result = {"params" if isinstance(trial, dict) else "id": trial, "state": state, **more}
+        if isinstance(value, dict):
+            result["values"] = {name: _plain(number) for name, number in value.items()}
+        elif value is not None:
+            result["value"] = _plain(value)
+        answer = self._request(op="tell", results=[result])
+        return answer["ids"][0] if isinstance(trial, dict) else trial
+
+    def best(self):
+        """The best trial {"id", "params", "value"}, or None; with several metrics the list of the Pareto set."""
+        answer = self._request(op="best")
+        return answer["pareto"] if "pareto" in answer else answer["best"]
+
+    def close(self):
+        """Ends the search."""
+        search, self._search = self._search, None
+        if search:
+            search.stdin.close()
+            search.stdout.close()
+            search.wait()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+class _Sweep:
+    def __init__(self, name, directory):
+        self.name, self.directory = name, directory
+
+    @property
+    def trials(self):
+        """All trials as they are now, a list of mappings: id, state, params, value, metrics, curves, seconds, node ….
+        Raises ValueError with drover's message if there is no such sweep."""
+        export = _start("export", self.name, "--dir", self.directory, "--jsonl", "-", streams=["stderr"])
+        lines, said = export.communicate()
+        if export.returncode:
+            raise ValueError(said.decode(errors="replace").strip())
+        return [json.loads(line) for line in lines.splitlines()]
+
+    def to_pandas(self):
+        """The trials as a DataFrame: one row per trial, params.* and metrics.* as columns. Needs pandas."""
+        import pandas
+        rows = [{key: value for key, value in trial.items() if key != "curves"} for trial in self.trials]
+        return pandas.json_normalize(rows).set_index("id")
+
+
+def sweep(name, directory="sweeps"):
+    """A sweep on disk, which may be running: sweep("digits").trials, sweep("digits").to_pandas()."""
+    return _Sweep(name, os.fspath(directory))
 
 
 if __name__ == "__main__":

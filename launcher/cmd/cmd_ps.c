@@ -1,5 +1,5 @@
-/* cmd_ps - `drover ps`: lists the running jobs of this user on this node, or the stored baselines.
- */
+/* cmd_ps - `drover ps`: lists the running jobs of this user on this node, the finished ones, or the
+ * stored baselines. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,14 +10,16 @@
 #include "common/utf8.h"
 #include "launcher/cmd/commands.h"
 #include "launcher/history/baseline_store.h"
+#include "launcher/history/history_jobs.h"
 #include "launcher/registry/registry.h"
 
 struct ps_opts {
-    bool json, baselines;
+    bool json, baselines, done;
 };
 
 static const struct opt options[] = {
     OPT_FLAG(0, "json", "print one line of JSON per job or baseline", struct ps_opts, json),
+    OPT_FLAG(0, "done", "list the finished jobs with GPUs, newest first", struct ps_opts, done),
     OPT_FLAG(0, "baselines", "list the stored baselines of drover run --baseline", struct ps_opts,
              baselines),
     OPT_END,
@@ -112,6 +114,51 @@ static int list_baselines(bool json, struct err *e)
     return rc;
 }
 
+/* Writes a figure of a finished job, or "-" if it is unknown. */
+static void print_figure(char *out, size_t size, const char *format, double value)
+{
+    snprintf(out, size, "-");
+    if (value >= 0)
+        snprintf(out, size, format, value);
+}
+
+static void print_done(const struct history_jobs *l)
+{
+    static const double gib = 1 << 30, kwh = 3.6e6;
+    int width = 3;
+    for (size_t i = 0; i < l->count; i++)
+        width = (int)strlen(l->at[i].job) > width ? (int)strlen(l->at[i].job) : width;
+    printf("%-*s  %7s  %7s  %6s  %4s  %5s  %9s  %9s  %8s  %s\n", width, "JOB", "ENDED", "FOR",
+           "STATUS", "GPUS", "UTIL", "PEAK", "ENERGY", "COST", "PROGRAM");
+    for (size_t i = 0; i < l->count; i++) {
+        const struct history_job *j = &l->at[i];
+        char ended[24], duration[24], utilisation[24], peak[32], energy[32], cost[32];
+        print_age(ended, sizeof ended, (int64_t)time(NULL) - j->end_ms / 1000);
+        print_age(duration, sizeof duration, (j->end_ms - j->begin_ms) / 1000);
+        print_figure(utilisation, sizeof utilisation, "%.0f %%",
+                     j->utilisation < 0 ? -1 : j->utilisation * 100);
+        print_figure(peak, sizeof peak, "%.1f GiB", (double)j->peak_bytes / gib);
+        print_figure(energy, sizeof energy, "%.3f kWh", j->energy_j / kwh);
+        print_figure(cost, sizeof cost, "%.2f", j->cost);
+        AUTO(strbuf) struct strbuf program = {0};
+        utf8_add_line(&program, j->program);
+        printf("%-*s  %7s  %7s  %6d  %4d  %5s  %9s  %9s  %8s  %s\n", width, j->job, ended, duration,
+               j->status, j->gpus, utilisation, peak, energy, cost, strbuf_str(&program));
+    }
+}
+
+static int list_done(bool json, struct err *e)
+{
+    struct history_jobs l;
+    int rc = history_jobs_read(&l, e);
+    for (size_t i = 0; json && i < l.count; i++)
+        print_json(history_jobs_json(&l.at[i]));
+    if (rc == 0 && !json)
+        print_done(&l);
+    history_jobs_end(&l);
+    return rc;
+}
+
 int cmd_ps(int argc, char **argv)
 {
     struct ps_opts o = {0};
@@ -121,24 +168,27 @@ int cmd_ps(int argc, char **argv)
     if (rc == OPT_HELP) {
         const struct opt_help help = {
             .program = "drover ps",
-            .usage = "[--baselines] [--json]",
+            .usage = "[--baselines | --done] [--json]",
             .summary = "Lists your running jobs that were started on this node, the sweeps "
-                       "that are coordinated here, and their trials.",
-            .examples = "drover ps\ndrover ps --baselines"};
+                       "that are coordinated here, and their trials; or, with --done, the figures "
+                       "of finished jobs.",
+            .examples = "drover ps\ndrover ps --done\ndrover ps --baselines"};
         opt_print_help(stdout, &help, options);
         return 0;
     }
     if (rc == 0 && rest < argc)
         rc = err_set(&e, -EINVAL, "unexpected argument '%s'", argv[rest]);
+    if (rc == 0 && o.baselines && o.done)
+        rc = err_set(&e, -EINVAL, "--baselines and --done exclude each other");
     if (rc < 0) {
         err_print(&e, "drover ps");
         return EXIT_STATUS_USAGE;
     }
-    if (!o.baselines) {
+    if (!o.baselines && !o.done) {
         list_jobs(o.json);
         return 0;
     }
-    if (list_baselines(o.json, &e) == 0)
+    if ((o.done ? list_done(o.json, &e) : list_baselines(o.json, &e)) == 0)
         return 0;
     err_print(&e, "drover ps");
     return EXIT_STATUS_FAILED;

@@ -65,7 +65,9 @@ static bool without_finalize(const struct rank_end *r)
 
 /* Causes with several patterns. */
 static const struct failure_cause gpu_memory = {
-    "out of GPU memory", "a smaller batch, activation checkpointing or ZeRO; " GPU_PROCESSES};
+    "out of GPU memory",
+    "a smaller batch, activation checkpointing or ZeRO: `drover estimate` says "
+    "what would fit; " GPU_PROCESSES};
 static const struct failure_cause shm = {"/dev/shm is too small",
                                          "in a container: --shm-size=8g or --ipc=host"};
 static const struct failure_cause threads = {

@@ -9,23 +9,27 @@
 #include "common/err.h"
 #include "common/mem.h"
 
-enum { GPU_SAMPLE_UNKNOWN = -1 };
+enum {
+    GPU_SAMPLE_UNKNOWN = -1,
+    GPU_SAMPLE_THROTTLED = 0xe8 /* bits of throttle_reasons: heat, or too little power */
+};
 
 struct gpu_sample {
     char uuid[96]; /* of a GPU without MIG, or of a MIG instance */
     char name[96];
     char bus_id[24];
-    int index;              /* the driver's index */
-    int busy_percent;       /* share of the driver's last sample period in which a kernel ran */
-    int memory_percent;     /* share of it in which memory was read or written */
+    int index;          /* the driver's index */
+    int busy_percent;   /* share of the driver's last sample period in which a kernel ran */
+    int memory_percent; /* share of it in which memory was read or written */
     int64_t memory_used_bytes, memory_total_bytes; /* used: by all processes */
     double power_w, power_limit_w;
     int64_t energy_mj; /* millijoules since the driver was loaded */
     int temperature_c;
     int sm_mhz, memory_mhz;
-    int64_t throttle_reasons;          /* bits of nvmlDeviceGetCurrentClocksEventReasons() */
+    int64_t throttle_reasons; /* bits of nvmlDeviceGetCurrentClocksEventReasons() */
     int64_t pcie_tx_bytes_per_s, pcie_rx_bytes_per_s; /* over the driver's last 20 ms */
     int64_t nvlink_tx_bytes, nvlink_rx_bytes;         /* counters: since the driver was loaded */
+    int64_t pcie_max_bytes_per_s, nvlink_max_bytes_per_s; /* what the links carry per direction */
 };
 
 struct gpu_sampler;

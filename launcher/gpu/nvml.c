@@ -76,6 +76,8 @@ bool nvml_open(struct nvml *n, struct err *why)
         {"nvmlDeviceGetGpuFabricInfoV", &n->fabric},
         {"nvmlDeviceGetFieldValues", &n->fields},
         {"nvmlDeviceGetP2PStatus", &n->p2p_status},
+        {"nvmlDeviceGetTotalEnergyConsumption", &n->energy},
+        {"nvmlDeviceGetPcieThroughput", &n->pcie_throughput},
     };
     for (size_t i = 0; i < COUNT_OF(symbols); i++)
         *(void **)symbols[i].fn = dlsym(n->lib, symbols[i].name);

@@ -41,11 +41,16 @@ enum {
     NVML_COMPUTE_EXCLUSIVE_THREAD = 1,
     NVML_COMPUTE_PROHIBITED = 2,
     NVML_COMPUTE_EXCLUSIVE_PROCESS = 3,
+    NVML_PCIE_TX = 0,
+    NVML_PCIE_RX = 1,
     NVML_REASON_IDLE = 0x1, /* bits of nvmlDeviceGetCurrentClocksEventReasons() */
     NVML_REASON_HW_SLOWDOWN = 0x8,
     NVML_REASON_SW_THERMAL = 0x20,
     NVML_REASON_HW_THERMAL = 0x40,
     NVML_REASON_POWER_BRAKE = 0x80,
+    NVML_FIELD_NVLINK_SPEED = 90, /* MB/s per active link */
+    NVML_FIELD_NVLINK_TX = 138,   /* KiB of data; the scope is a link, or NVML_ALL_LINKS */
+    NVML_FIELD_NVLINK_RX = 139,
     NVML_FIELD_NVLINK_REPLAY = 161, /* per link, up to Hopper */
     NVML_FIELD_NVLINK_RECOVERY = 162,
     NVML_FIELD_NVLINK_CRC = 163,
@@ -55,6 +60,8 @@ enum {
     NVML_FIELD_RECOVERY_ACTION = 230,
     NVML_NVLINKS_MAX = 18
 };
+
+#define NVML_ALL_LINKS (~0U) /* as the scope of a field */
 
 struct nvml_pci { /* nvmlPciInfo_t, 68 bytes */
     char bus_id_legacy[16];
@@ -163,6 +170,10 @@ struct nvml {
     int (*fabric)(nvml_device device, struct nvml_fabric *out);
     int (*fields)(nvml_device device, int count, struct nvml_field *inout);
     int (*p2p_status)(nvml_device a, nvml_device b, unsigned index, unsigned *status);
+
+    /* What a job's monitor samples. */
+    int (*energy)(nvml_device device, unsigned long long *millijoule);
+    int (*pcie_throughput)(nvml_device device, unsigned direction, unsigned *kb_per_s);
 };
 
 /* Loads the library; nvml->init is not called yet. Returns false if there is none, or if it cannot

@@ -4,8 +4,8 @@
 #include "launcher/history/baseline.h"
 #include "launcher/history/baseline_series.h"
 #include "launcher/history/baseline_store.h"
-#include "launcher/history/gpu_load.h"
 #include "launcher/io/metric_mapping.h"
+#include "launcher/monitor/job_monitor.h"
 #include "launcher/plan/plan_hardware.h"
 
 struct cpu_sample {
@@ -21,7 +21,7 @@ struct baseline_run {
     struct baseline_series *series;
     bool has_channel;              /* a report has arrived on the report channel */
     struct cpu_sample first, last; /* at_s is 0 if there is no sample */
-    struct gpu_load *gpus;         /* NULL: no report so far, or no GPU on this machine */
+    struct job_monitor *gpus;      /* NULL: no report so far, or no GPU on this machine */
     struct baseline result;        /* its name is NULL if there is none */
 };
 
@@ -36,7 +36,7 @@ struct baseline_run *baseline_run_open(const char *name, bool update)
 static void forget(struct baseline_run *b)
 {
     baseline_series_free(TAKE(b->series));
-    gpu_load_close(TAKE(b->gpus));
+    job_monitor_close(TAKE(b->gpus));
     baseline_clear(&b->result);
     b->job = NULL;
     b->has_channel = false;
@@ -54,13 +54,13 @@ void baseline_run_close(struct baseline_run *b)
 /* ---- during the job ----------------------------------------------------------------------------
  */
 
-static struct gpu_load *sample_gpus(const struct plan *p)
+static struct job_monitor *sample_gpus(const struct plan *p)
 {
     AUTO(strv) char **uuids = NULL;
     for (int i = 0; i < p->world_size; i++)
         if (p->ranks[i].gpu_uuid)
             strv_push(&uuids, xstrdup(p->ranks[i].gpu_uuid));
-    return gpu_load_open(uuids);
+    return strv_len(uuids) ? job_monitor_open(uuids, NULL, NULL) : NULL;
 }
 
 /* Samples the ranks' CPU time at the first report, and then whenever the measured time has grown by
@@ -147,6 +147,18 @@ static double cpu_share(const struct baseline_run *b)
                : -1;
 }
 
+/* Returns the mean utilisation of the GPUs, or -1 if it is unknown. */
+static double gpu_share(struct job_monitor *gpus)
+{
+    AUTO(job_usage) struct job_usage *u = job_monitor_usage(gpus);
+    struct job_usage_summary sum = {.utilisation = -1};
+    if (u)
+        job_usage_summarise(&sum, u);
+    double share = sum.utilisation;
+    job_usage_summary_end(&sum);
+    return share;
+}
+
 void baseline_run_ended(struct baseline_run *b, const struct job_end *end, int status)
 {
     if (!b || !b->job)
@@ -160,10 +172,10 @@ void baseline_run_ended(struct baseline_run *b, const struct job_end *end, int s
                                       .rate = speed.rate,
                                       .step_s = speed.step_s,
                                       .cpu = cpu_share(b),
-                                      .gpu = gpu_load_mean(b->gpus),
+                                      .gpu = gpu_share(b->gpus),
                                       .seconds = end->seconds};
     }
-    gpu_load_close(TAKE(b->gpus));
+    job_monitor_close(TAKE(b->gpus));
     b->job = NULL;
 }
 

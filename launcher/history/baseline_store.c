@@ -5,19 +5,13 @@
 
 #include "launcher/history/history_db.h"
 
-static char *text_of(sqlite3_stmt *st, int column)
-{
-    const char *text = (const char *)sqlite3_column_text(st, column);
-    return xstrdup(text ? text : "");
-}
-
 static void append(struct baseline_list *l, sqlite3_stmt *st)
 {
     l->at = xrealloc(l->at, l->count + 1, sizeof *l->at);
     l->at[l->count++] = (struct baseline){
-        .name = text_of(st, 0),
-        .hardware = text_of(st, 1),
-        .unit = text_of(st, 2),
+        .name = history_db_text(st, 0),
+        .hardware = history_db_text(st, 1),
+        .unit = history_db_text(st, 2),
         .rate = {.mean = sqlite3_column_double(st, 3),
                  .deviation = sqlite3_column_double(st, 4),
                  .n = sqlite3_column_int(st, 5)},
@@ -34,16 +28,13 @@ int baseline_store_read(struct baseline_list *out, const char *name, struct err 
     AUTO(history_db) struct history_db *h = NULL;
     sqlite3_stmt *st = NULL;
     *out = (struct baseline_list){0};
-    int rc = history_db_open(&h, false, e);
-    if (rc < 0)
-        return rc == -ENOENT ? 0 : rc;
-    rc = history_db_prepare(
-        h, &st,
-        "SELECT name, hardware, unit, mean, deviation, blocks, step_s, cpu, gpu, "
-        "seconds, stored_ms FROM baseline WHERE ?1 IS NULL OR name = ?1 "
-        "ORDER BY name, hardware",
-        e);
-    if (rc < 0)
+    int rc =
+        history_db_query(&h, &st,
+                         "SELECT name, hardware, unit, mean, deviation, blocks, step_s, cpu, gpu, "
+                         "seconds, stored_ms FROM baseline WHERE ?1 IS NULL OR name = ?1 "
+                         "ORDER BY name, hardware",
+                         e);
+    if (rc < 0 || !st)
         return rc;
     sqlite3_bind_text(st, 1, name, -1, SQLITE_STATIC); /* NULL binds NULL */
     int step;
@@ -84,16 +75,6 @@ static int insert(struct history_db *h, const struct baseline *m, struct err *e)
     return rc;
 }
 
-/* Removes the oldest rows beyond the limit. */
-static int trim(struct history_db *h, struct err *e)
-{
-    AUTO(free)
-    char *sql = xasprintf("DELETE FROM baseline WHERE rowid IN (SELECT rowid FROM baseline "
-                          "ORDER BY stored_ms DESC, rowid DESC LIMIT -1 OFFSET %d)",
-                          HISTORY_DB_ROWS_MAX);
-    return history_db_exec(h, sql, e);
-}
-
 int baseline_store_put(struct baseline *m, struct err *e)
 {
     AUTO(history_db) struct history_db *h = NULL;
@@ -106,6 +87,6 @@ int baseline_store_put(struct baseline *m, struct err *e)
     if (rc == 0)
         rc = insert(h, m, e);
     if (rc == 0)
-        rc = trim(h, e);
+        rc = history_db_trim(h, "baseline", "stored_ms", e);
     return rc < 0 ? rc : history_db_exec(h, "COMMIT", e); /* closing it rolls back */
 }

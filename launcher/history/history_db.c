@@ -30,7 +30,24 @@ static const char *const steps[] = {"CREATE TABLE baseline("
                                     "  gpu REAL NOT NULL,"
                                     "  seconds REAL NOT NULL,"
                                     "  stored_ms INTEGER NOT NULL,"
-                                    "  PRIMARY KEY(name, hardware));"};
+                                    "  PRIMARY KEY(name, hardware));",
+                                    "CREATE TABLE job("
+                                    "  begin_ms INTEGER NOT NULL,"
+                                    "  end_ms INTEGER NOT NULL,"
+                                    "  job TEXT NOT NULL,"
+                                    "  program TEXT NOT NULL,"
+                                    "  hash TEXT NOT NULL,"
+                                    "  batch INTEGER NOT NULL,"
+                                    "  gpu TEXT NOT NULL,"
+                                    "  gpus INTEGER NOT NULL,"
+                                    "  status INTEGER NOT NULL,"
+                                    "  utilisation REAL NOT NULL,"
+                                    "  peak INTEGER NOT NULL,"
+                                    "  memory INTEGER NOT NULL,"
+                                    "  peaks TEXT NOT NULL,"
+                                    "  energy_j REAL NOT NULL,"
+                                    "  cost REAL NOT NULL);"
+                                    "CREATE INDEX job_program ON job(program, end_ms);"};
 
 struct history_db {
     char *dir, *path;
@@ -41,7 +58,8 @@ void history_db_close(struct history_db *h)
 {
     if (!h)
         return;
-    (void)sqlite3_close(h->db); /* fails only if a statement is left */
+    if (h->db)
+        (void)sqlite3_close(h->db); /* fails only if a statement is left */
     free(h->dir);
     free(h->path);
     free(h);
@@ -66,6 +84,21 @@ int history_db_exec(struct history_db *h, const char *sql, struct err *e)
 int history_db_prepare(struct history_db *h, sqlite3_stmt **out, const char *sql, struct err *e)
 {
     return sqlite3_prepare_v2(h->db, sql, -1, out, NULL) == SQLITE_OK ? 0 : history_db_failed(h, e);
+}
+
+int history_db_trim(struct history_db *h, const char *table, const char *age, struct err *e)
+{
+    AUTO(free)
+    char *sql = xasprintf("DELETE FROM %s WHERE rowid IN (SELECT rowid FROM %s "
+                          "ORDER BY %s DESC, rowid DESC LIMIT -1 OFFSET %d)",
+                          table, table, age, HISTORY_DB_ROWS_MAX);
+    return history_db_exec(h, sql, e);
+}
+
+char *history_db_text(sqlite3_stmt *st, int column)
+{
+    const char *text = (const char *)sqlite3_column_text(st, column);
+    return xstrdup(text ? text : "");
 }
 
 /* Sets *out to the integer in the first column of the first row, or to -1 if it is another text. */
@@ -204,7 +237,9 @@ int history_db_open(struct history_db **out, bool create, struct err *e)
         lock_dir(&lock, h->dir, e) < 0)
         return e->code;
     h->path = xasprintf("%s/baselines.db", h->dir);
-    int rc = open_file(h, create, e);
+    int rc = sqlite_loader_open(e);
+    if (rc == 0)
+        rc = open_file(h, create, e);
     if (rc == -EBADMSG && (rc = set_aside(h, e)) == 0)
         rc = open_file(h, true, e);
     if (rc < 0)
@@ -212,4 +247,14 @@ int history_db_open(struct history_db **out, bool create, struct err *e)
     *e = (struct err){0}; /* the damage is repaired */
     *out = TAKE(h);
     return 0;
+}
+
+int history_db_query(struct history_db **h, sqlite3_stmt **st, const char *sql, struct err *e)
+{
+    struct err own = {0};
+    e = e ? e : &own;
+    int rc = history_db_open(h, false, e);
+    if (rc == -ENOENT)
+        *e = (struct err){0};
+    return rc == -ENOENT ? 0 : rc < 0 ? rc : history_db_prepare(*h, st, sql, e);
 }

@@ -1,5 +1,7 @@
 #include "launcher/plan/plan_hardware.h"
 
+#include <stdint.h>
+
 #include "common/strbuf.h"
 #include "launcher/node/topo.h"
 
@@ -87,4 +89,24 @@ char *plan_hardware_job(const struct plan *p, const struct launch_spec *s)
     add_counted(&b, names, p->node_count, times);
     add_cpus(&b, p);
     return strbuf_take(&b);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const int64_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+int plan_hardware_gpus(const struct plan *p)
+{
+    AUTO(free) int64_t *all = xcalloc((size_t)p->world_size + 1, sizeof *all);
+    size_t n = 0;
+    int gpus = 0;
+    for (int i = 0; i < p->world_size; i++)
+        if (p->ranks[i].gpu >= 0)
+            all[n++] = ((int64_t)p->ranks[i].node << 32) + p->ranks[i].gpu;
+    qsort(all, n, sizeof *all, by_value);
+    for (size_t i = 0; i < n; i++)
+        gpus += i == 0 || all[i] != all[i - 1];
+    return gpus;
 }

@@ -15,4 +15,8 @@ char *plan_hardware_node(const struct topo *t, const struct gpu_assignment *gpus
  * (launch_external_part) are assumed to be like this one. The caller frees it. */
 char *plan_hardware_job(const struct plan *p, const struct launch_spec *s);
 
+/* Returns the number of GPUs that the ranks of a plan use. A GPU that several ranks share counts
+ * once. */
+int plan_hardware_gpus(const struct plan *p);
+
 #endif

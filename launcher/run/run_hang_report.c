@@ -9,8 +9,8 @@
 #include "launcher/inspect/nccl_ras.h"
 #include "launcher/inspect/rank_status.h"
 #include "launcher/job/rank_list.h"
+#include "launcher/monitor/mpi_singletons.h"
 #include "launcher/plan/env.h"
-#include "launcher/run/mpi_singletons.h"
 
 enum {
     ROWS_MAX = 32,  /* rows in the table; further ranks are listed only if they differ */

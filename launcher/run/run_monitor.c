@@ -5,10 +5,10 @@
 
 #include "common/log.h"
 #include "common/redact.h"
+#include "launcher/monitor/mpi_singletons.h"
 #include "launcher/registry/job_events.h"
 #include "launcher/registry/line_log.h"
 #include "launcher/registry/registry.h"
-#include "launcher/run/mpi_singletons.h"
 #include "launcher/run/run_hang_report.h"
 
 enum { COUNT_INTERVAL_MS = 10000 };

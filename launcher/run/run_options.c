@@ -363,6 +363,8 @@ static const struct opt options[] = {
     OPT_FLAG(0, "merge-stderr-to-stdout", "write the ranks' stderr to stdout", T, style.merge),
     OPT_CALL(0, "output-filename||output-directory", "DIR",
              "also write the output to DIR/rank.N/stdout and stderr", on_output_dir),
+    OPT_STR(0, "metrics", "[ADDR:]PORT", "serve /metrics for Prometheus (default: on loopback)", T,
+            metrics),
     OPT_STR(0, "events", "FILE", "append events to FILE, one JSON object per line", T, events_file),
     OPT_STR(0, "baseline", "NAME", "compare the speed with that of NAME, or store it", T, baseline),
     OPT_FLAG(0, "baseline-update", "with --baseline: replace the stored one", T, baseline_update),
@@ -374,9 +376,21 @@ static const struct opt options[] = {
     OPT_INT(0, "max-restarts", "N", "restart a failed job up to N times (default: 0)", T,
             max_restarts, 0, INT_MAX),
     OPT_DURATION(0, "timeout", "DURATION", "stop the job after this time, with status 124", T,
-                 timeout_s, 0, RUN_OPTIONS_TIME_MAX_S),
+                 limits.timeout_s, 0, RUN_OPTIONS_TIME_MAX_S),
+    OPT_STR(0, "deadline", "TIME", "stop the job at this time: 18:00, or 8h from now", T,
+            limits.deadline_text),
+    OPT_STR(0, "budget", "AMOUNT", "stop the job after 12gpuh, or 30.00 with --price", T,
+            limits.budget_text),
+    OPT_DOUBLE(0, "price", "AMOUNT", "price of one GPU hour, in any currency", T, limits.price,
+               1e-6, 1e6),
+    OPT_STR(0, "start-when", "CMD", "start the job when this command succeeds", T, start_when),
+    OPT_DURATION(0, "start-when-interval", "DURATION",
+                 "longest pause between its runs (default: 60)", T, start_when_pause_max_s, 0.01,
+                 RUN_OPTIONS_TIME_MAX_S),
     OPT_DURATION(0, "hang-timeout", "DURATION", "stop the job after this time without activity", T,
                  hang_timeout_s, 0, RUN_OPTIONS_TIME_MAX_S),
+    OPT_DURATION(0, "idle-timeout", "DURATION", "stop a job that uses no GPU and prints nothing", T,
+                 idle_timeout_s, 0, RUN_OPTIONS_TIME_MAX_S),
     OPT_DURATION(0, "start-timeout", "DURATION", "time for all nodes to connect (default: 60)", T,
                  start_timeout_s, 0, RUN_OPTIONS_TIME_MAX_S),
     OPT_DURATION(0, "lost-after", "DURATION", "silence after which a node is lost (default: 15)", T,
@@ -455,7 +469,8 @@ void run_options_init(struct run_options *o, const char *program)
     *o = (struct run_options){.program = program,
                               .np = RUN_OPTIONS_NOT_GIVEN,
                               .per_node = RUN_OPTIONS_NOT_GIVEN,
-                              .grace_s = RUN_OPTIONS_NOT_GIVEN};
+                              .grace_s = RUN_OPTIONS_NOT_GIVEN,
+                              .start_when_pause_max_s = 60};
 }
 
 static void print_help(const char *program)

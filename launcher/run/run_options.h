@@ -9,6 +9,7 @@
 #include "common/err.h"
 #include "launcher/elastic/rdzv_client.h"
 #include "launcher/hosts/hosts.h"
+#include "launcher/limits/job_limits.h"
 #include "launcher/plan/mca_params.h"
 #include "launcher/plan/plan.h"
 #include "launcher/plan/rankfile.h"
@@ -53,7 +54,11 @@ struct run_options {
     bool hydra_hosts;          /* -ppn, -hosts: slots do not limit the ranks of a node */
     double grace_s;            /* < 0: not given */
     /* In all of these, 0 means no limit or the default. */
-    double timeout_s, start_timeout_s, lost_after_s, hang_timeout_s;
+    double start_timeout_s, lost_after_s, hang_timeout_s, idle_timeout_s;
+    struct job_limits limits;
+    const char *start_when; /* command of --start-when; NULL: the job starts at once */
+    double start_when_pause_max_s;
+    const char *metrics; /* address of --metrics; NULL: none */
     int max_restarts;
     struct rdzv_client_opts *rdzv; /* the rendezvous of an elastic job; NULL: no rendezvous */
     const char *events_file;       /* NULL: none */

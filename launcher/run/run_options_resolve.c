@@ -6,6 +6,8 @@
 #include "common/strbuf.h"
 #include "launcher/history/baseline.h"
 #include "launcher/hosts/hostfile.h"
+#include "launcher/limits/job_clock.h"
+#include "launcher/metrics/metrics_address.h"
 #include "launcher/plan/allocation.h"
 #include "launcher/plan/env.h"
 #include "launcher/remote/remote_launcher.h"
@@ -47,6 +49,10 @@ static int check(struct run_options *o, struct err *e)
         return err_wrap(e, "--baseline");
     if (o->baseline_update && !o->baseline)
         return err_set(e, -EINVAL, "--baseline-update needs --baseline NAME");
+    if (job_clock_read_limits(&o->limits, e) < 0)
+        return e ? e->code : -EINVAL;
+    if (o->metrics && metrics_address_parse(&(struct metrics_address){0}, o->metrics, e) < 0)
+        return err_wrap(e, "--metrics");
     if (strv_len(o->argv) == 0) {
         err_set(e, -EINVAL, "the program is missing");
         return err_hint(e, "%s -np 4 ./program", o->program);

@@ -9,20 +9,21 @@
 #include "common/stop_signals.h"
 #include "launcher/cmd/commands.h"
 #include "launcher/guardian/guardian.h"
-#include "launcher/history/baseline_run.h"
 #include "launcher/inspect/stdin_demand.h"
 #include "launcher/io/tty_stdin.h"
+#include "launcher/monitor/idle_watch.h"
 #include "launcher/run/run_elastic.h"
 #include "launcher/run/run_hang_report.h"
+#include "launcher/run/run_measures.h"
 #include "launcher/run/run_monitor.h"
 #include "launcher/run/run_print.h"
 #include "launcher/run/run_restarts.h"
 #include "launcher/run/run_session_state.h"
 
-enum { STATUS_TIMED_OUT = 124, STATUS_SIGNAL = 128 };
+enum { STATUS_SIGNAL = 128 };
 
 /* Why the job was stopped; more than one is possible. */
-enum { BY_SIGNAL = 1, BY_TIMEOUT = 2, BY_HANG = 4, BY_OUTPUT_CLOSED = 8 };
+enum { BY_SIGNAL = 1, BY_LIMIT = 2, BY_HANG = 4, BY_OUTPUT_CLOSED = 8, BY_IDLE = 16 };
 
 static const int job_signals[] = {SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
 
@@ -39,13 +40,14 @@ struct session {
     ino_t tty_stdin_pipe;
     struct run_monitor *monitor;
     struct run_hang_report *hang_report; /* NULL: no job, or no --hang-timeout */
-    struct baseline_run *baseline;       /* NULL: no --baseline */
+    struct run_measures *measures;       /* NULL: nothing was started */
+    struct idle_watch *idle_watch;       /* NULL: no job, or no --idle-timeout */
     struct run_restarts *restarts;
     struct run_elastic *elastic; /* NULL: not an elastic job */
     struct stop_signals stop_signals;
     uv_signal_t signals[COUNT_OF(job_signals)];
-    uv_timer_t timeout;
-    bool watches; /* `signals` and `timeout` are open handles of the loop */
+    bool watches;         /* `signals` are open handles of the loop */
+    enum job_limit limit; /* of BY_LIMIT */
     enum run_session_state state;
     unsigned stop_causes;
     int stop_signal; /* the signal of BY_SIGNAL; 0: none */
@@ -131,8 +133,8 @@ static int final_status(const struct session *s, const struct job_end *end)
         return STATUS_SIGNAL + SIGPIPE; /* as if SIGPIPE had ended drover */
     if (end->first_failed >= 0)
         return end->status;
-    if (s->stop_causes & (BY_TIMEOUT | BY_HANG))
-        return STATUS_TIMED_OUT;
+    if (s->stop_causes & (BY_LIMIT | BY_HANG | BY_IDLE))
+        return JOB_LIMITS_STATUS;
     return s->stop_signal && end->status ? STATUS_SIGNAL + s->stop_signal : end->status;
 }
 
@@ -144,7 +146,7 @@ static int status_of_leaving(const struct session *s)
 
 static bool stopped_by_user(const struct session *s)
 {
-    return s->stop_causes & (BY_SIGNAL | BY_TIMEOUT | BY_OUTPUT_CLOSED);
+    return s->stop_causes & (BY_SIGNAL | BY_LIMIT | BY_OUTPUT_CLOSED | BY_IDLE);
 }
 
 static bool restart_due(struct session *s, const struct job_end *end)
@@ -159,9 +161,13 @@ static bool restart_due(struct session *s, const struct job_end *end)
 static void print_end(const struct session *s, const struct job_end *end)
 {
     AUTO(strbuf) struct strbuf b = {0};
-    if (s->stop_causes & BY_TIMEOUT)
-        strbuf_printf(&b, "%s: the job was stopped after %g s (--timeout)\n", s->opts->program,
-                      s->opts->timeout_s);
+    if (s->stop_causes & BY_LIMIT)
+        run_measures_print_limit(s->measures, &b, s->limit);
+    if (s->stop_causes & BY_IDLE)
+        strbuf_printf(&b,
+                      "%s: the job was stopped: it used no GPU and printed nothing for %g s "
+                      "(--idle-timeout)\n",
+                      s->opts->program, s->opts->idle_timeout_s);
     /* If the ranks were stopped because of a peer, the reason is already printed. */
     if (!run_elastic_was_stopped(s->elastic))
         run_print_failure(&b, s->opts->program, launch_plan(s->job), end);
@@ -217,7 +223,9 @@ static void close_tty_stdin(struct session *s)
 
 static void on_rank_started(void *arg, int rank, pid_t pid)
 {
-    close_tty_stdin(arg);
+    struct session *s = arg;
+    close_tty_stdin(s);
+    run_measures_started(s->measures);
 }
 
 static void on_rank_ended(void *arg, const struct rank_end *e)
@@ -233,7 +241,8 @@ static void on_ended(void *arg, const struct job_end *end)
     struct session *s = arg;
     s->status = final_status(s, end);
     run_monitor_ended(s->monitor, end, s->status);
-    baseline_run_ended(s->baseline, end, s->status);
+    idle_watch_close(TAKE(s->idle_watch));
+    run_measures_ended(s->measures, end, s->status);
     run_hang_report_close(TAKE(s->hang_report));
     print_end(s, end);
     if (s->elastic)
@@ -246,8 +255,17 @@ static void on_hang(void *arg, json_t *report)
 {
     struct session *s = arg;
     run_monitor_event(s->monitor, "hang", report);
+    run_measures_hang(s->measures);
     s->stop_causes |= BY_HANG;
     apply(s, RUN_SESSION_EV_HANG);
+}
+
+static void on_idle(void *arg)
+{
+    struct session *s = arg;
+    run_monitor_event(s->monitor, "idle", json_pack("{s:f}", "timeout_s", s->opts->idle_timeout_s));
+    s->stop_causes |= BY_IDLE;
+    apply(s, RUN_SESSION_EV_IDLE);
 }
 
 /* The console has written output, or cannot write any more. */
@@ -298,14 +316,20 @@ static void on_signal(uv_signal_t *handle, int sig)
     }
 }
 
-static void on_timeout(uv_timer_t *t)
+static void on_limit(void *arg, enum job_limit limit)
 {
-    struct session *s = t->data;
+    struct session *s = arg;
+    AUTO(strbuf) struct strbuf b = {0};
     if (!accepts(s, RUN_SESSION_EV_TIMEOUT))
         return;
-    s->stop_causes |= BY_TIMEOUT;
-    if (between_attempts(s))
-        s->status = STATUS_TIMED_OUT;
+    s->stop_causes |= BY_LIMIT;
+    s->limit = limit;
+    if (between_attempts(s)) { /* no end of a job follows, which would print it */
+        s->status = JOB_LIMITS_STATUS;
+        run_measures_print_limit(s->measures, &b, limit);
+        if (!s->opts->quiet)
+            console_print(s->console, strbuf_str(&b));
+    }
     apply(s, RUN_SESSION_EV_TIMEOUT);
 }
 
@@ -320,10 +344,6 @@ static void watch_signals(struct session *s)
         if (sigaction(job_signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
             uv_signal_start(&s->signals[i], on_signal, job_signals[i]);
     }
-    uv_timer_init(&s->loop, &s->timeout);
-    s->timeout.data = s;
-    if (s->opts->timeout_s > 0)
-        uv_timer_start(&s->timeout, on_timeout, (uint64_t)(s->opts->timeout_s * 1000), 0);
     s->watches = true;
 }
 
@@ -344,7 +364,10 @@ static int start_attempt(struct session *s, struct err *e)
     run_monitor_attach(s->monitor, s->job, run_restarts_attempt(s->restarts));
     if (s->opts->hang_timeout_s > 0)
         s->hang_report = run_hang_report_open(&s->loop, s->job, s->opts, s->console, on_hang, s);
-    baseline_run_attach(s->baseline, s->job, &s->opts->spec);
+    run_measures_attach(s->measures, s->job, run_restarts_attempt(s->restarts));
+    if (s->opts->idle_timeout_s > 0)
+        s->idle_watch = idle_watch_open(&s->loop, s->job, run_measures_monitor(s->measures),
+                                        s->opts->idle_timeout_s, on_idle, s);
     redirect_attach(s->redirect, &s->loop, s->job, s->opts->spec.restart_count);
     console_attach(s->console, s->job, s->redirect, s->opts->show);
     return 0;
@@ -474,42 +497,29 @@ static int start(struct session *s, struct err *e)
     if (rc < 0)
         return rc;
     watch_signals(s);
-    if (s->opts->baseline)
-        s->baseline = baseline_run_open(s->opts->baseline, s->opts->baseline_update);
+    rc = run_measures_open(&s->measures, &s->loop, s->opts, s->console, on_limit, s, e);
+    if (rc < 0) {
+        s->status = EXIT_STATUS_FAILED; /* the options may be right: the port is taken */
+        return rc;
+    }
     s->restarts = run_restarts_open(&s->loop, s->opts, on_restart_due, s);
     return s->opts->rdzv ? open_rendezvous(s, e) : start_first_attempt(s, e);
-}
-
-/* Compares the job with its baseline, after all output of the ranks. A failure of the store is not
- * one of the job. */
-static void finish_baseline(struct session *s)
-{
-    AUTO(strbuf) struct strbuf text = {0};
-    json_t *event = NULL;
-    struct err e = {0};
-    if (baseline_run_finish(s->baseline, &text, &event, &e) < 0)
-        log_warn("baseline %s: not stored: %s", s->opts->baseline, e.text);
-    if (event)
-        run_monitor_event(s->monitor, "baseline", event);
-    if (text.len > 0)
-        fprintf(stderr, "%s: %s", s->opts->program, strbuf_str(&text));
 }
 
 static void stop(struct session *s)
 {
     for (size_t i = 0; s->watches && i < COUNT_OF(job_signals); i++)
         uv_close((uv_handle_t *)&s->signals[i], NULL);
-    if (s->watches) {
+    if (s->watches)
         stop_signals_close(&s->stop_signals);
-        uv_close((uv_handle_t *)&s->timeout, NULL);
-    }
+    run_measures_close(s->measures);
     tty_stdin_close(s->tty_stdin);
     close_tty_stdin(s); /* still open if no rank has started */
     run_restarts_close(s->restarts);
     run_elastic_close(s->elastic);
     run_hang_report_close(s->hang_report);
+    idle_watch_close(s->idle_watch);
     run_monitor_close(s->monitor);
-    baseline_run_close(s->baseline);
     redirect_close(s->redirect);
     launch_free(s->job);
     console_close(s->console);
@@ -537,8 +547,8 @@ int run_session(int *status, struct run_options *o, struct err *e)
     uv_run(&s.loop, UV_RUN_DEFAULT); /* returns at once if the session is DONE */
     if (rc == 0 && s.status == 0 && console_error(s.console))
         s.status = EXIT_STATUS_FAILED;
-    if (rc == 0 && s.status == 0)
-        finish_baseline(&s);
+    if (rc == 0)
+        run_measures_finish(s.measures, s.monitor, s.status);
     stop(&s);
     *status = s.status;
     return rc;

@@ -9,7 +9,7 @@
 #include "launcher/run/run_options.h"
 
 /* Runs the job until it ends. `*status` is then the exit status. Returns a negative errno if no
- * rank was started. */
+ * rank was started; `*status` is 0 then if the options are the cause. */
 int run_session(int *status, struct run_options *o, struct err *e);
 
 #endif

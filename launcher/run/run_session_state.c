@@ -11,6 +11,7 @@ static const unsigned char table[RUN_SESSION_STATES][RUN_SESSION_EVENTS] = {
     ROW(RUNNING, SIGNAL, STOPPING),
     ROW(RUNNING, TIMEOUT, STOPPING),
     ROW(RUNNING, HANG, STOPPING),
+    ROW(RUNNING, IDLE, STOPPING),
     ROW(RUNNING, OUTPUT_CLOSED, STOPPING),
     ROW(RUNNING, PEERS_STOP, STOPPING),
     ROW(RUNNING, SUSPEND, RUNNING),
@@ -21,8 +22,9 @@ static const unsigned char table[RUN_SESSION_STATES][RUN_SESSION_EVENTS] = {
 
     ROW(STOPPING, SIGNAL, STOPPING),       /* recorded only: the ranks are stopping already */
     ROW(STOPPING, SIGNAL_AGAIN, STOPPING), /* kills the ranks */
-    ROW(STOPPING, TIMEOUT, STOPPING),      /* this and the next two only add a cause */
+    ROW(STOPPING, TIMEOUT, STOPPING),      /* this and the next three only add a cause */
     ROW(STOPPING, HANG, STOPPING),
+    ROW(STOPPING, IDLE, STOPPING),
     ROW(STOPPING, OUTPUT_CLOSED, STOPPING),
     ROW(STOPPING, SUSPEND, STOPPING),
     ROW(STOPPING, FORWARD, STOPPING),

@@ -88,14 +88,19 @@ def optimizer(model):
     return torch.optim.AdamW(model.parameters(), lr=LR, betas=(0.9, 0.95), weight_decay=DECAY, **fused)
 
 
-def train(model, dump, steps, total):
-    """Yields (the loss, the gradient before it is clipped) of each step."""
+def train(model, dump, steps, total, follow=False):
+    """Yields (the loss, the gradient before it is clipped) of each step. With `follow`, the step is then made with the
+    dump's gradient, so that the weights of both stay equal."""
     opt = optimizer(model)
     for t, step in enumerate(dump.steps[:steps]):
         loss = model(torch.from_numpy(step["x"].astype(np.int64)), torch.from_numpy(step["y"].astype(np.int64)))
         opt.zero_grad()
         loss.backward()
         yield loss.item(), [p.grad for p in model.parameters()]
+        if follow:
+            given = torch.from_numpy(step["gradient"].copy()).split([p.numel() for p in model.parameters()])
+            for p, gradient in zip(model.parameters(), given):
+                p.grad = gradient.view_as(p)
         nn.utils.clip_grad_norm_(model.parameters(), CLIP)
         done = (t - WARMUP) / (total - WARMUP)
         for group in opt.param_groups:

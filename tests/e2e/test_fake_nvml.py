@@ -39,7 +39,7 @@ print(json.dumps(dict(
     memory=[memory.total >> 20, memory.reserved >> 20, memory.used >> 20, memory.free >> 20],
     processes=[[p.pid, p.usedGpuMemory >> 20] for p in processes],
     graphics=[p.pid for p in nvmlDeviceGetGraphicsRunningProcesses_v3(g)],
-    utilization=nvmlDeviceGetUtilizationRates(g).gpu,
+    utilization=[nvmlDeviceGetUtilizationRates(g).gpu, nvmlDeviceGetUtilizationRates(g).memory],
     temperature=nvmlDeviceGetTemperature(g, NVML_TEMPERATURE_GPU),
     slowdown=nvmlDeviceGetTemperatureThreshold(g, NVML_TEMPERATURE_THRESHOLD_SLOWDOWN),
     margin=nvmlDeviceGetMarginTemperature(g),
@@ -50,6 +50,12 @@ print(json.dumps(dict(
     max_clocks=[nvmlDeviceGetMaxClockInfo(g, NVML_CLOCK_SM), nvmlDeviceGetMaxClockInfo(g, NVML_CLOCK_MEM)],
     pstate=nvmlDeviceGetPerformanceState(g),
     reasons=nvmlDeviceGetCurrentClocksEventReasons(g),
+    energy=[nvmlDeviceGetTotalEnergyConsumption(g) for _ in range(2)],
+    throughput=[nvmlDeviceGetPcieThroughput(g, NVML_PCIE_UTIL_TX_BYTES),
+                nvmlDeviceGetPcieThroughput(g, NVML_PCIE_UTIL_RX_BYTES)],
+    nvlink_traffic=[f.value.ullVal for f in nvmlDeviceGetFieldValues(g, [
+        (NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, 2**32 - 1), (NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, 2**32 - 1)])],
+    nvlink_speed=nvmlDeviceGetFieldValues(g, [NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON])[0].value.uiVal,
     pcie=[nvmlDeviceGetCurrPcieLinkWidth(g), nvmlDeviceGetMaxPcieLinkWidth(g),
           nvmlDeviceGetCurrPcieLinkGeneration(g), nvmlDeviceGetMaxPcieLinkGeneration(g)],
     replays=[nvmlDeviceGetPcieReplayCounter(g) for _ in range(3)],
@@ -86,6 +92,13 @@ gpu 1 process 4711 500
 gpu 1 process 4712 20
 gpu 1 graphics 900 30
 gpu 1 utilization 83
+gpu 1 memory_utilization 21
+gpu 1 energy 8589934592+500
+gpu 1 pcie_tx 3000
+gpu 1 pcie_rx 7000
+gpu 1 nvlink_tx 6442450944
+gpu 1 nvlink_rx 12
+gpu 1 nvlink_speed 25000
 gpu 1 temperature 41
 gpu 1 slowdown 88
 gpu 1 margin -3
@@ -130,9 +143,10 @@ gpu 1 p2p3 4
 WANTED = {
     "count": 4, "driver_version": "570.124.06", "cuda_version": 12080, "name": "NVIDIA H200", "uuid": "GPU-77",
     "pci": [0, 0x43, 0, "00000000:43:00.0"], "vbios": "96.00", "memory": [81559, 512, 555, 80492],
-    "processes": [[4711, 500], [4712, 20]], "graphics": [900], "utilization": 83, "temperature": 41, "slowdown": 88,
+    "processes": [[4711, 500], [4712, 20]], "graphics": [900], "utilization": [83, 21], "temperature": 41, "slowdown": 88,
     "margin": -3, "power": 310500, "power_limit": 600000, "power_default": 650000, "clocks": [1200, 1500],
-    "max_clocks": [1300, 1600], "pstate": 2, "reasons": 0x48, "pcie": [8, 12, 3, 4], "replays": [7, 9, 11],
+    "max_clocks": [1300, 1600], "pstate": 2, "reasons": 0x48, "energy": [2**33, 2**33 + 500], "throughput": [3000, 7000],
+    "nvlink_traffic": [6442450944, 12], "nvlink_speed": 25000, "pcie": [8, 12, 3, 4], "replays": [7, 9, 11],
     "persistence": 0, "compute_mode": 3, "mig": [1, 0], "ecc_mode": [1, 0], "ecc": [9, 9, 2**32, 6],
     "remapped": [1, 2, 1, 1], "capability": [10, 3], "fields": [[0, 1], [0, 5], [0, 3], [0, 3], [3, 0]],
     "recovery_action": 3, "tlimit": -5, "nvlink_errors": [11, 0],

@@ -67,13 +67,13 @@ def peer_in_torch():
     return gpt_peer, np
 
 
-def differences(peer, path, steps):
+def differences(peer, path, steps, **how):
     """Of each step's loss, absolute, and of its gradient, relative to its length."""
     module, np = peer
     model, dump = module.load(path)
     assert len(dump.steps) == 100
     losses, gradients = [], []
-    for step, (loss, gradient) in zip(dump.steps, module.train(model, dump, steps, 100)):
+    for step, (loss, gradient) in zip(dump.steps, module.train(model, dump, steps, 100, **how)):
         flat = np.concatenate([g.numpy().ravel() for g in gradient])
         losses.append(abs(loss - step["loss"]))
         gradients.append(np.linalg.norm(flat - step["gradient"]) / np.linalg.norm(flat))
@@ -82,10 +82,11 @@ def differences(peer, path, steps):
 
 def test_peer_has_the_same_loss_and_gradient_at_each_step(peer, tmp_path):
     gpt(f"--dump={tmp_path}/dump", "--quiet")
-    losses, gradients = differences(peer, tmp_path / "dump", 100)
+    losses, _ = differences(peer, tmp_path / "dump", 100)
     assert len(losses) == 100 and max(losses) < 1e-4
-    # Later, the weights differ by what rounding has added up to.
-    assert max(gradients[:20]) < 1e-5 and statistics.median(gradients) < 1e-4 and max(gradients) < 2e-3
+    # Two trainings on their own drift apart by what rounding adds up to, so the gradients are compared at equal weights.
+    losses, gradients = differences(peer, tmp_path / "dump", 100, follow=True)
+    assert len(losses) == 100 and max(losses) < 1e-5 and max(gradients) < 1e-5
 
 
 def test_peer_agrees_with_bf16_within_its_rounding(peer, tmp_path):

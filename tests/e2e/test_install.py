@@ -135,6 +135,19 @@ def test_only_the_search_program_links_gsl(prefix):
         assert "libgsl" not in out, f"{f} links GSL"
 
 
+def test_only_a_plug_in_links_the_server_of_metrics(prefix):
+    plug_in = prefix / "libexec/drover/metrics_http.so"
+    if not plug_in.exists():
+        pytest.skip("built without libmicrohttpd")
+    programs = [prefix / "bin/drover", *(prefix / "libexec/drover").glob("drover-*")]
+    for p in programs:
+        assert not set(("libmicrohttpd", "libgnutls")) & {x.split(".so")[0].strip() for x in run("ldd", p).stdout.splitlines()}, p
+    assert "libmicrohttpd" in run("ldd", plug_in).stdout
+    done = run(prefix / "bin/drover", "run", "-np", "1", "--metrics", "0", "true")
+    assert done.returncode == 0 and "metrics at http://127.0.0.1:" in done.stderr
+    assert (prefix / "share/drover/alerts.yml").exists() and (prefix / "share/drover/grafana.json").exists()
+
+
 def test_the_program_of_a_rank_runs_whatever_libraries_the_environment_names(prefix, tmp_path):
     for name in ("libc.so.6", "libuv.so.1", "libjansson.so.4", "libhwloc.so.15"):
         (tmp_path / name).write_text("no library")

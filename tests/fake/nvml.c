@@ -251,10 +251,10 @@ struct utilization {
 API int nvmlDeviceGetUtilizationRates(const struct fake_gpu *g, struct utilization *out)
 {
     const char *busy = getenv("DROVER_FAKE_GPU_BUSY");
-    if (strncmp(g->uuid, "MIG-", 4) == 0)
-        return NOT_SUPPORTED;
     *out = (struct utilization){busy ? (unsigned)atoi(busy) : 0, 0};
-    return busy ? 0 : get(g, "utilization", &out->gpu);
+    if (busy && !is_mig(g))
+        return 0;
+    return get_two(g, "utilization", "memory_utilization", &out->gpu, &out->memory);
 }
 
 static int list_processes(const struct fake_gpu *g, const char *kind, unsigned *n,
@@ -323,10 +323,16 @@ CHOICE(nvmlDeviceGetTemperature, "temperature")
 CHOICE(nvmlDeviceGetTemperatureThreshold, NULL, "slowdown")
 CHOICE(nvmlDeviceGetClockInfo, NULL, "clock_sm", "clock_memory")
 CHOICE(nvmlDeviceGetMaxClockInfo, NULL, "max_clock_sm", "max_clock_memory")
+CHOICE(nvmlDeviceGetPcieThroughput, "pcie_tx", "pcie_rx")
 
 API int nvmlDeviceGetCurrentClocksEventReasons(const struct fake_gpu *g, unsigned long long *out)
 {
     return get_u64(g, "reasons", out);
+}
+
+API int nvmlDeviceGetTotalEnergyConsumption(const struct fake_gpu *g, unsigned long long *out)
+{
+    return get_u64(g, "energy", out);
 }
 
 API int nvmlDeviceGetTotalEccErrors(const struct fake_gpu *g, unsigned kind, unsigned counter,
@@ -462,6 +468,17 @@ static void get_field(const struct fake_gpu *g, struct field *f)
     unsigned value = 0;
     f->value.u64 = 0;
     switch (f->field) {
+    case 90: /* NVLink speed */
+        f->type = 1;
+        f->rc = get(g, "nvlink_speed", &f->value.u32);
+        break;
+    case 138: /* NVLink data, of all links together */
+    case 139:
+        f->type = 3;
+        f->rc = f->scope != ~0U
+                    ? NOT_SUPPORTED
+                    : get_u64(g, f->field == 138 ? "nvlink_tx" : "nvlink_rx", &f->value.u64);
+        break;
     case 163: /* NVLink CRC errors: of all links, or of one ("nvlink_errors4") */
         f->type = 3;
         snprintf(key, sizeof key, "nvlink_errors%u", f->scope);

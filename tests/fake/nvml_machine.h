@@ -36,7 +36,9 @@ static const struct {
     {"remap_pending", "0"}, {"remap_failed", "0"}, {"capability", "9"}, {"capability_minor", "0"},
     {"fabric", "ok"}, {"fabric_state", "3"}, {"fabric_status", "0"}, {"fabric_health", "0"},
     {"fields", "ok"}, {"recovery_action", "0"}, {"nvlink_errors", "0"}, {"nvlink", "switch"},
-    {"p2p", "0"}, {"processes", "ok"},
+    {"p2p", "0"}, {"processes", "ok"}, {"memory_utilization", "0"},
+    {"energy", "5000000"}, {"pcie_tx", "0"}, {"pcie_rx", "0"}, {"nvlink_speed", "26562"},
+    {"nvlink_tx", "0"}, {"nvlink_rx", "0"},
     /* clang-format on */
 };
 
@@ -69,6 +71,11 @@ static void read_file(void)
         fclose(f);
 }
 
+static int is_mig(const struct fake_gpu *g)
+{
+    return g && strncmp(g->uuid, "MIG-", 4) == 0;
+}
+
 /* Returns the value of a key, which the file or the defaults have; NULL: none. */
 static const char *value_of(const struct fake_gpu *g, const char *key, struct line **from)
 {
@@ -90,6 +97,11 @@ static const char *value_of(const struct fake_gpu *g, const char *key, struct li
 static int get_text(const struct fake_gpu *g, const char *key, const char **out)
 {
     struct line *from = NULL;
+    int of_mig = strcmp(key, "memory") == 0 || strcmp(key, "reserved") == 0 ||
+                 strcmp(key, "processes") == 0 || strcmp(key, "uuid") == 0 ||
+                 strcmp(key, "name") == 0;
+    if (is_mig(g) && !of_mig) /* as the driver: the rest is known of the whole GPU only */
+        return NOT_SUPPORTED;
     const char *value = value_of(g, key, &from);
     if (value && strcmp(value, "hang") == 0)
         for (;;)

@@ -1,6 +1,6 @@
 /* Parsers of texts that users, launchers, trials and ranks write: host files, rank files,
  * allocations, lists of CPUs, durations, sizes, MCA parameter files, command lines, metrics,
- * records, PMI-1, error files. No crash, no leak; what is refused has a message.
+ * records, PMI-1, error files, shapes of models. No crash, no leak; what is refused has a message.
  *
  * The first byte of an input selects the parser: the letter of its row. As a test: the files of
  * tests/fuzz/corpus/texts, changed at random from a printed seed (DROVER_FUZZ_SEED,
@@ -26,6 +26,9 @@
 #include "hpo/trial/metric_parse.h"
 #include "launcher/client/report_packet.h"
 #include "launcher/diagnose/failure_cause.h"
+#include "launcher/estimate/estimate.h"
+#include "launcher/estimate/model_config.h"
+#include "launcher/estimate/safetensors.h"
 #include "launcher/hosts/hostfile.h"
 #include "launcher/io/metric_mapping.h"
 #include "launcher/node/cpu_list.h"
@@ -300,17 +303,38 @@ static int read_error_file(char *text, size_t len, struct err *e)
     return 0;
 }
 
+/* A shape that is accepted has an estimate, or a reason against it. */
+static int read_model_config(char *text, size_t len, struct err *e)
+{
+    struct estimate_opts o = estimate_opts_default();
+    struct estimate s;
+    int rc = model_config_parse(&o.model, text, len, e);
+    rc = rc < 0 ? rc : estimate_job(&s, &o, e);
+    if (rc == 0 && (s.low_bytes > s.high_bytes || s.o.model.params < 1))
+        abort();
+    return rc;
+}
+
+static int read_safetensors(char *text, size_t len, struct err *e)
+{
+    struct safetensors t = {0};
+    int rc = safetensors_parse(&t, text, len, 224, e);
+    if (rc == 0 && (t.params < 0 || t.largest_layer > t.params))
+        abort();
+    return rc;
+}
+
 static const struct {
     char letter;
     read_fn read;
 } parsers[] = {
-    {'h', read_hostfile},      {'H', read_host_list},   {'r', read_rankfile},
-    {'c', read_cpu_list},      {'d', read_duration},    {'b', read_byte_size},
-    {'n', read_nodelist},      {'S', read_slurm},       {'l', read_lsf},
-    {'g', read_sge},           {'a', read_mca_file},    {'u', read_run_options},
-    {'B', read_bench_options}, {'m', read_metric_line}, {'p', read_pattern},
-    {'j', read_json},          {'R', read_records},     {'P', read_pmi1},
-    {'e', read_error_file},
+    {'h', read_hostfile},      {'H', read_host_list},    {'r', read_rankfile},
+    {'c', read_cpu_list},      {'d', read_duration},     {'b', read_byte_size},
+    {'n', read_nodelist},      {'S', read_slurm},        {'l', read_lsf},
+    {'g', read_sge},           {'a', read_mca_file},     {'u', read_run_options},
+    {'B', read_bench_options}, {'m', read_metric_line},  {'p', read_pattern},
+    {'j', read_json},          {'R', read_records},      {'P', read_pmi1},
+    {'e', read_error_file},    {'M', read_model_config}, {'s', read_safetensors},
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)

@@ -1,22 +1,12 @@
 #include "launcher/gpu/gpu.h"
 
-#include <limits.h>
-
 #include "common/mem.h"
+#include "tests/unit/fake_nvml.h"
 #include "tests/unit/test.h"
 
-/* The fake library is in the build, next to this program's directory: tests/fake/ and tests/unit/.
- */
 static void use_fake(const char *gpus, const char *init_code)
 {
-    char self[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    CHECK(n > 0);
-    self[n] = '\0';
-    *strrchr(self, '/') = '\0';
-    AUTO(free) char *path = xasprintf("%s/../fake/libnvidia-ml.so.1", self);
-    CHECK_INT(access(path, R_OK), 0);
-    setenv("DROVER_NVML_LIB", path, 1);
+    fake_nvml_use();
     setenv("DROVER_FAKE_GPUS", gpus, 1);
     setenv("DROVER_FAKE_NVML_INIT", init_code, 1);
 }

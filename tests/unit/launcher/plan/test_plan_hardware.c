@@ -95,3 +95,16 @@ TEST(mig_instances_are_not_whole_gpus)
     AUTO(free) char *hardware = hardware_of(&(struct launch_spec){.ranks = 2}, t, NULL);
     CHECK_HAS(hardware, "with 1 x NVIDIA A100 80GB PCIe and 1 x NVIDIA A100 80GB PCIe (MIG)");
 }
+
+TEST(a_gpu_that_several_ranks_share_counts_once)
+{
+    struct plan_rank ranks[] = {{.node = 0, .gpu = 0},
+                                {.node = 0, .gpu = 1},
+                                {.node = 0, .gpu = 0},
+                                {.node = 1, .gpu = 0},
+                                {.node = 1, .gpu = -1}};
+    struct plan p = {.ranks = ranks, .world_size = 5};
+    CHECK_INT(plan_hardware_gpus(&p), 3);
+    p.world_size = 0;
+    CHECK_INT(plan_hardware_gpus(&p), 0);
+}

@@ -231,10 +231,11 @@ TEST(output_is_marked_and_shown_as_asked)
 TEST(times_restarts_and_stdin_have_their_fields)
 {
     CHECK_INT(parse("mpirun --start-timeout 2.5 --hang-timeout 60 --max-restarts 3 --events f "
-                    "--grace 0 --stdin 3 --engine slurm -np 4 ./a"),
+                    "--idle-timeout 30m --grace 0 --stdin 3 --engine slurm -np 4 ./a"),
               0);
     CHECK_INT(got.spec.start_timeout_ms, 2500);
     CHECK(got.hang_timeout_s == 60);
+    CHECK(got.idle_timeout_s == 1800);
     CHECK_INT(got.spec.max_restarts, 3);
     CHECK_STR(got.events_file, "f");
     CHECK_INT(got.spec.grace_ms, 1);
@@ -243,6 +244,7 @@ TEST(times_restarts_and_stdin_have_their_fields)
     done();
     static const char *const wrong[] = {"--start-timeout -1",
                                         "--hang-timeout 1e9",
+                                        "--idle-timeout -1",
                                         "--max-restarts -1",
                                         "--stdin -1",
                                         "-np 0",

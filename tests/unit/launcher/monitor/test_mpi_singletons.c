@@ -1,5 +1,5 @@
 /* singleton: which programs and processes have an MPI library. */
-#include "launcher/run/mpi_singletons.h"
+#include "launcher/monitor/mpi_singletons.h"
 
 #include <fcntl.h>
 

@@ -1,4 +1,4 @@
-#include "launcher/run/mpi_singletons.h"
+#include "launcher/monitor/mpi_singletons.h"
 
 #include <ctype.h>
 #include <elf.h>

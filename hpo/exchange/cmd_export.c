@@ -1,0 +1,116 @@
+/* cmd_export - `drover export NAME`: writes the trials of a sweep in the formats of other tools. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/durable.h"
+#include "hpo/cmd/hpo_commands.h"
+#include "hpo/cmd/sweep_print.h"
+#include "hpo/exchange/exchange.h"
+#include "hpo/exchange/export_lines.h"
+#include "hpo/exchange/export_optuna.h"
+#include "hpo/exchange/export_python.h"
+
+struct export_options {
+    const char *root;
+    const char *csv, *jsonl, *optuna, *parquet, *tensorboard, *wandb, *mlflow;
+};
+
+static const struct opt options[] = {
+    OPT_STR(0, "csv", "FILE", "one line per trial, as `sweep show --csv`; -: stdout",
+            struct export_options, csv),
+    OPT_STR(0, "jsonl", "FILE", "one JSON object per trial, with its curves; -: stdout",
+            struct export_options, jsonl),
+    OPT_STR(0, "optuna", "FILE", "a study in Optuna's SQLite file; FILE must not exist",
+            struct export_options, optuna),
+    OPT_STR(0, "parquet", "FILE", "a table (needs Python's pyarrow)", struct export_options,
+            parquet),
+    OPT_STR(0, "tensorboard", "DIR", "one run per trial, for HParams (needs Python's tensorboard)",
+            struct export_options, tensorboard),
+    OPT_STR(0, "wandb", "DIR", "one offline run per trial (needs Python's wandb)",
+            struct export_options, wandb),
+    OPT_STR(0, "mlflow", "DIR", "one run per trial (needs Python's mlflow)", struct export_options,
+            mlflow),
+    OPT_STR(0, "dir", "D", "directory of all sweeps (default: sweeps)", struct export_options,
+            root),
+    OPT_END,
+};
+
+static int write_csv(FILE *out, const struct sweep_columns *c)
+{
+    sweep_print_csv(out, c);
+    return fflush(out) == 0 && !ferror(out) ? 0 : -EIO;
+}
+
+/* Writes a file next to `path` and renames it, so that `path` is never half a file. */
+static int write_text(const char *path, int (*write)(FILE *, const struct sweep_columns *),
+                      const struct sweep_columns *c, struct err *e)
+{
+    if (strcmp(path, "-") == 0)
+        return write(stdout, c) == 0 ? 0 : err_set(e, -EIO, "stdout: cannot be written");
+    AUTO(free) char *tmp = xasprintf("%s.tmp", path);
+    FILE *f = fopen(tmp, "we");
+    if (!f)
+        return err_set(e, -errno, "%s: %s", path, strerror(errno));
+    int rc = write(f, c);
+    if (rc == 0 && fsync(fileno(f)) < 0)
+        rc = -errno;
+    if (fclose(f) != 0 && rc == 0)
+        rc = -errno;
+    if (rc == 0)
+        rc = durable_rename(tmp, path);
+    if (rc == 0)
+        return 0;
+    (void)unlink(tmp); /* the message has the failure that matters */
+    return err_set(e, rc, "%s: %s", path, strerror(-rc));
+}
+
+static int write_all(const struct export_options *o, const struct sweep_reader *v, struct err *e)
+{
+    const struct {
+        const char *format, *target;
+    } python[] = {{"parquet", o->parquet},
+                  {"tensorboard", o->tensorboard},
+                  {"wandb", o->wandb},
+                  {"mlflow", o->mlflow}};
+    struct export_params p = export_params_read(v->spec, v->columns);
+    int rc = o->csv ? write_text(o->csv, write_csv, v->columns, e) : 0;
+    if (rc == 0 && o->jsonl)
+        rc = write_text(o->jsonl, export_lines_write, v->columns, e);
+    if (rc == 0 && o->optuna)
+        rc = export_optuna_write(o->optuna, v, &p, e);
+    for (size_t i = 0; rc == 0 && i < COUNT_OF(python); i++)
+        if (python[i].target)
+            rc = export_python_write(python[i].format, python[i].target, v, &p, e);
+    export_params_clear(&p);
+    return rc;
+}
+
+static int run(char **words, void *into, struct err *e)
+{
+    const struct export_options *o = into;
+    if (!o->csv && !o->jsonl && !o->optuna && !o->parquet && !o->tensorboard && !o->wandb &&
+        !o->mlflow) {
+        err_set(e, -EINVAL, "no format given");
+        return err_hint(e, "drover export %s --csv -", words[0]);
+    }
+    AUTO(sweep_reader) struct sweep_reader *v = NULL;
+    int rc = sweep_reader_open(&v, o->root, words[0], e);
+    return rc == 0 ? write_all(o, v, e) : rc;
+}
+
+int cmd_export(int argc, char **argv)
+{
+    static const struct hpo_command command = {
+        {"drover export", "NAME [--csv FILE] [--optuna FILE] …",
+         "Writes the trials of a sweep in the formats of other tools. Several formats may be given "
+         "at once. A sweep that runs is exported as it is now.",
+         "drover export digits --csv trials.csv\ndrover export digits --optuna study.db\n"
+         "drover export digits --tensorboard runs"},
+        options,
+        1,
+        run};
+    struct export_options o = {.root = "sweeps"};
+    return hpo_commands_run(&command, &o, argc, argv);
+}

@@ -1,0 +1,339 @@
+#include "launcher/estimate/cmd_estimate.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/byte_size.h"
+#include "common/err.h"
+#include "common/mem.h"
+#include "common/opt.h"
+#include "common/strbuf.h"
+#include "launcher/cmd/commands.h"
+#include "launcher/estimate/estimate.h"
+#include "launcher/estimate/estimate_model.h"
+#include "launcher/estimate/estimate_print.h"
+#include "launcher/gpu/gpu.h"
+#include "launcher/history/history_command.h"
+#include "launcher/history/history_jobs.h"
+
+struct estimate_options {
+    struct estimate_opts job;
+    struct estimate_model_opts model;
+    const char *gpu;
+    bool flash, explain, json;
+    char *const *command; /* after "--": the program whose earlier jobs count; NULL: none */
+    double rough_bytes;   /* of --rough; 0: not given */
+};
+
+/* ---- options ----------------------------------------------------------------------------------
+ */
+
+static int set_precision(void *into, char *const *values, struct err *e)
+{
+    struct estimate_options *o = into;
+    return estimate_precision_parse(&o->job.precision, values[0], e) < 0
+               ? err_wrap(e, "--precision")
+               : 0;
+}
+
+static int set_optimizer(void *into, char *const *values, struct err *e)
+{
+    struct estimate_options *o = into;
+    return estimate_optimizer_parse(&o->job.optimizer, values[0], e) < 0
+               ? err_wrap(e, "--optimizer")
+               : 0;
+}
+
+static int set_recompute(void *into, char *const *values, struct err *e)
+{
+    struct estimate_options *o = into;
+    o->job.recompute = strcmp(values[0], "block") == 0;
+    if (!o->job.recompute && strcmp(values[0], "none") != 0)
+        return err_set(e, -EINVAL, "--recompute %s: not 'none' or 'block'", values[0]);
+    return 0;
+}
+
+/* batch x seq x hidden x 4 B x 1.5: a rule of thumb for fp32 activations of one layer. */
+static int set_rough(void *into, char *const *values, struct err *e)
+{
+    static const char *const names[] = {"--rough BATCH", "--rough SEQ", "--rough HIDDEN"};
+    struct estimate_options *o = into;
+    double product = 4 * 1.5;
+    for (int i = 0; i < 3; i++) {
+        int n = 0;
+        if (opt_int(&n, names[i], values[i], 1, MODEL_SHAPE_VOCAB_MAX, e) < 0)
+            return e->code;
+        product *= n;
+    }
+    o->rough_bytes = product;
+    return 0;
+}
+
+static const struct opt options[] = {
+    OPT_GROUP("Model"),
+    OPT_STR(0, "params", "N", "number of parameters: 7B, 350M", struct estimate_options,
+            model.params),
+    OPT_STR(0, "model", "NAME", "a public model: gpt2, bert-base, llama-2-7b",
+            struct estimate_options, model.name),
+    OPT_INT(0, "layers", "N", "number of layers", struct estimate_options, model.shape.layers, 1,
+            MODEL_SHAPE_LAYERS_MAX),
+    OPT_INT(0, "hidden", "N", "hidden size", struct estimate_options, model.shape.hidden, 1,
+            MODEL_SHAPE_WIDTH_MAX),
+    OPT_INT(0, "heads", "N", "attention heads", struct estimate_options, model.shape.heads, 1,
+            MODEL_SHAPE_WIDTH_MAX),
+    OPT_INT(0, "kv-heads", "N", "heads of keys and values (default: --heads)",
+            struct estimate_options, model.shape.kv_heads, 1, MODEL_SHAPE_WIDTH_MAX),
+    OPT_INT(0, "intermediate", "N", "width of the MLP (default: 4 x --hidden)",
+            struct estimate_options, model.shape.intermediate, 1, MODEL_SHAPE_WIDTH_MAX),
+    OPT_FLAG(0, "gated", "the MLP has three matrices, as in Llama", struct estimate_options,
+             model.shape.gated),
+    OPT_INT(0, "vocab", "N", "size of the vocabulary", struct estimate_options, model.shape.vocab,
+            1, MODEL_SHAPE_VOCAB_MAX),
+    OPT_STR(0, "largest-layer", "N", "parameters of the largest layer (ZeRO 3)",
+            struct estimate_options, model.largest_layer),
+    OPT_GROUP("Training"),
+    OPT_INT('b', "batch", "N", "sequences per rank at once (default: COMMAND's, or 1)",
+            struct estimate_options, job.batch, 1, INT_MAX),
+    OPT_INT(0, "seq", "N", "tokens per sequence (default: the model's, at most 2048)",
+            struct estimate_options, job.seq, 1, INT_MAX),
+    OPT_CALL(0, "precision", "fp32|bf16|fp16|fp8", "of products; 16 and 8 bit: mixed (bf16)",
+             set_precision),
+    OPT_FLAG(0, "no-master", "no fp32 copies of 16-bit weights and state", struct estimate_options,
+             job.no_master),
+    OPT_CALL(0, "optimizer", "sgd|momentum|adam|adamw|adam8bit|adafactor|lion", "(default: adamw)",
+             set_optimizer),
+    OPT_CALL(0, "recompute", "none|block", "activations in the backward pass (default: none)",
+             set_recompute),
+    OPT_FLAG(0, "flash", "attention keeps no scores (default)", struct estimate_options, flash),
+    OPT_FLAG(0, "no-flash", "attention keeps its scores for the backward pass",
+             struct estimate_options, job.full_attention),
+    OPT_GROUP("Distribution"),
+    OPT_INT('n', "np|ranks", "N", "GPUs of the job (default: --tp x --pp)", struct estimate_options,
+            job.ranks, 1, INT_MAX),
+    OPT_INT(0, "zero", "0|1|2|3", "ZeRO stage, 3 as FSDP (default: 0)", struct estimate_options,
+            job.zero, 0, 3),
+    OPT_INT(0, "tp", "N", "tensor-parallel ranks (default: 1)", struct estimate_options, job.tp, 1,
+            INT_MAX),
+    OPT_INT(0, "pp", "N", "stages of a pipeline (default: 1)", struct estimate_options, job.pp, 1,
+            INT_MAX),
+    OPT_FLAG(0, "offload", "optimizer state in host memory", struct estimate_options, job.offload),
+    OPT_FLAG(0, "offload-params", "parameters in host memory, too (with --zero 3)",
+             struct estimate_options, job.offload_params),
+    OPT_GROUP("Output"),
+    OPT_STR(0, "gpu", "SIZE", "compare with such a GPU: 80G (default: this machine's)",
+            struct estimate_options, gpu),
+    OPT_FLAG(0, "explain", "show the formula of each part", struct estimate_options, explain),
+    OPT_FLAG(0, "json", "print JSON", struct estimate_options, json),
+    OPT_CALL(0, "rough", "BATCH SEQ HIDDEN", "only batch x seq x hidden x 4 B x 1.5, a rough rule",
+             set_rough),
+    OPT_END,
+};
+
+/* Options and files may alternate. A command follows "--". */
+static int parse(struct estimate_options *o, int argc, char **argv, struct err *e)
+{
+    for (int at = 0; at < argc;) {
+        int rest = argc - at;
+        int rc = opt_parse(options, o, argc - at, argv + at, &rest, e);
+        if (rc != 0)
+            return rc;
+        at += rest;
+        if (strcmp(argv[at - 1], "--") == 0) {
+            o->command = argv + at;
+            break;
+        }
+        if (at < argc)
+            strv_push(&o->model.files, xstrdup(argv[at]));
+    }
+    if (o->command && !o->command[0])
+        return err_set(e, -EINVAL, "the command after '--' is missing");
+    if (o->flash && o->job.full_attention)
+        return err_set(e, -EINVAL, "--flash and --no-flash exclude each other");
+    if (o->job.offload_params)
+        o->job.offload = true;
+    return 0;
+}
+
+/* ---- earlier jobs of the program ---------------------------------------------------------------
+ */
+
+/* Corrects the estimate by the peaks of earlier jobs with the same program and options. */
+static int correct(struct estimate *s, const struct history_command *c, struct err *e)
+{
+    AUTO(free) struct history_peak *stored = NULL;
+    int n = 0;
+    if (history_peaks_read(&stored, &n, c->program, c->hash, e) < 0)
+        return e->code;
+    AUTO(free) struct estimate_peak *peaks = xcalloc((size_t)n + 1, sizeof *peaks);
+    size_t known = 0;
+    for (int i = 0; i < n; i++)
+        if (stored[i].batch > 0 && stored[i].batch <= INT_MAX && stored[i].peak_bytes > 0)
+            peaks[known++] = (struct estimate_peak){.batch = (int)stored[i].batch,
+                                                    .bytes = (uint64_t)stored[i].peak_bytes};
+    estimate_correct(s, peaks, known);
+    return 0;
+}
+
+/* The batch is that of --batch, else of the command, else 1. */
+static int estimate_command(struct estimate *s, struct estimate_opts *job, char *const *command,
+                            struct err *e)
+{
+    if (!command) {
+        job->batch = job->batch ? job->batch : 1;
+        return estimate_job(s, job, e);
+    }
+    AUTO(free) char *wdir = getcwd(NULL, 0);
+    struct history_command c;
+    history_command_read(&c, command, wdir);
+    if (!job->batch)
+        job->batch = c.batch > 0 && c.batch <= INT_MAX ? (int)c.batch : 1;
+    int rc = estimate_job(s, job, e);
+    rc = rc < 0 ? rc : correct(s, &c, e);
+    history_command_end(&c);
+    return rc;
+}
+
+/* ---- GPUs --------------------------------------------------------------------------------------
+ */
+
+/* Share of a card's nominal memory that NVML reports, at least: the driver keeps the rest. */
+static const double USABLE = 0.985;
+
+static int given_gpu(struct estimate_gpu **out, size_t *count, const char *text, struct err *e)
+{
+    uint64_t bytes;
+    if (byte_size_parse(&bytes, text, e) < 0)
+        return err_wrap(e, "--gpu");
+    if (bytes < UINT64_C(1) << 20)
+        return err_set(e, -EINVAL, "--gpu %s: less than 1 MiB (try: %sG)", text, text);
+    struct estimate_gpu *g = xzalloc(sizeof *g);
+    char size[16];
+    snprintf(g->name, sizeof g->name, "GPU of %s", byte_size_format(size, sizeof size, bytes));
+    g->usable_bytes = g->free_bytes = (uint64_t)((double)bytes * USABLE);
+    *out = g;
+    *count = 1;
+    return 0;
+}
+
+/* The GPUs of this machine that report their memory. */
+static int local_gpus(struct estimate_gpu **out, size_t *count, struct err *e)
+{
+    AUTO(free) struct gpu *gpus = NULL;
+    int n = 0;
+    if (gpu_list(&gpus, &n, e) < 0)
+        return e->code;
+    struct estimate_gpu *all = xcalloc((size_t)n + 1, sizeof *all);
+    for (int i = 0; i < n; i++) {
+        if (gpus[i].memory_total_bytes == 0)
+            continue;
+        struct estimate_gpu *g = &all[(*count)++];
+        snprintf(g->name, sizeof g->name, "GPU %d, %s", gpus[i].index, gpus[i].name);
+        g->usable_bytes = gpus[i].memory_total_bytes;
+        g->free_bytes = gpus[i].memory_free_bytes;
+    }
+    *out = all;
+    return 0;
+}
+
+/* Returns the index of the smallest GPU: a job fits if it fits there. */
+static size_t smallest(const struct estimate_gpu *gpus, size_t count)
+{
+    size_t least = 0;
+    for (size_t i = 1; i < count; i++)
+        if (gpus[i].usable_bytes < gpus[least].usable_bytes)
+            least = i;
+    return least;
+}
+
+/* ---- output ------------------------------------------------------------------------------------
+ */
+
+static void print_text(const struct estimate_options *o, const struct estimate *s,
+                       const struct estimate_gpu *gpus, size_t count, char *const *advice)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    estimate_print_text(&b, s, o->explain);
+    if (o->command && s->measured.n == 0)
+        strbuf_puts(&b, "  no peak of this program with these options was measured yet\n");
+    strbuf_putc(&b, '\n');
+    for (size_t i = 0; i < count; i++)
+        estimate_print_gpu(&b, s, &gpus[i]);
+    if (count == 0)
+        strbuf_puts(&b, "no GPU on this machine to compare with (try: --gpu 80G)\n");
+    bool fits =
+        count && estimate_verdict(s, gpus[smallest(gpus, count)].usable_bytes) == ESTIMATE_FITS;
+    if (strv_len(advice) && !fits)
+        strbuf_puts(&b, "what would fit, cheapest first:\n");
+    for (size_t i = 0; i < strv_len(advice); i++)
+        strbuf_printf(&b, "  %s\n", advice[i]);
+    if (count && !fits && !strv_len(advice))
+        strbuf_puts(&b, "no ZeRO stage, batch or number of ranks makes it fit (try: --tp, --pp)\n");
+    fputs(strbuf_str(&b), stdout);
+}
+
+static int run(const struct estimate_options *o, struct err *e)
+{
+    struct estimate_opts job = o->job;
+    struct estimate s;
+    AUTO(free) struct estimate_gpu *gpus = NULL;
+    size_t count = 0;
+    int rc = estimate_model_find(&job.model, &o->model, e);
+    rc = rc < 0 ? rc : estimate_command(&s, &job, o->command, e);
+    rc = rc < 0 ? rc : o->gpu ? given_gpu(&gpus, &count, o->gpu, e) : local_gpus(&gpus, &count, e);
+    if (rc < 0)
+        return rc;
+    AUTO(strv)
+    char **advice = count ? estimate_advice(&s, gpus[smallest(gpus, count)].usable_bytes) : NULL;
+    if (!o->json) {
+        print_text(o, &s, gpus, count, advice);
+        return 0;
+    }
+    AUTO(json) json_t *all = estimate_print_json(&s, gpus, count, advice);
+    AUTO(free) char *line = json_line(all);
+    puts(line);
+    return 0;
+}
+
+static void print_rough(const struct estimate_options *o)
+{
+    printf("%.2f GiB: batch x seq x hidden x 4 B x 1.5\n"
+           "This is a rough rule without layers, parameters and optimizer. It can be wrong by more "
+           "than 10 times.\n",
+           o->rough_bytes / (double)(1 << 30));
+}
+
+static void print_help(void)
+{
+    const struct opt_help help = {
+        "drover estimate",
+        "[options] [config.json | FILE.safetensors ... | DIRECTORY] [-- COMMAND]",
+        "Estimates the GPU memory per rank that training a transformer needs, as a range, and says "
+        "if it fits and what would fit. The model is given by options, by a Hugging Face "
+        "config.json, or by safetensors files. With the COMMAND of earlier jobs of drover run, "
+        "their measured peaks correct the estimate.",
+        "drover estimate --params 7B -np 8 --zero 2 --gpu 80G\n"
+        "drover estimate config.json --batch 8 --seq 2048 --explain\n"
+        "drover estimate config.json -- python train.py --batch-size 16"};
+    opt_print_help(stdout, &help, options);
+}
+
+int cmd_estimate(int argc, char **argv)
+{
+    struct estimate_options o = {.job = estimate_opts_default()};
+    o.job.batch = 0; /* not given */
+    struct err e = {0};
+    int rc = parse(&o, argc, argv, &e);
+    if (rc == OPT_HELP)
+        print_help();
+    else if (rc == 0 && o.rough_bytes > 0)
+        print_rough(&o);
+    else if (rc == 0)
+        rc = run(&o, &e);
+    strv_free(o.model.files);
+    if (rc >= 0)
+        return 0;
+    err_print(&e, "drover estimate");
+    return rc == -EIO ? EXIT_STATUS_FAILED : EXIT_STATUS_USAGE;
+}

@@ -1,0 +1,131 @@
+/* estimate - the GPU memory that training a model needs, per rank, as a range.
+ *
+ * estimate_job() computes; estimate_correct() replaces the range by what earlier jobs needed;
+ * estimate_advice() says what would fit. All are pure. docs/drover-estimate.md has the formulas and
+ * their sources. All sizes are bytes; 1 GiB is 2^30 of them. */
+#ifndef DROVER_ESTIMATE_H
+#define DROVER_ESTIMATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "launcher/estimate/model_shape.h"
+
+enum estimate_precision {
+    ESTIMATE_FP32,
+    ESTIMATE_BF16, /* mixed: fp32 master weights, unless estimate_opts.no_master */
+    ESTIMATE_FP16,
+    ESTIMATE_FP8,
+    ESTIMATE_PRECISIONS
+};
+
+enum estimate_optimizer {
+    ESTIMATE_SGD,
+    ESTIMATE_MOMENTUM, /* SGD with momentum */
+    ESTIMATE_ADAM,
+    ESTIMATE_ADAMW,
+    ESTIMATE_ADAM_8BIT,
+    ESTIMATE_ADAFACTOR,
+    ESTIMATE_LION,
+    ESTIMATE_OPTIMIZERS
+};
+
+struct estimate_opts {
+    struct model_shape model;
+    int batch; /* sequences per rank that are computed at once (micro-batch) */
+    int seq;   /* tokens per sequence; 0: the model's context, at most ESTIMATE_SEQ_MAX */
+    enum estimate_precision precision;
+    enum estimate_optimizer optimizer;
+    int ranks;           /* of the job; 0: tp * pp */
+    int tp, pp;          /* tensor and pipeline parallelism, in ranks */
+    int zero;            /* stage, 0 to 3 */
+    bool no_master;      /* 16-bit weights, gradients and optimizer state without fp32 copies */
+    bool recompute;      /* recompute each block in the backward pass */
+    bool full_attention; /* keeps the matrix of scores; else in the way of FlashAttention */
+    bool offload;        /* optimizer state and fp32 copies are in host memory */
+    bool offload_params; /* … and the parameters, with ZeRO stage 3 */
+};
+
+enum { ESTIMATE_SEQ_MAX = 2048, ESTIMATE_FORMULA_MAX = 192 };
+
+/* Returns options without a model: batch 1, bf16, adamw, one rank, no parallelism. */
+struct estimate_opts estimate_opts_default(void);
+
+/* Read the words of --precision and --optimizer. -EINVAL with the nearest word as the hint */
+int estimate_precision_parse(enum estimate_precision *out, const char *text, struct err *e);
+int estimate_optimizer_parse(enum estimate_optimizer *out, const char *text, struct err *e);
+const char *estimate_precision_name(enum estimate_precision p);
+const char *estimate_optimizer_name(enum estimate_optimizer o);
+
+enum estimate_part_kind {
+    ESTIMATE_PARAMETERS,
+    ESTIMATE_GRADIENTS,
+    ESTIMATE_OPTIMIZER_STATE,
+    ESTIMATE_MASTER_WEIGHTS,
+    ESTIMATE_ACTIVATIONS,
+    ESTIMATE_LOGITS,
+    ESTIMATE_COLLECTIVE_BUFFERS,
+    ESTIMATE_CUDA_CONTEXT,
+    ESTIMATE_FRAGMENTATION,
+    ESTIMATE_PARTS
+};
+
+struct estimate_part {
+    uint64_t low_bytes, high_bytes;
+    char formula[ESTIMATE_FORMULA_MAX]; /* with the numbers inserted */
+};
+
+/* The line of least squares of measured peaks, bytes = a + b * batch. */
+struct estimate_fit {
+    size_t n;                 /* number of peaks */
+    double a, b, mean, worst; /* worst: the largest distance of a peak */
+    int first;                /* batch of the first peak */
+    bool several;             /* there is more than one batch size */
+};
+
+struct estimate {
+    uint64_t low_bytes, high_bytes; /* per rank: the sum of the parts, or as measured */
+    struct estimate_part part[ESTIMATE_PARTS];
+    uint64_t host_bytes;                   /* host memory per rank that offloading needs */
+    struct estimate_opts o;                /* as used: without zeros that mean a default */
+    struct estimate_fit measured;          /* what estimate_correct() used; n is 0: nothing */
+    char correction[ESTIMATE_FORMULA_MAX]; /* how, if measured */
+};
+
+/* Computes the estimate. `out` is unchanged on failure.
+ *   -EINVAL  options exclude each other, or the model's shape is incomplete or inconsistent
+ *   -ERANGE  a number is out of range */
+int estimate_job(struct estimate *out, const struct estimate_opts *o, struct err *e);
+
+const char *estimate_part_name(enum estimate_part_kind k);
+
+/* Sums the parts that the model and the optimizer need without a batch: parameters, gradients,
+ * optimizer state, master weights. */
+void estimate_model_states(const struct estimate *s, uint64_t *low_bytes, uint64_t *high_bytes);
+
+/* A measured peak of an earlier job with the same program and options except for the batch. */
+struct estimate_peak {
+    int batch;
+    uint64_t bytes; /* of the rank that needed most */
+};
+
+/* Replaces the range of `s` by what `n` earlier jobs needed: with two or more batch sizes by the
+ * line of least squares, bytes = a + b * batch; with one by scaling the formula's range. Without
+ * peaks (n is 0, or all have a batch below 1) nothing changes. */
+void estimate_correct(struct estimate *s, const struct estimate_peak *peaks, size_t n);
+
+enum estimate_verdict { ESTIMATE_FITS, ESTIMATE_CLOSE, ESTIMATE_DOES_NOT_FIT };
+
+/* Compares with a GPU's usable memory: it fits if the high end does, and it does not if the low end
+ * does not. */
+enum estimate_verdict estimate_verdict(const struct estimate *s, uint64_t gpu_bytes);
+const char *estimate_verdict_text(enum estimate_verdict v); /* "fits", "close", "does not fit" */
+
+/* Returns what would fit into `gpu_bytes`, as lines without newlines, in the order of their cost; a
+ * strv, which the caller frees. If the job fits already, the line is the largest batch that does.
+ * NULL: none. */
+char **estimate_advice(const struct estimate *s, uint64_t gpu_bytes);
+
+#endif

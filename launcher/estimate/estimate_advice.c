@@ -1,0 +1,249 @@
+#include <stdint.h>
+#include <stdio.h>
+
+#include "common/mem.h"
+#include "common/strbuf.h"
+#include "launcher/estimate/estimate_internal.h"
+
+/* A change of the options that needs less memory. `apply` returns false if it changes nothing. */
+struct change {
+    bool (*apply)(struct estimate_opts *o);
+    const char *cost;
+};
+
+static bool to_flash(struct estimate_opts *o)
+{
+    bool changes = o->full_attention;
+    o->full_attention = false;
+    return changes;
+}
+
+static bool to_zero(struct estimate_opts *o, int stage)
+{
+    bool changes = o->zero < stage && estimate_data_ranks(o) > 1;
+    if (changes)
+        o->zero = stage;
+    return changes;
+}
+
+static bool to_zero_1(struct estimate_opts *o)
+{
+    return to_zero(o, 1);
+}
+
+static bool to_zero_2(struct estimate_opts *o)
+{
+    return to_zero(o, 2);
+}
+
+static bool to_zero_3(struct estimate_opts *o)
+{
+    return to_zero(o, 3);
+}
+
+static bool to_bf16(struct estimate_opts *o)
+{
+    bool changes = o->precision == ESTIMATE_FP32;
+    if (changes)
+        o->precision = ESTIMATE_BF16;
+    return changes;
+}
+
+static bool to_recompute(struct estimate_opts *o)
+{
+    bool changes = !o->recompute;
+    o->recompute = true;
+    return changes;
+}
+
+static bool to_offload(struct estimate_opts *o)
+{
+    bool changes = !o->offload;
+    o->offload = true;
+    o->zero = o->zero < 2 ? 2 : o->zero;
+    return changes;
+}
+
+static bool to_offload_params(struct estimate_opts *o)
+{
+    bool changes = !o->offload_params;
+    o->offload = o->offload_params = true;
+    o->zero = 3;
+    return changes;
+}
+
+/* Cheapest first. The batch and the number of ranks, which have values, come between these rows. */
+static const struct change changes[] = {
+    {to_flash, "as fast or faster"},
+    {to_zero_1, "no additional communication"},
+    {to_zero_2, "no additional communication"},
+    {to_bf16, "faster, with fp32 master weights"},
+    {to_recompute, "a third more computation"},
+    {to_zero_3, "half as much communication again"},
+    {to_offload, "the optimizer waits for PCIe and host memory"},
+    {to_offload_params, "each layer waits for PCIe"},
+};
+enum { BATCH_AT = 4, RANKS_AT = 6, RANKS_FACTOR_MAX = 1024 };
+
+/* What is compared with the GPU: jobs like `job`, which may have been measured. */
+struct target {
+    const struct estimate *job;
+    uint64_t gpu_bytes;
+};
+
+/* Corrects a formula by the ratio that measured peaks have to it at this batch. */
+static void correct(struct estimate *out, const struct estimate *job)
+{
+    struct estimate there;
+    struct estimate_opts o = job->o;
+    o.batch = out->o.batch;
+    if (estimate_job(&there, &o, NULL) < 0)
+        return;
+    double low = (double)out->low_bytes / (double)there.low_bytes;
+    double high = (double)out->high_bytes / (double)there.high_bytes;
+    estimate_apply(&there, &job->measured);
+    out->low_bytes = (uint64_t)(low * (double)there.low_bytes);
+    out->high_bytes = (uint64_t)(high * (double)there.high_bytes);
+}
+
+static bool fits(struct estimate *out, const struct estimate_opts *o, const struct target *t)
+{
+    if (estimate_job(out, o, NULL) < 0)
+        return false;
+    if (t->job->measured.n > 0)
+        correct(out, t->job);
+    return estimate_verdict(out, t->gpu_bytes) == ESTIMATE_FITS;
+}
+
+/* Returns the largest batch of at most `max` that fits; 0: none. */
+static int largest_batch(struct estimate_opts o, int max, const struct target *t)
+{
+    struct estimate s;
+    int low = 0, high = max;
+    while (low < high) {
+        o.batch = low + (high - low + 1) / 2;
+        if (fits(&s, &o, t))
+            low = o.batch;
+        else
+            high = o.batch - 1;
+    }
+    return low;
+}
+
+/* Writes the options by which `to` differs from `from`, as the user types them. */
+static void describe(struct strbuf *b, const struct estimate_opts *from,
+                     const struct estimate_opts *to)
+{
+    if (to->batch != from->batch)
+        strbuf_printf(b, " --batch %d", to->batch);
+    if (to->ranks != from->ranks)
+        strbuf_printf(b, " -np %d", to->ranks);
+    if (to->zero != from->zero)
+        strbuf_printf(b, " --zero %d", to->zero);
+    if (to->precision != from->precision)
+        strbuf_printf(b, " --precision %s", estimate_precision_name(to->precision));
+    if (to->full_attention != from->full_attention)
+        strbuf_puts(b, " --flash");
+    if (to->recompute != from->recompute)
+        strbuf_puts(b, " --recompute block");
+    if (to->offload != from->offload)
+        strbuf_puts(b, " --offload");
+    if (to->offload_params != from->offload_params)
+        strbuf_puts(b, " --offload-params");
+}
+
+struct advice {
+    const struct estimate_opts *from; /* the job that does not fit */
+    struct target target;
+    char **lines;
+};
+
+/* Adds a line if the job fits with options `to`. */
+static void add(struct advice *a, const struct estimate_opts *to, const char *cost)
+{
+    struct estimate s;
+    if (!fits(&s, to, &a->target))
+        return;
+    AUTO(strbuf) struct strbuf b = {0};
+    describe(&b, a->from, to);
+    strbuf_printf(&b, ": %.1f to %.1f GiB; %s", (double)s.low_bytes / ESTIMATE_GIB,
+                  (double)s.high_bytes / ESTIMATE_GIB, cost);
+    strv_push(&a->lines, xstrdup(strbuf_str(&b) + 1));
+}
+
+static void add_batch(struct advice *a, struct estimate_opts n)
+{
+    n.batch = largest_batch(n, n.batch - 1, &a->target);
+    if (n.batch > 0)
+        add(a, &n, "gradient accumulation keeps the batch of a step");
+}
+
+/* The smallest number of ranks that fits, with the lowest ZeRO stage that does, unless a stage
+ * suffices without more ranks. */
+static void add_ranks(struct advice *a, const struct estimate_opts *o)
+{
+    for (int factor = 1; factor <= RANKS_FACTOR_MAX; factor *= 2)
+        for (int stage = o->zero > 1 ? o->zero : 1; stage <= 3; stage++) {
+            struct estimate_opts n = *o;
+            struct estimate s;
+            if (o->ranks > INT32_MAX / factor)
+                return;
+            n.ranks = o->ranks * factor;
+            n.zero = stage;
+            if (!fits(&s, &n, &a->target))
+                continue;
+            if (factor > 1)
+                add(a, &n, "more GPUs");
+            return;
+        }
+}
+
+/* Changes that suffice one by one. */
+static void add_single(struct advice *a)
+{
+    for (size_t i = 0; i < COUNT_OF(changes); i++) {
+        struct estimate_opts n = *a->from;
+        if (i == BATCH_AT)
+            add_batch(a, n);
+        if (i == RANKS_AT)
+            add_ranks(a, &n);
+        if (changes[i].apply(&n))
+            add(a, &n, changes[i].cost);
+    }
+}
+
+/* No change suffices alone: adds one to the other until the job fits, with a smaller batch if
+ * necessary. */
+static void add_together(struct advice *a)
+{
+    struct estimate_opts n = *a->from;
+    struct estimate s;
+    for (size_t i = 0; i < COUNT_OF(changes); i++) {
+        struct estimate_opts wide = n;
+        for (; i == RANKS_AT && !a->lines && wide.batch > 0; wide.batch /= 2)
+            add_ranks(a, &wide);
+        struct estimate_opts more = n;
+        if (a->lines || !changes[i].apply(&more) || estimate_job(&s, &more, NULL) < 0)
+            continue; /* the model may not have this technique */
+        n = more;
+        add(a, &n, "all together");
+        if (!a->lines)
+            add_batch(a, n);
+    }
+}
+
+char **estimate_advice(const struct estimate *s, uint64_t gpu_bytes)
+{
+    struct advice a = {&s->o, {s, gpu_bytes}, NULL};
+    if (estimate_verdict(s, gpu_bytes) == ESTIMATE_FITS) {
+        struct estimate_opts n = s->o;
+        n.batch = largest_batch(s->o, 1 << 20, &a.target);
+        if (n.batch > s->o.batch)
+            add(&a, &n, "the largest batch that fits");
+        return a.lines;
+    }
+    add_single(&a);
+    if (!a.lines)
+        add_together(&a);
+    return a.lines;
+}

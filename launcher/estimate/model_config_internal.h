@@ -1,0 +1,15 @@
+/* model_config_internal - the public models that are known by name. */
+#ifndef DROVER_MODEL_CONFIG_INTERNAL_H
+#define DROVER_MODEL_CONFIG_INTERNAL_H
+
+enum { MODEL_CONFIG_NAMED_MAX = 64 };
+
+struct model_config_named {
+    const char *name;   /* lower case, with '-' */
+    const char *config; /* what its config.json says of its shape */
+};
+
+/* The last row has no name. */
+extern const struct model_config_named model_config_named_rows[];
+
+#endif

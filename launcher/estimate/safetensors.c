@@ -1,0 +1,189 @@
+#include "launcher/estimate/safetensors.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/json.h"
+#include "common/mem.h"
+
+static const struct type {
+    const char *name;
+    int bits;
+    bool floating;
+} known[] = {
+    {"F64", 64, true},    {"F32", 32, true},    {"F16", 16, true},    {"BF16", 16, true},
+    {"F8_E4M3", 8, true}, {"F8_E5M2", 8, true}, {"F8_E8M0", 8, true}, {"F6_E2M3", 6, true},
+    {"F6_E3M2", 6, true}, {"F4", 4, true},      {"C64", 64, true},    {"I64", 64, false},
+    {"U64", 64, false},   {"I32", 32, false},   {"U32", 32, false},   {"I16", 16, false},
+    {"U16", 16, false},   {"I8", 8, false},     {"U8", 8, false},     {"BOOL", 8, false},
+};
+_Static_assert(COUNT_OF(known) <= SAFETENSORS_TYPES_MAX, "each type has an entry");
+
+/* What is added up over the tensors of a file. */
+struct sums {
+    struct safetensors s;
+    int64_t bytes;
+    json_t *modules; /* name -> number of elements */
+};
+
+static int bad(struct err *e, const char *name, const char *what)
+{
+    return err_set(e, -EINVAL, "tensor '%.100s': %s", name, what);
+}
+
+static const struct type *find_type(const json_t *tensor)
+{
+    const char *name = json_string_value(json_object_get(tensor, "dtype"));
+    for (size_t i = 0; name && i < COUNT_OF(known); i++)
+        if (strcmp(known[i].name, name) == 0)
+            return &known[i];
+    return NULL;
+}
+
+/* Returns the product of the dimensions, at most `max`; -1: not a shape, or more. */
+static int64_t count_elements(const json_t *shape, int64_t max)
+{
+    int64_t n = 1;
+    if (!json_is_array(shape))
+        return -1;
+    for (size_t i = 0; i < json_array_size(shape); i++) {
+        const json_t *d = json_array_get(shape, i);
+        if (!json_is_integer(d) || json_integer_value(d) < 0)
+            return -1;
+        if (__builtin_mul_overflow(n, json_integer_value(d), &n))
+            return -1;
+    }
+    return n <= max ? n : -1;
+}
+
+/* Length of the part of a tensor's name that is its module: up to the first number, as in
+ * "model.layers.3"; else without the last part. */
+static size_t module_length(const char *name)
+{
+    const char *part = name, *last = name;
+    for (const char *dot; (dot = strchr(part, '.')); part = dot + 1) {
+        bool number = dot > part;
+        for (const char *p = part; p < dot; p++)
+            number = number && isdigit((unsigned char)*p);
+        if (number)
+            return (size_t)(dot - name);
+        last = dot;
+    }
+    return (size_t)(last - name);
+}
+
+static void add_to_module(struct sums *sums, const char *name, int64_t n)
+{
+    AUTO(free) char *module = xstrndup(name, module_length(name));
+    int64_t total = n + json_integer_value(json_object_get(sums->modules, module));
+    json_object_set_new(sums->modules, module, json_integer(total));
+    if (total > sums->s.largest_layer)
+        sums->s.largest_layer = total;
+}
+
+static void add_to_type(struct safetensors *s, const struct type *type, int64_t n)
+{
+    struct safetensors_type *t = s->types;
+    while (t->name[0] && strcmp(t->name, type->name) != 0)
+        t++;
+    snprintf(t->name, sizeof t->name, "%s", type->name);
+    t->elements += n;
+}
+
+static int add_tensor(struct sums *sums, const char *name, const json_t *tensor, int64_t data_bytes,
+                      struct err *e)
+{
+    const struct type *type = find_type(tensor);
+    const json_t *at = json_object_get(tensor, "data_offsets");
+    if (!type)
+        return bad(e, name, "its type is missing or unknown");
+    if (json_array_size(at) != 2 || !json_is_integer(json_array_get(at, 0)) ||
+        !json_is_integer(json_array_get(at, 1)))
+        return bad(e, name, "its position is missing");
+    int64_t begin = json_integer_value(json_array_get(at, 0));
+    int64_t end = json_integer_value(json_array_get(at, 1));
+    if (begin < 0 || begin > end || end > data_bytes)
+        return bad(e, name, "it lies outside of the file");
+    int64_t n = count_elements(json_object_get(tensor, "shape"), INT64_MAX / 64);
+    if (n < 0 || (n * type->bits + 7) / 8 != end - begin)
+        return bad(e, name, "its shape does not match its size");
+    sums->bytes += end - begin; /* at most data_bytes per tensor: no overflow, see the caller */
+    sums->s.tensors++;
+    add_to_type(&sums->s, type, n);
+    if (type->floating) {
+        sums->s.params += n;
+        add_to_module(sums, name, n);
+    } else {
+        sums->s.others += n;
+    }
+    return 0;
+}
+
+static int add_all(struct sums *sums, json_t *header, int64_t data_bytes, struct err *e)
+{
+    const char *name;
+    json_t *tensor;
+    if (!json_is_object(header))
+        return err_set(e, -EINVAL, "the header is not an object");
+    json_object_foreach (header, name, tensor) {
+        if (strcmp(name, "__metadata__") == 0)
+            continue;
+        int rc = add_tensor(sums, name, tensor, data_bytes, e);
+        if (rc < 0)
+            return rc;
+        if (sums->bytes > data_bytes)
+            return bad(e, name, "it overlaps another one");
+    }
+    if (sums->bytes != data_bytes)
+        return err_set(e, -EINVAL, "%lld bytes of the file belong to no tensor",
+                       (long long)(data_bytes - sums->bytes));
+    return 0;
+}
+
+int safetensors_parse(struct safetensors *out, const char *header, size_t len, int64_t data_bytes,
+                      struct err *e)
+{
+    AUTO(json) json_t *all = NULL;
+    struct sums sums = {.s = *out};
+    if (json_parse(&all, header, len, e) < 0)
+        return err_wrap(e, "header");
+    sums.modules = json_object();
+    int rc = add_all(&sums, all, data_bytes, e);
+    json_decref(sums.modules);
+    if (rc == 0)
+        *out = sums.s;
+    return rc;
+}
+
+int safetensors_read(struct safetensors *out, const char *path, struct err *e)
+{
+    AUTO(file) FILE *f = fopen(path, "re");
+    struct stat st;
+    if (!f || fstat(fileno(f), &st) < 0)
+        return err_set(e, -errno, "%s: %s", path, strerror(errno));
+    if (!S_ISREG(st.st_mode))
+        return err_set(e, -EINVAL, "%s: not a regular file", path);
+    unsigned char size[8];
+    if (fread(size, 1, sizeof size, f) != sizeof size)
+        return err_set(e, -EINVAL, "%s: too short for a safetensors file", path);
+    uint64_t len = 0;
+    for (int i = 7; i >= 0; i--)
+        len = len << 8 | size[i];
+    if (len > (uint64_t)st.st_size - sizeof size)
+        return err_set(e, -EINVAL,
+                       "%s: not a safetensors file, or incomplete: the header has %llu bytes, the "
+                       "file %lld",
+                       path, (unsigned long long)len, (long long)st.st_size);
+    if (len > SAFETENSORS_HEADER_MAX)
+        return err_set(e, -EFBIG, "%s: the header has %llu bytes, more than %d MiB", path,
+                       (unsigned long long)len, SAFETENSORS_HEADER_MAX >> 20);
+    AUTO(free) char *header = xzalloc((size_t)len + 1);
+    if (fread(header, 1, (size_t)len, f) != len)
+        return err_set(e, -EIO, "%s: cannot read the header", path);
+    int64_t data = (int64_t)st.st_size - (int64_t)sizeof size - (int64_t)len;
+    return safetensors_parse(out, header, (size_t)len, data, e) < 0 ? err_wrap(e, "%s", path) : 0;
+}

@@ -1,0 +1,38 @@
+/* safetensors - the header of a .safetensors file: how many parameters of which type it has.
+ *
+ * The file begins with the length of the header (8 bytes, little-endian), then the header, a JSON
+ * object with a type, a shape and a position for each tensor, then the tensors' bytes. Files come
+ * from other people: each number is checked against the size of the file. */
+#ifndef DROVER_SAFETENSORS_H
+#define DROVER_SAFETENSORS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+
+enum { SAFETENSORS_HEADER_MAX = 32 << 20, SAFETENSORS_TYPES_MAX = 32 };
+
+struct safetensors {
+    int64_t params;        /* elements of all tensors with a floating-point type */
+    int64_t others;        /* elements of tensors with an integer type, such as positions */
+    int64_t largest_layer; /* floating-point elements of the largest layer or other module */
+    size_t tensors;
+    struct safetensors_type {
+        char name[12]; /* "BF16" */
+        int64_t elements;
+    } types[SAFETENSORS_TYPES_MAX]; /* that occur; unused entries have no name */
+};
+
+/* Parses a header of `len` bytes, which `data_bytes` bytes of tensors follow, and adds its tensors
+ * to `*out`. A layer that lies in several files counts once per file.
+ *   -EINVAL  malformed: not JSON, an unknown type, a shape that does not match the position, a
+ *            position outside of the file, or tensors that overlap or leave gaps */
+int safetensors_parse(struct safetensors *out, const char *header, size_t len, int64_t data_bytes,
+                      struct err *e);
+
+/* Reads the header of a file. In addition: -EFBIG  it is longer than SAFETENSORS_HEADER_MAX; or as
+ * open() fails. */
+int safetensors_read(struct safetensors *out, const char *path, struct err *e);
+
+#endif

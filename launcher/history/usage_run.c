@@ -1,0 +1,220 @@
+#include "launcher/history/usage_run.h"
+
+#include <hwloc.h>
+#include <time.h>
+
+#include "common/clock.h"
+#include "launcher/history/history_command.h"
+#include "launcher/history/history_jobs.h"
+#include "launcher/history/usage_report.h"
+#include "launcher/plan/plan_hardware.h"
+
+struct usage_run {
+    const struct launch *job; /* NULL: no job runs */
+    struct job_monitor *monitor;
+    struct job_usage *usage; /* of the attempts that have ended; NULL: none with GPUs */
+    char **uuids;            /* GPUs of this machine, in all attempts … */
+    int *ranks;              /* … and the first rank of each */
+    struct history_command command;
+    char *job_id, *node; /* node: this machine, if the job has GPUs on other ones, too */
+    int gpus;            /* of the last attempt, on all nodes */
+    double seconds;
+    int64_t begin_ms;
+};
+
+struct usage_run *usage_run_open(void)
+{
+    return xzalloc(sizeof(struct usage_run));
+}
+
+void usage_run_close(struct usage_run *u)
+{
+    if (!u)
+        return;
+    job_monitor_close(u->monitor);
+    job_usage_free(u->usage);
+    history_command_end(&u->command);
+    strv_free(u->uuids);
+    free(u->ranks);
+    free(u->job_id);
+    free(u->node);
+    free(u);
+}
+
+/* ---- attempts ----------------------------------------------------------------------------------
+ */
+
+/* Returns the index of a GPU in `uuids`, or -1. */
+static int find(const struct usage_run *u, const char *uuid)
+{
+    for (int i = 0; u->uuids && u->uuids[i]; i++)
+        if (strcmp(u->uuids[i], uuid) == 0)
+            return i;
+    return -1;
+}
+
+static bool is_sampled(const struct plan *p, const struct plan_rank *r)
+{
+    return p->nodes[r->node].here && r->gpu_uuid;
+}
+
+/* Adds the GPUs of this machine's ranks to those of earlier attempts. */
+static void add_gpus(struct usage_run *u, const struct plan *p)
+{
+    for (int i = 0; i < p->world_size; i++) {
+        if (!is_sampled(p, &p->ranks[i]) || find(u, p->ranks[i].gpu_uuid) >= 0)
+            continue;
+        size_t n = strv_len(u->uuids);
+        strv_push(&u->uuids, xstrdup(p->ranks[i].gpu_uuid));
+        u->ranks = xrealloc(u->ranks, n + 1, sizeof *u->ranks);
+        u->ranks[n] = p->first_rank + i;
+    }
+}
+
+/* Returns the GPUs of this attempt's ranks on this machine, each one once. */
+static char **gpus_of(const struct plan *p)
+{
+    char **uuids = NULL;
+    for (int i = 0; i < p->world_size; i++) {
+        bool is_new = is_sampled(p, &p->ranks[i]);
+        for (size_t k = 0; is_new && uuids && uuids[k]; k++)
+            is_new = strcmp(uuids[k], p->ranks[i].gpu_uuid) != 0;
+        if (is_new)
+            strv_push(&uuids, xstrdup(p->ranks[i].gpu_uuid));
+    }
+    return uuids;
+}
+
+/* Returns the CPUs of this machine's ranks, or NULL if one of them is not bound. */
+static char *cpus_of(const struct plan *p)
+{
+    hwloc_bitmap_t all = hwloc_bitmap_alloc(), one = hwloc_bitmap_alloc();
+    char *text = NULL;
+    bool bound = true;
+    for (int i = 0; i < p->world_size && bound; i++) {
+        if (!p->nodes[p->ranks[i].node].here)
+            continue;
+        bound = p->ranks[i].cpus && hwloc_bitmap_list_sscanf(one, p->ranks[i].cpus) == 0;
+        hwloc_bitmap_or(all, all, one);
+    }
+    if (bound && hwloc_bitmap_list_asprintf(&text, all) < 0)
+        text = NULL;
+    hwloc_bitmap_free(all);
+    hwloc_bitmap_free(one);
+    return text;
+}
+
+void usage_run_attach(struct usage_run *u, const struct launch *job)
+{
+    const struct plan *p = launch_plan(job);
+    AUTO(strv) char **uuids = gpus_of(p);
+    AUTO(free) char *cpus = cpus_of(p);
+    u->job = job;
+    job_monitor_close(TAKE(u->monitor));
+    if (u->begin_ms == 0) {
+        AUTO(free) char *here = get_current_dir_name();
+        u->begin_ms = clock_ms_of(CLOCK_REALTIME);
+        u->job_id = xstrdup(p->job_id);
+        history_command_read(&u->command, p->argv, p->wdir ? p->wdir : here);
+    }
+    add_gpus(u, p);
+    if (uuids)
+        u->monitor = job_monitor_open(uuids, cpus, u->usage);
+}
+
+struct job_monitor *usage_run_monitor(const struct usage_run *u)
+{
+    return u->monitor;
+}
+
+/* Sets the number of GPUs on all nodes. The plan has those of other nodes only since these have
+ * connected. */
+static void count_gpus(struct usage_run *u, const struct plan *p)
+{
+    bool elsewhere = false;
+    u->gpus = plan_hardware_gpus(p);
+    free(TAKE(u->node));
+    for (int i = 0; i < p->world_size; i++)
+        elsewhere |= p->ranks[i].gpu >= 0 && !p->nodes[p->ranks[i].node].here;
+    for (int i = 0; elsewhere && i < p->node_count; i++)
+        if (p->nodes[i].here)
+            u->node = xstrdup(p->nodes[i].name);
+}
+
+void usage_run_ended(struct usage_run *u, const struct job_end *end)
+{
+    if (!u->job)
+        return;
+    struct job_usage *usage = job_monitor_usage(u->monitor);
+    if (usage) {
+        job_usage_free(u->usage);
+        u->usage = usage;
+    }
+    job_monitor_close(TAKE(u->monitor));
+    count_gpus(u, launch_plan(u->job));
+    u->seconds += end->seconds;
+    u->job = NULL;
+}
+
+/* ---- afterwards --------------------------------------------------------------------------------
+ */
+
+static char *peaks_json(const struct job_usage_summary *s, const int *ranks)
+{
+    AUTO(json) json_t *o = json_object();
+    for (int i = 0; i < s->count; i++) {
+        AUTO(free) char *rank = xasprintf("%d", ranks[i]);
+        if (s->gpus[i].peak_bytes >= 0)
+            json_object_set_new(o, rank, json_integer(s->gpus[i].peak_bytes));
+    }
+    return json_line(o);
+}
+
+static int store(const struct usage_run *u, const struct usage_run_end *end,
+                 const struct job_usage_summary *s, const struct usage_facts *f, struct err *e)
+{
+    const struct job_usage_gpu *fullest = s->fullest >= 0 ? &s->gpus[s->fullest] : NULL;
+    AUTO(free) char *peaks = peaks_json(s, f->ranks);
+    struct history_job j = {
+        .begin_ms = u->begin_ms,
+        .end_ms = clock_ms_of(CLOCK_REALTIME),
+        .job = u->job_id,
+        .program = u->command.program,
+        .batch = u->command.batch,
+        .gpu = (char *)(s->count > 0 ? s->gpus[0].name : ""),
+        .gpus = u->gpus,
+        .status = end->status,
+        .utilisation = s->utilisation,
+        .peak_bytes = fullest ? fullest->peak_bytes : JOB_USAGE_UNKNOWN,
+        .memory_bytes = fullest ? fullest->total_bytes : JOB_USAGE_UNKNOWN,
+        .peaks = peaks,
+        .energy_j = s->energy_j,
+        .cost = usage_report_cost(f),
+    };
+    memcpy(j.hash, u->command.hash, sizeof j.hash);
+    return history_jobs_put(&j, e);
+}
+
+int usage_run_finish(struct usage_run *u, const struct usage_run_end *end, struct strbuf *text,
+                     json_t **event, struct err *e)
+{
+    if (!u || u->gpus == 0 || u->seconds < USAGE_RUN_LEAST_S)
+        return 0;
+    if (!u->usage)
+        u->usage = job_usage_new(); /* all ranks are on other nodes */
+    struct job_usage_summary s;
+    job_usage_summarise(&s, u->usage);
+    AUTO(free) int *ranks = xcalloc((size_t)s.count, sizeof *ranks);
+    for (int i = 0; i < s.count; i++)
+        ranks[i] = u->ranks[find(u, s.gpus[i].uuid)];
+    const struct usage_facts f = {.gpus = u->gpus,
+                                  .node = u->node,
+                                  .ranks = ranks,
+                                  .gpu_hours = end->gpu_hours,
+                                  .price = end->price};
+    usage_report_print(text, end->program, &s, &f);
+    *event = usage_report_event(&s, &f);
+    int rc = store(u, end, &s, &f, e);
+    job_usage_summary_end(&s);
+    return rc;
+}

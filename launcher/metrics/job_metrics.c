@@ -1,0 +1,212 @@
+#include "launcher/metrics/job_metrics.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "common/clock.h"
+#include "launcher/metrics/metrics_gpu.h"
+#include "launcher/metrics/metrics_server.h"
+
+enum { RANKS_MAX = 1024 }; /* ranks with values of their own: the loop writes them each second */
+
+struct job_metrics {
+    struct job_metrics_opts opts;
+    struct metrics_server *server;
+    struct launch *job;  /* NULL: no job runs */
+    char *job_id, *name; /* of the first attempt; NULL: none has begun */
+    char host[sizeof((struct utsname *)NULL)->nodename];
+    bool *running;   /* by rank */
+    uint64_t *lines; /* by rank */
+    int running_count, failures, restarts, hangs;
+    double started_s, active_s; /* since 1970 */
+    bool active;                /* a rank has written or reported since the last text */
+};
+
+static double now_s(void)
+{
+    return (double)clock_ms_of(CLOCK_REALTIME) / 1000;
+}
+
+/* The program's name; that of the script if the program is an interpreter of Python. */
+static char *program_name(char *const *argv)
+{
+    const char *name = basename(argv[0]);
+    bool script = strncmp(name, "python", 6) == 0 && argv[1] && argv[1][0] != '-';
+    return xstrdup(script ? basename(argv[1]) : name);
+}
+
+/* ---- values --------------------------------------------------------------------------------- */
+
+static void add_ranks(const struct job_metrics *m, struct metrics_text *t)
+{
+    const struct plan *p = launch_plan(m->job);
+    for (int i = 0; i < p->world_size && i < RANKS_MAX; i++) {
+        const struct plan_rank *r = &p->ranks[i];
+        char number[16];
+        snprintf(number, sizeof number, "%d", p->first_rank + i);
+        const struct metrics_label labels[] = {
+            {"rank", number}, {"node", p->nodes[r->node].name}, {"UUID", r->gpu_uuid}};
+        metrics_text_add(t, METRICS_RANK_RUNNING, m->running[i], labels, 2);
+        metrics_text_add(t, METRICS_RANK_LINES, (double)m->lines[i], labels, 2);
+        metrics_text_add(t, METRICS_RANK_GPU_INFO, r->gpu_uuid ? 1 : (double)NAN, labels, 3);
+    }
+}
+
+static void add_job(struct job_metrics *m, struct metrics_text *t)
+{
+    const struct plan *p = m->job ? launch_plan(m->job) : NULL;
+    const struct job_limits_usage u = job_clock_usage(m->opts.clock);
+    double budget_h = job_limits_budget_gpu_h(m->opts.limits);
+    enum job_limit limit;
+    double limit_s = job_limits_next_s(m->opts.limits, &u, &limit);
+    const struct {
+        enum metrics_name name;
+        double value;
+    } values[] = {
+        {METRICS_JOB_START_TIME, m->started_s},
+        {METRICS_JOB_LAST_ACTIVITY, m->active_s},
+        {METRICS_JOB_NODES, p ? p->node_count : (double)NAN},
+        {METRICS_JOB_GPUS, u.gpus},
+        {METRICS_JOB_RANKS, p ? p->world_size : (double)NAN},
+        {METRICS_JOB_RANKS_RUNNING, m->running_count},
+        {METRICS_JOB_RANK_FAILURES, m->failures},
+        {METRICS_JOB_RESTARTS, m->restarts},
+        {METRICS_JOB_HANGS, m->hangs},
+        {METRICS_JOB_GPU_TIME, u.gpu_hours * 3600},
+        {METRICS_JOB_GPU_TIME_LIMIT, budget_h > 0 ? budget_h * 3600 : (double)NAN},
+        {METRICS_JOB_TIME_LIMIT, isinf(limit_s) ? (double)NAN : u.now_s + limit_s},
+    };
+    const struct metrics_label labels[] = {{"job_id", m->job_id}, {"program", m->name}};
+    metrics_text_add(t, METRICS_JOB_INFO, 1, labels, 2);
+    for (size_t i = 0; i < COUNT_OF(values); i++)
+        metrics_text_add(t, values[i].name, values[i].value, labels, 1);
+    if (p)
+        add_ranks(m, t);
+}
+
+static void fill(void *arg, struct metrics_text *t)
+{
+    struct job_metrics *m = arg;
+    AUTO(free) struct gpu_sample *gpus = NULL;
+    int count = job_monitor_latest(*m->opts.monitor, &gpus);
+    if (m->active)
+        m->active_s = now_s();
+    m->active = false;
+    if (m->job_id)
+        add_job(m, t);
+    metrics_gpu_add(t, gpus, count, m->host);
+}
+
+/* ---- events of the job ---------------------------------------------------------------------- */
+
+static bool on_line(void *arg, int rank, enum launch_stream from, const char *text, size_t len)
+{
+    struct job_metrics *m = arg;
+    m->lines[rank]++;
+    m->active = true;
+    return true;
+}
+
+static void on_report(void *arg, int rank, const char *json, size_t len)
+{
+    ((struct job_metrics *)arg)->active = true;
+}
+
+static void set_running(struct job_metrics *m, int rank, bool running)
+{
+    m->running_count += running - m->running[rank];
+    m->running[rank] = running;
+}
+
+static void on_rank_started(void *arg, int rank, pid_t pid)
+{
+    set_running(arg, rank, true);
+}
+
+static void on_rank_ended(void *arg, const struct rank_end *r)
+{
+    struct job_metrics *m = arg;
+    set_running(m, r->rank, false);
+    m->failures += job_rank_status(r) != 0 && !r->told_to_stop;
+}
+
+static void forget_attempt(struct job_metrics *m)
+{
+    m->job = NULL;
+    m->running_count = 0;
+    free(TAKE(m->running));
+    free(TAKE(m->lines));
+}
+
+void job_metrics_attach(struct job_metrics *m, struct launch *job, int attempt)
+{
+    static const struct launch_events events = {.line = on_line,
+                                                .report = on_report,
+                                                .rank_started = on_rank_started,
+                                                .rank_ended = on_rank_ended};
+    if (!m)
+        return;
+    const struct plan *p = launch_plan(job);
+    forget_attempt(m);
+    if (!m->job_id) {
+        m->job_id = xstrdup(p->job_id);
+        m->name = program_name(p->argv);
+    }
+    m->job = job;
+    m->restarts = attempt;
+    m->running = xcalloc((size_t)p->world_size, sizeof *m->running);
+    m->lines = xcalloc((size_t)p->world_size, sizeof *m->lines);
+    m->started_s = m->active_s = now_s();
+    launch_observe(job, &events, m);
+}
+
+void job_metrics_ended(struct job_metrics *m)
+{
+    if (m)
+        forget_attempt(m);
+}
+
+void job_metrics_hang(struct job_metrics *m)
+{
+    if (m)
+        m->hangs++;
+}
+
+/* ---- open and close ------------------------------------------------------------------------- */
+
+int job_metrics_open(struct job_metrics **out, uv_loop_t *loop, const struct job_metrics_opts *o,
+                     struct err *e)
+{
+    struct utsname u = {0};
+    struct job_metrics *m = xzalloc(sizeof *m);
+    m->opts = *o;
+    if (uname(&u) == 0)
+        memcpy(m->host, u.nodename, sizeof m->host);
+    int rc = metrics_server_open(&m->server, o->address, e);
+    if (rc < 0) {
+        free(m);
+        return rc;
+    }
+    metrics_server_start(m->server, loop, fill, m);
+    *out = m;
+    return 0;
+}
+
+void job_metrics_close(struct job_metrics *m)
+{
+    if (!m)
+        return;
+    metrics_server_close(m->server);
+    forget_attempt(m);
+    free(m->job_id);
+    free(m->name);
+    free(m);
+}
+
+const char *job_metrics_url(const struct job_metrics *m)
+{
+    return metrics_server_url(m->server);
+}

@@ -1,0 +1,168 @@
+#include "launcher/metrics/metrics_text.h"
+
+#include <math.h>
+
+#include "common/number_format.h"
+#include "common/strbuf.h"
+#include "common/utf8.h"
+
+#define GAUGE "gauge"
+#define COUNTER "counter"
+
+static const struct row {
+    const char *name, *type, *help;
+} rows[METRICS_NAMES] = {
+    [METRICS_GPU_SM_CLOCK] = {"DCGM_FI_DEV_SM_CLOCK", GAUGE, "Clock of the multiprocessors in MHz"},
+    [METRICS_GPU_MEM_CLOCK] = {"DCGM_FI_DEV_MEM_CLOCK", GAUGE, "Clock of the GPU's memory in MHz"},
+    [METRICS_GPU_TEMP] = {"DCGM_FI_DEV_GPU_TEMP", GAUGE, "Temperature of the GPU in degrees C"},
+    [METRICS_GPU_POWER_USAGE] = {"DCGM_FI_DEV_POWER_USAGE", GAUGE, "Power draw in W"},
+    [METRICS_GPU_ENERGY] = {"DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", COUNTER,
+                            "Energy since the driver was loaded in mJ"},
+    [METRICS_GPU_PCIE_TX] = {"DCGM_FI_PROF_PCIE_TX_BYTES", GAUGE,
+                             "Rate at which the GPU sends over PCIe in bytes per second"},
+    [METRICS_GPU_PCIE_RX] = {"DCGM_FI_PROF_PCIE_RX_BYTES", GAUGE,
+                             "Rate at which the GPU receives over PCIe in bytes per second"},
+    [METRICS_GPU_UTIL] = {"DCGM_FI_DEV_GPU_UTIL", GAUGE,
+                          "Share of the last sample period in which a kernel ran in %"},
+    [METRICS_GPU_MEM_COPY_UTIL] = {"DCGM_FI_DEV_MEM_COPY_UTIL", GAUGE,
+                                   "Share of the last sample period in which memory was used in %"},
+    [METRICS_GPU_FB_FREE] = {"DCGM_FI_DEV_FB_FREE", GAUGE, "Free memory of the GPU in MiB"},
+    [METRICS_GPU_FB_USED] = {"DCGM_FI_DEV_FB_USED", GAUGE,
+                             "Memory of the GPU that all processes use in MiB"},
+    [METRICS_GPU_POWER_LIMIT] = {"drover_gpu_power_limit_watts", GAUGE, "Power limit of the GPU"},
+    [METRICS_GPU_NVLINK_TX] = {"drover_gpu_nvlink_transmit_bytes_total", COUNTER,
+                               "Bytes sent over all NVLinks since the driver was loaded"},
+    [METRICS_GPU_NVLINK_RX] = {"drover_gpu_nvlink_receive_bytes_total", COUNTER,
+                               "Bytes received over all NVLinks since the driver was loaded"},
+    [METRICS_BUILD_INFO] = {"drover_build_info", GAUGE, "Version of drover; the value is 1"},
+    [METRICS_JOB_INFO] = {"drover_job_info", GAUGE, "Program of the job; the value is 1"},
+    [METRICS_JOB_START_TIME] = {"drover_job_start_time_seconds", GAUGE,
+                                "Start of the present attempt, since 1970"},
+    [METRICS_JOB_LAST_ACTIVITY] = {"drover_job_last_activity_time_seconds", GAUGE,
+                                   "Time of the last line or report of any rank, since 1970"},
+    [METRICS_JOB_NODES] = {"drover_job_nodes", GAUGE, "Nodes of the job"},
+    [METRICS_JOB_GPUS] = {"drover_job_gpus", GAUGE, "GPUs that the job uses now"},
+    [METRICS_JOB_RANKS] = {"drover_job_ranks", GAUGE, "Ranks of the job"},
+    [METRICS_JOB_RANKS_RUNNING] = {"drover_job_ranks_running", GAUGE,
+                                   "Ranks that have started and have not ended"},
+    [METRICS_JOB_RANK_FAILURES] = {"drover_job_rank_failures_total", COUNTER,
+                                   "Ranks that failed by themselves, in all attempts"},
+    [METRICS_JOB_RESTARTS] = {"drover_job_restarts_total", COUNTER, "Restarts of the job"},
+    [METRICS_JOB_HANGS] = {"drover_job_hangs_total", COUNTER,
+                           "Hangs that --hang-timeout has found"},
+    [METRICS_JOB_GPU_TIME] = {"drover_job_gpu_time_seconds_total", COUNTER,
+                              "GPU seconds that the job has used, in all attempts"},
+    [METRICS_JOB_GPU_TIME_LIMIT] = {"drover_job_gpu_time_limit_seconds", GAUGE,
+                                    "Budget of the job in GPU seconds"},
+    [METRICS_JOB_TIME_LIMIT] = {"drover_job_time_limit_time_seconds", GAUGE,
+                                "Time at which a limit will stop the job, since 1970"},
+    [METRICS_RANK_RUNNING] = {"drover_rank_running", GAUGE, "1 if the rank runs, else 0"},
+    [METRICS_RANK_LINES] = {"drover_rank_output_lines_total", COUNTER,
+                            "Lines of output of the rank in the present attempt"},
+    [METRICS_RANK_GPU_INFO] = {"drover_rank_gpu_info", GAUGE, "GPU of the rank; the value is 1"},
+    [METRICS_SWEEP_INFO] = {"drover_sweep_info", GAUGE,
+                            "Metric and method of the sweep; the value is 1"},
+    [METRICS_SWEEP_START_TIME] = {"drover_sweep_start_time_seconds", GAUGE,
+                                  "Start of the coordinator, since 1970"},
+    [METRICS_SWEEP_PAUSED] = {"drover_sweep_paused", GAUGE, "1 if a user has paused the sweep"},
+    [METRICS_SWEEP_TRIALS] = {"drover_sweep_trials", GAUGE, "Trials of the sweep by state"},
+    [METRICS_SWEEP_TRIALS_WANTED] = {"drover_sweep_trials_wanted", GAUGE,
+                                     "Trials that the sweep will have, if it has a limit"},
+    [METRICS_SWEEP_TRIALS_ENDED] = {"drover_sweep_trials_ended_total", COUNTER,
+                                    "Trials that have ended under this coordinator, by state"},
+    [METRICS_SWEEP_BEST_VALUE] = {"drover_sweep_best_value", GAUGE, "Best value of the metric"},
+    [METRICS_SWEEP_REPORTS] = {"drover_sweep_reports_total", COUNTER,
+                               "Reports that this coordinator has stored"},
+    [METRICS_SWEEP_COMMITS] = {"drover_sweep_commits_total", COUNTER,
+                               "Transactions with records of this coordinator"},
+    [METRICS_SWEEP_WORKERS] = {"drover_sweep_workers", GAUGE, "Workers that are connected"},
+    [METRICS_SWEEP_WORKERS_LOST] = {"drover_sweep_workers_lost_total", COUNTER,
+                                    "Workers that this coordinator has lost"},
+    [METRICS_SWEEP_SLOTS] = {"drover_sweep_slots", GAUGE, "Slots of the workers"},
+    [METRICS_SWEEP_GPUS] = {"drover_sweep_gpus", GAUGE, "GPUs of the workers' nodes"},
+    [METRICS_WORKER_INFO] = {"drover_worker_info", GAUGE,
+                             "Sweep that the worker has joined; the value is 1"},
+    [METRICS_WORKER_START_TIME] = {"drover_worker_start_time_seconds", GAUGE,
+                                   "Start of the worker, since 1970"},
+    [METRICS_WORKER_SLOTS] = {"drover_worker_slots", GAUGE, "Slots of the worker when it joined"},
+    [METRICS_WORKER_TRIALS_RUNNING] = {"drover_worker_trials_running", GAUGE,
+                                       "Trials that run on the worker"},
+    [METRICS_WORKER_TRIALS_ENDED] = {"drover_worker_trials_ended_total", COUNTER,
+                                     "Trial runs that have ended on the worker, by result"},
+};
+
+struct metrics_text {
+    struct strbuf values[METRICS_NAMES];
+};
+
+struct metrics_text *metrics_text_new(void)
+{
+    return xzalloc(sizeof(struct metrics_text));
+}
+
+void metrics_text_free(struct metrics_text *t)
+{
+    for (size_t i = 0; t && i < METRICS_NAMES; i++)
+        strbuf_free(&t->values[i]);
+    free(t);
+}
+
+/* The format has escapes for these three characters, and its text is UTF-8. */
+static void add_label(struct strbuf *b, const struct metrics_label *l)
+{
+    AUTO(strbuf) struct strbuf text = {0};
+    utf8_add(&text, l->value);
+    strbuf_printf(b, "%s=\"", l->name);
+    for (const char *s = strbuf_str(&text); *s; s++) {
+        if (*s == '\n')
+            strbuf_puts(b, "\\n");
+        else if (*s == '"' || *s == '\\')
+            strbuf_printf(b, "\\%c", *s);
+        else
+            strbuf_putc(b, *s);
+    }
+    strbuf_putc(b, '"');
+}
+
+void metrics_text_add(struct metrics_text *t, enum metrics_name name, double value,
+                      const struct metrics_label *labels, size_t count)
+{
+    struct strbuf *b = &t->values[name];
+    size_t added = 0;
+    if (isnan(value))
+        return;
+    strbuf_puts(b, rows[name].name);
+    for (size_t i = 0; i < count; i++) {
+        if (!labels[i].value)
+            continue;
+        strbuf_putc(b, added++ ? ',' : '{');
+        add_label(b, &labels[i]);
+    }
+    strbuf_puts(b, added ? "} " : " ");
+    if (isinf(value))
+        strbuf_puts(b, value > 0 ? "+Inf" : "-Inf");
+    else if (value == rint(value) && fabs(value) < 1e15)
+        strbuf_printf(b, "%.0f", value);
+    else
+        number_format(b, value);
+    strbuf_putc(b, '\n');
+}
+
+char *metrics_text_take(struct metrics_text *t)
+{
+    struct strbuf all = {0};
+    for (size_t i = 0; i < METRICS_NAMES; i++) {
+        const struct row *r = &rows[i];
+        if (t->values[i].len == 0)
+            continue;
+        strbuf_printf(&all, "# HELP %s %s.\n# TYPE %s %s\n", r->name, r->help, r->name, r->type);
+        strbuf_add(&all, t->values[i].data, t->values[i].len);
+        strbuf_reset(&t->values[i]);
+    }
+    return strbuf_take(&all);
+}
+
+const char *metrics_text_name(enum metrics_name name)
+{
+    return rows[name].name;
+}

@@ -1,0 +1,349 @@
+"""Exports that the other tools open with their own libraries, and imports of their files."""
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from sweep_kit import DROVER, Place
+
+pytestmark = pytest.mark.skipif(not DROVER.exists(), reason="drover is not built")
+PEERS = Path(__file__).resolve().parents[2] / "build/exchange/bin/python3"
+WANDB = Path(__file__).resolve().parents[2] / "build/wandb/bin/python3"
+SWEEP = """
+method: bayes
+metric: {name: loss}
+run_cap: 8
+parameters:
+  lr: {distribution: log_uniform_values, min: 0.001, max: 0.1}
+  layers: {min: 1, max: 4}
+  solver: {values: [sgd, "a,\\"b\\"", 3]}
+  opt: {parameters: {beta: {min: 0.5, max: 0.9}}}
+"""
+# Trial 2 fails; all others report twice.
+TRIAL = """
+test $DROVER_TRIAL_ID != 2 || exit 3
+for step in 1 2; do echo "{\\"step\\": $step, \\"loss\\": $(awk "BEGIN { print $lr * 10 + $layers / $step }"), \\"acc\\": 0.$step}"; done
+"""
+
+
+@pytest.fixture(scope="module", name="place")
+def finished(tmp_path_factory):
+    p = Place(tmp_path_factory.mktemp("exchange"))
+    p.script("t.sh", TRIAL)
+    done = p.run(p.sweep(SWEEP), "--quiet")
+    assert done.returncode == 0, done.stderr
+    yield p
+    p.clean_up()
+
+
+def drover(place, *args, python=None, status=0):
+    env = dict(place.env, **({"DROVER_PYTHON": str(python)} if python else {}))
+    done = subprocess.run([DROVER, *args], cwd=place.path, env=env, text=True, capture_output=True, timeout=120)
+    assert done.returncode == status, done.stderr
+    return done.stderr if status else done.stdout
+
+
+def peer(place, code, *args, python=PEERS):
+    """What a program of the other tool prints, as JSON."""
+    done = subprocess.run([python, "-c", code, *map(str, args)], cwd=place.path, text=True, capture_output=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def needs(python, module):
+    found = python.exists() and subprocess.run([python, "-c", f"import {module}"], capture_output=True).returncode == 0
+    return pytest.mark.skipif(not found, reason=f"{module} of PyPI is not installed (scripts/setup --test)")
+
+
+@pytest.fixture(name="trials")
+def trials_of(place):
+    return place.show("s")["trials"]
+
+
+def by_id(trials):
+    return {t["id"]: t for t in trials}
+
+
+# ---- formats that need no library ---------------------------------------------------------------------------------------
+
+def test_csv_and_lines_have_all_trials(place, trials):
+    drover(place, "export", "s", "--csv", "s.csv", "--jsonl", "s.jsonl")
+    rows = list(csv.DictReader(open(place.path / "s.csv")))
+    lines = [json.loads(line) for line in open(place.path / "s.jsonl")]
+    assert len(rows) == len(lines) == 8 and not list(place.path.glob("*.tmp"))
+    known = by_id(trials)
+    for row, line in zip(rows, lines):
+        t = known[line["id"]]
+        assert line["params"] == t["params"] and line["value"] == t["value"] and line["state"] == t["state"]
+        assert float(row["lr"]) == t["params"]["lr"] and float(row["opt.beta"]) == t["params"]["opt"]["beta"]
+    assert [len(line["curves"].get("loss", [])) for line in lines] == [0 if line["id"] == 2 else 2 for line in lines]
+    assert drover(place, "export", "s", "--csv", "-").splitlines()[0] == ",".join(rows[0])
+
+
+def test_bad_requests_change_nothing(place, tmp_path):
+    assert "no format given" in drover(place, "export", "s", status=2)
+    assert "no sweep" in drover(place, "export", "nosuch", "--csv", "-", status=2)
+    (tmp_path / "full.csv").write_text("old")
+    assert "Is a directory" in drover(place, "export", "s", "--csv", str(tmp_path), status=1)
+    (tmp_path / "o.db").write_text("mine")
+    assert "the file exists" in drover(place, "export", "s", "--optuna", str(tmp_path / "o.db"), status=2)
+    assert (tmp_path / "o.db").read_text() == "mine"
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([DROVER, "export", "s", "--csv", "-"], cwd=place.path, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1 and "stdout: cannot be written" in done.stderr
+
+
+def test_a_library_that_is_missing_is_named(place, tmp_path):
+    (tmp_path / "pyarrow.py").write_text("raise ImportError('none here')")
+    place.env["PYTHONPATH"] = str(tmp_path)
+    said = drover(place, "export", "s", "--parquet", "x", python=sys.executable, status=1)
+    del place.env["PYTHONPATH"]
+    assert "needs the Python package pyarrow: none here" in said and "-m pip install pyarrow" in said
+    assert "needs Python" in drover(place, "export", "s", "--parquet", "x", python="/no/python", status=2)
+
+
+# ---- what the other tools read ------------------------------------------------------------------------------------------
+
+OPTUNA = """
+import json, sys, optuna
+study = optuna.load_study(study_name=None, storage=sys.argv[1])
+print(json.dumps([{"id": t.number, "state": t.state.name, "params": t.params, "value": t.value, "error": t.user_attrs.get("error"),
+                   "curve": sorted(t.intermediate_values.items())} for t in study.trials]))
+"""
+
+
+@needs(PEERS, "optuna")
+def test_optuna_opens_its_study(place, trials, tmp_path):
+    drover(place, "export", "s", "--optuna", str(tmp_path / "s.db"))
+    found = peer(place, OPTUNA, f"sqlite:///{tmp_path}/s.db")
+    known = by_id(trials)
+    assert len(found) == 8
+    for t in found:
+        mine = known[t["id"]]
+        flat = {**mine["params"], "opt.beta": mine["params"]["opt"]["beta"]}
+        del flat["opt"]
+        assert t["params"] == flat and t["value"] == mine["value"]
+        assert t["state"] == {"done": "COMPLETE", "failed": "FAIL"}[mine["state"]]
+        assert len(t["curve"]) == (0 if t["id"] == 2 else 2)
+    assert found[2]["error"] == "exit status 3"
+
+
+PARQUET = """
+import json, sys, pyarrow.parquet
+rows = pyarrow.parquet.read_table(sys.argv[1]).to_pylist()
+print(json.dumps([{k: v for k, v in r.items() if k not in ("created", "leased", "ended")} for r in rows]))
+"""
+
+
+@needs(PEERS, "pyarrow")
+def test_pyarrow_reads_the_table(place, trials, tmp_path):
+    drover(place, "export", "s", "--parquet", str(tmp_path / "s.parquet"), python=PEERS)
+    rows = peer(place, PARQUET, tmp_path / "s.parquet")
+    known = by_id(trials)
+    assert len(rows) == 8
+    for r in rows:
+        assert r["param.lr"] == known[r["trial"]]["params"]["lr"] and r["value"] == known[r["trial"]]["value"]
+        assert len(json.loads(r["curves"]).get("loss", [])) == (0 if r["trial"] == 2 else 2)
+
+
+TENSORBOARD = """
+import json, sys
+from tensorboard.backend.event_processing.event_multiplexer import EventMultiplexer
+from tensorboard.plugins.hparams import metadata
+m = EventMultiplexer().AddRunsFromDirectory(sys.argv[1])
+m.Reload()
+runs = {}
+for run in m.Runs():
+    a = m.GetAccumulator(run)
+    plugin = a.PluginTagToContent(metadata.PLUGIN_NAME)
+    start = plugin.get(metadata.SESSION_START_INFO_TAG)
+    params = {k: v.number_value if v.WhichOneof("kind") == "number_value" else v.string_value
+              for k, v in metadata.parse_session_start_info_plugin_data(start).hparams.items()} if start else None
+    end = plugin.get(metadata.SESSION_END_INFO_TAG)
+    runs[run] = [params, [[e.step, e.value] for e in a.Scalars("loss")] if "loss" in a.Tags()["scalars"] else [],
+                 metadata.parse_session_end_info_plugin_data(end).status if end else None]
+print(json.dumps(runs))
+"""
+
+
+@needs(PEERS, "tensorboard")
+def test_tensorboard_reads_hparams_and_curves(place, trials, tmp_path):
+    drover(place, "export", "s", "--tensorboard", str(tmp_path / "tb"), python=PEERS)
+    runs = peer(place, TENSORBOARD, tmp_path / "tb")
+    assert sorted(r for r in runs if r != ".") == [f"trial-{i}" for i in range(8)]
+    for t in trials:
+        params, curve, status = runs[f"trial-{t['id']}"]
+        assert params["lr"] == t["params"]["lr"] and params["opt.beta"] == t["params"]["opt"]["beta"]
+        assert [step for step, _ in curve] == ([] if t["id"] == 2 else [1, 2])
+        assert status == (2 if t["id"] == 2 else 1)  # failure, success
+        if curve:
+            assert curve[-1][1] == pytest.approx(t["metrics"]["loss"], rel=1e-6)
+
+
+MLFLOW = """
+import json, os, sys
+os.environ["MLFLOW_ALLOW_FILE_STORE"] = "true"
+from mlflow.tracking import MlflowClient
+c = MlflowClient(tracking_uri="file://" + sys.argv[1])
+e = c.get_experiment_by_name("s")
+print(json.dumps({r.info.run_name: [r.data.params, r.info.status, [[m.step, m.value] for m in c.get_metric_history(r.info.run_id, "loss")]
+                                    if "loss" in r.data.metrics else []] for r in c.search_runs([e.experiment_id])}))
+"""
+
+
+@needs(PEERS, "mlflow")
+def test_mlflow_reads_runs(place, trials, tmp_path):
+    drover(place, "export", "s", "--mlflow", str(tmp_path / "ml"), python=PEERS)
+    runs = peer(place, MLFLOW, tmp_path / "ml")
+    assert len(runs) == 8
+    for t in trials:
+        params, status, curve = runs[f"trial-{t['id']}"]
+        assert float(params["lr"]) == t["params"]["lr"] and status == ("FAILED" if t["id"] == 2 else "FINISHED")
+        assert len(curve) == (0 if t["id"] == 2 else 2)
+
+
+@needs(WANDB, "wandb")
+def test_wandb_has_one_offline_run_per_trial(place, tmp_path):
+    drover(place, "export", "s", "--wandb", str(tmp_path), python=WANDB)
+    assert len(list(tmp_path.glob("wandb/offline-run-*/run-*.wandb"))) == 8
+
+
+# ---- imports ------------------------------------------------------------------------------------------------------------
+
+def comparable(trials):
+    return [(t["id"], t["state"], t["params"], t["value"]) for t in sorted(trials, key=lambda t: t["id"])]
+
+
+def test_an_exported_sweep_comes_back_and_is_learned_from(place, trials, tmp_path):
+    drover(place, "export", "s", "--jsonl", str(tmp_path / "lines.jsonl"), "--optuna", str(tmp_path / "study.db"),
+           "--csv", str(tmp_path / "table.csv"))
+    drover(place, "import", "--jsonl", str(tmp_path / "lines.jsonl"), "--metric", "loss")
+    drover(place, "import", "--optuna", str(tmp_path / "study.db"), "--metric", "loss")
+    drover(place, "import", "--csv", str(tmp_path / "table.csv"), "--metric", "loss", "--params", "lr,layers,solver,opt.beta")
+    for name in ("lines", "study", "table"):
+        again = place.show(name)
+        assert comparable(again["trials"]) == comparable(trials) and again["state"] == "finished"
+    more = place.run(place.sweep(SWEEP, name="more"), "--prior", "study", "--dry-run")
+    assert "prior study: 7 of 7 trials used" in more.stderr
+
+
+def test_tables_of_other_tools(place, tmp_path):
+    (tmp_path / "optuna.csv").write_text(
+        "number,value,datetime_start,datetime_complete,duration,params_lr,params_opt,user_attrs_x,state\n"
+        "0,0.5,2026-01-01 10:00:00,2026-01-01 10:00:09,0 days,0.1,adam,1,COMPLETE\n"
+        "1,0.7,2026-01-01 10:00:00,,,0.2,sgd,1,RUNNING\n2,,,,,0.3,sgd,1,FAIL\n")
+    assert "2 trials; 1 had not ended" in drover(place, "import", "--csv", str(tmp_path / "optuna.csv"), "--name", "oc")
+    assert [(t["state"], t["params"]) for t in place.show("oc")["trials"]] == [
+        ("done", {"lr": 0.1, "opt": "adam"}), ("failed", {"lr": 0.3, "opt": "sgd"})]
+
+    (tmp_path / "runs.json").write_text(json.dumps([
+        {"name": "a", "state": "finished", "config": {"lr": {"value": 0.1}, "_wandb": {"value": 1}, "opt": {"value": "adam"}},
+         "summary": {"acc": 0.9, "_runtime": 12}, "history": [{"_step": 0, "acc": 0.5}, {"_step": 5, "acc": 0.9}]},
+        {"name": "b", "state": "crashed", "config": {"lr": 0.3, "opt": "sgd"}, "summary": {}},
+        {"name": "c", "state": "running", "config": {"lr": 0.3, "opt": "sgd"}, "summary": {}}]))
+    drover(place, "import", "--wandb", str(tmp_path / "runs.json"), "--metric", "acc", "--goal", "maximize", "--name", "wb")
+    show = place.show("wb")
+    assert show["best"]["value"] == 0.9 and [t["state"] for t in sorted(show["trials"], key=lambda t: t["id"])] == ["done", "failed"]
+
+    (tmp_path / "export.csv").write_text('"Name","State","Notes","User","Tags","Created","Runtime","Sweep","lr","acc"\n'
+                                         '"run-1","finished","-","me","","2026","100","s1","0.1","0.8"\n'
+                                         '"run-2","finished","-","me","","2026","100","s1","0.2","0.7"\n')
+    drover(place, "import", "--wandb", str(tmp_path / "export.csv"), "--metric", "acc", "--goal", "maximize", "--name", "wc")
+    assert place.show("wc")["best"] == {"id": 0, "value": 0.8, "params": {"lr": 0.1}}
+
+
+@pytest.mark.parametrize("text, args, said", [
+    ("lr,loss\n1,2\n3\n", ["--metric", "loss"], "line 3: 1 cells, the header has 2"),
+    ("lr,loss\n1,2\n", [], "which column is the metric?"),
+    ("lr,loss\n1,2\n", ["--metric", "los"], "there is no column 'los'"),
+    ("lr,loss\n1,2\n", ["--metric", "loss", "--params", "rl"], "there is no column 'rl'"),
+    ("lr,loss\n1,2\n", ["--metric", "loss", "--goal", "up"], "minimize or maximize"),
+    ("lr,loss\n", ["--metric", "loss"], "no trial"),
+    ("", ["--metric", "loss"], "empty"),
+    ("lr,loss\n1,2\n", ["--metric", "loss", "--name", "s"], "there is a sweep 's'"),
+    ("lr,loss\n1,2\n", ["--metric", "loss", "--name", "a/b"], "--name 'a/b'"),
+])
+def test_a_wrong_file_is_refused(place, tmp_path, text, args, said):
+    (tmp_path / "t.csv").write_text(text)
+    before = sorted(os.listdir(place.path / "sweeps"))
+    assert said in drover(place, "import", "--csv", str(tmp_path / "t.csv"), *args, status=1 if "no trial" in said else 2)
+    assert sorted(os.listdir(place.path / "sweeps")) == before
+
+
+@needs(PEERS, "optuna")
+def test_a_study_of_optuna_with_conditions_and_two_objectives(place, tmp_path):
+    peer(place, """
+import optuna, sys
+optuna.logging.set_verbosity(optuna.logging.ERROR)
+def objective(t):
+    t.set_user_attr("x", 1)
+    solver = t.suggest_categorical("solver", ["sgd", "adam"])
+    lr = t.suggest_float("lr", 1e-5, 1e-1, log=True)
+    if solver == "sgd":
+        t.suggest_int("momentum", 1, 9, step=2)
+    return lr, 1 - lr
+s = optuna.create_study(storage=f"sqlite:///{sys.argv[1]}/two.db", study_name="a", directions=["minimize", "maximize"])
+s.optimize(objective, n_trials=6)
+optuna.create_study(storage=f"sqlite:///{sys.argv[1]}/two.db", study_name="b")
+print("1")
+""", tmp_path)
+    said = drover(place, "import", "--optuna", str(tmp_path / "two.db"), status=2)
+    assert "several studies" in said and "--study 'a', --study 'b'" in said
+    drover(place, "import", "--optuna", str(tmp_path / "two.db"), "--study", "a", "--metric", "loss", "--metric", "acc")
+    show = place.show("two")
+    assert len(show["trials"]) == 6 and all(t["state"] == "done" for t in show["trials"]) and show["pareto"]
+
+
+# ---- Python -------------------------------------------------------------------------------------------------------------
+
+def python(place, code, path=DROVER.parents[1] / "share/drover"):
+    done = subprocess.run([sys.executable, "-c", "import drover, json\n" + code], cwd=place.path, text=True, capture_output=True,
+                          env=dict(place.env, PYTHONPATH=str(path)), timeout=60)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_python_reads_a_sweep(place, trials):
+    found = python(place, "print(json.dumps(drover.sweep('s').trials))")
+    assert comparable(found) == comparable(trials) and len(found[0]["curves"]["loss"]) == 2
+    said = python(place, """
+try:
+    drover.sweep("nosuch").trials
+except ValueError as error:
+    print(json.dumps(str(error)))
+""")
+    assert "there is no sweep 'nosuch'" in said
+
+
+def test_python_searches(place):
+    best, refused, closed, elsewhere = python(place, """
+from math import inf
+with drover.Study({"x": {"min": -1.0, "max": 1.0}}, goal="minimize", seed=3, early_terminate={"type": "median"}) as study:
+    elsewhere = study.tell({"x": 0.9}, 0.81)
+    for _ in range(12):
+        for trial in study.ask():
+            assert study.report(trial["id"], 2.0, step=1) in ("go", "stop")
+            study.tell(trial["id"], trial["params"]["x"] ** 2)
+    best = study.best()
+    try:
+        study.tell(best["id"], 1.0)
+    except ValueError as error:
+        refused = str(error)
+try:
+    study.ask()
+except ValueError as error:
+    closed = str(error)
+print(json.dumps([best, refused, closed, elsewhere]))
+""")
+    assert best["value"] == best["params"]["x"] ** 2 < 0.05 and elsewhere == 0
+    assert str(best["id"]) in refused and closed == "the study is closed"
+    wrong = python(place, """
+try:
+    drover.Study({"x": {"min": 2, "max": 1}})
+except ValueError as error:
+    print(json.dumps(str(error)))
+""")
+    assert "x" in wrong

@@ -1,0 +1,102 @@
+/* test_estimate_correct - estimates that earlier jobs correct. */
+#include "launcher/estimate/estimate.h"
+
+#include <math.h>
+
+#include "tests/unit/test.h"
+
+static const double GIB = 1 << 30;
+
+static struct estimate of_batch(int batch)
+{
+    struct estimate_opts o = estimate_opts_default();
+    struct estimate s;
+    o.model = (struct model_shape){.layers = 12, .hidden = 768, .heads = 12, .vocab = 50257};
+    o.batch = batch;
+    CHECK_INT(estimate_job(&s, &o, NULL), 0);
+    return s;
+}
+
+static uint64_t gib(double n)
+{
+    return (uint64_t)(n * GIB);
+}
+
+TEST(two_batch_sizes_give_a_line)
+{
+    struct estimate s = of_batch(16);
+    const struct estimate_peak peaks[] = {{4, gib(5)}, {8, gib(7)}, {8, gib(7)}};
+    estimate_correct(&s, peaks, 3);
+    CHECK_INT(s.measured.n, 3);
+    CHECK_NEAR((double)s.low_bytes / GIB, 11 * 0.97, 1e-6); /* 3 + 0.5 x 16, and 3 % */
+    CHECK_NEAR((double)s.high_bytes / GIB, 11 * 1.03, 1e-6);
+    CHECK_HAS(s.correction, "3.00 GiB + 0.500 GiB x batch");
+}
+
+TEST(peaks_that_disagree_widen_the_range)
+{
+    struct estimate s = of_batch(8);
+    const struct estimate_peak peaks[] = {{4, gib(5)}, {8, gib(6)}, {8, gib(8)}};
+    estimate_correct(&s, peaks, 3);
+    CHECK_NEAR((double)s.low_bytes / GIB, 6, 1e-6);
+    CHECK_NEAR((double)s.high_bytes / GIB, 8, 1e-6);
+}
+
+TEST(memory_does_not_fall_with_the_batch)
+{
+    struct estimate s = of_batch(1000);
+    const struct estimate_peak peaks[] = {{4, gib(6)}, {8, gib(4)}};
+    estimate_correct(&s, peaks, 2);
+    CHECK_NEAR((double)s.low_bytes / GIB, 4, 1e-6);
+    CHECK_NEAR((double)s.high_bytes / GIB, 6, 1e-6);
+}
+
+TEST(one_batch_size_is_shown_as_it_was)
+{
+    struct estimate s = of_batch(8);
+    const struct estimate_peak peaks[] = {{8, gib(31.2)}};
+    estimate_correct(&s, peaks, 1);
+    CHECK_STR(s.correction, "measured: 31.2 GiB at batch 8");
+    CHECK_NEAR((double)s.low_bytes / GIB, 31.2 * 0.97, 1e-6);
+    CHECK_NEAR((double)s.high_bytes / GIB, 31.2 * 1.03, 1e-6);
+}
+
+TEST(another_batch_changes_as_the_formula_does)
+{
+    const struct estimate_peak peak = {8, gib(20)};
+    struct estimate before = of_batch(16), half = of_batch(8), s = before;
+    estimate_correct(&s, &peak, 1);
+    double low = (double)(before.low_bytes - half.low_bytes);
+    CHECK_NEAR((double)s.low_bytes, (20 * GIB + low) * 0.97, 2);
+    CHECK_NEAR((double)s.high_bytes,
+               20 * GIB * (double)before.low_bytes / (double)half.low_bytes * 1.03, 2);
+    CHECK_HAS(s.correction, "measured: 20.0 GiB at batch 8, changed");
+}
+
+TEST(memory_is_between_constant_and_proportional_to_the_batch)
+{
+    for (double measured = 0.1; measured < 1000; measured *= 3) {
+        const struct estimate_peak peak = {8, gib(measured)};
+        uint64_t low = 0, high = 0;
+        for (int batch = 1; batch <= 64; batch *= 2) {
+            struct estimate s = of_batch(batch);
+            double all = measured * batch / 8, most = fmax(all, measured) * 1.03,
+                   least = fmin(all, measured) * 0.97;
+            estimate_correct(&s, &peak, 1);
+            CHECK((double)s.low_bytes / GIB >= least - 1e-6);
+            CHECK((double)s.high_bytes / GIB <= most + 1e-6);
+            CHECK(low <= s.low_bytes && high <= s.high_bytes && s.low_bytes <= s.high_bytes);
+            low = s.low_bytes;
+            high = s.high_bytes;
+        }
+    }
+}
+
+TEST(nothing_measured_changes_nothing)
+{
+    struct estimate s = of_batch(8), before = s;
+    const struct estimate_peak peaks[] = {{-1, gib(20)}, {8, 0}};
+    estimate_correct(&s, peaks, 2);
+    estimate_correct(&s, NULL, 0);
+    CHECK(memcmp(&s, &before, sizeof s) == 0);
+}
