@@ -40,9 +40,8 @@ void *serve_pack_add(struct serve_pack *p, const char *name, enum serve_pack_typ
     return p->data.data + at;
 }
 
-void serve_pack_finish(struct strbuf *out, struct serve_pack *p, json_t *head)
+static void add_head(struct strbuf *out, const json_t *head)
 {
-    json_object_set_new(head, "columns", p->columns ? p->columns : json_object());
     AUTO(free) char *text = json_line(head);
     size_t len = strlen(text), pad = (ALIGN - (sizeof(uint32_t) + len) % ALIGN) % ALIGN;
     uint32_t total = (uint32_t)(len + pad);
@@ -50,8 +49,33 @@ void serve_pack_finish(struct strbuf *out, struct serve_pack *p, json_t *head)
     strbuf_add(out, text, len);
     for (size_t i = 0; i < pad; i++)
         strbuf_putc(out, ' ');
+}
+
+void serve_pack_finish(struct strbuf *out, struct serve_pack *p, json_t *head)
+{
+    json_object_set_new(head, "columns", p->columns ? p->columns : json_object());
+    add_head(out, head);
     strbuf_add(out, p->data.data ? p->data.data : "", p->data.len);
     strbuf_free(&p->data);
     json_decref(head);
     *p = (struct serve_pack){0};
+}
+
+static uint32_t head_length(const struct strbuf *body)
+{
+    uint32_t len;
+    memcpy(&len, body->data, sizeof len);
+    return len;
+}
+
+json_t *serve_pack_head(const struct strbuf *body)
+{
+    return json_loadb(body->data + sizeof(uint32_t), head_length(body), 0, NULL);
+}
+
+void serve_pack_with_head(struct strbuf *out, const struct strbuf *body, const json_t *head)
+{
+    size_t from = sizeof(uint32_t) + head_length(body);
+    add_head(out, head);
+    strbuf_add(out, body->data + from, body->len - from);
 }

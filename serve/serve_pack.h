@@ -30,4 +30,9 @@ void *serve_pack_add(struct serve_pack *p, const char *name, enum serve_pack_typ
 /* Appends the body to `out` and empties the pack. Takes ownership of `head`, an object. */
 void serve_pack_finish(struct strbuf *out, struct serve_pack *p, json_t *head);
 
+/* Returns the header of a body (new reference). */
+json_t *serve_pack_head(const struct strbuf *body);
+/* Appends the body with another header, whose columns are the same. */
+void serve_pack_with_head(struct strbuf *out, const struct strbuf *body, const json_t *head);
+
 #endif

@@ -16,7 +16,7 @@
 #include "launcher/estimate/estimate_print.h"
 #include "launcher/gpu/gpu.h"
 #include "launcher/history/history_command.h"
-#include "launcher/history/history_jobs.h"
+#include "launcher/history/history_peaks.h"
 
 struct estimate_options {
     struct estimate_opts job;

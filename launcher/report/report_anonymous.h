@@ -1,0 +1,32 @@
+/* report_anonymous - removes from texts what names machines, people and places: host names, user
+ * names, paths, and addresses. Pure.
+ *
+ * Names are known or recognised by their form. The same name has the same replacement in the whole
+ * report: "host-1", "path-3". A path is one that begins with '/', '~', './' or '../', or one
+ * with a '/' whose last part has an ending. */
+#ifndef DROVER_REPORT_ANONYMOUS_H
+#define DROVER_REPORT_ANONYMOUS_H
+
+#include <jansson.h>
+
+#include "common/mem.h"
+
+struct report_anonymous;
+
+struct report_anonymous *report_anonymous_new(void);
+void report_anonymous_free(struct report_anonymous *a);
+AUTO_DEFINE(report_anonymous, struct report_anonymous *, report_anonymous_free)
+
+/* Adds a name that is replaced wherever it stands as a word: of a host or of a user. A host also
+ * has its short name. NULL, single characters and "root" are ignored. */
+void report_anonymous_host(struct report_anonymous *a, const char *name);
+void report_anonymous_user(struct report_anonymous *a, const char *name);
+/* Adds this machine's host name, and the user's names as the environment and the system have them. */
+void report_anonymous_own(struct report_anonymous *a);
+
+/* Returns the text without names, which the caller frees. `a` NULL: a copy. */
+char *report_anonymous_text(struct report_anonymous *a, const char *text);
+/* Replaces every string in the value; keys stay. Returns a new reference. `a` NULL: the same value. */
+json_t *report_anonymous_json(struct report_anonymous *a, json_t *value);
+
+#endif

@@ -1,0 +1,112 @@
+// The pages of `drover report`: views of the dashboard over data that the file itself contains.
+import { Selection, narrowedFile } from './selection.js'
+import { Study, unpack } from './study.js'
+import { button, command, duration, el, num, save, table as rows, text, whole } from './format.js'
+import * as curves from './view_curves.js'
+import * as overview from './view_overview.js'
+import * as parallel from './view_parallel.js'
+import * as pareto from './view_pareto.js'
+import * as slices from './view_slices.js'
+import * as table from './view_table.js'
+import * as timeline from './view_timeline.js'
+
+const VIEWS = {
+  overview: ['Overview', overview], parallel: ['Parallel coordinates', parallel], slices: ['Slices', slices], curves: ['Curves', curves],
+  pareto: ['Pareto', pareto], timeline: ['Timeline', timeline], table: ['Trials', table]
+}
+const answers = new Map()
+
+// Reads an element of sweep_report_data.h once.
+function answer(name) {
+  if (!answers.has(name)) {
+    const node = [...document.querySelectorAll('script[data-answer]')].find(s => s.dataset.answer === name)
+    if (!node) return Promise.reject(new Error('The report does not contain this.'))
+    const bytes = Uint8Array.from(atob(node.textContent), c => c.charCodeAt(0))
+    answers.set(name, new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'))).arrayBuffer())
+  }
+  return answers.get(name)
+}
+
+// The curves of some of the trials that the report contains.
+function pick(body, wanted) {
+  const start = body.column('start'), at = new Map(body.head.ids.map((id, k) => [id, k])), columns = { start: [0], step: [], value: [] }
+  for (const id of wanted) {
+    const k = at.get(id)
+    for (const name of ['step', 'value']) if (k !== undefined) columns[name].push(...body.column(name).subarray(start[k], start[k + 1]))
+    columns.start.push(columns.step.length)
+  }
+  return { head: body.head, column: name => columns[name] }
+}
+
+const app = {
+  study: new Study(), overview: null, list: { control: false }, selection: new Selection(), options: new Map(), view: 'overview',
+  option(name, otherwise) { return this.options.get(`${this.view}.${name}`) ?? otherwise },
+  setOption(name, value) { this.options.set(`${this.view}.${name}`, value === '' ? undefined : value) },
+  go(view) { this.view = view; mount() },
+  select(change, why) {
+    change(this.selection.ranges)
+    requestAnimationFrame(() => { this.selection.apply(this.study); draw(why ?? 'selection') })
+  },
+  setFilter(filter) { this.selection.filter = filter.trim(); this.select(() => {}) },
+  openTrial(id) { showTrial(id) },
+  async api(path) {
+    const [what, query] = path.split('?'), q = new URLSearchParams(query), metric = this.study.metrics.findIndex(m => m.name === q.get('metric'))
+    if (what === 'density') return unpack(await answer(`density ${metric}`))
+    if (what === 'curves') return pick(unpack(await answer(`curves ${metric}`)), q.get('ids').split(',').map(Number))
+    return unpack(await answer(['surface', q.get('x'), q.get('y')].filter(Boolean).join(' ')))
+  }
+}
+window.drover = app // for tests and the console
+
+let drawView = null
+const nav = el('nav', { 'aria-label': 'Views' }), bar = el('div', { class: 'bar', hidden: true }), view = el('div'), panel = el('aside', { id: 'panel', 'aria-label': 'Trial', hidden: true })
+
+function draw(why) {
+  drawView(why)
+  bar.hidden = app.selection.empty
+  bar.replaceChildren(el('b', {}, `${whole(app.selection.count)} of ${whole(app.study.n)} selected`), ...app.selection.describe(app.study).map(t => el('span', { class: 'pill' }, t)),
+    app.selection.ranges.size ? button('Sweep file with these ranges', () => save(`${app.study.name}-narrowed.yaml`, 'text/yaml', narrowedFile(app.overview.file, app.study, app.selection))) : '',
+    button('Clear', () => { app.selection.ranges.clear(); app.setFilter('') }))
+}
+
+function mount() {
+  nav.replaceChildren(...Object.entries(VIEWS).filter(([id]) => id !== 'pareto' || app.study.metrics.length > 1).map(([id, [title]]) =>
+    el('a', { href: '#', 'data-view': id, 'aria-current': id === app.view ? 'page' : null, onclick: e => { e.preventDefault(); app.go(id) } }, title)))
+  const root = el('div')
+  view.replaceChildren(root)
+  drawView = VIEWS[app.view][1].mount(root, app)
+  draw('mount')
+}
+
+function showTrial(id) {
+  const { study } = app, close = button('Close', () => { panel.hidden = true })
+  const shown = v => typeof v === 'number' ? num(v) : v === null ? '–' : text(v)
+  panel.replaceChildren(el('div', { class: 'bar' }, el('h2', {}, `Trial ${id}`), el('span', { class: 'pill' }, study.stateName(id)), el('span', { class: 'grow' }), close),
+    rows(['', ''], [[study.metric ?? 'value', study.get('value')[id]], ['duration', duration(study.get('seconds')[id])], ['node', study.text(study.get('node')[id])]]),
+    el('h3', {}, 'Parameters'), rows(['parameter', 'value'], study.params.map(p => [p.name, shown(study.paramText(p, id))])),
+    el('h3', {}, 'Metrics'), rows(['metric', 'least', 'largest', 'last'], study.metrics.map(m => [m.name, m.min.v[id], m.max.v[id], m.last.v[id]])),
+    study.text(study.get('error')[id]) ? el('pre', { class: 'log' }, study.text(study.get('error')[id])) : '',
+    app.overview.best?.id === id && app.overview.best.command ? command(app.overview.best.command) : '')
+  panel.hidden = false
+  close.focus()
+}
+
+async function start() {
+  const pictures = document.querySelector('.pictures')
+  if (!pictures) return
+  const dark = matchMedia('(prefers-color-scheme: dark)'), theme = () => { document.documentElement.dataset.theme = dark.matches ? 'dark' : 'light' }
+  const [columns, facts] = await Promise.all([answer('columns'), answer('overview')])
+  app.study.apply(unpack(columns))
+  app.overview = JSON.parse(new TextDecoder().decode(facts))
+  app.selection.apply(app.study)
+  theme()
+  const pages = el('div', { id: 'pages' }, nav, bar, view)
+  pictures.before(pages)
+  document.body.append(panel)
+  try { mount() } catch (e) { pages.remove(); throw e }
+  pictures.hidden = true
+  addEventListener('resize', () => requestAnimationFrame(() => document.documentElement.clientWidth && draw('size')))
+  addEventListener('keydown', e => { if (e.key === 'Escape') panel.hidden = true })
+  dark.addEventListener('change', () => { theme(); draw('theme') })
+}
+start()
