@@ -235,7 +235,7 @@ static size_t full_name(const char *s, char before)
 static const struct {
     size_t (*match)(const char *s, char before);
     enum kind kind;
-} forms[] = {{url, ADDRESS},        {rooted_path, PATH}, {mail, ADDRESS},  {ip4, ADDRESS},
+} forms[] = {{url, ADDRESS}, {rooted_path, PATH},   {mail, ADDRESS},  {ip4, ADDRESS},
              {ip6, ADDRESS}, {relative_path, PATH}, {full_name, HOST}};
 
 /* ---- texts ---------------------------------------------------------------------------------- */
@@ -259,8 +259,10 @@ static const char *known_at(size_t *len, const struct report_anonymous *a, const
 static const char *form_at(size_t *len, struct report_anonymous *a, const char *s, char before)
 {
     for (size_t i = 0; i < COUNT_OF(forms); i++)
-        if ((*len = forms[i].match(s, before)) > 0)
-            return a->names[index_of(a, forms[i].kind, s, *len)].shown;
+        if ((*len = forms[i].match(s, before)) > 0) {
+            size_t at = index_of(a, forms[i].kind, s, *len); /* moves a->names */
+            return a->names[at].shown;
+        }
     return NULL;
 }
 

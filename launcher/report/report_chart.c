@@ -101,7 +101,7 @@ static void add_tick(struct strbuf *b, const struct report_axis *a, double v, do
     if (a->bytes)
         byte_size_format(text, sizeof text, (uint64_t)v);
     else
-        snprintf(text, sizeof text, "%.4g", v);
+        snprintf(text, sizeof text, fabs(v) < 1e7 && v == floor(v) ? "%.0f" : "%.4g", v);
     add_text(b, x, y, anchor, text);
 }
 
@@ -115,8 +115,7 @@ static void begin_svg(struct strbuf *b, const char *label, int height)
     strbuf_puts(b, "\">");
 }
 
-struct report_chart *report_chart_new(const char *label, struct report_axis x,
-                                      struct report_axis y)
+struct report_chart *report_chart_new(const char *label, struct report_axis x, struct report_axis y)
 {
     struct report_chart *c = xzalloc(sizeof *c);
     double at[4 * TICKS];
@@ -153,6 +152,26 @@ static void add_dots(struct report_chart *c, const double *x, const double *y, s
     strbuf_puts(&c->svg, "\"/>");
 }
 
+/* The level of a cell by the logarithm of its count; -1: it is empty. */
+static int level_of(uint32_t count, uint32_t most)
+{
+    double of = most > 1 ? log(count) / log(most) : 1;
+    return count ? (int)fmin(LEVELS - 1, of * LEVELS) : -1;
+}
+
+/* The cells of a row with the level: a line per run of neighbours. */
+static void add_runs(struct strbuf *b, const uint32_t *count, int n, int row, int level,
+                     uint32_t most)
+{
+    for (int k = 0, end; k < n; k = end + 1) {
+        for (end = k; end < n && level_of(count[end], most) == level;)
+            end++;
+        if (end > k)
+            strbuf_printf(b, "M%d %dh%d", LEFT + k * CELL, TOP + row * CELL + CELL / 2,
+                          (end - k) * CELL);
+    }
+}
+
 static void add_density(struct report_chart *c, const double *x, const double *y, size_t n)
 {
     enum { COLUMNS = (WIDTH - LEFT - RIGHT) / CELL + 1, ROWS = (HEIGHT - TOP - BOTTOM) / CELL + 1 };
@@ -168,13 +187,8 @@ static void add_density(struct report_chart *c, const double *x, const double *y
     for (int level = 0; level < LEVELS; level++) { /* by the logarithm of the count */
         strbuf_printf(&c->svg, "<path class=\"density\" opacity=\"%.2f\" d=\"",
                       0.2 + 0.8 * (level + 1) / LEVELS);
-        for (size_t k = 0; k < (size_t)COLUMNS * ROWS; k++) {
-            double of = most > 1 ? log(count[k]) / log(most) : 1;
-            int l = count[k] ? (int)fmin(LEVELS - 1, of * LEVELS) : -1;
-            if (l == level)
-                strbuf_printf(&c->svg, "M%d %dh%dv%dh-%dz", LEFT + (int)(k % COLUMNS) * CELL,
-                              TOP + (int)(k / COLUMNS) * CELL, CELL, CELL, CELL);
-        }
+        for (int row = 0; row < ROWS; row++)
+            add_runs(&c->svg, count + (size_t)row * COLUMNS, COLUMNS, row, level, most);
         strbuf_puts(&c->svg, "\"/>");
     }
 }

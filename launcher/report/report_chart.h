@@ -13,9 +13,9 @@
 
 struct report_axis {
     const char *name;
-    double lo, hi;           /* lo < hi; values outside are drawn at the nearest end */
-    bool log;                /* lo > 0 */
-    bool bytes;              /* numbers are sizes: 64K, 1M */
+    double lo, hi;                 /* lo < hi; values outside are drawn at the nearest end */
+    bool log;                      /* lo > 0 */
+    bool bytes;                    /* numbers are sizes: 64K, 1M */
     const char *const *categories; /* strv: the values are 0, 1, 2, …; NULL: numbers */
 };
 

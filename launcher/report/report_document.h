@@ -12,13 +12,7 @@
 #include "common/mem.h"
 #include "launcher/report/report_anonymous.h"
 
-enum report_block_kind {
-    REPORT_HEADING,
-    REPORT_TEXT,
-    REPORT_CODE,
-    REPORT_TABLE,
-    REPORT_FIGURE
-};
+enum report_block_kind { REPORT_HEADING, REPORT_TEXT, REPORT_CODE, REPORT_TABLE, REPORT_FIGURE };
 
 struct report_block {
     enum report_block_kind kind;

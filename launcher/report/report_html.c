@@ -10,27 +10,29 @@ static const char style[] =
     "*{box-sizing:border-box}[hidden]{display:none!important}"
     "body{margin:0 auto;max-width:1100px;padding:0 16px 40px;font:14px/1.5 system-ui,sans-serif;"
     "background:var(--bg);color:var(--fg)}"
-    "h1{font-size:22px}h2{font-size:17px;margin:26px 0 8px}"
+    "h1{font-size:22px}main>h2{font-size:17px;margin:26px 0 8px}"
     "pre{background:var(--soft);padding:8px 10px;border-radius:6px;overflow:auto;"
     "font:12px/1.45 ui-monospace,monospace}pre.wrap{white-space:pre-wrap;overflow-wrap:anywhere}"
-    ".scroll{overflow:auto;max-width:100%}table{border-collapse:collapse;"
+    ".said{overflow:auto;max-width:100%}.said table{border-collapse:collapse;"
     "font-variant-numeric:tabular-nums;margin:6px 0}"
-    "td,th{text-align:left;padding:3px 14px 3px 4px;border-bottom:1px solid var(--line);"
-    "vertical-align:top;overflow-wrap:anywhere}"
-    "th{color:var(--mute);font-size:12px}td.num,th.num{text-align:right;white-space:nowrap}"
+    ".said td,.said th{text-align:left;padding:3px 14px 3px 4px;vertical-align:top;"
+    "border-bottom:1px solid var(--line);white-space:normal;max-width:none;min-width:60px}"
+    ".said th{color:var(--mute);font-size:12px}"
+    ".said .num{text-align:right;white-space:nowrap}"
     "figure{margin:10px 0 18px}figcaption{font-weight:600;margin-bottom:2px}"
     "figure svg{width:100%;max-width:860px;height:auto;font:11px system-ui,sans-serif}"
     "figure text{fill:var(--mute)}.rule{stroke:var(--line);fill:none}"
     ".tick{stroke:var(--mute);fill:none}"
     ".dots{fill:none;stroke:var(--a);stroke-width:4;stroke-linecap:round;opacity:.6}"
-    ".density{fill:var(--a)}.bar{fill:var(--a)}.range{stroke:var(--fg);stroke-width:2;fill:none}"
+    ".density{fill:none;stroke:var(--a);stroke-width:4}.bar{fill:var(--a)}.range{stroke:var(--fg);"
+    "stroke-width:2;fill:none}"
     ".best,.curve,.series-0,.series-1,.series-2,.series-3{fill:none;stroke:var(--b);"
     "stroke-width:2}.curve{stroke:var(--a);stroke-width:1;opacity:.7}.series-1{stroke:var(--a)}"
     "@media print{#pages{display:none!important}.pictures[hidden]{display:block!important}}";
 
 static void add_table(struct strbuf *out, const struct report_block *b)
 {
-    strbuf_puts(out, "<div class=scroll><table><thead><tr>");
+    strbuf_puts(out, "<div class=said><table><thead><tr>");
     for (size_t k = 0; k < b->columns; k++) {
         strbuf_printf(out, "<th scope=col%s>", b->numbers[k] ? " class=num" : "");
         report_text_html(out, b->heads[k]);
@@ -64,8 +66,7 @@ static void add_block(struct strbuf *out, const struct report_block *b)
         add_element(out, "<p>", b->text, "</p>\n");
         break;
     case REPORT_CODE:
-        add_element(out, strchr(b->text, '\n') ? "<pre>" : "<pre class=wrap>", b->text,
-                    "</pre>\n");
+        add_element(out, strchr(b->text, '\n') ? "<pre>" : "<pre class=wrap>", b->text, "</pre>\n");
         break;
     case REPORT_TABLE:
         add_table(out, b);

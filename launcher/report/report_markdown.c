@@ -1,5 +1,6 @@
 #include "launcher/report/report_markdown.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "launcher/report/report_text.h"
@@ -52,7 +53,8 @@ void report_markdown(struct strbuf *out, const struct report_document *d)
     strbuf_putc(out, '\n');
     for (size_t i = 0; i < d->count; i++) {
         const struct report_block *b = &d->blocks[i];
-        if (b->kind == REPORT_FIGURE) /* a picture in Markdown is another file */
+        bool pictures = b->kind == REPORT_HEADING && i + 1 < d->count && b[1].kind == REPORT_FIGURE;
+        if (b->kind == REPORT_FIGURE || pictures) /* a picture in Markdown is another file */
             continue;
         strbuf_puts(out, b->kind == REPORT_HEADING ? "\n## " : "\n");
         if (b->kind == REPORT_TABLE)

@@ -29,8 +29,8 @@ static const struct opt rows[] = {
     OPT_STR(0, "dir", "D", "directory of all sweeps (default: sweeps)", struct options, root),
     OPT_STR('o', "output", "FILE", "file.html or file.md (default: NAME.html)", struct options,
             output),
-    OPT_FLAG(0, "anonymous", "remove names of hosts and users, paths and addresses",
-             struct options, anonymous),
+    OPT_FLAG(0, "anonymous", "remove names of hosts and users, paths and addresses", struct options,
+             anonymous),
     OPT_END,
 };
 
@@ -75,7 +75,8 @@ static int run(char **words, void *into, struct err *e)
     AUTO(free) char *path = o->output ? xstrdup(o->output) : xasprintf("%s.html", words[0]);
     AUTO(free) char *title = xasprintf("%s · drover report", words[0]);
     AUTO(serve_sweeps) struct serve_sweeps *sweeps = serve_sweeps_new(o->root, NULL);
-    AUTO(report_anonymous) struct report_anonymous *a = o->anonymous ? report_anonymous_new() : NULL;
+    AUTO(report_anonymous)
+    struct report_anonymous *a = o->anonymous ? report_anonymous_new() : NULL;
     AUTO(strbuf) struct strbuf b = {0};
     enum report_form form;
     struct serve_sweep *s;

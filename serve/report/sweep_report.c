@@ -71,16 +71,21 @@ static char *value_text(const json_t *v)
     return json_is_string(v) ? xstrdup(json_string_value(v)) : json_line(v);
 }
 
-static char *param_text(const struct sweep_columns *c, size_t param, size_t trial)
+enum digits { SHORT, EXACT };
+
+static char *param_text(const struct sweep_columns *c, size_t param, size_t trial, enum digits how)
 {
     struct columns_value v = sweep_columns_value(c, param, trial);
-    const char *text = v.kind == COLUMNS_JSON ? text_table_at(sweep_columns_texts(c), v.json) : NULL;
+    const char *text =
+        v.kind == COLUMNS_JSON ? text_table_at(sweep_columns_texts(c), v.json) : NULL;
     if (v.kind == COLUMNS_ABSENT)
         return xstrdup("–");
+    if (v.kind == COLUMNS_REAL && how == SHORT)
+        return xasprintf("%.6g", v.number);
     AUTO(json)
-    json_t *value = text ? json_loads(text, JSON_DECODE_ANY, NULL)
-                         : v.kind == COLUMNS_INTEGER ? json_integer((json_int_t)v.number)
-                                                     : json_real(v.number);
+    json_t *value = text                        ? json_loads(text, JSON_DECODE_ANY, NULL)
+                    : v.kind == COLUMNS_INTEGER ? json_integer((json_int_t)v.number)
+                                                : json_real(v.number);
     return value ? value_text(value) : xstrdup(text);
 }
 
@@ -138,7 +143,7 @@ static void add_goal(const struct facts *f)
         AUTO(free)
         char *target = m->has_target ? xasprintf(", target %.6g", m->target) : xstrdup("");
         report_document_fact(f->d, m->maximize ? "maximize" : "minimize", "%s%s%s", m->name, target,
-                             i > 0             ? ""
+                             i > 0              ? ""
                              : spec->value_last ? " (the last value of a trial)"
                                                 : " (the best value of a trial)");
     }
@@ -147,8 +152,14 @@ static void add_goal(const struct facts *f)
         AUTO(free) char *text = json_line(spec->early_terminate);
         report_document_fact(f->d, "early termination", "%s", text);
     }
-    report_document_fact(f->d, "resources per trial", "nodes %d, ranks %d, CPUs %d, GPUs %g",
-                         need->nodes, need->ranks, need->cpus, need->gpus);
+    AUTO(strbuf) struct strbuf text = {0};
+    strbuf_printf(&text, "%d node%s, %d rank%s per node", need->nodes, need->nodes > 1 ? "s" : "",
+                  need->ranks, need->ranks > 1 ? "s" : "");
+    if (need->gpus > 0)
+        strbuf_printf(&text, ", %g GPU%s per node", need->gpus, need->gpus > 1 ? "s" : "");
+    if (need->cpus > 0)
+        strbuf_printf(&text, ", %d CPU%s per rank", need->cpus, need->cpus > 1 ? "s" : "");
+    report_document_fact(f->d, "resources per trial", "%s", strbuf_str(&text));
     if (spec->repeats > 1)
         report_document_fact(f->d, "trials per point", "%d", spec->repeats);
 }
@@ -158,8 +169,9 @@ static void add_conditions(const struct facts *f)
     const struct {
         const char *text;
         const json_t *value;
-    } rules[] = {{"Conditions: a parameter is active only if others have these values.", f->spec->when},
-                 {"Constraints, which each point satisfies:", f->spec->constraints}};
+    } rules[] = {
+        {"Conditions: a parameter is active only if others have these values.", f->spec->when},
+        {"Constraints, which each point satisfies:", f->spec->constraints}};
     for (size_t i = 0; i < COUNT_OF(rules); i++) {
         if (!rules[i].value)
             continue;
@@ -194,6 +206,7 @@ static void add_trial_columns(const struct facts *f, const char *first)
 {
     report_document_table(f->d);
     report_document_head(f->d, first, true);
+    report_document_head(f->d, f->metric, true);
     for (size_t k = 0; k < sweep_columns_param_count(f->c); k++)
         report_document_head(f->d, sweep_columns_param(f->c, k)->name, false);
 }
@@ -201,7 +214,7 @@ static void add_trial_columns(const struct facts *f, const char *first)
 static void add_params(const struct facts *f, size_t trial)
 {
     for (size_t k = 0; k < sweep_columns_param_count(f->c); k++) {
-        AUTO(free) char *text = param_text(f->c, k, trial);
+        AUTO(free) char *text = param_text(f->c, k, trial, SHORT);
         report_document_cell(f->d, "%s", text);
     }
 }
@@ -215,7 +228,7 @@ static void add_best(const struct facts *f)
     report_document_fact(f->d, "trial", "%d (%s)", f->best, trial_state_name(t->state));
     report_document_fact(f->d, f->metric, "%.6g", sweep_columns_score(f->c, (size_t)f->best));
     for (size_t k = 0; k < sweep_columns_param_count(f->c); k++) {
-        AUTO(free) char *text = param_text(f->c, k, (size_t)f->best);
+        AUTO(free) char *text = param_text(f->c, k, (size_t)f->best, EXACT);
         report_document_fact(f->d, sweep_columns_param(f->c, k)->name, "%s", text);
     }
     for (int k = 0; k < t->metric_count; k++) {
@@ -241,12 +254,11 @@ static void add_repeats(const struct facts *f)
                          "standard deviation of the value:",
                          f->totals.repeat_count);
     add_trial_columns(f, "trials");
-    report_document_head(f->d, f->metric, true);
     for (size_t i = 0; i < f->totals.repeat_count && i < REPEATS_SHOWN; i++) {
         const struct sweep_report_repeat *r = &f->totals.repeats[i];
         report_document_cell(f->d, "%d", r->count);
-        add_params(f, (size_t)r->first);
         report_document_cell(f->d, "%.6g ± %.2g", r->mean, r->deviation);
+        add_params(f, (size_t)r->first);
     }
 }
 
@@ -262,12 +274,11 @@ static void add_result(const struct facts *f)
     report_document_text(f->d, "The %zu best of %zu trials with a value:", n,
                          f->totals.order_count);
     add_trial_columns(f, "trial");
-    report_document_head(f->d, f->metric, true);
     for (size_t i = 0; i < n; i++) {
         size_t trial = (size_t)f->totals.order[i];
         report_document_cell(f->d, "%zu", trial);
-        add_params(f, trial);
         report_document_number(f->d, sweep_columns_score(f->c, trial));
+        add_params(f, trial);
     }
     add_repeats(f);
 }
@@ -424,7 +435,8 @@ void sweep_report(struct report_document *d, struct serve_sweep *s, int64_t now_
     add_head(&f, now_ms);
     add_question(&f);
     add_result(&f);
-    report_document_heading(d, "Plots");
+    if (f.totals.order_count > 0)
+        report_document_heading(d, "Plots");
     sweep_report_pictures(d, f.c, f.spec, &f.totals, f.importance, f.importance_count);
     add_importance(&f);
     add_cost(&f);

@@ -8,6 +8,7 @@
 #include "common/json.h"
 #include "hpo/space/space.h"
 #include "serve/report/sweep_report_pictures.h"
+#include "serve/report/sweep_report_slim.h"
 #include "serve/report/sweep_report_totals.h"
 #include "serve/serve_curves.h"
 #include "serve/serve_overview.h"
@@ -15,13 +16,13 @@
 #include "serve/serve_surface.h"
 
 enum {
-    METRICS_MAX = 4,        /* with curves */
-    POINTS_MAX = 40000,     /* of the curves of a metric */
-    DENSITY_WIDTH = 500,    /* cells */
+    METRICS_MAX = 4,     /* with curves */
+    POINTS_MAX = 40000,  /* of the curves of a metric */
+    DENSITY_WIDTH = 500, /* cells */
     DENSITY_HEIGHT = 200,
-    SURFACES_MAX = 8,       /* parameters with the model's expectation */
+    SURFACES_MAX = 8, /* parameters with the model's expectation */
     SURFACE_CELLS = 40,
-    GZIP_WINDOW = 15 + 16,  /* 16: with gzip's header, which browsers read */
+    GZIP_WINDOW = 15 + 16, /* 16: with gzip's header, which browsers read */
     GZIP_MEMORY = 9
 };
 
@@ -61,8 +62,9 @@ static void add_pack(struct strbuf *out, const char *answer, const struct strbuf
     AUTO(strbuf) struct strbuf changed = {0};
     AUTO(json) json_t *head = a ? serve_pack_head(body) : NULL;
     AUTO(json) json_t *shown = head ? report_anonymous_json(a, head) : NULL;
+    const char *data = serve_pack_data(body);
     if (shown)
-        serve_pack_with_head(&changed, body, shown);
+        serve_pack_join(&changed, shown, data, (size_t)(body->data + body->len - data));
     add_element(out, answer, shown ? &changed : body);
 }
 
@@ -135,9 +137,10 @@ static void add_surfaces(struct strbuf *out, struct serve_sweep *s, struct repor
 void sweep_report_data(struct strbuf *out, struct serve_sweep *s, struct report_anonymous *a)
 {
     struct sweep_report_totals t;
-    AUTO(strbuf) struct strbuf columns = {0};
+    AUTO(strbuf) struct strbuf columns = {0}, slim = {0};
     serve_overview_columns(&columns, s, 0);
-    add_pack(out, "columns", &columns, a);
+    sweep_report_slim(&slim, &columns);
+    add_pack(out, "columns", &slim, a);
     add_overview(out, s, a);
     AUTO(json) json_t *head = serve_pack_head(&columns);
     const json_t *metrics = json_object_get(head, "metrics");

@@ -177,8 +177,8 @@ static struct report_axis axis_of(const struct slice *s, const char *name, const
 }
 
 static void draw_slice(struct report_document *d, const struct sweep_columns *c,
-                       const struct sweep_report_totals *t, const struct slice *s,
-                       const char *name, const char *metric)
+                       const struct sweep_report_totals *t, const struct slice *s, const char *name,
+                       const char *metric)
 {
     size_t n = t->order_count;
     AUTO(free) double *x = xcalloc(n, sizeof *x);
@@ -246,7 +246,8 @@ static void add_curves(struct report_document *d, const struct sweep_columns *c,
     widen(&values);
     AUTO(free) double *x = xcalloc(most, sizeof *x);
     AUTO(free) double *y = xcalloc(most, sizeof *y);
-    struct report_chart *chart = report_chart_new("Learning curves of the best trials", steps, values);
+    struct report_chart *chart =
+        report_chart_new("Learning curves of the best trials", steps, values);
     for (size_t i = n; i-- > 0;) { /* the best one is on top */
         for (size_t k = 0; k < curves[i]->count; k++) {
             x[k] = curves[i]->points[k].step;

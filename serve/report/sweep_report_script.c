@@ -9,8 +9,8 @@
 
 /* A module follows those that it imports. */
 static const char *const modules[] = {
-    "expression",    "format",        "study",         "selection",   "plot",
-    "view_overview", "view_parallel", "view_slices",   "view_curves", "view_pareto",
+    "expression",    "format",        "study",       "selection",   "plot",
+    "view_overview", "view_parallel", "view_slices", "view_curves", "view_pareto",
     "view_timeline", "view_table",    "report",
 };
 

@@ -19,7 +19,9 @@ struct scored {
 static int by_key(const void *a, const void *b)
 {
     const struct scored *p = a, *q = b;
-    return p->key < q->key ? -1 : p->key > q->key ? 1 : (p->trial > q->trial) - (p->trial < q->trial);
+    return p->key < q->key   ? -1
+           : p->key > q->key ? 1
+                             : (p->trial > q->trial) - (p->trial < q->trial);
 }
 
 static void set_order(struct sweep_report_totals *t, const struct sweep_columns *c,
@@ -212,7 +214,8 @@ static void add_repeats(struct sweep_report_totals *t, const struct sweep_column
     if (t->repeat_count > 1)
         qsort(t->repeats, t->repeat_count, sizeof *t->repeats, by_mean);
     for (size_t i = 0; spec->metrics[0].maximize && i < t->repeat_count / 2; i++) {
-        struct sweep_report_repeat first = t->repeats[i], *last = &t->repeats[t->repeat_count - 1 - i];
+        struct sweep_report_repeat first = t->repeats[i],
+                                   *last = &t->repeats[t->repeat_count - 1 - i];
         t->repeats[i] = *last;
         *last = first;
     }

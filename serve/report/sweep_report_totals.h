@@ -33,9 +33,9 @@ struct sweep_report_repeat { /* trials that differ only in their seed */
 struct sweep_report_totals {
     int *order; /* the trials with a value that counts, the best first */
     size_t order_count;
-    double seconds[TRIAL_STATES]; /* of leases, by the state of their trial */
-    double lost_seconds;          /* of leases that ended before their trial did */
-    int64_t begin_ms, end_ms;     /* of the first lease and the last; 0: none */
+    double seconds[TRIAL_STATES];      /* of leases, by the state of their trial */
+    double lost_seconds;               /* of leases that ended before their trial did */
+    int64_t begin_ms, end_ms;          /* of the first lease and the last; 0: none */
     struct sweep_report_cause *causes; /* the most frequent first */
     size_t cause_count;
     int other_failures; /* trials whose cause is beyond SWEEP_REPORT_CAUSES_MAX */

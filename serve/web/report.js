@@ -1,18 +1,18 @@
 // The pages of `drover report`: views of the dashboard over data that the file itself contains.
 import { Selection, narrowedFile } from './selection.js'
 import { Study, unpack } from './study.js'
-import { button, command, duration, el, num, save, table as rows, text, whole } from './format.js'
+import { button, command, duration, el, num, save, table, text, whole } from './format.js'
 import * as curves from './view_curves.js'
 import * as overview from './view_overview.js'
 import * as parallel from './view_parallel.js'
 import * as pareto from './view_pareto.js'
 import * as slices from './view_slices.js'
-import * as table from './view_table.js'
+import * as trials from './view_table.js'
 import * as timeline from './view_timeline.js'
 
 const VIEWS = {
   overview: ['Overview', overview], parallel: ['Parallel coordinates', parallel], slices: ['Slices', slices], curves: ['Curves', curves],
-  pareto: ['Pareto', pareto], timeline: ['Timeline', timeline], table: ['Trials', table]
+  pareto: ['Pareto', pareto], timeline: ['Timeline', timeline], table: ['Trials', trials]
 }
 const answers = new Map()
 
@@ -25,6 +25,19 @@ function answer(name) {
     answers.set(name, new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'))).arrayBuffer())
   }
   return answers.get(name)
+}
+
+// Reads the columns as sweep_report_slim.h describes them.
+const MISSING = 0xffffffff, sizes = { f64: 8, u8: 1 }, types = { f32: Float32Array, f64: Float64Array, u8: Uint8Array, u32: Uint32Array, ms: Uint32Array }
+function widen(buffer) {
+  const length = new DataView(buffer).getUint32(0, true), head = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)))
+  return { head, column(name) {
+    const [type, at, n] = head.columns[name], size = sizes[type] ?? 4, from = new Uint8Array(buffer, 4 + length + at, n * size), bytes = new Uint8Array(n * size)
+    for (let k = 0, j = 0; k < size; k++) for (let i = k; i < bytes.length; i += size) bytes[i] = from[j++]
+    const numbers = new types[type](bytes.buffer)
+    let ms = 0
+    return type === 'ms' ? Float64Array.from(numbers, d => d === MISSING ? NaN : (ms += d >>> 1 ^ -(d & 1)) / 1000) : numbers
+  } }
 }
 
 // The curves of some of the trials that the report contains.
@@ -82,9 +95,9 @@ function showTrial(id) {
   const { study } = app, close = button('Close', () => { panel.hidden = true })
   const shown = v => typeof v === 'number' ? num(v) : v === null ? '–' : text(v)
   panel.replaceChildren(el('div', { class: 'bar' }, el('h2', {}, `Trial ${id}`), el('span', { class: 'pill' }, study.stateName(id)), el('span', { class: 'grow' }), close),
-    rows(['', ''], [[study.metric ?? 'value', study.get('value')[id]], ['duration', duration(study.get('seconds')[id])], ['node', study.text(study.get('node')[id])]]),
-    el('h3', {}, 'Parameters'), rows(['parameter', 'value'], study.params.map(p => [p.name, shown(study.paramText(p, id))])),
-    el('h3', {}, 'Metrics'), rows(['metric', 'least', 'largest', 'last'], study.metrics.map(m => [m.name, m.min.v[id], m.max.v[id], m.last.v[id]])),
+    table(['', ''], [[study.metric ?? 'value', study.get('value')[id]], ['duration', duration(study.get('seconds')[id])], ['node', study.text(study.get('node')[id])]]),
+    el('h3', {}, 'Parameters'), table(['parameter', 'value'], study.params.map(p => [p.name, shown(study.paramText(p, id))])),
+    el('h3', {}, 'Metrics'), table(['metric', 'least', 'largest', 'last'], study.metrics.map(m => [m.name, m.min.v[id], m.max.v[id], m.last.v[id]])),
     study.text(study.get('error')[id]) ? el('pre', { class: 'log' }, study.text(study.get('error')[id])) : '',
     app.overview.best?.id === id && app.overview.best.command ? command(app.overview.best.command) : '')
   panel.hidden = false
@@ -96,7 +109,7 @@ async function start() {
   if (!pictures) return
   const dark = matchMedia('(prefers-color-scheme: dark)'), theme = () => { document.documentElement.dataset.theme = dark.matches ? 'dark' : 'light' }
   const [columns, facts] = await Promise.all([answer('columns'), answer('overview')])
-  app.study.apply(unpack(columns))
+  app.study.apply(widen(columns))
   app.overview = JSON.parse(new TextDecoder().decode(facts))
   app.selection.apply(app.study)
   theme()

@@ -79,7 +79,7 @@ function drawProgress(card, app) {
       gpus > 0 ? fact('GPU hours', num(Number((total * gpus / 3600).toPrecision(3))), `${num(Number((100 * useful / (total || 1)).toPrecision(3)))} % of them in trials that did not fail`)
         : fact('of trials', duration(total), 'the sum over all trials')),
     bar, el('div', { class: 'legend' }, names.map(k => el('span', {}, el('i', { style: { background: stateColour[k] } }), `${k} ${whole(counts[k])}`))),
-    list.control ? controls(app) : null)
+    list.control ? controls(app) : '')
 }
 
 // What `drover sweep stop` and its siblings do, with --control.
