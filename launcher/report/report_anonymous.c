@@ -117,6 +117,8 @@ static size_t url(const char *s, char before)
         return 0;
     while (s[n] && !isspace((unsigned char)s[n]) && !strchr("\"'`<>()[]{}|", s[n]))
         n++;
+    while (strchr(".,;:!?", s[n - 1])) /* of the sentence */
+        n--;
     return n;
 }
 
