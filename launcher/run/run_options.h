@@ -62,6 +62,7 @@ struct run_options {
     int max_restarts;
     struct rdzv_client_opts *rdzv; /* the rendezvous of an elastic job; NULL: no rendezvous */
     const char *events_file;       /* NULL: none */
+    const char *report;            /* file of --report; NULL: none */
     const char *baseline;          /* name of the baseline; NULL: none */
     bool baseline_update;          /* it replaces a stored baseline */
     struct console_style style;
