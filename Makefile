@@ -5,6 +5,8 @@ MAKEFLAGS += --no-builtin-rules
 .DEFAULT_GOAL := all
 
 VERSION := 0.2.0
+# The date of what is packed: the same commit gives the same bytes.
+EPOCH = $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || stat -c %Y Makefile))
 PREFIX  ?= /usr/local
 DESTDIR ?=
 CC      ?= cc
@@ -20,7 +22,7 @@ say = $(if $(V),,@printf '  %-5s %s\n' $(1) $@)
 # ---- what is on this machine -------------------------------------------------------------------
 PKGS := hwloc pmix libuv libsodium libzmq sqlite3 jansson yaml-0.1
 ifneq ($(MAKECMDGOALS),clean)
-MISSING := $(shell for p in $(PKGS) gsl openblas libmicrohttpd zlib; do pkg-config --exists $$p || echo $$p; done)
+MISSING := $(shell for p in $(PKGS) gsl openblas; do pkg-config --exists $$p || echo $$p; done)
 ifneq ($(MISSING),)
 $(error not found by pkg-config: $(MISSING); run scripts/setup, which installs them)
 endif
@@ -32,6 +34,7 @@ NCCL_HOME ?= $(if $(wildcard $(CUDA_HOME)/include/nccl.h),$(CUDA_HOME),/usr)
 HAVE_NCCL := $(and $(wildcard $(CUDA_HOME)/include/cuda_runtime.h),$(wildcard $(NCCL_HOME)/include/nccl.h))
 HAVE_MPI := $(shell pkg-config --exists ompi-c && echo yes)
 HAVE_MICROHTTPD := $(shell pkg-config --exists libmicrohttpd && echo yes)
+HAVE_SERVE := $(and $(HAVE_MICROHTTPD),$(shell pkg-config --exists zlib && echo yes))
 
 # ---- flags -------------------------------------------------------------------------------------
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wundef -Wpointer-arith \
@@ -57,7 +60,7 @@ STATIC := $(if $(SAN),,$(and $(call static_of,c),$(call static_of,hwloc),$(call 
 LIBS_rank := $(if $(STATIC),-static-pie -lhwloc -luv_a -ljansson -lsodium -lm,$(shell pkg-config --libs hwloc libuv jansson libsodium) -lm) -lpthread
 LIBS_hpo      := $(shell pkg-config --libs libzmq yaml-0.1 sqlite3) -lgsl -lopenblas
 LIBS_collectives := -ldl
-LIBS_serve    := $(shell pkg-config --libs libmicrohttpd zlib) -lpthread
+LIBS_serve    := $(if $(HAVE_SERVE),$(shell pkg-config --libs libmicrohttpd zlib)) -lpthread
 
 # Objects are rebuilt when the flags change; what builds nothing has none. (-Wno-tsan: what fences order is
 # memory of two processes, which no thread sanitizer sees.)
@@ -78,7 +81,7 @@ METRICS_HTTP    := launcher/metrics/metrics_http.c
 SRC_launcher    := $(filter-out launcher/client/% $(INTERPOSE_rank) $(INTERPOSE_hpo) $(METRICS_HTTP),$(wildcard launcher/*/*.c launcher/*/*/*.c))
 SRC_client      := $(wildcard launcher/client/*.c)
 SRC_hpo         := $(filter-out $(MAINS),$(wildcard hpo/*.c hpo/*/*.c))
-SRC_serve       := $(filter-out $(MAINS),$(wildcard serve/*.c serve/*/*.c))
+SRC_serve       := $(filter-out $(MAINS) $(if $(HAVE_SERVE),,serve/serve_http.c serve/cmd_serve.c),$(wildcard serve/*.c serve/*/*.c))
 SRC_comm        := $(wildcard collectives/bootstrap/*.c collectives/comm/*.c collectives/backends/self/*.c)
 # Parts of the plug-in without CUDA's headers, for the unit tests.
 NCCL_PURE := $(patsubst %,collectives/backends/nccl/nccl_%.c,first_use precheck task)
@@ -86,7 +89,7 @@ SRC_collectives := $(wildcard collectives/bench/*.c collectives/bench/*/*.c) $(N
 
 PROGRAMS := $(if $(wildcard launcher/main.c),$(B)/bin/drover $(B)/libexec/drover/drover-rank) \
             $(if $(wildcard hpo/main.c),$(B)/libexec/drover/drover-hpo) \
-            $(if $(wildcard serve/main.c),$(B)/libexec/drover/drover-serve) \
+            $(if $(HAVE_SERVE),$(B)/libexec/drover/drover-serve) \
             $(if $(wildcard collectives/main.c),$(B)/libexec/drover/drover-bench)
 PLUGINS  := $(if $(and $(HAVE_MPI),$(wildcard collectives/backends/mpi/*.c)),$(B)/lib/drover/backend_mpi.so) \
             $(if $(and $(HAVE_NCCL),$(wildcard collectives/backends/nccl/*.c)),$(B)/lib/drover/backend_nccl.so \
@@ -95,12 +98,17 @@ PLUGINS  := $(if $(and $(HAVE_MPI),$(wildcard collectives/backends/mpi/*.c)),$(B
 METRICS_PLUGIN := $(if $(HAVE_MICROHTTPD),$(B)/libexec/drover/metrics_http.so)
 LIBDROVER := $(if $(wildcard launcher/client/client.c),$(B)/lib/libdrover.so.0 $(B)/lib/libdrover.so)
 
-# What an operator gives to Prometheus and Grafana.
-MONITORING := launcher/metrics/alerts.yml launcher/metrics/grafana.json
+# What users find in share/drover: modules of Python, the schema of sweep files, rules and a dashboard for Prometheus and
+# Grafana.
+SHARE := launcher/client/drover.py launcher/progress/ft_bridge.py hpo/exchange/drover_export.py hpo/spec/sweep.schema.json \
+         launcher/metrics/alerts.yml launcher/metrics/grafana.json
 PYTHON_TRIAL := $(shell find hpo/python -name '*.py' -o -name METADATA)
 
-all: $(PROGRAMS) $(LIBDROVER) $(PLUGINS) $(METRICS_PLUGIN) $(B)/share/drover $(B)/share/drover/web
-.PHONY: all test install clean format tidy check
+# With a sanitizer the programs are for tests only.
+MANUAL := $(if $(SAN),,$(B)/share/manual)
+
+all: $(PROGRAMS) $(LIBDROVER) $(PLUGINS) $(METRICS_PLUGIN) $(B)/share/drover $(B)/share/drover/web $(MANUAL)
+.PHONY: all test install uninstall clean format tidy check
 
 $(B)/obj/%.o: %.c $(STAMP)
 	@mkdir -p $(@D)
@@ -159,14 +167,18 @@ $(B)/lib/libdrover.so.0: $(call objs,$(SRC_client) $(SRC_comm)) $(B)/libcommon.a
 $(B)/lib/libdrover.so: $(B)/lib/libdrover.so.0
 	@ln -sf libdrover.so.0 $@
 
-# ---- what trials in Python find --------------------------------------------------------------------
+# ---- Python files --------------------------------------------------------------------------------
 $(B)/share/drover: Makefile
 	@mkdir -p $@
 	@touch $@
-	@ln -sfn $(CURDIR)/launcher/client/drover.py $@/drover.py
 	@ln -sfn $(CURDIR)/hpo/python $@/trial
-	@ln -sfn $(CURDIR)/hpo/exchange/drover_export.py $@/drover_export.py
-	@for f in $(MONITORING); do ln -sfn $(CURDIR)/$$f $@/; done
+	@for f in $(SHARE); do ln -sfn $(CURDIR)/$$f $@/; done
+
+# ---- manual pages and completion, from the rows of options -------------------------------------------
+$(B)/share/manual: $(PROGRAMS) scripts/manual scripts/catalogue.py
+	$(call say,MAN)
+	@rm -rf $@
+	$(Q)SOURCE_DATE_EPOCH=$(EPOCH) scripts/manual $(B)/bin/drover $(VERSION) $@
 
 # ---- the page of `drover serve` ----------------------------------------------------------------------
 # d3 comes from Debian's node-d3 and is never committed. Without it everything is built, and `serve` says what is missing.
@@ -235,7 +247,7 @@ OTHER_TESTS := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/sim/test_*.c t
                  tests/fault/test_*.c tests/perf/test_*.c tests/fuzz/fuzz_*.c))
 $(B)/libtest.a: $(call objs,tests/unit/test_main.c)
 	@rm -f $@; ar rcs $@ $^
-$(OTHER_TESTS): $(B)/tests/%: $(B)/obj/tests/%.o $(call archives,test collectives comm client hpo launcher common)
+$(OTHER_TESTS): $(B)/tests/%: $(B)/obj/tests/%.o $(call archives,test collectives comm client serve hpo launcher common)
 	@mkdir -p $(@D)
 	$(call say,LINK)
 	$(Q)$(CC) $(ALL_LDFLAGS) $(TEST_LDFLAGS) -o $@ $^ $(LIBS_hpo) $(LIBS_collectives) $(LIBS_launcher) $(LIBS_common)
@@ -246,7 +258,7 @@ $(B)/obj/fuzzers/%.o: tests/fuzz/%.c $(STAMP)
 	@mkdir -p $(@D)
 	$(call say,CC)
 	$(Q)$(CC) $(ALL_CFLAGS) -DFUZZ_ENGINE -MMD -MP -c -o $@ $<
-$(FUZZERS): $(B)/fuzzers/%: $(B)/obj/fuzzers/%.o $(call archives,collectives comm client hpo launcher common)
+$(FUZZERS): $(B)/fuzzers/%: $(B)/obj/fuzzers/%.o $(call archives,collectives comm client serve hpo launcher common)
 	@mkdir -p $(@D)
 	$(call say,LINK)
 	$(Q)$(CC) $(ALL_LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(LIBS_hpo) $(LIBS_collectives) $(LIBS_launcher) $(LIBS_common)
@@ -373,7 +385,9 @@ make check                check layers, names, purity, English, commands, file l
 make tidy                 clang-tidy; reads only what has changed
 make format               clang-format all C files
 make install PREFIX=/usr/local [DESTDIR=]
+make uninstall PREFIX=/usr/local [DESTDIR=]
 make bundle               a folder that runs where nothing is installed (docs/bundle.md)
+make deb, make wheel, make dist   a Debian package, a Python wheel, the source (docs/packages.md)
 make compile_commands.json  for editors and clangd
 make clean                remove what was built
 
@@ -394,19 +408,28 @@ install: all
 	install -d $(D)/bin $(D)/libexec/drover/bin $(D)/lib/drover $(D)/lib/pkgconfig $(D)/include $(D)/share/drover
 	install -m 755 $(B)/bin/drover $(D)/bin/
 	install -m 755 $(B)/libexec/drover/drover-* $(D)/libexec/drover/
-	for name in mpirun mpiexec mpirun.openmpi orterun mpiexec.hydra torchrun $(PERF:=_perf) $(PERF:=_perf_mpi); do ln -sf ../../../bin/drover $(D)/libexec/drover/bin/$$name; done
+	for name in mpirun mpiexec mpirun.openmpi orterun mpiexec.hydra torchrun ft_launcher $(PERF:=_perf) $(PERF:=_perf_mpi); do ln -sf ../../../bin/drover $(D)/libexec/drover/bin/$$name; done
 	install -m 755 $(B)/lib/libdrover.so.0 $(D)/lib/
 	ln -sf libdrover.so.0 $(D)/lib/libdrover.so
 	for p in $(PLUGINS); do install -m 755 $$p $(D)/lib/drover/; done
 	install -m 644 collectives/drover.h launcher/client/client.h $(D)/include/
-	install -m 644 launcher/client/drover.py hpo/exchange/drover_export.py $(MONITORING) $(D)/share/drover/
+	install -m 644 $(SHARE) $(D)/share/drover/
+	for p in $(METRICS_PLUGIN); do install -m 755 $$p $(D)/libexec/drover/; done
 	install -d $(D)/share/drover/web
 	install -m 644 $(WEB) $(D)/share/drover/web/
 	$(if $(D3),install -m 644 $(D3) $(D)/share/drover/web/d3.min.js && install -m 644 $(D3_LICENSE) $(D)/share/drover/web/d3.LICENSE.txt)
-	for p in $(METRICS_PLUGIN); do install -m 755 $$p $(D)/libexec/drover/; done
 	for f in $(PYTHON_TRIAL); do install -D -m 644 $$f $(D)/share/drover/trial/$${f#hpo/python/}; done
+	$(if $(MANUAL),cd $(MANUAL) && find . -type f -exec install -D -m 644 {} $(abspath $(D))/share/{} ';')
 	printf 'prefix=$${pcfiledir}/../..\nlibdir=$${prefix}/lib\nincludedir=$${prefix}/include\n\nName: drover\nDescription: ranks, communicators and metrics of a drover job\nVersion: %s\nLibs: -L$${libdir} -ldrover\nCflags: -I$${includedir}\n' \
 	    '$(VERSION)' > $(D)/lib/pkgconfig/drover.pc
+
+# Removes what the present version installs, and the folders that are drover's alone.
+INSTALLED := $(B)/installed
+uninstall:
+	rm -rf $(INSTALLED)
+	+$(MAKE) --no-print-directory -s install DESTDIR='$(CURDIR)/$(INSTALLED)'
+	cd $(INSTALLED)$(abspath $(PREFIX)) && find . ! -type d -exec sh -c 'cd "$$0" && rm -f "$$@"' $(abspath $(D)) {} +
+	rm -rf $(INSTALLED) $(D)/share/drover $(D)/lib/drover $(D)/libexec/drover
 
 # A folder that runs where nothing is installed: docs/bundle.md.
 BUNDLE := build/bundle/drover-$(VERSION)-linux-x86_64
@@ -414,7 +437,25 @@ bundle: all $(CONFORM) $(GPT_VECTORS)
 	rm -rf $(BUNDLE)
 	+$(MAKE) --no-print-directory -s install DESTDIR= PREFIX='$(CURDIR)/$(BUNDLE)'
 	scripts/bundle $(B) $(BUNDLE)
-.PHONY: bundle
+
+# Packages: docs/packages.md.
+wheel: bundle
+	SOURCE_DATE_EPOCH=$(EPOCH) scripts/wheel $(BUNDLE) $(VERSION) build/wheel
+
+deb: all
+	rm -rf build/deb
+	+$(MAKE) --no-print-directory -s install DESTDIR='$(CURDIR)/build/deb/root' PREFIX=/usr
+	SOURCE_DATE_EPOCH=$(EPOCH) scripts/deb build/deb/root $(VERSION) build/deb/drover_$(VERSION)_$(shell dpkg --print-architecture).deb
+	rm -rf build/deb/root build/deb/work
+
+# The project's files (scripts/sources.py), in their order.
+DIST := build/dist/drover-$(VERSION)
+dist:
+	mkdir -p $(dir $(DIST))
+	cd scripts && python3 -B -c 'from sources import *; print(*sources(""), sep="\n")' >../$(DIST).files
+	tar --no-recursion --files-from=$(DIST).files --transform='s,^,drover-$(VERSION)/,S' --mtime=@$(EPOCH) --owner=0 --group=0 \
+	    --numeric-owner --mode=u+rw,go=rX --format=gnu -I 'gzip -9n' -cf $(DIST).tar.gz
+.PHONY: bundle wheel deb dist
 
 clean:
 	rm -rf $(filter-out build/cuda build/cuda.mk,$(wildcard build/*))

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/duration.h"
+#include "common/json.h"
 #include "common/mem.h"
 #include "common/strbuf.h"
 
@@ -456,9 +457,49 @@ static void print_indented(FILE *to, const char *title, const char *lines)
     }
 }
 
+static const struct opt help_row = OPT_CALL('h', "help", NULL, "show this text", NULL);
+
+/* {"group": "Output", "names": ["-q", "--quiet"], "arg": null, "help": "…", "min": null, …} */
+static json_t *row_json(const struct opt *r, const char *group)
+{
+    AUTO(strbuf) struct strbuf label = {0};
+    json_t *names = json_array();
+    row_label(&label, r);
+    char *rest = NULL, *text = (char *)strbuf_str(&label);
+    for (char *w = strtok_r(text, " ,", &rest); w && *w == '-'; w = strtok_r(NULL, " ,", &rest))
+        json_array_append_new(names, json_string(w));
+    bool number =
+        r->kind == OPT_KIND_INT || r->kind == OPT_KIND_DOUBLE || r->kind == OPT_KIND_DURATION;
+    json_t *min = number && r->min > INT_MIN ? json_real(r->min) : NULL;
+    json_t *max = number && r->max < INT_MAX ? json_real(r->max) : NULL;
+    return json_pack("{s:s, s:o, s:s?, s:s, s:o*, s:o*}", "group", group, "names", names, "arg",
+                     r->arg, "help", r->help, "min", min, "max", max);
+}
+
+static void print_json(FILE *to, const struct opt_help *h, const struct opt *rows)
+{
+    json_t *options = json_array();
+    const char *group = "Options";
+    for (const struct opt *r = rows; r->kind != OPT_KIND_END; r++)
+        if (r->kind == OPT_KIND_GROUP)
+            group = r->help;
+        else if (r->help)
+            json_array_append_new(options, row_json(r, group));
+    json_array_append_new(options, row_json(&help_row, group));
+    json_t *page = json_pack("{s:s, s:s, s:s, s:s?, s:o}", "program", h->program, "usage", h->usage,
+                             "summary", h->summary, "examples", h->examples, "options", options);
+    AUTO(free) char *line = json_line(page);
+    fprintf(to, "%s\n", line);
+    json_decref(page);
+}
+
 void opt_print_help(FILE *to, const struct opt_help *h, const struct opt *rows)
 {
-    static const struct opt help = OPT_CALL('h', "help", NULL, "show this text", NULL);
+    const char *form = getenv("DROVER_HELP");
+    if (form && strcmp(form, "json") == 0) {
+        print_json(to, h, rows);
+        return;
+    }
     AUTO(strbuf) struct strbuf b = {0};
     const char *title = "Options"; /* title of a group of which no row is printed yet; NULL: none */
     size_t column = text_column(rows, &b);
@@ -481,7 +522,7 @@ void opt_print_help(FILE *to, const struct opt_help *h, const struct opt *rows)
     }
     if (title)
         fprintf(to, "\n%s:\n", title);
-    print_row(to, &help, column, &b);
+    print_row(to, &help_row, column, &b);
     if (h->examples)
         print_indented(to, "Examples", h->examples);
 }

@@ -43,7 +43,9 @@ struct opt {
     /* Without dashes. Further names follow after '|', and names that help does not show after "||":
      * "host|hosts||machine". */
     const char *name;
-    const char *arg;  /* name of the value in help; one word per value; NULL: no value */
+    /* Name of the value in help, one word per value; NULL: no value. "a|b|c" lists all values,
+     * which completion offers. */
+    const char *arg;
     const char *help; /* NULL: help does not show the option */
     size_t offset;
     /* For OPT_KIND_CALL: the function to call; `values` has one value per word of `arg`. For
@@ -146,7 +148,9 @@ struct opt_help {
 /* Prints a help page of at most 80 columns: usage, summary, the rows by group, examples. Texts are
  * broken at spaces. '\n' in a text starts a new line; a line of the text that begins with a space
  * is not broken. Labels and examples are not broken either. Rows before the first group are shown
- * under the title "Options". */
+ * under the title "Options".
+ * If the environment has DROVER_HELP=json, prints the same as one line of JSON, with the ranges of
+ * numbers. scripts/manual makes manual pages and completion of it. */
 void opt_print_help(FILE *to, const struct opt_help *h, const struct opt *rows);
 
 /* Reads the whole text as an integer in [min, max]; INT_MAX: no maximum. -EINVAL or -ERANGE; the

@@ -1,7 +1,10 @@
 #include "common/utf8.h"
 
+#include <ctype.h>
 #include <stdbool.h>
 #include <string.h>
+
+#include "common/mem.h"
 
 /* RFC 3629, table 3-7 of Unicode: no overlong forms, no surrogates. */
 size_t utf8_length(const char *text)
@@ -50,4 +53,29 @@ void utf8_add_line(struct strbuf *b, const char *text)
             strbuf_add(b, text, len);
         text += len ? len : 1;
     }
+}
+
+static void add_quoted(struct strbuf *b, const char *word)
+{
+    AUTO(strbuf) struct strbuf line = {0};
+    utf8_add_line(&line, word);
+    bool escaped = strcmp(strbuf_str(&line), word) != 0;
+    strbuf_puts(b, escaped ? "$'" : "'");
+    for (const char *c = escaped ? strbuf_str(&line) : word; *c; c++)
+        if (*c == '\'')
+            strbuf_puts(b, escaped ? "\\'" : "'\\''");
+        else
+            strbuf_putc(b, *c);
+    strbuf_putc(b, '\'');
+}
+
+void utf8_add_shell_word(struct strbuf *b, const char *text)
+{
+    bool plain = *text;
+    for (const char *c = text; *c; c++)
+        plain = plain && (isalnum((unsigned char)*c) || strchr("_-+=./,:@%", *c));
+    if (plain)
+        strbuf_puts(b, text);
+    else
+        add_quoted(b, text);
 }

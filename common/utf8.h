@@ -1,4 +1,5 @@
-/* utf8 - text from users, which may contain any bytes: as UTF-8, and as one line of a terminal. */
+/* utf8 - text from users, which may contain any bytes: as UTF-8, as one line of a terminal, and as
+ * a word of a shell. */
 #ifndef DROVER_UTF8_H
 #define DROVER_UTF8_H
 
@@ -16,5 +17,9 @@ void utf8_add(struct strbuf *b, const char *text);
 /* Appends the text as a part of one line that a terminal shows: a control character is escaped, as
  * "\n" or "\x1b", and so is each byte that is not a part of a character. */
 void utf8_add_line(struct strbuf *b, const char *text);
+
+/* Appends the text as one word of a shell, in quotes if it has special characters. Control
+ * characters are escaped as bash's $'…' takes them. */
+void utf8_add_shell_word(struct strbuf *b, const char *text);
 
 #endif

@@ -11,10 +11,12 @@
 #include "common/mem.h"
 #include "common/opt.h"
 #include "common/own_process.h"
+#include "common/strbuf.h"
 #include "launcher/cmd/commands.h"
 #include "launcher/doctor/cmd_doctor.h"
 #include "launcher/doctor/cmd_topo.h"
 #include "launcher/estimate/cmd_estimate.h"
+#include "launcher/place/cmd_place.h"
 
 struct cmd {
     const char *name, *summary;        /* summary NULL: internal, not listed */
@@ -28,7 +30,10 @@ static int help(int argc, char **argv);
 
 static const struct cmd commands[] = {
     {"run", "Start a job of N ranks", cmd_run, NULL, "drover run"},
+    {"place", "Start a job on the GPUs that suit it best", cmd_place, NULL, "drover place"},
     {"torchrun", "Start a job with torchrun's options", cmd_torchrun, NULL, "drover torchrun"},
+    {"ft_launcher", "Start a job with the options of NVIDIA's ft_launcher", cmd_torchrun_ft, NULL,
+     "drover ft_launcher"},
     {"ps", "List the running jobs of this node", cmd_ps, NULL, "drover ps"},
     {"logs", "Show the last lines of a running job", cmd_logs, NULL, "drover logs"},
     {"kill", "Stop a running job, or send it a signal", cmd_kill, NULL, "drover kill"},
@@ -56,19 +61,22 @@ static const struct cmd commands[] = {
 
 static void print_help(FILE *to)
 {
-    fputs("Usage: drover COMMAND [options]\n\n"
-          "Launch distributed training, search hyperparameters, and measure collectives.\n\n"
-          "Commands:\n",
-          to);
-    for (size_t i = 0; i < COUNT_OF(commands); i++)
+    static const struct opt rows[] = {
+        OPT_CALL('V', "version", NULL, "print the version", NULL),
+        OPT_END,
+    };
+    AUTO(strbuf) struct strbuf summary = {0};
+    strbuf_puts(&summary, "Launches distributed training, searches hyperparameters, and measures "
+                          "collectives.\n\nCommands:");
+    for (size_t i = 0; i < COUNT_OF(commands); i++) {
         if (commands[i].summary)
-            fprintf(to, "  %-9s %s\n", commands[i].name, commands[i].summary);
-    fputs("\nExamples:\n"
-          "  drover run -np 4 ./train\n"
-          "  drover sweep sweep.yaml\n"
-          "  drover bench all_reduce -np 4\n\n"
-          "'drover help COMMAND' shows its options.\n",
-          to);
+            strbuf_printf(&summary, "\n  %-12s %s", commands[i].name, commands[i].summary);
+    }
+    const struct opt_help help = {"drover", "COMMAND [options]", strbuf_str(&summary),
+                                  "drover run -np 4 ./train\n"
+                                  "drover sweep sweep.yaml\n"
+                                  "drover bench all_reduce -np 4"};
+    opt_print_help(to, &help, rows);
 }
 
 static const struct cmd *find(const char *name)
@@ -159,19 +167,19 @@ static int print_mpirun_version(void)
 }
 
 /* Other launchers, and the names that Debian's alternatives and hydra give them. */
-static const char *const links[] = {"mpirun",  "mpiexec",       "mpirun.openmpi",
-                                    "orterun", "mpiexec.hydra", "torchrun"};
+static const char *const links[] = {"mpirun",        "mpiexec",  "mpirun.openmpi", "orterun",
+                                    "mpiexec.hydra", "torchrun", "ft_launcher"};
 
 /* Started through a link, drover is that program: libexec/drover/bin has a link `mpirun`. */
 static int run_as(const char *name, int argc, char **argv)
 {
-    bool torch = strcmp(name, "torchrun") == 0;
+    bool torch = strcmp(name, "torchrun") == 0, ft = strcmp(name, "ft_launcher") == 0;
     bool version = argc > 1 && (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V"));
     argv[0] = (char *)name;
     log_open(name);
-    if (version && !torch)
+    if (version && !torch && !ft)
         return print_mpirun_version();
-    return torch ? cmd_torchrun(argc, argv) : cmd_run(argc, argv);
+    return (ft ? cmd_torchrun_ft : torch ? cmd_torchrun : cmd_run)(argc, argv);
 }
 
 /* Started by the name of a program of nccl-tests, possibly with a suffix (all_reduce_perf_mpi):

@@ -21,6 +21,7 @@ enum {
     HTTP_CONFLICT = 409,
     HTTP_MISDIRECTED = 421,
     HTTP_INTERNAL_ERROR = 500,
+    HTTP_UNAVAILABLE = 503,
     LOG_TAIL = 64 << 10,
     LOG_TAIL_MAX = 1 << 20
 };
@@ -189,7 +190,10 @@ static int answer_surface(struct serve_answer *a, const struct asked *q, struct 
     const struct serve_surface_plan plan = {(int)x, (int)y, (int)at, (size_t)cells};
     int rc = serve_surface_body(&a->body, q->sweep->reader, &plan, e);
     a->type = type_binary;
-    return rc;
+    if (rc != -ENOTSUP)
+        return rc;
+    serve_answer_json(a, json_pack("{s:o}", "missing", json_text(e->text))); /* not a failure */
+    return 0;
 }
 
 static int answer_trial(struct serve_answer *a, const struct asked *q, struct err *e)
@@ -209,9 +213,9 @@ static int answer_log(struct serve_answer *a, const struct asked *q, struct err 
         return bad_query("tail", e);
     int rc = serve_overview_log(&a->body, &size, q->sweep, q->route->trial, q->route->stream,
                                 (size_t)tail, e);
-    a->log_size = size;
+    a->log_size = rc == 0 ? (int64_t)size : -1;
     a->type = type_text;
-    return rc;
+    return rc == -ENODATA ? 0 : rc; /* the trial exists, and its log does not: an empty answer */
 }
 
 static int answer_events(struct serve_answer *a, const struct asked *q, struct err *e)
@@ -284,7 +288,9 @@ static int status_of(int rc)
     case -EINVAL:
     case -ERANGE:
         return HTTP_BAD_REQUEST;
-    case -ENOTSUP: /* a store of a newer drover, or a sweep without a model */
+    case -EBUSY:
+        return HTTP_UNAVAILABLE;
+    case -ENOTSUP: /* a store of a newer drover */
         return HTTP_CONFLICT;
     default:
         return HTTP_INTERNAL_ERROR;

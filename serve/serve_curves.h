@@ -9,7 +9,7 @@
 #include "common/strbuf.h"
 #include "hpo/reader/sweep_columns.h"
 
-enum { SERVE_CURVES_SIDE_MAX = 2000, SERVE_CURVES_TRIALS_MAX = 500 };
+enum { SERVE_CURVES_SIDE_MAX = 1200, SERVE_CURVES_TRIALS_MAX = 500 };
 
 struct serve_curves_grid {
     const char *metric;

@@ -23,7 +23,7 @@
 
 enum {
     TICK_MS = 500,     /* at most two events per second */
-    BEAT_MS = 15000,   /* a stream without news gets a comment, so that a dead client is noticed */
+    BEAT_MS = 15000,   /* a stream without news gets a comment, so that proxies keep it */
     SILENT_S = 30,     /* a connection without activity is closed */
     STALLED_MS = 5000, /* an answer that takes longer makes room for others */
     SPARE = 16,        /* connections that are closing */
@@ -221,12 +221,25 @@ static struct MHD_Response *open_stream(struct serve_http *h, struct MHD_Connect
     return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 4096, read_stream, s, free_stream);
 }
 
+/* Whether the client has closed its connection, which libmicrohttpd does not notice while the
+ * connection is suspended. */
+static bool is_gone(const struct serve_peer *peer)
+{
+    char byte;
+    ssize_t n = recv(peer->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+}
+
 static void send_events(struct serve_http *h, int64_t now)
 {
     struct news n = {0};
     for (struct stream *s = h->streams; s; s = s->next) {
         if (!s->suspended)
             continue; /* it has not taken the last event yet */
+        if (is_gone(s->peer)) {
+            end_peer(s->peer);
+            continue;
+        }
         add_event(s, &n, now);
         if (s->pending.len > 0)
             resume(s);

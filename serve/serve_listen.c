@@ -2,6 +2,8 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -57,6 +59,24 @@ static int bind_address(struct serve_listen *l, const char *address, int port, s
     return rc < 0 ? err_set(e, rc, "--listen: %s:%d: %s", address, port, strerror(-rc)) : 0;
 }
 
+/* Adds the addresses of this machine's interfaces. */
+static void add_addresses(struct serve_listen *l)
+{
+    struct ifaddrs *all = NULL;
+    (void)getifaddrs(&all); /* without it, only the machine's names are accepted */
+    for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
+        char number[INET6_ADDRSTRLEN + IF_NAMESIZE + 1];
+        int family = i->ifa_addr ? i->ifa_addr->sa_family : AF_UNSPEC;
+        socklen_t len =
+            family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+        if ((family != AF_INET && family != AF_INET6) ||
+            getnameinfo(i->ifa_addr, len, number, sizeof number, NULL, 0, NI_NUMERICHOST) != 0)
+            continue;
+        strv_push(&l->hosts, family == AF_INET6 ? xasprintf("[%s]", number) : xstrdup(number));
+    }
+    freeifaddrs(all);
+}
+
 /* Sets the names by which the address is reached. `address` is as the user wrote it. */
 static void set_names(struct serve_listen *l, const char *address, char *const *names)
 {
@@ -75,6 +95,8 @@ static void set_names(struct serve_listen *l, const char *address, char *const *
     if (l->loopback || any)
         for (size_t i = 0; i < 3; i++)
             strv_push(&l->hosts, xstrdup((const char *[]){"localhost", "127.0.0.1", "[::1]"}[i]));
+    if (any)
+        add_addresses(l);
     if (!l->loopback) {
         strv_push(&l->hosts, xstrdup(name));
         strv_push(&l->hosts, xstrdup(address));

@@ -172,11 +172,12 @@ int serve_overview_log(struct strbuf *out, off_t *size, const struct serve_sweep
     /* Trials write this directory: a link or a pipe in it must not lead elsewhere or wait. */
     AUTO(fd) int fd = dir ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
     struct stat st;
+    if (!dir || (fd < 0 && errno == ENOENT))
+        return err_set(e, -ENODATA, "trial %d: there is no %s", trial, stream);
     if (fd < 0)
-        return err_set(e, dir ? -errno : -ENOENT, "trial %d: %s: %s", trial, stream,
-                       dir ? strerror(errno) : "the trial has not started yet");
+        return err_set(e, -errno, "trial %d: %s: %s", trial, stream, strerror(errno));
     if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
-        return err_set(e, -ENOENT, "trial %d: %s is not a file", trial, stream);
+        return err_set(e, -ENODATA, "trial %d: %s is not a file", trial, stream);
     off_t from = st.st_size > (off_t)max ? st.st_size - (off_t)max : 0;
     strbuf_reserve(out, (size_t)(st.st_size - from) + 1);
     ssize_t n = pread(fd, out->data + out->len, (size_t)(st.st_size - from), from);

@@ -25,7 +25,8 @@ json_t *serve_overview_trial(const struct serve_sweep *s, int trial, struct err 
 
 /* Appends the last bytes, at most `max`, of the file `stream` of a trial's last lease, and sets
  * *size to the size of the file.
- *   -ENOENT  no such trial, or it has no such file on this machine; others as open() */
+ *   -ENOENT   no such trial
+ *   -ENODATA  it has no such file on this machine; others as open() */
 int serve_overview_log(struct strbuf *out, off_t *size, const struct serve_sweep *s, int trial,
                        const char *stream, size_t max, struct err *e);
 

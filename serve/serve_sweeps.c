@@ -10,18 +10,21 @@
 #include "hpo/spec/spec.h"
 #include "hpo/store/sweep_dir.h"
 
-enum { LIST_MS = 100 }; /* time that one call of serve_sweeps_list() reads sweeps */
+enum {
+    LIST_MS = 100,    /* time that one call of serve_sweeps_list() reads sweeps */
+    IDLE_MS = 60000,  /* a sweep that is not used for this time is closed */
+    IN_USE_MS = 2000, /* a sweep that was used this lately makes no room for another one */
+};
 
 struct open_sweep {
     char *name;
     struct serve_sweep sweep;
-    int64_t used; /* turn of the last use */
+    int64_t used_ms;
 };
 
 struct serve_sweeps {
     char *root, *chosen;
     struct open_sweep open[SERVE_SWEEPS_OPEN_MAX];
-    int64_t turn;
     json_t *summaries; /* name -> {"stamp", "summary"} */
 };
 
@@ -70,43 +73,64 @@ static int64_t epoch_of(const char *root, const char *name)
                : 0;
 }
 
-static struct open_sweep *slot_of(struct serve_sweeps *s, const char *name)
+static struct open_sweep *find_open(struct serve_sweeps *s, const char *name)
 {
-    struct open_sweep *oldest = &s->open[0];
-    for (size_t i = 0; i < SERVE_SWEEPS_OPEN_MAX; i++) {
+    for (size_t i = 0; i < SERVE_SWEEPS_OPEN_MAX; i++)
         if (s->open[i].name && strcmp(s->open[i].name, name) == 0)
             return &s->open[i];
-        if (s->open[i].used < oldest->used)
+    return NULL;
+}
+
+/* Closes idle sweeps, and returns room for another one; NULL: all are in use. */
+static struct open_sweep *make_room(struct serve_sweeps *s)
+{
+    int64_t now = clock_ms();
+    struct open_sweep *oldest = &s->open[0];
+    for (size_t i = 0; i < SERVE_SWEEPS_OPEN_MAX; i++) {
+        if (s->open[i].name && now - s->open[i].used_ms > IDLE_MS)
+            close_sweep(&s->open[i]);
+        if (s->open[i].used_ms < oldest->used_ms)
             oldest = &s->open[i];
     }
+    if (oldest->name && now - oldest->used_ms <= IN_USE_MS)
+        return NULL;
+    close_sweep(oldest);
     return oldest;
+}
+
+static int open_sweep(struct open_sweep **out, struct serve_sweeps *s, const char *name,
+                      int64_t epoch, struct err *e)
+{
+    AUTO(sweep_reader) struct sweep_reader *reader = NULL;
+    int rc = sweep_reader_open(&reader, s->root, name, e);
+    struct open_sweep *o = rc == 0 ? make_room(s) : NULL;
+    if (rc < 0)
+        return rc;
+    if (!o)
+        return err_set(e, -EBUSY, "%d other sweeps are being looked at", SERVE_SWEEPS_OPEN_MAX);
+    o->name = xstrdup(name);
+    o->sweep.columns = serve_columns_new(reader->spec, reader->columns);
+    o->sweep.epoch = epoch;
+    o->sweep.reader = TAKE(reader);
+    *out = o;
+    return 0;
 }
 
 int serve_sweeps_get(struct serve_sweep **out, struct serve_sweeps *s, const char *name,
                      struct err *e)
 {
-    struct open_sweep *o = slot_of(s, name);
+    struct open_sweep *o = find_open(s, name);
     int64_t epoch = epoch_of(s->root, name);
-    bool same = o->name && strcmp(o->name, name) == 0;
-    int rc = 0;
-    if (same && o->sweep.epoch == epoch) {
-        rc = sweep_reader_update(o->sweep.reader, e);
-    } else {
-        AUTO(sweep_reader) struct sweep_reader *reader = NULL;
-        rc = sweep_reader_open(&reader, s->root, name, e);
-        if (rc == 0) {
-            close_sweep(o);
-            o->name = xstrdup(name);
-            o->sweep.columns = serve_columns_new(reader->spec, reader->columns);
-            o->sweep.epoch = epoch;
-            o->sweep.reader = TAKE(reader);
-        }
+    int rc = o && o->sweep.epoch == epoch ? sweep_reader_update(o->sweep.reader, e) : 0;
+    if (o && (rc < 0 || o->sweep.epoch != epoch)) {
+        close_sweep(o); /* after an error, the next call opens the sweep again */
+        o = NULL;
     }
-    if (rc < 0 && same)
-        close_sweep(o); /* the next call opens the sweep again */
+    if (rc == 0 && !o)
+        rc = open_sweep(&o, s, name, epoch, e);
     if (rc < 0)
         return rc;
-    o->used = ++s->turn;
+    o->used_ms = clock_ms();
     *out = &o->sweep;
     return 0;
 }
@@ -146,9 +170,7 @@ static json_t *read_summary(struct serve_sweeps *s, const char *name, struct err
 {
     struct serve_sweep *open = NULL;
     AUTO(sweep_reader) struct sweep_reader *v = NULL;
-    const char *in_slot = slot_of(s, name)->name;
-    bool kept =
-        (in_slot && strcmp(in_slot, name) == 0) || (s->chosen && strcmp(s->chosen, name) == 0);
+    bool kept = find_open(s, name) || (s->chosen && strcmp(s->chosen, name) == 0);
     if (kept)
         return serve_sweeps_get(&open, s, name, e) == 0 ? summary(open->reader) : NULL;
     return sweep_reader_open(&v, s->root, name, e) == 0 ? summary(v) : NULL;

@@ -11,7 +11,7 @@
 #include "hpo/reader/sweep_reader.h"
 #include "serve/serve_columns.h"
 
-enum { SERVE_SWEEPS_OPEN_MAX = 4 }; /* sweeps in memory at once */
+enum { SERVE_SWEEPS_OPEN_MAX = 16 }; /* sweeps in memory at once */
 
 struct serve_sweeps;
 
@@ -32,7 +32,9 @@ AUTO_DEFINE(serve_sweeps, struct serve_sweeps *, serve_sweeps_free)
 const char *serve_sweeps_root(const struct serve_sweeps *s);
 
 /* Returns a sweep with all that is stored now. It is borrowed until the next call.
- *   -ENOENT  there is no sweep with this name; others as sweep_reader_open() */
+ * A sweep that was not asked for in the last minute is closed.
+ *   -ENOENT  there is no sweep with this name
+ *   -EBUSY   SERVE_SWEEPS_OPEN_MAX others are in use; others as sweep_reader_open() */
 int serve_sweeps_get(struct serve_sweep **out, struct serve_sweeps *s, const char *name,
                      struct err *e);
 

@@ -15,6 +15,7 @@
 #include "launcher/metrics/metrics_address.h"
 #include "launcher/node/cgroup.h"
 #include "launcher/node/limits.h"
+#include "launcher/place/placement.h"
 #include "launcher/run/console.h"
 
 enum { LIBRARY_THREADS = 6 }; /* two of ZeroMQ, four of libuv */
@@ -24,7 +25,7 @@ enum { DAY_S = 86400 };
 struct worker_options {
     int places;
     double patience_s, grace_s, idle_s; /* grace_s < 0: not given */
-    const char *cpus, *gpus, *lock, *left, *key, *wdir, *dir, *id, *metrics;
+    const char *cpus, *gpus, *place, *labels, *lock, *left, *key, *wdir, *dir, *id, *metrics;
     bool finish, plain;
 };
 
@@ -46,6 +47,10 @@ static const struct opt options[] = {
             struct worker_options, cpus),
     OPT_STR(0, "gpus", "LIST", "GPUs to use, as 0,2 or MIG-41 (default: all visible)",
             struct worker_options, gpus),
+    OPT_STR(0, "place", "JOB.yaml", "select and lock GPUs by a job file (see drover place)",
+            struct worker_options, place),
+    OPT_STR(0, "labels", "FILE", "with --place: file with labels of GPUs", struct worker_options,
+            labels),
     OPT_GROUP("Files"),
     OPT_STR(0, "wdir", "DIR", "working directory of trials (default: that of the sweep)",
             struct worker_options, wdir),
@@ -161,6 +166,23 @@ static int set_endpoint(struct worker_opts *c, const char *endpoint, const struc
     return 0;
 }
 
+/* Selects the GPUs of --place, and starts the guardian, which keeps their locks until no trial is
+ * left. Both must happen before any thread starts. */
+static int start_guardian(struct guardian **g, struct placement **placed,
+                          const struct worker_options *o, struct err *e)
+{
+    if (o->place && o->gpus)
+        return err_set(e, -EINVAL, "--place and --gpus exclude each other");
+    if (o->labels && !o->place)
+        return err_set(e, -EINVAL, "--labels needs --place JOB.yaml");
+    const struct placement_opts place = {.file = o->place, .labels_file = o->labels};
+    int rc = o->place ? placement_open(placed, &place, e) : 0;
+    if (rc < 0)
+        return rc;
+    const struct gpu_locks locks = *placed ? (*placed)->locks : (struct gpu_locks){0};
+    return guardian_start_keeping(g, locks.fds, locks.count, e);
+}
+
 /* What follows the worker's notices. */
 struct observers {
     struct worker_display *display;
@@ -196,6 +218,7 @@ static int run(const struct worker_options *o, const char *endpoint, int *status
     };
     AUTO(credentials) struct credentials in = {0};
     AUTO(fd) int lock = -1;
+    AUTO(placement) struct placement *placed = NULL; /* its locks outlast the guardian */
     AUTO(guardian) struct guardian *g = NULL;
     AUTO(worker_display) struct worker_display *display = NULL;
     AUTO(worker_metrics) struct worker_metrics *metrics = NULL;
@@ -208,15 +231,20 @@ static int run(const struct worker_options *o, const char *endpoint, int *status
         snprintf(id, sizeof id, "%s", o->id);
     if (rc == 0 && o->lock)
         rc = lockfile_acquire(&lock, o->lock, id, e);
-    if (rc == 0)
-        rc = guardian_start(&g, e); /* before any thread starts */
+    if (rc == 0 && (rc = start_guardian(&g, &placed, o, e)) == -EBUSY)
+        *status = EXIT_WORK; /* the GPUs did not become free */
+    if (placed) {
+        c.slice.gpus = placed->gpus;
+        if (c.slice.slots > placed->choice.count) /* trials share GPUs only if they need parts */
+            c.slice.slots = 0;
+    }
     if (rc == 0)
         rc = limits_require_threads(LIBRARY_THREADS, "the worker", e);
     if (rc < 0)
         return rc;
     c.client.id = id;
     *status = EXIT_WORK;
-    if (o->metrics && (rc = worker_metrics_open(&metrics, o->metrics, id, o->gpus, e)) < 0)
+    if (o->metrics && (rc = worker_metrics_open(&metrics, o->metrics, id, c.slice.gpus, e)) < 0)
         return rc;
     if (metrics)
         fprintf(stderr, "%s: metrics at %s\n", help.program, worker_metrics_url(metrics));

@@ -6,7 +6,9 @@
 
 #include "hpo/cmd/hpo_commands.h"
 #include "hpo/store/sweep_dir.h"
+#include "launcher/limits/job_clock.h"
 #include "launcher/metrics/metrics_address.h"
+#include "launcher/place/place_job.h"
 
 static int set_seed(void *into, char *const *values, struct err *e)
 {
@@ -37,12 +39,16 @@ const struct opt sweep_options_rows[] = {
             struct sweep_options, parallel, 1, INT_MAX),
     OPT_INT(0, "here", "N", "run up to N of them here (default: as many as fit)",
             struct sweep_options, local_slots, 0, INT_MAX),
+    OPT_WORDS(0, "place", "JOB.yaml", "select and lock each worker's GPUs by a job file",
+              struct sweep_options, worker_args),
+    OPT_WORDS(0, "labels", "FILE", "with --place: file with labels of GPUs", struct sweep_options,
+              worker_args),
     OPT_WORDS(0, "hostfile|machinefile|f", "FILE", "start workers on these nodes, one per line",
               struct sweep_options, host_options),
     OPT_WORDS('H', "host", "LIST", "start workers on these nodes and slots: a:4,b:4",
               struct sweep_options, host_options),
-    OPT_WORDS(0, "engine", "NAME", "how these workers are started: openmpi, slurm",
-              struct sweep_options, host_options),
+    OPT_WORDS(0, "engine", "openmpi|slurm", "how these workers are started", struct sweep_options,
+              host_options),
     OPT_WORDS(0, "mca", "KEY VALUE", "MCA parameter for mpirun", struct sweep_options,
               host_options),
     OPT_GROUP("Workers of other machines"),
@@ -50,6 +56,13 @@ const struct opt sweep_options_rows[] = {
             struct sweep_options, listen),
     OPT_FLAG(0, "plain", "accept workers without a key; on loopback only", struct sweep_options,
              plain),
+    OPT_GROUP("When the sweep stops"),
+    OPT_STR(0, "deadline", "TIME", "stop the sweep at this time: 18:00, or 8h from now",
+            struct sweep_options, limits.deadline_text),
+    OPT_STR(0, "budget", "AMOUNT", "stop the sweep after 12gpuh, or 30.00 with --price",
+            struct sweep_options, limits.budget_text),
+    OPT_DOUBLE(0, "price", "AMOUNT", "price of one GPU hour, in any currency", struct sweep_options,
+               limits.price, 1e-6, 1e6),
     OPT_GROUP("Output"),
     OPT_FLAG(0, "dry-run", "print the first commands and run nothing", struct sweep_options,
              dry_run),
@@ -61,6 +74,19 @@ const struct opt sweep_options_rows[] = {
     OPT_FLAG('q', "quiet", "print no progress", struct sweep_options, quiet),
     OPT_END,
 };
+
+/* Reads the job file of --place, so that a wrong one is an error before a worker starts. */
+static int check_place(const struct sweep_options *o, struct err *e)
+{
+    AUTO(place_job) struct place_job *j = NULL;
+    const char *file = NULL;
+    for (size_t i = 0; i + 1 < strv_len(o->worker_args); i += 2) /* an option and its value */
+        if (strcmp(o->worker_args[i] + strspn(o->worker_args[i], "-"), "place") == 0)
+            file = o->worker_args[i + 1];
+    if (o->worker_args && !file)
+        return err_set(e, -EINVAL, "--labels needs --place JOB.yaml");
+    return file ? place_job_read(&j, file, e) : 0;
+}
 
 int sweep_options_parse(struct sweep_options *o, int argc, char **argv, struct err *e)
 {
@@ -79,6 +105,8 @@ int sweep_options_parse(struct sweep_options *o, int argc, char **argv, struct e
     }
     if (o->metrics && metrics_address_parse(&(struct metrics_address){0}, o->metrics, e) < 0)
         return err_wrap(e, "--metrics");
+    if (job_clock_read_limits(&o->limits, e) < 0)
+        return e->code;
     if (o->restart && (o->resume || !o->file))
         return err_set(e, -EINVAL, "--restart and --resume exclude each other");
     if (o->name && !sweep_dir_name_ok(o->name)) {
@@ -88,12 +116,13 @@ int sweep_options_parse(struct sweep_options *o, int argc, char **argv, struct e
                         "digit or '_'",
                         SWEEP_DIR_NAME_MAX);
     }
-    return 0;
+    return check_place(o, e);
 }
 
 void sweep_options_free(struct sweep_options *o)
 {
     strv_free(o->prior);
+    strv_free(o->worker_args);
     strv_free(o->words);
     strv_free(o->host_options);
 }

@@ -7,18 +7,21 @@
 
 #include "common/err.h"
 #include "common/opt.h"
+#include "launcher/limits/job_limits.h"
 
 struct sweep_options {
     char **words;     /* strv: the sweep file; of `resume`: the name */
     const char *file; /* NULL: resume the stored sweep */
     const char *name, *root;
     char **host_options; /* strv: options of `drover run` that name nodes; NULL: none */
+    char **worker_args;  /* strv: --place and --labels, for the workers; NULL: none */
     char **prior;        /* strv: other sweeps to learn from; NULL: none */
     int parallel;        /* 0: as the file says */
     int local_slots;     /* trials at once on this machine; -1: as many as fit */
     const char *listen;  /* NULL: as last time */
     const char *metrics; /* address of --metrics; NULL: none */
-    bool restart;        /* archive the stored sweep first */
+    struct job_limits limits;
+    bool restart; /* archive the stored sweep first */
     bool resume, plain, json, quiet, dry_run, serve;
     bool has_seed;
     uint64_t seed;

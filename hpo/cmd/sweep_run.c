@@ -1,6 +1,7 @@
 #include "hpo/cmd/sweep_run.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <poll.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -16,11 +17,13 @@
 #include "hpo/cmd/sweep_print.h"
 #include "hpo/coordinator/progress_display.h"
 #include "hpo/coordinator/progress_text.h"
+#include "hpo/coordinator/worker_roster.h"
 #include "hpo/metrics/sweep_metrics.h"
 #include "hpo/reader/sweep_reader.h"
 #include "hpo/store/stored_sweep.h"
 #include "hpo/store/sweep_archive.h"
 #include "hpo/worker/sched_batch.h"
+#include "launcher/limits/job_clock.h"
 #include "launcher/node/limits.h"
 #include "launcher/registry/registry.h"
 #include "launcher/run/console.h"
@@ -31,9 +34,33 @@ enum { TABLE_MAX = 20, ZEROMQ_THREADS = 2, SERVER_START_MS = 5000 };
 
 /* What follows the coordinator's events. */
 struct observers {
+    struct coordinator *coord;
     struct progress_display *display;
     struct sweep_metrics *metrics; /* NULL: no --metrics */
+    const struct resources *need;  /* of a trial */
+    const struct job_limits *limits;
+    struct job_clock *clock; /* NULL: the sweep has ended */
+    bool warned;             /* that the budget has no effect */
+    bool limited;            /* `limit` is reached */
+    enum job_limit limit;
 };
+
+/* The trials use the GPUs that they need, and at most those that the workers have. */
+static void count_gpus(struct observers *all, const struct scheduler *s)
+{
+    const struct scheduler_counts n = scheduler_counts(s);
+    int trials = n.running + n.stopping;
+    int have = worker_roster_totals(coordinator_view(all->coord).workers).gpus;
+    double per_node = all->need->gpus > 0 ? all->need->gpus : all->need->ranks;
+    job_clock_set_gpus(all->clock, fmin(trials * all->need->nodes * per_node, have));
+    if (trials == 0 || have > 0 || all->warned)
+        return;
+    all->warned = true;
+    AUTO(free)
+    char *text = xasprintf("drover sweep: --budget %s has no effect: no worker has a GPU",
+                           all->limits->budget_text);
+    progress_display_print(all->display, text);
+}
 
 static void on_stored(void *arg, const struct scheduler *s, enum scheduler_record_kind kind,
                       int trial)
@@ -45,7 +72,10 @@ static void on_stored(void *arg, const struct scheduler *s, enum scheduler_recor
 
 static void on_changed(void *arg, const struct scheduler *s)
 {
-    progress_display_changed(((struct observers *)arg)->display);
+    struct observers *all = arg;
+    progress_display_changed(all->display);
+    if (all->clock && job_limits_budget_gpu_h(all->limits) > 0)
+        count_gpus(all, s);
 }
 
 static void on_interrupted(void *arg, bool again)
@@ -61,6 +91,14 @@ static void on_notice(void *arg, const char *text)
 {
     AUTO(free) char *line = xasprintf("drover sweep: %s", text);
     progress_display_print(((struct observers *)arg)->display, line);
+}
+
+static void on_limit(void *arg, enum job_limit limit)
+{
+    struct observers *all = arg;
+    all->limited = true;
+    all->limit = limit;
+    coordinator_interrupt(all->coord);
 }
 
 static const struct coordinator_events events = {
@@ -108,17 +146,18 @@ static void print_how_to_continue(const char *name, const struct sweep_options *
             other_root ? " --dir " : "", other_root ? o->root : "");
 }
 
-/* Prints what is stored, as `sweep show` would. `rc` is the result of coordinate(). */
-static int finish(const struct run_message_opts *m, const struct sweep_options *o, int rc,
+/* Prints what is stored, as `sweep show` would. `stopped` is the exit status of a sweep that was
+ * stopped; 0: it was not. */
+static int finish(const struct run_message_opts *m, const struct sweep_options *o, int stopped,
                   struct err *e)
 {
     AUTO(sweep_reader) struct sweep_reader *v = NULL;
     if (sweep_reader_open(&v, o->root, m->sweep, e) < 0)
         return EXIT_WORK;
     print_result(v, m, o->json);
-    if (rc > 0) {
+    if (stopped) {
         print_how_to_continue(m->sweep, o);
-        return 128 + rc;
+        return stopped;
     }
     return has_result(v) ? 0 : EXIT_WORK;
 }
@@ -168,9 +207,19 @@ static int start_server(const struct sweep_dir *dir)
 
 /* ---- the run -------------------------------------------------------------------------------- */
 
-/* Returns 0, the signal that stopped the sweep, or an error; *status is then the exit status.
- * Closes
- * `*metrics` (NULL: no --metrics), unless nothing was started. */
+/* Prints which limit has stopped the sweep. Returns the exit status. */
+static int print_limit(const struct observers *all, const struct sweep_options *o)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    const struct job_limits_usage at_end = job_clock_usage(all->clock);
+    job_limits_describe(&b, all->limits, all->limit, &at_end);
+    if (!o->quiet)
+        fprintf(stderr, "drover sweep: the sweep was stopped %s\n", strbuf_str(&b));
+    return JOB_LIMITS_STATUS;
+}
+
+/* Returns 0 or an error. `*status` is then the exit status; after 0 it is that of a sweep that was
+ * stopped, or 0. Closes `*metrics` (NULL: no --metrics), unless nothing was started. */
 static int coordinate(const struct coordinator_opts *c, const struct sweep_options *o,
                       struct sweep_metrics **metrics, int *status, struct err *e)
 {
@@ -197,18 +246,26 @@ static int coordinate(const struct coordinator_opts *c, const struct sweep_optio
                                                 .spec = c->spec,
                                                 .quiet = o->quiet,
                                                 .colour = console_coloured(STDERR_FILENO)};
-    struct observers all = {progress_display_open(&shown, &view), *metrics};
+    struct observers all = {.coord = coord,
+                            .display = progress_display_open(&shown, &view),
+                            .metrics = *metrics,
+                            .need = &c->spec->need,
+                            .limits = &o->limits};
+    all.clock = job_clock_open(view.loop, &o->limits, on_limit, &all);
     sweep_metrics_start(*metrics, c->dir->name, c->spec, &view);
     rc = coordinator_run(coord, &events, &all, e);
     progress_display_stop(all.display);
+    if (rc >= 0)
+        *status = all.limited && rc > 0 ? print_limit(&all, o) : rc > 0 ? 128 + rc : 0;
     all.metrics = NULL;
-    sweep_metrics_close(TAKE(*metrics)); /* its handle is on the coordinator's loop */
+    job_clock_close(TAKE(all.clock));
+    sweep_metrics_close(TAKE(*metrics)); /* their handles are on the coordinator's loop */
     AUTO(free) char *reason = rc == 0 ? xstrdup(coordinator_end_reason(coord)) : NULL;
     coordinator_close(TAKE(coord)); /* it may still print to the display */
     progress_display_close(all.display);
     if (reason && !o->quiet)
         fprintf(stderr, "drover sweep: the sweep has ended: %s\n", reason);
-    return rc;
+    return rc < 0 ? rc : 0;
 }
 
 /* Renames the sweep of this name, if it exists. */
@@ -238,6 +295,7 @@ int sweep_run(struct coordinator_opts *c, struct spec *spec, const struct sweep_
     if (c->remote_workers.hosts && guardian_start(&guardian, e) < 0)
         return EXIT_WORK;
     c->remote_workers.guardian = guardian;
+    c->remote_workers.args = c->worker_args = o->worker_args;
     if (o->metrics && sweep_metrics_open(&metrics, o->metrics, c->slots > 0, e) < 0)
         return EXIT_WORK;
     if ((o->restart && archive(d, o, e) < 0) || sweep_dir_open(&dir, d, e) < 0)
@@ -258,5 +316,5 @@ int sweep_run(struct coordinator_opts *c, struct spec *spec, const struct sweep_
         return status;
     }
     sweep_dir_close(TAKE(dir)); /* releases the lock */
-    return finish(&c->run_message, o, rc, e);
+    return finish(&c->run_message, o, status, e);
 }

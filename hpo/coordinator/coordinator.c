@@ -1,6 +1,7 @@
 #include "hpo/coordinator/coordinator_internal.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 #include <time.h>
 
@@ -318,6 +319,12 @@ static void on_stop_request(void *arg, int number, bool again)
     coordinator_finish_batch(c);
 }
 
+void coordinator_interrupt(struct coordinator *c)
+{
+    if (!c->signal && !c->end_reason)
+        on_stop_request(c, SIGTERM, false);
+}
+
 static void on_local_exited(void *arg, const char *id)
 {
     struct coordinator *c = arg;
@@ -423,8 +430,8 @@ int coordinator_open(struct coordinator **out, const struct coordinator_opts *op
     c->leftovers = sweep_dir_host_file(opts->dir, "left");
     c->log = sweep_dir_host_file(opts->dir, "log");
     int rc = sweep_dir_endpoint(&c->endpoint, opts->dir, e);
-    c->local_opts =
-        (struct local_worker_opts){c->endpoint, c->lock, c->leftovers, c->log, opts->slots};
+    c->local_opts = (struct local_worker_opts){c->endpoint, c->lock,     c->leftovers,
+                                               c->log,      opts->slots, opts->worker_args};
     if (rc == 0)
         rc = replay(c, e);
     if (rc == 0)

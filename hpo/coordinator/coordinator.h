@@ -21,6 +21,7 @@ struct coordinator_opts {
     const struct sweep_dir *dir;               /* opened with the lock */
     struct run_message_opts run_message;       /* for the same sweep */
     int slots;                                 /* of the worker on this host; 0: no worker */
+    char *const *worker_args;                  /* its further options; NULL: none */
     struct listen_endpoint_opts listen;        /* for workers of other machines */
     struct remote_workers_opts remote_workers; /* that it starts; without hosts: none */
 };
@@ -64,6 +65,10 @@ struct coordinator_view coordinator_view(struct coordinator *c);
  * the disk is full, no worker can be kept running, or (-ENODEV) none can start a trial */
 int coordinator_run(struct coordinator *c, const struct coordinator_events *ev, void *arg,
                     struct err *e);
+
+/* Stops the sweep as SIGTERM does: coordinator_run() returns SIGTERM when the trials have stopped.
+ * No effect if it stops already. For events of the loop. */
+void coordinator_interrupt(struct coordinator *c);
 
 /* Why the sweep is over, in words; NULL: it is not over. */
 const char *coordinator_end_reason(const struct coordinator *c);

@@ -197,9 +197,12 @@ static int spawn(struct local_worker *w)
         return -errno;
     char slots[16];
     snprintf(slots, sizeof slots, "%d", w->opts->slots);
-    char *args[] = {
+    char *words[] = {
         "drover-hpo",          "worker", (char *)w->opts->endpoint,  "--places", slots, "--lock",
         (char *)w->opts->lock, "--left", (char *)w->opts->leftovers, NULL};
+    AUTO(strv) char **args = strv_copy(words);
+    for (char *const *a = w->opts->args; a && *a; a++)
+        strv_push(&args, xstrdup(*a));
     uv_stdio_container_t stdio[3] = {{.flags = UV_IGNORE},
                                      {.flags = UV_INHERIT_FD, .data.fd = log},
                                      {.flags = UV_INHERIT_FD, .data.fd = log}};

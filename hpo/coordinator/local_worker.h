@@ -20,6 +20,7 @@ struct local_worker_opts {
     const char *endpoint;
     const char *lock, *leftovers, *log; /* its files */
     int slots;                          /* at most; fewer if not as many fit */
+    char *const *args;                  /* a strv: further options of the worker; NULL: none */
 };
 
 struct local_worker_events {

@@ -1,6 +1,5 @@
 #include "hpo/coordinator/progress_text.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <string.h>
 
@@ -382,34 +381,12 @@ void progress_text_importance(struct strbuf *out, const json_t *importance)
     strbuf_putc(out, '\n');
 }
 
-/* Appends a word in quotes; control characters are escaped as bash's $'…' takes them. */
-static void add_quoted(struct strbuf *out, const char *word)
-{
-    AUTO(strbuf) struct strbuf line = {0};
-    utf8_add_line(&line, word);
-    bool escaped = strcmp(strbuf_str(&line), word) != 0;
-    strbuf_puts(out, escaped ? "$'" : "'");
-    for (const char *c = escaped ? strbuf_str(&line) : word; *c; c++)
-        if (*c == '\'')
-            strbuf_puts(out, escaped ? "\\'" : "'\\''");
-        else
-            strbuf_putc(out, *c);
-    strbuf_putc(out, '\'');
-}
-
 void progress_text_shell(struct strbuf *out, char *const *argv)
 {
     AUTO(strv) char **shown = redact_argv(argv);
     for (size_t i = 0; shown && shown[i]; i++) {
-        const char *word = shown[i];
-        bool plain = *word;
-        for (const char *c = word; *c; c++)
-            plain = plain && (isalnum((unsigned char)*c) || strchr("_-+=./,:@%", *c));
         if (i > 0)
             strbuf_putc(out, ' ');
-        if (plain)
-            strbuf_puts(out, word);
-        else
-            add_quoted(out, word);
+        utf8_add_shell_word(out, shown[i]);
     }
 }

@@ -184,6 +184,8 @@ static int launch(struct remote_worker *n, struct err *e)
                     places,     NULL};
     strv_free(n->argv);
     n->argv = strv_copy(argv);
+    for (char *const *a = opts->args; a && *a; a++)
+        strv_push(&n->argv, xstrdup(*a));
     struct launch_spec spec = *opts->spec;
     spec.argv = n->argv;
     spec.env = n->env;

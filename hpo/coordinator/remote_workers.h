@@ -23,6 +23,7 @@ struct remote_workers_opts {
     const struct hosts *hosts;      /* a host that is `here` gets no worker */
     int ranks;                      /* per node of a trial */
     bool limit;                     /* the slots of a host limit its ranks */
+    char *const *args;              /* a strv: further options of the workers; NULL: none */
 };
 
 struct remote_workers_events {

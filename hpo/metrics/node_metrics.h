@@ -8,9 +8,8 @@
 
 struct node_metrics;
 
-/* Starts to sample the GPUs of the list ("0,2"; NULL: all that CUDA_VISIBLE_DEVICES shows). A node
- * without GPUs is no error.
- *   -EINVAL  the list names a GPU that this node does not have */
+/* Starts to sample the GPUs of the list ("0,2"; NULL: all that CUDA_VISIBLE_DEVICES shows), of
+ * which there may be none. -EINVAL  the list names a GPU that this node does not have */
 int node_metrics_open(struct node_metrics **out, const char *gpus, struct err *e);
 void node_metrics_close(struct node_metrics *n);
 AUTO_DEFINE(node_metrics, struct node_metrics *, node_metrics_close)

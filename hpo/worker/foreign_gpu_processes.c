@@ -1,17 +1,13 @@
 #include "hpo/worker/foreign_gpu_processes.h"
 
-#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "common/byte_size.h"
 #include "common/log.h"
-#include "launcher/gpu/gpu.h"
+#include "launcher/gpu/gpu_lock.h"
+#include "launcher/gpu/gpu_users.h"
 #include "launcher/guardian/process_tree.h"
-
-/* An idle GPU has at most this much in use: for the driver, and for a screen. */
-static const uint64_t idle_bytes = UINT64_C(1) << 30;
 
 enum { PATIENCE_MS = 30000 }; /* for an answer of the driver */
 
@@ -41,44 +37,29 @@ bool foreign_gpu_processes_is_drover(pid_t pid)
     return w.parent == getpid();
 }
 
-static void describe(char *out, size_t size, int pid)
-{
-    char path[64], command[80] = "", user[40] = "";
-    snprintf(path, sizeof path, "/proc/%d", pid);
-    struct stat st = {0};
-    struct passwd entry, *pw = NULL;
-    char space[1024];
-    if (stat(path, &st) == 0 && getpwuid_r(st.st_uid, &entry, space, sizeof space, &pw) == 0 && pw)
-        snprintf(user, sizeof user, "%s", pw->pw_name);
-    else
-        snprintf(user, sizeof user, "user %d", (int)st.st_uid);
-    snprintf(path, sizeof path, "/proc/%d/cmdline", pid);
-    AUTO(file) FILE *f = fopen(path, "re");
-    size_t n = f ? fread(command, 1, sizeof command - 1, f) : 0;
-    for (size_t i = 0; i < n; i++)
-        if (command[i] < ' ' || command[i] > '~') /* words end with NUL; others do not suit a log */
-            command[i] = i + 1 < n ? ' ' : '\0';
-    snprintf(out, size, "process %d of %s (%s)", pid, user, command);
-}
-
 /* Returns false if no process outside drover uses the GPU. */
 static bool read_use(struct foreign_gpu_process *out, const struct gpu_usage *u)
 {
     *out = (struct foreign_gpu_process){0};
     snprintf(out->uuid, sizeof out->uuid, "%s", u->uuid);
+    if (gpu_lock_is_held(u->uuid) && !process_tree_is_ancestor(gpu_lock_owner(u->uuid))) {
+        out->seen = true;
+        gpu_users_describe_lock(out->text, sizeof out->text, u->uuid);
+        return true;
+    }
     for (int i = 0; i < u->pid_count; i++) {
         struct process_tree_proc w;
         if (foreign_gpu_processes_is_drover(u->pids[i]) || process_tree_read(&w, u->pids[i]) < 0)
             continue; /* a process without an entry in /proc is in another namespace, or has ended
                        */
         out->seen = true;
-        describe(out->text, sizeof out->text, u->pids[i]);
+        gpu_users_describe(out->text, sizeof out->text, u->pids[i]);
         return true;
     }
     char size[16];
     snprintf(out->text, sizeof out->text, "%s of its memory are in use",
              byte_size_format(size, sizeof size, u->used_bytes));
-    return u->used_bytes > idle_bytes + u->total_bytes / 64;
+    return gpu_users_have_memory(u);
 }
 
 static void scan(uv_work_t *w)

@@ -8,18 +8,26 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include "common/err.h"
 #include "common/mem.h"
 #include "launcher/client/client_internal.h"
 #include "launcher/client/report_packet.h"
 
+struct section {
+    char *name;
+    struct timespec begun;
+};
+
 struct drover {
     struct rank_identity identity;
     char *ckpt_dir;
     int report_fd; /* -1: no launcher */
     bool stop;
-    int64_t reports; /* number of reports so far */
+    int64_t reports;          /* number of reports so far */
+    struct section *sections; /* those that are open */
+    size_t section_count;
     struct err err;
 };
 
@@ -90,6 +98,9 @@ void drover_close(struct drover *d)
         return;
     if (d->report_fd >= 0)
         close(d->report_fd);
+    for (size_t i = 0; i < d->section_count; i++)
+        free(d->sections[i].name);
+    free(d->sections);
     free(d->ckpt_dir);
     free(d);
 }
@@ -175,6 +186,57 @@ int drover_report(struct drover *d, int64_t step, const struct drover_metric *m,
     if (d->report_fd >= 0 && (rc = send_packet(d, strbuf_str(&packet), packet.len)) < 0)
         return rc;
     return drover_should_stop(d);
+}
+
+static int send_progress(struct drover *d, const char *kind, const char *section, double seconds)
+{
+    AUTO(strbuf) struct strbuf packet = {0};
+    int rc = report_packet_progress(&packet, kind, section, seconds, &d->err);
+    return rc < 0 || d->report_fd < 0 ? rc : send_packet(d, strbuf_str(&packet), packet.len);
+}
+
+/* Returns the section with this name, or NULL if it is not open. */
+static struct section *find_section(const struct drover *d, const char *name)
+{
+    for (size_t i = 0; name && i < d->section_count; i++)
+        if (strcmp(d->sections[i].name, name) == 0)
+            return &d->sections[i];
+    return NULL;
+}
+
+int drover_section_begin(struct drover *d, const char *section)
+{
+    if (find_section(d, section))
+        return err_set(&d->err, -EALREADY, "section '%s' is already open", section);
+    int rc = send_progress(d, "section_begin", section ? section : "", -1);
+    if (rc < 0)
+        return rc;
+    d->sections = xrealloc(d->sections, d->section_count + 1, sizeof *d->sections);
+    struct section *s = &d->sections[d->section_count++];
+    s->name = xstrdup(section);
+    clock_gettime(CLOCK_MONOTONIC, &s->begun);
+    return 0;
+}
+
+int drover_section_end(struct drover *d, const char *section)
+{
+    struct timespec now;
+    struct section *s = find_section(d, section);
+    if (!s)
+        return err_set(&d->err, -EINVAL, "section '%s' is not open", section ? section : "");
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    double seconds =
+        (double)(now.tv_sec - s->begun.tv_sec) + (double)(now.tv_nsec - s->begun.tv_nsec) / 1e9;
+    int rc = send_progress(d, "section_end", section, seconds);
+    free(s->name);
+    *s = d->sections[--d->section_count];
+    return rc;
+}
+
+int drover_heartbeat(struct drover *d)
+{
+    int rc = send_progress(d, "heartbeat", NULL, -1);
+    return rc < 0 ? rc : drover_should_stop(d);
 }
 
 const char *drover_checkpoint_dir(const struct drover *d)

@@ -70,6 +70,20 @@ DROVER_API int drover_report(struct drover *d, int64_t step, const struct drover
 /* Returns DROVER_GO or DROVER_STOP, as drover_report() does, but reports nothing. */
 DROVER_API int drover_should_stop(struct drover *d);
 
+/* Tell the launcher that this rank is in a section of the program, such as "setup", "step" or
+ * "checkpoint". Under `drover run` with --section-timeouts, a section that takes too long is
+ * reported as a hang, with the rank and the section. With --stragglers, ranks whose sections take
+ * longer than those of the other ranks are reported. Sections may be nested or overlap. `section`
+ * is read only during the call. Return 0, or a negative errno:
+ *   -EINVAL    the name is empty, longer than 200 bytes or not UTF-8, or no such section is open
+ *   -EALREADY  the section is open */
+DROVER_API int drover_section_begin(struct drover *d, const char *section);
+DROVER_API int drover_section_end(struct drover *d, const char *section);
+
+/* Tells the launcher that this rank makes progress (--heartbeat-timeout). Returns DROVER_GO or
+ * DROVER_STOP, as drover_report() does, or a negative errno. */
+DROVER_API int drover_heartbeat(struct drover *d);
+
 /* Returns the directory for this job's checkpoints, or NULL if none is set. It is the same on all
  * ranks of a node, and after a restart of a trial. Borrowed from `d`. */
 DROVER_API const char *drover_checkpoint_dir(const struct drover *d);

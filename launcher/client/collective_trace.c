@@ -62,6 +62,7 @@ void collective_trace_close(struct collective_trace_comm *t)
     atomic_store(&t->begun.seq, 0);
     atomic_store(&t->since_ms, 0);
     atomic_store(&t->failed, 0);
+    atomic_store(&t->waited_ms, 0);
     atomic_store_explicit(&t->owner, 0, memory_order_release);
 }
 
@@ -115,7 +116,10 @@ void collective_trace_done(struct collective_trace_comm *t, int64_t now_ms)
     uint64_t end = load(&t->calls);
     if (load(&t->done) == end)
         return;
+    int64_t waited_ms = atomic_load_explicit(&t->waited_ms, memory_order_relaxed) + now_ms -
+                        atomic_load_explicit(&t->since_ms, memory_order_relaxed);
     store(&t->done, end);
+    atomic_store_explicit(&t->waited_ms, waited_ms, memory_order_release);
     atomic_store_explicit(&t->since_ms, now_ms, memory_order_release);
 }
 

@@ -74,6 +74,9 @@ struct collective_trace_comm {
         int32_t root;
     } begun;
     _Atomic int32_t failed; /* -errno */
+    /* Total time in which a call was not complete, up to the last call that has completed. In
+     * programs that link an older libdrover it stays 0. */
+    _Atomic int64_t waited_ms;
     struct collective_trace_call ring[COLLECTIVE_TRACE_CALLS];
 };
 _Static_assert(COLLECTIVE_TRACE_COMMS * sizeof(struct collective_trace_comm) <=

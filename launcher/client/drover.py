@@ -11,15 +11,17 @@ folder share/drover, or from a copy. Without drover the program is rank 0 of 1 (
 set), and its reports are discarded. Call it from one thread at a time.
 
 The first call reads the environment. It raises ValueError if the variables of the launcher are invalid."""
+import contextlib
 import json
 import math
 import os
 import select
 import socket
 import sys
+import time
 
 __all__ = ["rank", "world_size", "local_rank", "local_world_size", "node_rank", "report", "should_stop",
-           "checkpoint_dir", "Study", "sweep"]
+           "section", "heartbeat", "checkpoint_dir", "Study", "sweep"]
 
 # Rank, world size, local rank, local world size, node number. OMPI_COMM_WORLD_NODE_RANK is not a node number.
 _FAMILIES = (
@@ -29,6 +31,7 @@ _FAMILIES = (
     ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", None, ("SLURM_NODEID",)),
 )
 _REPORT_BYTES_MAX = 60 * 1024
+_SECTION_BYTES_MAX = 200
 
 
 def _number(env, name):
@@ -105,14 +108,22 @@ class _Drover:
         self.lines = self.channel is None and self.rank == 0 and {"DROVER_REPORT_FD", "DROVER_TRIAL_ID"} <= env.keys()
         self.stop = False
         self.reports = 0
+        self.sections = set()  # those that are open
 
     def close_channel(self):
         self.channel.close()
         self.channel = None
 
-    def send(self, packet):
+    def report(self, packet):
         if self.lines:
             os.write(1, b"\n" + packet + b"\n")  # newline first: earlier output may be an unfinished line
+        self.send(packet)
+
+    def progress(self, kind, **fields):
+        if self.channel is not None:
+            self.send(json.dumps({"kind": kind, **fields}, ensure_ascii=False, separators=(",", ":")).encode())
+
+    def send(self, packet):
         while self.channel is not None:
             try:
                 self.channel.send(packet, socket.MSG_NOSIGNAL)
@@ -215,13 +226,43 @@ def report(metrics=None, /, *, step=None, **more):
     if len(line) > _REPORT_BYTES_MAX:
         raise ValueError(f"a report is longer than {_REPORT_BYTES_MAX} bytes")
     d.reports += 1
-    d.send(line)
+    d.report(line)
     return d.should_stop()
 
 
 def should_stop():
     """Returns True if the program should save a checkpoint and exit, without a report."""
     return _drover().should_stop()
+
+
+@contextlib.contextmanager
+def section(name):
+    """Tells the launcher that this rank is in a section of the program: with drover.section("step"): …
+
+    Under drover run with --section-timeouts, a section that takes too long is reported as a hang, with the rank and the
+    section. With --stragglers, ranks whose sections take longer than those of the other ranks are reported. Sections
+    may be nested or overlap.
+    Raises ValueError if the name is empty, not a str, longer than 200 bytes, or that of an open section."""
+    d = _drover()
+    if not isinstance(name, str) or not name or len(name.encode()) > _SECTION_BYTES_MAX:
+        raise ValueError(f"{name!r} is not a valid name for a section")
+    if name in d.sections:
+        raise ValueError(f"section '{name}' is already open")
+    d.sections.add(name)
+    begun = time.monotonic()
+    d.progress("section_begin", section=name)
+    try:
+        yield
+    finally:
+        d.sections.discard(name)
+        d.progress("section_end", section=name, s=time.monotonic() - begun)
+
+
+def heartbeat():
+    """Tells the launcher that this rank makes progress (--heartbeat-timeout). Returns what should_stop() returns."""
+    d = _drover()
+    d.progress("heartbeat")
+    return d.should_stop()
 
 
 def checkpoint_dir():

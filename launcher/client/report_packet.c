@@ -9,17 +9,16 @@
 
 #include "common/utf8.h"
 
-static int append_name(struct strbuf *out, const char *name, struct err *e)
+/* Appends the name as a string of JSON. `of` is what has this name: "metric". */
+static int append_name(struct strbuf *out, const char *of, const char *name, struct err *e)
 {
     if (!name || !*name)
-        return err_set(e, -EINVAL, "a metric has no name");
-    if (strcmp(name, "step") == 0)
-        return err_set(e, -EINVAL, "a metric cannot be named 'step'");
+        return err_set(e, -EINVAL, "a %s has no name", of);
     strbuf_putc(out, '"');
     for (const char *s = name; *s;) {
         size_t len = utf8_length(s);
         if (len == 0)
-            return err_set(e, -EINVAL, "the name of a metric is not UTF-8");
+            return err_set(e, -EINVAL, "the name of a %s is not UTF-8", of);
         if (*s == '"' || *s == '\\')
             strbuf_printf(out, "\\%c", *s);
         else if ((unsigned char)*s < 0x20)
@@ -28,7 +27,7 @@ static int append_name(struct strbuf *out, const char *name, struct err *e)
             strbuf_add(out, s, len);
         s += len;
     }
-    strbuf_puts(out, "\":");
+    strbuf_putc(out, '"');
     return 0;
 }
 
@@ -42,26 +41,71 @@ static void append_value(struct strbuf *out, double value)
         strbuf_printf(out, "%.17g", value);
 }
 
+static int append_metric(struct strbuf *out, const struct drover_metric *m, struct err *e)
+{
+    if (m->name && strcmp(m->name, "step") == 0)
+        return err_set(e, -EINVAL, "a metric cannot be named 'step'");
+    strbuf_putc(out, ',');
+    int rc = append_name(out, "metric", m->name, e);
+    strbuf_putc(out, ':');
+    append_value(out, m->value);
+    return rc;
+}
+
+/* Selects the locale "C", since the program may have chosen one that would write 0,41. */
+static int enter_c_locale(locale_t *c, locale_t *before, struct err *e)
+{
+    *c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    if (!*c)
+        return err_set(e, -errno, "locale C: %s", strerror(errno));
+    *before = uselocale(*c);
+    return 0;
+}
+
+static void leave_c_locale(locale_t c, locale_t before)
+{
+    uselocale(before);
+    freelocale(c);
+}
+
 int report_packet_encode(struct strbuf *out, int64_t step, const struct drover_metric *m, size_t n,
                          struct err *e)
 {
-    /* The program may have chosen a locale that would write 0,41. */
-    locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    if (!c)
-        return err_set(e, -errno, "locale C: %s", strerror(errno));
-    locale_t before = uselocale(c);
+    locale_t c = (locale_t)0, before = (locale_t)0;
+    int rc = enter_c_locale(&c, &before, e);
+    if (rc < 0)
+        return rc;
     strbuf_printf(out, "{\"step\":%" PRId64, step);
-    int rc = 0;
-    for (size_t i = 0; i < n && rc == 0 && out->len <= REPORT_PACKET_BYTES_MAX; i++) {
-        strbuf_putc(out, ',');
-        rc = append_name(out, m[i].name, e);
-        append_value(out, m[i].value);
-    }
+    for (size_t i = 0; i < n && rc == 0 && out->len <= REPORT_PACKET_BYTES_MAX; i++)
+        rc = append_metric(out, &m[i], e);
     strbuf_putc(out, '}');
-    uselocale(before);
-    freelocale(c);
+    leave_c_locale(c, before);
     if (rc == 0 && out->len > REPORT_PACKET_BYTES_MAX)
         return err_set(e, -EMSGSIZE, "a report is longer than %d bytes", REPORT_PACKET_BYTES_MAX);
+    return rc;
+}
+
+int report_packet_progress(struct strbuf *out, const char *kind, const char *section,
+                           double seconds, struct err *e)
+{
+    locale_t c = (locale_t)0, before = (locale_t)0;
+    if (section && strlen(section) > REPORT_PACKET_SECTION_MAX)
+        return err_set(e, -EINVAL, "the name of a section is longer than %d bytes",
+                       REPORT_PACKET_SECTION_MAX);
+    int rc = enter_c_locale(&c, &before, e);
+    if (rc < 0)
+        return rc;
+    strbuf_printf(out, "{\"kind\":\"%s\"", kind);
+    if (section) {
+        strbuf_puts(out, ",\"section\":");
+        rc = append_name(out, "section", section, e);
+    }
+    if (seconds >= 0) {
+        strbuf_puts(out, ",\"s\":");
+        append_value(out, seconds);
+    }
+    strbuf_putc(out, '}');
+    leave_c_locale(c, before);
     return rc;
 }
 

@@ -10,6 +10,7 @@ enum {
 
 int cmd_run(int argc, char **argv);
 int cmd_torchrun(int argc, char **argv);
+int cmd_torchrun_ft(int argc, char **argv);
 int cmd_machine(int argc, char **argv);
 int cmd_ps(int argc, char **argv);
 int cmd_logs(int argc, char **argv);

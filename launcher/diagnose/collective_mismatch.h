@@ -31,6 +31,10 @@ struct collective_position {
     int size;                                  /* ranks of the communicator */
     int64_t waits_ms; /* time for which its first unfinished call has been waiting; 0: no call is */
     int failed;       /* -errno if the communicator has failed; else 0 */
+    /* The number of calls that are complete, and the time in which calls were not complete, in all
+     * communicators of the rank, until `read_ms` (the clock of its node; 0: it has no
+     * communicator) */
+    int64_t calls_done, waited_ms, read_ms;
     int count;
     struct collective_mismatch_call
         calls[COLLECTIVE_MISMATCH_CALLS]; /* the last calls, oldest first, including the one it

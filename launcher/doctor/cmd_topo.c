@@ -13,12 +13,14 @@
 #include "launcher/doctor/node_query.h"
 #include "launcher/doctor/topo_print.h"
 #include "launcher/node/topo.h"
+#include "launcher/place/place_inventory.h"
+#include "launcher/place/place_print.h"
 
 enum { DEADLINE_MS = 20000 };
 
 struct topo_options {
-    const char *hostfile, *hosts, *machine;
-    bool json;
+    const char *hostfile, *hosts, *machine, *labels;
+    bool inventory, json;
 };
 
 static const struct opt options[] = {
@@ -28,6 +30,10 @@ static const struct opt options[] = {
     OPT_STR(0, "machine", "FILE.xml",
             "a recorded machine instead: the output of lstopo, with FILE.gpus.json next to it",
             struct topo_options, machine),
+    OPT_FLAG(0, "inventory", "list memory, speed, load and users of this machine's GPUs",
+             struct topo_options, inventory),
+    OPT_STR(0, "labels", "FILE", "with --inventory: file with labels of GPUs", struct topo_options,
+            labels),
     OPT_FLAG(0, "json", "print JSON", struct topo_options, json),
     OPT_END,
 };
@@ -139,9 +145,35 @@ static void print_json(const struct groups *g)
     puts(line);
 }
 
+static int print_inventory(const struct topo_options *o, struct err *e)
+{
+    AUTO(place_inventory) struct place_inventory in = {0};
+    if (o->machine || o->hostfile || o->hosts)
+        return err_set(e, -EINVAL, "--inventory lists the GPUs of this machine only");
+    int rc = place_inventory_read(&in, o->labels, e);
+    if (rc < 0)
+        return rc;
+    if (o->json) {
+        AUTO(json)
+        json_t *all =
+            json_pack("{s:i,s:o}", "v", 1, "gpus", place_print_inventory_json(in.gpus, in.count));
+        AUTO(free) char *line = json_line(all);
+        puts(line);
+        return 0;
+    }
+    AUTO(strbuf) struct strbuf b = {0};
+    place_print_inventory(&b, in.gpus, in.count);
+    fputs(in.count ? strbuf_str(&b) : "no GPUs\n", stdout);
+    return 0;
+}
+
 static int run(const struct topo_options *o, struct err *e)
 {
     AUTO(hosts) struct hosts *hosts = NULL;
+    if (o->inventory)
+        return print_inventory(o, e);
+    if (o->labels)
+        return err_set(e, -EINVAL, "--labels needs --inventory");
     if (o->machine && (o->hostfile || o->hosts))
         return err_set(e, -EINVAL, "--machine and the nodes of a job exclude each other");
     int rc = node_query_hosts(&hosts, o->hostfile, o->hosts, e);
@@ -165,7 +197,7 @@ int cmd_topo(int argc, char **argv)
     int rc = opt_parse(options, &o, argc, argv, &rest, &e);
     if (rc == OPT_HELP) {
         const struct opt_help help = {
-            "drover topo", "[--hostfile FILE | --host LIST] [--json]",
+            "drover topo", "[--hostfile FILE | --host LIST | --inventory] [--json]",
             "Shows the GPUs, network interfaces, NUMA nodes and cores of each node, how they are "
             "connected, and which interface and cores each GPU should use. Nodes that are the same "
             "are shown once.",

@@ -8,6 +8,7 @@
 #include "common/log.h"
 #include "launcher/engine/engine_local_internal.h"
 #include "launcher/engine/error_files.h"
+#include "launcher/engine/ft_bridge.h"
 #include "launcher/inspect/trace_buffer.h"
 #include "launcher/io/report_channel.h"
 #include "launcher/io/stdin_broadcast.h"
@@ -255,6 +256,7 @@ static void local_free(struct engine_job *job)
         }
         report_channel_close(j->ranks[i].channel);
     }
+    ft_bridge_close(j->ft);
     pmi1_server_close(j->pmi1);
     trace_buffer_close(j->traces);
     auto_fd(&j->oom);
@@ -279,6 +281,10 @@ static int spawn_rank(struct local_job *j, const struct engine_start_opts *o, in
     if (j->traces) {
         AUTO(free) char *address = trace_buffer_env(j->traces, rank);
         env_set(&own, "DROVER_NOTES", "%s", address);
+    }
+    if (j->ft) {
+        AUTO(free) char *path = ft_bridge_socket(j->ft, rank);
+        env_set(&own, "FT_RANK_MONITOR_IPC_SOCKET", "%s", path);
     }
     if (j->has_error_files) {
         AUTO(free) char *path = error_files_path(j->engine->error_files, j->number, rank);
@@ -391,7 +397,12 @@ int engine_local_start(struct engine_job **out, struct engine *en,
         j->pmi1 = pmi1_server_relay(en->loop, j->count, on_pmi, j);
     else if (o->pmix_env)
         j->pmi1 = pmi1_server_open(en->loop, o->plan, &from_pmi, j);
+    const struct report_channel_events from_ft = {0, on_report, j};
     int rc = engine_local_open_files(j, o->spec->output_dir, e);
+    if (rc == 0 && o->spec->ft_config) {
+        AUTO(strv) char **env = env_merge(o->base_env, o->plan->env, NULL);
+        rc = ft_bridge_open(&j->ft, en->loop, o->spec->ft_config, env, j->count, &from_ft, e);
+    }
     if (rc == 0)
         rc = start_ranks(j, o, e);
     if (rc < 0) {

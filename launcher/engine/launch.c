@@ -352,7 +352,7 @@ static void on_partial_line(void *arg, int rank, enum launch_stream from, const 
 static void on_report(void *arg, int rank, const char *json, size_t len)
 {
     const struct launch *j = arg;
-    LAUNCH_OBSERVERS_EMIT(&j->observers, report, rank, json, len);
+    launch_observers_report(&j->observers, rank, json, len);
 }
 
 static void on_reaped(void *arg)
@@ -440,14 +440,15 @@ static int plan_job(struct launch *j, const struct launch_spec *s, struct err *e
 }
 
 /* Checks, before the first rank starts, that this process may open enough descriptors. Each rank on
- * this node needs two streams, their files, PMI-1, PMIx and the report channel. Each rank on
+ * this node needs two streams, their files, PMI-1, PMIx, the report channel, and
+ * the socket and the channel of its RankMonitorClient. Each rank on
  * another node needs one connection. */
 static int check_limits(const struct launch *j, struct err *e)
 {
     const struct launch_spec *s = &j->spec;
-    int per_rank = plan_is_local(j->plan)
-                       ? 2 + (s->output_dir ? 2 : 0) + (s->no_pmix ? 0 : 2) + s->reports
-                       : 1;
+    int per_rank = plan_is_local(j->plan) ? 2 + (s->output_dir ? 2 : 0) + (s->no_pmix ? 0 : 2) +
+                                                s->reports + (s->ft_config ? 2 : 0)
+                                          : 1;
     AUTO(free) char *what = xasprintf("%d ranks", j->plan->world_size);
     return limits_require_files(j->plan->world_size * per_rank, what, e);
 }

@@ -22,6 +22,7 @@
 #include "common/mem.h"
 #include "launcher/engine/launch_context.h"
 #include "launcher/inspect/rank_status.h"
+#include "launcher/io/progress_packet.h"
 #include "launcher/job/job.h"
 #include "launcher/plan/plan.h"
 
@@ -58,6 +59,8 @@ struct launch_events {
     bool (*line)(void *arg, int rank, enum launch_stream from, const char *text, size_t len);
     /* One JSON object that a rank reported. Needs spec.reports. */
     void (*report)(void *arg, int rank, const char *json, size_t len);
+    /* A section or a heartbeat of a rank, or one of its time limits. Needs spec.reports. */
+    void (*progress)(void *arg, int rank, const struct progress_packet *p);
     void (*rank_ended)(void *arg, const struct rank_end *r);
     /* The last event: every rank has exited, its output has ended, and no process of the job is
      * left. Only the observer that subscribed last may free the job here. */

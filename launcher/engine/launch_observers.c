@@ -25,3 +25,15 @@ void launch_observers_ended(const struct launch_observers *l, const struct job_e
         if (l->at[i].ev.ended)
             l->at[i].ev.ended(l->at[i].arg, end);
 }
+
+void launch_observers_report(const struct launch_observers *l, int rank, const char *json,
+                             size_t len)
+{
+    struct progress_packet p;
+    if (!progress_packet_read(&p, json, len)) {
+        LAUNCH_OBSERVERS_EMIT(l, report, rank, json, len);
+        return;
+    }
+    LAUNCH_OBSERVERS_EMIT(l, progress, rank, &p);
+    progress_packet_free(&p);
+}

@@ -32,5 +32,8 @@ bool launch_observers_line(const struct launch_observers *l, int rank, enum laun
 /* Emits `ended`. The last observer may free the job that contains the list, since the list is not
  * read after that call. */
 void launch_observers_ended(const struct launch_observers *l, const struct job_end *end);
+/* Emits a packet of a rank's report channel, as `report` or as `progress`. */
+void launch_observers_report(const struct launch_observers *l, int rank, const char *json,
+                             size_t len);
 
 #endif

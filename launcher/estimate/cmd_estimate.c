@@ -13,10 +13,10 @@
 #include "launcher/cmd/commands.h"
 #include "launcher/estimate/estimate.h"
 #include "launcher/estimate/estimate_model.h"
+#include "launcher/estimate/estimate_peaks.h"
 #include "launcher/estimate/estimate_print.h"
 #include "launcher/gpu/gpu.h"
 #include "launcher/history/history_command.h"
-#include "launcher/history/history_peaks.h"
 
 struct estimate_options {
     struct estimate_opts job;
@@ -162,18 +162,12 @@ static int parse(struct estimate_options *o, int argc, char **argv, struct err *
 /* Corrects the estimate by the peaks of earlier jobs with the same program and options. */
 static int correct(struct estimate *s, const struct history_command *c, struct err *e)
 {
-    AUTO(free) struct history_peak *stored = NULL;
-    int n = 0;
-    if (history_peaks_read(&stored, &n, c->program, c->hash, e) < 0)
-        return e->code;
-    AUTO(free) struct estimate_peak *peaks = xcalloc((size_t)n + 1, sizeof *peaks);
-    size_t known = 0;
-    for (int i = 0; i < n; i++)
-        if (stored[i].batch > 0 && stored[i].batch <= INT_MAX && stored[i].peak_bytes > 0)
-            peaks[known++] = (struct estimate_peak){.batch = (int)stored[i].batch,
-                                                    .bytes = (uint64_t)stored[i].peak_bytes};
-    estimate_correct(s, peaks, known);
-    return 0;
+    AUTO(free) struct estimate_peak *peaks = NULL;
+    size_t n = 0;
+    int rc = estimate_peaks_read(&peaks, &n, c, e);
+    if (rc == 0)
+        estimate_correct(s, peaks, n);
+    return rc;
 }
 
 /* The batch is that of --batch, else of the command, else 1. */

@@ -79,7 +79,7 @@ bool guardian_is(pid_t pid)
 
 /* ---- start ------------------------------------------------------------------------------- */
 
-static int start(struct guardian **out, bool monitored, struct err *e)
+static int start(struct guardian **out, struct guardian_process_opts opts, struct err *e)
 {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) {
@@ -96,8 +96,9 @@ static int start(struct guardian **out, bool monitored, struct err *e)
     sigprocmask(SIG_BLOCK, &all, &before);
     pid_t pid = fork();
     int error = errno;
+    opts.lifeline = theirs;
     if (pid == 0)
-        guardian_process_run(theirs, monitored);
+        guardian_process_run(&opts);
     sigprocmask(SIG_SETMASK, &before, NULL);
     if (pid < 0) {
         err_set(e, -error, "guardian: fork: %s", strerror(error));
@@ -113,12 +114,18 @@ static int start(struct guardian **out, bool monitored, struct err *e)
 
 int guardian_start(struct guardian **out, struct err *e)
 {
-    return start(out, true, e);
+    return guardian_start_keeping(out, NULL, 0, e);
+}
+
+int guardian_start_keeping(struct guardian **out, const int *fds, int count, struct err *e)
+{
+    struct guardian_process_opts opts = {.monitored = true, .kept = fds, .kept_count = count};
+    return start(out, opts, e);
 }
 
 int guardian_start_unmonitored(struct guardian **out, struct err *e)
 {
-    return start(out, false, e);
+    return start(out, (struct guardian_process_opts){.monitored = false}, e);
 }
 
 /* ---- messages to the guardian ------------------------------------------------------------ */

@@ -26,7 +26,11 @@ struct guardian;
 /* Forks the guardian and its monitor, and makes this process a subreaper, too. Call this first in
  * main, before there is a thread or a loop. */
 int guardian_start(struct guardian **out, struct err *e);
-/* Does the same without a monitor, for a process whose parent is a subreaper that cleans up. */
+/* Does the same. The guardian and its monitor keep copies of `count` descriptors, for locks that
+ * must last until no rank is left. */
+int guardian_start_keeping(struct guardian **out, const int *fds, int count, struct err *e);
+/* Does the same as guardian_start() without a monitor, for a process whose parent is a subreaper
+ * that cleans up. */
 int guardian_start_unmonitored(struct guardian **out, struct err *e);
 /* Closes the lifeline without waiting for the guardian's exit. Do not call this while the guardian
  * is attached to a running loop. Only guardian_stop() may follow. */

@@ -443,20 +443,37 @@ static bool kill_all(struct guardian_state *s)
 
 /* ---- the start --------------------------------------------------------------------------- */
 
-/* Closes all descriptors of the launcher except the lifeline. Also keeps stderr if DROVER_LOG is
- * "debug". */
-static void close_all_but(int lifeline)
+static void close_range_of(unsigned first, unsigned last)
+{
+    unsigned limit = (unsigned)sysconf(_SC_OPEN_MAX);
+    if (first > last || syscall(SYS_close_range, first, last, 0) == 0)
+        return;
+    for (unsigned fd = first; fd <= last && fd < limit; fd++) /* a kernel before 5.9 */
+        close((int)fd);
+}
+
+/* Closes all descriptors of the launcher except the lifeline and the kept ones, which get other
+ * numbers. Also keeps stderr if DROVER_LOG is "debug". */
+static void close_all_but(const struct guardian_process_opts *o)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     const char *level = getenv("DROVER_LOG");
     int first_kept = level && strcmp(level, "debug") == 0 ? 2 : 3;
-    int sock = fcntl(lifeline, F_DUPFD_CLOEXEC, LIFELINE + 1);
+    AUTO(free) int *kept = xcalloc((size_t)o->kept_count, sizeof *kept);
+    for (int i = 0; i < o->kept_count; i++) /* ascending: each gets the first free number */
+        kept[i] = fcntl(o->kept[i], F_DUPFD_CLOEXEC, LIFELINE + 1);
+    int sock = fcntl(o->lifeline, F_DUPFD_CLOEXEC, LIFELINE + 1);
     for (int fd = 0; fd < first_kept && null >= 0; fd++)
         dup2(null, fd);
     dup3(sock, LIFELINE, O_CLOEXEC);
-    if (syscall(SYS_close_range, LIFELINE + 1, ~0U, 0) < 0) /* a kernel before 5.9 */
-        for (int fd = LIFELINE + 1; fd < sysconf(_SC_OPEN_MAX); fd++)
-            close(fd);
+    unsigned next = LIFELINE + 1;
+    for (int i = 0; i < o->kept_count; i++) {
+        if (kept[i] < 0)
+            continue; /* too many files: the launcher's own descriptor has to suffice */
+        close_range_of(next, (unsigned)kept[i] - 1);
+        next = (unsigned)kept[i] + 1;
+    }
+    close_range_of(next, ~0U);
 }
 
 /* Blocks all signals except those of faults, since the guardian must end only with its lifeline.
@@ -514,14 +531,14 @@ static void report_start(int sock, struct guardian_start_report r)
         _exit(1);
 }
 
-_Noreturn void guardian_process_run(int lifeline, bool monitored)
+_Noreturn void guardian_process_run(const struct guardian_process_opts *o)
 {
     leave_terminal();
     prctl(PR_SET_CHILD_SUBREAPER, 1); /* children do not inherit this */
-    pid_t guardian = monitored ? fork() : 0;
+    pid_t guardian = o->monitored ? fork() : 0;
     if (guardian < 0)
-        report_start(lifeline, (struct guardian_start_report){errno, "fork"});
-    close_all_but(lifeline);
+        report_start(o->lifeline, (struct guardian_start_report){errno, "fork"});
+    close_all_but(o);
     struct guardian_state s = {.sock = LIFELINE, .sigchld_fd = block_signals()};
     if (s.sigchld_fd < 0)
         report_start(LIFELINE, (struct guardian_start_report){errno, "signalfd"});

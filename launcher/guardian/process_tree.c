@@ -74,6 +74,15 @@ int process_tree_read(struct process_tree_proc *out, pid_t pid)
 
 /* Tests PF_EXITING of the kernel's sched.h. The kernel sets it before it closes the process's
  * descriptors, and thus before other processes can notice the death. */
+bool process_tree_is_ancestor(pid_t pid)
+{
+    struct process_tree_proc p = {.parent = getpid()};
+    while (p.parent != pid)
+        if (p.parent <= 1 || process_tree_read(&p, p.parent) < 0)
+            return false;
+    return pid > 0;
+}
+
 bool process_tree_is_dead(pid_t pid)
 {
     enum { EXITING = 4 };

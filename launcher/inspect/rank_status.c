@@ -201,9 +201,10 @@ static json_t *position_json(const struct collective_position *a)
                               json_pack("{s:I, s:o, s:I, s:b}", "nth", (json_int_t)a->calls[i].nth,
                                         "what", json_text(a->calls[i].what), "ms",
                                         (json_int_t)a->calls[i].ms, "done", a->calls[i].done));
-    return json_pack("{s:o, s:i, s:I, s:i, s:o}", "communicator", json_text(a->comm), "ranks",
-                     a->size, "waits_ms", (json_int_t)a->waits_ms, "error", a->failed, "calls",
-                     all);
+    return json_pack("{s:o, s:i, s:I, s:i, s:I, s:I, s:I, s:o}", "communicator", json_text(a->comm),
+                     "ranks", a->size, "waits_ms", (json_int_t)a->waits_ms, "error", a->failed,
+                     "calls_done", (json_int_t)a->calls_done, "waited_ms", (json_int_t)a->waited_ms,
+                     "read_ms", (json_int_t)a->read_ms, "calls", all);
 }
 
 json_t *rank_status_json(const struct rank_status *s)
@@ -235,7 +236,10 @@ static int read_position(struct collective_position *out, const json_t *j, struc
     if (read_text(a.comm, sizeof a.comm, j, "communicator", e) < 0 ||
         json_require_int(&size, j, "ranks", e) < 0 ||
         json_require_int(&a.waits_ms, j, "waits_ms", e) < 0 ||
-        json_require_int(&failed, j, "error", e) < 0)
+        json_require_int(&failed, j, "error", e) < 0 ||
+        json_optional_int(&a.calls_done, j, "calls_done", e) < 0 ||
+        json_optional_int(&a.waited_ms, j, "waited_ms", e) < 0 ||
+        json_optional_int(&a.read_ms, j, "read_ms", e) < 0)
         return -EINVAL;
     a.size = (int)size;
     a.failed = (int)failed;

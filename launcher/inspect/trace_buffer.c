@@ -172,8 +172,18 @@ static bool map_memory(struct trace_buffer *t)
     return t->bytes;
 }
 
+static void add_totals(struct collective_position *to, const struct collective_trace_comm *n)
+{
+    uint64_t end = atomic_load(&n->calls), done = atomic_load(&n->done);
+    to->calls_done += (int64_t)done;
+    to->waited_ms += atomic_load(&n->waited_ms);
+    if (done < end)
+        to->waited_ms += ms_since(atomic_load(&n->since_ms));
+}
+
 void trace_buffer_read(struct trace_buffer *t, int i, struct collective_position *out)
 {
+    struct collective_position total = {.read_ms = clock_coarse_ms()};
     *out = (struct collective_position){0};
     if (!t || !has_written(t, i) || !map_memory(t))
         return;
@@ -185,8 +195,14 @@ void trace_buffer_read(struct trace_buffer *t, int i, struct collective_position
             c->magic != COLLECTIVE_TRACE_MAGIC)
             continue;
         struct collective_position position;
+        add_totals(&total, c);
         read_comm(&position, c, &t->first_seen[i][k]);
         if (is_more_relevant(&position, out))
             *out = position;
+    }
+    if (out->comm[0]) {
+        out->calls_done = total.calls_done;
+        out->waited_ms = total.waited_ms;
+        out->read_ms = total.read_ms;
     }
 }

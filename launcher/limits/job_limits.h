@@ -18,7 +18,7 @@ struct job_limits {            /* in all of these, 0 or NULL means not given */
     double price;              /* of one GPU hour */
 };
 
-/* Of all attempts of a job, or of a sweep since its coordinator started. */
+/* What all attempts of a job have used, or a sweep since its coordinator started. */
 struct job_limits_usage {
     double seconds;   /* since the start of drover */
     double now_s;     /* seconds since 1970 */

@@ -103,5 +103,5 @@ static struct metrics_http *start(int fd, const char *text)
     return NULL;
 }
 
-__attribute__((visibility("default"))) const struct metrics_http_plugin drover_metrics_http = {
+__attribute__((visibility("default"))) const struct metrics_http_plugin metrics_http_functions = {
     .abi = METRICS_HTTP_ABI, .start = start, .set = set, .stop = stop};

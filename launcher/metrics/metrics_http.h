@@ -20,6 +20,6 @@ struct metrics_http_plugin {
     void (*stop)(struct metrics_http *h);
 };
 
-extern const struct metrics_http_plugin drover_metrics_http;
+extern const struct metrics_http_plugin metrics_http_functions;
 
 #endif

@@ -32,9 +32,11 @@ static int load(const struct metrics_http_plugin **out, struct err *e)
         return err_hint(e, "install libmicrohttpd-dev (scripts/setup does it), and build again");
     }
     void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!lib)
-        return err_set(e, -ELIBBAD, "%s", dlerror());
-    const struct metrics_http_plugin *p = dlsym(lib, "drover_metrics_http");
+    if (!lib) {
+        err_set(e, -ELIBBAD, "%s", dlerror());
+        return err_hint(e, "install libmicrohttpd: apt-get install libmicrohttpd12");
+    }
+    const struct metrics_http_plugin *p = dlsym(lib, "metrics_http_functions");
     if (!p || p->abi != METRICS_HTTP_ABI)
         return err_set(e, -ELIBBAD, "%s is of another version of drover", path);
     *out = p; /* the library stays loaded: its thread may run until the process ends */

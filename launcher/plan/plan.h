@@ -121,11 +121,13 @@ struct launch_spec {
     int master_port;    /* 0: a free port */
     int grace_ms;       /* SIGTERM to SIGKILL; 0: 30,000 */
     bool reports;       /* the ranks get a report channel (DROVER_REPORT_FD) */
-    bool no_traces;     /* no caller asks which collective a rank is in */
-    bool no_pmix;       /* the program needs no PMIx: no server is started */
-    bool no_pty;        /* stdout of the ranks is a pipe, as stderr always is, and not a pty */
-    int restart_count;  /* restarts so far */
-    int max_restarts;   /* limit of restarts; ranks see both numbers */
+    const char *ft_config; /* settings of nvidia-resiliency-ext as JSON: the ranks get a socket for
+                              their RankMonitorClient (engine/ft_bridge.h); NULL: they do not */
+    bool no_traces;        /* no caller asks which collective a rank is in */
+    bool no_pmix;          /* the program needs no PMIx: no server is started */
+    bool no_pty;           /* stdout of the ranks is a pipe, as stderr always is, and not a pty */
+    int restart_count;     /* restarts so far */
+    int max_restarts;      /* limit of restarts; ranks see both numbers */
     int stdin_fd; /* descriptor that rank stdin_rank reads; /dev/null if < 0 or if stdin_null is set
                    */
     bool stdin_null;

@@ -64,9 +64,10 @@ json_t *rank_spec_encode(struct strbuf *payload, const struct plan *p, int rank,
     json_int_t env = (json_int_t)add_strings(payload, p->env);
     env += (json_int_t)add_strings(payload, r->env);
     strbuf_add(payload, base->data, base->len);
-    return json_pack("{s:s,s:I,s:I,s:b,s:b,s:b,s:b,s:i,s:b}", "t", "rank_spec", "argv", argv, "env",
-                     env, "reports", w->reports, "pty", w->pty, "stdin", w->with_stdin, "port",
-                     w->port, "port_wanted", w->port_wanted, "port_held", w->port_held);
+    return json_pack("{s:s,s:s*,s:I,s:I,s:b,s:b,s:b,s:b,s:i,s:b}", "t", "rank_spec", "ft_config",
+                     w->ft_config, "argv", argv, "env", env, "reports", w->reports, "pty", w->pty,
+                     "stdin", w->with_stdin, "port", w->port, "port_wanted", w->port_wanted,
+                     "port_held", w->port_held);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -144,9 +145,11 @@ int rank_spec_decode(struct rank_spec *out, const json_t *head, const char *payl
 {
     struct rank_spec r = {.plan = plan_of_one()};
     int64_t argv = 0, env = 0, port_wanted = 0;
+    const char *ft_config = NULL;
     struct string_reader s = {payload, payload + len};
     bool read = json_require_int(&argv, head, "argv", e) == 0 &&
                 json_require_int(&env, head, "env", e) == 0 &&
+                json_optional_str(&ft_config, head, "ft_config", e) == 0 &&
                 json_require_bool(&r.opts.reports, head, "reports", e) == 0 &&
                 json_require_bool(&r.opts.pty, head, "pty", e) == 0 &&
                 json_require_bool(&r.opts.with_stdin, head, "stdin", e) == 0 &&
@@ -159,6 +162,7 @@ int rank_spec_decode(struct rank_spec *out, const json_t *head, const char *payl
         return err_set(e, -EBADMSG, "malformed rank_spec message");
     }
     r.opts.port_wanted = (int)port_wanted;
+    r.opts.ft_config = r.ft_config = ft_config ? xstrdup(ft_config) : NULL;
     *out = r;
     return 0;
 }
@@ -167,5 +171,6 @@ void rank_spec_free(struct rank_spec *r)
 {
     plan_free(r->plan);
     strv_free(r->base);
+    free(r->ft_config);
     *r = (struct rank_spec){0};
 }

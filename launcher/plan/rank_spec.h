@@ -16,12 +16,13 @@
 #include "launcher/plan/plan.h"
 
 struct rank_spec_opts {
-    bool reports;    /* the rank gets a report channel */
-    bool pty;        /* its stdout is a pty */
-    bool with_stdin; /* the rank reads the launcher's stdin, else /dev/null */
-    bool port;       /* the rank's agent chooses MASTER_PORT; the next two members say how */
-    int port_wanted; /* 0: any free port */
-    bool port_held;  /* the agent holds the port until the job ends */
+    bool reports;          /* the rank gets a report channel */
+    const char *ft_config; /* launch_spec.ft_config; NULL: none */
+    bool pty;              /* its stdout is a pty */
+    bool with_stdin;       /* the rank reads the launcher's stdin, else /dev/null */
+    bool port;             /* the rank's agent chooses MASTER_PORT; the next two members say how */
+    int port_wanted;       /* 0: any free port */
+    bool port_held;        /* the agent holds the port until the job ends */
 };
 
 /* Returns true if "NAME=value" describes one host, login or terminal, and has no meaning on another
@@ -41,6 +42,7 @@ json_t *rank_spec_encode(struct strbuf *payload, const struct plan *p, int rank,
 struct rank_spec {
     struct plan *plan; /* of this one rank; plan.env contains all variables that `base` does not */
     char **base;       /* strv */
+    char *ft_config;   /* owns that of `opts` */
     struct rank_spec_opts opts;
 };
 

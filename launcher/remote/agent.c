@@ -334,6 +334,7 @@ static void on_start(struct agent *a, const struct control_frame *f)
     struct launch_spec spec = {.stdin_fd = a->stdin_fd,
                                .stdin_null = a->stdin_fd < 0,
                                .reports = a->spec.opts.reports,
+                               .ft_config = a->spec.opts.ft_config,
                                .no_pty = !a->spec.opts.pty};
     struct engine_start_opts opts = {a->spec.plan, &spec, a->spec.base, NULL, (int)port};
     if (rc == 0)

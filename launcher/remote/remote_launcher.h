@@ -70,7 +70,7 @@ struct remote_launcher {
 
 /* The words of the rows that users may choose, for option texts and hints. test_remote_launcher
  * compares this text with the rows. */
-#define REMOTE_LAUNCHER_WORDS "openmpi, slurm"
+#define REMOTE_LAUNCHER_WORDS(separator) "openmpi" separator "slurm"
 
 #define REMOTE_LAUNCHER_DECLARE(name) extern const struct remote_launcher remote_launcher_##name;
 REMOTE_LAUNCHERS(REMOTE_LAUNCHER_DECLARE)

@@ -355,6 +355,7 @@ static void send_rank_spec(struct remote_rank *r)
     struct remote_job *j = r->job;
     const struct launch_spec *s = j->spec;
     struct rank_spec_opts opts = {.reports = s->reports,
+                                  .ft_config = s->ft_config,
                                   .pty = !s->no_pty,
                                   .with_stdin = reads_stdin(j) && r->rank == s->stdin_rank,
                                   .port = r->rank == 0,

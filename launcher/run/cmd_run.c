@@ -9,17 +9,28 @@
 #include "launcher/cmd/commands.h"
 #include "launcher/limits/start_condition.h"
 #include "launcher/node/topo.h"
+#include "launcher/place/placement.h"
 #include "launcher/plan/plan_hardware.h"
 #include "launcher/run/run_mpmd.h"
 #include "launcher/run/run_print.h"
 #include "launcher/run/run_session.h"
 
-static int print_plan(const struct run_options *o, struct err *e)
+static int print_plan(struct run_options *o, struct err *e)
 {
     AUTO(topo) struct topo *t = NULL;
     AUTO(plan) struct plan *p = NULL;
-    if (topo_load(&t, e) < 0 || plan_make(&p, &o->spec, t, environ, e) < 0)
+    AUTO(placement) struct placement *placed = NULL;
+    const struct placement_opts place = run_options_placement(o);
+    if (o->place && placement_preview(&placed, &place, e) < 0)
         return e->code;
+    if (placed)
+        o->spec.gpus = placed->gpus;
+    int rc = topo_load(&t, e);
+    rc = rc < 0 ? rc : plan_make(&p, &o->spec, t, environ, e);
+    if (placed)
+        o->spec.gpus = NULL; /* the placement ends here */
+    if (rc < 0)
+        return rc;
     run_options_log_ignored(o, p->engine);
     if (o->rdzv)
         log_warn("this plan shows one node; the rendezvous at %s:%d assigns its ranks",
@@ -36,7 +47,7 @@ static int check_budget(const struct run_options *o, struct err *e)
 {
     AUTO(topo) struct topo *t = NULL;
     AUTO(plan) struct plan *p = NULL;
-    if (job_limits_budget_gpu_h(&o->limits) <= 0 || o->rdzv)
+    if (job_limits_budget_gpu_h(&o->limits) <= 0)
         return 0;
     if (topo_load(&t, e) < 0 || plan_make(&p, &o->spec, t, environ, e) < 0)
         return e->code;
@@ -93,6 +104,8 @@ int cmd_run_job(struct run_options *o)
         rc = await_start(&status, o, &e);
     if (rc == 0 && status == 0 && !o->dry_run)
         rc = run_session(&status, o, &e);
+    if (rc == -EBUSY) /* the GPUs did not become free in time */
+        status = EXIT_STATUS_FAILED;
     if (rc < 0 && status == 0)
         return cmd_run_usage_error(o, &e);
     if (rc < 0)

@@ -1,4 +1,5 @@
-/* cmd_torchrun - `drover torchrun`: torchrun's command line. If the hosts are known, it starts the
+/* cmd_torchrun - `drover torchrun` and `drover ft_launcher`: torchrun's command line, and that of
+ * NVIDIA's ft_launcher, which adds time limits. If the hosts are known, it starts the
  * ranks of all nodes. Otherwise the user runs one torchrun per node, and each starts the external
  * part of its node. --node-rank or the rendezvous then decides the node's number. */
 #include <errno.h>
@@ -8,9 +9,11 @@
 #include "common/log.h"
 #include "common/opt.h"
 #include "launcher/cmd/commands.h"
+#include "launcher/engine/ft_bridge.h"
 #include "launcher/hosts/hostfile.h"
 #include "launcher/node/topo.h"
 #include "launcher/plan/allocation.h"
+#include "launcher/progress/ft_options.h"
 #include "launcher/run/cmd_run.h"
 
 enum {
@@ -26,6 +29,9 @@ struct torchrun {
     const char *nnodes, *nproc, *backend, *conf, *endpoint, *id, *role, *master_addr, *redirects;
     const char *tee, *filter;
     struct rdzv_client_opts rdzv;
+    bool is_ft; /* ft_launcher */
+    struct ft_options ft;
+    const char *restart_policy;
     int node_rank, master_port;
     int nodes_min, nodes_max;
     char *endpoint_host; /* HOST of "HOST:PORT" */
@@ -86,6 +92,8 @@ static const struct opt options[] = {
             job.max_restarts, 0, INT_MAX),
     OPT_DURATION(0, "grace", "DURATION", "time from SIGTERM to SIGKILL (default: 30; only drover)",
                  T, job.grace_s, 0, RUN_OPTIONS_TIME_MAX_S),
+    OPT_FLAG(0, "stragglers", "name ranks that are slower than the others (only drover)", T,
+             job.stragglers),
 
     OPT_GROUP("Other"),
     OPT_WORDS(0,
@@ -96,7 +104,64 @@ static const struct opt options[] = {
     OPT_FLAG(0, "run-path|virtual-local-rank", NULL, T, ignored_flag),
     OPT_END,
 };
+
+/* The further options of ft_launcher, as of nvidia-resiliency-ext 0.4.1. */
+static const struct opt ft_rows[] = {
+    OPT_GROUP("Time limits of RankMonitorClient (seconds; null: none)"),
+    OPT_STR(0, "ft-cfg-path||fault-tol-cfg-path", "FILE", "YAML file with the key fault_tolerance",
+            T, ft.config_path),
+    OPT_STR(0, "ft-rank-section-timeouts||ft-param-rank-section-timeouts", "NAME:S,…",
+            "longest times in sections", T, ft.value[FT_SECTION_TIMEOUTS]),
+    OPT_STR(0, "ft-rank-out-of-section-timeout||ft-param-rank-out-of-section-timeout", "S",
+            "longest time in no section (default: null)", T, ft.value[FT_OUT_OF_SECTION_TIMEOUT]),
+    OPT_STR(0, "ft-rank-heartbeat-timeout||ft-param-rank-heartbeat-timeout", "S",
+            "longest time between heartbeats (default: 2700)", T, ft.value[FT_HEARTBEAT_TIMEOUT]),
+    OPT_STR(0, "ft-initial-rank-heartbeat-timeout||ft-param-initial-rank-heartbeat-timeout", "S",
+            "longest time until the first heartbeat (default: 3600)", T,
+            ft.value[FT_INITIAL_HEARTBEAT_TIMEOUT]),
+    OPT_STR(0, "ft-safety-factor||ft-param-safety-factor", "X",
+            "a limit that a client learns is the longest time multiplied by X (default: 5)", T,
+            ft.value[FT_SAFETY_FACTOR]),
+    OPT_STR(0, "ft-workload-check-interval||ft-param-workload-check-interval", "S", NULL, T,
+            ft.value[FT_WORKLOAD_CHECK_INTERVAL]),
+    OPT_STR(0, "ft-restart-policy||restart-policy", "any-failed|min-healthy", NULL, T,
+            restart_policy),
+    OPT_DURATION(0, "workers-stop-timeout", "S", NULL, T, job.grace_s, 0, RUN_OPTIONS_TIME_MAX_S),
+    /* Ignored, without effect */
+    OPT_WORDS(0,
+              "term-timeout|ft-node-health-check-interval|ft-param-node-health-check-interval|"
+              "ft-rank-termination-signal|ft-param-rank-termination-signal|"
+              "ft-log-level|ft-param-log-level|"
+              "ft-restart-check-interval|ft-param-restart-check-interval|"
+              "ft-enable-nic-monitor|ft-param-enable-nic-monitor|"
+              "ft-pci-topo-file|ft-param-pci-topo-file|"
+              "ft-link-down-path-template|ft-param-link-down-path-template",
+              "X", NULL, T, job.legacy),
+    OPT_FLAG(0, "ignore-missing-fault-tol-cfg", NULL, T, ignored_flag),
+    OPT_END,
+};
 #undef T
+
+/* The options of the command: those of torchrun, and for ft_launcher those of ft_rows before the
+ * last group. */
+struct option_table {
+    struct opt rows[COUNT_OF(options) + COUNT_OF(ft_rows)];
+};
+
+static struct option_table options_of(bool is_ft)
+{
+    struct option_table table;
+    size_t end = COUNT_OF(options) - 1;
+    memcpy(table.rows, options, sizeof options);
+    if (!is_ft)
+        return table;
+    while (options[end].kind != OPT_KIND_GROUP)
+        end--;
+    memcpy(&table.rows[end], ft_rows, sizeof ft_rows - sizeof *ft_rows);
+    memcpy(&table.rows[end + COUNT_OF(ft_rows) - 1], &options[end],
+           (COUNT_OF(options) - end) * sizeof *options);
+    return table;
+}
 
 /* ---- values --------------------------------------------------------------------------------
  */
@@ -104,18 +169,21 @@ static const struct opt options[] = {
 /* Puts options from PET_* variables before the options of the command line, which win. torchrun
  * reads each option from a variable PET_NAME, too (torch.distributed.argparse_util); kubeflow's
  * operators set such variables. */
-static char **add_env_options(int argc, char **argv)
+static char **add_env_options(int argc, char **argv, bool is_ft)
 {
     static const char *const valued[] = {
         "nnodes",       "nproc-per-node", "node-rank", "master-addr", "master-port",
         "rdzv-backend", "rdzv-endpoint",  "rdzv-id",   "rdzv-conf",   "max-restarts",
         "role",         "log-dir",        "redirects", "tee",         "monitor-interval",
+        "ft-cfg-path", /* the last one: only ft_launcher has it */
     };
     static const char *const flags[] = {"standalone", "module", "no-python"};
     char **words = NULL;
     strv_push(&words, xstrdup(argv[0]));
     for (size_t i = 0; i < COUNT_OF(valued) + COUNT_OF(flags); i++) {
         bool flag = i >= COUNT_OF(valued);
+        if (i == COUNT_OF(valued) - 1 && !is_ft)
+            continue;
         const char *option = flag ? flags[i - COUNT_OF(valued)] : valued[i];
         AUTO(free) char *name = xasprintf("PET_%s", option);
         for (char *c = name; *c; c++)
@@ -359,11 +427,31 @@ static int set_output(struct torchrun *t, struct err *e)
     return 0;
 }
 
+/* Sets what ft_launcher adds: time limits, and sockets for the ranks' clients. */
+static int use_ft(struct torchrun *t, struct err *e)
+{
+    struct run_options *o = &t->job;
+    const char *policy = t->restart_policy ? t->restart_policy : "any-failed";
+    if (strcmp(policy, "any-failed") != 0 && strcmp(policy, "min-healthy") != 0) {
+        err_set(e, -EINVAL, "--ft-restart-policy '%s' is unknown", policy);
+        return err_hint(e, "any-failed");
+    }
+    if (strcmp(policy, "min-healthy") == 0)
+        strv_push(&o->warnings,
+                  xstrdup("--ft-restart-policy min-healthy: drover restarts the job if "
+                          "any rank fails, as any-failed does"));
+    int rc = ft_options_read(&o->ft_config, &o->sections, &t->ft, &o->warnings, e);
+    o->spec.ft_config = o->ft_config;
+    o->sections_from_connect = true;
+    return rc;
+}
+
 static int parse(struct torchrun *t, int argc, char **words, struct err *e)
 {
     struct launch_spec *s = &t->job.spec;
+    struct option_table table = options_of(t->is_ft);
     int rest = argc;
-    int rc = opt_parse(options, t, argc, words, &rest, e);
+    int rc = opt_parse(table.rows, t, argc, words, &rest, e);
     if (rc != 0)
         return rc;
     if (read_nodes(t, e) < 0 || read_ranks(t, e) < 0 || read_endpoint(t, e) < 0 ||
@@ -379,14 +467,17 @@ static int parse(struct torchrun *t, int argc, char **words, struct err *e)
     if (t->id)
         strv_push(&t->job.env, xasprintf("TORCHELASTIC_RUN_ID=%s", t->id));
     strv_free(TAKE(t->job.legacy)); /* accepted, without effect */
+    if (t->is_ft && (rc = use_ft(t, e)) < 0)
+        return rc;
     rc = run_options_resolve(&t->job, e);
     if (rc == 0 && t->nodes_max > 1 && s->external_part.nodes == 0 && !t->job.rdzv)
         rc = use_hosts(t, e);
-    return rc;
+    return rc == 0 && t->is_ft && !t->job.dry_run ? ft_bridge_check(e) : rc;
 }
 
-static void print_help(const char *program)
+static void print_help(const char *program, bool is_ft)
 {
+    struct option_table table = options_of(is_ft);
     const struct opt_help help = {
         .program = program,
         .usage = "[options] SCRIPT [arguments]",
@@ -396,21 +487,31 @@ static void print_help(const char *program)
         .examples = "drover torchrun --nproc-per-node 4 train.py\n"
                     "drover torchrun --nnodes 2 --nproc-per-node 8 --rdzv-endpoint c01 train.py",
     };
-    opt_print_help(stdout, &help, options);
+    opt_print_help(stdout, &help, table.rows);
 }
 
-int cmd_torchrun(int argc, char **argv)
+static int run(int argc, char **argv, bool is_ft)
 {
-    struct torchrun t = {.node_rank = NOT_GIVEN};
+    struct torchrun t = {.node_rank = NOT_GIVEN, .is_ft = is_ft};
     struct err e = {0};
     run_options_init(&t.job, log_program());
-    AUTO(strv) char **words = add_env_options(argc, argv);
+    AUTO(strv) char **words = add_env_options(argc, argv, is_ft);
     int rc = parse(&t, (int)strv_len(words), words, &e), status = 0;
     if (rc == OPT_HELP)
-        print_help(t.job.program);
+        print_help(t.job.program, is_ft);
     else
         status = rc == 0 ? cmd_run_job(&t.job) : cmd_run_usage_error(&t.job, &e);
     run_options_free(&t.job);
     free(t.endpoint_host);
     return status;
+}
+
+int cmd_torchrun(int argc, char **argv)
+{
+    return run(argc, argv, false);
+}
+
+int cmd_torchrun_ft(int argc, char **argv)
+{
+    return run(argc, argv, true);
 }

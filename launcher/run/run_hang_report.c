@@ -15,12 +15,14 @@
 enum {
     ROWS_MAX = 32,  /* rows in the table; further ranks are listed only if they differ */
     STACKS_MAX = 4, /* call stacks per report */
-    REMOTE_LIMIT_MS = CALL_STACKS_LIMIT_MS + 2000 /* for a stack from another node */
+    REMOTE_LIMIT_MS = CALL_STACKS_LIMIT_MS + 2000, /* for a stack from another node */
+    REMOTE_STATUS_MS = 300                         /* for a status from another node */
 };
 
 struct run_hang_report {
     uv_loop_t *loop;
-    uv_timer_t timer; /* before a hang: next sample; after it: time limit for remote stacks */
+    uv_timer_t timer; /* before a hang: next sample; after it: first the time limit for the status
+                         of remote ranks, then that for their stacks */
     struct launch *job;
     const struct plan *plan;
     struct console *console;
@@ -28,6 +30,10 @@ struct run_hang_report {
     double timeout_s;
     int ranks;
     struct hang *hang;
+    bool is_found; /* the job hangs: `cause`, `fields` and `named` say why */
+    char *cause;
+    json_t *fields;
+    bool *named;                /* by rank: the cause names it */
     bool *ended, *differs;      /* by rank */
     struct rank_status *status; /* by rank */
     struct call_stacks *stacks;
@@ -150,14 +156,16 @@ static void write_exited(struct run_hang_report *h)
     strbuf_printf(&h->text, " still run%s\n", n == 1 ? "s" : "");
 }
 
-static void write_report(struct run_hang_report *h, enum hang_verdict v)
+static void write_report(struct run_hang_report *h)
 {
     mark_differing_ranks(h);
     strbuf_printf(&h->text,
-                  "%s: the job hangs: for %g s, %s (--hang-timeout)\n"
+                  "%s: the job hangs: %s\n"
                   "  rank  node                CPU    last line  program          waits in\n",
-                  h->program, h->timeout_s, descriptions[v]);
+                  h->program, h->cause);
     json_t *all = json_array();
+    for (int i = 0; i < h->ranks; i++)
+        h->differs[i] |= h->named[i];
     for (int i = 0; i < h->ranks; i++)
         add_rank(h, i, all);
     if (h->ranks > ROWS_MAX)
@@ -165,8 +173,8 @@ static void write_report(struct run_hang_report *h, enum hang_verdict v)
                       ROWS_MAX);
     write_exited(h);
     strbuf_add(&h->text, strbuf_str(&h->collectives), h->collectives.len);
-    h->report = json_pack("{s:s, s:I, s:o}", "why", names[v], "timeout_ms",
-                          (json_int_t)(h->timeout_s * 1000), "ranks", all);
+    h->report = TAKE(h->fields);
+    json_object_set_new(h->report, "ranks", all);
 }
 
 /* ---- stacks ------------------------------------------------------------------------------------
@@ -299,6 +307,44 @@ static void detect_mpi_init(struct run_hang_report *h)
     }
 }
 
+static void report_hang(struct run_hang_report *h)
+{
+    write_report(h);
+    console_print(h->console, strbuf_str(&h->text));
+    strbuf_reset(&h->text);
+    request_stacks(h);
+    const char *ras = env_get(h->plan->env, "NCCL_RAS_ADDR");
+    ras = ras ? ras : getenv("NCCL_RAS_ADDR");
+    h->pending += ras != NULL;
+    h->ras = ras ? nccl_ras_query(h->loop, ras, on_ras, h) : NULL;
+}
+
+static void on_status_limit(uv_timer_t *t)
+{
+    struct run_hang_report *h = t->data;
+    (void)launch_sample_status(h->job, h->status);
+    report_hang(h);
+}
+
+void run_hang_report_start(struct run_hang_report *h, const char *cause, const bool *ranks,
+                           json_t *fields)
+{
+    if (h->is_found) {
+        json_decref(fields);
+        return;
+    }
+    h->is_found = true;
+    h->cause = xstrdup(cause);
+    h->fields = fields;
+    memcpy(h->named, ranks, (size_t)h->ranks * sizeof *ranks);
+    uv_timer_stop(&h->timer);
+    (void)launch_sample_status(h->job, h->status);
+    if (plan_is_local(h->plan))
+        report_hang(h);
+    else
+        uv_timer_start(&h->timer, on_status_limit, REMOTE_STATUS_MS, 0);
+}
+
 static void on_timer(uv_timer_t *t)
 {
     struct run_hang_report *h = t->data;
@@ -317,14 +363,11 @@ static void on_timer(uv_timer_t *t)
     if (v == HANG_NONE)
         return;
     uv_timer_stop(t);
-    write_report(h, v);
-    console_print(h->console, strbuf_str(&h->text));
-    strbuf_reset(&h->text);
-    request_stacks(h);
-    const char *ras = env_get(h->plan->env, "NCCL_RAS_ADDR");
-    ras = ras ? ras : getenv("NCCL_RAS_ADDR");
-    h->pending += ras != NULL;
-    h->ras = ras ? nccl_ras_query(h->loop, ras, on_ras, h) : NULL;
+    h->is_found = true;
+    h->cause = xasprintf("for %g s, %s (--hang-timeout)", h->timeout_s, descriptions[v]);
+    h->fields =
+        json_pack("{s:s, s:I}", "why", names[v], "timeout_ms", (json_int_t)(h->timeout_s * 1000));
+    report_hang(h);
 }
 
 /* ---- events of the job -------------------------------------------------------------------------
@@ -375,11 +418,13 @@ struct run_hang_report *run_hang_report_open(uv_loop_t *loop, struct launch *job
     h->hang = hang_new(h->ranks, (int64_t)(h->timeout_s * 1000), (int64_t)uv_now(loop));
     h->ended = xcalloc(n, sizeof *h->ended);
     h->differs = xcalloc(n, sizeof *h->differs);
+    h->named = xcalloc(n, sizeof *h->named);
     h->status = xcalloc(n, sizeof *h->status);
     uv_timer_init(loop, &h->timer);
     h->timer.data = h;
     uint64_t every = (uint64_t)hang_interval_ms(h->hang);
-    uv_timer_start(&h->timer, on_timer, every, every);
+    if (h->timeout_s > 0)
+        uv_timer_start(&h->timer, on_timer, every, every);
     launch_observe(job, &events, h);
     return h;
 }
@@ -396,6 +441,9 @@ void run_hang_report_close(struct run_hang_report *h)
     call_stacks_free(h->stacks);
     nccl_ras_free(h->ras);
     hang_free(h->hang);
+    free(h->cause);
+    json_decref(h->fields);
+    free(h->named);
     free(h->ended);
     free(h->differs);
     free(h->status);

@@ -1,5 +1,6 @@
-/* run_hang_report - implements --hang-timeout: samples the ranks, and if the job hangs, reports
- * where each rank waits, which ranks differ from most ranks, and their call stacks. */
+/* run_hang_report - reports where each rank of a job that hangs waits, which ranks differ from most
+ * ranks, and their call stacks. Implements --hang-timeout: samples the ranks, and decides if the
+ * job hangs. */
 #ifndef DROVER_RUN_HANG_REPORT_H
 #define DROVER_RUN_HANG_REPORT_H
 
@@ -19,6 +20,11 @@ struct run_hang_report;
 struct run_hang_report *run_hang_report_open(uv_loop_t *loop, struct launch *job,
                                              const struct run_options *o, struct console *console,
                                              void (*on_hang)(void *arg, json_t *report), void *arg);
+/* Reports that the job hangs although --hang-timeout has not found it: `cause` says why, and names
+ * the ranks whose entries in `ranks` are true. `fields` describe the cause in the report; takes
+ * over the caller's reference. */
+void run_hang_report_start(struct run_hang_report *h, const char *cause, const bool *ranks,
+                           json_t *fields);
 /* Stops observing. Call this only when the job emits no more events: in its `ended` or later. The
  * handles close in the loop's next iterations. `h` may be NULL. */
 void run_hang_report_close(struct run_hang_report *h);

@@ -191,7 +191,7 @@ static int on_engine(void *into, char *const *values, struct err *e)
         return 0;
     }
     err_set(e, -EINVAL, "unknown engine '%s'", values[0]);
-    return err_hint(e, "local, " REMOTE_LAUNCHER_WORDS);
+    return err_hint(e, "local, " REMOTE_LAUNCHER_WORDS(", "));
 }
 
 static int on_stdin(void *into, char *const *values, struct err *e)
@@ -321,26 +321,31 @@ static const struct opt options[] = {
     OPT_STRV('H', "host", "LIST", "comma-separated nodes and their slots: a:4,b:4", T, host_lists),
     OPT_STRV('f', "hostfile||machinefile|machine|default-hostfile", "FILE",
              "file with one node and its slots per line", T, host_files),
-    OPT_CALL(0, "engine||launcher|bootstrap", "NAME",
-             "how ranks are started: local, " REMOTE_LAUNCHER_WORDS, on_engine),
+    OPT_CALL(0, "engine||launcher|bootstrap", "local|" REMOTE_LAUNCHER_WORDS("|"),
+             "how ranks are started (default: as the nodes need it)", on_engine),
     OPT_CALL(0, "map-by", "PLACE[:PE=N]",
              "place ranks by slot, core, hwthread, l3cache, numa, socket, node, or ppr:N:node",
              run_options_mapping_map_by),
     OPT_STR(0, "rankfile||rf", "FILE", "file with the host and the CPUs of each rank", T,
             rank_file),
-    OPT_CALL(0, "rank-by", "PLACE", "number ranks by slot or by node", run_options_mapping_rank_by),
+    OPT_CALL(0, "rank-by", "slot|node", "number ranks by this (default: as mapped)",
+             run_options_mapping_rank_by),
     OPT_FLAG(0, "oversubscribe", "allow more ranks than slots, CPUs or GPUs", T,
              spec.oversubscribe),
     OPT_FLAG(0, "dry-run||do-not-launch", "print the plan and start nothing", T, dry_run),
     OPT_FLAG(0, "json", "with --dry-run: print the plan as JSON", T, json),
 
     OPT_GROUP("CPUs and GPUs"),
-    OPT_CALL(0, "bind-to", "PLACE", "bind ranks to none, core, hwthread, l3cache, numa or socket",
+    OPT_CALL(0, "bind-to", "none|core|hwthread|l3cache|numa|socket",
+             "bind each rank to one of these (default: a share of the cores)",
              run_options_mapping_bind_to),
     OPT_INT(0, "cpus-per-rank||cpus-per-proc", "N", "CPUs per rank", T, spec.cpus_per_rank, 1,
             RUN_OPTIONS_RANKS_MAX),
     OPT_STR(0, "cpus||cpu-set|cpu-list", "LIST", "CPUs that the job may use: 0-3,8", T, spec.cpus),
     OPT_STR(0, "gpus", "LIST", "GPUs that the job may use: 0,2 ('' for none)", T, spec.gpus),
+    OPT_STR(0, "place", "JOB.yaml", "select and lock GPUs by a job file (see drover place)", T,
+            place),
+    OPT_STR(0, "labels", "FILE", "with --place: file with labels of GPUs", T, labels),
     OPT_FLAG(0, "report-bindings||display-map|print-rank-map|display-devel-map",
              "print where each rank runs, then run the job", T, report_bindings),
 
@@ -356,7 +361,7 @@ static const struct opt options[] = {
 
     OPT_GROUP("Output"),
     OPT_CALL(0, "show", "RANKS", "ranks whose output is shown: 0,3-5, or failed", on_show),
-    OPT_CALL(0, "tag", "FORM", "tag before each line: host, rank, mpirun, none", on_tag),
+    OPT_CALL(0, "tag", "host|rank|mpirun|none", "tag before each line", on_tag),
     OPT_CALL(0, "tag-output", NULL, "tag lines as mpirun does: [1,RANK]<stdout>:", on_tag_output),
     OPT_CALL('l', "prepend-rank", NULL, "tag lines as hydra does: [RANK]", on_prepend_rank),
     OPT_FLAG(0, "timestamp-output", "tag lines with the time", T, style.timestamp),
@@ -398,6 +403,18 @@ static const struct opt options[] = {
                  lost_after_s, 1, RUN_OPTIONS_TIME_MAX_S),
     OPT_DURATION(0, "grace", "DURATION", "time from SIGTERM to SIGKILL (default: 30)", T, grace_s,
                  0, RUN_OPTIONS_TIME_MAX_S),
+
+    OPT_GROUP("Sections and stragglers"),
+    OPT_STR(0, "section-timeouts", "NAME:TIME,…",
+            "stop the job if a rank is in a section of drover.section() for longer", T,
+            section_timeouts),
+    OPT_STR(0, "out-of-section-timeout", "DURATION", "the same for a rank that is in no section", T,
+            out_of_section_timeout),
+    OPT_STR(0, "heartbeat-timeout", "DURATION", "time between two calls of drover.heartbeat()", T,
+            heartbeat_timeout),
+    OPT_STR(0, "initial-heartbeat-timeout", "DURATION",
+            "time from the start of a rank to its first heartbeat", T, initial_heartbeat_timeout),
+    OPT_FLAG(0, "stragglers", "name ranks that are slower than the others", T, stragglers),
 
     OPT_GROUP("Communication"),
     OPT_INT(0, "master-port", "PORT", "MASTER_PORT (default: a free port)", T, spec.master_port, 0,
@@ -553,6 +570,8 @@ void run_options_free(struct run_options *o)
     hosts_free(o->own_hosts);
     rankfile_free(o->rankfile);
     free(o->cwd);
+    section_limits_free(&o->sections);
+    free(o->ft_config);
     hwloc_bitmap_free(o->show);
     redirect_map_free(&o->redirect.redirects);
     redirect_map_free(&o->redirect.tee);

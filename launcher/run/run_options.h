@@ -7,9 +7,11 @@
 #include <stdbool.h>
 
 #include "common/err.h"
+#include "launcher/diagnose/section_limits.h"
 #include "launcher/elastic/rdzv_client.h"
 #include "launcher/hosts/hosts.h"
 #include "launcher/limits/job_limits.h"
+#include "launcher/place/placement.h"
 #include "launcher/plan/mca_params.h"
 #include "launcher/plan/plan.h"
 #include "launcher/plan/rankfile.h"
@@ -42,6 +44,8 @@ struct run_options {
     char *cwd;         /* owned; NULL: not needed */
     struct launch_app *apps; /* the programs after the first ':'; they own argv and env */
     int app_count;
+    const char *place;         /* --place: job file that selects the GPUs; NULL: none */
+    const char *labels;        /* --labels: file with labels of GPUs; NULL: none */
     const char *rank_file;     /* --rankfile; NULL: none */
     struct rankfile *rankfile; /* its content */
     char **bind_slots;         /* CPUs of --bind-to user: */
@@ -59,6 +63,13 @@ struct run_options {
     const char *start_when; /* command of --start-when; NULL: the job starts at once */
     double start_when_pause_max_s;
     const char *metrics; /* address of --metrics; NULL: none */
+    /* The words of the command line; NULL: the option is not given */
+    const char *section_timeouts, *out_of_section_timeout, *heartbeat_timeout;
+    const char *initial_heartbeat_timeout;
+    struct section_limits sections; /* … and as time limits */
+    bool sections_from_connect;     /* … apply from a RankMonitorClient's connection on */
+    char *ft_config;                /* spec.ft_config; owned */
+    bool stragglers;
     int max_restarts;
     struct rdzv_client_opts *rdzv; /* the rendezvous of an elastic job; NULL: no rendezvous */
     const char *events_file;       /* NULL: none */
@@ -85,6 +96,8 @@ int run_options_per_node(struct run_options *o, const char *text, struct err *e)
 /* Checks options that were not read by run_options_parse() (those of torchrun), finds the hosts,
  * and fills the spec. */
 int run_options_resolve(struct run_options *o, struct err *e);
+/* Returns what --place says; without --place, `file` is NULL. Borrows from `o`. */
+struct placement_opts run_options_placement(const struct run_options *o);
 /* Logs the options that have no effect with this engine, in one line, and the warnings. */
 void run_options_log_ignored(const struct run_options *o, const char *engine);
 void run_options_free(struct run_options *o);

@@ -122,6 +122,22 @@ static int set_program_dirs(struct run_options *o, struct err *e)
     return 0;
 }
 
+/* --place selects GPUs of this machine only. */
+static int check_place(const struct run_options *o, struct err *e)
+{
+    bool here = true;
+    for (int i = 0; o->hosts && i < o->hosts->count; i++)
+        here &= o->hosts->at[i].here;
+    if (o->labels && !o->place)
+        return err_set(e, -EINVAL, "--labels needs --place JOB.yaml");
+    if (o->place && o->spec.gpus)
+        return err_set(e, -EINVAL, "--place and --gpus exclude each other");
+    if (!o->place || here)
+        return 0;
+    err_set(e, -EINVAL, "--place selects GPUs of this machine, and the job has other hosts");
+    return err_hint(e, "--engine local");
+}
+
 static bool has_program_hosts(const struct run_options *o)
 {
     bool any = false;
@@ -303,6 +319,25 @@ static void explain_index(struct run_options *o, const char *option, const char 
                         option, list, unit, list));
 }
 
+static int read_section_limits(struct run_options *o, struct err *e)
+{
+    struct section_limits *l = &o->sections;
+    const struct {
+        const char *option, *value;
+        int64_t *ms;
+    } rows[] = {
+        {"--out-of-section-timeout", o->out_of_section_timeout, &l->out_of_section_ms},
+        {"--heartbeat-timeout", o->heartbeat_timeout, &l->heartbeat_ms},
+        {"--initial-heartbeat-timeout", o->initial_heartbeat_timeout, &l->initial_heartbeat_ms},
+    };
+    if (o->section_timeouts && section_limits_parse(l, o->section_timeouts, e) < 0)
+        return err_wrap(e, "--section-timeouts");
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        if (rows[i].value && section_limits_read_ms(rows[i].ms, rows[i].value, e) < 0)
+            return err_wrap(e, "%s", rows[i].option);
+    return 0;
+}
+
 int run_options_resolve(struct run_options *o, struct err *e)
 {
     if (o->refused)
@@ -310,7 +345,8 @@ int run_options_resolve(struct run_options *o, struct err *e)
     for (size_t i = 0; i < strv_len(o->legacy); i++)
         if (run_options_mapping_legacy(o, o->legacy[i], e) < 0)
             return err_wrap(e, "option '%s'", o->legacy[i]);
-    if (check(o, e) < 0 || find_hosts(o, e) < 0 || (o->no_local && drop_this_host(o, e) < 0))
+    if (check(o, e) < 0 || read_section_limits(o, e) < 0 || find_hosts(o, e) < 0 ||
+        check_place(o, e) < 0 || (o->no_local && drop_this_host(o, e) < 0))
         return e ? e->code : -EINVAL;
     if (o->rank_file && use_rankfile(o, e) < 0)
         return e ? e->code : -EINVAL;
@@ -337,12 +373,19 @@ int run_options_resolve(struct run_options *o, struct err *e)
     o->spec.app_count = o->app_count;
     o->spec.per_node = o->per_node > 0 ? o->per_node : 0;
     o->spec.max_restarts = o->max_restarts;
-    o->spec.reports = o->baseline != NULL;
+    o->spec.reports = o->baseline || o->stragglers || o->sections_from_connect ||
+                      section_limits_any(&o->sections);
     o->spec.start_timeout_ms = (int)(o->start_timeout_s * 1000);
     o->spec.lost_after_ms = (int)(o->lost_after_s * 1000);
     if (o->grace_s >= 0) /* in a spec, 0 means the default */
         o->spec.grace_ms = o->grace_s * 1000 < 1 ? 1 : (int)(o->grace_s * 1000);
     return 0;
+}
+
+struct placement_opts run_options_placement(const struct run_options *o)
+{
+    return (struct placement_opts){
+        .file = o->place, .labels_file = o->labels, .argv = o->argv, .wdir = o->spec.wdir};
 }
 
 void run_options_log_ignored(const struct run_options *o, const char *engine)

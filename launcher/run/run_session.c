@@ -12,6 +12,8 @@
 #include "launcher/inspect/stdin_demand.h"
 #include "launcher/io/tty_stdin.h"
 #include "launcher/monitor/idle_watch.h"
+#include "launcher/place/placement.h"
+#include "launcher/progress/job_progress.h"
 #include "launcher/run/run_elastic.h"
 #include "launcher/run/run_hang_report.h"
 #include "launcher/run/run_measures.h"
@@ -39,7 +41,8 @@ struct session {
     int tty_stdin_fd; /* pipe with the terminal's input, until a rank has inherited it; then -1 */
     ino_t tty_stdin_pipe;
     struct run_monitor *monitor;
-    struct run_hang_report *hang_report; /* NULL: no job, or no --hang-timeout */
+    struct run_hang_report *hang_report; /* NULL: no job, or no limit that a hang exceeds */
+    struct job_progress *progress;       /* NULL: no job, or the ranks report nothing */
     struct run_measures *measures;       /* NULL: nothing was started */
     struct idle_watch *idle_watch;       /* NULL: no job, or no --idle-timeout */
     struct run_restarts *restarts;
@@ -243,6 +246,7 @@ static void on_ended(void *arg, const struct job_end *end)
     run_monitor_ended(s->monitor, end, s->status);
     idle_watch_close(TAKE(s->idle_watch));
     run_measures_ended(s->measures, end, s->status);
+    job_progress_close(TAKE(s->progress));
     run_hang_report_close(TAKE(s->hang_report));
     print_end(s, end);
     if (s->elastic)
@@ -266,6 +270,19 @@ static void on_idle(void *arg)
     run_monitor_event(s->monitor, "idle", json_pack("{s:f}", "timeout_s", s->opts->idle_timeout_s));
     s->stop_causes |= BY_IDLE;
     apply(s, RUN_SESSION_EV_IDLE);
+}
+
+static void on_overrun(void *arg, const char *text, const bool *ranks, json_t *fields)
+{
+    struct session *s = arg;
+    run_hang_report_start(s->hang_report, text, ranks, fields);
+}
+
+static void on_straggler(void *arg, const char *text, json_t *fields)
+{
+    struct session *s = arg;
+    console_print(s->console, text);
+    run_monitor_event(s->monitor, "straggler", fields);
 }
 
 /* The console has written output, or cannot write any more. */
@@ -350,6 +367,25 @@ static void watch_signals(struct session *s)
 /* ---- attempts ----------------------------------------------------------------------------------
  */
 
+/* Watches the job for hangs and stragglers. */
+static void attach_watchers(struct session *s)
+{
+    static const struct job_progress_events events = {on_overrun, on_straggler};
+    const struct run_options *o = s->opts;
+    const struct job_progress_opts progress = {.program = o->program,
+                                               .limits = &o->sections,
+                                               .from_connect = o->sections_from_connect,
+                                               .stragglers = o->stragglers};
+    bool limited = section_limits_any(&o->sections) || o->sections_from_connect;
+    if (o->hang_timeout_s > 0 || limited)
+        s->hang_report = run_hang_report_open(&s->loop, s->job, o, s->console, on_hang, s);
+    if (limited || o->stragglers)
+        s->progress = job_progress_open(&s->loop, s->job, &progress, &events, s);
+    if (o->idle_timeout_s > 0)
+        s->idle_watch = idle_watch_open(&s->loop, s->job, run_measures_monitor(s->measures),
+                                        o->idle_timeout_s, on_idle, s);
+}
+
 /* Starts an attempt. The order of the observers matters: `redirect` must write a line before the
  * console asks if the line is shown, too. */
 static int start_attempt(struct session *s, struct err *e)
@@ -362,12 +398,8 @@ static int start_attempt(struct session *s, struct err *e)
     if (rc < 0)
         return rc;
     run_monitor_attach(s->monitor, s->job, run_restarts_attempt(s->restarts));
-    if (s->opts->hang_timeout_s > 0)
-        s->hang_report = run_hang_report_open(&s->loop, s->job, s->opts, s->console, on_hang, s);
     run_measures_attach(s->measures, s->job, run_restarts_attempt(s->restarts));
-    if (s->opts->idle_timeout_s > 0)
-        s->idle_watch = idle_watch_open(&s->loop, s->job, run_measures_monitor(s->measures),
-                                        s->opts->idle_timeout_s, on_idle, s);
+    attach_watchers(s);
     redirect_attach(s->redirect, &s->loop, s->job, s->opts->spec.restart_count);
     console_attach(s->console, s->job, s->redirect, s->opts->show);
     return 0;
@@ -459,6 +491,8 @@ static int start_first_attempt(struct session *s, struct err *e)
     if (rc < 0)
         return rc;
     run_options_log_ignored(s->opts, launch_plan(s->job)->engine);
+    if (!s->opts->place)
+        placement_warn(launch_plan(s->job));
     if (s->opts->report_bindings) {
         AUTO(strbuf) struct strbuf b = {0};
         run_print_bindings(&b, launch_plan(s->job));
@@ -517,6 +551,7 @@ static void stop(struct session *s)
     close_tty_stdin(s); /* still open if no rank has started */
     run_restarts_close(s->restarts);
     run_elastic_close(s->elastic);
+    job_progress_close(s->progress);
     run_hang_report_close(s->hang_report);
     idle_watch_close(s->idle_watch);
     run_monitor_close(s->monitor);
@@ -534,7 +569,15 @@ static void stop(struct session *s)
 int run_session(int *status, struct run_options *o, struct err *e)
 {
     struct session s = {.opts = o, .tty_stdin_fd = -1};
-    int rc = guardian_start(&s.guardian, e); /* must precede the loop and all threads */
+    AUTO(placement) struct placement *placed = NULL;
+    const struct placement_opts place = run_options_placement(o);
+    int rc = o->place ? placement_open(&placed, &place, e) : 0;
+    if (rc < 0)
+        return rc;
+    const struct gpu_locks locks = placed ? placed->locks : (struct gpu_locks){0};
+    o->spec.gpus = placed ? placed->gpus : o->spec.gpus;
+    /* The guardian must precede the loop and all threads. */
+    rc = guardian_start_keeping(&s.guardian, locks.fds, locks.count, e);
     if (rc == 0 && (rc = uv_loop_init(&s.loop)) < 0) {
         guardian_stop(s.guardian);
         err_set(e, rc, "event loop: %s", uv_strerror(rc));

@@ -23,7 +23,8 @@ function tokens(text) {
     if (number !== undefined) out.push({ kind: 'number', value: Number(number), column })
     else if (string !== undefined) out.push({ kind: 'string', value: string.slice(1, -1), column })
     else if (quoted !== undefined) out.push({ kind: 'name', value: quoted, column })
-    else if (word !== undefined) out.push({ kind: ['and', 'or', 'not', 'true', 'false'].includes(word) ? word : 'name', value: word, column })
+    else if (word !== undefined) out.push({ kind: ['and', 'or', 'not', 'true', 'false'].includes(word) ? word : 'name',
+      value: word, column })
     else out.push({ kind: sign, value: sign, column })
   }
   out.push({ kind: 'end', value: 'the end', column: text.length })

@@ -56,9 +56,16 @@ export function command(line) {
   return el('div', { class: 'command' }, code, done)
 }
 
+// A link that opens a trial.
+export const trialLink = (app, id) => el('a', { href: '#', onclick: e => { e.preventDefault(); app.openTrial(id) } }, String(id))
+
+// What a failure says: its text and the way out.
+export const reason = e => [e.message, e.hint].filter(Boolean).join('. Try: ')
+
 export function table(head, rows, most = 200) {
   return el('div', { class: 'scroll' }, el('table', {},
-    el('thead', {}, el('tr', {}, head.map((h, k) => el('th', { scope: 'col', class: typeof rows[0]?.[k] === 'number' ? 'num' : null }, h)))),
+    el('thead', {}, el('tr', {}, head.map((h, k) =>
+      el('th', { scope: 'col', class: typeof rows[0]?.[k] === 'number' ? 'num' : null }, h)))),
     el('tbody', {}, rows.slice(0, most).map(r => el('tr', {}, r.map(c => el('td', { class: typeof c === 'number' ? 'num' : null },
       c instanceof Node ? c : typeof c === 'number' ? num(c) : c ?? '–')))))),
   rows.length > most ? el('small', {}, `${whole(most)} of ${whole(rows.length)} rows; CSV has all`) : null)

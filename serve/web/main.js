@@ -14,8 +14,10 @@ import * as timeline from './view_timeline.js'
 import { openPanel } from './panel.js'
 
 const VIEWS = {
-  overview: ['Overview', overview], parallel: ['Parallel coordinates', parallel], slices: ['Slices', slices], curves: ['Curves', curves],
-  pareto: ['Pareto', pareto], timeline: ['Timeline', timeline], table: ['Trials', table], machine: ['Machine', machine], runs: ['Runs', runs]
+  overview: ['Overview', overview], parallel: ['Parallel coordinates', parallel], slices: ['Slices', slices],
+    curves: ['Curves', curves],
+  pareto: ['Pareto', pareto], timeline: ['Timeline', timeline], table: ['Trials', table], machine: ['Machine', machine],
+    runs: ['Runs', runs]
 }
 const OVERVIEW_MS = 2000, REDRAW_SHARE = 8
 const $ = id => document.getElementById(id)
@@ -25,19 +27,21 @@ export class Failure extends Error {
 }
 
 // Fetches an answer of the server: JSON, or an unpacked body.
-export async function fetchData(path, options) {
+export async function fetchData(path, options, tries = 5) {
   let answer
-  try { answer = await fetch('api/' + path, options) } catch { throw new Failure('The server does not answer.', 'Is drover serve still running?') }
-  if (answer.status === 503) {
+  try { answer = await fetch('api/' + path, options) } catch { throw new Failure('The server does not answer.',
+    'Is drover serve still running?') }
+  if (answer.status === 503 && tries > 1) {
     await new Promise(done => setTimeout(done, 1000))
-    return fetchData(path, options)
+    return fetchData(path, options, tries - 1)
   }
   const json = answer.headers.get('content-type')?.startsWith('application/json')
   if (!answer.ok) {
     const { error, hint } = json ? await answer.json() : { error: `${answer.status} ${answer.statusText}` }
     throw new Failure(error, hint)
   }
-  if (answer.headers.get('content-type')?.startsWith('text/plain')) return { text: await answer.text(), size: Number(answer.headers.get('x-log-size')) }
+  if (answer.headers.get('content-type')?.startsWith('text/plain')) return { text: await answer.text(),
+    size: Number(answer.headers.get('x-log-size') ?? NaN) }
   return json ? answer.json() : unpack(await answer.arrayBuffer())
 }
 
@@ -131,7 +135,8 @@ function drawHead() {
   if (selection.empty) return
   bar.replaceChildren(el('div', { class: 'bar' }, el('b', {}, `${whole(selection.count)} of ${whole(study.n)} selected`),
     selection.describe(study).map(t => el('span', { class: 'pill' }, t)), el('span', { class: 'grow' }),
-    selection.ranges.size ? button('Sweep file with these ranges', () => save(`${app.sweep}-narrowed.yaml`, 'text/yaml', narrowedFile(o.file, study, selection))) : null,
+    selection.ranges.size ? button('Sweep file with these ranges',
+      () => save(`${app.sweep}-narrowed.yaml`, 'text/yaml', narrowedFile(o.file, study, selection))) : null,
     button('Clear', () => { selection.ranges.clear(); app.setFilter('') })))
   $('notice').hidden ||= !list
 }
@@ -143,7 +148,8 @@ function notice(text, hint) {
 
 function fail(e) {
   drawView = null
-  $('main').replaceChildren(el('div', { class: 'failed', role: 'alert' }, el('p', {}, e.message), e.hint ? el('p', {}, 'Try: ', e.hint) : null, button('Try again', () => start())))
+  $('main').replaceChildren(el('div', { class: 'failed', role: 'alert' }, el('p', {}, e.message),
+    e.hint ? el('p', {}, 'Try: ', e.hint) : null, button('Try again', () => start())))
 }
 
 // ---- data -------------------------------------------------------------------------------------
@@ -221,7 +227,9 @@ async function openSweep(name) {
 async function loadList() {
   const list = app.list = await fetchData('sweeps')
   $('sweeps').hidden = list.sweeps.length < 1
-  $('sweeps').replaceChildren(...list.sweeps.map(s => el('option', { value: s.name, selected: s.name === app.sweep }, s.state ? `${s.name} (${s.state}, ${whole(s.trials)})` : s.name)))
+  $('sweeps').replaceChildren(...list.sweeps.map(s =>
+    el('option', { value: s.name, selected: s.name === app.sweep },
+    s.state ? `${s.name} (${s.state}, ${whole(s.trials)})` : s.name)))
   if (list.sweeps.some(s => !s.state && !s.error)) setTimeout(() => loadList().catch(() => {}), 500)
   return list
 }
@@ -234,7 +242,9 @@ async function start() {
     const list = await loadList()
     const name = wanted ?? list.chosen ?? list.sweeps.at(-1)?.name
     if (!name) {
-      if (!VIEWS[app.view][1].needsNoSweep) $('main').replaceChildren(el('div', { class: 'empty' }, el('p', {}, `There is no sweep in ${list.root} yet.`), el('p', {}, 'Start one: ', el('code', {}, 'drover sweep sweep.yaml'))))
+      if (!VIEWS[app.view][1].needsNoSweep) $('main')
+        .replaceChildren(el('div', { class: 'empty' }, el('p', {}, `There is no sweep in ${list.root} yet.`),
+        el('p', {}, 'Start one: ', el('code', {}, 'drover sweep sweep.yaml'))))
       return setTimeout(() => app.sweep || start(), 3000)
     }
     await openSweep(name)
@@ -242,12 +252,15 @@ async function start() {
 }
 
 function nav() {
-  $('nav').replaceChildren(...Object.entries(VIEWS).map(([id, [title]]) => el('a', { href: '#view=' + id, 'data-view': id, onclick: e => { e.preventDefault(); app.go(id) } }, title)))
+  $('nav').replaceChildren(...Object.entries(VIEWS)
+    .map(([id, [title]]) => el('a', { href: '#view=' + id, 'data-view': id, onclick: e => { e.preventDefault(); app.go(id) } },
+    title)))
 }
 
 // ---- events of the page -----------------------------------------------------------------------
 
-$('sweeps').addEventListener('change', e => { app.selection = new Selection(); app.trial = null; $('panel').hidden = true; openSweep(e.target.value).catch(fail) })
+$('sweeps').addEventListener('change', e => { app.selection = new Selection(); app.trial = null; $('panel').hidden = true;
+  openSweep(e.target.value).catch(fail) })
 addEventListener('resize', () => soon('size', () => document.documentElement.clientWidth && draw('size')))
 addEventListener('popstate', () => {
   const sweep = readHash()

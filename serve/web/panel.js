@@ -1,7 +1,7 @@
 // One trial: parameters, metrics, curve, command, log, files, leases; a second trial next to it; a similar trial.
 import { Plot, css } from './plot.js'
 import { flat } from './view_overview.js'
-import { button, bytes, command, duration, el, num, select, table, text } from './format.js'
+import { button, bytes, command, duration, el, num, reason, select, table, text } from './format.js'
 
 const shell = s => /^[\w@%+=:,./-]+$/.test(s) ? s : `'${s.replaceAll("'", "'\\''")}'`
 const scalar = v => typeof v === 'string' ? v : JSON.stringify(v)
@@ -23,7 +23,8 @@ export async function openPanel(panel, app, id) {
 }
 
 function fill(body, app, t) {
-  const params = flat(t.params), compare = el('input', { size: 7, placeholder: 'trial', 'aria-label': 'Compare with trial', onchange: async () => {
+  const params = flat(t.params), compare = el('input',
+    { size: 7, placeholder: 'trial', 'aria-label': 'Compare with trial', onchange: async () => {
     const other = compare.value.trim()
     if (!other) return draw(null)
     try { draw(await app.api('trial/' + other)) } catch (e) { values.replaceChildren(el('p', { class: 'failed' }, e.message)) }
@@ -31,32 +32,45 @@ function fill(body, app, t) {
   const values = el('div'), curve = curvePlot(app)
   function draw(other) {
     const theirs = other ? flat(other.params) : {}
-    const rows = (a, b) => [...new Set([...Object.keys(a), ...Object.keys(b)])].map(k => el('tr', { class: other && JSON.stringify(a[k]) !== JSON.stringify(b[k]) ? 'differs' : null },
+    const rows = (a, b) => [...new Set([...Object.keys(a), ...Object.keys(b)])].map(k =>
+      el('tr', { class: other && JSON.stringify(a[k]) !== JSON.stringify(b[k]) ? 'differs' : null },
       el('td', {}, k), el('td', { class: 'num' }, shown(a[k])), other ? el('td', { class: 'num' }, shown(b[k])) : null))
     const part = (name, a, b) => [el('h3', {}, name), el('div', { class: 'scroll' }, el('table', {},
-      other ? el('thead', {}, el('tr', {}, el('th', {}), el('th', { class: 'num' }, `trial ${t.id}`), el('th', { class: 'num' }, `trial ${other.id}`))) : null, el('tbody', {}, rows(a, b))))]
-    const facts = x => ({ state: x.state, ...(x.value === undefined || x.value === null ? {} : { [app.study.metric ?? 'value']: x.value }), seconds: x.seconds, steps: x.steps, node: x.node })
-    values.replaceChildren(...part('Facts', facts(t), other ? facts(other) : {}).concat(part('Parameters', params, theirs), part('Metrics, the last values', t.metrics ?? {}, other?.metrics ?? {})))
+      other ? el('thead', {}, el('tr', {}, el('th', {}), el('th', { class: 'num' }, `trial ${t.id}`),
+        el('th', { class: 'num' }, `trial ${other.id}`))) : null, el('tbody', {}, rows(a, b))))]
+    const facts = x => ({ state: x.state, ...(x.value === undefined || x.value === null ? {}
+      : { [app.study.metric ?? 'value']: x.value }), seconds: x.seconds, steps: x.steps, node: x.node })
+    values.replaceChildren(...part('Facts', facts(t), other ? facts(other) : {})
+      .concat(part('Parameters', params, theirs), part('Metrics, the last values', t.metrics ?? {}, other?.metrics ?? {})))
     curve.of = [t, other].filter(Boolean)
     curve.draw()
   }
   const log = el('div'), said = el('small', { role: 'status' }), state = t.state
   const act = (label, command) => button(label, async () => {
-    try { await app.control(command); said.textContent = 'Done.' } catch (e) { said.textContent = [e.message, e.hint].filter(Boolean).join('. Try: ') }
+    try { await app.control(command); said.textContent = 'Done.' } catch (e) { said.textContent = reason(e) }
   })
-  const control = !app.list?.control ? '' : el('div', { class: 'tools' }, ['failed', 'oom', 'invalid', 'cancelled'].includes(state) ? act('Retry', { verb: 'retry', trials: [t.id] }) : ['done', 'pruned'].includes(state) ? null : act('Cancel', { verb: 'cancel', trials: [t.id] }), said)
-  body.replaceChildren(t.error ? el('p', { class: 'failed' }, t.error) : '', t.why && !t.error ? el('p', { class: 'mute' }, `ended because of: ${t.why}`) : '',
-    control, t.command ? command(t.command) : '', el('div', { class: 'tools' }, el('label', {}, 'Compare with trial ', compare)), values, curve.card, log,
+  const control = !app.list?.control ? '' : el('div', { class: 'tools' },
+    ['failed', 'oom', 'invalid', 'cancelled'].includes(state) ? act('Retry', { verb: 'retry', trials: [t.id] })
+    : ['done', 'pruned'].includes(state) ? null : act('Cancel', { verb: 'cancel', trials: [t.id] }), said)
+  body.replaceChildren(t.error ? el('p', { class: 'failed' }, t.error) : '',
+    t.why && !t.error ? el('p', { class: 'mute' }, `ended because of: ${t.why}`) : '',
+    control, t.command ? command(t.command) : '', el('div', { class: 'tools' }, el('label', {}, 'Compare with trial ', compare)),
+      values, curve.card, log,
     el('h3', {}, 'Files'), t.output ? el('small', {}, t.output) : '',
-    t.files.length ? table(['name', 'size'], t.files.map(f => [f.dir ? f.name + '/' : f.name, f.dir ? null : bytes(f.bytes)])) : el('p', { class: 'mute' }, t.output ? 'None here: they may be on the trial’s node.' : 'The trial has not started yet.'),
-    el('h3', {}, 'Leases'), table(['lease', 'node', 'begin', 'duration', 'why it ended'], t.leases.map(l => [String(l.lease), l.node ?? l.worker, new Date(l.begin_ms).toLocaleString(), duration(((l.end_ms ?? Date.now()) - l.begin_ms) / 1000), l.why ?? (l.end_ms ? 'by itself' : 'runs')])),
+    t.files.length ? table(['name', 'size'], t.files.map(f => [f.dir ? f.name + '/' : f.name, f.dir ? null : bytes(f.bytes)]))
+      : el('p', { class: 'mute' }, t.output ? 'None here: they may be on the trial’s node.' : 'The trial has not started yet.'),
+    el('h3', {}, 'Leases'), table(['lease', 'node', 'begin', 'duration', 'why it ended'],
+      t.leases.map(l => [String(l.lease), l.node ?? l.worker, new Date(l.begin_ms).toLocaleString(),
+      duration(((l.end_ms ?? Date.now()) - l.begin_ms) / 1000), l.why ?? (l.end_ms ? 'by itself' : 'runs')])),
     similar(app, t, params))
   draw(null)
   drawLog(log, app, t, 'stdout')
 }
 
 function curvePlot(app) {
-  const plot = new Plot({ title: 'Curve', height: 170, label: 'Learning curve', rows: () => ({ head: ['trial', 'step', metric], rows: plot.of.flatMap(t => (t.curves[metric] ?? []).map(p => [t.id, ...p])) }) })
+  const plot = new Plot({ title: 'Curve', height: 170, label: 'Learning curve',
+    rows: () => ({ head: ['trial', 'step', metric],
+    rows: plot.of.flatMap(t => (t.curves[metric] ?? []).map(p => [t.id, ...p])) }) })
   let metric = app.study.metric ?? app.study.metrics[0]?.name
   const names = app.study.metrics.map(m => [m.name, m.name])
   if (names.length > 1) plot.head.insertBefore(select('Metric', names, metric, v => { metric = v; plot.draw() }), plot.note)
@@ -66,7 +80,8 @@ function curvePlot(app) {
     if (!all.length) return plot.say('No reports of this metric.')
     const f = plot.frame()
     if (!f) return
-    const x = d3.scaleLinear().domain(d3.extent(all, p => p[0])).range([0, f.W]), y = d3.scaleLinear().domain(d3.extent(all, p => p[1])).nice().range([f.H, 0])
+    const x = d3.scaleLinear().domain(d3.extent(all, p => p[0])).range([0, f.W]),
+      y = d3.scaleLinear().domain(d3.extent(all, p => p[1])).nice().range([f.H, 0])
     curves.forEach((points, k) => {
       f.ctx.strokeStyle = f.ctx.fillStyle = css(k ? '--b' : '--a')
       f.ctx.lineWidth = 1.6
@@ -85,12 +100,13 @@ function curvePlot(app) {
 async function drawLog(box, app, t, stream) {
   const pre = el('pre', { class: 'log', tabindex: 0, 'aria-label': stream }, 'Loading …'), note = el('small')
   const tab = name => button(name, () => drawLog(box, app, t, name), { 'aria-pressed': String(name === stream) })
-  box.replaceChildren(el('div', { class: 'head bar' }, el('h3', {}, 'Log'), tab('stdout'), tab('stderr'), button('Refresh', () => drawLog(box, app, t, stream)), note), pre)
+  box.replaceChildren(el('div', { class: 'head bar' }, el('h3', {}, 'Log'), tab('stdout'), tab('stderr'),
+    button('Refresh', () => drawLog(box, app, t, stream)), note), pre)
   try {
     const { text: end, size } = await app.api(`log/${t.id}/${stream}?tail=65536`)
-    pre.textContent = end || '(empty)'
+    pre.textContent = end || (size >= 0 ? '(empty)' : 'There is no such log on this machine.')
     pre.scrollTop = pre.scrollHeight
-    note.textContent = size > 65536 ? `the last 64 KiB of ${bytes(size)}` : bytes(size)
+    note.textContent = !(size >= 0) ? '' : size > 65536 ? `the last 64 KiB of ${bytes(size)}` : bytes(size)
   } catch (e) { pre.textContent = e.message }
 }
 
@@ -99,7 +115,8 @@ function similar(app, t, params) {
   const inputs = new Map(Object.entries(params).map(([k, v]) => [k, el('input', { value: scalar(v), 'aria-label': k })]))
   const line = el('div'), said = el('p', { role: 'status' })
   const values = () => [...inputs].map(([k, input]) => [k, input.value.trim()])
-  const update = () => line.replaceChildren(command(`drover sweep add ${shell(app.sweep)} ` + values().map(([k, v]) => `--param ${shell(`${k}=${v}`)}`).join(' ')))
+  const update = () => line.replaceChildren(command(`drover sweep add ${shell(app.sweep)} ` + values()
+    .map(([k, v]) => `--param ${shell(`${k}=${v}`)}`).join(' ')))
   for (const input of inputs.values()) input.addEventListener('input', update)
   update()
   const send = app.list?.control ? button('Add this trial', async () => {
@@ -110,9 +127,11 @@ function similar(app, t, params) {
       for (const group of path.slice(0, -1)) at = at[group] ??= {}
       at[path.at(-1)] = typeof old === 'string' ? v : parse(v)
     }
-    try { await app.control({ verb: 'add', params: [set] }); said.textContent = 'Added.' } catch (e) { said.textContent = [e.message, e.hint].filter(Boolean).join('. Try: ') }
+    try { await app.control({ verb: 'add', params: [set] });
+      said.textContent = 'Added.' } catch (e) { said.textContent = reason(e) }
   }) : null
-  return el('details', {}, el('summary', {}, 'Add a similar trial'), table(['parameter', 'value'], [...inputs].map(([k, input]) => [k, input])), line, send, said)
+  return el('details', {}, el('summary', {}, 'Add a similar trial'),
+    table(['parameter', 'value'], [...inputs].map(([k, input]) => [k, input])), line, send, said)
 }
 
 const parse = v => { try { return JSON.parse(v) } catch { return v } }

@@ -87,7 +87,8 @@ export class Plot {
     if (!found) return
     tip.textContent = found.text
     const x = f.left + found.x, right = x > f.w / 2
-    Object.assign(tip.style, { left: right ? '' : x + 10 + 'px', right: right ? f.w - x + 10 + 'px' : '', top: Math.max(0, f.top + found.y - 30) + 'px' })
+    Object.assign(tip.style, { left: right ? '' : x + 10 + 'px', right: right ? f.w - x + 10 + 'px' : '',
+      top: Math.max(0, f.top + found.y - 30) + 'px' })
   }
 
   fileName(ending) { return `${document.title.split(' · ')[0]}-${this.title.toLowerCase().replace(/[^a-z0-9]+/g, '-')}.${ending}` }
@@ -101,7 +102,8 @@ export class Plot {
   saveSvg() {
     const { w, height } = this.f ?? {}
     if (!w || this.box.hidden) return
-    const copy = this.svg.node().cloneNode(true), from = this.svg.selectAll('*').nodes(), to = d3.select(copy).selectAll('*').nodes()
+    const copy = this.svg.node().cloneNode(true), from = this.svg.selectAll('*').nodes(),
+      to = d3.select(copy).selectAll('*').nodes()
     from.forEach((node, i) => {
       const s = getComputedStyle(node)
       for (const k of ['fill', 'stroke', 'stroke-width', 'font', 'font-weight', 'text-anchor', 'paint-order', 'fill-opacity'])
@@ -111,7 +113,8 @@ export class Plot {
     })
     for (const [k, v] of Object.entries({ width: w, height, viewBox: `0 0 ${w} ${height}` })) copy.setAttribute(k, v)
     // As text: an image element of this document would be loaded, which the page's policy forbids.
-    const box = `width="${w}" height="${height}"`, marks = `<rect ${box} fill="${css('--card')}"/><image ${box} href="${this.canvas.toDataURL()}"/>`
+    const box = `width="${w}" height="${height}"`,
+      marks = `<rect ${box} fill="${css('--card')}"/><image ${box} href="${this.canvas.toDataURL()}"/>`
     save(this.fileName('svg'), 'image/svg+xml', new XMLSerializer().serializeToString(copy).replace('>', () => '>' + marks))
   }
 }
@@ -137,11 +140,13 @@ export function ticks(drawn, a, n) {
   }
   return drawn.tickSizeOuter(0)
 }
-export const cut = v => { const s = typeof v === 'string' ? v : JSON.stringify(v); return s.length > 16 ? s.slice(0, 15) + '…' : s }
+export const cut = v => { const s = typeof v === 'string' ? v : JSON.stringify(v);
+  return s.length > 16 ? s.slice(0, 15) + '…' : s }
 
 // A d3 scale of an axis (study.js) over pixels.
 export function pixels(a, from, to) {
-  if (a.category) return bandOf(a).range(from <= to ? [from, to] : [to, from]).domain(from <= to ? d3.range(a.values.length) : d3.range(a.values.length).reverse())
+  if (a.category) return bandOf(a).range(from <= to ? [from, to] : [to, from])
+    .domain(from <= to ? d3.range(a.values.length) : d3.range(a.values.length).reverse())
   return scaleOf(a).range([from, to])
 }
 

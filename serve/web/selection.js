@@ -76,7 +76,8 @@ export function narrowedFile(file, study, selection) {
     if (/^parameters\s*:/.test(lines[i])) { out.push('parameters:', ...block); inside = true; continue }
     if (inside && /^[^\s#}\]-]/.test(lines[i])) inside = false
     if (inside) continue
-    out.push(/^name\s*:/.test(lines[i]) ? lines[i].replace(/^name\s*:\s*(.*?)\s*$/, (_, s) => `name: ${s.replace(/^["']|["']$/g, '')}-narrowed`) : lines[i])
+    out.push(/^name\s*:/.test(lines[i]) ? lines[i].replace(/^name\s*:\s*(.*?)\s*$/,
+      (_, s) => `name: ${s.replace(/^["']|["']$/g, '')}-narrowed`) : lines[i])
   }
   return out.join('\n')
 }

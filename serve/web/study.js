@@ -40,7 +40,8 @@ export class Study {
     this.columns = Object.fromEntries(Object.entries(FIXED).map(([k, [t, f]]) => [k, new Column(t, f)]))
     this.params = []   // {name, category, varies, values?, log, lo, hi, col: Column}
     this.metrics = []  // {name, min, max, last: Column}
-    this.leases = { n: 0, trial: new Column(Uint32Array, 0), node: new Column(Uint32Array, NONE), why: new Column(Uint32Array, NONE), begin: new Column(Float64Array, NaN), end: new Column(Float64Array, NaN) }
+    this.leases = { n: 0, trial: new Column(Uint32Array, 0), node: new Column(Uint32Array, NONE),
+      why: new Column(Uint32Array, NONE), begin: new Column(Float64Array, NaN), end: new Column(Float64Array, NaN) }
     this.texts = {}
     this.axes = []
   }
@@ -76,7 +77,8 @@ export class Study {
       for (let i = 0; i < ids.length; i++) col.v[ids[i]] = from[i] === none ? -1 : from[i]
     })
     head.metrics.forEach((name, k) => {
-      const m = this.metrics[k] ??= { name, min: new Column(Float64Array, NaN), max: new Column(Float64Array, NaN), last: new Column(Float64Array, NaN) }
+      const m = this.metrics[k] ??= { name, min: new Column(Float64Array, NaN), max: new Column(Float64Array, NaN),
+        last: new Column(Float64Array, NaN) }
       for (const part of ['min', 'max', 'last']) put(m[part], column(`m${k}.${part}`))
     })
     this.#applyLeases(column)
@@ -157,7 +159,8 @@ export class Study {
 // a float and of the id; then the few neighbours that a float cannot tell apart change places.
 const IDS = 2 ** 21
 function sortByKey(ids, keys) {
-  const count = ids.length, small = new Float32Array(count), bits = new Uint32Array(small.buffer), packed = new Float64Array(count)
+  const count = ids.length, small = new Float32Array(count), bits = new Uint32Array(small.buffer),
+    packed = new Float64Array(count)
   for (let k = 0; k < count; k++) small[k] = keys[ids[k]]
   for (let k = 0; k < count; k++) packed[k] = ((bits[k] >>> 31 ? ~bits[k] : bits[k] | 0x80000000) >>> 0) * IDS + ids[k]
   packed.sort()

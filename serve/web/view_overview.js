@@ -1,6 +1,6 @@
 // Overview: the best trial, progress, history, importance, failures.
 import { Plot, css, marks, nearest, pixels, positions } from './plot.js'
-import { button, check, command, duration, el, num, stateColour, table, text, whole } from './format.js'
+import { button, check, command, duration, el, num, reason, stateColour, table, text, trialLink, whole } from './format.js'
 
 const RATE_S = 300 // trials per minute over the last five minutes
 
@@ -20,16 +20,19 @@ export function mount(root, app) {
   }
 }
 
-function drawBest(card, { study, overview, openTrial }) {
+function drawBest(card, app) {
+  const { study, overview } = app
   const b = overview.best, head = el('div', { class: 'head' }, el('h2', {}, 'Best trial'))
   if (!b) {
-    const why = !study.metric ? 'The sweep has no metric, so no trial is the best.' : study.n ? 'No trial has reported a value yet.' : 'No trial has started yet.'
+    const why = !study.metric ? 'The sweep has no metric, so no trial is the best.' : study.n
+      ? 'No trial has reported a value yet.' : 'No trial has started yet.'
     return card.replaceChildren(head, el('p', { class: 'empty' }, why))
   }
   const params = Object.entries(flat(b.params))
   card.replaceChildren(head,
-    el('div', { class: 'big' }, num(b.value), ' ', el('small', {}, `${overview.metric} (${overview.maximize ? 'maximized' : 'minimized'})`)),
-    el('div', {}, 'trial ', el('a', { href: '#', onclick: e => { e.preventDefault(); openTrial(b.id) } }, String(b.id)),
+    el('div', { class: 'big' }, num(b.value), ' ',
+      el('small', {}, `${overview.metric} (${overview.maximize ? 'maximized' : 'minimized'})`)),
+    el('div', {}, 'trial ', trialLink(app, b.id),
       ': ', el('span', { class: 'mute' }, params.map(([k, v]) => `${k}=${typeof v === 'number' ? num(v) : text(v)}`).join('  '))),
     b.command ? command(b.command) : el('small', {}, 'Its command cannot be made from the sweep file.'))
 }
@@ -68,34 +71,43 @@ function drawProgress(card, app) {
   const left = wanted >= 0 && live && rate > 0 ? Math.max(0, wanted - done) / rate * 60 : NaN
   const { total, useful } = leaseSeconds(study, live ? now : last), gpus = resources.gpus * resources.nodes
   const fact = (name, value, title) => el('div', { title }, el('b', {}, value), el('small', {}, name))
-  const bar = el('div', { class: 'states', role: 'img', 'aria-label': 'trials by state' }), names = Object.keys(counts).filter(k => counts[k])
+  const bar = el('div', { class: 'states', role: 'img', 'aria-label': 'trials by state' }),
+    names = Object.keys(counts).filter(k => counts[k])
   const of = Math.max(study.n, wanted)
-  for (const k of names) bar.append(el('span', { title: `${k}: ${whole(counts[k])}`, style: { width: 100 * counts[k] / of + '%', background: stateColour[k] } }))
+  for (const k of names) bar.append(el('span', { title: `${k}: ${whole(counts[k])}`,
+    style: { width: 100 * counts[k] / of + '%', background: stateColour[k] } }))
   card.replaceChildren(el('div', { class: 'head' }, el('h2', {}, 'Progress'), el('small', {}, overview.description ?? '')),
     el('div', { class: 'facts' },
       fact(wanted >= 0 ? `of ${whole(wanted)} trials ended` : 'trials ended', whole(done)),
       fact('trials per minute', num(Number(rate.toPrecision(3))), 'over the last five minutes of the sweep'),
       live ? fact('left', duration(left), 'at this rate') : fact('duration', duration(last)),
-      gpus > 0 ? fact('GPU hours', num(Number((total * gpus / 3600).toPrecision(3))), `${num(Number((100 * useful / (total || 1)).toPrecision(3)))} % of them in trials that did not fail`)
+      gpus > 0 ? fact('GPU hours', num(Number((total * gpus / 3600).toPrecision(3))),
+        `${num(Number((100 * useful / (total || 1)).toPrecision(3)))} % of them in trials that did not fail`)
         : fact('of trials', duration(total), 'the sum over all trials')),
-    bar, el('div', { class: 'legend' }, names.map(k => el('span', {}, el('i', { style: { background: stateColour[k] } }), `${k} ${whole(counts[k])}`))),
+    bar, el('div', { class: 'legend' }, names.map(k =>
+      el('span', {}, el('i', { style: { background: stateColour[k] } }), `${k} ${whole(counts[k])}`))),
     list.control ? controls(app) : '')
 }
 
 // What `drover sweep stop` and its siblings do, with --control.
 function controls(app) {
-  const said = el('small', { role: 'status' }), more = el('input', { size: 4, value: 10, 'aria-label': 'Number of trials to add' })
+  const said = el('small', { role: 'status' }),
+    more = el('input', { size: 4, value: 10, 'aria-label': 'Number of trials to add' })
   const send = async command => {
     try {
       const { applied_here: here } = await app.control(command)
       said.textContent = here ? `Stored; no coordinator is running: drover sweep resume ${app.sweep}` : 'Done.'
-    } catch (e) { said.textContent = [e.message, e.hint].filter(Boolean).join('. Try: ') }
+    } catch (e) { said.textContent = reason(e) }
   }
   const sure = (label, command) => button(label, e => {
-    if (e.target.textContent === label) { e.target.textContent = `${label}: really?`; setTimeout(() => { e.target.textContent = label }, 4000) } else send(command)
+    if (e.target.textContent === label) { e.target.textContent = `${label}: really?`;
+      setTimeout(() => { e.target.textContent = label }, 4000) } else send(command)
   })
-  return el('div', { class: 'tools', role: 'group', 'aria-label': 'Control' }, app.overview.state === 'paused' ? button('Resume', () => send({ verb: 'resume' })) : button('Pause', () => send({ verb: 'pause', finish: true })),
-    sure('Stop', { verb: 'stop', now: false, finish: true }), button('Retry failed', () => send({ verb: 'retry', failed: true })), more, button('Add trials', () => send({ verb: 'add', trials: Number(more.value) })), said)
+  return el('div', { class: 'tools', role: 'group', 'aria-label': 'Control' },
+    app.overview.state === 'paused' ? button('Resume', () => send({ verb: 'resume' }))
+    : button('Pause', () => send({ verb: 'pause', finish: true })),
+    sure('Stop', { verb: 'stop', now: false, finish: true }), button('Retry failed', () => send({ verb: 'retry', failed: true })),
+      more, button('Add trials', () => send({ verb: 'add', trials: Number(more.value) })), said)
 }
 
 function historyPlot(app) {
@@ -106,7 +118,8 @@ function historyPlot(app) {
     rows: () => {
       const V = app.study.get('value'), rows = []
       for (let i = 0, b = NaN; i < app.study.n; i++) {
-        if (app.study.rank[i] === app.study.rank[i]) b = b === b ? (app.study.maximize ? Math.max(b, V[i]) : Math.min(b, V[i])) : V[i]
+        if (app.study.rank[i] === app.study.rank[i]) b = b === b ? (app.study.maximize ? Math.max(b, V[i]) : Math.min(b, V[i]))
+          : V[i]
         rows.push([i, app.study.stateName(i), V[i], b])
       }
       return { head: ['trial', 'state', app.study.metric ?? 'value', 'best so far'], rows }
@@ -114,7 +127,8 @@ function historyPlot(app) {
   })
   plot.draw = () => {
     const { study } = app
-    if (!study.order.length) return plot.say(study.metric ? 'No values yet: a point appears when a trial reports.' : 'The sweep has no metric.')
+    if (!study.order.length) return plot.say(study.metric ? 'No values yet: a point appears when a trial reports.'
+      : 'The sweep has no metric.')
     const f = plot.frame()
     if (!f) return
     const value = study.valueAxis(false)
@@ -132,7 +146,8 @@ function historyPlot(app) {
     plot.note.textContent = study.n > study.order.length ? `${whole(study.n - study.order.length)} trials without a value` : ''
     plot.pointing((px, py) => {
       const i = nearest(study.order, drawn.x, drawn.y, px, py)
-      return i < 0 ? null : { text: `trial ${i}: ${num(study.get('value')[i])}`, x: drawn.x[i], y: drawn.y[i], click: () => app.openTrial(i) }
+      return i < 0 ? null : { text: `trial ${i}: ${num(study.get('value')[i])}`, x: drawn.x[i], y: drawn.y[i],
+        click: () => app.openTrial(i) }
     })
   }
   return plot
@@ -157,7 +172,8 @@ function bestLine(f, study, x, y) {
 function drawImportance(card, { overview, go }) {
   const shares = overview.importance, head = el('div', { class: 'head' }, el('h2', {}, 'What mattered'),
     el('small', {}, 'share of what decides whether a trial is among the best tenth'))
-  if (!shares) return card.replaceChildren(head, el('p', { class: 'empty' }, 'Too few finished trials to say: ten with a value are needed.'))
+  if (!shares) return card.replaceChildren(head,
+    el('p', { class: 'empty' }, 'Too few finished trials to say: ten with a value are needed.'))
   const list = Object.entries(shares).sort((p, q) => q[1][0] - p[1][0]), most = Math.max(...list.map(([, s]) => s[2]), 1e-9)
   const body = el('div', { class: 'imp' })
   for (const [name, [share, low, high]] of list.slice(0, 14)) {
@@ -165,15 +181,19 @@ function drawImportance(card, { overview, go }) {
       .attr('aria-label', `${name}: ${share.toFixed(2)}, between ${low.toFixed(2)} and ${high.toFixed(2)}`)
     const at = v => 98 * v / most + '%'
     svg.append('rect').attr('y', 3).attr('height', 10).attr('rx', 2).attr('width', at(share)).attr('fill', css('--a'))
-    svg.append('line').attr('x1', at(low)).attr('x2', at(high)).attr('y1', 8).attr('y2', 8).attr('stroke', css('--fg')).attr('stroke-width', 1.5)
-    for (const v of [low, high]) svg.append('line').attr('x1', at(v)).attr('x2', at(v)).attr('y1', 4).attr('y2', 12).attr('stroke', css('--fg')).attr('stroke-width', 1.5)
+    svg.append('line').attr('x1', at(low)).attr('x2', at(high)).attr('y1', 8).attr('y2', 8).attr('stroke', css('--fg'))
+      .attr('stroke-width', 1.5)
+    for (const v of [low, high]) svg.append('line').attr('x1', at(v)).attr('x2', at(v)).attr('y1', 4).attr('y2', 12)
+      .attr('stroke', css('--fg')).attr('stroke-width', 1.5)
     body.append(el('span', { title: name }, name), svg.node(), el('span', { class: 'mute' }, share.toFixed(2)))
   }
-  card.replaceChildren(head, body, el('small', {}, 'The whiskers are a bootstrap interval of 90 %. '), el('a', { href: '#view=slices', onclick: e => { e.preventDefault(); go('slices') } }, 'Slices'))
+  card.replaceChildren(head, body, el('small', {}, 'The whiskers are a bootstrap interval of 90 %. '),
+    el('a', { href: '#view=slices', onclick: e => { e.preventDefault(); go('slices') } }, 'Slices'))
 }
 
 // Failures with one cause have one text, apart from numbers.
-function drawFailures(card, { study, openTrial }) {
+function drawFailures(card, app) {
+  const { study } = app
   const groups = new Map()
   for (let i = study.n - 1; i >= 0; i--) {
     if (!study.isFailed(i)) continue
@@ -186,6 +206,7 @@ function drawFailures(card, { study, openTrial }) {
   const list = [...groups.values()].sort((a, b) => b.trials.length - a.trials.length)
   card.hidden = list.length === 0
   card.replaceChildren(el('div', { class: 'head' }, el('h2', {}, 'Failures by cause')),
-    table(['trials', 'state', 'cause', 'newest'], list.map(g => [g.trials.length, g.state, el('span', { title: g.error }, g.error),
-      el('span', {}, g.trials.slice(0, 5).map(i => [el('a', { href: '#', onclick: e => { e.preventDefault(); openTrial(i) } }, String(i)), ' ']))]), 20))
+    table(['trials', 'state', 'cause', 'newest'],
+      list.map(g => [g.trials.length, g.state, el('span', { title: g.error }, g.error),
+      el('span', {}, g.trials.slice(0, 5).map(i => [trialLink(app, i), ' ']))]), 20))
 }

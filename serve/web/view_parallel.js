@@ -2,14 +2,15 @@
 // axis; on a narrow screen the axes lie horizontally.
 import { Plot, css, cut, paint, pixels, shade, ticks } from './plot.js'
 import { UNSET, bandOf, place, scaleOf } from './study.js'
-import { button, check, el, num, select, text, whole } from './format.js'
+import { button, check, el, num, select, text, trialLink, whole } from './format.js'
 
 const TOPS = [[0, 'none'], [10, '10 best'], [20, '20 best'], [50, '50 best'], [200, '200 best']]
 
 export function mount(root, app) {
   let g = null, everything = null, all = null, axes = [], drag = null
   const positions = new Map() // axis -> {of, u}: kept while the column is the same
-  const byRank = check('value by rank', app.option('rank', '') === '1', on => { app.setOption('rank', on ? '1' : ''); app.selection.ranges.delete(on ? 'value' : 'rank'); app.select(() => {}) })
+  const byRank = check('value by rank', app.option('rank', '') === '1',
+    on => { app.setOption('rank', on ? '1' : ''); app.selection.ranges.delete(on ? 'value' : 'rank'); app.select(() => {}) })
   const hidden = el('span', { class: 'tools' })
   const plot = new Plot({
     title: 'Parallel coordinates', label: 'Parallel coordinates of all trials; a group of axes with brushes',
@@ -18,12 +19,14 @@ export function mount(root, app) {
   })
   plot.box.setAttribute('role', 'group')
   const ranges = el('details', {}, el('summary', {}, 'Ranges by keyboard, hidden axes'), el('div'))
-  plot.card.append(el('small', {}, 'Drag along an axis to select, click it to clear. Drag a name, or use the arrow keys on it, to move the axis; Delete hides it.'), ranges)
+  plot.card.append(el('small', {}, 'Drag along an axis to select, click it to clear. Drag a name, or use the arrow keys '
+    + 'on it, to move the axis; Delete hides it.'), ranges)
   const list = el('section', { class: 'card', 'aria-label': 'The best selected trials' })
   root.replaceChildren(el('div', { class: 'grid' }, plot.card, list))
 
   function currentAxes() {
-    const { study } = app, off = new Set(app.option('hide', '').split('\n').filter(Boolean)), order = app.option('order', '').split('\n')
+    const { study } = app, off = new Set(app.option('hide', '').split('\n').filter(Boolean)),
+      order = app.option('order', '').split('\n')
     let all = study.axes.map(a => a.isValue && app.option('rank', '') === '1' ? study.valueAxis(true) : a)
     const extra = app.option('metric', '')
     if (extra) { const a = study.axis(extra); if (a) all.splice(all.length - (study.metric ? 1 : 0), 0, a) }
@@ -60,14 +63,16 @@ export function mount(root, app) {
     const all = currentAxes(), n = all.shown.length, tall = plot.box.clientWidth < 640
     axes = all.shown.map(a => ({ ...a, u: place1(a) })).map(a => ({ ...a, unset: hasUnset(a.u) }))
     drawRanges(all)
-    if (n < 2) return plot.say(app.study.n ? 'At least two axes are needed: show a hidden one below.' : 'No trials yet: each trial becomes a line here.')
+    if (n < 2) return plot.say(app.study.n ? 'At least two axes are needed: show a hidden one below.'
+      : 'No trials yet: each trial becomes a line here.')
     if (!app.study.n) return plot.say('No trials yet: each trial becomes a line here.')
     const height = tall ? 50 + 74 * (n - 1) : 400
     const f = plot.frame(height, tall ? [24, 16, 22, 16] : [28, 60, 12, 60])
     if (!f) return
     const unset = axes.some(a => a.unset), S = tall ? f.H : f.W, T = tall ? f.W : f.H
     const Ta = unset ? Math.floor(T / (1 - UNSET)) : T
-    g = { f, tall, S, T, Ta, t0: tall && unset ? T - Ta : 0, at: k => Math.round(k * (S - 1) / (n - 1)), ss: tall ? f.W : 1, st: tall ? 1 : f.W, unset }
+    g = { f, tall, S, T, Ta, t0: tall && unset ? T - Ta : 0, at: k => Math.round(k * (S - 1) / (n - 1)), ss: tall ? f.W : 1,
+      st: tall ? 1 : f.W, unset }
     everything = new Uint32Array(f.W * f.H)
     lines(everything, -1)
     drawAxes()
@@ -83,7 +88,8 @@ export function mount(root, app) {
       const [x, y] = tall ? [f.left, f.top + at(k)] : [f.left + at(k), f.top]
       const node = d3.select(this).attr('transform', `translate(${x},${y})`)
       node.call(ticks(side(pixels(a, pixel(0), pixel(1))), a, tall ? 4 : 6).tickSizeInner(4).tickPadding(2))
-      node.selectAll('text.unset').data(a.unset ? [0] : []).join('text').attr('class', 'unset mute').attr('text-anchor', tall ? 'start' : 'middle')
+      node.selectAll('text.unset').data(a.unset ? [0] : []).join('text').attr('class', 'unset mute')
+        .attr('text-anchor', tall ? 'start' : 'middle')
         .attr('x', 0).attr('y', tall ? 14 : g.T + 8).text('not set')
       label(node, a, k)
       brush(node, a, k)
@@ -91,9 +97,12 @@ export function mount(root, app) {
   }
 
   function label(node, a, k) {
-    const name = node.selectAll('text.name').data([a]).join('text').attr('class', 'name').attr('x', 0).attr('y', g.tall ? -6 : -12)
-      .attr('text-anchor', g.tall ? 'start' : k === 0 ? 'start' : k === axes.length - 1 ? 'end' : 'middle').text(cut(a.name) + (a.log ? ' (log)' : ''))
-      .attr('tabindex', 0).attr('role', 'button').attr('aria-label', `axis ${a.name}, ${k + 1} of ${axes.length}: arrow keys move it, Delete hides it`).style('cursor', 'grab')
+    const name = node.selectAll('text.name').data([a]).join('text').attr('class', 'name').attr('x', 0)
+      .attr('y', g.tall ? -6 : -12)
+      .attr('text-anchor', g.tall ? 'start' : k === 0 ? 'start' : k === axes.length - 1 ? 'end' : 'middle')
+        .text(cut(a.name) + (a.log ? ' (log)' : ''))
+      .attr('tabindex', 0).attr('role', 'button').attr('aria-label',
+        `axis ${a.name}, ${k + 1} of ${axes.length}: arrow keys move it, Delete hides it`).style('cursor', 'grab')
     name.on('keydown', () => {
       const e = d3.event, by = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 }[e.key]
       if (by) move(a.key, k + by)
@@ -103,7 +112,8 @@ export function mount(root, app) {
       plot.svg.selectAll('text.name').filter(b => b.key === a.key).nodes()[0]?.focus()
     })
     name.call(d3.drag().on('start', () => { drag = k }).on('drag', () => {
-      const s = g.tall ? d3.event.sourceEvent.clientY - plot.box.getBoundingClientRect().top - g.f.top : d3.event.sourceEvent.clientX - plot.box.getBoundingClientRect().left - g.f.left
+      const s = g.tall ? d3.event.sourceEvent.clientY - plot.box.getBoundingClientRect().top - g.f.top
+        : d3.event.sourceEvent.clientX - plot.box.getBoundingClientRect().left - g.f.left
       const to = Math.max(0, Math.min(axes.length - 1, Math.round(s / (g.S - 1) * (axes.length - 1))))
       if (to !== drag) { move(axes[drag].key, to); drag = to }
     }))
@@ -112,14 +122,16 @@ export function mount(root, app) {
   function brush(node, a, k) {
     const { tall } = g, low = pixel(0), high = pixel(1)
     const b = node.selectAll('g.brush').data([0]).join('g').attr('class', 'brush')
-    const made = tall ? d3.brushX().extent([[Math.min(low, high), -11], [Math.max(low, high), 11]]) : d3.brushY().extent([[-11, high], [11, low]])
+    const made = tall ? d3.brushX().extent([[Math.min(low, high), -11], [Math.max(low, high), 11]]) : d3.brushY()
+      .extent([[-11, high], [11, low]])
     made.on('brush end', null)
     b.call(made)
     const range = app.selection.ranges.get(a.key)
     b.call(made.move, range ? unitRange(a, range).map(pixel).sort(d3.ascending) : null)
     made.on('brush end', function () {
       const s = d3.brushSelection(this)
-      app.select(ranges => s ? ranges.set(a.key, fromUnits(a, s.map(p => tall ? (p - g.t0) / (g.Ta - 1) : 1 - p / (g.Ta - 1)))) : ranges.delete(a.key), 'brush')
+      app.select(ranges => s ? ranges.set(a.key, fromUnits(a, s.map(p => tall ? (p - g.t0) / (g.Ta - 1) : 1 - p / (g.Ta - 1))))
+        : ranges.delete(a.key), 'brush')
     })
   }
 
@@ -143,17 +155,23 @@ export function mount(root, app) {
 
   function drawRanges({ all, shown }) {
     if (ranges.contains(document.activeElement)) return
-    const metrics = [['', 'no other metric'], ...app.study.metrics.flatMap(m => ['min', 'max', 'last'].map(p => [`m:${p}:${m.name}`, `${m.name}, ${p}`]))]
-    hidden.replaceChildren(select('Another metric', metrics, app.option('metric', ''), v => { app.setOption('metric', v); draw() }))
+    const metrics = [['', 'no other metric'], ...app.study.metrics.flatMap(m =>
+      ['min', 'max', 'last'].map(p => [`m:${p}:${m.name}`, `${m.name}, ${p}`]))]
+    hidden.replaceChildren(select('Another metric', metrics, app.option('metric', ''),
+      v => { app.setOption('metric', v); draw() }))
     ranges.lastChild.replaceChildren(hidden, el('div', { class: 'scroll' }, el('table', {}, all.map(a => {
       const range = app.selection.ranges.get(a.key)
-      const input = (k, name) => el('input', { size: 9, 'aria-label': `${name} of ${a.name}`, value: range ? a.category ? range[k] : Number(range[k].toPrecision(5)) : '', placeholder: a.category ? String(k ? a.values.length - 1 : 0) : num(k ? Math.max(a.lo, a.hi) : Math.min(a.lo, a.hi)),
+      const input = (k, name) => el('input', { size: 9, 'aria-label': `${name} of ${a.name}`,
+        value: range ? a.category ? range[k] : Number(range[k].toPrecision(5)) : '',
+        placeholder: a.category ? String(k ? a.values.length - 1 : 0) : num(k ? Math.max(a.lo, a.hi) : Math.min(a.lo, a.hi)),
         onchange: e => {
-          const now = app.selection.ranges.get(a.key) ?? (a.category ? [0, a.values.length - 1] : [Math.min(a.lo, a.hi), Math.max(a.lo, a.hi)]), x = Number(e.target.value), next = [...now]
+          const now = app.selection.ranges.get(a.key) ?? (a.category ? [0, a.values.length - 1]
+            : [Math.min(a.lo, a.hi), Math.max(a.lo, a.hi)]), x = Number(e.target.value), next = [...now]
           next[k] = x
           app.select(r => e.target.value.trim() === '' || !Number.isFinite(x) ? r.delete(a.key) : r.set(a.key, next))
         } })
-      return el('tr', {}, el('td', {}, check(a.name, shown.includes(a), on => hide(a.key, !on))), el('td', {}, input(0, 'least'), ' to ', input(1, 'largest'), ' ',
+      return el('tr', {}, el('td', {}, check(a.name, shown.includes(a), on => hide(a.key, !on))),
+        el('td', {}, input(0, 'least'), ' to ', input(1, 'largest'), ' ',
         a.category ? el('small', {}, a.values.map((v, k) => `${k}: ${text(v)}`).join(', ')) : null))
     }))))
   }
@@ -169,7 +187,8 @@ export function mount(root, app) {
       if (!few) for (let i = 0; i < some.length; i++) some[i] = everything[i] - some[i]
       on = some
       const colour = css('--rest')
-      if (all?.of !== everything || all.colour !== colour) all = { of: everything, colour, image: shade(everything, f.W, f.H, colour) }
+      if (all?.of !== everything || all.colour !== colour) all = { of: everything, colour,
+        image: shade(everything, f.W, f.H, colour) }
       paint(f, all.image)
     }
     paint(f, shade(on, f.W, f.H, css('--a')))
@@ -193,10 +212,13 @@ export function mount(root, app) {
   function drawList() {
     const { study, selection } = app, best = []
     for (const i of study.order) if (selection.mask[i] && best.push(i) === 12) break
-    list.replaceChildren(el('div', { class: 'head' }, el('h2', {}, 'The best selected trials'), el('small', {}, `${whole(selection.count)} selected`), el('span', { class: 'grow' }), button('All of them', () => app.go('table'))),
+    list.replaceChildren(el('div', { class: 'head' }, el('h2', {}, 'The best selected trials'),
+      el('small', {}, `${whole(selection.count)} selected`), el('span', { class: 'grow' }),
+      button('All of them', () => app.go('table'))),
       el('div', { class: 'scroll' }, el('table', {},
-        el('thead', {}, el('tr', {}, el('th', { scope: 'col' }, 'trial'), axes.map(a => el('th', { scope: 'col', class: a.category ? null : 'num' }, a.name)))),
-        el('tbody', {}, best.map(i => el('tr', {}, el('td', {}, el('a', { href: '#', onclick: e => { e.preventDefault(); app.openTrial(i) } }, String(i))),
+        el('thead', {}, el('tr', {}, el('th', { scope: 'col' }, 'trial'),
+          axes.map(a => el('th', { scope: 'col', class: a.category ? null : 'num' }, a.name)))),
+        el('tbody', {}, best.map(i => el('tr', {}, el('td', {}, trialLink(app, i)),
           axes.map(a => el('td', { class: a.category ? null : 'num' }, show(a, i)))))))))
   }
 
@@ -209,11 +231,13 @@ export function mount(root, app) {
   return draw
 }
 
-const show = (a, i) => a.category ? a.col[i] < 0 ? 'not set' : text(a.values[a.col[i]]) : a.col[i] === a.col[i] ? num(a.col[i]) : 'not set'
+const show = (a, i) => a.category ? a.col[i] < 0 ? 'not set' : text(a.values[a.col[i]]) : a.col[i] === a.col[i] ? num(a.col[i])
+  : 'not set'
 
 function selectedRows({ study, selection }, axes) {
   const rows = []
-  for (let i = 0; i < study.n; i++) if (selection.mask[i]) rows.push([i, ...axes.map(a => a.category ? a.col[i] < 0 ? null : text(a.values[a.col[i]]) : a.col[i])])
+  for (let i = 0; i < study.n; i++) if (selection.mask[i]) rows.push([i,
+    ...axes.map(a => a.category ? a.col[i] < 0 ? null : text(a.values[a.col[i]]) : a.col[i])])
   return rows
 }
 

@@ -1,5 +1,5 @@
 // Slices and contours: the model's expectation with its uncertainty, or the density of the data.
-import { Plot, css, marks, nearest, pixels, positions, shade, paint } from './plot.js'
+import { Plot, css, marks, nearest, pixels, positions } from './plot.js'
 import { el, num, select, text } from './format.js'
 
 const CELLS = 64, LEVELS = 12, SMOOTH = 48
@@ -8,15 +8,20 @@ export function mount(root, app) {
   const slices = el('div', { class: 'small' }), parts = new Map(), models = new Map(), model = el('p', { class: 'mute' })
   let surface = null, surfaceKey = ''
   const picks = el('span', { class: 'tools' })
-  const contour = new Plot({ title: 'Contour', height: 430, margin: [10, 70, 40, 70], extras: [picks], label: 'Expected value over two parameters',
-    rows: () => ({ head: ['trial', ...pair().map(a => a.name), app.study.metric], rows: Array.from(app.study.order, i => [i, ...pair().map(a => cell(a, i)), app.study.get('value')[i]]) }) })
-  root.replaceChildren(el('div', { class: 'grid' }, contour.card, el('section', { class: 'card', 'aria-label': 'Slices' }, el('div', { class: 'head' }, el('h2', {}, 'Slices')), model, slices)))
+  const contour = new Plot({ title: 'Contour', height: 430, margin: [10, 70, 40, 70], extras: [picks],
+    label: 'Expected value over two parameters',
+    rows: () => ({ head: ['trial', ...pair().map(a => a.name), app.study.metric],
+      rows: Array.from(app.study.order, i => [i, ...pair().map(a => cell(a, i)), app.study.get('value')[i]]) }) })
+  root.replaceChildren(el('div', { class: 'grid' }, contour.card,
+    el('section', { class: 'card', 'aria-label': 'Slices' }, el('div', { class: 'head' }, el('h2', {}, 'Slices')), model,
+    slices)))
   const axes = () => app.study.axes.filter(a => a.param)
   const cell = (a, i) => a.category ? a.col[i] < 0 ? null : text(a.values[a.col[i]]) : a.col[i]
   const dim = a => app.study.params.filter(p => p.varies).indexOf(a.param)
 
   function pair() {
-    const list = axes(), shares = app.overview.importance ?? {}, by = [...list].sort((p, q) => (shares[q.name]?.[0] ?? 0) - (shares[p.name]?.[0] ?? 0))
+    const list = axes(), shares = app.overview.importance ?? {},
+      by = [...list].sort((p, q) => (shares[q.name]?.[0] ?? 0) - (shares[p.name]?.[0] ?? 0))
     const x = list.find(a => a.key === app.option('x', '')) ?? by[0]
     return [x, list.find(a => a.key === app.option('y', '') && a !== x) ?? by.find(a => a !== x)]
   }
@@ -39,8 +44,10 @@ export function mount(root, app) {
     if (picks.contains(document.activeElement)) return
     const [x, y] = pair(), names = list.map(a => [a.key, a.name])
     if (!y) return picks.replaceChildren()
-    picks.replaceChildren(select('Horizontal parameter', names, x.key, v => { app.setOption('x', v); draw() }), select('Vertical parameter', names, y.key, v => { app.setOption('y', v); draw() }),
-      select('Shown', [['median', 'expected value'], ['sd', 'uncertainty']], app.option('shown', 'median'), v => { app.setOption('shown', v); draw() }))
+    picks.replaceChildren(select('Horizontal parameter', names, x.key, v => { app.setOption('x', v); draw() }),
+      select('Vertical parameter', names, y.key, v => { app.setOption('y', v); draw() }),
+      select('Shown', [['median', 'expected value'], ['sd', 'uncertainty']], app.option('shown', 'median'),
+        v => { app.setOption('shown', v); draw() }))
   }
 
   // ---- the contour
@@ -54,7 +61,7 @@ export function mount(root, app) {
         contour.note.textContent = 'loading the model …'
         const got = await app.api(`surface?x=${dim(x)}&y=${dim(y)}&cells=${CELLS}`).catch(() => null)
         if (key !== surfaceKey) return
-        surface = got && { ...got.head, median: got.column('median'), low: got.column('low'), high: got.column('high') }
+        surface = got?.head && { ...got.head, median: got.column('median'), low: got.column('low'), high: got.column('high') }
       }
     }
     if (root.isConnected) paintContour(x, y)
@@ -62,7 +69,8 @@ export function mount(root, app) {
 
   // The mean of the trials near each cell; NaN where there are none.
   function meanOfData(x, y) {
-    const { study } = app, G = SMOOTH, px = positions(study, x, 0, G - .001), py = positions(study, y, 0, G - .001), V = study.get('value')
+    const { study } = app, G = SMOOTH, px = positions(study, x, 0, G - .001), py = positions(study, y, 0, G - .001),
+      V = study.get('value')
     let sum = new Float64Array(G * G), weight = new Float64Array(G * G)
     const a = study.valueAxis(false), low = Math.min(a.lo, a.hi), high = Math.max(a.lo, a.hi)
     for (const i of study.order) {
@@ -79,8 +87,11 @@ export function mount(root, app) {
     const f = contour.frame()
     if (!f) return
     const { study } = app, sd = app.option('shown', 'median') === 'sd', H = f.H
-    const grid = surface ? { w: surface.xs.length, h: surface.ys.length, z: Float64Array.from(surface.median, (m, k) => sd ? (surface.high[k] - surface.low[k]) / 3.92 : m) } : meanOfData(x, y)
-    const seen = grid.z.filter(z => z === z).sort(), colour = d3.scaleSequential(sd || study.maximize ? d3.interpolateViridis : t => d3.interpolateViridis(1 - t)).domain([d3.quantile(seen, .02), d3.quantile(seen, .98)]).clamp(true)
+    const grid = surface ? { w: surface.xs.length, h: surface.ys.length,
+      z: Float64Array.from(surface.median, (m, k) => sd ? (surface.high[k] - surface.low[k]) / 3.92 : m) } : meanOfData(x, y)
+    const seen = grid.z.filter(z => z === z).sort(),
+      colour = d3.scaleSequential(sd || study.maximize ? d3.interpolateViridis : t => d3.interpolateViridis(1 - t))
+      .domain([d3.quantile(seen, .02), d3.quantile(seen, .98)]).clamp(true)
     const place = surface ? [placed(x, surface.xs, f.W), placed(y, surface.ys, H)] : [t => t / SMOOTH * f.W, t => t / SMOOTH * H]
     f.ctx.save()
     f.ctx.translate(f.left, f.top)
@@ -89,9 +100,12 @@ export function mount(root, app) {
     f.ctx.clip()
     if (x.category || y.category) cells(f, grid, place, colour)
     else {
-      const path = d3.geoPath(d3.geoTransform({ point(a, b) { this.stream.point(place[0](a), H - place[1](b)) } }), f.ctx), worst = seen.length ? seen[0] - 1 : 0
+      const path = d3.geoPath(d3.geoTransform({ point(a, b) { this.stream.point(place[0](a), H - place[1](b)) } }), f.ctx),
+        worst = seen.length ? seen[0] - 1 : 0
       const levels = [...new Set(d3.range(LEVELS).map(k => d3.quantile(seen, k / LEVELS)))]
-      for (const c of d3.contours().size([grid.w, grid.h]).thresholds(levels)(grid.z.map(z => z === z ? z : worst - 1e9))) { f.ctx.fillStyle = colour(c.value); f.ctx.beginPath(); path(c); f.ctx.fill() }
+      for (const c of d3.contours().size([grid.w, grid.h])
+        .thresholds(levels)(grid.z.map(z => z === z ? z : worst - 1e9))) { f.ctx.fillStyle = colour(c.value); f.ctx.beginPath();
+        path(c); f.ctx.fill() }
     }
     const px = positions(study, x, 0, f.W), py = positions(study, y, H, 0)
     f.ctx.restore()
@@ -100,22 +114,32 @@ export function mount(root, app) {
     f.ctx.lineWidth = .6
     f.ctx.beginPath()
     const every = Math.ceil(study.order.length / 1500)
-    for (let k = 0; k < study.order.length; k += every) { const i = study.order[k]; if (app.selection.mask[i] && px[i] === px[i] && py[i] === py[i]) { f.ctx.moveTo(f.left + px[i] + 1.8, f.top + py[i]); f.ctx.arc(f.left + px[i], f.top + py[i], 1.8, 0, 7) } }
+    for (let k = 0; k < study.order.length; k += every) { const i = study.order[k];
+      if (app.selection.mask[i] && px[i] === px[i] && py[i] === py[i]) { f.ctx.moveTo(f.left + px[i] + 1.8, f.top + py[i]);
+      f.ctx.arc(f.left + px[i], f.top + py[i], 1.8, 0, 7) } }
     f.ctx.fill()
     f.ctx.stroke()
     contour.group('x', f.left, f.top + H).call(g => contour.xAxis(pixels(x, 0, f.W), x, null))
     contour.yAxis(pixels(y, H, 0), y, y.name)
-    contour.group('xname', f.left, f.top + H).selectAll('text').data([x.name]).join('text').attr('class', 'name').attr('x', f.W / 2).attr('y', 34).attr('text-anchor', 'middle').text(s => s)
+    contour.group('xname', f.left, f.top + H).selectAll('text').data([x.name]).join('text').attr('class', 'name')
+      .attr('x', f.W / 2).attr('y', 34).attr('text-anchor', 'middle').text(s => s)
     drawKey(f, colour)
-    contour.note.textContent = surface ? `the model's ${sd ? 'standard deviation' : 'expectation'} through trial ${surface.at}; dots are trials` : `mean of the trials nearby${app.overview.method === 'bayes' ? ' (the model needs more finished trials, and at most 5,000)' : ''}`
-    contour.pointing((ax, ay) => { const i = nearest(study.order, px, py, ax, ay); return i < 0 ? null : { text: `trial ${i}: ${num(study.get('value')[i])}`, x: px[i], y: py[i], click: () => app.openTrial(i) } })
+    const missing = app.overview.method === 'bayes' ? ' (the model needs more finished trials, and at most 5,000)' : ''
+    contour.note.textContent = !surface ? 'mean of the trials nearby' + missing
+      : `the model's ${sd ? 'standard deviation' : 'expectation'} through trial ${surface.at}; dots are trials`
+    contour.pointing((ax, ay) => { const i = nearest(study.order, px, py, ax, ay);
+      return i < 0 ? null : { text: `trial ${i}: ${num(study.get('value')[i])}`, x: px[i], y: py[i],
+      click: () => app.openTrial(i) } })
   }
 
   // From a position in the grid to pixels: cells have centres at the values that the server has sent.
   function placed(a, values, size) {
-    if (a.category) { const s = pixels(a, 0, size); return t => s(Math.min(values.length - 1, Math.floor(t))) + (t - Math.floor(t)) * s.bandwidth() }
+    if (a.category) { const s = pixels(a, 0, size);
+      return t => s(Math.min(values.length - 1, Math.floor(t))) + (t - Math.floor(t)) * s.bandwidth() }
     const s = pixels(a, 0, size), at = values.map(v => s(v)), n = at.length
-    return t => { const u = Math.max(0, Math.min(n - 1, t - .5)), k = Math.min(n - 2, Math.floor(u)); return n < 2 ? size / 2 : t < .5 ? at[0] * t * 2 : t > n - .5 ? at[n - 1] + (size - at[n - 1]) * (t - n + .5) * 2 : at[k] + (at[k + 1] - at[k]) * (u - k) }
+    return t => { const u = Math.max(0, Math.min(n - 1, t - .5)), k = Math.min(n - 2, Math.floor(u));
+      return n < 2 ? size / 2 : t < .5 ? at[0] * t * 2 : t > n - .5 ? at[n - 1] + (size - at[n - 1]) * (t - n + .5) * 2 : at[k]
+      + (at[k + 1] - at[k]) * (u - k) }
   }
 
   function cells(f, grid, [px, py], colour) {
@@ -131,7 +155,8 @@ export function mount(root, app) {
 
   function drawKey(f, colour) {
     const key = d3.scaleLinear().domain(colour.domain()).range([f.H, 0])
-    for (let y = 0; y < f.H; y++) { f.ctx.fillStyle = colour(key.invert(y)); f.ctx.fillRect(f.left + f.W + 10, f.top + y, 10, 1.5) }
+    for (let y = 0; y < f.H; y++) { f.ctx.fillStyle = colour(key.invert(y));
+      f.ctx.fillRect(f.left + f.W + 10, f.top + y, 10, 1.5) }
     contour.group('key', f.left + f.W + 20, f.top).call(d3.axisRight(key).ticks(6).tickFormat(num)).select('.domain').remove()
   }
 
@@ -144,16 +169,19 @@ export function mount(root, app) {
     models.stamp = stamp
     for (const a of list) {
       const got = await app.api(`surface?x=${dim(a)}&cells=${CELLS}`).catch(() => null)
-      if (!got || !root.isConnected || models.stamp !== stamp) return
+      if (!got?.head || !root.isConnected || models.stamp !== stamp) return
       models.set(a.key, { ...got.head, median: got.column('median'), low: got.column('low'), high: got.column('high') })
-      model.textContent = `The line is what the model expects through trial ${got.head.at}, the band its interval of 95 %. Each point is a trial.`
+      model.textContent = `The line is what the model expects through trial ${got.head.at}, the band its interval of 95 %. `
+        + 'Each point is a trial.'
       parts.get(a.key).draw(a)
     }
   }
 
   function slicePlot(first) {
     let a = first
-    const plot = new Plot({ title: a.name, height: 190, margin: [10, 10, 26, 46], label: `Value by ${a.name}`, rows: () => ({ head: ['trial', a.name, app.study.metric], rows: Array.from(app.study.order, i => [i, cell(a, i), app.study.get('value')[i]]) }) })
+    const plot = new Plot({ title: a.name, height: 190, margin: [10, 10, 26, 46], label: `Value by ${a.name}`,
+      rows: () => ({ head: ['trial', a.name, app.study.metric],
+      rows: Array.from(app.study.order, i => [i, cell(a, i), app.study.get('value')[i]]) }) })
     plot.draw = now => {
       a = now
       const f = plot.frame()
@@ -164,7 +192,9 @@ export function mount(root, app) {
       if (m) drawModel(f, a, m, pixels(value, f.H, 0), placed(a, m.xs, f.W))
       plot.xAxis(pixels(a, 0, f.W), a, null)
       plot.yAxis(pixels(value, f.H, 0), value, study.metric)
-      plot.pointing((px, py) => { const i = nearest(study.order, x, y, px, py); return i < 0 ? null : { text: `trial ${i}: ${cell(a, i)}, ${num(study.get('value')[i])}`, x: x[i], y: y[i], click: () => app.openTrial(i) } })
+      plot.pointing((px, py) => { const i = nearest(study.order, x, y, px, py);
+        return i < 0 ? null : { text: `trial ${i}: ${cell(a, i)}, ${num(study.get('value')[i])}`, x: x[i], y: y[i],
+        click: () => app.openTrial(i) } })
     }
     return plot
   }
@@ -178,7 +208,8 @@ export function mount(root, app) {
     ctx.strokeStyle = ctx.fillStyle = css('--b')
     ctx.lineWidth = 2
     if (a.category) {
-      for (let k = 0; k < n; k++) { ctx.beginPath(); ctx.moveTo(px(k), py(m.low[k])); ctx.lineTo(px(k), py(m.high[k])); ctx.stroke(); ctx.fillRect(px(k) - 5, py(m.median[k]) - 2, 10, 4) }
+      for (let k = 0; k < n; k++) { ctx.beginPath(); ctx.moveTo(px(k), py(m.low[k])); ctx.lineTo(px(k), py(m.high[k]));
+        ctx.stroke(); ctx.fillRect(px(k) - 5, py(m.median[k]) - 2, 10, 4) }
     } else {
       ctx.globalAlpha = .22
       ctx.beginPath()
@@ -199,7 +230,8 @@ function blur(a, G) {
   const b = new Float64Array(G * G)
   for (let y = 0; y < G; y++) for (let x = 0; x < G; x++) {
     let s = 0
-    for (let j = Math.max(0, y - 1); j < Math.min(G, y + 2); j++) for (let i = Math.max(0, x - 1); i < Math.min(G, x + 2); i++) s += a[j * G + i]
+    for (let j = Math.max(0, y - 1); j < Math.min(G, y + 2); j++) for (let i = Math.max(0, x - 1); i < Math.min(G, x + 2);
+      i++) s += a[j * G + i]
     b[y * G + x] = s / 9
   }
   return b

@@ -4,7 +4,8 @@ import { button, csv, el, num, save, text, whole } from './format.js'
 const ROW = 26, SPARE = 12
 
 export function mount(root, app) {
-  const filter = el('input', { class: 'wide', placeholder: "filter: lr < 1e-3 and act == 'relu' and value < 0.1", 'aria-label': 'Filter', value: app.selection.filter,
+  const filter = el('input', { class: 'wide', placeholder: "filter: lr < 1e-3 and act == 'relu' and value < 0.1",
+    'aria-label': 'Filter', value: app.selection.filter,
     onchange: () => app.setFilter(filter.value) })
   const error = el('small', { role: 'alert' })
   const scroller = el('div', { class: 'virtual', tabindex: 0, role: 'region', 'aria-label': 'Trials' })
@@ -13,7 +14,8 @@ export function mount(root, app) {
   const count = el('small')
   root.replaceChildren(el('section', { class: 'card' },
     el('div', { class: 'head' }, el('h2', {}, 'Trials'), count, el('span', { class: 'grow' }),
-      button('CSV', () => { const { heads, rows } = everything(); save(`${app.study.name}-trials.csv`, 'text/csv', csv(heads, rows)) })),
+      button('CSV', () => { const { heads, rows } = everything();
+        save(`${app.study.name}-trials.csv`, 'text/csv', csv(heads, rows)) })),
     el('div', { class: 'tools' }, filter), error, scroller,
     el('small', {}, 'Click a column to sort. Click a trial for its log, files and leases; the arrow keys move between trials.')))
 
@@ -24,17 +26,23 @@ export function mount(root, app) {
     const { study } = app, get = c => study.get(c)
     const fact = (name, col) => ({ key: name, name, number: true, raw: i => get(col)[i], show: i => num(get(col)[i]) })
     const words = (name, f) => ({ key: name, name, raw: f, show: i => f(i) ?? '' })
-    columns = [{ key: 'trial', name: 'trial', number: true, raw: i => i, show: i => String(i) }, words('state', i => study.stateName(i))]
+    columns = [{ key: 'trial', name: 'trial', number: true, raw: i => i, show: i => String(i) },
+      words('state', i => study.stateName(i))]
     if (study.metric) columns.push({ ...fact(study.metric, 'value'), key: 'value' })
-    for (const p of study.params.filter(p => p.varies)) columns.push({ key: 'p:' + p.name, name: p.name, number: !p.category, order: p.category ? i => p.col.v[i] : null,
-      raw: i => p.category ? cell(study.paramText(p, i)) : p.col.v[i], show: i => p.category ? cell(study.paramText(p, i)) : num(p.col.v[i]) })
-    for (const m of study.metrics.filter(m => m.name !== study.metric)) columns.push({ key: 'm:' + m.name, name: m.name, number: true, raw: i => m.last.v[i], show: i => num(m.last.v[i]) })
-    columns.push(fact('steps', 'steps'), fact('seconds', 'seconds'), words('node', i => study.text(get('node')[i])), words('why', i => study.text(get('error')[i]) ?? study.text(get('why')[i])))
+    for (const p of study.params.filter(p => p.varies)) columns.push({ key: 'p:' + p.name, name: p.name, number: !p.category,
+      order: p.category ? i => p.col.v[i] : null,
+      raw: i => p.category ? cell(study.paramText(p, i)) : p.col.v[i],
+        show: i => p.category ? cell(study.paramText(p, i)) : num(p.col.v[i]) })
+    for (const m of study.metrics.filter(m => m.name !== study.metric)) columns.push({ key: 'm:' + m.name, name: m.name,
+      number: true, raw: i => m.last.v[i], show: i => num(m.last.v[i]) })
+    columns.push(fact('steps', 'steps'), fact('seconds', 'seconds'), words('node', i => study.text(get('node')[i])),
+      words('why', i => study.text(get('error')[i]) ?? study.text(get('why')[i])))
   }
   const cell = v => v === null ? 'not set' : text(v)
 
   function sortRows() {
-    const { study, selection } = app, key = app.option('sort', study.metric ? 'value' : 'trial'), down = app.option('down', '') === '1'
+    const { study, selection } = app, key = app.option('sort', study.metric ? 'value' : 'trial'),
+      down = app.option('down', '') === '1'
     const all = new Uint32Array(study.n)
     let n = 0
     if (key === 'value' && !down) { // the best ones first, then trials without a value
@@ -57,7 +65,9 @@ export function mount(root, app) {
 
   function drawHead() {
     const key = app.option('sort', app.study.metric ? 'value' : 'trial'), down = app.option('down', '') === '1'
-    head.replaceChildren(el('tr', {}, columns.map(c => el('th', { scope: 'col', class: c.number ? 'num' : null, 'aria-sort': c.key === key ? down ? 'descending' : 'ascending' : null },
+    head.replaceChildren(el('tr', {}, columns.map(c =>
+      el('th', { scope: 'col', class: c.number ? 'num' : null,
+      'aria-sort': c.key === key ? down ? 'descending' : 'ascending' : null },
       button(c.name + (c.key === key ? down ? ' ▾' : ' ▴' : ''), () => {
         app.setOption('down', c.key === key && !down ? '1' : '')
         app.setOption('sort', c.key)
@@ -66,14 +76,16 @@ export function mount(root, app) {
   }
 
   function drawRows(force) {
-    const from = Math.max(0, Math.floor(scroller.scrollTop / ROW) - SPARE / 2), most = Math.ceil(scroller.clientHeight / ROW) + SPARE
+    const from = Math.max(0, Math.floor(scroller.scrollTop / ROW) - SPARE / 2),
+      most = Math.ceil(scroller.clientHeight / ROW) + SPARE
     if (!force && from === first) return
     first = from
     node.style.top = from * ROW + 'px' // the head sticks to the top of the box while the table is in it
     const to = Math.min(rows.length, from + most), out = []
     for (let k = from; k < to; k++) {
       const i = rows[k]
-      out.push(el('tr', { 'data-row': k, 'aria-rowindex': k + 2, 'aria-selected': k === current ? 'true' : null, class: i === app.study.best ? 'best' : null },
+      out.push(el('tr', { 'data-row': k, 'aria-rowindex': k + 2, 'aria-selected': k === current ? 'true' : null,
+        class: i === app.study.best ? 'best' : null },
         columns.map(c => el('td', { class: c.number ? 'num' : null }, c.show(i)))))
     }
     body.replaceChildren(...out)
@@ -91,7 +103,8 @@ export function mount(root, app) {
     if (!by) return open(Math.max(0, current))
     current = Math.min(rows.length - 1, Math.max(0, current + by))
     const top = current * ROW
-    if (top < scroller.scrollTop || top > scroller.scrollTop + scroller.clientHeight - 3 * ROW) scroller.scrollTop = Math.max(0, top - scroller.clientHeight / 2)
+    if (top < scroller.scrollTop || top > scroller.scrollTop + scroller.clientHeight - 3 * ROW) scroller.scrollTop = Math.max(0,
+      top - scroller.clientHeight / 2)
     drawRows(true)
   })
   function open(k) {

@@ -87,6 +87,7 @@ ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
+GresTypes=gpu
 SlurmdParameters=config_overrides
 SchedulerParameters=bf_interval=1
 ReturnToService=2
@@ -355,9 +356,12 @@ class Cluster:
         self._need(SLURM_PROGRAMS)
         (self.work / "slurm.conf").write_text(SLURM_CONF.format(
             network=NETWORK, work=self.work, cred_expire_s=cred_expire_s, nodes="\n".join(
-                f"NodeName={n.name} NodeAddr={n.address} CPUs=8 State=UNKNOWN" for n in self.nodes)))
+                f"NodeName={n.name} NodeAddr={n.address} CPUs=8 Gres=gpu:a100:4 State=UNKNOWN" for n in self.nodes)))
         # slurmd wants a cgroup plug-in though it uses none; this one asks neither systemd nor the kernel for anything
         (self.work / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
+        for i in range(4):  # slurmd counts the files of devices; there are no GPUs
+            (self.work / f"gpu{i}").touch()
+        (self.work / "gres.conf").write_text(f"Name=gpu Type=a100 File={self.work}/gpu[0-3]\n")
         self.env["SLURM_CONF"] = str(self.work / "slurm.conf")
         (self.work / "munge.key").write_bytes(os.urandom(128))
         (self.work / "munge.key").chmod(0o400)

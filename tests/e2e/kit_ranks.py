@@ -34,7 +34,7 @@ def build_client_programs(d):
         shutil.copy(ROOT / header, d)
     sanitize = BUILD.name.startswith("san-") and re.match(r"san-(.*?)(-clang)?$", BUILD.name).group(1).replace("-", ",")
     compiler = "clang" if BUILD.name.endswith("clang") else "gcc"
-    for name in ("comm_check", "comm_flight", "comm_missing", "comm_shrink", "comm_stuck"):
+    for name in ("comm_check", "comm_flight", "comm_missing", "comm_shrink", "comm_slow", "comm_stuck"):
         subprocess.run([compiler if sanitize else "gcc", "-Wall", "-Wextra", "-Werror", f"-I{d}",
                         *([f"-fsanitize={sanitize}"] if sanitize else []), str(ROOT / f"tests/e2e/progs/{name}.c"),
                         "-o", str(d / name), f"-L{BUILD}/lib", f"-Wl,-rpath,{BUILD}/lib", "-ldrover"], check=True)

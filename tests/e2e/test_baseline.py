@@ -129,7 +129,7 @@ def test_only_rank_0_counts(drover, tmp_path):
 def test_a_job_without_success_stores_nothing(drover, tmp_path, how):
     (tmp_path / "bad.py").write_text(RATES + "print('steps done')\nsys.exit(3)\n")
     (tmp_path / "long.py").write_text(RATES + "import signal\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(0))\n"
-                                      "open('ready', 'w')\ntime.sleep(1000)\n")
+                                      "open('ready', 'w').close()\ntime.sleep(1000)\n")
     if how == "failed":
         assert run(drover, "bad.py", 1, status=3) == ""
     elif how == "too late":

@@ -82,9 +82,9 @@ def of_nvidia(path):
 def test_it_is_small_and_whole(tree):
     size = sum(p.stat().st_size for p in tree.rglob("*") if p.is_file() and not p.is_symlink() and not of_nvidia(p))
     assert 20 << 20 < size <= 82 << 20
-    for name in ("bin/drover", "libexec/drover/drover-hpo", "libexec/drover/drover-bench", "libexec/drover/drover-rank",
+    for name in ("bin/drover", "libexec/drover/drover-hpo", "libexec/drover/drover-serve", "libexec/drover/drover-bench", "libexec/drover/drover-rank",
                  "libexec/drover/conform", "libexec/drover/gpt_vectors", "libexec/drover/gpt_peer.py", "examples/gpt/gpt",
-                 "examples/gpt/paradise_lost.txt",
+                 "examples/gpt/paradise_lost.txt", "share/drover/web/d3.min.js", "share/drover/web/d3.LICENSE.txt",
                  "lib/libdrover.so", "include/drover.h", "share/drover/drover.py", "share/drover/alerts.yml",
                  "share/drover/grafana.json", "libexec/drover/metrics_http.so", "examples/digits/digits",
                  "examples/digits/sweep.yaml", "examples/suggest/search.py", "scripts/gpu-check", "README.md"):
@@ -208,3 +208,42 @@ def test_without_cuda_the_places_are_listed_where_it_was_looked_for(bare):
     done = inside(bare, "drover bench all_reduce -np 1 --backend nccl -b 8 -e 8", CONDA_PREFIX="/conda")
     assert done.returncode == 1
     assert re.search(r"no lib(nccl|cudart)\.so\.\d+ was found on the loader's path, /conda/lib/python3", done.stderr), done.stderr
+
+
+@pytest.fixture(scope="module")
+def venv(tree, tmp_path_factory):
+    """A virtual environment with the wheel of the bundle, and the wheel."""
+    d = tmp_path_factory.mktemp("wheel")
+    done = run(ROOT / "scripts/wheel", tree, re.search(r"drover-([\d.]+)-", tree.name)[1], d)
+    assert done.returncode == 0, done.stderr
+    if run("/usr/bin/python3", "-m", "venv", d / "venv").returncode != 0:
+        pytest.skip("python3-venv is not installed")
+    (wheel,) = d.glob("*.whl")
+    done = run(d / "venv/bin/pip", "install", "--no-index", "--disable-pip-version-check", "-q", wheel)
+    assert done.returncode == 0, done.stderr
+    return d / "venv", wheel
+
+
+def test_the_wheels_tag_names_the_glibc_that_its_programs_need(venv, tree):
+    minor = int(re.search(r"py3-none-manylinux_2_(\d+)_x86_64\.whl$", venv[1].name)[1])
+    needed = [int(n) for p in [*programs(tree / "bin"), *programs(tree / "lib"), *programs(tree / "libexec/drover")]
+              for n in re.findall(r"GLIBC_2\.(\d+)", run("objdump", "-T", p).stdout)]
+    assert minor == max([34, *needed])
+
+
+def test_the_wheel_runs_in_a_virtual_environment_and_leaves_nothing(venv, tmp_path):
+    home, wheel = venv
+    env = clean_env(PATH=f"{home}/bin:{os.environ['PATH']}")
+    installed = {p for p in home.rglob("*") if "drover" in p.name}
+    assert home / "bin/drover" in installed
+    done = run("drover", "run", "-np", "2", "python3", "-c", "import drover; print(drover.rank(), drover.world_size())", env=env)
+    assert done.returncode == 0 and sorted(done.stdout.splitlines()) == ["0 2", "1 2"], done.stderr
+    (tmp_path / "t.py").write_text("import wandb\nwandb.init()\nwandb.log({'loss': 3})\n")
+    (tmp_path / "s.yaml").write_text("program: t.py\nmethod: grid\nmetric: {name: loss}\nparameters: {x: {value: 1}}\n")
+    done = subprocess.run(["drover", "sweep", "s.yaml"], cwd=tmp_path, env=env, text=True, capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0 and "best: trial 0, loss 3" in done.stdout, done.stderr
+    done = run("drover", "bench", "all_reduce", "--np", "2", "-b", "8", "-e", "64", "-f", "2", env=env)
+    assert done.returncode == 0 and "# Out of bounds values : 0 OK" in done.stdout, done.stderr
+    done = run(home / "bin/pip", "uninstall", "-y", "-q", "drover")
+    assert done.returncode == 0, done.stderr
+    assert not [p for p in home.rglob("*") if "drover" in p.name]

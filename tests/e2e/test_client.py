@@ -140,6 +140,33 @@ except ValueError:
     assert packets(pair[0]) == [b'{"step":0,"x":2.0}']
 
 
+def test_sections_and_heartbeats_are_packets_with_a_kind(pair):
+    launcher, rank = pair
+    launcher.send(b'{"stop":true}')
+    assert run("""
+with drover.section("a \\"b\\""), drover.section("c"):
+    stop = drover.heartbeat()
+print(json.dumps(stop))""", rank) is True
+    got = [json.loads(p) for p in packets(launcher)]
+    assert [(p["kind"], p.get("section")) for p in got] == [
+        ("section_begin", 'a "b"'), ("section_begin", "c"), ("heartbeat", None), ("section_end", "c"),
+        ("section_end", 'a "b"')]
+    assert 0 <= got[3]["s"] <= got[4]["s"] < 30
+
+
+@pytest.mark.parametrize("name", ["''", "3", "None", "'x' * 201", "'\\ud800'", "'open'"])
+def test_a_section_without_a_valid_name_is_refused_and_nothing_is_sent(pair, name):
+    launcher, rank = pair
+    assert run(f"""
+with drover.section("open"):
+    try:
+        with drover.section({name}):
+            print("1")
+    except ValueError as e:
+        print("2")""", rank) == 2
+    assert [json.loads(p)["section"] for p in packets(launcher)] == ["open", "open"]
+
+
 def test_children_of_the_program_do_not_inherit_the_channel(pair):
     fd = pair[1].fileno()
     assert run(f"drover.rank()\nimport os\nprint(json.dumps(os.get_inheritable({fd})))", pair[1]) is False

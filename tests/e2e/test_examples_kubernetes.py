@@ -29,7 +29,7 @@ SCHEMA = {
     "Template": {"metadata": "Meta", "spec": "PodSpec"},
     "Meta": {"name": str, "labels": TEXTS},
     "PodSpec": {"subdomain": str, "restartPolicy": {"Never", "OnFailure"}, "terminationGracePeriodSeconds": int,
-                "containers": ["Container"], "volumes": ["Volume"]},
+                "containers": ["Container"], "volumes": ["Volume"], "nodeSelector": TEXTS},
     "Container": {"name": str, "image": str, "workingDir": str, "command": [str], "args": [str], "env": ["EnvVar"],
                   "resources": "Resources", "volumeMounts": ["Mount"]},
     "EnvVar": {"name": str, "value": str},

@@ -1,5 +1,6 @@
 """`make install` gives a tree that works from where it lies: programs, libdrover with its pkg-config file, drover.py."""
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -34,12 +35,15 @@ def run(*argv, **kw):
     return subprocess.run(argv, cwd=ROOT, text=True, capture_output=True, timeout=180, **kw)
 
 
+def strict():
+    flags = ROOT / "build/dev/flags"  # with others, everything would be built anew
+    return ["WERROR=1"] if flags.exists() and "-Werror" in flags.read_text().split() else []
+
+
 @pytest.fixture(scope="module")
 def prefix(tmp_path_factory):
     p = tmp_path_factory.mktemp("prefix")
-    flags = ROOT / "build/dev/flags"  # with others, everything would be built anew
-    strict = ["WERROR=1"] if flags.exists() and "-Werror" in flags.read_text().split() else []
-    done = run("make", "-s", "install", f"PREFIX={p}", *strict,
+    done = run("make", "-s", "install", f"PREFIX={p}", *strict(),
                env={k: v for k, v in os.environ.items() if k != "MAKEFLAGS"})
     assert done.returncode == 0, done.stderr
     return p
@@ -66,7 +70,7 @@ def test_an_installed_drover_runs(prefix):
 def test_links_lie_in_a_directory_of_their_own_and_run_drover(prefix):
     links = prefix / "libexec/drover/bin"
     assert [p.name for p in sorted(links.iterdir()) if not p.name.endswith(("_perf", "_perf_mpi"))] == [
-        "mpiexec", "mpiexec.hydra", "mpirun", "mpirun.openmpi", "orterun", "torchrun"]
+        "ft_launcher", "mpiexec", "mpiexec.hydra", "mpirun", "mpirun.openmpi", "orterun", "torchrun"]
     perf = {p.name for p in links.iterdir() if p.name.endswith("_perf")}
     assert "alltoallv_perf" in perf and {f"{name}_mpi" for name in perf} <= {p.name for p in links.iterdir()}
     assert not (prefix / "bin/mpirun").exists()
@@ -121,6 +125,7 @@ def test_an_installed_sweeps_trials_find_the_stand_in_for_wandb(prefix, tmp_path
     (out,) = tmp_path.glob("sweeps/s/trials/*/*/stdout")
     assert out.read_text() == f"{prefix}/share/drover/trial/wandb/__init__.py\n"
     assert not (prefix / "share/drover/wandb").exists()
+    assert (prefix / "share/drover/sweep.schema.json").exists()
 
 
 def test_the_installed_bench_finds_its_plug_in(prefix):
@@ -129,17 +134,28 @@ def test_the_installed_bench_finds_its_plug_in(prefix):
     assert "# Out of bounds values : 0 OK" in done.stdout
 
 
-def test_only_the_search_program_links_gsl(prefix):
+def test_the_installed_dashboard_has_its_page(prefix):
+    web = prefix / "share/drover/web"
+    if not (prefix / "libexec/drover/drover-serve").exists():
+        pytest.skip("built without libmicrohttpd")
+    assert {p.name for p in (ROOT / "serve/web").iterdir()} <= {p.name for p in web.iterdir()}
+    done = run(f"{prefix}/bin/drover", "serve", "nothing")
+    assert done.returncode == 2 and "there is no such sweep" in done.stderr
+    if (web / "d3.min.js").exists():
+        assert "Copyright" in (web / "d3.LICENSE.txt").read_text()
+
+
+def test_only_the_programs_of_sweeps_link_gsl(prefix):
     for f in ["bin/drover", "libexec/drover/drover-bench", "lib/libdrover.so.0", "lib/drover/backend_mpi.so"]:
         out = run("ldd", f"{prefix}/{f}").stdout
         assert "libgsl" not in out, f"{f} links GSL"
 
 
-def test_only_a_plug_in_links_the_server_of_metrics(prefix):
+def test_only_a_plug_in_and_the_dashboard_link_an_http_server(prefix):
     plug_in = prefix / "libexec/drover/metrics_http.so"
     if not plug_in.exists():
         pytest.skip("built without libmicrohttpd")
-    programs = [prefix / "bin/drover", *(prefix / "libexec/drover").glob("drover-*")]
+    programs = [prefix / "bin/drover", *(p for p in (prefix / "libexec/drover").glob("drover-*") if p.name != "drover-serve")]
     for p in programs:
         assert not set(("libmicrohttpd", "libgnutls")) & {x.split(".so")[0].strip() for x in run("ldd", p).stdout.splitlines()}, p
     assert "libmicrohttpd" in run("ldd", plug_in).stdout
@@ -157,3 +173,17 @@ def test_the_program_of_a_rank_runs_whatever_libraries_the_environment_names(pre
     assert run(f"{prefix}/bin/drover", "--version", env=env).returncode == 127
     done = run(f"{prefix}/bin/drover", "rank")
     assert done.returncode == 2 and "drover run -H host1,host2" in done.stderr
+
+
+def test_uninstall_removes_every_file_that_install_has_brought_and_no_other(prefix, tmp_path):
+    """In a copy of the installed tree, since the other tests use it."""
+    copy = tmp_path / "copy"
+    shutil.copytree(prefix, copy, symlinks=True)
+    (copy / "bin/other").touch()
+    (copy / "share/drover/__pycache__").mkdir(exist_ok=True)  # what Python leaves there
+    (copy / "share/drover/__pycache__/drover.pyc").touch()
+    assert (copy / "share/man/man1/drover-run.1").exists() and (copy / "share/zsh/site-functions/_drover").exists()
+    done = run("make", "-s", "uninstall", f"PREFIX={copy}", *strict(), env={k: v for k, v in os.environ.items() if k != "MAKEFLAGS"})
+    assert done.returncode == 0, done.stderr
+    assert [str(p.relative_to(copy)) for p in copy.rglob("*") if not p.is_dir() or p.is_symlink()] == ["bin/other"]
+    assert not list(copy.rglob("*drover*"))

@@ -154,6 +154,19 @@ def test_a_wrong_address_is_refused_before_anything_starts(place):
     assert not (place.path / "started").exists() and not (place.path / "sweeps").exists()
 
 
+def test_a_drover_without_the_plug_in_says_so(tmp_path):
+    (tmp_path / "bin").mkdir()
+    shutil.copy(DROVER, tmp_path / "bin")
+    for content, text in ((None, "this drover was built without libmicrohttpd"), ("", "file too short")):
+        if content is not None:
+            (tmp_path / "libexec/drover").mkdir(parents=True)
+            (tmp_path / "libexec/drover/metrics_http.so").write_text(content)
+        done = subprocess.run([tmp_path / "bin/drover", "run", "-np", "1", "--metrics", "0", "touch", "started"], cwd=tmp_path,
+                              text=True, capture_output=True, check=False, stdin=subprocess.DEVNULL)
+        assert done.returncode == 1 and text in done.stderr and "try: install libmicrohttpd" in done.stderr
+    assert not (tmp_path / "started").exists()
+
+
 def prometheus(place, urls):
     """Prometheus, which scrapes each second, with alerts that need not wait; its API."""
     rules = (SHARE / "alerts.yml").read_text()

@@ -3,6 +3,7 @@ and no request to another origin; the shared selection, addresses, keyboard, nar
 roles for screen readers."""
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -41,7 +42,7 @@ if os.environ["DROVER_TRIAL_ID"] == "7":
 for step in range(1, 5):
     print(json.dumps({"step": step, "loss": loss + 1 / step, "size": 10 - loss}), flush=True)
 """
-EMPTY = "command: [\"true\"]\nmethod: random\nrun_cap: 5\nmetric: {name: loss}\nparameters: {x: {min: 0.0, max: 1.0}, y: {min: 0.0, max: 1.0}}\n"
+EMPTY = "command: [\"true\"]\nmethod: bayes\nrun_cap: 5\nmetric: {name: loss}\nparameters: {x: {min: 0.0, max: 1.0}, y: {min: 0.0, max: 1.0}}\n"
 
 
 class Browser:
@@ -92,10 +93,13 @@ def page(place):
 
 @pytest.mark.parametrize("sweep", ["finished", "running", "empty"])
 def test_every_view_is_clean(page, sweep):
+    page("goto", hash=f"#sweep={sweep}&view={VIEWS[-1]}")
     for view in VIEWS:
-        page("goto", hash=f"#sweep={sweep}&view={view}")
+        page("eval", js=f"drover.go('{view}')")
         page("wait", js="() => document.querySelector('#main section') && !document.querySelector('.loading')")
         assert page("eval", js="document.querySelector('.failed')?.innerText ?? ''") == "", (sweep, view)
+        shown = page("eval", js="document.querySelector('#main').innerText")
+        assert not re.search(r"\b(null|undefined|NaN|\[object)\b", shown), (sweep, view, shown)
         page.clean()
 
 
@@ -111,8 +115,9 @@ def test_what_is_empty_says_so_and_what_is_not_is_drawn(page):
 
 def test_names_and_roles(page):
     """Each control has a name, each plot a role and a label and a table behind it, and ids are unique."""
+    page("goto", hash="#sweep=finished&view=overview")
     for view in VIEWS:
-        page("goto", hash=f"#sweep=finished&view={view}")
+        page("eval", js=f"drover.go('{view}')")
         bad = page("eval", js="""[...document.querySelectorAll('button, select, input, a, textarea, [role=button], .plot, section, canvas, th')].filter(e => e.offsetParent !== null || e.closest('svg')).filter(e => {
             if (e.matches('canvas')) return !e.closest('[role]')
             if (e.matches('.plot')) return !e.getAttribute('role') || !e.getAttribute('aria-label')
@@ -221,8 +226,9 @@ def test_a_running_sweep_changes_by_itself(page, place):
 def test_a_narrow_screen_and_the_dark_theme(page):
     page("size", width=360)
     page("scheme", name="dark")
+    page("goto", hash="#sweep=finished&view=overview")
     for view in VIEWS:
-        page("goto", hash=f"#sweep=finished&view={view}")
+        page("eval", js=f"drover.go('{view}')")
         wide = page("eval", js="document.documentElement.scrollWidth - innerWidth")
         assert wide <= 0, (view, wide)
         assert page("eval", js="document.documentElement.dataset.theme") == "dark"
@@ -254,3 +260,27 @@ def test_buttons_save_what_is_drawn(page):
     assert csv.splitlines()[0] == "trial,state,loss,best so far" and len(csv.splitlines()) == 25
     assert svg.startswith("<svg") and "data:image/png" in svg and ">trial<" in svg
     page.clean()
+
+
+def test_a_server_that_dies_is_named_and_the_page_stays(place):
+    server = Server(place, "finished")
+    b = Browser(place, server.url)
+    b("goto", hash="#view=overview")
+    server.process.kill()
+    server.process.wait()
+    b("wait", js="() => /connection to the server is lost/.test(document.querySelector('#notice').innerText)")
+    assert "no such device" in b("eval", js="document.querySelector('#main').innerText")
+    b("eval", js="drover.go('curves')")
+    b("wait", js="() => /does not answer/.test(document.querySelector('#main').innerText)")
+    b.process.stdin.close()
+    b.process.wait(20)
+
+
+def test_a_sweep_that_cannot_be_read_is_a_failure_with_its_reason(page, place):
+    broken = place.path / "sweeps/broken"
+    broken.mkdir()
+    (broken / "sweep.db").write_bytes(b"not a store" * 1000)
+    page("goto", hash="#sweep=broken&view=overview")
+    page("wait", js="() => document.querySelector('.failed')")
+    assert "broken" in page("eval", js="document.querySelector('.failed').innerText")
+    page("faults")  # the console has the answer's status

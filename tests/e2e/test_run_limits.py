@@ -1,9 +1,9 @@
-"""The limits of a job, and when it starts: --timeout, --deadline, --budget, --start-when."""
+"""The limits of a job or a sweep, and when a job starts: --timeout, --deadline, --budget, --start-when."""
 import re
 import signal
 
 import pytest
-from sweep_kit import BUILD
+from sweep_kit import BUILD, Place
 from waiting import wait_until
 
 NVML = BUILD / "tests/fake/libnvidia-ml.so.1"
@@ -108,3 +108,37 @@ def test_the_deadline_ends_the_wait(drover, tmp_path, command):
     assert f"the job was not started: '{command}' had not succeeded at the deadline (0.3)" in done.stderr
     assert not (tmp_path / "started").exists()
     drover.nothing_left()
+
+
+@pytest.fixture
+def place(tmp_path):
+    p = Place(tmp_path)
+    p.script("t.sh", 'echo "{\\"loss\\":1}"\n' + SAVES)
+    yield p
+    p.clean_up()
+
+
+def test_a_sweep_at_its_limit_requeues_its_trials_and_can_continue(place):
+    place.env.update(GPU)
+    sweep = place.sweep("method: grid\nmetric: {name: loss}\nparameters: {x: {values: [1, 2]}}\n"
+                        "drover: {resources: {gpus: 1}}\n")
+    done = place.run(sweep, "--deadline", "0.8")
+    assert done.returncode == 124, done.stderr
+    assert "drover sweep: the sweep was stopped at its deadline (--deadline 0.8)" in done.stderr
+    assert "continue with: drover sweep resume s" in done.stderr
+    assert place.states()[0] == "waiting" and len(place.records("requeued")) == 1
+    done = place.run("resume", "s", "--budget", "0.0002gpuh")
+    assert done.returncode == 124, done.stderr
+    assert "the sweep was stopped at its budget (--budget 0.0002gpuh): it has used 0.0002" in done.stderr
+    assert len(place.records("requeued")) == 2
+    place.nothing_runs()
+
+
+def test_a_sweep_without_gpus_says_that_a_budget_has_no_effect(place):
+    place.env["DROVER_NVML_LIB"] = str(NVML)
+    place.script("t.sh", 'echo "{\\"loss\\":1}"\n')
+    done = place.run(place.sweep("method: grid\nmetric: {name: loss}\nparameters: {x: {values: [1, 2]}}\n"), "--budget", "1gpuh")
+    assert done.returncode == 0
+    assert done.stderr.count("--budget 1gpuh has no effect: no worker has a GPU") == 1
+    done = place.run("s.yaml", "--restart", "--budget", "1")
+    assert done.returncode == 2 and "needs the price of a GPU hour" in done.stderr

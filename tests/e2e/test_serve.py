@@ -62,7 +62,9 @@ def test_the_end_of_a_log_is_bounded_and_plain_text(server):
     assert headers["content-type"].startswith("text/plain") and headers["x-content-type-options"] == "nosniff"
     assert b"<script>alert(3)" in server.ask("/api/s/log/1/stderr")[2]
     assert server.ask("/api/s/log/2/stdout?tail=99999999")[0] == 400
-    assert server.ask("/api/s/log/2/params.json")[0] == 404
+    assert server.ask("/api/s/log/2/params.json")[0] == 404 and server.ask("/api/s/log/9/stdout")[0] == 404
+    status, headers, body = server.ask("/api/s/log/0/stderr")  # it wrote none
+    assert status == 200 and body == b"" and "x-log-size" not in headers
 
 
 def test_curves_and_density(server):
@@ -71,7 +73,8 @@ def test_curves_and_density(server):
     head, c = server.columns("/api/s/curves?ids=0,2")
     assert c["start"] == [0, 3, 6] and c["step"][:3] == [1, 2, 3]
     assert server.ask("/api/s/curves?ids=x")[0] == 400
-    assert server.ask("/api/s/surface?x=0")[0] == 409  # method grid has no model
+    assert "grid has no model" in server.json("/api/s/surface?x=0")["missing"]
+    assert server.ask("/api/s/surface?x=9")[0] == 400
 
 
 def test_the_overview_names_the_best_trial_and_the_running_state(server):
@@ -124,6 +127,24 @@ def test_more_idle_clients_than_places_leave_room_for_the_next_one(server):
             s.close()
 
 
+def test_a_closed_stream_of_events_gives_its_place_back(place):
+    server = Server(place, "s")
+
+    def descriptors():
+        return len(list(os.scandir(f"/proc/{server.process.pid}/fd")))
+
+    before, streams = descriptors(), []
+    for _ in range(20):
+        s = socket.create_connection(("127.0.0.1", server.port), timeout=20)
+        s.send(f"GET /api/s/events HTTP/1.1\r\nHost: localhost:{server.port}\r\n\r\n".encode())
+        assert s.recv(100)
+        streams.append(s)
+    assert descriptors() >= before + 20
+    for s in streams:
+        s.close()
+    wait_until(lambda: descriptors() < before + 5, descriptors, 5)
+
+
 def test_clients_that_never_read_do_not_block_others(server):
     stuck = []
     try:
@@ -164,6 +185,17 @@ def test_a_token_becomes_a_cookie_and_control_sends_the_commands_of_drover_sweep
     assert server.ask("/api/s/control", "POST", "x" * 100000, Cookie=server.cookie)[0] == 413
     server.process.terminate()
     assert server.process.wait(10) == 0
+
+
+def test_beyond_loopback_there_is_a_token_and_each_address_of_this_machine_is_accepted(place):
+    server = Server(place, "s", "--listen", "0.0.0.0:0")
+    assert server.token and f"//{socket.gethostname()}:" in server.url
+    own = subprocess.run(["hostname", "-I"], text=True, capture_output=True, check=False).stdout.split()
+    for host in ["localhost", socket.gethostname(), *own]:
+        host = f"[{host}]" if ":" in host else host
+        assert server.ask("/api/sweeps", Host=f"{host}:{server.port}")[0] == 401, host
+        assert server.ask("/api/sweeps", Host=f"{host}:{server.port}", Cookie=server.cookie)[0] == 200, host
+    assert server.ask("/api/sweeps", Host="evil.com", Cookie=server.cookie)[0] == 421
 
 
 def test_the_pages_prefix_and_another_name(place):

@@ -1,6 +1,7 @@
 /* Parsers of texts that users, launchers, trials and ranks write: host files, rank files,
  * allocations, lists of CPUs, durations, sizes, MCA parameter files, command lines, metrics,
- * records, PMI-1, error files, shapes of models. No crash, no leak; what is refused has a message.
+ * records, PMI-1, error files, shapes of models, requests to the dashboard. No crash, no leak; what
+ * is refused has a message.
  *
  * The first byte of an input selects the parser: the letter of its row. As a test: the files of
  * tests/fuzz/corpus/texts, changed at random from a printed seed (DROVER_FUZZ_SEED,
@@ -37,6 +38,8 @@
 #include "launcher/plan/rankfile.h"
 #include "launcher/pmi/pmi1.h"
 #include "launcher/run/run_options.h"
+#include "serve/serve_command.h"
+#include "serve/serve_request.h"
 
 enum { WORDS_MAX = 64, RANKS = 3 };
 
@@ -324,6 +327,30 @@ static int read_safetensors(char *text, size_t len, struct err *e)
     return rc;
 }
 
+/* A request to the dashboard: a path, and the other parts in any line. */
+static int read_request(char *text, size_t len, struct err *e)
+{
+    char *hosts[] = {(char *)"localhost", (char *)"[::1]", NULL};
+    char *path = strsep(&text, "\n");
+    struct serve_route r = serve_route_of(path, "/a");
+    if (r.kind >= SERVE_ROUTE_KINDS || strchr(r.sweep, '/') || strchr(r.file, '/') || r.trial < 0)
+        abort();
+    for (char *line; (line = strsep(&text, "\n"));) {
+        AUTO(free) char *address = NULL;
+        AUTO(json) json_t *command = serve_command_read(line, strlen(line), e);
+        int port;
+        int64_t n;
+        (void)serve_request_host_ok(line, hosts);
+        (void)serve_request_origin_ok(line, path);
+        (void)serve_request_cookie_ok(line, "drover_1", "0123");
+        if (serve_request_number(&n, line, 0, 9, 0) == 0 && (n < 0 || n > 9))
+            abort();
+        if (serve_request_listen(&address, &port, line, e) < 0 && !e->text[0])
+            abort();
+    }
+    return 0;
+}
+
 static const struct {
     char letter;
     read_fn read;
@@ -335,6 +362,7 @@ static const struct {
     {'B', read_bench_options}, {'m', read_metric_line},  {'p', read_pattern},
     {'j', read_json},          {'R', read_records},      {'P', read_pmi1},
     {'e', read_error_file},    {'M', read_model_config}, {'s', read_safetensors},
+    {'w', read_request},
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)

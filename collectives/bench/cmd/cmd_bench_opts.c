@@ -65,9 +65,10 @@ static const struct opt options[] = {
 
     OPT_GROUP("Operation"),
     OPT_STR('d', "datatype", "TYPE", "int8 … f8e5m2, or all (default: float)", T, type),
-    OPT_STR('o', "op", "OP", "sum, prod, min, max, avg, mulsum, or all (default: sum)", T, op),
+    OPT_STR('o', "op", "sum|prod|min|max|avg|mulsum|all",
+            "reduction, or all of them (default: sum)", T, op),
     OPT_STR('r', "root", "RANK", "root rank, or all (default: 0)", T, root),
-    OPT_STR(0, "backend", "NAME", "nccl, mpi or self (default: nccl with a GPU, else mpi)", T,
+    OPT_STR(0, "backend", "nccl|mpi|self", "library (default: nccl with a GPU, else mpi)", T,
             backend),
 
     OPT_GROUP("Iterations"),
@@ -427,6 +428,8 @@ static void print_help(void)
                 "as the ranks of another launcher. OP is one of:\n");
     for (size_t i = 0; i < n; i++)
         strbuf_printf(&summary, "%s%s", i ? ", " : "", names[i]);
+    strbuf_puts(&summary, "\n\nCommands, each with --help:\n"
+                          "  diff A B  compare two measurements");
     opt_print_help(stdout,
                    &(struct opt_help){.program = "drover bench",
                                       .usage = "OP [options]",

@@ -1,12 +1,14 @@
 """`drover run` over three nodes: hangs and restarts, wherever the ranks are."""
+import os
 import re
 import shutil
 
 import pytest
 from cluster_kit import ONE_ENGINE
-from kit_ranks import build_client_programs
+from kit_ranks import BUILD, ROOT, build_client_programs
 from waiting import SILENCES_S, at_best
 
+NVRX = ROOT / "build/nvrx/bin"  # scripts/setup --test
 STUCK = {  # rank 2, on node2, as the others see it
     "away": r"has not made it; its last call was all_reduce of 1024 float, sum, .*<- missing",
     "stop": r"has not made it; its last call was .*<- missing",
@@ -28,6 +30,43 @@ def test_a_stopped_rank_on_a_far_node_is_named(engine):
     assert sorted(rows) == [0, 1, 2] and rows[2].endswith("stopped   <- differs")
     assert len({row.split()[1] for row in rows.values()}) == 3
     engine.cluster.nothing_left()
+
+
+def test_a_far_rank_that_is_too_long_in_a_section_is_named_with_its_node(engine, tmp_path):
+    (tmp_path / "t.py").write_text(f"""
+import os, sys, time
+sys.path.insert(0, {str(ROOT / "launcher/client")!r})
+import drover
+with drover.section("step"):
+    time.sleep(60 if drover.rank() == 2 else 0)
+time.sleep(60)
+""")
+    status, _, err = engine.run("-np", "3", "-N", "1", "--section-timeouts", "step:1", "--grace", "1", "python3",
+                                tmp_path / "t.py", timeout=90)
+    told = re.search(r"the job hangs: rank 2 on (\S+) has been in section 'step' for [\d.]+ s, longer than 1 s", err)
+    row = re.search(r"^ +2  (\S+) .*  in \w+ .*<- differs$", err, re.M)  # what it waits in has come from its node
+    assert status == 124 and told and row and told.group(1) == row.group(1), err
+    engine.cluster.nothing_left()
+
+
+@pytest.mark.skipif(not NVRX.exists(), reason="nvidia-resiliency-ext is missing: scripts/setup --test")
+def test_the_client_of_the_resiliency_extension_is_heard_on_a_far_node(cluster, tmp_path):
+    """The bridge there is run by the Python of the rank, which the agent's own environment does not have."""
+    (tmp_path / "t.py").write_text("""
+import os, time
+import nvidia_resiliency_ext.fault_tolerance as ft
+c = ft.RankMonitorClient()
+c.init_workload_monitoring()
+c.start_section("step")
+time.sleep(60 if os.environ["RANK"] == "1" else 0.1)
+c.end_section("step")
+time.sleep(60)
+""")
+    status, _, err = cluster.head.run(BUILD / "bin/drover", "ft_launcher", "--hostfile", cluster.hostfile(2), "--nnodes", "2",
+                                      "--nproc-per-node", "1", "--ft-rank_section_timeouts=step:1", "--grace", "1",
+                                      tmp_path / "t.py", env={"PATH": f"{NVRX}:{os.environ['PATH']}"}, timeout=150)
+    assert status == 124 and re.search(r"the job hangs: rank 1 on \S+ has been in section 'step' for [\d.]+ s", err), err
+    cluster.nothing_left()
 
 
 @pytest.mark.parametrize("how", STUCK)

@@ -72,6 +72,31 @@ TEST(the_launcher_sees_what_a_rank_is_in_and_what_it_did_before)
     trace_buffer_close(book);
 }
 
+TEST(the_time_in_calls_adds_up_over_all_communicators_and_counts_on_while_a_call_waits)
+{
+    struct collective_position a;
+    struct collective_trace_comm *one = one_call_done(COLLECTIVE_BARRIER, 0);
+    struct collective_trace_comm *two = comm_trace_open("pairs", 0, 2);
+    for (int i = 0; i < 3; i++) {
+        call(one, COLLECTIVE_ALL_REDUCE, 7, 0);
+        collective_trace_done(one, clock_coarse_ms() + 100); /* 100 ms later */
+        collective_trace_done(one, clock_coarse_ms() + 900); /* nothing is left to be done */
+    }
+    call(two, COLLECTIVE_BARRIER, 0, 0);
+    trace_buffer_read(book, 1, &a);
+    CHECK_INT(a.calls_done, 4);
+    CHECK(a.waited_ms >= 300 && a.waited_ms < 700);
+    CHECK(a.read_ms > 0);
+    int64_t before_ms = a.waited_ms, read_ms = a.read_ms;
+    while (clock_coarse_ms() < read_ms + 20)
+        ;
+    trace_buffer_read(book, 1, &a);
+    CHECK_INT(a.waited_ms - before_ms, a.read_ms - read_ms); /* it is in the second one's call */
+    trace_buffer_read(book, 0, &a);
+    CHECK_INT(a.read_ms, 0);
+    trace_buffer_close(book);
+}
+
 TEST(a_call_that_never_gets_under_way_waits_from_when_it_was_first_seen)
 {
     struct collective_position a;

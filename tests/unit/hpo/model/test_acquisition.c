@@ -83,6 +83,10 @@ TEST(outputs_are_standardised_and_keep_their_order)
         }
         CHECK_NEAR(mean, 0, 1e-12);
         CHECK_NEAR(square, 1, 1e-12);
+        for (int i = 0; i < 7; i++) {
+            double back = output_transform_inverse(&w, output_transform_value(&w, y[i]));
+            CHECK_NEAR(back, y[i], 1e-6 * fmax(1, fabs(y[i])));
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 #include "common/rng.h"
 #include "hpo/samplers/sampler.h"
 #include "hpo/space/distribution.h"
+#include "hpo/space/space.h"
 #include "tests/unit/kit_sampler.h"
 #include "tests/unit/kit_trials.h"
 
@@ -148,6 +149,38 @@ TEST(asking_which_trial_is_best_changes_no_ask)
             if (round == 1 && i % 3 == 0)
                 sampler_best(w.sampler, &v);
             kit_done(t, sin(kit_number(t->params, "x")) + (i % 5 == 0));
+        }
+        end(&w);
+    }
+    for (int i = 0; i < 25; i++)
+        json_decref(first[i]);
+}
+
+TEST(asking_what_it_expects_tells_the_function_and_changes_no_ask)
+{
+    static json_t *first[25];
+    struct run w;
+    for (int round = 0; round < 2; round++) {
+        begin(&w, plane, NULL, 5);
+        double u[2] = {0.5, 0.5}, earlier = 0; /* the point of the last trial, and its loss */
+        CHECK_INT(space_dims(w.space), 2);
+        for (int i = 0; i < 25; i++) {
+            struct trial *t = ask(&w);
+            struct trial_view v = kit_view();
+            struct sampler_prediction p;
+            if (round == 0)
+                first[i] = json_incref(t->params);
+            else
+                check_same(t->params, first[i], "between questions", 5);
+            bool has_model = round == 1 && sampler_predict(w.sampler, &v, u, 1, &p);
+            CHECK_INT(has_model, round == 1 && i >= 8);
+            if (has_model) {
+                CHECK(p.low <= p.median && p.median <= p.high);
+                CHECK_NEAR(p.median, earlier, 0.1 + 0.1 * earlier);
+            }
+            CHECK_INT(space_unit(w.space, t->params, u, NULL), 0);
+            earlier = pow(kit_number(t->params, "x"), 2);
+            kit_done(t, earlier);
         }
         end(&w);
     }

@@ -91,6 +91,32 @@ TEST(importances_are_named_add_up_to_one_and_come_largest_first)
     clear();
 }
 
+TEST(an_interval_contains_its_share_and_is_the_same_each_time)
+{
+    AUTO(space) struct space *sp = space(model);
+    fill(sp, MAX);
+    AUTO(json) json_t *shares = sweep_analysis_importance(sp, &loss, &view);
+    AUTO(json) json_t *one = sweep_analysis_importance_ranges(sp, &loss, &view, 20);
+    AUTO(json) json_t *two = sweep_analysis_importance_ranges(sp, &loss, &view, 20);
+    CHECK(json_equal(one, two));
+    CHECK_INT(json_object_size(one), 4);
+    const char *name;
+    json_t *v;
+    json_object_foreach (one, name, v) {
+        double share = json_real_value(json_array_get(v, 0)),
+               low = json_real_value(json_array_get(v, 1)),
+               high = json_real_value(json_array_get(v, 2));
+        CHECK_NEAR(share, json_real_value(json_object_get(shares, name)), 0);
+        CHECK(0 <= low && low <= share && share <= high && high <= 1);
+        CHECK(high > low);
+    }
+    clear();
+    fill(sp, 9);
+    AUTO(json) json_t *few = sweep_analysis_importance_ranges(sp, &loss, &view, 20);
+    CHECK(json_is_null(few));
+    clear();
+}
+
 TEST(what_is_best_depends_on_the_goal)
 {
     AUTO(space)

@@ -156,3 +156,46 @@ TEST(the_checkpoint_folder_is_the_one_given)
     CHECK_STR(drover_checkpoint_dir(d), "/some/where");
     drover_close(d);
 }
+
+TEST(sections_are_sent_with_their_time_and_a_wrong_order_is_refused)
+{
+    int launcher;
+    char got[256];
+    struct drover *d = with_channel(&launcher);
+    CHECK_INT(drover_section_begin(d, "step"), 0);
+    CHECK_INT(drover_section_begin(d, "load"), 0);
+    CHECK_INT(drover_section_begin(d, "step"), -EALREADY);
+    CHECK_STR(drover_error(d), "section 'step' is already open");
+    expect_packet(launcher, "{\"kind\":\"section_begin\",\"section\":\"step\"}");
+    expect_packet(launcher, "{\"kind\":\"section_begin\",\"section\":\"load\"}");
+    usleep(2000);
+    CHECK_INT(drover_section_end(d, "step"), 0);
+    ssize_t n = recv(launcher, got, sizeof got - 1, MSG_DONTWAIT);
+    got[n > 0 ? n : 0] = '\0';
+    double seconds = 0;
+    CHECK_INT(sscanf(got, "{\"kind\":\"section_end\",\"section\":\"step\",\"s\":%lf}", &seconds),
+              1);
+    CHECK(seconds >= 0.002);
+    CHECK_INT(drover_section_end(d, "step"), -EINVAL);
+    CHECK_STR(drover_error(d), "section 'step' is not open");
+    CHECK_INT(drover_section_begin(d, ""), -EINVAL);
+    CHECK_INT(drover_section_begin(d, NULL), -EINVAL);
+    CHECK_INT(drover_section_end(d, NULL), -EINVAL);
+    drover_close(d); /* with "load" open */
+    close(launcher);
+}
+
+TEST(a_heartbeat_says_if_the_program_should_stop)
+{
+    int launcher;
+    struct drover *d = with_channel(&launcher);
+    CHECK_INT(drover_heartbeat(d), DROVER_GO);
+    expect_packet(launcher, "{\"kind\":\"heartbeat\"}");
+    CHECK_INT(send(launcher, "{\"stop\":true}", 13, 0), 13);
+    CHECK_INT(drover_heartbeat(d), DROVER_STOP);
+    close(launcher);
+    CHECK_INT(drover_heartbeat(d), DROVER_STOP);
+    CHECK_INT(drover_section_begin(d, "step"), 0); /* nobody listens */
+    CHECK_INT(drover_section_end(d, "step"), 0);
+    drover_close(d);
+}

@@ -4,6 +4,7 @@
 #include <locale.h>
 #include <math.h>
 
+#include "common/mem.h"
 #include "tests/unit/test.h"
 
 static void encode_ok(struct strbuf *out, int64_t step, const struct drover_metric *m, size_t n)
@@ -147,4 +148,29 @@ TEST(stop_is_recognised_however_it_is_spaced)
     for (size_t i = 0; i < sizeof no / sizeof *no; i++)
         if (report_packet_is_stop(no[i], strlen(no[i])))
             FAIL("'%s' is a stop", no[i]);
+}
+
+static const char *progress(struct strbuf *b, const char *kind, const char *section, double s)
+{
+    static struct err e;
+    e = (struct err){0};
+    strbuf_reset(b);
+    return report_packet_progress(b, kind, section, s, &e) < 0 ? e.text : strbuf_str(b);
+}
+
+TEST(sections_and_heartbeats_are_objects_with_a_kind)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    char longest[REPORT_PACKET_SECTION_MAX + 2];
+    memset(longest, 'a', sizeof longest);
+    longest[sizeof longest - 1] = '\0';
+    CHECK_STR(progress(&b, "heartbeat", NULL, -1), "{\"kind\":\"heartbeat\"}");
+    CHECK_STR(progress(&b, "section_begin", "a \"b\"", -1),
+              "{\"kind\":\"section_begin\",\"section\":\"a \\\"b\\\"\"}");
+    CHECK_STR(progress(&b, "section_end", "step", 0.5),
+              "{\"kind\":\"section_end\",\"section\":\"step\",\"s\":0.5}");
+    CHECK_STR(progress(&b, "section_begin", "", -1), "a section has no name");
+    CHECK_STR(progress(&b, "section_begin", "\xff", -1), "the name of a section is not UTF-8");
+    CHECK_STR(progress(&b, "section_begin", longest, -1),
+              "the name of a section is longer than 200 bytes");
 }

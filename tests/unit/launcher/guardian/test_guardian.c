@@ -1,5 +1,8 @@
 #include "launcher/guardian/guardian.h"
 
+#include <fcntl.h>
+#include <poll.h>
+
 #include "launcher/guardian/process_tree.h"
 #include "tests/unit/kit_guardian.h"
 
@@ -10,6 +13,45 @@ static struct err refuse(struct guardian_rank r)
     struct err e = {0};
     CHECK(guardian_spawn(k.g, 1, &r, &e) < 0);
     return e;
+}
+
+/* ---- descriptors -------------------------------------------------------------------------------
+ */
+
+/* Tells if the other end of a pipe is closed in all processes. */
+static bool is_closed(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    return poll(&p, 1, 0) == 1 && (p.revents & POLLHUP);
+}
+
+TEST(kept_descriptors_stay_open_until_no_rank_is_left_and_ranks_do_not_have_them)
+{
+    enum { KEPT = 3 };
+    int ends[KEPT][2], kept[KEPT];
+    struct guardian *g = NULL;
+    struct err e = {0};
+    for (int i = 0; i < KEPT; i++) {
+        CHECK_INT(pipe2(ends[i], O_CLOEXEC), 0);
+        kept[i] = ends[i][1];
+    }
+    CHECK_INT(guardian_start_keeping(&g, kept, KEPT, &e), 0);
+    for (int i = 0; i < KEPT; i++)
+        close(ends[i][1]);
+    memset(&k, 0, sizeof k);
+    k.g = g;
+    snprintf(k.mark, sizeof k.mark, "KIT_MARK=%d", (int)getpid());
+    CHECK_INT(uv_loop_init(&k.loop), 0);
+    uv_timer_init(&k.loop, &k.deadline);
+    CHECK_INT(guardian_attach(g, &k.loop, &kit_watcher, &k, &e), 0);
+    kit_spawn(&k, 1, 0, "test $(ls /proc/self/fd | wc -l) -le 4"); /* 0 1 2, and that of ls */
+    int status = kit_await(&k, KIT_EXITED, 1, 0)->value;
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    for (int i = 0; i < KEPT; i++)
+        CHECK(!is_closed(ends[i][0]));
+    kit_close(&k);
+    for (int i = 0; i < KEPT; i++)
+        CHECK(is_closed(ends[i][0]));
 }
 
 /* ---- starts and exits -------------------------------------------------------------------------

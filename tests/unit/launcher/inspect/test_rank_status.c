@@ -157,6 +157,9 @@ TEST(a_standing_comes_back_from_json_as_it_was)
         .collective = {.comm = "world",
                        .size = 2,
                        .waits_ms = 40,
+                       .calls_done = 56,
+                       .waited_ms = 700,
+                       .read_ms = 8000,
                        .count = 2,
                        .calls = {{3, "barrier", 50, true}, {4, "gather", 40, false}}}};
     struct rank_status back;

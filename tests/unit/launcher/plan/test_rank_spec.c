@@ -37,6 +37,7 @@ static void there_and_back(struct rank_spec *r, char *const *base, char *const *
     AUTO(strbuf) struct strbuf payload = {0};
     struct rank_spec_opts w = {
         .reports = true, .pty = true, .port = true, .port_wanted = 4711, .port_held = true};
+    w.ft_config = "{\"safety_factor\":5.0}";
     rank_spec_base_env(&shared, base);
     AUTO(json) json_t *head = rank_spec_encode(&payload, p, 1, "/work", &w, &shared);
     struct err e = {0};
@@ -59,6 +60,7 @@ TEST(a_row_comes_as_it_was)
     CHECK_STR(env_get(r.plan->env, "RANK"), "1");
     CHECK(r.opts.reports && r.opts.pty && r.opts.port && r.opts.port_held && !r.opts.with_stdin);
     CHECK_INT(r.opts.port_wanted, 4711);
+    CHECK_STR(r.opts.ft_config, "{\"safety_factor\":5.0}");
     rank_spec_free(&r);
 }
 

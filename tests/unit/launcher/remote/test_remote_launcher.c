@@ -103,7 +103,7 @@ TEST(the_words_in_help_and_hints_are_those_of_the_rows)
         strcat(words, (*l)->word);
         CHECK((*l)->program && (*l)->package && (*l)->rank_env && (*l)->env_prefixes);
     }
-    CHECK_STR(words, REMOTE_LAUNCHER_WORDS);
+    CHECK_STR(words, REMOTE_LAUNCHER_WORDS(", "));
     CHECK(!remote_launcher_find("local"));
 }
 

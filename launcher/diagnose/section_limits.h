@@ -1,0 +1,46 @@
+/* section_limits - time limits of a rank's sections and heartbeats. Pure. */
+#ifndef DROVER_SECTION_LIMITS_H
+#define DROVER_SECTION_LIMITS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/json.h"
+
+struct section_limit {
+    char *name;
+    int64_t ms; /* 0: no limit */
+};
+
+struct section_limits {
+    struct section_limit *at;
+    int count;
+    int64_t out_of_section_ms;    /* time in no section; in all of these, 0 means no limit */
+    int64_t heartbeat_ms;         /* time between two heartbeats */
+    int64_t initial_heartbeat_ms; /* time until the first heartbeat */
+};
+
+void section_limits_free(struct section_limits *l);
+
+/* Reads one limit: a duration, or "null", "none" or nothing for no limit. 0 is not a limit.
+ *   -EINVAL  not a duration, or 0 */
+int section_limits_read_ms(int64_t *out, const char *text, struct err *e);
+/* Sets the limits of sections to those of `text`, such as "setup:600,step:180,eval:null".
+ *   -EINVAL  not of this form, or a section is named twice */
+int section_limits_parse(struct section_limits *l, const char *text, struct err *e);
+/* Sets the limit of one section. */
+void section_limits_set(struct section_limits *l, const char *name, int64_t ms);
+/* Sets the limits that the object contains; the others are unchanged. Its keys are "sections",
+ * "out_of_section", "heartbeat" and "initial_heartbeat". The values are seconds, or null.
+ *   -EINVAL  a value has another type, or is not greater than 0 */
+int section_limits_read(struct section_limits *l, const json_t *from, struct err *e);
+/* Copies `from` to `*to`, which must be zero or freed. */
+void section_limits_copy(struct section_limits *to, const struct section_limits *from);
+
+/* Returns the limit of a section; 0: it has none. */
+int64_t section_limits_of(const struct section_limits *l, const char *name);
+/* Returns true if anything has a limit. */
+bool section_limits_any(const struct section_limits *l);
+
+#endif

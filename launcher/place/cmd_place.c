@@ -1,0 +1,134 @@
+#include "launcher/place/cmd_place.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "common/log.h"
+#include "common/opt.h"
+#include "launcher/cmd/commands.h"
+#include "launcher/place/place_emit.h"
+#include "launcher/place/place_print.h"
+#include "launcher/place/placement.h"
+
+struct place_options {
+    const char *file, *labels, *emit;
+    bool dry_run, json;
+    char **argv; /* the command and options of `drover run`; borrowed */
+    int argc;
+};
+
+static const struct opt options[] = {
+    OPT_FLAG(0, "dry-run", "print why each GPU is selected or not, and start nothing",
+             struct place_options, dry_run),
+    OPT_FLAG(0, "json", "with --dry-run: print JSON", struct place_options, json),
+    OPT_STR(0, "emit", "docker|sbatch|mpirun|k8s",
+            "print this program's command for the job, and start nothing", struct place_options,
+            emit),
+    OPT_STR(0, "labels", "FILE", "file with labels of this machine's GPUs", struct place_options,
+            labels),
+    OPT_END,
+};
+
+static void print_help(void)
+{
+    const struct opt_help help = {
+        "drover place", "[options] JOB.yaml [options] [--] [PROGRAM [arguments]]",
+        "Selects the GPUs of this machine that suit a job file, locks them, and runs the program "
+        "there as drover run does, with one rank per GPU. It waits for GPUs as long as the file's "
+        "timeout says. Without a program it only shows the choice.",
+        "drover place job.yaml -- python3 train.py\n"
+        "drover place job.yaml --dry-run\n"
+        "drover place job.yaml --emit docker -- python3 train.py"};
+    opt_print_help(stdout, &help, options);
+}
+
+/* Reads options before and after the job file. */
+static int parse(struct place_options *o, int argc, char **argv, struct err *e)
+{
+    int rest = argc;
+    int rc = opt_parse(options, o, argc, argv, &rest, e);
+    if (rc != 0)
+        return rc;
+    if (rest == argc) {
+        err_set(e, -EINVAL, "the job file is missing");
+        return err_hint(e, "drover place job.yaml -- python3 train.py");
+    }
+    o->file = argv[rest];
+    argc -= rest;
+    argv += rest;
+    rc = opt_parse(options, o, argc, argv, &rest, e); /* the file is in the place of the program */
+    o->argc = argc - rest;
+    o->argv = argv + rest;
+    if (rc == 0 && o->json && !o->dry_run)
+        rc = err_set(e, -EINVAL, "--json needs --dry-run");
+    if (rc == 0 && o->emit && o->dry_run)
+        rc = err_set(e, -EINVAL, "--emit and --dry-run exclude each other");
+    return rc;
+}
+
+static void print_choice(const struct place_options *o, const struct placement *p)
+{
+    const struct place_inventory *in = &p->inventory;
+    if (o->json) {
+        AUTO(json)
+        json_t *all = place_print_choice_json(p->job, in->gpus, in->count, &p->choice);
+        AUTO(free) char *line = json_line(all);
+        puts(line);
+        return;
+    }
+    AUTO(strbuf) struct strbuf b = {0};
+    place_print_choice(&b, p->job, in->gpus, in->count, &p->choice);
+    fputs(strbuf_str(&b), stdout);
+}
+
+static int preview(const struct place_options *o, struct err *e)
+{
+    AUTO(placement) struct placement *p = NULL;
+    AUTO(strbuf) struct strbuf b = {0};
+    const struct placement_opts opts = {.file = o->file,
+                                        .labels_file = o->labels,
+                                        .argv = o->argv,
+                                        .idle = o->emit && place_emit_queues(o->emit)};
+    int rc = placement_preview(&p, &opts, e);
+    if (p && !o->emit)
+        print_choice(o, p);
+    if (rc == 0 && o->emit)
+        rc = place_emit(&b, o->emit, p->job, p->inventory.gpus, &p->choice, o->argv, e);
+    if (rc == 0)
+        fputs(strbuf_str(&b), stdout);
+    return rc;
+}
+
+/* `drover place JOB -- PROGRAM` is `drover run --place JOB -- PROGRAM`. */
+static int run(const struct place_options *o)
+{
+    AUTO(strv) char **words = NULL;
+    strv_push(&words, xstrdup("run"));
+    strv_push(&words, xasprintf("--place=%s", o->file));
+    if (o->labels)
+        strv_push(&words, xasprintf("--labels=%s", o->labels));
+    strv_push(&words, xstrdup("--"));
+    for (int i = 0; i < o->argc; i++)
+        strv_push(&words, xstrdup(o->argv[i]));
+    return cmd_run((int)strv_len(words), words);
+}
+
+int cmd_place(int argc, char **argv)
+{
+    struct place_options o = {0};
+    struct err e = {0};
+    int rc = parse(&o, argc, argv, &e);
+    if (rc == OPT_HELP) {
+        print_help();
+        return 0;
+    }
+    o.dry_run |= rc == 0 && !o.emit && o.argc == 0;
+    if (rc == 0 && !o.dry_run && !o.emit)
+        return run(&o);
+    if (rc == 0)
+        rc = preview(&o, &e);
+    if (rc == 0)
+        return 0;
+    err_print(&e, log_program());
+    return rc == -EBUSY || rc == -EIO ? EXIT_STATUS_FAILED : EXIT_STATUS_USAGE;
+}

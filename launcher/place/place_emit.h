@@ -1,0 +1,23 @@
+/* place_emit - the command line or manifest that starts a placed job by another program. Pure. */
+#ifndef DROVER_PLACE_EMIT_H
+#define DROVER_PLACE_EMIT_H
+
+#include "common/err.h"
+#include "common/strbuf.h"
+#include "launcher/place/place_gpu.h"
+#include "launcher/place/place_job.h"
+#include "launcher/place/place_select.h"
+
+#define PLACE_EMIT_WORDS "docker, sbatch, mpirun, k8s"
+
+/* Returns true if the program selects GPUs itself and waits for them. */
+bool place_emit_queues(const char *program);
+
+/* Appends what `program` needs to run `argv` on the selected GPUs: a command line, or the manifest
+ * of a Job for k8s.
+ *   -EINVAL  unknown program, no command, or no container image */
+int place_emit(struct strbuf *out, const char *program, const struct place_job *j,
+               const struct place_gpu *gpus, const struct place_choice *c, char *const *argv,
+               struct err *e);
+
+#endif

@@ -1,0 +1,36 @@
+/* place_gpu - a GPU or MIG instance as placement sees it, the words of job files that mean it, and
+ * the speed of known models. Pure. */
+#ifndef DROVER_PLACE_GPU_H
+#define DROVER_PLACE_GPU_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "launcher/gpu/gpu.h"
+
+struct place_gpu {
+    struct gpu gpu; /* for a MIG instance with its own UUID and memory */
+    bool mig;
+    uint64_t used_bytes; /* by all processes */
+    int busy_percent;    /* gpu_usage.busy_percent */
+    bool hidden;         /* CUDA_VISIBLE_DEVICES does not show it */
+    bool locked;         /* a placed job has its lock */
+    bool used;           /* processes use it, or memory whose processes are invisible */
+    char users[256];     /* who locks or uses it; empty: no process */
+    char **labels;       /* a strv */
+};
+
+/* Returns true if a word of a job file means the GPU: its index, the beginning of its UUID
+ * ("GPU-5c8b"), one of its labels, or words of its model in any form: "a100", "A100-SXM4-40GB",
+ * "V100-32GB", "RTX_3090". All words of the model must occur; "40GB" may also be its memory. */
+bool place_gpu_is(const struct place_gpu *g, const char *word);
+
+/* Writes "GPU3", or "GPU3/MIG-5a1f…" for a MIG instance, and returns `buf`. `size` 40 suffices. */
+const char *place_gpu_name(char *buf, size_t size, const struct place_gpu *g);
+
+/* Returns the dense FP16 TFLOP/s of the model with accumulation in FP32, from its data sheet; 0:
+ * unknown, as for MIG instances. */
+double place_gpu_tflops(const struct place_gpu *g);
+
+#endif

@@ -1,0 +1,189 @@
+#include "launcher/place/place_inventory.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/byte_size.h"
+#include "common/json.h"
+#include "common/yaml.h"
+#include "launcher/gpu/gpu_lock.h"
+#include "launcher/gpu/gpu_users.h"
+#include "launcher/node/topo.h"
+#include "launcher/plan/gpu_assignment.h"
+
+/* ---- NVIDIA ---------------------------------------------------------------------------------- */
+
+static struct place_gpu *add(struct place_inventory *to, const struct gpu *g, const char *uuid)
+{
+    to->gpus = xrealloc(to->gpus, (size_t)to->count + 1, sizeof *to->gpus);
+    struct place_gpu *p = &to->gpus[to->count++];
+    *p = (struct place_gpu){.gpu = *g, .mig = strcmp(uuid, g->uuid) != 0, .busy_percent = -1};
+    snprintf(p->gpu.uuid, sizeof p->gpu.uuid, "%s", uuid);
+    p->used_bytes = g->memory_total_bytes - g->memory_free_bytes;
+    if (p->mig) { /* gpu_usage() knows its memory, and its NVLinks are those of no other GPU */
+        p->gpu.memory_total_bytes = p->used_bytes = 0;
+        memset(p->gpu.nvlinks, 0, sizeof p->gpu.nvlinks);
+    }
+    return p;
+}
+
+static void add_units(struct place_inventory *to, const struct gpu *g)
+{
+    if (!g->mig_uuids[0][0])
+        (void)add(to, g, g->uuid);
+    for (int i = 0; i < GPU_MIG_MAX && g->mig_uuids[i][0]; i++)
+        (void)add(to, g, g->mig_uuids[i]);
+}
+
+static void set_usage(struct place_gpu *p, const struct gpu_usage *u)
+{
+    char size[16];
+    p->gpu.memory_total_bytes = u->total_bytes ? u->total_bytes : p->gpu.memory_total_bytes;
+    p->used_bytes = u->total_bytes ? u->used_bytes : p->used_bytes;
+    p->busy_percent = u->busy_percent;
+    p->used = u->pid_count > 0 || gpu_users_have_memory(u);
+    if (u->pid_count > 0)
+        gpu_users_describe(p->users, sizeof p->users, u->pids[0]);
+    else if (p->used)
+        snprintf(p->users, sizeof p->users, "invisible processes with %s",
+                 byte_size_format(size, sizeof size, u->used_bytes));
+    size_t len = strlen(p->users);
+    if (u->pid_count > 1)
+        snprintf(p->users + len, sizeof p->users - len, " and %d more", u->pid_count - 1);
+}
+
+/* Marks the GPUs that CUDA_VISIBLE_DEVICES does not show. */
+static int set_hidden(struct place_inventory *to, int from, const struct topo *t, struct err *e)
+{
+    AUTO(gpu_assignment) struct gpu_assignment *visible = NULL;
+    const struct launch_spec all = {.gpus = NULL};
+    int rc = gpu_assignment_make(&visible, &all, t, environ, e);
+    for (int i = from; rc == 0 && i < to->count; i++) {
+        struct place_gpu *p = &to->gpus[i];
+        p->hidden = true;
+        for (int k = 0; k < visible->n; k++)
+            if (strcmp(visible->at[k].uuid, p->gpu.uuid) == 0 ||
+                (p->mig && visible->at[k].gpu->index == p->gpu.index &&
+                 strcmp(visible->at[k].uuid, visible->at[k].gpu->uuid) == 0))
+                p->hidden = false;
+    }
+    return rc;
+}
+
+static int list_nvidia(struct place_inventory *to, struct err *e)
+{
+    AUTO(topo) struct topo *t = NULL;
+    AUTO(free) struct gpu_usage *usage = NULL;
+    int from = to->count, n = 0;
+    int rc = topo_load(&t, e);
+    if (rc == 0 && topo_gpu_count(t) == 0)
+        return 0;
+    rc = rc < 0 ? rc : topo_add_nvlinks(t, e);
+    rc = rc < 0 ? rc : gpu_usage(&usage, &n, e);
+    if (rc < 0)
+        return rc;
+    for (int i = 0; i < topo_gpu_count(t); i++)
+        add_units(to, topo_gpu(t, i));
+    for (int i = from; i < to->count; i++)
+        for (int k = 0; k < n; k++)
+            if (strcmp(usage[k].uuid, to->gpus[i].gpu.uuid) == 0)
+                set_usage(&to->gpus[i], &usage[k]);
+    return set_hidden(to, from, t, e);
+}
+
+static const struct place_inventory_source sources[] = {
+    {"NVIDIA", list_nvidia},
+};
+
+/* ---- labels ---------------------------------------------------------------------------------- */
+
+static int add_label(struct place_gpu *g, const json_t *v)
+{
+    if (!json_is_string(v) || !json_string_length(v))
+        return -EINVAL;
+    strv_push(&g->labels, xstrdup(json_string_value(v)));
+    return 0;
+}
+
+static int add_labels_of(struct place_inventory *in, const struct yaml_doc *d, const char *word,
+                         const json_t *v, struct err *e)
+{
+    AUTO(free) char *path = xasprintf("/%s", word);
+    bool any = false;
+    int rc = 0;
+    for (int i = 0; rc == 0 && i < in->count; i++) {
+        struct place_gpu bare = in->gpus[i];
+        bare.labels = NULL; /* a label cannot name GPUs in this file */
+        if (!place_gpu_is(&bare, word))
+            continue;
+        any = true;
+        for (size_t k = 0; rc == 0 && json_is_array(v) && k < json_array_size(v); k++)
+            rc = add_label(&in->gpus[i], json_array_get(v, k));
+        if (!json_is_array(v))
+            rc = add_label(&in->gpus[i], v);
+    }
+    if (rc < 0)
+        return yaml_error_at(d, path, e, rc, "the labels of '%s' must be a word or a list of words",
+                             word);
+    /* A model that is not here is not an error: one file may be for many machines. */
+    if (!any && *word && strspn(word, "0123456789") == strlen(word))
+        return yaml_error_at(d, path, e, -EINVAL, "this machine has no GPU %s", word);
+    return 0;
+}
+
+static int read_labels(struct place_inventory *in, const char *file, struct err *e)
+{
+    AUTO(yaml_doc) struct yaml_doc *d = NULL;
+    const char *word;
+    json_t *v;
+    int rc = yaml_read_file(&d, file, e);
+    if (rc < 0)
+        return rc;
+    if (!json_is_object(yaml_root(d))) {
+        yaml_error_at(d, "", e, -EINVAL, "a file of labels must be a mapping, not %s",
+                      json_type_name(yaml_root(d)));
+        return err_hint(e, "0: [own, rack-a]");
+    }
+    json_object_foreach ((json_t *)yaml_root(d), word, v) {
+        if ((rc = add_labels_of(in, d, word, v, e)) < 0)
+            return rc;
+    }
+    return 0;
+}
+
+/* ---- all ------------------------------------------------------------------------------------- */
+
+int place_inventory_read(struct place_inventory *out, const char *labels_file, struct err *e)
+{
+    int rc = 0;
+    *out = (struct place_inventory){0};
+    for (size_t i = 0; rc == 0 && i < COUNT_OF(sources); i++)
+        if ((rc = sources[i].list(out, e)) < 0)
+            err_wrap(e, "%s GPUs", sources[i].vendor);
+    if (rc == 0 && labels_file)
+        rc = read_labels(out, labels_file, e);
+    if (rc < 0)
+        place_inventory_free(out);
+    else
+        place_inventory_update_locks(out);
+    return rc;
+}
+
+void place_inventory_update_locks(struct place_inventory *i)
+{
+    for (int k = 0; k < i->count; k++) {
+        struct place_gpu *g = &i->gpus[k];
+        g->locked = gpu_lock_is_held(g->gpu.uuid);
+        if (g->locked)
+            gpu_users_describe_lock(g->users, sizeof g->users, g->gpu.uuid);
+    }
+}
+
+void place_inventory_free(struct place_inventory *i)
+{
+    for (int k = 0; k < i->count; k++)
+        strv_free(i->gpus[k].labels);
+    free(i->gpus);
+    *i = (struct place_inventory){0};
+}

@@ -1,0 +1,34 @@
+/* place_inventory - the GPUs of this machine: models, memory, speed, NVLinks, load, users, locks
+ * and labels. */
+#ifndef DROVER_PLACE_INVENTORY_H
+#define DROVER_PLACE_INVENTORY_H
+
+#include "launcher/place/place_gpu.h"
+
+struct place_inventory {
+    struct place_gpu *gpus; /* in the driver's order; a GPU with MIG instances counts as these */
+    int count;
+};
+
+/* One vendor's GPUs. A further vendor is a further row in place_inventory.c. */
+struct place_inventory_source {
+    const char *vendor;
+    /* Appends the GPUs of this machine, and nothing if there is no driver. -EIO as gpu_list() */
+    int (*list)(struct place_inventory *to, struct err *e);
+};
+
+/* Reads all sources. `labels_file` may be NULL. This takes tens of milliseconds.
+ *   -EIO     a driver does not respond
+ *   -EINVAL  the file of labels is malformed, or names a GPU that does not exist here
+ *   -errno   the file cannot be read */
+int place_inventory_read(struct place_inventory *out, const char *labels_file, struct err *e);
+/* Reads the locks again, which is fast. */
+void place_inventory_update_locks(struct place_inventory *i);
+void place_inventory_free(struct place_inventory *i);
+
+static inline void auto_place_inventory(struct place_inventory *i)
+{
+    place_inventory_free(i);
+}
+
+#endif

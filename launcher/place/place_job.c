@@ -1,0 +1,386 @@
+#include "launcher/place/place_job.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "common/byte_size.h"
+#include "common/duration.h"
+#include "common/json.h"
+#include "common/opt.h"
+#include "common/yaml.h"
+#include "launcher/estimate/estimate_model.h"
+#include "launcher/estimate/model_config.h"
+
+/* The words of a file before the rest of the job follows from them. */
+struct words {
+    struct place_job *job;
+    const char *path; /* of the file */
+    char *type, *model_name, *config, *params, *precision, *optimizer, *strategy, *algorithm;
+    char *gpus, *goal, *arrangement;
+    char *memory;
+    double timeout_s;
+    int sequence_length;
+    bool mixed_precision, distributed;
+};
+
+enum kind { TEXT, LIST, FLAG, INT, SHARE, DURATION };
+
+struct key {
+    const char *section, *name;
+    enum kind kind;
+    size_t offset; /* in struct words, or in struct place_job if `in_job` */
+    bool in_job;
+};
+
+#define TASK "task"
+#define POLICY "resource_policy"
+#define SCHEDULER "scheduler"
+#define WORD(section, name, kind, field)                          \
+    {                                                             \
+        section, name, kind, offsetof(struct words, field), false \
+    }
+#define JOB(section, name, kind, field)                              \
+    {                                                                \
+        section, name, kind, offsetof(struct place_job, field), true \
+    }
+
+static const struct key keys[] = {
+    WORD(TASK, "type", TEXT, type),
+    JOB(TASK, "framework", TEXT, framework),
+    JOB(TASK, "image", TEXT, image),
+    WORD(TASK, "model_name", TEXT, model_name),
+    WORD(TASK, "config", TEXT, config),
+    WORD(TASK, "params", TEXT, params),
+    WORD(TASK, "sequence_length", INT, sequence_length),
+    JOB(TASK, "batch_size", INT, batch),
+    JOB(TASK, "batch_size_per_gpu", INT, batch_per_gpu),
+    WORD(TASK, "precision", TEXT, precision),
+    WORD(TASK, "optimizer", TEXT, optimizer),
+    JOB(TASK, "recompute", FLAG, model.recompute),
+    JOB(TASK, "offload", FLAG, model.offload),
+    WORD(TASK, "memory", TEXT, memory),
+    WORD(TASK, "distributed", FLAG, distributed),
+    WORD(TASK, "num_gpus", TEXT, gpus),
+    WORD(TASK, "num_gpus_estimate", TEXT, gpus),
+    JOB(POLICY, "memory_threshold", SHARE, memory_threshold),
+    WORD(POLICY, "allow_mixed_precision", FLAG, mixed_precision),
+    WORD(POLICY, "distributed_strategy", TEXT, strategy),
+    JOB(POLICY, "gpu_type", TEXT, gpu_type),
+    JOB(POLICY, "preferred_devices", LIST, preferred),
+    JOB(POLICY, "excluded_devices", LIST, excluded),
+    JOB(POLICY, "labels", LIST, labels),
+    JOB(POLICY, "shared", FLAG, shared),
+    JOB(POLICY, "mixed_models", FLAG, mixed_models),
+    WORD(POLICY, "goal", TEXT, goal),
+    WORD(POLICY, "arrangement", TEXT, arrangement),
+    WORD(SCHEDULER, "algorithm", TEXT, algorithm),
+    WORD(SCHEDULER, "timeout", DURATION, timeout_s),
+};
+
+static const char *const sections[] = {TASK, POLICY, SCHEDULER};
+
+/* ---- values --------------------------------------------------------------------------------- */
+
+/* Returns a scalar as text; NULL: it is a mapping, a list or null. The caller frees it. */
+static char *scalar_text(const json_t *v)
+{
+    if (json_is_string(v))
+        return xstrdup(json_string_value(v));
+    return json_is_number(v) || json_is_boolean(v) ? json_line(v) : NULL;
+}
+
+static int read_list(char ***out, const json_t *v)
+{
+    AUTO(strv) char **list = NULL;
+    size_t n = json_is_array(v) ? json_array_size(v) : 1;
+    for (size_t i = 0; i < n; i++) {
+        char *text = scalar_text(json_is_array(v) ? json_array_get(v, i) : v);
+        if (!text || !*text) {
+            free(text);
+            return -EINVAL;
+        }
+        strv_push(&list, text);
+    }
+    *out = TAKE(list);
+    return 0;
+}
+
+static int read_duration(double *out, const json_t *v)
+{
+    AUTO(free) char *text = scalar_text(v);
+    return text ? duration_parse(out, text, NULL) : -EINVAL;
+}
+
+/* Reads a value into the field of its key. Returns what the value must be, or NULL. */
+static const char *read_value(const struct key *k, void *field, const json_t *v)
+{
+    switch (k->kind) {
+    case TEXT:
+        free(*(char **)field);
+        *(char **)field = scalar_text(v);
+        return *(char **)field ? NULL : "a word";
+    case LIST:
+        return read_list(field, v) == 0 ? NULL : "a word or a list of words";
+    case FLAG:
+        *(bool *)field = json_is_true(v);
+        return json_is_boolean(v) ? NULL : "true or false";
+    case INT:
+        *(int *)field = (int)json_integer_value(v);
+        return json_is_integer(v) && json_integer_value(v) > 0 &&
+                       json_integer_value(v) <= 1000000000
+                   ? NULL
+                   : "a number from 1 on";
+    case SHARE:
+        *(double *)field = json_number_value(v);
+        return json_number_value(v) > 0 && json_number_value(v) <= 1 ? NULL : "a share, as 0.85";
+    case DURATION:
+        return read_duration(field, v) == 0 ? NULL : "a duration, as 300 or 5m";
+    }
+    return "known";
+}
+
+/* ---- keys ----------------------------------------------------------------------------------- */
+
+static const struct key *find_key(const char *section, const char *name)
+{
+    for (size_t i = 0; i < COUNT_OF(keys); i++)
+        if (strcmp(keys[i].name, name) == 0 && (!section || strcmp(keys[i].section, section) == 0))
+            return &keys[i];
+    return NULL;
+}
+
+static bool is_section(const char *name)
+{
+    for (size_t i = 0; i < COUNT_OF(sections); i++)
+        if (strcmp(sections[i], name) == 0)
+            return true;
+    return false;
+}
+
+static int unknown_key(const struct yaml_doc *d, const char *path, const char *section,
+                       const char *name, struct err *e)
+{
+    const char *names[COUNT_OF(keys) + COUNT_OF(sections)];
+    const struct key *elsewhere = find_key(NULL, name);
+    size_t n = 0;
+    for (size_t i = 0; i < COUNT_OF(keys); i++)
+        if (!section || strcmp(keys[i].section, section) == 0)
+            names[n++] = keys[i].name;
+    for (size_t i = 0; !section && i < COUNT_OF(sections); i++)
+        names[n++] = sections[i];
+    yaml_error_at(d, path, e, -EINVAL, "unknown key '%s'%s%s", name, section ? " in " : "",
+                  section ? section : "");
+    const char *near = opt_suggest(name, names, n);
+    if (elsewhere)
+        err_hint(e, "%s: {%s: …}", elsewhere->section, name);
+    else if (near)
+        err_hint(e, "%s", near);
+    return -EINVAL;
+}
+
+/* Reads the keys of the file (`section` is NULL) or of one of its sections. */
+static int read_keys(struct words *w, const struct yaml_doc *d, const json_t *map,
+                     const char *section, struct err *e)
+{
+    const char *name;
+    json_t *v;
+    if (!json_is_object(map)) {
+        AUTO(free) char *path = section ? xasprintf("/%s", section) : xstrdup("");
+        return yaml_error_at(d, path, e, -EINVAL, "%s must be a mapping, not %s",
+                             section ? section : "a job file", json_type_name(map));
+    }
+    json_object_foreach ((json_t *)map, name, v) {
+        AUTO(free)
+        char *path = section ? xasprintf("/%s/%s", section, name) : xasprintf("/%s", name);
+        const struct key *k = find_key(section, name);
+        if (!k && !section && is_section(name)) {
+            if (read_keys(w, d, v, name, e) < 0)
+                return -EINVAL;
+            continue;
+        }
+        if (!k)
+            return unknown_key(d, path, section, name, e);
+        const char *wanted = read_value(k, (char *)(k->in_job ? (void *)w->job : w) + k->offset, v);
+        if (wanted)
+            return yaml_error_at(d, path, e, -EINVAL, "%s must be %s", name, wanted);
+    }
+    return 0;
+}
+
+/* ---- what follows from the words ------------------------------------------------------------ */
+
+/* Sets `*out` to the index of `word` in `names`; NULL is the first one. */
+static int choose(int *out, const char *key, const char *word, const char *const *names, size_t n,
+                  struct err *e)
+{
+    *out = 0;
+    for (size_t i = 0; word && i < n; i++)
+        if (strcmp(names[i], word) == 0) {
+            *out = (int)i;
+            return 0;
+        }
+    if (!word)
+        return 0;
+    const char *near = opt_suggest(word, names, n);
+    err_set(e, -EINVAL, "%s: unknown word '%s'", key, word);
+    if (near)
+        return err_hint(e, "%s: %s", key, near);
+    AUTO(free) char *all = xstrdup(names[0]);
+    for (size_t i = 1; i < n; i++) {
+        char *longer = xasprintf("%s, %s", all, names[i]);
+        free(all);
+        all = longer;
+    }
+    return err_hint(e, "%s: %s", key, all);
+}
+
+static int set_goal(struct words *w, struct err *e)
+{
+    static const char *const goals[] = {"cost", "performance"};
+    static const char *const arrangements[] = {"anywhere", "pack", "spread"};
+    int goal, arrangement;
+    if (choose(&goal, "goal", w->goal, goals, COUNT_OF(goals), e) < 0 ||
+        choose(&arrangement, "arrangement", w->arrangement, arrangements, COUNT_OF(arrangements),
+               e) < 0)
+        return -EINVAL;
+    w->job->goal = (enum place_goal)goal;
+    w->job->arrangement = (enum place_arrangement)arrangement;
+    return 0;
+}
+
+static int set_count(struct words *w, struct err *e)
+{
+    struct place_job *j = w->job;
+    bool is_auto = w->gpus && strcmp(w->gpus, "auto") == 0;
+    int n = 0;
+    if (w->gpus && !is_auto && opt_int(&n, "num_gpus", w->gpus, 1, PLACE_GPUS_MAX, e) < 0) {
+        err_hint(e, "num_gpus: 2, or auto");
+        return -EINVAL;
+    }
+    if (n == 1 && w->distributed) {
+        err_set(e, -EINVAL, "distributed: true with one GPU");
+        return err_hint(e, "distributed: false");
+    }
+    j->gpus_min = n ? n : w->distributed ? 2 : 1;
+    j->gpus_max = n ? n : is_auto || w->distributed ? PLACE_GPUS_MAX : 1;
+    if (j->batch && j->batch_per_gpu)
+        return err_set(e, -EINVAL, "batch_size and batch_size_per_gpu exclude each other");
+    return 0;
+}
+
+/* Finds the model by its files, its number of parameters or its name. An unknown name is a note:
+ * the file may be for another program, which knows the model. */
+static int find_model(struct words *w, struct err *e)
+{
+    struct place_job *j = w->job;
+    struct model_shape named;
+    struct err unknown;
+    char *files[] = {w->config, NULL};
+    bool known = w->model_name && model_config_named(&named, w->model_name, &unknown) == 0;
+    const struct estimate_model_opts o = {.params = w->params,
+                                          .name = known && !w->config ? w->model_name : NULL,
+                                          .files = w->config ? files : NULL};
+    j->has_model = o.params || o.name || o.files;
+    if (j->has_model)
+        return estimate_model_find(&j->model.model, &o, e);
+    if (!w->memory)
+        strv_push(
+            &j->notes,
+            xasprintf("%s%s%s, so memory is not estimated; try: params: 7B, config: "
+                      "FILE.json or memory: 24G in the job file",
+                      w->model_name ? "model_name: unknown model '" : "the file names no model",
+                      w->model_name ? w->model_name : "", w->model_name ? "'" : ""));
+    return 0;
+}
+
+static int set_model(struct words *w, struct err *e)
+{
+    static const char *const types[] = {"training", "finetuning", "inference"};
+    static const struct {
+        const char *word;
+        int zero;
+    } strategies[] = {{"none", 0},  {"ddp", 0},   {"horovod", 0}, {"zero1", 1},
+                      {"zero2", 2}, {"zero3", 3}, {"fsdp", 3}};
+    const char *names[COUNT_OF(strategies)];
+    struct place_job *j = w->job;
+    int type, strategy;
+    for (size_t i = 0; i < COUNT_OF(strategies); i++)
+        names[i] = strategies[i].word;
+    if (choose(&type, "type", w->type, types, COUNT_OF(types), e) < 0 ||
+        choose(&strategy, "distributed_strategy", w->strategy, names, COUNT_OF(names), e) < 0 ||
+        find_model(w, e) < 0)
+        return -EINVAL;
+    if (w->memory && byte_size_parse(&j->memory_bytes, w->memory, e) < 0)
+        return err_wrap(e, "memory");
+    if (type == 2 && j->has_model) {
+        j->has_model = false;
+        strv_push(&j->notes, xstrdup("type: inference is not estimated; memory: 24G gives what "
+                                     "the job needs per GPU"));
+    }
+    j->model.seq = w->sequence_length;
+    j->model.zero = strategies[strategy].zero;
+    j->model.precision = w->mixed_precision ? ESTIMATE_FP16 : ESTIMATE_FP32;
+    if (w->precision && estimate_precision_parse(&j->model.precision, w->precision, e) < 0)
+        return err_wrap(e, "precision");
+    if (w->optimizer && estimate_optimizer_parse(&j->model.optimizer, w->optimizer, e) < 0)
+        return err_wrap(e, "optimizer");
+    return 0;
+}
+
+static int finish(struct words *w, struct err *e)
+{
+    struct place_job *j = w->job;
+    j->timeout_s = w->timeout_s;
+    if (w->algorithm)
+        strv_push(&j->notes, xasprintf("algorithm: %s has no effect: the choice is one score, "
+                                       "which --dry-run explains",
+                                       w->algorithm));
+    if (set_goal(w, e) < 0 || set_count(w, e) < 0 || set_model(w, e) < 0)
+        return err_wrap(e, "%s", w->path);
+    return 0;
+}
+
+/* ---- the file ------------------------------------------------------------------------------- */
+
+static char *name_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    return xstrndup(name, strcspn(name, "."));
+}
+
+int place_job_read(struct place_job **out, const char *path, struct err *e)
+{
+    AUTO(yaml_doc) struct yaml_doc *d = NULL;
+    AUTO(place_job) struct place_job *j = xzalloc(sizeof *j);
+    j->name = name_of(path);
+    j->memory_threshold = 0.9;
+    j->model = estimate_opts_default();
+    struct words w = {.job = j, .path = path};
+    int rc = yaml_read_file(&d, path, e);
+    if (rc == 0)
+        rc = read_keys(&w, d, yaml_root(d), NULL, e);
+    if (rc == 0)
+        rc = finish(&w, e) < 0 ? -EINVAL : 0;
+    char *texts[] = {w.type,     w.model_name, w.config, w.params, w.precision,   w.optimizer,
+                     w.strategy, w.algorithm,  w.gpus,   w.goal,   w.arrangement, w.memory};
+    for (size_t i = 0; i < COUNT_OF(texts); i++)
+        free(texts[i]);
+    if (rc == 0)
+        *out = TAKE(j);
+    return rc;
+}
+
+void place_job_free(struct place_job *j)
+{
+    if (!j)
+        return;
+    char *texts[] = {j->name, j->framework, j->image, j->gpu_type};
+    char **lists[] = {j->preferred, j->excluded, j->labels, j->notes};
+    for (size_t i = 0; i < COUNT_OF(texts); i++)
+        free(texts[i]);
+    for (size_t i = 0; i < COUNT_OF(lists); i++)
+        strv_free(lists[i]);
+    free(j->peaks);
+    free(j);
+}

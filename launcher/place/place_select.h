@@ -1,0 +1,67 @@
+/* place_select - selects the GPUs of a job: hard rules first, then one score. Pure: the same job
+ * and GPUs give the same choice.
+ *
+ * The score of a set is the sum of its terms, each 0 to PLACE_TERM_MAX points, times their weights.
+ * A term is a mean over the GPUs of the set, or over their pairs. Among sets of equal score the one
+ * with the lowest positions wins. */
+#ifndef DROVER_PLACE_SELECT_H
+#define DROVER_PLACE_SELECT_H
+
+#include "launcher/place/place_gpu.h"
+#include "launcher/place/place_job.h"
+#include "launcher/place/place_need.h"
+
+/* The hard rules, in the order in which they are checked. */
+enum place_rule {
+    PLACE_RULE_HIDDEN,    /* CUDA_VISIBLE_DEVICES does not show the GPU */
+    PLACE_RULE_TYPE,      /* not of gpu_type */
+    PLACE_RULE_EXCLUDED,  /* in excluded_devices */
+    PLACE_RULE_LABELS,    /* lacks a label */
+    PLACE_RULE_TOO_SMALL, /* the job does not fit under the threshold */
+    PLACE_RULE_LOCKED,    /* another placed job has it */
+    PLACE_RULE_USED,      /* processes use it, and the job does not share */
+    PLACE_RULE_NO_MEMORY, /* shared, but too little memory is free */
+    PLACE_RULES
+};
+
+enum place_term {
+    PLACE_TERM_PREFERRED, /* order of preferred_devices */
+    PLACE_TERM_NVLINK,    /* NVLinks between the GPUs of the set */
+    PLACE_TERM_LOAD,      /* idle time */
+    PLACE_TERM_GOAL,      /* cost: little memory; performance: FP16 TFLOP/s */
+    PLACE_TERM_ARRANGEMENT,
+    PLACE_TERMS
+};
+
+enum { PLACE_TERM_MAX = 1000 };
+
+/* What was decided about one GPU. */
+struct place_verdict {
+    bool selected;
+    int rule;           /* the first rule that it breaks; -1: none */
+    int64_t best_score; /* of a set with this GPU that was considered; -1: none was */
+};
+
+struct place_choice {
+    int gpus[PLACE_GPUS_MAX]; /* positions in the inventory, ascending */
+    int count;
+    int64_t score;
+    int terms[PLACE_TERMS]; /* points, without the weights */
+    struct place_need need;
+    struct place_verdict each[PLACE_GPUS_MAX];
+};
+
+/* Selects the GPUs of `j` among `n` (at most PLACE_GPUS_MAX). With `idle`, GPUs count as if no
+ * process and no placed job used them. `out->each` is set in both cases; `out->need` is that of the
+ * largest number of GPUs that was tried.
+ *   -EBUSY           fewer GPUs than the job needs keep the rules; the text says what they lack
+ *   -EINVAL, -ERANGE  the job's memory cannot be estimated */
+int place_select(struct place_choice *out, const struct place_job *j, const struct place_gpu *gpus,
+                 int n, bool idle, struct err *e);
+
+int place_select_weight(enum place_term t);
+const char *place_select_term_name(enum place_term t);
+/* Returns "in use" and the like: what a GPU is that breaks the rule. */
+const char *place_select_rule_name(enum place_rule r);
+
+#endif

@@ -1,0 +1,135 @@
+"""Manual pages and completion are made from the rows of options, so they cannot differ from --help: scripts/manual."""
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+from kit_ranks import BUILD, ROOT
+
+sys.path.insert(0, str(ROOT / "scripts"))
+from catalogue import pages  # noqa: E402
+
+DROVER = BUILD / "bin/drover"
+MANUAL = BUILD / "share/manual"
+PAGES = pages(DROVER)
+IDS = [p.name for p in PAGES]
+
+
+def run(*argv, **kw):
+    return subprocess.run([str(a) for a in argv], text=True, capture_output=True, timeout=60, check=False, **kw)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def manual():
+    if not MANUAL.is_dir():
+        pytest.skip("a build with a sanitizer has no manual pages")
+
+
+def file_of(page):
+    return MANUAL / "man/man1" / f"{'-'.join(page.path)}.1"
+
+
+def test_every_command_of_the_program_and_no_other_has_a_page():
+    listed = re.findall(r"^  ([a-z]+) {2,}\S", run(DROVER, "help").stdout, re.M)
+    assert set(listed) - {"help"} == {p.path[1] for p in PAGES if len(p.path) == 2} and len(listed) > 10
+    assert {f.name for f in (MANUAL / "man/man1").iterdir()} == {file_of(p).name for p in PAGES}
+    assert {"drover sweep show", "drover bench diff"} <= set(IDS)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=IDS)
+def test_a_page_is_rendered_without_warnings_and_has_all_options(page):
+    if not shutil.which("man"):
+        pytest.skip("man is not installed")
+    done = run("man", "--warnings", "--no-hyphenation", "--no-justification", "-l", file_of(page),
+               env={"MANWIDTH": "200", "PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"})
+    assert done.returncode == 0 and done.stderr == ""
+    text = re.sub(r"\x1b\[\d*m|.\x08", "", done.stdout)
+    shown = re.findall(r"^  (?:-\w, |    )?(-\S.*?)(?:  .*)?$", run(DROVER, *page.path[1:], "--help").stdout, re.M)
+    assert len(shown) == len(page.options)
+    for label in shown:
+        assert re.search(rf"(^ {{7}}|, ){re.escape(label)}( |$)", text, re.M), label
+    for option in page.options:
+        if "min" in option and option["min"] >= 1:
+            assert re.search(rf"(From|At least) {option['min']:g}\b", text), option
+
+
+def test_mandoc_finds_nothing_to_warn_of():
+    if not shutil.which("mandoc"):
+        pytest.skip("mandoc is not installed")
+    done = run("mandoc", "-Tlint", "-Wwarning", *(file_of(p) for p in PAGES))
+    assert done.returncode == 0 and done.stdout == ""
+
+
+LISTED = [(p, o) for p in PAGES for o in p.options if re.fullmatch(r"[a-z0-9]+(\|[a-z0-9]+)+", o.get("arg") or "")]
+
+
+def test_the_values_that_a_row_lists_are_accepted():
+    """--help ends the reading of a line, after the options before it."""
+    assert len(LISTED) >= 6
+    for page, option in LISTED:
+        for value in option["arg"].split("|"):
+            done = run(DROVER, *page.path[1:], option["names"][-1], value, "--help")
+            assert done.returncode == 0, f"{page.name} {option['names'][-1]} {value}: {done.stderr}"
+
+
+BASH = """source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _drover; printf '%s\\n' "${COMPREPLY[@]}" """
+
+
+def completed(*words, cwd=None):
+    """What bash offers for the last word."""
+    done = run("bash", "-c", BASH, "bash", MANUAL / "bash-completion/completions/drover", *words, cwd=cwd)
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+def test_bash_completes_commands_options_and_values(tmp_path):
+    (tmp_path / "hosts").touch()
+    (tmp_path / "folder").mkdir()
+    assert completed("drover", "sw") == ["sweep"]
+    assert {"ls", "show", "best"} <= set(completed("drover", "sweep", ""))
+    assert completed("drover", "bench", "all_r") == ["all_reduce"]
+    assert completed("drover", "run", "--over") == ["--oversubscribe"]
+    assert completed("drover", "run", "--tag", "") == ["host", "rank", "mpirun", "none"]
+    assert completed("drover", "run", "-tag", "m") == ["mpirun"]
+    assert completed("drover", "run", "--tag", "=", "m") == ["mpirun"]
+    assert completed("drover", "run", "--hostfile", "ho", cwd=tmp_path) == ["hosts"]
+    assert completed("drover", "run", "--wdir", "", cwd=tmp_path) == ["folder"]
+    assert "--csv" in completed("drover", "sweep", "show", "--c")
+    assert completed("drover", "sweep", "--par") == ["--parallel"]
+
+
+def test_bash_leaves_the_words_of_a_users_program_alone(tmp_path):
+    (tmp_path / "data").touch()
+    assert completed("drover", "run", "-np", "2", "./train", "--over", cwd=tmp_path) == []
+    assert completed("drover", "run", "--mca", "btl", "self", "./train", "da", cwd=tmp_path) == ["data"]
+    assert completed("drover", "run", "--mca", "btl", "--over") == []
+
+
+def test_bash_offers_every_option_of_every_command():
+    for page in PAGES:
+        names = {n for o in page.options for n in o["names"]}
+        assert names <= set(completed(*page.path, "-")), page.name
+
+
+def test_zsh_reads_its_completion():
+    if not shutil.which("zsh"):
+        pytest.skip("zsh is not installed")
+    done = run("zsh", "-n", MANUAL / "zsh/site-functions/_drover")
+    assert done.returncode == 0 and done.stderr == ""
+
+
+def test_fish_completes_options_and_values():
+    if not shutil.which("fish"):
+        pytest.skip("fish is not installed")
+    ask = f"source {MANUAL}/fish/vendor_completions.d/drover.fish; complete -C $argv[1]"
+
+    def offered(line):
+        done = run("fish", "--no-config", "-c", ask, line)
+        assert done.stderr == ""
+        return [row.split("\t")[0] for row in done.stdout.splitlines()]
+
+    assert {"host", "rank", "mpirun", "none"} <= set(offered("drover run --tag "))
+    assert "--oversubscribe" in offered("drover run --over")
+    assert {"show", "best"} <= set(offered("drover sweep "))
+    assert "--csv" in offered("drover sweep show --c")
