@@ -1,7 +1,6 @@
 #include "launcher/report/report_anonymous.h"
 
 #include <ctype.h>
-#include <pwd.h>
 #include <stdbool.h>
 #include <string.h>
 #include <strings.h>
@@ -9,7 +8,7 @@
 #include "common/json.h"
 #include "common/strbuf.h"
 
-enum { HOST_BYTES = 256, LABELS_MIN = 2 };
+enum { LABELS_MIN = 2 };
 
 struct name {
     char *text, *shown;
@@ -78,20 +77,6 @@ void report_anonymous_host(struct report_anonymous *a, const char *name)
 void report_anonymous_user(struct report_anonymous *a, const char *name)
 {
     add_known(a, USER, name, name ? strlen(name) : 0);
-}
-
-void report_anonymous_own(struct report_anonymous *a)
-{
-    static const char *const variables[] = {"USER", "LOGNAME", "SUDO_USER"};
-    char host[HOST_BYTES] = "";
-    if (gethostname(host, sizeof host - 1) == 0)
-        report_anonymous_host(a, host);
-    const struct passwd *user = getpwuid(getuid());
-    report_anonymous_user(a, user ? user->pw_name : NULL);
-    for (size_t i = 0; i < COUNT_OF(variables); i++)
-        report_anonymous_user(a, getenv(variables[i]));
-    const char *home = getenv("HOME"), *base = home ? strrchr(home, '/') : NULL;
-    report_anonymous_user(a, base ? base + 1 : NULL);
 }
 
 /* ---- forms ---------------------------------------------------------------------------------- */

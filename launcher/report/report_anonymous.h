@@ -21,9 +21,6 @@ AUTO_DEFINE(report_anonymous, struct report_anonymous *, report_anonymous_free)
  * has its short name. NULL, single characters and "root" are ignored. */
 void report_anonymous_host(struct report_anonymous *a, const char *name);
 void report_anonymous_user(struct report_anonymous *a, const char *name);
-/* Adds this machine's host name, and the user's names as the environment and the system have them.
- */
-void report_anonymous_own(struct report_anonymous *a);
 
 /* Returns the text without names, which the caller frees. `a` NULL: a copy. */
 char *report_anonymous_text(struct report_anonymous *a, const char *text);

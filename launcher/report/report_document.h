@@ -35,7 +35,7 @@ struct report_document *report_document_new(const char *title, struct report_ano
 void report_document_free(struct report_document *d);
 AUTO_DEFINE(report_document, struct report_document *, report_document_free)
 
-/* Returns the text as it may stand in the report. The caller frees it. */
+/* Returns the text in the form of the report. The caller frees it. */
 char *report_document_shown(const struct report_document *d, const char *text);
 
 void report_document_heading(struct report_document *d, const char *text);

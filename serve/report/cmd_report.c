@@ -83,10 +83,8 @@ static int run(char **words, void *into, struct err *e)
     int rc = report_file_form(&form, path, e);
     if (rc < 0 || (rc = serve_sweeps_get(&s, sweeps, words[0], e)) < 0)
         return rc;
-    if (a) {
-        report_anonymous_own(a);
-        sweep_report_hosts(a, s->reader);
-    }
+    if (a)
+        sweep_report_names(a, s->reader);
     AUTO(report_document) struct report_document *d = report_document_new(title, a);
     sweep_report(d, s, clock_ms_of(CLOCK_REALTIME));
     if (form == REPORT_FORM_MARKDOWN)

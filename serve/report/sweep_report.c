@@ -1,6 +1,6 @@
 #include "serve/report/sweep_report.h"
 
-#include <math.h>
+#include <pwd.h>
 #include <string.h>
 #include <time.h>
 
@@ -13,7 +13,7 @@
 #include "serve/report/sweep_report_pictures.h"
 #include "serve/report/sweep_report_totals.h"
 
-enum { TRIALS_SHOWN = 10, REPEATS_SHOWN = 10 };
+enum { TRIALS_SHOWN = 10, REPEATS_SHOWN = 10, HOST_BYTES = 256 };
 
 struct facts {
     struct report_document *d;
@@ -27,7 +27,21 @@ struct facts {
     size_t importance_count;
 };
 
-void sweep_report_hosts(struct report_anonymous *a, const struct sweep_reader *v)
+static void add_own_names(struct report_anonymous *a)
+{
+    static const char *const variables[] = {"USER", "LOGNAME", "SUDO_USER"};
+    char host[HOST_BYTES] = "";
+    if (gethostname(host, sizeof host - 1) == 0)
+        report_anonymous_host(a, host);
+    const struct passwd *user = getpwuid(getuid());
+    report_anonymous_user(a, user ? user->pw_name : NULL);
+    for (size_t i = 0; i < COUNT_OF(variables); i++)
+        report_anonymous_user(a, getenv(variables[i]));
+    const char *home = getenv("HOME"), *base = home ? strrchr(home, '/') : NULL;
+    report_anonymous_user(a, base ? base + 1 : NULL);
+}
+
+void sweep_report_names(struct report_anonymous *a, const struct sweep_reader *v)
 {
     size_t count, i;
     json_t *w;
@@ -43,6 +57,7 @@ void sweep_report_hosts(struct report_anonymous *a, const struct sweep_reader *v
     }
     struct lockfile_owner owner = sweep_dir_owner(v->dir);
     report_anonymous_host(a, owner.host);
+    add_own_names(a);
 }
 
 /* ---- small texts ---------------------------------------------------------------------------- */

@@ -6,8 +6,9 @@
 #include "launcher/report/report_document.h"
 #include "serve/serve_sweeps.h"
 
-/* Adds the hosts that the sweep knows to the names that an anonymous report does not show. */
-void sweep_report_hosts(struct report_anonymous *a, const struct sweep_reader *v);
+/* Adds the names that an anonymous report does not show: the hosts of the sweep, this machine, and
+ * the names of this user. */
+void sweep_report_names(struct report_anonymous *a, const struct sweep_reader *v);
 
 /* Fills the document. `now_ms`: since 1970. */
 void sweep_report(struct report_document *d, struct serve_sweep *s, int64_t now_ms);

@@ -11,8 +11,8 @@ import * as trials from './view_table.js'
 import * as timeline from './view_timeline.js'
 
 const VIEWS = {
-  overview: ['Overview', overview], parallel: ['Parallel coordinates', parallel], slices: ['Slices', slices], curves: ['Curves', curves],
-  pareto: ['Pareto', pareto], timeline: ['Timeline', timeline], table: ['Trials', trials]
+  overview: ['Overview', overview], parallel: ['Parallel coordinates', parallel], slices: ['Slices', slices],
+  curves: ['Curves', curves], pareto: ['Pareto', pareto], timeline: ['Timeline', timeline], table: ['Trials', trials]
 }
 const answers = new Map()
 
@@ -21,36 +21,42 @@ function answer(name) {
   if (!answers.has(name)) {
     const node = [...document.querySelectorAll('script[data-answer]')].find(s => s.dataset.answer === name)
     if (!node) return Promise.reject(new Error('The report does not contain this.'))
-    const bytes = Uint8Array.from(atob(node.textContent), c => c.charCodeAt(0))
-    answers.set(name, new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'))).arrayBuffer())
+    const packed = new Blob([Uint8Array.from(atob(node.textContent), c => c.charCodeAt(0))])
+    answers.set(name, new Response(packed.stream().pipeThrough(new DecompressionStream('gzip'))).arrayBuffer())
   }
   return answers.get(name)
 }
 
 // Reads the columns as sweep_report_slim.h describes them.
-const MISSING = 0xffffffff, sizes = { f64: 8, u8: 1 }, types = { f32: Float32Array, f64: Float64Array, u8: Uint8Array, u32: Uint32Array, ms: Uint32Array }
+const MISSING = 0xffffffff
+const TYPES = { f32: Float32Array, f64: Float64Array, u8: Uint8Array, u32: Uint32Array, ms: Uint32Array }
 function widen(buffer) {
-  const length = new DataView(buffer).getUint32(0, true), head = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)))
-  return { head, column(name) {
-    const [type, at, n] = head.columns[name], size = sizes[type] ?? 4, from = new Uint8Array(buffer, 4 + length + at, n * size), bytes = new Uint8Array(n * size)
+  const length = new DataView(buffer).getUint32(0, true)
+  const head = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)))
+  const column = name => {
+    const [type, at, n] = head.columns[name], size = TYPES[type].BYTES_PER_ELEMENT
+    const from = new Uint8Array(buffer, 4 + length + at, n * size), bytes = new Uint8Array(n * size)
     for (let k = 0, j = 0; k < size; k++) for (let i = k; i < bytes.length; i += size) bytes[i] = from[j++]
-    const numbers = new types[type](bytes.buffer)
+    const numbers = new TYPES[type](bytes.buffer)
     let ms = 0
     return type === 'ms' ? Float64Array.from(numbers, d => d === MISSING ? NaN : (ms += d >>> 1 ^ -(d & 1)) / 1000) : numbers
-  } }
+  }
+  return { head, column }
 }
 
 // The curves of some of the trials that the report contains.
 function pick(body, wanted) {
-  const start = body.column('start'), at = new Map(body.head.ids.map((id, k) => [id, k])), columns = { start: [0], step: [], value: [] }
+  const start = body.column('start'), at = new Map(body.head.ids.map((id, k) => [id, k]))
+  const columns = { start: [0], step: [], value: [] }
   for (const id of wanted) {
     const k = at.get(id)
-    for (const name of ['step', 'value']) if (k !== undefined) columns[name].push(...body.column(name).subarray(start[k], start[k + 1]))
+    if (k !== undefined) for (const name of ['step', 'value']) columns[name].push(...body.column(name).subarray(start[k], start[k + 1]))
     columns.start.push(columns.step.length)
   }
   return { head: body.head, column: name => columns[name] }
 }
 
+// What the views need of main.js.
 const app = {
   study: new Study(), overview: null, list: { control: false }, selection: new Selection(), options: new Map(), view: 'overview',
   option(name, otherwise) { return this.options.get(`${this.view}.${name}`) ?? otherwise },
@@ -63,7 +69,8 @@ const app = {
   setFilter(filter) { this.selection.filter = filter.trim(); this.select(() => {}) },
   openTrial(id) { showTrial(id) },
   async api(path) {
-    const [what, query] = path.split('?'), q = new URLSearchParams(query), metric = this.study.metrics.findIndex(m => m.name === q.get('metric'))
+    const [what, query] = path.split('?'), q = new URLSearchParams(query)
+    const metric = this.study.metrics.findIndex(m => m.name === q.get('metric'))
     if (what === 'density') return unpack(await answer(`density ${metric}`))
     if (what === 'curves') return pick(unpack(await answer(`curves ${metric}`)), q.get('ids').split(',').map(Number))
     return unpack(await answer(['surface', q.get('x'), q.get('y')].filter(Boolean).join(' ')))
@@ -72,19 +79,25 @@ const app = {
 window.drover = app // for tests and the console
 
 let drawView = null
-const nav = el('nav', { 'aria-label': 'Views' }), bar = el('div', { class: 'bar', hidden: true }), view = el('div'), panel = el('aside', { id: 'panel', 'aria-label': 'Trial', hidden: true })
+const nav = el('nav', { 'aria-label': 'Views' }), bar = el('div', { class: 'bar', hidden: true }), view = el('div')
+const panel = el('aside', { id: 'panel', 'aria-label': 'Trial', hidden: true })
 
 function draw(why) {
+  const { study, selection, overview: o } = app
   drawView(why)
-  bar.hidden = app.selection.empty
-  bar.replaceChildren(el('b', {}, `${whole(app.selection.count)} of ${whole(app.study.n)} selected`), ...app.selection.describe(app.study).map(t => el('span', { class: 'pill' }, t)),
-    app.selection.ranges.size ? button('Sweep file with these ranges', () => save(`${app.study.name}-narrowed.yaml`, 'text/yaml', narrowedFile(app.overview.file, app.study, app.selection))) : '',
-    button('Clear', () => { app.selection.ranges.clear(); app.setFilter('') }))
+  bar.hidden = selection.empty
+  bar.replaceChildren(el('b', {}, `${whole(selection.count)} of ${whole(study.n)} selected`),
+    ...selection.describe(study).map(t => el('span', { class: 'pill' }, t)),
+    selection.ranges.size ? button('Sweep file with these ranges',
+      () => save(`${study.name}-narrowed.yaml`, 'text/yaml', narrowedFile(o.file, study, selection))) : '',
+    button('Clear', () => { selection.ranges.clear(); app.setFilter('') }))
 }
 
 function mount() {
-  nav.replaceChildren(...Object.entries(VIEWS).filter(([id]) => id !== 'pareto' || app.study.metrics.length > 1).map(([id, [title]]) =>
-    el('a', { href: '#', 'data-view': id, 'aria-current': id === app.view ? 'page' : null, onclick: e => { e.preventDefault(); app.go(id) } }, title)))
+  const wanted = Object.entries(VIEWS).filter(([id]) => id !== 'pareto' || app.study.metrics.length > 1)
+  nav.replaceChildren(...wanted.map(([id, [title]]) => el('a', {
+    href: '#', 'data-view': id, 'aria-current': id === app.view ? 'page' : null, onclick: e => { e.preventDefault(); app.go(id) }
+  }, title)))
   const root = el('div')
   view.replaceChildren(root)
   drawView = VIEWS[app.view][1].mount(root, app)
@@ -92,22 +105,27 @@ function mount() {
 }
 
 function showTrial(id) {
-  const { study } = app, close = button('Close', () => { panel.hidden = true })
-  const shown = v => typeof v === 'number' ? num(v) : v === null ? '–' : text(v)
-  panel.replaceChildren(el('div', { class: 'bar' }, el('h2', {}, `Trial ${id}`), el('span', { class: 'pill' }, study.stateName(id)), el('span', { class: 'grow' }), close),
-    table(['', ''], [[study.metric ?? 'value', study.get('value')[id]], ['duration', duration(study.get('seconds')[id])], ['node', study.text(study.get('node')[id])]]),
+  const { study, overview: o } = app, close = button('Close', () => { panel.hidden = true })
+  const shown = v => typeof v === 'number' ? num(v) : v === null ? '–' : text(v), error = study.text(study.get('error')[id])
+  panel.replaceChildren(
+    el('div', { class: 'bar' }, el('h2', {}, `Trial ${id}`), el('span', { class: 'pill' }, study.stateName(id)),
+      el('span', { class: 'grow' }), close),
+    table(['', ''], [[study.metric ?? 'value', study.get('value')[id]], ['duration', duration(study.get('seconds')[id])],
+      ['node', study.text(study.get('node')[id])]]),
     el('h3', {}, 'Parameters'), table(['parameter', 'value'], study.params.map(p => [p.name, shown(study.paramText(p, id))])),
-    el('h3', {}, 'Metrics'), table(['metric', 'least', 'largest', 'last'], study.metrics.map(m => [m.name, m.min.v[id], m.max.v[id], m.last.v[id]])),
-    study.text(study.get('error')[id]) ? el('pre', { class: 'log' }, study.text(study.get('error')[id])) : '',
-    app.overview.best?.id === id && app.overview.best.command ? command(app.overview.best.command) : '')
+    el('h3', {}, 'Metrics'), table(['metric', 'least', 'largest', 'last'],
+      study.metrics.map(m => [m.name, m.min.v[id], m.max.v[id], m.last.v[id]])),
+    error ? el('pre', { class: 'log' }, error) : '',
+    o.best?.id === id && o.best.command ? command(o.best.command) : '')
   panel.hidden = false
   close.focus()
 }
 
+// Replaces the pictures. If something fails, they stay.
 async function start() {
-  const pictures = document.querySelector('.pictures')
+  const pictures = document.querySelector('.pictures'), dark = matchMedia('(prefers-color-scheme: dark)')
+  const theme = () => { document.documentElement.dataset.theme = dark.matches ? 'dark' : 'light' }
   if (!pictures) return
-  const dark = matchMedia('(prefers-color-scheme: dark)'), theme = () => { document.documentElement.dataset.theme = dark.matches ? 'dark' : 'light' }
   const [columns, facts] = await Promise.all([answer('columns'), answer('overview')])
   app.study.apply(widen(columns))
   app.overview = JSON.parse(new TextDecoder().decode(facts))
