@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "common/json.h"
+#include "common/redact.h"
 #include "common/strbuf.h"
 
 enum { LABELS_MIN = 2 };
@@ -255,10 +256,12 @@ static const char *form_at(size_t *len, struct report_anonymous *a, const char *
 
 char *report_anonymous_text(struct report_anonymous *a, const char *text)
 {
-    AUTO(strbuf) struct strbuf b = {0};
+    AUTO(strbuf) struct strbuf b = {0}, redacted = {0};
     char before = 0;
+    redact_text(&redacted, text);
     if (!a)
-        return xstrdup(text);
+        return strbuf_take(&redacted);
+    text = strbuf_str(&redacted);
     while (*text) {
         size_t len;
         const char *shown = form_at(&len, a, text, before);
@@ -292,7 +295,7 @@ json_t *report_anonymous_json(struct report_anonymous *a, json_t *value)
             json_array_append_new(out, report_anonymous_json(a, item));
         return out;
     }
-    if (!a || !json_is_string(value))
+    if (!json_is_string(value))
         return json_incref(value);
     AUTO(free) char *text = report_anonymous_text(a, json_string_value(value));
     return json_string(text);

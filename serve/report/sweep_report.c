@@ -1,5 +1,6 @@
 #include "serve/report/sweep_report.h"
 
+#include <math.h>
 #include <pwd.h>
 #include <string.h>
 #include <time.h>
@@ -13,7 +14,7 @@
 #include "serve/report/sweep_report_pictures.h"
 #include "serve/report/sweep_report_totals.h"
 
-enum { TRIALS_SHOWN = 10, REPEATS_SHOWN = 10, HOST_BYTES = 256 };
+enum { TRIALS_SHOWN = 10, REPEATS_SHOWN = 10, FRONT_SHOWN = 20, HOST_BYTES = 256 };
 
 struct facts {
     struct report_document *d;
@@ -277,6 +278,39 @@ static void add_repeats(const struct facts *f)
     }
 }
 
+/* The trials that no other one beats in all objectives. */
+static void add_front(const struct facts *f)
+{
+    size_t i;
+    json_t *id;
+    AUTO(json) json_t *front = sweep_reader_pareto(f->v);
+    if (json_array_size(front) == 0)
+        return;
+    report_document_heading(f->d, "Pareto front");
+    report_document_table(f->d);
+    report_document_head(f->d, "trial", true);
+    for (int k = 0; k < f->spec->metric_count; k++)
+        report_document_head(f->d, f->spec->metrics[k].name, true);
+    for (size_t k = 0; k < sweep_columns_param_count(f->c); k++)
+        report_document_head(f->d, sweep_columns_param(f->c, k)->name, false);
+    json_array_foreach (front, i, id) {
+        size_t trial = (size_t)json_integer_value(id);
+        if (i == FRONT_SHOWN)
+            break;
+        report_document_cell(f->d, "%zu", trial);
+        for (int k = 0; k < f->spec->metric_count; k++) {
+            const struct columns_metric *m =
+                sweep_columns_metric(f->c, trial, f->spec->metrics[k].name);
+            report_document_number(f->d, k == 0 ? sweep_columns_score(f->c, trial)
+                                         : m    ? m->last
+                                                : (double)NAN);
+        }
+        add_params(f, trial);
+    }
+    if (i < json_array_size(front))
+        report_document_text(f->d, "%zu of %zu trials of the front.", i, json_array_size(front));
+}
+
 static void add_result(const struct facts *f)
 {
     report_document_heading(f->d, "Result");
@@ -295,6 +329,7 @@ static void add_result(const struct facts *f)
         report_document_number(f->d, sweep_columns_score(f->c, trial));
         add_params(f, trial);
     }
+    add_front(f);
     add_repeats(f);
 }
 
