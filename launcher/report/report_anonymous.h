@@ -22,10 +22,10 @@ AUTO_DEFINE(report_anonymous, struct report_anonymous *, report_anonymous_free)
 void report_anonymous_host(struct report_anonymous *a, const char *name);
 void report_anonymous_user(struct report_anonymous *a, const char *name);
 
-/* Returns the text without names, which the caller frees. `a` NULL: a copy. */
+/* Returns the text without names, which the caller frees. `a` NULL: names stay. Secrets
+ * (redact_text()) are removed in both cases. */
 char *report_anonymous_text(struct report_anonymous *a, const char *text);
-/* Replaces every string in the value; keys stay. Returns a new reference. `a` NULL: the same value.
- */
+/* Replaces every string in the value in the same way; keys stay. Returns a new reference. */
 json_t *report_anonymous_json(struct report_anonymous *a, json_t *value);
 
 #endif

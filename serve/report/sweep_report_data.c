@@ -60,12 +60,11 @@ static void add_pack(struct strbuf *out, const char *answer, const struct strbuf
                      struct report_anonymous *a)
 {
     AUTO(strbuf) struct strbuf changed = {0};
-    AUTO(json) json_t *head = a ? serve_pack_head(body) : NULL;
-    AUTO(json) json_t *shown = head ? report_anonymous_json(a, head) : NULL;
+    AUTO(json) json_t *head = serve_pack_head(body);
+    AUTO(json) json_t *shown = report_anonymous_json(a, head);
     const char *data = serve_pack_data(body);
-    if (shown)
-        serve_pack_join(&changed, shown, data, (size_t)(body->data + body->len - data));
-    add_element(out, answer, shown ? &changed : body);
+    serve_pack_join(&changed, shown, data, (size_t)(body->data + body->len - data));
+    add_element(out, answer, &changed);
 }
 
 static void add_overview(struct strbuf *out, struct serve_sweep *s, struct report_anonymous *a)

@@ -18,6 +18,7 @@ static void check(const char *text, const char *want)
 TEST(known_names_are_replaced_as_words)
 {
     check("c01: rank 3 on gpu-7, of Alice", "host-2: rank 3 on host-3, of user-1");
+    check("C01 GPU-7", "C01 GPU-7"); /* a host may have the name of a thing */
     check("c01.cluster.org c015 malice gpu-70", "host-1 c015 malice gpu-70");
     check("run_alice_2", "run_user-1_2");
 }
@@ -28,6 +29,7 @@ TEST(paths_are_replaced)
     check("File \"/home/bob/my files/a.py\", line 3", "File \"path-1\", line 3");
     check("~/x ~bob/y ../z ./run.sh src/model.py", "path-1 path-2 path-3 path-4 path-5");
     check("-I/usr/include/x -o/a/b", "path-1 path-2");
+    check("in </home/bob/x.py> </b>", "in <path-1> </b>");
     check("a:/x/y b:/x/y", "a:path-1 b:path-1");
 }
 
@@ -55,6 +57,21 @@ TEST(other_texts_stay)
         check(texts[i], texts[i]);
 }
 
+/* If each position looked at the rest of the text, this would take hours. */
+TEST(the_time_for_a_long_text_is_proportional_to_its_length)
+{
+    enum { N = 1 << 20 };
+    static const char *const patterns[] = {"-.", ":", "a", "a/", "\"/x "};
+    AUTO(report_anonymous) struct report_anonymous *a = report_anonymous_new();
+    AUTO(free) char *text = xcalloc(N + 1, 1);
+    for (size_t k = 0; k < COUNT_OF(patterns); k++) {
+        for (size_t i = 0; i < N; i++)
+            text[i] = patterns[k][i % strlen(patterns[k])];
+        AUTO(free) char *got = report_anonymous_text(a, text);
+        CHECK(*got);
+    }
+}
+
 TEST(root_and_localhost_are_not_names)
 {
     AUTO(report_anonymous) struct report_anonymous *a = report_anonymous_new();
@@ -77,8 +94,11 @@ TEST(the_same_name_has_the_same_replacement_in_all_texts)
     CHECK_STR(got, "{\"files\":[\"path-1\",\"path-2\"],\"/a/b\":{\"x\":\"on path-1\"},\"n\":3}");
 }
 
-TEST(without_an_anonymous_report_texts_are_copies)
+TEST(names_stay_if_the_report_is_not_anonymous_and_secrets_do_not)
 {
-    AUTO(free) char *got = report_anonymous_text(NULL, "/home/bob");
-    CHECK_STR(got, "/home/bob");
+    AUTO(free) char *got = report_anonymous_text(NULL, "/home/bob http://bob:secret@host/x");
+    AUTO(json) json_t *in = json_pack("[s]", "Authorization: Bearer abc");
+    AUTO(json) json_t *out = report_anonymous_json(NULL, in);
+    CHECK_STR(got, "/home/bob http://bob:***@host/x");
+    CHECK(!strstr(json_string_value(json_array_get(out, 0)), "abc"));
 }
