@@ -8,6 +8,7 @@ import os
 import random
 import re
 import socket
+import struct
 import subprocess
 from pathlib import Path
 
@@ -58,10 +59,15 @@ def answers(text):
     return {k: gzip.decompress(base64.b64decode(v)) for k, v in re.findall(r'data-answer="([^"]+)">([^<]*)</script>', text)}
 
 
+def texts_of(name, body):
+    """The overview is JSON; other answers have a header of JSON, then numbers."""
+    return body.decode() if name == "overview" else body[4:4 + struct.unpack_from("<I", body)[0]].decode()
+
+
 def words(text):
-    """The file without its program, and with the data in clear."""
+    """All texts of the file, but not its program."""
     said = re.sub(r"<script nonce=.*?</script>", "", text, flags=re.S)
-    return html.unescape(re.sub(r'data-answer="[^"]+">[^<]*', "", said)) + "".join(b.decode("latin-1") for b in answers(text).values())
+    return html.unescape(re.sub(r'data-answer="[^"]+">[^<]*', "", said)) + "".join(texts_of(*a) for a in answers(text).items())
 
 
 class Browser:
