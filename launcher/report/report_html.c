@@ -18,7 +18,7 @@ static const char style[] =
     ".said td,.said th{text-align:left;padding:3px 14px 3px 4px;vertical-align:top;"
     "border-bottom:1px solid var(--line);white-space:normal;max-width:none;min-width:60px}"
     ".said th{color:var(--mute);font-size:12px}"
-    ".said .num{text-align:right;white-space:nowrap}"
+    ".said .num{text-align:right}.said td.num{white-space:nowrap}"
     "figure{margin:10px 0 18px}figcaption{font-weight:600;margin-bottom:2px}"
     "figure svg{width:100%;max-width:860px;height:auto;font:11px system-ui,sans-serif}"
     "figure text{fill:var(--mute)}.rule{stroke:var(--line);fill:none}"

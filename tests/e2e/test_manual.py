@@ -31,7 +31,7 @@ def file_of(page):
 
 
 def test_every_command_of_the_program_and_no_other_has_a_page():
-    listed = re.findall(r"^  ([a-z]+) {2,}\S", run(DROVER, "help").stdout, re.M)
+    listed = re.findall(r"^  ([a-z_]+) {2,}\S", run(DROVER, "help").stdout, re.M)
     assert set(listed) - {"help"} == {p.path[1] for p in PAGES if len(p.path) == 2} and len(listed) > 10
     assert {f.name for f in (MANUAL / "man/man1").iterdir()} == {file_of(p).name for p in PAGES}
     assert {"drover sweep show", "drover bench diff"} <= set(IDS)

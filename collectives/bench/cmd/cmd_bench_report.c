@@ -122,7 +122,8 @@ static void add_rows(struct report_document *d, const json_t *rows)
         for (size_t k = 0; k < COUNT_OF(placements) * COUNT_OF(keys); k++) {
             const json_t *p = json_object_get(row, placements[k / COUNT_OF(keys)].key);
             double v = number_of(p, keys[k % COUNT_OF(keys)]);
-            AUTO(free) char *text = isnan(v) ? xstrdup("–") : xasprintf("%.4g", v);
+            AUTO(free)
+            char *text = isnan(v) ? xstrdup("–") : xasprintf(v < 1e4 ? "%.4g" : "%.0f", v);
             report_document_cell(d, "%s", text);
         }
     }
