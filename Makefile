@@ -81,7 +81,7 @@ METRICS_HTTP    := launcher/metrics/metrics_http.c
 SRC_launcher    := $(filter-out launcher/client/% $(INTERPOSE_rank) $(INTERPOSE_hpo) $(METRICS_HTTP),$(wildcard launcher/*/*.c launcher/*/*/*.c))
 SRC_client      := $(wildcard launcher/client/*.c)
 SRC_hpo         := $(filter-out $(MAINS),$(wildcard hpo/*.c hpo/*/*.c))
-SRC_serve       := $(filter-out $(MAINS) $(if $(HAVE_SERVE),,serve/serve_http.c serve/cmd_serve.c),$(wildcard serve/*.c))
+SRC_serve       := $(filter-out $(MAINS) $(if $(HAVE_SERVE),,serve/serve_http.c serve/cmd_serve.c serve/report/sweep_report_data.c serve/report/cmd_report.c),$(wildcard serve/*.c serve/*/*.c))
 SRC_comm        := $(wildcard collectives/bootstrap/*.c collectives/comm/*.c collectives/backends/self/*.c)
 # Parts of the plug-in without CUDA's headers, for the unit tests.
 NCCL_PURE := $(patsubst %,collectives/backends/nccl/nccl_%.c,first_use precheck task)

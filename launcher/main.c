@@ -51,6 +51,7 @@ static const struct cmd commands[] = {
     {"suggest", "Propose hyperparameters to your own program, as lines of JSON", NULL, "drover-hpo",
      NULL},
     {"serve", "Show sweeps in a browser", NULL, "drover-serve", NULL},
+    {"report", "Write a sweep as one file to mail", NULL, "drover-serve", NULL},
     {"export", "Write the trials of a sweep for other tools", NULL, "drover-hpo", NULL},
     {"import", "Store the trials of other tools as a sweep", NULL, "drover-hpo", NULL},
     {"bench", "Measure the bandwidth of collectives", NULL, "drover-bench", NULL},

@@ -120,20 +120,9 @@ static int bad_query(const char *name, struct err *e)
 static int answer_columns(struct serve_answer *a, const struct asked *q, struct err *e)
 {
     int64_t since = 0;
-    const struct sweep_reader *v = q->sweep->reader;
     if (serve_request_number(&since, query(q, "since"), 0, INT64_MAX, 0) < 0)
         return bad_query("since", e);
-    json_t *states = json_array(), *objectives = json_array();
-    for (int i = 0; i < TRIAL_STATES; i++)
-        json_array_append_new(states, json_string(trial_state_name((enum trial_state)i)));
-    for (int i = 0; i < v->spec->metric_count; i++)
-        json_array_append_new(objectives, json_pack("{s:s,s:b}", "name", v->spec->metrics[i].name,
-                                                    "maximize", v->spec->metrics[i].maximize));
-    json_t *head =
-        json_pack("{s:s,s:I,s:s?,s:b,s:o,s:o}", "name", v->dir->name, "epoch",
-                  (json_int_t)q->sweep->epoch, "metric", v->spec->metrics[0].name, "maximize",
-                  v->spec->metrics[0].maximize, "states", states, "objectives", objectives);
-    serve_columns_body(&a->body, q->sweep->columns, since, head);
+    serve_overview_columns(&a->body, q->sweep, since);
     a->type = type_binary;
     return 0;
 }

@@ -110,6 +110,19 @@ json_t *serve_overview_json(struct serve_sweep *s)
     return o;
 }
 
+void serve_overview_columns(struct strbuf *out, struct serve_sweep *s, int64_t since)
+{
+    const struct sweep_reader *v = s->reader;
+    json_t *states = json_array();
+    for (int i = 0; i < TRIAL_STATES; i++)
+        json_array_append_new(states, json_string(trial_state_name((enum trial_state)i)));
+    json_t *head =
+        json_pack("{s:s,s:I,s:s?,s:b,s:o,s:o}", "name", v->dir->name, "epoch", (json_int_t)s->epoch,
+                  "metric", v->spec->metrics[0].name, "maximize", v->spec->metrics[0].maximize,
+                  "states", states, "objectives", objectives_json(v->spec));
+    serve_columns_body(out, s->columns, since, head);
+}
+
 /* ---- one trial ------------------------------------------------------------------------------ */
 
 static int check_trial(const struct serve_sweep *s, int trial, struct err *e)

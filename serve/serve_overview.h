@@ -16,6 +16,9 @@
  * (new reference). Importance is computed anew at most every few seconds. */
 json_t *serve_overview_json(struct serve_sweep *s);
 
+/* Appends the body of serve_columns.h with all trials that have a record after `since`. */
+void serve_overview_columns(struct strbuf *out, struct serve_sweep *s, int64_t since);
+
 /* Returns a trial as `sweep show NAME TRIAL --json` prints it, with "command" and "files" (new
  * reference), or NULL: there is no such trial. */
 json_t *serve_overview_trial(const struct serve_sweep *s, int trial, struct err *e);

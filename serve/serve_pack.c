@@ -40,18 +40,40 @@ void *serve_pack_add(struct serve_pack *p, const char *name, enum serve_pack_typ
     return p->data.data + at;
 }
 
+void serve_pack_join(struct strbuf *out, const json_t *head, const char *data, size_t len)
+{
+    AUTO(free) char *text = json_line(head);
+    size_t length = strlen(text), pad = (ALIGN - (sizeof(uint32_t) + length) % ALIGN) % ALIGN;
+    uint32_t total = (uint32_t)(length + pad);
+    strbuf_add(out, &total, sizeof total);
+    strbuf_add(out, text, length);
+    for (size_t i = 0; i < pad; i++)
+        strbuf_putc(out, ' ');
+    strbuf_add(out, data, len);
+}
+
 void serve_pack_finish(struct strbuf *out, struct serve_pack *p, json_t *head)
 {
     json_object_set_new(head, "columns", p->columns ? p->columns : json_object());
-    AUTO(free) char *text = json_line(head);
-    size_t len = strlen(text), pad = (ALIGN - (sizeof(uint32_t) + len) % ALIGN) % ALIGN;
-    uint32_t total = (uint32_t)(len + pad);
-    strbuf_add(out, &total, sizeof total);
-    strbuf_add(out, text, len);
-    for (size_t i = 0; i < pad; i++)
-        strbuf_putc(out, ' ');
-    strbuf_add(out, p->data.data ? p->data.data : "", p->data.len);
+    serve_pack_join(out, head, p->data.data ? p->data.data : "", p->data.len);
     strbuf_free(&p->data);
     json_decref(head);
     *p = (struct serve_pack){0};
+}
+
+static uint32_t head_length(const struct strbuf *body)
+{
+    uint32_t len;
+    memcpy(&len, body->data, sizeof len);
+    return len;
+}
+
+json_t *serve_pack_head(const struct strbuf *body)
+{
+    return json_loadb(body->data + sizeof(uint32_t), head_length(body), 0, NULL);
+}
+
+const char *serve_pack_data(const struct strbuf *body)
+{
+    return body->data + sizeof(uint32_t) + head_length(body);
 }

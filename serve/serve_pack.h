@@ -30,4 +30,10 @@ void *serve_pack_add(struct serve_pack *p, const char *name, enum serve_pack_typ
 /* Appends the body to `out` and empties the pack. Takes ownership of `head`, an object. */
 void serve_pack_finish(struct strbuf *out, struct serve_pack *p, json_t *head);
 
+/* A body in parts. The header is a new reference, the data are borrowed. */
+json_t *serve_pack_head(const struct strbuf *body);
+const char *serve_pack_data(const struct strbuf *body);
+/* Appends a body of a header, with its member `columns`, and its data. */
+void serve_pack_join(struct strbuf *out, const json_t *head, const char *data, size_t len);
+
 #endif

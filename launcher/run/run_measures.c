@@ -4,11 +4,13 @@
 
 #include "common/log.h"
 #include "launcher/history/baseline_run.h"
+#include "launcher/history/job_report.h"
 #include "launcher/history/usage_run.h"
 #include "launcher/limits/job_clock.h"
 #include "launcher/metrics/job_metrics.h"
 #include "launcher/monitor/idle_watch.h"
 #include "launcher/plan/plan_hardware.h"
+#include "launcher/run/run_print.h"
 
 struct run_measures {
     uv_loop_t *loop;
@@ -19,6 +21,7 @@ struct run_measures {
     struct job_clock *clock;
     struct baseline_run *baseline; /* NULL: no --baseline */
     struct usage_run *usage;
+    struct job_report *report;   /* NULL: no --report */
     struct job_monitor *gpus;    /* of the present attempt; NULL: none */
     struct job_metrics *metrics; /* NULL: no --metrics */
     struct idle_watch *idle;     /* NULL: no attempt runs, or no --idle-timeout */
@@ -55,8 +58,19 @@ void run_measures_hang(struct run_measures *m)
     job_metrics_hang(m->metrics);
 }
 
+static void report_end(const struct run_measures *m, const struct job_end *end, int status)
+{
+    AUTO(strbuf) struct strbuf failure = {0};
+    const struct plan *p = launch_plan(m->job);
+    run_print_failure(&failure, m->opts->program, p, end);
+    job_report_ended(m->report, p,
+                     &(struct job_report_end){status, end->seconds, strbuf_str(&failure)});
+}
+
 void run_measures_ended(struct run_measures *m, const struct job_end *end, int status)
 {
+    if (m->report)
+        report_end(m, end, status);
     job_clock_set_gpus(m->clock, 0);
     idle_watch_close(TAKE(m->idle));
     baseline_run_ended(m->baseline, end, status);
@@ -106,6 +120,8 @@ void run_measures_finish(struct run_measures *m, struct run_monitor *monitor, in
         run_monitor_event(monitor, "usage", event);
     if (text.len > 0 && !m->opts->quiet)
         fputs(strbuf_str(&text), stderr);
+    if (job_report_finish(m->report, strbuf_str(&text), &e) < 0)
+        log_error("%s", e.text);
 }
 
 /* ---- open and close -------------------------------------------------------------------------- */
@@ -139,6 +155,7 @@ int run_measures_open(struct run_measures **out, uv_loop_t *loop, const struct r
     if (o->baseline)
         m->baseline = baseline_run_open(o->baseline, o->baseline_update);
     m->usage = usage_run_open();
+    m->report = o->report ? job_report_open(o->report) : NULL;
     *out = m; /* also after a failure: its handles must be closed */
     return o->metrics ? open_metrics(m, loop, console, e) : 0;
 }
@@ -152,5 +169,6 @@ void run_measures_close(struct run_measures *m)
     job_clock_close(m->clock);
     baseline_run_close(m->baseline);
     usage_run_close(m->usage);
+    job_report_close(m->report);
     free(m);
 }

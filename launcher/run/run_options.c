@@ -381,6 +381,7 @@ static const struct opt options[] = {
     OPT_STR(0, "metrics", "[ADDR:]PORT", "serve /metrics for Prometheus (default: on loopback)", T,
             metrics),
     OPT_STR(0, "events", "FILE", "append events to FILE, one JSON object per line", T, events_file),
+    OPT_STR(0, "report", "FILE", "write a report of the job, FILE.html or FILE.md", T, report),
     OPT_STR(0, "baseline", "NAME", "compare the speed with that of NAME, or store it", T, baseline),
     OPT_FLAG(0, "baseline-update", "with --baseline: replace the stored one", T, baseline_update),
     OPT_FLAG(0, "no-pty", "make the ranks' stdout a pipe, not a pty", T, spec.no_pty),

@@ -80,6 +80,7 @@ struct run_options {
     bool preflight_full;      /* the job begins with an all-reduce over its nodes */
     bool no_preflight;        /* the nodes are not checked before the job starts */
     const char *events_file;  /* NULL: none */
+    const char *report;       /* file of --report; NULL: none */
     const char *baseline;     /* name of the baseline; NULL: none */
     bool baseline_update;     /* it replaces a stored baseline */
     struct console_style style;

@@ -13,6 +13,7 @@
 #include "launcher/plan/allocation.h"
 #include "launcher/plan/env.h"
 #include "launcher/remote/remote_launcher.h"
+#include "launcher/report/report_file.h"
 #include "launcher/run/run_mpmd.h"
 #include "launcher/run/run_options_internal.h"
 #include "launcher/run/run_options_mapping.h"
@@ -55,6 +56,8 @@ static int check(struct run_options *o, struct err *e)
         return err_set(e, -EINVAL, "--baseline-update needs --baseline NAME");
     if (job_clock_read_limits(&o->limits, e) < 0)
         return e ? e->code : -EINVAL;
+    if (o->report && report_file_form(&(enum report_form){0}, o->report, e) < 0)
+        return err_wrap(e, "--report");
     if (o->metrics && metrics_address_parse(&(struct metrics_address){0}, o->metrics, e) < 0)
         return err_wrap(e, "--metrics");
     if (strv_len(o->argv) == 0) {

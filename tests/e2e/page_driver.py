@@ -1,11 +1,12 @@
 """Drives the dashboard in Chromium. Runs in the environment that has playwright:
 
-    page_driver.py URL < STEPS > ANSWERS
+    page_driver.py URL [--no-scripts] < STEPS > ANSWERS
 
 A step is a line of JSON: {"do": "goto", "hash": "#view=table"}, {"do": "eval", "js": "…"}, {"do": "wait", "js": "…"},
 {"do": "click", "on": SELECTOR}, {"do": "press", "on": SELECTOR, "key": "Delete"}, {"do": "fill", "on": SELECTOR, "text":
 "…"}, {"do": "drag", "on": SELECTOR, "from": [x, y], "to": [x, y]} (shares of its box), {"do": "size", "width": 360},
-{"do": "scheme", "name": "dark"}, {"do": "faults"}. Each has an answer: a line of JSON. `faults` are the errors and
+{"do": "scheme", "name": "dark"}, {"do": "visible", "on": SELECTOR} (how
+many), {"do": "faults"}. Each has an answer: a line of JSON. `faults` are the errors and
 warnings of the console, the page's exceptions, and requests to another origin, since the last time it was asked."""
 import json
 import os
@@ -18,12 +19,12 @@ LIMIT_MS = 60000
 
 
 class Driver:
-    def __init__(self, play, url):
-        self.url, self.faults = url, []
+    def __init__(self, play, url, scripts=True):
+        self.url, self.faults, self.scripts = url, [], scripts
         self.browser = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"], timeout=LIMIT_MS)
-        self.page = self.browser.new_page(viewport={"width": 1280, "height": 900})
+        self.page = self.browser.new_page(viewport={"width": 1280, "height": 900}, java_script_enabled=scripts)
         self.page.set_default_timeout(LIMIT_MS)
-        origin = "/".join(url.split("/")[:3]) + "/"
+        origin = url if url.startswith("file:") else "/".join(url.split("/")[:3]) + "/"
         self.page.on("pageerror", lambda e: self.faults.append(f"exception: {e}"))
         self.page.on("console", lambda m: self.faults.append(f"{m.type}: {m.text}") if m.type in ("error", "warning") else None)
         self.page.on("request", lambda r: None if r.url.startswith((origin, "blob:")) else self.faults.append(f"foreign: {r.url}"))
@@ -32,6 +33,8 @@ class Driver:
     def goto(self, hash):
         self.page.goto("about:blank")
         self.page.goto(self.url + hash)
+        if not self.scripts:
+            return
         self.page.wait_for_function("() => !document.querySelector('#main .loading')")
 
     def eval(self, js):
@@ -62,6 +65,9 @@ class Driver:
     def scheme(self, name):
         self.page.emulate_media(color_scheme=name)
 
+    def visible(self, on):
+        return sum(node.is_visible() for node in self.page.locator(on).all())
+
     def take_faults(self):
         faults, self.faults = self.faults, []
         return faults
@@ -69,7 +75,7 @@ class Driver:
 
 def main():
     with sync_playwright() as play:
-        d = Driver(play, sys.argv[1])
+        d = Driver(play, sys.argv[1], "--no-scripts" not in sys.argv)
         for line in sys.stdin:
             step = json.loads(line)
             what = step.pop("do")

@@ -280,7 +280,7 @@ static int run(int argc, char **argv, struct cmd_bench_opts *o)
         return STATUS_USAGE;
     }
     if (getenv(CMD_BENCH_CONTROL_ENV))
-        o->save = o->baseline = o->json_file = NULL;
+        o->save = o->baseline = o->json_file = o->report = NULL;
     bool is_rank = client_is_rank(d);
     rc = is_rank ? check_started(d, o, &e) : 0;
     if (rc == 0)

@@ -14,6 +14,7 @@
 #include "common/byte_size.h"
 #include "common/mem.h"
 #include "common/opt.h"
+#include "launcher/report/report_file.h"
 
 enum {
     DEFAULT_BYTES = 32 << 20,
@@ -31,7 +32,7 @@ struct args {
     const char *cta_policy;
     bool json, csv, pairs, verdict;
     double expect;
-    const char *save, *baseline, *tolerance;
+    const char *save, *baseline, *tolerance, *report;
     const char *stable;
     double timeout_s, max_time_s;
     char **launch, **nodes; /* options for the launcher; those that place ranks on nodes */
@@ -126,6 +127,7 @@ static const struct opt options[] = {
     OPT_STR(0, "save", "NAME", "save the result for this cluster", T, save),
     OPT_STR(0, "baseline", "NAME", "compare with a saved result; status 1 if slower", T, baseline),
     OPT_STR(0, "tolerance", "SHARE", "slowdown that still passes (default: 5%)", T, tolerance),
+    OPT_STR(0, "report", "FILE", "write a report, FILE.html or FILE.md", T, report),
     OPT_FLAG(0, "pairs", "measure every pair of nodes instead of a collective", T, pairs),
 
     OPT_GROUP("Ranks"),
@@ -383,7 +385,11 @@ static int read_rest(struct cmd_bench_opts *o, struct args *a, struct err *e)
     b->rank_samples = o->per_iter && a->json_file;
     o->memory = a->memory != 0;
     o->json_file = a->json_file;
-    return 0;
+    o->report = a->report;
+    if (a->report && a->pairs)
+        return err_set(e, -EINVAL, "--pairs and --report exclude each other");
+    enum report_form form;
+    return a->report && report_file_form(&form, a->report, e) < 0 ? err_wrap(e, "--report") : 0;
 }
 
 /* Reads a command line. The collective may be before or after the options: `drover bench all_reduce

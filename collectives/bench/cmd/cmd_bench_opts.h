@@ -31,6 +31,7 @@ struct cmd_bench_opts {
     double min_busbw;            /* NCCL_TESTS_MIN_BW, GB/s; 0: not given */
     int first_device;            /* NCCL_TESTS_DEVICE; -1: not given */
     const char *json_file;       /* -J; NULL: none */
+    const char *report;          /* --report; NULL: none */
 };
 
 /* Reads the command line, and the variables of cmd_bench_env.h; argv[0] is "bench". The caller must

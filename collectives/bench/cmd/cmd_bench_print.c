@@ -6,6 +6,7 @@
 
 #include "collectives/bench/cmd/cmd_bench_diff.h"
 #include "collectives/bench/cmd/cmd_bench_internal.h"
+#include "collectives/bench/cmd/cmd_bench_report.h"
 #include "collectives/bench/hardware_facts.h"
 #include "common/byte_size.h"
 #include "common/json.h"
@@ -105,7 +106,7 @@ static int start_documents(struct cmd_bench_printer *p, struct err *e)
 {
     const struct cmd_bench_opts *o = p->o;
     int rc = 0;
-    if (o->form == CMD_BENCH_JSON || o->save || o->baseline)
+    if (o->form == CMD_BENCH_JSON || o->save || o->baseline || o->report)
         p->json = bench_report_json_new(&p->head, p->devices, false);
     if (o->baseline) {
         AUTO(free)
@@ -207,6 +208,8 @@ int cmd_bench_printer_finish(struct cmd_bench_printer *p,
     p->so_far = *summary;
     end_documents(p, NULL);
     int rc = document ? compare_and_save(p, document, e) : 0;
+    if (rc == 0 && p->o->report)
+        rc = cmd_bench_report(p->o->report, document, p->head.args, e);
     if (rc == 0 && p->write_error.code < 0) {
         *e = p->write_error;
         rc = e->code;

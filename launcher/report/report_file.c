@@ -1,0 +1,80 @@
+#include "launcher/report/report_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#include "common/durable.h"
+#include "launcher/report/report_html.h"
+#include "launcher/report/report_markdown.h"
+
+int report_file_form(enum report_form *out, const char *path, struct err *e)
+{
+    const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
+    if (dot && (strcasecmp(dot, ".html") == 0 || strcasecmp(dot, ".htm") == 0)) {
+        *out = REPORT_FORM_HTML;
+        return 0;
+    }
+    if (dot && strcasecmp(dot, ".md") == 0) {
+        *out = REPORT_FORM_MARKDOWN;
+        return 0;
+    }
+    err_set(e, -EINVAL, "'%s': the name of a report ends with .html or .md", path);
+    return err_hint(e, "%s.html", path);
+}
+
+int report_file_nonce(char nonce[REPORT_FILE_NONCE_BYTES], struct err *e)
+{
+    static const char hex[] = "0123456789abcdef";
+    unsigned char bytes[REPORT_FILE_NONCE_BYTES - 1];
+    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
+        return err_set(e, -EIO, "no random numbers for the report: %s", strerror(errno));
+    for (size_t i = 0; i < sizeof bytes; i++)
+        nonce[i] = hex[bytes[i] & 15];
+    nonce[sizeof bytes] = 0;
+    return 0;
+}
+
+static int write_all(int fd, const struct strbuf *content)
+{
+    const char *at = strbuf_str(content);
+    for (size_t left = content->len; left > 0;) {
+        ssize_t n = write(fd, at, left);
+        if (n < 0 && errno != EINTR)
+            return -errno;
+        at += n > 0 ? n : 0;
+        left -= n > 0 ? (size_t)n : 0;
+    }
+    return fsync(fd) < 0 && errno != EINVAL ? -errno : 0;
+}
+
+int report_file_write(const char *path, const struct strbuf *content, struct err *e)
+{
+    AUTO(free) char *tmp = xasprintf("%s.%d.tmp", path, (int)getpid());
+    AUTO(fd) int fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    int rc = fd < 0 ? -errno : write_all(fd, content);
+    if (rc == 0)
+        rc = durable_rename(tmp, path);
+    if (rc < 0 && fd >= 0)
+        unlink(tmp);
+    return rc < 0 ? err_set(e, -EIO, "%s: %s", path, strerror(-rc)) : 0;
+}
+
+int report_file_document(const char *path, const struct report_document *d, struct err *e)
+{
+    enum report_form form;
+    char nonce[REPORT_FILE_NONCE_BYTES];
+    AUTO(strbuf) struct strbuf b = {0};
+    int rc = report_file_form(&form, path, e);
+    if (rc < 0)
+        return rc;
+    if (form == REPORT_FORM_MARKDOWN)
+        report_markdown(&b, d);
+    else if ((rc = report_file_nonce(nonce, e)) == 0)
+        report_html(&b, d, &(struct report_html){.nonce = nonce});
+    return rc < 0 ? rc : report_file_write(path, &b, e);
+}

@@ -1,0 +1,16 @@
+/* sweep_report - what the report of a sweep says: the question, the result, the cost, the failures,
+ * the machines, and how to run it again. */
+#ifndef DROVER_SWEEP_REPORT_H
+#define DROVER_SWEEP_REPORT_H
+
+#include "launcher/report/report_document.h"
+#include "serve/serve_sweeps.h"
+
+/* Adds the names that an anonymous report does not show: the hosts of the sweep, this machine, and
+ * the names of this user. */
+void sweep_report_names(struct report_anonymous *a, const struct sweep_reader *v);
+
+/* Fills the document. `now_ms`: since 1970. */
+void sweep_report(struct report_document *d, struct serve_sweep *s, int64_t now_ms);
+
+#endif
