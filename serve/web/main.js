@@ -116,7 +116,7 @@ function mountView() {
   const root = el('div')
   drawView = null
   const own = VIEWS[app.view][1]
-  if (!app.study && !own.needsNoSweep) return
+  if (!app.overview && !own.needsNoSweep) return // it is still loading, and mounts the view then
   $('main').replaceChildren(root)
   drawView = own.mount(root, app)
   draw('mount')
