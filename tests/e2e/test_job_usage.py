@@ -50,7 +50,7 @@ def run_jobs(tmp_path_factory):
     for name, (text, options, program) in JOBS.items():
         r = Runner(tmp_path_factory.mktemp(name))
         r.env |= gpus(r.cwd, text)
-        started[name] = r, r.start("run", "--oversubscribe", *options, "--", *program, text=True, bufsize=-1)
+        started[name] = r, r.start("run", "--no-preflight", "--oversubscribe", *options, "--", *program, text=True, bufsize=-1)
     done = {}
     for name, (r, p) in started.items():
         _, err = p.communicate(timeout=60)
@@ -136,7 +136,7 @@ def test_the_batch_is_stored_apart_from_the_other_options(ended):
 
 
 def test_a_short_job_has_no_line(drover, tmp_path):
-    done = drover.run("run", "--oversubscribe", "-np", 2, "--price", 2, "true", env=gpus(tmp_path, EIGHT))
+    done = drover.run("run", "--no-preflight", "--oversubscribe", "-np", 2, "--price", 2, "true", env=gpus(tmp_path, EIGHT))
     assert done.returncode == 0 and done.stderr == ""
     listed = drover.run("ps", "--done", env=gpus(tmp_path, EIGHT))
     assert listed.returncode == 0 and listed.stdout.count("\n") == 1
@@ -165,7 +165,7 @@ def test_without_sqlite_the_job_runs_and_ps_names_the_package(drover, tmp_path):
     (tmp_path / "lib/libsqlite3.so.0").write_text("")
     env = {"LD_LIBRARY_PATH": str(tmp_path / "lib"), **gpus(tmp_path, EIGHT)}
     (tmp_path / "state/drover").mkdir(parents=True, mode=0o700)
-    assert drover.run("run", "-np", 1, "true", env=env).returncode == 0
+    assert drover.run("run", "--no-preflight", "-np", 1, "true", env=env).returncode == 0
     done = drover.run("ps", "--done", env=env)
     assert done.returncode == 1 and "SQLite: " in done.stderr and "try: apt install libsqlite3-0" in done.stderr, done.stderr
 
