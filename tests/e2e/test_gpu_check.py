@@ -16,6 +16,8 @@ from waiting import wait_until
 
 CHECK = ROOT / "scripts/gpu-check"
 TOOLKIT = next((p for p in (Path("/usr/local/cuda"), WHEELS / "cu13") if (p / "bin/nvcc").exists()), None)
+# These take 13 s and more each.
+long = pytest.mark.skipif(not os.environ.get("DROVER_TEST_GPU_CHECK"), reason="with DROVER_TEST_GPU_CHECK=1, as .ci/run does")
 GPU_STEPS = {"device", "build", "plan", "libraries", "bench", "bench_modes", "bench_wrong", "bench_kernels", "mps", "conform", "digits", "one_gpu_2", "one_gpu_4",
              "conform_2", "bootstrap_kill", "sweep", "ddp", "memcheck", "racecheck", "nccl_tests", "gpt_kernels", "gpt_curves", "gpt_124m", "gpt_350m"}
 GPT_STEPS = {"gpt_kernels", "gpt_curves", "gpt_124m", "gpt_350m"}
@@ -126,7 +128,7 @@ def steps_of_gpt(tmp_path, stand_ins, names):
     return by_name(record)
 
 
-@pytest.mark.skipif(not os.environ.get("DROVER_TEST_GPU_CHECK"), reason="with DROVER_TEST_GPU_CHECK=1; tests/cudahost has the same kernels")
+@long
 def test_gpts_kernels_and_curves_are_right(tmp_path, stand_ins):
     steps = steps_of_gpt(tmp_path, stand_ins, "build,gpt_kernels,gpt_curves")
     kernels = steps["gpt_kernels"]["metrics"]
@@ -136,6 +138,7 @@ def test_gpts_kernels_and_curves_are_right(tmp_path, stand_ins):
     assert 0 < steps["gpt_curves"]["metrics"]["bf16_apart"] < 3e-2
 
 
+@long
 def test_gpts_memory_is_estimated(tmp_path, stand_ins):
     steps = steps_of_gpt(tmp_path, stand_ins, "build,gpt_124m")
     got = steps["gpt_124m"]["metrics"]
@@ -143,6 +146,7 @@ def test_gpts_memory_is_estimated(tmp_path, stand_ins):
     assert got["used"] - got["estimate"] == pytest.approx(32 << 20, rel=0.02)  # cuBLASLt's workspace, and the batches
 
 
+@long
 def test_a_hazard_names_the_program_that_has_it(tmp_path, stand_ins):
     record = check(tmp_path, "--assume-gpu", "--only", "build,memcheck,racecheck", "--quick", **stand_ins, FAKE_HAZARD="gpt")
     assert record["summary"]["failed"] == ["memcheck", "racecheck"]
@@ -301,6 +305,7 @@ def test_options_that_make_no_sense_are_refused(tmp_path):
 
 
 @pytest.mark.skipif(not TOOLKIT and not shutil.which("nvcc"), reason="no nvcc")
+@long
 def test_the_plug_in_and_the_kernels_are_built_where_the_tree_has_none(tmp_path, stand_ins):
     """By the true nvcc, from the sources alone."""
     tree = tmp_path / "tree"
