@@ -177,15 +177,6 @@ int estimate_job(struct estimate *out, const struct estimate_opts *o, struct err
     return 0;
 }
 
-void estimate_model_states(const struct estimate *s, uint64_t *low_bytes, uint64_t *high_bytes)
-{
-    *low_bytes = *high_bytes = 0;
-    for (int k = ESTIMATE_PARAMETERS; k <= ESTIMATE_MASTER_WEIGHTS; k++) {
-        *low_bytes += s->part[k].low_bytes;
-        *high_bytes += s->part[k].high_bytes;
-    }
-}
-
 enum estimate_verdict estimate_verdict(const struct estimate *s, uint64_t gpu_bytes)
 {
     return s->high_bytes <= gpu_bytes  ? ESTIMATE_FITS

@@ -101,10 +101,6 @@ int estimate_job(struct estimate *out, const struct estimate_opts *o, struct err
 
 const char *estimate_part_name(enum estimate_part_kind k);
 
-/* Sums the parts that the model and the optimizer need without a batch: parameters, gradients,
- * optimizer state, master weights. */
-void estimate_model_states(const struct estimate *s, uint64_t *low_bytes, uint64_t *high_bytes);
-
 /* A measured peak of an earlier job with the same program and options except for the batch. */
 struct estimate_peak {
     int batch;
