@@ -1,0 +1,33 @@
+/* tree - how the agents of a job are connected: a tree of nodes below the launcher. Pure.
+ *
+ * Up to `radix` nodes are children of the launcher (a star). Node n has the children
+ * (n + 1) * radix … (n + 1) * radix + radix - 1, as far as they exist. So node n < radix is a child
+ * of the launcher, and node n >= radix of node n / radix - 1. The depth is log_radix(nodes).
+ * Launchers such as PRRTE ("routed radix") and slurmd (TreeWidth) use the same shape. */
+#ifndef DROVER_TREE_H
+#define DROVER_TREE_H
+
+#include <stdbool.h>
+
+enum {
+    TREE_LAUNCHER = -1, /* the launcher's number, in place of a node's */
+    TREE_RADIX = 32     /* default */
+};
+
+struct tree {
+    int nodes, radix; /* both > 0 */
+};
+
+/* Returns a node or TREE_LAUNCHER. */
+int tree_parent(const struct tree *t, int node);
+/* Returns the number of children of a node or of the launcher. They are *first, *first + 1, … */
+int tree_children(const struct tree *t, int at, int *first);
+/* Returns true if `node` is `top` or below it. Everything is below TREE_LAUNCHER. */
+bool tree_is_below(const struct tree *t, int top, int node);
+/* Returns the child of `at` that is `to` or leads to it, or TREE_LAUNCHER - 1 if `to` is not below
+ * `at`: the way is then through at's parent. */
+int tree_next_hop(const struct tree *t, int at, int to);
+/* Returns the number of hops from the launcher to a node: 1 for its children. */
+int tree_depth(const struct tree *t, int node);
+
+#endif
