@@ -22,6 +22,7 @@ struct node_spec_opts {
     bool pty;              /* their stdout is a pty */
     int stdin_rank;        /* the rank (in the whole job) that reads the launcher's stdin; < 0: none */
     bool pmix;             /* the agent serves PMIx and PMI-1 */
+    int radix;             /* of the tree of agents (tree.h) */
     bool port;             /* the agent chooses MASTER_PORT; the next two members say how */
     int port_wanted;       /* 0: any free port */
     bool port_held;        /* the agent holds the port until the job ends */
