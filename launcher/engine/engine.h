@@ -102,6 +102,10 @@ struct engine_start_opts {
     char *const *base_env;
     char *const *pmix_env; /* local: pmix_server_env(); NULL: drover does not serve PMIx */
     int master_port;       /* local: MASTER_PORT; remote: the one that the user set, 0: any */
+    int at_once; /* local: as many ranks start, and the others with engine_local_start_next(); 0:
+                    all start */
+    const char *stdin_text; /* local: what each rank reads from stdin, at most PIPE_BUF bytes; NULL:
+                               as the spec says */
 };
 
 /* Frees the job. Call this only after `cleared`, or inside it. No event follows. */
@@ -169,6 +173,10 @@ int engine_open_file(int *fd, const char *dir, int rank, const char *stream, str
 int engine_local_start(struct engine_job **out, struct engine *en,
                        const struct engine_start_opts *o, const struct engine_events *ev, void *arg,
                        struct err *e);
+/* Starts the next rank of a job that was started with `at_once`, with the same `o`. Call this as
+ * often as ranks are left. */
+int engine_local_start_next(struct engine_job *job, const struct engine_start_opts *o,
+                            struct err *e);
 /* Starts ranks on the nodes of the plan. `spec` must stay valid until `cleared`. On failure no rank
  * runs.
  *   -ENOENT  mpirun or srun is not installed */
