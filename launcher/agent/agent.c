@@ -177,7 +177,6 @@ static void finish(struct agent *a)
     agent_stdin_close(a);
     agent_stdin_handed_over(a);
     uv_close((uv_handle_t *)&a->parent, NULL);
-    uv_close((uv_handle_t *)&a->exchange_timer, NULL);
     control_close(a->control);
     guardian_stop(a->guardian);
     uv_run(&a->loop, UV_RUN_DEFAULT);
@@ -210,8 +209,6 @@ int agent_main(int parent_fd)
         return 1;
     }
     watch_parent(&a, parent_fd);
-    uv_timer_init(&a.loop, &a.exchange_timer);
-    a.exchange_timer.data = &a;
     if (rc == 0)
         rc = begin(&a, &e);
     if (rc == 0)

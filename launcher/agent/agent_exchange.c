@@ -1,8 +1,5 @@
 /* PMIx and PMI-1: registers the job with this node's server, passes its events to the launcher, and
  * carries the messages of the servers along the tree of agents. */
-#include <stdint.h>
-#include <string.h>
-
 #include "common/log.h"
 #include "launcher/agent/agent_internal.h"
 
@@ -43,28 +40,6 @@ static void on_exchange(void *arg, const struct exchange_message *m)
 /* ---- the exchange ------------------------------------------------------------------------------
  */
 
-static int64_t now_ms(struct agent *a)
-{
-    uv_update_time(&a->loop);
-    return (int64_t)uv_now(&a->loop);
-}
-
-static void expire(struct agent *a);
-
-static void on_timer(uv_timer_t *t)
-{
-    expire(t->data);
-}
-
-/* Answers the lookups whose wait has ended, and waits for the next one. */
-static void expire(struct agent *a)
-{
-    int64_t now = now_ms(a), next = exchange_expire(a->exchange, now);
-    uv_timer_stop(&a->exchange_timer);
-    if (next != INT64_MAX)
-        uv_timer_start(&a->exchange_timer, on_timer, next > now ? (uint64_t)(next - now) : 1, 0);
-}
-
 static void on_send(void *arg, int to, const char *bytes, size_t len)
 {
     agent_send(arg, json_pack("{s:s}", "t", "exchange"), bytes, len);
@@ -82,7 +57,6 @@ static void on_deliver(void *arg, const struct exchange_message *m)
 void agent_exchange_submit(struct agent *a, const struct exchange_message *m)
 {
     exchange_submit(a->exchange, m);
-    expire(a);
 }
 
 void agent_exchange_on_exchange(struct agent *a, const struct control_frame *f)
@@ -90,10 +64,10 @@ void agent_exchange_on_exchange(struct agent *a, const struct control_frame *f)
     struct err e = {0};
     if (!a->exchange)
         return;
-    if (exchange_receive(a->exchange, tree_parent(&a->tree, a->node), f->payload, f->len, now_ms(a),
-                         &e) < 0)
+    /* Time matters to the launcher's exchange only, which keeps the lookups that wait */
+    if (exchange_receive(a->exchange, tree_parent(&a->tree, a->node), f->payload, f->len, 0, &e) <
+        0)
         log_warn("a message of a PMIx server is dropped: %s", e.text);
-    expire(a);
 }
 
 int agent_exchange_join(struct agent *a, struct err *e)

@@ -59,7 +59,6 @@ struct agent {
     struct pmix_server_job *pmix; /* NULL: the job does not use PMIx */
     struct tree tree;             /* of the job's agents */
     struct exchange *exchange;    /* NULL: the job has one node, or does not use PMIx */
-    uv_timer_t exchange_timer;    /* until a lookup's wait ends */
 };
 
 /* ---- agent.c */
