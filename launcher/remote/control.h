@@ -49,6 +49,9 @@ int control_open(struct control **out, uv_loop_t *loop, int fd, const char *toke
  * the caller closes it. The loop calls `connected` for each connection. */
 int control_listen(uv_tcp_t *listener, uv_loop_t *loop, uv_connection_cb connected, struct err *e);
 int control_listener_port(const uv_tcp_t *listener);
+/* Returns a list for control_connect(): the addresses (strv), each with the port. Without an address,
+ * this is the loopback device, since on another node that means that node. The caller frees it. */
+char *control_address_list(char *const *addresses, int port);
 /* Accepts the next connection that waits at `listener`. */
 int control_accept(struct control **out, uv_stream_t *listener, const char *token,
                    const struct control_events *ev, void *arg, struct err *e);

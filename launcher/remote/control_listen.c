@@ -1,6 +1,9 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
+#include <string.h>
+
+#include "common/strbuf.h"
 #include "launcher/remote/control.h"
 
 enum { BACKLOG = 4096 };
@@ -26,4 +29,15 @@ int control_listener_port(const uv_tcp_t *listener)
     (void)uv_tcp_getsockname(listener, (struct sockaddr *)&a, &len);
     return ntohs(a.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&a)->sin6_port
                                          : ((struct sockaddr_in *)&a)->sin_port);
+}
+
+char *control_address_list(char *const *addresses, int port)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    for (size_t i = 0; addresses && addresses[i]; i++)
+        strbuf_printf(&b, strchr(addresses[i], ':') ? "%s[%s]:%d" : "%s%s:%d", b.len ? "," : "",
+                      addresses[i], port);
+    if (b.len == 0)
+        strbuf_printf(&b, "127.0.0.1:%d", port);
+    return strbuf_take(&b);
 }

@@ -32,6 +32,8 @@ int agent_children_open(struct agent_children **out, uv_loop_t *loop, const stru
                         const char *token, const struct agent_children_events *ev, void *arg,
                         struct err *e);
 int agent_children_port(const struct agent_children *c);
+/* Returns how many children are connected. */
+int agent_children_count(const struct agent_children *c);
 /* Closes all connections: the children kill their ranks. No event follows. The handles close on the
  * loop's next turn. */
 void agent_children_close(struct agent_children *c);

@@ -1,4 +1,4 @@
-#include "launcher/remote/agent_children.h"
+#include "launcher/agent/agent_children.h"
 
 #include <errno.h>
 #include <string.h>
@@ -190,6 +190,14 @@ int agent_children_open(struct agent_children **out, uv_loop_t *loop, const stru
 int agent_children_port(const struct agent_children *c)
 {
     return control_listener_port(&c->listener);
+}
+
+int agent_children_count(const struct agent_children *c)
+{
+    int n = 0;
+    for (const struct child *child = c->children; child; child = child->next)
+        n += child->node >= 0;
+    return n;
 }
 
 void agent_children_close(struct agent_children *c)
