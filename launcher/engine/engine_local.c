@@ -110,7 +110,7 @@ static void rank_exited(struct local_job *j, int rank, int wait_status)
     if (r->channel)
         report_channel_drain(r->channel); /* the rank's reports are emitted before its exit */
     if (j->pmi1)
-        pmi1_server_drain(j->pmi1, rank); /* so is the rank's MPI_Abort */
+        pmi1_server_drain(j->pmi1, j->map->local[rank]); /* so is the rank's MPI_Abort */
     bool oom = WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL &&
                j->oom_kills_count >= 0 && count_oom_kills(j) > j->oom_kills_count;
     AUTO(free)
@@ -162,34 +162,44 @@ static void on_guardian_ended(void *arg)
     uv_timer_start(&en->reaped_timer, on_reaped_timer, 0, 0);
 }
 
+/* ---- events of PMI-1: `rank` is the number in the whole job ------------------------------------
+ */
+
 static void on_pmi_connected(void *arg, int rank)
 {
     struct local_job *j = arg;
-    j->ev.joined(j->arg, rank);
+    j->ev.joined(j->arg, job_map_index(j->map, rank));
 }
 
 static void on_pmi_finalized(void *arg, int rank)
 {
     struct local_job *j = arg;
-    j->ev.finalized(j->arg, rank);
+    j->ev.finalized(j->arg, job_map_index(j->map, rank));
 }
 
 static void on_aborted(void *arg, int rank, int code)
 {
     struct local_job *j = arg;
-    j->ev.aborted(j->arg, rank, code);
+    j->ev.aborted(j->arg, job_map_index(j->map, rank), code);
 }
 
-static void on_pmi(void *arg, int rank, const char *bytes, size_t len)
+static void on_spawns(void *arg, int rank)
 {
     struct local_job *j = arg;
-    j->ev.pmi(j->arg, rank, bytes, len);
+    j->ev.spawns(j->arg, job_map_index(j->map, rank));
 }
 
-static void local_pmi_reply(struct engine_job *job, int rank, const char *text, size_t len)
+static void on_exchange(void *arg, const struct exchange_message *m)
+{
+    struct local_job *j = arg;
+    j->ev.exchange(j->arg, m);
+}
+
+void engine_local_deliver(struct engine_job *job, const struct exchange_message *m)
 {
     struct local_job *j = (struct local_job *)job;
-    pmi1_server_send(j->pmi1, rank, text, len);
+    if (j->pmi1)
+        pmi1_server_deliver(j->pmi1, m);
 }
 
 static void on_report(void *arg, int rank, const char *json, size_t len)
@@ -293,8 +303,8 @@ static int spawn_rank(struct local_job *j, const struct engine_start_opts *o, in
         env_set(&own, "TORCHELASTIC_ERROR_FILE", "%s", path);
     }
     if (o->pmix_env)
-        env_set(&own, "PMIX_RANK", "%d", rank);
-    int rc = j->pmi1 ? pmi1_server_rank(j->pmi1, rank, &pmi, &own, e) : 0;
+        env_set(&own, "PMIX_RANK", "%d", j->map->local[rank]);
+    int rc = j->pmi1 ? pmi1_server_rank(j->pmi1, j->map->local[rank], &pmi, &own, e) : 0;
     if (rc < 0)
         return rc;
     if (pmi >= 0)
@@ -394,6 +404,18 @@ static bool wants_error_files(const struct plan *p)
     return env_get(p->env, "TORCHELASTIC_RUN_ID") && !env_get(p->env, "TORCHELASTIC_ERROR_FILE");
 }
 
+static void open_pmi1(struct local_job *j, const struct engine_start_opts *o)
+{
+    const struct pmix_server_events ev = {.joined = on_pmi_connected,
+                                          .finalized = on_pmi_finalized,
+                                          .aborted = on_aborted,
+                                          .spawns = on_spawns,
+                                          .exchange = j->ev.exchange ? on_exchange : NULL};
+    j->map = o->map;
+    if (o->pmix_env)
+        j->pmi1 = pmi1_server_open(j->engine->loop, j->map, &ev, j);
+}
+
 int engine_local_start(struct engine_job **out, struct engine *en,
                        const struct engine_start_opts *o, const struct engine_events *ev, void *arg,
                        struct err *e)
@@ -407,10 +429,7 @@ int engine_local_start(struct engine_job **out, struct engine *en,
                                           local_kill_tree,
                                           local_last_collective,
                                           NULL,
-                                          NULL,
-                                          local_pmi_reply};
-    static const struct pmix_server_events from_pmi = {on_pmi_connected, on_pmi_finalized,
-                                                       on_aborted, engine_warn_spawn};
+                                          NULL};
     if (en->guardian_ended)
         return err_set(e, -EPIPE, "the guardian process has ended");
     struct local_job *j = xzalloc(sizeof *j);
@@ -431,10 +450,7 @@ int engine_local_start(struct engine_job **out, struct engine *en,
     struct err why = {0};
     if (!o->spec->no_traces && trace_buffer_open(&j->traces, j->count, &why) < 0)
         log_info("no collective traces: %s", why.text);
-    if (ev->pmi)
-        j->pmi1 = pmi1_server_relay(en->loop, j->count, on_pmi, j);
-    else if (o->pmix_env)
-        j->pmi1 = pmi1_server_open(en->loop, o->plan, &from_pmi, j);
+    open_pmi1(j, o);
     const struct report_channel_events from_ft = {0, on_report, j};
     int rc = engine_local_open_files(j, o->spec->output_dir, e);
     if (rc == 0 && o->spec->ft_config) {

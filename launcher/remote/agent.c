@@ -516,7 +516,7 @@ static void watch_parent(struct agent *a, int fd)
 
 static int connect_launcher(struct agent *a, struct err *e)
 {
-    static const struct control_events ev = {on_frame, on_ended};
+    static const struct control_events ev = {.frame = on_frame, .ended = on_ended};
     int fd = -1;
     int rc = control_connect(&fd, getenv(REMOTE_ENV_CONTROL), CONNECT_MS, e);
     if (rc == 0)

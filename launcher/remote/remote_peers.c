@@ -405,7 +405,7 @@ static void on_disconnected(void *arg, const char *why)
 
 void remote_peers_accept(struct remote_job *j)
 {
-    static const struct control_events ev = {on_frame, on_disconnected};
+    static const struct control_events ev = {.frame = on_frame, .ended = on_disconnected};
     if (j->unauthenticated >= j->plan->world_size + STRANGERS_MAX)
         drop_oldest_unauthenticated(j);
     struct err e = {0};
