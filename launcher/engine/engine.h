@@ -111,6 +111,10 @@ struct engine_start_opts {
      * use the index in the plan. */
     const struct job_map *map;
     int master_port;       /* local: MASTER_PORT; remote: the one that the user set, 0: any */
+    int at_once; /* local: as many ranks start, and the others with engine_local_start_next(); 0:
+                    all start */
+    const char *stdin_text; /* local: what each rank reads from stdin, at most PIPE_BUF bytes; NULL:
+                               as the spec says */
 };
 
 /* Frees the job. Call this only after `cleared`, or inside it. No event follows. */
@@ -178,6 +182,10 @@ int engine_local_start(struct engine_job **out, struct engine *en,
 void engine_local_resume_rank(struct engine_job *j, int rank);
 /* Handles the answer to the event `exchange`. */
 void engine_local_deliver(struct engine_job *j, const struct exchange_message *m);
+/* Starts the next rank of a job that was started with `at_once`, with the same `o`. Call this as
+ * often as ranks are left. */
+int engine_local_start_next(struct engine_job *job, const struct engine_start_opts *o,
+                            struct err *e);
 /* Starts ranks on the nodes of the plan. `spec` must stay valid until `cleared`. On failure no rank
  * runs.
  *   -ENOENT  mpirun or srun is not installed */

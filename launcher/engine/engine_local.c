@@ -1,6 +1,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -272,6 +273,7 @@ static void local_free(struct engine_job *job)
     auto_fd(&j->oom);
     free(j->cgroup);
     stdin_broadcast_close(j->broadcast);
+    strv_free(j->common_env);
     free(j->ranks);
     free(j);
 }
@@ -279,9 +281,9 @@ static void local_free(struct engine_job *job)
 /* ---- start -------------------------------------------------------------------------------------
  */
 
-/* Asks the guardian to start a rank. `common` is the environment that all ranks share. */
+/* Asks the guardian to start a rank. */
 static int spawn_rank(struct local_job *j, const struct engine_start_opts *o, int rank,
-                      char *const *common, const int fds[3], int report_fd, struct err *e)
+                      const int fds[3], int report_fd, struct err *e)
 {
     const struct plan_rank *p = &j->plan->ranks[rank];
     AUTO(strv) char **own = strv_copy(p->env);
@@ -307,7 +309,7 @@ static int spawn_rank(struct local_job *j, const struct engine_start_opts *o, in
         return rc;
     if (pmi >= 0)
         env_set(&own, "PMI_FD", "%d", GUARDIAN_PMI_FD);
-    AUTO(free) char **env = env_overlay(common, own);
+    AUTO(free) char **env = env_overlay(j->common_env, own);
     struct guardian_rank g = {.rank = rank,
                               .argv = plan_rank_argv(j->plan, p),
                               .env = env,
@@ -324,7 +326,7 @@ static int spawn_rank(struct local_job *j, const struct engine_start_opts *o, in
 /* Opens a rank's streams and asks the guardian to start the rank. The guardian starts the first
  * ranks while this process opens the streams of the next ones. */
 static int start_rank(struct local_job *j, const struct engine_start_opts *o, int rank,
-                      char *const *common, int stdin_fd, struct err *e)
+                      int stdin_fd, struct err *e)
 {
     struct engine_rank *r = &j->ranks[rank];
     AUTO(fd) int out = -1;
@@ -336,27 +338,63 @@ static int start_rank(struct local_job *j, const struct engine_start_opts *o, in
         rc = engine_local_open_stream(&r->streams[1], !o->spec->no_pty, &err, e);
     if (rc == 0 && o->spec->reports)
         rc = report_channel_open(&r->channel, &report, j->engine->loop, &events, e);
-    return rc < 0 ? rc : spawn_rank(j, o, rank, common, (int[]){stdin_fd, out, err}, report, e);
+    return rc < 0 ? rc : spawn_rank(j, o, rank, (int[]){stdin_fd, out, err}, report, e);
+}
+
+/* Opens a pipe that contains `text` and then ends. */
+static int text_pipe(int *out, const char *text, struct err *e)
+{
+    AUTO(fd) int write_end = -1;
+    int ends[2];
+    if (strlen(text) > PIPE_BUF) /* so that the write does not block */
+        return err_set(e, -E2BIG, "stdin: more than %d bytes", PIPE_BUF);
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return err_set(e, -errno, "stdin: %s", strerror(errno));
+    *out = ends[0];
+    write_end = ends[1];
+    return write(write_end, text, strlen(text)) < 0
+               ? err_set(e, -errno, "stdin: %s", strerror(errno))
+               : 0;
+}
+
+static bool gives_stdin(const struct launch_spec *s)
+{
+    return !s->stdin_null && s->stdin_fd >= 0;
+}
+
+/* Starts the next rank. */
+static int start_next(struct local_job *j, const struct engine_start_opts *o, struct err *e)
+{
+    int i = j->started++, in = j->engine->dev_null;
+    AUTO(fd) int own = j->broadcast ? stdin_broadcast_take(j->broadcast, i) : -1;
+    int rc = o->stdin_text ? text_pipe(&own, o->stdin_text, e) : 0;
+    if (own >= 0)
+        in = own;
+    else if (gives_stdin(o->spec) && i == o->spec->stdin_rank)
+        in = o->spec->stdin_fd;
+    return rc < 0 ? rc : start_rank(j, o, i, in, e);
 }
 
 static int start_ranks(struct local_job *j, const struct engine_start_opts *o, struct err *e)
 {
-    bool with_stdin = !o->spec->stdin_null && o->spec->stdin_fd >= 0;
-    AUTO(strv) char **common = env_merge(o->base_env, o->plan->env, o->pmix_env);
-    env_set(&common, "MASTER_PORT", "%d", o->master_port);
-    int rc = 0;
-    if (with_stdin && o->spec->stdin_all)
+    int now = o->at_once > 0 && o->at_once < j->count ? o->at_once : j->count, rc = 0;
+    j->common_env = env_merge(o->base_env, o->plan->env, o->pmix_env);
+    env_set(&j->common_env, "MASTER_PORT", "%d", o->master_port);
+    if (gives_stdin(o->spec) && o->spec->stdin_all)
         rc = stdin_broadcast_open(&j->broadcast, j->engine->loop, o->spec->stdin_fd, j->count, e);
-    for (int i = 0; rc == 0 && i < j->count; i++) {
-        AUTO(fd) int own = j->broadcast ? stdin_broadcast_take(j->broadcast, i) : -1;
-        int in = own >= 0                                 ? own
-                 : with_stdin && i == o->spec->stdin_rank ? o->spec->stdin_fd
-                                                          : j->engine->dev_null;
-        rc = start_rank(j, o, i, common, in, e);
-    }
+    while (rc == 0 && j->started < now)
+        rc = start_next(j, o, e);
     if (rc < 0)
         guardian_kill_tree(j->engine->guardian, j->number); /* kills the ranks that were started */
     return rc;
+}
+
+int engine_local_start_next(struct engine_job *job, const struct engine_start_opts *o,
+                            struct err *e)
+{
+    struct local_job *j = (struct local_job *)job;
+    j->reaped = false;
+    return start_next(j, o, e);
 }
 
 /* Only jobs of torchrun need error files. The remote launcher and the agents run as a job too, but

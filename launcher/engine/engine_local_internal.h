@@ -48,7 +48,8 @@ struct local_job {
     const struct job_map *map; /* NULL: drover does not serve PMIx */
     uint32_t number;
     struct engine_rank *ranks;
-    int count;
+    int count, started;
+    char **common_env; /* the environment that all ranks share */
     struct rank_output_group groups[ENGINE_LOCAL_STREAMS];
     struct pmi1_server *pmi1;
     struct ft_bridge *ft;              /* for spec.ft_config; NULL: none */

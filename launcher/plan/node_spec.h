@@ -51,8 +51,9 @@ struct node_spec {
     struct node_spec_opts opts;
 };
 
-/* Decodes a message of node_spec_encode(). `agent_env` (strv) has the variables of the agent's host
- * (node_spec_is_host_env()), which the ranks inherit.
+/* Decodes a message of node_spec_encode(). `agent_env` (strv) has the variables that the ranks inherit
+ * from their agent: those of its host (node_spec_is_host_env()), and those that describe an
+ * allocation of Slurm.
  *   -EBADMSG  malformed */
 int node_spec_decode(struct node_spec *out, const json_t *head, const char *payload, size_t len,
                      char *const *agent_env, struct err *e);
