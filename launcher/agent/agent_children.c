@@ -1,36 +1,9 @@
 #include "launcher/agent/agent_children.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "common/log.h"
-
-/* ---- relay frames ------------------------------------------------------------------------------
- */
-
-json_t *relay_encode(struct strbuf *out, int node, json_t *head, const void *payload, size_t len)
-{
-    (void)control_frame_encode(out, head, payload, len);
-    json_decref(head);
-    return json_pack("{s:s,s:i}", "t", "relay", "node", node);
-}
-
-int relay_decode(struct control_frame *inner, int *node, const struct control_frame *f)
-{
-    int64_t number = 0;
-    struct err e = {0};
-    if (json_require_int(&number, f->head, "node", &e) < 0 || number < RELAY_ALL)
-        return -EBADMSG;
-    ssize_t n = control_frame_decode(inner, f->payload, f->len, f->len, &e);
-    if (n <= 0)
-        return -EBADMSG;
-    if ((size_t)n != f->len) {
-        json_decref(inner->head);
-        return -EBADMSG;
-    }
-    *node = (int)number;
-    return 0;
-}
+#include "launcher/remote/relay.h"
 
 /* ---- children ----------------------------------------------------------------------------------
  */
@@ -134,10 +107,13 @@ static void on_ended(void *arg, const char *why)
     struct child *child = arg;
     struct agent_children *c = child->all;
     int node = child->node;
+    bool silent = control_is_silent(child->control);
     drop(child);
     if (node < 0)
         return;
-    c->ev.up(c->arg, json_pack("{s:s,s:i,s:o}", "t", "lost", "node", node, "why", json_text(why)),
+    c->ev.up(c->arg,
+             json_pack("{s:s,s:i,s:b,s:o}", "t", "lost", "node", node, "silent", silent, "why",
+                       json_text(why)),
              NULL, 0, false);
     c->ev.lost(c->arg, node);
 }

@@ -47,15 +47,4 @@ void agent_children_exchange(struct agent_children *c, int child, const char *by
 /* The ranks run: sets how long a child may be silent (control_authenticate()). */
 void agent_children_set_silence(struct agent_children *c, int silent_ms);
 
-/* ---- for both ends of relay frames ----------------------------------------------------------- */
-
-enum { RELAY_ALL = -1 };
-
-/* Returns the head of a `relay` frame for or from `node` (RELAY_ALL: for all nodes below), and appends
- * its payload, the frame `head` with `payload`. Drops `head`. */
-json_t *relay_encode(struct strbuf *out, int node, json_t *head, const void *payload, size_t len);
-/* Reads a `relay` frame. The caller drops inner->head.
- *   -EBADMSG  malformed */
-int relay_decode(struct control_frame *inner, int *node, const struct control_frame *f);
-
 #endif

@@ -40,7 +40,7 @@
  *       exchange      + a message of exchange.h
  *       relay         node (down, -1: for all below) + an encoded frame for this node or, on its way up,
  *                     from it
- *       lost          node why: an agent has lost its child `node`, with all nodes below it
+ *       lost          node silent why: an agent has lost its child `node`, with all nodes below it
  *       listen        nodes radix; launcher to an inner agent: wait for children
  *       listening     address: "10.0.0.1:4000,…", the answer
  *       move          address: of the parent to which the agent connects instead of the launcher
