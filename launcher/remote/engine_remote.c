@@ -339,8 +339,7 @@ void engine_remote_unref(struct remote_job *j)
     plan_free(j->launcher_plan);
     last_lines_free(j->launcher_output);
     free(j->ranks);
-    for (int i = 0; i < j->tree.nodes; i++)
-        free(j->nodes[i].address);
+    tree_members_free(j->members);
     free(j->nodes);
     free(j->ranks_by_node);
     free(j->hostfile);
@@ -398,8 +397,7 @@ static struct remote_job *new_job(struct engine *en, const struct engine_start_o
     node_spec_base_env(&j->rank_base_env, j->launcher->argv ? o->base_env : own);
     j->master_addr_given = env_user_value(o->base_env, o->spec->env, "MASTER_ADDR") != NULL;
     remote_node_make_all(j);
-    j->tree = (struct tree){o->plan->node_count,
-                            o->spec->tree_radix > 0 ? o->spec->tree_radix : TREE_RADIX};
+    remote_tree_open(j);
     remote_peers_open_exchange(j);
     j->launcher_output = last_lines_new(REMOTE_LAUNCHER_LINES);
     uv_timer_init(j->loop, &j->limit_timer);

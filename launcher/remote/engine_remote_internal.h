@@ -27,6 +27,7 @@
 #include "launcher/remote/remote_node_state.h"
 #include "launcher/remote/remote_rank_state.h"
 #include "launcher/tree/exchange.h"
+#include "launcher/tree/tree_members.h"
 
 enum {
     REMOTE_STREAMS = 2,
@@ -72,8 +73,6 @@ struct remote_node {
     enum remote_node_state state;
     struct remote_peer *peer;      /* NULL: its agent is not connected */
     struct control_endpoints ends; /* of the agent's first connection */
-    char *address;                 /* at which it waits for its children in the tree; NULL: it does
-                                      not */
     struct remote_rank **ranks;    /* those of the node, ascending */
     int rank_count;
 };
@@ -118,6 +117,11 @@ struct remote_job {
     struct strbuf rank_base_env; /* the part of it that ranks inherit: node_spec_base_env() */
     char cwd[4096];
     struct tree tree;
+    struct tree_members *members; /* which agents are at their places in the tree */
+    struct {
+        const struct remote_node *top; /* all below it are lost, too */
+        const char *why;
+    } loss; /* of tree_members_lose(), while it runs */
     int *rank_nodes; /* the node of each rank, for `exchange` */
     struct exchange *exchange;
     struct stdin_reader *stdin_reader; /* this process's stdin, for spec.stdin_rank */
@@ -239,12 +243,14 @@ void remote_peers_launcher_exited(struct remote_job *j);
 void remote_node_send(struct remote_node *n, json_t *head, const void *payload, size_t len);
 /* Sends a frame to the agents of all nodes. Takes over `head`. */
 void remote_node_broadcast(struct remote_job *j, json_t *head, const void *payload, size_t len);
-/* Handles the hello of a node that is not a child of the launcher: its agent moves to its parent. */
-void remote_tree_wait_for_parent(struct remote_peer *p, struct remote_node *n);
-/* Returns true if the agent of `p->moves` knows its parent, so its connection may end. */
+void remote_tree_open(struct remote_job *j);
+/* Handles the hello of a node on a connection to the launcher. The agent stays, or moves to its parent
+ * in the tree. Errors as tree_members_hello(). */
+int remote_tree_hello(struct remote_peer *p, struct remote_node *n);
+/* Returns true if the agent was told where its parent is, so its connection may end. */
 bool remote_tree_has_moved(const struct remote_peer *p);
-/* Handles the hello of a node's agent: it listens if it has children. */
-void remote_tree_connected(struct remote_node *n);
+/* Loses a node for the reason `why`, and all nodes below it. */
+void remote_tree_lose(struct remote_node *n, const char *why);
 void remote_tree_on_listening(struct remote_node *n, const struct control_frame *f);
 /* Handle frames of a child of the launcher about the nodes below it. */
 void remote_tree_on_relay(struct remote_node *way, const struct control_frame *f);

@@ -133,13 +133,8 @@ static void on_hello(struct remote_peer *p, const struct control_frame *f)
     p->job->unauthenticated--;
     (void)control_endpoints(&n->ends, p->control); /* if it has ended, the loop reports it next */
     control_authenticate(p->control, CONTROL_SILENT_MS);
-    if (tree_parent(&p->job->tree, n->node) != TREE_LAUNCHER) {
-        remote_tree_wait_for_parent(p, n);
-        return;
-    }
-    p->node = n;
-    n->peer = p;
-    remote_start_node_connected(n);
+    if (remote_tree_hello(p, n) < 0)
+        reject(p, "an agent is already connected for this node");
 }
 
 /* ---- frames of a node ---------------------------------------------------------------------------
@@ -453,7 +448,7 @@ static void on_frame(void *arg, const struct control_frame *f)
  */
 
 /* A node that is silent may have lost its power or its network; if only the agent has ended, the
- * node's kernel closes the connection. The agents below it end by themselves. */
+ * node's kernel closes the connection. */
 void remote_peers_lose(struct remote_node *n, bool silent, const char *why)
 {
     struct remote_job *j = n->job;
@@ -461,15 +456,11 @@ void remote_peers_lose(struct remote_node *n, bool silent, const char *why)
     AUTO(free)
     char *text = silent ? xasprintf("node %s is lost: %s", host, why)
                         : xasprintf("its agent on %s disconnected: %s", host, why);
-    AUTO(free) char *below = xasprintf("it was reached through node %s: %s", host, text);
     engine_remote_fail_start(j, n->node, 126, "%s", text);
     if (tree_parent(&j->tree, n->node) == TREE_LAUNCHER)
         exchange_lose(j->exchange, n->node);
     on_exchange_timer(&j->exchange_timer);
-    remote_node_lose(n, text);
-    for (int i = n->node + 1; i < j->tree.nodes; i++)
-        if (tree_is_below(&j->tree, n->node, i))
-            remote_node_lose(&j->nodes[i], below);
+    remote_tree_lose(n, text);
 }
 
 static void on_disconnected(void *arg, const char *why)
@@ -477,7 +468,7 @@ static void on_disconnected(void *arg, const char *why)
     struct remote_peer *p = arg;
     struct remote_job *j = p->job;
     struct remote_node *n = p->node ? p->node : p->moves;
-    bool moved = p->moves && remote_tree_has_moved(p), silent = control_is_silent(p->control);
+    bool moved = remote_tree_has_moved(p), silent = control_is_silent(p->control);
     remote_peers_drop(p);
     if (moved || j->state == REMOTE_JOB_RELEASING || j->state == REMOTE_JOB_DONE)
         return;

@@ -371,10 +371,8 @@ static void request_topo(struct remote_node *n)
 
 void remote_start_node_connected(struct remote_node *n)
 {
-    if (!remote_node_apply(n, REMOTE_NODE_EV_HELLO))
-        return;
-    remote_tree_connected(n);
-    request_topo(n);
+    if (remote_node_apply(n, REMOTE_NODE_EV_HELLO))
+        request_topo(n);
 }
 
 void remote_start_topo_known(struct remote_node *n)

@@ -48,49 +48,77 @@ void remote_node_broadcast(struct remote_job *j, json_t *head, const void *paylo
     json_decref(head);
 }
 
-/* ---- agents that move to their parents ---------------------------------------------------------
+/* ---- agents come to their places ---------------------------------------------------------------
  */
 
-/* Tells the agent of `p->moves` where its parent is, if the parent listens. */
-static void move_if_possible(struct remote_peer *p)
+static void on_move(void *arg, int node, const char *address)
+{
+    struct remote_job *j = arg;
+    for (struct remote_peer *p = j->peers; p; p = p->next)
+        if (p->moves == &j->nodes[node])
+            control_send(p->control, json_pack("{s:s,s:s}", "t", "move", "address", address), NULL,
+                         0);
+}
+
+static void on_joined(void *arg, int node)
+{
+    struct remote_job *j = arg;
+    struct remote_node *n = &j->nodes[node];
+    remote_start_node_connected(n);
+    if (has_children(n))
+        remote_node_send(n,
+                         json_pack("{s:s,s:i,s:i}", "t", "listen", "nodes", j->tree.nodes, "radix",
+                                   j->tree.radix),
+                         NULL, 0);
+}
+
+/* The agents below a lost one end by themselves. */
+static void on_lost(void *arg, int node)
+{
+    struct remote_job *j = arg;
+    const struct remote_node *top = j->loss.top;
+    AUTO(free) char *why = node == top->node ? xstrdup(j->loss.why)
+                                             : xasprintf("it was reached through node %s: %s",
+                                                         remote_node_host(top), j->loss.why);
+    remote_node_lose(&j->nodes[node], why);
+}
+
+void remote_tree_open(struct remote_job *j)
+{
+    static const struct tree_members_events ev = {on_move, on_joined, on_lost};
+    int radix = j->spec->tree_radix > 0 ? j->spec->tree_radix : TREE_RADIX;
+    j->tree = (struct tree){j->plan->node_count, radix};
+    j->members = tree_members_new(&j->tree, &ev, j);
+}
+
+int remote_tree_hello(struct remote_peer *p, struct remote_node *n)
 {
     struct remote_job *j = p->job;
-    const struct remote_node *parent = &j->nodes[tree_parent(&j->tree, p->moves->node)];
-    if (parent->address)
-        control_send(p->control, json_pack("{s:s,s:s}", "t", "move", "address", parent->address),
-                     NULL, 0);
+    bool stays = way_to(n) == n;
+    *(stays ? &p->node : &p->moves) = n;
+    if (stays)
+        n->peer = p;
+    return tree_members_hello(j->members, n->node, TREE_LAUNCHER);
 }
 
 bool remote_tree_has_moved(const struct remote_peer *p)
 {
-    const struct remote_job *j = p->job;
-    return j->nodes[tree_parent(&j->tree, p->moves->node)].address;
+    return p->moves &&
+           tree_members_state(p->job->members, p->moves->node) != TREE_MEMBER_WAITING;
 }
 
-void remote_tree_wait_for_parent(struct remote_peer *p, struct remote_node *n)
+void remote_tree_lose(struct remote_node *n, const char *why)
 {
-    p->moves = n;
-    move_if_possible(p);
-}
-
-void remote_tree_connected(struct remote_node *n)
-{
-    if (has_children(n))
-        remote_node_send(n,
-                         json_pack("{s:s,s:i,s:i}", "t", "listen", "nodes", n->job->tree.nodes,
-                                   "radix", n->job->tree.radix),
-                         NULL, 0);
+    n->job->loss.top = n;
+    n->job->loss.why = why;
+    tree_members_lose(n->job->members, n->node);
 }
 
 void remote_tree_on_listening(struct remote_node *n, const struct control_frame *f)
 {
     const char *address = NULL;
-    if (n->address || json_require_str(&address, f->head, "address", NULL) < 0)
-        return;
-    n->address = xstrdup(address);
-    for (struct remote_peer *p = n->job->peers; p; p = p->next)
-        if (p->moves && tree_parent(&n->job->tree, p->moves->node) == n->node)
-            move_if_possible(p);
+    if (json_require_str(&address, f->head, "address", NULL) == 0)
+        tree_members_listening(n->job->members, n->node, address);
 }
 
 /* ---- frames of the nodes below a child ---------------------------------------------------------
@@ -99,11 +127,11 @@ void remote_tree_on_listening(struct remote_node *n, const struct control_frame 
 /* Handles the first frame of an agent that has moved to its parent. */
 static void on_hello(struct remote_node *way, struct remote_node *n, const struct control_frame *f)
 {
+    const struct tree *t = &n->job->tree;
     struct err e = {0};
-    if (remote_peers_check_hello(n->job, f, &e) == n) {
-        remote_start_node_connected(n);
+    if (remote_peers_check_hello(n->job, f, &e) == n &&
+        tree_members_hello(n->job->members, n->node, tree_parent(t, n->node)) == 0)
         return;
-    }
     AUTO(strbuf) struct strbuf b = {0};
     json_t *head = relay_encode(
         &b, n->node, json_pack("{s:s,s:s}", "t", "reject", "why", e.text), NULL, 0);
