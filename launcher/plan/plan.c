@@ -272,7 +272,9 @@ static int choose_engine(const char **out, const struct launch_spec *s, char *co
     if (!remote)
         *out = PLAN_ENGINE_LOCAL;
     else
-        *out = allocation_slurm_has(base, s->hosts) ? "slurm" : "openmpi";
+        *out = allocation_slurm_has(base, s->hosts) ? "slurm"
+               : s->remote_engine                   ? s->remote_engine
+                                                    : "openmpi";
     return 0;
 }
 
