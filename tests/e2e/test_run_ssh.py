@@ -107,11 +107,11 @@ def test_a_program_that_is_not_there_is_named(drover):
 
 def test_the_job_ends_if_an_ssh_ends(drover, ssh, tmp_path):
     job = ssh(3, "--grace", "1", "sh", "-c", "echo up; exec sleep 100",
-              special=f"n1) echo $$ >{tmp_path}/log/pid; exec sh -c \"$before\";;")
+              special=f"n1) echo $$ >{tmp_path}/log/pid;;")
     for _ in range(3):
         assert job.stdout.readline() == b"up\n"
-    parent = int((tmp_path / "log/pid").read_text())
-    os.kill(parent, signal.SIGKILL)
+    pid = int((tmp_path / "log/pid").read_text())
+    os.kill(pid, signal.SIGKILL)
     status, _, err = end(job, 30)
     assert status != 0 and "n1@127.0.0.1" in err, err
     drover.nothing_left(5)

@@ -4,7 +4,7 @@
 #include "common/strbuf.h"
 #include "launcher/plan/env.h"
 #include "launcher/remote/agent_env.h"
-#include "launcher/remote/launcher_failure.h"
+#include "launcher/remote/launchers/launcher_failure.h"
 #include "launcher/remote/remote_launcher.h"
 
 enum { AT_ONCE = 64 }; /* ssh processes that connect at the same time */
