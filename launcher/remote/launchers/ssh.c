@@ -134,6 +134,7 @@ const struct remote_launcher remote_launcher_ssh = {.word = "ssh",
                                                     .node_env = node_env,
                                                     .argv = ssh_argv,
                                                     .find_failure = launcher_failure_find,
+                                                    .lingers = true,
                                                     .per_node = true,
                                                     .at_once = AT_ONCE,
                                                     .env_on_stdin = true};
