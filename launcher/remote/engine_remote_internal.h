@@ -1,7 +1,8 @@
 /* engine_remote - the state of the remote engine, shared by its files.
  *
  *     engine_remote.c   the job: requests of the engine's user, the states, the end
- *     remote_start.c    the start: listens, resolves names, starts the launcher, configures agents
+ *     remote_start.c    the start: listens, resolves names, configures agents
+ *     remote_processes.c  the processes of the remote launcher
  *     remote_node.c     the nodes and their states
  *     remote_output.c   the output of the ranks
  *     remote_peers.c    the agents' connections: frames, and lost connections
@@ -84,6 +85,23 @@ struct remote_start_failure {
     int status; /* exit status of the job: 2, 126 or 127 */
 };
 
+/* The processes of the remote launcher. */
+struct remote_processes {
+    bool per_node;                    /* one per node, and not one for the job */
+    struct plan *plan;                /* of the local job that they are */
+    struct launch_spec spec;          /* of this job */
+    struct engine_start_opts opts;    /* for processes that start later */
+    char *stdin_text;                 /* what each of them reads from stdin; NULL: nothing */
+    struct engine_job *job;           /* NULL: not started, or none of them is left */
+    struct last_lines *output;        /* their last lines; per_node: each after "HOST: " */
+    int started, running;             /* numbers of them; those that wait are not started */
+    int wait_status;                  /* of the first that has failed */
+    int failed_node;                  /* per_node: its node; -1: none */
+    bool cause_known;                 /* drover has explained the failure */
+    const struct remote_node *orphan; /* a node whose agent's parent was killed */
+    uv_timer_t exit_timer;            /* from their exit until the job is told of it */
+};
+
 struct remote_job {
     struct engine_job job; /* first */
     enum remote_job_state state;
@@ -127,13 +145,7 @@ struct remote_job {
     struct stdin_reader *stdin_reader; /* this process's stdin, for spec.stdin_rank */
 
     const struct remote_launcher *launcher;
-    struct plan *launcher_plan;
-    struct engine_job *launcher_job;    /* NULL: not started, or no process of it is left */
-    struct last_lines *launcher_output; /* the launcher's last lines */
-    int launchers_running;
-    int launcher_wait_status;
-    bool launcher_cause_known;        /* drover has explained the launcher's failure */
-    const struct remote_node *orphan; /* a node whose agent's parent was killed */
+    struct remote_processes processes;
     struct session_dir *session_dir;
     char *hostfile, *program;
     char **candidates; /* addresses of this node that the other nodes can reach */
@@ -143,11 +155,10 @@ struct remote_job {
     int pending_lookups;
     bool unresolved; /* some name is unknown on this node */
 
-    uv_timer_t limit_timer;         /* time limit of the state: for the start, the reaping, or the
-                                       launcher's exit */
-    uv_timer_t launcher_exit_timer; /* from the launcher's exit until the job is told of it */
-    uv_timer_t exchange_timer;      /* until a lookup's wait ends */
-    uv_timer_t next_turn; /* does what must not be done inside a call of the engine's user */
+    uv_timer_t limit_timer;    /* time limit of the state: for the start, the reaping, or the
+                                  launcher's exit */
+    uv_timer_t exchange_timer; /* until a lookup's wait ends */
+    uv_timer_t next_turn;      /* does what must not be done inside a call of the engine's user */
     struct remote_start_failure failure;
     int open_handles;
 };
@@ -183,8 +194,8 @@ bool remote_node_apply(struct remote_node *n, enum remote_node_event ev);
 /* Returns true if the node's ranks are done, their output has ended, and none of their processes is
  * left. */
 bool remote_node_is_cleared(const struct remote_node *n);
-/* Handles that a node has no agent any more: its running ranks are lost, the output of all its ranks
- * has ended, and its processes count as reaped. */
+/* Handles that a node has no agent any more: its running ranks are lost, the output of all its
+ * ranks has ended, and its processes count as reaped. */
 void remote_node_lose(struct remote_node *n, const char *why);
 
 /* ---- remote_output.c */
@@ -234,8 +245,21 @@ struct remote_node *remote_peers_check_hello(struct remote_job *j, const struct 
 void remote_peers_handle(struct remote_node *n, const struct control_frame *f);
 /* Handles the end of the way to a node's agent, and so to all nodes below it. */
 void remote_peers_lose(struct remote_node *n, bool silent, const char *why);
-/* Handles the exit of the remote launcher. Ranks may still run. */
-void remote_peers_launcher_exited(struct remote_job *j);
+
+/* ---- remote_processes.c */
+
+void remote_processes_open(struct remote_job *j);
+void remote_processes_free(struct remote_processes *p);
+/* Finds the launcher's program, and writes the host file.
+ *   -ENOENT  the program is not installed */
+int remote_processes_prepare(struct remote_job *j, struct err *e);
+/* Starts the processes, or the first ones, if there is a limit. */
+int remote_processes_start(struct remote_job *j, struct err *e);
+/* Handles that an agent has connected: starts the next process. */
+void remote_processes_agent_connected(struct remote_job *j);
+/* Handles the death of the parent of a node's agent, which mpirun or a user has killed, or the end
+ * of the process that has started this parent. The job counts as aborted. */
+void remote_processes_orphaned(struct remote_node *n);
 
 /* ---- remote_tree.c */
 
