@@ -3,14 +3,12 @@
  *
  * An agent has all ranks of its node. "rank" is a rank's number in the whole job.
  *
- *     agent -> launcher   hello topo ready port started{rank} not_started{rank} output{rank} eof{rank}
- *                         report{rank} exit{rank} rank_status{rank} stack{rank} credit{rank}
- *                         joined{rank} finalized{rank} aborted{rank} spawns{rank} reaped parent_died
- *     launcher -> agent   topo_request node_spec start stdin{rank} signal{rank} stop
- *                         finish_output{rank} status_request stack{rank} kill_tree credit{rank}
- *                         exit_agent reject
- *     between neighbours  relay exchange lost listen listening move
- *     both                ping
+ *     agent -> launcher   hello topo ready port started{rank} not_started{rank} output{rank}
+ * eof{rank} report{rank} exit{rank} rank_status{rank} stack{rank} credit{rank} joined{rank}
+ * finalized{rank} aborted{rank} spawns{rank} reaped parent_died launcher -> agent   topo_request
+ * node_spec start stdin{rank} signal{rank} stop finish_output{rank} status_request stack{rank}
+ * kill_tree credit{rank} exit_agent reject between neighbours  relay exchange lost listen listening
+ * move both                ping
  *
  * agent.c, engine_remote.c and remote_start.c show the keys of each frame. */
 #ifndef DROVER_CONTROL_FRAME_H

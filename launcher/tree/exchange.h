@@ -1,13 +1,14 @@
-/* exchange - what the PMIx servers of a job's nodes tell each other, along the tree of agents: fences
- * with and without data, direct modex, published names, groups. Pure.
+/* exchange - what the PMIx servers of a job's nodes tell each other, along the tree of agents:
+ * fences with and without data, direct modex, published names, groups. Pure.
  *
  * The launcher and each agent have one instance. An instance combines what its children and its own
  * PMIx server contribute to a fence, and sends one message up; the launcher sends the result down.
- * A request for a rank's data goes to the rank's node and back. Published names are at the launcher.
+ * A request for a rank's data goes to the rank's node and back. Published names are at the
+ * launcher.
  *
- * A fence is identified by its participants, in ascending order, and its kind. A node may come to the
- * next fence of the same participants before another node was told of the end of the last: messages
- * of one child about the same fence count in order.
+ * A fence is identified by its participants, in ascending order, and its kind. A node may come to
+ * the next fence of the same participants before another node was told of the end of the last:
+ * messages of one child about the same fence count in order.
  *
  * Cost of a fence with data: each node gets the data of all, so n nodes receive n² contributions in
  * total, with every radix. A tree only spreads who sends them. */
@@ -33,12 +34,19 @@ enum exchange_type {
     EXCHANGE_PUBLISH,    /* rank, node, id, keys[0], once, data */
     EXCHANGE_UNPUBLISH,  /* rank, keys (none: all names of the rank) */
     EXCHANGE_LOOKUP,     /* rank, node, id, wait_ms, keys */
-    EXCHANGE_FOUND       /* node, id, status, data: the answer to a publish or a lookup. The data of a
-                            lookup are those of the names, one after the other */
+    EXCHANGE_FOUND /* node, id, status, data: the answer to a publish or a lookup. The data of a
+                      lookup are those of the names, one after the other */
 };
 
 /* What a fence is for. Fences of different kinds never meet. */
-enum exchange_kind { EXCHANGE_MODEX, EXCHANGE_CONNECT, EXCHANGE_DISCONNECT, EXCHANGE_GROUP, EXCHANGE_UNGROUP, EXCHANGE_PMI1 };
+enum exchange_kind {
+    EXCHANGE_MODEX,
+    EXCHANGE_CONNECT,
+    EXCHANGE_DISCONNECT,
+    EXCHANGE_GROUP,
+    EXCHANGE_UNGROUP,
+    EXCHANGE_PMI1
+};
 
 enum {
     EXCHANGE_OK = 0,
@@ -51,13 +59,13 @@ enum {
 struct exchange_message {
     enum exchange_type type;
     enum exchange_kind kind;
-    int node;            /* that asks; its instance sets it */
-    int rank;            /* the rank that asks or is asked for, in the whole job */
-    uint64_t id;         /* of the request, chosen by the node that asks. FENCE_DONE: a number that no
-                            other fence of the job has, > 0 (the context id of a group) */
-    int status;          /* EXCHANGE_OK, … */
-    bool once;           /* the name disappears when it was read */
-    int64_t wait_ms;     /* LOOKUP: how long to wait for all keys; 0: not; < 0: without limit */
+    int node;        /* that asks; its instance sets it */
+    int rank;        /* the rank that asks or is asked for, in the whole job */
+    uint64_t id;     /* of the request, chosen by the node that asks. FENCE_DONE: a number that no
+                        other fence of the job has, > 0 (the context id of a group) */
+    int status;      /* EXCHANGE_OK, … */
+    bool once;       /* the name disappears when it was read */
+    int64_t wait_ms; /* LOOKUP: how long to wait for all keys; 0: not; < 0: without limit */
     const int32_t *ranks; /* participants, ascending; rank_count 0: all ranks of the job */
     size_t rank_count;
     const char *const *keys;
@@ -77,7 +85,8 @@ struct exchange_decoded {
 int exchange_message_decode(struct exchange_decoded *out, const char *bytes, size_t len,
                             struct err *e);
 
-/* ---- an instance ------------------------------------------------------------------------------ */
+/* ---- an instance ------------------------------------------------------------------------------
+ */
 
 struct exchange;
 
@@ -104,8 +113,8 @@ void exchange_submit(struct exchange *x, const struct exchange_message *m, int64
  *   -EBADMSG  malformed, or not allowed from there */
 int exchange_receive(struct exchange *x, int from, const char *bytes, size_t len, int64_t now_ms,
                      struct err *e);
-/* A child is lost, with everything below it: fences that wait for it end with EXCHANGE_FAILED, and so
- * do requests to it. */
+/* A child is lost, with everything below it: fences that wait for it end with EXCHANGE_FAILED, and
+ * so do requests to it. */
 void exchange_lose(struct exchange *x, int child);
 /* Answers lookups whose wait has ended. Returns when the next one ends, or INT64_MAX. */
 int64_t exchange_expire(struct exchange *x, int64_t now_ms);
