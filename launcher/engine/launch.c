@@ -423,8 +423,7 @@ static int plan_job(struct launch *j, const struct launch_spec *s, struct err *e
     AUTO(free) char *id = s->job_id ? xstrdup(s->job_id) : make_job_id();
     struct launch_spec with_id = *s;
     with_id.job_id = id;
-    int rc = plan_make(&j->plan, &with_id, launch_context_topo(j->launcher),
-                       launch_context_env(j->launcher), e);
+    int rc = launch_context_plan(&j->plan, j->launcher, &with_id, e);
     if (rc < 0)
         return rc;
     mpi_transport_choose(j->plan, launch_context_env(j->launcher));

@@ -22,6 +22,8 @@ struct job_map {
 
 /* Makes the map of a plan for one of its nodes. */
 struct job_map *job_map_new(const struct plan *p, int node);
+/* Returns the index of a rank in `local`, or -1 if it is on another node. */
+int job_map_index(const struct job_map *m, int rank);
 void job_map_free(struct job_map *m);
 AUTO_DEFINE(job_map, struct job_map *, job_map_free)
 

@@ -1,9 +1,9 @@
-/* control - the connection between the launcher and one agent: frames in order, pings, and an end
- * that is always reported.
+/* control - the connection between two processes of a job, such as the launcher and an agent: frames
+ * in order, pings, and an end that is always reported.
  *
- * Nothing is held back here: an agent that sends much output waits for `credit`
- * (engine_remote_internal.h), so that the queue stays small and a signal is never delayed by
- * output. */
+ * There are two lanes. Bulk frames (output of ranks) keep their order among each other, and the
+ * other frames overtake them: a fence or a signal never waits behind output. Nothing is held back
+ * here: who sends much output waits for `credit`, so that the queue stays small. */
 #ifndef DROVER_CONTROL_H
 #define DROVER_CONTROL_H
 
@@ -21,6 +21,7 @@ enum {
     CONTROL_SILENT_MS = 15000,  /* then the peer is lost */
     CONTROL_HELLO_MS = 5000,    /* the same before control_authenticate() */
     CONTROL_HELLO_BYTES = 4096, /* the longest frame before it */
+    CONTROL_UNSENT = 64 << 10,  /* bytes that the kernel holds unsent before it takes no more */
     CONTROL_WINDOW = 256 << 10  /* bytes of a stream that are sent before credit is due */
 };
 
@@ -33,6 +34,8 @@ struct control_events {
     /* The connection was closed, was silent for too long, or received an invalid frame; `why` is
      * such a text: "the connection was closed". No event follows. */
     void (*ended)(void *arg, const char *why);
+    /* All bulk frames are sent. May be NULL. */
+    void (*bulk_sent)(void *arg);
 };
 
 /* Opens a control connection on a connected socket, which it takes over, also on failure. With a
@@ -58,6 +61,10 @@ void control_suspend_timeout(struct control *c);
 
 /* Sends a frame. Takes over `head`, an object with "t". A frame above the limits is a bug. */
 void control_send(struct control *c, json_t *head, const void *payload, size_t len);
+/* The same for a bulk frame. */
+void control_send_bulk(struct control *c, json_t *head, const void *payload, size_t len);
+/* Returns the bytes of the bulk frames that are not sent yet. */
+size_t control_bulk_queued(const struct control *c);
 
 /* The addresses of the peer and of this end, without ports. */
 struct control_endpoints {

@@ -101,7 +101,7 @@ static void on_peer_ended(void *arg, const char *why)
 
 static struct peer *connect_peer(struct scene *s, int i, const char *token)
 {
-    static const struct control_events ev = {on_frame, on_peer_ended};
+    static const struct control_events ev = {.frame = on_frame, .ended = on_peer_ended};
     struct peer *p = &s->peers[i];
     int fd = -1;
     p->s = s;

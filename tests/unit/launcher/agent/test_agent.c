@@ -68,7 +68,7 @@ static void on_disconnected(void *arg, const char *why)
 
 static void on_connection(uv_stream_t *listener, int status)
 {
-    static const struct control_events ev = {on_frame, on_disconnected};
+    static const struct control_events ev = {.frame = on_frame, .ended = on_disconnected};
     struct scene *s = listener->data;
     CHECK_INT(control_accept(&s->control, listener, token, &ev, s, NULL), 0);
     control_authenticate(s->control, CONTROL_SILENT_MS);
