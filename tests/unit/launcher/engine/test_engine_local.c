@@ -15,6 +15,9 @@ struct node {
     struct plan plan;
     struct plan_rank ranks[RANKS];
     struct job_map map;
+    struct launch_spec spec;
+    struct engine_start_opts opts;
+    char *argv[4];
     struct strbuf output[RANKS];
     size_t limit[RANKS]; /* output after which a rank is paused */
     bool paused[RANKS], quiet[RANKS], cleared;
@@ -87,17 +90,20 @@ static const struct engine_events events = {.started = on_started,
                                             .spawns = on_spawns,
                                             .cleared = on_cleared};
 
-/* Starts a shell script in both ranks. */
-static void node_open(struct node *n, const char *script)
+/* Starts a shell script in the first `at_once` ranks (0: in both), with `text` as their stdin
+ * (NULL: /dev/null). */
+static void node_open_with(struct node *n, const char *script, int at_once, const char *text)
 {
     static int rank_nodes[] = {1, 0, 1, 0}, local[] = {1, 3};
     static char *node_names[] = {(char *)"here", (char *)"there", NULL};
     static char *cpus[] = {(char *)"", (char *)"", NULL};
     static struct plan_node plan_node = {.name = (char *)"here", .local_size = RANKS};
     static char *pmix_env[] = {(char *)"PMIX_NAMESPACE=j", NULL};
-    char *argv[] = {(char *)"/bin/sh", (char *)"-c", (char *)script, NULL};
     struct err e = {0};
     memset(n, 0, sizeof *n);
+    n->argv[0] = (char *)"/bin/sh";
+    n->argv[1] = (char *)"-c";
+    n->argv[2] = (char *)script;
     n->joined = n->finalized = -1;
     for (int i = 0; i < RANKS; i++) {
         n->ranks[i] = (struct plan_rank){.rank = i, .gpu = -1};
@@ -109,7 +115,7 @@ static void node_open(struct node *n, const char *script)
                             .nodes = &plan_node,
                             .node_count = 1,
                             .job_id = (char *)"j",
-                            .argv = argv};
+                            .argv = n->argv};
     n->map = (struct job_map){.job_id = (char *)"j",
                               .nodes = node_names,
                               .node_count = 2,
@@ -123,15 +129,22 @@ static void node_open(struct node *n, const char *script)
     CHECK_INT(uv_loop_init(&n->loop), 0);
     if (engine_open(&n->engine, &n->loop, n->guardian, &e) < 0)
         FAIL("%s", e.text);
-    const struct launch_spec spec = {.stdin_null = true, .no_pty = true};
-    const struct engine_start_opts opts = {.plan = &n->plan,
-                                           .spec = &spec,
-                                           .base_env = environ,
-                                           .pmix_env = pmix_env,
-                                           .map = &n->map,
-                                           .master_port = 4711};
-    if (engine_local_start(&n->job, n->engine, &opts, &events, n, &e) < 0)
+    n->spec = (struct launch_spec){.stdin_null = true, .no_pty = true};
+    n->opts = (struct engine_start_opts){.plan = &n->plan,
+                                         .spec = &n->spec,
+                                         .base_env = environ,
+                                         .pmix_env = pmix_env,
+                                         .map = &n->map,
+                                         .master_port = 4711,
+                                         .at_once = at_once,
+                                         .stdin_text = text};
+    if (engine_local_start(&n->job, n->engine, &n->opts, &events, n, &e) < 0)
         FAIL("%s", e.text);
+}
+
+static void node_open(struct node *n, const char *script)
+{
+    node_open_with(n, script, 0, NULL);
 }
 
 static void node_close(struct node *n)
@@ -202,5 +215,45 @@ TEST(a_rank_that_is_paused_does_not_pause_the_others)
         uv_run(&n.loop, UV_RUN_NOWAIT);
     }
     CHECK_INT(n.output[0].len, 1000000);
+    node_close(&n);
+}
+
+TEST(each_rank_reads_all_of_a_text_from_stdin)
+{
+    struct node n;
+    node_open_with(&n, "cat", 0, "a\nb\n");
+    until_quiet(&n, 0);
+    until_quiet(&n, 1);
+    CHECK_STR(strbuf_str(&n.output[0]), "a\nb\n");
+    CHECK_STR(strbuf_str(&n.output[1]), "a\nb\n");
+    node_close(&n);
+}
+
+/* The first rank has ended, and with it all processes of the job, when the second one starts. */
+TEST(a_rank_that_waits_starts_when_it_is_told_to)
+{
+    struct node n;
+    struct err e = {0};
+    node_open_with(&n, "cat; echo $MASTER_PORT", 1, "in\n");
+    until_quiet(&n, 0);
+    while (n.exited < 1)
+        uv_run(&n.loop, UV_RUN_ONCE);
+    CHECK_STR(strbuf_str(&n.output[0]), "in\n4711\n");
+    CHECK_INT(n.output[1].len, 0);
+    CHECK_INT(engine_local_start_next(n.job, &n.opts, &e), 0);
+    until_quiet(&n, 1);
+    CHECK_STR(strbuf_str(&n.output[1]), "in\n4711\n");
+    node_close(&n);
+}
+
+TEST(a_job_is_cleared_while_a_rank_waits)
+{
+    struct node n;
+    node_open_with(&n, "exit 0", 1, NULL);
+    until_quiet(&n, 0);
+    while (n.exited < 1)
+        uv_run(&n.loop, UV_RUN_ONCE);
+    n.exited = RANKS; /* the second one never starts */
+    n.quiet[1] = true;
     node_close(&n);
 }
