@@ -480,8 +480,10 @@ int launch_start(struct launch **out, struct launch_context *l, const struct lau
                                                      .quiet = on_eof,
                                                      .report = on_report,
                                                      .cleared = on_reaped};
-    static const struct pmix_server_events from_pmix = {on_pmix_connected, on_pmix_finalized,
-                                                        on_aborted, engine_warn_spawn};
+    static const struct pmix_server_events from_pmix = {.joined = on_pmix_connected,
+                                                        .finalized = on_pmix_finalized,
+                                                        .aborted = on_aborted,
+                                                        .spawns = engine_warn_spawn};
     struct launch *j = new_launch(l, s, ev, arg);
     struct engine_start_opts opts = {.spec = &j->spec, .base_env = launch_context_env(l)};
     int rc = plan_job(j, s, e);
@@ -492,8 +494,9 @@ int launch_start(struct launch **out, struct launch_context *l, const struct lau
     opts.plan = j->plan;
     bool local = j->plan && plan_is_local(j->plan);
     /* This is done before the streams are opened, so that the server gets low descriptors. */
-    if (rc == 0 && local && !s->no_pmix)
-        rc = launch_context_join_pmix(&j->pmix, l, j->plan, &from_pmix, j, e);
+    opts.map = j->map = rc == 0 && local ? job_map_new(j->plan, 0) : NULL;
+    if (j->map && !s->no_pmix)
+        rc = launch_context_join_pmix(&j->pmix, l, j->map, j->plan, &from_pmix, j, e);
     opts.pmix_env = j->pmix ? pmix_server_env(j->pmix) : NULL;
     if (rc == 0)
         rc = (local ? engine_local_start : engine_remote_start)(&j->run, launch_context_engine(l),
@@ -596,6 +599,7 @@ void launch_free(struct launch *j)
     free(j->ranks);
     job_free(j->job);
     mpi_ranks_free(j->mpi);
+    job_map_free(j->map);
     plan_free(j->plan);
     free(j->broken);
     drop_port(j);

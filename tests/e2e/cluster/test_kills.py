@@ -19,6 +19,7 @@ KILLS = int(os.environ.get("DROVER_TEST_KILLS", "1"))
 COMMON = ["drover", "guardian", "agent", "agent's guardian", "rank"]
 LOST_AFTER = 3
 VICTIMS = [*(("openmpi", v) for v in [*COMMON, "agent's parent", "mpirun", "orted", "sshd"]), ("slurm", "drover"), ("slurm", "srun"),
+           ("ssh", "drover"), ("ssh", "ssh"), ("ssh", "sshd"), ("ssh", "agent's parent"),
            ("slurm", "agent's guardian"), ("slurm", "slurmstepd"), *(pytest.param(*which, marks=SHORTER) for which in (
                ("openmpi", "ssh"), ("slurm", "guardian"), ("slurm", "agent"), ("slurm", "agent's parent"),
                ("slurm", "rank")))]
