@@ -1,8 +1,11 @@
 #include "launcher/engine/launch_context.h"
 
 #include <signal.h>
+#include <string.h>
 #include <sys/resource.h>
 
+#include "common/log.h"
+#include "common/own_process.h"
 #include "launcher/engine/engine.h"
 #include "launcher/plan/env.h"
 
@@ -54,6 +57,26 @@ void launch_context_close(struct launch_context *l)
 const struct topo *launch_context_topo(const struct launch_context *l)
 {
     return l->topo;
+}
+
+void launch_context_choose_engine(struct launch_spec *s, char *const *env)
+{
+    AUTO(free) char *mpirun = NULL;
+    if (!s->remote_engine && !plan_spec_is_local(s) &&
+        own_process_find_program(&mpirun, "mpirun", env_get(env, "PATH")) < 0)
+        s->remote_engine = "ssh";
+}
+
+int launch_context_plan(struct plan **out, const struct launch_context *l,
+                        const struct launch_spec *s, struct err *e)
+{
+    struct launch_spec chosen = *s;
+    launch_context_choose_engine(&chosen, l->env);
+    int rc = plan_make(out, &chosen, l->topo, l->env, e);
+    if (rc == 0 && !s->engine && !plan_is_local(*out))
+        log_info("engine %s starts the ranks on other nodes%s", (*out)->engine,
+                 strcmp((*out)->engine, "ssh") == 0 ? ", since PATH has no mpirun" : "");
+    return rc;
 }
 
 int launch_context_join_pmix(struct pmix_server_job **out, struct launch_context *l,

@@ -9,6 +9,7 @@
 #include "common/mem.h"
 #include "launcher/guardian/guardian.h"
 #include "launcher/node/topo.h"
+#include "launcher/plan/plan.h"
 #include "launcher/pmi/pmix_server.h"
 
 struct engine;
@@ -25,6 +26,15 @@ AUTO_DEFINE(launch_context, struct launch_context *, launch_context_close)
 
 /* Returns the topology of this node, as of launch_context_open(). Borrowed. */
 const struct topo *launch_context_topo(const struct launch_context *l);
+
+/* Sets s->remote_engine to "ssh" if `env` has no mpirun in PATH. Does nothing if the spec has a
+ * remote engine, or needs none. */
+void launch_context_choose_engine(struct launch_spec *s, char *const *env);
+
+/* Makes the plan of a job on the nodes that `s` names, as plan_make() does, and logs the engine
+ * that starts the ranks on other nodes. */
+int launch_context_plan(struct plan **out, const struct launch_context *l,
+                        const struct launch_spec *s, struct err *e);
 
 /* Calls pmix_server_join() for a job. The first call also opens the PMIx server. `map` and `p`, the
  * plan of this node's ranks, are needed only during the call. */
