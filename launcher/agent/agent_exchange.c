@@ -85,7 +85,7 @@ int agent_exchange_join(struct agent *a, struct err *e)
     a->tree = (struct tree){m->node_count, a->spec.opts.radix};
     if (!alone)
         a->exchange = exchange_new(&a->tree, a->node, m->rank_nodes, m->ranks, &from_exchange, a);
-    return launch_context_join_pmix(&a->pmix, a->context, m, &from_server, a, e);
+    return launch_context_join_pmix(&a->pmix, a->context, m, a->spec.plan, &from_server, a, e);
 }
 
 void agent_exchange_leave(struct agent *a)

@@ -137,8 +137,6 @@ void engine_request_stack(struct engine_job *j, int rank);
 /* Writes the rank's position in its collectives to `out`. `out` is zero if the rank does not run,
  * and did not run, on this node. */
 void engine_last_collective(const struct engine_job *j, int rank, struct collective_position *out);
-/* Returns true if the remote launcher serves PMIx to the ranks, as mpirun and srun do. */
-bool engine_launcher_serves_pmix(const struct engine_job *j);
 /* Sends SIGKILL to the process trees of the job, and to processes that have left these trees.
  * `cleared` follows. */
 void engine_kill_tree(struct engine_job *j);
@@ -159,8 +157,6 @@ struct engine_ops {
     void (*last_collective)(const struct engine_job *j, int rank, struct collective_position *out);
     /* NULL: no rank runs on another node. */
     void (*request_stack)(struct engine_job *j, int rank);
-    /* NULL: there is no remote launcher. */
-    bool (*launcher_serves_pmix)(const struct engine_job *j);
 };
 
 struct engine_job {

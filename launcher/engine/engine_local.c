@@ -428,7 +428,6 @@ int engine_local_start(struct engine_job **out, struct engine *en,
                                           local_request_status,
                                           local_kill_tree,
                                           local_last_collective,
-                                          NULL,
                                           NULL};
     if (en->guardian_ended)
         return err_set(e, -EPIPE, "the guardian process has ended");

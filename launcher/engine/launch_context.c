@@ -80,13 +80,14 @@ int launch_context_plan(struct plan **out, const struct launch_context *l,
 }
 
 int launch_context_join_pmix(struct pmix_server_job **out, struct launch_context *l,
-                             const struct plan *p, const struct pmix_server_events *ev, void *arg,
-                             struct err *e)
+                             const struct job_map *map, const struct plan *p,
+                             const struct pmix_server_events *ev, void *arg, struct err *e)
 {
+    const char *shm_dir = env_get(p->env, "OMPI_MCA_btl_vader_backing_directory");
     int rc = 0;
     if (!l->pmix)
         rc = pmix_server_open(&l->pmix, engine_loop(l->engine), topo_hwloc(l->topo), e);
-    return rc < 0 ? rc : pmix_server_join(out, l->pmix, p, ev, arg, e);
+    return rc < 0 ? rc : pmix_server_join(out, l->pmix, map, shm_dir, ev, arg, e);
 }
 
 struct engine *launch_context_engine(const struct launch_context *l)

@@ -36,10 +36,11 @@ void launch_context_choose_engine(struct launch_spec *s, char *const *env);
 int launch_context_plan(struct plan **out, const struct launch_context *l,
                         const struct launch_spec *s, struct err *e);
 
-/* Calls pmix_server_join() for a local job. The first call also starts the PMIx server. */
+/* Calls pmix_server_join() for a job. The first call also opens the PMIx server. `map` and `p`, the
+ * plan of this node's ranks, are needed only during the call. */
 int launch_context_join_pmix(struct pmix_server_job **out, struct launch_context *l,
-                             const struct plan *p, const struct pmix_server_events *ev, void *arg,
-                             struct err *e);
+                             const struct job_map *map, const struct plan *p,
+                             const struct pmix_server_events *ev, void *arg, struct err *e);
 
 /* Return the engine, or the environment that ranks inherit, for callers that start processes
  * outside a job. Both results are borrowed. */

@@ -1,5 +1,7 @@
 #include "launcher/plan/job_map.h"
 
+#include <string.h>
+
 struct job_map *job_map_new(const struct plan *p, int node)
 {
     struct job_map *m = xzalloc(sizeof *m);
@@ -20,6 +22,26 @@ struct job_map *job_map_new(const struct plan *p, int node)
         strv_push(&m->cpus, xstrdup(r->cpus ? r->cpus : ""));
     }
     return m;
+}
+
+static int *copy_numbers(const int *from, int n)
+{
+    int *to = xcalloc((size_t)n, sizeof *to);
+    if (n > 0)
+        memcpy(to, from, (size_t)n * sizeof *to);
+    return to;
+}
+
+struct job_map *job_map_copy(const struct job_map *m)
+{
+    struct job_map *c = xzalloc(sizeof *c);
+    *c = *m;
+    c->job_id = xstrdup(m->job_id);
+    c->nodes = strv_copy(m->nodes);
+    c->rank_nodes = copy_numbers(m->rank_nodes, m->ranks);
+    c->local = copy_numbers(m->local, m->local_count);
+    c->cpus = strv_copy(m->cpus);
+    return c;
 }
 
 int job_map_index(const struct job_map *m, int rank)

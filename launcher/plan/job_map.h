@@ -24,6 +24,7 @@ struct job_map {
 struct job_map *job_map_new(const struct plan *p, int node);
 /* Returns the index of a rank in `local`, or -1 if it is on another node. */
 int job_map_index(const struct job_map *m, int rank);
+struct job_map *job_map_copy(const struct job_map *m);
 void job_map_free(struct job_map *m);
 AUTO_DEFINE(job_map, struct job_map *, job_map_free)
 

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum { RANKS_MAX = 1 << 24 };
+enum { RANKS_MAX = 1 << 20 };
 
 static bool starts(const char *s, const char *prefix)
 {

@@ -21,6 +21,7 @@ enum pmix_answer {
 
 struct pmix_request {
     struct pmix_request *next; /* for the owner */
+    void *owner;
     struct exchange_message m; /* points to what follows */
     int32_t *ranks;
     char **keys; /* strv */

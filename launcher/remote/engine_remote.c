@@ -56,8 +56,8 @@ static bool all_are_reaped(const struct remote_job *j)
 static void check_reaped(struct remote_job *j)
 {
     if (j->state == REMOTE_JOB_REAPING && all_are_reaped(j))
-        engine_remote_apply(j, j->launcher_job ? REMOTE_JOB_EV_REAPED : REMOTE_JOB_EV_REAPED_ALL);
-    else if (j->state == REMOTE_JOB_RELEASING && !j->launcher_job)
+        engine_remote_apply(j, j->processes.job ? REMOTE_JOB_EV_REAPED : REMOTE_JOB_EV_REAPED_ALL);
+    else if (j->state == REMOTE_JOB_RELEASING && !j->processes.job)
         engine_remote_apply(j, REMOTE_JOB_EV_LAUNCHER_REAPED);
 }
 
@@ -108,16 +108,16 @@ static void report_not_started(struct remote_node *n)
 }
 
 /* Reports all ranks as not started. The report of the first rank of the node to blame includes the
- * remote launcher's last lines, unless drover has explained the launcher's failure, or --verbose has
- * printed the lines. */
+ * remote launcher's last lines, unless drover has explained the launcher's failure, or --verbose
+ * has printed the lines. */
 static void report_start_failure(struct remote_job *j)
 {
     struct remote_node *blamed = &j->nodes[j->failure.node];
-    int n = last_lines_count(j->launcher_output);
-    bool shown = j->launcher_cause_known || log_shows(LOG_INFO);
+    int n = last_lines_count(j->processes.output);
+    bool shown = j->processes.cause_known || log_shows(LOG_INFO);
     for (int i = n > SHOWN_LINES ? n - SHOWN_LINES : 0; i < n && !shown; i++) {
         size_t len;
-        const char *line = last_lines_get(j->launcher_output, i, &len);
+        const char *line = last_lines_get(j->processes.output, i, &len);
         AUTO(free) char *text = xasprintf("%s: %s\n", j->launcher->program, line);
         (void)j->ev.line(j->arg, blamed->ranks[0]->rank, LAUNCH_STDERR, text, strlen(text) - 1);
     }
@@ -180,7 +180,7 @@ static void on_launcher_exit_limit(uv_timer_t *t)
     struct remote_job *j = t->data;
     log_debug("%s does not exit by itself",
               j->launcher->program ? j->launcher->program : "an agent");
-    engine_kill_tree(j->launcher_job);
+    engine_kill_tree(j->processes.job);
 }
 
 static void release_agents(struct remote_job *j)
@@ -192,8 +192,8 @@ static void release_agents(struct remote_job *j)
 static void enter_releasing(struct remote_job *j)
 {
     release_agents(j);
-    if (j->launchers_running == 0)
-        engine_kill_tree(j->launcher_job);
+    if (j->processes.running == 0)
+        engine_kill_tree(j->processes.job);
     else
         uv_timer_start(
             &j->limit_timer, on_launcher_exit_limit,
@@ -336,8 +336,7 @@ void engine_remote_unref(struct remote_job *j)
     strv_free(j->candidates);
     strv_free(j->names);
     free(j->name_nodes);
-    plan_free(j->launcher_plan);
-    last_lines_free(j->launcher_output);
+    remote_processes_free(&j->processes);
     free(j->ranks);
     free(j->nodes);
     free(j->ranks_by_node);
@@ -362,11 +361,11 @@ static void remote_free(struct engine_job *job)
             rank_output_close(j->ranks[i].streams[k].output);
     stdin_reader_close(j->stdin_reader);
     resolve_close(TAKE(j->resolve));
-    engine_free(j->launcher_job);
+    engine_free(j->processes.job);
     session_dir_close(j->session_dir);
     uv_close((uv_handle_t *)&j->limit_timer, on_closed);
     uv_close((uv_handle_t *)&j->exchange_timer, on_closed);
-    uv_close((uv_handle_t *)&j->launcher_exit_timer, on_closed);
+    uv_close((uv_handle_t *)&j->processes.exit_timer, on_closed);
     uv_close((uv_handle_t *)&j->next_turn, on_closed);
 }
 
@@ -397,13 +396,11 @@ static struct remote_job *new_job(struct engine *en, const struct engine_start_o
     j->master_addr_given = env_user_value(o->base_env, o->spec->env, "MASTER_ADDR") != NULL;
     remote_node_make_all(j);
     remote_peers_open_exchange(j);
-    j->launcher_output = last_lines_new(REMOTE_LAUNCHER_LINES);
+    remote_processes_open(j);
     uv_timer_init(j->loop, &j->limit_timer);
-    uv_timer_init(j->loop, &j->launcher_exit_timer);
     uv_timer_init(j->loop, &j->exchange_timer);
     uv_timer_init(j->loop, &j->next_turn);
-    j->limit_timer.data = j->launcher_exit_timer.data = j->exchange_timer.data = j->next_turn.data =
-        j;
+    j->limit_timer.data = j->exchange_timer.data = j->next_turn.data = j;
     j->open_handles = 4;
     return j;
 }
@@ -424,15 +421,10 @@ int engine_remote_start(struct engine_job **out, struct engine *en,
                         const struct engine_start_opts *o, const struct engine_events *ev,
                         void *arg, struct err *e)
 {
-    static const struct engine_ops ops = {remote_free,
-                                          remote_signal,
-                                          remote_request_stop,
-                                          remote_resume,
-                                          remote_finish_output,
-                                          remote_request_status,
-                                          remote_kill_tree,
-                                          NULL,
-                                          remote_request_stack};
+    static const struct engine_ops ops = {
+        remote_free,          remote_signal,         remote_request_stop, remote_resume,
+        remote_finish_output, remote_request_status, remote_kill_tree,    NULL,
+        remote_request_stack};
     struct remote_job *j = new_job(en, o, &ops);
     j->ev = *ev;
     j->arg = arg;

@@ -1,17 +1,19 @@
 /* engine_remote - the state of the remote engine, shared by its files.
  *
  *     engine_remote.c   the job: requests of the engine's user, the states, the end
- *     remote_start.c    the start: listens, resolves names, starts the launcher, configures agents
+ *     remote_start.c    the start: listens, resolves names, configures agents
+ *     remote_processes.c  the processes of the remote launcher
  *     remote_node.c     the nodes: their states, and the frames to their agents
  *     remote_output.c   the output of the ranks
  *     remote_peers.c    the agents' connections: frames, and lost connections
  *
- * Each node has one agent. Its connection is used only by remote_node_send(), remote_node_broadcast()
- * and remote_peers.c.
+ * Each node has one agent. Its connection is used only by remote_node_send(),
+ * remote_node_broadcast() and remote_peers.c.
  *
- * A rank's output arrives as `output` frames. An agent may have sent at most CONTROL_WINDOW bytes of
- * a rank that are not credited by a `credit` frame. So while a job's output is paused, drover holds
- * at most this many bytes per rank, and a rank whose output is paused does not pause the others. */
+ * A rank's output arrives as `output` frames. An agent may have sent at most CONTROL_WINDOW bytes
+ * of a rank that are not credited by a `credit` frame. So while a job's output is paused, drover
+ * holds at most this many bytes per rank, and a rank whose output is paused does not pause the
+ * others. */
 #ifndef DROVER_ENGINE_REMOTE_INTERNAL_H
 #define DROVER_ENGINE_REMOTE_INTERNAL_H
 
@@ -81,6 +83,23 @@ struct remote_start_failure {
     int status; /* exit status of the job: 2, 126 or 127 */
 };
 
+/* The processes of the remote launcher. */
+struct remote_processes {
+    bool per_node;                    /* one per node, and not one for the job */
+    struct plan *plan;                /* of the local job that they are */
+    struct launch_spec spec;          /* of this job */
+    struct engine_start_opts opts;    /* for processes that start later */
+    char *stdin_text;                 /* what each of them reads from stdin; NULL: nothing */
+    struct engine_job *job;           /* NULL: not started, or none of them is left */
+    struct last_lines *output;        /* their last lines; per_node: each after "HOST: " */
+    int started, running;             /* numbers of them; those that wait are not started */
+    int wait_status;                  /* of the first that has failed */
+    int failed_node;                  /* per_node: its node; -1: none */
+    bool cause_known;                 /* drover has explained the failure */
+    const struct remote_node *orphan; /* a node whose agent's parent was killed */
+    uv_timer_t exit_timer;            /* from their exit until the job is told of it */
+};
+
 struct remote_job {
     struct engine_job job; /* first */
     enum remote_job_state state;
@@ -119,13 +138,7 @@ struct remote_job {
     struct stdin_reader *stdin_reader; /* this process's stdin, for spec.stdin_rank */
 
     const struct remote_launcher *launcher;
-    struct plan *launcher_plan;
-    struct engine_job *launcher_job;    /* NULL: not started, or no process of it is left */
-    struct last_lines *launcher_output; /* the launcher's last lines */
-    int launchers_running;
-    int launcher_wait_status;
-    bool launcher_cause_known;        /* drover has explained the launcher's failure */
-    const struct remote_node *orphan; /* a node whose agent's parent was killed */
+    struct remote_processes processes;
     struct session_dir *session_dir;
     char *hostfile, *program;
     char **candidates; /* addresses of this node that the other nodes can reach */
@@ -135,11 +148,10 @@ struct remote_job {
     int pending_lookups;
     bool unresolved; /* some name is unknown on this node */
 
-    uv_timer_t limit_timer;         /* time limit of the state: for the start, the reaping, or the
-                                       launcher's exit */
-    uv_timer_t launcher_exit_timer; /* from the launcher's exit until the job is told of it */
-    uv_timer_t exchange_timer;      /* until a lookup's wait ends */
-    uv_timer_t next_turn; /* does what must not be done inside a call of the engine's user */
+    uv_timer_t limit_timer;    /* time limit of the state: for the start, the reaping, or the
+                                  launcher's exit */
+    uv_timer_t exchange_timer; /* until a lookup's wait ends */
+    uv_timer_t next_turn;      /* does what must not be done inside a call of the engine's user */
     struct remote_start_failure failure;
     int open_handles;
 };
@@ -179,8 +191,8 @@ void remote_node_broadcast(struct remote_job *j, json_t *head, const void *paylo
 /* Returns true if the node's ranks are done, their output has ended, and none of their processes is
  * left. */
 bool remote_node_is_cleared(const struct remote_node *n);
-/* Handles that a node has no agent any more: its running ranks are lost, the output of all its ranks
- * has ended, and its processes count as reaped. */
+/* Handles that a node has no agent any more: its running ranks are lost, the output of all its
+ * ranks has ended, and its processes count as reaped. */
 void remote_node_lose(struct remote_node *n, const char *why);
 
 /* ---- remote_output.c */
@@ -222,7 +234,20 @@ void remote_peers_accept(struct remote_job *j);
 /* Creates the launcher's part of what the nodes' PMIx servers exchange. */
 void remote_peers_open_exchange(struct remote_job *j);
 void remote_peers_drop(struct remote_peer *p);
-/* Handles the exit of the remote launcher. Ranks may still run. */
-void remote_peers_launcher_exited(struct remote_job *j);
+
+/* ---- remote_processes.c */
+
+void remote_processes_open(struct remote_job *j);
+void remote_processes_free(struct remote_processes *p);
+/* Finds the launcher's program, and writes the host file.
+ *   -ENOENT  the program is not installed */
+int remote_processes_prepare(struct remote_job *j, struct err *e);
+/* Starts the processes, or the first ones, if there is a limit. */
+int remote_processes_start(struct remote_job *j, struct err *e);
+/* Handles that an agent has connected: starts the next process. */
+void remote_processes_agent_connected(struct remote_job *j);
+/* Handles the death of the parent of a node's agent, which mpirun or a user has killed, or the end
+ * of the process that has started this parent. The job counts as aborted. */
+void remote_processes_orphaned(struct remote_node *n);
 
 #endif

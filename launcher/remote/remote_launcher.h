@@ -63,7 +63,7 @@ struct remote_launcher {
      * the launcher prints nothing useful. */
     bool (*find_failure)(struct err *e, const char *host, const char *const *lines);
     bool takes_args;   /* the launcher accepts all engine_args */
-    bool lingers;      /* after a failure it exits late, and repeats what drover has reported */
+    bool lingers;      /* after a failure it exits late, or repeats what drover has reported */
     bool per_node;     /* it is started once per node, with REMOTE_ENV_NODE, and not once per job */
     int at_once;       /* per_node: so many are started, and one more whenever an agent has
                           connected; 0: all */

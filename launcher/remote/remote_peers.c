@@ -2,16 +2,12 @@
 #include <errno.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/wait.h>
 
 #include "common/log.h"
 #include "launcher/inspect/call_stacks.h"
 #include "launcher/remote/engine_remote_internal.h"
 
-enum {
-    STRANGERS_MAX = 64,    /* unauthenticated peers, in addition to one agent per node */
-    LAUNCHER_EXIT_MS = 500 /* after mpirun's exit: time for ranks to report the cause first */
-};
+enum { STRANGERS_MAX = 64 }; /* unauthenticated peers, in addition to one agent per node */
 
 /* ---- connections -------------------------------------------------------------------------------
  */
@@ -47,8 +43,6 @@ static void reject(struct remote_peer *p, const char *why)
     remote_peers_drop(p);
 }
 
-static void on_launcher_exit_timer(uv_timer_t *t);
-
 /* ---- frames of agents --------------------------------------------------------------------------
  */
 
@@ -83,8 +77,8 @@ static void log_rejection(struct remote_job *j, const char *why)
     j->rejection_logged = true;
 }
 
-/* Checks the first frame of an agent. Returns the node of the agent; NULL: the agent is rejected for
- * the reason `e`. */
+/* Checks the first frame of an agent. Returns the node of the agent; NULL: the agent is rejected
+ * for the reason `e`. */
 static struct remote_node *check_hello(struct remote_job *j, const struct control_frame *f,
                                        struct err *e)
 {
@@ -153,8 +147,7 @@ static void on_topo(struct remote_node *n, const struct control_frame *f)
     const char *line = f->payload, *end = memchr(line, '\n', f->len);
     size_t len = end ? (size_t)(end - line) : f->len;
     if (topo_import(&t, line, len, &e) < 0 || j->ev.node(j->arg, n->node, t, &e) < 0 ||
-        (end && j->ev.checked &&
-         j->ev.checked(j->arg, n->node, end + 1, f->len - len - 1, &e) < 0))
+        (end && j->ev.checked && j->ev.checked(j->arg, n->node, end + 1, f->len - len - 1, &e) < 0))
         engine_remote_fail_start(j, n->node, 2, "%s", e.text);
     else
         remote_start_topo_known(n);
@@ -200,16 +193,9 @@ static void on_reaped(struct remote_node *n, const struct control_frame *f)
         engine_remote_check_reaped(n->job);
 }
 
-/* Handles the death of an agent's parent, which mpirun or a user has killed. The job counts as
- * aborted. */
 static void on_parent_died(struct remote_node *n, const struct control_frame *f)
 {
-    struct remote_job *j = n->job;
-    bool counts = remote_job_is_starting(j->state) || j->state == REMOTE_JOB_RUNNING;
-    if (!counts || uv_is_active((uv_handle_t *)&j->launcher_exit_timer))
-        return;
-    j->orphan = n;
-    uv_timer_start(&j->launcher_exit_timer, on_launcher_exit_timer, LAUNCHER_EXIT_MS, 0);
+    remote_processes_orphaned(n);
 }
 
 /* ---- what the nodes' PMIx servers exchange ------------------------------------------------------
@@ -249,8 +235,7 @@ void remote_peers_open_exchange(struct remote_job *j)
 {
     static const struct exchange_events ev = {.send = send_exchange};
     j->tree = (struct tree){j->plan->node_count, TREE_RADIX};
-    j->exchange =
-        exchange_new(&j->tree, TREE_LAUNCHER, j->rank_nodes, j->plan->world_size, &ev, j);
+    j->exchange = exchange_new(&j->tree, TREE_LAUNCHER, j->rank_nodes, j->plan->world_size, &ev, j);
 }
 
 /* ---- frames of a rank ---------------------------------------------------------------------------
@@ -282,7 +267,7 @@ static void on_output(struct remote_rank *r, const struct control_frame *f)
     int64_t from = LAUNCH_STDOUT;
     (void)json_optional_int(&from, f->head, "from", NULL);
     remote_output_feed(r, from == LAUNCH_STDERR ? LAUNCH_STDERR : LAUNCH_STDOUT, f->payload,
-                         f->len);
+                       f->len);
 }
 
 static void on_rank_status(struct remote_rank *r, const struct control_frame *f)
@@ -383,18 +368,10 @@ static bool handle_rank_frame(struct remote_node *n, const struct control_frame 
         const char *type;
         void (*handle)(struct remote_rank *r, const struct control_frame *f);
     } handlers[] = {
-        {"output", on_output},
-        {"exit", on_rank_exit},
-        {"eof", on_eof},
-        {"started", on_started},
-        {"not_started", on_not_started},
-        {"report", on_report},
-        {"credit", on_credit},
-        {"rank_status", on_rank_status},
-        {"stack", on_stack},
-        {"joined", on_joined},
-        {"finalized", on_finalized},
-        {"aborted", on_aborted},
+        {"output", on_output},   {"exit", on_rank_exit},          {"eof", on_eof},
+        {"started", on_started}, {"not_started", on_not_started}, {"report", on_report},
+        {"credit", on_credit},   {"rank_status", on_rank_status}, {"stack", on_stack},
+        {"joined", on_joined},   {"finalized", on_finalized},     {"aborted", on_aborted},
         {"spawns", on_spawns},
     };
     struct remote_job *j = n->job;
@@ -447,8 +424,8 @@ static void on_frame(void *arg, const struct control_frame *f)
 /* ---- connections that end ----------------------------------------------------------------------
  */
 
-/* Handles the end of the way to a node's agent. A node that is silent may have lost its power or its
- * network; if only the agent has ended, the node's kernel closes the connection. */
+/* Handles the end of the way to a node's agent. A node that is silent may have lost its power or
+ * its network; if only the agent has ended, the node's kernel closes the connection. */
 static void lose_node(struct remote_node *n, bool silent, const char *why)
 {
     struct remote_job *j = n->job;
@@ -493,76 +470,4 @@ void remote_peers_accept(struct remote_job *j)
     p->next = j->peers;
     j->peers = p;
     j->unauthenticated++;
-}
-
-/* ---- the remote launcher exits -----------------------------------------------------------------
- */
-
-static void describe_exit(struct strbuf *out, struct remote_job *j)
-{
-    const char *program = j->launcher->program ? j->launcher->program : "an agent";
-    const char *lines[REMOTE_LAUNCHER_LINES + 1] = {NULL};
-    struct err e = {0};
-    for (int i = 0; i < last_lines_count(j->launcher_output); i++)
-        lines[i] = last_lines_get(j->launcher_output, i, NULL);
-    int wait = j->launcher_wait_status;
-    j->launcher_cause_known = j->launcher->find_failure && j->launcher->find_failure(&e, lines);
-    if (j->launcher_cause_known)
-        strbuf_printf(out, "%s%s%s", e.text, e.hint[0] ? "; try: " : "", e.hint);
-    else if (j->orphan && (j->launchers_running > 0 || !j->launcher->argv))
-        strbuf_printf(out, "the `drover agent` on %s was killed from outside",
-                      remote_node_host(j->orphan));
-    else if (WIFSIGNALED(wait))
-        strbuf_printf(out, "%s was killed by signal %d", program, WTERMSIG(wait));
-    else
-        strbuf_printf(out, "%s exited with status %d", program, WEXITSTATUS(wait));
-}
-
-/* Returns a node whose agent did not connect. A node that `why` names is preferred, then one on
- * another machine. */
-static int node_to_blame(const struct remote_job *j, const char *why)
-{
-    int found = 0, best = -1;
-    for (int i = 0; i < j->plan->node_count; i++) {
-        const struct plan_node *n = &j->plan->nodes[i];
-        int score = j->nodes[i].state != REMOTE_NODE_EXPECTED ? 0
-                    : strstr(why, n->name)                    ? 3
-                    : !n->here                                ? 2
-                                                              : 1;
-        if (score > best) {
-            best = score;
-            found = i;
-        }
-    }
-    return found;
-}
-
-static bool any_rank_runs(const struct remote_job *j)
-{
-    for (int i = 0; i < j->plan->world_size; i++)
-        if (j->ranks[i].state == REMOTE_RANK_STARTED)
-            return true;
-    return false;
-}
-
-static void on_launcher_exit_timer(uv_timer_t *t)
-{
-    struct remote_job *j = t->data;
-    AUTO(strbuf) struct strbuf text = {0};
-    describe_exit(&text, j);
-    const char *why = strbuf_str(&text);
-    if (remote_job_is_starting(j->state))
-        engine_remote_fail_start(j, node_to_blame(j, why), 126, "%s", why);
-    else if (any_rank_runs(j))
-        j->ev.broken(j->arg, why);
-}
-
-void remote_peers_launcher_exited(struct remote_job *j)
-{
-    if (j->state == REMOTE_JOB_RELEASING) {
-        if (j->launcher_job && j->launchers_running == 0)
-            engine_kill_tree(j->launcher_job);
-    } else if (!uv_is_active((uv_handle_t *)&j->launcher_exit_timer)) {
-        uv_timer_start(&j->launcher_exit_timer, on_launcher_exit_timer, LAUNCHER_EXIT_MS, 0);
-    }
 }

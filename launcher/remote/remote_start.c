@@ -1,26 +1,19 @@
 /* The start of a job over several nodes: this process listens, and a remote launcher such as mpirun
- * starts an agent per node. The agents connect, authenticate, and send the topologies of their nodes,
- * which decide the GPUs and CPUs of the ranks. Then each agent gets its node spec and prepares the
- * start, and the agent of rank 0's node chooses MASTER_PORT. When all agents are ready, all ranks
- * start. */
+ * starts an agent per node. The agents connect, authenticate, and send the topologies of their
+ * nodes, which decide the GPUs and CPUs of the ranks. Then each agent gets its node spec and
+ * prepares the start, and the agent of rank 0's node chooses MASTER_PORT. When all agents are
+ * ready, all ranks start. */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 
 #include "common/log.h"
-#include "common/own_process.h"
 #include "launcher/node/netif.h"
 #include "launcher/plan/env.h"
-#include "launcher/plan/mca_params.h"
 #include "launcher/plan/node_spec.h"
-#include "launcher/remote/agent_spawn.h"
 #include "launcher/remote/engine_remote_internal.h"
 
 enum { BACKLOG = 4096, NAMES_SHOWN = 5 };
@@ -75,117 +68,8 @@ static int listener_port(const struct remote_job *j)
                                          : ((struct sockaddr_in *)&a)->sin_port);
 }
 
-/* ---- the remote launcher -----------------------------------------------------------------------
+/* ---- addresses of this machine -----------------------------------------------------------------
  */
-
-/* Finds the launcher's program: the first in PATH that is not a link to drover. */
-static int find_program(struct remote_job *j, struct err *e)
-{
-    AUTO(free) char *drover = NULL;
-    char own[PATH_MAX] = "";
-    if (own_process_sibling(&drover, "drover", NULL) == 0)
-        (void)!realpath(drover, own);
-    const char *path = env_get(j->base_env, "PATH"), *name = j->launcher->program;
-    AUTO(free) char *copy = xstrdup(path ? path : "/usr/local/bin:/usr/bin:/bin");
-    for (char *rest = copy, *dir; (dir = strsep(&rest, ":"));) {
-        AUTO(free) char *file = xasprintf("%s/%s", *dir ? dir : ".", name);
-        char real[PATH_MAX];
-        if (access(file, X_OK) == 0 && realpath(file, real) && strcmp(real, own) != 0) {
-            j->program = TAKE(file);
-            return 0;
-        }
-    }
-    err_set(e, -ENOENT, "%s: not found in PATH; it starts the agents on other nodes", name);
-    return err_hint(e, "apt install %s", j->launcher->package);
-}
-
-/* Writes the host names without users, since Open MPI's sequential mapper does not accept
- * "me@host". */
-static int write_hostfile(struct remote_job *j, struct err *e)
-{
-    int rc = session_dir_open(&j->session_dir, e);
-    if (rc < 0)
-        return rc;
-    j->hostfile = xasprintf("%s/hosts", session_dir_path(j->session_dir));
-    AUTO(file) FILE *f = fopen(j->hostfile, "we");
-    for (int i = 0; f && i < j->plan->node_count; i++) {
-        const char *host = remote_node_host(&j->nodes[i]), *at = strchr(host, '@');
-        fprintf(f, "%s\n", at ? at + 1 : host);
-    }
-    if (!f || fflush(f) != 0)
-        return err_set(e, -errno, "%s: %s", j->hostfile, strerror(errno));
-    return 0;
-}
-
-static bool on_launcher_line(void *arg, int rank, enum launch_stream from, const char *text,
-                             size_t len)
-{
-    struct remote_job *j = arg;
-    last_lines_push(j->launcher_output, text, len);
-    log_info("%s: %.*s", j->launcher->program, (int)len, text);
-    return true;
-}
-
-static void on_launcher_started(void *arg, int rank, pid_t pid)
-{
-}
-
-/* Counts a process of the launcher that has ended. A launcher with one process per node has exited
- * when all its processes have. But while the job starts, the exit of any process counts as the
- * launcher's exit. */
-static void launcher_ended(struct remote_job *j, int wait_status)
-{
-    if (wait_status != 0)
-        j->launcher_wait_status = wait_status;
-    if (--j->launchers_running == 0 || remote_job_is_starting(j->state))
-        remote_peers_launcher_exited(j);
-}
-
-static void on_launcher_not_started(void *arg, int rank, int status, bool node_fault,
-                                    const char *why)
-{
-    struct remote_job *j = arg;
-    engine_remote_fail_start(j, 0, status, "%s", why);
-    launcher_ended(j, 0);
-}
-
-static void on_launcher_exited(void *arg, int rank, int wait_status, bool oom_killed,
-                               const char *error)
-{
-    launcher_ended(arg, wait_status);
-}
-
-static void on_launcher_eof(void *arg, int rank)
-{
-}
-
-static void on_launcher_reaped(void *arg)
-{
-    struct remote_job *j = arg;
-    engine_free(TAKE(j->launcher_job));
-    if (j->state == REMOTE_JOB_RELEASING) /* the limit must not fire before the next turn */
-        uv_timer_stop(&j->limit_timer);
-    engine_remote_check_reaped(j);
-}
-
-/* Makes the plan of the remote launcher: only command lines, for one process, or for one process per
- * node of the job. */
-static int plan_launcher(struct remote_job *j, struct remote_launcher_opts *opts, char **env,
-                         struct err *e)
-{
-    struct plan *p = agent_spawn_plan(j->launcher->per_node ? j->plan->node_count : 1);
-    int rc = 0;
-    j->launcher_plan = p;
-    p->job_id = xstrdup(j->plan->job_id);
-    p->env = env;
-    for (int i = 0; i < p->world_size && rc == 0; i++) {
-        opts->node = i;
-        if (j->launcher->per_node)
-            env_set(&p->ranks[i].env, REMOTE_ENV_NODE, "%d", i);
-        rc = j->launcher->argv(&p->ranks[i].argv, &p->env, opts, e);
-    }
-    return rc;
-}
 
 /* Uses the loopback address only if there is no other address, since on another node it means that
  * node. */
@@ -200,43 +84,6 @@ char *remote_start_addresses(const struct remote_job *j)
         strbuf_printf(&b, "127.0.0.1:%d", port);
     return strbuf_take(&b);
 }
-
-static int start_launcher(struct remote_job *j, struct err *e)
-{
-    static const struct engine_events ev = {.started = on_launcher_started,
-                                            .not_started = on_launcher_not_started,
-                                            .exited = on_launcher_exited,
-                                            .line = on_launcher_line,
-                                            .quiet = on_launcher_eof,
-                                            .cleared = on_launcher_reaped};
-    AUTO(free) char *drover = NULL;
-    int rc = agent_spawn_program(&drover, e);
-    if (rc < 0)
-        return rc;
-    struct remote_launcher_opts opts = {.plan = j->plan,
-                                        .engine_args = j->spec->engine_args,
-                                        .program = j->program,
-                                        .drover = drover,
-                                        .session_dir = session_dir_path(j->session_dir),
-                                        .hostfile = j->hostfile};
-    char **env = env_merge(j->base_env, NULL, NULL);
-    /* drover has applied these parameters; some contradict the options of mpirun */
-    mca_params_remove(env);
-    AUTO(free) char *addresses = remote_start_addresses(j);
-    env_set(&env, REMOTE_ENV_CONTROL, "%s", addresses);
-    env_set(&env, REMOTE_ENV_TOKEN, "%s", j->token);
-    env_set(&env, "DROVER_JOB_ID", "%s", j->plan->job_id);
-    rc = plan_launcher(j, &opts, env, e);
-    if (rc < 0)
-        return rc;
-    struct launch_spec spec = {.stdin_null = true, .no_pty = true};
-    struct engine_start_opts start = {.plan = j->launcher_plan, .spec = &spec};
-    j->launchers_running = j->launcher_plan->world_size;
-    return engine_local_start(&j->launcher_job, j->engine, &start, &ev, j, e);
-}
-
-/* ---- addresses of this machine -----------------------------------------------------------------
- */
 
 /* Finds the address of this machine from which packets to `to` leave. Returns 0, or -errno if there
  * is no route. */
@@ -284,7 +131,7 @@ static void on_all_resolved(struct remote_job *j)
     struct err e = {0};
     if (j->unresolved)
         add_own_addresses(j);
-    if (engine_remote_apply(j, REMOTE_JOB_EV_RESOLVED) && start_launcher(j, &e) < 0)
+    if (engine_remote_apply(j, REMOTE_JOB_EV_RESOLVED) && remote_processes_start(j, &e) < 0)
         engine_remote_fail_start(j, 0, e.code == -EINVAL ? 2 : 126, "%s", e.text);
 }
 
@@ -334,9 +181,7 @@ int remote_start_begin(struct remote_job *j, struct err *e)
         engine_remote_apply(j, REMOTE_JOB_EV_MEET);
         return 0;
     }
-    int rc = j->launcher->program ? find_program(j, e) : 0;
-    if (rc == 0)
-        rc = write_hostfile(j, e);
+    int rc = remote_processes_prepare(j, e);
     if (rc < 0)
         return rc;
     if (collect_names(j) > 0) {
@@ -344,7 +189,7 @@ int remote_start_begin(struct remote_job *j, struct err *e)
         return resolve_open(&j->resolve, j->loop, j->names, on_resolved, j, e);
     }
     engine_remote_apply(j, REMOTE_JOB_EV_MEET);
-    return start_launcher(j, e);
+    return remote_processes_start(j, e);
 }
 
 /* ---- agents connect ----------------------------------------------------------------------------
@@ -397,8 +242,10 @@ static void request_topo(struct remote_node *n)
 
 void remote_start_node_connected(struct remote_node *n)
 {
-    if (remote_node_apply(n, REMOTE_NODE_EV_HELLO))
-        request_topo(n);
+    if (!remote_node_apply(n, REMOTE_NODE_EV_HELLO))
+        return;
+    request_topo(n);
+    remote_processes_agent_connected(n->job);
 }
 
 void remote_start_topo_known(struct remote_node *n)
@@ -407,9 +254,9 @@ void remote_start_topo_known(struct remote_node *n)
         send_node_spec(n);
 }
 
-/* Finds the address at which the other nodes reach rank 0's node. This is the address from which that
- * node's agent has connected. If that agent is on this machine, it is the address at which an agent
- * of another node has reached this machine. */
+/* Finds the address at which the other nodes reach rank 0's node. This is the address from which
+ * that node's agent has connected. If that agent is on this machine, it is the address at which an
+ * agent of another node has reached this machine. */
 static void find_master_addr(struct remote_job *j)
 {
     const struct control_endpoints *first = &j->ranks[0].node->ends;

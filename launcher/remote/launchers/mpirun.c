@@ -5,7 +5,7 @@
 #include "common/mem.h"
 #include "common/strbuf.h"
 #include "launcher/plan/env.h"
-#include "launcher/remote/launcher_failure.h"
+#include "launcher/remote/launchers/launcher_failure.h"
 #include "launcher/remote/remote_launcher.h"
 
 /* Passes the user of "me@host" and the port to ssh as arguments, since the sequential mapper

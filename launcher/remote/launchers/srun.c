@@ -3,7 +3,7 @@
 #include "common/mem.h"
 #include "launcher/plan/env.h"
 #include "launcher/plan/node_spec.h"
-#include "launcher/remote/launcher_failure.h"
+#include "launcher/remote/launchers/launcher_failure.h"
 #include "launcher/remote/remote_launcher.h"
 
 /* Returns true if sbatch or salloc sets the variable for one of their options. srun reads such

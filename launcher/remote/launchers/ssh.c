@@ -4,7 +4,7 @@
 #include "common/strbuf.h"
 #include "launcher/plan/env.h"
 #include "launcher/remote/agent_env.h"
-#include "launcher/remote/launcher_failure.h"
+#include "launcher/remote/launchers/launcher_failure.h"
 #include "launcher/remote/remote_launcher.h"
 
 enum { AT_ONCE = 64 }; /* ssh processes that connect at the same time */
@@ -134,6 +134,7 @@ const struct remote_launcher remote_launcher_ssh = {.word = "ssh",
                                                     .node_env = node_env,
                                                     .argv = ssh_argv,
                                                     .find_failure = launcher_failure_find,
+                                                    .lingers = true,
                                                     .per_node = true,
                                                     .at_once = AT_ONCE,
                                                     .env_on_stdin = true};

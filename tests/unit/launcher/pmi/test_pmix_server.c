@@ -30,7 +30,10 @@ static void on_finalized(void *arg, int rank)
     finalized++;
 }
 
-static const struct pmix_server_events quiet = {on_joined, on_finalized, on_aborted, on_joined};
+static const struct pmix_server_events quiet = {.joined = on_joined,
+                                                .finalized = on_finalized,
+                                                .aborted = on_aborted,
+                                                .spawns = on_joined};
 
 struct fixture {
     uv_loop_t loop;
@@ -67,8 +70,9 @@ static struct plan *make_plan(const struct fixture *f, const char *id, int ranks
 static struct pmix_server_job *join(const struct fixture *f, const char *id, int ranks)
 {
     AUTO(plan) struct plan *p = make_plan(f, id, ranks);
+    AUTO(job_map) struct job_map *map = job_map_new(p, 0);
     struct pmix_server_job *j = NULL;
-    CHECK_INT(pmix_server_join(&j, f->r, p, &quiet, NULL, NULL), 0);
+    CHECK_INT(pmix_server_join(&j, f->r, map, NULL, &quiet, NULL, NULL), 0);
     return j;
 }
 

@@ -1,4 +1,4 @@
-#include "launcher/remote/launcher_failure.h"
+#include "launcher/remote/launchers/launcher_failure.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* Texts as OpenSSH 9.2, Open MPI 4.1.4 and Slurm 22.05.8 write them. */
-#include "launcher/remote/launcher_failure.h"
+#include "launcher/remote/launchers/launcher_failure.h"
 
 #include "common/mem.h"
 #include "tests/unit/test.h"
