@@ -474,7 +474,6 @@ int launch_start(struct launch **out, struct launch_context *l, const struct lau
                                                      .standing = on_rank_status,
                                                      .stack = on_call_stack,
                                                      .aborted = on_aborted,
-                                                     .spawns = engine_warn_spawn,
                                                      .line = on_line,
                                                      .begun = on_partial_line,
                                                      .quiet = on_eof,

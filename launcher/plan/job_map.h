@@ -1,5 +1,5 @@
-/* job_map - which rank of a job is on which node: what a PMIx server tells the ranks of its node about
- * the whole job. Part of the message `node_spec`. Pure. */
+/* job_map - which rank of a job is on which node: what a PMIx server tells the ranks of its node
+ * about the whole job. Part of the message `node_spec`. Pure. */
 #ifndef DROVER_JOB_MAP_H
 #define DROVER_JOB_MAP_H
 
@@ -9,7 +9,7 @@
 
 struct job_map {
     char *job_id;
-    char **nodes;    /* names, by node (strv) */
+    char **nodes; /* names, by node (strv) */
     int node_count;
     int *rank_nodes; /* node of each rank of the job */
     int ranks;       /* of the job */

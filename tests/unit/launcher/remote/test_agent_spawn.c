@@ -26,12 +26,8 @@ static void held_open(struct held *h, int nodes, const char *text)
 {
     setenv("PMIX_RANK", "7", 1); /* as if mpirun had started this process */
     h->f = open_all();
-    h->hosts = xzalloc(sizeof *h->hosts);
-    for (int i = 0; i < nodes; i++) {
-        AUTO(free) char *name = xasprintf("node%d", i);
-        hosts_add(h->hosts, name, 2 / nodes, 0);
-        h->hosts->at[i].here = true;
-    }
+    h->hosts = two_hosts(2 / nodes, 1);
+    h->hosts->count = nodes;
     h->spec = script(2, h->argv, text);
     h->spec.hosts = h->hosts;
     h->spec.node_resources = h->parts;
@@ -79,8 +75,8 @@ TEST(ranks_run_when_all_agents_are_there_and_agents_exit_with_the_job)
     start_agent(&h, 1);
     start_agent(&h, 0);
     until_over(h.job);
-    CHECK_HAS(strbuf_str(&h.job->out), "0o0 of 2 0|");
-    CHECK_HAS(strbuf_str(&h.job->out), "1o1 of 2 1|");
+    CHECK_HAS(strbuf_str(&h.job->out), "0o0 of 2 none|");
+    CHECK_HAS(strbuf_str(&h.job->out), "1o1 of 2 none|");
     CHECK_INT(h.job->end.status, 3);
     CHECK_INT(h.job->end.first_failed, 1);
     until_ended(&h, 2); /* by themselves */

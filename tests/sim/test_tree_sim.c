@@ -1,0 +1,748 @@
+/* test_tree_sim - jobs over virtual nodes: launcher, agents and PMIx servers with the real tree,
+ * tree_members and exchange, in a virtual network.
+ *
+ * Each job runs from the hello of its agents to their exit. The first test runs each small job
+ * twice, the second time with a fault at a random moment of the first: a node, several nodes or the
+ * launcher die, or a rank fails. The second test runs 16,384 nodes with 8 ranks each. A failing
+ * seed is printed; SIM_SEED=N runs that one, SIM_SEEDS=N runs N seeds from SIM_SEED.
+ * TREE_SIM_TABLE=1 prints the tables of docs/measurements/scale.md. */
+#include <sys/resource.h>
+#include <time.h>
+
+#include "tests/sim/tree_servers.h"
+
+enum { SEEDS = 10000, START_LIMIT, EXPIRE, FIRST_HELLO, START_LIMIT_MS = 60000 };
+
+static const int64_t ms = 1000000;
+
+enum fault { NONE, NODE_DIES, NODES_DIE, LAUNCHER_DIES, RANK_FAILS, FAULTS };
+
+static struct job {
+    uint64_t seed;
+    struct tree tree;
+    enum fault fault;
+    bool carries_on; /* the job ends only when nothing happens any more after a loss */
+    int killed[4], killed_count;
+    long long events;
+    /* The launcher */
+    enum { MEETING, RUNNING, KILLING, RELEASING, OVER } state;
+    struct tree_members *members;
+    struct exchange *x;
+    bool *ready, *reaped, *left; /* per node */
+    int ready_count, reaped_count;
+    int *printed, exited;
+    int first_node, first_rank;        /* the first failure; -1: none */
+    bool dead, rank_failed, was_early; /* was_early: the fault came before the end */
+    size_t spec_bytes, topo_bytes;
+    int64_t joined_ns, started_ns, exchanged_ns, over_ns; /* moments */
+    struct counts *at_start, *at_exchanged;
+} job;
+
+static void end_job(void);
+
+/* ---- frames -------------------------------------------------------------------------------------
+ */
+
+static void send_up(int node, struct frame f)
+{
+    if (net.of[node].number)
+        network_send(node, net.of[node].peer, f);
+    else
+        bytes_drop(f.bytes);
+}
+
+static void send_down(int at, struct frame f)
+{
+    int hop = tree_next_hop(&job.tree, at, f.node);
+    if (is_connected(hop, at))
+        network_send(at, hop, f);
+}
+
+static void send_to_children(int at, struct frame f)
+{
+    int child, count = tree_children(&job.tree, at, &child);
+    for (; count > 0; count--, child++)
+        if (is_connected(child, at))
+            network_send(at, child, f);
+}
+
+/* ---- exchange ---- */
+
+static void on_send(void *arg, int to, const char *bytes, size_t len)
+{
+    int from = (int)(intptr_t)arg;
+    bool up = from != TREE_LAUNCHER && to == tree_parent(&job.tree, from);
+    CHECK(up || tree_parent(&job.tree, to) == from);
+    if (is_connected(up ? from : to, up ? to : from))
+        network_send(from, to,
+                     (struct frame){.type = EXCHANGE, .node = from, .bytes = bytes_of(bytes, len)});
+}
+
+static void on_deliver(void *arg, const struct exchange_message *m)
+{
+    server_deliver((int)(intptr_t)arg, m);
+}
+
+static struct exchange *instance(int at)
+{
+    static const struct exchange_events ev = {.send = on_send, .deliver = on_deliver};
+    return exchange_new(&job.tree, at, srv.rank_nodes, srv.ranks, &ev, (void *)(intptr_t)at);
+}
+
+static void exchange_frame(struct exchange *x, const struct event *ev)
+{
+    if (!x)
+        return;
+    struct err e = {0};
+    const struct bytes *b = net.current = ev->frame.bytes;
+    if (exchange_receive(x, ev->from, b->data, b->len, net.now_ns / ms, &e) < 0)
+        FAIL("%d refuses what %d sends: %s", ev->to, ev->from, e.text);
+    net.current = NULL;
+}
+
+/* ---- the launcher -------------------------------------------------------------------------------
+ */
+
+static void on_move(void *arg, int node, const char *address)
+{
+    if (job.state == MEETING)
+        network_send(
+            TREE_LAUNCHER, node,
+            (struct frame){.type = MOVE, .node = node, .value = atoi(address), .size = 32});
+}
+
+static void on_joined(void *arg, int node)
+{
+    int first;
+    if (tree_children(&job.tree, node, &first) > 0)
+        send_down(TREE_LAUNCHER, (struct frame){.type = LISTEN, .node = node});
+    send_down(TREE_LAUNCHER, (struct frame){.type = TOPO_REQUEST, .node = node});
+    if (tree_members_count(job.members, TREE_MEMBER_JOINED) == job.tree.nodes)
+        job.joined_ns = net.now_ns;
+}
+
+static void on_lost(void *arg, int node)
+{
+    job.reaped_count -= job.reaped[node];
+    if (job.first_node < 0 && job.first_rank < 0 && job.state < RELEASING)
+        job.first_node = node;
+}
+
+/* Ends the job if all is over that has to be. */
+static void check_end(void)
+{
+    if (job.state == RUNNING && job.exited == srv.ranks)
+        end_job();
+    if (job.state == KILLING &&
+        job.reaped_count == tree_members_count(job.members, TREE_MEMBER_JOINED)) {
+        job.state = RELEASING;
+        send_to_children(TREE_LAUNCHER, (struct frame){.type = EXIT_AGENT, .node = -1});
+    }
+}
+
+static void end_job(void)
+{
+    if (job.state >= KILLING)
+        return;
+    job.state = KILLING;
+    send_to_children(TREE_LAUNCHER, (struct frame){.type = KILL_TREE, .node = -1});
+    for (int i = 0; i < job.tree.nodes; i++) /* agents that have no place yet */
+        if (tree_members_state(job.members, i) != TREE_MEMBER_JOINED &&
+            is_connected(i, TREE_LAUNCHER))
+            network_disconnect(i, TREE_LAUNCHER, false);
+    check_end();
+}
+
+static void lost(int node)
+{
+    bool was_meeting = job.state == MEETING;
+    tree_members_lose(job.members, node);
+    if (was_meeting || !job.carries_on)
+        end_job();
+    check_end();
+}
+
+static void start_limit(void)
+{
+    static const enum tree_member_state late[] = {TREE_MEMBER_EXPECTED, TREE_MEMBER_MOVING,
+                                                  TREE_MEMBER_WAITING};
+    for (size_t i = 0; i < COUNT_OF(late) && job.state == MEETING; i++) {
+        int node = tree_members_first(job.members, late[i]);
+        if (node >= 0) {
+            if (job.first_node < 0)
+                job.first_node = node;
+            end_job();
+        }
+    }
+    CHECK(job.state != MEETING); /* someone is missing */
+}
+
+static void on_ready(int node)
+{
+    CHECK(!job.ready[node]);
+    job.ready[node] = true;
+    if (++job.ready_count < job.tree.nodes || job.state != MEETING)
+        return;
+    job.state = RUNNING;
+    job.started_ns = net.now_ns;
+    memcpy(job.at_start, net.counted, ((size_t)job.tree.nodes + 1) * sizeof *job.at_start);
+    send_to_children(TREE_LAUNCHER, (struct frame){.type = START, .node = -1, .size = 40});
+}
+
+static void on_exited(const struct frame *f)
+{
+    job.exited++;
+    if (f->value != 0 && job.first_node < 0 && job.first_rank < 0)
+        job.first_rank = f->rank;
+    if (f->value != 0)
+        end_job();
+    check_end();
+}
+
+static void hello(const struct event *ev)
+{
+    /* What comes from another node than the one that it is from comes through the node's parent. */
+    int node = ev->frame.node;
+    int via = ev->from == node ? TREE_LAUNCHER : tree_parent(&job.tree, node);
+    if (job.state != MEETING && ev->from == node) { /* it comes too late */
+        network_disconnect(node, TREE_LAUNCHER, false);
+        return;
+    }
+    int rc = tree_members_hello(job.members, node, via);
+    if (rc < 0 && tree_members_state(job.members, node) != TREE_MEMBER_LOST)
+        FAIL("the hello of node %d is refused: %d", node, rc);
+    if (job.state != MEETING)
+        send_down(TREE_LAUNCHER, (struct frame){.type = KILL_TREE, .node = node});
+}
+
+static void expire(void)
+{
+    int64_t next_ms = exchange_expire(job.x, net.now_ns / ms);
+    if (next_ms < INT64_MAX)
+        timer(TREE_LAUNCHER, next_ms * ms - net.now_ns, EXPIRE);
+}
+
+static void launcher_timer(int what)
+{
+    if (what == EXPIRE)
+        expire();
+    else if (job.state == MEETING)
+        start_limit();
+}
+
+static void launcher_exchange(const struct event *ev)
+{
+    exchange_frame(job.x, ev);
+    expire();
+}
+
+static void launcher_closed(int node)
+{
+    if (job.state >= RELEASING || tree_members_state(job.members, node) == TREE_MEMBER_MOVING)
+        return;
+    if (tree_parent(&job.tree, node) == TREE_LAUNCHER)
+        exchange_lose(job.x, node);
+    lost(node);
+}
+
+static void launcher_receive(const struct event *ev)
+{
+    const struct frame *f = &ev->frame;
+    char address[16];
+    switch (f->type) {
+    case HELLO:
+        hello(ev);
+        break;
+    case TOPO:
+        send_down(TREE_LAUNCHER,
+                  (struct frame){.type = NODE_SPEC, .node = f->node, .size = job.spec_bytes});
+        break;
+    case LISTENING:
+        snprintf(address, sizeof address, "%d", f->node);
+        tree_members_listening(job.members, f->node, address);
+        break;
+    case READY:
+        on_ready(f->node);
+        break;
+    case EXCHANGE:
+        launcher_exchange(ev);
+        break;
+    case OUTPUT:
+        CHECK_INT(f->value, job.printed[f->rank]);
+        job.printed[f->rank]++;
+        break;
+    case EXIT:
+        on_exited(f);
+        break;
+    case REAPED:
+        job.reaped_count +=
+            !job.reaped[f->node] && tree_members_state(job.members, f->node) == TREE_MEMBER_JOINED;
+        job.reaped[f->node] = true;
+        check_end();
+        break;
+    case LOST:
+        lost(f->node);
+        break;
+    case CLOSED:
+        launcher_closed(ev->from);
+        break;
+    case TIMER:
+        launcher_timer(f->value);
+        break;
+    default:
+        FAIL("the launcher gets a frame %d", f->type);
+    }
+}
+
+/* ---- agents -------------------------------------------------------------------------------------
+ */
+
+/* The ranks of the node end, without a report. */
+static void kill_ranks(int node)
+{
+    for (int i = 0; i < srv.at[node].count; i++)
+        srv.of[srv.at[node].ranks[i]].over = true;
+}
+
+/* The agent ends, by itself or not: its connections end. */
+static void agent_ends(int node, bool dies)
+{
+    if (srv.dead[node] || job.left[node])
+        return;
+    *(dies ? &srv.dead[node] : &job.left[node]) = true;
+    kill_ranks(node);
+    network_disconnect(node, node, dies);
+    int child, count = tree_children(&job.tree, node, &child);
+    for (; count > 0; count--, child++)
+        if (is_connected(child, node))
+            network_disconnect(child, node, dies);
+}
+
+static void kill_node(int node)
+{
+    for (int i = node; i < job.tree.nodes; i++)
+        srv.lost[i] |= tree_is_below(&job.tree, node, i);
+    agent_ends(node, true);
+}
+
+static void kill_launcher(void)
+{
+    job.dead = true;
+    for (int i = 0; i < job.tree.nodes; i++)
+        if (is_connected(i, TREE_LAUNCHER))
+            network_disconnect(i, TREE_LAUNCHER, true);
+}
+
+static void on_print(int rank, int op)
+{
+    int seq = 0; /* the number of this output */
+    for (int i = 0; i < op; i++)
+        seq += srv.ops[i].what == PRINT && takes_part(&srv.ops[i], rank);
+    int node = srv.rank_nodes[rank];
+    send_up(
+        node,
+        (struct frame){
+            .type = OUTPUT, .node = node, .rank = rank, .value = seq, .size = srv.ops[op].size});
+}
+
+static void on_rank_exit(int rank, int status)
+{
+    job.rank_failed |= status != 0;
+    int node = srv.rank_nodes[rank];
+    send_up(node, (struct frame){.type = EXIT, .node = node, .rank = rank, .value = status});
+}
+
+static void agent_moves(int node, int parent)
+{
+    network_leave(node);
+    if (srv.dead[parent] || job.left[parent]) { /* cannot be reached */
+        kill_node(node);
+        return;
+    }
+    network_connect(node, parent);
+    send_up(node, (struct frame){.type = HELLO, .node = node, .size = 100});
+}
+
+static void agent_closed(int node, const struct event *ev)
+{
+    if (ev->frame.node == node) { /* by the parent */
+        kill_node(node);
+        return;
+    }
+    if (job.left[ev->from])
+        return;
+    if (srv.at[node].x)
+        exchange_lose(srv.at[node].x, ev->from);
+    send_up(node, (struct frame){.type = LOST, .node = ev->from, .size = 40});
+}
+
+static void agent_exit(int node)
+{
+    agent_ends(node, false);
+    job.over_ns = net.now_ns;
+}
+
+/* What is for this agent. */
+static void agent_handle(int node, const struct event *ev)
+{
+    const struct frame *f = &ev->frame;
+    switch (f->type) {
+    case TOPO_REQUEST:
+        send_up(node, (struct frame){.type = TOPO, .node = node, .size = job.topo_bytes});
+        break;
+    case LISTEN:
+        send_up(node, (struct frame){.type = LISTENING, .node = node, .size = 32});
+        break;
+    case MOVE:
+        agent_moves(node, f->value);
+        break;
+    case NODE_SPEC:
+        srv.at[node].x = instance(node);
+        send_up(node, (struct frame){.type = READY, .node = node});
+        break;
+    case START:
+        srv.at[node].started = true;
+        break;
+    case KILL_TREE:
+        kill_ranks(node);
+        send_up(node, (struct frame){.type = REAPED, .node = node});
+        break;
+    case EXIT_AGENT:
+        agent_exit(node);
+        break;
+    default:
+        FAIL("agent %d gets a frame %d", node, f->type);
+    }
+}
+
+static void agent_receive(int node, const struct event *ev)
+{
+    struct frame f = ev->frame;
+    if (srv.dead[node] || job.left[node])
+        return;
+    if (f.type == TIMER && job.dead) { /* cannot be reached */
+        kill_node(node);
+    } else if (f.type == TIMER) {
+        network_connect(node, TREE_LAUNCHER);
+        send_up(node, (struct frame){.type = HELLO, .node = node, .size = 100});
+    } else if (f.type == CLOSED) {
+        agent_closed(node, ev);
+    } else if (f.type == EXCHANGE) {
+        exchange_frame(srv.at[node].x, ev);
+    } else if (ev->from > node) {
+        CHECK(f.type != HELLO || f.node != ev->from || tree_parent(&job.tree, f.node) == node);
+        send_up(node, f);
+    } else if (f.node == node) {
+        agent_handle(node, ev);
+    } else if (f.node == -1) {
+        send_to_children(node, f);
+        agent_handle(node, ev);
+    } else {
+        send_down(node, f);
+    }
+}
+
+/* ---- a job --------------------------------------------------------------------------------------
+ */
+
+static void job_open(uint64_t seed, const struct tree *t, const struct costs *costs)
+{
+    static const struct tree_members_events ev = {on_move, on_joined, on_lost};
+    size_t nodes = (size_t)t->nodes;
+    network_open(t->nodes, costs, seed);
+    job = (struct job){.seed = seed, .tree = *t, .first_node = -1, .first_rank = -1};
+    job.members = tree_members_new(t, &ev, NULL);
+    job.ready = xcalloc(nodes, sizeof *job.ready);
+    job.reaped = xcalloc(nodes, sizeof *job.reaped);
+    job.left = xcalloc(nodes, sizeof *job.left);
+    job.at_start = xcalloc(nodes + 1, sizeof *job.at_start);
+    job.at_exchanged = xcalloc(nodes + 1, sizeof *job.at_exchanged);
+    job.spec_bytes = 4000;
+    job.topo_bytes = 1000;
+}
+
+/* Takes over `rank_nodes`. */
+static void job_ranks(int *rank_nodes, int ranks)
+{
+    servers_open(&job.tree, rank_nodes, ranks);
+    srv.print = on_print;
+    srv.exit = on_rank_exit;
+    job.printed = xcalloc((size_t)ranks, sizeof *job.printed);
+    job.x = instance(TREE_LAUNCHER);
+}
+
+static void job_close(void)
+{
+    exchange_free(job.x);
+    tree_members_free(job.members);
+    free(job.ready);
+    free(job.reaped);
+    free(job.left);
+    free(job.printed);
+    free(job.at_start);
+    free(job.at_exchanged);
+    servers_close();
+    network_close();
+}
+
+static void inject(void)
+{
+    int count = job.fault == NODES_DIE ? 2 + (int)below(3) : job.fault == NODE_DIES;
+    for (int i = 0; i < count; i++) {
+        int node = (int)below((uint64_t)job.tree.nodes);
+        if (srv.dead[node] || job.left[node])
+            continue;
+        job.killed[job.killed_count++] = node;
+        kill_node(node);
+    }
+    if (job.fault == LAUNCHER_DIES)
+        kill_launcher();
+    job.was_early = job.state <= RUNNING && job.killed_count > 0;
+}
+
+static void handle(const struct event *ev)
+{
+    if (!network_receive(ev))
+        return;
+    if (ev->to != TREE_LAUNCHER) {
+        agent_receive(ev->to, ev);
+        server_run(ev->to);
+    } else if (!job.dead) {
+        launcher_receive(ev);
+    }
+}
+
+static void check_no_rank_waits(void)
+{
+    for (int i = 0; i < srv.ranks; i++)
+        if (!srv.of[i].over)
+            FAIL("rank %d on node %d hangs in operation %d of %d, which is %d", i,
+                 srv.rank_nodes[i], srv.of[i].next, srv.op_count, srv.ops[srv.of[i].next].what);
+}
+
+/* Runs until nothing happens. Injects the fault before the event with this number. */
+static void job_run(long long fault_at)
+{
+    for (int i = 0; i < job.tree.nodes; i++)
+        timer(i, 1 + (int64_t)below((uint64_t)(net.costs.jitter_ns + 1) * 4), FIRST_HELLO);
+    timer(TREE_LAUNCHER, START_LIMIT_MS * ms, START_LIMIT);
+    while (net.count > 0) {
+        if (job.events++ == fault_at && job.fault != RANK_FAILS)
+            inject();
+        struct event ev = pop();
+        handle(&ev);
+        bytes_drop(ev.frame.bytes);
+        if (net.count == 0 && job.state == RUNNING && !job.dead) {
+            check_no_rank_waits();
+            end_job();
+        }
+    }
+}
+
+/* ---- what must be true at the end ----
+ */
+
+static bool was_killed(int node)
+{
+    for (int i = 0; i < job.killed_count; i++)
+        if (job.killed[i] == node)
+            return true;
+    return false;
+}
+
+static void check_normal_end(void)
+{
+    CHECK_INT(job.exited, srv.ranks);
+    CHECK_INT(job.first_node, -1);
+    CHECK_INT(job.first_rank, -1);
+    for (int op = 0; op < srv.op_count; op++)
+        CHECK(srv.ops[op].what != FENCE || (srv.ops[op].ended && srv.ops[op].status == 0));
+    CHECK_INT(srv.failed, 0);
+    for (int i = 0; i < srv.ranks; i++) {
+        int prints = 0;
+        for (int op = 0; op < srv.op_count; op++)
+            prints += srv.ops[op].what == PRINT && takes_part(&srv.ops[op], i);
+        CHECK_INT(job.printed[i], prints);
+    }
+}
+
+static void check_end_of_job(void)
+{
+    for (int i = 0; i < job.tree.nodes; i++)
+        if (!srv.dead[i] && !job.left[i])
+            FAIL("agent %d is left over", i);
+    if (job.dead)
+        return;
+    CHECK_INT(job.state, RELEASING);
+    if (!job.killed_count && !job.rank_failed)
+        check_normal_end();
+    if (job.was_early && job.fault != RANK_FAILS && !was_killed(job.first_node))
+        FAIL("node %d is named, which did not die", job.first_node);
+    if (job.fault == RANK_FAILS && job.rank_failed)
+        CHECK_INT(job.first_rank, srv.fails_rank);
+}
+
+/* ---- random small jobs ----
+ */
+
+static int between(int low, int high)
+{
+    return low + (int)below((uint64_t)(high - low + 1));
+}
+
+/* Places ranks on nodes: uneven, and in blocks or at random. */
+static int *random_places(int nodes, int *ranks)
+{
+    int *places = xcalloc((size_t)nodes * 4 + 1, sizeof *places), count = 0;
+    bool empty = below(8) == 0;
+    for (int i = 0; i < nodes; i++)
+        for (int n = between(empty ? 0 : 1, 4); n > 0; n--)
+            places[count++] = i;
+    if (count == 0)
+        places[count++] = between(0, nodes - 1);
+    for (int i = count - 1; i > 0 && nodes % 2; i--) {
+        int j = between(0, i), place = places[i];
+        places[i] = places[j];
+        places[j] = place;
+    }
+    *ranks = count;
+    return places;
+}
+
+/* Chooses the participants: those of an earlier operation, of a node and its neighbour, or any. */
+static void random_participants(struct op *o, int op)
+{
+    const struct op *earlier = op > 0 ? &srv.ops[below((uint64_t)op)] : NULL;
+    int how = between(0, 3), first = between(0, job.tree.nodes - 1), percent = between(1, 100);
+    o->ranks = xcalloc((size_t)srv.ranks, sizeof *o->ranks);
+    for (int i = 0; i < srv.ranks; i++) {
+        bool in = how == 0 && earlier ? takes_part(earlier, i)
+                  : how == 1          ? srv.rank_nodes[i] == first
+                  : how == 2          ? tree_is_below(&job.tree, first, srv.rank_nodes[i])
+                                      : between(1, 100) <= percent;
+        if (in)
+            o->ranks[o->count++] = i;
+    }
+    if (o->count == 0)
+        o->ranks[o->count++] = between(0, srv.ranks - 1);
+    if (o->count < srv.ranks)
+        return;
+    free(o->ranks);
+    o->ranks = NULL;
+}
+
+static void one_participant(struct op *o, int rank)
+{
+    if (srv.ranks == 1)
+        return;
+    o->ranks = xcalloc(1, sizeof *o->ranks);
+    o->ranks[0] = rank;
+    o->count = 1;
+}
+
+static void random_op(int op)
+{
+    static const char *const names[] = {NULL, "g", "h"};
+    struct op *o = &srv.ops[op];
+    int what = op == 0 ? 0 : between(0, 9);
+    *o = (struct op){.what = what < 5   ? FENCE
+                             : what < 7 ? GET
+                                        : PUBLISH + (what - 7),
+                     .size = sizeof(struct record) + below(60)};
+    if (o->what == FENCE && op > 0) {
+        o->kind = (enum exchange_kind)below(3);
+        o->name = names[below(3)];
+        o->nowait = below(3) == 0;
+    }
+    if (o->what == FENCE && op > 0)
+        random_participants(o, op);
+    else if (o->what != FENCE && o->what != PRINT)
+        one_participant(o, between(0, srv.ranks - 1));
+    if (o->what == GET)
+        o->target = between(0, srv.ranks - 1);
+    if (o->what == LOOKUP) {
+        o->target = between(0, OPS_MAX - 1);
+        o->wait_ms = between(0, 2) * between(0, 20);
+    }
+}
+
+/* Makes a job from a seed: twice the same, up to the fault. */
+static void random_job(uint64_t seed)
+{
+    struct rng r;
+    rng_seed(&r, seed, 1);
+    struct costs c = {.latency_ns = 20000 + (int64_t)rng_below(&r, 200000),
+                      .jitter_ns = (int64_t)rng_below(&r, 2000000),
+                      .message_ns = (int64_t)rng_below(&r, 5000),
+                      .bytes_per_ns = 1};
+    struct tree t = {.nodes = 1 + (int)rng_below(&r, 1 + rng_below(&r, 40)),
+                     .radix = 1 + (int)rng_below(&r, 5)};
+    if (t.radix == 1 && t.nodes > 8)
+        t.radix = 2;
+    job_open(seed, &t, &c);
+    int ranks, *places = random_places(t.nodes, &ranks);
+    job_ranks(places, ranks);
+    srv.op_count = between(2, 12);
+    for (int i = 0; i < srv.op_count; i++)
+        random_op(i);
+}
+
+static long long kinds[FAULTS], total_events, total_answers, total_failed;
+
+static void run_seed(uint64_t seed)
+{
+    random_job(seed);
+    job_run(-1);
+    check_end_of_job();
+    long long events = job.events;
+    job_close();
+    random_job(seed);
+    struct rng r;
+    rng_seed(&r, seed, 2);
+    job.fault = (enum fault)(1 + rng_below(&r, FAULTS - 1));
+    job.carries_on = rng_below(&r, 2);
+    if (job.fault == RANK_FAILS) {
+        srv.fails_rank = (int)rng_below(&r, (uint64_t)srv.ranks);
+        srv.fails_op = (int)rng_below(&r, (uint64_t)srv.op_count);
+    }
+    job_run((long long)rng_below(&r, (uint64_t)events));
+    check_end_of_job();
+    kinds[job.fault]++;
+    total_events += events + job.events;
+    total_answers += srv.answers;
+    total_failed += srv.failed;
+    job_close();
+}
+
+static uint64_t env_number(const char *name, uint64_t otherwise)
+{
+    const char *text = getenv(name);
+    return text ? strtoull(text, NULL, 10) : otherwise;
+}
+
+static bool passed;
+
+static void say_seed(void)
+{
+    if (!passed)
+        fprintf(stderr,
+                "# SIM_SEED=%llu: %d nodes, radix %d, fault %d (node %d), launcher's state %d, "
+                "first failure: node %d, rank %d\n",
+                (unsigned long long)job.seed, job.tree.nodes, job.tree.radix, job.fault,
+                job.killed[0], job.state, job.first_node, job.first_rank);
+}
+
+TEST(random_jobs_keep_their_promises_whatever_dies_at_any_moment)
+{
+    uint64_t first = env_number("SIM_SEED", 1);
+    uint64_t count = env_number("SIM_SEEDS", getenv("SIM_SEED") ? 1 : SEEDS);
+    atexit(say_seed);
+    for (uint64_t seed = first; seed < first + count; seed++)
+        run_seed(seed);
+    passed = true;
+    printf("# %llu seeds: %lld events; with faults %lld answers, %lld of them EXCHANGE_FAILED\n",
+           (unsigned long long)count, total_events, total_answers, total_failed);
+    if (count >= 1000)
+        for (int i = 1; i < FAULTS; i++)
+            CHECK(kinds[i] > 0 && total_failed > 0);
+}
