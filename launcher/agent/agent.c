@@ -28,9 +28,9 @@ void agent_send_head(struct agent *a, json_t *head)
 void agent_send_start_error(struct agent *a, const struct err *e)
 {
     bool by_user = e->code == -EINVAL;
-    agent_send_head(a, json_pack("{s:s,s:i,s:b,s:o}", "t", "not_started", "status",
-                                 by_user ? 2 : 126, "node_fault", !by_user, "why",
-                                 json_text(e->text)));
+    agent_send_head(a,
+                    json_pack("{s:s,s:i,s:b,s:o}", "t", "not_started", "status", by_user ? 2 : 126,
+                              "node_fault", !by_user, "why", json_text(e->text)));
 }
 
 /* ---- the connection ----------------------------------------------------------------------------

@@ -217,8 +217,8 @@ static void send_node_spec(struct scene *s, const char *program, const char *scr
     for (int i = 0; i < RANKS; i++) {
         snprintf(texts[i], sizeof texts[i], "RANK=%d", i);
         rank_env[i][0] = texts[i];
-        ranks[i] = (struct plan_rank){
-            .rank = i, .node = rank_nodes[i], .gpu = -1, .env = rank_env[i]};
+        ranks[i] =
+            (struct plan_rank){.rank = i, .node = rank_nodes[i], .gpu = -1, .env = rank_env[i]};
     }
     char *argv[] = {(char *)program, (char *)"-c", (char *)script, NULL};
     struct plan p = {.engine = "openmpi",
