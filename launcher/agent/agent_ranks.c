@@ -81,7 +81,7 @@ static bool on_bytes(void *arg, int index, enum launch_stream from, const char *
     return !r->paused;
 }
 
-/* As bulk, so that it does not overtake the output. */
+/* Sends it as bulk, so that it does not overtake the output. */
 static void on_eof(void *arg, int index)
 {
     struct agent *a = arg;
