@@ -23,7 +23,7 @@ struct agent_children_events {
     void (*up)(void *arg, json_t *head, const void *payload, size_t len, bool bulk);
     /* Bytes for this agent's exchange (tree/exchange.h). */
     void (*exchange)(void *arg, int child, const char *bytes, size_t len);
-    /* The child's connection has ended. A `lost` frame has gone up. */
+    /* The child's connection has ended. A `lost` frame was sent up. */
     void (*lost)(void *arg, int child);
 };
 
