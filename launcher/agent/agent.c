@@ -1,6 +1,7 @@
 #include "launcher/agent/agent.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -8,7 +9,10 @@
 #include "launcher/agent/agent_internal.h"
 #include "launcher/remote/remote_launcher.h"
 
-enum { CONNECT_MS = 10000 };
+enum {
+    CONNECT_MS = 10000,
+    END_LIMIT_S = 20 /* more than guardian_stop() takes */
+};
 
 void agent_send(struct agent *a, json_t *head, const void *payload, size_t len)
 {
@@ -180,9 +184,12 @@ static int begin(struct agent *a, struct err *e)
 }
 
 /* Closes the guardian's lifeline first: the guardian then kills what still runs, whatever the rest
- * does. */
+ * does. libpmix may hang when its server is closed. Then SIGALRM ends this process, and the parent
+ * cleans up. */
 static void finish(struct agent *a)
 {
+    signal(SIGALRM, SIG_DFL); /* the parent ignores it */
+    alarm(END_LIMIT_S);
     guardian_shutdown(a->guardian);
     agent_ranks_free(a);
     agent_exchange_leave(a);
