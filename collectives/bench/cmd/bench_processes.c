@@ -130,7 +130,7 @@ static int exchange_processes(struct part *p, struct hosts *hosts, char ***env, 
     AUTO(free) int *order = order_by_host(all, me->size);
     for (int i = 0; i < me->size; i++) {
         AUTO(free)
-        char *name = xasprintf("%s+%d", all[order[i]].host,
+        char *name = xasprintf("%s_%d", all[order[i]].host,
                                place_of(all, me->size, order[i]).index);
         hosts_add(hosts, name, p->o->per_process, 0);
         if (order[i] == me->rank)
