@@ -471,6 +471,7 @@ int launch_start(struct launch **out, struct launch_context *l, const struct lau
                                                      .broken = on_broken,
                                                      .joined = on_pmix_connected,
                                                      .finalized = on_pmix_finalized,
+                                                     .spawns = engine_warn_spawn,
                                                      .standing = on_rank_status,
                                                      .stack = on_call_stack,
                                                      .aborted = on_aborted,
