@@ -17,6 +17,7 @@ struct op {
     int32_t *ranks;          /* that take part, ascending; NULL: all */
     int count;
     int target;      /* GET: the rank; LOOKUP: the operation that publishes */
+    int distance;    /* GET: if not 0, a rank asks the rank that is so far from it */
     int64_t wait_ms; /* LOOKUP */
     size_t size;     /* of a rank's data, or of the output */
     /* The result, which is the same for all. */
@@ -137,6 +138,11 @@ static inline void submit_fence(struct server *s, int op)
     exchange_submit(s->x, &m);
 }
 
+static inline int target_of(const struct op *o, int rank)
+{
+    return o->distance ? (int)(((long long)rank + o->distance + srv.ranks) % srv.ranks) : o->target;
+}
+
 static inline void submit_request(struct server *s, int op, int rank)
 {
     const struct op *o = &srv.ops[op];
@@ -150,14 +156,15 @@ static inline void submit_request(struct server *s, int op, int rank)
         add_record(&data, op, rank, o->size);
     s->requests = xrealloc(s->requests, s->request_count + 1, sizeof *s->requests);
     s->requests[s->request_count] = (struct request){.rank = rank, .op = op};
-    exchange_submit(s->x, &(struct exchange_message){.type = types[o->what],
-                                                     .rank = o->what == GET ? o->target : rank,
-                                                     .id = s->request_count++,
-                                                     .wait_ms = o->wait_ms,
-                                                     .keys = keys,
-                                                     .key_count = o->what != GET,
-                                                     .data = data.data,
-                                                     .len = data.len});
+    exchange_submit(s->x,
+                    &(struct exchange_message){.type = types[o->what],
+                                               .rank = o->what == GET ? target_of(o, rank) : rank,
+                                               .id = s->request_count++,
+                                               .wait_ms = o->wait_ms,
+                                               .keys = keys,
+                                               .key_count = o->what != GET,
+                                               .data = data.data,
+                                               .len = data.len});
 }
 
 /* ---- the ranks ---- */
@@ -288,16 +295,16 @@ static inline void on_fence_done(struct server *s, const struct exchange_message
 }
 
 /* The data are those of the rank or name that was asked for. */
-static inline void check_answer(const struct op *o, const struct exchange_message *m)
+static inline void check_answer(const struct op *o, int rank, const struct exchange_message *m)
 {
+    int target = target_of(o, rank);
     struct record r = {-1, -1};
     if (m->len >= sizeof r)
         memcpy(&r, m->data, sizeof r);
     if (o->what == GET && m->status == EXCHANGE_OK)
-        CHECK_INT(r.rank, o->target);
-    else if (o->what == GET &&
-             (m->status != EXCHANGE_FAILED || !srv.lost[srv.rank_nodes[o->target]]))
-        FAIL("a request for rank %d ends with %d", o->target, m->status);
+        CHECK_INT(r.rank, target);
+    else if (o->what == GET && (m->status != EXCHANGE_FAILED || !srv.lost[srv.rank_nodes[target]]))
+        FAIL("a request for rank %d ends with %d", target, m->status);
     if (o->what == PUBLISH)
         CHECK_INT(m->status, EXCHANGE_OK);
     if (o->what == LOOKUP && m->status == EXCHANGE_OK)
@@ -312,7 +319,7 @@ static inline void on_answer(struct server *s, const struct exchange_message *m)
         FAIL("node %d gets an answer that it does not wait for", (int)(s - srv.at));
     struct request *q = &s->requests[m->id];
     q->answered = true;
-    check_answer(&srv.ops[q->op], m);
+    check_answer(&srv.ops[q->op], q->rank, m);
     wake(s, q->rank, q->op);
 }
 
