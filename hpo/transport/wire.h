@@ -1,6 +1,6 @@
 /* wire - the messages between a coordinator and its workers: one JSON object per message.
  *
- *     {"v":6,"kind":"report","conn":3,"lease":12,"seq":4,"data":{"step":3,"loss":0.41}}
+ *     {"v":7,"kind":"report","conn":3,"lease":12,"seq":4,"data":{"step":3,"loss":0.41}}
  *
  * A worker counts its connections. Its hello opens connection number `conn`, and all messages of
  * both ends have this number. A message with another number belongs to an earlier connection and is

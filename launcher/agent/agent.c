@@ -15,6 +15,11 @@ void agent_send(struct agent *a, json_t *head, const void *payload, size_t len)
     control_send(a->control, head, payload, len);
 }
 
+void agent_send_bulk(struct agent *a, json_t *head, const void *payload, size_t len)
+{
+    control_send_bulk(a->control, head, payload, len);
+}
+
 void agent_send_head(struct agent *a, json_t *head)
 {
     agent_send(a, head, NULL, 0);
@@ -34,7 +39,8 @@ void agent_send_start_error(struct agent *a, const struct err *e)
 static void on_exit_agent(struct agent *a, const struct control_frame *f)
 {
     a->released = true;
-    uv_stop(&a->loop);
+    if (!a->children || agent_children_count(a->children) == 0)
+        uv_stop(&a->loop);
 }
 
 static void on_reject(struct agent *a, const struct control_frame *f)
@@ -45,12 +51,13 @@ static void on_reject(struct agent *a, const struct control_frame *f)
     on_exit_agent(a, f);
 }
 
-static void on_frame(void *arg, const struct control_frame *f)
+void agent_handle(struct agent *a, const struct control_frame *f)
 {
     static const struct {
         const char *type;
         void (*handle)(struct agent *a, const struct control_frame *f);
     } handlers[] = {
+        {"relay", agent_tree_on_relay},
         {"exchange", agent_exchange_on_exchange},
         {"credit", agent_ranks_on_credit},
         {"stdin", agent_stdin_on_stdin},
@@ -63,15 +70,22 @@ static void on_frame(void *arg, const struct control_frame *f)
         {"topo_request", agent_start_on_topo_request},
         {"node_spec", agent_start_on_node_spec},
         {"start", agent_start_on_start},
+        {"listen", agent_tree_on_listen},
+        {"move", agent_tree_on_move},
         {"exit_agent", on_exit_agent},
         {"reject", on_reject},
     };
     for (size_t i = 0; i < COUNT_OF(handlers); i++)
         if (strcmp(handlers[i].type, f->type) == 0) {
-            handlers[i].handle(arg, f);
+            handlers[i].handle(a, f);
             return;
         }
     log_warn("'%s' is not understood and dropped", f->type);
+}
+
+static void on_frame(void *arg, const struct control_frame *f)
+{
+    agent_handle(arg, f);
 }
 
 static void on_ended(void *arg, const char *why)
@@ -82,8 +96,7 @@ static void on_ended(void *arg, const char *why)
     uv_stop(&a->loop);
 }
 
-/* Connects to the launcher, or to the agent that is the parent in the tree, and says hello. */
-static int connect_to(struct agent *a, const char *addresses, struct err *e)
+int agent_connect(struct agent *a, const char *addresses, struct err *e)
 {
     static const struct control_events ev = {.frame = on_frame, .ended = on_ended};
     int fd = -1;
@@ -156,7 +169,7 @@ static int begin(struct agent *a, struct err *e)
 {
     if (a->node < 0)
         return err_set(e, -EINVAL, "no variable of mpirun or srun has the number of this node");
-    int rc = connect_to(a, a->addresses, e);
+    int rc = agent_connect(a, a->addresses, e);
     if (rc < 0)
         return rc;
     (void)uv_read_start((uv_stream_t *)&a->parent, on_parent_buffer, on_parent);
@@ -177,6 +190,7 @@ static void finish(struct agent *a)
     agent_stdin_close(a);
     agent_stdin_handed_over(a);
     uv_close((uv_handle_t *)&a->parent, NULL);
+    agent_children_close(a->children);
     control_close(a->control);
     guardian_stop(a->guardian);
     uv_run(&a->loop, UV_RUN_DEFAULT);

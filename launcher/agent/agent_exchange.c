@@ -42,7 +42,11 @@ static void on_exchange(void *arg, const struct exchange_message *m)
 
 static void on_send(void *arg, int to, const char *bytes, size_t len)
 {
-    agent_send(arg, json_pack("{s:s}", "t", "exchange"), bytes, len);
+    struct agent *a = arg;
+    if (to == tree_parent(&a->tree, a->node))
+        agent_send(a, json_pack("{s:s}", "t", "exchange"), bytes, len);
+    else
+        agent_children_exchange(a->children, to, bytes, len);
 }
 
 static void on_deliver(void *arg, const struct exchange_message *m)
@@ -59,15 +63,17 @@ void agent_exchange_submit(struct agent *a, const struct exchange_message *m)
     exchange_submit(a->exchange, m);
 }
 
-void agent_exchange_on_exchange(struct agent *a, const struct control_frame *f)
+void agent_exchange_receive(struct agent *a, int from, const char *bytes, size_t len)
 {
     struct err e = {0};
-    if (!a->exchange)
-        return;
     /* Time matters to the launcher's exchange only, which keeps the lookups that wait */
-    if (exchange_receive(a->exchange, tree_parent(&a->tree, a->node), f->payload, f->len, 0, &e) <
-        0)
+    if (a->exchange && exchange_receive(a->exchange, from, bytes, len, 0, &e) < 0)
         log_warn("a message of a PMIx server is dropped: %s", e.text);
+}
+
+void agent_exchange_on_exchange(struct agent *a, const struct control_frame *f)
+{
+    agent_exchange_receive(a, tree_parent(&a->tree, a->node), f->payload, f->len);
 }
 
 int agent_exchange_join(struct agent *a, struct err *e)

@@ -5,6 +5,7 @@
  *     agent_ranks.c     the ranks: their events, output, signals, status and call stacks
  *     agent_stdin.c     stdin of the rank that reads it
  *     agent_exchange.c  PMIx, and messages of PMIx servers along the tree
+ *     agent_tree.c      the agents below this one, and the parent in the tree
  *
  * Frames have the number of a rank in the whole job. Functions of the engine have its index on this
  * node; job_map converts. */
@@ -14,6 +15,7 @@
 #include <stdbool.h>
 #include <uv.h>
 
+#include "launcher/agent/agent_children.h"
 #include "launcher/engine/engine.h"
 #include "launcher/engine/launch_context.h"
 #include "launcher/inspect/call_stacks.h"
@@ -58,13 +60,20 @@ struct agent {
     struct agent_stdin stdin_of_rank;
     struct pmix_server_job *pmix; /* NULL: the job does not use PMIx */
     struct tree tree;             /* of the job's agents */
+    struct agent_children *children; /* the agents below this one; NULL: none */
     struct exchange *exchange;    /* NULL: the job has one node, or does not use PMIx */
 };
 
 /* ---- agent.c */
 
+/* Connects to the launcher, or to the agent that is the parent in the tree, and says hello. The
+ * connection that `a` has remains open if this fails. */
+int agent_connect(struct agent *a, const char *addresses, struct err *e);
+/* Calls the function that handles a frame of the launcher. */
+void agent_handle(struct agent *a, const struct control_frame *f);
 /* Send a frame to the launcher, or to the parent in the tree. They take over `head`. */
 void agent_send(struct agent *a, json_t *head, const void *payload, size_t len);
+void agent_send_bulk(struct agent *a, json_t *head, const void *payload, size_t len);
 void agent_send_head(struct agent *a, json_t *head);
 /* Reports that no rank of this node can start. */
 void agent_send_start_error(struct agent *a, const struct err *e);
@@ -108,6 +117,14 @@ int agent_exchange_join(struct agent *a, struct err *e);
 void agent_exchange_leave(struct agent *a);
 /* Handles a message of this node's server for those of the other nodes. */
 void agent_exchange_submit(struct agent *a, const struct exchange_message *m);
+/* Handles bytes of the exchange of a neighbour in the tree: a child or the parent. */
+void agent_exchange_receive(struct agent *a, int from, const char *bytes, size_t len);
 void agent_exchange_on_exchange(struct agent *a, const struct control_frame *f);
+
+/* ---- agent_tree.c */
+
+void agent_tree_on_listen(struct agent *a, const struct control_frame *f);
+void agent_tree_on_move(struct agent *a, const struct control_frame *f);
+void agent_tree_on_relay(struct agent *a, const struct control_frame *f);
 
 #endif

@@ -73,12 +73,11 @@ static bool on_bytes(void *arg, int index, enum launch_stream from, const char *
 {
     struct agent *a = arg;
     struct agent_rank *r = &a->ranks[index];
-    control_send_bulk(a->control,
-                      json_pack("{s:s,s:i,s:i}", "t", "output", "rank", r->number, "from",
-                                (int)from),
-                      bytes, len);
+    agent_send_bulk(
+        a, json_pack("{s:s,s:i,s:i}", "t", "output", "rank", r->number, "from", (int)from), bytes,
+        len);
     r->uncredited_bytes += len;
-    r->paused = r->uncredited_bytes >= CONTROL_WINDOW;
+    r->paused = r->uncredited_bytes >= control_window(a->spec.map->ranks);
     return !r->paused;
 }
 
@@ -86,8 +85,7 @@ static bool on_bytes(void *arg, int index, enum launch_stream from, const char *
 static void on_eof(void *arg, int index)
 {
     struct agent *a = arg;
-    control_send_bulk(a->control,
-                      json_pack("{s:s,s:i}", "t", "eof", "rank", number_of(a, index)), NULL, 0);
+    agent_send_bulk(a, json_pack("{s:s,s:i}", "t", "eof", "rank", number_of(a, index)), NULL, 0);
 }
 
 static void on_report(void *arg, int index, const char *json, size_t len)
@@ -212,7 +210,7 @@ void agent_ranks_on_credit(struct agent *a, const struct control_frame *f)
         (size_t)n > r->uncredited_bytes)
         return;
     r->uncredited_bytes -= (size_t)n;
-    if (!r->paused || r->uncredited_bytes > CONTROL_WINDOW / 2)
+    if (!r->paused || r->uncredited_bytes > control_window(a->spec.map->ranks) / 2)
         return;
     r->paused = false;
     engine_local_resume_rank(a->job, index_of(r));

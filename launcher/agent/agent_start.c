@@ -215,6 +215,8 @@ void agent_start_on_start(struct agent *a, const struct control_frame *f)
         rc = json_optional_str(&address, f->head, "address", &e);
     if (rc == 0) {
         control_authenticate(a->control, (int)lost_after_ms);
+        if (a->children)
+            agent_children_set_silence(a->children, (int)lost_after_ms);
         set_master_addr(a, address);
         set_late_env(a, json_object_get(f->head, "env"));
         set_networks(a, nodes > 1);

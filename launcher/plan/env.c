@@ -7,7 +7,8 @@
 #include "common/fnv_hash.h"
 
 /* Variables for an unmodified MPI program whose PMIx server is drover's. Without OMPI_MCA_schizo,
- * Open MPI 4.1 silently runs as N jobs of one rank each. Open MPI 5 has no ORTE and ignores
+ * Open MPI 4.1 silently runs as N jobs of one rank each, outside and inside of a Slurm allocation (two
+ * of its components decide so). Open MPI 5 has no ORTE and ignores
  * variables that it does not know. OMPI_MCA_ess=pmi is not in this list: an mpirun inside a rank
  * would inherit it and fail.
  *
@@ -18,7 +19,7 @@ static const struct {
     const char *name, *value;
     bool one_node; /* not for a job over several nodes */
 } mpi_env[] = {
-    {"OMPI_MCA_schizo", "^orte", false},
+    {"OMPI_MCA_schizo", "^orte,slurm", false},
     {ENV_MPI_LAYER, ENV_MPI_LAYER_VALUE, true},
     {ENV_MPI_TRANSPORTS, ENV_MPI_SHARED_MEMORY, true},
     {"OMPI_MCA_btl_vader_single_copy_mechanism", "none", true},

@@ -126,6 +126,7 @@ struct launch_spec {
                               their RankMonitorClient (engine/ft_bridge.h); NULL: they do not */
     bool preflight;        /* the nodes are checked before their ranks start (doctor/preflight.h) */
     bool no_traces;        /* no caller asks which collective a rank is in */
+    int tree_radix;        /* children per agent, and of the launcher (tree/tree.h); 0: TREE_RADIX */
     bool no_pmix;          /* the program needs no PMIx: no server is started */
     bool no_pty;           /* stdout of the ranks is a pipe, as stderr always is, and not a pty */
     int restart_count;     /* restarts so far */

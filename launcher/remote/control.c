@@ -288,6 +288,14 @@ size_t control_bulk_queued(const struct control *c)
     return c->bulk_queued;
 }
 
+size_t control_window(int ranks)
+{
+    size_t share = CONTROL_WINDOWS / (size_t)(ranks > 0 ? ranks : 1);
+    return share > CONTROL_WINDOW       ? CONTROL_WINDOW
+           : share < CONTROL_WINDOW_MIN ? CONTROL_WINDOW_MIN
+                                        : share;
+}
+
 /* ---- silence -----------------------------------------------------------------------------------
  */
 

@@ -22,7 +22,9 @@ enum {
     CONTROL_HELLO_MS = 5000,    /* the same before control_authenticate() */
     CONTROL_HELLO_BYTES = 4096, /* the longest frame before it */
     CONTROL_UNSENT = 64 << 10,  /* bytes that the kernel holds unsent before it takes no more */
-    CONTROL_WINDOW = 256 << 10  /* bytes of a stream that are sent before credit is due */
+    CONTROL_WINDOW_MIN = 4 << 10, /* bytes of a rank that are sent before credit is due */
+    CONTROL_WINDOW = 256 << 10,   /* the same at most */
+    CONTROL_WINDOWS = 64 << 20    /* sum of the windows of a job with many ranks */
 };
 
 struct control;
@@ -43,6 +45,13 @@ struct control_events {
  * frame comes from a peer with the token. NULL: none, as in a rendezvous. */
 int control_open(struct control **out, uv_loop_t *loop, int fd, const char *token,
                  const struct control_events *ev, void *arg, struct err *e);
+/* Listens on a free port of all addresses of this machine. Initializes `listener`, also on failure:
+ * the caller closes it. The loop calls `connected` for each connection. */
+int control_listen(uv_tcp_t *listener, uv_loop_t *loop, uv_connection_cb connected, struct err *e);
+int control_listener_port(const uv_tcp_t *listener);
+/* Returns a list for control_connect(): the addresses (strv), each with the port. Without an address,
+ * this is the loopback device, since on another node that means that node. The caller frees it. */
+char *control_address_list(char *const *addresses, int port);
 /* Accepts the next connection that waits at `listener`. */
 int control_accept(struct control **out, uv_stream_t *listener, const char *token,
                    const struct control_events *ev, void *arg, struct err *e);
@@ -65,6 +74,11 @@ void control_send(struct control *c, json_t *head, const void *payload, size_t l
 void control_send_bulk(struct control *c, json_t *head, const void *payload, size_t len);
 /* Returns the bytes of the bulk frames that are not sent yet. */
 size_t control_bulk_queued(const struct control *c);
+
+/* Returns the window of a rank's output in a job of `ranks` ranks: how many bytes its agent may send
+ * that are not credited yet. The bytes that all ranks may have on their way are limited, since the
+ * launcher and inner agents of the tree hold them while the job's output is paused. */
+size_t control_window(int ranks);
 
 /* The addresses of the peer and of this end, without ports. */
 struct control_endpoints {

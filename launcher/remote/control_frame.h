@@ -40,8 +40,8 @@
  *       exchange      + a message of exchange.h
  *       relay         node (down, -1: for all below) + an encoded frame for this node or, on its way up,
  *                     from it
- *       lost          node why: an agent has lost its child `node`, with all nodes below it
- *       listen        launcher to an inner agent: wait for children
+ *       lost          node silent why: an agent has lost its child `node`, with all nodes below it
+ *       listen        nodes radix; launcher to an inner agent: wait for children
  *       listening     address: "10.0.0.1:4000,…", the answer
  *       move          address: of the parent to which the agent connects instead of the launcher
  *     both            ping
@@ -60,7 +60,7 @@ enum {
     CONTROL_FRAME_PROTOCOL =
         4, /* in `hello` and a rendezvous' `join`; raised by any change of frames */
     CONTROL_FRAME_HEAD_MAX = 1 << 20,     /* bytes of the JSON object */
-    CONTROL_FRAME_PAYLOAD_MAX = 16 << 20, /* raw bytes */
+    CONTROL_FRAME_PAYLOAD_MAX = 64 << 20, /* raw bytes */
     CONTROL_FRAME_MAX = 8 + CONTROL_FRAME_HEAD_MAX + CONTROL_FRAME_PAYLOAD_MAX
 };
 

@@ -338,6 +338,7 @@ void engine_remote_unref(struct remote_job *j)
     free(j->name_nodes);
     remote_processes_free(&j->processes);
     free(j->ranks);
+    tree_members_free(j->members);
     free(j->nodes);
     free(j->ranks_by_node);
     free(j->hostfile);
@@ -395,6 +396,7 @@ static struct remote_job *new_job(struct engine *en, const struct engine_start_o
     node_spec_base_env(&j->rank_base_env, j->launcher->argv ? o->base_env : own);
     j->master_addr_given = env_user_value(o->base_env, o->spec->env, "MASTER_ADDR") != NULL;
     remote_node_make_all(j);
+    remote_tree_open(j);
     remote_peers_open_exchange(j);
     remote_processes_open(j);
     uv_timer_init(j->loop, &j->limit_timer);

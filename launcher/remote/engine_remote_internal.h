@@ -3,17 +3,16 @@
  *     engine_remote.c   the job: requests of the engine's user, the states, the end
  *     remote_start.c    the start: listens, resolves names, configures agents
  *     remote_processes.c  the processes of the remote launcher
- *     remote_node.c     the nodes: their states, and the frames to their agents
+ *     remote_node.c     the nodes and their states
  *     remote_output.c   the output of the ranks
  *     remote_peers.c    the agents' connections: frames, and lost connections
+ *     remote_tree.c     nodes that are reached through the agents of other nodes
  *
- * Each node has one agent. Its connection is used only by remote_node_send(),
- * remote_node_broadcast() and remote_peers.c.
+ * Each node has one agent. Its connection is used only by remote_peers.c and remote_tree.c.
  *
- * A rank's output arrives as `output` frames. An agent may have sent at most CONTROL_WINDOW bytes
- * of a rank that are not credited by a `credit` frame. So while a job's output is paused, drover
- * holds at most this many bytes per rank, and a rank whose output is paused does not pause the
- * others. */
+ * A rank's output arrives as `output` frames. An agent may have sent at most control_window() bytes of
+ * a rank that are not credited by a `credit` frame. So while a job's output is paused, drover holds
+ * at most this many bytes per rank, and a rank whose output is paused does not pause the others. */
 #ifndef DROVER_ENGINE_REMOTE_INTERNAL_H
 #define DROVER_ENGINE_REMOTE_INTERNAL_H
 
@@ -29,6 +28,7 @@
 #include "launcher/remote/remote_node_state.h"
 #include "launcher/remote/remote_rank_state.h"
 #include "launcher/tree/exchange.h"
+#include "launcher/tree/tree_members.h"
 
 enum {
     REMOTE_STREAMS = 2,
@@ -47,7 +47,9 @@ struct remote_peer {
     struct remote_job *job;
     struct remote_peer *next;
     struct control *control;
-    struct remote_node *node; /* NULL: not authenticated yet */
+    struct remote_node *node;  /* NULL: not authenticated yet, or `moves` */
+    struct remote_node *moves; /* the node whose agent has connected to learn where its parent in the
+                                  tree is; NULL: none */
 };
 
 struct remote_stream {
@@ -71,7 +73,7 @@ struct remote_node {
     int node;
     enum remote_node_state state;
     struct remote_peer *peer;      /* NULL: its agent is not connected */
-    struct control_endpoints ends; /* of the connection, from the agent's hello on */
+    struct control_endpoints ends; /* of the agent's first connection */
     struct remote_rank **ranks;    /* those of the node, ascending */
     int rank_count;
 };
@@ -134,6 +136,11 @@ struct remote_job {
     struct strbuf rank_base_env; /* the part of it that ranks inherit: node_spec_base_env() */
     char cwd[4096];
     struct tree tree;
+    struct tree_members *members; /* which agents are at their places in the tree */
+    struct {
+        const struct remote_node *top; /* all below it are lost, too */
+        const char *why;
+    } loss; /* of tree_members_lose(), while it runs */
     int *rank_nodes; /* the node of each rank, for `exchange` */
     struct exchange *exchange;
     struct stdin_reader *stdin_reader; /* this process's stdin, for spec.stdin_rank */
@@ -185,10 +192,6 @@ const char *remote_node_host(const struct remote_node *n);
 /* Changes the node's state. If the event has no meaning in the present state, logs it and returns
  * false. */
 bool remote_node_apply(struct remote_node *n, enum remote_node_event ev);
-/* Sends a frame to the node's agent, if the agent is connected. Takes over `head`. */
-void remote_node_send(struct remote_node *n, json_t *head, const void *payload, size_t len);
-/* Sends a frame to the agents of all nodes. Takes over `head`. */
-void remote_node_broadcast(struct remote_job *j, json_t *head, const void *payload, size_t len);
 /* Returns true if the node's ranks are done, their output has ended, and none of their processes is
  * left. */
 bool remote_node_is_cleared(const struct remote_node *n);
@@ -235,6 +238,14 @@ void remote_peers_accept(struct remote_job *j);
 /* Creates the launcher's part of what the nodes' PMIx servers exchange. */
 void remote_peers_open_exchange(struct remote_job *j);
 void remote_peers_drop(struct remote_peer *p);
+/* Checks the first frame of an agent. Returns the node of the agent; NULL: the agent is rejected for
+ * the reason `e`. */
+struct remote_node *remote_peers_check_hello(struct remote_job *j, const struct control_frame *f,
+                                             struct err *e);
+/* Handles a frame of a node's agent, whichever way it has come. */
+void remote_peers_handle(struct remote_node *n, const struct control_frame *f);
+/* Handles the end of the way to a node's agent, and so to all nodes below it. */
+void remote_peers_lose(struct remote_node *n, bool silent, const char *why);
 
 /* ---- remote_processes.c */
 
@@ -250,5 +261,24 @@ void remote_processes_agent_connected(struct remote_job *j);
 /* Handles the death of the parent of a node's agent, which mpirun or a user has killed, or the end
  * of the process that has started this parent. The job counts as aborted. */
 void remote_processes_orphaned(struct remote_node *n);
+
+/* ---- remote_tree.c */
+
+/* Sends a frame to the node's agent, if the agent is connected. Takes over `head`. */
+void remote_node_send(struct remote_node *n, json_t *head, const void *payload, size_t len);
+/* Sends a frame to the agents of all nodes. Takes over `head`. */
+void remote_node_broadcast(struct remote_job *j, json_t *head, const void *payload, size_t len);
+void remote_tree_open(struct remote_job *j);
+/* Handles the hello of a node on a connection to the launcher. The agent stays, or moves to its parent
+ * in the tree. Errors as tree_members_hello(). */
+int remote_tree_hello(struct remote_peer *p, struct remote_node *n);
+/* Returns true if the agent was told where its parent is, so its connection may end. */
+bool remote_tree_has_moved(const struct remote_peer *p);
+/* Loses a node for the reason `why`, and all nodes below it. */
+void remote_tree_lose(struct remote_node *n, const char *why);
+void remote_tree_on_listening(struct remote_node *n, const struct control_frame *f);
+/* Handle frames of a child of the launcher about the nodes below it. */
+void remote_tree_on_relay(struct remote_node *way, const struct control_frame *f);
+void remote_tree_on_lost(struct remote_node *way, const struct control_frame *f);
 
 #endif

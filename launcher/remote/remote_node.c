@@ -1,4 +1,4 @@
-/* The nodes of a job: their states, and the frames to their agents. */
+/* The nodes of a job, and their states. */
 #include "common/log.h"
 #include "launcher/remote/engine_remote_internal.h"
 
@@ -47,21 +47,6 @@ bool remote_node_apply(struct remote_node *n, enum remote_node_event ev)
     else
         n->state = (enum remote_node_state)to;
     return to >= 0;
-}
-
-void remote_node_send(struct remote_node *n, json_t *head, const void *payload, size_t len)
-{
-    if (n->peer)
-        control_send(n->peer->control, head, payload, len);
-    else
-        json_decref(head);
-}
-
-void remote_node_broadcast(struct remote_job *j, json_t *head, const void *payload, size_t len)
-{
-    for (int i = 0; i < j->plan->node_count; i++)
-        remote_node_send(&j->nodes[i], json_incref(head), payload, len);
-    json_decref(head);
 }
 
 bool remote_node_is_cleared(const struct remote_node *n)

@@ -20,7 +20,7 @@ void remote_output_feed(struct remote_rank *r, enum launch_stream from, const ch
     r->uncredited_bytes += len;
     if (s->output)
         s->awaits_turn = !rank_output_feed(s->output, bytes, len);
-    if (r->uncredited_bytes >= CONTROL_WINDOW / 4)
+    if (r->uncredited_bytes >= control_window(r->node->job->plan->world_size) / 4)
         send_credit(r);
 }
 

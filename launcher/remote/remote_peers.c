@@ -22,7 +22,7 @@ void remote_peers_drop(struct remote_peer *p)
     *at = p->next;
     if (p->node)
         p->node->peer = NULL;
-    else
+    else if (!p->moves)
         j->unauthenticated--;
     control_close(p->control);
     free(p);
@@ -33,7 +33,7 @@ static void drop_oldest_unauthenticated(struct remote_job *j)
 {
     struct remote_peer *oldest = NULL;
     for (struct remote_peer *p = j->peers; p; p = p->next)
-        oldest = p->node ? oldest : p;
+        oldest = p->node || p->moves ? oldest : p;
     if (oldest)
         remote_peers_drop(oldest);
 }
@@ -78,10 +78,8 @@ static void log_rejection(struct remote_job *j, const char *why)
     j->rejection_logged = true;
 }
 
-/* Checks the first frame of an agent. Returns the node of the agent; NULL: the agent is rejected
- * for the reason `e`. */
-static struct remote_node *check_hello(struct remote_job *j, const struct control_frame *f,
-                                       struct err *e)
+struct remote_node *remote_peers_check_hello(struct remote_job *j, const struct control_frame *f,
+                                             struct err *e)
 {
     const char *version, *host;
     int64_t node, protocol = 0;
@@ -122,17 +120,16 @@ static struct remote_node *check_hello(struct remote_job *j, const struct contro
 static void on_hello(struct remote_peer *p, const struct control_frame *f)
 {
     struct err e = {0};
-    struct remote_node *n = check_hello(p->job, f, &e);
+    struct remote_node *n = remote_peers_check_hello(p->job, f, &e);
     if (!n) {
         reject(p, e.text);
         return;
     }
     p->job->unauthenticated--;
-    p->node = n;
-    n->peer = p;
     (void)control_endpoints(&n->ends, p->control); /* if it has ended, the loop reports it next */
     control_authenticate(p->control, CONTROL_SILENT_MS);
-    remote_start_node_connected(n);
+    if (remote_tree_hello(p, n) < 0)
+        reject(p, "an agent is already connected for this node");
 }
 
 /* ---- frames of a node ---------------------------------------------------------------------------
@@ -237,8 +234,8 @@ static void send_exchange(void *arg, int to, const char *bytes, size_t len)
 void remote_peers_open_exchange(struct remote_job *j)
 {
     static const struct exchange_events ev = {.send = send_exchange};
-    j->tree = (struct tree){j->plan->node_count, TREE_RADIX};
-    j->exchange = exchange_new(&j->tree, TREE_LAUNCHER, j->rank_nodes, j->plan->world_size, &ev, j);
+    j->exchange =
+        exchange_new(&j->tree, TREE_LAUNCHER, j->rank_nodes, j->plan->world_size, &ev, j);
 }
 
 /* ---- frames of a rank ---------------------------------------------------------------------------
@@ -390,19 +387,21 @@ static bool handle_rank_frame(struct remote_node *n, const struct control_frame 
     return false;
 }
 
-/* Handles a frame of a node's agent, whichever connection it has come by. */
-static void handle_frame(struct remote_node *n, const struct control_frame *f)
+void remote_peers_handle(struct remote_node *n, const struct control_frame *f)
 {
     static const struct {
         const char *type;
         void (*handle)(struct remote_node *n, const struct control_frame *f);
     } handlers[] = {
+        {"relay", remote_tree_on_relay},
         {"exchange", on_exchange},
         {"topo", on_topo},
         {"port", on_port},
         {"ready", on_ready},
         {"reaped", on_reaped},
         {"parent_died", on_parent_died},
+        {"listening", remote_tree_on_listening},
+        {"lost", remote_tree_on_lost},
         {"not_started", on_node_not_started},
     };
     if (handle_rank_frame(n, f))
@@ -419,17 +418,19 @@ static void on_frame(void *arg, const struct control_frame *f)
 {
     struct remote_peer *p = arg;
     if (p->node)
-        handle_frame(p->node, f);
-    else
+        remote_peers_handle(p->node, f);
+    else if (!p->moves)
         on_hello(p, f);
+    else if (strcmp(f->type, "not_started") == 0) /* it does not reach its parent */
+        on_node_not_started(p->moves, f);
 }
 
 /* ---- connections that end ----------------------------------------------------------------------
  */
 
-/* Handles the end of the way to a node's agent. A node that is silent may have lost its power or
- * its network; if only the agent has ended, the node's kernel closes the connection. */
-static void lose_node(struct remote_node *n, bool silent, const char *why)
+/* A node that is silent may have lost its power or its network; if only the agent has ended, the
+ * node's kernel closes the connection. */
+void remote_peers_lose(struct remote_node *n, bool silent, const char *why)
 {
     struct remote_job *j = n->job;
     const char *host = remote_node_host(n);
@@ -437,22 +438,23 @@ static void lose_node(struct remote_node *n, bool silent, const char *why)
     char *text = silent ? xasprintf("node %s is lost: %s", host, why)
                         : xasprintf("its agent on %s disconnected: %s", host, why);
     engine_remote_fail_start(j, n->node, 126, "%s", text);
-    exchange_lose(j->exchange, n->node);
+    if (tree_parent(&j->tree, n->node) == TREE_LAUNCHER)
+        exchange_lose(j->exchange, n->node);
     on_exchange_timer(&j->exchange_timer);
-    remote_node_lose(n, text);
+    remote_tree_lose(n, text);
 }
 
 static void on_disconnected(void *arg, const char *why)
 {
     struct remote_peer *p = arg;
     struct remote_job *j = p->job;
-    struct remote_node *n = p->node;
-    bool silent = control_is_silent(p->control);
+    struct remote_node *n = p->node ? p->node : p->moves;
+    bool moved = remote_tree_has_moved(p), silent = control_is_silent(p->control);
     remote_peers_drop(p);
-    if (j->state == REMOTE_JOB_RELEASING || j->state == REMOTE_JOB_DONE)
+    if (moved || j->state == REMOTE_JOB_RELEASING || j->state == REMOTE_JOB_DONE)
         return;
     if (n)
-        lose_node(n, silent, why);
+        remote_peers_lose(n, silent, why);
     else
         log_rejection(j, why);
 }

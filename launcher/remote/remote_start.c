@@ -17,7 +17,7 @@
 #include "launcher/plan/node_spec.h"
 #include "launcher/remote/engine_remote_internal.h"
 
-enum { BACKLOG = 4096, NAMES_SHOWN = 5 };
+enum { NAMES_SHOWN = 5 };
 
 /* ---- the listener ---------------------------------------------------------------------------
  */
@@ -35,17 +35,10 @@ static void on_listener_closed(uv_handle_t *h)
 
 int remote_start_listen(struct remote_job *j, struct err *e)
 {
-    struct sockaddr_in6 six = {.sin6_family = AF_INET6};
-    struct sockaddr_in four = {.sin_family = AF_INET};
-    uv_tcp_init(j->loop, &j->listener);
+    int rc = control_listen(&j->listener, j->loop, on_agent, e);
     j->listener.data = j;
     j->open_handles++;
-    int rc = uv_tcp_bind(&j->listener, (struct sockaddr *)&six, 0);
-    if (rc < 0) /* this machine or container has no IPv6 */
-        rc = uv_tcp_bind(&j->listener, (struct sockaddr *)&four, 0);
-    if (rc == 0)
-        rc = uv_listen((uv_stream_t *)&j->listener, BACKLOG, on_agent);
-    return rc < 0 ? err_set(e, rc, "listen for agents: %s", uv_strerror(rc)) : 0;
+    return rc;
 }
 
 bool remote_start_is_listening(const struct remote_job *j)
@@ -59,31 +52,12 @@ void remote_start_stop_listening(struct remote_job *j)
         uv_close((uv_handle_t *)&j->listener, on_listener_closed);
 }
 
-static int listener_port(const struct remote_job *j)
-{
-    struct sockaddr_storage a = {0};
-    int len = sizeof a;
-    /* Cannot fail, since it listens */
-    (void)uv_tcp_getsockname(&j->listener, (struct sockaddr *)&a, &len);
-    return ntohs(a.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&a)->sin6_port
-                                         : ((struct sockaddr_in *)&a)->sin_port);
-}
-
 /* ---- addresses of this machine -----------------------------------------------------------------
  */
 
-/* Uses the loopback address only if there is no other address, since on another node it means that
- * node. */
 char *remote_start_addresses(const struct remote_job *j)
 {
-    AUTO(strbuf) struct strbuf b = {0};
-    int port = listener_port(j);
-    for (size_t i = 0; j->candidates && j->candidates[i]; i++)
-        strbuf_printf(&b, strchr(j->candidates[i], ':') ? "%s[%s]:%d" : "%s%s:%d", b.len ? "," : "",
-                      j->candidates[i], port);
-    if (b.len == 0)
-        strbuf_printf(&b, "127.0.0.1:%d", port);
-    return strbuf_take(&b);
+    return control_address_list(j->candidates, control_listener_port(&j->listener));
 }
 
 /* Finds the address of this machine from which packets to `to` leave. Returns 0, or -errno if there

@@ -425,6 +425,8 @@ static const struct opt options[] = {
             65535),
     OPT_FLAG(0, "no-hold-port", "do not reserve MASTER_PORT while the job runs", T,
              spec.no_hold_port),
+    OPT_INT(0, "tree-radix", "N", "with more nodes than N, agents form a tree with N per agent (default: 32)", T,
+            spec.tree_radix, 1, RUN_OPTIONS_RANKS_MAX),
     OPT_FLAG(0, "no-pmix", "do not serve PMIx, since the program does not use MPI", T,
              spec.no_pmix),
     OPT_CALL(0, "mca||gmca", "KEY VALUE", "set a parameter of Open MPI", on_mca),

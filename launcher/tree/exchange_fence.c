@@ -33,7 +33,7 @@ struct exchange_fence {
 
 static void add_node(struct exchange_parts *parts, const struct exchange *x, int node)
 {
-    int hop = tree_next_hop(&x->tree, x->at, node);
+    int hop = x->children > 0 ? tree_next_hop(&x->tree, x->at, node) : TREE_LAUNCHER - 1;
     if (node == x->at) {
         parts->own = true;
     } else if (hop < TREE_LAUNCHER) {
@@ -258,28 +258,12 @@ static struct exchange_message normal(const struct exchange *x, const struct exc
     return n;
 }
 
-/* Gets the participants. The caller frees `own`, which holds them unless they are all ranks. */
-static int find_parts(struct exchange_parts *parts, unsigned char **own, struct exchange *x,
-                      const struct exchange_message *m, struct err *e)
-{
-    *own = NULL;
-    *parts = x->all;
-    if (m->rank_count > 0) {
-        if (exchange_parts_find(parts, x, m->ranks, m->rank_count) < 0)
-            return err_set(e, -EBADMSG, "a fence has ranks that the job does not have");
-        *own = parts->child;
-    }
-    if (!takes_part(parts))
-        return err_set(e, -EBADMSG, "a fence does not concern node %d", x->at);
-    return 0;
-}
-
-/* Counts a contribution. Returns false if this contributor has contributed already. */
+/* Counts a contribution. Returns false if this contributor has contributed already, or is none. */
 static bool count(const struct exchange *x, struct exchange_fence *f, int from)
 {
     bool *own = &f->own_came;
     unsigned char *child = &f->child[from == x->at ? 0 : from - x->first_child];
-    if (from == x->at ? *own : *child & CAME)
+    if (from == x->at ? !f->own || *own : *child != AWAITED)
         return false;
     if (from == x->at)
         *own = true;
@@ -289,21 +273,43 @@ static bool count(const struct exchange *x, struct exchange_fence *f, int from)
     return true;
 }
 
+static bool has_participants(const struct exchange *x, const struct exchange_parts *p, int from)
+{
+    if (from < x->at) /* the parent */
+        return p->elsewhere;
+    return from == x->at ? p->own : p->child[from - x->first_child];
+}
+
+/* Adds the fence that a message of `from` is the first about. */
+static int open_fence(struct exchange_fence **out, struct exchange *x, int from,
+                      const struct exchange_message *m, struct err *e)
+{
+    AUTO(free) unsigned char *child = NULL;
+    struct exchange_parts parts = x->all;
+    if (m->rank_count > 0) {
+        if (exchange_parts_find(&parts, x, m->ranks, m->rank_count) < 0)
+            return err_set(e, -EBADMSG, "a fence has ranks that the job does not have");
+        child = parts.child;
+    }
+    if (!takes_part(&parts) || !has_participants(x, &parts, from))
+        return err_set(e, -EBADMSG, "node %d gets a message about a fence of others from %d", x->at,
+                       from);
+    *out = fence_new(x, m, &parts);
+    return 0;
+}
+
 int exchange_fence_contribute(struct exchange *x, int from, const struct exchange_message *message,
                               struct err *e)
 {
     struct exchange_message m = normal(x, message);
-    struct exchange_parts parts;
-    AUTO(free) unsigned char *own_parts = NULL;
-    if (find_parts(&parts, &own_parts, x, &m, e) < 0)
-        return -EBADMSG;
-    if (from == x->at ? !parts.own : !parts.child[from - x->first_child])
-        return err_set(e, -EBADMSG, "a fence has no participant at %d or below", from);
     struct exchange_fence *f = x->fences;
     while (f && !(is_about(f, &m) && count(x, f, from)))
         f = f->next;
-    if (!f)
-        count(x, f = fence_new(x, &m, &parts), from);
+    if (!f) {
+        if (open_fence(&f, x, from, &m, e) < 0)
+            return -EBADMSG;
+        count(x, f, from);
+    }
     if (f->done) { /* it has failed before */
         if (from == x->at)
             deliver(x, f, NULL, 0);
@@ -321,17 +327,13 @@ int exchange_fence_end(struct exchange *x, const struct exchange_message *messag
                        const char *bytes, size_t len, struct err *e)
 {
     struct exchange_message m = normal(x, message);
-    struct exchange_parts parts;
-    AUTO(free) unsigned char *own_parts = NULL;
-    if (find_parts(&parts, &own_parts, x, &m, e) < 0)
-        return -EBADMSG;
     struct exchange_fence *f = x->fences;
     while (f && !(is_about(f, &m) && !f->done))
         f = f->next;
-    if (!parts.elsewhere || (m.status == EXCHANGE_OK && (!f || f->missing > 0)))
-        return err_set(e, -EBADMSG, "a fence has ended too early");
-    if (!f)
-        f = fence_new(x, &m, &parts);
+    if (f ? f->ends_here || (m.status == EXCHANGE_OK && !f->settled) : m.status == EXCHANGE_OK)
+        return err_set(e, -EBADMSG, "a fence ends too early at node %d", x->at);
+    if (!f && open_fence(&f, x, tree_parent(&x->tree, x->at), &m, e) < 0)
+        return -EBADMSG;
     if (!f->settled) {
         f->failed = true;
         settle(x, f);

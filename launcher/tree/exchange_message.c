@@ -25,7 +25,7 @@ static void put_signed(struct strbuf *to, int64_t n)
 /* Returns the index after the run of consecutive ranks that begins at `i`. */
 static size_t run_end(const struct exchange_message *m, size_t i)
 {
-    for (i++; i < m->rank_count && m->ranks[i] == m->ranks[i - 1] + 1;)
+    for (i++; i < m->rank_count && m->ranks[i] == (int64_t)m->ranks[i - 1] + 1;)
         i++;
     return i;
 }
@@ -41,7 +41,7 @@ static void put_ranks(struct strbuf *to, const struct exchange_message *m)
         end = run_end(m, i);
         put(to, (uint64_t)(m->ranks[i] - after));
         put(to, end - i);
-        after = m->ranks[end - 1] + 1;
+        after = (int64_t)m->ranks[end - 1] + 1;
     }
 }
 

@@ -2,8 +2,9 @@
 
 #include <errno.h>
 
-#define ROW(s, ev, to) [TREE_MEMBER_##s][TREE_MEMBER_EV_##ev] = TREE_MEMBER_##to + 1 /* 0: no row \
-                                                                                      */
+#define ROW(s, ev, to)                                                         \
+    [TREE_MEMBER_##s][TREE_MEMBER_EV_##ev] = TREE_MEMBER_##to + 1 /* 0: no row \
+                                                                   */
 
 static const unsigned char table[TREE_MEMBER_STATES][TREE_MEMBER_EVENTS] = {
     ROW(EXPECTED, CALL, WAITING), /* it has the launcher's address only */
@@ -12,7 +13,7 @@ static const unsigned char table[TREE_MEMBER_STATES][TREE_MEMBER_EVENTS] = {
     ROW(WAITING, MOVE, MOVING),   /* it closes its connection to the launcher */
     ROW(WAITING, LOSE, LOST),     /* its connection has ended */
     ROW(MOVING, ENTER, JOINED),   /* the usual end of the start */
-    ROW(MOVING, LOSE, LOST),      /* a node above it is lost */
+    ROW(MOVING, LOSE, LOST),      /* a node above it is lost, or it does not arrive */
     ROW(JOINED, LOSE, LOST),      /* its connection has ended */
 };
 
@@ -117,7 +118,7 @@ static void lose_below(struct tree_members *m, int node)
 
 void tree_members_lose(struct tree_members *m, int node)
 {
-    if (m->nodes[node].state != TREE_MEMBER_MOVING && m->nodes[node].state != TREE_MEMBER_LOST)
+    if (m->nodes[node].state != TREE_MEMBER_LOST)
         lose_below(m, node);
 }
 

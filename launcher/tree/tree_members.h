@@ -55,8 +55,9 @@ AUTO_DEFINE(tree_members, struct tree_members *, tree_members_free)
 int tree_members_hello(struct tree_members *m, int node, int via);
 /* The agent of a node waits for its children at `address`. */
 void tree_members_listening(struct tree_members *m, int node, const char *address);
-/* A node is lost: its parent has said so, or its connection to the launcher has ended. Nothing
- * happens if it is lost already, or if it is moving: an agent that moves leaves the launcher. */
+/* A node is lost: its parent has said so, or its connection to the launcher has ended. The end of a
+ * connection whose agent was told to move is not a loss: the agent leaves, and may arrive at its
+ * parent before the launcher sees that it has left. Nothing happens if the node is lost already. */
 void tree_members_lose(struct tree_members *m, int node);
 
 enum tree_member_state tree_members_state(const struct tree_members *m, int node);

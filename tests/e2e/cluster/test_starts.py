@@ -97,8 +97,8 @@ def test_a_key_that_ssh_or_sshd_does_not_know_is_said_with_the_node(cluster, arg
 def test_ssh_needs_no_sshd_on_the_head_and_no_mpirun(cluster, tmp_path):
     for program in ("sh", "env", "ssh"):
         (tmp_path / program).symlink_to(f"/usr/bin/{program}")
-    status, out, err = cluster.head.run(*RUN, "-v", "--host", "node1:1,node2:1", "--tag", "none", "hostname",
-                                        env={"PATH": str(tmp_path)})
+    status, out, err = cluster.head.run("env", f"PATH={tmp_path}", *RUN, "-v", "--host", "node1:1,node2:1", "--tag", "none",
+                                        "/usr/bin/hostname")
     assert (status, sorted(out.split())) == (0, ["node1", "node2"]), err
     assert "engine ssh starts the ranks on other nodes, since PATH has no mpirun" in err
     cluster.nothing_left()

@@ -31,12 +31,12 @@ static const struct state_row rows[] = {
     {S(RUNNING), E(KILL), S(STOPPING)},
     {S(RUNNING), E(JOB_ENDED), S(DONE)},
     {S(RUNNING), E(JOB_ENDED_AGENT_LEFT), S(DRAINING)},
-    {S(RUNNING), E(AGENTS_ENDED), S(RUNNING)},
+    {S(RUNNING), E(AGENT_ENDED), S(RUNNING)},
     {S(STOPPING), E(KILL), S(STOPPING)},
     {S(STOPPING), E(JOB_ENDED), S(DONE)},
     {S(STOPPING), E(JOB_ENDED_AGENT_LEFT), S(DRAINING)},
-    {S(STOPPING), E(AGENTS_ENDED), S(STOPPING)},
-    {S(DRAINING), E(AGENTS_ENDED), S(DONE)},
+    {S(STOPPING), E(AGENT_ENDED), S(STOPPING)},
+    {S(DRAINING), E(AGENT_ENDED), S(DONE)},
 };
 
 static const struct state_rows table = {

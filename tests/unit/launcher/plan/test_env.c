@@ -138,7 +138,7 @@ TEST(what_an_outer_drover_chose_goes_and_what_the_user_chose_stays)
 {
     AUTO(strv)
     char **outer = LIST("DROVER_JOB_ID=j", "DROVER_RANK_CORES=4", "OMP_NUM_THREADS=4",
-                        "OMPI_MCA_schizo=^orte", "OMPI_MCA_btl=self,vader", "OMPI_MCA_pml=ucx");
+                        "OMPI_MCA_schizo=^orte,slurm", "OMPI_MCA_btl=self,vader", "OMPI_MCA_pml=ucx");
     CHECK(env_is_from_launcher(outer, "OMP_NUM_THREADS"));
     CHECK(env_is_from_launcher(outer, "OMPI_MCA_schizo"));
     CHECK(env_is_from_launcher(outer, "OMPI_MCA_btl"));
@@ -201,7 +201,7 @@ TEST(a_rank_finds_torchruns_contract)
                                               {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
                                               {"MPI_LOCALRANKID", "1"},
                                               {"MPI_LOCALNRANKS", "2"},
-                                              {"OMPI_MCA_schizo", "^orte"}};
+                                              {"OMPI_MCA_schizo", "^orte,slurm"}};
     for (size_t i = 0; i < COUNT_OF(expected); i++)
         CHECK_STR(env_get(m, expected[i][0]), expected[i][1]);
     CHECK(env_get(m, "MASTER_PORT") == NULL); /* set by the process that holds the port */
@@ -220,7 +220,7 @@ TEST(only_a_job_on_one_node_gets_its_transports_at_once)
     far.node_count = 2;
     AUTO(strv) char **two = env_job(&far, &s, NULL);
     CHECK(env_get(two, "OMPI_MCA_pml") == NULL && env_get(two, "OMPI_MCA_btl") == NULL);
-    CHECK_STR(env_get(two, "OMPI_MCA_schizo"), "^orte");
+    CHECK_STR(env_get(two, "OMPI_MCA_schizo"), "^orte,slurm");
     CHECK_STR(env_get(two, "MPIR_CVAR_PMI_VERSION"), "1");
     CHECK_STR(env_get(two, "DROVER_RESTART_COUNT"), "1");
     CHECK_STR(env_get(two, "TORCHELASTIC_RESTART_COUNT"), "1");

@@ -105,7 +105,7 @@ TEST(with_a_node_all_below_it_are_lost_once)
     CHECK_INT(tree_members_count(m, TREE_MEMBER_LOST), 4);
 }
 
-TEST(a_node_that_moves_is_not_lost_when_it_leaves_the_launcher)
+TEST(a_node_that_moves_is_lost_with_a_node_above_it)
 {
     AUTO(tree_members) struct tree_members *m = seven();
     CHECK_INT(tree_members_hello(m, 0, TREE_LAUNCHER), 0);
@@ -116,8 +116,7 @@ TEST(a_node_that_moves_is_not_lost_when_it_leaves_the_launcher)
     check_told("lost 3, ");
     tree_members_listening(m, 0, "a:1");
     check_told("move 2 to a:1, ");
-    tree_members_lose(m, 2);
-    check_told("");
-    tree_members_lose(m, 0); /* the way of the moving node is gone */
+    tree_members_lose(m, 0);
     check_told("lost 0, lost 2, lost 6, ");
+    CHECK_INT(tree_members_hello(m, 2, 0), -EEXIST);
 }
