@@ -28,7 +28,7 @@ char *lease_context_make_cgroup(const struct lease_context *c, int64_t lease)
 }
 
 int lease_context_start_agent(struct agent_spawn **out, const struct lease_context *c,
-                               const struct lease_context_agent *a, struct err *e)
+                              const struct lease_context_agent *a, struct err *e)
 {
     const struct agent_spawn_opts opts = {
         .control = json_string_value(json_object_get(a->ticket, "address")),

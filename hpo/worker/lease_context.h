@@ -34,14 +34,14 @@ char *lease_context_make_cgroup(const struct lease_context *c, int64_t lease);
 
 struct lease_context_agent {
     const json_t *ticket; /* data of a WIRE_JOIN_TICKET */
-    int node; /* of the job that is this node */
-    const char *cgroup; /* NULL: none */
+    int node;             /* of the job that is this node */
+    const char *cgroup;   /* NULL: none */
     void (*ended)(void *arg);
     void *arg;
 };
 
 /* Starts the agent of this node, for a job that awaits it. Errors as agent_spawn_start(). */
 int lease_context_start_agent(struct agent_spawn **out, const struct lease_context *c,
-                               const struct lease_context_agent *a, struct err *e);
+                              const struct lease_context_agent *a, struct err *e);
 
 #endif

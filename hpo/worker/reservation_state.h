@@ -15,12 +15,12 @@ enum reservation_state {
 };
 
 enum reservation_event {
-    RESERVATION_EV_SLOT,         /* a slot was acquired */
-    RESERVATION_EV_JOINED,       /* a join ticket arrived and the agent was started */
-    RESERVATION_EV_NOT_JOINED,   /* a join ticket arrived and the agent could not be started */
+    RESERVATION_EV_SLOT,        /* a slot was acquired */
+    RESERVATION_EV_JOINED,      /* a join ticket arrived and the agent was started */
+    RESERVATION_EV_NOT_JOINED,  /* a join ticket arrived and the agent could not be started */
     RESERVATION_EV_AGENT_ENDED, /* the agent has ended */
-    RESERVATION_EV_PREEMPT,      /* this worker needs the slot */
-    RESERVATION_EV_STOP,         /* the trial has ended, or must end without a grace period */
+    RESERVATION_EV_PREEMPT,     /* this worker needs the slot */
+    RESERVATION_EV_STOP,        /* the trial has ended, or must end without a grace period */
     RESERVATION_EVENTS
 };
 

@@ -51,10 +51,10 @@ struct trial_run {
     char *node_fault;              /* this node's; NULL: none. A trial that succeeds ignores it */
 
     /* A job over several nodes. */
-    json_t *peers;              /* borrowed from `data`; NULL: one node */
+    json_t *peers;             /* borrowed from `data`; NULL: one node */
     struct agent_spawn *agent; /* of this node; NULL: none runs */
-    json_t *ticket;             /* for the agents of all nodes; NULL: the job has not started */
-    json_t *result;             /* while DRAINING and in `done`: the data of WIRE_DONE */
+    json_t *ticket;            /* for the agents of all nodes; NULL: the job has not started */
+    json_t *result;            /* while DRAINING and in `done`: the data of WIRE_DONE */
     struct hosts *hosts;
     struct launch_node_resources *parts;
     char **argv, **env; /* the job's */

@@ -14,13 +14,14 @@ enum trial_run_state {
 };
 
 enum trial_run_event {
-    TRIAL_RUN_EV_COPY,                  /* a slot was acquired, and a checkpoint must be copied */
-    TRIAL_RUN_EV_LAUNCHED,              /* the job has started */
-    TRIAL_RUN_EV_NOT_STARTED,           /* the job cannot start, or no longer needs to */
-    TRIAL_RUN_EV_STOP,                  /* the run must end, with a grace period */
-    TRIAL_RUN_EV_KILL,                  /* the run must end without a grace period */
-    TRIAL_RUN_EV_JOB_ENDED,             /* the job has ended, and no agent of this node is left */
-    TRIAL_RUN_EV_JOB_ENDED_AGENT_LEFT, /* the job has ended, but the agent of this node still runs */
+    TRIAL_RUN_EV_COPY,                 /* a slot was acquired, and a checkpoint must be copied */
+    TRIAL_RUN_EV_LAUNCHED,             /* the job has started */
+    TRIAL_RUN_EV_NOT_STARTED,          /* the job cannot start, or no longer needs to */
+    TRIAL_RUN_EV_STOP,                 /* the run must end, with a grace period */
+    TRIAL_RUN_EV_KILL,                 /* the run must end without a grace period */
+    TRIAL_RUN_EV_JOB_ENDED,            /* the job has ended, and no agent of this node is left */
+    TRIAL_RUN_EV_JOB_ENDED_AGENT_LEFT, /* the job has ended, but the agent of this node still runs
+                                        */
     TRIAL_RUN_EV_AGENT_ENDED,          /* the agent of this node has ended */
     TRIAL_RUN_EVENTS
 };

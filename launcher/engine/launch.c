@@ -16,10 +16,10 @@
 #include "launcher/plan/env.h"
 
 enum {
-    GRACE_MS = 30000, /* from SIGTERM to SIGKILL, unless the spec sets it */
-    DRAIN_MS = 1000,  /* from a rank's exit until drover closes its output */
-    ABSENT_MS = 5000, /* how long a rank may wait in MPI_Init for an absent rank */
-    ABORT_MS = 1000,  /* how long an MPI_Abort() may be pending */
+    GRACE_MS = 30000,     /* from SIGTERM to SIGKILL, unless the spec sets it */
+    DRAIN_MS = 1000,      /* from a rank's exit until drover closes its output */
+    ABSENT_MS = 5000,     /* how long a rank may wait in MPI_Init for an absent rank */
+    ABORT_MS = 1000,      /* how long an MPI_Abort() may be pending */
     ABORT_NODES_MS = 100, /* the same over several nodes, unless a rank is known to have exited */
     LAST_LINES = 20
 };
@@ -453,8 +453,8 @@ static int check_limits(const struct launch *j, struct err *e)
     int per_rank = (s->output_dir ? 2 : 0) +
                    (local ? 2 + (s->no_pmix ? 0 : 2) + s->reports + (s->ft_config ? 2 : 0) : 0);
     AUTO(free) char *what = xasprintf("%d ranks", j->plan->world_size);
-    return limits_require_files(
-        j->plan->world_size * per_rank + (local ? 0 : j->plan->node_count), what, e);
+    return limits_require_files(j->plan->world_size * per_rank + (local ? 0 : j->plan->node_count),
+                                what, e);
 }
 
 int launch_start(struct launch **out, struct launch_context *l, const struct launch_spec *s,
@@ -471,6 +471,7 @@ int launch_start(struct launch **out, struct launch_context *l, const struct lau
                                                      .broken = on_broken,
                                                      .joined = on_pmix_connected,
                                                      .finalized = on_pmix_finalized,
+                                                     .spawns = engine_warn_spawn,
                                                      .standing = on_rank_status,
                                                      .stack = on_call_stack,
                                                      .aborted = on_aborted,

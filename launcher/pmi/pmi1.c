@@ -34,10 +34,10 @@ struct kvs {
 };
 
 struct pmi1 {
-    int size;       /* of the job */
-    int ranks;      /* of this node */
-    int *numbers;   /* of these ranks in the job */
-    int in_barrier; /* number of ranks */
+    int size;           /* of the job */
+    int ranks;          /* of this node */
+    int *numbers;       /* of these ranks in the job */
+    int in_barrier;     /* number of ranks */
     struct strbuf puts; /* since the last barrier: "KEY\0VALUE\0…" */
     struct client *clients;
     struct kvs values, names; /* for put and get; for MPI_Publish_name */
@@ -344,8 +344,7 @@ int pmi1_recv(struct pmi1 *p, int rank, const char *bytes, size_t len, struct er
         if (bytes[i] != '\n') {
             if (line->len == LINE_BYTES_MAX)
                 return err_set(e, -EMSGSIZE, "rank %d: a line of PMI-1 exceeds %d bytes",
-                               p->numbers[rank],
-                               LINE_BYTES_MAX);
+                               p->numbers[rank], LINE_BYTES_MAX);
             strbuf_putc(line, bytes[i]);
             continue;
         }

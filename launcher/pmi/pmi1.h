@@ -30,8 +30,8 @@ struct pmi1_events {
     void (*barrier)(void *arg, const char *data, size_t len);
 };
 
-/* Creates the state of the ranks of the map's node. `map` is needed only during the call; its job_id
- * must not contain blanks. */
+/* Creates the state of the ranks of the map's node. `map` is needed only during the call; its
+ * job_id must not contain blanks. */
 struct pmi1 *pmi1_new(const struct job_map *map, const struct pmi1_events *ev, void *arg);
 void pmi1_free(struct pmi1 *p);
 AUTO_DEFINE(pmi1, struct pmi1 *, pmi1_free)

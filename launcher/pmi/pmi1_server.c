@@ -86,7 +86,8 @@ static void on_readable(uv_poll_t *p, int status, int events)
         ;
 }
 
-/* ---- events of pmi1: `rank` is an index in the map's `local` --------------------------------------
+/* ---- events of pmi1: `rank` is an index in the map's `local`
+ * --------------------------------------
  */
 
 /* A rank that does not read its answers is disconnected. */
@@ -139,7 +140,7 @@ static void on_barrier(void *arg, const char *data, size_t len)
 struct pmi1_server *pmi1_server_open(uv_loop_t *loop, const struct job_map *map,
                                      const struct pmix_server_events *ev, void *arg)
 {
-    static const struct pmi1_events from_pmi1 = {on_send,   on_joined, on_finalized,
+    static const struct pmi1_events from_pmi1 = {on_send,    on_joined, on_finalized,
                                                  on_aborted, on_spawns, on_barrier};
     struct pmi1_server *s = xzalloc(sizeof *s);
     s->loop = loop;

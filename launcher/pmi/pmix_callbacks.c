@@ -72,11 +72,12 @@ static pmix_status_t on_job_control(const pmix_proc_t *requestor, const pmix_pro
 /* Passes a request of `from` to the loop. */
 static void submit(struct pmix_request *q, const pmix_proc_t *from)
 {
-    pmix_server_send(the_server, &(struct pmix_event){
-                                     .type = PMIX_EVENT_REQUEST, .from = *from, .request = q});
+    pmix_server_send(the_server,
+                     &(struct pmix_event){.type = PMIX_EVENT_REQUEST, .from = *from, .request = q});
 }
 
-/* Makes a fence, which the caller submits. Returns NULL if drover cannot serve these participants. */
+/* Makes a fence, which the caller submits. Returns NULL if drover cannot serve these participants.
+ */
 static struct pmix_request *new_fence(enum exchange_kind kind, const pmix_proc_t procs[],
                                       size_t procs_n)
 {
@@ -220,8 +221,8 @@ static pmix_status_t on_group(pmix_group_operation_t op, char *name, const pmix_
                               size_t procs_n, const pmix_info_t info[], size_t n,
                               pmix_info_cbfunc_t done, void *arg)
 {
-    struct pmix_request *q = new_fence(
-        op == PMIX_GROUP_CONSTRUCT ? EXCHANGE_GROUP : EXCHANGE_UNGROUP, procs, procs_n);
+    struct pmix_request *q =
+        new_fence(op == PMIX_GROUP_CONSTRUCT ? EXCHANGE_GROUP : EXCHANGE_UNGROUP, procs, procs_n);
     if (!q)
         return PMIX_ERR_NOT_SUPPORTED;
     pmix_request_add_key(q, name);

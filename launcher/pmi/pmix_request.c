@@ -129,7 +129,7 @@ static pmix_status_t status_of(int exchange_status)
                                        [EXCHANGE_TIMEOUT] = PMIX_ERR_TIMEOUT,
                                        [EXCHANGE_FAILED] = PMIX_ERR_LOST_CONNECTION};
     return exchange_status >= 0 && exchange_status < (int)COUNT_OF(of) ? of[exchange_status]
-                                                                      : PMIX_ERROR;
+                                                                       : PMIX_ERROR;
 }
 
 void pmix_request_set_answer(struct pmix_request *q, const struct exchange_message *m)
@@ -158,7 +158,8 @@ static void answer_with_names(struct pmix_request *q)
     PMIX_DATA_BUFFER_LOAD(&b, q->answer_data, q->answer_len); /* takes the bytes */
     q->answer_data = NULL;
     int32_t one = 1;
-    while (n < q->m.key_count && PMIx_Data_unpack(NULL, &b, &names[n], &one, PMIX_PDATA) == PMIX_SUCCESS)
+    while (n < q->m.key_count &&
+           PMIx_Data_unpack(NULL, &b, &names[n], &one, PMIX_PDATA) == PMIX_SUCCESS)
         n++;
     PMIX_DATA_BUFFER_DESTRUCT(&b);
     if (n == 0 && q->status == PMIX_SUCCESS)
@@ -192,8 +193,7 @@ static void answer_with_group(struct pmix_request *q)
     if (q->m.kind == EXCHANGE_GROUP && q->status == PMIX_SUCCESS) {
         size_t context = (size_t)q->id;
         pmix_byte_object_t data = {.bytes = q->answer_data, .size = q->answer_len};
-        pmix_data_array_t members = {
-            .type = PMIX_PROC, .size = q->proc_count, .array = q->procs};
+        pmix_data_array_t members = {.type = PMIX_PROC, .size = q->proc_count, .array = q->procs};
         PMIX_INFO_LOAD(&g->info[g->n++], PMIX_GROUP_CONTEXT_ID, &context, PMIX_SIZE);
         PMIX_INFO_LOAD(&g->info[g->n++], PMIX_GROUP_MEMBERSHIP, &members, PMIX_DATA_ARRAY);
         if (q->answer_len > 0)

@@ -13,7 +13,7 @@
 /* How libpmix gets the answer. */
 enum pmix_answer {
     PMIX_ANSWER_NONE,
-    PMIX_ANSWER_DATA,  /* a fence, the data of a rank */
+    PMIX_ANSWER_DATA, /* a fence, the data of a rank */
     PMIX_ANSWER_STATUS,
     PMIX_ANSWER_NAMES, /* a lookup */
     PMIX_ANSWER_GROUP
@@ -34,7 +34,7 @@ struct pmix_request {
         pmix_lookup_cbfunc_t names;
         pmix_info_cbfunc_t group;
     } done;
-    void *arg; /* of `done` */
+    void *arg;          /* of `done` */
     pmix_proc_t *procs; /* of a group: as libpmix gave them */
     size_t proc_count;
     /* the answer */
@@ -48,8 +48,8 @@ struct pmix_request *pmix_request_new(enum exchange_type type);
 void pmix_request_free(struct pmix_request *q);
 AUTO_DEFINE(pmix_request, struct pmix_request *, pmix_request_free)
 
-/* Sets the participants of a fence. Returns false if one of them is not of the same namespace as the
- * first. */
+/* Sets the participants of a fence. Returns false if one of them is not of the same namespace as
+ * the first. */
 bool pmix_request_set_procs(struct pmix_request *q, const pmix_proc_t procs[], size_t n);
 /* Sets the data. Takes `data`, which is from malloc(), or NULL. */
 void pmix_request_take_data(struct pmix_request *q, char *data, size_t len);
@@ -61,7 +61,8 @@ void pmix_request_set_wait(struct pmix_request *q, const pmix_info_t info[], siz
 int pmix_request_publish(struct pmix_request **out, const pmix_proc_t *owner, const char *key,
                          const pmix_value_t *value, bool once);
 
-/* Returns true if `m` is the answer to the request. Of several equal fences, the oldest is meant. */
+/* Returns true if `m` is the answer to the request. Of several equal fences, the oldest is meant.
+ */
 bool pmix_request_is_answered_by(const struct pmix_request *q, const struct exchange_message *m);
 /* Copies the answer. A status that an earlier publication has set stays. */
 void pmix_request_set_answer(struct pmix_request *q, const struct exchange_message *m);

@@ -227,8 +227,8 @@ static void register_ranks(struct pmix_server_job *j, const pmix_info_t *info, s
     pmix_wait_init(q);
     pmix_wait_open(q);
     pmix_wait_call_returned(q, PMIx_server_register_nspace(j->name, j->map->local_count,
-                                                           (pmix_info_t *)info, n,
-                                                           pmix_wait_answer, q));
+                                                           (pmix_info_t *)info, n, pmix_wait_answer,
+                                                           q));
     for (int i = 0; i < j->map->local_count; i++) {
         pmix_proc_t proc;
         PMIX_LOAD_PROCID(&proc, j->name, (pmix_rank_t)j->map->local[i]);

@@ -10,9 +10,10 @@
  *
  * Each node has one agent. Its connection is used only by remote_peers.c and remote_tree.c.
  *
- * A rank's output arrives as `output` frames. An agent may have sent at most control_window() bytes of
- * a rank that are not credited by a `credit` frame. So while a job's output is paused, drover holds
- * at most this many bytes per rank, and a rank whose output is paused does not pause the others. */
+ * A rank's output arrives as `output` frames. An agent may have sent at most control_window() bytes
+ * of a rank that are not credited by a `credit` frame. So while a job's output is paused, drover
+ * holds at most this many bytes per rank, and a rank whose output is paused does not pause the
+ * others. */
 #ifndef DROVER_ENGINE_REMOTE_INTERNAL_H
 #define DROVER_ENGINE_REMOTE_INTERNAL_H
 
@@ -48,8 +49,8 @@ struct remote_peer {
     struct remote_peer *next;
     struct control *control;
     struct remote_node *node;  /* NULL: not authenticated yet, or `moves` */
-    struct remote_node *moves; /* the node whose agent has connected to learn where its parent in the
-                                  tree is; NULL: none */
+    struct remote_node *moves; /* the node whose agent has connected to learn where its parent in
+                                  the tree is; NULL: none */
 };
 
 struct remote_stream {
@@ -140,7 +141,7 @@ struct remote_job {
     struct {
         const struct remote_node *top; /* all below it are lost, too */
         const char *why;
-    } loss; /* of tree_members_lose(), while it runs */
+    } loss;          /* of tree_members_lose(), while it runs */
     int *rank_nodes; /* the node of each rank, for `exchange` */
     struct exchange *exchange;
     struct stdin_reader *stdin_reader; /* this process's stdin, for spec.stdin_rank */
@@ -238,8 +239,8 @@ void remote_peers_accept(struct remote_job *j);
 /* Creates the launcher's part of what the nodes' PMIx servers exchange. */
 void remote_peers_open_exchange(struct remote_job *j);
 void remote_peers_drop(struct remote_peer *p);
-/* Checks the first frame of an agent. Returns the node of the agent; NULL: the agent is rejected for
- * the reason `e`. */
+/* Checks the first frame of an agent. Returns the node of the agent; NULL: the agent is rejected
+ * for the reason `e`. */
 struct remote_node *remote_peers_check_hello(struct remote_job *j, const struct control_frame *f,
                                              struct err *e);
 /* Handles a frame of a node's agent, whichever way it has come. */
@@ -269,8 +270,8 @@ void remote_node_send(struct remote_node *n, json_t *head, const void *payload, 
 /* Sends a frame to the agents of all nodes. Takes over `head`. */
 void remote_node_broadcast(struct remote_job *j, json_t *head, const void *payload, size_t len);
 void remote_tree_open(struct remote_job *j);
-/* Handles the hello of a node on a connection to the launcher. The agent stays, or moves to its parent
- * in the tree. Errors as tree_members_hello(). */
+/* Handles the hello of a node on a connection to the launcher. The agent stays, or moves to its
+ * parent in the tree. Errors as tree_members_hello(). */
 int remote_tree_hello(struct remote_peer *p, struct remote_node *n);
 /* Returns true if the agent was told where its parent is, so its connection may end. */
 bool remote_tree_has_moved(const struct remote_peer *p);

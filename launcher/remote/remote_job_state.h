@@ -27,11 +27,11 @@ enum remote_job_event {
     REMOTE_JOB_EV_MEET,         /* the start needs no address: the agents can connect */
     REMOTE_JOB_EV_RESOLVED,     /* the lookup of every name has ended, with or without an address */
     REMOTE_JOB_EV_START_FAILED, /* the first reason why the job cannot start */
-    REMOTE_JOB_EV_ALL_READY,  /* every agent is ready, and MASTER_PORT is chosen */
-    REMOTE_JOB_EV_NEXT_TURN,       /* the loop's next turn, on which a failed start is reported */
-    REMOTE_JOB_EV_KILL_TREE,       /* the engine's user wants the process trees killed */
-    REMOTE_JOB_EV_REAPED,          /* every node is reaped, and the remote launcher still runs */
-    REMOTE_JOB_EV_REAPED_ALL,      /* every node is reaped, and no remote launcher is left */
+    REMOTE_JOB_EV_ALL_READY,    /* every agent is ready, and MASTER_PORT is chosen */
+    REMOTE_JOB_EV_NEXT_TURN,    /* the loop's next turn, on which a failed start is reported */
+    REMOTE_JOB_EV_KILL_TREE,    /* the engine's user wants the process trees killed */
+    REMOTE_JOB_EV_REAPED,       /* every node is reaped, and the remote launcher still runs */
+    REMOTE_JOB_EV_REAPED_ALL,   /* every node is reaped, and no remote launcher is left */
     REMOTE_JOB_EV_LAUNCHER_REAPED, /* no process of the remote launcher is left */
     REMOTE_JOB_EVENTS
 };

@@ -41,9 +41,12 @@ bool remote_node_has_agent(enum remote_node_state s)
 const char *remote_node_state_name(enum remote_node_state s)
 {
     static const char *const names[REMOTE_NODE_STATES] = {
-        [REMOTE_NODE_EXPECTED] = "expected",     [REMOTE_NODE_CONNECTED] = "connected",
-        [REMOTE_NODE_CONFIGURED] = "configured", [REMOTE_NODE_READY] = "ready",
-        [REMOTE_NODE_STARTED] = "started",       [REMOTE_NODE_REAPED] = "reaped",
+        [REMOTE_NODE_EXPECTED] = "expected",
+        [REMOTE_NODE_CONNECTED] = "connected",
+        [REMOTE_NODE_CONFIGURED] = "configured",
+        [REMOTE_NODE_READY] = "ready",
+        [REMOTE_NODE_STARTED] = "started",
+        [REMOTE_NODE_REAPED] = "reaped",
         [REMOTE_NODE_GONE] = "gone",
     };
     return names[s];

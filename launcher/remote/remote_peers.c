@@ -234,8 +234,7 @@ static void send_exchange(void *arg, int to, const char *bytes, size_t len)
 void remote_peers_open_exchange(struct remote_job *j)
 {
     static const struct exchange_events ev = {.send = send_exchange};
-    j->exchange =
-        exchange_new(&j->tree, TREE_LAUNCHER, j->rank_nodes, j->plan->world_size, &ev, j);
+    j->exchange = exchange_new(&j->tree, TREE_LAUNCHER, j->rank_nodes, j->plan->world_size, &ev, j);
 }
 
 /* ---- frames of a rank ---------------------------------------------------------------------------

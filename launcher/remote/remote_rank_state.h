@@ -1,7 +1,7 @@
 /* remote_rank_state - the life cycle of a rank that an agent runs, as a table.
  *
- * Pure. The state does not show if the processes of the rank's node are reaped (remote_node_state.h)
- * or if its output has ended (struct remote_rank). */
+ * Pure. The state does not show if the processes of the rank's node are reaped
+ * (remote_node_state.h) or if its output has ended (struct remote_rank). */
 #ifndef DROVER_REMOTE_RANK_STATE_H
 #define DROVER_REMOTE_RANK_STATE_H
 

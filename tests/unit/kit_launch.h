@@ -2,8 +2,8 @@
 #ifndef DROVER_KIT_LAUNCH_H
 #define DROVER_KIT_LAUNCH_H
 
-#include "launcher/hosts/hosts.h"
 #include "launcher/engine/launch.h"
+#include "launcher/hosts/hosts.h"
 
 #include "common/strbuf.h"
 #include "tests/unit/test.h"

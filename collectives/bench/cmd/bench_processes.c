@@ -91,8 +91,9 @@ static void pass_variables(char ***env, const struct process *all, const int *or
     for (int i = 0, host = -1; i < o->me->size; i++) {
         struct place at = place_of(all, o->me->size, order[i]);
         host += at.index == 0;
-        json_t *own = json_pack("{s:i,s:i,s:i}", "LOCAL_RANK", at.index * o->per_process,
-                                "LOCAL_WORLD_SIZE", at.processes * o->per_process, "NODE_RANK", host);
+        json_t *own =
+            json_pack("{s:i,s:i,s:i}", "LOCAL_RANK", at.index * o->per_process, "LOCAL_WORLD_SIZE",
+                      at.processes * o->per_process, "NODE_RANK", host);
         for (size_t k = 0; k < COUNT_OF(own_names); k++)
             if (all[order[i]].own[k][0])
                 json_object_set_new(own, own_names[k], json_text(all[order[i]].own[k]));
@@ -130,8 +131,8 @@ static int exchange_processes(struct part *p, struct hosts *hosts, char ***env, 
     AUTO(free) int *order = order_by_host(all, me->size);
     for (int i = 0; i < me->size; i++) {
         AUTO(free)
-        char *name = xasprintf("%s+%d", all[order[i]].host,
-                               place_of(all, me->size, order[i]).index);
+        char *name =
+            xasprintf("%s_%d", all[order[i]].host, place_of(all, me->size, order[i]).index);
         hosts_add(hosts, name, p->o->per_process, 0);
         if (order[i] == me->rank)
             p->node = i;
@@ -184,9 +185,7 @@ static int join(struct part *p, struct launch_context *l, struct ticket *t, stru
     int rc = p->o->me->size > 1 ? publish(x, "ticket", t, sizeof *t, e) : 0;
     if (rc == 0 && p->o->me->rank > 0)
         rc = boot->get(boot->arg, 0, "ticket", t, sizeof *t, e);
-    const struct agent_spawn_opts o = {.control = t->address,
-                                       .token = t->token,
-                                       .node = p->node};
+    const struct agent_spawn_opts o = {.control = t->address, .token = t->token, .node = p->node};
     return rc < 0 ? rc : agent_spawn_start(&p->agent, l, &o, on_agent_ended, p, e);
 }
 

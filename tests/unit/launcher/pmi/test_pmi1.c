@@ -253,13 +253,13 @@ TEST(a_node_that_has_some_ranks_knows_the_size_of_the_job_and_their_numbers)
     pmi1_free(f->p);
     f->p = pmi1_new(&map, &ev, f);
     CHECK_STR(ask(f, 0, "cmd=get_universe_size\n"), "cmd=universe_size size=4\n");
-    struct err e = {0};
-    CHECK_INT(pmi1_recv(f->p, 1, "x\n", 2, &e), -EPROTO);
-    CHECK_STR(e.text, "rank 3: unexpected PMI-1 line 'x'");
     CHECK_STR(ask(f, 0, "cmd=barrier_in\n"), "");
     CHECK(!f->barrier);
     ask(f, 1, "cmd=finalize\n");
     CHECK_INT(f->finalized[1], 1);
+    struct err e = {0};
+    CHECK_INT(pmi1_recv(f->p, 1, "x\n", 2, &e), -EPROTO);
+    CHECK_STR(e.text, "rank 3: unexpected PMI-1 line 'x'");
     stop(f);
 }
 

@@ -39,10 +39,8 @@ static void on_aborted(void *arg, int rank, int code)
 
 static void start(struct fixture *f)
 {
-    static const struct pmix_server_events ev = {.joined = on_joined,
-                                                 .finalized = on_finalized,
-                                                 .aborted = on_aborted,
-                                                 .spawns = on_joined};
+    static const struct pmix_server_events ev = {
+        .joined = on_joined, .finalized = on_finalized, .aborted = on_aborted, .spawns = on_joined};
     char *argv[] = {(char *)"true", NULL};
     struct launch_spec spec = {
         .ranks = RANKS, .argv = argv, .oversubscribe = true, .job_id = "job-1"};
@@ -148,7 +146,8 @@ TEST(the_last_lines_of_a_rank_that_has_exited_are_read)
     stop(&f);
 }
 
-/* ---- two nodes -------------------------------------------------------------------------------- */
+/* ---- two nodes --------------------------------------------------------------------------------
+ */
 
 static struct strbuf sent; /* data of the fence that the server has sent */
 static int sent_count;

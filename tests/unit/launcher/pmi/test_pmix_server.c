@@ -31,10 +31,8 @@ static void on_finalized(void *arg, int rank)
     finalized++;
 }
 
-static const struct pmix_server_events quiet = {.joined = on_joined,
-                                                .finalized = on_finalized,
-                                                .aborted = on_aborted,
-                                                .spawns = on_joined};
+static const struct pmix_server_events quiet = {
+    .joined = on_joined, .finalized = on_finalized, .aborted = on_aborted, .spawns = on_joined};
 
 struct fixture {
     uv_loop_t loop;

@@ -1,8 +1,9 @@
-/* pmix_server_exchange: PMIx servers of several nodes. Each node is a process with a PMIx server, an
- * exchange and ranks; this process is the launcher. The ranks are clients of the real libpmix. */
+/* pmix_server_exchange: PMIx servers of several nodes. Each node is a process with a PMIx server,
+ * an exchange and ranks; this process is the launcher. The ranks are clients of the real libpmix.
+ */
 #include <errno.h>
-#include <poll.h>
 #include <pmix.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -24,7 +25,8 @@ struct job {
 
 static const struct job *the_job; /* of this process and the ranks that it forks */
 
-/* ---- a node ----------------------------------------------------------------------------------- */
+/* ---- a node -----------------------------------------------------------------------------------
+ */
 
 struct node {
     uv_loop_t loop;
@@ -122,10 +124,8 @@ static void serve(struct node *n, const struct job_map *map)
     uv_loop_init(&n->loop);
     uv_timer_init(&n->loop, &n->timer);
     n->launcher.data = n->timer.data = n;
-    n->exchange =
-        exchange_new(&tree, map->node, map->rank_nodes, map->ranks, &from_exchange, n);
-    if (topo_load(&topo, &e) < 0 ||
-        pmix_server_open(&server, &n->loop, topo_hwloc(topo), &e) < 0 ||
+    n->exchange = exchange_new(&tree, map->node, map->rank_nodes, map->ranks, &from_exchange, n);
+    if (topo_load(&topo, &e) < 0 || pmix_server_open(&server, &n->loop, topo_hwloc(topo), &e) < 0 ||
         pmix_server_join(&n->pmix, server, map, NULL, &from_pmix, n, &e) < 0)
         FAIL("%s", e.text);
     CHECK_INT(send(n->fd, "", 1, 0), 1); /* registered */
@@ -157,7 +157,8 @@ static int run_node(const struct job *job, int node, int fd)
     return n.failed;
 }
 
-/* ---- the launcher ----------------------------------------------------------------------------- */
+/* ---- the launcher -----------------------------------------------------------------------------
+ */
 
 struct launcher {
     struct exchange *exchange;
@@ -247,14 +248,15 @@ static bool run_job(const struct job *job, int loses)
 
 static const struct job uneven = {.nodes = 3, .ranks = 6, .rank_nodes = {0, 1, 0, 2, 2, 0}};
 
-/* ---- ranks: they return 0, or the line of what has failed -------------------------------------- */
+/* ---- ranks: they return 0, or the line of what has failed --------------------------------------
+ */
 
-#define EXPECT(x)                                                                                  \
-    do {                                                                                           \
-        if (!(x)) {                                                                                \
-            fprintf(stderr, "# rank %d: %s, line %d\n", (int)me.rank, #x, __LINE__);               \
-            return 1;                                                                              \
-        }                                                                                          \
+#define EXPECT(x)                                                                    \
+    do {                                                                             \
+        if (!(x)) {                                                                  \
+            fprintf(stderr, "# rank %d: %s, line %d\n", (int)me.rank, #x, __LINE__); \
+            return 1;                                                                \
+        }                                                                            \
     } while (0)
 
 static pmix_proc_t me;
@@ -491,7 +493,8 @@ TEST(groups_have_context_ids_that_all_members_know_and_no_other_group_has)
     CHECK(run_job(&job, -1));
 }
 
-/* ---- the job's data --------------------------------------------------------------------------- */
+/* ---- the job's data ---------------------------------------------------------------------------
+ */
 
 static pmix_value_t *job_value(int rank, const char *key)
 {
@@ -504,7 +507,7 @@ static pmix_value_t *job_value(int rank, const char *key)
 static int number(int rank, const char *key)
 {
     const pmix_value_t *v = job_value(rank, key);
-    return !v                      ? -1
+    return !v                       ? -1
            : v->type == PMIX_UINT16 ? v->data.uint16
            : v->type == PMIX_UINT32 ? (int)v->data.uint32
                                     : -2;
@@ -534,8 +537,8 @@ static int knows_the_job(void)
         EXPECT(text_is(i, PMIX_HOSTNAME, names[nodes[i]]));
     }
     const pmix_value_t *where = job_value((int)me.rank, PMIX_LOCALITY_STRING);
-    EXPECT(!getenv("BOUND") || (where && strstr(where->data.string, "NM0:") &&
-                                strstr(where->data.string, ":CR0:HT0")));
+    EXPECT(!getenv("BOUND") ||
+           (where && strstr(where->data.string, "NM0:") && strstr(where->data.string, ":CR0:HT0")));
     EXPECT(fence(false) == PMIX_SUCCESS);
     EXPECT(PMIx_Finalize(NULL, 0) == PMIX_SUCCESS);
     return 0;
@@ -557,7 +560,8 @@ TEST(bound_ranks_know_that_too_and_their_locality)
     CHECK(run_job(&job, -1));
 }
 
-/* ---- failures --------------------------------------------------------------------------------- */
+/* ---- failures ---------------------------------------------------------------------------------
+ */
 
 static int fence_fails(void)
 {

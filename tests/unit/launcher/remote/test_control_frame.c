@@ -36,7 +36,7 @@ TEST(lengths_above_the_limits_are_rejected_before_the_bytes_arrive)
     struct err e = {0};
     CHECK_INT(control_frame_decode(&f, "\x01\0\x10\0\0\0\0\0", 8, CONTROL_FRAME_MAX, &e),
               -EMSGSIZE);
-    CHECK_INT(control_frame_decode(&f, "\0\0\0\0\x01\0\0\x01", 8, CONTROL_FRAME_MAX, &e),
+    CHECK_INT(control_frame_decode(&f, "\0\0\0\0\x01\0\0\x04", 8, CONTROL_FRAME_MAX, &e),
               -EMSGSIZE);
     CHECK_INT(
         control_frame_decode(&f, "\xff\xff\xff\xff\xff\xff\xff\xff", 8, CONTROL_FRAME_MAX, &e),

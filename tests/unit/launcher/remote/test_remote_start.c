@@ -352,7 +352,8 @@ TEST(an_agent_that_dies_loses_all_ranks_of_its_node_and_ends_the_job)
     CHECK_INT(h->end.first_failed, 1);
     CHECK_INT(h->ranks_ended, 3);
     CHECK(h->end.first.lost);
-    CHECK_STR(h->end.first.lost_how, "its agent on 127.0.0.2 disconnected: the connection was closed");
+    CHECK_STR(h->end.first.lost_how,
+              "its agent on 127.0.0.2 disconnected: the connection was closed");
     CHECK_INT(h->end.status, 1);
     scene_close(&s);
 }
@@ -379,8 +380,7 @@ TEST(events_of_PMIx_decide_as_on_one_node)
     until_ticket(&s);
     until_started(&s);
     for (int rank = 0; rank < 3; rank++)
-        send_head(&s.peers[rank > 0],
-                  json_pack("{s:s,s:i}", "t", "joined", "rank", rank));
+        send_head(&s.peers[rank > 0], json_pack("{s:s,s:i}", "t", "joined", "rank", rank));
     send_head(&s.peers[0], json_pack("{s:s,s:i}", "t", "finalized", "rank", 0));
     exits(&s.peers[0], 0, 0);
     exits(&s.peers[1], 2, 0); /* without MPI_Finalize */
@@ -429,7 +429,8 @@ TEST(fences_of_the_nodes_meet_at_the_launcher)
     until_started(&s);
     for (int i = 0; i < 2; i++) {
         AUTO(strbuf) struct strbuf b = {0};
-        const struct exchange_message m = {.type = EXCHANGE_FENCE, .kind = EXCHANGE_MODEX, .node = i};
+        const struct exchange_message m = {
+            .type = EXCHANGE_FENCE, .kind = EXCHANGE_MODEX, .node = i};
         exchange_message_encode(&b, &m);
         CHECK(!strstr(strbuf_str(&s.peers[0].frames), "exchange|"));
         control_send(s.peers[i].control, json_pack("{s:s}", "t", "exchange"), b.data, b.len);
