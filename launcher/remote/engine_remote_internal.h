@@ -123,6 +123,7 @@ struct remote_job {
     int port;        /* MASTER_PORT on rank 0's node; 0: not known yet */
     char master_addr[64];
     bool master_addr_given; /* the user set MASTER_ADDR */
+    bool has_fabric;        /* a node has one (topo_has_fabric()), as far as topologies are known */
     bool failed;            /* some rank did not exit with 0 */
     bool output_paused;
     int resume_from;

@@ -5,6 +5,7 @@
 
 #include "common/log.h"
 #include "launcher/inspect/call_stacks.h"
+#include "launcher/node/topo_path.h"
 #include "launcher/remote/engine_remote_internal.h"
 
 enum { STRANGERS_MAX = 64 }; /* unauthenticated peers, in addition to one agent per node */
@@ -144,10 +145,12 @@ static void on_topo(struct remote_node *n, const struct control_frame *f)
     const char *line = f->payload, *end = memchr(line, '\n', f->len);
     size_t len = end ? (size_t)(end - line) : f->len;
     if (topo_import(&t, line, len, &e) < 0 || j->ev.node(j->arg, n->node, t, &e) < 0 ||
-        (end && j->ev.checked && j->ev.checked(j->arg, n->node, end + 1, f->len - len - 1, &e) < 0))
+        (end && j->ev.checked && j->ev.checked(j->arg, n->node, end + 1, f->len - len - 1, &e) < 0)) {
         engine_remote_fail_start(j, n->node, 2, "%s", e.text);
-    else
-        remote_start_topo_known(n);
+        return;
+    }
+    j->has_fabric |= topo_has_fabric(t);
+    remote_start_topo_known(n);
 }
 
 static void on_port(struct remote_node *n, const struct control_frame *f)

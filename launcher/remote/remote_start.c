@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 
 #include "common/log.h"
+#include "launcher/engine/mpi_transport.h"
 #include "launcher/node/netif.h"
 #include "launcher/plan/env.h"
 #include "launcher/plan/node_spec.h"
@@ -267,6 +268,16 @@ void remote_start_when_ready(struct remote_job *j)
         engine_remote_apply(j, REMOTE_JOB_EV_ALL_READY);
 }
 
+/* Adds the variables of all ranks that are known only now. */
+static void add_late_env(json_t *start, const struct remote_job *j)
+{
+    AUTO(strv) char **env = mpi_transport_between_nodes(j->plan, j->base_env, j->has_fabric);
+    json_t *list = json_array();
+    for (size_t i = 0; env && env[i]; i++)
+        json_array_append_new(list, json_string(env[i]));
+    json_object_set_new(start, "env", list);
+}
+
 void remote_start_enter_running(struct remote_job *j)
 {
     int silent_ms = j->spec->lost_after_ms > 0 ? j->spec->lost_after_ms : CONTROL_SILENT_MS;
@@ -277,6 +288,7 @@ void remote_start_enter_running(struct remote_job *j)
                               j->plan->node_count, "lost_after_ms", silent_ms);
     if (!j->master_addr_given)
         json_object_set_new(start, "address", json_string(j->master_addr));
+    add_late_env(start, j);
     for (int i = 0; i < j->plan->node_count; i++) {
         remote_node_apply(&j->nodes[i], REMOTE_NODE_EV_START);
         if (j->nodes[i].peer)
