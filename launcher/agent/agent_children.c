@@ -144,9 +144,9 @@ static void on_closed(uv_handle_t *h)
     free(c);
 }
 
-int agent_children_open(struct agent_children **out, uv_loop_t *loop, const struct tree *t, int node,
-                        const char *token, const struct agent_children_events *ev, void *arg,
-                        struct err *e)
+int agent_children_open(struct agent_children **out, uv_loop_t *loop, const struct tree *t,
+                        int node, const char *token, const struct agent_children_events *ev,
+                        void *arg, struct err *e)
 {
     struct agent_children *c = xzalloc(sizeof *c);
     c->tree = *t;
