@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "common/log.h"
-#include "launcher/remote/relay.h"
+#include "launcher/control/relay.h"
 
 /* ---- children ----------------------------------------------------------------------------------
  */

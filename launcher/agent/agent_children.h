@@ -12,7 +12,7 @@
 
 #include "common/err.h"
 #include "common/mem.h"
-#include "launcher/remote/control.h"
+#include "launcher/control/control.h"
 #include "launcher/tree/tree.h"
 
 struct agent_children;

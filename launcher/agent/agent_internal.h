@@ -20,7 +20,7 @@
 #include "launcher/engine/launch_context.h"
 #include "launcher/inspect/call_stacks.h"
 #include "launcher/plan/node_spec.h"
-#include "launcher/remote/control.h"
+#include "launcher/control/control.h"
 
 struct agent;
 

@@ -5,7 +5,7 @@
 #include "common/log.h"
 #include "launcher/agent/agent_internal.h"
 #include "launcher/node/netif.h"
-#include "launcher/remote/relay.h"
+#include "launcher/control/relay.h"
 
 /* ---- children ----------------------------------------------------------------------------------
  */

@@ -11,7 +11,7 @@
 #include "launcher/node/topo.h"
 #include "launcher/plan/env.h"
 #include "launcher/plan/node_spec.h"
-#include "launcher/remote/control.h"
+#include "launcher/control/control.h"
 #include "launcher/remote/remote_launcher.h"
 #include "launcher/tree/exchange.h"
 #include "tests/unit/test.h"

@@ -5,7 +5,7 @@
 #include <arpa/inet.h>
 #include <sys/socket.h>
 
-#include "launcher/remote/relay.h"
+#include "launcher/control/relay.h"
 #include "tests/unit/test.h"
 
 static const char token[] = "0123456789abcdef0123456789abcdef";
