@@ -23,7 +23,7 @@
 #include "launcher/io/stdin_reader.h"
 #include "launcher/node/resolve.h"
 #include "launcher/node/session_dir.h"
-#include "launcher/remote/control.h"
+#include "launcher/control/control.h"
 #include "launcher/remote/remote_job_state.h"
 #include "launcher/remote/remote_launcher.h"
 #include "launcher/remote/remote_node_state.h"
