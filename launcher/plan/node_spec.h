@@ -22,6 +22,7 @@ struct node_spec_opts {
     bool pty;              /* their stdout is a pty */
     int stdin_rank;        /* the rank (in the whole job) that reads the launcher's stdin; < 0: none */
     bool pmix;             /* the agent serves PMIx and PMI-1 */
+    int radix;             /* of the tree of agents (tree.h) */
     bool port;             /* the agent chooses MASTER_PORT; the next two members say how */
     int port_wanted;       /* 0: any free port */
     bool port_held;        /* the agent holds the port until the job ends */
@@ -50,8 +51,9 @@ struct node_spec {
     struct node_spec_opts opts;
 };
 
-/* Decodes a message of node_spec_encode(). `agent_env` (strv) has the variables of the agent's host
- * (node_spec_is_host_env()), which the ranks inherit.
+/* Decodes a message of node_spec_encode(). `agent_env` (strv) has the variables that the ranks inherit
+ * from their agent: those of its host (node_spec_is_host_env()), and those that describe an
+ * allocation of Slurm.
  *   -EBADMSG  malformed */
 int node_spec_decode(struct node_spec *out, const json_t *head, const char *payload, size_t len,
                      char *const *agent_env, struct err *e);

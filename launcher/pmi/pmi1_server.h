@@ -12,9 +12,9 @@
 
 struct pmi1_server;
 
-/* Serves the ranks of the map's node. Events come from the loop; `rank` in events is the number in the
- * whole job. What ranks have put reaches the other nodes with the next barrier. `map` is needed only
- * during the call. */
+/* Serves the ranks of the map's node. Events come from the loop; `rank` in events is the number in
+ * the whole job. What ranks have put reaches the other nodes with the next barrier. `map` is needed
+ * only during the call. */
 struct pmi1_server *pmi1_server_open(uv_loop_t *loop, const struct job_map *map,
                                      const struct pmix_server_events *ev, void *arg);
 /* Handles the end of a fence of the kind EXCHANGE_PMI1 (exchange_events.deliver). */

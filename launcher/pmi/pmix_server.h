@@ -40,13 +40,14 @@ struct pmix_server_events {
     void (*aborted)(void *arg, int rank, int code);
     /* The rank has requested further ranks (MPI_Comm_spawn), and the request was refused. */
     void (*spawns)(void *arg, int rank);
-    /* A message for the servers of the other nodes (exchange_submit()). NULL: the job has one node. */
+    /* A message for the servers of the other nodes (exchange_submit()). NULL: the job has one node.
+     */
     void (*exchange)(void *arg, const struct exchange_message *m);
 };
 
-/* Registers a job; `rank` in events is the number in the whole job. Its ranks may be started when this
- * call has returned on all its nodes. `shm_dir` is the directory in which ranks keep their shared
- * memory. `map` and `shm_dir` are needed only during the call. */
+/* Registers a job; `rank` in events is the number in the whole job. Its ranks may be started when
+ * this call has returned on all its nodes. `shm_dir` is the directory in which ranks keep their
+ * shared memory. `map` and `shm_dir` are needed only during the call. */
 int pmix_server_join(struct pmix_server_job **out, struct pmix_server *r, const struct job_map *map,
                      const char *shm_dir, const struct pmix_server_events *ev, void *arg,
                      struct err *e);

@@ -3,10 +3,17 @@
 #include <arpa/inet.h>
 #include <assert.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <string.h>
 #include <sys/socket.h>
 
 enum { READ_BYTES = 64 << 10 };
+
+/* A bulk frame that is not sent yet. */
+struct bulk {
+    struct bulk *next;
+    struct strbuf bytes; /* not sealed, since other frames may go first */
+};
 
 struct control {
     uv_tcp_t tcp;
@@ -16,6 +23,8 @@ struct control {
     struct strbuf sealed;          /* received, and not opened yet */
     struct strbuf early;           /* frames that wait for the peer's greeting */
     struct strbuf in;
+    struct bulk *bulk, **bulk_end;
+    size_t bulk_queued; /* bytes */
     bool authenticated;
     bool silence_expected; /* control_suspend_timeout() */
     bool closed, ended;
@@ -28,6 +37,22 @@ struct control {
 /* ---- end ---------------------------------------------------------------------------------------
  */
 
+static struct bulk *take_bulk(struct control *c)
+{
+    struct bulk *b = c->bulk;
+    c->bulk = b->next;
+    if (!c->bulk)
+        c->bulk_end = &c->bulk;
+    c->bulk_queued -= b->bytes.len;
+    return b;
+}
+
+static void free_bulk(struct bulk *b)
+{
+    strbuf_free(&b->bytes);
+    free(b);
+}
+
 static void on_closed(uv_handle_t *h)
 {
     struct control *c = h->data;
@@ -37,6 +62,8 @@ static void on_closed(uv_handle_t *h)
     strbuf_free(&c->sealed);
     strbuf_free(&c->early);
     strbuf_free(&c->in);
+    while (c->bulk)
+        free_bulk(take_bulk(c));
     free(c);
 }
 
@@ -162,11 +189,16 @@ struct outgoing {
     struct strbuf bytes;
 };
 
+static void send_next_bulk(struct control *c);
+
 static void on_written(uv_write_t *req, int status)
 {
     struct outgoing *o = (struct outgoing *)req; /* on_read() reports a failure */
+    struct control *c = req->handle->data;
     strbuf_free(&o->bytes);
     free(o);
+    if (status == 0)
+        send_next_bulk(c);
 }
 
 static void write_bytes(struct control *c, const char *bytes, size_t len)
@@ -178,28 +210,90 @@ static void write_bytes(struct control *c, const char *bytes, size_t len)
     struct outgoing *o = xzalloc(sizeof *o);
     strbuf_add(&o->bytes, bytes + (n > 0 ? n : 0), len - (size_t)(n > 0 ? n : 0));
     buf = uv_buf_init(o->bytes.data, (unsigned)o->bytes.len);
-    if (uv_write(&o->req, (uv_stream_t *)&c->tcp, &buf, 1, on_written) < 0)
-        on_written(&o->req, 0);
+    if (uv_write(&o->req, (uv_stream_t *)&c->tcp, &buf, 1, on_written) < 0) {
+        strbuf_free(&o->bytes);
+        free(o);
+    }
+}
+
+/* Returns true if bytes of this connection wait for the kernel. */
+static bool is_full(const struct control *c)
+{
+    return uv_stream_get_write_queue_size((const uv_stream_t *)&c->tcp) > 0;
+}
+
+/* Sends an encoded frame. */
+static void send_frame(struct control *c, const struct strbuf *b)
+{
+    c->sent_at = uv_now(c->tcp.loop);
+    if (!c->cipher) {
+        write_bytes(c, b->data, b->len);
+    } else if (!control_cipher_is_ready(c->cipher)) {
+        strbuf_add(&c->early, b->data, b->len);
+    } else {
+        AUTO(strbuf) struct strbuf sealed = {0};
+        control_cipher_seal(c->cipher, &sealed, b->data, b->len);
+        write_bytes(c, sealed.data, sealed.len);
+    }
+}
+
+static void send_next_bulk(struct control *c)
+{
+    bool any = c->bulk;
+    while (c->bulk && !c->closed && !c->ended && !is_full(c)) {
+        struct bulk *b = take_bulk(c);
+        send_frame(c, &b->bytes);
+        free_bulk(b);
+    }
+    if (any && !c->bulk && !c->closed && !c->ended && c->ev.bulk_sent)
+        c->ev.bulk_sent(c->arg);
+}
+
+/* Encodes a frame. Returns false if it cannot be sent. Drops `head`. */
+static bool encode(struct strbuf *b, const struct control *c, json_t *head, const void *payload,
+                   size_t len)
+{
+    int rc = control_frame_encode(b, head, payload, len);
+    json_decref(head);
+    assert(rc == 0);
+    return rc == 0 && !c->closed && !c->ended;
 }
 
 void control_send(struct control *c, json_t *head, const void *payload, size_t len)
 {
     AUTO(strbuf) struct strbuf b = {0};
-    int rc = control_frame_encode(&b, head, payload, len);
-    json_decref(head);
-    assert(rc == 0);
-    if (c->closed || c->ended || rc < 0)
+    if (encode(&b, c, head, payload, len))
+        send_frame(c, &b);
+}
+
+void control_send_bulk(struct control *c, json_t *head, const void *payload, size_t len)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    if (!encode(&b, c, head, payload, len))
         return;
-    c->sent_at = uv_now(c->tcp.loop);
-    if (!c->cipher) {
-        write_bytes(c, b.data, b.len);
-    } else if (!control_cipher_is_ready(c->cipher)) {
-        strbuf_add(&c->early, b.data, b.len);
-    } else {
-        AUTO(strbuf) struct strbuf sealed = {0};
-        control_cipher_seal(c->cipher, &sealed, b.data, b.len);
-        write_bytes(c, sealed.data, sealed.len);
+    if (!c->bulk && !is_full(c)) {
+        send_frame(c, &b);
+        return;
     }
+    struct bulk *waits = xzalloc(sizeof *waits);
+    waits->bytes = b;
+    b = (struct strbuf){0};
+    c->bulk_queued += waits->bytes.len;
+    *c->bulk_end = waits;
+    c->bulk_end = &waits->next;
+}
+
+size_t control_bulk_queued(const struct control *c)
+{
+    return c->bulk_queued;
+}
+
+size_t control_window(int ranks)
+{
+    size_t share = CONTROL_WINDOWS / (size_t)(ranks > 0 ? ranks : 1);
+    return share > CONTROL_WINDOW       ? CONTROL_WINDOW
+           : share < CONTROL_WINDOW_MIN ? CONTROL_WINDOW_MIN
+                                        : share;
 }
 
 /* ---- silence -----------------------------------------------------------------------------------
@@ -257,9 +351,20 @@ static struct control *new_control(uv_loop_t *loop, const struct control_events 
     uv_timer_init(loop, &c->tick);
     c->tcp.data = c->tick.data = c;
     c->open_handles = 2;
+    c->bulk_end = &c->bulk;
     c->ev = *ev;
     c->arg = arg;
     return c;
+}
+
+/* Lets the kernel take few bytes at a time, so that frames overtake bulk frames. The bytes that are
+ * on their way are not limited. */
+static void limit_unsent(struct control *c)
+{
+    int bytes = CONTROL_UNSENT;
+    uv_os_fd_t fd;
+    if (uv_fileno((uv_handle_t *)&c->tcp, &fd) == 0)
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, sizeof bytes);
 }
 
 static int start_reading(struct control **out, struct control *c, const char *token, int rc,
@@ -272,6 +377,7 @@ static int start_reading(struct control **out, struct control *c, const char *to
         return err_set(e, rc, "control connection: %s", uv_strerror(rc));
     }
     (void)uv_tcp_nodelay(&c->tcp, 1); /* it works without, more slowly */
+    limit_unsent(c);
     start_ticking(c, CONTROL_HELLO_MS);
     c->cipher = token ? control_cipher_new(token) : NULL;
     if (c->cipher)

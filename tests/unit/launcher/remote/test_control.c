@@ -14,6 +14,7 @@ struct end {
     size_t bytes;
     char why[128];
     bool ended, close_at_once;
+    int bulk_sent;
 };
 
 static void on_frame(void *arg, const struct control_frame *f)
@@ -35,7 +36,12 @@ static void on_ended(void *arg, const char *why)
     uv_stop(d->loop);
 }
 
-static const struct control_events events = {on_frame, on_ended};
+static void on_bulk_sent(void *arg)
+{
+    ((struct end *)arg)->bulk_sent++;
+}
+
+static const struct control_events events = {on_frame, on_ended, on_bulk_sent};
 
 struct pair {
     uv_loop_t loop;
@@ -109,6 +115,49 @@ TEST(frames_of_any_size_arrive_whole_and_in_order)
     CHECK_STR(strbuf_str(&p.b.received), "one:1|last:x|");
     CHECK_INT(p.b.bytes, (5 << 20) + 2);
     pair_close(&p);
+}
+
+/* The peer reads nothing at first: bulk frames pile up, and what is sent last arrives before them. */
+static void check_overtaking(const char *token)
+{
+    struct pair p;
+    pair_open_with(&p, false, token, token);
+    control_authenticate(p.a.c, 15000);
+    control_authenticate(p.b.c, 15000);
+    control_send(p.a.c, json_pack("{s:s}", "t", "first"), NULL, 0);
+    until_received(&p.b, "first:|");
+    AUTO(free) char *big = xcalloc(1 << 20, 1);
+    for (int i = 0; i < 20; i++)
+        control_send_bulk(p.a.c, json_pack("{s:s}", "t", "big"), big, 1 << 20);
+    CHECK(control_bulk_queued(p.a.c) >= 10 << 20);
+    control_send_bulk(p.a.c, json_pack("{s:s}", "t", "bulk"), "1", 1);
+    control_send_bulk(p.a.c, json_pack("{s:s}", "t", "bulk"), "2", 1);
+    control_send(p.a.c, json_pack("{s:s}", "t", "signal"), NULL, 0);
+    until_received(&p.b, "signal:|");
+    CHECK(p.b.bytes < 10 << 20);
+    until_received(&p.b, "bulk:2|");
+    CHECK_STR(strbuf_str(&p.b.received), "first:|signal:|bulk:1|bulk:2|");
+    CHECK_INT(p.b.bytes, (20 << 20) + 2);
+    CHECK_INT(control_bulk_queued(p.a.c), 0);
+    CHECK_INT(p.a.bulk_sent, 1);
+    pair_close(&p);
+}
+
+TEST(other_frames_overtake_bulk_frames)
+{
+    check_overtaking(NULL);
+    check_overtaking("0123456789abcdef");
+}
+
+TEST(a_connection_closes_with_bulk_frames_unsent)
+{
+    struct pair p;
+    pair_open(&p, true);
+    AUTO(free) char *big = xcalloc(1 << 20, 1);
+    for (int i = 0; i < 20; i++)
+        control_send_bulk(p.a.c, json_pack("{s:s}", "t", "big"), big, 1 << 20);
+    pair_close(&p);
+    CHECK_INT(p.a.bulk_sent, 0);
 }
 
 TEST(a_silent_peer_is_lost_and_pings_keep_alive)

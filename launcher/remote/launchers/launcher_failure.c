@@ -1,4 +1,4 @@
-#include "launcher/remote/launcher_failure.h"
+#include "launcher/remote/launchers/launcher_failure.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -54,6 +54,15 @@ static const struct row rows[] = {
     {"Too many authentication failures", NULL, "key", "ssh tried too many keys",
      "set IdentityFile and IdentitiesOnly yes in ~/.ssh/config"},
     {"Enter passphrase for key", NULL, "key", "ssh asks for a passphrase", "ssh-add"},
+    {"did not arrive on stdin", NULL, "start", "a start-up file of the login shell reads stdin",
+     "begin ~/.bashrc of %s with: [ -t 0 ] || return"},
+    {"This account is currently not available", NULL, "start",
+     "the login shell of the user runs no commands", "ssh %s true"},
+    {"Cannot execute command-line and remote command", NULL, "start",
+     "~/.ssh/config has a RemoteCommand for the host", "--ssh-args '-o RemoteCommand=none'"},
+    {"Bad configuration option", NULL, "start", "ssh does not know an option",
+     "check --ssh-args and ~/.ssh/config"},
+    {"unknown option -- ", NULL, "start", "ssh does not know an argument", "check --ssh-args"},
     {"Bad owner or permissions on", NULL, "key", "ssh rejects its own files",
      "chmod 600 ~/.ssh/config"},
     {"Connection to * closed by remote host", NULL, "start", "the connection was lost",
@@ -85,6 +94,14 @@ static const struct row rows[] = {
     {"drover: error while loading shared libraries", NULL, "exec",
      "drover lacks a library on the host",
      "apt-get install libhwloc15 libpmix2 libuv1 libjansson4 on each host"},
+    {"env: ?drover?: No such file or directory", NULL, "exec",
+     "drover is not installed at the same path",
+     "install drover on %s at the same path, or on a file system that all hosts share"},
+    {"env: ?drover?: Permission denied", NULL, "exec", "drover is not executable on the host",
+     "check the mode of drover on %s, and for a file system mounted noexec"},
+    {"env: ?drover?: Exec format error", NULL, "exec",
+     "drover is built for another processor architecture",
+     "install a drover for the architecture of %s at the same path"},
     {"version `GLIBC", NULL, "exec", "its C library is older than this machine's",
      "build drover on the oldest of the hosts"},
 
@@ -243,7 +260,7 @@ static bool finds(const struct row *r, const char *const *lines, char *host, siz
     return false;
 }
 
-bool launcher_failure_find(struct err *e, const char *const *lines)
+bool launcher_failure_find(struct err *e, const char *of, const char *const *lines)
 {
     char host[256] = "";
     const struct row *r = NULL;
@@ -252,9 +269,9 @@ bool launcher_failure_find(struct err *e, const char *const *lines)
             r = &rows[i];
     if (!r)
         return false;
-    const char *known = *host ? host : "HOST";
-    if (*host)
-        err_set(e, -EIO, "host %s: %s: %s", host, r->step, r->cause);
+    const char *known = *host ? host : of ? of : "HOST";
+    if (*host || of)
+        err_set(e, -EIO, "host %s: %s: %s", known, r->step, r->cause);
     else
         err_set(e, -EIO, "%s: %s", r->step, r->cause);
     char advice[512];

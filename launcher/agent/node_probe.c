@@ -1,4 +1,4 @@
-#include "launcher/remote/node_probe.h"
+#include "launcher/agent/node_probe.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -48,8 +48,6 @@ static char **command_line(const char *drover, const struct node_probe_checks *c
     char **argv = NULL;
     strv_push(&argv, xstrdup(drover));
     strv_push(&argv, xstrdup("machine"));
-    if (!c)
-        return argv;
     strv_push(&argv, xstrdup("--preflight"));
     if (c->ranks > 0)
         strv_push(&argv, xasprintf("--ranks=%d", c->ranks));

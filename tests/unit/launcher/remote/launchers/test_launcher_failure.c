@@ -1,5 +1,5 @@
 /* Texts as OpenSSH 9.2, Open MPI 4.1.4 and Slurm 22.05.8 write them. */
-#include "launcher/remote/launcher_failure.h"
+#include "launcher/remote/launchers/launcher_failure.h"
 
 #include "common/mem.h"
 #include "tests/unit/test.h"
@@ -169,6 +169,42 @@ static const struct {
      {"srun: error: Node failure on n2"},
      "host n2: start: Slurm lost the node",
      "sinfo -n n2"},
+    {"no drover by ssh",
+     {"env: \xe2\x80\x98/opt/drover/bin/drover\xe2\x80\x99: No such file or directory"},
+     "exec: drover is not installed at the same path",
+     "on HOST at the same path"},
+    {"no drover, busybox",
+     {"env: can't execute '/opt/drover': No such file or directory"},
+     "exec: drover is not installed at the same path",
+     "at the same path"},
+    {"noexec",
+     {"env: '/opt/drover/bin/drover': Permission denied"},
+     "exec: drover is not executable on the host",
+     "noexec"},
+    {"another architecture",
+     {"env: '/opt/drover/bin/drover': Exec format error"},
+     "exec: drover is built for another processor architecture",
+     "architecture of HOST"},
+    {"stdin eaten",
+     {"drover agent: the launcher's address and token did not arrive on stdin"},
+     "start: a start-up file of the login shell reads stdin",
+     "~/.bashrc"},
+    {"no shell",
+     {"This account is currently not available."},
+     "start: the login shell of the user runs no commands",
+     "ssh HOST true"},
+    {"RemoteCommand",
+     {"Cannot execute command-line and remote command."},
+     "start: ~/.ssh/config has a RemoteCommand for the host",
+     "RemoteCommand=none"},
+    {"unknown option",
+     {"command-line: line 0: Bad configuration option: nosuch"},
+     "start: ssh does not know an option",
+     "--ssh-args"},
+    {"unknown argument",
+     {"unknown option -- Z", "usage: ssh [-46AaCfGgKkMNnqsTtVvXxYy] [-B bind_interface]"},
+     "start: ssh does not know an argument",
+     "--ssh-args"},
     {"unknown", {"hello", "", "Permission is a fine word"}, NULL, NULL},
     {"silence", {NULL}, NULL, NULL},
 };
@@ -177,7 +213,7 @@ TEST(each_text_of_ssh_mpirun_and_srun_has_its_host_step_and_cure)
 {
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct err e = {0};
-        bool known = launcher_failure_find(&e, cases[i].lines);
+        bool known = launcher_failure_find(&e, NULL, cases[i].lines);
         if (known != (cases[i].text != NULL))
             FAIL("%s: %s", cases[i].name, known ? e.text : "not known");
         if (!known)
@@ -188,12 +224,23 @@ TEST(each_text_of_ssh_mpirun_and_srun_has_its_host_step_and_cure)
     }
 }
 
+TEST(a_host_is_named_even_if_no_line_names_it)
+{
+    const char *const none[] = {"Host key verification failed.", NULL};
+    const char *const one[] = {"ssh: connect to host z port 22: Connection refused", NULL};
+    struct err e = {0};
+    CHECK(launcher_failure_find(&e, "c02", none));
+    CHECK_STR(e.text, "host c02: key: a host key is unknown on this machine");
+    CHECK(launcher_failure_find(&e, "alias", one));
+    CHECK_STR(e.text, "host z: connect: no sshd listens on that port");
+}
+
 TEST(the_texts_of_ssh_win_wherever_they_are)
 {
     const char *const lines[] = {ORTE_GUESS, "b: late", "bash: orted: command not found",
                                  "ssh: connect to host z port 22: Connection refused", NULL};
     struct err e = {0};
-    CHECK(launcher_failure_find(&e, lines));
+    CHECK(launcher_failure_find(&e, NULL, lines));
     CHECK_STR(e.text, "host z: connect: no sshd listens on that port");
 }
 
@@ -204,6 +251,6 @@ TEST(a_name_of_any_length_and_odd_bytes_do_no_harm)
     strcat(line, " port 22: Connection refused");
     const char *const lines[] = {line, "\xff\xfe* ? ssh: connect to host port", "host ", NULL};
     struct err e = {0};
-    CHECK(launcher_failure_find(&e, lines));
+    CHECK(launcher_failure_find(&e, NULL, lines));
     CHECK(strncmp(e.text, "host aaaa", 9) == 0);
 }

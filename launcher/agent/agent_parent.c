@@ -1,9 +1,5 @@
-/* drover-rank - main program of `drover rank`: the parent of an agent (agent.h).
- *
- * It is a program of its own, and linked statically if the building machine has static libraries: a
- * node starts one per rank, and half of the time of a start of `drover` is spent in the dynamic
- * linker, whose search path mpirun makes longer. It also does not depend on the libraries of the
- * node. */
+#include "launcher/agent/agent_parent.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -17,11 +13,11 @@
 
 #include "common/err.h"
 #include "common/log.h"
-#include "common/own_process.h"
-#include "launcher/cmd/commands.h"
+#include "common/mem.h"
+#include "launcher/agent/agent.h"
 #include "launcher/guardian/guardian.h"
 #include "launcher/guardian/process_tree.h"
-#include "launcher/remote/agent.h"
+#include "launcher/remote/agent_env.h"
 #include "launcher/remote/remote_launcher.h"
 
 enum {
@@ -76,25 +72,28 @@ static void wait_for(pid_t agent, pid_t parent, int lifeline)
     }
 }
 
-int main(int argc, char **argv)
+/* Reads the variables that a launcher passes through stdin, if it says so. */
+static int read_env(int argc, char **argv, struct err *e)
+{
+    bool from_stdin = argc == 2 && strcmp(argv[1], AGENT_ENV_OPTION) == 0;
+    int rc = from_stdin ? agent_env_read(STDIN_FILENO, e) : 0;
+    if (rc < 0)
+        return rc;
+    if ((argc == 1 || from_stdin) && getenv(REMOTE_ENV_CONTROL) && getenv(REMOTE_ENV_TOKEN))
+        return 0;
+    err_set(e, -EINVAL, "not a command for users: `drover run` starts it on each node");
+    return err_hint(e, "drover run -H host1,host2 ./program");
+}
+
+int cmd_agent(int argc, char **argv)
 {
     static const int ignored[] = {SIGTERM, SIGINT,  SIGHUP,  SIGQUIT, SIGUSR1,
                                   SIGUSR2, SIGPIPE, SIGTSTP, SIGALRM, SIGXCPU};
     struct err e = {0};
     pid_t parent = getppid();
-    own_process_exit_without_memory();
-    own_process_ensure_std_fds();
-    log_open("drover rank");
-    if (!getenv(REMOTE_ENV_CONTROL) || !getenv(REMOTE_ENV_TOKEN)) {
-        err_set(&e, -EINVAL,
-                "not a command for users: `drover run` starts it through mpirun or srun");
-        err_hint(&e, "drover run -H host1,host2 ./program");
-        err_print(&e, "drover rank");
-        return EXIT_STATUS_USAGE;
-    }
-    if (own_process_check_files(&e) < 0) {
-        err_print(&e, "drover rank");
-        return EXIT_STATUS_FAILED;
+    if (read_env(argc, argv, &e) < 0) {
+        err_print(&e, "drover agent");
+        return 2;
     }
     for (size_t i = 0; i < COUNT_OF(ignored); i++)
         signal(ignored[i], SIG_IGN);
@@ -107,7 +106,7 @@ int main(int argc, char **argv)
     }
     if (agent < 0) {
         log_error("fork: %s", strerror(errno));
-        return EXIT_STATUS_FAILED;
+        return 1;
     }
     close(ends[0]);
     wait_for(agent, parent, ends[1]);

@@ -9,7 +9,7 @@
 
 /* Finds the most exact cause in `lines`; the interface is that of remote_launcher.find_failure.
  * Messages of ssh are more exact than those of mpirun, which guesses. `lines` is NULL-terminated,
- * oldest first. */
-bool launcher_failure_find(struct err *e, const char *const *lines);
+ * oldest first. A host that a line names precedes `host`, which may be NULL. */
+bool launcher_failure_find(struct err *e, const char *host, const char *const *lines);
 
 #endif
