@@ -11,7 +11,8 @@ static long long least(long long a, long long b)
     return a < b ? a : b;
 }
 
-/* Returns the level of a node, or of the launcher. Products of int may overflow: so long long. */
+/* Returns the level of a node, or of the launcher. Products of int may overflow, those of long long
+ * may not. */
 static struct level level_of(const struct tree *t, int at)
 {
     struct level l = {.first = TREE_LAUNCHER, .size = 1};

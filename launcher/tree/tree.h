@@ -11,7 +11,7 @@
 #include <stdbool.h>
 
 enum {
-    TREE_LAUNCHER = -1, /* the launcher's number, in place of a node's */
+    TREE_LAUNCHER = -1, /* the launcher's number, instead of a node's */
     TREE_RADIX = 32     /* default */
 };
 
