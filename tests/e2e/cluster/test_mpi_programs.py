@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from cluster_kit import LONG, ONE_ENGINE, untagged
+from cluster_kit import LONG, ONE_ENGINE, WITH_SSH, untagged
 from conftest import BUILD, compile_c
 from kit_ranks import ROOT
 from test_run_mpi import MEET, SPAWN
@@ -84,6 +84,7 @@ def says(engine, *args, **kw):
     return sorted(out.splitlines(), key=lambda line: int(re.match(r"\d+", line)[0]))
 
 
+@WITH_SSH
 @pytest.mark.parametrize("mpi", MPIS)
 def test_a_program_has_all_its_ranks(engine, check, mpi):
     assert says(engine, "-np", "6", check(mpi)) == one_job([1, 1, 2, 2, 3, 3])
