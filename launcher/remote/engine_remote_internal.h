@@ -266,9 +266,9 @@ void remote_processes_orphaned(struct remote_node *n);
 /* ---- remote_tree.c */
 
 /* Sends a frame to the node's agent, if the agent is connected. Takes over `head`. */
-void remote_node_send(struct remote_node *n, json_t *head, const void *payload, size_t len);
+void remote_tree_send(struct remote_node *n, json_t *head, const void *payload, size_t len);
 /* Sends a frame to the agents of all nodes. Takes over `head`. */
-void remote_node_broadcast(struct remote_job *j, json_t *head, const void *payload, size_t len);
+void remote_tree_broadcast(struct remote_job *j, json_t *head, const void *payload, size_t len);
 void remote_tree_open(struct remote_job *j);
 /* Handles the hello of a node on a connection to the launcher. The agent stays, or moves to its
  * parent in the tree. Errors as tree_members_hello(). */

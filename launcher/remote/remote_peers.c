@@ -228,7 +228,7 @@ static void on_exchange(struct remote_node *n, const struct control_frame *f)
 static void send_exchange(void *arg, int to, const char *bytes, size_t len)
 {
     struct remote_job *j = arg;
-    remote_node_send(&j->nodes[to], json_pack("{s:s}", "t", "exchange"), bytes, len);
+    remote_tree_send(&j->nodes[to], json_pack("{s:s}", "t", "exchange"), bytes, len);
 }
 
 void remote_peers_open_exchange(struct remote_job *j)
