@@ -1,6 +1,7 @@
 #include "launcher/agent/agent.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -8,7 +9,10 @@
 #include "launcher/agent/agent_internal.h"
 #include "launcher/remote/remote_launcher.h"
 
-enum { CONNECT_MS = 10000 };
+enum {
+    CONNECT_MS = 10000,
+    END_LIMIT_S = 20 /* more than guardian_stop() takes */
+};
 
 void agent_send(struct agent *a, json_t *head, const void *payload, size_t len)
 {
@@ -28,9 +32,9 @@ void agent_send_head(struct agent *a, json_t *head)
 void agent_send_start_error(struct agent *a, const struct err *e)
 {
     bool by_user = e->code == -EINVAL;
-    agent_send_head(a, json_pack("{s:s,s:i,s:b,s:o}", "t", "not_started", "status",
-                                 by_user ? 2 : 126, "node_fault", !by_user, "why",
-                                 json_text(e->text)));
+    agent_send_head(a,
+                    json_pack("{s:s,s:i,s:b,s:o}", "t", "not_started", "status", by_user ? 2 : 126,
+                              "node_fault", !by_user, "why", json_text(e->text)));
 }
 
 /* ---- the connection ----------------------------------------------------------------------------
@@ -180,9 +184,12 @@ static int begin(struct agent *a, struct err *e)
 }
 
 /* Closes the guardian's lifeline first: the guardian then kills what still runs, whatever the rest
- * does. */
+ * does. libpmix may hang when its server is closed. Then SIGALRM ends this process, and the parent
+ * cleans up. */
 static void finish(struct agent *a)
 {
+    signal(SIGALRM, SIG_DFL); /* the parent ignores it */
+    alarm(END_LIMIT_S);
     guardian_shutdown(a->guardian);
     agent_ranks_free(a);
     agent_exchange_leave(a);

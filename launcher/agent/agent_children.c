@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "common/log.h"
-#include "launcher/remote/relay.h"
+#include "launcher/control/relay.h"
 
 /* ---- children ----------------------------------------------------------------------------------
  */
@@ -144,9 +144,9 @@ static void on_closed(uv_handle_t *h)
     free(c);
 }
 
-int agent_children_open(struct agent_children **out, uv_loop_t *loop, const struct tree *t, int node,
-                        const char *token, const struct agent_children_events *ev, void *arg,
-                        struct err *e)
+int agent_children_open(struct agent_children **out, uv_loop_t *loop, const struct tree *t,
+                        int node, const char *token, const struct agent_children_events *ev,
+                        void *arg, struct err *e)
 {
     struct agent_children *c = xzalloc(sizeof *c);
     c->tree = *t;

@@ -23,8 +23,7 @@ static void on_finalized(void *arg, int rank)
 
 static void on_aborted(void *arg, int rank, int code)
 {
-    agent_send_head(
-        arg, json_pack("{s:s,s:i,s:i}", "t", "aborted", "rank", rank, "code", code));
+    agent_send_head(arg, json_pack("{s:s,s:i,s:i}", "t", "aborted", "rank", rank, "code", code));
 }
 
 static void on_spawns(void *arg, int rank)

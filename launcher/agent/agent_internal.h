@@ -20,7 +20,7 @@
 #include "launcher/engine/launch_context.h"
 #include "launcher/inspect/call_stacks.h"
 #include "launcher/plan/node_spec.h"
-#include "launcher/remote/control.h"
+#include "launcher/control/control.h"
 
 struct agent;
 
@@ -54,14 +54,14 @@ struct agent {
     int node, port_fd;
     bool released; /* the launcher told the agent to exit, so the connection may end */
 
-    struct node_spec spec;      /* has no plan before it is received */
-    struct engine_job *job;     /* NULL: not started */
-    struct agent_rank *ranks;   /* by index on this node */
+    struct node_spec spec;    /* has no plan before it is received */
+    struct engine_job *job;   /* NULL: not started */
+    struct agent_rank *ranks; /* by index on this node */
     struct agent_stdin stdin_of_rank;
-    struct pmix_server_job *pmix; /* NULL: the job does not use PMIx */
-    struct tree tree;             /* of the job's agents */
+    struct pmix_server_job *pmix;    /* NULL: the job does not use PMIx */
+    struct tree tree;                /* of the job's agents */
     struct agent_children *children; /* the agents below this one; NULL: none */
-    struct exchange *exchange;    /* NULL: the job has one node, or does not use PMIx */
+    struct exchange *exchange;       /* NULL: the job has one node, or does not use PMIx */
 };
 
 /* ---- agent.c */

@@ -1,7 +1,7 @@
 /* agent_parent - the command `drover agent`: the parent of an agent (agent.h). Programs start it.
  *
- * mpirun and srun end what they have started with SIGKILL. They know only this process. So the agent
- * still runs after that, and the launcher's grace period holds. */
+ * mpirun and srun end what they have started with SIGKILL. They know only this process. So the
+ * agent still runs after that, and the launcher's grace period holds. */
 #ifndef DROVER_AGENT_PARENT_H
 #define DROVER_AGENT_PARENT_H
 

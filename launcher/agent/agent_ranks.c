@@ -73,15 +73,15 @@ static bool on_bytes(void *arg, int index, enum launch_stream from, const char *
 {
     struct agent *a = arg;
     struct agent_rank *r = &a->ranks[index];
-    agent_send_bulk(
-        a, json_pack("{s:s,s:i,s:i}", "t", "output", "rank", r->number, "from", (int)from), bytes,
-        len);
+    agent_send_bulk(a,
+                    json_pack("{s:s,s:i,s:i}", "t", "output", "rank", r->number, "from", (int)from),
+                    bytes, len);
     r->uncredited_bytes += len;
     r->paused = r->uncredited_bytes >= control_window(a->spec.map->ranks);
     return !r->paused;
 }
 
-/* As bulk, so that it does not overtake the output. */
+/* Sends it as bulk, so that it does not overtake the output. */
 static void on_eof(void *arg, int index)
 {
     struct agent *a = arg;
@@ -120,8 +120,8 @@ static void on_finalized(void *arg, int index)
 static void on_aborted(void *arg, int index, int code)
 {
     struct agent *a = arg;
-    agent_send_head(a, json_pack("{s:s,s:i,s:i}", "t", "aborted", "rank", number_of(a, index),
-                                 "code", code));
+    agent_send_head(
+        a, json_pack("{s:s,s:i,s:i}", "t", "aborted", "rank", number_of(a, index), "code", code));
 }
 
 static void on_spawns(void *arg, int index)

@@ -189,8 +189,7 @@ static void set_late_env(struct agent *a, const json_t *env)
 {
     size_t i;
     json_t *item;
-    json_array_foreach((json_t *)env, i, item)
-    {
+    json_array_foreach ((json_t *)env, i, item) {
         const char *entry = json_string_value(item), *value = entry ? strchr(entry, '=') : NULL;
         if (!value)
             continue;

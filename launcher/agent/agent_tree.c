@@ -1,11 +1,11 @@
-/* The tree of agents, in a job with more nodes than the launcher has connections (tree.h): the agents
- * below this one, and the change from the launcher to the parent in the tree. */
+/* The tree of agents, in a job with more nodes than the launcher has connections (tree.h): the
+ * agents below this one, and the change from the launcher to the parent in the tree. */
 #include <string.h>
 
 #include "common/log.h"
 #include "launcher/agent/agent_internal.h"
 #include "launcher/node/netif.h"
-#include "launcher/remote/relay.h"
+#include "launcher/control/relay.h"
 
 /* ---- children ----------------------------------------------------------------------------------
  */
@@ -24,8 +24,8 @@ static void on_exchange(void *arg, int child, const char *bytes, size_t len)
     agent_exchange_receive(arg, child, bytes, len);
 }
 
-/* A child is gone. At the end of the job, this agent waits for its children: what it has sent to them
- * last has then arrived. */
+/* A child is gone. At the end of the job, this agent waits for its children: what it has sent to
+ * them last has then arrived. */
 static void on_lost(void *arg, int child)
 {
     struct agent *a = arg;

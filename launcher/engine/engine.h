@@ -106,11 +106,11 @@ struct engine_start_opts {
     const struct launch_spec *spec;
     char *const *base_env;
     char *const *pmix_env; /* local: pmix_server_env(); NULL: drover does not serve PMIx */
-    /* Local, needed with `pmix_env`; must outlive the job. plan.ranks[i] is the rank map->local[i] of
-     * the whole job. PMIx and PMI-1 number ranks like this; all events and functions of the engine
-     * use the index in the plan. */
+    /* Local, needed with `pmix_env`; must outlive the job. plan.ranks[i] is the rank map->local[i]
+     * of the whole job. PMIx and PMI-1 number ranks like this; all events and functions of the
+     * engine use the index in the plan. */
     const struct job_map *map;
-    int master_port;       /* local: MASTER_PORT; remote: the one that the user set, 0: any */
+    int master_port; /* local: MASTER_PORT; remote: the one that the user set, 0: any */
     int at_once; /* local: as many ranks start, and the others with engine_local_start_next(); 0:
                     all start */
     const char *stdin_text; /* local: what each rank reads from stdin, at most PIPE_BUF bytes; NULL:

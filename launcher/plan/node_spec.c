@@ -32,8 +32,7 @@ bool node_spec_is_host_env(const char *entry)
 /* Returns true if the variable is set for the agent itself, and not for its ranks. */
 static bool is_agent_env(const char *entry)
 {
-    static const char *const prefixes[] = {
-        "DROVER_CONTROL=", "DROVER_TOKEN=", "DROVER_AGENT_"};
+    static const char *const prefixes[] = {"DROVER_CONTROL=", "DROVER_TOKEN=", "DROVER_AGENT_"};
     return has_prefix(entry, prefixes, COUNT_OF(prefixes));
 }
 

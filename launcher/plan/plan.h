@@ -15,7 +15,7 @@ struct hosts;
 struct topo;
 
 /* The engine that starts ranks through this process's guardian. The names of the other engines are
- * the words of the remote launchers (remote/remote_launcher.h), which start one agent per rank. */
+ * the words of the remote launchers (remote/remote_launcher.h), which start one agent per node. */
 #define PLAN_ENGINE_LOCAL "local"
 
 enum plan_map {
@@ -126,11 +126,11 @@ struct launch_spec {
                               their RankMonitorClient (engine/ft_bridge.h); NULL: they do not */
     bool preflight;        /* the nodes are checked before their ranks start (doctor/preflight.h) */
     bool no_traces;        /* no caller asks which collective a rank is in */
-    int tree_radix;        /* children per agent, and of the launcher (tree/tree.h); 0: TREE_RADIX */
-    bool no_pmix;          /* the program needs no PMIx: no server is started */
-    bool no_pty;           /* stdout of the ranks is a pipe, as stderr always is, and not a pty */
-    int restart_count;     /* restarts so far */
-    int max_restarts;      /* limit of restarts; ranks see both numbers */
+    int tree_radix;    /* children per agent, and of the launcher (tree/tree.h); 0: TREE_RADIX */
+    bool no_pmix;      /* the program needs no PMIx: no server is started */
+    bool no_pty;       /* stdout of the ranks is a pipe, as stderr always is, and not a pty */
+    int restart_count; /* restarts so far */
+    int max_restarts;  /* limit of restarts; ranks see both numbers */
     int stdin_fd; /* descriptor that rank stdin_rank reads; /dev/null if < 0 or if stdin_null is set
                    */
     bool stdin_null;

@@ -1,5 +1,7 @@
 /* pmi1_server - serves PMI-1 (pmi1.h) to the ranks of a job on this machine. There is a pair of
- * stream sockets per rank; the rank inherits one end as PMI_FD. */
+ * stream sockets per rank; the rank inherits one end as PMI_FD.
+ *
+ * What ranks put is known on all nodes. Names (MPI_Publish_name) are known only on their node. */
 #ifndef DROVER_PMI1_SERVER_H
 #define DROVER_PMI1_SERVER_H
 

@@ -216,7 +216,9 @@ static void take_endpoints(struct pmix_request *q, const pmix_info_t info[], siz
     }
 }
 
-/* A group is created or destroyed, after all its members of this node have made the call. */
+/* A group is created or destroyed, after all its members of this node have made the call. A rank
+ * with libpmix 5.0.11 (Open MPI 5.0.11's own) cannot read what the server of libpmix 4.2 answers:
+ * its call fails, since the members come before the context id in the newer message. */
 static pmix_status_t on_group(pmix_group_operation_t op, char *name, const pmix_proc_t procs[],
                               size_t procs_n, const pmix_info_t info[], size_t n,
                               pmix_info_cbfunc_t done, void *arg)

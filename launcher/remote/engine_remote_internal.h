@@ -23,7 +23,7 @@
 #include "launcher/io/stdin_reader.h"
 #include "launcher/node/resolve.h"
 #include "launcher/node/session_dir.h"
-#include "launcher/remote/control.h"
+#include "launcher/control/control.h"
 #include "launcher/remote/remote_job_state.h"
 #include "launcher/remote/remote_launcher.h"
 #include "launcher/remote/remote_node_state.h"
@@ -243,7 +243,7 @@ void remote_peers_drop(struct remote_peer *p);
  * for the reason `e`. */
 struct remote_node *remote_peers_check_hello(struct remote_job *j, const struct control_frame *f,
                                              struct err *e);
-/* Handles a frame of a node's agent, whichever way it has come. */
+/* Handles a frame of a node's agent, through whichever connection it arrives. */
 void remote_peers_handle(struct remote_node *n, const struct control_frame *f);
 /* Handles the end of the way to a node's agent, and so to all nodes below it. */
 void remote_peers_lose(struct remote_node *n, bool silent, const char *why);

@@ -31,7 +31,7 @@ enum remote_node_event {
 /* Returns the next state, or -1 if the event has no meaning in this state. */
 int remote_node_next(enum remote_node_state s, enum remote_node_event ev);
 
-/* Returns true if no process of the node's ranks is left, or nobody can report it any more. */
+/* Returns true if no process of the node's ranks is left, or no agent can report it any more. */
 bool remote_node_is_reaped(enum remote_node_state s);
 
 /* Returns true if the node's agent has said hello, and its connection has not ended. */

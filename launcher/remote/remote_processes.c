@@ -17,7 +17,7 @@ enum { EXIT_MS = 500 }; /* after mpirun's exit: time for ranks to report the cau
 /* ---- before the start --------------------------------------------------------------------------
  */
 
-/* Returns true if an agent is to be started on another machine. mpirun and srun start the agents of
+/* Returns true if an agent must be started on another machine. mpirun and srun start the agents of
  * this machine, too. */
 static bool needs_program(const struct remote_job *j)
 {
@@ -115,8 +115,12 @@ static void describe_exit(struct strbuf *out, struct remote_job *j)
     if (p->cause_known) {
         strbuf_printf(out, "%s%s%s", e.text, e.hint[0] ? "; try: " : "", e.hint);
     } else if (p->orphan && (p->running > 0 || !j->launcher->argv)) {
-        strbuf_printf(out, "the `drover agent` on %s was killed from outside, or lost its parent",
+        strbuf_printf(out, "the agent on %s was killed from outside, or its parent process was",
                       remote_node_host(p->orphan));
+        strbuf_puts(out, host ? " (" : "");
+        if (host)
+            describe_status(out, j, p->failed_node);
+        strbuf_puts(out, host ? ")" : "");
     } else {
         if (host)
             strbuf_printf(out, "host %s: ", host);

@@ -5,7 +5,7 @@
 
 #include "common/log.h"
 #include "launcher/remote/engine_remote_internal.h"
-#include "launcher/remote/relay.h"
+#include "launcher/control/relay.h"
 
 /* ---- the way to a node -------------------------------------------------------------------------
  */

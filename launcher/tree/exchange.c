@@ -63,7 +63,7 @@ void exchange_route(struct exchange *x, int node, const struct exchange_message 
         send_message(x, hop, m);
 }
 
-/* The same for a message that has come as bytes. */
+/* The same for a message that was received as bytes. */
 static void pass_on(struct exchange *x, int node, const struct exchange_message *m,
                     const char *bytes, size_t len)
 {
@@ -206,7 +206,7 @@ static bool is_node(const struct exchange *x, int node)
     return node >= 0 && node < x->tree.nodes;
 }
 
-/* Returns true if `from` may send a message that has come from the node: it is below a child, or
+/* Returns true if `from` may send a message of the node: the node is below a child, or
  * anywhere else if `from` is the parent. */
 static bool is_from(const struct exchange *x, int from, int node)
 {
@@ -218,7 +218,8 @@ static bool is_from(const struct exchange *x, int from, int node)
                : hop == from;
 }
 
-/* Returns true if a message from `from` may go on to the node: from the parent only downwards. */
+/* Returns true if a message from `from` may be passed on towards the node: from the parent only
+ * downwards. */
 static bool is_towards(const struct exchange *x, int from, int node)
 {
     return is_node(x, node) && (from > x->at || tree_is_below(&x->tree, x->at, node));

@@ -19,7 +19,7 @@
  * of lost nodes get the answer EXCHANGE_FAILED, too.
  *
  * Cost of a fence with data: each node gets the data of all, so n nodes receive n² contributions in
- * total, with every radix. A tree only spreads who sends them. */
+ * total, with every radix. A tree only spreads the sending. */
 #ifndef DROVER_EXCHANGE_H
 #define DROVER_EXCHANGE_H
 

@@ -3,7 +3,7 @@
  * An instance takes part in a fence if participants are here or below. It ends the fence if none is
  * elsewhere and they are not all below one child. Each instance that takes part sends exactly one
  * message up and gets exactly one result, even if the fence fails: then it sends its message as
- * soon as it knows, or when the result has come. So messages of one child about fences of the same
+ * soon as it knows, or on receipt of the result. So messages of one child about fences of the same
  * participants count in order. */
 #include <errno.h>
 
@@ -258,7 +258,8 @@ static struct exchange_message normal(const struct exchange *x, const struct exc
     return n;
 }
 
-/* Counts a contribution. Returns false if this contributor has contributed already, or is none. */
+/* Counts a contribution. Returns false if this contributor has contributed already, or is not one.
+ */
 static bool count(const struct exchange *x, struct exchange_fence *f, int from)
 {
     bool *own = &f->own_came;

@@ -1,16 +1,17 @@
 /* tree - how the agents of a job are connected: a tree of nodes below the launcher. Pure.
  *
- * Up to `radix` nodes are children of the launcher (a star). Node n has the children
- * (n + 1) * radix … (n + 1) * radix + radix - 1, as far as they exist. So node n < radix is a child
- * of the launcher, and node n >= radix of node n / radix - 1. The depth is log_radix(nodes).
- * Launchers such as PRRTE ("routed radix") and slurmd (TreeWidth) use the same shape. */
+ * Up to `radix` nodes are children of the launcher (a star). The next radix² nodes are their
+ * children, and so on: all depths are full but the last, whose nodes are spread evenly over the
+ * nodes above. So no subtree has many more nodes than another, and the depth is the least possible.
+ * A node's parent has a lower number. Launchers such as PRRTE ("routed radix") and slurmd
+ * (TreeWidth) use such trees. */
 #ifndef DROVER_TREE_H
 #define DROVER_TREE_H
 
 #include <stdbool.h>
 
 enum {
-    TREE_LAUNCHER = -1, /* the launcher's number, in place of a node's */
+    TREE_LAUNCHER = -1, /* the launcher's number, instead of a node's */
     TREE_RADIX = 32     /* default */
 };
 

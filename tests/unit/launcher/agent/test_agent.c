@@ -11,9 +11,9 @@
 #include "launcher/node/topo.h"
 #include "launcher/plan/env.h"
 #include "launcher/plan/node_spec.h"
-#include "launcher/remote/control.h"
+#include "launcher/control/control.h"
 #include "launcher/remote/remote_launcher.h"
-#include "launcher/tree/tree.h"
+#include "launcher/tree/exchange.h"
 #include "tests/unit/test.h"
 
 enum { NODE = 1, LIMIT_MS = 15000 };
@@ -42,6 +42,7 @@ struct scene {
     json_t *hello, *credit, *refusal; /* the last of its type; NULL: none. refusal: `not_started`
                                          without a rank */
     int64_t port;
+    struct exchange *exchange; /* the launcher's; NULL: none */
     bool topo_is_valid, disconnected;
 };
 
@@ -82,6 +83,8 @@ static void on_frame(void *arg, const struct control_frame *f)
     if (strcmp(f->type, "topo") == 0) {
         AUTO(topo) struct topo *t = NULL;
         s->topo_is_valid = topo_import(&t, f->payload, f->len, NULL) == 0;
+    } else if (strcmp(f->type, "exchange") == 0) {
+        CHECK_INT(exchange_receive(s->exchange, NODE, f->payload, f->len, 0, NULL), 0);
     }
     if (rank >= 0) {
         CHECK(rank < RANKS && rank_nodes[rank] == NODE);
@@ -217,8 +220,8 @@ static void send_node_spec(struct scene *s, const char *program, const char *scr
     for (int i = 0; i < RANKS; i++) {
         snprintf(texts[i], sizeof texts[i], "RANK=%d", i);
         rank_env[i][0] = texts[i];
-        ranks[i] = (struct plan_rank){
-            .rank = i, .node = rank_nodes[i], .gpu = -1, .env = rank_env[i]};
+        ranks[i] =
+            (struct plan_rank){.rank = i, .node = rank_nodes[i], .gpu = -1, .env = rank_env[i]};
     }
     char *argv[] = {(char *)program, (char *)"-c", (char *)script, NULL};
     struct plan p = {.engine = "openmpi",
@@ -228,7 +231,8 @@ static void send_node_spec(struct scene *s, const char *program, const char *scr
                      .ranks = ranks,
                      .argv = argv,
                      .job_id = (char *)"job-1"};
-    struct node_spec_opts opts = {.port = true, .stdin_rank = stdin_rank, .radix = TREE_RADIX};
+    struct node_spec_opts opts = {
+        .port = true, .stdin_rank = stdin_rank, .pmix = s->exchange != NULL, .radix = TREE_RADIX};
     AUTO(strbuf) struct strbuf base = {0}, payload = {0};
     node_spec_base_env(&base, environ);
     json_t *head = node_spec_encode(&payload, &p, NODE, "/", &opts, &base);
@@ -243,16 +247,21 @@ static void send_start(struct scene *s)
     control_send(s->control, head, NULL, 0);
 }
 
-/* From hello to the start of the ranks. */
-static void start_program(struct scene *s, const char *program, const char *script, int stdin_rank)
+/* From hello to the start of the ranks. The scene is open. */
+static void start_in(struct scene *s, const char *program, const char *script, int stdin_rank)
 {
-    scene_open(s);
     until_frame(s, "hello|");
     send_type(s, "topo_request");
     until_frame(s, "topo|");
     send_node_spec(s, program, script, stdin_rank);
     until_frame(s, "port|ready|");
     send_start(s);
+}
+
+static void start_program(struct scene *s, const char *program, const char *script, int stdin_rank)
+{
+    scene_open(s);
+    start_in(s, program, script, stdin_rank);
 }
 
 static void start_ranks(struct scene *s, const char *script)
@@ -458,6 +467,59 @@ TEST(output_of_a_rank_stops_until_it_is_credited_and_that_of_others_goes_on)
     }
     until_ended(&s, FIRST);
     CHECK_INT(first->len, BYTES);
+    release(&s);
+}
+
+/* ---- PMI-1 over two nodes: the launcher and node 0 have only their exchanges -------------------
+ */
+
+static const struct tree tree = {2, TREE_RADIX};
+
+/* The launcher's exchange sends: to the agent, or to node 0, whose exchange is `other`. */
+static void on_send(void *arg, int to, const char *bytes, size_t len)
+{
+    struct scene *s = arg;
+    if (to == NODE)
+        control_send(s->control, json_pack("{s:s}", "t", "exchange"), bytes, len);
+}
+
+static void on_send_from_other(void *arg, int to, const char *bytes, size_t len)
+{
+    struct scene *s = arg;
+    CHECK_INT(to, TREE_LAUNCHER);
+    CHECK_INT(exchange_receive(s->exchange, 0, bytes, len, 0, NULL), 0);
+}
+
+static void on_deliver(void *arg, const struct exchange_message *m)
+{
+    FAIL("a message for a PMIx server that does not exist");
+}
+
+#define PMI1_SCRIPT                                                                       \
+    "say() { echo \"$1\" >&$PMI_FD; IFS= read -r answer <&$PMI_FD; echo \"$answer\"; }; " \
+    "say 'cmd=init pmi_version=1 pmi_subversion=1'; say 'cmd=barrier_in'; say cmd=finalize"
+
+TEST(a_barrier_of_pmi1_waits_for_the_other_node)
+{
+    static const struct exchange_events at_launcher = {on_send, on_deliver};
+    static const struct exchange_events at_other = {on_send_from_other, on_deliver};
+    struct scene s;
+    scene_open(&s);
+    s.exchange = exchange_new(&tree, TREE_LAUNCHER, rank_nodes, RANKS, &at_launcher, &s);
+    AUTO(exchange)
+    struct exchange *other = exchange_new(&tree, 0, rank_nodes, RANKS, &at_other, &s);
+    start_in(&s, "/bin/sh", PMI1_SCRIPT, -1);
+    until_frame(&s, "exchange|"); /* both ranks of the node are in the barrier */
+    CHECK_HAS(strbuf_str(&s.frames), "joined|");
+    CHECK(!strstr(output_of(&s, FIRST), "barrier_out") && !s.ranks[FIRST].exit);
+    const struct exchange_message fence = {.type = EXCHANGE_FENCE, .kind = EXCHANGE_PMI1};
+    exchange_submit(other, &fence);
+    until_ended(&s, FIRST);
+    until_ended(&s, SECOND);
+    CHECK_HAS(output_of(&s, FIRST), "cmd=barrier_out");
+    CHECK_HAS(output_of(&s, SECOND), "cmd=finalize_ack");
+    CHECK_HAS(strbuf_str(&s.frames), "finalized|");
+    exchange_free(s.exchange);
     release(&s);
 }
 

@@ -1,11 +1,11 @@
-/* agent_children: an inner agent with real connections on the loopback device. The tree has 7 nodes and
- * radix 2, so nodes 2 and 3 are the children of node 0, and node 6 is below node 2. */
+/* agent_children: an inner agent with real connections on the loopback device. The tree has 7 nodes
+ * and radix 2, so nodes 2 and 3 are the children of node 0, and node 6 is below node 2. */
 #include "launcher/agent/agent_children.h"
 
 #include <arpa/inet.h>
 #include <sys/socket.h>
 
-#include "launcher/remote/relay.h"
+#include "launcher/control/relay.h"
 #include "tests/unit/test.h"
 
 static const char token[] = "0123456789abcdef0123456789abcdef";
@@ -29,7 +29,8 @@ static void on_up(void *arg, json_t *head, const void *payload, size_t len, bool
 {
     struct world *w = arg;
     int64_t node = -1;
-    struct control_frame inner, f = {head, json_string_value(json_object_get(head, "t")), payload, len};
+    struct control_frame inner,
+        f = {head, json_string_value(json_object_get(head, "t")), payload, len};
     (void)json_require_int(&node, head, "node", NULL);
     strbuf_printf(&w->up, "%s %d%s", f.type, (int)node, bulk ? " bulk" : "");
     if (strcmp(f.type, "relay") == 0) {
@@ -125,7 +126,8 @@ TEST(frames_of_children_go_up_with_their_node)
     control_send(two.c, head, below.data, below.len);
     control_send(two.c, json_pack("{s:s,s:i,s:s}", "t", "lost", "node", 6, "why", "x"), NULL, 0);
     until(&w, &w.up, "lost 6|");
-    CHECK_STR(strbuf_str(&w.up), "relay 2 hello:|relay 2 topo:T|relay 2 bulk output:text|relay 6 started:|lost 6|");
+    CHECK_STR(strbuf_str(&w.up),
+              "relay 2 hello:|relay 2 topo:T|relay 2 bulk output:text|relay 6 started:|lost 6|");
     CHECK_STR(strbuf_str(&w.exchange), "2:fence|");
     peer_close(&two);
     world_close(&w);
@@ -143,7 +145,8 @@ TEST(frames_from_above_go_to_the_node_that_they_name_or_to_all)
     static const int nodes[] = {6, 3, RELAY_ALL};
     for (size_t i = 0; i < COUNT_OF(nodes); i++) {
         AUTO(strbuf) struct strbuf b = {0};
-        AUTO(json) json_t *head = relay_encode(&b, nodes[i], json_pack("{s:s}", "t", "start"), NULL, 0);
+        AUTO(json)
+        json_t *head = relay_encode(&b, nodes[i], json_pack("{s:s}", "t", "start"), NULL, 0);
         agent_children_relay(w.children, &(struct control_frame){head, "relay", b.data, b.len});
     }
     agent_children_exchange(w.children, 2, "done", 4);

@@ -5,7 +5,7 @@
 #include <netinet/in.h>
 
 #include "launcher/elastic/rdzv_server.h"
-#include "launcher/remote/control.h"
+#include "launcher/control/control.h"
 #include "tests/unit/test.h"
 
 enum { LIMIT_MS = 20000, NODES = 2 };

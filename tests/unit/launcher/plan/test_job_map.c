@@ -7,7 +7,8 @@ TEST(ranks_that_are_not_placed_in_blocks_are_found_by_their_numbers)
 {
     static const int nodes[] = {0, 2, 0, 1, 2, 2};
     struct plan_rank ranks[COUNT_OF(nodes)] = {0};
-    struct plan_node names[3] = {{.name = (char *)"a"}, {.name = (char *)"b"}, {.name = (char *)"c"}};
+    struct plan_node names[3] = {
+        {.name = (char *)"a"}, {.name = (char *)"b"}, {.name = (char *)"c"}};
     struct plan p = {.job_id = (char *)"j",
                      .ranks = ranks,
                      .world_size = COUNT_OF(nodes),

@@ -8,7 +8,7 @@
 #include "launcher/hosts/hosts.h"
 #include "launcher/node/topo.h"
 #include "launcher/plan/env.h"
-#include "launcher/remote/control_frame.h"
+#include "launcher/control/control_frame.h"
 #include "tests/unit/test.h"
 
 /* Three ranks on two nodes; the second node has ranks 0 and 2. */
@@ -151,7 +151,7 @@ TEST(a_message_whose_map_does_not_fit_is_refused)
     static const struct {
         const char *key;
         int value;
-    } wrong[] = {{"node", 2},  {"node", -1}, {"nodes", 1},  {"nodes", 9},        {"ranks", 2},
+    } wrong[] = {{"node", 2},  {"node", -1}, {"nodes", 1}, {"nodes", 9},       {"ranks", 2},
                  {"ranks", 4}, {"ranks", 0}, {"radix", 0}, {"stdin_rank", -2}, {"port_wanted", -1}};
     AUTO(plan) struct plan *p = plan_of_three();
     AUTO(strbuf) struct strbuf payload = {0};

@@ -8,7 +8,7 @@
 
 #include "launcher/hosts/hosts.h"
 #include "launcher/node/topo.h"
-#include "launcher/remote/control.h"
+#include "launcher/control/control.h"
 #include "launcher/remote/remote_launcher.h"
 #include "launcher/tree/exchange.h"
 #include "tests/unit/kit_launch.h"

@@ -236,6 +236,28 @@ TEST(a_server_that_fails_makes_the_fence_fail_and_the_next_one_starts_fresh)
     end();
 }
 
+TEST(a_fence_that_fails_does_not_overtake_the_one_before_it)
+{
+    static const int32_t few[] = {1, 2};
+    start();
+    fence(0, few, 2, "a");
+    exchange_submit(at[1], &(struct exchange_message){.type = EXCHANGE_FENCE,
+                                                      .kind = EXCHANGE_GROUP,
+                                                      .ranks = few,
+                                                      .rank_count = 2,
+                                                      .status = EXCHANGE_FAILED});
+    run();
+    check_got(0, "");
+    fence(1, few, 2, "b");
+    run();
+    check_got(0, "done 0ab; done 4; ");
+    check_got(1, "done 0ab; ");
+    fence(1, few, 2, "c");
+    run();
+    check_got(1, "done 4; ");
+    end();
+}
+
 TEST(fences_with_a_lost_node_fail_now_and_later_and_others_go_on)
 {
     static const int32_t with_6[] = {2, 6, 8}, without[] = {2, 8};

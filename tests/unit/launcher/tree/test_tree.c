@@ -63,6 +63,30 @@ TEST(children_ways_and_depths_agree_with_the_parents)
             check_tree(&(struct tree){.nodes = nodes, .radix = radix});
 }
 
+static int size_of(const struct tree *t, int top)
+{
+    int size = 0;
+    for (int i = 0; i < t->nodes; i++)
+        size += tree_is_below(t, top, i);
+    return size;
+}
+
+TEST(the_subtrees_of_the_launcher_differ_by_few_nodes)
+{
+    static const int sizes[] = {100, 1000, 1056, 1057, 4096};
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        struct tree t = {.nodes = sizes[s], .radix = TREE_RADIX};
+        int least = INT_MAX, most = 0;
+        for (int i = 0; i < TREE_RADIX; i++) {
+            int size = size_of(&t, i);
+            least = size < least ? size : least;
+            most = size > most ? size : most;
+        }
+        if (most - least > 1)
+            FAIL("%d nodes: subtrees of %d to %d nodes", t.nodes, least, most);
+    }
+}
+
 TEST(the_largest_tree_does_not_overflow)
 {
     struct tree t = {.nodes = INT_MAX, .radix = 65536};

@@ -1,4 +1,4 @@
-#include "launcher/remote/control.h"
+#include "launcher/control/control.h"
 
 #include <arpa/inet.h>
 #include <assert.h>

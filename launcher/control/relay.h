@@ -3,7 +3,7 @@
 #ifndef DROVER_RELAY_H
 #define DROVER_RELAY_H
 
-#include "launcher/remote/control_frame.h"
+#include "launcher/control/control_frame.h"
 
 enum { RELAY_ALL = -1 }; /* as node: all nodes below, and the one that gets the frame */
 

@@ -1,5 +1,5 @@
 /* control_frame: frames in pieces, limits, and invalid frames. */
-#include "launcher/remote/control_frame.h"
+#include "launcher/control/control_frame.h"
 
 #include "tests/unit/test.h"
 

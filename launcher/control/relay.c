@@ -1,4 +1,4 @@
-#include "launcher/remote/relay.h"
+#include "launcher/control/relay.h"
 
 #include <errno.h>
 

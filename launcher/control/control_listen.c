@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/strbuf.h"
-#include "launcher/remote/control.h"
+#include "launcher/control/control.h"
 
 enum { BACKLOG = 4096 };
 

@@ -1,4 +1,4 @@
-#include "launcher/remote/control_cipher.h"
+#include "launcher/control/control_cipher.h"
 
 #include <assert.h>
 #include <errno.h>

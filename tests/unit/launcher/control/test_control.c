@@ -1,6 +1,6 @@
 /* control: two ends on the loopback device; silence, disconnects, unauthenticated peers, several
  * addresses. */
-#include "launcher/remote/control.h"
+#include "launcher/control/control.h"
 
 #include <arpa/inet.h>
 #include <sys/socket.h>

@@ -1,4 +1,4 @@
-#include "launcher/remote/control_frame.h"
+#include "launcher/control/control_frame.h"
 
 #include <errno.h>
 #include <stdint.h>

@@ -9,7 +9,7 @@
 
 #include "common/clock.h"
 #include "common/strbuf.h"
-#include "launcher/remote/control.h"
+#include "launcher/control/control.h"
 
 enum { ADDRESSES_MAX = 32, HEAD_START_MS = 300 };
 

@@ -13,8 +13,8 @@
 
 #include "common/err.h"
 #include "common/mem.h"
-#include "launcher/remote/control_cipher.h"
-#include "launcher/remote/control_frame.h"
+#include "launcher/control/control_cipher.h"
+#include "launcher/control/control_frame.h"
 
 enum {
     CONTROL_PING_MS = 5000,

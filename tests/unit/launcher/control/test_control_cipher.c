@@ -1,5 +1,5 @@
 /* control_cipher: records are opened once, in order, in their direction, with the token. */
-#include "launcher/remote/control_cipher.h"
+#include "launcher/control/control_cipher.h"
 
 #include <errno.h>
 #include <string.h>
