@@ -338,6 +338,34 @@ static int drovers_processes(pid_t *out, int room, const char *job_id)
     return n;
 }
 
+/* Rank 1 aborts, and rank 0 on the other node dies when rank 1's exit has been reported. A machine
+ * that stands still for 100 ms makes it too late to be the first, so it has several tries. */
+TEST(a_rank_that_died_on_another_node_is_the_first_failure_although_an_abort_is_told_earlier)
+{
+    enum { TRIES = 8 };
+    AUTO(fixture) struct fixture *f = open_all();
+    AUTO(hosts) struct hosts *hosts = two_hosts(1, 1);
+    char *argv[4], id[40];
+    int first = -1;
+    for (int i = 0; i < TRIES && first != 0; i++) {
+        struct launch_spec s = far_script(
+            2, argv,
+            "at=/tmp/drover-$DROVER_JOB_ID; if [ $RANK = 0 ]; then until [ -s $at ]; do :; done; "
+            "read pid <$at; rm $at; while kill -0 $pid 2>&-; do :; done; kill -9 $$; fi; "
+            "echo 'cmd=init pmi_version=1 pmi_subversion=1' >&4; read x <&4; "
+            "echo 'cmd=abort exitcode=3' >&4; echo $$ >$at; exit 3");
+        snprintf(id, sizeof id, "abort-%d-%d", (int)getpid(), i);
+        s.hosts = hosts;
+        s.job_id = id;
+        s.no_pmix = false;
+        struct heard *h = begin(f, i, &s);
+        until_over(h);
+        first = h->end.first_failed;
+        CHECK_INT(h->end.status, first == 0 ? 128 + SIGKILL : 3);
+    }
+    CHECK_INT(first, 0);
+}
+
 TEST(any_process_of_drover_may_be_killed_and_nothing_is_left)
 {
     /* 2 nodes with a parent, an agent and a guardian each, in the order of their pids. One job per
