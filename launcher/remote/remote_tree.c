@@ -78,10 +78,9 @@ static void on_lost(void *arg, int node)
     struct remote_job *j = arg;
     const struct remote_node *top = j->loss.top;
     AUTO(free)
-    char *why =
-        node == top->node
-            ? xstrdup(j->loss.why)
-            : xasprintf("it was reached through node %s: %s", remote_node_host(top), j->loss.why);
+    char *why = node == top->node ? xstrdup(j->loss.why)
+                                  : xasprintf("it was reached through node %s: %s",
+                                              remote_node_host(top), j->loss.why);
     remote_node_lose(&j->nodes[node], why);
 }
 
