@@ -22,6 +22,7 @@ static void count_abort(struct launch *j, int rank)
 static void on_aborts(uv_timer_t *t)
 {
     struct launch *j = t->data;
+    count_abort(j, j->first_aborted);
     for (int i = 0; i < j->plan->world_size; i++)
         count_abort(j, i);
     for (int i = 0; i < j->plan->world_size; i++) {
@@ -47,10 +48,12 @@ void launch_aborts_on_aborted(void *arg, int rank, int code)
     uint64_t wait_ms = another_has_exited(j, rank) ? ABORT_MS
                        : j->plan->node_count > 1   ? ABORT_NODES_MS
                                                    : 0;
-    if (wait_ms == 0)
+    if (wait_ms == 0) {
         count_abort(j, rank);
-    else if (!uv_is_active((uv_handle_t *)&j->abort_timer))
+    } else if (!uv_is_active((uv_handle_t *)&j->abort_timer)) {
+        j->first_aborted = rank;
         uv_timer_start(&j->abort_timer, on_aborts, wait_ms, 0);
+    }
 }
 
 bool launch_aborts_hold_end(struct launch *j, const struct rank_end *r)

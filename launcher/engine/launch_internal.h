@@ -38,7 +38,8 @@ struct launch {
     struct launch_observers observers;
     uv_timer_t escalation_timer; /* limit of the job's state: stop request, then grace period */
     uv_timer_t drain_timer;      /* until the next rank's drain_until_ms */
-    uv_timer_t abort_timer;      /* until pending aborts count */
+    uv_timer_t abort_timer;      /* until pending aborts count … */
+    int first_aborted;           /* … and the rank of the first of them */
     uv_timer_t absent_timer;     /* until absent ranks count as failed */
     int open_handles;
 };
