@@ -17,13 +17,13 @@
 #ifndef DROVER_ENGINE_REMOTE_INTERNAL_H
 #define DROVER_ENGINE_REMOTE_INTERNAL_H
 
+#include "launcher/control/control.h"
 #include "launcher/engine/engine.h"
 #include "launcher/io/last_lines.h"
 #include "launcher/io/rank_output.h"
 #include "launcher/io/stdin_reader.h"
 #include "launcher/node/resolve.h"
 #include "launcher/node/session_dir.h"
-#include "launcher/control/control.h"
 #include "launcher/remote/remote_job_state.h"
 #include "launcher/remote/remote_launcher.h"
 #include "launcher/remote/remote_node_state.h"
