@@ -339,6 +339,7 @@ void engine_remote_unref(struct remote_job *j)
     remote_processes_free(&j->processes);
     free(j->ranks);
     tree_members_free(j->members);
+    topo_known_free(j->topos);
     free(j->nodes);
     free(j->ranks_by_node);
     free(j->hostfile);

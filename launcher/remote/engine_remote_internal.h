@@ -24,6 +24,7 @@
 #include "launcher/io/stdin_reader.h"
 #include "launcher/node/resolve.h"
 #include "launcher/node/session_dir.h"
+#include "launcher/node/topo_known.h"
 #include "launcher/remote/remote_job_state.h"
 #include "launcher/remote/remote_launcher.h"
 #include "launcher/remote/remote_node_state.h"
@@ -123,6 +124,7 @@ struct remote_job {
     int port;        /* MASTER_PORT on rank 0's node; 0: not known yet */
     char master_addr[64];
     bool master_addr_given; /* the user set MASTER_ADDR */
+    struct topo_known *topos; /* those of the nodes, if they differ */
     bool has_fabric;        /* a node has one (topo_has_fabric()), as far as topologies are known */
     bool failed;            /* some rank did not exit with 0 */
     bool output_paused;
