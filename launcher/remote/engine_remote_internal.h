@@ -123,10 +123,10 @@ struct remote_job {
     int port_wanted; /* MASTER_PORT as the user chose it; 0: any */
     int port;        /* MASTER_PORT on rank 0's node; 0: not known yet */
     char master_addr[64];
-    bool master_addr_given; /* the user set MASTER_ADDR */
+    bool master_addr_given;   /* the user set MASTER_ADDR */
     struct topo_known *topos; /* those of the nodes, if they differ */
-    bool has_fabric;        /* a node has one (topo_has_fabric()), as far as topologies are known */
-    bool failed;            /* some rank did not exit with 0 */
+    bool has_fabric; /* a node has one (topo_has_fabric()), as far as topologies are known */
+    bool failed;     /* some rank did not exit with 0 */
     bool output_paused;
     int resume_from;
 

@@ -1,7 +1,7 @@
-/* What MPI programs do first, on every rank: `mpi_check` (a ring, sums of 8 B and 800 KB, the ranks of this
- * machine), `numa` (the ranks of the same NUMA node and of the same core), `sessions` (MPI 4: communicators without
- * MPI_Init), `abort` (rank 4), `spawn` (each rank must get the error), `names` (rank 0 publishes one and removes it).
- * Prints one line per rank. */
+/* What MPI programs do first, on every rank: `mpi_check` (a ring, sums of 8 B and 800 KB, the ranks
+ * of this machine), `numa` (the ranks of the same NUMA node and of the same core), `sessions` (MPI
+ * 4: communicators without MPI_Init), `abort` (rank 4), `spawn` (each rank must get the error),
+ * `names` (rank 0 publishes one and removes it). Prints one line per rank. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,8 +87,8 @@ static void names(MPI_Comm world)
     int twice = rank == 0 ? MPI_Unpublish_name("sea", MPI_INFO_NULL, port) : MPI_ERR_OTHER;
     MPI_Barrier(world);
     int gone = MPI_Lookup_name("sea", MPI_INFO_NULL, again);
-    printf("%d %s %d %d %d %d\n", rank, port, found == MPI_SUCCESS, removed == MPI_SUCCESS, twice != MPI_SUCCESS,
-           gone != MPI_SUCCESS);
+    printf("%d %s %d %d %d %d\n", rank, port, found == MPI_SUCCESS, removed == MPI_SUCCESS,
+           twice != MPI_SUCCESS, gone != MPI_SUCCESS);
 }
 
 static int sessions(void)
