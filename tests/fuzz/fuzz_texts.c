@@ -282,17 +282,43 @@ static void pmi1_aborted(void *arg, int rank, int code)
 {
 }
 
-/* The values of a barrier, to which the text adds those of other nodes. */
+/* What a rank's line asks of the other nodes. */
+struct pmi1_asked {
+    struct strbuf barrier; /* the values of a barrier */
+    uint64_t name;         /* a request about a name; 0: none */
+};
+
 static void pmi1_barrier(void *arg, const char *data, size_t len)
 {
-    strbuf_add(arg, data, len);
+    strbuf_add(&((struct pmi1_asked *)arg)->barrier, data, len);
+}
+
+static void pmi1_name(void *arg, const struct exchange_message *m)
+{
+    ((struct pmi1_asked *)arg)->name = m->id;
+}
+
+/* Answers what a line has asked. */
+static void pmi1_reply(struct pmi1 *p, struct pmi1_asked *asked)
+{
+    const struct exchange_message found = {.type = EXCHANGE_FOUND,
+                                           .kind = EXCHANGE_PMI1,
+                                           .id = asked->name,
+                                           .data = "value",
+                                           .len = 5};
+    if (asked->name > 0)
+        pmi1_answer(p, &found);
+    if (asked->barrier.len > 0)
+        pmi1_end_barrier(p, asked->barrier.data, asked->barrier.len);
+    asked->barrier.len = 0;
+    asked->name = 0;
 }
 
 /* Each line begins with the digit of its rank. */
 static int read_pmi1(char *text, size_t len, struct err *e)
 {
     static const struct pmi1_events ev = {pmi1_sent,    pmi1_event, pmi1_event,
-                                          pmi1_aborted, pmi1_event, pmi1_barrier};
+                                          pmi1_aborted, pmi1_event, pmi1_barrier, pmi1_name};
     static char *const nodes[] = {"node", NULL};
     static char *const cpus[] = {"", "", "", NULL};
     static int rank_nodes[RANKS], local[RANKS] = {0, 1, 2};
@@ -304,8 +330,8 @@ static int read_pmi1(char *text, size_t len, struct err *e)
                                 .local = local,
                                 .local_count = RANKS,
                                 .cpus = (char **)cpus};
-    AUTO(strbuf) struct strbuf barrier = {0};
-    AUTO(pmi1) struct pmi1 *p = pmi1_new(&map, &ev, &barrier);
+    struct pmi1_asked asked = {0};
+    AUTO(pmi1) struct pmi1 *p = pmi1_new(&map, &ev, &asked);
     int rc = 0;
     pmi1_end_barrier(p, text, len);
     for (char *line; rc >= 0 && (line = strsep(&text, "\n"));) {
@@ -314,10 +340,9 @@ static int read_pmi1(char *text, size_t len, struct err *e)
         if (n > 0)
             line[n] = '\n'; /* instead of its NUL: the text continues, or ends, there */
         rc = n > 0 ? pmi1_recv(p, rank, line + 1, n, e) : 0;
-        if (barrier.len > 0)
-            pmi1_end_barrier(p, barrier.data, barrier.len);
-        barrier.len = 0;
+        pmi1_reply(p, &asked);
     }
+    strbuf_free(&asked.barrier);
     return rc;
 }
 
