@@ -22,7 +22,7 @@ static bool has_children(const struct remote_node *n)
     return tree_children(&n->job->tree, n->node, &first) > 0;
 }
 
-void remote_node_send(struct remote_node *n, json_t *head, const void *payload, size_t len)
+void remote_tree_send(struct remote_node *n, json_t *head, const void *payload, size_t len)
 {
     struct remote_node *way = way_to(n);
     if (!way->peer || !remote_node_has_agent(n->state)) {
@@ -36,7 +36,7 @@ void remote_node_send(struct remote_node *n, json_t *head, const void *payload, 
     }
 }
 
-void remote_node_broadcast(struct remote_job *j, json_t *head, const void *payload, size_t len)
+void remote_tree_broadcast(struct remote_job *j, json_t *head, const void *payload, size_t len)
 {
     AUTO(strbuf) struct strbuf b = {0};
     AUTO(json) json_t *relay = relay_encode(&b, RELAY_ALL, json_incref(head), payload, len);
@@ -66,7 +66,7 @@ static void on_joined(void *arg, int node)
     struct remote_node *n = &j->nodes[node];
     remote_start_node_connected(n);
     if (has_children(n))
-        remote_node_send(n,
+        remote_tree_send(n,
                          json_pack("{s:s,s:i,s:i}", "t", "listen", "nodes", j->tree.nodes, "radix",
                                    j->tree.radix),
                          NULL, 0);

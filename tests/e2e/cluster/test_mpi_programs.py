@@ -139,6 +139,12 @@ def test_halves_of_a_job_that_share_nodes_meet_by_a_published_name(engine, mpi):
 
 @pytest.mark.parametrize("mpi", MPIS)
 @ONE_ENGINE
+def test_names_are_known_on_all_nodes_until_they_are_removed(engine, check, mpi):
+    assert says(engine, "-np", "6", check(mpi), "names") == [f"{r} port-of-0 1 1 1 1" for r in range(6)]
+
+
+@pytest.mark.parametrize("mpi", MPIS)
+@ONE_ENGINE
 def test_spawning_more_ranks_is_an_error_on_each_rank_that_tries(engine, check, mpi):
     [(status, out, err)] = engine.run_mpi("-np", "6", check(mpi), "spawn")
     assert status == 0, err
