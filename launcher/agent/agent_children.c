@@ -85,6 +85,7 @@ static void on_hello(struct child *child, const struct control_frame *f)
         child->node = (int)node;
         control_authenticate(child->control, c->silent_ms ? c->silent_ms : CONTROL_SILENT_MS);
         send_up(child, f);
+        c->ev.joined(c->arg, child->node);
     }
 }
 
@@ -196,11 +197,14 @@ void agent_children_relay(struct agent_children *c, const struct control_frame *
             control_send(child->control, json_incref(f->head), f->payload, f->len);
 }
 
-void agent_children_exchange(struct agent_children *c, int child, const char *bytes, size_t len)
+void agent_children_send(struct agent_children *c, int child, json_t *head, const char *payload,
+                         size_t len)
 {
     const struct child *to = find(c, child);
     if (to)
-        control_send(to->control, json_pack("{s:s}", "t", "exchange"), bytes, len);
+        control_send(to->control, head, payload, len);
+    else
+        json_decref(head);
 }
 
 void agent_children_set_silence(struct agent_children *c, int silent_ms)

@@ -100,17 +100,28 @@ static int prepare(struct agent *a, struct err *e)
         rc = agent_stdin_open(a, e);
     if (rc == 0)
         rc = agent_exchange_join(a, e);
-    if (rc == 0 && a->spec.opts.port)
+    if (rc == 0 && a->spec.map->rank_nodes[0] == a->node)
         rc = choose_port(a, e);
     return rc;
+}
+
+/* Precedes node_spec, and the children if there are any. */
+void agent_start_on_job(struct agent *a, const struct control_frame *f)
+{
+    if (a->job_head)
+        return;
+    a->job_head = json_incref(f->head);
+    strbuf_add(&a->job_payload, f->payload, f->len);
 }
 
 void agent_start_on_node_spec(struct agent *a, const struct control_frame *f)
 {
     struct err e = {0};
-    if (a->spec.plan || !a->context)
+    if (a->spec.plan || !a->context || !a->job_head)
         return;
-    int rc = node_spec_decode(&a->spec, f->head, f->payload, f->len, a->inherited_env, &e);
+    const struct node_spec_message job = {a->job_head, a->job_payload.data, a->job_payload.len};
+    const struct node_spec_message own = {f->head, f->payload, f->len};
+    int rc = node_spec_decode(&a->spec, &job, &own, a->inherited_env, &e);
     if (rc == 0)
         rc = prepare(a, &e);
     if (rc < 0)

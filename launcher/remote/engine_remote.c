@@ -330,6 +330,8 @@ void engine_remote_unref(struct remote_job *j)
     if (--j->open_handles > 0)
         return;
     strbuf_free(&j->rank_base_env);
+    json_decref(j->job_head);
+    strbuf_free(&j->job_payload);
     exchange_free(j->exchange);
     free(j->rank_nodes);
     strv_free(j->base_env);

@@ -137,6 +137,8 @@ struct remote_job {
     bool rejection_logged;
     char **base_env;             /* of the remote launcher */
     struct strbuf rank_base_env; /* the part of it that ranks inherit: node_spec_base_env() */
+    json_t *job_head;            /* the message `job`; NULL: not made yet */
+    struct strbuf job_payload;
     char cwd[4096];
     struct tree tree;
     struct tree_members *members; /* which agents are at their places in the tree */

@@ -27,7 +27,8 @@ static struct job {
     int *printed, exited;
     int first_node, first_rank;        /* the first failure; -1: none */
     bool dead, rank_failed, was_early; /* was_early: the fault came before the end */
-    size_t spec_bytes, topo_bytes;
+    bool *has_job;         /* per node */
+    size_t job_bytes, spec_bytes, topo_bytes;
     int64_t topo_ns; /* the launcher's work for a topology */
     /* Moments, and what was sent until then */
     int64_t started_ns, exchanged_ns, ending_ns, over_ns;
@@ -117,6 +118,8 @@ static void on_move(void *arg, int node, const char *address)
 static void on_joined(void *arg, int node)
 {
     int first;
+    if (tree_parent(&job.tree, node) == TREE_LAUNCHER)
+        send_down(TREE_LAUNCHER, (struct frame){.type = JOB, .node = node, .size = job.job_bytes});
     if (tree_children(&job.tree, node, &first) > 0)
         send_down(TREE_LAUNCHER, (struct frame){.type = LISTEN, .node = node});
     send_down(TREE_LAUNCHER, (struct frame){.type = TOPO_REQUEST, .node = node});
@@ -399,7 +402,11 @@ static void agent_handle(int node, const struct event *ev)
     case MOVE:
         agent_moves(node, f->value);
         break;
+    case JOB:
+        job.has_job[node] = true;
+        break;
     case NODE_SPEC:
+        CHECK(job.has_job[node]);
         srv.at[node].x = instance(node);
         send_up(node, (struct frame){.type = READY, .node = node});
         break;
@@ -435,6 +442,8 @@ static void agent_receive(int node, const struct event *ev)
     } else if (ev->from > node) {
         CHECK(f.type != HELLO || f.node != ev->from || tree_parent(&job.tree, f.node) == node);
         send_up(node, f);
+        if (f.type == HELLO && f.node == ev->from)
+            send_down(node, (struct frame){.type = JOB, .node = f.node, .size = job.job_bytes});
     } else if (f.node == node) {
         agent_handle(node, ev);
     } else if (f.node == -1) {
@@ -458,9 +467,11 @@ static void job_open(uint64_t seed, const struct tree *t, const struct costs *co
     job.ready = xcalloc(nodes, sizeof *job.ready);
     job.reaped = xcalloc(nodes, sizeof *job.reaped);
     job.left = xcalloc(nodes, sizeof *job.left);
+    job.has_job = xcalloc(nodes, sizeof *job.has_job);
     job.at_start = xcalloc(nodes + 1, sizeof *job.at_start);
     job.at_exchanged = xcalloc(nodes + 1, sizeof *job.at_exchanged);
-    job.spec_bytes = 4000;
+    job.job_bytes = 4000;
+    job.spec_bytes = 1000;
     job.topo_bytes = 1000;
 }
 
@@ -481,6 +492,7 @@ static void job_close(void)
     free(job.ready);
     free(job.reaped);
     free(job.left);
+    free(job.has_job);
     free(job.printed);
     free(job.at_start);
     free(job.at_exchanged);

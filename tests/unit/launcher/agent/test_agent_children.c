@@ -44,6 +44,12 @@ static void on_up(void *arg, json_t *head, const void *payload, size_t len, bool
     json_decref(head);
 }
 
+static void on_joined(void *arg, int child)
+{
+    struct world *w = arg;
+    agent_children_send(w->children, child, json_pack("{s:s}", "t", "job"), "all", 3);
+}
+
 static void on_exchange(void *arg, int child, const char *bytes, size_t len)
 {
     strbuf_printf(&((struct world *)arg)->exchange, "%d:%.*s|", child, (int)len, bytes);
@@ -67,7 +73,7 @@ static void on_peer_ended(void *arg, const char *why)
 
 static void world_open(struct world *w)
 {
-    static const struct agent_children_events ev = {on_up, on_exchange, on_lost};
+    static const struct agent_children_events ev = {on_up, on_joined, on_exchange, on_lost};
     *w = (struct world){.lost = -1};
     CHECK_INT(uv_loop_init(&w->loop), 0);
     const struct tree t = {.nodes = 7, .radix = 2};
@@ -149,8 +155,9 @@ TEST(frames_from_above_go_to_the_node_that_they_name_or_to_all)
         json_t *head = relay_encode(&b, nodes[i], json_pack("{s:s}", "t", "start"), NULL, 0);
         agent_children_relay(w.children, &(struct control_frame){head, "relay", b.data, b.len});
     }
-    agent_children_exchange(w.children, 2, "done", 4);
-    agent_children_exchange(w.children, 3, "done", 4);
+    agent_children_send(w.children, 2, json_pack("{s:s}", "t", "exchange"), "done", 4);
+    agent_children_send(w.children, 6, json_pack("{s:s}", "t", "exchange"), "none", 4);
+    agent_children_send(w.children, 3, json_pack("{s:s}", "t", "exchange"), "done", 4);
     until(&w, &two.received, "exchange:done|");
     until(&w, &three.received, "exchange:done|");
     int relays = 0;
