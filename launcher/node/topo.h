@@ -42,9 +42,8 @@ int topo_add_nvlinks(struct topo *t, struct err *e);
 int topo_load_file(struct topo **out, const char *xml_path, struct err *e);
 
 /* Serialises the topology for another machine as a line without its end: a JSON object, a tab, and
- * hwloc's XML with tabs instead of newlines. (JSON would need most of the time to read the XML.) The
- * caller frees `*out`.
- *   -EIO  hwloc cannot export the topology */
+ * hwloc's XML with tabs instead of newlines. (JSON would need most of the time to read the XML.)
+ * The caller frees `*out`. -EIO  hwloc cannot export the topology */
 int topo_export(char **out, size_t *len, const struct topo *t, struct err *e);
 /* Loads what topo_export() returned on another machine. With `known` (NULL: none), equal machines
  * share one topology of hwloc.

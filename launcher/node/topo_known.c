@@ -70,9 +70,9 @@ static bool starts(const char *text, const char *end, const char *with)
 static bool is_own_element(const char *tag, const char *end)
 {
     static const char *const infos[] = {
-        "HostName\"",     "Address\"",    "SerialNumber\"", "NodeGUID\"",  "SysImageGUID\"",
-        "Port",           "DMIProductS",  "DMIProductUUID", "DMIBoardS",   "DMIBoardAsset",
-        "DMIChassisS",    "DMIChassisAs", "LinuxCgroup\"",  "ProcessName",
+        "HostName\"",  "Address\"",    "SerialNumber\"", "NodeGUID\"",  "SysImageGUID\"",
+        "Port",        "DMIProductS",  "DMIProductUUID", "DMIBoardS",   "DMIBoardAsset",
+        "DMIChassisS", "DMIChassisAs", "LinuxCgroup\"",  "ProcessName",
     };
     static const char info[] = "<info name=\"";
     if (starts(tag, end, "<page_type "))

@@ -140,7 +140,7 @@ static void send_message(void *arg, const struct exchange_message *m)
 static void on_barrier(void *arg, const char *data, size_t len)
 {
     send_message(arg, &(struct exchange_message){
-                     .type = EXCHANGE_FENCE, .kind = EXCHANGE_PMI1, .data = data, .len = len});
+                          .type = EXCHANGE_FENCE, .kind = EXCHANGE_PMI1, .data = data, .len = len});
 }
 
 static void on_alone(void *arg, const struct exchange_message *m)
@@ -154,8 +154,8 @@ static void on_alone(void *arg, const struct exchange_message *m)
 struct pmi1_server *pmi1_server_open(uv_loop_t *loop, const struct job_map *map,
                                      const struct pmix_server_events *ev, void *arg)
 {
-    static const struct pmi1_events from_pmi1 = {on_send,    on_joined, on_finalized,
-                                                 on_aborted, on_spawns, on_barrier, send_message};
+    static const struct pmi1_events from_pmi1 = {on_send,   on_joined,  on_finalized, on_aborted,
+                                                 on_spawns, on_barrier, send_message};
     struct pmi1_server *s = xzalloc(sizeof *s);
     s->loop = loop;
     s->map = job_map_copy(map);

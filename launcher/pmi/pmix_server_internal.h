@@ -57,15 +57,15 @@ struct pmix_server_job {
     pmix_nspace_t name;
     struct job_map *map;
     struct exchange_alone *exchange; /* of a job with one node, else NULL */
-    struct pmix_request *requests; /* that have no answer yet, the oldest first */
-    struct pmix_request *early;    /* for data of ranks, from before the job was registered */
-    uint64_t last_id;              /* of a request */
-    char *shm_dir;                 /* directory in which its ranks keep their shared memory */
-    bool registered;               /* the job is registered with libpmix's server */
-    atomic_bool any_connected;     /* some rank has ever connected */
-    int connected;                 /* ranks that have connected and not called PMIx_Finalize */
-    bool leaving;                  /* no event follows */
-    char **env;                    /* variables of every rank, without PMIX_RANK */
+    struct pmix_request *requests;   /* that have no answer yet, the oldest first */
+    struct pmix_request *early;      /* for data of ranks, from before the job was registered */
+    uint64_t last_id;                /* of a request */
+    char *shm_dir;                   /* directory in which its ranks keep their shared memory */
+    bool registered;                 /* the job is registered with libpmix's server */
+    atomic_bool any_connected;       /* some rank has ever connected */
+    int connected;                   /* ranks that have connected and not called PMIx_Finalize */
+    bool leaving;                    /* no event follows */
+    char **env;                      /* variables of every rank, without PMIX_RANK */
     struct pmix_wait registering;
     struct pmix_server_events ev;
     void *arg;

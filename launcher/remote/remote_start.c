@@ -203,7 +203,7 @@ static void send_job(struct remote_node *n)
         j->job_head =
             node_spec_encode_job(&j->job_payload, j->plan, j->cwd, &opts, &j->rank_base_env);
     if (fits(n, &j->job_payload))
-        remote_node_send(n, json_incref(j->job_head), j->job_payload.data, j->job_payload.len);
+        remote_tree_send(n, json_incref(j->job_head), j->job_payload.data, j->job_payload.len);
 }
 
 static void send_node_spec(struct remote_node *n)
@@ -211,7 +211,7 @@ static void send_node_spec(struct remote_node *n)
     AUTO(strbuf) struct strbuf payload = {0};
     AUTO(json) json_t *head = node_spec_encode(&payload, n->job->plan, n->node);
     if (fits(n, &payload))
-        remote_node_send(n, json_incref(head), payload.data, payload.len);
+        remote_tree_send(n, json_incref(head), payload.data, payload.len);
 }
 
 /* Asks a node for its topology and, in a job with a preflight, for what the checks find there. */
@@ -226,7 +226,7 @@ static void request_topo(struct remote_node *n)
         if (gpus)
             json_object_set_new(request, "gpus", json_text(gpus));
     }
-    remote_node_send(n, request, NULL, 0);
+    remote_tree_send(n, request, NULL, 0);
 }
 
 void remote_start_node_connected(struct remote_node *n)
@@ -264,7 +264,7 @@ static void on_stdin(void *arg, const char *bytes, size_t len)
 {
     struct remote_job *j = arg;
     int rank = j->spec->stdin_rank;
-    remote_node_send(j->ranks[rank].node, json_pack("{s:s,s:i}", "t", "stdin", "rank", rank), bytes,
+    remote_tree_send(j->ranks[rank].node, json_pack("{s:s,s:i}", "t", "stdin", "rank", rank), bytes,
                      len);
 }
 
@@ -312,7 +312,7 @@ void remote_start_enter_running(struct remote_job *j)
     }
     for (int i = 0; i < j->plan->world_size; i++)
         engine_remote_apply_rank(&j->ranks[i], REMOTE_RANK_EV_START);
-    remote_node_broadcast(j, start, NULL, 0);
+    remote_tree_broadcast(j, start, NULL, 0);
 }
 
 /* ---- the start limit ---------------------------------------------------------------------------

@@ -44,9 +44,9 @@ enum exchange_type {
     EXCHANGE_PUBLISH,    /* kind, rank, node, id, keys[0], once, data */
     EXCHANGE_UNPUBLISH,  /* kind, rank, node, id, keys (none: all names of the rank) */
     EXCHANGE_LOOKUP,     /* kind, rank, node, id, wait_ms, keys */
-    EXCHANGE_FOUND, /* kind, node, id, status, data: the answer to a publish, an unpublish or a
-                       lookup. The data of a lookup are those of the names, one after the other */
-    EXCHANGE_LOST,  /* node: it and all nodes below it are lost. Up and down, to all instances */
+    EXCHANGE_FOUND,      /* kind, node, id, status, data: the answer to a publish, an unpublish or a
+                            lookup. The data of a lookup are those of the names, one after the other */
+    EXCHANGE_LOST, /* node: it and all nodes below it are lost. Up and down, to all instances */
     EXCHANGE_TYPES
 };
 

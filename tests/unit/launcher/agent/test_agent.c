@@ -8,16 +8,16 @@
 #include <sys/socket.h>
 #include <uv.h>
 
+#include "launcher/control/control.h"
 #include "launcher/node/topo.h"
 #include "launcher/plan/env.h"
 #include "launcher/plan/node_spec.h"
-#include "launcher/control/control.h"
 #include "launcher/remote/remote_launcher.h"
 #include "launcher/tree/exchange.h"
 #include "tests/unit/test.h"
 
 enum { NODE = 1, LIMIT_MS = 15000 };
-/* The nodes of the job's ranks: the agent has the ranks 1 and 3. */
+/* The nodes of the job's ranks: the agent has the ranks 0 and 2. */
 static const int rank_nodes[] = {NODE, 0, NODE, 0};
 enum { RANKS = COUNT_OF(rank_nodes), FIRST = 0, SECOND = 2 };
 static const char token[] = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";

@@ -1,5 +1,5 @@
-/* topo_known: which XML counts as the same machine, and how many are kept. That machines share their
- * topologies is in test_topo.c. */
+/* topo_known: which XML counts as the same machine, and how many are kept. That machines share
+ * their topologies is in test_topo.c. */
 #include "launcher/node/topo_known.h"
 
 #include <string.h>

@@ -13,8 +13,8 @@ struct fixture {
     struct pmi1 *p;
     struct strbuf said[RANKS];
     int joined[RANKS], finalized[RANKS], spawns, aborted, code;
-    bool barrier;       /* all ranks of the node are in it, and it has not ended */
-    struct strbuf puts; /* its data */
+    bool barrier;               /* all ranks of the node are in it, and it has not ended */
+    struct strbuf puts;         /* its data */
     enum exchange_type request; /* about a name */
     int request_rank;
     uint64_t request_id;

@@ -14,7 +14,7 @@ static void on_deliver(void *arg, const struct exchange_message *m)
                   (int)m->len, m->len ? m->data : "");
 }
 
-#define SUBMIT(x, now_ms, ...)                                                                     \
+#define SUBMIT(x, now_ms, ...) \
     exchange_alone_submit(x, &(struct exchange_message){__VA_ARGS__}, now_ms, &(struct err){0})
 
 static void check_got(const char *want)
