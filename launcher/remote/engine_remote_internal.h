@@ -164,6 +164,7 @@ struct remote_job {
     uv_timer_t limit_timer;    /* time limit of the state: for the start, the reaping, or the
                                   launcher's exit */
     uv_timer_t exchange_timer; /* until a lookup's wait ends */
+    uv_timer_t move_timer;     /* until an agent must have reached its parent in the tree */
     uv_timer_t next_turn;      /* does what must not be done inside a call of the engine's user */
     struct remote_start_failure failure;
     int open_handles;

@@ -5,7 +5,7 @@
 
 #include "tests/sim/tree_servers.h"
 
-enum { START_LIMIT = 1, EXPIRE, FIRST_HELLO, START_LIMIT_MS = 60000 };
+enum { START_LIMIT = 1, EXPIRE, MOVES, FIRST_HELLO, START_LIMIT_MS = 60000 };
 
 static const int64_t ms = 1000000;
 
@@ -28,6 +28,7 @@ static struct job {
     int first_node, first_rank;        /* the first failure; -1: none */
     bool dead, rank_failed, was_early; /* was_early: the fault came before the end */
     bool *has_job;         /* per node */
+    bool watches_moves;    /* a timer runs */
     size_t job_bytes, spec_bytes, topo_bytes;
     int64_t topo_ns; /* the launcher's work for a topology */
     /* Moments, and what was sent until then */
@@ -109,6 +110,9 @@ static void exchange_frame(struct exchange *x, const struct event *ev)
 
 static void on_move(void *arg, int node, const char *address)
 {
+    if (!job.watches_moves)
+        timer(TREE_LAUNCHER, (TREE_MEMBERS_MOVE_MS + 1) * ms, MOVES);
+    job.watches_moves = true;
     if (job.state == MEETING)
         network_send(
             TREE_LAUNCHER, node,
@@ -213,7 +217,7 @@ static void hello(const struct event *ev)
         network_disconnect(node, TREE_LAUNCHER, false);
         return;
     }
-    int rc = tree_members_hello(job.members, node, via);
+    int rc = tree_members_hello(job.members, node, via, net.now_ns / ms);
     if (rc < 0 && tree_members_state(job.members, node) != TREE_MEMBER_LOST)
         FAIL("the hello of node %d is refused: %d", node, rc);
     if (job.state != MEETING)
@@ -227,10 +231,24 @@ static void expire(void)
         timer(TREE_LAUNCHER, next_ms * ms - net.now_ns, EXPIRE);
 }
 
+static void lose_late(void)
+{
+    int64_t next_ms;
+    int node = tree_members_late(job.members, net.now_ns / ms, &next_ms);
+    for (; node >= 0 && job.state < RELEASING;
+         node = tree_members_late(job.members, net.now_ns / ms, &next_ms))
+        lost(node);
+    job.watches_moves = next_ms < INT64_MAX;
+    if (job.watches_moves)
+        timer(TREE_LAUNCHER, (next_ms + 1) * ms - net.now_ns, MOVES);
+}
+
 static void launcher_timer(int what)
 {
     if (what == EXPIRE)
         expire();
+    else if (what == MOVES)
+        lose_late();
     else if (job.state == MEETING)
         start_limit();
 }
@@ -265,7 +283,7 @@ static void launcher_receive(const struct event *ev)
         break;
     case LISTENING:
         snprintf(address, sizeof address, "%d", f->node);
-        tree_members_listening(job.members, f->node, address);
+        tree_members_listening(job.members, f->node, address, net.now_ns / ms);
         break;
     case READY:
         on_ready(f->node);
