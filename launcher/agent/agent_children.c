@@ -5,6 +5,8 @@
 #include "common/log.h"
 #include "launcher/control/relay.h"
 
+enum { STRANGERS_MAX = 64 }; /* connections that have not said hello, besides one per child */
+
 /* ---- children ----------------------------------------------------------------------------------
  */
 
@@ -119,6 +121,20 @@ static void on_ended(void *arg, const char *why)
     c->ev.lost(c->arg, node);
 }
 
+/* Drops the oldest connection that has not said hello, if there are too many. */
+static void limit_strangers(struct agent_children *c)
+{
+    struct child *oldest = NULL;
+    int strangers = 0;
+    for (struct child *child = c->children; child; child = child->next)
+        if (child->node < 0) {
+            strangers++;
+            oldest = child;
+        }
+    if (strangers > c->tree.radix + STRANGERS_MAX)
+        drop(oldest);
+}
+
 static void on_connection(uv_stream_t *listener, int status)
 {
     static const struct control_events ev = {.frame = on_frame, .ended = on_ended};
@@ -133,6 +149,7 @@ static void on_connection(uv_stream_t *listener, int status)
     child->node = -1;
     child->next = c->children;
     c->children = child;
+    limit_strangers(c);
 }
 
 /* ---- start, frames from above, and end ---------------------------------------------------------

@@ -8,6 +8,7 @@
 #include "launcher/node/netif.h"
 #include "launcher/node/port_hold.h"
 #include "launcher/plan/env.h"
+#include "launcher/pmi/pmix_loader.h"
 
 /* Returns true if the variable describes the allocation that srun has made or joined, and not its
  * tasks, which are agents. */
@@ -78,12 +79,13 @@ static int choose_port(struct agent *a, struct err *e)
 }
 
 /* Sets the user's parameters of PMIx for this process, since some of them must be the same for a
- * server and its clients. */
+ * server and its clients, and which libpmix it loads. */
 static void set_pmix_params(const struct agent *a)
 {
+    static const char lib[] = PMIX_LOADER_ENV "=";
     for (size_t i = 0; a->spec.base && a->spec.base[i]; i++) {
         const char *entry = a->spec.base[i];
-        if (strncmp(entry, "PMIX_MCA_", 9) != 0)
+        if (strncmp(entry, "PMIX_MCA_", 9) != 0 && strncmp(entry, lib, sizeof lib - 1) != 0)
             continue;
         AUTO(free) char *name = xstrndup(entry, strcspn(entry, "="));
         setenv(name, strchr(entry, '=') + 1, 1);

@@ -347,8 +347,8 @@ TEST(it_runs_the_ranks_of_its_node_and_forwards_output_and_exit)
     until_ended(&s, FIRST);
     until_ended(&s, SECOND);
     CHECK(s.ranks[FIRST].pid > 0 && s.ranks[SECOND].pid > 0);
-    CHECK_INT(exit_status(&s, FIRST), 71);
-    CHECK_INT(exit_status(&s, SECOND), 73);
+    CHECK_INT(exit_status(&s, FIRST), 70);
+    CHECK_INT(exit_status(&s, SECOND), 72);
     AUTO(free) char *first = xasprintf("0 127.0.0.1:%d x=y\n", (int)s.port);
     AUTO(free) char *second = xasprintf("2 127.0.0.1:%d x=y\n", (int)s.port);
     CHECK_HAS(output_of(&s, FIRST), first);

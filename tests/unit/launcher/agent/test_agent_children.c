@@ -3,6 +3,7 @@
 #include "launcher/agent/agent_children.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <sys/socket.h>
 
 #include "launcher/control/relay.h"
@@ -135,6 +136,34 @@ TEST(frames_of_children_go_up_with_their_node)
     CHECK_STR(strbuf_str(&w.up),
               "relay 2 hello:|relay 2 topo:T|relay 2 bulk output:text|relay 6 started:|lost 6|");
     CHECK_STR(strbuf_str(&w.exchange), "2:fence|");
+    peer_close(&two);
+    world_close(&w);
+}
+
+TEST(strangers_are_limited_and_the_oldest_one_goes_first)
+{
+    enum { MANY = 64 + 2 + 1 }; /* one too many: 64, and one per child */
+    struct world w;
+    struct peer two;
+    world_open(&w);
+    connect_peer(&two, &w, token, 2);
+    until(&w, &w.up, "relay 2 hello:|");
+    int fds[MANY];
+    for (int i = 0; i < MANY; i++) {
+        AUTO(free) char *address = xasprintf("127.0.0.1:%d", agent_children_port(w.children));
+        CHECK_INT(control_connect(&fds[i], address, 5000, NULL), 0);
+        for (int turns = 0; turns < 3; turns++)
+            uv_run(&w.loop, UV_RUN_NOWAIT);
+    }
+    char bytes[64]; /* the greeting, and then the end of the first one only */
+    while (recv(fds[0], bytes, sizeof bytes, MSG_DONTWAIT) != 0)
+        uv_run(&w.loop, UV_RUN_NOWAIT);
+    while (recv(fds[1], bytes, sizeof bytes, MSG_DONTWAIT) > 0)
+        ;
+    CHECK(errno == EAGAIN);
+    CHECK(!two.ended);
+    for (int i = 0; i < MANY; i++)
+        close(fds[i]);
     peer_close(&two);
     world_close(&w);
 }
