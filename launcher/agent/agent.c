@@ -72,6 +72,7 @@ void agent_handle(struct agent *a, const struct control_frame *f)
         {"stack", agent_ranks_on_stack},
         {"kill_tree", agent_ranks_on_kill_tree},
         {"topo_request", agent_start_on_topo_request},
+        {"job", agent_start_on_job},
         {"node_spec", agent_start_on_node_spec},
         {"start", agent_start_on_start},
         {"listen", agent_tree_on_listen},
@@ -203,6 +204,8 @@ static void finish(struct agent *a)
     uv_run(&a->loop, UV_RUN_DEFAULT);
     uv_loop_close(&a->loop);
     node_spec_free(&a->spec);
+    json_decref(a->job_head);
+    strbuf_free(&a->job_payload);
     free(a->addresses);
     free(a->token);
     strv_free(a->inherited_env);

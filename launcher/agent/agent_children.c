@@ -5,6 +5,8 @@
 #include "common/log.h"
 #include "launcher/control/relay.h"
 
+enum { STRANGERS_MAX = 64 }; /* connections that have not said hello, besides one per child */
+
 /* ---- children ----------------------------------------------------------------------------------
  */
 
@@ -85,6 +87,7 @@ static void on_hello(struct child *child, const struct control_frame *f)
         child->node = (int)node;
         control_authenticate(child->control, c->silent_ms ? c->silent_ms : CONTROL_SILENT_MS);
         send_up(child, f);
+        c->ev.joined(c->arg, child->node);
     }
 }
 
@@ -118,6 +121,20 @@ static void on_ended(void *arg, const char *why)
     c->ev.lost(c->arg, node);
 }
 
+/* Drops the oldest connection that has not said hello, if there are too many. */
+static void limit_strangers(struct agent_children *c)
+{
+    struct child *oldest = NULL;
+    int strangers = 0;
+    for (struct child *child = c->children; child; child = child->next)
+        if (child->node < 0) {
+            strangers++;
+            oldest = child;
+        }
+    if (strangers > c->tree.radix + STRANGERS_MAX)
+        drop(oldest);
+}
+
 static void on_connection(uv_stream_t *listener, int status)
 {
     static const struct control_events ev = {.frame = on_frame, .ended = on_ended};
@@ -132,6 +149,7 @@ static void on_connection(uv_stream_t *listener, int status)
     child->node = -1;
     child->next = c->children;
     c->children = child;
+    limit_strangers(c);
 }
 
 /* ---- start, frames from above, and end ---------------------------------------------------------
@@ -196,11 +214,14 @@ void agent_children_relay(struct agent_children *c, const struct control_frame *
             control_send(child->control, json_incref(f->head), f->payload, f->len);
 }
 
-void agent_children_exchange(struct agent_children *c, int child, const char *bytes, size_t len)
+void agent_children_send(struct agent_children *c, int child, json_t *head, const char *payload,
+                         size_t len)
 {
     const struct child *to = find(c, child);
     if (to)
-        control_send(to->control, json_pack("{s:s}", "t", "exchange"), bytes, len);
+        control_send(to->control, head, payload, len);
+    else
+        json_decref(head);
 }
 
 void agent_children_set_silence(struct agent_children *c, int silent_ms)

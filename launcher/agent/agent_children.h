@@ -21,6 +21,8 @@ struct agent_children;
 struct agent_children_events {
     /* A frame for the launcher; takes over `head`. `bulk` as control_send_bulk(). */
     void (*up)(void *arg, json_t *head, const void *payload, size_t len, bool bulk);
+    /* A child has connected. */
+    void (*joined)(void *arg, int child);
     /* Bytes for this agent's exchange (tree/exchange.h). */
     void (*exchange)(void *arg, int child, const char *bytes, size_t len);
     /* The child's connection has ended. A `lost` frame was sent up. */
@@ -43,8 +45,9 @@ AUTO_DEFINE(agent_children, struct agent_children *, agent_children_close)
  * this agent. A frame for a node that has no connection is dropped: it is lost, and the launcher
  * knows. */
 void agent_children_relay(struct agent_children *c, const struct control_frame *f);
-/* Sends bytes of this agent's exchange to a child. */
-void agent_children_exchange(struct agent_children *c, int child, const char *bytes, size_t len);
+/* Sends a frame to a child, if it is connected. Takes over `head`. */
+void agent_children_send(struct agent_children *c, int child, json_t *head, const char *payload,
+                         size_t len);
 /* The ranks run: sets how long a child may be silent (control_authenticate()). */
 void agent_children_set_silence(struct agent_children *c, int silent_ms);
 

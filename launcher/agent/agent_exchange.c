@@ -45,7 +45,7 @@ static void on_send(void *arg, int to, const char *bytes, size_t len)
     if (to == tree_parent(&a->tree, a->node))
         agent_send(a, json_pack("{s:s}", "t", "exchange"), bytes, len);
     else
-        agent_children_exchange(a->children, to, bytes, len);
+        agent_children_send(a->children, to, json_pack("{s:s}", "t", "exchange"), bytes, len);
 }
 
 static void on_deliver(void *arg, const struct exchange_message *m)

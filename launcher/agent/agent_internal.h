@@ -54,6 +54,8 @@ struct agent {
     int node, port_fd;
     bool released; /* the launcher told the agent to exit, so the connection may end */
 
+    json_t *job_head; /* the message `job`, also for the children; NULL: not received yet */
+    struct strbuf job_payload;
     struct node_spec spec;    /* has no plan before it is received */
     struct engine_job *job;   /* NULL: not started */
     struct agent_rank *ranks; /* by index on this node */
@@ -84,6 +86,7 @@ void agent_send_start_error(struct agent *a, const struct err *e);
  * and those of Slurm's allocation. The caller frees the result (strv). */
 char **agent_start_inherited_env(void);
 void agent_start_on_topo_request(struct agent *a, const struct control_frame *f);
+void agent_start_on_job(struct agent *a, const struct control_frame *f);
 void agent_start_on_node_spec(struct agent *a, const struct control_frame *f);
 void agent_start_on_start(struct agent *a, const struct control_frame *f);
 

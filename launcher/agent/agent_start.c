@@ -8,6 +8,7 @@
 #include "launcher/node/netif.h"
 #include "launcher/node/port_hold.h"
 #include "launcher/plan/env.h"
+#include "launcher/pmi/pmix_loader.h"
 
 /* Returns true if the variable describes the allocation that srun has made or joined, and not its
  * tasks, which are agents. */
@@ -78,12 +79,13 @@ static int choose_port(struct agent *a, struct err *e)
 }
 
 /* Sets the user's parameters of PMIx for this process, since some of them must be the same for a
- * server and its clients. */
+ * server and its clients, and which libpmix it loads. */
 static void set_pmix_params(const struct agent *a)
 {
+    static const char lib[] = PMIX_LOADER_ENV "=";
     for (size_t i = 0; a->spec.base && a->spec.base[i]; i++) {
         const char *entry = a->spec.base[i];
-        if (strncmp(entry, "PMIX_MCA_", 9) != 0)
+        if (strncmp(entry, "PMIX_MCA_", 9) != 0 && strncmp(entry, lib, sizeof lib - 1) != 0)
             continue;
         AUTO(free) char *name = xstrndup(entry, strcspn(entry, "="));
         setenv(name, strchr(entry, '=') + 1, 1);
@@ -100,17 +102,28 @@ static int prepare(struct agent *a, struct err *e)
         rc = agent_stdin_open(a, e);
     if (rc == 0)
         rc = agent_exchange_join(a, e);
-    if (rc == 0 && a->spec.opts.port)
+    if (rc == 0 && a->spec.map->rank_nodes[0] == a->node)
         rc = choose_port(a, e);
     return rc;
+}
+
+/* Precedes node_spec, and the children if there are any. */
+void agent_start_on_job(struct agent *a, const struct control_frame *f)
+{
+    if (a->job_head)
+        return;
+    a->job_head = json_incref(f->head);
+    strbuf_add(&a->job_payload, f->payload, f->len);
 }
 
 void agent_start_on_node_spec(struct agent *a, const struct control_frame *f)
 {
     struct err e = {0};
-    if (a->spec.plan || !a->context)
+    if (a->spec.plan || !a->context || !a->job_head)
         return;
-    int rc = node_spec_decode(&a->spec, f->head, f->payload, f->len, a->inherited_env, &e);
+    const struct node_spec_message job = {a->job_head, a->job_payload.data, a->job_payload.len};
+    const struct node_spec_message own = {f->head, f->payload, f->len};
+    int rc = node_spec_decode(&a->spec, &job, &own, a->inherited_env, &e);
     if (rc == 0)
         rc = prepare(a, &e);
     if (rc < 0)

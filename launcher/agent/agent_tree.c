@@ -19,6 +19,14 @@ static void on_up(void *arg, json_t *head, const void *payload, size_t len, bool
         agent_send(a, head, payload, len);
 }
 
+static void on_joined(void *arg, int child)
+{
+    struct agent *a = arg;
+    if (a->job_head)
+        agent_children_send(a->children, child, json_incref(a->job_head), a->job_payload.data,
+                            a->job_payload.len);
+}
+
 static void on_exchange(void *arg, int child, const char *bytes, size_t len)
 {
     agent_exchange_receive(arg, child, bytes, len);
@@ -46,7 +54,7 @@ static char *own_addresses(const struct agent *a)
 
 void agent_tree_on_listen(struct agent *a, const struct control_frame *f)
 {
-    static const struct agent_children_events ev = {on_up, on_exchange, on_lost};
+    static const struct agent_children_events ev = {on_up, on_joined, on_exchange, on_lost};
     struct err e = {0};
     int64_t nodes = 0, radix = 0;
     if (a->children || json_require_int(&nodes, f->head, "nodes", NULL) < 0 ||

@@ -73,10 +73,8 @@ static void add_rank_nodes(struct strbuf *out, const struct plan *p)
 static json_t *add_ranks(struct strbuf *out, const struct plan *p, int node)
 {
     json_t *counts = json_array();
-    for (int i = 0; i < p->world_size; i++) {
-        const struct plan_rank *r = &p->ranks[i];
-        if (r->node != node)
-            continue;
+    for (int i = 0; i < p->nodes[node].local_size; i++) {
+        const struct plan_rank *r = &p->ranks[p->nodes[node].ranks[i]];
         add_string(out, r->cpus);
         add_string(out, r->mems);
         add_string(out, r->wdir);
@@ -88,8 +86,8 @@ static json_t *add_ranks(struct strbuf *out, const struct plan *p, int node)
 
 /* Strings may be invalid UTF-8. So they are in the payload, and the JSON object has only the number
  * of strings of each kind. */
-json_t *node_spec_encode(struct strbuf *payload, const struct plan *p, int node, const char *wdir,
-                         const struct node_spec_opts *w, const struct strbuf *base)
+json_t *node_spec_encode_job(struct strbuf *payload, const struct plan *p, const char *wdir,
+                             const struct node_spec_opts *w, const struct strbuf *base)
 {
     add_string(payload, p->wdir ? p->wdir : wdir);
     add_string(payload, p->job_id);
@@ -97,14 +95,18 @@ json_t *node_spec_encode(struct strbuf *payload, const struct plan *p, int node,
     for (int i = 0; i < p->node_count; i++)
         add_string(payload, p->nodes[i].name);
     json_int_t argv = add_strings(payload, p->argv), env = add_strings(payload, p->env);
-    json_t *local = add_ranks(payload, p, node);
     strbuf_add(payload, base->data, base->len);
-    return json_pack("{s:s,s:s*,s:i,s:i,s:i,s:I,s:I,s:o,s:b,s:b,s:i,s:b,s:i,s:b,s:i,s:b}", "t",
-                     "node_spec", "ft_config", w->ft_config, "node", node, "nodes", p->node_count,
-                     "ranks", p->world_size, "argv", argv, "env", env, "local", local, "reports",
-                     w->reports, "pty", w->pty, "stdin_rank", w->stdin_rank, "pmix", w->pmix,
-                     "radix", w->radix, "port", w->port, "port_wanted", w->port_wanted, "port_held",
-                     w->port_held);
+    return json_pack("{s:s,s:s*,s:i,s:i,s:I,s:I,s:b,s:b,s:i,s:b,s:i,s:i,s:b}", "t", "job",
+                     "ft_config", w->ft_config, "nodes", p->node_count, "ranks", p->world_size,
+                     "argv", argv, "env", env, "reports", w->reports, "pty", w->pty, "stdin_rank",
+                     w->stdin_rank, "pmix", w->pmix, "radix", w->radix, "port_wanted",
+                     w->port_wanted, "port_held", w->port_held);
+}
+
+json_t *node_spec_encode(struct strbuf *payload, const struct plan *p, int node)
+{
+    return json_pack("{s:s,s:i,s:o}", "t", "node_spec", "node", node, "local",
+                     add_ranks(payload, p, node));
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -200,25 +202,23 @@ static struct plan *plan_of_node(const struct job_map *m)
     p->nodes = xcalloc(1, sizeof *p->nodes);
     p->nodes[0].name = xstrdup(m->nodes[m->node]);
     p->nodes[0].local_size = m->local_count;
+    p->nodes[0].ranks = xcalloc((size_t)m->local_count, sizeof *p->nodes[0].ranks);
+    for (int i = 0; i < m->local_count; i++)
+        p->nodes[0].ranks[i] = i;
     p->nodes[0].here = true;
     return p;
 }
 
-/* Reads the rest of the payload, after the map. */
+/* Reads the rest of the payload of `job`, after the map. */
 static int read_plan(struct node_spec *spec, struct string_reader *s, const json_t *head,
                      const char *wdir, char *const *agent_env)
 {
     int64_t argv = json_integer_value(json_object_get(head, "argv"));
     int64_t env = json_integer_value(json_object_get(head, "env"));
-    const json_t *local = json_object_get(head, "local");
     struct plan *p = spec->plan = plan_of_node(spec->map);
     p->wdir = xstrdup(wdir);
-    if (argv < 1 || json_array_size(local) != (size_t)p->world_size ||
-        read_strings(&p->argv, s, argv) < 0 || read_strings(&p->env, s, env) < 0)
+    if (argv < 1 || read_strings(&p->argv, s, argv) < 0 || read_strings(&p->env, s, env) < 0)
         return -EBADMSG;
-    for (int i = 0; i < p->world_size; i++)
-        if (read_rank(spec, i, s, json_array_get(local, (size_t)i)) < 0)
-            return -EBADMSG;
     for (const char *text; (text = next_string(s));)
         strv_push(&spec->base, xstrdup(text));
     for (size_t i = 0; agent_env && agent_env[i]; i++)
@@ -226,22 +226,35 @@ static int read_plan(struct node_spec *spec, struct string_reader *s, const json
     return s->at == s->end ? 0 : -EBADMSG;
 }
 
-static int read_payload(struct node_spec *spec, struct string_reader *s, const json_t *head,
-                        char *const *agent_env, struct err *e)
+/* Reads what `node_spec` has of the node's ranks. */
+static int read_ranks(struct node_spec *spec, const struct node_spec_message *own)
 {
-    int64_t node = 0, nodes = 0, ranks = 0;
-    if (json_require_int(&node, head, "node", e) < 0 ||
-        json_require_int(&nodes, head, "nodes", e) < 0 ||
-        json_require_int(&ranks, head, "ranks", e) < 0 || ranks < 1 || ranks > RANKS_MAX ||
+    struct string_reader s = {own->payload, own->payload + own->len};
+    const json_t *local = json_object_get(own->head, "local");
+    if (json_array_size(local) != (size_t)spec->plan->world_size)
+        return -EBADMSG;
+    for (int i = 0; i < spec->plan->world_size; i++)
+        if (read_rank(spec, i, &s, json_array_get(local, (size_t)i)) < 0)
+            return -EBADMSG;
+    return s.at == s.end ? 0 : -EBADMSG;
+}
+
+static int read_job(struct node_spec *spec, const struct node_spec_message *job, int64_t node,
+                    char *const *agent_env, struct err *e)
+{
+    struct string_reader s = {job->payload, job->payload + job->len};
+    int64_t nodes = 0, ranks = 0;
+    if (json_require_int(&nodes, job->head, "nodes", e) < 0 ||
+        json_require_int(&ranks, job->head, "ranks", e) < 0 || ranks < 1 || ranks > RANKS_MAX ||
         nodes < 1 || nodes > ranks || node < 0 || node >= nodes)
         return -EBADMSG;
     struct job_map *m = spec->map = xzalloc(sizeof *m);
     m->node = (int)node;
     m->node_count = (int)nodes;
     m->ranks = (int)ranks;
-    const char *wdir = next_string(s);
-    int rc = wdir ? read_map(m, s) : -EBADMSG;
-    return rc < 0 ? rc : read_plan(spec, s, head, wdir, agent_env);
+    const char *wdir = next_string(&s);
+    int rc = wdir ? read_map(m, &s) : -EBADMSG;
+    return rc < 0 ? rc : read_plan(spec, &s, job->head, wdir, agent_env);
 }
 
 static int read_opts(struct node_spec *spec, const json_t *head, struct err *e)
@@ -255,7 +268,6 @@ static int read_opts(struct node_spec *spec, const json_t *head, struct err *e)
                 json_require_int(&stdin_rank, head, "stdin_rank", e) == 0 &&
                 json_require_bool(&o->pmix, head, "pmix", e) == 0 &&
                 json_require_int(&radix, head, "radix", e) == 0 &&
-                json_require_bool(&o->port, head, "port", e) == 0 &&
                 json_require_int(&port_wanted, head, "port_wanted", e) == 0 &&
                 json_require_bool(&o->port_held, head, "port_held", e) == 0;
     if (!read || port_wanted < 0 || port_wanted > 65535 || radix < 1 || radix > RANKS_MAX ||
@@ -268,14 +280,15 @@ static int read_opts(struct node_spec *spec, const json_t *head, struct err *e)
     return 0;
 }
 
-int node_spec_decode(struct node_spec *out, const json_t *head, const char *payload, size_t len,
-                     char *const *agent_env, struct err *e)
+int node_spec_decode(struct node_spec *out, const struct node_spec_message *job,
+                     const struct node_spec_message *own, char *const *agent_env, struct err *e)
 {
     struct node_spec spec = {0};
-    struct string_reader s = {payload, payload + len};
-    if (read_opts(&spec, head, e) < 0 || read_payload(&spec, &s, head, agent_env, e) < 0) {
+    int64_t node = 0;
+    if (json_require_int(&node, own->head, "node", e) < 0 || read_opts(&spec, job->head, e) < 0 ||
+        read_job(&spec, job, node, agent_env, e) < 0 || read_ranks(&spec, own) < 0) {
         node_spec_free(&spec);
-        return err_set(e, -EBADMSG, "malformed node_spec message");
+        return err_set(e, -EBADMSG, "malformed message job or node_spec");
     }
     *out = spec;
     return 0;

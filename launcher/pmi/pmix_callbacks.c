@@ -2,6 +2,7 @@
  * thread. If a function returns PMIX_OPERATION_SUCCEEDED, the request's callback is not called. */
 #include <string.h>
 
+#include "common/log.h"
 #include "launcher/plan/env.h"
 #include "launcher/pmi/pmix_server_internal.h"
 
@@ -29,9 +30,24 @@ static pmix_status_t on_finalized(const pmix_proc_t *p, void *job, pmix_op_cbfun
     return PMIX_OPERATION_SUCCEEDED;
 }
 
+/* Explains a failure that libpmix's own messages do not explain. Says nothing if the server's libpmix
+ * is as new as that of any rank. */
+static void explain_group_failure(struct pmix_server *r)
+{
+    const char *version = PMIx_Get_version(); /* "OpenPMIx 4.2.2 (…)" */
+    version += strcspn(version, "0123456789");
+    if (r->group_asked && *version < '5')
+        log_warn("PMIx: a rank called MPI_Abort after it had asked for a group (MPI sessions): "
+                 "libpmix 5 of a rank's MPI cannot read what libpmix %.*s answers; "
+                 "try: " PMIX_LOADER_ENV "=/…/libpmix.so.2, the file of the ranks' MPI",
+                 (int)strcspn(version, " ,"), version);
+    r->group_asked = false;
+}
+
 static pmix_status_t on_abort(const pmix_proc_t *p, void *job, int code, const char message[],
                               pmix_proc_t *whom, size_t whom_n, pmix_op_cbfunc_t done, void *arg)
 {
+    explain_group_failure(the_server);
     pmix_server_send(the_server,
                      &(struct pmix_event){.type = PMIX_EVENT_ABORTED, .from = *p, .code = code});
     return PMIX_OPERATION_SUCCEEDED;
@@ -221,13 +237,26 @@ static void take_endpoints(struct pmix_request *q, const pmix_info_t info[], siz
     }
 }
 
+static bool is_local_only(const pmix_info_t info[], size_t n)
+{
+    size_t i = 0;
+    while (i < n && !PMIX_CHECK_KEY(&info[i], PMIX_GROUP_LOCAL_ONLY))
+        i++;
+    return i < n;
+}
+
 /* A group is created or destroyed, after all its members of this node have made the call. A rank
- * with libpmix 5.0.11 (Open MPI 5.0.11's own) cannot read what the server of libpmix 4.2 answers:
- * its call fails, since the members come before the context id in the newer message. */
+ * with libpmix 5 (Open MPI 5.0.11's own) cannot read what the server of libpmix 4.2 answers: its
+ * call fails, since the members come before the context id in the newer message. */
 static pmix_status_t on_group(pmix_group_operation_t op, char *name, const pmix_proc_t procs[],
                               size_t procs_n, const pmix_info_t info[], size_t n,
                               pmix_info_cbfunc_t done, void *arg)
 {
+    the_server->group_asked |= op == PMIX_GROUP_CONSTRUCT;
+    /* libpmix 5.0 makes this call twice if it gets another answer, and then answers the ranks
+     * twice */
+    if (op == PMIX_GROUP_DESTRUCT && is_local_only(info, n))
+        return PMIX_OPERATION_SUCCEEDED;
     struct pmix_request *q =
         new_fence(op == PMIX_GROUP_CONSTRUCT ? EXCHANGE_GROUP : EXCHANGE_UNGROUP, procs, procs_n);
     if (!q)

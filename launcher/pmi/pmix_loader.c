@@ -23,7 +23,8 @@ int pmix_loader_open(struct err *e)
     if (loaded.Error_string)
         return 0;
     /* global, since its plug-ins need its symbols */
-    void *lib = dlopen("libpmix.so.2", RTLD_LAZY | RTLD_GLOBAL);
+    const char *own = getenv(PMIX_LOADER_ENV);
+    void *lib = dlopen(own ? own : "libpmix.so.2", RTLD_LAZY | RTLD_GLOBAL);
     struct pmix_loader l;
     for (size_t i = 0; i < COUNT_OF(functions); i++) {
         void *f = lib ? dlsym(lib, functions[i].name) : NULL;

@@ -13,8 +13,8 @@
 
 /* The names of the functions that drover uses, without PMIx_. */
 #define LIBPMIX_EACH(f)                                                                            \
-    f(Data_load) f(Data_pack) f(Data_unpack) f(Error_string) f(Info_load) f(Value_destruct)        \
-        f(Value_xfer) f(generate_ppn) f(generate_regex) f(server_deregister_client)                \
+    f(Data_load) f(Data_pack) f(Data_unpack) f(Error_string) f(Get_version) f(Info_load)           \
+        f(Value_destruct) f(Value_xfer) f(generate_ppn) f(generate_regex) f(server_deregister_client)                \
             f(server_deregister_nspace) f(server_dmodex_request) f(server_finalize) f(server_init) \
                 f(server_register_client) f(server_register_nspace) f(server_setup_fork)
 
@@ -23,6 +23,9 @@ struct pmix_loader {
     LIBPMIX_EACH(LIBPMIX_MEMBER)
 #undef LIBPMIX_MEMBER
 };
+
+/* A file to load instead of the system's libpmix: one that fits that of the ranks. */
+#define PMIX_LOADER_ENV "DROVER_PMIX_LIB"
 
 /* Loads libpmix if it is not loaded, for the lifetime of the process.
  *   -ENOENT  it is not installed, or lacks one of the functions */
@@ -35,6 +38,7 @@ const struct pmix_loader *pmix_loader(void);
 #define PMIx_Data_pack pmix_loader()->Data_pack
 #define PMIx_Data_unpack pmix_loader()->Data_unpack
 #define PMIx_Error_string pmix_loader()->Error_string
+#define PMIx_Get_version pmix_loader()->Get_version
 #define PMIx_Info_load pmix_loader()->Info_load
 #define PMIx_Value_destruct pmix_loader()->Value_destruct
 #define PMIx_Value_xfer pmix_loader()->Value_xfer

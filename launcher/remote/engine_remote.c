@@ -330,6 +330,8 @@ void engine_remote_unref(struct remote_job *j)
     if (--j->open_handles > 0)
         return;
     strbuf_free(&j->rank_base_env);
+    json_decref(j->job_head);
+    strbuf_free(&j->job_payload);
     exchange_free(j->exchange);
     free(j->rank_nodes);
     strv_free(j->base_env);
@@ -367,6 +369,7 @@ static void remote_free(struct engine_job *job)
     session_dir_close(j->session_dir);
     uv_close((uv_handle_t *)&j->limit_timer, on_closed);
     uv_close((uv_handle_t *)&j->exchange_timer, on_closed);
+    uv_close((uv_handle_t *)&j->move_timer, on_closed);
     uv_close((uv_handle_t *)&j->processes.exit_timer, on_closed);
     uv_close((uv_handle_t *)&j->next_turn, on_closed);
 }
@@ -402,9 +405,10 @@ static struct remote_job *new_job(struct engine *en, const struct engine_start_o
     remote_processes_open(j);
     uv_timer_init(j->loop, &j->limit_timer);
     uv_timer_init(j->loop, &j->exchange_timer);
+    uv_timer_init(j->loop, &j->move_timer);
     uv_timer_init(j->loop, &j->next_turn);
-    j->limit_timer.data = j->exchange_timer.data = j->next_turn.data = j;
-    j->open_handles = 4;
+    j->limit_timer.data = j->exchange_timer.data = j->move_timer.data = j->next_turn.data = j;
+    j->open_handles = 5;
     return j;
 }
 

@@ -137,6 +137,8 @@ struct remote_job {
     bool rejection_logged;
     char **base_env;             /* of the remote launcher */
     struct strbuf rank_base_env; /* the part of it that ranks inherit: node_spec_base_env() */
+    json_t *job_head;            /* the message `job`; NULL: not made yet */
+    struct strbuf job_payload;
     char cwd[4096];
     struct tree tree;
     struct tree_members *members; /* which agents are at their places in the tree */
@@ -162,6 +164,7 @@ struct remote_job {
     uv_timer_t limit_timer;    /* time limit of the state: for the start, the reaping, or the
                                   launcher's exit */
     uv_timer_t exchange_timer; /* until a lookup's wait ends */
+    uv_timer_t move_timer;     /* until an agent must have reached its parent in the tree */
     uv_timer_t next_turn;      /* does what must not be done inside a call of the engine's user */
     struct remote_start_failure failure;
     int open_handles;

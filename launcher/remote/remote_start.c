@@ -176,7 +176,18 @@ static bool reads_stdin(const struct remote_job *j)
            j->spec->stdin_rank < j->plan->world_size;
 }
 
-static void send_node_spec(struct remote_node *n)
+static bool fits(struct remote_node *n, const struct strbuf *payload)
+{
+    if (payload->len <= CONTROL_FRAME_PAYLOAD_MAX)
+        return true;
+    engine_remote_fail_start(n->job, n->node, 2, "environment and arguments exceed %d MiB",
+                             CONTROL_FRAME_PAYLOAD_MAX >> 20);
+    return false;
+}
+
+/* Sends what is the same for all nodes to a child of the launcher, which passes it on to its own
+ * children when they connect. */
+static void send_job(struct remote_node *n)
 {
     struct remote_job *j = n->job;
     const struct launch_spec *s = j->spec;
@@ -186,18 +197,21 @@ static void send_node_spec(struct remote_node *n)
                                   .stdin_rank = reads_stdin(j) ? s->stdin_rank : -1,
                                   .pmix = !s->no_pmix,
                                   .radix = j->tree.radix,
-                                  .port = n == j->ranks[0].node,
                                   .port_wanted = j->port_wanted,
                                   .port_held = !s->no_hold_port};
+    if (!j->job_head)
+        j->job_head =
+            node_spec_encode_job(&j->job_payload, j->plan, j->cwd, &opts, &j->rank_base_env);
+    if (fits(n, &j->job_payload))
+        remote_tree_send(n, json_incref(j->job_head), j->job_payload.data, j->job_payload.len);
+}
+
+static void send_node_spec(struct remote_node *n)
+{
     AUTO(strbuf) struct strbuf payload = {0};
-    json_t *head = node_spec_encode(&payload, j->plan, n->node, j->cwd, &opts, &j->rank_base_env);
-    if (payload.len > CONTROL_FRAME_PAYLOAD_MAX) {
-        json_decref(head);
-        engine_remote_fail_start(j, n->node, 2, "environment and arguments exceed %d MiB",
-                                 CONTROL_FRAME_PAYLOAD_MAX >> 20);
-        return;
-    }
-    remote_tree_send(n, head, payload.data, payload.len);
+    AUTO(json) json_t *head = node_spec_encode(&payload, n->job->plan, n->node);
+    if (fits(n, &payload))
+        remote_tree_send(n, json_incref(head), payload.data, payload.len);
 }
 
 /* Asks a node for its topology and, in a job with a preflight, for what the checks find there. */
@@ -219,6 +233,8 @@ void remote_start_node_connected(struct remote_node *n)
 {
     if (!remote_node_apply(n, REMOTE_NODE_EV_HELLO))
         return;
+    if (tree_parent(&n->job->tree, n->node) == TREE_LAUNCHER)
+        send_job(n);
     request_topo(n);
     remote_processes_agent_connected(n->job);
 }

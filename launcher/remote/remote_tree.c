@@ -3,6 +3,7 @@
  * as soon as its parent listens. Its frames then come as `relay` frames of a child. */
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "launcher/control/relay.h"
 #include "launcher/remote/engine_remote_internal.h"
@@ -51,9 +52,29 @@ void remote_tree_broadcast(struct remote_job *j, json_t *head, const void *paylo
 /* ---- agents come to their places ---------------------------------------------------------------
  */
 
+/* The agents that have died on their way to their parents. */
+static void on_move_timer(uv_timer_t *t)
+{
+    struct remote_job *j = t->data;
+    int64_t now_ms = clock_ms(), next_ms;
+    int node = tree_members_late(j->members, now_ms, &next_ms);
+    for (; node >= 0; node = tree_members_late(j->members, now_ms, &next_ms)) {
+        AUTO(free)
+        char *why =
+            xasprintf("it did not reach its parent in the tree of agents, that on %s, within %d s",
+                      remote_node_host(&j->nodes[tree_parent(&j->tree, node)]),
+                      TREE_MEMBERS_MOVE_MS / 1000);
+        remote_peers_lose(&j->nodes[node], false, why);
+    }
+    if (next_ms < INT64_MAX)
+        uv_timer_start(t, on_move_timer, (uint64_t)(next_ms - now_ms) + 1, 0);
+}
+
 static void on_move(void *arg, int node, const char *address)
 {
     struct remote_job *j = arg;
+    if (!uv_is_active((uv_handle_t *)&j->move_timer))
+        uv_timer_start(&j->move_timer, on_move_timer, TREE_MEMBERS_MOVE_MS + 1, 0);
     for (struct remote_peer *p = j->peers; p; p = p->next)
         if (p->moves == &j->nodes[node])
             control_send(p->control, json_pack("{s:s,s:s}", "t", "move", "address", address), NULL,
@@ -99,7 +120,7 @@ int remote_tree_hello(struct remote_peer *p, struct remote_node *n)
     *(stays ? &p->node : &p->moves) = n;
     if (stays)
         n->peer = p;
-    return tree_members_hello(j->members, n->node, TREE_LAUNCHER);
+    return tree_members_hello(j->members, n->node, TREE_LAUNCHER, clock_ms());
 }
 
 bool remote_tree_has_moved(const struct remote_peer *p)
@@ -118,7 +139,7 @@ void remote_tree_on_listening(struct remote_node *n, const struct control_frame 
 {
     const char *address = NULL;
     if (json_require_str(&address, f->head, "address", NULL) == 0)
-        tree_members_listening(n->job->members, n->node, address);
+        tree_members_listening(n->job->members, n->node, address, clock_ms());
 }
 
 /* ---- frames of the nodes below a child ---------------------------------------------------------
@@ -130,7 +151,7 @@ static void on_hello(struct remote_node *way, struct remote_node *n, const struc
     const struct tree *t = &n->job->tree;
     struct err e = {0};
     if (remote_peers_check_hello(n->job, f, &e) == n &&
-        tree_members_hello(n->job->members, n->node, tree_parent(t, n->node)) == 0)
+        tree_members_hello(n->job->members, n->node, tree_parent(t, n->node), clock_ms()) == 0)
         return;
     AUTO(strbuf) struct strbuf b = {0};
     json_t *head =

@@ -38,7 +38,8 @@ struct tree_members {
     void *arg;
     struct {
         enum tree_member_state state;
-        char *address; /* at which it listens; NULL: it does not */
+        char *address;    /* at which it listens; NULL: it does not */
+        int64_t moved_ms; /* when it was told to move */
     } * nodes;
     int counts[TREE_MEMBER_STATES];
 };
@@ -74,13 +75,15 @@ static bool apply(struct tree_members *m, int node, enum tree_member_event ev)
     return true;
 }
 
-static void move(struct tree_members *m, int node, const char *address)
+static void move(struct tree_members *m, int node, const char *address, int64_t now_ms)
 {
-    if (apply(m, node, TREE_MEMBER_EV_MOVE))
-        m->ev.move(m->arg, node, address);
+    if (!apply(m, node, TREE_MEMBER_EV_MOVE))
+        return;
+    m->nodes[node].moved_ms = now_ms;
+    m->ev.move(m->arg, node, address);
 }
 
-int tree_members_hello(struct tree_members *m, int node, int via)
+int tree_members_hello(struct tree_members *m, int node, int via, int64_t now_ms)
 {
     if (node < 0 || node >= m->tree.nodes)
         return -EINVAL;
@@ -93,18 +96,32 @@ int tree_members_hello(struct tree_members *m, int node, int via)
     if (enters)
         m->ev.joined(m->arg, node);
     else if (m->nodes[parent].address)
-        move(m, node, m->nodes[parent].address);
+        move(m, node, m->nodes[parent].address, now_ms);
     return 0;
 }
 
-void tree_members_listening(struct tree_members *m, int node, const char *address)
+void tree_members_listening(struct tree_members *m, int node, const char *address, int64_t now_ms)
 {
     if (m->nodes[node].state != TREE_MEMBER_JOINED || m->nodes[node].address)
         return;
     m->nodes[node].address = xstrdup(address);
     int child, count = tree_children(&m->tree, node, &child);
     for (; count > 0; count--, child++)
-        move(m, child, m->nodes[node].address);
+        move(m, child, m->nodes[node].address, now_ms);
+}
+
+int tree_members_late(const struct tree_members *m, int64_t now_ms, int64_t *next_ms)
+{
+    *next_ms = INT64_MAX;
+    for (int i = 0; i < m->tree.nodes && m->counts[TREE_MEMBER_MOVING] > 0; i++) {
+        int64_t limit_ms = m->nodes[i].moved_ms + TREE_MEMBERS_MOVE_MS;
+        if (m->nodes[i].state != TREE_MEMBER_MOVING)
+            continue;
+        if (limit_ms <= now_ms)
+            return i;
+        *next_ms = limit_ms < *next_ms ? limit_ms : *next_ms;
+    }
+    return -1;
 }
 
 static void lose_below(struct tree_members *m, int node)

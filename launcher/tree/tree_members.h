@@ -3,9 +3,12 @@
  *
  * Each agent first connects to the launcher. An agent that is not a child of the launcher is told
  * where its parent is as soon as the parent is at its place and listens; it then leaves, and its
- * next hello comes through the parent. If an agent is lost, all below it are lost. */
+ * next hello comes through the parent. An agent that dies on its way is known to nobody, so there is
+ * a time limit. If an agent is lost, all below it are lost. */
 #ifndef DROVER_TREE_MEMBERS_H
 #define DROVER_TREE_MEMBERS_H
+
+#include <stdint.h>
 
 #include "common/mem.h"
 #include "launcher/tree/tree.h"
@@ -42,6 +45,8 @@ struct tree_members_events {
     void (*lost)(void *arg, int node);
 };
 
+enum { TREE_MEMBERS_MOVE_MS = 20000 }; /* more than an agent needs to connect or to give up */
+
 struct tree_members;
 struct tree_members *tree_members_new(const struct tree *t, const struct tree_members_events *ev,
                                       void *arg);
@@ -52,9 +57,13 @@ AUTO_DEFINE(tree_members, struct tree_members *, tree_members_free)
  * `via`.
  *   -EINVAL  there is no such node, or `via` is not its parent
  *   -EEXIST  it is there already, or lost */
-int tree_members_hello(struct tree_members *m, int node, int via);
+int tree_members_hello(struct tree_members *m, int node, int via, int64_t now_ms);
 /* The agent of a node waits for its children at `address`. */
-void tree_members_listening(struct tree_members *m, int node, const char *address);
+void tree_members_listening(struct tree_members *m, int node, const char *address, int64_t now_ms);
+/* Returns a node that was told to move and has not arrived within TREE_MEMBERS_MOVE_MS, or -1. It
+ * is lost: the caller calls tree_members_lose(). If there is none, `*next_ms` is when to ask again;
+ * INT64_MAX: no node moves. */
+int tree_members_late(const struct tree_members *m, int64_t now_ms, int64_t *next_ms);
 /* A node is lost: its parent has said so, or its connection to the launcher has ended. The end of a
  * connection whose agent was told to move is not a loss: the agent leaves, and may arrive at its
  * parent before the launcher sees that it has left. Nothing happens if the node is lost already. */

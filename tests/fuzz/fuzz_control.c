@@ -15,12 +15,14 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
 
-static void read_node_spec(const struct control_frame *f)
+/* Decodes it with the message `job` that came before it. */
+static void read_node_spec(const struct node_spec_message *job, const struct control_frame *f)
 {
+    const struct node_spec_message own_message = {f->head, f->payload, f->len};
     struct node_spec r;
     struct err e = {0};
     char *own[] = {(char *)"HOSTNAME=c03", NULL};
-    if (node_spec_decode(&r, f->head, f->payload, f->len, own, &e) < 0)
+    if (node_spec_decode(&r, job, &own_message, own, &e) < 0)
         return;
     if (!r.plan->argv || !r.plan->argv[0] || r.plan->world_size != r.map->local_count)
         abort();
@@ -37,6 +39,8 @@ static void read_topo(const struct control_frame *f)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
+    AUTO(json) json_t *job_head = NULL;
+    struct node_spec_message job = {0};
     for (size_t at = 0; at < len;) {
         struct control_frame f, again;
         struct err e = {0};
@@ -52,8 +56,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
             !json_equal(f.head, again.head) || again.len != f.len)
             abort();
         json_decref(again.head);
-        if (strcmp(f.type, "node_spec") == 0)
-            read_node_spec(&f);
+        if (strcmp(f.type, "job") == 0) {
+            json_decref(job_head);
+            job_head = json_incref(f.head);
+            job = (struct node_spec_message){job_head, f.payload, f.len};
+        } else if (strcmp(f.type, "node_spec") == 0 && job_head)
+            read_node_spec(&job, &f);
         else if (strcmp(f.type, "topo") == 0)
             read_topo(&f);
         json_decref(f.head);
@@ -70,10 +78,10 @@ static const struct {
     const char *head, *payload;
 } corpus[] = {
     {"{\"t\":\"hello\",\"token\":\"00ff\",\"version\":\"0.2.0\",\"node\":3,\"host\":\"c03\"}", ""},
-    {"{\"t\":\"node_spec\",\"node\":1,\"nodes\":2,\"ranks\":3,\"argv\":2,\"env\":1,"
-     "\"local\":[[0,1],[1,1]],\"reports\":true,\"pty\":true,\"stdin_rank\":-1,\"pmix\":true,"
-     "\"radix\":32,\"port\":true,\"port_wanted\":0,\"port_held\":true}",
-     "/home|job-1|1*1 0*1 1*1|a|b|sh|-c|MASTER_ADDR=h|0-3|0||RANK=0||||cat|RANK=2|PATH=/bin|"},
+    {"{\"t\":\"job\",\"nodes\":2,\"ranks\":3,\"argv\":2,\"env\":1,\"reports\":true,\"pty\":true,"
+     "\"stdin_rank\":-1,\"pmix\":true,\"radix\":32,\"port_wanted\":0,\"port_held\":true}",
+     "/home|job-1|1*1 0*1 1*1|a|b|sh|-c|MASTER_ADDR=h|PATH=/bin|"},
+    {"{\"t\":\"node_spec\",\"node\":1,\"local\":[[0,1],[1,1]]}", "0-3|0||RANK=0||||cat|RANK=2|"},
     {"{\"t\":\"topo\"}",
      "{\"name\":\"c03\",\"quota\":0,\"allowed\":\"0-3\",\"gpus\":[{\"index\":0,\"uuid\":\"GPU-1\","
      "\"name\":\"N\",\"bus_id\":\"0000:07:00.0\",\"numa\":-1}]}\t<topology/>"},
@@ -85,6 +93,8 @@ static const struct {
 
 static void put_frame(struct strbuf *b, size_t i)
 {
+    if (strstr(corpus[i].head, "node_spec"))
+        put_frame(b, i - 1); /* `job`, which precedes it */
     size_t head = strlen(corpus[i].head), len = strlen(corpus[i].payload);
     char lengths[8] = {(char)head, (char)(head >> 8), 0, 0, (char)len, (char)(len >> 8)};
     AUTO(free) char *payload = xstrdup(corpus[i].payload);

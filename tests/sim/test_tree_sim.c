@@ -310,14 +310,13 @@ enum { LARGE = 2048 }; /* a sanitizer takes several times as long */
 enum { LARGE = 16384 };
 #endif
 
-enum { RANKS_PER_NODE = 8, DATA = 200, TOPO_BYTES = 90000, TOPO_NS = 1300000 };
+enum { RANKS_PER_NODE = 8, DATA = 200, TOPO_BYTES = 90000, TOPO_NS = 110000 };
 
-/* The length of node_spec for one of so many nodes: the map as runs ("123*8 "), the names of the
- * nodes
- * ("node123"), the environment and the ranks. */
-static size_t spec_bytes(int nodes)
+/* The length of `job` for so many nodes: the map as runs ("123*8 "), the names of the nodes
+ * ("node123"), and the environment. */
+static size_t job_bytes(int nodes)
 {
-    size_t bytes = 4000 + RANKS_PER_NODE * 300;
+    size_t bytes = 4000;
     for (int i = 0; i < nodes; i++)
         bytes += 2 * (size_t)snprintf(NULL, 0, "%d", i) + 8;
     return bytes;
@@ -330,7 +329,8 @@ static void large_job(int nodes, int radix)
     for (int i = 0; i < nodes * RANKS_PER_NODE; i++)
         places[i] = i / RANKS_PER_NODE;
     job_ranks(places, nodes * RANKS_PER_NODE);
-    job.spec_bytes = spec_bytes(nodes);
+    job.job_bytes = job_bytes(nodes);
+    job.spec_bytes = RANKS_PER_NODE * 300;
     job.topo_bytes = TOPO_BYTES;
     job.topo_ns = TOPO_NS;
     srv.ops[srv.op_count++] = (struct op){.what = FENCE, .kind = EXCHANGE_MODEX, .size = DATA};

@@ -5,7 +5,7 @@
 
 #include "tests/sim/tree_servers.h"
 
-enum { START_LIMIT = 1, EXPIRE, FIRST_HELLO, START_LIMIT_MS = 60000 };
+enum { START_LIMIT = 1, EXPIRE, MOVES, FIRST_HELLO, START_LIMIT_MS = 60000 };
 
 static const int64_t ms = 1000000;
 
@@ -27,7 +27,9 @@ static struct job {
     int *printed, exited;
     int first_node, first_rank;        /* the first failure; -1: none */
     bool dead, rank_failed, was_early; /* was_early: the fault came before the end */
-    size_t spec_bytes, topo_bytes;
+    bool *has_job;         /* per node */
+    bool watches_moves;    /* a timer runs */
+    size_t job_bytes, spec_bytes, topo_bytes;
     int64_t topo_ns; /* the launcher's work for a topology */
     /* Moments, and what was sent until then */
     int64_t started_ns, exchanged_ns, ending_ns, over_ns;
@@ -108,6 +110,9 @@ static void exchange_frame(struct exchange *x, const struct event *ev)
 
 static void on_move(void *arg, int node, const char *address)
 {
+    if (!job.watches_moves)
+        timer(TREE_LAUNCHER, (TREE_MEMBERS_MOVE_MS + 1) * ms, MOVES);
+    job.watches_moves = true;
     if (job.state == MEETING)
         network_send(
             TREE_LAUNCHER, node,
@@ -117,6 +122,8 @@ static void on_move(void *arg, int node, const char *address)
 static void on_joined(void *arg, int node)
 {
     int first;
+    if (tree_parent(&job.tree, node) == TREE_LAUNCHER)
+        send_down(TREE_LAUNCHER, (struct frame){.type = JOB, .node = node, .size = job.job_bytes});
     if (tree_children(&job.tree, node, &first) > 0)
         send_down(TREE_LAUNCHER, (struct frame){.type = LISTEN, .node = node});
     send_down(TREE_LAUNCHER, (struct frame){.type = TOPO_REQUEST, .node = node});
@@ -210,7 +217,7 @@ static void hello(const struct event *ev)
         network_disconnect(node, TREE_LAUNCHER, false);
         return;
     }
-    int rc = tree_members_hello(job.members, node, via);
+    int rc = tree_members_hello(job.members, node, via, net.now_ns / ms);
     if (rc < 0 && tree_members_state(job.members, node) != TREE_MEMBER_LOST)
         FAIL("the hello of node %d is refused: %d", node, rc);
     if (job.state != MEETING)
@@ -224,10 +231,24 @@ static void expire(void)
         timer(TREE_LAUNCHER, next_ms * ms - net.now_ns, EXPIRE);
 }
 
+static void lose_late(void)
+{
+    int64_t next_ms;
+    int node = tree_members_late(job.members, net.now_ns / ms, &next_ms);
+    for (; node >= 0 && job.state < RELEASING;
+         node = tree_members_late(job.members, net.now_ns / ms, &next_ms))
+        lost(node);
+    job.watches_moves = next_ms < INT64_MAX;
+    if (job.watches_moves)
+        timer(TREE_LAUNCHER, (next_ms + 1) * ms - net.now_ns, MOVES);
+}
+
 static void launcher_timer(int what)
 {
     if (what == EXPIRE)
         expire();
+    else if (what == MOVES)
+        lose_late();
     else if (job.state == MEETING)
         start_limit();
 }
@@ -262,7 +283,7 @@ static void launcher_receive(const struct event *ev)
         break;
     case LISTENING:
         snprintf(address, sizeof address, "%d", f->node);
-        tree_members_listening(job.members, f->node, address);
+        tree_members_listening(job.members, f->node, address, net.now_ns / ms);
         break;
     case READY:
         on_ready(f->node);
@@ -399,7 +420,11 @@ static void agent_handle(int node, const struct event *ev)
     case MOVE:
         agent_moves(node, f->value);
         break;
+    case JOB:
+        job.has_job[node] = true;
+        break;
     case NODE_SPEC:
+        CHECK(job.has_job[node]);
         srv.at[node].x = instance(node);
         send_up(node, (struct frame){.type = READY, .node = node});
         break;
@@ -435,6 +460,8 @@ static void agent_receive(int node, const struct event *ev)
     } else if (ev->from > node) {
         CHECK(f.type != HELLO || f.node != ev->from || tree_parent(&job.tree, f.node) == node);
         send_up(node, f);
+        if (f.type == HELLO && f.node == ev->from)
+            send_down(node, (struct frame){.type = JOB, .node = f.node, .size = job.job_bytes});
     } else if (f.node == node) {
         agent_handle(node, ev);
     } else if (f.node == -1) {
@@ -458,9 +485,11 @@ static void job_open(uint64_t seed, const struct tree *t, const struct costs *co
     job.ready = xcalloc(nodes, sizeof *job.ready);
     job.reaped = xcalloc(nodes, sizeof *job.reaped);
     job.left = xcalloc(nodes, sizeof *job.left);
+    job.has_job = xcalloc(nodes, sizeof *job.has_job);
     job.at_start = xcalloc(nodes + 1, sizeof *job.at_start);
     job.at_exchanged = xcalloc(nodes + 1, sizeof *job.at_exchanged);
-    job.spec_bytes = 4000;
+    job.job_bytes = 4000;
+    job.spec_bytes = 1000;
     job.topo_bytes = 1000;
 }
 
@@ -481,6 +510,7 @@ static void job_close(void)
     free(job.ready);
     free(job.reaped);
     free(job.left);
+    free(job.has_job);
     free(job.printed);
     free(job.at_start);
     free(job.at_exchanged);

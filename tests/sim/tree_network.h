@@ -19,6 +19,7 @@ enum frame_type {
     LISTEN,
     LISTENING,
     MOVE,
+    JOB,
     NODE_SPEC,
     READY,
     START,

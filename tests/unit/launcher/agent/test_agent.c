@@ -17,9 +17,9 @@
 #include "tests/unit/test.h"
 
 enum { NODE = 1, LIMIT_MS = 15000 };
-/* The nodes of the job's ranks: the agent has the ranks 1 and 3. */
-static const int rank_nodes[] = {0, NODE, 0, NODE};
-enum { RANKS = COUNT_OF(rank_nodes), FIRST = 1, SECOND = 3 };
+/* The nodes of the job's ranks: the agent has the ranks 0 and 2. */
+static const int rank_nodes[] = {NODE, 0, NODE, 0};
+enum { RANKS = COUNT_OF(rank_nodes), FIRST = 0, SECOND = 2 };
 static const char token[] = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
 /* What the agent has sent about one rank. */
@@ -212,8 +212,9 @@ static void send_for(struct scene *s, const char *type, int rank, const char *ke
 /* Sends the plan of four ranks that run `script` with the shell, or `program`. */
 static void send_node_spec(struct scene *s, const char *program, const char *script, int stdin_rank)
 {
-    struct plan_node nodes[] = {{.name = (char *)"there", .local_size = 2},
-                                {.name = (char *)"here", .local_size = 2}};
+    struct plan_node nodes[] = {
+        {.name = (char *)"there", .local_size = 2},
+        {.name = (char *)"here", .local_size = 2, .ranks = (int[]){FIRST, SECOND}}};
     struct plan_rank ranks[RANKS] = {0};
     char *rank_env[RANKS][2] = {0};
     char texts[RANKS][16];
@@ -232,10 +233,13 @@ static void send_node_spec(struct scene *s, const char *program, const char *scr
                      .argv = argv,
                      .job_id = (char *)"job-1"};
     struct node_spec_opts opts = {
-        .port = true, .stdin_rank = stdin_rank, .pmix = s->exchange != NULL, .radix = TREE_RADIX};
+        .stdin_rank = stdin_rank, .pmix = s->exchange != NULL, .radix = TREE_RADIX};
     AUTO(strbuf) struct strbuf base = {0}, payload = {0};
     node_spec_base_env(&base, environ);
-    json_t *head = node_spec_encode(&payload, &p, NODE, "/", &opts, &base);
+    json_t *head = node_spec_encode_job(&payload, &p, "/", &opts, &base);
+    control_send(s->control, head, payload.data, payload.len);
+    strbuf_reset(&payload);
+    head = node_spec_encode(&payload, &p, NODE);
     control_send(s->control, head, payload.data, payload.len);
 }
 
@@ -343,10 +347,10 @@ TEST(it_runs_the_ranks_of_its_node_and_forwards_output_and_exit)
     until_ended(&s, FIRST);
     until_ended(&s, SECOND);
     CHECK(s.ranks[FIRST].pid > 0 && s.ranks[SECOND].pid > 0);
-    CHECK_INT(exit_status(&s, FIRST), 71);
-    CHECK_INT(exit_status(&s, SECOND), 73);
-    AUTO(free) char *first = xasprintf("1 127.0.0.1:%d x=y\n", (int)s.port);
-    AUTO(free) char *second = xasprintf("3 127.0.0.1:%d x=y\n", (int)s.port);
+    CHECK_INT(exit_status(&s, FIRST), 70);
+    CHECK_INT(exit_status(&s, SECOND), 72);
+    AUTO(free) char *first = xasprintf("0 127.0.0.1:%d x=y\n", (int)s.port);
+    AUTO(free) char *second = xasprintf("2 127.0.0.1:%d x=y\n", (int)s.port);
     CHECK_HAS(output_of(&s, FIRST), first);
     CHECK_HAS(output_of(&s, SECOND), second);
     CHECK_HAS(output_of(&s, FIRST), "two\n");
@@ -388,7 +392,7 @@ TEST(a_message_for_another_node_is_refused)
     until_frame(&s, "hello|");
     AUTO(strbuf) struct strbuf base = {0}, payload = {0};
     char *argv[] = {(char *)"true", NULL};
-    struct plan_node node = {.name = (char *)"there", .local_size = 1};
+    struct plan_node node = {.name = (char *)"there", .local_size = 1, .ranks = (int[]){0}};
     struct plan_rank rank = {.gpu = -1};
     struct plan p = {.world_size = 1,
                      .node_count = 1,
@@ -397,7 +401,10 @@ TEST(a_message_for_another_node_is_refused)
                      .argv = argv,
                      .job_id = (char *)"job-1"};
     struct node_spec_opts opts = {.stdin_rank = -1, .radix = TREE_RADIX};
-    json_t *head = node_spec_encode(&payload, &p, 0, "/", &opts, &base);
+    json_t *head = node_spec_encode_job(&payload, &p, "/", &opts, &base);
+    control_send(s.control, head, payload.data, payload.len);
+    strbuf_reset(&payload);
+    head = node_spec_encode(&payload, &p, 0);
     control_send(s.control, head, payload.data, payload.len);
     until_frame(&s, "not_started|");
     CHECK_INT(json_require_str(&why, s.refusal, "why", NULL), 0);

@@ -3,6 +3,7 @@
 #include "launcher/agent/agent_children.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <sys/socket.h>
 
 #include "launcher/control/relay.h"
@@ -44,6 +45,12 @@ static void on_up(void *arg, json_t *head, const void *payload, size_t len, bool
     json_decref(head);
 }
 
+static void on_joined(void *arg, int child)
+{
+    struct world *w = arg;
+    agent_children_send(w->children, child, json_pack("{s:s}", "t", "job"), "all", 3);
+}
+
 static void on_exchange(void *arg, int child, const char *bytes, size_t len)
 {
     strbuf_printf(&((struct world *)arg)->exchange, "%d:%.*s|", child, (int)len, bytes);
@@ -67,7 +74,7 @@ static void on_peer_ended(void *arg, const char *why)
 
 static void world_open(struct world *w)
 {
-    static const struct agent_children_events ev = {on_up, on_exchange, on_lost};
+    static const struct agent_children_events ev = {on_up, on_joined, on_exchange, on_lost};
     *w = (struct world){.lost = -1};
     CHECK_INT(uv_loop_init(&w->loop), 0);
     const struct tree t = {.nodes = 7, .radix = 2};
@@ -133,6 +140,34 @@ TEST(frames_of_children_go_up_with_their_node)
     world_close(&w);
 }
 
+TEST(strangers_are_limited_and_the_oldest_one_goes_first)
+{
+    enum { MANY = 64 + 2 + 1 }; /* one too many: 64, and one per child */
+    struct world w;
+    struct peer two;
+    world_open(&w);
+    connect_peer(&two, &w, token, 2);
+    until(&w, &w.up, "relay 2 hello:|");
+    int fds[MANY];
+    for (int i = 0; i < MANY; i++) {
+        AUTO(free) char *address = xasprintf("127.0.0.1:%d", agent_children_port(w.children));
+        CHECK_INT(control_connect(&fds[i], address, 5000, NULL), 0);
+        for (int turns = 0; turns < 3; turns++)
+            uv_run(&w.loop, UV_RUN_NOWAIT);
+    }
+    char bytes[64]; /* the greeting, and then the end of the first one only */
+    while (recv(fds[0], bytes, sizeof bytes, MSG_DONTWAIT) != 0)
+        uv_run(&w.loop, UV_RUN_NOWAIT);
+    while (recv(fds[1], bytes, sizeof bytes, MSG_DONTWAIT) > 0)
+        ;
+    CHECK(errno == EAGAIN);
+    CHECK(!two.ended);
+    for (int i = 0; i < MANY; i++)
+        close(fds[i]);
+    peer_close(&two);
+    world_close(&w);
+}
+
 TEST(frames_from_above_go_to_the_node_that_they_name_or_to_all)
 {
     struct world w;
@@ -149,8 +184,9 @@ TEST(frames_from_above_go_to_the_node_that_they_name_or_to_all)
         json_t *head = relay_encode(&b, nodes[i], json_pack("{s:s}", "t", "start"), NULL, 0);
         agent_children_relay(w.children, &(struct control_frame){head, "relay", b.data, b.len});
     }
-    agent_children_exchange(w.children, 2, "done", 4);
-    agent_children_exchange(w.children, 3, "done", 4);
+    agent_children_send(w.children, 2, json_pack("{s:s}", "t", "exchange"), "done", 4);
+    agent_children_send(w.children, 6, json_pack("{s:s}", "t", "exchange"), "none", 4);
+    agent_children_send(w.children, 3, json_pack("{s:s}", "t", "exchange"), "done", 4);
     until(&w, &two.received, "exchange:done|");
     until(&w, &three.received, "exchange:done|");
     int relays = 0;

@@ -1,4 +1,5 @@
-/* node_spec: encoding and decoding a node's message, and which environment variables win. */
+/* node_spec: encoding and decoding the messages of a job and of a node, and which environment
+ * variables win. */
 #include "launcher/plan/node_spec.h"
 
 #include <errno.h>
@@ -28,7 +29,11 @@ static struct plan *plan_of_three(void)
     strv_push(&p->argv, xstrdup("a b"));
     strv_push(&p->env, xstrdup("WORLD_SIZE=3"));
     strv_push(&p->env, xstrdup("OMPI_MCA_btl=tcp"));
+    for (int i = 0; i < 2; i++)
+        p->nodes[i].ranks = xcalloc(2, sizeof *p->nodes[i].ranks);
     for (int i = 0; i < 3; i++) {
+        struct plan_node *n = &p->nodes[nodes[i]];
+        n->ranks[n->local_size++] = i;
         p->ranks[i].rank = i;
         p->ranks[i].node = nodes[i];
         strv_push(&p->ranks[i].env, xasprintf("RANK=%d", i));
@@ -40,24 +45,54 @@ static struct plan *plan_of_three(void)
     return p;
 }
 
-static void there_and_back(struct node_spec *r, char *const *base, char *const *own)
+/* The messages of a job and of its node 1. */
+struct messages {
+    json_t *job, *own;
+    struct strbuf job_payload, own_payload;
+};
+
+static void encode(struct messages *m, const struct node_spec_opts *w, const struct strbuf *base)
 {
     AUTO(plan) struct plan *p = plan_of_three();
+    *m = (struct messages){0};
+    m->job = node_spec_encode_job(&m->job_payload, p, "/work", w, base);
+    m->own = node_spec_encode(&m->own_payload, p, 1);
+}
+
+static void messages_free(struct messages *m)
+{
+    json_decref(m->job);
+    json_decref(m->own);
+    strbuf_free(&m->job_payload);
+    strbuf_free(&m->own_payload);
+}
+
+/* Decodes so many bytes of each payload. */
+static int decode(struct node_spec *r, const struct messages *m, size_t job_len, size_t own_len,
+                  char *const *own, struct err *e)
+{
+    const struct node_spec_message a = {m->job, m->job_payload.data, job_len};
+    const struct node_spec_message b = {m->own, m->own_payload.data, own_len};
+    return node_spec_decode(r, &a, &b, own, e);
+}
+
+static void there_and_back(struct node_spec *r, char *const *base, char *const *own)
+{
     AUTO(strbuf) struct strbuf shared = {0};
-    AUTO(strbuf) struct strbuf payload = {0};
+    struct messages m;
     struct node_spec_opts w = {.reports = true,
                                .pty = true,
-                               .port = true,
                                .port_wanted = 4711,
                                .port_held = true,
                                .stdin_rank = -1,
                                .radix = 32};
     w.ft_config = "{\"safety_factor\":5.0}";
     node_spec_base_env(&shared, base);
-    AUTO(json) json_t *head = node_spec_encode(&payload, p, 1, "/work", &w, &shared);
+    encode(&m, &w, &shared);
     struct err e = {0};
-    if (node_spec_decode(r, head, payload.data, payload.len, own, &e) < 0)
+    if (decode(r, &m, m.job_payload.len, m.own_payload.len, own, &e) < 0)
         FAIL("%s", e.text);
+    messages_free(&m);
 }
 
 TEST(a_node_gets_the_plan_of_its_ranks)
@@ -81,7 +116,7 @@ TEST(a_node_gets_the_plan_of_its_ranks)
     CHECK_STR(ranks[1].cpus, "4-7");
     CHECK_STR(ranks[1].mems, "1");
     CHECK_STR(env_get(ranks[1].env, "RANK"), "2");
-    CHECK(r.opts.reports && r.opts.pty && r.opts.port && r.opts.port_held && !r.opts.pmix);
+    CHECK(r.opts.reports && r.opts.pty && r.opts.port_held && !r.opts.pmix);
     CHECK_INT(r.opts.port_wanted, 4711);
     CHECK_INT(r.opts.stdin_rank, -1);
     CHECK_INT(r.opts.radix, 32);
@@ -135,15 +170,14 @@ TEST(what_means_a_host_is_the_far_one_s_and_the_rest_is_the_launcher_s)
 
 TEST(a_message_that_is_cut_anywhere_is_refused)
 {
-    AUTO(plan) struct plan *p = plan_of_three();
-    AUTO(strbuf) struct strbuf payload = {0};
-    struct strbuf none = {0};
-    struct node_spec_opts w = {.radix = 32};
-    AUTO(json) json_t *head = node_spec_encode(&payload, p, 1, "/work", &w, &none);
-    for (size_t len = 0; len < payload.len; len++) {
-        struct node_spec r;
-        CHECK_INT(node_spec_decode(&r, head, payload.data, len, NULL, NULL), -EBADMSG);
-    }
+    struct messages m;
+    struct node_spec r;
+    encode(&m, &(struct node_spec_opts){.radix = 32}, &(struct strbuf){0});
+    for (size_t len = 0; len < m.job_payload.len; len++)
+        CHECK_INT(decode(&r, &m, len, m.own_payload.len, NULL, NULL), -EBADMSG);
+    for (size_t len = 0; len < m.own_payload.len; len++)
+        CHECK_INT(decode(&r, &m, m.job_payload.len, len, NULL, NULL), -EBADMSG);
+    messages_free(&m);
 }
 
 TEST(a_message_whose_map_does_not_fit_is_refused)
@@ -152,22 +186,21 @@ TEST(a_message_whose_map_does_not_fit_is_refused)
         const char *key;
         int value;
     } wrong[] = {{"node", 2},  {"node", -1}, {"nodes", 1}, {"nodes", 9},       {"ranks", 2},
-                 {"ranks", 4}, {"ranks", 0}, {"radix", 0}, {"stdin_rank", -2}, {"port_wanted", -1}};
-    AUTO(plan) struct plan *p = plan_of_three();
-    AUTO(strbuf) struct strbuf payload = {0};
-    struct strbuf none = {0};
-    struct node_spec_opts w = {.radix = 32};
+                 {"ranks", 4}, {"ranks", 0}, {"radix", 0}, {"stdin_rank", -2}, {"port_wanted", -1},
+                 {"node", 0}};
     for (size_t i = 0; i < COUNT_OF(wrong); i++) {
-        strbuf_consume(&payload, payload.len);
-        AUTO(json) json_t *head = node_spec_encode(&payload, p, 1, "/work", &w, &none);
-        json_object_set_new(head, wrong[i].key, json_integer(wrong[i].value));
+        struct messages m;
         struct node_spec r;
-        CHECK_INT(node_spec_decode(&r, head, payload.data, payload.len, NULL, NULL), -EBADMSG);
+        encode(&m, &(struct node_spec_opts){.radix = 32}, &(struct strbuf){0});
+        bool own = strcmp(wrong[i].key, "node") == 0;
+        json_object_set_new(own ? m.own : m.job, wrong[i].key, json_integer(wrong[i].value));
+        CHECK_INT(decode(&r, &m, m.job_payload.len, m.own_payload.len, NULL, NULL), -EBADMSG);
+        messages_free(&m);
     }
 }
 
 /* For 1,000 nodes, each like the recorded machine: makes the plan, then sets each node's topology,
- * then encodes every node's message. */
+ * then encodes the job's message and every node's. */
 static size_t plan_and_encode(const struct launch_spec *s, const struct topo *t, char *const *env)
 {
     AUTO(plan) struct plan *p = NULL;
@@ -181,9 +214,12 @@ static size_t plan_and_encode(const struct launch_spec *s, const struct topo *t,
     for (int i = 0; i < p->node_count; i++)
         if (plan_set_node(p, i, s, t, env, &e) < 0)
             FAIL("%s", e.text);
+    AUTO(strbuf) struct strbuf job = {0};
+    AUTO(json) json_t *job_head = node_spec_encode_job(&job, p, "/work", &w, &base);
+    bytes += job.len;
     for (int i = 0; i < p->node_count; i++) {
         AUTO(strbuf) struct strbuf payload = {0}, frame = {0};
-        AUTO(json) json_t *head = node_spec_encode(&payload, p, i, "/work", &w, &base);
+        AUTO(json) json_t *head = node_spec_encode(&payload, p, i);
         CHECK_INT(control_frame_encode(&frame, head, payload.data, payload.len), 0);
         bytes += frame.len;
     }

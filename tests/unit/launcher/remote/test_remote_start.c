@@ -175,8 +175,8 @@ static void until_started(struct scene *s)
     send_head(b, json_pack("{s:s}", "t", "ready"));
     until_peer(b, "start|");
     until_peer(a, "start|");
-    CHECK_STR(strbuf_str(&a->frames), "topo_request|node_spec|start|");
-    CHECK_STR(strbuf_str(&b->frames), "topo_request|node_spec|start|");
+    CHECK_STR(strbuf_str(&a->frames), "job|topo_request|node_spec|start|");
+    CHECK_STR(strbuf_str(&b->frames), "job|topo_request|node_spec|start|");
 }
 
 static void exits(struct peer *p, int rank, int wait)

@@ -56,16 +56,16 @@ TEST(every_state_is_reached_and_only_lost_has_no_way_out)
 TEST(a_child_of_the_launcher_stays_and_others_move_when_their_parent_listens)
 {
     AUTO(tree_members) struct tree_members *m = seven();
-    CHECK_INT(tree_members_hello(m, 2, TREE_LAUNCHER), 0);
+    CHECK_INT(tree_members_hello(m, 2, TREE_LAUNCHER, 0), 0);
     check_told("");
     CHECK_INT(tree_members_state(m, 2), TREE_MEMBER_WAITING);
-    CHECK_INT(tree_members_hello(m, 0, TREE_LAUNCHER), 0);
+    CHECK_INT(tree_members_hello(m, 0, TREE_LAUNCHER, 0), 0);
     check_told("joined 0, ");
-    tree_members_listening(m, 0, "a:1");
+    tree_members_listening(m, 0, "a:1", 0);
     check_told("move 2 to a:1, ");
-    CHECK_INT(tree_members_hello(m, 3, TREE_LAUNCHER), 0);
+    CHECK_INT(tree_members_hello(m, 3, TREE_LAUNCHER, 0), 0);
     check_told("move 3 to a:1, ");
-    CHECK_INT(tree_members_hello(m, 2, 0), 0);
+    CHECK_INT(tree_members_hello(m, 2, 0, 0), 0);
     check_told("joined 2, ");
     CHECK_INT(tree_members_count(m, TREE_MEMBER_JOINED), 2);
     CHECK_INT(tree_members_count(m, TREE_MEMBER_EXPECTED), 4);
@@ -76,23 +76,23 @@ TEST(a_child_of_the_launcher_stays_and_others_move_when_their_parent_listens)
 TEST(a_hello_through_a_node_that_is_not_the_parent_or_a_second_one_is_refused)
 {
     AUTO(tree_members) struct tree_members *m = seven();
-    CHECK_INT(tree_members_hello(m, 7, TREE_LAUNCHER), -EINVAL);
-    CHECK_INT(tree_members_hello(m, -1, TREE_LAUNCHER), -EINVAL);
-    CHECK_INT(tree_members_hello(m, 2, 1), -EINVAL);
-    CHECK_INT(tree_members_hello(m, 0, TREE_LAUNCHER), 0);
-    CHECK_INT(tree_members_hello(m, 0, TREE_LAUNCHER), -EEXIST);
-    CHECK_INT(tree_members_hello(m, 2, TREE_LAUNCHER), 0);
-    CHECK_INT(tree_members_hello(m, 2, TREE_LAUNCHER), -EEXIST);
-    CHECK_INT(tree_members_hello(m, 2, 0), -EEXIST);
+    CHECK_INT(tree_members_hello(m, 7, TREE_LAUNCHER, 0), -EINVAL);
+    CHECK_INT(tree_members_hello(m, -1, TREE_LAUNCHER, 0), -EINVAL);
+    CHECK_INT(tree_members_hello(m, 2, 1, 0), -EINVAL);
+    CHECK_INT(tree_members_hello(m, 0, TREE_LAUNCHER, 0), 0);
+    CHECK_INT(tree_members_hello(m, 0, TREE_LAUNCHER, 0), -EEXIST);
+    CHECK_INT(tree_members_hello(m, 2, TREE_LAUNCHER, 0), 0);
+    CHECK_INT(tree_members_hello(m, 2, TREE_LAUNCHER, 0), -EEXIST);
+    CHECK_INT(tree_members_hello(m, 2, 0, 0), -EEXIST);
 }
 
 TEST(with_a_node_all_below_it_are_lost_once)
 {
     AUTO(tree_members) struct tree_members *m = seven();
-    CHECK_INT(tree_members_hello(m, 0, TREE_LAUNCHER), 0);
-    tree_members_listening(m, 0, "a:1");
-    CHECK_INT(tree_members_hello(m, 2, TREE_LAUNCHER), 0);
-    CHECK_INT(tree_members_hello(m, 2, 0), 0);
+    CHECK_INT(tree_members_hello(m, 0, TREE_LAUNCHER, 0), 0);
+    tree_members_listening(m, 0, "a:1", 0);
+    CHECK_INT(tree_members_hello(m, 2, TREE_LAUNCHER, 0), 0);
+    CHECK_INT(tree_members_hello(m, 2, 0, 0), 0);
     strbuf_reset(&told);
     tree_members_lose(m, 2);
     check_told("lost 2, lost 6, ");
@@ -100,23 +100,45 @@ TEST(with_a_node_all_below_it_are_lost_once)
     check_told("");
     tree_members_lose(m, 0);
     check_told("lost 0, lost 3, ");
-    CHECK_INT(tree_members_hello(m, 3, TREE_LAUNCHER), -EEXIST);
-    tree_members_listening(m, 0, "a:1");
+    CHECK_INT(tree_members_hello(m, 3, TREE_LAUNCHER, 0), -EEXIST);
+    tree_members_listening(m, 0, "a:1", 0);
     CHECK_INT(tree_members_count(m, TREE_MEMBER_LOST), 4);
 }
 
 TEST(a_node_that_moves_is_lost_with_a_node_above_it)
 {
     AUTO(tree_members) struct tree_members *m = seven();
-    CHECK_INT(tree_members_hello(m, 0, TREE_LAUNCHER), 0);
-    CHECK_INT(tree_members_hello(m, 2, TREE_LAUNCHER), 0);
-    CHECK_INT(tree_members_hello(m, 3, TREE_LAUNCHER), 0);
+    CHECK_INT(tree_members_hello(m, 0, TREE_LAUNCHER, 0), 0);
+    CHECK_INT(tree_members_hello(m, 2, TREE_LAUNCHER, 0), 0);
+    CHECK_INT(tree_members_hello(m, 3, TREE_LAUNCHER, 0), 0);
     strbuf_reset(&told);
     tree_members_lose(m, 3); /* before it was told to move */
     check_told("lost 3, ");
-    tree_members_listening(m, 0, "a:1");
+    tree_members_listening(m, 0, "a:1", 0);
     check_told("move 2 to a:1, ");
     tree_members_lose(m, 0);
     check_told("lost 0, lost 2, lost 6, ");
-    CHECK_INT(tree_members_hello(m, 2, 0), -EEXIST);
+    CHECK_INT(tree_members_hello(m, 2, 0, 0), -EEXIST);
+}
+
+TEST(a_node_that_does_not_arrive_in_time_is_late)
+{
+    AUTO(tree_members) struct tree_members *m = seven();
+    int64_t next_ms;
+    CHECK_INT(tree_members_hello(m, 0, TREE_LAUNCHER, 0), 0);
+    CHECK_INT(tree_members_hello(m, 2, TREE_LAUNCHER, 0), 0);
+    CHECK_INT(tree_members_late(m, 1000000, &next_ms), -1); /* it waits for its parent */
+    CHECK(next_ms == INT64_MAX);
+    tree_members_listening(m, 0, "a:1", 5000);
+    CHECK_INT(tree_members_hello(m, 3, TREE_LAUNCHER, 7000), 0);
+    CHECK_INT(tree_members_late(m, 5000 + TREE_MEMBERS_MOVE_MS - 1, &next_ms), -1);
+    CHECK_INT(next_ms, 5000 + TREE_MEMBERS_MOVE_MS);
+    CHECK_INT(tree_members_late(m, next_ms, &next_ms), 2);
+    tree_members_lose(m, 2);
+    CHECK_INT(tree_members_late(m, 5000 + TREE_MEMBERS_MOVE_MS, &next_ms), -1);
+    CHECK_INT(next_ms, 7000 + TREE_MEMBERS_MOVE_MS);
+    CHECK_INT(tree_members_hello(m, 3, 0, 8000), 0);
+    CHECK_INT(tree_members_late(m, INT64_MAX, &next_ms), -1);
+    CHECK(next_ms == INT64_MAX);
+    strbuf_reset(&told);
 }
