@@ -154,6 +154,13 @@ int serve_sweeps_get(struct serve_sweep **out, struct serve_sweeps *s, const cha
     return 0;
 }
 
+void serve_sweeps_changed(struct serve_sweeps *s, const char *name)
+{
+    struct open_sweep *o = find_open(s, name);
+    if (o)
+        o->read_ms = 0;
+}
+
 bool serve_sweep_add_kept(struct strbuf *out, const struct serve_sweep *s, int64_t since)
 {
     for (size_t i = 0; i < SERVE_SWEEPS_KEPT_MAX; i++) {

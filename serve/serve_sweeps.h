@@ -55,6 +55,9 @@ const char *serve_sweeps_root(const struct serve_sweeps *s);
 int serve_sweeps_get(struct serve_sweep **out, struct serve_sweeps *s, const char *name,
                      struct err *e);
 
+/* A command has changed the sweep: the next call of serve_sweeps_get() reads it. */
+void serve_sweeps_changed(struct serve_sweeps *s, const char *name);
+
 /* Appends the kept answer for `since`. Returns false if there is none. */
 bool serve_sweep_add_kept(struct strbuf *out, const struct serve_sweep *s, int64_t since);
 /* Keeps a copy of an answer until the sweep is read again, if it is not too large. */
