@@ -12,8 +12,8 @@ export class Plot {
     Object.assign(this, { height: 260, margin: [22, 14, 38, 52] }, options)
     this.note = el('small', { 'aria-live': 'polite' })
     this.box = el('div', { class: 'plot', role: 'img', 'aria-label': this.label ?? this.title })
-    this.canvas = el('canvas')
-    this.svg = d3.create('svg')
+    this.canvas = el('canvas', { 'aria-hidden': 'true' })
+    this.svg = d3.create('svg').attr('role', 'none')
     this.tip = el('div', { class: 'tip', hidden: true })
     this.box.append(this.canvas, this.svg.node(), this.tip)
     this.message = el('p', { class: 'empty', hidden: true })
@@ -138,7 +138,8 @@ export function ticks(drawn, a, n) {
     const f = two ? Math.log2 : Math.log10, base = two ? 2 : 10, from = Math.ceil(f(lo) - 1e-9), to = Math.floor(f(hi) + 1e-9)
     const step = Math.max(1, Math.ceil((to - from) / Math.max(2, n)))
     const powers = d3.range(from, to + .5, step).map(e => base ** e)
-    drawn.tickValues(powers.length > 1 ? powers : drawn.scale().ticks(4))
+    const fine = d3.range(from - 1, to + 1).flatMap(e => [1, 2, 5].map(m => m * base ** e)).filter(v => v >= lo && v <= hi)
+    drawn.tickValues(powers.length > 2 || two ? powers : fine)
   }
   return drawn.tickSizeOuter(0)
 }

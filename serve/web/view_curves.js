@@ -68,7 +68,8 @@ export function mount(root, app) {
     const { study } = app, y = (density.log ? d3.scaleLog() : d3.scaleLinear()).domain(density.values).range([f.H, 0])
     const x = d3.scaleLinear().domain(density.steps[0] === density.steps[1] ? [density.steps[0], density.steps[0] + 1]
       : density.steps).range([0, f.W])
-    if (density.curves > lines.ids.length) paint(f, shade(density.count, density.width, density.height, css('--rest')))
+    const asDensity = density.curves > lines.ids.length
+    if (asDensity) paint(f, shade(density.count, density.width, density.height, css('--rest')))
     f.ctx.save()
     f.ctx.translate(f.left, f.top)
     f.ctx.beginPath()
@@ -83,7 +84,7 @@ export function mount(root, app) {
     plot.yAxis(y, { log: density.log, lo: density.values[0], hi: density.values[1] }, metric())
     plot.note.textContent = `${whole(density.curves)} curves, ${whole(density.points)} points; ${lines.ids.length} as lines`
     const used = [...new Set(lines.ids.map(i => study.stateName(i)))]
-    legend.replaceChildren(el('span', {}, el('i', { style: { background: css('--rest') } }), 'all trials'),
+    legend.replaceChildren(asDensity ? el('span', {}, el('i', { style: { background: css('--rest') } }), 'all trials') : '',
       ...used.map(s => el('span', {}, el('i', { style: { background: stateColour[s] } }), s)),
       lines.ids.includes(study.best) ? el('span', {}, el('i', { style: { background: css('--b') } }), 'the best trial') : '')
     plot.pointing((px, py) => {
