@@ -108,7 +108,11 @@ static int answer_jobs(struct serve_answer *a, const struct asked *q, struct err
 
 static int answer_overview(struct serve_answer *a, const struct asked *q, struct err *e)
 {
+    a->type = type_json;
+    if (serve_sweep_add_kept(&a->body, q->sweep, SERVE_KEPT_OVERVIEW))
+        return 0;
     serve_answer_json(a, serve_overview_json(q->sweep));
+    serve_sweep_keep(q->sweep, SERVE_KEPT_OVERVIEW, &a->body);
     return 0;
 }
 
@@ -122,8 +126,11 @@ static int answer_columns(struct serve_answer *a, const struct asked *q, struct 
     int64_t since = 0;
     if (serve_request_number(&since, query(q, "since"), 0, INT64_MAX, 0) < 0)
         return bad_query("since", e);
-    serve_overview_columns(&a->body, q->sweep, since);
     a->type = type_binary;
+    if (serve_sweep_add_kept(&a->body, q->sweep, since))
+        return 0;
+    serve_overview_columns(&a->body, q->sweep, since);
+    serve_sweep_keep(q->sweep, since, &a->body);
     return 0;
 }
 

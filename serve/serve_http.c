@@ -304,6 +304,7 @@ static void finish_commands(struct serve_http *h, bool all)
         }
         *at = k->next;
         pthread_join(k->thread, NULL);
+        serve_sweeps_changed(h->context->sweeps, k->exchange->answer.sweep);
         k->exchange->commanding = false;
         k->exchange->commanded = true;
         MHD_resume_connection(k->connection);

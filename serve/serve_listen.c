@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "serve/serve_request.h"
+#include "common/host_port.h"
 
 enum { BACKLOG = 1024, NAME_SIZE = 256 };
 
@@ -107,14 +107,13 @@ static void set_names(struct serve_listen *l, const char *address, char *const *
 
 int serve_listen_open(struct serve_listen *out, const char *text, char *const *names, struct err *e)
 {
-    AUTO(free) char *given = NULL;
-    int port = -1, rc = text ? serve_request_listen(&given, &port, text, e) : 0;
-    if (rc < 0)
-        return rc;
-    const char *address = given ? given : "127.0.0.1";
+    struct host_port given = {.port = -1};
+    if (text && host_port_parse(&given, text, e) < 0)
+        return err_wrap(e, "--listen");
+    const char *address = *given.host ? given.host : "127.0.0.1";
     *out = (struct serve_listen){.fd = -1};
-    rc = bind_address(out, address, port >= 0 ? port : SERVE_LISTEN_PORT, e);
-    if (rc == -EADDRINUSE && port < 0)
+    int rc = bind_address(out, address, given.port >= 0 ? given.port : SERVE_LISTEN_PORT, e);
+    if (rc == -EADDRINUSE && given.port < 0)
         rc = bind_address(out, address, 0, e);
     if (rc < 0)
         return rc;

@@ -167,28 +167,3 @@ bool serve_request_cookie_ok(const char *header, const char *name, const char *t
     }
     return false;
 }
-
-/* ---- the address to listen on --------------------------------------------------------------- */
-
-int serve_request_listen(char **address, int *port, const char *text, struct err *e)
-{
-    size_t len = text[0] == '[' ? strcspn(text, "]") + 1 : strcspn(text, ":");
-    bool only_port = text[0] && !text[strspn(text, "0123456789")];
-    const char *number = only_port                          ? text
-                         : len <= strlen(text) && text[len] ? text + len + 1
-                                                            : NULL;
-    *port = -1;
-    *address = NULL;
-    if (len > strlen(text) || !*text || (text[0] == '[' && text[len] && text[len] != ':')) {
-        err_set(e, -EINVAL, "--listen '%s': not of the form ADDR:PORT", text);
-        return err_hint(e, "--listen 127.0.0.1:8642");
-    }
-    if (number) {
-        int rc = opt_int(port, "port", number, 0, 65535, e);
-        if (rc < 0)
-            return err_wrap(e, "--listen '%s'", text);
-    }
-    if (!only_port && len > 0)
-        *address = text[0] == '[' ? xstrndup(text + 1, len - 2) : xstrndup(text, len);
-    return 0;
-}

@@ -59,9 +59,4 @@ bool serve_request_token_ok(const char *given, const char *token);
 /* Returns true if the header Cookie has a cookie `name` with the token as its value. */
 bool serve_request_cookie_ok(const char *header, const char *name, const char *token);
 
-/* Splits "ADDR:PORT", "[ADDR]:PORT", "ADDR", ":PORT" or "PORT". The caller frees *address, which is
- * NULL if it is not given; *port is -1 if it is not given.
- *   -EINVAL  not of this form, or not a port */
-int serve_request_listen(char **address, int *port, const char *text, struct err *e);
-
 #endif

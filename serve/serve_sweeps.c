@@ -19,7 +19,7 @@ enum {
 struct open_sweep {
     char *name;
     struct serve_sweep sweep;
-    int64_t used_ms;
+    int64_t used_ms, read_ms;
 };
 
 struct serve_sweeps {
@@ -37,8 +37,15 @@ struct serve_sweeps *serve_sweeps_new(const char *root, const char *chosen)
     return s;
 }
 
+static void drop_kept(struct serve_sweep *s)
+{
+    for (size_t i = 0; i < SERVE_SWEEPS_KEPT_MAX; i++)
+        strbuf_free(&s->kept[i].body);
+}
+
 static void close_sweep(struct open_sweep *o)
 {
+    drop_kept(&o->sweep);
     serve_columns_free(o->sweep.columns);
     sweep_reader_close(o->sweep.reader);
     json_decref(o->sweep.importance);
@@ -112,8 +119,20 @@ static int open_sweep(struct open_sweep **out, struct serve_sweeps *s, const cha
     o->sweep.columns = serve_columns_new(reader->spec, reader->columns);
     o->sweep.epoch = epoch;
     o->sweep.reader = TAKE(reader);
+    o->read_ms = clock_ms();
     *out = o;
     return 0;
+}
+
+/* Reads what is new, unless the sweep was read lately. */
+static int refresh(struct open_sweep *o, struct err *e)
+{
+    int64_t now = clock_ms();
+    if (now - o->read_ms < SERVE_SWEEPS_FRESH_MS)
+        return 0;
+    o->read_ms = now;
+    drop_kept(&o->sweep);
+    return sweep_reader_update(o->sweep.reader, e);
 }
 
 int serve_sweeps_get(struct serve_sweep **out, struct serve_sweeps *s, const char *name,
@@ -121,7 +140,7 @@ int serve_sweeps_get(struct serve_sweep **out, struct serve_sweeps *s, const cha
 {
     struct open_sweep *o = find_open(s, name);
     int64_t epoch = epoch_of(s->root, name);
-    int rc = o && o->sweep.epoch == epoch ? sweep_reader_update(o->sweep.reader, e) : 0;
+    int rc = o && o->sweep.epoch == epoch ? refresh(o, e) : 0;
     if (o && (rc < 0 || o->sweep.epoch != epoch)) {
         close_sweep(o); /* after an error, the next call opens the sweep again */
         o = NULL;
@@ -133,6 +152,35 @@ int serve_sweeps_get(struct serve_sweep **out, struct serve_sweeps *s, const cha
     o->used_ms = clock_ms();
     *out = &o->sweep;
     return 0;
+}
+
+void serve_sweeps_changed(struct serve_sweeps *s, const char *name)
+{
+    struct open_sweep *o = find_open(s, name);
+    if (o)
+        o->read_ms = 0;
+}
+
+bool serve_sweep_add_kept(struct strbuf *out, const struct serve_sweep *s, int64_t since)
+{
+    for (size_t i = 0; i < SERVE_SWEEPS_KEPT_MAX; i++) {
+        const struct serve_kept *k = &s->kept[i];
+        if (k->body.len > 0 && k->since == since) {
+            strbuf_add(out, k->body.data, k->body.len);
+            return true;
+        }
+    }
+    return false;
+}
+
+void serve_sweep_keep(struct serve_sweep *s, int64_t since, const struct strbuf *body)
+{
+    if (body->len > SERVE_SWEEPS_KEPT_BYTES)
+        return;
+    struct serve_kept *k = &s->kept[s->kept_next++ % SERVE_SWEEPS_KEPT_MAX];
+    k->since = since;
+    strbuf_reset(&k->body);
+    strbuf_add(&k->body, body->data, body->len);
 }
 
 /* ---- the list ------------------------------------------------------------------------------- */

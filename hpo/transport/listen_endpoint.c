@@ -5,42 +5,33 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-#include "common/opt.h"
+#include "common/host_port.h"
 #include "common/private_dir.h"
 #include "hpo/transport/curve_keys.h"
 
 static const char any_address[] = "0.0.0.0";
 
 struct listen_address {
-    char host[128];
-    int port; /* 0: any free port; -1: not given */
+    char host[HOST_PORT_NAME_SIZE]; /* without brackets */
+    int port;                       /* 0: any free port; -1: not given */
     bool plain;
 };
 
-/* Parses "[ADDRESS][:PORT]"; an IPv6 address is in brackets. */
 static int parse(struct listen_address *out, const char *text, struct err *e)
 {
-    struct listen_address p = {.port = -1};
-    const char *bracket = text[0] == '[' ? strchr(text, ']') : NULL;
-    const char *colon = strchr(bracket ? bracket : text, ':');
-    size_t len = colon ? (size_t)(colon - text) : strlen(text);
-    if (len >= sizeof p.host || strpbrk(text, "/ "))
-        return err_set(e, -EINVAL, "--listen '%s': invalid address", text);
-    snprintf(p.host, sizeof p.host, "%.*s", (int)len, text);
-    if (len == 0 || strcmp(p.host, "*") == 0)
-        snprintf(p.host, sizeof p.host, "%s", any_address);
-    if (colon && colon[1]) {
-        int rc = opt_int(&p.port, "--listen: the port", colon + 1, 0, 65535, e);
-        if (rc < 0)
-            return rc;
-    }
-    *out = p;
+    struct host_port a;
+    if (host_port_parse(&a, text, e) < 0)
+        return err_wrap(e, "--listen");
+    const char *host = !*a.host || strcmp(a.host, "*") == 0 ? any_address : a.host;
+    *out = (struct listen_address){.port = a.port};
+    snprintf(out->host, sizeof out->host, "%s", host);
     return 0;
 }
 
 static char *address_of(const struct listen_address *p)
 {
-    return xasprintf("tcp://%s:%d", p->host, p->port);
+    AUTO(free) char *text = host_port_text(p->host, p->port);
+    return xasprintf("tcp://%s", text);
 }
 
 int listen_endpoint_check(const struct listen_endpoint_opts *opts, struct err *e)
@@ -88,7 +79,7 @@ static int write_last(const struct listen_address *p, const char *path, struct e
 static char *worker_endpoint(const struct listen_address *p, const char *bound)
 {
     struct utsname u;
-    bool any = strcmp(p->host, any_address) == 0 || strcmp(p->host, "[::]") == 0;
+    bool any = strcmp(p->host, any_address) == 0 || strcmp(p->host, "::") == 0;
     return any && uname(&u) == 0 ? xasprintf("tcp://%s:%d", u.nodename, p->port) : xstrdup(bound);
 }
 
@@ -103,9 +94,9 @@ static int bind_address(char **bound, struct transport_server *s, struct listen_
         p->port = kept ? last->port : 0;
     AUTO(free) char *address = address_of(p);
     int rc = transport_server_listen(s, address, keys, bound, e);
+    AUTO(free) char *other = host_port_text(p->host, 0);
     if (rc == -EADDRINUSE && kept)
-        err_hint(e, "workers expect the coordinator there; --listen %s:0 uses another port",
-                 p->host);
+        err_hint(e, "workers expect the coordinator there; --listen %s uses another port", other);
     else if (rc == -ENODEV || rc == -EINVAL || rc == -EADDRNOTAVAIL)
         err_hint(e, "give an address or an interface of this machine, as in --listen 10.0.0.5:0");
     const char *port = rc < 0 ? NULL : strrchr(*bound, ':');

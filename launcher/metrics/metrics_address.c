@@ -2,14 +2,10 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 
-#include "common/mem.h"
-
-enum { PORT_MAX = 65535 };
+#include "common/host_port.h"
 
 static int fail(const char *text, struct err *e)
 {
@@ -17,7 +13,7 @@ static int fail(const char *text, struct err *e)
     return err_hint(e, "9400 on loopback, 10.0.0.1:9400, [::1]:9400, or :9400 on all addresses");
 }
 
-/* Reads the host, which has no brackets any more. */
+/* Reads an IP address or "localhost". */
 static int parse_host(struct metrics_address *a, const char *host)
 {
     a->at.v4 = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr = {htonl(INADDR_ANY)}};
@@ -39,19 +35,13 @@ static int parse_host(struct metrics_address *a, const char *host)
 int metrics_address_parse(struct metrics_address *out, const char *text, struct err *e)
 {
     struct metrics_address a = {0};
-    const char *colon = strrchr(text, ':'), *digits = colon ? colon + 1 : text;
-    size_t len = strlen(digits);
-    if (len == 0 || len > 5 || strspn(digits, "0123456789") != len || atoi(digits) > PORT_MAX)
+    struct host_port given;
+    if (host_port_parse(&given, text, NULL) < 0 || given.port < 0)
         return fail(text, e);
-    AUTO(free) char *host = colon ? xstrndup(text, (size_t)(colon - text)) : xstrdup("localhost");
-    size_t host_len = strlen(host);
-    bool brackets = host[0] == '[' && host[host_len - 1] == ']';
-    if (brackets)
-        host[host_len - 1] = '\0';
-    const char *given = host_len == 0 ? "0.0.0.0" : host + brackets;
-    if ((!brackets && strchr(host, ':')) || parse_host(&a, given) < 0)
+    const char *all = given.only_port ? "localhost" : "0.0.0.0";
+    if (parse_host(&a, *given.host ? given.host : all) < 0)
         return fail(text, e);
-    in_port_t port = htons((in_port_t)atoi(digits));
+    in_port_t port = htons((in_port_t)given.port);
     if (a.at.any.sa_family == AF_INET)
         a.at.v4.sin_port = port;
     else

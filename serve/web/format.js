@@ -12,8 +12,8 @@ export function num(x) {
 
 export function duration(s) {
   if (!Number.isFinite(s)) return '–'
-  if (s < 1) return `${Math.round(s * 1000)} ms`
-  if (s < 60) return `${s < 10 ? s.toFixed(1) : Math.round(s)} s`
+  if (s > 0 && s < 1) return `${Math.round(s * 1000)} ms`
+  if (s < 60) return `${s < 10 ? Number(s.toFixed(1)) : Math.round(s)} s`
   if (s < 3600) return `${Math.floor(s / 60)} min ${Math.round(s % 60)} s`
   if (s < 86400) return `${Math.floor(s / 3600)} h ${Math.round(s % 3600 / 60)} min`
   return `${Math.floor(s / 86400)} d ${Math.round(s % 86400 / 3600)} h`

@@ -112,7 +112,9 @@ function draw(why) {
 
 function mountView() {
   for (const a of $('nav').children) a.toggleAttribute('aria-current', a.dataset.view === app.view)
-  $('nav').querySelector('[aria-current]')?.setAttribute('aria-current', 'page')
+  const current = $('nav').querySelector('[aria-current]')
+  current?.setAttribute('aria-current', 'page')
+  if (current) $('nav').scrollLeft = current.offsetLeft - $('nav').offsetLeft - 40
   const root = el('div')
   drawView = null
   const own = VIEWS[app.view][1]

@@ -1,4 +1,5 @@
 // A card with a plot: a canvas for marks, an SVG over it for axes, a table behind it, and exports of both.
+import { Pen } from './pen.js'
 import { bandOf, scaleOf } from './study.js'
 import { button, csv, el, num, save, table } from './format.js'
 
@@ -8,16 +9,16 @@ export class Plot {
   // title, label (what screen readers say), width (a class), height, margin [top, right, bottom, left],
   // rows (() => {head, rows}), extras (nodes of the head)
   constructor(options) {
-    Object.assign(this, { height: 260, margin: [10, 14, 26, 52] }, options)
+    Object.assign(this, { height: 260, margin: [22, 14, 38, 52] }, options)
     this.note = el('small', { 'aria-live': 'polite' })
     this.box = el('div', { class: 'plot', role: 'img', 'aria-label': this.label ?? this.title })
-    this.canvas = el('canvas')
-    this.svg = d3.create('svg')
+    this.canvas = el('canvas', { 'aria-hidden': 'true' })
+    this.svg = d3.create('svg').attr('role', 'none')
     this.tip = el('div', { class: 'tip', hidden: true })
     this.box.append(this.canvas, this.svg.node(), this.tip)
     this.message = el('p', { class: 'empty', hidden: true })
     this.head = el('div', { class: 'head' }, el('h2', {}, this.title), this.note, el('span', { class: 'grow' }), this.extras,
-      button('SVG', () => this.saveSvg(), { title: 'Save this plot as an image' }),
+      button('SVG', () => this.saveSvg(), { title: 'Save this plot. Thousands of marks become an image in it.' }),
       this.rows && button('CSV', () => this.saveCsv(), { title: 'Save the data of this plot' }))
     this.card = el('section', { class: `card ${this.width ?? ''}`, 'aria-label': this.title }, this.head, this.box, this.message)
     if (this.rows) {
@@ -45,8 +46,8 @@ export class Plot {
     this.box.style.height = height + 'px'
     this.canvas.width = Math.round(w * r)
     this.canvas.height = Math.round(height * r)
-    const ctx = this.canvas.getContext('2d')
-    ctx.setTransform(r, 0, 0, r, 0, 0)
+    const ctx = new Pen(this.canvas.getContext('2d'))
+    ctx.ctx.setTransform(r, 0, 0, r, 0, 0)
     this.f = { ctx, svg: this.svg, r, w, height, top, left, W, H }
     return this.f
   }
@@ -57,11 +58,11 @@ export class Plot {
 
   xAxis(scale, axis, name) {
     const { f } = this
-    this.group('x', f.left, f.top + f.H).call(ticks(d3.axisBottom(scale), axis, f.W / 90)).call(axisLabel, name, f.W, -6, 'end')
+    this.group('x', f.left, f.top + f.H).call(ticks(d3.axisBottom(scale), axis, f.W / 90)).call(axisLabel, name, f.W, 32, 'end')
   }
 
   yAxis(scale, axis, name) {
-    this.group('y').call(ticks(d3.axisLeft(scale), axis, 5)).call(axisLabel, name, 6, 10, 'start')
+    this.group('y').call(ticks(d3.axisLeft(scale), axis, 5)).call(axisLabel, name, 0, -9, 'start')
   }
 
   // A rectangle that takes the pointer. pick(x, y) returns {text, x, y, click} or null.
@@ -98,7 +99,7 @@ export class Plot {
     save(this.fileName('csv'), 'text/csv', csv(head, rows))
   }
 
-  // The SVG has the marks as an image and the axes as shapes and text.
+  // The axes are shapes and text. So are the marks, unless they are too many.
   saveSvg() {
     const { w, height } = this.f ?? {}
     if (!w || this.box.hidden) return
@@ -113,9 +114,10 @@ export class Plot {
     })
     for (const [k, v] of Object.entries({ width: w, height, viewBox: `0 0 ${w} ${height}` })) copy.setAttribute(k, v)
     // As text: an image element of this document would be loaded, which the page's policy forbids.
-    const box = `width="${w}" height="${height}"`,
-      marks = `<rect ${box} fill="${css('--card')}"/><image ${box} href="${this.canvas.toDataURL()}"/>`
-    save(this.fileName('svg'), 'image/svg+xml', new XMLSerializer().serializeToString(copy).replace('>', () => '>' + marks))
+    const box = `width="${w}" height="${height}"`, marks = this.f.ctx.whole ? this.f.ctx.svg()
+      : `<desc>The marks are an image: they are too many for shapes.</desc><image ${box} href="${this.canvas.toDataURL()}"/>`
+    save(this.fileName('svg'), 'image/svg+xml', new XMLSerializer().serializeToString(copy)
+      .replace('>', () => `><rect ${box} fill="${css('--card')}"/>${marks}`))
   }
 }
 
@@ -136,7 +138,8 @@ export function ticks(drawn, a, n) {
     const f = two ? Math.log2 : Math.log10, base = two ? 2 : 10, from = Math.ceil(f(lo) - 1e-9), to = Math.floor(f(hi) + 1e-9)
     const step = Math.max(1, Math.ceil((to - from) / Math.max(2, n)))
     const powers = d3.range(from, to + .5, step).map(e => base ** e)
-    drawn.tickValues(powers.length > 1 ? powers : drawn.scale().ticks(4))
+    const fine = d3.range(from - 1, to + 1).flatMap(e => [1, 2, 5].map(m => m * base ** e)).filter(v => v >= lo && v <= hi)
+    drawn.tickValues(powers.length > 2 || two ? powers : fine)
   }
   return drawn.tickSizeOuter(0)
 }
@@ -172,7 +175,7 @@ export function shade(count, w, h, colour) {
 }
 
 export function paint(f, image, x = f.left, y = f.top, w = f.W, h = f.H) {
-  const off = new OffscreenCanvas(image.width, image.height)
+  const off = Object.assign(document.createElement('canvas'), { width: image.width, height: image.height })
   off.getContext('2d').putImageData(image, 0, 0)
   f.ctx.drawImage(off, x, y, w, h)
 }

@@ -2,6 +2,7 @@
 
 const views = { f32: Float32Array, f64: Float64Array, u8: Uint8Array, u32: Uint32Array }
 export const NONE = 0xffffffff // a text that is not set
+const WIDE = 10 // an axis is logarithmic if its ends are this far apart
 const FINAL = new Set(['done', 'pruned', 'failed', 'oom', 'invalid', 'cancelled'])
 const FAILED = new Set(['failed', 'oom', 'invalid'])
 
@@ -133,12 +134,12 @@ export class Study {
     if (byRank) return { ...base, key: 'rank', lo: Math.max(1, order.length - 1), hi: 0, col: this.rank, whole: true }
     let best = order.length ? V[order[0]] : 0, worst = order.length ? V[order[Math.floor(.98 * (order.length - 1))]] : 1
     if (best === worst) { const d = Math.abs(best || 1) / 10; best -= this.maximize ? -d : d; worst += this.maximize ? -d : d }
-    return { ...base, lo: worst, hi: best, col: V, log: Math.min(best, worst) > 0 && Math.max(best / worst, worst / best) > 50 }
+    return { ...base, lo: worst, hi: best, col: V, log: Math.min(best, worst) > 0 && Math.max(best / worst, worst / best) > WIDE }
   }
 
   metricAxis(name, part) {
     const m = this.metrics.find(m => m.name === name), [lo, hi] = this.extent(m[part].v)
-    return { key: `m:${part}:${name}`, name: `${name}, ${part}`, lo, hi, log: lo > 0 && hi / lo > 100, col: m[part].v }
+    return { key: `m:${part}:${name}`, name: `${name}, ${part}`, lo, hi, log: lo > 0 && hi / lo > WIDE, col: m[part].v }
   }
 
   axis(key) {

@@ -17,6 +17,7 @@ export function mount(root, app) {
   const summary = el('section', { class: 'card', 'aria-label': 'Metrics' })
   root.replaceChildren(el('div', { class: 'grid' }, plot.card, summary))
   const metric = () => app.option('metric', app.study.metric ?? app.study.metrics[0]?.name ?? '')
+  const isLog = () => app.option('log', app.study.axis('m:last:' + metric())?.log ? '1' : '0') === '1'
   const points = k => d3.range(lines.start[k], lines.start[k + 1]).map(i => [lines.step[i], lines.value[i]])
 
   function drawPicks() {
@@ -25,7 +26,7 @@ export function mount(root, app) {
       v => { app.setOption('metric', v); asked = ''; load() }),
       select('Lines', [['best', 'the best'], ['stopped', 'stopped early'], ['running', 'running'], ['none', 'no lines']],
         app.option('lines', 'best'), v => { app.setOption('lines', v); load() }),
-      check('log', app.option('log', '') === '1', on => { app.setOption('log', on ? '1' : ''); asked = ''; load() }),
+      check('log', isLog(), on => { app.setOption('log', on ? '1' : '0'); asked = ''; load() }),
       el('label', {}, 'smoothing ', el('input', { type: 'range', min: 0, max: 95, step: 5, value: app.option('smooth', '0'),
         oninput: e => { app.setOption('smooth', e.target.value === '0' ? '' : e.target.value); paintAll() } })))
   }
@@ -45,7 +46,7 @@ export function mount(root, app) {
     drawSummary()
     if (!study.metrics.length) return plot.say(study.n ? 'No trial has reported a metric yet.' : 'No trials yet.')
     if (plot.box.clientWidth < 40) return
-    const width = Math.min(1200, Math.max(80, plot.box.clientWidth - 66)), log = app.option('log', '') === '1' ? 1 : 0
+    const width = Math.min(1200, Math.max(80, plot.box.clientWidth - 66)), log = isLog() ? 1 : 0
     const key = [metric(), width, log, study.seq].join(), ids = chosen(), name = encodeURIComponent(metric())
     if (!density) plot.note.textContent = 'loading …'
     const [grid, some] = await Promise.all([key === asked ? density
@@ -67,7 +68,8 @@ export function mount(root, app) {
     const { study } = app, y = (density.log ? d3.scaleLog() : d3.scaleLinear()).domain(density.values).range([f.H, 0])
     const x = d3.scaleLinear().domain(density.steps[0] === density.steps[1] ? [density.steps[0], density.steps[0] + 1]
       : density.steps).range([0, f.W])
-    paint(f, shade(density.count, density.width, density.height, css('--rest')))
+    const asDensity = density.curves > lines.ids.length
+    if (asDensity) paint(f, shade(density.count, density.width, density.height, css('--rest')))
     f.ctx.save()
     f.ctx.translate(f.left, f.top)
     f.ctx.beginPath()
@@ -82,7 +84,7 @@ export function mount(root, app) {
     plot.yAxis(y, { log: density.log, lo: density.values[0], hi: density.values[1] }, metric())
     plot.note.textContent = `${whole(density.curves)} curves, ${whole(density.points)} points; ${lines.ids.length} as lines`
     const used = [...new Set(lines.ids.map(i => study.stateName(i)))]
-    legend.replaceChildren(el('span', {}, el('i', { style: { background: css('--rest') } }), 'all trials'),
+    legend.replaceChildren(asDensity ? el('span', {}, el('i', { style: { background: css('--rest') } }), 'all trials') : '',
       ...used.map(s => el('span', {}, el('i', { style: { background: stateColour[s] } }), s)),
       lines.ids.includes(study.best) ? el('span', {}, el('i', { style: { background: css('--b') } }), 'the best trial') : '')
     plot.pointing((px, py) => {

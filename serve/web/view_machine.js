@@ -1,5 +1,5 @@
 // Machine: the workers of the sweep with their slots, GPUs and faults, and what each node has done.
-import { el, num, table, whole } from './format.js'
+import { duration, el, num, table, whole } from './format.js'
 
 export function mount(root, app) {
   const workers = el('section', { class: 'card', 'aria-label': 'Workers' }),
@@ -26,9 +26,9 @@ export function mount(root, app) {
     }
     nodes.replaceChildren(el('div', { class: 'head' }, el('h2', {}, 'Nodes'),
       el('small', {}, `each trial needs ${needs.join(', ')}`)),
-      by.size ? table(['node', 'leases', 'of failed trials', 'share failed', 'hours of trials'],
+      by.size ? table(['node', 'leases', 'of failed trials', 'share failed', 'time of trials'],
         [...by].map(([name, n]) => [name, n.trials, n.failed, `${num(Number((100 * n.failed / n.trials).toPrecision(2)))} %`,
-        Number((n.seconds / 3600).toPrecision(3))]))
+        duration(n.seconds)]))
         : el('p', { class: 'empty' }, study.n ? `${whole(study.n)} trials wait for a worker.` : 'No trial has started yet.'))
   }
 }

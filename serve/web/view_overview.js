@@ -112,9 +112,10 @@ function controls(app) {
 
 function historyPlot(app) {
   let drawn = null
+  const log = check('log', false, on => { app.setOption('log', on ? '1' : '0'); plot.draw() })
   const plot = new Plot({
     title: 'History', width: 'w7', label: 'Value of each trial, and the best value so far', height: 280,
-    extras: [check('log', app.option('log', '') === '1', on => { app.setOption('log', on ? '1' : ''); plot.draw() })],
+    extras: [log],
     rows: () => {
       const V = app.study.get('value'), rows = []
       for (let i = 0, b = NaN; i < app.study.n; i++) {
@@ -133,9 +134,8 @@ function historyPlot(app) {
     if (!f) return
     const value = study.valueAxis(false)
     let [lo, hi] = value.lo < value.hi ? [value.lo, value.hi] : [value.hi, value.lo]
-    const wide = lo > 0 && hi / lo > 50, log = app.option('log', wide ? '1' : '') === '1' && lo > 0
-    const pad = log ? 1 : (hi - lo) * .04
-    const a = { lo: log ? lo : lo - pad, hi: log ? hi : hi + pad, log, col: study.get('value') }
+    const byLog = log.firstChild.checked = app.option('log', value.log ? '1' : '0') === '1' && lo > 0
+    const pad = byLog ? 0 : (hi - lo) * .04, a = { lo: lo - pad, hi: hi + pad, log: byLog, col: study.get('value') }
     const xAxis = { whole: true, lo: 0, hi: Math.max(1, study.n - 1), col: Float64Array.from({ length: study.n }, (_, i) => i) }
     const x = positions(study, xAxis, 0, f.W), y = positions(study, a, f.H, 0), mask = app.selection.mask
     marks(f, study.order, x, y, mask)

@@ -4,6 +4,7 @@ import { Plot, css, cut, paint, pixels, shade, ticks } from './plot.js'
 import { UNSET, bandOf, place, scaleOf } from './study.js'
 import { button, check, el, num, select, text, trialLink, whole } from './format.js'
 
+const FEW = 300 // lines that are drawn as they are; more of them as density
 const TOPS = [[0, 'none'], [10, '10 best'], [20, '20 best'], [50, '50 best'], [200, '200 best']]
 
 export function mount(root, app) {
@@ -73,8 +74,8 @@ export function mount(root, app) {
     const Ta = unset ? Math.floor(T / (1 - UNSET)) : T
     g = { f, tall, S, T, Ta, t0: tall && unset ? T - Ta : 0, at: k => Math.round(k * (S - 1) / (n - 1)), ss: tall ? f.W : 1,
       st: tall ? 1 : f.W, unset }
-    everything = new Uint32Array(f.W * f.H)
-    lines(everything, -1)
+    everything = app.study.n > FEW ? new Uint32Array(f.W * f.H) : null
+    if (everything) lines(everything, -1)
     drawAxes()
   }
 
@@ -181,7 +182,8 @@ export function mount(root, app) {
     const { f } = g, { selection, study } = app, part = selection.count < study.n
     f.ctx.clearRect(0, 0, f.w, f.height)
     let on = everything
-    if (part) { // only the smaller part is counted again; the other one is the difference
+    if (!everything) for (const want of [0, 1]) strokes(every(want), css(want ? '--a' : '--rest'), want ? .6 : .45)
+    else if (part) { // only the smaller part is counted again; the other one is the difference
       const few = selection.count * 2 < study.n, some = new Uint32Array(everything.length)
       lines(some, few ? 1 : 0)
       if (!few) for (let i = 0; i < some.length; i++) some[i] = everything[i] - some[i]
@@ -191,27 +193,30 @@ export function mount(root, app) {
         image: shade(everything, f.W, f.H, colour) }
       paint(f, all.image)
     }
-    paint(f, shade(on, f.W, f.H, css('--a')))
-    f.ctx.strokeStyle = css('--b')
-    f.ctx.globalAlpha = .65
-    f.ctx.beginPath()
-    let left = Number(app.option('top', '20'))
-    for (const i of study.order) {
-      if (!selection.mask[i]) continue
-      if (left-- <= 0) break
-      axes.forEach((a, k) => {
-        const s = g.at(k), t = pixel(a.u[i]), [x, y] = g.tall ? [t, s] : [s, t]
-        k ? f.ctx.lineTo(f.left + x, f.top + y) : f.ctx.moveTo(f.left + x, f.top + y)
-      })
-    }
-    f.ctx.stroke()
-    f.ctx.globalAlpha = 1
+    if (on) paint(f, shade(on, f.W, f.H, css('--a')))
+    strokes(study.order.filter(i => selection.mask[i]).slice(0, Number(app.option('top', '20'))), css('--b'), .65)
     plot.note.textContent = `${whole(selection.count)} of ${whole(study.n)} trials selected`
+  }
+
+  const every = want => d3.range(app.study.n).filter(i => app.selection.mask[i] === want)
+
+  function strokes(ids, colour, alpha) {
+    const { ctx, left, top } = g.f
+    ctx.strokeStyle = colour
+    ctx.globalAlpha = alpha
+    ctx.beginPath()
+    for (const i of ids) axes.forEach((a, k) => {
+      const s = g.at(k), t = pixel(a.u[i]), [x, y] = g.tall ? [t, s] : [s, t]
+      ctx[k ? 'lineTo' : 'moveTo'](left + x, top + y)
+    })
+    ctx.stroke()
+    ctx.globalAlpha = 1
   }
 
   function drawList() {
     const { study, selection } = app, best = []
     for (const i of study.order) if (selection.mask[i] && best.push(i) === 12) break
+    list.hidden = !best.length
     list.replaceChildren(el('div', { class: 'head' }, el('h2', {}, 'The best selected trials'),
       el('small', {}, `${whole(selection.count)} selected`), el('span', { class: 'grow' }),
       button('All of them', () => app.go('table'))),

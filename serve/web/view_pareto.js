@@ -1,6 +1,6 @@
 // Pareto front: the trials that no other trial beats in both metrics.
 import { Plot, css, marks, nearest, pixels, positions } from './plot.js'
-import { el, num, select, table, trialLink, whole } from './format.js'
+import { el, num, select, table, text, trialLink, whole } from './format.js'
 
 // The ids of the trials that no other one dominates, by x. signs: 1 if a smaller value is better, else -1.
 export function front(ids, x, y, signs) {
@@ -73,6 +73,6 @@ export function mount(root, app) {
       table(['trial', a, b, ...params.map(p => p.name)],
       on.map(i => [trialLink(app, i), ax.col[i], ay.col[i],
       ...params.map(p => { const v = study.paramText(p, i);
-      return v === null || typeof v === 'number' ? v : typeof v === 'string' ? v : JSON.stringify(v) })]), 100))
+      return v === null ? 'not set' : typeof v === 'number' ? v : text(v) })]), 100))
   }
 }

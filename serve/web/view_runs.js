@@ -23,7 +23,7 @@ export function mount(root) {
     if (drawn === text && Date.now() % 10 > 0 && !list.length) return
     drawn = text
     card.lastChild.replaceWith(list.length ? table(['job', 'ranks', 'running for', 'nodes', 'directory', 'command'],
-      list.map(j => [j.id ?? j.job, j.ranks, duration((Date.now() - j.started_ms) / 1000), j.nodes, j.dir,
+      list.map(j => [j.id ?? j.job, j.ranks || null, duration((Date.now() - j.started_ms) / 1000), j.nodes, j.dir,
       el('span', { title: j.command }, j.command)]))
       : el('p', { class: 'empty' }, 'No job runs on this machine. ', el('code', {}, 'drover run -np 2 ./train'),
         ' starts one; it is listed here while it runs.'))

@@ -8,7 +8,7 @@ export function mount(root, app) {
   const slices = el('div', { class: 'small' }), parts = new Map(), models = new Map(), model = el('p', { class: 'mute' })
   let surface = null, surfaceKey = ''
   const picks = el('span', { class: 'tools' })
-  const contour = new Plot({ title: 'Contour', height: 430, margin: [10, 70, 40, 70], extras: [picks],
+  const contour = new Plot({ title: 'Contour', height: 430, margin: [22, 70, 40, 70], extras: [picks],
     label: 'Expected value over two parameters',
     rows: () => ({ head: ['trial', ...pair().map(a => a.name), app.study.metric],
       rows: Array.from(app.study.order, i => [i, ...pair().map(a => cell(a, i)), app.study.get('value')[i]]) }) })
@@ -69,18 +69,19 @@ export function mount(root, app) {
 
   // The mean of the trials near each cell; NaN where there are none.
   function meanOfData(x, y) {
-    const { study } = app, G = SMOOTH, px = positions(study, x, 0, G - .001), py = positions(study, y, 0, G - .001),
-      V = study.get('value')
-    let sum = new Float64Array(G * G), weight = new Float64Array(G * G)
+    const { study } = app, V = study.get('value'), size = a => a.category ? a.values.length : SMOOTH, w = size(x), h = size(y)
+    const cellOf = a => a.category ? a.col : positions(study, a, 0, SMOOTH - .001), px = cellOf(x), py = cellOf(y)
+    let sum = new Float64Array(w * h), weight = new Float64Array(w * h)
     const a = study.valueAxis(false), low = Math.min(a.lo, a.hi), high = Math.max(a.lo, a.hi)
     for (const i of study.order) {
-      if (px[i] !== px[i] || py[i] !== py[i]) continue
-      const k = (py[i] | 0) * G + (px[i] | 0)
+      if (!(px[i] >= 0 && py[i] >= 0)) continue
+      const k = (py[i] | 0) * w + (px[i] | 0)
       sum[k] += Math.min(high, Math.max(low, V[i]))
       weight[k]++
     }
-    for (let pass = 0; pass < 3; pass++) { sum = blur(sum, G); weight = blur(weight, G) }
-    return { w: G, h: G, z: Float64Array.from(sum, (s, k) => weight[k] > .02 ? s / weight[k] : NaN) }
+    const blurred = a => blur(a, w, h, x.category ? 0 : 1, y.category ? 0 : 1)
+    for (let pass = 0; pass < 3; pass++) { sum = blurred(sum); weight = blurred(weight) }
+    return { w, h, z: Float64Array.from(sum, (s, k) => weight[k] > .02 ? s / weight[k] : NaN) }
   }
 
   function paintContour(x, y) {
@@ -92,7 +93,8 @@ export function mount(root, app) {
     const seen = grid.z.filter(z => z === z).sort(),
       colour = d3.scaleSequential(sd || study.maximize ? d3.interpolateViridis : t => d3.interpolateViridis(1 - t))
       .domain([d3.quantile(seen, .02), d3.quantile(seen, .98)]).clamp(true)
-    const place = surface ? [placed(x, surface.xs, f.W), placed(y, surface.ys, H)] : [t => t / SMOOTH * f.W, t => t / SMOOTH * H]
+    const along = (a, values, size) => surface || a.category ? placed(a, values ?? a.values, size) : t => t / SMOOTH * size
+    const place = [along(x, surface?.xs, f.W), along(y, surface?.ys, H)]
     f.ctx.save()
     f.ctx.translate(f.left, f.top)
     f.ctx.beginPath()
@@ -179,7 +181,7 @@ export function mount(root, app) {
 
   function slicePlot(first) {
     let a = first
-    const plot = new Plot({ title: a.name, height: 190, margin: [10, 10, 26, 46], label: `Value by ${a.name}`,
+    const plot = new Plot({ title: a.name, height: 200, margin: [22, 10, 26, 46], label: `Value by ${a.name}`,
       rows: () => ({ head: ['trial', a.name, app.study.metric],
       rows: Array.from(app.study.order, i => [i, cell(a, i), app.study.get('value')[i]]) }) })
     plot.draw = now => {
@@ -226,13 +228,14 @@ export function mount(root, app) {
   return draw
 }
 
-function blur(a, G) {
-  const b = new Float64Array(G * G)
-  for (let y = 0; y < G; y++) for (let x = 0; x < G; x++) {
+// The mean over neighbours; dx and dy are 0 along a category, whose neighbours mean nothing.
+function blur(a, w, h, dx, dy) {
+  const b = new Float64Array(w * h)
+  for (let y = 0; y < h; y++) for (let x = 0; x < w; x++) {
     let s = 0
-    for (let j = Math.max(0, y - 1); j < Math.min(G, y + 2); j++) for (let i = Math.max(0, x - 1); i < Math.min(G, x + 2);
-      i++) s += a[j * G + i]
-    b[y * G + x] = s / 9
+    for (let j = Math.max(0, y - dy); j <= Math.min(h - 1, y + dy); j++)
+      for (let i = Math.max(0, x - dx); i <= Math.min(w - 1, x + dx); i++) s += a[j * w + i]
+    b[y * w + x] = s / ((2 * dx + 1) * (2 * dy + 1))
   }
   return b
 }

@@ -8,8 +8,8 @@ export function mount(root, app) {
     'aria-label': 'Filter', value: app.selection.filter,
     onchange: () => app.setFilter(filter.value) })
   const error = el('small', { role: 'alert' })
-  const scroller = el('div', { class: 'virtual', tabindex: 0, role: 'region', 'aria-label': 'Trials' })
-  const space = el('div'), head = el('thead'), body = el('tbody'), node = el('table', { 'aria-rowcount': 0 }, head, body)
+  const scroller = el('div', { class: 'virtual' }), space = el('div'), head = el('thead'), body = el('tbody')
+  const node = el('table', { role: 'grid', tabindex: 0, 'aria-label': 'Trials' }, head, body)
   scroller.append(space, node)
   const count = el('small')
   root.replaceChildren(el('section', { class: 'card' },
@@ -32,13 +32,13 @@ export function mount(root, app) {
     for (const p of study.params.filter(p => p.varies)) columns.push({ key: 'p:' + p.name, name: p.name, number: !p.category,
       order: p.category ? i => p.col.v[i] : null,
       raw: i => p.category ? cell(study.paramText(p, i)) : p.col.v[i],
-        show: i => p.category ? cell(study.paramText(p, i)) : num(p.col.v[i]) })
+        show: i => cell(study.paramText(p, i)) })
     for (const m of study.metrics.filter(m => m.name !== study.metric)) columns.push({ key: 'm:' + m.name, name: m.name,
       number: true, raw: i => m.last.v[i], show: i => num(m.last.v[i]) })
     columns.push(fact('steps', 'steps'), fact('seconds', 'seconds'), words('node', i => study.text(get('node')[i])),
       words('why', i => study.text(get('error')[i]) ?? study.text(get('why')[i])))
   }
-  const cell = v => v === null ? 'not set' : text(v)
+  const cell = v => v === null ? 'not set' : typeof v === 'number' ? num(v) : text(v)
 
   function sortRows() {
     const { study, selection } = app, key = app.option('sort', study.metric ? 'value' : 'trial'),
@@ -84,11 +84,12 @@ export function mount(root, app) {
     const to = Math.min(rows.length, from + most), out = []
     for (let k = from; k < to; k++) {
       const i = rows[k]
-      out.push(el('tr', { 'data-row': k, 'aria-rowindex': k + 2, 'aria-selected': k === current ? 'true' : null,
+      out.push(el('tr', { id: 'row-' + k, 'data-row': k, 'aria-rowindex': k + 2, 'aria-selected': k === current ? 'true' : null,
         class: i === app.study.best ? 'best' : null },
         columns.map(c => el('td', { class: c.number ? 'num' : null }, c.show(i)))))
     }
     body.replaceChildren(...out)
+    node.setAttribute('aria-activedescendant', current >= from && current < to ? 'row-' + current : '')
   }
 
   scroller.addEventListener('scroll', () => drawRows(false), { passive: true })
@@ -96,9 +97,9 @@ export function mount(root, app) {
     const row = e.target.closest('tr')
     if (row) open(Number(row.dataset.row))
   })
-  scroller.addEventListener('keydown', e => {
+  node.addEventListener('keydown', e => {
     const by = { ArrowDown: 1, ArrowUp: -1, PageDown: 15, PageUp: -15 }[e.key]
-    if (e.target !== scroller || (!by && e.key !== 'Enter') || !rows.length) return
+    if (e.target !== node || (!by && e.key !== 'Enter') || !rows.length) return
     e.preventDefault()
     if (!by) return open(Math.max(0, current))
     current = Math.min(rows.length - 1, Math.max(0, current + by))

@@ -100,8 +100,8 @@ export function mount(root, app) {
     const span = packed.to - packed.from, { resources } = app.overview
     usage.replaceChildren(el('div', { class: 'head' }, el('h2', {}, 'Use of the nodes'),
       el('small', {}, `from the first lease to the last, ${duration(span)}`)),
-      table(['node', 'slots used', 'leases', 'hours of trials', resources.gpus > 0 ? 'GPU hours' : null, 'idle'].filter(Boolean),
-        packed.nodes.map(n => [n.name, n.ends.length, n.leases.length, Number((n.busy / 3600).toPrecision(3)),
+      table(['node', 'slots used', 'leases', 'time of trials', resources.gpus > 0 ? 'GPU hours' : null, 'idle'].filter(Boolean),
+        packed.nodes.map(n => [n.name, n.ends.length, n.leases.length, duration(n.busy),
         ...(resources.gpus > 0 ? [Number((n.busy * resources.gpus / 3600).toPrecision(3))] : []),
           `${num(Number((100 * Math.max(0, 1 - n.busy / (span * n.ends.length || 1))).toPrecision(2)))} %`])))
     const n = packed.nodes.length

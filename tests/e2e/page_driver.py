@@ -5,7 +5,8 @@
 A step is a line of JSON: {"do": "goto", "hash": "#view=table"}, {"do": "eval", "js": "…"}, {"do": "wait", "js": "…"},
 {"do": "click", "on": SELECTOR}, {"do": "press", "on": SELECTOR, "key": "Delete"}, {"do": "fill", "on": SELECTOR, "text":
 "…"}, {"do": "drag", "on": SELECTOR, "from": [x, y], "to": [x, y]} (shares of its box), {"do": "size", "width": 360},
-{"do": "scheme", "name": "dark"}, {"do": "visible", "on": SELECTOR} (how
+{"do": "scheme", "name": "dark"}, {"do": "motion", "name": "reduce"}, {"do": "tree"} (role and name of each node of the
+accessibility tree), {"do": "tabs"} (what the key Tab reaches, one after the other), {"do": "visible", "on": SELECTOR} (how
 many), {"do": "faults"}. Each has an answer: a line of JSON. `faults` are the errors and
 warnings of the console, the page's exceptions, and requests to another origin, since the last time it was asked."""
 import json
@@ -16,6 +17,17 @@ from playwright.sync_api import sync_playwright
 
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 LIMIT_MS = 60000
+# null: the page has lost the focus, or Tab has come round.
+FOCUSED = """() => {
+    const e = document.activeElement, last = passed.at(-1)
+    if (!e || e === document.body || passed.includes(e)) return null
+    passed.push(e)
+    const ringed = n => n && (parseFloat(getComputedStyle(n).outlineWidth) >= 2 && getComputedStyle(n).outlineStyle !== 'none')
+    const box = e.getBoundingClientRect()
+    return [e.tagName + ' ' + (e.getAttribute('aria-label') ?? e.textContent ?? '').slice(0, 40),
+        !last || !!(last.compareDocumentPosition(e) & Node.DOCUMENT_POSITION_FOLLOWING),
+        (ringed(e) || ringed(e.closest('.virtual'))) && box.width > 0 && box.height > 0]
+}"""
 
 
 class Driver:
@@ -64,6 +76,25 @@ class Driver:
 
     def scheme(self, name):
         self.page.emulate_media(color_scheme=name)
+
+    def motion(self, name):
+        self.page.emulate_media(reduced_motion=name)
+
+    def tree(self):
+        nodes = self.page.context.new_cdp_session(self.page).send("Accessibility.getFullAXTree")["nodes"]
+        return [[n["role"]["value"], n.get("name", {}).get("value", "")] for n in nodes if not n["ignored"]]
+
+    def tabs(self):
+        """[what, whether it follows the one before in the document, whether its focus is visible], …"""
+        self.page.evaluate("() => { document.activeElement.blur(); window.passed = []; getSelection().removeAllRanges(); scrollTo(0, 0) }")
+        found = []
+        while len(found) < 200:
+            self.page.keyboard.press("Tab")
+            at = self.page.evaluate(FOCUSED)
+            if at is None:
+                return found
+            found.append(at)
+        raise AssertionError(f"Tab has no end: {found[-5:]}")
 
     def visible(self, on):
         return sum(node.is_visible() for node in self.page.locator(on).all())

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from serve_kit import SERVE, Server, make_sweep
@@ -132,18 +133,80 @@ def test_names_and_roles(page):
     assert page("eval", js="document.documentElement.lang") == "en"
 
 
+CONTROLS = {"button", "link", "checkbox", "combobox", "textbox", "slider", "searchbox", "image", "img", "region", "grid", "navigation",
+            "complementary", "DisclosureTriangle", "columnheader", "heading"}
+
+
+def test_the_accessibility_tree_names_every_control_and_plot(page):
+    page("goto", hash="#sweep=finished&view=overview&trial=1")
+    for view in VIEWS:
+        page("eval", js=f"drover.go('{view}')")
+        tree = page("tree")
+        roles = {role for role, _ in tree}
+        assert {"main", "navigation", "complementary", "link", "heading", "button"} <= roles, (view, roles)
+        unnamed = [role for role, name in tree if role in CONTROLS and not name.strip()]
+        assert unnamed == [], (view, unnamed)
+        assert [name for role, name in tree if role == "navigation"] == ["Views"]
+    page("press", on="#panel", key="Escape")
+
+
+def test_tab_reaches_everything_in_the_order_of_the_page_and_shows_where_it_is(page):
+    for view in ("overview", "parallel", "curves", "table"):
+        page("goto", hash=f"#sweep=finished&view={view}")
+        passed = page("tabs")
+        assert [what for what, in_order, _ in passed if not in_order] == [], view
+        assert [what for what, _, ringed in passed if not ringed] == [], view
+        assert passed[0][0] == "A To the content"
+        reachable = page("eval", js="[...document.querySelectorAll('a[href], button, select, input, summary, textarea, [tabindex=\"0\"]')]"
+                         ".filter(e => e.checkVisibility() && !e.disabled && !passed.includes(e)).map(e => e.outerHTML.slice(0, 90))")
+        assert reachable == [], view
+
+
+def test_the_table_and_the_ranges_work_by_keyboard(page):
+    page("goto", hash="#sweep=finished&view=table")
+    for key in ("ArrowDown", "ArrowDown", "Enter"):
+        page("press", on="[role=grid]", key=key)
+    page("wait", js="() => !document.querySelector('#panel').hidden && drover.trial === drover.study.order[1]")
+    assert page("eval", js="document.getElementById(document.querySelector('[role=grid]').getAttribute('aria-activedescendant')).firstChild.innerText"
+                ) == str(page("eval", js="drover.study.order[1]"))
+    page("press", on="#panel", key="Escape")
+    assert page("eval", js="document.activeElement.getAttribute('role')") == "grid"
+    page("press", on="th button:text('lr')", key="Enter")
+    assert page("eval", js="document.querySelector('th[aria-sort]').innerText.split(' ')[0]") == "lr"
+    page("goto", hash="#sweep=finished&view=parallel")
+    page("press", on="summary:text('Ranges by keyboard')", key="Enter")
+    page("fill", on="input[aria-label='largest of lr']", text="0.05")
+    page("wait", js="() => drover.selection.ranges.get('p:lr')?.[1] === .05 && drover.selection.count < 24")
+    page("eval", js="drover.selection.ranges.clear(); drover.select(() => {}); 0")
+    page.clean()
+
+
+def test_nothing_moves_for_those_who_want_less_motion(page):
+    moving = """(() => { const p = document.createElement('p'); p.className = 'loading'; document.body.append(p)
+        const names = [...document.querySelectorAll('*')].map(e => getComputedStyle(e)).filter(s => s.animationName !== 'none' || s.transitionDuration !== '0s').length
+        p.remove(); return names })()"""
+    page("goto", hash="#sweep=finished&view=overview")
+    assert page("eval", js=moving) == 1
+    page("motion", name="reduce")
+    assert page("eval", js=moving) == 0
+    page("motion", name="no-preference")
+
+
 def test_colours_have_contrast(page):
-    """Text and its background, by WCAG's formula: 4.5 and more, in both themes."""
+    """Every text and its background, by WCAG's formula: 4.5 and more, in both themes."""
     script = """(() => {
         const light = c => { const [r, g, b] = c.match(/[\\d.]+/g).map(v => { v /= 255; return v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4 }); return .2126 * r + .7152 * g + .0722 * b }
         const ground = e => { for (; e; e = e.parentElement) { const c = getComputedStyle(e).backgroundColor; if (!/, 0\\)|transparent/.test(c)) return c } return getComputedStyle(document.body).backgroundColor }
-        return [...document.querySelectorAll('h2, small, td, th, a, button, summary, code, .mute, .pill')].filter(e => e.offsetParent && e.textContent.trim()).map(e => { const a = light(getComputedStyle(e).color), b = light(ground(e)); return [(Math.max(a, b) + .05) / (Math.min(a, b) + .05), e.outerHTML.slice(0, 90)] }).filter(x => x[0] < 4.5)
+        const texts = [...document.querySelectorAll('body *')].filter(e => e.checkVisibility() && [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim()))
+        return texts.map(e => { const s = getComputedStyle(e), a = light(e.closest('svg') ? s.fill : s.color), b = light(ground(e)); return [(Math.max(a, b) + .05) / (Math.min(a, b) + .05), e.outerHTML.slice(0, 90)] }).filter(x => !(x[0] >= 4.5))
     })()"""
     for scheme in ("light", "dark"):
         page("scheme", name=scheme)
-        for view in ("overview", "table", "machine"):
-            page("goto", hash=f"#sweep=finished&view={view}")
+        page("goto", hash="#sweep=finished&view=overview&trial=7")
+        for view in VIEWS:
+            page("eval", js=f"drover.go('{view}')")
             assert page("eval", js=script) == [], (scheme, view)
+    page("press", on="#panel", key="Escape")
     page("scheme", name="light")
     page.clean()
 
@@ -258,8 +321,34 @@ def test_buttons_save_what_is_drawn(page):
     page("click", on="section[aria-label=History] button:text('SVG')")
     csv, svg = page("eval", js="Promise.all(saved.map(b => b.text()))")
     assert csv.splitlines()[0] == "trial,state,loss,best so far" and len(csv.splitlines()) == 25
-    assert svg.startswith("<svg") and "data:image/png" in svg and ">trial<" in svg
+    assert svg.startswith("<svg") and ">trial<" in svg
+    assert svg.count("a3 3 0 1 0 6 0") == 23  # a circle per trial with a value
+    for view, shapes in (("parallel", "path"), ("slices", "path"), ("curves", "path"), ("pareto", "path"), ("timeline", "rect")):
+        page("eval", js=f"saved.length = 0; drover.go('{view}')")
+        page("wait", js="() => document.querySelector('.plot canvas').width > 0 && drover.view && !/loading/.test(document.querySelector('#main').innerText)")
+        page("click", on="#main section button:text('SVG') >> nth=0")
+        svg = ElementTree.fromstring(page("eval", js="saved[0].text()"))
+        names = [e.tag.rpartition("}")[2] for e in svg.iter()]
+        assert "image" not in names and shapes in names and "text" in names, (view, names)
     page.clean()
+
+
+def test_very_many_marks_are_an_image_in_the_svg_and_it_says_so(page):
+    page("goto", hash="#sweep=finished&view=overview")
+    said = page("eval", js="""import('./plot.js').then(async ({ Plot }) => {
+        const saved = [], make = URL.createObjectURL, click = HTMLAnchorElement.prototype.click
+        URL.createObjectURL = b => { saved.push(b); return 'data:,' }
+        HTMLAnchorElement.prototype.click = () => {}
+        const p = new Plot({ title: 'Many' })
+        document.querySelector('#main').append(p.card)
+        const f = p.frame()
+        for (let k = 0; k < 20000; k++) f.ctx.fillRect(k % 300, k % 200, 1, 1)
+        p.saveSvg()
+        p.card.remove()
+        URL.createObjectURL = make
+        HTMLAnchorElement.prototype.click = click
+        return saved[0].text() })""")
+    assert "<image" in said and "too many for shapes" in said and said.count("<rect") == 1
 
 
 def test_a_server_that_dies_is_named_and_the_page_stays(place):

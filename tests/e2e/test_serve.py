@@ -83,6 +83,16 @@ def test_the_overview_names_the_best_trial_and_the_running_state(server):
     assert o["importance"] is None and o["total_wanted"] == 4
 
 
+def test_viewers_share_an_answer_until_the_sweep_is_read_again(server):
+    def now():
+        return server.json("/api/s/overview")["now_ms"]
+
+    first = now()
+    wait_until(lambda: now() == now(), "two viewers get the same answer")
+    wait_until(lambda: now() > first, "a later one is made anew")
+    assert server.ask("/api/s/cols")[2] == server.ask("/api/s/cols")[2]
+
+
 def test_answers_to_other_hosts_methods_and_paths_are_refused(server):
     for host in ("evil.com", "127.0.0.1.nip.io", "localhost.evil.com"):
         assert server.ask("/api/s/cols", Host=host)[0] == 421

@@ -16,6 +16,7 @@
 #include "collectives/bench/cmd/cmd_bench_opts.h"
 #include "common/byte_size.h"
 #include "common/duration.h"
+#include "common/host_port.h"
 #include "common/json.h"
 #include "common/mem.h"
 #include "common/opt.h"
@@ -383,16 +384,15 @@ static int read_request(char *text, size_t len, struct err *e)
     if (r.kind >= SERVE_ROUTE_KINDS || strchr(r.sweep, '/') || strchr(r.file, '/') || r.trial < 0)
         abort();
     for (char *line; (line = strsep(&text, "\n"));) {
-        AUTO(free) char *address = NULL;
         AUTO(json) json_t *command = serve_command_read(line, strlen(line), e);
-        int port;
+        struct host_port address;
         int64_t n;
         (void)serve_request_host_ok(line, hosts);
         (void)serve_request_origin_ok(line, path);
         (void)serve_request_cookie_ok(line, "drover_1", "0123");
         if (serve_request_number(&n, line, 0, 9, 0) == 0 && (n < 0 || n > 9))
             abort();
-        if (serve_request_listen(&address, &port, line, e) < 0 && !e->text[0])
+        if (host_port_parse(&address, line, e) < 0 ? !e->text[0] : address.port > 65535)
             abort();
     }
     return 0;

@@ -136,36 +136,3 @@ TEST(a_cookie_is_found_among_others)
     CHECK(!serve_request_cookie_ok("", "drover_1", token));
     CHECK(!serve_request_cookie_ok(NULL, "drover_1", token));
 }
-
-TEST(an_address_to_listen_on_has_several_forms)
-{
-    static const struct {
-        const char *text, *address;
-        int port;
-    } rows[] = {
-        {"127.0.0.1:80", "127.0.0.1", 80},
-        {"[::1]:80", "::1", 80},
-        {"host", "host", -1},
-        {":80", NULL, 80},
-        {"8642", NULL, 8642},
-        {"0.0.0.0:0", "0.0.0.0", 0},
-        {"[::]", "::", -1},
-    };
-    struct err e = {0};
-    for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        AUTO(free) char *address = NULL;
-        int port;
-        CHECK_INT(serve_request_listen(&address, &port, rows[i].text, &e), 0);
-        CHECK_INT(port, rows[i].port);
-        CHECK((address != NULL) == (rows[i].address != NULL));
-        if (address)
-            CHECK_STR(address, rows[i].address);
-    }
-    static const char *const bad[] = {"", "a:b", "a:", "a:99999", "[::1", "[::1]80", "a:-1", "::1"};
-    for (size_t i = 0; i < COUNT_OF(bad); i++) {
-        AUTO(free) char *address = NULL;
-        int port;
-        if (serve_request_listen(&address, &port, bad[i], &e) >= 0)
-            FAIL("'%s' was accepted", bad[i]);
-    }
-}

@@ -57,7 +57,7 @@ TEST(valid_and_invalid_addresses)
         const char *why; /* NULL: the address is valid */
     } cases[] = {
         {NULL, false, NULL},
-        {"", false, NULL},
+        {"", false, "it is empty"},
         {":", false, NULL},
         {":4711", false, NULL},
         {"*:4711", false, NULL},
@@ -71,8 +71,8 @@ TEST(valid_and_invalid_addresses)
         {"a:b", false, "port"},
         {"a:65536", false, "port"},
         {"a:-1", false, "port"},
-        {"tcp://a:1", false, "invalid address"},
-        {"a b", false, "invalid address"},
+        {"tcp://a:1", false, "is not an address"},
+        {"a b", false, "is not an address"},
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct err e = {0};
