@@ -61,7 +61,8 @@ struct check {
     const char *id;   /* "host.shm"; never changes */
     const char *what; /* "free space in /dev/shm" */
     const char
-        *needs[CHECK_NEEDS_MAX];    /* ids of checks that must not have failed or been skipped */
+        *needs[CHECK_NEEDS_MAX];    /* ids of checks that must not have failed or been skipped; of
+                                       an active check: must not have failed */
     bool quick;                     /* waits for nothing: part of `drover doctor --quick` */
     enum check_preflight preflight; /* of `drover run` and `sweep`: quick checks only */
     bool compared;                  /* its value should be the same on all nodes of a job */
