@@ -189,7 +189,8 @@ static int words(unsigned *out, const char *what, const char *text, const char *
     return i < 0 ? i : 0;
 }
 
-enum { NAMES_MAX = COLLECTIVES + BENCH_LOCAL_WHATS };
+static const char ring_name[] = "ring";
+enum { NAMES_MAX = COLLECTIVES + BENCH_LOCAL_WHATS + 1 };
 
 /* Writes the names that `drover bench` measures to `names`, with room for NAMES_MAX. Returns their
  * number. */
@@ -202,6 +203,7 @@ static size_t collective_names(const char **names)
     names[n++] = BENCH_HYPERCUBE;
     for (int w = BENCH_LOCAL_NONE + 1; w < BENCH_LOCAL_WHATS; w++)
         names[n++] = bench_local_name((enum bench_local_what)w);
+    names[n++] = ring_name;
     return n;
 }
 
@@ -397,7 +399,7 @@ static int read_rest(struct cmd_bench_opts *o, struct args *a, struct err *e)
     return a->report && report_file_form(&form, a->report, e) < 0 ? err_wrap(e, "--report") : 0;
 }
 
-/* Reads what differs for gemm and copy: they have no collective's options. */
+/* Reads what differs for gemm, copy and ring: they have no collective's options. */
 static int read_local(struct cmd_bench_opts *o, const struct args *a, struct err *e)
 {
     const struct {
@@ -411,17 +413,16 @@ static int read_local(struct cmd_bench_opts *o, const struct args *a, struct err
                   {"--stable", a->stable},     {"-o", a->op},
                   {"-r", a->root},             {"-z", a->blocking > 0},
                   {"-R", a->local_register > 0}};
+    const char *name = o->ring ? ring_name : bench_local_name(o->local);
     for (size_t i = 0; i < COUNT_OF(others); i++)
         if (others[i].given)
-            return err_set(e, -EINVAL, "%s: not possible with %s", others[i].name,
-                           bench_local_name(o->local));
+            return err_set(e, -EINVAL, "%s: not possible with %s", others[i].name, name);
     o->local_type = DROVER_TYPES;
     for (int t = 0; t < DROVER_TYPES && a->type; t++)
         if (o->bench.types == 1U << t)
             o->local_type = (enum drover_type)t;
     if (a->type && o->local_type == DROVER_TYPES)
-        return err_set(e, -EINVAL, "-d %s: %s measures one type", a->type,
-                       bench_local_name(o->local));
+        return err_set(e, -EINVAL, "-d %s: %s measures one type", a->type, name);
     if (!a->min && !a->max)
         o->bench.min_bytes = o->bench.max_bytes = 0;
     else if (!a->max)
@@ -450,7 +451,8 @@ static int read_line(struct cmd_bench_opts *o, struct args *a, int argc, char **
     if (rest < argc)
         return err_set(e, -EINVAL, "unexpected argument '%s'", argv[rest]);
     o->local = bench_local_find(coll);
-    rc = o->local ? 0 : read_coll(&o->bench, coll, e);
+    o->ring = strcmp(coll, ring_name) == 0;
+    rc = o->local || o->ring ? 0 : read_coll(&o->bench, coll, e);
     rc = rc < 0 ? rc : read_sizes(&o->bench, a, e);
     rc = rc < 0 ? rc : read_names(&o->bench, a, e);
     return rc < 0 ? rc : read_numbers(&o->bench, a, e);
@@ -464,8 +466,8 @@ static void print_help(void)
     strbuf_puts(&summary,
                 "Measures a collective as nccl-tests does. Starts its ranks itself, or runs "
                 "as the ranks of another launcher. gemm and copy measure each GPU by itself, or the "
-                "CPU: products of matrices, and copies over its link and within its memory. OP is "
-                "one of:\n");
+                "CPU: products of matrices, and copies over its link and within its memory. ring "
+                "connects each rank to its neighbours over TCP. OP is one of:\n");
     for (size_t i = 0; i < n; i++)
         strbuf_printf(&summary, "%s%s", i ? ", " : "", names[i]);
     strbuf_puts(&summary, "\n\nCommands, each with --help:\n"
@@ -491,7 +493,7 @@ int cmd_bench_opts_read(struct cmd_bench_opts *o, int argc, char **argv, struct 
     if (rc == OPT_HELP)
         print_help();
     rc = rc == 0 ? read_rest(o, &a, e) : rc;
-    rc = rc == 0 && o->local ? read_local(o, &a, e) : rc;
+    rc = rc == 0 && (o->local || o->ring) ? read_local(o, &a, e) : rc;
     for (size_t i = 0; i < strv_len(a.nodes); i++)
         strv_push(&a.launch, xstrdup(a.nodes[i]));
     strv_free(a.nodes);

@@ -29,6 +29,7 @@ static const struct check rows[] = {
                "PERFORMANCE; drover bench gemm measures it"},
     {.id = "act.allreduce",
      .what = "all-reduce",
+     .needs = {"net.back"},
      .preflight = CHECK_PREFLIGHT_STOP, /* of --preflight full */
      .why = "Most training jobs spend their communication in this collective.",
      .advice = "drover bench all_reduce --verdict -H NODE, which says what is slow"},
@@ -274,6 +275,36 @@ static int run_pair(const struct active_measurement *m)
     return 0;
 }
 
+static bool failed_anywhere(const struct active_measurement *m, const char *id)
+{
+    for (int i = 0; i < m->count; i++)
+        if (active_result(m, i, id)->state == CHECK_FAIL)
+            return true;
+    return false;
+}
+
+/* Sets a skip on all nodes. */
+static void skip_all(const struct active_measurement *m, const char *id, const char *needed)
+{
+    for (int i = 0; i < m->count; i++)
+        check_skip(active_result(m, i, id), "needs %s", needed);
+}
+
+/* Runs the collective over all nodes, and if it works all pairs. */
+static int run_collectives(const struct active_measurement *m)
+{
+    if (failed_anywhere(m, "net.back")) {
+        skip_all(m, "act.allreduce", "net.back");
+        skip_all(m, "act.pair", "act.allreduce");
+        return 0;
+    }
+    int rc = run_allreduce(m);
+    if (rc == 0 && active_result(m, 0, "act.allreduce")->state != CHECK_FAIL)
+        return run_pair(m);
+    skip_all(m, "act.pair", "act.allreduce");
+    return rc;
+}
+
 int active_checks_run(struct doctor_report *r, const struct active_opts *o, struct err *e)
 {
     AUTO(free) int *nodes = xcalloc((size_t)r->count + 1, sizeof *nodes);
@@ -286,11 +317,7 @@ int active_checks_run(struct doctor_report *r, const struct active_opts *o, stru
         return 0;
     AUTO(hosts) struct hosts *hosts = o->hosts ? hosts_select(o->hosts, answered) : NULL;
     m.hosts = hosts;
-    int rc = run_allreduce(&m);
-    bool failed = active_result(&m, 0, "act.allreduce")->state == CHECK_FAIL;
-    for (int i = 0; failed && i < m.count; i++)
-        check_skip(active_result(&m, i, "act.pair"), "needs act.allreduce");
-    if (rc == 0 && !failed)
-        rc = run_pair(&m);
+    int rc = active_ring_run(&m);
+    rc = rc < 0 ? rc : run_collectives(&m);
     return rc < 0 || o->brief ? rc : active_gpus_run(&m);
 }

@@ -1,5 +1,5 @@
-/* active_internal - the parts of active_checks: a measurement of several nodes, and the checks that
- * measure each GPU by itself. */
+/* active_internal - the parts of active_checks: a measurement of several nodes, the checks that
+ * measure each GPU by itself, and the ring of neighbours. */
 #ifndef DROVER_ACTIVE_INTERNAL_H
 #define DROVER_ACTIVE_INTERNAL_H
 
@@ -41,5 +41,11 @@ enum active_gpus_what { ACTIVE_GPUS_COPY, ACTIVE_GPUS_GEMM, ACTIVE_GPUS_BITS };
  * Pure. */
 void active_gpus_judge(const struct active_measurement *m, enum active_gpus_what what,
                        const json_t *root, const int *nodes, int count, int per_node);
+
+/* Adds to net.back what `drover bench ring` finds: each node connects to the next one and to the
+ * previous one. With one node it does nothing. */
+int active_ring_run(const struct active_measurement *m);
+/* Judges its output. A broken or slow link is a failure of the node that has more of them. Pure. */
+void active_ring_judge(const struct active_measurement *m, const json_t *root);
 
 #endif
