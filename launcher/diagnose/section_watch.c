@@ -181,8 +181,7 @@ void section_watch_end(struct section_watch *w, int rank, const char *section, i
         return;
     for (int i = 0; i < r->count; i++) {
         int64_t ms = now_ms - r->open[i].begun_ms;
-        if ((!section || s == &r->open[i]) &&
-            ms > section_limits_of(&w->longest, r->open[i].name))
+        if ((!section || s == &r->open[i]) && ms > section_limits_of(&w->longest, r->open[i].name))
             section_limits_set(&w->longest, r->open[i].name, ms);
     }
     if (!section || r->count == 1) {

@@ -48,11 +48,12 @@ static int put(struct history_db *h, const struct history_command *c, int kind, 
     if (ms <= 0)
         return 0;
     clock_gettime(CLOCK_REALTIME, &now);
-    int rc = history_db_prepare(h, &st,
-                                "INSERT INTO section VALUES(?1, ?2, ?3, ?4, ?5, ?6) "
-                                "ON CONFLICT(program, hash, kind, name) DO UPDATE SET longest_ms = max(longest_ms, ?5), "
-                                "stored_ms = ?6",
-                                e);
+    int rc = history_db_prepare(
+        h, &st,
+        "INSERT INTO section VALUES(?1, ?2, ?3, ?4, ?5, ?6) "
+        "ON CONFLICT(program, hash, kind, name) DO UPDATE SET longest_ms = max(longest_ms, ?5), "
+        "stored_ms = ?6",
+        e);
     if (rc < 0)
         return rc;
     sqlite3_bind_text(st, 1, c->program, -1, SQLITE_STATIC);

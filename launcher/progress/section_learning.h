@@ -10,8 +10,8 @@
 
 #define SECTION_LEARNING_FACTOR 5.0 /* the extension's default */
 
-/* A limit is at least this long: a pause of the machine or of Python's garbage collector may be many
- * times as long as a short section. */
+/* A limit is at least this long: a pause of the machine or of Python's garbage collector may be
+ * many times as long as a short section. */
 enum { SECTION_LEARNING_MIN_MS = 5000 };
 
 /* Sets the limits that `limits` does not name from earlier jobs of a program (argv in `wdir`; NULL:

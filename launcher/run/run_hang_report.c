@@ -50,9 +50,9 @@ struct run_hang_report {
     json_t *report;
     struct job_progress *progress; /* NULL: the ranks report nothing */
     const struct run_options *opts;
-    bool *checked;               /* by node: its checks have been started */
-    struct node_findings *slow;  /* the checks of the node of a slow rank; NULL: none … */
-    int slow_rank, slow_node;    /* … and these */
+    bool *checked;              /* by node: its checks have been started */
+    struct node_findings *slow; /* the checks of the node of a slow rank; NULL: none … */
+    int slow_rank, slow_node;   /* … and these */
     const struct run_hang_report_events *events;
     void *arg;
 };
@@ -434,8 +434,8 @@ static void check_node_of(struct run_hang_report *h, int rank)
     h->checked[node] = true;
     h->slow_rank = rank;
     h->slow_node = node;
-    h->slow = node_findings_start(h->loop, plan_is_local(h->plan) ? NULL : h->plan->nodes[node].name,
-                                  on_findings, h);
+    h->slow = node_findings_start(
+        h->loop, plan_is_local(h->plan) ? NULL : h->plan->nodes[node].name, on_findings, h);
 }
 
 static void on_straggler(void *arg, const char *text, json_t *fields)
@@ -455,10 +455,10 @@ static void print_learnt(const struct run_options *o, struct console *console)
     if (!o->learn_timeouts || o->quiet || o->spec.restart_count > 0)
         return;
     AUTO(free)
-    char *line = o->learnt
-                     ? xasprintf("%s: time limits from earlier jobs: %s\n", o->program, o->learnt)
-                     : xasprintf("%s: no time limits from earlier jobs; this one is measured\n",
-                                 o->program);
+    char *line =
+        o->learnt
+            ? xasprintf("%s: time limits from earlier jobs: %s\n", o->program, o->learnt)
+            : xasprintf("%s: no time limits from earlier jobs; this one is measured\n", o->program);
     console_print(console, line);
 }
 
@@ -520,8 +520,8 @@ void run_hang_report_learn(const struct run_hang_report *h)
 {
     struct err e = {0};
     if (h && h->progress && h->opts->learn_timeouts &&
-        section_learning_store(job_progress_longest(h->progress), h->opts->argv,
-                               h->opts->spec.wdir, &e) < 0)
+        section_learning_store(job_progress_longest(h->progress), h->opts->argv, h->opts->spec.wdir,
+                               &e) < 0)
         log_warn("--learn-timeouts: not stored: %s", e.text);
 }
 

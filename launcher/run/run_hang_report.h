@@ -17,7 +17,7 @@ struct run_hang_report;
 
 /* The callee owns the references. */
 struct run_hang_report_events {
-    void (*hang)(void *arg, json_t *report);      /* once, when the report is printed */
+    void (*hang)(void *arg, json_t *report); /* once, when the report is printed */
     /* A rank has become slow or is no longer slow ("straggler"), or the node of a slow rank was
      * checked ("straggler_checks"); after it was printed. */
     void (*progress)(void *arg, const char *event, json_t *fields);

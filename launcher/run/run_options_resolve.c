@@ -9,10 +9,10 @@
 #include "launcher/hosts/exclude_file.h"
 #include "launcher/hosts/hostfile.h"
 #include "launcher/limits/job_clock.h"
-#include "launcher/progress/section_learning.h"
 #include "launcher/metrics/metrics_address.h"
 #include "launcher/plan/allocation.h"
 #include "launcher/plan/env.h"
+#include "launcher/progress/section_learning.h"
 #include "launcher/remote/remote_launcher.h"
 #include "launcher/report/report_file.h"
 #include "launcher/run/run_mpmd.h"
@@ -419,8 +419,8 @@ int run_options_resolve(struct run_options *o, struct err *e)
     for (size_t i = 0; i < strv_len(o->legacy); i++)
         if (run_options_mapping_legacy(o, o->legacy[i], e) < 0)
             return err_wrap(e, "option '%s'", o->legacy[i]);
-    if (check(o, e) < 0 || read_section_limits(o, e) < 0 || learn_limits(o, e) < 0 || find_hosts(o, e) < 0 ||
-        check_place(o, e) < 0 || (o->no_local && drop_this_host(o, e) < 0))
+    if (check(o, e) < 0 || read_section_limits(o, e) < 0 || learn_limits(o, e) < 0 ||
+        find_hosts(o, e) < 0 || check_place(o, e) < 0 || (o->no_local && drop_this_host(o, e) < 0))
         return e ? e->code : -EINVAL;
     int all = o->hosts ? o->hosts->count : 0;
     if ((o->exclude_file && leave_out(o, e) < 0) || (o->spares && use_spares(o, all, e) < 0))

@@ -114,8 +114,8 @@ static int gather(struct local_bench *b, const struct hello *all, struct bench_l
     *count = 0;
     for (int r = 0; r < b->me->size && b->me->rank == 0 && rc == 0; r++) {
         if (b->me->size > 1)
-            rc = boot->get(boot->arg, r, "local", rows + *count,
-                           (size_t)all[r].rows * sizeof *rows, e);
+            rc = boot->get(boot->arg, r, "local", rows + *count, (size_t)all[r].rows * sizeof *rows,
+                           e);
         *count += all[r].rows;
     }
     *out = rows;
@@ -150,9 +150,8 @@ static json_t *row_json(const struct bench_local_row *r, enum bench_local_what w
     }
     if (what == BENCH_LOCAL_GEMM)
         json_object_update_new(j, json_pack("{s:i, s:s, s:f, s:f, s:f}", "n", r->n, "type",
-                                            backend_type_name(r->type), "time_us",
-                                            r->seconds * 1e6, "spread", r->spread, "tflops",
-                                            r->tflops));
+                                            backend_type_name(r->type), "time_us", r->seconds * 1e6,
+                                            "spread", r->spread, "tflops", r->tflops));
     else
         json_object_update_new(j, json_pack("{s:o, s:o, s:o, s:o}", "to_gbps", number(r->to_gbps),
                                             "from_gbps", number(r->from_gbps), "within_gbps",
@@ -165,8 +164,8 @@ static void write_json(struct strbuf *out, const struct bench_local_row *rows, i
                        enum bench_local_what what)
 {
     AUTO(json)
-    json_t *root = json_pack("{s:i, s:s, s:[]}", "schema", 1, "bench", bench_local_name(what),
-                             "rows");
+    json_t *root =
+        json_pack("{s:i, s:s, s:[]}", "schema", 1, "bench", bench_local_name(what), "rows");
     json_int_t wrong = 0;
     for (int i = 0; i < count; i++) {
         json_array_append_new(json_object_get(root, "rows"), row_json(&rows[i], what));
@@ -181,8 +180,8 @@ static void write_json(struct strbuf *out, const struct bench_local_row *rows, i
 static void print_missing(enum bench_local_what what, const char *text)
 {
     AUTO(json)
-    json_t *root = json_pack("{s:i, s:s, s:[], s:o}", "schema", 1, "bench",
-                             bench_local_name(what), "rows", "missing", json_text(text));
+    json_t *root = json_pack("{s:i, s:s, s:[], s:o}", "schema", 1, "bench", bench_local_name(what),
+                             "rows", "missing", json_text(text));
     AUTO(free) char *line = json_line(root);
     puts(line);
     (void)fflush(stdout); /* the error follows on stderr in any case */
@@ -199,9 +198,9 @@ static void write_rate(struct strbuf *out, double gbps, const char *before)
 
 static void write_link(struct strbuf *out, const struct pcie_link *l)
 {
-    AUTO(free) char *text = pcie_link_gbps(l) > 0
-                                ? xasprintf("gen%d x%d", l->generation, l->width)
-                                : xstrdup("-");
+    AUTO(free)
+    char *text =
+        pcie_link_gbps(l) > 0 ? xasprintf("gen%d x%d", l->generation, l->width) : xstrdup("-");
     strbuf_printf(out, "  %9s", text);
 }
 

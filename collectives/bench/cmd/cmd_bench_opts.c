@@ -405,13 +405,20 @@ static int read_local(struct cmd_bench_opts *o, const struct args *a, struct err
     const struct {
         const char *name;
         bool given;
-    } others[] = {{"--pairs", a->pairs},       {"--csv", a->csv},
-                  {"--verdict", a->verdict},   {"--expect", !isnan(a->expect)},
-                  {"--save", a->save},         {"--baseline", a->baseline},
-                  {"--report", a->report},     {"-J", a->json_file},
-                  {"-G", a->graph > 0},        {"-I", a->per_iter == 1},
-                  {"--stable", a->stable},     {"-o", a->op},
-                  {"-r", a->root},             {"-z", a->blocking > 0},
+    } others[] = {{"--pairs", a->pairs},
+                  {"--csv", a->csv},
+                  {"--verdict", a->verdict},
+                  {"--expect", !isnan(a->expect)},
+                  {"--save", a->save},
+                  {"--baseline", a->baseline},
+                  {"--report", a->report},
+                  {"-J", a->json_file},
+                  {"-G", a->graph > 0},
+                  {"-I", a->per_iter == 1},
+                  {"--stable", a->stable},
+                  {"-o", a->op},
+                  {"-r", a->root},
+                  {"-z", a->blocking > 0},
                   {"-R", a->local_register > 0}};
     const char *name = o->ring ? ring_name : bench_local_name(o->local);
     for (size_t i = 0; i < COUNT_OF(others); i++)
@@ -463,11 +470,12 @@ static void print_help(void)
     const char *names[NAMES_MAX];
     size_t n = collective_names(names);
     AUTO(strbuf) struct strbuf summary = {0};
-    strbuf_puts(&summary,
-                "Measures a collective as nccl-tests does. Starts its ranks itself, or runs "
-                "as the ranks of another launcher. gemm and copy measure each GPU by itself, or the "
-                "CPU: products of matrices, and copies over its link and within its memory. ring "
-                "connects each rank to its neighbours over TCP. OP is one of:\n");
+    strbuf_puts(
+        &summary,
+        "Measures a collective as nccl-tests does. Starts its ranks itself, or runs "
+        "as the ranks of another launcher. gemm and copy measure each GPU by itself, or the "
+        "CPU: products of matrices, and copies over its link and within its memory. ring "
+        "connects each rank to its neighbours over TCP. OP is one of:\n");
     for (size_t i = 0; i < n; i++)
         strbuf_printf(&summary, "%s%s", i ? ", " : "", names[i]);
     strbuf_puts(&summary, "\n\nCommands, each with --help:\n"

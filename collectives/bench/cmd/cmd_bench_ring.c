@@ -41,10 +41,10 @@ static void write_json(struct strbuf *out, const struct links *all, int size)
     for (int i = 0; i < size * WAYS; i++) {
         int rank = i / WAYS, to = neighbour(rank, i % WAYS, size);
         const struct ring_probe_result *r = &all[rank].way[i % WAYS];
-        json_t *row = json_pack("{s:i, s:i, s:o, s:o, s:s, s:o}", "from", rank, "to", to,
-                                "from_host", json_text(all[rank].host), "to_host",
-                                json_text(all[to].host), "address", r->address, "error",
-                                r->error[0] ? json_text(r->error) : json_null());
+        json_t *row =
+            json_pack("{s:i, s:i, s:o, s:o, s:s, s:o}", "from", rank, "to", to, "from_host",
+                      json_text(all[rank].host), "to_host", json_text(all[to].host), "address",
+                      r->address, "error", r->error[0] ? json_text(r->error) : json_null());
         json_object_set_new(row, "latency_us",
                             r->latency_us > 0 ? json_real(r->latency_us) : json_null());
         json_object_set_new(row, "gbps", r->gbps > 0 ? json_real(r->gbps) : json_null());

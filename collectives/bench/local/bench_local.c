@@ -19,12 +19,12 @@ enum {
     CPU_MATRIX = 1 << 20,
     CPU_COPY = 64 << 20,
     MEMORY_PART = 64, /* … unless that is more than this part of the device's free memory */
-    N_MULTIPLE = 16, /* rows of a matrix: cuBLASLt's fast kernels need aligned columns */
+    N_MULTIPLE = 16,  /* rows of a matrix: cuBLASLt's fast kernels need aligned columns */
     N_MAX = 1 << 16
 };
 
-static const char *const names[BENCH_LOCAL_WHATS] = {[BENCH_LOCAL_GEMM] = "gemm",
-                                                     [BENCH_LOCAL_COPY] = "copy"};
+static const char *const names[BENCH_LOCAL_WHATS] = {
+    [BENCH_LOCAL_GEMM] = "gemm", [BENCH_LOCAL_COPY] = "copy"};
 
 const char *bench_local_name(enum bench_local_what w)
 {

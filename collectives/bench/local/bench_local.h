@@ -6,12 +6,7 @@
 #include "collectives/bench/local/local_device.h"
 #include "collectives/bench/local/pcie_link.h"
 
-enum bench_local_what {
-    BENCH_LOCAL_NONE,
-    BENCH_LOCAL_GEMM,
-    BENCH_LOCAL_COPY,
-    BENCH_LOCAL_WHATS
-};
+enum bench_local_what { BENCH_LOCAL_NONE, BENCH_LOCAL_GEMM, BENCH_LOCAL_COPY, BENCH_LOCAL_WHATS };
 
 /* "gemm", "copy"; NULL for BENCH_LOCAL_NONE. */
 const char *bench_local_name(enum bench_local_what w);
@@ -36,13 +31,13 @@ struct bench_local_row {
     char host[64];
     struct local_device_facts device;
     uint64_t bytes;
-    int n;                           /* products: rows of a matrix, … */
-    enum drover_type type;           /* … type of the inputs, … */
-    double seconds, spread;          /* … the median of the times, their spread as a share of it, */
-    double tflops;                   /* … and the rate: 2 n^3 operations */
-    double to_gbps, from_gbps;       /* copies: to and from the device; 0: the device is the CPU */
-    double within_gbps;              /* copies within its memory: GB/s that are read and written */
-    struct pcie_link link;           /* the device's link, right after these copies */
+    int n;                     /* products: rows of a matrix, … */
+    enum drover_type type;     /* … type of the inputs, … */
+    double seconds, spread;    /* … the median of the times, their spread as a share of it, */
+    double tflops;             /* … and the rate: 2 n^3 operations */
+    double to_gbps, from_gbps; /* copies: to and from the device; 0: the device is the CPU */
+    double within_gbps;        /* copies within its memory: GB/s that are read and written */
+    struct pcie_link link;     /* the device's link, right after these copies */
     uint64_t wrong; /* wrong rows of the first product; elements of the others that differ from it;
                        wrong bytes of copies */
 };

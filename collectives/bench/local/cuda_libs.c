@@ -29,9 +29,8 @@ static int fill(void *table, void *lib, const struct entry *entries, size_t n, s
 int cuda_libs_open_runtime(const struct cuda_libs_runtime **out, struct err *e)
 {
 #define ENTRY(name, arguments) {#name, offsetof(struct cuda_libs_runtime, name)},
-    static const struct entry entries[] = {
-        CUDA_LIBS_RUNTIME(ENTRY){"cudaGetErrorString",
-                                 offsetof(struct cuda_libs_runtime, cudaGetErrorString)}};
+    static const struct entry entries[] = {CUDA_LIBS_RUNTIME(ENTRY){
+        "cudaGetErrorString", offsetof(struct cuda_libs_runtime, cudaGetErrorString)}};
 #undef ENTRY
     static const char *const names[] = {"libcudart.so.13", "libcudart.so.12", "libcudart.so", NULL};
     static struct cuda_libs_runtime table;
@@ -56,9 +55,8 @@ int cuda_libs_open_runtime(const struct cuda_libs_runtime **out, struct err *e)
 int cuda_libs_open_blas(const struct cuda_libs_blas **out, struct err *e)
 {
 #define ENTRY(name, arguments) {#name, offsetof(struct cuda_libs_blas, name)},
-    static const struct entry entries[] = {
-        CUDA_LIBS_BLAS(ENTRY){"cublasLtGetStatusString",
-                              offsetof(struct cuda_libs_blas, cublasLtGetStatusString)}};
+    static const struct entry entries[] = {CUDA_LIBS_BLAS(ENTRY){
+        "cublasLtGetStatusString", offsetof(struct cuda_libs_blas, cublasLtGetStatusString)}};
 #undef ENTRY
     static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so",
                                         NULL};

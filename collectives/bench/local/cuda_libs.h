@@ -31,40 +31,39 @@ struct cuda_libs_algorithm {
     int reserved[4];
 };
 
-#define CUDA_LIBS_RUNTIME(X)                                                                    \
-    X(cudaGetDeviceCount, (int *out))                                                           \
-    X(cudaSetDevice, (int device))                                                              \
-    X(cudaDeviceGetPCIBusId, (char *out, int len, int device))                                  \
-    X(cudaMemGetInfo, (size_t * free_bytes, size_t * all_bytes))                                \
-    X(cudaMalloc, (void **out, size_t bytes))                                                   \
-    X(cudaFree, (void *p))                                                                      \
-    X(cudaHostAlloc, (void **out, size_t bytes, unsigned flags))                                \
-    X(cudaFreeHost, (void *p))                                                                  \
-    X(cudaMemcpyAsync, (void *to, const void *from, size_t bytes, int kind, void *stream))      \
-    X(cudaStreamCreateWithFlags, (void **out, unsigned flags))                                  \
-    X(cudaStreamDestroy, (void *stream))                                                        \
+#define CUDA_LIBS_RUNTIME(X)                                                               \
+    X(cudaGetDeviceCount, (int *out))                                                      \
+    X(cudaSetDevice, (int device))                                                         \
+    X(cudaDeviceGetPCIBusId, (char *out, int len, int device))                             \
+    X(cudaMemGetInfo, (size_t * free_bytes, size_t * all_bytes))                           \
+    X(cudaMalloc, (void **out, size_t bytes))                                              \
+    X(cudaFree, (void *p))                                                                 \
+    X(cudaHostAlloc, (void **out, size_t bytes, unsigned flags))                           \
+    X(cudaFreeHost, (void *p))                                                             \
+    X(cudaMemcpyAsync, (void *to, const void *from, size_t bytes, int kind, void *stream)) \
+    X(cudaStreamCreateWithFlags, (void **out, unsigned flags))                             \
+    X(cudaStreamDestroy, (void *stream))                                                   \
     X(cudaStreamQuery, (void *stream))
 
-#define CUDA_LIBS_BLAS(X)                                                                       \
-    X(cublasLtCreate, (void **out))                                                             \
-    X(cublasLtDestroy, (void *handle))                                                          \
-    X(cublasLtMatmulDescCreate, (void **out, int compute, int scale))                           \
-    X(cublasLtMatmulDescDestroy, (void *desc))                                                  \
-    X(cublasLtMatrixLayoutCreate,                                                               \
-      (void **out, int type, uint64_t rows, uint64_t columns, int64_t leading))                 \
-    X(cublasLtMatrixLayoutDestroy, (void *layout))                                              \
-    X(cublasLtMatmulPreferenceCreate, (void **out))                                             \
-    X(cublasLtMatmulPreferenceDestroy, (void *preference))                                      \
-    X(cublasLtMatmulPreferenceSetAttribute,                                                     \
-      (void *preference, int attribute, const void *value, size_t bytes))                       \
-    X(cublasLtMatmulAlgoGetHeuristic,                                                           \
-      (void *handle, void *desc, void *a, void *b, void *c, void *d, void *preference, int n,   \
-       struct cuda_libs_algorithm *out, int *found))                                            \
-    X(cublasLtMatmul,                                                                           \
-      (void *handle, void *desc, const void *alpha, const void *a, void *layout_a,              \
-       const void *b, void *layout_b, const void *beta, const void *c, void *layout_c, void *d, \
-       void *layout_d, const void *algorithm, void *workspace, size_t workspace_bytes,          \
-       void *stream))
+#define CUDA_LIBS_BLAS(X)                                                                         \
+    X(cublasLtCreate, (void **out))                                                               \
+    X(cublasLtDestroy, (void *handle))                                                            \
+    X(cublasLtMatmulDescCreate, (void **out, int compute, int scale))                             \
+    X(cublasLtMatmulDescDestroy, (void *desc))                                                    \
+    X(cublasLtMatrixLayoutCreate,                                                                 \
+      (void **out, int type, uint64_t rows, uint64_t columns, int64_t leading))                   \
+    X(cublasLtMatrixLayoutDestroy, (void *layout))                                                \
+    X(cublasLtMatmulPreferenceCreate, (void **out))                                               \
+    X(cublasLtMatmulPreferenceDestroy, (void *preference))                                        \
+    X(cublasLtMatmulPreferenceSetAttribute,                                                       \
+      (void *preference, int attribute, const void *value, size_t bytes))                         \
+    X(cublasLtMatmulAlgoGetHeuristic,                                                             \
+      (void *handle, void *desc, void *a, void *b, void *c, void *d, void *preference, int n,     \
+       struct cuda_libs_algorithm *out, int *found))                                              \
+    X(cublasLtMatmul,                                                                             \
+      (void *handle, void *desc, const void *alpha, const void *a, void *layout_a, const void *b, \
+       void *layout_b, const void *beta, const void *c, void *layout_c, void *d, void *layout_d,  \
+       const void *algorithm, void *workspace, size_t workspace_bytes, void *stream))
 
 #define CUDA_LIBS_FIELD(name, arguments) int(*name) arguments;
 struct cuda_libs_runtime {

@@ -10,7 +10,11 @@
 
 struct local_device;
 
-enum local_device_memory { LOCAL_DEVICE_OWN, LOCAL_DEVICE_HOST /* pinned */, LOCAL_DEVICE_MEMORIES };
+enum local_device_memory {
+    LOCAL_DEVICE_OWN,
+    LOCAL_DEVICE_HOST /* pinned */,
+    LOCAL_DEVICE_MEMORIES
+};
 
 /* c = a b, all n x n, by columns; a and b have the type, c is float. */
 struct local_device_product {
@@ -45,8 +49,7 @@ struct local_device_kind {
                  struct err *e);
     /* Copies between two memories; complete on return. */
     int (*copy)(struct local_device *d, void *to, enum local_device_memory to_where,
-                const void *from, enum local_device_memory from_where, size_t bytes,
-                struct err *e);
+                const void *from, enum local_device_memory from_where, size_t bytes, struct err *e);
     /* Multiplies; complete on return. -ENOTSUP  not for this type */
     int (*multiply)(struct local_device *d, const struct local_device_product *p, struct err *e);
 };

@@ -42,9 +42,9 @@ static int check(const struct local_device *d, int code, const char *what, struc
 
 static int check_blas(const struct blas *b, int code, const char *what, struct err *e)
 {
-    return code == 0 ? 0
-                     : err_set(e, -EIO, "cuBLASLt: %s: %s", what,
-                               b->lib->cublasLtGetStatusString(code));
+    return code == 0
+               ? 0
+               : err_set(e, -EIO, "cuBLASLt: %s: %s", what, b->lib->cublasLtGetStatusString(code));
 }
 
 /* Waits for the stream without sleeping, as the time until then is measured. */
@@ -169,10 +169,9 @@ static int cuda_copy(struct local_device *d, void *to, enum local_device_memory 
         [LOCAL_DEVICE_HOST][LOCAL_DEVICE_HOST] = {0, "a copy on the host"},
     };
     const char *what = copies[to_where][from_where].what;
-    int rc = check(d,
-                   d->cuda->cudaMemcpyAsync(to, from, bytes, copies[to_where][from_where].kind,
-                                            d->stream),
-                   what, e);
+    int rc = check(
+        d, d->cuda->cudaMemcpyAsync(to, from, bytes, copies[to_where][from_where].kind, d->stream),
+        what, e);
     return rc < 0 ? rc : wait_for(d, what, e);
 }
 
@@ -202,8 +201,8 @@ static int choose_algorithm(struct blas *b, struct err *e)
     int found = 0;
     int code = lib->cublasLtMatmulPreferenceCreate(&preference);
     if (code == 0)
-        code = lib->cublasLtMatmulPreferenceSetAttribute(
-            preference, CUDA_LIBS_WORKSPACE_MAX, &workspace_bytes, sizeof workspace_bytes);
+        code = lib->cublasLtMatmulPreferenceSetAttribute(preference, CUDA_LIBS_WORKSPACE_MAX,
+                                                         &workspace_bytes, sizeof workspace_bytes);
     if (code == 0)
         code = lib->cublasLtMatmulAlgoGetHeuristic(b->handle, b->operation, b->input, b->input,
                                                    b->output, b->output, preference, 1,

@@ -27,10 +27,10 @@ void pcie_link_read(struct pcie_link *out, const char *sysfs, int domain, int bu
         values[i] = read_number(path);
     }
     /* Generation 3 has 8 GT/s, which is less than twice 5 GT/s: log2 rounds to it. */
-    *out = (struct pcie_link){
-        .generation = values[0] > 0 ? (int)lround(log2(values[0] / FIRST_GTS)) + 1 : 0,
-        .width = (int)values[1],
-        .width_max = (int)values[2]};
+    *out = (struct pcie_link){.generation =
+                                  values[0] > 0 ? (int)lround(log2(values[0] / FIRST_GTS)) + 1 : 0,
+                              .width = (int)values[1],
+                              .width_max = (int)values[2]};
 }
 
 double pcie_link_gbps(const struct pcie_link *l)

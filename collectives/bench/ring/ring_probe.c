@@ -28,7 +28,8 @@ enum {
 
 /* ---- the server ------------------------------------------------------------------------------ */
 
-/* A connection that was accepted: first the token, then messages, each with its length before it. */
+/* A connection that was accepted: first the token, then messages, each with its length before it.
+ */
 struct peer {
     int fd; /* -1: free */
     char head[RING_PROBE_TOKEN_BYTES];

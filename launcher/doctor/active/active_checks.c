@@ -63,9 +63,7 @@ static int compare(const void *a, const void *b)
 double active_median(double *v, int n)
 {
     qsort(v, (size_t)n, sizeof *v, compare);
-    return n == 0  ? 0
-           : n % 2 ? v[n / 2]
-                   : (v[n / 2 - 1] + v[n / 2]) / 2;
+    return n == 0 ? 0 : n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
 }
 
 void active_checks_find_slow(bool *slow, const double *values, int count)
@@ -172,8 +170,8 @@ static int run_each(const struct active_measurement *m, int per_node)
             continue;
 
         if (slow[i])
-            check_bad(active_result(m, i, id), CHECK_FAIL, "as fast as the other nodes", "drover bench",
-                      "%.3g GB/s", values[i]);
+            check_bad(active_result(m, i, id), CHECK_FAIL, "as fast as the other nodes",
+                      "drover bench", "%.3g GB/s", values[i]);
         else
             check_ok(active_result(m, i, id), "drover bench", "%.3g GB/s", values[i]);
     }

@@ -31,12 +31,27 @@ static const struct {
     const char *wrong_id, *wrong_what; /* the check that counts wrong results, and what they are */
     const char *source;
 } benches[] = {
-    [ACTIVE_GPUS_COPY] = {{"act.mem", "act.pcie"}, "copy -n 20", copy_figures,
-                          COUNT_OF(copy_figures), "act.mem", "wrong bytes", "drover bench copy"},
-    [ACTIVE_GPUS_GEMM] = {{"act.gemm"}, "gemm -n 50 -w 5", gemm_figures, COUNT_OF(gemm_figures),
-                          "act.gemm", "wrong rows", "drover bench gemm"},
-    [ACTIVE_GPUS_BITS] = {{"act.bits"}, "gemm -n 1 -w 0 --check=200", NULL, 0, "act.bits",
-                          "wrong elements", "drover bench gemm --check"},
+    [ACTIVE_GPUS_COPY] = {{"act.mem", "act.pcie"},
+                          "copy -n 20",
+                          copy_figures,
+                          COUNT_OF(copy_figures),
+                          "act.mem",
+                          "wrong bytes",
+                          "drover bench copy"},
+    [ACTIVE_GPUS_GEMM] = {{"act.gemm"},
+                          "gemm -n 50 -w 5",
+                          gemm_figures,
+                          COUNT_OF(gemm_figures),
+                          "act.gemm",
+                          "wrong rows",
+                          "drover bench gemm"},
+    [ACTIVE_GPUS_BITS] = {{"act.bits"},
+                          "gemm -n 1 -w 0 --check=200",
+                          NULL,
+                          0,
+                          "act.bits",
+                          "wrong elements",
+                          "drover bench gemm --check"},
 };
 
 /* ---- judgement ------------------------------------------------------------------------------- */
@@ -64,8 +79,8 @@ static void add(const struct findings *f, struct strbuf *to, const json_t *row, 
     if (b->len)
         strbuf_puts(b, "; ");
     if (json_object_get(row, "pci") || f->m->opts->gpus)
-        strbuf_printf(b, "GPU %lld: ",
-                      (long long)json_integer_value(json_object_get(row, "device")));
+        strbuf_printf(b,
+                      "GPU %lld: ", (long long)json_integer_value(json_object_get(row, "device")));
     strbuf_puts(b, text);
 }
 
@@ -97,10 +112,10 @@ static bool judge_link(struct findings *f, const json_t *row, const struct figur
     if (!g->over_link || gbps <= 0 || is <= 0 || is >= LINK_SHARE * gbps)
         return false;
     AUTO(free)
-    char *text = xasprintf("%.3g %s%s over generation %lld x%lld, which carries %.3g", is, g->unit,
-                           g->after,
-                           (long long)json_integer_value(json_object_get(link, "generation")),
-                           (long long)json_integer_value(json_object_get(link, "width")), gbps);
+    char *text =
+        xasprintf("%.3g %s%s over generation %lld x%lld, which carries %.3g", is, g->unit, g->after,
+                  (long long)json_integer_value(json_object_get(link, "generation")),
+                  (long long)json_integer_value(json_object_get(link, "width")), gbps);
     add(f, f->bad, row, text);
     if (!f->want)
         f->want = xasprintf("%.0f %% of the link's rate or more", 100 * LINK_SHARE);

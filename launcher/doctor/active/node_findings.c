@@ -23,12 +23,12 @@ struct node_findings {
 
 /* ---- the answer ------------------------------------------------------------------------------ */
 
-/* Whether a check can explain why a rank is slow: one of GPUs, links, driver, or of the CPUs and the
- * memory of the host. */
+/* Whether a check can explain why a rank is slow: one of GPUs, links, driver, or of the CPUs and
+ * the memory of the host. */
 static bool explains(const char *id)
 {
-    static const char *const ids[] = {"gpu.",       "link.",      "drv.",      "host.cpus",
-                                      "host.mem",   "host.oom",   "host.thp",  "host.governor",
+    static const char *const ids[] = {"gpu.",        "link.",        "drv.",     "host.cpus",
+                                      "host.mem",    "host.oom",     "host.thp", "host.governor",
                                       "host.dstate", "host.numa_bal"};
     for (size_t i = 0; i < COUNT_OF(ids); i++) {
         size_t len = strlen(ids[i]);
@@ -127,8 +127,9 @@ struct node_findings *node_findings_start(uv_loop_t *loop, const char *node, nod
     if (own_process_sibling(&drover, "drover", NULL) < 0)
         return NULL;
     struct node_findings *f = xzalloc(sizeof *f);
-    char *argv[] = {drover, (char *)"doctor", (char *)"--json", node ? (char *)"--host" : NULL,
-                    (char *)node, NULL};
+    char *argv[] = {drover,           (char *)"doctor",
+                    (char *)"--json", node ? (char *)"--host" : NULL,
+                    (char *)node,     NULL};
     uv_stdio_container_t fds[] = {
         {.flags = UV_IGNORE},
         {.flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE, .data.stream = (uv_stream_t *)&f->out},

@@ -11,9 +11,9 @@
 
 struct node_findings;
 
-/* `text` has the findings in one line. It is empty if there are none, and NULL if the node could not
- * be checked; `findings` is then NULL, too, else an array of {"id", "state", "value"}, which the
- * callee owns. */
+/* `text` has the findings in one line. It is empty if there are none, and NULL if the node could
+ * not be checked; `findings` is then NULL, too, else an array of {"id", "state", "value"}, which
+ * the callee owns. */
 typedef void node_findings_fn(void *arg, const char *text, json_t *findings);
 
 /* Starts the checks of a node (NULL: this machine). Calls `done` once, from the loop, after at most

@@ -44,9 +44,12 @@ static const struct check_result *on(const struct active_measurement *m, int nod
 
 TEST(a_gpu_that_multiplies_slowly_is_named_beside_its_peers)
 {
-    static const char *const rows[] = {"{\"tflops\": 700, \"wrong\": 0}", "{\"tflops\": 705}",
-                                       "{\"tflops\": 702}", "{\"tflops\": 430}",
-                                       "{\"tflops\": 698}", "{\"tflops\": 701}"};
+    static const char *const rows[] = {"{\"tflops\": 700, \"wrong\": 0}",
+                                       "{\"tflops\": 705}",
+                                       "{\"tflops\": 702}",
+                                       "{\"tflops\": 430}",
+                                       "{\"tflops\": 698}",
+                                       "{\"tflops\": 701}"};
     const struct active_opts o = {.gpus = true};
     struct active_measurement m = judge(ACTIVE_GPUS_GEMM, rows, &o);
     CHECK_INT(on(&m, 1, "act.gemm")->state, CHECK_FAIL);
@@ -71,10 +74,9 @@ TEST(a_wrong_product_fails_also_on_a_fast_gpu)
     CHECK_STR(on(&m, 1, "act.bits")->value, "200 equal results");
 }
 
-#define COPY(to, from, generation, width, gbps)                                            \
-    "{\"within_gbps\": 1500, \"to_gbps\": " #to ", \"from_gbps\": " #from                  \
-    ", \"link\": {\"generation\": " #generation ", \"width\": " #width ", \"gbps\": " #gbps \
-    "}}"
+#define COPY(to, from, generation, width, gbps)                           \
+    "{\"within_gbps\": 1500, \"to_gbps\": " #to ", \"from_gbps\": " #from \
+    ", \"link\": {\"generation\": " #generation ", \"width\": " #width ", \"gbps\": " #gbps "}}"
 
 TEST(copies_are_judged_against_the_link_also_if_all_are_slow)
 {
@@ -116,8 +118,11 @@ TEST(without_gpus_the_link_is_skipped_and_the_memory_is_judged)
 {
     static const char *const rows[] = {
         "{\"within_gbps\": 12, \"to_gbps\": null, \"from_gbps\": null, \"link\": null}",
-        "{\"within_gbps\": 12}", "{\"within_gbps\": 12}", "{\"within_gbps\": 12}",
-        "{\"within_gbps\": 12}", "{\"within_gbps\": 3}"};
+        "{\"within_gbps\": 12}",
+        "{\"within_gbps\": 12}",
+        "{\"within_gbps\": 12}",
+        "{\"within_gbps\": 12}",
+        "{\"within_gbps\": 3}"};
     const struct active_opts o = {.gpus = false};
     struct active_measurement m = judge(ACTIVE_GPUS_COPY, rows, &o);
     CHECK_INT(on(&m, 0, "act.pcie")->state, CHECK_SKIP);

@@ -63,7 +63,8 @@ TEST(a_link_that_is_broken_one_way_is_named_with_both_ends)
 
 TEST(a_node_whose_links_are_all_broken_is_the_only_one_at_fault)
 {
-    static const struct fault f[] = {{1, 2, "lost"}, {2, 1, "lost"}, {3, 2, "lost"}, {2, 3, "lost"}};
+    static const struct fault f[] = {
+        {1, 2, "lost"}, {2, 1, "lost"}, {3, 2, "lost"}, {2, 3, "lost"}};
     CHECK_STR(judge(2, f, 4)->value,
               "b to c (10.0.0.1): lost; c to d (10.0.0.1): lost; c to b (10.0.0.1): lost; d to c "
               "(10.0.0.1): lost");

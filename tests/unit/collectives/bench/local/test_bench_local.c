@@ -1,4 +1,5 @@
-/* bench_local: the CPU by itself, and devices that are wrong, slow or gone, as a table of functions. */
+/* bench_local: the CPU by itself, and devices that are wrong, slow or gone, as a table of
+ * functions. */
 #include "collectives/bench/local/bench_local.h"
 
 #include <errno.h>

@@ -44,9 +44,10 @@ TEST(the_rate_follows_from_generation_and_width)
 {
     static const struct {
         int generation, width;
-        double gbps; /* per direction: PCI Express Base Specification 6.0, table 1-1, with encoding */
-    } cases[] = {{1, 1, 0.25}, {2, 16, 8}, {3, 16, 15.75}, {4, 16, 31.51}, {5, 16, 63.02},
-                 {5, 8, 31.51}, {6, 16, 121}, {0, 16, 0},   {4, 0, 0}};
+        double
+            gbps; /* per direction: PCI Express Base Specification 6.0, table 1-1, with encoding */
+    } cases[] = {{1, 1, 0.25},  {2, 16, 8},   {3, 16, 15.75}, {4, 16, 31.51}, {5, 16, 63.02},
+                 {5, 8, 31.51}, {6, 16, 121}, {0, 16, 0},     {4, 0, 0}};
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct pcie_link l = {.generation = cases[i].generation, .width = cases[i].width};
         CHECK(fabs(pcie_link_gbps(&l) - cases[i].gbps) < 0.01 * cases[i].gbps + 1e-9);
