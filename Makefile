@@ -55,9 +55,6 @@ ALL_LDFLAGS := $(if $(SAN),-fsanitize=$(SAN)) -Wl,-z,relro -Wl,--as-needed $(INT
 bundled = -Wl,-rpath,'$$ORIGIN/$(1)'
 LIBS_common   := $(shell pkg-config --libs jansson yaml-0.1 libuv libzmq) -lm
 LIBS_launcher := $(shell pkg-config --libs hwloc pmix libuv jansson libsodium) -ldl -lpthread
-static_of = $(filter /%,$(shell $(CC) -print-file-name=lib$(1).a))
-STATIC := $(if $(SAN),,$(and $(call static_of,c),$(call static_of,hwloc),$(call static_of,uv_a),$(call static_of,jansson),$(call static_of,sodium)))
-LIBS_rank := $(if $(STATIC),-static-pie -lhwloc -luv_a -ljansson -lsodium -lm,$(shell pkg-config --libs hwloc libuv jansson libsodium) -lm) -lpthread
 LIBS_hpo      := $(shell pkg-config --libs libzmq yaml-0.1 sqlite3) -lgsl -lopenblas
 LIBS_collectives := -ldl
 LIBS_serve    := $(if $(HAVE_SERVE),$(shell pkg-config --libs libmicrohttpd zlib)) -lpthread
@@ -72,13 +69,12 @@ endif
 
 # ---- what there is -----------------------------------------------------------------------------
 objs = $(patsubst %.c,$(B)/obj/%.o,$(1))
-MAINS := launcher/main.c launcher/rank_main.c hpo/main.c collectives/main.c serve/main.c
+MAINS := launcher/main.c hpo/main.c collectives/main.c serve/main.c
 SRC_common      := $(wildcard common/*.c)
 # Replacements that one program has: as members of a library they would replace the function everywhere.
-INTERPOSE_rank  := launcher/interpose/interpose_getpwuid.c
 INTERPOSE_hpo   := launcher/interpose/interpose_printf.c
 METRICS_HTTP    := launcher/metrics/metrics_http.c
-SRC_launcher    := $(filter-out launcher/client/% $(INTERPOSE_rank) $(INTERPOSE_hpo) $(METRICS_HTTP),$(wildcard launcher/*/*.c launcher/*/*/*.c))
+SRC_launcher    := $(filter-out launcher/client/% $(INTERPOSE_hpo) $(METRICS_HTTP),$(wildcard launcher/*/*.c launcher/*/*/*.c))
 SRC_client      := $(wildcard launcher/client/*.c)
 SRC_hpo         := $(filter-out $(MAINS),$(wildcard hpo/*.c hpo/*/*.c))
 SRC_serve       := $(filter-out $(MAINS) $(if $(HAVE_SERVE),,serve/serve_http.c serve/cmd_serve.c serve/report/sweep_report_data.c serve/report/cmd_report.c),$(wildcard serve/*.c serve/*/*.c))
@@ -87,7 +83,7 @@ SRC_comm        := $(wildcard collectives/bootstrap/*.c collectives/comm/*.c col
 NCCL_PURE := $(patsubst %,collectives/backends/nccl/nccl_%.c,first_use precheck task)
 SRC_collectives := $(wildcard collectives/bench/*.c collectives/bench/*/*.c) $(NCCL_PURE)
 
-PROGRAMS := $(if $(wildcard launcher/main.c),$(B)/bin/drover $(B)/libexec/drover/drover-rank) \
+PROGRAMS := $(if $(wildcard launcher/main.c),$(B)/bin/drover) \
             $(if $(wildcard hpo/main.c),$(B)/libexec/drover/drover-hpo) \
             $(if $(HAVE_SERVE),$(B)/libexec/drover/drover-serve) \
             $(if $(wildcard collectives/main.c),$(B)/libexec/drover/drover-bench)
@@ -134,12 +130,6 @@ $(B)/bin/drover: $(B)/obj/launcher/main.o $(B)/liblauncher.a $(B)/libcommon.a
 	@mkdir -p $(@D)
 	$(call say,LINK)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_launcher) $(LIBS_common) $(call bundled,../lib/bundled)
-
-# Static if this machine has static libraries (launcher/rank_main.c says why).
-$(B)/libexec/drover/drover-rank: $(call objs,launcher/rank_main.c $(INTERPOSE_rank)) $(B)/liblauncher.a $(B)/libcommon.a
-	@mkdir -p $(@D)
-	$(call say,LINK)
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_rank)
 
 $(B)/libexec/drover/drover-hpo: $(call objs,hpo/main.c $(INTERPOSE_hpo)) $(B)/libhpo.a $(B)/liblauncher.a $(B)/libcommon.a
 	@mkdir -p $(@D)

@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <limits.h>
+#include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -41,6 +43,25 @@ int own_process_sibling(char **out, const char *name, struct err *e)
     const char *subdir = strcmp(name, "drover") == 0 ? "bin" : "libexec/drover";
     *out = xasprintf("%s/%s/%s", above, subdir, name);
     return 0;
+}
+
+int own_process_find_program(char **out, const char *name, const char *path)
+{
+    AUTO(free) char *drover = NULL;
+    char own[PATH_MAX] = "", real[PATH_MAX];
+    if (own_process_sibling(&drover, "drover", NULL) == 0)
+        (void)!realpath(drover, own);
+    bool is_path = strchr(name, '/') != NULL;
+    AUTO(free) char *list = xstrdup(is_path ? "" : path ? path : "/usr/local/bin:/usr/bin:/bin");
+    for (char *rest = list, *dir; (dir = strsep(&rest, ":"));) {
+        AUTO(free)
+        char *file = is_path ? xstrdup(name) : xasprintf("%s/%s", *dir ? dir : ".", name);
+        if (access(file, X_OK) == 0 && realpath(file, real) && strcmp(real, own) != 0) {
+            *out = TAKE(file);
+            return 0;
+        }
+    }
+    return -ENOENT;
 }
 
 void own_process_ensure_std_fds(void)

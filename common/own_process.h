@@ -15,6 +15,11 @@ int own_process_dir_above(char **out, int levels, struct err *e);
  * drover. Test programs of the build tree may call this, too. The caller frees the path. */
 int own_process_sibling(char **out, const char *name, struct err *e);
 
+/* Finds the first program `name` in `path`, a value of PATH (NULL: the usual directories), that is
+ * not a link to drover. A name with a slash is a path itself. The caller frees `*out`.
+ *   -ENOENT  there is none */
+int own_process_find_program(char **out, const char *name, const char *path);
+
 /* Opens /dev/null for standard descriptors that are closed. Otherwise another file would get a
  * descriptor below 3, and ranks would inherit it. */
 void own_process_ensure_std_fds(void);

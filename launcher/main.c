@@ -12,6 +12,7 @@
 #include "common/opt.h"
 #include "common/own_process.h"
 #include "common/strbuf.h"
+#include "launcher/agent/agent_parent.h"
 #include "launcher/cmd/commands.h"
 #include "launcher/doctor/cmd_doctor.h"
 #include "launcher/doctor/cmd_machine.h"
@@ -57,8 +58,9 @@ static const struct cmd commands[] = {
     {"bench", "Measure the bandwidth of collectives", NULL, "drover-bench", NULL},
     {"help", "Show the options of a command", help, NULL, "drover help"},
     {"version", "Print the version", print_version, NULL, "drover version"},
-    /* mpirun and srun start this for `drover run`, and it starts `drover machine`. */
-    {"rank", NULL, NULL, "drover-rank", NULL},
+    /* mpirun, srun and ssh start this on each node for `drover run`, and it starts `drover
+     * machine`. */
+    {"agent", NULL, cmd_agent, NULL, "drover agent"},
     {"machine", NULL, cmd_machine, NULL, "drover machine"},
 };
 

@@ -97,7 +97,7 @@ void coordinator_on_message(void *arg, const char *worker, const struct wire_msg
         coordinator_step(c, &(struct scheduler_event){SCHEDULER_EV_TESTED, worker, 0, m->data}, 0);
     else if (m->kind == WIRE_JOIN_TICKET)
         worker_roster_forward_ticket(c->server, scheduler_gang_members(c->sched, worker, m->lease),
-                                     m, c->opts->spec->need.ranks);
+                                     m);
     else
         on_numbered(c, worker, m);
 }

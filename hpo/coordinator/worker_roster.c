@@ -86,13 +86,13 @@ void worker_roster_tick(struct worker_roster *r, const struct peer_table *p,
 }
 
 void worker_roster_forward_ticket(struct transport_server *s, const json_t *members,
-                                  const struct wire_msg *m, int ranks)
+                                  const struct wire_msg *m)
 {
     for (size_t i = 0; i < json_array_size(members); i++) {
         struct err e = {0};
         struct wire_msg to = {
             .kind = WIRE_JOIN_TICKET, .lease = m->lease, .data = json_copy(m->data)};
-        json_object_set_new(to.data, "rank", json_integer((json_int_t)(i + 1) * ranks));
+        json_object_set_new(to.data, "node", json_integer((json_int_t)i + 1));
         if (transport_server_send(s, json_string_value(json_array_get(members, i)), &to, &e) < 0)
             log_warn("%s", e.text);
         wire_msg_clear(&to);

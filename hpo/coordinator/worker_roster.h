@@ -37,9 +37,9 @@ void worker_roster_tick(struct worker_roster *r, const struct peer_table *p,
                         const struct sweep_dir *d, uint64_t now_ms);
 
 /* Forwards a WIRE_JOIN_TICKET to the workers that have reservations for its trial (an array of
- * ids), each with the first of its `ranks` ranks. A worker that does not receive it sends
- * WIRE_RESERVED again. */
+ * ids), each with the number of its node in the job: node 0 is the trial's worker. A worker that
+ * does not receive it sends WIRE_RESERVED again. */
 void worker_roster_forward_ticket(struct transport_server *s, const json_t *members,
-                                  const struct wire_msg *m, int ranks);
+                                  const struct wire_msg *m);
 
 #endif

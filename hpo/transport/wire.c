@@ -48,7 +48,7 @@ static const struct field reserved_fields[] = {
     {"cpus", T_STR, true, 0, 1 << 12}, {"gpus", T_STR, true, 0, 1 << 12}, {0}};
 static const struct field join_ticket_fields[] = {{"address", T_STR, false, 1, 4095},
                                                   {"token", T_STR, false, 1, 255},
-                                                  {"rank", T_INT, true, 0, INT32_MAX},
+                                                  {"node", T_INT, true, 0, 1023},
                                                   {0}};
 /* An entry of `peers`: a node on which a slot is reserved for a trial over several nodes. */
 static const struct field peer_fields[] = {

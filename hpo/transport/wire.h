@@ -1,6 +1,6 @@
 /* wire - the messages between a coordinator and its workers: one JSON object per message.
  *
- *     {"v":6,"kind":"report","conn":3,"lease":12,"seq":4,"data":{"step":3,"loss":0.41}}
+ *     {"v":7,"kind":"report","conn":3,"lease":12,"seq":4,"data":{"step":3,"loss":0.41}}
  *
  * A worker counts its connections. Its hello opens connection number `conn`, and all messages of
  * both ends have this number. A message with another number belongs to an earlier connection and is
@@ -19,7 +19,7 @@
 #include "common/strbuf.h"
 
 enum {
-    WIRE_VERSION = 6,
+    WIRE_VERSION = 7,
     WIRE_MAX_BYTES = 1 << 20, /* limit on the length of a message */
     WIRE_SLOTS_MAX = 65536,   /* limit on a worker's slots and on its leases */
     WIRE_PING_MAX_MS = 5000,  /* limit on the interval between two pings of a worker */
@@ -49,8 +49,8 @@ enum wire_kind {
     /* lease: the worker needs the reserved slot back, so the trial must end. */
     WIRE_REVOKE,
     /* lease, data {"address","token"}: the address at which the trial's launcher listens
-     * (remote_launcher.h), and its token. The coordinator adds "rank" and forwards the ticket to
-     * the workers with reservations. */
+     * (remote_launcher.h), and its token. The coordinator adds "node", the number of the
+     * worker's node in the job, and forwards the ticket to the workers with reservations. */
     WIRE_JOIN_TICKET,
     /* data {"why"?}: the result of a self-test, and why it failed. */
     WIRE_TESTED,

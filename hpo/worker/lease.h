@@ -39,7 +39,7 @@ bool lease_list_all_done(const struct lease_list *list);
 /* `data` as trial_run_new(). */
 struct lease *lease_list_add_run(struct lease_list *list, int64_t id, json_t *data);
 struct lease *lease_list_add_reservation(struct lease_list *list, int64_t id);
-/* Frees the lease. Call it only when no job and no agents of the lease run. */
+/* Frees the lease. Call it only when no job and no agent of the lease run. */
 void lease_list_remove(struct lease_list *list, struct lease *l);
 
 /* Preempt all leases, or those that wait for a slot; the newest first. */

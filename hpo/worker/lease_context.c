@@ -27,14 +27,13 @@ char *lease_context_make_cgroup(const struct lease_context *c, int64_t lease)
     return dir;
 }
 
-int lease_context_start_agents(struct agent_spawn **out, const struct lease_context *c,
-                               const struct lease_context_agents *a, struct err *e)
+int lease_context_start_agent(struct agent_spawn **out, const struct lease_context *c,
+                              const struct lease_context_agent *a, struct err *e)
 {
     const struct agent_spawn_opts opts = {
         .control = json_string_value(json_object_get(a->ticket, "address")),
         .token = json_string_value(json_object_get(a->ticket, "token")),
-        .first_rank = a->first_rank,
-        .count = c->need->ranks,
+        .node = a->node,
         .cgroup = a->cgroup};
     return agent_spawn_start(out, c->launcher, &opts, a->ended, a->arg, e);
 }

@@ -32,17 +32,16 @@ void lease_context_send(const struct lease_context *c, enum wire_kind kind, int6
  * cgroup_delegate_remove() and free(); NULL, after a warning, if there is none. */
 char *lease_context_make_cgroup(const struct lease_context *c, int64_t lease);
 
-struct lease_context_agents {
+struct lease_context_agent {
     const json_t *ticket; /* data of a WIRE_JOIN_TICKET */
-    int first_rank;
-    const char *cgroup; /* NULL: none */
+    int node;             /* of the job that is this node */
+    const char *cgroup;   /* NULL: none */
     void (*ended)(void *arg);
     void *arg;
 };
 
-/* Starts the agents of this node, one per rank of a trial, for a job that awaits them. Errors as
- * agent_spawn_start(). */
-int lease_context_start_agents(struct agent_spawn **out, const struct lease_context *c,
-                               const struct lease_context_agents *a, struct err *e);
+/* Starts the agent of this node, for a job that awaits it. Errors as agent_spawn_start(). */
+int lease_context_start_agent(struct agent_spawn **out, const struct lease_context *c,
+                              const struct lease_context_agent *a, struct err *e);
 
 #endif

@@ -12,7 +12,7 @@ struct reservation {
     void *arg;
     const struct node_slice *slice; /* NULL: none yet */
     char *cgroup;                   /* NULL: none */
-    struct agent_spawn *agents;     /* NULL: none run */
+    struct agent_spawn *agent;      /* NULL: none runs */
     bool revoked; /* WIRE_REVOKE was sent; it is sent again on each new connection */
 };
 
@@ -31,7 +31,7 @@ void reservation_free(struct reservation *r)
 {
     if (!r)
         return;
-    agent_spawn_free(r->agents);
+    agent_spawn_free(r->agent);
     free(r->cgroup);
     free(r);
 }
@@ -65,7 +65,7 @@ static void enter_reserved(const struct reservation *r)
 
 static void enter_ending(struct reservation *r)
 {
-    agent_spawn_kill(r->agents);
+    agent_spawn_kill(r->agent);
 }
 
 /* `r` may be freed when this returns. */
@@ -84,11 +84,11 @@ void reservation_start(struct reservation *r, const struct node_slice *slice)
         enter_reserved(r);
 }
 
-static void on_agents_ended(void *arg)
+static void on_agent_ended(void *arg)
 {
     struct reservation *r = arg;
-    agent_spawn_free(TAKE(r->agents));
-    if (apply(r, RESERVATION_EV_AGENTS_ENDED) && r->state == RESERVATION_DONE)
+    agent_spawn_free(TAKE(r->agent));
+    if (apply(r, RESERVATION_EV_AGENT_ENDED) && r->state == RESERVATION_DONE)
         enter_done(r);
 }
 
@@ -98,14 +98,14 @@ void reservation_join(struct reservation *r, const json_t *ticket)
         return;
     if (!r->cgroup)
         r->cgroup = lease_context_make_cgroup(r->context, r->id);
-    const struct lease_context_agents agents = {
+    const struct lease_context_agent agent = {
         .ticket = ticket,
-        .first_rank = (int)json_integer_value(json_object_get(ticket, "rank")),
+        .node = (int)json_integer_value(json_object_get(ticket, "node")),
         .cgroup = r->cgroup,
-        .ended = on_agents_ended,
+        .ended = on_agent_ended,
         .arg = r};
     struct err e = {0};
-    int rc = lease_context_start_agents(&r->agents, r->context, &agents, &e);
+    int rc = lease_context_start_agent(&r->agent, r->context, &agent, &e);
     if (rc < 0)
         log_error("lease %lld: %s", (long long)r->id, e.text);
     (void)apply(r, rc < 0 ? RESERVATION_EV_NOT_JOINED : RESERVATION_EV_JOINED);

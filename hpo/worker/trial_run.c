@@ -51,10 +51,10 @@ struct trial_run {
     char *node_fault;              /* this node's; NULL: none. A trial that succeeds ignores it */
 
     /* A job over several nodes. */
-    json_t *peers;              /* borrowed from `data`; NULL: one node */
-    struct agent_spawn *agents; /* of this node; NULL: none run */
-    json_t *ticket;             /* for the agents of all nodes; NULL: the job has not started */
-    json_t *result;             /* while DRAINING and in `done`: the data of WIRE_DONE */
+    json_t *peers;             /* borrowed from `data`; NULL: one node */
+    struct agent_spawn *agent; /* of this node; NULL: none runs */
+    json_t *ticket;            /* for the agents of all nodes; NULL: the job has not started */
+    json_t *result;            /* while DRAINING and in `done`: the data of WIRE_DONE */
     struct hosts *hosts;
     struct launch_node_resources *parts;
     char **argv, **env; /* the job's */
@@ -135,7 +135,7 @@ void trial_run_free(struct trial_run *r)
     registry_leave(r->entry);
     if (r->job)
         launch_free(r->job);
-    agent_spawn_free(r->agents);
+    agent_spawn_free(r->agent);
     hosts_free(r->hosts);
     free(r->parts);
     strv_free(r->argv);
@@ -205,7 +205,7 @@ static void enter_stopping(struct trial_run *r, enum trial_run_event ev)
 static void enter_draining(struct trial_run *r, json_t *result)
 {
     r->result = result;
-    agent_spawn_kill(r->agents);
+    agent_spawn_kill(r->agent);
 }
 
 /* Takes the reference like enter_draining(). The slot is free before the result is sent: the
@@ -341,7 +341,7 @@ static void on_ended(void *arg, const struct job_end *end)
     json_t *result = run_result_json(end, preempted);
     if (runs && !preempted)
         blame_node(r, end, result);
-    if (!apply(r, r->agents ? TRIAL_RUN_EV_JOB_ENDED_AGENTS_LEFT : TRIAL_RUN_EV_JOB_ENDED))
+    if (!apply(r, r->agent ? TRIAL_RUN_EV_JOB_ENDED_AGENT_LEFT : TRIAL_RUN_EV_JOB_ENDED))
         json_decref(result); /* cannot be: a job ends once, while it runs */
     else if (r->state == TRIAL_RUN_DRAINING)
         enter_draining(r, result);
@@ -418,11 +418,11 @@ static char **arguments(const struct trial_run *r)
     return argv;
 }
 
-static void on_agents_ended(void *arg)
+static void on_agent_ended(void *arg)
 {
     struct trial_run *r = arg;
-    agent_spawn_free(TAKE(r->agents));
-    if (apply(r, TRIAL_RUN_EV_AGENTS_ENDED) && r->state == TRIAL_RUN_DONE)
+    agent_spawn_free(TAKE(r->agent));
+    if (apply(r, TRIAL_RUN_EV_AGENT_ENDED) && r->state == TRIAL_RUN_DONE)
         enter_done(r, TAKE(r->result));
 }
 
@@ -451,7 +451,7 @@ static void expand_to_nodes(struct trial_run *r, struct launch_spec *spec)
     spec->oversubscribe = true; /* each worker has checked what fits on its node */
 }
 
-/* The job awaits the ranks of this node and of the others: each needs the ticket. */
+/* The job awaits the agents of this node and of the others: each needs the ticket. */
 static void open_join(struct trial_run *r)
 {
     struct err e = {0};
@@ -459,11 +459,11 @@ static void open_join(struct trial_run *r)
     AUTO(free) char *address = launch_join_ticket(r->job, &token);
     r->ticket = json_pack("{s:s,s:s}", "address", address, "token", token);
     lease_context_send(r->context, WIRE_JOIN_TICKET, r->id, r->ticket);
-    const struct lease_context_agents agents = {
-        .ticket = r->ticket, .cgroup = r->cgroup, .ended = on_agents_ended, .arg = r};
-    if (lease_context_start_agents(&r->agents, r->context, &agents, &e) == 0)
+    const struct lease_context_agent agent = {
+        .ticket = r->ticket, .cgroup = r->cgroup, .ended = on_agent_ended, .arg = r};
+    if (lease_context_start_agent(&r->agent, r->context, &agent, &e) == 0)
         return;
-    set_node_fault(r, "cannot start its agents", e.text);
+    set_node_fault(r, "cannot start its agent", e.text);
     launch_kill(r->job); /* the state follows when the job has ended */
 }
 

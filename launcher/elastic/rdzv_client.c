@@ -11,7 +11,7 @@
 #include "launcher/node/netif.h"
 #include "launcher/node/port_hold.h"
 #include "launcher/node/resolve.h"
-#include "launcher/remote/control.h"
+#include "launcher/control/control.h"
 
 enum {
     RETRY_MS = 300,

@@ -1,7 +1,7 @@
 /* rdzv_client - one node's side of torchrun's rendezvous (--rdzv-endpoint). Each node is started by
  * its own command; the nodes connect to one server and run the attempts of a job together.
  *
- * All nodes run drover. The frames have the format of remote/control_frame.h:
+ * All nodes run drover. The frames have the format of control/control_frame.h:
  *
  *     node -> server   join {protocol, id, min, max, name, ranks, port, endpoint, host}
  *                      ended {well, why}

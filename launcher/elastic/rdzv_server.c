@@ -7,7 +7,7 @@
 
 #include "common/json.h"
 #include "launcher/elastic/rdzv_policy.h"
-#include "launcher/remote/control.h"
+#include "launcher/control/control.h"
 
 enum { BACKLOG = 128, STRANGERS_MAX = 64, RANKS_MAX = 1 << 30 /* maximum of all nodes together */ };
 

@@ -51,17 +51,6 @@ void engine_request_stack(struct engine_job *j, int rank)
         j->ops->request_stack(j, rank);
 }
 
-bool engine_launcher_serves_pmix(const struct engine_job *j)
-{
-    return j->ops->launcher_serves_pmix && j->ops->launcher_serves_pmix(j);
-}
-
-void engine_pmi_reply(struct engine_job *j, int rank, const char *text, size_t len)
-{
-    if (j->ops->pmi_reply)
-        j->ops->pmi_reply(j, rank, text, len);
-}
-
 void engine_warn_spawn(void *arg, int rank)
 {
     log_warn("rank %d cannot start more ranks: drover does not support MPI_Comm_spawn; try: start "

@@ -2,8 +2,8 @@
  * they end. launch.c decides what that means for the job.
  *
  * There are two engines. engine_local starts the ranks as children of this process's guardian.
- * engine_remote has one agent per rank (remote/agent.h). A remote launcher such as mpirun or srun
- * starts the agents on the nodes, and each agent starts its rank. */
+ * engine_remote has one agent per node (agent/agent.h). A remote launcher such as mpirun or srun
+ * starts the agents, and each agent starts the ranks of its node as a local job. */
 #ifndef DROVER_ENGINE_H
 #define DROVER_ENGINE_H
 
@@ -19,7 +19,9 @@
 #include "launcher/guardian/guardian.h"
 #include "launcher/inspect/rank_status.h"
 #include "launcher/node/topo.h"
+#include "launcher/plan/job_map.h"
 #include "launcher/plan/plan.h"
+#include "launcher/tree/exchange.h"
 
 struct engine;
 
@@ -66,24 +68,27 @@ struct engine_events {
     void (*lost)(void *arg, int rank, const char *why);
     /* The ranks run, but the job cannot continue: the remote launcher has ended. */
     void (*broken)(void *arg, const char *why);
-    /* `joined`: the rank has connected to PMI-1. `finalized`: the rank has called MPI_Finalize, and
-     * PMI-1 has reported it. Both may be NULL only if `pmi` is set. */
+    /* Events of PMI-1 and, from other nodes, of PMIx: the rank has connected, has called
+     * MPI_Finalize, has called MPI_Abort(code), or has requested further ranks and was refused. May
+     * be NULL if there is no PMI-1. */
     void (*joined)(void *arg, int rank);
     void (*finalized)(void *arg, int rank);
-    /* The rank called MPI_Abort(code). */
     void (*aborted)(void *arg, int rank, int code);
+    void (*spawns)(void *arg, int rank);
+    /* A message of PMI-1 for the other nodes, whose answer is for engine_local_deliver(). Only the
+     * local engine emits this. NULL: the job has one node. */
+    void (*exchange)(void *arg, const struct exchange_message *m);
     /* The same as launch_events.line. If the callee returns false, the output of the whole job
-     * pauses. */
+     * pauses until engine_resume(). */
     bool (*line)(void *arg, int rank, enum launch_stream from, const char *text, size_t len);
-    /* If not NULL, the engine calls this instead of `line`, with bytes as they arrive. */
+    /* If not NULL, the local engine calls this instead of `line`, with bytes as they arrive. If the
+     * callee returns false, only the output of this rank pauses, until engine_local_resume_rank().
+     */
     bool (*bytes)(void *arg, int rank, enum launch_stream from, const char *bytes, size_t len);
     /* End of output: both streams of the rank have ended. Not emitted for a rank that was not
      * started. */
     void (*quiet)(void *arg, int rank);
     void (*report)(void *arg, int rank, const char *json, size_t len);
-    /* A PMI-1 request of the rank (pmi/pmi1.h), which engine_pmi_reply() answers. Only the local
-     * engine emits this. If NULL, the local engine serves PMI-1 itself. */
-    void (*pmi)(void *arg, int rank, const char *bytes, size_t len);
     /* The answer to engine_request_status(); may be NULL. */
     void (*standing)(void *arg, int rank, const struct rank_status *s);
     /* The answer to engine_request_stack(). `text` has complete lines and at most
@@ -101,7 +106,15 @@ struct engine_start_opts {
     const struct launch_spec *spec;
     char *const *base_env;
     char *const *pmix_env; /* local: pmix_server_env(); NULL: drover does not serve PMIx */
-    int master_port;       /* local: MASTER_PORT; remote: the one that the user set, 0: any */
+    /* Local, needed with `pmix_env`; must outlive the job. plan.ranks[i] is the rank map->local[i]
+     * of the whole job. PMIx and PMI-1 number ranks like this; all events and functions of the
+     * engine use the index in the plan. */
+    const struct job_map *map;
+    int master_port; /* local: MASTER_PORT; remote: the one that the user set, 0: any */
+    int at_once; /* local: as many ranks start, and the others with engine_local_start_next(); 0:
+                    all start */
+    const char *stdin_text; /* local: what each rank reads from stdin, at most PIPE_BUF bytes; NULL:
+                               as the spec says */
 };
 
 /* Frees the job. Call this only after `cleared`, or inside it. No event follows. */
@@ -124,10 +137,6 @@ void engine_request_stack(struct engine_job *j, int rank);
 /* Writes the rank's position in its collectives to `out`. `out` is zero if the rank does not run,
  * and did not run, on this node. */
 void engine_last_collective(const struct engine_job *j, int rank, struct collective_position *out);
-/* Returns true if the remote launcher serves PMIx to the ranks, as mpirun and srun do. */
-bool engine_launcher_serves_pmix(const struct engine_job *j);
-/* Answers a `pmi` request. A `len` of 0 means that the request gets no answer. */
-void engine_pmi_reply(struct engine_job *j, int rank, const char *text, size_t len);
 /* Sends SIGKILL to the process trees of the job, and to processes that have left these trees.
  * `cleared` follows. */
 void engine_kill_tree(struct engine_job *j);
@@ -148,10 +157,6 @@ struct engine_ops {
     void (*last_collective)(const struct engine_job *j, int rank, struct collective_position *out);
     /* NULL: no rank runs on another node. */
     void (*request_stack)(struct engine_job *j, int rank);
-    /* NULL: there is no remote launcher. */
-    bool (*launcher_serves_pmix)(const struct engine_job *j);
-    /* NULL: the engine does not emit `pmi`. */
-    void (*pmi_reply)(struct engine_job *j, int rank, const char *text, size_t len);
 };
 
 struct engine_job {
@@ -169,6 +174,14 @@ int engine_open_file(int *fd, const char *dir, int rank, const char *stream, str
 int engine_local_start(struct engine_job **out, struct engine *en,
                        const struct engine_start_opts *o, const struct engine_events *ev, void *arg,
                        struct err *e);
+/* Resumes the output of one rank, after the event `bytes` has paused it. */
+void engine_local_resume_rank(struct engine_job *j, int rank);
+/* Handles the answer to the event `exchange`. */
+void engine_local_deliver(struct engine_job *j, const struct exchange_message *m);
+/* Starts the next rank of a job that was started with `at_once`, with the same `o`. Call this as
+ * often as ranks are left. */
+int engine_local_start_next(struct engine_job *job, const struct engine_start_opts *o,
+                            struct err *e);
 /* Starts ranks on the nodes of the plan. `spec` must stay valid until `cleared`. On failure no rank
  * runs.
  *   -ENOENT  mpirun or srun is not installed */

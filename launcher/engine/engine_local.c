@@ -1,6 +1,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -109,7 +110,7 @@ static void rank_exited(struct local_job *j, int rank, int wait_status)
     if (r->channel)
         report_channel_drain(r->channel); /* the rank's reports are emitted before its exit */
     if (j->pmi1)
-        pmi1_server_drain(j->pmi1, rank); /* so is the rank's MPI_Abort */
+        pmi1_server_drain(j->pmi1, j->map->local[rank]); /* so is the rank's MPI_Abort */
     bool oom = WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL &&
                j->oom_kills_count >= 0 && count_oom_kills(j) > j->oom_kills_count;
     AUTO(free)
@@ -161,34 +162,44 @@ static void on_guardian_ended(void *arg)
     uv_timer_start(&en->reaped_timer, on_reaped_timer, 0, 0);
 }
 
+/* ---- events of PMI-1: `rank` is the number in the whole job ------------------------------------
+ */
+
 static void on_pmi_connected(void *arg, int rank)
 {
     struct local_job *j = arg;
-    j->ev.joined(j->arg, rank);
+    j->ev.joined(j->arg, job_map_index(j->map, rank));
 }
 
 static void on_pmi_finalized(void *arg, int rank)
 {
     struct local_job *j = arg;
-    j->ev.finalized(j->arg, rank);
+    j->ev.finalized(j->arg, job_map_index(j->map, rank));
 }
 
 static void on_aborted(void *arg, int rank, int code)
 {
     struct local_job *j = arg;
-    j->ev.aborted(j->arg, rank, code);
+    j->ev.aborted(j->arg, job_map_index(j->map, rank), code);
 }
 
-static void on_pmi(void *arg, int rank, const char *bytes, size_t len)
+static void on_spawns(void *arg, int rank)
 {
     struct local_job *j = arg;
-    j->ev.pmi(j->arg, rank, bytes, len);
+    j->ev.spawns(j->arg, job_map_index(j->map, rank));
 }
 
-static void local_pmi_reply(struct engine_job *job, int rank, const char *text, size_t len)
+static void on_exchange(void *arg, const struct exchange_message *m)
+{
+    struct local_job *j = arg;
+    j->ev.exchange(j->arg, m);
+}
+
+void engine_local_deliver(struct engine_job *job, const struct exchange_message *m)
 {
     struct local_job *j = (struct local_job *)job;
-    pmi1_server_send(j->pmi1, rank, text, len);
+    if (j->pmi1)
+        pmi1_server_deliver(j->pmi1, m);
 }
 
 static void on_report(void *arg, int rank, const char *json, size_t len)
@@ -262,6 +273,7 @@ static void local_free(struct engine_job *job)
     auto_fd(&j->oom);
     free(j->cgroup);
     stdin_broadcast_close(j->broadcast);
+    strv_free(j->common_env);
     free(j->ranks);
     free(j);
 }
@@ -269,9 +281,9 @@ static void local_free(struct engine_job *job)
 /* ---- start -------------------------------------------------------------------------------------
  */
 
-/* Asks the guardian to start a rank. `common` is the environment that all ranks share. */
+/* Asks the guardian to start a rank. */
 static int spawn_rank(struct local_job *j, const struct engine_start_opts *o, int rank,
-                      char *const *common, const int fds[3], int report_fd, struct err *e)
+                      const int fds[3], int report_fd, struct err *e)
 {
     const struct plan_rank *p = &j->plan->ranks[rank];
     AUTO(strv) char **own = strv_copy(p->env);
@@ -291,13 +303,13 @@ static int spawn_rank(struct local_job *j, const struct engine_start_opts *o, in
         env_set(&own, "TORCHELASTIC_ERROR_FILE", "%s", path);
     }
     if (o->pmix_env)
-        env_set(&own, "PMIX_RANK", "%d", rank);
-    int rc = j->pmi1 ? pmi1_server_rank(j->pmi1, rank, &pmi, &own, e) : 0;
+        env_set(&own, "PMIX_RANK", "%d", j->map->local[rank]);
+    int rc = j->pmi1 ? pmi1_server_rank(j->pmi1, j->map->local[rank], &pmi, &own, e) : 0;
     if (rc < 0)
         return rc;
     if (pmi >= 0)
         env_set(&own, "PMI_FD", "%d", GUARDIAN_PMI_FD);
-    AUTO(free) char **env = env_overlay(common, own);
+    AUTO(free) char **env = env_overlay(j->common_env, own);
     struct guardian_rank g = {.rank = rank,
                               .argv = plan_rank_argv(j->plan, p),
                               .env = env,
@@ -314,7 +326,7 @@ static int spawn_rank(struct local_job *j, const struct engine_start_opts *o, in
 /* Opens a rank's streams and asks the guardian to start the rank. The guardian starts the first
  * ranks while this process opens the streams of the next ones. */
 static int start_rank(struct local_job *j, const struct engine_start_opts *o, int rank,
-                      char *const *common, int stdin_fd, struct err *e)
+                      int stdin_fd, struct err *e)
 {
     struct engine_rank *r = &j->ranks[rank];
     AUTO(fd) int out = -1;
@@ -326,27 +338,63 @@ static int start_rank(struct local_job *j, const struct engine_start_opts *o, in
         rc = engine_local_open_stream(&r->streams[1], !o->spec->no_pty, &err, e);
     if (rc == 0 && o->spec->reports)
         rc = report_channel_open(&r->channel, &report, j->engine->loop, &events, e);
-    return rc < 0 ? rc : spawn_rank(j, o, rank, common, (int[]){stdin_fd, out, err}, report, e);
+    return rc < 0 ? rc : spawn_rank(j, o, rank, (int[]){stdin_fd, out, err}, report, e);
+}
+
+/* Opens a pipe that contains `text` and then ends. */
+static int text_pipe(int *out, const char *text, struct err *e)
+{
+    AUTO(fd) int write_end = -1;
+    int ends[2];
+    if (strlen(text) > PIPE_BUF) /* so that the write does not block */
+        return err_set(e, -E2BIG, "stdin: more than %d bytes", PIPE_BUF);
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return err_set(e, -errno, "stdin: %s", strerror(errno));
+    *out = ends[0];
+    write_end = ends[1];
+    return write(write_end, text, strlen(text)) < 0
+               ? err_set(e, -errno, "stdin: %s", strerror(errno))
+               : 0;
+}
+
+static bool gives_stdin(const struct launch_spec *s)
+{
+    return !s->stdin_null && s->stdin_fd >= 0;
+}
+
+/* Starts the next rank. */
+static int start_next(struct local_job *j, const struct engine_start_opts *o, struct err *e)
+{
+    int i = j->started++, in = j->engine->dev_null;
+    AUTO(fd) int own = j->broadcast ? stdin_broadcast_take(j->broadcast, i) : -1;
+    int rc = o->stdin_text ? text_pipe(&own, o->stdin_text, e) : 0;
+    if (own >= 0)
+        in = own;
+    else if (gives_stdin(o->spec) && i == o->spec->stdin_rank)
+        in = o->spec->stdin_fd;
+    return rc < 0 ? rc : start_rank(j, o, i, in, e);
 }
 
 static int start_ranks(struct local_job *j, const struct engine_start_opts *o, struct err *e)
 {
-    bool with_stdin = !o->spec->stdin_null && o->spec->stdin_fd >= 0;
-    AUTO(strv) char **common = env_merge(o->base_env, o->plan->env, o->pmix_env);
-    env_set(&common, "MASTER_PORT", "%d", o->master_port);
-    int rc = 0;
-    if (with_stdin && o->spec->stdin_all)
+    int now = o->at_once > 0 && o->at_once < j->count ? o->at_once : j->count, rc = 0;
+    j->common_env = env_merge(o->base_env, o->plan->env, o->pmix_env);
+    env_set(&j->common_env, "MASTER_PORT", "%d", o->master_port);
+    if (gives_stdin(o->spec) && o->spec->stdin_all)
         rc = stdin_broadcast_open(&j->broadcast, j->engine->loop, o->spec->stdin_fd, j->count, e);
-    for (int i = 0; rc == 0 && i < j->count; i++) {
-        AUTO(fd) int own = j->broadcast ? stdin_broadcast_take(j->broadcast, i) : -1;
-        int in = own >= 0                                 ? own
-                 : with_stdin && i == o->spec->stdin_rank ? o->spec->stdin_fd
-                                                          : j->engine->dev_null;
-        rc = start_rank(j, o, i, common, in, e);
-    }
+    while (rc == 0 && j->started < now)
+        rc = start_next(j, o, e);
     if (rc < 0)
         guardian_kill_tree(j->engine->guardian, j->number); /* kills the ranks that were started */
     return rc;
+}
+
+int engine_local_start_next(struct engine_job *job, const struct engine_start_opts *o,
+                            struct err *e)
+{
+    struct local_job *j = (struct local_job *)job;
+    j->reaped = false;
+    return start_next(j, o, e);
 }
 
 /* Only jobs of torchrun need error files. The remote launcher and the agents run as a job too, but
@@ -354,6 +402,18 @@ static int start_ranks(struct local_job *j, const struct engine_start_opts *o, s
 static bool wants_error_files(const struct plan *p)
 {
     return env_get(p->env, "TORCHELASTIC_RUN_ID") && !env_get(p->env, "TORCHELASTIC_ERROR_FILE");
+}
+
+static void open_pmi1(struct local_job *j, const struct engine_start_opts *o)
+{
+    const struct pmix_server_events ev = {.joined = on_pmi_connected,
+                                          .finalized = on_pmi_finalized,
+                                          .aborted = on_aborted,
+                                          .spawns = on_spawns,
+                                          .exchange = j->ev.exchange ? on_exchange : NULL};
+    j->map = o->map;
+    if (o->pmix_env)
+        j->pmi1 = pmi1_server_open(j->engine->loop, j->map, &ev, j);
 }
 
 int engine_local_start(struct engine_job **out, struct engine *en,
@@ -368,11 +428,7 @@ int engine_local_start(struct engine_job **out, struct engine *en,
                                           local_request_status,
                                           local_kill_tree,
                                           local_last_collective,
-                                          NULL,
-                                          NULL,
-                                          local_pmi_reply};
-    static const struct pmix_server_events from_pmi = {on_pmi_connected, on_pmi_finalized,
-                                                       on_aborted, engine_warn_spawn};
+                                          NULL};
     if (en->guardian_ended)
         return err_set(e, -EPIPE, "the guardian process has ended");
     struct local_job *j = xzalloc(sizeof *j);
@@ -393,10 +449,7 @@ int engine_local_start(struct engine_job **out, struct engine *en,
     struct err why = {0};
     if (!o->spec->no_traces && trace_buffer_open(&j->traces, j->count, &why) < 0)
         log_info("no collective traces: %s", why.text);
-    if (ev->pmi)
-        j->pmi1 = pmi1_server_relay(en->loop, j->count, on_pmi, j);
-    else if (o->pmix_env)
-        j->pmi1 = pmi1_server_open(en->loop, o->plan, &from_pmi, j);
+    open_pmi1(j, o);
     const struct report_channel_events from_ft = {0, on_report, j};
     int rc = engine_local_open_files(j, o->spec->output_dir, e);
     if (rc == 0 && o->spec->ft_config) {

@@ -36,7 +36,8 @@ struct stream {
 struct engine_rank {
     struct stream streams[ENGINE_LOCAL_STREAMS];
     struct report_channel *channel;
-    bool done; /* exited or not started */
+    bool done;   /* exited or not started */
+    bool paused; /* its output, after the event `bytes` */
 };
 
 struct local_job {
@@ -44,9 +45,11 @@ struct local_job {
     struct local_job *next;
     struct engine *engine;
     const struct plan *plan;
+    const struct job_map *map; /* NULL: drover does not serve PMIx */
     uint32_t number;
     struct engine_rank *ranks;
-    int count;
+    int count, started;
+    char **common_env; /* the environment that all ranks share */
     struct rank_output_group groups[ENGINE_LOCAL_STREAMS];
     struct pmi1_server *pmi1;
     struct ft_bridge *ft;              /* for spec.ft_config; NULL: none */

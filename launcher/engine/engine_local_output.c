@@ -42,8 +42,21 @@ static bool on_bytes(void *arg, const char *bytes, size_t len)
     struct local_job *j = s->job;
     if (j->ev.bytes(j->arg, s->rank, s->from, bytes, len))
         return true;
-    pause_all(j, s->rank);
+    struct engine_rank *r = &j->ranks[s->rank];
+    r->paused = true;
+    for (int k = 0; k < ENGINE_LOCAL_STREAMS; k++)
+        if (r->streams[k].io)
+            rank_output_pause(r->streams[k].io);
     return false;
+}
+
+void engine_local_resume_rank(struct engine_job *job, int rank)
+{
+    struct engine_rank *r = &((struct local_job *)job)->ranks[rank];
+    r->paused = false;
+    for (int k = 0; k < ENGINE_LOCAL_STREAMS && !r->paused; k++)
+        if (r->streams[k].io)
+            rank_output_resume(r->streams[k].io);
 }
 
 static bool on_line(void *arg, const char *text, size_t len)

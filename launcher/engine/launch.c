@@ -16,10 +16,11 @@
 #include "launcher/plan/env.h"
 
 enum {
-    GRACE_MS = 30000, /* from SIGTERM to SIGKILL, unless the spec sets it */
-    DRAIN_MS = 1000,  /* from a rank's exit until drover closes its output */
-    ABSENT_MS = 5000, /* how long a rank may wait in MPI_Init for an absent rank */
-    ABORT_MS = 1000,  /* how long an MPI_Abort() may be pending */
+    GRACE_MS = 30000,     /* from SIGTERM to SIGKILL, unless the spec sets it */
+    DRAIN_MS = 1000,      /* from a rank's exit until drover closes its output */
+    ABSENT_MS = 5000,     /* how long a rank may wait in MPI_Init for an absent rank */
+    ABORT_MS = 1000,      /* how long an MPI_Abort() may be pending */
+    ABORT_NODES_MS = 100, /* the same over several nodes, unless a rank is known to have exited */
     LAST_LINES = 20
 };
 
@@ -315,16 +316,20 @@ static void on_call_stack(void *arg, int rank, const char *text)
 
 /* A rank may call MPI_Abort() because another rank has died. The abort is then reported before the
  * guardian reports the exit of the dead rank. So the abort stays pending until that exit is
- * reported, or for ABORT_MS. */
+ * reported, or for ABORT_MS. Over several nodes, the exit may also be on its way from another node,
+ * so that every abort stays pending for a moment. */
 static void on_aborted(void *arg, int rank, int code)
 {
     struct launch *j = arg;
     j->ranks[rank].abort_code = code;
     j->ranks[rank].abort_pending = true;
-    if (another_has_exited(j, rank))
-        uv_timer_start(&j->abort_timer, on_aborts, ABORT_MS, 0);
-    else
+    uint64_t wait_ms = another_has_exited(j, rank) ? ABORT_MS
+                       : j->plan->node_count > 1   ? ABORT_NODES_MS
+                                                   : 0;
+    if (wait_ms == 0)
         count_abort(j, rank);
+    else if (!uv_is_active((uv_handle_t *)&j->abort_timer))
+        uv_timer_start(&j->abort_timer, on_aborts, wait_ms, 0);
 }
 
 static void on_eof(void *arg, int rank)
@@ -423,8 +428,7 @@ static int plan_job(struct launch *j, const struct launch_spec *s, struct err *e
     AUTO(free) char *id = s->job_id ? xstrdup(s->job_id) : make_job_id();
     struct launch_spec with_id = *s;
     with_id.job_id = id;
-    int rc = plan_make(&j->plan, &with_id, launch_context_topo(j->launcher),
-                       launch_context_env(j->launcher), e);
+    int rc = launch_context_plan(&j->plan, j->launcher, &with_id, e);
     if (rc < 0)
         return rc;
     mpi_transport_choose(j->plan, launch_context_env(j->launcher));
@@ -441,15 +445,16 @@ static int plan_job(struct launch *j, const struct launch_spec *s, struct err *e
 
 /* Checks, before the first rank starts, that this process may open enough descriptors. Each rank on
  * this node needs two streams, their files, PMI-1, PMIx, the report channel, and two descriptors of
- * its RankMonitorClient. Each rank on another node needs one connection. */
+ * its RankMonitorClient. Each other node needs one connection, and each of its ranks the files. */
 static int check_limits(const struct launch *j, struct err *e)
 {
     const struct launch_spec *s = &j->spec;
-    int per_rank = plan_is_local(j->plan) ? 2 + (s->output_dir ? 2 : 0) + (s->no_pmix ? 0 : 2) +
-                                                s->reports + (s->ft_config ? 2 : 0)
-                                          : 1;
+    bool local = plan_is_local(j->plan);
+    int per_rank = (s->output_dir ? 2 : 0) +
+                   (local ? 2 + (s->no_pmix ? 0 : 2) + s->reports + (s->ft_config ? 2 : 0) : 0);
     AUTO(free) char *what = xasprintf("%d ranks", j->plan->world_size);
-    return limits_require_files(j->plan->world_size * per_rank, what, e);
+    return limits_require_files(j->plan->world_size * per_rank + (local ? 0 : j->plan->node_count),
+                                what, e);
 }
 
 int launch_start(struct launch **out, struct launch_context *l, const struct launch_spec *s,
@@ -466,6 +471,7 @@ int launch_start(struct launch **out, struct launch_context *l, const struct lau
                                                      .broken = on_broken,
                                                      .joined = on_pmix_connected,
                                                      .finalized = on_pmix_finalized,
+                                                     .spawns = engine_warn_spawn,
                                                      .standing = on_rank_status,
                                                      .stack = on_call_stack,
                                                      .aborted = on_aborted,
@@ -474,8 +480,10 @@ int launch_start(struct launch **out, struct launch_context *l, const struct lau
                                                      .quiet = on_eof,
                                                      .report = on_report,
                                                      .cleared = on_reaped};
-    static const struct pmix_server_events from_pmix = {on_pmix_connected, on_pmix_finalized,
-                                                        on_aborted, engine_warn_spawn};
+    static const struct pmix_server_events from_pmix = {.joined = on_pmix_connected,
+                                                        .finalized = on_pmix_finalized,
+                                                        .aborted = on_aborted,
+                                                        .spawns = engine_warn_spawn};
     struct launch *j = new_launch(l, s, ev, arg);
     struct engine_start_opts opts = {.spec = &j->spec, .base_env = launch_context_env(l)};
     int rc = plan_job(j, s, e);
@@ -486,8 +494,9 @@ int launch_start(struct launch **out, struct launch_context *l, const struct lau
     opts.plan = j->plan;
     bool local = j->plan && plan_is_local(j->plan);
     /* This is done before the streams are opened, so that the server gets low descriptors. */
-    if (rc == 0 && local && !s->no_pmix)
-        rc = launch_context_join_pmix(&j->pmix, l, j->plan, &from_pmix, j, e);
+    opts.map = j->map = rc == 0 && local ? job_map_new(j->plan, 0) : NULL;
+    if (j->map && !s->no_pmix)
+        rc = launch_context_join_pmix(&j->pmix, l, j->map, j->plan, &from_pmix, j, e);
     opts.pmix_env = j->pmix ? pmix_server_env(j->pmix) : NULL;
     if (rc == 0)
         rc = (local ? engine_local_start : engine_remote_start)(&j->run, launch_context_engine(l),
@@ -590,6 +599,7 @@ void launch_free(struct launch *j)
     free(j->ranks);
     job_free(j->job);
     mpi_ranks_free(j->mpi);
+    job_map_free(j->map);
     plan_free(j->plan);
     free(j->broken);
     drop_port(j);

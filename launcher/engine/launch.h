@@ -110,12 +110,11 @@ void launch_last_collective(const struct launch *j, int rank, struct collective_
 int launch_request_status(struct launch *j, bool *asked);
 /* Requests the call stack of a rank on another node (launch_rank_pid() is 0). */
 void launch_request_stack(struct launch *j, int rank);
-/* Returns true if any rank has connected to PMIx. Also returns true if mpirun or srun serves PMIx,
- * since drover then cannot know. */
+/* Returns true if any rank has connected to PMIx or PMI-1. */
 bool launch_pmix_connected(const struct launch *j);
 /* Returns the number of milliseconds for which the rank has been connected to PMIx while other
- * ranks have not connected. Returns 0 if the rank is not connected, if all ranks have connected, or
- * if mpirun or srun serves PMIx. */
+ * ranks have not connected. Returns 0 if the rank is not connected, or if all ranks have connected.
+ */
 int64_t launch_pmix_wait_ms(const struct launch *j, int rank);
 
 /* Stops a running job step by step. Ranks that have used their report channel are asked to stop and

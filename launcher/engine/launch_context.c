@@ -1,9 +1,13 @@
 #include "launcher/engine/launch_context.h"
 
 #include <signal.h>
+#include <string.h>
 #include <sys/resource.h>
 
+#include "common/log.h"
+#include "common/own_process.h"
 #include "launcher/engine/engine.h"
+#include "launcher/plan/env.h"
 
 struct launch_context {
     struct topo *topo;
@@ -55,14 +59,35 @@ const struct topo *launch_context_topo(const struct launch_context *l)
     return l->topo;
 }
 
-int launch_context_join_pmix(struct pmix_server_job **out, struct launch_context *l,
-                             const struct plan *p, const struct pmix_server_events *ev, void *arg,
-                             struct err *e)
+void launch_context_choose_engine(struct launch_spec *s, char *const *env)
 {
+    AUTO(free) char *mpirun = NULL;
+    if (!s->remote_engine && !plan_spec_is_local(s) &&
+        own_process_find_program(&mpirun, "mpirun", env_get(env, "PATH")) < 0)
+        s->remote_engine = "ssh";
+}
+
+int launch_context_plan(struct plan **out, const struct launch_context *l,
+                        const struct launch_spec *s, struct err *e)
+{
+    struct launch_spec chosen = *s;
+    launch_context_choose_engine(&chosen, l->env);
+    int rc = plan_make(out, &chosen, l->topo, l->env, e);
+    if (rc == 0 && !s->engine && !plan_is_local(*out))
+        log_info("engine %s starts the ranks on other nodes%s", (*out)->engine,
+                 strcmp((*out)->engine, "ssh") == 0 ? ", since PATH has no mpirun" : "");
+    return rc;
+}
+
+int launch_context_join_pmix(struct pmix_server_job **out, struct launch_context *l,
+                             const struct job_map *map, const struct plan *p,
+                             const struct pmix_server_events *ev, void *arg, struct err *e)
+{
+    const char *shm_dir = env_get(p->env, "OMPI_MCA_btl_vader_backing_directory");
     int rc = 0;
     if (!l->pmix)
         rc = pmix_server_open(&l->pmix, engine_loop(l->engine), topo_hwloc(l->topo), e);
-    return rc < 0 ? rc : pmix_server_join(out, l->pmix, p, ev, arg, e);
+    return rc < 0 ? rc : pmix_server_join(out, l->pmix, map, shm_dir, ev, arg, e);
 }
 
 struct engine *launch_context_engine(const struct launch_context *l)

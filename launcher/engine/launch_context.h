@@ -9,6 +9,7 @@
 #include "common/mem.h"
 #include "launcher/guardian/guardian.h"
 #include "launcher/node/topo.h"
+#include "launcher/plan/plan.h"
 #include "launcher/pmi/pmix_server.h"
 
 struct engine;
@@ -26,10 +27,20 @@ AUTO_DEFINE(launch_context, struct launch_context *, launch_context_close)
 /* Returns the topology of this node, as of launch_context_open(). Borrowed. */
 const struct topo *launch_context_topo(const struct launch_context *l);
 
-/* Calls pmix_server_join() for a local job. The first call also starts the PMIx server. */
+/* Sets s->remote_engine to "ssh" if `env` has no mpirun in PATH. Does nothing if the spec has a
+ * remote engine, or needs none. */
+void launch_context_choose_engine(struct launch_spec *s, char *const *env);
+
+/* Makes the plan of a job on the nodes that `s` names, as plan_make() does, and logs the engine
+ * that starts the ranks on other nodes. */
+int launch_context_plan(struct plan **out, const struct launch_context *l,
+                        const struct launch_spec *s, struct err *e);
+
+/* Calls pmix_server_join() for a job. The first call also opens the PMIx server. `map` and `p`, the
+ * plan of this node's ranks, are needed only during the call. */
 int launch_context_join_pmix(struct pmix_server_job **out, struct launch_context *l,
-                             const struct plan *p, const struct pmix_server_events *ev, void *arg,
-                             struct err *e);
+                             const struct job_map *map, const struct plan *p,
+                             const struct pmix_server_events *ev, void *arg, struct err *e);
 
 /* Return the engine, or the environment that ranks inherit, for callers that start processes
  * outside a job. Both results are borrowed. */

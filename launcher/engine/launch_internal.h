@@ -24,6 +24,7 @@ struct launch_rank {
 struct launch {
     struct launch_context *launcher;
     struct plan *plan;
+    struct job_map *map; /* of a local job, else NULL */
     struct job *job;
     struct engine_job *run;
     struct pmix_server_job *pmix; /* NULL: drover does not serve PMIx to this job */

@@ -42,7 +42,7 @@ void launch_request_stack(struct launch *j, int rank)
 
 bool launch_pmix_connected(const struct launch *j)
 {
-    return mpi_ranks_any_connected(j->mpi) || engine_launcher_serves_pmix(j->run);
+    return mpi_ranks_any_connected(j->mpi);
 }
 
 int64_t launch_pmix_wait_ms(const struct launch *j, int rank)

@@ -31,12 +31,6 @@
  *
  *     Without it: numbers of the store and the protocol are formatted more slowly.
  *
- * getpwuid_r: for libuv, in drover-rank (interpose_getpwuid.c).
- *
- *     Why: drover-rank is linked statically, and glibc's function would load shared libraries.
- *     libuv refers to it in functions that drover-rank never calls. The replacement fails with
- *     ENOSYS. DROVER_NO_INTERPOSE has no effect on it.
- *
  * DROVER_NO_INTERPOSE=1 in the environment disables the replacements. Everything then works, but
  * more slowly. Use it to find out if a new version of a library is incompatible with a
  * replacement. */

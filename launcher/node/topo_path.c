@@ -119,6 +119,29 @@ size_t topo_nics(struct topo_nic **out, const struct topo *t)
     return n;
 }
 
+bool topo_has_fabric(const struct topo *t)
+{
+    enum {
+        CLASS_FABRIC_FIRST = 0x0207, /* InfiniBand controller; 0x0208: fabric controller */
+        CLASS_FABRIC_LAST = 0x0208,
+        VENDOR_AMAZON = 0x1d0f, /* its EFA has devices 0xefa0, … */
+        VENDOR_CRAY = 0x17db,   /* Slingshot, whose class is Ethernet */
+        VENDOR_MELLANOX = 0x15b3
+    };
+    hwloc_obj_t o = NULL;
+    while ((o = hwloc_get_next_osdev(topo_hwloc(t), o)))
+        if (o->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS)
+            return true;
+    while ((o = hwloc_get_next_pcidev(topo_hwloc(t), o))) {
+        const struct hwloc_pcidev_attr_s *a = &o->attr->pcidev;
+        if ((a->class_id >= CLASS_FABRIC_FIRST && a->class_id <= CLASS_FABRIC_LAST) ||
+            (a->vendor_id == VENDOR_AMAZON && a->device_id >> 4 == 0xefa) ||
+            a->vendor_id == VENDOR_CRAY || a->vendor_id == VENDOR_MELLANOX)
+            return true;
+    }
+    return false;
+}
+
 /* Returns the distance of a GPU's nearest interface, and the set of these interfaces. */
 static enum topo_path nearest(const struct topo *t, const struct topo_nic *nics, size_t n, int gpu,
                               bool *is_nearest)

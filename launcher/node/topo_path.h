@@ -41,6 +41,11 @@ struct topo_nic {
  * all if none has. The caller frees *out. Returns their number. */
 size_t topo_nics(struct topo_nic **out, const struct topo *t);
 
+/* Returns true if the machine has, or may have, a network that MPI libraries use by other means
+ * than TCP: InfiniBand, RoCE, Omni-Path, BXI, Slingshot, EFA. A network card without a driver
+ * counts if only such networks have it, since the driver may be loaded later than the topology. */
+bool topo_has_fabric(const struct topo *t);
+
 /* Returns the interface that a GPU should use: the nearest one. GPUs for which the same interfaces
  * are nearest share them in turn, by their index. Returns -1 if there is none. */
 int topo_nearest_nic(const struct topo *t, const struct topo_nic *nics, size_t n, int gpu);

@@ -6,20 +6,25 @@
 
 #include "common/fnv_hash.h"
 
-/* Variables for an unmodified Open MPI 4.1 program that runs on one node without mpirun. The
- * program needs some of them, and starts faster with others. Without them it probes every
- * transport. Its component schizo/orte also makes it silently run as N jobs of one rank each. Open
- * MPI 5 has no ORTE and ignores variables that it does not know. OMPI_MCA_ess=pmi is not in this
- * list: an mpirun inside a rank would inherit it and fail. */
+/* Variables for an unmodified MPI program whose PMIx server is drover's. Without OMPI_MCA_schizo,
+ * Open MPI 4.1 silently runs as N jobs of one rank each, outside and inside of a Slurm allocation (two
+ * of its components decide so). Open MPI 5 has no ORTE and ignores
+ * variables that it does not know. OMPI_MCA_ess=pmi is not in this list: an mpirun inside a rank
+ * would inherit it and fail.
+ *
+ * A job on one node starts faster if it does not probe the transports between nodes. In a job over
+ * several nodes, they are chosen when the networks of all nodes are known (engine/mpi_transport.h).
+ */
 static const struct {
     const char *name, *value;
-} one_node_mpi[] = {
-    {"OMPI_MCA_schizo", "^orte"},
-    {"OMPI_MCA_pml", "ob1"},
-    {ENV_MPI_TRANSPORTS, ENV_MPI_SHARED_MEMORY},
-    {"OMPI_MCA_btl_vader_single_copy_mechanism", "none"},
-    {"MPIR_CVAR_PMI_VERSION", "1"}, /* MPICH 5 fails if it finds both PMI_SIZE and PMIX_* */
-    {ENV_HWLOC_BLACKLIST, ENV_HWLOC_BLACKLIST_VALUE},
+    bool one_node; /* not for a job over several nodes */
+} mpi_env[] = {
+    {"OMPI_MCA_schizo", "^orte,slurm", false},
+    {ENV_MPI_LAYER, ENV_MPI_LAYER_VALUE, true},
+    {ENV_MPI_TRANSPORTS, ENV_MPI_SHARED_MEMORY, true},
+    {"OMPI_MCA_btl_vader_single_copy_mechanism", "none", true},
+    {"MPIR_CVAR_PMI_VERSION", "1", false}, /* MPICH 5 fails if it finds both PMI_SIZE and PMIX_* */
+    {ENV_HWLOC_BLACKLIST, ENV_HWLOC_BLACKLIST_VALUE, false},
 };
 
 /* Compares the first letter without a call, since most names differ there. */
@@ -75,14 +80,16 @@ static bool starts(const char *s, const char *prefix)
 static bool is_from_outer_drover(char *const *base, const char *name)
 {
     const char *set = NULL;
-    for (size_t i = 0; i < COUNT_OF(one_node_mpi) && !set; i++)
-        set = strcmp(one_node_mpi[i].name, name) == 0 ? one_node_mpi[i].value : NULL;
+    for (size_t i = 0; i < COUNT_OF(mpi_env) && !set; i++)
+        set = strcmp(mpi_env[i].name, name) == 0 ? mpi_env[i].value : NULL;
     if (set && !env_get(base, "DROVER_JOB_ID"))
         set = NULL;
     if (strcmp(name, "OMP_NUM_THREADS") == 0)
         set = env_get(base, "DROVER_RANK_CORES");
     const char *value = set ? env_get(base, name) : NULL;
-    return value && strcmp(value, set) == 0;
+    bool with_tcp = value && strcmp(name, ENV_MPI_TRANSPORTS) == 0 &&
+                    strcmp(value, ENV_MPI_SHARED_MEMORY_AND_TCP) == 0;
+    return with_tcp || (value && strcmp(value, set) == 0);
 }
 
 bool env_is_from_launcher(char *const *base, const char *name)
@@ -278,9 +285,10 @@ char **env_job(const struct plan *p, const struct launch_spec *s, char *const *b
         env_set(&env, "OMPI_COMM_WORLD_SIZE", "%d", p->world_size);
         if (p->master_addr)
             env_set_hnp_uri(&env, p->master_addr, p->job_id);
-        for (size_t i = 0; i < COUNT_OF(one_node_mpi) && plan_is_local(p); i++)
-            if (!env_user_value(base, s->env, one_node_mpi[i].name))
-                env_set(&env, one_node_mpi[i].name, "%s", one_node_mpi[i].value);
+        for (size_t i = 0; i < COUNT_OF(mpi_env); i++)
+            if ((p->node_count == 1 || !mpi_env[i].one_node) &&
+                !env_user_value(base, s->env, mpi_env[i].name))
+                env_set(&env, mpi_env[i].name, "%s", mpi_env[i].value);
     }
     put_user_env(&env, s->env, base);
     return env;

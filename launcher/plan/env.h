@@ -16,9 +16,14 @@
 #define ENV_HWLOC_BLACKLIST "HWLOC_PLUGINS_BLACKLIST"
 #define ENV_HWLOC_BLACKLIST_VALUE "hwloc_xml_libxml.so,hwloc_opencl.so,hwloc_gl.so"
 
-/* The transports of Open MPI on one node, unless the user chooses others. */
+/* The layer of Open MPI that uses the transports below, and not libraries such as UCX. */
+#define ENV_MPI_LAYER "OMPI_MCA_pml"
+#define ENV_MPI_LAYER_VALUE "ob1"
+/* The transports of Open MPI on one node, unless the user chooses others. Open MPI 5 knows "vader"
+ * as another name of its "sm". */
 #define ENV_MPI_TRANSPORTS "OMPI_MCA_btl"
 #define ENV_MPI_SHARED_MEMORY "self,vader"
+#define ENV_MPI_SHARED_MEMORY_AND_TCP ENV_MPI_SHARED_MEMORY ",tcp"
 
 /* Returns the value of `name`, borrowed; NULL: not set. If a name occurs twice, the last one
  * counts. `env` may be NULL. */
@@ -52,8 +57,8 @@ char **env_merge(char *const *base, char *const *job, char *const *rank);
 char **env_overlay(char *const *common, char *const *own);
 
 /* Returns the variables that the job `p` of `s` sets for every rank: torchrun's variables per job,
- * DROVER_JOB_ID, DROVER_RESTART_COUNT, and the user's -x. With the local engine there are also
- * variables that let Open MPI start on one node without mpirun. Values that the user has set stay
+ * DROVER_JOB_ID, DROVER_RESTART_COUNT, and the user's -x. If drover serves PMIx, there are also
+ * variables that let MPI programs start without mpirun. Values that the user has set stay
  * (env_user_value()). The result does not contain MASTER_PORT, which the launcher holds, nor
  * MASTER_ADDR of a job over several nodes. The caller frees it.
  *

@@ -272,7 +272,9 @@ static int choose_engine(const char **out, const struct launch_spec *s, char *co
     if (!remote)
         *out = PLAN_ENGINE_LOCAL;
     else
-        *out = allocation_slurm_has(base, s->hosts) ? "slurm" : "openmpi";
+        *out = allocation_slurm_has(base, s->hosts) ? "slurm"
+               : s->remote_engine                   ? s->remote_engine
+                                                    : "openmpi";
     return 0;
 }
 
@@ -476,4 +478,31 @@ int plan_make(struct plan **out, const struct launch_spec *s, const struct topo 
     plan_partial_of_job(p, s);
     *out = TAKE(p);
     return 0;
+}
+
+void plan_free(struct plan *p)
+{
+    if (!p)
+        return;
+    for (int i = 0; p->ranks && i < p->world_size; i++) {
+        struct plan_rank *r = &p->ranks[i];
+        free(r->gpu_uuid);
+        free(r->cpus);
+        free(r->mems);
+        strv_free(r->env);
+        strv_free(r->argv);
+        free(r->wdir);
+    }
+    for (int i = 0; p->nodes && i < p->node_count; i++) {
+        free(p->nodes[i].name);
+        free(p->nodes[i].hardware);
+    }
+    free(p->ranks);
+    free(p->nodes);
+    free(p->job_id);
+    free(p->master_addr);
+    free(p->wdir);
+    strv_free(p->argv);
+    strv_free(p->env);
+    free(p);
 }

@@ -15,7 +15,7 @@ struct hosts;
 struct topo;
 
 /* The engine that starts ranks through this process's guardian. The names of the other engines are
- * the words of the remote launchers (remote/remote_launcher.h), which start one agent per rank. */
+ * the words of the remote launchers (remote/remote_launcher.h), which start one agent per node. */
 #define PLAN_ENGINE_LOCAL "local"
 
 enum plan_map {
@@ -102,11 +102,12 @@ struct launch_spec {
     const struct hosts *own_hosts; /* where the ranks of `argv` run, if `apps` run elsewhere: some
                                       of `hosts`; NULL: all of these */
     const char *engine; /* a word in static memory. NULL: "local" if every host is this machine,
-                           "slurm" inside a Slurm allocation, else "openmpi" */
-    char *const *engine_args; /* arguments passed to mpirun or srun unchanged (--mca …) */
-    int start_timeout_ms;     /* deadline for all agents to connect; 0: 60,000 */
-    int lost_after_ms;        /* a node that is silent for this long is lost; 0: 15,000 */
-    int cpus_per_rank;        /* 0: an even share */
+                           "slurm" inside a Slurm allocation, else remote_engine */
+    const char *remote_engine; /* a word in static memory; NULL: "openmpi" */
+    char *const *engine_args;  /* the user's arguments for mpirun or ssh, unchanged (--mca …) */
+    int start_timeout_ms;      /* deadline for all agents to connect; 0: 60,000 */
+    int lost_after_ms;         /* a node that is silent for this long is lost; 0: 15,000 */
+    int cpus_per_rank;         /* 0: an even share */
     const char *cpus; /* CPUs that the job may use ("0-3,8"); NULL: all that this process may use */
     const char *gpus; /* GPUs that the job may use ("0,2", "": none); NULL: all visible ones */
     /* One entry per host, instead of `cpus` and `gpus`; NULL: not given. If given, every host must
@@ -125,10 +126,11 @@ struct launch_spec {
                               their RankMonitorClient (engine/ft_bridge.h); NULL: they do not */
     bool preflight;        /* the nodes are checked before their ranks start (doctor/preflight.h) */
     bool no_traces;        /* no caller asks which collective a rank is in */
-    bool no_pmix;          /* the program needs no PMIx: no server is started */
-    bool no_pty;           /* stdout of the ranks is a pipe, as stderr always is, and not a pty */
-    int restart_count;     /* restarts so far */
-    int max_restarts;      /* limit of restarts; ranks see both numbers */
+    int tree_radix;    /* children per agent, and of the launcher (tree/tree.h); 0: TREE_RADIX */
+    bool no_pmix;      /* the program needs no PMIx: no server is started */
+    bool no_pty;       /* stdout of the ranks is a pipe, as stderr always is, and not a pty */
+    int restart_count; /* restarts so far */
+    int max_restarts;  /* limit of restarts; ranks see both numbers */
     int stdin_fd; /* descriptor that rank stdin_rank reads; /dev/null if < 0 or if stdin_null is set
                    */
     bool stdin_null;

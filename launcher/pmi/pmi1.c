@@ -34,8 +34,11 @@ struct kvs {
 };
 
 struct pmi1 {
-    int ranks;
-    int in_barrier; /* number of ranks */
+    int size;           /* of the job */
+    int ranks;          /* of this node */
+    int *numbers;       /* of these ranks in the job */
+    int in_barrier;     /* number of ranks */
+    struct strbuf puts; /* since the last barrier: "KEY\0VALUE\0…" */
     struct client *clients;
     struct kvs values, names; /* for put and get; for MPI_Publish_name */
     char job[JOB_BYTES];
@@ -45,12 +48,12 @@ struct pmi1 {
 
 /* Adds a value with the node of each rank: "(NODE,1,N)" for N consecutive ranks on a node. Without
  * this value, the ranks compare host names. It is omitted if it would be too long. */
-static void add_mapping(struct pmi1 *p, const int *nodes)
+static void add_mapping(struct pmi1 *p, const struct job_map *map)
 {
     AUTO(strbuf) struct strbuf b = {0};
-    for (int from = 0, to; from < p->ranks; from = to) {
-        int node = nodes ? nodes[from] : 0;
-        for (to = from; to < p->ranks && (!nodes || nodes[to] == node);)
+    for (int from = 0, to; from < map->ranks; from = to) {
+        int node = map->rank_nodes[from];
+        for (to = from; to < map->ranks && map->rank_nodes[to] == node;)
             to++;
         strbuf_printf(&b, ",(%d,1,%d)", node, to - from);
     }
@@ -59,19 +62,22 @@ static void add_mapping(struct pmi1 *p, const int *nodes)
                             json_sprintf("(vector%s)", strbuf_str(&b)));
 }
 
-struct pmi1 *pmi1_new(const char *job, int ranks, const int *nodes, const struct pmi1_events *ev,
-                      void *arg)
+struct pmi1 *pmi1_new(const struct job_map *map, const struct pmi1_events *ev, void *arg)
 {
     struct pmi1 *p = xzalloc(sizeof *p);
-    p->ranks = ranks;
-    p->clients = xcalloc((size_t)ranks, sizeof *p->clients);
+    p->size = map->ranks;
+    p->ranks = map->local_count;
+    p->numbers = xcalloc((size_t)p->ranks, sizeof *p->numbers);
+    for (int i = 0; i < p->ranks; i++)
+        p->numbers[i] = map->local[i];
+    p->clients = xcalloc((size_t)p->ranks, sizeof *p->clients);
     p->values = (struct kvs){"key", "value", "put_result", "get_result", KEY_BYTES, json_object()};
     p->names = (struct kvs){"service",       "port",      "publish_result",
                             "lookup_result", VALUE_BYTES, json_object()};
-    snprintf(p->job, sizeof p->job, "%s", job);
+    snprintf(p->job, sizeof p->job, "%s", map->job_id);
     p->ev = *ev;
     p->arg = arg;
-    add_mapping(p, nodes);
+    add_mapping(p, map);
     return p;
 }
 
@@ -81,9 +87,11 @@ void pmi1_free(struct pmi1 *p)
         return;
     for (int i = 0; i < p->ranks; i++)
         strbuf_free(&p->clients[i].line);
+    strbuf_free(&p->puts);
     json_decref(p->values.items);
     json_decref(p->names.items);
     free(p->clients);
+    free(p->numbers);
     free(p);
 }
 
@@ -153,7 +161,7 @@ static int on_get_my_kvsname(struct pmi1 *p, int rank, const char *line)
 
 static int on_get_universe_size(struct pmi1 *p, int rank, const char *line)
 {
-    send_line(p, rank, "cmd=universe_size size=%d\n", p->ranks);
+    send_line(p, rank, "cmd=universe_size size=%d\n", p->size);
     return 0;
 }
 
@@ -165,10 +173,14 @@ static int put(struct pmi1 *p, int rank, const char *line, struct kvs *kvs)
     if (!get_value(key, kvs->key_bytes, line, kvs->key) ||
         !get_value(value, sizeof value, line, kvs->value))
         why = "missing_or_too_long";
-    else if (json_object_size(kvs->items) >= (size_t)p->ranks * STORE_ITEMS_MAX)
+    else if (json_object_size(kvs->items) >= (size_t)p->size * STORE_ITEMS_MAX)
         why = "store_is_full";
     else
         rc = json_object_set_new_nocheck(kvs->items, key, json_string_nocheck(value));
+    if (rc == 0 && kvs == &p->values) {
+        strbuf_add(&p->puts, key, strlen(key) + 1);
+        strbuf_add(&p->puts, value, strlen(value) + 1);
+    }
     send_line(p, rank, "cmd=%s rc=%d msg=%s\n", kvs->put_result, rc, why);
     return 0;
 }
@@ -223,12 +235,41 @@ static int on_barrier_in(struct pmi1 *p, int rank, const char *line)
     p->clients[rank].in_barrier = true;
     if (++p->in_barrier < p->ranks)
         return 0;
+    AUTO(strbuf) struct strbuf puts = p->puts;
+    p->puts = (struct strbuf){0};
+    p->ev.barrier(p->arg, puts.data, puts.len);
+    return 0;
+}
+
+/* Returns the length of a text in `data` without its NUL, or -1 if it has none. */
+static ssize_t text_len(const char *data, size_t len)
+{
+    const char *end = memchr(data, '\0', len);
+    return end ? end - data : -1;
+}
+
+static void add_values(struct pmi1 *p, const char *data, size_t len)
+{
+    while (len > 0) {
+        ssize_t key = text_len(data, len);
+        ssize_t value = key < 0 ? -1 : text_len(data + key + 1, len - (size_t)key - 1);
+        if (value < 0)
+            return;
+        (void)json_object_set_new_nocheck(p->values.items, data,
+                                          json_string_nocheck(data + key + 1)); /* no memory */
+        data += key + 1 + value + 1;
+        len -= (size_t)(key + 1 + value + 1);
+    }
+}
+
+void pmi1_end_barrier(struct pmi1 *p, const char *data, size_t len)
+{
+    add_values(p, data, len);
     p->in_barrier = 0;
     for (int i = 0; i < p->ranks; i++)
         p->clients[i].in_barrier = false;
     for (int i = 0; i < p->ranks; i++)
         send_line(p, i, "cmd=barrier_out\n");
-    return 0;
 }
 
 static int on_finalize(struct pmi1 *p, int rank, const char *line)
@@ -302,13 +343,13 @@ int pmi1_recv(struct pmi1 *p, int rank, const char *bytes, size_t len, struct er
     for (size_t i = 0; i < len; i++) {
         if (bytes[i] != '\n') {
             if (line->len == LINE_BYTES_MAX)
-                return err_set(e, -EMSGSIZE, "rank %d: a line of PMI-1 exceeds %d bytes", rank,
-                               LINE_BYTES_MAX);
+                return err_set(e, -EMSGSIZE, "rank %d: a line of PMI-1 exceeds %d bytes",
+                               p->numbers[rank], LINE_BYTES_MAX);
             strbuf_putc(line, bytes[i]);
             continue;
         }
         if (on_line(p, rank, strbuf_str(line)) < 0)
-            return err_set(e, -EPROTO, "rank %d: unexpected PMI-1 line '%.*s'", rank,
+            return err_set(e, -EPROTO, "rank %d: unexpected PMI-1 line '%.*s'", p->numbers[rank],
                            printable(strbuf_str(line)), strbuf_str(line));
         strbuf_reset(line);
     }

@@ -12,10 +12,11 @@
 
 #include "common/err.h"
 #include "common/mem.h"
+#include "launcher/plan/job_map.h"
 
 struct pmi1;
 
-/* pmi1_recv() calls these functions. */
+/* pmi1_recv() calls these functions. `rank` is an index in the map's `local`. */
 struct pmi1_events {
     /* `text` has whole lines that must be sent to the rank. */
     void (*send)(void *arg, int rank, const char *text, size_t len);
@@ -24,14 +25,20 @@ struct pmi1_events {
     void (*aborted)(void *arg, int rank, int code);
     /* The rank has requested further ranks, and the request was refused. */
     void (*spawns)(void *arg, int rank);
+    /* The ranks of this node are in a barrier. `data` are the values that they have put since the
+     * last one. pmi1_end_barrier() follows. */
+    void (*barrier)(void *arg, const char *data, size_t len);
 };
 
-/* Creates the state of a job of `ranks` ranks. `nodes` has the node of each rank, or is NULL if all
- * ranks are on one node; it is needed only during the call. `job` must not contain blanks. */
-struct pmi1 *pmi1_new(const char *job, int ranks, const int *nodes, const struct pmi1_events *ev,
-                      void *arg);
+/* Creates the state of the ranks of the map's node. `map` is needed only during the call; its
+ * job_id must not contain blanks. */
+struct pmi1 *pmi1_new(const struct job_map *map, const struct pmi1_events *ev, void *arg);
 void pmi1_free(struct pmi1 *p);
 AUTO_DEFINE(pmi1, struct pmi1 *, pmi1_free)
+
+/* Ends the barrier of all ranks of the job: adds the values, which are the data of the barriers of
+ * all nodes, and tells the ranks. */
+void pmi1_end_barrier(struct pmi1 *p, const char *data, size_t len);
 
 /* Processes bytes from a rank, in pieces of any size.
  *   -EPROTO    not a line of PMI-1, or not allowed at this point

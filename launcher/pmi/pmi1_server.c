@@ -18,10 +18,10 @@ struct connection {
 
 struct pmi1_server {
     uv_loop_t *loop;
-    struct pmi1 *pmi1; /* NULL: this is a relay, which calls … */
-    void (*received)(void *arg, int rank, const char *bytes, size_t len); /* … this */
-    struct connection *connections;
-    int ranks, open_handles;
+    struct pmi1 *pmi1;
+    struct connection *connections; /* per local rank */
+    struct job_map *map;
+    int open_handles;
     bool closed;
     struct pmix_server_events ev;
     void *arg;
@@ -30,6 +30,7 @@ struct pmi1_server {
 static void free_server(struct pmi1_server *s)
 {
     pmi1_free(s->pmi1);
+    job_map_free(s->map);
     free(s->connections);
     free(s);
 }
@@ -52,9 +53,10 @@ static void disconnect(struct connection *c)
     uv_close((uv_handle_t *)&c->poll, on_closed);
 }
 
-static int rank_of(const struct connection *c)
+/* Returns the connection of a rank of this node. */
+static struct connection *find_connection(struct pmi1_server *s, int rank)
 {
-    return (int)(c - c->owner->connections);
+    return &s->connections[job_map_index(s->map, rank)];
 }
 
 /* Reads once. Returns false if nothing is left to read. */
@@ -69,9 +71,8 @@ static bool read_some(struct connection *c)
     if (n < 0 && errno == EAGAIN)
         return false;
     struct err e = {0};
-    if (n > 0 && s->received)
-        s->received(s->arg, rank_of(c), bytes, (size_t)n);
-    else if (n > 0 && pmi1_recv(s->pmi1, rank_of(c), bytes, (size_t)n, &e) < 0)
+    int index = (int)(c - s->connections);
+    if (n > 0 && pmi1_recv(s->pmi1, index, bytes, (size_t)n, &e) < 0)
         log_warn("%s (PMI-1 of the rank ends)", e.text);
     if (n <= 0 || e.code < 0)
         disconnect(c);
@@ -85,69 +86,80 @@ static void on_readable(uv_poll_t *p, int status, int events)
         ;
 }
 
-/* A rank that does not read its answers is disconnected. */
-void pmi1_server_send(struct pmi1_server *s, int rank, const char *text, size_t len)
-{
-    struct connection *c = &s->connections[rank];
-    if (len == 0 ||
-        (c->fd >= 0 && send(c->fd, text, len, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)len))
-        disconnect(c);
-}
+/* ---- events of pmi1: `rank` is an index in the map's `local`
+ * --------------------------------------
+ */
 
+/* A rank that does not read its answers is disconnected. */
 static void on_send(void *arg, int rank, const char *text, size_t len)
 {
-    pmi1_server_send(arg, rank, text, len);
+    struct pmi1_server *s = arg;
+    struct connection *c = &s->connections[rank];
+    if (c->fd >= 0 && send(c->fd, text, len, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)len)
+        disconnect(c);
 }
 
 static void on_joined(void *arg, int rank)
 {
     struct pmi1_server *s = arg;
-    s->ev.joined(s->arg, rank);
+    s->ev.joined(s->arg, s->map->local[rank]);
 }
 
 static void on_finalized(void *arg, int rank)
 {
     struct pmi1_server *s = arg;
-    s->ev.finalized(s->arg, rank);
+    s->ev.finalized(s->arg, s->map->local[rank]);
 }
 
 static void on_aborted(void *arg, int rank, int code)
 {
     struct pmi1_server *s = arg;
-    s->ev.aborted(s->arg, rank, code);
+    s->ev.aborted(s->arg, s->map->local[rank], code);
 }
 
 static void on_spawns(void *arg, int rank)
 {
     struct pmi1_server *s = arg;
-    s->ev.spawns(s->arg, rank);
+    s->ev.spawns(s->arg, s->map->local[rank]);
 }
 
-struct pmi1_server *pmi1_server_relay(uv_loop_t *loop, int ranks,
-                                      void (*received)(void *arg, int rank, const char *bytes,
-                                                       size_t len),
-                                      void *arg)
+static void on_barrier(void *arg, const char *data, size_t len)
 {
+    struct pmi1_server *s = arg;
+    const struct exchange_message m = {
+        .type = EXCHANGE_FENCE, .kind = EXCHANGE_PMI1, .data = data, .len = len};
+    if (s->ev.exchange)
+        s->ev.exchange(s->arg, &m);
+    else
+        pmi1_end_barrier(s->pmi1, NULL, 0);
+}
+
+/* ---- the server --------------------------------------------------------------------------------
+ */
+
+struct pmi1_server *pmi1_server_open(uv_loop_t *loop, const struct job_map *map,
+                                     const struct pmix_server_events *ev, void *arg)
+{
+    static const struct pmi1_events from_pmi1 = {on_send,    on_joined, on_finalized,
+                                                 on_aborted, on_spawns, on_barrier};
     struct pmi1_server *s = xzalloc(sizeof *s);
     s->loop = loop;
-    s->ranks = ranks;
-    s->connections = xcalloc((size_t)ranks, sizeof *s->connections);
-    for (int i = 0; i < ranks; i++)
+    s->map = job_map_copy(map);
+    s->connections = xcalloc((size_t)map->local_count, sizeof *s->connections);
+    for (int i = 0; i < map->local_count; i++)
         s->connections[i].fd = -1;
-    s->received = received;
+    s->pmi1 = pmi1_new(map, &from_pmi1, s);
+    s->ev = *ev;
     s->arg = arg;
     return s;
 }
 
-struct pmi1_server *pmi1_server_open(uv_loop_t *loop, const struct plan *p,
-                                     const struct pmix_server_events *ev, void *arg)
+/* If a node is lost, its ranks' values are missing. The ranks here then wait in the barrier until
+ * the job ends. */
+void pmi1_server_deliver(struct pmi1_server *s, const struct exchange_message *m)
 {
-    static const struct pmi1_events pmi1_ev = {on_send, on_joined, on_finalized, on_aborted,
-                                               on_spawns};
-    struct pmi1_server *s = pmi1_server_relay(loop, p->world_size, NULL, arg);
-    s->pmi1 = pmi1_new(p->job_id, s->ranks, NULL, &pmi1_ev, s);
-    s->ev = *ev;
-    return s;
+    if (m->type == EXCHANGE_FENCE_DONE && m->status == EXCHANGE_OK)
+        pmi1_end_barrier(s->pmi1, m->data, m->len);
 }
 
 void pmi1_server_close(struct pmi1_server *s)
@@ -156,7 +168,7 @@ void pmi1_server_close(struct pmi1_server *s)
         return;
     s->closed = true;
     bool any = s->open_handles > 0;
-    for (int i = 0; i < s->ranks; i++)
+    for (int i = 0; i < s->map->local_count; i++)
         disconnect(&s->connections[i]);
     if (!any)
         free_server(s);
@@ -164,7 +176,7 @@ void pmi1_server_close(struct pmi1_server *s)
 
 int pmi1_server_rank(struct pmi1_server *s, int rank, int *rank_fd, char ***env, struct err *e)
 {
-    struct connection *c = &s->connections[rank];
+    struct connection *c = find_connection(s, rank);
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
         return err_set(e, -errno, "rank %d: PMI_FD: %s", rank, strerror(errno));
@@ -178,17 +190,15 @@ int pmi1_server_rank(struct pmi1_server *s, int rank, int *rank_fd, char ***env,
     c->owner = s;
     c->fd = fd_take(&ours);
     uv_poll_start(&c->poll, UV_READABLE, on_readable);
-    if (s->pmi1) {
-        env_set(env, "PMI_RANK", "%d", rank);
-        env_set(env, "PMI_SIZE", "%d", s->ranks);
-    }
+    env_set(env, "PMI_RANK", "%d", rank);
+    env_set(env, "PMI_SIZE", "%d", s->map->ranks);
     *rank_fd = fd_take(&theirs);
     return 0;
 }
 
 void pmi1_server_drain(struct pmi1_server *s, int rank)
 {
-    struct connection *c = &s->connections[rank];
+    struct connection *c = find_connection(s, rank);
     while (c->fd >= 0 && read_some(c))
         ;
 }

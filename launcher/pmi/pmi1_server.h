@@ -1,5 +1,7 @@
 /* pmi1_server - serves PMI-1 (pmi1.h) to the ranks of a job on this machine. There is a pair of
- * stream sockets per rank; the rank inherits one end as PMI_FD. */
+ * stream sockets per rank; the rank inherits one end as PMI_FD.
+ *
+ * What ranks put is known on all nodes. Names (MPI_Publish_name) are known only on their node. */
 #ifndef DROVER_PMI1_SERVER_H
 #define DROVER_PMI1_SERVER_H
 
@@ -7,23 +9,18 @@
 
 #include "common/err.h"
 #include "common/mem.h"
-#include "launcher/plan/plan.h"
+#include "launcher/plan/job_map.h"
 #include "launcher/pmi/pmix_server.h"
 
 struct pmi1_server;
 
-/* Serves the ranks of `p`. Events come from the loop. */
-struct pmi1_server *pmi1_server_open(uv_loop_t *loop, const struct plan *p,
+/* Serves the ranks of the map's node. Events come from the loop; `rank` in events is the number in
+ * the whole job. What ranks have put reaches the other nodes with the next barrier. `map` is needed
+ * only during the call. */
+struct pmi1_server *pmi1_server_open(uv_loop_t *loop, const struct job_map *map,
                                      const struct pmix_server_events *ev, void *arg);
-/* Opens only the sockets, for an agent that forwards lines to a launcher that serves PMI-1. The
- * loop calls `received` with bytes of a rank. The caller sends answers with pmi1_server_send(), and
- * sets PMI_RANK and PMI_SIZE. */
-struct pmi1_server *pmi1_server_relay(uv_loop_t *loop, int ranks,
-                                      void (*received)(void *arg, int rank, const char *bytes,
-                                                       size_t len),
-                                      void *arg);
-/* Sends an answer to a rank. Disconnects the rank if `len` is 0. */
-void pmi1_server_send(struct pmi1_server *s, int rank, const char *text, size_t len);
+/* Handles the end of a fence of the kind EXCHANGE_PMI1 (exchange_events.deliver). */
+void pmi1_server_deliver(struct pmi1_server *s, const struct exchange_message *m);
 /* Closes the server. No event follows. The handles close on the loop's next turn. */
 void pmi1_server_close(struct pmi1_server *s);
 AUTO_DEFINE(pmi1_server, struct pmi1_server *, pmi1_server_close)

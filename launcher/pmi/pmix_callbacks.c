@@ -2,11 +2,13 @@
  * thread. If a function returns PMIX_OPERATION_SUCCEEDED, the request's callback is not called. */
 #include <string.h>
 
-#include "common/clock.h"
 #include "launcher/plan/env.h"
 #include "launcher/pmi/pmix_server_internal.h"
 
 static struct pmix_server *the_server; /* mutable static data: libpmix has one server per process */
+
+/* ---- events of a rank --------------------------------------------------------------------------
+ */
 
 /* A rank has connected. It creates no shared memory before this request is answered. */
 static pmix_status_t on_connected(const pmix_proc_t *p, void *job, pmix_info_t *info, size_t n,
@@ -55,21 +57,6 @@ static pmix_status_t on_notify_event(pmix_status_t code, const pmix_proc_t *sour
     return PMIX_OPERATION_SUCCEEDED;
 }
 
-/* A fence needs no action: all ranks are on one node, and libpmix fences them itself. It asks
- * drover only for the data of other nodes. */
-static pmix_status_t on_fence(const pmix_proc_t procs[], size_t procs_n, const pmix_info_t info[],
-                              size_t n, char *data, size_t len, pmix_modex_cbfunc_t done, void *arg)
-{
-    done(PMIX_SUCCESS, data, len, arg, NULL, NULL);
-    return PMIX_SUCCESS;
-}
-
-static pmix_status_t on_direct_modex(const pmix_proc_t *p, const pmix_info_t info[], size_t n,
-                                     pmix_modex_cbfunc_t done, void *arg)
-{
-    return PMIX_ERR_NOT_FOUND; /* the rank is not on this node */
-}
-
 /* Does nothing. Only if this function exists, libpmix registers files that it removes when a rank
  * has ended (Open MPI's segments in /dev/shm). */
 static pmix_status_t on_job_control(const pmix_proc_t *requestor, const pmix_proc_t targets[],
@@ -79,34 +66,180 @@ static pmix_status_t on_job_control(const pmix_proc_t *requestor, const pmix_pro
     return PMIX_ERR_NOT_SUPPORTED;
 }
 
-static pmix_status_t without_callback(pmix_status_t status)
+/* ---- requests that the exchange answers --------------------------------------------------------
+ */
+
+/* Passes a request of `from` to the loop. */
+static void submit(struct pmix_request *q, const pmix_proc_t *from)
 {
-    return status == PMIX_SUCCESS ? PMIX_OPERATION_SUCCEEDED : status;
+    pmix_server_send(the_server,
+                     &(struct pmix_event){.type = PMIX_EVENT_REQUEST, .from = *from, .request = q});
 }
 
+/* Makes a fence, which the caller submits. Returns NULL if drover cannot serve these participants.
+ */
+static struct pmix_request *new_fence(enum exchange_kind kind, const pmix_proc_t procs[],
+                                      size_t procs_n)
+{
+    AUTO(pmix_request) struct pmix_request *q = pmix_request_new(EXCHANGE_FENCE);
+    q->m.kind = kind;
+    return procs_n > 0 && pmix_request_set_procs(q, procs, procs_n) ? TAKE(q) : NULL;
+}
+
+/* libpmix calls this when all participants of this node have arrived. It does not call this if all
+ * participants are on this node. */
+static pmix_status_t on_fence(const pmix_proc_t procs[], size_t procs_n, const pmix_info_t info[],
+                              size_t n, char *data, size_t len, pmix_modex_cbfunc_t done, void *arg)
+{
+    struct pmix_request *q = new_fence(EXCHANGE_MODEX, procs, procs_n);
+    if (!q)
+        return PMIX_ERR_NOT_SUPPORTED;
+    pmix_request_take_data(q, data, len);
+    q->answer = PMIX_ANSWER_DATA;
+    q->done.data = done;
+    q->arg = arg;
+    submit(q, &procs[0]);
+    return PMIX_SUCCESS;
+}
+
+static pmix_status_t on_direct_modex(const pmix_proc_t *p, const pmix_info_t info[], size_t n,
+                                     pmix_modex_cbfunc_t done, void *arg)
+{
+    if (p->rank > PMIX_RANK_VALID)
+        return PMIX_ERR_NOT_FOUND; /* the data of the job, which this server has */
+    struct pmix_request *q = pmix_request_new(EXCHANGE_GET);
+    q->m.rank = (int)p->rank;
+    q->answer = PMIX_ANSWER_DATA;
+    q->done.data = done;
+    q->arg = arg;
+    submit(q, p);
+    return PMIX_SUCCESS;
+}
+
+static bool is_directive(const pmix_info_t *i)
+{
+    return strncmp(i->key, "pmix.", 5) == 0; /* reserved by the standard */
+}
+
+/* Sends one message per name. libpmix gets the answer to the last one, which fails if one before
+ * fails. */
 static pmix_status_t on_publish(const pmix_proc_t *p, const pmix_info_t info[], size_t n,
                                 pmix_op_cbfunc_t done, void *arg)
 {
-    return without_callback(pmix_publish_add(the_server->published, p, info, n));
+    bool once = false;
+    struct pmix_request *first = NULL, **end = &first, *last = NULL;
+    for (size_t i = 0; i < n; i++)
+        if (PMIX_CHECK_KEY(&info[i], PMIX_PERSISTENCE))
+            once = info[i].value.data.persist == PMIX_PERSIST_FIRST_READ;
+    for (size_t i = 0; i < n; i++) {
+        if (is_directive(&info[i]) ||
+            pmix_request_publish(end, p, info[i].key, &info[i].value, once) < 0)
+            continue;
+        if (last)
+            last->then = *end;
+        last = *end;
+        end = &last->next;
+    }
+    if (!last)
+        return PMIX_ERR_BAD_PARAM;
+    last->answer = PMIX_ANSWER_STATUS;
+    last->done.status = done;
+    last->arg = arg;
+    for (struct pmix_request *q = first, *next; q; q = next) {
+        next = q->next;
+        q->next = NULL;
+        submit(q, p);
+    }
+    return PMIX_SUCCESS;
 }
 
 static pmix_status_t on_lookup(const pmix_proc_t *p, char **keys, const pmix_info_t info[],
                                size_t n, pmix_lookup_cbfunc_t done, void *arg)
 {
-    int64_t until_ms = pmix_publish_deadline(info, n, clock_ms());
-    struct pmix_publish_lookup l = {p, keys, until_ms, done, arg};
-    if (!pmix_publish_lookup(the_server->published, &l) && until_ms < INT64_MAX)
-        pmix_server_send(the_server, &(struct pmix_event){.type = PMIX_EVENT_LOOKUP_WAITS,
-                                                          .from = *p,
-                                                          .until_ms = until_ms});
+    struct pmix_request *q = pmix_request_new(EXCHANGE_LOOKUP);
+    q->m.rank = (int)p->rank;
+    for (; *keys; keys++)
+        pmix_request_add_key(q, *keys);
+    pmix_request_set_wait(q, info, n);
+    q->answer = PMIX_ANSWER_NAMES;
+    q->done.names = done;
+    q->arg = arg;
+    submit(q, p);
     return PMIX_SUCCESS;
 }
 
 static pmix_status_t on_unpublish(const pmix_proc_t *p, char **keys, const pmix_info_t info[],
                                   size_t n, pmix_op_cbfunc_t done, void *arg)
 {
-    return without_callback(pmix_publish_remove(the_server->published, p, keys));
+    struct pmix_request *q = pmix_request_new(EXCHANGE_UNPUBLISH);
+    q->m.rank = (int)p->rank;
+    for (; keys && *keys; keys++)
+        pmix_request_add_key(q, *keys);
+    submit(q, p);
+    return PMIX_OPERATION_SUCCEEDED;
 }
+
+/* MPI_Comm_accept and similar calls, after all participants of this node have made the call. */
+static pmix_status_t join(enum exchange_kind kind, const pmix_proc_t procs[], size_t procs_n,
+                          pmix_op_cbfunc_t done, void *arg)
+{
+    struct pmix_request *q = new_fence(kind, procs, procs_n);
+    if (!q)
+        return PMIX_ERR_NOT_SUPPORTED;
+    q->answer = PMIX_ANSWER_STATUS;
+    q->done.status = done;
+    q->arg = arg;
+    submit(q, &procs[0]);
+    return PMIX_SUCCESS;
+}
+
+static pmix_status_t on_connect(const pmix_proc_t procs[], size_t procs_n, const pmix_info_t info[],
+                                size_t n, pmix_op_cbfunc_t done, void *arg)
+{
+    return join(EXCHANGE_CONNECT, procs, procs_n, done, arg);
+}
+
+static pmix_status_t on_disconnect(const pmix_proc_t procs[], size_t procs_n,
+                                   const pmix_info_t info[], size_t n, pmix_op_cbfunc_t done,
+                                   void *arg)
+{
+    return join(EXCHANGE_DISCONNECT, procs, procs_n, done, arg);
+}
+
+/* Copies the data that the members of this node have for the others. */
+static void take_endpoints(struct pmix_request *q, const pmix_info_t info[], size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const pmix_byte_object_t *b = &info[i].value.data.bo;
+        if (PMIX_CHECK_KEY(&info[i], PMIX_GROUP_ENDPT_DATA) && b->size > 0 && !q->data)
+            pmix_request_take_data(q, memcpy(xcalloc(1, b->size), b->bytes, b->size), b->size);
+    }
+}
+
+/* A group is created or destroyed, after all its members of this node have made the call. A rank
+ * with libpmix 5.0.11 (Open MPI 5.0.11's own) cannot read what the server of libpmix 4.2 answers:
+ * its call fails, since the members come before the context id in the newer message. */
+static pmix_status_t on_group(pmix_group_operation_t op, char *name, const pmix_proc_t procs[],
+                              size_t procs_n, const pmix_info_t info[], size_t n,
+                              pmix_info_cbfunc_t done, void *arg)
+{
+    struct pmix_request *q =
+        new_fence(op == PMIX_GROUP_CONSTRUCT ? EXCHANGE_GROUP : EXCHANGE_UNGROUP, procs, procs_n);
+    if (!q)
+        return PMIX_ERR_NOT_SUPPORTED;
+    pmix_request_add_key(q, name);
+    take_endpoints(q, info, n);
+    q->procs = memcpy(xcalloc(procs_n, sizeof *procs), procs, procs_n * sizeof *procs);
+    q->proc_count = procs_n;
+    q->answer = PMIX_ANSWER_GROUP;
+    q->done.group = done;
+    q->arg = arg;
+    submit(q, &procs[0]);
+    return PMIX_SUCCESS;
+}
+
+/* ---- spawn -------------------------------------------------------------------------------------
+ */
 
 /* Makes a spawn fail on all ranks that take part. Open MPI 4 reports a refused spawn only to the
  * root. The other ranks then wait forever for the root's message about the new ranks. So this
@@ -118,13 +251,12 @@ static bool fail_spawn_everywhere(const pmix_proc_t *root, const pmix_app_t *app
     if (!port || !env_get(app->env, "OMPI_MCA_orte_ess_num_procs")) /* Open MPI 5 has no ORTE */
         return false;
     AUTO(free) char *key = xasprintf("%s:connect", port);
-    pmix_persistence_t once = PMIX_PERSIST_FIRST_READ;
-    pmix_info_t info[2];
-    PMIX_INFO_LOAD(&info[0], key, "refused", PMIX_STRING);
-    PMIX_INFO_LOAD(&info[1], PMIX_PERSISTENCE, &once, PMIX_PERSIST);
-    pmix_status_t rc = pmix_publish_add(the_server->published, root, info, COUNT_OF(info));
-    PMIX_INFO_DESTRUCT(&info[0]);
-    return rc == PMIX_SUCCESS;
+    const pmix_value_t refused = {.type = PMIX_STRING, .data.string = (char *)"refused"};
+    struct pmix_request *q;
+    if (pmix_request_publish(&q, root, key, &refused, true) < 0)
+        return false;
+    submit(q, root);
+    return true;
 }
 
 /* Refuses MPI_Comm_spawn. For programs without MPI the refusal is enough, since their ranks
@@ -145,14 +277,6 @@ static pmix_status_t on_spawn(const pmix_proc_t *p, const pmix_info_t info[], si
     return PMIX_SUCCESS;
 }
 
-/* Handles MPI_Comm_accept and similar calls, after all participating ranks have made the call. All
- * these ranks are on this node. */
-static pmix_status_t on_connect(const pmix_proc_t procs[], size_t procs_n, const pmix_info_t info[],
-                                size_t n, pmix_op_cbfunc_t done, void *arg)
-{
-    return PMIX_OPERATION_SUCCEEDED;
-}
-
 static pmix_server_module_t module = {
     .client_finalized = on_finalized,
     .abort = on_abort,
@@ -163,11 +287,12 @@ static pmix_server_module_t module = {
     .unpublish = on_unpublish,
     .spawn = on_spawn,
     .connect = on_connect,
-    .disconnect = on_connect,
+    .disconnect = on_disconnect,
     .register_events = on_register_events,
     .deregister_events = on_deregister_events,
     .notify_event = on_notify_event,
     .job_control = on_job_control,
+    .group = on_group,
     .client_connected2 = on_connected,
 };
 

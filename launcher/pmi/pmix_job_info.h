@@ -2,14 +2,16 @@
 #ifndef DROVER_PMIX_JOB_INFO_H
 #define DROVER_PMIX_JOB_INFO_H
 
+#include <hwloc.h>
 #include <pmix_common.h>
 
 #include "common/err.h"
+#include "launcher/plan/job_map.h"
 
-/* Makes the argument of PMIx_server_register_nspace() for a job on one node. The caller frees it
- * with PMIX_INFO_FREE(). `dir` is the directory in which ranks create files.
+/* Makes the argument of PMIx_server_register_nspace(). The caller frees it with PMIX_INFO_FREE().
+ * `topology` is that of this node; `dir` is the directory in which ranks create files.
  *   -EIO  libpmix rejects the names */
-int pmix_job_info_make(pmix_info_t **out, size_t *n, const char *job, int ranks, const char *node,
-                       const char *dir, struct err *e);
+int pmix_job_info_make(pmix_info_t **out, size_t *n, const struct job_map *map,
+                       hwloc_topology_t topology, const char *dir, struct err *e);
 
 #endif

@@ -13,9 +13,10 @@
 
 /* The names of the functions that drover uses, without PMIx_. */
 #define LIBPMIX_EACH(f)                                                                            \
-    f(Error_string) f(Info_load) f(Value_destruct) f(Value_xfer) f(generate_ppn) f(generate_regex) \
-        f(server_deregister_client) f(server_deregister_nspace) f(server_finalize) f(server_init)  \
-            f(server_register_client) f(server_register_nspace) f(server_setup_fork)
+    f(Data_load) f(Data_pack) f(Data_unpack) f(Error_string) f(Info_load) f(Value_destruct)        \
+        f(Value_xfer) f(generate_ppn) f(generate_regex) f(server_deregister_client)                \
+            f(server_deregister_nspace) f(server_dmodex_request) f(server_finalize) f(server_init) \
+                f(server_register_client) f(server_register_nspace) f(server_setup_fork)
 
 struct pmix_loader {
 #define LIBPMIX_MEMBER(name) typeof(PMIx_##name) *name;
@@ -30,6 +31,9 @@ int pmix_loader_open(struct err *e);
  * Call pmix_loader_open() first, since it reports errors. */
 const struct pmix_loader *pmix_loader(void);
 
+#define PMIx_Data_load pmix_loader()->Data_load
+#define PMIx_Data_pack pmix_loader()->Data_pack
+#define PMIx_Data_unpack pmix_loader()->Data_unpack
 #define PMIx_Error_string pmix_loader()->Error_string
 #define PMIx_Info_load pmix_loader()->Info_load
 #define PMIx_Value_destruct pmix_loader()->Value_destruct
@@ -38,6 +42,7 @@ const struct pmix_loader *pmix_loader(void);
 #define PMIx_generate_regex pmix_loader()->generate_regex
 #define PMIx_server_deregister_client pmix_loader()->server_deregister_client
 #define PMIx_server_deregister_nspace pmix_loader()->server_deregister_nspace
+#define PMIx_server_dmodex_request pmix_loader()->server_dmodex_request
 #define PMIx_server_finalize pmix_loader()->server_finalize
 #define PMIx_server_init pmix_loader()->server_init
 #define PMIx_server_register_client pmix_loader()->server_register_client

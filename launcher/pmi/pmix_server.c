@@ -19,10 +19,22 @@ static int failed(struct err *e, const char *what, pmix_status_t rc)
     return err_set(e, -EIO, "PMIx: %s: %s", what, PMIx_Error_string(rc));
 }
 
+static void free_requests(struct pmix_request *q)
+{
+    while (q) {
+        struct pmix_request *next = q->next;
+        pmix_request_free(q);
+        q = next;
+    }
+}
+
 static void free_job(struct pmix_server_job *j)
 {
     strv_free(j->env);
-    free(j->node);
+    exchange_free(j->exchange);
+    job_map_free(j->map);
+    free_requests(j->requests);
+    free_requests(j->early);
     free(j->shm_dir);
     free(j);
 }
@@ -35,7 +47,9 @@ void pmix_server_send(struct pmix_server *r, const struct pmix_event *event)
     AUTO(free) struct pmix_event *copy = xzalloc(sizeof *copy);
     *copy = *event;
     pthread_mutex_lock(&r->lock);
-    if (!r->closed) {
+    if (r->closed) {
+        pmix_request_free(copy->request);
+    } else {
         *r->events_end = TAKE(copy);
         r->events_end = &(*r->events_end)->next;
         uv_async_send(&r->wake);
@@ -43,21 +57,9 @@ void pmix_server_send(struct pmix_server *r, const struct pmix_event *event)
     pthread_mutex_unlock(&r->lock);
 }
 
-/* Answers the lookups whose wait has ended. */
-static void on_expired(pmix_status_t status, void *arg)
-{
-    struct pmix_server *r = arg;
-    int64_t next_ms = pmix_publish_expire(r->published, clock_ms());
-    if (next_ms < INT64_MAX)
-        pmix_server_send(
-            r, &(struct pmix_event){.type = PMIX_EVENT_LOOKUP_WAITS, .until_ms = next_ms});
-    pmix_wait_answer(PMIX_SUCCESS, &r->pending);
-}
-
 static void on_deregistered(pmix_status_t status, void *arg)
 {
     struct pmix_server_job *j = arg;
-    pmix_publish_drop_namespace(j->owner->published, j->name);
     pmix_wait_answer(status, &j->owner->pending);
     free_job(j);
 }
@@ -75,29 +77,6 @@ static struct pmix_event *take_events(struct pmix_server *r)
     return all;
 }
 
-/* Runs on_expired() on libpmix's thread, since ranks may be answered only there. For this, it makes
- * a request about a process that does not exist: libpmix calls the request's callback on its
- * thread. */
-static void on_expiry(uv_timer_t *t)
-{
-    struct pmix_server *r = t->data;
-    pmix_proc_t none;
-    PMIX_LOAD_PROCID(&none, "nobody", 0);
-    pmix_wait_open(&r->pending);
-    PMIx_server_deregister_client(&none, on_expired, r);
-}
-
-/* Sets the timer for waiting lookups to until_ms, unless it fires earlier. */
-static void schedule_expiry(struct pmix_server *r, int64_t until_ms)
-{
-    int64_t wait_ms = until_ms - clock_ms();
-    uint64_t after_ms = wait_ms > 0 ? (uint64_t)wait_ms + 1 : 0;
-    if (uv_is_active((uv_handle_t *)&r->expiry) && uv_timer_get_due_in(&r->expiry) <= after_ms)
-        return;
-    uv_timer_start(&r->expiry, on_expiry, after_ms, 0);
-    uv_unref((uv_handle_t *)&r->expiry);
-}
-
 static void emit(struct pmix_server *r, const struct pmix_event *event)
 {
     struct pmix_server_job *j = r->jobs;
@@ -109,10 +88,10 @@ static void emit(struct pmix_server *r, const struct pmix_event *event)
     if (j)
         j->connected +=
             (event->type == PMIX_EVENT_CONNECTED) - (event->type == PMIX_EVENT_FINALIZED);
-    if (event->type == PMIX_EVENT_LOOKUP_WAITS)
-        schedule_expiry(r, event->until_ms);
-    else if (!j || j->leaving)
-        return;
+    if (!j || j->leaving)
+        pmix_request_free(event->request);
+    else if (event->type == PMIX_EVENT_REQUEST)
+        pmix_server_submit(j, event->request);
     else if (event->type == PMIX_EVENT_SPAWN_REFUSED)
         j->ev.spawns(j->arg, rank);
     else if (event->type == PMIX_EVENT_ABORTED)
@@ -127,6 +106,7 @@ static void free_events(struct pmix_event *events)
 {
     while (events) {
         struct pmix_event *next = events->next;
+        pmix_request_free(events->request);
         free(events);
         events = next;
     }
@@ -135,8 +115,10 @@ static void free_events(struct pmix_event *events)
 static void emit_events(struct pmix_server *r)
 {
     struct pmix_event *events = take_events(r);
-    for (const struct pmix_event *event = events; event; event = event->next)
+    for (struct pmix_event *event = events; event; event = event->next) {
         emit(r, event);
+        event->request = NULL;
+    }
     free_events(events);
 }
 
@@ -156,7 +138,6 @@ static void on_closed(uv_handle_t *h)
         return; /* libpmix's thread still uses it */
     pthread_mutex_destroy(&r->lock);
     pmix_accept_close(r->accept);
-    pmix_publish_free(r->published);
     free(r->host);
     free(r);
 }
@@ -183,6 +164,23 @@ static const struct {
     {"PMIX_MCA_prm", "^default,slurm", NULL}           /* no contact to a resource manager */
 };
 
+/* Removes the variables of an outer launcher (mpirun, srun), by which libpmix would connect to that
+ * launcher's server. The ranks have the environment from before (launch_context_env()). */
+static void forget_outer_launcher(void)
+{
+    static const char *const prefixes[] = {"PMIX_", "PMI_", "PRTE_"};
+    for (size_t i = 0; environ[i];) {
+        bool outer = false;
+        for (size_t k = 0; k < COUNT_OF(prefixes); k++)
+            outer = outer || strncmp(environ[i], prefixes[k], strlen(prefixes[k])) == 0;
+        AUTO(free) char *name = xstrndup(environ[i], strcspn(environ[i], "="));
+        if (!outer || strncmp(name, "PMIX_MCA_", 9) == 0)
+            i++;
+        else
+            unsetenv(name);
+    }
+}
+
 static pmix_status_t init_with_settings(struct pmix_server *r, pmix_info_t *info, size_t n)
 {
     bool unset[COUNT_OF(settings)];
@@ -201,6 +199,7 @@ static pmix_status_t start_server(struct pmix_server *r)
     const char *dir = session_dir_path(r->dir);
     pmix_rank_t rank = 0;
     bool yes = true;
+    forget_outer_launcher();
     pmix_info_t info[7];
     size_t n = 0;
     PMIX_INFO_LOAD(&info[n++], PMIX_SERVER_TMPDIR, dir, PMIX_STRING);
@@ -220,18 +219,19 @@ static pmix_status_t start_server(struct pmix_server *r)
     return rc;
 }
 
-/* Registers the ranks of a job. libpmix's thread processes requests in order, so a rank that
+/* Registers the ranks of this node. libpmix's thread processes requests in order, so a rank that
  * connects later finds all these data. */
 static void register_ranks(struct pmix_server_job *j, const pmix_info_t *info, size_t n)
 {
     struct pmix_wait *q = &j->registering;
     pmix_wait_init(q);
     pmix_wait_open(q);
-    pmix_wait_call_returned(q, PMIx_server_register_nspace(j->name, j->ranks, (pmix_info_t *)info,
-                                                           n, pmix_wait_answer, q));
-    for (int rank = 0; rank < j->ranks; rank++) {
+    pmix_wait_call_returned(q, PMIx_server_register_nspace(j->name, j->map->local_count,
+                                                           (pmix_info_t *)info, n, pmix_wait_answer,
+                                                           q));
+    for (int i = 0; i < j->map->local_count; i++) {
         pmix_proc_t proc;
-        PMIX_LOAD_PROCID(&proc, j->name, (pmix_rank_t)rank);
+        PMIX_LOAD_PROCID(&proc, j->name, (pmix_rank_t)j->map->local[i]);
         pmix_wait_open(q);
         pmix_wait_call_returned(
             q, PMIx_server_register_client(&proc, geteuid(), getegid(), j, pmix_wait_answer, q));
@@ -243,7 +243,7 @@ static int register_job(struct pmix_server_job *j, struct err *e)
 {
     pmix_info_t *info;
     size_t n;
-    int rc = pmix_job_info_make(&info, &n, j->name, j->ranks, j->node,
+    int rc = pmix_job_info_make(&info, &n, j->map, j->owner->topology.topology,
                                 session_dir_path(j->owner->dir), e);
     if (rc < 0)
         return rc;
@@ -254,7 +254,10 @@ static int register_job(struct pmix_server_job *j, struct err *e)
         PMIX_INFO_FREE(info, n);
     else /* libpmix may still read `info` */
         j->owner->skip_finalize = true;
-    return status == PMIX_SUCCESS ? 0 : failed(e, "register the job", status);
+    if (status != PMIX_SUCCESS)
+        return failed(e, "register the job", status);
+    pmix_server_serve_early(j);
+    return 0;
 }
 
 static int start_libpmix(struct pmix_server *r, struct err *e)
@@ -330,7 +333,6 @@ static struct pmix_server *new_server(uv_loop_t *loop, hwloc_topology_t topology
     r->open_handles = 3;
     r->topology = (pmix_topology_t){.source = (char *)"hwloc", .topology = topology};
     r->events_end = &r->events;
-    r->published = pmix_publish_new();
     r->host = host_name();
     pthread_mutex_init(&r->lock, NULL);
     pmix_wait_init(&r->pending);
@@ -425,11 +427,11 @@ static char **make_env(const struct pmix_server *r, const char *name)
 }
 
 /* Gets the environment from the running server. */
-static int query_env(char ***out, const char *name, struct err *e)
+static int query_env(char ***out, const char *name, int rank, struct err *e)
 {
     AUTO(strv) char **env = NULL;
     pmix_proc_t proc;
-    PMIX_LOAD_PROCID(&proc, name, 0);
+    PMIX_LOAD_PROCID(&proc, name, (pmix_rank_t)rank);
     pmix_status_t status = PMIx_server_setup_fork(&proc, &env);
     if (status != PMIX_SUCCESS)
         return failed(e, "describe the server", status);
@@ -439,28 +441,51 @@ static int query_env(char ***out, const char *name, struct err *e)
     return 0;
 }
 
-int pmix_server_join(struct pmix_server_job **out, struct pmix_server *r, const struct plan *p,
-                     const struct pmix_server_events *ev, void *arg, struct err *e)
+/* Returns the directory that Open MPI uses. */
+static char *find_shm_dir(const char *dir)
 {
-    const char *shm_dir = env_get(p->env, "OMPI_MCA_btl_vader_backing_directory");
-    if (!shm_dir)
-        shm_dir = getenv("OMPI_MCA_btl_vader_backing_directory");
+    const char *own = dir ? dir : getenv("OMPI_MCA_btl_vader_backing_directory");
+    return xstrdup(own ? own : "/dev/shm");
+}
+
+/* Over several nodes, ranks find their node in the job's map by the name that the server has. */
+static void set_host(struct pmix_server *r, const struct job_map *map)
+{
+    if (r->running || map->node_count == 1)
+        return;
+    free(r->host);
+    r->host = xstrdup(map->nodes[map->node]);
+}
+
+static struct pmix_server_job *new_job(struct pmix_server *r, const struct job_map *map,
+                                       const struct pmix_server_events *ev, void *arg)
+{
+    struct pmix_server_job *j = xzalloc(sizeof *j);
+    j->owner = r;
+    j->map = job_map_copy(map);
+    PMIX_LOAD_NSPACE(j->name, map->job_id);
+    j->ev = *ev;
+    j->arg = arg;
+    j->exchange = ev->exchange ? NULL : pmix_server_new_exchange(j);
+    j->next = r->jobs;
+    r->jobs = j;
+    return j;
+}
+
+int pmix_server_join(struct pmix_server_job **out, struct pmix_server *r, const struct job_map *map,
+                     const char *shm_dir, const struct pmix_server_events *ev, void *arg,
+                     struct err *e)
+{
+    assert(ev->exchange || map->node_count == 1);
+    set_host(r, map);
     int rc = interpose_enabled() ? 0 : serve_at_once(r, e);
     if (rc < 0)
         return rc;
-    struct pmix_server_job *j = xzalloc(sizeof *j);
-    j->owner = r;
-    j->ranks = p->world_size;
-    j->node = xstrdup(p->nodes[0].name);
-    j->shm_dir = xstrdup(shm_dir ? shm_dir : "/dev/shm");
-    PMIX_LOAD_NSPACE(j->name, p->job_id);
-    j->ev = *ev;
-    j->arg = arg;
-    j->next = r->jobs;
-    r->jobs = j;
+    struct pmix_server_job *j = new_job(r, map, ev, arg);
+    j->shm_dir = find_shm_dir(shm_dir);
     rc = r->running ? register_job(j, e) : 0;
     if (rc == 0 && !interpose_enabled())
-        rc = query_env(&j->env, j->name, e);
+        rc = query_env(&j->env, j->name, j->map->local[0], e);
     else if (rc == 0)
         j->env = make_env(r, j->name);
     if (rc < 0)

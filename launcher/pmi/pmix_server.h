@@ -12,7 +12,8 @@
 
 #include "common/err.h"
 #include "common/mem.h"
-#include "launcher/plan/plan.h"
+#include "launcher/plan/job_map.h"
+#include "launcher/tree/exchange.h"
 
 struct pmix_server;
 
@@ -39,12 +40,19 @@ struct pmix_server_events {
     void (*aborted)(void *arg, int rank, int code);
     /* The rank has requested further ranks (MPI_Comm_spawn), and the request was refused. */
     void (*spawns)(void *arg, int rank);
+    /* A message for the servers of the other nodes (exchange_submit()). NULL: the job has one node.
+     */
+    void (*exchange)(void *arg, const struct exchange_message *m);
 };
 
-/* Registers a job. Its ranks may be started after this call. The plan is needed only during the
- * call. */
-int pmix_server_join(struct pmix_server_job **out, struct pmix_server *r, const struct plan *p,
-                     const struct pmix_server_events *ev, void *arg, struct err *e);
+/* Registers a job; `rank` in events is the number in the whole job. Its ranks may be started when
+ * this call has returned on all its nodes. `shm_dir` is the directory in which ranks keep their
+ * shared memory. `map` and `shm_dir` are needed only during the call. */
+int pmix_server_join(struct pmix_server_job **out, struct pmix_server *r, const struct job_map *map,
+                     const char *shm_dir, const struct pmix_server_events *ev, void *arg,
+                     struct err *e);
+/* Handles a message from the servers of the other nodes (exchange_events.deliver). */
+void pmix_server_deliver(struct pmix_server_job *j, const struct exchange_message *m);
 /* Returns the variables with which the job's ranks find the server, without PMIX_RANK. Borrowed. */
 char *const *pmix_server_env(const struct pmix_server_job *j);
 /* Emits all pending events of the job now, so that they precede the end of a rank. */

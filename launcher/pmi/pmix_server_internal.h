@@ -9,7 +9,7 @@
 #include "launcher/node/session_dir.h"
 #include "launcher/pmi/pmix_listener.h"
 #include "launcher/pmi/pmix_loader.h"
-#include "launcher/pmi/pmix_publish.h"
+#include "launcher/pmi/pmix_request.h"
 #include "launcher/pmi/pmix_server.h"
 #include "launcher/pmi/pmix_wait.h"
 #include "launcher/pmi/tcp_quickack.h"
@@ -19,7 +19,7 @@ enum pmix_event_type {
     PMIX_EVENT_CONNECTED,
     PMIX_EVENT_FINALIZED,
     PMIX_EVENT_ABORTED,
-    PMIX_EVENT_LOOKUP_WAITS, /* a lookup waits for a name until until_ms */
+    PMIX_EVENT_REQUEST, /* a message for the exchange */
     PMIX_EVENT_SPAWN_REFUSED
 };
 
@@ -27,8 +27,8 @@ struct pmix_event {
     struct pmix_event *next;
     enum pmix_event_type type;
     pmix_proc_t from;
-    int code;         /* of PMIX_EVENT_ABORTED */
-    int64_t until_ms; /* of PMIX_EVENT_LOOKUP_WAITS */
+    int code;                     /* of PMIX_EVENT_ABORTED */
+    struct pmix_request *request; /* of PMIX_EVENT_REQUEST; owned */
 };
 
 struct pmix_server {
@@ -42,8 +42,7 @@ struct pmix_server {
     uv_timer_t expiry; /* until the next lookup's wait ends */
     struct tcp_quickack quickack;
     int open_handles;
-    struct pmix_publish *published; /* used only on libpmix's thread */
-    pthread_mutex_t lock;           /* protects `events` and `closed` */
+    pthread_mutex_t lock; /* protects `events` and `closed` */
     struct pmix_event *events, **events_end;
     bool closed;        /* pmix_server_close() was called, but libpmix still runs */
     bool skip_finalize; /* libpmix may have freed memory twice: finalizing might hang or crash */
@@ -55,21 +54,32 @@ struct pmix_server_job {
     struct pmix_server_job *next;
     struct pmix_server *owner;
     pmix_nspace_t name;
-    int ranks;
-    char *node;
-    char *shm_dir;             /* directory in which its ranks keep their shared memory */
-    bool registered;           /* the job is registered with libpmix's server */
-    atomic_bool any_connected; /* some rank has ever connected */
-    int connected;             /* ranks that have connected and not called PMIx_Finalize */
-    bool leaving;              /* no event follows */
-    char **env;                /* variables of every rank, without PMIX_RANK */
+    struct job_map *map;
+    struct exchange *exchange;     /* of a job with one node, else NULL */
+    struct pmix_request *requests; /* that have no answer yet, the oldest first */
+    struct pmix_request *early;    /* for data of ranks, from before the job was registered */
+    uint64_t last_id;              /* of a request */
+    char *shm_dir;                 /* directory in which its ranks keep their shared memory */
+    bool registered;               /* the job is registered with libpmix's server */
+    atomic_bool any_connected;     /* some rank has ever connected */
+    int connected;                 /* ranks that have connected and not called PMIx_Finalize */
+    bool leaving;                  /* no event follows */
+    char **env;                    /* variables of every rank, without PMIX_RANK */
     struct pmix_wait registering;
     struct pmix_server_events ev;
     void *arg;
 };
 
-/* Passes a copy of the event to the loop. Any thread may call this. */
+/* Passes a copy of the event to the loop, and its request. Any thread may call this. */
 void pmix_server_send(struct pmix_server *r, const struct pmix_event *event);
+
+/* ---- pmix_server_exchange.c, on the loop */
+/* Sends a rank's request to the exchange, or answers it. Takes the request. */
+void pmix_server_submit(struct pmix_server_job *j, struct pmix_request *q);
+/* Passes the requests of other nodes on to libpmix, after the job was registered. */
+void pmix_server_serve_early(struct pmix_server_job *j);
+/* Returns the exchange of a job with one node. */
+struct exchange *pmix_server_new_exchange(struct pmix_server_job *j);
 
 /* Returns the functions that libpmix calls on its own thread, and makes them use the server `r`.
  * libpmix keeps the returned pointer. If `r` is NULL, the functions have no server any more. There

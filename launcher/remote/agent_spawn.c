@@ -13,7 +13,6 @@
 struct agent_spawn {
     struct plan *plan;
     struct engine_job *job;
-    int running; /* agents that have not exited */
     bool killed;
     void (*ended)(void *arg);
     void *arg;
@@ -22,12 +21,12 @@ struct agent_spawn {
 int agent_spawn_program(char **out, struct err *e)
 {
     AUTO(free) char *path = NULL;
-    int rc = own_process_sibling(&path, "drover-rank", e);
+    int rc = own_process_sibling(&path, "drover", e);
     if (rc < 0)
         return rc;
     if (access(path, X_OK) < 0) {
         err_set(e, -errno, "%s: %s", path, strerror(errno));
-        return err_hint(e, "reinstall drover: `make install` installs drover-rank, too");
+        return err_hint(e, "reinstall drover: `make install` installs it in bin");
     }
     *out = TAKE(path);
     return 0;
@@ -48,29 +47,21 @@ static void on_started(void *arg, int rank, pid_t pid)
 {
 }
 
-/* Counts an agent that has exited. After the last one, kills the processes that agents may have
- * left. */
-static void agent_ended(struct agent_spawn *a)
-{
-    if (--a->running == 0)
-        agent_spawn_kill(a);
-}
-
 static void on_not_started(void *arg, int rank, int status, bool node_fault, const char *why)
 {
-    /* The launcher reports its rank when the start limit is reached */
+    /* The launcher reports its ranks when the start limit is reached */
     log_warn("cannot start an agent: %s", why);
-    agent_ended(arg);
+    agent_spawn_kill(arg);
 }
 
 static void on_exited(void *arg, int rank, int wait_status, bool oom_killed, const char *error)
 {
-    agent_ended(arg);
+    agent_spawn_kill(arg); /* the processes that it may have left */
 }
 
 static bool on_line(void *arg, int rank, enum launch_stream from, const char *text, size_t len)
 {
-    /* A line of the agent itself; lines of its rank go to the launcher */
+    /* A line of the agent itself; lines of its ranks go to the launcher */
     log_warn("%.*s", (int)len, text);
     return true;
 }
@@ -95,18 +86,17 @@ int agent_spawn_start(struct agent_spawn **out, struct launch_context *l,
                                             .line = on_line,
                                             .quiet = on_eof,
                                             .cleared = on_reaped};
-    AUTO(free) char *drover_rank = NULL;
-    int rc = agent_spawn_program(&drover_rank, e);
+    AUTO(free) char *drover = NULL;
+    int rc = agent_spawn_program(&drover, e);
     if (rc < 0)
         return rc;
     AUTO(agent_spawn) struct agent_spawn *a = xzalloc(sizeof *a);
     a->ended = ended;
-    a->running = opts->count;
     a->arg = arg;
-    struct plan *p = a->plan = agent_spawn_plan(opts->count);
-    for (int i = 0; i < opts->count; i++)
-        env_set(&p->ranks[i].env, REMOTE_ENV_RANK, "%d", opts->first_rank + i);
-    strv_push(&p->argv, TAKE(drover_rank));
+    struct plan *p = a->plan = agent_spawn_plan(1);
+    strv_push(&p->argv, TAKE(drover));
+    strv_push(&p->argv, xstrdup(REMOTE_AGENT_COMMAND));
+    env_set(&p->env, REMOTE_ENV_NODE, "%d", opts->node);
     env_set(&p->env, REMOTE_ENV_CONTROL, "%s", opts->control);
     env_set(&p->env, REMOTE_ENV_TOKEN, "%s", opts->token);
     AUTO(strv) char **env = remote_launcher_strip_env(launch_context_env(l));

@@ -6,7 +6,7 @@
 
 #include "common/log.h"
 #include "launcher/plan/env.h"
-#include "launcher/plan/rank_spec.h"
+#include "launcher/plan/node_spec.h"
 #include "launcher/remote/engine_remote_internal.h"
 
 enum {
@@ -18,20 +18,7 @@ enum {
 
 #define STOPPED_EARLY "the job was stopped before all agents had connected"
 
-const char *engine_remote_host(const struct remote_job *j, int rank)
-{
-    return j->plan->nodes[j->plan->ranks[rank].node].name;
-}
-
-void engine_remote_send(struct remote_rank *r, json_t *head)
-{
-    if (r->peer)
-        control_send(r->peer->control, head, NULL, 0);
-    else
-        json_decref(head);
-}
-
-/* ---- ranks -------------------------------------------------------------------------------------
+/* ---- ranks --------------------------------------------------------------------------------------
  */
 
 bool engine_remote_apply_rank(struct remote_rank *r, enum remote_rank_event ev)
@@ -47,7 +34,7 @@ bool engine_remote_apply_rank(struct remote_rank *r, enum remote_rank_event ev)
 
 void engine_remote_not_started(struct remote_rank *r, int status, bool node_fault, const char *why)
 {
-    struct remote_job *j = r->job;
+    struct remote_job *j = r->node->job;
     if (!engine_remote_apply_rank(r, REMOTE_RANK_EV_NOT_STARTED))
         return;
     for (int i = 0; i < REMOTE_STREAMS; i++)
@@ -55,32 +42,10 @@ void engine_remote_not_started(struct remote_rank *r, int status, bool node_faul
     j->ev.not_started(j->arg, r->rank, status, node_fault, why);
 }
 
-void engine_remote_abandon_rank(struct remote_rank *r)
-{
-    r->tree_reaped = true;
-    engine_remote_output_eof(r);
-    engine_remote_check_reaped(r->job);
-}
-
-void engine_remote_lose(struct remote_rank *r, const char *why)
-{
-    struct remote_job *j = r->job;
-    j->failed = true;
-    if (engine_remote_apply_rank(r, REMOTE_RANK_EV_LOST))
-        j->ev.lost(j->arg, r->rank, why);
-    engine_remote_abandon_rank(r);
-}
-
-static bool is_reaped(const struct remote_rank *r)
-{
-    return r->state == REMOTE_RANK_DONE && r->tree_reaped && !r->streams[0].output &&
-           !r->streams[1].output;
-}
-
 static bool all_are_reaped(const struct remote_job *j)
 {
-    for (int i = 0; i < j->plan->world_size; i++)
-        if (!is_reaped(&j->ranks[i]))
+    for (int i = 0; i < j->plan->node_count; i++)
+        if (!remote_node_is_cleared(&j->nodes[i]))
             return false;
     return true;
 }
@@ -91,8 +56,8 @@ static bool all_are_reaped(const struct remote_job *j)
 static void check_reaped(struct remote_job *j)
 {
     if (j->state == REMOTE_JOB_REAPING && all_are_reaped(j))
-        engine_remote_apply(j, j->launcher_job ? REMOTE_JOB_EV_REAPED : REMOTE_JOB_EV_REAPED_ALL);
-    else if (j->state == REMOTE_JOB_RELEASING && !j->launcher_job)
+        engine_remote_apply(j, j->processes.job ? REMOTE_JOB_EV_REAPED : REMOTE_JOB_EV_REAPED_ALL);
+    else if (j->state == REMOTE_JOB_RELEASING && !j->processes.job)
         engine_remote_apply(j, REMOTE_JOB_EV_LAUNCHER_REAPED);
 }
 
@@ -117,7 +82,7 @@ void engine_remote_check_reaped(struct remote_job *j)
         schedule_next_turn(j);
 }
 
-void engine_remote_fail_start(struct remote_job *j, int rank, int status, const char *fmt, ...)
+void engine_remote_fail_start(struct remote_job *j, int node, int status, const char *fmt, ...)
 {
     if (!remote_job_is_starting(j->state))
         return;
@@ -125,7 +90,7 @@ void engine_remote_fail_start(struct remote_job *j, int rank, int status, const 
     va_start(ap, fmt);
     vsnprintf(j->failure.text, sizeof j->failure.text, fmt, ap);
     va_end(ap);
-    j->failure.rank = rank;
+    j->failure.node = node;
     j->failure.status = status;
     engine_remote_apply(j, REMOTE_JOB_EV_START_FAILED);
 }
@@ -133,26 +98,33 @@ void engine_remote_fail_start(struct remote_job *j, int rank, int status, const 
 /* ---- what a state requires ---------------------------------------------------------------------
  */
 
-/* Reports all ranks as not started. The report of the rank to blame includes the remote launcher's
- * last lines, unless drover has explained the launcher's failure, or --verbose has printed the
- * lines. */
+static void report_not_started(struct remote_node *n)
+{
+    const struct remote_start_failure *f = &n->job->failure;
+    bool node_fault = f->status == 126; /* no program was executed yet */
+    for (int i = 0; i < n->rank_count; i++)
+        if (n->ranks[i]->state != REMOTE_RANK_DONE)
+            engine_remote_not_started(n->ranks[i], f->status, node_fault, f->text);
+}
+
+/* Reports all ranks as not started. The report of the first rank of the node to blame includes the
+ * remote launcher's last lines, unless drover has explained the launcher's failure, or --verbose
+ * has printed the lines. */
 static void report_start_failure(struct remote_job *j)
 {
-    const struct remote_start_failure *f = &j->failure;
-    int n = last_lines_count(j->launcher_output);
-    bool shown = j->launcher_cause_known || log_shows(LOG_INFO);
+    struct remote_node *blamed = &j->nodes[j->failure.node];
+    int n = last_lines_count(j->processes.output);
+    bool shown = j->processes.cause_known || log_shows(LOG_INFO);
     for (int i = n > SHOWN_LINES ? n - SHOWN_LINES : 0; i < n && !shown; i++) {
         size_t len;
-        const char *line = last_lines_get(j->launcher_output, i, &len);
+        const char *line = last_lines_get(j->processes.output, i, &len);
         AUTO(free) char *text = xasprintf("%s: %s\n", j->launcher->program, line);
-        (void)j->ev.line(j->arg, f->rank, LAUNCH_STDERR, text, strlen(text) - 1);
+        (void)j->ev.line(j->arg, blamed->ranks[0]->rank, LAUNCH_STDERR, text, strlen(text) - 1);
     }
     j->failed = true;
-    bool node_fault = f->status == 126; /* no program was executed yet */
-    engine_remote_not_started(&j->ranks[f->rank], f->status, node_fault, f->text);
-    for (int i = 0; i < j->plan->world_size; i++)
-        if (j->ranks[i].state != REMOTE_RANK_DONE)
-            engine_remote_not_started(&j->ranks[i], f->status, node_fault, f->text);
+    report_not_started(blamed);
+    for (int i = 0; i < j->plan->node_count; i++)
+        report_not_started(&j->nodes[i]);
 }
 
 /* The time for killing is over. An agent that has not answered has processes that even SIGKILL does
@@ -160,30 +132,30 @@ static void report_start_failure(struct remote_job *j)
 static void on_reap_limit(uv_timer_t *t)
 {
     struct remote_job *j = t->data;
-    for (int i = 0; i < j->plan->world_size; i++) {
-        if (is_reaped(&j->ranks[i]))
+    for (int i = 0; i < j->plan->node_count; i++) {
+        if (remote_node_is_cleared(&j->nodes[i]))
             continue;
-        log_error(
-            "rank %d on %s: its processes do not end; the agent on that node is left with them", i,
-            engine_remote_host(j, i));
-        engine_remote_lose(&j->ranks[i], "its processes do not end");
+        log_error("node %s: processes of its ranks do not end; the agent on that node is left with "
+                  "them",
+                  remote_node_host(&j->nodes[i]));
+        remote_node_lose(&j->nodes[i], "its processes do not end");
     }
 }
 
 static void kill_trees(struct remote_job *j)
 {
     uv_timer_start(&j->limit_timer, on_reap_limit, REAP_MS, 0);
-    for (int i = 0; i < j->plan->world_size; i++) {
-        struct remote_rank *r = &j->ranks[i];
-        r->tree_reaped |= !r->peer;
-        engine_remote_send(r, json_pack("{s:s}", "t", "kill_tree"));
-    }
+    for (int i = 0; i < j->plan->node_count; i++)
+        if (j->nodes[i].state == REMOTE_NODE_EXPECTED)
+            remote_node_apply(&j->nodes[i], REMOTE_NODE_EV_GONE);
+    remote_node_broadcast(j, json_pack("{s:s}", "t", "kill_tree"), NULL, 0);
 }
 
 static void enter_aborting(struct remote_job *j)
 {
     if (!j->failure.text[0])
-        j->failure = (struct remote_start_failure){.text = STOPPED_EARLY, .status = 126};
+        j->failure = (struct remote_start_failure){
+            .text = STOPPED_EARLY, .node = j->plan->ranks[0].node, .status = 126};
     kill_trees(j);
     schedule_next_turn(j);
 }
@@ -208,21 +180,20 @@ static void on_launcher_exit_limit(uv_timer_t *t)
     struct remote_job *j = t->data;
     log_debug("%s does not exit by itself",
               j->launcher->program ? j->launcher->program : "an agent");
-    engine_kill_tree(j->launcher_job);
+    engine_kill_tree(j->processes.job);
 }
 
 static void release_agents(struct remote_job *j)
 {
     remote_start_stop_listening(j);
-    for (struct remote_peer *p = j->peers; p; p = p->next)
-        control_send(p->control, json_pack("{s:s}", "t", "exit_agent"), NULL, 0);
+    remote_node_broadcast(j, json_pack("{s:s}", "t", "exit_agent"), NULL, 0);
 }
 
 static void enter_releasing(struct remote_job *j)
 {
     release_agents(j);
-    if (j->launchers_running == 0)
-        engine_kill_tree(j->launcher_job);
+    if (j->processes.running == 0)
+        engine_kill_tree(j->processes.job);
     else
         uv_timer_start(
             &j->limit_timer, on_launcher_exit_limit,
@@ -282,101 +253,6 @@ bool engine_remote_apply(struct remote_job *j, enum remote_job_event ev)
     return true;
 }
 
-/* ---- output ------------------------------------------------------------------------------------
- */
-
-static void send_credit(struct remote_rank *r)
-{
-    bool held = r->streams[0].awaits_turn || r->streams[1].awaits_turn;
-    if (r->uncredited_bytes == 0 || !r->peer || r->job->output_paused || held)
-        return;
-    control_send(r->peer->control,
-                 json_pack("{s:s,s:I}", "t", "credit", "bytes", (json_int_t)r->uncredited_bytes),
-                 NULL, 0);
-    r->uncredited_bytes = 0;
-}
-
-void engine_remote_output(struct remote_rank *r, enum launch_stream from, const char *bytes,
-                          size_t len)
-{
-    struct remote_stream *s = &r->streams[from == LAUNCH_STDOUT ? 0 : 1];
-    r->uncredited_bytes += len;
-    if (s->output)
-        s->awaits_turn = !rank_output_feed(s->output, bytes, len);
-    if (r->uncredited_bytes >= CONTROL_WINDOW / 4)
-        send_credit(r);
-}
-
-void engine_remote_output_eof(struct remote_rank *r)
-{
-    for (int i = 0; i < REMOTE_STREAMS; i++)
-        if (r->streams[i].output)
-            rank_output_feed_end(r->streams[i].output);
-}
-
-static bool on_line(void *arg, const char *text, size_t len)
-{
-    struct remote_stream *s = arg;
-    struct remote_job *j = s->rank->job;
-    if (j->ev.line(j->arg, s->rank->rank, s->from, text, len))
-        return true;
-    j->output_paused = true;
-    j->resume_from = (s->rank->rank + 1) % j->plan->world_size;
-    for (int i = 0; i < j->plan->world_size; i++)
-        for (int k = 0; k < REMOTE_STREAMS; k++)
-            if (j->ranks[i].streams[k].output)
-                rank_output_pause(j->ranks[i].streams[k].output);
-    return false;
-}
-
-static void on_begun(void *arg, const char *text, size_t len)
-{
-    struct remote_stream *s = arg;
-    struct remote_job *j = s->rank->job;
-    j->ev.begun(j->arg, s->rank->rank, s->from, text, len);
-}
-
-static void on_turn(void *arg)
-{
-    struct remote_stream *s = arg;
-    s->awaits_turn = false;
-    send_credit(s->rank);
-}
-
-static void on_stream_ended(void *arg)
-{
-    struct remote_stream *s = arg;
-    struct remote_rank *r = s->rank;
-    s->awaits_turn = false;
-    rank_output_close(TAKE(s->output));
-    if (r->streams[0].output || r->streams[1].output)
-        return;
-    r->job->ev.quiet(r->job->arg, r->rank);
-    engine_remote_check_reaped(r->job);
-}
-
-static int open_stream(struct remote_stream *s, char *scratch, struct err *e)
-{
-    struct remote_job *j = s->rank->job;
-    const struct rank_output_events ev = {.line = on_line,
-                                          .begun = j->ev.begun ? on_begun : NULL,
-                                          .turn = on_turn,
-                                          .ended = on_stream_ended};
-    const char *name = s->from == LAUNCH_STDOUT ? "stdout" : "stderr";
-    AUTO(fd) int file = -1;
-    int rc = engine_open_file(&file, j->spec->output_dir, s->rank->rank, name, e);
-    if (rc < 0)
-        return rc;
-    char label[64];
-    snprintf(label, sizeof label, "rank %d's %s", s->rank->rank, name);
-    struct rank_output_source from = {.fd = -1,
-                                      .file_fd = fd_take(&file),
-                                      .scratch = scratch,
-                                      .name = label,
-                                      .group = &j->groups[s->from == LAUNCH_STDERR]};
-    return rank_output_open(&s->output, j->loop, &from, &ev, s, e);
-}
-
 /* ---- requests of the engine's user ------------------------------------------------------------
  */
 
@@ -386,67 +262,55 @@ static void remote_signal(struct engine_job *job, int rank, int sig)
     bool ends =
         sig == SIGTERM || sig == SIGINT || sig == SIGQUIT || sig == SIGHUP || sig == SIGKILL;
     if (ends)
-        engine_remote_fail_start(j, 0, 126, STOPPED_EARLY);
-    for (int i = 0; i < j->plan->world_size; i++)
-        if ((rank < 0 || i == rank) && j->ranks[i].state == REMOTE_RANK_STARTED)
-            engine_remote_send(&j->ranks[i], json_pack("{s:s,s:i}", "t", "signal", "signal", sig));
+        engine_remote_fail_start(j, j->plan->ranks[0].node, 126, STOPPED_EARLY);
+    if (j->state != REMOTE_JOB_RUNNING && j->state != REMOTE_JOB_REAPING)
+        return;
+    if (rank < 0)
+        remote_node_broadcast(j, json_pack("{s:s,s:i}", "t", "signal", "signal", sig), NULL, 0);
+    else if (j->ranks[rank].state == REMOTE_RANK_STARTED)
+        remote_node_send(j->ranks[rank].node,
+                         json_pack("{s:s,s:i,s:i}", "t", "signal", "rank", rank, "signal", sig),
+                         NULL, 0);
 }
 
 static bool remote_request_stop(struct engine_job *job)
 {
     struct remote_job *j = (struct remote_job *)job;
     bool any = false;
-    for (int i = 0; i < j->plan->world_size; i++) {
-        struct remote_rank *r = &j->ranks[i];
-        if (!r->uses_report_channel || r->state == REMOTE_RANK_DONE)
-            continue;
-        engine_remote_send(r, json_pack("{s:s}", "t", "stop"));
-        any = true;
-    }
+    for (int i = 0; i < j->plan->world_size && !any; i++)
+        any = j->ranks[i].uses_report_channel && j->ranks[i].state != REMOTE_RANK_DONE;
+    if (any)
+        remote_node_broadcast(j, json_pack("{s:s}", "t", "stop"), NULL, 0);
     return any;
 }
 
 static void remote_resume(struct engine_job *job)
 {
-    struct remote_job *j = (struct remote_job *)job;
-    int first = j->resume_from;
-    j->output_paused = false;
-    for (int n = 0; n < j->plan->world_size && !j->output_paused; n++) {
-        struct remote_rank *r = &j->ranks[(first + n) % j->plan->world_size];
-        for (int k = 0; k < REMOTE_STREAMS && !j->output_paused; k++)
-            if (r->streams[k].output)
-                rank_output_resume(r->streams[k].output);
-        send_credit(r);
-    }
+    remote_output_resume((struct remote_job *)job);
 }
 
 static void remote_request_status(struct engine_job *job)
 {
     struct remote_job *j = (struct remote_job *)job;
-    for (int i = 0; i < j->plan->world_size; i++)
-        if (j->ranks[i].state == REMOTE_RANK_STARTED)
-            engine_remote_send(&j->ranks[i], json_pack("{s:s}", "t", "status_request"));
+    if (j->state == REMOTE_JOB_RUNNING)
+        remote_node_broadcast(j, json_pack("{s:s}", "t", "status_request"), NULL, 0);
 }
 
 static void remote_request_stack(struct engine_job *job, int rank)
 {
     struct remote_rank *r = &((struct remote_job *)job)->ranks[rank];
     if (r->state == REMOTE_RANK_STARTED)
-        engine_remote_send(r, json_pack("{s:s}", "t", "stack"));
-}
-
-static bool remote_serves_pmix(const struct engine_job *job)
-{
-    return ((const struct remote_job *)job)->launcher->serves_pmix;
+        remote_node_send(r->node, json_pack("{s:s,s:i}", "t", "stack", "rank", rank), NULL, 0);
 }
 
 static void remote_finish_output(struct engine_job *job, int rank)
 {
     struct remote_rank *r = &((struct remote_job *)job)->ranks[rank];
-    if (r->peer)
-        engine_remote_send(r, json_pack("{s:s}", "t", "finish_output"));
+    if (remote_node_has_agent(r->node->state))
+        remote_node_send(r->node, json_pack("{s:s,s:i}", "t", "finish_output", "rank", rank), NULL,
+                         0);
     else
-        engine_remote_output_eof(r);
+        remote_output_end(r);
 }
 
 static void remote_kill_tree(struct engine_job *job)
@@ -466,15 +330,17 @@ void engine_remote_unref(struct remote_job *j)
     if (--j->open_handles > 0)
         return;
     strbuf_free(&j->rank_base_env);
-    pmi1_free(j->pmi1);
+    exchange_free(j->exchange);
+    free(j->rank_nodes);
     strv_free(j->base_env);
     strv_free(j->candidates);
     strv_free(j->names);
-    free(j->name_ranks);
-    plan_free(j->launcher_plan);
-    last_lines_free(j->launcher_output);
+    free(j->name_nodes);
+    remote_processes_free(&j->processes);
     free(j->ranks);
-    free(j->topo_states);
+    tree_members_free(j->members);
+    free(j->nodes);
+    free(j->ranks_by_node);
     free(j->hostfile);
     free(j->program);
     free(j);
@@ -496,11 +362,11 @@ static void remote_free(struct engine_job *job)
             rank_output_close(j->ranks[i].streams[k].output);
     stdin_reader_close(j->stdin_reader);
     resolve_close(TAKE(j->resolve));
-    engine_free(j->launcher_job);
+    engine_free(j->processes.job);
     session_dir_close(j->session_dir);
     uv_close((uv_handle_t *)&j->limit_timer, on_closed);
-    uv_close((uv_handle_t *)&j->lost_timer, on_closed);
-    uv_close((uv_handle_t *)&j->launcher_exit_timer, on_closed);
+    uv_close((uv_handle_t *)&j->exchange_timer, on_closed);
+    uv_close((uv_handle_t *)&j->processes.exit_timer, on_closed);
     uv_close((uv_handle_t *)&j->next_turn, on_closed);
 }
 
@@ -517,7 +383,6 @@ static int make_token(struct remote_job *j, struct err *e)
 static struct remote_job *new_job(struct engine *en, const struct engine_start_opts *o,
                                   const struct engine_ops *ops)
 {
-    int n = o->plan->world_size;
     struct remote_job *j = xzalloc(sizeof *j);
     j->job.ops = ops;
     j->engine = en;
@@ -528,24 +393,16 @@ static struct remote_job *new_job(struct engine *en, const struct engine_start_o
     j->base_env = strv_copy(o->base_env);
     j->launcher = remote_launcher_find(o->plan->engine);
     AUTO(strv) char **own = remote_launcher_strip_env(o->base_env);
-    rank_spec_base_env(&j->rank_base_env, j->launcher->argv ? o->base_env : own);
-    if (!o->spec->no_pmix)
-        remote_peers_serve_pmi(j);
+    node_spec_base_env(&j->rank_base_env, j->launcher->argv ? o->base_env : own);
     j->master_addr_given = env_user_value(o->base_env, o->spec->env, "MASTER_ADDR") != NULL;
-    j->ranks = xcalloc((size_t)n, sizeof *j->ranks);
-    j->topo_states = xcalloc((size_t)o->plan->node_count, sizeof *j->topo_states);
-    for (int i = 0; i < n; i++) {
-        struct remote_rank *r = &j->ranks[i];
-        *r = (struct remote_rank){.job = j, .rank = i};
-        r->streams[0] = (struct remote_stream){.rank = r, .from = LAUNCH_STDOUT};
-        r->streams[1] = (struct remote_stream){.rank = r, .from = LAUNCH_STDERR};
-    }
-    j->launcher_output = last_lines_new(REMOTE_LAUNCHER_LINES);
+    remote_node_make_all(j);
+    remote_tree_open(j);
+    remote_peers_open_exchange(j);
+    remote_processes_open(j);
     uv_timer_init(j->loop, &j->limit_timer);
-    uv_timer_init(j->loop, &j->lost_timer);
-    uv_timer_init(j->loop, &j->launcher_exit_timer);
+    uv_timer_init(j->loop, &j->exchange_timer);
     uv_timer_init(j->loop, &j->next_turn);
-    j->limit_timer.data = j->lost_timer.data = j->launcher_exit_timer.data = j->next_turn.data = j;
+    j->limit_timer.data = j->exchange_timer.data = j->next_turn.data = j;
     j->open_handles = 4;
     return j;
 }
@@ -566,23 +423,16 @@ int engine_remote_start(struct engine_job **out, struct engine *en,
                         const struct engine_start_opts *o, const struct engine_events *ev,
                         void *arg, struct err *e)
 {
-    static const struct engine_ops ops = {remote_free,
-                                          remote_signal,
-                                          remote_request_stop,
-                                          remote_resume,
-                                          remote_finish_output,
-                                          remote_request_status,
-                                          remote_kill_tree,
-                                          NULL,
-                                          remote_request_stack,
-                                          remote_serves_pmix,
-                                          NULL};
+    static const struct engine_ops ops = {
+        remote_free,          remote_signal,         remote_request_stop, remote_resume,
+        remote_finish_output, remote_request_status, remote_kill_tree,    NULL,
+        remote_request_stack};
     struct remote_job *j = new_job(en, o, &ops);
     j->ev = *ev;
     j->arg = arg;
     int rc = make_token(j, e);
     for (int i = 0; rc == 0 && i < REMOTE_STREAMS * o->plan->world_size; i++)
-        rc = open_stream(&j->ranks[i / REMOTE_STREAMS].streams[i % REMOTE_STREAMS], j->scratch, e);
+        rc = remote_output_open(&j->ranks[i / REMOTE_STREAMS].streams[i % REMOTE_STREAMS], e);
     if (rc == 0)
         rc = remote_start_listen(j, e);
     if (rc == 0)

@@ -9,7 +9,7 @@ static const unsigned char table[REMOTE_JOB_STATES][REMOTE_JOB_EVENTS] = {
     ROW(RESOLVING, START_FAILED, START_FAILING), /* no route, or no answer in time */
     ROW(RESOLVING, KILL_TREE, ABORTING),         /* no agent is started yet */
     ROW(MEETING, START_FAILED, START_FAILING),   /* a failure, or the time limit */
-    ROW(MEETING, ALL_CONFIGURED, RUNNING),       /* `start` goes to every agent */
+    ROW(MEETING, ALL_READY, RUNNING),            /* `start` goes to every agent */
     ROW(MEETING, KILL_TREE, ABORTING),           /* agents are connecting */
     ROW(START_FAILING, NEXT_TURN, START_FAILED), /* the ranks are reported as not started */
     ROW(START_FAILING, KILL_TREE, ABORTING),     /* before that report */
@@ -55,7 +55,7 @@ const char *remote_job_event_name(enum remote_job_event ev)
         [REMOTE_JOB_EV_MEET] = "meet",
         [REMOTE_JOB_EV_RESOLVED] = "resolved",
         [REMOTE_JOB_EV_START_FAILED] = "start failed",
-        [REMOTE_JOB_EV_ALL_CONFIGURED] = "all configured",
+        [REMOTE_JOB_EV_ALL_READY] = "all ready",
         [REMOTE_JOB_EV_NEXT_TURN] = "next turn",
         [REMOTE_JOB_EV_KILL_TREE] = "kill_tree",
         [REMOTE_JOB_EV_REAPED] = "reaped",

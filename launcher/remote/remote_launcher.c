@@ -44,10 +44,10 @@ char **remote_launcher_strip_env(char *const *env)
     return rest;
 }
 
-int remote_launcher_rank(char *const *env)
+int remote_launcher_node(char *const *env)
 {
     for (const struct remote_launcher *const *l = remote_launchers; *l; l++)
-        for (const char *const *name = (*l)->rank_env; name && *name; name++) {
+        for (const char *const *name = (*l)->node_env; name && *name; name++) {
             const char *value = env_get(env, *name);
             if (value)
                 return atoi(value);

@@ -1,11 +1,11 @@
-/* remote_launcher - the programs that start agents on other nodes, such as mpirun and srun. Each
- * has a row.
+/* remote_launcher - the programs that start agents on other nodes, such as mpirun, srun and ssh.
+ * Each has a row.
  *
  * A row describes how one launcher differs from the others; engine_remote does what is common. A
- * launcher starts one agent (`drover rank`) per rank of a plan, on the rank's node. Its program
- * runs as a child of this process's guardian, in the current directory, with /dev/null as stdin.
- * Its output is kept, shown with --verbose, and searched for a cause if the launcher fails. A
- * launcher should neither bind the agents nor change their output.
+ * launcher starts one agent (`drover agent`) per node of a plan. Its program runs as a child of
+ * this process's guardian, in the current directory, with /dev/null as stdin. Its output is kept,
+ * shown with --verbose, and searched for a cause if the launcher fails. A launcher should neither
+ * bind the agents nor change their output.
  *
  * A new launcher is a file in launchers/ and a line of REMOTE_LAUNCHERS. */
 #ifndef DROVER_REMOTE_LAUNCHER_H
@@ -22,27 +22,35 @@
 #define REMOTE_ENV_TOKEN                                                     \
     "DROVER_TOKEN" /* proves that an agent belongs to the job: 64 hex digits \
                     */
-#define REMOTE_ENV_RANK \
-    "DROVER_AGENT_RANK" /* the agent's rank, if no launcher has a variable for it */
+#define REMOTE_ENV_NODE \
+    "DROVER_AGENT_NODE" /* the number of the agent's node, if no launcher has a variable for it */
+
+/* The command of `drover` that is an agent. */
+#define REMOTE_AGENT_COMMAND "agent"
 
 struct remote_launcher_opts {
     const struct plan *plan;
     char *const *engine_args; /* the user's arguments for the launcher, unchanged; NULL: none */
     const char *program;      /* path of the launcher's program */
-    const char *drover_rank;  /* path of the agent's program, the same on every node */
+    const char *drover;       /* path of `drover`, the same on every node; the agent is its command
+                                 REMOTE_AGENT_COMMAND */
     const char *session_dir;  /* a directory of this job on this machine */
-    const char *hostfile;     /* a file with the name of each rank's node, one per line, by rank */
+    const char *hostfile;     /* a file with the names of the nodes, one per line */
+    int node;                 /* per_node: the node whose agent the command line starts */
 };
 
 struct remote_launcher {
     const char *word;    /* name of the launcher in --engine, launch_spec.engine and plan.engine */
     bool hidden;         /* only programs choose this launcher, not users */
     const char *program; /* searched in PATH, without links to drover; NULL: the agent itself */
+    /* Returns the program that the user's arguments or environment name instead of `program`; NULL:
+     * they name none. The caller frees it. If the function is NULL, users cannot name one. */
+    char *(*program_for)(char *const *engine_args, char *const *env);
     const char *package; /* what to install if the program is missing */
     const char *const
         *env_prefixes; /* prefixes of the variables that it sets for a process; NULL-terminated */
-    const char *const *rank_env; /* variables with the agent's rank, of which the first that is set
-                                    counts; NULL-terminated */
+    const char *const *node_env; /* variables with the number of the agent's node, of which the
+                                    first that is set counts; NULL-terminated */
     /* Builds the command line. Pure. `*argv` is the whole command line; the caller frees it (strv).
      * `*env` is the program's whole environment, which includes the variables above; the function
      * may add variables. If the function is NULL, others start the agents, as launch_join_ticket()
@@ -50,27 +58,32 @@ struct remote_launcher {
      *   -EINVAL  engine_args contradict the plan, or this program cannot do what the plan needs */
     int (*argv)(char ***argv, char ***env, const struct remote_launcher_opts *o, struct err *e);
     /* Finds the cause of a failure in the launcher's last lines, and sets it as text and hint.
-     * Returns false if no line is known. Pure. `lines` is NULL-terminated, oldest first. If the
-     * function is NULL, the launcher prints nothing useful. */
-    bool (*find_failure)(struct err *e, const char *const *lines);
-    bool takes_args;  /* the launcher accepts engine_args */
-    bool serves_pmix; /* the launcher serves PMIx to the ranks */
-    bool lingers;     /* after a failure it exits late, and repeats what drover has reported */
-    bool per_rank;    /* it is started once per rank, with REMOTE_ENV_RANK, and not once per job */
+     * Returns false if no line is known. Pure. `host` is the node whose launcher has printed the
+     * lines, NULL: not known. `lines` is NULL-terminated, oldest first. If the function is NULL,
+     * the launcher prints nothing useful. */
+    bool (*find_failure)(struct err *e, const char *host, const char *const *lines);
+    bool takes_args;   /* the launcher accepts all engine_args */
+    bool lingers;      /* after a failure it exits late, or repeats what drover has reported */
+    bool per_node;     /* it is started once per node, with REMOTE_ENV_NODE, and not once per job */
+    int at_once;       /* per_node: so many are started, and one more whenever an agent has
+                          connected; 0: all */
+    bool env_on_stdin; /* REMOTE_ENV_CONTROL and REMOTE_ENV_TOKEN are passed to the agents through
+                          stdin (agent_env.h), and not in the environment */
 };
 
 /* The table: ROW(NAME) stands for remote_launcher_NAME. A job may run inside an mpirun or srun.
- * So local_agents, which reads DROVER_AGENT_RANK, must precede mpirun and srun, which read their
- * own variables. */
+ * So local_agents, which reads REMOTE_ENV_NODE, must precede mpirun and srun, which read their own
+ * variables. */
 #define REMOTE_LAUNCHERS(ROW)                                                            \
-    ROW(local_agents) /* a child of this process per rank, on this machine: for tests */ \
+    ROW(local_agents) /* a child of this process per node, on this machine: for tests */ \
     ROW(external)     /* others start the agents, with launch_join_ticket() */           \
     ROW(mpirun)                                                                          \
-    ROW(srun)
+    ROW(srun)                                                                            \
+    ROW(ssh)
 
 /* The words of the rows that users may choose, for option texts and hints. test_remote_launcher
  * compares this text with the rows. */
-#define REMOTE_LAUNCHER_WORDS(separator) "openmpi" separator "slurm"
+#define REMOTE_LAUNCHER_WORDS(separator) "openmpi" separator "slurm" separator "ssh"
 
 #define REMOTE_LAUNCHER_DECLARE(name) extern const struct remote_launcher remote_launcher_##name;
 REMOTE_LAUNCHERS(REMOTE_LAUNCHER_DECLARE)
@@ -90,8 +103,8 @@ bool remote_launcher_sets(const char *entry);
  * (strv). */
 char **remote_launcher_strip_env(char *const *env);
 
-/* Returns the rank that a launcher has given to an agent with this environment, or -1 if there is
- * none. */
-int remote_launcher_rank(char *const *env);
+/* Returns the number of the node that a launcher has given to an agent with this environment, or -1
+ * if there is none. */
+int remote_launcher_node(char *const *env);
 
 #endif

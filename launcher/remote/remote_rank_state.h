@@ -1,30 +1,22 @@
 /* remote_rank_state - the life cycle of a rank that an agent runs, as a table.
  *
- * Pure. The state does not show if the rank's process tree is reaped or if its output has ended:
- * struct remote_rank has separate fields for this (engine_remote_internal.h). */
+ * Pure. The state does not show if the processes of the rank's node are reaped
+ * (remote_node_state.h) or if its output has ended (struct remote_rank). */
 #ifndef DROVER_REMOTE_RANK_STATE_H
 #define DROVER_REMOTE_RANK_STATE_H
 
 enum remote_rank_state {
-    REMOTE_RANK_EXPECTED,   /* its agent has not connected */
-    REMOTE_RANK_CONNECTED,  /* its agent's hello was accepted; it has no rank spec */
-    REMOTE_RANK_CONFIGURED, /* its agent has the rank spec */
-    REMOTE_RANK_STARTED,    /* its agent was told to start the rank */
-    REMOTE_RANK_LOSING, /* its agent's connection ended while the rank ran; for a moment the rank is
-                           not lost yet */
-    REMOTE_RANK_DONE,   /* exited, lost or not started, and reported */
+    REMOTE_RANK_WAITING, /* its agent was not told to start it */
+    REMOTE_RANK_STARTED, /* its agent was told to start it */
+    REMOTE_RANK_DONE,    /* exited, lost or not started, and reported */
     REMOTE_RANK_STATES
 };
 
 enum remote_rank_event {
-    REMOTE_RANK_EV_HELLO,        /* the agent has authenticated */
-    REMOTE_RANK_EV_CONFIGURE,    /* its node's topology is known: the rank spec is sent */
-    REMOTE_RANK_EV_START,        /* the job starts */
-    REMOTE_RANK_EV_NOT_STARTED,  /* the job's start failed, or the agent could not start the rank */
-    REMOTE_RANK_EV_EXITED,       /* the agent reports the rank's exit */
-    REMOTE_RANK_EV_DISCONNECTED, /* the agent's connection ended */
-    REMOTE_RANK_EV_LOST, /* the rank counts as lost: its connection has ended, or the reap limit is
-                            reached */
+    REMOTE_RANK_EV_START,       /* the job starts */
+    REMOTE_RANK_EV_NOT_STARTED, /* the job's start failed, or the agent could not start the rank */
+    REMOTE_RANK_EV_EXITED,      /* the agent reports the rank's exit */
+    REMOTE_RANK_EV_LOST,        /* its node is lost, or the reap limit is reached */
     REMOTE_RANK_EVENTS
 };
 

@@ -1,28 +1,23 @@
-/* The start of a job over several nodes: this process listens, and mpirun starts an agent per rank.
- * The agents connect and authenticate. The first agent of a node sends the node's topology, which
- * decides the GPUs and CPUs of its ranks. Then each agent gets its rank spec, and the agent of rank
- * 0 chooses MASTER_PORT. When all agents have their rank specs, all ranks start. */
+/* The start of a job over several nodes: this process listens, and a remote launcher such as mpirun
+ * starts an agent per node. The agents connect, authenticate, and send the topologies of their
+ * nodes, which decide the GPUs and CPUs of the ranks. Then each agent gets its node spec and
+ * prepares the start, and the agent of rank 0's node chooses MASTER_PORT. When all agents are
+ * ready, all ranks start. */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 
 #include "common/log.h"
-#include "common/own_process.h"
+#include "launcher/engine/mpi_transport.h"
 #include "launcher/node/netif.h"
 #include "launcher/plan/env.h"
-#include "launcher/plan/mca_params.h"
-#include "launcher/plan/rank_spec.h"
-#include "launcher/remote/agent_spawn.h"
+#include "launcher/plan/node_spec.h"
 #include "launcher/remote/engine_remote_internal.h"
 
-enum { BACKLOG = 4096, NAMES_SHOWN = 5 };
+enum { NAMES_SHOWN = 5 };
 
 /* ---- the listener ---------------------------------------------------------------------------
  */
@@ -40,17 +35,10 @@ static void on_listener_closed(uv_handle_t *h)
 
 int remote_start_listen(struct remote_job *j, struct err *e)
 {
-    struct sockaddr_in6 six = {.sin6_family = AF_INET6};
-    struct sockaddr_in four = {.sin_family = AF_INET};
-    uv_tcp_init(j->loop, &j->listener);
+    int rc = control_listen(&j->listener, j->loop, on_agent, e);
     j->listener.data = j;
     j->open_handles++;
-    int rc = uv_tcp_bind(&j->listener, (struct sockaddr *)&six, 0);
-    if (rc < 0) /* this machine or container has no IPv6 */
-        rc = uv_tcp_bind(&j->listener, (struct sockaddr *)&four, 0);
-    if (rc == 0)
-        rc = uv_listen((uv_stream_t *)&j->listener, BACKLOG, on_agent);
-    return rc < 0 ? err_set(e, rc, "listen for agents: %s", uv_strerror(rc)) : 0;
+    return rc;
 }
 
 bool remote_start_is_listening(const struct remote_job *j)
@@ -64,170 +52,13 @@ void remote_start_stop_listening(struct remote_job *j)
         uv_close((uv_handle_t *)&j->listener, on_listener_closed);
 }
 
-static int listener_port(const struct remote_job *j)
-{
-    struct sockaddr_storage a = {0};
-    int len = sizeof a;
-    /* Cannot fail, since it listens */
-    (void)uv_tcp_getsockname(&j->listener, (struct sockaddr *)&a, &len);
-    return ntohs(a.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&a)->sin6_port
-                                         : ((struct sockaddr_in *)&a)->sin_port);
-}
-
-/* ---- the remote launcher -----------------------------------------------------------------------
- */
-
-/* Finds the launcher's program: the first in PATH that is not a link to drover. */
-static int find_program(struct remote_job *j, struct err *e)
-{
-    AUTO(free) char *drover = NULL;
-    char own[PATH_MAX] = "";
-    if (own_process_sibling(&drover, "drover", NULL) == 0)
-        (void)!realpath(drover, own);
-    const char *path = env_get(j->base_env, "PATH"), *name = j->launcher->program;
-    AUTO(free) char *copy = xstrdup(path ? path : "/usr/local/bin:/usr/bin:/bin");
-    for (char *rest = copy, *dir; (dir = strsep(&rest, ":"));) {
-        AUTO(free) char *file = xasprintf("%s/%s", *dir ? dir : ".", name);
-        char real[PATH_MAX];
-        if (access(file, X_OK) == 0 && realpath(file, real) && strcmp(real, own) != 0) {
-            j->program = TAKE(file);
-            return 0;
-        }
-    }
-    err_set(e, -ENOENT, "%s: not found in PATH; it starts the ranks on other nodes", name);
-    return err_hint(e, "apt install %s", j->launcher->package);
-}
-
-/* Writes the host names without users, since Open MPI's sequential mapper does not accept
- * "me@host". */
-static int write_hostfile(struct remote_job *j, struct err *e)
-{
-    int rc = session_dir_open(&j->session_dir, e);
-    if (rc < 0)
-        return rc;
-    j->hostfile = xasprintf("%s/hosts", session_dir_path(j->session_dir));
-    AUTO(file) FILE *f = fopen(j->hostfile, "we");
-    for (int i = 0; f && i < j->plan->world_size; i++) {
-        const char *host = engine_remote_host(j, i), *at = strchr(host, '@');
-        fprintf(f, "%s\n", at ? at + 1 : host);
-    }
-    if (!f || fflush(f) != 0)
-        return err_set(e, -errno, "%s: %s", j->hostfile, strerror(errno));
-    return 0;
-}
-
-static bool on_launcher_line(void *arg, int rank, enum launch_stream from, const char *text,
-                             size_t len)
-{
-    struct remote_job *j = arg;
-    last_lines_push(j->launcher_output, text, len);
-    log_info("%s: %.*s", j->launcher->program, (int)len, text);
-    return true;
-}
-
-static void on_launcher_started(void *arg, int rank, pid_t pid)
-{
-}
-
-/* Counts a process of the launcher that has ended. A launcher with one process per rank has exited
- * when all its processes have. But while the job starts, the exit of any process counts as the
- * launcher's exit. */
-static void launcher_ended(struct remote_job *j, int wait_status)
-{
-    if (wait_status != 0)
-        j->launcher_wait_status = wait_status;
-    if (--j->launchers_running == 0 || remote_job_is_starting(j->state))
-        remote_peers_launcher_exited(j);
-}
-
-static void on_launcher_not_started(void *arg, int rank, int status, bool node_fault,
-                                    const char *why)
-{
-    struct remote_job *j = arg;
-    engine_remote_fail_start(j, 0, status, "%s", why);
-    launcher_ended(j, 0);
-}
-
-static void on_launcher_exited(void *arg, int rank, int wait_status, bool oom_killed,
-                               const char *error)
-{
-    launcher_ended(arg, wait_status);
-}
-
-static void on_launcher_eof(void *arg, int rank)
-{
-}
-
-static void on_launcher_reaped(void *arg)
-{
-    struct remote_job *j = arg;
-    engine_free(TAKE(j->launcher_job));
-    if (j->state == REMOTE_JOB_RELEASING) /* the limit must not fire before the next turn */
-        uv_timer_stop(&j->limit_timer);
-    engine_remote_check_reaped(j);
-}
-
-/* Makes the plan of the remote launcher: only a command line, for one process, or for one process
- * per rank of the job. */
-static void plan_launcher(struct remote_job *j, char **argv, char **env)
-{
-    struct plan *p = agent_spawn_plan(j->launcher->per_rank ? j->plan->world_size : 1);
-    for (int i = 0; i < p->world_size && j->launcher->per_rank; i++)
-        env_set(&p->ranks[i].env, REMOTE_ENV_RANK, "%d", i);
-    p->job_id = xstrdup(j->plan->job_id);
-    p->argv = argv;
-    p->env = env;
-    j->launcher_plan = p;
-}
-
-/* Uses the loopback address only if there is no other address, since on another node it means that
- * node. */
-char *remote_start_addresses(const struct remote_job *j)
-{
-    AUTO(strbuf) struct strbuf b = {0};
-    int port = listener_port(j);
-    for (size_t i = 0; j->candidates && j->candidates[i]; i++)
-        strbuf_printf(&b, strchr(j->candidates[i], ':') ? "%s[%s]:%d" : "%s%s:%d", b.len ? "," : "",
-                      j->candidates[i], port);
-    if (b.len == 0)
-        strbuf_printf(&b, "127.0.0.1:%d", port);
-    return strbuf_take(&b);
-}
-
-static int start_launcher(struct remote_job *j, struct err *e)
-{
-    static const struct engine_events ev = {.started = on_launcher_started,
-                                            .not_started = on_launcher_not_started,
-                                            .exited = on_launcher_exited,
-                                            .line = on_launcher_line,
-                                            .quiet = on_launcher_eof,
-                                            .cleared = on_launcher_reaped};
-    AUTO(free) char *drover_rank = NULL;
-    int rc = agent_spawn_program(&drover_rank, e);
-    if (rc < 0)
-        return rc;
-    struct remote_launcher_opts opts = {
-        j->plan,    j->spec->engine_args, j->program, drover_rank, session_dir_path(j->session_dir),
-        j->hostfile};
-    char **argv = NULL, **env = env_merge(j->base_env, NULL, NULL);
-    /* drover has applied these parameters; some contradict the options of mpirun */
-    mca_params_remove(env);
-    AUTO(free) char *addresses = remote_start_addresses(j);
-    env_set(&env, REMOTE_ENV_CONTROL, "%s", addresses);
-    env_set(&env, REMOTE_ENV_TOKEN, "%s", j->token);
-    env_set(&env, "DROVER_JOB_ID", "%s", j->plan->job_id);
-    rc = j->launcher->argv(&argv, &env, &opts, e);
-    plan_launcher(j, argv, env);
-    if (rc < 0)
-        return rc;
-    struct launch_spec spec = {.stdin_null = true, .no_pty = true};
-    struct engine_start_opts start = {.plan = j->launcher_plan, .spec = &spec};
-    j->launchers_running = j->launcher_plan->world_size;
-    return engine_local_start(&j->launcher_job, j->engine, &start, &ev, j, e);
-}
-
 /* ---- addresses of this machine -----------------------------------------------------------------
  */
+
+char *remote_start_addresses(const struct remote_job *j)
+{
+    return control_address_list(j->candidates, control_listener_port(&j->listener));
+}
 
 /* Finds the address of this machine from which packets to `to` leave. Returns 0, or -errno if there
  * is no route. */
@@ -275,7 +106,7 @@ static void on_all_resolved(struct remote_job *j)
     struct err e = {0};
     if (j->unresolved)
         add_own_addresses(j);
-    if (engine_remote_apply(j, REMOTE_JOB_EV_RESOLVED) && start_launcher(j, &e) < 0)
+    if (engine_remote_apply(j, REMOTE_JOB_EV_RESOLVED) && remote_processes_start(j, &e) < 0)
         engine_remote_fail_start(j, 0, e.code == -EINVAL ? 2 : 126, "%s", e.text);
 }
 
@@ -283,8 +114,8 @@ static void on_resolved(void *arg, int i, int status, const struct addrinfo *fou
 {
     struct remote_job *j = arg;
     char own[INET6_ADDRSTRLEN];
-    int rank = j->name_ranks[i], rc = -EHOSTUNREACH, routes = 0;
-    j->name_ranks[i] = -1;
+    int node = j->name_nodes[i], rc = -EHOSTUNREACH, routes = 0;
+    j->name_nodes[i] = -1;
     for (const struct addrinfo *a = found; a; a = a->ai_next) {
         int error = route(own, sizeof own, a);
         if (error == 0)
@@ -294,10 +125,10 @@ static void on_resolved(void *arg, int i, int status, const struct addrinfo *fou
     }
     j->unresolved |= status != 0;
     if (status != 0)
-        log_info("host %s: resolve: %s", engine_remote_host(j, rank), gai_strerror(status));
+        log_info("host %s: resolve: %s", remote_node_host(&j->nodes[node]), gai_strerror(status));
     else if (routes == 0)
-        engine_remote_fail_start(j, rank, 2, "host %s: connect: no route: %s; try: ip route get %s",
-                                 engine_remote_host(j, rank), strerror(-rc), j->names[i]);
+        engine_remote_fail_start(j, node, 2, "host %s: connect: no route: %s; try: ip route get %s",
+                                 remote_node_host(&j->nodes[node]), strerror(-rc), j->names[i]);
     if (--j->pending_lookups == 0)
         on_all_resolved(j);
 }
@@ -305,16 +136,13 @@ static void on_resolved(void *arg, int i, int status, const struct addrinfo *fou
 /* Collects the names of the nodes that are other machines. Returns how many there are. */
 static int collect_names(struct remote_job *j)
 {
-    AUTO(free) bool *seen = xcalloc((size_t)j->plan->node_count, sizeof *seen);
-    j->name_ranks = xcalloc((size_t)j->plan->node_count, sizeof *j->name_ranks);
-    for (int i = 0; i < j->plan->world_size; i++) {
-        int node = j->plan->ranks[i].node;
-        const char *name = j->plan->nodes[node].name, *at = strrchr(name, '@');
-        if (!seen[node] && !j->plan->nodes[node].here) {
-            strv_push(&j->names, xstrdup(at ? at + 1 : name));
-            j->name_ranks[j->pending_lookups++] = i;
-        }
-        seen[node] = true;
+    j->name_nodes = xcalloc((size_t)j->plan->node_count, sizeof *j->name_nodes);
+    for (int i = 0; i < j->plan->node_count; i++) {
+        const char *name = j->plan->nodes[i].name, *at = strrchr(name, '@');
+        if (j->plan->nodes[i].here)
+            continue;
+        strv_push(&j->names, xstrdup(at ? at + 1 : name));
+        j->name_nodes[j->pending_lookups++] = i;
     }
     return j->pending_lookups;
 }
@@ -328,9 +156,7 @@ int remote_start_begin(struct remote_job *j, struct err *e)
         engine_remote_apply(j, REMOTE_JOB_EV_MEET);
         return 0;
     }
-    int rc = j->launcher->program ? find_program(j, e) : 0;
-    if (rc == 0)
-        rc = write_hostfile(j, e);
+    int rc = remote_processes_prepare(j, e);
     if (rc < 0)
         return rc;
     if (collect_names(j) > 0) {
@@ -338,7 +164,7 @@ int remote_start_begin(struct remote_job *j, struct err *e)
         return resolve_open(&j->resolve, j->loop, j->names, on_resolved, j, e);
     }
     engine_remote_apply(j, REMOTE_JOB_EV_MEET);
-    return start_launcher(j, e);
+    return remote_processes_start(j, e);
 }
 
 /* ---- agents connect ----------------------------------------------------------------------------
@@ -350,123 +176,106 @@ static bool reads_stdin(const struct remote_job *j)
            j->spec->stdin_rank < j->plan->world_size;
 }
 
-static void send_rank_spec(struct remote_rank *r)
+static void send_node_spec(struct remote_node *n)
 {
-    struct remote_job *j = r->job;
+    struct remote_job *j = n->job;
     const struct launch_spec *s = j->spec;
-    struct rank_spec_opts opts = {.reports = s->reports,
+    struct node_spec_opts opts = {.reports = s->reports,
                                   .ft_config = s->ft_config,
                                   .pty = !s->no_pty,
-                                  .with_stdin = reads_stdin(j) && r->rank == s->stdin_rank,
-                                  .port = r->rank == 0,
+                                  .stdin_rank = reads_stdin(j) ? s->stdin_rank : -1,
+                                  .pmix = !s->no_pmix,
+                                  .radix = j->tree.radix,
+                                  .port = n == j->ranks[0].node,
                                   .port_wanted = j->port_wanted,
                                   .port_held = !s->no_hold_port};
     AUTO(strbuf) struct strbuf payload = {0};
-    json_t *head = rank_spec_encode(&payload, j->plan, r->rank, j->cwd, &opts, &j->rank_base_env);
+    json_t *head = node_spec_encode(&payload, j->plan, n->node, j->cwd, &opts, &j->rank_base_env);
     if (payload.len > CONTROL_FRAME_PAYLOAD_MAX) {
         json_decref(head);
-        engine_remote_fail_start(j, r->rank, 2, "environment and arguments exceed %d MiB",
+        engine_remote_fail_start(j, n->node, 2, "environment and arguments exceed %d MiB",
                                  CONTROL_FRAME_PAYLOAD_MAX >> 20);
         return;
     }
-    control_send(r->peer->control, head, payload.data, payload.len);
-    engine_remote_apply_rank(r, REMOTE_RANK_EV_CONFIGURE);
-    j->configured++;
-    remote_start_when_ready(j);
+    remote_node_send(n, head, payload.data, payload.len);
 }
 
 /* Asks a node for its topology and, in a job with a preflight, for what the checks find there. */
-static void request_topo(struct remote_rank *r)
+static void request_topo(struct remote_node *n)
 {
-    struct remote_job *j = r->job;
+    struct remote_job *j = n->job;
     const char *gpus = j->spec->gpus ? j->spec->gpus : env_get(j->base_env, "CUDA_VISIBLE_DEVICES");
     json_t *request = json_pack("{s:s}", "t", "topo_request");
     if (j->spec->preflight) {
         json_object_set_new(request, "preflight", json_true());
-        json_object_set_new(request, "ranks",
-                            json_integer(j->plan->nodes[j->plan->ranks[r->rank].node].local_size));
+        json_object_set_new(request, "ranks", json_integer(j->plan->nodes[n->node].local_size));
         if (gpus)
             json_object_set_new(request, "gpus", json_text(gpus));
     }
-    engine_remote_send(r, request);
+    remote_node_send(n, request, NULL, 0);
 }
 
-void remote_start_rank_connected(struct remote_rank *r)
+void remote_start_node_connected(struct remote_node *n)
 {
-    struct remote_job *j = r->job;
-    enum remote_topo_state *topo = &j->topo_states[j->plan->ranks[r->rank].node];
-    engine_remote_apply_rank(r, REMOTE_RANK_EV_HELLO);
-    if (*topo == REMOTE_TOPO_KNOWN) {
-        send_rank_spec(r);
-    } else if (*topo == REMOTE_TOPO_UNKNOWN) {
-        *topo = REMOTE_TOPO_REQUESTED;
-        request_topo(r);
-    }
+    if (!remote_node_apply(n, REMOTE_NODE_EV_HELLO))
+        return;
+    request_topo(n);
+    remote_processes_agent_connected(n->job);
 }
 
-void remote_start_topo_known(struct remote_job *j, int node)
+void remote_start_topo_known(struct remote_node *n)
 {
-    j->topo_states[node] = REMOTE_TOPO_KNOWN;
-    for (int i = 0; i < j->plan->world_size; i++)
-        if (j->plan->ranks[i].node == node && j->ranks[i].state == REMOTE_RANK_CONNECTED)
-            send_rank_spec(&j->ranks[i]);
+    if (remote_node_apply(n, REMOTE_NODE_EV_CONFIGURE))
+        send_node_spec(n);
 }
 
 /* Finds the address at which the other nodes reach rank 0's node. This is the address from which
- * rank 0's agent has connected. If that agent is on this machine, it is the address at which an
+ * that node's agent has connected. If that agent is on this machine, it is the address at which an
  * agent of another node has reached this machine. */
-static int find_master_addr(struct remote_job *j)
+static void find_master_addr(struct remote_job *j)
 {
-    struct control_endpoints ends;
-    if (control_endpoints(&ends, j->ranks[0].peer->control) < 0)
-        return -ENOTCONN;
-    snprintf(j->master_addr, sizeof j->master_addr, "%s",
-             j->plan->node_count == 1 ? "127.0.0.1" : ends.peer);
-    if (j->plan->node_count == 1 || !ends.same_host)
-        return 0;
-    for (int i = 1; i < j->plan->world_size; i++) {
-        struct control_endpoints other;
-        if (control_endpoints(&other, j->ranks[i].peer->control) == 0 && !other.same_host) {
-            snprintf(j->master_addr, sizeof j->master_addr, "%s", other.own);
-            return 0;
+    const struct control_endpoints *first = &j->ranks[0].node->ends;
+    const char *found = j->plan->node_count == 1 ? "127.0.0.1" : first->peer;
+    for (int i = 0; i < j->plan->node_count && j->plan->node_count > 1 && first->same_host; i++)
+        if (!j->nodes[i].ends.same_host) {
+            found = j->nodes[i].ends.own;
+            break;
         }
-    }
-    return 0;
+    snprintf(j->master_addr, sizeof j->master_addr, "%s", found);
 }
 
 static void on_stdin(void *arg, const char *bytes, size_t len)
 {
     struct remote_job *j = arg;
-    struct remote_peer *to = j->ranks[j->spec->stdin_rank].peer;
-    if (to)
-        control_send(to->control, json_pack("{s:s}", "t", "stdin"), bytes, len);
-}
-
-/* Returns the first rank of a node. */
-static int first_rank(const struct remote_job *j, int node)
-{
-    int i = 0;
-    while (i < j->plan->world_size - 1 && j->plan->ranks[i].node != node)
-        i++;
-    return i;
+    int rank = j->spec->stdin_rank;
+    remote_node_send(j->ranks[rank].node, json_pack("{s:s,s:i}", "t", "stdin", "rank", rank), bytes,
+                     len);
 }
 
 void remote_start_when_ready(struct remote_job *j)
 {
     struct err e = {0};
     int node = 0;
-    if (j->state != REMOTE_JOB_MEETING || j->configured < j->plan->world_size || j->port == 0)
+    if (j->state != REMOTE_JOB_MEETING || j->ready < j->plan->node_count || j->port == 0)
         return;
-    if (find_master_addr(j) < 0)
-        engine_remote_fail_start(j, 0, 126, "%s disconnected", engine_remote_host(j, 0));
-    else if (j->ev.ready && j->ev.ready(j->arg, &node, &e) < 0)
-        engine_remote_fail_start(j, first_rank(j, node), 1, e.hint[0] ? "%s; try: %s" : "%s",
-                                 e.text, e.hint);
+    find_master_addr(j);
+    if (j->ev.ready && j->ev.ready(j->arg, &node, &e) < 0)
+        engine_remote_fail_start(j, node, 1, e.hint[0] ? "%s; try: %s" : "%s", e.text, e.hint);
     else if (reads_stdin(j) &&
              stdin_reader_open(&j->stdin_reader, j->loop, j->spec->stdin_fd, on_stdin, j, &e) < 0)
-        engine_remote_fail_start(j, 0, 126, "%s", e.text);
+        engine_remote_fail_start(j, j->ranks[j->spec->stdin_rank].node->node, 126, "%s", e.text);
     else
-        engine_remote_apply(j, REMOTE_JOB_EV_ALL_CONFIGURED);
+        engine_remote_apply(j, REMOTE_JOB_EV_ALL_READY);
+}
+
+/* Adds the variables of all ranks that are known only now. */
+static void add_late_env(json_t *start, const struct remote_job *j)
+{
+    AUTO(strv) char **env = mpi_transport_between_nodes(j->plan, j->base_env, j->has_fabric);
+    json_t *list = json_array();
+    for (size_t i = 0; env && env[i]; i++)
+        json_array_append_new(list, json_string(env[i]));
+    json_object_set_new(start, "env", list);
 }
 
 void remote_start_enter_running(struct remote_job *j)
@@ -475,50 +284,47 @@ void remote_start_enter_running(struct remote_job *j)
     uv_timer_stop(&j->limit_timer);
     if (!j->master_addr_given)
         j->ev.address(j->arg, j->master_addr);
-    for (int i = 0; i < j->plan->world_size; i++) {
-        struct remote_rank *r = &j->ranks[i];
-        json_t *start = json_pack("{s:s,s:i,s:i,s:i}", "t", "start", "port", j->port, "nodes",
-                                  j->plan->node_count, "lost_after_ms", silent_ms);
-        if (!j->master_addr_given)
-            json_object_set_new(start, "address", json_string(j->master_addr));
-        if (j->pmi1)
-            json_object_set_new(start, "pmi_size", json_integer(j->plan->world_size));
-        engine_remote_apply_rank(r, REMOTE_RANK_EV_START);
-        control_authenticate(r->peer->control, silent_ms);
-        engine_remote_send(r, start);
+    json_t *start = json_pack("{s:s,s:i,s:i,s:i}", "t", "start", "port", j->port, "nodes",
+                              j->plan->node_count, "lost_after_ms", silent_ms);
+    if (!j->master_addr_given)
+        json_object_set_new(start, "address", json_string(j->master_addr));
+    add_late_env(start, j);
+    for (int i = 0; i < j->plan->node_count; i++) {
+        remote_node_apply(&j->nodes[i], REMOTE_NODE_EV_START);
+        if (j->nodes[i].peer)
+            control_authenticate(j->nodes[i].peer->control, silent_ms);
     }
+    for (int i = 0; i < j->plan->world_size; i++)
+        engine_remote_apply_rank(&j->ranks[i], REMOTE_RANK_EV_START);
+    remote_node_broadcast(j, start, NULL, 0);
 }
 
 /* ---- the start limit ---------------------------------------------------------------------------
  */
 
-/* Writes the nodes of the ranks that have not passed `state`: "c02, c03 and 6 more". Returns the
- * first of these ranks, or -1 if there are none. */
+/* Writes the nodes that have not passed `state`: "c02, c03 and 6 more". Returns the first of these
+ * nodes, or -1 if there are none. */
 static int list_late_nodes(struct strbuf *names, const struct remote_job *j,
-                           enum remote_rank_state state)
+                           enum remote_node_state state)
 {
-    int first = -1, shown = 0, last = -1, more = 0;
-    for (int i = 0; i < j->plan->world_size; i++) {
-        int node = j->plan->ranks[i].node;
-        if (j->ranks[i].state > state || node == last)
+    int first = -1, late = 0;
+    for (int i = 0; i < j->plan->node_count; i++) {
+        if (j->nodes[i].state > state)
             continue;
         first = first < 0 ? i : first;
-        last = node;
-        if (shown++ < NAMES_SHOWN)
-            strbuf_printf(names, "%s%s", names->len ? ", " : "", j->plan->nodes[node].name);
-        else
-            more++;
+        if (late++ < NAMES_SHOWN)
+            strbuf_printf(names, "%s%s", names->len ? ", " : "", remote_node_host(&j->nodes[i]));
     }
-    if (more > 0)
-        strbuf_printf(names, " and %d more", more);
+    if (late > NAMES_SHOWN)
+        strbuf_printf(names, " and %d more", late - NAMES_SHOWN);
     return first;
 }
 
 static void resolving_timed_out(struct remote_job *j, int limit_s)
 {
     for (int i = 0; j->names[i]; i++)
-        if (j->name_ranks[i] >= 0)
-            engine_remote_fail_start(j, j->name_ranks[i], 2,
+        if (j->name_nodes[i] >= 0)
+            engine_remote_fail_start(j, j->name_nodes[i], 2,
                                      "host %s: resolve: no name server answered within %d s; "
                                      "try: getent hosts %s; /etc/resolv.conf",
                                      j->names[i], limit_s, j->names[i]);
@@ -528,16 +334,20 @@ void remote_start_timed_out(struct remote_job *j)
 {
     AUTO(strbuf) struct strbuf names = {0};
     int limit_ms = j->spec->start_timeout_ms > 0 ? j->spec->start_timeout_ms : REMOTE_START_MS;
-    int rank, limit_s = limit_ms / 1000;
+    int node, limit_s = limit_ms / 1000;
     if (j->state == REMOTE_JOB_RESOLVING)
         resolving_timed_out(j, limit_s);
-    else if ((rank = list_late_nodes(&names, j, REMOTE_RANK_EXPECTED)) >= 0)
-        engine_remote_fail_start(j, rank, 126, "no agent connected from %s within %d s",
+    else if ((node = list_late_nodes(&names, j, REMOTE_NODE_EXPECTED)) >= 0)
+        engine_remote_fail_start(j, node, 126, "no agent connected from %s within %d s",
                                  strbuf_str(&names), limit_s);
-    else if ((rank = list_late_nodes(&names, j, REMOTE_RANK_CONNECTED)) >= 0)
-        engine_remote_fail_start(j, rank, 126, "%s: the agent sent no topology within %d s",
+    else if ((node = list_late_nodes(&names, j, REMOTE_NODE_CONNECTED)) >= 0)
+        engine_remote_fail_start(j, node, 126, "%s: the agent sent no topology within %d s",
+                                 strbuf_str(&names), limit_s);
+    else if ((node = list_late_nodes(&names, j, REMOTE_NODE_CONFIGURED)) >= 0)
+        engine_remote_fail_start(j, node, 126, "%s: the agent was not ready within %d s",
                                  strbuf_str(&names), limit_s);
     else
-        engine_remote_fail_start(j, 0, 126, "%s: the agent chose no MASTER_PORT within %d s",
-                                 engine_remote_host(j, 0), limit_s);
+        engine_remote_fail_start(j, j->ranks[0].node->node, 126,
+                                 "%s: the agent chose no MASTER_PORT within %d s",
+                                 remote_node_host(j->ranks[0].node), limit_s);
 }

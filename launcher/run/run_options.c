@@ -91,9 +91,11 @@ static int on_prte_mca(void *into, char *const *values, struct err *e)
     mca_params_set(&o->mca, values[0], values[1], NULL);
     if (mca_params_is_launchers(values[0]))
         return 0;
-    strv_push(&o->mpirun_only, xstrdup("--prtemca"));
-    strv_push(&o->mpirun_only, xstrdup(values[0]));
-    strv_push(&o->mpirun_only, xstrdup(values[1]));
+    bool for_ssh = strncmp(values[0], "plm_", 4) == 0; /* the engine ssh applies some of these */
+    char ***words = for_ssh ? &o->mpirun_args : &o->mpirun_only;
+    strv_push(words, xstrdup("--prtemca"));
+    strv_push(words, xstrdup(values[0]));
+    strv_push(words, xstrdup(values[1]));
     return 0;
 }
 
@@ -137,6 +139,12 @@ static int on_rsh(void *into, char *const *values, struct err *e)
     return on_mca(into, agent, e);
 }
 
+static int on_ssh_args(void *into, char *const *values, struct err *e)
+{
+    char *args[] = {(char *)"plm_rsh_args", values[0], NULL};
+    return on_mca(into, args, e);
+}
+
 int run_options_per_node(struct run_options *o, const char *text, struct err *e)
 {
     bool cpu = strcmp(text, "cpu") == 0, gpu = strcmp(text, "gpu") == 0;
@@ -167,31 +175,6 @@ static int on_hosts(void *into, char *const *values, struct err *e)
     o->hydra_hosts = true;
     strv_push(&o->host_lists, xstrdup(values[0]));
     return 0;
-}
-
-static int on_engine(void *into, char *const *values, struct err *e)
-{
-    static const struct {
-        const char *word;
-        const char *engine;
-    } engines[] = {
-        {"auto", NULL}, {"local", PLAN_ENGINE_LOCAL}, {"fork", PLAN_ENGINE_LOCAL},
-        {"ssh", NULL}, /* hydra's -launcher */
-        {"rsh", NULL},
-    };
-    const struct remote_launcher *launcher = remote_launcher_find(values[0]);
-    struct run_options *o = into;
-    for (size_t i = 0; i < COUNT_OF(engines); i++)
-        if (strcmp(values[0], engines[i].word) == 0) {
-            o->spec.engine = engines[i].engine;
-            return 0;
-        }
-    if (launcher && !launcher->hidden) {
-        o->spec.engine = launcher->word;
-        return 0;
-    }
-    err_set(e, -EINVAL, "unknown engine '%s'", values[0]);
-    return err_hint(e, "local, " REMOTE_LAUNCHER_WORDS(", "));
 }
 
 static int on_stdin(void *into, char *const *values, struct err *e)
@@ -331,8 +314,9 @@ static const struct opt options[] = {
     OPT_STRV('H', "host", "LIST", "comma-separated nodes and their slots: a:4,b:4", T, host_lists),
     OPT_STRV('f', "hostfile||machinefile|machine|default-hostfile", "FILE",
              "file with one node and its slots per line", T, host_files),
-    OPT_CALL(0, "engine||launcher|bootstrap", "local|" REMOTE_LAUNCHER_WORDS("|"),
-             "how ranks are started (default: as the nodes need it)", on_engine),
+    OPT_CALL(0, "engine", "local|" REMOTE_LAUNCHER_WORDS("|"),
+             "how ranks are started (default: as the nodes need it)", run_options_mapping_engine),
+    OPT_CALL(0, "ssh-args", "ARGS", "arguments for ssh: '-p 2222 -i KEY'", on_ssh_args),
     OPT_CALL(0, "map-by", "PLACE[:PE=N]",
              "place ranks by slot, core, hwthread, l3cache, numa, socket, node, or ppr:N:node",
              run_options_mapping_map_by),
@@ -440,6 +424,8 @@ static const struct opt options[] = {
             65535),
     OPT_FLAG(0, "no-hold-port", "do not reserve MASTER_PORT while the job runs", T,
              spec.no_hold_port),
+    OPT_INT(0, "tree-radix", "N", "with more nodes than N, agents form a tree with N per agent (default: 32)", T,
+            spec.tree_radix, 1, RUN_OPTIONS_RANKS_MAX),
     OPT_FLAG(0, "no-pmix", "do not serve PMIx, since the program does not use MPI", T,
              spec.no_pmix),
     OPT_CALL(0, "mca||gmca", "KEY VALUE", "set a parameter of Open MPI", on_mca),
@@ -465,6 +451,7 @@ static const struct opt options[] = {
     OPT_CALL(0, "hosts", "LIST", NULL, on_hosts),
     OPT_CALL_SOME(0, "env|genv", "NAME VALUE", NULL, on_env),
     OPT_CALL(0, "iface", "NAME", NULL, on_iface),
+    OPT_CALL(0, "launcher|bootstrap", "NAME", NULL, run_options_mapping_launcher),
     OPT_CALL(0, "launcher-exec|bootstrap-exec", "PATH", NULL, on_rsh),
     /* Options that only the real mpirun uses */
     OPT_WORDS(0, "prefix|launch-agent|personality", "X", NULL, T, mpirun_only),

@@ -56,7 +56,8 @@ struct run_options {
     int per_node;              /* -N; 0: one per GPU or core; < 0: not given */
     bool no_local;             /* --nolocal: no rank on this node */
     bool hydra_hosts;          /* -ppn, -hosts: slots do not limit the ranks of a node */
-    double grace_s;            /* < 0: not given */
+    bool hydra_ssh; /* -launcher ssh: starts the ranks on other nodes, if there are any */
+    double grace_s; /* < 0: not given */
     /* In all of these, 0 means no limit or the default. */
     double start_timeout_s, lost_after_s, hang_timeout_s, idle_timeout_s;
     struct job_limits limits;

@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "common/opt.h"
+#include "launcher/remote/remote_launcher.h"
 
 /* Names of places, from Open MPI 4 and 5 and from hydra (board, machine, rr, pu). */
 static const struct {
@@ -236,4 +237,37 @@ int run_options_mapping_legacy(struct run_options *o, const char *option, struct
             return means[i].read(o, values, e);
         }
     return 0;
+}
+
+/* ---- what starts ranks ----------------------------------------------------------------------- */
+
+int run_options_mapping_engine(void *opts, char *const *values, struct err *e)
+{
+    static const struct {
+        const char *word;
+        const char *engine;
+    } engines[] = {{"auto", NULL}, {"local", PLAN_ENGINE_LOCAL}};
+    const struct remote_launcher *launcher = remote_launcher_find(values[0]);
+    struct run_options *o = opts;
+    for (size_t i = 0; i < COUNT_OF(engines); i++)
+        if (strcmp(values[0], engines[i].word) == 0) {
+            o->spec.engine = engines[i].engine;
+            return 0;
+        }
+    if (launcher && !launcher->hidden) {
+        o->spec.engine = launcher->word;
+        return 0;
+    }
+    err_set(e, -EINVAL, "unknown engine '%s'", values[0]);
+    return err_hint(e, "local, " REMOTE_LAUNCHER_WORDS(", "));
+}
+
+int run_options_mapping_launcher(void *opts, char *const *values, struct err *e)
+{
+    char *local[] = {(char *)PLAN_ENGINE_LOCAL, NULL};
+    struct run_options *o = opts;
+    o->hydra_ssh = strcmp(values[0], "ssh") == 0;
+    if (o->hydra_ssh || strcmp(values[0], "rsh") == 0)
+        return 0;
+    return run_options_mapping_engine(o, strcmp(values[0], "fork") == 0 ? local : values, e);
 }

@@ -1,5 +1,5 @@
-/* run_options_mapping - the option values that place ranks: --map-by, --rank-by, --bind-to and
- * their older names. */
+/* run_options_mapping - the option values that say where ranks run and what starts them there:
+ * --map-by, --rank-by, --bind-to and their older names, and --engine. */
 #ifndef DROVER_RUN_OPTIONS_MAPPING_H
 #define DROVER_RUN_OPTIONS_MAPPING_H
 
@@ -14,6 +14,10 @@ int run_options_mapping_rank_by(void *opts, char *const *values, struct err *e);
 /* --ppr N:node, -npersocket N */
 int run_options_mapping_ppr(void *opts, char *const *values, struct err *e);
 int run_options_mapping_per_socket(void *opts, char *const *values, struct err *e);
+
+int run_options_mapping_engine(void *opts, char *const *values, struct err *e);
+/* hydra's -launcher and -bootstrap */
+int run_options_mapping_launcher(void *opts, char *const *values, struct err *e);
 
 /* Applies an option that is an older name of these: -bynode, -bind-to-core, -pernode, … */
 int run_options_mapping_legacy(struct run_options *o, const char *option, struct err *e);

@@ -412,6 +412,16 @@ static int learn_limits(struct run_options *o, struct err *e)
     return rc < 0 ? err_wrap(e, "--learn-timeouts") : 0;
 }
 
+/* Options that only mpirun can use select mpirun, even if it is not installed. */
+static void choose_engine(struct run_options *o)
+{
+    if (o->hydra_ssh && !o->spec.engine && !plan_spec_is_local(&o->spec))
+        o->spec.engine = "ssh";
+    if (strv_len(o->mpirun_only) > 0)
+        o->spec.remote_engine = "openmpi";
+    launch_context_choose_engine(&o->spec, environ);
+}
+
 int run_options_resolve(struct run_options *o, struct err *e)
 {
     if (o->refused)
@@ -453,6 +463,7 @@ int run_options_resolve(struct run_options *o, struct err *e)
     o->spec.preflight = !o->no_preflight;
     o->spec.reports = o->baseline || o->stragglers || o->sections_from_connect ||
                       o->learn_timeouts || section_limits_any(&o->sections);
+    choose_engine(o);
     o->spec.start_timeout_ms = (int)(o->start_timeout_s * 1000);
     o->spec.lost_after_ms = (int)(o->lost_after_s * 1000);
     if (o->grace_s >= 0) /* in a spec, 0 means the default */

@@ -402,6 +402,7 @@ class Cluster:
 LONG = any(f"DROVER_TEST_{x}" in os.environ for x in ("CASES", "KILLS", "LAUNCHES"))
 SHORTER = pytest.mark.skipif(not LONG, reason="with DROVER_TEST_CASES=N, _KILLS=N or _LAUNCHES=N")
 ONE_ENGINE = pytest.mark.parametrize("engine", ["openmpi", pytest.param("slurm", marks=SHORTER)], indirect=True)
+WITH_SSH = pytest.mark.parametrize("engine", ["openmpi", "slurm", "ssh"], indirect=True)  # where ssh differs from both
 
 
 def untagged(text):
@@ -409,13 +410,13 @@ def untagged(text):
 
 
 class Engine:
-    """`drover run` on the head, over all nodes: with a host file by mpirun, or in an allocation by srun."""
+    """`drover run` on the head, over all nodes: with a host file by mpirun or ssh, or in an allocation by srun."""
 
     def __init__(self, cluster, name):
         self.cluster, self.name = cluster, name
         self.words = [BUILD / "bin/drover", "run"]
-        if name == "openmpi":
-            self.words += ["--hostfile", cluster.hostfile(2)]
+        if name != "slurm":
+            self.words += ["--hostfile", cluster.hostfile(2), "--engine", name]
         self.env = cluster.allocate() if name == "slurm" else {}
 
     def start(self, *args, env=None, **kw):
@@ -485,7 +486,7 @@ def use_slurm(running_slurm):
     running_slurm.restore()
 
 
-@pytest.fixture(params=["openmpi", "slurm"], name="engine")
+@pytest.fixture(params=["openmpi", "slurm", pytest.param("ssh", marks=SHORTER)], name="engine")
 def use_engine(request):
     e = Engine(request.getfixturevalue("slurm" if request.param == "slurm" else "cluster"), request.param)
     yield e

@@ -82,7 +82,7 @@ def of_nvidia(path):
 def test_it_is_small_and_whole(tree):
     size = sum(p.stat().st_size for p in tree.rglob("*") if p.is_file() and not p.is_symlink() and not of_nvidia(p))
     assert 20 << 20 < size <= 82 << 20
-    for name in ("bin/drover", "libexec/drover/drover-hpo", "libexec/drover/drover-serve", "libexec/drover/drover-bench", "libexec/drover/drover-rank",
+    for name in ("bin/drover", "libexec/drover/drover-hpo", "libexec/drover/drover-serve", "libexec/drover/drover-bench",
                  "libexec/drover/conform", "libexec/drover/gpt_vectors", "libexec/drover/gpt_peer.py", "examples/gpt/gpt",
                  "examples/gpt/paradise_lost.txt", "share/drover/web/d3.min.js", "share/drover/web/d3.LICENSE.txt",
                  "lib/libdrover.so", "include/drover.h", "share/drover/drover.py", "share/drover/alerts.yml",

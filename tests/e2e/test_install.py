@@ -164,14 +164,8 @@ def test_only_a_plug_in_and_the_dashboard_link_an_http_server(prefix):
     assert (prefix / "share/drover/alerts.yml").exists() and (prefix / "share/drover/grafana.json").exists()
 
 
-def test_the_program_of_a_rank_runs_whatever_libraries_the_environment_names(prefix, tmp_path):
-    for name in ("libc.so.6", "libuv.so.1", "libjansson.so.4", "libhwloc.so.15"):
-        (tmp_path / name).write_text("no library")
-    env = dict(os.environ, LD_LIBRARY_PATH=str(tmp_path))
-    done = run(f"{prefix}/libexec/drover/drover-rank", env=env)
-    assert done.returncode == 2 and "`drover run` starts it" in done.stderr
-    assert run(f"{prefix}/bin/drover", "--version", env=env).returncode == 127
-    done = run(f"{prefix}/bin/drover", "rank")
+def test_an_agent_is_not_a_command_for_users(prefix):
+    done = run(f"{prefix}/bin/drover", "agent")
     assert done.returncode == 2 and "drover run -H host1,host2" in done.stderr
 
 

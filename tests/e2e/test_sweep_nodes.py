@@ -2,12 +2,17 @@
 import json
 import os
 import random
+import re
+import shutil
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
-from sweep_kit import DROVER, Place
+from conftest import compile_c
+from sweep_kit import DROVER, ROOT, Place
+from test_run_mpis import KINDS
 from waiting import wait_until
 
 pytestmark = pytest.mark.skipif(not DROVER.exists(), reason="drover is not built")
@@ -77,7 +82,8 @@ class Nodes(Place):
         self.coordinator = self.on(self.cluster.head, "sweep", "s.yaml", "--here", "0", "--listen", ":")
 
     def begin(self, values, more="", env=None, places=2, nodes=None):
-        self.write(values, more)
+        if values is not None:  # else a test has written the sweep file itself
+            self.write(values, more)
         self.env_more = env or {}
         self.coordinate()
         key = self.path / "sweeps/s/worker.key"
@@ -134,7 +140,7 @@ def test_each_rank_of_a_trial_over_two_nodes_finds_all_the_others(nodes):
     notes = nodes.notes()
     assert sorted((n["trial"], n["rank"]) for n in notes) == [(t, r) for t in range(4) for r in range(4)]
     for n in notes:
-        assert n["size"] == 4 and n["dir"] and not n["pmix"]
+        assert n["size"] == 4 and n["dir"] and n["pmix"]
         assert [m[:3] for m in n["met"]] == [[0, 0, 0], [1, 1, 0], [2, 0, 1], [3, 1, 1]]
         assert len({m[3] for m in n["met"]}) == 2 and n["met"][0][3] == n["met"][1][3]
     for t, lease, data in nodes.records("leased"):
@@ -148,7 +154,29 @@ def test_workers_that_mpirun_has_started_launch_trials_over_several_nodes_withou
     nodes.go()
     nodes.coordinator = nodes.on(nodes.cluster.head, "sweep", "s.yaml", "--hostfile", nodes.cluster.hostfile(2))
     assert [t["state"] for t in nodes.ends()] == ["done"] * 2, nodes.said()
-    assert [n["size"] for n in nodes.notes()] == [4] * 8 and not any(n["pmix"] for n in nodes.notes())
+    assert [n["size"] for n in nodes.notes()] == [4] * 8 and all(n["pmix"] for n in nodes.notes())
+
+
+def programs_of_mpi(directory):
+    """The C program of MPI checks for each MPI here, and mpi4py's for Debian's: {name: command}."""
+    found = {"openmpi": str(shutil.which("mpicc.openmpi")),
+             **{kind: str(ROOT / f"build/mpis/{kind}/bin/mpicc") for kind in KINDS if (ROOT / f"build/mpis/{kind}/whole").exists()}}
+    text = (ROOT / "tests/e2e/progs/mpi_check.c").read_text()
+    return {name: compile_c(directory, name, text, compiler, f"-Wl,-rpath,{Path(compiler).parents[1]}/lib")
+            for name, compiler in found.items()}
+
+
+def test_mpi_programs_in_trials_over_two_nodes_are_one_job(nodes, tmp_path):
+    programs = programs_of_mpi(tmp_path)
+    nodes.script("t.sh", "".join(f'[ "$x" != {i} ] || {program} || exit\n' for i, program in enumerate(programs.values())) +
+                 "[ $RANK != 0 ] || echo '{\"loss\": 1}'\n")
+    nodes.sweep(f"{HEAD}parameters: {{x: {{values: {list(range(len(programs)))}}}}}\ndrover: {{{NODES}}}\n")
+    nodes.begin(None)
+    assert [t["state"] for t in nodes.ends()] == ["done"] * len(programs), nodes.said()
+    for trial, lease, _ in nodes.records("leased"):
+        out = (nodes.path / f"sweeps/s/trials/{trial:06}/{lease}/stdout").read_text()
+        for rank in range(4):
+            assert re.search(rf"{rank}/4 on node\d from {(rank - 1) % 4} sum 6 shared 2$", out, re.M), out
 
 
 def test_a_sweep_with_a_hostfile_that_is_interrupted_twice_ends_at_once_and_leaves_nothing(nodes):

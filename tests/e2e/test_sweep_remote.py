@@ -533,7 +533,7 @@ def test_a_coordinator_without_keys_takes_no_harm_from_what_it_is_told(place):
     deaf = Raw(endpoint, b"deaf")
     deaf.hello(0)
     deaf.s.setblocking(False)
-    pings, at, sent = 1000 * frame(b'{"v":6,"kind":"ping","conn":1}'), 0, 0
+    pings, at, sent = 1000 * frame(b'{"v":7,"kind":"ping","conn":1}'), 0, 0
 
     def noticed():
         nonlocal at, sent
@@ -547,7 +547,7 @@ def test_a_coordinator_without_keys_takes_no_harm_from_what_it_is_told(place):
     wait_until(noticed, "the deaf one to be noticed")
     assert rss_mib(coordinator.pid) - before < 50
     bad = Raw(endpoint, b"bad")
-    for text in (b"", b"[" * 100000, b"\0" * 300, b'{"v":6,"kind":"run","conn":1}'):
+    for text in (b"", b"[" * 100000, b"\0" * 300, b'{"v":7,"kind":"run","conn":1}'):
         bad.s.sendall(frame(text))
     bad.hello(1)
     lease = bad.hear("run")["lease"]

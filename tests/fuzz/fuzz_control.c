@@ -1,4 +1,4 @@
-/* fuzz_control - decoders of the control connection against malformed bytes: frames, rank specs,
+/* fuzz_control - decoders of the control connection against malformed bytes: frames, node specs,
  * topologies. No crash, no leak; an accepted frame is encoded and decoded again.
  *
  * As a test: a corpus, changed at random from a printed seed (DROVER_FUZZ_SEED, DROVER_FUZZ_RUNS).
@@ -10,21 +10,21 @@
 
 #include "common/mem.h"
 #include "launcher/node/topo.h"
-#include "launcher/plan/rank_spec.h"
-#include "launcher/remote/control_frame.h"
+#include "launcher/plan/node_spec.h"
+#include "launcher/control/control_frame.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
 
-static void read_rank_spec(const struct control_frame *f)
+static void read_node_spec(const struct control_frame *f)
 {
-    struct rank_spec r;
+    struct node_spec r;
     struct err e = {0};
-    char *own[] = {(char *)"PMIX_RANK=1", (char *)"HOSTNAME=c03", NULL};
-    if (rank_spec_decode(&r, f->head, f->payload, f->len, own, &e) < 0)
+    char *own[] = {(char *)"HOSTNAME=c03", NULL};
+    if (node_spec_decode(&r, f->head, f->payload, f->len, own, &e) < 0)
         return;
-    if (!r.plan->argv || !r.plan->argv[0] || r.plan->world_size != 1)
+    if (!r.plan->argv || !r.plan->argv[0] || r.plan->world_size != r.map->local_count)
         abort();
-    rank_spec_free(&r);
+    node_spec_free(&r);
 }
 
 static void read_topo(const struct control_frame *f)
@@ -52,8 +52,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
             !json_equal(f.head, again.head) || again.len != f.len)
             abort();
         json_decref(again.head);
-        if (strcmp(f.type, "rank_spec") == 0)
-            read_rank_spec(&f);
+        if (strcmp(f.type, "node_spec") == 0)
+            read_node_spec(&f);
         else if (strcmp(f.type, "topo") == 0)
             read_topo(&f);
         json_decref(f.head);
@@ -69,15 +69,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 static const struct {
     const char *head, *payload;
 } corpus[] = {
-    {"{\"t\":\"hello\",\"token\":\"00ff\",\"version\":\"0.2.0\",\"rank\":3,\"host\":\"c03\"}", ""},
-    {"{\"t\":\"rank_spec\",\"argv\":2,\"env\":2,\"reports\":true,\"stdin\":false,\"port\":true,"
-     "\"port_wanted\":0,\"port_held\":true}",
-     "/home|0-3|0|job-1|sh|-c|RANK=0|MASTER_ADDR=h|PATH=/bin|HOME=/root|"},
+    {"{\"t\":\"hello\",\"token\":\"00ff\",\"version\":\"0.2.0\",\"node\":3,\"host\":\"c03\"}", ""},
+    {"{\"t\":\"node_spec\",\"node\":1,\"nodes\":2,\"ranks\":3,\"argv\":2,\"env\":1,"
+     "\"local\":[[0,1],[1,1]],\"reports\":true,\"pty\":true,\"stdin_rank\":-1,\"pmix\":true,"
+     "\"radix\":32,\"port\":true,\"port_wanted\":0,\"port_held\":true}",
+     "/home|job-1|1*1 0*1 1*1|a|b|sh|-c|MASTER_ADDR=h|0-3|0||RANK=0||||cat|RANK=2|PATH=/bin|"},
     {"{\"t\":\"topo\"}",
      "{\"name\":\"c03\",\"quota\":0,\"allowed\":\"0-3\",\"gpus\":[{\"index\":0,\"uuid\":\"GPU-1\","
      "\"name\":\"N\",\"bus_id\":\"0000:07:00.0\",\"numa\":-1}],\"xml\":\"<topology/>\"}"},
-    {"{\"t\":\"output\",\"from\":2}", "some bytes\n"},
-    {"{\"t\":\"exit\",\"wait\":256,\"oom\":false}", ""},
+    {"{\"t\":\"output\",\"rank\":3,\"from\":1}", "some bytes\n"},
+    {"{\"t\":\"exit\",\"rank\":3,\"wait\":256,\"oom\":false}", ""},
     {"{\"t\":\"start\",\"port\":4711,\"address\":\"10.0.0.1\"}", ""},
     {"{\"t\":\"ping\"}", ""},
 };

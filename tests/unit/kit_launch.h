@@ -3,6 +3,7 @@
 #define DROVER_KIT_LAUNCH_H
 
 #include "launcher/engine/launch.h"
+#include "launcher/hosts/hosts.h"
 
 #include "common/strbuf.h"
 #include "tests/unit/test.h"
@@ -147,6 +148,16 @@ static inline struct launch_spec far_script(int ranks, char **argv, const char *
     struct launch_spec s = script(ranks, argv, text);
     s.engine = "local-agents";
     return s;
+}
+
+/* Two nodes with so many ranks each: addresses of this machine, as if they were other machines. The
+ * caller frees them (hosts_free()). */
+static inline struct hosts *two_hosts(int slots_0, int slots_1)
+{
+    struct hosts *h = xzalloc(sizeof *h);
+    hosts_add(h, "127.0.0.1", slots_0, 0);
+    hosts_add(h, "127.0.0.2", slots_1, 0);
+    return h;
 }
 
 /* Rank 1 fails and describes its failure in its own error file. */

@@ -1,6 +1,7 @@
 #include "collectives/bench/cmd/bench_processes.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,10 +36,16 @@ struct ticket {
     char address[256], token[256];
 };
 
-struct part { /* the ranks of this process in the job */
+struct part { /* this process in the job, which has a node per process */
     const struct bench_processes *o;
-    int first_rank;
-    struct agent_spawn *agents; /* NULL: none run */
+    int node;
+    struct agent_spawn *agent; /* NULL: none runs */
+};
+
+/* The place of a process on its host. */
+struct place {
+    int index;     /* number of processes on the host before it */
+    int processes; /* number of processes on the host */
 };
 
 /* Publishes `len` bytes of this process and waits for all processes. */
@@ -50,31 +57,48 @@ static int publish(struct bootstrap *x, const char *key, const void *bytes, size
     return rc < 0 ? rc : boot->fence(boot->arg, EXCHANGE_MS, e);
 }
 
-/* Returns the index of a process in the order of its ranks, which are numbered host by host. */
-static int index_of(const struct process *all, const struct hosts *hosts, int process,
-                    int per_process)
+static struct place place_of(const struct process *all, int size, int process)
 {
-    int index = 0;
-    for (int i = 0; i < process; i++)
-        index += strcmp(all[i].host, all[process].host) == 0;
-    for (int i = 0; strcmp(hosts->at[i].name, all[process].host) != 0; i++)
-        index += hosts->at[i].slots / per_process;
-    return index;
+    struct place p = {0};
+    for (int i = 0; i < size; i++) {
+        bool same = strcmp(all[i].host, all[process].host) == 0;
+        p.processes += same;
+        p.index += same && i < process;
+    }
+    return p;
 }
 
-/* Appends the processes' own values of these variables to the ranks' variables. */
-static void pass_variables(char ***env, const struct process *all, const struct hosts *hosts,
+/* Lists the processes host by host, each host when its first process comes: the process `order[i]`
+ * is node i of the job. The caller frees the list. */
+static int *order_by_host(const struct process *all, int size)
+{
+    int *order = xcalloc((size_t)size, sizeof *order), n = 0;
+    for (int i = 0; i < size; i++) {
+        bool first = place_of(all, size, i).index == 0;
+        for (int k = i; k < size && first; k++)
+            if (strcmp(all[k].host, all[i].host) == 0)
+                order[n++] = k;
+    }
+    return order;
+}
+
+/* Appends to the ranks' variables the processes' own values of these variables, and the places of
+ * the processes on their hosts. */
+static void pass_variables(char ***env, const struct process *all, const int *order,
                            const struct bench_processes *o)
 {
     AUTO(json) json_t *list = json_array();
-    for (int i = 0; i < o->me->size; i++)
-        json_array_append_new(list, json_object());
-    for (int i = 0; i < o->me->size; i++)
+    for (int i = 0, host = -1; i < o->me->size; i++) {
+        struct place at = place_of(all, o->me->size, order[i]);
+        host += at.index == 0;
+        json_t *own =
+            json_pack("{s:i,s:i,s:i}", "LOCAL_RANK", at.index * o->per_process, "LOCAL_WORLD_SIZE",
+                      at.processes * o->per_process, "NODE_RANK", host);
         for (size_t k = 0; k < COUNT_OF(own_names); k++)
-            if (all[i].own[k][0])
-                json_object_set_new(
-                    json_array_get(list, (size_t)index_of(all, hosts, i, o->per_process)),
-                    own_names[k], json_text(all[i].own[k]));
+            if (all[order[i]].own[k][0])
+                json_object_set_new(own, own_names[k], json_text(all[order[i]].own[k]));
+        json_array_append_new(list, own);
+    }
     AUTO(free) char *text = json_dumps(list, JSON_COMPACT);
     strv_push(env, xasprintf("%s=%s", variables_env, text));
 }
@@ -90,8 +114,8 @@ static struct process this_process(void)
     return p;
 }
 
-/* Exchanges the data of all processes. Sets the hosts, with one slot per rank, the variables of the
- * ranks, and the first rank of this process. */
+/* Exchanges the data of all processes. Sets the hosts, one per process, the variables of the ranks,
+ * and the node of this process. */
 static int exchange_processes(struct part *p, struct hosts *hosts, char ***env, struct err *e)
 {
     const struct rank_identity *me = p->o->me;
@@ -100,18 +124,32 @@ static int exchange_processes(struct part *p, struct hosts *hosts, char ***env, 
     const struct bootstrap_ops *boot = bootstrap_table(x);
     all[me->rank] = this_process();
     int rc = me->size > 1 ? publish(x, "process", &all[me->rank], sizeof *all, e) : 0;
-    for (int i = 0; i < me->size && rc == 0; i++) {
+    for (int i = 0; i < me->size && rc == 0; i++)
         rc = i == me->rank ? 0 : boot->get(boot->arg, i, "process", &all[i], sizeof *all, e);
-        if (rc == 0)
-            hosts_add(hosts, all[i].host, p->o->per_process, 0);
-    }
     if (rc < 0)
         return rc;
-    p->first_rank = index_of(all, hosts, me->rank, p->o->per_process) * p->o->per_process;
-    pass_variables(env, all, hosts, p->o);
+    AUTO(free) int *order = order_by_host(all, me->size);
+    for (int i = 0; i < me->size; i++) {
+        AUTO(free)
+        char *name =
+            xasprintf("%s_%d", all[order[i]].host, place_of(all, me->size, order[i]).index);
+        hosts_add(hosts, name, p->o->per_process, 0);
+        if (order[i] == me->rank)
+            p->node = i;
+    }
+    pass_variables(env, all, order, p->o);
     return 0;
 }
 
+static void set_number(const char *name, int64_t value)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%" PRId64, value);
+    setenv(name, text, true);
+}
+
+/* The job has a node per process, but its ranks share the GPUs of a host with those of the host's
+ * other processes. So they are numbered by host here, as by every launcher. */
 void bench_processes_set_env(void)
 {
     const char *text = getenv(variables_env), *rank = getenv("RANK");
@@ -120,6 +158,10 @@ void bench_processes_set_env(void)
         return;
     AUTO(json) json_t *list = json_loads(text, 0, NULL);
     json_t *own = json_array_get(list, (size_t)(atoi(rank) / atoi(per_process)));
+    set_number("LOCAL_RANK", json_integer_value(json_object_get(own, "LOCAL_RANK")) +
+                                 atoi(rank) % atoi(per_process));
+    set_number("LOCAL_WORLD_SIZE", json_integer_value(json_object_get(own, "LOCAL_WORLD_SIZE")));
+    set_number("NODE_RANK", json_integer_value(json_object_get(own, "NODE_RANK")));
     for (size_t k = 0; k < COUNT_OF(own_names); k++) {
         const char *value = json_string_value(json_object_get(own, own_names[k]));
         if (value)
@@ -129,13 +171,13 @@ void bench_processes_set_env(void)
     }
 }
 
-static void on_agents_ended(void *arg)
+static void on_agent_ended(void *arg)
 {
     struct part *p = arg;
-    agent_spawn_free(TAKE(p->agents));
+    agent_spawn_free(TAKE(p->agent));
 }
 
-/* Gives the ticket of the first process to the others, and starts the agents of this one. */
+/* Gives the ticket of the first process to the others, and starts the agent of this one. */
 static int join(struct part *p, struct launch_context *l, struct ticket *t, struct err *e)
 {
     AUTO(bootstrap) struct bootstrap *x = bootstrap_new(p->o->me);
@@ -143,11 +185,8 @@ static int join(struct part *p, struct launch_context *l, struct ticket *t, stru
     int rc = p->o->me->size > 1 ? publish(x, "ticket", t, sizeof *t, e) : 0;
     if (rc == 0 && p->o->me->rank > 0)
         rc = boot->get(boot->arg, 0, "ticket", t, sizeof *t, e);
-    const struct agent_spawn_opts o = {.control = t->address,
-                                       .token = t->token,
-                                       .first_rank = p->first_rank,
-                                       .count = p->o->per_process};
-    return rc < 0 ? rc : agent_spawn_start(&p->agents, l, &o, on_agents_ended, p, e);
+    const struct agent_spawn_opts o = {.control = t->address, .token = t->token, .node = p->node};
+    return rc < 0 ? rc : agent_spawn_start(&p->agent, l, &o, on_agent_ended, p, e);
 }
 
 /* The job is launched and waits for the agents of all processes. */
@@ -163,10 +202,10 @@ static int on_started(void *arg, struct launch_context *l, const struct launch *
 
 static bool is_running(void *arg)
 {
-    return ((const struct part *)arg)->agents;
+    return ((const struct part *)arg)->agent;
 }
 
-/* Launches the job. Waits until the job and the agents of this process have ended. */
+/* Launches the job. Waits until the job and the agent of this process have ended. */
 static int run_first(struct part *p, struct bench_job *job, const struct hosts *hosts,
                      struct err *e)
 {
@@ -194,7 +233,7 @@ static int run_other(struct part *p, struct guardian *g, struct err *e)
     int rc = launch_context_open(&l, loop, g, e);
     if (rc == 0)
         rc = join(p, l, &t, e);
-    while (p->agents)
+    while (p->agent)
         uv_run(loop, UV_RUN_ONCE);
     if (l)
         launch_context_close(l);

@@ -2,9 +2,9 @@
  * several ranks, as in `mpirun -np N all_reduce_perf -g G`.
  *
  * As with nccl-tests, there are N times G ranks. The first process launches the job. With GPUs,
- * every process starts the agents of its own ranks, which then see the GPUs of this process.
- * Without GPUs, the first process starts all ranks, and the others have nothing to do. MPI then
- * needs drover's PMIx server, which serves only the ranks of one node. */
+ * every process starts an agent, which is a node of the job and starts the ranks of the process;
+ * they then see the GPUs of this process. Without GPUs, the first process starts all ranks, and the
+ * others have nothing to do. */
 #ifndef DROVER_BENCH_PROCESSES_H
 #define DROVER_BENCH_PROCESSES_H
 
@@ -28,7 +28,8 @@ int bench_processes_run(char *const *argv, char *const *env, const struct bench_
                         struct err *e);
 
 /* In a rank of such a job, sets the variables to the values of the rank's process, since a launcher
- * or a wrapper may give each process other GPUs. Call this before the variables are read. */
+ * or a wrapper may give each process other GPUs, and the rank's numbers on its host. Call this
+ * before the variables are read. */
 void bench_processes_set_env(void);
 
 #endif

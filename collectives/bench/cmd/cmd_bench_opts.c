@@ -140,7 +140,7 @@ static const struct opt options[] = {
     OPT_WORDS('H', "host|hostfile|machinefile", "LIST", "nodes and slots, as in drover run", T,
               nodes),
     OPT_WORDS(0, "npernode", "N", "ranks per node", T, nodes),
-    OPT_WORDS(0, "map-by|bind-to|engine|start-timeout", "VALUE",
+    OPT_WORDS(0, "map-by|bind-to|engine|ssh-args|start-timeout", "VALUE",
               "placement and start, as in drover run", T, launch),
     OPT_WORDS(0, "oversubscribe|allow-run-as-root", NULL, "allow more ranks than cores", T, launch),
     OPT_CALL('x', "x", "NAME[=VALUE]", "pass or set an environment variable", take_x),

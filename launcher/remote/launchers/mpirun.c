@@ -5,7 +5,7 @@
 #include "common/mem.h"
 #include "common/strbuf.h"
 #include "launcher/plan/env.h"
-#include "launcher/remote/launcher_failure.h"
+#include "launcher/remote/launchers/launcher_failure.h"
 #include "launcher/remote/remote_launcher.h"
 
 /* Passes the user of "me@host" and the port to ssh as arguments, since the sequential mapper
@@ -56,22 +56,22 @@ static void set_session_dir(char ***env, const char *session_dir)
             env_set(env, names[i], "%s", session_dir);
 }
 
-/* Builds the command line for mpirun of Open MPI 4.1 and 5. Rank i runs on the host in line i of
+/* Builds the command line for mpirun of Open MPI 4.1 and 5. Process i runs on the host in line i of
  * the host file (the sequential mapper), regardless of the slots that mpirun counts. mpirun binds
- * nothing, since each agent binds its rank. The agents start in / because the current directory may
- * not exist on their nodes. --allow-run-as-root has an effect only for root. The user's arguments
- * come last, so that they win if mpirun allows it. */
+ * nothing, since each agent binds its ranks. The agents start in / because the current directory
+ * may not exist on their nodes. --allow-run-as-root has an effect only for root. The user's
+ * arguments come last, so that they win if mpirun allows it. */
 static int mpirun_argv(char ***argv, char ***env, const struct remote_launcher_opts *o,
                        struct err *e)
 {
-    AUTO(free) char *ranks = xasprintf("%d", o->plan->world_size);
+    AUTO(free) char *nodes = xasprintf("%d", o->plan->node_count);
     const char *const words[] = {o->program,
                                  "--hostfile",
                                  o->hostfile,
                                  "--map-by",
                                  "seq:OVERSUBSCRIBE",
                                  "-np",
-                                 ranks,
+                                 nodes,
                                  "--bind-to",
                                  "none",
                                  "--allow-run-as-root",
@@ -92,20 +92,20 @@ static int mpirun_argv(char ***argv, char ***env, const struct remote_launcher_o
         return -EINVAL;
     for (size_t i = 0; o->engine_args && o->engine_args[i]; i++)
         strv_push(argv, xstrdup(o->engine_args[i]));
-    strv_push(argv, xstrdup(o->drover_rank));
+    strv_push(argv, xstrdup(o->drover));
+    strv_push(argv, xstrdup(REMOTE_AGENT_COMMAND));
     return 0;
 }
 
 static const char *const env_prefixes[] = {"PMIX_", "OMPI_", "PRTE_", NULL};
-static const char *const rank_env[] = {"PMIX_RANK", "OMPI_COMM_WORLD_RANK", NULL};
+static const char *const node_env[] = {"PMIX_RANK", "OMPI_COMM_WORLD_RANK", NULL};
 
 const struct remote_launcher remote_launcher_mpirun = {.word = "openmpi",
                                                        .program = "mpirun",
                                                        .package = "openmpi-bin",
                                                        .env_prefixes = env_prefixes,
-                                                       .rank_env = rank_env,
+                                                       .node_env = node_env,
                                                        .argv = mpirun_argv,
                                                        .find_failure = launcher_failure_find,
                                                        .takes_args = true,
-                                                       .serves_pmix = true,
                                                        .lingers = true};

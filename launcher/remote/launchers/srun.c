@@ -2,8 +2,8 @@
 
 #include "common/mem.h"
 #include "launcher/plan/env.h"
-#include "launcher/plan/rank_spec.h"
-#include "launcher/remote/launcher_failure.h"
+#include "launcher/plan/node_spec.h"
+#include "launcher/remote/launchers/launcher_failure.h"
 #include "launcher/remote/remote_launcher.h"
 
 /* Returns true if sbatch or salloc sets the variable for one of their options. srun reads such
@@ -65,7 +65,7 @@ static void drop_local_env(char **env)
 {
     size_t kept = 0;
     for (size_t i = 0; env && env[i]; i++) {
-        if (is_task_option(env[i]) || rank_spec_is_host_env(env[i]))
+        if (is_task_option(env[i]) || node_spec_is_host_env(env[i]))
             free(env[i]);
         else
             env[kept++] = env[i];
@@ -75,15 +75,15 @@ static void drop_local_env(char **env)
 }
 
 /* Builds the command line for srun of Slurm 20.11 and later. Task i runs on the host in line i of
- * SLURM_HOSTFILE (--distribution=arbitrary). srun binds nothing, since each agent binds its rank.
- * Tasks share CPUs with each other and with other steps, since drover has placed the ranks. When an
- * agent exits, srun does not end the other agents: drover decides what happens to the job. The
- * agents start in / because the current directory may not exist on their nodes. mpirun's arguments
- * (--mca) have no meaning for srun. */
+ * SLURM_HOSTFILE (--distribution=arbitrary). A task has all CPUs and GPUs of its node, and shares
+ * them with other steps. srun binds nothing, since each agent binds its ranks. When an agent exits,
+ * srun does not end the other agents: drover decides what happens to the job. The agents start in /
+ * because the current directory may not exist on their nodes. mpirun's arguments (--mca) have no
+ * meaning for srun. */
 static int srun_argv(char ***argv, char ***env, const struct remote_launcher_opts *o, struct err *e)
 {
     const char *const words[] = {o->program,
-                                 "--mpi=pmix",
+                                 "--mpi=none",
                                  "--distribution=arbitrary",
                                  "--cpu-bind=none",
                                  "--mem-bind=none",
@@ -101,19 +101,19 @@ static int srun_argv(char ***argv, char ***env, const struct remote_launcher_opt
     for (size_t i = 0; i < COUNT_OF(words); i++)
         strv_push(argv, xstrdup(words[i]));
     strv_push(argv, xasprintf("--nodes=%d", o->plan->node_count));
-    strv_push(argv, xasprintf("--ntasks=%d", o->plan->world_size));
-    strv_push(argv, xstrdup(o->drover_rank));
+    strv_push(argv, xasprintf("--ntasks=%d", o->plan->node_count));
+    strv_push(argv, xstrdup(o->drover));
+    strv_push(argv, xstrdup(REMOTE_AGENT_COMMAND));
     return 0;
 }
 
 static const char *const env_prefixes[] = {"PMIX_", "PMI_", "SLURM_", NULL};
-static const char *const rank_env[] = {"PMIX_RANK", "SLURM_PROCID", NULL};
+static const char *const node_env[] = {"PMIX_RANK", "SLURM_PROCID", NULL};
 
 const struct remote_launcher remote_launcher_srun = {.word = "slurm",
                                                      .program = "srun",
                                                      .package = "slurm-client",
                                                      .env_prefixes = env_prefixes,
-                                                     .rank_env = rank_env,
+                                                     .node_env = node_env,
                                                      .argv = srun_argv,
-                                                     .find_failure = launcher_failure_find,
-                                                     .serves_pmix = true};
+                                                     .find_failure = launcher_failure_find};

@@ -7,7 +7,7 @@ import time
 from functools import partial
 
 import pytest
-from cluster_kit import LONG, untagged
+from cluster_kit import LONG, WITH_SSH, untagged
 from conftest import BUILD
 from waiting import at_best, check_time, wait_until
 
@@ -46,6 +46,7 @@ def test_a_program_that_is_not_there_is_127(engine):
     engine.cluster.nothing_left()
 
 
+@WITH_SSH
 def test_ranks_that_ignore_sigterm_are_killed_after_the_grace(engine):
     job = engine.start(*RANKS, "--grace", "1", "sh", "-c", f"trap '' TERM; echo up; [ $RANK = 5 ] || {LOOP}; "
                        "read x </dev/zero & until [ -e go ]; do sleep 0.02; done; exit 3")

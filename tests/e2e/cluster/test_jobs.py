@@ -7,7 +7,7 @@ import re
 import subprocess
 
 import pytest
-from cluster_kit import DECOY, NETWORK, ONE_ENGINE, untagged
+from cluster_kit import DECOY, NETWORK, ONE_ENGINE, WITH_SSH, untagged
 from conftest import BUILD, compile_c
 from kit_ranks import FAKE_NCCL, build_client_programs
 from test_nodes import MPI
@@ -32,6 +32,7 @@ def build_mpi_program(tmp_path_factory):
     return compile_c(tmp_path_factory.mktemp("mpi"), "mpi", MPI, "mpicc")
 
 
+@WITH_SSH
 @pytest.mark.parametrize("size, sum_", [(3, 3), (6, 15)])
 def test_an_open_mpi_program_has_all_its_ranks(engine, mpi_program, size, sum_):
     [(status, out, err)] = engine.run_mpi("-np", size, mpi_program)
@@ -107,6 +108,7 @@ def test_ranks_see_what_the_dry_run_says(engine, seed, _):
         assert found["env"]["PASSED"] == "on"
 
 
+@WITH_SSH
 def test_the_environment_arrives_but_for_what_is_a_nodes_own(engine):
     seen = probe(engine, "-np", "6", env={"LD_LIBRARY_PATH": "/some/where", "ODD": "a\nb=\"c' $d", "EMPTY": "",
                                           "HOSTNAME": "elsewhere", "SSH_CONNECTION": "1 2 3 4", "DISPLAY": ":7"})
@@ -115,7 +117,7 @@ def test_the_environment_arrives_but_for_what_is_a_nodes_own(engine):
         assert "/some/where" in found["env"]["LD_LIBRARY_PATH"].split(":")
         assert found["cwd"] == str(engine.cluster.home)
         assert not any(k.startswith(("DROVER_CONTROL", "DROVER_TOKEN")) for k in found["env"])
-    for found in seen[2:] if engine.name == "openmpi" else []:  # not on the head; srun's own start passes all on
+    for found in seen[2:] if engine.name != "slurm" else []:  # not on the head; srun's own start passes all on
         assert found["env"].get("HOSTNAME") != "elsewhere"
         assert found["env"].get("SSH_CONNECTION") != "1 2 3 4"
         assert "DISPLAY" not in found["env"]

@@ -19,6 +19,7 @@ KILLS = int(os.environ.get("DROVER_TEST_KILLS", "1"))
 COMMON = ["drover", "guardian", "agent", "agent's guardian", "rank"]
 LOST_AFTER = 3
 VICTIMS = [*(("openmpi", v) for v in [*COMMON, "agent's parent", "mpirun", "orted", "sshd"]), ("slurm", "drover"), ("slurm", "srun"),
+           ("ssh", "drover"), ("ssh", "ssh"), ("ssh", "sshd"), ("ssh", "agent's parent"),
            ("slurm", "agent's guardian"), ("slurm", "slurmstepd"), *(pytest.param(*which, marks=SHORTER) for which in (
                ("openmpi", "ssh"), ("slurm", "guardian"), ("slurm", "agent"), ("slurm", "agent's parent"),
                ("slurm", "rank")))]
@@ -36,8 +37,8 @@ def find(running, victim, job):
     def children(of):
         return [p for p in running.values() if p.parent == of.pid and "drover" in p.name]
     heads = [running[job.pid]]
-    ranks = {p.pid for p in running.values() if p.command.endswith("/drover-rank ") and p.name != "mpirun"}
-    parents = [running[pid] for pid in ranks if running[pid].parent not in ranks]
+    parts = {p.pid for p in running.values() if "/drover agent " in p.command and p.name == "drover"}
+    parents = [running[pid] for pid in parts if running[pid].parent not in parts]
     agents = [c for p in parents for c in children(p)]
     monitors = [c for h in heads for c in children(h)]
     return {

@@ -1,4 +1,4 @@
-"""The openmpi engine with Open MPI 5 below it: PRRTE starts a `drover rank` for each rank, and its PMIx serves them."""
+"""The openmpi engine with Open MPI 5 below it: PRRTE starts a `drover agent` on each node, whose PMIx serves the ranks."""
 import pytest
 from cluster_kit import Engine
 from conftest import compile_c

@@ -67,13 +67,67 @@ def test_ctrl_c_ends_a_start_at_once_while_no_name_server_answers(cluster, tmp_p
     cluster.nothing_left()
 
 
-@pytest.mark.parametrize("more", [[], ["-v"]])
+@pytest.mark.parametrize("more", [[], ["-v"], ["--engine", "ssh"], ["--engine", "ssh", "-v"]])
 def test_what_ssh_says_is_told_in_our_words_and_stands_there_once(cluster, more):
     status, _, err = cluster.head.run(*RUN, *more, "--host", "node1:1,gone:1", "true")
     assert status not in (0, 124)
-    assert len(re.findall("port 22: ", err)) == len(more), err
-    assert len(re.findall("unable to reliably start|ORTE was unable", err)) == len(more), err
+    shown = more.count("-v")
+    assert len(re.findall("port 22: ", err)) == shown, err
+    assert len(re.findall("unable to reliably start|ORTE was unable", err)) == (0 if "ssh" in more else shown), err
     assert re.search(r"host gone: connect: .*; try: ping gone", err), err
+
+
+def keyless(cluster):
+    """ssh as if the head had no key."""
+    return ["--engine", "ssh", "--ssh-args", f"-o IdentityFile={cluster.work}/none -o PubkeyAuthentication=no"]
+
+
+def unknown_host(cluster):
+    return ["--engine", "ssh", "--ssh-args", "-o StrictHostKeyChecking=yes -o LogLevel=INFO"]
+
+
+@pytest.mark.parametrize("args, words", [(keyless, "key: ssh has no key that the host accepts; try: ssh-copy-id node2"),
+                                         (unknown_host, "key: its host key is unknown on this machine; try: ssh-keyscan node2")])
+def test_a_key_that_ssh_or_sshd_does_not_know_is_said_with_the_node(cluster, args, words):
+    status, _, err = cluster.head.run(*RUN, *args(cluster), "--host", "node1:1,node2:1", "true")
+    assert status == 126 and f"host node2: {words}" in err, err
+    cluster.nothing_left()
+
+
+def test_ssh_needs_no_sshd_on_the_head_and_no_mpirun(cluster, tmp_path):
+    for program in ("sh", "env", "ssh"):
+        (tmp_path / program).symlink_to(f"/usr/bin/{program}")
+    status, out, err = cluster.head.run("env", f"PATH={tmp_path}", *RUN, "-v", "--host", "node1:1,node2:1", "--tag", "none",
+                                        "/usr/bin/hostname")
+    assert (status, sorted(out.split())) == (0, ["node1", "node2"]), err
+    assert "engine ssh starts the ranks on other nodes, since PATH has no mpirun" in err
+    cluster.nothing_left()
+
+
+def test_a_login_shell_that_speaks_does_no_harm_and_one_that_reads_is_named(cluster):
+    bashrc = cluster.home / ".bashrc"
+    line = [*RUN, "--engine", "ssh", "--host", "node1:1,node2:1", "--tag", "none", "echo", "hi"]
+    try:
+        bashrc.write_text("echo welcome; echo to you >&2\n")
+        status, out, err = cluster.head.run(*line)
+        assert (status, out, err) == (0, "hi\nhi\n", "")
+        bashrc.write_text("cat >/dev/null\n")
+        status, out, err = cluster.head.run(*line)
+    finally:
+        bashrc.unlink()
+    assert status == 126 and "host node2: start: a start-up file of the login shell reads stdin" in err, err
+    cluster.nothing_left()
+
+
+def test_without_drover_at_its_path_the_node_is_named(cluster, tmp_path):
+    """On node2 an empty directory covers the installation."""
+    cluster.nodes[1].check("mount", "--bind", tmp_path, BUILD / "bin")
+    try:
+        status, _, err = cluster.head.run(*RUN, "--engine", "ssh", "--host", "node1:1,node2:1", "true")
+    finally:
+        cluster.nodes[1].check("umount", BUILD / "bin")
+    assert status == 126 and "host node2: exec: drover is not installed at the same path" in err, err
+    cluster.nothing_left()
 
 
 def test_a_rank_on_another_node_than_planned_is_an_error_that_names_both(cluster):

@@ -30,6 +30,28 @@ TEST(above_the_root_there_is_nothing)
     CHECK(path == NULL && e.text[0]);
 }
 
+TEST(a_program_is_found_in_path_unless_it_is_drover)
+{
+    AUTO(free) char *drover = NULL, *found = NULL, *name = NULL;
+    char dir[] = "/tmp/drover-path-XXXXXX";
+    CHECK(mkdtemp(dir));
+    AUTO(free) char *link = xasprintf("%s/sh", dir);
+    AUTO(free) char *path = xasprintf("/nonexist:%s:/usr/bin:/bin", dir);
+    CHECK_INT(own_process_sibling(&drover, "drover", NULL), 0);
+    CHECK_INT(access(drover, X_OK), 0);
+    CHECK_INT(symlink(drover, link), 0);
+    CHECK_INT(own_process_find_program(&found, "sh", path), 0);
+    CHECK_STR(found, "/usr/bin/sh");
+    CHECK_INT(own_process_find_program(&name, "/bin/sh", "/nonexist"), 0);
+    CHECK_STR(name, "/bin/sh");
+    char *none = NULL;
+    CHECK_INT(own_process_find_program(&none, link, path), -ENOENT);
+    CHECK_INT(own_process_find_program(&none, "no-such-program", path), -ENOENT);
+    CHECK_INT(own_process_find_program(&none, "sh", dir), -ENOENT);
+    unlink(link);
+    rmdir(dir);
+}
+
 TEST(a_limit_of_too_few_files_is_an_error)
 {
     struct err e = {0};

@@ -82,7 +82,7 @@ static void gang_open(struct gang *g, const char *text)
     g->job = begin(f, 0, &spec);
     const char *token = NULL;
     AUTO(free) char *address = launch_join_ticket(g->job->job, &token);
-    g->ticket = json_pack("{s:s,s:s,s:i}", "address", address, "token", token, "rank", 0);
+    g->ticket = json_pack("{s:s,s:s,s:i}", "address", address, "token", token, "node", 0);
     g->r = new_reservation(&g->t);
     reservation_start(g->r, &g->t.slice);
     leases_clear_sent(&g->t);
@@ -101,7 +101,7 @@ TEST(agents_join_the_job_and_the_slot_stays_reserved_until_the_trial_ends)
     gang_open(&g, "echo here");
     reservation_join(g.r, g.ticket);
     CHECK_INT(reservation_state(g.r), RESERVATION_JOINED);
-    reservation_join(g.r, g.ticket); /* ignored: agents run */
+    reservation_join(g.r, g.ticket); /* ignored: the agent runs */
     until_over(g.job);
     CHECK_STR(strbuf_str(&g.job->out), "0ohere|");
     while (reservation_state(g.r) != RESERVATION_IDLE)

@@ -24,14 +24,14 @@ static const struct state_row rows[] = {
     {S(RESERVED), E(NOT_JOINED), S(RESERVED)},
     {S(RESERVED), E(PREEMPT), S(DONE)},
     {S(RESERVED), E(STOP), S(DONE)},
-    {S(JOINED), E(AGENTS_ENDED), S(IDLE)},
+    {S(JOINED), E(AGENT_ENDED), S(IDLE)},
     {S(JOINED), E(PREEMPT), S(REVOKING)},
     {S(JOINED), E(STOP), S(ENDING)},
     {S(IDLE), E(PREEMPT), S(DONE)},
     {S(IDLE), E(STOP), S(DONE)},
     {S(REVOKING), E(STOP), S(ENDING)},
-    {S(REVOKING), E(AGENTS_ENDED), S(DONE)},
-    {S(ENDING), E(AGENTS_ENDED), S(DONE)},
+    {S(REVOKING), E(AGENT_ENDED), S(DONE)},
+    {S(ENDING), E(AGENT_ENDED), S(DONE)},
 };
 
 static const struct state_rows table = {

@@ -5,7 +5,7 @@
 #include <netinet/in.h>
 
 #include "launcher/elastic/rdzv_server.h"
-#include "launcher/remote/control.h"
+#include "launcher/control/control.h"
 #include "tests/unit/test.h"
 
 enum { LIMIT_MS = 20000, NODES = 2 };
@@ -275,7 +275,7 @@ static void on_ended(void *arg, const char *why)
 
 static void on_connection(uv_stream_t *s, int status)
 {
-    static const struct control_events events = {on_frame, on_ended};
+    static const struct control_events events = {.frame = on_frame, .ended = on_ended};
     struct err e = {0};
     CHECK_INT(control_accept(&peer.connection, s, NULL, &events, &peer, &e), 0);
     control_authenticate(peer.connection, CONTROL_SILENT_MS);

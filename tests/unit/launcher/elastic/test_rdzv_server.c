@@ -1,7 +1,7 @@
 /* rdzv_server: what it sends to nodes that join, as frames on a connection. */
 #include "launcher/elastic/rdzv_server.h"
 
-#include "launcher/remote/control.h"
+#include "launcher/control/control.h"
 #include "tests/unit/test.h"
 
 enum { NODES = 2, JOIN_MS = 60000 };
@@ -40,7 +40,7 @@ static void open_host(int most)
                                           .nodes_min = NODES,
                                           .nodes_max = most,
                                           .join_ms = JOIN_MS};
-    static const struct control_events events = {on_frame, on_ended};
+    static const struct control_events events = {.frame = on_frame, .ended = on_ended};
     struct err e = {0};
     int port = 0;
     CHECK_INT(uv_loop_init(&loop), 0);
@@ -103,7 +103,7 @@ TEST(the_oldest_of_too_many_strangers_is_dropped_and_nodes_join)
         CHECK_INT(control_connect(&strangers[i], address, 5000, NULL), 0);
         uv_run(&loop, UV_RUN_NOWAIT);
     }
-    static const struct control_events events = {on_frame, on_ended};
+    static const struct control_events events = {.frame = on_frame, .ended = on_ended};
     struct node late = {0};
     int fd = -1;
     CHECK_INT(control_connect(&fd, address, 5000, NULL), 0);

@@ -138,11 +138,13 @@ TEST(what_an_outer_drover_chose_goes_and_what_the_user_chose_stays)
 {
     AUTO(strv)
     char **outer = LIST("DROVER_JOB_ID=j", "DROVER_RANK_CORES=4", "OMP_NUM_THREADS=4",
-                        "OMPI_MCA_schizo=^orte", "OMPI_MCA_btl=self,vader", "OMPI_MCA_pml=ucx");
+                        "OMPI_MCA_schizo=^orte,slurm", "OMPI_MCA_btl=self,vader", "OMPI_MCA_pml=ucx");
     CHECK(env_is_from_launcher(outer, "OMP_NUM_THREADS"));
     CHECK(env_is_from_launcher(outer, "OMPI_MCA_schizo"));
     CHECK(env_is_from_launcher(outer, "OMPI_MCA_btl"));
     CHECK(!env_is_from_launcher(outer, "OMPI_MCA_pml")); /* a value other than drover's */
+    AUTO(strv) char **over_nodes = LIST("DROVER_JOB_ID=j", "OMPI_MCA_btl=self,vader,tcp");
+    CHECK(env_is_from_launcher(over_nodes, "OMPI_MCA_btl"));
     AUTO(strv) char **none = LIST("OMP_NUM_THREADS=4", "OMPI_MCA_btl=self,vader");
     CHECK(!env_is_from_launcher(none, "OMP_NUM_THREADS"));
     CHECK(!env_is_from_launcher(none, "OMPI_MCA_btl"));
@@ -199,7 +201,7 @@ TEST(a_rank_finds_torchruns_contract)
                                               {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
                                               {"MPI_LOCALRANKID", "1"},
                                               {"MPI_LOCALNRANKS", "2"},
-                                              {"OMPI_MCA_schizo", "^orte"}};
+                                              {"OMPI_MCA_schizo", "^orte,slurm"}};
     for (size_t i = 0; i < COUNT_OF(expected); i++)
         CHECK_STR(env_get(m, expected[i][0]), expected[i][1]);
     CHECK(env_get(m, "MASTER_PORT") == NULL); /* set by the process that holds the port */
@@ -207,16 +209,25 @@ TEST(a_rank_finds_torchruns_contract)
     CHECK(env_get(m, "DROVER_RANK_CPUS") == NULL); /* not bound */
 }
 
-TEST(one_nodes_shortcuts_are_for_the_local_engine_only)
+TEST(only_a_job_on_one_node_gets_its_transports_at_once)
 {
     struct plan far = plan;
     far.engine = "openmpi";
     struct launch_spec s = {.restart_count = 1, .max_restarts = 3};
-    AUTO(strv) char **job = env_job(&far, &s, NULL);
-    CHECK(env_get(job, "OMPI_MCA_schizo") == NULL && env_get(job, "OMPI_MCA_btl") == NULL);
-    CHECK_STR(env_get(job, "DROVER_RESTART_COUNT"), "1");
-    CHECK_STR(env_get(job, "TORCHELASTIC_RESTART_COUNT"), "1");
-    CHECK_STR(env_get(job, "TORCHELASTIC_MAX_RESTARTS"), "3");
+    far.node_count = 1;
+    AUTO(strv) char **one = env_job(&far, &s, NULL);
+    CHECK_STR(env_get(one, "OMPI_MCA_btl"), "self,vader");
+    far.node_count = 2;
+    AUTO(strv) char **two = env_job(&far, &s, NULL);
+    CHECK(env_get(two, "OMPI_MCA_pml") == NULL && env_get(two, "OMPI_MCA_btl") == NULL);
+    CHECK_STR(env_get(two, "OMPI_MCA_schizo"), "^orte,slurm");
+    CHECK_STR(env_get(two, "MPIR_CVAR_PMI_VERSION"), "1");
+    CHECK_STR(env_get(two, "DROVER_RESTART_COUNT"), "1");
+    CHECK_STR(env_get(two, "TORCHELASTIC_RESTART_COUNT"), "1");
+    CHECK_STR(env_get(two, "TORCHELASTIC_MAX_RESTARTS"), "3");
+    s.no_pmix = true;
+    AUTO(strv) char **none = env_job(&far, &s, NULL);
+    CHECK(env_get(none, "OMPI_MCA_schizo") == NULL);
 }
 
 TEST(what_the_user_has_set_is_left_alone)

@@ -190,6 +190,26 @@ TEST(the_engine_follows_from_the_hosts_and_the_allocation)
     }
 }
 
+TEST(a_spec_may_say_which_engine_starts_ranks_on_other_machines)
+{
+    AUTO(topo) struct topo *t = machine("v100-smt-off");
+    AUTO(hosts) struct hosts *h = hosts_of(2, 1);
+    char *inside[] = {(char *)"SLURM_JOB_NODELIST=c[0000-0003]", NULL};
+    struct launch_spec s = {.argv = program, .hosts = h, .remote_engine = "ssh"};
+    AUTO(plan) struct plan *far = NULL, *slurm = NULL, *here = NULL, *named = NULL;
+    CHECK_INT(plan_make(&far, &s, t, NULL, NULL), 0);
+    CHECK_STR(far->engine, "ssh");
+    CHECK_INT(plan_make(&slurm, &s, t, inside, NULL), 0);
+    CHECK_STR(slurm->engine, "slurm");
+    s.engine = "openmpi";
+    CHECK_INT(plan_make(&named, &s, t, NULL, NULL), 0);
+    CHECK_STR(named->engine, "openmpi");
+    s.engine = NULL;
+    h->at[0].here = h->at[1].here = true;
+    CHECK_INT(plan_make(&here, &s, t, NULL, NULL), 0);
+    CHECK_STR(here->engine, "local");
+}
+
 TEST(over_several_nodes_nothing_is_said_that_is_known_only_there)
 {
     AUTO(topo) struct topo *t = machine("v100-smt-off");

@@ -13,6 +13,8 @@ struct fixture {
     struct pmi1 *p;
     struct strbuf said[RANKS];
     int joined[RANKS], finalized[RANKS], spawns, aborted, code;
+    bool barrier;       /* all ranks of the node are in it, and it has not ended */
+    struct strbuf puts; /* its data */
 };
 
 static void on_say(void *arg, int rank, const char *text, size_t len)
@@ -43,11 +45,29 @@ static void on_spawns(void *arg, int rank)
     ((struct fixture *)arg)->spawns++;
 }
 
+static void on_barrier(void *arg, const char *data, size_t len)
+{
+    struct fixture *f = arg;
+    CHECK(!f->barrier);
+    f->barrier = true;
+    strbuf_reset(&f->puts);
+    strbuf_add(&f->puts, data, len);
+}
+
+static const struct pmi1_events ev = {on_say,     on_joined, on_finalized,
+                                      on_aborted, on_spawns, on_barrier};
+
 static struct fixture *start(void)
 {
-    static const struct pmi1_events ev = {on_say, on_joined, on_finalized, on_aborted, on_spawns};
+    int nodes[RANKS] = {0}, local[RANKS] = {0, 1, 2};
+    const struct job_map map = {.job_id = (char *)"job-1",
+                                .node_count = 1,
+                                .rank_nodes = nodes,
+                                .ranks = RANKS,
+                                .local = local,
+                                .local_count = RANKS};
     struct fixture *f = xzalloc(sizeof *f);
-    f->p = pmi1_new("job-1", RANKS, NULL, &ev, f);
+    f->p = pmi1_new(&map, &ev, f);
     f->aborted = -1;
     return f;
 }
@@ -56,6 +76,7 @@ static void stop(struct fixture *f)
 {
     for (int i = 0; i < RANKS; i++)
         strbuf_free(&f->said[i]);
+    strbuf_free(&f->puts);
     pmi1_free(f->p);
     free(f);
 }
@@ -91,11 +112,15 @@ TEST(a_rank_gets_its_answers_in_init)
 }
 
 /* Returns the mapping of ranks to nodes that pmi1_new() adds. */
-static const char *mapping(struct fixture *f, int ranks, const int *nodes)
+static const char *mapping(struct fixture *f, int ranks, int *nodes)
 {
-    static const struct pmi1_events ev = {on_say, on_joined, on_finalized, on_aborted, on_spawns};
+    const struct job_map map = {.job_id = (char *)"job-1",
+                                .rank_nodes = nodes,
+                                .ranks = ranks,
+                                .local = (int[]){0},
+                                .local_count = 1};
     pmi1_free(f->p);
-    f->p = pmi1_new("job-1", ranks, nodes, &ev, f);
+    f->p = pmi1_new(&map, &ev, f);
     return ask(f, 0, "cmd=get kvsname=job-1 key=PMI_process_mapping\n");
 }
 
@@ -162,16 +187,79 @@ TEST(the_store_is_limited)
     stop(f);
 }
 
-TEST(no_rank_leaves_a_barrier_before_all_have_entered_it)
+TEST(no_rank_leaves_a_barrier_before_it_has_ended)
 {
     struct fixture *f = start();
     for (int again = 0; again < 2; again++) {
         CHECK_STR(ask(f, 2, "cmd=barrier_in\n"), "");
         CHECK_STR(ask(f, 0, "cmd=barrier_in\n"), "");
-        CHECK_STR(ask(f, 1, "cmd=barrier_in\n"), "cmd=barrier_out\n");
-        CHECK_STR(strbuf_str(&f->said[0]), "cmd=barrier_out\n");
-        CHECK_STR(strbuf_str(&f->said[2]), "cmd=barrier_out\n");
+        CHECK(!f->barrier);
+        CHECK_STR(ask(f, 1, "cmd=barrier_in\n"), "");
+        CHECK(f->barrier);
+        f->barrier = false;
+        pmi1_end_barrier(f->p, NULL, 0);
+        for (int i = 0; i < RANKS; i++)
+            CHECK_STR(strbuf_str(&f->said[i]), "cmd=barrier_out\n");
     }
+    stop(f);
+}
+
+static void enter_barrier(struct fixture *f)
+{
+    f->barrier = false;
+    for (int i = 0; i < RANKS; i++)
+        ask(f, i, "cmd=barrier_in\n");
+    CHECK(f->barrier);
+}
+
+TEST(a_barrier_has_the_values_that_were_put_since_the_last_one)
+{
+    struct fixture *f = start();
+    ask(f, 0, "cmd=put key=a value=1\n");
+    ask(f, 2, "cmd=put key=b value=\n");
+    enter_barrier(f);
+    CHECK_INT(f->puts.len, 7);
+    CHECK(memcmp(f->puts.data, "a\0001\0b\0", 7) == 0);
+    pmi1_end_barrier(f->p, f->puts.data, f->puts.len);
+    ask(f, 1, "cmd=publish_name service=sea port=1\n");
+    enter_barrier(f);
+    CHECK_INT(f->puts.len, 0);
+    stop(f);
+}
+
+TEST(a_barrier_adds_the_values_of_other_nodes)
+{
+    struct fixture *f = start();
+    enter_barrier(f);
+    const char data[] = "far\0002\0near\0003\0cut";
+    pmi1_end_barrier(f->p, data, sizeof data - 1);
+    CHECK_STR(ask(f, 0, "cmd=get key=far\n"), "cmd=get_result rc=0 msg=success value=2\n");
+    CHECK_STR(ask(f, 1, "cmd=get key=near\n"), "cmd=get_result rc=0 msg=success value=3\n");
+    CHECK_STR(ask(f, 1, "cmd=get key=cut\n"), "cmd=get_result rc=-1 msg=not_found value=unknown\n");
+    stop(f);
+}
+
+TEST(a_node_that_has_some_ranks_knows_the_size_of_the_job_and_their_numbers)
+{
+    int nodes[] = {0, 1, 0, 1}, local[] = {1, 3};
+    const struct job_map map = {.job_id = (char *)"job-1",
+                                .node_count = 2,
+                                .rank_nodes = nodes,
+                                .ranks = 4,
+                                .node = 1,
+                                .local = local,
+                                .local_count = 2};
+    struct fixture *f = start();
+    pmi1_free(f->p);
+    f->p = pmi1_new(&map, &ev, f);
+    CHECK_STR(ask(f, 0, "cmd=get_universe_size\n"), "cmd=universe_size size=4\n");
+    CHECK_STR(ask(f, 0, "cmd=barrier_in\n"), "");
+    CHECK(!f->barrier);
+    ask(f, 1, "cmd=finalize\n");
+    CHECK_INT(f->finalized[1], 1);
+    struct err e = {0};
+    CHECK_INT(pmi1_recv(f->p, 1, "x\n", 2, &e), -EPROTO);
+    CHECK_STR(e.text, "rank 3: unexpected PMI-1 line 'x'");
     stop(f);
 }
 
@@ -277,6 +365,9 @@ TEST(lines_changed_at_random_do_no_harm)
         struct err e = {0};
         int rc = pmi1_recv(f->p, i % RANKS, line, len, &e);
         CHECK(rc == 0 || e.text[0]);
+        if (f->barrier)
+            pmi1_end_barrier(f->p, f->puts.data, f->puts.len);
+        f->barrier = false;
         if (rc < 0) { /* as if all were disconnected */
             stop(f);
             f = start();

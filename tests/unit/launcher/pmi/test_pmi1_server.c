@@ -39,7 +39,8 @@ static void on_aborted(void *arg, int rank, int code)
 
 static void start(struct fixture *f)
 {
-    static const struct pmix_server_events ev = {on_joined, on_finalized, on_aborted, on_joined};
+    static const struct pmix_server_events ev = {
+        .joined = on_joined, .finalized = on_finalized, .aborted = on_aborted, .spawns = on_joined};
     char *argv[] = {(char *)"true", NULL};
     struct launch_spec spec = {
         .ranks = RANKS, .argv = argv, .oversubscribe = true, .job_id = "job-1"};
@@ -48,7 +49,8 @@ static void start(struct fixture *f)
     uv_loop_init(&f->loop);
     if (topo_load(&f->topo, &e) < 0 || plan_make(&f->plan, &spec, f->topo, environ, &e) < 0)
         FAIL("%s", e.text);
-    f->s = pmi1_server_open(&f->loop, f->plan, &ev, f);
+    AUTO(job_map) struct job_map *map = job_map_new(f->plan, 0);
+    f->s = pmi1_server_open(&f->loop, map, &ev, f);
     for (int i = 0; i < RANKS; i++)
         CHECK_INT(pmi1_server_rank(f->s, i, &f->fd[i], &f->env[i], NULL), 0);
 }
@@ -141,5 +143,62 @@ TEST(the_last_lines_of_a_rank_that_has_exited_are_read)
     f.fd[0] = -1;
     pmi1_server_drain(f.s, 0);
     pmi1_server_drain(f.s, 0);
+    stop(&f);
+}
+
+/* ---- two nodes --------------------------------------------------------------------------------
+ */
+
+static struct strbuf sent; /* data of the fence that the server has sent */
+static int sent_count;
+
+static void on_exchange(void *arg, const struct exchange_message *m)
+{
+    CHECK_INT(m->type, EXCHANGE_FENCE);
+    CHECK_INT(m->kind, EXCHANGE_PMI1);
+    CHECK_INT((int)m->rank_count, 0);
+    strbuf_reset(&sent);
+    strbuf_add(&sent, m->data, m->len);
+    sent_count++;
+}
+
+TEST(a_barrier_of_several_nodes_ends_when_the_exchange_says_so)
+{
+    static const struct pmix_server_events ev = {.joined = on_joined,
+                                                 .finalized = on_finalized,
+                                                 .aborted = on_aborted,
+                                                 .spawns = on_joined,
+                                                 .exchange = on_exchange};
+    int nodes[] = {0, 1, 0, 1}, local[] = {1, 3};
+    const struct job_map map = {.job_id = (char *)"job-1",
+                                .node_count = 2,
+                                .rank_nodes = nodes,
+                                .ranks = 4,
+                                .node = 1,
+                                .local = local,
+                                .local_count = 2};
+    struct fixture f = {.aborted_by = -1};
+    uv_loop_init(&f.loop);
+    f.s = pmi1_server_open(&f.loop, &map, &ev, &f);
+    for (int i = 0; i < 2; i++)
+        CHECK_INT(pmi1_server_rank(f.s, local[i], &f.fd[i], &f.env[i], NULL), 0);
+    CHECK_STR(env_get(f.env[1], "PMI_RANK"), "3");
+    CHECK_STR(env_get(f.env[1], "PMI_SIZE"), "4");
+    say(&f, 0, "cmd=put key=a value=b\ncmd=barrier_in\n");
+    CHECK_STR(hear(&f, 0), "cmd=put_result rc=0 msg=success\n");
+    CHECK_INT(sent_count, 0);
+    say(&f, 1, "cmd=barrier_in\n");
+    CHECK_STR(hear(&f, 1), "");
+    CHECK_INT(sent_count, 1);
+    CHECK(sent.len == 4 && memcmp(sent.data, "a\0b", 4) == 0);
+    const struct exchange_message done = {
+        .type = EXCHANGE_FENCE_DONE, .kind = EXCHANGE_PMI1, .data = "c\0d", .len = 4};
+    pmi1_server_deliver(f.s, &done);
+    CHECK_STR(hear(&f, 0), "cmd=barrier_out\n");
+    CHECK_STR(hear(&f, 1), "cmd=barrier_out\n");
+    say(&f, 1, "cmd=get key=c\ncmd=abort exitcode=5\n");
+    CHECK_STR(hear(&f, 1), "cmd=get_result rc=0 msg=success value=d\n");
+    CHECK_INT(f.aborted_by, 3);
+    strbuf_free(&sent);
     stop(&f);
 }

@@ -11,6 +11,7 @@
 #include "launcher/node/topo.h"
 #include "launcher/plan/env.h"
 #include "launcher/pmi/pmix_server_internal.h"
+#include "tests/unit/launcher/pmi/kit_pmix_rank.h"
 #include "tests/unit/test.h"
 
 static void on_aborted(void *arg, int rank, int code)
@@ -30,7 +31,8 @@ static void on_finalized(void *arg, int rank)
     finalized++;
 }
 
-static const struct pmix_server_events quiet = {on_joined, on_finalized, on_aborted, on_joined};
+static const struct pmix_server_events quiet = {
+    .joined = on_joined, .finalized = on_finalized, .aborted = on_aborted, .spawns = on_joined};
 
 struct fixture {
     uv_loop_t loop;
@@ -67,39 +69,21 @@ static struct plan *make_plan(const struct fixture *f, const char *id, int ranks
 static struct pmix_server_job *join(const struct fixture *f, const char *id, int ranks)
 {
     AUTO(plan) struct plan *p = make_plan(f, id, ranks);
+    AUTO(job_map) struct job_map *map = job_map_new(p, 0);
     struct pmix_server_job *j = NULL;
-    CHECK_INT(pmix_server_join(&j, f->r, p, &quiet, NULL, NULL), 0);
+    CHECK_INT(pmix_server_join(&j, f->r, map, NULL, &quiet, NULL, NULL), 0);
     return j;
 }
 
-/* A process that reads an environment, up to an empty line, connects with it, and exits. */
-struct rank {
-    pid_t pid;
-    int env_to;
-};
-
-/* Before there are threads. */
-static struct rank fork_rank(void)
+static int connect_and_leave(void)
 {
-    int fds[2];
-    CHECK_INT(pipe(fds), 0);
-    pid_t pid = fork();
-    CHECK(pid >= 0);
-    if (pid > 0) {
-        close(fds[0]);
-        return (struct rank){pid, fds[1]};
-    }
-    close(fds[1]);
-    char *line = NULL;
-    size_t cap = 0;
-    FILE *f = fdopen(fds[0], "r");
-    for (ssize_t n; f && (n = getline(&line, &cap, f)) > 1; line = NULL, cap = 0) {
-        line[n - 1] = '\0';
-        putenv(line);
-    }
     pmix_proc_t who;
-    _exit(PMIx_Init(&who, NULL, 0) == PMIX_SUCCESS && PMIx_Finalize(NULL, 0) == PMIX_SUCCESS ? 0
-                                                                                             : 1);
+    return PMIx_Init(&who, NULL, 0) != PMIX_SUCCESS || PMIx_Finalize(NULL, 0) != PMIX_SUCCESS;
+}
+
+static struct kit_rank fork_rank(void)
+{
+    return kit_fork_rank(connect_and_leave);
 }
 
 struct watch {
@@ -116,13 +100,9 @@ static void check_exit(uv_timer_t *t)
 }
 
 /* Runs the loop until the rank has exited. Returns its exit status. */
-static int attach(struct fixture *f, struct rank r, const struct pmix_server_job *j, int number)
+static int attach(struct fixture *f, struct kit_rank r, const struct pmix_server_job *j, int number)
 {
-    char *const *env = pmix_server_env(j);
-    for (size_t i = 0; env[i]; i++)
-        dprintf(r.env_to, "%s\n", env[i]);
-    dprintf(r.env_to, "PMIX_RANK=%d\n\n", number);
-    close(r.env_to);
+    kit_send_env(r, pmix_server_env(j), number);
     struct watch w = {.pid = r.pid};
     uv_timer_init(&f->loop, &w.timer);
     uv_timer_start(&w.timer, check_exit, 0, 2);
@@ -144,7 +124,7 @@ TEST(each_job_has_its_own_namespace)
 
 TEST(the_server_starts_when_the_first_rank_connects)
 {
-    struct rank rank = fork_rank();
+    struct kit_rank rank = fork_rank();
     struct fixture f;
     start(&f);
     pmix_server_leave(join(&f, "job-a", 2));
@@ -158,7 +138,7 @@ TEST(the_server_starts_when_the_first_rank_connects)
 
 TEST(what_a_rank_has_done_is_known_when_it_has_exited)
 {
-    struct rank rank = fork_rank();
+    struct kit_rank rank = fork_rank();
     struct fixture f;
     start(&f);
     struct pmix_server_job *j = join(&f, "job-a", 2);
@@ -174,7 +154,7 @@ TEST(what_a_rank_has_done_is_known_when_it_has_exited)
 TEST(without_interposition_the_server_runs_before_the_ranks)
 {
     setenv("DROVER_NO_INTERPOSE", "1", 1);
-    struct rank ranks[] = {fork_rank(), fork_rank()};
+    struct kit_rank ranks[] = {fork_rank(), fork_rank()};
     struct fixture f;
     start(&f);
     struct pmix_server_job *a = join(&f, "job-a", 1);
@@ -190,7 +170,7 @@ TEST(without_interposition_the_server_runs_before_the_ranks)
 
 TEST(jobs_from_before_the_server_and_after_are_served)
 {
-    struct rank ranks[] = {fork_rank(), fork_rank(), fork_rank(), fork_rank()};
+    struct kit_rank ranks[] = {fork_rank(), fork_rank(), fork_rank(), fork_rank()};
     struct fixture f;
     start(&f);
     struct pmix_server_job *a = join(&f, "job-a", 1), *b = join(&f, "job-b", 2);
@@ -207,7 +187,7 @@ TEST(jobs_from_before_the_server_and_after_are_served)
 
 TEST(a_rank_gets_the_environment_that_libpmix_would_give_it)
 {
-    struct rank rank = fork_rank();
+    struct kit_rank rank = fork_rank();
     struct fixture f;
     start(&f);
     struct pmix_server_job *j = join(&f, "job-a", 3);
@@ -234,7 +214,7 @@ TEST(a_rank_gets_the_environment_that_libpmix_would_give_it)
 
 TEST(a_connection_that_closes_at_once_does_no_harm)
 {
-    struct rank rank = fork_rank();
+    struct kit_rank rank = fork_rank();
     struct fixture f;
     start(&f);
     struct pmix_server_job *j = join(&f, "job-a", 1);
@@ -251,7 +231,7 @@ TEST(a_connection_that_closes_at_once_does_no_harm)
 /* libpmix select()s. */
 TEST(the_server_has_low_descriptors_however_many_are_open)
 {
-    struct rank rank = fork_rank();
+    struct kit_rank rank = fork_rank();
     struct fixture f;
     struct rlimit limit = {2048, 2048};
     getrlimit(RLIMIT_NOFILE, &limit);
@@ -269,7 +249,7 @@ TEST(the_server_has_low_descriptors_however_many_are_open)
 
 TEST(if_the_server_cannot_start_ranks_are_disconnected)
 {
-    struct rank ranks[] = {fork_rank(), fork_rank()};
+    struct kit_rank ranks[] = {fork_rank(), fork_rank()};
     struct fixture f;
     setenv("PMIX_MCA_bfrops", "no-such-module", 1); /* the ranks do not inherit it */
     start(&f);

@@ -1,4 +1,4 @@
-/* agent_spawn: a job whose agents another process starts, here on the same node. */
+/* agent_spawn: a job whose agents another process starts, here all on this machine. */
 #include "launcher/remote/agent_spawn.h"
 
 #include "launcher/hosts/hosts.h"
@@ -9,7 +9,7 @@ struct held {
     struct fixture *f;
     struct heard *job;
     struct hosts *hosts;
-    struct launch_node_resources part;
+    struct launch_node_resources parts[2];
     struct launch_spec spec;
     char *argv[4];
     struct agent_spawn *agents[2];
@@ -21,29 +21,27 @@ static void on_agents_ended(void *arg)
     ((struct held *)arg)->ended++;
 }
 
-/* Starts a job of two ranks that waits for its agents. */
-static void held_open(struct held *h, const char *text)
+/* Starts a job of two ranks on so many nodes, which waits for its agents. */
+static void held_open(struct held *h, int nodes, const char *text)
 {
-    memset(h, 0, sizeof *h);
     setenv("PMIX_RANK", "7", 1); /* as if mpirun had started this process */
     h->f = open_all();
-    h->hosts = xzalloc(sizeof *h->hosts);
-    hosts_add(h->hosts, topo_name(launch_context_topo(h->f->l)), 2, 0);
-    h->hosts->at[0].here = true;
+    h->hosts = two_hosts(2 / nodes, 1);
+    h->hosts->count = nodes;
     h->spec = script(2, h->argv, text);
     h->spec.hosts = h->hosts;
-    h->spec.node_resources = &h->part;
+    h->spec.node_resources = h->parts;
     h->spec.engine = "external";
     h->job = begin(h->f, 0, &h->spec);
 }
 
-static void start_agents(struct held *h, int i, int first_rank, int count)
+static void start_agent(struct held *h, int node)
 {
     struct err e = {0};
     const char *token = NULL;
     AUTO(free) char *control = launch_join_ticket(h->job->job, &token);
-    const struct agent_spawn_opts ask = {control, token, first_rank, count, NULL};
-    if (agent_spawn_start(&h->agents[i], h->f->l, &ask, on_agents_ended, h, &e) < 0)
+    const struct agent_spawn_opts ask = {control, token, node, NULL};
+    if (agent_spawn_start(&h->agents[node], h->f->l, &ask, on_agents_ended, h, &e) < 0)
         FAIL("%s", e.text);
 }
 
@@ -63,22 +61,22 @@ static void held_close(struct held *h)
 
 TEST(ranks_run_when_all_agents_are_there_and_agents_exit_with_the_job)
 {
-    struct held h;
+    struct held h = {0};
     char dir[] = "/tmp/drover-agents-XXXXXX";
     CHECK(mkdtemp(dir));
     AUTO(free) char *spoke = xasprintf("%s/spoke", dir);
     AUTO(free)
-    char *text = xasprintf("echo $RANK of $WORLD_SIZE ${PMIX_RANK-alone}\n"
+    char *text = xasprintf("echo $RANK of $WORLD_SIZE ${PMIX_RANK-none}\n"
                            "test $RANK = 1 || exec touch %s\n"
                            "while ! test -e %s; do sleep 0.01; done\n"
                            "exit 3",
                            spoke, spoke); /* its failure ends the other rank */
-    held_open(&h, text);
-    start_agents(&h, 0, 1, 1);
-    start_agents(&h, 1, 0, 1);
+    held_open(&h, 2, text);
+    start_agent(&h, 1);
+    start_agent(&h, 0);
     until_over(h.job);
-    CHECK_HAS(strbuf_str(&h.job->out), "0o0 of 2 alone|");
-    CHECK_HAS(strbuf_str(&h.job->out), "1o1 of 2 alone|");
+    CHECK_HAS(strbuf_str(&h.job->out), "0o0 of 2 none|");
+    CHECK_HAS(strbuf_str(&h.job->out), "1o1 of 2 none|");
     CHECK_INT(h.job->end.status, 3);
     CHECK_INT(h.job->end.first_failed, 1);
     until_ended(&h, 2); /* by themselves */
@@ -89,14 +87,13 @@ TEST(ranks_run_when_all_agents_are_there_and_agents_exit_with_the_job)
 
 TEST(each_node_has_its_own_resources)
 {
-    struct held h;
-    memset(&h, 0, sizeof h);
+    struct held h = {0};
     AUTO(topo) struct topo *t = NULL;
     CHECK_INT(topo_load(&t, NULL), 0);
     AUTO(free) char *one = xasprintf("%d", hwloc_bitmap_first(topo_allowed(t)));
-    held_open(&h, "taskset -pc $$ | sed 's/.*: /on /'");
-    h.part.cpus = one;
-    start_agents(&h, 0, 0, 2);
+    held_open(&h, 1, "taskset -pc $$ | sed 's/.*: /on /'");
+    h.parts[0].cpus = one;
+    start_agent(&h, 0);
     until_over(h.job);
     CHECK_INT(h.job->end.status, 0);
     AUTO(free) char *said = xasprintf("1oon %s|", one);
@@ -107,10 +104,10 @@ TEST(each_node_has_its_own_resources)
 
 TEST(ranks_whose_agents_are_killed_are_lost)
 {
-    struct held h;
-    held_open(&h, "echo here; sleep 1000");
-    start_agents(&h, 0, 0, 1);
-    start_agents(&h, 1, 1, 1);
+    struct held h = {0};
+    held_open(&h, 2, "echo here; sleep 1000");
+    start_agent(&h, 0);
+    start_agent(&h, 1);
     until_heard(h.job, &h.job->out, "1ohere");
     agent_spawn_kill(h.agents[1]);
     agent_spawn_kill(h.agents[1]);
@@ -122,12 +119,12 @@ TEST(ranks_whose_agents_are_killed_are_lost)
 
 TEST(a_job_that_is_killed_before_its_agents_connect_ends)
 {
-    struct held h;
-    held_open(&h, "echo never");
+    struct held h = {0};
+    held_open(&h, 1, "echo never");
     launch_kill(h.job->job);
     until_over(h.job);
     CHECK_STR(strbuf_str(&h.job->out), "");
-    start_agents(&h, 0, 0, 2); /* too late: the job does not listen any more */
+    start_agent(&h, 0); /* too late: the job does not listen any more */
     until_ended(&h, 1);
     held_close(&h);
 }

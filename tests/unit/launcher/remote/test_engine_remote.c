@@ -11,8 +11,10 @@
 TEST(lines_of_ranks_arrive_and_the_status_is_0)
 {
     AUTO(fixture) struct fixture *f = open_all();
+    AUTO(hosts) struct hosts *hosts = two_hosts(1, 2);
     char *argv[4];
     struct launch_spec s = far_script(3, argv, "echo a$RANK/$WORLD_SIZE; echo b$RANK >&2");
+    s.hosts = hosts;
     struct heard *h = begin(f, 0, &s);
     until_over(h);
     CHECK_HAS(strbuf_str(&h->out), "0oa0/3|");
@@ -62,8 +64,10 @@ TEST(long_lines_of_two_ranks_arrive_whole)
 TEST(statuses_signals_and_missing_programs_are_reported)
 {
     AUTO(fixture) struct fixture *f = open_all();
+    AUTO(hosts) struct hosts *hosts = two_hosts(1, 1);
     char *argv[4];
     struct launch_spec s = far_script(2, argv, "[ $RANK = 1 ] || exec sleep 100; exit 9");
+    s.hosts = hosts;
     struct heard *h = begin(f, 0, &s);
     until_over(h);
     CHECK_INT(h->end.status, 9);
@@ -92,11 +96,11 @@ TEST(mpirun_starts_agents_too)
 {
     AUTO(fixture) struct fixture *f = open_all();
     char *argv[4];
-    struct launch_spec s = far_script(3, argv, "echo $RANK $OMPI_COMM_WORLD_SIZE");
+    struct launch_spec s = far_script(3, argv, "echo $RANK of $WORLD_SIZE");
     s.engine = "openmpi";
     struct heard *h = begin(f, 0, &s);
     until_over(h);
-    CHECK_HAS(strbuf_str(&h->out), "2o2 3|");
+    CHECK_HAS(strbuf_str(&h->out), "2o2 of 3|");
     CHECK_INT(h->end.status, 0);
     fprintf(stderr, "# %g s\n", h->end.seconds);
 }
@@ -145,10 +149,11 @@ static bool count_only(void *arg, int rank, enum launch_stream from, const char 
     return false;
 }
 
-static void bytes_come(int pause_after)
+static void bytes_come(int pause_after, int nodes)
 {
     enum { LEN = 8 << 20 };
     AUTO(fixture) struct fixture *f = open_all();
+    AUTO(hosts) struct hosts *hosts = two_hosts(1, 1);
     AUTO(free) char *bytes = random_bytes(LEN, 7);
     char name[40], dir[] = "/tmp/drover-test-XXXXXX", *argv[4];
     temp_file(name, bytes, LEN);
@@ -156,6 +161,7 @@ static void bytes_come(int pause_after)
     AUTO(free) char *text = xasprintf("cat %s & cat %s >&2; wait", name, name);
     struct launch_spec s = far_script(2, argv, text);
     s.output_dir = dir;
+    s.hosts = nodes > 1 ? hosts : NULL;
     struct heard *h = &f->jobs[0];
     h->pause_after = pause_after;
     struct launch_events ev = kit_events;
@@ -181,12 +187,13 @@ static void bytes_come(int pause_after)
 
 TEST(every_byte_of_the_output_arrives_and_is_in_the_files)
 {
-    bytes_come(0);
+    bytes_come(0, 2);
 }
 
 TEST(pauses_lose_no_output)
 {
-    bytes_come(1);
+    bytes_come(1, 1);
+    bytes_come(1, 2);
 }
 
 TEST(rank_0_reads_our_stdin_to_its_end)
@@ -333,14 +340,16 @@ static int drovers_processes(pid_t *out, int room, const char *job_id)
 
 TEST(any_process_of_drover_may_be_killed_and_nothing_is_left)
 {
-    /* 2 ranks with a parent, an agent and a guardian each, in the order of their pids. One job per
+    /* 2 nodes with a parent, an agent and a guardian each, in the order of their pids. One job per
      * victim. */
     enum { OURS = 6 };
     AUTO(fixture) struct fixture *f = open_all();
+    AUTO(hosts) struct hosts *hosts = two_hosts(1, 1);
     char ids[OURS][40], *argv[4];
     for (int victim = 0; victim < OURS; victim++) {
         struct launch_spec s = far_script(2, argv, "setsid sleep 100 & echo up; exec sleep 100");
         snprintf(ids[victim], sizeof ids[victim], "kill-%d-%d", (int)getpid(), victim);
+        s.hosts = hosts;
         s.job_id = ids[victim];
         s.grace_ms = 300;
         begin(f, victim, &s);

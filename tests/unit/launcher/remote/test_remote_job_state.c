@@ -3,7 +3,7 @@
 
 #include "tests/unit/test.h"
 
-/* Columns: RESOLVE MEET RESOLVED START_FAILED ALL_CONFIGURED NEXT_TURN KILL_TREE REAPED REAPED_ALL
+/* Columns: RESOLVE MEET RESOLVED START_FAILED ALL_READY NEXT_TURN KILL_TREE REAPED REAPED_ALL
  * LAUNCHER_REAPED. '.' is "no meaning"; else the digit is the next state. */
 static const char *const expected[REMOTE_JOB_STATES] = {
     [REMOTE_JOB_NEW] = "12........",       [REMOTE_JOB_RESOLVING] = "..23..4...",

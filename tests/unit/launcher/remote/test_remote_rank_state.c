@@ -5,18 +5,17 @@
 
 #include "tests/unit/test.h"
 
-/* Columns: HELLO CONFIGURE START NOT_STARTED EXITED DISCONNECTED LOST. '.' is "no meaning"; else
- * the digit is the next state. */
+/* Columns: START NOT_STARTED EXITED LOST. '.' is "no meaning"; else the digit is the next state. */
 static const char *const expected[REMOTE_RANK_STATES] = {
-    [REMOTE_RANK_EXPECTED] = "1..5..5",   [REMOTE_RANK_CONNECTED] = ".2.5..5",
-    [REMOTE_RANK_CONFIGURED] = "..35..5", [REMOTE_RANK_STARTED] = "...5545",
-    [REMOTE_RANK_LOSING] = "......5",     [REMOTE_RANK_DONE] = ".......",
+    [REMOTE_RANK_WAITING] = "12..",
+    [REMOTE_RANK_STARTED] = ".222",
+    [REMOTE_RANK_DONE] = "....",
 };
 
 TEST(the_table_is_as_described)
 {
-    CHECK_INT(REMOTE_RANK_STATES, 6);
-    CHECK_INT(REMOTE_RANK_EVENTS, 7);
+    CHECK_INT(REMOTE_RANK_STATES, 3);
+    CHECK_INT(REMOTE_RANK_EVENTS, 4);
     for (int s = 0; s < REMOTE_RANK_STATES; s++)
         for (int ev = 0; ev < REMOTE_RANK_EVENTS; ev++) {
             char c = expected[s][ev];
@@ -27,7 +26,7 @@ TEST(the_table_is_as_described)
 
 TEST(every_state_is_reached_and_every_state_but_the_last_is_left)
 {
-    bool reached[REMOTE_RANK_STATES] = {[REMOTE_RANK_EXPECTED] = true};
+    bool reached[REMOTE_RANK_STATES] = {[REMOTE_RANK_WAITING] = true};
     for (int s = 0; s < REMOTE_RANK_STATES; s++) {
         bool left = false;
         for (int ev = 0; ev < REMOTE_RANK_EVENTS; ev++)
@@ -42,8 +41,8 @@ TEST(every_state_is_reached_and_every_state_but_the_last_is_left)
         CHECK(reached[s]);
 }
 
-TEST(every_rank_can_be_lost_until_it_is_done)
+TEST(a_rank_ends_once)
 {
-    for (int s = 0; s < REMOTE_RANK_DONE; s++)
-        CHECK_INT(remote_rank_next(s, REMOTE_RANK_EV_LOST), REMOTE_RANK_DONE);
+    for (int ev = 0; ev < REMOTE_RANK_EVENTS; ev++)
+        CHECK_INT(remote_rank_next(REMOTE_RANK_DONE, ev), -1);
 }

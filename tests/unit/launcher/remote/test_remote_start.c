@@ -6,9 +6,11 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include "launcher/hosts/hosts.h"
 #include "launcher/node/topo.h"
-#include "launcher/remote/control.h"
+#include "launcher/control/control.h"
 #include "launcher/remote/remote_launcher.h"
+#include "launcher/tree/exchange.h"
 #include "tests/unit/kit_launch.h"
 
 enum { PEERS = 4 };
@@ -24,6 +26,8 @@ struct scene {
     struct fixture *f;
     char dir[40], path[PATH_MAX];
     char control[256], token[128], *argv[4];
+    struct hosts *hosts;
+    int lost_after_ms;
     struct launch_spec spec;
     struct peer peers[PEERS];
 };
@@ -52,6 +56,7 @@ static void scene_close(struct scene *s)
         strbuf_free(&s->peers[i].frames);
     }
     close_all(s->f);
+    hosts_free(s->hosts);
     AUTO(free) char *rm = xasprintf("rm -r %s", s->dir);
     CHECK_INT(system(rm), 0);
 }
@@ -60,10 +65,14 @@ static void scene_close(struct scene *s)
 #define UNTIL_DIE "while [ ! -e $SCENE/die ]; do sleep 0.01; done; "
 static const char waits[] = WRITE_TICKET "exec sleep 100";
 
-/* A job of two ranks. */
+/* A job of three ranks: rank 0 is on node 0, the others are on node 1. */
 static struct heard *begin_remote(struct scene *s, int start_timeout_ms)
 {
-    s->spec = far_script(2, s->argv, "echo hi");
+    s->spec = far_script(3, s->argv, "echo hi");
+    s->hosts = two_hosts(1, 2);
+    s->spec.hosts = s->hosts;
+    s->spec.lost_after_ms = s->lost_after_ms;
+    s->spec.oversubscribe = true;
     s->spec.engine = "openmpi";
     s->spec.start_timeout_ms = start_timeout_ms;
     return begin(s->f, 0, &s->spec);
@@ -101,7 +110,7 @@ static void on_peer_ended(void *arg, const char *why)
 
 static struct peer *connect_peer(struct scene *s, int i, const char *token)
 {
-    static const struct control_events ev = {on_frame, on_peer_ended};
+    static const struct control_events ev = {.frame = on_frame, .ended = on_peer_ended};
     struct peer *p = &s->peers[i];
     int fd = -1;
     p->s = s;
@@ -116,11 +125,11 @@ static void send_head(struct peer *p, json_t *head)
     control_send(p->control, head, NULL, 0);
 }
 
-static struct peer *hello(struct scene *s, int i, const char *token, int rank)
+static struct peer *hello(struct scene *s, int i, const char *token, int node)
 {
     struct peer *p = connect_peer(s, i, token);
     send_head(p, json_pack("{s:s,s:s,s:i,s:i,s:s}", "t", "hello", "version", DROVER_VERSION,
-                           "protocol", CONTROL_FRAME_PROTOCOL, "rank", rank, "host", "by-hand"));
+                           "protocol", CONTROL_FRAME_PROTOCOL, "node", node, "host", "by-hand"));
     return p;
 }
 
@@ -146,27 +155,37 @@ static void send_topo(struct peer *p)
     control_send(p->control, json_pack("{s:s}", "t", "topo"), bytes, len);
 }
 
-/* Both agents connect, are configured and get `start`. */
-static void until_started(struct scene *s)
+static struct peer *until_configured(struct scene *s, int node)
 {
-    struct peer *a = hello(s, 0, s->token, 0);
-    until_peer(a, "topo_request|");
-    send_topo(a);
-    until_peer(a, "rank_spec|");
-    send_head(a, json_pack("{s:s,s:i}", "t", "port", "port", 4711));
-    struct peer *b = hello(s, 1, s->token, 1);
-    until_peer(b, "start|");
-    until_peer(a, "start|");
-    CHECK_STR(strbuf_str(&a->frames), "topo_request|rank_spec|start|");
-    CHECK_STR(strbuf_str(&b->frames), "rank_spec|start|");
+    struct peer *p = hello(s, node, s->token, node);
+    until_peer(p, "topo_request|");
+    send_topo(p);
+    until_peer(p, "node_spec|");
+    return p;
 }
 
-static void exits(struct peer *p, int wait)
+/* Both agents connect, are configured and ready, and get `start`. */
+static void until_started(struct scene *s)
 {
-    send_head(p, json_pack("{s:s,s:i}", "t", "started", "pid", 1234));
-    control_send(p->control, json_pack("{s:s,s:i}", "t", "output", "from", 1), "one\ntwo", 7);
-    send_head(p, json_pack("{s:s,s:i,s:b}", "t", "exit", "wait", wait, "oom", 0));
-    send_head(p, json_pack("{s:s}", "t", "eof"));
+    struct peer *a = until_configured(s, 0);
+    send_head(a, json_pack("{s:s,s:i}", "t", "port", "port", 4711));
+    send_head(a, json_pack("{s:s}", "t", "ready"));
+    struct peer *b = until_configured(s, 1);
+    CHECK(!strstr(strbuf_str(&a->frames), "start|"));
+    send_head(b, json_pack("{s:s}", "t", "ready"));
+    until_peer(b, "start|");
+    until_peer(a, "start|");
+    CHECK_STR(strbuf_str(&a->frames), "topo_request|node_spec|start|");
+    CHECK_STR(strbuf_str(&b->frames), "topo_request|node_spec|start|");
+}
+
+static void exits(struct peer *p, int rank, int wait)
+{
+    send_head(p, json_pack("{s:s,s:i,s:i}", "t", "started", "rank", rank, "pid", 1234));
+    control_send(p->control, json_pack("{s:s,s:i,s:i}", "t", "output", "rank", rank, "from", 1),
+                 "one\ntwo", 7);
+    send_head(p, json_pack("{s:s,s:i,s:i,s:b}", "t", "exit", "rank", rank, "wait", wait, "oom", 0));
+    send_head(p, json_pack("{s:s,s:i}", "t", "eof", "rank", rank));
 }
 
 static void clears(struct peer *p)
@@ -175,11 +194,12 @@ static void clears(struct peer *p)
     send_head(p, json_pack("{s:s}", "t", "reaped"));
 }
 
-/* Both ranks, from their exit on. */
-static void all_exit(struct scene *s, int wait, int wait_1)
+/* All ranks, from their exit on. */
+static void all_exit(struct scene *s, int wait, int wait_2)
 {
-    exits(&s->peers[0], wait);
-    exits(&s->peers[1], wait_1);
+    exits(&s->peers[0], 0, wait);
+    exits(&s->peers[1], 1, wait);
+    exits(&s->peers[1], 2, wait_2);
     for (int i = 0; i < 2; i++)
         clears(&s->peers[i]);
     for (int i = 0; i < 2; i++)
@@ -198,6 +218,8 @@ TEST(all_agents_connect_start_are_reaped_and_released)
     CHECK_INT(h->end.status, 3);
     CHECK_HAS(strbuf_str(&h->out), "0oone|");
     CHECK_HAS(strbuf_str(&h->out), "0otwo|");
+    CHECK_HAS(strbuf_str(&h->out), "2otwo|");
+    CHECK_INT(h->end.first_failed, 2);
     CHECK(h->end.seconds < 5); /* this mpirun never exits by itself */
     scene_close(&s);
 }
@@ -237,7 +259,7 @@ TEST(an_mpirun_that_exits_just_at_its_limit_does_no_harm)
     scene_close(&s);
 }
 
-TEST(peers_without_the_token_and_a_second_agent_of_a_rank_are_rejected_and_the_job_continues)
+TEST(peers_without_the_token_and_a_second_agent_of_a_node_are_rejected_and_the_job_continues)
 {
     struct scene s;
     char wrong[65];
@@ -280,8 +302,7 @@ TEST(a_node_whose_agent_does_not_connect_in_time_is_named)
     until_over(h);
     CHECK_INT(h->end.status, 126);
     CHECK_INT(h->end.first_failed, 1);
-    CHECK_HAS(h->end.first.start_error, "no agent connected from");
-    CHECK_HAS(h->end.first.start_error, launch_plan(h->job)->nodes[0].name);
+    CHECK_HAS(h->end.first.start_error, "no agent connected from 127.0.0.2 within 1 s");
     CHECK_HAS(strbuf_str(&a->frames), "exit_agent|");
     scene_close(&s);
 }
@@ -298,7 +319,25 @@ TEST(an_mpirun_that_fails_is_quoted)
     scene_close(&s);
 }
 
-TEST(an_agent_that_dies_is_a_lost_rank_and_ends_the_job)
+TEST(an_agent_that_is_not_ready_in_time_is_named)
+{
+    struct scene s;
+    scene_open(&s, waits);
+    struct heard *h = begin_remote(&s, 1000);
+    until_ticket(&s);
+    struct peer *a = until_configured(&s, 0);
+    send_head(a, json_pack("{s:s,s:i}", "t", "port", "port", 4711));
+    send_head(a, json_pack("{s:s}", "t", "ready"));
+    struct peer *b = until_configured(&s, 1);
+    clears(b);
+    clears(a);
+    until_over(h);
+    CHECK_INT(h->end.first_failed, 1);
+    CHECK_HAS(h->end.first.start_error, "127.0.0.2: the agent was not ready within 1 s");
+    scene_close(&s);
+}
+
+TEST(an_agent_that_dies_loses_all_ranks_of_its_node_and_ends_the_job)
 {
     struct scene s;
     scene_open(&s, waits);
@@ -307,27 +346,100 @@ TEST(an_agent_that_dies_is_a_lost_rank_and_ends_the_job)
     until_started(&s);
     control_close(TAKE(s.peers[1].control));
     until_peer(&s.peers[0], "signal|");
-    exits(&s.peers[0], SIGTERM);
+    exits(&s.peers[0], 0, SIGTERM);
     clears(&s.peers[0]);
     until_over(h);
     CHECK_INT(h->end.first_failed, 1);
+    CHECK_INT(h->ranks_ended, 3);
     CHECK(h->end.first.lost);
-    CHECK_HAS(h->end.first.lost_how, "its agent on");
+    CHECK_STR(h->end.first.lost_how,
+              "its agent on 127.0.0.2 disconnected: the connection was closed");
     CHECK_INT(h->end.status, 1);
     scene_close(&s);
 }
 
-TEST(a_node_is_lost_if_all_its_agents_disconnect)
+TEST(a_node_whose_agent_is_silent_is_lost)
+{
+    struct scene s;
+    scene_open(&s, waits);
+    s.lost_after_ms = 300; /* our agents send pings every 5 s only */
+    struct heard *h = begin_remote(&s, 0);
+    until_ticket(&s);
+    until_started(&s);
+    until_over(h);
+    CHECK(h->end.first.lost);
+    CHECK_HAS(h->end.first.lost_how, " is lost: silent for 0.3 s");
+    scene_close(&s);
+}
+
+TEST(events_of_PMIx_decide_as_on_one_node)
 {
     struct scene s;
     scene_open(&s, waits);
     struct heard *h = begin_remote(&s, 0);
     until_ticket(&s);
     until_started(&s);
-    control_close(TAKE(s.peers[0].control));
-    control_close(TAKE(s.peers[1].control));
+    for (int rank = 0; rank < 3; rank++)
+        send_head(&s.peers[rank > 0], json_pack("{s:s,s:i}", "t", "joined", "rank", rank));
+    send_head(&s.peers[0], json_pack("{s:s,s:i}", "t", "finalized", "rank", 0));
+    exits(&s.peers[0], 0, 0);
+    exits(&s.peers[1], 2, 0); /* without MPI_Finalize */
+    until_peer(&s.peers[1], "signal|");
+    exits(&s.peers[1], 1, SIGTERM);
+    for (int i = 0; i < 2; i++)
+        clears(&s.peers[i]);
     until_over(h);
-    CHECK_HAS(h->end.first.lost_how, "is lost: the connection was closed");
+    CHECK_INT(h->end.first_failed, 2);
+    CHECK_INT(h->end.first.mpi_fault, JOB_MPI_NO_FINALIZE);
+    CHECK_INT(h->end.status, 1);
+    scene_close(&s);
+}
+
+TEST(an_MPI_Abort_is_the_exit_status_unless_an_exit_of_another_node_came_first)
+{
+    for (int crashed = 0; crashed < 2; crashed++) {
+        struct scene s;
+        scene_open(&s, waits);
+        struct heard *h = begin_remote(&s, 0);
+        until_ticket(&s);
+        until_started(&s);
+        send_head(&s.peers[1], json_pack("{s:s,s:i,s:i}", "t", "aborted", "rank", 1, "code", 42));
+        if (crashed) /* its exit was on its way */
+            exits(&s.peers[0], 0, SIGSEGV);
+        until_peer(&s.peers[1], "signal|");
+        if (!crashed)
+            exits(&s.peers[0], 0, SIGTERM);
+        exits(&s.peers[1], 1, SIGTERM);
+        exits(&s.peers[1], 2, SIGTERM);
+        for (int i = 0; i < 2; i++)
+            clears(&s.peers[i]);
+        until_over(h);
+        CHECK_INT(h->end.first_failed, crashed ? 0 : 1);
+        CHECK_INT(h->end.status, crashed ? 128 + SIGSEGV : 42);
+        scene_close(&s);
+    }
+}
+
+TEST(fences_of_the_nodes_meet_at_the_launcher)
+{
+    struct scene s;
+    scene_open(&s, waits);
+    struct heard *h = begin_remote(&s, 0);
+    until_ticket(&s);
+    until_started(&s);
+    for (int i = 0; i < 2; i++) {
+        AUTO(strbuf) struct strbuf b = {0};
+        const struct exchange_message m = {
+            .type = EXCHANGE_FENCE, .kind = EXCHANGE_MODEX, .node = i};
+        exchange_message_encode(&b, &m);
+        CHECK(!strstr(strbuf_str(&s.peers[0].frames), "exchange|"));
+        control_send(s.peers[i].control, json_pack("{s:s}", "t", "exchange"), b.data, b.len);
+    }
+    until_peer(&s.peers[0], "exchange|");
+    until_peer(&s.peers[1], "exchange|");
+    all_exit(&s, 0, 0);
+    until_over(h);
+    CHECK_INT(h->end.status, 0);
     scene_close(&s);
 }
 
@@ -401,10 +513,10 @@ TEST(a_job_that_is_killed_just_after_an_agent_disconnected_does_not_wait_for_the
     control_close(TAKE(s.peers[1].control));
     run_for(&s, 20);
     launch_kill(h->job);
-    exits(&s.peers[0], SIGKILL);
+    exits(&s.peers[0], 0, SIGKILL);
     clears(&s.peers[0]);
     until_over(h);
-    CHECK(h->end.stopped && h->end.seconds < 10);
+    CHECK(h->end.first.lost && h->end.seconds < 10);
     scene_close(&s);
 }
 
@@ -420,7 +532,7 @@ TEST(a_job_that_is_killed_before_all_agents_connect_ends_at_once)
     CHECK_INT(h->ranks_ended, 0); /* no event inside the call */
     clears(a);
     until_over(h);
-    CHECK_INT(h->ranks_ended, 2);
+    CHECK_INT(h->ranks_ended, 3);
     CHECK(h->end.stopped && h->end.seconds < 3);
     scene_close(&s);
 }
@@ -433,7 +545,7 @@ TEST(an_agent_of_another_version_ends_the_start)
     until_ticket(&s);
     struct peer *p = connect_peer(&s, 0, s.token);
     send_head(p, json_pack("{s:s,s:s,s:i,s:i,s:s}", "t", "hello", "version", "0.0.1", "protocol",
-                           CONTROL_FRAME_PROTOCOL, "rank", 1, "host", "old"));
+                           CONTROL_FRAME_PROTOCOL, "node", 1, "host", "old"));
     until_dropped(p);
     until_over(h);
     CHECK_INT(h->end.status, 2);

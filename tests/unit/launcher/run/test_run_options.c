@@ -343,3 +343,53 @@ TEST(hosts_of_the_exclude_file_are_left_out)
     done();
     unlink(path);
 }
+
+TEST(hydras_launcher_ssh_starts_ranks_on_other_nodes_only)
+{
+    CHECK_INT(parse("mpiexec -launcher ssh -H node1,node2 ./a"), 0);
+    CHECK_STR(got.spec.engine, "ssh");
+    done();
+    CHECK_INT(parse("mpiexec -bootstrap ssh -n 1 ./a"), 0);
+    CHECK(!got.spec.engine);
+    done();
+    CHECK_INT(parse("mpiexec -launcher fork -n 1 ./a"), 0);
+    CHECK_STR(got.spec.engine, "local");
+    done();
+    CHECK_INT(parse("mpirun --engine ssh -n 1 ./a"), 0);
+    CHECK_STR(got.spec.engine, "ssh");
+    done();
+}
+
+TEST(ssh_reaches_other_nodes_if_there_is_no_mpirun)
+{
+    char dir[] = "/tmp/drover-path-XXXXXX";
+    CHECK(mkdtemp(dir));
+    AUTO(free) char *mpirun = xasprintf("%s/mpirun", dir);
+    setenv("PATH", dir, 1);
+    CHECK_INT(parse("run -H node1 -n 1 ./a"), 0);
+    CHECK_STR(got.spec.remote_engine, "ssh");
+    done();
+    CHECK_INT(parse("run -n 1 ./a"), 0);
+    CHECK(!got.spec.remote_engine);
+    done();
+    CHECK_INT(parse("run -H node1 -n 1 --prefix /opt/ompi ./a"), 0);
+    CHECK_STR(got.spec.remote_engine, "openmpi");
+    done();
+    CHECK_INT(symlink("/bin/true", mpirun), 0);
+    CHECK_INT(parse("run -H node1 -n 1 --mca btl tcp ./a"), 0);
+    CHECK(!got.spec.remote_engine);
+    done();
+    unlink(mpirun);
+    rmdir(dir);
+}
+
+TEST(arguments_for_ssh_are_those_of_mpiruns_ssh)
+{
+    CHECK_INT(parse("run -n 1 --ssh-args -4 --prtemca plm_ssh_agent rsh ./a"), 0);
+    CHECK_INT(strv_len(got.spec.engine_args), 6);
+    CHECK_STR(got.spec.engine_args[1], "plm_rsh_args");
+    CHECK_STR(got.spec.engine_args[2], "-4");
+    CHECK_STR(got.spec.engine_args[4], "plm_ssh_agent");
+    CHECK_INT(strv_len(got.mpirun_only), 0);
+    done();
+}

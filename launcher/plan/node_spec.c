@@ -1,0 +1,291 @@
+#include "launcher/plan/node_spec.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { RANKS_MAX = 1 << 20 };
+
+static bool starts(const char *s, const char *prefix)
+{
+    return strncmp(s, prefix, strlen(prefix)) == 0;
+}
+
+static bool has_prefix(const char *entry, const char *const *prefixes, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (starts(entry, prefixes[i]))
+            return true;
+    return false;
+}
+
+bool node_spec_is_host_env(const char *entry)
+{
+    static const char *const prefixes[] = {
+        "HOSTNAME=", "HOST=",    "SSH_",     "PWD=",           "OLDPWD=",         "SHLVL=",
+        "DISPLAY=",  "WAYLAND_", "XDG_",     "XAUTHORITY",     "DBUS_",           "WINDOWID=",
+        "TMUX",      "STY=",     "_=",       "TTY=",           "GPG_TTY=",        "SESSION_",
+        "MAIL=",     "SLURMD_",  "SYSTEMD_", "INVOCATION_ID=", "JOURNAL_STREAM=",
+    };
+    return has_prefix(entry, prefixes, COUNT_OF(prefixes));
+}
+
+/* Returns true if the variable is set for the agent itself, and not for its ranks. */
+static bool is_agent_env(const char *entry)
+{
+    static const char *const prefixes[] = {"DROVER_CONTROL=", "DROVER_TOKEN=", "DROVER_AGENT_"};
+    return has_prefix(entry, prefixes, COUNT_OF(prefixes));
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+static void add_string(struct strbuf *out, const char *s)
+{
+    strbuf_add(out, s ? s : "", (s ? strlen(s) : 0) + 1);
+}
+
+static json_int_t add_strings(struct strbuf *out, char *const *v)
+{
+    for (size_t i = 0; v && v[i]; i++)
+        add_string(out, v[i]);
+    return (json_int_t)strv_len(v);
+}
+
+void node_spec_base_env(struct strbuf *out, char *const *env)
+{
+    for (size_t i = 0; env && env[i]; i++)
+        if (!node_spec_is_host_env(env[i]) && !is_agent_env(env[i]))
+            add_string(out, env[i]);
+}
+
+/* Appends the node of each rank as runs: "0*8 1*8" means 8 ranks on node 0, then 8 on node 1. */
+static void add_rank_nodes(struct strbuf *out, const struct plan *p)
+{
+    for (int i = 0, end; i < p->world_size; i = end) {
+        int node = p->ranks[i].node;
+        for (end = i + 1; end < p->world_size && p->ranks[end].node == node;)
+            end++;
+        strbuf_printf(out, "%s%d*%d", i > 0 ? " " : "", node, end - i);
+    }
+    strbuf_add(out, "", 1);
+}
+
+/* Appends the node's ranks. Returns their numbers of strings: [[argv, env], …]. */
+static json_t *add_ranks(struct strbuf *out, const struct plan *p, int node)
+{
+    json_t *counts = json_array();
+    for (int i = 0; i < p->world_size; i++) {
+        const struct plan_rank *r = &p->ranks[i];
+        if (r->node != node)
+            continue;
+        add_string(out, r->cpus);
+        add_string(out, r->mems);
+        add_string(out, r->wdir);
+        json_int_t argv = add_strings(out, r->argv), env = add_strings(out, r->env);
+        json_array_append_new(counts, json_pack("[I,I]", argv, env));
+    }
+    return counts;
+}
+
+/* Strings may be invalid UTF-8. So they are in the payload, and the JSON object has only the number
+ * of strings of each kind. */
+json_t *node_spec_encode(struct strbuf *payload, const struct plan *p, int node, const char *wdir,
+                         const struct node_spec_opts *w, const struct strbuf *base)
+{
+    add_string(payload, p->wdir ? p->wdir : wdir);
+    add_string(payload, p->job_id);
+    add_rank_nodes(payload, p);
+    for (int i = 0; i < p->node_count; i++)
+        add_string(payload, p->nodes[i].name);
+    json_int_t argv = add_strings(payload, p->argv), env = add_strings(payload, p->env);
+    json_t *local = add_ranks(payload, p, node);
+    strbuf_add(payload, base->data, base->len);
+    return json_pack("{s:s,s:s*,s:i,s:i,s:i,s:I,s:I,s:o,s:b,s:b,s:i,s:b,s:i,s:b,s:i,s:b}", "t",
+                     "node_spec", "ft_config", w->ft_config, "node", node, "nodes", p->node_count,
+                     "ranks", p->world_size, "argv", argv, "env", env, "local", local, "reports",
+                     w->reports, "pty", w->pty, "stdin_rank", w->stdin_rank, "pmix", w->pmix,
+                     "radix", w->radix, "port", w->port, "port_wanted", w->port_wanted, "port_held",
+                     w->port_held);
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+struct string_reader {
+    const char *at, *end;
+};
+
+static const char *next_string(struct string_reader *s)
+{
+    const char *found = s->at;
+    const char *nul = s->at < s->end ? memchr(s->at, '\0', (size_t)(s->end - s->at)) : NULL;
+    if (!nul)
+        return NULL;
+    s->at = nul + 1;
+    return found;
+}
+
+static int read_strings(char ***out, struct string_reader *s, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const char *text = next_string(s);
+        if (!text)
+            return -EBADMSG;
+        strv_push(out, xstrdup(text));
+    }
+    return 0;
+}
+
+static char *dup_nonempty(const char *s)
+{
+    return *s ? xstrdup(s) : NULL;
+}
+
+/* Reads the runs of add_rank_nodes(), and collects the ranks of the map's node. */
+static int read_rank_nodes(struct job_map *m, const char *runs)
+{
+    int rank = 0;
+    for (const char *p = runs; *p;) {
+        char *end;
+        long node = strtol(p, &end, 10);
+        long count = *end == '*' ? strtol(end + 1, &end, 10) : 0;
+        if (node < 0 || node >= m->node_count || count < 1 || count > m->ranks - rank)
+            return -EBADMSG;
+        for (; count > 0; count--, rank++) {
+            m->rank_nodes[rank] = (int)node;
+            if (node == m->node)
+                m->local[m->local_count++] = rank;
+        }
+        p = *end == ' ' ? end + 1 : end;
+    }
+    return rank == m->ranks && m->local_count > 0 ? 0 : -EBADMSG;
+}
+
+static int read_map(struct job_map *m, struct string_reader *s)
+{
+    const char *job_id = next_string(s), *runs = next_string(s);
+    if (!runs)
+        return -EBADMSG;
+    m->job_id = xstrdup(job_id);
+    m->rank_nodes = xcalloc((size_t)m->ranks, sizeof *m->rank_nodes);
+    m->local = xcalloc((size_t)m->ranks, sizeof *m->local);
+    int rc = read_rank_nodes(m, runs);
+    return rc < 0 ? rc : read_strings(&m->nodes, s, m->node_count);
+}
+
+static int read_rank(struct node_spec *spec, int i, struct string_reader *s, const json_t *counts)
+{
+    struct plan_rank *r = &spec->plan->ranks[i];
+    const char *cpus = next_string(s), *mems = next_string(s), *wdir = next_string(s);
+    json_int_t argv = json_integer_value(json_array_get(counts, 0));
+    json_int_t env = json_integer_value(json_array_get(counts, 1));
+    if (!wdir)
+        return -EBADMSG;
+    *r = (struct plan_rank){.rank = i, .local_rank = i, .gpu = -1};
+    strv_push(&spec->map->cpus, xstrdup(cpus));
+    r->cpus = dup_nonempty(cpus);
+    r->mems = dup_nonempty(mems);
+    r->wdir = dup_nonempty(wdir);
+    int rc = read_strings(&r->argv, s, argv);
+    return rc < 0 ? rc : read_strings(&r->env, s, env);
+}
+
+/* Makes the local plan of the map's node, without its ranks. */
+static struct plan *plan_of_node(const struct job_map *m)
+{
+    struct plan *p = xzalloc(sizeof *p);
+    p->engine = PLAN_ENGINE_LOCAL;
+    p->job_id = xstrdup(m->job_id);
+    p->world_size = m->local_count;
+    p->ranks = xcalloc((size_t)m->local_count, sizeof *p->ranks);
+    p->node_count = 1;
+    p->nodes = xcalloc(1, sizeof *p->nodes);
+    p->nodes[0].name = xstrdup(m->nodes[m->node]);
+    p->nodes[0].local_size = m->local_count;
+    p->nodes[0].here = true;
+    return p;
+}
+
+/* Reads the rest of the payload, after the map. */
+static int read_plan(struct node_spec *spec, struct string_reader *s, const json_t *head,
+                     const char *wdir, char *const *agent_env)
+{
+    int64_t argv = json_integer_value(json_object_get(head, "argv"));
+    int64_t env = json_integer_value(json_object_get(head, "env"));
+    const json_t *local = json_object_get(head, "local");
+    struct plan *p = spec->plan = plan_of_node(spec->map);
+    p->wdir = xstrdup(wdir);
+    if (argv < 1 || json_array_size(local) != (size_t)p->world_size ||
+        read_strings(&p->argv, s, argv) < 0 || read_strings(&p->env, s, env) < 0)
+        return -EBADMSG;
+    for (int i = 0; i < p->world_size; i++)
+        if (read_rank(spec, i, s, json_array_get(local, (size_t)i)) < 0)
+            return -EBADMSG;
+    for (const char *text; (text = next_string(s));)
+        strv_push(&spec->base, xstrdup(text));
+    for (size_t i = 0; agent_env && agent_env[i]; i++)
+        strv_push(&spec->base, xstrdup(agent_env[i]));
+    return s->at == s->end ? 0 : -EBADMSG;
+}
+
+static int read_payload(struct node_spec *spec, struct string_reader *s, const json_t *head,
+                        char *const *agent_env, struct err *e)
+{
+    int64_t node = 0, nodes = 0, ranks = 0;
+    if (json_require_int(&node, head, "node", e) < 0 ||
+        json_require_int(&nodes, head, "nodes", e) < 0 ||
+        json_require_int(&ranks, head, "ranks", e) < 0 || ranks < 1 || ranks > RANKS_MAX ||
+        nodes < 1 || nodes > ranks || node < 0 || node >= nodes)
+        return -EBADMSG;
+    struct job_map *m = spec->map = xzalloc(sizeof *m);
+    m->node = (int)node;
+    m->node_count = (int)nodes;
+    m->ranks = (int)ranks;
+    const char *wdir = next_string(s);
+    int rc = wdir ? read_map(m, s) : -EBADMSG;
+    return rc < 0 ? rc : read_plan(spec, s, head, wdir, agent_env);
+}
+
+static int read_opts(struct node_spec *spec, const json_t *head, struct err *e)
+{
+    struct node_spec_opts *o = &spec->opts;
+    int64_t stdin_rank = 0, radix = 0, port_wanted = 0;
+    const char *ft_config = NULL;
+    bool read = json_optional_str(&ft_config, head, "ft_config", e) == 0 &&
+                json_require_bool(&o->reports, head, "reports", e) == 0 &&
+                json_require_bool(&o->pty, head, "pty", e) == 0 &&
+                json_require_int(&stdin_rank, head, "stdin_rank", e) == 0 &&
+                json_require_bool(&o->pmix, head, "pmix", e) == 0 &&
+                json_require_int(&radix, head, "radix", e) == 0 &&
+                json_require_bool(&o->port, head, "port", e) == 0 &&
+                json_require_int(&port_wanted, head, "port_wanted", e) == 0 &&
+                json_require_bool(&o->port_held, head, "port_held", e) == 0;
+    if (!read || port_wanted < 0 || port_wanted > 65535 || radix < 1 || radix > RANKS_MAX ||
+        stdin_rank < -1 || stdin_rank > RANKS_MAX)
+        return -EBADMSG;
+    o->stdin_rank = (int)stdin_rank;
+    o->radix = (int)radix;
+    o->port_wanted = (int)port_wanted;
+    o->ft_config = spec->ft_config = ft_config ? xstrdup(ft_config) : NULL;
+    return 0;
+}
+
+int node_spec_decode(struct node_spec *out, const json_t *head, const char *payload, size_t len,
+                     char *const *agent_env, struct err *e)
+{
+    struct node_spec spec = {0};
+    struct string_reader s = {payload, payload + len};
+    if (read_opts(&spec, head, e) < 0 || read_payload(&spec, &s, head, agent_env, e) < 0) {
+        node_spec_free(&spec);
+        return err_set(e, -EBADMSG, "malformed node_spec message");
+    }
+    *out = spec;
+    return 0;
+}
+
+void node_spec_free(struct node_spec *r)
+{
+    plan_free(r->plan);
+    job_map_free(r->map);
+    strv_free(r->base);
+    free(r->ft_config);
+    *r = (struct node_spec){0};
+}

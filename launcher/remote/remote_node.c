@@ -1,0 +1,74 @@
+/* The nodes of a job, and their states. */
+#include "common/log.h"
+#include "launcher/remote/engine_remote_internal.h"
+
+/* Creates the states of the nodes and of the ranks. Counts the ranks of each node before it fills
+ * remote_node.ranks. */
+void remote_node_make_all(struct remote_job *j)
+{
+    int n = j->plan->world_size;
+    j->ranks = xcalloc((size_t)n, sizeof *j->ranks);
+    j->nodes = xcalloc((size_t)j->plan->node_count, sizeof *j->nodes);
+    j->ranks_by_node = xcalloc((size_t)n, sizeof(struct remote_rank *));
+    j->rank_nodes = xcalloc((size_t)n, sizeof *j->rank_nodes);
+    for (int i = 0; i < n; i++) {
+        struct remote_rank *r = &j->ranks[i];
+        j->rank_nodes[i] = j->plan->ranks[i].node;
+        *r = (struct remote_rank){.node = &j->nodes[j->rank_nodes[i]], .rank = i};
+        r->streams[0] = (struct remote_stream){.rank = r, .from = LAUNCH_STDOUT};
+        r->streams[1] = (struct remote_stream){.rank = r, .from = LAUNCH_STDERR};
+        r->node->rank_count++;
+    }
+    for (int i = 0, first = 0; i < j->plan->node_count; i++) {
+        struct remote_node *node = &j->nodes[i];
+        node->job = j;
+        node->node = i;
+        node->ranks = j->ranks_by_node + first;
+        first += node->rank_count;
+        node->rank_count = 0;
+    }
+    for (int i = 0; i < n; i++) {
+        struct remote_node *node = j->ranks[i].node;
+        node->ranks[node->rank_count++] = &j->ranks[i];
+    }
+}
+
+const char *remote_node_host(const struct remote_node *n)
+{
+    return n->job->plan->nodes[n->node].name;
+}
+
+bool remote_node_apply(struct remote_node *n, enum remote_node_event ev)
+{
+    int to = remote_node_next(n->state, ev);
+    if (to < 0)
+        log_debug("node %s is %s: event %d is dropped", remote_node_host(n),
+                  remote_node_state_name(n->state), (int)ev);
+    else
+        n->state = (enum remote_node_state)to;
+    return to >= 0;
+}
+
+bool remote_node_is_cleared(const struct remote_node *n)
+{
+    bool all = remote_node_is_reaped(n->state);
+    for (int i = 0; i < n->rank_count && all; i++)
+        all = n->ranks[i]->state == REMOTE_RANK_DONE && !n->ranks[i]->streams[0].output &&
+              !n->ranks[i]->streams[1].output;
+    return all;
+}
+
+/* A rank that waits for the start is not lost: the start of the job fails. */
+void remote_node_lose(struct remote_node *n, const char *why)
+{
+    struct remote_job *j = n->job;
+    j->failed = true;
+    remote_node_apply(n, REMOTE_NODE_EV_GONE);
+    for (int i = 0; i < n->rank_count; i++) {
+        struct remote_rank *r = n->ranks[i];
+        if (r->state == REMOTE_RANK_STARTED && engine_remote_apply_rank(r, REMOTE_RANK_EV_LOST))
+            j->ev.lost(j->arg, r->rank, why);
+        remote_output_end(r);
+    }
+    engine_remote_check_reaped(j);
+}

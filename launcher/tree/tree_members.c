@@ -1,0 +1,141 @@
+#include "launcher/tree/tree_members.h"
+
+#include <errno.h>
+
+#define ROW(s, ev, to)                                                         \
+    [TREE_MEMBER_##s][TREE_MEMBER_EV_##ev] = TREE_MEMBER_##to + 1 /* 0: no row \
+                                                                   */
+
+static const unsigned char table[TREE_MEMBER_STATES][TREE_MEMBER_EVENTS] = {
+    ROW(EXPECTED, CALL, WAITING), /* it has the launcher's address only */
+    ROW(EXPECTED, ENTER, JOINED), /* the launcher is its parent */
+    ROW(EXPECTED, LOSE, LOST),    /* a node above it is lost */
+    ROW(WAITING, MOVE, MOVING),   /* it closes its connection to the launcher */
+    ROW(WAITING, LOSE, LOST),     /* its connection has ended */
+    ROW(MOVING, ENTER, JOINED),   /* the usual end of the start */
+    ROW(MOVING, LOSE, LOST),      /* a node above it is lost, or it does not arrive */
+    ROW(JOINED, LOSE, LOST),      /* its connection has ended */
+};
+
+int tree_member_next(enum tree_member_state s, enum tree_member_event ev)
+{
+    return table[s][ev] - 1;
+}
+
+const char *tree_member_state_name(enum tree_member_state s)
+{
+    static const char *const names[TREE_MEMBER_STATES] = {
+        [TREE_MEMBER_EXPECTED] = "expected", [TREE_MEMBER_WAITING] = "waiting",
+        [TREE_MEMBER_MOVING] = "moving",     [TREE_MEMBER_JOINED] = "joined",
+        [TREE_MEMBER_LOST] = "lost",
+    };
+    return names[s];
+}
+
+struct tree_members {
+    struct tree tree;
+    struct tree_members_events ev;
+    void *arg;
+    struct {
+        enum tree_member_state state;
+        char *address; /* at which it listens; NULL: it does not */
+    } * nodes;
+    int counts[TREE_MEMBER_STATES];
+};
+
+struct tree_members *tree_members_new(const struct tree *t, const struct tree_members_events *ev,
+                                      void *arg)
+{
+    struct tree_members *m = xzalloc(sizeof *m);
+    *m = (struct tree_members){.tree = *t, .ev = *ev, .arg = arg};
+    m->nodes = xcalloc((size_t)t->nodes, sizeof *m->nodes);
+    m->counts[TREE_MEMBER_EXPECTED] = t->nodes;
+    return m;
+}
+
+void tree_members_free(struct tree_members *m)
+{
+    if (!m)
+        return;
+    for (int i = 0; i < m->tree.nodes; i++)
+        free(m->nodes[i].address);
+    free(m->nodes);
+    free(m);
+}
+
+static bool apply(struct tree_members *m, int node, enum tree_member_event ev)
+{
+    int next = tree_member_next(m->nodes[node].state, ev);
+    if (next < 0)
+        return false;
+    m->counts[m->nodes[node].state]--;
+    m->counts[next]++;
+    m->nodes[node].state = (enum tree_member_state)next;
+    return true;
+}
+
+static void move(struct tree_members *m, int node, const char *address)
+{
+    if (apply(m, node, TREE_MEMBER_EV_MOVE))
+        m->ev.move(m->arg, node, address);
+}
+
+int tree_members_hello(struct tree_members *m, int node, int via)
+{
+    if (node < 0 || node >= m->tree.nodes)
+        return -EINVAL;
+    int parent = tree_parent(&m->tree, node);
+    if (via != TREE_LAUNCHER && via != parent)
+        return -EINVAL;
+    bool enters = via == parent;
+    if (!apply(m, node, enters ? TREE_MEMBER_EV_ENTER : TREE_MEMBER_EV_CALL))
+        return -EEXIST;
+    if (enters)
+        m->ev.joined(m->arg, node);
+    else if (m->nodes[parent].address)
+        move(m, node, m->nodes[parent].address);
+    return 0;
+}
+
+void tree_members_listening(struct tree_members *m, int node, const char *address)
+{
+    if (m->nodes[node].state != TREE_MEMBER_JOINED || m->nodes[node].address)
+        return;
+    m->nodes[node].address = xstrdup(address);
+    int child, count = tree_children(&m->tree, node, &child);
+    for (; count > 0; count--, child++)
+        move(m, child, m->nodes[node].address);
+}
+
+static void lose_below(struct tree_members *m, int node)
+{
+    if (apply(m, node, TREE_MEMBER_EV_LOSE))
+        m->ev.lost(m->arg, node);
+    int child, count = tree_children(&m->tree, node, &child);
+    for (; count > 0; count--, child++)
+        lose_below(m, child);
+}
+
+void tree_members_lose(struct tree_members *m, int node)
+{
+    if (m->nodes[node].state != TREE_MEMBER_LOST)
+        lose_below(m, node);
+}
+
+enum tree_member_state tree_members_state(const struct tree_members *m, int node)
+{
+    return m->nodes[node].state;
+}
+
+int tree_members_count(const struct tree_members *m, enum tree_member_state s)
+{
+    return m->counts[s];
+}
+
+int tree_members_first(const struct tree_members *m, enum tree_member_state s)
+{
+    for (int i = 0; i < m->tree.nodes; i++)
+        if (m->nodes[i].state == s)
+            return i;
+    return -1;
+}

@@ -1,0 +1,68 @@
+/* tree_members - how the agents of a job come to their places in the tree, and which are lost, as
+ * the launcher sees it. Pure.
+ *
+ * Each agent first connects to the launcher. An agent that is not a child of the launcher is told
+ * where its parent is as soon as the parent is at its place and listens; it then leaves, and its
+ * next hello comes through the parent. If an agent is lost, all below it are lost. */
+#ifndef DROVER_TREE_MEMBERS_H
+#define DROVER_TREE_MEMBERS_H
+
+#include "common/mem.h"
+#include "launcher/tree/tree.h"
+
+enum tree_member_state {
+    TREE_MEMBER_EXPECTED, /* has not connected */
+    TREE_MEMBER_WAITING,  /* connected to the launcher; its parent does not listen yet */
+    TREE_MEMBER_MOVING,   /* was told where its parent is */
+    TREE_MEMBER_JOINED,   /* connected to its parent */
+    TREE_MEMBER_LOST,
+    TREE_MEMBER_STATES
+};
+
+enum tree_member_event {
+    TREE_MEMBER_EV_CALL,  /* hello on a connection to the launcher, which is not its parent */
+    TREE_MEMBER_EV_MOVE,  /* its parent is at its place and listens */
+    TREE_MEMBER_EV_ENTER, /* hello on a connection to its parent */
+    TREE_MEMBER_EV_LOSE,  /* its connection has ended, or that of a node above it */
+    TREE_MEMBER_EVENTS
+};
+
+/* Returns the next state, or -1 if the event has no meaning in this state. */
+int tree_member_next(enum tree_member_state s, enum tree_member_event ev);
+/* Returns a lower-case name for the log. */
+const char *tree_member_state_name(enum tree_member_state s);
+
+struct tree_members_events {
+    /* The agent, which is connected to the launcher, has to move to its parent, which listens at
+     * `address`. */
+    void (*move)(void *arg, int node, const char *address);
+    /* The agent is at its place. If it has children (tree_children()), it has to listen. */
+    void (*joined)(void *arg, int node);
+    /* The node is lost. The top one comes first, then those below it. */
+    void (*lost)(void *arg, int node);
+};
+
+struct tree_members;
+struct tree_members *tree_members_new(const struct tree *t, const struct tree_members_events *ev,
+                                      void *arg);
+void tree_members_free(struct tree_members *m);
+AUTO_DEFINE(tree_members, struct tree_members *, tree_members_free)
+
+/* Hello of a node: on a connection to the launcher (`via` is TREE_LAUNCHER), or through the agent
+ * `via`.
+ *   -EINVAL  there is no such node, or `via` is not its parent
+ *   -EEXIST  it is there already, or lost */
+int tree_members_hello(struct tree_members *m, int node, int via);
+/* The agent of a node waits for its children at `address`. */
+void tree_members_listening(struct tree_members *m, int node, const char *address);
+/* A node is lost: its parent has said so, or its connection to the launcher has ended. The end of a
+ * connection whose agent was told to move is not a loss: the agent leaves, and may arrive at its
+ * parent before the launcher sees that it has left. Nothing happens if the node is lost already. */
+void tree_members_lose(struct tree_members *m, int node);
+
+enum tree_member_state tree_members_state(const struct tree_members *m, int node);
+/* Return the number of nodes in the state, and the first such node (-1: none). */
+int tree_members_count(const struct tree_members *m, enum tree_member_state s);
+int tree_members_first(const struct tree_members *m, enum tree_member_state s);
+
+#endif
