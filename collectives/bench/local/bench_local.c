@@ -50,29 +50,45 @@ static uint64_t size_of(const struct bench_local_row *row, const struct bench_lo
 
 /* ---- timing ---------------------------------------------------------------------------------- */
 
-/* One operation of a device, which is complete on return. */
-typedef int operation_fn(struct local_device *d, void *arg, struct err *e);
+/* One operation of a device, which is complete on return, and the times that it takes. */
+struct operation {
+    struct local_device *device;
+    int (*run)(struct local_device *d, const void *arg, struct err *e);
+    const void *arg;
+    double median, spread; /* seconds; the spread as a share of the median */
+};
 
-/* Sets *median to the median time of an operation in seconds, and *spread to the times' spread as a
- * share of it. */
-static int time_operation(const struct bench_local_opts *o, struct local_device *d,
-                          operation_fn *run, void *arg, double *median, double *spread,
-                          struct err *e)
+static int time_operation(struct operation *p, const struct bench_local_opts *o, struct err *e)
 {
     AUTO(free) double *times = xcalloc((size_t)o->iters, sizeof *times);
     int rc = 0;
     for (int i = 0; i < o->warmups && rc == 0; i++)
-        rc = run(d, arg, e);
+        rc = p->run(p->device, p->arg, e);
     for (int i = 0; i < o->iters && rc == 0; i++) {
         double begin = clock_s();
-        rc = run(d, arg, e);
+        rc = p->run(p->device, p->arg, e);
         times[i] = fmax(clock_s() - begin, 1e-9);
     }
     if (rc < 0)
         return rc;
-    *median = stats_median(times, (size_t)o->iters);
-    *spread = stats_spread(times, (size_t)o->iters, *median) / *median;
+    p->median = stats_median(times, (size_t)o->iters);
+    p->spread = stats_spread(times, (size_t)o->iters, p->median) / p->median;
     return 0;
+}
+
+/* Copies between the memory of a device and that of the host. */
+static int copy_in(const struct local_device_kind *k, struct local_device *d, void *to,
+                   const void *host, size_t bytes, struct err *e)
+{
+    const struct local_device_copy c = {to, host, LOCAL_DEVICE_OWN, LOCAL_DEVICE_HOST, bytes};
+    return k->copy(d, &c, e);
+}
+
+static int copy_out(const struct local_device_kind *k, struct local_device *d, void *host,
+                    const void *from, size_t bytes, struct err *e)
+{
+    const struct local_device_copy c = {host, from, LOCAL_DEVICE_HOST, LOCAL_DEVICE_OWN, bytes};
+    return k->copy(d, &c, e);
 }
 
 /* ---- products -------------------------------------------------------------------------------- */
@@ -82,7 +98,7 @@ struct product {
     struct local_device_product p;
 };
 
-static int run_product(struct local_device *d, void *arg, struct err *e)
+static int run_product(struct local_device *d, const void *arg, struct err *e)
 {
     const struct product *m = arg;
     return m->kind->multiply(d, &m->p, e);
@@ -111,7 +127,7 @@ static int put_matrix(struct product *m, struct local_device *d, const void **ou
         return rc;
     encode(scratch, m->p.type, from, count);
     *out = p;
-    return m->kind->copy(d, p, LOCAL_DEVICE_OWN, scratch, LOCAL_DEVICE_HOST, bytes, e);
+    return copy_in(m->kind, d, p, scratch, bytes, e);
 }
 
 /* Multiplies again and again: the first result is checked, and each further one must have the same
@@ -130,10 +146,9 @@ static int check_products(struct product *m, struct local_device *d, const struc
         if (i == 0) /* not a number: a product that writes nothing is noticed */
             memset(to, 0xff, bytes);
         if (i == 0)
-            rc = m->kind->copy(d, m->p.c, LOCAL_DEVICE_OWN, to, LOCAL_DEVICE_HOST, bytes, e);
+            rc = copy_in(m->kind, d, m->p.c, to, bytes, e);
         rc = rc < 0 ? rc : m->kind->multiply(d, &m->p, e);
-        rc = rc < 0 ? rc
-                    : m->kind->copy(d, to, LOCAL_DEVICE_HOST, m->p.c, LOCAL_DEVICE_OWN, bytes, e);
+        rc = rc < 0 ? rc : copy_out(m->kind, d, to, m->p.c, bytes, e);
         if (rc == 0 && i == o->checks - 1 && o->inject_at >= 0 && (size_t)o->inject_at < count)
             to[o->inject_at] += 1;
         if (rc == 0 && i == 0)
@@ -170,41 +185,49 @@ static int run_gemm(struct bench_local_row *row, const struct bench_local_opts *
     m.p.c = c;
     if (rc == 0 && o->checks > 0)
         rc = check_products(&m, d, g, o, &row->wrong, e);
+    struct operation p = {.device = d, .run = run_product, .arg = &m};
     if (rc == 0)
-        rc = time_operation(o, d, run_product, &m, &row->seconds, &row->spread, e);
+        rc = time_operation(&p, o, e);
     if (rc < 0)
         return rc;
     row->bytes = count * element;
     row->n = m.p.n;
     row->type = m.p.type;
+    row->seconds = p.median;
+    row->spread = p.spread;
     row->tflops = 2 * pow(m.p.n, 3) / row->seconds / 1e12;
     return 0;
 }
 
 /* ---- copies ---------------------------------------------------------------------------------- */
 
-struct copy {
+struct copies {
     const struct local_device_kind *kind;
-    void *to;
-    const void *from;
-    enum local_device_memory to_where, from_where;
+    void *device[2], *host[2];
     size_t bytes;
 };
 
-static int run_copy(struct local_device *d, void *arg, struct err *e)
+/* A copy that is timed. */
+struct timed_copy {
+    const struct local_device_kind *kind;
+    struct local_device_copy c;
+};
+
+static int run_copy(struct local_device *d, const void *arg, struct err *e)
 {
-    const struct copy *c = arg;
-    return c->kind->copy(d, c->to, c->to_where, c->from, c->from_where, c->bytes, e);
+    const struct timed_copy *t = arg;
+    return t->kind->copy(d, &t->c, e);
 }
 
-/* Times a copy between two memories. Sets its rate in GB/s. */
-static int time_copy(const struct bench_local_opts *o, struct local_device *d, struct copy c,
-                     double *gbps, struct err *e)
+/* Times a copy. Sets its rate in GB/s. */
+static int time_copy(double *gbps, const struct bench_local_opts *o, struct local_device *d,
+                     struct local_device_copy c, struct err *e)
 {
-    double seconds = 0, spread;
-    int rc = time_operation(o, d, run_copy, &c, &seconds, &spread, e);
+    const struct timed_copy t = {o->kind, c};
+    struct operation p = {.device = d, .run = run_copy, .arg = &t};
+    int rc = time_operation(&p, o, e);
     if (rc == 0)
-        *gbps = (double)c.bytes / seconds / 1e9;
+        *gbps = (double)c.bytes / p.median / 1e9;
     return rc;
 }
 
@@ -226,54 +249,60 @@ static uint64_t count_wrong(const unsigned char *got, const unsigned char *want,
 }
 
 /* The same bytes go from the host to the device, within it, and back. */
-static int check_copies(const struct bench_local_opts *o, struct local_device *d,
-                        void *const *device, void *const *host, size_t bytes, uint64_t *wrong,
-                        struct err *e)
+static int check_copies(const struct copies *m, const struct bench_local_opts *o,
+                        struct local_device *d, uint64_t *wrong, struct err *e)
 {
-    const enum local_device_memory own = LOCAL_DEVICE_OWN, far = LOCAL_DEVICE_HOST;
+    const struct local_device_copy within = {m->device[1], m->device[0], LOCAL_DEVICE_OWN,
+                                             LOCAL_DEVICE_OWN, m->bytes};
+    unsigned char *back = m->host[1];
     int rc = 0;
     for (int i = 0; i < o->checks && rc == 0; i++) {
-        memset(host[1], 0xff, bytes);
-        rc = o->kind->copy(d, device[0], own, host[0], far, bytes, e);
-        rc = rc < 0 ? rc : o->kind->copy(d, device[1], own, device[0], own, bytes, e);
-        rc = rc < 0 ? rc : o->kind->copy(d, host[1], far, device[1], own, bytes, e);
-        if (rc == 0 && i == o->checks - 1 && o->inject_at >= 0 && (size_t)o->inject_at < bytes)
-            ((unsigned char *)host[1])[o->inject_at] ^= 1;
+        memset(back, 0xff, m->bytes);
+        rc = copy_in(m->kind, d, m->device[0], m->host[0], m->bytes, e);
+        rc = rc < 0 ? rc : m->kind->copy(d, &within, e);
+        rc = rc < 0 ? rc : copy_out(m->kind, d, back, m->device[1], m->bytes, e);
+        if (rc == 0 && i == o->checks - 1 && o->inject_at >= 0 && (size_t)o->inject_at < m->bytes)
+            back[o->inject_at] ^= 1;
         if (rc == 0)
-            *wrong += count_wrong(host[1], host[0], bytes);
+            *wrong += count_wrong(back, m->host[0], m->bytes);
     }
     return rc;
+}
+
+static int time_copies(struct bench_local_row *row, const struct copies *m,
+                       const struct bench_local_opts *o, struct local_device *d, struct err *e)
+{
+    const enum local_device_memory own = LOCAL_DEVICE_OWN, far = LOCAL_DEVICE_HOST;
+    const struct local_device_copy to = {m->device[0], m->host[0], own, far, m->bytes},
+                                   from = {m->host[1], m->device[0], far, own, m->bytes},
+                                   within = {m->device[1], m->device[0], own, own, m->bytes};
+    int rc = 0;
+    if (o->kind->has_links) {
+        rc = time_copy(&row->to_gbps, o, d, to, e);
+        rc = rc < 0 ? rc : time_copy(&row->from_gbps, o, d, from, e);
+    }
+    if (rc == 0 && row->device.has_pci) /* now, since an idle link may be slower */
+        pcie_link_read(&row->link, "/sys", row->device.pci_domain, row->device.pci_bus,
+                       row->device.pci_device);
+    return rc < 0 ? rc : time_copy(&row->within_gbps, o, d, within, e);
 }
 
 static int run_copies(struct bench_local_row *row, const struct bench_local_opts *o,
                       struct local_device *d, struct err *e)
 {
-    uint64_t size = size_of(row, o, GPU_COPY, CPU_COPY);
-    size_t bytes = (size_t)(size + sizeof(uint64_t) - 1) / sizeof(uint64_t) * sizeof(uint64_t);
-    void *device[2], *host[2];
-    int rc = 0;
-    for (int i = 0; i < 2 && rc == 0; i++) {
-        rc = o->kind->alloc(d, bytes, LOCAL_DEVICE_OWN, &device[i], e);
-        rc = rc < 0 ? rc : o->kind->alloc(d, bytes, LOCAL_DEVICE_HOST, &host[i], e);
+    struct copies m = {.kind = o->kind};
+    uint64_t words = (size_of(row, o, GPU_COPY, CPU_COPY) + sizeof words - 1) / sizeof words;
+    m.bytes = (size_t)words * sizeof words;
+    for (int i = 0; i < 2; i++) {
+        int rc = o->kind->alloc(d, m.bytes, LOCAL_DEVICE_OWN, &m.device[i], e);
+        rc = rc < 0 ? rc : o->kind->alloc(d, m.bytes, LOCAL_DEVICE_HOST, &m.host[i], e);
+        if (rc < 0)
+            return rc;
     }
-    if (rc < 0)
-        return rc;
-    fill(host[0], bytes);
-    rc = check_copies(o, d, device, host, bytes, &row->wrong, e);
-    struct copy to = {o->kind, device[0], host[0], LOCAL_DEVICE_OWN, LOCAL_DEVICE_HOST, bytes};
-    struct copy from = {o->kind, host[1], device[0], LOCAL_DEVICE_HOST, LOCAL_DEVICE_OWN, bytes};
-    struct copy within = {o->kind, device[1], device[0], LOCAL_DEVICE_OWN, LOCAL_DEVICE_OWN, bytes};
-    if (rc == 0 && o->kind->has_links)
-        rc = time_copy(o, d, to, &row->to_gbps, e);
-    if (rc == 0 && o->kind->has_links)
-        rc = time_copy(o, d, from, &row->from_gbps, e);
-    if (rc == 0 && row->device.has_pci)
-        pcie_link_read(&row->link, "/sys", row->device.pci_domain, row->device.pci_bus,
-                       row->device.pci_device);
-    if (rc == 0)
-        rc = time_copy(o, d, within, &row->within_gbps, e);
-    row->bytes = bytes;
-    return rc;
+    fill(m.host[0], m.bytes);
+    row->bytes = m.bytes;
+    int rc = check_copies(&m, o, d, &row->wrong, e);
+    return rc < 0 ? rc : time_copies(row, &m, o, d, e);
 }
 
 int bench_local_run(struct bench_local_row *row, const struct bench_local_opts *o, int index,

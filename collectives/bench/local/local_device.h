@@ -24,6 +24,14 @@ struct local_device_product {
     float *c;
 };
 
+/* A copy between two memories. */
+struct local_device_copy {
+    void *to;
+    const void *from;
+    enum local_device_memory to_where, from_where;
+    size_t bytes;
+};
+
 /* A GPU has the address that PCI gives it. */
 struct local_device_facts {
     char name[128];
@@ -47,9 +55,8 @@ struct local_device_kind {
     /* Allocates memory, aligned to at least 64 bytes, that close() frees. -ENOMEM */
     int (*alloc)(struct local_device *d, size_t bytes, enum local_device_memory where, void **out,
                  struct err *e);
-    /* Copies between two memories; complete on return. */
-    int (*copy)(struct local_device *d, void *to, enum local_device_memory to_where,
-                const void *from, enum local_device_memory from_where, size_t bytes, struct err *e);
+    /* Copies; complete on return. */
+    int (*copy)(struct local_device *d, const struct local_device_copy *c, struct err *e);
     /* Multiplies; complete on return. -ENOTSUP  not for this type */
     int (*multiply)(struct local_device *d, const struct local_device_product *p, struct err *e);
 };

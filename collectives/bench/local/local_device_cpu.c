@@ -87,12 +87,10 @@ static int cpu_alloc(struct local_device *d, size_t bytes, enum local_device_mem
     return 0;
 }
 
-static int cpu_copy(struct local_device *d, void *to, enum local_device_memory to_where,
-                    const void *from, enum local_device_memory from_where, size_t bytes,
-                    struct err *e)
+static int cpu_copy(struct local_device *d, const struct local_device_copy *c, struct err *e)
 {
-    memcpy(to, from, bytes);
-    __asm__ volatile("" : : "r"(to) : "memory"); /* keeps the copy from being optimised away */
+    memcpy(c->to, c->from, c->bytes);
+    __asm__ volatile("" : : "r"(c->to) : "memory"); /* keeps the copy from being optimised away */
     return 0;
 }
 

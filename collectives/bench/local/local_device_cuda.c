@@ -155,9 +155,7 @@ static int cuda_alloc(struct local_device *d, size_t bytes, enum local_device_me
     return 0;
 }
 
-static int cuda_copy(struct local_device *d, void *to, enum local_device_memory to_where,
-                     const void *from, enum local_device_memory from_where, size_t bytes,
-                     struct err *e)
+static int cuda_copy(struct local_device *d, const struct local_device_copy *c, struct err *e)
 {
     static const struct {
         int kind;
@@ -168,10 +166,10 @@ static int cuda_copy(struct local_device *d, void *to, enum local_device_memory 
         [LOCAL_DEVICE_HOST][LOCAL_DEVICE_OWN] = {CUDA_LIBS_TO_HOST, "a copy from the device"},
         [LOCAL_DEVICE_HOST][LOCAL_DEVICE_HOST] = {0, "a copy on the host"},
     };
-    const char *what = copies[to_where][from_where].what;
-    int rc = check(
-        d, d->cuda->cudaMemcpyAsync(to, from, bytes, copies[to_where][from_where].kind, d->stream),
-        what, e);
+    const char *what = copies[c->to_where][c->from_where].what;
+    int kind = copies[c->to_where][c->from_where].kind;
+    int code = d->cuda->cudaMemcpyAsync(c->to, c->from, c->bytes, kind, d->stream);
+    int rc = check(d, code, what, e);
     return rc < 0 ? rc : wait_for(d, what, e);
 }
 

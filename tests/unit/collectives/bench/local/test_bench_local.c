@@ -70,9 +70,7 @@ static int lazy_multiply(struct local_device *d, const struct local_device_produ
     return 0; /* writes nothing */
 }
 
-static int late_copy(struct local_device *d, void *to, enum local_device_memory to_where,
-                     const void *from, enum local_device_memory from_where, size_t bytes,
-                     struct err *e)
+static int late_copy(struct local_device *d, const struct local_device_copy *c, struct err *e)
 {
     return err_set(e, -ETIMEDOUT, "CUDA: a copy: not done after 3 s");
 }
