@@ -66,7 +66,7 @@ def test_what_is_missing_is_named(drover):
 
 def doctor_full(drover, tmp_path, fault="", **env):  # on three GPUs, the least that are compared
     (tmp_path / "machine").write_text(f"gpus 3\n{fault}\n")
-    done = drover.run("doctor", "--full", "--json", timeout=120,
+    done = drover.run("doctor", "--full", "--json", timeout=300,
                       env={"DROVER_NVML_LIB": str(BUILD / "tests/fake/libnvidia-ml.so.1"), "DROVER_FAKE_NVML": str(tmp_path / "machine"),
                            **GPUS, "FAKE_GPUS": "3", **env})
     return {c["id"]: c for c in json.loads(done.stdout)["nodes"][0]["checks"]}
