@@ -8,10 +8,10 @@
 #include <sys/socket.h>
 #include <uv.h>
 
-#include "launcher/control/control.h"
 #include "launcher/node/topo.h"
 #include "launcher/plan/env.h"
 #include "launcher/plan/node_spec.h"
+#include "launcher/control/control.h"
 #include "launcher/remote/remote_launcher.h"
 #include "launcher/tree/exchange.h"
 #include "tests/unit/test.h"
