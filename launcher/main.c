@@ -12,7 +12,7 @@
 #include "common/opt.h"
 #include "common/own_process.h"
 #include "common/strbuf.h"
-#include "launcher/agent/agent_parent.h"
+#include "launcher/agent/cmd_agent.h"
 #include "launcher/cmd/commands.h"
 #include "launcher/doctor/cmd_doctor.h"
 #include "launcher/doctor/cmd_machine.h"

@@ -72,7 +72,9 @@ void agent_exchange_receive(struct agent *a, int from, const char *bytes, size_t
 
 void agent_exchange_on_exchange(struct agent *a, const struct control_frame *f)
 {
-    agent_exchange_receive(a, tree_parent(&a->tree, a->node), f->payload, f->len);
+    if (a->exchange) /* else the job has no PMIx, or not yet; the launcher reports lost nodes anyway
+                      */
+        agent_exchange_receive(a, tree_parent(&a->tree, a->node), f->payload, f->len);
 }
 
 int agent_exchange_join(struct agent *a, struct err *e)

@@ -16,11 +16,11 @@
 #include <uv.h>
 
 #include "launcher/agent/agent_children.h"
+#include "launcher/control/control.h"
 #include "launcher/engine/engine.h"
 #include "launcher/engine/launch_context.h"
 #include "launcher/inspect/call_stacks.h"
 #include "launcher/plan/node_spec.h"
-#include "launcher/control/control.h"
 
 struct agent;
 

@@ -4,8 +4,8 @@
 
 #include "common/log.h"
 #include "launcher/agent/agent_internal.h"
-#include "launcher/node/netif.h"
 #include "launcher/control/relay.h"
+#include "launcher/node/netif.h"
 
 /* ---- children ----------------------------------------------------------------------------------
  */

@@ -1,5 +1,5 @@
-/* control - the connection between two processes of a job, such as the launcher and an agent: frames
- * in order, pings, and an end that is always reported.
+/* control - the connection between two processes of a job, such as the launcher and an agent:
+ * frames in order, pings, and an end that is always reported.
  *
  * There are two lanes. Bulk frames (output of ranks) keep their order among each other, and the
  * other frames overtake them: a fence or a signal never waits behind output. Nothing is held back
@@ -18,10 +18,10 @@
 
 enum {
     CONTROL_PING_MS = 5000,
-    CONTROL_SILENT_MS = 15000,  /* then the peer is lost */
-    CONTROL_HELLO_MS = 5000,    /* the same before control_authenticate() */
-    CONTROL_HELLO_BYTES = 4096, /* the longest frame before it */
-    CONTROL_UNSENT = 64 << 10,  /* bytes that the kernel holds unsent before it takes no more */
+    CONTROL_SILENT_MS = 15000,    /* then the peer is lost */
+    CONTROL_HELLO_MS = 5000,      /* the same before control_authenticate() */
+    CONTROL_HELLO_BYTES = 4096,   /* the longest frame before it */
+    CONTROL_UNSENT = 64 << 10,    /* bytes that the kernel holds unsent before it takes no more */
     CONTROL_WINDOW_MIN = 4 << 10, /* bytes of a rank that are sent before credit is due */
     CONTROL_WINDOW = 256 << 10,   /* the same at most */
     CONTROL_WINDOWS = 64 << 20    /* sum of the windows of a job with many ranks */
@@ -49,8 +49,9 @@ int control_open(struct control **out, uv_loop_t *loop, int fd, const char *toke
  * the caller closes it. The loop calls `connected` for each connection. */
 int control_listen(uv_tcp_t *listener, uv_loop_t *loop, uv_connection_cb connected, struct err *e);
 int control_listener_port(const uv_tcp_t *listener);
-/* Returns a list for control_connect(): the addresses (strv), each with the port. Without an address,
- * this is the loopback device, since on another node that means that node. The caller frees it. */
+/* Returns a list for control_connect(): the addresses (strv), each with the port. Without an
+ * address, this is the loopback device, since on another node that means that node. The caller
+ * frees it. */
 char *control_address_list(char *const *addresses, int port);
 /* Accepts the next connection that waits at `listener`. */
 int control_accept(struct control **out, uv_stream_t *listener, const char *token,
@@ -75,9 +76,9 @@ void control_send_bulk(struct control *c, json_t *head, const void *payload, siz
 /* Returns the bytes of the bulk frames that are not sent yet. */
 size_t control_bulk_queued(const struct control *c);
 
-/* Returns the window of a rank's output in a job of `ranks` ranks: how many bytes its agent may send
- * that are not credited yet. The bytes that all ranks may have on their way are limited, since the
- * launcher and inner agents of the tree hold them while the job's output is paused. */
+/* Returns the window of a rank's output in a job of `ranks` ranks: how many bytes its agent may
+ * send that are not credited yet. The bytes that all ranks may have on their way are limited, since
+ * the launcher and inner agents of the tree hold them while the job's output is paused. */
 size_t control_window(int ranks);
 
 /* The addresses of the peer and of this end, without ports. */

@@ -64,9 +64,9 @@ int cmd_machine(int argc, char **argv)
         const struct opt_help help = {
             .program = "drover machine",
             .usage = "[options]",
-            .summary = "Prints the topology of this node as JSON: hwloc's XML, the GPUs, and which "
-                       "of them "
-                       "may be used. 'drover run' on another node needs it to place ranks here."};
+            .summary = "Prints the topology of this node: the GPUs, and which CPUs may be used, as "
+                       "JSON; after a tab, hwloc's XML. 'drover run' on another node needs it to "
+                       "place ranks here."};
         opt_print_help(stdout, &help, options);
         return 0;
     }

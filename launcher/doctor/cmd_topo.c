@@ -90,7 +90,7 @@ static int add_here(struct groups *g, const char *machine, struct err *e)
 static int add_answer(struct groups *g, const char *name, const char *text, struct err *e)
 {
     AUTO(topo) struct topo *t = NULL;
-    int rc = topo_import(&t, text, strlen(text), e);
+    int rc = topo_import(&t, NULL, text, strlen(text), e);
     if (rc < 0)
         return err_wrap(e, "%s", name);
     add(g, name, t);

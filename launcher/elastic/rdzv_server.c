@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "common/json.h"
-#include "launcher/elastic/rdzv_policy.h"
 #include "launcher/control/control.h"
+#include "launcher/elastic/rdzv_policy.h"
 
 enum { BACKLOG = 128, STRANGERS_MAX = 64, RANKS_MAX = 1 << 30 /* maximum of all nodes together */ };
 

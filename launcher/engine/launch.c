@@ -9,18 +9,15 @@
 #include "common/opt.h"
 #include "common/stop_signals.h"
 #include "launcher/engine/mpi_transport.h"
-#include "launcher/guardian/process_tree.h"
 #include "launcher/job/rank_list.h"
 #include "launcher/node/limits.h"
 #include "launcher/node/port_hold.h"
 #include "launcher/plan/env.h"
 
 enum {
-    GRACE_MS = 30000,     /* from SIGTERM to SIGKILL, unless the spec sets it */
-    DRAIN_MS = 1000,      /* from a rank's exit until drover closes its output */
-    ABSENT_MS = 5000,     /* how long a rank may wait in MPI_Init for an absent rank */
-    ABORT_MS = 1000,      /* how long an MPI_Abort() may be pending */
-    ABORT_NODES_MS = 100, /* the same over several nodes, unless a rank is known to have exited */
+    GRACE_MS = 30000, /* from SIGTERM to SIGKILL, unless the spec sets it */
+    DRAIN_MS = 1000,  /* from a rank's exit until drover closes its output */
+    ABSENT_MS = 5000, /* how long a rank may wait in MPI_Init for an absent rank */
     LAST_LINES = 20
 };
 
@@ -108,9 +105,7 @@ static void on_escalation(uv_timer_t *t)
     enter_state(j);
 }
 
-/* Completes the handling of a rank's event. If the job has a new state, performs its actions. Then
- * emits `rank_ended` if the rank has ended. */
-static void after_event(struct launch *j, int rank, bool job_changed)
+void launch_after_event(struct launch *j, int rank, bool job_changed)
 {
     if (job_changed)
         enter_state(j);
@@ -154,7 +149,7 @@ static void on_started(void *arg, int rank, pid_t pid)
     struct launch *j = arg;
     j->ranks[rank].pid = pid;
     LAUNCH_OBSERVERS_EMIT(&j->observers, rank_started, rank, pid);
-    after_event(j, rank, job_rank_started(j->job, rank));
+    launch_after_event(j, rank, job_rank_started(j->job, rank));
 }
 
 static void on_not_started(void *arg, int rank, int status, bool node_fault, const char *why)
@@ -166,31 +161,7 @@ static void on_not_started(void *arg, int rank, int status, bool node_fault, con
                          .start_node_fault = node_fault,
                          .seconds = seconds_since_start(j)};
     snprintf(r.start_error, sizeof r.start_error, "%s", why);
-    after_event(j, rank, job_set_rank_end(j->job, &r));
-}
-
-/* Applies a pending MPI_Abort() of the rank to the job. */
-static void count_abort(struct launch *j, int rank)
-{
-    struct launch_rank *r = &j->ranks[rank];
-    if (r->abort_pending)
-        after_event(j, rank, job_rank_aborted(j->job, rank, r->abort_code));
-    r->abort_pending = false;
-}
-
-static void on_aborts(uv_timer_t *t)
-{
-    struct launch *j = t->data;
-    for (int i = 0; i < j->plan->world_size; i++)
-        count_abort(j, i);
-}
-
-static bool another_has_exited(const struct launch *j, int rank)
-{
-    for (int i = 0; i < j->plan->world_size; i++)
-        if (i != rank && j->ranks[i].pid && process_tree_is_dead(j->ranks[i].pid))
-            return true;
-    return false;
+    launch_after_event(j, rank, job_set_rank_end(j->job, &r));
 }
 
 static void on_absent(uv_timer_t *t);
@@ -216,10 +187,10 @@ static void on_absent(uv_timer_t *t)
     watch_absent_ranks(t->data);
 }
 
-/* The rank has exited; its output may still arrive until the drain timer fires. */
-static void rank_ended(struct launch *j, const struct rank_end *r)
+void launch_rank_ended(struct launch *j, const struct rank_end *r)
 {
-    count_abort(j, r->rank);
+    if (launch_aborts_hold_end(j, r))
+        return;
     j->ranks[r->rank].pid = 0;
     bool changed = job_set_rank_end(j->job, r);
     watch_absent_ranks(j);
@@ -228,7 +199,7 @@ static void rank_ended(struct launch *j, const struct rank_end *r)
         if (!uv_is_active((uv_handle_t *)&j->drain_timer))
             uv_timer_start(&j->drain_timer, on_drain_timeout, DRAIN_MS, 0);
     }
-    after_event(j, r->rank, changed);
+    launch_after_event(j, r->rank, changed);
 }
 
 static void on_exited(void *arg, int rank, int wait_status, bool oom_killed, const char *error)
@@ -245,9 +216,7 @@ static void on_exited(void *arg, int rank, int wait_status, bool oom_killed, con
     enum mpi_rank_event ev = r.status == 0 ? MPI_RANK_EV_EXITED : MPI_RANK_EV_FAILED;
     if (mpi_ranks_apply(j->mpi, rank, ev, 0) == MPI_RANK_CONNECTED && r.status == 0)
         r.mpi_fault = JOB_MPI_NO_FINALIZE;
-    if (uv_is_active((uv_handle_t *)&j->abort_timer)) /* the guardian reports exits in one batch */
-        uv_timer_start(&j->abort_timer, on_aborts, 0, 0);
-    rank_ended(j, &r);
+    launch_rank_ended(j, &r);
 }
 
 static void on_lost(void *arg, int rank, const char *why)
@@ -257,7 +226,7 @@ static void on_lost(void *arg, int rank, const char *why)
     struct rank_end r = {
         .rank = rank, .seconds = seconds_since_start(j), .status = 1, .lost = true};
     snprintf(r.lost_how, sizeof r.lost_how, "%s", why);
-    rank_ended(j, &r);
+    launch_rank_ended(j, &r);
 }
 
 static void on_broken(void *arg, const char *why)
@@ -314,28 +283,10 @@ static void on_call_stack(void *arg, int rank, const char *text)
     LAUNCH_OBSERVERS_EMIT(&j->observers, call_stack, rank, text);
 }
 
-/* A rank may call MPI_Abort() because another rank has died. The abort is then reported before the
- * guardian reports the exit of the dead rank. So the abort stays pending until that exit is
- * reported, or for ABORT_MS. Over several nodes, the exit may also be on its way from another node,
- * so that every abort stays pending for a moment. */
-static void on_aborted(void *arg, int rank, int code)
-{
-    struct launch *j = arg;
-    j->ranks[rank].abort_code = code;
-    j->ranks[rank].abort_pending = true;
-    uint64_t wait_ms = another_has_exited(j, rank) ? ABORT_MS
-                       : j->plan->node_count > 1   ? ABORT_NODES_MS
-                                                   : 0;
-    if (wait_ms == 0)
-        count_abort(j, rank);
-    else if (!uv_is_active((uv_handle_t *)&j->abort_timer))
-        uv_timer_start(&j->abort_timer, on_aborts, wait_ms, 0);
-}
-
 static void on_eof(void *arg, int rank)
 {
     struct launch *j = arg;
-    after_event(j, rank, job_rank_eof(j->job, rank));
+    launch_after_event(j, rank, job_rank_eof(j->job, rank));
 }
 
 static bool on_line(void *arg, int rank, enum launch_stream from, const char *text, size_t len)
@@ -474,7 +425,7 @@ int launch_start(struct launch **out, struct launch_context *l, const struct lau
                                                      .spawns = engine_warn_spawn,
                                                      .standing = on_rank_status,
                                                      .stack = on_call_stack,
-                                                     .aborted = on_aborted,
+                                                     .aborted = launch_aborts_on_aborted,
                                                      .line = on_line,
                                                      .begun = on_partial_line,
                                                      .quiet = on_eof,
@@ -482,7 +433,7 @@ int launch_start(struct launch **out, struct launch_context *l, const struct lau
                                                      .cleared = on_reaped};
     static const struct pmix_server_events from_pmix = {.joined = on_pmix_connected,
                                                         .finalized = on_pmix_finalized,
-                                                        .aborted = on_aborted,
+                                                        .aborted = launch_aborts_on_aborted,
                                                         .spawns = engine_warn_spawn};
     struct launch *j = new_launch(l, s, ev, arg);
     struct engine_start_opts opts = {.spec = &j->spec, .base_env = launch_context_env(l)};
@@ -595,6 +546,7 @@ void launch_free(struct launch *j)
         last_lines_free(j->ranks[i].out);
         last_lines_free(j->ranks[i].err);
         free(j->ranks[i].error);
+        free(j->ranks[i].held_end);
     }
     free(j->ranks);
     job_free(j->job);

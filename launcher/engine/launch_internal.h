@@ -1,4 +1,4 @@
-/* launch - the state of a job, shared by launch.c and launch_status.c. */
+/* launch - the state of a job, shared by launch.c, launch_aborts.c and launch_status.c. */
 #ifndef DROVER_LAUNCH_INTERNAL_H
 #define DROVER_LAUNCH_INTERNAL_H
 
@@ -11,13 +11,13 @@
 struct launch_rank {
     pid_t pid; /* 0: not running */
     struct last_lines *out, *err;
-    uint64_t drain_until_ms; /* when drover closes its output; 0: the rank has not exited, or its
-                                output has ended */
-    int abort_code;          /* code of the rank's MPI_Abort() … */
-    bool abort_pending; /* … which counts after ABORT_MS, or when the exit of an earlier rank is
-                           known */
-    bool end_emitted;   /* rank_ended was emitted */
-    char *error;        /* the text of its TORCHELASTIC_ERROR_FILE; NULL: none */
+    uint64_t drain_until_ms;   /* when drover closes its output; 0: the rank has not exited, or its
+                                  output has ended */
+    int abort_code;            /* code of the rank's MPI_Abort() … */
+    bool abort_pending;        /* … which counts after a moment (launch_aborts.c) */
+    struct rank_end *held_end; /* its exit, which counts after its abort; NULL: it is not held */
+    bool end_emitted;          /* rank_ended was emitted */
+    char *error;               /* the text of its TORCHELASTIC_ERROR_FILE; NULL: none */
     struct rank_status remote_status; /* last received status of a rank on another node */
 };
 
@@ -38,14 +38,33 @@ struct launch {
     struct launch_observers observers;
     uv_timer_t escalation_timer; /* limit of the job's state: stop request, then grace period */
     uv_timer_t drain_timer;      /* until the next rank's drain_until_ms */
-    uv_timer_t abort_timer;      /* until pending aborts count */
+    uv_timer_t abort_timer;      /* until pending aborts count … */
+    int first_aborted;           /* … and the rank of the first of them */
     uv_timer_t absent_timer;     /* until absent ranks count as failed */
     int open_handles;
 };
 
+/* ---- launch_status.c */
+
 /* Events of the engine before the ranks start; `arg` is the job. */
 int launch_status_node_checked(void *arg, int node, const char *text, size_t len, struct err *e);
 int launch_status_nodes_ready(void *arg, int *node, struct err *e);
+
+/* ---- launch.c */
+
+/* Completes the handling of a rank's event. If the job has a new state, performs its actions. Then
+ * emits `rank_ended` if the rank has ended. */
+void launch_after_event(struct launch *j, int rank, bool job_changed);
+/* The rank has exited; its output may still arrive until the drain timer fires. */
+void launch_rank_ended(struct launch *j, const struct rank_end *r);
+
+/* ---- launch_aborts.c */
+
+/* Handles the event `aborted` of the engine and of the PMIx server; `arg` is the job. */
+void launch_aborts_on_aborted(void *arg, int rank, int code);
+/* Call this when a rank has exited, before anything else is done about it. Returns true if the exit
+ * counts later: launch_rank_ended() is then called again. */
+bool launch_aborts_hold_end(struct launch *j, const struct rank_end *r);
 
 static inline uv_loop_t *launch_loop(const struct launch *j)
 {

@@ -13,6 +13,7 @@ enum { QUOTA_MAX = 65535, NVLINKS_MAX = 1000 };
 
 struct topo {
     hwloc_topology_t hw;
+    struct topo_known_hwloc *imported; /* has `hw`; NULL: `hw` is its own */
     char *name;
     hwloc_bitmap_t allowed;
     int quota;
@@ -25,8 +26,9 @@ void topo_free(struct topo *t)
 {
     if (!t)
         return;
-    if (t->hw)
+    if (t->hw && !t->imported)
         hwloc_topology_destroy(t->hw);
+    topo_known_hwloc_free(t->imported);
     hwloc_bitmap_free(t->allowed);
     free(t->gpus);
     free(t->name);
@@ -391,23 +393,45 @@ int topo_export(char **out, size_t *len, const struct topo *t, struct err *e)
         hwloc_bitmap_list_asprintf(&allowed, t->allowed) < 0)
         return err_set(e, -EIO, "hwloc: cannot export this machine's topology");
     AUTO(json)
-    json_t *j = json_pack("{s:s,s:i,s:s,s:o,s:s}", "name", t->name, "quota", t->quota, "allowed",
-                          allowed, "gpus", gpus_to_json(t), "xml", xml);
+    json_t *j = json_pack("{s:o,s:i,s:s,s:o}", "name", json_text(t->name), "quota", t->quota,
+                          "allowed", allowed, "gpus", gpus_to_json(t));
     free(allowed);
-    hwloc_free_xmlbuffer(t->hw, xml);
-    if (!j)
-        return err_set(e, -EIO, "hwloc: the exported topology is not valid UTF-8");
-    *out = json_line(j);
+    AUTO(free) char *head = json_line(j);
+    for (char *c = xml; *c; c++)
+        *c = *c == '\n' ? '\t' : *c;
+    *out = xasprintf("%s\t%s", head, xml);
     *len = strlen(*out);
+    hwloc_free_xmlbuffer(t->hw, xml);
     return 0;
 }
 
-static int import_hwloc(struct topo *t, const char *xml, const char *allowed, struct err *e)
+/* Lets hwloc read the XML of topo_export(). Returns NULL if hwloc rejects it. */
+static struct topo_known_hwloc *parse(const char *xml, size_t len)
 {
-    t->hw = new_topology(0);
-    if (!t->hw || hwloc_topology_set_xmlbuffer(t->hw, xml, (int)strlen(xml) + 1) < 0 ||
-        hwloc_topology_load(t->hw) < 0)
-        return err_set(e, -EINVAL, "hwloc rejected the topology that the node sent");
+    AUTO(free) char *text = xstrndup(xml, len);
+    for (char *c = text; *c; c++)
+        *c = *c == '\t' ? '\n' : *c;
+    hwloc_topology_t hw = new_topology(0);
+    if (hw && hwloc_topology_set_xmlbuffer(hw, text, (int)strlen(text) + 1) == 0 &&
+        hwloc_topology_load(hw) == 0)
+        return topo_known_hwloc_new(hw);
+    if (hw)
+        hwloc_topology_destroy(hw);
+    return NULL;
+}
+
+static int import_hwloc(struct topo *t, struct topo_known *known, const char *xml, size_t len,
+                        const char *allowed, struct err *e)
+{
+    t->imported = known ? topo_known_find(known, xml, len) : NULL;
+    if (!t->imported) {
+        t->imported = parse(xml, len);
+        if (!t->imported)
+            return err_set(e, -EINVAL, "hwloc rejected the topology that the node sent");
+        if (known)
+            topo_known_add(known, xml, len, t->imported);
+    }
+    t->hw = topo_known_hwloc_get(t->imported);
     set_allowed(t);
     AUTO(bitmap) hwloc_bitmap_t sent = hwloc_bitmap_alloc();
     if (cpu_list_parse(sent, allowed, e) < 0)
@@ -417,16 +441,19 @@ static int import_hwloc(struct topo *t, const char *xml, const char *allowed, st
     return 0;
 }
 
-int topo_import(struct topo **out, const char *bytes, size_t len, struct err *e)
+int topo_import(struct topo **out, struct topo_known *known, const char *bytes, size_t len,
+                struct err *e)
 {
     AUTO(topo) struct topo *t = xzalloc(sizeof *t);
     AUTO(json) json_t *j = NULL;
-    const char *name, *allowed, *xml;
+    const char *name, *allowed, *tab = memchr(bytes, '\t', len);
+    size_t head = tab ? (size_t)(tab - bytes) : len;
     int64_t quota;
-    if (json_parse(&j, bytes, len, e) < 0 || json_require_str(&name, j, "name", e) < 0 ||
+    if (json_parse(&j, bytes, head, e) < 0 || json_require_str(&name, j, "name", e) < 0 ||
         json_require_int(&quota, j, "quota", e) < 0 ||
         json_require_str(&allowed, j, "allowed", e) < 0 ||
-        json_require_str(&xml, j, "xml", e) < 0 || import_hwloc(t, xml, allowed, e) < 0 ||
+        import_hwloc(t, known, bytes + head + (tab != NULL), len - head - (tab != NULL), allowed,
+                     e) < 0 ||
         gpus_from_json(t, json_object_get(j, "gpus"), e) < 0) {
         err_wrap(e, "machine description");
         return -EINVAL;

@@ -10,6 +10,7 @@
 #include "common/mem.h"
 #include "launcher/gpu/gpu.h"
 #include "launcher/node/cpu_list.h"
+#include "launcher/node/topo_known.h"
 
 struct topo;
 
@@ -40,12 +41,15 @@ int topo_add_nvlinks(struct topo *t, struct err *e);
  *   -EINVAL, -EIO, -ENOENT  a file is missing or malformed */
 int topo_load_file(struct topo **out, const char *xml_path, struct err *e);
 
-/* Serialises the topology for another machine as a JSON object. The caller frees `*out`.
- *   -EIO  hwloc cannot export the topology */
+/* Serialises the topology for another machine as a line without its end: a JSON object, a tab, and
+ * hwloc's XML with tabs instead of newlines. (JSON would need most of the time to read the XML.)
+ * The caller frees `*out`. -EIO  hwloc cannot export the topology */
 int topo_export(char **out, size_t *len, const struct topo *t, struct err *e);
-/* Loads what topo_export() returned on another machine.
+/* Loads what topo_export() returned on another machine. With `known` (NULL: none), equal machines
+ * share one topology of hwloc.
  *   -EINVAL  malformed */
-int topo_import(struct topo **out, const char *bytes, size_t len, struct err *e);
+int topo_import(struct topo **out, struct topo_known *known, const char *bytes, size_t len,
+                struct err *e);
 
 void topo_free(struct topo *t);
 AUTO_DEFINE(topo, struct topo *, topo_free)

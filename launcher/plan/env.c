@@ -7,10 +7,9 @@
 #include "common/fnv_hash.h"
 
 /* Variables for an unmodified MPI program whose PMIx server is drover's. Without OMPI_MCA_schizo,
- * Open MPI 4.1 silently runs as N jobs of one rank each, outside and inside of a Slurm allocation (two
- * of its components decide so). Open MPI 5 has no ORTE and ignores
- * variables that it does not know. OMPI_MCA_ess=pmi is not in this list: an mpirun inside a rank
- * would inherit it and fail.
+ * Open MPI 4.1 silently runs as N jobs of one rank each, outside and inside of a Slurm allocation
+ * (two of its components decide so). Open MPI 5 has no ORTE and ignores variables that it does not
+ * know. OMPI_MCA_ess=pmi is not in this list: an mpirun inside a rank would inherit it and fail.
  *
  * A job on one node starts faster if it does not probe the transports between nodes. In a job over
  * several nodes, they are chosen when the networks of all nodes are known (engine/mpi_transport.h).

@@ -174,12 +174,10 @@ static const char **given_slots(const struct plan *p, int node, const struct lau
     if (!s->locations && lists == 0)
         return NULL;
     const char **slots = xcalloc((size_t)p->nodes[node].local_size, sizeof *slots);
-    for (int i = 0; i < p->world_size; i++) {
-        const struct plan_rank *r = &p->ranks[i];
-        if (r->node != node)
-            continue;
+    for (int i = 0; i < p->nodes[node].local_size; i++) {
+        const struct plan_rank *r = &p->ranks[p->nodes[node].ranks[i]];
         if (s->locations)
-            slots[r->local_rank] = s->locations[i].slots;
+            slots[r->local_rank] = s->locations[r->rank].slots;
         else if ((size_t)r->local_rank < lists)
             slots[r->local_rank] = s->bind_slots[r->local_rank];
     }
@@ -200,10 +198,8 @@ static int set_node(struct plan *p, int node, const struct launch_spec *s,
     free(p->nodes[node].hardware);
     p->nodes[node].hardware = plan_hardware_node(res->topo, res->gpus, p->nodes[node].local_size);
     bool oversubscribed = p->nodes[node].local_size > cpu_assignment_units(&res->cpu_opts);
-    for (int i = 0; i < p->world_size; i++) {
-        struct plan_rank *r = &p->ranks[i];
-        if (r->node != node)
-            continue;
+    for (int i = 0; i < p->nodes[node].local_size; i++) {
+        struct plan_rank *r = &p->ranks[p->nodes[node].ranks[i]];
         set_rank(r, res);
         r->env = env_rank(p, r, s, base, oversubscribed);
         gpu_assignment_show(&r->env, r, s, res->topo, res->gpus, base);
@@ -390,14 +386,17 @@ static void set_mapping(struct plan *p, const struct launch_spec *s,
             continue;
         node[i] = p->node_count++;
         p->nodes[node[i]] = (struct plan_node){.name = xstrdup(hosts[i].name),
-                                               .local_size = size[i],
+                                               .ranks = xcalloc((size_t)size[i], sizeof(int)),
                                                .port = s->hosts ? s->hosts->at[i].port : 0,
                                                .here = !s->hosts || s->hosts->at[i].here};
     }
     p->ranks = xcalloc((size_t)p->world_size, sizeof *p->ranks);
-    for (int i = 0; i < p->world_size; i++)
+    for (int i = 0; i < p->world_size; i++) {
+        struct plan_node *n = &p->nodes[node[map[i].host]];
+        n->ranks[n->local_size++] = i;
         p->ranks[i] = (struct plan_rank){
             .rank = i, .node = node[map[i].host], .local_rank = map[i].local_rank, .gpu = -1};
+    }
 }
 
 static int map_ranks(struct plan *p, const struct launch_spec *s, const struct node_resources *res,
@@ -495,6 +494,7 @@ void plan_free(struct plan *p)
     }
     for (int i = 0; p->nodes && i < p->node_count; i++) {
         free(p->nodes[i].name);
+        free(p->nodes[i].ranks);
         free(p->nodes[i].hardware);
     }
     free(p->ranks);

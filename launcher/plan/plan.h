@@ -162,6 +162,7 @@ struct plan_rank {
 struct plan_node {
     char *name;     /* as the user wrote it; this machine's host name if `here` */
     int local_size; /* > 0: hosts without ranks are not nodes of the plan */
+    int *ranks;     /* its ranks, ascending: indexes in plan.ranks */
     int port;       /* port of its ssh server; 0: not given */
     bool here;      /* this machine */
     char *hardware; /* plan_hardware_node() */

@@ -24,13 +24,8 @@ struct client {
     struct strbuf line; /* received so far */
     bool in_barrier;
     bool in_spawn; /* a spawn command was begun; it ends with "endcmd" */
-};
-
-/* Values by key, and the words in the lines that access the values. */
-struct kvs {
-    const char *key, *value, *put_result, *get_result;
-    size_t key_bytes; /* with its NUL */
-    json_t *items;
+    bool in_name;  /* waits for the answer to a request about a name, which is `name_request` */
+    enum exchange_type name_request;
 };
 
 struct pmi1 {
@@ -40,7 +35,7 @@ struct pmi1 {
     int in_barrier;     /* number of ranks */
     struct strbuf puts; /* since the last barrier: "KEY\0VALUE\0…" */
     struct client *clients;
-    struct kvs values, names; /* for put and get; for MPI_Publish_name */
+    json_t *values; /* by key */
     char job[JOB_BYTES];
     struct pmi1_events ev;
     void *arg;
@@ -58,7 +53,7 @@ static void add_mapping(struct pmi1 *p, const struct job_map *map)
         strbuf_printf(&b, ",(%d,1,%d)", node, to - from);
     }
     if (b.len + strlen("(vector)") < VALUE_BYTES)
-        json_object_set_new(p->values.items, "PMI_process_mapping",
+        json_object_set_new(p->values, "PMI_process_mapping",
                             json_sprintf("(vector%s)", strbuf_str(&b)));
 }
 
@@ -71,9 +66,7 @@ struct pmi1 *pmi1_new(const struct job_map *map, const struct pmi1_events *ev, v
     for (int i = 0; i < p->ranks; i++)
         p->numbers[i] = map->local[i];
     p->clients = xcalloc((size_t)p->ranks, sizeof *p->clients);
-    p->values = (struct kvs){"key", "value", "put_result", "get_result", KEY_BYTES, json_object()};
-    p->names = (struct kvs){"service",       "port",      "publish_result",
-                            "lookup_result", VALUE_BYTES, json_object()};
+    p->values = json_object();
     snprintf(p->job, sizeof p->job, "%s", map->job_id);
     p->ev = *ev;
     p->arg = arg;
@@ -88,8 +81,7 @@ void pmi1_free(struct pmi1 *p)
     for (int i = 0; i < p->ranks; i++)
         strbuf_free(&p->clients[i].line);
     strbuf_free(&p->puts);
-    json_decref(p->values.items);
-    json_decref(p->names.items);
+    json_decref(p->values);
     free(p->clients);
     free(p->numbers);
     free(p);
@@ -165,68 +157,113 @@ static int on_get_universe_size(struct pmi1 *p, int rank, const char *line)
     return 0;
 }
 
-static int put(struct pmi1 *p, int rank, const char *line, struct kvs *kvs)
+static int on_put(struct pmi1 *p, int rank, const char *line)
 {
-    char key[VALUE_BYTES], value[VALUE_BYTES];
+    char key[KEY_BYTES], value[VALUE_BYTES];
     const char *why = "success";
     int rc = -1;
-    if (!get_value(key, kvs->key_bytes, line, kvs->key) ||
-        !get_value(value, sizeof value, line, kvs->value))
+    if (!get_value(key, sizeof key, line, "key") || !get_value(value, sizeof value, line, "value"))
         why = "missing_or_too_long";
-    else if (json_object_size(kvs->items) >= (size_t)p->size * STORE_ITEMS_MAX)
+    else if (json_object_size(p->values) >= (size_t)p->size * STORE_ITEMS_MAX)
         why = "store_is_full";
     else
-        rc = json_object_set_new_nocheck(kvs->items, key, json_string_nocheck(value));
-    if (rc == 0 && kvs == &p->values) {
+        rc = json_object_set_new_nocheck(p->values, key, json_string_nocheck(value));
+    if (rc == 0) {
         strbuf_add(&p->puts, key, strlen(key) + 1);
         strbuf_add(&p->puts, value, strlen(value) + 1);
     }
-    send_line(p, rank, "cmd=%s rc=%d msg=%s\n", kvs->put_result, rc, why);
+    send_line(p, rank, "cmd=put_result rc=%d msg=%s\n", rc, why);
     return 0;
-}
-
-static int get(struct pmi1 *p, int rank, const char *line, const struct kvs *kvs)
-{
-    char key[VALUE_BYTES];
-    const char *value = NULL;
-    if (get_value(key, kvs->key_bytes, line, kvs->key))
-        value = json_string_value(json_object_get(kvs->items, key));
-    if (value)
-        send_line(p, rank, "cmd=%s rc=0 msg=success %s=%s\n", kvs->get_result, kvs->value, value);
-    else
-        send_line(p, rank, "cmd=%s rc=-1 msg=not_found %s=unknown\n", kvs->get_result, kvs->value);
-    return 0;
-}
-
-static int on_put(struct pmi1 *p, int rank, const char *line)
-{
-    return put(p, rank, line, &p->values);
 }
 
 static int on_get(struct pmi1 *p, int rank, const char *line)
 {
-    return get(p, rank, line, &p->values);
+    char key[KEY_BYTES];
+    const char *value = NULL;
+    if (get_value(key, sizeof key, line, "key"))
+        value = json_string_value(json_object_get(p->values, key));
+    if (value)
+        send_line(p, rank, "cmd=get_result rc=0 msg=success value=%s\n", value);
+    else
+        send_line(p, rank, "cmd=get_result rc=-1 msg=not_found value=unknown\n");
+    return 0;
+}
+
+/* ---- names -------------------------------------------------------------------------------------
+ */
+
+/* Answers a request about a name. `port` is that of a lookup. */
+static void send_name_result(struct pmi1 *p, int rank, const char *why, const char *port, int len)
+{
+    static const char *const results[EXCHANGE_TYPES] = {[EXCHANGE_PUBLISH] = "publish_result",
+                                                        [EXCHANGE_UNPUBLISH] = "unpublish_result",
+                                                        [EXCHANGE_LOOKUP] = "lookup_result"};
+    struct client *c = &p->clients[rank];
+    const char *result = results[c->name_request];
+    int rc = strcmp(why, "success") == 0 ? 0 : -1;
+    c->in_name = false;
+    if (c->name_request != EXCHANGE_LOOKUP)
+        send_line(p, rank, "cmd=%s rc=%d msg=%s\n", result, rc, why);
+    else if (rc == 0)
+        send_line(p, rank, "cmd=%s rc=0 msg=%s port=%.*s\n", result, why, len, port);
+    else
+        send_line(p, rank, "cmd=%s rc=-1 msg=%s port=unknown\n", result, why);
+}
+
+void pmi1_answer(struct pmi1 *p, const struct exchange_message *found)
+{
+    static const char *const whys[] = {[EXCHANGE_OK] = "success",
+                                       [EXCHANGE_NOT_FOUND] = "not_found",
+                                       [EXCHANGE_DUPLICATE] = "already_published"};
+    const char *why = "failed";
+    if (found->status >= 0 && found->status < (int)COUNT_OF(whys))
+        why = whys[found->status];
+    if (found->id < (uint64_t)p->ranks && p->clients[found->id].in_name && found->len < VALUE_BYTES)
+        send_name_result(p, (int)found->id, why, found->data, (int)found->len);
+}
+
+static int request_name(struct pmi1 *p, int rank, const char *line, enum exchange_type type)
+{
+    struct client *c = &p->clients[rank];
+    char service[VALUE_BYTES], port[VALUE_BYTES] = "";
+    const char *keys[] = {service};
+    if (c->in_name)
+        return -EPROTO;
+    c->in_name = true;
+    c->name_request = type;
+    if (!get_value(service, sizeof service, line, "service") ||
+        (type == EXCHANGE_PUBLISH && !get_value(port, sizeof port, line, "port"))) {
+        send_name_result(p, rank, "missing_or_too_long", NULL, 0);
+        return 0;
+    }
+    p->ev.name(p->arg, &(struct exchange_message){.type = type,
+                                                  .kind = EXCHANGE_PMI1,
+                                                  .rank = p->numbers[rank],
+                                                  .id = (uint64_t)rank,
+                                                  .keys = keys,
+                                                  .key_count = 1,
+                                                  .data = port,
+                                                  .len = strlen(port)});
+    return 0;
 }
 
 static int on_publish_name(struct pmi1 *p, int rank, const char *line)
 {
-    return put(p, rank, line, &p->names);
+    return request_name(p, rank, line, EXCHANGE_PUBLISH);
 }
 
 static int on_lookup_name(struct pmi1 *p, int rank, const char *line)
 {
-    return get(p, rank, line, &p->names);
+    return request_name(p, rank, line, EXCHANGE_LOOKUP);
 }
 
 static int on_unpublish_name(struct pmi1 *p, int rank, const char *line)
 {
-    char service[VALUE_BYTES];
-    bool removed = get_value(service, sizeof service, line, "service") &&
-                   json_object_del(p->names.items, service) == 0;
-    send_line(p, rank, "cmd=unpublish_result rc=%d msg=%s\n", removed ? 0 : -1,
-              removed ? "success" : "not_found");
-    return 0;
+    return request_name(p, rank, line, EXCHANGE_UNPUBLISH);
 }
+
+/* ---- barriers and the end ----------------------------------------------------------------------
+ */
 
 static int on_barrier_in(struct pmi1 *p, int rank, const char *line)
 {
@@ -255,7 +292,7 @@ static void add_values(struct pmi1 *p, const char *data, size_t len)
         ssize_t value = key < 0 ? -1 : text_len(data + key + 1, len - (size_t)key - 1);
         if (value < 0)
             return;
-        (void)json_object_set_new_nocheck(p->values.items, data,
+        (void)json_object_set_new_nocheck(p->values, data,
                                           json_string_nocheck(data + key + 1)); /* no memory */
         data += key + 1 + value + 1;
         len -= (size_t)(key + 1 + value + 1);

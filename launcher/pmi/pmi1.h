@@ -13,6 +13,7 @@
 #include "common/err.h"
 #include "common/mem.h"
 #include "launcher/plan/job_map.h"
+#include "launcher/tree/exchange.h"
 
 struct pmi1;
 
@@ -28,6 +29,9 @@ struct pmi1_events {
     /* The ranks of this node are in a barrier. `data` are the values that they have put since the
      * last one. pmi1_end_barrier() follows. */
     void (*barrier)(void *arg, const char *data, size_t len);
+    /* The rank publishes, removes or looks up a name: a message of the kind EXCHANGE_PMI1.
+     * pmi1_answer() follows, with the same id. */
+    void (*name)(void *arg, const struct exchange_message *m);
 };
 
 /* Creates the state of the ranks of the map's node. `map` is needed only during the call; its
@@ -39,6 +43,9 @@ AUTO_DEFINE(pmi1, struct pmi1 *, pmi1_free)
 /* Ends the barrier of all ranks of the job: adds the values, which are the data of the barriers of
  * all nodes, and tells the ranks. */
 void pmi1_end_barrier(struct pmi1 *p, const char *data, size_t len);
+
+/* Tells a rank what has become of its request about a name: a message EXCHANGE_FOUND. */
+void pmi1_answer(struct pmi1 *p, const struct exchange_message *found);
 
 /* Processes bytes from a rank, in pieces of any size.
  *   -EPROTO    not a line of PMI-1, or not allowed at this point

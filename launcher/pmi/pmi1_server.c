@@ -4,9 +4,11 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "launcher/plan/env.h"
 #include "launcher/pmi/pmi1.h"
+#include "launcher/tree/exchange_alone.h"
 
 enum { READ_BYTES = 4096, READS_PER_TURN = 16 };
 
@@ -21,6 +23,7 @@ struct pmi1_server {
     struct pmi1 *pmi1;
     struct connection *connections; /* per local rank */
     struct job_map *map;
+    struct exchange_alone *exchange; /* of a job with one node, else NULL */
     int open_handles;
     bool closed;
     struct pmix_server_events ev;
@@ -30,6 +33,7 @@ struct pmi1_server {
 static void free_server(struct pmi1_server *s)
 {
     pmi1_free(s->pmi1);
+    exchange_alone_free(s->exchange);
     job_map_free(s->map);
     free(s->connections);
     free(s);
@@ -123,15 +127,25 @@ static void on_spawns(void *arg, int rank)
     s->ev.spawns(s->arg, s->map->local[rank]);
 }
 
-static void on_barrier(void *arg, const char *data, size_t len)
+static void send_message(void *arg, const struct exchange_message *m)
 {
     struct pmi1_server *s = arg;
-    const struct exchange_message m = {
-        .type = EXCHANGE_FENCE, .kind = EXCHANGE_PMI1, .data = data, .len = len};
+    struct err e = {0};
     if (s->ev.exchange)
-        s->ev.exchange(s->arg, &m);
-    else
-        pmi1_end_barrier(s->pmi1, NULL, 0);
+        s->ev.exchange(s->arg, m);
+    else if (exchange_alone_submit(s->exchange, m, clock_ms(), &e) < 0)
+        log_warn("PMI-1: %s", e.text);
+}
+
+static void on_barrier(void *arg, const char *data, size_t len)
+{
+    send_message(arg, &(struct exchange_message){
+                          .type = EXCHANGE_FENCE, .kind = EXCHANGE_PMI1, .data = data, .len = len});
+}
+
+static void on_alone(void *arg, const struct exchange_message *m)
+{
+    pmi1_server_deliver(arg, m);
 }
 
 /* ---- the server --------------------------------------------------------------------------------
@@ -140,8 +154,8 @@ static void on_barrier(void *arg, const char *data, size_t len)
 struct pmi1_server *pmi1_server_open(uv_loop_t *loop, const struct job_map *map,
                                      const struct pmix_server_events *ev, void *arg)
 {
-    static const struct pmi1_events from_pmi1 = {on_send,    on_joined, on_finalized,
-                                                 on_aborted, on_spawns, on_barrier};
+    static const struct pmi1_events from_pmi1 = {on_send,   on_joined,  on_finalized, on_aborted,
+                                                 on_spawns, on_barrier, send_message};
     struct pmi1_server *s = xzalloc(sizeof *s);
     s->loop = loop;
     s->map = job_map_copy(map);
@@ -149,6 +163,8 @@ struct pmi1_server *pmi1_server_open(uv_loop_t *loop, const struct job_map *map,
     for (int i = 0; i < map->local_count; i++)
         s->connections[i].fd = -1;
     s->pmi1 = pmi1_new(map, &from_pmi1, s);
+    if (!ev->exchange)
+        s->exchange = exchange_alone_new(s->map->rank_nodes, map->ranks, on_alone, s);
     s->ev = *ev;
     s->arg = arg;
     return s;
@@ -160,6 +176,8 @@ void pmi1_server_deliver(struct pmi1_server *s, const struct exchange_message *m
 {
     if (m->type == EXCHANGE_FENCE_DONE && m->status == EXCHANGE_OK)
         pmi1_end_barrier(s->pmi1, m->data, m->len);
+    else if (m->type == EXCHANGE_FOUND)
+        pmi1_answer(s->pmi1, m);
 }
 
 void pmi1_server_close(struct pmi1_server *s)

@@ -1,7 +1,6 @@
 /* pmi1_server - serves PMI-1 (pmi1.h) to the ranks of a job on this machine. There is a pair of
- * stream sockets per rank; the rank inherits one end as PMI_FD.
- *
- * What ranks put is known on all nodes. Names (MPI_Publish_name) are known only on their node. */
+ * stream sockets per rank; the rank inherits one end as PMI_FD. What ranks put, and the names that
+ * they publish, are known on all nodes. */
 #ifndef DROVER_PMI1_SERVER_H
 #define DROVER_PMI1_SERVER_H
 
@@ -19,7 +18,7 @@ struct pmi1_server;
  * only during the call. */
 struct pmi1_server *pmi1_server_open(uv_loop_t *loop, const struct job_map *map,
                                      const struct pmix_server_events *ev, void *arg);
-/* Handles the end of a fence of the kind EXCHANGE_PMI1 (exchange_events.deliver). */
+/* Handles a message of the kind EXCHANGE_PMI1 (exchange_events.deliver). */
 void pmi1_server_deliver(struct pmi1_server *s, const struct exchange_message *m);
 /* Closes the server. No event follows. The handles close on the loop's next turn. */
 void pmi1_server_close(struct pmi1_server *s);

@@ -156,6 +156,8 @@ static pmix_status_t on_publish(const pmix_proc_t *p, const pmix_info_t info[], 
 static pmix_status_t on_lookup(const pmix_proc_t *p, char **keys, const pmix_info_t info[],
                                size_t n, pmix_lookup_cbfunc_t done, void *arg)
 {
+    if (!keys || !*keys)
+        return PMIX_ERR_BAD_PARAM;
     struct pmix_request *q = pmix_request_new(EXCHANGE_LOOKUP);
     q->m.rank = (int)p->rank;
     for (; *keys; keys++)
@@ -175,8 +177,11 @@ static pmix_status_t on_unpublish(const pmix_proc_t *p, char **keys, const pmix_
     q->m.rank = (int)p->rank;
     for (; keys && *keys; keys++)
         pmix_request_add_key(q, *keys);
+    q->answer = PMIX_ANSWER_STATUS;
+    q->done.status = done;
+    q->arg = arg;
     submit(q, p);
-    return PMIX_OPERATION_SUCCEEDED;
+    return PMIX_SUCCESS;
 }
 
 /* MPI_Comm_accept and similar calls, after all participants of this node have made the call. */

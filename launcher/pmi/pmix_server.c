@@ -31,7 +31,7 @@ static void free_requests(struct pmix_request *q)
 static void free_job(struct pmix_server_job *j)
 {
     strv_free(j->env);
-    exchange_free(j->exchange);
+    exchange_alone_free(j->exchange);
     job_map_free(j->map);
     free_requests(j->requests);
     free_requests(j->early);
@@ -466,7 +466,8 @@ static struct pmix_server_job *new_job(struct pmix_server *r, const struct job_m
     PMIX_LOAD_NSPACE(j->name, map->job_id);
     j->ev = *ev;
     j->arg = arg;
-    j->exchange = ev->exchange ? NULL : pmix_server_new_exchange(j);
+    if (!ev->exchange)
+        j->exchange = exchange_alone_new(j->map->rank_nodes, map->ranks, pmix_server_on_alone, j);
     j->next = r->jobs;
     r->jobs = j;
     return j;

@@ -1,7 +1,5 @@
 /* pmix_server_exchange - on the loop: requests of ranks go to the exchange, and its answers to
- * libpmix. A job with one node has the launcher's instance of an exchange for itself. */
-#include <assert.h>
-
+ * libpmix. A job with one node has an exchange for itself. */
 #include "common/clock.h"
 #include "common/log.h"
 #include "launcher/pmi/pmix_server_internal.h"
@@ -118,20 +116,9 @@ void pmix_server_deliver(struct pmix_server_job *j, const struct exchange_messag
 /* ---- the exchange of a job with one node -------------------------------------------------------
  */
 
-static void on_local_send(void *arg, int to, const char *bytes, size_t len)
+void pmix_server_on_alone(void *job, const struct exchange_message *m)
 {
-    struct exchange_decoded d;
-    int rc = exchange_message_decode(&d, bytes, len, NULL);
-    assert(rc == 0); /* the exchange has just encoded it */
-    pmix_server_deliver(arg, &d.m);
-    free(d.storage);
-}
-
-struct exchange *pmix_server_new_exchange(struct pmix_server_job *j)
-{
-    static const struct tree one = {.nodes = 1, .radix = TREE_RADIX};
-    static const struct exchange_events ev = {.send = on_local_send};
-    return exchange_new(&one, TREE_LAUNCHER, j->map->rank_nodes, j->map->ranks, &ev, j);
+    pmix_server_deliver(job, m);
 }
 
 /* Answers the lookups of all jobs whose wait has ended, and sets the timer for the next one. */
@@ -140,7 +127,7 @@ static void on_expiry(uv_timer_t *t)
     struct pmix_server *r = t->data;
     int64_t now_ms = clock_ms(), next_ms = INT64_MAX;
     for (struct pmix_server_job *j = r->jobs; j; j = j->next) {
-        int64_t ms = j->exchange ? exchange_expire(j->exchange, now_ms) : INT64_MAX;
+        int64_t ms = j->exchange ? exchange_alone_expire(j->exchange, now_ms) : INT64_MAX;
         next_ms = ms < next_ms ? ms : next_ms;
     }
     if (next_ms == INT64_MAX)
@@ -152,13 +139,9 @@ static void on_expiry(uv_timer_t *t)
 /* Returns a negative errno if the message is refused. */
 static int send_local(struct pmix_server_job *j, const struct exchange_message *m)
 {
-    struct exchange_message own = *m;
-    own.node = j->map->node;
-    AUTO(strbuf) struct strbuf b = {0};
-    exchange_message_encode(&b, &own);
     bool lookup = m->type == EXCHANGE_LOOKUP; /* `m` may be freed by its answer */
     struct err e = {0};
-    int rc = exchange_receive(j->exchange, 0, b.data, b.len, clock_ms(), &e);
+    int rc = exchange_alone_submit(j->exchange, m, clock_ms(), &e);
     if (rc < 0)
         log_debug("PMIx: %s", e.text);
     if (lookup)
@@ -188,7 +171,7 @@ static void fail(struct pmix_server_job *j, struct pmix_request *q, pmix_status_
 void pmix_server_submit(struct pmix_server_job *j, struct pmix_request *q)
 {
     struct exchange_message *m = &q->m;
-    bool answered = m->type != EXCHANGE_GOT && m->type != EXCHANGE_UNPUBLISH;
+    bool answered = m->type != EXCHANGE_GOT;
     if (is_for_own_node(j, m)) {
         fail(j, q, PMIX_ERR_NOT_FOUND);
         return;

@@ -13,6 +13,7 @@
 #include "launcher/pmi/pmix_server.h"
 #include "launcher/pmi/pmix_wait.h"
 #include "launcher/pmi/tcp_quickack.h"
+#include "launcher/tree/exchange_alone.h"
 
 /* An event of a rank that libpmix's thread passes to the loop. */
 enum pmix_event_type {
@@ -55,16 +56,16 @@ struct pmix_server_job {
     struct pmix_server *owner;
     pmix_nspace_t name;
     struct job_map *map;
-    struct exchange *exchange;     /* of a job with one node, else NULL */
-    struct pmix_request *requests; /* that have no answer yet, the oldest first */
-    struct pmix_request *early;    /* for data of ranks, from before the job was registered */
-    uint64_t last_id;              /* of a request */
-    char *shm_dir;                 /* directory in which its ranks keep their shared memory */
-    bool registered;               /* the job is registered with libpmix's server */
-    atomic_bool any_connected;     /* some rank has ever connected */
-    int connected;                 /* ranks that have connected and not called PMIx_Finalize */
-    bool leaving;                  /* no event follows */
-    char **env;                    /* variables of every rank, without PMIX_RANK */
+    struct exchange_alone *exchange; /* of a job with one node, else NULL */
+    struct pmix_request *requests;   /* that have no answer yet, the oldest first */
+    struct pmix_request *early;      /* for data of ranks, from before the job was registered */
+    uint64_t last_id;                /* of a request */
+    char *shm_dir;                   /* directory in which its ranks keep their shared memory */
+    bool registered;                 /* the job is registered with libpmix's server */
+    atomic_bool any_connected;       /* some rank has ever connected */
+    int connected;                   /* ranks that have connected and not called PMIx_Finalize */
+    bool leaving;                    /* no event follows */
+    char **env;                      /* variables of every rank, without PMIX_RANK */
     struct pmix_wait registering;
     struct pmix_server_events ev;
     void *arg;
@@ -78,8 +79,8 @@ void pmix_server_send(struct pmix_server *r, const struct pmix_event *event);
 void pmix_server_submit(struct pmix_server_job *j, struct pmix_request *q);
 /* Passes the requests of other nodes on to libpmix, after the job was registered. */
 void pmix_server_serve_early(struct pmix_server_job *j);
-/* Returns the exchange of a job with one node. */
-struct exchange *pmix_server_new_exchange(struct pmix_server_job *j);
+/* The same as pmix_server_deliver(), for exchange_alone_new(). */
+void pmix_server_on_alone(void *job, const struct exchange_message *m);
 
 /* Returns the functions that libpmix calls on its own thread, and makes them use the server `r`.
  * libpmix keeps the returned pointer. If `r` is NULL, the functions have no server any more. There

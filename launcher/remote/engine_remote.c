@@ -148,7 +148,7 @@ static void kill_trees(struct remote_job *j)
     for (int i = 0; i < j->plan->node_count; i++)
         if (j->nodes[i].state == REMOTE_NODE_EXPECTED)
             remote_node_apply(&j->nodes[i], REMOTE_NODE_EV_GONE);
-    remote_node_broadcast(j, json_pack("{s:s}", "t", "kill_tree"), NULL, 0);
+    remote_tree_broadcast(j, json_pack("{s:s}", "t", "kill_tree"), NULL, 0);
 }
 
 static void enter_aborting(struct remote_job *j)
@@ -186,7 +186,7 @@ static void on_launcher_exit_limit(uv_timer_t *t)
 static void release_agents(struct remote_job *j)
 {
     remote_start_stop_listening(j);
-    remote_node_broadcast(j, json_pack("{s:s}", "t", "exit_agent"), NULL, 0);
+    remote_tree_broadcast(j, json_pack("{s:s}", "t", "exit_agent"), NULL, 0);
 }
 
 static void enter_releasing(struct remote_job *j)
@@ -266,9 +266,9 @@ static void remote_signal(struct engine_job *job, int rank, int sig)
     if (j->state != REMOTE_JOB_RUNNING && j->state != REMOTE_JOB_REAPING)
         return;
     if (rank < 0)
-        remote_node_broadcast(j, json_pack("{s:s,s:i}", "t", "signal", "signal", sig), NULL, 0);
+        remote_tree_broadcast(j, json_pack("{s:s,s:i}", "t", "signal", "signal", sig), NULL, 0);
     else if (j->ranks[rank].state == REMOTE_RANK_STARTED)
-        remote_node_send(j->ranks[rank].node,
+        remote_tree_send(j->ranks[rank].node,
                          json_pack("{s:s,s:i,s:i}", "t", "signal", "rank", rank, "signal", sig),
                          NULL, 0);
 }
@@ -280,7 +280,7 @@ static bool remote_request_stop(struct engine_job *job)
     for (int i = 0; i < j->plan->world_size && !any; i++)
         any = j->ranks[i].uses_report_channel && j->ranks[i].state != REMOTE_RANK_DONE;
     if (any)
-        remote_node_broadcast(j, json_pack("{s:s}", "t", "stop"), NULL, 0);
+        remote_tree_broadcast(j, json_pack("{s:s}", "t", "stop"), NULL, 0);
     return any;
 }
 
@@ -293,21 +293,21 @@ static void remote_request_status(struct engine_job *job)
 {
     struct remote_job *j = (struct remote_job *)job;
     if (j->state == REMOTE_JOB_RUNNING)
-        remote_node_broadcast(j, json_pack("{s:s}", "t", "status_request"), NULL, 0);
+        remote_tree_broadcast(j, json_pack("{s:s}", "t", "status_request"), NULL, 0);
 }
 
 static void remote_request_stack(struct engine_job *job, int rank)
 {
     struct remote_rank *r = &((struct remote_job *)job)->ranks[rank];
     if (r->state == REMOTE_RANK_STARTED)
-        remote_node_send(r->node, json_pack("{s:s,s:i}", "t", "stack", "rank", rank), NULL, 0);
+        remote_tree_send(r->node, json_pack("{s:s,s:i}", "t", "stack", "rank", rank), NULL, 0);
 }
 
 static void remote_finish_output(struct engine_job *job, int rank)
 {
     struct remote_rank *r = &((struct remote_job *)job)->ranks[rank];
     if (remote_node_has_agent(r->node->state))
-        remote_node_send(r->node, json_pack("{s:s,s:i}", "t", "finish_output", "rank", rank), NULL,
+        remote_tree_send(r->node, json_pack("{s:s,s:i}", "t", "finish_output", "rank", rank), NULL,
                          0);
     else
         remote_output_end(r);
@@ -339,6 +339,7 @@ void engine_remote_unref(struct remote_job *j)
     remote_processes_free(&j->processes);
     free(j->ranks);
     tree_members_free(j->members);
+    topo_known_free(j->topos);
     free(j->nodes);
     free(j->ranks_by_node);
     free(j->hostfile);

@@ -17,13 +17,14 @@
 #ifndef DROVER_ENGINE_REMOTE_INTERNAL_H
 #define DROVER_ENGINE_REMOTE_INTERNAL_H
 
+#include "launcher/control/control.h"
 #include "launcher/engine/engine.h"
 #include "launcher/io/last_lines.h"
 #include "launcher/io/rank_output.h"
 #include "launcher/io/stdin_reader.h"
 #include "launcher/node/resolve.h"
 #include "launcher/node/session_dir.h"
-#include "launcher/control/control.h"
+#include "launcher/node/topo_known.h"
 #include "launcher/remote/remote_job_state.h"
 #include "launcher/remote/remote_launcher.h"
 #include "launcher/remote/remote_node_state.h"
@@ -122,9 +123,10 @@ struct remote_job {
     int port_wanted; /* MASTER_PORT as the user chose it; 0: any */
     int port;        /* MASTER_PORT on rank 0's node; 0: not known yet */
     char master_addr[64];
-    bool master_addr_given; /* the user set MASTER_ADDR */
-    bool has_fabric;        /* a node has one (topo_has_fabric()), as far as topologies are known */
-    bool failed;            /* some rank did not exit with 0 */
+    bool master_addr_given;   /* the user set MASTER_ADDR */
+    struct topo_known *topos; /* those of the nodes, if they differ */
+    bool has_fabric; /* a node has one (topo_has_fabric()), as far as topologies are known */
+    bool failed;     /* some rank did not exit with 0 */
     bool output_paused;
     int resume_from;
 
@@ -266,9 +268,9 @@ void remote_processes_orphaned(struct remote_node *n);
 /* ---- remote_tree.c */
 
 /* Sends a frame to the node's agent, if the agent is connected. Takes over `head`. */
-void remote_node_send(struct remote_node *n, json_t *head, const void *payload, size_t len);
+void remote_tree_send(struct remote_node *n, json_t *head, const void *payload, size_t len);
 /* Sends a frame to the agents of all nodes. Takes over `head`. */
-void remote_node_broadcast(struct remote_job *j, json_t *head, const void *payload, size_t len);
+void remote_tree_broadcast(struct remote_job *j, json_t *head, const void *payload, size_t len);
 void remote_tree_open(struct remote_job *j);
 /* Handles the hello of a node on a connection to the launcher. The agent stays, or moves to its
  * parent in the tree. Errors as tree_members_hello(). */

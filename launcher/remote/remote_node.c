@@ -8,6 +8,7 @@ void remote_node_make_all(struct remote_job *j)
 {
     int n = j->plan->world_size;
     j->ranks = xcalloc((size_t)n, sizeof *j->ranks);
+    j->topos = topo_known_new();
     j->nodes = xcalloc((size_t)j->plan->node_count, sizeof *j->nodes);
     j->ranks_by_node = xcalloc((size_t)n, sizeof(struct remote_rank *));
     j->rank_nodes = xcalloc((size_t)n, sizeof *j->rank_nodes);

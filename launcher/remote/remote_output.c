@@ -6,7 +6,7 @@ static void send_credit(struct remote_rank *r)
     bool held = r->streams[0].awaits_turn || r->streams[1].awaits_turn;
     if (r->uncredited_bytes == 0 || r->node->job->output_paused || held)
         return;
-    remote_node_send(r->node,
+    remote_tree_send(r->node,
                      json_pack("{s:s,s:i,s:I}", "t", "credit", "rank", r->rank, "bytes",
                                (json_int_t)r->uncredited_bytes),
                      NULL, 0);

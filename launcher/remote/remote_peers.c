@@ -144,8 +144,9 @@ static void on_topo(struct remote_node *n, const struct control_frame *f)
         return;
     const char *line = f->payload, *end = memchr(line, '\n', f->len);
     size_t len = end ? (size_t)(end - line) : f->len;
-    if (topo_import(&t, line, len, &e) < 0 || j->ev.node(j->arg, n->node, t, &e) < 0 ||
-        (end && j->ev.checked && j->ev.checked(j->arg, n->node, end + 1, f->len - len - 1, &e) < 0)) {
+    if (topo_import(&t, j->topos, line, len, &e) < 0 || j->ev.node(j->arg, n->node, t, &e) < 0 ||
+        (end && j->ev.checked &&
+         j->ev.checked(j->arg, n->node, end + 1, f->len - len - 1, &e) < 0)) {
         engine_remote_fail_start(j, n->node, 2, "%s", e.text);
         return;
     }
@@ -228,7 +229,7 @@ static void on_exchange(struct remote_node *n, const struct control_frame *f)
 static void send_exchange(void *arg, int to, const char *bytes, size_t len)
 {
     struct remote_job *j = arg;
-    remote_node_send(&j->nodes[to], json_pack("{s:s}", "t", "exchange"), bytes, len);
+    remote_tree_send(&j->nodes[to], json_pack("{s:s}", "t", "exchange"), bytes, len);
 }
 
 void remote_peers_open_exchange(struct remote_job *j)

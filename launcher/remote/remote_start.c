@@ -197,7 +197,7 @@ static void send_node_spec(struct remote_node *n)
                                  CONTROL_FRAME_PAYLOAD_MAX >> 20);
         return;
     }
-    remote_node_send(n, head, payload.data, payload.len);
+    remote_tree_send(n, head, payload.data, payload.len);
 }
 
 /* Asks a node for its topology and, in a job with a preflight, for what the checks find there. */
@@ -212,7 +212,7 @@ static void request_topo(struct remote_node *n)
         if (gpus)
             json_object_set_new(request, "gpus", json_text(gpus));
     }
-    remote_node_send(n, request, NULL, 0);
+    remote_tree_send(n, request, NULL, 0);
 }
 
 void remote_start_node_connected(struct remote_node *n)
@@ -248,7 +248,7 @@ static void on_stdin(void *arg, const char *bytes, size_t len)
 {
     struct remote_job *j = arg;
     int rank = j->spec->stdin_rank;
-    remote_node_send(j->ranks[rank].node, json_pack("{s:s,s:i}", "t", "stdin", "rank", rank), bytes,
+    remote_tree_send(j->ranks[rank].node, json_pack("{s:s,s:i}", "t", "stdin", "rank", rank), bytes,
                      len);
 }
 
@@ -296,7 +296,7 @@ void remote_start_enter_running(struct remote_job *j)
     }
     for (int i = 0; i < j->plan->world_size; i++)
         engine_remote_apply_rank(&j->ranks[i], REMOTE_RANK_EV_START);
-    remote_node_broadcast(j, start, NULL, 0);
+    remote_tree_broadcast(j, start, NULL, 0);
 }
 
 /* ---- the start limit ---------------------------------------------------------------------------

@@ -1,11 +1,11 @@
 /* The tree of agents as the launcher sees it (tree.h). It keeps connections only to its children in
- * the tree. The agent of another node connects first to learn where its parent is: it gets `move` as
- * soon as its parent listens. Its frames then come as `relay` frames of a child. */
+ * the tree. The agent of another node connects first to learn where its parent is: it gets `move`
+ * as soon as its parent listens. Its frames then come as `relay` frames of a child. */
 #include <string.h>
 
 #include "common/log.h"
-#include "launcher/remote/engine_remote_internal.h"
 #include "launcher/control/relay.h"
+#include "launcher/remote/engine_remote_internal.h"
 
 /* ---- the way to a node -------------------------------------------------------------------------
  */
@@ -22,7 +22,7 @@ static bool has_children(const struct remote_node *n)
     return tree_children(&n->job->tree, n->node, &first) > 0;
 }
 
-void remote_node_send(struct remote_node *n, json_t *head, const void *payload, size_t len)
+void remote_tree_send(struct remote_node *n, json_t *head, const void *payload, size_t len)
 {
     struct remote_node *way = way_to(n);
     if (!way->peer || !remote_node_has_agent(n->state)) {
@@ -36,7 +36,7 @@ void remote_node_send(struct remote_node *n, json_t *head, const void *payload, 
     }
 }
 
-void remote_node_broadcast(struct remote_job *j, json_t *head, const void *payload, size_t len)
+void remote_tree_broadcast(struct remote_job *j, json_t *head, const void *payload, size_t len)
 {
     AUTO(strbuf) struct strbuf b = {0};
     AUTO(json) json_t *relay = relay_encode(&b, RELAY_ALL, json_incref(head), payload, len);
@@ -66,7 +66,7 @@ static void on_joined(void *arg, int node)
     struct remote_node *n = &j->nodes[node];
     remote_start_node_connected(n);
     if (has_children(n))
-        remote_node_send(n,
+        remote_tree_send(n,
                          json_pack("{s:s,s:i,s:i}", "t", "listen", "nodes", j->tree.nodes, "radix",
                                    j->tree.radix),
                          NULL, 0);
@@ -77,9 +77,10 @@ static void on_lost(void *arg, int node)
 {
     struct remote_job *j = arg;
     const struct remote_node *top = j->loss.top;
-    AUTO(free) char *why = node == top->node ? xstrdup(j->loss.why)
-                                             : xasprintf("it was reached through node %s: %s",
-                                                         remote_node_host(top), j->loss.why);
+    AUTO(free)
+    char *why = node == top->node ? xstrdup(j->loss.why)
+                                  : xasprintf("it was reached through node %s: %s",
+                                              remote_node_host(top), j->loss.why);
     remote_node_lose(&j->nodes[node], why);
 }
 
@@ -103,8 +104,7 @@ int remote_tree_hello(struct remote_peer *p, struct remote_node *n)
 
 bool remote_tree_has_moved(const struct remote_peer *p)
 {
-    return p->moves &&
-           tree_members_state(p->job->members, p->moves->node) != TREE_MEMBER_WAITING;
+    return p->moves && tree_members_state(p->job->members, p->moves->node) != TREE_MEMBER_WAITING;
 }
 
 void remote_tree_lose(struct remote_node *n, const char *why)
@@ -133,8 +133,8 @@ static void on_hello(struct remote_node *way, struct remote_node *n, const struc
         tree_members_hello(n->job->members, n->node, tree_parent(t, n->node)) == 0)
         return;
     AUTO(strbuf) struct strbuf b = {0};
-    json_t *head = relay_encode(
-        &b, n->node, json_pack("{s:s,s:s}", "t", "reject", "why", e.text), NULL, 0);
+    json_t *head =
+        relay_encode(&b, n->node, json_pack("{s:s,s:s}", "t", "reject", "why", e.text), NULL, 0);
     control_send(way->peer->control, head, b.data, b.len);
 }
 

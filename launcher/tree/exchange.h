@@ -41,16 +41,16 @@ enum exchange_type {
                             those of all contributions, one after the other in any order */
     EXCHANGE_GET,        /* rank, node, id: node asks for the data of `rank` */
     EXCHANGE_GOT,        /* node, id, status, data: the answer to `node` */
-    EXCHANGE_PUBLISH,    /* rank, node, id, keys[0], once, data */
-    EXCHANGE_UNPUBLISH,  /* rank, keys (none: all names of the rank) */
-    EXCHANGE_LOOKUP,     /* rank, node, id, wait_ms, keys */
-    EXCHANGE_FOUND, /* node, id, status, data: the answer to a publish or a lookup. The data of a
-                       lookup are those of the names, one after the other */
-    EXCHANGE_LOST,  /* node: it and all nodes below it are lost. Up and down, to all instances */
+    EXCHANGE_PUBLISH,    /* kind, rank, node, id, keys[0], once, data */
+    EXCHANGE_UNPUBLISH,  /* kind, rank, node, id, keys (none: all names of the rank) */
+    EXCHANGE_LOOKUP,     /* kind, rank, node, id, wait_ms, keys */
+    EXCHANGE_FOUND,      /* kind, node, id, status, data: the answer to a publish, an unpublish or a
+                            lookup. The data of a lookup are those of the names, one after the other */
+    EXCHANGE_LOST, /* node: it and all nodes below it are lost. Up and down, to all instances */
     EXCHANGE_TYPES
 };
 
-/* What a fence is for. Fences of different kinds never meet. */
+/* What a fence or a name is for. Fences of different kinds never meet, nor do names. */
 enum exchange_kind {
     EXCHANGE_MODEX,
     EXCHANGE_CONNECT,
@@ -113,8 +113,8 @@ struct exchange_events {
      * of this node). */
     void (*send)(void *arg, int to, const char *bytes, size_t len);
     /* A message for this node's PMIx server: FENCE_DONE, GET, GOT, FOUND. Never at the launcher.
-     * Each contribution gets one FENCE_DONE, each GET one GOT, each PUBLISH and LOOKUP one FOUND.
-     */
+     * Each contribution gets one FENCE_DONE, each GET one GOT, each PUBLISH, UNPUBLISH and LOOKUP
+     * one FOUND. */
     void (*deliver)(void *arg, const struct exchange_message *m);
 };
 

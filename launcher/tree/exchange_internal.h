@@ -69,6 +69,8 @@ void exchange_fence_free_all(struct exchange *x);
 
 /* ---- exchange_names.c, at the launcher */
 void exchange_names_publish(struct exchange *x, const struct exchange_message *m);
+/* Only the rank that has published a name may remove it. EXCHANGE_NOT_FOUND if there is no such
+ * name. */
 void exchange_names_unpublish(struct exchange *x, const struct exchange_message *m);
 void exchange_names_lookup(struct exchange *x, const struct exchange_message *m, int64_t now_ms);
 int64_t exchange_names_expire(struct exchange *x, int64_t now_ms);

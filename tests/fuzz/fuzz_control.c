@@ -9,9 +9,9 @@
 #include <time.h>
 
 #include "common/mem.h"
+#include "launcher/control/control_frame.h"
 #include "launcher/node/topo.h"
 #include "launcher/plan/node_spec.h"
-#include "launcher/control/control_frame.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
 
@@ -31,7 +31,7 @@ static void read_topo(const struct control_frame *f)
 {
     AUTO(topo) struct topo *t = NULL;
     struct err e = {0};
-    if (topo_import(&t, f->payload, f->len, &e) < 0 && !e.text[0])
+    if (topo_import(&t, NULL, f->payload, f->len, &e) < 0 && !e.text[0])
         abort();
 }
 
@@ -76,7 +76,7 @@ static const struct {
      "/home|job-1|1*1 0*1 1*1|a|b|sh|-c|MASTER_ADDR=h|0-3|0||RANK=0||||cat|RANK=2|PATH=/bin|"},
     {"{\"t\":\"topo\"}",
      "{\"name\":\"c03\",\"quota\":0,\"allowed\":\"0-3\",\"gpus\":[{\"index\":0,\"uuid\":\"GPU-1\","
-     "\"name\":\"N\",\"bus_id\":\"0000:07:00.0\",\"numa\":-1}],\"xml\":\"<topology/>\"}"},
+     "\"name\":\"N\",\"bus_id\":\"0000:07:00.0\",\"numa\":-1}]}\t<topology/>"},
     {"{\"t\":\"output\",\"rank\":3,\"from\":1}", "some bytes\n"},
     {"{\"t\":\"exit\",\"rank\":3,\"wait\":256,\"oom\":false}", ""},
     {"{\"t\":\"start\",\"port\":4711,\"address\":\"10.0.0.1\"}", ""},

@@ -282,19 +282,41 @@ static void pmi1_aborted(void *arg, int rank, int code)
 {
 }
 
+/* The values of a barrier, to which the text adds those of other nodes. */
+static void pmi1_barrier(void *arg, const char *data, size_t len)
+{
+    strbuf_add(arg, data, len);
+}
+
 /* Each line begins with the digit of its rank. */
 static int read_pmi1(char *text, size_t len, struct err *e)
 {
-    static const struct pmi1_events ev = {pmi1_sent, pmi1_event, pmi1_event, pmi1_aborted,
-                                          pmi1_event};
-    AUTO(pmi1) struct pmi1 *p = pmi1_new("job", RANKS, NULL, &ev, NULL);
+    static const struct pmi1_events ev = {pmi1_sent,    pmi1_event, pmi1_event,
+                                          pmi1_aborted, pmi1_event, pmi1_barrier};
+    static char *const nodes[] = {"node", NULL};
+    static char *const cpus[] = {"", "", "", NULL};
+    static int rank_nodes[RANKS], local[RANKS] = {0, 1, 2};
+    const struct job_map map = {.job_id = "job",
+                                .nodes = (char **)nodes,
+                                .node_count = 1,
+                                .rank_nodes = rank_nodes,
+                                .ranks = RANKS,
+                                .local = local,
+                                .local_count = RANKS,
+                                .cpus = (char **)cpus};
+    AUTO(strbuf) struct strbuf barrier = {0};
+    AUTO(pmi1) struct pmi1 *p = pmi1_new(&map, &ev, &barrier);
     int rc = 0;
+    pmi1_end_barrier(p, text, len);
     for (char *line; rc >= 0 && (line = strsep(&text, "\n"));) {
         int rank = (unsigned char)*line % RANKS;
         size_t n = strlen(line);
         if (n > 0)
             line[n] = '\n'; /* instead of its NUL: the text continues, or ends, there */
         rc = n > 0 ? pmi1_recv(p, rank, line + 1, n, e) : 0;
+        if (barrier.len > 0)
+            pmi1_end_barrier(p, barrier.data, barrier.len);
+        barrier.len = 0;
     }
     return rc;
 }

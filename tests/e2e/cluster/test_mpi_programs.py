@@ -1,6 +1,7 @@
 """`drover run` over three nodes: unmodified programs of Open MPI 4.1 and 5, MPICH and mpi4py form one job on every engine.
 
 The same programs run under each engine: who has started the agents must make no difference to them."""
+import ctypes
 import os
 import re
 import shutil
@@ -138,6 +139,12 @@ def test_halves_of_a_job_that_share_nodes_meet_by_a_published_name(engine, mpi):
 
 @pytest.mark.parametrize("mpi", MPIS)
 @ONE_ENGINE
+def test_names_are_known_on_all_nodes_until_they_are_removed(engine, check, mpi):
+    assert says(engine, "-np", "6", check(mpi), "names") == [f"{r} port-of-0 1 1 1 1" for r in range(6)]
+
+
+@pytest.mark.parametrize("mpi", MPIS)
+@ONE_ENGINE
 def test_spawning_more_ranks_is_an_error_on_each_rank_that_tries(engine, check, mpi):
     [(status, out, err)] = engine.run_mpi("-np", "6", check(mpi), "spawn")
     assert status == 0, err
@@ -153,9 +160,21 @@ def test_the_error_reaches_ranks_on_other_nodes_than_the_root(engine, color):
     assert sorted(out.splitlines()) == [f"refused 2 on {r}" for r in range(6)]
 
 
-def test_sessions_and_communicators_from_groups_need_no_mpi_init(engine, check):
-    assert says(engine, "-np", "6", check("openmpi5"), "sessions") == \
-        [line for line in one_job([1, 1, 2, 2, 3, 3]) for _ in range(2)]
+def version_of_libpmix():
+    get = ctypes.CDLL("libpmix.so.2").PMIx_Get_version
+    get.restype = ctypes.c_char_p
+    return int(re.search(rb"\d+", get())[0])
+
+
+@pytest.mark.parametrize("mpi", ["openmpi5", "mpich"])
+def test_sessions_and_communicators_from_groups_need_no_mpi_init(engine, check, mpi):
+    [(status, out, err)] = engine.run_mpi("-np", "6", check(mpi), "sessions")
+    if mpi == "openmpi5" and version_of_libpmix() < 5:  # its answer about a group is not what libpmix 5 reads in the ranks
+        assert status not in (0, 124) and "PMIX ERROR" in err, err
+    else:
+        assert status == 0, err
+        assert sorted(out.splitlines()) == [line for line in one_job([1, 1, 2, 2, 3, 3]) for _ in range(2)]
+    engine.cluster.nothing_left()
 
 
 @pytest.mark.parametrize("mpi", MPIS)

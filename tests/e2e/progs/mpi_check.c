@@ -1,6 +1,7 @@
-/* What MPI programs do first, on every rank: `mpi_check` (a ring, sums of 8 B and 800 KB, the ranks of this
- * machine), `numa` (the ranks of the same NUMA node and of the same core), `sessions` (MPI 4: communicators without
- * MPI_Init), `abort` (rank 4), `spawn` (each rank must get the error). Prints one line per rank. */
+/* What MPI programs do first, on every rank: `mpi_check` (a ring, sums of 8 B and 800 KB, the ranks
+ * of this machine), `numa` (the ranks of the same NUMA node and of the same core), `sessions` (MPI
+ * 4: communicators without MPI_Init), `abort` (rank 4), `spawn` (each rank must get the error),
+ * `names` (rank 0 publishes one and removes it). Prints one line per rank. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,10 +44,11 @@ static void meet(MPI_Comm world)
     gethostname(node, sizeof node - 1);
     MPI_Comm_rank(world, &rank);
     MPI_Comm_size(world, &size);
-    MPI_Sendrecv(&rank, 1, MPI_INT, (rank + 1) % size, 0, &from, 1, MPI_INT, (rank + size - 1) % size, 0, world,
-                 MPI_STATUS_IGNORE);
+    MPI_Sendrecv(&rank, 1, MPI_INT, (rank + 1) % size, 0, &from, 1, MPI_INT,
+                 (rank + size - 1) % size, 0, world, MPI_STATUS_IGNORE);
     double sum = sums(world, rank);
-    printf("%d/%d on %s from %d sum %g shared %d\n", rank, size, node, from, sum, size_of(world, MPI_COMM_TYPE_SHARED));
+    printf("%d/%d on %s from %d sum %g shared %d\n", rank, size, node, from, sum,
+           size_of(world, MPI_COMM_TYPE_SHARED));
 }
 
 static void numa(MPI_Comm world)
@@ -54,7 +56,8 @@ static void numa(MPI_Comm world)
 #ifdef OPEN_MPI
     int rank;
     MPI_Comm_rank(world, &rank);
-    printf("%d numa %d core %d\n", rank, size_of(world, OMPI_COMM_TYPE_NUMA), size_of(world, OMPI_COMM_TYPE_CORE));
+    printf("%d numa %d core %d\n", rank, size_of(world, OMPI_COMM_TYPE_NUMA),
+           size_of(world, OMPI_COMM_TYPE_CORE));
 #endif
 }
 
@@ -64,8 +67,28 @@ static void spawn(MPI_Comm world)
     int rank, code;
     MPI_Comm_rank(world, &rank);
     MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
-    int refused = MPI_Comm_spawn("true", MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, world, &other, &code) != MPI_SUCCESS;
+    int refused = MPI_Comm_spawn("true", MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, world, &other,
+                                 &code) != MPI_SUCCESS;
     printf("%d %s\n", rank, refused ? "refused" : "spawned");
+}
+
+static void names(MPI_Comm world)
+{
+    char port[MPI_MAX_PORT_NAME] = "none", again[MPI_MAX_PORT_NAME];
+    int rank;
+    MPI_Comm_rank(world, &rank);
+    MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
+    if (rank == 0)
+        MPI_Publish_name("sea", MPI_INFO_NULL, "port-of-0");
+    MPI_Barrier(world);
+    int found = MPI_Lookup_name("sea", MPI_INFO_NULL, port);
+    MPI_Barrier(world);
+    int removed = rank == 0 ? MPI_Unpublish_name("sea", MPI_INFO_NULL, port) : MPI_SUCCESS;
+    int twice = rank == 0 ? MPI_Unpublish_name("sea", MPI_INFO_NULL, port) : MPI_ERR_OTHER;
+    MPI_Barrier(world);
+    int gone = MPI_Lookup_name("sea", MPI_INFO_NULL, again);
+    printf("%d %s %d %d %d %d\n", rank, port, found == MPI_SUCCESS, removed == MPI_SUCCESS,
+           twice != MPI_SUCCESS, gone != MPI_SUCCESS);
 }
 
 static int sessions(void)
@@ -102,6 +125,8 @@ int main(int argc, char **argv)
         numa(MPI_COMM_WORLD);
     else if (strcmp(what, "spawn") == 0)
         spawn(MPI_COMM_WORLD);
+    else if (strcmp(what, "names") == 0)
+        names(MPI_COMM_WORLD);
     else
         meet(MPI_COMM_WORLD);
     fflush(stdout);

@@ -8,10 +8,10 @@
 #include <sys/socket.h>
 #include <uv.h>
 
+#include "launcher/control/control.h"
 #include "launcher/node/topo.h"
 #include "launcher/plan/env.h"
 #include "launcher/plan/node_spec.h"
-#include "launcher/control/control.h"
 #include "launcher/remote/remote_launcher.h"
 #include "launcher/tree/exchange.h"
 #include "tests/unit/test.h"
@@ -82,7 +82,7 @@ static void on_frame(void *arg, const struct control_frame *f)
         keep(&s->refusal, f->head);
     if (strcmp(f->type, "topo") == 0) {
         AUTO(topo) struct topo *t = NULL;
-        s->topo_is_valid = topo_import(&t, f->payload, f->len, NULL) == 0;
+        s->topo_is_valid = topo_import(&t, NULL, f->payload, f->len, NULL) == 0;
     } else if (strcmp(f->type, "exchange") == 0) {
         CHECK_INT(exchange_receive(s->exchange, NODE, f->payload, f->len, 0, NULL), 0);
     }

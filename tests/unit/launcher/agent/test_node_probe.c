@@ -16,7 +16,7 @@ TEST(the_program_prints_this_machines_topology)
     const struct node_probe_checks checks = {.ranks = 1};
     CHECK_INT(node_probe(&told, &checks, &e), 0);
     const char *end = memchr(told.data, '\n', told.len);
-    CHECK_INT(topo_import(&t, told.data, end ? (size_t)(end - told.data) : told.len, &e), 0);
+    CHECK_INT(topo_import(&t, NULL, told.data, end ? (size_t)(end - told.data) : told.len, &e), 0);
     CHECK_INT(topo_load(&own, &e), 0);
     CHECK_STR(topo_name(t), topo_name(own));
     CHECK(hwloc_bitmap_isequal(topo_allowed(t), topo_allowed(own)));

@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <sys/stat.h>
 
+#include "common/strbuf.h"
 #include "tests/unit/test.h"
 
 /* Gives each test its own cache. */
@@ -206,7 +207,7 @@ static void check_travels(const struct topo *t)
     AUTO(free) char *bytes = NULL;
     size_t len = 0;
     struct err e = {0};
-    if (topo_export(&bytes, &len, t, &e) < 0 || topo_import(&u, bytes, len, &e) < 0)
+    if (topo_export(&bytes, &len, t, &e) < 0 || topo_import(&u, NULL, bytes, len, &e) < 0)
         FAIL("%s", e.text);
     CHECK_STR(topo_name(u), topo_name(t));
     CHECK_INT(topo_cpu_quota(u), topo_cpu_quota(t));
@@ -240,9 +241,80 @@ TEST(a_machine_travels_as_it_is)
     }
     struct topo *none = NULL;
     struct err e = {0};
-    CHECK_INT(topo_import(&none, "{\"name\":\"x\"}", 12, &e), -EINVAL);
+    CHECK_INT(topo_import(&none, NULL, "{\"name\":\"x\"}", 12, &e), -EINVAL);
     CHECK_HAS(e.text, "quota");
     end_cache(dir);
+}
+
+/* Returns the machine's export under another name, in another cgroup, with less memory. */
+static char *sister_of(const char *bytes)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    const char *first = strstr(bytes, "\"dgx-h100\""), *second = strstr(first + 1, "\"dgx-h100\"");
+    const char *memory = strstr(second, "local_memory=\"");
+    CHECK(first && second && memory);
+    strbuf_add(&b, bytes, (size_t)(first - bytes));
+    strbuf_puts(&b, "\"sister\"");
+    strbuf_add(&b, first + 10, (size_t)(second - first - 10));
+    strbuf_puts(&b, "\"sister\"/>\t<info name=\"LinuxCgroup\" value=\"/a\"");
+    strbuf_add(&b, second + 10, (size_t)(memory + 14 - second - 10));
+    strbuf_puts(&b, "4096");
+    strbuf_puts(&b, strchr(memory + 14, '"'));
+    return strbuf_take(&b);
+}
+
+TEST(equal_machines_share_what_hwloc_has_parsed_and_others_do_not)
+{
+    AUTO(topo) struct topo *t = NULL, *other = NULL;
+    struct topo *got[4] = {0};
+    CHECK_INT(topo_load_file(&t, "tests/plan/machines/dgx-h100.xml", NULL), 0);
+    CHECK_INT(topo_load_file(&other, "tests/plan/machines/xeon-2s.xml", NULL), 0);
+    AUTO(free) char *bytes = NULL, *foreign = NULL;
+    size_t len, foreign_len;
+    CHECK_INT(topo_export(&bytes, &len, t, NULL), 0);
+    CHECK_INT(topo_export(&foreign, &foreign_len, other, NULL), 0);
+    AUTO(free) char *sister = sister_of(bytes);
+    struct topo_known *known = topo_known_new();
+    CHECK_INT(topo_import(&got[0], known, bytes, len, NULL), 0);
+    CHECK_INT(topo_import(&got[1], known, sister, strlen(sister), NULL), 0);
+    CHECK_INT(topo_import(&got[2], known, foreign, foreign_len, NULL), 0);
+    CHECK_INT(topo_import(&got[3], known, bytes, len, NULL), 0);
+    topo_known_free(known); /* the topologies have what they need */
+    CHECK_STR(topo_name(got[1]), "sister");
+    CHECK(topo_hwloc(got[0]) == topo_hwloc(got[1]) && topo_hwloc(got[0]) == topo_hwloc(got[3]));
+    CHECK(topo_hwloc(got[0]) != topo_hwloc(got[2]));
+    CHECK_INT(topo_gpu_count(got[1]), topo_gpu_count(t));
+    for (int i = 0; i < 4; i++)
+        topo_free(got[i]);
+}
+
+static double cpu_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
+
+TEST(the_second_of_equal_machines_is_imported_five_times_faster)
+{
+    enum { TIMES = 50 };
+    AUTO(topo) struct topo *t = NULL;
+    CHECK_INT(topo_load_file(&t, "tests/plan/machines/dgx-a100-fabric.xml", NULL), 0);
+    AUTO(free) char *bytes = NULL;
+    size_t len;
+    CHECK_INT(topo_export(&bytes, &len, t, NULL), 0);
+    AUTO(topo_known) struct topo_known *known = topo_known_new();
+    double ms[2];
+    for (int again = 0; again < 2; again++) {
+        double from = cpu_ms();
+        for (int i = 0; i < TIMES; i++) {
+            AUTO(topo) struct topo *u = NULL;
+            CHECK_INT(topo_import(&u, again ? known : NULL, bytes, len, NULL), 0);
+        }
+        ms[again] = (cpu_ms() - from) / TIMES;
+    }
+    printf("# %zu bytes: %.3f ms, again %.3f ms\n", len, ms[0], ms[1]);
+    CHECK_TIME(ms[1] < ms[0] / 5);
 }
 
 TEST(lists_are_read_as_the_kernel_writes_them_and_strictly)

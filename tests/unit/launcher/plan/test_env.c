@@ -137,8 +137,9 @@ TEST(a_launchers_variables_are_not_inherited)
 TEST(what_an_outer_drover_chose_goes_and_what_the_user_chose_stays)
 {
     AUTO(strv)
-    char **outer = LIST("DROVER_JOB_ID=j", "DROVER_RANK_CORES=4", "OMP_NUM_THREADS=4",
-                        "OMPI_MCA_schizo=^orte,slurm", "OMPI_MCA_btl=self,vader", "OMPI_MCA_pml=ucx");
+    char **outer =
+        LIST("DROVER_JOB_ID=j", "DROVER_RANK_CORES=4", "OMP_NUM_THREADS=4",
+             "OMPI_MCA_schizo=^orte,slurm", "OMPI_MCA_btl=self,vader", "OMPI_MCA_pml=ucx");
     CHECK(env_is_from_launcher(outer, "OMP_NUM_THREADS"));
     CHECK(env_is_from_launcher(outer, "OMPI_MCA_schizo"));
     CHECK(env_is_from_launcher(outer, "OMPI_MCA_btl"));

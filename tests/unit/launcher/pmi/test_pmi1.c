@@ -13,8 +13,12 @@ struct fixture {
     struct pmi1 *p;
     struct strbuf said[RANKS];
     int joined[RANKS], finalized[RANKS], spawns, aborted, code;
-    bool barrier;       /* all ranks of the node are in it, and it has not ended */
-    struct strbuf puts; /* its data */
+    bool barrier;               /* all ranks of the node are in it, and it has not ended */
+    struct strbuf puts;         /* its data */
+    enum exchange_type request; /* about a name */
+    int request_rank;
+    uint64_t request_id;
+    char service[64], port[64];
 };
 
 static void on_say(void *arg, int rank, const char *text, size_t len)
@@ -54,8 +58,20 @@ static void on_barrier(void *arg, const char *data, size_t len)
     strbuf_add(&f->puts, data, len);
 }
 
-static const struct pmi1_events ev = {on_say,     on_joined, on_finalized,
-                                      on_aborted, on_spawns, on_barrier};
+static void on_name(void *arg, const struct exchange_message *m)
+{
+    struct fixture *f = arg;
+    CHECK_INT(m->kind, EXCHANGE_PMI1);
+    CHECK_INT((int)m->key_count, 1);
+    f->request = m->type;
+    f->request_rank = m->rank;
+    f->request_id = m->id;
+    snprintf(f->service, sizeof f->service, "%s", m->keys[0]);
+    snprintf(f->port, sizeof f->port, "%.*s", (int)m->len, m->data);
+}
+
+static const struct pmi1_events ev = {on_say,    on_joined,  on_finalized, on_aborted,
+                                      on_spawns, on_barrier, on_name};
 
 static struct fixture *start(void)
 {
@@ -221,7 +237,6 @@ TEST(a_barrier_has_the_values_that_were_put_since_the_last_one)
     CHECK_INT(f->puts.len, 7);
     CHECK(memcmp(f->puts.data, "a\0001\0b\0", 7) == 0);
     pmi1_end_barrier(f->p, f->puts.data, f->puts.len);
-    ask(f, 1, "cmd=publish_name service=sea port=1\n");
     enter_barrier(f);
     CHECK_INT(f->puts.len, 0);
     stop(f);
@@ -263,19 +278,56 @@ TEST(a_node_that_has_some_ranks_knows_the_size_of_the_job_and_their_numbers)
     stop(f);
 }
 
-TEST(names_are_published_looked_up_and_unpublished)
+/* Returns the answer to the request that the rank has made. */
+static const char *answer(struct fixture *f, int rank, int status, const char *data)
+{
+    strbuf_reset(&f->said[rank]);
+    pmi1_answer(f->p, &(struct exchange_message){.type = EXCHANGE_FOUND,
+                                                 .kind = EXCHANGE_PMI1,
+                                                 .id = f->request_id,
+                                                 .status = status,
+                                                 .data = data,
+                                                 .len = data ? strlen(data) : 0});
+    return strbuf_str(&f->said[rank]);
+}
+
+TEST(requests_about_names_are_answered_when_the_exchange_has_answered)
 {
     struct fixture *f = start();
-    CHECK_STR(ask(f, 0, "cmd=lookup_name service=sea\n"),
-              "cmd=lookup_result rc=-1 msg=not_found port=unknown\n");
-    CHECK_STR(ask(f, 0, "cmd=publish_name service=sea port=tag#0$\n"),
-              "cmd=publish_result rc=0 msg=success\n");
-    CHECK_STR(ask(f, 1, "cmd=lookup_name service=sea\n"),
+    CHECK_STR(ask(f, 2, "cmd=publish_name service=sea port=tag#0$\n"), "");
+    CHECK_INT(f->request, EXCHANGE_PUBLISH);
+    CHECK_INT(f->request_rank, 2);
+    CHECK_STR(f->service, "sea");
+    CHECK_STR(f->port, "tag#0$");
+    CHECK_STR(answer(f, 2, EXCHANGE_OK, NULL), "cmd=publish_result rc=0 msg=success\n");
+    CHECK_STR(answer(f, 2, EXCHANGE_OK, NULL), ""); /* once */
+    ask(f, 1, "cmd=publish_name service=sea port=x\n");
+    CHECK_STR(answer(f, 1, EXCHANGE_DUPLICATE, NULL),
+              "cmd=publish_result rc=-1 msg=already_published\n");
+    CHECK_STR(ask(f, 0, "cmd=lookup_name service=sea\n"), "");
+    CHECK_INT(f->request, EXCHANGE_LOOKUP);
+    CHECK_STR(answer(f, 0, EXCHANGE_OK, "tag#0$"),
               "cmd=lookup_result rc=0 msg=success port=tag#0$\n");
-    CHECK_STR(ask(f, 0, "cmd=unpublish_name service=sea\n"),
-              "cmd=unpublish_result rc=0 msg=success\n");
-    CHECK_STR(ask(f, 0, "cmd=unpublish_name service=sea\n"),
-              "cmd=unpublish_result rc=-1 msg=not_found\n");
+    ask(f, 0, "cmd=lookup_name service=sky\n");
+    CHECK_STR(answer(f, 0, EXCHANGE_NOT_FOUND, NULL),
+              "cmd=lookup_result rc=-1 msg=not_found port=unknown\n");
+    ask(f, 2, "cmd=unpublish_name service=sea\n");
+    CHECK_INT(f->request, EXCHANGE_UNPUBLISH);
+    CHECK_STR(answer(f, 2, EXCHANGE_NOT_FOUND, NULL), "cmd=unpublish_result rc=-1 msg=not_found\n");
+    CHECK_STR(ask(f, 2, "cmd=publish_name service=sea\n"),
+              "cmd=publish_result rc=-1 msg=missing_or_too_long\n");
+    stop(f);
+}
+
+TEST(an_answer_that_nobody_waits_for_or_that_is_too_long_does_no_harm)
+{
+    struct fixture *f = start();
+    AUTO(free) char *port = xasprintf("%02000d", 1);
+    f->request_id = 99;
+    CHECK_STR(answer(f, 0, EXCHANGE_OK, NULL), "");
+    ask(f, 0, "cmd=lookup_name service=sea\n");
+    CHECK_STR(answer(f, 0, EXCHANGE_OK, port), "");
+    CHECK_STR(answer(f, 0, -1, NULL), "cmd=lookup_result rc=-1 msg=failed port=unknown\n");
     stop(f);
 }
 
@@ -319,7 +371,8 @@ TEST(an_unexpected_line_is_an_error_that_shows_it)
                                         "cmd=\n",
                                         "cmd=getmaxes\n",
                                         "cmd=get_maxesx\n",
-                                        "cmd=barrier_in\ncmd=barrier_in\n"};
+                                        "cmd=barrier_in\ncmd=barrier_in\n",
+                                        "cmd=lookup_name service=a\ncmd=lookup_name service=b\n"};
     for (size_t i = 0; i < COUNT_OF(lines); i++) {
         struct fixture *f = start();
         struct err e = {0};
@@ -368,6 +421,7 @@ TEST(lines_changed_at_random_do_no_harm)
         if (f->barrier)
             pmi1_end_barrier(f->p, f->puts.data, f->puts.len);
         f->barrier = false;
+        answer(f, i % RANKS, EXCHANGE_OK, NULL);
         if (rc < 0) { /* as if all were disconnected */
             stop(f);
             f = start();

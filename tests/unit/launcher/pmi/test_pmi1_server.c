@@ -102,6 +102,23 @@ TEST(ranks_get_their_number_and_exchange_values)
     stop(&f);
 }
 
+TEST(names_work_on_one_node_without_an_exchange)
+{
+    struct fixture f;
+    start(&f);
+    say(&f, 1, "cmd=lookup_name service=sea\n");
+    CHECK_STR(hear(&f, 1), "cmd=lookup_result rc=-1 msg=not_found port=unknown\n");
+    say(&f, 0, "cmd=publish_name service=sea port=tag#0$\n");
+    CHECK_STR(hear(&f, 0), "cmd=publish_result rc=0 msg=success\n");
+    say(&f, 1, "cmd=lookup_name service=sea\n");
+    CHECK_STR(hear(&f, 1), "cmd=lookup_result rc=0 msg=success port=tag#0$\n");
+    say(&f, 0, "cmd=unpublish_name service=sea\n");
+    CHECK_STR(hear(&f, 0), "cmd=unpublish_result rc=0 msg=success\n");
+    say(&f, 0, "cmd=unpublish_name service=sea\n");
+    CHECK_STR(hear(&f, 0), "cmd=unpublish_result rc=-1 msg=not_found\n");
+    stop(&f);
+}
+
 TEST(a_rank_with_an_invalid_line_is_disconnected_and_the_others_are_served)
 {
     struct fixture f;
@@ -149,20 +166,23 @@ TEST(the_last_lines_of_a_rank_that_has_exited_are_read)
 /* ---- two nodes --------------------------------------------------------------------------------
  */
 
-static struct strbuf sent; /* data of the fence that the server has sent */
+static struct strbuf sent; /* data of the last message that the server has sent */
 static int sent_count;
+static enum exchange_type sent_type;
+static uint64_t sent_id;
 
 static void on_exchange(void *arg, const struct exchange_message *m)
 {
-    CHECK_INT(m->type, EXCHANGE_FENCE);
     CHECK_INT(m->kind, EXCHANGE_PMI1);
+    sent_type = m->type;
+    sent_id = m->id;
     CHECK_INT((int)m->rank_count, 0);
     strbuf_reset(&sent);
     strbuf_add(&sent, m->data, m->len);
     sent_count++;
 }
 
-TEST(a_barrier_of_several_nodes_ends_when_the_exchange_says_so)
+TEST(barriers_and_lookups_of_several_nodes_end_when_the_exchange_says_so)
 {
     static const struct pmix_server_events ev = {.joined = on_joined,
                                                  .finalized = on_finalized,
@@ -190,12 +210,20 @@ TEST(a_barrier_of_several_nodes_ends_when_the_exchange_says_so)
     say(&f, 1, "cmd=barrier_in\n");
     CHECK_STR(hear(&f, 1), "");
     CHECK_INT(sent_count, 1);
+    CHECK_INT(sent_type, EXCHANGE_FENCE);
     CHECK(sent.len == 4 && memcmp(sent.data, "a\0b", 4) == 0);
     const struct exchange_message done = {
         .type = EXCHANGE_FENCE_DONE, .kind = EXCHANGE_PMI1, .data = "c\0d", .len = 4};
     pmi1_server_deliver(f.s, &done);
     CHECK_STR(hear(&f, 0), "cmd=barrier_out\n");
     CHECK_STR(hear(&f, 1), "cmd=barrier_out\n");
+    say(&f, 1, "cmd=lookup_name service=sea\n");
+    CHECK_STR(hear(&f, 1), "");
+    CHECK_INT(sent_type, EXCHANGE_LOOKUP);
+    const struct exchange_message found = {
+        .type = EXCHANGE_FOUND, .kind = EXCHANGE_PMI1, .id = sent_id, .data = "port", .len = 4};
+    pmi1_server_deliver(f.s, &found);
+    CHECK_STR(hear(&f, 1), "cmd=lookup_result rc=0 msg=success port=port\n");
     say(&f, 1, "cmd=get key=c\ncmd=abort exitcode=5\n");
     CHECK_STR(hear(&f, 1), "cmd=get_result rc=0 msg=success value=d\n");
     CHECK_INT(f.aborted_by, 3);

@@ -399,6 +399,8 @@ static int uses_names(void)
     EXPECT(fence(false) == PMIX_SUCCESS);
     if (me.rank == 1)
         EXPECT(PMIx_Unpublish(keys, NULL, 0) == PMIX_SUCCESS);
+    if (me.rank == 1)
+        EXPECT(PMIx_Unpublish(keys, NULL, 0) == PMIX_ERR_NOT_FOUND);
     EXPECT(fence(false) == PMIX_SUCCESS);
     EXPECT(lookup("sea", false, 0, &value) == PMIX_ERR_NOT_FOUND);
     EXPECT(PMIx_Finalize(NULL, 0) == PMIX_SUCCESS);
@@ -489,6 +491,14 @@ static int makes_groups(void)
 TEST(groups_have_context_ids_that_all_members_know_and_no_other_group_has)
 {
     struct job job = uneven;
+    job.body = makes_groups;
+    CHECK(run_job(&job, -1));
+}
+
+TEST(ranks_of_one_node_connect_and_make_groups_without_an_exchange)
+{
+    struct job job = {.nodes = 1, .ranks = 6, .body = connects};
+    CHECK(run_job(&job, -1));
     job.body = makes_groups;
     CHECK(run_job(&job, -1));
 }

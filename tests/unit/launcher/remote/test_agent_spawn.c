@@ -26,8 +26,11 @@ static void held_open(struct held *h, int nodes, const char *text)
 {
     setenv("PMIX_RANK", "7", 1); /* as if mpirun had started this process */
     h->f = open_all();
-    h->hosts = two_hosts(2 / nodes, 1);
-    h->hosts->count = nodes;
+    h->hosts = xzalloc(sizeof *h->hosts);
+    for (int i = 1; i <= nodes; i++) {
+        AUTO(free) char *name = xasprintf("127.0.0.%d", i);
+        hosts_add(h->hosts, name, 2 / nodes, 0);
+    }
     h->spec = script(2, h->argv, text);
     h->spec.hosts = h->hosts;
     h->spec.node_resources = h->parts;
@@ -102,17 +105,19 @@ TEST(each_node_has_its_own_resources)
     held_close(&h);
 }
 
-TEST(ranks_whose_agents_are_killed_are_lost)
+TEST(ranks_whose_agent_is_killed_are_lost_and_those_of_other_nodes_can_save)
 {
     struct held h = {0};
-    held_open(&h, 2, "echo here; sleep 1000");
+    held_open(&h, 2, "trap 'echo saved; exit 0' TERM; echo here; while :; do sleep 0.01; done");
     start_agent(&h, 0);
     start_agent(&h, 1);
+    until_heard(h.job, &h.job->out, "0ohere");
     until_heard(h.job, &h.job->out, "1ohere");
     agent_spawn_kill(h.agents[1]);
     agent_spawn_kill(h.agents[1]);
     until_over(h.job);
     CHECK(h.job->broken[0] || (h.job->end.first.lost && h.job->end.first_failed == 1));
+    CHECK_HAS(strbuf_str(&h.job->out), "0osaved|");
     until_ended(&h, 2);
     held_close(&h);
 }

@@ -338,6 +338,57 @@ static int drovers_processes(pid_t *out, int room, const char *job_id)
     return n;
 }
 
+/* Rank 1 aborts, and rank 0 on the other node dies 30 ms after rank 1 has exited, as if its node
+ * were slow. If the machine stands still for 100 ms, it is too late to be the first: it has several
+ * tries. */
+TEST(a_rank_that_died_on_another_node_is_the_first_failure_although_an_abort_is_told_earlier)
+{
+    enum { TRIES = 8 };
+    AUTO(fixture) struct fixture *f = open_all();
+    AUTO(hosts) struct hosts *hosts = two_hosts(1, 1);
+    char *argv[4], id[40];
+    int first = -1;
+    for (int i = 0; i < TRIES && first != 0; i++) {
+        struct launch_spec s = far_script(
+            2, argv,
+            "at=/tmp/drover-$DROVER_JOB_ID; if [ $RANK = 0 ]; then until [ -s $at ]; do :; done; "
+            "read pid <$at; rm $at; while kill -0 $pid 2>&-; do :; done; sleep 0.03; kill -9 $$; "
+            "fi; "
+            "echo 'cmd=init pmi_version=1 pmi_subversion=1' >&4; read x <&4; "
+            "echo 'cmd=abort exitcode=3' >&4; echo $$ >$at; exit 3");
+        snprintf(id, sizeof id, "abort-%d-%d", (int)getpid(), i);
+        s.hosts = hosts;
+        s.job_id = id;
+        s.no_pmix = false;
+        struct heard *h = begin(f, i, &s);
+        until_over(h);
+        first = h->end.first_failed;
+        CHECK_INT(h->end.status, first == 0 ? 128 + SIGKILL : 3);
+    }
+    CHECK_INT(first, 0);
+}
+
+TEST(of_several_aborts_the_first_one_counts)
+{
+    AUTO(fixture) struct fixture *f = open_all();
+    AUTO(hosts) struct hosts *hosts = two_hosts(1, 1);
+    char *argv[4], id[40];
+    struct launch_spec s = far_script(
+        2, argv,
+        "say() { echo \"cmd=$1\" >&4; }; say 'init pmi_version=1 pmi_subversion=1'; read x <&4; "
+        "at=/tmp/drover-$DROVER_JOB_ID; if [ $RANK = 0 ]; then until [ -e $at ]; do :; done; "
+        "rm $at; sleep 0.02; else say 'abort exitcode=3'; touch $at; exec sleep 100; fi; "
+        "say 'abort exitcode=4'; exec sleep 100");
+    snprintf(id, sizeof id, "aborts-%d", (int)getpid());
+    s.hosts = hosts;
+    s.job_id = id;
+    s.no_pmix = false;
+    struct heard *h = begin(f, 0, &s);
+    until_over(h);
+    CHECK_INT(h->end.first_failed, 1);
+    CHECK_INT(h->end.status, 3);
+}
+
 TEST(any_process_of_drover_may_be_killed_and_nothing_is_left)
 {
     /* 2 nodes with a parent, an agent and a guardian each, in the order of their pids. One job per

@@ -24,6 +24,7 @@ static struct strbuf got[NODES];       /* what the servers were given, as text *
 static int64_t now_ms;
 static bool dead[NODES];
 static uint64_t last_id[NODES];
+static enum exchange_kind last_kind[NODES];
 
 static void on_send(void *arg, int to, const char *bytes, size_t len)
 {
@@ -41,6 +42,7 @@ static void on_deliver(void *arg, const struct exchange_message *m)
 {
     int node = *(int *)arg;
     CHECK(node >= 0);
+    last_kind[node] = m->kind;
     strbuf_printf(&got[node], "%s", names[m->type]);
     if (m->type == EXCHANGE_GET)
         strbuf_printf(&got[node], " of %d for %d", m->rank, m->node);
@@ -398,12 +400,52 @@ TEST(names_are_published_looked_up_and_removed)
     check_got(1, "found #4 0 !onceA; ");
     name(1, EXCHANGE_LOOKUP, 2, 5, "b\0", 0, NULL);
     check_got(1, "found #5 1; ");
-    name(1, EXCHANGE_UNPUBLISH, 2, 0, "a\0", 0, NULL); /* not the owner */
+    name(1, EXCHANGE_UNPUBLISH, 2, 8, "a\0", 0, NULL); /* not the owner */
+    check_got(1, "found #8 1; ");
     name(1, EXCHANGE_LOOKUP, 2, 6, "a\0", 0, NULL);
     check_got(1, "found #6 0 A; ");
-    name(6, EXCHANGE_UNPUBLISH, 0, 0, "\0", 0, NULL);
+    name(6, EXCHANGE_UNPUBLISH, 0, 9, "\0", 0, NULL);
+    check_got(6, "found #9 0; ");
     name(1, EXCHANGE_LOOKUP, 2, 7, "a\0", 0, NULL);
     check_got(1, "found #7 1; ");
+    name(6, EXCHANGE_UNPUBLISH, 0, 10, "a\0", 0, NULL);
+    check_got(6, "found #10 1; ");
+    end();
+}
+
+/* A name of PMI-1. */
+static void pmi1_name(enum exchange_type type, const char *data)
+{
+    const char *key = "a";
+    exchange_submit(at[7], &(struct exchange_message){.type = type,
+                                                      .kind = EXCHANGE_PMI1,
+                                                      .rank = 0,
+                                                      .id = 1,
+                                                      .keys = &key,
+                                                      .key_count = 1,
+                                                      .data = data,
+                                                      .len = data ? strlen(data) : 0});
+    run();
+}
+
+TEST(names_of_different_kinds_do_not_meet_and_answers_have_the_kind_of_their_request)
+{
+    start();
+    name(6, EXCHANGE_PUBLISH, 0, 1, "a\0", 0, "A");
+    check_got(6, "found #1 0; ");
+    CHECK_INT(last_kind[6], EXCHANGE_MODEX);
+    pmi1_name(EXCHANGE_LOOKUP, NULL);
+    check_got(6, "found #1 1; ");
+    CHECK_INT(last_kind[6], EXCHANGE_PMI1);
+    pmi1_name(EXCHANGE_PUBLISH, "B");
+    check_got(6, "found #1 0; ");
+    pmi1_name(EXCHANGE_LOOKUP, NULL);
+    check_got(6, "found #1 0 B; ");
+    pmi1_name(EXCHANGE_UNPUBLISH, NULL);
+    check_got(6, "found #1 0; ");
+    CHECK_INT(last_kind[6], EXCHANGE_PMI1);
+    name(1, EXCHANGE_LOOKUP, 2, 2, "a\0", 0, NULL);
+    check_got(1, "found #2 0 A; ");
     end();
 }
 

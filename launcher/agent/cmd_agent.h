@@ -1,9 +1,9 @@
-/* agent_parent - the command `drover agent`: the parent of an agent (agent.h). Programs start it.
+/* cmd_agent - the command `drover agent`: the parent of an agent (agent.h). Programs start it.
  *
  * mpirun and srun end what they have started with SIGKILL. They know only this process. So the
  * agent still runs after that, and the launcher's grace period holds. */
-#ifndef DROVER_AGENT_PARENT_H
-#define DROVER_AGENT_PARENT_H
+#ifndef DROVER_CMD_AGENT_H
+#define DROVER_CMD_AGENT_H
 
 /* Runs an agent in a child process, and returns when no process of it is left. Returns 0; 1 if the
  * agent cannot be started; 2 if a user has started it. */

@@ -1,4 +1,4 @@
-#include "launcher/agent/agent_parent.h"
+#include "launcher/agent/cmd_agent.h"
 
 #include <errno.h>
 #include <fcntl.h>
