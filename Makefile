@@ -307,8 +307,13 @@ $(CUDAHOST_LIBRARIES): $(CUDAHOST)/%.so: %.cu $(CUDAHOST_RUNTIME) $(STAMP)
 	@mkdir -p $(@D) $(CUDAHOST_OBJ)
 	$(call say,CXX)
 	$(Q)$(CXX) $(CUDAHOST_CXX) -MF $(CUDAHOST_OBJ)/$*.d -O2 -x c++ -include tests/cudahost/cudahost.h -shared -o $@ $< -x none $(CUDAHOST_RUNTIME) $(CUDAHOST_LIBS)
+# The runtime and cuBLASLt by themselves, for programs that load them: DROVER_CUDART_LIB and DROVER_CUBLASLT_LIB.
+$(CUDAHOST)/cuda_libs.so: $(filter-out %_access.cc,$(wildcard tests/cudahost/cudahost_*.cc)) $(wildcard tests/cudahost/*.h) $(STAMP)
+	@mkdir -p $(@D)
+	$(call say,CXX)
+	$(Q)$(CXX) $(filter-out -MMD -MP,$(CUDAHOST_CXX)) -fvisibility=default -O2 -shared -o $@ $(filter %.cc,$^) $(CUDAHOST_LIBS)
 # With another sanitizer there are the libraries only.
-CUDAHOST_ALL := $(if $(HAVE_CUDA),$(CUDAHOST_LIBRARIES) $(if $(SAN),,$(CUDAHOST_PROGRAMS)))
+CUDAHOST_ALL := $(if $(HAVE_CUDA),$(CUDAHOST_LIBRARIES) $(CUDAHOST)/cuda_libs.so $(if $(SAN),,$(CUDAHOST_PROGRAMS)))
 
 # Libraries for LD_PRELOAD: faults of system calls and of disks.
 $(B)/obj/tests/fault/preload/%.o: EXTRA_CFLAGS := -fvisibility=default -Wno-missing-prototypes -U_FORTIFY_SOURCE

@@ -4,26 +4,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "collectives/bench/local/local_device.h"
 #include "common/mem.h"
 #include "launcher/client/client_internal.h"
 
 #define NCCL_BYTES_MAX (UINT64_C(2) << 30) /* per GPU, for NCCL's own buffers */
-
-/* The processor's model name, for ranks that compute on the CPU. */
-static void cpu_name(char *out, size_t len)
-{
-    snprintf(out, len, "CPU");
-    AUTO(file) FILE *f = fopen("/proc/cpuinfo", "re");
-    char line[256];
-    while (f && fgets(line, sizeof line, f)) {
-        char *value = strstr(line, ": ");
-        if (strncmp(line, "model name", 10) != 0 || !value)
-            continue;
-        value[strcspn(value, "\n")] = '\0';
-        snprintf(out, len, "%s", value + 2);
-        return;
-    }
-}
 
 /* Memory that the kernel can give to programs, with what it would take from its caches; 0: not
  * known. */
@@ -63,7 +48,7 @@ int bench_devices(const struct bench_opts *o, struct drover *d, struct drover_co
             mine.free_bytes = available;
         snprintf(mine.name, sizeof mine.name, "%s", gpu.name);
     } else {
-        cpu_name(mine.name, sizeof mine.name);
+        local_device_cpu_name(mine.name, sizeof mine.name);
         mine.free_bytes = available_bytes();
     }
     int rc = comm_gather(c, &mine, sizeof mine, devices, o->wait_ms);

@@ -10,6 +10,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "collectives/bench/local/pcie_link.h"
 #include "common/clock.h"
 #include "common/mem.h"
 
@@ -27,24 +28,6 @@ static bool is_set(const char *name)
 {
     const char *value = getenv(name);
     return value && *value && strcmp(value, "0") != 0;
-}
-
-/* Reads the PCIe slot. The generation follows from the speed: PCIe 1 has 2.5 GT/s, and each
- * generation doubles it. */
-static void read_slot(struct verdict_facts *f, const struct bench_report_device *d)
-{
-    static const char *const names[] = {"current_link_speed", "current_link_width",
-                                        "max_link_width"};
-    double values[3];
-    for (int i = 0; i < 3; i++) {
-        AUTO(free)
-        char *path = xasprintf("/sys/bus/pci/devices/%04x:%02x:%02x.0/%s", (unsigned)d->pci_domain,
-                               (unsigned)d->pci_bus, (unsigned)d->pci_device, names[i]);
-        values[i] = read_number(path, 0);
-    }
-    f->pcie_gen = values[0] > 0 ? (int)lround(log2(values[0] / 2.5)) + 1 : 0;
-    f->pcie_width = (int)values[1];
-    f->pcie_width_max = (int)values[2];
 }
 
 /* Walks the extended capabilities of PCI to Access Control Services (PCI Express Base Specification
@@ -129,7 +112,11 @@ void hardware_facts_read(struct verdict_facts *out, const struct bench_report_de
     snprintf(out->host, sizeof out->host, "%s", self->host);
     if (gpu) {
         snprintf(out->gpu, sizeof out->gpu, "%.95s", self->name);
-        read_slot(out, self);
+        struct pcie_link link;
+        pcie_link_read(&link, "/sys", self->pci_domain, self->pci_bus, self->pci_device);
+        out->pcie_gen = link.generation;
+        out->pcie_width = link.width;
+        out->pcie_width_max = link.width_max;
         out->acs = any_acs();
     } else {
         out->memory_gbps = copy_rate();

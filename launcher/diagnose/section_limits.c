@@ -141,6 +141,56 @@ void section_limits_copy(struct section_limits *to, const struct section_limits 
         section_limits_set(to, from->at[i].name, from->at[i].ms);
 }
 
+/* The times that are not those of sections. */
+enum { OTHERS = 3 };
+static void list_others(int64_t *(*out)[OTHERS], struct section_limits *l)
+{
+    (*out)[0] = &l->out_of_section_ms;
+    (*out)[1] = &l->heartbeat_ms;
+    (*out)[2] = &l->initial_heartbeat_ms;
+}
+
+void section_limits_raise(struct section_limits *to, const struct section_limits *from)
+{
+    struct section_limits copy = *from;
+    int64_t *own[OTHERS], *other[OTHERS];
+    list_others(&own, to);
+    list_others(&other, &copy);
+    for (int i = 0; i < OTHERS; i++)
+        if (*other[i] > *own[i])
+            *own[i] = *other[i];
+    for (int i = 0; i < from->count; i++)
+        if (from->at[i].ms > section_limits_of(to, from->at[i].name))
+            section_limits_set(to, from->at[i].name, from->at[i].ms);
+}
+
+static int64_t learn(int64_t longest_ms, double factor, int64_t min_ms)
+{
+    int64_t ms = to_ms((double)longest_ms / 1000 * factor);
+    return ms > min_ms ? ms : min_ms;
+}
+
+int section_limits_learn(struct section_limits *l, const struct section_limits *longest,
+                         double factor, int64_t min_ms)
+{
+    struct section_limits copy = *longest;
+    int64_t *own[OTHERS], *seen[OTHERS];
+    int n = 0;
+    list_others(&own, l);
+    list_others(&seen, &copy);
+    for (int i = 0; i < OTHERS; i++)
+        if (*own[i] == 0 && *seen[i] > 0) {
+            *own[i] = learn(*seen[i], factor, min_ms);
+            n++;
+        }
+    for (int i = 0; i < longest->count; i++)
+        if (!find(l, longest->at[i].name) && longest->at[i].ms > 0) {
+            section_limits_set(l, longest->at[i].name, learn(longest->at[i].ms, factor, min_ms));
+            n++;
+        }
+    return n;
+}
+
 int64_t section_limits_of(const struct section_limits *l, const char *name)
 {
     const struct section_limit *at = find(l, name);

@@ -38,6 +38,15 @@ int section_limits_read(struct section_limits *l, const json_t *from, struct err
 /* Copies `from` to `*to`, which must be zero or freed. */
 void section_limits_copy(struct section_limits *to, const struct section_limits *from);
 
+/* The same struct also holds the longest times that were seen: 0 is then unknown.
+ * section_limits_raise() sets each time of `to` to that of `from` if that is longer. */
+void section_limits_raise(struct section_limits *to, const struct section_limits *from);
+/* Sets each limit that `l` does not name to the longest time multiplied by `factor`, but to at
+ * least `min_ms`. A section that `l` names with no limit keeps none. Returns the number of limits
+ * set. */
+int section_limits_learn(struct section_limits *l, const struct section_limits *longest,
+                         double factor, int64_t min_ms);
+
 /* Returns the limit of a section; 0: it has none. */
 int64_t section_limits_of(const struct section_limits *l, const char *name);
 /* Returns true if anything has a limit. */

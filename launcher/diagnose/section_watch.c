@@ -18,13 +18,15 @@ struct rank {
     int64_t outside_ms; /* since when it is OUTSIDE */
     int64_t beat_ms;    /* its last heartbeat, or its start */
     bool beats;         /* it has sent a heartbeat */
+    bool used_sections; /* it has begun a section */
     struct section_limits limits;
 };
 
 struct section_watch {
     struct rank *ranks;
     int count;
-    int64_t checked_ms; /* 0: never */
+    int64_t checked_ms;            /* 0: never */
+    struct section_limits longest; /* times of all ranks */
 };
 
 #define ROW(from, ev, to) [SECTION_WATCH_##from][SECTION_WATCH_EV_##ev] = SECTION_WATCH_##to + 1
@@ -82,6 +84,7 @@ void section_watch_free(struct section_watch *w)
         section_limits_free(&w->ranks[i].limits);
     }
     free(w->ranks);
+    section_limits_free(&w->longest);
     free(w);
 }
 
@@ -90,12 +93,41 @@ struct section_limits *section_watch_limits(struct section_watch *w, int rank)
     return &w->ranks[rank].limits;
 }
 
+static void raise_ms(int64_t *longest, int64_t ms)
+{
+    *longest = ms > *longest ? ms : *longest;
+}
+
+/* Records the times that the event ends. A rank that uses no sections was not out of one, and what
+ * precedes a new connection of a client counts as little as what it replaces. */
+static void measure(struct section_limits *longest, struct rank *r, enum section_watch_event ev,
+                    int64_t now_ms)
+{
+    bool ends = ev == SECTION_WATCH_EV_EXIT || ev == SECTION_WATCH_EV_DISCONNECT;
+    r->used_sections |= ev == SECTION_WATCH_EV_BEGIN;
+    if (r->state != SECTION_WATCH_INSIDE && r->state != SECTION_WATCH_OUTSIDE)
+        return;
+    if (r->state == SECTION_WATCH_OUTSIDE && r->used_sections &&
+        (ends || ev == SECTION_WATCH_EV_BEGIN))
+        raise_ms(&longest->out_of_section_ms, now_ms - r->outside_ms);
+    if (ev == SECTION_WATCH_EV_HEARTBEAT || (ends && r->beats))
+        raise_ms(r->beats ? &longest->heartbeat_ms : &longest->initial_heartbeat_ms,
+                 now_ms - r->beat_ms);
+}
+
+const struct section_limits *section_watch_longest(const struct section_watch *w)
+{
+    return &w->longest;
+}
+
 /* Returns true if the event has a meaning. */
-static bool apply(struct rank *r, enum section_watch_event ev, int64_t now_ms)
+static bool apply(struct section_watch *w, struct rank *r, enum section_watch_event ev,
+                  int64_t now_ms)
 {
     int next = section_watch_next(r->state, ev);
     if (next < 0)
         return false;
+    measure(&w->longest, r, ev, now_ms);
     if (ev == SECTION_WATCH_EV_CONNECT || r->state == SECTION_WATCH_UNWATCHED) {
         r->beats = false;
         r->beat_ms = now_ms;
@@ -116,7 +148,7 @@ static bool apply(struct rank *r, enum section_watch_event ev, int64_t now_ms)
 void section_watch_apply(struct section_watch *w, int rank, enum section_watch_event ev,
                          int64_t now_ms)
 {
-    apply(&w->ranks[rank], ev, now_ms);
+    apply(w, &w->ranks[rank], ev, now_ms);
 }
 
 static struct section *find(const struct rank *r, const char *name)
@@ -130,7 +162,7 @@ static struct section *find(const struct rank *r, const char *name)
 void section_watch_begin(struct section_watch *w, int rank, const char *section, int64_t now_ms)
 {
     struct rank *r = &w->ranks[rank];
-    if (!apply(r, SECTION_WATCH_EV_BEGIN, now_ms))
+    if (!apply(w, r, SECTION_WATCH_EV_BEGIN, now_ms))
         return;
     struct section *s = find(r, section);
     if (!s) {
@@ -147,13 +179,18 @@ void section_watch_end(struct section_watch *w, int rank, const char *section, i
     struct section *s = section ? find(r, section) : NULL;
     if (section && !s)
         return;
+    for (int i = 0; i < r->count; i++) {
+        int64_t ms = now_ms - r->open[i].begun_ms;
+        if ((!section || s == &r->open[i]) && ms > section_limits_of(&w->longest, r->open[i].name))
+            section_limits_set(&w->longest, r->open[i].name, ms);
+    }
     if (!section || r->count == 1) {
-        apply(r, SECTION_WATCH_EV_END_LAST, now_ms);
+        apply(w, r, SECTION_WATCH_EV_END_LAST, now_ms);
         return;
     }
     free(s->name);
     *s = r->open[--r->count];
-    apply(r, SECTION_WATCH_EV_END, now_ms);
+    apply(w, r, SECTION_WATCH_EV_END, now_ms);
 }
 
 /* ---- limits ------------------------------------------------------------------------------------

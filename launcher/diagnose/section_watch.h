@@ -54,6 +54,10 @@ void section_watch_end(struct section_watch *w, int rank, const char *section, i
  * section_watch_new() at first. */
 struct section_limits *section_watch_limits(struct section_watch *w, int rank);
 
+/* Returns the longest times of all ranks so far: in each section, in no section between sections or
+ * before the first one, and between heartbeats. What lasts still does not count. Borrowed. */
+const struct section_limits *section_watch_longest(const struct section_watch *w);
+
 enum section_overrun_kind {
     SECTION_OVERRUN_SECTION,
     SECTION_OVERRUN_OUTSIDE,

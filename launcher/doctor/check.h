@@ -58,13 +58,13 @@ enum check_preflight {
 };
 
 struct check {
-    const char *id;   /* "host.shm"; never changes */
-    const char *what; /* "free space in /dev/shm" */
-    const char
-        *needs[CHECK_NEEDS_MAX];    /* ids of checks that must not have failed or been skipped */
-    bool quick;                     /* waits for nothing: part of `drover doctor --quick` */
-    enum check_preflight preflight; /* of `drover run` and `sweep`: quick checks only */
-    bool compared;                  /* its value should be the same on all nodes of a job */
+    const char *id;                     /* "host.shm"; never changes */
+    const char *what;                   /* "free space in /dev/shm" */
+    const char *needs[CHECK_NEEDS_MAX]; /* ids of checks that must not have failed or been skipped;
+                                           of an active check: must not have failed */
+    bool quick;                         /* waits for nothing: part of `drover doctor --quick` */
+    enum check_preflight preflight;     /* of `drover run` and `sweep`: quick checks only */
+    bool compared;                      /* its value should be the same on all nodes of a job */
     /* Parts of such a value, "NAME VERSION" separated by ", ", that must be the same: it is a
      * failure if they differ, and not a warning. "NAME|NAME"; NULL: none. */
     const char *must_match;

@@ -46,6 +46,8 @@ struct launch_spec node_query_spec(const struct hosts *host, char *const *argv,
                                 .hosts = host,
                                 .bind_to = PLAN_BIND_NONE,
                                 .oversubscribe = true,
+                                /* One ssh per node: mpirun would add two processes to each. */
+                                .remote_engine = "ssh",
                                 .start_timeout_ms = start_timeout_ms,
                                 .grace_ms = GRACE_MS,
                                 .no_pmix = true,

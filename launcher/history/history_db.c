@@ -47,7 +47,15 @@ static const char *const steps[] = {"CREATE TABLE baseline("
                                     "  peaks TEXT NOT NULL,"
                                     "  energy_j REAL NOT NULL,"
                                     "  cost REAL NOT NULL);"
-                                    "CREATE INDEX job_program ON job(program, end_ms);"};
+                                    "CREATE INDEX job_program ON job(program, end_ms);",
+                                    "CREATE TABLE section("
+                                    "  program TEXT NOT NULL,"
+                                    "  hash TEXT NOT NULL,"
+                                    "  kind INTEGER NOT NULL,"
+                                    "  name TEXT NOT NULL,"
+                                    "  longest_ms INTEGER NOT NULL,"
+                                    "  stored_ms INTEGER NOT NULL,"
+                                    "  PRIMARY KEY(program, hash, kind, name));"};
 
 struct history_db {
     char *dir, *path;

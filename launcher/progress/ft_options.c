@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/yaml.h"
+#include "launcher/progress/section_learning.h"
 
 enum kind { SECTIONS, LIMIT, NUMBER };
 
@@ -162,8 +163,48 @@ static int set_limits(struct section_limits *limits, const json_t *all, struct e
     return section_limits_read(limits, from, e);
 }
 
+/* A limit that has the extension's default value is not one of the user. */
+static void drop_defaults(json_t *all)
+{
+    for (int i = 0; i < FT_SETTINGS; i++)
+        if (settings[i].kind == LIMIT &&
+            json_number_value(json_object_get(all, settings[i].key)) == settings[i].value)
+            json_object_set_new(all, settings[i].key, json_null());
+}
+
+/* Sets the settings from the limits; those without a limit get the extension's default. */
+static void set_settings(json_t *all, const struct section_limits *l)
+{
+    const int64_t ms[FT_SETTINGS] = {[FT_OUT_OF_SECTION_TIMEOUT] = l->out_of_section_ms,
+                                     [FT_HEARTBEAT_TIMEOUT] = l->heartbeat_ms,
+                                     [FT_INITIAL_HEARTBEAT_TIMEOUT] = l->initial_heartbeat_ms};
+    for (int i = 0; i < FT_SETTINGS; i++)
+        if (settings[i].kind == LIMIT && (ms[i] > 0 || settings[i].value > 0))
+            json_object_set_new(all, settings[i].key,
+                                json_real(ms[i] > 0 ? (double)ms[i] / 1000 : settings[i].value));
+    json_t *sections = json_object_get(all, settings[FT_SECTION_TIMEOUTS].key);
+    for (int i = 0; i < l->count; i++)
+        if (l->at[i].ms > 0)
+            json_object_set_new(sections, l->at[i].name, json_real((double)l->at[i].ms / 1000));
+}
+
+/* Adds the limits of earlier jobs, also to the settings, which the clients get. */
+static int learn(json_t *all, const struct ft_options *o, struct strbuf *learnt, struct err *e)
+{
+    struct section_limits l = {0};
+    double factor = json_number_value(json_object_get(all, settings[FT_SAFETY_FACTOR].key));
+    drop_defaults(all);
+    int rc = set_limits(&l, all, e);
+    if (rc == 0)
+        rc = section_learning_read(&l, learnt, o->learn_argv, o->learn_wdir, factor, e);
+    if (rc == 0)
+        set_settings(all, &l);
+    section_limits_free(&l);
+    return rc;
+}
+
 int ft_options_read(char **config, struct section_limits *limits, const struct ft_options *o,
-                    char ***warnings, struct err *e)
+                    char ***warnings, struct strbuf *learnt, struct err *e)
 {
     AUTO(json) json_t *all = defaults();
     int rc = o->config_path ? read_file(all, o->config_path, warnings, e) : 0;
@@ -172,6 +213,8 @@ int ft_options_read(char **config, struct section_limits *limits, const struct f
             rc = read_option(all, i, o->value[i], e);
     if (rc == 0 && json_is_null(json_object_get(all, settings[FT_SECTION_TIMEOUTS].key)))
         json_object_set_new(all, settings[FT_SECTION_TIMEOUTS].key, json_object());
+    if (rc == 0 && o->learn_argv)
+        rc = learn(all, o, learnt, e);
     if (rc == 0 && (rc = set_limits(limits, all, e)) < 0 && o->config_path)
         err_wrap(e, "%s: fault_tolerance", o->config_path);
     if (rc == 0)

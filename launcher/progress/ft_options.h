@@ -4,6 +4,7 @@
 #define DROVER_FT_OPTIONS_H
 
 #include "common/err.h"
+#include "common/strbuf.h"
 #include "launcher/diagnose/section_limits.h"
 
 /* The settings that have an effect. */
@@ -20,13 +21,17 @@ enum ft_setting {
 struct ft_options {
     const char *config_path;        /* --ft-cfg-path; NULL: none */
     const char *value[FT_SETTINGS]; /* as typed; NULL: not given */
+    char *const *learn_argv; /* the program from whose earlier jobs limits are learnt that are
+                                not given; NULL: none are */
+    const char *learn_wdir;  /* its directory; NULL: the present one */
 };
 
 /* Reads the settings: the extension's defaults, then those of the file, then the options. `*config`
  * is a mapping of the extension's settings as JSON, which the caller frees. `*warnings` (a strv)
- * gets whole sentences. -EINVAL  a value or the file is malformed -errno   the file cannot be read
+ * gets whole sentences, and `learnt` the limits from earlier jobs (section_learning.h). -EINVAL  a
+ * value or the file is malformed -errno   the file cannot be read
  */
 int ft_options_read(char **config, struct section_limits *limits, const struct ft_options *o,
-                    char ***warnings, struct err *e);
+                    char ***warnings, struct strbuf *learnt, struct err *e);
 
 #endif

@@ -277,6 +277,11 @@ struct job_progress *job_progress_open(uv_loop_t *loop, struct launch *job,
     return p;
 }
 
+const struct section_limits *job_progress_longest(const struct job_progress *p)
+{
+    return section_watch_longest(p->watch);
+}
+
 static void on_closed(uv_handle_t *t)
 {
     free(t->data);

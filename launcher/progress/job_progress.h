@@ -31,6 +31,8 @@ struct job_progress_events {
 struct job_progress *job_progress_open(uv_loop_t *loop, struct launch *job,
                                        const struct job_progress_opts *o,
                                        const struct job_progress_events *ev, void *arg);
+/* Returns the longest times of the job's ranks (section_watch.h). Borrowed. */
+const struct section_limits *job_progress_longest(const struct job_progress *p);
 /* Stops observing. Call this only when the job emits no more events: in its `ended` or later. The
  * handle closes in the loop's next iteration. `p` may be NULL. */
 void job_progress_close(struct job_progress *p);

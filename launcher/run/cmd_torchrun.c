@@ -102,6 +102,8 @@ static const struct opt options[] = {
                  T, job.grace_s, 0, RUN_OPTIONS_TIME_MAX_S),
     OPT_FLAG(0, "stragglers", "name ranks that are slower than the others (only drover)", T,
              job.stragglers),
+    OPT_FLAG(0, "learn-timeouts", "learn other limits from earlier jobs (only drover)", T,
+             job.learn_timeouts),
 
     OPT_GROUP("Other"),
     OPT_WORDS(0,
@@ -447,7 +449,12 @@ static int use_ft(struct torchrun *t, struct err *e)
         strv_push(&o->warnings,
                   xstrdup("--ft-restart-policy min-healthy: drover restarts the job if "
                           "any rank fails, as any-failed does"));
-    int rc = ft_options_read(&o->ft_config, &o->sections, &t->ft, &o->warnings, e);
+    AUTO(strbuf) struct strbuf learnt = {0};
+    t->ft.learn_argv = o->learn_timeouts ? o->argv : NULL;
+    t->ft.learn_wdir = o->spec.wdir;
+    int rc = ft_options_read(&o->ft_config, &o->sections, &t->ft, &o->warnings, &learnt, e);
+    if (learnt.len)
+        o->learnt = strbuf_take(&learnt);
     o->spec.ft_config = o->ft_config;
     o->sections_from_connect = true;
     return rc;

@@ -2,9 +2,12 @@
 
 #include <string.h>
 
+#include "common/log.h"
 #include "common/strbuf.h"
+#include "common/utf8.h"
 #include "launcher/diagnose/collective_mismatch.h"
 #include "launcher/diagnose/hang.h"
+#include "launcher/doctor/active/node_findings.h"
 #include "launcher/inspect/call_stacks.h"
 #include "launcher/inspect/nccl_ras.h"
 #include "launcher/inspect/rank_status.h"
@@ -12,6 +15,7 @@
 #include "launcher/monitor/mpi_singletons.h"
 #include "launcher/plan/env.h"
 #include "launcher/progress/job_progress.h"
+#include "launcher/progress/section_learning.h"
 
 enum {
     ROWS_MAX = 32,  /* rows in the table; further ranks are listed only if they differ */
@@ -45,6 +49,10 @@ struct run_hang_report {
     struct strbuf text, collectives;
     json_t *report;
     struct job_progress *progress; /* NULL: the ranks report nothing */
+    const struct run_options *opts;
+    bool *checked;              /* by node: its checks have been started */
+    struct node_findings *slow; /* the checks of the node of a slow rank; NULL: none … */
+    int slow_rank, slow_node;   /* … and these */
     const struct run_hang_report_events *events;
     void *arg;
 };
@@ -397,11 +405,61 @@ static void on_rank_ended(void *arg, const struct rank_end *r)
 /* ---- open and close ----------------------------------------------------------------------------
  */
 
+/* The node of a slow rank was checked. */
+static void on_findings(void *arg, const char *text, json_t *findings)
+{
+    struct run_hang_report *h = arg;
+    const char *node = h->plan->nodes[h->slow_node].name;
+    AUTO(strbuf) struct strbuf b = {0};
+    strbuf_printf(&b, "%s: checks of %s, the node of rank %d: ", h->program, node,
+                  h->plan->first_rank + h->slow_rank);
+    utf8_add_line(&b, !text   ? "they cannot be run"
+                      : *text ? text
+                              : "nothing that would slow it down");
+    strbuf_puts(&b, "\n");
+    console_print(h->console, strbuf_str(&b));
+    h->events->progress(h->arg, "straggler_checks",
+                        json_pack("{s:i, s:o, s:o}", "rank", h->plan->first_rank + h->slow_rank,
+                                  "node", json_text(node), "findings",
+                                  findings ? findings : json_null()));
+    node_findings_close(TAKE(h->slow));
+}
+
+/* Checks the node of a slow rank: once per node, and one node at a time. */
+static void check_node_of(struct run_hang_report *h, int rank)
+{
+    int node = h->plan->ranks[rank].node;
+    if (h->slow || h->checked[node] || h->opts->no_preflight)
+        return;
+    h->checked[node] = true;
+    h->slow_rank = rank;
+    h->slow_node = node;
+    h->slow = node_findings_start(
+        h->loop, plan_is_local(h->plan) ? NULL : h->plan->nodes[node].name, on_findings, h);
+}
+
 static void on_straggler(void *arg, const char *text, json_t *fields)
 {
     struct run_hang_report *h = arg;
+    bool slow = json_is_true(json_object_get(fields, "slow"));
+    int rank = (int)json_integer_value(json_object_get(fields, "rank")) - h->plan->first_rank;
     console_print(h->console, text);
-    h->events->straggler(h->arg, fields);
+    h->events->progress(h->arg, "straggler", fields);
+    if (slow)
+        check_node_of(h, rank);
+}
+
+/* Says which limits were learnt. */
+static void print_learnt(const struct run_options *o, struct console *console)
+{
+    if (!o->learn_timeouts || o->quiet || o->spec.restart_count > 0)
+        return;
+    AUTO(free)
+    char *line =
+        o->learnt
+            ? xasprintf("%s: time limits from earlier jobs: %s\n", o->program, o->learnt)
+            : xasprintf("%s: no time limits from earlier jobs; this one is measured\n", o->program);
+    console_print(console, line);
 }
 
 struct run_hang_report *run_hang_report_open(uv_loop_t *loop, struct launch *job,
@@ -417,7 +475,8 @@ struct run_hang_report *run_hang_report_open(uv_loop_t *loop, struct launch *job
                                                .limits = &o->sections,
                                                .from_connect = o->sections_from_connect,
                                                .stragglers = o->stragglers};
-    bool reports = section_limits_any(&o->sections) || o->sections_from_connect || o->stragglers;
+    bool reports = section_limits_any(&o->sections) || o->sections_from_connect || o->stragglers ||
+                   o->learn_timeouts;
     if (o->hang_timeout_s <= 0 && !reports)
         return NULL;
     const struct plan *p = launch_plan(job);
@@ -432,6 +491,9 @@ struct run_hang_report *run_hang_report_open(uv_loop_t *loop, struct launch *job
     h->ranks = p->world_size;
     h->events = to;
     h->arg = arg;
+    h->opts = o;
+    h->checked = xcalloc((size_t)p->node_count, sizeof *h->checked);
+    print_learnt(o, console);
     uv_update_time(loop);
     h->hang = hang_new(h->ranks, (int64_t)(h->timeout_s * 1000), (int64_t)uv_now(loop));
     h->ended = xcalloc(n, sizeof *h->ended);
@@ -454,11 +516,22 @@ static void on_closed(uv_handle_t *t)
     free(t->data);
 }
 
+void run_hang_report_learn(const struct run_hang_report *h)
+{
+    struct err e = {0};
+    if (h && h->progress && h->opts->learn_timeouts &&
+        section_learning_store(job_progress_longest(h->progress), h->opts->argv, h->opts->spec.wdir,
+                               &e) < 0)
+        log_warn("--learn-timeouts: not stored: %s", e.text);
+}
+
 void run_hang_report_close(struct run_hang_report *h)
 {
     if (!h)
         return;
     job_progress_close(h->progress);
+    node_findings_close(h->slow);
+    free(h->checked);
     call_stacks_free(h->stacks);
     nccl_ras_free(h->ras);
     hang_free(h->hang);

@@ -1,7 +1,7 @@
 /* run_hang_report - reports where each rank of a job that hangs waits, which ranks differ from most
  * ranks, and their call stacks. Implements --hang-timeout: samples the ranks, and decides if the
  * job hangs. Also reports ranks that exceed the limits of sections and heartbeats, and stragglers
- * (job_progress.h). */
+ * (job_progress.h) with what the checks find on their nodes. */
 #ifndef DROVER_RUN_HANG_REPORT_H
 #define DROVER_RUN_HANG_REPORT_H
 
@@ -17,8 +17,10 @@ struct run_hang_report;
 
 /* The callee owns the references. */
 struct run_hang_report_events {
-    void (*hang)(void *arg, json_t *report);      /* once, when the report is printed */
-    void (*straggler)(void *arg, json_t *fields); /* after it was printed */
+    void (*hang)(void *arg, json_t *report); /* once, when the report is printed */
+    /* A rank has become slow or is no longer slow ("straggler"), or the node of a slow rank was
+     * checked ("straggler_checks"); after it was printed. */
+    void (*progress)(void *arg, const char *event, json_t *fields);
 };
 
 /* Observes the job. If the job hangs, prints a report on the console immediately, and the call
@@ -28,6 +30,9 @@ struct run_hang_report_events {
 struct run_hang_report *run_hang_report_open(uv_loop_t *loop, struct launch *job,
                                              const struct run_options *o, struct console *console,
                                              const struct run_hang_report_events *to, void *arg);
+/* With --learn-timeouts: remembers the longest times of the ranks in sections and between
+ * heartbeats. Call it before run_hang_report_close(), if nothing has hung. `h` may be NULL. */
+void run_hang_report_learn(const struct run_hang_report *h);
 /* Stops observing. Call this only when the job emits no more events: in its `ended` or later. The
  * handles close in the loop's next iterations. `h` may be NULL. */
 void run_hang_report_close(struct run_hang_report *h);

@@ -379,10 +379,8 @@ static const struct opt options[] = {
             exclude_file),
     OPT_DURATION(0, "exclude-for", "DURATION", "for how long bad nodes are in it (default: 1h)", T,
                  exclude_for_s, 1, RUN_OPTIONS_TIME_MAX_S),
-    OPT_CALL(0, "preflight", "quick|full", "full: also measure all nodes and pairs first",
-             on_preflight),
-    OPT_FLAG(0, "no-preflight", "do not check the GPUs of the nodes before the job", T,
-             no_preflight),
+    OPT_CALL(0, "preflight", "quick|full", "full: also measure nodes and pairs", on_preflight),
+    OPT_FLAG(0, "no-preflight", "do not check the GPUs of the nodes", T, no_preflight),
     OPT_INT(0, "max-restarts", "N", "restart a failed job up to N times (default: 0)", T,
             max_restarts, 0, INT_MAX),
     OPT_DURATION(0, "timeout", "DURATION", "stop the job after this time, with status 124", T,
@@ -418,6 +416,7 @@ static const struct opt options[] = {
             heartbeat_timeout),
     OPT_STR(0, "initial-heartbeat-timeout", "DURATION",
             "time from the start of a rank to its first heartbeat", T, initial_heartbeat_timeout),
+    OPT_FLAG(0, "learn-timeouts", "learn other limits from earlier jobs", T, learn_timeouts),
     OPT_FLAG(0, "stragglers", "name ranks that are slower than the others", T, stragglers),
 
     OPT_GROUP("Communication"),
@@ -581,6 +580,7 @@ void run_options_free(struct run_options *o)
     rankfile_free(o->rankfile);
     free(o->cwd);
     section_limits_free(&o->sections);
+    free(o->learnt);
     free(o->ft_config);
     hwloc_bitmap_free(o->show);
     redirect_map_free(&o->redirect.redirects);

@@ -70,6 +70,8 @@ struct run_options {
     struct section_limits sections; /* … and as time limits */
     bool sections_from_connect;     /* … apply from a RankMonitorClient's connection on */
     char *ft_config;                /* spec.ft_config; owned */
+    bool learn_timeouts;            /* limits that are not given follow from earlier jobs … */
+    char *learnt;                   /* … and are these; owned; NULL: none are known */
     bool stragglers;
     int max_restarts;
     struct rdzv_client_opts *rdzv; /* the rendezvous of an elastic job; NULL: no rendezvous */

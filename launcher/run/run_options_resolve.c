@@ -12,6 +12,7 @@
 #include "launcher/metrics/metrics_address.h"
 #include "launcher/plan/allocation.h"
 #include "launcher/plan/env.h"
+#include "launcher/progress/section_learning.h"
 #include "launcher/remote/remote_launcher.h"
 #include "launcher/report/report_file.h"
 #include "launcher/run/run_mpmd.h"
@@ -398,6 +399,19 @@ static int read_section_limits(struct run_options *o, struct err *e)
     return 0;
 }
 
+/* Sets the limits that the options do not set. ft_launcher has set its own. */
+static int learn_limits(struct run_options *o, struct err *e)
+{
+    AUTO(strbuf) struct strbuf text = {0};
+    if (!o->learn_timeouts || o->sections_from_connect || !o->argv)
+        return 0;
+    int rc = section_learning_read(&o->sections, &text, o->argv, o->spec.wdir,
+                                   SECTION_LEARNING_FACTOR, e);
+    if (text.len)
+        o->learnt = strbuf_take(&text);
+    return rc < 0 ? err_wrap(e, "--learn-timeouts") : 0;
+}
+
 /* Options that only mpirun can use select mpirun, even if it is not installed. */
 static void choose_engine(struct run_options *o)
 {
@@ -415,8 +429,8 @@ int run_options_resolve(struct run_options *o, struct err *e)
     for (size_t i = 0; i < strv_len(o->legacy); i++)
         if (run_options_mapping_legacy(o, o->legacy[i], e) < 0)
             return err_wrap(e, "option '%s'", o->legacy[i]);
-    if (check(o, e) < 0 || read_section_limits(o, e) < 0 || find_hosts(o, e) < 0 ||
-        check_place(o, e) < 0 || (o->no_local && drop_this_host(o, e) < 0))
+    if (check(o, e) < 0 || read_section_limits(o, e) < 0 || learn_limits(o, e) < 0 ||
+        find_hosts(o, e) < 0 || check_place(o, e) < 0 || (o->no_local && drop_this_host(o, e) < 0))
         return e ? e->code : -EINVAL;
     int all = o->hosts ? o->hosts->count : 0;
     if ((o->exclude_file && leave_out(o, e) < 0) || (o->spares && use_spares(o, all, e) < 0))
@@ -448,7 +462,7 @@ int run_options_resolve(struct run_options *o, struct err *e)
     o->spec.max_restarts = o->max_restarts;
     o->spec.preflight = !o->no_preflight;
     o->spec.reports = o->baseline || o->stragglers || o->sections_from_connect ||
-                      section_limits_any(&o->sections);
+                      o->learn_timeouts || section_limits_any(&o->sections);
     choose_engine(o);
     o->spec.start_timeout_ms = (int)(o->start_timeout_s * 1000);
     o->spec.lost_after_ms = (int)(o->lost_after_s * 1000);

@@ -256,6 +256,8 @@ static void on_ended(void *arg, const struct job_end *end)
     s->status = final_status(s, end);
     run_monitor_ended(s->monitor, end, s->status);
     run_measures_ended(s->measures, end, s->status);
+    if (s->status == 0 || (stopped_by_user(s) && !(s->stop_causes & BY_HANG)))
+        run_hang_report_learn(s->hang_report);
     run_hang_report_close(TAKE(s->hang_report));
     print_end(s, end);
     if (s->elastic)
@@ -281,10 +283,10 @@ static void on_idle(void *arg)
     apply(s, RUN_SESSION_EV_IDLE);
 }
 
-static void on_straggler(void *arg, json_t *fields)
+static void on_progress(void *arg, const char *event, json_t *fields)
 {
     struct session *s = arg;
-    run_monitor_event(s->monitor, "straggler", fields);
+    run_monitor_event(s->monitor, event, fields);
 }
 
 /* The console has written output, or cannot write any more. */
@@ -378,7 +380,7 @@ static int start_attempt(struct session *s, struct err *e)
                                                 .ended = on_ended,
                                                 .node_checked = on_node_checked,
                                                 .nodes_ready = on_nodes_ready};
-    static const struct run_hang_report_events hang_events = {on_hang, on_straggler};
+    static const struct run_hang_report_events hang_events = {on_hang, on_progress};
     s->stop_causes &= ~(unsigned)BY_HANG;
     launch_free(TAKE(s->job)); /* of the previous attempt */
     int rc = run_restarts_choose_nodes(s->restarts, e);

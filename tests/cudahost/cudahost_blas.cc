@@ -1,4 +1,4 @@
-/* cudahost_blas - cuBLAS and cuBLASLt by OpenBLAS: products of float and bfloat16 with sums in
+/* cudahost_blas - cuBLAS and cuBLASLt by OpenBLAS: products of float, half and bfloat16 with sums in
  * float. The detectors see which columns of which matrices a call reads and writes. */
 #include "cudahost_internal.h"
 
@@ -7,6 +7,7 @@
 #include <cublasLt.h>
 #include <cublas_v2.h>
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <math.h>
 #include <vector>
 
@@ -31,7 +32,7 @@ struct product {
 /* ---- matrices -------------------------------------------------------------------------------- */
 static size_t bytes_of(cudaDataType t)
 {
-    return t == CUDA_R_16BF ? 2 : 4;
+    return t == CUDA_R_16BF || t == CUDA_R_16F ? 2 : 4;
 }
 
 static memory_matrix range_of(matrix m)
@@ -48,8 +49,9 @@ static size_t position(const matrix &m, size_t i, size_t j)
 static float get(const matrix &m, size_t i, size_t j)
 {
     size_t at = position(m, i, j);
-    return m.type == CUDA_R_16BF ? __bfloat162float(((const __nv_bfloat16 *)m.p)[at])
-                                 : ((const float *)m.p)[at];
+    return m.type == CUDA_R_16BF  ? __bfloat162float(((const __nv_bfloat16 *)m.p)[at])
+           : m.type == CUDA_R_16F ? __half2float(((const __half *)m.p)[at])
+                                  : ((const float *)m.p)[at];
 }
 
 /* Returns the value as it is stored. */
@@ -59,6 +61,10 @@ static float put(const matrix &m, size_t i, size_t j, float v)
     if (m.type == CUDA_R_16BF) {
         ((__nv_bfloat16 *)m.p)[at] = __float2bfloat16(v);
         return __bfloat162float(((__nv_bfloat16 *)m.p)[at]);
+    }
+    if (m.type == CUDA_R_16F) {
+        ((__half *)m.p)[at] = __float2half(v);
+        return __half2float(((__half *)m.p)[at]);
     }
     return ((float *)m.p)[at] = v;
 }
@@ -163,7 +169,7 @@ static void multiply(const product &p)
 
 static bool is_known(cudaDataType t)
 {
-    return t == CUDA_R_32F || t == CUDA_R_16BF;
+    return t == CUDA_R_32F || t == CUDA_R_16BF || t == CUDA_R_16F;
 }
 
 /* The shapes agree, and each leading dimension is at least the length of what it separates. */

@@ -6,7 +6,7 @@
  * wrong.
  *
  * FAKE_GPUS is the number of devices (default: 1), FAKE_GPU_MEMORY the bytes of each (default: 16
- * GiB). */
+ * GiB). FAKE_GPU_SLOW=N:MS lets all work of device N take MS milliseconds longer. */
 #include "cudahost_internal.h"
 
 #include <time.h>
@@ -44,6 +44,14 @@ static CUstream_st *stream_of(cudaStream_t s)
     return &default_stream;
 }
 
+static void be_slow(void)
+{
+    const char *slow = getenv("FAKE_GPU_SLOW");
+    int number, ms;
+    if (slow && sscanf(slow, "%d:%d", &number, &ms) == 2 && number == device)
+        usleep((useconds_t)ms * 1000);
+}
+
 void stream_do(cudaStream_t s, void *pc, const std::function<void()> &work)
 {
     CUstream_st *q = stream_of(s);
@@ -60,6 +68,7 @@ void stream_do(cudaStream_t s, void *pc, const std::function<void()> &work)
             (q->is_blocking && other == &default_stream))
             order_acquire(&other->done);
     work();
+    be_slow();
     q->works++;
     order_release(&q->done);
     if (__tsan_func_exit)
@@ -122,6 +131,13 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int number)
     p->maxThreadsPerBlock = 1024;
     p->multiProcessorCount = 1;
     p->sharedMemPerBlock = 48 << 10;
+    return cudaSuccess;
+}
+cudaError_t cudaDeviceGetPCIBusId(char *out, int len, int number)
+{
+    if (number < 0 || number >= devices())
+        return error(cudaErrorInvalidDevice);
+    snprintf(out, (size_t)len, "0000:%02X:00.0", number + 1);
     return cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total)

@@ -303,4 +303,6 @@ def test_full_measures_through_bench(doctor):
     checks = doctor("--full")
     for name in ("act.mem", "act.allreduce", "act.pair"):
         assert checks[name]["state"] == "ok" and checks[name]["value"].endswith(" GB/s"), checks[name]
+    assert checks["act.gemm"]["state"] == "ok" and checks["act.gemm"]["value"].endswith(" TFLOP/s"), checks["act.gemm"]
     judged(checks["act.bits"], "ok", "200 equal results")
+    judged(checks["act.pcie"], "skip", "no GPU")

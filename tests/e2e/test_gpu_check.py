@@ -18,7 +18,7 @@ CHECK = ROOT / "scripts/gpu-check"
 TOOLKIT = next((p for p in (Path("/usr/local/cuda"), WHEELS / "cu13") if (p / "bin/nvcc").exists()), None)
 # These take 13 s and more each.
 long = pytest.mark.skipif(not os.environ.get("DROVER_TEST_GPU_CHECK"), reason="with DROVER_TEST_GPU_CHECK=1, as .ci/run does")
-GPU_STEPS = {"device", "build", "plan", "libraries", "bench", "bench_modes", "bench_wrong", "bench_kernels", "mps", "conform", "digits", "one_gpu_2", "one_gpu_4",
+GPU_STEPS = {"device", "build", "plan", "libraries", "bench", "bench_modes", "bench_local", "bench_wrong", "bench_kernels", "mps", "conform", "digits", "one_gpu_2", "one_gpu_4",
              "conform_2", "bootstrap_kill", "sweep", "ddp", "memcheck", "racecheck", "nccl_tests", "gpt_kernels", "gpt_curves", "gpt_124m", "gpt_350m"}
 GPT_STEPS = {"gpt_kernels", "gpt_curves", "gpt_124m", "gpt_350m"}
 UUID = "GPU-12345678-1234-1234-1234-123456789abc"
@@ -104,8 +104,16 @@ def test_without_a_gpu_its_steps_are_skipped_and_the_others_run(tmp_path):
     assert record["summary"]["failed"] == []
 
 
+def test_the_gpu_by_itself_multiplies_and_copies(tmp_path, stand_ins):
+    libs = {name: str(CUDAHOST / "cuda_libs.so") for name in ("DROVER_CUDART_LIB", "DROVER_CUBLASLT_LIB")}
+    record = check(tmp_path, "--assume-gpu", "--only", "bench_local", **{**stand_ins, **libs, "FAKE_GPU_MEMORY": str(64 << 20)})
+    step = by_name(record)["bench_local"]
+    assert step["ok"], step
+    assert all(step["metrics"][name] > 0 for name in ("bfloat16_tflops", "half_tflops", "float_tflops", "to_gbps", "from_gbps", "within_gbps"))
+
+
 def test_with_stand_ins_every_step_passes(tmp_path, stand_ins):
-    steps = ",".join(sorted(GPU_STEPS - GPT_STEPS - {"ddp", "memcheck", "racecheck", "nccl_tests"}))
+    steps = ",".join(sorted(GPU_STEPS - GPT_STEPS - {"bench_local", "ddp", "memcheck", "racecheck", "nccl_tests"}))
     record = check(tmp_path, "--assume-gpu", "--only", steps, "--quick", **stand_ins)
     check_schema(record)
     assert record["summary"]["failed"] == [], json.dumps(record, indent=1)

@@ -170,9 +170,64 @@ for step in range(5000):
     assert [e["slow"] for e in changes[:2]] == [True, False] and changes[0]["ratio"] > 1.2
 
 
+SLOW_STEPS = HEAD + """
+while not os.path.exists("end"):
+    with drover.section("step"):
+        time.sleep(0.06 if late else 0.03)
+"""
+
+
+@pytest.mark.parametrize("fault, told, findings", [
+    ("gpu 1 ecc_volatile 2\ngpu 1 pcie_width 8",
+     r"gpu\.ecc: GPU 1: 2 uncorrected errors since the last reset, wanted: .*; gpu\.pcie: GPU 1: 8 of 16 lanes, wanted: .*",
+     [("gpu.ecc", "fail"), ("gpu.pcie", "fail")]),
+    ("", "nothing that would slow it down", []),
+])
+def test_what_the_checks_find_on_the_node_of_a_straggler_is_told(drover, tmp_path, fault, told, findings):
+    (tmp_path / "t.py").write_text(SLOW_STEPS)
+    (tmp_path / "machine").write_text(f"gpus 2\n{fault}\n")
+    (tmp_path / "root").mkdir()
+    drover.env.update(DROVER_NVML_LIB=str(BUILD / "tests/fake/libnvidia-ml.so.1"), DROVER_FAKE_NVML=str(tmp_path / "machine"),
+                      DROVER_SYSROOT=str(tmp_path / "root"))
+    with (tmp_path / "err").open("w") as err:
+        p = drover.start("run", "--oversubscribe", "-np", 4, "--bind-to", "none", "--stragglers", "--events", "ev.jsonl", "t.py", stderr=err)
+    line = wait_until(lambda: re.search(r"^drover run: checks of (\S+), the node of rank 3: (.*)\n", (tmp_path / "err").read_text(), re.M),
+                      lambda: f"the checks: {(tmp_path / 'err').read_text()}")
+    (tmp_path / "end").touch()
+    assert p.wait(60) == 0
+    drover.nothing_left()
+    assert re.fullmatch(told, line.group(2)), line.group(0)
+    assert re.search(r"^drover run: rank 3 on \S+ \(GPU 1\) is ", (tmp_path / "err").read_text(), re.M)
+    (event,) = events(tmp_path / "ev.jsonl", "straggler_checks")
+    assert (event["rank"], event["node"]) == (3, line.group(1))
+    assert [(f["id"], f["state"]) for f in event["findings"]] == findings
+
+
 @pytest.mark.skipif(not (BUILD / "lib/drover/backend_mpi.so").exists(), reason="Open MPI is missing")
 def test_a_rank_for_which_the_others_wait_in_collectives_is_named(drover, slow, tmp_path):
     """All ranks' steps take the same time: the slow rank is the one that is seldom in a collective."""
     what, own, others = find_straggler(drover, tmp_path, 2, "run", "--oversubscribe", "-np", "4", "--bind-to", "none",
                                        "--stragglers", slow, "found", "end")
     assert what == "time per second outside of collectives" and others < own <= 1000
+
+
+def test_limits_are_learnt_from_earlier_jobs(quick, tmp_path):
+    quick.env["XDG_STATE_HOME"] = str(tmp_path / "state")
+    (tmp_path / "t.py").write_text(HEAD + """
+for i in range(4):
+    with drover.section("step"):
+        time.sleep(60 if late and i == 2 and "HANG" in os.environ else 0.1)
+""")
+    learn = [*RUN, "--learn-timeouts"]
+    done = quick.run(*RUN, "t.py")
+    assert (done.returncode, done.stderr) == (0, "")
+    done = quick.run(*learn, "t.py")
+    assert done.returncode == 0 and done.stderr == "drover run: no time limits from earlier jobs; this one is measured\n"
+    done = quick.run(*learn, "t.py", env={"HANG": "1"})
+    assert done.returncode == 124, done.stderr
+    assert done.stderr.startswith("drover run: time limits from earlier jobs: step 5 s, no section "), done.stderr
+    assert re.search(r"the job hangs: rank 3 on \S+ has been in section 'step' for 5\.\d s, longer than 5 s", done.stderr)
+    done = quick.run(*learn, "--section-timeouts", "step:null", "t.py")  # what hung was not stored, and what is given stays
+    assert done.returncode == 0 and re.fullmatch(r"drover run: time limits from earlier jobs: no section \S+ s\n", done.stderr)
+    done = quick.run(*learn, "t.py", "--other")
+    assert "no time limits from earlier jobs" in done.stderr

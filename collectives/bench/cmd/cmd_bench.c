@@ -13,6 +13,8 @@
 #include "collectives/bench/cmd/cmd_bench_diff.h"
 #include "collectives/bench/cmd/cmd_bench_env.h"
 #include "collectives/bench/cmd/cmd_bench_internal.h"
+#include "collectives/bench/cmd/cmd_bench_local.h"
+#include "collectives/bench/cmd/cmd_bench_ring.h"
 #include "common/byte_size.h"
 #include "common/log.h"
 #include "common/opt.h"
@@ -283,9 +285,13 @@ static int run(int argc, char **argv, struct cmd_bench_opts *o)
         o->save = o->baseline = o->json_file = o->report = NULL;
     bool is_rank = client_is_rank(d);
     rc = is_rank ? check_started(d, o, &e) : 0;
-    if (rc == 0)
-        rc = is_rank && (o->per_np == 1 || getenv(own_env)) ? as_rank(d, o, argv, &e)
-                                                            : start_job(d, argv, o, &e);
+    bool measures = is_rank && (o->per_np == 1 || getenv(own_env));
+    if (rc == 0 && measures && o->local)
+        rc = cmd_bench_local(client_identity(d), o, strcmp(pick_backend(d, o), "nccl") == 0, &e);
+    else if (rc == 0 && measures && o->ring)
+        rc = cmd_bench_ring(client_identity(d), o, &e);
+    else if (rc == 0)
+        rc = measures ? as_rank(d, o, argv, &e) : start_job(d, argv, o, &e);
     bool control = is_failure(rc) && is_controlled(o, pick_backend(d, o));
     drover_close(d);
     if (rc >= 0)

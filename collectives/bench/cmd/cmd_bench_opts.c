@@ -160,6 +160,7 @@ static const char examples[] = "drover bench all_reduce -b 8 -e 128M -f 2\n"
                                "drover bench all_reduce -np 2 -b 1M -e 1M --json\n"
                                "drover bench all_gather --hostfile hosts -e 8G -f 2 --verdict\n"
                                "drover bench --pairs --hostfile hosts\n"
+                               "drover bench gemm --hostfile hosts --npernode 8\n"
                                "drover bench diff before.json after.json";
 
 /* Returns the index of the word in names[0 … n-1]. Returns -EINVAL if it is unknown; the hint is
@@ -188,8 +189,11 @@ static int words(unsigned *out, const char *what, const char *text, const char *
     return i < 0 ? i : 0;
 }
 
-/* Writes the names that `drover bench` measures to `names`, with room for COLLECTIVES + 1. Returns
- * their number. */
+static const char ring_name[] = "ring";
+enum { NAMES_MAX = COLLECTIVES + BENCH_LOCAL_WHATS + 1 };
+
+/* Writes the names that `drover bench` measures to `names`, with room for NAMES_MAX. Returns their
+ * number. */
 static size_t collective_names(const char **names)
 {
     size_t n = 0;
@@ -197,6 +201,9 @@ static size_t collective_names(const char **names)
         if (collective_rows[c].busbw_factor)
             names[n++] = collective_rows[c].name;
     names[n++] = BENCH_HYPERCUBE;
+    for (int w = BENCH_LOCAL_NONE + 1; w < BENCH_LOCAL_WHATS; w++)
+        names[n++] = bench_local_name((enum bench_local_what)w);
+    names[n++] = ring_name;
     return n;
 }
 
@@ -212,7 +219,7 @@ static int read_coll(struct bench_opts *o, const char *text, struct err *e)
         o->coll = (enum collective)c;
         return 0;
     }
-    const char *names[COLLECTIVES + 1];
+    const char *names[NAMES_MAX];
     size_t n = collective_names(names);
     const char *near = opt_suggest(name, names, n);
     err_set(e, -EINVAL, "unknown collective '%s'", name);
@@ -392,6 +399,44 @@ static int read_rest(struct cmd_bench_opts *o, struct args *a, struct err *e)
     return a->report && report_file_form(&form, a->report, e) < 0 ? err_wrap(e, "--report") : 0;
 }
 
+/* Reads what differs for gemm, copy and ring: they have no collective's options. */
+static int read_local(struct cmd_bench_opts *o, const struct args *a, struct err *e)
+{
+    const struct {
+        const char *name;
+        bool given;
+    } others[] = {{"--pairs", a->pairs},
+                  {"--csv", a->csv},
+                  {"--verdict", a->verdict},
+                  {"--expect", !isnan(a->expect)},
+                  {"--save", a->save},
+                  {"--baseline", a->baseline},
+                  {"--report", a->report},
+                  {"-J", a->json_file},
+                  {"-G", a->graph > 0},
+                  {"-I", a->per_iter == 1},
+                  {"--stable", a->stable},
+                  {"-o", a->op},
+                  {"-r", a->root},
+                  {"-z", a->blocking > 0},
+                  {"-R", a->local_register > 0}};
+    const char *name = o->ring ? ring_name : bench_local_name(o->local);
+    for (size_t i = 0; i < COUNT_OF(others); i++)
+        if (others[i].given)
+            return err_set(e, -EINVAL, "%s: not possible with %s", others[i].name, name);
+    o->local_type = DROVER_TYPES;
+    for (int t = 0; t < DROVER_TYPES && a->type; t++)
+        if (o->bench.types == 1U << t)
+            o->local_type = (enum drover_type)t;
+    if (a->type && o->local_type == DROVER_TYPES)
+        return err_set(e, -EINVAL, "-d %s: %s measures one type", a->type, name);
+    if (!a->min && !a->max)
+        o->bench.min_bytes = o->bench.max_bytes = 0;
+    else if (!a->max)
+        o->bench.max_bytes = o->bench.min_bytes;
+    return 0;
+}
+
 /* Reads a command line. The collective may be before or after the options: `drover bench all_reduce
  * -b 8`, `drover bench -b 8 all_reduce`. */
 static int read_line(struct cmd_bench_opts *o, struct args *a, int argc, char **argv, struct err *e)
@@ -412,7 +457,9 @@ static int read_line(struct cmd_bench_opts *o, struct args *a, int argc, char **
     }
     if (rest < argc)
         return err_set(e, -EINVAL, "unexpected argument '%s'", argv[rest]);
-    rc = read_coll(&o->bench, coll, e);
+    o->local = bench_local_find(coll);
+    o->ring = strcmp(coll, ring_name) == 0;
+    rc = o->local || o->ring ? 0 : read_coll(&o->bench, coll, e);
     rc = rc < 0 ? rc : read_sizes(&o->bench, a, e);
     rc = rc < 0 ? rc : read_names(&o->bench, a, e);
     return rc < 0 ? rc : read_numbers(&o->bench, a, e);
@@ -420,12 +467,15 @@ static int read_line(struct cmd_bench_opts *o, struct args *a, int argc, char **
 
 static void print_help(void)
 {
-    const char *names[COLLECTIVES + 1];
+    const char *names[NAMES_MAX];
     size_t n = collective_names(names);
     AUTO(strbuf) struct strbuf summary = {0};
-    strbuf_puts(&summary,
-                "Measures a collective as nccl-tests does. Starts its ranks itself, or runs "
-                "as the ranks of another launcher. OP is one of:\n");
+    strbuf_puts(
+        &summary,
+        "Measures a collective as nccl-tests does. Starts its ranks itself, or runs "
+        "as the ranks of another launcher. gemm and copy measure each GPU by itself, or the "
+        "CPU: products of matrices, and copies over its link and within its memory. ring "
+        "connects each rank to its neighbours over TCP. OP is one of:\n");
     for (size_t i = 0; i < n; i++)
         strbuf_printf(&summary, "%s%s", i ? ", " : "", names[i]);
     strbuf_puts(&summary, "\n\nCommands, each with --help:\n"
@@ -451,6 +501,7 @@ int cmd_bench_opts_read(struct cmd_bench_opts *o, int argc, char **argv, struct 
     if (rc == OPT_HELP)
         print_help();
     rc = rc == 0 ? read_rest(o, &a, e) : rc;
+    rc = rc == 0 && (o->local || o->ring) ? read_local(o, &a, e) : rc;
     for (size_t i = 0; i < strv_len(a.nodes); i++)
         strv_push(&a.launch, xstrdup(a.nodes[i]));
     strv_free(a.nodes);

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "collectives/bench/bench.h"
+#include "collectives/bench/local/bench_local.h"
 #include "common/err.h"
 
 enum cmd_bench_form { CMD_BENCH_TABLE, CMD_BENCH_JSON, CMD_BENCH_CSV };
@@ -12,6 +13,10 @@ enum cmd_bench_form { CMD_BENCH_TABLE, CMD_BENCH_JSON, CMD_BENCH_CSV };
 /* Strings are borrowed from the command line. */
 struct cmd_bench_opts {
     struct bench_opts bench;
+    bool ring; /* ring, instead of a collective */
+    enum bench_local_what
+        local; /* gemm or copy, instead of a collective; sizes of 0: the default */
+    enum drover_type local_type; /* of gemm's matrices; DROVER_TYPES: not given */
     enum cmd_bench_form form;
     const char *backend;   /* NULL: nccl if the node has a GPU, else mpi */
     char **warnings;       /* options without effect; owned (strv) */

@@ -4,23 +4,38 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/json.h"
 #include "common/mem.h"
 #include "common/strbuf.h"
-#include "launcher/doctor/active/own_command.h"
+#include "launcher/doctor/active/active_internal.h"
 
 static const struct check rows[] = {
     {.id = "act.mem",
-     .what = "copy bandwidth",
+     .what = "copies within memory",
+     .needs = {"gpu.answers"},
      .why = "A GPU or a processor whose memory is slow makes all ranks wait.",
      .advice = "look for other load, power limits and memory errors on this node: nvidia-smi -q"},
+    {.id = "act.pcie",
+     .what = "copies over PCIe",
+     .needs = {"gpu.answers", "gpu.pcie"},
+     .why = "Batches and checkpoints cross this link, and gradients do too without GPUDirect.",
+     .advice = "look at the slot and the riser (lspci -vv: LnkSta), at the BIOS, and at other load "
+               "on this link; drover bench copy measures it"},
+    {.id = "act.gemm",
+     .what = "products of matrices",
+     .needs = {"gpu.answers"},
+     .why = "A training step ends when the slowest GPU has multiplied, and a wrong product spoils "
+            "the model.",
+     .advice = "look at clocks, power limits and temperatures under load: nvidia-smi -q -d "
+               "PERFORMANCE; drover bench gemm measures it"},
     {.id = "act.allreduce",
      .what = "all-reduce",
+     .needs = {"net.back"},
      .preflight = CHECK_PREFLIGHT_STOP, /* of --preflight full */
      .why = "Most training jobs spend their communication in this collective.",
      .advice = "drover bench all_reduce --verdict -H NODE, which says what is slow"},
     {.id = "act.bits",
      .what = "equal results",
+     .needs = {"gpu.answers"},
      .why = "A GPU with silent faults computes wrong gradients, and a job does not converge.",
      .advice = "take the node out, and have the GPU tested: dcgmi diag -r 3"},
     {.id = "act.pair",
@@ -45,10 +60,10 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double median(double *v, int n)
+double active_median(double *v, int n)
 {
     qsort(v, (size_t)n, sizeof *v, compare);
-    return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+    return n == 0 ? 0 : n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
 }
 
 void active_checks_find_slow(bool *slow, const double *values, int count)
@@ -63,69 +78,66 @@ void active_checks_find_slow(bool *slow, const double *values, int count)
         slow[i] = false;
         if (n < 2 || values[i] <= 0)
             continue;
-        double m = median(others, n);
+        double m = active_median(others, n);
         for (int k = 0; k < n; k++)
             away[k] = fabs(others[k] - m);
-        slow[i] = values[i] < m - fmax(5 * 1.4826 * median(away, n), m / 10);
+        slow[i] = values[i] < m - fmax(5 * 1.4826 * active_median(away, n), m / 10);
     }
 }
 
 /* ---- drover bench --------------------------------------------------------------------------- */
 
-/* Measures the nodes of the report that have answered. */
-struct measurement {
-    struct doctor_report *report;
-    const struct active_opts *opts;
-    struct hosts *hosts; /* NULL: this machine */
-    int *nodes, count;   /* their numbers in the report */
-    struct err *e;
-};
-
-static struct check_result *result(const struct measurement *m, int i, const char *id)
+struct check_result *active_result(const struct active_measurement *m, int node, const char *id)
 {
     size_t rows_count;
-    return &m->report->nodes[m->nodes[i]].results[check_find(id) - check_table(&rows_count)];
+    return &m->report->nodes[m->nodes[node]].results[check_find(id) - check_table(&rows_count)];
 }
 
 /* Sets a failure on all nodes. */
-static void fail_all(struct measurement *m, const char *id, const struct own_command *c)
+static void fail_all(const struct active_measurement *m, const char *id,
+                     const struct own_command *c)
 {
     AUTO(free) char *why = own_command_error(c);
     for (int i = 0; i < m->count; i++)
-        check_bad(result(m, i, id), CHECK_FAIL, "a result", "drover bench", "%s", why);
+        check_bad(active_result(m, i, id), CHECK_FAIL, "a result", "drover bench", "%s", why);
 }
 
-/* Runs `drover bench all_reduce` on some hosts (NULL: this machine), and parses its output. `*out`
- * stays NULL if it fails. */
-static int bench(json_t **out, struct own_command *c, struct measurement *m,
-                 const struct hosts *hosts, int per_node, const char *option)
+int active_bench(json_t **out, struct own_command *c, const struct active_measurement *m,
+                 const struct hosts *hosts, int per_node, char *const *options)
 {
     AUTO(fd) int fd = hosts ? own_command_hosts(hosts, m->e) : -1;
     AUTO(strv) char **argv = NULL;
-    const char *size = m->opts->gpus ? "32M" : "128K";
-    const char *words[] = {
-        "bench", "all_reduce", "--json", "--oversubscribe",           "-b",        size,
-        "-e",    size,         "-n",     m->opts->brief ? "5" : "20", "--timeout", "30"};
     if (hosts && fd < 0)
         return fd;
-    for (size_t i = 0; i < COUNT_OF(words); i++)
-        strv_push(&argv, xstrdup(words[i]));
+    strv_push(&argv, xstrdup("bench"));
+    for (; *options; options++)
+        strv_push(&argv, xstrdup(*options));
+    strv_push(&argv, xstrdup("--json"));
+    strv_push(&argv, xstrdup("--oversubscribe"));
+    strv_push(&argv, xstrdup("--timeout=30"));
     if (hosts)
         strv_push(&argv, xasprintf("--hostfile=/proc/self/fd/%d", fd));
     strv_push(&argv, xasprintf(hosts ? "--npernode=%d" : "--np=%d", per_node));
-    if (option)
-        strv_push(&argv, xstrdup(option));
     int rc = own_command_run(c, argv, m->opts->env, m->e);
     if (rc == 0) /* also if it names slow pairs, with status 1 */
         (void)json_parse(out, strbuf_str(&c->out), c->out.len, NULL);
     return rc;
 }
 
-/* Returns GB/s of the first row; 0: unknown. */
-static double bandwidth(const json_t *j, const char *key)
+/* Runs `drover bench all_reduce` on some hosts (NULL: this machine). */
+static int bench(json_t **out, struct own_command *c, const struct active_measurement *m,
+                 const struct hosts *hosts, int per_node, const char *option)
+{
+    char *size = m->opts->gpus ? "32M" : "128K", *iters = m->opts->brief ? "5" : "20";
+    char *options[] = {"all_reduce", "-b", size, "-e", size, "-n", iters, (char *)option, NULL};
+    return active_bench(out, c, m, hosts, per_node, options);
+}
+
+/* Returns the busbw of the first row in GB/s; 0: unknown. */
+static double bandwidth(const json_t *j)
 {
     const json_t *row = json_array_get(json_object_get(j, "rows"), 0);
-    return json_number_value(json_object_get(json_object_get(row, "out_of_place"), key));
+    return json_number_value(json_object_get(json_object_get(row, "out_of_place"), "busbw_gbps"));
 }
 
 static int ranks_per_node(const struct active_opts *o)
@@ -134,8 +146,9 @@ static int ranks_per_node(const struct active_opts *o)
 }
 
 /* Measures each node by itself, one after the other, and compares them. */
-static int run_each(struct measurement *m, const char *id, int per_node, const char *key)
+static int run_each(const struct active_measurement *m, int per_node)
 {
+    static const char id[] = "act.allreduce";
     int n = m->count, rc = 0;
     AUTO(free) double *values = xcalloc((size_t)n, sizeof *values);
     AUTO(free) bool *slow = xcalloc((size_t)n, sizeof *slow);
@@ -146,10 +159,10 @@ static int run_each(struct measurement *m, const char *id, int per_node, const c
         AUTO(json) json_t *j = NULL;
         rc = bench(&j, &c, m, m->hosts ? &one : NULL, per_node, NULL);
 
-        values[i] = bandwidth(j, key);
+        values[i] = bandwidth(j);
         AUTO(free) char *why = own_command_error(&c);
         if (rc == 0 && values[i] <= 0)
-            check_bad(result(m, i, id), CHECK_FAIL, "a result", "drover bench", "%s", why);
+            check_bad(active_result(m, i, id), CHECK_FAIL, "a result", "drover bench", "%s", why);
     }
     active_checks_find_slow(slow, values, n);
     for (int i = 0; i < n; i++) {
@@ -157,21 +170,16 @@ static int run_each(struct measurement *m, const char *id, int per_node, const c
             continue;
 
         if (slow[i])
-            check_bad(result(m, i, id), CHECK_FAIL, "as fast as the other nodes", "drover bench",
-                      "%.3g GB/s", values[i]);
+            check_bad(active_result(m, i, id), CHECK_FAIL, "as fast as the other nodes",
+                      "drover bench", "%.3g GB/s", values[i]);
         else
-            check_ok(result(m, i, id), "drover bench", "%.3g GB/s", values[i]);
+            check_ok(active_result(m, i, id), "drover bench", "%.3g GB/s", values[i]);
     }
     return rc;
 }
 
-static int run_mem(struct measurement *m)
-{
-    return run_each(m, "act.mem", 1, "algbw_gbps");
-}
-
 /* The collective over all nodes. If it runs, each node's own share of it is compared. */
-static int run_allreduce(struct measurement *m)
+static int run_allreduce(const struct active_measurement *m)
 {
     static const char id[] = "act.allreduce";
     int ranks = ranks_per_node(m->opts);
@@ -180,15 +188,15 @@ static int run_allreduce(struct measurement *m)
     int rc = bench(&j, &c, m, m->hosts, ranks, NULL);
     if (rc < 0)
         return rc;
-    double busbw = bandwidth(j, "busbw_gbps");
+    double busbw = bandwidth(j);
     if (busbw <= 0) {
         fail_all(m, id, &c);
         return 0;
     }
     if (!m->opts->brief && ranks > 1 && m->count > 1)
-        return run_each(m, id, ranks, "busbw_gbps");
+        return run_each(m, ranks);
     for (int i = 0; i < m->count; i++)
-        check_ok(result(m, i, id), "drover bench", "%.3g GB/s", busbw);
+        check_ok(active_result(m, i, id), "drover bench", "%.3g GB/s", busbw);
 
     return 0;
 }
@@ -223,7 +231,7 @@ static void read_map(struct strbuf *findings, int nodes, const json_t *names, co
     }
 }
 
-static void judge_pairs(struct measurement *m, const json_t *root)
+static void judge_pairs(const struct active_measurement *m, const json_t *root)
 {
     static const char id[] = "act.pair";
     int n = m->count;
@@ -240,15 +248,15 @@ static void judge_pairs(struct measurement *m, const json_t *root)
     AUTO(free) char *want = xasprintf("%.3g GB/s, as the other pairs", usual);
     for (int i = 0; i < n; i++) {
         if (findings[i].len)
-            check_bad(result(m, i, id), CHECK_FAIL, want, "drover bench --pairs", "%s",
+            check_bad(active_result(m, i, id), CHECK_FAIL, want, "drover bench --pairs", "%s",
                       strbuf_str(&findings[i]));
         else
-            check_ok(result(m, i, id), "drover bench --pairs", "%.3g GB/s", usual);
+            check_ok(active_result(m, i, id), "drover bench --pairs", "%.3g GB/s", usual);
         strbuf_free(&findings[i]);
     }
 }
 
-static int run_pair(struct measurement *m)
+static int run_pair(const struct active_measurement *m)
 {
     AUTO(own_command) struct own_command c = {0};
     AUTO(json) json_t *j = NULL;
@@ -265,26 +273,33 @@ static int run_pair(struct measurement *m)
     return 0;
 }
 
-/* Checks the results of each node in many repetitions. */
-static int run_bits(struct measurement *m)
+static bool failed_anywhere(const struct active_measurement *m, const char *id)
 {
-    static const char id[] = "act.bits";
-    int rc = 0;
-    for (int i = 0; rc == 0 && i < m->count; i++) {
-        struct hosts one = {m->hosts ? &m->hosts->at[i] : NULL, 1};
-        AUTO(own_command) struct own_command c = {0};
-        AUTO(json) json_t *j = NULL;
-        rc = bench(&j, &c, m, m->hosts ? &one : NULL, ranks_per_node(m->opts), "--check=200");
-        const json_t *wrong = json_object_get(j, "wrong");
-        AUTO(free) char *why = own_command_error(&c);
-        if (rc == 0 && !json_is_integer(wrong))
-            check_bad(result(m, i, id), CHECK_FAIL, "a result", "drover bench", "%s", why);
-        else if (rc == 0 && json_integer_value(wrong) != 0)
-            check_bad(result(m, i, id), CHECK_FAIL, "0 wrong elements", "drover bench --check",
-                      "%lld wrong elements", (long long)json_integer_value(wrong));
-        else if (rc == 0)
-            check_ok(result(m, i, id), "drover bench --check", "200 equal results");
+    for (int i = 0; i < m->count; i++)
+        if (active_result(m, i, id)->state == CHECK_FAIL)
+            return true;
+    return false;
+}
+
+/* Sets a skip on all nodes. */
+static void skip_all(const struct active_measurement *m, const char *id, const char *needed)
+{
+    for (int i = 0; i < m->count; i++)
+        check_skip(active_result(m, i, id), "needs %s", needed);
+}
+
+/* Runs the collective over all nodes, and if it works all pairs. */
+static int run_collectives(const struct active_measurement *m)
+{
+    if (failed_anywhere(m, "net.back")) {
+        skip_all(m, "act.allreduce", "net.back");
+        skip_all(m, "act.pair", "act.allreduce");
+        return 0;
     }
+    int rc = run_allreduce(m);
+    if (rc == 0 && active_result(m, 0, "act.allreduce")->state != CHECK_FAIL)
+        return run_pair(m);
+    skip_all(m, "act.pair", "act.allreduce");
     return rc;
 }
 
@@ -292,7 +307,7 @@ int active_checks_run(struct doctor_report *r, const struct active_opts *o, stru
 {
     AUTO(free) int *nodes = xcalloc((size_t)r->count + 1, sizeof *nodes);
     AUTO(free) bool *answered = xcalloc((size_t)r->count + 1, sizeof *answered);
-    struct measurement m = {.report = r, .opts = o, .nodes = nodes, .e = e};
+    struct active_measurement m = {.report = r, .opts = o, .nodes = nodes, .e = e};
     for (int i = 0; i < r->count; i++)
         if ((answered[i] = r->nodes[i].results != NULL))
             nodes[m.count++] = i;
@@ -300,13 +315,7 @@ int active_checks_run(struct doctor_report *r, const struct active_opts *o, stru
         return 0;
     AUTO(hosts) struct hosts *hosts = o->hosts ? hosts_select(o->hosts, answered) : NULL;
     m.hosts = hosts;
-    int rc = run_allreduce(&m);
-    bool failed = result(&m, 0, "act.allreduce")->state == CHECK_FAIL;
-    for (int i = 0; failed && i < m.count; i++)
-        check_skip(result(&m, i, "act.pair"), "needs act.allreduce");
-    if (rc == 0 && !failed)
-        rc = run_pair(&m);
-    if (rc == 0 && !o->brief)
-        rc = run_mem(&m);
-    return rc < 0 || o->brief ? rc : run_bits(&m);
+    int rc = active_ring_run(&m);
+    rc = rc < 0 ? rc : run_collectives(&m);
+    return rc < 0 || o->brief ? rc : active_gpus_run(&m);
 }

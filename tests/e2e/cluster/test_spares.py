@@ -28,7 +28,7 @@ def running_five_(tmp_path_factory):
 def five_(running_five):
     put_gpus(running_five)
     for n in running_five.nodes:
-        n.check("cp", "/bin/hostname", "/tmp/program")
+        n.check("sh", "-c", "cp /bin/hostname /tmp/program && chmod +x /tmp/program")
     yield running_five
     running_five.restore()
 
@@ -60,8 +60,20 @@ FAULTS = {  # what is done to the node, how it is undone (None: by the fixtures)
     "heat": (put_gpu_fault("gpu 0 temperature 95"), None, "gpu.temp: "),
     "no shared memory": (in_shell("mount -o remount,size=16m /dev/shm"), in_shell("mount -o remount,size=50% /dev/shm"),
                          "host.shm: "),
+    "leaked memory": (put_gpu_fault("gpu 1 process 0 9000"), None, "gpu.busy: "),
+    "fabric": (put_gpu_fault("gpu 1 fabric_state 2"), None, "drv.fabric: "),
+    "no handle": (put_gpu_fault("gpu 0 handle error 15"), None, "gpu.answers: "),
+    "silent GPU": (put_gpu_fault("gpu 1 temperature 0\ngpu 1 power 0\ngpu 1 clock_sm 0"), None, "gpu.answers: "),
+    "slowdown": (put_gpu_fault("gpu 1 reasons 0x48"), None, "gpu.slow: "),
+    "stranger": (put_gpu_fault("gpu 1 process 4194300 500"), None, "gpu.busy: "),
+    "NVLink": (put_gpu_fault("gpu 1 nvlink5 down"), None, "link.nvlink: "),
+    "few files": (in_shell("prlimit --pid $(cat /run/sshd.pid) --nofile=512:"),
+                  in_shell("prlimit --pid $(cat /run/sshd.pid) --nofile=$(ulimit -Hn):"), "host.nofile: "),
+    "noexec": (in_shell("cd /tmp && mount --bind program program && mount -o remount,bind,noexec program"),
+               in_shell("umount /tmp/program"), "host.fs: .*noexec|soft.prog: "),
+    "not executable": (in_shell("chmod -x /tmp/program"), None, "soft.prog: "),
 }
-OFTEN = 2  # of these are always tried, the others with DROVER_TEST_CASES
+OFTEN = 2  # of these 20 are always tried, the others with DROVER_TEST_CASES
 
 
 @pytest.mark.parametrize("fault", [pytest.param(f, marks=SHORTER) if i >= OFTEN else f for i, f in enumerate(FAULTS)])

@@ -204,3 +204,42 @@ TEST(a_section_that_begins_before_the_start_is_known_counts)
     CHECK_INT(pass(w, 900), 0);
     CHECK(pass(w, 1200) > 0 && found.kind == SECTION_OVERRUN_SECTION && over[0]);
 }
+
+TEST(the_longest_times_are_those_of_all_ranks_between_their_events)
+{
+    struct section_limits none = {0};
+    AUTO(section_watch) struct section_watch *w = section_watch_new(2, &none);
+    const struct section_limits *l = section_watch_longest(w);
+    for (int r = 0; r < 2; r++)
+        section_watch_apply(w, r, SECTION_WATCH_EV_START, 1000);
+    section_watch_begin(w, 0, "setup", 1500); /* 500 ms in no section */
+    section_watch_begin(w, 0, "load", 1600);
+    section_watch_end(w, 0, "load", 1900);
+    section_watch_end(w, 0, "setup", 2500);
+    section_watch_begin(w, 1, "setup", 1100);
+    section_watch_end(w, 1, NULL, 1300);
+    CHECK_INT(section_limits_of(l, "setup"), 1000);
+    CHECK_INT(section_limits_of(l, "load"), 300);
+    CHECK_INT(l->out_of_section_ms, 500);
+    section_watch_begin(w, 0, "step", 2600);
+    section_watch_apply(w, 0, SECTION_WATCH_EV_EXIT, 90000); /* a section that did not end */
+    CHECK_INT(section_limits_of(l, "step"), 0);
+    CHECK_INT(l->out_of_section_ms, 500);
+    section_watch_apply(w, 1, SECTION_WATCH_EV_EXIT, 2000); /* 700 ms since its last section */
+    CHECK_INT(l->out_of_section_ms, 700);
+    CHECK_INT(l->heartbeat_ms, 0);
+}
+
+TEST(a_rank_without_sections_was_not_out_of_one_and_its_heartbeats_are_measured)
+{
+    struct section_limits none = {0};
+    AUTO(section_watch) struct section_watch *w = section_watch_new(1, &none);
+    const struct section_limits *l = section_watch_longest(w);
+    section_watch_apply(w, 0, SECTION_WATCH_EV_START, 0);
+    section_watch_apply(w, 0, SECTION_WATCH_EV_HEARTBEAT, 3000);
+    section_watch_apply(w, 0, SECTION_WATCH_EV_HEARTBEAT, 3100);
+    section_watch_apply(w, 0, SECTION_WATCH_EV_EXIT, 3900);
+    CHECK_INT(l->initial_heartbeat_ms, 3000);
+    CHECK_INT(l->heartbeat_ms, 800);
+    CHECK_INT(l->out_of_section_ms, 0);
+}

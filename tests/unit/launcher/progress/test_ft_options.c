@@ -2,20 +2,24 @@
 #include "launcher/progress/ft_options.h"
 
 #include "common/mem.h"
+#include "launcher/progress/section_learning.h"
+#include "tests/unit/kit_root.h"
 #include "tests/unit/kit_temp_file.h"
 
 static struct section_limits limits;
 static char *config;
 static char **warnings;
 static struct err error;
+static struct strbuf learnt;
 
 static int read_options(const struct ft_options *o)
 {
     section_limits_free(&limits);
     strv_free(TAKE(warnings));
     free(TAKE(config));
+    strbuf_free(&learnt);
     error = (struct err){0};
-    return ft_options_read(&config, &limits, o, &warnings, &error);
+    return ft_options_read(&config, &limits, o, &warnings, &learnt, &error);
 }
 
 static void done(void)
@@ -23,6 +27,7 @@ static void done(void)
     section_limits_free(&limits);
     strv_free(TAKE(warnings));
     free(TAKE(config));
+    strbuf_free(&learnt);
 }
 
 static void write_file(const struct place *p, const char *text)
@@ -116,4 +121,36 @@ TEST(malformed_settings_are_refused)
     remove_place(&p);
     CHECK_INT(read_options(&(struct ft_options){.config_path = "/nowhere/ft.yaml"}), -ENOENT);
     done();
+}
+
+TEST(limits_that_are_not_given_are_learnt_with_the_safety_factor)
+{
+    const char *root = new_root();
+    char *argv[] = {(char *)"./train.py", (char *)"--lr", (char *)"1", NULL};
+    struct section_limits longest = {.out_of_section_ms = 2000, .heartbeat_ms = 10000};
+    setenv("XDG_STATE_HOME", root, 1);
+    struct ft_options o = {.learn_argv = argv, .learn_wdir = "/home/ada"};
+    CHECK_INT(read_options(&o), 0); /* nothing is known */
+    CHECK_INT(learnt.len, 0);
+    CHECK_INT(limits.heartbeat_ms, 45 * 60 * 1000);
+    CHECK_INT(limits.out_of_section_ms, 0);
+    section_limits_set(&longest, "step", 4000);
+    section_limits_set(&longest, "setup", 60000);
+    CHECK_INT(section_learning_store(&longest, argv, "/home/ada", &error), 0);
+    section_limits_free(&longest);
+    o.value[FT_SECTION_TIMEOUTS] = "setup:90";
+    o.value[FT_SAFETY_FACTOR] = "3";
+    CHECK_INT(read_options(&o), 0);
+    CHECK_STR(strbuf_str(&learnt), "step 12 s, no section 6 s, heartbeat 30 s");
+    CHECK_INT(section_limits_of(&limits, "setup"), 90000);
+    CHECK_INT(section_limits_of(&limits, "step"), 12000);
+    CHECK_INT(limits.out_of_section_ms, 6000);
+    CHECK_INT(limits.heartbeat_ms, 30000);
+    CHECK_INT(limits.initial_heartbeat_ms, 60 * 60 * 1000);
+    CHECK_STR(config, "{\"rank_section_timeouts\":{\"setup\":90.0,\"step\":12.0},"
+                      "\"rank_out_of_section_timeout\":6.0,\"rank_heartbeat_timeout\":30.0,"
+                      "\"initial_rank_heartbeat_timeout\":3600.0,\"workload_check_interval\":5.0,"
+                      "\"safety_factor\":3.0}");
+    done();
+    remove_root(root);
 }

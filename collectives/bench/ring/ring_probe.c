@@ -1,0 +1,324 @@
+#include "collectives/bench/ring/ring_probe.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "launcher/node/netif.h"
+
+enum {
+    CONNECT_MS = 300,
+    SMALL_MS = 1000,
+    LARGE_MS = 5000,
+    FULL_PACKETS = 64 << 10,
+    LARGE = 4 << 20,
+    PEERS_MAX = 16,
+    PART = 64 << 10
+};
+
+/* ---- the server ------------------------------------------------------------------------------ */
+
+/* A connection that was accepted: first the token, then messages, each with its length before it.
+ */
+struct peer {
+    int fd; /* -1: free */
+    char head[RING_PROBE_TOKEN_BYTES];
+    size_t head_got;
+    bool known;
+    uint32_t left; /* of the present message; 0: its length comes next */
+};
+
+struct ring_probe {
+    pthread_t thread;
+    int listener, stop;
+    char token[RING_PROBE_TOKEN_BYTES];
+    struct peer peers[PEERS_MAX];
+};
+
+static void drop(struct peer *p)
+{
+    if (p->fd >= 0)
+        close(p->fd);
+    *p = (struct peer){.fd = -1};
+}
+
+static void accept_peer(struct ring_probe *r)
+{
+    int fd = accept4(r->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), one = 1;
+    for (int i = 0; i < PEERS_MAX && fd >= 0; i++)
+        if (r->peers[i].fd < 0) {
+            (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+            r->peers[i] = (struct peer){.fd = fd};
+            return;
+        }
+    if (fd >= 0)
+        close(fd);
+}
+
+/* Takes the bytes of a head: the token once, then the length of each message. */
+static size_t take_head(struct ring_probe *r, struct peer *p, const char *bytes, size_t len)
+{
+    size_t wanted = p->known ? sizeof p->left : RING_PROBE_TOKEN_BYTES;
+    size_t n = wanted - p->head_got < len ? wanted - p->head_got : len;
+    memcpy(p->head + p->head_got, bytes, n);
+    p->head_got += n;
+    if (p->head_got < wanted)
+        return n;
+    p->head_got = 0;
+    if (p->known)
+        memcpy(&p->left, p->head, sizeof p->left);
+    else if (memcmp(p->head, r->token, RING_PROBE_TOKEN_BYTES) == 0)
+        p->known = true;
+    else
+        drop(p);
+    if (p->left > LARGE)
+        drop(p);
+    return n;
+}
+
+static void read_peer(struct ring_probe *r, struct peer *p)
+{
+    char bytes[PART];
+    ssize_t got = recv(p->fd, bytes, sizeof bytes, 0);
+    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
+        drop(p);
+    for (size_t at = 0; p->fd >= 0 && got > 0 && at < (size_t)got;) {
+        size_t rest = (size_t)got - at;
+        if (p->left == 0) {
+            at += take_head(r, p, bytes + at, rest);
+            continue;
+        }
+        size_t n = p->left < rest ? p->left : rest;
+        p->left -= (uint32_t)n;
+        at += n;
+        if (p->left == 0 && send(p->fd, "", 1, MSG_NOSIGNAL) != 1)
+            drop(p);
+    }
+}
+
+static void *serve(void *arg)
+{
+    struct ring_probe *r = arg;
+    for (;;) {
+        struct pollfd all[PEERS_MAX + 2] = {{.fd = r->stop, .events = POLLIN},
+                                            {.fd = r->listener, .events = POLLIN}};
+        for (int i = 0; i < PEERS_MAX; i++)
+            all[i + 2] = (struct pollfd){.fd = r->peers[i].fd, .events = POLLIN};
+        if (poll(all, COUNT_OF(all), -1) < 0)
+            continue; /* EINTR */
+        if (all[0].revents)
+            return NULL;
+        if (all[1].revents)
+            accept_peer(r);
+        for (int i = 0; i < PEERS_MAX; i++)
+            if (all[i + 2].fd >= 0 && all[i + 2].revents)
+                read_peer(r, &r->peers[i]);
+    }
+}
+
+/* ---- open and close -------------------------------------------------------------------------- */
+
+/* Listens on all addresses: which of them a neighbour uses is not known. */
+static int listen_anywhere(uint16_t *port, struct err *e)
+{
+    struct sockaddr_in6 a = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_ANY_INIT};
+    struct sockaddr_in a4 = {.sin_family = AF_INET};
+    socklen_t len = sizeof a;
+    int no = 0;
+    AUTO(fd) int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0) {
+        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
+    } else { /* a kernel without IPv6 */
+        fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        memcpy(&a, &a4, sizeof a4);
+        len = sizeof a4;
+    }
+    if (fd < 0 || bind(fd, (struct sockaddr *)&a, len) < 0 || listen(fd, PEERS_MAX) < 0 ||
+        getsockname(fd, (struct sockaddr *)&a, &len) < 0)
+        return err_set(e, -errno, "a TCP port for the neighbours: %s", strerror(errno));
+    *port = ntohs(a.sin6_port); /* at the same place as in a sockaddr_in */
+    return fd_take(&fd);
+}
+
+static void list_addresses(struct ring_probe_place *place)
+{
+    AUTO(strv) char **all = NULL;
+    netif_addresses(&all);
+    for (size_t i = 0; i < strv_len(all) && i < RING_PROBE_ADDRESSES; i++)
+        snprintf(place->addresses[i], sizeof place->addresses[i], "%s", all[i]);
+    if (!place->addresses[0][0]) /* all ranks are on this machine */
+        snprintf(place->addresses[0], sizeof place->addresses[0], "127.0.0.1");
+}
+
+int ring_probe_open(struct ring_probe **out, struct ring_probe_place *place, struct err *e)
+{
+    struct ring_probe *r = xzalloc(sizeof *r);
+    *place = (struct ring_probe_place){.port = 0};
+    for (int i = 0; i < PEERS_MAX; i++)
+        r->peers[i].fd = -1;
+    r->stop = eventfd(0, EFD_CLOEXEC);
+    r->listener = listen_anywhere(&place->port, e);
+    int rc = r->listener < 0 ? r->listener : r->stop < 0 ? err_set(e, -errno, "eventfd") : 0;
+    if (rc == 0 && getrandom(r->token, sizeof r->token, 0) != (ssize_t)sizeof r->token)
+        rc = err_set(e, -EIO, "getrandom: %s", strerror(errno));
+    if (rc == 0 && (rc = -pthread_create(&r->thread, NULL, serve, r)) < 0)
+        err_set(e, rc, "a thread for the neighbours: %s", strerror(-rc));
+    if (rc < 0) {
+        auto_fd(&r->stop);
+        auto_fd(&r->listener);
+        free(r);
+        return rc;
+    }
+    memcpy(place->token, r->token, sizeof r->token);
+    list_addresses(place);
+    *out = r;
+    return 0;
+}
+
+void ring_probe_close(struct ring_probe *p)
+{
+    const uint64_t one = 1;
+    if (!p)
+        return;
+    (void)!write(p->stop, &one, sizeof one); /* an eventfd takes it */
+    pthread_join(p->thread, NULL);
+    for (int i = 0; i < PEERS_MAX; i++)
+        drop(&p->peers[i]);
+    close(p->listener);
+    close(p->stop);
+    free(p);
+}
+
+/* ---- the client ------------------------------------------------------------------------------ */
+
+/* Waits until the descriptor is ready, or until `end_s`. Returns 0 or -ETIMEDOUT. */
+static int await(int fd, short events, double end_s)
+{
+    struct pollfd p = {.fd = fd, .events = events};
+    for (;;) {
+        double left_ms = (end_s - clock_s()) * 1e3;
+        int n = left_ms > 0 ? poll(&p, 1, (int)left_ms + 1) : 0;
+        if (n > 0)
+            return 0;
+        if (n == 0 && left_ms <= 0)
+            return -ETIMEDOUT;
+    }
+}
+
+/* Returns a connected socket, or a negative errno. */
+static int connect_to(const char *address, uint16_t port)
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST};
+    struct addrinfo *found = NULL;
+    char service[8];
+    snprintf(service, sizeof service, "%u", port);
+    if (getaddrinfo(address, service, &hints, &found) != 0)
+        return -EADDRNOTAVAIL;
+    AUTO(fd) int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int rc = fd < 0 || connect(fd, found->ai_addr, found->ai_addrlen) < 0 ? -errno : 0, error = 0;
+    socklen_t len = sizeof error;
+    freeaddrinfo(found);
+    if (rc == -EINPROGRESS) {
+        rc = await(fd, POLLOUT, clock_s() + CONNECT_MS / 1e3);
+        if (rc == 0 && getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0)
+            rc = -error;
+    }
+    return rc < 0 ? rc : fd_take(&fd);
+}
+
+static int send_all(int fd, const void *bytes, size_t len, double end_s)
+{
+    for (const char *p = bytes; len > 0;) {
+        ssize_t n = send(fd, p, len, MSG_NOSIGNAL);
+        if (n < 0 && errno != EAGAIN && errno != EINTR)
+            return -errno;
+        if (n < 0 && await(fd, POLLOUT, end_s) < 0)
+            return -ETIMEDOUT;
+        p += n > 0 ? n : 0;
+        len -= n > 0 ? (size_t)n : 0;
+    }
+    return 0;
+}
+
+/* Sends a message and waits for its answer. Sets *seconds. Returns 0 or a negative errno. */
+static int exchange(int fd, uint32_t bytes, int within_ms, double *seconds)
+{
+    char *message = xcalloc(bytes, 1), answer;
+    double begin = clock_s(), end_s = begin + within_ms / 1e3;
+    int rc = send_all(fd, &bytes, sizeof bytes, end_s);
+    rc = rc < 0 ? rc : send_all(fd, message, bytes, end_s);
+    rc = rc < 0 ? rc : await(fd, POLLIN, end_s);
+    if (rc == 0 && recv(fd, &answer, 1, 0) != 1)
+        rc = -ECONNRESET;
+    *seconds = clock_s() - begin;
+    free(message);
+    return rc;
+}
+
+static void explain_connect(struct ring_probe_result *out, int rc)
+{
+    if (rc == -ETIMEDOUT)
+        snprintf(out->error, sizeof out->error,
+                 "no answer within %d ms: a firewall drops the packets, or the link is down",
+                 CONNECT_MS);
+    else
+        snprintf(out->error, sizeof out->error, "%s", strerror(-rc));
+}
+
+static int probe(struct ring_probe_result *out, int fd, const char *token)
+{
+    double seconds = 0;
+    int one = 1;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    int rc = send_all(fd, token, RING_PROBE_TOKEN_BYTES, clock_s() + SMALL_MS / 1e3);
+    rc = rc < 0 ? rc : exchange(fd, 1, SMALL_MS, &seconds);
+    if (rc == 0)
+        rc = exchange(fd, 1, SMALL_MS, &seconds); /* the first one waited for the server's thread */
+    if (rc < 0) {
+        snprintf(out->error, sizeof out->error, "connects, and then answers nothing: %s",
+                 strerror(-rc));
+        return rc;
+    }
+    out->latency_us = seconds / 2 * 1e6;
+    rc = exchange(fd, FULL_PACKETS, SMALL_MS, &seconds);
+    if (rc < 0) {
+        snprintf(out->error, sizeof out->error,
+                 "one byte arrives, and %d KiB do not within %d ms: large packets vanish, see MTUs",
+                 FULL_PACKETS >> 10, SMALL_MS);
+        return rc;
+    }
+    if (exchange(fd, LARGE, LARGE_MS, &seconds) == 0)
+        out->gbps = LARGE / seconds / 1e9;
+    else
+        snprintf(out->error, sizeof out->error, "%d MiB do not arrive within %d s", LARGE >> 20,
+                 LARGE_MS / 1000);
+    return 0;
+}
+
+void ring_probe_try(struct ring_probe_result *out, const struct ring_probe_place *to)
+{
+    int fd = -EADDRNOTAVAIL;
+    *out = (struct ring_probe_result){.gbps = 0};
+    for (int i = 0; i < RING_PROBE_ADDRESSES && to->addresses[i][0] && fd < 0; i++) {
+        fd = connect_to(to->addresses[i], to->port);
+        if (fd >= 0 || i == 0)
+            snprintf(out->address, sizeof out->address, "%s", to->addresses[i]);
+        if (fd < 0 && i == 0)
+            explain_connect(out, fd);
+    }
+    if (fd < 0)
+        return;
+    out->error[0] = '\0';
+    (void)probe(out, fd, to->token); /* the error is in the result */
+    close(fd);
+}

@@ -1,0 +1,104 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "common/strbuf.h"
+#include "launcher/doctor/active/active_internal.h"
+
+static const char check_id[] = "net.back", source[] = "drover bench ring";
+
+/* A link is slow at less than this share of the median: links of one network are alike, and shares
+ * of other jobs in it change by less. */
+static const double SLOW_SHARE = 0.5;
+
+static int end_of(const json_t *row, const char *key)
+{
+    return (int)json_integer_value(json_object_get(row, key));
+}
+
+static double rate_of(const json_t *row)
+{
+    return json_number_value(json_object_get(row, "gbps"));
+}
+
+static bool is_bad(const json_t *row, double usual)
+{
+    return json_is_string(json_object_get(row, "error")) || rate_of(row) < SLOW_SHARE * usual;
+}
+
+static double usual_rate(const json_t *rows)
+{
+    AUTO(free) double *rates = xcalloc(json_array_size(rows) + 1, sizeof *rates);
+    const json_t *row;
+    size_t i;
+    int n = 0;
+    json_array_foreach (rows, i, row)
+        if (rate_of(row) > 0)
+            rates[n++] = rate_of(row);
+    return active_median(rates, n);
+}
+
+/* Appends what is wrong with a link. */
+static void put_link(struct strbuf *b, const struct active_measurement *m, const json_t *row)
+{
+    const char *error = json_string_value(json_object_get(row, "error"));
+    const char *from = m->report->nodes[m->nodes[end_of(row, "from")]].name;
+    const char *to = m->report->nodes[m->nodes[end_of(row, "to")]].name;
+    strbuf_printf(b, "%s%s to %s", b->len ? "; " : "", from, to);
+    if (error)
+        strbuf_printf(b, " (%s): %s", json_string_value(json_object_get(row, "address")), error);
+    else
+        strbuf_printf(b, ": %.3g GB/s", rate_of(row));
+}
+
+void active_ring_judge(const struct active_measurement *m, const json_t *root)
+{
+    const json_t *row, *rows = json_object_get(root, "rows");
+    double usual = usual_rate(rows);
+    AUTO(free) int *bad = xcalloc((size_t)m->count + 1, sizeof *bad); /* links, per node */
+    AUTO(free) struct strbuf *found = xcalloc((size_t)m->count + 1, sizeof *found);
+    size_t i;
+    json_array_foreach (rows, i, row)
+        if (is_bad(row, usual)) {
+            bad[end_of(row, "from")]++;
+            bad[end_of(row, "to")]++;
+        }
+    json_array_foreach (rows, i, row) { /* the end with more bad links is at fault */
+        int from = end_of(row, "from"), to = end_of(row, "to");
+        if (is_bad(row, usual))
+            put_link(&found[bad[to] > bad[from] ? to : from], m, row);
+    }
+    AUTO(free) char *want = xasprintf("a connection with %.3g GB/s, as the others have", usual);
+    for (int n = 0; n < m->count; n++) {
+        struct check_result *r = active_result(m, n, check_id);
+        if (found[n].len) {
+            check_bad(r, CHECK_FAIL, usual > 0 ? want : "a connection", source, "%s",
+                      strbuf_str(&found[n]));
+            check_advise(r, "let the nodes of a job connect to each other on all TCP ports, and "
+                            "look at cable, port and MTU; drover bench ring shows each link");
+        } else if (r->state == CHECK_SKIP) {
+            check_ok(r, source, "%.3g GB/s to its neighbours", usual);
+        }
+        strbuf_free(&found[n]);
+    }
+}
+
+int active_ring_run(const struct active_measurement *m)
+{
+    char *options[] = {"ring", NULL};
+    AUTO(own_command) struct own_command c = {0};
+    AUTO(json) json_t *j = NULL;
+    if (!m->hosts || m->count < 2)
+        return 0;
+    int rc = active_bench(&j, &c, m, m->hosts, 1, options);
+    if (rc < 0)
+        return rc;
+    if (json_array_size(json_object_get(j, "rows")) == 2 * (size_t)m->count) {
+        active_ring_judge(m, j);
+        return 0;
+    }
+    AUTO(free) char *why = own_command_error(&c);
+    for (int i = 0; i < m->count; i++)
+        check_bad(active_result(m, i, check_id), CHECK_FAIL, "a result", source, "%s", why);
+    return 0;
+}
