@@ -318,8 +318,8 @@ static void pmi1_reply(struct pmi1 *p, struct pmi1_asked *asked)
 /* Each line begins with the digit of its rank. */
 static int read_pmi1(char *text, size_t len, struct err *e)
 {
-    static const struct pmi1_events ev = {pmi1_sent,    pmi1_event, pmi1_event,
-                                          pmi1_aborted, pmi1_event, pmi1_barrier, pmi1_name};
+    static const struct pmi1_events ev = {pmi1_sent,  pmi1_event,   pmi1_event, pmi1_aborted,
+                                          pmi1_event, pmi1_barrier, pmi1_name};
     static char *const nodes[] = {"node", NULL};
     static char *const cpus[] = {"", "", "", NULL};
     static int rank_nodes[RANKS], local[RANKS] = {0, 1, 2};
