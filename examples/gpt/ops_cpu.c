@@ -27,6 +27,7 @@
 enum { SLOTS = 5, ALIGN = 64 };
 
 struct ops {
+    struct ops_info info;
     enum ops_precision precision;
     size_t used;          /* bytes of memory */
     float *slot[SLOTS];   /* operands of an operation as float, if they are bfloat16 */
@@ -45,6 +46,7 @@ static int cpu_open(struct ops **out, int device, enum ops_precision p, char *wh
     if (!o)
         return snprintf(why, why_size, "out of memory"), -1;
     o->precision = p;
+    snprintf(o->info.name, sizeof o->info.name, "cpu");
     if (!getenv("OPENBLAS_NUM_THREADS") && !getenv("OMP_NUM_THREADS"))
         openblas_set_num_threads(1); /* ranks are the parallelism; small products gain nothing */
     *out = o;
@@ -78,14 +80,9 @@ static void cpu_close(struct ops *o)
     free(o);
 }
 
-static const char *cpu_error(const struct ops *o)
+static const struct ops_info *cpu_info(const struct ops *o)
 {
-    return "";
-}
-
-static const char *cpu_device_name(const struct ops *o)
-{
-    return "cpu";
+    return &o->info;
 }
 
 static int cpu_copy(struct ops *o, void *to, const void *from, size_t bytes)
@@ -110,12 +107,7 @@ static void cpu_memory(struct ops *o, size_t *used, size_t *total)
     *total = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-static void *cpu_comm_stream(struct ops *o)
-{
-    return NULL;
-}
-
-static void cpu_order(struct ops *o) /* comm_after(), after_comm(): there is one queue */
+static void cpu_order(struct ops *o, int comm_waits) /* there is one queue */
 {
 }
 
@@ -438,8 +430,7 @@ const struct ops_backend ops_cpu = {
     .devices = cpu_devices,
     .open = cpu_open,
     .close = cpu_close,
-    .error = cpu_error,
-    .device_name = cpu_device_name,
+    .info = cpu_info,
     .alloc = cpu_alloc,
     .release = cpu_release,
     .alloc_host = cpu_alloc,
@@ -449,9 +440,7 @@ const struct ops_backend ops_cpu = {
     .zero = cpu_zero,
     .wait = cpu_wait,
     .memory = cpu_memory,
-    .comm_stream = cpu_comm_stream,
-    .comm_after = cpu_order,
-    .after_comm = cpu_order,
+    .order = cpu_order,
     .mark = cpu_mark,
     .between = cpu_between,
     .embed = cpu_embed,
