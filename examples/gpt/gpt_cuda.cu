@@ -64,12 +64,6 @@ static const struct ops_info *cuda_info(const struct ops *o)
     return &o->info;
 }
 
-static int cuda_devices(void)
-{
-    int n = 0;
-    return cudaGetDeviceCount(&n) == cudaSuccess ? n : 0;
-}
-
 static void plan_free(struct plan *p)
 {
     if (p->desc)
@@ -127,6 +121,7 @@ static int cuda_open(struct ops **out, int device, enum ops_precision p, char *w
         return -1;
     }
     snprintf(o->info.name, sizeof o->info.name, "%s", properties.name);
+    o->info.devices = devices;
     o->info.comm_stream = o->comm;
     *out = o;
     return 0;
@@ -380,7 +375,7 @@ static void cuda_embed_back(struct ops *o, float *dwte, float *dwpe, const act *
         typedef decltype(t) A;
         LAUNCH(embed_back_tokens<A>, dim3(blocks((size_t)C, WARP), SYMBOL_BLOCKS), THREADS, o->stream, dwte, (const A *)dy,
                token, B * T, C);
-        LAUNCH(embed_back_positions<A>, blocks((size_t)T * C), THREADS, o->stream, dwpe, (const A *)dy, B, T, C);
+        columns(o, "embed_back", dwpe, NULL, (const A *)dy, (const A *)NULL, NULL, B, T * C); /* a row per sequence */
     });
 }
 
@@ -488,7 +483,7 @@ static void cuda_adamw(struct ops *o, act *w, float *master, float *m1, float *m
 }
 
 extern "C" __attribute__((visibility("default"))) const struct ops_backend ops_cuda = {
-    cuda_devices, cuda_open, cuda_close, cuda_info,
+    cuda_open, cuda_close, cuda_info,
     cuda_alloc, cuda_release, cuda_alloc_host, cuda_release_host, cuda_put, cuda_get, cuda_zero, cuda_wait, cuda_memory,
     cuda_order, cuda_mark, cuda_between,
     cuda_embed, cuda_embed_back, cuda_norm, cuda_norm_back, cuda_linear, cuda_linear_back, cuda_attend, cuda_attend_back,

@@ -40,8 +40,6 @@ int model_open(struct model *m, int ranks)
 
 void model_close(struct model *m)
 {
-    if (!m->dev)
-        return;
     m->ops->release(m->dev, m->w);
     m->ops->release(m->dev, m->g);
     m->ops->release(m->dev, m->arena);

@@ -39,12 +39,11 @@ struct ops_adamw {
 struct ops_info {
     char name[256];    /* of the device's model; "cpu" for the CPU */
     char error[256];   /* the first error; "": none */
+    int devices;       /* number on this node; 0: the CPU */
     void *comm_stream; /* a second stream, for collectives; NULL on the CPU */
 };
 
 struct ops_backend {
-    /* Returns the number of devices on this node; for the CPU, a number that is enough for all. */
-    int (*devices)(void);
     /* Opens a device. Returns 0, or -1 with the error in `why`. */
     int (*open)(struct ops **out, int device, enum ops_precision p, char *why, size_t why_size);
     void (*close)(struct ops *o);
@@ -113,6 +112,9 @@ struct ops_backend {
 enum { OPS_MARKS = 256 };
 
 extern const struct ops_backend ops_cpu;
+/* Returns the implementation in the library at `path`, usually gpt_cuda.so (ops_load.c), or NULL
+ * with the error in `why`. */
+const struct ops_backend *ops_load(const char *path, char *why, size_t why_size);
 /* The symbol that gpt_cuda.so exports: a struct ops_backend. */
 #define OPS_CUDA_SYMBOL "ops_cuda"
 

@@ -4,16 +4,15 @@
  * This file is compiled with -O3 -ffast-math, so that gcc calls libmvec's expf(), which is most of
  * the speed. That also removes isfinite(): train.c checks the loss. */
 #include <cblas.h>
-#include <limits.h>
 #include <malloc.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #undef I /* of complex.h, which cblas.h includes */
+#include "../kit/throughput.h"
 #include "ops.h"
 
 /* Compiles a function a second time, for processors with AVX2; the dynamic linker chooses. */
@@ -34,11 +33,6 @@ struct ops {
     float *tile[2];       /* the scores of one head, and their gradient */
     double at[OPS_MARKS]; /* ms */
 };
-
-static int cpu_devices(void)
-{
-    return INT_MAX;
-}
 
 static int cpu_open(struct ops **out, int device, enum ops_precision p, char *why, size_t why_size)
 {
@@ -113,9 +107,7 @@ static void cpu_order(struct ops *o, int comm_waits) /* there is one queue */
 
 static void cpu_mark(struct ops *o, int slot, int on_comm_stream)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    o->at[slot] = (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+    o->at[slot] = 1e3 * throughput_now_s();
 }
 
 static double cpu_between(struct ops *o, int from, int to)
@@ -427,7 +419,6 @@ FOR_AVX2 static void cpu_squares(struct ops *o, float *sum, const float *x, size
 }
 
 const struct ops_backend ops_cpu = {
-    .devices = cpu_devices,
     .open = cpu_open,
     .close = cpu_close,
     .info = cpu_info,

@@ -4,16 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "../kit/throughput.h"
 
 enum { WAIT_MS = 60000 };
-
-double ranks_now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 int ranks_error(const struct ranks *r, const char *what)
 {
@@ -100,7 +94,7 @@ static void mark_ends(struct ranks *r)
 
 void ranks_overlap(struct ranks *r, enum ranks_what what, void *own, void *all, size_t n)
 {
-    double begin = ranks_now_s();
+    double begin = throughput_now_s();
     if (!r->comm)
         return;
     if (!r->staging) {
@@ -109,7 +103,7 @@ void ranks_overlap(struct ranks *r, enum ranks_what what, void *own, void *all, 
     }
     ranks_start(r, what, own, all, n, DROVER_FLOAT);
     if (r->staging)
-        r->waited_s += ranks_now_s() - begin; /* it is complete: nothing overlaps */
+        r->waited_s += throughput_now_s() - begin; /* it is complete: nothing overlaps */
     else if (r->ops->info(r->dev)->comm_stream)
         mark_ends(r);
 }
@@ -128,10 +122,10 @@ int ranks_wait(struct ranks *r)
 {
     if (!r->comm)
         return 0;
-    double begin = ranks_now_s();
+    double begin = throughput_now_s();
     if (r->failed || drover_wait(r->comm, WAIT_MS) < 0)
         return ranks_error(r, drover_error(r->d));
-    r->waited_s += ranks_now_s() - begin;
+    r->waited_s += throughput_now_s() - begin;
     mark_ends(r);
     r->ops->order(r->dev, 0);
     return 0;

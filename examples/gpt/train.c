@@ -25,6 +25,8 @@ static const float CLIP = 1, LR_FLOOR = 0.1f;
  * number of ranks that received SIGTERM, and whether drover requests a stop. */
 enum { SUM_LOSS, SUM_SQUARES, SUM_TERM, SUM_STOP, SUMS };
 
+enum train_end { TRAIN_DONE, TRAIN_STOPPED, TRAIN_TERMINATED };
+
 struct run {
     const struct train_config *c;
     struct model m;
@@ -192,7 +194,7 @@ static int run_step(struct run *r)
 {
     const struct train_config *c = r->c;
     float sums[SUMS];
-    double begin = ranks_now_s();
+    double begin = throughput_now_s();
     profile_begin(&r->profile, r->step - r->first < c->profile);
     if (gradient(r, sums) < 0)
         return -1;
@@ -213,7 +215,7 @@ static int run_step(struct run *r)
         return -1;
     profile_operation(&r->profile, "adamw");
     profile_end(&r->profile);
-    r->train_s += ranks_now_s() - begin;
+    r->train_s += throughput_now_s() - begin;
     if (r->step++ == r->first)
         r->first_s = r->train_s;
     return TRAIN_DONE;
@@ -456,10 +458,6 @@ static int reserve(struct run *r)
     r->loader = (struct loader){.fill = fill_batch, .arg = r};
     for (int i = 0; i < 2; i++)
         r->loader.buffers[i] = r->ops->alloc_host(r->dev, batch);
-    r->opt = (struct optimizer){.m = &r->m,
-                                .ranks = &r->ranks,
-                                .decay = r->c->decay,
-                                .zero = r->c->zero && r->ranks.size > 1};
     if (optimizer_open(&r->opt) < 0 || !r->token || !r->sums || !r->loader.buffers[0] ||
         !r->loader.buffers[1])
         return ranks_error(&r->ranks, "out of memory");
@@ -470,16 +468,6 @@ static int open_all(struct run *r)
 {
     const struct train_config *c = r->c;
     char why[1024];
-    if (r->ops->open(&r->dev, c->device, c->model.precision, why, sizeof why) < 0)
-        return ranks_error(&r->ranks, why);
-    r->m = (struct model){.c = c->model,
-                          .ops = r->ops,
-                          .dev = r->dev,
-                          .done = on_operation,
-                          .ready = on_bucket,
-                          .arg = r};
-    r->ranks.ops = r->profile.ops = r->ops;
-    r->ranks.dev = r->profile.dev = r->dev;
     if (model_open(&r->m, r->ranks.size) < 0)
         return ranks_error(&r->ranks, "out of memory for the parameters");
     if (ranks_open(&r->ranks, c->comm, r->m.size * sizeof(float)) < 0 || reserve(r) < 0)
@@ -504,22 +492,28 @@ static void close_all(struct run *r, bool failed)
     optimizer_close(&r->opt);
     model_close(&r->m);
     void *blocks[] = {r->token, r->eval_token, r->sums};
-    for (size_t i = 0; r->dev && i < sizeof blocks / sizeof *blocks; i++)
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
         r->ops->release(r->dev, blocks[i]);
-    for (int i = 0; r->dev && i < 2; i++)
+    for (int i = 0; i < 2; i++)
         r->ops->release_host(r->dev, r->loader.buffers[i]);
-    r->ops->close(r->dev);
 }
 
 int train(const struct train_config *c, struct drover *d)
 {
-    struct run r = {.c = c, .ops = c->backend};
-    r.ranks = (struct ranks){.d = d, .rank = drover_rank(d), .size = drover_size(d)};
+    const struct ops_backend *ops = c->backend;
+    struct ops *dev = c->dev;
+    struct run r = {.c = c, .ops = ops, .dev = dev, .profile = {.ops = ops, .dev = dev}};
+    r.ranks = (struct ranks){
+        .d = d, .ops = ops, .dev = dev, .rank = drover_rank(d), .size = drover_size(d)};
+    r.m = (struct model){
+        .c = c->model, .ops = ops, .dev = dev, .done = on_operation, .ready = on_bucket, .arg = &r};
+    r.opt = (struct optimizer){
+        .m = &r.m, .ranks = &r.ranks, .decay = c->decay, .zero = c->zero && r.ranks.size > 1};
     r.share = c->global_batch / r.ranks.size;
     (void)signal(SIGTERM, on_term);
     int end = open_all(&r) < 0 ? -1 : run_all(&r);
     close_all(&r, end < 0);
-    return end;
+    return end < 0 ? 1 : end == TRAIN_TERMINATED ? 128 + SIGTERM : 0;
 }
 
 const char *train_batch(struct train_config *c, int ranks)

@@ -6,8 +6,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "throughput.h"
 
 static void *fill(void *arg)
 {
@@ -26,13 +27,11 @@ void loader_start(struct loader *l)
 
 void loader_stop(struct loader *l)
 {
-    struct timespec from, to;
-    clock_gettime(CLOCK_MONOTONIC, &from);
+    double begin = throughput_now_s();
     if (l->threaded)
         pthread_join(l->thread, NULL);
     l->threaded = 0;
-    clock_gettime(CLOCK_MONOTONIC, &to);
-    l->waited_s += (double)(to.tv_sec - from.tv_sec) + 1e-9 * (double)(to.tv_nsec - from.tv_nsec);
+    l->waited_s += throughput_now_s() - begin;
 }
 
 void *loader_next(struct loader *l)
