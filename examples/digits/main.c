@@ -28,7 +28,7 @@ struct settings {
     const char *hidden, *data;
 };
 
-#define ROW OPTIONS_ROW
+#define ROW(...) OPTIONS_ROW(struct settings, __VA_ARGS__)
 static const struct options_row rows[] = {
     ROW(TEXT, "hidden", hidden, "256,256", 0, 0, "N,N,...", "units of the hidden layers"),
     ROW(CHOICE, "activation", train.mlp.activation, "relu", 0, 0, "relu tanh gelu", "activation"),

@@ -41,7 +41,7 @@ struct run {
     float *staging; /* copy of the gradients on the host; NULL: the communicator can access the
                        gradient buffer */
     struct part parts[2], test_part;
-    struct loader *loader;       /* fills parts[] in a thread, which uses … */
+    struct loader loader;        /* fills parts[] in a thread, which uses … */
     int *order, ordered;         /* … the order of the training set in the epoch `ordered` */
     struct checkpoint_head head; /* the number of completed steps; values[0]: the sum of the losses
                                     of the epoch's samples so far */
@@ -280,9 +280,12 @@ static int init_state(struct run *r)
     if (found && r->rank == 0 && !c->quiet)
         printf("resumed after epoch %" PRId64 ", step %" PRId64 "\n", r->head.step / r->steps,
                r->head.step % r->steps);
-    void *const parts[] = {&r->parts[0], &r->parts[1]};
-    int rc = loader_open(&r->loader, parts, r->head.step, load_part, r);
-    return rc < 0 ? failed(r, "out of memory") : 0;
+    r->loader = (struct loader){.fill = load_part,
+                                .arg = r,
+                                .buffers = {&r->parts[0], &r->parts[1]},
+                                .number = r->head.step};
+    loader_start(&r->loader);
+    return 0;
 }
 
 static int run_all(struct run *r)
@@ -290,7 +293,7 @@ static int run_all(struct run *r)
     const struct train_config *c = r->c;
     int end = init_state(r);
     while (end == TRAIN_DONE && r->head.step < (int64_t)r->steps * c->epochs) {
-        const struct part *p = loader_next(r->loader);
+        const struct part *p = loader_next(&r->loader);
         end = run_step(r, &p->batch);
         if (end == TRAIN_DONE && r->head.step % r->steps == 0)
             end = end_epoch(r, p->batch.epoch);
@@ -374,7 +377,7 @@ int train(const struct train_config *c, struct drover *d, const struct data *tra
     if (rc < 0 && r.comm)
         (void)drover_comm_abort(r.comm); /* other ranks may hang: close must not wait */
     drover_comm_close(r.comm);
-    loader_close(r.loader);
+    loader_stop(&r.loader);
     (void)finish_saving(&r); /* if the training has failed, which has been reported */
     c->backend->close(r.m);
     free(r.state);

@@ -40,11 +40,6 @@ template <typename T> struct unit_plain {
         for (int i = 0; i < 8; i++)
             at[i] = (lane / 8 * 4 + i / 2) * 16 + lane % 8 * 2 + i % 2;
     }
-    template <int N> static __device__ void clear(sum (&c)[N])
-    {
-        for (int i = 0; i < 8 * N; i++)
-            c[i / 8].x[i % 8] = 0;
-    }
     /* c (16 x 16N) += a (16 x 16K) b (16K x 16N); TURNED: b is stored as its transpose. */
     template <int N, int K, bool TURNED>
     static __device__ void product(sum (&c)[N], const T *a, int lda, const T *b, int ldb)
@@ -81,11 +76,6 @@ template <> struct unit<bf16> {
         wmma::load_matrix_sync(c, index, 16, wmma::mem_row_major);
         for (int i = 0; i < 8; i++)
             at[i] = (int)c.x[i];
-    }
-    template <int N> static __device__ void clear(sum (&c)[N])
-    {
-        for (int n = 0; n < N; n++)
-            wmma::fill_fragment(c[n], 0.0f);
     }
     template <int N, int K, bool TURNED>
     static __device__ void product(sum (&c)[N], const bf16 *a, int lda, const bf16 *b, int ldb)
@@ -128,6 +118,13 @@ template <int N, typename F> static __device__ __forceinline__ void each(const i
 #pragma unroll
         for (int i = 0; i < 8; i++)
             f(n, i, at[i] / 16, n * 16 + at[i] % 16);
+}
+
+template <typename S, int N> static __device__ __forceinline__ void clear(S (&c)[N])
+{
+#pragma unroll
+    for (int i = 0; i < 8 * N; i++)
+        c[i / 8].x[i % 8] = 0;
 }
 
 /* Writes this warp's 16 rows of D numbers, times factor and, if `by_row` is not NULL, by_row[row * ld]. */
@@ -177,7 +174,7 @@ __global__ void __launch_bounds__(tiles<T, D>::THREADS)
     int at[8];
     U::place(at, index);
     typename U::sum out[D / 16], c[S::TILES];
-    U::clear(out);
+    clear(out);
     for (int k = 0; k < block + S::ROWS && k < context; k += S::COLS) {
         __syncthreads();
         tile_load<T, D>(keys, q + C, 3 * C, k, S::COLS, context);
@@ -185,7 +182,7 @@ __global__ void __launch_bounds__(tiles<T, D>::THREADS)
         __syncthreads();
         if (k > first + 15) /* all keys are after this warp's queries */
             continue;
-        U::clear(c);
+        clear(c);
         U::template product<S::TILES, D / 16, true>(c, queries + warp * 16 * S::LD, S::LD, keys, S::LD);
         each<S::TILES>(at, [&](int n, int i, int r, int j) {
             s[r * LDS + j] = k + j <= first + r ? c[n].x[i] * (LOG2E / sqrtf((float)D)) : -INFINITY;
@@ -266,8 +263,8 @@ __global__ void __launch_bounds__(tiles<T, D>::THREADS)
             delta[head + first + r] = sum;
     }
     typename U::sum grad0[D / 16], grad1[D / 16], c[S::TILES], d[S::TILES];
-    U::clear(grad0);
-    U::clear(grad1);
+    clear(grad0);
+    clear(grad1);
     int end = KEYS || block + S::ROWS > context ? context : block + S::ROWS;
     for (int j0 = KEYS ? block : 0; j0 < end; j0 += S::COLS) {
         __syncthreads();
@@ -281,8 +278,8 @@ __global__ void __launch_bounds__(tiles<T, D>::THREADS)
         __syncthreads();
         if (KEYS ? j0 + S::COLS - 1 < first : j0 > first + 15)
             continue;
-        U::clear(c);
-        U::clear(d);
+        clear(c);
+        clear(d);
         U::template product<S::TILES, D / 16, true>(c, own0 + warp * 16 * S::LD, S::LD, other0, S::LD);
         U::template product<S::TILES, D / 16, true>(d, own1 + warp * 16 * S::LD, S::LD, other1, S::LD);
         each<S::TILES>(at, [&](int n, int i, int r, int j) {

@@ -26,25 +26,24 @@ struct plan { /* how cuBLASLt computes a product */
 };
 
 struct ops {
+    struct ops_info info;
     enum ops_precision precision;
     cudaStream_t stream, comm;
-    cudaEvent_t queued, received, marks[OPS_MARKS];
-    struct cudaDeviceProp device;
+    cudaEvent_t ordered, marks[OPS_MARKS];
     cublasLtHandle_t blas;
     struct plan plans[PLANS];
     int planned; /* number of products planned so far; the newest PLANS are kept */
     void *workspace;
     float *scratch;
     size_t scratch_n;
-    char why[256]; /* the first error */
 };
 
 /* ---- errors: each records the first one, and returns true if there is one ------------------------------------- */
 
 static bool failed(struct ops *o, const char *what, const char *why)
 {
-    if (!o->why[0])
-        snprintf(o->why, sizeof o->why, "%s: %s", what, why);
+    if (!o->info.error[0])
+        snprintf(o->info.error, sizeof o->info.error, "%s: %s", what, why);
     return true;
 }
 
@@ -58,29 +57,11 @@ static bool failed(struct ops *o, const char *what, cublasStatus_t rc)
     return rc != CUBLAS_STATUS_SUCCESS && failed(o, what, cublasLtGetStatusString(rc));
 }
 
-/* Kernels and cuBLASLt read 16 bytes at once. */
-static bool unaligned(struct ops *o, const char *what, int width, const void *a, const void *b = NULL, const void *c = NULL)
-{
-    return (((uintptr_t)a | (uintptr_t)b | (uintptr_t)c) % 16 != 0 || width % 8 != 0) &&
-           failed(o, what, "an address is not a multiple of 16, or a width of 8");
-}
-
 /* ---- device and memory ----------------------------------------------------------------------------------------- */
 
-static const char *cuda_error(const struct ops *o)
+static const struct ops_info *cuda_info(const struct ops *o)
 {
-    return o->why;
-}
-
-static const char *cuda_device_name(const struct ops *o)
-{
-    return o->device.name;
-}
-
-static int cuda_devices(void)
-{
-    int n = 0;
-    return cudaGetDeviceCount(&n) == cudaSuccess ? n : 0;
+    return &o->info;
 }
 
 static void plan_free(struct plan *p)
@@ -105,9 +86,8 @@ static void cuda_close(struct ops *o)
     for (cudaEvent_t e : o->marks)
         if (e)
             cudaEventDestroy(e);
-    for (cudaEvent_t e : {o->queued, o->received})
-        if (e)
-            cudaEventDestroy(e);
+    if (o->ordered)
+        cudaEventDestroy(o->ordered);
     if (o->blas)
         cublasLtDestroy(o->blas);
     cudaFree(o->workspace);
@@ -118,6 +98,7 @@ static void cuda_close(struct ops *o)
 static int cuda_open(struct ops **out, int device, enum ops_precision p, char *why, size_t why_size)
 {
     struct ops *o = (struct ops *)calloc(1, sizeof *o);
+    struct cudaDeviceProp properties = {};
     int devices = 0;
     cudaError_t rc = o ? cudaGetDeviceCount(&devices) : cudaErrorMemoryAllocation;
     if (rc != cudaSuccess || devices == 0) {
@@ -128,18 +109,20 @@ static int cuda_open(struct ops **out, int device, enum ops_precision p, char *w
     o->precision = p;
     device %= devices; /* if there are more ranks than GPUs, ranks share GPUs */
     rc = cudaSetDevice(device);
-    rc = rc ? rc : cudaGetDeviceProperties(&o->device, device);
+    rc = rc ? rc : cudaGetDeviceProperties(&properties, device);
     rc = rc ? rc : cudaStreamCreateWithFlags(&o->stream, cudaStreamNonBlocking);
     rc = rc ? rc : cudaStreamCreateWithFlags(&o->comm, cudaStreamNonBlocking);
-    rc = rc ? rc : cudaEventCreateWithFlags(&o->queued, cudaEventDisableTiming);
-    rc = rc ? rc : cudaEventCreateWithFlags(&o->received, cudaEventDisableTiming);
+    rc = rc ? rc : cudaEventCreateWithFlags(&o->ordered, cudaEventDisableTiming);
     rc = rc ? rc : cudaMalloc(&o->workspace, WORKSPACE);
     if (failed(o, "CUDA", rc) || failed(o, "cublasLtCreate", cublasLtCreate(&o->blas)) ||
-        (p == OPS_BF16 && o->device.major < 8 && failed(o, "bfloat16", "needs compute capability 8.0 or later (try: fp32)"))) {
-        snprintf(why, why_size, "GPU %d: %s", device, o->why);
+        (p == OPS_BF16 && properties.major < 8 && failed(o, "bfloat16", "needs compute capability 8.0 or later (try: fp32)"))) {
+        snprintf(why, why_size, "GPU %d: %s", device, o->info.error);
         cuda_close(o);
         return -1;
     }
+    snprintf(o->info.name, sizeof o->info.name, "%s", properties.name);
+    o->info.devices = devices;
+    o->info.comm_stream = o->comm;
     *out = o;
     return 0;
 }
@@ -177,7 +160,7 @@ static void cuda_release_host(struct ops *o, void *p)
 static int cuda_wait(struct ops *o)
 {
     failed(o, "wait", cudaStreamSynchronize(o->stream));
-    return o->why[0] ? -1 : 0;
+    return o->info.error[0] ? -1 : 0;
 }
 
 static int cuda_put(struct ops *o, void *to, const void *from, size_t bytes)
@@ -218,21 +201,10 @@ static float *scratch(struct ops *o, const char *what, size_t n)
 
 /* ---- streams and time ------------------------------------------------------------------------------------------ */
 
-static void *cuda_comm_stream(struct ops *o)
+static void cuda_order(struct ops *o, int comm_waits)
 {
-    return o->comm;
-}
-
-static void cuda_comm_after(struct ops *o)
-{
-    failed(o, "comm_after", cudaEventRecord(o->queued, o->stream));
-    failed(o, "comm_after", cudaStreamWaitEvent(o->comm, o->queued, 0));
-}
-
-static void cuda_after_comm(struct ops *o)
-{
-    failed(o, "after_comm", cudaEventRecord(o->received, o->comm));
-    failed(o, "after_comm", cudaStreamWaitEvent(o->stream, o->received, 0));
+    failed(o, "order", cudaEventRecord(o->ordered, comm_waits ? o->stream : o->comm));
+    failed(o, "order", cudaStreamWaitEvent(comm_waits ? o->comm : o->stream, o->ordered, 0));
 }
 
 static void cuda_mark(struct ops *o, int slot, int on_comm_stream)
@@ -314,7 +286,7 @@ static void multiply(struct ops *o, const char *what, const struct product &s, v
 {
     int before = o->planned;
     int64_t ld = s.m;
-    struct plan *p = unaligned(o, what, s.m | (s.ta ? s.k : s.m) | (s.tb ? s.n : s.k), a, b, d) || unaligned(o, what, 0, bias, aux) ? NULL : plan_find(o, &s);
+    struct plan *p = plan_find(o, &s);
     if (!p)
         return;
     cublasStatus_t rc = CUBLAS_STATUS_SUCCESS;
@@ -368,7 +340,7 @@ static void columns(struct ops *o, const char *what, float *plain, float *normed
 {
     unsigned chunks = std::min(blocks((size_t)R, 4 * WARPS), (unsigned)CHUNKS);
     float *part = scratch(o, what, 2 * (size_t)chunks * C);
-    if (!part || unaligned(o, what, C, dy, x))
+    if (!part)
         return;
     LAUNCH(sum_columns<T>, dim3(blocks((size_t)C, WARP * pack<T>::N), chunks), THREADS, o->stream, part, dy, x, stat, R, C);
     LAUNCH(add_columns, blocks((size_t)C), THREADS, o->stream, plain, normed, part, (int)chunks, C);
@@ -390,8 +362,6 @@ static void cuda_linear_back(struct ops *o, act *dx, float *dw, float *dbias, co
 
 static void cuda_embed(struct ops *o, act *y, const act *wte, const act *wpe, const uint8_t *token, int B, int T, int C)
 {
-    if (unaligned(o, "embed", C, y, wte, wpe))
-        return;
     launch(o, "embed", [=](auto t) {
         typedef decltype(t) A;
         LAUNCH(embed_rows<A>, blocks((size_t)B * T * C / pack<A>::N), THREADS, o->stream, (A *)y, (const A *)wte,
@@ -405,15 +375,13 @@ static void cuda_embed_back(struct ops *o, float *dwte, float *dwpe, const act *
         typedef decltype(t) A;
         LAUNCH(embed_back_tokens<A>, dim3(blocks((size_t)C, WARP), SYMBOL_BLOCKS), THREADS, o->stream, dwte, (const A *)dy,
                token, B * T, C);
-        LAUNCH(embed_back_positions<A>, blocks((size_t)T * C), THREADS, o->stream, dwpe, (const A *)dy, B, T, C);
+        columns(o, "embed_back", dwpe, NULL, (const A *)dy, (const A *)NULL, NULL, B, T * C); /* a row per sequence */
     });
 }
 
 static void cuda_norm(struct ops *o, act *y, float *stat, act *x, const act *add, const act *gain, const act *bias, int R,
                       int C)
 {
-    if (unaligned(o, "norm", C, y, x, add) || unaligned(o, "norm", C, gain, bias))
-        return;
     launch(o, "norm", [=](auto t) {
         typedef decltype(t) T;
         LAUNCH(norm_rows<T>, blocks((size_t)R, WARPS), THREADS, o->stream, (T *)y, stat, (T *)x, (const T *)add,
@@ -424,8 +392,6 @@ static void cuda_norm(struct ops *o, act *y, float *stat, act *x, const act *add
 static void cuda_norm_back(struct ops *o, act *dx, float *dgain, float *dbias, const act *dy, const act *x, const float *stat,
                            const act *gain, int R, int C)
 {
-    if (unaligned(o, "norm_back", C, dx, gain))
-        return;
     launch(o, "norm_back", [=](auto t) {
         typedef decltype(t) T;
         columns(o, "norm_back", dbias, dgain, (const T *)dy, (const T *)x, stat, R, C);
@@ -455,8 +421,6 @@ template <typename F> static void launch_heads(struct ops *o, const char *what, 
 
 static void cuda_attend(struct ops *o, act *y, float *lse, const act *qkv, int B, int T, int C, int H)
 {
-    if (unaligned(o, "attend", C, y, qkv))
-        return;
     launch_heads(o, "attend", C / H, [=](auto t, auto size) {
         typedef decltype(t) A;
         const int D = size;
@@ -470,7 +434,7 @@ static void cuda_attend_back(struct ops *o, act *dqkv, const act *dy, const act 
                              int T, int C, int H)
 {
     float *delta = scratch(o, "attend_back", (size_t)B * H * T);
-    if (!delta || unaligned(o, "attend_back", C, dqkv, dy, qkv))
+    if (!delta)
         return;
     launch_heads(o, "attend_back", C / H, [=](auto t, auto size) {
         typedef decltype(t) A;
@@ -519,9 +483,9 @@ static void cuda_adamw(struct ops *o, act *w, float *master, float *m1, float *m
 }
 
 extern "C" __attribute__((visibility("default"))) const struct ops_backend ops_cuda = {
-    cuda_devices, cuda_open, cuda_close, cuda_error, cuda_device_name,
+    cuda_open, cuda_close, cuda_info,
     cuda_alloc, cuda_release, cuda_alloc_host, cuda_release_host, cuda_put, cuda_get, cuda_zero, cuda_wait, cuda_memory,
-    cuda_comm_stream, cuda_comm_after, cuda_after_comm, cuda_mark, cuda_between,
+    cuda_order, cuda_mark, cuda_between,
     cuda_embed, cuda_embed_back, cuda_norm, cuda_norm_back, cuda_linear, cuda_linear_back, cuda_attend, cuda_attend_back,
     cuda_loss, cuda_adamw, cuda_squares,
 };

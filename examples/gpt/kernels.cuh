@@ -91,19 +91,6 @@ KERNEL embed_back_tokens(float *dwte, const T *dy, const uint8_t *token, int row
     }
 }
 
-/* One thread per position and column. */
-template <typename T>
-KERNEL embed_back_positions(float *dwpe, const T *dy, int batch, int context, int C)
-{
-    size_t n = (size_t)context * C, at = (size_t)blockIdx.x * THREADS + threadIdx.x;
-    if (at >= n)
-        return;
-    float sum = 0;
-    for (int b = 0; b < batch; b++)
-        sum += (float)dy[b * n + at];
-    dwpe[at] += sum;
-}
-
 /* ---- layer norm: one warp per row ------------------------------------------------------------- */
 
 template <typename T>

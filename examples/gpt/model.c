@@ -2,7 +2,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "../kit/rng.h"
 
@@ -41,8 +40,6 @@ int model_open(struct model *m, int ranks)
 
 void model_close(struct model *m)
 {
-    if (!m->dev)
-        return;
     m->ops->release(m->dev, m->w);
     m->ops->release(m->dev, m->g);
     m->ops->release(m->dev, m->arena);
@@ -99,12 +96,10 @@ int model_reserve(struct model *m, int batch)
     return m->arena ? 0 : -1;
 }
 
-/* Makes the gains of a norm 1 and its biases 0. */
-static void init_norm(float *gain, size_t C)
+static void fill(float *vector, size_t n, float value)
 {
-    for (size_t i = 0; i < C; i++)
-        gain[i] = 1;
-    memset(gain + C, 0, C * sizeof *gain);
+    for (size_t i = 0; i < n; i++)
+        vector[i] = value;
 }
 
 void model_init(const struct model *m, uint64_t seed, float *weights)
@@ -116,15 +111,12 @@ void model_init(const struct model *m, uint64_t seed, float *weights)
             float u = 1 - rng_unit(key, 2 * i), v = rng_unit(key, 2 * i + 1);
             weights[i] = 0.02f * sqrtf(-2 * logf(u)) * cosf(2 * (float)M_PI * v);
         }
-        if (b == 0) {
-            init_norm(weights + m->bucket[b].n - 2 * C, C);
-            continue;
+        if (b == 0) { /* the gain and the bias of the last norm */
+            fill(weights + m->bucket[b].n - 2 * C, C, 1);
+            fill(weights + m->bucket[b].n - C, C, 0);
         }
-        init_norm(weights + m->tensor[GAIN1], C);
-        init_norm(weights + m->tensor[GAIN2], C);
-        for (int i = 0; i < MODEL_TENSORS; i++)
-            if (shape[i].c && i != GAIN1 && i != GAIN2)
-                memset(weights + m->tensor[i], 0, shape[i].c * C * sizeof *weights);
+        for (int i = 0; i < MODEL_TENSORS && b > 0; i++)
+            fill(weights + m->tensor[i], shape[i].c * C, i == GAIN1 || i == GAIN2);
     }
 }
 

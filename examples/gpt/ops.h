@@ -4,7 +4,7 @@
  * cuBLASLt and own kernels), which is loaded from gpt_cuda.so. All pointers to data are memory of
  * the implementation: alloc() returns it, put() and get() copy to and from the host. Operations are
  * queued in order; wait() waits for them. An operation that fails makes the next wait() or get()
- * return -1, and error() says why.
+ * return -1, and info()->error says why.
  *
  * Shapes: B sequences of T tokens are R = B * T rows; C channels, H heads, V symbols. C is a
  * multiple of 16, V and the widths of linear() are multiples of 8. Pointers to act are multiples of
@@ -35,15 +35,19 @@ struct ops_adamw {
     int64_t t;   /* step, from 1 on */
 };
 
+/* What is known of an open device. */
+struct ops_info {
+    char name[256];    /* of the device's model; "cpu" for the CPU */
+    char error[256];   /* the first error; "": none */
+    int devices;       /* number on this node; 0: the CPU */
+    void *comm_stream; /* a second stream, for collectives; NULL on the CPU */
+};
+
 struct ops_backend {
-    /* Returns the number of devices on this node; for the CPU, a number that is enough for all. */
-    int (*devices)(void);
     /* Opens a device. Returns 0, or -1 with the error in `why`. */
     int (*open)(struct ops **out, int device, enum ops_precision p, char *why, size_t why_size);
     void (*close)(struct ops *o);
-    const char *(*error)(const struct ops *o);
-    /* Returns the name of the device's model; "cpu" for the CPU. */
-    const char *(*device_name)(const struct ops *o);
+    const struct ops_info *(*info)(const struct ops *o);
 
     /* ---- memory. alloc() returns memory that is 0, or NULL: out of memory. alloc_host() returns
      * pinned memory, from which put() is asynchronous: it must stay unchanged until wait() or
@@ -58,13 +62,11 @@ struct ops_backend {
     int (*wait)(struct ops *o);
     void (*memory)(struct ops *o, size_t *used, size_t *total); /* of the device */
 
-    /* ---- streams and time. comm_stream() is a second stream for collectives (NULL on the CPU).
-     * comm_after() makes it wait for the operations queued so far; after_comm() makes later
-     * operations wait for it. mark() records the time at which the queue, or the second stream,
-     * reaches this point. between() waits for two marks and returns the ms between them. ---- */
-    void *(*comm_stream)(struct ops *o);
-    void (*comm_after)(struct ops *o);
-    void (*after_comm)(struct ops *o);
+    /* ---- streams and time. order() makes the second stream wait for the operations queued so far,
+     * or, unless comm_waits, later operations for the second stream. mark() records the time at
+     * which the queue, or the second stream, reaches this point. between() waits for two marks and
+     * returns the ms between them. ---- */
+    void (*order)(struct ops *o, int comm_waits);
     void (*mark)(struct ops *o, int slot, int on_comm_stream); /* slot: 0 ... OPS_MARKS - 1 */
     double (*between)(struct ops *o, int from, int to);
 
@@ -110,6 +112,9 @@ struct ops_backend {
 enum { OPS_MARKS = 256 };
 
 extern const struct ops_backend ops_cpu;
+/* Returns the implementation in the library at `path`, usually gpt_cuda.so (ops_load.c), or NULL
+ * with the error in `why`. */
+const struct ops_backend *ops_load(const char *path, char *why, size_t why_size);
 /* The symbol that gpt_cuda.so exports: a struct ops_backend. */
 #define OPS_CUDA_SYMBOL "ops_cuda"
 

@@ -4,16 +4,15 @@
  * This file is compiled with -O3 -ffast-math, so that gcc calls libmvec's expf(), which is most of
  * the speed. That also removes isfinite(): train.c checks the loss. */
 #include <cblas.h>
-#include <limits.h>
 #include <malloc.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #undef I /* of complex.h, which cblas.h includes */
+#include "../kit/throughput.h"
 #include "ops.h"
 
 /* Compiles a function a second time, for processors with AVX2; the dynamic linker chooses. */
@@ -27,6 +26,7 @@
 enum { SLOTS = 5, ALIGN = 64 };
 
 struct ops {
+    struct ops_info info;
     enum ops_precision precision;
     size_t used;          /* bytes of memory */
     float *slot[SLOTS];   /* operands of an operation as float, if they are bfloat16 */
@@ -34,17 +34,13 @@ struct ops {
     double at[OPS_MARKS]; /* ms */
 };
 
-static int cpu_devices(void)
-{
-    return INT_MAX;
-}
-
 static int cpu_open(struct ops **out, int device, enum ops_precision p, char *why, size_t why_size)
 {
     struct ops *o = calloc(1, sizeof *o);
     if (!o)
         return snprintf(why, why_size, "out of memory"), -1;
     o->precision = p;
+    snprintf(o->info.name, sizeof o->info.name, "cpu");
     if (!getenv("OPENBLAS_NUM_THREADS") && !getenv("OMP_NUM_THREADS"))
         openblas_set_num_threads(1); /* ranks are the parallelism; small products gain nothing */
     *out = o;
@@ -78,14 +74,9 @@ static void cpu_close(struct ops *o)
     free(o);
 }
 
-static const char *cpu_error(const struct ops *o)
+static const struct ops_info *cpu_info(const struct ops *o)
 {
-    return "";
-}
-
-static const char *cpu_device_name(const struct ops *o)
-{
-    return "cpu";
+    return &o->info;
 }
 
 static int cpu_copy(struct ops *o, void *to, const void *from, size_t bytes)
@@ -110,20 +101,13 @@ static void cpu_memory(struct ops *o, size_t *used, size_t *total)
     *total = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-static void *cpu_comm_stream(struct ops *o)
-{
-    return NULL;
-}
-
-static void cpu_order(struct ops *o) /* comm_after(), after_comm(): there is one queue */
+static void cpu_order(struct ops *o, int comm_waits) /* there is one queue */
 {
 }
 
 static void cpu_mark(struct ops *o, int slot, int on_comm_stream)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    o->at[slot] = (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+    o->at[slot] = 1e3 * throughput_now_s();
 }
 
 static double cpu_between(struct ops *o, int from, int to)
@@ -435,11 +419,9 @@ FOR_AVX2 static void cpu_squares(struct ops *o, float *sum, const float *x, size
 }
 
 const struct ops_backend ops_cpu = {
-    .devices = cpu_devices,
     .open = cpu_open,
     .close = cpu_close,
-    .error = cpu_error,
-    .device_name = cpu_device_name,
+    .info = cpu_info,
     .alloc = cpu_alloc,
     .release = cpu_release,
     .alloc_host = cpu_alloc,
@@ -449,9 +431,7 @@ const struct ops_backend ops_cpu = {
     .zero = cpu_zero,
     .wait = cpu_wait,
     .memory = cpu_memory,
-    .comm_stream = cpu_comm_stream,
-    .comm_after = cpu_order,
-    .after_comm = cpu_order,
+    .order = cpu_order,
     .mark = cpu_mark,
     .between = cpu_between,
     .embed = cpu_embed,

@@ -1,9 +1,11 @@
-#include "ops_load.h"
-
+/* ops_load - loads the GPU implementation of ops.h. It needs cuBLAS, which drover also finds in
+ * folders that the loader does not search. */
 #include <dlfcn.h>
 #include <stdio.h>
 
 #include <drover.h>
+
+#include "ops.h"
 
 const struct ops_backend *ops_load(const char *path, char *why, size_t why_size)
 {

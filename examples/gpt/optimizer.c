@@ -2,11 +2,11 @@
 
 #include <stdlib.h>
 
-/* Returns what this rank has of bucket b, its part or all of it: position and length. */
+/* Returns what this rank has of bucket b: position and length. */
 static size_t own_at(const struct optimizer *o, int b, size_t *n)
 {
     const struct model_bucket *k = &o->m->bucket[b];
-    *n = o->zero ? k->part : k->part * (size_t)o->ranks->size;
+    *n = k->part * (size_t)o->ranks->size / o->shares;
     return k->at + (o->zero ? k->part * (size_t)o->ranks->rank : 0);
 }
 
@@ -15,25 +15,21 @@ static void *weights_at(const struct optimizer *o, size_t at)
     return (char *)o->m->w + at * o->m->element;
 }
 
-/* Returns where this rank has array 0 ... 2 of bucket b. */
+/* Returns where this rank has array 0 ... 2 of bucket b: its shares of the buckets follow each
+ * other. */
 static float *array_at(const struct optimizer *o, int array, int b)
 {
     size_t n, at = own_at(o, b, &n);
-    return o->array[array] ? o->array[array] + o->at[b] : weights_at(o, at);
+    return o->array[array] ? o->array[array] + o->m->bucket[b].at / o->shares : weights_at(o, at);
 }
 
 int optimizer_open(struct optimizer *o)
 {
     const struct ops_backend *ops = o->m->ops;
-    for (int b = 0; b < o->m->buckets; b++) {
-        size_t n;
-        (void)own_at(o, b, &n);
-        o->at[b] = o->kept;
-        o->kept += n;
-    }
+    o->shares = o->zero ? (size_t)o->ranks->size : 1;
     o->state = malloc(OPTIMIZER_ARRAYS * o->m->params * sizeof *o->state);
     for (int i = o->m->c.precision == OPS_BF16 ? 0 : 1; i < OPTIMIZER_ARRAYS; i++)
-        if (!(o->array[i] = ops->alloc(o->m->dev, o->kept * sizeof(float))))
+        if (!(o->array[i] = ops->alloc(o->m->dev, o->m->size / o->shares * sizeof(float))))
             return -1;
     return o->state ? 0 : -1;
 }
@@ -41,8 +37,7 @@ int optimizer_open(struct optimizer *o)
 void optimizer_close(struct optimizer *o)
 {
     for (int i = 0; i < OPTIMIZER_ARRAYS; i++)
-        if (o->array[i])
-            o->m->ops->release(o->m->dev, o->array[i]);
+        o->m->ops->release(o->m->dev, o->array[i]);
     free(o->state);
 }
 
@@ -118,5 +113,5 @@ int optimizer_put(struct optimizer *o)
 
 size_t optimizer_bytes(const struct optimizer *o)
 {
-    return (o->array[0] ? 3 : 2) * o->kept * sizeof(float);
+    return (o->array[0] ? 3 : 2) * o->m->size / o->shares * sizeof(float);
 }

@@ -15,9 +15,8 @@ struct optimizer {
     struct ranks *ranks;
     int zero;
     float decay;
-    float *array[OPTIMIZER_ARRAYS];  /* the weights' is NULL in fp32, in which it is m->w */
-    size_t at[MODEL_LAYERS_MAX + 1]; /* positions of the buckets in them … */
-    size_t kept;                     /* … and their size, in floats */
+    size_t shares; /* into which a bucket is divided; this rank has one: all of it without ZeRO */
+    float *array[OPTIMIZER_ARRAYS]; /* the weights' is NULL in fp32, in which it is m->w */
     float *state; /* on the host: OPTIMIZER_ARRAYS * params floats, without padding */
 };
 

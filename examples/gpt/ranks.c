@@ -4,16 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "../kit/throughput.h"
 
 enum { WAIT_MS = 60000 };
-
-double ranks_now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 int ranks_error(const struct ranks *r, const char *what)
 {
@@ -23,12 +17,12 @@ int ranks_error(const struct ranks *r, const char *what)
 
 int ranks_check(const struct ranks *r, int rc)
 {
-    return rc < 0 ? ranks_error(r, r->ops->error(r->dev)) : rc;
+    return rc < 0 ? ranks_error(r, r->ops->info(r->dev)->error) : rc;
 }
 
 int ranks_open(struct ranks *r, const char *backend, size_t bytes)
 {
-    void *stream = r->ops->comm_stream(r->dev);
+    void *stream = r->ops->info(r->dev)->comm_stream;
     struct drover_comm_opts o = {.backend = backend, .stream = stream, .device = -1};
     if (r->size == 1)
         return 0;
@@ -79,9 +73,7 @@ static int call_staged(struct ranks *r, enum ranks_what what, void *own, void *a
     rc = call(r, what, host_own, r->staging, n, t);
     if (rc < 0 || (rc = drover_wait(r->comm, WAIT_MS)) < 0)
         return rc;
-    rc = what == RANKS_SCATTER ? r->ops->put(r->dev, own, host_own, part)
-                               : r->ops->put(r->dev, all, r->staging, bytes);
-    return rc < 0 ? rc : r->ops->wait(r->dev);
+    return r->ops->put(r->dev, all, r->staging, bytes) < 0 ? -1 : r->ops->wait(r->dev);
 }
 
 void ranks_start(struct ranks *r, enum ranks_what what, void *own, void *all, size_t n,
@@ -89,7 +81,7 @@ void ranks_start(struct ranks *r, enum ranks_what what, void *own, void *all, si
 {
     if (!r->comm || r->failed)
         return;
-    r->ops->comm_after(r->dev);
+    r->ops->order(r->dev, 1);
     r->failed = (r->staging ? call_staged : call)(r, what, own, all, n, t) < 0;
 }
 
@@ -102,17 +94,17 @@ static void mark_ends(struct ranks *r)
 
 void ranks_overlap(struct ranks *r, enum ranks_what what, void *own, void *all, size_t n)
 {
-    double begin = ranks_now_s();
+    double begin = throughput_now_s();
     if (!r->comm)
         return;
     if (!r->staging) {
-        r->ops->comm_after(r->dev);
+        r->ops->order(r->dev, 1);
         r->ops->mark(r->dev, 1 + 2 * r->started++, 1);
     }
     ranks_start(r, what, own, all, n, DROVER_FLOAT);
     if (r->staging)
-        r->waited_s += ranks_now_s() - begin; /* it is complete: nothing overlaps */
-    else if (r->ops->comm_stream(r->dev))
+        r->waited_s += throughput_now_s() - begin; /* it is complete: nothing overlaps */
+    else if (r->ops->info(r->dev)->comm_stream)
         mark_ends(r);
 }
 
@@ -130,12 +122,12 @@ int ranks_wait(struct ranks *r)
 {
     if (!r->comm)
         return 0;
-    double begin = ranks_now_s();
+    double begin = throughput_now_s();
     if (r->failed || drover_wait(r->comm, WAIT_MS) < 0)
         return ranks_error(r, drover_error(r->d));
-    r->waited_s += ranks_now_s() - begin;
+    r->waited_s += throughput_now_s() - begin;
     mark_ends(r);
-    r->ops->after_comm(r->dev);
+    r->ops->order(r->dev, 0);
     return 0;
 }
 

@@ -50,6 +50,5 @@ void ranks_poll(struct ranks *r);
 int ranks_wait(struct ranks *r);
 /* Adds the times of this step's overlapping collectives. Call after ranks_wait(). */
 void ranks_end_step(struct ranks *r);
-double ranks_now_s(void);
 
 #endif

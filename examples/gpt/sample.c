@@ -25,10 +25,11 @@ static int choose(const float *logit, float temperature, float u)
     return at;
 }
 
-/* Prints `length` bytes after `prompt`. The model sees the last `context` of them. */
-static int generate(struct model *m, const char *prompt, int length, float temperature, int seed)
+/* Prints the bytes after the prompt. The model sees the last `context` of them. */
+static int generate(struct model *m, const struct train_config *c)
 {
-    size_t T = (size_t)m->c.context, n = strlen(prompt), total = n + (size_t)length;
+    const char *prompt = c->prompt && *c->prompt ? c->prompt : "\n";
+    size_t T = (size_t)m->c.context, n = strlen(prompt), total = n + (size_t)c->length;
     uint8_t *text = calloc(1, total + T), *window = m->ops->alloc(m->dev, T);
     float logit[MODEL_SYMBOLS];
     int ok = text && window;
@@ -40,7 +41,7 @@ static int generate(struct model *m, const char *prompt, int length, float tempe
         model_forward(m, window, 1);
         ok = ok && m->ops->get(m->dev, logit, (float *)m->logits + (n - from - 1) * MODEL_SYMBOLS,
                                sizeof logit) == 0;
-        text[n] = (uint8_t)choose(logit, temperature, rng_unit((uint64_t)seed, n));
+        text[n] = (uint8_t)choose(logit, c->temperature, rng_unit((uint64_t)c->seed, n));
     }
     if (ok)
         printf("%.*s\n", (int)total, (char *)text);
@@ -49,10 +50,10 @@ static int generate(struct model *m, const char *prompt, int length, float tempe
     return ok ? 0 : -1;
 }
 
-int sample(const struct train_config *c, const char *prompt, int length, float temperature)
+int sample(const struct train_config *c)
 {
     struct checkpoint_head h;
-    struct model m = {.ops = c->backend};
+    struct model m = {.ops = c->backend, .dev = c->dev};
     void *state = NULL;
     char why[1024] = "sample: there is no checkpoint (try: --checkpoint DIR)";
     int ok = c->checkpoint_dir && checkpoint_read(&h, &state, c->checkpoint_dir, TRAIN_CHECKPOINT,
@@ -62,17 +63,14 @@ int sample(const struct train_config *c, const char *prompt, int length, float t
                                     .channels = (int)h.values[1],
                                     .heads = (int)h.values[2],
                                     .context = (int)h.values[3]};
-    ok = ok && m.ops->open(&m.dev, c->device, OPS_FP32, why, sizeof why) == 0;
     if (ok) { /* with one rank, parameters have no padding */
         snprintf(why, sizeof why, "sample: out of memory");
         ok = model_open(&m, 1) == 0 && model_reserve(&m, 1) == 0 &&
-             m.ops->put(m.dev, m.w, state, m.params * sizeof(float)) == 0 &&
-             generate(&m, prompt && *prompt ? prompt : "\n", length, temperature, c->seed) == 0;
+             m.ops->put(m.dev, m.w, state, m.params * sizeof(float)) == 0 && generate(&m, c) == 0;
     }
     if (!ok)
         fprintf(stderr, "gpt: %s\n", why);
     model_close(&m);
-    m.ops->close(m.dev);
     free(state);
-    return ok ? 0 : -1;
+    return ok ? 0 : 1;
 }

@@ -25,6 +25,8 @@ static const float CLIP = 1, LR_FLOOR = 0.1f;
  * number of ranks that received SIGTERM, and whether drover requests a stop. */
 enum { SUM_LOSS, SUM_SQUARES, SUM_TERM, SUM_STOP, SUMS };
 
+enum train_end { TRAIN_DONE, TRAIN_STOPPED, TRAIN_TERMINATED };
+
 struct run {
     const struct train_config *c;
     struct model m;
@@ -38,8 +40,7 @@ struct run {
     uint8_t *eval_token; /* on the device: the same for this rank's part of the validation set */
     int eval_count;
     float *sums; /* on the device */
-    void *buffers[2];
-    struct loader *loader;
+    struct loader loader;
     const void *batch; /* the buffer with the step's tokens and targets */
     struct checkpoint *checkpoint;
     int64_t step; /* number of completed steps */
@@ -150,7 +151,7 @@ static int gradient(struct run *r, float sums[SUMS])
     float scale = 1 / ((float)r->c->global_batch * (float)T);
     r->ops->zero(r->dev, r->m.g, r->m.size * sizeof *r->m.g);
     r->ops->zero(r->dev, r->sums, SUMS * sizeof *r->sums);
-    r->batch = loader_next(r->loader);
+    r->batch = loader_next(&r->loader);
     if (put(r, r->token, r->batch, 2 * tokens) < 0)
         return -1;
     for (int i = 0; i < r->share; i += r->micro) {
@@ -193,7 +194,7 @@ static int run_step(struct run *r)
 {
     const struct train_config *c = r->c;
     float sums[SUMS];
-    double begin = ranks_now_s();
+    double begin = throughput_now_s();
     profile_begin(&r->profile, r->step - r->first < c->profile);
     if (gradient(r, sums) < 0)
         return -1;
@@ -214,7 +215,7 @@ static int run_step(struct run *r)
         return -1;
     profile_operation(&r->profile, "adamw");
     profile_end(&r->profile);
-    r->train_s += ranks_now_s() - begin;
+    r->train_s += throughput_now_s() - begin;
     if (r->step++ == r->first)
         r->first_s = r->train_s;
     return TRAIN_DONE;
@@ -336,7 +337,7 @@ static int choose_batch(struct run *r)
 static int adapt_batch(struct run *r)
 {
     size_t used, total;
-    double waited = r->ranks.waited_s + loader_waited_s(r->loader);
+    double waited = r->ranks.waited_s + r->loader.waited_s;
     r->ops->memory(r->dev, &used, &total);
     struct batch_usage u = {
         .utilisation = 1 - (waited - r->waited_s) / (r->train_s - r->adapted_s),
@@ -386,7 +387,7 @@ static void print_results(struct run *r, int end)
     size_t used, total;
     double peak = throughput_peak_cpu_core(&source), time = r->train_s > 0 ? r->train_s : 1;
     if (c->backend != &ops_cpu)
-        peak = throughput_peak(r->ops->device_name(r->dev), m->precision == OPS_BF16, &source);
+        peak = throughput_peak(r->ops->info(r->dev)->name, m->precision == OPS_BF16, &source);
     int64_t matrices = (int64_t)m->channels * (12LL * m->layers * m->channels + MODEL_SYMBOLS);
     int64_t steps = r->step - r->first, later = steps > 1; /* without the first step */
     double rate =
@@ -400,8 +401,8 @@ static void print_results(struct run *r, int end)
         printf("loss %.6f\nthroughput %.0f tokens/s, MFU %s (%s), %d sequences at once\n"
                "waiting %.1f %% for data, %.1f %% for collectives; %.1f %% of the communication is "
                "hidden\n",
-               (double)r->loss, rate, mfu, source, r->micro,
-               100 * loader_waited_s(r->loader) / time, 100 * r->ranks.waited_s / time,
+               (double)r->loss, rate, mfu, source, r->micro, 100 * r->loader.waited_s / time,
+               100 * r->ranks.waited_s / time,
                r->ranks.busy_ms > 0 ? 100 * r->ranks.hidden_ms / r->ranks.busy_ms : 0);
     if (end == TRAIN_DONE)
         printf("val_loss %.6f\n", (double)r->val_loss);
@@ -428,8 +429,8 @@ static int run_all(struct run *r)
         return -1;
     if ((c->evaluate || r->step >= c->steps) && evaluate(r) < 0)
         return -1;
-    if (loader_open(&r->loader, r->buffers, r->step, fill_batch, r) < 0)
-        return ranks_error(&r->ranks, "out of memory");
+    r->loader.number = r->step;
+    loader_start(&r->loader);
     while (end == TRAIN_DONE && r->step < c->steps && !c->evaluate) {
         end = run_step(r);
         if (end == TRAIN_DONE && end_step(r) < 0)
@@ -454,13 +455,11 @@ static int reserve(struct run *r)
     size_t batch = 2 * (size_t)r->share * (size_t)r->c->model.context;
     r->token = r->ops->alloc(r->dev, batch);
     r->sums = r->ops->alloc(r->dev, SUMS * sizeof(float));
+    r->loader = (struct loader){.fill = fill_batch, .arg = r};
     for (int i = 0; i < 2; i++)
-        r->buffers[i] = r->ops->alloc_host(r->dev, batch);
-    r->opt = (struct optimizer){.m = &r->m,
-                                .ranks = &r->ranks,
-                                .decay = r->c->decay,
-                                .zero = r->c->zero && r->ranks.size > 1};
-    if (optimizer_open(&r->opt) < 0 || !r->token || !r->sums || !r->buffers[0] || !r->buffers[1])
+        r->loader.buffers[i] = r->ops->alloc_host(r->dev, batch);
+    if (optimizer_open(&r->opt) < 0 || !r->token || !r->sums || !r->loader.buffers[0] ||
+        !r->loader.buffers[1])
         return ranks_error(&r->ranks, "out of memory");
     return open_evaluation(r);
 }
@@ -469,16 +468,6 @@ static int open_all(struct run *r)
 {
     const struct train_config *c = r->c;
     char why[1024];
-    if (r->ops->open(&r->dev, c->device, c->model.precision, why, sizeof why) < 0)
-        return ranks_error(&r->ranks, why);
-    r->m = (struct model){.c = c->model,
-                          .ops = r->ops,
-                          .dev = r->dev,
-                          .done = on_operation,
-                          .ready = on_bucket,
-                          .arg = r};
-    r->ranks.ops = r->profile.ops = r->ops;
-    r->ranks.dev = r->profile.dev = r->dev;
     if (model_open(&r->m, r->ranks.size) < 0)
         return ranks_error(&r->ranks, "out of memory for the parameters");
     if (ranks_open(&r->ranks, c->comm, r->m.size * sizeof(float)) < 0 || reserve(r) < 0)
@@ -494,7 +483,7 @@ static int open_all(struct run *r)
 static void close_all(struct run *r, bool failed)
 {
     char why[1024];
-    loader_close(r->loader);
+    loader_stop(&r->loader);
     if (checkpoint_close(r->checkpoint, why, sizeof why) < 0)
         (void)ranks_error(&r->ranks, why);
     ranks_close(&r->ranks, failed);
@@ -503,22 +492,28 @@ static void close_all(struct run *r, bool failed)
     optimizer_close(&r->opt);
     model_close(&r->m);
     void *blocks[] = {r->token, r->eval_token, r->sums};
-    for (size_t i = 0; r->dev && i < sizeof blocks / sizeof *blocks; i++)
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
         r->ops->release(r->dev, blocks[i]);
-    for (int i = 0; r->dev && i < 2; i++)
-        r->ops->release_host(r->dev, r->buffers[i]);
-    r->ops->close(r->dev);
+    for (int i = 0; i < 2; i++)
+        r->ops->release_host(r->dev, r->loader.buffers[i]);
 }
 
 int train(const struct train_config *c, struct drover *d)
 {
-    struct run r = {.c = c, .ops = c->backend};
-    r.ranks = (struct ranks){.d = d, .rank = drover_rank(d), .size = drover_size(d)};
+    const struct ops_backend *ops = c->backend;
+    struct ops *dev = c->dev;
+    struct run r = {.c = c, .ops = ops, .dev = dev, .profile = {.ops = ops, .dev = dev}};
+    r.ranks = (struct ranks){
+        .d = d, .ops = ops, .dev = dev, .rank = drover_rank(d), .size = drover_size(d)};
+    r.m = (struct model){
+        .c = c->model, .ops = ops, .dev = dev, .done = on_operation, .ready = on_bucket, .arg = &r};
+    r.opt = (struct optimizer){
+        .m = &r.m, .ranks = &r.ranks, .decay = c->decay, .zero = c->zero && r.ranks.size > 1};
     r.share = c->global_batch / r.ranks.size;
     (void)signal(SIGTERM, on_term);
     int end = open_all(&r) < 0 ? -1 : run_all(&r);
     close_all(&r, end < 0);
-    return end;
+    return end < 0 ? 1 : end == TRAIN_TERMINATED ? 128 + SIGTERM : 0;
 }
 
 const char *train_batch(struct train_config *c, int ranks)

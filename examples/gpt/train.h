@@ -13,8 +13,9 @@
 
 struct train_config {
     struct model_config model;
+    int device; /* the choice of --device, which opens … */
     const struct ops_backend *backend;
-    int device;
+    struct ops *dev;              /* … this one */
     int batch;                    /* sequences at once; 0: automatic */
     int batch_min, batch_max;     /* limits of the automatic batch */
     int accumulate, global_batch; /* 0: follows from the other one; set by train_batch() */
@@ -27,18 +28,20 @@ struct train_config {
     const char *checkpoint_dir, *comm, *data, *dump; /* NULL: none */
     const uint8_t *text;
     size_t text_size;
+    const char *prompt; /* of sample(): the text to continue, … */
+    int length;         /* … the number of bytes, … */
+    float temperature;  /* … and 0 for the likeliest */
 };
-
-enum train_end { TRAIN_DONE, TRAIN_STOPPED, TRAIN_TERMINATED };
 
 /* Completes and checks accumulate and global_batch. Returns NULL, or what is wrong. */
 const char *train_batch(struct train_config *c, int ranks);
 /* Trains, reports metrics and prints the results. If drover requests a stop, or a rank receives
  * SIGTERM, all ranks stop after the same step, with a checkpoint if checkpoint_dir is set. Returns
- * an enum train_end, or -1 after printing the error to stderr. */
+ * the exit status: 0; 1 after printing an error to stderr; after SIGTERM, since the training is not
+ * complete, what a shell reports for a program that SIGTERM has killed. */
 int train(const struct train_config *c, struct drover *d);
-/* Prints text that the checkpoint's model continues from `prompt`; NULL: from a new line. Returns
- * 0, or -1. */
-int sample(const struct train_config *c, const char *prompt, int length, float temperature);
+/* Prints text that the checkpoint's model continues from the prompt; NULL: from a new line. Returns
+ * the exit status. */
+int sample(const struct train_config *c);
 
 #endif

@@ -21,7 +21,6 @@ struct checkpoint {
     char dir[PATH_MAX], path[PATH_MAX], temporary[PATH_MAX];
     struct prefix prefix;
     void *state;
-    size_t room; /* bytes of `state` */
     pthread_t thread;
     int writing; /* the thread has not been joined */
     int error;   /* errno of the last checkpoint, or 0 */
@@ -95,40 +94,34 @@ int checkpoint_open(struct checkpoint **out, const char *dir, const char *name, 
     return 0;
 }
 
-void *checkpoint_buffer(struct checkpoint *c, size_t bytes)
+static void wait_written(struct checkpoint *c)
 {
     if (c->writing)
         pthread_join(c->thread, NULL);
     c->writing = 0;
-    if (!c->error && (bytes > c->room || !c->state)) {
-        free(c->state);
-        c->state = malloc(bytes);
-        c->room = c->state ? bytes : 0;
-        c->error = c->state ? 0 : ENOMEM;
-    }
-    return c->error ? NULL : c->state;
 }
 
 int checkpoint_save(struct checkpoint *c, const struct checkpoint_head *h, const void *state,
                     char *why, size_t why_size)
 {
-    void *copy = checkpoint_buffer(c, h->bytes);
-    if (copy && state && copy != state)
-        memcpy(copy, state, h->bytes);
+    wait_written(c);
+    void *copy = realloc(c->state, h->bytes);
+    int error = copy ? c->error : ENOMEM;
+    c->error = 0; /* this call reports it, and the next one tries again */
+    if (copy)
+        c->state = memcpy(copy, state, h->bytes);
     c->prefix.head = *h;
-    int error = copy ? pthread_create(&c->thread, NULL, write_file, c) : c->error;
+    if (!error)
+        error = pthread_create(&c->thread, NULL, write_file, c);
     c->writing = error == 0;
-    if (c->writing)
-        return 0;
-    c->error = 0; /* the next call tries again */
-    return failed(why, why_size, c->path, strerror(error));
+    return error ? failed(why, why_size, c->path, strerror(error)) : 0;
 }
 
 int checkpoint_close(struct checkpoint *c, char *why, size_t why_size)
 {
     if (!c)
         return 0;
-    (void)checkpoint_buffer(c, 0);
+    wait_written(c);
     int rc = c->error ? failed(why, why_size, c->path, strerror(c->error)) : 0;
     free(c->state);
     free(c);

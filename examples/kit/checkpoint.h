@@ -27,15 +27,11 @@ struct checkpoint;
  * `why`. */
 int checkpoint_open(struct checkpoint **out, const char *dir, const char *name, char *why,
                     size_t why_size);
-/* Copies h->bytes of state, and writes them in a thread. If the previous checkpoint is still being
- * written, waits for it. Returns 0, or -1 if that one failed, or memory or the thread did; then the
- * next call tries again. */
+/* Copies h->bytes > 0 of state, and writes them in a thread. If the previous checkpoint is still
+ * being written, waits for it. Returns 0, or -1 if that one failed, or memory or the thread did;
+ * then the next call tries again. */
 int checkpoint_save(struct checkpoint *c, const struct checkpoint_head *h, const void *state,
                     char *why, size_t why_size);
-/* Returns a buffer of at least `bytes` that checkpoint_save(c, h, buffer) does not copy again;
- * valid until the next checkpoint call. Waits for the previous checkpoint. NULL: out of memory, or
- * the previous checkpoint failed. */
-void *checkpoint_buffer(struct checkpoint *c, size_t bytes);
 /* Waits for the last checkpoint and frees `c`. Returns 0, or -1 if it failed. NULL is allowed. */
 int checkpoint_close(struct checkpoint *c, char *why, size_t why_size);
 

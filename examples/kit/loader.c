@@ -2,23 +2,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
-struct loader {
-    loader_fill_fn *fill;
-    void *arg, *buffers[2]; /* batch `number` is in buffers[number % 2] */
-    int64_t number;         /* the batch that is being filled */
-    int threaded;           /* by a thread, which has not been joined */
-    pthread_t thread;
-    double waited_s;
-};
+#include "throughput.h"
 
 static void *fill(void *arg)
 {
@@ -27,55 +17,29 @@ static void *fill(void *arg)
     return NULL;
 }
 
-/* Fills the batch l->number: in a thread of its own, which costs about 20 us and needs no locks. */
-static void start(struct loader *l)
+/* Each batch has a thread of its own, which costs about 20 us and needs no locks. */
+void loader_start(struct loader *l)
 {
     l->threaded = pthread_create(&l->thread, NULL, fill, l) == 0;
     if (!l->threaded)
         (void)fill(l);
 }
 
-static void wait_filled(struct loader *l)
+void loader_stop(struct loader *l)
 {
-    struct timespec from, to;
-    clock_gettime(CLOCK_MONOTONIC, &from);
+    double begin = throughput_now_s();
     if (l->threaded)
         pthread_join(l->thread, NULL);
-    clock_gettime(CLOCK_MONOTONIC, &to);
-    l->waited_s += (double)(to.tv_sec - from.tv_sec) + 1e-9 * (double)(to.tv_nsec - from.tv_nsec);
-}
-
-int loader_open(struct loader **out, void *const buffers[2], int64_t first, loader_fill_fn *fn,
-                void *arg)
-{
-    struct loader *l = malloc(sizeof *l);
-    if (!l)
-        return -1;
-    *l = (struct loader){
-        .fill = fn, .arg = arg, .buffers = {buffers[0], buffers[1]}, .number = first};
-    start(l);
-    *out = l;
-    return 0;
+    l->threaded = 0;
+    l->waited_s += throughput_now_s() - begin;
 }
 
 void *loader_next(struct loader *l)
 {
-    wait_filled(l);
+    loader_stop(l);
     void *buffer = l->buffers[l->number++ % 2];
-    start(l);
+    loader_start(l);
     return buffer;
-}
-
-double loader_waited_s(const struct loader *l)
-{
-    return l->waited_s;
-}
-
-void loader_close(struct loader *l)
-{
-    if (l)
-        wait_filled(l);
-    free(l);
 }
 
 const uint8_t *loader_map(const char *path, size_t *n, char *why, size_t why_size)

@@ -27,10 +27,10 @@ struct options_row {
     const char *help;
 };
 
-/* A row whose value is a member of the program's struct settings. */
-#define OPTIONS_ROW(kind, name, member, ...)                                 \
-    {                                                                        \
-        name, OPTIONS_##kind, offsetof(struct settings, member), __VA_ARGS__ \
+/* A row whose value is a member of `type`, the program's struct of settings. */
+#define OPTIONS_ROW(type, kind, name, member, ...)                \
+    {                                                             \
+        name, OPTIONS_##kind, offsetof(type, member), __VA_ARGS__ \
     }
 
 struct options {

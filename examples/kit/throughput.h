@@ -1,9 +1,18 @@
-/* throughput - tokens per second, and model FLOPs utilisation (MFU; Chowdhery et al. 2022, "PaLM",
+/* throughput - time, and model FLOPs utilisation (MFU; Chowdhery et al. 2022, "PaLM",
  * appendix B). */
 #ifndef KIT_THROUGHPUT_H
 #define KIT_THROUGHPUT_H
 
 #include <stdint.h>
+#include <time.h>
+
+/* Returns the seconds of a clock that is never set. */
+static inline double throughput_now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
 
 /* Returns the FLOPs per token of training a transformer: 6 per parameter of the matrices, and
  * 6 * layers * channels * context for causal attention, which is half of the paper's figure. */

@@ -114,7 +114,7 @@ static void expect(struct run *r, const char *what, const void *got, const doubl
     void *raw = host(r, n, 4);
     double worst = 0, square = 0, error = 0;
     if (r->be->get(r->o, raw, got, bytes) < 0) {
-        printf("# %s: %s\n", r->op, r->be->error(r->o));
+        printf("# %s: %s\n", r->op, r->be->info(r->o)->error);
         r->wrong++;
         return;
     }
@@ -141,7 +141,7 @@ static void expect(struct run *r, const char *what, const void *got, const doubl
 static void start(struct run *r, const char *op)
 {
     if (r->be->wait(r->o) < 0) {
-        printf("# %s: %s\n", op, r->be->error(r->o));
+        printf("# %s: %s\n", op, r->be->info(r->o)->error);
         r->wrong++;
     }
     while (r->devices > 0)

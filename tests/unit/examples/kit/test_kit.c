@@ -39,10 +39,10 @@ TEST(a_loader_returns_batches_in_order_one_ahead)
 {
     int64_t a, b, *last = NULL;
     struct source s = {.first = 41};
-    struct loader *l = NULL;
-    CHECK_INT(loader_open(&l, (void *const[2]){&a, &b}, s.first, fill, &s), 0);
+    struct loader l = {.fill = fill, .arg = &s, .buffers = {&a, &b}, .number = s.first};
+    loader_start(&l);
     for (int64_t i = 0; i < 500; i++) {
-        int64_t *batch = loader_next(l);
+        int64_t *batch = loader_next(&l);
         CHECK(batch != last && (batch == &a || batch == &b));
         CHECK_INT(*batch, s.first + i);
         while (atomic_load(&s.filled) < i + 2) /* the next one is filled without a call … */
@@ -51,33 +51,34 @@ TEST(a_loader_returns_batches_in_order_one_ahead)
         CHECK_INT(atomic_load(&s.filled), i + 2);
         last = batch;
     }
-    loader_close(l);
+    loader_stop(&l);
 }
 
 TEST(a_loader_counts_the_time_that_its_caller_waits)
 {
     int64_t a, b;
     struct source s = {.hold = 1};
-    struct loader *l = NULL;
-    CHECK_INT(loader_open(&l, (void *const[2]){&a, &b}, 0, fill, &s), 0);
-    CHECK_NEAR(loader_waited_s(l), 0, 0);
+    struct loader l = {.fill = fill, .arg = &s, .buffers = {&a, &b}, .number = 0};
+    loader_start(&l);
+    CHECK_NEAR(l.waited_s, 0, 0);
     atomic_store(&s.hold, 0);
-    (void)loader_next(l);
-    CHECK(loader_waited_s(l) > 0);
-    loader_close(l);
+    (void)loader_next(&l);
+    CHECK(l.waited_s > 0);
+    loader_stop(&l);
 }
 
 TEST(a_loader_is_closed_while_it_fills_or_before_any_batch_was_taken)
 {
-    loader_close(NULL);
+    struct loader none = {0};
+    loader_stop(&none);
     for (int taken = 0; taken < 100; taken++) {
         int64_t a, b;
         struct source s = {0};
-        struct loader *l = NULL;
-        CHECK_INT(loader_open(&l, (void *const[2]){&a, &b}, 0, fill, &s), 0);
+        struct loader l = {.fill = fill, .arg = &s, .buffers = {&a, &b}, .number = 0};
+        loader_start(&l);
         for (int i = 0; i < taken % 3; i++)
-            (void)loader_next(l);
-        loader_close(l);
+            (void)loader_next(&l);
+        loader_stop(&l);
         CHECK_INT(atomic_load(&s.filled),
                   taken % 3 + 1); /* nothing writes to the buffers any more */
     }

@@ -10,7 +10,7 @@ struct settings {
     const char *text;
 };
 
-#define ROW OPTIONS_ROW
+#define ROW(...) OPTIONS_ROW(struct settings, __VA_ARGS__)
 static const struct options_row rows[] = {
     ROW(FLAG, "flag", flag, NULL, 0, 0, "", ""),
     ROW(INT, "flag-count", count, "7", -1, 100, "N", ""),
