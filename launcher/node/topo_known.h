@@ -1,6 +1,5 @@
-/* topo_known - hwloc's topologies of other machines, which are parsed once for machines that are
- * equal but for what is a machine's own: its name, addresses, serial numbers, and how much of its
- * memory the kernel has kept. */
+/* topo_known - hwloc's topologies of other machines. Machines that are equal are parsed once. Their
+ * names, addresses and serial numbers may differ, and the memory that the kernel has kept. */
 #ifndef DROVER_TOPO_KNOWN_H
 #define DROVER_TOPO_KNOWN_H
 

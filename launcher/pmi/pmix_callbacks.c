@@ -30,8 +30,8 @@ static pmix_status_t on_finalized(const pmix_proc_t *p, void *job, pmix_op_cbfun
     return PMIX_OPERATION_SUCCEEDED;
 }
 
-/* Explains a failure that libpmix's own messages do not explain. Says nothing if the server's libpmix
- * is as new as that of any rank. */
+/* Explains a failure that libpmix's own messages do not explain. Says nothing if the server's
+ * libpmix is as new as that of any rank. */
 static void explain_group_failure(struct pmix_server *r)
 {
     const char *version = PMIx_Get_version(); /* "OpenPMIx 4.2.2 (…)" */

@@ -12,11 +12,12 @@
 #include "common/err.h"
 
 /* The names of the functions that drover uses, without PMIx_. */
-#define LIBPMIX_EACH(f)                                                                            \
-    f(Data_load) f(Data_pack) f(Data_unpack) f(Error_string) f(Get_version) f(Info_load)           \
-        f(Value_destruct) f(Value_xfer) f(generate_ppn) f(generate_regex) f(server_deregister_client)                \
-            f(server_deregister_nspace) f(server_dmodex_request) f(server_finalize) f(server_init) \
-                f(server_register_client) f(server_register_nspace) f(server_setup_fork)
+#define LIBPMIX_EACH(f)                                                                      \
+    f(Data_load) f(Data_pack) f(Data_unpack) f(Error_string) f(Get_version) f(Info_load)     \
+        f(Value_destruct) f(Value_xfer) f(generate_ppn) f(generate_regex)                    \
+            f(server_deregister_client) f(server_deregister_nspace) f(server_dmodex_request) \
+                f(server_finalize) f(server_init) f(server_register_client)                  \
+                    f(server_register_nspace) f(server_setup_fork)
 
 struct pmix_loader {
 #define LIBPMIX_MEMBER(name) typeof(PMIx_##name) *name;

@@ -60,10 +60,9 @@ static void on_move_timer(uv_timer_t *t)
     int node = tree_members_late(j->members, now_ms, &next_ms);
     for (; node >= 0; node = tree_members_late(j->members, now_ms, &next_ms)) {
         AUTO(free)
-        char *why =
-            xasprintf("it did not reach its parent in the tree of agents, that on %s, within %d s",
-                      remote_node_host(&j->nodes[tree_parent(&j->tree, node)]),
-                      TREE_MEMBERS_MOVE_MS / 1000);
+        char *why = xasprintf(
+            "it did not reach its parent in the tree of agents, that on %s, within %d s",
+            remote_node_host(&j->nodes[tree_parent(&j->tree, node)]), TREE_MEMBERS_MOVE_MS / 1000);
         remote_peers_lose(&j->nodes[node], false, why);
     }
     if (next_ms < INT64_MAX)

@@ -16,11 +16,11 @@ struct exchange_alone *exchange_alone_new(const int *rank_nodes, int ranks,
 void exchange_alone_free(struct exchange_alone *x);
 AUTO_DEFINE(exchange_alone, struct exchange_alone *, exchange_alone_free)
 
-/* As exchange_submit(). Afterwards a lookup may wait: see exchange_alone_expire().
+/* Does what exchange_submit() does. Afterwards a lookup may wait: see exchange_alone_expire().
  *   -EBADMSG  a request about a name is refused, and nothing follows */
 int exchange_alone_submit(struct exchange_alone *x, const struct exchange_message *m,
                           int64_t now_ms, struct err *e);
-/* As exchange_expire(). */
+/* Does what exchange_expire() does. */
 int64_t exchange_alone_expire(struct exchange_alone *x, int64_t now_ms);
 
 #endif

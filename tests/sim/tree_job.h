@@ -27,8 +27,8 @@ static struct job {
     int *printed, exited;
     int first_node, first_rank;        /* the first failure; -1: none */
     bool dead, rank_failed, was_early; /* was_early: the fault came before the end */
-    bool *has_job;         /* per node */
-    bool watches_moves;    /* a timer runs */
+    bool *has_job;                     /* per node */
+    bool watches_moves;                /* a timer runs */
     size_t job_bytes, spec_bytes, topo_bytes;
     int64_t topo_ns; /* the launcher's work for a topology */
     /* Moments, and what was sent until then */

@@ -185,9 +185,9 @@ TEST(a_message_whose_map_does_not_fit_is_refused)
     static const struct {
         const char *key;
         int value;
-    } wrong[] = {{"node", 2},  {"node", -1}, {"nodes", 1}, {"nodes", 9},       {"ranks", 2},
-                 {"ranks", 4}, {"ranks", 0}, {"radix", 0}, {"stdin_rank", -2}, {"port_wanted", -1},
-                 {"node", 0}};
+    } wrong[] = {{"node", 2},        {"node", -1},        {"nodes", 1}, {"nodes", 9},
+                 {"ranks", 2},       {"ranks", 4},        {"ranks", 0}, {"radix", 0},
+                 {"stdin_rank", -2}, {"port_wanted", -1}, {"node", 0}};
     for (size_t i = 0; i < COUNT_OF(wrong); i++) {
         struct messages m;
         struct node_spec r;
