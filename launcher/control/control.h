@@ -3,7 +3,7 @@
  *
  * There are two lanes. Bulk frames (output of ranks) keep their order among each other, and the
  * other frames overtake them: a fence or a signal never waits behind output. Nothing is held back
- * here: an agent that sends much output waits for `credit`, so that the queue stays small. */
+ * here: the agent that sends much output waits for `credit`, so that the queue stays small. */
 #ifndef DROVER_CONTROL_H
 #define DROVER_CONTROL_H
 

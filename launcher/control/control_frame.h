@@ -7,7 +7,7 @@
  *     agent -> launcher
  *       hello         version protocol node host
  *       topo          + topology, and the results of the checks (node_probe.h)
- *       port          port: MASTER_PORT, from the node that was asked for it; before `ready`
+ *       port          port: MASTER_PORT, from the agent of rank 0's node; before `ready`
  *       ready         the job is registered with the node's PMIx server: its ranks may start
  *       started       rank pid
  *       not_started   rank? status node_fault why; without a rank, none of the node starts
@@ -17,11 +17,19 @@
  *       exit          rank wait oom + text of TORCHELASTIC_ERROR_FILE
  *       rank_status   rank status (rank_status_json())
  *       stack         rank + lines of its call stack
- *       credit        rank bytes closed: bytes of stdin that the rank has read; closed: it reads no
- * more joined, finalized, spawns   rank: events of PMIx or PMI-1 (pmix_server.h) aborted       rank
- * code reaped        no process of the node's ranks is left parent_died   mpirun or srun has killed
- * the agent's parent launcher -> agent topo_request  preflight? ranks? gpus? node_spec node_spec.h
- * + start         port nodes lost_after_ms address? env?: an array of "NAME=value" for all ranks
+ *       credit        rank bytes closed: bytes of stdin that the rank has read; closed: it reads
+ *                     no more
+ *       joined, finalized, spawns  rank: events of PMIx or PMI-1 (pmix_server.h)
+ *       aborted       rank code
+ *       reaped        no process of the node's ranks is left
+ *       parent_died   mpirun or srun has killed the agent's parent
+ *     launcher -> agent
+ *       topo_request  preflight? ranks? gpus?
+ *       job           node_spec.h + what is the same for all nodes. An agent sends it to its
+ *                     children in the tree when they connect
+ *       node_spec     node_spec.h + the ranks of the node; after `job`
+ *       start         port nodes lost_after_ms address? env?: an array of "NAME=value" for all
+ *                     ranks
  *       stdin         rank + bytes; none: the end of the input
  *       signal        rank? signal; without a rank, to all ranks of the node
  *       stop          through the report channel, to each rank of the node that has used it
@@ -29,16 +37,19 @@
  *       status_request  for all ranks of the node
  *       stack         rank
  *       credit        rank bytes: output that was consumed
- *       kill_tree     SIGKILL to all ranks of the node and what they have started; `reaped` follows
+ *       kill_tree     SIGKILL to all ranks of the node and what they have started; `reaped`
+ *                     follows
  *       exit_agent
  *       reject        why
  *     between neighbours in the tree (tree.h)
  *       exchange      + a message of exchange.h
- *       relay         node (down, -1: for all below) + an encoded frame for this node or, on its
- * way up, from it lost          node silent why: an agent has lost its child `node`, with all nodes
- * below it listen        nodes radix; launcher to an inner agent: wait for children listening
- * address: "10.0.0.1:4000,…", the answer move          address: of the parent to which the agent
- * connects instead of the launcher both            ping
+ *       relay         node (down, -1: for all below) bulk? + an encoded frame for this node or, on
+ *                     its way up, from it
+ *       lost          node silent why: an agent has lost its child `node`, with all nodes below it
+ *       listen        nodes radix; launcher to an inner agent: wait for children
+ *       listening     address: "10.0.0.1:4000,…", the answer
+ *       move          address: of the parent to which the agent connects instead of the launcher
+ *     both            ping
  */
 #ifndef DROVER_CONTROL_FRAME_H
 #define DROVER_CONTROL_FRAME_H

@@ -1,6 +1,5 @@
-/* topo_known - hwloc's topologies of other machines, which are parsed once for machines that
- * are equal. The name, the addresses, the serial numbers and the memory that the kernel has kept
- * may differ. */
+/* topo_known - hwloc's topologies of other machines. Machines that are equal are parsed once. Their
+ * names, addresses and serial numbers may differ, and the memory that the kernel has kept. */
 #ifndef DROVER_TOPO_KNOWN_H
 #define DROVER_TOPO_KNOWN_H
 

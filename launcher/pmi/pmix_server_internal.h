@@ -33,7 +33,7 @@ struct pmix_event {
 };
 
 struct pmix_server {
-    bool group_asked; /* a rank wants a group, and nobody was warned; libpmix's thread */
+    bool group_asked; /* a rank has asked for one since the last warning; libpmix's thread */
     struct session_dir *dir;
     char *host;
     struct pmix_listener listener; /* its port is 0 if interposition is disabled */

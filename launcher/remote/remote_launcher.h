@@ -65,8 +65,8 @@ struct remote_launcher {
     bool takes_args;   /* the launcher accepts all engine_args */
     bool lingers;      /* after a failure it exits late, or repeats what drover has reported */
     bool per_node;     /* it is started once per node, with REMOTE_ENV_NODE, and not once per job */
-    int at_once;       /* per_node: how many are started at first; one more starts whenever an agent
-                          has connected; 0: all start at once */
+    int at_once;       /* per_node: this many are started, and one more whenever an agent has
+                          connected; 0: all */
     bool env_on_stdin; /* REMOTE_ENV_CONTROL and REMOTE_ENV_TOKEN are passed to the agents through
                           stdin (agent_env.h), and not in the environment */
 };

@@ -3,8 +3,8 @@
  *
  * Each agent first connects to the launcher. An agent that is not a child of the launcher is told
  * where its parent is as soon as the parent is at its place and listens; it then leaves, and its
- * next hello comes through the parent. An agent that dies on its way is known to nobody, so there
- * is a time limit. If an agent is lost, all below it are lost. */
+ * next hello comes through the parent. No connection tells that an agent has died on its way, so
+ * there is a time limit. If an agent is lost, all below it are lost. */
 #ifndef DROVER_TREE_MEMBERS_H
 #define DROVER_TREE_MEMBERS_H
 
