@@ -264,6 +264,13 @@ void env_set_hnp_uri(char ***env, const char *address, const char *job_id)
             address);
 }
 
+/* Returns true if the ranks get the variables that srun sets per task, since scripts that run in an
+ * allocation read them. A node of torchrun's rendezvous does not know them. */
+static bool has_slurm_tasks(const struct launch_spec *s, char *const *base)
+{
+    return env_get(base, "SLURM_JOB_ID") && s->external_part.nodes == 0;
+}
+
 char **env_job(const struct plan *p, const struct launch_spec *s, char *const *base)
 {
     char **env = xcalloc(1, sizeof *env);
@@ -289,6 +296,10 @@ char **env_job(const struct plan *p, const struct launch_spec *s, char *const *b
                 !env_user_value(base, s->env, mpi_env[i].name))
                 env_set(&env, mpi_env[i].name, "%s", mpi_env[i].value);
     }
+    if (has_slurm_tasks(s, base)) {
+        env_set(&env, "SLURM_NTASKS", "%d", p->world_size);
+        env_set(&env, "SLURM_NPROCS", "%d", p->world_size); /* an older name */
+    }
     put_user_env(&env, s->env, base);
     return env;
 }
@@ -304,6 +315,11 @@ char **env_rank(const struct plan *p, const struct plan_rank *r, const struct la
     env_set(&env, "GROUP_RANK", "%d", r->node);
     env_set(&env, "NODE_RANK", "%d", r->node); /* not a variable of torchrun, but scripts read it */
     env_set(&env, "ROLE_RANK", "%d", r->rank);
+    if (has_slurm_tasks(s, base)) {
+        env_set(&env, "SLURM_PROCID", "%d", r->rank);
+        env_set(&env, "SLURM_LOCALID", "%d", r->local_rank);
+        env_set(&env, "SLURM_NODEID", "%d", r->node);
+    }
     if (!s->no_pmix) {
         env_set(&env, "OMPI_COMM_WORLD_RANK", "%d", r->rank);
         env_set(&env, "OMPI_COMM_WORLD_LOCAL_RANK", "%d", r->local_rank);

@@ -117,6 +117,9 @@ def test_the_environment_arrives_but_for_what_is_a_nodes_own(engine):
         assert "/some/where" in found["env"]["LD_LIBRARY_PATH"].split(":")
         assert found["cwd"] == str(engine.cluster.home)
         assert not any(k.startswith(("DROVER_CONTROL", "DROVER_TOKEN")) for k in found["env"])
+        if engine.name == "slurm":  # as in a task of srun
+            assert [found["env"].get(f"SLURM_{x}") for x in ("PROCID", "LOCALID", "NODEID", "NTASKS")] == \
+                [found["env"][x] for x in ("RANK", "LOCAL_RANK", "GROUP_RANK", "WORLD_SIZE")]
     for found in seen[2:] if engine.name != "slurm" else []:  # not on the head; srun's own start passes all on
         assert found["env"].get("HOSTNAME") != "elsewhere"
         assert found["env"].get("SSH_CONNECTION") != "1 2 3 4"

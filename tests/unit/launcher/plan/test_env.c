@@ -210,6 +210,29 @@ TEST(a_rank_finds_torchruns_contract)
     CHECK(env_get(m, "DROVER_RANK_CPUS") == NULL); /* not bound */
 }
 
+TEST(in_an_allocation_ranks_have_the_variables_of_slurms_tasks)
+{
+    static const char *const of_job[] = {"SLURM_NTASKS", "SLURM_NPROCS"};
+    static const char *const of_rank[] = {"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID"};
+    char *inside[] = {(char *)"SLURM_JOB_ID=7", (char *)"SLURM_NTASKS=9", NULL};
+    const struct launch_spec s = {0}, part = {.external_part.nodes = 2};
+    AUTO(strv) char **job = env_job(&plan, &s, inside);
+    AUTO(strv) char **rank = env_rank(&plan, &plan.ranks[1], &s, inside, false);
+    CHECK_STR(env_get(job, "SLURM_NTASKS"), env_get(job, "WORLD_SIZE"));
+    CHECK_STR(env_get(job, "SLURM_NPROCS"), env_get(job, "WORLD_SIZE"));
+    CHECK_STR(env_get(rank, "SLURM_PROCID"), "1");
+    CHECK_STR(env_get(rank, "SLURM_LOCALID"), env_get(rank, "LOCAL_RANK"));
+    CHECK_STR(env_get(rank, "SLURM_NODEID"), env_get(rank, "GROUP_RANK"));
+    AUTO(strv) char **outside_job = env_job(&plan, &s, NULL);
+    AUTO(strv) char **outside_rank = env_rank(&plan, &plan.ranks[1], &s, NULL, false);
+    AUTO(strv) char **part_job = env_job(&plan, &part, inside);
+    AUTO(strv) char **part_rank = env_rank(&plan, &plan.ranks[1], &part, inside, false);
+    for (size_t i = 0; i < COUNT_OF(of_job); i++)
+        CHECK(!env_get(outside_job, of_job[i]) && !env_get(part_job, of_job[i]));
+    for (size_t i = 0; i < COUNT_OF(of_rank); i++)
+        CHECK(!env_get(outside_rank, of_rank[i]) && !env_get(part_rank, of_rank[i]));
+}
+
 TEST(only_a_job_on_one_node_gets_its_transports_at_once)
 {
     struct plan far = plan;
