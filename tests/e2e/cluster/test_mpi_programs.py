@@ -170,7 +170,7 @@ def version_of_libpmix():
 def test_sessions_and_communicators_from_groups_need_no_mpi_init(engine, check, mpi):
     [(status, out, err)] = engine.run_mpi("-np", "6", check(mpi), "sessions")
     if mpi == "openmpi5" and version_of_libpmix() < 5:  # its answer about a group is not what libpmix 5 reads in the ranks
-        assert status not in (0, 124) and "PMIX ERROR" in err and "try: DROVER_PMIX_LIB=" in err, err
+        assert status not in (0, 124) and "PMIX ERROR" in err, err
     else:
         assert status == 0, err
         assert sorted(out.splitlines()) == [line for line in one_job([1, 1, 2, 2, 3, 3]) for _ in range(2)]
