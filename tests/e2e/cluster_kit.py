@@ -424,28 +424,13 @@ class Engine:
 
     def run(self, *args, env=None, **kw):
         """(status, stdout, stderr), as text, the latter two without the node and rank before each line."""
-        def once():
-            status, out, err = self.cluster.head.run(*self.words, *args, env={**self.env, **(env or {})}, **kw)
-            return [(status, untagged(out), untagged(err))]
-        return self.without_crash_of_openmpi(once)[0]
+        status, out, err = self.cluster.head.run(*self.words, *args, env={**self.env, **(env or {})}, **kw)
+        return status, untagged(out), untagged(err)
 
     def run_mpi(self, *args, jobs=1):
         """As run(), of so many jobs at once: a list."""
-        def once():
-            ends = [j.end() for j in [self.start(*args) for _ in range(jobs)]]
-            return [(status, untagged(out.decode()), untagged(err.decode())) for status, out, err in ends]
-        return self.without_crash_of_openmpi(once)
-
-    def without_crash_of_openmpi(self, once):
-        """Under Slurm's PMIx one rank in a hundred jobs or so gets a message in MPI_Init before it has a callback for it
-        (SIGSEGV in btl_tcp, as the core has it; much like open-mpi/ompi#12495): then once more, and again. Any other failure,
-        and a crash that Open MPI does not report, counts at once."""
-        for left in (2, 1, 0):
-            ends = once()
-            crashed = [status == 139 and "*** Process received signal ***" in err for status, _, err in ends]
-            others = any(status for (status, _, _), c in zip(ends, crashed) if not c)
-            if self.name != "slurm" or left == 0 or others or not any(crashed):
-                return ends
+        ends = [j.end() for j in [self.start(*args) for _ in range(jobs)]]
+        return [(status, untagged(out.decode()), untagged(err.decode())) for status, out, err in ends]
 
     def close(self):
         if self.env:

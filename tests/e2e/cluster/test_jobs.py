@@ -56,7 +56,7 @@ def test_a_pytorch_ddp_script_runs_unmodified(engine, tmp_path):
 
 
 def test_ranks_meet_over_pmix_for_nccl(engine, tmp_path):
-    """All that libdrover needs to open NCCL's communicator, over PMIx of mpirun and of Slurm."""
+    """All that libdrover needs to open NCCL's communicator, over PMIx."""
     if not FAKE_NCCL.exists():
         pytest.skip("built without NCCL's and CUDA's headers")
     programs = build_client_programs(tmp_path)

@@ -81,7 +81,9 @@ def test_srun_starts_mpi_programs_by_pmix_over_three_nodes(slurm, mpi_program):
         status, out, err = slurm.head.run("salloc", "-Q", "-N3", "--ntasks-per-node=2", "srun", "--mpi=pmix", mpi_program,
                                           env={"OMPI_MCA_btl_tcp_if_include": "eth0"})
         assert (status, sorted(out.splitlines())) == (0, [f"{r}/6 15" for r in range(6)]), err
-    at_best(check, 1, 2, 3)  # Engine.run_mpi() tells why
+    # Under Slurm's PMIx one rank in a hundred jobs or so gets a message in MPI_Init before it has a callback for it (SIGSEGV
+    # in btl_tcp, much like open-mpi/ompi#12495).
+    at_best(check, 1, 2, 3)
     slurm.nothing_left()
 
 
