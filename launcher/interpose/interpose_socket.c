@@ -1,12 +1,16 @@
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/mem.h"
 #include "launcher/interpose/interpose.h"
+
+enum { TRANSFER_WAIT_NS = 1000000 };
 
 /* These are mutable static data: bind() and accept() have no argument for them, and libpmix has one
  * server per process. */
@@ -41,14 +45,29 @@ int interpose_bind(int fd, const void *address, socklen_t len)
     return 0;
 }
 
+/* Waits for the end of a transfer, but not long: libpmix 5 accepts on the thread that also handles
+ * what the transfer waits for. libpmix then tries again, since the socket is still readable. */
+static bool transfer_ends_soon(void)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += TRANSFER_WAIT_NS;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    if (pthread_mutex_clocklock(&transfer, CLOCK_MONOTONIC, &until) != 0)
+        return false;
+    pthread_mutex_unlock(&transfer);
+    return true;
+}
+
 int interpose_accept(int fd, void *address, socklen_t *len)
 {
-    if (fd >= 0 && fd == atomic_load(&transferred)) {
-        pthread_mutex_lock(&transfer);
-        pthread_mutex_unlock(&transfer);
+    if (fd < 0 || fd != atomic_load(&transferred))
+        return (int)syscall(SYS_accept, fd, address, len);
+    if (transfer_ends_soon())
         return accept_transferred(accept_arg, fd, address, len);
-    }
-    return (int)syscall(SYS_accept, fd, address, len);
+    errno = EAGAIN;
+    return -1;
 }
 
 void interpose_transfer_socket(int fd, interpose_accept_fn *accept_fn, void *arg)

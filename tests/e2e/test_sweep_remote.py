@@ -171,6 +171,7 @@ def test_a_worker_without_work_ends_by_itself(place):
 # ---- workers and coordinators are lost ----------------------------------------------------------------
 
 
+WIRE = 7  # version of the protocol
 LOSES = "drover: {lost_after: 3}\n"
 
 
@@ -357,7 +358,7 @@ class Raw:
         return flags, self.take(size)
 
     def say(self, kind, data=None, **more):
-        text = json.dumps({"v": 6, "kind": kind, "conn": 1, **more, **({"data": data} if data is not None else {})})
+        text = json.dumps({"v": WIRE, "kind": kind, "conn": 1, **more, **({"data": data} if data is not None else {})})
         self.s.sendall(frame(text.encode()))
 
     def hello(self, places, running=(), **more):
@@ -508,7 +509,7 @@ def test_who_reports_much_after_a_stop_is_told_to_stop_once_a_turn(place):
     raw.hello(1)
     lease, n = raw.hear("run")["lease"], 20000
     assert raw.hear("stop")["lease"] == lease
-    raw.s.sendall(b"".join(frame(json.dumps({"v": 6, "kind": "report", "conn": 1, "lease": lease, "seq": i + 1,
+    raw.s.sendall(b"".join(frame(json.dumps({"v": WIRE, "kind": "report", "conn": 1, "lease": lease, "seq": i + 1,
                                              "data": {"step": i, "loss": 0.5}}).encode()) for i in range(n)))
     said = []
     while not said or said[-1].get("seq", 0) < n:
@@ -529,11 +530,11 @@ def test_a_coordinator_without_keys_takes_no_harm_from_what_it_is_told(place):
             long.s.sendall(bytes(1 << 16))
     old = Raw(endpoint, b"old")
     old.s.sendall(frame(b'{"v":4,"kind":"ping","conn":1}'))
-    assert old.hear("reconnect")["v"] == 6
+    assert old.hear("reconnect")["v"] == WIRE
     deaf = Raw(endpoint, b"deaf")
     deaf.hello(0)
     deaf.s.setblocking(False)
-    pings, at, sent = 1000 * frame(b'{"v":7,"kind":"ping","conn":1}'), 0, 0
+    pings, at, sent = 1000 * frame(b'{"v":%d,"kind":"ping","conn":1}' % WIRE), 0, 0
 
     def noticed():
         nonlocal at, sent
@@ -547,7 +548,7 @@ def test_a_coordinator_without_keys_takes_no_harm_from_what_it_is_told(place):
     wait_until(noticed, "the deaf one to be noticed")
     assert rss_mib(coordinator.pid) - before < 50
     bad = Raw(endpoint, b"bad")
-    for text in (b"", b"[" * 100000, b"\0" * 300, b'{"v":7,"kind":"run","conn":1}'):
+    for text in (b"", b"[" * 100000, b"\0" * 300, b'{"v":%d,"kind":"run","conn":1}' % WIRE):
         bad.s.sendall(frame(text))
     bad.hello(1)
     lease = bad.hear("run")["lease"]
@@ -569,7 +570,7 @@ def test_a_worker_that_says_much_at_once_has_little_to_read(place):
     busy.hello(1)
     lease, n = busy.hear("run")["lease"], 30000
     busy.s.settimeout(60)
-    busy.s.sendall(b"".join(frame(json.dumps({"v": 6, "kind": "report", "conn": 1, "lease": lease, "seq": i + 1,
+    busy.s.sendall(b"".join(frame(json.dumps({"v": WIRE, "kind": "report", "conn": 1, "lease": lease, "seq": i + 1,
                                               "data": {"step": i, "loss": 0.5}}).encode()) for i in range(n)))
     busy.done(lease, n + 1)
     acks = [0]
