@@ -206,7 +206,7 @@ $(B)/lib/drover/nccl_kernels.so: collectives/backends/nccl/nccl_kernels.cu colle
 	@mkdir -p $(@D)
 	$(call say,NVCC)
 	$(Q)$(NVCC) $(if $(WERROR),-Werror all-warnings) -O3 -std=c++17 -I. -shared -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-static-libstdc++ \
-	    -arch=all-major -Wno-deprecated-gpu-targets -o $@ $<
+	    -arch=all-major -Wno-deprecated-gpu-targets -Xlinker -rpath='$$ORIGIN/../bundled' -o $@ $<
 
 # ---- examples: each folder with a Makefile fragment of its own -----------------------------------
 -include $(wildcard examples/*/build.mk)
