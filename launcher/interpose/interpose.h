@@ -47,8 +47,8 @@ struct sockaddr;
 typedef int interpose_accept_fn(void *arg, int fd, struct sockaddr *address, unsigned *len);
 
 /* Takes over the listening socket `fd`. The next socket that this thread binds becomes a copy of
- * it. accept() on this copy fails with EAGAIN until interpose_end_transfer(), and from then on calls
- * `accept_fn`. */
+ * it. accept() on this copy fails with EAGAIN until interpose_end_transfer(), and from then on
+ * calls `accept_fn`. */
 void interpose_transfer_socket(int fd, interpose_accept_fn *accept_fn, void *arg);
 /* Lets accept() continue. If no socket was bound in between, closes `fd`, which disconnects the
  * peers that wait at it, and returns false. */

@@ -274,8 +274,8 @@ int cmd_bench_local(const struct rank_identity *me, const struct cmd_bench_opts 
     int rc = opts.kind->count(&devices, e);
     if (rc == 0 && o->local == BENCH_LOCAL_GEMM && opts.kind->load_product)
         rc = opts.kind->load_product(e);
-    if (rc == -ENOENT && me->rank == 0 && o->form == CMD_BENCH_JSON)
-        print_missing(o->local, e->text);
+    if (rc == -ENOENT && o->form == CMD_BENCH_JSON)
+        print_missing(o->local, e->text); /* on each rank: the first one that exits ends the job */
     if (rc < 0)
         return rc;
     if (devices < 1) {
