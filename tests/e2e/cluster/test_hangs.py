@@ -32,6 +32,7 @@ def test_a_stopped_rank_on_a_far_node_is_named(engine):
     engine.cluster.nothing_left()
 
 
+@ONE_ENGINE
 def test_a_far_rank_that_is_too_long_in_a_section_is_named_with_its_node(engine, tmp_path):
     (tmp_path / "t.py").write_text(f"""
 import os, sys, time
@@ -70,6 +71,7 @@ time.sleep(60)
 
 
 @pytest.mark.parametrize("how", STUCK)
+@ONE_ENGINE
 def test_a_far_rank_out_of_step_is_named_with_its_node_and_what_differs(engine, stuck, how):
     def check(seconds):
         status, _, text = engine.run("-np", "4", "--grace", "1", "--hang-timeout", seconds, stuck, how, "60000", timeout=120)
@@ -82,6 +84,7 @@ def test_a_far_rank_out_of_step_is_named_with_its_node_and_what_differs(engine, 
 
 
 @pytest.mark.parametrize("how", ["away", "order"])
+@ONE_ENGINE
 def test_after_a_far_ranks_own_deadline_it_is_said_who_is_out_of_step(engine, stuck, how):
     status, _, err = engine.run("-np", "4", "--grace", "1", stuck, how, "1500", timeout=90)
     assert status == 3 and re.search(r"^drover run: rank \d failed in a collective: Connection timed out$", err, re.M), err
@@ -89,6 +92,7 @@ def test_after_a_far_ranks_own_deadline_it_is_said_who_is_out_of_step(engine, st
     engine.cluster.nothing_left()
 
 
+@ONE_ENGINE
 def test_another_size_on_a_far_node_is_named(engine, stuck):
     """Open MPI ends the job for it: mpirun's and srun's, not ours."""
     status, _, err = engine.run("-np", "4", "--grace", "1", stuck, "size", "60000", timeout=90)
@@ -105,6 +109,7 @@ def test_ranks_that_sleep_on_all_nodes_are_a_hang_and_each_has_its_stack(engine)
     engine.cluster.nothing_left()
 
 
+@ONE_ENGINE
 def test_a_job_over_nodes_is_started_again(engine, tmp_path):
     status, out, err = engine.run("-np", "3", "-N", "1", "--wdir", tmp_path, "--max-restarts", "1", "sh", "-c",
                                   "[ $RANK = 1 ] || exit 0; echo $DROVER_RESTART_COUNT $MASTER_PORT; "

@@ -129,6 +129,7 @@ def python_of(mpi):
 
 
 @pytest.mark.parametrize("mpi", ["openmpi", "openmpi5"])
+@ONE_ENGINE
 def test_halves_of_a_job_that_share_nodes_meet_by_a_published_name(engine, mpi):
     [(status, out, err)] = engine.run_mpi("-np", "6", python_of(mpi), "-c", MEET)
     assert status == 0, err
@@ -167,6 +168,7 @@ def version_of_libpmix():
 
 
 @pytest.mark.parametrize("mpi", ["openmpi5", "mpich"])
+@ONE_ENGINE
 def test_sessions_and_communicators_from_groups_need_no_mpi_init(engine, check, mpi):
     [(status, out, err)] = engine.run_mpi("-np", "6", check(mpi), "sessions")
     if mpi == "openmpi5" and version_of_libpmix() < 5:  # its answer about a group is not what libpmix 5 reads in the ranks
@@ -177,6 +179,7 @@ def test_sessions_and_communicators_from_groups_need_no_mpi_init(engine, check, 
     engine.cluster.nothing_left()
 
 
+@ONE_ENGINE
 def test_sessions_work_with_the_libpmix_of_the_ranks(engine, check):
     env = {"DROVER_PMIX_LIB": str(prefix_of("openmpi5") / "lib/openmpi/libpmix.so.2")}
     status, out, err = engine.run("-np", "6", check("openmpi5"), "sessions", env=env)
@@ -186,6 +189,7 @@ def test_sessions_work_with_the_libpmix_of_the_ranks(engine, check):
 
 
 @pytest.mark.parametrize("mpi", MPIS)
+@ONE_ENGINE
 def test_an_abort_gives_the_job_its_code_and_names_the_rank(engine, check, mpi):
     [(status, _, err)] = engine.run_mpi("-np", "6", check(mpi), "abort")
     assert status == 42 and re.search(r"drover run: rank 4 on node3 called MPI_Abort\(42\) after", err), err
@@ -194,6 +198,7 @@ def test_an_abort_gives_the_job_its_code_and_names_the_rank(engine, check, mpi):
 
 @pytest.mark.parametrize("how", ["one", "late"])
 @pytest.mark.parametrize("mpi", MPIS)
+@ONE_ENGINE
 def test_a_rank_that_exits_without_mpi_finalize_fails_the_job_and_is_named(engine, build, mpi, how):
     [(status, _, err)] = engine.run_mpi("-np", "6", build(mpi, "exits", PROGRAM), how)
     assert status == 1 and re.search(r"drover run: rank 1 on node1 exited with status 0 without MPI_Finalize after", err), err
