@@ -111,3 +111,17 @@ int cuda_loader_open(void **out, const char *const *names, const char *variable,
         return err_hint(e, "set %s to the file, or add its directory to LD_LIBRARY_PATH", variable);
     return err_hint(e, "add its directory to LD_LIBRARY_PATH");
 }
+
+int cuda_loader_fill(void *table, void *lib, const struct cuda_loader_entry *entries, size_t n,
+                     const char *versions, struct err *e)
+{
+    for (size_t i = 0; i < n; i++) {
+        void *call = dlsym(lib, entries[i].name);
+        if (!call) {
+            err_set(e, -ELIBBAD, "%s", dlerror());
+            return err_hint(e, "%s", versions);
+        }
+        memcpy((char *)table + entries[i].offset, &call, sizeof call);
+    }
+    return 0;
+}

@@ -3,6 +3,8 @@
 #ifndef DROVER_CUDA_LOADER_H
 #define DROVER_CUDA_LOADER_H
 
+#include <stddef.h>
+
 #include "common/err.h"
 
 /* Loads a library with dlopen(), until the process exits, and sets `*out` to its handle. `names`
@@ -17,5 +19,16 @@
  *   -ENOENT  no library was found (the message lists the directories searched), or the file that
  *            `variable` names cannot be loaded */
 int cuda_loader_open(void **out, const char *const *names, const char *variable, struct err *e);
+
+/* A function of a library, and where its pointer belongs in a table. */
+struct cuda_loader_entry {
+    const char *name;
+    size_t offset;
+};
+
+/* Fills a table with functions of the library that the handle `lib` names. `versions` is the hint
+ * if a function is missing: "CUDA 12 or newer". -ELIBBAD  the library lacks a function */
+int cuda_loader_fill(void *table, void *lib, const struct cuda_loader_entry *entries, size_t n,
+                     const char *versions, struct err *e);
 
 #endif

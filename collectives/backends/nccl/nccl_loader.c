@@ -9,6 +9,8 @@
 #include "common/log.h"
 #include "common/mem.h"
 
+#define VERSIONS "NCCL 2.19 and CUDA 12, or newer"
+
 /* Opens the library `path`, or searches for NCCL if `path` is NULL. */
 static int open_nccl(void **out, const char *path, struct err *e)
 {
@@ -19,27 +21,9 @@ static int open_nccl(void **out, const char *path, struct err *e)
     return *out ? 0 : err_set(e, -ENOENT, "%s", dlerror());
 }
 
-struct entry {
-    const char *name;
-    size_t offset;
-};
-
-static int fill(void *table, void *lib, const struct entry *entries, size_t n, struct err *e)
-{
-    for (size_t i = 0; i < n; i++) {
-        void *call = dlsym(lib, entries[i].name);
-        if (!call) {
-            err_set(e, -ELIBBAD, "%s", dlerror());
-            return err_hint(e, "NCCL 2.19 and CUDA 12, or newer");
-        }
-        memcpy((char *)table + entries[i].offset, &call, sizeof call);
-    }
-    return 0;
-}
-
 static void fill_optional(struct nccl_lib *table, void *lib)
 {
-    static const struct entry entries[] = {
+    static const struct cuda_loader_entry entries[] = {
         {"ncclCommInitRankScalable", offsetof(struct nccl_lib, init_scalable)},
         {"ncclCommShrink", offsetof(struct nccl_lib, shrink)},
         {"ncclCommRevoke", offsetof(struct nccl_lib, revoke)},
@@ -58,7 +42,7 @@ static void fill_optional(struct nccl_lib *table, void *lib)
 int nccl_loader_open_nccl(const struct nccl_lib **out, const char *path, struct err *e)
 {
 #define ENTRY(call) {#call, offsetof(struct nccl_lib, call)},
-    static const struct entry entries[] = {NCCL_CALLS(ENTRY)};
+    static const struct cuda_loader_entry entries[] = {NCCL_CALLS(ENTRY)};
 #undef ENTRY
     static struct nccl_lib table;
     static bool loaded;
@@ -66,7 +50,7 @@ int nccl_loader_open_nccl(const struct nccl_lib **out, const char *path, struct 
         void *lib = NULL;
         int rc = open_nccl(&lib, path, e);
         if (rc == 0)
-            rc = fill(&table, lib, entries, COUNT_OF(entries), e);
+            rc = cuda_loader_fill(&table, lib, entries, COUNT_OF(entries), VERSIONS, e);
         if (rc < 0)
             return rc;
         fill_optional(&table, lib);
@@ -81,7 +65,7 @@ int nccl_loader_open_nccl(const struct nccl_lib **out, const char *path, struct 
 int nccl_loader_open_cuda(const struct cuda_lib **out, struct err *e)
 {
 #define ENTRY(call) {#call, offsetof(struct cuda_lib, call)},
-    static const struct entry entries[] = {CUDA_CALLS(ENTRY)};
+    static const struct cuda_loader_entry entries[] = {CUDA_CALLS(ENTRY)};
 #undef ENTRY
     static const char *const names[] = {"libcudart.so.13", "libcudart.so.12", "libcudart.so", NULL};
     static struct cuda_lib table;
@@ -90,7 +74,7 @@ int nccl_loader_open_cuda(const struct cuda_lib **out, struct err *e)
         void *lib = NULL;
         int rc = cuda_loader_open(&lib, names, "DROVER_CUDART_LIB", e);
         if (rc == 0)
-            rc = fill(&table, lib, entries, COUNT_OF(entries), e);
+            rc = cuda_loader_fill(&table, lib, entries, COUNT_OF(entries), VERSIONS, e);
         if (rc < 0)
             return rc;
         void *call = dlsym(lib, "cudaGetDeviceProperties_v2"); /* its name in CUDA 12 */

@@ -8,28 +8,12 @@
 #include "collectives/comm/cuda_loader.h"
 #include "common/mem.h"
 
-struct entry {
-    const char *name;
-    size_t offset;
-};
-
-static int fill(void *table, void *lib, const struct entry *entries, size_t n, struct err *e)
-{
-    for (size_t i = 0; i < n; i++) {
-        void *call = dlsym(lib, entries[i].name);
-        if (!call) {
-            err_set(e, -ELIBBAD, "%s", dlerror());
-            return err_hint(e, "CUDA 12 or newer");
-        }
-        memcpy((char *)table + entries[i].offset, &call, sizeof call);
-    }
-    return 0;
-}
+#define VERSIONS "CUDA 12 or newer"
 
 int cuda_libs_open_runtime(const struct cuda_libs_runtime **out, struct err *e)
 {
 #define ENTRY(name, arguments) {#name, offsetof(struct cuda_libs_runtime, name)},
-    static const struct entry entries[] = {CUDA_LIBS_RUNTIME(ENTRY){
+    static const struct cuda_loader_entry entries[] = {CUDA_LIBS_RUNTIME(ENTRY){
         "cudaGetErrorString", offsetof(struct cuda_libs_runtime, cudaGetErrorString)}};
 #undef ENTRY
     static const char *const names[] = {"libcudart.so.13", "libcudart.so.12", "libcudart.so", NULL};
@@ -39,7 +23,7 @@ int cuda_libs_open_runtime(const struct cuda_libs_runtime **out, struct err *e)
         void *lib = NULL;
         int rc = cuda_loader_open(&lib, names, "DROVER_CUDART_LIB", e);
         if (rc == 0)
-            rc = fill(&table, lib, entries, COUNT_OF(entries), e);
+            rc = cuda_loader_fill(&table, lib, entries, COUNT_OF(entries), VERSIONS, e);
         if (rc < 0)
             return rc;
         void *call = dlsym(lib, "cudaGetDeviceProperties_v2"); /* its name in CUDA 12 */
@@ -55,7 +39,7 @@ int cuda_libs_open_runtime(const struct cuda_libs_runtime **out, struct err *e)
 int cuda_libs_open_blas(const struct cuda_libs_blas **out, struct err *e)
 {
 #define ENTRY(name, arguments) {#name, offsetof(struct cuda_libs_blas, name)},
-    static const struct entry entries[] = {CUDA_LIBS_BLAS(ENTRY){
+    static const struct cuda_loader_entry entries[] = {CUDA_LIBS_BLAS(ENTRY){
         "cublasLtGetStatusString", offsetof(struct cuda_libs_blas, cublasLtGetStatusString)}};
 #undef ENTRY
     static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so",
@@ -66,7 +50,7 @@ int cuda_libs_open_blas(const struct cuda_libs_blas **out, struct err *e)
         void *lib = NULL;
         int rc = cuda_loader_open(&lib, names, "DROVER_CUBLASLT_LIB", e);
         if (rc == 0)
-            rc = fill(&table, lib, entries, COUNT_OF(entries), e);
+            rc = cuda_loader_fill(&table, lib, entries, COUNT_OF(entries), VERSIONS, e);
         if (rc < 0)
             return rc;
         loaded = true;
