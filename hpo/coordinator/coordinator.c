@@ -64,7 +64,7 @@ static void show_health(struct coordinator *c, const char *worker)
         c->ev->notice(c->arg, strbuf_str(&b));
 }
 
-/* For readers, which have no scheduler: the sweep is over for the reason `text`; "": it is not. */
+/* For readers, which have no scheduler: the sweep is over for the reason `text`. */
 static void store_ended(struct coordinator *c, const char *text)
 {
     struct err e = {0};
@@ -398,8 +398,8 @@ static int replay(struct coordinator *c, struct err *e)
     if (rc < 0)
         return err_wrap(e, "sweep '%s'", c->opts->dir->name);
     scheduler_replayed(c->sched, now_ms(c));
-    store_ended(c, ""); /* with the first commit */
-    return 0;
+    /* The first commit stores it. No loop exists yet that coordinator_fail() could stop. */
+    return event_store_put(c->opts->dir->store, SWEEP_DIR_META_ENDED, "", e);
 }
 
 static int open_loop(struct coordinator *c, struct err *e)

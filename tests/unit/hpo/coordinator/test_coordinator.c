@@ -371,3 +371,24 @@ TEST(the_next_coordinator_continues_with_the_trials_that_run)
     UNTIL(&t, t.drained);
     sweep_close(&t, 0);
 }
+
+TEST(a_coordinator_whose_store_cannot_be_written_is_not_opened)
+{
+    struct sweep t = {.root = "/tmp/test_coord.XXXXXX"};
+    struct err e = {0};
+    AUTO(spec) struct spec *spec = NULL;
+    AUTO(sweep_dir) struct sweep_dir *dir = NULL;
+    AUTO(coordinator) struct coordinator *c = NULL;
+    CHECK(mkdtemp(t.root));
+    CHECK_INT(stored_sweep_spec(&spec, two_trials, "s.yaml", &e), 0);
+    CHECK_INT(open_dir(&dir, &t, two_trials, &e), 0);
+    AUTO(json) json_t *data = json_pack("{s:o}", "text", json_stringn_nocheck("\xff", 1));
+    const struct scheduler_record r = {.trial = -1, .data = data};
+    CHECK_INT(event_store_append(dir->store, &r, 0, &e), -EINVAL); /* the store is broken now */
+    const struct coordinator_opts opts = {
+        .spec = spec, .dir = dir, .run_message = {spec, "s", dir->path, "/tmp"}};
+    CHECK_INT(coordinator_open(&c, &opts, &e), -EIO);
+    CHECK_HAS(e.text, "an earlier write failed");
+    AUTO(free) char *command = xasprintf("rm -r %s", t.root);
+    CHECK_INT(system(command), 0);
+}
