@@ -15,7 +15,7 @@ struct peer {
     int64_t conn;     /* number of its present connection (wire.h); 0: it never sent a hello */
     uint64_t last_ms; /* time of its last message, by uv_now() */
     bool lost;        /* it counts as lost until its next hello */
-    bool not_reading; /* the queue of messages to it is full */
+    bool unsent;      /* a message to it could not be sent: the queue was full, or no memory free */
     char node[256];   /* this and the next line: as it last sent them */
     int slots, cpus, gpus, ping_ms;
     bool renewed; /* its last hello renewed its connection: it was not lost, and the data is

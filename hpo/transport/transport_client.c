@@ -27,6 +27,7 @@ struct transport_client {
     int64_t conn; /* number of the present connection, counted from 1 */
     bool open;
     bool rejected; /* the last handshake failed */
+    bool unsent;   /* a message of this connection could not be sent */
     uint64_t last_ms;
     char *endpoint;
     int renew_ms;
@@ -49,10 +50,12 @@ void transport_client_send(struct transport_client *c, const struct wire_msg *m)
     numbered.conn = c->conn;
     struct err e = {0};
     AUTO(strbuf) struct strbuf b = {0};
-    if (wire_encode(&b, &numbered, &e) < 0)
+    if (wire_encode(&b, &numbered, &e) < 0) {
         log_error("%s", e.text);
-    else if (zmq_send(c->sock, b.data, b.len, ZMQ_DONTWAIT) < 0)
+    } else if (zmq_send(c->sock, b.data, b.len, ZMQ_DONTWAIT) < 0) {
         log_warn("message '%s' not sent: %s", wire_kind_name(m->kind), zmq_strerror(errno));
+        c->unsent = true;
+    }
 }
 
 static void opened(struct transport_client *c)
@@ -62,7 +65,7 @@ static void opened(struct transport_client *c)
     c->renew_at_ms = uv_now(c->loop) + (unsigned)c->renew_ms + random % (unsigned)c->renew_ms;
     c->received = 0;
     c->open = true;
-    c->rejected = false;
+    c->rejected = c->unsent = false;
     c->conn++;
     c->ev->opened(c->arg);
 }
@@ -120,6 +123,8 @@ static void on_messages(struct zmq_uv *z, void *arg)
         if (n < 0)
             break;
     }
+    if (c->open && c->unsent)
+        opened(c); /* messages that are not acknowledged are sent again, as on a new connection */
     if (c->open && !c->pinned && c->received >= RENEW_AFTER && uv_now(c->loop) >= c->renew_at_ms)
         renew(c);
 }

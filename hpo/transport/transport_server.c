@@ -35,6 +35,23 @@ struct transport_server {
 
 /* ---- sending -------------------------------------------------------------------------------- */
 
+/* Sends the two frames of a message: the worker's id and the text. Allocates the second one before
+ * it sends the first one: after half a message, libzmq takes the next frame for the other half. */
+static int send_frames(struct transport_server *s, const char *worker, const struct strbuf *text)
+{
+    zmq_msg_t body;
+    if (zmq_msg_init_size(&body, text->len) < 0)
+        return -1;
+    memcpy(zmq_msg_data(&body), text->data, text->len);
+    if (zmq_send(s->sock, worker, strlen(worker), ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0 &&
+        zmq_msg_send(&body, s->sock, ZMQ_DONTWAIT) >= 0)
+        return 0;
+    int code = errno;
+    zmq_msg_close(&body);
+    errno = code;
+    return -1;
+}
+
 static int send_to(struct transport_server *s, const char *worker, int64_t conn,
                    const struct wire_msg *m, struct err *e)
 {
@@ -44,11 +61,11 @@ static int send_to(struct transport_server *s, const char *worker, int64_t conn,
     int rc = wire_encode(&b, &numbered, e);
     if (rc < 0)
         return rc;
-    if (zmq_send(s->sock, worker, strlen(worker), ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0 ||
-        zmq_send(s->sock, b.data, b.len, ZMQ_DONTWAIT) < 0) {
-        struct peer *p = errno == EAGAIN ? peer_table_find(s->peers, worker) : NULL;
+    if (send_frames(s, worker, &b) < 0) {
+        /* A worker whose connection is gone sends a hello when it has a new one. */
+        struct peer *p = errno == EHOSTUNREACH ? NULL : peer_table_find(s->peers, worker);
         if (p)
-            p->not_reading = true;
+            p->unsent = true;
         log_info("worker %s: '%s' not sent: %s", worker, wire_kind_name(m->kind),
                  zmq_strerror(errno));
     }
@@ -90,7 +107,7 @@ const char *transport_server_silent(const struct transport_server *s, int64_t ms
     while (*from < peer_table_count(s->peers)) {
         const struct peer *p = peer_table_at(s->peers, (*from)++);
         int64_t limit = ms > 3 * p->ping_ms ? ms : 3 * p->ping_ms;
-        if (!p->lost && (p->not_reading || (int64_t)(uv_now(s->loop) - p->last_ms) >= limit))
+        if (!p->lost && (p->unsent || (int64_t)(uv_now(s->loop) - p->last_ms) >= limit))
             return p->id;
     }
     return NULL;
@@ -114,7 +131,7 @@ static void update_peer(struct peer *p, const struct wire_msg *hello)
     const json_t *d = hello->data;
     const struct peer before = *p;
     p->conn = hello->conn;
-    p->lost = p->not_reading = false;
+    p->lost = p->unsent = false;
     snprintf(p->node, sizeof p->node, "%s", json_string_value(json_object_get(d, "node")));
     p->slots = (int)json_integer_value(json_object_get(d, "slots"));
     p->cpus = (int)json_integer_value(json_object_get(d, "cpus"));
@@ -135,7 +152,8 @@ static bool accept_message(struct transport_server *s, const char *id, const str
             return false;
         update_peer(p, m);
     }
-    if (!p || (p->lost && m->conn == p->conn)) {
+    /* The third case: the worker could not send the hello of this connection. */
+    if (!p || (p->lost && m->conn == p->conn) || m->conn > p->conn) {
         send_kind(s, id, m->conn, WIRE_RECONNECT);
         return false;
     }

@@ -242,6 +242,19 @@ TEST(a_worker_that_counts_as_lost_must_send_hello_first)
     stop(&t);
 }
 
+TEST(a_worker_whose_hello_was_not_sent_must_send_one)
+{
+    struct ends t;
+    start(&t);
+    peer_table_at(transport_server_peers(t.server), 0)->conn = 0;
+    report(&t, 1); /* answered by WIRE_RECONNECT */
+    while (t.hellos < 2)
+        receive_something(&t);
+    CHECK_INT(t.reports, 0);
+    CHECK_INT(t.conn, 2);
+    stop(&t);
+}
+
 TEST(a_worker_that_stops_reading_is_silent_until_its_next_hello)
 {
     struct ends t;
