@@ -112,6 +112,18 @@ int cuda_loader_open(void **out, const char *const *names, const char *variable,
     return err_hint(e, "add its directory to LD_LIBRARY_PATH");
 }
 
+int cuda_loader_open_runtime(void **out, void **get_properties, struct err *e)
+{
+    static const char *const names[] = {"libcudart.so.13", "libcudart.so.12", "libcudart.so", NULL};
+    int rc = cuda_loader_open(out, names, "DROVER_CUDART_LIB", e);
+    if (rc < 0)
+        return rc;
+    *get_properties = dlsym(*out, "cudaGetDeviceProperties_v2");
+    if (!*get_properties)
+        *get_properties = dlsym(*out, "cudaGetDeviceProperties");
+    return 0;
+}
+
 int cuda_loader_fill(void *table, void *lib, const struct cuda_loader_entry *entries, size_t n,
                      const char *versions, struct err *e)
 {

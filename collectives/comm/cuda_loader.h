@@ -20,6 +20,10 @@
  *            `variable` names cannot be loaded */
 int cuda_loader_open(void **out, const char *const *names, const char *variable, struct err *e);
 
+/* Loads CUDA's runtime library as cuda_loader_open() does. Also sets `*get_properties` to its
+ * cudaGetDeviceProperties(), which has another name in CUDA 12; NULL: the library has none. */
+int cuda_loader_open_runtime(void **out, void **get_properties, struct err *e);
+
 /* A function of a library, and where its pointer belongs in a table. */
 struct cuda_loader_entry {
     const char *name;

@@ -67,19 +67,15 @@ int nccl_loader_open_cuda(const struct cuda_lib **out, struct err *e)
 #define ENTRY(call) {#call, offsetof(struct cuda_lib, call)},
     static const struct cuda_loader_entry entries[] = {CUDA_CALLS(ENTRY)};
 #undef ENTRY
-    static const char *const names[] = {"libcudart.so.13", "libcudart.so.12", "libcudart.so", NULL};
     static struct cuda_lib table;
     static bool loaded;
     if (!loaded) {
-        void *lib = NULL;
-        int rc = cuda_loader_open(&lib, names, "DROVER_CUDART_LIB", e);
+        void *lib = NULL, *call = NULL;
+        int rc = cuda_loader_open_runtime(&lib, &call, e);
         if (rc == 0)
             rc = cuda_loader_fill(&table, lib, entries, COUNT_OF(entries), VERSIONS, e);
         if (rc < 0)
             return rc;
-        void *call = dlsym(lib, "cudaGetDeviceProperties_v2"); /* its name in CUDA 12 */
-        if (!call)
-            call = dlsym(lib, "cudaGetDeviceProperties");
         memcpy(&table.get_properties, &call, sizeof call);
         call = dlsym(lib, "cudaHostAlloc");
         memcpy(&table.host_alloc, &call, sizeof call);

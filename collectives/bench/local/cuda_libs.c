@@ -1,6 +1,5 @@
 #include "collectives/bench/local/cuda_libs.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
@@ -16,19 +15,15 @@ int cuda_libs_open_runtime(const struct cuda_libs_runtime **out, struct err *e)
     static const struct cuda_loader_entry entries[] = {CUDA_LIBS_RUNTIME(ENTRY){
         "cudaGetErrorString", offsetof(struct cuda_libs_runtime, cudaGetErrorString)}};
 #undef ENTRY
-    static const char *const names[] = {"libcudart.so.13", "libcudart.so.12", "libcudart.so", NULL};
     static struct cuda_libs_runtime table;
     static bool loaded;
     if (!loaded) {
-        void *lib = NULL;
-        int rc = cuda_loader_open(&lib, names, "DROVER_CUDART_LIB", e);
+        void *lib = NULL, *call = NULL;
+        int rc = cuda_loader_open_runtime(&lib, &call, e);
         if (rc == 0)
             rc = cuda_loader_fill(&table, lib, entries, COUNT_OF(entries), VERSIONS, e);
         if (rc < 0)
             return rc;
-        void *call = dlsym(lib, "cudaGetDeviceProperties_v2"); /* its name in CUDA 12 */
-        if (!call)
-            call = dlsym(lib, "cudaGetDeviceProperties");
         memcpy(&table.cudaGetDeviceProperties, &call, sizeof call);
         loaded = true;
     }
