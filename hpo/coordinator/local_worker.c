@@ -101,9 +101,23 @@ static void add_last_line(const struct local_worker *w, struct err *e)
     err_hint(e, "its output is in %s", w->opts->log);
 }
 
+/* Reports the exit of the worker that last had the lock, so that it is not one of the sweep's
+ * workers any more. It may have exited while no coordinator ran. Reporting it twice does no harm.
+ */
+static void report_exit(struct local_worker *w, const struct lockfile_owner *last)
+{
+    if (last->note[0])
+        w->ev->exited(w->arg, last->note);
+}
+
 static void give_up(struct local_worker *w, int code)
 {
     struct err e = {0};
+    struct lockfile_owner last = {0};
+    if (lockfile_read_owner(&last, w->opts->lock, NULL) == 0 && !last.held)
+        report_exit(w, &last);
+    if (w->released)
+        return; /* its leftovers ended the sweep */
     err_set(&e, code, "the worker on this host exits as soon as it is started");
     add_last_line(w, &e);
     w->released = true;
@@ -226,9 +240,7 @@ static int spawn(struct local_worker *w)
 
 static void start(struct local_worker *w, const struct lockfile_owner *last)
 {
-    /* It may have exited while no coordinator ran. Reporting that twice does no harm. */
-    if (last->note[0])
-        w->ev->exited(w->arg, last->note);
+    report_exit(w, last);
     if (w->released)
         return; /* its leftovers ended the sweep */
     int rc = spawn(w);

@@ -121,3 +121,15 @@ def test_a_drain_does_not_wait_for_a_worker_that_is_silent(place):
     assert coordinator.wait(30) == 128 + signal.SIGTERM, place.said()
     assert set(place.states()) == {"waiting"}
     assert not any(data["spent"] for _, _, data in place.records("requeued"))
+
+
+def test_a_sweep_whose_worker_dies_with_each_trial_ends_with_the_cause_and_continues(place):
+    place.script("t.sh", 'test -e go || kill -9 $PPID\necho "{\\"loss\\":$x}"\n')  # the parent is the worker's guardian
+    coordinator = place.start(place.sweep(grid(3)), "--here", "2")
+    assert coordinator.wait(60) == 1, place.said()
+    assert "the worker on this host exits as soon as it is started: " in place.said()
+    place.nothing_runs()
+    (place.path / "go").touch()
+    assert place.run("resume", "s").returncode == 0
+    assert place.states() == ["done"] * 3
+    costs_nothing(place)

@@ -41,7 +41,6 @@ class Command:
     """A command in a directory of its own, with a fault."""
 
     args, program, input = [], "drover", ""
-    limit_s = LIMIT_S
 
     def __init__(self, path):
         path.mkdir()
@@ -57,7 +56,7 @@ class Command:
         p = subprocess.Popen([DROVER, *self.args], cwd=self.path, env=env, text=True, stdin=subprocess.PIPE,
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
         try:
-            out, err = p.communicate(self.input, timeout=self.limit_s)
+            out, err = p.communicate(self.input, timeout=LIMIT_S)
         except subprocess.TimeoutExpired:
             os.killpg(p.pid, signal.SIGKILL)
             out, err = p.communicate()
@@ -164,7 +163,6 @@ class Worker(Sweep):
     """The worker of this host that the coordinator starts. A trial that it cannot start fails, with the reason."""
 
     command = "worker"
-    limit_s = 120  # each worker that is started again has the fault too, and the pauses between the starts get longer
 
     def done(self, out, err=""):
         return len(self.place.states()) == 3 and set(self.place.states()) <= {"done", "failed"}

@@ -1,9 +1,10 @@
 /* A library for LD_PRELOAD that makes the n-th call of one function fail.
  *
  *   FAIL_CALL     the function, such as open or malloc; open means each of its variants
- *   FAIL_NTH      the first call that fails, counted from 1 in each process, and inherited by
- * fork() FAIL_TIMES    how many calls fail from there on (default: 1) FAIL_ERRNO    the error as a
- * number FAIL_PROGRAM  the file name of the programs that have faults, such as drover-hpo
+ *   FAIL_NTH      the first call that fails, counted from 1 in each process; fork() continues it
+ *   FAIL_TIMES    how many calls fail from there on (default: 1)
+ *   FAIL_ERRNO    the error as a number
+ *   FAIL_PROGRAM  the file name of the programs that have faults, such as drover-hpo
  *   FAIL_COMMAND  their first argument, such as worker; empty: any
  *   FAIL_LOG      the file that gets one line per call that failed
  *
