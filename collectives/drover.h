@@ -66,7 +66,7 @@ struct drover_comm_opts {
     const char *lib_path; /* path of libnccl; NULL: searched for */
 };
 
-/* ---- communicators --------------------------------------------------------------------------- */
+/* ---- communicators -------------------------------------------------------------------------- */
 
 /* Opens a communicator of all ranks of the job. Collective over them. `o` is read during the call;
  * NULL is the same as {.device = -1}. `d` must outlive the communicator. Close it with
@@ -191,7 +191,7 @@ DROVER_API int drover_recv(struct drover_comm *c, void *out, size_t n, enum drov
 DROVER_API int drover_group_start(struct drover_comm *c);
 DROVER_API int drover_group_end(struct drover_comm *c);
 
-/* ---- completion ------------------------------------------------------------------------------ */
+/* ---- completion ----------------------------------------------------------------------------- */
 
 /* Waits until all calls are complete, for at most timeout_ms > 0.
  *   -ETIMEDOUT  not complete in time; the communicator was aborted */
@@ -211,7 +211,7 @@ DROVER_API int drover_barrier(struct drover_comm *c, int64_t timeout_ms);
  * to the buffers of incomplete calls, after this and after a failure. */
 DROVER_API int drover_comm_abort(struct drover_comm *c);
 
-/* ---- CUDA libraries -------------------------------------------------------------------------- */
+/* ---- CUDA libraries ------------------------------------------------------------------------- */
 
 /* Opens one of NVIDIA's libraries by its loader name ("libcublas.so.13"), searching where backend
  * "nccl" does: libraries of the process, the loader's path, a CUDA toolkit, Python's wheels.

@@ -36,8 +36,8 @@ int json_optional_bool(bool *out, const json_t *obj, const char *key, struct err
 int json_only_keys(const json_t *obj, const char *const *names, size_t n, const char *where,
                    struct err *e);
 
-/* Returns a name of the value's type for messages: "a string", "a list". For NULL it is "nothing".
- */
+/* Returns a name of the value's type for messages: "a string", "a list". For NULL it is
+ * "nothing". */
 const char *json_type_name(const json_t *value);
 
 /* Returns the value as JSON text on one line, without spaces between its parts. Keys keep their

@@ -102,7 +102,7 @@ static void check_rows(const struct opt *rows)
     }
 }
 
-/* ---- one word of the command line ------------------------------------------------------------ */
+/* ---- one word of the command line ----------------------------------------------------------- */
 
 struct found {
     const struct opt *row; /* NULL: -h or --help */
@@ -153,8 +153,7 @@ static int unknown(const struct opt *rows, const char *word, const char *name, s
     return -EINVAL;
 }
 
-/* ---- abbreviations -----------------------------------------------------------------------------
- */
+/* ---- abbreviations -------------------------------------------------------------------------- */
 
 static bool has_abbreviations(const struct opt *rows)
 {
@@ -231,8 +230,7 @@ static int find(struct found *f, const struct opt *rows, const char *word, struc
     return unknown(rows, word, name, len, e);
 }
 
-/* ---- values ------------------------------------------------------------------------------------
- */
+/* ---- values --------------------------------------------------------------------------------- */
 
 static int check_range(const char *what, const char *text, double value, double min, double max,
                        struct err *e)
@@ -363,7 +361,7 @@ int opt_parse(const struct opt *rows, void *into, int argc, char *const *argv, i
     return 0;
 }
 
-/* ---- help ------------------------------------------------------------------------------------ */
+/* ---- help ----------------------------------------------------------------------------------- */
 
 /* Returns the width of UTF-8 text: the number of bytes that do not continue a character. */
 static size_t columns(const char *text, size_t len)
@@ -433,8 +431,8 @@ static void print_row(FILE *to, const struct opt *r, size_t column, struct strbu
     print_wrapped(to, r->help, column, column);
 }
 
-/* Returns the column where help texts start: after the longest label that fits before HELP_COLUMN.
- */
+/* Returns the column where help texts start: after the longest label that fits before
+ * HELP_COLUMN. */
 static size_t text_column(const struct opt *rows, struct strbuf *b)
 {
     size_t column = 16;

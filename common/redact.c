@@ -8,7 +8,7 @@
 
 static const char hidden[] = "***";
 
-/* ---- names ----------------------------------------------------------------------------------- */
+/* ---- names ---------------------------------------------------------------------------------- */
 
 /* Returns whether the name contains the mark as a separate word. */
 static bool has_word(const char *name, size_t len, const char *mark)
@@ -41,7 +41,7 @@ bool redact_is_secret_name(const char *name, size_t len)
     return false;
 }
 
-/* ---- texts ----------------------------------------------------------------------------------- */
+/* ---- texts ---------------------------------------------------------------------------------- */
 
 /* What follows a mark is a secret, up to the end of the word. */
 static size_t marked_secret(const char *text, size_t *len)
@@ -91,7 +91,7 @@ void redact_text(struct strbuf *b, const char *text)
     }
 }
 
-/* ---- command lines --------------------------------------------------------------------------- */
+/* ---- command lines -------------------------------------------------------------------------- */
 
 char **redact_argv(char *const *argv)
 {

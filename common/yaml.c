@@ -59,7 +59,7 @@ static void auto_event(yaml_event_t *ev)
     yaml_event_delete(ev);
 }
 
-/* ---- positions ------------------------------------------------------------------------------- */
+/* ---- positions ------------------------------------------------------------------------------ */
 
 static struct position_list *position_list_new(struct yaml_doc *d)
 {
@@ -162,7 +162,7 @@ int yaml_error_at(const struct yaml_doc *d, const char *path, struct err *e, int
     return err_set(e, code, "%s:%d:%d: %s", d->name, at.line, at.column, text);
 }
 
-/* ---- errors while reading -------------------------------------------------------------------- */
+/* ---- errors while reading ------------------------------------------------------------------- */
 
 __attribute__((format(printf, 4, 5))) static int fail(struct reader *r, yaml_mark_t at, int code,
                                                       const char *fmt, ...)
@@ -221,7 +221,7 @@ static int count_nodes(struct reader *r, yaml_mark_t at, int nodes, int depth)
     return 0;
 }
 
-/* ---- scalars and keys ------------------------------------------------------------------------ */
+/* ---- scalars and keys ----------------------------------------------------------------------- */
 
 /* Returns true if a scalar has neither quotes nor a tag. Its text then determines its type. */
 static bool is_plain(const yaml_event_t *ev)
@@ -273,7 +273,7 @@ static int read_scalar(struct reader *r, const yaml_event_t *ev, struct value *o
     return 0;
 }
 
-/* ---- collections ----------------------------------------------------------------------------- */
+/* ---- collections ---------------------------------------------------------------------------- */
 
 static int read_node(struct reader *r, const yaml_event_t *ev, int depth, struct value *out);
 
@@ -308,8 +308,8 @@ struct mapping {
     struct position_list *positions;
 };
 
-/* The members that a mapping has from merge keys. `index` maps a key to its index in `positions`.
- */
+/* The members that a mapping has from merge keys. `index` maps a key to its index in
+ * `positions`. */
 struct merged {
     struct mapping members;
     json_t *index;
@@ -433,7 +433,7 @@ static int read_mapping(struct reader *r, int depth, struct value *out)
     return 0;
 }
 
-/* ---- nodes ----------------------------------------------------------------------------------- */
+/* ---- nodes ---------------------------------------------------------------------------------- */
 
 static int read_alias(struct reader *r, const yaml_event_t *ev, int depth, struct value *out)
 {

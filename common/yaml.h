@@ -46,8 +46,8 @@ int yaml_read_file(struct yaml_doc **out, const char *path, struct err *e);
 void yaml_doc_free(struct yaml_doc *d); /* libyaml already defines yaml_free */
 AUTO_DEFINE(yaml_doc, struct yaml_doc *, yaml_doc_free)
 
-/* Returns the root value, borrowed. Do not modify the values: an anchor and its aliases share them.
- */
+/* Returns the root value, borrowed. Do not modify the values: an anchor and its aliases share
+ * them. */
 const json_t *yaml_root(const struct yaml_doc *d);
 
 /* Sets the error text to "NAME:LINE:COLUMN: ", the position of `path`, and the formatted text.

@@ -10,8 +10,8 @@
 #include "common/json.h"
 #include "common/mem.h"
 
-/* The number of digits of a hash: at least, if it is abbreviated as git does, and if it is whole.
- */
+/* The number of digits of a hash: at least, if it is abbreviated as git does, and if it is
+ * whole. */
 enum { HASH_MIN = 7, SHA1_DIGITS = 40 };
 
 static bool is_one_of(const char *s, const char *const *words)

@@ -53,8 +53,8 @@ struct exchange { /* one request and its answer */
     bool commanding, commanded; /* a thread has the answer's command; it is done */
 };
 
-struct command { /* of a viewer, in a thread of its own: the coordinator may take seconds to reply
-                  */
+/* A viewer's command, in a separate thread: the coordinator may take seconds to reply. */
+struct command {
     pthread_t thread;
     struct serve_http *owner;
     struct MHD_Connection *connection;

@@ -22,8 +22,8 @@ struct serve_pack { /* zeroes are an empty pack */
     struct strbuf data;
 };
 
-/* Adds a column of `count` zeroes and returns it. The caller fills it before it adds another one.
- */
+/* Adds a column of `count` zeroes and returns it. The caller fills it before it adds another
+ * one. */
 void *serve_pack_add(struct serve_pack *p, const char *name, enum serve_pack_type type,
                      size_t count);
 

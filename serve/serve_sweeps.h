@@ -39,8 +39,8 @@ struct serve_sweep {
     size_t kept_next; /* the one that the next answer replaces */
 };
 
-/* `root`: the directory of all sweeps. `chosen`: the sweep that the page shows first; NULL: none.
- */
+/* `root`: the directory of all sweeps. `chosen`: the sweep that the page shows first; NULL:
+ * none. */
 struct serve_sweeps *serve_sweeps_new(const char *root, const char *chosen);
 void serve_sweeps_free(struct serve_sweeps *s);
 AUTO_DEFINE(serve_sweeps, struct serve_sweeps *, serve_sweeps_free)

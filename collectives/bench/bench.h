@@ -66,8 +66,8 @@ const char *bench_name(const struct bench_opts *o);
 /* Returns the size after `bytes`; 0 after the last one. */
 uint64_t bench_next_size(const struct bench_opts *o, uint64_t bytes);
 
-/* Collects every rank's device, in the order of the ranks; `devices` has room for all. Collective.
- */
+/* Collects every rank's device, in the order of the ranks; `devices` has room for all.
+ * Collective. */
 int bench_devices(const struct bench_opts *o, struct drover *d, struct drover_comm *c,
                   struct bench_report_device *devices, struct err *e);
 

@@ -40,7 +40,7 @@ static json_t *drover_document(const struct bench_report_head *h,
                      h->agg, "devices", devices_json(h, devices));
 }
 
-/* ---- nccl-tests' document: keys, and booleans as strings (its src/util.cu at a0b82b2) -------- */
+/* ---- nccl-tests' document: keys, and booleans as strings (its src/util.cu at a0b82b2) ------- */
 
 static json_t *now_json(void)
 {
@@ -121,7 +121,7 @@ struct bench_report_json *bench_report_json_new(const struct bench_report_head *
     return j;
 }
 
-/* ---- rows ------------------------------------------------------------------------------------ */
+/* ---- rows ----------------------------------------------------------------------------------- */
 
 static json_t *wrong_json(const struct bench_report_placement *h)
 {

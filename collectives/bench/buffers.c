@@ -18,8 +18,8 @@ struct buffers {
     struct drover_parts send, recv;
 };
 
-/* Fills `bytes` of the backend's memory with repetitions of the first `period_bytes` of b->table.
- */
+/* Fills `bytes` of the backend's memory with repetitions of the first `period_bytes` of
+ * b->table. */
 static int fill(struct buffers *b, char *to, size_t period_bytes, size_t bytes, struct err *e)
 {
     int rc = 0;

@@ -40,7 +40,7 @@ AUTO_DEFINE(bootstrap, struct bootstrap *, bootstrap_free)
 /* Returns the functions for plug-ins, borrowed from b. */
 const struct bootstrap_ops *bootstrap_table(const struct bootstrap *b);
 
-/* ---- for bootstrap_pmix.c and bootstrap_tcp.c ------------------------------------------------ */
+/* ---- for bootstrap_pmix.c and bootstrap_tcp.c ----------------------------------------------- */
 
 struct bootstrap {
     struct bootstrap_ops table;

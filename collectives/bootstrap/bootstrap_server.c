@@ -93,7 +93,7 @@ static void reject(struct round *m, struct peer *p, const char *why)
     disconnect(p);
 }
 
-/* ---- connections ----------------------------------------------------------------------------- */
+/* ---- connections ---------------------------------------------------------------------------- */
 
 static void accept_peers(struct round *m, int64_t now)
 {
@@ -179,7 +179,7 @@ static void read_peer(struct round *m, struct peer *p)
     }
 }
 
-/* ---- a round --------------------------------------------------------------------------------- */
+/* ---- a round -------------------------------------------------------------------------------- */
 
 /* Waits at most POLL_MS for events and handles them. */
 static int poll_once(struct round *m, int64_t end_ms)

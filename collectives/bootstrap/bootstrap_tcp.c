@@ -39,7 +39,7 @@ static struct {
     int port;
 } session;
 
-/* ---- address of rank 0 ----------------------------------------------------------------------- */
+/* ---- address of rank 0 ---------------------------------------------------------------------- */
 
 struct rank0_address {
     const char *host;
@@ -128,7 +128,7 @@ static int resolve(struct addrinfo **out, const char *host, int port, struct err
     return 0;
 }
 
-/* ---- rank 0 ---------------------------------------------------------------------------------- */
+/* ---- rank 0 --------------------------------------------------------------------------------- */
 
 static int listen_at(const struct sockaddr *to, socklen_t len, bool reuse)
 {
@@ -184,7 +184,7 @@ static int run_as_rank0(struct tcp_bootstrap *t, const struct rank0_address *r0,
     return bootstrap_server_accept_all(&t->all, &h, e);
 }
 
-/* ---- the other ranks ------------------------------------------------------------------------- */
+/* ---- the other ranks ------------------------------------------------------------------------ */
 
 /* Returns a connected socket or a negative errno. */
 static int connect_to(const struct addrinfo *a, int64_t end_ms)
@@ -296,7 +296,7 @@ static int run_as_peer(struct tcp_bootstrap *t, const struct rank0_address *r0, 
     return rc;
 }
 
-/* ---- put, fence, get ------------------------------------------------------------------------- */
+/* ---- put, fence, get ------------------------------------------------------------------------ */
 
 static int tcp_put(void *arg, const char *key, const void *bytes, size_t len, struct err *e)
 {

@@ -10,8 +10,8 @@
  * Sets call->factor. */
 int comm_start(struct drover_comm *c, struct backend_call *call);
 
-/* Return the backend of a communicator, and the backend's object for this communicator; borrowed.
- */
+/* Return the backend of a communicator, and the backend's object for this communicator;
+ * borrowed. */
 const struct backend *comm_backend(const struct drover_comm *c);
 struct backend_comm *comm_inner(const struct drover_comm *c);
 

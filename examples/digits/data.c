@@ -76,8 +76,8 @@ void data_free(struct data *d)
     *d = (struct data){0};
 }
 
-/* This is the Fisher-Yates shuffle in Durstenfeld's form. The bias of the modulo is below n / 2^64.
- */
+/* This is the Fisher-Yates shuffle in Durstenfeld's form. The bias of the modulo is below n /
+ * 2^64. */
 void data_shuffle(int *order, int n, uint64_t seed, int epoch)
 {
     for (int i = 0; i < n; i++)

@@ -1,5 +1,5 @@
-/* data - reads the images of digits, splits them into a training and a test set, and shuffles them.
- */
+/* data - reads the images of digits, splits them into a training and a test set, and shuffles
+ * them. */
 #ifndef DIGITS_DATA_H
 #define DIGITS_DATA_H
 

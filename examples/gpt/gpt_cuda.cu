@@ -38,7 +38,7 @@ struct ops {
     size_t scratch_n;
 };
 
-/* ---- errors: each records the first one, and returns true if there is one ------------------------------------- */
+/* ---- errors: each records the first one, and returns true if there is one ------------------- */
 
 static bool failed(struct ops *o, const char *what, const char *why)
 {
@@ -57,7 +57,7 @@ static bool failed(struct ops *o, const char *what, cublasStatus_t rc)
     return rc != CUBLAS_STATUS_SUCCESS && failed(o, what, cublasLtGetStatusString(rc));
 }
 
-/* ---- device and memory ----------------------------------------------------------------------------------------- */
+/* ---- device and memory ---------------------------------------------------------------------- */
 
 static const struct ops_info *cuda_info(const struct ops *o)
 {
@@ -199,7 +199,7 @@ static float *scratch(struct ops *o, const char *what, size_t n)
     return o->scratch;
 }
 
-/* ---- streams and time ------------------------------------------------------------------------------------------ */
+/* ---- streams and time ----------------------------------------------------------------------- */
 
 static void cuda_order(struct ops *o, int comm_waits)
 {
@@ -223,7 +223,7 @@ static double cuda_between(struct ops *o, int from, int to)
     return ms;
 }
 
-/* ---- products -------------------------------------------------------------------------------------------------- */
+/* ---- products ------------------------------------------------------------------------------- */
 
 static cublasStatus_t plan_describe(const struct ops *o, struct plan *p)
 {
@@ -315,7 +315,7 @@ static void cuda_linear(struct ops *o, act *y, act *z, const act *x, const act *
     multiply(o, "linear", {O, R, I, 1, 0, 0, e}, y, w, x, bias, z);
 }
 
-/* ---- kernels --------------------------------------------------------------------------------------------------- */
+/* ---- kernels -------------------------------------------------------------------------------- */
 
 /* Calls f with a value of the type of activations, then looks for errors of its launches. */
 template <typename F> static void launch(struct ops *o, const char *what, F f)

@@ -14,8 +14,7 @@ enum { MODEL_SYMBOLS = 256, MODEL_LAYERS_MAX = 60, MODEL_TENSORS = 12 };
 
 struct model_config {
     int layers, channels, heads, context;
-    int recompute; /* keep only the input of each layer; compute the rest again in the backward pass
-                    */
+    int recompute; /* keep only each layer's input; the backward pass computes the rest again */
     enum ops_precision precision;
 };
 

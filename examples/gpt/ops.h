@@ -101,8 +101,8 @@ struct ops_backend {
      * that. */
     void (*loss)(struct ops *o, float *sum, act *logits, const uint8_t *target, int R, int V,
                  float scale);
-    /* Updates n master weights, moments, and the copy w that products read (in fp32 w == master).
-     */
+    /* Updates n master weights, moments, and the copy w that products read (in fp32 w ==
+     * master). */
     void (*adamw)(struct ops *o, act *w, float *master, float *m1, float *m2, const float *gradient,
                   size_t n, const struct ops_adamw *a);
     /* Adds the sum of the squares of n values to *sum. */

@@ -115,7 +115,7 @@ static double cpu_between(struct ops *o, int from, int to)
     return o->at[to] - o->at[from];
 }
 
-/* ---- bfloat16 ---- */
+/* ---- bfloat16 ------------------------------------------------------------------------------- */
 
 static inline float from_bf16(uint16_t b)
 {
@@ -172,7 +172,7 @@ static inline void store(act *p, const float *v, size_t n)
             b[i] = to_bf16(v[i]);
 }
 
-/* ---- the operations ---- */
+/* ---- the operations ------------------------------------------------------------------------- */
 
 FOR_AVX2 static void cpu_embed(struct ops *o, act *y, const act *wte, const act *wpe,
                                const uint8_t *token, int B, int T, int C)
@@ -253,8 +253,8 @@ FOR_AVX2 static void cpu_norm_back(struct ops *o, act *dx, float *dgain, float *
     store(dx, dxv, n);
 }
 
-/* Returns the share s(z) of the tanh form of GELU, z * s(z), by 1 + tanh(u) = 2 / (1 + exp(-2u)).
- */
+/* Returns the share s(z) of the tanh form of GELU, z * s(z), by 1 + tanh(u) = 2 / (1 +
+ * exp(-2u)). */
 static inline float gelu_share(float z)
 {
     return 1 / (1 + expf(-1.5957691216f * (z + 0.044715f * z * z * z)));
@@ -299,8 +299,8 @@ FOR_AVX2 static void cpu_linear_back(struct ops *o, act *dx, float *dw, float *d
     store(dx, dxv, n);
 }
 
-/* One head: P (T x T) = softmax of causal Q K' / sqrt(D). `lse` is written if `first`, else read.
- */
+/* One head: P (T x T) = softmax of causal Q K' / sqrt(D). `lse` is written if `first`, else
+ * read. */
 static inline void probabilities(float *P, const float *q, int T, int C, int D, float *lse,
                                  int first)
 {

@@ -27,8 +27,8 @@ int ranks_open(struct ranks *r, const char *backend, size_t bytes)
     if (r->size == 1)
         return 0;
     int rc = drover_comm_open(&r->comm, r->d, &o);
-    /* If there is no NCCL, which is then missing on all ranks, use MPI and copy through the host.
-     */
+    /* If there is no NCCL, which is then missing on all ranks, use MPI and copy through the
+     * host. */
     if (stream && !backend && (rc == -ENOENT || rc == -ELIBBAD)) {
         o.backend = "mpi";
         rc = drover_comm_open(&r->comm, r->d, &o);

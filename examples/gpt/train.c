@@ -69,7 +69,7 @@ static int put(struct run *r, void *to, const void *from, size_t bytes)
     return ranks_check(&r->ranks, r->ops->put(r->dev, to, from, bytes));
 }
 
-/* ---- data: what is in a batch depends only on its number ---- */
+/* ---- data: what is in a batch depends only on its number ------------------------------------ */
 
 static size_t split_of(const struct train_config *c)
 {
@@ -109,7 +109,7 @@ static int open_evaluation(struct run *r)
     return rc;
 }
 
-/* ---- one step ---- */
+/* ---- one step ------------------------------------------------------------------------------- */
 
 /* Called after each operation. */
 static void on_operation(void *arg, const char *operation)
@@ -143,8 +143,8 @@ static int get_sums(struct run *r, float sums[SUMS])
     return ranks_check(&r->ranks, r->ops->get(r->dev, sums, r->sums, SUMS * sizeof *sums));
 }
 
-/* Computes the gradient of the global batch on all ranks (with ZeRO: each rank's part), and sums.
- */
+/* Computes the gradient of the global batch on all ranks (with ZeRO: each rank's part), and
+ * sums. */
 static int gradient(struct run *r, float sums[SUMS])
 {
     size_t T = (size_t)r->c->model.context, tokens = (size_t)r->share * T;
@@ -238,7 +238,7 @@ static int evaluate(struct run *r)
     return 0;
 }
 
-/* ---- the training ---- */
+/* ---- the training --------------------------------------------------------------------------- */
 
 /* Returns a hash of the options that must be the same in the training that wrote a checkpoint and
  * in the one that resumes it. The precision, the number of ranks and the batch may differ. */
@@ -447,7 +447,7 @@ static int run_all(struct run *r)
     return end;
 }
 
-/* ---- resources ---- */
+/* ---- resources ------------------------------------------------------------------------------ */
 
 /* Gets memory for the optimizer's state, the batches and the sums. */
 static int reserve(struct run *r)

@@ -9,8 +9,8 @@ static int divisor(const struct batch_limits *limits, int least, int most)
     return 0;
 }
 
-/* Returns the largest divisor that is at most half of `batch`, else the largest one below it, or 0.
- */
+/* Returns the largest divisor that is at most half of `batch`, else the largest one below it, or
+ * 0. */
 static int smaller(const struct batch_limits *limits, int batch)
 {
     int d = divisor(limits, 1, batch / 2);

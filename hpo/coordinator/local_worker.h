@@ -26,8 +26,8 @@ struct local_worker_opts {
 struct local_worker_events {
     /* The worker of this id has exited; its guardian ends what is left of its trials. */
     void (*exited)(void *arg, const char *id);
-    /* It cannot be kept running; no other event follows. `e` has the cause and its last log line.
-     */
+    /* It cannot be kept running; no other event follows. `e` has the cause and its last log
+     * line. */
     void (*failed)(void *arg, const struct err *e);
     /* It has exited after local_worker_release(). */
     void (*released)(void *arg);

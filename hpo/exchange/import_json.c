@@ -1,5 +1,5 @@
-/* import_json - trials from files of JSON: the lines of `drover export --jsonl`, and runs of W&B.
- */
+/* import_json - trials from files of JSON: the lines of `drover export --jsonl`, and runs of
+ * W&B. */
 #include <errno.h>
 #include <math.h>
 #include <string.h>

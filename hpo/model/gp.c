@@ -64,8 +64,7 @@ void gp_cut(struct gp *g, size_t n)
         g->n = n;
 }
 
-/* ---- growing -----------------------------------------------------------------------------------
- */
+/* ---- growing -------------------------------------------------------------------------------- */
 
 /* Copies the first `used` numbers of each row into an array whose rows have another width. */
 static void copy_rows(double *to, size_t to_width, const double *from, size_t from_width,
@@ -192,8 +191,7 @@ int gp_add(struct gp *g, const struct kernel_points *x, const double *noise, str
     return rc;
 }
 
-/* ---- conditioning ------------------------------------------------------------------------------
- */
+/* ---- conditioning --------------------------------------------------------------------------- */
 
 /* Replaces x by L^-1 x or, if transposed, by L^-T x. */
 static void solve(const struct gp *g, enum CBLAS_TRANSPOSE transposed, double *x)
@@ -220,8 +218,7 @@ void gp_targets(struct gp *g, const double *y)
     solve(g, CblasTrans, g->alpha);
 }
 
-/* ---- prediction --------------------------------------------------------------------------------
- */
+/* ---- prediction ----------------------------------------------------------------------------- */
 
 struct chunk { /* a block of the predicted points */
     const struct kernel_points *at;

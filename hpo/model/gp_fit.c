@@ -55,8 +55,7 @@ void gp_fit_free(struct gp_fit *f)
     free(f);
 }
 
-/* ---- prior -------------------------------------------------------------------------------------
- */
+/* ---- prior ---------------------------------------------------------------------------------- */
 
 static double length_mode(size_t dims)
 {
@@ -109,8 +108,7 @@ static double prior(const struct gp_fit *f, const double *p, double *gradient)
     return sum;
 }
 
-/* ---- evidence ----------------------------------------------------------------------------------
- */
+/* ---- evidence ------------------------------------------------------------------------------- */
 
 /* Computes the covariances of point i with the points before it. */
 static void row_of(struct gp_fit *f, const struct kernel *k, size_t i, const struct kernel_out *out)

@@ -15,8 +15,8 @@
  * below 2e-16. */
 INLINE double exp_negative(double x)
 {
-    static const double shifter =
-        0x1.8p52; /* after adding this, the low bits are the nearest integer */
+    /* After adding this, the low bits are the nearest integer. */
+    static const double shifter = 0x1.8p52;
     double shifted = x * 0x1.71547652b82fep0 + shifter, k = shifted - shifter;
     double r = (x - k * 0x1.62e42fefa38p-1) - k * 0x1.ef35793c7673p-45;
     double p = 1.0 / 479001600;

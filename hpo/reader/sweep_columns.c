@@ -51,8 +51,7 @@ static int damaged(const struct event_store_row *r, const char *what, struct err
                    r->trial, (long long)r->lease, what);
 }
 
-/* ---- parameters -------------------------------------------------------------------------------
- */
+/* ---- parameters ----------------------------------------------------------------------------- */
 
 /* Returns true if the space has a parameter below this name. An object with this name is then a
  * group. */
@@ -149,8 +148,7 @@ static bool read_params(struct sweep_columns *c, size_t trial, const struct grou
     return ok && !s.failed;
 }
 
-/* ---- records ----------------------------------------------------------------------------------
- */
+/* ---- records -------------------------------------------------------------------------------- */
 
 static int apply_created(struct sweep_columns *c, const struct event_store_row *r, struct err *e)
 {

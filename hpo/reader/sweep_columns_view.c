@@ -187,8 +187,7 @@ json_t *sweep_columns_curves_json(const struct sweep_columns *c, size_t trial)
     return curves;
 }
 
-/* ---- trials for the functions of samplers -----------------------------------------------------
- */
+/* ---- trials for the functions of samplers --------------------------------------------------- */
 
 static struct trial *trial_of(const struct sweep_columns *c, size_t i)
 {

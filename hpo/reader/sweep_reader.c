@@ -81,8 +81,7 @@ json_t *sweep_reader_top(const struct sweep_reader *v, const json_t *front, size
     return list;
 }
 
-/* ---- states -----------------------------------------------------------------------------------
- */
+/* ---- states --------------------------------------------------------------------------------- */
 
 /* Returns the number of extra sets among those that the user has added. A set is extra if it is not
  * a point of the space, or if it repeats a point more often than the sweep would try it. */
@@ -170,8 +169,7 @@ json_t *sweep_reader_workers(const struct sweep_reader *v)
     return list;
 }
 
-/* ---- analysis ---------------------------------------------------------------------------------
- */
+/* ---- analysis ------------------------------------------------------------------------------- */
 
 /* Returns at most `max` of the trials that have a value, spread evenly. */
 static struct trial_view sample(const struct sweep_reader *v, size_t max)

@@ -26,8 +26,7 @@ enum {
 static const double same = 1e-9; /* points that are closer count as equal */
 static const double widths[] = {0.2, 0.05, 0.01, 0.001};
 
-/* ---- the target --------------------------------------------------------------------------------
- */
+/* ---- the target ----------------------------------------------------------------------------- */
 
 struct prediction { /* a model's prediction at n points */
     double *mean, *var, *dmean, *dvar;
@@ -104,8 +103,7 @@ void bayes_acquisition_target_at(const struct bayes_acquisition_target *t,
         add_success_probability(t, at, value, slope);
 }
 
-/* ---- candidates --------------------------------------------------------------------------------
- */
+/* ---- candidates ----------------------------------------------------------------------------- */
 
 struct candidate {
     double *u; /* dims numbers */
@@ -221,8 +219,7 @@ static size_t choose_starts(struct pool *p)
     return count;
 }
 
-/* ---- climbing ----------------------------------------------------------------------------------
- */
+/* ---- climbing ------------------------------------------------------------------------------- */
 
 /* Creates one climb for each of the first n candidates. It varies the candidate's numbers; the
  * categories are fixed. */
@@ -305,8 +302,7 @@ static void climb(struct pool *p, size_t n)
         }
 }
 
-/* ---- neighbours --------------------------------------------------------------------------------
- */
+/* ---- neighbours ----------------------------------------------------------------------------- */
 
 /* Sets at most `count` candidates from p->c[at] on to points that differ from u in one category, or
  * in one number by its smallest step. Evaluates them and returns their number. */

@@ -43,8 +43,8 @@ AUTO_DEFINE(bayes_features, struct bayes_features *, bayes_features_free)
 void bayes_features_columns(const struct bayes_features *b, const double *u, bool exact, double *x,
                             size_t stride);
 
-/* Returns the index in `positions` of the value of category i that is nearest to the coordinate u.
- */
+/* Returns the index in `positions` of the value of category i that is nearest to the coordinate
+ * u. */
 size_t bayes_features_value(const struct bayes_features *b, size_t i, double u);
 
 #endif

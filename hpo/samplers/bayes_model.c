@@ -41,8 +41,7 @@ struct bayes_model {
     size_t row_count, row_cap;
 };
 
-/* ---- observations ------------------------------------------------------------------------------
- */
+/* ---- observations --------------------------------------------------------------------------- */
 
 size_t bayes_model_data_add(struct bayes_data *d, size_t cols, const double *x, double y,
                             double var)
@@ -144,8 +143,7 @@ static void sample_take(struct sample *s, const struct bayes_model *m, const str
     }
 }
 
-/* ---- fitting -----------------------------------------------------------------------------------
- */
+/* ---- fitting -------------------------------------------------------------------------------- */
 
 static size_t param_count(const struct bayes_model *m)
 {
@@ -232,8 +230,7 @@ static bool is_fit_due(const struct bayes_model *m, size_t n)
            (grown > 0 && grown >= (m->surprised ? m->fitted / 50 : m->fitted / 20));
 }
 
-/* ---- the posterior -----------------------------------------------------------------------------
- */
+/* ---- the posterior -------------------------------------------------------------------------- */
 
 static void set_targets(struct bayes_model *m, const struct bayes_data *d, size_t n)
 {
@@ -328,8 +325,7 @@ const double *bayes_model_targets(const struct bayes_model *m)
     return m->targets;
 }
 
-/* ---- creation and model state ------------------------------------------------------------------
- */
+/* ---- creation and model state --------------------------------------------------------------- */
 
 struct bayes_model *bayes_model_new(const struct kernel_shape *shape)
 {

@@ -28,8 +28,7 @@ void bayes_observations_free(struct bayes_observations *p)
     free(p);
 }
 
-/* ---- one observation ---------------------------------------------------------------------------
- */
+/* ---- one observation ------------------------------------------------------------------------ */
 
 struct scratch { /* buffers for one observation: its point in the cube (u), its columns (x), its
                     values (y) */
@@ -174,8 +173,7 @@ static void add_ends(struct bayes_observations *p, const struct trial_view *view
         add_end(p, ended[i], s);
 }
 
-/* ---- updates -----------------------------------------------------------------------------------
- */
+/* ---- updates -------------------------------------------------------------------------------- */
 
 /* Returns true if the trial has reported values but not its final one, which must be forecast. */
 static bool needs_forecast(const struct trial *t)

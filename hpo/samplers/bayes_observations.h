@@ -57,8 +57,8 @@ void bayes_observations_update(struct bayes_observations *p, const struct trial_
 size_t bayes_observations_best(const struct bayes_observations *p, size_t objective, size_t most,
                                size_t *out);
 
-/* Returns true if an observation is at u or differs from it by less than 1e-7 in each coordinate.
- */
+/* Returns true if an observation is at u or differs from it by less than 1e-7 in each
+ * coordinate. */
 bool bayes_observations_at(const struct bayes_observations *p, const double *u);
 
 #endif

@@ -40,8 +40,8 @@ struct sampler_task { /* what to search; all pointers are borrowed and must outl
     const json_t *warm_start; /* observations for a warm start (warm_start.h); NULL: none */
 };
 
-/* Returns the i-th method in the order of help texts, or NULL if there are not more than i methods.
- */
+/* Returns the i-th method in the order of help texts, or NULL if there are not more than i
+ * methods. */
 const struct spec_method *sampler_method(size_t i);
 /* Returns the sampler of a method that sampler_method() has returned. */
 const struct sampler_ops *sampler_of(const struct spec_method *method);

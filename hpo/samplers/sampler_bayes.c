@@ -88,8 +88,7 @@ static void state_free(void *state)
     free(b);
 }
 
-/* ---- fantasies ---------------------------------------------------------------------------------
- */
+/* ---- fantasies ------------------------------------------------------------------------------ */
 
 /* Returns the number of running trials that get a fantasy. These are the newest ones, at most
  * PENDING_MAX. */
@@ -124,8 +123,7 @@ static void add_fantasies(const struct bayes *b, struct bayes_model *m, double *
     }
 }
 
-/* ---- the acquisition function ------------------------------------------------------------------
- */
+/* ---- the acquisition function --------------------------------------------------------------- */
 
 struct acquisition { /* a target, and the objects that it borrows */
     struct bayes_acquisition_target target;
@@ -252,8 +250,7 @@ static bool acquisition_prepare(struct bayes *b, const struct trial_view *view,
     return true;
 }
 
-/* ---- proposals ---------------------------------------------------------------------------------
- */
+/* ---- proposals ------------------------------------------------------------------------------ */
 
 /* Returns the parameters of the most promising untried candidate (new reference), or NULL if all
  * were tried. `candidates` has the most promising one first. */
@@ -423,8 +420,7 @@ static double seconds(const struct sampler *s, size_t ended)
     return 1e-4 * (double)(ended + json_array_size(s->task.warm_start));
 }
 
-/* ---- model state -------------------------------------------------------------------------------
- */
+/* ---- model state ---------------------------------------------------------------------------- */
 
 static json_t *save(const struct sampler *s)
 {

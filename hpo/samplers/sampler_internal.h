@@ -12,8 +12,8 @@ struct sampler_ops { /* a row of the table in sampler.c */
     void (*state_free)(void *state);
     /* Implements sampler_next(), for trial number view->count. */
     json_t *(*next)(struct sampler *s, const struct trial_view *view);
-    /* Implement sampler_save() and sampler_restore(). Both are NULL if the sampler learns nothing.
-     */
+    /* Implement sampler_save() and sampler_restore(). Both are NULL if the sampler learns
+     * nothing. */
     json_t *(*save)(const struct sampler *s);
     void (*restore)(struct sampler *s, const json_t *model_state);
     /* Implements sampler_seconds(). NULL: next() takes a negligible time. */

@@ -10,8 +10,7 @@
 #include "hpo/space/distribution.h"
 #include "hpo/space/space.h"
 
-/* ---- importance --------------------------------------------------------------------------------
- */
+/* ---- importance ----------------------------------------------------------------------------- */
 
 /* Collects the trials that are done or pruned and have a value, and returns their number. y[i] is
  * the value of the i-th of them. u[k * view->count + i] is the coordinate of its parameter k; NAN
@@ -142,8 +141,7 @@ json_t *sweep_analysis_importance_ranges(const struct space *space,
     return out;
 }
 
-/* ---- the Pareto front --------------------------------------------------------------------------
- */
+/* ---- the Pareto front ----------------------------------------------------------------------- */
 
 json_t *sweep_analysis_front(const struct sampler_objective *objectives, size_t count,
                              const struct trial_view *view)

@@ -10,8 +10,7 @@
 #include "hpo/space/distribution.h"
 #include "hpo/space/space.h"
 
-/* ---- output of a step --------------------------------------------------------------------------
- */
+/* ---- output of a step ----------------------------------------------------------------------- */
 
 static void clear_out(struct scheduler_out *out)
 {
@@ -39,8 +38,7 @@ void scheduler_emit_action(struct event_context *ctx, enum scheduler_action_kind
         out->actions[out->action_count - 1].params = ctx->s->st.trials[trial]->params;
 }
 
-/* ---- workers -----------------------------------------------------------------------------------
- */
+/* ---- workers -------------------------------------------------------------------------------- */
 
 struct worker *scheduler_find_worker(const struct scheduler *s, const char *id)
 {
@@ -84,8 +82,7 @@ static struct sampler *make_sampler(struct scheduler *s)
     return sampler;
 }
 
-/* ---- records -----------------------------------------------------------------------------------
- */
+/* ---- records -------------------------------------------------------------------------------- */
 
 /* Discards a proposal that was made ahead, since it does not take account of the newest record.
  * Also replaces the sampler by a new one: after a restart the sampler would not have made this
@@ -180,8 +177,7 @@ void scheduler_emit_record(struct event_context *ctx, enum scheduler_record_kind
     out->records[out->record_count++] = r;
 }
 
-/* ---- what runs next ----------------------------------------------------------------------------
- */
+/* ---- what runs next ------------------------------------------------------------------------- */
 
 static int failures(const struct scheduler *s)
 {
@@ -443,8 +439,7 @@ int64_t scheduler_deadline(const struct scheduler *s)
     return s->due_ms;
 }
 
-/* ---- creation and replay -----------------------------------------------------------------------
- */
+/* ---- creation and replay -------------------------------------------------------------------- */
 
 /* Returns the number of trials after which every point has `repeats` trials. Sets of `start` that
  * are not points, or are repeated too often, count in addition. */

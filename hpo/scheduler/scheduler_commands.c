@@ -19,8 +19,7 @@ static int has_ended(enum stop_reason reason, struct err *e)
     return err_hint(e, "drover sweep add, or drover sweep retry");
 }
 
-/* ---- stop, pause, resume -----------------------------------------------------------------------
- */
+/* ---- stop, pause, resume -------------------------------------------------------------------- */
 
 static int on_stop(struct event_context *ctx, const json_t *command, struct err *e)
 {
@@ -61,8 +60,7 @@ static int on_resume(struct event_context *ctx, const json_t *command, struct er
     return 0;
 }
 
-/* ---- cancel ------------------------------------------------------------------------------------
- */
+/* ---- cancel --------------------------------------------------------------------------------- */
 
 static int check_trial(const struct sweep_state *all, const json_t *id, struct err *e)
 {
@@ -99,8 +97,7 @@ static int on_cancel(struct event_context *ctx, const json_t *command, struct er
     return 0;
 }
 
-/* ---- retry -------------------------------------------------------------------------------------
- */
+/* ---- retry ---------------------------------------------------------------------------------- */
 
 static bool has_failed(const struct trial *t)
 {
@@ -149,8 +146,7 @@ static int on_retry(struct event_context *ctx, const json_t *command, struct err
     return 0;
 }
 
-/* ---- add ---------------------------------------------------------------------------------------
- */
+/* ---- add ------------------------------------------------------------------------------------ */
 
 static int raise_cap(struct event_context *ctx, const json_t *command, struct err *e)
 {
@@ -189,8 +185,7 @@ static int on_add(struct event_context *ctx, const json_t *command, struct err *
     return 0;
 }
 
-/* ---- dispatch ----------------------------------------------------------------------------------
- */
+/* ---- dispatch ------------------------------------------------------------------------------- */
 
 int scheduler_commands_handle(struct event_context *ctx, const json_t *command, struct err *e)
 {

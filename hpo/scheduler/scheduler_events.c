@@ -9,8 +9,7 @@
 #include "common/strbuf.h"
 #include "hpo/scheduler/scheduler_internal.h"
 
-/* ---- trials end, stop, are requeued ------------------------------------------------------------
- */
+/* ---- trials end, stop, are requeued --------------------------------------------------------- */
 
 void scheduler_end_trial(struct event_context *ctx, const struct trial *t, enum trial_state state,
                          double seconds, char *error)
@@ -124,8 +123,7 @@ static void lose_lease(struct event_context *ctx, struct trial *t, const struct 
         requeue(ctx, t, STOP_REASON_LOST, ran, NULL);
 }
 
-/* ---- workers -----------------------------------------------------------------------------------
- */
+/* ---- workers -------------------------------------------------------------------------------- */
 
 /* Returns the ids of the trials for which the worker has a lease, and sets `*count` to their
  * number. The caller frees the array. */
@@ -268,8 +266,7 @@ static int on_leaving(struct event_context *ctx, const struct scheduler_event *e
     return 0;
 }
 
-/* ---- reports -----------------------------------------------------------------------------------
- */
+/* ---- reports -------------------------------------------------------------------------------- */
 
 /* Returns the numbers of a report without its step (new reference). */
 static json_t *numbers_of(const json_t *data)
@@ -315,8 +312,7 @@ static int on_report(struct event_context *ctx, const struct scheduler_event *ev
     return 0;
 }
 
-/* ---- ends of jobs ------------------------------------------------------------------------------
- */
+/* ---- ends of jobs --------------------------------------------------------------------------- */
 
 struct job_end { /* DONE's data */
     int64_t status, signal;
@@ -458,8 +454,7 @@ static int on_done(struct event_context *ctx, const struct scheduler_event *ev, 
     return 0;
 }
 
-/* ---- time, drain -------------------------------------------------------------------------------
- */
+/* ---- time, drain ---------------------------------------------------------------------------- */
 
 static int on_tick(struct event_context *ctx)
 {
@@ -518,8 +513,8 @@ static int on_drain(struct event_context *ctx)
     struct scheduler *s = ctx->s;
     s->draining = true;
     scheduler_stop_all(ctx, STOP_REASON_DRAIN, false);
-    /* A worker that is not connected does not hear the STOP, and hears of it with its next hello.
-     */
+    /* A worker that is not connected does not hear the STOP, and hears of it with its next
+     * hello. */
     for (size_t i = 0; i < s->worker_count; i++)
         if (!s->workers[i]->connected && s->workers[i]->busy > 0)
             lose_worker(ctx, s->workers[i]);

@@ -65,8 +65,7 @@ struct scheduler {
     int replayed_failures;
 };
 
-/* ---- scheduler.c -------------------------------------------------------------------------------
- */
+/* ---- scheduler.c ---------------------------------------------------------------------------- */
 
 struct event_context { /* an event that is being handled */
     struct scheduler *s;
@@ -105,8 +104,7 @@ void scheduler_prefetch(struct event_context *ctx);
  * gave up. Returns NONE if a trial may start. */
 enum stop_reason scheduler_closed_reason(const struct scheduler *s);
 
-/* ---- worker_capacity.c -------------------------------------------------------------------------
- */
+/* ---- worker_capacity.c ---------------------------------------------------------------------- */
 
 /* Must be called if a worker is new, or if its number of free slots may have changed. */
 void worker_capacity_update(struct scheduler *s, struct worker *w);
@@ -114,8 +112,7 @@ void worker_capacity_update(struct scheduler *s, struct worker *w);
  * false if there are fewer than n. Taking the most free slots spreads trials over the workers. */
 bool worker_capacity_largest(struct scheduler *s, struct worker **out, int n);
 
-/* ---- scheduler_gang.c --------------------------------------------------------------------------
- */
+/* ---- scheduler_gang.c ----------------------------------------------------------------------- */
 
 /* Returns true if the worker runs the trial or reserves a slot for it. */
 bool scheduler_gang_has_worker(const struct worker *w, const struct trial *t);
@@ -133,8 +130,7 @@ struct trial *scheduler_gang_overdue(struct event_context *ctx, char **awaited);
 int64_t scheduler_gang_deadline(const struct scheduler *s);
 void scheduler_gangs_free(struct scheduler *s);
 
-/* ---- scheduler_health.c ------------------------------------------------------------------------
- */
+/* ---- scheduler_health.c --------------------------------------------------------------------- */
 
 /* The trial ended because of a worker: `node` 0 is the one that runs it, 1 … the others of its
  * gang. */
@@ -156,8 +152,7 @@ int64_t scheduler_health_deadline(const struct worker *w);
  * scheduler owns; else NULL. */
 const char *scheduler_health_none_left(struct scheduler *s);
 
-/* ---- scheduler_events.c ------------------------------------------------------------------------
- */
+/* ---- scheduler_events.c --------------------------------------------------------------------- */
 
 /* Ends a trial in the final state `state`. Takes the ownership of `error` (NULL: none). */
 void scheduler_end_trial(struct event_context *ctx, const struct trial *t, enum trial_state state,
@@ -175,8 +170,7 @@ void scheduler_cancel_trial(struct event_context *ctx, struct trial *t, bool now
 int scheduler_events_handle(struct event_context *ctx, const struct scheduler_event *ev,
                             struct err *e);
 
-/* ---- scheduler_commands.c ----------------------------------------------------------------------
- */
+/* ---- scheduler_commands.c ------------------------------------------------------------------- */
 
 /* Handles a command of the user.
  *   -EINVAL  the command is unknown, malformed or not possible now; nothing has changed */

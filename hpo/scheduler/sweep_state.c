@@ -58,8 +58,7 @@ static void set_state(struct sweep_state *st, struct trial *t, enum trial_state 
         st->waiting_from++;
 }
 
-/* ---- records -----------------------------------------------------------------------------------
- */
+/* ---- records -------------------------------------------------------------------------------- */
 
 static int damaged(const struct scheduler_record *r, const char *what, struct err *e)
 {
@@ -289,8 +288,7 @@ int sweep_state_apply(struct sweep_state *st, const struct scheduler_record *r, 
     return apply_to_trial(st, t, r, e);
 }
 
-/* ---- dump --------------------------------------------------------------------------------------
- */
+/* ---- dump ----------------------------------------------------------------------------------- */
 
 static json_t *dump_points(const struct trial *t)
 {

@@ -10,8 +10,8 @@ static int free_slots(const struct worker *w)
     return takes && w->slots > w->busy ? w->slots - w->busy : 0;
 }
 
-/* Returns true if `a` comes before `b`: it has more free slots, or equally many and a lower number.
- */
+/* Returns true if `a` comes before `b`: it has more free slots, or equally many and a lower
+ * number. */
 static bool has_precedence(const struct worker *a, const struct worker *b)
 {
     return free_slots(a) != free_slots(b) ? free_slots(a) > free_slots(b) : a->number < b->number;

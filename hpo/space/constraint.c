@@ -44,8 +44,7 @@ const size_t *constraint_names(const struct constraint *c, size_t *count)
     return c->names;
 }
 
-/* ---- values ------------------------------------------------------------------------------------
- */
+/* ---- values --------------------------------------------------------------------------------- */
 
 static const struct constraint_value no_value = {.type = CONSTRAINT_NONE};
 

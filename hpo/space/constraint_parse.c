@@ -25,8 +25,8 @@ __attribute__((format(printf, 3, 4))) static int parse_error(struct parse *p, si
     char text[256];
     int line = 1, column = 1;
     for (size_t i = 0; i < at; i++) {
-        column += ((unsigned char)p->c->text[i] & 0xC0) !=
-                  0x80; /* bytes that continue a UTF-8 character do not count */
+        /* Bytes that continue a UTF-8 character do not count. */
+        column += ((unsigned char)p->c->text[i] & 0xC0) != 0x80;
         if (p->c->text[i] == '\n') {
             line++;
             column = 1;
@@ -120,8 +120,7 @@ static int unexpected(struct parse *p)
 static int read_or(struct parse *p);
 static int read_unary(struct parse *p);
 
-/* ---- atoms -------------------------------------------------------------------------------------
- */
+/* ---- atoms ---------------------------------------------------------------------------------- */
 
 static int read_number(struct parse *p)
 {
@@ -262,8 +261,7 @@ static int read_atom(struct parse *p)
     return unexpected(p);
 }
 
-/* ---- operators ---------------------------------------------------------------------------------
- */
+/* ---- operators ------------------------------------------------------------------------------ */
 
 static int read_power(struct parse *p)
 {
@@ -328,8 +326,8 @@ static int read_sum(struct parse *p)
     return a;
 }
 
-/* Checks that two operands can be compared, if their types are known. Returns 0, or -1 on an error.
- */
+/* Checks that two operands can be compared, if their types are known. Returns 0, or -1 on an
+ * error. */
 static int comparable(struct parse *p, enum comparison comparison, int a, int b)
 {
     const struct op *x = &p->c->ops[a], *y = &p->c->ops[b];

@@ -25,8 +25,7 @@ static double clamp(double x, double lo, double hi)
     return x < lo ? lo : x > hi ? hi : x;
 }
 
-/* ---- quantiles ---------------------------------------------------------------------------------
- */
+/* ---- quantiles ------------------------------------------------------------------------------ */
 
 /* Returns the quantile of a beta distribution, by bisection of its CDF. gsl_cdf_beta_Pinv() does
  * not return for some u near 0. */
@@ -132,8 +131,8 @@ json_t *distribution_quantile(const struct distribution *d, double u)
 
 /* ---- the inverse: from values to u ---------------------------------------------------------- */
 
-/* Returns the CDF at x. The result is outside [0, 1] if x is outside the range of the distribution.
- */
+/* Returns the CDF at x. The result is outside [0, 1] if x is outside the range of the
+ * distribution. */
 static double cdf(const struct distribution *d, double x)
 {
     switch (d->kind) {
@@ -229,8 +228,7 @@ double distribution_unit(const struct distribution *d, const json_t *value)
     return fabs(k) <= exact_max ? center(d, k) : clamp(cdf(d, x), 0, 1);
 }
 
-/* ---- counting ----------------------------------------------------------------------------------
- */
+/* ---- counting ------------------------------------------------------------------------------- */
 
 /* Returns the smallest value divided by q, and sets `*hi` to the largest value divided by q. */
 static double first_multiple(const struct distribution *d, double *hi)
@@ -317,8 +315,7 @@ json_t *distribution_exact(const struct distribution *d, json_t *value, bool gri
     return json_incref(value);
 }
 
-/* ---- keys --------------------------------------------------------------------------------------
- */
+/* ---- keys ----------------------------------------------------------------------------------- */
 
 /* Returns a copy (new reference) in which reals without a fraction are integers. */
 static json_t *normalized(const json_t *v)

@@ -95,8 +95,8 @@ double distribution_index(const struct distribution *d, double u);
 double distribution_grid_count(const struct distribution *d);
 json_t *distribution_grid_value(const struct distribution *d, double i);
 
-/* Returns true if `value` is one of the countable values or, with `grid`, one of the grid's values.
- */
+/* Returns true if `value` is one of the countable values or, with `grid`, one of the grid's
+ * values. */
 bool distribution_has(const struct distribution *d, const json_t *value, bool grid);
 
 /* Returns the value in the form that the distribution itself returns (new reference). A number may

@@ -354,8 +354,7 @@ int distribution_read(struct distribution **out, const struct config_node *n, ch
     return 0;
 }
 
-/* ---- an item of the list form ------------------------------------------------------------------
- */
+/* ---- an item of the list form --------------------------------------------------------------- */
 
 /* Reads an item {"type": "float" or "int", "low", "high", "log"}. `whole`: the type is int. */
 static int read_range(struct distribution **out, const struct config_node *n, bool whole,

@@ -44,8 +44,7 @@ void space_free(struct space *s)
     free(s);
 }
 
-/* ---- reading -----------------------------------------------------------------------------------
- */
+/* ---- reading -------------------------------------------------------------------------------- */
 
 /* Returns true if an array of `count` elements must grow. Its capacity is a power of two, so that
  * it is rarely moved. */
@@ -178,8 +177,7 @@ int space_read(struct space **out, const struct config_node *n, bool grid, char 
     return 0;
 }
 
-/* ---- points of the cube ------------------------------------------------------------------------
- */
+/* ---- points of the cube --------------------------------------------------------------------- */
 
 size_t space_dims(const struct space *s)
 {
@@ -251,8 +249,7 @@ json_t *space_json(const struct space *s)
     return space_assemble(s, values, "parameters");
 }
 
-/* ---- parameter sets from outside ---------------------------------------------------------------
- */
+/* ---- parameter sets from outside ------------------------------------------------------------ */
 
 /* Checks that all members are names of the space, and sets groups[g] to the node of group g. */
 static int read_groups(struct config_node *groups, const struct space *s,

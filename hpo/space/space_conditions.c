@@ -50,8 +50,7 @@ char *space_inactive_reason(const struct space *s, size_t p, const double *u)
     return xasprintf("it is active only if '%s' is in %s", parent->path, text);
 }
 
-/* ---- reading -----------------------------------------------------------------------------------
- */
+/* ---- reading -------------------------------------------------------------------------------- */
 
 int space_find_param(size_t *out, const struct space *s, const char *path,
                      const struct config_node *n, struct err *e)

@@ -68,8 +68,7 @@ json_t *space_value(const struct space *s, size_t p, double i)
     return s->grid ? distribution_grid_value(d, i) : distribution_value(d, i);
 }
 
-/* ---- building ----------------------------------------------------------------------------------
- */
+/* ---- building ------------------------------------------------------------------------------- */
 
 struct set { /* a set of parameters, in ascending order */
     size_t *at;
@@ -281,8 +280,7 @@ int space_enumerate(struct space *s)
     return s->enumeration ? 0 : -E2BIG;
 }
 
-/* ---- points ------------------------------------------------------------------------------------
- */
+/* ---- points --------------------------------------------------------------------------------- */
 
 double space_count(const struct space *s)
 {

@@ -61,8 +61,7 @@ struct space_coords {            /* a point in one of three forms; the others ar
     const json_t *const *values; /* per parameter, its value; NULL: not active */
 };
 
-/* ---- space.c -----------------------------------------------------------------------------------
- */
+/* ---- space.c -------------------------------------------------------------------------------- */
 
 /* space_add() adds a parameter and takes the ownership of `d`. space_add_group() adds a group and
  * returns its index. */
@@ -81,8 +80,8 @@ json_t *space_assemble(const struct space *s, json_t **values, const char *key);
 
 /* ---- space_conditions.c --------------------------------------------------------------------- */
 
-/* Returns true if all conditions of parameter p hold at u. A condition on a NAN coordinate fails.
- */
+/* Returns true if all conditions of parameter p hold at u. A condition on a NAN coordinate
+ * fails. */
 bool space_is_active(const struct space *s, size_t p, const double *u);
 
 /* Returns true if the condition holds; `index` is the index of the parent's value. */
@@ -101,8 +100,8 @@ int space_read_conditions(struct space *s, size_t p, const struct config_node *n
  *   -EINVAL  as space_finish() */
 int space_resolve_conditions(struct space *s, const struct config_node *n, struct err *e);
 
-/* Returns the reason why parameter p is not active at u, for a message. The caller frees the text.
- */
+/* Returns the reason why parameter p is not active at u, for a message. The caller frees the
+ * text. */
 char *space_inactive_reason(const struct space *s, size_t p, const double *u);
 
 /* ---- space_enumerate.c ---------------------------------------------------------------------- */

@@ -50,8 +50,7 @@ __attribute__((format(printf, 2, 3))) static void notice(struct spec *s, const c
     strv_push(&s->notices, xstrdup(text));
 }
 
-/* ---- top level ---------------------------------------------------------------------------------
- */
+/* ---- top level ------------------------------------------------------------------------------ */
 
 /* Keys of W&B that say where W&B runs a sweep. */
 static const char *const no_effect[] = {"entity",     "project", "job",       "image_uri",
@@ -121,8 +120,7 @@ static int read_keys(struct spec *s, const struct config_node *n, struct err *e)
     return 0;
 }
 
-/* ---- metric ------------------------------------------------------------------------------------
- */
+/* ---- metric --------------------------------------------------------------------------------- */
 
 static int read_goal(struct spec_metric *m, const struct config_node *n, struct err *e)
 {
@@ -220,8 +218,7 @@ static int read_early_terminate(struct spec *s, const struct config_node *n,
                : config_node_error(&at, e, "'early_terminate' needs a 'metric' to compare");
 }
 
-/* ---- what is run -------------------------------------------------------------------------------
- */
+/* ---- what is run ---------------------------------------------------------------------------- */
 
 static int read_command(struct spec *s, const struct config_node *n, struct err *e)
 {
@@ -300,8 +297,7 @@ int spec_read(struct spec **out, const struct yaml_doc *d, const struct spec_voc
     return 0;
 }
 
-/* ---- writing -----------------------------------------------------------------------------------
- */
+/* ---- writing -------------------------------------------------------------------------------- */
 
 static void set_text(json_t *o, const char *key, const char *text)
 {

@@ -11,8 +11,8 @@ enum {
 static const double prior_errors = 2; /* weight of the guessed spread, as a number of errors */
 static const double bound_sds = 3;
 
-struct errors { /* the errors of forecasts over one gap; an error is z at the end minus the forecast
-                 */
+/* The errors of forecasts over one gap. An error is z at the end minus the forecast. */
+struct errors {
     double n, sum, squares;
 };
 
@@ -25,8 +25,7 @@ struct curve_forecast {
     int whole; /* number of whole curves */
 };
 
-/* ---- a trial's curve ---------------------------------------------------------------------------
- */
+/* ---- a trial's curve ------------------------------------------------------------------------ */
 
 double curve_forecast_time(const struct trial *t, double step)
 {
@@ -96,8 +95,7 @@ struct curve_forecast_scale curve_forecast_scale(int max_iter, bool maximize,
                                          max_iter > 0 ? max_iter : longest};
 }
 
-/* ---- errors of forecasts -----------------------------------------------------------------------
- */
+/* ---- errors of forecasts -------------------------------------------------------------------- */
 
 static int doublings(double gap)
 {

@@ -31,8 +31,7 @@ AUTO_DEFINE(curve_forecast, struct curve_forecast *, curve_forecast_free)
 bool curve_forecast_trial(const struct curve_forecast *f, const struct trial *t, double *mean,
                           double *sd);
 
-/* ---- for stopper_curve -------------------------------------------------------------------------
- */
+/* ---- for stopper_curve ---------------------------------------------------------------------- */
 
 struct curve_forecast_scale { /* how curves are converted to z and compared */
     enum learning_curve_link link;

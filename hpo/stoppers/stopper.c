@@ -27,8 +27,7 @@ const char *stopper_row(size_t i, const char **help)
     return rows[i]->name;
 }
 
-/* ---- reading -----------------------------------------------------------------------------------
- */
+/* ---- reading -------------------------------------------------------------------------------- */
 
 static const struct stopper_ops *find_row(const struct config_node *n, struct err *e)
 {
@@ -73,8 +72,7 @@ json_t *stopper_json(const struct stopper *s)
     return o;
 }
 
-/* ---- keys that several stoppers have -----------------------------------------------------------
- */
+/* ---- keys that several stoppers have -------------------------------------------------------- */
 
 static const double eta_min = 1.1;
 
@@ -118,8 +116,7 @@ void stopper_rungs_json(const struct stopper_rungs *r, json_t *to)
     json_object_set_new(to, "eta", json_real(r->eta));
 }
 
-/* ---- judging -----------------------------------------------------------------------------------
- */
+/* ---- judging -------------------------------------------------------------------------------- */
 
 static void *memory_at(const struct stopper *s, size_t i)
 {

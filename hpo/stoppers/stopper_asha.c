@@ -75,8 +75,7 @@ static void json(const struct stopper *s, json_t *to)
     json_object_set_new(to, "like", json_string(a->ray ? "ray" : "optuna"));
 }
 
-/* ---- rungs -------------------------------------------------------------------------------------
- */
+/* ---- rungs ---------------------------------------------------------------------------------- */
 
 static double rung_step(const struct asha *a, double base, size_t k)
 {
@@ -126,8 +125,7 @@ static bool has_report(const struct trial *t)
     return t->diverged || t->curve.count > 0;
 }
 
-/* ---- Optuna ------------------------------------------------------------------------------------
- */
+/* ---- Optuna --------------------------------------------------------------------------------- */
 
 /* Returns the step of the first rung by Optuna's "auto", or 0 if no trial is done. */
 static double auto_base(const struct trial_view *view)
@@ -180,8 +178,7 @@ static enum stopper_verdict judge_as_optuna(const struct stopper *s, bool maximi
     }
 }
 
-/* ---- Ray ---------------------------------------------------------------------------------------
- */
+/* ---- Ray ------------------------------------------------------------------------------------ */
 
 static int compare(const void *a, const void *b)
 {

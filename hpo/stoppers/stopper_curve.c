@@ -52,8 +52,7 @@ static void json(const struct stopper *s, json_t *to)
     json_object_set_new(to, "keep", json_real(c->keep));
 }
 
-/* ---- rungs -------------------------------------------------------------------------------------
- */
+/* ---- rungs ---------------------------------------------------------------------------------- */
 
 /* Returns the time of the highest rung that is <= `time`, or 0 if there is none. The end of a whole
  * trial is not a rung. */
@@ -117,8 +116,7 @@ static double *scores_at(const struct curve_forecast_scale *s, const struct tria
     return scores;
 }
 
-/* ---- judging -----------------------------------------------------------------------------------
- */
+/* ---- judging -------------------------------------------------------------------------------- */
 
 static bool is_hopeless(const struct stopper *s, bool maximize, const struct trial_view *view,
                         const struct trial *t)
@@ -150,8 +148,7 @@ static enum stopper_verdict judge(struct stopper *s, bool maximize, const struct
     return is_hopeless(s, maximize, view, t) ? STOPPER_STOP : STOPPER_CONTINUE;
 }
 
-/* ---- continuing paused trials ------------------------------------------------------------------
- */
+/* ---- continuing paused trials --------------------------------------------------------------- */
 
 struct candidate { /* the trial with the best score of those that are paused at a rung */
     const struct trial *trial; /* NULL: there is none */

@@ -24,8 +24,8 @@ struct stopper_ops {  /* a row of the table in stopper.c */
     /* Implements stopper_judge(). */
     enum stopper_verdict (*judge)(struct stopper *s, bool maximize, const struct trial_view *view,
                                   const struct trial *t);
-    /* Implement stopper_resume() and stopper_finish(). Both NULL: the stopper never pauses a trial.
-     */
+    /* Implement stopper_resume() and stopper_finish(). Both NULL: the stopper never pauses a
+     * trial. */
     int (*resume)(const struct stopper *s, bool maximize, const struct trial_view *view);
     int (*finish)(const struct stopper *s, bool maximize, const struct trial_view *view);
     /* The stopper remembers memory_bytes bytes per trial, which are 0 at first; 0: it remembers
@@ -64,8 +64,7 @@ int stopper_rungs_check_max(const struct stopper_rungs *r, const struct config_n
                             struct err *e);
 void stopper_rungs_json(const struct stopper_rungs *r, json_t *to);
 
-/* ---- for tests: what a stopper has worked out --------------------------------------------------
- */
+/* ---- for tests: what a stopper has worked out ----------------------------------------------- */
 
 /* hyperband: returns the highest band <= iterations, or 0 if there is none. */
 int stopper_hyperband_band(const struct stopper *s, int iterations);

@@ -49,7 +49,7 @@ int64_t event_store_sum(const struct event_store_row *r);
 enum scheduler_record_kind event_store_kind(const char *name);
 const char *event_store_kind_name(enum scheduler_record_kind kind);
 
-/* ---- a reader (event_store_reader.c) --------------------------------------------------------- */
+/* ---- a reader (event_store_reader.c) -------------------------------------------------------- */
 
 int event_store_open_reader(struct event_store *s, struct err *e);
 void event_store_close_reader(struct event_store *s);
@@ -57,8 +57,7 @@ void event_store_close_reader(struct event_store *s);
  * cannot see changes (EVENT_STORE_BY_IMMUTABLE, EVENT_STORE_BY_COPY). */
 int event_store_refresh_reader(struct event_store *s, struct err *e);
 
-/* ---- the feed: a copy of the records as lines of JSON (event_store_feed.c) --------------------
- */
+/* ---- the feed: a copy of the records as lines of JSON (event_store_feed.c) ------------------ */
 
 struct event_store_feed;
 

@@ -29,8 +29,7 @@ void study_free(struct study *s)
     free(s);
 }
 
-/* ---- init --------------------------------------------------------------------------------------
- */
+/* ---- init ----------------------------------------------------------------------------------- */
 
 static int read_method(const struct spec_method **out, const struct config_node *n, struct err *e)
 {
@@ -167,8 +166,7 @@ static json_t *init(struct study **out, const struct config_node *n, struct err 
     return reply;
 }
 
-/* ---- trials ------------------------------------------------------------------------------------
- */
+/* ---- trials --------------------------------------------------------------------------------- */
 
 struct trial *study_add_trial(struct study *s, json_t *params)
 {
@@ -238,8 +236,7 @@ int study_read_value(double *out, const struct config_node *n, const char *key, 
     return err_hint(e, "a number, \"nan\", \"inf\" or \"-inf\"");
 }
 
-/* ---- ask ---------------------------------------------------------------------------------------
- */
+/* ---- ask ------------------------------------------------------------------------------------ */
 
 /* Resumes the paused trial that `choose` selects. Returns its id, or -1 if there is none. */
 static int resume(struct study *s, int (*choose)(const struct stopper *stopper, bool maximize,
@@ -285,8 +282,7 @@ static json_t *ask(struct study *s, const struct config_node *n, struct err *e)
     return reply;
 }
 
-/* ---- report ------------------------------------------------------------------------------------
- */
+/* ---- report --------------------------------------------------------------------------------- */
 
 static json_t *report(struct study *s, const struct config_node *n, struct err *e)
 {
@@ -318,8 +314,7 @@ static json_t *report(struct study *s, const struct config_node *n, struct err *
     return json_pack("{s:s}", "action", words[v]);
 }
 
-/* ---- best --------------------------------------------------------------------------------------
- */
+/* ---- best ----------------------------------------------------------------------------------- */
 
 /* Returns {"id","params","value"} (new reference). If objectives have names, "values" replaces
  * "value" and has a member per objective. */
@@ -375,8 +370,7 @@ static json_t *best(struct study *s, const struct config_node *n, struct err *e)
     return json_pack("{s:o}", "pareto", list);
 }
 
-/* ---- requests ----------------------------------------------------------------------------------
- */
+/* ---- requests ------------------------------------------------------------------------------- */
 
 static const struct {
     const char *name;

@@ -33,8 +33,7 @@ static void results_free(struct results *r)
 }
 AUTO_DEFINE(results, struct results *, results_free)
 
-/* ---- reading -----------------------------------------------------------------------------------
- */
+/* ---- reading -------------------------------------------------------------------------------- */
 
 static int read_state(enum trial_state *out, const struct config_node *n, struct err *e)
 {
@@ -148,8 +147,7 @@ static int read_result(struct result *r, const struct study *s, const struct con
     return failed ? 0 : check_value(r, finite, s, n, e);
 }
 
-/* ---- all or nothing ----------------------------------------------------------------------------
- */
+/* ---- all or nothing ------------------------------------------------------------------------- */
 
 static void apply(struct study *s, const struct result *r)
 {

@@ -12,8 +12,8 @@ struct log_throttle { /* must be zeroed before its first use */
     int suppressed;   /* number of warnings suppressed since the last one */
 };
 
-/* Logs a warning as log_warn() does, or suppresses it. `now_ms` is the time of a monotonic clock.
- */
+/* Logs a warning as log_warn() does, or suppresses it. `now_ms` is the time of a monotonic
+ * clock. */
 void log_throttle_warn(struct log_throttle *s, uint64_t now_ms, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -137,8 +137,8 @@ static void reject_key(struct transport_client *c)
     c->ev->rejected(c->arg, &e);
 }
 
-/* Receives events of the socket. An event has two frames: its number and value, then the address.
- */
+/* Receives events of the socket. An event has two frames: its number and value, then the
+ * address. */
 static void on_events(struct zmq_uv *z, void *arg)
 {
     struct transport_client *c = arg;

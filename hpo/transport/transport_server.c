@@ -25,8 +25,7 @@ struct transport_server {
     void *zmq, *sock;
     struct zmq_uv *on_sock;
     struct zap_auth *auth; /* NULL: only workers on this node can connect */
-    char *file; /* path of the socket of an ipc:// endpoint, which ZeroMQ does not remove; NULL:
-                   none */
+    char *file; /* the socket's path, which ZeroMQ does not remove; NULL: not an ipc:// endpoint */
     struct peer_table *peers;
     struct log_throttle dropped;
     const struct transport_server_events *ev;

@@ -17,8 +17,8 @@ struct transport_server_events {
     /* A message of a worker has arrived on its present connection. Pings are not reported: the
      * server answers them. */
     void (*message)(void *arg, const char *worker, const struct wire_msg *m);
-    /* A batch has ended: all messages that had arrived were reported, or a limited number of them.
-     */
+    /* A batch has ended: all messages that had arrived were reported, or a limited number of
+     * them. */
     void (*batch_end)(void *arg);
 };
 

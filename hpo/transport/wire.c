@@ -53,8 +53,8 @@ static const struct field join_ticket_fields[] = {{"address", T_STR, false, 1, 4
 /* An entry of `peers`: a node on which a slot is reserved for a trial over several nodes. */
 static const struct field peer_fields[] = {
     {"node", T_STR, false, 1, 255}, {"resources", T_OBJECT, false, 0, 2}, {0}};
-/* `dir` is the absolute path of the trial's directory. `patterns` is {metric: regular expression}.
- */
+/* `dir` is the absolute path of the trial's directory. `patterns` is {metric: regular
+ * expression}. */
 static const struct field run_fields[] = {
     {"trial", T_INT, false, 0, INT32_MAX},
     {"sweep", T_STR, false, 1, 255},

@@ -29,7 +29,7 @@ struct metric_parse {
     size_t searched; /* bytes of lines since the patterns were compiled */
 };
 
-/* ---- patterns -------------------------------------------------------------------------------- */
+/* ---- patterns ------------------------------------------------------------------------------- */
 
 /* The largest number of copies that regcomp() makes for the + or the bounds {m,n} at *at; moves *at
  * behind them. Bounds that are not valid count as 1: regcomp() refuses them. */
@@ -164,8 +164,8 @@ void metric_parse_free(struct metric_parse *m)
     free(m);
 }
 
-/* Returns the number that the pattern finds in the line (new reference), or NULL if it finds none.
- */
+/* Returns the number that the pattern finds in the line (new reference), or NULL if it finds
+ * none. */
 static json_t *find(const struct metric_pattern *p, const char *line)
 {
     regmatch_t at[2];

@@ -31,8 +31,8 @@ enum stop_reason {
  * EARLY. */
 const char *stop_reason_word(enum stop_reason r);
 
-/* Returns the reason for a word of a record: EARLY if the word is not in the table, NONE for NULL.
- */
+/* Returns the reason for a word of a record: EARLY if the word is not in the table, NONE for
+ * NULL. */
 enum stop_reason stop_reason_parse(const char *word);
 
 /* Returns the reason as a text for users, without a full stop. Returns NULL for NONE and EARLY. */

@@ -111,8 +111,8 @@ bool trial_repeated(const struct trial *t, double step, const json_t *values, co
 /* Returns the step for a report that has none: the number of reports under this lease. */
 double trial_next_step(const struct trial *t);
 
-/* Returns the trial's best value or, with `last`, its last value. Returns NAN if it has none yet.
- */
+/* Returns the trial's best value or, with `last`, its last value. Returns NAN if it has none
+ * yet. */
 double trial_value(const struct trial *t, bool last);
 
 /* Returns the mean of the first n points, 0 < n <= curve.count. Stores the means, so that each is

@@ -50,8 +50,7 @@ static bool read_use(struct foreign_gpu_process *out, const struct gpu_usage *u)
     for (int i = 0; i < u->pid_count; i++) {
         struct process_tree_proc w;
         if (foreign_gpu_processes_is_drover(u->pids[i]) || process_tree_read(&w, u->pids[i]) < 0)
-            continue; /* a process without an entry in /proc is in another namespace, or has ended
-                       */
+            continue; /* without an entry in /proc, it is in another namespace, or has ended */
         out->seen = true;
         gpu_users_describe(out->text, sizeof out->text, u->pids[i]);
         return true;

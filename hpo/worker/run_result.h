@@ -14,8 +14,8 @@
  * names the cause and the last line of the first failed rank; it is absent if no rank failed. */
 json_t *run_result_json(const struct job_end *end, bool preempted);
 
-/* The same for a job that never ran. `error` is the cause; NULL: it was stopped before it started.
- */
+/* The same for a job that never ran. `error` is the cause; NULL: it was stopped before it
+ * started. */
 json_t *run_result_not_started(const char *error, bool preempted);
 
 /* Appends how a run ended: "exit status 0", "exit status 1: no such file", "stopped", … */

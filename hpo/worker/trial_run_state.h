@@ -20,8 +20,7 @@ enum trial_run_event {
     TRIAL_RUN_EV_STOP,                 /* the run must end, with a grace period */
     TRIAL_RUN_EV_KILL,                 /* the run must end without a grace period */
     TRIAL_RUN_EV_JOB_ENDED,            /* the job has ended, and no agent of this node is left */
-    TRIAL_RUN_EV_JOB_ENDED_AGENT_LEFT, /* the job has ended, but the agent of this node still runs
-                                        */
+    TRIAL_RUN_EV_JOB_ENDED_AGENT_LEFT, /* the job has ended, but this node's agent still runs */
     TRIAL_RUN_EV_AGENT_ENDED,          /* the agent of this node has ended */
     TRIAL_RUN_EVENTS
 };

@@ -37,8 +37,7 @@ void agent_send_start_error(struct agent *a, const struct err *e)
                               "node_fault", !by_user, "why", json_text(e->text)));
 }
 
-/* ---- the connection ----------------------------------------------------------------------------
- */
+/* ---- the connection ------------------------------------------------------------------------- */
 
 static void on_exit_agent(struct agent *a, const struct control_frame *f)
 {
@@ -117,8 +116,7 @@ int agent_connect(struct agent *a, const char *addresses, struct err *e)
     return 0;
 }
 
-/* ---- the parent process ------------------------------------------------------------------------
- */
+/* ---- the parent process --------------------------------------------------------------------- */
 
 static void on_parent_buffer(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
 {
@@ -143,8 +141,7 @@ static void watch_parent(struct agent *a, int fd)
         close(fd); /* the agent then does not notice the parent's death */
 }
 
-/* ---- start and end -----------------------------------------------------------------------------
- */
+/* ---- start and end -------------------------------------------------------------------------- */
 
 static char *dup_or_null(const char *s)
 {
@@ -225,9 +222,7 @@ int agent_main(int parent_fd)
         snprintf(a.host, sizeof a.host, "(unnamed host)");
     clear_launcher_env(&a);
     int rc = guardian_start_unmonitored(&a.guardian, &e); /* the parent cleans up instead */
-    int loop_rc =
-        /* Must follow the fork, since libuv closes its descriptors in a child */
-        uv_loop_init(&a.loop);
+    int loop_rc = uv_loop_init(&a.loop); /* after the fork: libuv closes descriptors in a child */
     if (loop_rc < 0) {
         log_error("%s: event loop: %s", a.host, uv_strerror(loop_rc));
         return 1;

@@ -7,8 +7,7 @@
 
 enum { STRANGERS_MAX = 64 }; /* connections that have not said hello, besides one per child */
 
-/* ---- children ----------------------------------------------------------------------------------
- */
+/* ---- children ------------------------------------------------------------------------------- */
 
 struct child {
     struct agent_children *all;
@@ -152,8 +151,7 @@ static void on_connection(uv_stream_t *listener, int status)
     limit_strangers(c);
 }
 
-/* ---- start, frames from above, and end ---------------------------------------------------------
- */
+/* ---- start, frames from above, and end ------------------------------------------------------ */
 
 static void on_closed(uv_handle_t *h)
 {

@@ -3,8 +3,7 @@
 #include "common/log.h"
 #include "launcher/agent/agent_internal.h"
 
-/* ---- events of the PMIx server: `rank` is the number in the whole job --------------------------
- */
+/* ---- events of the PMIx server: `rank` is the number in the whole job ----------------------- */
 
 static void send_event(struct agent *a, const char *type, int rank)
 {
@@ -36,8 +35,7 @@ static void on_exchange(void *arg, const struct exchange_message *m)
     agent_exchange_submit(arg, m);
 }
 
-/* ---- the exchange ------------------------------------------------------------------------------
- */
+/* ---- the exchange --------------------------------------------------------------------------- */
 
 static void on_send(void *arg, int to, const char *bytes, size_t len)
 {
@@ -72,8 +70,8 @@ void agent_exchange_receive(struct agent *a, int from, const char *bytes, size_t
 
 void agent_exchange_on_exchange(struct agent *a, const struct control_frame *f)
 {
-    if (a->exchange) /* else the job has no PMIx, or not yet; the launcher reports lost nodes anyway
-                      */
+    /* Without an exchange there is no PMIx, or not yet. The launcher reports lost nodes anyway. */
+    if (a->exchange)
         agent_exchange_receive(a, tree_parent(&a->tree, a->node), f->payload, f->len);
 }
 

@@ -25,8 +25,7 @@ static int index_of(const struct agent_rank *r)
     return (int)(r - r->agent->ranks);
 }
 
-/* ---- events of the ranks -----------------------------------------------------------------------
- */
+/* ---- events of the ranks -------------------------------------------------------------------- */
 
 static void on_started(void *arg, int index, pid_t pid)
 {
@@ -99,8 +98,7 @@ static void on_reaped(void *arg)
     agent_send_head(arg, json_pack("{s:s}", "t", "reaped")); /* `exit` and `eof` may follow */
 }
 
-/* ---- events of PMI-1 ---------------------------------------------------------------------------
- */
+/* ---- events of PMI-1 ------------------------------------------------------------------------ */
 
 static void send_event(struct agent *a, const char *type, int index)
 {
@@ -134,8 +132,7 @@ static void on_exchange(void *arg, const struct exchange_message *m)
     agent_exchange_submit(arg, m);
 }
 
-/* ---- start and end -----------------------------------------------------------------------------
- */
+/* ---- start and end -------------------------------------------------------------------------- */
 
 int agent_ranks_start(struct agent *a, int master_port, struct err *e)
 {
@@ -179,8 +176,7 @@ void agent_ranks_free(struct agent *a)
     free(TAKE(a->ranks));
 }
 
-/* ---- frames of the launcher --------------------------------------------------------------------
- */
+/* ---- frames of the launcher ----------------------------------------------------------------- */
 
 void agent_ranks_on_signal(struct agent *a, const struct control_frame *f)
 {

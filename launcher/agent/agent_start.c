@@ -31,8 +31,7 @@ char **agent_start_inherited_env(void)
     return own;
 }
 
-/* ---- topology ----------------------------------------------------------------------------------
- */
+/* ---- topology ------------------------------------------------------------------------------- */
 
 static int export_topology(struct strbuf *out, const struct agent *a, struct err *e)
 {
@@ -63,8 +62,7 @@ void agent_start_on_topo_request(struct agent *a, const struct control_frame *f)
         agent_send(a, json_pack("{s:s}", "t", "topo"), topo.data, topo.len);
 }
 
-/* ---- node_spec ---------------------------------------------------------------------------------
- */
+/* ---- node_spec ------------------------------------------------------------------------------ */
 
 static int choose_port(struct agent *a, struct err *e)
 {
@@ -132,8 +130,7 @@ void agent_start_on_node_spec(struct agent *a, const struct control_frame *f)
         agent_send_head(a, json_pack("{s:s}", "t", "ready"));
 }
 
-/* ---- networks ----------------------------------------------------------------------------------
- */
+/* ---- networks ------------------------------------------------------------------------------- */
 
 static bool is_set(const struct agent *a, const struct plan_rank *r, const char *name)
 {
@@ -182,8 +179,7 @@ static void set_networks(struct agent *a, bool other_nodes)
         set_interface(a, name);
 }
 
-/* ---- start -------------------------------------------------------------------------------------
- */
+/* ---- start ---------------------------------------------------------------------------------- */
 
 /* Sets MASTER_ADDR, unless the user has set it. Also sets the variable in which JAX looks for the
  * address. */

@@ -7,8 +7,7 @@
 #include "launcher/control/relay.h"
 #include "launcher/node/netif.h"
 
-/* ---- children ----------------------------------------------------------------------------------
- */
+/* ---- children ------------------------------------------------------------------------------- */
 
 static void on_up(void *arg, json_t *head, const void *payload, size_t len, bool bulk)
 {
@@ -84,8 +83,7 @@ void agent_tree_on_relay(struct agent *a, const struct control_frame *f)
     json_decref(inner.head);
 }
 
-/* ---- the parent --------------------------------------------------------------------------------
- */
+/* ---- the parent ----------------------------------------------------------------------------- */
 
 void agent_tree_on_move(struct agent *a, const struct control_frame *f)
 {

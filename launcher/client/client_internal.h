@@ -1,5 +1,5 @@
-/* client_internal - access to a struct drover for communicators and `drover bench`. Not installed.
- */
+/* client_internal - access to a struct drover for communicators and `drover bench`. Not
+ * installed. */
 #ifndef DROVER_CLIENT_INTERNAL_H
 #define DROVER_CLIENT_INTERNAL_H
 

@@ -34,8 +34,7 @@ struct control {
     void *arg;
 };
 
-/* ---- end ---------------------------------------------------------------------------------------
- */
+/* ---- end ------------------------------------------------------------------------------------ */
 
 static struct bulk *take_bulk(struct control *c)
 {
@@ -86,8 +85,7 @@ static void end(struct control *c, const char *why)
     c->ev.ended(c->arg, why);
 }
 
-/* ---- receiving ---------------------------------------------------------------------------------
- */
+/* ---- receiving ------------------------------------------------------------------------------ */
 
 static size_t frame_max(const struct control *c)
 {
@@ -181,8 +179,7 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *buf)
     }
 }
 
-/* ---- sending -----------------------------------------------------------------------------------
- */
+/* ---- sending -------------------------------------------------------------------------------- */
 
 struct outgoing {
     uv_write_t req;
@@ -296,8 +293,7 @@ size_t control_window(int ranks)
                                         : share;
 }
 
-/* ---- silence -----------------------------------------------------------------------------------
- */
+/* ---- silence -------------------------------------------------------------------------------- */
 
 static void on_tick(uv_timer_t *t)
 {
@@ -341,8 +337,7 @@ void control_suspend_timeout(struct control *c)
     c->silence_expected = true;
 }
 
-/* ---- start -------------------------------------------------------------------------------------
- */
+/* ---- start ---------------------------------------------------------------------------------- */
 
 static struct control *new_control(uv_loop_t *loop, const struct control_events *ev, void *arg)
 {
@@ -403,8 +398,7 @@ int control_accept(struct control **out, uv_stream_t *listener, const char *toke
     return start_reading(out, c, token, uv_accept(listener, (uv_stream_t *)&c->tcp), e);
 }
 
-/* ---- addresses ---------------------------------------------------------------------------------
- */
+/* ---- addresses ------------------------------------------------------------------------------ */
 
 static void format_address(char *out, size_t size, const struct sockaddr_storage *a)
 {

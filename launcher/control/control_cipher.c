@@ -82,7 +82,7 @@ bool control_cipher_is_ready(const struct control_cipher *c)
     return c->ready;
 }
 
-/* ---- records --------------------------------------------------------------------------------- */
+/* ---- records -------------------------------------------------------------------------------- */
 
 /* The nonce of the direction's next record. */
 static void next_nonce(unsigned char nonce[NONCE], struct direction *d)

@@ -62,9 +62,8 @@
 #include "common/strbuf.h"
 
 enum {
-    CONTROL_FRAME_PROTOCOL =
-        4, /* in `hello` and a rendezvous' `join`; raised by any change of frames */
-    CONTROL_FRAME_HEAD_MAX = 1 << 20,     /* bytes of the JSON object */
+    CONTROL_FRAME_PROTOCOL = 4,       /* in `hello` and `join`; raised by any change of frames */
+    CONTROL_FRAME_HEAD_MAX = 1 << 20, /* bytes of the JSON object */
     CONTROL_FRAME_PAYLOAD_MAX = 64 << 20, /* raw bytes */
     CONTROL_FRAME_MAX = 8 + CONTROL_FRAME_HEAD_MAX + CONTROL_FRAME_PAYLOAD_MAX
 };

@@ -193,8 +193,7 @@ void section_watch_end(struct section_watch *w, int rank, const char *section, i
     apply(w, r, SECTION_WATCH_EV_END, now_ms);
 }
 
-/* ---- limits ------------------------------------------------------------------------------------
- */
+/* ---- limits --------------------------------------------------------------------------------- */
 
 /* Leaves in `*worst` the overrun that began first. `since_ms` is when the time began. */
 static void add(struct section_overrun *worst, int64_t *first_ms, struct section_overrun o,
@@ -268,8 +267,7 @@ bool section_watch_check(struct section_watch *w, struct section_overrun *out, b
     return found;
 }
 
-/* ---- texts -------------------------------------------------------------------------------------
- */
+/* ---- texts ---------------------------------------------------------------------------------- */
 
 const char *section_watch_overrun_name(enum section_overrun_kind kind)
 {

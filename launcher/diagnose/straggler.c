@@ -97,8 +97,7 @@ void straggler_end(struct straggler *s, int rank)
     s->ended[rank] = true;
 }
 
-/* ---- statistics --------------------------------------------------------------------------------
- */
+/* ---- statistics ----------------------------------------------------------------------------- */
 
 static int compare(const void *a, const void *b)
 {
@@ -127,8 +126,7 @@ static bool counts(const struct straggler *s, const struct series *in, int rank)
     return !s->ended[rank] && in->ranks[rank].count > 0;
 }
 
-/* ---- one series --------------------------------------------------------------------------------
- */
+/* ---- one series ----------------------------------------------------------------------------- */
 
 /* The last steps of a series that all ranks have done: `n` steps before step `end`. Each rank's
  * steps are counted from its own end if some rank is far ahead, as in a job whose ranks do not wait
@@ -243,8 +241,7 @@ static void check_series(struct straggler *s, struct series *in)
     }
 }
 
-/* ---- changes -----------------------------------------------------------------------------------
- */
+/* ---- changes -------------------------------------------------------------------------------- */
 
 static void describe(struct straggler *s, struct series *in, int rank, struct straggler_change *out)
 {

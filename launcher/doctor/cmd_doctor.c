@@ -89,7 +89,7 @@ static int check_here(struct doctor_node *out, const struct doctor_options *o, c
     return rc;
 }
 
-/* ---- several nodes --------------------------------------------------------------------------- */
+/* ---- several nodes -------------------------------------------------------------------------- */
 
 static void pass(char ***argv, const char *name, const char *value)
 {

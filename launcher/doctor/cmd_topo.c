@@ -74,7 +74,7 @@ static void add(struct groups *g, const char *name, const struct topo *t)
     strv_push(&g->at[i].names, xstrdup(name));
 }
 
-/* ---- where the topologies come from ---------------------------------------------------------- */
+/* ---- where the topologies come from --------------------------------------------------------- */
 
 static int add_here(struct groups *g, const char *machine, struct err *e)
 {

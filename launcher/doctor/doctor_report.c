@@ -24,7 +24,7 @@ void doctor_report_free(struct doctor_report *r)
     *r = (struct doctor_report){0};
 }
 
-/* ---- nodes that agree ------------------------------------------------------------------------ */
+/* ---- nodes that agree ----------------------------------------------------------------------- */
 
 static bool was_run(const struct check_result *c)
 {
@@ -165,7 +165,7 @@ void doctor_report_judge_clock(struct doctor_node *n, double begin_s, double end
               off, ahead > behind ? "ahead of" : "behind");
 }
 
-/* ---- counts and cause ------------------------------------------------------------------------ */
+/* ---- counts and cause ----------------------------------------------------------------------- */
 
 /* Returns the worst state of a row over all nodes: fail, warn, ok, skip; -1: it was run on none. */
 static int worst(const struct doctor_report *r, size_t row)

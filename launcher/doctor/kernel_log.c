@@ -28,8 +28,8 @@ static void take_line(const struct reader *r, char *line)
         r->fn(r->arg, r->uptime_s - (double)us / 1e6, text + 1);
 }
 
-/* Takes the complete lines of the buffer. Returns the length of the rest, which moves to its start.
- */
+/* Takes the complete lines of the buffer. Returns the length of the rest, which moves to its
+ * start. */
 static size_t take_lines(const struct reader *r, char *buf, size_t len)
 {
     char *line = buf, *end;
@@ -54,8 +54,8 @@ int kernel_log_read(kernel_log_fn *fn, void *arg)
     char buf[RECORD_MAX];
     size_t len = 0;
     ssize_t n;
-    /* A read returns one record. EPIPE: the kernel has overwritten the next one; later ones follow.
-     */
+    /* A read returns one record. EPIPE: the kernel has overwritten the next one; later ones
+     * follow. */
     while ((n = read(fd, buf + len, sizeof buf - len)) > 0 ||
            (n < 0 && (errno == EPIPE || errno == EINTR)))
         len = n > 0 ? take_lines(&r, buf, len + (size_t)n) : len;

@@ -2,8 +2,8 @@
 #ifndef DROVER_KERNEL_LOG_H
 #define DROVER_KERNEL_LOG_H
 
-/* `age_s` is the number of seconds since the message. `text` is one line, borrowed during the call.
- */
+/* `age_s` is the number of seconds since the message. `text` is one line, borrowed during the
+ * call. */
 typedef void kernel_log_fn(void *arg, double age_s, const char *text);
 
 /* Calls `fn` for each message since the boot that the kernel still has, oldest first.

@@ -1,5 +1,5 @@
-/* node_query - runs a command of drover on several nodes at the same time, and collects its output.
- */
+/* node_query - runs a command of drover on several nodes at the same time, and collects its
+ * output. */
 #ifndef DROVER_NODE_QUERY_H
 #define DROVER_NODE_QUERY_H
 

@@ -58,8 +58,7 @@ static void fail_text(struct rdzv_client *r, int code, const char *why)
     fail(r, &e);
 }
 
-/* ---- frames of the server ----------------------------------------------------------------------
- */
+/* ---- frames of the server ------------------------------------------------------------------- */
 
 static void free_port(struct rdzv_client *r)
 {
@@ -135,8 +134,7 @@ static void on_disconnected(void *arg, const char *why)
     fail_text(r, -ECONNRESET, text);
 }
 
-/* ---- connect ----------------------------------------------------------------------------------
- */
+/* ---- connect -------------------------------------------------------------------------------- */
 
 static void on_dial_closed(uv_handle_t *h)
 {
@@ -227,8 +225,7 @@ static void connect_next(struct rdzv_client *r)
     connect_other(r, rc);
 }
 
-/* ---- resolve -----------------------------------------------------------------------------------
- */
+/* ---- resolve -------------------------------------------------------------------------------- */
 
 static bool is_own_address(const struct addrinfo *found)
 {

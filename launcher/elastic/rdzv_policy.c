@@ -87,7 +87,7 @@ static struct rdzv_policy_action *add_action(struct rdzv_policy *r, enum rdzv_po
     return a;
 }
 
-/* ---- an attempt's end ------------------------------------------------------------------------ */
+/* ---- an attempt's end ----------------------------------------------------------------------- */
 
 static void stop_all(struct rdzv_policy *r, bool failure, const char *why)
 {
@@ -112,7 +112,7 @@ static void end_if_done(struct rdzv_policy *r)
             add_action(r, RDZV_POLICY_REJECT, r->members[i].node.id, "the job has ended");
 }
 
-/* ---- an attempt's start ---------------------------------------------------------------------- */
+/* ---- an attempt's start --------------------------------------------------------------------- */
 
 /* Returns true if `a` precedes `b` in the order of nodes: the server's node is first; the others
  * follow by name, then in the order in which they joined. */
@@ -187,7 +187,7 @@ static void wait_again(struct rdzv_policy *r, int64_t now_ms)
     r->enough_ms = -1;
 }
 
-/* ---- messages of nodes ----------------------------------------------------------------------- */
+/* ---- messages of nodes ---------------------------------------------------------------------- */
 
 size_t rdzv_policy_join(struct rdzv_policy *r, const struct rdzv_policy_node *n, int64_t now_ms)
 {

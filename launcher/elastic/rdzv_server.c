@@ -38,8 +38,7 @@ static int64_t now_ms(const struct rdzv_server *s)
 
 static void on_timer(uv_timer_t *t);
 
-/* ---- to the peers -----------------------------------------------------------------------------
- */
+/* ---- to the peers --------------------------------------------------------------------------- */
 
 static json_t *frame_of(const struct rdzv_policy_action *a)
 {
@@ -80,8 +79,7 @@ static void on_timer(uv_timer_t *t)
     perform(s, rdzv_policy_timeout(s->policy, now_ms(s)));
 }
 
-/* ---- from the peers -----------------------------------------------------------------------------
- */
+/* ---- from the peers ------------------------------------------------------------------------- */
 
 static void remove_peer(struct rdzv_peer *p)
 {

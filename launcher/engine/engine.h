@@ -141,7 +141,7 @@ void engine_last_collective(const struct engine_job *j, int rank, struct collect
  * `cleared` follows. */
 void engine_kill_tree(struct engine_job *j);
 
-/* ---- for implementations of engines ---------------------------------------------------------- */
+/* ---- for implementations of engines --------------------------------------------------------- */
 
 /* The functions of an engine, as described above. The engine's own struct for a job begins with
  * struct engine_job. */

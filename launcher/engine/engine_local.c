@@ -31,8 +31,7 @@ static struct local_job *find(struct engine *en, uint32_t number)
     return j;
 }
 
-/* ---- events of the guardian --------------------------------------------------------------------
- */
+/* ---- events of the guardian ----------------------------------------------------------------- */
 
 static void on_started(void *arg, uint32_t number, int rank, pid_t pid)
 {
@@ -162,8 +161,7 @@ static void on_guardian_ended(void *arg)
     uv_timer_start(&en->reaped_timer, on_reaped_timer, 0, 0);
 }
 
-/* ---- events of PMI-1: `rank` is the number in the whole job ------------------------------------
- */
+/* ---- events of PMI-1: `rank` is the number in the whole job --------------------------------- */
 
 static void on_pmi_connected(void *arg, int rank)
 {
@@ -208,8 +206,7 @@ static void on_report(void *arg, int rank, const char *json, size_t len)
     j->ev.report(j->arg, rank, json, len);
 }
 
-/* ---- end ---------------------------------------------------------------------------------------
- */
+/* ---- end ------------------------------------------------------------------------------------ */
 
 static void local_signal(struct engine_job *job, int rank, int sig)
 {
@@ -278,8 +275,7 @@ static void local_free(struct engine_job *job)
     free(j);
 }
 
-/* ---- start -------------------------------------------------------------------------------------
- */
+/* ---- start ---------------------------------------------------------------------------------- */
 
 /* Asks the guardian to start a rank. */
 static int spawn_rank(struct local_job *j, const struct engine_start_opts *o, int rank,

@@ -66,7 +66,7 @@ struct local_job {
     void *arg;
 };
 
-/* ---- output (engine_local_output.c) ---------------------------------------------------------- */
+/* ---- output (engine_local_output.c) --------------------------------------------------------- */
 
 /* Initializes the streams of all ranks and opens their output files. This is done before any rank
  * starts, since it may fail. `dir` is launch_spec.output_dir. */

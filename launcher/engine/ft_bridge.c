@@ -67,8 +67,7 @@ char *ft_bridge_socket(const struct ft_bridge *b, int i)
     return xasprintf("%s/ft-%d.socket", session_dir_path(b->dir), i);
 }
 
-/* ---- the end -----------------------------------------------------------------------------------
- */
+/* ---- the end -------------------------------------------------------------------------------- */
 
 static void release(struct ft_bridge *b)
 {
@@ -148,8 +147,7 @@ void ft_bridge_close(struct ft_bridge *b)
     release(b);
 }
 
-/* ---- the start ---------------------------------------------------------------------------------
- */
+/* ---- the start ------------------------------------------------------------------------------ */
 
 static int spawn(struct ft_bridge *b, const char *script)
 {

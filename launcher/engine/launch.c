@@ -21,8 +21,7 @@ enum {
     LAST_LINES = 20
 };
 
-/* ---- actions of the job's states ---------------------------------------------------------------
- */
+/* ---- actions of the job's states ------------------------------------------------------------ */
 
 static void on_escalation(uv_timer_t *t);
 
@@ -116,8 +115,7 @@ void launch_after_event(struct launch *j, int rank, bool job_changed)
     LAUNCH_OBSERVERS_EMIT(&j->observers, rank_ended, job_rank_end(j->job, rank));
 }
 
-/* ---- ranks: start and exit ---------------------------------------------------------------------
- */
+/* ---- ranks: start and exit ------------------------------------------------------------------ */
 
 static double seconds_since_start(const struct launch *j)
 {
@@ -318,8 +316,7 @@ static void on_reaped(void *arg)
         enter_state(j);
 }
 
-/* ---- start -------------------------------------------------------------------------------------
- */
+/* ---- start ---------------------------------------------------------------------------------- */
 
 /* Returns "drover-PID-RANDOM", which identifies the job on this node and in PMIx. */
 static char *make_job_id(void)
@@ -480,8 +477,7 @@ pid_t launch_rank_pid(const struct launch *j, int rank)
     return j->ranks[rank].pid;
 }
 
-/* ---- end ---------------------------------------------------------------------------------------
- */
+/* ---- end ------------------------------------------------------------------------------------ */
 
 void launch_stop(struct launch *j, int request_ms)
 {

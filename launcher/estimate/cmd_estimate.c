@@ -27,8 +27,7 @@ struct estimate_options {
     double rough_bytes;   /* of --rough; 0: not given */
 };
 
-/* ---- options ----------------------------------------------------------------------------------
- */
+/* ---- options -------------------------------------------------------------------------------- */
 
 static int set_precision(void *into, char *const *values, struct err *e)
 {
@@ -156,8 +155,7 @@ static int parse(struct estimate_options *o, int argc, char **argv, struct err *
     return 0;
 }
 
-/* ---- earlier jobs of the program ---------------------------------------------------------------
- */
+/* ---- earlier jobs of the program ------------------------------------------------------------ */
 
 /* Corrects the estimate by the peaks of earlier jobs with the same program and options. */
 static int correct(struct estimate *s, const struct history_command *c, struct err *e)
@@ -189,8 +187,7 @@ static int estimate_command(struct estimate *s, struct estimate_opts *job, char 
     return rc;
 }
 
-/* ---- GPUs --------------------------------------------------------------------------------------
- */
+/* ---- GPUs ----------------------------------------------------------------------------------- */
 
 /* Share of a card's nominal memory that NVML reports, at least: the driver keeps the rest. */
 static const double USABLE = 0.985;
@@ -243,8 +240,7 @@ static size_t smallest(const struct estimate_gpu *gpus, size_t count)
     return least;
 }
 
-/* ---- output ------------------------------------------------------------------------------------
- */
+/* ---- output --------------------------------------------------------------------------------- */
 
 static void print_text(const struct estimate_options *o, const struct estimate *s,
                        const struct estimate_gpu *gpus, size_t count, char *const *advice)

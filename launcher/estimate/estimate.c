@@ -13,8 +13,7 @@
 
 enum { BATCH_MAX = 1 << 20, SEQ_MAX = 1 << 24, RANKS_MAX = 1 << 20 };
 
-/* ---- words ------------------------------------------------------------------------------------
- */
+/* ---- words ---------------------------------------------------------------------------------- */
 
 static const char *const precisions[ESTIMATE_PRECISIONS] = {"fp32", "bf16", "fp16", "fp8"};
 static const char *const optimizers[ESTIMATE_OPTIMIZERS] = {
@@ -70,8 +69,7 @@ const char *estimate_verdict_text(enum estimate_verdict v)
     return v == ESTIMATE_FITS ? "fits" : v == ESTIMATE_CLOSE ? "close" : "does not fit";
 }
 
-/* ---- options ----------------------------------------------------------------------------------
- */
+/* ---- options -------------------------------------------------------------------------------- */
 
 struct estimate_opts estimate_opts_default(void)
 {
@@ -141,8 +139,7 @@ static int complete(struct estimate_opts *o, struct err *e)
     return rc;
 }
 
-/* ---- the estimate -----------------------------------------------------------------------------
- */
+/* ---- the estimate --------------------------------------------------------------------------- */
 
 void estimate_set(struct estimate *s, enum estimate_part_kind k, double low, double high,
                   const char *fmt, ...)

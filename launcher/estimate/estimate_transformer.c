@@ -9,8 +9,7 @@
 /* DeepSpeed's default size of a bucket for reduction, in elements. */
 static const double BUCKET = 5e8;
 
-/* ---- what does not depend on the batch --------------------------------------------------------
- */
+/* ---- what does not depend on the batch ------------------------------------------------------ */
 
 /* Bytes per parameter. */
 struct widths {
@@ -123,8 +122,7 @@ static void set_optimizer(struct estimate *s, const struct widths *w, double low
                  w->copy, share);
 }
 
-/* ---- what depends on the batch ----------------------------------------------------------------
- */
+/* ---- what depends on the batch -------------------------------------------------------------- */
 
 /* Bytes of a layer's activations per token: in each rank of a tensor-parallel group, divided among
  * them, and for each other token that a token attends to. */
@@ -224,8 +222,7 @@ static void set_logits(struct estimate *s, int vocab_low, int vocab_high)
                  "5 %% to 20 %% of activations and logits");
 }
 
-/* ---- what is not part of the model ------------------------------------------------------------
- */
+/* ---- what is not part of the model ---------------------------------------------------------- */
 
 void estimate_runtime(struct estimate *s, double params)
 {

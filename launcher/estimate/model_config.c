@@ -42,7 +42,7 @@ static int read_bool(bool *out, const json_t *c, const char *key, struct err *e)
     return json_is_null(json_object_get(c, key)) ? 0 : json_optional_bool(out, c, key, e);
 }
 
-/* ---- what only some families have ------------------------------------------------------------ */
+/* ---- what only some families have ----------------------------------------------------------- */
 
 static const char *architecture(const json_t *c)
 {
@@ -128,8 +128,7 @@ static int opt_more(struct model_shape *m, const json_t *c, struct err *e)
     return 0;
 }
 
-/* ---- the families -----------------------------------------------------------------------------
- */
+/* ---- the families --------------------------------------------------------------------------- */
 
 #define HF_KEYS                                                                     \
     "num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size", \
@@ -285,8 +284,7 @@ int model_config_read(struct model_shape *out, const char *path, struct err *e)
     return model_config_parse(out, text, n, e) < 0 ? err_wrap(e, "%s", path) : 0;
 }
 
-/* ---- public models by name --------------------------------------------------------------------
- */
+/* ---- public models by name ------------------------------------------------------------------ */
 
 /* Writes the name in lower case, with '-' for '_' and ' ', without what follows '('. */
 static void normalise(char *out, size_t size, const char *name)

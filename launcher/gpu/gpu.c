@@ -209,7 +209,7 @@ static int query(const struct nvml *n, query_fn *fn, void *out, int *count, stru
     return rc;
 }
 
-/* ---- in a process that can be abandoned ------------------------------------------------------ */
+/* ---- in a process that can be abandoned ----------------------------------------------------- */
 
 struct answer {
     int rc, count;

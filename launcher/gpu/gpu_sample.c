@@ -26,8 +26,7 @@ _Static_assert(GPU_SAMPLE_THROTTLED == (NVML_REASON_HW_SLOWDOWN | NVML_REASON_SW
                                         NVML_REASON_HW_THERMAL | NVML_REASON_POWER_BRAKE),
                "not the power limit or the clocks that the user has set");
 
-/* ---- calls that may fail -----------------------------------------------------------------------
- */
+/* ---- calls that may fail -------------------------------------------------------------------- */
 
 static int64_t read_value(int (*f)(nvml_device, unsigned *), nvml_device d)
 {
@@ -60,8 +59,7 @@ static int64_t field_value(const struct nvml_field *f)
                                                                                    : UNKNOWN;
 }
 
-/* ---- one sample --------------------------------------------------------------------------------
- */
+/* ---- one sample ----------------------------------------------------------------------------- */
 
 static void read_memory(const struct nvml *n, nvml_device d, struct gpu_sample *s)
 {
@@ -124,8 +122,7 @@ void gpu_sampler_read(struct gpu_sampler *s, struct gpu_sample *out)
         read_device(&s->nvml, &s->devices[i], &out[i]);
 }
 
-/* ---- what does not change ----------------------------------------------------------------------
- */
+/* ---- what does not change ------------------------------------------------------------------- */
 
 static const struct gpu_sample unknown = {
     .index = UNKNOWN,
@@ -217,8 +214,7 @@ static void add_gpu(struct gpu_sampler *s, unsigned index, char *const *uuids)
         add_device(s, index, d, d, uuids);
 }
 
-/* ---- open and close ----------------------------------------------------------------------------
- */
+/* ---- open and close ------------------------------------------------------------------------- */
 
 void gpu_sampler_close(struct gpu_sampler *s)
 {

@@ -77,7 +77,7 @@ bool guardian_is(pid_t pid)
     return fd >= 0 && read(fd, name, sizeof name - 1) > 0 && strcmp(name, GUARDIAN_NAME "\n") == 0;
 }
 
-/* ---- start ------------------------------------------------------------------------------- */
+/* ---- start ---------------------------------------------------------------------------------- */
 
 static int start(struct guardian **out, struct guardian_process_opts opts, struct err *e)
 {
@@ -128,7 +128,7 @@ int guardian_start_unmonitored(struct guardian **out, struct err *e)
     return start(out, (struct guardian_process_opts){.monitored = false}, e);
 }
 
-/* ---- messages to the guardian ------------------------------------------------------------ */
+/* ---- messages to the guardian --------------------------------------------------------------- */
 
 static void drop_first_outgoing(struct guardian *g)
 {
@@ -214,7 +214,7 @@ static void send_head(struct guardian *g, struct guardian_msg_head h)
     queue_outgoing(g, o);
 }
 
-/* ---- jobs -------------------------------------------------------------------------------- */
+/* ---- jobs ----------------------------------------------------------------------------------- */
 
 static struct known_job *find_job(const struct guardian *g, uint32_t number)
 {
@@ -322,7 +322,7 @@ void guardian_kill_tree(struct guardian *g, uint32_t job)
     send_head(g, (struct guardian_msg_head){.type = GUARDIAN_MSG_KILL_TREE, .job = job});
 }
 
-/* ---- after the guardian's death ---------------------------------------------------------- */
+/* ---- after the guardian's death ------------------------------------------------------------- */
 
 /* Returns 1 if the guardian has started this descendant, 0 if not, or -errno if that is not known
  * yet. The guardian has started a process that was seen below one of its processes, that is in
@@ -396,7 +396,7 @@ static void on_round(uv_timer_t *t)
     w->ev.died(w->arg);
 }
 
-/* ---- messages of the guardian ------------------------------------------------------------ */
+/* ---- messages of the guardian --------------------------------------------------------------- */
 
 static void dispatch(struct guardian *g, struct watcher *w, const struct guardian_msg_head *h)
 {
@@ -454,7 +454,7 @@ static void on_socket(uv_poll_t *p, int status, int events)
     update_poll(g);
 }
 
-/* ---- attach, detach, stop ---------------------------------------------------------------- */
+/* ---- attach, detach, stop ------------------------------------------------------------------- */
 
 static void on_closed(uv_handle_t *h)
 {

@@ -55,7 +55,7 @@ struct guardian_state {
     struct strbuf outgoing; /* messages that are not sent yet */
 };
 
-/* ---- messages to the launcher ------------------------------------------------------------ */
+/* ---- messages to the launcher --------------------------------------------------------------- */
 
 /* Sends the queued messages. Blocks while the launcher does not read, which is safe, since the
  * launcher never waits for the guardian. If the launcher has died, the loop notices it next. */
@@ -93,7 +93,7 @@ static void queue_not_started(struct guardian_state *s, uint32_t job, int rank, 
                                         .detail = step});
 }
 
-/* ---- jobs and ranks ---------------------------------------------------------------------- */
+/* ---- jobs and ranks ------------------------------------------------------------------------- */
 
 static struct job *find_job(const struct guardian_state *s, uint32_t number)
 {
@@ -149,7 +149,7 @@ static struct rank *rank_by_pid(const struct guardian_state *s, pid_t pid, struc
     return NULL;
 }
 
-/* ---- killing process trees --------------------------------------------------------------- */
+/* ---- killing process trees ------------------------------------------------------------------ */
 
 /* Finds the job of an orphan. The orphan was seen below the job's ranks, or has the job's mark, or
  * is in a group or session that a rank of the job has led. `*owner` is NULL if there is no such
@@ -266,7 +266,7 @@ static bool kill_jobs(struct guardian_state *s)
     return more;
 }
 
-/* ---- exits ------------------------------------------------------------------------------- */
+/* ---- exits ---------------------------------------------------------------------------------- */
 
 static bool any_alive(const struct job *j)
 {
@@ -321,7 +321,7 @@ static pid_t drain_sigchld(const struct guardian_state *s)
     return first;
 }
 
-/* ---- messages of the launcher ------------------------------------------------------------ */
+/* ---- messages of the launcher --------------------------------------------------------------- */
 
 static void on_spawn(struct guardian_state *s, const struct guardian_msg_head *h, char *payload,
                      const struct guardian_msg_fds *fds)
@@ -391,7 +391,7 @@ static int on_launcher(struct guardian_state *s)
     return rc;
 }
 
-/* ---- the loop ---------------------------------------------------------------------------- */
+/* ---- the loop ------------------------------------------------------------------------------- */
 
 /* Runs until the launcher has died. */
 static void run(struct guardian_state *s)
@@ -441,7 +441,7 @@ static bool kill_all(struct guardian_state *s)
     return true;
 }
 
-/* ---- the start --------------------------------------------------------------------------- */
+/* ---- the start ------------------------------------------------------------------------------ */
 
 static void close_range_of(unsigned first, unsigned last)
 {

@@ -101,7 +101,7 @@ static int become_rank(void *arg)
     return fail(b, SPAWN_EXEC);
 }
 
-/* ---- in the parent ----------------------------------------------------------------------- */
+/* ---- in the parent -------------------------------------------------------------------------- */
 
 void spawn_default_signals(void)
 {

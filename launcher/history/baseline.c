@@ -37,8 +37,7 @@ struct baseline_change baseline_compare(const struct baseline *stored, const str
     return c;
 }
 
-/* ---- text --------------------------------------------------------------------------------------
- */
+/* ---- text ----------------------------------------------------------------------------------- */
 
 /* Appends a number with four significant digits, or as an integer with groups of three digits. */
 static void add_number(struct strbuf *b, double x)
@@ -126,8 +125,7 @@ void baseline_describe(struct strbuf *b, const struct baseline *now, const struc
     strbuf_printf(b, "%s\n", fates[fate]);
 }
 
-/* ---- JSON --------------------------------------------------------------------------------------
- */
+/* ---- JSON ----------------------------------------------------------------------------------- */
 
 static json_t *real_or_null(bool known, double x)
 {

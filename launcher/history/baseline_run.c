@@ -51,8 +51,7 @@ void baseline_run_close(struct baseline_run *b)
     free(b);
 }
 
-/* ---- during the job ----------------------------------------------------------------------------
- */
+/* ---- during the job ------------------------------------------------------------------------- */
 
 static struct job_monitor *sample_gpus(const struct plan *p)
 {
@@ -132,8 +131,7 @@ void baseline_run_attach(struct baseline_run *b, struct launch *job, const struc
     launch_observe(job, &events, b);
 }
 
-/* ---- afterwards --------------------------------------------------------------------------------
- */
+/* ---- afterwards ----------------------------------------------------------------------------- */
 
 /* Returns the share of the ranks' cores that they have used, or -1 if it is unknown. */
 static double cpu_share(const struct baseline_run *b)

@@ -122,8 +122,7 @@ static int query(struct history_db *h, const char *sql, int64_t *out, struct err
     return rc;
 }
 
-/* ---- the directory -----------------------------------------------------------------------------
- */
+/* ---- the directory -------------------------------------------------------------------------- */
 
 static int find_dir(char **out, struct err *e)
 {
@@ -164,8 +163,7 @@ static int lock_dir(int *fd, const char *path, struct err *e)
     return 0; /* also if the file system has no locks: SQLite needs only its own */
 }
 
-/* ---- the file ----------------------------------------------------------------------------------
- */
+/* ---- the file ------------------------------------------------------------------------------- */
 
 static int make_file(const char *path, bool create, struct err *e)
 {

@@ -4,8 +4,7 @@
 
 #include "launcher/history/history_db.h"
 
-/* ---- all jobs ----------------------------------------------------------------------------------
- */
+/* ---- all jobs ------------------------------------------------------------------------------- */
 
 static void append(struct history_jobs *l, sqlite3_stmt *st)
 {
@@ -67,8 +66,7 @@ void history_jobs_end(struct history_jobs *l)
     *l = (struct history_jobs){0};
 }
 
-/* ---- storing -----------------------------------------------------------------------------------
- */
+/* ---- storing -------------------------------------------------------------------------------- */
 
 static int insert(struct history_db *h, const struct history_job *j, struct err *e)
 {
@@ -109,8 +107,7 @@ int history_jobs_put(const struct history_job *j, struct err *e)
     return rc < 0 ? rc : history_db_exec(h, "COMMIT", e); /* closing it rolls back */
 }
 
-/* ---- JSON --------------------------------------------------------------------------------------
- */
+/* ---- JSON ----------------------------------------------------------------------------------- */
 
 static void add_known(json_t *o, const char *key, double value)
 {

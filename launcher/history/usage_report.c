@@ -11,8 +11,7 @@ double usage_report_cost(const struct usage_facts *f)
     return f->price > 0 ? f->gpu_hours * f->price : JOB_USAGE_UNKNOWN;
 }
 
-/* ---- the line ----------------------------------------------------------------------------------
- */
+/* ---- the line ------------------------------------------------------------------------------- */
 
 static void add_utilisation(struct strbuf *b, const struct job_usage_summary *s,
                             const struct usage_facts *f)
@@ -79,8 +78,7 @@ void usage_report_print(struct strbuf *b, const char *program, const struct job_
             strbuf_printf(b, "%s: %s\n", program, job_advice_text((enum job_advice)a));
 }
 
-/* ---- the event ---------------------------------------------------------------------------------
- */
+/* ---- the event ------------------------------------------------------------------------------ */
 
 static void add_number(json_t *o, const char *key, double value)
 {

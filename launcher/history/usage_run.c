@@ -41,8 +41,7 @@ void usage_run_close(struct usage_run *u)
     free(u);
 }
 
-/* ---- attempts ----------------------------------------------------------------------------------
- */
+/* ---- attempts ------------------------------------------------------------------------------- */
 
 /* Returns the index of a GPU in `uuids`, or -1. */
 static int find(const struct usage_run *u, const char *uuid)
@@ -156,8 +155,7 @@ void usage_run_ended(struct usage_run *u, const struct job_end *end)
     u->job = NULL;
 }
 
-/* ---- afterwards --------------------------------------------------------------------------------
- */
+/* ---- afterwards ----------------------------------------------------------------------------- */
 
 static char *peaks_json(const struct job_usage_summary *s, const int *ranks)
 {

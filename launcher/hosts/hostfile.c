@@ -15,7 +15,7 @@
 
 enum { SLOTS_MAX = 65536, FILE_MAX = 16 << 20 };
 
-/* ---- names ----------------------------------------------------------------------------------- */
+/* ---- names ---------------------------------------------------------------------------------- */
 
 /* Checks a name. Names are passed on the command lines of mpirun and ssh, so they must not contain
  * shell characters or begin with a dash. */
@@ -63,7 +63,7 @@ static int read_host(char **name, int *count, const char *text, size_t len, stru
     return 0;
 }
 
-/* ---- host files ------------------------------------------------------------------------------ */
+/* ---- host files ----------------------------------------------------------------------------- */
 
 /* Keys of Open MPI (hostfile_lex.l of 4.1) and hydra (user). */
 enum key { KEY_SLOTS, KEY_MAX_SLOTS, KEY_PORT, KEY_USER, KEYS };
@@ -253,7 +253,7 @@ int hostfile_read(struct hosts **out, const char *path, struct err *e)
     return rc < 0 ? rc : hostfile_parse(out, path, text, e);
 }
 
-/* ---- -H -------------------------------------------------------------------------------------- */
+/* ---- -H ------------------------------------------------------------------------------------- */
 
 int hostfile_list(struct hosts *h, const char *list, struct err *e)
 {
@@ -296,7 +296,7 @@ int hostfile_filter(struct hosts **out, const struct hosts *all, const struct ho
     return 0;
 }
 
-/* ---- this machine ---------------------------------------------------------------------------- */
+/* ---- this machine --------------------------------------------------------------------------- */
 
 static bool is_own_name(const char *name)
 {

@@ -49,8 +49,8 @@ int hostfile_filter(struct hosts **out, const struct hosts *all, const struct ho
  * machine. */
 bool hostfile_is_here(const char *name);
 
-/* Marks the hosts that are this machine. Several names of this machine are merged into the first.
- */
+/* Marks the hosts that are this machine. Several names of this machine are merged into the
+ * first. */
 void hostfile_mark_here(struct hosts *h);
 
 #endif

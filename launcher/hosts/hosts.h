@@ -26,8 +26,8 @@ struct hosts {
 void hosts_add(struct hosts *h, const char *name, int slots, int max_slots);
 /* Returns the host with this name, or NULL if it is not listed. Borrowed until the next change. */
 struct host *hosts_find(const struct hosts *h, const char *name);
-/* Returns the hosts whose entry in `chosen` is true; NULL chooses all. The caller frees the result.
- */
+/* Returns the hosts whose entry in `chosen` is true; NULL chooses all. The caller frees the
+ * result. */
 struct hosts *hosts_select(const struct hosts *h, const bool *chosen);
 void hosts_free(struct hosts *h);
 AUTO_DEFINE(hosts, struct hosts *, hosts_free)

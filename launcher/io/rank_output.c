@@ -29,7 +29,7 @@ struct rank_output {
     struct rank_output *next; /* next stream of the group */
 };
 
-/* ---- turns ----------------------------------------------------------------------------------- */
+/* ---- turns ---------------------------------------------------------------------------------- */
 
 static bool is_blocked(const struct rank_output *s)
 {
@@ -74,7 +74,7 @@ static void leave_group(struct rank_output *s)
         end_turn(s);
 }
 
-/* ---- lines ----------------------------------------------------------------------------------- */
+/* ---- lines ---------------------------------------------------------------------------------- */
 
 /* Delivers the complete lines of `text` until the stream is blocked or closed. Returns the number
  * of bytes used. A '\r' also ends a line, unless a '\n' follows. If the '\r' is the last byte, this
@@ -151,7 +151,7 @@ static void split_lines(struct rank_output *s, const char *bytes, size_t len)
     start_silence_timer(s);
 }
 
-/* ---- bytes ----------------------------------------------------------------------------------- */
+/* ---- bytes ---------------------------------------------------------------------------------- */
 
 static void write_file(struct rank_output *s, const char *bytes, size_t len)
 {
@@ -276,7 +276,7 @@ static void drain_pipe(struct rank_output *s)
     }
 }
 
-/* ---- interface ------------------------------------------------------------------------------- */
+/* ---- interface ------------------------------------------------------------------------------ */
 
 int rank_output_open(struct rank_output **out, uv_loop_t *loop,
                      const struct rank_output_source *from, const struct rank_output_events *ev,

@@ -62,8 +62,7 @@ enum job_rank_event {
     JOB_RANK_EV_STARTED,
     JOB_RANK_EV_NOT_STARTED,
     JOB_RANK_EV_EXITED,
-    JOB_RANK_EV_EOF, /* both output streams have ended, or drover closed them after the drain timer
-                      */
+    JOB_RANK_EV_EOF, /* both output streams have ended, or the drain timer has closed them */
     JOB_RANK_EVENTS
 };
 

@@ -36,8 +36,7 @@ void host_sampler_close(struct host_sampler *h)
     free(h);
 }
 
-/* ---- files -------------------------------------------------------------------------------------
- */
+/* ---- files ---------------------------------------------------------------------------------- */
 
 static FILE *open_text(const struct host_sampler *h, const char *path)
 {
@@ -60,8 +59,7 @@ static void add(int64_t *sum, int64_t value)
         *sum = (*sum < 0 ? 0 : *sum) + value;
 }
 
-/* ---- CPUs and disks ----------------------------------------------------------------------------
- */
+/* ---- CPUs and disks ------------------------------------------------------------------------- */
 
 /* Sums the lines "cpu3 USER NICE SYSTEM IDLE IOWAIT IRQ SOFTIRQ STEAL …", in clock ticks. */
 static void read_cpus(const struct host_sampler *h, struct host_sample *out)
@@ -104,8 +102,7 @@ static void read_disks(const struct host_sampler *h, struct host_sample *out)
     }
 }
 
-/* ---- the network -------------------------------------------------------------------------------
- */
+/* ---- the network ---------------------------------------------------------------------------- */
 
 /* Adds an Ethernet device. Bridges and tunnels, whose traffic passes a device, have no `device`. */
 static void add_interface(const struct host_sampler *h, struct host_sample *out, const char *name)

@@ -24,8 +24,7 @@ struct job_monitor {
     struct host_sampler *host;
 };
 
-/* ---- the thread --------------------------------------------------------------------------------
- */
+/* ---- the thread ----------------------------------------------------------------------------- */
 
 /* Waits for the next period. Returns false if job_monitor_close() was called. */
 static bool wait_until(struct job_monitor *m, const struct timespec *end)
@@ -95,8 +94,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* ---- open and close ----------------------------------------------------------------------------
- */
+/* ---- open and close ------------------------------------------------------------------------- */
 
 /* Starts a thread that gets no signals, since the loop handles them. */
 static bool start_thread(struct job_monitor *m)
@@ -140,8 +138,7 @@ void job_monitor_close(struct job_monitor *m)
     pthread_mutex_unlock(&m->lock);
 }
 
-/* ---- what the thread has seen ------------------------------------------------------------------
- */
+/* ---- what the thread has seen --------------------------------------------------------------- */
 
 int job_monitor_latest(struct job_monitor *m, struct gpu_sample **out)
 {

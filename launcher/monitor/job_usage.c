@@ -5,8 +5,7 @@
 
 enum {
     UNKNOWN = JOB_USAGE_UNKNOWN,
-    GAP_S =
-        10 /* without samples for this long, nothing is known: the driver or drover stood still */
+    GAP_S = 10 /* without samples for this long: the driver or drover stood still */
 };
 
 /* The sum of values that are known. */
@@ -72,8 +71,7 @@ void job_usage_free(struct job_usage *u)
     free(u);
 }
 
-/* ---- samples -----------------------------------------------------------------------------------
- */
+/* ---- samples -------------------------------------------------------------------------------- */
 
 static void mean_add(struct mean *m, double value)
 {
@@ -213,8 +211,7 @@ double job_usage_idle_s(const struct job_usage *u)
     return least;
 }
 
-/* ---- the summary -------------------------------------------------------------------------------
- */
+/* ---- the summary ---------------------------------------------------------------------------- */
 
 /* Returns the share of a link's capacity that its direction with less traffic used. Communication
  * loads both directions; reading data loads one. */

@@ -120,8 +120,7 @@ int limits_explain(struct err *e, const char *root)
     return e->code;
 }
 
-/* ---- checks before a start -------------------------------------------------------------------
- */
+/* ---- checks before a start ------------------------------------------------------------------ */
 
 int limits_require_files(int count, const char *what, struct err *e)
 {

@@ -18,7 +18,7 @@ enum { LISTENING = 0x0A }; /* in /proc/net/tcp */
 
 AUTO_DEFINE(dir, DIR *, closedir)
 
-/* ---- owner of a port ------------------------------------------------------------------------- */
+/* ---- owner of a port ------------------------------------------------------------------------ */
 
 /* Sets the name of the mark: an abstract Unix socket, in the port's network namespace, that marks
  * the port as held. The kernel does not list TCP sockets that are bound but do not listen. But it
@@ -76,8 +76,8 @@ static bool owns_socket(int pid, const char *link_text)
     return false;
 }
 
-/* Writes " by process PID (command)" to `out`, or nothing if the process belongs to another user.
- */
+/* Writes " by process PID (command)" to `out`, or nothing if the process belongs to another
+ * user. */
 static void find_owner(char *out, size_t size, int port)
 {
     out[0] = '\0';
@@ -105,7 +105,7 @@ static void find_owner(char *out, size_t size, int port)
     }
 }
 
-/* ---- holding a port -------------------------------------------------------------------------- */
+/* ---- holding a port ------------------------------------------------------------------------- */
 
 /* Binds to every address of the family. Returns the port, or -errno. */
 static int bind_any(int fd, int family, int port)

@@ -232,7 +232,7 @@ int topo_add_nvlinks(struct topo *t, struct err *e)
     return gpu_add_nvlinks(&t->gpus, &t->gpu_count, TOPO_DRIVER_MS, e);
 }
 
-/* ---- recorded machines ----------------------------------------------------------------------- */
+/* ---- recorded machines ---------------------------------------------------------------------- */
 
 static int copy_text(char *out, size_t size, const char *text)
 {
@@ -354,7 +354,7 @@ int topo_load_file(struct topo **out, const char *xml_path, struct err *e)
     return 0;
 }
 
-/* ---- other machines -------------------------------------------------------------------------- */
+/* ---- other machines ------------------------------------------------------------------------- */
 
 static json_t *mig_to_json(const struct gpu *g)
 {

@@ -61,8 +61,8 @@ char *topo_cache_key(void)
                      online, cpus, mems);
 }
 
-/* Opens a directory that only this user can write, and creates it if it is missing; -1 on failure.
- */
+/* Opens a directory that only this user can write, and creates it if it is missing; -1 on
+ * failure. */
 static int open_own(const char *path)
 {
     if (mkdir(path, 0700) < 0 && errno != EEXIST)

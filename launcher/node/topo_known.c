@@ -58,8 +58,7 @@ void topo_known_free(struct topo_known *k)
     free(k);
 }
 
-/* ---- what is a machine's own -------------------------------------------------------------------
- */
+/* ---- what is a machine's own ---------------------------------------------------------------- */
 
 static bool starts(const char *text, const char *end, const char *with)
 {
@@ -108,8 +107,7 @@ static void add_common(struct strbuf *out, const char *xml, size_t len)
     }
 }
 
-/* ---- the known ones ----------------------------------------------------------------------------
- */
+/* ---- the known ones ------------------------------------------------------------------------- */
 
 struct topo_known_hwloc *topo_known_find(struct topo_known *k, const char *xml, size_t len)
 {

@@ -90,7 +90,7 @@ int topo_nvlinks(const struct gpu *a, const struct gpu *b)
     return direct ? direct : switch_a < switch_b ? switch_a : switch_b;
 }
 
-/* ---- network interfaces ---------------------------------------------------------------------- */
+/* ---- network interfaces --------------------------------------------------------------------- */
 
 static void add_nics(struct topo_nic **out, size_t *n, const struct topo *t,
                      hwloc_obj_osdev_type_t type)

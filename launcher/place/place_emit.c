@@ -28,7 +28,7 @@ static const struct framework {
     {"tensorflow", "tensorflow/tensorflow:latest-gpu", NULL, false},
 };
 
-/* ---- words ----------------------------------------------------------------------------------- */
+/* ---- words ---------------------------------------------------------------------------------- */
 
 static void add_words(struct strbuf *b, char *const *words)
 {
@@ -105,7 +105,7 @@ static void add_uuids(struct strbuf *b, const struct emitted *m)
         strbuf_printf(b, "%s%s", i ? "," : "", m->gpus[m->choice->gpus[i]].gpu.uuid);
 }
 
-/* ---- programs -------------------------------------------------------------------------------- */
+/* ---- programs ------------------------------------------------------------------------------- */
 
 /* The quotes inside of the value of --gpus belong to docker: it parses the value as CSV. */
 static int emit_docker(struct strbuf *b, const struct emitted *m, struct err *e)

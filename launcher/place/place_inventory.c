@@ -12,7 +12,7 @@
 #include "launcher/node/topo.h"
 #include "launcher/plan/gpu_assignment.h"
 
-/* ---- NVIDIA ---------------------------------------------------------------------------------- */
+/* ---- NVIDIA --------------------------------------------------------------------------------- */
 
 static struct place_gpu *add(struct place_inventory *to, const struct gpu *g, const char *uuid)
 {
@@ -96,7 +96,7 @@ static const struct place_inventory_source sources[] = {
     {"NVIDIA", list_nvidia},
 };
 
-/* ---- labels ---------------------------------------------------------------------------------- */
+/* ---- labels --------------------------------------------------------------------------------- */
 
 static int add_label(struct place_gpu *g, const json_t *v)
 {
@@ -152,7 +152,7 @@ static int read_labels(struct place_inventory *in, const char *file, struct err 
     return 0;
 }
 
-/* ---- all ------------------------------------------------------------------------------------- */
+/* ---- all ------------------------------------------------------------------------------------ */
 
 int place_inventory_read(struct place_inventory *out, const char *labels_file, struct err *e)
 {

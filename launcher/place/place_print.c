@@ -11,7 +11,7 @@ static json_t *number_or_null(bool known, json_int_t n)
     return known ? json_integer(n) : json_null();
 }
 
-/* ---- inventory ------------------------------------------------------------------------------- */
+/* ---- inventory ------------------------------------------------------------------------------ */
 
 /* Returns the most NVLinks that a GPU has to another one, and to how many it has links. */
 static int most_links(const struct place_gpu *gpus, int n, int i, int *peers)
@@ -95,7 +95,7 @@ json_t *place_print_inventory_json(const struct place_gpu *gpus, int n)
     return list;
 }
 
-/* ---- choice ---------------------------------------------------------------------------------- */
+/* ---- choice --------------------------------------------------------------------------------- */
 
 static void add_memory_reason(struct strbuf *b, const struct place_job *j,
                               const struct place_gpu *g, const struct place_choice *c, int rule)

@@ -51,7 +51,7 @@ const char *place_select_rule_name(enum place_rule r)
     return rules[r];
 }
 
-/* ---- hard rules ------------------------------------------------------------------------------ */
+/* ---- hard rules ----------------------------------------------------------------------------- */
 
 static bool is_any(const struct place_gpu *g, char *const *words)
 {
@@ -98,7 +98,7 @@ static int check(const struct place_gpu *g, const struct place_job *j,
     return -1;
 }
 
-/* ---- points ---------------------------------------------------------------------------------- */
+/* ---- points --------------------------------------------------------------------------------- */
 
 struct search {
     const struct place_job *job;
@@ -194,7 +194,7 @@ static int points_of(const struct search *s, enum place_term t, const int *set, 
     return t == PLACE_TERM_ARRANGEMENT && pair_count ? (each + pairs) / 2 : each;
 }
 
-/* ---- sets ------------------------------------------------------------------------------------ */
+/* ---- sets ----------------------------------------------------------------------------------- */
 
 static int compare_sets(const int *a, const int *b, int count)
 {
@@ -324,7 +324,7 @@ static void consider_some(struct search *s, int count)
     }
 }
 
-/* ---- groups of GPUs of one model ------------------------------------------------------------- */
+/* ---- groups of GPUs of one model ------------------------------------------------------------ */
 
 static bool same_model(const struct place_gpu *a, const struct place_gpu *b)
 {
@@ -376,7 +376,7 @@ static int try_count(struct search *s, int count, bool idle, struct err *e)
     return 0;
 }
 
-/* ---- the choice ------------------------------------------------------------------------------ */
+/* ---- the choice ----------------------------------------------------------------------------- */
 
 static int explain(const struct place_choice *c, const struct place_job *j, int n, int count,
                    struct err *e)

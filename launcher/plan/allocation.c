@@ -10,7 +10,7 @@
 
 enum { NAMES_MAX = 16384, SLOTS_MAX = 65536, DIGITS_MAX = 9 };
 
-/* ---- Slurm's lists of names ------------------------------------------------------------------ */
+/* ---- Slurm's lists of names ----------------------------------------------------------------- */
 
 static int too_many_hosts(struct err *e)
 {
@@ -131,7 +131,7 @@ static int int_from_env(char *const *env, const char *name)
     return value && opt_int(&n, name, value, 0, INT_MAX, NULL) == 0 ? n : 0;
 }
 
-/* ---- Slurm ----------------------------------------------------------------------------------- */
+/* ---- Slurm ---------------------------------------------------------------------------------- */
 
 static const char *nodelist_of(char *const *env, const char **name)
 {
@@ -213,7 +213,7 @@ bool allocation_slurm_has(char *const *env, const struct hosts *h)
     return true;
 }
 
-/* ---- other batch systems --------------------------------------------------------------------- */
+/* ---- other batch systems -------------------------------------------------------------------- */
 
 int allocation_lsf(struct hosts **out, const char *value, struct err *e)
 {
@@ -276,7 +276,7 @@ int allocation_names(struct hosts **out, const char *what, const char *text, str
     return read_lines(out, what, text, false, e);
 }
 
-/* ---- the environment ------------------------------------------------------------------------- */
+/* ---- the environment ------------------------------------------------------------------------ */
 
 static const struct {
     const char *variable; /* names a file, unless `parse_value` is set */

@@ -37,7 +37,7 @@ int cpu_assignment_units(const struct cpu_assignment_opts *opts)
     return units->count;
 }
 
-/* ---- dividing units among ranks -------------------------------------------------------------- */
+/* ---- dividing units among ranks ------------------------------------------------------------- */
 
 /* Returns the i-th of `parts` parts of `of`. Their sizes differ by at most one unit. */
 static struct cpu_units_range even_part(struct cpu_units_range of, int i, int parts)
@@ -141,7 +141,7 @@ int cpu_assignment_objects(const struct cpu_assignment_opts *opts, enum plan_map
                : cpu_units_cut(cut, units, (struct cpu_units_range){0, units->count}, level);
 }
 
-/* ---- mapping --------------------------------------------------------------------------------- */
+/* ---- mapping -------------------------------------------------------------------------------- */
 
 static const char *unit_name(const struct cpu_assignment_opts *opts, int n)
 {
@@ -419,7 +419,7 @@ static int map_ranks(struct binding *b, const struct cpu_assignment_opts *opts,
     return map_packed(b, opts, units, e);
 }
 
-/* ---- binding --------------------------------------------------------------------------------- */
+/* ---- binding -------------------------------------------------------------------------------- */
 
 /* Returns the kind of object to which ranks are bound as a whole. Returns CPU_UNITS_LEVELS if each
  * rank is bound to its own range. */

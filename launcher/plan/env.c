@@ -167,7 +167,7 @@ const char *env_user_value(char *const *base, char *const *user, const char *nam
     return env_get(base, name);
 }
 
-/* ---- merging --------------------------------------------------------------------------------- */
+/* ---- merging -------------------------------------------------------------------------------- */
 
 struct entry {
     const char *text;
@@ -241,7 +241,7 @@ char **env_overlay(char *const *common, char *const *own)
     return out;
 }
 
-/* ---- variables of a job and of a rank -------------------------------------------------------- */
+/* ---- variables of a job and of a rank ------------------------------------------------------- */
 
 /* Adds the variables of the user's -x, each with its value. */
 static void put_user_env(char ***env, char *const *user, char *const *base)

@@ -115,7 +115,7 @@ bool mca_params_is_launchers(const char *name)
     return find_row(name) != NULL;
 }
 
-/* ---- parameters that are set ----------------------------------------------------------------- */
+/* ---- parameters that are set ---------------------------------------------------------------- */
 
 static void clear(struct mca_param *m)
 {
@@ -149,7 +149,7 @@ void mca_params_free(struct mca_params *p)
     *p = (struct mca_params){0};
 }
 
-/* ---- sources --------------------------------------------------------------------------------- */
+/* ---- sources -------------------------------------------------------------------------------- */
 
 /* Removes blanks at both ends, and quotes around the text. */
 static char *trim(char *text)
@@ -250,7 +250,7 @@ void mca_params_remove(char **env)
         env[kept] = NULL;
 }
 
-/* ---- meaning --------------------------------------------------------------------------------- */
+/* ---- meaning -------------------------------------------------------------------------------- */
 
 static bool is_true(const char *value)
 {

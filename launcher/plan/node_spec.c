@@ -36,7 +36,7 @@ static bool is_agent_env(const char *entry)
     return has_prefix(entry, prefixes, COUNT_OF(prefixes));
 }
 
-/* ---- writing --------------------------------------------------------------------------------- */
+/* ---- writing -------------------------------------------------------------------------------- */
 
 static void add_string(struct strbuf *out, const char *s)
 {
@@ -109,7 +109,7 @@ json_t *node_spec_encode(struct strbuf *payload, const struct plan *p, int node)
                      add_ranks(payload, p, node));
 }
 
-/* ---- reading --------------------------------------------------------------------------------- */
+/* ---- reading -------------------------------------------------------------------------------- */
 
 struct string_reader {
     const char *at, *end;

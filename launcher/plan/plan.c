@@ -16,7 +16,7 @@
 
 enum { RANKS_MAX = 1 << 20 };
 
-/* ---- CPUs ------------------------------------------------------------------------------------ */
+/* ---- CPUs ----------------------------------------------------------------------------------- */
 
 /* Sets `set` to the hardware threads that the job may use. */
 static int choose_cpus(hwloc_bitmap_t set, const struct launch_spec *s, const struct topo *t,
@@ -35,7 +35,7 @@ static int choose_cpus(hwloc_bitmap_t set, const struct launch_spec *s, const st
                    topo_name(t));
 }
 
-/* ---- the resources of a node ----------------------------------------------------------------- */
+/* ---- the resources of a node ---------------------------------------------------------------- */
 
 /* The CPUs and GPUs of a node that the job may use, and the bindings of its ranks. */
 struct node_resources {
@@ -131,7 +131,7 @@ static int bind_ranks(struct node_resources *res, int ranks, struct err *e)
     return 0;
 }
 
-/* ---- the ranks of a node --------------------------------------------------------------------- */
+/* ---- the ranks of a node -------------------------------------------------------------------- */
 
 static void rank_clear(struct plan_rank *r)
 {
@@ -217,7 +217,7 @@ int plan_set_node(struct plan *p, int node, const struct launch_spec *s, const s
     return set_node(p, node, s, res, base_env, e);
 }
 
-/* ---- the plan -------------------------------------------------------------------------------- */
+/* ---- the plan ------------------------------------------------------------------------------- */
 
 static int check_spec(const struct launch_spec *s, struct err *e)
 {

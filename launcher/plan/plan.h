@@ -131,8 +131,7 @@ struct launch_spec {
     bool no_pty;       /* stdout of the ranks is a pipe, as stderr always is, and not a pty */
     int restart_count; /* restarts so far */
     int max_restarts;  /* limit of restarts; ranks see both numbers */
-    int stdin_fd; /* descriptor that rank stdin_rank reads; /dev/null if < 0 or if stdin_null is set
-                   */
+    int stdin_fd;      /* that rank stdin_rank reads; < 0, or with stdin_null: /dev/null */
     bool stdin_null;
     bool stdin_all; /* every rank reads stdin_fd; local engine only */
     int stdin_rank; /* the rank that reads stdin_fd */

@@ -23,8 +23,8 @@ static bool is_by_node(enum plan_map by)
     return by == PLAN_MAP_NODE;
 }
 
-/* Returns the maximum number of ranks of a host. Its slots are a limit only if the user gave them.
- */
+/* Returns the maximum number of ranks of a host. Its slots are a limit only if the user gave
+ * them. */
 static long host_limit(const struct mapping *m, int host, bool oversubscribe)
 {
     const struct rank_map_host *h = &m->hosts[host];
@@ -43,7 +43,7 @@ static long total_slots(const struct mapping *m)
     return n;
 }
 
-/* ---- errors ---------------------------------------------------------------------------------- */
+/* ---- errors --------------------------------------------------------------------------------- */
 
 /* Sets a hint with an -H list that has enough slots ("-H c01:8,c02:8"). A long list is cut. */
 static int hint_slots(const struct mapping *m, struct err *e)
@@ -83,7 +83,7 @@ static int fail_unknown_ranks(const struct mapping *m, struct err *e)
     return err_hint(e, "-np N, -N N (ranks per host), or slots=N in the host file");
 }
 
-/* ---- ranks per host -------------------------------------------------------------------------- */
+/* ---- ranks per host ------------------------------------------------------------------------- */
 
 /* Adds `left` ranks to the hosts, one rank per host in turn, up to the hosts' limits. Returns the
  * number of ranks that did not fit. */
@@ -155,7 +155,7 @@ static int map_fixed_number(struct mapping *m, struct err *e)
     return 0;
 }
 
-/* ---- rank numbers ---------------------------------------------------------------------------- */
+/* ---- rank numbers --------------------------------------------------------------------------- */
 
 static struct rank_map *number_ranks(const struct mapping *m)
 {
@@ -189,7 +189,7 @@ int rank_map_make(struct rank_map **out, const struct launch_spec *s,
     return m.ranks;
 }
 
-/* ---- several programs ------------------------------------------------------------------------ */
+/* ---- several programs ----------------------------------------------------------------------- */
 
 /* Writes the hosts where program `p` may run to `part`, with the slots that it may still use, and
  * their indexes to `index`. Returns their number. */

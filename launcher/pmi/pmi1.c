@@ -117,8 +117,7 @@ static const char *get_value(char *out, size_t size, const char *line, const cha
     return NULL;
 }
 
-/* ---- commands ----------------------------------------------------------------------------------
- */
+/* ---- commands ------------------------------------------------------------------------------- */
 
 static int on_init(struct pmi1 *p, int rank, const char *line)
 {
@@ -189,8 +188,7 @@ static int on_get(struct pmi1 *p, int rank, const char *line)
     return 0;
 }
 
-/* ---- names -------------------------------------------------------------------------------------
- */
+/* ---- names ---------------------------------------------------------------------------------- */
 
 /* Answers a request about a name. `port` is that of a lookup. */
 static void send_name_result(struct pmi1 *p, int rank, const char *why, const char *port, int len)
@@ -262,8 +260,7 @@ static int on_unpublish_name(struct pmi1 *p, int rank, const char *line)
     return request_name(p, rank, line, EXCHANGE_UNPUBLISH);
 }
 
-/* ---- barriers and the end ----------------------------------------------------------------------
- */
+/* ---- barriers and the end ------------------------------------------------------------------- */
 
 static int on_barrier_in(struct pmi1 *p, int rank, const char *line)
 {

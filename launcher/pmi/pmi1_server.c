@@ -148,8 +148,7 @@ static void on_alone(void *arg, const struct exchange_message *m)
     pmi1_server_deliver(arg, m);
 }
 
-/* ---- the server --------------------------------------------------------------------------------
- */
+/* ---- the server ----------------------------------------------------------------------------- */
 
 struct pmi1_server *pmi1_server_open(uv_loop_t *loop, const struct job_map *map,
                                      const struct pmix_server_events *ev, void *arg)

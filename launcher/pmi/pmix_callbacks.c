@@ -8,8 +8,7 @@
 
 static struct pmix_server *the_server; /* mutable static data: libpmix has one server per process */
 
-/* ---- events of a rank --------------------------------------------------------------------------
- */
+/* ---- events of a rank ----------------------------------------------------------------------- */
 
 /* A rank has connected. It creates no shared memory before this request is answered. */
 static pmix_status_t on_connected(const pmix_proc_t *p, void *job, pmix_info_t *info, size_t n,
@@ -82,8 +81,7 @@ static pmix_status_t on_job_control(const pmix_proc_t *requestor, const pmix_pro
     return PMIX_ERR_NOT_SUPPORTED;
 }
 
-/* ---- requests that the exchange answers --------------------------------------------------------
- */
+/* ---- requests that the exchange answers ----------------------------------------------------- */
 
 /* Passes a request of `from` to the loop. */
 static void submit(struct pmix_request *q, const pmix_proc_t *from)
@@ -92,8 +90,8 @@ static void submit(struct pmix_request *q, const pmix_proc_t *from)
                      &(struct pmix_event){.type = PMIX_EVENT_REQUEST, .from = *from, .request = q});
 }
 
-/* Makes a fence, which the caller submits. Returns NULL if drover cannot serve these participants.
- */
+/* Makes a fence, which the caller submits. Returns NULL if drover cannot serve these
+ * participants. */
 static struct pmix_request *new_fence(enum exchange_kind kind, const pmix_proc_t procs[],
                                       size_t procs_n)
 {
@@ -272,8 +270,7 @@ static pmix_status_t on_group(pmix_group_operation_t op, char *name, const pmix_
     return PMIX_SUCCESS;
 }
 
-/* ---- spawn -------------------------------------------------------------------------------------
- */
+/* ---- spawn ---------------------------------------------------------------------------------- */
 
 /* Makes a spawn fail on all ranks that take part. Open MPI 4 reports a refused spawn only to the
  * root. The other ranks then wait forever for the root's message about the new ranks. So this

@@ -27,8 +27,7 @@ void pmix_request_free(struct pmix_request *q)
     free(q);
 }
 
-/* ---- making a request --------------------------------------------------------------------------
- */
+/* ---- making a request ----------------------------------------------------------------------- */
 
 static int by_number(const void *a, const void *b)
 {
@@ -101,8 +100,7 @@ int pmix_request_publish(struct pmix_request **out, const pmix_proc_t *owner, co
     return 0;
 }
 
-/* ---- the answer --------------------------------------------------------------------------------
- */
+/* ---- the answer ----------------------------------------------------------------------------- */
 
 static bool is_end_of(const struct exchange_message *fence, const struct exchange_message *m)
 {

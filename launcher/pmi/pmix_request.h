@@ -61,8 +61,8 @@ void pmix_request_set_wait(struct pmix_request *q, const pmix_info_t info[], siz
 int pmix_request_publish(struct pmix_request **out, const pmix_proc_t *owner, const char *key,
                          const pmix_value_t *value, bool once);
 
-/* Returns true if `m` is the answer to the request. Of several equal fences, the oldest is meant.
- */
+/* Returns true if `m` is the answer to the request. Of several equal fences, the oldest is
+ * meant. */
 bool pmix_request_is_answered_by(const struct pmix_request *q, const struct exchange_message *m);
 /* Copies the answer. A status that an earlier publication has set stays. */
 void pmix_request_set_answer(struct pmix_request *q, const struct exchange_message *m);

@@ -39,8 +39,7 @@ static void free_job(struct pmix_server_job *j)
     free(j);
 }
 
-/* ---- on libpmix's thread -----------------------------------------------------------------------
- */
+/* ---- on libpmix's thread -------------------------------------------------------------------- */
 
 void pmix_server_send(struct pmix_server *r, const struct pmix_event *event)
 {
@@ -64,8 +63,7 @@ static void on_deregistered(pmix_status_t status, void *arg)
     free_job(j);
 }
 
-/* ---- on the loop -------------------------------------------------------------------------------
- */
+/* ---- on the loop ---------------------------------------------------------------------------- */
 
 static struct pmix_event *take_events(struct pmix_server *r)
 {
@@ -151,8 +149,7 @@ static void close_handles(struct pmix_server *r)
         uv_close((uv_handle_t *)&r->listener.poll, on_closed);
 }
 
-/* ---- the server --------------------------------------------------------------------------------
- */
+/* ---- the server ----------------------------------------------------------------------------- */
 
 /* Settings of libpmix that are best for ranks of one node and one user. A variable that the user
  * has set is kept. `rank_env` is the variable through which ranks get the value. */
@@ -398,8 +395,7 @@ void pmix_server_close(struct pmix_server *r)
     close_handles(r);
 }
 
-/* ---- jobs --------------------------------------------------------------------------------------
- */
+/* ---- jobs ----------------------------------------------------------------------------------- */
 
 /* Makes the environment that PMIx_server_setup_fork() would make. That function needs a running
  * server. Clients of libpmix 2 to 6 read these variables. */

@@ -40,8 +40,8 @@ struct pmix_server_events {
     void (*aborted)(void *arg, int rank, int code);
     /* The rank has requested further ranks (MPI_Comm_spawn), and the request was refused. */
     void (*spawns)(void *arg, int rank);
-    /* A message for the servers of the other nodes (exchange_submit()). NULL: the job has one node.
-     */
+    /* A message for the servers of the other nodes (exchange_submit()). NULL: the job has one
+     * node. */
     void (*exchange)(void *arg, const struct exchange_message *m);
 };
 

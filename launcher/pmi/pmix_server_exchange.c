@@ -4,8 +4,7 @@
 #include "common/log.h"
 #include "launcher/pmi/pmix_server_internal.h"
 
-/* ---- on libpmix's thread -----------------------------------------------------------------------
- */
+/* ---- on libpmix's thread -------------------------------------------------------------------- */
 
 static void on_finish(pmix_status_t status, void *arg)
 {
@@ -27,8 +26,7 @@ static void on_data(pmix_status_t status, char *data, size_t len, void *arg)
                                    .type = PMIX_EVENT_REQUEST, .from = q->procs[0], .request = q});
 }
 
-/* ---- on the loop -------------------------------------------------------------------------------
- */
+/* ---- on the loop ---------------------------------------------------------------------------- */
 
 /* Gives the answer to libpmix on its own thread, since ranks may be answered only there. For this,
  * it makes a request about a process that does not exist: libpmix calls the request's callback on
@@ -113,8 +111,7 @@ void pmix_server_deliver(struct pmix_server_job *j, const struct exchange_messag
         finish(j->owner, q);
 }
 
-/* ---- the exchange of a job with one node -------------------------------------------------------
- */
+/* ---- the exchange of a job with one node ---------------------------------------------------- */
 
 void pmix_server_on_alone(void *job, const struct exchange_message *m)
 {
@@ -149,8 +146,7 @@ static int send_local(struct pmix_server_job *j, const struct exchange_message *
     return rc;
 }
 
-/* ---- requests ----------------------------------------------------------------------------------
- */
+/* ---- requests ------------------------------------------------------------------------------- */
 
 /* Returns true if this server has to have what the request asks for. */
 static bool is_for_own_node(const struct pmix_server_job *j, const struct exchange_message *m)

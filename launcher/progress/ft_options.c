@@ -42,8 +42,7 @@ static json_t *defaults(void)
     return all;
 }
 
-/* ---- the file ----------------------------------------------------------------------------------
- */
+/* ---- the file ------------------------------------------------------------------------------- */
 
 /* Returns the value of the first key "fault_tolerance", at any depth, or NULL. Borrowed. */
 static const json_t *find_section(const json_t *in)
@@ -109,8 +108,7 @@ static int read_file(json_t *all, const char *path, char ***warnings, struct err
     return 0;
 }
 
-/* ---- the options -------------------------------------------------------------------------------
- */
+/* ---- the options ---------------------------------------------------------------------------- */
 
 static json_t *limit_json(int64_t ms)
 {

@@ -44,8 +44,7 @@ static int64_t now_ms(const struct job_progress *p)
     return (int64_t)uv_now(p->loop);
 }
 
-/* ---- what was found ----------------------------------------------------------------------------
- */
+/* ---- what was found ------------------------------------------------------------------------- */
 
 static const char *node_of(const struct job_progress *p, int rank)
 {
@@ -172,8 +171,7 @@ static void on_timer(uv_timer_t *t)
         look_for_stragglers(p);
 }
 
-/* ---- events of the job -------------------------------------------------------------------------
- */
+/* ---- events of the job ---------------------------------------------------------------------- */
 
 static void on_rank_started(void *arg, int rank, pid_t pid)
 {
@@ -247,8 +245,7 @@ static void on_report(void *arg, int rank, const char *json, size_t len)
     r->at_ms = now_ms(p);
 }
 
-/* ---- open and close ----------------------------------------------------------------------------
- */
+/* ---- open and close ------------------------------------------------------------------------- */
 
 struct job_progress *job_progress_open(uv_loop_t *loop, struct launch *job,
                                        const struct job_progress_opts *o,

@@ -28,8 +28,8 @@ AUTO_DEFINE(line_log, struct line_log *, line_log_close)
 
 /* Adds a line and a newline. Of a line that exceeds the buffer, the end is kept. */
 void line_log_add(struct line_log *r, int rank, const char *text, size_t len);
-/* Sets the rank's unfinished line, from its first byte. A line that exceeds the buffer is not kept.
- */
+/* Sets the rank's unfinished line, from its first byte. A line that exceeds the buffer is not
+ * kept. */
 void line_log_set_partial(struct line_log *r, int rank, const char *text, size_t len);
 
 int line_log_ranks(const struct line_log *r);

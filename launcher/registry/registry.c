@@ -61,8 +61,7 @@ static int choose_dir(char **out, struct err *e)
     return runtime_dir(out, NULL) == 0 ? 0 : tmp_dir(out, e);
 }
 
-/* ---- one job -----------------------------------------------------------------------------------
- */
+/* ---- one job -------------------------------------------------------------------------------- */
 
 static void job_end(struct registry_job *j)
 {
@@ -146,8 +145,7 @@ int registry_is_alive(const struct registry_job *j)
     return process_tree_read(&w, j->pid) == 0 && w.start == j->start && w.state != 'Z';
 }
 
-/* ---- enter and leave ---------------------------------------------------------------------------
- */
+/* ---- enter and leave ------------------------------------------------------------------------ */
 
 /* The end of file names of this PID namespace. Containers that share a /tmp have other namespaces,
  * whose pids mean nothing here. */
@@ -255,8 +253,7 @@ const char *registry_lines(const struct registry *r)
     return r->lines;
 }
 
-/* ---- read --------------------------------------------------------------------------------------
- */
+/* ---- read ----------------------------------------------------------------------------------- */
 
 static int read_job(struct registry_job *out, const char *path)
 {

@@ -28,7 +28,7 @@ void agent_spawn_kill(struct agent_spawn *a);
 void agent_spawn_free(struct agent_spawn *a);
 AUTO_DEFINE(agent_spawn, struct agent_spawn *, agent_spawn_free)
 
-/* ---- for the remote engine ---------------------------------------------------------------- */
+/* ---- for the remote engine ------------------------------------------------------------------ */
 
 /* Returns a plan of `count` processes on this machine, without a command line. */
 struct plan *agent_spawn_plan(int count);

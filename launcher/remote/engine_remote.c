@@ -18,8 +18,7 @@ enum {
 
 #define STOPPED_EARLY "the job was stopped before all agents had connected"
 
-/* ---- ranks --------------------------------------------------------------------------------------
- */
+/* ---- ranks ---------------------------------------------------------------------------------- */
 
 bool engine_remote_apply_rank(struct remote_rank *r, enum remote_rank_event ev)
 {
@@ -50,8 +49,7 @@ static bool all_are_reaped(const struct remote_job *j)
     return true;
 }
 
-/* ---- the loop's next turn ----------------------------------------------------------------------
- */
+/* ---- the loop's next turn ------------------------------------------------------------------- */
 
 static void check_reaped(struct remote_job *j)
 {
@@ -95,8 +93,7 @@ void engine_remote_fail_start(struct remote_job *j, int node, int status, const 
     engine_remote_apply(j, REMOTE_JOB_EV_START_FAILED);
 }
 
-/* ---- what a state requires ---------------------------------------------------------------------
- */
+/* ---- what a state requires ------------------------------------------------------------------ */
 
 static void report_not_started(struct remote_node *n)
 {
@@ -253,8 +250,7 @@ bool engine_remote_apply(struct remote_job *j, enum remote_job_event ev)
     return true;
 }
 
-/* ---- requests of the engine's user ------------------------------------------------------------
- */
+/* ---- requests of the engine's user ---------------------------------------------------------- */
 
 static void remote_signal(struct engine_job *job, int rank, int sig)
 {
@@ -322,8 +318,7 @@ static void remote_kill_tree(struct engine_job *job)
         engine_remote_check_reaped(j);
 }
 
-/* ---- the job -----------------------------------------------------------------------------------
- */
+/* ---- the job -------------------------------------------------------------------------------- */
 
 void engine_remote_unref(struct remote_job *j)
 {

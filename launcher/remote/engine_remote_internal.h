@@ -35,10 +35,8 @@
 enum {
     REMOTE_STREAMS = 2,
     REMOTE_TOKEN_HEX = 64,
-    REMOTE_START_MS = 60000, /* time limit of the start if the spec has none */
-    REMOTE_LAUNCHER_LINES =
-        /* Last lines of mpirun that are kept, since mpirun prints many lines after ssh's message */
-    100
+    REMOTE_START_MS = 60000,    /* time limit of the start if the spec has none */
+    REMOTE_LAUNCHER_LINES = 100 /* the last ones; mpirun prints many after ssh's message */
 };
 
 struct remote_job;

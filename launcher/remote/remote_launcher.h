@@ -19,11 +19,10 @@
 /* Variables that an agent needs in its environment. Launchers pass them on by name, so that the
  * token never appears on a command line. */
 #define REMOTE_ENV_CONTROL "DROVER_CONTROL" /* where the launcher listens: ADDRESS:PORT,… */
-#define REMOTE_ENV_TOKEN                                                     \
-    "DROVER_TOKEN" /* proves that an agent belongs to the job: 64 hex digits \
-                    */
-#define REMOTE_ENV_NODE \
-    "DROVER_AGENT_NODE" /* the number of the agent's node, if no launcher has a variable for it */
+/* 64 hex digits, which prove that an agent belongs to the job */
+#define REMOTE_ENV_TOKEN "DROVER_TOKEN"
+/* the number of the agent's node, if no launcher has a variable for it */
+#define REMOTE_ENV_NODE "DROVER_AGENT_NODE"
 
 /* The command of `drover` that is an agent. */
 #define REMOTE_AGENT_COMMAND "agent"

@@ -1,8 +1,7 @@
 #include "launcher/remote/remote_node_state.h"
 
-#define ROW(s, ev, to)                                                         \
-    [REMOTE_NODE_##s][REMOTE_NODE_EV_##ev] = REMOTE_NODE_##to + 1 /* 0: no row \
-                                                                   */
+/* A table has 0 where no row is. */
+#define ROW(s, ev, to) [REMOTE_NODE_##s][REMOTE_NODE_EV_##ev] = REMOTE_NODE_##to + 1
 
 /* A connection that ends before the start also fails the start of the whole job. REAPED answers
  * `kill_tree`, which may come in every state of a connected agent. */

@@ -10,8 +10,7 @@
 
 enum { STRANGERS_MAX = 64 }; /* unauthenticated peers, in addition to one agent per node */
 
-/* ---- connections -------------------------------------------------------------------------------
- */
+/* ---- connections ---------------------------------------------------------------------------- */
 
 void remote_peers_drop(struct remote_peer *p)
 {
@@ -44,8 +43,7 @@ static void reject(struct remote_peer *p, const char *why)
     remote_peers_drop(p);
 }
 
-/* ---- frames of agents --------------------------------------------------------------------------
- */
+/* ---- frames of agents ----------------------------------------------------------------------- */
 
 /* Returns true if `host` is the name of the plan's node `node`. The names are compared up to the
  * first dot, since only one of them may have a domain, and without the user. */
@@ -132,8 +130,7 @@ static void on_hello(struct remote_peer *p, const struct control_frame *f)
         reject(p, "an agent is already connected for this node");
 }
 
-/* ---- frames of a node ---------------------------------------------------------------------------
- */
+/* ---- frames of a node ----------------------------------------------------------------------- */
 
 static void on_topo(struct remote_node *n, const struct control_frame *f)
 {
@@ -173,19 +170,30 @@ static void on_ready(struct remote_node *n, const struct control_frame *f)
     remote_start_when_ready(n->job);
 }
 
+/* What `not_started` says; `why` is borrowed from the frame. */
+struct not_started {
+    int64_t status;
+    bool node_fault;
+    const char *why;
+};
+
+static struct not_started read_not_started(const struct control_frame *f)
+{
+    struct not_started s = {126, false, "the agent gave no reason"};
+    (void)json_optional_int(&s.status, f->head, "status", NULL);
+    (void)json_optional_bool(&s.node_fault, f->head, "node_fault", NULL);
+    (void)json_optional_str(&s.why, f->head, "why", NULL);
+    return s;
+}
+
 /* Handles that the node cannot start its ranks, for example because a file is missing there. */
 static void on_node_not_started(struct remote_node *n, const struct control_frame *f)
 {
-    int64_t status = 126;
-    bool node_fault = false;
-    const char *why = "the agent gave no reason";
-    (void)json_optional_int(&status, f->head, "status", NULL);
-    (void)json_optional_bool(&node_fault, f->head, "node_fault", NULL);
-    (void)json_optional_str(&why, f->head, "why", NULL);
-    engine_remote_fail_start(n->job, n->node, (int)status, "%s", why);
+    const struct not_started s = read_not_started(f);
+    engine_remote_fail_start(n->job, n->node, (int)s.status, "%s", s.why);
     for (int i = 0; i < n->rank_count; i++)
         if (n->ranks[i]->state == REMOTE_RANK_STARTED)
-            engine_remote_not_started(n->ranks[i], (int)status, node_fault, why);
+            engine_remote_not_started(n->ranks[i], (int)s.status, s.node_fault, s.why);
 }
 
 static void on_reaped(struct remote_node *n, const struct control_frame *f)
@@ -199,8 +207,7 @@ static void on_parent_died(struct remote_node *n, const struct control_frame *f)
     remote_processes_orphaned(n);
 }
 
-/* ---- what the nodes' PMIx servers exchange ------------------------------------------------------
- */
+/* ---- what the nodes' PMIx servers exchange -------------------------------------------------- */
 
 static int64_t now_ms(void)
 {
@@ -238,8 +245,7 @@ void remote_peers_open_exchange(struct remote_job *j)
     j->exchange = exchange_new(&j->tree, TREE_LAUNCHER, j->rank_nodes, j->plan->world_size, &ev, j);
 }
 
-/* ---- frames of a rank ---------------------------------------------------------------------------
- */
+/* ---- frames of a rank ----------------------------------------------------------------------- */
 
 static void on_started(struct remote_rank *r, const struct control_frame *f)
 {
@@ -252,14 +258,9 @@ static void on_started(struct remote_rank *r, const struct control_frame *f)
 
 static void on_not_started(struct remote_rank *r, const struct control_frame *f)
 {
-    int64_t status = 126;
-    bool node_fault = false;
-    const char *why = "the agent gave no reason";
-    (void)json_optional_int(&status, f->head, "status", NULL);
-    (void)json_optional_bool(&node_fault, f->head, "node_fault", NULL);
-    (void)json_optional_str(&why, f->head, "why", NULL);
+    const struct not_started s = read_not_started(f);
     if (r->state == REMOTE_RANK_STARTED)
-        engine_remote_not_started(r, (int)status, node_fault, why);
+        engine_remote_not_started(r, (int)s.status, s.node_fault, s.why);
 }
 
 static void on_output(struct remote_rank *r, const struct control_frame *f)
@@ -357,8 +358,7 @@ static void on_spawns(struct remote_rank *r, const struct control_frame *f)
         r->node->job->ev.spawns(r->node->job->arg, r->rank);
 }
 
-/* ---- which frame is for whom --------------------------------------------------------------------
- */
+/* ---- which frame is for whom ---------------------------------------------------------------- */
 
 /* Handles a frame about a rank. Returns false if the type is unknown, or if the node has no such
  * rank. */
@@ -425,8 +425,7 @@ static void on_frame(void *arg, const struct control_frame *f)
         on_node_not_started(p->moves, f);
 }
 
-/* ---- connections that end ----------------------------------------------------------------------
- */
+/* ---- connections that end ------------------------------------------------------------------- */
 
 /* A node that is silent may have lost its power or its network; if only the agent has ended, the
  * node's kernel closes the connection. */

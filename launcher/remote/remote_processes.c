@@ -14,8 +14,7 @@
 
 enum { EXIT_MS = 500 }; /* after mpirun's exit: time for ranks to report the cause first */
 
-/* ---- before the start --------------------------------------------------------------------------
- */
+/* ---- before the start ----------------------------------------------------------------------- */
 
 /* Returns true if an agent must be started on another machine. mpirun and srun start the agents of
  * this machine, too. */
@@ -64,8 +63,7 @@ int remote_processes_prepare(struct remote_job *j, struct err *e)
     return rc < 0 ? rc : write_hostfile(j, e);
 }
 
-/* ---- what has happened to them -----------------------------------------------------------------
- */
+/* ---- what has happened to them -------------------------------------------------------------- */
 
 /* Returns the name of a process for messages. The agent of this machine is started without a
  * launcher if there is one process per node. */
@@ -186,8 +184,7 @@ void remote_processes_orphaned(struct remote_node *n)
     tell_later(j);
 }
 
-/* ---- events of the local job -------------------------------------------------------------------
- */
+/* ---- events of the local job ---------------------------------------------------------------- */
 
 /* Returns the node of a process; -1: the process is that of all nodes. */
 static int node_of(const struct remote_job *j, int rank)
@@ -260,8 +257,7 @@ static void on_cleared(void *arg)
     engine_remote_check_reaped(j);
 }
 
-/* ---- the start ---------------------------------------------------------------------------------
- */
+/* ---- the start ------------------------------------------------------------------------------ */
 
 /* Makes the plan of the local job: only command lines. */
 static int make_plan(struct remote_job *j, struct remote_launcher_opts *opts, char **env,

@@ -1,8 +1,7 @@
 #include "launcher/remote/remote_rank_state.h"
 
-#define ROW(s, ev, to)                                                         \
-    [REMOTE_RANK_##s][REMOTE_RANK_EV_##ev] = REMOTE_RANK_##to + 1 /* 0: no row \
-                                                                   */
+/* A table has 0 where no row is. */
+#define ROW(s, ev, to) [REMOTE_RANK_##s][REMOTE_RANK_EV_##ev] = REMOTE_RANK_##to + 1
 
 /* A connection that ends before the start does not change the state of its node's ranks. Instead,
  * the start of the whole job fails, and every rank then gets NOT_STARTED. */

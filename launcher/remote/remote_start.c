@@ -19,8 +19,7 @@
 
 enum { NAMES_SHOWN = 5 };
 
-/* ---- the listener ---------------------------------------------------------------------------
- */
+/* ---- the listener --------------------------------------------------------------------------- */
 
 static void on_agent(uv_stream_t *s, int status)
 {
@@ -52,8 +51,7 @@ void remote_start_stop_listening(struct remote_job *j)
         uv_close((uv_handle_t *)&j->listener, on_listener_closed);
 }
 
-/* ---- addresses of this machine -----------------------------------------------------------------
- */
+/* ---- addresses of this machine -------------------------------------------------------------- */
 
 char *remote_start_addresses(const struct remote_job *j)
 {
@@ -167,8 +165,7 @@ int remote_start_begin(struct remote_job *j, struct err *e)
     return remote_processes_start(j, e);
 }
 
-/* ---- agents connect ----------------------------------------------------------------------------
- */
+/* ---- agents connect ------------------------------------------------------------------------- */
 
 static bool reads_stdin(const struct remote_job *j)
 {
@@ -315,8 +312,7 @@ void remote_start_enter_running(struct remote_job *j)
     remote_tree_broadcast(j, start, NULL, 0);
 }
 
-/* ---- the start limit ---------------------------------------------------------------------------
- */
+/* ---- the start limit ------------------------------------------------------------------------ */
 
 /* Writes the nodes that have not passed `state`: "c02, c03 and 6 more". Returns the first of these
  * nodes, or -1 if there are none. */

@@ -1,6 +1,7 @@
 /* The tree of agents as the launcher sees it (tree.h). It keeps connections only to its children in
  * the tree. The agent of another node connects first to learn where its parent is: it gets `move`
  * as soon as its parent listens. Its frames then come as `relay` frames of a child. */
+#include <errno.h>
 #include <string.h>
 
 #include "common/clock.h"
@@ -8,8 +9,7 @@
 #include "launcher/control/relay.h"
 #include "launcher/remote/engine_remote_internal.h"
 
-/* ---- the way to a node -------------------------------------------------------------------------
- */
+/* ---- the way to a node ---------------------------------------------------------------------- */
 
 /* Returns the child of the launcher that is `n` or leads to it. */
 static struct remote_node *way_to(const struct remote_node *n)
@@ -49,8 +49,7 @@ void remote_tree_broadcast(struct remote_job *j, json_t *head, const void *paylo
     json_decref(head);
 }
 
-/* ---- agents come to their places ---------------------------------------------------------------
- */
+/* ---- agents come to their places ------------------------------------------------------------ */
 
 /* The agents that have died on their way to their parents. */
 static void on_move_timer(uv_timer_t *t)
@@ -141,17 +140,19 @@ void remote_tree_on_listening(struct remote_node *n, const struct control_frame 
         tree_members_listening(n->job->members, n->node, address, clock_ms());
 }
 
-/* ---- frames of the nodes below a child ---------------------------------------------------------
- */
+/* ---- frames of the nodes below a child ------------------------------------------------------ */
 
 /* Handles the first frame of an agent that has moved to its parent. */
 static void on_hello(struct remote_node *way, struct remote_node *n, const struct control_frame *f)
 {
     const struct tree *t = &n->job->tree;
     struct err e = {0};
-    if (remote_peers_check_hello(n->job, f, &e) == n &&
-        tree_members_hello(n->job->members, n->node, tree_parent(t, n->node), clock_ms()) == 0)
-        return;
+    if (remote_peers_check_hello(n->job, f, &e) == n) {
+        int parent = tree_parent(t, n->node);
+        if (tree_members_hello(n->job->members, n->node, parent, clock_ms()) == 0)
+            return;
+        err_set(&e, -EBUSY, "an agent is already connected for this node");
+    }
     AUTO(strbuf) struct strbuf b = {0};
     json_t *head =
         relay_encode(&b, n->node, json_pack("{s:s,s:s}", "t", "reject", "why", e.text), NULL, 0);

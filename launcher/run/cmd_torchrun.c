@@ -173,8 +173,7 @@ static struct option_table options_of(bool is_ft)
     return table;
 }
 
-/* ---- values --------------------------------------------------------------------------------
- */
+/* ---- values --------------------------------------------------------------------------------- */
 
 /* Puts options from PET_* variables before the options of the command line, which win. torchrun
  * reads each option from a variable PET_NAME, too (torch.distributed.argparse_util); kubeflow's
@@ -289,8 +288,7 @@ static int read_conf(struct torchrun *t, struct err *e)
     return 0;
 }
 
-/* ---- nodes -------------------------------------------------------------------------------------
- */
+/* ---- nodes ---------------------------------------------------------------------------------- */
 
 /* Returns the number of this node, from --node-rank or from a Slurm step with one task per node.
  * Returns -1 if the number is unknown. */
@@ -388,8 +386,7 @@ static int choose_nodes(struct torchrun *t, struct err *e)
     return 0;
 }
 
-/* ---- the job -----------------------------------------------------------------------------------
- */
+/* ---- the job -------------------------------------------------------------------------------- */
 
 /* Sets the program of the job. Drops a "--" directly after the script or module, as torchrun does.
  * `ended` is true if a "--" has ended the options before the script. */

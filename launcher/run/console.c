@@ -100,8 +100,7 @@ void console_plan(struct console *c, const struct plan *p)
         c->tag = p->node_count > 1 ? CONSOLE_TAG_HOST : CONSOLE_TAG_NONE;
 }
 
-/* ---- the observed job --------------------------------------------------------------------------
- */
+/* ---- the observed job ----------------------------------------------------------------------- */
 
 static bool is_shown(const struct console *c, int rank, enum launch_stream from)
 {
@@ -144,8 +143,7 @@ void console_attach(struct console *c, struct launch *job, const struct redirect
     launch_observe(job, &events, c);
 }
 
-/* ---- lines -------------------------------------------------------------------------------------
- */
+/* ---- lines ---------------------------------------------------------------------------------- */
 
 static int add_tag(char *mark, size_t size, const struct console *c, int i, const char *stream)
 {

@@ -25,8 +25,7 @@ struct redirect {
     bool attached;      /* `flush` is on a loop */
 };
 
-/* ---- values -----------------------------------------------------------------------------------
- */
+/* ---- values --------------------------------------------------------------------------------- */
 
 static int read_value(int *out, const char *text, size_t len, struct err *e)
 {
@@ -84,8 +83,7 @@ static int value_of(const struct redirect_map *m, int local_rank)
     return local_rank < m->count && m->named[local_rank] ? m->named[local_rank] - 1 : m->all;
 }
 
-/* ---- files ------------------------------------------------------------------------------------
- */
+/* ---- files ---------------------------------------------------------------------------------- */
 
 static int make_dir(const char *path, struct err *e)
 {

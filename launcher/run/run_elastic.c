@@ -45,8 +45,7 @@ static void print(const struct run_elastic *m, const char *reason, const char *e
     console_print(m->opts.console, text);
 }
 
-/* ---- events of the rendezvous ------------------------------------------------------------------
- */
+/* ---- events of the rendezvous --------------------------------------------------------------- */
 
 static void on_assigned(void *arg, const struct rdzv_client_assignment *a)
 {
@@ -114,8 +113,7 @@ static void on_lost(void *arg, const struct err *e)
         m->ev.over(m->arg, false);
 }
 
-/* ---- the ranks of this node --------------------------------------------------------------------
- */
+/* ---- the ranks of this node ----------------------------------------------------------------- */
 
 bool run_elastic_was_stopped(const struct run_elastic *m)
 {
@@ -157,8 +155,7 @@ void run_elastic_join(struct run_elastic *m)
         on_lost(m, &e);
 }
 
-/* ---- open and close ----------------------------------------------------------------------------
- */
+/* ---- open and close ------------------------------------------------------------------------- */
 
 /* Sets `*out` to the number of ranks of this node. This is the number that a job on this node alone
  * would have. */

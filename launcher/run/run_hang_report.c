@@ -71,8 +71,7 @@ static const char *const names[] = {
     [HANG_SOME_IDLE] = "some idle",
 };
 
-/* ---- the report --------------------------------------------------------------------------------
- */
+/* ---- the report ----------------------------------------------------------------------------- */
 
 /* Compares the ranks' positions in their collectives. `at` has the position of each rank. Sets
  * `odd` for the ranks that differ, and appends the mismatch as text. Returns true if any rank
@@ -187,8 +186,7 @@ static void write_report(struct run_hang_report *h)
     json_object_set_new(h->report, "ranks", all);
 }
 
-/* ---- stacks ------------------------------------------------------------------------------------
- */
+/* ---- stacks --------------------------------------------------------------------------------- */
 
 static void answer_arrived(struct run_hang_report *h)
 {
@@ -292,8 +290,7 @@ static void request_stacks(struct run_hang_report *h)
         uv_timer_start(&h->timer, on_remote_limit, REMOTE_LIMIT_MS, 0);
 }
 
-/* ---- the timer ---------------------------------------------------------------------------------
- */
+/* ---- the timer ------------------------------------------------------------------------------ */
 
 /* Detects ranks that wait in MPI_Init. Such ranks have connected to PMIx, and wait in a fence until
  * all ranks have connected; they may be busy there. libpmix tells its server of a fence only when
@@ -381,8 +378,7 @@ static void on_timer(uv_timer_t *t)
     report_hang(h);
 }
 
-/* ---- events of the job -------------------------------------------------------------------------
- */
+/* ---- events of the job ---------------------------------------------------------------------- */
 
 static bool on_line(void *arg, int rank, enum launch_stream from, const char *text, size_t len)
 {
@@ -402,8 +398,7 @@ static void on_rank_ended(void *arg, const struct rank_end *r)
     ((struct run_hang_report *)arg)->ended[r->rank] = true;
 }
 
-/* ---- open and close ----------------------------------------------------------------------------
- */
+/* ---- open and close ------------------------------------------------------------------------- */
 
 /* The node of a slow rank was checked. */
 static void on_findings(void *arg, const char *text, json_t *findings)

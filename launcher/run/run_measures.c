@@ -88,7 +88,7 @@ void run_measures_print_limit(const struct run_measures *m, struct strbuf *b, en
     strbuf_putc(b, '\n');
 }
 
-/* ---- the end --------------------------------------------------------------------------------- */
+/* ---- the end -------------------------------------------------------------------------------- */
 
 static void finish_baseline(struct run_measures *m, struct run_monitor *monitor)
 {
@@ -124,7 +124,7 @@ void run_measures_finish(struct run_measures *m, struct run_monitor *monitor, in
         log_error("%s", e.text);
 }
 
-/* ---- open and close -------------------------------------------------------------------------- */
+/* ---- open and close ------------------------------------------------------------------------- */
 
 static int open_metrics(struct run_measures *m, uv_loop_t *loop, struct console *console,
                         struct err *e)

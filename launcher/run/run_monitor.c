@@ -40,8 +40,7 @@ struct run_monitor {
     uv_timer_t timer;
 };
 
-/* ---- events ------------------------------------------------------------------------------------
- */
+/* ---- events --------------------------------------------------------------------------------- */
 
 static const char *job_id(const struct run_monitor *m)
 {
@@ -116,8 +115,7 @@ static json_t *signal_name(int sig)
     return sig ? json_string(whole) : json_null();
 }
 
-/* ---- the registry ------------------------------------------------------------------------------
- */
+/* ---- the registry --------------------------------------------------------------------------- */
 
 static void register_job(struct run_monitor *m)
 {
@@ -151,8 +149,7 @@ static bool has_line_log(struct run_monitor *m, int rank)
     return m->line_log && rank < line_log_ranks(m->line_log);
 }
 
-/* ---- attempts ----------------------------------------------------------------------------------
- */
+/* ---- attempts ------------------------------------------------------------------------------- */
 
 /* Stops what needs a running job. The job has ended, but later events may still name it. */
 static void stop_watching(struct run_monitor *m)
@@ -179,8 +176,7 @@ static void on_singletons(void *arg, const char *text)
     console_print(m->console, line);
 }
 
-/* ---- events of the job -------------------------------------------------------------------------
- */
+/* ---- events of the job ---------------------------------------------------------------------- */
 
 static bool on_line(void *arg, int rank, enum launch_stream from, const char *text, size_t len)
 {
@@ -268,8 +264,7 @@ static void on_rank_ended(void *arg, const struct rank_end *r)
     emit(m, "exit", j);
 }
 
-/* ---- events of the session ---------------------------------------------------------------------
- */
+/* ---- events of the session ------------------------------------------------------------------ */
 
 void run_monitor_attach(struct run_monitor *m, struct launch *job, int attempt)
 {
@@ -331,8 +326,7 @@ void run_monitor_restart(struct run_monitor *m, int attempt, int pause_ms, char 
          json_pack("{s:i, s:i, s:o}", "attempt", attempt, "pause_ms", pause_ms, "left_out", hosts));
 }
 
-/* ---- open and close ----------------------------------------------------------------------------
- */
+/* ---- open and close ------------------------------------------------------------------------- */
 
 int run_monitor_open(struct run_monitor **out, uv_loop_t *loop, const struct run_options *o,
                      struct console *console, struct err *e)

@@ -79,8 +79,7 @@ int run_mpmd_check_scripts(const struct run_options *o, struct err *e)
     return rc;
 }
 
-/* ---- one program after ':' --------------------------------------------------------------------
- */
+/* ---- one program after ':' ------------------------------------------------------------------ */
 
 struct app {
     int np;
@@ -174,8 +173,7 @@ void run_mpmd_free(struct run_options *o)
     free(o->apps);
 }
 
-/* ---- a file of programs -----------------------------------------------------------------------
- */
+/* ---- a file of programs --------------------------------------------------------------------- */
 
 /* Appends the words of a line: separated by blanks, quoted by "…" or '…', up to '#'. */
 static void add_words(char ***words, const char *line)

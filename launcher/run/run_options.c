@@ -11,8 +11,7 @@
 #include "launcher/run/run_mpmd.h"
 #include "launcher/run/run_options_mapping.h"
 
-/* ---- values ------------------------------------------------------------------------------------
- */
+/* ---- values --------------------------------------------------------------------------------- */
 
 static void set_variable(struct run_options *o, const char *name, const char *value)
 {
@@ -302,8 +301,7 @@ static int on_display(void *into, char *const *values, struct err *e)
     return 0;
 }
 
-/* ---- the options -------------------------------------------------------------------------------
- */
+/* ---- the options ---------------------------------------------------------------------------- */
 
 #define T struct run_options
 static const struct opt options[] = {

@@ -239,7 +239,7 @@ int run_options_mapping_legacy(struct run_options *o, const char *option, struct
     return 0;
 }
 
-/* ---- what starts ranks ----------------------------------------------------------------------- */
+/* ---- what starts ranks ---------------------------------------------------------------------- */
 
 int run_options_mapping_engine(void *opts, char *const *values, struct err *e)
 {

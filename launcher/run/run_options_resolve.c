@@ -286,8 +286,7 @@ static int use_rankfile(struct run_options *o, struct err *e)
     return 0;
 }
 
-/* ---- parameters of Open MPI's launcher ---------------------------------------------------------
- */
+/* ---- parameters of Open MPI's launcher ------------------------------------------------------ */
 
 /* Adds the options that mean the same as parameter `i`. A value that drover does not know is an
  * error if it is on the command line. In other sources it may be meant for another program, so it
@@ -365,8 +364,7 @@ int run_options_add_params(struct run_options *o, int argc, char *const *argv, s
     return rc;
 }
 
-/* ---- the spec ----------------------------------------------------------------------------------
- */
+/* ---- the spec ------------------------------------------------------------------------------- */
 
 /* Explains what --cpus or --gpus selects if its value is a single number from 1 on, which the user
  * may mean as a count. */

@@ -63,7 +63,7 @@ static void change_spec(struct run_restarts *r, const struct plan *p)
     }
 }
 
-/* ---- nodes of the next attempt --------------------------------------------------------------- */
+/* ---- nodes of the next attempt -------------------------------------------------------------- */
 
 static const char several_attempts[] = "several attempts failed there first";
 
@@ -212,7 +212,7 @@ int run_restarts_choose_nodes(struct run_restarts *r, struct err *e)
     return rc;
 }
 
-/* ---- the end of an attempt ------------------------------------------------------------------- */
+/* ---- the end of an attempt ------------------------------------------------------------------ */
 
 bool run_restarts_attempt_ended(struct run_restarts *r, const struct plan *p,
                                 const struct job_end *end, int status, bool by_user)

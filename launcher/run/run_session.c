@@ -55,8 +55,7 @@ struct session {
     int status;      /* exit status, as far as it is known */
 };
 
-/* ---- states ------------------------------------------------------------------------------------
- */
+/* ---- states --------------------------------------------------------------------------------- */
 
 static void apply(struct session *s, enum run_session_event ev);
 
@@ -122,8 +121,7 @@ static bool between_attempts(const struct session *s)
     return s->state == RUN_SESSION_BACKOFF || s->state == RUN_SESSION_WAITING_PEERS;
 }
 
-/* ---- the end of an attempt ---------------------------------------------------------------------
- */
+/* ---- the end of an attempt ------------------------------------------------------------------ */
 
 /* Returns the exit status after the last attempt. If all ranks of a stopped job exited with status
  * 0, a stop because of the time limit or a hang still counts as a failure, and a stop by a signal
@@ -209,8 +207,7 @@ static void elastic_attempt_ended(struct session *s, const struct job_end *end)
         run_elastic_join(s->elastic);
 }
 
-/* ---- events of the job -------------------------------------------------------------------------
- */
+/* ---- events of the job ---------------------------------------------------------------------- */
 
 /* Closes the read end of the pipe, so that only the rank has it open. If the rank closes it, too, a
  * write fails, and tty_stdin learns that the rank no longer reads. */
@@ -304,8 +301,7 @@ static void on_output_progress(void *arg)
         enter_flushing(s);
 }
 
-/* ---- signals and time --------------------------------------------------------------------------
- */
+/* ---- signals and time ----------------------------------------------------------------------- */
 
 static void on_stop_request(void *arg, int sig, bool again)
 {
@@ -368,8 +364,7 @@ static void watch_signals(struct session *s)
     s->watches = true;
 }
 
-/* ---- attempts ----------------------------------------------------------------------------------
- */
+/* ---- attempts ------------------------------------------------------------------------------- */
 
 /* Starts an attempt. The order of the observers matters: `redirect` must write a line before the
  * console asks if the line is shown, too. */
@@ -443,8 +438,7 @@ static void on_rendezvous_over(void *arg, bool well)
     apply(s, RUN_SESSION_EV_RENDEZVOUS_OVER);
 }
 
-/* ---- start and end -----------------------------------------------------------------------------
- */
+/* ---- start and end -------------------------------------------------------------------------- */
 
 /* Returns true if the rank that reads stdin waits for input, or if that is unknown because the rank
  * is on another node. */

@@ -32,8 +32,8 @@ struct top_gpus *top_gpus_open(int interval_ms);
 void top_gpus_close(struct top_gpus *g);
 AUTO_DEFINE(top_gpus, struct top_gpus *, top_gpus_close)
 
-/* Returns the number of the latest reading. Neither this nor the next waits for the driver.
- */
+/* Returns the number of the latest reading. Neither this nor the next waits for the
+ * driver. */
 int64_t top_gpus_number(struct top_gpus *g);
 /* Copies the latest reading; the caller ends it. */
 void top_gpus_latest(struct top_gpus *g, struct top_gpus_reading *out);

@@ -5,7 +5,7 @@
 
 #include "launcher/tree/exchange_internal.h"
 
-/* ---- the instance ---- */
+/* ---- the instance --------------------------------------------------------------------------- */
 
 struct exchange *exchange_new(const struct tree *t, int at, const int *rank_nodes, int ranks,
                               const struct exchange_events *ev, void *arg)
@@ -45,7 +45,7 @@ bool exchange_is_live_child(const struct exchange *x, int to)
     return to >= x->first_child && to < x->first_child + x->children && !exchange_is_lost(x, to);
 }
 
-/* ---- sending ---- */
+/* ---- sending -------------------------------------------------------------------------------- */
 
 static void send_message(struct exchange *x, int to, const struct exchange_message *m)
 {
@@ -76,7 +76,7 @@ static void pass_on(struct exchange *x, int node, const struct exchange_message 
         x->ev.send(x->arg, hop, bytes, len);
 }
 
-/* ---- requests for the data of a rank ---- */
+/* ---- requests for the data of a rank -------------------------------------------------------- */
 
 static void answer_get(struct exchange *x, uint64_t id, int status)
 {
@@ -145,7 +145,7 @@ static void submit_answer(struct exchange *x, const struct exchange_message *m)
     }
 }
 
-/* ---- messages of this node's server ---- */
+/* ---- messages of this node's server --------------------------------------------------------- */
 
 static void submit_fence(struct exchange *x, const struct exchange_message *m)
 {
@@ -186,7 +186,7 @@ void exchange_submit(struct exchange *x, const struct exchange_message *m)
     }
 }
 
-/* ---- messages of neighbours ---- */
+/* ---- messages of neighbours ----------------------------------------------------------------- */
 
 struct received {
     int from;

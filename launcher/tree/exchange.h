@@ -32,7 +32,7 @@
 #include "common/strbuf.h"
 #include "launcher/tree/tree.h"
 
-/* ---- messages -------------------------------------------------------------------------------- */
+/* ---- messages ------------------------------------------------------------------------------- */
 
 enum exchange_type {
     EXCHANGE_FENCE,      /* kind, ranks, keys[0] (the fence's name, if it has one), status, data: a
@@ -101,8 +101,7 @@ struct exchange_decoded {
 int exchange_message_decode(struct exchange_decoded *out, const char *bytes, size_t len,
                             struct err *e);
 
-/* ---- an instance ------------------------------------------------------------------------------
- */
+/* ---- an instance ---------------------------------------------------------------------------- */
 
 struct exchange;
 

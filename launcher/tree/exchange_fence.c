@@ -29,7 +29,7 @@ struct exchange_fence {
     struct strbuf data; /* contributions */
 };
 
-/* ---- participants ---- */
+/* ---- participants --------------------------------------------------------------------------- */
 
 static void add_node(struct exchange_parts *parts, const struct exchange *x, int node)
 {
@@ -82,7 +82,7 @@ static bool takes_part(const struct exchange_parts *p)
     return p->elsewhere ? p->own || p->children > 0 : p->own || p->children > 1;
 }
 
-/* ---- the list ---- */
+/* ---- the list ------------------------------------------------------------------------------- */
 
 static const char *name_of(const struct exchange_message *m)
 {
@@ -174,7 +174,7 @@ static void remove_if_over(struct exchange *x, struct exchange_fence *f)
     fence_free(f);
 }
 
-/* ---- progress ---- */
+/* ---- progress ------------------------------------------------------------------------------- */
 
 /* Gives the result to this node's server. */
 static void deliver(struct exchange *x, const struct exchange_fence *f, const char *data,
@@ -247,7 +247,7 @@ static void settle_all(struct exchange *x)
         }
 }
 
-/* ---- events ---- */
+/* ---- events --------------------------------------------------------------------------------- */
 
 /* A list of all ranks is the same as none. */
 static struct exchange_message normal(const struct exchange *x, const struct exchange_message *m)
@@ -258,8 +258,8 @@ static struct exchange_message normal(const struct exchange *x, const struct exc
     return n;
 }
 
-/* Counts a contribution. Returns false if this contributor has contributed already, or is not one.
- */
+/* Counts a contribution. Returns false if this contributor has contributed already, or is not
+ * one. */
 static bool count(const struct exchange *x, struct exchange_fence *f, int from)
 {
     bool *own = &f->own_came;

@@ -25,8 +25,8 @@ static struct level level_of(const struct tree *t, int at)
     return l;
 }
 
-/* Returns the number of the first child of the node with this index, among the nodes of its depth.
- */
+/* Returns the number of the first child of the node with this index, among the nodes of its
+ * depth. */
 static long long first_below(const struct level *l, long long index)
 {
     return (index * l->below + l->size - 1) / l->size;

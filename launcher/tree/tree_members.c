@@ -2,9 +2,8 @@
 
 #include <errno.h>
 
-#define ROW(s, ev, to)                                                         \
-    [TREE_MEMBER_##s][TREE_MEMBER_EV_##ev] = TREE_MEMBER_##to + 1 /* 0: no row \
-                                                                   */
+/* A table has 0 where no row is. */
+#define ROW(s, ev, to) [TREE_MEMBER_##s][TREE_MEMBER_EV_##ev] = TREE_MEMBER_##to + 1
 
 static const unsigned char table[TREE_MEMBER_STATES][TREE_MEMBER_EVENTS] = {
     ROW(EXPECTED, CALL, WAITING), /* it has the launcher's address only */

@@ -45,7 +45,7 @@ static const struct opt options[] = {
     OPT_END,
 };
 
-/* ---- checks ---------------------------------------------------------------------------------- */
+/* ---- checks --------------------------------------------------------------------------------- */
 static const enum collective colls[] = {
     COLLECTIVE_ALL_REDUCE, COLLECTIVE_REDUCE,     COLLECTIVE_REDUCE_SCATTER, COLLECTIVE_BROADCAST,
     COLLECTIVE_ALL_GATHER, COLLECTIVE_ALL_TO_ALL, COLLECTIVE_GATHER,         COLLECTIVE_SCATTER,
@@ -173,7 +173,7 @@ static void walk_splits(struct fixture *k)
     walk_subgroup(k, k->rank, 0, 0, 1); /* one rank each */
 }
 
-/* ---- output ---------------------------------------------------------------------------------- */
+/* ---- output --------------------------------------------------------------------------------- */
 static double now_s(void)
 {
     struct timespec t;

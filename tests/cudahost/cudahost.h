@@ -27,7 +27,7 @@
 #undef __launch_bounds__
 #define __launch_bounds__(...)
 
-/* ---- the running thread ---------------------------------------------------------------------- */
+/* ---- the running thread --------------------------------------------------------------------- */
 struct cudahost_thread {
     uint3 thread, block;
     dim3 dim, grid;
@@ -49,7 +49,7 @@ struct cudahost_site {
 /* Ends the program with a message about the running thread. */
 [[noreturn]] void cudahost_fail(cudahost_site site, const char *what);
 
-/* ---- launch ---------------------------------------------------------------------------------- */
+/* ---- launch --------------------------------------------------------------------------------- */
 /* Memory for the arguments of a launch, which its threads may read. */
 void *cudahost_arguments(size_t bytes);
 /* Runs `body` per thread. `arguments` is of cudahost_arguments(). */
@@ -86,7 +86,7 @@ void *cudahost_shared(cudahost_site site, size_t bytes);
     type *name = (type *)cudahost_shared(cudahost_site{#name, __FILE__, __LINE__}, \
                                          sizeof(type) * (size_t)(count))
 
-/* ---- barriers and warp functions ------------------------------------------------------------- */
+/* ---- barriers and warp functions ------------------------------------------------------------ */
 enum cudahost_kind { CUDAHOST_SYNCWARP, CUDAHOST_SHUFFLE, CUDAHOST_BALLOT, CUDAHOST_MMA };
 struct cudahost_warp_call {
     cudahost_kind kind;
@@ -94,8 +94,8 @@ struct cudahost_warp_call {
     unsigned long long value; /* what this lane gives; MMA: the address of its cudahost_tiles */
     int from;                 /* SHUFFLE: the lane whose value it gets */
 };
-/* A lane's 8 entries of the tiles of d = a b + c, 16 x 16 each, row by row: 8 * lane and following.
- */
+/* A lane's 8 entries of the tiles of d = a b + c, 16 x 16 each, row by row: 8 * lane and
+ * following. */
 struct cudahost_tiles {
     float *d;
     const __nv_bfloat16 *a, *b;
@@ -165,7 +165,7 @@ T __shfl_up_sync(unsigned mask, T v, unsigned by, int width = 32, CUDAHOST_CALLE
                             from >= (cudahost_lane() & -width));
 }
 
-/* ---- atomics --------------------------------------------------------------------------------- */
+/* ---- atomics -------------------------------------------------------------------------------- */
 /* For the detector: reads and writes *p as one atomic access does. */
 void cudahost_atomic(const void *p, size_t bytes);
 
@@ -202,7 +202,7 @@ CUDAHOST_ATOMIC(atomicAdd, float, old + v)
 CUDAHOST_ATOMIC(atomicAdd, double, old + v)
 CUDAHOST_ATOMIC(atomicExch, float, ((void)old, v))
 
-/* ---- functions that only device code has ----------------------------------------------------- */
+/* ---- functions that only device code has ---------------------------------------------------- */
 static inline float rsqrtf(float x)
 {
     return 1 / sqrtf(x);

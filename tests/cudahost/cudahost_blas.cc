@@ -29,7 +29,7 @@ struct product {
     matrix bias, aux; /* aux has the type of d */
 };
 
-/* ---- matrices -------------------------------------------------------------------------------- */
+/* ---- matrices ------------------------------------------------------------------------------- */
 static size_t bytes_of(cudaDataType t)
 {
     return t == CUDA_R_16BF || t == CUDA_R_16F ? 2 : 4;
@@ -79,7 +79,7 @@ static std::vector<float> floats(const matrix &m)
     return out;
 }
 
-/* ---- epilogues ------------------------------------------------------------------------------- */
+/* ---- epilogues ------------------------------------------------------------------------------ */
 /* GELU in its tanh form, as cuBLASLt has it. */
 static float gelu(float z)
 {
@@ -136,7 +136,7 @@ static void finish(const product &p, std::vector<float> &d)
         sum_operand(p);
 }
 
-/* ---- a product ------------------------------------------------------------------------------- */
+/* ---- a product ------------------------------------------------------------------------------ */
 static void tell_detectors(const product &p)
 {
     memory_reads(p.pc, p.what, range_of(p.a));
@@ -192,7 +192,7 @@ static cublasStatus_t start(cudaStream_t s, const product &p)
     return CUBLAS_STATUS_SUCCESS;
 }
 
-/* ---- cuBLAS ---------------------------------------------------------------------------------- */
+/* ---- cuBLAS --------------------------------------------------------------------------------- */
 struct cublasContext {
     cudaStream_t stream;
 };
@@ -273,7 +273,7 @@ cublasStatus_t cublasGemmEx(cublasHandle_t h, cublasOperation_t ta, cublasOperat
     return start(h->stream, p);
 }
 
-/* ---- cuBLASLt -------------------------------------------------------------------------------- */
+/* ---- cuBLASLt ------------------------------------------------------------------------------- */
 cublasStatus_t cublasLtCreate(cublasLtHandle_t *out)
 {
     *out = (cublasLtHandle_t)calloc(1, 1);

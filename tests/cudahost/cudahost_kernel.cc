@@ -89,7 +89,7 @@ void cudahost_fail(cudahost_site site, const char *what)
     abort();
 }
 
-/* ---- fibers ---------------------------------------------------------------------------------- */
+/* ---- fibers --------------------------------------------------------------------------------- */
 static void leave(void)
 {
     fiber *f = now.running->on;
@@ -173,8 +173,7 @@ static void resume(thread *t)
     enter(t->on);
 }
 
-/* ---- what threads call -------------------------------------------------------------------------
- */
+/* ---- what threads call ---------------------------------------------------------------------- */
 static void wait_in(state s, cudahost_site site)
 {
     thread *t = now.running;
@@ -348,7 +347,7 @@ static bool pass_warp(size_t warp)
     return false;
 }
 
-/* ---- blocks ---------------------------------------------------------------------------------- */
+/* ---- blocks --------------------------------------------------------------------------------- */
 static struct {
     bool is_read, is_random, is_reverse;
     unsigned long long seed;

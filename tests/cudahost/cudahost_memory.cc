@@ -64,7 +64,7 @@ const char *cudahost_place(void *pc)
     return place;
 }
 
-/* ---- regions --------------------------------------------------------------------------------- */
+/* ---- regions -------------------------------------------------------------------------------- */
 /* Returns the number of regions that begin at or before p. */
 static size_t count_before(uintptr_t p)
 {
@@ -136,7 +136,7 @@ size_t memory_used(void)
     return device_bytes;
 }
 
-/* ---- accesses -------------------------------------------------------------------------------- */
+/* ---- accesses ------------------------------------------------------------------------------- */
 /* Returns what is wrong with an access of the program to a region, or NULL. */
 static const char *fault_of(const region *r, const void *p, size_t bytes, bool writes)
 {

@@ -101,7 +101,7 @@ static size_t total_memory(void)
 }
 
 extern "C" {
-/* ---- devices --------------------------------------------------------------------------------- */
+/* ---- devices -------------------------------------------------------------------------------- */
 cudaError_t cudaGetDeviceCount(int *count)
 {
     *count = devices();
@@ -159,7 +159,7 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *a, const void *)
     return getenv("FAKE_GPU_OLD") ? cudaErrorNoKernelImageForDevice : cudaSuccess;
 }
 
-/* ---- errors ---------------------------------------------------------------------------------- */
+/* ---- errors --------------------------------------------------------------------------------- */
 cudaError_t cudaPeekAtLastError(void)
 {
     return last_error;
@@ -190,7 +190,7 @@ const char *cudaGetErrorString(cudaError_t e)
     }
 }
 
-/* ---- memory ---------------------------------------------------------------------------------- */
+/* ---- memory --------------------------------------------------------------------------------- */
 cudaError_t cudaMalloc(void **out, size_t bytes)
 {
     *out = bytes <= total_memory() - memory_used() ? memory_new(MEMORY_DEVICE, bytes) : NULL;
@@ -261,7 +261,7 @@ cudaError_t cudaMemset(void *p, int value, size_t n)
     return fill(CALLER, p, value, n, NULL);
 }
 
-/* ---- streams --------------------------------------------------------------------------------- */
+/* ---- streams -------------------------------------------------------------------------------- */
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags)
 {
     CUstream_st *q = (CUstream_st *)calloc(1, sizeof *q);
@@ -295,7 +295,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned)
     return cudaSuccess;
 }
 
-/* ---- events ---------------------------------------------------------------------------------- */
+/* ---- events --------------------------------------------------------------------------------- */
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned)
 {
     *out = (cudaEvent_t)calloc(1, sizeof **out);

@@ -20,7 +20,7 @@ struct run {
     int wrong, verbose;
 };
 
-/* ---- numbers --------------------------------------------------------------------------------- */
+/* ---- numbers -------------------------------------------------------------------------------- */
 
 static void *host(struct run *r, size_t n, size_t size)
 {
@@ -75,7 +75,7 @@ static uint8_t *symbols(struct run *r, size_t n)
     return v;
 }
 
-/* ---- device ---------------------------------------------------------------------------------- */
+/* ---- device --------------------------------------------------------------------------------- */
 
 static void *device(struct run *r, const void *from, size_t bytes)
 {
@@ -163,7 +163,7 @@ static double roundings(const struct run *r)
     return r->p == OPS_BF16 ? 4e-2 : SUM;
 }
 
-/* ---- operations ------------------------------------------------------------------------------ */
+/* ---- operations ----------------------------------------------------------------------------- */
 
 static void embedding(struct run *r)
 {

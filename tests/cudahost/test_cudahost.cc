@@ -10,7 +10,7 @@
 using namespace nvcuda;
 typedef __nv_bfloat16 bf16;
 
-/* ---- threads --------------------------------------------------------------------------------- */
+/* ---- threads -------------------------------------------------------------------------------- */
 __global__ void who(int *out)
 {
     unsigned block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
@@ -89,8 +89,7 @@ TEST(a_launch_that_no_device_accepts_is_an_error)
     CHECK_INT(cudaGetLastError(), cudaSuccess);
 }
 
-/* ---- matrices of a warp ------------------------------------------------------------------------
- */
+/* ---- matrices of a warp --------------------------------------------------------------------- */
 template <typename LayoutA, typename LayoutB>
 __global__ void tile_product(float *c, const bf16 *a, const bf16 *b, int ld)
 {
@@ -137,7 +136,7 @@ TEST(a_tile_product_is_right_in_each_layout)
     }
 }
 
-/* ---- cuBLASLt -------------------------------------------------------------------------------- */
+/* ---- cuBLASLt ------------------------------------------------------------------------------- */
 static double gelu(double z)
 {
     return 0.5 * z * (1 + tanh(0.7978845608 * (z + 0.044715 * z * z * z)));
@@ -251,8 +250,7 @@ TEST(bfloat16_is_summed_in_float_and_rounded_once)
     cublasDestroy(h);
 }
 
-/* ---- the runtime -------------------------------------------------------------------------------
- */
+/* ---- the runtime ---------------------------------------------------------------------------- */
 TEST(memory_has_a_limit_and_copies_have_a_direction)
 {
     setenv("FAKE_GPU_MEMORY", "1000", 1);

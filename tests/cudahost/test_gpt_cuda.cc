@@ -71,7 +71,7 @@ TEST(ten_orders_of_the_threads_give_the_same_bits)
                 kit_check_orders([=] { return check_vectors(p, {1, 33, 16, heads}); });
 }
 
-/* ---- the model ------------------------------------------------------------------------------------------------- */
+/* ---- the model ------------------------------------------------------------------------------ */
 
 /* Trains for some steps on text that repeats -> the loss of each step. */
 static std::vector<double> losses(const struct ops_backend *be, enum ops_precision p, int recompute)
@@ -140,7 +140,7 @@ TEST(the_model_has_the_same_losses_as_on_the_cpu_in_bf16)
         check_model(OPS_BF16, 3e-2);
 }
 
-/* ---- errors and streams ------------------------------------------------------------------------------------------ */
+/* ---- errors and streams --------------------------------------------------------------------- */
 
 TEST(an_error_names_the_operation_and_stays)
 {

@@ -42,9 +42,9 @@
 
 #include "tests/fake/nccl_gpu.h"
 
-/* ---- NCCL: calls that wait for other ranks --------------------------------------------------- */
-/* Such a call; the caller's thread executes it, or another one if the communicator is not blocking.
- */
+/* ---- NCCL: calls that wait for other ranks -------------------------------------------------- */
+/* Such a call; the caller's thread executes it, or another one if the communicator is not
+ * blocking. */
 struct job {
     ncclResult_t (*run)(struct job *j);
     ncclComm_t c;
@@ -84,7 +84,7 @@ static ncclResult_t do_job(struct job job)
     return ncclInProgress;
 }
 
-/* ---- NCCL: collectives ----------------------------------------------------------------------- */
+/* ---- NCCL: collectives ---------------------------------------------------------------------- */
 static _Thread_local struct {
     int depth;
     struct work *work;

@@ -88,7 +88,7 @@ struct ncclComm {
     _Atomic ncclResult_t broken;
 };
 
-/* ---- the GPU: one thread per stream ---------------------------------------------------------- */
+/* ---- the GPU: one thread per stream --------------------------------------------------------- */
 struct CUstream_st {
     struct CUstream_st *other; /* all streams of this library */
     pthread_mutex_t lock;
@@ -298,7 +298,7 @@ EXPORT cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t s)
     return cudaSuccess;
 }
 
-/* ---- NCCL: on the GPU ------------------------------------------------------------------------ */
+/* ---- NCCL: on the GPU ----------------------------------------------------------------------- */
 static unsigned arrive(struct gate *g, int size)
 {
     unsigned turn = atomic_load(&g->turn);

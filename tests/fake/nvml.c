@@ -41,7 +41,7 @@ static int text(char *out, unsigned size, const char *from)
     return 0;
 }
 
-/* ---- the machine ----------------------------------------------------------------------------- */
+/* ---- the machine ---------------------------------------------------------------------------- */
 
 API int nvmlInit_v2(void)
 {
@@ -113,7 +113,7 @@ API int nvmlDeviceGetHandleByIndex_v2(unsigned index, struct fake_gpu **out)
     return get_text(&gpus[index], "handle", &ok);
 }
 
-/* ---- identity -------------------------------------------------------------------------------- */
+/* ---- identity ------------------------------------------------------------------------------- */
 
 API int nvmlDeviceGetUUID(const struct fake_gpu *g, char *out, unsigned size)
 {
@@ -162,7 +162,7 @@ API int nvmlDeviceGetMigDeviceHandleByIndex(const struct fake_gpu *g, unsigned i
     return 0;
 }
 
-/* ---- memory and processes -------------------------------------------------------------------- */
+/* ---- memory and processes ------------------------------------------------------------------- */
 
 struct memory {
     unsigned long long total, free, used;
@@ -279,7 +279,7 @@ API int nvmlDeviceGetGraphicsRunningProcesses_v3(const struct fake_gpu *g, unsig
     return list_processes(g, "graphics", n, out);
 }
 
-/* ---- values ---------------------------------------------------------------------------------- */
+/* ---- values --------------------------------------------------------------------------------- */
 
 #define VALUE(function, key)                                  \
     API int function(const struct fake_gpu *g, unsigned *out) \
@@ -392,7 +392,7 @@ API int nvmlDeviceGetGpuFabricInfoV(const struct fake_gpu *g, struct fabric *out
     return rc ? rc : get(g, "fabric_health", &out->health_mask);
 }
 
-/* ---- links ----------------------------------------------------------------------------------- */
+/* ---- links ---------------------------------------------------------------------------------- */
 
 /* Returns where a link ends; "none": there is no such link. */
 static const char *link_end(const struct fake_gpu *g, unsigned link)
@@ -449,7 +449,7 @@ API int nvmlDeviceGetP2PStatus(const struct fake_gpu *a, const struct fake_gpu *
     return rc == NOT_SUPPORTED ? get(a, "p2p", status) : rc;
 }
 
-/* ---- fields ---------------------------------------------------------------------------------- */
+/* ---- fields --------------------------------------------------------------------------------- */
 
 struct field {
     unsigned field, scope;

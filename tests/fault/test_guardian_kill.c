@@ -155,8 +155,7 @@ TEST(nothing_survives_a_guardian_that_is_killed_at_any_moment)
     }
 }
 
-/* ---- what fails on the way --------------------------------------------------------------------
- */
+/* ---- what fails on the way ------------------------------------------------------------------ */
 
 static int open_fds(pid_t pid)
 {
@@ -179,8 +178,8 @@ static void limit_guardian(int what, rlim_t value)
     CHECK_INT(prlimit(kit_guardian(k.g), what, &r, NULL), 0);
 }
 
-/* Started and ended, or not started at "fork": one of them, for each rank. Returns how many were.
- */
+/* Started and ended, or not started at "fork": one of them, for each rank. Returns how many
+ * were. */
 static int outcomes(uint32_t job, int error)
 {
     int started = 0;

@@ -48,8 +48,8 @@ static void on_deliver(void *arg, const struct exchange_message *m)
         abort();
 }
 
-/* The input is a sequence of messages: the sender, the length (16 bits, little endian), the bytes.
- */
+/* The input is a sequence of messages: the sender, the length (16 bits, little endian), the
+ * bytes. */
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
     static const int senders[] = {TREE_LAUNCHER, 4, 5, 1};

@@ -51,8 +51,7 @@ static bool is_init(const json_t *request)
     return op && strcmp(op, "init") == 0;
 }
 
-/* ---- changes -----------------------------------------------------------------------------------
- */
+/* ---- changes -------------------------------------------------------------------------------- */
 
 static const char *const awkward[] = {"null",
                                       "true",
@@ -163,8 +162,7 @@ static json_t *changed(const json_t *request, struct rng *r)
     return v;
 }
 
-/* ---- sessions ----------------------------------------------------------------------------------
- */
+/* ---- sessions ------------------------------------------------------------------------------- */
 
 struct session {
     struct study *study;

@@ -20,8 +20,7 @@ enum fault { /* a bit set per test */
              FAULT_COORDINATOR = 1,
              FAULT_WORKER = 2,
              FAULT_LINK = 4,
-             FAULT_WILD =
-                 8, /* messages late, twice, out of order, of old connections; false LOSTs */
+             FAULT_WILD = 8, /* messages late, twice, out of order, or old; false LOSTs */
              FAULT_DRAIN = 16,
              FAULT_SLOTS = 32,   /* a foreign process takes a worker's GPUs, and releases them */
              FAULT_COMMAND = 64, /* the user stops, pauses, resumes, retries and adds */
@@ -142,8 +141,7 @@ static int below(int n)
     return (int)rng_below(&m.rng, (uint64_t)n);
 }
 
-/* ---- messages ----------------------------------------------------------------------------------
- */
+/* ---- messages ------------------------------------------------------------------------------- */
 
 static bool before(const struct msg *a, const struct msg *b)
 {
@@ -240,8 +238,7 @@ static void send(struct msg x, int direction)
     push(x);
 }
 
-/* ---- workers -----------------------------------------------------------------------------------
- */
+/* ---- workers -------------------------------------------------------------------------------- */
 
 /* The behaviour of a trial: a function of the trial alone. */
 static int planned_reports(int trial)

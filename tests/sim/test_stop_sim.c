@@ -16,8 +16,7 @@ enum { CURVES = 200, EPOCHS = 81, WORKERS = 8 };
 static double curves[CURVES][EPOCHS];
 static bool maximize;
 
-/* ---- curves ------------------------------------------------------------------------------------
- */
+/* ---- curves --------------------------------------------------------------------------------- */
 
 struct law { /* of a synthetic training: its end, its gain, its speed */
     double end, gain, speed;
@@ -121,8 +120,7 @@ static void make_curves(const struct family *f, int seed)
     }
 }
 
-/* ---- a search ----------------------------------------------------------------------------------
- */
+/* ---- a search ------------------------------------------------------------------------------- */
 
 static struct search {
     struct stopper *rule;
@@ -219,8 +217,7 @@ static void search(const char *rule, int seed)
         trial_free(s.trials[i]);
 }
 
-/* ---- results ---------------------------------------------------------------------
- */
+/* ---- results -------------------------------------------------------------------------------- */
 
 struct worth {
     double used, regret; /* means over the seeds */

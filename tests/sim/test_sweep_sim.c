@@ -32,8 +32,7 @@ static void compare(const struct scheduler *x, const struct scheduler *y, const 
     bad("%s differs:\n%s\n%s", what, ta, tb);
 }
 
-/* ---- the coordinator ---------------------------------------------------------------------------
- */
+/* ---- the coordinator ------------------------------------------------------------------------ */
 
 static void commit(const struct scheduler_event *ev, int64_t seq)
 {
@@ -149,8 +148,7 @@ static bool step(enum scheduler_event_kind kind, const struct msg *x)
     return false;
 }
 
-/* ---- the user ----------------------------------------------------------------------------------
- */
+/* ---- the user ------------------------------------------------------------------------------- */
 
 /* Commands for later. Some are sent twice, with the same id. */
 static void will_ask(json_t *data, int64_t delay)
@@ -258,8 +256,7 @@ static void lose(const struct msg *x)
     step(SCHEDULER_EV_LOST, x);
 }
 
-/* ---- faults ------------------------------------------------------------------------------------
- */
+/* ---- faults --------------------------------------------------------------------------------- */
 
 static void fault(void)
 {
@@ -319,8 +316,7 @@ static void calm(void)
     }
 }
 
-/* ---- a run -------------------------------------------------------------------------------------
- */
+/* ---- a run ---------------------------------------------------------------------------------- */
 
 static void make_spec(void)
 {

@@ -13,8 +13,7 @@
 
 enum { SEEDS = 10000 };
 
-/* ---- a job ----
- */
+/* ---- a job ---------------------------------------------------------------------------------- */
 
 static void inject(void)
 {
@@ -70,8 +69,7 @@ static void job_run(long long fault_at)
     }
 }
 
-/* ---- what must be true at the end ----
- */
+/* ---- what must be true at the end ----------------------------------------------------------- */
 
 static bool was_killed(int node)
 {
@@ -113,8 +111,7 @@ static void check_end_of_job(void)
         CHECK_INT(job.first_rank, srv.fails_rank);
 }
 
-/* ---- random small jobs ----
- */
+/* ---- random small jobs ---------------------------------------------------------------------- */
 
 static int between(int low, int high)
 {
@@ -298,8 +295,7 @@ TEST(random_jobs_keep_their_promises_with_the_last_quarter_of_the_seeds)
     run_quarter(3);
 }
 
-/* ---- large jobs ----
- */
+/* ---- large jobs ----------------------------------------------------------------------------- */
 
 /* What docs/measurements/scale.md says of a hop and of the nodes. */
 static const struct costs assumed = {.latency_ns = 50000, .message_ns = 5000, .bytes_per_ns = 1};
@@ -393,8 +389,7 @@ TEST(one_of_sixteen_thousand_nodes_dies_and_the_job_ends_with_its_name)
     print_memory("many nodes, of which one dies");
 }
 
-/* ---- the tables ----
- */
+/* ---- the tables ----------------------------------------------------------------------------- */
 
 static struct counts difference(struct counts a, struct counts b)
 {

@@ -39,8 +39,7 @@ static struct job {
 
 static void end_job(void);
 
-/* ---- frames -------------------------------------------------------------------------------------
- */
+/* ---- frames --------------------------------------------------------------------------------- */
 
 static void send_up(int node, struct frame f)
 {
@@ -65,7 +64,7 @@ static void send_to_children(int at, struct frame f)
             network_send(at, child, f);
 }
 
-/* ---- exchange ---- */
+/* ---- exchange ------------------------------------------------------------------------------- */
 
 static void on_send(void *arg, int to, const char *bytes, size_t len)
 {
@@ -105,8 +104,7 @@ static void exchange_frame(struct exchange *x, const struct event *ev)
     net.current = NULL;
 }
 
-/* ---- the launcher -------------------------------------------------------------------------------
- */
+/* ---- the launcher --------------------------------------------------------------------------- */
 
 static void on_move(void *arg, int node, const char *address)
 {
@@ -318,8 +316,7 @@ static void launcher_receive(const struct event *ev)
     }
 }
 
-/* ---- agents -------------------------------------------------------------------------------------
- */
+/* ---- agents --------------------------------------------------------------------------------- */
 
 /* The ranks of the node end, without a report. */
 static void kill_ranks(int node)
@@ -472,8 +469,7 @@ static void agent_receive(int node, const struct event *ev)
     }
 }
 
-/* ---- a job --------------------------------------------------------------------------------------
- */
+/* ---- a job ---------------------------------------------------------------------------------- */
 
 static void job_open(uint64_t seed, const struct tree *t, const struct costs *costs)
 {

@@ -98,7 +98,7 @@ static inline uint64_t below(uint64_t n)
     return rng_below(&net.rng, n);
 }
 
-/* ---- payloads ---- */
+/* ---- payloads ------------------------------------------------------------------------------- */
 
 static inline struct bytes *bytes_ref(struct bytes *b)
 {
@@ -128,7 +128,7 @@ static inline struct bytes *bytes_of(const char *data, size_t len)
     return b;
 }
 
-/* ---- events, in a heap ---- */
+/* ---- events, in a heap ---------------------------------------------------------------------- */
 
 static inline bool precedes(const struct event *a, const struct event *b)
 {
@@ -163,7 +163,7 @@ static inline struct event pop(void)
     return first;
 }
 
-/* ---- the network ---- */
+/* ---- the network ---------------------------------------------------------------------------- */
 
 static inline void network_open(int nodes, const struct costs *costs, uint64_t seed)
 {

@@ -70,7 +70,7 @@ static struct servers {
     int fails_rank, fails_op; /* this rank exits with 1 at this operation; -1: none */
 } srv;
 
-/* ---- who takes part ---- */
+/* ---- who takes part ------------------------------------------------------------------------- */
 
 static inline bool takes_part(const struct op *o, int rank)
 {
@@ -103,7 +103,7 @@ static inline bool has_lost(const struct op *o)
     return false;
 }
 
-/* ---- requests ---- */
+/* ---- requests ------------------------------------------------------------------------------- */
 
 static inline struct exchange_message message_of(enum exchange_type type, int op)
 {
@@ -167,7 +167,7 @@ static inline void submit_request(struct server *s, int op, int rank)
                                                .len = data.len});
 }
 
-/* ---- the ranks ---- */
+/* ---- the ranks ------------------------------------------------------------------------------ */
 
 /* A rank does one operation. Returns false if it has to wait. */
 static inline bool step(struct server *s, int rank)
@@ -227,7 +227,7 @@ static inline void wake(struct server *s, int rank, int op)
     }
 }
 
-/* ---- answers ---- */
+/* ---- answers -------------------------------------------------------------------------------- */
 
 /* The data of a fence are those of each participant once. */
 static inline void check_data(int op, const struct exchange_message *m)
@@ -351,7 +351,7 @@ static inline void server_deliver(int node, const struct exchange_message *m)
         on_answer(s, m);
 }
 
-/* ---- the whole ---- */
+/* ---- the whole ------------------------------------------------------------------------------ */
 
 /* Takes over `rank_nodes`. */
 static inline void servers_open(const struct tree *t, int *rank_nodes, int ranks)

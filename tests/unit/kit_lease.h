@@ -1,5 +1,5 @@
-/* kit_lease - what trial runs and reservations of a test run on, and the messages that they send.
- */
+/* kit_lease - what trial runs and reservations of a test run on, and the messages that they
+ * send. */
 #ifndef DROVER_KIT_LEASE_H
 #define DROVER_KIT_LEASE_H
 

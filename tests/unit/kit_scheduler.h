@@ -112,8 +112,8 @@ static const char *state_of(int trial)
     return names[st];
 }
 
-/* Frees the scheduler, as in a crash, and replays the records. Checks that the state is the same.
- */
+/* Frees the scheduler, as in a crash, and replays the records. Checks that the state is the
+ * same. */
 static void crash(void)
 {
     AUTO(json) json_t *before = scheduler_dump(s);

@@ -42,8 +42,7 @@ const char *__tsan_default_suppressions(void)
            "called_from_lib:libzmq.so\nrace:libzmq.so\n";
 }
 
-/* ---- tests --------------------------------------------------------------------------------------
- */
+/* ---- tests ---------------------------------------------------------------------------------- */
 
 bool test_checks_time;
 

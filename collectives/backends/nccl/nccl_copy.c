@@ -74,7 +74,7 @@ int nccl_copy_fill(struct nccl_copy *c, void *to, const void *pattern, size_t pe
     return rc == cudaSuccess ? failed : nccl_loader_cuda_failed(e, c->cuda, rc, "filling memory");
 }
 
-/* ---- kernels --------------------------------------------------------------------------------- */
+/* ---- kernels -------------------------------------------------------------------------------- */
 
 /* Opens $DROVER_NCCL_KERNELS (empty: none), or the library next to this one. */
 static void *open_kernels(void)

@@ -6,7 +6,7 @@
 
 enum { CLOSE_MS = 10000 }; /* for each step of closing */
 
-/* ---- jobs ------------------------------------------------------------------------------------ */
+/* ---- jobs ----------------------------------------------------------------------------------- */
 
 void *nccl_job_new(const struct backend_comm *c, size_t bytes)
 {
@@ -38,7 +38,7 @@ int nccl_job_run(struct nccl_job *j, ncclResult_t (*call)(struct nccl_job *j), i
     return j->rc == ncclSuccess ? 0 : nccl_loader_nccl_failed(e, j->c.nccl, j->rc, what);
 }
 
-/* ---- abort ----------------------------------------------------------------------------------- */
+/* ---- abort ---------------------------------------------------------------------------------- */
 
 static ncclResult_t call_abort(struct nccl_job *j)
 {
@@ -86,7 +86,7 @@ int nccl_abort(struct backend_comm *c)
     return 0;
 }
 
-/* ---- close ----------------------------------------------------------------------------------- */
+/* ---- close ---------------------------------------------------------------------------------- */
 
 static ncclResult_t call_finalize(struct nccl_job *j)
 {

@@ -77,8 +77,8 @@ void nccl_close(struct backend_comm *c);
 /* Waits for an abort or a revocation. Returns false after timeout_ms. */
 bool nccl_await_end(struct backend_comm *c, int64_t timeout_ms);
 
-/* Frees the communicator and all that it owns, except memory to which a collective may still write.
- */
+/* Frees the communicator and all that it owns, except memory to which a collective may still
+ * write. */
 void nccl_free(struct backend_comm *c);
 AUTO_DEFINE(nccl_comm, struct backend_comm *, nccl_free)
 AUTO_DEFINE(nccl_job, struct nccl_job *, nccl_job_free)

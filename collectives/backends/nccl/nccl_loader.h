@@ -57,8 +57,8 @@
     X(cudaGraphExecDestroy)          \
     X(cudaGraphDestroy)
 
-/* Functions of newer releases, declared here because the headers may be older. NULL: not available.
- */
+/* Functions of newer releases, declared here because the headers may be older. NULL: not
+ * available. */
 typedef ncclResult_t nccl_all_fn(const void *in, void *out, size_t n, ncclDataType_t t,
                                  ncclComm_t c, cudaStream_t s);
 typedef ncclResult_t nccl_root_fn(const void *in, void *out, size_t n, ncclDataType_t t, int root,
@@ -87,8 +87,8 @@ struct nccl_lib {
 };
 struct cuda_lib {
     CUDA_CALLS(LIB_FIELD)
-    /* The layout of its argument differs between releases; it always begins with `char name[256]`.
-     */
+    /* The layout of its argument differs between releases; it always begins with `char
+     * name[256]`. */
     cudaError_t (*get_properties)(void *properties, int device);
     /* Pinned memory: an optimisation, so NULL is allowed. */
     cudaError_t (*host_alloc)(void **out, size_t bytes, unsigned flags);

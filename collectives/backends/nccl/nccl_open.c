@@ -230,7 +230,7 @@ static int connect_ranks(struct backend_comm *c, const struct backend_opts *o,
     return rc == -ETIMEDOUT ? connect_timed_out(c, o, e) : rc;
 }
 
-/* ---- split and shrink ------------------------------------------------------------------------ */
+/* ---- split and shrink ----------------------------------------------------------------------- */
 
 struct part_job {
     struct nccl_job job;
@@ -306,7 +306,7 @@ int nccl_subgroup(struct backend_comm **out, struct backend_comm *c,
     return 0;
 }
 
-/* ---- open ------------------------------------------------------------------------------------ */
+/* ---- open ----------------------------------------------------------------------------------- */
 
 int nccl_open(struct backend_comm **out, const struct backend_opts *o, struct err *e)
 {

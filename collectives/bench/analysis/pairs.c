@@ -65,7 +65,7 @@ int pairs_rails(int *ranks, int *n, const char *const *hosts, int size)
     return nodes > 1 ? rails : 1;
 }
 
-/* ---- slow nodes and links -------------------------------------------------------------------- */
+/* ---- slow nodes and links ------------------------------------------------------------------- */
 
 struct judge {
     const double *rates;
@@ -188,7 +188,7 @@ void pairs_slow_free(struct pairs_slow *s)
     free(s->links);
 }
 
-/* ---- output ---------------------------------------------------------------------------------- */
+/* ---- output --------------------------------------------------------------------------------- */
 
 /* Returns green, yellow, orange or red, one of 256 colours, for a share of the usual rate. */
 static int color_of(double share)

@@ -44,8 +44,8 @@ double verify_factor(int rank);
  * for alltoallv see traffic_count(). */
 int verify_blocks(const struct verify *v);
 
-/* Writes the expected elements 0 … n-1 of a block of `rank`'s output; later elements repeat them.
- */
+/* Writes the expected elements 0 … n-1 of a block of `rank`'s output; later elements repeat
+ * them. */
 void verify_expected(const struct verify *v, int rank, int block, size_t count, void *out,
                      size_t n);
 

@@ -27,7 +27,7 @@ struct local_bench {
     int count;
 };
 
-/* ---- measuring ------------------------------------------------------------------------------- */
+/* ---- measuring ------------------------------------------------------------------------------ */
 
 /* Adds the rows of one device. */
 static int measure_device(struct local_bench *b, int device, struct err *e)
@@ -54,7 +54,7 @@ static int measure(struct local_bench *b, int devices, struct err *e)
     return rc;
 }
 
-/* ---- exchange -------------------------------------------------------------------------------- */
+/* ---- exchange ------------------------------------------------------------------------------- */
 
 /* Publishes bytes of this rank and waits for all ranks. */
 static int publish(struct bootstrap *x, const void *bytes, size_t len, struct err *e)
@@ -122,7 +122,7 @@ static int gather(struct local_bench *b, const struct hello *all, struct bench_l
     return rc;
 }
 
-/* ---- output ---------------------------------------------------------------------------------- */
+/* ---- output --------------------------------------------------------------------------------- */
 
 static json_t *number(double value)
 {

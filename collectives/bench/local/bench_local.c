@@ -48,7 +48,7 @@ static uint64_t size_of(const struct bench_local_row *row, const struct bench_lo
     return o->bytes ? o->bytes : part && part < usual ? part : usual;
 }
 
-/* ---- timing ---------------------------------------------------------------------------------- */
+/* ---- timing --------------------------------------------------------------------------------- */
 
 /* One operation of a device, which is complete on return, and the times that it takes. */
 struct operation {
@@ -91,7 +91,7 @@ static int copy_out(const struct local_device_kind *k, struct local_device *d, v
     return k->copy(d, &c, e);
 }
 
-/* ---- products -------------------------------------------------------------------------------- */
+/* ---- products ------------------------------------------------------------------------------- */
 
 struct product {
     const struct local_device_kind *kind;
@@ -199,7 +199,7 @@ static int run_gemm(struct bench_local_row *row, const struct bench_local_opts *
     return 0;
 }
 
-/* ---- copies ---------------------------------------------------------------------------------- */
+/* ---- copies --------------------------------------------------------------------------------- */
 
 struct copies {
     const struct local_device_kind *kind;

@@ -30,7 +30,7 @@ struct local_device {
     int count;
 };
 
-/* ---- errors and waiting ---------------------------------------------------------------------- */
+/* ---- errors and waiting --------------------------------------------------------------------- */
 
 static int check(const struct local_device *d, int code, const char *what, struct err *e)
 {
@@ -59,7 +59,7 @@ static int wait_for(const struct local_device *d, const char *what, struct err *
     return check(d, code, what, e);
 }
 
-/* ---- open and close -------------------------------------------------------------------------- */
+/* ---- open and close ------------------------------------------------------------------------- */
 
 static int cuda_count(int *out, struct err *e)
 {
@@ -138,7 +138,7 @@ static void cuda_describe(const struct local_device *d, struct local_device_fact
                           (unsigned *)&out->pci_device) == 3;
 }
 
-/* ---- memory ---------------------------------------------------------------------------------- */
+/* ---- memory --------------------------------------------------------------------------------- */
 
 static int cuda_alloc(struct local_device *d, size_t bytes, enum local_device_memory where,
                       void **out, struct err *e)
@@ -173,7 +173,7 @@ static int cuda_copy(struct local_device *d, const struct local_device_copy *c, 
     return rc < 0 ? rc : wait_for(d, what, e);
 }
 
-/* ---- products -------------------------------------------------------------------------------- */
+/* ---- products ------------------------------------------------------------------------------- */
 
 static int data_type(enum drover_type t, struct err *e)
 {

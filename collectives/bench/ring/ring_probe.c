@@ -26,10 +26,10 @@ enum {
     PART = 64 << 10
 };
 
-/* ---- the server ------------------------------------------------------------------------------ */
+/* ---- the server ----------------------------------------------------------------------------- */
 
-/* A connection that was accepted: first the token, then messages, each with its length before it.
- */
+/* A connection that was accepted: first the token, then messages, each with its length before
+ * it. */
 struct peer {
     int fd; /* -1: free */
     char head[RING_PROBE_TOKEN_BYTES];
@@ -126,7 +126,7 @@ static void *serve(void *arg)
     }
 }
 
-/* ---- open and close -------------------------------------------------------------------------- */
+/* ---- open and close ------------------------------------------------------------------------- */
 
 /* Listens on all addresses: which of them a neighbour uses is not known. */
 static int listen_anywhere(uint16_t *port, struct err *e)
@@ -199,7 +199,7 @@ void ring_probe_close(struct ring_probe *p)
     free(p);
 }
 
-/* ---- the client ------------------------------------------------------------------------------ */
+/* ---- the client ----------------------------------------------------------------------------- */
 
 /* Waits until the descriptor is ready, or until `end_s`. Returns 0 or -ETIMEDOUT. */
 static int await(int fd, short events, double end_s)

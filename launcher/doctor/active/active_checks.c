@@ -121,8 +121,8 @@ int active_bench(json_t **out, struct own_command *c, const struct active_measur
     int rc = own_command_run(c, argv, m->opts->env, m->e);
     if (rc < 0)
         return rc;
-    /* A failure may have a document, too: slow pairs, or one line per rank without CUDA's library
-     */
+    /* A failure may have a document, too: slow pairs, or one line per rank without CUDA's
+     * library */
     const char *text = strbuf_str(&c->out);
     if (json_parse(out, text, c->out.len, NULL) < 0)
         (void)json_parse(out, text, strcspn(text, "\n"), NULL);

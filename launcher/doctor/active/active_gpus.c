@@ -54,7 +54,7 @@ static const struct {
                           "drover bench gemm --check"},
 };
 
-/* ---- judgement ------------------------------------------------------------------------------- */
+/* ---- judgement ------------------------------------------------------------------------------ */
 
 /* What is found on each node, by the number of the node in the output. */
 struct findings {
@@ -215,7 +215,7 @@ void active_gpus_judge(const struct active_measurement *m, enum active_gpus_what
         judge_check(&f, what, benches[what].ids[k]);
 }
 
-/* ---- running --------------------------------------------------------------------------------- */
+/* ---- running -------------------------------------------------------------------------------- */
 
 /* Sets the results if there is no measurement: without a library of CUDA nothing is known. */
 static void set_unmeasured(const struct active_measurement *m, enum active_gpus_what what, int node,

@@ -21,7 +21,7 @@ struct node_findings {
     char scratch[READ_BYTES];
 };
 
-/* ---- the answer ------------------------------------------------------------------------------ */
+/* ---- the answer ----------------------------------------------------------------------------- */
 
 /* Whether a check can explain why a rank is slow: one of GPUs, links, driver, or of the CPUs and
  * the memory of the host. */
@@ -67,7 +67,7 @@ int node_findings_read(struct strbuf *text, json_t *list, const char *output, st
     return 0;
 }
 
-/* ---- the process ----------------------------------------------------------------------------- */
+/* ---- the process ---------------------------------------------------------------------------- */
 
 static void on_closed(uv_handle_t *h)
 {

@@ -119,7 +119,7 @@ static void run_nodes(struct check_result *r, struct check_env *env)
     }
 }
 
-/* ---- CUDA ------------------------------------------------------------------------------------ */
+/* ---- CUDA ----------------------------------------------------------------------------------- */
 
 /* Sets the version of the runtime in a directory, as far as file names tell it. */
 static bool runtime_version(const char *dir, int *major, int *minor)
@@ -184,7 +184,7 @@ static void run_cuda(struct check_result *r, struct check_env *env)
         check_ok(r, source, "driver: CUDA %d.%d; program: %s", driver_major, driver_minor, runtime);
 }
 
-/* ---- what each GPU reports of the driver ----------------------------------------------------- */
+/* ---- what each GPU reports of the driver ---------------------------------------------------- */
 
 static void run_fabric(struct check_result *r, struct check_env *env)
 {

@@ -11,7 +11,7 @@
 #include "launcher/doctor/kernel_log.h"
 #include "launcher/doctor/sysroot.h"
 
-/* ---- gpu.count ------------------------------------------------------------------------------- */
+/* ---- gpu.count ------------------------------------------------------------------------------ */
 
 /* Returns the number of GPUs that NVML should report, if it reports fewer than sysfs: those in
  * sysfs, less those that this process may not see. A container lacks their device nodes, and a
@@ -89,7 +89,7 @@ static void run_count(struct check_result *r, struct check_env *env)
     }
 }
 
-/* ---- gpu.answers ----------------------------------------------------------------------------- */
+/* ---- gpu.answers ---------------------------------------------------------------------------- */
 
 /* Adds the first error of each GPU. */
 static void add_errors(struct gpu_findings *f, const struct gpu_facts *g, int i)
@@ -127,7 +127,7 @@ static void run_answers(struct check_result *r, struct check_env *env)
     gpu_findings_report(r, &f, "an answer to each call", "NVML", "all GPUs answer");
 }
 
-/* ---- gpu.xid --------------------------------------------------------------------------------- */
+/* ---- gpu.xid -------------------------------------------------------------------------------- */
 
 enum { DAY_S = 24 * 3600 };
 

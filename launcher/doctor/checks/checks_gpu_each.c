@@ -9,7 +9,7 @@
 #include "launcher/doctor/facts/program_libs.h"
 #include "launcher/doctor/sysroot.h"
 
-/* ---- health ---------------------------------------------------------------------------------- */
+/* ---- health --------------------------------------------------------------------------------- */
 
 /* A check of each GPU alone: adds what is wrong with g[i], and counts it in `known`. */
 typedef void gpu_fn(struct gpu_findings *f, const struct check_env *env, const struct gpu_facts *g,
@@ -138,7 +138,7 @@ void checks_gpu_slow(struct check_result *r, struct check_env *env)
     run_each(r, env, slow, "no slowdown", GPU_FACT_REASONS, "no slowdown");
 }
 
-/* ---- gpu.pcie -------------------------------------------------------------------------------- */
+/* ---- gpu.pcie ------------------------------------------------------------------------------- */
 
 /* Returns a number that sysfs knows of a device's link; 0: unknown. */
 static long long link_width(const char *bus_id, const char *what)
@@ -198,7 +198,7 @@ void checks_gpu_pcie(struct check_result *r, struct check_env *env)
     run_each(r, env, pcie, "all lanes", GPU_FACT_PCIE_WIDTH, "all lanes");
 }
 
-/* ---- gpu.busy -------------------------------------------------------------------------------- */
+/* ---- gpu.busy ------------------------------------------------------------------------------- */
 
 enum { STRANGER_PERCENT = 5, MIB = 1 << 20 };
 
@@ -254,7 +254,7 @@ void checks_gpu_busy(struct check_result *r, struct check_env *env)
     run_each(r, env, busy, "no process of another user", GPU_FACT_PROCESSES, "no stranger");
 }
 
-/* ---- gpu.mode -------------------------------------------------------------------------------- */
+/* ---- gpu.mode ------------------------------------------------------------------------------- */
 
 static void mode(struct gpu_findings *f, const struct check_env *env, const struct gpu_facts *g,
                  int i, int count)
@@ -277,7 +277,7 @@ void checks_gpu_mode(struct check_result *r, struct check_env *env)
     run_each(r, env, mode, "default compute mode", GPU_FACT_COMPUTE_MODE, "default");
 }
 
-/* ---- gpu.same -------------------------------------------------------------------------------- */
+/* ---- gpu.same ------------------------------------------------------------------------------- */
 
 /* Returns a property of a GPU as text; NULL: unknown. The caller frees it. */
 static char *property(const struct gpu_facts *g, size_t which)
@@ -357,7 +357,7 @@ void checks_gpu_same(struct check_result *r, struct check_env *env)
     gpu_findings_report(r, &f, "equal GPUs", "NVML", strbuf_str(&all));
 }
 
-/* ---- gpu.arch -------------------------------------------------------------------------------- */
+/* ---- gpu.arch ------------------------------------------------------------------------------- */
 
 static void add_arch(struct gpu_findings *f, const struct gpu_facts *g, const struct cuda_archs *a,
                      const char *library)

@@ -160,8 +160,7 @@ struct checks_host_size checks_host_size(uint64_t bytes)
     return s;
 }
 
-/* ---- the biggest processes ----------------------------------------------------------------------
- */
+/* ---- the biggest processes ------------------------------------------------------------------ */
 
 enum { BIGGEST = 3 };
 

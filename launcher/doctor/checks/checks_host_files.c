@@ -19,8 +19,7 @@
 #include "launcher/doctor/checks/program.h"
 #include "launcher/doctor/sysroot.h"
 
-/* ---- host.shm_left ------------------------------------------------------------------------------
- */
+/* ---- host.shm_left -------------------------------------------------------------------------- */
 
 /* Names of the initial namespaces of a machine. They never change (linux/proc_ns.h). */
 static const char first_pids[] = "pid:[4026531836]", first_ipc[] = "ipc:[4026531839]";
@@ -135,8 +134,7 @@ void checks_host_shm_left(struct check_result *r, struct check_env *env)
     judge_segments(r, &s);
 }
 
-/* ---- directories that are written ---------------------------------------------------------------
- */
+/* ---- directories that are written ----------------------------------------------------------- */
 
 /* Returns the directory or, if it does not exist yet, the nearest one above it that does. */
 static char *existing(const char *dir)
@@ -255,8 +253,7 @@ void checks_host_disk(struct check_result *r, struct check_env *env)
     report_space(r, where, &worst);
 }
 
-/* ---- host.fs ------------------------------------------------------------------------------------
- */
+/* ---- host.fs -------------------------------------------------------------------------------- */
 
 /* Returns true, with a failure, if the directory cannot be written. */
 static bool fails_to_write(struct check_result *r, const char *dir)
@@ -305,8 +302,7 @@ void checks_host_fs(struct check_result *r, struct check_env *env)
                  strv_len(dirs) == 1 ? "y is" : "ies are");
 }
 
-/* ---- host.nfs_hang ------------------------------------------------------------------------------
- */
+/* ---- host.nfs_hang -------------------------------------------------------------------------- */
 
 enum { MOUNTS_MAX = 64, ANSWER_MS = 700 };
 

@@ -14,8 +14,7 @@
 #include "launcher/doctor/sysroot.h"
 #include "launcher/node/cgroup.h"
 
-/* ---- host.oom -----------------------------------------------------------------------------------
- */
+/* ---- host.oom ------------------------------------------------------------------------------- */
 
 struct kills {
     int count;
@@ -65,8 +64,7 @@ void checks_host_oom(struct check_result *r, struct check_env *env)
                  rc < 0 ? "none in this cgroup" : "none in 24 hours");
 }
 
-/* ---- host.clock ---------------------------------------------------------------------------------
- */
+/* ---- host.clock ----------------------------------------------------------------------------- */
 
 void checks_host_clock(struct check_result *r, struct check_env *env)
 {
@@ -80,8 +78,7 @@ void checks_host_clock(struct check_result *r, struct check_env *env)
         check_ok(r, "adjtimex()", "synchronised, error at most %ld ms", t.maxerror / 1000);
 }
 
-/* ---- host.dstate --------------------------------------------------------------------------------
- */
+/* ---- host.dstate ---------------------------------------------------------------------------- */
 
 enum { KERNEL_THREAD = 0x00200000, STUCK_MS = 5000 };
 
@@ -196,8 +193,7 @@ void checks_host_dstate(struct check_result *r, struct check_env *env)
                         "not come back, restart the machine");
 }
 
-/* ---- host.thp -----------------------------------------------------------------------------------
- */
+/* ---- host.thp ------------------------------------------------------------------------------- */
 
 /* Returns the chosen word of "always [madvise] never". */
 static char *chosen(const char *text)
@@ -235,8 +231,7 @@ void checks_host_thp(struct check_result *r, struct check_env *env)
                      biggest);
 }
 
-/* ---- host.governor ------------------------------------------------------------------------------
- */
+/* ---- host.governor -------------------------------------------------------------------------- */
 
 #define CPUFREQ "/sys/devices/system/cpu/cpufreq"
 
@@ -304,8 +299,7 @@ void checks_host_governor(struct check_result *r, struct check_env *env)
         check_advise(r, "cpupower frequency-set --max %lldMHz", top_khz / 1000);
 }
 
-/* ---- host.numa_bal ------------------------------------------------------------------------------
- */
+/* ---- host.numa_bal -------------------------------------------------------------------------- */
 
 static int numa_nodes(void)
 {

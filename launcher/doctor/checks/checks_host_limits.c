@@ -14,8 +14,7 @@
 #define MIB (UINT64_C(1) << 20)
 #define GIB (UINT64_C(1) << 30)
 
-/* ---- host.shm -----------------------------------------------------------------------------------
- */
+/* ---- host.shm ------------------------------------------------------------------------------- */
 
 void checks_host_shm(struct check_result *r, struct check_env *env)
 {
@@ -54,8 +53,7 @@ void checks_host_shm(struct check_result *r, struct check_env *env)
                      gib, gib);
 }
 
-/* ---- limits of setrlimit() ----------------------------------------------------------------------
- */
+/* ---- limits of setrlimit() ------------------------------------------------------------------ */
 
 enum { CAP_IPC_LOCK = 14 };
 
@@ -116,8 +114,7 @@ void checks_host_nofile(struct check_result *r, struct check_env *env)
                      (long long)good, (long long)good);
 }
 
-/* ---- host.nproc ---------------------------------------------------------------------------------
- */
+/* ---- host.nproc ----------------------------------------------------------------------------- */
 
 /* Returns the directories of this process's cgroups without the recorded root, as sysroot_read()
  * takes them. */
@@ -200,8 +197,7 @@ void checks_host_nproc(struct check_result *r, struct check_env *env)
                      2 * needed);
 }
 
-/* ---- host.cpus ----------------------------------------------------------------------------------
- */
+/* ---- host.cpus ------------------------------------------------------------------------------ */
 
 /* Returns how often the kernel has stopped this process's cgroup to enforce its limit. */
 static int64_t times_throttled(void)
@@ -239,8 +235,7 @@ void checks_host_cpus(struct check_result *r, struct check_env *env)
     check_advise(r, "export OMP_NUM_THREADS=%d", cpus / ranks);
 }
 
-/* ---- host.mem -----------------------------------------------------------------------------------
- */
+/* ---- host.mem ------------------------------------------------------------------------------- */
 
 struct left {
     int64_t bytes, limit; /* limit 0: the machine's */

@@ -28,7 +28,7 @@ static char **rdma_devices(void)
     return out;
 }
 
-/* ---- GPUs ------------------------------------------------------------------------------------ */
+/* ---- GPUs ----------------------------------------------------------------------------------- */
 
 /* MIG instances do not use NVLink and peer access. */
 static bool are_peers(const struct gpu_facts *a, const struct gpu_facts *b)
@@ -173,7 +173,7 @@ static void run_p2p(struct check_result *r, struct check_env *env)
                                                        : "the same for all pairs: no peer access");
 }
 
-/* ---- PCI Express ----------------------------------------------------------------------------- */
+/* ---- PCI Express ---------------------------------------------------------------------------- */
 
 enum {
     CONFIG_BYTES = 4096,
@@ -288,7 +288,7 @@ static void run_iommu(struct check_result *r, struct check_env *env)
                   type ? type : "no iommu=pt in /proc/cmdline");
 }
 
-/* ---- RDMA ------------------------------------------------------------------------------------ */
+/* ---- RDMA ----------------------------------------------------------------------------------- */
 
 /* dma-buf needs Linux 5.12 and the open kernel module. */
 static bool has_dma_buf(void)

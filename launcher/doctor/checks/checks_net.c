@@ -21,8 +21,7 @@
 AUTO_DEFINE(addrinfo, struct addrinfo *, freeaddrinfo)
 AUTO_DEFINE(ifaddrs, struct ifaddrs *, freeifaddrs)
 
-/* ---- net.name -----------------------------------------------------------------------------------
- */
+/* ---- net.name ------------------------------------------------------------------------------- */
 
 static bool is_loopback(const struct sockaddr *a)
 {
@@ -76,8 +75,7 @@ static void check_name(struct check_result *r, struct check_env *env)
     advise_hosts_line(r, u.nodename);
 }
 
-/* ---- the launcher's address ---------------------------------------------------------------------
- */
+/* ---- the launcher's address ----------------------------------------------------------------- */
 
 /* Splits "10.0.0.1:4711" or "[fe80::1]:4711", and resolves it. Returns NULL if it is malformed. */
 static struct addrinfo *launcher_address(const char *launcher)
@@ -118,8 +116,7 @@ static char *outward(const struct addrinfo *launcher)
     return addresses ? netif_by_address(addresses[0], NULL) : NULL;
 }
 
-/* ---- net.if -------------------------------------------------------------------------------------
- */
+/* ---- net.if --------------------------------------------------------------------------------- */
 
 /* Returns true if an entry of the list means the interface: as its whole name, or as a prefix. */
 static bool list_has(const char *list, bool whole, const char *name)
@@ -249,8 +246,7 @@ static void check_if(struct check_result *r, struct check_env *env)
     }
 }
 
-/* ---- net.back -----------------------------------------------------------------------------------
- */
+/* ---- net.back ------------------------------------------------------------------------------- */
 
 enum { CONNECT_MS = 250 };
 
@@ -301,11 +297,10 @@ static void check_back(struct check_result *r, struct check_env *env)
         check_advise(r, "see 'ip route get' with this address on this node");
 }
 
-/* ---- net.mtu ------------------------------------------------------------------------------------
- */
+/* ---- net.mtu -------------------------------------------------------------------------------- */
 
-/* Returns the largest packet that the kernel sends to this address without fragments; 0: unknown.
- */
+/* Returns the largest packet that the kernel sends to this address without fragments; 0:
+ * unknown. */
 static int path_mtu(const struct addrinfo *to)
 {
     bool v6 = to->ai_family == AF_INET6;
@@ -349,8 +344,7 @@ static void check_mtu(struct check_result *r, struct check_env *env)
     }
 }
 
-/* ---- net.skew -----------------------------------------------------------------------------------
- */
+/* ---- net.skew ------------------------------------------------------------------------------- */
 
 /* Returns the local time zone: "UTC", "Europe/Berlin". */
 static char *time_zone(void)

@@ -13,8 +13,7 @@
 #include "launcher/doctor/checks/program.h"
 #include "launcher/doctor/sysroot.h"
 
-/* ---- soft.nccl ----------------------------------------------------------------------------------
- */
+/* ---- soft.nccl ------------------------------------------------------------------------------ */
 
 /* Returns the first library of the list with another version than `version`, or NULL. Sets `*other`
  * to that version. */
@@ -59,8 +58,7 @@ static void check_nccl(struct check_result *r, struct check_env *env)
     nccl_library_clear(&l);
 }
 
-/* ---- soft.mpi -----------------------------------------------------------------------------------
- */
+/* ---- soft.mpi ------------------------------------------------------------------------------- */
 
 /* Starts `LOADER --list FILE`, which prints what the file would load, as ldd does. */
 static FILE *list_libraries(pid_t *pid, const char *loader, const char *file)
@@ -182,8 +180,7 @@ static void check_mpi(struct check_result *r, struct check_env *env)
         check_skip(r, "the program loads no MPI");
 }
 
-/* ---- soft.env -----------------------------------------------------------------------------------
- */
+/* ---- soft.env ------------------------------------------------------------------------------- */
 
 struct harmful {
     const char *name;
@@ -287,8 +284,7 @@ static void check_env_vars(struct check_result *r, struct check_env *env)
     strbuf_free(&s.others);
 }
 
-/* ---- soft.prog ----------------------------------------------------------------------------------
- */
+/* ---- soft.prog ------------------------------------------------------------------------------ */
 
 /* Returns ELF's number of this machine's architecture; 0: unknown. */
 static unsigned own_machine(void)

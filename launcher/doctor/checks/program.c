@@ -11,8 +11,7 @@
 
 #include "common/mem.h"
 
-/* ---- the file -----------------------------------------------------------------------------------
- */
+/* ---- the file ------------------------------------------------------------------------------- */
 
 /* Returns 0 if the file can be run, else an errno. */
 static int try_file(const char *path)
@@ -94,8 +93,7 @@ int program_read(struct program_file *out, const char *path)
     return 0;
 }
 
-/* ---- Python -------------------------------------------------------------------------------------
- */
+/* ---- Python --------------------------------------------------------------------------------- */
 
 static bool is_python(const char *path)
 {

@@ -299,7 +299,7 @@ static const struct {
     [GPU_FACT_NVLINK_ERRORS] = {read_nvlink_errors, "nvmlDeviceGetFieldValues"},
 };
 
-/* ---- reading --------------------------------------------------------------------------------- */
+/* ---- reading -------------------------------------------------------------------------------- */
 
 /* The state of the process of the checks, which opens NVML once. */
 static struct {

@@ -75,8 +75,8 @@ const struct gpu_facts *gpu_facts_read(struct check_env *env, int *count);
 /* Returns true if a call has not returned in time: that of `*gpu`. */
 bool gpu_facts_stuck(int *gpu, enum gpu_fact *fact, int *waited_ms);
 
-/* Returns true if the GPU has a fact, whose first value is then `*out`. Each of them may be NULL.
- */
+/* Returns true if the GPU has a fact, whose first value is then `*out`. Each of them may be
+ * NULL. */
 bool gpu_facts_get(unsigned long long *out, const struct gpu_facts *g, enum gpu_fact f);
 
 /* Returns true if the code says that a value is not available for this GPU, user or driver. All

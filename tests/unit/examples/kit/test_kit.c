@@ -223,8 +223,8 @@ TEST(every_decision_keeps_the_global_batch)
 
 TEST(flops_per_token_of_gpt_2_are_known)
 {
-    /* GPT-2 with 124M parameters: 12 layers of 12 * 768^2 parameters, and the output's 768 * 50257.
-     */
+    /* GPT-2 with 124M parameters: 12 layers of 12 * 768^2 parameters, and the output's 768 *
+     * 50257. */
     int64_t params = 12 * 12 * 768 * 768 + 768 * 50257;
     CHECK_NEAR(throughput_flops_per_token(params, 12, 768, 1024), 7.978e8, 1e5);
     CHECK_NEAR(throughput_flops_per_token(INT64_C(100000000000), 0, 0, 0), 6e11, 0);

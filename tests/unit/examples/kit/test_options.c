@@ -1,5 +1,5 @@
-/* The kit's command line: initial values, the forms of options, and names that begin like others.
- */
+/* The kit's command line: initial values, the forms of options, and names that begin like
+ * others. */
 #include "examples/kit/options.h"
 
 #include "tests/unit/test.h"

@@ -93,8 +93,7 @@ static char *drawn(const struct progress_frame *f, int columns, int rows)
         CHECK_STR(got, want);                           \
     } while (0)
 
-/* ---- frames ------------------------------------------------------------------------------------
- */
+/* ---- frames --------------------------------------------------------------------------------- */
 
 TEST(a_terminal_of_80_by_24)
 {

@@ -1,5 +1,5 @@
-/* test_worker_roster - the list of workers for `sweep show`, and the warning if there are too few.
- */
+/* test_worker_roster - the list of workers for `sweep show`, and the warning if there are too
+ * few. */
 #include "hpo/coordinator/worker_roster.h"
 
 #include "common/json.h"

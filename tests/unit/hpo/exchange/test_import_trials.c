@@ -8,8 +8,8 @@
 #include "hpo/store/stored_sweep.h"
 #include "tests/unit/test.h"
 
-/* The sweep file for these parameter sets, as `parameters` only. It must be one that drover reads.
- */
+/* The sweep file for these parameter sets, as `parameters` only. It must be one that drover
+ * reads. */
 static char *describe(const char *sets, const char *known)
 {
     struct import_trials t = {.trials = json_array(), .parameters = json_loads(known, 0, NULL)};

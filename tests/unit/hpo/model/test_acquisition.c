@@ -7,8 +7,7 @@
 #include "hpo/model/output_transform.h"
 #include "tests/unit/test.h"
 
-/* ---- expected improvement ----------------------------------------------------------------------
- */
+/* ---- expected improvement ------------------------------------------------------------------- */
 
 static double improvement(double z, void *mean_and_best)
 {
@@ -64,8 +63,7 @@ TEST(log_ei_falls_smoothly_where_ei_is_no_double)
     }
 }
 
-/* ---- outputs -----------------------------------------------------------------------------------
- */
+/* ---- outputs -------------------------------------------------------------------------------- */
 
 TEST(outputs_are_standardised_and_keep_their_order)
 {

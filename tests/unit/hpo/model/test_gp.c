@@ -233,8 +233,7 @@ TEST(a_coordinate_that_is_not_finite_is_refused_and_nothing_is_added)
     CHECK_INT(gp_count(g), 4);
 }
 
-/* ---- hyperparameters ---------------------------------------------------------------------------
- */
+/* ---- hyperparameters ------------------------------------------------------------------------ */
 
 TEST(the_evidence_is_that_of_the_textbook)
 {

@@ -69,8 +69,7 @@ static void check_finite(struct bayes_model *m)
         CHECK(isfinite(p.mean[i]) && isfinite(p.var[i]) && p.var[i] > 0);
 }
 
-/* ---- predictions ------------------------------------------------------------------------------
- */
+/* ---- predictions ---------------------------------------------------------------------------- */
 
 TEST(observations_keep_their_columns_while_there_come_more)
 {
@@ -201,8 +200,7 @@ TEST(while_observations_are_few_what_spans_orders_of_magnitude_is_taken_in_logar
     CHECK_INT(chosen(steep, 31), OUTPUT_TRANSFORM_SQUASH);
 }
 
-/* ---- model state ----------------------------------------------------------------------
- */
+/* ---- model state ---------------------------------------------------------------------------- */
 
 struct feed { /* a sequence of observations */
     uint64_t seed;
@@ -323,8 +321,7 @@ TEST(nonsense_is_not_restored_and_changes_nothing)
     bayes_model_data_free(&d);
 }
 
-/* ---- many --------------------------------------------------------------------------------------
- */
+/* ---- many ----------------------------------------------------------------------------------- */
 
 TEST(a_choice_has_the_best_third_the_newest_third_and_the_rest_evenly)
 {
@@ -379,8 +376,7 @@ TEST(of_more_than_a_thousand_observations_it_has_a_choice_and_then_grows)
     bayes_model_data_free(&d);
 }
 
-/* ---- odd values --------------------------------------------------------------------------------
- */
+/* ---- odd values ----------------------------------------------------------------------------- */
 
 /* A model of n points whose values are f(i). */
 static void check_odd(double (*value)(int i), const char *what)

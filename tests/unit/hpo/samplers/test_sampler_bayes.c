@@ -73,8 +73,7 @@ static double loss(const json_t *p)
     return v + (json_is_true(json_object_get(p, "deep")) ? 0 : 0.3);
 }
 
-/* ---- reproducibility ----------------------------------------------------------------------------
- */
+/* ---- reproducibility ------------------------------------------------------------------------ */
 
 TEST(the_same_seed_and_the_same_tells_give_the_same_asks)
 {
@@ -292,8 +291,7 @@ TEST(what_was_learnt_elsewhere_is_ignored_where_it_makes_no_sense)
     end(&w);
 }
 
-/* ---- finite spaces ---------------------------------------------------------------------------
- */
+/* ---- finite spaces -------------------------------------------------------------------------- */
 
 /* 24 points: m is svm (c: 8 values), or forest, or knn (d: 4 values, k: 2). */
 static const char small[] =
@@ -414,8 +412,7 @@ TEST(of_a_million_billion_countable_points_none_comes_twice)
     end(&w);
 }
 
-/* ---- constraints ---------------------------------------------------------------------------
- */
+/* ---- constraints ---------------------------------------------------------------------------- */
 
 TEST(only_active_parameters_are_given_and_all_of_them)
 {
@@ -467,8 +464,7 @@ TEST(constraints_hold_over_sixty_asks_also_where_the_best_is_forbidden)
     end(&w);
 }
 
-/* ---- odd objectives ----------------------------------------------------------------------------
- */
+/* ---- odd objectives ------------------------------------------------------------------------- */
 
 static double seconds(void)
 {

@@ -194,8 +194,7 @@ TEST(the_best_of_a_mixed_space_is_found_exactly_in_60_trials)
     }
 }
 
-/* ---- trials that fail --------------------------------------------------------------------------
- */
+/* ---- trials that fail ----------------------------------------------------------------------- */
 
 static const char memory[] = "[{'name':'batch','type':'int','low':1,'high':512,'log':true},"
                              "{'name':'width','type':'int','low':16,'high':4096,'log':true},"
@@ -244,8 +243,7 @@ TEST(where_memory_ends_is_learnt_and_the_search_goes_on_within)
     }
 }
 
-/* ---- several objectives ------------------------------------------------------------------------
- */
+/* ---- several objectives --------------------------------------------------------------------- */
 
 static const char cube[] = "[{'name':'a','type':'float','low':0,'high':1},"
                            "{'name':'b','type':'float','low':0,'high':1},"

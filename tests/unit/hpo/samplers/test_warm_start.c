@@ -32,7 +32,7 @@ static struct spec *spec(const char *yaml)
     return s;
 }
 
-/* ---- another sweep's trials ------------------------------------------------------------------ */
+/* ---- another sweep's trials ----------------------------------------------------------------- */
 
 /* A trial that reported each of `values`, a list of objects, with m as its metric, minimised. */
 static struct trial *told(const char *params, const char *values, enum trial_state state)
@@ -110,8 +110,7 @@ TEST(the_new_goal_says_which_of_a_trials_values_counts)
     free_trials();
 }
 
-/* ---- bayes with observations ------------------------------------------------------------------
- */
+/* ---- bayes with observations ---------------------------------------------------------------- */
 
 static const char branin_space[] =
     "{\"x\":{\"min\":-5.0,\"max\":10.0},\"y\":{\"min\":0.0,\"max\":15.0}}";

@@ -126,8 +126,7 @@ TEST(independent_conditions_do_not_multiply_the_work)
     CHECK_INT(json_object_size(p), 64);
 }
 
-/* ---- spaces made by chance ---------------------------------------------------------------------
- */
+/* ---- spaces made by chance ------------------------------------------------------------------ */
 
 enum { PARAMS_MAX = 7 };
 
@@ -268,8 +267,7 @@ TEST(a_countable_space_has_exactly_the_points_that_its_places_give)
     CHECK(constrained > 50);
 }
 
-/* ---- constraints -------------------------------------------------------------------------------
- */
+/* ---- constraints ---------------------------------------------------------------------------- */
 
 static const char limited[] =
     "parameters:\n"

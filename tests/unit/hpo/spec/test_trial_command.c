@@ -12,8 +12,8 @@ static const char *lookup(void *arg, const char *name)
 static const char table_params[] =
     "{\"lr\": 0.001, \"act\": \"relu\", \"amp\": true, \"bias\": false}";
 
-/* The argv of `items` (separated by spaces), each item in brackets. Freed when the test ends.
- */
+/* The argv of `items` (separated by spaces), each item in brackets. Freed when the test
+ * ends. */
 static const char *built(const char *items, const char *params)
 {
     static struct strbuf text;

@@ -166,8 +166,7 @@ TEST(median_maximizes)
     CHECK(!stops(rule, true, h));
 }
 
-/* ---- asha ---------------------------------------------------------------------------------------
- */
+/* ---- asha ----------------------------------------------------------------------------------- */
 
 TEST(asha_stops_what_is_not_finite_where_a_rung_is_reached)
 {
@@ -198,8 +197,7 @@ TEST(asha_has_no_rung_beyond_max_iter_and_like_ray_ends_there)
     CHECK(stops(ray, false, c_));
 }
 
-/* ---- curve --------------------------------------------------------------------------------------
- */
+/* ---- curve ---------------------------------------------------------------------------------- */
 
 static const char curve_rule[] = "{'type':'curve','min_iter':2,'eta':2,'keep':0.5,'max_iter':16}";
 
@@ -317,8 +315,7 @@ TEST(curve_stops_what_is_not_finite_at_a_rung_and_judges_none_by_one_point)
     CHECK_INT(verdict(false, u), STOPPER_STOP);
 }
 
-/* ---- decisions of the packages that define the rules -------------------------------------------
- */
+/* ---- decisions of the packages that define the rules ---------------------------------------- */
 
 struct golden { /* a rule, and the reports of a set of curves at which it stopped the trial */
     int min_iter, max_iter, s;
@@ -453,8 +450,7 @@ TEST(hyperband_decides_as_wandb_on_random_curves)
     REPLAY(wandb_golden, "{'type':'hyperband'");
 }
 
-/* ---- the value of `early_terminate` ------------------------------------------------------------
- */
+/* ---- the value of `early_terminate` --------------------------------------------------------- */
 
 TEST(each_rule_has_its_keys_and_defaults)
 {

@@ -56,8 +56,7 @@ static void ask_for(int n)
     CHECK_HAS(say(line), "{\"trials\":[{\"id\":");
 }
 
-/* ---- the order of things -----------------------------------------------------------------------
- */
+/* ---- the order of things -------------------------------------------------------------------- */
 
 TEST(nothing_can_be_asked_before_an_init)
 {
@@ -141,8 +140,7 @@ TEST(each_key_of_init_is_checked)
     }
 }
 
-/* ---- ask and tell ------------------------------------------------------------------------------
- */
+/* ---- ask and tell --------------------------------------------------------------------------- */
 
 TEST(trials_are_numbered_from_0_and_have_parameters_of_the_space)
 {
@@ -337,8 +335,7 @@ TEST(the_value_told_counts_and_not_a_better_one_reported_before)
     CHECK_HAS(say("{\"op\":\"best\"}"), "{\"best\":{\"id\":1,");
 }
 
-/* ---- several objectives ------------------------------------------------------------------------
- */
+/* ---- several objectives --------------------------------------------------------------------- */
 
 #define TWO ",\"metrics\":[{\"name\":\"loss\"},{\"name\":\"acc\",\"goal\":\"maximize\"}]"
 
@@ -374,8 +371,7 @@ TEST(the_best_of_several_objectives_are_those_that_no_other_beats)
               "{\"id\":1,\"params\":{\"k\":2},\"values\":{\"loss\":2.0,\"acc\":9.0}}]}");
 }
 
-/* ---- reports -----------------------------------------------------------------------------------
- */
+/* ---- reports -------------------------------------------------------------------------------- */
 
 TEST(a_report_needs_a_running_trial_and_a_number)
 {
@@ -492,8 +488,7 @@ TEST(a_paused_trial_goes_on_when_an_ask_says_so_and_can_end_at_any_time)
     CHECK_HAS(say(end), "has already ended (done)");
 }
 
-/* ---- every method ------------------------------------------------------------------------------
- */
+/* ---- every method --------------------------------------------------------------------------- */
 
 static const char *const methods[] = {"grid", "random", "sobol", "bayes"};
 
@@ -559,8 +554,7 @@ TEST(the_same_requests_get_the_same_replies_and_another_seed_others)
     }
 }
 
-/* ---- size --------------------------------------------------------------------------------------
- */
+/* ---- size ----------------------------------------------------------------------------------- */
 
 TEST(a_hundred_thousand_results_are_told_in_time_that_grows_with_their_number)
 {

@@ -1,5 +1,5 @@
-/* test_foreign_gpu_processes - processes that are found on a GPU. The driver is tests/fake/nvml.c.
- */
+/* test_foreign_gpu_processes - processes that are found on a GPU. The driver is
+ * tests/fake/nvml.c. */
 #include "hpo/worker/foreign_gpu_processes.h"
 
 #include <fcntl.h>

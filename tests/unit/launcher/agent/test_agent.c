@@ -477,8 +477,7 @@ TEST(output_of_a_rank_stops_until_it_is_credited_and_that_of_others_goes_on)
     release(&s);
 }
 
-/* ---- PMI-1 over two nodes: the launcher and node 0 have only their exchanges -------------------
- */
+/* ---- PMI-1 over two nodes: the launcher and node 0 have only their exchanges ---------------- */
 
 static const struct tree tree = {2, TREE_RADIX};
 

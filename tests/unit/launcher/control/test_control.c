@@ -117,8 +117,8 @@ TEST(frames_of_any_size_arrive_whole_and_in_order)
     pair_close(&p);
 }
 
-/* The peer reads nothing at first: bulk frames pile up, and what is sent last arrives before them.
- */
+/* The peer reads nothing at first: bulk frames pile up, and what is sent last arrives before
+ * them. */
 static void check_overtaking(const char *token)
 {
     struct pair p;

@@ -34,8 +34,7 @@ int adjtimex(struct timex *t)
     return kit_machine.clock_state;
 }
 
-/* ---- a healthy machine --------------------------------------------------------------------------
- */
+/* ---- a healthy machine ---------------------------------------------------------------------- */
 
 struct file {
     const char *path, *text;
@@ -146,8 +145,7 @@ TEST(all_checks_of_the_host_the_software_the_network_and_the_store_exist)
         CHECK(check_find(others[i]) && !check_find(others[i])->quick);
 }
 
-/* ---- one fault each -----------------------------------------------------------------------------
- */
+/* ---- one fault each ------------------------------------------------------------------------- */
 
 TEST(each_file_that_shows_a_fault_gives_exactly_its_finding)
 {
@@ -201,8 +199,7 @@ TEST(each_limit_that_is_too_low_gives_exactly_its_finding)
     remove_root(root);
 }
 
-/* ---- speed --------------------------------------------------------------------------------------
- */
+/* ---- speed ---------------------------------------------------------------------------------- */
 
 static double cpu_ms(int who)
 {

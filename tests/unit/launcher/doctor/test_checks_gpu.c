@@ -101,8 +101,7 @@ TEST(ecc_that_is_off_on_one_gpu_is_found)
     kit_end();
 }
 
-/* ---- machines without a fault -----------------------------------------------------------------
- */
+/* ---- machines without a fault --------------------------------------------------------------- */
 
 TEST(mig_vgpu_and_idle_machines_have_no_fault)
 {
@@ -179,8 +178,7 @@ TEST(names_in_cuda_visible_devices_are_checked)
     }
 }
 
-/* ---- gpu.busy ---------------------------------------------------------------------------------
- */
+/* ---- gpu.busy ------------------------------------------------------------------------------- */
 
 static void put_process(unsigned pid, long uid, const char *command)
 {
@@ -219,8 +217,7 @@ TEST(exclusive_mode_is_a_fault_only_with_several_ranks_per_gpu)
     }
 }
 
-/* ---- gpu.xid ----------------------------------------------------------------------------------
- */
+/* ---- gpu.xid -------------------------------------------------------------------------------- */
 
 TEST(xid_lines_have_the_forms_that_the_driver_prints)
 {
@@ -348,8 +345,7 @@ TEST(a_kernel_log_that_cannot_be_read_is_a_skip_with_its_cause)
     kit_end();
 }
 
-/* ---- gpu.arch ---------------------------------------------------------------------------------
- */
+/* ---- gpu.arch ------------------------------------------------------------------------------- */
 
 /* Writes an ELF file whose section .nv_fatbin has code of one architecture. */
 static void put_library(const char *path, unsigned arch, unsigned kind)

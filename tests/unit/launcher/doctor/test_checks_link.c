@@ -41,8 +41,7 @@ TEST(links_that_are_inactive_on_all_gpus_are_not_a_fault)
     kit_end();
 }
 
-/* ---- peer access ------------------------------------------------------------------------------
- */
+/* ---- peer access ---------------------------------------------------------------------------- */
 
 TEST(pairs_on_different_sockets_may_have_less_access_than_those_of_one_socket)
 {
@@ -63,8 +62,7 @@ TEST(pairs_on_different_sockets_may_have_less_access_than_those_of_one_socket)
     kit_end();
 }
 
-/* ---- PCI Express ------------------------------------------------------------------------------
- */
+/* ---- PCI Express ---------------------------------------------------------------------------- */
 
 TEST(acs_on_a_bridge_above_gpus_without_nvlink_is_found)
 {
@@ -127,8 +125,7 @@ TEST(an_iommu_is_fine_if_it_is_off_or_passes_addresses_through)
     kit_end();
 }
 
-/* ---- RDMA -------------------------------------------------------------------------------------
- */
+/* ---- RDMA ----------------------------------------------------------------------------------- */
 
 TEST(gpudirect_needs_peermem_or_dma_buf)
 {

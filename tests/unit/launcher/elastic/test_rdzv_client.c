@@ -33,8 +33,7 @@ static uv_timer_t limit;
 static struct node nodes[NODES];
 static struct peer peer;
 
-/* ---- what a client emits ----------------------------------------------------------------------
- */
+/* ---- what a client emits -------------------------------------------------------------------- */
 
 static void on_assigned(void *arg, const struct rdzv_client_assignment *a)
 {
@@ -118,8 +117,7 @@ static void until(int i, const char *events)
         uv_run(&loop, UV_RUN_ONCE);
 }
 
-/* ---- against a server -------------------------------------------------------------------------
- */
+/* ---- against a server ----------------------------------------------------------------------- */
 
 static struct rdzv_server *server;
 
@@ -258,8 +256,7 @@ TEST(a_client_may_close_before_it_has_connected)
     close_loop();
 }
 
-/* ---- against a server written by hand ---------------------------------------------------------
- */
+/* ---- against a server written by hand ------------------------------------------------------- */
 
 static void on_frame(void *arg, const struct control_frame *f)
 {

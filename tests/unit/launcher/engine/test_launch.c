@@ -264,8 +264,7 @@ TEST(without_its_guardian_a_job_is_over_and_no_other_starts)
     CHECK_HAS(e.text, "guardian");
 }
 
-/* ---- observers --------------------------------------------------------------------------------
- */
+/* ---- observers ------------------------------------------------------------------------------ */
 
 struct observed {
     struct strbuf *order; /* "NAME.event " of all observers */

@@ -1,5 +1,5 @@
-/* test_model_shape - defaults and limits of a shape, and numbers of parameters as users write them.
- */
+/* test_model_shape - defaults and limits of a shape, and numbers of parameters as users write
+ * them. */
 #include "launcher/estimate/model_shape.h"
 
 #include "tests/unit/test.h"

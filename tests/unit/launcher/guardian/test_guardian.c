@@ -15,8 +15,7 @@ static struct err refuse(struct guardian_rank r)
     return e;
 }
 
-/* ---- descriptors -------------------------------------------------------------------------------
- */
+/* ---- descriptors ---------------------------------------------------------------------------- */
 
 /* Tells if the other end of a pipe is closed in all processes. */
 static bool is_closed(int fd)
@@ -54,8 +53,7 @@ TEST(kept_descriptors_stay_open_until_no_rank_is_left_and_ranks_do_not_have_them
         CHECK(is_closed(ends[i][0]));
 }
 
-/* ---- starts and exits -------------------------------------------------------------------------
- */
+/* ---- starts and exits ----------------------------------------------------------------------- */
 
 TEST(the_exit_status_of_a_rank_is_reported)
 {
@@ -237,8 +235,7 @@ TEST(orphans_that_end_are_reaped)
     kit_close(&k);
 }
 
-/* ---- exits of the guardian --------------------------------------------------------------------
- */
+/* ---- exits of the guardian ------------------------------------------------------------------ */
 
 TEST(stopping_ends_ranks_and_daemons_and_leaves_no_process)
 {

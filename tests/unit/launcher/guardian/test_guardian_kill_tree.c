@@ -5,7 +5,7 @@
 
 static struct kit k;
 
-/* ---- helpers that the tests start as ranks: this program again, with KIT_ROLE ---------------- */
+/* ---- helpers that the tests start as ranks: this program again, with KIT_ROLE --------------- */
 
 /* Escapes every scan: each process lives only until it has forked the next, in a
  * session of its own. Ends by itself after some seconds, so that a failure leaves nothing. */
@@ -46,8 +46,7 @@ __attribute__((constructor)) static void role(void)
         shed();
 }
 
-/* ---- what is killed ------------------------------------------------------------------------
- */
+/* ---- what is killed ------------------------------------------------------------------------- */
 
 TEST(the_last_exit_of_a_job_that_leaves_nothing_reports_it_as_reaped)
 {

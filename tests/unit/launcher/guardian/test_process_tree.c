@@ -4,8 +4,8 @@
 
 #include "tests/unit/test.h"
 
-/* Forks a child that waits until it is killed. Returns when the child is ready. `name` may be NULL.
- */
+/* Forks a child that waits until it is killed. Returns when the child is ready. `name` may be
+ * NULL. */
 static pid_t child(const char *name, void (*first)(void))
 {
     int ready[2];

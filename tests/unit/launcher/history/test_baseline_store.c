@@ -1,5 +1,5 @@
-/* test_baseline_store - stored baselines: several processes, damaged files, permissions, the limit.
- */
+/* test_baseline_store - stored baselines: several processes, damaged files, permissions, the
+ * limit. */
 #include "launcher/history/baseline_store.h"
 
 #include <fcntl.h>

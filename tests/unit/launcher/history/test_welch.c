@@ -1,5 +1,5 @@
-/* test_welch - quantiles of Student's t, and intervals that R's t.test() prints for its data sets.
- */
+/* test_welch - quantiles of Student's t, and intervals that R's t.test() prints for its data
+ * sets. */
 #include "launcher/history/welch.h"
 
 #include <gsl/gsl_cdf.h>

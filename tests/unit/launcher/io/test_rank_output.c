@@ -257,8 +257,7 @@ TEST(a_line_of_up_to_1_mib_is_one_line)
     CHECK_STR(strbuf_str(&r->seen) + LEN, "<n>");
 }
 
-/* ---- streams whose lines are mixed: their bytes come from rank_output_feed() ------------------
- */
+/* ---- streams whose lines are mixed: their bytes come from rank_output_feed() ---------------- */
 
 struct mixed {
     uv_loop_t loop;

@@ -25,7 +25,7 @@ static void link_gpus(struct place_gpu *a, struct place_gpu *b, int links)
     CHECK_INT(gpu_count_nvlinks(&b->gpu, a->gpu.bus_id, links), 0);
 }
 
-/* ---- the terms, one after the other ---------------------------------------------------------- */
+/* ---- the terms, one after the other --------------------------------------------------------- */
 
 TEST(the_first_preferred_model_wins)
 {
@@ -185,7 +185,7 @@ TEST(many_gpus_are_searched_in_a_bounded_time)
     CHECK(memcmp(c.gpus, again.gpus, 16 * sizeof *c.gpus) == 0);
 }
 
-/* ---- random jobs and GPUs -------------------------------------------------------------------- */
+/* ---- random jobs and GPUs ------------------------------------------------------------------- */
 
 static bool chance(struct rng *r, unsigned percent)
 {

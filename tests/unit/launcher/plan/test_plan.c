@@ -144,7 +144,7 @@ TEST(a_thousand_ranks_are_planned_at_once)
     CHECK_INT(p->ranks[999].gpu, 999 % 8);
 }
 
-/* ---- several nodes --------------------------------------------------------------------------- */
+/* ---- several nodes -------------------------------------------------------------------------- */
 
 static struct hosts *hosts_of(int count, int slots)
 {

@@ -15,8 +15,8 @@ struct kit_rank {
     int env_to;
 };
 
-/* Starts the process, which exits with the value of body(). To be called before there are threads.
- */
+/* Starts the process, which exits with the value of body(). To be called before there are
+ * threads. */
 static struct kit_rank kit_fork_rank(int (*body)(void))
 {
     int fds[2];

@@ -163,8 +163,7 @@ TEST(the_last_lines_of_a_rank_that_has_exited_are_read)
     stop(&f);
 }
 
-/* ---- two nodes --------------------------------------------------------------------------------
- */
+/* ---- two nodes ------------------------------------------------------------------------------ */
 
 static struct strbuf sent; /* data of the last message that the server has sent */
 static int sent_count;

@@ -25,8 +25,7 @@ struct job {
 
 static const struct job *the_job; /* of this process and the ranks that it forks */
 
-/* ---- a node -----------------------------------------------------------------------------------
- */
+/* ---- a node --------------------------------------------------------------------------------- */
 
 struct node {
     uv_loop_t loop;
@@ -157,8 +156,7 @@ static int run_node(const struct job *job, int node, int fd)
     return n.failed;
 }
 
-/* ---- the launcher -----------------------------------------------------------------------------
- */
+/* ---- the launcher --------------------------------------------------------------------------- */
 
 struct launcher {
     struct exchange *exchange;
@@ -248,8 +246,7 @@ static bool run_job(const struct job *job, int loses)
 
 static const struct job uneven = {.nodes = 3, .ranks = 6, .rank_nodes = {0, 1, 0, 2, 2, 0}};
 
-/* ---- ranks: they return 0, or the line of what has failed --------------------------------------
- */
+/* ---- ranks: they return 0, or the line of what has failed ----------------------------------- */
 
 #define EXPECT(x)                                                                    \
     do {                                                                             \
@@ -503,8 +500,7 @@ TEST(ranks_of_one_node_connect_and_make_groups_without_an_exchange)
     CHECK(run_job(&job, -1));
 }
 
-/* ---- the job's data ---------------------------------------------------------------------------
- */
+/* ---- the job's data ------------------------------------------------------------------------- */
 
 static pmix_value_t *job_value(int rank, const char *key)
 {
@@ -570,8 +566,7 @@ TEST(bound_ranks_know_that_too_and_their_locality)
     CHECK(run_job(&job, -1));
 }
 
-/* ---- failures ---------------------------------------------------------------------------------
- */
+/* ---- failures ------------------------------------------------------------------------------- */
 
 static int fence_fails(void)
 {

@@ -1,5 +1,5 @@
-/* test_report_anonymous - names of hosts and users, paths and addresses, and what is none of them.
- */
+/* test_report_anonymous - names of hosts and users, paths and addresses, and what is none of
+ * them. */
 #include "launcher/report/report_anonymous.h"
 
 #include "common/json.h"

@@ -1,5 +1,5 @@
-/* The encoding of exchange's messages: bytes that must not change, and bytes that are no message.
- */
+/* The encoding of exchange's messages: bytes that must not change, and bytes that are no
+ * message. */
 #include "launcher/tree/exchange.h"
 #include "tests/unit/test.h"
 
