@@ -216,7 +216,8 @@ int sweep_dir_find(char **out, const char *root, const char *name, struct err *e
     AUTO(free) char *db = xasprintf("%s/sweep.db", path);
     AUTO(free) char *real = realpath(path, NULL);
     if (!real || access(db, F_OK) < 0)
-        return no_such_sweep(root, name, e);
+        return errno == EACCES ? err_set(e, -EACCES, "%s: %s", path, strerror(EACCES))
+                               : no_such_sweep(root, name, e);
     *out = TAKE(real);
     return 0;
 }

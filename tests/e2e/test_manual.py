@@ -86,7 +86,7 @@ def completed(*words, cwd=None):
 def test_bash_completes_commands_options_and_values(tmp_path):
     (tmp_path / "hosts").touch()
     (tmp_path / "folder").mkdir()
-    assert completed("drover", "sw") == ["sweep"]
+    assert completed("drover", "sw", cwd=tmp_path) == ["sweep"]
     assert {"ls", "show", "best"} <= set(completed("drover", "sweep", ""))
     assert completed("drover", "bench", "all_r") == ["all_reduce"]
     assert completed("drover", "run", "--over") == ["--oversubscribe"]

@@ -2,7 +2,9 @@
 import os
 import stat
 import subprocess
+import tempfile
 import textwrap
+from pathlib import Path
 
 import pytest
 from sweep_kit import DROVER, Place
@@ -13,12 +15,18 @@ OTHER = 12345
 OPEN_FILES = {"params.json", "config.yaml", "stdout", "stderr", "mine"}
 
 
-@pytest.fixture
-def place(tmp_path):
-    p = Place(tmp_path)
+def two_trials(path):
+    """A place with a sweep file, whose trials wait for the file "go"."""
+    p = Place(path)
     p.script("t.sh", 'echo hello; umask; touch mine "$DROVER_CKPT_DIR/mine"; '
                      "echo '{\"loss\": 0.5}'; while [ ! -e ../go ] && [ ! -e go ]; do sleep 0.05; done\n")
     p.sweep("method: grid\nmetric: {name: loss}\nparameters: {x: {values: [1, 2]}}\n")
+    return p
+
+
+@pytest.fixture
+def place(tmp_path):
+    p = two_trials(tmp_path)
     yield p
     p.clean_up()
 
@@ -85,14 +93,15 @@ def as_other(place, code):
 
 
 @pytest.fixture
-def reachable(place, tmp_path):
-    """The test's directory, open to the other user."""
+def reachable():
+    """A place that is open to the other user. Not in pytest's directory, which each start of pytest closes to others."""
     if os.geteuid() != 0:
         pytest.skip("another user is needed, so this runs as root only")
-    for path in [tmp_path, *tmp_path.parents]:
-        if path.owner() == "root" and str(path).startswith("/tmp/"):
-            path.chmod(path.stat().st_mode | 0o055)
-    return place
+    with tempfile.TemporaryDirectory() as path:
+        os.chmod(path, 0o755)
+        p = two_trials(Path(path))
+        yield p
+        p.clean_up()
 
 
 SHOW = f"""
