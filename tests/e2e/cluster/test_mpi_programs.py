@@ -214,6 +214,8 @@ def test_a_rank_that_is_killed_anywhere_in_mpi_init_leaves_a_job_that_ends(engin
         status, _, err = engine.run("-np", "6", "--grace", "1", mortal, *victims, timeout=30)
         # A rank's sockets close before its death can be seen: another rank may notice them and exit first.
         by_peer = status not in (0, 124, 137) and re.search("MPI_ERRORS_ARE_FATAL|Fatal error in internal_", err)
+        # MPICH 5.0 itself may crash in MPI_Init if a peer has died (seen in a core file).
+        by_peer = by_peer or (mpi == "mpich" and status == 139)
         killed = status == 137 and re.search(r"rank \d on node\d was ended by signal 9|rank \d on node\d .*SIGKILL", err)
         assert status == 0 or by_peer or killed, f"{victims}: {status}: {err}"
     engine.cluster.nothing_left()
