@@ -101,9 +101,8 @@ static void add_last_line(const struct local_worker *w, struct err *e)
     err_hint(e, "its output is in %s", w->opts->log);
 }
 
-/* Reports the exit of the worker that last had the lock, so that it is not one of the sweep's
- * workers any more. It may have exited while no coordinator ran. Reporting it twice does no harm.
- */
+/* Reports the exit of the worker that last had the lock, which then counts as lost. It may have
+ * exited while no coordinator ran. Reporting it twice does no harm. */
 static void report_exit(struct local_worker *w, const struct lockfile_owner *last)
 {
     if (last->note[0])

@@ -1,10 +1,13 @@
 /* pmix_callbacks - handles requests of ranks to the PMIx server. All functions run on libpmix's
  * thread. If a function returns PMIX_OPERATION_SUCCEEDED, the request's callback is not called. */
 #include <string.h>
+#include <unistd.h>
 
 #include "common/log.h"
 #include "launcher/plan/env.h"
 #include "launcher/pmi/pmix_server_internal.h"
+
+enum { ABORT_ANSWER_US = 100000 };
 
 static struct pmix_server *the_server; /* mutable static data: libpmix has one server per process */
 
@@ -49,6 +52,10 @@ static pmix_status_t on_abort(const pmix_proc_t *p, void *job, int code, const c
     explain_group_failure(the_server);
     pmix_server_send(the_server,
                      &(struct pmix_event){.type = PMIX_EVENT_ABORTED, .from = *p, .code = code});
+    /* The rank exits when it is answered. Ranks on other nodes that lose it may abort, too, and
+     * the launcher must not hear of that first. The job ends anyway, so all requests may wait. */
+    if (the_server->over_nodes)
+        usleep(ABORT_ANSWER_US);
     return PMIX_OPERATION_SUCCEEDED;
 }
 

@@ -191,10 +191,7 @@ def test_sessions_work_with_the_libpmix_of_the_ranks(engine, check):
 @pytest.mark.parametrize("mpi", MPIS)
 @ONE_ENGINE
 def test_an_abort_gives_the_job_its_code_and_names_the_rank(engine, check, mpi):
-    for _ in range(3):  # a rank on another node that loses this peer aborts, too: on a busy machine its news may be first
-        [(status, _, err)] = engine.run_mpi("-np", "6", check(mpi), "abort")
-        if status == 42:
-            break
+    [(status, _, err)] = engine.run_mpi("-np", "6", check(mpi), "abort")
     assert status == 42 and re.search(r"drover run: rank 4 on node3 called MPI_Abort\(42\) after", err), err
     engine.cluster.nothing_left()
 
@@ -217,8 +214,6 @@ def test_a_rank_that_is_killed_anywhere_in_mpi_init_leaves_a_job_that_ends(engin
         status, _, err = engine.run("-np", "6", "--grace", "1", mortal, *victims, timeout=30)
         # A rank's sockets close before its death can be seen: another rank may notice them and exit first.
         by_peer = status not in (0, 124, 137) and re.search("MPI_ERRORS_ARE_FATAL|Fatal error in internal_", err)
-        # MPICH 5.0 itself may crash in MPI_Init if a peer has died (seen in a core file).
-        by_peer = by_peer or (mpi == "mpich" and status == 139)
         killed = status == 137 and re.search(r"rank \d on node\d was ended by signal 9|rank \d on node\d .*SIGKILL", err)
         assert status == 0 or by_peer or killed, f"{victims}: {status}: {err}"
     engine.cluster.nothing_left()

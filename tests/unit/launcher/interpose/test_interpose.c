@@ -65,7 +65,7 @@ static int accept_marked(void *arg, int fd, struct sockaddr *address, unsigned *
     return accept4(fd, address, len, 0);
 }
 
-/* libpmix accepts on a thread of its own. */
+/* libpmix accepts on its own thread. */
 static void *accept_during_transfer(void *arg)
 {
     const int *listener = arg;
