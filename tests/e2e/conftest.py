@@ -1,6 +1,8 @@
 """What the tests of the command line share: the built programs, small C programs, and who is left of a job."""
 import os
+import shutil
 import subprocess
+import tempfile
 import uuid
 from pathlib import Path
 
@@ -71,6 +73,16 @@ def drover(tmp_path):
             os.kill(pid, 9)
         except ProcessLookupError:
             pass
+
+
+@pytest.fixture
+def open_path():
+    """A directory that other users can enter. It is not in pytest's, which each start of pytest closes to other users."""
+    if os.geteuid() != 0 or not shutil.which("setpriv"):
+        pytest.skip("needs root and setpriv, to become another user")
+    with tempfile.TemporaryDirectory(prefix="drover-test-") as d:
+        os.chmod(d, 0o755)
+        yield Path(d)
 
 
 def compile_c(directory, name, text, compiler="cc", *flags):

@@ -2,7 +2,6 @@
 import os
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -116,21 +115,17 @@ def what_another_user_can_do(path, roots, pids):
     return done.stdout.splitlines()
 
 
-@pytest.fixture
-def open_path():
-    """A directory that other users can enter, unlike pytest's."""
-    if os.geteuid() != 0:
-        pytest.skip("needs root, to become another user")
-    with tempfile.TemporaryDirectory(prefix="drover-test-") as d:
-        os.chmod(d, 0o755)
-        for name in ("tmp", "run"):
-            Path(d, name).mkdir(mode=0o755)
-        yield Path(d)
+def temporary_directories(path):
+    """drover's temporary directories in `path`, as its environment names them."""
+    env = {"TMPDIR": path / "tmp", "XDG_RUNTIME_DIR": path / "run"}
+    for d in env.values():
+        d.mkdir(mode=0o755)
+    return {name: str(d) for name, d in env.items()}
 
 
 def test_another_user_reaches_nothing_of_a_running_job(drover, mpi_program, open_path):  # noqa: F811
     drover.cwd = open_path
-    env = {"TMPDIR": str(open_path / "tmp"), "XDG_RUNTIME_DIR": str(open_path / "run")}
+    env = temporary_directories(open_path)
     script = f"[ -e go ] || touch go.$RANK; until [ -e go ]; do sleep 0.02; done; exec {mpi_program}"
     job = drover.start(*RUN, "-np", "2", "--events", "events", "sh", "-c", script, env=env, umask=0o022)
     wait_until(lambda: len(list(open_path.glob("go.?"))) == 2, "both ranks")
@@ -147,7 +142,7 @@ def test_another_user_reaches_nothing_of_a_running_job(drover, mpi_program, open
 
 def test_another_user_reaches_nothing_of_a_running_sweep(open_path):
     place = Place(open_path)
-    place.env.update(TMPDIR=str(open_path / "tmp"), XDG_RUNTIME_DIR=str(open_path / "run"))
+    place.env.update(temporary_directories(open_path))
     place.script("t.sh", 'echo "{\\"loss\\":$x}"; until [ -e go ]; do sleep 0.02; done\n')
     sweep = place.sweep("method: grid\nmetric: {name: loss}\nparameters: {x: {value: 1}}\n")
     old = os.umask(0o022)

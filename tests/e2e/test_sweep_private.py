@@ -2,9 +2,7 @@
 import os
 import stat
 import subprocess
-import tempfile
 import textwrap
-from pathlib import Path
 
 import pytest
 from sweep_kit import DROVER, Place
@@ -93,15 +91,11 @@ def as_other(place, code):
 
 
 @pytest.fixture
-def reachable():
-    """A place that is open to the other user. Not in pytest's directory, which each start of pytest closes to others."""
-    if os.geteuid() != 0:
-        pytest.skip("another user is needed, so this runs as root only")
-    with tempfile.TemporaryDirectory() as path:
-        os.chmod(path, 0o755)
-        p = two_trials(Path(path))
-        yield p
-        p.clean_up()
+def reachable(open_path):
+    """A place that is open to the other user."""
+    p = two_trials(open_path)
+    yield p
+    p.clean_up()
 
 
 SHOW = f"""

@@ -84,13 +84,17 @@ def test_a_sweep_on_a_read_only_mount_is_read(place, tmp_path):
         subprocess.run(["umount", mount], check=True)
 
 
-@needs_root
-def test_another_user_reads_a_sweep_that_its_owner_has_opened(place, tmp_path):
+@pytest.fixture
+def reachable(open_path):
+    p = Place(open_path)
+    yield p
+    p.clean_up()
+
+
+def test_another_user_reads_a_sweep_that_its_owner_has_opened(reachable):
     skip_unless_reachable(DROVER)
+    place = reachable
     sweep = start(place)
-    for p in [tmp_path, *tmp_path.parents]:  # pytest's directories are private
-        if p.owner() == "root" and str(p) != "/":
-            p.chmod(p.stat().st_mode | 0o055)
     directory = place.path / "sweeps/s"
     (place.path / "sweeps").chmod(0o755)
     directory.chmod(0o755)
