@@ -1,13 +1,10 @@
 /* pmix_callbacks - handles requests of ranks to the PMIx server. All functions run on libpmix's
  * thread. If a function returns PMIX_OPERATION_SUCCEEDED, the request's callback is not called. */
 #include <string.h>
-#include <unistd.h>
 
 #include "common/log.h"
 #include "launcher/plan/env.h"
 #include "launcher/pmi/pmix_server_internal.h"
-
-enum { ABORT_ANSWER_US = 100000 };
 
 static struct pmix_server *the_server; /* mutable static data: libpmix has one server per process */
 
@@ -44,19 +41,6 @@ static void explain_group_failure(struct pmix_server *r)
                  "try: " PMIX_LOADER_ENV "=/…/libpmix.so.2, the file of the ranks' MPI",
                  (int)strcspn(version, " ,"), version);
     r->group_asked = false;
-}
-
-static pmix_status_t on_abort(const pmix_proc_t *p, void *job, int code, const char message[],
-                              pmix_proc_t *whom, size_t whom_n, pmix_op_cbfunc_t done, void *arg)
-{
-    explain_group_failure(the_server);
-    pmix_server_send(the_server,
-                     &(struct pmix_event){.type = PMIX_EVENT_ABORTED, .from = *p, .code = code});
-    /* The rank exits when it is answered. Ranks on other nodes that lose it may abort, too, and
-     * the launcher must not hear of that first. The job ends anyway, so all requests may wait. */
-    if (the_server->over_nodes)
-        usleep(ABORT_ANSWER_US);
-    return PMIX_OPERATION_SUCCEEDED;
 }
 
 static pmix_status_t on_register_events(pmix_status_t *codes, size_t codes_n,
@@ -203,6 +187,18 @@ static pmix_status_t on_unpublish(const pmix_proc_t *p, char **keys, const pmix_
     q->arg = arg;
     submit(q, p);
     return PMIX_SUCCESS;
+}
+
+/* The rank exits when it is answered. Ranks on other nodes that lose it may abort, too, and the
+ * launcher must hear of this abort first. So the launcher gives the answer: the names that the rank
+ * has published are removed. This request reaches it after the event. */
+static pmix_status_t on_abort(const pmix_proc_t *p, void *job, int code, const char message[],
+                              pmix_proc_t *whom, size_t whom_n, pmix_op_cbfunc_t done, void *arg)
+{
+    explain_group_failure(the_server);
+    pmix_server_send(the_server,
+                     &(struct pmix_event){.type = PMIX_EVENT_ABORTED, .from = *p, .code = code});
+    return on_unpublish(p, NULL, NULL, 0, done, arg);
 }
 
 /* MPI_Comm_accept and similar calls, after all participants of this node have made the call. */

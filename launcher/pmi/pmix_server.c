@@ -475,7 +475,6 @@ int pmix_server_join(struct pmix_server_job **out, struct pmix_server *r, const 
 {
     assert(ev->exchange || map->node_count == 1);
     set_host(r, map);
-    r->over_nodes |= map->node_count > 1;
     int rc = interpose_enabled() ? 0 : serve_at_once(r, e);
     if (rc < 0)
         return rc;

@@ -39,7 +39,6 @@ struct pmix_server {
     struct pmix_listener listener; /* its port is 0 if interposition is disabled */
     struct pmix_accept *accept;    /* NULL: interposition is disabled */
     bool running;                  /* libpmix's server runs */
-    bool over_nodes;               /* a job has several nodes; set before its ranks connect */
     pmix_topology_t topology;      /* libpmix keeps a pointer to it */
     uv_async_t wake;
     uv_timer_t expiry; /* until the next lookup's wait ends */

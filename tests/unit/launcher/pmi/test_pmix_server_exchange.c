@@ -20,7 +20,8 @@ struct job {
     int nodes, ranks;
     int rank_nodes[RANKS_MAX];
     int (*body)(void);
-    bool bound; /* all ranks are bound to CPU 0 */
+    bool bound;  /* all ranks are bound to CPU 0 */
+    bool aborts; /* all ranks call PMIx_Abort, and nothing else that needs the launcher */
 };
 
 static const struct job *the_job; /* of this process and the ranks that it forks */
@@ -36,6 +37,7 @@ struct node {
     int fd;
     struct kit_rank ranks[RANKS_MAX];
     int ranks_left, failed;
+    bool aborted, answered; /* a rank has aborted; the launcher has answered a request */
 };
 
 static struct job_map *make_map(const struct job *job, int node)
@@ -65,7 +67,7 @@ static void on_quiet(void *arg, int rank)
 
 static void on_aborted(void *arg, int rank, int code)
 {
-    FAIL("no rank aborts here");
+    ((struct node *)arg)->aborted = true;
 }
 
 static void on_exchange(void *arg, const struct exchange_message *m)
@@ -94,6 +96,7 @@ static void on_message(uv_poll_t *p, int status, int events)
         _exit(3); /* the launcher has ended */
     if (exchange_receive(n->exchange, TREE_LAUNCHER, bytes, (size_t)len, clock_ms(), &e) < 0)
         FAIL("%s", e.text);
+    n->answered = true;
 }
 
 static void on_timer(uv_timer_t *t)
@@ -103,6 +106,8 @@ static void on_timer(uv_timer_t *t)
         if (n->ranks[i].pid > 0 && waitpid(n->ranks[i].pid, &status, WNOHANG) > 0) {
             n->ranks[i].pid = 0;
             n->failed |= !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+            CHECK_INT(n->aborted, the_job->aborts);
+            CHECK(n->answered || !the_job->aborts);
             n->ranks_left--;
         }
     if (n->ranks_left > 0)
@@ -319,6 +324,21 @@ TEST(after_a_fence_without_data_ranks_get_values_from_other_nodes)
     struct job job = uneven;
     job.body = fences_without_data;
     CHECK(run_job(&job, -1));
+}
+
+static int abort_at_once(void)
+{
+    EXPECT(PMIx_Init(&me, NULL, 0) == PMIX_SUCCESS);
+    EXPECT(PMIx_Abort(7, "test", NULL, 0) == PMIX_SUCCESS);
+    return 0;
+}
+
+TEST(a_rank_that_aborts_exits_when_the_launcher_has_answered)
+{
+    CHECK(run_job(
+        &(struct job){
+            .nodes = 2, .ranks = 2, .rank_nodes = {0, 1}, .body = abort_at_once, .aborts = true},
+        -1));
 }
 
 static pmix_status_t publish(const char *key, int value)
