@@ -18,12 +18,11 @@ bool launch_observers_line(const struct launch_observers *l, int rank, enum laun
     return more;
 }
 
-void launch_observers_ended(const struct launch_observers *l, const struct job_end *end)
+void launch_observers_ended(struct launch_observers *l, const struct job_end *end)
 {
-    int n = l->count;
-    for (int i = 0; i < n; i++)
-        if (l->at[i].ev.ended)
-            l->at[i].ev.ended(l->at[i].arg, end);
+    const struct launch_observers all = *l;
+    l->count = 0; /* an observer may end, too, and gets no packet that arrives late */
+    LAUNCH_OBSERVERS_EMIT(&all, ended, end);
 }
 
 void launch_observers_report(const struct launch_observers *l, int rank, const char *json,

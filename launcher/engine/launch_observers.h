@@ -29,9 +29,9 @@ void launch_observers_add(struct launch_observers *l, const struct launch_events
 /* Emits a line to all observers. Returns false if any of them requests a pause. */
 bool launch_observers_line(const struct launch_observers *l, int rank, enum launch_stream from,
                            const char *text, size_t len);
-/* Emits `ended`. The last observer may free the job that contains the list, since the list is not
- * read after that call. */
-void launch_observers_ended(const struct launch_observers *l, const struct job_end *end);
+/* Emits `ended`, and empties the list, since no event may follow. The last observer may free the
+ * job that contains the list. */
+void launch_observers_ended(struct launch_observers *l, const struct job_end *end);
 /* Emits a packet of a rank's report channel, as `report` or as `progress`. */
 void launch_observers_report(const struct launch_observers *l, int rank, const char *json,
                              size_t len);
