@@ -45,7 +45,11 @@ void active_gpus_judge(const struct active_measurement *m, enum active_gpus_what
 /* Adds to net.back what `drover bench ring` finds: each node connects to the next one and to the
  * previous one. With one node it does nothing. */
 int active_ring_run(const struct active_measurement *m);
-/* Judges its output. A broken or slow link is a failure of the node that has more of them. Pure. */
+/* Judges its output. A broken link is a failure of the node that has more broken links, and a slow
+ * one of the node that has more slow links. Pure. */
 void active_ring_judge(const struct active_measurement *m, const json_t *root);
+/* Gives each link of `root` the better rate of two measurements, since a busy node only ever makes
+ * a link slower. A broken link stays broken. Returns true if a link is slow even so. Pure. */
+bool active_ring_merge(json_t *root, const json_t *again);
 
 #endif
