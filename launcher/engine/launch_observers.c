@@ -21,7 +21,7 @@ bool launch_observers_line(const struct launch_observers *l, int rank, enum laun
 void launch_observers_ended(struct launch_observers *l, const struct job_end *end)
 {
     const struct launch_observers all = *l;
-    l->count = 0; /* an observer may end, too, and gets no packet that arrives late */
+    l->count = 0; /* observers may be freed now, and a packet may still arrive */
     LAUNCH_OBSERVERS_EMIT(&all, ended, end);
 }
 

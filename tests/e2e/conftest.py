@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from cluster_kit import start_cluster, start_slurm, use_cluster, use_engine, use_slurm  # noqa: F401  fixtures
+from sweep_kit import Place
 from waiting import HEARD, hear_signals, use_seed, wait_until  # noqa: F401  a fixture; HEARD is for tests
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -83,6 +84,14 @@ def open_path():
     with tempfile.TemporaryDirectory(prefix="drover-test-") as d:
         os.chmod(d, 0o755)
         yield Path(d)
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A directory for sweeps. A file of tests that needs more than an empty one has a fixture of the same name."""
+    p = Place(tmp_path)
+    yield p
+    p.clean_up()
 
 
 def compile_c(directory, name, text, compiler="cc", *flags):

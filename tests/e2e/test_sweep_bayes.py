@@ -1,6 +1,6 @@
 """Sweeps with `method: bayes`: what they find, with what they combine, and that a SIGKILL makes no difference."""
 import pytest
-from sweep_kit import DROVER, Place
+from sweep_kit import DROVER
 from waiting import wait_until
 
 pytestmark = pytest.mark.skipif(not DROVER.exists(), reason="drover is not built")
@@ -20,13 +20,6 @@ parameters:
   width: {values: [16, 32, 64, 128, 256]}
   solver: {values: [sgd, adam, lbfgs]}
 """
-
-
-@pytest.fixture
-def place(tmp_path):
-    p = Place(tmp_path)
-    yield p
-    p.clean_up()
 
 
 def params(place, name="s"):

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from sweep_kit import DROVER, ROOT, Place
+from sweep_kit import DROVER, ROOT
 from waiting import wait_until
 
 pytestmark = pytest.mark.skipif(not DROVER.exists(), reason="drover is not built")
@@ -26,13 +26,6 @@ early_terminate: {type: curve, min_iter: 2, max_iter: 8, keep: 0.5}
 parameters: {x: {values: [2, 1, 4, 3]}}
 drover: {parallel: 1}
 """
-
-
-@pytest.fixture
-def place(tmp_path):
-    p = Place(tmp_path)
-    yield p
-    p.clean_up()
 
 
 def said(place, trial):

@@ -21,13 +21,6 @@ TRIAL = 'echo "{\\"loss\\": $x}"; [ "$x" -lt 3 ] || while [ ! -e go ]; do sleep 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounts and other users need root")
 
 
-@pytest.fixture
-def place(tmp_path):
-    p = Place(tmp_path)
-    yield p
-    p.clean_up()
-
-
 def start(place):
     """A sweep of which two trials have ended and one runs."""
     place.script("t.sh", TRIAL)
@@ -85,27 +78,26 @@ def test_a_sweep_on_a_read_only_mount_is_read(place, tmp_path):
 
 
 @pytest.fixture
-def reachable(open_path):
+def open_place(open_path):
     p = Place(open_path)
     yield p
     p.clean_up()
 
 
-def test_another_user_reads_a_sweep_that_its_owner_has_opened(reachable):
+def test_another_user_reads_a_sweep_that_its_owner_has_opened(open_place):
     skip_unless_reachable(DROVER)
-    place = reachable
-    sweep = start(place)
-    directory = place.path / "sweeps/s"
-    (place.path / "sweeps").chmod(0o755)
+    sweep = start(open_place)
+    directory = open_place.path / "sweeps/s"
+    (open_place.path / "sweeps").chmod(0o755)
     directory.chmod(0o755)
     for name in ("sweep.db", "sweep.db-wal", "sweep.db-shm", "lock"):
         (directory / name).chmod(0o644)
-    ls, show, _ = looks(place.path / "sweeps", "/", user=OTHER)
+    ls, show, _ = looks(open_place.path / "sweeps", "/", user=OTHER)
     assert "2 done" in ls and "running" in ls and "2 done" in show
-    (place.path / "go").touch()
+    (open_place.path / "go").touch()
     assert sweep.wait(30) == 0
     (directory / "sweep.db").chmod(0o644)
-    ls, _, _ = looks(place.path / "sweeps", "/", user=OTHER)
+    ls, _, _ = looks(open_place.path / "sweeps", "/", user=OTHER)
     assert "4 done" in ls and "finished" in ls
 
 

@@ -48,8 +48,10 @@ int active_ring_run(const struct active_measurement *m);
 /* Judges its output. A broken link is a failure of the node that has more broken links, and a slow
  * one of the node that has more slow links. Pure. */
 void active_ring_judge(const struct active_measurement *m, const json_t *root);
+/* Returns true if a link is slow. NULL has no links. Pure. */
+bool active_ring_is_slow(const json_t *root);
 /* Gives each link of `root` the better rate of two measurements, since a busy node only ever makes
- * a link slower. A broken link stays broken. Returns true if a link is slow even so. Pure. */
-bool active_ring_merge(json_t *root, const json_t *again);
+ * a link slower. A broken link stays broken. `again` may be NULL: nothing changes. Pure. */
+void active_ring_merge(json_t *root, const json_t *again);
 
 #endif

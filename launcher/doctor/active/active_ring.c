@@ -11,7 +11,7 @@ static const char check_id[] = "net.back", source[] = "drover bench ring";
  * of other jobs in it change by less. */
 static const double SLOW_SHARE = 0.5;
 
-/* Measurements in all, if links are slow. */
+/* At most this many measurements, if links are slow. */
 enum { MEASUREMENTS = 3 };
 
 enum link_state { LINK_OK, LINK_SLOW, LINK_BROKEN, LINK_STATES };
@@ -90,25 +90,31 @@ void active_ring_judge(const struct active_measurement *m, const json_t *root)
     }
 }
 
-bool active_ring_merge(json_t *root, const json_t *again)
+bool active_ring_is_slow(const json_t *root)
 {
-    const json_t *rows = json_object_get(root, "rows"), *others = json_object_get(again, "rows");
+    const json_t *row, *rows = json_object_get(root, "rows");
+    double usual = usual_rate(rows);
+    size_t i;
+    json_array_foreach (rows, i, row)
+        if (state_of(row, usual) == LINK_SLOW)
+            return true;
+    return false;
+}
+
+void active_ring_merge(json_t *root, const json_t *again)
+{
+    const json_t *others = json_object_get(again, "rows");
     json_t *row;
     size_t i;
-    bool slow = false;
-    json_array_foreach (rows, i, row) {
+    json_array_foreach (json_object_get(root, "rows"), i, row) {
         double rate = rate_of(json_array_get(others, i));
         if (rate > rate_of(row) && state_of(row, 0) != LINK_BROKEN)
             json_object_set_new(row, "gbps", json_real(rate));
     }
-    double usual = usual_rate(rows);
-    json_array_foreach (rows, i, row)
-        slow |= state_of(row, usual) == LINK_SLOW;
-    return slow;
 }
 
-/* Sets `*out` to the output of one measurement. If it is not complete, `*out` is NULL, and all
- * nodes have the reason. */
+/* Sets `*out` to the output of one measurement. If the output is not complete, `*out` stays NULL,
+ * and the check fails on all nodes. */
 static int measure(json_t **out, const struct active_measurement *m)
 {
     char *options[] = {"ring", NULL};
@@ -133,13 +139,10 @@ int active_ring_run(const struct active_measurement *m)
     if (!m->hosts || m->count < 2)
         return 0;
     int rc = measure(&root, m);
-    bool slow = root && active_ring_merge(root, root);
-    for (int i = 1; rc == 0 && slow && i < MEASUREMENTS; i++) {
+    for (int i = 1; rc == 0 && i < MEASUREMENTS && active_ring_is_slow(root); i++) {
         AUTO(json) json_t *again = NULL;
         rc = measure(&again, m);
-        if (!again)
-            return rc;
-        slow = active_ring_merge(root, again);
+        active_ring_merge(root, again);
     }
     if (rc == 0 && root)
         active_ring_judge(m, root);

@@ -101,8 +101,12 @@ TEST(a_link_is_slow_if_it_is_slow_in_both_measurements)
     AUTO(json) json_t *root = measured(first, 2);
     AUTO(json) json_t *again = measured(second, 2);
     AUTO(json) json_t *good = measured(NULL, 0);
-    CHECK(active_ring_merge(root, again));
-    CHECK(!active_ring_merge(root, good));
+    active_ring_merge(root, again);
+    CHECK(active_ring_is_slow(root));
+    active_ring_merge(root, NULL);
+    CHECK(active_ring_is_slow(root));
+    active_ring_merge(root, good);
+    CHECK(!active_ring_is_slow(root));
     json_t *broken = json_array_get(json_object_get(root, "rows"), 2);
     CHECK_STR(json_string_value(json_object_get(broken, "error")), "lost");
     CHECK_NEAR(json_number_value(json_object_get(broken, "gbps")), 0, 0);
