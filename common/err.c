@@ -5,6 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
+enum {
+    CONTEXT_MIN = 128, /* characters of a context that stay before any cause */
+    OUTER_MIN = 64,    /* characters that a cut context leaves for contexts around it */
+};
+
 int err_set(struct err *e, int code, const char *fmt, ...)
 {
     if (!e)
@@ -27,6 +32,10 @@ int err_wrap(struct err *e, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(context, sizeof context, fmt, ap);
     va_end(ap);
+    size_t cause_len = strlen(e->text), room = sizeof e->text - OUTER_MIN;
+    room = room - CONTEXT_MIN < cause_len ? CONTEXT_MIN : room - cause_len;
+    if (strlen(context) > room)
+        strcpy(context + room - strlen("..."), "...");
     char wrapped[2 * sizeof e->text + 2];
     snprintf(wrapped, sizeof wrapped, "%s: %s", context, e->text);
     wrapped[sizeof e->text - 1] = '\0';

@@ -25,7 +25,8 @@ struct err {
 int err_set(struct err *e, int code, const char *fmt, ...)
     __attribute__((cold, format(printf, 3, 4)));
 
-/* Puts "context: " in front of the text. Returns e->code (-EIO if e is NULL). */
+/* Puts "context: " in front of the text. A context that leaves no room for the text is cut. Returns
+ * e->code (-EIO if e is NULL). */
 int err_wrap(struct err *e, const char *fmt, ...) __attribute__((cold, format(printf, 2, 3)));
 
 /* Sets the hint. Returns e->code (-EIO if e is NULL). */

@@ -4,8 +4,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "common/json.h"
 #include "common/mem.h"
 #include "common/strbuf.h"
+#include "hpo/trial/metric_parse.h"
 
 /* Characters that may be between a name and its number: `loss: 1`, `loss = 1`, `'loss': 1`, `loss
  * 1`. */
@@ -86,6 +88,18 @@ static char *pattern_of(const char *line, const char *at, size_t name_len)
     return strbuf_take(&b);
 }
 
+/* Returns true if the pattern is accepted and finds a number in the line. It is not if the name or
+ * the characters after it are very long. */
+static bool finds_number(const char *pattern, const char *line)
+{
+    AUTO(json) json_t *patterns = json_object(), *found = NULL;
+    AUTO(metric_parse) struct metric_parse *m = NULL;
+    json_object_set_new(patterns, "metric", json_text(pattern));
+    if (metric_parse_new(&m, patterns, NULL) == 0)
+        found = metric_parse_from_pattern(m, line, strlen(line));
+    return found != NULL;
+}
+
 bool metric_guess(char **line, char **pattern, const char *text, size_t len, const char *metric)
 {
     const char *dot = strrchr(metric, '.'), *slash = strrchr(metric, '/');
@@ -98,8 +112,9 @@ bool metric_guess(char **line, char **pattern, const char *text, size_t len, con
             AUTO(free) char *candidate = xstrndup(text + start, end - start);
             candidate[strcspn(candidate, "\r\n")] = '\0';
             const char *at = find(candidate, names[i]);
-            if (at) {
-                *pattern = pattern_of(candidate, at, strlen(names[i]));
+            AUTO(free) char *proposed = at ? pattern_of(candidate, at, strlen(names[i])) : NULL;
+            if (proposed && finds_number(proposed, candidate)) {
+                *pattern = TAKE(proposed);
                 *line = TAKE(candidate);
                 return true;
             }

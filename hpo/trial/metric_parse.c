@@ -2,20 +2,17 @@
 
 #include <errno.h>
 #include <regex.h>
-#include <stdbool.h>
 #include <string.h>
 
 #include "common/json.h"
+#include "hpo/trial/pattern_check.h"
 
 enum {
     /* glibc tries each start in the line and keeps each set of places in the pattern that it meets.
-     * Its time grows with the square of the line's length, and with the places. With these limits
-     * the worst pattern of those tried takes 1.7 s and 150 MB for a line, usual ones some µs. */
+     * Its time grows with the square of the line's length, and with the places. With these limits,
+     * and those of pattern_check.c, the worst pattern of those tried takes 1.7 s and 150 MB for a
+     * line, usual ones some µs. */
     PATTERN_LINE_MAX = 1024,
-    PATTERN_BYTES_MAX = 1024,
-    PATTERN_GROUPS_MAX = 16,    /* nested: regcomp() recurses */
-    PATTERN_PLACES_MAX = 100,   /* with all copies that {…} and + make: x+ becomes xx* */
-    PATTERN_CLASS_PLACES = 3,   /* of [a-z] or a dot: more of them can match at once */
     PATTERN_TEXT_MAX = 16 << 10 /* bytes of lines, after which the kept sets are freed */
 };
 
@@ -30,83 +27,6 @@ struct metric_parse {
 };
 
 /* ---- patterns ------------------------------------------------------------------------------- */
-
-/* The largest number of copies that regcomp() makes for the + or the bounds {m,n} at *at; moves *at
- * behind them. Bounds that are not valid count as 1: regcomp() refuses them. */
-static size_t read_copies(const char **at)
-{
-    if (**at == '+') {
-        ++*at;
-        return 2;
-    }
-    char *end = NULL;
-    size_t copies = strtoul(*at + 1, &end, 10);
-    if (*end == ',' && end[1] != '}') {
-        size_t most = strtoul(end + 1, &end, 10);
-        copies = most > copies ? most : copies;
-    } else if (*end == ',') {
-        end++;
-    }
-    *at = *end == '}' ? end + 1 : *at + 1;
-    return copies > 1 ? copies : 1;
-}
-
-/* Returns the end of the bracket expression at `at`, as [^]a[:alpha:]-]. */
-static const char *skip_bracket(const char *at)
-{
-    at += at[1] == '^' ? 2 : 1;
-    at += *at == ']';
-    while (*at && *at != ']') {
-        const char *end = NULL;
-        if (*at == '[' && at[1] && strchr(":.=", at[1])) {
-            const char close[] = {at[1], ']', 0};
-            end = strstr(at + 2, close);
-        }
-        at = end ? end + 2 : at + 1;
-    }
-    return *at ? at + 1 : at;
-}
-
-static const char too_long[] =
-    "more than 100 characters; {…} counts as its copies, + as two, and a class like [a-z] as 3";
-
-/* Refuses a pattern whose compilation or search could take too much time, memory or stack. Other
- * errors are left to regcomp(). */
-static const char *find_excess(const char *at)
-{
-    size_t places[PATTERN_GROUPS_MAX + 1] = {0}; /* of each open group, so far */
-    size_t last = 0;                             /* those of the last character or group */
-    int open = 0;
-    if (strlen(at) > PATTERN_BYTES_MAX)
-        return "longer than 1024 bytes";
-    while (*at) {
-        if (*at == '{' || *at == '+') {
-            size_t copies = read_copies(&at), more = last * (copies - 1);
-            if (copies > PATTERN_PLACES_MAX || places[open] + more > PATTERN_PLACES_MAX)
-                return too_long;
-            places[open] += more;
-            last += more;
-            continue;
-        }
-        if (*at == '\\' && at[1] >= '1' && at[1] <= '9')
-            return "back-references are not supported";
-        if (*at == '(') {
-            if (open == PATTERN_GROUPS_MAX)
-                return "more than 16 nested groups";
-            places[++open] = 0;
-        } else if (*at == ')' && open > 0) {
-            last = places[open--];
-            places[open] += last;
-        } else if (!strchr("*?|^$)", *at)) {
-            last = *at == '.' || *at == '[' ? PATTERN_CLASS_PLACES : 1;
-            places[open] += last;
-        }
-        if (places[open] > PATTERN_PLACES_MAX)
-            return too_long;
-        at = *at == '[' ? skip_bracket(at) : at + 1 + (*at == '\\' && at[1]);
-    }
-    return NULL;
-}
 
 static int compile(struct metric_pattern *p, struct err *e)
 {
@@ -135,7 +55,7 @@ int metric_parse_new(struct metric_parse **out, const json_t *patterns, struct e
     json_t *value = NULL;
     json_object_foreach ((json_t *)patterns, name, value) { /* the macro rejects const pointers */
         const char *text = json_string_value(value);
-        const char *excess = text ? find_excess(text) : "not a text";
+        const char *excess = text ? pattern_check(text) : "not a text";
         if (excess)
             return err_set(e, -EINVAL, "pattern '%.40s%s' of '%s': %s", text ? text : "",
                            text && strlen(text) > 40 ? "…" : "", name, excess);

@@ -13,26 +13,9 @@
 #include "common/opt.h"
 #include "common/strbuf.h"
 
-enum { SLOTS_MAX = 65536, FILE_MAX = 16 << 20 };
+enum { FILE_MAX = 16 << 20 };
 
 /* ---- names ---------------------------------------------------------------------------------- */
-
-/* Checks a name. Names are passed on the command lines of mpirun and ssh, so they must not contain
- * shell characters or begin with a dash. */
-static int check_name(const char *name, size_t len, struct err *e)
-{
-    if (name[0] == '+') {
-        err_set(e, -EINVAL, "'%.*s': hosts relative to an allocation are not supported", (int)len,
-                name);
-        return err_hint(e, "name the hosts");
-    }
-    if (len > HOST_NAME_MAX * 2)
-        return err_set(e, -EINVAL, "a host name of %zu characters is too long", len);
-    for (size_t i = 0; i < len; i++)
-        if (!isalnum((unsigned char)name[i]) && (!strchr("-._:@%", name[i]) || name[0] == '-'))
-            return err_set(e, -EINVAL, "invalid host name '%.*s'", (int)len, name);
-    return len > 0 ? 0 : err_set(e, -EINVAL, "a host name is missing");
-}
 
 /* Reads "c01", "c01:4", "[::1]", "[::1]:4", "::1" or "me@c01". Sets `*name` to the name without
  * brackets, and `*count` to the number of slots (0: not given). */
@@ -53,10 +36,10 @@ static int read_host(char **name, int *count, const char *text, size_t len, stru
     if (colon)
         *colon = '\0';
     *count = 0;
-    if (check_name(at, strlen(at), e) < 0)
-        return e ? e->code : -EINVAL;
-    if (colon && opt_int(count, "slots", colon + 1, 1, SLOTS_MAX, e) < 0) {
-        err_set(e, -EINVAL, "'%.*s': slots must be 1 to %d", (int)len, text, SLOTS_MAX);
+    if (hosts_check_name(at, e) < 0)
+        return -EINVAL;
+    if (colon && opt_int(count, "slots", colon + 1, 1, HOSTS_SLOTS_MAX, e) < 0) {
+        err_set(e, -EINVAL, "'%.*s': slots must be 1 to %d", (int)len, text, HOSTS_SLOTS_MAX);
         return -EINVAL;
     }
     *name = xstrdup(at);
@@ -91,7 +74,8 @@ static int reject_key(const char *key, size_t len, struct err *e)
     AUTO(free) char *word = xstrndup(key, len);
     const char *near = opt_suggest(word, names, COUNT_OF(keys));
     err_set(e, -EINVAL, "unknown key '%s'", word);
-    return err_hint(e, near ? "%s=N" : "slots=N, max_slots=N, port=N or user=NAME", near);
+    (void)err_hint(e, near ? "%s=N" : "slots=N, max_slots=N, port=N or user=NAME", near);
+    return -EINVAL;
 }
 
 struct line {
@@ -112,8 +96,9 @@ static int set_value(struct settings *out, const char *word, enum key key, const
     if (out->number[key] || (key == KEY_USER && out->user))
         return err_set(e, -EINVAL, "'%s' is given twice", word);
     if (key != KEY_USER)
-        return opt_int(&out->number[key], word, value, 1, key == KEY_PORT ? 65535 : SLOTS_MAX, e);
-    if (check_name(value, strlen(value), NULL) < 0 || strchr(value, '@'))
+        return opt_int(&out->number[key], word, value, 1, key == KEY_PORT ? 65535 : HOSTS_SLOTS_MAX,
+                       e);
+    if (hosts_check_name(value, NULL) < 0 || strchr(value, '@'))
         return err_set(e, -EINVAL, "invalid user name '%s'", value);
     out->user = xstrdup(value);
     return 0;
@@ -158,9 +143,10 @@ static int add_line(struct hosts *h, const char *name, const struct settings *of
     if (known && slots)
         return err_set(e, -EINVAL, "'%s' is listed a second time, with slots", name);
     if (known)
-        hosts_add(h, name, known->slots ? 1 : 2, max_slots);
-    else
-        hosts_add(h, name, slots, max_slots);
+        slots = known->slots ? 1 : 2;
+    int rc = hosts_try_add(h, name, slots, max_slots, e);
+    if (rc < 0)
+        return rc;
     if (of->number[KEY_PORT])
         hosts_find(h, name)->port = of->number[KEY_PORT];
     return 0;
@@ -211,9 +197,10 @@ int hostfile_parse(struct hosts **out, const char *what, const char *text, struc
         l.begin = l.at;
         const char *newline = l.begin + strcspn(l.begin, "\n");
         l.end = l.begin + strcspn(l.begin, "#\n");
-        if (read_line(h, &l, e) < 0) {
-            (void)err_wrap(e, "%s:%d:%d", what, n, (int)(l.at - l.begin) + 1); /* always -EINVAL */
-            return -EINVAL;
+        int rc = read_line(h, &l, e);
+        if (rc < 0) {
+            (void)err_wrap(e, "%s:%d:%d", what, n, (int)(l.at - l.begin) + 1);
+            return rc;
         }
         l.at = newline + (*newline == '\n');
     }
@@ -261,11 +248,13 @@ int hostfile_list(struct hosts *h, const char *list, struct err *e)
         size_t len = strcspn(p, ",");
         AUTO(free) char *name = NULL;
         int slots = 0;
-        if (read_host(&name, &slots, p, len, e) < 0) {
-            (void)err_wrap(e, "hosts '%s'", list); /* always -EINVAL */
-            return -EINVAL;
+        int rc = read_host(&name, &slots, p, len, e);
+        if (rc == 0)
+            rc = hosts_try_add(h, name, slots ? slots : 1, 0, e);
+        if (rc < 0) {
+            (void)err_wrap(e, "hosts '%s'", list);
+            return rc;
         }
-        hosts_add(h, name, slots ? slots : 1, 0);
         p += len;
         if (!*p)
             return 0;

@@ -17,7 +17,8 @@
 #include "launcher/hosts/hosts.h"
 
 /* Parses the text of a host file. Errors begin with "what:LINE:COLUMN: ".
- *   -EINVAL  a line is malformed, a host's slots are given twice, or no host is listed */
+ *   -EINVAL  a line is malformed, a host's slots are given twice, or no host is listed
+ *   -E2BIG   too many hosts, or too many slots of a host */
 int hostfile_parse(struct hosts **out, const char *what, const char *text, struct err *e);
 
 /* Returns the text after the byte order mark that some editors put before UTF-8 text. */
@@ -33,7 +34,7 @@ int hostfile_read(struct hosts **out, const char *path, struct err *e);
 
 /* Adds the hosts of an -H list: "a:4,b:4", "a,a,b" (one slot per occurrence), "[::1]:2".
  *   -EINVAL  malformed, or one of Open MPI's relative hosts "+n1", "+e2" (only mpirun knows them)
- */
+ *   -E2BIG   too many hosts, or too many slots of a host */
 int hostfile_list(struct hosts *h, const char *list, struct err *e);
 
 /* Selects those hosts of a host file (`all`) that -H (`some`) names, in the order of `some`. As

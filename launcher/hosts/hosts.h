@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 
+#include "common/err.h"
 #include "common/mem.h"
 
 struct host {
@@ -19,11 +20,27 @@ struct host {
 struct hosts {
     struct host *at;
     int count;
+    int room; /* number of hosts that fit into `at` */
+};
+
+/* Limits of a list. */
+enum {
+    HOSTS_MAX = 16384,       /* hosts */
+    HOSTS_NAME_MAX = 128,    /* characters of a name, with its user */
+    HOSTS_SLOTS_MAX = 65536, /* slots of a host */
 };
 
 /* Adds a host; copies `name`. If the host is listed already, adds the slots to its slots. This is
  * mpirun's rule for `-H a,a`, and for a name that occurs twice in a file. */
 void hosts_add(struct hosts *h, const char *name, int slots, int max_slots);
+/* Returns 0 if `name` can be the name of a host or of a user. Names are passed on the command lines
+ * of mpirun and ssh, so they must not contain shell characters or begin with a dash.
+ *   -EINVAL  it cannot */
+int hosts_check_name(const char *name, struct err *e);
+/* Does what hosts_add() does, with a name from a file, an option or the environment.
+ *   -EINVAL  the name is not valid
+ *   -E2BIG   the list has HOSTS_MAX other hosts, or the host would have too many slots */
+int hosts_try_add(struct hosts *h, const char *name, int slots, int max_slots, struct err *e);
 /* Returns the host with this name, or NULL if it is not listed. Borrowed until the next change. */
 struct host *hosts_find(const struct hosts *h, const char *name);
 /* Returns the hosts whose entry in `chosen` is true; NULL chooses all. The caller frees the

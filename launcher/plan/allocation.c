@@ -8,21 +8,34 @@
 #include "launcher/hosts/hostfile.h"
 #include "launcher/plan/env.h"
 
-enum { NAMES_MAX = 16384, SLOTS_MAX = 65536, DIGITS_MAX = 9 };
+enum { DIGITS_MAX = 9 };
 
 /* ---- Slurm's lists of names ----------------------------------------------------------------- */
 
-static int too_many_hosts(struct err *e)
+/* The names so far. The array has room for HOSTS_MAX, so that it does not move for each. */
+struct expansion {
+    char **names; /* strv */
+    size_t count;
+};
+
+static int add_name(struct expansion *x, const char *name, struct err *e)
 {
-    return err_set(e, -E2BIG, "more than %d hosts", NAMES_MAX);
+    int rc = hosts_check_name(name, e);
+    if (rc < 0)
+        return rc;
+    if (x->count >= HOSTS_MAX)
+        return err_set(e, -E2BIG, "more than %d hosts", HOSTS_MAX);
+    x->names[x->count++] = xstrdup(name);
+    return 0;
 }
 
-static int expand(char ***out, const char *prefix, const char *text, size_t len, struct err *e);
+static int expand(struct expansion *x, const char *prefix, const char *text, size_t len,
+                  struct err *e);
 
-/* Expands one item between brackets, "001" or "001-003". For each number, appends the names that
+/* Expands one item between brackets, "001" or "001-003". For each number, adds the names that
  * consist of `prefix`, the number (as wide as the first one) and the expansion of `rest`, the text
  * after the bracket. */
-static int expand_range(char ***out, const char *prefix, const char *range, const char *end,
+static int expand_range(struct expansion *x, const char *prefix, const char *range, const char *end,
                         const char *rest, size_t rest_len, struct err *e)
 {
     size_t first_len = strspn(range, "0123456789"), last_len = first_len;
@@ -40,7 +53,7 @@ static int expand_range(char ***out, const char *prefix, const char *range, cons
                        (int)(end - range), range);
     for (long n = from; n <= to; n++) {
         AUTO(free) char *name = xasprintf("%s%0*ld", prefix, (int)first_len, n);
-        int rc = expand(out, name, rest, rest_len, e);
+        int rc = expand(x, name, rest, rest_len, e);
         if (rc < 0)
             return rc;
     }
@@ -49,27 +62,24 @@ static int expand_range(char ***out, const char *prefix, const char *range, cons
 
 /* Expands one name with any number of brackets ("r[1-2]n[01-04]"). Each resulting name is `prefix`,
  * the text before the first bracket, one number of the bracket, and the expansion of the rest. */
-static int expand(char ***out, const char *prefix, const char *text, size_t len, struct err *e)
+static int expand(struct expansion *x, const char *prefix, const char *text, size_t len,
+                  struct err *e)
 {
     const char *open = memchr(text, '[', len), *end = text + len;
     AUTO(free)
     char *stem = xasprintf("%s%.*s", prefix, (int)(open ? open - text : (long)len), text);
     if (memchr(text, ']', open ? (size_t)(open - text) : len))
         return err_set(e, -EINVAL, "']' without '['");
-    if (!open) {
-        if (!*stem)
-            return err_set(e, -EINVAL, "a host name is missing");
-        if (strv_len(*out) >= NAMES_MAX)
-            return too_many_hosts(e);
-        strv_push(out, xstrdup(stem));
-        return 0;
-    }
+    if (!open)
+        return add_name(x, stem, e);
+    if (strlen(stem) > HOSTS_NAME_MAX) /* this also limits the depth of the recursion */
+        return hosts_check_name(stem, e);
     const char *close = memchr(open, ']', (size_t)(end - open));
     if (!close)
         return err_set(e, -EINVAL, "'[' without ']'");
     for (const char *p = open + 1;; p++) {
         const char *comma = memchr(p, ',', (size_t)(close - p)), *stop = comma ? comma : close;
-        int rc = expand_range(out, stem, p, stop, close + 1, (size_t)(end - close - 1), e);
+        int rc = expand_range(x, stem, p, stop, close + 1, (size_t)(end - close - 1), e);
         if (rc < 0)
             return rc;
         p = stop;
@@ -80,20 +90,20 @@ static int expand(char ***out, const char *prefix, const char *text, size_t len,
 
 int allocation_nodelist(char ***out, const char *list, struct err *e)
 {
-    AUTO(strv) char **names = NULL;
+    AUTO(strv) char **names = xcalloc(HOSTS_MAX + 1, sizeof *names);
+    struct expansion x = {.names = names};
     for (const char *p = list;; p++) {
         size_t len = 0;
         for (int depth = 0; p[len] && (p[len] != ',' || depth > 0); len++)
             depth += (p[len] == '[') - (p[len] == ']');
-        int rc = expand(&names, "", p, len, e);
+        int rc = expand(&x, "", p, len, e);
         if (rc < 0)
             return rc;
         p += len;
         if (!*p)
             break;
     }
-    for (size_t i = 0; names[i]; i++)
-        strv_push(out, xstrdup(names[i]));
+    *out = TAKE(names);
     return 0;
 }
 
@@ -105,7 +115,7 @@ static int read_counts(int *into, int count, const char *text, struct err *e)
     while (*p && n < count) {
         char *end;
         long value = strtol(p, &end, 10), times = 1;
-        if (end == p || value < 0 || value > SLOTS_MAX)
+        if (end == p || value < 0 || value > HOSTS_SLOTS_MAX)
             break;
         if (strncmp(end, "(x", 2) == 0) {
             p = end + 2;
@@ -196,8 +206,10 @@ int allocation_slurm(struct hosts **out, char *const *env, struct err *e)
     if (rc < 0)
         return rc;
     AUTO(hosts) struct hosts *h = xzalloc(sizeof *h);
-    for (int i = 0; i < count; i++)
-        hosts_add(h, names[i], slots[i], 0);
+    for (int i = 0; i < count && rc == 0; i++)
+        rc = hosts_try_add(h, names[i], slots[i], 0, e);
+    if (rc < 0)
+        return err_wrap(e, "%s '%s'", name, list);
     *out = TAKE(h);
     return 1;
 }
@@ -223,9 +235,11 @@ int allocation_lsf(struct hosts **out, const char *value, struct err *e)
     for (char *name = strtok_r(text, " ", &save); name; name = strtok_r(NULL, " ", &save)) {
         const char *slots = strtok_r(NULL, " ", &save);
         int n = 0;
-        if (!slots || opt_int(&n, name, slots, 1, SLOTS_MAX, e) < 0)
+        if (!slots || opt_int(&n, name, slots, 1, HOSTS_SLOTS_MAX, e) < 0)
             return err_set(e, -EINVAL, "'%s': no number of slots after host '%s'", value, name);
-        hosts_add(h, name, n, 0);
+        int rc = hosts_try_add(h, name, n, 0, e);
+        if (rc < 0)
+            return rc;
     }
     if (h->count == 0)
         return err_set(e, -EINVAL, "no host is listed");
@@ -241,10 +255,9 @@ static int add_line(struct hosts *h, char *line, bool with_slots, struct err *e)
     int n = 1;
     if (!name)
         return 0;
-    if (with_slots && (!slots || opt_int(&n, name, slots, 1, SLOTS_MAX, e) < 0))
+    if (with_slots && (!slots || opt_int(&n, name, slots, 1, HOSTS_SLOTS_MAX, e) < 0))
         return err_set(e, -EINVAL, "host '%s': no number of slots", name);
-    hosts_add(h, name, n, 0);
-    return 0;
+    return hosts_try_add(h, name, n, 0, e);
 }
 
 static int read_lines(struct hosts **out, const char *what, const char *text, bool with_slots,

@@ -29,8 +29,8 @@ int allocation_find(struct hosts **out, const char **from, char *const *env, str
  * GPU. */
 int allocation_slurm(struct hosts **out, char *const *env, struct err *e);
 
-/* Appends the names in Slurm's "n[001-003,7],m5" to `out` (strv).
- *   -EINVAL  malformed; -E2BIG  more than 16,384 names */
+/* Sets `*out` to the names in Slurm's "n[001-003,7],m5" (strv).
+ *   -EINVAL  malformed; -E2BIG  more than HOSTS_MAX names */
 int allocation_nodelist(char ***out, const char *list, struct err *e);
 
 /* Parses the value of LSB_MCPU_HOSTS: "a 4 b 4". */

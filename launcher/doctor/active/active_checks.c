@@ -158,7 +158,7 @@ static int run_each(const struct active_measurement *m, int per_node)
     AUTO(free) double *values = xcalloc((size_t)n, sizeof *values);
     AUTO(free) bool *slow = xcalloc((size_t)n, sizeof *slow);
     for (int i = 0; rc == 0 && i < n; i++) {
-        struct hosts one = {m->hosts ? &m->hosts->at[i] : NULL, 1};
+        struct hosts one = {.at = m->hosts ? &m->hosts->at[i] : NULL, .count = 1};
 
         AUTO(own_command) struct own_command c = {0};
         AUTO(json) json_t *j = NULL;

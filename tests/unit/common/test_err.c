@@ -27,6 +27,23 @@ TEST(a_text_that_does_not_fit_is_cut)
     strbuf_free(&b);
 }
 
+TEST(a_long_context_leaves_room_for_the_cause)
+{
+    struct err e = {0};
+    char context[2000] = "";
+    memset(context, 'x', sizeof context - 1);
+    err_set(&e, -EINVAL, "no such host");
+    err_wrap(&e, "%s", context);
+    CHECK_HAS(e.text, "xxx...: no such host");
+    err_wrap(&e, "--host");
+    CHECK_HAS(e.text, "--host: xxx");
+    CHECK_HAS(e.text, "xxx...: no such host");
+    err_wrap(&e, "%s", context); /* two long ones */
+    CHECK_HAS(e.text, "xxx...: --host: xxx");
+    context[125] = '\0';
+    CHECK_HAS(e.text, context);
+}
+
 TEST(no_error_object_is_fine)
 {
     CHECK_INT(err_set(NULL, -EIO, "x"), -EIO);

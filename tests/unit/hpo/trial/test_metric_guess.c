@@ -2,6 +2,7 @@
 #include "hpo/trial/metric_guess.h"
 
 #include "common/json.h"
+#include "common/strbuf.h"
 #include "hpo/trial/metric_parse.h"
 #include "tests/unit/test.h"
 
@@ -47,6 +48,19 @@ TEST(names_without_a_number_and_parts_of_words_are_not_found)
         char *line = NULL, *pattern = NULL;
         CHECK(!metric_guess(&line, &pattern, texts[i], strlen(texts[i]), "loss"));
     }
+}
+
+TEST(no_pattern_is_proposed_that_would_not_be_accepted)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    strbuf_puts(&b, "loss");
+    for (int i = 0; i < 100; i++)
+        strbuf_putc(&b, '\'');
+    strbuf_puts(&b, ": 0.5\n");
+    char *line = NULL, *pattern = NULL;
+    CHECK(!metric_guess(&line, &pattern, strbuf_str(&b), b.len, "loss"));
+    check("loss                                                              : 3\n", "loss",
+          "loss                                                              : 3", 3);
 }
 
 TEST(no_pattern_is_proposed_that_would_not_find_the_number)

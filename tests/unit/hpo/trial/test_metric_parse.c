@@ -89,14 +89,42 @@ TEST(a_pattern_that_could_cost_too_much_is_refused)
     CHECK_HAS(refusal("(a{1,200}){1,200}"), "100 characters");
     CHECK_HAS(refusal("(a{1,11}){1,10}"), "100 characters");
     CHECK_HAS(refusal("((a|b){5}c){10}"), "100 characters");
-    CHECK_HAS(refusal("(ab{0,2})*{40}"), "100 characters");
+    CHECK_HAS(refusal("(abc{0,2})*{40}"), "100 characters");
+    CHECK_HAS(refusal("(((){100}){100}){100}"), "100 characters");
     CHECK_HAS(refusal("a{30000}"), "100 characters");
+    AUTO(free) char *many = xasprintf("a%0500d", 0);
+    memset(many + 1, '?', 500);
+    CHECK_HAS(refusal(many), "100 characters");
     CHECK_HAS(refusal("a{51,}b{50}"), "100 characters");
     CHECK_HAS(refusal("a++++++++++++++++++++++++++++++++"), "100 characters");
     CHECK_HAS(refusal("(((((((((((((((a+)+)+)+)+)+)+)+)+)+)+)+)+)+)+)+"), "100 characters");
     for (int i = 0; i < 101; i++)
         strbuf_putc(&wide, '.');
     CHECK_HAS(refusal(strbuf_str(&wide)), "100 characters");
+}
+
+/* regcomp() takes more than 10 s for some of these. */
+TEST(no_part_that_can_be_empty_is_repeated_without_end)
+{
+    static const char *const bad[] = {
+        "^.*(l?????+???+????+???+())",
+        "l*+*+*+*+*+",
+        "((((((()+)+)+)+)+)+)+",
+        "(a*)*",
+        "(a*b?)+",
+        "(a|b*|c)*",
+        "(ab|)+",
+        "(a{0,3}){2,}",
+        "(^|$)*",
+        "(\\b)+",
+        "*",
+    };
+    static const char *const good[] = {"l.*?([0-9]+)", "(a*b)+",     "(a|bc*)*",
+                                       "(a?){2,3}",    "((a|b)c?)+", "(\\b[a-z]+)+"};
+    for (size_t i = 0; i < COUNT_OF(bad); i++)
+        CHECK_HAS(refusal(bad[i]), "can be empty");
+    for (size_t i = 0; i < COUNT_OF(good); i++)
+        CHECK_STR(refusal(good[i]), "");
 }
 
 TEST(an_ordinary_pattern_is_accepted)

@@ -1,5 +1,6 @@
 #include "launcher/hosts/hostfile.h"
 
+#include <errno.h>
 #include <ifaddrs.h>
 #include <limits.h>
 #include <netdb.h>
@@ -134,14 +135,38 @@ TEST(lists_count_a_slot_for_each_time)
 
 TEST(lists_with_holes_or_relative_hosts_are_refused)
 {
-    static const char *const bad[][2] = {
-        {"", "missing"},     {"a,", "missing"}, {",a", "missing"},
-        {"a:0", "1 to"},     {"a:", "1 to"},    {"+n1,a", "relative"},
-        {"+e2", "relative"}, {"a:x", "1 to"},   {"a b", "invalid host name"}};
+    static const char *const bad[][2] = {{"", "missing"},
+                                         {"a,", "missing"},
+                                         {",a", "missing"},
+                                         {"a:0", "1 to"},
+                                         {"a:", "1 to"},
+                                         {"+n1,a", "relative"},
+                                         {"+e2", "relative"},
+                                         {"a:x", "1 to"},
+                                         {"a b", "invalid host name"},
+                                         {"a:65536,a", "'a': more than 65536 slots"}};
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         AUTO(free) char *got = listed(bad[i][0]);
         CHECK_HAS(got, bad[i][1]);
     }
+}
+
+TEST(a_list_has_up_to_16384_hosts_and_one_that_repeats_needs_no_room)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    for (int i = 0; i < 16384; i++)
+        strbuf_printf(&b, "n%d\n", i);
+    strbuf_puts(&b, "n0\n");
+    AUTO(hosts) struct hosts *h = NULL;
+    struct err e = {0};
+    CHECK_INT(hostfile_parse(&h, "hosts", strbuf_str(&b), &e), 0);
+    CHECK_INT(h->count, 16384);
+    CHECK_INT(h->at[0].slots, 2);
+    CHECK_STR(hosts_find(h, "n16383")->name, "n16383");
+    strbuf_puts(&b, "one-more\n");
+    AUTO(hosts) struct hosts *more = NULL;
+    CHECK_INT(hostfile_parse(&more, "hosts", strbuf_str(&b), &e), -E2BIG);
+    CHECK_HAS(e.text, "hosts:16386:1: more than 16384 hosts");
 }
 
 static char *filtered(const char *file, const char *list)

@@ -73,6 +73,28 @@ TEST(no_text_of_such_letters_breaks_the_reader_of_node_lists)
     }
 }
 
+TEST(a_list_has_up_to_16384_names_of_128_characters)
+{
+    AUTO(strv) char **names = NULL;
+    CHECK_INT(allocation_nodelist(&names, "n[0-16382],m", NULL), 0);
+    CHECK_INT(strv_len(names), 16384);
+    CHECK_STR(names[16382], "n16382");
+    CHECK_STR(names[16383], "m");
+    AUTO(free) char *more = names_of("n[0-16383],m");
+    CHECK_HAS(more, "more than 16384 hosts");
+
+    static const char bracket[] = "[1]";
+    AUTO(strbuf) struct strbuf b = {0};
+    for (int i = 0; i < 128; i++)
+        strbuf_puts(&b, bracket);
+    AUTO(free) char *longest = names_of(strbuf_str(&b));
+    CHECK_INT(strlen(longest), 128);
+    for (int i = 128; i < 100000; i++) /* as deep as the stack would be */
+        strbuf_puts(&b, bracket);
+    AUTO(free) char *deep = names_of(strbuf_str(&b));
+    CHECK_HAS(deep, "too long");
+}
+
 TEST(a_list_of_a_milliard_names_is_refused_at_once)
 {
     AUTO(free) char *got = names_of("n[0-999999999]");
@@ -142,6 +164,11 @@ TEST(what_is_malformed_is_named_by_its_variable)
         {"SLURM_JOB_NODELIST=n[1", "SLURM_JOB_NODELIST 'n[1'"},
         {"LSB_MCPU_HOSTS=a 4 b", "LSB_MCPU_HOSTS"},
         {"LSB_MCPU_HOSTS=a x", "LSB_MCPU_HOSTS"},
+        {"LSB_MCPU_HOSTS=a 4 -oProxyCommand=x 4",
+         "LSB_MCPU_HOSTS: invalid host name '-oProxyCommand=x'"},
+        {"LSB_MCPU_HOSTS=a 65536 a 1", "host 'a': more than 65536 slots"},
+        {"SLURM_JOB_NODELIST=n1,-oX=[1-2]", "invalid host name '-oX=1'"},
+        {"SLURM_JOB_NODELIST=n1;x", "invalid host name 'n1;x'"},
         {"PBS_NODEFILE=/no/such/file", "PBS_NODEFILE: host file '/no/such/file'"},
         {"PE_HOSTFILE=/dev/null", "PE_HOSTFILE: '/dev/null': no host is listed"}};
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
@@ -188,6 +215,11 @@ TEST(files_and_lists_of_other_systems_are_read)
         finds(ENV(entry), cases[i].expected);
         unlink(path);
     }
+    AUTO(free) char *names = file_with("c1\n$(x)\n");
+    AUTO(free) char *entry = xasprintf("PBS_NODEFILE=%s", names);
+    AUTO(free) char *got = found(ENV(entry));
+    CHECK_HAS(got, ":2: invalid host name '$(x)'");
+    unlink(names);
     finds(ENV((char *)"LSB_MCPU_HOSTS=c1 4 c2 2"), "LSB_MCPU_HOSTS: c1:4 c2:2");
     finds(ENV((char *)"PATH=/bin", (char *)"PBS_NODEFILE="), "none");
     finds(NULL, "none");

@@ -69,7 +69,7 @@ TEST(nodes_that_were_not_contacted_are_marked)
 {
     struct host list[] = {{.name = (char *)"far1", .slots = 1},
                           {.name = (char *)"far2", .slots = 1}};
-    const struct hosts hosts = {list, 2};
+    const struct hosts hosts = {.at = list, .count = 2};
     AUTO(plan)
     struct plan *p =
         plan_of("laptop", &(struct launch_spec){.ranks = 2, .hosts = &hosts, .master_port = 1234});
