@@ -1,12 +1,21 @@
-/* The plug-in: libmicrohttpd with one thread that waits in epoll_wait(). The thread and the
- * program share one response, which the program replaces. */
+/* The plug-in: libmicrohttpd in one thread, which waits in poll(). The thread and the program share
+ * one response, which the program replaces.
+ *
+ * The thread is not libmicrohttpd's own: version 0.9.75 crashes if MHD_stop_daemon() is called
+ * while its thread refuses a request, such as one whose headers are too long. */
 #include "launcher/metrics/metrics_http.h"
 
+#include <limits.h>
 #include <microhttpd.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 enum {
     CONNECTIONS_MAX = 64,
@@ -19,6 +28,9 @@ struct metrics_http {
     pthread_mutex_t lock;      /* of `page`; held for some instructions */
     struct MHD_Response *page; /* the latest text */
     struct MHD_Response *not_found, *not_allowed;
+    int end; /* eventfd: becomes readable when the thread must end */
+    pthread_t thread;
+    bool runs;
 };
 
 static struct MHD_Response *response(size_t len, char *text, enum MHD_ResponseMemoryMode mode)
@@ -64,40 +76,84 @@ static void set(struct metrics_http *h, char *text, size_t len)
     MHD_destroy_response(before); /* a connection that sends it keeps it */
 }
 
+/* Returns the milliseconds until a connection has been idle for too long; -1: there is none. */
+static int wait_ms(struct MHD_Daemon *daemon)
+{
+    MHD_UNSIGNED_LONG_LONG ms;
+    if (MHD_get_timeout(daemon, &ms) != MHD_YES)
+        return -1;
+    return ms < INT_MAX ? (int)ms : INT_MAX;
+}
+
+static void *serve(void *arg)
+{
+    struct metrics_http *h = arg;
+    int epoll = MHD_get_daemon_info(h->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
+    struct pollfd p[] = {{h->end, POLLIN, 0}, {epoll, POLLIN, 0}};
+    while (!(p[0].revents & POLLIN)) {
+        MHD_run(h->daemon);
+        (void)poll(p, sizeof p / sizeof *p, wait_ms(h->daemon));
+    }
+    return NULL;
+}
+
 static void stop(struct metrics_http *h)
 {
+    static const uint64_t one = 1;
+    if (h->runs) {
+        (void)!write(h->end, &one, sizeof one); /* an empty counter has room */
+        pthread_join(h->thread, NULL);
+    }
     if (h->daemon)
         MHD_stop_daemon(h->daemon);
     struct MHD_Response *all[] = {h->page, h->not_found, h->not_allowed};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i])
             MHD_destroy_response(all[i]);
+    if (h->end >= 0)
+        close(h->end);
     pthread_mutex_destroy(&h->lock);
     free(h);
+}
+
+static struct MHD_Daemon *start_daemon(struct metrics_http *h, int fd)
+{
+    return MHD_start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, answer, h, MHD_OPTION_LISTEN_SOCKET, fd,
+                            MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX,
+                            MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)TIMEOUT_S,
+                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)REQUEST_BYTES,
+                            MHD_OPTION_END);
+}
+
+static bool start_thread(struct metrics_http *h)
+{
+    sigset_t all, before; /* the thread takes no signal */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    h->runs = pthread_create(&h->thread, NULL, serve, h) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return h->runs;
 }
 
 static struct metrics_http *start(int fd, const char *text)
 {
     struct metrics_http *h = calloc(1, sizeof *h);
-    if (!h)
+    if (!h) {
+        close(fd);
         return NULL;
+    }
     pthread_mutex_init(&h->lock, NULL);
     h->page = copy_of(text);
     h->not_found = copy_of("drover: not found; try: /metrics\n");
     h->not_allowed = copy_of("drover: only GET is allowed\n");
     if (h->not_allowed)
         MHD_add_response_header(h->not_allowed, "Allow", "GET");
-    sigset_t all, before; /* the thread takes no signal */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    if (h->page && h->not_found && h->not_allowed)
-        h->daemon = MHD_start_daemon(
-            MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ITC, 0, NULL, NULL, answer, h,
-            MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX,
-            MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)TIMEOUT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-            (size_t)REQUEST_BYTES, MHD_OPTION_END);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (h->daemon)
+    h->end = eventfd(0, EFD_CLOEXEC);
+    if (h->end >= 0 && h->page && h->not_found && h->not_allowed)
+        h->daemon = start_daemon(h, fd);
+    if (!h->daemon)
+        close(fd);
+    else if (start_thread(h))
         return h;
     stop(h);
     return NULL;

@@ -19,13 +19,27 @@ KILLS = int(os.environ.get("DROVER_TEST_KILLS", "1"))
 MPIS = "openmpi", "openmpi5", "mpich"
 # A rank that one of the arguments RANK:MICROSECONDS names dies so long after its start.
 MORTAL = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <execinfo.h>
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+static void name_library(int sig)
+{
+    Dl_info at;
+    void *stack[3]; /* this function, the kernel's, that which crashed */
+    signal(sig, SIG_DFL); /* the instruction crashes again */
+    if (backtrace(stack, 3) == 3 && dladdr(stack[2], &at))
+        dprintf(2, "crashed in %s\n", at.dli_fname);
+}
 int main(int argc, char **argv)
 {
+    void *unused;
+    backtrace(&unused, 1); /* loads what it needs */
+    signal(SIGSEGV, name_library);
     struct sigevent death = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL};
     timer_t timer;
     int rank;
@@ -215,5 +229,7 @@ def test_a_rank_that_is_killed_anywhere_in_mpi_init_leaves_a_job_that_ends(engin
         # A rank's sockets close before its death can be seen: another rank may notice them and exit first.
         by_peer = status not in (0, 124, 137) and re.search("MPI_ERRORS_ARE_FATAL|Fatal error in internal_", err)
         killed = status == 137 and re.search(r"rank \d on node\d was ended by signal 9|rank \d on node\d .*SIGKILL", err)
-        assert status == 0 or by_peer or killed, f"{victims}: {status}: {err}"
+        # MPICH 5.0 reads through a null pointer in libmpi if a peer dies at certain moments of its MPI_Init.
+        in_mpich = mpi == "mpich" and status == 139 and re.search(r"crashed in \S+/mpich/lib/libmpi\.so", err)
+        assert status == 0 or by_peer or killed or in_mpich, f"{victims}: {status}: {err}"
     engine.cluster.nothing_left()

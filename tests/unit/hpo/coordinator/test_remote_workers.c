@@ -13,10 +13,10 @@ __attribute__((constructor)) static void be_a_worker(int argc, char **argv)
     const char *want = getenv("WORKER"), *key = getenv("DROVER_SWEEP_KEY");
     fprintf(stderr, "%s %s with %s\n", argv[4], argv[5], key ? key : "no key");
     fflush(stdout);
-    if (strcmp(want, "stays") == 0)
+    if (want && strcmp(want, "stays") == 0)
         for (;;)
             pause();
-    _exit(atoi(want));
+    _exit(want ? atoi(want) : 1); /* test_local_worker sets no WORKER */
 }
 
 struct fixture {
