@@ -9,9 +9,9 @@
 
 enum {
     /* glibc tries each start in the line and keeps each set of places in the pattern that it meets.
-     * Its time grows with the square of the line's length, and with the places. With these limits,
-     * and those of pattern_check.c, the worst pattern of those tried takes 1.7 s and 150 MB for a
-     * line, usual ones some µs. */
+     * Its time grows with the square of the line's length, and with the number of places. These
+     * limits and those of pattern_check.c bound both. The slowest pattern that was tried takes
+     * 1.7 s and 150 MB per line; usual patterns take some µs. */
     PATTERN_LINE_MAX = 1024,
     PATTERN_TEXT_MAX = 16 << 10 /* bytes of lines, after which the kept sets are freed */
 };

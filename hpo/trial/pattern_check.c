@@ -28,9 +28,9 @@ struct part {
 
 /* What * + ? and {m,n} do. */
 struct repetition {
-    size_t copies; /* the largest number that regcomp() makes */
-    bool optional; /* none is enough */
-    bool endless;  /* there is no largest number of matches */
+    size_t copies;  /* the largest number that regcomp() makes */
+    bool optional;  /* the part may be missing */
+    bool unbounded; /* the part may be repeated without a limit */
 };
 
 static const char too_long[] =
@@ -39,7 +39,7 @@ static const char too_long[] =
 static struct repetition one_character(char c)
 {
     return (struct repetition){
-        .copies = c == '+' ? 2 : 1, .optional = c != '+', .endless = c != '?'};
+        .copies = c == '+' ? 2 : 1, .optional = c != '+', .unbounded = c != '?'};
 }
 
 /* Reads the bounds {m,n} at `*at`, and moves `*at` behind them. Bounds that are not valid count as
@@ -55,7 +55,7 @@ static struct repetition read_bounds(const char **at)
     } else if (*end == ',') {
         end++;
         r.copies++;
-        r.endless = true;
+        r.unbounded = true;
     }
     *at = *end == '}' ? end + 1 : *at + 1;
     r.copies = r.copies > 1 ? r.copies : 1;
@@ -64,7 +64,7 @@ static struct repetition read_bounds(const char **at)
 
 static const char *repeat(struct group *g, struct part *last, struct repetition r)
 {
-    if (r.endless && last->empty)
+    if (r.unbounded && last->empty)
         return "* or + repeats a part that can be empty, as in (a*)+";
     if (r.copies > PLACES_MAX)
         return too_long;
