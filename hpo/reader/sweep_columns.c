@@ -420,7 +420,7 @@ int sweep_columns_record(void *columns, const struct event_store_row *r, struct 
     if (r->kind >= SCHEDULER_REC_KINDS || r->trial < 0 || (size_t)r->trial >= c->count)
         return damaged(r, "a record of a trial that was never created", e);
     struct columns_trial *t = &c->trials[r->trial];
-    int to = trial_next_state(t->state, events[r->kind]);
+    int to = states_next(&trial_states, t->state, events[r->kind]);
     if (!read_facts(&f, c, r))
         return damaged(r, "its data are malformed", e);
     if (to == TRIAL_STATES) /* any final state */

@@ -5,7 +5,7 @@
  *         ;
  *
  * The same records give the same states, values and curves as in the scheduler: both use
- * trial_next_state() and trial_curve. Applying a record takes constant time. */
+ * trial_states and trial_curve. Applying a record takes constant time. */
 #ifndef DROVER_SWEEP_COLUMNS_H
 #define DROVER_SWEEP_COLUMNS_H
 

@@ -110,7 +110,7 @@ static int check_retry(const struct sweep_state *all, const json_t *id, struct e
         return -EINVAL;
     json_int_t n = json_integer_value(id);
     enum trial_state was = all->trials[n]->state;
-    if (trial_next_state(was, TRIAL_EV_RETRY) >= 0)
+    if (states_next(&trial_states, was, TRIAL_EV_RETRY) >= 0)
         return 0;
     err_set(e, -EINVAL, "trial %lld is %s", (long long)n, trial_state_name(was));
     return err_hint(e, trial_is_ended(was) ? "only failed, oom, invalid and cancelled trials can "
@@ -140,7 +140,7 @@ static int on_retry(struct event_context *ctx, const json_t *command, struct err
     for (size_t i = 0; i < json_array_size(ids); i++) {
         const struct trial *t = all->trials[json_integer_value(json_array_get(ids, i))];
         /* A trial that is named twice is retried once. */
-        if (trial_next_state(t->state, TRIAL_EV_RETRY) >= 0)
+        if (states_next(&trial_states, t->state, TRIAL_EV_RETRY) >= 0)
             scheduler_emit_record(ctx, SCHEDULER_REC_RETRIED, t, t->lease, json_object());
     }
     return 0;

@@ -288,7 +288,7 @@ static int on_report(struct event_context *ctx, const struct scheduler_event *ev
     struct scheduler *s = ctx->s;
     const char *metric = s->spec->metrics[0].name;
     struct trial *t = sweep_state_leased(&s->st, ev->lease);
-    if (!t || t->lease != ev->lease || trial_next_state(t->state, TRIAL_EV_REPORT) < 0)
+    if (!t || t->lease != ev->lease || states_next(&trial_states, t->state, TRIAL_EV_REPORT) < 0)
         return 0;
     AUTO(json) json_t *values = numbers_of(ev->data);
     double step = 0;

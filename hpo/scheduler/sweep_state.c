@@ -203,7 +203,7 @@ static int apply_report(struct sweep_state *st, struct trial *t, const struct sc
         return damaged(r, "a report without a step or values", e);
     trial_report(t, step, values, spec->metrics[0].name, spec->metrics[0].maximize);
     st->target_hit = st->target_hit || on_target(spec, t);
-    set_state(st, t, (enum trial_state)trial_next_state(t->state, TRIAL_EV_REPORT));
+    set_state(st, t, (enum trial_state)states_next(&trial_states, t->state, TRIAL_EV_REPORT));
     return 0;
 }
 
@@ -278,7 +278,7 @@ int sweep_state_apply(struct sweep_state *st, const struct scheduler_record *r, 
     if (r->kind >= SCHEDULER_REC_KINDS || r->trial < 0 || (size_t)r->trial >= st->count)
         return damaged(r, "a record of a trial that was never created", e);
     struct trial *t = st->trials[r->trial];
-    if (trial_next_state(t->state, events[r->kind]) < 0)
+    if (states_next(&trial_states, t->state, events[r->kind]) < 0)
         return damaged(r, "a record that does not follow from the trial's state", e);
     if (r->kind != SCHEDULER_REC_LEASED && r->lease != t->lease)
         return damaged(r, "a record of another lease than the trial's last", e);

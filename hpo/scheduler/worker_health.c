@@ -4,10 +4,8 @@
 
 #include "common/mem.h"
 
-#define ROW(s, ev, to) \
-    [WORKER_HEALTH_##s][WORKER_HEALTH_EV_##ev] = WORKER_HEALTH_##to + 1 /* 0: no transition */
-
-static const unsigned char table[WORKER_HEALTH_STATES][WORKER_HEALTH_EVENTS] = {
+#define ROW(...) STATES_ROW(WORKER_HEALTH, __VA_ARGS__)
+static const struct states_row rows[] = {
     ROW(GOOD, FAULT, BACKING_OFF),        ROW(GOOD, SUCCESS, GOOD),
     ROW(BACKING_OFF, FAULT, BACKING_OFF), ROW(BACKING_OFF, LAST_FAULT, BACKING_OFF),
     ROW(BACKING_OFF, DUE, SUSPECT),       ROW(SUSPECT, FAULT, BACKING_OFF),
@@ -18,10 +16,7 @@ static const unsigned char table[WORKER_HEALTH_STATES][WORKER_HEALTH_EVENTS] = {
     ROW(TESTING, RECONNECTED, EXCLUDED),
 };
 
-int worker_health_next(enum worker_health_state s, enum worker_health_event ev)
-{
-    return table[s][ev] - 1;
-}
+const struct states worker_health_states = STATES_TABLE(rows);
 
 const char *worker_health_state_name(enum worker_health_state s)
 {
@@ -35,7 +30,7 @@ const char *worker_health_state_name(enum worker_health_state s)
 
 static bool apply(struct worker_health *h, enum worker_health_event ev)
 {
-    int next = worker_health_next(h->state, ev);
+    int next = states_next(&worker_health_states, (int)h->state, (int)ev);
     if (next >= 0)
         h->state = (enum worker_health_state)next;
     return next >= 0;

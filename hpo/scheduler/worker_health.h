@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/states.h"
+
 enum {
     WORKER_HEALTH_FAULTS_MAX = 3,
     WORKER_HEALTH_HOPELESS = 5,
@@ -47,8 +49,7 @@ struct worker_health { /* all zeroes: GOOD */
     char *cause;      /* of the last failure; kept after a success; NULL: there was none */
 };
 
-/* Returns the next state, or -1 if the event has no meaning in this state. */
-int worker_health_next(enum worker_health_state s, enum worker_health_event ev);
+extern const struct states worker_health_states;
 /* Returns a word for users and programs: "good", "backing off", … */
 const char *worker_health_state_name(enum worker_health_state s);
 

@@ -186,7 +186,7 @@ static struct trial_view view_of(const struct study *s)
 
 static void apply_event(struct trial *t, enum trial_event ev)
 {
-    t->state = (enum trial_state)trial_next_state(t->state, ev);
+    t->state = (enum trial_state)states_next(&trial_states, t->state, ev);
 }
 
 struct trial *study_find_trial(const struct study *s, const struct config_node *n,
@@ -205,7 +205,7 @@ struct trial *study_find_trial(const struct study *s, const struct config_node *
     struct trial *t = s->trials[id];
     /* A paused trial cannot report: requests and replies alternate, so no report can be late. */
     bool late_report = t->state == TRIAL_PAUSED && ev == TRIAL_EV_REPORT;
-    if (trial_next_state(t->state, ev) >= 0 && !late_report)
+    if (states_next(&trial_states, t->state, ev) >= 0 && !late_report)
         return t;
     if (trial_is_ended(t->state)) {
         config_node_error(&at, e, "trial %d has already ended (%s)", id,

@@ -8,44 +8,40 @@
 
 /* ---- states --------------------------------------------------------------------------------- */
 
-#define ROW(s, ev, to) [s][ev] = (to) + 1 /* 0: no such transition */
-
-static const unsigned char next[TRIAL_STATES][TRIAL_EVENTS] = {
-    ROW(TRIAL_WAITING, TRIAL_EV_LEASE, TRIAL_LEASED),
-    ROW(TRIAL_WAITING, TRIAL_EV_REPORT, TRIAL_WAITING), /* its lost worker has reconnected */
-    ROW(TRIAL_WAITING, TRIAL_EV_END, TRIAL_STATES),     /* as above, or the trial is cancelled */
-    ROW(TRIAL_LEASED, TRIAL_EV_REPORT, TRIAL_RUNNING),
-    ROW(TRIAL_LEASED, TRIAL_EV_STOP, TRIAL_STOPPING),
-    ROW(TRIAL_LEASED, TRIAL_EV_PAUSE, TRIAL_PAUSING),
-    ROW(TRIAL_LEASED, TRIAL_EV_REQUEUE, TRIAL_WAITING),
-    ROW(TRIAL_LEASED, TRIAL_EV_END, TRIAL_STATES),
-    ROW(TRIAL_RUNNING, TRIAL_EV_REPORT, TRIAL_RUNNING),
-    ROW(TRIAL_RUNNING, TRIAL_EV_STOP, TRIAL_STOPPING),
-    ROW(TRIAL_RUNNING, TRIAL_EV_PAUSE, TRIAL_PAUSING),
-    ROW(TRIAL_RUNNING, TRIAL_EV_REQUEUE, TRIAL_WAITING), /* the worker is lost or preempts it */
-    ROW(TRIAL_RUNNING, TRIAL_EV_END, TRIAL_STATES),
-    ROW(TRIAL_STOPPING, TRIAL_EV_REPORT, TRIAL_STOPPING),
-    ROW(TRIAL_STOPPING, TRIAL_EV_STOP, TRIAL_STOPPING),   /* now to be cancelled, by the user */
-    ROW(TRIAL_STOPPING, TRIAL_EV_REQUEUE, TRIAL_WAITING), /* after a drain, pause or preemption */
-    ROW(TRIAL_STOPPING, TRIAL_EV_END, TRIAL_STATES),
-    ROW(TRIAL_PAUSING, TRIAL_EV_REPORT, TRIAL_PAUSING),
-    ROW(TRIAL_PAUSING, TRIAL_EV_STOP, TRIAL_STOPPING),
-    ROW(TRIAL_PAUSING, TRIAL_EV_REQUEUE, TRIAL_WAITING),
-    ROW(TRIAL_PAUSING, TRIAL_EV_PAUSED, TRIAL_PAUSED),
-    ROW(TRIAL_PAUSING, TRIAL_EV_END, TRIAL_STATES),
-    ROW(TRIAL_PAUSED, TRIAL_EV_REPORT, TRIAL_PAUSED), /* its lost worker has reconnected */
-    ROW(TRIAL_PAUSED, TRIAL_EV_LEASE, TRIAL_LEASED),
-    ROW(TRIAL_PAUSED, TRIAL_EV_END, TRIAL_STATES),
-    ROW(TRIAL_FAILED, TRIAL_EV_RETRY, TRIAL_WAITING), /* no RETRY if it has a value … */
-    ROW(TRIAL_OOM, TRIAL_EV_RETRY, TRIAL_WAITING),    /* … or was judged by a value */
-    ROW(TRIAL_INVALID, TRIAL_EV_RETRY, TRIAL_WAITING),
-    ROW(TRIAL_CANCELLED, TRIAL_EV_RETRY, TRIAL_WAITING),
+#define ROW(...) STATES_ROW(TRIAL, __VA_ARGS__)
+static const struct states_row rows[] = {
+    ROW(WAITING, LEASE, LEASED),
+    ROW(WAITING, REPORT, WAITING), /* its lost worker has reconnected */
+    ROW(WAITING, END, STATES),     /* as above, or the trial is cancelled */
+    ROW(LEASED, REPORT, RUNNING),
+    ROW(LEASED, STOP, STOPPING),
+    ROW(LEASED, PAUSE, PAUSING),
+    ROW(LEASED, REQUEUE, WAITING),
+    ROW(LEASED, END, STATES),
+    ROW(RUNNING, REPORT, RUNNING),
+    ROW(RUNNING, STOP, STOPPING),
+    ROW(RUNNING, PAUSE, PAUSING),
+    ROW(RUNNING, REQUEUE, WAITING), /* the worker is lost or preempts it */
+    ROW(RUNNING, END, STATES),
+    ROW(STOPPING, REPORT, STOPPING),
+    ROW(STOPPING, STOP, STOPPING),   /* now to be cancelled, by the user */
+    ROW(STOPPING, REQUEUE, WAITING), /* after a drain, pause or preemption */
+    ROW(STOPPING, END, STATES),
+    ROW(PAUSING, REPORT, PAUSING),
+    ROW(PAUSING, STOP, STOPPING),
+    ROW(PAUSING, REQUEUE, WAITING),
+    ROW(PAUSING, PAUSED, PAUSED),
+    ROW(PAUSING, END, STATES),
+    ROW(PAUSED, REPORT, PAUSED), /* its lost worker has reconnected */
+    ROW(PAUSED, LEASE, LEASED),
+    ROW(PAUSED, END, STATES),
+    ROW(FAILED, RETRY, WAITING), /* no RETRY if it has a value … */
+    ROW(OOM, RETRY, WAITING),    /* … or was judged by a value */
+    ROW(INVALID, RETRY, WAITING),
+    ROW(CANCELLED, RETRY, WAITING),
 };
 
-int trial_next_state(enum trial_state s, enum trial_event ev)
-{
-    return next[s][ev] - 1;
-}
+const struct states trial_states = STATES_TABLE(rows);
 
 bool trial_is_ended(enum trial_state s)
 {

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "common/mem.h"
+#include "common/states.h"
 #include "hpo/trial/stop_reason.h"
 #include "hpo/trial/trial_curve.h"
 
@@ -40,9 +41,8 @@ enum trial_event {
     TRIAL_EVENTS
 };
 
-/* Returns the state after `ev`, or -1 if `ev` is not possible in state `s`. For TRIAL_EV_END
- * returns TRIAL_STATES, which stands for any final state. */
-int trial_next_state(enum trial_state s, enum trial_event ev);
+/* The life cycle. TRIAL_STATES, after TRIAL_EV_END, stands for any final state. */
+extern const struct states trial_states;
 
 /* Returns true if the state is final. */
 bool trial_is_ended(enum trial_state s);

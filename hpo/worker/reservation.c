@@ -46,14 +46,10 @@ enum reservation_state reservation_state(const struct reservation *r)
 /* Returns false if the event has no meaning in the present state. */
 static bool apply(struct reservation *r, enum reservation_event ev)
 {
-    int next = reservation_next(r->state, ev);
-    if (next < 0) {
-        log_debug("reservation %lld: event %d ignored in state %s", (long long)r->id, (int)ev,
-                  reservation_state_name(r->state));
-        return false;
-    }
-    r->state = (enum reservation_state)next;
-    return true;
+    int next = states_step(&reservation_states, r->state, ev, "reservation %lld", (long long)r->id);
+    if (next >= 0)
+        r->state = (enum reservation_state)next;
+    return next >= 0;
 }
 
 static void enter_reserved(const struct reservation *r)

@@ -3,6 +3,8 @@
 #ifndef DROVER_RESERVATION_STATE_H
 #define DROVER_RESERVATION_STATE_H
 
+#include "common/states.h"
+
 enum reservation_state {
     RESERVATION_WAITING,  /* has no slot yet */
     RESERVATION_RESERVED, /* has a slot; the trial's launcher has not sent its join ticket yet */
@@ -24,10 +26,6 @@ enum reservation_event {
     RESERVATION_EVENTS
 };
 
-/* Returns the next state, or -1 if the event has no meaning in this state. */
-int reservation_next(enum reservation_state s, enum reservation_event ev);
-
-/* For the log. */
-const char *reservation_state_name(enum reservation_state s);
+extern const struct states reservation_states;
 
 #endif

@@ -183,14 +183,11 @@ bool trial_run_acknowledge(struct trial_run *r, int64_t seq)
 /* Returns false if the event has no meaning in the present state. */
 static bool apply(struct trial_run *r, enum trial_run_event ev)
 {
-    int next = trial_run_next(r->state, ev);
-    if (next < 0) {
-        log_debug("trial %d: lease %lld: event %d ignored in state %s", number(r, "trial"),
-                  (long long)r->id, (int)ev, trial_run_state_name(r->state));
-        return false;
-    }
-    r->state = (enum trial_run_state)next;
-    return true;
+    int next = states_step(&trial_run_states, r->state, ev, "trial %d: lease %lld",
+                           number(r, "trial"), (long long)r->id);
+    if (next >= 0)
+        r->state = (enum trial_run_state)next;
+    return next >= 0;
 }
 
 static void enter_stopping(struct trial_run *r, enum trial_run_event ev)

@@ -2,6 +2,8 @@
 #ifndef DROVER_TRIAL_RUN_STATE_H
 #define DROVER_TRIAL_RUN_STATE_H
 
+#include "common/states.h"
+
 enum trial_run_state {
     TRIAL_RUN_WAITING,           /* has no slot yet */
     TRIAL_RUN_PREPARING,         /* a thread copies the checkpoint that the run starts from */
@@ -25,10 +27,6 @@ enum trial_run_event {
     TRIAL_RUN_EVENTS
 };
 
-/* Returns the next state, or -1 if the event has no meaning in this state. */
-int trial_run_next(enum trial_run_state s, enum trial_run_event ev);
-
-/* For the log. */
-const char *trial_run_state_name(enum trial_run_state s);
+extern const struct states trial_run_states;
 
 #endif

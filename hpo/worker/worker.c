@@ -86,11 +86,9 @@ static void enter(struct worker *w, enum worker_state from);
 static bool apply(struct worker *w, enum worker_event ev)
 {
     enum worker_state from = w->state;
-    int next = worker_next(from, ev);
-    if (next < 0) {
-        log_debug("worker: event %d ignored in state %s", (int)ev, worker_state_name(from));
+    int next = states_step(&worker_states, from, ev, "worker");
+    if (next < 0)
         return false;
-    }
     w->state = (enum worker_state)next;
     enter(w, from);
     return true;
@@ -98,14 +96,10 @@ static bool apply(struct worker *w, enum worker_event ev)
 
 static bool apply_slots(struct worker *w, enum worker_slots_event ev)
 {
-    int next = worker_slots_next(w->slots_state, ev);
-    if (next < 0) {
-        log_debug("worker: slots: event %d ignored in state %s", (int)ev,
-                  worker_slots_state_name(w->slots_state));
-        return false;
-    }
-    w->slots_state = (enum worker_slots_state)next;
-    return true;
+    int next = states_step(&worker_slots_states, w->slots_state, ev, "worker's slots");
+    if (next >= 0)
+        w->slots_state = (enum worker_slots_state)next;
+    return next >= 0;
 }
 
 /* The worker ends with its last lease, and not in a self-test. */
@@ -482,7 +476,7 @@ static void check_idle(struct worker *w)
 
 static void check_silence(struct worker *w)
 {
-    if (worker_next(w->state, WORKER_EV_SILENT) < 0 ||
+    if (states_next(&worker_states, w->state, WORKER_EV_SILENT) < 0 ||
         transport_client_silent_ms(w->client) < w->opts->patience_ms)
         return;
     size_t n = lease_list_count(w->leases);
@@ -509,7 +503,7 @@ static void on_stop_request(void *arg, int number, bool again)
 {
     struct worker *w = arg;
     enum worker_event ev = w->opts->finish ? WORKER_EV_SIGNAL_FINISH : WORKER_EV_SIGNAL;
-    int next = worker_next(w->state, ev);
+    int next = states_next(&worker_states, w->state, ev);
     if (next < 0)
         return;
     if (next == WORKER_ABANDONED) {

@@ -3,6 +3,8 @@
 #ifndef DROVER_WORKER_STATE_H
 #define DROVER_WORKER_STATE_H
 
+#include "common/states.h"
+
 enum worker_slots_state {
     WORKER_SLOTS_UNCONFIGURED, /* the coordinator has not sent the requirements of a trial yet */
     WORKER_SLOTS_PROBING,      /* the node is divided; the first scan of its GPUs runs */
@@ -44,12 +46,7 @@ enum worker_event {
     WORKER_EVENTS
 };
 
-/* Return the next state, or -1 if the event has no meaning in this state. */
-int worker_slots_next(enum worker_slots_state s, enum worker_slots_event ev);
-int worker_next(enum worker_state s, enum worker_event ev);
-
-/* For the log. */
-const char *worker_slots_state_name(enum worker_slots_state s);
-const char *worker_state_name(enum worker_state s);
+extern const struct states worker_slots_states;
+extern const struct states worker_states;
 
 #endif

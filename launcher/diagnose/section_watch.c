@@ -29,10 +29,8 @@ struct section_watch {
     struct section_limits longest; /* times of all ranks */
 };
 
-#define ROW(from, ev, to) [SECTION_WATCH_##from][SECTION_WATCH_EV_##ev] = SECTION_WATCH_##to + 1
-
-/* The next state + 1; 0: the event has no meaning. */
-static const unsigned char next_states[SECTION_WATCH_STATES][SECTION_WATCH_EVENTS] = {
+#define ROW(...) STATES_ROW(SECTION_WATCH, __VA_ARGS__)
+static const struct states_row rows[] = {
     ROW(UNWATCHED, START, OUTSIDE),
     ROW(UNWATCHED, CONNECT, OUTSIDE),
     ROW(UNWATCHED, BEGIN, INSIDE),
@@ -52,10 +50,7 @@ static const unsigned char next_states[SECTION_WATCH_STATES][SECTION_WATCH_EVENT
     ROW(INSIDE, EXIT, ENDED),
 };
 
-int section_watch_next(enum section_watch_state s, enum section_watch_event ev)
-{
-    return next_states[s][ev] - 1;
-}
+const struct states section_watch_states = STATES_TABLE(rows);
 
 struct section_watch *section_watch_new(int ranks, const struct section_limits *limits)
 {
@@ -124,7 +119,7 @@ const struct section_limits *section_watch_longest(const struct section_watch *w
 static bool apply(struct section_watch *w, struct rank *r, enum section_watch_event ev,
                   int64_t now_ms)
 {
-    int next = section_watch_next(r->state, ev);
+    int next = states_next(&section_watch_states, r->state, ev);
     if (next < 0)
         return false;
     measure(&w->longest, r, ev, now_ms);

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "common/mem.h"
+#include "common/states.h"
 #include "common/strbuf.h"
 #include "launcher/diagnose/section_limits.h"
 
@@ -33,8 +34,7 @@ enum section_watch_event {
     SECTION_WATCH_EVENTS
 };
 
-/* Returns the next state, or -1 if the event has no meaning in this state. */
-int section_watch_next(enum section_watch_state s, enum section_watch_event ev);
+extern const struct states section_watch_states;
 
 struct section_watch;
 

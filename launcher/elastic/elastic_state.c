@@ -1,9 +1,7 @@
 #include "launcher/elastic/elastic_state.h"
 
-#define S(state) ELASTIC_##state
-#define ROW(state, ev, to) [S(state)][ELASTIC_EV_##ev] = S(to) + 1 /* 0: no transition */
-
-static const unsigned char table[ELASTIC_STATES][ELASTIC_EVENTS] = {
+#define ROW(...) STATES_ROW(ELASTIC, __VA_ARGS__)
+static const struct states_row rows[] = {
     ROW(WAITING, ASSIGNED, RUNNING),
     ROW(WAITING, STOP_FAILED, WAITING), /* a late confirmation: no action */
     ROW(WAITING, STOP_JOINED, WAITING),
@@ -50,21 +48,4 @@ static const unsigned char table[ELASTIC_STATES][ELASTIC_EVENTS] = {
     ROW(LOST, RANKS_FAILED_LAST, LOST),
 };
 
-int elastic_next(enum elastic_state s, enum elastic_event ev)
-{
-    return table[s][ev] - 1;
-}
-
-const char *elastic_state_name(enum elastic_state s)
-{
-    static const char *const names[] = {
-        [S(WAITING)] = "WAITING",
-        [S(RUNNING)] = "RUNNING",
-        [S(SUCCEEDED)] = "SUCCEEDED",
-        [S(FAILED)] = "FAILED",
-        [S(FAILED_LEAVING)] = "FAILED_LEAVING",
-        [S(STOPPING)] = "STOPPING",
-        [S(LOST)] = "LOST",
-    };
-    return names[s];
-}
+const struct states elastic_states = STATES_TABLE(rows);

@@ -5,6 +5,8 @@
 #ifndef DROVER_ELASTIC_STATE_H
 #define DROVER_ELASTIC_STATE_H
 
+#include "common/states.h"
+
 enum elastic_state {
     ELASTIC_WAITING,        /* has joined or will join an attempt; no ranks run on this node */
     ELASTIC_RUNNING,        /* ranks run on this node */
@@ -30,10 +32,6 @@ enum elastic_event {
     ELASTIC_EVENTS
 };
 
-/* Returns the next state, or -1 if the event has no meaning in this state. */
-int elastic_next(enum elastic_state s, enum elastic_event ev);
-
-/* Returns a name for the log, such as "RUNNING". */
-const char *elastic_state_name(enum elastic_state s);
+extern const struct states elastic_states;
 
 #endif

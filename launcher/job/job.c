@@ -3,36 +3,37 @@
 #include <assert.h>
 #include <sys/wait.h>
 
-#define ROW(s, ev, to) [s][ev] = (to) + 1 /* 0 means "no such transition" */
-
-static const unsigned char job_table[JOB_STATES][JOB_EVENTS] = {
-    ROW(JOB_RUNNING, JOB_EV_FAILED, JOB_TERMINATING),
-    ROW(JOB_RUNNING, JOB_EV_STOP, JOB_STOP_REQUESTED),
-    ROW(JOB_RUNNING, JOB_EV_KILL, JOB_KILLING),
-    ROW(JOB_RUNNING, JOB_EV_ALL_RANKS_DONE, JOB_REAPING),
-    ROW(JOB_STOP_REQUESTED, JOB_EV_TIMEOUT, JOB_TERMINATING),
-    ROW(JOB_STOP_REQUESTED, JOB_EV_KILL, JOB_KILLING),
-    ROW(JOB_STOP_REQUESTED, JOB_EV_ALL_RANKS_DONE, JOB_REAPING),
-    ROW(JOB_TERMINATING, JOB_EV_TIMEOUT, JOB_KILLING),
-    ROW(JOB_TERMINATING, JOB_EV_KILL, JOB_KILLING),
-    ROW(JOB_TERMINATING, JOB_EV_ALL_RANKS_DONE, JOB_REAPING),
-    ROW(JOB_KILLING, JOB_EV_ALL_RANKS_DONE, JOB_REAPING),
-    ROW(JOB_REAPING, JOB_EV_REAPED, JOB_DONE),
+#define ROW(...) STATES_ROW(JOB, __VA_ARGS__)
+static const struct states_row job_rows[] = {
+    ROW(RUNNING, FAILED, TERMINATING),
+    ROW(RUNNING, STOP, STOP_REQUESTED),
+    ROW(RUNNING, KILL, KILLING),
+    ROW(RUNNING, ALL_RANKS_DONE, REAPING),
+    ROW(STOP_REQUESTED, TIMEOUT, TERMINATING),
+    ROW(STOP_REQUESTED, KILL, KILLING),
+    ROW(STOP_REQUESTED, ALL_RANKS_DONE, REAPING),
+    ROW(TERMINATING, TIMEOUT, KILLING),
+    ROW(TERMINATING, KILL, KILLING),
+    ROW(TERMINATING, ALL_RANKS_DONE, REAPING),
+    ROW(KILLING, ALL_RANKS_DONE, REAPING),
+    ROW(REAPING, REAPED, DONE),
 };
+#undef ROW
 
-static const unsigned char rank_table[JOB_RANK_STATES][JOB_RANK_EVENTS] = {
-    ROW(JOB_RANK_STARTING, JOB_RANK_EV_STARTED, JOB_RANK_RUNNING),
-    ROW(JOB_RANK_STARTING, JOB_RANK_EV_NOT_STARTED, JOB_RANK_DONE),
-    ROW(JOB_RANK_STARTING, JOB_RANK_EV_EXITED, JOB_RANK_DRAINING),
-    ROW(JOB_RANK_STARTING, JOB_RANK_EV_EOF, JOB_RANK_STARTING_EOF),
-    ROW(JOB_RANK_STARTING_EOF, JOB_RANK_EV_STARTED, JOB_RANK_RUNNING_EOF),
-    ROW(JOB_RANK_STARTING_EOF, JOB_RANK_EV_NOT_STARTED, JOB_RANK_DONE),
-    ROW(JOB_RANK_STARTING_EOF, JOB_RANK_EV_EXITED, JOB_RANK_DONE),
-    ROW(JOB_RANK_RUNNING, JOB_RANK_EV_EXITED, JOB_RANK_DRAINING),
-    ROW(JOB_RANK_RUNNING, JOB_RANK_EV_EOF, JOB_RANK_RUNNING_EOF),
-    ROW(JOB_RANK_RUNNING_EOF, JOB_RANK_EV_EXITED, JOB_RANK_DONE),
-    ROW(JOB_RANK_DRAINING, JOB_RANK_EV_EOF, JOB_RANK_DONE),
+const struct states job_states = STATES_TABLE(job_rows);
+
+#define ROW(...) STATES_ROW(JOB_RANK, __VA_ARGS__)
+static const struct states_row job_rank_rows[] = {
+    ROW(STARTING, STARTED, RUNNING),         ROW(STARTING, NOT_STARTED, DONE),
+    ROW(STARTING, EXITED, DRAINING),         ROW(STARTING, OUTPUT_ENDED, STARTING_EOF),
+    ROW(STARTING_EOF, STARTED, RUNNING_EOF), ROW(STARTING_EOF, NOT_STARTED, DONE),
+    ROW(STARTING_EOF, EXITED, DONE),         ROW(RUNNING, EXITED, DRAINING),
+    ROW(RUNNING, OUTPUT_ENDED, RUNNING_EOF), ROW(RUNNING_EOF, EXITED, DONE),
+    ROW(DRAINING, OUTPUT_ENDED, DONE),
 };
+#undef ROW
+
+const struct states job_rank_states = STATES_TABLE(job_rank_rows);
 
 struct rank {
     enum job_rank_state state;
@@ -48,16 +49,6 @@ struct job {
     int first_failed;
     bool stopped;
 };
-
-int job_next(enum job_state s, enum job_event ev)
-{
-    return job_table[s][ev] - 1;
-}
-
-int job_rank_next(enum job_rank_state s, enum job_rank_event ev)
-{
-    return rank_table[s][ev] - 1;
-}
 
 void job_read_wait(struct rank_end *r, int wait_status)
 {
@@ -100,7 +91,7 @@ void job_free(struct job *j)
 
 bool job_apply(struct job *j, enum job_event ev)
 {
-    int to = job_next(j->state, ev);
+    int to = states_step(&job_states, j->state, ev, "job");
     if (to < 0)
         return false;
     if (ev == JOB_EV_STOP || (ev == JOB_EV_KILL && j->state == JOB_RUNNING))
@@ -113,7 +104,7 @@ bool job_apply(struct job *j, enum job_event ev)
 static bool apply_to_rank(struct job *j, int rank, enum job_rank_event ev)
 {
     struct rank *r = &j->ranks[rank];
-    int to = job_rank_next(r->state, ev);
+    int to = states_step(&job_rank_states, r->state, ev, "rank %d", rank);
     if (to < 0)
         return false;
     r->state = (enum job_rank_state)to;
@@ -190,7 +181,7 @@ bool job_rank_absent(struct job *j, int rank)
 
 bool job_rank_eof(struct job *j, int rank)
 {
-    return apply_to_rank(j, rank, JOB_RANK_EV_EOF);
+    return apply_to_rank(j, rank, JOB_RANK_EV_OUTPUT_ENDED);
 }
 
 enum job_state job_state(const struct job *j)

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include "common/mem.h"
+#include "common/states.h"
 
 /* The MPI call that a rank has omitted although it exited with status 0. Other ranks may wait for
  * this call forever. */
@@ -62,7 +63,8 @@ enum job_rank_event {
     JOB_RANK_EV_STARTED,
     JOB_RANK_EV_NOT_STARTED,
     JOB_RANK_EV_EXITED,
-    JOB_RANK_EV_EOF, /* both output streams have ended, or the drain timer has closed them */
+    JOB_RANK_EV_OUTPUT_ENDED, /* both output streams have ended, or the drain timer has closed them
+                               */
     JOB_RANK_EVENTS
 };
 
@@ -86,9 +88,8 @@ enum job_event {
     JOB_EVENTS
 };
 
-/* Return the next state, or -1 if the event has no meaning in this state. */
-int job_next(enum job_state s, enum job_event ev);
-int job_rank_next(enum job_rank_state s, enum job_rank_event ev);
+extern const struct states job_states;
+extern const struct states job_rank_states;
 
 struct job;
 struct job *job_new(int ranks);

@@ -1,20 +1,21 @@
 #include "launcher/job/mpi_ranks.h"
 
-#define ROW(s, ev, to) [s][ev] = (to) + 1 /* 0 means "no such transition" */
-
 /* A rank may be a shell that runs one MPI program after the other. */
-static const unsigned char table[MPI_RANK_STATES][MPI_RANK_EVENTS] = {
-    ROW(MPI_RANK_NEW, MPI_RANK_EV_CONNECTED, MPI_RANK_CONNECTED),
-    ROW(MPI_RANK_NEW, MPI_RANK_EV_EXITED, MPI_RANK_ABSENT),
-    ROW(MPI_RANK_NEW, MPI_RANK_EV_FAILED, MPI_RANK_ENDED),
-    ROW(MPI_RANK_CONNECTED, MPI_RANK_EV_CONNECTED, MPI_RANK_CONNECTED),
-    ROW(MPI_RANK_CONNECTED, MPI_RANK_EV_FINALIZED, MPI_RANK_FINALIZED),
-    ROW(MPI_RANK_CONNECTED, MPI_RANK_EV_EXITED, MPI_RANK_ENDED),
-    ROW(MPI_RANK_CONNECTED, MPI_RANK_EV_FAILED, MPI_RANK_ENDED),
-    ROW(MPI_RANK_FINALIZED, MPI_RANK_EV_CONNECTED, MPI_RANK_CONNECTED),
-    ROW(MPI_RANK_FINALIZED, MPI_RANK_EV_EXITED, MPI_RANK_ENDED),
-    ROW(MPI_RANK_FINALIZED, MPI_RANK_EV_FAILED, MPI_RANK_ENDED),
+#define ROW(...) STATES_ROW(MPI_RANK, __VA_ARGS__)
+static const struct states_row rows[] = {
+    ROW(NEW, CONNECTED, CONNECTED),
+    ROW(NEW, EXITED, ABSENT),
+    ROW(NEW, FAILED, ENDED),
+    ROW(CONNECTED, CONNECTED, CONNECTED),
+    ROW(CONNECTED, FINALIZED, FINALIZED),
+    ROW(CONNECTED, EXITED, ENDED),
+    ROW(CONNECTED, FAILED, ENDED),
+    ROW(FINALIZED, CONNECTED, CONNECTED),
+    ROW(FINALIZED, EXITED, ENDED),
+    ROW(FINALIZED, FAILED, ENDED),
 };
+
+const struct states mpi_ranks_states = STATES_TABLE(rows);
 
 struct rank {
     enum mpi_rank_state state;
@@ -26,11 +27,6 @@ struct mpi_ranks {
     struct rank *ranks;
     int count, connected; /* `connected`: number of ranks that have ever been connected */
 };
-
-int mpi_ranks_next(enum mpi_rank_state s, enum mpi_rank_event ev)
-{
-    return table[s][ev] - 1;
-}
 
 struct mpi_ranks *mpi_ranks_new(int ranks)
 {
@@ -52,7 +48,7 @@ enum mpi_rank_state mpi_ranks_apply(struct mpi_ranks *m, int rank, enum mpi_rank
 {
     struct rank *r = &m->ranks[rank];
     enum mpi_rank_state before = r->state;
-    int to = mpi_ranks_next(before, ev);
+    int to = states_next(&mpi_ranks_states, before, ev);
     if (to < 0)
         return before;
     r->state = (enum mpi_rank_state)to;

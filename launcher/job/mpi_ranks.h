@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "common/mem.h"
+#include "common/states.h"
 
 enum mpi_rank_state {
     MPI_RANK_NEW,       /* has not connected */
@@ -28,8 +29,7 @@ enum mpi_rank_event {
     MPI_RANK_EVENTS
 };
 
-/* Returns the next state, or -1 if the event has no meaning in this state. */
-int mpi_ranks_next(enum mpi_rank_state s, enum mpi_rank_event ev);
+extern const struct states mpi_ranks_states;
 
 struct mpi_ranks;
 struct mpi_ranks *mpi_ranks_new(int ranks);

@@ -22,11 +22,8 @@ enum {
 
 bool engine_remote_apply_rank(struct remote_rank *r, enum remote_rank_event ev)
 {
-    int to = remote_rank_next(r->state, ev);
-    if (to < 0)
-        log_debug("rank %d is %s: event %d is dropped", r->rank, remote_rank_state_name(r->state),
-                  (int)ev);
-    else
+    int to = states_step(&remote_rank_states, r->state, ev, "rank %d", r->rank);
+    if (to >= 0)
         r->state = (enum remote_rank_state)to;
     return to >= 0;
 }
@@ -239,12 +236,9 @@ static void enter_state(struct remote_job *j, enum remote_job_state from)
 bool engine_remote_apply(struct remote_job *j, enum remote_job_event ev)
 {
     enum remote_job_state from = j->state;
-    int to = remote_job_next(from, ev);
-    if (to < 0) {
-        log_debug("the job is %s: event '%s' is dropped", remote_job_state_name(from),
-                  remote_job_event_name(ev));
+    int to = states_step(&remote_job_states, from, ev, "job");
+    if (to < 0)
         return false;
-    }
     j->state = (enum remote_job_state)to;
     enter_state(j, from);
     return true;
@@ -312,7 +306,7 @@ static void remote_finish_output(struct engine_job *job, int rank)
 static void remote_kill_tree(struct engine_job *job)
 {
     struct remote_job *j = (struct remote_job *)job;
-    if (remote_job_next(j->state, REMOTE_JOB_EV_KILL_TREE) >= 0)
+    if (states_next(&remote_job_states, j->state, REMOTE_JOB_EV_KILL_TREE) >= 0)
         engine_remote_apply(j, REMOTE_JOB_EV_KILL_TREE);
     else
         engine_remote_check_reaped(j);

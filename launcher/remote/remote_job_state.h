@@ -7,6 +7,8 @@
 
 #include <stdbool.h>
 
+#include "common/states.h"
+
 enum remote_job_state {
     REMOTE_JOB_NEW,           /* the start has not decided yet if names must be resolved */
     REMOTE_JOB_RESOLVING,     /* the names of the other nodes are being looked up */
@@ -36,14 +38,9 @@ enum remote_job_event {
     REMOTE_JOB_EVENTS
 };
 
-/* Returns the next state, or -1 if the event has no meaning in this state. */
-int remote_job_next(enum remote_job_state s, enum remote_job_event ev);
+extern const struct states remote_job_states;
 
 /* Returns true while the job is being started: it waits for names or agents. */
 bool remote_job_is_starting(enum remote_job_state s);
-
-/* Returns a lower-case name for the log. */
-const char *remote_job_state_name(enum remote_job_state s);
-const char *remote_job_event_name(enum remote_job_event ev);
 
 #endif

@@ -41,11 +41,8 @@ const char *remote_node_host(const struct remote_node *n)
 
 bool remote_node_apply(struct remote_node *n, enum remote_node_event ev)
 {
-    int to = remote_node_next(n->state, ev);
-    if (to < 0)
-        log_debug("node %s is %s: event %d is dropped", remote_node_host(n),
-                  remote_node_state_name(n->state), (int)ev);
-    else
+    int to = states_step(&remote_node_states, n->state, ev, "node %s", remote_node_host(n));
+    if (to >= 0)
         n->state = (enum remote_node_state)to;
     return to >= 0;
 }

@@ -1,11 +1,9 @@
 #include "launcher/remote/remote_node_state.h"
 
-/* A table has 0 where no row is. */
-#define ROW(s, ev, to) [REMOTE_NODE_##s][REMOTE_NODE_EV_##ev] = REMOTE_NODE_##to + 1
-
 /* A connection that ends before the start also fails the start of the whole job. REAPED answers
  * `kill_tree`, which may come in every state of a connected agent. */
-static const unsigned char table[REMOTE_NODE_STATES][REMOTE_NODE_EVENTS] = {
+#define ROW(...) STATES_ROW(REMOTE_NODE, __VA_ARGS__)
+static const struct states_row rows[] = {
     ROW(EXPECTED, HELLO, CONNECTED),       /* the topology is requested */
     ROW(EXPECTED, GONE, GONE),             /* the job ends before the agent has connected */
     ROW(CONNECTED, CONFIGURE, CONFIGURED), /* the topology is known */
@@ -22,10 +20,7 @@ static const unsigned char table[REMOTE_NODE_STATES][REMOTE_NODE_EVENTS] = {
     ROW(REAPED, GONE, GONE),               /* the agent has exited */
 };
 
-int remote_node_next(enum remote_node_state s, enum remote_node_event ev)
-{
-    return table[s][ev] - 1;
-}
+const struct states remote_node_states = STATES_TABLE(rows);
 
 bool remote_node_is_reaped(enum remote_node_state s)
 {
@@ -35,18 +30,4 @@ bool remote_node_is_reaped(enum remote_node_state s)
 bool remote_node_has_agent(enum remote_node_state s)
 {
     return s != REMOTE_NODE_EXPECTED && s != REMOTE_NODE_GONE;
-}
-
-const char *remote_node_state_name(enum remote_node_state s)
-{
-    static const char *const names[REMOTE_NODE_STATES] = {
-        [REMOTE_NODE_EXPECTED] = "expected",
-        [REMOTE_NODE_CONNECTED] = "connected",
-        [REMOTE_NODE_CONFIGURED] = "configured",
-        [REMOTE_NODE_READY] = "ready",
-        [REMOTE_NODE_STARTED] = "started",
-        [REMOTE_NODE_REAPED] = "reaped",
-        [REMOTE_NODE_GONE] = "gone",
-    };
-    return names[s];
 }

@@ -6,6 +6,8 @@
 
 #include <stdbool.h>
 
+#include "common/states.h"
+
 enum remote_node_state {
     REMOTE_NODE_EXPECTED,   /* its agent has not connected */
     REMOTE_NODE_CONNECTED,  /* its agent's hello was accepted, and its topology is requested */
@@ -28,16 +30,12 @@ enum remote_node_event {
     REMOTE_NODE_EVENTS
 };
 
-/* Returns the next state, or -1 if the event has no meaning in this state. */
-int remote_node_next(enum remote_node_state s, enum remote_node_event ev);
+extern const struct states remote_node_states;
 
 /* Returns true if no process of the node's ranks is left, or no agent can report it any more. */
 bool remote_node_is_reaped(enum remote_node_state s);
 
 /* Returns true if the node's agent has said hello, and its connection has not ended. */
 bool remote_node_has_agent(enum remote_node_state s);
-
-/* Returns a lower-case name for the log. */
-const char *remote_node_state_name(enum remote_node_state s);
 
 #endif

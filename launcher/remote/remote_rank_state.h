@@ -5,6 +5,8 @@
 #ifndef DROVER_REMOTE_RANK_STATE_H
 #define DROVER_REMOTE_RANK_STATE_H
 
+#include "common/states.h"
+
 enum remote_rank_state {
     REMOTE_RANK_WAITING, /* its agent was not told to start it */
     REMOTE_RANK_STARTED, /* its agent was told to start it */
@@ -20,10 +22,6 @@ enum remote_rank_event {
     REMOTE_RANK_EVENTS
 };
 
-/* Returns the next state, or -1 if the event has no meaning in this state. */
-int remote_rank_next(enum remote_rank_state s, enum remote_rank_event ev);
-
-/* Returns a lower-case name for the log. */
-const char *remote_rank_state_name(enum remote_rank_state s);
+extern const struct states remote_rank_states;
 
 #endif

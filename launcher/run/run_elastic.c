@@ -20,13 +20,10 @@ struct run_elastic {
 /* Changes the state. Returns false if the event has no meaning in the present state. */
 static bool apply(struct run_elastic *m, enum elastic_event ev)
 {
-    int next = elastic_next(m->state, ev);
-    if (next < 0) {
-        log_debug("rendezvous: event %d dropped in %s", (int)ev, elastic_state_name(m->state));
-        return false;
-    }
-    m->state = (enum elastic_state)next;
-    return true;
+    int next = states_step(&elastic_states, m->state, ev, "rendezvous");
+    if (next >= 0)
+        m->state = (enum elastic_state)next;
+    return next >= 0;
 }
 
 /* Does the same as apply() for an event that comes from the server. If the event has no meaning in

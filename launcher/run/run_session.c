@@ -87,7 +87,7 @@ static void enter_done(struct session *s)
 
 static bool accepts(const struct session *s, enum run_session_event ev)
 {
-    return run_session_next(s->state, ev) >= 0;
+    return states_next(&run_session_states, s->state, ev) >= 0;
 }
 
 static void apply(struct session *s, enum run_session_event ev)
@@ -98,15 +98,10 @@ static void apply(struct session *s, enum run_session_event ev)
         [RUN_SESSION_FLUSHING] = enter_flushing,
         [RUN_SESSION_DONE] = enter_done,
     };
-    int next = run_session_next(s->state, ev);
-    if (next < 0) {
-        log_debug("session: event %d dropped in %s", (int)ev, run_session_state_name(s->state));
-        return;
-    }
-    if (next == (int)s->state)
+    int next = states_step(&run_session_states, s->state, ev, "session");
+    if (next < 0 || next == (int)s->state)
         return;
     s->state = (enum run_session_state)next;
-    log_debug("session: %s", run_session_state_name(s->state));
     if (enter[next])
         enter[next](s);
 }

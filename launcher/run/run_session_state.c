@@ -1,9 +1,7 @@
 #include "launcher/run/run_session_state.h"
 
-#define S(state) RUN_SESSION_##state
-#define ROW(state, ev, to) [S(state)][RUN_SESSION_EV_##ev] = S(to) + 1 /* 0: no transition */
-
-static const unsigned char table[RUN_SESSION_STATES][RUN_SESSION_EVENTS] = {
+#define ROW(...) STATES_ROW(RUN_SESSION, __VA_ARGS__)
+static const struct states_row rows[] = {
     ROW(STARTING, STARTED, RUNNING),
     ROW(STARTING, NOT_STARTED, DONE),
     ROW(STARTING, RENDEZVOUS, WAITING_PEERS),
@@ -57,21 +55,4 @@ static const unsigned char table[RUN_SESSION_STATES][RUN_SESSION_EVENTS] = {
     ROW(FLUSHING, SIGNAL_AGAIN, DONE),
 };
 
-int run_session_next(enum run_session_state s, enum run_session_event ev)
-{
-    return table[s][ev] - 1;
-}
-
-const char *run_session_state_name(enum run_session_state s)
-{
-    static const char *const names[] = {
-        [S(STARTING)] = "STARTING",
-        [S(RUNNING)] = "RUNNING",
-        [S(STOPPING)] = "STOPPING",
-        [S(BACKOFF)] = "BACKOFF",
-        [S(WAITING_PEERS)] = "WAITING_PEERS",
-        [S(FLUSHING)] = "FLUSHING",
-        [S(DONE)] = "DONE",
-    };
-    return names[s];
-}
+const struct states run_session_states = STATES_TABLE(rows);

@@ -6,6 +6,8 @@
 #ifndef DROVER_RUN_SESSION_STATE_H
 #define DROVER_RUN_SESSION_STATE_H
 
+#include "common/states.h"
+
 enum run_session_state {
     RUN_SESSION_STARTING,      /* the first attempt is being started; no event of the loop yet */
     RUN_SESSION_RUNNING,       /* the job runs, and nothing has stopped it */
@@ -41,11 +43,6 @@ enum run_session_event {
     RUN_SESSION_EVENTS
 };
 
-/* Returns the next state, or -1 if the event has no meaning in this state. The next state may be
- * the same: the event then has an action but no transition. */
-int run_session_next(enum run_session_state s, enum run_session_event ev);
-
-/* Returns "RUNNING", for the log. */
-const char *run_session_state_name(enum run_session_state s);
+extern const struct states run_session_states;
 
 #endif

@@ -2,10 +2,8 @@
 
 #include <errno.h>
 
-/* A table has 0 where no row is. */
-#define ROW(s, ev, to) [TREE_MEMBER_##s][TREE_MEMBER_EV_##ev] = TREE_MEMBER_##to + 1
-
-static const unsigned char table[TREE_MEMBER_STATES][TREE_MEMBER_EVENTS] = {
+#define ROW(...) STATES_ROW(TREE_MEMBER, __VA_ARGS__)
+static const struct states_row rows[] = {
     ROW(EXPECTED, CALL, WAITING), /* it has the launcher's address only */
     ROW(EXPECTED, ENTER, JOINED), /* the launcher is its parent */
     ROW(EXPECTED, LOSE, LOST),    /* a node above it is lost */
@@ -16,20 +14,7 @@ static const unsigned char table[TREE_MEMBER_STATES][TREE_MEMBER_EVENTS] = {
     ROW(JOINED, LOSE, LOST),      /* its connection has ended */
 };
 
-int tree_member_next(enum tree_member_state s, enum tree_member_event ev)
-{
-    return table[s][ev] - 1;
-}
-
-const char *tree_member_state_name(enum tree_member_state s)
-{
-    static const char *const names[TREE_MEMBER_STATES] = {
-        [TREE_MEMBER_EXPECTED] = "expected", [TREE_MEMBER_WAITING] = "waiting",
-        [TREE_MEMBER_MOVING] = "moving",     [TREE_MEMBER_JOINED] = "joined",
-        [TREE_MEMBER_LOST] = "lost",
-    };
-    return names[s];
-}
+const struct states tree_member_states = STATES_TABLE(rows);
 
 struct tree_members {
     struct tree tree;
@@ -65,7 +50,7 @@ void tree_members_free(struct tree_members *m)
 
 static bool apply(struct tree_members *m, int node, enum tree_member_event ev)
 {
-    int next = tree_member_next(m->nodes[node].state, ev);
+    int next = states_next(&tree_member_states, m->nodes[node].state, ev);
     if (next < 0)
         return false;
     m->counts[m->nodes[node].state]--;

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "common/mem.h"
+#include "common/states.h"
 #include "launcher/tree/tree.h"
 
 enum tree_member_state {
@@ -30,11 +31,7 @@ enum tree_member_event {
     TREE_MEMBER_EVENTS
 };
 
-/* Returns the next state, or -1 if the event has no meaning in this state. */
-int tree_member_next(enum tree_member_state s, enum tree_member_event ev);
-/* Returns a lower-case name for the log. */
-const char *tree_member_state_name(enum tree_member_state s);
-
+extern const struct states tree_member_states;
 struct tree_members_events {
     /* The agent, which is connected to the launcher, has to move to its parent, which listens at
      * `address`. */

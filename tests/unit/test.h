@@ -4,7 +4,7 @@
  *
  *     TEST(a_lost_worker_sends_the_trial_back_to_the_queue)
  *     {
- *         CHECK_INT(trial_next_state(TRIAL_RUNNING, TRIAL_EV_LOST), TRIAL_WAITING);
+ *         CHECK_INT(states_next(&trial_states, TRIAL_RUNNING, TRIAL_EV_LOST), TRIAL_WAITING);
  *     } */
 #ifndef DROVER_TEST_H
 #define DROVER_TEST_H

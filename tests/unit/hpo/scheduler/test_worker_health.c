@@ -5,7 +5,8 @@
 
 static int next(int s, int ev)
 {
-    return worker_health_next((enum worker_health_state)s, (enum worker_health_event)ev);
+    return states_next(&worker_health_states, (enum worker_health_state)s,
+                       (enum worker_health_event)ev);
 }
 
 static const char *name(int s)

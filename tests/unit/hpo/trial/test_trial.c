@@ -7,18 +7,19 @@
 
 TEST(a_lost_worker_sends_the_trial_back_to_the_queue)
 {
-    CHECK_INT(trial_next_state(TRIAL_RUNNING, TRIAL_EV_REQUEUE), TRIAL_WAITING);
-    CHECK_INT(trial_next_state(TRIAL_LEASED, TRIAL_EV_REQUEUE), TRIAL_WAITING);
-    CHECK_INT(trial_next_state(TRIAL_STOPPING, TRIAL_EV_REQUEUE), TRIAL_WAITING);
+    CHECK_INT(states_next(&trial_states, TRIAL_RUNNING, TRIAL_EV_REQUEUE), TRIAL_WAITING);
+    CHECK_INT(states_next(&trial_states, TRIAL_LEASED, TRIAL_EV_REQUEUE), TRIAL_WAITING);
+    CHECK_INT(states_next(&trial_states, TRIAL_STOPPING, TRIAL_EV_REQUEUE), TRIAL_WAITING);
 }
 
 TEST(what_means_nothing_in_a_state_leads_nowhere)
 {
-    CHECK_INT(trial_next_state(TRIAL_WAITING, TRIAL_EV_STOP), -1);
-    CHECK_INT(trial_next_state(TRIAL_WAITING, TRIAL_EV_REQUEUE), -1);
-    CHECK_INT(trial_next_state(TRIAL_LEASED, TRIAL_EV_LEASE), -1);
-    CHECK_INT(trial_next_state(TRIAL_STOPPING, TRIAL_EV_STOP), TRIAL_STOPPING);
-    CHECK_INT(trial_next_state(TRIAL_PAUSED, TRIAL_EV_REPORT), TRIAL_PAUSED); /* of a lost worker */
+    CHECK_INT(states_next(&trial_states, TRIAL_WAITING, TRIAL_EV_STOP), -1);
+    CHECK_INT(states_next(&trial_states, TRIAL_WAITING, TRIAL_EV_REQUEUE), -1);
+    CHECK_INT(states_next(&trial_states, TRIAL_LEASED, TRIAL_EV_LEASE), -1);
+    CHECK_INT(states_next(&trial_states, TRIAL_STOPPING, TRIAL_EV_STOP), TRIAL_STOPPING);
+    CHECK_INT(states_next(&trial_states, TRIAL_PAUSED, TRIAL_EV_REPORT),
+              TRIAL_PAUSED); /* of a lost worker */
 }
 
 TEST(an_end_is_final_unless_it_went_wrong_and_the_user_wants_it_again)
@@ -26,7 +27,7 @@ TEST(an_end_is_final_unless_it_went_wrong_and_the_user_wants_it_again)
     for (int s = TRIAL_DONE; s < TRIAL_STATES; s++)
         for (int ev = 0; ev < TRIAL_EVENTS; ev++) {
             bool again = ev == TRIAL_EV_RETRY && s != TRIAL_DONE && s != TRIAL_PRUNED;
-            CHECK_INT(trial_next_state((enum trial_state)s, (enum trial_event)ev),
+            CHECK_INT(states_next(&trial_states, (enum trial_state)s, (enum trial_event)ev),
                       again ? TRIAL_WAITING : -1);
         }
 }
@@ -34,7 +35,7 @@ TEST(an_end_is_final_unless_it_went_wrong_and_the_user_wants_it_again)
 TEST(every_state_that_is_no_end_can_come_to_one)
 {
     for (int s = 0; s < TRIAL_DONE; s++)
-        CHECK_INT(trial_next_state((enum trial_state)s, TRIAL_EV_END), TRIAL_STATES);
+        CHECK_INT(states_next(&trial_states, (enum trial_state)s, TRIAL_EV_END), TRIAL_STATES);
 }
 
 TEST(a_trial_pauses_and_goes_on)
@@ -43,7 +44,7 @@ TEST(a_trial_pauses_and_goes_on)
     static const enum trial_event path[] = {TRIAL_EV_PAUSE, TRIAL_EV_PAUSED, TRIAL_EV_LEASE,
                                             TRIAL_EV_REPORT};
     for (size_t i = 0; i < COUNT_OF(path); i++)
-        s = (enum trial_state)trial_next_state(s, path[i]);
+        s = (enum trial_state)states_next(&trial_states, s, path[i]);
     CHECK_INT(s, TRIAL_RUNNING);
 }
 

@@ -5,12 +5,12 @@
 
 static int next(int s, int ev)
 {
-    return reservation_next((enum reservation_state)s, (enum reservation_event)ev);
+    return states_next(&reservation_states, (enum reservation_state)s, (enum reservation_event)ev);
 }
 
 static const char *name(int s)
 {
-    return reservation_state_name((enum reservation_state)s);
+    return states_name(&reservation_states, (enum reservation_state)s);
 }
 
 #define S(x) RESERVATION_##x

@@ -5,12 +5,12 @@
 
 static int next(int s, int ev)
 {
-    return trial_run_next((enum trial_run_state)s, (enum trial_run_event)ev);
+    return states_next(&trial_run_states, (enum trial_run_state)s, (enum trial_run_event)ev);
 }
 
 static const char *name(int s)
 {
-    return trial_run_state_name((enum trial_run_state)s);
+    return states_name(&trial_run_states, (enum trial_run_state)s);
 }
 
 #define S(x) TRIAL_RUN_##x

@@ -5,22 +5,23 @@
 
 static int slots_next(int s, int ev)
 {
-    return worker_slots_next((enum worker_slots_state)s, (enum worker_slots_event)ev);
+    return states_next(&worker_slots_states, (enum worker_slots_state)s,
+                       (enum worker_slots_event)ev);
 }
 
 static const char *slots_name(int s)
 {
-    return worker_slots_state_name((enum worker_slots_state)s);
+    return states_name(&worker_slots_states, (enum worker_slots_state)s);
 }
 
 static int next(int s, int ev)
 {
-    return worker_next((enum worker_state)s, (enum worker_event)ev);
+    return states_next(&worker_states, (enum worker_state)s, (enum worker_event)ev);
 }
 
 static const char *name(int s)
 {
-    return worker_state_name((enum worker_state)s);
+    return states_name(&worker_states, (enum worker_state)s);
 }
 
 #define SLOTS(x) WORKER_SLOTS_##x

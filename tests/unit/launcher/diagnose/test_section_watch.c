@@ -28,7 +28,8 @@ static const struct state_row rows[] = {
 
 static int next(int state, int event)
 {
-    return section_watch_next((enum section_watch_state)state, (enum section_watch_event)event);
+    return states_next(&section_watch_states, (enum section_watch_state)state,
+                       (enum section_watch_event)event);
 }
 
 static const char *name(int state)

@@ -65,11 +65,11 @@ TEST(the_table_has_these_rows_and_no_others)
 {
     for (int s = 0; s < ELASTIC_STATES; s++)
         for (int ev = 0; ev < ELASTIC_EVENTS; ev++) {
-            int next = elastic_next((enum elastic_state)s, (enum elastic_event)ev);
+            int next = states_next(&elastic_states, (enum elastic_state)s, (enum elastic_event)ev);
             int want = expected((enum elastic_state)s, (enum elastic_event)ev);
             if (next != want)
-                FAIL("%s, event %d: %d instead of %d", elastic_state_name((enum elastic_state)s),
-                     ev, next, want);
+                FAIL("%s, event %d: %d instead of %d",
+                     states_name(&elastic_states, (enum elastic_state)s), ev, next, want);
         }
 }
 
@@ -93,9 +93,9 @@ TEST(every_state_is_reached_and_only_the_last_has_no_way_out)
 TEST(assignments_and_the_end_of_the_job_have_a_meaning_in_one_state_each)
 {
     for (int s = 0; s < ELASTIC_STATES; s++) {
-        CHECK_INT(elastic_next((enum elastic_state)s, ELASTIC_EV_ASSIGNED) >= 0,
+        CHECK_INT(states_next(&elastic_states, (enum elastic_state)s, ELASTIC_EV_ASSIGNED) >= 0,
                   s == ELASTIC_WAITING);
-        CHECK_INT(elastic_next((enum elastic_state)s, ELASTIC_EV_JOB_DONE) >= 0,
+        CHECK_INT(states_next(&elastic_states, (enum elastic_state)s, ELASTIC_EV_JOB_DONE) >= 0,
                   s == ELASTIC_SUCCEEDED);
     }
 }
@@ -103,13 +103,15 @@ TEST(assignments_and_the_end_of_the_job_have_a_meaning_in_one_state_each)
 /* Quirk: a server that stops an attempt for a new node confirms a failure by it, too. */
 TEST(any_stop_confirms_a_failure)
 {
-    CHECK_INT(elastic_next(ELASTIC_FAILED, ELASTIC_EV_STOP_JOINED), ELASTIC_WAITING);
-    CHECK_INT(elastic_next(ELASTIC_FAILED_LEAVING, ELASTIC_EV_STOP_JOINED), ELASTIC_WAITING);
+    CHECK_INT(states_next(&elastic_states, ELASTIC_FAILED, ELASTIC_EV_STOP_JOINED),
+              ELASTIC_WAITING);
+    CHECK_INT(states_next(&elastic_states, ELASTIC_FAILED_LEAVING, ELASTIC_EV_STOP_JOINED),
+              ELASTIC_WAITING);
 }
 
 TEST(every_state_has_a_name)
 {
     for (int s = 0; s < ELASTIC_STATES; s++)
-        CHECK(*elastic_state_name((enum elastic_state)s));
-    CHECK_STR(elastic_state_name(ELASTIC_FAILED_LEAVING), "FAILED_LEAVING");
+        CHECK(*states_name(&elastic_states, (enum elastic_state)s));
+    CHECK_STR(states_name(&elastic_states, ELASTIC_FAILED_LEAVING), "FAILED_LEAVING");
 }

@@ -170,9 +170,9 @@ TEST(an_end_that_is_told_twice_counts_once)
 TEST(nothing_leads_out_of_the_last_states)
 {
     for (int ev = 0; ev < JOB_EVENTS; ev++)
-        CHECK_INT(job_next(JOB_DONE, (enum job_event)ev), -1);
+        CHECK_INT(states_next(&job_states, JOB_DONE, (enum job_event)ev), -1);
     for (int ev = 0; ev < JOB_RANK_EVENTS; ev++)
-        CHECK_INT(job_rank_next(JOB_RANK_DONE, (enum job_rank_event)ev), -1);
+        CHECK_INT(states_next(&job_rank_states, JOB_RANK_DONE, (enum job_rank_event)ev), -1);
 }
 
 TEST(a_wait_status_is_read_as_the_kernel_means_it)

@@ -21,7 +21,7 @@ static const struct state_row rows[] = {
 
 static int next(int state, int event)
 {
-    return mpi_ranks_next((enum mpi_rank_state)state, (enum mpi_rank_event)event);
+    return states_next(&mpi_ranks_states, (enum mpi_rank_state)state, (enum mpi_rank_event)event);
 }
 
 static const char *name(int state)

@@ -20,9 +20,10 @@ TEST(the_table_is_as_described)
     for (int s = 0; s < REMOTE_JOB_STATES; s++)
         for (int ev = 0; ev < REMOTE_JOB_EVENTS; ev++) {
             char c = expected[s][ev];
-            if (remote_job_next(s, ev) != (c == '.' ? -1 : c - '0'))
-                FAIL("%s, %s: %d", remote_job_state_name(s), remote_job_event_name(ev),
-                     remote_job_next(s, ev));
+            if (states_next(&remote_job_states, s, ev) != (c == '.' ? -1 : c - '0'))
+                FAIL("%s, %s: %d", states_name(&remote_job_states, s),
+                     states_event_name(&remote_job_states, ev),
+                     states_next(&remote_job_states, s, ev));
         }
 }
 
@@ -31,8 +32,8 @@ TEST(every_state_is_reached_and_every_state_but_the_last_is_left)
     bool reached[REMOTE_JOB_STATES] = {[REMOTE_JOB_NEW] = true}, left[REMOTE_JOB_STATES] = {false};
     for (int s = 0; s < REMOTE_JOB_STATES; s++)
         for (int ev = 0; ev < REMOTE_JOB_EVENTS; ev++)
-            if (remote_job_next(s, ev) >= 0) {
-                reached[remote_job_next(s, ev)] = true;
+            if (states_next(&remote_job_states, s, ev) >= 0) {
+                reached[states_next(&remote_job_states, s, ev)] = true;
                 left[s] = true;
             }
     for (int s = 0; s < REMOTE_JOB_STATES; s++) {
@@ -45,26 +46,28 @@ TEST(no_job_goes_back)
 {
     for (int s = 0; s < REMOTE_JOB_STATES; s++)
         for (int ev = 0; ev < REMOTE_JOB_EVENTS; ev++)
-            CHECK(remote_job_next(s, ev) < 0 || remote_job_next(s, ev) > s);
+            CHECK(states_next(&remote_job_states, s, ev) < 0 ||
+                  states_next(&remote_job_states, s, ev) > s);
 }
 
 TEST(a_start_fails_once)
 {
     for (int s = REMOTE_JOB_START_FAILING; s < REMOTE_JOB_STATES; s++)
-        CHECK_INT(remote_job_next(s, REMOTE_JOB_EV_START_FAILED), -1);
+        CHECK_INT(states_next(&remote_job_states, s, REMOTE_JOB_EV_START_FAILED), -1);
 }
 
 TEST(only_a_job_that_waits_for_names_or_agents_is_starting)
 {
     for (int s = 0; s < REMOTE_JOB_STATES; s++)
         CHECK_INT(remote_job_is_starting(s),
-                  remote_job_next(s, REMOTE_JOB_EV_START_FAILED) == REMOTE_JOB_START_FAILING);
+                  states_next(&remote_job_states, s, REMOTE_JOB_EV_START_FAILED) ==
+                      REMOTE_JOB_START_FAILING);
 }
 
 TEST(every_state_and_event_has_a_name)
 {
     for (int s = 0; s < REMOTE_JOB_STATES; s++)
-        CHECK(remote_job_state_name(s)[0]);
+        CHECK(states_name(&remote_job_states, s)[0]);
     for (int ev = 0; ev < REMOTE_JOB_EVENTS; ev++)
-        CHECK(remote_job_event_name(ev)[0]);
+        CHECK(states_event_name(&remote_job_states, ev)[0]);
 }

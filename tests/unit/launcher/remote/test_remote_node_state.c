@@ -21,8 +21,9 @@ TEST(the_table_is_as_described)
     for (int s = 0; s < REMOTE_NODE_STATES; s++)
         for (int ev = 0; ev < REMOTE_NODE_EVENTS; ev++) {
             char c = expected[s][ev];
-            if (remote_node_next(s, ev) != (c == '.' ? -1 : c - '0'))
-                FAIL("%s, event %d: %d", remote_node_state_name(s), ev, remote_node_next(s, ev));
+            if (states_next(&remote_node_states, s, ev) != (c == '.' ? -1 : c - '0'))
+                FAIL("%s, event %d: %d", states_name(&remote_node_states, s), ev,
+                     states_next(&remote_node_states, s, ev));
         }
 }
 
@@ -32,12 +33,12 @@ TEST(every_state_is_reached_and_every_state_but_the_last_is_left)
     for (int s = 0; s < REMOTE_NODE_STATES; s++) {
         bool left = false;
         for (int ev = 0; ev < REMOTE_NODE_EVENTS; ev++)
-            if (remote_node_next(s, ev) >= 0) {
-                reached[remote_node_next(s, ev)] = true;
+            if (states_next(&remote_node_states, s, ev) >= 0) {
+                reached[states_next(&remote_node_states, s, ev)] = true;
                 left = true;
             }
         CHECK_INT(left, s != REMOTE_NODE_GONE);
-        CHECK(remote_node_state_name(s)[0]);
+        CHECK(states_name(&remote_node_states, s)[0]);
     }
     for (int s = 0; s < REMOTE_NODE_STATES; s++)
         CHECK(reached[s]);
@@ -46,7 +47,7 @@ TEST(every_state_is_reached_and_every_state_but_the_last_is_left)
 TEST(a_connection_can_end_in_every_state_and_only_then_there_is_no_agent)
 {
     for (int s = 0; s < REMOTE_NODE_GONE; s++) {
-        CHECK_INT(remote_node_next(s, REMOTE_NODE_EV_GONE), REMOTE_NODE_GONE);
+        CHECK_INT(states_next(&remote_node_states, s, REMOTE_NODE_EV_GONE), REMOTE_NODE_GONE);
         CHECK_INT(remote_node_has_agent(s), s != REMOTE_NODE_EXPECTED);
     }
     CHECK(!remote_node_has_agent(REMOTE_NODE_GONE));
@@ -55,7 +56,7 @@ TEST(a_connection_can_end_in_every_state_and_only_then_there_is_no_agent)
 TEST(kill_tree_is_answered_in_every_state_of_an_agent)
 {
     for (int s = REMOTE_NODE_CONNECTED; s < REMOTE_NODE_REAPED; s++) {
-        CHECK_INT(remote_node_next(s, REMOTE_NODE_EV_REAPED), REMOTE_NODE_REAPED);
+        CHECK_INT(states_next(&remote_node_states, s, REMOTE_NODE_EV_REAPED), REMOTE_NODE_REAPED);
         CHECK(!remote_node_is_reaped(s));
     }
     CHECK(remote_node_is_reaped(REMOTE_NODE_REAPED) && remote_node_is_reaped(REMOTE_NODE_GONE));

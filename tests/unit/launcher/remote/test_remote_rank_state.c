@@ -19,8 +19,9 @@ TEST(the_table_is_as_described)
     for (int s = 0; s < REMOTE_RANK_STATES; s++)
         for (int ev = 0; ev < REMOTE_RANK_EVENTS; ev++) {
             char c = expected[s][ev];
-            if (remote_rank_next(s, ev) != (c == '.' ? -1 : c - '0'))
-                FAIL("%s, event %d: %d", remote_rank_state_name(s), ev, remote_rank_next(s, ev));
+            if (states_next(&remote_rank_states, s, ev) != (c == '.' ? -1 : c - '0'))
+                FAIL("%s, event %d: %d", states_name(&remote_rank_states, s), ev,
+                     states_next(&remote_rank_states, s, ev));
         }
 }
 
@@ -30,12 +31,12 @@ TEST(every_state_is_reached_and_every_state_but_the_last_is_left)
     for (int s = 0; s < REMOTE_RANK_STATES; s++) {
         bool left = false;
         for (int ev = 0; ev < REMOTE_RANK_EVENTS; ev++)
-            if (remote_rank_next(s, ev) >= 0) {
-                reached[remote_rank_next(s, ev)] = true;
+            if (states_next(&remote_rank_states, s, ev) >= 0) {
+                reached[states_next(&remote_rank_states, s, ev)] = true;
                 left = true;
             }
         CHECK_INT(left, s != REMOTE_RANK_DONE);
-        CHECK(remote_rank_state_name(s)[0]);
+        CHECK(states_name(&remote_rank_states, s)[0]);
     }
     for (int s = 0; s < REMOTE_RANK_STATES; s++)
         CHECK(reached[s]);
@@ -44,5 +45,5 @@ TEST(every_state_is_reached_and_every_state_but_the_last_is_left)
 TEST(a_rank_ends_once)
 {
     for (int ev = 0; ev < REMOTE_RANK_EVENTS; ev++)
-        CHECK_INT(remote_rank_next(REMOTE_RANK_DONE, ev), -1);
+        CHECK_INT(states_next(&remote_rank_states, REMOTE_RANK_DONE, ev), -1);
 }

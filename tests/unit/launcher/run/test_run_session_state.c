@@ -74,11 +74,12 @@ TEST(the_table_has_these_rows_and_no_others)
 {
     for (int s = 0; s < RUN_SESSION_STATES; s++)
         for (int ev = 0; ev < RUN_SESSION_EVENTS; ev++) {
-            int next = run_session_next((enum run_session_state)s, (enum run_session_event)ev);
+            int next = states_next(&run_session_states, (enum run_session_state)s,
+                                   (enum run_session_event)ev);
             int want = expected((enum run_session_state)s, (enum run_session_event)ev);
             if (next != want)
                 FAIL("%s, event %d: %d instead of %d",
-                     run_session_state_name((enum run_session_state)s), ev, next, want);
+                     states_name(&run_session_states, (enum run_session_state)s), ev, next, want);
         }
 }
 
@@ -111,20 +112,22 @@ TEST(every_event_has_a_row)
 /* A quirk that a later decision may change. */
 TEST(closed_output_does_not_prevent_the_next_attempt)
 {
-    CHECK_INT(run_session_next(RUN_SESSION_BACKOFF, RUN_SESSION_EV_OUTPUT_CLOSED),
+    CHECK_INT(states_next(&run_session_states, RUN_SESSION_BACKOFF, RUN_SESSION_EV_OUTPUT_CLOSED),
               RUN_SESSION_BACKOFF);
-    CHECK_INT(run_session_next(RUN_SESSION_BACKOFF, RUN_SESSION_EV_STARTED), RUN_SESSION_RUNNING);
+    CHECK_INT(states_next(&run_session_states, RUN_SESSION_BACKOFF, RUN_SESSION_EV_STARTED),
+              RUN_SESSION_RUNNING);
 }
 
 /* The restart timer is not stopped when the rendezvous ends: its event is dropped. */
 TEST(a_restart_that_is_due_after_the_rendezvous_ended_is_dropped)
 {
-    CHECK_INT(run_session_next(RUN_SESSION_FLUSHING, RUN_SESSION_EV_RENDEZVOUS), -1);
+    CHECK_INT(states_next(&run_session_states, RUN_SESSION_FLUSHING, RUN_SESSION_EV_RENDEZVOUS),
+              -1);
 }
 
 TEST(every_state_has_a_name)
 {
     for (int s = 0; s < RUN_SESSION_STATES; s++)
-        CHECK(*run_session_state_name((enum run_session_state)s));
-    CHECK_STR(run_session_state_name(RUN_SESSION_WAITING_PEERS), "WAITING_PEERS");
+        CHECK(*states_name(&run_session_states, (enum run_session_state)s));
+    CHECK_STR(states_name(&run_session_states, RUN_SESSION_WAITING_PEERS), "WAITING_PEERS");
 }

@@ -41,13 +41,14 @@ TEST(every_state_is_reached_and_only_lost_has_no_way_out)
     for (int s = 0; s < TREE_MEMBER_STATES; s++) {
         int rows = 0;
         for (int ev = 0; ev < TREE_MEMBER_EVENTS; ev++) {
-            int next = tree_member_next((enum tree_member_state)s, (enum tree_member_event)ev);
+            int next = states_next(&tree_member_states, (enum tree_member_state)s,
+                                   (enum tree_member_event)ev);
             if (next >= 0)
                 reached[next] = true;
             rows += next >= 0;
         }
         CHECK_INT(rows == 0, s == TREE_MEMBER_LOST);
-        CHECK(tree_member_state_name((enum tree_member_state)s) != NULL);
+        CHECK(states_name(&tree_member_states, (enum tree_member_state)s) != NULL);
     }
     for (int s = 0; s < TREE_MEMBER_STATES; s++)
         CHECK(reached[s]);
