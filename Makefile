@@ -376,7 +376,7 @@ define HELP
 make                      build into $(B)
 make test                 build and run every test that needs no GPU
 make test T='--only unit' the arguments of tests/run: folders, words of names, or pytest's arguments
-make check                check layers, names, purity, English, commands, file list and format
+make check                check layers, names, purity, English, commands, the table of folders and format
 make tidy                 clang-tidy; reads only what has changed
 make format               clang-format all C files
 make install PREFIX=/usr/local [DESTDIR=]
