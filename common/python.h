@@ -1,0 +1,14 @@
+/* python - which words of a command are Python. */
+#ifndef DROVER_PYTHON_H
+#define DROVER_PYTHON_H
+
+#include <stdbool.h>
+
+/* Returns true if the program is an interpreter: python, with a version ("python3.12"), the marks
+ * of a build ("python3.13t") or "-dbg". It may be a path. */
+bool python_is_interpreter(const char *program);
+
+/* Returns true for NAME.py. */
+bool python_is_script(const char *file);
+
+#endif
