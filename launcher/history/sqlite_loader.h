@@ -23,7 +23,8 @@ struct sqlite_loader {
 };
 
 /* Loads libsqlite3 if it is not loaded, for the lifetime of the process.
- *   -ENOPKG  it is not installed, or lacks one of the functions */
+ *   -ENOPKG   it is not installed
+ *   -ELIBBAD  it lacks one of the functions */
 int sqlite_loader_open(struct err *e);
 /* Returns the functions of libsqlite3, after sqlite_loader_open() has succeeded. */
 const struct sqlite_loader *sqlite_loader(void);

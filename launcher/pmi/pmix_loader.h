@@ -29,7 +29,8 @@ struct pmix_loader {
 #define PMIX_LOADER_ENV "DROVER_PMIX_LIB"
 
 /* Loads libpmix if it is not loaded, for the lifetime of the process.
- *   -ENOENT  it is not installed, or lacks one of the functions */
+ *   -ENOPKG   it is not installed
+ *   -ELIBBAD  it lacks one of the functions */
 int pmix_loader_open(struct err *e);
 /* Returns the functions of libpmix. Loads libpmix if it is not loaded, and aborts if that fails.
  * Call pmix_loader_open() first, since it reports errors. */
