@@ -62,7 +62,7 @@ LIBS_serve    := $(if $(HAVE_SERVE),$(shell pkg-config --libs libmicrohttpd zlib
 # Objects are rebuilt when the flags change; what builds nothing has none. (-Wno-tsan: what fences order is
 # memory of two processes, which no thread sanitizer sees.)
 STAMP := $(B)/flags
-ifneq ($(filter-out clean help check-layers check-english check-tree check-format format,$(or $(MAKECMDGOALS),all)),)
+ifneq ($(filter-out clean help check-layers check-english check-docs check-tree check-format format,$(or $(MAKECMDGOALS),all)),)
 FLAGS_NOW := $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(HAVE_NCCL) $(NVCC) $(HAVE_MPI) $(HAVE_MICROHTTPD) $(call bundled)
 $(shell mkdir -p $(B); printf '%s\n' '$(subst ','\'',$(FLAGS_NOW))' | cmp -s - $(STAMP) || printf '%s\n' '$(subst ','\'',$(FLAGS_NOW))' > $(STAMP))
 endif
@@ -345,7 +345,7 @@ test: tests
 
 # ---- checks ------------------------------------------------------------------------------------
 FORMATTED = $(shell cd scripts && python3 -B -c 'from sources import *; print(*sources(".c", ".h"))')
-CHECKS := layers names pure english commands
+CHECKS := layers names pure english commands docs
 .PHONY: $(CHECKS:%=check-%) check-tree check-format
 $(CHECKS:%=check-%): check-%:
 	scripts/check-$* $(B)
@@ -376,7 +376,7 @@ define HELP
 make                      build into $(B)
 make test                 build and run every test that needs no GPU
 make test T='--only unit' the arguments of tests/run: folders, words of names, or pytest's arguments
-make check                check layers, names, purity, English, commands, the table of folders and format
+make check                check layers, names, purity, English, commands, pages, folders and format
 make tidy                 clang-tidy; reads only what has changed
 make format               clang-format all C files
 make install PREFIX=/usr/local [DESTDIR=]
