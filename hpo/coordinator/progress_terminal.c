@@ -1,6 +1,5 @@
 #include "hpo/coordinator/progress_terminal.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -8,6 +7,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/file.h"
 #include "common/log.h"
 #include "common/strbuf.h"
 #include "launcher/io/terminal_modes.h"
@@ -31,17 +31,6 @@ struct progress_terminal {
 };
 
 /* ---- output --------------------------------------------------------------------------------- */
-
-static void write_all(const char *text, size_t len)
-{
-    while (len > 0) {
-        ssize_t n = write(STDERR_FILENO, text, len);
-        if (n < 0 && errno != EINTR)
-            return; /* the terminal is closed */
-        text += n > 0 ? n : 0;
-        len -= n > 0 ? (size_t)n : 0;
-    }
-}
 
 static bool is_writable(void)
 {
@@ -104,7 +93,7 @@ static void wipe(struct progress_terminal *t)
 {
     AUTO(strbuf) struct strbuf out = {0};
     if (!t->lines) {
-        write_all(t->above.data, t->above.len);
+        (void)file_write_all(STDERR_FILENO, t->above.data, t->above.len);
         strbuf_reset(&t->above);
         return;
     }
@@ -112,7 +101,7 @@ static void wipe(struct progress_terminal *t)
     add_above(t, &out);
     strbuf_puts(&out, "\033[K\n\033[J\033[A");
     strv_free(TAKE(t->lines));
-    write_all(out.data, out.len);
+    (void)file_write_all(STDERR_FILENO, out.data, out.len);
 }
 
 void progress_terminal_paint(struct progress_terminal *t, char **lines)
@@ -132,7 +121,7 @@ void progress_terminal_paint(struct progress_terminal *t, char **lines)
     if (all || i < old_count)
         strbuf_puts(&out, "\033[J");
     if (changed || i < old_count)
-        write_all(out.data, out.len);
+        (void)file_write_all(STDERR_FILENO, out.data, out.len);
     strv_free(t->lines);
     t->lines = lines;
     t->painted_columns = t->columns;

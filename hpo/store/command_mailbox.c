@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/file.h"
 #include "common/json.h"
 #include "common/log.h"
 
@@ -40,14 +41,12 @@ static int open_locked(int *out, const char *dir, int flags, struct err *e)
     return 0;
 }
 
-static int write_all(int fd, const char *text, const char *path, struct err *e)
+static int write_synced(int fd, const char *text, const char *path, struct err *e)
 {
-    size_t len = strlen(text);
-    ssize_t n = write(fd, text, len);
-    if (n == (ssize_t)len && fsync(fd) == 0)
-        return 0;
-    int code = n < 0 || n == (ssize_t)len ? errno : ENOSPC;
-    return err_set(e, -code, "%s: %s", path, strerror(code));
+    int rc = file_write_all(fd, text, strlen(text));
+    if (rc == 0 && fsync(fd) < 0)
+        rc = -errno;
+    return rc < 0 ? err_set(e, rc, "%s: %s", path, strerror(-rc)) : 0;
 }
 
 /* ---- the sender ----------------------------------------------------------------------------- */
@@ -78,7 +77,7 @@ int command_mailbox_submit(const char *dir, const json_t *command, struct err *e
     off_t end = lseek(fd, 0, SEEK_END);
     if (reply_fd < 0 || end < 0)
         return err_set(e, -errno, "%s: %s", path, strerror(errno));
-    rc = write_all(fd, line, path, e);
+    rc = write_synced(fd, line, path, e);
     if (rc < 0) {
         if (ftruncate(fd, end) < 0) /* the reader drops the partial line */
             log_debug("%s: %s", path, strerror(errno));
@@ -195,7 +194,7 @@ static void write_reply(const char *dir, const char *id, const json_t *reply)
     AUTO(free) char *path = reply_path(dir, id), *line = json_line(reply);
     AUTO(fd) int fd = open(path, O_WRONLY | O_CLOEXEC);
     struct err e = {0};
-    if (fd >= 0 && write_all(fd, line, path, &e) < 0)
+    if (fd >= 0 && write_synced(fd, line, path, &e) < 0)
         log_warn("%s", e.text);
 }
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/file.h"
 #include "common/json.h"
 #include "hpo/worker/run_result.h"
 #include "hpo/worker/trial_dir.h"
@@ -60,12 +61,10 @@ static int write_file(const char *path, struct err *e)
 {
     AUTO(fd) int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     AUTO(free) char *bytes = xzalloc(FILE_BYTES);
-    ssize_t n = 0;
-    for (size_t at = 0; fd >= 0 && at < FILE_BYTES && n >= 0; at += (size_t)n)
-        n = write(fd, bytes + at, FILE_BYTES - at);
-    if (fd < 0 || n < 0 || fsync(fd) < 0)
-        return err_set(e, -errno, "%s: %s", path, strerror(errno));
-    return 0;
+    int rc = fd < 0 ? -errno : file_write_all(fd, bytes, FILE_BYTES);
+    if (rc == 0 && fsync(fd) < 0)
+        rc = -errno;
+    return rc < 0 ? err_set(e, rc, "%s: %s", path, strerror(-rc)) : 0;
 }
 
 /* Removes what trial_dir_make() and write_file() have made. Paths that do not exist are skipped. */

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "common/durable.h"
+#include "common/file.h"
 #include "common/mem.h"
 
 enum { DEPTH_MAX = 64, COPY_CHUNK = 1 << 20 };
@@ -19,26 +20,12 @@ char *trial_dir_path(const char *sweep_dir, int trial)
     return xasprintf("%s/trials/%06d", sweep_dir, trial);
 }
 
-static int write_all(int fd, const char *bytes, size_t len)
-{
-    while (len > 0) {
-        ssize_t n = write(fd, bytes, len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -errno;
-        bytes += n;
-        len -= (size_t)n;
-    }
-    return 0;
-}
-
 /* Written in place, without a rename: no process reads the file before the trial runs, and a later
  * lease writes the same bytes. */
 static int write_file(int dir, const char *name, const char *text)
 {
     AUTO(fd) int fd = openat(dir, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-    return fd < 0 ? -errno : write_all(fd, text, strlen(text));
+    return fd < 0 ? -errno : file_write_all(fd, text, strlen(text));
 }
 
 static int copy_bytes(int from, int to)
@@ -58,7 +45,7 @@ static int copy_bytes(int from, int to)
             return 0;
         if (n < 0 && errno == EINTR)
             continue;
-        int rc = n < 0 ? -errno : write_all(to, chunk, (size_t)n);
+        int rc = n < 0 ? -errno : file_write_all(to, chunk, (size_t)n);
         if (rc < 0)
             return rc;
     }

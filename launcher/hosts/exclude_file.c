@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/file.h"
 #include "common/strbuf.h"
 #include "launcher/hosts/hostfile.h"
 
@@ -156,19 +157,6 @@ static void put_line(struct strbuf *out, const struct exclusion *x)
     strbuf_puts(out, "\n");
 }
 
-static int write_all(int fd, const struct strbuf *b)
-{
-    if (ftruncate(fd, 0) < 0)
-        return -errno;
-    for (size_t done = 0; done < b->len;) {
-        ssize_t n = pwrite(fd, b->data + done, b->len - done, (off_t)done);
-        if (n < 0 && errno != EINTR)
-            return -errno;
-        done += n > 0 ? (size_t)n : 0;
-    }
-    return 0;
-}
-
 int exclude_file_add(const char *path, const struct exclusion *x, int64_t now_s, struct err *e)
 {
     AUTO(fd) int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
@@ -181,6 +169,6 @@ int exclude_file_add(const char *path, const struct exclusion *x, int64_t now_s,
         return rc;
     keep_lines(&b, text, x->node, now_s);
     put_line(&b, x);
-    rc = write_all(fd, &b);
+    rc = ftruncate(fd, 0) < 0 ? -errno : file_write_all(fd, b.data, b.len);
     return rc < 0 ? err_set(e, rc, "%s: %s", path, strerror(-rc)) : 0;
 }

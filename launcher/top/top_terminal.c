@@ -1,6 +1,5 @@
 #include "launcher/top/top_terminal.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -8,6 +7,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "common/file.h"
 #include "common/log.h"
 #include "common/strbuf.h"
 #include "launcher/io/terminal_modes.h"
@@ -30,17 +30,6 @@ struct top_terminal {
 };
 
 /* ---- output --------------------------------------------------------------------------------- */
-
-static void write_all(const char *text, size_t len)
-{
-    while (len > 0) {
-        ssize_t n = write(STDOUT_FILENO, text, len);
-        if (n < 0 && errno != EINTR)
-            return; /* the terminal is closed */
-        text += n > 0 ? n : 0;
-        len -= n > 0 ? (size_t)n : 0;
-    }
-}
 
 static bool can_paint(void)
 {
@@ -67,7 +56,7 @@ static void leave(struct top_terminal *t)
     if (t->entered) {
         (void)tcflow(STDOUT_FILENO, TCOOFF);
         (void)tcflow(STDOUT_FILENO, TCOON);
-        write_all(LEAVE, sizeof LEAVE - 1);
+        (void)file_write_all(STDOUT_FILENO, LEAVE, sizeof LEAVE - 1);
     }
     t->entered = false;
     terminal_modes_unwatch();
@@ -83,7 +72,7 @@ void top_terminal_paint(struct top_terminal *t, const char *text, size_t len)
     t->entered = true;
     strbuf_puts(&out, "\033[H");
     strbuf_add(&out, text, len);
-    write_all(out.data, out.len);
+    (void)file_write_all(STDOUT_FILENO, out.data, out.len);
 }
 
 static void on_log_line(void *arg, const char *line)

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/file.h"
 #include "common/strbuf.h"
 
 struct json_stream {
@@ -23,26 +24,12 @@ struct json_stream {
 static struct json_stream *on_stdout;
 static atomic_flag busy = ATOMIC_FLAG_INIT;
 
-static int write_all(int fd, const char *text, size_t len)
-{
-    while (len > 0) {
-        ssize_t n = write(fd, text, len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -errno;
-        text += n;
-        len -= (size_t)n;
-    }
-    return 0;
-}
-
 static void on_signal(int number)
 {
     while (atomic_flag_test_and_set(&busy))
         ;
     if (on_stdout && on_stdout->tail)
-        (void)write_all(on_stdout->fd, on_stdout->tail, strlen(on_stdout->tail));
+        (void)file_write_all(on_stdout->fd, on_stdout->tail, strlen(on_stdout->tail));
     signal(number, SIG_DFL);
     raise(number);
 }
@@ -98,7 +85,7 @@ static int replace_end(struct json_stream *s, const char *text, size_t len)
 {
     if (lseek(s->fd, s->at, SEEK_SET) < 0)
         return -errno;
-    int rc = write_all(s->fd, text, len);
+    int rc = file_write_all(s->fd, text, len);
     return rc < 0 ? rc : ftruncate(s->fd, s->at + (off_t)len) < 0 ? -errno : 0;
 }
 
@@ -108,7 +95,7 @@ static int write_part(struct json_stream *s, const char *text, char *tail)
 {
     size_t len = strlen(text);
     AUTO(free) char *whole = s->path ? xasprintf("%s%s", text, tail) : NULL;
-    int rc = whole ? replace_end(s, whole, strlen(whole)) : write_all(s->fd, text, len);
+    int rc = whole ? replace_end(s, whole, strlen(whole)) : file_write_all(s->fd, text, len);
     if (rc < 0) {
         if (whole)
             (void)replace_end(s, s->tail ? s->tail : "", s->tail ? strlen(s->tail) : 0);

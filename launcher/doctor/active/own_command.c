@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/file.h"
 #include "common/own_process.h"
 #include "launcher/plan/env.h"
 
@@ -23,9 +24,8 @@ int own_command_hosts(const struct hosts *hosts, struct err *e)
             strbuf_printf(&b, " port=%d", h->port);
         strbuf_puts(&b, "\n");
     }
-    if (fd < 0 || write(fd, b.data, b.len) != (ssize_t)b.len)
-        return err_set(e, -errno, "list of nodes: %s", strerror(errno));
-    return fd_take(&fd);
+    int rc = fd < 0 ? -errno : file_write_all(fd, b.data, b.len);
+    return rc < 0 ? err_set(e, rc, "list of nodes: %s", strerror(-rc)) : fd_take(&fd);
 }
 
 /* Reads both pipes until they end. */
