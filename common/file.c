@@ -44,10 +44,10 @@ int file_write(const char *path, const void *bytes, size_t len, mode_t mode)
 
 static int replace(const char *path, const void *bytes, size_t len, mode_t mode, bool durable)
 {
-    uint64_t random = 0;
+    uint32_t random = 0;
     if (getrandom(&random, sizeof random, 0) != sizeof random)
         return -EIO;
-    AUTO(free) char *tmp = xasprintf("%s.%016" PRIx64 ".tmp", path, random);
+    AUTO(free) char *tmp = xasprintf("%s.%08" PRIx32 ".tmp", path, random);
     int fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode ? 0600 : 0666);
     if (fd < 0)
         return -errno;

@@ -262,11 +262,10 @@ int event_store_prepare_read(struct event_store *s, int64_t version, struct err 
     return rc < 0 ? rc : event_store_prepare(s, &s->get, "SELECT value FROM meta WHERE key=?1", e);
 }
 
-int event_store_share(const struct event_store *s, FILE *f)
+mode_t event_store_permissions(const struct event_store *s)
 {
     struct stat st;
-    int rc = stat(s->path, &st);
-    return rc == 0 && fchmod(fileno(f), 0600 | (st.st_mode & 0444)) == 0 ? 0 : -errno;
+    return 0600 | (stat(s->path, &st) == 0 ? st.st_mode & 0444 : 0);
 }
 
 /* A new store is private, whatever the umask. SQLite gives the journal the mode of the store. */

@@ -58,9 +58,9 @@ int event_store_put(struct event_store *s, const char *key, const char *value, s
 /* Commits the records. They are on disk when this returns 0. Does nothing if there are none. */
 int event_store_commit(struct event_store *s, struct err *e);
 
-/* Gives a new file next to the store the store's permissions to read, as its user may have opened
- * the store to other users. Returns a negative errno on failure. */
-int event_store_share(const struct event_store *s, FILE *f);
+/* Returns the mode of a new file next to the store. Other users may read it if they may read the
+ * store, as its user may have opened the store to them. */
+mode_t event_store_permissions(const struct event_store *s);
 
 /* Returns a value of `meta` in *out, which the caller frees; NULL if the key does not exist. */
 int event_store_get(char **out, struct event_store *s, const char *key, struct err *e);

@@ -76,7 +76,7 @@ int event_store_feed_create(struct event_store *s, struct err *e)
     s->feed = private_dir_fopen(fresh, "w");
     if (!s->feed)
         return err_set(e, -errno, "%s: %s", fresh, strerror(errno));
-    int rc = event_store_share(s, s->feed);
+    int rc = fchmod(fileno(s->feed), event_store_permissions(s)) < 0 ? -errno : 0;
     rc = rc < 0 ? err_set(e, rc, "%s: %s", fresh, strerror(-rc)) : write_meta(s, e);
     int64_t last_seq = s->last_seq;
     while (rc >= 0 && (rc = event_store_read(s, write_record, s, e)) > 0)

@@ -13,6 +13,7 @@
 #include <sys/utsname.h>
 
 #include "common/durable.h"
+#include "common/file.h"
 #include "common/fnv_hash.h"
 #include "common/json.h"
 #include "common/opt.h"
@@ -80,10 +81,8 @@ static int acquire_lock(struct sweep_dir *d, struct err *e)
 static int write_copy(const struct sweep_dir *d, const char *text, struct err *e)
 {
     AUTO(free) char *path = in_dir(d, "sweep.yaml");
-    AUTO(file) FILE *f = private_dir_fopen(path, "w");
-    if (!f || fputs(text, f) < 0 || fflush(f) != 0)
-        return err_set(e, -errno, "%s: %s", path, strerror(errno));
-    return 0;
+    int rc = file_write(path, text, strlen(text), 0600);
+    return rc < 0 ? err_set(e, rc, "%s: %s", path, strerror(-rc)) : 0;
 }
 
 static int store_new(struct sweep_dir *d, const struct sweep_dir_opts *opts, struct err *e)
@@ -340,21 +339,19 @@ int sweep_dir_endpoint(char **out, const struct sweep_dir *d, struct err *e)
         sock = xasprintf("%s/%016" PRIx64 ".sock", dir, hash_of(d->path));
     }
     AUTO(free) char *file = in_dir(d, "endpoint");
-    AUTO(file) FILE *f = private_dir_fopen(file, "w");
-    if (!f || fprintf(f, "ipc://%s\n", sock) < 0 || fflush(f) != 0)
-        return err_set(e, -errno, "%s: %s", file, strerror(errno));
+    AUTO(free) char *line = xasprintf("ipc://%s\n", sock);
+    int rc = file_write(file, line, strlen(line), 0600);
+    if (rc < 0)
+        return err_set(e, rc, "%s: %s", file, strerror(-rc));
     *out = xasprintf("ipc://%s", sock);
     return 0;
 }
 
 int sweep_dir_write_workers(const struct sweep_dir *d, const json_t *list, struct err *e)
 {
-    AUTO(free) char *path = in_dir(d, "workers.json"), *temporary = in_dir(d, "workers.json.tmp");
-    AUTO(file) FILE *f = private_dir_fopen(temporary, "w");
-    if (!f || json_dumpf(list, f, JSON_COMPACT) < 0 || fflush(f) != 0 ||
-        event_store_share(d->store, f) < 0 || rename(temporary, path) < 0)
-        return err_set(e, errno ? -errno : -EIO, "%s: cannot write the file", path);
-    return 0;
+    AUTO(free) char *path = in_dir(d, "workers.json"), *text = json_line(list);
+    int rc = file_replace(path, text, strlen(text), event_store_permissions(d->store));
+    return rc < 0 ? err_set(e, rc, "%s: %s", path, strerror(-rc)) : 0;
 }
 
 json_t *sweep_dir_workers(const struct sweep_dir *d)

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <zmq.h>
 
-#include "common/durable.h"
+#include "common/file.h"
 #include "common/mem.h"
 
 enum { TEXT_MAX = 1024, HEX = 2 * CURVE_KEYS_BYTES };
@@ -74,19 +74,8 @@ static int read_private(char *text, const char *path, struct err *e)
 /* Writes the file completely or not at all. Other users cannot read it at any time. */
 static int write_private(const char *path, const char *text, struct err *e)
 {
-    AUTO(free) char *tmp = xasprintf("%s.%d.tmp", path, (int)getpid());
-    (void)unlink(tmp); /* a process that was killed may have left it */
-    AUTO(fd) int fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    size_t len = strlen(text);
-    if (fd >= 0)
-        errno = EIO; /* for a short write, which does not set errno */
-    int rc = fd < 0 || write(fd, text, len) != (ssize_t)len || fsync(fd) < 0 ? -errno : 0;
-    if (rc == 0)
-        rc = durable_rename(tmp, path);
-    if (rc == 0)
-        return 0;
-    (void)unlink(tmp);
-    return err_set(e, rc, "key file '%s': %s", path, strerror(-rc));
+    int rc = file_replace_durably(path, text, strlen(text), 0600);
+    return rc < 0 ? err_set(e, rc, "key file '%s': %s", path, strerror(-rc)) : 0;
 }
 
 /* ---- the two ends --------------------------------------------------------------------------- */

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <sys/utsname.h>
 
+#include "common/file.h"
 #include "common/host_port.h"
-#include "common/private_dir.h"
 #include "hpo/transport/curve_keys.h"
 
 static const char any_address[] = "0.0.0.0";
@@ -56,8 +56,7 @@ int listen_endpoint_check(const struct listen_endpoint_opts *opts, struct err *e
 static bool read_last(struct listen_address *out, const char *path)
 {
     char word[160], plain[8] = "";
-    AUTO(file) FILE *f = fopen(path, "re");
-    if (!f || fscanf(f, "tcp://%159s %7s", word, plain) < 1 || parse(out, word, NULL) < 0)
+    if (file_scan(path, "tcp://%159s %7s", word, plain) < 1 || parse(out, word, NULL) < 0)
         return false;
     out->plain = strcmp(plain, "plain") == 0;
     return true;
@@ -65,13 +64,10 @@ static bool read_last(struct listen_address *out, const char *path)
 
 static int write_last(const struct listen_address *p, const char *path, struct err *e)
 {
-    AUTO(free) char *tmp = xasprintf("%s.tmp", path);
     AUTO(free) char *address = address_of(p);
-    AUTO(file) FILE *f = private_dir_fopen(tmp, "w");
-    if (!f || fprintf(f, "%s%s\n", address, p->plain ? " plain" : "") < 0 || fflush(f) != 0 ||
-        rename(tmp, path) < 0)
-        return err_set(e, -errno, "%s: %s", path, strerror(errno));
-    return 0;
+    AUTO(free) char *line = xasprintf("%s%s\n", address, p->plain ? " plain" : "");
+    int rc = file_replace(path, line, strlen(line), 0600);
+    return rc < 0 ? err_set(e, rc, "%s: %s", path, strerror(-rc)) : 0;
 }
 
 /* Returns the endpoint that workers connect to: the bound address or, if the socket is bound to all

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/file.h"
 #include "common/mem.h"
 
 /* Returns the value of a row that is ok and the same on all nodes, or NULL. */
@@ -31,14 +32,9 @@ int doctor_expect_write(const struct doctor_report *r, const char *path, struct 
             json_object_set_new(values, table[row].id, json_text(value));
     }
     AUTO(json) json_t *root = json_pack("{s:i,s:o}", "v", 1, "values", values);
-    AUTO(free) char *temporary = xasprintf("%s.new", path);
-    if (json_dump_file(root, temporary, JSON_INDENT(2) | JSON_SORT_KEYS) < 0 ||
-        rename(temporary, path) < 0) {
-        int error = errno;
-        (void)unlink(temporary);
-        return err_set(e, -error, "--save: %s: %s", path, strerror(error));
-    }
-    return 0;
+    AUTO(free) char *text = json_dumps(root, JSON_INDENT(2) | JSON_SORT_KEYS);
+    int rc = file_replace(path, text, strlen(text), 0);
+    return rc < 0 ? err_set(e, rc, "--save: %s: %s", path, strerror(-rc)) : 0;
 }
 
 int doctor_expect_read(json_t **out, const char *path, struct err *e)

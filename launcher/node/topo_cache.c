@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/file.h"
 #include "common/fnv_hash.h"
 #include "common/log.h"
 #include "common/mem.h"
@@ -27,23 +28,6 @@ static uint64_t checksum(const char *data, size_t len)
     return fnv_hash_bytes(FNV_HASH_INIT, data, len);
 }
 
-/* Returns the first line of a file, or the text after `field` in the line that begins with it;
- * NULL: not found. */
-static char *read_line(const char *path, const char *field)
-{
-    AUTO(file) FILE *f = fopen(path, "re");
-    AUTO(free) char *line = NULL;
-    size_t cap = 0, skip = field ? strlen(field) : 0;
-    while (f && getline(&line, &cap, f) >= 0) {
-        if (field && strncmp(line, field, skip) != 0)
-            continue;
-        char *value = line + skip + strspn(line + skip, " \t");
-        value[strcspn(value, "\n")] = '\0';
-        return xstrdup(value);
-    }
-    return NULL;
-}
-
 char *topo_cache_key(void)
 {
     static const char *const overrides[] = {"HWLOC_XMLFILE", "HWLOC_SYNTHETIC", "HWLOC_FSROOT",
@@ -51,30 +35,26 @@ char *topo_cache_key(void)
     for (size_t i = 0; i < COUNT_OF(overrides); i++)
         if (getenv(overrides[i]))
             return NULL;
-    AUTO(free) char *boot = read_line("/proc/sys/kernel/random/boot_id", NULL);
-    AUTO(free) char *online = read_line("/sys/devices/system/cpu/online", NULL);
-    AUTO(free) char *cpus = read_line("/proc/self/status", "Cpus_allowed_list:");
-    AUTO(free) char *mems = read_line("/proc/self/status", "Mems_allowed_list:");
+    AUTO(free) char *boot = file_line("/proc/sys/kernel/random/boot_id");
+    AUTO(free) char *online = file_line("/sys/devices/system/cpu/online");
+    AUTO(free) char *cpus = file_field("/proc/self/status", "Cpus_allowed_list:");
+    AUTO(free) char *mems = file_field("/proc/self/status", "Mems_allowed_list:");
     if (!boot || !online || !cpus || !mems)
         return NULL;
     return xasprintf("1 hwloc=%x boot=%s online=%s cpus=%s mems=%s", hwloc_get_api_version(), boot,
                      online, cpus, mems);
 }
 
-/* Opens a directory that only this user can write, and creates it if it is missing; -1 on
- * failure. */
-static int open_own(const char *path)
+/* Returns true if only this user can write in the directory. Creates it if it is missing. */
+static bool is_own(const char *dir)
 {
-    if (mkdir(path, 0700) < 0 && errno != EEXIST)
-        return -1;
-    AUTO(fd) int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     struct stat st;
-    if (fd < 0 || fstat(fd, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & 022))
-        return -1;
-    return fd_take(&fd);
+    return (mkdir(dir, 0700) == 0 || errno == EEXIST) && lstat(dir, &st) == 0 &&
+           S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 022);
 }
 
-static int cache_dir(void)
+/* Returns the directory of the cache; NULL: none is possible. */
+static char *cache_dir(void)
 {
     const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     AUTO(free) char *base = NULL;
@@ -83,47 +63,41 @@ static int cache_dir(void)
     else if (home && home[0] == '/')
         base = xasprintf("%s/.cache", home);
     if (base) {
-        (void)mkdir(base, 0700); /* it may exist; open_own() reports any failure */
+        (void)mkdir(base, 0700); /* it may exist; is_own() reports any failure */
         AUTO(free) char *dir = xasprintf("%s/drover", base);
-        int fd = open_own(dir);
-        if (fd >= 0)
-            return fd;
+        if (is_own(dir))
+            return TAKE(dir);
     }
-    AUTO(free) char *dir = NULL;
-    return private_dir_in(&dir, "/tmp", NULL) < 0 ? -1 : open_own(dir);
+    char *dir = NULL;
+    return private_dir_in(&dir, "/tmp", NULL) < 0 ? NULL : dir;
 }
 
-/* Returns the name of the file for a key. It contains the host, since hosts may share a home
- * directory, and a hash of the key, since a host may have several cpusets. */
-static char *file_name(const char *key)
+/* Returns the path of the file for a key; NULL: there is no cache. The name contains the host,
+ * since hosts may share a home directory, and a hash of the key, since a host may have several
+ * cpusets. */
+static char *file_path(const char *key)
 {
     char host[65] = "";
+    AUTO(free) char *dir = cache_dir();
     (void)gethostname(host, sizeof host - 1); /* an empty name also works, since the key decides */
     for (char *p = host; *p; p++)
         if (*p == '/')
             *p = '_';
-    return xasprintf("topology-%s-%u.xml", host,
-                     (unsigned)(checksum(key, strlen(key)) % FILES_PER_HOST));
+    return dir ? xasprintf("%s/topology-%s-%u.xml", dir, host,
+                           (unsigned)(checksum(key, strlen(key)) % FILES_PER_HOST))
+               : NULL;
 }
 
-static char *read_all(int fd, size_t *len)
+/* Reads a regular file that only this user can write. */
+static int read_own(struct strbuf *out, const char *path)
 {
+    AUTO(fd) int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     struct stat st;
-    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
-        (st.st_mode & 022) || st.st_size <= 0 || st.st_size > FILE_MAX)
-        return NULL;
-    AUTO(free) char *data = try_calloc((size_t)st.st_size + 1, 1);
-    size_t read_bytes = 0;
-    while (data && read_bytes < (size_t)st.st_size) {
-        ssize_t n = read(fd, data + read_bytes, (size_t)st.st_size - read_bytes);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return NULL;
-        read_bytes += (size_t)n;
-    }
-    *len = read_bytes;
-    return TAKE(data);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return -errno;
+    if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 022))
+        return -EPERM;
+    return file_read_fd(out, fd, FILE_MAX);
 }
 
 /* Returns the line that precedes the XML. */
@@ -135,56 +109,28 @@ static char *format_header(const char *key, const char *xml, size_t len)
 
 char *topo_cache_get(const char *key, size_t *len)
 {
-    AUTO(fd) int dir = cache_dir();
-    if (dir < 0)
+    AUTO(free) char *path = file_path(key);
+    AUTO(strbuf) struct strbuf b = {0};
+    if (!path || read_own(&b, path) < 0)
         return NULL;
-    AUTO(free) char *name = file_name(key);
-    AUTO(fd) int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-    size_t total = 0;
-    AUTO(free) char *data = fd >= 0 ? read_all(fd, &total) : NULL;
-    const char *newline = data ? memchr(data, '\n', total) : NULL;
-    if (!newline)
+    const char *newline = b.len ? memchr(b.data, '\n', b.len) : NULL;
+    size_t skip = newline ? (size_t)(newline + 1 - b.data) : 0;
+    AUTO(free) char *header = format_header(key, b.data + skip, b.len - skip);
+    if (strlen(header) != skip || memcmp(header, b.data, skip) != 0)
         return NULL;
-    const char *xml = newline + 1;
-    size_t xml_len = total - (size_t)(xml - data);
-    AUTO(free) char *header = format_header(key, xml, xml_len);
-    if (strlen(header) != total - xml_len || memcmp(header, data, total - xml_len) != 0)
-        return NULL;
-    memmove(data, xml, xml_len + 1); /* including the final NUL */
-    *len = xml_len;
-    return TAKE(data);
-}
-
-static bool write_all(int fd, const char *data, size_t len)
-{
-    while (len > 0) {
-        ssize_t n = write(fd, data, len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        data += n;
-        len -= (size_t)n;
-    }
-    return true;
+    strbuf_consume(&b, skip);
+    *len = b.len;
+    return strbuf_take(&b);
 }
 
 void topo_cache_put(const char *key, const char *xml, size_t len)
 {
-    AUTO(fd) int dir = cache_dir();
-    if (dir < 0)
-        return;
-    AUTO(free) char *name = file_name(key);
-    AUTO(free) char *temporary = xasprintf("%s.%d", name, (int)getpid());
-    (void)unlinkat(dir, temporary, 0); /* left by a killed process with this PID */
-    AUTO(fd)
-    int fd = openat(dir, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return;
+    AUTO(free) char *path = file_path(key);
     AUTO(free) char *header = format_header(key, xml, len);
-    if (!write_all(fd, header, strlen(header)) || !write_all(fd, xml, len) ||
-        renameat(dir, temporary, dir, name) < 0) {
-        log_debug("topology cache not written: %s", strerror(errno));
-        (void)unlinkat(dir, temporary, 0); /* no further action is possible */
-    }
+    AUTO(strbuf) struct strbuf b = {0};
+    strbuf_puts(&b, header);
+    strbuf_add(&b, xml, len);
+    int rc = path ? file_replace(path, b.data, b.len, 0600) : 0;
+    if (rc < 0)
+        log_debug("topology cache not written: %s", strerror(-rc));
 }

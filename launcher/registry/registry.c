@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/file.h"
 #include "common/private_dir.h"
 #include "common/redact.h"
 #include "common/strbuf.h"
@@ -159,22 +160,6 @@ static char *namespace_mark(void)
     return xasprintf(".%s.json", digits);
 }
 
-static int write_file(const char *path, const char *text, struct err *e)
-{
-    AUTO(free) char *draft = xasprintf("%s.new", path);
-    AUTO(fd) int fd = open(draft, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-    size_t len = strlen(text);
-    if (fd < 0)
-        return err_set(e, -errno, "'%s': %s", draft, strerror(errno));
-    ssize_t n = write(fd, text, len);
-    if (n == (ssize_t)len && rename(draft, path) == 0)
-        return 0;
-    err_set(e, n >= 0 && n < (ssize_t)len ? -ENOSPC : -errno, "'%s': %s", path,
-            n >= 0 && n < (ssize_t)len ? strerror(ENOSPC) : strerror(errno));
-    unlink(draft);
-    return e ? e->code : -EIO;
-}
-
 int registry_enter(struct registry **out, const struct registry_job *job, struct err *e)
 {
     AUTO(free) char *dir = NULL;
@@ -201,10 +186,11 @@ int registry_enter(struct registry **out, const struct registry_job *job, struct
     full.started_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
     AUTO(json) json_t *j = registry_json(&full);
     AUTO(free) char *text = json_line(j);
-    rc = write_file(r->path, text, e);
-    if (rc == 0)
-        *out = TAKE(r);
-    return rc;
+    rc = file_replace(r->path, text, strlen(text), 0600);
+    if (rc < 0)
+        return err_set(e, rc, "'%s': %s", r->path, strerror(-rc));
+    *out = TAKE(r);
+    return 0;
 }
 
 int registry_enter_sweep(struct registry **out, const char *name, const char *dir, struct err *e)
@@ -259,13 +245,14 @@ static int read_job(struct registry_job *out, const char *path)
 {
     AUTO(fd) int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     struct stat st;
-    if (fd < 0 || fstat(fd, &st) < 0 || st.st_uid != geteuid() || st.st_size > FILE_MAX)
+    if (fd < 0 || fstat(fd, &st) < 0 || st.st_uid != geteuid())
         return -EPERM;
-    AUTO(free) char *text = xzalloc((size_t)st.st_size + 1);
-    ssize_t n = read(fd, text, (size_t)st.st_size);
+    AUTO(strbuf) struct strbuf text = {0};
     AUTO(json) json_t *j = NULL;
-    struct err e = {0};
-    return n <= 0 || json_parse(&j, text, (size_t)n, &e) < 0 ? -EINVAL : job_from(out, j);
+    int rc = file_read_fd(&text, fd, FILE_MAX);
+    if (rc == 0)
+        rc = json_parse(&j, text.data, text.len, NULL);
+    return rc < 0 ? rc : job_from(out, j);
 }
 
 static void add_job(struct registry_list *l, const char *path)

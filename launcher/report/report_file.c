@@ -8,7 +8,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
-#include "common/durable.h"
+#include "common/file.h"
 #include "launcher/report/report_html.h"
 #include "launcher/report/report_markdown.h"
 
@@ -39,28 +39,9 @@ int report_file_nonce(char nonce[REPORT_FILE_NONCE_BYTES], struct err *e)
     return 0;
 }
 
-static int write_all(int fd, const struct strbuf *content)
-{
-    const char *at = strbuf_str(content);
-    for (size_t left = content->len; left > 0;) {
-        ssize_t n = write(fd, at, left);
-        if (n < 0 && errno != EINTR)
-            return -errno;
-        at += n > 0 ? n : 0;
-        left -= n > 0 ? (size_t)n : 0;
-    }
-    return fsync(fd) < 0 && errno != EINVAL ? -errno : 0;
-}
-
 int report_file_write(const char *path, const struct strbuf *content, struct err *e)
 {
-    AUTO(free) char *tmp = xasprintf("%s.%d.tmp", path, (int)getpid());
-    AUTO(fd) int fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    int rc = fd < 0 ? -errno : write_all(fd, content);
-    if (rc == 0)
-        rc = durable_rename(tmp, path);
-    if (rc < 0 && fd >= 0)
-        unlink(tmp);
+    int rc = file_replace_durably(path, content->data, content->len, 0);
     return rc < 0 ? err_set(e, -EIO, "%s: %s", path, strerror(-rc)) : 0;
 }
 
