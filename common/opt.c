@@ -77,14 +77,11 @@ static int value_count(const struct opt *row)
 }
 
 /* Checks the table. An invalid table is a bug, not an error of the user. If two rows had the same
- * name, by_name() would find the first one only. So each name must find its own row. A table is
- * checked once, because each name is compared with all others. */
+ * name, by_name() would find the first one only. So each name must find its own row. Each name is
+ * compared with all others, which would take a tenth of the start of a job. So a table is checked
+ * only when its help is requested, which the build does for every command (scripts/manual). */
 static void check_rows(const struct opt *rows)
 {
-    static const struct opt *checked;
-    if (rows == checked)
-        return;
-    checked = rows;
     assert(!by_name(rows, "help", 4) && !by_letter(rows, 'h'));
     for (const struct opt *r = rows; r->kind != OPT_KIND_END; r++) {
         const char *names = r->name, *name = NULL;
@@ -340,7 +337,6 @@ static int read_values(const struct found *f, void *into, char *const *words, in
 int opt_parse(const struct opt *rows, void *into, int argc, char *const *argv, int *rest,
               struct err *e)
 {
-    check_rows(rows);
     int i = 1;
     while (i < argc && argv[i][0] == '-' && argv[i][1]) { /* "-" alone is an argument: stdin */
         const char *word = argv[i++];
@@ -350,8 +346,10 @@ int opt_parse(const struct opt *rows, void *into, int argc, char *const *argv, i
         int rc = find(&f, rows, word, e);
         if (rc < 0)
             return rc;
-        if (!f.row)
+        if (!f.row) {
+            check_rows(rows);
             return OPT_HELP;
+        }
         rc = read_values(&f, into, argv + i, argc - i, e);
         if (rc < 0)
             return rc;

@@ -134,7 +134,7 @@ enum { OPT_HELP = 1 };
  *            its options), missing or malformed value
  *   -ERANGE  the number is not in the row's range
  *   or the error of a row's `call`
- * Asserts that the table has no letter or name twice. */
+ * If help was requested, asserts that the table has no letter or name twice. */
 int opt_parse(const struct opt *rows, void *into, int argc, char *const *argv, int *rest,
               struct err *e);
 

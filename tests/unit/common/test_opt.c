@@ -487,8 +487,8 @@ static int status_of(const struct opt *table)
     pid_t pid = fork();
     if (pid == 0) {
         CHECK(freopen("/dev/null", "w", stderr) != NULL);
-        char *none[] = {"x", NULL};
-        opt_parse(table, &got, 1, none, &rest, NULL);
+        char *words[] = {"x", "--help", NULL};
+        opt_parse(table, &got, 2, words, &rest, NULL);
         _exit(0);
     }
     int status = 0;
