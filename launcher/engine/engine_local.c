@@ -113,10 +113,9 @@ static void rank_exited(struct local_job *j, int rank, int wait_status)
     bool oom = WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL &&
                j->oom_kills_count >= 0 && count_oom_kills(j) > j->oom_kills_count;
     AUTO(free)
-    char *error = wait_status && j->has_error_files
-                      ? error_files_take(j->engine->error_files, j->number, rank)
-                      : NULL;
-    j->ev.exited(j->arg, rank, wait_status, oom, error);
+    char *error =
+        j->has_error_files ? error_files_take(j->engine->error_files, j->number, rank) : NULL;
+    j->ev.exited(j->arg, rank, wait_status, oom, wait_status ? error : NULL);
 }
 
 static void on_exited(void *arg, uint32_t number, int rank, int wait_status, bool reaped)
@@ -440,7 +439,7 @@ int engine_local_start(struct engine_job **out, struct engine *en,
     j->ev = *ev;
     j->arg = arg;
     if (wants_error_files(o->plan) && !en->error_files)
-        en->error_files = error_files_open();
+        en->error_files = error_files_start();
     j->has_error_files = wants_error_files(o->plan) && en->error_files;
     struct err why = {0};
     if (!o->spec->no_traces && trace_buffer_open(&j->traces, j->count, &why) < 0)
@@ -510,7 +509,7 @@ void engine_close(struct engine *en)
         return;
     assert(!en->jobs);
     guardian_detach(en->guardian);
-    error_files_close(en->error_files);
+    free(en->error_files);
     auto_fd(&en->oom);
     auto_fd(&en->dev_null);
     uv_close((uv_handle_t *)&en->reaped_timer, on_closed);

@@ -19,10 +19,10 @@ struct engine {
     uint32_t last_number;
     int oom; /* counter of OOM kills in this process's cgroup, or NOT_OPENED; -1: none */
     bool guardian_ended, pty_warned;
-    struct error_files *error_files; /* shared by all jobs; NULL: no job so far */
-    uv_timer_t reaped_timer;         /* emits `cleared` in the next iteration */
-    char *scratch;                   /* RANK_OUTPUT_READ_BYTES */
-    int dev_null;                    /* stdin of most ranks */
+    char *error_files;       /* error_files_start() for all jobs; NULL: no job so far */
+    uv_timer_t reaped_timer; /* emits `cleared` in the next iteration */
+    char *scratch;           /* RANK_OUTPUT_READ_BYTES */
+    int dev_null;            /* stdin of most ranks */
 };
 
 struct stream {

@@ -6,20 +6,15 @@
 
 #include <stdint.h>
 
-struct error_files;
-
-/* Creates a directory for the files of all jobs of this process. On failure, logs the error and
- * returns NULL; the ranks then have no error files. */
-struct error_files *error_files_open(void);
+/* Returns the beginning of the paths of all error files of this process, which the caller frees. On
+ * failure, logs the error and returns NULL; the ranks then have no error files. */
+char *error_files_start(void);
 
 /* Returns the path for a rank of the job `number`. The caller frees it. */
-char *error_files_path(const struct error_files *f, uint32_t number, int rank);
+char *error_files_path(const char *start, uint32_t number, int rank);
 
 /* Reads and removes the rank's file. Returns the file's text, which the caller frees, or NULL if
  * the rank has not written the file. A text of more than 1 MiB is cut. */
-char *error_files_take(const struct error_files *f, uint32_t number, int rank);
-
-/* Removes the directory. NULL is accepted. */
-void error_files_close(struct error_files *f);
+char *error_files_take(const char *start, uint32_t number, int rank);
 
 #endif

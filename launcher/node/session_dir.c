@@ -7,7 +7,9 @@
 #include <limits.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/random.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "common/log.h"
 #include "common/private_dir.h"
@@ -19,11 +21,13 @@
 #define JOB_PREFIX "job-"
 #define TARGET_PREFIX "shared memory in "
 
-enum { OPEN_FDS_MAX = 16 };
+#define RUN "run" /* the kind of a session directory */
+
+enum { OPEN_FDS_MAX = 16, ERROR_AGE_MAX_S = 24 * 60 * 60 };
 
 struct session_dir {
     char *path;
-    int fd; /* descriptor with the lock */
+    int fd; /* descriptor with the lock; -1: not created yet */
 };
 
 AUTO_DEFINE(dir, DIR *, closedir)
@@ -70,16 +74,29 @@ static int lock_dir(const char *path)
     return fd_take(&fd);
 }
 
+static void remove_stale_dir(const char *path)
+{
+    AUTO(fd) int fd = lock_dir(path);
+    if (fd >= 0)
+        remove_all(path);
+}
+
+static void remove_old_file(const char *path)
+{
+    struct stat st;
+    if (lstat(path, &st) == 0 && st.st_mtime < time(NULL) - ERROR_AGE_MAX_S)
+        unlink(path);
+}
+
 static void remove_stale_in(const char *parent)
 {
     AUTO(dir) DIR *dir = opendir(parent);
     for (struct dirent *d; dir && (d = readdir(dir));) {
-        if (strncmp(d->d_name, "run-", 4) != 0)
-            continue;
         AUTO(free) char *path = xasprintf("%s/%s", parent, d->d_name);
-        AUTO(fd) int fd = lock_dir(path);
-        if (fd >= 0)
-            remove_all(path);
+        if (strncmp(d->d_name, RUN "-", strlen(RUN "-")) == 0)
+            remove_stale_dir(path);
+        else if (strncmp(d->d_name, SESSION_DIR_ERROR "-", strlen(SESSION_DIR_ERROR "-")) == 0)
+            remove_old_file(path);
     }
 }
 
@@ -97,36 +114,73 @@ void session_dir_remove_stale(void)
         remove_stale_in(parent);
 }
 
-int session_dir_open(struct session_dir **out, struct err *e)
+static int unique_path(char **out, const char *parent, const char *kind, struct err *e)
+{
+    unsigned random;
+    if (getrandom(&random, sizeof random, 0) != sizeof random)
+        return err_set(e, -errno, "getrandom: %s", strerror(errno));
+    *out = xasprintf("%s/%s-%d-%08x", parent, kind, (int)getpid(), random);
+    return 0;
+}
+
+int session_dir_beside(char **out, const char *kind, struct err *e)
 {
     AUTO(free) char *parent = NULL;
-    if (parent_dir(&parent, e) < 0)
-        return e ? e->code : -EIO;
+    int rc = parent_dir(&parent, e);
+    return rc < 0 ? rc : unique_path(out, parent, kind, e);
+}
+
+int session_dir_reserve(struct session_dir **out, struct err *e)
+{
+    AUTO(free) char *parent = NULL;
+    AUTO(free) char *path = NULL;
+    int rc = parent_dir(&parent, e);
+    if (rc == 0)
+        rc = unique_path(&path, parent, RUN, e);
+    if (rc < 0)
+        return rc;
     remove_stale_in(parent);
-    for (;;) {
-        AUTO(free) char *path = xasprintf("%s/run-XXXXXX", parent);
-        if (!mkdtemp(path))
-            return err_set(e, -errno, "cannot create a directory in '%s': %s", parent,
-                           strerror(errno));
-        int fd = lock_dir(path);
+    *out = xzalloc(sizeof **out);
+    **out = (struct session_dir){.path = TAKE(path), .fd = -1};
+    return 0;
+}
+
+int session_dir_make(struct session_dir *s, struct err *e)
+{
+    while (s->fd < 0) {
+        if (mkdir(s->path, 0700) < 0 && errno != EEXIST)
+            return err_set(e, -errno, "directory '%s': %s", s->path, strerror(errno));
+        int fd = lock_dir(s->path);
         if (fd == -ENOENT || fd == -EWOULDBLOCK)
-            continue; /* another process removed or locked it as stale */
+            continue; /* another process removes it as stale */
         if (fd < 0) {
-            rmdir(path);
-            return err_set(e, fd, "lock '%s': %s", path, strerror(-fd));
+            rmdir(s->path);
+            return err_set(e, fd, "lock '%s': %s", s->path, strerror(-fd));
         }
-        *out = xzalloc(sizeof **out);
-        **out = (struct session_dir){.path = TAKE(path), .fd = fd};
-        return 0;
+        s->fd = fd;
     }
+    return 0;
+}
+
+int session_dir_open(struct session_dir **out, struct err *e)
+{
+    AUTO(session_dir) struct session_dir *s = NULL;
+    int rc = session_dir_reserve(&s, e);
+    if (rc == 0)
+        rc = session_dir_make(s, e);
+    if (rc == 0)
+        *out = TAKE(s);
+    return rc;
 }
 
 void session_dir_close(struct session_dir *s)
 {
     if (!s)
         return;
-    remove_all(s->path);
-    close(s->fd);
+    if (s->fd >= 0) {
+        remove_all(s->path);
+        close(s->fd);
+    }
     free(s->path);
     free(s);
 }

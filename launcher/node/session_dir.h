@@ -14,14 +14,26 @@ struct session_dir;
 
 /* Creates a session directory with mode 0700 and removes stale ones. */
 int session_dir_open(struct session_dir **out, struct err *e);
+/* Does the same, but only chooses the path. session_dir_make() creates the directory, unless it
+ * exists: most jobs do not need it, and a directory that is made and removed costs a twentieth of
+ * the start and end of a small one. */
+int session_dir_reserve(struct session_dir **out, struct err *e);
+int session_dir_make(struct session_dir *s, struct err *e);
 /* Removes the directory and its contents. */
 void session_dir_close(struct session_dir *s);
 AUTO_DEFINE(session_dir, struct session_dir *, session_dir_close)
 /* Returns the path of the directory. Borrowed. */
 const char *session_dir_path(const struct session_dir *s);
 
-/* Removes stale session directories: those whose owner has ended. */
+/* Returns a path beside the session directories that no other process uses: KIND-PID-RANDOM. The
+ * caller frees it. */
+int session_dir_beside(char **out, const char *kind, struct err *e);
+
+/* Removes stale session directories, whose owner has ended, and files of the kind
+ * SESSION_DIR_ERROR that are a day old. */
 void session_dir_remove_stale(void);
+
+#define SESSION_DIR_ERROR "error"
 
 /* Registers that the ranks of a job keep shared memory in `dir` (shm_cleanup.h).
  * session_dir_job_ends() removes the memory. If the owner is killed before, the process that

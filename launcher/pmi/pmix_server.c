@@ -259,6 +259,9 @@ static int register_job(struct pmix_server_job *j, struct err *e)
 
 static int start_libpmix(struct pmix_server *r, struct err *e)
 {
+    int rc = session_dir_make(r->dir, e);
+    if (rc < 0)
+        return err_wrap(e, "PMIx");
     pmix_status_t status = start_server(r);
     r->running = status == PMIX_SUCCESS;
     return r->running ? 0 : failed(e, "start the server", status);
@@ -348,7 +351,7 @@ int pmix_server_open(struct pmix_server **out, uv_loop_t *loop, hwloc_topology_t
                      struct err *e)
 {
     AUTO(session_dir) struct session_dir *dir = NULL;
-    int rc = session_dir_open(&dir, e);
+    int rc = session_dir_reserve(&dir, e);
     if (rc < 0)
         return err_wrap(e, "PMIx");
     struct pmix_server *r = new_server(loop, topology, e);

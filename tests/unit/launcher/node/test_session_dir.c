@@ -2,7 +2,9 @@
 #include "launcher/node/session_dir.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "tests/unit/test.h"
 
@@ -116,6 +118,43 @@ TEST(it_is_not_in_a_place_that_others_can_reach)
     put_something(path);
     session_dir_close(TAKE(w));
     CHECK(access(path, F_OK) < 0);
+    remove_tmp();
+}
+
+TEST(a_reserved_directory_is_made_when_it_is_needed)
+{
+    own_tmp();
+    AUTO(session_dir) struct session_dir *w = NULL;
+    CHECK_INT(session_dir_reserve(&w, NULL), 0);
+    AUTO(free) char *path = xstrdup(session_dir_path(w));
+    CHECK(access(path, F_OK) < 0);
+    CHECK_INT(session_dir_make(w, NULL), 0);
+    CHECK_INT(session_dir_make(w, NULL), 0);
+    put_something(path);
+    session_dir_remove_stale(); /* this process has it */
+    CHECK_INT(access(path, F_OK), 0);
+    session_dir_close(TAKE(w));
+    CHECK(access(path, F_OK) < 0);
+    CHECK_INT(session_dir_reserve(&w, NULL), 0);
+    session_dir_close(TAKE(w));
+    remove_tmp();
+}
+
+TEST(an_error_file_that_a_killed_process_has_left_is_removed_after_a_day)
+{
+    own_tmp();
+    AUTO(free) char *fresh = NULL;
+    AUTO(free) char *old = NULL;
+    CHECK_INT(session_dir_beside(&fresh, SESSION_DIR_ERROR, NULL), 0);
+    CHECK_INT(session_dir_beside(&old, SESSION_DIR_ERROR, NULL), 0);
+    CHECK(strcmp(fresh, old) != 0);
+    CHECK_INT(close(creat(fresh, 0600)), 0);
+    CHECK_INT(close(creat(old, 0600)), 0);
+    const struct timespec times[] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = time(NULL) - 90000}};
+    CHECK_INT(utimensat(AT_FDCWD, old, times, 0), 0);
+    session_dir_remove_stale();
+    CHECK_INT(access(fresh, F_OK), 0);
+    CHECK(access(old, F_OK) < 0);
     remove_tmp();
 }
 
