@@ -76,6 +76,32 @@ static int value_count(const struct opt *row)
     return n;
 }
 
+static size_t count_rows(const struct opt *rows)
+{
+    size_t n = 0;
+    while (rows[n].kind != OPT_KIND_END)
+        n++;
+    return n;
+}
+
+/* Returns the table with the rows of its parts in their places. The caller frees it. */
+static struct opt *with_parts(const struct opt *table)
+{
+    struct opt *all = NULL;
+    size_t n = 0;
+    for (const struct opt *r = table;; r++) {
+        bool is_part = r->kind == OPT_KIND_PART;
+        size_t count = is_part ? count_rows(r->part) : 1;
+        all = xrealloc(all, n + count + 1, sizeof *all);
+        memcpy(&all[n], is_part ? r->part : r, count * sizeof *all);
+        for (size_t i = 0; i < count && is_part; i++)
+            all[n + i].offset += r->offset;
+        n += count;
+        if (r->kind == OPT_KIND_END)
+            return all;
+    }
+}
+
 /* Checks the table. An invalid table is a bug, not an error of the user. If two rows had the same
  * name, by_name() would find the first one only. So each name must find its own row. Each name is
  * compared with all others, which would take a tenth of the start of a job. So a table is checked
@@ -293,13 +319,14 @@ static int apply(const struct found *f, char *const *values, void *into, struct 
         return 0;
     case OPT_KIND_CALL:
     case OPT_KIND_CALL_SOME: {
-        int rc = f->row->call(into, values, e);
+        int rc = f->row->call(field, values, e);
         if (rc < 0)
             err_wrap(e, "%s", f->label);
         return rc < 0 || f->row->kind == OPT_KIND_CALL_SOME ? rc : 0;
     }
     case OPT_KIND_GROUP:
     case OPT_KIND_ABBREVIATIONS:
+    case OPT_KIND_PART:
     case OPT_KIND_END:
         break;
     }
@@ -334,9 +361,10 @@ static int read_values(const struct found *f, void *into, char *const *words, in
     return rc < 0 ? rc : used;
 }
 
-int opt_parse(const struct opt *rows, void *into, int argc, char *const *argv, int *rest,
+int opt_parse(const struct opt *table, void *into, int argc, char *const *argv, int *rest,
               struct err *e)
 {
+    AUTO(free) struct opt *rows = with_parts(table);
     int i = 1;
     while (i < argc && argv[i][0] == '-' && argv[i][1]) { /* "-" alone is an argument: stdin */
         const char *word = argv[i++];
@@ -489,8 +517,9 @@ static void print_json(FILE *to, const struct opt_help *h, const struct opt *row
     json_decref(page);
 }
 
-void opt_print_help(FILE *to, const struct opt_help *h, const struct opt *rows)
+void opt_print_help(FILE *to, const struct opt_help *h, const struct opt *table)
 {
+    AUTO(free) struct opt *rows = with_parts(table);
     const char *form = getenv("DROVER_HELP");
     if (form && strcmp(form, "json") == 0) {
         print_json(to, h, rows);

@@ -34,7 +34,8 @@ enum opt_kind {
     OPT_KIND_CALL,
     OPT_KIND_CALL_SOME,
     OPT_KIND_GROUP,
-    OPT_KIND_ABBREVIATIONS
+    OPT_KIND_ABBREVIATIONS,
+    OPT_KIND_PART
 };
 
 struct opt {
@@ -52,7 +53,8 @@ struct opt {
      * OPT_KIND_CALL_SOME: `values` has up to that many, fewer at the end of the line; the function
      * returns the number of values that it used. */
     int (*call)(void *into, char *const *values, struct err *e);
-    double min, max; /* of numbers and durations */
+    double min, max;        /* of numbers and durations */
+    const struct opt *part; /* for OPT_KIND_PART */
 };
 
 /* Rows for options with a field in the struct `type`. The field is a bool for OPT_FLAG, an int for
@@ -114,6 +116,12 @@ struct opt {
     {                                         \
         .kind = OPT_KIND_GROUP, .help = title \
     }
+/* The rows of another table, in this place, also in help. `offset` is that of its struct, which its
+ * OPT_CALL functions get. The other table has no parts. */
+#define OPT_PART(rows, offset_)                                \
+    {                                                          \
+        .kind = OPT_KIND_PART, .part = rows, .offset = offset_ \
+    }
 /* With this row the table has abbreviations, as argparse and getopt_long() accept them: after two
  * dashes, the beginning of a name stands for the only option with such a name. */
 #define OPT_ABBREVIATIONS              \
@@ -135,7 +143,7 @@ enum { OPT_HELP = 1 };
  *   -ERANGE  the number is not in the row's range
  *   or the error of a row's `call`
  * If help was requested, asserts that the table has no letter or name twice. */
-int opt_parse(const struct opt *rows, void *into, int argc, char *const *argv, int *rest,
+int opt_parse(const struct opt *table, void *into, int argc, char *const *argv, int *rest,
               struct err *e);
 
 struct opt_help {
@@ -151,7 +159,7 @@ struct opt_help {
  * under the title "Options".
  * If the environment has DROVER_HELP=json, prints the same as one line of JSON, with the ranges of
  * numbers. scripts/manual makes manual pages and completion of it. */
-void opt_print_help(FILE *to, const struct opt_help *h, const struct opt *rows);
+void opt_print_help(FILE *to, const struct opt_help *h, const struct opt *table);
 
 /* Reads the whole text as an integer in [min, max]; INT_MAX: no maximum. -EINVAL or -ERANGE; the
  * message names `what`. */

@@ -41,7 +41,7 @@ struct torchrun {
 };
 
 #define T struct torchrun
-static const struct opt options[] = {
+static const struct opt own_rows[] = {
     OPT_ABBREVIATIONS,
     OPT_GROUP("Where ranks run"),
     OPT_STR(0, "nproc-per-node", "N|gpu|cpu|auto", "ranks per node (default: 1)", T, nproc),
@@ -104,7 +104,10 @@ static const struct opt options[] = {
              job.stragglers),
     OPT_FLAG(0, "learn-timeouts", "learn other limits from earlier jobs (only drover)", T,
              job.learn_timeouts),
+    OPT_END,
+};
 
+static const struct opt other_rows[] = {
     OPT_GROUP("Other"),
     OPT_WORDS(0,
               "monitor-interval|start-method|local-addr|logs-specs|"
@@ -152,26 +155,9 @@ static const struct opt ft_rows[] = {
 };
 #undef T
 
-/* The options of the command: those of torchrun, and for ft_launcher those of ft_rows before the
- * last group. */
-struct option_table {
-    struct opt rows[COUNT_OF(options) + COUNT_OF(ft_rows)];
-};
-
-static struct option_table options_of(bool is_ft)
-{
-    struct option_table table;
-    size_t end = COUNT_OF(options) - 1;
-    memcpy(table.rows, options, sizeof options);
-    if (!is_ft)
-        return table;
-    while (options[end].kind != OPT_KIND_GROUP)
-        end--;
-    memcpy(&table.rows[end], ft_rows, sizeof ft_rows - sizeof *ft_rows);
-    memcpy(&table.rows[end + COUNT_OF(ft_rows) - 1], &options[end],
-           (COUNT_OF(options) - end) * sizeof *options);
-    return table;
-}
+static const struct opt options[] = {OPT_PART(own_rows, 0), OPT_PART(other_rows, 0), OPT_END};
+static const struct opt ft_options[] = {OPT_PART(own_rows, 0), OPT_PART(ft_rows, 0),
+                                        OPT_PART(other_rows, 0), OPT_END};
 
 /* ---- values --------------------------------------------------------------------------------- */
 
@@ -460,9 +446,8 @@ static int use_ft(struct torchrun *t, struct err *e)
 static int parse(struct torchrun *t, int argc, char **words, struct err *e)
 {
     struct launch_spec *s = &t->job.spec;
-    struct option_table table = options_of(t->is_ft);
     int rest = argc;
-    int rc = opt_parse(table.rows, t, argc, words, &rest, e);
+    int rc = opt_parse(t->is_ft ? ft_options : options, t, argc, words, &rest, e);
     if (rc != 0)
         return rc;
     if (read_nodes(t, e) < 0 || read_ranks(t, e) < 0 || read_endpoint(t, e) < 0 ||
@@ -488,7 +473,6 @@ static int parse(struct torchrun *t, int argc, char **words, struct err *e)
 
 static void print_help(const char *program, bool is_ft)
 {
-    struct option_table table = options_of(is_ft);
     const struct opt_help help = {
         .program = program,
         .usage = "[options] SCRIPT [arguments]",
@@ -498,7 +482,7 @@ static void print_help(const char *program, bool is_ft)
         .examples = "drover torchrun --nproc-per-node 4 train.py\n"
                     "drover torchrun --nnodes 2 --nproc-per-node 8 --rdzv-endpoint c01 train.py",
     };
-    opt_print_help(stdout, &help, table.rows);
+    opt_print_help(stdout, &help, is_ft ? ft_options : options);
 }
 
 static int run(int argc, char **argv, bool is_ft)

@@ -402,6 +402,25 @@ TEST(names_after_two_bars_are_understood_and_suggested_but_not_shown)
     CHECK(!strstr(text, "machine"));
 }
 
+TEST(a_table_may_have_the_rows_of_another_one_in_the_middle)
+{
+    struct pair {
+        int first;
+        struct into second;
+    } to = {0};
+    static const struct opt part[] = {OPT_FLAG(0, "dry", "stop", struct into, dry),
+                                      OPT_CALL(0, "count", NULL, "count", on_count), OPT_END};
+    static const struct opt table[] = {
+        OPT_INT('a', NULL, "N", "first", struct pair, first, 0, 9),
+        OPT_PART(part, offsetof(struct pair, second)),
+        OPT_INT('b', NULL, "N", "last", struct pair, second.ranks, 0, 9), OPT_END};
+    char *words[] = {"x", "-a1", "--dry", "--count", "-b2", NULL};
+    CHECK_INT(opt_parse(table, &to, 5, words, &rest, &error), 0);
+    CHECK(to.first == 1 && to.second.dry && to.second.calls == 1 && to.second.ranks == 2);
+    AUTO(free) char *text = help_text(&(struct opt_help){"x", "", "", NULL}, table);
+    CHECK_HAS(text, "  -a N          first\n      --dry     stop\n      --count   count\n  -b N   ");
+}
+
 TEST(help_shows_groups_and_examples)
 {
     static const struct opt table[] = {
