@@ -31,5 +31,5 @@ int main(int argc, char **argv)
     fputs("drover-hpo: not a command for users\n"
           "  try: drover sweep FILE, drover worker ENDPOINT, drover suggest\n",
           stderr);
-    return EXIT_USAGE;
+    return EXIT_STATUS_USAGE;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/command.h"
 #include "common/err.h"
 #include "common/log.h"
 #include "common/mem.h"
@@ -145,22 +146,21 @@ static int help(int argc, char **argv)
     return run(c, 3, words);
 }
 
+static int run_version(char **no_words, void *into, struct err *e)
+{
+    puts("drover " DROVER_VERSION);
+    return 0;
+}
+
 static int print_version(int argc, char **argv)
 {
     static const struct opt none[] = {OPT_END};
-    struct err e = {0};
-    int rest = argc, rc = opt_parse(none, NULL, argc, argv, &rest, &e);
-    if (rc == OPT_HELP) {
-        const struct opt_help h = {"drover version", "", "Prints the version.", NULL};
-        opt_print_help(stdout, &h, none);
-        return 0;
-    }
-    if (rc < 0) {
-        err_print(&e, "drover version");
-        return EXIT_STATUS_USAGE;
-    }
-    puts("drover " DROVER_VERSION);
-    return 0;
+    static const struct command command = {
+        .help = {"drover version", "", "Prints the version.", NULL},
+        .options = none,
+        .words_max = COMMAND_WORDS_ANY,
+        .run = run_version};
+    return command_run(&command, NULL, argc, argv);
 }
 
 /* Scripts run `mpirun --version` and read the first line. */

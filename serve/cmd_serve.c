@@ -7,10 +7,8 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
-#include "common/err.h"
+#include "common/command.h"
 #include "common/log.h"
-#include "common/opt.h"
-#include "hpo/cmd/hpo_commands.h"
 #include "serve/serve_http.h"
 #include "serve/serve_listen.h"
 
@@ -39,14 +37,6 @@ static const struct opt options[] = {
     OPT_FLAG(0, "until-eof", NULL, struct serve_options, until_eof),
     OPT_END,
 };
-
-static const struct opt_help help = {
-    SERVE, "[NAME | DIR] [--listen ADDR:PORT] [--open] [--control]",
-    "Shows sweeps in a browser: their progress, trials, curves and logs. NAME is the sweep that "
-    "the page shows first; DIR is a directory of sweeps, or of one sweep. The page only reads, "
-    "unless --control is given. On an address other than loopback, or with --control, the address "
-    "that is printed contains a token.",
-    "drover serve\ndrover serve digits --open\ndrover serve --listen 0.0.0.0:8642"};
 
 /* ---- which sweeps --------------------------------------------------------------------------- */
 
@@ -163,18 +153,26 @@ static int serve(const struct serve_options *o, const char *word, struct err *e)
     return serve_http_run(http, o->until_eof, e);
 }
 
+static int run(char **words, void *into, struct err *e)
+{
+    return serve(into, words ? words[0] : NULL, e) < 0 ? EXIT_STATUS_USAGE : 0;
+}
+
 int cmd_serve(int argc, char **argv)
 {
+    static const struct command command = {
+        .help = {SERVE, "[NAME | DIR] [--listen ADDR:PORT] [--open] [--control]",
+                 "Shows sweeps in a browser: their progress, trials, curves and logs. NAME is the "
+                 "sweep that the page shows first; DIR is a directory of sweeps, or of one sweep. "
+                 "The page only reads, unless --control is given. On an address other than "
+                 "loopback, or with --control, the address that is printed contains a token.",
+                 "drover serve\ndrover serve digits --open\n"
+                 "drover serve --listen 0.0.0.0:8642"},
+        .options = options,
+        .words_max = 1,
+        .run = run};
     struct serve_options o = {.root = "sweeps", .prefix = "/"};
-    struct err e = {0};
-    AUTO(strv) char **words = NULL;
-    int rc = hpo_commands_parse(&words, 1, options, &o, argc, argv, &e);
-    if (rc == OPT_HELP)
-        opt_print_help(stdout, &help, options);
-    else if (rc == 0)
-        rc = serve(&o, words ? words[0] : NULL, &e);
+    int status = command_run(&command, &o, argc, argv);
     strv_free(o.hosts);
-    if (rc < 0)
-        err_print(&e, SERVE);
-    return rc < 0 ? EXIT_USAGE : 0;
+    return status;
 }

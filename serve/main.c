@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/command.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/own_process.h"
-#include "hpo/cmd/hpo_commands.h"
 #include "serve/cmd_serve.h"
 #include "serve/report/cmd_report.h"
 
@@ -28,5 +28,5 @@ int main(int argc, char **argv)
     fputs("drover-serve: not a command for users\n"
           "  try: drover serve\n",
           stderr);
-    return EXIT_USAGE;
+    return EXIT_STATUS_USAGE;
 }

@@ -8,14 +8,11 @@
 
 #include "common/json.h"
 #include "common/log.h"
-#include "common/opt.h"
 #include "common/strbuf.h"
 #include "hpo/cmd/hpo_commands.h"
 #include "hpo/study/study.h"
 
 enum { LINE_MAX_BYTES = 16 << 20 };
-
-static const struct opt options[] = {OPT_END};
 
 /* Reads the next line of stdin into `b`; a longer line is cut one byte after the limit. Returns
  * false at the end of the input. */
@@ -97,37 +94,32 @@ static int serve(void)
             if (errno == EPIPE) /* the reader closed its end */
                 return 0;
             log_error("stdout: %s", strerror(errno));
-            return EXIT_WORK;
+            return EXIT_STATUS_FAILED;
         }
     }
     if (!ferror(stdin))
         return 0;
     log_error("stdin: %s", strerror(errno));
-    return EXIT_WORK;
+    return EXIT_STATUS_FAILED;
+}
+
+static int run(char **no_words, void *into, struct err *e)
+{
+    signal(SIGPIPE, SIG_IGN);
+    return serve();
 }
 
 int cmd_suggest(int argc, char **argv)
 {
-    static const char program[] = "drover suggest";
-    struct err e = {0};
-    int rest = 0, rc = opt_parse(options, NULL, argc, argv, &rest, &e);
-    if (rc == OPT_HELP) {
-        const struct opt_help help = {
-            program, "<requests >replies",
-            "Proposes hyperparameters to a program that runs the trials itself.\n"
-            "Requests come on stdin and replies on stdout, one JSON object per line.",
-            "echo '{\"op\":\"init\",\"space\":[...]}' | drover suggest"};
-        opt_print_help(stdout, &help, options);
-        return 0;
-    }
-    if (rc == 0 && rest < argc) {
-        rc = err_set(&e, -EINVAL, "unexpected argument '%s'", argv[rest]);
-        err_hint(&e, "requests on stdin: echo '{\"op\":\"init\",\"space\":[…]}' | %s", program);
-    }
-    if (rc < 0) {
-        err_print(&e, program);
-        return EXIT_USAGE;
-    }
-    signal(SIGPIPE, SIG_IGN);
-    return serve();
+    static const struct opt none[] = {OPT_END};
+    static const struct command command = {
+        .help = {"drover suggest", "<requests >replies",
+                 "Proposes hyperparameters to a program that runs the trials itself.\n"
+                 "Requests come on stdin and replies on stdout, one JSON object per line.",
+                 "echo '{\"op\":\"init\",\"space\":[...]}' | drover suggest"},
+        .options = none,
+        .unexpected_hint =
+            "requests on stdin: echo '{\"op\":\"init\",\"space\":[…]}' | drover suggest",
+        .run = run};
+    return command_run(&command, NULL, argc, argv);
 }

@@ -237,32 +237,32 @@ static int sweep(const struct sweep_options *o, struct err *e)
     AUTO(strv) char **notices = NULL;
     int slots = 0;
     if (read_spec(&spec, &text, o, e) < 0)
-        return EXIT_USAGE;
+        return EXIT_STATUS_USAGE;
     if (o->parallel > 0)
         spec->parallel = o->parallel;
     if (o->has_seed)
         spec->seed = o->seed;
     if (find_hosts(&hosts, &slots, o, spec, e) < 0)
-        return EXIT_USAGE;
+        return EXIT_STATUS_USAGE;
     sweep_run_print_notices(spec->notices, o);
     if (read_prior(&prior, &notices, o, spec, e) < 0)
-        return EXIT_USAGE;
+        return EXIT_STATUS_USAGE;
     AUTO(free) char *name = choose_name(o, spec, text);
     const char *listen = o->listen ? o->listen : hosts.fleet.hosts ? ":" : NULL;
     struct coordinator_opts config = {
         .spec = spec, .slots = slots, .listen = {listen, o->plain}, .remote_workers = hosts.fleet};
     if (listen_endpoint_check(&config.listen, e) < 0)
-        return EXIT_USAGE;
+        return EXIT_STATUS_USAGE;
     config.run_message = (struct run_message_opts){spec, name, name, wdir ? wdir : "."};
     if (run_message_check(&config.run_message, e) < 0)
-        return EXIT_USAGE;
+        return EXIT_STATUS_USAGE;
     if (o->dry_run) {
         struct sweep_dir nowhere = {
             .name = name, .path = name, .lock = -1, .seed = spec->seed, .prior = prior};
         config.dir = &nowhere;
         stored_sweep_apply(spec, &nowhere);
         sweep_run_print_notices(notices, o);
-        return dry_run(&config, o, e) < 0 ? EXIT_USAGE : 0;
+        return dry_run(&config, o, e) < 0 ? EXIT_STATUS_USAGE : 0;
     }
     const struct sweep_dir_opts dir_opts = {.root = o->root,
                                             .name = name,
@@ -291,7 +291,10 @@ static int send_resume(const struct sweep_options *o, struct err *e)
 static int start(const struct sweep_options *o, const char *verb, struct err *e)
 {
     int rc = strcmp(verb, "resume") == 0 && !o->dry_run ? send_resume(o, e) : 1;
-    return rc > 0 ? sweep(o, e) : rc == 0 ? 0 : rc == -ETIMEDOUT ? EXIT_WORK : EXIT_USAGE;
+    return rc > 0             ? sweep(o, e)
+           : rc == 0          ? 0
+           : rc == -ETIMEDOUT ? EXIT_STATUS_FAILED
+                              : EXIT_STATUS_USAGE;
 }
 
 static const struct subcommand {
@@ -351,7 +354,7 @@ static int unknown_command(const char *word, const char *meant)
     err_set(&e, -EINVAL, "unknown command '%s'", word);
     err_hint(&e, "drover sweep %s", meant);
     err_print(&e, log_program());
-    return EXIT_USAGE;
+    return EXIT_STATUS_USAGE;
 }
 
 int cmd_sweep(int argc, char **argv)
@@ -376,7 +379,7 @@ int cmd_sweep(int argc, char **argv)
         print_help();
     } else {
         signal(SIGPIPE, SIG_IGN); /* a closed stdout must not end the sweep */
-        status = rc < 0 ? EXIT_USAGE : start(&o, argv[0], &e);
+        status = rc < 0 ? EXIT_STATUS_USAGE : start(&o, argv[0], &e);
     }
     if (e.code < 0)
         err_print(&e, log_program());

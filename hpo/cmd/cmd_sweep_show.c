@@ -127,7 +127,7 @@ static int run_ls(char **no_words, void *into, struct err *e)
         json_t *s = summary(o->root, names[i], &why);
         if (!s) {
             err_print(&why, LS);
-            status = EXIT_WORK;
+            status = EXIT_STATUS_FAILED;
             continue;
         }
         if (!o->json)

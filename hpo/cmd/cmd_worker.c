@@ -76,12 +76,6 @@ static const struct opt options[] = {
     OPT_END,
 };
 
-static const struct opt_help help = {
-    "drover worker", "[options] ENDPOINT | [options] --key FILE",
-    "Runs trials of a sweep on this node until the sweep ends. Workers may join and leave at any "
-    "time.",
-    "drover worker --key worker.key\n"
-    "drover worker $(cat sweeps/digits/endpoint)"};
 static const char key_variable[] = "DROVER_SWEEP_KEY";
 
 /* HOST-PID-random: unique, and shows the worker's node to people. */
@@ -96,13 +90,8 @@ static int make_id(char *id, size_t size, struct err *e)
     return 0;
 }
 
-/* `*endpoint` is a strv with the endpoint, or NULL. */
-static int read_options(struct worker_options *o, char ***endpoint, int argc, char **argv,
-                        struct err *e)
+static int check_options(const struct worker_options *o, struct err *e)
 {
-    int rc = hpo_commands_parse(endpoint, 1, options, o, argc, argv, e);
-    if (rc != 0)
-        return rc;
     if (o->id && !peer_table_id_ok(o->id, strlen(o->id)))
         return err_set(e, -EINVAL, "--id '%s': must be 1 to %d printable characters", o->id,
                        WIRE_WORKER_MAX);
@@ -208,7 +197,7 @@ static void on_notice(void *arg, const struct worker_notice *n)
 }
 
 /* After a failure, `*status` is the exit status; unchanged: that of a wrong command line. */
-static int run(const struct worker_options *o, const char *endpoint, int *status, struct err *e)
+static int work(const struct worker_options *o, const char *endpoint, int *status, struct err *e)
 {
     char id[WIRE_WORKER_MAX + 1];
     struct worker_opts c = {
@@ -244,7 +233,7 @@ static int run(const struct worker_options *o, const char *endpoint, int *status
     if (rc == 0 && o->lock)
         rc = lockfile_acquire(&lock, o->lock, id, e);
     if (rc == 0 && (rc = start_guardian(&g, &placed, o, e)) == -EBUSY)
-        *status = EXIT_WORK; /* the GPUs did not become free */
+        *status = EXIT_STATUS_FAILED; /* the GPUs did not become free */
     if (placed) {
         c.slice.gpus = placed->gpus;
         if (c.slice.slots > placed->choice.count) /* trials share GPUs only if they need parts */
@@ -255,32 +244,38 @@ static int run(const struct worker_options *o, const char *endpoint, int *status
     if (rc < 0)
         return rc;
     c.client.id = id;
-    *status = EXIT_WORK;
+    *status = EXIT_STATUS_FAILED;
     if (o->metrics && (rc = worker_metrics_open(&metrics, o->metrics, id, c.slice.gpus, e)) < 0)
         return rc;
     if (metrics)
-        fprintf(stderr, "%s: metrics at %s\n", help.program, worker_metrics_url(metrics));
+        fprintf(stderr, "drover worker: metrics at %s\n", worker_metrics_url(metrics));
     display = worker_display_open(c.client.endpoint, console_coloured(STDERR_FILENO));
     c.arg = &(struct observers){display, metrics};
     rc = worker_run(&c, g, e);
     if (rc != -ETIMEDOUT)
-        *status = EXIT_USAGE;
+        *status = EXIT_STATUS_USAGE;
     return rc;
+}
+
+static int run(char **words, void *into, struct err *e)
+{
+    int status = EXIT_STATUS_USAGE, rc = check_options(into, e);
+    if (rc == 0)
+        rc = work(into, words ? words[0] : NULL, &status, e);
+    return rc < 0 ? status : 0;
 }
 
 int cmd_worker(int argc, char **argv)
 {
+    static const struct command command = {
+        .help = {"drover worker", "[options] ENDPOINT | [options] --key FILE",
+                 "Runs trials of a sweep on this node until the sweep ends. Workers may join and "
+                 "leave at any time.",
+                 "drover worker --key worker.key\n"
+                 "drover worker $(cat sweeps/digits/endpoint)"},
+        .options = options,
+        .words_max = 1,
+        .run = run};
     struct worker_options o = {.patience_s = 60, .grace_s = -1, .dir = "sweeps"};
-    AUTO(strv) char **endpoint = NULL;
-    struct err e = {0};
-    int status = EXIT_USAGE, rc = read_options(&o, &endpoint, argc, argv, &e);
-    if (rc == OPT_HELP) {
-        opt_print_help(stdout, &help, options);
-        return 0;
-    }
-    if (rc == 0)
-        rc = run(&o, endpoint ? endpoint[0] : NULL, &status, &e);
-    if (rc < 0)
-        err_print(&e, help.program);
-    return rc == 0 ? 0 : status;
+    return command_run(&command, &o, argc, argv);
 }

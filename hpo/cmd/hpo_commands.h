@@ -3,8 +3,7 @@
 #ifndef DROVER_HPO_COMMANDS_H
 #define DROVER_HPO_COMMANDS_H
 
-#include "common/mem.h"
-#include "common/opt.h"
+#include "common/command.h"
 
 int cmd_sweep(int argc, char **argv);
 /* `sweep ls`, `sweep show`. */
@@ -18,14 +17,6 @@ int cmd_sweep_rm(int argc, char **argv);
 int cmd_worker(int argc, char **argv);
 int cmd_suggest(int argc, char **argv);
 
-/* Parses like opt_parse(), but options and other words may be mixed. Appends the other words to the
- * strv *words, which the caller frees, also after a failure.
- *   -EINVAL  more than `max` words */
-int hpo_commands_parse(char ***words, size_t max, const struct opt *rows, void *into, int argc,
-                       char **argv, struct err *e);
-
-enum { EXIT_WORK = 1, EXIT_USAGE = 2 };
-
 /* A command on sweeps. */
 struct hpo_command {
     struct opt_help help;
@@ -35,9 +26,7 @@ struct hpo_command {
     int (*run)(char **words, void *into, struct err *e);
 };
 
-/* Parses the command line, prints the help page or runs the command, and prints the error. Returns
- * the exit status: EXIT_USAGE if an error is one of the command line, which includes a sweep that
- * does not exist or is in use, else EXIT_WORK. */
+/* Runs it as command_run() does. */
 int hpo_commands_run(const struct hpo_command *c, void *into, int argc, char **argv);
 
 #endif

@@ -97,7 +97,8 @@ static int check_place(const struct sweep_options *o, struct err *e)
 int sweep_options_parse(struct sweep_options *o, int argc, char **argv, struct err *e)
 {
     *o = (struct sweep_options){.root = "sweeps", .local_slots = -1};
-    int rc = hpo_commands_parse(&o->words, 1, sweep_options_rows, o, argc, argv, e);
+    const struct command command = {.options = sweep_options_rows, .words_max = 1};
+    int rc = command_parse(&o->words, &command, o, argc, argv, e);
     if (rc != 0)
         return rc;
     const char *word = o->words ? o->words[0] : NULL;

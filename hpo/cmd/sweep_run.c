@@ -153,13 +153,13 @@ static int finish(const struct run_message_opts *m, const struct sweep_options *
 {
     AUTO(sweep_reader) struct sweep_reader *v = NULL;
     if (sweep_reader_open(&v, o->root, m->sweep, e) < 0)
-        return EXIT_WORK;
+        return EXIT_STATUS_FAILED;
     print_result(v, m, o->json);
     if (stopped) {
         print_how_to_continue(m->sweep, o);
         return stopped;
     }
-    return has_result(v) ? 0 : EXIT_WORK;
+    return has_result(v) ? 0 : EXIT_STATUS_FAILED;
 }
 
 /* ---- the dashboard -------------------------------------------------------------------------- */
@@ -224,12 +224,12 @@ static int coordinate(const struct coordinator_opts *c, const struct sweep_optio
                       struct sweep_metrics **metrics, int *status, struct err *e)
 {
     AUTO(coordinator) struct coordinator *coord = NULL;
-    *status = EXIT_USAGE;
+    *status = EXIT_STATUS_USAGE;
     sched_batch_begin(); /* before ZeroMQ's thread starts, which inherits the policy */
     int rc = coordinator_open(&coord, c, e);
     if (rc < 0)
         return rc;
-    *status = EXIT_WORK;
+    *status = EXIT_STATUS_FAILED;
     const struct coordinator_view view = coordinator_view(coord);
     if (view.endpoint && !o->quiet)
         fprintf(stderr, "drover sweep: workers may join at %s%s\n", view.endpoint,
@@ -294,22 +294,22 @@ int sweep_run(struct coordinator_opts *c, struct spec *spec, const struct sweep_
     AUTO(sweep_metrics) struct sweep_metrics *metrics = NULL;
     /* Before any thread starts, and before the sweep's lock is taken, which it would inherit. */
     if (c->remote_workers.hosts && guardian_start(&guardian, e) < 0)
-        return EXIT_WORK;
+        return EXIT_STATUS_FAILED;
     c->remote_workers.guardian = guardian;
     if (o->no_preflight)
         strv_push(&worker_args, xstrdup("--no-preflight"));
     c->remote_workers.args = c->worker_args = worker_args;
     if (o->metrics && sweep_metrics_open(&metrics, o->metrics, c->slots > 0, e) < 0)
-        return EXIT_WORK;
+        return EXIT_STATUS_FAILED;
     if ((o->restart && archive(d, o, e) < 0) || sweep_dir_open(&dir, d, e) < 0)
-        return EXIT_USAGE;
+        return EXIT_STATUS_USAGE;
     stored_sweep_apply(spec, dir);
     if (dir->fresh || !d->prior) /* otherwise the observations of its start are used */
         sweep_run_print_notices(notices, o);
     c->dir = dir;
     AUTO(free) char *path = xstrdup(dir->path); /* needed after the sweep is closed */
     c->run_message.dir = path;
-    int status = EXIT_WORK, rc = limits_require_threads(ZEROMQ_THREADS, "the sweep", e);
+    int status = EXIT_STATUS_FAILED, rc = limits_require_threads(ZEROMQ_THREADS, "the sweep", e);
     if (rc < 0)
         return status;
     AUTO(fd) int server = o->serve ? start_server(dir) : -1; /* before a thread starts */

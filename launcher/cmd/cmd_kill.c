@@ -7,7 +7,7 @@
 #include <strings.h>
 #include <sys/syscall.h>
 
-#include "common/opt.h"
+#include "common/command.h"
 #include "launcher/cmd/commands.h"
 #include "launcher/registry/registry.h"
 
@@ -97,41 +97,38 @@ static int find_and_signal(const char *name, int sig, double wait_s, struct err 
     int rc = registry_find(&j, &l, name, e);
     if (rc == 0)
         rc = check_kind(j, sig, e);
-    int status = rc < 0 ? EXIT_STATUS_USAGE : 0;
     if (rc == 0 && signal_job(j, sig, wait_s, e) < 0)
-        status = EXIT_STATUS_FAILED;
+        rc = EXIT_STATUS_FAILED;
     registry_end(&l);
-    return status;
+    return rc;
+}
+
+static int run(char **words, void *into, struct err *e)
+{
+    const struct kill_opts *o = into;
+    int sig = read_signal(o->signal, e);
+    return sig < 0 ? sig : find_and_signal(words[0], sig, o->wait_s, e);
 }
 
 int cmd_kill(int argc, char **argv)
 {
+    static const char hint[] = "drover kill JOB; 'drover ps' lists the jobs";
+    static const struct command command = {
+        .help = {.program = "drover kill",
+                 .usage = "[options] JOB",
+                 .summary =
+                     "Stops a job of this node and waits until it has ended. JOB is a name that "
+                     "'drover ps' lists, or the beginning of it. Signals that do not stop a job, "
+                     "such as USR1, are forwarded to its ranks. The running trials of a sweep "
+                     "that is stopped run again when it is resumed.",
+                 .examples = "drover kill 4711\ndrover kill --signal USR1 4711"},
+        .options = options,
+        .words_min = 1,
+        .words_max = 1,
+        .missing = "the job is missing",
+        .missing_hint = hint,
+        .unexpected_hint = hint,
+        .run = run};
     struct kill_opts o = {.signal = "TERM", .wait_s = 60};
-    struct err e = {0};
-    int rest = argc, sig = 0, status = EXIT_STATUS_USAGE;
-    int rc = opt_parse(options, &o, argc, argv, &rest, &e);
-    if (rc == OPT_HELP) {
-        const struct opt_help help = {
-            .program = "drover kill",
-            .usage = "[options] JOB",
-            .summary = "Stops a job of this node and waits until it has ended. JOB is a name that "
-                       "'drover ps' lists, or the beginning of it. Signals that do not stop a job, "
-                       "such as USR1, are forwarded to its ranks. The running trials of a sweep "
-                       "that is stopped run again when it is resumed.",
-            .examples = "drover kill 4711\ndrover kill --signal USR1 4711"};
-        opt_print_help(stdout, &help, options);
-        return 0;
-    }
-    if (rc == 0 && rest + 1 != argc) {
-        rc = rest < argc ? err_set(&e, -EINVAL, "unexpected argument '%s'", argv[rest + 1])
-                         : err_set(&e, -EINVAL, "the job is missing");
-        err_hint(&e, "drover kill JOB; 'drover ps' lists the jobs");
-    }
-    if (rc == 0)
-        rc = sig = read_signal(o.signal, &e);
-    if (rc > 0)
-        status = find_and_signal(argv[rest], sig, o.wait_s, &e);
-    if (status)
-        err_print(&e, "drover kill");
-    return status;
+    return command_run(&command, &o, argc, argv);
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-#include "common/opt.h"
+#include "common/command.h"
 #include "common/strbuf.h"
 #include "launcher/cmd/commands.h"
 #include "launcher/registry/line_log.h"
@@ -142,8 +142,9 @@ static int check_kind(const struct registry_job *j, struct err *e)
     return 0;
 }
 
-static int find_and_show(const struct logs_opts *o, char **words, struct err *e)
+static int run(char **words, void *into, struct err *e)
 {
+    const struct logs_opts *o = into;
     struct registry_list l;
     struct reader r = {.rank = ALL_RANKS, .open_rank = NONE};
     registry_read(&l);
@@ -160,30 +161,22 @@ static int find_and_show(const struct logs_opts *o, char **words, struct err *e)
 
 int cmd_logs(int argc, char **argv)
 {
+    static const char hint[] = "drover logs JOB [RANK]; 'drover ps' lists the jobs";
+    static const struct command command = {
+        .help = {.program = "drover logs",
+                 .usage = "[options] JOB [RANK]",
+                 .summary =
+                     "Prints the last lines of a running job, of which 256 KiB per rank are "
+                     "kept. Without RANK, prints the lines of all ranks, each with its rank. JOB "
+                     "is a name that 'drover ps' lists, or the beginning of it.",
+                 .examples = "drover logs 4711\ndrover logs -f -n 10 4711 0"},
+        .options = options,
+        .words_min = 1,
+        .words_max = 2,
+        .missing = "the job is missing",
+        .missing_hint = hint,
+        .unexpected_hint = hint,
+        .run = run};
     struct logs_opts o = {.lines = -1};
-    struct err e = {0};
-    int rest = argc;
-    int rc = opt_parse(options, &o, argc, argv, &rest, &e);
-    if (rc == OPT_HELP) {
-        const struct opt_help help = {
-            .program = "drover logs",
-            .usage = "[options] JOB [RANK]",
-            .summary = "Prints the last lines of a running job, of which 256 KiB per rank are "
-                       "kept. Without RANK, prints the lines of all ranks, each with its rank. JOB "
-                       "is a name that 'drover ps' lists, or the beginning of it.",
-            .examples = "drover logs 4711\ndrover logs -f -n 10 4711 0"};
-        opt_print_help(stdout, &help, options);
-        return 0;
-    }
-    if (rc == 0 && (rest >= argc || argc - rest > 2)) {
-        rc = rest < argc ? err_set(&e, -EINVAL, "unexpected argument '%s'", argv[rest + 2])
-                         : err_set(&e, -EINVAL, "the job is missing");
-        err_hint(&e, "drover logs JOB [RANK]; 'drover ps' lists the jobs");
-    }
-    if (rc == 0)
-        rc = find_and_show(&o, argv + rest, &e);
-    if (rc == 0)
-        return 0;
-    err_print(&e, "drover logs");
-    return EXIT_STATUS_USAGE;
+    return command_run(&command, &o, argc, argv);
 }

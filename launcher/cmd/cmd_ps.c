@@ -5,8 +5,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/command.h"
 #include "common/duration.h"
-#include "common/opt.h"
 #include "common/strbuf.h"
 #include "common/utf8.h"
 #include "launcher/cmd/commands.h"
@@ -146,37 +146,31 @@ static int list_done(bool json, struct err *e)
     return rc;
 }
 
+static int run(char **no_words, void *into, struct err *e)
+{
+    const struct ps_opts *o = into;
+    if (o->baselines && o->done)
+        return err_set(e, -EINVAL, "--baselines and --done exclude each other");
+    if (!o->baselines && !o->done) {
+        list_jobs(o->json);
+        return 0;
+    }
+    int rc = o->done ? list_done(o->json, e) : list_baselines(o->json, e);
+    return rc < 0 ? EXIT_STATUS_FAILED : 0;
+}
+
 int cmd_ps(int argc, char **argv)
 {
+    static const struct command command = {
+        .help = {.program = "drover ps",
+                 .usage = "[--baselines | --done] [--json]",
+                 .summary =
+                     "Lists your running jobs that were started on this node, the sweeps "
+                     "that are coordinated here, and their trials; or, with --done, the figures "
+                     "of finished jobs.",
+                 .examples = "drover ps\ndrover ps --done\ndrover ps --baselines"},
+        .options = options,
+        .run = run};
     struct ps_opts o = {0};
-    struct err e = {0};
-    int rest = argc;
-    int rc = opt_parse(options, &o, argc, argv, &rest, &e);
-    if (rc == OPT_HELP) {
-        const struct opt_help help = {
-            .program = "drover ps",
-            .usage = "[--baselines | --done] [--json]",
-            .summary = "Lists your running jobs that were started on this node, the sweeps "
-                       "that are coordinated here, and their trials; or, with --done, the figures "
-                       "of finished jobs.",
-            .examples = "drover ps\ndrover ps --done\ndrover ps --baselines"};
-        opt_print_help(stdout, &help, options);
-        return 0;
-    }
-    if (rc == 0 && rest < argc)
-        rc = err_set(&e, -EINVAL, "unexpected argument '%s'", argv[rest]);
-    if (rc == 0 && o.baselines && o.done)
-        rc = err_set(&e, -EINVAL, "--baselines and --done exclude each other");
-    if (rc < 0) {
-        err_print(&e, "drover ps");
-        return EXIT_STATUS_USAGE;
-    }
-    if (!o.baselines && !o.done) {
-        list_jobs(o.json);
-        return 0;
-    }
-    if ((o.done ? list_done(o.json, &e) : list_baselines(o.json, &e)) == 0)
-        return 0;
-    err_print(&e, "drover ps");
-    return EXIT_STATUS_FAILED;
+    return command_run(&command, &o, argc, argv);
 }

@@ -3,11 +3,6 @@
 #ifndef DROVER_COMMANDS_H
 #define DROVER_COMMANDS_H
 
-enum {
-    EXIT_STATUS_FAILED = 1, /* the work failed */
-    EXIT_STATUS_USAGE = 2   /* the command line or a file is wrong, and nothing was started */
-};
-
 int cmd_run(int argc, char **argv);
 int cmd_torchrun(int argc, char **argv);
 int cmd_torchrun_ft(int argc, char **argv);

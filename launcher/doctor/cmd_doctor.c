@@ -6,12 +6,11 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/command.h"
 #include "common/err.h"
 #include "common/json.h"
 #include "common/mem.h"
-#include "common/opt.h"
 #include "common/strbuf.h"
-#include "launcher/cmd/commands.h"
 #include "launcher/doctor/active/active_checks.h"
 #include "launcher/doctor/check_run.h"
 #include "launcher/doctor/doctor_bundle.h"
@@ -25,6 +24,7 @@ enum { CHECK_MS = 1000, NODE_MS = 20000 };
 struct doctor_options {
     const char *hostfile, *hosts, *save, *expect, *explain, *bundle, *sweep_dir, *launcher;
     char **dirs;
+    char *const *command; /* the program of the job; NULL: not given */
     int ranks;
     bool json, strict, quick, full, verbose;
 };
@@ -62,8 +62,7 @@ static const struct opt options[] = {
 
 /* ---- this machine --------------------------------------------------------------------------- */
 
-static int check_here(struct doctor_node *out, const struct doctor_options *o, char *const *command,
-                      struct err *e)
+static int check_here(struct doctor_node *out, const struct doctor_options *o, struct err *e)
 {
     AUTO(topo) struct topo *t = NULL;
     size_t count;
@@ -74,7 +73,7 @@ static int check_here(struct doctor_node *out, const struct doctor_options *o, c
     struct check_env env = {
         .topo = t,
         .ranks = o->ranks,
-        .command = command,
+        .command = o->command && *o->command ? o->command : NULL,
         .dirs = (const char *const *)o->dirs,
         .sweep_dir = o->sweep_dir,
         .launcher = o->launcher,
@@ -100,8 +99,9 @@ static void pass(char ***argv, const char *name, const char *value)
 }
 
 /* The command that checks one node: the same options, without the nodes. */
-static char **node_command(const struct doctor_options *o, char *const *command)
+static char **node_command(const struct doctor_options *o)
 {
+    char *const *command = o->command;
     char **argv = NULL;
     strv_push(&argv, xstrdup("doctor"));
     strv_push(&argv, xstrdup("--json"));
@@ -112,7 +112,7 @@ static char **node_command(const struct doctor_options *o, char *const *command)
     pass(&argv, "--launcher", o->launcher);
     for (size_t i = 0; i < strv_len(o->dirs); i++)
         pass(&argv, "--dir", o->dirs[i]);
-    if (command)
+    if (command && *command)
         strv_push(&argv, xstrdup("--"));
     for (; command && *command; command++)
         strv_push(&argv, xstrdup(*command));
@@ -130,9 +130,9 @@ static void read_answer(struct doctor_node *out, const char *name, struct node_a
 }
 
 static int check_nodes(struct doctor_report *r, const struct hosts *hosts,
-                       const struct doctor_options *o, char *const *command, struct err *e)
+                       const struct doctor_options *o, struct err *e)
 {
-    AUTO(strv) char **argv = node_command(o, command);
+    AUTO(strv) char **argv = node_command(o);
     struct node_answer *answers = xcalloc((size_t)hosts->count, sizeof *answers);
     int rc = node_query(answers, hosts, (const char *const *)argv, NODE_MS, e);
     r->nodes = xcalloc((size_t)hosts->count, sizeof *r->nodes);
@@ -157,18 +157,17 @@ static int measure(struct doctor_report *r, const struct hosts *hosts,
     return active_checks_run(r, &opts, e);
 }
 
-static int check_all(struct doctor_report *r, const struct doctor_options *o, char *const *command,
-                     struct err *e)
+static int check_all(struct doctor_report *r, const struct doctor_options *o, struct err *e)
 {
     AUTO(hosts) struct hosts *hosts = NULL;
     double begin = clock_s();
     int rc = node_query_hosts(&hosts, o->hostfile, o->hosts, e);
     if (rc == 0 && hosts) {
-        rc = check_nodes(r, hosts, o, command, e);
+        rc = check_nodes(r, hosts, o, e);
     } else if (rc == 0) {
         r->nodes = xcalloc(1, sizeof *r->nodes);
         r->count = 1;
-        rc = check_here(r->nodes, o, command, e);
+        rc = check_here(r->nodes, o, e);
     }
     doctor_report_compare(r);
     if (rc == 0 && o->full)
@@ -225,7 +224,7 @@ static int write_bundle(const struct doctor_report *r, const char *path, struct 
 }
 
 /* Returns the exit status, or -errno. */
-static int run(const struct doctor_options *o, char *const *command, struct err *e)
+static int check(const struct doctor_options *o, struct err *e)
 {
     if (o->explain)
         return explain(o->explain, e);
@@ -234,7 +233,7 @@ static int run(const struct doctor_options *o, char *const *command, struct err 
     if (rc < 0)
         return rc;
     struct doctor_report r = {0};
-    rc = check_all(&r, o, command, e);
+    rc = check_all(&r, o, e);
     if (rc == 0) {
         doctor_expect_compare(&r, expected);
         print_report(&r, o);
@@ -247,28 +246,26 @@ static int run(const struct doctor_options *o, char *const *command, struct err 
     return rc < 0 ? rc : n.fail > 0 || (o->strict && n.warn > 0) ? EXIT_STATUS_FAILED : 0;
 }
 
+static int run(char **no_words, void *into, struct err *e)
+{
+    int rc = check(into, e);
+    return rc == -EACCES || rc == -EBADMSG ? EXIT_STATUS_USAGE : rc;
+}
+
 int cmd_doctor(int argc, char **argv)
 {
+    static const struct command command = {
+        .help = {"drover doctor",
+                 "[--hostfile FILE | --host LIST] [options] [-- program [arguments]]",
+                 "Checks the nodes of a job, and names what would slow it or break it: the value "
+                 "found, the value wanted, where it was read, and what to do. Changes nothing.",
+                 "drover doctor\ndrover doctor --hostfile hosts -- ./train\n"
+                 "drover doctor --explain host.shm"},
+        .options = options,
+        COMMAND_PROGRAM(struct doctor_options, command),
+        .run = run};
     struct doctor_options o = {0};
-    struct err e = {0};
-    int rest = argc;
-    int rc = opt_parse(options, &o, argc, argv, &rest, &e);
-    if (rc == OPT_HELP) {
-        const struct opt_help help = {
-            "drover doctor", "[--hostfile FILE | --host LIST] [options] [-- program [arguments]]",
-            "Checks the nodes of a job, and names what would slow it or break it: the value found, "
-            "the value wanted, where it was read, and what to do. Changes nothing.",
-            "drover doctor\ndrover doctor --hostfile hosts -- ./train\ndrover doctor --explain "
-            "host.shm"};
-        opt_print_help(stdout, &help, options);
-        return 0;
-    }
-    if (rc == 0)
-        rc = run(&o, rest < argc ? argv + rest : NULL, &e);
+    int status = command_run(&command, &o, argc, argv);
     strv_free(o.dirs);
-    if (rc >= 0)
-        return rc;
-    err_print(&e, "drover doctor");
-    return rc == -EINVAL || rc == -ENOENT || rc == -EACCES || rc == -EBADMSG ? EXIT_STATUS_USAGE
-                                                                             : EXIT_STATUS_FAILED;
+    return status;
 }

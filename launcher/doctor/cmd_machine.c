@@ -5,8 +5,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "common/opt.h"
-#include "launcher/cmd/commands.h"
+#include "common/command.h"
 #include "launcher/doctor/preflight.h"
 #include "launcher/node/topo.h"
 
@@ -14,6 +13,15 @@ struct machine_options {
     bool nvlinks, preflight;
     int ranks;
     const char *gpus;
+};
+
+static const struct opt options[] = {
+    OPT_FLAG(0, "nvlinks", "add the NVLinks of the GPUs", struct machine_options, nvlinks),
+    OPT_FLAG(0, "preflight", "add the checks before a job", struct machine_options, preflight),
+    OPT_INT(0, "ranks", "N", "ranks of the job on this node", struct machine_options, ranks, 1,
+            INT_MAX),
+    OPT_STR(0, "gpus", "LIST", "GPUs that the job may use", struct machine_options, gpus),
+    OPT_END,
 };
 
 /* The second line of the output, if there is anything to check. */
@@ -46,38 +54,22 @@ static int print_topology(const struct machine_options *o, struct err *e)
     return rc;
 }
 
+static int run(char **no_words, void *into, struct err *e)
+{
+    return print_topology(into, e) < 0 ? EXIT_STATUS_FAILED : 0;
+}
+
 int cmd_machine(int argc, char **argv)
 {
-    static const struct opt options[] = {
-        OPT_FLAG(0, "nvlinks", "add the NVLinks of the GPUs", struct machine_options, nvlinks),
-        OPT_FLAG(0, "preflight", "add the checks before a job", struct machine_options, preflight),
-        OPT_INT(0, "ranks", "N", "ranks of the job on this node", struct machine_options, ranks, 1,
-                INT_MAX),
-        OPT_STR(0, "gpus", "LIST", "GPUs that the job may use", struct machine_options, gpus),
-        OPT_END,
-    };
+    static const struct command command = {
+        .help = {.program = "drover machine",
+                 .usage = "[options]",
+                 .summary =
+                     "Prints the topology of this node: the GPUs, and which CPUs may be used, as "
+                     "JSON; after a tab, hwloc's XML. 'drover run' on another node needs it to "
+                     "place ranks here."},
+        .options = options,
+        .run = run};
     struct machine_options o = {0};
-    struct err e = {0};
-    int rest = argc;
-    int rc = opt_parse(options, &o, argc, argv, &rest, &e);
-    if (rc == OPT_HELP) {
-        const struct opt_help help = {
-            .program = "drover machine",
-            .usage = "[options]",
-            .summary = "Prints the topology of this node: the GPUs, and which CPUs may be used, as "
-                       "JSON; after a tab, hwloc's XML. 'drover run' on another node needs it to "
-                       "place ranks here."};
-        opt_print_help(stdout, &help, options);
-        return 0;
-    }
-    if (rc == 0 && rest < argc)
-        rc = err_set(&e, -EINVAL, "unexpected argument '%s'", argv[rest]);
-    if (rc < 0) {
-        err_print(&e, "drover machine");
-        return EXIT_STATUS_USAGE;
-    }
-    if (print_topology(&o, &e) == 0)
-        return 0;
-    err_print(&e, "drover machine");
-    return EXIT_STATUS_FAILED;
+    return command_run(&command, &o, argc, argv);
 }

@@ -4,12 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/command.h"
 #include "common/err.h"
 #include "common/json.h"
 #include "common/mem.h"
-#include "common/opt.h"
 #include "common/strbuf.h"
-#include "launcher/cmd/commands.h"
 #include "launcher/doctor/node_query.h"
 #include "launcher/doctor/topo_print.h"
 #include "launcher/node/topo.h"
@@ -167,7 +166,7 @@ static int print_inventory(const struct topo_options *o, struct err *e)
     return 0;
 }
 
-static int run(const struct topo_options *o, struct err *e)
+static int show(const struct topo_options *o, struct err *e)
 {
     AUTO(hosts) struct hosts *hosts = NULL;
     if (o->inventory)
@@ -189,28 +188,22 @@ static int run(const struct topo_options *o, struct err *e)
     return rc;
 }
 
+static int run(char **no_words, void *into, struct err *e)
+{
+    int rc = show(into, e);
+    return rc == -EACCES ? EXIT_STATUS_USAGE : rc;
+}
+
 int cmd_topo(int argc, char **argv)
 {
+    static const struct command command = {
+        .help = {"drover topo", "[--hostfile FILE | --host LIST | --inventory] [--json]",
+                 "Shows the GPUs, network interfaces, NUMA nodes and cores of each node, how they "
+                 "are connected, and which interface and cores each GPU should use. Nodes that are "
+                 "the same are shown once.",
+                 "drover topo\ndrover topo --hostfile hosts --json"},
+        .options = options,
+        .run = run};
     struct topo_options o = {0};
-    struct err e = {0};
-    int rest = argc;
-    int rc = opt_parse(options, &o, argc, argv, &rest, &e);
-    if (rc == OPT_HELP) {
-        const struct opt_help help = {
-            "drover topo", "[--hostfile FILE | --host LIST | --inventory] [--json]",
-            "Shows the GPUs, network interfaces, NUMA nodes and cores of each node, how they are "
-            "connected, and which interface and cores each GPU should use. Nodes that are the same "
-            "are shown once.",
-            "drover topo\ndrover topo --hostfile hosts --json"};
-        opt_print_help(stdout, &help, options);
-        return 0;
-    }
-    if (rc == 0 && rest < argc)
-        rc = err_set(&e, -EINVAL, "unexpected argument '%s'", argv[rest]);
-    if (rc == 0)
-        rc = run(&o, &e);
-    if (rc == 0)
-        return 0;
-    err_print(&e, "drover topo");
-    return rc == -EINVAL || rc == -ENOENT || rc == -EACCES ? EXIT_STATUS_USAGE : EXIT_STATUS_FAILED;
+    return command_run(&command, &o, argc, argv);
 }

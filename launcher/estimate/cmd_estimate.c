@@ -6,11 +6,10 @@
 #include <unistd.h>
 
 #include "common/byte_size.h"
+#include "common/command.h"
 #include "common/err.h"
 #include "common/mem.h"
-#include "common/opt.h"
 #include "common/strbuf.h"
-#include "launcher/cmd/commands.h"
 #include "launcher/estimate/estimate.h"
 #include "launcher/estimate/estimate_model.h"
 #include "launcher/estimate/estimate_peaks.h"
@@ -130,31 +129,6 @@ static const struct opt options[] = {
     OPT_END,
 };
 
-/* Options and files may alternate. A command follows "--". */
-static int parse(struct estimate_options *o, int argc, char **argv, struct err *e)
-{
-    for (int at = 0; at < argc;) {
-        int rest = argc - at;
-        int rc = opt_parse(options, o, argc - at, argv + at, &rest, e);
-        if (rc != 0)
-            return rc;
-        at += rest;
-        if (strcmp(argv[at - 1], "--") == 0) {
-            o->command = argv + at;
-            break;
-        }
-        if (at < argc)
-            strv_push(&o->model.files, xstrdup(argv[at]));
-    }
-    if (o->command && !o->command[0])
-        return err_set(e, -EINVAL, "the command after '--' is missing");
-    if (o->flash && o->job.full_attention)
-        return err_set(e, -EINVAL, "--flash and --no-flash exclude each other");
-    if (o->job.offload_params)
-        o->job.offload = true;
-    return 0;
-}
-
 /* ---- earlier jobs of the program ------------------------------------------------------------ */
 
 /* Corrects the estimate by the peaks of earlier jobs with the same program and options. */
@@ -265,7 +239,7 @@ static void print_text(const struct estimate_options *o, const struct estimate *
     fputs(strbuf_str(&b), stdout);
 }
 
-static int run(const struct estimate_options *o, struct err *e)
+static int estimate(const struct estimate_options *o, struct err *e)
 {
     struct estimate_opts job = o->job;
     struct estimate s;
@@ -296,36 +270,40 @@ static void print_rough(const struct estimate_options *o)
            o->rough_bytes / (double)(1 << 30));
 }
 
-static void print_help(void)
+static int run(char **words, void *into, struct err *e)
 {
-    const struct opt_help help = {
-        "drover estimate",
-        "[options] [config.json | FILE.safetensors ... | DIRECTORY] [-- COMMAND]",
-        "Estimates the GPU memory per rank that training a transformer needs, as a range, and says "
-        "if it fits and what would fit. The model is given by options, by a Hugging Face "
-        "config.json, or by safetensors files. With the COMMAND of earlier jobs of drover run, "
-        "their measured peaks correct the estimate.",
-        "drover estimate --params 7B -np 8 --zero 2 --gpu 80G\n"
-        "drover estimate config.json --batch 8 --seq 2048 --explain\n"
-        "drover estimate config.json -- python train.py --batch-size 16"};
-    opt_print_help(stdout, &help, options);
+    struct estimate_options *o = into;
+    if (o->command && !o->command[0])
+        return err_set(e, -EINVAL, "the command after '--' is missing");
+    if (o->flash && o->job.full_attention)
+        return err_set(e, -EINVAL, "--flash and --no-flash exclude each other");
+    o->job.offload |= o->job.offload_params;
+    o->model.files = words;
+    if (o->rough_bytes > 0) {
+        print_rough(o);
+        return 0;
+    }
+    int rc = estimate(o, e);
+    return rc == -EIO ? EXIT_STATUS_FAILED : rc < 0 ? EXIT_STATUS_USAGE : 0;
 }
 
 int cmd_estimate(int argc, char **argv)
 {
+    static const struct command command = {
+        .help = {"drover estimate",
+                 "[options] [config.json | FILE.safetensors ... | DIRECTORY] [-- COMMAND]",
+                 "Estimates the GPU memory per rank that training a transformer needs, as a range, "
+                 "and says if it fits and what would fit. The model is given by options, by a "
+                 "Hugging Face config.json, or by safetensors files. With the COMMAND of earlier "
+                 "jobs of drover run, their measured peaks correct the estimate.",
+                 "drover estimate --params 7B -np 8 --zero 2 --gpu 80G\n"
+                 "drover estimate config.json --batch 8 --seq 2048 --explain\n"
+                 "drover estimate config.json -- python train.py --batch-size 16"},
+        .options = options,
+        .words_max = COMMAND_WORDS_ANY,
+        COMMAND_PROGRAM(struct estimate_options, command),
+        .run = run};
     struct estimate_options o = {.job = estimate_opts_default()};
     o.job.batch = 0; /* not given */
-    struct err e = {0};
-    int rc = parse(&o, argc, argv, &e);
-    if (rc == OPT_HELP)
-        print_help();
-    else if (rc == 0 && o.rough_bytes > 0)
-        print_rough(&o);
-    else if (rc == 0)
-        rc = run(&o, &e);
-    strv_free(o.model.files);
-    if (rc >= 0)
-        return 0;
-    err_print(&e, "drover estimate");
-    return rc == -EIO ? EXIT_STATUS_FAILED : EXIT_STATUS_USAGE;
+    return command_run(&command, &o, argc, argv);
 }

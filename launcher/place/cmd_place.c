@@ -3,8 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "common/log.h"
-#include "common/opt.h"
+#include "common/command.h"
 #include "launcher/cmd/commands.h"
 #include "launcher/place/place_emit.h"
 #include "launcher/place/place_print.h"
@@ -13,8 +12,7 @@
 struct place_options {
     const char *file, *labels, *emit;
     bool dry_run, json;
-    char **argv; /* the command and options of `drover run`; borrowed */
-    int argc;
+    char *const *program; /* and its arguments, or an empty list */
 };
 
 static const struct opt options[] = {
@@ -28,43 +26,6 @@ static const struct opt options[] = {
             labels),
     OPT_END,
 };
-
-static void print_help(void)
-{
-    const struct opt_help help = {
-        "drover place", "[options] JOB.yaml [options] [--] [PROGRAM [arguments]]",
-        "Selects the GPUs of this machine that suit a job file, locks them, and runs the program "
-        "there as drover run does, with one rank per GPU. It waits for GPUs as long as the file's "
-        "timeout says. Without a program it only shows the choice.",
-        "drover place job.yaml -- python3 train.py\n"
-        "drover place job.yaml --dry-run\n"
-        "drover place job.yaml --emit docker -- python3 train.py"};
-    opt_print_help(stdout, &help, options);
-}
-
-/* Reads options before and after the job file. */
-static int parse(struct place_options *o, int argc, char **argv, struct err *e)
-{
-    int rest = argc;
-    int rc = opt_parse(options, o, argc, argv, &rest, e);
-    if (rc != 0)
-        return rc;
-    if (rest == argc) {
-        err_set(e, -EINVAL, "the job file is missing");
-        return err_hint(e, "drover place job.yaml -- python3 train.py");
-    }
-    o->file = argv[rest];
-    argc -= rest;
-    argv += rest;
-    rc = opt_parse(options, o, argc, argv, &rest, e); /* the file is in the place of the program */
-    o->argc = argc - rest;
-    o->argv = argv + rest;
-    if (rc == 0 && o->json && !o->dry_run)
-        rc = err_set(e, -EINVAL, "--json needs --dry-run");
-    if (rc == 0 && o->emit && o->dry_run)
-        rc = err_set(e, -EINVAL, "--emit and --dry-run exclude each other");
-    return rc;
-}
 
 static void print_choice(const struct place_options *o, const struct placement *p)
 {
@@ -87,20 +48,20 @@ static int preview(const struct place_options *o, struct err *e)
     AUTO(strbuf) struct strbuf b = {0};
     const struct placement_opts opts = {.file = o->file,
                                         .labels_file = o->labels,
-                                        .argv = o->argv,
+                                        .argv = o->program,
                                         .idle = o->emit && place_emit_queues(o->emit)};
     int rc = placement_preview(&p, &opts, e);
     if (p && !o->emit)
         print_choice(o, p);
     if (rc == 0 && o->emit)
-        rc = place_emit(&b, o->emit, p->job, p->inventory.gpus, &p->choice, o->argv, e);
+        rc = place_emit(&b, o->emit, p->job, p->inventory.gpus, &p->choice, o->program, e);
     if (rc == 0)
         fputs(strbuf_str(&b), stdout);
     return rc;
 }
 
 /* `drover place JOB -- PROGRAM` is `drover run --place JOB -- PROGRAM`. */
-static int run(const struct place_options *o)
+static int start(const struct place_options *o)
 {
     AUTO(strv) char **words = NULL;
     strv_push(&words, xstrdup("run"));
@@ -108,27 +69,43 @@ static int run(const struct place_options *o)
     if (o->labels)
         strv_push(&words, xasprintf("--labels=%s", o->labels));
     strv_push(&words, xstrdup("--"));
-    for (int i = 0; i < o->argc; i++)
-        strv_push(&words, xstrdup(o->argv[i]));
+    for (char *const *word = o->program; *word; word++)
+        strv_push(&words, xstrdup(*word));
     return cmd_run((int)strv_len(words), words);
+}
+
+static int run(char **words, void *into, struct err *e)
+{
+    struct place_options *o = into;
+    o->file = words[0];
+    if (o->json && !o->dry_run)
+        return err_set(e, -EINVAL, "--json needs --dry-run");
+    if (o->emit && o->dry_run)
+        return err_set(e, -EINVAL, "--emit and --dry-run exclude each other");
+    if (!o->emit && !o->dry_run && *o->program)
+        return start(o);
+    int rc = preview(o, e);
+    return rc == -EBUSY || rc == -EIO ? EXIT_STATUS_FAILED : rc < 0 ? EXIT_STATUS_USAGE : 0;
 }
 
 int cmd_place(int argc, char **argv)
 {
-    struct place_options o = {0};
-    struct err e = {0};
-    int rc = parse(&o, argc, argv, &e);
-    if (rc == OPT_HELP) {
-        print_help();
-        return 0;
-    }
-    o.dry_run |= rc == 0 && !o.emit && o.argc == 0;
-    if (rc == 0 && !o.dry_run && !o.emit)
-        return run(&o);
-    if (rc == 0)
-        rc = preview(&o, &e);
-    if (rc == 0)
-        return 0;
-    err_print(&e, log_program());
-    return rc == -EBUSY || rc == -EIO ? EXIT_STATUS_FAILED : EXIT_STATUS_USAGE;
+    static const struct command command = {
+        .help = {"drover place", "[options] JOB.yaml [options] [--] [PROGRAM [arguments]]",
+                 "Selects the GPUs of this machine that suit a job file, locks them, and runs the "
+                 "program there as drover run does, with one rank per GPU. It waits for GPUs as "
+                 "long as the file's timeout says. Without a program it only shows the choice.",
+                 "drover place job.yaml -- python3 train.py\n"
+                 "drover place job.yaml --dry-run\n"
+                 "drover place job.yaml --emit docker -- python3 train.py"},
+        .options = options,
+        .words_min = 1,
+        .words_max = 1,
+        .missing = "the job file is missing",
+        .missing_hint = "drover place job.yaml -- python3 train.py",
+        COMMAND_PROGRAM(struct place_options, program),
+        .run = run};
+    static char *const none[] = {NULL};
+    struct place_options o = {.program = none};
+    return command_run(&command, &o, argc, argv);
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/command.h"
 #include "common/log.h"
 #include "common/opt.h"
 #include "launcher/cmd/commands.h"

@@ -5,9 +5,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/command.h"
 #include "common/log.h"
 #include "common/stop_signals.h"
-#include "launcher/cmd/commands.h"
 #include "launcher/doctor/preflight.h"
 #include "launcher/guardian/guardian.h"
 #include "launcher/inspect/stdin_demand.h"

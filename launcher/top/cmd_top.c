@@ -7,10 +7,9 @@
 #include <uv.h>
 
 #include "common/clock.h"
+#include "common/command.h"
 #include "common/json.h"
-#include "common/opt.h"
 #include "common/stop_signals.h"
-#include "launcher/cmd/commands.h"
 #include "launcher/doctor/node_query.h"
 #include "launcher/top/top_frame.h"
 #include "launcher/top/top_json.h"
@@ -206,7 +205,8 @@ static void run_loop(struct top *t)
     top_terminal_free(t->terminal);
 }
 
-static int run(const struct top_options *o, int *status, struct err *e)
+/* Returns the exit status, or -errno. */
+static int show(const struct top_options *o, struct err *e)
 {
     AUTO(hosts) struct hosts *hosts = NULL;
     int rc = node_query_hosts(&hosts, o->hostfile, o->hosts, e);
@@ -227,35 +227,27 @@ static int run(const struct top_options *o, int *status, struct err *e)
     top_gpus_close(t.gpus);
     top_node_end(&t.own);
     free(t.message);
-    *status = t.status;
-    return rc;
+    return rc < 0 ? rc : t.status;
+}
+
+static int run(char **no_words, void *into, struct err *e)
+{
+    int rc = show(into, e);
+    return rc == -EACCES ? EXIT_STATUS_USAGE : rc;
 }
 
 int cmd_top(int argc, char **argv)
 {
+    static const struct command command = {
+        .help = {.program = "drover top",
+                 .usage = "[--hostfile FILE | --host LIST] [--interval S] [--once] [--json]",
+                 .summary =
+                     "Shows the GPUs, the processes on them, and your jobs and sweeps, live. "
+                     "Without a terminal it prints one table. It changes nothing.",
+                 .examples = "drover top\ndrover top --hostfile hosts --interval 5\n"
+                             "drover top --json"},
+        .options = options,
+        .run = run};
     struct top_options o = {0};
-    struct err e = {0};
-    int rest = argc, status = 0;
-    int rc = opt_parse(options, &o, argc, argv, &rest, &e);
-    if (rc == OPT_HELP) {
-        const struct opt_help help = {
-            .program = "drover top",
-            .usage = "[--hostfile FILE | --host LIST] [--interval S] [--once] [--json]",
-            .summary = "Shows the GPUs, the processes on them, and your jobs and sweeps, live. "
-                       "Without a terminal it prints one table. It changes nothing.",
-            .examples = "drover top\ndrover top --hostfile hosts --interval 5\ndrover top --json"};
-        opt_print_help(stdout, &help, options);
-        return 0;
-    }
-    if (rc == 0 && rest < argc)
-        rc = err_set(&e, -EINVAL, "unexpected argument '%s'", argv[rest]);
-    if (rc < 0) {
-        err_print(&e, "drover top");
-        return EXIT_STATUS_USAGE;
-    }
-    rc = run(&o, &status, &e);
-    if (rc == 0)
-        return status;
-    err_print(&e, "drover top");
-    return rc == -EINVAL || rc == -ENOENT || rc == -EACCES ? EXIT_STATUS_USAGE : EXIT_STATUS_FAILED;
+    return command_run(&command, &o, argc, argv);
 }

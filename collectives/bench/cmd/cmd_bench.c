@@ -16,11 +16,11 @@
 #include "collectives/bench/cmd/cmd_bench_local.h"
 #include "collectives/bench/cmd/cmd_bench_ring.h"
 #include "common/byte_size.h"
+#include "common/command.h"
 #include "common/log.h"
-#include "common/opt.h"
 #include "launcher/client/client_internal.h"
 
-enum { STATUS_USAGE = 2, SIGNALLED = 128, OPEN_MS = 300000 /* time limit without -T */ };
+enum { SIGNALLED = 128, OPEN_MS = 300000 /* time limit without -T */ };
 
 /* Variables for the ranks that this process starts: the number of ranks that a process of
  * nccl-tests would have on a node, and if this process's stderr and stdout are terminals. */
@@ -279,7 +279,7 @@ static int run(int argc, char **argv, struct cmd_bench_opts *o)
         rc = (e = *client_err(NULL)).code;
     if (rc < 0) {
         err_print(&e, "drover bench");
-        return STATUS_USAGE;
+        return EXIT_STATUS_USAGE;
     }
     if (getenv(CMD_BENCH_CONTROL_ENV))
         o->save = o->baseline = o->json_file = o->report = NULL;
@@ -297,7 +297,9 @@ static int run(int argc, char **argv, struct cmd_bench_opts *o)
     if (rc >= 0)
         return rc;
     err_print(&e, "drover bench");
-    return control ? CMD_BENCH_CONTROL_STATUS : rc == -EINVAL ? STATUS_USAGE : 1;
+    return control         ? CMD_BENCH_CONTROL_STATUS
+           : rc == -EINVAL ? EXIT_STATUS_USAGE
+                           : EXIT_STATUS_FAILED;
 }
 
 int cmd_bench(int argc, char **argv)

@@ -8,11 +8,11 @@
 #include <sys/stat.h>
 
 #include "collectives/bench/analysis/bench_diff.h"
+#include "common/command.h"
 #include "common/fnv_hash.h"
 #include "common/json.h"
-#include "common/opt.h"
 
-enum { STATUS_USAGE = 2, DOCUMENT_MAX = 1 << 30 };
+enum { DOCUMENT_MAX = 1 << 30 };
 
 static const char *const ways[] = {"out_of_place", "in_place"};
 
@@ -246,42 +246,25 @@ int cmd_bench_diff_parse_share(double *out, const char *what, const char *text, 
     return 0;
 }
 
-struct args {
+struct diff_options {
     const char *tolerance;
 };
+
 static const struct opt options[] = {
-    OPT_STR(0, "tolerance", "SHARE", "slowdown that still passes (default: 5%)", struct args,
-            tolerance),
+    OPT_STR(0, "tolerance", "SHARE", "slowdown that still passes (default: 5%)",
+            struct diff_options, tolerance),
     OPT_END,
 };
 
-static int compare(int argc, char **argv, struct err *e)
+static int compare(const struct diff_options *o, char **files, struct err *e)
 {
-    struct args a = {.tolerance = "5%"};
     AUTO(json) json_t *before = NULL, *after = NULL;
     AUTO(strbuf) struct strbuf text = {0};
     double tolerance = 0;
-    int rest = 0, rc = opt_parse(options, &a, argc, argv, &rest, e);
-    if (rc == OPT_HELP) {
-        opt_print_help(stdout,
-                       &(struct opt_help){
-                           .program = "drover bench diff",
-                           .usage = "[options] A B",
-                           .summary = "Compares two documents of drover bench --json, row by row. "
-                                      "The exit status is 1 if a row of B is slower.",
-                           .examples = "drover bench diff before.json after.json\n"
-                                       "drover bench diff --tolerance 10% before.json after.json"},
-                       options);
-        return 0;
-    }
-    if (rc < 0)
-        return rc;
-    char **files = argv + rest;
-    if (argc - rest == 4 && strcmp(files[2], "--tolerance") == 0)
-        a.tolerance = files[3]; /* also accepted after the files */
-    else if (argc - rest != 2)
-        return err_set(e, -EINVAL, "expected two files, not %d", argc - rest);
-    if ((rc = cmd_bench_diff_parse_share(&tolerance, "--tolerance", a.tolerance, e)) < 0 ||
+    int rc;
+    if (strv_len(files) != 2)
+        return err_set(e, -EINVAL, "expected two files, not %zu", strv_len(files));
+    if ((rc = cmd_bench_diff_parse_share(&tolerance, "--tolerance", o->tolerance, e)) < 0 ||
         (rc = cmd_bench_diff_load(&before, files[0], e)) < 0 ||
         (rc = cmd_bench_diff_load(&after, files[1], e)) < 0)
         return rc;
@@ -290,11 +273,24 @@ static int compare(int argc, char **argv, struct err *e)
     return rc;
 }
 
+static int run(char **words, void *into, struct err *e)
+{
+    int rc = compare(into, words, e);
+    return rc < 0 ? EXIT_STATUS_USAGE : rc > 0;
+}
+
 int cmd_bench_diff(int argc, char **argv)
 {
-    struct err e = {0};
-    int rc = compare(argc, argv, &e);
-    if (rc < 0)
-        err_print(&e, "drover bench diff");
-    return rc < 0 ? STATUS_USAGE : rc > 0;
+    static const struct command command = {
+        .help = {.program = "drover bench diff",
+                 .usage = "[options] A B",
+                 .summary = "Compares two documents of drover bench --json, row by row. "
+                            "The exit status is 1 if a row of B is slower.",
+                 .examples = "drover bench diff before.json after.json\n"
+                             "drover bench diff --tolerance 10% before.json after.json"},
+        .options = options,
+        .words_max = COMMAND_WORDS_ANY,
+        .run = run};
+    struct diff_options o = {.tolerance = "5%"};
+    return command_run(&command, &o, argc, argv);
 }

@@ -1,0 +1,67 @@
+#include "common/command.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static void set_program(const struct command *c, void *into, char *const *program)
+{
+    memcpy((char *)into + c->program, &program, sizeof program);
+}
+
+static int unexpected(const struct command *c, const char *word, struct err *e)
+{
+    err_set(e, -EINVAL, "unexpected argument '%s'", word);
+    return c->unexpected_hint ? err_hint(e, "%s", c->unexpected_hint) : e->code;
+}
+
+int command_parse(char ***words, const struct command *c, void *into, int argc, char **argv,
+                  struct err *e)
+{
+    for (int at = 0;;) {
+        int rest = 0, rc = opt_parse(c->options, into, argc - at, argv + at, &rest, e);
+        at += rest;
+        size_t n = strv_len(*words);
+        bool dashes = at > 1 && n >= c->words_min && strcmp(argv[at - 1], "--") == 0;
+        if (rc == 0 && c->program && (dashes || (at < argc && n == c->words_max))) {
+            set_program(c, into, argv + at);
+            return 0;
+        }
+        if (rc != 0 || at >= argc)
+            return rc;
+        if (n == c->words_max)
+            return unexpected(c, argv[at], e);
+        strv_push(words, xstrdup(argv[at]));
+    }
+}
+
+static int check_words(const struct command *c, char *const *words, struct err *e)
+{
+    if (strv_len(words) >= c->words_min)
+        return 0;
+    err_set(e, -EINVAL, "%s", c->missing);
+    return c->missing_hint ? err_hint(e, "%s", c->missing_hint) : e->code;
+}
+
+static int exit_status(int rc)
+{
+    bool usage = rc == -EINVAL || rc == -ENOENT || rc == -EBUSY || rc == -EEXIST || rc == -ERANGE;
+    return rc >= 0 ? rc : usage ? EXIT_STATUS_USAGE : EXIT_STATUS_FAILED;
+}
+
+int command_run(const struct command *c, void *into, int argc, char **argv)
+{
+    struct err e = {0};
+    AUTO(strv) char **words = NULL;
+    int status, rc = command_parse(&words, c, into, argc, argv, &e);
+    if (rc == OPT_HELP) {
+        opt_print_help(stdout, &c->help, c->options);
+        return 0;
+    }
+    if (rc == 0)
+        rc = check_words(c, words, &e);
+    status = rc < 0 ? EXIT_STATUS_USAGE : exit_status(c->run(words, into, &e));
+    if (status && e.code < 0)
+        err_print(&e, c->help.program);
+    return status;
+}
