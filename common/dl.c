@@ -43,13 +43,14 @@ int dl_fill(void *table, void *lib, const struct dl_symbol *symbols, size_t n, s
     return 0;
 }
 
+/* Sets *e only if it has no error yet, or if the library was found. */
 static void *load_file(void *table, const char *file, const struct dl_library *l, struct err *e)
 {
     void *lib = dlopen(file, l->flags ? l->flags : RTLD_NOW | RTLD_LOCAL);
     if (!lib) {
         const char *text = dlerror(); /* NULL: RTLD_NOLOAD, and the library is not loaded */
         if (e->code == 0)
-            err_set(e, -ENOPKG, "%s", text ? text : file);
+            err_set(e, -ENOENT, "%s", text ? text : file);
         return NULL;
     }
     if (dl_fill(table, lib, l->symbols, l->symbol_count, e) == 0)
@@ -58,24 +59,27 @@ static void *load_file(void *table, const char *file, const struct dl_library *l
     return NULL;
 }
 
-void *dl_load(void *table, const struct dl_library *l, struct err *e)
+int dl_load(void *table, void **lib, const struct dl_library *l, struct err *e)
 {
     const char *only = l->variable ? getenv(l->variable) : NULL;
     struct err why = {0};
-    void *lib = NULL;
+    void *found = NULL;
     clear(table, l->symbols, l->symbol_count);
     if (only && *only) {
-        lib = load_file(table, only, l, &why);
-        if (!lib)
+        found = load_file(table, only, l, &why);
+        if (!found)
             err_wrap(&why, "%s", l->variable);
     } else {
-        for (size_t i = 0; i < COUNT_OF(l->names) && l->names[i] && !lib; i++)
-            lib = load_file(table, l->names[i], l, &why);
+        for (size_t i = 0; i < COUNT_OF(l->names) && l->names[i] && !found; i++)
+            found = load_file(table, l->names[i], l, &why);
     }
-    if (lib)
-        return lib;
+    if (found) {
+        if (lib)
+            *lib = found;
+        return 0;
+    }
     err_set(e, why.code, "%s", why.text);
     if (l->hint)
         err_hint(e, "%s", l->hint);
-    return NULL;
+    return why.code;
 }

@@ -7,7 +7,7 @@
  *     };
  *     static const struct dl_library library = {
  *         .names = {"libsqlite3.so.0"}, DL_SYMBOLS(symbols), .hint = "apt install libsqlite3-0"};
- *     dl_load(&functions, &library, &e); */
+ *     int rc = dl_load(&functions, NULL, &library, &e); */
 #ifndef DROVER_DL_H
 #define DROVER_DL_H
 
@@ -38,13 +38,12 @@ struct dl_library {
 #define DL_SYMBOLS(array) .symbols = (array), .symbol_count = sizeof(array) / sizeof((array)[0])
 
 /* Loads the first file of `l` that has all required functions, and fills `table` with pointers to
- * its functions: NULL for an optional one that it lacks. Returns the handle, which stays open until
- * the process ends or the caller calls dlclose(). Returns NULL with an error if no file will do;
- * `table` is then NULL where the rows point. The error is that of the best name, unless a library
- * was found that lacks a function.
- *   -ENOPKG   no file can be loaded
- *   -ELIBBAD  a library lacks a function */
-void *dl_load(void *table, const struct dl_library *l, struct err *e);
+ * its functions: NULL for an optional one that it lacks. On failure all of these pointers are NULL.
+ * The library stays loaded until the process ends, or until the caller calls dlclose() for the
+ * handle `*lib` (`lib` may be NULL).
+ *   -ENOENT   no file can be loaded
+ *   -ELIBBAD  a library lacks a function, and no other file can be loaded */
+int dl_load(void *table, void **lib, const struct dl_library *l, struct err *e);
 
 /* Fills `table` with functions of the library that the handle `lib` names, as dl_load() does.
  *   -ELIBBAD  it lacks a function */

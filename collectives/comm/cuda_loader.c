@@ -112,28 +112,11 @@ int cuda_loader_open(void **out, const char *const *names, const char *variable,
     return err_hint(e, "add its directory to LD_LIBRARY_PATH");
 }
 
-int cuda_loader_open_runtime(void **out, void **get_properties, struct err *e)
+int cuda_loader_load(void *table, const struct dl_library *l, struct err *e)
 {
-    static const char *const names[] = {"libcudart.so.13", "libcudart.so.12", "libcudart.so", NULL};
-    int rc = cuda_loader_open(out, names, "DROVER_CUDART_LIB", e);
-    if (rc < 0)
-        return rc;
-    *get_properties = dlsym(*out, "cudaGetDeviceProperties_v2");
-    if (!*get_properties)
-        *get_properties = dlsym(*out, "cudaGetDeviceProperties");
-    return 0;
-}
-
-int cuda_loader_fill(void *table, void *lib, const struct cuda_loader_entry *entries, size_t n,
-                     const char *versions, struct err *e)
-{
-    for (size_t i = 0; i < n; i++) {
-        void *call = dlsym(lib, entries[i].name);
-        if (!call) {
-            err_set(e, -ELIBBAD, "%s", dlerror());
-            return err_hint(e, "%s", versions);
-        }
-        memcpy((char *)table + entries[i].offset, &call, sizeof call);
-    }
-    return 0;
+    void *lib = NULL;
+    int rc = cuda_loader_open(&lib, l->names, l->variable, e);
+    if (rc == 0 && (rc = dl_fill(table, lib, l->symbols, l->symbol_count, e)) < 0)
+        err_hint(e, "%s", l->hint);
+    return rc;
 }

@@ -3,9 +3,7 @@
 #ifndef DROVER_CUDA_LOADER_H
 #define DROVER_CUDA_LOADER_H
 
-#include <stddef.h>
-
-#include "common/err.h"
+#include "common/dl.h"
 
 /* Loads a library with dlopen(), until the process exits, and sets `*out` to its handle. `names`
  * are the library's possible file names ("libcudart.so.13"), best first, NULL-terminated. Searches
@@ -20,19 +18,16 @@
  *            `variable` names cannot be loaded */
 int cuda_loader_open(void **out, const char *const *names, const char *variable, struct err *e);
 
-/* Loads CUDA's runtime library as cuda_loader_open() does. Also sets `*get_properties` to its
- * cudaGetDeviceProperties(), which has another name in CUDA 12; NULL: the library has none. */
-int cuda_loader_open_runtime(void **out, void **get_properties, struct err *e);
+/* Loads a library as cuda_loader_open() does, and fills `table` with its functions, as dl_load()
+ * does. The hint is for a library that lacks a function: "CUDA 12 or newer". After `l->names` is at
+ * least one NULL.
+ *   -ENOENT   as above
+ *   -ELIBBAD  the library lacks a function */
+int cuda_loader_load(void *table, const struct dl_library *l, struct err *e);
 
-/* A function of a library, and where its pointer belongs in a table. */
-struct cuda_loader_entry {
-    const char *name;
-    size_t offset;
-};
-
-/* Fills a table with functions of the library that the handle `lib` names. `versions` is the hint
- * if a function is missing: "CUDA 12 or newer". -ELIBBAD  the library lacks a function */
-int cuda_loader_fill(void *table, void *lib, const struct cuda_loader_entry *entries, size_t n,
-                     const char *versions, struct err *e);
+/* The names and the variable of CUDA's runtime library, for struct dl_library. */
+#define CUDA_LOADER_RUNTIME                                                                       \
+    .names = {"libcudart.so.13", "libcudart.so.12", "libcudart.so"}, .variable = "DROVER_CUDART_" \
+                                                                                 "LIB"
 
 #endif

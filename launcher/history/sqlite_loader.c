@@ -14,9 +14,10 @@ int sqlite_loader_open(struct err *e)
 #undef SYMBOL
     static const struct dl_library library = {
         .names = {"libsqlite3.so.0"}, .hint = "apt install libsqlite3-0", DL_SYMBOLS(symbols)};
-    if (loaded.step || dl_load(&loaded, &library, e))
-        return 0;
-    return err_wrap(e, "SQLite");
+    int rc = loaded.step ? 0 : dl_load(&loaded, NULL, &library, e);
+    if (rc < 0)
+        err_wrap(e, "SQLite");
+    return rc == -ENOENT ? -ENOPKG : rc; /* -ENOENT: a missing file of the history */
 }
 
 const struct sqlite_loader *sqlite_loader(void)

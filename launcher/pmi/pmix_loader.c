@@ -23,8 +23,8 @@ int pmix_loader_open(struct err *e)
         DL_SYMBOLS(symbols)};
     if (loaded.Error_string)
         return 0;
-    void *lib = dl_load(&loaded, &library, e);
-    if (!lib)
+    void *lib = NULL;
+    if (dl_load(&loaded, &lib, &library, e) < 0)
         return err_wrap(e, "PMIx");
     interpose_pmix(lib);
     return 0;

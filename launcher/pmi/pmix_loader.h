@@ -29,7 +29,7 @@ struct pmix_loader {
 #define PMIX_LOADER_ENV "DROVER_PMIX_LIB"
 
 /* Loads libpmix if it is not loaded, for the lifetime of the process.
- *   -ENOPKG   it is not installed
+ *   -ENOENT   it is not installed
  *   -ELIBBAD  it lacks one of the functions */
 int pmix_loader_open(struct err *e);
 /* Returns the functions of libpmix. Loads libpmix if it is not loaded, and aborts if that fails.

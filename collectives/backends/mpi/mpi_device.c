@@ -3,10 +3,11 @@
 #include <dlfcn.h>
 #include <mpi.h>
 #include <stdint.h>
-#include <string.h>
 #if defined(OPEN_MPI)
 #include <mpi-ext.h>
 #endif
+
+#include "common/dl.h"
 
 /* The type of cuPointerGetAttribute(), and the values of CU_POINTER_ATTRIBUTE_MEMORY_TYPE and
  * CU_MEMORYTYPE_DEVICE (cuda.h; unchanged since CUDA 4). The function fails for memory that CUDA
@@ -18,11 +19,11 @@ static get_attribute_fn *get_attribute;
 
 bool mpi_device_find(void)
 {
-    void *lib = get_attribute ? NULL : dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
-    void *call = lib ? dlsym(lib, "cuPointerGetAttribute") : NULL;
-    if (call)
-        memcpy(&get_attribute, &call, sizeof call);
-    return get_attribute != NULL;
+    static const struct dl_symbol symbols[] = {{"cuPointerGetAttribute", 0, DL_REQUIRED}};
+    static const struct dl_library library = {.names = {"libcuda.so.1"},
+                                              .flags = RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD,
+                                              DL_SYMBOLS(symbols)};
+    return get_attribute || dl_load(&get_attribute, NULL, &library, NULL) == 0;
 }
 
 bool mpi_device_has(const void *p)

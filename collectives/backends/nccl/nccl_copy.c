@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/dl.h"
 #include "common/log.h"
 #include "common/mem.h"
 
@@ -76,38 +77,40 @@ int nccl_copy_fill(struct nccl_copy *c, void *to, const void *pattern, size_t pe
 
 /* ---- kernels -------------------------------------------------------------------------------- */
 
-/* Opens $DROVER_NCCL_KERNELS (empty: none), or the library next to this one. */
-static void *open_kernels(void)
+/* Returns the path of the library next to this one, which the caller frees; NULL: unknown. */
+static char *kernels_beside(void)
 {
-    const char *given = getenv("DROVER_NCCL_KERNELS");
     Dl_info self;
-    if (given)
-        return *given ? dlopen(given, RTLD_NOW | RTLD_LOCAL) : NULL;
-    if (!dladdr((void *)open_kernels, &self) || !self.dli_fname)
+    if (!dladdr((void *)kernels_beside, &self) || !self.dli_fname)
         return NULL;
     const char *slash = strrchr(self.dli_fname, '/');
-    AUTO(free)
-    char *path = xasprintf("%.*snccl_kernels.so", slash ? (int)(slash - self.dli_fname) + 1 : 0,
-                           self.dli_fname);
-    return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    return xasprintf("%.*snccl_kernels.so", slash ? (int)(slash - self.dli_fname) + 1 : 0,
+                     self.dli_fname);
 }
 
-/* Returns the comparison, loaded once per process; NULL: there is none for this GPU. */
+/* Returns the comparison of $DROVER_NCCL_KERNELS (empty: none) or of the library next to this one,
+ * loaded once per process; NULL: there is none for this GPU. */
 static nccl_kernels_compare_fn *find_compare(int device)
 {
+    struct kernels {
+        nccl_kernels_usable_fn *usable;
+        nccl_kernels_compare_fn *run_compare;
+    } k;
+    static const struct dl_symbol symbols[] = {
+        {"nccl_kernels_usable", offsetof(struct kernels, usable), DL_REQUIRED},
+        {"nccl_kernels_run_compare", offsetof(struct kernels, run_compare), DL_REQUIRED},
+    };
     static nccl_kernels_compare_fn *compare;
     static bool searched;
     if (searched)
         return compare;
     searched = true;
-    void *lib = open_kernels();
-    nccl_kernels_usable_fn *usable = NULL;
-    void *call = lib ? dlsym(lib, "nccl_kernels_usable") : NULL;
-    memcpy(&usable, &call, sizeof call);
-    if (usable && usable(device) == cudaSuccess) {
-        call = dlsym(lib, "nccl_kernels_run_compare");
-        memcpy(&compare, &call, sizeof call);
-    }
+    const char *given = getenv("DROVER_NCCL_KERNELS");
+    AUTO(free) char *beside = given ? NULL : kernels_beside();
+    const char *path = given ? given : beside;
+    const struct dl_library library = {.names = {path}, DL_SYMBOLS(symbols)};
+    if (path && *path && dl_load(&k, NULL, &library, NULL) == 0 && k.usable(device) == cudaSuccess)
+        compare = k.run_compare;
     log_debug("buffers are compared %s", compare ? "on the GPU" : "on the host");
     return compare;
 }

@@ -1,90 +1,68 @@
 #include "collectives/backends/nccl/nccl_loader.h"
 
-#include <dlfcn.h>
 #include <errno.h>
-#include <stdbool.h>
 #include <string.h>
 
 #include "collectives/comm/cuda_loader.h"
 #include "common/log.h"
-#include "common/mem.h"
 
 #define VERSIONS "NCCL 2.19 and CUDA 12, or newer"
 
-/* Opens the library `path`, or searches for NCCL if `path` is NULL. */
-static int open_nccl(void **out, const char *path, struct err *e)
-{
-    static const char *const names[] = {"libnccl.so.2", NULL};
-    if (!path || !*path)
-        return cuda_loader_open(out, names, "DROVER_NCCL_LIB", e);
-    *out = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    return *out ? 0 : err_set(e, -ENOENT, "%s", dlerror());
-}
-
-static void fill_optional(struct nccl_lib *table, void *lib)
-{
-    static const struct cuda_loader_entry entries[] = {
-        {"ncclCommInitRankScalable", offsetof(struct nccl_lib, init_scalable)},
-        {"ncclCommShrink", offsetof(struct nccl_lib, shrink)},
-        {"ncclCommRevoke", offsetof(struct nccl_lib, revoke)},
-        {"ncclCommWindowRegister", offsetof(struct nccl_lib, window)},
-        {"ncclCommWindowDeregister", offsetof(struct nccl_lib, window_free)},
-        {"ncclAlltoAll", offsetof(struct nccl_lib, all_to_all)},
-        {"ncclGather", offsetof(struct nccl_lib, gather)},
-        {"ncclScatter", offsetof(struct nccl_lib, scatter)},
-    };
-    for (size_t i = 0; i < COUNT_OF(entries); i++) {
-        void *call = dlsym(lib, entries[i].name);
-        memcpy((char *)table + entries[i].offset, &call, sizeof call);
-    }
-}
-
 int nccl_loader_open_nccl(const struct nccl_lib **out, const char *path, struct err *e)
 {
-#define ENTRY(call) {#call, offsetof(struct nccl_lib, call)},
-    static const struct cuda_loader_entry entries[] = {NCCL_CALLS(ENTRY)};
-#undef ENTRY
+#define AT(call) offsetof(struct nccl_lib, call)
+#define SYMBOL(call) {#call, AT(call), DL_REQUIRED},
+    static const struct dl_symbol symbols[] = {
+        {"ncclCommInitRankScalable", AT(init_scalable), DL_OPTIONAL},
+        {"ncclCommShrink", AT(shrink), DL_OPTIONAL},
+        {"ncclCommRevoke", AT(revoke), DL_OPTIONAL},
+        {"ncclCommWindowRegister", AT(window), DL_OPTIONAL},
+        {"ncclCommWindowDeregister", AT(window_free), DL_OPTIONAL},
+        {"ncclAlltoAll", AT(all_to_all), DL_OPTIONAL},
+        {"ncclGather", AT(gather), DL_OPTIONAL},
+        {"ncclScatter", AT(scatter), DL_OPTIONAL},
+        NCCL_CALLS(SYMBOL)};
+#undef SYMBOL
+#undef AT
     static struct nccl_lib table;
-    static bool loaded;
-    if (!loaded) {
-        void *lib = NULL;
-        int rc = open_nccl(&lib, path, e);
-        if (rc == 0)
-            rc = cuda_loader_fill(&table, lib, entries, COUNT_OF(entries), VERSIONS, e);
-        if (rc < 0)
-            return rc;
-        fill_optional(&table, lib);
-        loaded = true;
-    } else if (path && *path) {
+    struct dl_library library = {.names = {"libnccl.so.2"},
+                                 .variable = "DROVER_NCCL_LIB",
+                                 .hint = VERSIONS,
+                                 DL_SYMBOLS(symbols)};
+    int rc = 0;
+    if (path && *path && table.ncclAllReduce) {
         log_debug("another libnccl is already loaded; '%s' is not", path);
+    } else if (path && *path) {
+        library.names[0] = path;
+        library.variable = NULL;
+        rc = dl_load(&table, NULL, &library, e);
+    } else if (!table.ncclAllReduce) {
+        rc = cuda_loader_load(&table, &library, e);
     }
-    *out = &table;
-    return 0;
+    if (rc == 0)
+        *out = &table;
+    return rc;
 }
 
 int nccl_loader_open_cuda(const struct cuda_lib **out, struct err *e)
 {
-#define ENTRY(call) {#call, offsetof(struct cuda_lib, call)},
-    static const struct cuda_loader_entry entries[] = {CUDA_CALLS(ENTRY)};
-#undef ENTRY
+#define AT(call) offsetof(struct cuda_lib, call)
+#define SYMBOL(call) {#call, AT(call), DL_REQUIRED},
+    static const struct dl_symbol symbols[] = {
+        {"cudaGetDeviceProperties_v2", AT(get_properties), DL_OPTIONAL}, /* CUDA 12 */
+        {"cudaGetDeviceProperties", AT(get_properties), DL_OPTIONAL},
+        {"cudaHostAlloc", AT(host_alloc), DL_OPTIONAL},
+        {"cudaFreeHost", AT(host_free), DL_OPTIONAL},
+        CUDA_CALLS(SYMBOL)};
+#undef SYMBOL
+#undef AT
+    static const struct dl_library library = {CUDA_LOADER_RUNTIME, .hint = VERSIONS,
+                                              DL_SYMBOLS(symbols)};
     static struct cuda_lib table;
-    static bool loaded;
-    if (!loaded) {
-        void *lib = NULL, *call = NULL;
-        int rc = cuda_loader_open_runtime(&lib, &call, e);
-        if (rc == 0)
-            rc = cuda_loader_fill(&table, lib, entries, COUNT_OF(entries), VERSIONS, e);
-        if (rc < 0)
-            return rc;
-        memcpy(&table.get_properties, &call, sizeof call);
-        call = dlsym(lib, "cudaHostAlloc");
-        memcpy(&table.host_alloc, &call, sizeof call);
-        call = dlsym(lib, "cudaFreeHost");
-        memcpy(&table.host_free, &call, sizeof call);
-        loaded = true;
-    }
-    *out = &table;
-    return 0;
+    int rc = table.cudaMalloc ? 0 : cuda_loader_load(&table, &library, e);
+    if (rc == 0)
+        *out = &table;
+    return rc;
 }
 
 int nccl_loader_cuda_failed(struct err *e, const struct cuda_lib *cuda, cudaError_t rc,

@@ -1,10 +1,10 @@
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "collectives/bench/local/local_device.h"
+#include "common/dl.h"
 #include "common/mem.h"
 
 enum { ALIGNMENT = 64, ALLOCATIONS_MAX = 8, COLUMN_MAJOR = 102, NO_TRANSPOSE = 111, BLOCK = 64 };
@@ -26,22 +26,14 @@ static int cpu_count(int *out, struct err *e)
     return 0;
 }
 
-static sgemm_fn *load_sgemm(void)
-{
-    static const char *const names[] = {"libopenblas.so.0", "libblas.so.3", "libcblas.so.3"};
-    sgemm_fn *call = NULL;
-    for (size_t i = 0; i < COUNT_OF(names) && !call; i++) {
-        void *lib = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-        void *found = lib ? dlsym(lib, "cblas_sgemm") : NULL;
-        memcpy(&call, &found, sizeof call);
-    }
-    return call;
-}
-
 static int cpu_open(struct local_device **out, int index, int64_t wait_ms, struct err *e)
 {
+    static const struct dl_symbol symbols[] = {
+        {"cblas_sgemm", offsetof(struct local_device, sgemm), DL_REQUIRED}};
+    static const struct dl_library library = {
+        .names = {"libopenblas.so.0", "libblas.so.3", "libcblas.so.3"}, DL_SYMBOLS(symbols)};
     struct local_device *d = xzalloc(sizeof *d);
-    d->sgemm = load_sgemm();
+    (void)dl_load(d, NULL, &library, NULL); /* without it, drover's own loops multiply */
     *out = d;
     return 0;
 }
