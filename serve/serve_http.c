@@ -1,9 +1,7 @@
 #include "serve/serve_http.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <microhttpd.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
@@ -17,6 +15,7 @@
 
 #include "common/clock.h"
 #include "common/json.h"
+#include "common/listen.h"
 #include "common/log.h"
 #include "hpo/store/command_client.h"
 #include "serve/serve_peers.h"
@@ -327,12 +326,8 @@ static const char *query(void *arg, const char *name)
 
 static bool is_local(struct MHD_Connection *c)
 {
-    const struct sockaddr *a =
-        MHD_get_connection_info(c, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;
-    if (a->sa_family == AF_INET)
-        return ntohl(((const struct sockaddr_in *)a)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
-    return a->sa_family == AF_INET6 &&
-           IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a)->sin6_addr);
+    return listen_is_loopback(
+        MHD_get_connection_info(c, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr);
 }
 
 /* Compresses the body if the client accepts that. On this machine it would only cost time. */

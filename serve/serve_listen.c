@@ -1,51 +1,21 @@
 #include "serve/serve_listen.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "common/host_port.h"
+#include "common/listen.h"
 
 enum { BACKLOG = 1024, NAME_SIZE = 256 };
 
-static bool is_loopback(const struct sockaddr *a)
-{
-    if (a->sa_family == AF_INET)
-        return ntohl(((const struct sockaddr_in *)a)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
-    return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a)->sin6_addr);
-}
-
-static bool is_any(const struct sockaddr *a)
-{
-    if (a->sa_family == AF_INET)
-        return ((const struct sockaddr_in *)a)->sin_addr.s_addr == htonl(INADDR_ANY);
-    return IN6_IS_ADDR_UNSPECIFIED(&((const struct sockaddr_in6 *)a)->sin6_addr);
-}
-
-static int port_of(const struct sockaddr *a)
-{
-    return ntohs(a->sa_family == AF_INET ? ((const struct sockaddr_in *)a)->sin_port
-                                         : ((const struct sockaddr_in6 *)a)->sin6_port);
-}
-
-static int try_bind(int *out, const struct addrinfo *at)
-{
-    static const int one = 1;
-    AUTO(fd) int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) < 0 ||
-        bind(fd, at->ai_addr, at->ai_addrlen) < 0 || listen(fd, BACKLOG) < 0)
-        return -errno;
-    *out = fd_take(&fd);
-    return 0;
-}
-
-static int bind_address(struct serve_listen *l, const char *address, int port, struct err *e)
+/* Sets `*at` to the address of the socket. */
+static int bind_address(struct serve_listen *l, struct listen_address *at, const char *address,
+                        int port, struct err *e)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
     struct addrinfo *found = NULL;
@@ -54,8 +24,9 @@ static int bind_address(struct serve_listen *l, const char *address, int port, s
     int rc = getaddrinfo(address, service, &hints, &found);
     if (rc != 0)
         return err_set(e, -EINVAL, "--listen: '%s': %s", address, gai_strerror(rc));
-    rc = try_bind(&l->fd, found);
+    *at = listen_address_of(found->ai_addr);
     freeaddrinfo(found);
+    l->fd = rc = listen_open(at, LISTEN_REUSE, BACKLOG);
     return rc < 0 ? err_set(e, rc, "--listen: %s:%d: %s", address, port, strerror(-rc)) : 0;
 }
 
@@ -77,18 +48,16 @@ static void add_addresses(struct serve_listen *l)
     freeifaddrs(all);
 }
 
-/* Sets the names by which the address is reached. `address` is as the user wrote it. */
-static void set_names(struct serve_listen *l, const char *address, char *const *names)
+/* Sets the names by which the address `at` is reached. `address` is as the user wrote it. */
+static void set_names(struct serve_listen *l, const struct listen_address *at, const char *address,
+                      char *const *names)
 {
-    struct sockaddr_storage a;
-    socklen_t len = sizeof a;
     char name[NAME_SIZE] = "localhost", number[INET6_ADDRSTRLEN] = "";
-    (void)getsockname(l->fd, (struct sockaddr *)&a, &len); /* a bound socket has a name */
-    (void)gethostname(name, sizeof name - 1);              /* on failure it stays "localhost" */
-    (void)getnameinfo((struct sockaddr *)&a, len, number, sizeof number, NULL, 0, NI_NUMERICHOST);
-    bool any = is_any((struct sockaddr *)&a), v6 = a.ss_family == AF_INET6;
-    l->port = port_of((struct sockaddr *)&a);
-    l->loopback = is_loopback((struct sockaddr *)&a);
+    (void)gethostname(name, sizeof name - 1); /* on failure it stays "localhost" */
+    (void)getnameinfo(&at->at.any, at->size, number, sizeof number, NULL, 0, NI_NUMERICHOST);
+    bool any = listen_is_everywhere(&at->at.any), v6 = at->at.any.sa_family == AF_INET6;
+    l->port = listen_port(&at->at.any);
+    l->loopback = listen_is_loopback(&at->at.any);
     l->host_name = xstrdup(name);
     l->url_host = any ? xstrdup(name) : v6 ? xasprintf("[%s]", number) : xstrdup(number);
     strv_push(&l->hosts, xstrdup(l->url_host));
@@ -112,12 +81,13 @@ int serve_listen_open(struct serve_listen *out, const char *text, char *const *n
         return err_wrap(e, "--listen");
     const char *address = *given.host ? given.host : "127.0.0.1";
     *out = (struct serve_listen){.fd = -1};
-    int rc = bind_address(out, address, given.port >= 0 ? given.port : SERVE_LISTEN_PORT, e);
+    struct listen_address at;
+    int rc = bind_address(out, &at, address, given.port >= 0 ? given.port : SERVE_LISTEN_PORT, e);
     if (rc == -EADDRINUSE && given.port < 0)
-        rc = bind_address(out, address, 0, e);
+        rc = bind_address(out, &at, address, 0, e);
     if (rc < 0)
         return rc;
-    set_names(out, address, names);
+    set_names(out, &at, address, names);
     return 0;
 }
 

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -16,6 +15,7 @@
 #include "collectives/bootstrap/bootstrap_server.h"
 #include "common/clock.h"
 #include "common/fnv_hash.h"
+#include "common/listen.h"
 
 enum {
     PORTS = 16, /* number of ports after MASTER_PORT to try; torch uses MASTER_PORT itself */
@@ -130,19 +130,9 @@ static int resolve(struct addrinfo **out, const char *host, int port, struct err
 
 /* ---- rank 0 --------------------------------------------------------------------------------- */
 
-static int listen_at(const struct sockaddr *to, socklen_t len, bool reuse)
-{
-    AUTO(fd) int fd = socket(to->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    int yes = 1;
-    if (fd < 0 || (reuse && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) < 0) ||
-        bind(fd, to, len) < 0 || listen(fd, SOMAXCONN) < 0)
-        return -errno;
-    return fd_take(&fd);
-}
-
 /* Listens at MASTER_ADDR. If this node does not have that address, listens at all addresses.
  * Returns a socket or a negative errno. */
-static int listen_port(const struct rank0_address *r0, int port, struct err *e)
+static int listen_at(const struct rank0_address *r0, int port, struct err *e)
 {
     AUTO(found) struct addrinfo *found = NULL;
     int fd = resolve(&found, r0->host, port, e);
@@ -150,22 +140,25 @@ static int listen_port(const struct rank0_address *r0, int port, struct err *e)
         return fd;
     /* With SO_REUSEADDR, bind() would also accept a port that another drover has bound to reserve
      * it for its job. */
-    bool reuse = r0->chosen || port == session.port;
-    for (const struct addrinfo *a = found; a; a = a->ai_next)
-        if ((fd = listen_at(a->ai_addr, a->ai_addrlen, reuse)) >= 0 || fd == -EADDRINUSE)
+    enum listen_reuse reuse = r0->chosen || port == session.port ? LISTEN_REUSE : LISTEN_ALONE;
+    struct listen_address at;
+    for (const struct addrinfo *a = found; a; a = a->ai_next) {
+        at = listen_address_of(a->ai_addr);
+        if ((fd = listen_open(&at, reuse, SOMAXCONN)) >= 0 || fd == -EADDRINUSE)
             break;
+    }
     if (fd == -EADDRNOTAVAIL) {
-        struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
-        fd = listen_at((struct sockaddr *)&any, sizeof any, reuse);
+        at = listen_everywhere(port);
+        fd = listen_open(&at, reuse, SOMAXCONN);
     }
     return fd < 0 ? err_set(e, fd, "port %d of %s: %s", port, r0->host, strerror(-fd)) : fd;
 }
 
 static int listen_on_any(const struct rank0_address *r0, struct err *e)
 {
-    int fd = session.port ? listen_port(r0, session.port, e) : -EADDRINUSE;
+    int fd = session.port ? listen_at(r0, session.port, e) : -EADDRINUSE;
     for (int i = 0; fd < 0 && i < r0->count; i++) {
-        fd = listen_port(r0, r0->first + i, e);
+        fd = listen_at(r0, r0->first + i, e);
         session.port = fd >= 0 ? r0->first + i : 0;
     }
     if (fd < 0)

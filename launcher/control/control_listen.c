@@ -1,8 +1,6 @@
-#include <arpa/inet.h>
-#include <netinet/in.h>
-
 #include <string.h>
 
+#include "common/listen.h"
 #include "common/strbuf.h"
 #include "launcher/control/control.h"
 
@@ -10,12 +8,12 @@ enum { BACKLOG = 4096 };
 
 int control_listen(uv_tcp_t *listener, uv_loop_t *loop, uv_connection_cb connected, struct err *e)
 {
-    struct sockaddr_in6 six = {.sin6_family = AF_INET6};
-    struct sockaddr_in four = {.sin_family = AF_INET};
+    struct listen_address everywhere = listen_everywhere(0);
+    AUTO(fd) int fd = listen_bind(&everywhere, LISTEN_REUSE);
     uv_tcp_init(loop, listener);
-    int rc = uv_tcp_bind(listener, (struct sockaddr *)&six, 0);
-    if (rc < 0) /* this machine or container has no IPv6 */
-        rc = uv_tcp_bind(listener, (struct sockaddr *)&four, 0);
+    int rc = fd < 0 ? fd : uv_tcp_open(listener, fd);
+    if (rc == 0)
+        (void)fd_take(&fd); /* the handle has it */
     if (rc == 0)
         rc = uv_listen((uv_stream_t *)listener, BACKLOG, connected);
     return rc < 0 ? err_set(e, rc, "listen for agents: %s", uv_strerror(rc)) : 0;
@@ -23,12 +21,10 @@ int control_listen(uv_tcp_t *listener, uv_loop_t *loop, uv_connection_cb connect
 
 int control_listener_port(const uv_tcp_t *listener)
 {
-    struct sockaddr_storage a = {0};
-    int len = sizeof a;
-    /* Cannot fail, since it listens */
-    (void)uv_tcp_getsockname(listener, (struct sockaddr *)&a, &len);
-    return ntohs(a.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&a)->sin6_port
-                                         : ((struct sockaddr_in *)&a)->sin_port);
+    struct listen_address a = {0};
+    int size = sizeof a.at;
+    (void)uv_tcp_getsockname(listener, &a.at.any, &size); /* cannot fail, since it listens */
+    return listen_port(&a.at.any);
 }
 
 char *control_address_list(char *const *addresses, int port)

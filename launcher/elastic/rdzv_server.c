@@ -2,10 +2,10 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <netinet/in.h>
 #include <string.h>
 
 #include "common/json.h"
+#include "common/listen.h"
 #include "launcher/control/control.h"
 #include "launcher/elastic/rdzv_policy.h"
 
@@ -235,40 +235,23 @@ static void on_connection(uv_stream_t *listener, int status)
         drop_oldest_pending(s);
 }
 
-/* ---- open and close
- * --------------------------------------------------------------------------------------
- */
-
-static bool is_loopback(const char *host)
-{
-    return strcmp(host, "localhost") == 0 || strcmp(host, "::1") == 0 ||
-           strncmp(host, "127.", 4) == 0;
-}
+/* ---- open and close ------------------------------------------------------------------------- */
 
 static int listen_at(struct rdzv_server *s, const struct rdzv_client_opts *opts, int *bound,
                      struct err *e)
 {
-    bool loopback = is_loopback(opts->host);
-    struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)opts->port)};
-    struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons((uint16_t)opts->port)};
-    four.sin_addr.s_addr = htonl(loopback ? INADDR_LOOPBACK : INADDR_ANY);
-    bool v6 = !loopback || strcmp(opts->host, "::1") == 0;
-    if (loopback)
-        six.sin6_addr = in6addr_loopback;
-    int rc = uv_tcp_bind(&s->listener, v6 ? (struct sockaddr *)&six : (struct sockaddr *)&four, 0);
-    if (rc < 0 && rc != UV_EADDRINUSE && v6 &&
-        !loopback) /* no IPv6 on this machine or in this container */
-        rc = uv_tcp_bind(&s->listener, (struct sockaddr *)&four, 0);
+    struct listen_address at;
+    if (listen_address_read(&at, opts->host, opts->port) < 0 || !listen_is_loopback(&at.at.any))
+        at = listen_everywhere(opts->port);
+    AUTO(fd) int fd = listen_bind(&at, LISTEN_REUSE);
+    int rc = fd < 0 ? fd : uv_tcp_open(&s->listener, fd);
+    if (rc == 0)
+        (void)fd_take(&fd); /* the handle has it */
     if (rc == 0)
         rc = uv_listen((uv_stream_t *)&s->listener, BACKLOG, on_connection);
     if (rc < 0)
         return err_set(e, rc, "--rdzv-endpoint %s:%d: %s", opts->host, opts->port, uv_strerror(rc));
-    struct sockaddr_storage a = {0};
-    int len = sizeof a;
-    (void)uv_tcp_getsockname(&s->listener, (struct sockaddr *)&a,
-                             &len); /* cannot fail: it listens */
-    *bound = ntohs(a.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&a)->sin6_port
-                                           : ((struct sockaddr_in *)&a)->sin_port);
+    *bound = listen_port(&at.at.any);
     return 0;
 }
 

@@ -1,17 +1,15 @@
 #include "launcher/node/port_hold.h"
 
-#include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <netinet/in.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "common/listen.h"
 #include "common/mem.h"
 
 enum { LISTENING = 0x0A }; /* in /proc/net/tcp */
@@ -107,39 +105,6 @@ static void find_owner(char *out, size_t size, int port)
 
 /* ---- holding a port ------------------------------------------------------------------------- */
 
-/* Binds to every address of the family. Returns the port, or -errno. */
-static int bind_any(int fd, int family, int port)
-{
-    struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
-    struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-    struct sockaddr *a = family == AF_INET6 ? (struct sockaddr *)&six : (struct sockaddr *)&four;
-    socklen_t len = family == AF_INET6 ? sizeof six : sizeof four;
-    int yes = 1, no = 0;
-    if (family == AF_INET6)
-        /* The socket also serves IPv4 */
-        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
-    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) < 0 || bind(fd, a, len) < 0 ||
-        getsockname(fd, a, &len) < 0)
-        return -errno;
-    return ntohs(family == AF_INET6 ? six.sin6_port : four.sin_port);
-}
-
-static int bind_socket(int *out, int requested)
-{
-    int rc = -EAFNOSUPPORT;
-    static const int families[] = {AF_INET6, AF_INET};
-    for (size_t i = 0; i < COUNT_OF(families); i++) {
-        AUTO(fd) int fd = socket(families[i], SOCK_STREAM | SOCK_CLOEXEC, 0);
-        rc = fd < 0 ? -errno : bind_any(fd, families[i], requested);
-        if (rc > 0)
-            *out = fd_take(&fd);
-        /* Falls back to IPv4 alone if this machine or container has no IPv6. */
-        if (rc != -EAFNOSUPPORT && rc != -EADDRNOTAVAIL)
-            return rc;
-    }
-    return rc;
-}
-
 /* Marks the port as held. Sends `*fd` in a message to the mark's own socket, and replaces `*fd` by
  * this socket, so that one descriptor keeps both sockets open. Returns 0, or -EADDRINUSE if another
  * process holds the port, or another -errno. */
@@ -175,10 +140,10 @@ int port_hold(int *fd, int *port, int requested, struct err *e)
 {
     if (requested < 0 || requested > 65535)
         return err_set(e, -EINVAL, "MASTER_PORT %d: must be 1 to 65535", requested);
-    AUTO(fd) int held_fd = -1;
-    int rc = bind_socket(&held_fd, requested), bound = rc;
-    if (rc > 0)
-        rc = claim_mark(&held_fd, bound);
+    struct listen_address everywhere = listen_everywhere(requested);
+    AUTO(fd) int held_fd = listen_bind(&everywhere, LISTEN_REUSE);
+    int bound = listen_port(&everywhere.at.any);
+    int rc = held_fd < 0 ? held_fd : claim_mark(&held_fd, bound);
     if (rc == 0) {
         *port = bound;
         *fd = fd_take(&held_fd);

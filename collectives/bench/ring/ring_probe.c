@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/listen.h"
 #include "launcher/node/netif.h"
 
 enum {
@@ -128,28 +129,6 @@ static void *serve(void *arg)
 
 /* ---- open and close ------------------------------------------------------------------------- */
 
-/* Listens on all addresses: which of them a neighbour uses is not known. */
-static int listen_anywhere(uint16_t *port, struct err *e)
-{
-    struct sockaddr_in6 a = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_ANY_INIT};
-    struct sockaddr_in a4 = {.sin_family = AF_INET};
-    socklen_t len = sizeof a;
-    int no = 0;
-    AUTO(fd) int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd >= 0) {
-        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
-    } else { /* a kernel without IPv6 */
-        fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        memcpy(&a, &a4, sizeof a4);
-        len = sizeof a4;
-    }
-    if (fd < 0 || bind(fd, (struct sockaddr *)&a, len) < 0 || listen(fd, PEERS_MAX) < 0 ||
-        getsockname(fd, (struct sockaddr *)&a, &len) < 0)
-        return err_set(e, -errno, "a TCP port for the neighbours: %s", strerror(errno));
-    *port = ntohs(a.sin6_port); /* at the same place as in a sockaddr_in */
-    return fd_take(&fd);
-}
-
 static void list_addresses(struct ring_probe_place *place)
 {
     AUTO(strv) char **all = NULL;
@@ -167,8 +146,12 @@ int ring_probe_open(struct ring_probe **out, struct ring_probe_place *place, str
     for (int i = 0; i < PEERS_MAX; i++)
         r->peers[i].fd = -1;
     r->stop = eventfd(0, EFD_CLOEXEC);
-    r->listener = listen_anywhere(&place->port, e);
-    int rc = r->listener < 0 ? r->listener : r->stop < 0 ? err_set(e, -errno, "eventfd") : 0;
+    struct listen_address everywhere = listen_everywhere(0); /* a neighbour may use any of them */
+    int rc = r->stop < 0 ? err_set(e, -errno, "eventfd") : 0;
+    r->listener = listen_open(&everywhere, LISTEN_ALONE, PEERS_MAX);
+    place->port = (uint16_t)listen_port(&everywhere.at.any);
+    if (r->listener < 0)
+        rc = err_set(e, r->listener, "a TCP port for the neighbours: %s", strerror(-r->listener));
     if (rc == 0 && getrandom(r->token, sizeof r->token, 0) != (ssize_t)sizeof r->token)
         rc = err_set(e, -EIO, "getrandom: %s", strerror(errno));
     if (rc == 0 && (rc = -pthread_create(&r->thread, NULL, serve, r)) < 0)

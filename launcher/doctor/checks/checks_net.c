@@ -1,16 +1,15 @@
-#include <arpa/inet.h>
 #include <errno.h>
 #include <gnu/libc-version.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/utsname.h>
 
+#include "common/listen.h"
 #include "common/mem.h"
 #include "common/strbuf.h"
 #include "launcher/doctor/checks/checks.h"
@@ -22,14 +21,6 @@ AUTO_DEFINE(addrinfo, struct addrinfo *, freeaddrinfo)
 AUTO_DEFINE(ifaddrs, struct ifaddrs *, freeifaddrs)
 
 /* ---- net.name ------------------------------------------------------------------------------- */
-
-static bool is_loopback(const struct sockaddr *a)
-{
-    if (a->sa_family == AF_INET)
-        return ntohl(((const struct sockaddr_in *)a)->sin_addr.s_addr) >> 24 == 127;
-    return a->sa_family == AF_INET6 &&
-           IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a)->sin6_addr);
-}
 
 static void advise_hosts_line(struct check_result *r, const char *name)
 {
@@ -61,7 +52,7 @@ static void check_name(struct check_result *r, struct check_env *env)
         return;
     }
     struct addrinfo *reached = found;
-    while (reached && is_loopback(reached->ai_addr))
+    while (reached && listen_is_loopback(reached->ai_addr))
         reached = reached->ai_next;
     const struct addrinfo *shown = reached ? reached : found;
     (void)getnameinfo(shown->ai_addr, shown->ai_addrlen, text, sizeof text, NULL, 0,
