@@ -33,8 +33,7 @@ NVCC := $(if $(CUDA_HOME),$(wildcard $(CUDA_HOME)/bin/nvcc))
 NCCL_HOME ?= $(if $(wildcard $(CUDA_HOME)/include/nccl.h),$(CUDA_HOME),/usr)
 HAVE_NCCL := $(and $(wildcard $(CUDA_HOME)/include/cuda_runtime.h),$(wildcard $(NCCL_HOME)/include/nccl.h))
 HAVE_MPI := $(shell pkg-config --exists ompi-c && echo yes)
-HAVE_MICROHTTPD := $(shell pkg-config --exists libmicrohttpd && echo yes)
-HAVE_SERVE := $(and $(HAVE_MICROHTTPD),$(shell pkg-config --exists zlib && echo yes))
+HAVE_SERVE := $(shell pkg-config --exists libmicrohttpd zlib && echo yes)
 
 # ---- flags -------------------------------------------------------------------------------------
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wundef -Wpointer-arith \
@@ -63,7 +62,7 @@ LIBS_serve    := $(if $(HAVE_SERVE),$(shell pkg-config --libs libmicrohttpd zlib
 # memory of two processes, which no thread sanitizer sees.)
 STAMP := $(B)/flags
 ifneq ($(filter-out clean help check-layers check-english check-docs check-tree check-format format,$(or $(MAKECMDGOALS),all)),)
-FLAGS_NOW := $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(HAVE_NCCL) $(NVCC) $(HAVE_MPI) $(HAVE_MICROHTTPD) $(call bundled)
+FLAGS_NOW := $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(HAVE_NCCL) $(NVCC) $(HAVE_MPI) $(HAVE_SERVE) $(call bundled)
 $(shell mkdir -p $(B); printf '%s\n' '$(subst ','\'',$(FLAGS_NOW))' | cmp -s - $(STAMP) || printf '%s\n' '$(subst ','\'',$(FLAGS_NOW))' > $(STAMP))
 endif
 
@@ -73,8 +72,7 @@ MAINS := launcher/main.c hpo/main.c collectives/main.c serve/main.c
 SRC_common      := $(wildcard common/*.c)
 # Replacements that one program has: as members of a library they would replace the function everywhere.
 INTERPOSE_hpo   := launcher/interpose/interpose_printf.c
-METRICS_HTTP    := launcher/metrics/metrics_http.c
-SRC_launcher    := $(filter-out launcher/client/% $(INTERPOSE_hpo) $(METRICS_HTTP),$(wildcard launcher/*/*.c launcher/*/*/*.c))
+SRC_launcher    := $(filter-out launcher/client/% $(INTERPOSE_hpo),$(wildcard launcher/*/*.c launcher/*/*/*.c))
 SRC_client      := $(wildcard launcher/client/*.c)
 SRC_hpo         := $(filter-out $(MAINS),$(wildcard hpo/*.c hpo/*/*.c))
 SRC_serve       := $(filter-out $(MAINS) $(if $(HAVE_SERVE),,serve/serve_http.c serve/cmd_serve.c serve/report/sweep_report_data.c serve/report/cmd_report.c),$(wildcard serve/*.c serve/*/*.c))
@@ -90,8 +88,6 @@ PROGRAMS := $(if $(wildcard launcher/main.c),$(B)/bin/drover) \
 PLUGINS  := $(if $(and $(HAVE_MPI),$(wildcard collectives/backends/mpi/*.c)),$(B)/lib/drover/backend_mpi.so) \
             $(if $(and $(HAVE_NCCL),$(wildcard collectives/backends/nccl/*.c)),$(B)/lib/drover/backend_nccl.so \
             $(if $(NVCC),$(B)/lib/drover/nccl_kernels.so))
-# A plug-in of drover's own programs, which alone loads libmicrohttpd and with it GnuTLS: 11 libraries.
-METRICS_PLUGIN := $(if $(HAVE_MICROHTTPD),$(B)/libexec/drover/metrics_http.so)
 LIBDROVER := $(if $(wildcard launcher/client/client.c),$(B)/lib/libdrover.so.0 $(B)/lib/libdrover.so)
 
 # What users find in share/drover: modules of Python, the schema of sweep files, rules and a dashboard for Prometheus and
@@ -103,7 +99,7 @@ PYTHON_TRIAL := $(shell find hpo/python -name '*.py' -o -name METADATA)
 # With a sanitizer the programs are for tests only.
 MANUAL := $(if $(SAN),,$(B)/share/manual)
 
-all: $(PROGRAMS) $(LIBDROVER) $(PLUGINS) $(METRICS_PLUGIN) $(B)/share/drover $(B)/share/drover/web $(MANUAL)
+all: $(PROGRAMS) $(LIBDROVER) $(PLUGINS) $(B)/share/drover $(B)/share/drover/web $(MANUAL)
 .PHONY: all test install uninstall clean format tidy check
 
 $(B)/obj/%.o: %.c $(STAMP)
@@ -188,11 +184,6 @@ $(B)/lib/drover/backend_mpi.so: $(call objs,$(wildcard collectives/backends/mpi/
 	$(call say,LINK)
 	$(Q)$(CC) -shared $(ALL_LDFLAGS) -Wl,--exclude-libs,ALL -o $@ $^ \
 	    $(shell pkg-config --libs ompi-c) $(call bundled,../bundled)
-
-$(B)/libexec/drover/metrics_http.so: $(call objs,$(METRICS_HTTP))
-	@mkdir -p $(@D)
-	$(call say,LINK)
-	$(Q)$(CC) -shared $(ALL_LDFLAGS) -o $@ $^ $(shell pkg-config --libs libmicrohttpd) -lpthread $(call bundled,../../lib/bundled)
 
 $(B)/obj/collectives/backends/nccl/%.o: EXTRA_CFLAGS := -isystem $(CUDA_HOME)/include -isystem $(NCCL_HOME)/include
 $(B)/lib/drover/backend_nccl.so: $(call objs,$(wildcard collectives/backends/nccl/*.c)) $(B)/libcomm.a $(B)/libcommon.a
@@ -409,7 +400,6 @@ install: all
 	for p in $(PLUGINS); do install -m 755 $$p $(D)/lib/drover/; done
 	install -m 644 collectives/drover.h launcher/client/client.h $(D)/include/
 	install -m 644 $(SHARE) $(D)/share/drover/
-	for p in $(METRICS_PLUGIN); do install -m 755 $$p $(D)/libexec/drover/; done
 	install -d $(D)/share/drover/web
 	install -m 644 $(WEB) $(D)/share/drover/web/
 	$(if $(D3),install -m 644 $(D3) $(D)/share/drover/web/d3.min.js && install -m 644 $(D3_LICENSE) $(D)/share/drover/web/d3.LICENSE.txt)

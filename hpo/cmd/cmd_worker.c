@@ -95,7 +95,7 @@ static int check_options(const struct worker_options *o, struct err *e)
     if (o->id && !peer_table_id_ok(o->id, strlen(o->id)))
         return err_set(e, -EINVAL, "--id '%s': must be 1 to %d printable characters", o->id,
                        WIRE_WORKER_MAX);
-    if (o->metrics && metrics_address_parse(&(struct metrics_address){0}, o->metrics, e) < 0)
+    if (o->metrics && metrics_address_parse(&(struct listen_address){0}, o->metrics, e) < 0)
         return err_wrap(e, "--metrics");
     return 0;
 }

@@ -110,7 +110,7 @@ int sweep_options_parse(struct sweep_options *o, int argc, char **argv, struct e
         err_set(e, -EINVAL, resumes ? "no sweep name given" : "no sweep file given");
         return err_hint(e, "drover sweep FILE, or drover sweep resume NAME");
     }
-    if (o->metrics && metrics_address_parse(&(struct metrics_address){0}, o->metrics, e) < 0)
+    if (o->metrics && metrics_address_parse(&(struct listen_address){0}, o->metrics, e) < 0)
         return err_wrap(e, "--metrics");
     if (job_clock_read_limits(&o->limits, e) < 0)
         return e->code;

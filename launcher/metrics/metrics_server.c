@@ -1,112 +1,267 @@
 #include "launcher/metrics/metrics_server.h"
 
-#include <dlfcn.h>
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
-#include <unistd.h>
+#include <time.h>
 
-#include "common/own_process.h"
 #include "launcher/metrics/metrics_address.h"
-#include "launcher/metrics/metrics_http.h"
+#include "launcher/metrics/metrics_request.h"
 
-enum { INTERVAL_MS = 1000, BACKLOG = 64 };
+enum {
+    INTERVAL_MS = 1000,
+    BACKLOG = 64,
+    CLIENTS_MAX = 64,
+    ACCEPT_MAX = 16,      /* in one turn of the loop */
+    CLIENT_MS = 10000,    /* from the connection to the end of the answer */
+    REST_BYTES = 64 << 10 /* what a client may send besides its request */
+};
+
+/* What /metrics answers. The server has the latest one, and a client that is sent it has it until
+ * the connection ends. */
+struct page {
+    int users;
+    size_t len;
+    char *text;
+};
+
+struct client {
+    struct metrics_server *server;
+    struct client *next; /* the next older one */
+    uv_tcp_t tcp;
+    uv_write_t write;
+    uint64_t end_ms; /* in uv_now() */
+    size_t received;
+    char *head;        /* of the answer, with the text of an error; NULL: no answer yet */
+    struct page *page; /* after the head; NULL: none */
+    char request[METRICS_REQUEST_BYTES_MAX];
+};
 
 struct metrics_server {
+    int fd; /* listens */
+    uv_poll_t listener;
     uv_timer_t timer;
-    const struct metrics_http_plugin *plugin;
-    struct metrics_http *http;
+    int open_handles;       /* 0: not started */
+    struct client *clients; /* the newest first */
+    struct page *page;
     struct metrics_text *text;
-    void (*fill)(void *arg, struct metrics_text *t); /* NULL: not started */
+    void (*fill)(void *arg, struct metrics_text *t);
     void *arg;
     char *url;
 };
 
-static int load(const struct metrics_http_plugin **out, struct err *e)
+/* ---- the page ------------------------------------------------------------------------------- */
+
+static void release_page(struct page *p)
 {
-    AUTO(free) char *path = NULL;
-    if (own_process_sibling(&path, "metrics_http.so", e) < 0)
-        return -ENOENT;
-    if (access(path, R_OK) < 0) {
-        err_set(e, -ENOENT, "%s: %s; this drover was built without libmicrohttpd", path,
-                strerror(errno));
-        return err_hint(e, "install libmicrohttpd-dev (scripts/setup does it), and build again");
-    }
-    void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!lib) {
-        err_set(e, -ELIBBAD, "%s", dlerror());
-        return err_hint(e, "install libmicrohttpd: apt-get install libmicrohttpd12");
-    }
-    const struct metrics_http_plugin *p = dlsym(lib, "metrics_http_functions");
-    if (!p || p->abi != METRICS_HTTP_ABI)
-        return err_set(e, -ELIBBAD, "%s is of another version of drover", path);
-    *out = p; /* the library stays loaded: its thread may run until the process ends */
-    return 0;
+    if (!p || --p->users > 0)
+        return;
+    free(p->text);
+    free(p);
 }
 
-/* Returns a socket that listens at `a`, whose port becomes the true one. */
-static int listen_at(struct metrics_address *a, const char *address, struct err *e)
+static void renew_page(struct metrics_server *s)
 {
-    static const int on = 1;
-    AUTO(fd) int fd = socket(a->at.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd >= 0)
-        (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (fd < 0 || bind(fd, &a->at.any, a->size) < 0 || listen(fd, BACKLOG) < 0 ||
-        getsockname(fd, &a->at.any, &a->size) < 0) {
-        int code = errno;
-        err_set(e, -code, "%s: %s", address, strerror(code));
-        return code == EADDRINUSE ? err_hint(e, "another port, or 0 for a free one") : -code;
-    }
-    return fd_take(&fd);
-}
-
-/* Returns the text with the values of `fill` (NULL: none yet), which the caller frees. */
-static char *make_text(struct metrics_server *s)
-{
+    struct page *p = xzalloc(sizeof *p);
     metrics_text_add(s->text, METRICS_BUILD_INFO, 1,
                      &(struct metrics_label){"version", DROVER_VERSION}, 1);
-    if (s->fill)
-        s->fill(s->arg, s->text);
-    return metrics_text_take(s->text);
+    s->fill(s->arg, s->text);
+    p->users = 1;
+    p->text = metrics_text_take(s->text);
+    p->len = strlen(p->text);
+    release_page(s->page);
+    s->page = p;
+}
+
+/* ---- connections ---------------------------------------------------------------------------- */
+
+static void release(struct metrics_server *s)
+{
+    release_page(s->page);
+    metrics_text_free(s->text);
+    free(s->url);
+    free(s);
+}
+
+static void on_closed(uv_handle_t *h)
+{
+    struct metrics_server *s = h->data;
+    if (--s->open_handles == 0)
+        release(s);
+}
+
+static void on_client_closed(uv_handle_t *h)
+{
+    struct client *c = h->data;
+    h->data = c->server;
+    on_closed(h);
+    release_page(c->page);
+    free(c->head);
+    free(c);
+}
+
+/* Ends a connection. Does nothing if it is ending. */
+static void drop(struct client *c)
+{
+    struct client **at = &c->server->clients;
+    while (*at && *at != c)
+        at = &(*at)->next;
+    if (!*at)
+        return;
+    *at = c->next;
+    uv_close((uv_handle_t *)&c->tcp, on_client_closed);
+}
+
+/* Ends connections that are too old or too many. */
+static void drop_old(struct metrics_server *s)
+{
+    int n = 0;
+    for (struct client *c = s->clients, *next; c; c = next) {
+        next = c->next;
+        if (++n > CLIENTS_MAX || uv_now(s->timer.loop) >= c->end_ms)
+            drop(c);
+    }
+}
+
+static void on_room(uv_handle_t *h, size_t suggested, uv_buf_t *out)
+{
+    struct client *c = h->data;
+    size_t used = c->head ? 0 : c->received; /* what comes after the answer is not kept */
+    *out = uv_buf_init(c->request + used, (unsigned)(sizeof c->request - used));
+}
+
+/* Reads what the client still sends, to its end: if bytes were left, the kernel would reset the
+ * connection, and the client could lose the answer. */
+static void on_rest(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
+{
+    struct client *c = stream->data;
+    c->received += n > 0 ? (size_t)n : 0;
+    if (n < 0 || c->received > REST_BYTES)
+        drop(c);
+}
+
+static void on_written(uv_write_t *w, int status)
+{
+    struct client *c = w->data;
+    uv_os_fd_t fd;
+    if (status < 0 || uv_fileno((uv_handle_t *)&c->tcp, &fd) < 0 || shutdown(fd, SHUT_WR) < 0 ||
+        uv_read_start((uv_stream_t *)&c->tcp, on_room, on_rest) < 0)
+        drop(c);
+}
+
+static void send_answer(struct client *c, const struct metrics_request *r)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    if (!c->server->page)
+        renew_page(c->server);
+    struct page *p = r->status == 200 ? c->server->page : NULL;
+    char date[64] = "";
+    struct tm tm;
+    time_t now = time(NULL);
+    (void)strftime(date, sizeof date, "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&now, &tm));
+    strbuf_printf(&b,
+                  "HTTP/1.1 %d %s\r\nDate: %s\r\nConnection: close\r\n%sContent-Length: %zu\r\n"
+                  "Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n\r\n%s",
+                  r->status, r->reason, date, r->status == 405 ? "Allow: GET\r\n" : "",
+                  p ? p->len : strlen(r->text), p || r->head ? "" : r->text);
+    uv_buf_t parts[2] = {{.len = b.len}, {0}};
+    c->head = parts[0].base = strbuf_take(&b);
+    if (p) {
+        c->page = p;
+        p->users++;
+        parts[1] = uv_buf_init(p->text, (unsigned)p->len);
+    }
+    c->write.data = c;
+    uv_read_stop((uv_stream_t *)&c->tcp);
+    if (uv_write(&c->write, (uv_stream_t *)&c->tcp, parts, p ? 2 : 1, on_written) < 0)
+        drop(c);
+}
+
+static void on_request(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
+{
+    struct client *c = stream->data;
+    if (n < 0) {
+        drop(c);
+        return;
+    }
+    c->received += (size_t)n;
+    struct metrics_request r = metrics_request_read(c->request, c->received);
+    if (r.status)
+        send_answer(c, &r);
+}
+
+static void add_client(struct metrics_server *s, int fd)
+{
+    struct client *c = xzalloc(sizeof *c);
+    c->server = s;
+    c->end_ms = uv_now(s->timer.loop) + CLIENT_MS;
+    c->tcp.data = c;
+    c->next = s->clients;
+    s->clients = c;
+    s->open_handles++;
+    uv_tcp_init(s->timer.loop, &c->tcp);
+    (void)uv_tcp_open(&c->tcp, fd); /* does not fail for a socket of TCP */
+    if (uv_read_start((uv_stream_t *)&c->tcp, on_room, on_request) < 0)
+        drop(c);
+    drop_old(s);
+}
+
+/* Accepts some connections, so that a stranger who opens one after another does not keep the loop
+ * from other work. If there are no descriptors, the timer tries again. */
+static void on_connections(uv_poll_t *poll, int status, int events)
+{
+    struct metrics_server *s = poll->data;
+    for (int i = 0; i < ACCEPT_MAX; i++) {
+        int fd = accept4(s->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd < 0) {
+            if (errno == EMFILE || errno == ENFILE)
+                uv_poll_stop(poll);
+            return;
+        }
+        add_client(s, fd);
+    }
 }
 
 static void on_timer(uv_timer_t *t)
 {
     struct metrics_server *s = t->data;
-    char *text = make_text(s);
-    s->plugin->set(s->http, text, strlen(text));
+    renew_page(s);
+    drop_old(s);
+    uv_poll_start(&s->listener, UV_READABLE, on_connections);
 }
+
+/* ---- open and close ------------------------------------------------------------------------- */
 
 int metrics_server_open(struct metrics_server **out, const char *address, struct err *e)
 {
-    struct metrics_address a;
-    const struct metrics_http_plugin *plugin = NULL;
-    int rc = metrics_address_parse(&a, address, e);
-    if (rc == 0)
-        rc = load(&plugin, e);
-    AUTO(fd) int fd = rc < 0 ? -1 : listen_at(&a, address, e);
-    if (fd < 0)
+    struct listen_address a;
+    if (metrics_address_parse(&a, address, e) < 0)
         return err_wrap(e, "--metrics");
-    AUTO(metrics_server) struct metrics_server *s = xzalloc(sizeof *s);
+    AUTO(fd) int fd = listen_open(&a, LISTEN_REUSE, BACKLOG);
+    if (fd < 0) {
+        err_set(e, fd, "--metrics: %s: %s", address, strerror(-fd));
+        return fd == -EADDRINUSE ? err_hint(e, "another port, or 0 for a free one") : fd;
+    }
+    struct metrics_server *s = xzalloc(sizeof *s);
     AUTO(strbuf) struct strbuf url = {0};
     metrics_address_url(&url, &a);
     s->url = strbuf_take(&url);
-    s->plugin = plugin;
     s->text = metrics_text_new();
-    AUTO(free) char *text = make_text(s);
-    s->http = plugin->start(fd_take(&fd), text);
-    if (!s->http)
-        return err_set(e, -EAGAIN, "--metrics %s: the server's thread cannot be started", address);
-    *out = TAKE(s);
+    s->fd = fd_take(&fd);
+    *out = s;
     return 0;
 }
 
 void metrics_server_start(struct metrics_server *s, uv_loop_t *loop,
                           void (*fill)(void *arg, struct metrics_text *t), void *arg)
 {
+    signal(SIGPIPE, SIG_IGN); /* a client may close its end at any time */
     s->fill = fill;
     s->arg = arg;
+    s->open_handles = 2;
     uv_timer_init(loop, &s->timer);
-    s->timer.data = s;
+    (void)uv_poll_init(loop, &s->listener, s->fd); /* does not fail for a socket */
+    s->timer.data = s->listener.data = s;
     uv_timer_start(&s->timer, on_timer, 0, INTERVAL_MS);
 }
 
@@ -115,21 +270,17 @@ const char *metrics_server_url(const struct metrics_server *s)
     return s->url;
 }
 
-static void on_closed(uv_handle_t *t)
-{
-    free(t->data);
-}
-
 void metrics_server_close(struct metrics_server *s)
 {
     if (!s)
         return;
-    if (s->http)
-        s->plugin->stop(s->http);
-    metrics_text_free(s->text);
-    free(s->url);
-    if (s->fill)
+    if (s->open_handles) {
+        while (s->clients)
+            drop(s->clients);
+        uv_close((uv_handle_t *)&s->listener, on_closed);
         uv_close((uv_handle_t *)&s->timer, on_closed);
-    else
-        free(s);
+    }
+    close(s->fd);
+    if (!s->open_handles)
+        release(s);
 }

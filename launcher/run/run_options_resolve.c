@@ -59,7 +59,7 @@ static int check(struct run_options *o, struct err *e)
         return e ? e->code : -EINVAL;
     if (o->report && report_file_form(&(enum report_form){0}, o->report, e) < 0)
         return err_wrap(e, "--report");
-    if (o->metrics && metrics_address_parse(&(struct metrics_address){0}, o->metrics, e) < 0)
+    if (o->metrics && metrics_address_parse(&(struct listen_address){0}, o->metrics, e) < 0)
         return err_wrap(e, "--metrics");
     if (strv_len(o->argv) == 0) {
         err_set(e, -EINVAL, "the program is missing");

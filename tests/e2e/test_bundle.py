@@ -88,7 +88,7 @@ def test_it_is_small_and_whole(tree):
                  "libexec/drover/conform", "libexec/drover/gpt_vectors", "libexec/drover/gpt_peer.py", "examples/gpt/gpt",
                  "examples/gpt/paradise_lost.txt", "share/drover/web/d3.min.js", "share/drover/web/d3.LICENSE.txt",
                  "lib/libdrover.so", "include/drover.h", "share/drover/drover.py", "share/drover/alerts.yml",
-                 "share/drover/grafana.json", "libexec/drover/metrics_http.so", "examples/digits/digits",
+                 "share/drover/grafana.json", "examples/digits/digits",
                  "examples/digits/sweep.yaml", "examples/suggest/search.py", "scripts/gpu-check", "README.md"):
         assert (tree / name).exists(), name
 

@@ -151,14 +151,10 @@ def test_only_the_programs_of_sweeps_link_gsl(prefix):
         assert "libgsl" not in out, f"{f} links GSL"
 
 
-def test_only_a_plug_in_and_the_dashboard_link_an_http_server(prefix):
-    plug_in = prefix / "libexec/drover/metrics_http.so"
-    if not plug_in.exists():
-        pytest.skip("built without libmicrohttpd")
+def test_only_the_dashboard_links_an_http_server(prefix):
     programs = [prefix / "bin/drover", *(p for p in (prefix / "libexec/drover").glob("drover-*") if p.name != "drover-serve")]
     for p in programs:
         assert not set(("libmicrohttpd", "libgnutls")) & {x.split(".so")[0].strip() for x in run("ldd", p).stdout.splitlines()}, p
-    assert "libmicrohttpd" in run("ldd", plug_in).stdout
     done = run(prefix / "bin/drover", "run", "-np", "1", "--metrics", "0", "true")
     assert done.returncode == 0 and "metrics at http://127.0.0.1:" in done.stderr
     assert (prefix / "share/drover/alerts.yml").exists() and (prefix / "share/drover/grafana.json").exists()

@@ -5,6 +5,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import threading
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -15,8 +16,6 @@ from waiting import wait_until
 
 NVML = BUILD / "tests/fake/libnvidia-ml.so.1"
 SHARE = ROOT / "launcher/metrics"
-pytestmark = pytest.mark.skipif(not (BUILD / "libexec/drover/metrics_http.so").exists(),
-                                reason="built without libmicrohttpd")
 # dcgm-exporter's etc/default-counters.csv and etc/dcp-metrics-included.csv: the fields that NVML has
 DCGM = set("""DCGM_FI_DEV_SM_CLOCK DCGM_FI_DEV_MEM_CLOCK DCGM_FI_DEV_MEMORY_TEMP DCGM_FI_DEV_GPU_TEMP DCGM_FI_DEV_POWER_USAGE
  DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION DCGM_FI_DEV_PCIE_REPLAY_COUNTER DCGM_FI_DEV_GPU_UTIL DCGM_FI_DEV_MEM_COPY_UTIL
@@ -154,17 +153,34 @@ def test_a_wrong_address_is_refused_before_anything_starts(place):
     assert not (place.path / "started").exists() and not (place.path / "sweeps").exists()
 
 
-def test_a_drover_without_the_plug_in_says_so(tmp_path):
-    (tmp_path / "bin").mkdir()
-    shutil.copy(DROVER, tmp_path / "bin")
-    for content, text in ((None, "this drover was built without libmicrohttpd"), ("", "file too short")):
-        if content is not None:
-            (tmp_path / "libexec/drover").mkdir(parents=True)
-            (tmp_path / "libexec/drover/metrics_http.so").write_text(content)
-        done = subprocess.run([tmp_path / "bin/drover", "run", "-np", "1", "--metrics", "0", "touch", "started"], cwd=tmp_path,
-                              text=True, capture_output=True, check=False, stdin=subprocess.DEVNULL)
-        assert done.returncode == 1 and text in done.stderr and "try: install libmicrohttpd" in done.stderr
-    assert not (tmp_path / "started").exists()
+def test_slow_requests_do_not_keep_prometheus_from_its_page(place):
+    job, url = start_run(place, "sh", "-c", WAIT)
+    port, slow, end = int(url.split(":")[2].split("/")[0]), [], threading.Event()
+
+    def feed():  # 64 unfinished requests at any time, each of which grows
+        while not end.is_set():
+            for s in list(slow):
+                try:
+                    s.send(b"1")
+                except OSError:
+                    slow.remove(s)
+            while len(slow) < 64:
+                slow.append(socket.create_connection(("127.0.0.1", port)))
+                slow[-1].send(b"GET /metrics HTTP/1.1\r\nX: ")
+            end.wait(0.2)
+
+    feeder = threading.Thread(target=feed)
+    feeder.start()
+    try:
+        wait_until(lambda: len(slow) == 64, "the slow requests")
+        assert [get(url)[0] for _ in range(5)] == [200] * 5
+    finally:
+        end.set()
+        feeder.join()
+    (place.path / "go").touch()
+    assert job.wait(20) == 0
+    for s in slow:
+        s.close()
 
 
 def prometheus(place, urls):

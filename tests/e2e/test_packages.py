@@ -41,7 +41,7 @@ def test_the_package_depends_on_what_its_programs_load(package):
     assert "openmpi" not in depends and "cuda" not in depends.lower()
     if (BUILD / "lib/drover/backend_mpi.so").exists():
         assert "libopenmpi" in re.search(r"^Recommends: (.*)$", fields, re.M)[1]
-    if (BUILD / "libexec/drover/metrics_http.so").exists():
+    if (BUILD / "libexec/drover/drover-serve").exists():
         assert "libmicrohttpd" in fields and "libgnutls" not in fields
 
 

@@ -1,7 +1,7 @@
 /* Parsers of texts that users, launchers, trials and ranks write: host files, rank files,
  * allocations, lists of CPUs, durations, sizes, MCA parameter files, command lines, metrics,
- * records, PMI-1, error files, shapes of models, requests to the dashboard. No crash, no leak; what
- * is refused has a message.
+ * records, PMI-1, error files, shapes of models, requests to the dashboard and to /metrics. No
+ * crash, no leak; what is refused has a message.
  *
  * The first byte of an input selects the parser: the letter of its row. As a test: the files of
  * tests/fuzz/corpus/texts, changed at random from a printed seed (DROVER_FUZZ_SEED,
@@ -33,6 +33,7 @@
 #include "launcher/estimate/safetensors.h"
 #include "launcher/hosts/hostfile.h"
 #include "launcher/io/metric_mapping.h"
+#include "launcher/metrics/metrics_request.h"
 #include "launcher/node/cpu_list.h"
 #include "launcher/plan/allocation.h"
 #include "launcher/plan/mca_params.h"
@@ -398,6 +399,19 @@ static int read_request(char *text, size_t len, struct err *e)
     return 0;
 }
 
+/* A request to /metrics, of which each byte may be the last one that has arrived. */
+static int read_scrape(char *text, size_t len, struct err *e)
+{
+    int status = 0;
+    for (size_t n = 0; n <= len && n <= METRICS_REQUEST_BYTES_MAX; n++) {
+        struct metrics_request r = metrics_request_read(text, n);
+        if (status && r.status != status)
+            abort(); /* what follows a whole request changes its answer */
+        status = r.status;
+    }
+    return status == 200 ? 0 : err_set(e, -EINVAL, "status %d", status);
+}
+
 static const struct {
     char letter;
     read_fn read;
@@ -409,7 +423,7 @@ static const struct {
     {'B', read_bench_options}, {'m', read_metric_line},  {'p', read_pattern},
     {'j', read_json},          {'R', read_records},      {'P', read_pmi1},
     {'e', read_error_file},    {'M', read_model_config}, {'s', read_safetensors},
-    {'w', read_request},
+    {'w', read_request},       {'W', read_scrape},
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)

@@ -23,7 +23,7 @@ TEST(an_address_is_a_port_on_loopback_unless_the_user_says_otherwise)
                  {"0.0.0.0:9400", any}};
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         AUTO(strbuf) struct strbuf b = {0};
-        struct metrics_address a;
+        struct listen_address a;
         struct err e = {0};
         if (metrics_address_parse(&a, cases[i].text, &e) < 0)
             FAIL("%s: %s", cases[i].text, e.text);
@@ -40,7 +40,7 @@ TEST(a_malformed_address_is_an_error)
         "[]9400", "[]:9400",   "9400 ", "9400/x",    "1.2.3.4:x",  "1.2.3.4:99999", "]:80",
         "[:80"};
     for (size_t i = 0; i < COUNT_OF(wrong); i++) {
-        struct metrics_address a = {.size = 7};
+        struct listen_address a = {.size = 7};
         struct err e = {0};
         if (metrics_address_parse(&a, wrong[i], &e) != -EINVAL)
             FAIL("'%s' is accepted", wrong[i]);
