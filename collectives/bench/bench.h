@@ -36,7 +36,7 @@ struct bench_opts {
     int unalign;      /* -u: elements */
     int agg;          /* -m */
     int cycles;       /* -N; 0: endless */
-    bool cpu_time;    /* -C */
+    int cpu_time;     /* -C; not 0: the start of the work only */
     bool hypercube;   /* BENCH_HYPERCUBE; coll is all_gather, and the ranks are a power of 2 */
     int64_t wait_ms;  /* -T: maximum time without progress; INT64_MAX: no limit */
     bool samples;     /* after the figures of the table, also time single iterations (with a graph:

@@ -12,8 +12,8 @@
 #include "collectives/bench/cmd/cmd_bench_diff.h"
 #include "collectives/bench/cmd/cmd_bench_env.h"
 #include "common/byte_size.h"
+#include "common/command.h"
 #include "common/mem.h"
-#include "common/opt.h"
 #include "launcher/report/report_file.h"
 
 enum {
@@ -23,36 +23,31 @@ enum {
     RANKS_MAX = 1 << 20
 };
 
-struct args {
-    int ranks;
-    const char *backend, *min, *max, *step, *type, *op, *root, *json_file;
-    int factor, iters, warmups, checks, average, blocking, gpus, threads;
-    int agg, cycles, graph, local_register, cpu_time, memory, parallel_init;
-    int stream_null, unalign, stamps, per_iter, skip, device_implementation, device_ctas;
-    const char *cta_policy;
-    bool json, csv, pairs, verdict;
-    double expect;
-    const char *save, *baseline, *tolerance, *report;
-    const char *stable;
-    double timeout_s, max_time_s;
-    char **launch, **nodes; /* options for the launcher; those that place ranks on nodes */
+/* What the rows describe: the options of the bench, and words from which they follow. */
+struct line {
+    struct cmd_bench_opts o;
+    const char *min, *max, *step, *type, *op, *root, *tolerance, *stable, *cta_policy;
+    int average, gpus, threads, parallel_init, device_implementation, device_ctas;
+    bool json, csv;
+    double timeout_s;
+    char **nodes; /* options for the launcher that place ranks on nodes */
 };
 
 /* mpirun's -x takes the name of a variable, which does not begin with a digit; nccl-tests' -x takes
  * a CTA policy. */
 static int take_x(void *into, char *const *values, struct err *e)
 {
-    struct args *a = into;
+    struct line *a = into;
     if (values[0][0] >= '0' && values[0][0] <= '9') {
         a->cta_policy = values[0];
         return 0;
     }
-    strv_push(&a->launch, xstrdup("-x"));
-    strv_push(&a->launch, xstrdup(values[0]));
+    strv_push(&a->o.launch, xstrdup("-x"));
+    strv_push(&a->o.launch, xstrdup(values[0]));
     return 0;
 }
 
-#define T struct args
+#define T struct line
 static const struct opt options[] = {
     OPT_ABBREVIATIONS, /* nccl-tests accepts abbreviations, too (getopt_long()) */
     OPT_GROUP("Sizes"),
@@ -61,7 +56,7 @@ static const struct opt options[] = {
     OPT_STR('e', "maxbytes||max", "SIZE", "largest size (default: 32M)", T, max),
     OPT_STR('i', "stepbytes", "SIZE", "bytes added from size to size (default: 1M)", T, step),
     OPT_INT('f', "stepfactor", "N", "multiply sizes by N instead (default: 1, -i is added)", T,
-            factor, 0, INT_MAX),
+            o.bench.factor, 0, INT_MAX),
 
     OPT_GROUP("Operation"),
     OPT_STR('d', "datatype", "TYPE", "int8 … f8e5m2, or all (default: float)", T, type),
@@ -69,17 +64,18 @@ static const struct opt options[] = {
             "reduction, or all of them (default: sum)", T, op),
     OPT_STR('r', "root", "RANK", "root rank, or all (default: 0)", T, root),
     OPT_STR(0, "backend", "nccl|mpi|self", "library (default: nccl with a GPU, else mpi)", T,
-            backend),
+            o.backend),
 
     OPT_GROUP("Iterations"),
-    OPT_INT('n', "iters", "N", "timed iterations (default: 20)", T, iters, 1, INT_MAX),
-    OPT_INT('w', "warmup_iters", "N", "iterations before, not timed (default: 1)", T, warmups, 0,
-            INT_MAX),
+    OPT_INT('n', "iters", "N", "timed iterations (default: 20)", T, o.bench.iters, 1, INT_MAX),
+    OPT_INT('w', "warmup_iters", "N", "iterations before, not timed (default: 1)", T,
+            o.bench.warmups, 0, INT_MAX),
     OPT_INT('m', "agg_iters", "N", "operations per iteration, started together (default: 1)", T,
-            agg, 1, INT_MAX),
-    OPT_INT('N', "run_cycles", "N", "passes over all sizes (default: 1; 0: endless)", T, cycles, 0,
+            o.bench.agg, 1, INT_MAX),
+    OPT_INT('N', "run_cycles", "N", "passes over all sizes (default: 1; 0: endless)", T,
+            o.bench.cycles, 0, INT_MAX),
+    OPT_INT('c', "check", "N", "checked iterations (default: 1; 0: none)", T, o.bench.checks, 0,
             INT_MAX),
-    OPT_INT('c', "check", "N", "checked iterations (default: 1; 0: none)", T, checks, 0, INT_MAX),
     OPT_DURATION('T', "timeout", "DURATION", "longest wait without progress (default: 0, no limit)",
                  T, timeout_s, 0, INT_MAX),
 
@@ -89,49 +85,51 @@ static const struct opt options[] = {
             STATS_PICKS - 1),
     OPT_INT('z', "blocking", "N",
             "after each iteration 1: wait and barrier, 2: wait, 3: as 1, not timed (default: 0)", T,
-            blocking, 0, 3),
+            o.bench.blocking, 0, 3),
     OPT_INT('C', "report_cputime", "0/1", "time the start of the work only (default: 0)", T,
-            cpu_time, 0, INT_MAX),
+            o.bench.cpu_time, 0, INT_MAX),
     OPT_INT('I', "per_iter_timing", "0/1", "columns for single iterations (default: 0)", T,
-            per_iter, INT_MIN, INT_MAX),
-    OPT_INT('K', "per_iter_skip", "N", "leave the first N out of them (default: 0)", T, skip,
+            o.per_iter, INT_MIN, INT_MAX),
+    OPT_INT('K', "per_iter_skip", "N", "leave the first N out of them (default: 0)", T, o.skip,
             INT_MIN, INT_MAX),
     OPT_STR(0, "stable", "SHARE", "repeat until the median is known this well: 2%", T, stable),
     OPT_DURATION(0, "max-time", "DURATION", "with --stable, longest time per size (default: 10)", T,
-                 max_time_s, 0.001, INT_MAX),
+                 o.bench.max_time_s, 0.001, INT_MAX),
 
     OPT_GROUP("GPUs and buffers"),
     OPT_INT('G', "cudagraph", "N", "launches of a CUDA graph of the iterations (default: 0)", T,
-            graph, 0, INT_MAX),
+            o.bench.graph, 0, INT_MAX),
     OPT_INT('R', "local_register", "0-2", "register buffers, 1: locally, 2: symmetric (default: 0)",
-            T, local_register, 0, 2),
-    OPT_INT('y', "stream_null", "0/1", "use CUDA's default stream (default: 0)", T, stream_null, 0,
-            INT_MAX),
-    OPT_INT('u', "unalign", "N", "start buffers at element N (default: 0)", T, unalign, 0,
+            T, o.bench.registration, 0, 2),
+    OPT_INT('y', "stream_null", "0/1", "use CUDA's default stream (default: 0)", T, o.stream_null,
+            0, INT_MAX),
+    OPT_INT('u', "unalign", "N", "start buffers at element N (default: 0)", T, o.bench.unalign, 0,
             UNALIGN_MAX),
     OPT_STR(0, "cta_policy", "0-2", "NCCL's CTA policy; also -x 0 to -x 2", T, cta_policy),
 
     OPT_GROUP("Output"),
     OPT_FLAG(0, "json", "one JSON document instead of the table", T, json),
     OPT_FLAG(0, "csv", "comma-separated values instead of the table", T, csv),
-    OPT_STR('J', "output_file", "FILE", "also write JSON in nccl-tests' form", T, json_file),
-    OPT_INT('S', "report_timestamps", "0/1", "time of day in each row (default: 0)", T, stamps, 0,
+    OPT_STR('J', "output_file", "FILE", "also write JSON in nccl-tests' form", T, o.json_file),
+    OPT_INT('S', "report_timestamps", "0/1", "time of day in each row (default: 0)", T, o.stamps, 0,
             INT_MAX),
-    OPT_INT('M', "memory", "0/1", "print rank 0's peak memory to stderr (default: 0)", T, memory, 0,
-            INT_MAX),
+    OPT_INT('M', "memory", "0/1", "print rank 0's peak memory to stderr (default: 0)", T, o.memory,
+            0, INT_MAX),
 
     OPT_GROUP("Evaluation"),
-    OPT_FLAG(0, "verdict", "compare the best busbw with what the hardware should give", T, verdict),
-    OPT_DOUBLE(0, "expect", "GBPS", "compare with GBPS GB/s instead; status 1 if below", T, expect,
-               0, INFINITY),
-    OPT_STR(0, "save", "NAME", "save the result for this cluster", T, save),
-    OPT_STR(0, "baseline", "NAME", "compare with a saved result; status 1 if slower", T, baseline),
+    OPT_FLAG(0, "verdict", "compare the best busbw with what the hardware should give", T,
+             o.verdict),
+    OPT_DOUBLE(0, "expect", "GBPS", "compare with GBPS GB/s instead; status 1 if below", T,
+               o.expect, 0, INFINITY),
+    OPT_STR(0, "save", "NAME", "save the result for this cluster", T, o.save),
+    OPT_STR(0, "baseline", "NAME", "compare with a saved result; status 1 if slower", T,
+            o.baseline),
     OPT_STR(0, "tolerance", "SHARE", "slowdown that still passes (default: 5%)", T, tolerance),
-    OPT_STR(0, "report", "FILE", "write a report, FILE.html or FILE.md", T, report),
-    OPT_FLAG(0, "pairs", "measure every pair of nodes instead of a collective", T, pairs),
+    OPT_STR(0, "report", "FILE", "write a report, FILE.html or FILE.md", T, o.report),
+    OPT_FLAG(0, "pairs", "measure every pair of nodes instead of a collective", T, o.pairs),
 
     OPT_GROUP("Ranks"),
-    OPT_INT(0, "np", "N", "number of ranks (default: one per GPU, or one per core)", T, ranks, 1,
+    OPT_INT(0, "np", "N", "number of ranks (default: one per GPU, or one per core)", T, o.np, 1,
             RANKS_MAX),
     OPT_INT('g', "ngpus", "N", "multiply the number of ranks by N (default: 1)", T, gpus, 1,
             RANKS_MAX),
@@ -141,10 +139,11 @@ static const struct opt options[] = {
               nodes),
     OPT_WORDS(0, "npernode", "N", "ranks per node", T, nodes),
     OPT_WORDS(0, "map-by|bind-to|engine|ssh-args|start-timeout", "VALUE",
-              "placement and start, as in drover run", T, launch),
-    OPT_WORDS(0, "oversubscribe|allow-run-as-root", NULL, "allow more ranks than cores", T, launch),
+              "placement and start, as in drover run", T, o.launch),
+    OPT_WORDS(0, "oversubscribe|allow-run-as-root", NULL, "allow more ranks than cores", T,
+              o.launch),
     OPT_CALL('x', "x", "NAME[=VALUE]", "pass or set an environment variable", take_x),
-    OPT_WORDS(0, "mca", "KEY VALUE", "set a parameter of Open MPI", T, launch),
+    OPT_WORDS(0, "mca", "KEY VALUE", "set a parameter of Open MPI", T, o.launch),
 
     OPT_GROUP("Accepted for nccl-tests, without effect"),
     OPT_INT('p', "parallel_init", "0/1", "ranks are processes and always start in parallel", T,
@@ -231,7 +230,7 @@ static int read_coll(struct bench_opts *o, const char *text, struct err *e)
     return err_hint(e, "%s", strbuf_str(&list));
 }
 
-static int read_sizes(struct bench_opts *o, const struct args *a, struct err *e)
+static int read_sizes(struct bench_opts *o, const struct line *a, struct err *e)
 {
     uint64_t min = DEFAULT_BYTES, max = DEFAULT_BYTES;
     o->step_bytes = DEFAULT_STEP;
@@ -253,13 +252,14 @@ static int read_sizes(struct bench_opts *o, const struct args *a, struct err *e)
                        a->max ? a->max : a->min);
     o->min_bytes = min;
     o->max_bytes = max;
-    o->factor = a->factor == 1 ? 0 : a->factor; /* nccl-tests: 1 means that -i is added */
+    if (o->factor == 1) /* nccl-tests: 1 means that -i is added */
+        o->factor = 0;
     if (o->factor == 0 && o->step_bytes == 0 && min < max)
         return err_set(e, -EINVAL, "-i %s: the step must be at least 1 byte", a->step);
     return 0;
 }
 
-static int read_names(struct bench_opts *o, const struct args *a, struct err *e)
+static int read_names(struct bench_opts *o, const struct line *a, struct err *e)
 {
     const char *types[DROVER_TYPES], *ops[DROVER_OPS];
     for (int t = 0; t < DROVER_TYPES; t++)
@@ -284,41 +284,38 @@ static int factor(int value)
     return value ? value : 1;
 }
 
-static int read_numbers(struct bench_opts *o, const struct args *a, struct err *e)
+static int read_numbers(struct cmd_bench_opts *o, const struct line *a, struct err *e)
 {
-    if ((int64_t)(a->ranks ? a->ranks : 1) * factor(a->gpus) * factor(a->threads) > RANKS_MAX)
-        return err_set(e, -ERANGE, "-np %d -g %d -t %d: the product exceeds %d ranks", a->ranks,
+    int64_t per_np = (int64_t)factor(a->gpus) * factor(a->threads);
+    if (factor(o->np) * per_np > RANKS_MAX)
+        return err_set(e, -ERANGE, "-np %d -g %d -t %d: the product exceeds %d ranks", o->np,
                        factor(a->gpus), factor(a->threads), RANKS_MAX);
-    o->iters = a->iters;
-    o->warmups = a->warmups;
-    o->checks = a->checks;
-    o->agg = a->agg;
-    o->pick = (enum stats_pick)a->average;
-    o->blocking = a->blocking;
-    o->cpu_time = a->cpu_time != 0;
-    o->wait_ms = a->timeout_s > 0 ? (int64_t)(a->timeout_s * 1000) : INT64_MAX;
-    o->cycles = a->cycles;
+    o->per_np = (int)per_np;
+    o->counts = (a->gpus || a->threads) && strv_len(a->nodes) == 0;
+    o->bench.pick = (enum stats_pick)a->average;
+    o->bench.wait_ms = a->timeout_s > 0 ? (int64_t)(a->timeout_s * 1000) : INT64_MAX;
     return 0;
 }
 
 /* nccl-tests ignores options without effect and prints a warning; so does drover. */
-static void ignore_options(char ***warnings, struct args *a)
+static void ignore_options(struct cmd_bench_opts *o, const struct line *a)
 {
-    if (a->per_iter != 0 && a->per_iter != 1)
-        strv_push(warnings, xasprintf("-I %d is ignored: it is 0 or 1", a->per_iter));
-    a->per_iter = a->per_iter == 1;
-    if (a->graph && a->per_iter)
+    char ***warnings = &o->warnings;
+    int graph = o->bench.graph, iters = o->bench.iters;
+    if (o->per_iter != 0 && o->per_iter != 1)
+        strv_push(warnings, xasprintf("-I %d is ignored: it is 0 or 1", o->per_iter));
+    o->per_iter = o->per_iter == 1;
+    if (graph && o->per_iter)
         strv_push(warnings, xstrdup("-I is ignored: iterations in a graph (-G) are not timed"));
-    if (a->graph && a->blocking)
+    if (graph && o->bench.blocking)
         strv_push(warnings, xstrdup("-z is ignored: a graph (-G) is waited for as a whole"));
-    a->per_iter = a->per_iter && !a->graph;
-    a->blocking = a->graph ? 0 : a->blocking;
-    if (a->skip < 0 || a->skip >= a->iters)
-        strv_push(warnings,
-                  xasprintf("-K %d is ignored: it must be below -n %d", a->skip, a->iters));
-    else if (a->skip && !a->per_iter)
+    o->per_iter = o->per_iter && !graph;
+    o->bench.blocking = graph ? 0 : o->bench.blocking;
+    if (o->skip < 0 || o->skip >= iters)
+        strv_push(warnings, xasprintf("-K %d is ignored: it must be below -n %d", o->skip, iters));
+    else if (o->skip && !o->per_iter)
         strv_push(warnings, xstrdup("-K is ignored: it needs -I 1"));
-    a->skip = a->per_iter && a->skip > 0 && a->skip < a->iters ? a->skip : 0;
+    o->skip = o->per_iter && o->skip > 0 && o->skip < iters ? o->skip : 0;
     if (a->device_ctas < 1 || a->device_ctas > 128)
         strv_push(warnings,
                   xasprintf("-V %d is ignored: it is at least 1 and at most 128", a->device_ctas));
@@ -327,99 +324,83 @@ static void ignore_options(char ***warnings, struct args *a)
 }
 
 /* Reads the options that nccl-tests has only for NCCL. */
-static int read_nccl(struct cmd_bench_opts *o, struct args *a, struct err *e)
+static int read_nccl(struct cmd_bench_opts *o, const struct line *a, struct err *e)
 {
-    if (a->graph && a->stream_null)
+    if (o->bench.graph && o->stream_null)
         return err_set(e, -EINVAL, "-G with -y 1: CUDA cannot record its default stream");
-    if (a->device_implementation && a->local_register != 2)
+    if (a->device_implementation && o->bench.registration != 2)
         return err_set(e, -EINVAL, "-D %d: needs -R 2", a->device_implementation);
     if (a->cta_policy && (strlen(a->cta_policy) != 1 || !strchr("012", a->cta_policy[0])))
         return err_set(e, -EINVAL, "-x %s: neither a variable name nor a CTA policy (0 to 2)",
                        a->cta_policy);
-    ignore_options(&o->warnings, a);
-    o->bench.graph = a->graph;
-    o->bench.blocking = a->blocking;
-    o->bench.registration = a->local_register;
-    o->bench.unalign = a->unalign;
-    o->bench.sample_pick = a->per_iter ? STATS_MAX : o->bench.pick;
-    o->per_iter = a->per_iter;
-    o->skip = a->skip;
-    o->stamps = a->stamps != 0;
-    o->stream_null = a->stream_null != 0;
+    ignore_options(o, a);
+    o->bench.sample_pick = o->per_iter ? STATS_MAX : o->bench.pick;
     if (a->cta_policy)
         o->cta_policy[0] = a->cta_policy[0];
     return 0;
 }
 
-static int read_stable(struct bench_opts *o, const struct args *a, struct err *e)
+/* Reads what the evaluation compares with. */
+static int read_evaluation(struct cmd_bench_opts *o, const struct line *a, struct err *e)
 {
-    o->max_time_s = a->max_time_s;
-    return a->stable ? cmd_bench_diff_parse_share(&o->stable, "--stable", a->stable, e) : 0;
-}
-
-static int read_rest(struct cmd_bench_opts *o, struct args *a, struct err *e)
-{
-    struct bench_opts *b = &o->bench;
-    if (a->json && a->csv)
-        return err_set(e, -EINVAL, "--json and --csv exclude each other");
-    o->form = a->json ? CMD_BENCH_JSON : a->csv ? CMD_BENCH_CSV : CMD_BENCH_TABLE;
-    if (read_stable(b, a, e) < 0 || read_nccl(o, a, e) < 0 || cmd_bench_env_read(o, e) < 0)
-        return e->code;
-    b->samples = o->form != CMD_BENCH_TABLE || a->stable || a->save || a->baseline || o->per_iter;
-    o->save = a->save;
-    o->baseline = a->baseline;
-    const char *names[] = {a->save, a->baseline};
+    const char *names[] = {o->save, o->baseline};
     for (int i = 0; i < 2; i++)
         if (names[i] && (!*names[i] || strchr(names[i], '/')))
             return err_set(e, -EINVAL, "%s '%s': not usable in a file name",
                            i ? "--baseline" : "--save", names[i]);
     if (cmd_bench_diff_parse_share(&o->tolerance, "--tolerance", a->tolerance, e) < 0)
         return e->code;
-    o->pairs = a->pairs;
-    bool expects = !isnan(a->expect);
-    o->verdict = a->verdict || expects;
-    o->expect = expects ? a->expect : 0;
-    if (expects && !(a->expect > 0))
-        return err_set(e, -EINVAL, "--expect %g: must be more than 0 GB/s", a->expect);
-    if (a->pairs && a->csv)
-        return err_set(e, -EINVAL, "--pairs and --csv exclude each other");
-    if (a->pairs && !a->max)
-        b->max_bytes = 0; /* bench_pairs_bytes() */
-    o->backend = a->backend;
-    o->np = a->ranks;
-    o->per_np = factor(a->gpus) * factor(a->threads);
-    o->counts = (a->gpus || a->threads) && strv_len(a->nodes) == 0;
-    b->rank_samples = o->per_iter && a->json_file;
-    o->memory = a->memory != 0;
-    o->json_file = a->json_file;
-    o->report = a->report;
-    if (a->report && a->pairs)
-        return err_set(e, -EINVAL, "--pairs and --report exclude each other");
+    if (isnan(o->expect)) {
+        o->expect = 0;
+        return 0;
+    }
+    o->verdict = true;
+    return o->expect > 0 ? 0
+                         : err_set(e, -EINVAL, "--expect %g: must be more than 0 GB/s", o->expect);
+}
+
+static int read_rest(struct cmd_bench_opts *o, const struct line *a, struct err *e)
+{
+    struct bench_opts *b = &o->bench;
     enum report_form form;
-    return a->report && report_file_form(&form, a->report, e) < 0 ? err_wrap(e, "--report") : 0;
+    if (a->json && a->csv)
+        return err_set(e, -EINVAL, "--json and --csv exclude each other");
+    o->form = a->json ? CMD_BENCH_JSON : a->csv ? CMD_BENCH_CSV : CMD_BENCH_TABLE;
+    if ((a->stable && cmd_bench_diff_parse_share(&b->stable, "--stable", a->stable, e) < 0) ||
+        read_nccl(o, a, e) < 0 || cmd_bench_env_read(o, e) < 0 || read_evaluation(o, a, e) < 0)
+        return e->code;
+    b->samples = o->form != CMD_BENCH_TABLE || a->stable || o->save || o->baseline || o->per_iter;
+    b->rank_samples = o->per_iter && o->json_file;
+    if (o->pairs && a->csv)
+        return err_set(e, -EINVAL, "--pairs and --csv exclude each other");
+    if (o->pairs && !a->max)
+        b->max_bytes = 0; /* bench_pairs_bytes() */
+    if (o->report && o->pairs)
+        return err_set(e, -EINVAL, "--pairs and --report exclude each other");
+    return o->report && report_file_form(&form, o->report, e) < 0 ? err_wrap(e, "--report") : 0;
 }
 
 /* Reads what differs for gemm, copy and ring: they have no collective's options. */
-static int read_local(struct cmd_bench_opts *o, const struct args *a, struct err *e)
+static int read_local(struct cmd_bench_opts *o, const struct line *a, struct err *e)
 {
     const struct {
         const char *name;
         bool given;
-    } others[] = {{"--pairs", a->pairs},
+    } others[] = {{"--pairs", o->pairs},
                   {"--csv", a->csv},
-                  {"--verdict", a->verdict},
-                  {"--expect", !isnan(a->expect)},
-                  {"--save", a->save},
-                  {"--baseline", a->baseline},
-                  {"--report", a->report},
-                  {"-J", a->json_file},
-                  {"-G", a->graph > 0},
-                  {"-I", a->per_iter == 1},
+                  {"--expect", o->expect > 0},
+                  {"--verdict", o->verdict},
+                  {"--save", o->save},
+                  {"--baseline", o->baseline},
+                  {"--report", o->report},
+                  {"-J", o->json_file},
+                  {"-G", o->bench.graph > 0},
+                  {"-I", o->per_iter},
                   {"--stable", a->stable},
                   {"-o", a->op},
                   {"-r", a->root},
-                  {"-z", a->blocking > 0},
-                  {"-R", a->local_register > 0}};
+                  {"-z", o->bench.blocking > 0},
+                  {"-R", o->bench.registration > 0}};
     const char *name = o->ring ? ring_name : bench_local_name(o->local);
     for (size_t i = 0; i < COUNT_OF(others); i++)
         if (others[i].given)
@@ -439,30 +420,27 @@ static int read_local(struct cmd_bench_opts *o, const struct args *a, struct err
 
 /* Reads a command line. The collective may be before or after the options: `drover bench all_reduce
  * -b 8`, `drover bench -b 8 all_reduce`. */
-static int read_line(struct cmd_bench_opts *o, struct args *a, int argc, char **argv, struct err *e)
+static int read_line(struct line *a, int argc, char **argv, struct err *e)
 {
-    const char *coll = argc > 1 && argv[1][0] != '-' ? argv[1] : NULL;
-    int skip = coll ? 1 : 0, rest = 0;
-    int rc = opt_parse(options, a, argc - skip, argv + skip, &rest, e);
+    static const struct command command = {.options = options, .words_max = 1};
+    struct cmd_bench_opts *o = &a->o;
+    AUTO(strv) char **words = NULL;
+    int rc = command_parse(&words, &command, a, argc, argv, e);
     if (rc != 0)
         return rc;
-    rest += skip;
-    if (!coll && rest < argc)
-        coll = argv[rest++];
-    if (a->pairs && !coll)
-        coll = "sendrecv";
+    const char *coll = words ? words[0] : o->pairs ? "sendrecv" : NULL;
     if (!coll) {
         err_set(e, -EINVAL, "the collective is missing");
         return err_hint(e, "drover bench all_reduce -b 8 -e 128M -f 2");
     }
-    if (rest < argc)
-        return err_set(e, -EINVAL, "unexpected argument '%s'", argv[rest]);
     o->local = bench_local_find(coll);
     o->ring = strcmp(coll, ring_name) == 0;
     rc = o->local || o->ring ? 0 : read_coll(&o->bench, coll, e);
     rc = rc < 0 ? rc : read_sizes(&o->bench, a, e);
     rc = rc < 0 ? rc : read_names(&o->bench, a, e);
-    return rc < 0 ? rc : read_numbers(&o->bench, a, e);
+    rc = rc < 0 ? rc : read_numbers(o, a, e);
+    rc = rc < 0 ? rc : read_rest(o, a, e);
+    return rc == 0 && (o->local || o->ring) ? read_local(o, a, e) : rc;
 }
 
 static void print_help(void)
@@ -490,22 +468,17 @@ static void print_help(void)
 
 int cmd_bench_opts_read(struct cmd_bench_opts *o, int argc, char **argv, struct err *e)
 {
-    struct args a = {.iters = 20, .warmups = 1, .checks = 1, .average = STATS_MEAN};
-    a.max_time_s = 10;
-    a.tolerance = "5%";
-    a.expect = NAN; /* not given */
-    a.agg = a.cycles = 1;
-    a.device_ctas = 16;
-    *o = (struct cmd_bench_opts){0};
-    int rc = read_line(o, &a, argc, argv, e);
+    struct line a = {.average = STATS_MEAN, .tolerance = "5%", .device_ctas = 16};
+    a.o.bench = (struct bench_opts){
+        .iters = 20, .warmups = 1, .checks = 1, .agg = 1, .cycles = 1, .max_time_s = 10};
+    a.o.expect = NAN; /* not given */
+    int rc = read_line(&a, argc, argv, e);
     if (rc == OPT_HELP)
         print_help();
-    rc = rc == 0 ? read_rest(o, &a, e) : rc;
-    rc = rc == 0 && (o->local || o->ring) ? read_local(o, &a, e) : rc;
     for (size_t i = 0; i < strv_len(a.nodes); i++)
-        strv_push(&a.launch, xstrdup(a.nodes[i]));
+        strv_push(&a.o.launch, xstrdup(a.nodes[i]));
     strv_free(a.nodes);
-    o->launch = a.launch;
+    *o = a.o;
     return rc;
 }
 

@@ -18,21 +18,20 @@ struct cmd_bench_opts {
         local; /* gemm or copy, instead of a collective; sizes of 0: the default */
     enum drover_type local_type; /* of gemm's matrices; DROVER_TYPES: not given */
     enum cmd_bench_form form;
-    const char *backend;   /* NULL: nccl if the node has a GPU, else mpi */
-    char **warnings;       /* options without effect; owned (strv) */
-    char **launch;         /* options for the launcher, as typed; owned (strv) */
-    int np, per_np;        /* ranks: -np (0: not given) times -g times -t */
-    bool counts;           /* only -g or -t sets the number of ranks, and no nodes are named */
-    bool stream_null;      /* -y: CUDA's default stream */
-    bool stamps, per_iter; /* -S -I */
-    int skip;              /* -K */
-    char cta_policy[2];    /* -x 0 … 2; "": not given */
-    bool pairs;            /* --pairs: messages of bench.max_bytes, .iters of them */
+    const char *backend;        /* NULL: nccl if the node has a GPU, else mpi */
+    char **warnings;            /* options without effect; owned (strv) */
+    char **launch;              /* options for the launcher, as typed; owned (strv) */
+    int np, per_np;             /* ranks: -np (0: not given) times -g times -t */
+    bool counts;                /* only -g or -t sets the number of ranks, and no nodes are named */
+    int stream_null;            /* -y, not 0: CUDA's default stream */
+    int stamps, per_iter, skip; /* -S (not 0: shown) -I (0 or 1) -K */
+    char cta_policy[2];         /* -x 0 … 2; "": not given */
+    bool pairs;                 /* --pairs: messages of bench.max_bytes, .iters of them */
     const char *save, *baseline; /* names; NULL: not given */
     double tolerance;            /* tolerance of the comparison; 0.05 is 5 % */
     bool verdict;                /* --verdict or --expect */
     double expect;               /* --expect, GB/s; 0: what the hardware should give */
-    bool memory;                 /* -M */
+    int memory;                  /* -M; not 0: shown */
     double min_busbw;            /* NCCL_TESTS_MIN_BW, GB/s; 0: not given */
     int first_device;            /* NCCL_TESTS_DEVICE; -1: not given */
     const char *json_file;       /* -J; NULL: none */
