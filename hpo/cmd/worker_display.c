@@ -7,9 +7,9 @@
 #include "common/clock.h"
 #include "common/strbuf.h"
 #include "common/utf8.h"
-#include "hpo/coordinator/progress_terminal.h"
 #include "hpo/coordinator/progress_text.h"
 #include "hpo/worker/run_result.h"
+#include "launcher/io/terminal.h"
 #include "launcher/io/terminal_text.h"
 
 struct running {
@@ -20,8 +20,8 @@ struct running {
 struct worker_display {
     const char *endpoint;
     bool colour;
-    struct progress_terminal *terminal; /* NULL: stdout or stderr is not a terminal */
-    char *sweep;                        /* NULL: the worker has not joined */
+    struct terminal *terminal; /* NULL: stdout or stderr is not a terminal */
+    char *sweep;               /* NULL: the worker has not joined */
     int slots, ended;
     struct running *running; /* in the order of their starts */
     size_t count, cap;
@@ -37,7 +37,7 @@ static void print(const struct worker_display *d, const struct strbuf *b)
     utf8_add_line(&line, strbuf_str(b));
     strbuf_putc(&line, '\n');
     if (d->terminal) {
-        progress_terminal_print(d->terminal, strbuf_str(&line));
+        terminal_print(d->terminal, strbuf_str(&line));
     } else {
         fputs(strbuf_str(&line), stdout);
         fflush(stdout); /* at once in a pipe, too */
@@ -100,7 +100,7 @@ static void on_frame(void *arg)
     char **lines = NULL;
     int columns, rows;
     int64_t now = clock_ms();
-    progress_terminal_size(d->terminal, &columns, &rows);
+    terminal_size(d->terminal, &columns, &rows);
     if (d->sweep)
         strbuf_printf(&b, "%s  %zu of %d slots  %d ended", d->sweep, d->count, d->slots, d->ended);
     else
@@ -116,19 +116,19 @@ static void on_frame(void *arg)
         }
         add_line(&lines, &b, columns, "");
     }
-    progress_terminal_paint(d->terminal, lines);
+    terminal_paint_block(d->terminal, lines);
 }
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
 void worker_display_notice(void *arg, const struct worker_notice *n)
 {
-    static const struct progress_terminal_events events = {.frame = on_frame};
+    static const struct terminal_events events = {.frame = on_frame};
     struct worker_display *d = arg;
     switch (n->kind) {
     case WORKER_NOTICE_OPENED:
-        if (progress_terminal_usable() && isatty(STDOUT_FILENO))
-            d->terminal = progress_terminal_open(n->loop, &events, d);
+        if (terminal_usable(TERMINAL_BLOCK) && isatty(STDOUT_FILENO))
+            d->terminal = terminal_open(n->loop, TERMINAL_BLOCK, &events, d);
         break;
     case WORKER_NOTICE_JOINED:
         on_joined(d, n);
@@ -140,7 +140,7 @@ void worker_display_notice(void *arg, const struct worker_notice *n)
         on_ended(d, n);
         break;
     case WORKER_NOTICE_CLOSING:
-        progress_terminal_stop(d->terminal);
+        terminal_stop(d->terminal);
         break;
     }
 }
@@ -157,7 +157,7 @@ void worker_display_close(struct worker_display *d)
 {
     if (!d)
         return;
-    progress_terminal_free(d->terminal);
+    terminal_free(d->terminal);
     free(d->sweep);
     free(d->running);
     free(d);

@@ -12,12 +12,12 @@
 #include "common/json.h"
 #include "common/strbuf.h"
 #include "hpo/coordinator/progress_frame.h"
-#include "hpo/coordinator/progress_terminal.h"
 #include "hpo/coordinator/progress_text.h"
 #include "hpo/coordinator/worker_roster.h"
 #include "hpo/store/command_mailbox.h"
 #include "hpo/trial/metric_guess.h"
 #include "hpo/trial/trial.h"
+#include "launcher/io/terminal.h"
 
 enum {
     LISTED_MAX = 64,  /* trials in a frame */
@@ -33,13 +33,13 @@ struct ids { /* of trials */
 struct progress_display {
     struct progress_display_opts opts;
     struct coordinator_view view;
-    struct progress_terminal *terminal; /* NULL: stderr is not a terminal, or `quiet` */
-    bool metric_help;                   /* was shown */
-    bool help;                          /* the keys are explained */
-    bool paused;                        /* as printed last */
-    struct ids leased;                  /* trials that workers have, in the order of their leases */
-    struct ids ended;                   /* in the order of their ends */
-    double *curve;                      /* the best value after each end of a trial with a value */
+    struct terminal *terminal; /* NULL: stderr is not a terminal, or `quiet` */
+    bool metric_help;          /* was shown */
+    bool help;                 /* the keys are explained */
+    bool paused;               /* as printed last */
+    struct ids leased;         /* trials that workers have, in the order of their leases */
+    struct ids ended;          /* in the order of their ends */
+    double *curve;             /* the best value after each end of a trial with a value */
     size_t curve_count, curve_cap;
     int ended_here;
     json_t *command; /* from a key, until its reply; NULL: none */
@@ -88,7 +88,7 @@ static void add_ended(struct progress_display *s, const struct trial *t)
 static void print(struct progress_display *s, const char *text)
 {
     if (s->terminal)
-        progress_terminal_print(s->terminal, text);
+        terminal_print(s->terminal, text);
     else
         fputs(text, stderr);
 }
@@ -211,9 +211,8 @@ static void continue_command(struct progress_display *s)
     json_decref(TAKE(s->command));
 }
 
-static void on_key(void *arg, char key)
+static void press(struct progress_display *s, char key)
 {
-    struct progress_display *s = arg;
     if (key == 'q')
         send_command(s, json_pack("{s:s, s:b}", "verb", "stop", "finish", 1));
     else if (key == 'p' && s->paused)
@@ -224,7 +223,12 @@ static void on_key(void *arg, char key)
         (void)raise(SIGINT);
     else if (key == '?')
         s->help = !s->help;
-    progress_terminal_changed(s->terminal);
+}
+
+static void on_keys(void *arg, const char *keys, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        press(arg, keys[i]);
 }
 
 /* ---- a frame -------------------------------------------------------------------------------- */
@@ -294,7 +298,7 @@ static void on_frame(void *arg)
                                .running = running,
                                .running_total = s->leased.count,
                                .ended = ended,
-                               .keys = progress_terminal_has_keys(s->terminal),
+                               .keys = terminal_has_keys(s->terminal),
                                .help = s->help,
                                .colour = s->opts.colour,
                                .utf8 = is_utf8()};
@@ -316,16 +320,16 @@ static void on_frame(void *arg)
         ended[f.ended_count] = shown_trial(s, s->ended.at[s->ended.count - 1 - f.ended_count]);
         f.ended_count++;
     }
-    progress_terminal_size(s->terminal, &columns, &rows);
-    progress_terminal_paint(s->terminal, progress_frame_lines(&f, columns, rows));
+    terminal_size(s->terminal, &columns, &rows);
+    terminal_paint_block(s->terminal, progress_frame_lines(&f, columns, rows));
     if (s->command)
-        progress_terminal_changed(s->terminal); /* looks for its reply */
+        terminal_changed(s->terminal); /* looks for its reply */
 }
 
 void progress_display_changed(struct progress_display *s)
 {
     if (s->terminal)
-        progress_terminal_changed(s->terminal);
+        terminal_changed(s->terminal);
 }
 
 /* ---- life ----------------------------------------------------------------------------------- */
@@ -356,15 +360,14 @@ static void add_stored(struct progress_display *s)
 struct progress_display *progress_display_open(const struct progress_display_opts *opts,
                                                const struct coordinator_view *view)
 {
-    static const struct progress_terminal_events terminal_events = {.key = on_key,
-                                                                    .frame = on_frame};
+    static const struct terminal_events terminal_events = {.keys = on_keys, .frame = on_frame};
     struct progress_display *s = xzalloc(sizeof *s);
     s->opts = *opts;
     s->view = *view;
     s->opened_ms = clock_ms();
     add_stored(s);
-    if (!opts->quiet && progress_terminal_usable())
-        s->terminal = progress_terminal_open(view->loop, &terminal_events, s);
+    if (!opts->quiet && terminal_usable(TERMINAL_BLOCK))
+        s->terminal = terminal_open(view->loop, TERMINAL_BLOCK, &terminal_events, s);
     if (scheduler_is_paused(view->sched))
         print_paused(s, true);
     return s;
@@ -375,14 +378,14 @@ void progress_display_stop(struct progress_display *s)
     if (s->command && s->submitted)
         command_mailbox_abandon(s->opts.dir, json_string_value(json_object_get(s->command, "ask")));
     json_decref(TAKE(s->command));
-    progress_terminal_stop(s->terminal);
+    terminal_stop(s->terminal);
 }
 
 void progress_display_close(struct progress_display *s)
 {
     if (!s)
         return;
-    progress_terminal_free(s->terminal);
+    terminal_free(s->terminal);
     free(s->leased.at);
     free(s->ended.at);
     free(s->curve);

@@ -11,11 +11,11 @@
 #include "common/json.h"
 #include "common/stop_signals.h"
 #include "launcher/doctor/node_query.h"
+#include "launcher/io/terminal.h"
 #include "launcher/top/top_frame.h"
 #include "launcher/top/top_json.h"
 #include "launcher/top/top_local.h"
 #include "launcher/top/top_nodes.h"
-#include "launcher/top/top_terminal.h"
 
 enum { TICK_MS = 50, LATE_MIN_MS = 5000 };
 
@@ -49,7 +49,7 @@ struct top {
     struct top_gpus *gpus; /* of this machine; NULL: `nodes` are shown */
     struct top_node own;
     struct top_nodes *nodes;
-    struct top_terminal *terminal; /* NULL: no display */
+    struct terminal *terminal; /* NULL: no display */
     struct top_state state;
     char *message;
     int64_t changes;           /* of the last frame */
@@ -127,17 +127,17 @@ static void on_frame(void *arg)
     AUTO(strbuf) struct strbuf b = {0};
     AUTO(top_view) struct top_view v = {0};
     const struct top_node *nodes = read_nodes(t, &count);
-    top_terminal_size(t->terminal, &columns, &rows);
+    terminal_size(t->terminal, &columns, &rows);
     top_model_view(&v, nodes, count, t->state.sort);
     top_frame(&b, &v, columns, rows, &t->state);
-    top_terminal_paint(t->terminal, strbuf_str(&b), b.len);
+    terminal_paint_screen(t->terminal, strbuf_str(&b), b.len);
 }
 
 static void on_keys(void *arg, const char *keys, size_t len)
 {
     struct top *t = arg;
     int columns, rows;
-    top_terminal_size(t->terminal, &columns, &rows);
+    terminal_size(t->terminal, &columns, &rows);
     for (size_t at = 0; at < len;)
         at += top_frame_key(&t->state, keys + at, len - at, rows);
     t->done |= t->state.quit;
@@ -161,7 +161,7 @@ static void on_timer(uv_timer_t *timer)
     if (due)
         t->next_ms = now + t->interval_ms;
     if (t->output == DISPLAY && (due || changes != t->changes)) {
-        top_terminal_changed(t->terminal);
+        terminal_changed(t->terminal);
     } else if (t->output != DISPLAY && is_ready(t) && (due || t->output != LINES_REPEATEDLY)) {
         print(t);
         t->done |= t->output != LINES_REPEATEDLY;
@@ -188,21 +188,21 @@ static int open_source(struct top *t, const struct hosts *hosts, struct err *e)
 
 static void run_loop(struct top *t)
 {
-    static const struct top_terminal_events events = {on_keys, on_frame, on_message};
+    static const struct terminal_events events = {on_keys, on_frame, on_message};
     uv_timer_init(t->loop, &t->timer);
     t->timer.data = t;
     uv_timer_start(&t->timer, on_timer, 0, TICK_MS);
     stop_signals_open(&t->signals, t->loop, on_stop_request, t);
     if (t->output == DISPLAY)
-        t->terminal = top_terminal_open(t->loop, &events, t);
+        t->terminal = terminal_open(t->loop, TERMINAL_SCREEN, &events, t);
     while (!t->done)
         uv_run(t->loop, UV_RUN_ONCE);
     if (t->terminal)
-        top_terminal_stop(t->terminal);
+        terminal_stop(t->terminal);
     stop_signals_close(&t->signals);
     uv_close((uv_handle_t *)&t->timer, NULL);
     uv_run(t->loop, UV_RUN_NOWAIT); /* closes the handles */
-    top_terminal_free(t->terminal);
+    terminal_free(t->terminal);
 }
 
 /* Returns the exit status, or -errno. */
@@ -216,8 +216,8 @@ static int show(const struct top_options *o, struct err *e)
     if (!t.loop)
         return err_set(e, -errno, "event loop: %s", strerror(errno));
     t.output = o->json ? (o->interval_s > 0 && !o->once ? LINES_REPEATEDLY : LINES)
-               : o->once || !top_terminal_usable() ? TABLE
-                                                   : DISPLAY;
+               : o->once || !terminal_usable(TERMINAL_SCREEN) ? TABLE
+                                                              : DISPLAY;
     t.interval_ms = o->interval_s > 0 ? (int)(o->interval_s * 1000 + 0.5) : 1000;
     t.late_ms = 3 * t.interval_ms > LATE_MIN_MS ? 3 * t.interval_ms : LATE_MIN_MS;
     rc = open_source(&t, hosts, e);
