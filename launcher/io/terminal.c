@@ -130,7 +130,7 @@ static void unwatch_exit(void)
 
 /* ---- screen --------------------------------------------------------------------------------- */
 
-/* A terminal that is closed takes no output, which is no failure of the program. */
+/* A terminal that is closed takes no output; the program continues without it. */
 static void put(const struct terminal *t, const struct strbuf *b)
 {
     (void)file_write_all(t->fd, b->data, b->len);

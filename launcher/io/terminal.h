@@ -2,8 +2,8 @@
  * it was at every end of the process but SIGKILL, and while the process is suspended.
  *
  * A frame is one write(2). If the terminal accepts no output (Ctrl-S), frames are left out, and the
- * program goes on. Keys are read while stdin is the terminal and this process is in its foreground:
- * each key at once, and without an echo. Ctrl-C and Ctrl-Z stay signals. */
+ * program continues. Keys are read while stdin is the terminal and this process is in its
+ * foreground: each key at once, and without an echo. Ctrl-C and Ctrl-Z stay signals. */
 #ifndef DROVER_TERMINAL_H
 #define DROVER_TERMINAL_H
 
