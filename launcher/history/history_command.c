@@ -8,20 +8,13 @@
 
 #include "common/fnv_hash.h"
 #include "common/mem.h"
+#include "common/python.h"
 
 static char *in_directory(const char *path, const char *wdir)
 {
     while (strncmp(path, "./", 2) == 0)
         path += 2;
     return path[0] == '/' || !wdir ? xstrdup(path) : xasprintf("%s/%s", wdir, path);
-}
-
-static bool is_python(const char *word)
-{
-    const char *slash = strrchr(word, '/'), *name = slash ? slash + 1 : word;
-    size_t len = strlen("python");
-    return strncmp(name, "python", len) == 0 &&
-           strspn(name + len, "0123456789.") == strlen(name + len);
 }
 
 /* Names what Python runs. Returns the number of words up to this name: "python3 -u train.py" has
@@ -70,7 +63,7 @@ void history_command_read(struct history_command *out, char *const *argv, const 
 {
     uint64_t hash = FNV_HASH_INIT;
     *out = (struct history_command){.batch = -1};
-    int i = is_python(argv[0]) ? read_python(&out->program, argv, wdir) : 0;
+    int i = python_is_interpreter(argv[0]) ? read_python(&out->program, argv, wdir) : 0;
     if (i == 0) { /* found in PATH if it is not a path */
         out->program = strchr(argv[0], '/') ? in_directory(argv[0], wdir) : xstrdup(argv[0]);
         i = 1;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "common/python.h"
 #include "common/utf8.h"
 
 struct emitted {
@@ -46,37 +47,25 @@ static const struct framework *find_framework(const struct place_job *j)
     return NULL;
 }
 
-static bool is_python(const char *word)
-{
-    const char *slash = strrchr(word, '/');
-    word = slash ? slash + 1 : word;
-    return strcmp(word, "python") == 0 || strcmp(word, "python3") == 0;
-}
-
-static bool is_script(const char *word)
-{
-    const char *dot = strrchr(word, '.');
-    return dot && strcmp(dot, ".py") == 0;
-}
-
 /* Returns the program with its launcher, as the words of a container; a strv. */
 static char **container_words(const struct emitted *m)
 {
     const struct framework *f = find_framework(m->job);
     char *const *argv = m->argv;
     char **words = NULL;
-    bool has_script = is_script(argv[0]) || (is_python(argv[0]) && argv[1] && is_script(argv[1]));
+    bool has_script = python_is_script(argv[0]) ||
+                      (python_is_interpreter(argv[0]) && argv[1] && python_is_script(argv[1]));
     if (m->choice->count > 1 && f && f->launcher && has_script) {
         AUTO(free) char *launcher = xstrdup(f->launcher);
         for (char *rest = launcher, *one; (one = strsep(&rest, " "));)
             strv_push(&words, xstrdup(one));
         strv_push(&words, xasprintf("%d", m->choice->count));
-        argv += is_python(argv[0]);
+        argv += python_is_interpreter(argv[0]);
     } else if (m->choice->count > 1) {
         strv_push(&words, xstrdup("mpirun"));
         strv_push(&words, xstrdup("-np"));
         strv_push(&words, xasprintf("%d", m->choice->count));
-    } else if (is_script(argv[0])) {
+    } else if (python_is_script(argv[0])) {
         strv_push(&words, xstrdup("python3"));
     }
     for (; *argv; argv++)
@@ -157,7 +146,7 @@ static int emit_mpirun(struct strbuf *b, const struct emitted *m, struct err *e)
             strbuf_puts(b, m->gpus[c->gpus[i]].gpu.uuid);
         else
             add_uuids(b, m);
-        if (is_script(m->argv[0]))
+        if (python_is_script(m->argv[0]))
             strbuf_puts(b, " python3");
         add_words(b, m->argv);
     }

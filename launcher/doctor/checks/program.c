@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "common/mem.h"
+#include "common/python.h"
 
 /* ---- the file ------------------------------------------------------------------------------- */
 
@@ -95,23 +96,17 @@ int program_read(struct program_file *out, const char *path)
 
 /* ---- Python --------------------------------------------------------------------------------- */
 
-static bool is_python(const char *path)
-{
-    const char *base = strrchr(path, '/');
-    return strncmp(base ? base + 1 : path, "python", strlen("python")) == 0;
-}
-
 char *program_python(char *const *command)
 {
     AUTO(free) char *path = command && command[0] ? program_find(command[0]) : NULL;
     AUTO(free) struct program_file *f = xzalloc(sizeof *f);
-    if (!path || is_python(path))
+    if (!path || python_is_interpreter(path))
         return TAKE(path);
     if (program_read(f, path) < 0 || f->machine)
         return NULL;
-    if (is_python(f->interpreter))
+    if (python_is_interpreter(f->interpreter))
         return program_find(f->interpreter);
-    return is_python(f->argument) ? program_find(f->argument) : NULL;
+    return python_is_interpreter(f->argument) ? program_find(f->argument) : NULL;
 }
 
 static void add_matches(char ***out, const char *pattern)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "common/python.h"
 
 /* Returns the path of the program, with symbolic links as they are; NULL: not found. */
 static char *find_program(const char *name)
@@ -45,20 +46,13 @@ static char *prefix_of(const char *file)
     return TAKE(prefix);
 }
 
-static bool is_python(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return strncmp(slash ? slash + 1 : path, "python", 6) == 0;
-}
-
 /* Returns the Python that a command runs; a script runs with the python3 of PATH. */
 static char *python_of(char *const *command)
 {
     if (!command || !command[0])
         return NULL;
-    size_t len = strlen(command[0]);
-    bool is_script = len > 3 && strcmp(command[0] + len - 3, ".py") == 0;
-    if (!is_script && !is_python(command[0]))
+    bool is_script = python_is_script(command[0]);
+    if (!is_script && !python_is_interpreter(command[0]))
         return NULL;
     return find_program(is_script ? "python3" : command[0]);
 }
