@@ -218,7 +218,8 @@ def test_what_fails_is_named_and_costs_the_others_nothing(tmp_path, stand_ins):
     check_schema(record)
     steps = by_name(record)
     assert record["summary"]["failed"] == ["plan", "conform", "bench"]
-    assert "wrong elements" in steps["bench"]["note"] or "status 1" in steps["bench"]["note"]
+    note = steps["bench"]["note"]
+    assert note.startswith("types: drover bench all_reduce: status 1: ") and "wrong elements" in note, note
     assert steps["bench"]["metrics"]["broadcast_algbw_gbps"] > 0 and "all_reduce_algbw_gbps" not in steps["bench"]["metrics"]
     assert steps["plan"]["note"] == f"drover says GPU-other, nvidia-smi {UUID}"
     assert steps["cpu_sweep"]["ok"] and steps["libraries"]["ok"]

@@ -23,7 +23,7 @@ def test_ranks_that_all_sleep_are_a_hang_with_status_124(drover, tmp_path):
     done = drover.run(*RUN, "-np", "2", "--hang-timeout", "2", "--events", file, "t.py")
     assert done.returncode == 124 and "the job hangs: for 2 s, no rank has written output or used its CPU" in done.stderr
     rows = table(done.stderr)
-    assert sorted(rows) == [0, 1] and all("python3" in row and "nanosleep" in row or "select" in row
+    assert sorted(rows) == [0, 1] and all("python3" in row and ("nanosleep" in row or "select" in row)
                                           for row in rows.values())
     assert "differs" not in done.stderr
     hang = [e for e in map(json.loads, file.read_text().splitlines()) if e["event"] == "hang"]

@@ -118,4 +118,4 @@ def test_an_mpirun_that_drover_starts_does_not_apply_them_again(drover):
            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     done = drover.run("run", "--engine", "openmpi", "-H", "localhost:1", "--mca", "hwloc_base_binding_policy", "core",
                       "sh", "-c", "echo $RANK $A", env=env)
-    assert (done.returncode, done.stdout) == (0, "localhost:0| 0 1\n") or done.stdout == "0 1\n", done.stderr
+    assert (done.returncode, done.stdout) == (0, "0 1\n"), done.stderr

@@ -195,7 +195,8 @@ TEST(errors_say_line_and_column_and_the_nearest_word)
     }
 }
 
-static void refused(const char *before, const char *again, int times, const char *last)
+static void refused(const char *before, const char *again, int times, const char *last,
+                    const char *why)
 {
     AUTO(strbuf) struct strbuf b = {0};
     strbuf_puts(&b, before);
@@ -205,17 +206,18 @@ static void refused(const char *before, const char *again, int times, const char
     struct err e = {0};
     struct constraint *c = NULL;
     CHECK_INT(constraint_read(&c, strbuf_str(&b), names, COUNT_OF(names), &e), -EINVAL);
-    CHECK(!c && (strstr(e.text, "nested deeper") || strstr(e.text, "longer than")));
+    CHECK(!c);
+    CHECK_HAS(e.text, why);
 }
 
 TEST(depth_and_length_are_limited)
 {
-    refused("a > ", "(", 200, "1");
-    refused("a > ", "-", 200, "1");
-    refused("", "not ", 200, "amp");
-    refused("a > 1", "**1", 200, "");
-    refused("a > ", "abs(", 200, "1");
-    refused("a > 1", " + 1", 2000, "");
+    refused("a > ", "(", 200, "1", "nested deeper than");
+    refused("a > ", "-", 200, "1", "nested deeper than");
+    refused("", "not ", 200, "amp", "nested deeper than");
+    refused("a > 1", "**1", 200, "", "nested deeper than");
+    refused("a > ", "abs(", 200, "1", "nested deeper than");
+    refused("a > 1", " + 1", 2000, "", "longer than");
     AUTO(strbuf) struct strbuf b = {0};
     strbuf_puts(&b, "a == 7");
     for (int i = 0; i < 1000; i++)

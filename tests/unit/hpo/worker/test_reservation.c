@@ -132,7 +132,8 @@ TEST(a_slot_that_the_worker_needs_is_revoked_and_the_coordinator_ends_the_trial)
     CHECK_STR(strbuf_str(&g.t.sent), "revoke 9 0 -|revoke 9 0 -|revoke 9 0 -|");
     leases_until_done(&g.t, 1);
     until_over(g.job);
-    CHECK(g.job->broken[0] || g.job->end.first.lost);
+    CHECK(g.job->end.first.lost);
+    CHECK_INT(g.job->end.first_failed, 0);
     gang_close(&g);
 }
 

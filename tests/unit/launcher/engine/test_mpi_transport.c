@@ -69,6 +69,8 @@ TEST(what_a_drover_around_this_one_has_chosen_is_no_choice_of_the_user)
     strv_push(&base, xstrdup("DROVER_JOB_ID=outer"));
     strv_push(&base, xstrdup("OMPI_MCA_btl=self,vader,tcp"));
     AUTO(strv) char **env = mpi_transport_between_nodes(&p, base, false);
-    CHECK(env != NULL);
+    CHECK_INT(strv_len(env), 2);
+    CHECK_STR(env_get(env, "OMPI_MCA_pml"), "ob1");
+    CHECK_STR(env_get(env, "OMPI_MCA_btl"), "self,vader,tcp");
     strv_free(p.env);
 }

@@ -1,6 +1,8 @@
 /* test_host_sampler - counters of a machine, from files in a directory. */
 #include "launcher/monitor/host_sampler.h"
 
+#include <time.h>
+
 #include "tests/unit/kit_root.h"
 
 TEST(counters_are_those_of_the_ranks_cpus_and_of_devices)
@@ -53,10 +55,23 @@ TEST(what_a_machine_does_not_report_is_unknown)
     remove_root(root);
 }
 
-TEST(this_machine_has_cpus)
+static double own_cpu_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+TEST(the_time_that_a_process_computes_is_in_the_time_of_this_machines_cpus)
 {
     AUTO(host_sampler) struct host_sampler *h = host_sampler_open(NULL, "");
-    struct host_sample s;
-    host_sampler_read(h, &s);
-    CHECK(s.cpu_s > 0 && s.cpu_busy_s >= 0 && s.cpu_busy_s <= s.cpu_s);
+    struct host_sample before, after;
+    host_sampler_read(h, &before);
+    for (double end_s = own_cpu_s() + 0.3; own_cpu_s() < end_s;)
+        ;
+    host_sampler_read(h, &after);
+    double busy_s = after.cpu_busy_s - before.cpu_busy_s;
+    CHECK(busy_s > 0.15); /* the kernel counts in ticks */
+    CHECK(busy_s <= after.cpu_s - before.cpu_s + 1e-9);
+    CHECK(before.cpu_busy_s > 0 && after.cpu_busy_s < after.cpu_s);
 }

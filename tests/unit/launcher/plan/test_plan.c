@@ -309,7 +309,15 @@ TEST(a_thousand_nodes_of_eight_ranks_are_planned_in_well_under_a_second)
     strv_free(base);
 }
 
-TEST(freeing_nothing_is_fine)
+TEST(a_plan_that_cannot_be_made_leaves_nothing_to_free)
 {
-    plan_free(NULL);
+    AUTO(topo) struct topo *t = machine("dgx-a100");
+    AUTO(hosts) struct hosts *h = hosts_of(1, 2);
+    char *base[] = {NULL};
+    struct launch_spec s = {.argv = program, .hosts = h, .ranks = 3};
+    struct plan *p = NULL;
+    struct err e = {0};
+    CHECK(plan_make(&p, &s, t, base, &e) < 0);
+    CHECK(!p && e.text[0]);
+    plan_free(p);
 }
