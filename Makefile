@@ -20,7 +20,7 @@ Q := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-5s %s\n' $(1) $@)
 
 # ---- what is on this machine -------------------------------------------------------------------
-PKGS := hwloc pmix libuv libsodium libzmq sqlite3 jansson yaml-0.1
+PKGS := hwloc pmix libuv libsodium libzmq sqlite3 jansson yaml-0.1 libpcre2-8
 ifneq ($(MAKECMDGOALS),clean)
 MISSING := $(shell for p in $(PKGS) gsl openblas; do pkg-config --exists $$p || echo $$p; done)
 ifneq ($(MISSING),)
@@ -54,7 +54,7 @@ ALL_LDFLAGS := $(if $(SAN),-fsanitize=$(SAN)) -Wl,-z,relro -Wl,--as-needed $(INT
 bundled = -Wl,-rpath,'$$ORIGIN/$(1)'
 LIBS_common   := $(shell pkg-config --libs jansson yaml-0.1 libuv libzmq) -lm
 LIBS_launcher := $(shell pkg-config --libs hwloc pmix libuv jansson libsodium) -ldl -lpthread
-LIBS_hpo      := $(shell pkg-config --libs libzmq yaml-0.1 sqlite3) -lgsl -lopenblas
+LIBS_hpo      := $(shell pkg-config --libs libzmq yaml-0.1 sqlite3 libpcre2-8) -lgsl -lopenblas
 LIBS_collectives := -ldl
 LIBS_serve    := $(if $(HAVE_SERVE),$(shell pkg-config --libs libmicrohttpd zlib)) -lpthread
 

@@ -44,7 +44,7 @@ struct spec_metric {
     bool maximize; /* goal: maximize */
     bool has_target;
     double target; /* after one trial has reached all targets, no new trial starts */
-    char *pattern; /* a POSIX extended regular expression for stdout; its first group matches the
+    char *pattern; /* a regular expression (PCRE2) for stdout; its first group matches the
                       metric's value; NULL: none */
 };
 

@@ -96,7 +96,7 @@ static bool finds_number(const char *pattern, const char *line)
     AUTO(metric_parse) struct metric_parse *m = NULL;
     json_object_set_new(patterns, "metric", json_text(pattern));
     if (metric_parse_new(&m, patterns, NULL) == 0)
-        found = metric_parse_from_pattern(m, line, strlen(line));
+        found = metric_parse_from_pattern(m, line, strlen(line), NULL);
     return found != NULL;
 }
 

@@ -297,11 +297,14 @@ static bool on_line(void *arg, int rank, enum launch_stream from, const char *li
     struct trial_run *r = arg;
     write_line(r, rank, from, line, len);
     if (rank == 0 && from == LAUNCH_STDOUT && r->source <= FROM_LINES) {
+        struct err e = {0};
         json_t *data = metric_mapping_read(line, len);
         if (data)
             report(r, FROM_LINES, data);
         else
-            report(r, FROM_PATTERN, metric_parse_from_pattern(r->metric, line, len));
+            report(r, FROM_PATTERN, metric_parse_from_pattern(r->metric, line, len, &e));
+        if (e.code)
+            log_warn("trial %d: a line is not searched: %s", number(r, "trial"), e.text);
     }
     return true;
 }

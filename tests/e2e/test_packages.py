@@ -36,7 +36,7 @@ def test_the_package_depends_on_what_its_programs_load(package):
     fields = run("dpkg-deb", "-f", package).stdout
     assert re.search(r"^Version: \d+\.\d+\.\d+$", fields, re.M) and "Package: drover\n" in fields
     depends = re.search(r"^Depends: (.*)$", fields, re.M)[1]
-    for library in ("libc6", "libpmix2", "libhwloc15", "libzmq5", "libsqlite3-0", "libgsl"):
+    for library in ("libc6", "libpmix2", "libhwloc15", "libzmq5", "libsqlite3-0", "libpcre2-8-0", "libgsl"):
         assert library in depends, depends
     assert "openmpi" not in depends and "cuda" not in depends.lower()
     if (BUILD / "lib/drover/backend_mpi.so").exists():

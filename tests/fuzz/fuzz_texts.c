@@ -205,7 +205,7 @@ static int read_metric_line(char *text, size_t len, struct err *e)
     AUTO(metric_parse) struct metric_parse *m = NULL;
     int rc = metric_parse_new(&m, patterns, e);
     AUTO(json) json_t *mapped = metric_mapping_read(text, len);
-    AUTO(json) json_t *found = m ? metric_parse_from_pattern(m, text, len) : NULL;
+    AUTO(json) json_t *found = m ? metric_parse_from_pattern(m, text, len, e) : NULL;
     check_guess(text, len);
     if ((mapped && !json_is_object(mapped)) || (found && !json_is_object(found)))
         abort();
@@ -219,7 +219,8 @@ static int read_pattern(char *text, size_t len, struct err *e)
     json_object_set_new(patterns, "m", json_text(text));
     int rc = metric_parse_new(&m, patterns, e);
     AUTO(json)
-    json_t *found = rc == 0 ? metric_parse_from_pattern(m, "step 3 loss=0.5 acc: 1e-3", 25) : NULL;
+    json_t *found =
+        rc == 0 ? metric_parse_from_pattern(m, "step 3 loss=0.5 acc: 1e-3", 25, e) : NULL;
     return rc;
 }
 
