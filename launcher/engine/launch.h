@@ -30,7 +30,7 @@ struct launch;
 
 enum launch_stream { LAUNCH_STDOUT = 1, LAUNCH_STDERR = 2 };
 
-enum { LAUNCH_OBSERVERS_MAX = 12 }; /* per job */
+enum { LAUNCH_OBSERVERS_MAX = 16 }; /* per job */
 
 struct job_end {
     int status;            /* exit status of `drover run`: 0, the first failed rank's status, 128+n,
@@ -76,7 +76,8 @@ struct launch_events {
      * the first byte of the line. `line` delivers the whole line again when it is complete. */
     void (*partial_line)(void *arg, int rank, enum launch_stream from, const char *text,
                          size_t len);
-    /* The same as engine_events.checked and .ready. Only the first observer gets them. */
+    /* The same as engine_events.checked and .ready. Only the first observer that
+     * has them gets them. */
     int (*node_checked)(void *arg, int node, const char *text, size_t len, struct err *e);
     int (*nodes_ready)(void *arg, int *node, struct err *e);
 };

@@ -52,12 +52,18 @@ int64_t launch_pmix_wait_ms(const struct launch *j, int rank)
 
 int launch_status_node_checked(void *arg, int node, const char *text, size_t len, struct err *e)
 {
-    const struct launch_observer *o = &((struct launch *)arg)->observers.at[0];
-    return o->ev.node_checked ? o->ev.node_checked(o->arg, node, text, len, e) : 0;
+    const struct launch_observers *l = &((struct launch *)arg)->observers;
+    for (int i = 0; i < l->count; i++)
+        if (l->at[i].ev.node_checked)
+            return l->at[i].ev.node_checked(l->at[i].arg, node, text, len, e);
+    return 0;
 }
 
 int launch_status_nodes_ready(void *arg, int *node, struct err *e)
 {
-    const struct launch_observer *o = &((struct launch *)arg)->observers.at[0];
-    return o->ev.nodes_ready ? o->ev.nodes_ready(o->arg, node, e) : 0;
+    const struct launch_observers *l = &((struct launch *)arg)->observers;
+    for (int i = 0; i < l->count; i++)
+        if (l->at[i].ev.nodes_ready)
+            return l->at[i].ev.nodes_ready(l->at[i].arg, node, e);
+    return 0;
 }

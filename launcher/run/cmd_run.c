@@ -8,10 +8,8 @@
 #include "common/log.h"
 #include "common/opt.h"
 #include "launcher/cmd/commands.h"
-#include "launcher/limits/start_condition.h"
 #include "launcher/node/topo.h"
 #include "launcher/place/placement.h"
-#include "launcher/plan/plan_hardware.h"
 #include "launcher/run/run_mpmd.h"
 #include "launcher/run/run_print.h"
 #include "launcher/run/run_session.h"
@@ -42,22 +40,6 @@ static int print_plan(struct run_options *o, struct err *e)
     return 0;
 }
 
-/* Refuses a budget of GPU hours for a job that uses no GPU. The GPUs of other nodes are not known
- * yet. */
-static int check_budget(const struct run_options *o, struct err *e)
-{
-    AUTO(topo) struct topo *t = NULL;
-    AUTO(plan) struct plan *p = NULL;
-    if (job_limits_budget_gpu_h(&o->limits) <= 0)
-        return 0;
-    if (topo_load(&t, e) < 0 || plan_make(&p, &o->spec, t, environ, e) < 0)
-        return e->code;
-    if (!plan_is_local(p) || plan_hardware_gpus(p) > 0)
-        return 0;
-    err_set(e, -EINVAL, "--budget %s: the job uses no GPU", o->limits.budget_text);
-    return err_hint(e, "--timeout, which counts the time of any job");
-}
-
 int cmd_run_usage_error(const struct run_options *o, const struct err *e)
 {
     err_print(e, o->program);
@@ -77,21 +59,9 @@ static void set_terminal(struct run_options *o)
     o->spec.env = o->env;
 }
 
-/* `*status` is not 0 if the job must not be started. */
-static int await_start(int *status, const struct run_options *o, struct err *e)
-{
-    const struct start_condition c = {.program = o->program,
-                                      .command = o->start_when,
-                                      .pause_max_s = o->start_when_pause_max_s,
-                                      .limits = &o->limits,
-                                      .quiet = o->quiet};
-    int rc = start_condition_wait(&c, e);
-    *status = rc > 0 ? rc : 0;
-    return rc < 0 ? rc : 0;
-}
-
 int cmd_run_job(struct run_options *o)
 {
+    const struct feature_run run = run_options_features(o);
     struct err e = {0};
     int status = 0;
     if (o->verbose)
@@ -100,9 +70,7 @@ int cmd_run_job(struct run_options *o)
         set_terminal(o);
     int rc = o->dry_run ? print_plan(o, &e) : run_mpmd_check_scripts(o, &e);
     if (rc == 0)
-        rc = check_budget(o, &e);
-    if (rc == 0 && !o->dry_run && o->start_when)
-        rc = await_start(&status, o, &e);
+        rc = feature_admit(&status, &run, &e);
     if (rc == 0 && status == 0 && !o->dry_run)
         rc = run_session(&status, o, &e);
     if (rc == -EBUSY || rc == -ECANCELED) /* no GPUs became free, or the preflight has failed */

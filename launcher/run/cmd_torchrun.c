@@ -16,6 +16,7 @@
 #include "launcher/plan/allocation.h"
 #include "launcher/progress/ft_options.h"
 #include "launcher/run/cmd_run.h"
+#include "launcher/run/features/feature_redirect.h"
 
 enum {
     NOT_GIVEN = -1,
@@ -75,15 +76,15 @@ static const struct opt own_rows[] = {
 
     OPT_GROUP("Output"),
     OPT_STR(0, "log-dir", "DIR", "directory of redirected output (default: new, in /tmp)", T,
-            job.redirect.dir),
+            job.features.redirect.dir),
     OPT_STR('r', "redirects", "STREAMS",
             "write to files: 1 stdout, 2 stderr, 3 both, or per local rank: 0:1,1:3", T, redirects),
     OPT_STR('t', "tee", "STREAMS", "write to files and to the console", T, tee),
     OPT_STR(0, "local-ranks-filter", "LIST", "local ranks whose output is shown: 0,1", T, filter),
     OPT_STR(0, "baseline", "NAME", "compare the speed with NAME's, or store it (only drover)", T,
-            job.baseline),
+            job.features.baseline.name),
     OPT_FLAG(0, "baseline-update", "with --baseline: replace the stored one (only drover)", T,
-             job.baseline_update),
+             job.features.baseline.update),
     OPT_FLAG(0, "no-pty", "make the ranks' stdout a pipe, not a pty (only drover)", T,
              job.spec.no_pty),
     OPT_FLAG('v', "verbose", "also log what drover does", T, job.verbose),
@@ -91,20 +92,20 @@ static const struct opt own_rows[] = {
     OPT_GROUP("Failures"),
     OPT_STR(0, "exclude-file", "FILE",
             "file with nodes that jobs leave out, and until when (only drover)", T,
-            job.exclude_file),
+            job.features.spares.exclude_file),
     OPT_DURATION(0, "exclude-for", "DURATION",
-                 "how long bad nodes are in it (default: 1h; only drover)", T, job.exclude_for_s, 1,
-                 RUN_OPTIONS_TIME_MAX_S),
+                 "how long bad nodes are in it (default: 1h; only drover)", T,
+                 job.features.spares.exclude_for_s, 1, FEATURE_TIME_MAX_S),
     OPT_FLAG(0, "no-preflight", "do not check the GPUs of the nodes first (only drover)", T,
-             job.no_preflight),
+             job.features.preflight.off),
     OPT_INT(0, "max-restarts", "N", "restart a failed job up to N times (default: 0)", T,
             job.max_restarts, 0, INT_MAX),
     OPT_DURATION(0, "grace", "DURATION", "time from SIGTERM to SIGKILL (default: 30; only drover)",
-                 T, job.grace_s, 0, RUN_OPTIONS_TIME_MAX_S),
+                 T, job.grace_s, 0, FEATURE_TIME_MAX_S),
     OPT_FLAG(0, "stragglers", "name ranks that are slower than the others (only drover)", T,
-             job.stragglers),
+             job.features.stragglers),
     OPT_FLAG(0, "learn-timeouts", "learn other limits from earlier jobs (only drover)", T,
-             job.learn_timeouts),
+             job.features.sections.learn),
     OPT_END,
 };
 
@@ -140,7 +141,7 @@ static const struct opt ft_rows[] = {
             ft.value[FT_WORKLOAD_CHECK_INTERVAL]),
     OPT_STR(0, "ft-restart-policy||restart-policy", "any-failed|min-healthy", NULL, T,
             restart_policy),
-    OPT_DURATION(0, "workers-stop-timeout", "S", NULL, T, job.grace_s, 0, RUN_OPTIONS_TIME_MAX_S),
+    OPT_DURATION(0, "workers-stop-timeout", "S", NULL, T, job.grace_s, 0, FEATURE_TIME_MAX_S),
     /* Ignored, without effect */
     OPT_WORDS(0,
               "term-timeout|ft-node-health-check-interval|ft-param-node-health-check-interval|"
@@ -398,11 +399,12 @@ static int set_program(struct torchrun *t, int argc, char **words, bool ended, s
 static int set_output(struct torchrun *t, struct err *e)
 {
     struct run_options *o = &t->job;
-    if (t->redirects && redirect_parse(&o->redirect.redirects, t->redirects, e) < 0)
+    if (t->redirects &&
+        feature_redirect_parse(&o->features.redirect.redirects, t->redirects, e) < 0)
         return err_wrap(e, "--redirects");
-    if (t->tee && redirect_parse(&o->redirect.tee, t->tee, e) < 0)
+    if (t->tee && feature_redirect_parse(&o->features.redirect.tee, t->tee, e) < 0)
         return err_wrap(e, "--tee");
-    o->redirect.run_id = t->id;
+    o->features.redirect.run_id = t->id;
     o->style.role = t->role;
     o->style.tag = t->tee ? CONSOLE_TAG_TORCH : CONSOLE_TAG_NONE;
     if (!t->filter)
@@ -434,13 +436,15 @@ static int use_ft(struct torchrun *t, struct err *e)
                   xstrdup("--ft-restart-policy min-healthy: drover restarts the job if "
                           "any rank fails, as any-failed does"));
     AUTO(strbuf) struct strbuf learnt = {0};
-    t->ft.learn_argv = o->learn_timeouts ? o->argv : NULL;
+    struct feature_settings *set = &o->features;
+    t->ft.learn_argv = set->sections.learn ? o->argv : NULL;
     t->ft.learn_wdir = o->spec.wdir;
-    int rc = ft_options_read(&o->ft_config, &o->sections, &t->ft, &o->warnings, &learnt, e);
+    int rc =
+        ft_options_read(&o->ft_config, &set->sections.limits, &t->ft, &o->warnings, &learnt, e);
     if (learnt.len)
-        o->learnt = strbuf_take(&learnt);
+        set->sections.learnt = strbuf_take(&learnt);
     o->spec.ft_config = o->ft_config;
-    o->sections_from_connect = true;
+    set->sections.from_connect = true;
     return rc;
 }
 

@@ -34,8 +34,7 @@ struct console {
     struct begun *begun;  /* by source */
     enum console_tag tag; /* never AUTO */
     struct launch *job;   /* the observed job; NULL: no job runs */
-    const struct redirect *redirect;
-    hwloc_const_bitmap_t show;
+    bool (*shows)(void *arg, int rank, enum launch_stream from);
     bool paused; /* the job's output is paused */
 };
 
@@ -102,16 +101,10 @@ void console_plan(struct console *c, const struct plan *p)
 
 /* ---- the observed job ----------------------------------------------------------------------- */
 
-static bool is_shown(const struct console *c, int rank, enum launch_stream from)
-{
-    return redirect_shows(c->redirect, rank, from) &&
-           (!c->show || hwloc_bitmap_isset(c->show, (unsigned)(c->plan->first_rank + rank)));
-}
-
 static bool on_line(void *arg, int rank, enum launch_stream from, const char *text, size_t len)
 {
     struct console *c = arg;
-    bool room = !is_shown(c, rank, from) || console_line(c, rank, from, text, len);
+    bool room = !c->shows(c->arg, rank, from) || console_line(c, rank, from, text, len);
     if (!room)
         c->paused = true;
     return room;
@@ -121,7 +114,7 @@ static void on_partial_line(void *arg, int rank, enum launch_stream from, const 
                             size_t len)
 {
     struct console *c = arg;
-    if (is_shown(c, rank, from))
+    if (c->shows(c->arg, rank, from))
         console_partial_line(c, rank, from, text, len);
 }
 
@@ -130,15 +123,14 @@ static void on_ended(void *arg, const struct job_end *end)
     ((struct console *)arg)->job = NULL;
 }
 
-void console_attach(struct console *c, struct launch *job, const struct redirect *redirect,
-                    hwloc_const_bitmap_t show)
+void console_attach(struct console *c, struct launch *job,
+                    bool (*shows)(void *arg, int rank, enum launch_stream from))
 {
     static const struct launch_events events = {
         .line = on_line, .partial_line = on_partial_line, .ended = on_ended};
     console_plan(c, launch_plan(job));
     c->job = job;
-    c->redirect = redirect;
-    c->show = show;
+    c->shows = shows;
     c->paused = false;
     launch_observe(job, &events, c);
 }

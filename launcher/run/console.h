@@ -2,7 +2,6 @@
 #ifndef DROVER_CONSOLE_H
 #define DROVER_CONSOLE_H
 
-#include <hwloc.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <uv.h>
@@ -10,7 +9,6 @@
 #include "common/err.h"
 #include "common/mem.h"
 #include "launcher/engine/launch.h"
-#include "launcher/run/redirect.h"
 
 /* What the console writes before each line. */
 enum console_tag {
@@ -38,12 +36,11 @@ int console_open(struct console **out, uv_loop_t *loop, const struct console_sty
 void console_close(struct console *c);
 AUTO_DEFINE(console, struct console *, console_close)
 
-/* Observes a job: shows its lines, and pauses its output while too much output is unwritten. A line
- * is not shown if `redirect` keeps it in a file only, or if its rank is not in `show`. `redirect`
- * may be NULL; if `show` is NULL, all ranks are shown. All arguments are borrowed until the job has
- * ended. Then the console may observe another job. */
-void console_attach(struct console *c, struct launch *job, const struct redirect *redirect,
-                    hwloc_const_bitmap_t show);
+/* Observes a job: shows the lines of the streams that `shows` returns true for, with the `arg` of
+ * console_open(), and pauses its output while too much output is unwritten. The job is borrowed
+ * until it has ended. Then the console may observe another job. */
+void console_attach(struct console *c, struct launch *job,
+                    bool (*shows)(void *arg, int rank, enum launch_stream from));
 
 /* Sets the plan of the ranks whose lines follow. The plan is borrowed. console_attach() also does
  * this. */

@@ -8,6 +8,7 @@
 #include "common/opt.h"
 #include "launcher/node/topo.h"
 #include "launcher/remote/remote_launcher.h"
+#include "launcher/run/features/feature_redirect.h"
 #include "launcher/run/run_mpmd.h"
 #include "launcher/run/run_options_mapping.h"
 
@@ -230,16 +231,6 @@ static int on_tag(void *into, char *const *values, struct err *e)
     return err_hint(e, "host, rank, mpirun, none");
 }
 
-static int on_preflight(void *into, char *const *values, struct err *e)
-{
-    struct run_options *o = into;
-    o->preflight_full = strcmp(values[0], "full") == 0;
-    if (o->preflight_full || strcmp(values[0], "quick") == 0)
-        return 0;
-    err_set(e, -EINVAL, "unknown preflight '%s'", values[0]);
-    return err_hint(e, "quick, full, or --no-preflight");
-}
-
 static int on_tag_output(void *into, char *const *values, struct err *e)
 {
     ((struct run_options *)into)->style.tag = CONSOLE_TAG_MPIRUN;
@@ -304,6 +295,7 @@ static int on_display(void *into, char *const *values, struct err *e)
 /* ---- the options ---------------------------------------------------------------------------- */
 
 #define T struct run_options
+#define FEATURE(x) OPT_PART(feature_##x.options, offsetof(T, features))
 static const struct opt options[] = {
     OPT_GROUP("Where ranks run"),
     OPT_INT('n', "np||n|c", "N", "number of ranks (default: one per GPU, or one per core)", T, np,
@@ -360,62 +352,32 @@ static const struct opt options[] = {
     OPT_FLAG(0, "merge-stderr-to-stdout", "write the ranks' stderr to stdout", T, style.merge),
     OPT_CALL(0, "output-filename||output-directory", "DIR",
              "also write the output to DIR/rank.N/stdout and stderr", on_output_dir),
-    OPT_STR(0, "metrics", "[ADDR:]PORT", "serve /metrics for Prometheus (default: on loopback)", T,
-            metrics),
-    OPT_STR(0, "events", "FILE", "append events to FILE, one JSON object per line", T, events_file),
-    OPT_STR(0, "report", "FILE", "write a report of the job, FILE.html or FILE.md", T, report),
-    OPT_STR(0, "baseline", "NAME", "compare the speed with that of NAME, or store it", T, baseline),
-    OPT_FLAG(0, "baseline-update", "with --baseline: replace the stored one", T, baseline_update),
+    FEATURE(metrics),
+    FEATURE(events),
+    FEATURE(report),
+    FEATURE(baseline),
     OPT_FLAG(0, "no-pty", "make the ranks' stdout a pipe, not a pty", T, spec.no_pty),
     OPT_FLAG('q', "quiet", "do not report a failure", T, quiet),
     OPT_FLAG('v', "verbose", "also log what drover does", T, verbose),
 
     OPT_GROUP("Failures and time limits"),
-    OPT_INT(0, "spares", "N", "use all hosts but N, and replace bad ones by these", T, spares, 1,
-            RUN_OPTIONS_RANKS_MAX),
-    OPT_STR(0, "exclude-file", "FILE", "file with nodes that jobs leave out, and until when", T,
-            exclude_file),
-    OPT_DURATION(0, "exclude-for", "DURATION", "for how long bad nodes are in it (default: 1h)", T,
-                 exclude_for_s, 1, RUN_OPTIONS_TIME_MAX_S),
-    OPT_CALL(0, "preflight", "quick|full", "full: also measure nodes and pairs", on_preflight),
-    OPT_FLAG(0, "no-preflight", "do not check the GPUs of the nodes", T, no_preflight),
+    FEATURE(spares),
+    FEATURE(preflight),
     OPT_INT(0, "max-restarts", "N", "restart a failed job up to N times (default: 0)", T,
             max_restarts, 0, INT_MAX),
-    OPT_DURATION(0, "timeout", "DURATION", "stop the job after this time, with status 124", T,
-                 limits.timeout_s, 0, RUN_OPTIONS_TIME_MAX_S),
-    OPT_STR(0, "deadline", "TIME", "stop the job at this time: 18:00, or 8h from now", T,
-            limits.deadline_text),
-    OPT_STR(0, "budget", "AMOUNT", "stop the job after 12gpuh, or 30.00 with --price", T,
-            limits.budget_text),
-    OPT_DOUBLE(0, "price", "AMOUNT", "price of one GPU hour, in any currency", T, limits.price,
-               1e-6, 1e6),
-    OPT_STR(0, "start-when", "CMD", "start the job when this command succeeds", T, start_when),
-    OPT_DURATION(0, "start-when-interval", "DURATION",
-                 "longest pause between its runs (default: 60)", T, start_when_pause_max_s, 0.01,
-                 RUN_OPTIONS_TIME_MAX_S),
-    OPT_DURATION(0, "hang-timeout", "DURATION", "stop the job after this time without activity", T,
-                 hang_timeout_s, 0, RUN_OPTIONS_TIME_MAX_S),
-    OPT_DURATION(0, "idle-timeout", "DURATION", "stop a job that uses no GPU and prints nothing", T,
-                 idle_timeout_s, 0, RUN_OPTIONS_TIME_MAX_S),
+    FEATURE(budget),
+    FEATURE(hang),
+    FEATURE(idle),
     OPT_DURATION(0, "start-timeout", "DURATION", "time for all nodes to connect (default: 60)", T,
-                 start_timeout_s, 0, RUN_OPTIONS_TIME_MAX_S),
+                 start_timeout_s, 0, FEATURE_TIME_MAX_S),
     OPT_DURATION(0, "lost-after", "DURATION", "silence after which a node is lost (default: 15)", T,
-                 lost_after_s, 1, RUN_OPTIONS_TIME_MAX_S),
+                 lost_after_s, 1, FEATURE_TIME_MAX_S),
     OPT_DURATION(0, "grace", "DURATION", "time from SIGTERM to SIGKILL (default: 30)", T, grace_s,
-                 0, RUN_OPTIONS_TIME_MAX_S),
+                 0, FEATURE_TIME_MAX_S),
 
     OPT_GROUP("Sections and stragglers"),
-    OPT_STR(0, "section-timeouts", "NAME:TIME,…",
-            "stop the job if a rank is in a section of drover.section() for longer", T,
-            section_timeouts),
-    OPT_STR(0, "out-of-section-timeout", "DURATION", "the same for a rank that is in no section", T,
-            out_of_section_timeout),
-    OPT_STR(0, "heartbeat-timeout", "DURATION", "time between two calls of drover.heartbeat()", T,
-            heartbeat_timeout),
-    OPT_STR(0, "initial-heartbeat-timeout", "DURATION",
-            "time from the start of a rank to its first heartbeat", T, initial_heartbeat_timeout),
-    OPT_FLAG(0, "learn-timeouts", "learn other limits from earlier jobs", T, learn_timeouts),
-    OPT_FLAG(0, "stragglers", "name ranks that are slower than the others", T, stragglers),
+    FEATURE(sections),
+    FEATURE(stragglers),
 
     OPT_GROUP("Communication"),
     OPT_INT(0, "master-port", "PORT", "MASTER_PORT (default: a free port)", T, spec.master_port, 0,
@@ -481,11 +443,10 @@ static const struct opt options[] = {
     OPT_WORDS(0, "debug|tv|genvnone|envnone|with-ft", NULL, NULL, T, refused),
     OPT_END,
 };
+#undef FEATURE
 #undef T
 
-/* ---- command line
- * ---------------------------------------------------------------------------------
- */
+/* ---- command line --------------------------------------------------------------------------- */
 
 void run_options_init(struct run_options *o, const char *program)
 {
@@ -493,8 +454,8 @@ void run_options_init(struct run_options *o, const char *program)
                               .np = RUN_OPTIONS_NOT_GIVEN,
                               .per_node = RUN_OPTIONS_NOT_GIVEN,
                               .grace_s = RUN_OPTIONS_NOT_GIVEN,
-                              .start_when_pause_max_s = 60,
-                              .exclude_for_s = 3600};
+                              .features.budget.start_when_pause_max_s = 60,
+                              .features.spares.exclude_for_s = 3600};
 }
 
 static void print_help(const char *program)
@@ -574,13 +535,13 @@ void run_options_free(struct run_options *o)
     run_mpmd_free(o);
     hosts_free(o->hosts);
     hosts_free(o->own_hosts);
-    hosts_free(o->candidates);
+    hosts_free(o->features.spares.candidates);
     rankfile_free(o->rankfile);
     free(o->cwd);
-    section_limits_free(&o->sections);
-    free(o->learnt);
+    section_limits_free(&o->features.sections.limits);
+    free(o->features.sections.learnt);
     free(o->ft_config);
     hwloc_bitmap_free(o->show);
-    redirect_map_free(&o->redirect.redirects);
-    redirect_map_free(&o->redirect.tee);
+    feature_redirect_map_free(&o->features.redirect.redirects);
+    feature_redirect_map_free(&o->features.redirect.tee);
 }

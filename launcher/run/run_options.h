@@ -7,21 +7,18 @@
 #include <stdbool.h>
 
 #include "common/err.h"
-#include "launcher/diagnose/section_limits.h"
 #include "launcher/elastic/rdzv_client.h"
 #include "launcher/hosts/hosts.h"
-#include "launcher/limits/job_limits.h"
 #include "launcher/place/placement.h"
 #include "launcher/plan/mca_params.h"
 #include "launcher/plan/plan.h"
 #include "launcher/plan/rankfile.h"
 #include "launcher/run/console.h"
-#include "launcher/run/redirect.h"
+#include "launcher/run/features/feature.h"
 
 enum {
     RUN_OPTIONS_NOT_GIVEN = -1, /* outside the range of every option */
-    RUN_OPTIONS_RANKS_MAX = 1 << 20,
-    RUN_OPTIONS_TIME_MAX_S = 1000000
+    RUN_OPTIONS_RANKS_MAX = 1 << 20
 };
 
 struct run_options {
@@ -59,36 +56,13 @@ struct run_options {
     bool hydra_ssh; /* -launcher ssh: starts the ranks on other nodes, if there are any */
     double grace_s; /* < 0: not given */
     /* In all of these, 0 means no limit or the default. */
-    double start_timeout_s, lost_after_s, hang_timeout_s, idle_timeout_s;
-    struct job_limits limits;
-    const char *start_when; /* command of --start-when; NULL: the job starts at once */
-    double start_when_pause_max_s;
-    const char *metrics; /* address of --metrics; NULL: none */
-    /* The words of the command line; NULL: the option is not given */
-    const char *section_timeouts, *out_of_section_timeout, *heartbeat_timeout;
-    const char *initial_heartbeat_timeout;
-    struct section_limits sections; /* … and as time limits */
-    bool sections_from_connect;     /* … apply from a RankMonitorClient's connection on */
-    char *ft_config;                /* spec.ft_config; owned */
-    bool learn_timeouts;            /* limits that are not given follow from earlier jobs … */
-    char *learnt;                   /* … and are these; owned; NULL: none are known */
-    bool stragglers;
+    double start_timeout_s, lost_after_s;
+    struct feature_settings features;
+    char *ft_config; /* spec.ft_config; owned */
     int max_restarts;
     struct rdzv_client_opts *rdzv; /* the rendezvous of an elastic job; NULL: no rendezvous */
-    int spares;                    /* --spares: hosts beyond those that the job needs */
-    struct hosts *candidates; /* the hosts that it may use; NULL: it needs all of `hosts` … */
-    int nodes_min, nodes_max; /* … else the number that it needs */
-    const char *exclude_file; /* NULL: none */
-    double exclude_for_s;     /* for how long a node is written to it */
-    bool preflight_full;      /* the job begins with an all-reduce over its nodes */
-    bool no_preflight;        /* the nodes are not checked before the job starts */
-    const char *events_file;  /* NULL: none */
-    const char *report;       /* file of --report; NULL: none */
-    const char *baseline;     /* name of the baseline; NULL: none */
-    bool baseline_update;     /* it replaces a stored baseline */
     struct console_style style;
     hwloc_bitmap_t show; /* the ranks whose output is shown; NULL: all */
-    struct redirect_spec redirect;
     bool dry_run, json, report_bindings, quiet, verbose;
     bool as_root; /* --allow-run-as-root: accepted, without effect */
 };
@@ -108,6 +82,8 @@ int run_options_per_node(struct run_options *o, const char *text, struct err *e)
 int run_options_resolve(struct run_options *o, struct err *e);
 /* Returns what --place says; without --place, `file` is NULL. Borrows from `o`. */
 struct placement_opts run_options_placement(const struct run_options *o);
+/* Returns the run of these options, before it begins. Borrows from `o`. */
+struct feature_run run_options_features(struct run_options *o);
 /* Lets the job use up to `max` of its hosts, and at least `min`; the first ones, as long as it is
  * not known which are healthy. */
 void run_options_choose_hosts(struct run_options *o, int min, int max);

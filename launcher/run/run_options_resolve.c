@@ -5,16 +5,11 @@
 
 #include "common/log.h"
 #include "common/strbuf.h"
-#include "launcher/history/baseline.h"
 #include "launcher/hosts/exclude_file.h"
 #include "launcher/hosts/hostfile.h"
-#include "launcher/limits/job_clock.h"
-#include "launcher/metrics/metrics_address.h"
 #include "launcher/plan/allocation.h"
 #include "launcher/plan/env.h"
-#include "launcher/progress/section_learning.h"
 #include "launcher/remote/remote_launcher.h"
-#include "launcher/report/report_file.h"
 #include "launcher/run/run_mpmd.h"
 #include "launcher/run/run_options_internal.h"
 #include "launcher/run/run_options_mapping.h"
@@ -47,25 +42,14 @@ static int unsupported(const char *option, struct err *e)
 
 static int check(struct run_options *o, struct err *e)
 {
-    if (o->preflight_full && o->no_preflight)
-        return err_set(e, -EINVAL, "--preflight full and --no-preflight exclude each other");
     if (o->json && !o->dry_run)
         return err_set(e, -EINVAL, "--json needs --dry-run");
-    if (o->baseline && baseline_check_name(o->baseline, e) < 0)
-        return err_wrap(e, "--baseline");
-    if (o->baseline_update && !o->baseline)
-        return err_set(e, -EINVAL, "--baseline-update needs --baseline NAME");
-    if (job_clock_read_limits(&o->limits, e) < 0)
-        return e ? e->code : -EINVAL;
-    if (o->report && report_file_form(&(enum report_form){0}, o->report, e) < 0)
-        return err_wrap(e, "--report");
-    if (o->metrics && metrics_address_parse(&(struct listen_address){0}, o->metrics, e) < 0)
-        return err_wrap(e, "--metrics");
     if (strv_len(o->argv) == 0) {
         err_set(e, -EINVAL, "the program is missing");
         return err_hint(e, "%s -np 4 ./program", o->program);
     }
-    return 0;
+    o->spec.argv = o->argv;
+    return feature_check(&o->features, &o->spec, e);
 }
 
 static void add_hosts(struct hosts **to, const struct hosts *from)
@@ -202,7 +186,7 @@ static void raise_slots(struct run_options *o)
 static int leave_out(struct run_options *o, struct err *e)
 {
     struct exclusions x;
-    if (exclude_file_read(&x, o->exclude_file, time(NULL), e) < 0)
+    if (exclude_file_read(&x, o->features.spares.exclude_file, time(NULL), e) < 0)
         return err_wrap(e, "--exclude-file");
     int all = o->hosts ? o->hosts->count : 0;
     AUTO(free) bool *kept = xcalloc((size_t)all + 1, sizeof *kept);
@@ -210,7 +194,8 @@ static int leave_out(struct run_options *o, struct err *e)
         const struct exclusion *found = exclude_file_find(&x, o->hosts->at[i].name);
         kept[i] = !found;
         if (found)
-            log_warn("%s is left out: %s (%s)", found->node, found->reason, o->exclude_file);
+            log_warn("%s is left out: %s (%s)", found->node, found->reason,
+                     o->features.spares.exclude_file);
     }
     exclude_file_free(&x);
     if (!o->hosts)
@@ -218,17 +203,17 @@ static int leave_out(struct run_options *o, struct err *e)
     struct hosts *rest = hosts_select(o->hosts, kept);
     hosts_free(o->hosts);
     o->hosts = rest;
-    return rest->count
-               ? 0
-               : err_set(e, -EINVAL, "--exclude-file '%s' leaves out all hosts", o->exclude_file);
+    return rest->count ? 0
+                       : err_set(e, -EINVAL, "--exclude-file '%s' leaves out all hosts",
+                                 o->features.spares.exclude_file);
 }
 
 void run_options_choose_hosts(struct run_options *o, int min, int max)
 {
-    o->nodes_min = min;
-    o->nodes_max = max;
+    o->features.spares.nodes_min = min;
+    o->features.spares.nodes_max = max;
     if (o->hosts->count > min)
-        o->candidates = hosts_select(o->hosts, NULL);
+        o->features.spares.candidates = hosts_select(o->hosts, NULL);
     while (o->hosts->count > max)
         free(o->hosts->at[--o->hosts->count].name);
 }
@@ -236,7 +221,7 @@ void run_options_choose_hosts(struct run_options *o, int min, int max)
 /* Handles --spares. `all` is the number of hosts without those of --exclude-file. */
 static int use_spares(struct run_options *o, int all, struct err *e)
 {
-    int needed = all - o->spares;
+    int needed = all - o->features.spares.count;
     if (all == 0) {
         err_set(e, -EINVAL, "--spares: no hosts are given");
         return err_hint(e, "--hostfile FILE or --host LIST");
@@ -245,11 +230,12 @@ static int use_spares(struct run_options *o, int all, struct err *e)
         return err_set(e, -EINVAL, "--spares: %s names its hosts",
                        o->rank_file ? "--rankfile" : "each of several programs");
     if (needed < 1)
-        return err_set(e, -EINVAL, "--spares %d: there are only %d hosts", o->spares, all);
+        return err_set(e, -EINVAL, "--spares %d: there are only %d hosts", o->features.spares.count,
+                       all);
     if (o->hosts->count < needed)
         return err_set(e, -EINVAL,
                        "--spares %d: the job needs %d hosts, and --exclude-file leaves %d",
-                       o->spares, needed, o->hosts->count);
+                       o->features.spares.count, needed, o->hosts->count);
     run_options_choose_hosts(o, needed, needed);
     return 0;
 }
@@ -378,38 +364,6 @@ static void explain_index(struct run_options *o, const char *option, const char 
                         option, list, unit, list));
 }
 
-static int read_section_limits(struct run_options *o, struct err *e)
-{
-    struct section_limits *l = &o->sections;
-    const struct {
-        const char *option, *value;
-        int64_t *ms;
-    } rows[] = {
-        {"--out-of-section-timeout", o->out_of_section_timeout, &l->out_of_section_ms},
-        {"--heartbeat-timeout", o->heartbeat_timeout, &l->heartbeat_ms},
-        {"--initial-heartbeat-timeout", o->initial_heartbeat_timeout, &l->initial_heartbeat_ms},
-    };
-    if (o->section_timeouts && section_limits_parse(l, o->section_timeouts, e) < 0)
-        return err_wrap(e, "--section-timeouts");
-    for (size_t i = 0; i < COUNT_OF(rows); i++)
-        if (rows[i].value && section_limits_read_ms(rows[i].ms, rows[i].value, e) < 0)
-            return err_wrap(e, "%s", rows[i].option);
-    return 0;
-}
-
-/* Sets the limits that the options do not set. ft_launcher has set its own. */
-static int learn_limits(struct run_options *o, struct err *e)
-{
-    AUTO(strbuf) struct strbuf text = {0};
-    if (!o->learn_timeouts || o->sections_from_connect || !o->argv)
-        return 0;
-    int rc = section_learning_read(&o->sections, &text, o->argv, o->spec.wdir,
-                                   SECTION_LEARNING_FACTOR, e);
-    if (text.len)
-        o->learnt = strbuf_take(&text);
-    return rc < 0 ? err_wrap(e, "--learn-timeouts") : 0;
-}
-
 /* Options that only mpirun can use select mpirun, even if it is not installed. */
 static void choose_engine(struct run_options *o)
 {
@@ -427,11 +381,12 @@ int run_options_resolve(struct run_options *o, struct err *e)
     for (size_t i = 0; i < strv_len(o->legacy); i++)
         if (run_options_mapping_legacy(o, o->legacy[i], e) < 0)
             return err_wrap(e, "option '%s'", o->legacy[i]);
-    if (check(o, e) < 0 || read_section_limits(o, e) < 0 || learn_limits(o, e) < 0 ||
-        find_hosts(o, e) < 0 || check_place(o, e) < 0 || (o->no_local && drop_this_host(o, e) < 0))
+    if (check(o, e) < 0 || find_hosts(o, e) < 0 || check_place(o, e) < 0 ||
+        (o->no_local && drop_this_host(o, e) < 0))
         return e ? e->code : -EINVAL;
     int all = o->hosts ? o->hosts->count : 0;
-    if ((o->exclude_file && leave_out(o, e) < 0) || (o->spares && use_spares(o, all, e) < 0))
+    if ((o->features.spares.exclude_file && leave_out(o, e) < 0) ||
+        (o->features.spares.count && use_spares(o, all, e) < 0))
         return e ? e->code : -EINVAL;
     if (o->rank_file && use_rankfile(o, e) < 0)
         return e ? e->code : -EINVAL;
@@ -445,7 +400,6 @@ int run_options_resolve(struct run_options *o, struct err *e)
         strv_push(&o->mpirun_args, xstrdup(o->mpirun_only[i]));
     explain_index(o, "--gpus", o->spec.gpus, "GPU");
     explain_index(o, "--cpus", o->spec.cpus, "CPU");
-    o->spec.argv = o->argv;
     o->spec.env = o->env;
     o->spec.engine_args = o->mpirun_args;
     o->spec.hosts = o->hosts;
@@ -458,9 +412,6 @@ int run_options_resolve(struct run_options *o, struct err *e)
     o->spec.app_count = o->app_count;
     o->spec.per_node = o->per_node > 0 ? o->per_node : 0;
     o->spec.max_restarts = o->max_restarts;
-    o->spec.preflight = !o->no_preflight;
-    o->spec.reports = o->baseline || o->stragglers || o->sections_from_connect ||
-                      o->learn_timeouts || section_limits_any(&o->sections);
     choose_engine(o);
     o->spec.start_timeout_ms = (int)(o->start_timeout_s * 1000);
     o->spec.lost_after_ms = (int)(o->lost_after_s * 1000);
@@ -473,6 +424,15 @@ struct placement_opts run_options_placement(const struct run_options *o)
 {
     return (struct placement_opts){
         .file = o->place, .labels_file = o->labels, .argv = o->argv, .wdir = o->spec.wdir};
+}
+
+struct feature_run run_options_features(struct run_options *o)
+{
+    return (struct feature_run){.program = o->program,
+                                .spec = &o->spec,
+                                .set = &o->features,
+                                .quiet = o->quiet,
+                                .dry_run = o->dry_run};
 }
 
 void run_options_log_ignored(const struct run_options *o, const char *engine)

@@ -8,50 +8,37 @@
 #include "common/command.h"
 #include "common/log.h"
 #include "common/stop_signals.h"
-#include "launcher/doctor/preflight.h"
 #include "launcher/guardian/guardian.h"
 #include "launcher/inspect/stdin_demand.h"
 #include "launcher/io/tty_stdin.h"
 #include "launcher/place/placement.h"
 #include "launcher/run/run_elastic.h"
-#include "launcher/run/run_hang_report.h"
-#include "launcher/run/run_measures.h"
-#include "launcher/run/run_monitor.h"
 #include "launcher/run/run_print.h"
 #include "launcher/run/run_restarts.h"
 #include "launcher/run/run_session_state.h"
 
 enum { STATUS_SIGNAL = 128 };
 
-/* Why the job was stopped; more than one is possible. */
-enum { BY_SIGNAL = 1, BY_LIMIT = 2, BY_HANG = 4, BY_OUTPUT_CLOSED = 8, BY_IDLE = 16 };
-
 static const int job_signals[] = {SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
 
 struct session {
     uv_loop_t loop;
     struct run_options *opts;
+    struct feature_run features;
     struct guardian *guardian;
     struct launch_context *context;
-    struct preflight *preflight;
     struct launch *job; /* job of the present or the last attempt; NULL: no attempt so far */
     struct console *console;
-    struct redirect *redirect;
     struct tty_stdin *tty_stdin;
     int tty_stdin_fd; /* pipe with the terminal's input, until a rank has inherited it; then -1 */
     ino_t tty_stdin_pipe;
-    struct run_monitor *monitor;
-    struct run_hang_report *hang_report; /* NULL: no job, or no option asks for reports */
-    struct run_measures *measures;       /* NULL: nothing was started */
     struct run_restarts *restarts;
     struct run_elastic *elastic; /* NULL: not an elastic job */
     struct stop_signals stop_signals;
     uv_signal_t signals[COUNT_OF(job_signals)];
-    bool watches;         /* `signals` are open handles of the loop */
-    enum job_limit limit; /* of BY_LIMIT */
+    bool watches; /* `signals` are open handles of the loop */
     enum run_session_state state;
-    unsigned stop_causes;
-    int stop_signal; /* the signal of BY_SIGNAL; 0: none */
+    int stop_signal; /* the signal of FEATURE_CAUSE_SIGNAL; 0: none */
     int status;      /* exit status, as far as it is known */
 };
 
@@ -59,11 +46,21 @@ struct session {
 
 static void apply(struct session *s, enum run_session_event ev);
 
+static void add_cause(struct session *s, enum feature_cause cause)
+{
+    s->features.causes |= 1U << cause;
+}
+
+static bool has_cause(const struct session *s, enum feature_cause cause)
+{
+    return s->features.causes & 1U << cause;
+}
+
 /* Starts to stop the job. Has no effect if the job is already stopping. */
 static void enter_stopping(struct session *s)
 {
     int sig = s->stop_signal;
-    if (s->stop_causes & BY_SIGNAL)
+    if (has_cause(s, FEATURE_CAUSE_SIGNAL))
         launch_interrupt(s->job, sig == SIGINT || sig == SIGQUIT ? sig : SIGTERM);
     else
         launch_stop(s->job, 0);
@@ -71,12 +68,12 @@ static void enter_stopping(struct session *s)
 
 static void enter_backoff(struct session *s)
 {
-    run_restarts_start_timer(s->restarts, s->monitor);
+    run_restarts_start_timer(s->restarts);
 }
 
 static void enter_flushing(struct session *s)
 {
-    if (!console_waiting(s->console) || (s->stop_causes & BY_OUTPUT_CLOSED))
+    if (!console_waiting(s->console) || has_cause(s, FEATURE_CAUSE_OUTPUT))
         apply(s, RUN_SESSION_EV_FLUSHED);
 }
 
@@ -118,53 +115,28 @@ static bool between_attempts(const struct session *s)
 
 /* ---- the end of an attempt ------------------------------------------------------------------ */
 
-/* Returns the exit status after the last attempt. If all ranks of a stopped job exited with status
- * 0, a stop because of the time limit or a hang still counts as a failure, and a stop by a signal
- * does not. */
-static int final_status(const struct session *s, const struct job_end *end)
-{
-    if (s->stop_causes & BY_OUTPUT_CLOSED)
-        return STATUS_SIGNAL + SIGPIPE; /* as if SIGPIPE had ended drover */
-    if (end->first_failed >= 0)
-        return end->status;
-    if (s->stop_causes & (BY_LIMIT | BY_HANG | BY_IDLE))
-        return JOB_LIMITS_STATUS;
-    return s->stop_signal && end->status ? STATUS_SIGNAL + s->stop_signal : end->status;
-}
-
 /* Returns the exit status for a node that leaves an elastic job before the job is done. */
 static int status_of_leaving(const struct session *s)
 {
     return s->stop_signal ? STATUS_SIGNAL + s->stop_signal : EXIT_STATUS_FAILED;
 }
 
-static bool stopped_by_user(const struct session *s)
-{
-    return s->stop_causes & (BY_SIGNAL | BY_LIMIT | BY_OUTPUT_CLOSED | BY_IDLE);
-}
-
 static bool restart_due(struct session *s, const struct job_end *end)
 {
     bool due = run_restarts_attempt_ended(s->restarts, launch_plan(s->job), end, s->status,
-                                          stopped_by_user(s));
+                                          feature_is_final(s->features.causes));
     if (!due)
         run_print_error_file(end);
     return due;
 }
 
-static void print_end(const struct session *s, const struct job_end *end)
+static void print_end(struct session *s)
 {
     AUTO(strbuf) struct strbuf b = {0};
-    if (s->stop_causes & BY_LIMIT)
-        run_measures_print_limit(s->measures, &b, s->limit);
-    if (s->stop_causes & BY_IDLE)
-        strbuf_printf(&b,
-                      "%s: the job was stopped: it used no GPU and printed nothing for %g s "
-                      "(--idle-timeout)\n",
-                      s->opts->program, s->opts->idle_timeout_s);
+    feature_explain(&s->features, &b);
     /* If the ranks were stopped because of a peer, the reason is already printed. */
     if (!run_elastic_was_stopped(s->elastic))
-        run_print_failure(&b, s->opts->program, launch_plan(s->job), end);
+        strbuf_puts(&b, strbuf_str(&s->features.failure));
     if (!s->opts->quiet)
         console_print(s->console, strbuf_str(&b));
 }
@@ -196,7 +168,7 @@ static void elastic_attempt_ended(struct session *s, const struct job_end *end)
         s->status = status_of_leaving(s); /* the status of ranks that were stopped says nothing */
     bool restart = run_elastic_attempt_failed(s->elastic, failure) && restart_due(s, end);
     enum run_elastic_next next =
-        run_elastic_ranks_ended(s->elastic, failure, stopped_by_user(s), restart);
+        run_elastic_ranks_ended(s->elastic, failure, feature_is_final(s->features.causes), restart);
     apply(s, events[next]);
     if (next == RUN_ELASTIC_REJOIN)
         run_elastic_join(s->elastic);
@@ -214,24 +186,10 @@ static void close_tty_stdin(struct session *s)
     s->opts->spec.stdin_null = true; /* the ranks of a further attempt cannot get the pipe */
 }
 
-static int on_node_checked(void *arg, int node, const char *text, size_t len, struct err *e)
-{
-    const struct session *s = arg;
-    AUTO(free) char *line = xstrndup(text, len);
-    return preflight_import(s->preflight, launch_plan(s->job)->nodes[node].name, line, e);
-}
-
-static int on_nodes_ready(void *arg, int *node, struct err *e)
-{
-    const struct session *s = arg;
-    return run_restarts_judge(s->restarts, s->preflight, launch_plan(s->job), node, e);
-}
-
 static void on_rank_started(void *arg, int rank, pid_t pid)
 {
     struct session *s = arg;
     close_tty_stdin(s);
-    run_measures_started(s->measures);
 }
 
 static void on_rank_ended(void *arg, const struct rank_end *e)
@@ -245,49 +203,54 @@ static void on_rank_ended(void *arg, const struct rank_end *e)
 static void on_ended(void *arg, const struct job_end *end)
 {
     struct session *s = arg;
-    s->status = final_status(s, end);
-    run_monitor_ended(s->monitor, end, s->status);
-    run_measures_ended(s->measures, end, s->status);
-    if (s->status == 0 || (stopped_by_user(s) && !(s->stop_causes & BY_HANG)))
-        run_hang_report_learn(s->hang_report);
-    run_hang_report_close(TAKE(s->hang_report));
-    print_end(s, end);
+    struct feature_run *f = &s->features;
+    s->status = feature_status(f->causes, end, s->stop_signal);
+    strbuf_reset(&f->failure);
+    run_print_failure(&f->failure, s->opts->program, launch_plan(s->job), end);
+    feature_ended(f, end, s->status);
+    print_end(s);
     if (s->elastic)
         elastic_attempt_ended(s, end);
     else
         apply(s, restart_due(s, end) ? RUN_SESSION_EV_ENDED_RESTART : RUN_SESSION_EV_ENDED_LAST);
 }
 
-static void on_hang(void *arg, json_t *report)
+static void print(void *arg, const char *text)
 {
-    struct session *s = arg;
-    run_monitor_event(s->monitor, "hang", report);
-    run_measures_hang(s->measures);
-    s->stop_causes |= BY_HANG;
-    apply(s, RUN_SESSION_EV_HANG);
+    const struct session *s = arg;
+    console_print(s->console, text);
 }
 
-static void on_idle(void *arg)
+/* A feature stops the job. */
+static void on_stop(void *arg, enum feature_cause cause)
 {
     struct session *s = arg;
-    run_monitor_event(s->monitor, "idle", json_pack("{s:f}", "timeout_s", s->opts->idle_timeout_s));
-    s->stop_causes |= BY_IDLE;
-    apply(s, RUN_SESSION_EV_IDLE);
+    if (!accepts(s, RUN_SESSION_EV_STOP))
+        return;
+    add_cause(s, cause);
+    if (between_attempts(s)) { /* no end of a job follows, which would print it */
+        s->status = feature_cause_status(cause);
+        strbuf_reset(&s->features.failure);
+        print_end(s);
+    }
+    apply(s, RUN_SESSION_EV_STOP);
 }
 
-static void on_progress(void *arg, const char *event, json_t *fields)
+static bool shows(void *arg, int rank, enum launch_stream from)
 {
-    struct session *s = arg;
-    run_monitor_event(s->monitor, event, fields);
+    const struct session *s = arg;
+    unsigned number = (unsigned)(launch_plan(s->job)->first_rank + rank);
+    return feature_shows(&s->features, rank, from) &&
+           (!s->opts->show || hwloc_bitmap_isset(s->opts->show, number));
 }
 
 /* The console has written output, or cannot write any more. */
 static void on_output_progress(void *arg)
 {
     struct session *s = arg;
-    int error = s->stop_causes & BY_OUTPUT_CLOSED ? 0 : console_error(s->console);
+    int error = has_cause(s, FEATURE_CAUSE_OUTPUT) ? 0 : console_error(s->console);
     if (error == -EPIPE) {
-        s->stop_causes |= BY_OUTPUT_CLOSED;
+        add_cause(s, FEATURE_CAUSE_OUTPUT);
         apply(s, RUN_SESSION_EV_OUTPUT_CLOSED);
     } else if (error) {
         log_error("output: %s", strerror(-error));
@@ -308,7 +271,7 @@ static void on_stop_request(void *arg, int sig, bool again)
         launch_kill(s->job);
     } else if (has_job(s)) {
         s->stop_signal = sig;
-        s->stop_causes |= BY_SIGNAL;
+        add_cause(s, FEATURE_CAUSE_SIGNAL);
     }
     apply(s, again ? RUN_SESSION_EV_SIGNAL_AGAIN : RUN_SESSION_EV_SIGNAL);
     if (!again && has_job(s))
@@ -328,23 +291,6 @@ static void on_signal(uv_signal_t *handle, int sig)
     }
 }
 
-static void on_limit(void *arg, enum job_limit limit)
-{
-    struct session *s = arg;
-    AUTO(strbuf) struct strbuf b = {0};
-    if (!accepts(s, RUN_SESSION_EV_TIMEOUT))
-        return;
-    s->stop_causes |= BY_LIMIT;
-    s->limit = limit;
-    if (between_attempts(s)) { /* no end of a job follows, which would print it */
-        s->status = JOB_LIMITS_STATUS;
-        run_measures_print_limit(s->measures, &b, limit);
-        if (!s->opts->quiet)
-            console_print(s->console, strbuf_str(&b));
-    }
-    apply(s, RUN_SESSION_EV_TIMEOUT);
-}
-
 /* Watches the signals. Signals that are ignored stay ignored, as in stop_signals. */
 static void watch_signals(struct session *s)
 {
@@ -361,30 +307,23 @@ static void watch_signals(struct session *s)
 
 /* ---- attempts ------------------------------------------------------------------------------- */
 
-/* Starts an attempt. The order of the observers matters: `redirect` must write a line before the
- * console asks if the line is shown, too. */
+/* Starts an attempt. The console is the last observer. */
 static int start_attempt(struct session *s, struct err *e)
 {
-    static const struct launch_events events = {.rank_started = on_rank_started,
-                                                .rank_ended = on_rank_ended,
-                                                .ended = on_ended,
-                                                .node_checked = on_node_checked,
-                                                .nodes_ready = on_nodes_ready};
-    static const struct run_hang_report_events hang_events = {on_hang, on_progress};
-    s->stop_causes &= ~(unsigned)BY_HANG;
+    static const struct launch_events events = {
+        .rank_started = on_rank_started, .rank_ended = on_rank_ended, .ended = on_ended};
+    struct feature_run *f = &s->features;
+    f->causes &= ~(1U << FEATURE_CAUSE_HANG);
+    f->attempt = run_restarts_attempt(s->restarts);
     launch_free(TAKE(s->job)); /* of the previous attempt */
-    int rc = run_restarts_choose_nodes(s->restarts, e);
-    if (rc == 0 && s->opts->preflight_full && run_restarts_attempt(s->restarts) == 0)
-        rc = run_restarts_measure(s->restarts, s->preflight, launch_context_topo(s->context), e);
+    int rc = feature_prepare(f, e);
     if (rc == 0)
         rc = launch_start(&s->job, s->context, &s->opts->spec, &events, s, e);
     if (rc < 0)
         return rc;
-    run_monitor_attach(s->monitor, s->job, run_restarts_attempt(s->restarts));
-    run_measures_attach(s->measures, s->job, run_restarts_attempt(s->restarts));
-    s->hang_report = run_hang_report_open(&s->loop, s->job, s->opts, s->console, &hang_events, s);
-    redirect_attach(s->redirect, &s->loop, s->job, s->opts->spec.restart_count);
-    console_attach(s->console, s->job, s->redirect, s->opts->show);
+    f->job = s->job;
+    feature_attach(f);
+    console_attach(s->console, s->job, shows);
     return 0;
 }
 
@@ -500,29 +439,24 @@ static int open_rendezvous(struct session *s, struct err *e)
 
 static int start(struct session *s, struct err *e)
 {
-    static const struct run_measures_events measured = {on_limit, on_idle};
     signal(SIGPIPE, SIG_IGN);
+    s->features.loop = &s->loop;
+    s->features.print = print;
+    s->features.stop = on_stop;
+    s->features.arg = s;
     int rc = launch_context_open(&s->context, &s->loop, s->guardian, e);
-    s->preflight = preflight_new();
-    if (rc == 0) /* forks, and so precedes all threads */
-        rc = preflight_check_job(s->preflight, launch_context_topo(s->context), &s->opts->spec, e);
     if (rc == 0)
         rc = console_open(&s->console, &s->loop, &s->opts->style, on_output_progress, s, e);
+    if (rc < 0)
+        return rc;
+    s->features.topo = launch_context_topo(s->context);
+    rc = feature_open(&s->features, e);
     if (rc == 0)
         rc = choose_stdin(s, e);
-    if (rc == 0)
-        rc = run_monitor_open(&s->monitor, &s->loop, s->opts, s->console, e);
-    if (rc == 0)
-        rc = redirect_open(&s->redirect, &s->opts->redirect, e);
     if (rc < 0)
         return rc;
     watch_signals(s);
-    rc = run_measures_open(&s->measures, &s->loop, s->opts, s->console, &measured, s, e);
-    if (rc < 0) {
-        s->status = EXIT_STATUS_FAILED; /* the options may be right: the port is taken */
-        return rc;
-    }
-    s->restarts = run_restarts_open(&s->loop, s->opts, on_restart_due, s);
+    s->restarts = run_restarts_open(&s->features, on_restart_due, s);
     return s->opts->rdzv ? open_rendezvous(s, e) : start_first_attempt(s, e);
 }
 
@@ -532,28 +466,25 @@ static void stop(struct session *s)
         uv_close((uv_handle_t *)&s->signals[i], NULL);
     if (s->watches)
         stop_signals_close(&s->stop_signals);
-    run_measures_close(s->measures);
+    feature_close(&s->features);
     tty_stdin_close(s->tty_stdin);
     close_tty_stdin(s); /* still open if no rank has started */
     run_restarts_close(s->restarts);
     run_elastic_close(s->elastic);
-    run_hang_report_close(s->hang_report);
-    run_monitor_close(s->monitor);
-    redirect_close(s->redirect);
     launch_free(s->job);
     console_close(s->console);
-    preflight_free(s->preflight);
     /* No job is left. The guardian exits while the PMIx server closes. */
     guardian_shutdown(s->guardian);
     launch_context_close(s->context);
     uv_run(&s->loop, UV_RUN_DEFAULT);
     uv_loop_close(&s->loop);
+    feature_free(&s->features);
     guardian_stop(s->guardian);
 }
 
 int run_session(int *status, struct run_options *o, struct err *e)
 {
-    struct session s = {.opts = o, .tty_stdin_fd = -1};
+    struct session s = {.opts = o, .features = run_options_features(o), .tty_stdin_fd = -1};
     AUTO(placement) struct placement *placed = NULL;
     const struct placement_opts place = run_options_placement(o);
     int rc = o->place ? placement_open(&placed, &place, e) : 0;
@@ -576,7 +507,7 @@ int run_session(int *status, struct run_options *o, struct err *e)
     if (rc == 0 && s.status == 0 && console_error(s.console))
         s.status = EXIT_STATUS_FAILED;
     if (rc == 0)
-        run_measures_finish(s.measures, s.monitor, s.status);
+        feature_finish(&s.features, s.status);
     stop(&s);
     *status = s.status;
     return rc;

@@ -7,9 +7,7 @@ static const struct states_row rows[] = {
     ROW(STARTING, RENDEZVOUS, WAITING_PEERS),
 
     ROW(RUNNING, SIGNAL, STOPPING),
-    ROW(RUNNING, TIMEOUT, STOPPING),
-    ROW(RUNNING, HANG, STOPPING),
-    ROW(RUNNING, IDLE, STOPPING),
+    ROW(RUNNING, STOP, STOPPING),
     ROW(RUNNING, OUTPUT_CLOSED, STOPPING),
     ROW(RUNNING, PEERS_STOP, STOPPING),
     ROW(RUNNING, SUSPEND, RUNNING),
@@ -20,9 +18,7 @@ static const struct states_row rows[] = {
 
     ROW(STOPPING, SIGNAL, STOPPING),       /* recorded only: the ranks are stopping already */
     ROW(STOPPING, SIGNAL_AGAIN, STOPPING), /* kills the ranks */
-    ROW(STOPPING, TIMEOUT, STOPPING),      /* this and the next three only add a cause */
-    ROW(STOPPING, HANG, STOPPING),
-    ROW(STOPPING, IDLE, STOPPING),
+    ROW(STOPPING, STOP, STOPPING),         /* this and the next one only add a cause */
     ROW(STOPPING, OUTPUT_CLOSED, STOPPING),
     ROW(STOPPING, SUSPEND, STOPPING),
     ROW(STOPPING, FORWARD, STOPPING),
@@ -35,7 +31,7 @@ static const struct states_row rows[] = {
     ROW(BACKOFF, RENDEZVOUS, WAITING_PEERS),
     ROW(BACKOFF, SIGNAL, DONE),
     ROW(BACKOFF, SIGNAL_AGAIN, DONE),
-    ROW(BACKOFF, TIMEOUT, DONE),
+    ROW(BACKOFF, STOP, DONE),
     ROW(BACKOFF, OUTPUT_CLOSED, BACKOFF), /* quirk: the next attempt still starts */
     ROW(BACKOFF, RENDEZVOUS_OVER, FLUSHING),
 
@@ -43,7 +39,7 @@ static const struct states_row rows[] = {
     ROW(WAITING_PEERS, NOT_STARTED, DONE),
     ROW(WAITING_PEERS, SIGNAL, DONE),
     ROW(WAITING_PEERS, SIGNAL_AGAIN, DONE),
-    ROW(WAITING_PEERS, TIMEOUT, DONE),
+    ROW(WAITING_PEERS, STOP, DONE),
     ROW(WAITING_PEERS, OUTPUT_CLOSED, WAITING_PEERS), /* quirk: as in BACKOFF */
     ROW(WAITING_PEERS, PEERS_RESTART, BACKOFF),
     ROW(WAITING_PEERS, PEERS_LAST, FLUSHING),

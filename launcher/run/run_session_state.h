@@ -27,9 +27,7 @@ enum run_session_event {
     RUN_SESSION_EV_SIGNAL_AGAIN,  /* one of these signals after the first one */
     RUN_SESSION_EV_SUSPEND,       /* TSTP */
     RUN_SESSION_EV_FORWARD,       /* USR1, USR2 or CONT, which is forwarded to the ranks */
-    RUN_SESSION_EV_TIMEOUT,       /* --timeout has passed */
-    RUN_SESSION_EV_HANG,          /* the hang report is complete */
-    RUN_SESSION_EV_IDLE,          /* --idle-timeout has passed */
+    RUN_SESSION_EV_STOP,          /* a feature stops the job: a limit, a hang */
     RUN_SESSION_EV_OUTPUT_CLOSED, /* the reader of the output has closed it (EPIPE) */
     RUN_SESSION_EV_PEERS_STOP,    /* elastic: a peer failed or joined, or the rendezvous is lost */
     RUN_SESSION_EV_ENDED_RESTART, /* the job ended, and a restart is due */

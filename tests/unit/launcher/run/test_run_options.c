@@ -237,10 +237,10 @@ TEST(times_restarts_and_stdin_have_their_fields)
                     "--idle-timeout 30m --grace 0 --stdin 3 --engine slurm -np 4 ./a"),
               0);
     CHECK_INT(got.spec.start_timeout_ms, 2500);
-    CHECK(got.hang_timeout_s == 60);
-    CHECK(got.idle_timeout_s == 1800);
+    CHECK(got.features.hang_timeout_s == 60);
+    CHECK(got.features.idle_timeout_s == 1800);
     CHECK_INT(got.spec.max_restarts, 3);
-    CHECK_STR(got.events_file, "f");
+    CHECK_STR(got.features.events, "f");
     CHECK_INT(got.spec.grace_ms, 1);
     CHECK_INT(got.spec.stdin_rank, 3);
     CHECK_STR(got.spec.engine, "slurm");
@@ -303,8 +303,8 @@ TEST(options_without_meaning_and_refused_ones_are_told_apart)
 TEST(spares_are_hosts_beyond_those_that_the_job_needs)
 {
     CHECK_INT(parse("mpirun -H a:2,b:2,c:2,d:2 --spares 1 ./a"), 0);
-    CHECK_INT(got.candidates->count, 4);
-    CHECK(got.nodes_min == 3 && got.nodes_max == 3);
+    CHECK_INT(got.features.spares.candidates->count, 4);
+    CHECK(got.features.spares.nodes_min == 3 && got.features.spares.nodes_max == 3);
     CHECK_INT(got.spec.hosts->count, 3); /* of a plan, before it is known which are healthy */
     CHECK_STR(got.spec.hosts->at[2].name, "c");
     done();
@@ -333,7 +333,8 @@ TEST(hosts_of_the_exclude_file_are_left_out)
     CHECK(dprintf(fd, "b - broken\nc 2001-01-01T00:00:00Z long ago\n") > 0);
     AUTO(free) char *line = xasprintf("mpirun -H a,b,c,d --exclude-file %s --spares 1 ./a", path);
     CHECK_INT(parse(line), 0);
-    CHECK(got.candidates == NULL && got.nodes_min == 3); /* the spare is used already */
+    CHECK(got.features.spares.candidates == NULL &&
+          got.features.spares.nodes_min == 3); /* the spare is used already */
     CHECK_INT(got.spec.hosts->count, 3);
     CHECK_STR(got.spec.hosts->at[1].name, "c");
     done();

@@ -1,5 +1,6 @@
-#include "launcher/metrics/job_metrics.h"
-
+/* feature_metrics - implements --metrics: observes the job, and serves its values and those of its
+ * GPUs. */
+#include <errno.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -7,23 +8,32 @@
 #include <sys/utsname.h>
 
 #include "common/clock.h"
+#include "launcher/metrics/metrics_address.h"
 #include "launcher/metrics/metrics_gpu.h"
 #include "launcher/metrics/metrics_server.h"
+#include "launcher/run/features/feature.h"
 
 enum { RANKS_MAX = 1024 }; /* ranks with values of their own: the loop writes them each second */
 
-struct job_metrics {
-    struct job_metrics_opts opts;
+struct metrics {
+    FEATURE_STATE;
     struct metrics_server *server;
     struct launch *job;  /* NULL: no job runs */
     char *job_id, *name; /* of the first attempt; NULL: none has begun */
     char host[sizeof((struct utsname *)NULL)->nodename];
     bool *running;   /* by rank */
     uint64_t *lines; /* by rank */
-    int running_count, failures, restarts, hangs;
+    int running_count, failures, hangs;
     double started_s, active_s; /* since 1970 */
     bool active;                /* a rank has written or reported since the last text */
 };
+
+static int check(struct feature_settings *set, struct launch_spec *spec, struct err *e)
+{
+    if (set->metrics && metrics_address_parse(&(struct listen_address){0}, set->metrics, e) < 0)
+        return err_wrap(e, "--metrics");
+    return set->metrics != NULL;
+}
 
 static double now_s(void)
 {
@@ -40,7 +50,7 @@ static char *program_name(char *const *argv)
 
 /* ---- values --------------------------------------------------------------------------------- */
 
-static void add_ranks(const struct job_metrics *m, struct metrics_text *t)
+static void add_ranks(const struct metrics *m, struct metrics_text *t)
 {
     const struct plan *p = launch_plan(m->job);
     for (int i = 0; i < p->world_size && i < RANKS_MAX; i++) {
@@ -55,13 +65,14 @@ static void add_ranks(const struct job_metrics *m, struct metrics_text *t)
     }
 }
 
-static void add_job(struct job_metrics *m, struct metrics_text *t)
+static void add_job(struct metrics *m, struct metrics_text *t)
 {
     const struct plan *p = m->job ? launch_plan(m->job) : NULL;
-    const struct job_limits_usage u = job_clock_usage(m->opts.clock);
-    double budget_h = job_limits_budget_gpu_h(m->opts.limits);
+    const struct job_limits *limits = &m->run->set->budget.limits;
+    const struct job_limits_usage u = job_clock_usage(m->run->clock);
+    double budget_h = job_limits_budget_gpu_h(limits);
     enum job_limit limit;
-    double limit_s = job_limits_next_s(m->opts.limits, &u, &limit);
+    double limit_s = job_limits_next_s(limits, &u, &limit);
     const struct {
         enum metrics_name name;
         double value;
@@ -73,7 +84,7 @@ static void add_job(struct job_metrics *m, struct metrics_text *t)
         {METRICS_JOB_RANKS, p ? p->world_size : (double)NAN},
         {METRICS_JOB_RANKS_RUNNING, m->running_count},
         {METRICS_JOB_RANK_FAILURES, m->failures},
-        {METRICS_JOB_RESTARTS, m->restarts},
+        {METRICS_JOB_RESTARTS, m->run->attempt},
         {METRICS_JOB_HANGS, m->hangs},
         {METRICS_JOB_GPU_TIME, u.gpu_hours * 3600},
         {METRICS_JOB_GPU_TIME_LIMIT, budget_h > 0 ? budget_h * 3600 : (double)NAN},
@@ -89,9 +100,9 @@ static void add_job(struct job_metrics *m, struct metrics_text *t)
 
 static void fill(void *arg, struct metrics_text *t)
 {
-    struct job_metrics *m = arg;
+    struct metrics *m = arg;
     AUTO(free) struct gpu_sample *gpus = NULL;
-    int count = job_monitor_latest(*m->opts.monitor, &gpus);
+    int count = job_monitor_latest(m->run->gpus, &gpus);
     if (m->active)
         m->active_s = now_s();
     m->active = false;
@@ -104,7 +115,7 @@ static void fill(void *arg, struct metrics_text *t)
 
 static bool on_line(void *arg, int rank, enum launch_stream from, const char *text, size_t len)
 {
-    struct job_metrics *m = arg;
+    struct metrics *m = arg;
     m->lines[rank]++;
     m->active = true;
     return true;
@@ -112,10 +123,10 @@ static bool on_line(void *arg, int rank, enum launch_stream from, const char *te
 
 static void on_report(void *arg, int rank, const char *json, size_t len)
 {
-    ((struct job_metrics *)arg)->active = true;
+    ((struct metrics *)arg)->active = true;
 }
 
-static void set_running(struct job_metrics *m, int rank, bool running)
+static void set_running(struct metrics *m, int rank, bool running)
 {
     m->running_count += running - m->running[rank];
     m->running[rank] = running;
@@ -128,12 +139,12 @@ static void on_rank_started(void *arg, int rank, pid_t pid)
 
 static void on_rank_ended(void *arg, const struct rank_end *r)
 {
-    struct job_metrics *m = arg;
+    struct metrics *m = arg;
     set_running(m, r->rank, false);
     m->failures += job_rank_status(r) != 0 && !r->told_to_stop;
 }
 
-static void forget_attempt(struct job_metrics *m)
+static void forget_attempt(struct metrics *m)
 {
     m->job = NULL;
     m->running_count = 0;
@@ -141,72 +152,70 @@ static void forget_attempt(struct job_metrics *m)
     free(TAKE(m->lines));
 }
 
-void job_metrics_attach(struct job_metrics *m, struct launch *job, int attempt)
+static void attach(void *state)
 {
-    static const struct launch_events events = {.line = on_line,
-                                                .report = on_report,
-                                                .rank_started = on_rank_started,
-                                                .rank_ended = on_rank_ended};
-    if (!m)
-        return;
-    const struct plan *p = launch_plan(job);
+    struct metrics *m = state;
+    const struct plan *p = launch_plan(m->run->job);
     forget_attempt(m);
     if (!m->job_id) {
         m->job_id = xstrdup(p->job_id);
         m->name = program_name(p->argv);
     }
-    m->job = job;
-    m->restarts = attempt;
+    m->job = m->run->job;
     m->running = xcalloc((size_t)p->world_size, sizeof *m->running);
     m->lines = xcalloc((size_t)p->world_size, sizeof *m->lines);
     m->started_s = m->active_s = now_s();
-    launch_observe(job, &events, m);
 }
 
-void job_metrics_ended(struct job_metrics *m)
+static void ended(void *state, const struct job_end *end, int status)
 {
-    if (m)
-        forget_attempt(m);
+    forget_attempt(state);
 }
 
-void job_metrics_hang(struct job_metrics *m)
+static void on_record(void *state, const char *event, json_t *fields)
 {
-    if (m)
-        m->hangs++;
+    ((struct metrics *)state)->hangs += strcmp(event, "hang") == 0;
 }
 
 /* ---- open and close ------------------------------------------------------------------------- */
 
-int job_metrics_open(struct job_metrics **out, uv_loop_t *loop, const struct job_metrics_opts *o,
-                     struct err *e)
+static int serve(void *state, struct err *e)
 {
+    struct metrics *m = state;
+    struct feature_run *r = m->run;
     struct utsname u = {0};
-    struct job_metrics *m = xzalloc(sizeof *m);
-    m->opts = *o;
     if (uname(&u) == 0)
         memcpy(m->host, u.nodename, sizeof m->host);
-    int rc = metrics_server_open(&m->server, o->address, e);
-    if (rc < 0) {
-        free(m);
-        return rc;
-    }
-    metrics_server_start(m->server, loop, fill, m);
-    *out = m;
+    if (metrics_server_open(&m->server, r->set->metrics, e) < 0)
+        return -EBUSY;
+    metrics_server_start(m->server, r->loop, fill, m);
+    if (!r->quiet)
+        feature_say(r, "metrics at %s", metrics_server_url(m->server));
     return 0;
 }
 
-void job_metrics_close(struct job_metrics *m)
+static void close_server(void *state)
 {
-    if (!m)
-        return;
+    struct metrics *m = state;
     metrics_server_close(m->server);
     forget_attempt(m);
     free(m->job_id);
     free(m->name);
-    free(m);
 }
 
-const char *job_metrics_url(const struct job_metrics *m)
-{
-    return metrics_server_url(m->server);
-}
+const struct feature feature_metrics = {
+    .options = {OPT_STR(0, "metrics", "[ADDR:]PORT",
+                        "serve /metrics for Prometheus (default: on loopback)",
+                        struct feature_settings, metrics)},
+    .check = check,
+    .size = sizeof(struct metrics),
+    .open = serve,
+    .attach = attach,
+    .events = {.line = on_line,
+               .report = on_report,
+               .rank_started = on_rank_started,
+               .rank_ended = on_rank_ended},
+    .record = on_record,
+    .ended = ended,
+    .close = close_server,
+};

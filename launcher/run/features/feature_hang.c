@@ -1,21 +1,16 @@
-#include "launcher/run/run_hang_report.h"
-
+/* feature_hang - implements --hang-timeout: samples the ranks, and decides if the job hangs.
+ * Reports then where each rank waits, which ranks differ from most ranks, and their call stacks,
+ * also if ranks exceed a limit of sections and heartbeats. Then the job is stopped. */
 #include <string.h>
 
-#include "common/log.h"
-#include "common/strbuf.h"
-#include "common/utf8.h"
-#include "launcher/diagnose/collective_mismatch.h"
 #include "launcher/diagnose/hang.h"
-#include "launcher/doctor/active/node_findings.h"
 #include "launcher/inspect/call_stacks.h"
 #include "launcher/inspect/nccl_ras.h"
 #include "launcher/inspect/rank_status.h"
 #include "launcher/job/rank_list.h"
 #include "launcher/monitor/mpi_singletons.h"
 #include "launcher/plan/env.h"
-#include "launcher/progress/job_progress.h"
-#include "launcher/progress/section_learning.h"
+#include "launcher/run/features/feature.h"
 
 enum {
     ROWS_MAX = 32,  /* rows in the table; further ranks are listed only if they differ */
@@ -24,14 +19,10 @@ enum {
     REMOTE_STATUS_MS = 300                         /* for a status from another node */
 };
 
-struct run_hang_report {
-    uv_loop_t *loop;
-    uv_timer_t timer; /* before a hang: next sample; after it: first the time limit for the status
-                         of remote ranks, then that for their stacks */
-    struct launch *job;
+struct feature_hang {
+    FEATURE_STATE; /* timer: before a hang: next sample; after it: first the time limit for the
+                      status of remote ranks, then that for their stacks */
     const struct plan *plan;
-    struct console *console;
-    const char *program;
     double timeout_s;
     int ranks;
     struct hang *hang;
@@ -48,13 +39,6 @@ struct run_hang_report {
     int remote[STACKS_MAX], remote_count; /* ranks on other nodes whose stacks are missing */
     struct strbuf text, collectives;
     json_t *report;
-    struct job_progress *progress; /* NULL: the ranks report nothing */
-    const struct run_options *opts;
-    bool *checked;              /* by node: its checks have been started */
-    struct node_findings *slow; /* the checks of the node of a slow rank; NULL: none … */
-    int slow_rank, slow_node;   /* … and these */
-    const struct run_hang_report_events *events;
-    void *arg;
 };
 
 static const char *const descriptions[] = {
@@ -73,41 +57,14 @@ static const char *const names[] = {
 
 /* ---- the report ----------------------------------------------------------------------------- */
 
-/* Compares the ranks' positions in their collectives. `at` has the position of each rank. Sets
- * `odd` for the ranks that differ, and appends the mismatch as text. Returns true if any rank
- * differs. */
-static bool compare_collectives(struct strbuf *b, bool *odd, const struct plan *p,
-                                const bool *ended, const struct collective_position *at)
-{
-    AUTO(free)
-    struct collective_mismatch_rank *ranks = xcalloc((size_t)p->world_size, sizeof *ranks);
-    for (int i = 0; i < p->world_size; i++)
-        ranks[i] = (struct collective_mismatch_rank){.rank = p->first_rank + i,
-                                                     .node = p->nodes[p->ranks[i].node].name,
-                                                     .exited = ended[i],
-                                                     .position = &at[i]};
-    collective_mismatch_write(b, odd, ranks, p->world_size);
-    return memchr(odd, true, (size_t)p->world_size);
-}
-
-bool run_hang_report_collectives(struct strbuf *b, const struct launch *job, const bool *ended)
-{
-    const struct plan *p = launch_plan(job);
-    AUTO(free) bool *odd = xcalloc((size_t)p->world_size, sizeof *odd);
-    AUTO(free) struct collective_position *at = xcalloc((size_t)p->world_size, sizeof *at);
-    for (int i = 0; i < p->world_size; i++)
-        launch_last_collective(job, i, &at[i]);
-    return compare_collectives(b, odd, p, ended, at);
-}
-
 /* Marks the ranks that wait in another place than most ranks. If the collectives show a difference,
  * only the collectives count: in the same collective, some ranks may sleep while others spin. */
-static void mark_differing_ranks(struct run_hang_report *h)
+static void mark_differing_ranks(struct feature_hang *h)
 {
     AUTO(free) struct collective_position *at = xcalloc((size_t)h->ranks, sizeof *at);
     for (int i = 0; i < h->ranks; i++)
         at[i] = h->status[i].collective;
-    if (compare_collectives(&h->collectives, h->differs, h->plan, h->ended, at))
+    if (feature_mismatch_write(&h->collectives, h->differs, h->plan, h->ended, at))
         return;
     AUTO(free) const char **where = xcalloc((size_t)h->ranks, sizeof *where);
     for (int i = 0; i < h->ranks; i++) {
@@ -123,11 +80,11 @@ static void mark_differing_ranks(struct run_hang_report *h)
     }
 }
 
-static void add_rank(struct run_hang_report *h, int rank, json_t *all)
+static void add_rank(struct feature_hang *h, int rank, json_t *all)
 {
     const struct rank_status *s = &h->status[rank];
     const char *node = h->plan->nodes[h->plan->ranks[rank].node].name;
-    int64_t silent_ms = (int64_t)uv_now(h->loop) - hang_last_activity_ms(h->hang, rank);
+    int64_t silent_ms = (int64_t)uv_now(h->run->loop) - hang_last_activity_ms(h->hang, rank);
     AUTO(strbuf) struct strbuf where = {0};
     if (h->ended[rank])
         strbuf_puts(&where, "has ended");
@@ -150,7 +107,7 @@ static void add_rank(struct run_hang_report *h, int rank, json_t *all)
 
 /* Names the ranks that have exited, if the collectives do not explain what the other ranks wait
  * for. */
-static void write_exited(struct run_hang_report *h)
+static void write_exited(struct feature_hang *h)
 {
     AUTO(free) bool *running = xcalloc((size_t)h->ranks, sizeof *running);
     int n = 0;
@@ -165,13 +122,13 @@ static void write_exited(struct run_hang_report *h)
     strbuf_printf(&h->text, " still run%s\n", n == 1 ? "s" : "");
 }
 
-static void write_report(struct run_hang_report *h)
+static void write_report(struct feature_hang *h)
 {
     mark_differing_ranks(h);
     strbuf_printf(&h->text,
                   "%s: the job hangs: %s\n"
                   "  rank  node                CPU    last line  program          waits in\n",
-                  h->program, h->cause);
+                  h->run->program, h->cause);
     json_t *all = json_array();
     for (int i = 0; i < h->ranks; i++)
         h->differs[i] |= h->named[i];
@@ -188,12 +145,19 @@ static void write_report(struct run_hang_report *h)
 
 /* ---- stacks --------------------------------------------------------------------------------- */
 
-static void answer_arrived(struct run_hang_report *h)
+static void print_text(struct feature_hang *h)
+{
+    h->run->print(h->run->arg, strbuf_str(&h->text));
+    strbuf_reset(&h->text);
+}
+
+static void answer_arrived(struct feature_hang *h)
 {
     if (--h->pending > 0)
         return;
-    console_print(h->console, strbuf_str(&h->text));
-    h->events->hang(h->arg, TAKE(h->report));
+    print_text(h);
+    feature_record(h->run, "hang", TAKE(h->report));
+    h->run->stop(h->run->arg, FEATURE_CAUSE_HANG);
 }
 
 static void add_indented(struct strbuf *b, const char *text)
@@ -207,7 +171,7 @@ static void add_indented(struct strbuf *b, const char *text)
 
 static void on_ras(void *arg, const char *text)
 {
-    struct run_hang_report *h = arg;
+    struct feature_hang *h = arg;
     if (*text) {
         strbuf_puts(&h->text, "  NCCL RAS reports:\n");
         add_indented(&h->text, text);
@@ -216,7 +180,7 @@ static void on_ras(void *arg, const char *text)
     answer_arrived(h);
 }
 
-static void add_stack(struct run_hang_report *h, int rank, const char *text)
+static void add_stack(struct feature_hang *h, int rank, const char *text)
 {
     json_t *all = json_object_get(h->report, "ranks");
     if (!*text)
@@ -228,7 +192,7 @@ static void add_stack(struct run_hang_report *h, int rank, const char *text)
 
 static void on_stacks(void *arg, const char *const *texts)
 {
-    struct run_hang_report *h = arg;
+    struct feature_hang *h = arg;
     for (int i = 0; i < h->local_count; i++)
         add_stack(h, h->local[i], texts[i]);
     answer_arrived(h);
@@ -236,14 +200,14 @@ static void on_stacks(void *arg, const char *const *texts)
 
 static void on_call_stack(void *arg, int rank, const char *text)
 {
-    struct run_hang_report *h = arg;
+    struct feature_hang *h = arg;
     for (int i = 0; i < h->remote_count; i++)
         if (h->remote[i] == rank) {
             h->remote[i] = h->remote[--h->remote_count];
             add_stack(h, rank, text);
             if (h->remote_count > 0)
                 return;
-            uv_timer_stop(&h->timer);
+            uv_timer_stop(h->timer);
             answer_arrived(h);
             return;
         }
@@ -251,7 +215,7 @@ static void on_call_stack(void *arg, int rank, const char *text)
 
 static void on_remote_limit(uv_timer_t *t)
 {
-    struct run_hang_report *h = t->data;
+    struct feature_hang *h = t->data;
     for (int i = 0; i < h->remote_count; i++)
         strbuf_printf(&h->text, "  no stack of rank %d arrived from %s in %d s\n",
                       h->plan->first_rank + h->remote[i],
@@ -261,20 +225,20 @@ static void on_remote_limit(uv_timer_t *t)
     answer_arrived(h);
 }
 
-static void request_stack(struct run_hang_report *h, int rank, struct rank_status *local)
+static void request_stack(struct feature_hang *h, int rank, struct rank_status *local)
 {
-    if (launch_rank_pid(h->job, rank) > 0) {
+    if (launch_rank_pid(h->run->job, rank) > 0) {
         local[h->local_count] = h->status[rank];
         h->local[h->local_count++] = rank;
     } else {
-        launch_request_stack(h->job, rank);
+        launch_request_stack(h->run->job, rank);
         h->remote[h->remote_count++] = rank;
     }
 }
 
 /* Requests up to STACKS_MAX call stacks: first of ranks that differ, then of idle ranks, then of
  * any other ranks. */
-static void request_stacks(struct run_hang_report *h)
+static void request_stacks(struct feature_hang *h)
 {
     struct rank_status local[STACKS_MAX];
     for (int pass = 0; pass < 3; pass++)
@@ -285,9 +249,9 @@ static void request_stacks(struct run_hang_report *h)
                 request_stack(h, i, local);
         }
     h->pending = 1 + (h->remote_count > 0);
-    h->stacks = call_stacks_capture(h->loop, local, h->local_count, on_stacks, h);
+    h->stacks = call_stacks_capture(h->run->loop, local, h->local_count, on_stacks, h);
     if (h->remote_count > 0)
-        uv_timer_start(&h->timer, on_remote_limit, REMOTE_LIMIT_MS, 0);
+        uv_timer_start(h->timer, on_remote_limit, REMOTE_LIMIT_MS, 0);
 }
 
 /* ---- the timer ------------------------------------------------------------------------------ */
@@ -296,12 +260,12 @@ static void request_stacks(struct run_hang_report *h)
  * all ranks have connected; they may be busy there. libpmix tells its server of a fence only when
  * all ranks have entered it. So these ranks are recognised by the time since they have
  * connected. */
-static void detect_mpi_init(struct run_hang_report *h)
+static void detect_mpi_init(struct feature_hang *h)
 {
     char library[64];
     for (int i = 0; i < h->ranks; i++) {
         struct rank_status *s = &h->status[i];
-        int64_t ms = launch_pmix_wait_ms(h->job, i);
+        int64_t ms = launch_pmix_wait_ms(h->run->job, i);
         if ((double)ms < h->timeout_s * 1000 || s->collective.comm[0] || s->pid == 0 ||
             !mpi_singletons_mapped(library, sizeof library, s->pid))
             continue;
@@ -314,29 +278,28 @@ static void detect_mpi_init(struct run_hang_report *h)
     }
 }
 
-static void report_hang(struct run_hang_report *h)
+static void report_hang(struct feature_hang *h)
 {
     write_report(h);
-    console_print(h->console, strbuf_str(&h->text));
-    strbuf_reset(&h->text);
+    print_text(h);
     request_stacks(h);
     const char *ras = env_get(h->plan->env, "NCCL_RAS_ADDR");
     ras = ras ? ras : getenv("NCCL_RAS_ADDR");
     h->pending += ras != NULL;
-    h->ras = ras ? nccl_ras_query(h->loop, ras, on_ras, h) : NULL;
+    h->ras = ras ? nccl_ras_query(h->run->loop, ras, on_ras, h) : NULL;
 }
 
 static void on_status_limit(uv_timer_t *t)
 {
-    struct run_hang_report *h = t->data;
-    (void)launch_sample_status(h->job, h->status);
+    struct feature_hang *h = t->data;
+    (void)launch_sample_status(h->run->job, h->status);
     report_hang(h);
 }
 
-/* Ranks have exceeded a limit of sections or heartbeats. */
-static void on_overrun(void *arg, const char *cause, const bool *ranks, json_t *fields)
+void feature_hang_report(struct feature_run *r, const char *cause, const bool *ranks,
+                         json_t *fields)
 {
-    struct run_hang_report *h = arg;
+    struct feature_hang *h = r->hang;
     if (h->is_found) {
         json_decref(fields);
         return;
@@ -345,19 +308,19 @@ static void on_overrun(void *arg, const char *cause, const bool *ranks, json_t *
     h->cause = xstrdup(cause);
     h->fields = fields;
     memcpy(h->named, ranks, (size_t)h->ranks * sizeof *ranks);
-    uv_timer_stop(&h->timer);
-    (void)launch_sample_status(h->job, h->status);
+    uv_timer_stop(h->timer);
+    (void)launch_sample_status(h->run->job, h->status);
     if (plan_is_local(h->plan))
         report_hang(h);
     else
-        uv_timer_start(&h->timer, on_status_limit, REMOTE_STATUS_MS, 0);
+        uv_timer_start(h->timer, on_status_limit, REMOTE_STATUS_MS, 0);
 }
 
 static void on_timer(uv_timer_t *t)
 {
-    struct run_hang_report *h = t->data;
+    struct feature_hang *h = t->data;
     AUTO(free) struct hang_sample *samples = xcalloc((size_t)h->ranks, sizeof *samples);
-    int rc = launch_sample_status(h->job, h->status);
+    int rc = launch_sample_status(h->run->job, h->status);
     detect_mpi_init(h);
     for (int i = 0; i < h->ranks; i++) {
         samples[i] = (struct hang_sample){
@@ -367,7 +330,7 @@ static void on_timer(uv_timer_t *t)
             .cpu_ms = h->status[i].cpu_ms,
             .waits_ms = h->status[i].collective.failed ? 0 : h->status[i].collective.waits_ms};
     }
-    enum hang_verdict v = hang_sample_add(h->hang, samples, (int64_t)uv_now(h->loop));
+    enum hang_verdict v = hang_sample_add(h->hang, samples, (int64_t)uv_now(h->run->loop));
     if (v == HANG_NONE)
         return;
     uv_timer_stop(t);
@@ -382,151 +345,53 @@ static void on_timer(uv_timer_t *t)
 
 static bool on_line(void *arg, int rank, enum launch_stream from, const char *text, size_t len)
 {
-    struct run_hang_report *h = arg;
-    hang_activity(h->hang, rank, (int64_t)uv_now(h->loop));
+    struct feature_hang *h = arg;
+    hang_activity(h->hang, rank, (int64_t)uv_now(h->run->loop));
     return true;
 }
 
 static void on_report(void *arg, int rank, const char *json, size_t len)
 {
-    struct run_hang_report *h = arg;
-    hang_activity(h->hang, rank, (int64_t)uv_now(h->loop));
+    struct feature_hang *h = arg;
+    hang_activity(h->hang, rank, (int64_t)uv_now(h->run->loop));
 }
 
 static void on_rank_ended(void *arg, const struct rank_end *r)
 {
-    ((struct run_hang_report *)arg)->ended[r->rank] = true;
+    ((struct feature_hang *)arg)->ended[r->rank] = true;
 }
 
-/* ---- open and close ------------------------------------------------------------------------- */
+/* ---- attempts ------------------------------------------------------------------------------- */
 
-/* The node of a slow rank was checked. */
-static void on_findings(void *arg, const char *text, json_t *findings)
+/* Limits of sections need the report, too. */
+static int check(struct feature_settings *set, struct launch_spec *spec, struct err *e)
 {
-    struct run_hang_report *h = arg;
-    const char *node = h->plan->nodes[h->slow_node].name;
-    AUTO(strbuf) struct strbuf b = {0};
-    strbuf_printf(&b, "%s: checks of %s, the node of rank %d: ", h->program, node,
-                  h->plan->first_rank + h->slow_rank);
-    utf8_add_line(&b, !text   ? "they cannot be run"
-                      : *text ? text
-                              : "nothing that would slow it down");
-    strbuf_puts(&b, "\n");
-    console_print(h->console, strbuf_str(&b));
-    h->events->progress(h->arg, "straggler_checks",
-                        json_pack("{s:i, s:o, s:o}", "rank", h->plan->first_rank + h->slow_rank,
-                                  "node", json_text(node), "findings",
-                                  findings ? findings : json_null()));
-    node_findings_close(TAKE(h->slow));
+    return set->hang_timeout_s > 0 || set->sections.watched;
 }
 
-/* Checks the node of a slow rank: once per node, and one node at a time. */
-static void check_node_of(struct run_hang_report *h, int rank)
+static void attach(void *state)
 {
-    int node = h->plan->ranks[rank].node;
-    if (h->slow || h->checked[node] || h->opts->no_preflight)
-        return;
-    h->checked[node] = true;
-    h->slow_rank = rank;
-    h->slow_node = node;
-    h->slow = node_findings_start(
-        h->loop, plan_is_local(h->plan) ? NULL : h->plan->nodes[node].name, on_findings, h);
-}
-
-static void on_straggler(void *arg, const char *text, json_t *fields)
-{
-    struct run_hang_report *h = arg;
-    bool slow = json_is_true(json_object_get(fields, "slow"));
-    int rank = (int)json_integer_value(json_object_get(fields, "rank")) - h->plan->first_rank;
-    console_print(h->console, text);
-    h->events->progress(h->arg, "straggler", fields);
-    if (slow)
-        check_node_of(h, rank);
-}
-
-/* Says which limits were learnt. */
-static void print_learnt(const struct run_options *o, struct console *console)
-{
-    if (!o->learn_timeouts || o->quiet || o->spec.restart_count > 0)
-        return;
-    AUTO(free)
-    char *line =
-        o->learnt
-            ? xasprintf("%s: time limits from earlier jobs: %s\n", o->program, o->learnt)
-            : xasprintf("%s: no time limits from earlier jobs; this one is measured\n", o->program);
-    console_print(console, line);
-}
-
-struct run_hang_report *run_hang_report_open(uv_loop_t *loop, struct launch *job,
-                                             const struct run_options *o, struct console *console,
-                                             const struct run_hang_report_events *to, void *arg)
-{
-    static const struct job_progress_events progress_events = {on_overrun, on_straggler};
-    static const struct launch_events events = {.line = on_line,
-                                                .report = on_report,
-                                                .rank_ended = on_rank_ended,
-                                                .call_stack = on_call_stack};
-    const struct job_progress_opts progress = {.program = o->program,
-                                               .limits = &o->sections,
-                                               .from_connect = o->sections_from_connect,
-                                               .stragglers = o->stragglers};
-    bool reports = section_limits_any(&o->sections) || o->sections_from_connect || o->stragglers ||
-                   o->learn_timeouts;
-    if (o->hang_timeout_s <= 0 && !reports)
-        return NULL;
-    const struct plan *p = launch_plan(job);
-    struct run_hang_report *h = xzalloc(sizeof *h);
-    h->job = job;
-    size_t n = (size_t)p->world_size;
-    h->loop = loop;
-    h->plan = p;
-    h->program = o->program;
-    h->console = console;
-    h->timeout_s = o->hang_timeout_s;
-    h->ranks = p->world_size;
-    h->events = to;
-    h->arg = arg;
-    h->opts = o;
-    h->checked = xcalloc((size_t)p->node_count, sizeof *h->checked);
-    print_learnt(o, console);
+    struct feature_hang *h = state;
+    uv_loop_t *loop = h->run->loop;
+    h->run->hang = h;
+    h->plan = launch_plan(h->run->job);
+    h->timeout_s = h->run->set->hang_timeout_s;
+    h->ranks = h->plan->world_size;
+    size_t n = (size_t)h->ranks;
     uv_update_time(loop);
     h->hang = hang_new(h->ranks, (int64_t)(h->timeout_s * 1000), (int64_t)uv_now(loop));
     h->ended = xcalloc(n, sizeof *h->ended);
     h->differs = xcalloc(n, sizeof *h->differs);
     h->named = xcalloc(n, sizeof *h->named);
     h->status = xcalloc(n, sizeof *h->status);
-    uv_timer_init(loop, &h->timer);
-    h->timer.data = h;
     uint64_t every = (uint64_t)hang_interval_ms(h->hang);
     if (h->timeout_s > 0)
-        uv_timer_start(&h->timer, on_timer, every, every);
-    launch_observe(job, &events, h);
-    if (reports)
-        h->progress = job_progress_open(loop, job, &progress, &progress_events, h);
-    return h;
+        uv_timer_start(h->timer, on_timer, every, every);
 }
 
-static void on_closed(uv_handle_t *t)
+static void on_job_ended(void *state, const struct job_end *end, int status)
 {
-    free(t->data);
-}
-
-void run_hang_report_learn(const struct run_hang_report *h)
-{
-    struct err e = {0};
-    if (h && h->progress && h->opts->learn_timeouts &&
-        section_learning_store(job_progress_longest(h->progress), h->opts->argv, h->opts->spec.wdir,
-                               &e) < 0)
-        log_warn("--learn-timeouts: not stored: %s", e.text);
-}
-
-void run_hang_report_close(struct run_hang_report *h)
-{
-    if (!h)
-        return;
-    job_progress_close(h->progress);
-    node_findings_close(h->slow);
-    free(h->checked);
+    struct feature_hang *h = state;
     call_stacks_free(h->stacks);
     nccl_ras_free(h->ras);
     hang_free(h->hang);
@@ -539,5 +404,19 @@ void run_hang_report_close(struct run_hang_report *h)
     strbuf_free(&h->text);
     strbuf_free(&h->collectives);
     json_decref(h->report);
-    uv_close((uv_handle_t *)&h->timer, on_closed);
 }
+
+const struct feature feature_hang = {
+    .options = {OPT_DURATION(0, "hang-timeout", "DURATION",
+                             "stop the job after this time without activity",
+                             struct feature_settings, hang_timeout_s, 0, FEATURE_TIME_MAX_S)},
+    .check = check,
+    .size = sizeof(struct feature_hang),
+    .once = true,
+    .attach = attach,
+    .events = {.line = on_line,
+               .report = on_report,
+               .rank_ended = on_rank_ended,
+               .call_stack = on_call_stack},
+    .ended = on_job_ended,
+};

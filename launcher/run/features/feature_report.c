@@ -1,45 +1,40 @@
-#include "launcher/history/job_report.h"
-
+/* feature_report - implements --report FILE, a job as a file to mail. It says what ran where, how
+ * it ended, the first failure, and what the job has used. */
+#include "common/log.h"
 #include "common/redact.h"
-#include "common/strbuf.h"
 #include "launcher/plan/plan_hardware.h"
 #include "launcher/report/report_document.h"
 #include "launcher/report/report_file.h"
+#include "launcher/run/features/feature.h"
 
 enum { NODES_SHOWN = 64 };
 
-struct job_report {
-    const char *path;
+struct report {
+    FEATURE_STATE;
     int attempts;
     struct report_document *document; /* of the last attempt; NULL: none has ended */
 };
 
-struct job_report *job_report_open(const char *path)
+static int check(struct feature_settings *set, struct launch_spec *spec, struct err *e)
 {
-    struct job_report *r = xzalloc(sizeof *r);
-    r->path = path;
-    return r;
+    if (set->report && report_file_form(&(enum report_form){0}, set->report, e) < 0)
+        return err_wrap(e, "--report");
+    return set->report != NULL;
 }
 
-void job_report_close(struct job_report *r)
+static void add_facts(const struct report *r, const struct job_end *end, int status)
 {
-    if (r)
-        report_document_free(r->document);
-    free(r);
-}
-
-static void add_facts(struct report_document *d, const struct plan *p,
-                      const struct job_report_end *end, int attempts)
-{
+    struct report_document *d = r->document;
+    const struct plan *p = launch_plan(r->run->job);
     AUTO(strbuf) struct strbuf command = {0};
     redact_command(&command, p->argv);
     report_document_table(d);
     report_document_head(d, "job", false);
     report_document_head(d, p->job_id, false);
-    report_document_fact(d, "result", "%s", end->status == 0 ? "success" : "failure");
-    report_document_fact(d, "exit status", "%d", end->status);
+    report_document_fact(d, "result", "%s", status == 0 ? "success" : "failure");
+    report_document_fact(d, "exit status", "%d", status);
     report_document_fact(d, "duration", "%.1f s", end->seconds);
-    report_document_fact(d, "attempts", "%d", attempts);
+    report_document_fact(d, "attempts", "%d", r->attempts);
     report_document_fact(d, "ranks", "%d on %d node%s, engine %s", p->world_size, p->node_count,
                          p->node_count > 1 ? "s" : "", p->engine);
     report_document_fact(d, "GPUs", "%d", plan_hardware_gpus(p));
@@ -78,29 +73,49 @@ static void add_plan(struct report_document *d, const struct plan *p)
         report_document_text(d, "%d more nodes are not shown.", p->node_count - NODES_SHOWN);
 }
 
-void job_report_ended(struct job_report *r, const struct plan *p, const struct job_report_end *end)
+/* The last attempt counts. */
+static void ended(void *state, const struct job_end *end, int status)
 {
-    if (!r)
-        return;
+    struct report *r = state;
     report_document_free(r->document);
     r->document = report_document_new("drover run", NULL);
-    add_facts(r->document, p, end, ++r->attempts);
-    add_plan(r->document, p);
+    r->attempts++;
+    add_facts(r, end, status);
+    add_plan(r->document, launch_plan(r->run->job));
     report_document_heading(r->document, "First failure");
-    if (*end->failure)
-        report_document_code(r->document, end->failure);
+    if (r->run->failure.len > 0)
+        report_document_code(r->document, strbuf_str(&r->run->failure));
     else
         report_document_text(r->document, "No rank has failed.");
 }
 
-int job_report_finish(struct job_report *r, const char *usage, struct err *e)
+static void finish(void *state, int status)
 {
-    if (!r || !r->document)
-        return 0;
+    struct report *r = state;
+    const struct strbuf *usage = &r->run->usage;
+    struct err e = {0};
+    if (!r->document)
+        return;
     report_document_heading(r->document, "Usage");
-    if (*usage)
-        report_document_code(r->document, usage);
+    if (usage->len > 0)
+        report_document_code(r->document, strbuf_str(usage));
     else
         report_document_text(r->document, "The job used no GPU, or was too short to measure.");
-    return report_file_document(r->path, r->document, e) < 0 ? err_wrap(e, "--report") : 0;
+    if (report_file_document(r->run->set->report, r->document, &e) < 0)
+        log_error("--report: %s", e.text);
 }
+
+static void free_document(void *state)
+{
+    report_document_free(((struct report *)state)->document);
+}
+
+const struct feature feature_report = {
+    .options = {OPT_STR(0, "report", "FILE", "write a report of the job, FILE.html or FILE.md",
+                        struct feature_settings, report)},
+    .check = check,
+    .size = sizeof(struct report),
+    .ended = ended,
+    .finish = finish,
+    .close = free_document,
+};

@@ -1,17 +1,24 @@
-#include "launcher/history/usage_run.h"
-
+/* feature_usage - what a job uses: samples the GPUs of this machine's ranks during its attempts,
+ * and then reports and stores the figures.
+ *
+ * A job without GPUs is not measured. Of a job over several nodes, only the GPUs of this machine
+ * are sampled; the report says so. */
 #include <hwloc.h>
+#include <stdio.h>
 #include <time.h>
 
 #include "common/clock.h"
+#include "common/log.h"
 #include "launcher/history/history_command.h"
 #include "launcher/history/history_jobs.h"
 #include "launcher/history/usage_report.h"
 #include "launcher/plan/plan_hardware.h"
+#include "launcher/run/features/feature.h"
 
-struct usage_run {
-    const struct launch *job; /* NULL: no job runs */
-    struct job_monitor *monitor;
+enum { LEAST_S = 5 }; /* a shorter job has too few samples, and is not reported */
+
+struct measured {
+    FEATURE_STATE;
     struct job_usage *usage; /* of the attempts that have ended; NULL: none with GPUs */
     char **uuids;            /* GPUs of this machine, in all attempts … */
     int *ranks;              /* … and the first rank of each */
@@ -22,29 +29,10 @@ struct usage_run {
     int64_t begin_ms;
 };
 
-struct usage_run *usage_run_open(void)
-{
-    return xzalloc(sizeof(struct usage_run));
-}
-
-void usage_run_close(struct usage_run *u)
-{
-    if (!u)
-        return;
-    job_monitor_close(u->monitor);
-    job_usage_free(u->usage);
-    history_command_end(&u->command);
-    strv_free(u->uuids);
-    free(u->ranks);
-    free(u->job_id);
-    free(u->node);
-    free(u);
-}
-
 /* ---- attempts ------------------------------------------------------------------------------- */
 
 /* Returns the index of a GPU in `uuids`, or -1. */
-static int find(const struct usage_run *u, const char *uuid)
+static int find(const struct measured *u, const char *uuid)
 {
     for (int i = 0; u->uuids && u->uuids[i]; i++)
         if (strcmp(u->uuids[i], uuid) == 0)
@@ -58,7 +46,7 @@ static bool is_sampled(const struct plan *p, const struct plan_rank *r)
 }
 
 /* Adds the GPUs of this machine's ranks to those of earlier attempts. */
-static void add_gpus(struct usage_run *u, const struct plan *p)
+static void add_gpus(struct measured *u, const struct plan *p)
 {
     for (int i = 0; i < p->world_size; i++) {
         if (!is_sampled(p, &p->ranks[i]) || find(u, p->ranks[i].gpu_uuid) >= 0)
@@ -103,13 +91,13 @@ static char *cpus_of(const struct plan *p)
     return text;
 }
 
-void usage_run_attach(struct usage_run *u, const struct launch *job)
+static void attach(void *state)
 {
-    const struct plan *p = launch_plan(job);
+    struct measured *u = state;
+    const struct plan *p = launch_plan(u->run->job);
     AUTO(strv) char **uuids = gpus_of(p);
     AUTO(free) char *cpus = cpus_of(p);
-    u->job = job;
-    job_monitor_close(TAKE(u->monitor));
+    job_monitor_close(TAKE(u->run->gpus));
     if (u->begin_ms == 0) {
         AUTO(free) char *here = get_current_dir_name();
         u->begin_ms = clock_ms_of(CLOCK_REALTIME);
@@ -118,17 +106,12 @@ void usage_run_attach(struct usage_run *u, const struct launch *job)
     }
     add_gpus(u, p);
     if (uuids)
-        u->monitor = job_monitor_open(uuids, cpus, u->usage);
-}
-
-struct job_monitor *usage_run_monitor(const struct usage_run *u)
-{
-    return u->monitor;
+        u->run->gpus = job_monitor_open(uuids, cpus, u->usage);
 }
 
 /* Sets the number of GPUs on all nodes. The plan has those of other nodes only since these have
  * connected. */
-static void count_gpus(struct usage_run *u, const struct plan *p)
+static void count_gpus(struct measured *u, const struct plan *p)
 {
     bool elsewhere = false;
     u->gpus = plan_hardware_gpus(p);
@@ -140,19 +123,17 @@ static void count_gpus(struct usage_run *u, const struct plan *p)
             u->node = xstrdup(p->nodes[i].name);
 }
 
-void usage_run_ended(struct usage_run *u, const struct job_end *end)
+static void ended(void *state, const struct job_end *end, int status)
 {
-    if (!u->job)
-        return;
-    struct job_usage *usage = job_monitor_usage(u->monitor);
+    struct measured *u = state;
+    struct job_usage *usage = job_monitor_usage(u->run->gpus);
     if (usage) {
         job_usage_free(u->usage);
         u->usage = usage;
     }
-    job_monitor_close(TAKE(u->monitor));
-    count_gpus(u, launch_plan(u->job));
+    job_monitor_close(TAKE(u->run->gpus));
+    count_gpus(u, launch_plan(u->run->job));
     u->seconds += end->seconds;
-    u->job = NULL;
 }
 
 /* ---- afterwards ----------------------------------------------------------------------------- */
@@ -168,8 +149,8 @@ static char *peaks_json(const struct job_usage_summary *s, const int *ranks)
     return json_line(o);
 }
 
-static int store(const struct usage_run *u, const struct usage_run_end *end,
-                 const struct job_usage_summary *s, const struct usage_facts *f, struct err *e)
+static int store(const struct measured *u, int status, const struct job_usage_summary *s,
+                 const struct usage_facts *f, struct err *e)
 {
     const struct job_usage_gpu *fullest = s->fullest >= 0 ? &s->gpus[s->fullest] : NULL;
     AUTO(free) char *peaks = peaks_json(s, f->ranks);
@@ -181,7 +162,7 @@ static int store(const struct usage_run *u, const struct usage_run_end *end,
         .batch = u->command.batch,
         .gpu = (char *)(s->count > 0 ? s->gpus[0].name : ""),
         .gpus = u->gpus,
-        .status = end->status,
+        .status = status,
         .utilisation = s->utilisation,
         .peak_bytes = fullest ? fullest->peak_bytes : JOB_USAGE_UNKNOWN,
         .memory_bytes = fullest ? fullest->total_bytes : JOB_USAGE_UNKNOWN,
@@ -193,11 +174,14 @@ static int store(const struct usage_run *u, const struct usage_run_end *end,
     return history_jobs_put(&j, e);
 }
 
-int usage_run_finish(struct usage_run *u, const struct usage_run_end *end, struct strbuf *text,
-                     json_t **event, struct err *e)
+/* Reports and stores the job. May wait for another process that uses the store. */
+static void finish(void *state, int status)
 {
-    if (!u || u->gpus == 0 || u->seconds < USAGE_RUN_LEAST_S)
-        return 0;
+    struct measured *u = state;
+    struct feature_run *r = u->run;
+    struct err e = {0};
+    if (u->gpus == 0 || u->seconds < LEAST_S)
+        return;
     if (!u->usage)
         u->usage = job_usage_new(); /* all ranks are on other nodes */
     struct job_usage_summary s;
@@ -208,11 +192,31 @@ int usage_run_finish(struct usage_run *u, const struct usage_run_end *end, struc
     const struct usage_facts f = {.gpus = u->gpus,
                                   .node = u->node,
                                   .ranks = ranks,
-                                  .gpu_hours = end->gpu_hours,
-                                  .price = end->price};
-    usage_report_print(text, end->program, &s, &f);
-    *event = usage_report_event(&s, &f);
-    int rc = store(u, end, &s, &f, e);
+                                  .gpu_hours = job_clock_usage(r->clock).gpu_hours,
+                                  .price = r->set->budget.limits.price};
+    usage_report_print(&r->usage, r->program, &s, &f);
+    if (store(u, status, &s, &f, &e) < 0)
+        log_info("'drover ps --done' does not show this job: %s", e.text);
+    feature_record(r, "usage", usage_report_event(&s, &f));
+    if (!r->quiet)
+        fputs(strbuf_str(&r->usage), stderr);
     job_usage_summary_end(&s);
-    return rc;
 }
+
+static void close_usage(void *state)
+{
+    struct measured *u = state;
+    job_monitor_close(u->run->gpus);
+    job_usage_free(u->usage);
+    history_command_end(&u->command);
+    strv_free(u->uuids);
+    free(u->ranks);
+    free(u->job_id);
+    free(u->node);
+}
+
+const struct feature feature_usage = {.size = sizeof(struct measured),
+                                      .attach = attach,
+                                      .ended = ended,
+                                      .finish = finish,
+                                      .close = close_usage};

@@ -1,4 +1,4 @@
-#include "launcher/run/redirect.h"
+#include "launcher/run/features/feature_redirect.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 
 #include "common/log.h"
-#include "common/opt.h"
 
 enum { RANKS_MAX = 1 << 16 };
 
@@ -16,13 +15,12 @@ struct streams {
     size_t begun[2]; /* number of bytes of the present line that are already in the file */
 };
 
-struct redirect {
-    const struct redirect_spec *spec;
+struct feature_redirect {
+    FEATURE_STATE;
     struct streams *of; /* [ranks] */
     int ranks;
     char *dir;
     uv_prepare_t flush; /* flushes the files before the loop waits, so that they are live */
-    bool attached;      /* `flush` is on a loop */
 };
 
 /* ---- values --------------------------------------------------------------------------------- */
@@ -34,7 +32,7 @@ static int read_value(int *out, const char *text, size_t len, struct err *e)
 }
 
 /* Reads "1:3", which selects the streams of one local rank. */
-static int read_one(struct redirect_map *m, const char *text, size_t len, struct err *e)
+static int read_one(struct feature_redirect_map *m, const char *text, size_t len, struct err *e)
 {
     size_t digits = strcspn(text, ":");
     AUTO(free) char *number = xstrndup(text, digits < len ? digits : len);
@@ -56,7 +54,7 @@ static int read_one(struct redirect_map *m, const char *text, size_t len, struct
     return 0;
 }
 
-int redirect_parse(struct redirect_map *m, const char *text, struct err *e)
+int feature_redirect_parse(struct feature_redirect_map *m, const char *text, struct err *e)
 {
     if (!strpbrk(text, ":,"))
         return read_value(&m->all, text, strlen(text), e);
@@ -71,14 +69,14 @@ int redirect_parse(struct redirect_map *m, const char *text, struct err *e)
     }
 }
 
-void redirect_map_free(struct redirect_map *m)
+void feature_redirect_map_free(struct feature_redirect_map *m)
 {
     free(m->named);
     m->named = NULL;
     m->count = 0;
 }
 
-static int value_of(const struct redirect_map *m, int local_rank)
+static int value_of(const struct feature_redirect_map *m, int local_rank)
 {
     return local_rank < m->count && m->named[local_rank] ? m->named[local_rank] - 1 : m->all;
 }
@@ -92,23 +90,28 @@ static int make_dir(const char *path, struct err *e)
     return 0;
 }
 
-int redirect_open(struct redirect **out, const struct redirect_spec *s, struct err *e)
+static int check(struct feature_settings *set, struct launch_spec *spec, struct err *e)
 {
-    if (!s->redirects.all && !s->redirects.count && !s->tee.all && !s->tee.count)
-        return 0;
-    if (s->dir && make_dir(s->dir, e) < 0)
-        return e ? e->code : -EIO;
-    AUTO(redirect) struct redirect *r = xzalloc(sizeof *r);
-    r->spec = s;
-    r->dir = s->dir ? xasprintf("%s/%s_XXXXXX", s->dir, s->run_id ? s->run_id : "none")
-                    : xasprintf("/tmp/drover_torchrun_XXXXXX");
-    if (!mkdtemp(r->dir))
-        return err_set(e, -errno, "log directory '%s': %s", r->dir, strerror(errno));
-    *out = TAKE(r);
-    return 0;
+    const struct feature_redirect_map *r = &set->redirect.redirects, *tee = &set->redirect.tee;
+    return r->all || r->count || tee->all || tee->count;
 }
 
-static void close_files(struct redirect *r)
+static int make_dirs(void *state, struct err *e)
+{
+    struct feature_redirect *r = state;
+    const char *dir = r->run->set->redirect.dir, *id = r->run->set->redirect.run_id;
+    int rc = dir ? make_dir(dir, e) : 0;
+    if (rc < 0)
+        return rc;
+    r->dir = dir ? xasprintf("%s/%s_XXXXXX", dir, id ? id : "none")
+                 : xasprintf("/tmp/drover_torchrun_XXXXXX");
+    uv_prepare_init(r->run->loop, &r->flush);
+    r->flush.data = r;
+    return mkdtemp(r->dir) ? 0
+                           : err_set(e, -errno, "log directory '%s': %s", r->dir, strerror(errno));
+}
+
+static void close_files(struct feature_redirect *r)
 {
     for (int i = 0; i < r->ranks; i++)
         for (int k = 0; k < 2; k++)
@@ -119,11 +122,11 @@ static void close_files(struct redirect *r)
     r->ranks = 0;
 }
 
-static void open_rank(struct redirect *r, const struct plan_rank *rank, const char *attempt)
+static void open_rank(struct feature_redirect *r, const struct plan_rank *rank, const char *attempt)
 {
     static const char *const names[] = {"stdout.log", "stderr.log"};
-    int tee = value_of(&r->spec->tee, rank->local_rank);
-    int to_file = tee | value_of(&r->spec->redirects, rank->local_rank);
+    int tee = value_of(&r->run->set->redirect.tee, rank->local_rank);
+    int to_file = tee | value_of(&r->run->set->redirect.redirects, rank->local_rank);
     AUTO(free) char *dir = xasprintf("%s/%d", attempt, rank->rank);
     (void)mkdir(dir, 0777); /* if this fails, fopen() fails and is reported */
     for (int k = 0; k < 2; k++) {
@@ -136,7 +139,7 @@ static void open_rank(struct redirect *r, const struct plan_rank *rank, const ch
     }
 }
 
-void redirect_plan(struct redirect *r, const struct plan *p, int attempt)
+void feature_redirect_plan(struct feature_redirect *r, const struct plan *p, int attempt)
 {
     close_files(r);
     r->of = xcalloc((size_t)p->world_size, sizeof *r->of);
@@ -147,29 +150,21 @@ void redirect_plan(struct redirect *r, const struct plan *p, int attempt)
         open_rank(r, &p->ranks[i], dir);
 }
 
-static void on_closed(uv_handle_t *h)
+static void close_all(void *state)
 {
-    free(h->data);
-}
-
-void redirect_close(struct redirect *r)
-{
-    if (!r)
-        return;
+    struct feature_redirect *r = state;
     close_files(r);
     free(r->dir);
-    if (r->attached)
-        uv_close((uv_handle_t *)&r->flush, on_closed);
-    else
-        free(r);
+    if (r->flush.data) /* it is a handle of the loop */
+        uv_close((uv_handle_t *)&r->flush, NULL);
 }
 
-const char *redirect_dir(const struct redirect *r)
+const char *feature_redirect_dir(const struct feature_redirect *r)
 {
     return r->dir;
 }
 
-static void give_up(const struct redirect *r, int rank, int k)
+static void give_up(const struct feature_redirect *r, int rank, int k)
 {
     log_error("%s: rank %d: %s", r->dir, rank, strerror(errno));
     (void)fclose(r->of[rank].file[k]); /* the failure was logged */
@@ -178,7 +173,7 @@ static void give_up(const struct redirect *r, int rank, int k)
 }
 
 /* Writes the bytes of the line up to `end`, except those that are already in the file. */
-static void write_up_to(struct redirect *r, int rank, int k, const char *text, size_t end)
+static void write_up_to(struct feature_redirect *r, int rank, int k, const char *text, size_t end)
 {
     struct streams *s = &r->of[rank];
     size_t n = end > s->begun[k] ? end - s->begun[k] : 0;
@@ -187,21 +182,7 @@ static void write_up_to(struct redirect *r, int rank, int k, const char *text, s
     s->begun[k] = end;
 }
 
-void redirect_line(struct redirect *r, int rank, enum launch_stream from, const char *text,
-                   size_t len)
-{
-    int k = from == LAUNCH_STDERR;
-    write_up_to(r, rank, k, text, text[len] ? len + 1 : len); /* with the byte that ended it */
-    r->of[rank].begun[k] = 0;
-}
-
-void redirect_partial_line(struct redirect *r, int rank, enum launch_stream from, const char *text,
-                           size_t len)
-{
-    write_up_to(r, rank, from == LAUNCH_STDERR, text, len);
-}
-
-void redirect_flush(struct redirect *r)
+void feature_redirect_flush(struct feature_redirect *r)
 {
     for (int i = 0; i < r->ranks; i++)
         for (int k = 0; k < 2; k++)
@@ -212,13 +193,15 @@ void redirect_flush(struct redirect *r)
 static void on_flush(uv_prepare_t *p)
 {
     uv_prepare_stop(p);
-    redirect_flush(p->data);
+    feature_redirect_flush(p->data);
 }
 
 static bool on_line(void *arg, int rank, enum launch_stream from, const char *text, size_t len)
 {
-    struct redirect *r = arg;
-    redirect_line(r, rank, from, text, len);
+    struct feature_redirect *r = arg;
+    int k = from == LAUNCH_STDERR;
+    write_up_to(r, rank, k, text, text[len] ? len + 1 : len); /* with the byte that ended it */
+    r->of[rank].begun[k] = 0;
     uv_prepare_start(&r->flush, on_flush);
     return true;
 }
@@ -226,25 +209,30 @@ static bool on_line(void *arg, int rank, enum launch_stream from, const char *te
 static void on_partial_line(void *arg, int rank, enum launch_stream from, const char *text,
                             size_t len)
 {
-    struct redirect *r = arg;
-    redirect_partial_line(r, rank, from, text, len);
+    struct feature_redirect *r = arg;
+    write_up_to(r, rank, from == LAUNCH_STDERR, text, len);
     uv_prepare_start(&r->flush, on_flush);
 }
 
-void redirect_attach(struct redirect *r, uv_loop_t *loop, struct launch *job, int attempt)
+static void attach(void *state)
 {
-    static const struct launch_events events = {.line = on_line, .partial_line = on_partial_line};
-    if (!r)
-        return;
-    if (!r->attached)
-        uv_prepare_init(loop, &r->flush);
-    r->attached = true;
-    r->flush.data = r;
-    redirect_plan(r, launch_plan(job), attempt);
-    launch_observe(job, &events, r);
+    struct feature_redirect *r = state;
+    feature_redirect_plan(r, launch_plan(r->run->job), r->run->spec->restart_count);
 }
 
-bool redirect_shows(const struct redirect *r, int rank, enum launch_stream from)
+static bool shows(const void *state, int rank, enum launch_stream from)
 {
-    return !r || r->of[rank].shown[from == LAUNCH_STDERR];
+    const struct feature_redirect *r = state;
+    return r->of[rank].shown[from == LAUNCH_STDERR];
 }
+
+/* Its options are those of torchrun alone (cmd_torchrun.c). */
+const struct feature feature_redirect = {
+    .check = check,
+    .size = sizeof(struct feature_redirect),
+    .open = make_dirs,
+    .attach = attach,
+    .events = {.line = on_line, .partial_line = on_partial_line},
+    .shows = shows,
+    .close = close_all,
+};
