@@ -195,8 +195,8 @@ static int launch(struct remote_worker *n, struct err *e)
     spec.bind_to = PLAN_BIND_NONE; /* the worker divides the node itself */
     spec.stdin_null = true;
     spec.preflight = false; /* the worker checks its node itself */
-    spec.no_pmix = true;
-    spec.no_pty = true; /* the worker writes lines at once */
+    spec.node.no_pmix = true;
+    spec.node.no_pty = true; /* the worker writes lines at once */
     *n->last_line = 0;
     return launch_start(&n->job, w->launcher, &spec, &events, n, e);
 }

@@ -115,7 +115,7 @@ static void start_job(struct self_test *t)
                                      .oversubscribe = true,
                                      .bind_to = PLAN_BIND_NONE,
                                      .grace_ms = GRACE_MS,
-                                     .reports = true,
+                                     .node.reports = true,
                                      .no_traces = true,
                                      .stdin_null = true,
                                      .cgroup = t->cgroup};

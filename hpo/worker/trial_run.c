@@ -494,7 +494,7 @@ static void launch(struct trial_run *r)
         .oversubscribe = r->slice->shared,
         .bind_to = r->slice->cpus ? PLAN_BIND_DEFAULT : PLAN_BIND_NONE,
         .grace_ms = number(r, "grace_ms"),
-        .reports = true,
+        .node.reports = true,
         .no_traces = true,
         .stdin_null = true,
     };
@@ -504,7 +504,7 @@ static void launch(struct trial_run *r)
         spec.cpus = r->slice->cpus;
         spec.cgroup = r->cgroup;
         spec.port_held = r->slice->port > 0 && !env_get(r->env, "MASTER_PORT");
-        spec.master_port = spec.port_held ? r->slice->port : 0;
+        spec.node.master_port = spec.port_held ? r->slice->port : 0;
     }
     struct err e = {0};
     if (launch_start(&r->job, r->context->launcher, &spec, &events, r, &e) < 0)

@@ -85,9 +85,9 @@ int agent_exchange_join(struct agent *a, struct err *e)
                                                    .aborted = on_aborted,
                                                    .spawns = on_spawns,
                                                    .exchange = alone ? NULL : on_exchange};
-    if (!a->spec.opts.pmix)
+    if (a->spec.settings.no_pmix)
         return 0;
-    a->tree = (struct tree){m->node_count, a->spec.opts.radix};
+    a->tree = (struct tree){m->node_count, a->spec.settings.tree_radix};
     if (!alone)
         a->exchange = exchange_new(&a->tree, a->node, m->rank_nodes, m->ranks, &from_exchange, a);
     return launch_context_join_pmix(&a->pmix, a->context, m, a->spec.plan, &from_server, a, e);

@@ -150,12 +150,9 @@ int agent_ranks_start(struct agent *a, int master_port, struct err *e)
                                      .cleared = on_reaped};
     const struct job_map *m = a->spec.map;
     int stdin_fd = a->stdin_of_rank.rank_fd;
-    const struct launch_spec spec = {.stdin_fd = stdin_fd,
-                                     .stdin_null = stdin_fd < 0,
-                                     .stdin_rank = job_map_index(m, a->spec.opts.stdin_rank),
-                                     .reports = a->spec.opts.reports,
-                                     .ft_config = a->spec.opts.ft_config,
-                                     .no_pty = !a->spec.opts.pty};
+    struct launch_spec spec = {
+        .stdin_fd = stdin_fd, .stdin_null = stdin_fd < 0, .node = a->spec.settings};
+    spec.node.stdin_rank = job_map_index(m, a->spec.settings.stdin_rank);
     const struct engine_start_opts opts = {.plan = a->spec.plan,
                                            .spec = &spec,
                                            .base_env = a->spec.base,

@@ -67,10 +67,10 @@ void agent_start_on_topo_request(struct agent *a, const struct control_frame *f)
 static int choose_port(struct agent *a, struct err *e)
 {
     int port = 0;
-    int rc = port_hold(&a->port_fd, &port, a->spec.opts.port_wanted, e);
+    int rc = port_hold(&a->port_fd, &port, a->spec.settings.master_port, e);
     if (rc < 0)
         return rc;
-    if (!a->spec.opts.port_held)
+    if (a->spec.settings.no_hold_port)
         close(fd_take(&a->port_fd));
     agent_send_head(a, json_pack("{s:s,s:i}", "t", "port", "port", port));
     return 0;
@@ -96,7 +96,7 @@ static int prepare(struct agent *a, struct err *e)
     if (a->spec.map->node != a->node)
         return err_set(e, -EBADMSG, "node_spec is for node %d", a->spec.map->node);
     set_pmix_params(a);
-    if (job_map_index(a->spec.map, a->spec.opts.stdin_rank) >= 0)
+    if (job_map_index(a->spec.map, a->spec.settings.stdin_rank) >= 0)
         rc = agent_stdin_open(a, e);
     if (rc == 0)
         rc = agent_exchange_join(a, e);

@@ -52,8 +52,8 @@ static void on_written(uv_write_t *req, int status)
         agent_stdin_close(a);
     if (status != UV_ECANCELED)
         agent_send_head(a, json_pack("{s:s,s:i,s:I,s:b}", "t", "credit", "rank",
-                                     a->spec.opts.stdin_rank, "bytes", (json_int_t)w->len, "closed",
-                                     status < 0));
+                                     a->spec.settings.stdin_rank, "bytes", (json_int_t)w->len,
+                                     "closed", status < 0));
     free(w);
 }
 

@@ -50,8 +50,8 @@ struct launch_spec node_query_spec(const struct hosts *host, char *const *argv,
                                 .remote_engine = "ssh",
                                 .start_timeout_ms = start_timeout_ms,
                                 .grace_ms = GRACE_MS,
-                                .no_pmix = true,
-                                .no_pty = true,
+                                .node.no_pmix = true,
+                                .node.no_pty = true,
                                 .stdin_null = true};
 }
 

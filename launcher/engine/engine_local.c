@@ -328,10 +328,10 @@ static int start_rank(struct local_job *j, const struct engine_start_opts *o, in
     AUTO(fd) int err = -1;
     AUTO(fd) int report = -1;
     struct report_channel_events events = {rank, on_report, j};
-    int rc = engine_local_open_stream(&r->streams[0], !o->spec->no_pty, &out, e);
+    int rc = engine_local_open_stream(&r->streams[0], !o->spec->node.no_pty, &out, e);
     if (rc == 0)
-        rc = engine_local_open_stream(&r->streams[1], !o->spec->no_pty, &err, e);
-    if (rc == 0 && o->spec->reports)
+        rc = engine_local_open_stream(&r->streams[1], !o->spec->node.no_pty, &err, e);
+    if (rc == 0 && o->spec->node.reports)
         rc = report_channel_open(&r->channel, &report, j->engine->loop, &events, e);
     return rc < 0 ? rc : spawn_rank(j, o, rank, (int[]){stdin_fd, out, err}, report, e);
 }
@@ -365,7 +365,7 @@ static int start_next(struct local_job *j, const struct engine_start_opts *o, st
     int rc = o->stdin_text ? text_pipe(&own, o->stdin_text, e) : 0;
     if (own >= 0)
         in = own;
-    else if (gives_stdin(o->spec) && i == o->spec->stdin_rank)
+    else if (gives_stdin(o->spec) && i == o->spec->node.stdin_rank)
         in = o->spec->stdin_fd;
     return rc < 0 ? rc : start_rank(j, o, i, in, e);
 }
@@ -447,9 +447,9 @@ int engine_local_start(struct engine_job **out, struct engine *en,
     open_pmi1(j, o);
     const struct report_channel_events from_ft = {0, on_report, j};
     int rc = engine_local_open_files(j, o->spec->output_dir, e);
-    if (rc == 0 && o->spec->ft_config) {
+    if (rc == 0 && o->spec->node.ft_config) {
         AUTO(strv) char **env = env_merge(o->base_env, o->plan->env, NULL);
-        rc = ft_bridge_open(&j->ft, en->loop, o->spec->ft_config, env, j->count, &from_ft, e);
+        rc = ft_bridge_open(&j->ft, en->loop, o->spec->node.ft_config, env, j->count, &from_ft, e);
     }
     if (rc == 0)
         rc = start_ranks(j, o, e);

@@ -52,7 +52,7 @@ struct local_job {
     char **common_env; /* the environment that all ranks share */
     struct rank_output_group groups[ENGINE_LOCAL_STREAMS];
     struct pmi1_server *pmi1;
-    struct ft_bridge *ft;              /* for spec.ft_config; NULL: none */
+    struct ft_bridge *ft;              /* for spec.node.ft_config; NULL: none */
     struct stdin_broadcast *broadcast; /* spec.stdin_all; NULL: one rank has stdin */
     struct trace_buffer *traces;       /* traces of the ranks' collectives; NULL: none */
     bool paused, kill_requested;

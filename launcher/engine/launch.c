@@ -333,8 +333,8 @@ static int read_port_setting(int *out, const struct launch_spec *s, char *const 
                              struct err *e)
 {
     const char *given = env_user_value(base, s->env, "MASTER_PORT");
-    *out = s->master_port;
-    return s->master_port || !given ? 0 : opt_int(out, "MASTER_PORT", given, 1, 65535, e);
+    *out = s->node.master_port;
+    return s->node.master_port || !given ? 0 : opt_int(out, "MASTER_PORT", given, 1, 65535, e);
 }
 
 /* Chooses MASTER_PORT and holds it. In a job over several nodes, rank 0's node does this later. */
@@ -346,7 +346,7 @@ static int choose_port(struct launch *j, int *port, const struct launch_spec *s,
         *port = wanted;
     else if (rc == 0)
         rc = port_hold(&j->port_fd, port, wanted, e);
-    if (rc == 0 && s->no_hold_port)
+    if (rc == 0 && s->node.no_hold_port)
         drop_port(j);
     return rc;
 }
@@ -398,8 +398,9 @@ static int check_limits(const struct launch *j, struct err *e)
 {
     const struct launch_spec *s = &j->spec;
     bool local = plan_is_local(j->plan);
-    int per_rank = (s->output_dir ? 2 : 0) +
-                   (local ? 2 + (s->no_pmix ? 0 : 2) + s->reports + (s->ft_config ? 2 : 0) : 0);
+    int per_rank =
+        (s->output_dir ? 2 : 0) +
+        (local ? 2 + (s->node.no_pmix ? 0 : 2) + s->node.reports + (s->node.ft_config ? 2 : 0) : 0);
     AUTO(free) char *what = xasprintf("%d ranks", j->plan->world_size);
     return limits_require_files(j->plan->world_size * per_rank + (local ? 0 : j->plan->node_count),
                                 what, e);
@@ -443,7 +444,7 @@ int launch_start(struct launch **out, struct launch_context *l, const struct lau
     bool local = j->plan && plan_is_local(j->plan);
     /* This is done before the streams are opened, so that the server gets low descriptors. */
     opts.map = j->map = rc == 0 && local ? job_map_new(j->plan, 0) : NULL;
-    if (j->map && !s->no_pmix)
+    if (j->map && !s->node.no_pmix)
         rc = launch_context_join_pmix(&j->pmix, l, j->map, j->plan, &from_pmix, j, e);
     opts.pmix_env = j->pmix ? pmix_server_env(j->pmix) : NULL;
     if (rc == 0)

@@ -57,9 +57,9 @@ struct launch_events {
      * more lines of this job are emitted until launch_resume_output(). The other observers still
      * get this line. */
     bool (*line)(void *arg, int rank, enum launch_stream from, const char *text, size_t len);
-    /* One JSON object that a rank reported. Needs spec.reports. */
+    /* One JSON object that a rank reported. Needs spec.node.reports. */
     void (*report)(void *arg, int rank, const char *json, size_t len);
-    /* A section or a heartbeat of a rank, or one of its time limits. Needs spec.reports. */
+    /* A section or a heartbeat of a rank, or one of its time limits. Needs spec.node.reports. */
     void (*progress)(void *arg, int rank, const struct progress_packet *p);
     void (*rank_ended)(void *arg, const struct rank_end *r);
     /* The last event: every rank has exited, its output has ended, and no process of the job is

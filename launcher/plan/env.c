@@ -287,7 +287,7 @@ char **env_job(const struct plan *p, const struct launch_spec *s, char *const *b
     env_set(&env, "TORCHELASTIC_MAX_RESTARTS", "%d", s->max_restarts);
     env_set(&env, "DROVER_RESTART_COUNT", "%d", s->restart_count);
     env_set(&env, "TORCHELASTIC_RUN_ID", "%s", p->job_id);
-    if (!s->no_pmix) {
+    if (!s->node.no_pmix) {
         env_set(&env, "OMPI_COMM_WORLD_SIZE", "%d", p->world_size);
         if (p->master_addr)
             env_set_hnp_uri(&env, p->master_addr, p->job_id);
@@ -320,7 +320,7 @@ char **env_rank(const struct plan *p, const struct plan_rank *r, const struct la
         env_set(&env, "SLURM_LOCALID", "%d", r->local_rank);
         env_set(&env, "SLURM_NODEID", "%d", r->node);
     }
-    if (!s->no_pmix) {
+    if (!s->node.no_pmix) {
         env_set(&env, "OMPI_COMM_WORLD_RANK", "%d", r->rank);
         env_set(&env, "OMPI_COMM_WORLD_LOCAL_RANK", "%d", r->local_rank);
         env_set(&env, "OMPI_COMM_WORLD_LOCAL_SIZE", "%d", local_size);

@@ -87,7 +87,7 @@ static json_t *add_ranks(struct strbuf *out, const struct plan *p, int node)
 /* Strings may be invalid UTF-8. So they are in the payload, and the JSON object has only the number
  * of strings of each kind. */
 json_t *node_spec_encode_job(struct strbuf *payload, const struct plan *p, const char *wdir,
-                             const struct node_spec_opts *w, const struct strbuf *base)
+                             const struct launch_node_settings *n, const struct strbuf *base)
 {
     add_string(payload, p->wdir ? p->wdir : wdir);
     add_string(payload, p->job_id);
@@ -96,11 +96,11 @@ json_t *node_spec_encode_job(struct strbuf *payload, const struct plan *p, const
         add_string(payload, p->nodes[i].name);
     json_int_t argv = add_strings(payload, p->argv), env = add_strings(payload, p->env);
     strbuf_add(payload, base->data, base->len);
-    return json_pack("{s:s,s:s*,s:i,s:i,s:I,s:I,s:b,s:b,s:i,s:b,s:i,s:i,s:b}", "t", "job",
-                     "ft_config", w->ft_config, "nodes", p->node_count, "ranks", p->world_size,
-                     "argv", argv, "env", env, "reports", w->reports, "pty", w->pty, "stdin_rank",
-                     w->stdin_rank, "pmix", w->pmix, "radix", w->radix, "port_wanted",
-                     w->port_wanted, "port_held", w->port_held);
+    return json_pack("{s:s,s:i,s:i,s:I,s:I,s:b,s:b,s:b,s:b,s:i,s:i,s:i,s:s*}", "t", "job", "nodes",
+                     p->node_count, "ranks", p->world_size, "argv", argv, "env", env, "reports",
+                     n->reports, "no_pty", n->no_pty, "no_pmix", n->no_pmix, "no_hold_port",
+                     n->no_hold_port, "master_port", n->master_port, "tree_radix", n->tree_radix,
+                     "stdin_rank", n->stdin_rank, "ft_config", n->ft_config);
 }
 
 json_t *node_spec_encode(struct strbuf *payload, const struct plan *p, int node)
@@ -257,26 +257,23 @@ static int read_job(struct node_spec *spec, const struct node_spec_message *job,
     return rc < 0 ? rc : read_plan(spec, &s, job->head, wdir, agent_env);
 }
 
-static int read_opts(struct node_spec *spec, const json_t *head, struct err *e)
+static int read_settings(struct node_spec *spec, const json_t *head)
 {
-    struct node_spec_opts *o = &spec->opts;
-    int64_t stdin_rank = 0, radix = 0, port_wanted = 0;
+    struct launch_node_settings *n = &spec->settings;
+    int reports, no_pty, no_pmix, no_hold_port;
     const char *ft_config = NULL;
-    bool read = json_optional_str(&ft_config, head, "ft_config", e) == 0 &&
-                json_require_bool(&o->reports, head, "reports", e) == 0 &&
-                json_require_bool(&o->pty, head, "pty", e) == 0 &&
-                json_require_int(&stdin_rank, head, "stdin_rank", e) == 0 &&
-                json_require_bool(&o->pmix, head, "pmix", e) == 0 &&
-                json_require_int(&radix, head, "radix", e) == 0 &&
-                json_require_int(&port_wanted, head, "port_wanted", e) == 0 &&
-                json_require_bool(&o->port_held, head, "port_held", e) == 0;
-    if (!read || port_wanted < 0 || port_wanted > 65535 || radix < 1 || radix > RANKS_MAX ||
-        stdin_rank < -1 || stdin_rank > RANKS_MAX)
+    if (json_unpack((json_t *)head, "{s:b,s:b,s:b,s:b,s:i,s:i,s:i,s?s}", "reports", &reports,
+                    "no_pty", &no_pty, "no_pmix", &no_pmix, "no_hold_port", &no_hold_port,
+                    "master_port", &n->master_port, "tree_radix", &n->tree_radix, "stdin_rank",
+                    &n->stdin_rank, "ft_config", &ft_config) < 0 ||
+        n->master_port < 0 || n->master_port > 65535 || n->tree_radix < 1 ||
+        n->tree_radix > RANKS_MAX || n->stdin_rank < -1 || n->stdin_rank > RANKS_MAX)
         return -EBADMSG;
-    o->stdin_rank = (int)stdin_rank;
-    o->radix = (int)radix;
-    o->port_wanted = (int)port_wanted;
-    o->ft_config = spec->ft_config = ft_config ? xstrdup(ft_config) : NULL;
+    n->reports = reports;
+    n->no_pty = no_pty;
+    n->no_pmix = no_pmix;
+    n->no_hold_port = no_hold_port;
+    n->ft_config = spec->ft_config = ft_config ? xstrdup(ft_config) : NULL;
     return 0;
 }
 
@@ -285,7 +282,7 @@ int node_spec_decode(struct node_spec *out, const struct node_spec_message *job,
 {
     struct node_spec spec = {0};
     int64_t node = 0;
-    if (json_require_int(&node, own->head, "node", e) < 0 || read_opts(&spec, job->head, e) < 0 ||
+    if (json_require_int(&node, own->head, "node", e) < 0 || read_settings(&spec, job->head) < 0 ||
         read_job(&spec, job, node, agent_env, e) < 0 || read_ranks(&spec, own) < 0) {
         node_spec_free(&spec);
         return err_set(e, -EBADMSG, "malformed message job or node_spec");

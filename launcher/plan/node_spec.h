@@ -17,17 +17,6 @@
 #include "launcher/plan/job_map.h"
 #include "launcher/plan/plan.h"
 
-struct node_spec_opts {
-    bool reports;          /* the ranks get a report channel */
-    const char *ft_config; /* launch_spec.ft_config; NULL: none */
-    bool pty;              /* their stdout is a pty */
-    int stdin_rank;  /* the rank (in the whole job) that reads the launcher's stdin; < 0: none */
-    bool pmix;       /* the agent serves PMIx and PMI-1 */
-    int radix;       /* of the tree of agents (tree.h) */
-    int port_wanted; /* MASTER_PORT, which the agent of rank 0's node chooses; 0: any free port */
-    bool port_held;  /* that agent holds the port until the job ends */
-};
-
 /* Returns true if "NAME=value" describes one host, login or terminal, and has no meaning on another
  * host. */
 bool node_spec_is_host_env(const char *entry);
@@ -38,7 +27,7 @@ void node_spec_base_env(struct strbuf *out, char *const *env);
 /* Returns the message `job` of `p` and appends its payload. `base` is the output of
  * node_spec_base_env(); `wdir` is the working directory if the plan has none. */
 json_t *node_spec_encode_job(struct strbuf *payload, const struct plan *p, const char *wdir,
-                             const struct node_spec_opts *w, const struct strbuf *base);
+                             const struct launch_node_settings *n, const struct strbuf *base);
 /* Returns the message `node_spec` for a node of `p`, which plan_make() has made, and appends its
  * payload. */
 json_t *node_spec_encode(struct strbuf *payload, const struct plan *p, int node);
@@ -56,8 +45,8 @@ struct node_spec {
                           the job; plan.env contains all variables that `base` does not */
     struct job_map *map; /* of the whole job */
     char **base;         /* strv */
-    char *ft_config;     /* owns that of `opts` */
-    struct node_spec_opts opts;
+    char *ft_config;     /* owns that of `settings` */
+    struct launch_node_settings settings;
 };
 
 /* Decodes the messages `job` and `node_spec`. `agent_env` (strv) has the variables that the ranks

@@ -414,9 +414,9 @@ static int map_ranks(struct plan *p, const struct launch_spec *s, const struct n
     if (ranks < 0)
         return -EINVAL;
     p->world_size = ranks;
-    if (s->stdin_rank < 0 || s->stdin_rank >= ranks)
-        return err_set(e, -EINVAL, "stdin for rank %d: the job has ranks 0 to %d", s->stdin_rank,
-                       ranks - 1);
+    if (s->node.stdin_rank < 0 || s->node.stdin_rank >= ranks)
+        return err_set(e, -EINVAL, "stdin for rank %d: the job has ranks 0 to %d",
+                       s->node.stdin_rank, ranks - 1);
     if (s->shown_rank >= ranks)
         return err_set(e, -EINVAL, "output of rank %d: the job has ranks 0 to %d", s->shown_rank,
                        ranks - 1);
@@ -467,7 +467,7 @@ int plan_make(struct plan **out, const struct launch_spec *s, const struct topo 
     }
     p->job_id = xstrdup(s->job_id ? s->job_id : "job");
     p->master_addr = p->node_count == 1 ? xstrdup("127.0.0.1") : NULL;
-    p->master_port = s->master_port;
+    p->master_port = s->node.master_port;
     p->wdir = copy_of(s->wdir);
     p->argv = strv_copy(s->argv);
     for (int i = 0; i < p->node_count; i++)

@@ -77,6 +77,20 @@ struct launch_location {
     bool here;         /* the host is this machine */
 };
 
+/* The part of a spec that the agents of other nodes need, too. It travels to them as JSON
+ * (node_spec.c). */
+struct launch_node_settings {
+    bool reports;      /* the ranks get a report channel (DROVER_REPORT_FD) */
+    bool no_pty;       /* stdout of the ranks is a pipe, as stderr always is, and not a pty */
+    bool no_pmix;      /* the program needs no PMIx: no server is started */
+    bool no_hold_port; /* MASTER_PORT is chosen but not held */
+    int master_port;   /* 0: a free port */
+    int tree_radix;    /* children per agent, and of the launcher (tree/tree.h); 0: TREE_RADIX */
+    int stdin_rank;    /* the rank that reads stdin; < 0: none */
+    const char *ft_config; /* settings of nvidia-resiliency-ext as JSON: the ranks get a socket for
+                              their RankMonitorClient (engine/ft_bridge.h); NULL: they do not */
+};
+
 /* What the user wants to run: a job. A plain value; if zero-initialised, it has all defaults. With
  * the local engine, all pointers are borrowed until the plan is made; launch_start() makes the plan
  * and copies what it needs. With another engine, they are borrowed until the job ends. */
@@ -86,6 +100,7 @@ struct launch_spec {
     const char *wdir;  /* NULL: the current directory */
     char *const *env; /* "NAME=value" sets a variable for every rank, "NAME" passes it on; overrides
                          inherited variables */
+    struct launch_node_settings node;
     enum plan_map map_by;
     enum plan_bind bind_to;
     char *const *bind_slots; /* the CPUs (cpu_slots.h) of the first ranks of a node, instead of
@@ -117,24 +132,15 @@ struct launch_spec {
                            cgroup of this process. Local engine only */
     bool needs_gpus;    /* a node without a GPU is an error */
     bool oversubscribe; /* more ranks than slots, cores or GPUs are allowed */
-    bool no_hold_port;  /* MASTER_PORT is chosen but not held */
     bool port_held;     /* the caller holds master_port until the job ends */
-    int master_port;    /* 0: a free port */
     int grace_ms;       /* SIGTERM to SIGKILL; 0: 30,000 */
-    bool reports;       /* the ranks get a report channel (DROVER_REPORT_FD) */
-    const char *ft_config; /* settings of nvidia-resiliency-ext as JSON: the ranks get a socket for
-                              their RankMonitorClient (engine/ft_bridge.h); NULL: they do not */
-    bool preflight;        /* the nodes are checked before their ranks start (doctor/preflight.h) */
-    bool no_traces;        /* no caller asks which collective a rank is in */
-    int tree_radix;    /* children per agent, and of the launcher (tree/tree.h); 0: TREE_RADIX */
-    bool no_pmix;      /* the program needs no PMIx: no server is started */
-    bool no_pty;       /* stdout of the ranks is a pipe, as stderr always is, and not a pty */
-    int restart_count; /* restarts so far */
-    int max_restarts;  /* limit of restarts; ranks see both numbers */
-    int stdin_fd;      /* that rank stdin_rank reads; < 0, or with stdin_null: /dev/null */
+    bool preflight;     /* the nodes are checked before their ranks start (doctor/preflight.h) */
+    bool no_traces;     /* no caller asks which collective a rank is in */
+    int restart_count;  /* restarts so far */
+    int max_restarts;   /* limit of restarts; ranks see both numbers */
+    int stdin_fd;       /* that rank node.stdin_rank reads; < 0, or with stdin_null: /dev/null */
     bool stdin_null;
     bool stdin_all; /* every rank reads stdin_fd; local engine only */
-    int stdin_rank; /* the rank that reads stdin_fd */
     int shown_rank; /* highest rank whose output the user requested by number; 0: none */
     struct launch_external_part external_part;
     const struct launch_app *apps; /* programs other than argv, for the last ranks */

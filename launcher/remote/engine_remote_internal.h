@@ -146,7 +146,7 @@ struct remote_job {
     } loss;          /* of tree_members_lose(), while it runs */
     int *rank_nodes; /* the node of each rank, for `exchange` */
     struct exchange *exchange;
-    struct stdin_reader *stdin_reader; /* this process's stdin, for spec.stdin_rank */
+    struct stdin_reader *stdin_reader; /* this process's stdin, for spec.node.stdin_rank */
 
     const struct remote_launcher *launcher;
     struct remote_processes processes;

@@ -324,7 +324,7 @@ static void on_credit(struct remote_rank *r, const struct control_frame *f)
     bool closed = false;
     (void)json_optional_int(&n, f->head, "bytes", NULL);
     (void)json_optional_bool(&closed, f->head, "closed", NULL);
-    if (!j->stdin_reader || r->rank != j->spec->stdin_rank || n < 0)
+    if (!j->stdin_reader || r->rank != j->spec->node.stdin_rank || n < 0)
         return;
     if (closed)
         stdin_reader_close(TAKE(j->stdin_reader));

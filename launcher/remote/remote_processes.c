@@ -318,7 +318,7 @@ int remote_processes_start(struct remote_job *j, struct err *e)
     if (rc < 0)
         return rc;
     int count = p->plan->world_size, at_once = j->launcher->at_once;
-    p->spec = (struct launch_spec){.stdin_null = true, .no_pty = true};
+    p->spec = (struct launch_spec){.stdin_null = true, .node.no_pty = true};
     p->opts = (struct engine_start_opts){
         .plan = p->plan, .spec = &p->spec, .at_once = at_once, .stdin_text = p->stdin_text};
     p->started = p->running = at_once > 0 && at_once < count ? at_once : count;

@@ -169,8 +169,8 @@ int remote_start_begin(struct remote_job *j, struct err *e)
 
 static bool reads_stdin(const struct remote_job *j)
 {
-    return !j->spec->stdin_null && j->spec->stdin_fd >= 0 && j->spec->stdin_rank >= 0 &&
-           j->spec->stdin_rank < j->plan->world_size;
+    return !j->spec->stdin_null && j->spec->stdin_fd >= 0 && j->spec->node.stdin_rank >= 0 &&
+           j->spec->node.stdin_rank < j->plan->world_size;
 }
 
 static bool fits(struct remote_node *n, const struct strbuf *payload)
@@ -187,18 +187,14 @@ static bool fits(struct remote_node *n, const struct strbuf *payload)
 static void send_job(struct remote_node *n)
 {
     struct remote_job *j = n->job;
-    const struct launch_spec *s = j->spec;
-    struct node_spec_opts opts = {.reports = s->reports,
-                                  .ft_config = s->ft_config,
-                                  .pty = !s->no_pty,
-                                  .stdin_rank = reads_stdin(j) ? s->stdin_rank : -1,
-                                  .pmix = !s->no_pmix,
-                                  .radix = j->tree.radix,
-                                  .port_wanted = j->port_wanted,
-                                  .port_held = !s->no_hold_port};
+    struct launch_node_settings settings = j->spec->node;
+    settings.tree_radix = j->tree.radix;
+    settings.master_port = j->port_wanted;
+    if (!reads_stdin(j))
+        settings.stdin_rank = -1;
     if (!j->job_head)
         j->job_head =
-            node_spec_encode_job(&j->job_payload, j->plan, j->cwd, &opts, &j->rank_base_env);
+            node_spec_encode_job(&j->job_payload, j->plan, j->cwd, &settings, &j->rank_base_env);
     if (fits(n, &j->job_payload))
         remote_tree_send(n, json_incref(j->job_head), j->job_payload.data, j->job_payload.len);
 }
@@ -260,7 +256,7 @@ static void find_master_addr(struct remote_job *j)
 static void on_stdin(void *arg, const char *bytes, size_t len)
 {
     struct remote_job *j = arg;
-    int rank = j->spec->stdin_rank;
+    int rank = j->spec->node.stdin_rank;
     remote_tree_send(j->ranks[rank].node, json_pack("{s:s,s:i}", "t", "stdin", "rank", rank), bytes,
                      len);
 }
@@ -276,7 +272,8 @@ void remote_start_when_ready(struct remote_job *j)
         engine_remote_fail_start(j, node, 1, e.hint[0] ? "%s; try: %s" : "%s", e.text, e.hint);
     else if (reads_stdin(j) &&
              stdin_reader_open(&j->stdin_reader, j->loop, j->spec->stdin_fd, on_stdin, j, &e) < 0)
-        engine_remote_fail_start(j, j->ranks[j->spec->stdin_rank].node->node, 126, "%s", e.text);
+        engine_remote_fail_start(j, j->ranks[j->spec->node.stdin_rank].node->node, 126, "%s",
+                                 e.text);
     else
         engine_remote_apply(j, REMOTE_JOB_EV_ALL_READY);
 }

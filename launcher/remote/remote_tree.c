@@ -106,7 +106,7 @@ static void on_lost(void *arg, int node)
 void remote_tree_open(struct remote_job *j)
 {
     static const struct tree_members_events ev = {on_move, on_joined, on_lost};
-    int radix = j->spec->tree_radix > 0 ? j->spec->tree_radix : TREE_RADIX;
+    int radix = j->spec->node.tree_radix > 0 ? j->spec->node.tree_radix : TREE_RADIX;
     j->tree = (struct tree){j->plan->node_count, radix};
     j->members = tree_members_new(&j->tree, &ev, j);
 }

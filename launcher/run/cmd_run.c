@@ -51,7 +51,7 @@ int cmd_run_usage_error(const struct run_options *o, const struct err *e)
  * be noise. */
 static void set_terminal(struct run_options *o)
 {
-    bool by_user = o->spec.no_pty || isatty(STDOUT_FILENO);
+    bool by_user = o->spec.node.no_pty || isatty(STDOUT_FILENO);
     for (size_t i = 0; o->env && o->env[i]; i++)
         by_user |= strncmp(o->env[i], "TERM", 4) == 0 && (!o->env[i][4] || o->env[i][4] == '=');
     if (!by_user)

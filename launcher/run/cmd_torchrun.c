@@ -86,7 +86,7 @@ static const struct opt own_rows[] = {
     OPT_FLAG(0, "baseline-update", "with --baseline: replace the stored one (only drover)", T,
              job.features.baseline.update),
     OPT_FLAG(0, "no-pty", "make the ranks' stdout a pipe, not a pty (only drover)", T,
-             job.spec.no_pty),
+             job.spec.node.no_pty),
     OPT_FLAG('v', "verbose", "also log what drover does", T, job.verbose),
 
     OPT_GROUP("Failures"),
@@ -311,9 +311,9 @@ static int use_external_part(struct torchrun *t, int node, struct err *e)
     }
     s->external_part =
         (struct launch_external_part){.nodes = t->nodes_max, .node = node, .master_addr = addr};
-    s->no_pmix = true;
+    s->node.no_pmix = true;
     s->engine = PLAN_ENGINE_LOCAL;
-    s->master_port = t->endpoint_port > 0 ? t->endpoint_port : PORT_STATIC;
+    s->node.master_port = t->endpoint_port > 0 ? t->endpoint_port : PORT_STATIC;
     return 0;
 }
 
@@ -350,7 +350,7 @@ static void use_rendezvous(struct torchrun *t)
     t->rdzv.nodes_min = t->nodes_min;
     t->rdzv.nodes_max = t->nodes_max;
     t->job.rdzv = &t->rdzv;
-    s->no_pmix = true;
+    s->node.no_pmix = true;
     s->engine = PLAN_ENGINE_LOCAL;
 }
 
@@ -443,7 +443,7 @@ static int use_ft(struct torchrun *t, struct err *e)
         ft_options_read(&o->ft_config, &set->sections.limits, &t->ft, &o->warnings, &learnt, e);
     if (learnt.len)
         set->sections.learnt = strbuf_take(&learnt);
-    o->spec.ft_config = o->ft_config;
+    o->spec.node.ft_config = o->ft_config;
     set->sections.from_connect = true;
     return rc;
 }
@@ -461,7 +461,7 @@ static int parse(struct torchrun *t, int argc, char **words, struct err *e)
         set_output(t, e) < 0)
         return -EINVAL;
     if (t->master_port)
-        s->master_port = t->master_port;
+        s->node.master_port = t->master_port;
     s->oversubscribe = true; /* torchrun starts any number of ranks */
     if (t->role)
         strv_push(&t->job.env, xasprintf("ROLE_NAME=%s", t->role));

@@ -54,7 +54,7 @@ static void on_assigned(void *arg, const struct rdzv_client_assignment *a)
     m->master_addr = xstrdup(a->master_addr);
     s->external_part = (struct launch_external_part){a->nodes, a->node, m->master_addr,
                                                      a->first_rank, a->world_size};
-    s->master_port = a->master_port;
+    s->node.master_port = a->master_port;
     m->ev.assigned(m->arg);
 }
 

@@ -184,7 +184,7 @@ static int on_stdin(void *into, char *const *values, struct err *e)
     o->spec.stdin_all = strcmp(values[0], "all") == 0;
     if (o->spec.stdin_null || o->spec.stdin_all)
         return 0;
-    return opt_int(&o->spec.stdin_rank, "rank", values[0], 0, RUN_OPTIONS_RANKS_MAX, e);
+    return opt_int(&o->spec.node.stdin_rank, "rank", values[0], 0, RUN_OPTIONS_RANKS_MAX, e);
 }
 
 /* Handles hydra's "-s all". Open MPI's -s has no value and means --preload-binary. */
@@ -356,7 +356,7 @@ static const struct opt options[] = {
     FEATURE(events),
     FEATURE(report),
     FEATURE(baseline),
-    OPT_FLAG(0, "no-pty", "make the ranks' stdout a pipe, not a pty", T, spec.no_pty),
+    OPT_FLAG(0, "no-pty", "make the ranks' stdout a pipe, not a pty", T, spec.node.no_pty),
     OPT_FLAG('q', "quiet", "do not report a failure", T, quiet),
     OPT_FLAG('v', "verbose", "also log what drover does", T, verbose),
 
@@ -380,15 +380,15 @@ static const struct opt options[] = {
     FEATURE(stragglers),
 
     OPT_GROUP("Communication"),
-    OPT_INT(0, "master-port", "PORT", "MASTER_PORT (default: a free port)", T, spec.master_port, 0,
-            65535),
+    OPT_INT(0, "master-port", "PORT", "MASTER_PORT (default: a free port)", T,
+            spec.node.master_port, 0, 65535),
     OPT_FLAG(0, "no-hold-port", "do not reserve MASTER_PORT while the job runs", T,
-             spec.no_hold_port),
+             spec.node.no_hold_port),
     OPT_INT(0, "tree-radix", "N",
             "with more nodes than N, agents form a tree with N per agent (default: 32)", T,
-            spec.tree_radix, 1, RUN_OPTIONS_RANKS_MAX),
+            spec.node.tree_radix, 1, RUN_OPTIONS_RANKS_MAX),
     OPT_FLAG(0, "no-pmix", "do not serve PMIx, since the program does not use MPI", T,
-             spec.no_pmix),
+             spec.node.no_pmix),
     OPT_CALL(0, "mca||gmca", "KEY VALUE", "set a parameter of Open MPI", on_mca),
 
     OPT_GROUP("Other"),

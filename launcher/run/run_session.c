@@ -381,7 +381,7 @@ static bool wants_stdin(void *arg)
     const struct session *s = arg;
     if (!has_job(s))
         return false;
-    int rank = s->opts->spec.stdin_rank;
+    int rank = s->opts->spec.node.stdin_rank;
     if (!plan_is_local(launch_plan(s->job)))
         return true;
     pid_t pid = rank < launch_plan(s->job)->world_size ? launch_rank_pid(s->job, rank) : 0;

@@ -78,8 +78,9 @@ static const struct {
     const char *head, *payload;
 } corpus[] = {
     {"{\"t\":\"hello\",\"token\":\"00ff\",\"version\":\"0.2.0\",\"node\":3,\"host\":\"c03\"}", ""},
-    {"{\"t\":\"job\",\"nodes\":2,\"ranks\":3,\"argv\":2,\"env\":1,\"reports\":true,\"pty\":true,"
-     "\"stdin_rank\":-1,\"pmix\":true,\"radix\":32,\"port_wanted\":0,\"port_held\":true}",
+    {"{\"t\":\"job\",\"nodes\":2,\"ranks\":3,\"argv\":2,\"env\":1,\"reports\":true,"
+     "\"no_pty\":false,\"no_pmix\":false,\"no_hold_port\":false,\"stdin_rank\":-1,"
+     "\"tree_radix\":32,\"master_port\":0}",
      "/home|job-1|1*1 0*1 1*1|a|b|sh|-c|MASTER_ADDR=h|PATH=/bin|"},
     {"{\"t\":\"node_spec\",\"node\":1,\"local\":[[0,1],[1,1]]}", "0-3|0||RANK=0||||cat|RANK=2|"},
     {"{\"t\":\"topo\"}",

@@ -117,7 +117,7 @@ static bool read_line(struct plan_case *c, const char *key, const char *value)
     else if (strcmp(key, "oversubscribe") == 0)
         s->oversubscribe = true;
     else if (strcmp(key, "no-pmix") == 0)
-        s->no_pmix = true;
+        s->node.no_pmix = true;
     else if (strcmp(key, "x") == 0)
         strv_push(&c->x, xstrdup(value));
     else if (strcmp(key, "env") == 0)

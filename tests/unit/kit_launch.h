@@ -107,8 +107,11 @@ static inline struct launch_spec script(int ranks, char **argv, const char *text
     argv[1] = (char *)"-c";
     argv[2] = (char *)text;
     argv[3] = NULL;
-    return (struct launch_spec){
-        .ranks = ranks, .argv = argv, .oversubscribe = true, .stdin_null = true, .no_pmix = true};
+    return (struct launch_spec){.ranks = ranks,
+                                .argv = argv,
+                                .oversubscribe = true,
+                                .stdin_null = true,
+                                .node.no_pmix = true};
 }
 
 static inline struct heard *begin_with(struct fixture *f, int i, const struct launch_spec *s,
@@ -187,7 +190,7 @@ static inline void check_stop(struct fixture *f, struct launch_spec s)
                             "s.send(s.recv(100))\n",
                     NULL};
     s.argv = argv;
-    s.reports = true;
+    s.node.reports = true;
     struct heard *h = begin(f, 0, &s);
     until_heard(h, &h->reports, "0:{\"step\":1}|");
     until_heard(h, &h->reports, "1:{\"step\":1}|");

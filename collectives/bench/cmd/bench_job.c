@@ -176,7 +176,7 @@ int bench_job_run(const struct bench_job *b, struct err *e)
         o.spec.stdin_null = true;
         o.spec.preflight = false; /* a bench also runs to find what is wrong with a node */
         o.spec.engine = b->engine ? b->engine : o.spec.engine;
-        o.spec.no_pty = true; /* a bench flushes its lines */
+        o.spec.node.no_pty = true; /* a bench flushes its lines */
         rc = run_spec(b, &o.spec, e);
     }
     run_options_free(&o);

@@ -1,7 +1,7 @@
 /* feature_baseline - implements --baseline NAME: measures a job from rank 0's reports, and compares
  * it with the stored baseline of this name.
  *
- * Reports come through the report channel (spec.reports), or are lines of stdout that are mappings;
+ * Reports come through the report channel (spec.node.reports), or are lines of stdout that are mappings;
  * after the first one on the channel, lines do not count. The CPU time is that of the ranks on this
  * machine, if these are all. */
 #include <errno.h>
@@ -37,7 +37,7 @@ static int check(struct feature_settings *set, struct launch_spec *spec, struct 
         return err_set(e, -EINVAL, "--baseline-update needs --baseline NAME");
     if (name && baseline_check_name(name, e) < 0)
         return err_wrap(e, "--baseline");
-    spec->reports |= name != NULL;
+    spec->node.reports |= name != NULL;
     return name != NULL;
 }
 

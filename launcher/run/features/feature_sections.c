@@ -60,7 +60,7 @@ static int check(struct feature_settings *set, struct launch_spec *spec, struct 
         return e ? e->code : -EINVAL;
     set->sections.watched = section_limits_any(&set->sections.limits) ||
                             set->sections.from_connect || set->sections.learn || set->stragglers;
-    spec->reports |= set->sections.watched;
+    spec->node.reports |= set->sections.watched;
     return set->sections.watched;
 }
 

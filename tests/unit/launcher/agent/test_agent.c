@@ -232,8 +232,8 @@ static void send_node_spec(struct scene *s, const char *program, const char *scr
                      .ranks = ranks,
                      .argv = argv,
                      .job_id = (char *)"job-1"};
-    struct node_spec_opts opts = {
-        .stdin_rank = stdin_rank, .pmix = s->exchange != NULL, .radix = TREE_RADIX};
+    struct launch_node_settings opts = {
+        .stdin_rank = stdin_rank, .no_pmix = !s->exchange, .tree_radix = TREE_RADIX};
     AUTO(strbuf) struct strbuf base = {0}, payload = {0};
     node_spec_base_env(&base, environ);
     json_t *head = node_spec_encode_job(&payload, &p, "/", &opts, &base);
@@ -400,7 +400,8 @@ TEST(a_message_for_another_node_is_refused)
                      .ranks = &rank,
                      .argv = argv,
                      .job_id = (char *)"job-1"};
-    struct node_spec_opts opts = {.stdin_rank = -1, .radix = TREE_RADIX};
+    struct launch_node_settings opts = {
+        .stdin_rank = -1, .no_pmix = true, .tree_radix = TREE_RADIX};
     json_t *head = node_spec_encode_job(&payload, &p, "/", &opts, &base);
     control_send(s.control, head, payload.data, payload.len);
     strbuf_reset(&payload);

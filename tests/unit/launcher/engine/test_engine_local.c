@@ -132,7 +132,7 @@ static void node_open_with(struct node *n, const char *script, int at_once, cons
     CHECK_INT(uv_loop_init(&n->loop), 0);
     if (engine_open(&n->engine, &n->loop, n->guardian, &e) < 0)
         FAIL("%s", e.text);
-    n->spec = (struct launch_spec){.stdin_null = true, .no_pty = true};
+    n->spec = (struct launch_spec){.stdin_null = true, .node.no_pty = true};
     n->opts = (struct engine_start_opts){.plan = &n->plan,
                                          .spec = &n->spec,
                                          .base_env = environ,

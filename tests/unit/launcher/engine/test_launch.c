@@ -10,7 +10,7 @@ TEST(a_job_says_its_lines_and_ends_with_0)
     AUTO(fixture) struct fixture *f = open_all();
     char *argv[4];
     struct launch_spec s = script(2, argv, "echo a$RANK; echo b$RANK >&2");
-    s.no_pmix = false;
+    s.node.no_pmix = false;
     struct heard *h = begin(f, 0, &s);
     until_over(h);
     CHECK_HAS(strbuf_str(&h->out), "0oa0|");
@@ -31,7 +31,7 @@ TEST(stdout_of_a_rank_is_a_pty_unless_the_job_forbids_it)
     struct heard *h = begin(f, 0, &s);
     until_over(h);
     CHECK_STR(strbuf_str(&h->out), "0ontn|");
-    s.no_pty = true;
+    s.node.no_pty = true;
     h = begin(f, 1, &s);
     until_over(h);
     CHECK_STR(strbuf_str(&h->out), "0onnn|");
@@ -69,7 +69,7 @@ TEST(many_jobs_at_once_end_each_in_its_own_way)
         int failing = i % 2;
         snprintf(text[i], sizeof text[i], "echo job%d; exit %d", i, failing ? i : 0);
         struct launch_spec s = script(failing ? 1 : 3, argv[i], text[i]);
-        s.no_pmix = false;
+        s.node.no_pmix = false;
         begin(f, i, &s);
     }
     for (int i = 0; i < JOBS_MAX; i++) {
@@ -165,7 +165,7 @@ TEST(ranks_that_have_never_reported_are_terminated_at_once)
     AUTO(fixture) struct fixture *f = open_all();
     char *argv[4];
     struct launch_spec s = script(2, argv, "echo up; exec sleep 100");
-    s.reports = true;
+    s.node.reports = true;
     struct heard *h = begin(f, 0, &s);
     until_heard(h, &h->out, "0oup|");
     until_heard(h, &h->out, "1oup|");
@@ -188,8 +188,8 @@ TEST(a_rank_that_was_asked_and_goes_on_is_terminated_then_killed)
     struct launch_spec s = {.ranks = 1,
                             .argv = argv,
                             .stdin_null = true,
-                            .no_pmix = true,
-                            .reports = true,
+                            .node.no_pmix = true,
+                            .node.reports = true,
                             .grace_ms = 100};
     struct heard *h = begin(f, 0, &s);
     until_heard(h, &h->reports, "0:{}|");

@@ -249,7 +249,7 @@ TEST(only_a_job_on_one_node_gets_its_transports_at_once)
     CHECK_STR(env_get(two, "DROVER_RESTART_COUNT"), "1");
     CHECK_STR(env_get(two, "TORCHELASTIC_RESTART_COUNT"), "1");
     CHECK_STR(env_get(two, "TORCHELASTIC_MAX_RESTARTS"), "3");
-    s.no_pmix = true;
+    s.node.no_pmix = true;
     AUTO(strv) char **none = env_job(&far, &s, NULL);
     CHECK(env_get(none, "OMPI_MCA_schizo") == NULL);
 }
@@ -273,7 +273,7 @@ TEST(what_the_user_has_set_is_left_alone)
 
 TEST(without_pmix_nothing_of_mpi_is_set)
 {
-    struct launch_spec s = {.no_pmix = true};
+    struct launch_spec s = {.node.no_pmix = true};
     AUTO(strv) char **job = env_job(&plan, &s, NULL);
     AUTO(strv) char **rank = env_rank(&plan, &ranks[0], &s, NULL, true);
     AUTO(strv) char **m = env_merge(NULL, job, rank);

@@ -51,7 +51,8 @@ struct messages {
     struct strbuf job_payload, own_payload;
 };
 
-static void encode(struct messages *m, const struct node_spec_opts *w, const struct strbuf *base)
+static void encode(struct messages *m, const struct launch_node_settings *w,
+                   const struct strbuf *base)
 {
     AUTO(plan) struct plan *p = plan_of_three();
     *m = (struct messages){0};
@@ -80,12 +81,8 @@ static void there_and_back(struct node_spec *r, char *const *base, char *const *
 {
     AUTO(strbuf) struct strbuf shared = {0};
     struct messages m;
-    struct node_spec_opts w = {.reports = true,
-                               .pty = true,
-                               .port_wanted = 4711,
-                               .port_held = true,
-                               .stdin_rank = -1,
-                               .radix = 32};
+    struct launch_node_settings w = {
+        .reports = true, .no_pmix = true, .master_port = 4711, .stdin_rank = -1, .tree_radix = 32};
     w.ft_config = "{\"safety_factor\":5.0}";
     node_spec_base_env(&shared, base);
     encode(&m, &w, &shared);
@@ -116,11 +113,12 @@ TEST(a_node_gets_the_plan_of_its_ranks)
     CHECK_STR(ranks[1].cpus, "4-7");
     CHECK_STR(ranks[1].mems, "1");
     CHECK_STR(env_get(ranks[1].env, "RANK"), "2");
-    CHECK(r.opts.reports && r.opts.pty && r.opts.port_held && !r.opts.pmix);
-    CHECK_INT(r.opts.port_wanted, 4711);
-    CHECK_INT(r.opts.stdin_rank, -1);
-    CHECK_INT(r.opts.radix, 32);
-    CHECK_STR(r.opts.ft_config, "{\"safety_factor\":5.0}");
+    CHECK(r.settings.reports && r.settings.no_pmix);
+    CHECK(!r.settings.no_pty && !r.settings.no_hold_port);
+    CHECK_INT(r.settings.master_port, 4711);
+    CHECK_INT(r.settings.stdin_rank, -1);
+    CHECK_INT(r.settings.tree_radix, 32);
+    CHECK_STR(r.settings.ft_config, "{\"safety_factor\":5.0}");
     node_spec_free(&r);
 }
 
@@ -172,7 +170,7 @@ TEST(a_message_that_is_cut_anywhere_is_refused)
 {
     struct messages m;
     struct node_spec r;
-    encode(&m, &(struct node_spec_opts){.radix = 32}, &(struct strbuf){0});
+    encode(&m, &(struct launch_node_settings){.tree_radix = 32}, &(struct strbuf){0});
     for (size_t len = 0; len < m.job_payload.len; len++)
         CHECK_INT(decode(&r, &m, len, m.own_payload.len, NULL, NULL), -EBADMSG);
     for (size_t len = 0; len < m.own_payload.len; len++)
@@ -186,12 +184,12 @@ TEST(a_message_whose_map_does_not_fit_is_refused)
         const char *key;
         int value;
     } wrong[] = {{"node", 2},        {"node", -1},        {"nodes", 1}, {"nodes", 9},
-                 {"ranks", 2},       {"ranks", 4},        {"ranks", 0}, {"radix", 0},
-                 {"stdin_rank", -2}, {"port_wanted", -1}, {"node", 0}};
+                 {"ranks", 2},       {"ranks", 4},        {"ranks", 0}, {"tree_radix", 0},
+                 {"stdin_rank", -2}, {"master_port", -1}, {"node", 0}};
     for (size_t i = 0; i < COUNT_OF(wrong); i++) {
         struct messages m;
         struct node_spec r;
-        encode(&m, &(struct node_spec_opts){.radix = 32}, &(struct strbuf){0});
+        encode(&m, &(struct launch_node_settings){.tree_radix = 32}, &(struct strbuf){0});
         bool own = strcmp(wrong[i].key, "node") == 0;
         json_object_set_new(own ? m.own : m.job, wrong[i].key, json_integer(wrong[i].value));
         CHECK_INT(decode(&r, &m, m.job_payload.len, m.own_payload.len, NULL, NULL), -EBADMSG);
@@ -205,7 +203,7 @@ static size_t plan_and_encode(const struct launch_spec *s, const struct topo *t,
 {
     AUTO(plan) struct plan *p = NULL;
     AUTO(strbuf) struct strbuf base = {0};
-    struct node_spec_opts w = {.port_held = true, .radix = 32};
+    struct launch_node_settings w = {.tree_radix = 32};
     struct err e = {0};
     size_t bytes = 0;
     node_spec_base_env(&base, env);

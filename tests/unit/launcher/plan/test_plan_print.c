@@ -21,7 +21,8 @@ static struct plan *plan_of(const char *name, const struct launch_spec *spec_of)
 
 TEST(a_plan_is_a_table_of_ranks_and_the_jobs_variables)
 {
-    AUTO(plan) struct plan *p = plan_of("v100-smt-off", &(struct launch_spec){.no_pmix = true});
+    AUTO(plan)
+    struct plan *p = plan_of("v100-smt-off", &(struct launch_spec){.node.no_pmix = true});
     AUTO(strbuf) struct strbuf b = {0};
     plan_print(&b, p);
     CHECK_STR(strbuf_str(&b), "2 ranks of ./train -v\n"
@@ -71,8 +72,8 @@ TEST(nodes_that_were_not_contacted_are_marked)
                           {.name = (char *)"far2", .slots = 1}};
     const struct hosts hosts = {.at = list, .count = 2};
     AUTO(plan)
-    struct plan *p =
-        plan_of("laptop", &(struct launch_spec){.ranks = 2, .hosts = &hosts, .master_port = 1234});
+    struct plan *p = plan_of(
+        "laptop", &(struct launch_spec){.ranks = 2, .hosts = &hosts, .node.master_port = 1234});
     AUTO(strbuf) struct strbuf b = {0};
     plan_print(&b, p);
     CHECK_HAS(strbuf_str(&b), "\nassumed to be like this machine, not contacted: far1, far2\n");

@@ -33,7 +33,7 @@ TEST(stdout_is_a_pty_there_too_unless_the_job_forbids_it)
     struct heard *h = begin(f, 0, &s);
     until_over(h);
     CHECK_STR(strbuf_str(&h->out), "0ontn|");
-    s.no_pty = true;
+    s.node.no_pty = true;
     h = begin(f, 1, &s);
     until_over(h);
     CHECK_STR(strbuf_str(&h->out), "0onnn|");
@@ -359,7 +359,7 @@ TEST(a_rank_that_died_on_another_node_is_the_first_failure_although_an_abort_is_
         snprintf(id, sizeof id, "abort-%d-%d", (int)getpid(), i);
         s.hosts = hosts;
         s.job_id = id;
-        s.no_pmix = false;
+        s.node.no_pmix = false;
         struct heard *h = begin(f, i, &s);
         until_over(h);
         first = h->end.first_failed;
@@ -382,7 +382,7 @@ TEST(of_several_aborts_the_first_one_counts)
     snprintf(id, sizeof id, "aborts-%d", (int)getpid());
     s.hosts = hosts;
     s.job_id = id;
-    s.no_pmix = false;
+    s.node.no_pmix = false;
     struct heard *h = begin(f, 0, &s);
     until_over(h);
     CHECK_INT(h->end.first_failed, 1);

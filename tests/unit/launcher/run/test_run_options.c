@@ -242,7 +242,7 @@ TEST(times_restarts_and_stdin_have_their_fields)
     CHECK_INT(got.spec.max_restarts, 3);
     CHECK_STR(got.features.events, "f");
     CHECK_INT(got.spec.grace_ms, 1);
-    CHECK_INT(got.spec.stdin_rank, 3);
+    CHECK_INT(got.spec.node.stdin_rank, 3);
     CHECK_STR(got.spec.engine, "slurm");
     done();
     static const char *const wrong[] = {"--start-timeout -1",
