@@ -3,7 +3,7 @@
 #include "common/log.h"
 #include "launcher/agent/agent_internal.h"
 
-/* ---- events of the PMIx server: `rank` is the number in the whole job ----------------------- */
+/* ---- events of ranks ------------------------------------------------------------------------ */
 
 static void send_event(struct agent *a, const char *type, int rank)
 {
@@ -32,7 +32,7 @@ static void on_spawns(void *arg, int rank)
 
 static void on_exchange(void *arg, const struct exchange_message *m)
 {
-    agent_exchange_submit(arg, m);
+    exchange_submit(((struct agent *)arg)->exchange, m);
 }
 
 /* ---- the exchange --------------------------------------------------------------------------- */
@@ -55,11 +55,6 @@ static void on_deliver(void *arg, const struct exchange_message *m)
         engine_local_deliver(a->job, m);
 }
 
-void agent_exchange_submit(struct agent *a, const struct exchange_message *m)
-{
-    exchange_submit(a->exchange, m);
-}
-
 void agent_exchange_receive(struct agent *a, int from, const char *bytes, size_t len)
 {
     struct err e = {0};
@@ -80,17 +75,17 @@ int agent_exchange_join(struct agent *a, struct err *e)
     static const struct exchange_events from_exchange = {on_send, on_deliver};
     const struct job_map *m = a->spec.map;
     const bool alone = m->node_count == 1;
-    const struct pmix_server_events from_server = {.joined = on_joined,
-                                                   .finalized = on_finalized,
-                                                   .aborted = on_aborted,
-                                                   .spawns = on_spawns,
-                                                   .exchange = alone ? NULL : on_exchange};
     if (a->spec.settings.no_pmix)
         return 0;
+    a->of_ranks = (struct rank_events){.joined = on_joined,
+                                       .finalized = on_finalized,
+                                       .aborted = on_aborted,
+                                       .spawns = on_spawns,
+                                       .exchange = alone ? NULL : on_exchange};
     a->tree = (struct tree){m->node_count, a->spec.settings.tree_radix};
     if (!alone)
         a->exchange = exchange_new(&a->tree, a->node, m->rank_nodes, m->ranks, &from_exchange, a);
-    return launch_context_join_pmix(&a->pmix, a->context, m, a->spec.plan, &from_server, a, e);
+    return launch_context_join_pmix(&a->pmix, a->context, m, a->spec.plan, &a->of_ranks, a, e);
 }
 
 void agent_exchange_leave(struct agent *a)

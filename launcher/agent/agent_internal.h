@@ -64,6 +64,7 @@ struct agent {
     struct tree tree;                /* of the job's agents */
     struct agent_children *children; /* the agents below this one; NULL: none */
     struct exchange *exchange;       /* NULL: the job has one node, or does not use PMIx */
+    struct rank_events of_ranks;     /* of PMIx and PMI-1 */
 };
 
 /* ---- agent.c */
@@ -118,8 +119,6 @@ void agent_stdin_on_stdin(struct agent *a, const struct control_frame *f);
 /* Registers the job with this node's PMIx server. */
 int agent_exchange_join(struct agent *a, struct err *e);
 void agent_exchange_leave(struct agent *a);
-/* Handles a message of this node's server for those of the other nodes. */
-void agent_exchange_submit(struct agent *a, const struct exchange_message *m);
 /* Handles bytes of the exchange of a neighbour in the tree: a child or the parent. */
 void agent_exchange_receive(struct agent *a, int from, const char *bytes, size_t len);
 void agent_exchange_on_exchange(struct agent *a, const struct control_frame *f);

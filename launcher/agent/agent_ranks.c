@@ -98,40 +98,6 @@ static void on_reaped(void *arg)
     agent_send_head(arg, json_pack("{s:s}", "t", "reaped")); /* `exit` and `eof` may follow */
 }
 
-/* ---- events of PMI-1 ------------------------------------------------------------------------ */
-
-static void send_event(struct agent *a, const char *type, int index)
-{
-    agent_send_head(a, json_pack("{s:s,s:i}", "t", type, "rank", number_of(a, index)));
-}
-
-static void on_joined(void *arg, int index)
-{
-    send_event(arg, "joined", index);
-}
-
-static void on_finalized(void *arg, int index)
-{
-    send_event(arg, "finalized", index);
-}
-
-static void on_aborted(void *arg, int index, int code)
-{
-    struct agent *a = arg;
-    agent_send_head(
-        a, json_pack("{s:s,s:i,s:i}", "t", "aborted", "rank", number_of(a, index), "code", code));
-}
-
-static void on_spawns(void *arg, int index)
-{
-    send_event(arg, "spawns", index);
-}
-
-static void on_exchange(void *arg, const struct exchange_message *m)
-{
-    agent_exchange_submit(arg, m);
-}
-
 /* ---- start and end -------------------------------------------------------------------------- */
 
 int agent_ranks_start(struct agent *a, int master_port, struct err *e)
@@ -142,11 +108,7 @@ int agent_ranks_start(struct agent *a, int master_port, struct err *e)
                                      .bytes = on_bytes,
                                      .quiet = on_eof,
                                      .report = on_report,
-                                     .joined = on_joined,
-                                     .finalized = on_finalized,
-                                     .aborted = on_aborted,
-                                     .spawns = on_spawns,
-                                     .exchange = a->exchange ? on_exchange : NULL,
+                                     .of_ranks = &a->of_ranks,
                                      .cleared = on_reaped};
     const struct job_map *m = a->spec.map;
     int stdin_fd = a->stdin_of_rank.rank_fd;

@@ -21,7 +21,7 @@
 #include "launcher/node/topo.h"
 #include "launcher/plan/job_map.h"
 #include "launcher/plan/plan.h"
-#include "launcher/tree/exchange.h"
+#include "launcher/pmi/rank_events.h"
 
 struct engine;
 
@@ -68,16 +68,10 @@ struct engine_events {
     void (*lost)(void *arg, int rank, const char *why);
     /* The ranks run, but the job cannot continue: the remote launcher has ended. */
     void (*broken)(void *arg, const char *why);
-    /* Events of PMI-1 and, from other nodes, of PMIx: the rank has connected, has called
-     * MPI_Finalize, has called MPI_Abort(code), or has requested further ranks and was refused. May
-     * be NULL if there is no PMI-1. */
-    void (*joined)(void *arg, int rank);
-    void (*finalized)(void *arg, int rank);
-    void (*aborted)(void *arg, int rank, int code);
-    void (*spawns)(void *arg, int rank);
-    /* A message of PMI-1 for the other nodes, whose answer is for engine_local_deliver(). Only the
-     * local engine emits this. NULL: the job has one node. */
-    void (*exchange)(void *arg, const struct exchange_message *m);
+    /* Events of PMI-1 and, from other nodes, of PMIx. The answer to a message of PMI-1 for the
+     * other nodes, which only the local engine emits, is for engine_local_deliver(). NULL: there is
+     * no PMI-1. */
+    const struct rank_events *of_ranks;
     /* The same as launch_events.line. If the callee returns false, the output of the whole job
      * pauses until engine_resume(). */
     bool (*line)(void *arg, int rank, enum launch_stream from, const char *text, size_t len);
@@ -107,8 +101,8 @@ struct engine_start_opts {
     char *const *base_env;
     char *const *pmix_env; /* local: pmix_server_env(); NULL: drover does not serve PMIx */
     /* Local, needed with `pmix_env`; must outlive the job. plan.ranks[i] is the rank map->local[i]
-     * of the whole job. PMIx and PMI-1 number ranks like this; all events and functions of the
-     * engine use the index in the plan. */
+     * of the whole job. PMIx and PMI-1 number ranks like this, also in `of_ranks`; all other
+     * events and all functions of the engine use the index in the plan. */
     const struct job_map *map;
     int master_port; /* local: MASTER_PORT; remote: the one that the user set, 0: any */
     int at_once; /* local: as many ranks start, and the others with engine_local_start_next(); 0:
@@ -176,7 +170,7 @@ int engine_local_start(struct engine_job **out, struct engine *en,
                        struct err *e);
 /* Resumes the output of one rank, after the event `bytes` has paused it. */
 void engine_local_resume_rank(struct engine_job *j, int rank);
-/* Handles the answer to the event `exchange`. */
+/* Handles the answer to the event `exchange` of the ranks. */
 void engine_local_deliver(struct engine_job *j, const struct exchange_message *m);
 /* Starts the next rank of a job that was started with `at_once`, with the same `o`. Call this as
  * often as ranks are left. */

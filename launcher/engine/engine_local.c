@@ -160,37 +160,7 @@ static void on_guardian_ended(void *arg)
     uv_timer_start(&en->reaped_timer, on_reaped_timer, 0, 0);
 }
 
-/* ---- events of PMI-1: `rank` is the number in the whole job --------------------------------- */
-
-static void on_pmi_connected(void *arg, int rank)
-{
-    struct local_job *j = arg;
-    j->ev.joined(j->arg, job_map_index(j->map, rank));
-}
-
-static void on_pmi_finalized(void *arg, int rank)
-{
-    struct local_job *j = arg;
-    j->ev.finalized(j->arg, job_map_index(j->map, rank));
-}
-
-static void on_aborted(void *arg, int rank, int code)
-{
-    struct local_job *j = arg;
-    j->ev.aborted(j->arg, job_map_index(j->map, rank), code);
-}
-
-static void on_spawns(void *arg, int rank)
-{
-    struct local_job *j = arg;
-    j->ev.spawns(j->arg, job_map_index(j->map, rank));
-}
-
-static void on_exchange(void *arg, const struct exchange_message *m)
-{
-    struct local_job *j = arg;
-    j->ev.exchange(j->arg, m);
-}
+/* ---- reports and PMI-1 ---------------------------------------------------------------------- */
 
 void engine_local_deliver(struct engine_job *job, const struct exchange_message *m)
 {
@@ -401,14 +371,9 @@ static bool wants_error_files(const struct plan *p)
 
 static void open_pmi1(struct local_job *j, const struct engine_start_opts *o)
 {
-    const struct pmix_server_events ev = {.joined = on_pmi_connected,
-                                          .finalized = on_pmi_finalized,
-                                          .aborted = on_aborted,
-                                          .spawns = on_spawns,
-                                          .exchange = j->ev.exchange ? on_exchange : NULL};
     j->map = o->map;
     if (o->pmix_env)
-        j->pmi1 = pmi1_server_open(j->engine->loop, j->map, &ev, j);
+        j->pmi1 = pmi1_server_open(j->engine->loop, j->map, j->ev.of_ranks, j->arg);
 }
 
 int engine_local_start(struct engine_job **out, struct engine *en,

@@ -409,6 +409,10 @@ static int check_limits(const struct launch *j, struct err *e)
 int launch_start(struct launch **out, struct launch_context *l, const struct launch_spec *s,
                  const struct launch_events *ev, void *arg, struct err *e)
 {
+    static const struct rank_events from_ranks = {.joined = on_pmix_connected,
+                                                  .finalized = on_pmix_finalized,
+                                                  .aborted = launch_aborts_on_aborted,
+                                                  .spawns = engine_warn_spawn};
     static const struct engine_events from_engine = {.node = on_node,
                                                      .checked = launch_status_node_checked,
                                                      .ready = launch_status_nodes_ready,
@@ -418,21 +422,14 @@ int launch_start(struct launch **out, struct launch_context *l, const struct lau
                                                      .exited = on_exited,
                                                      .lost = on_lost,
                                                      .broken = on_broken,
-                                                     .joined = on_pmix_connected,
-                                                     .finalized = on_pmix_finalized,
-                                                     .spawns = engine_warn_spawn,
+                                                     .of_ranks = &from_ranks,
                                                      .standing = on_rank_status,
                                                      .stack = on_call_stack,
-                                                     .aborted = launch_aborts_on_aborted,
                                                      .line = on_line,
                                                      .begun = on_partial_line,
                                                      .quiet = on_eof,
                                                      .report = on_report,
                                                      .cleared = on_reaped};
-    static const struct pmix_server_events from_pmix = {.joined = on_pmix_connected,
-                                                        .finalized = on_pmix_finalized,
-                                                        .aborted = launch_aborts_on_aborted,
-                                                        .spawns = engine_warn_spawn};
     struct launch *j = new_launch(l, s, ev, arg);
     struct engine_start_opts opts = {.spec = &j->spec, .base_env = launch_context_env(l)};
     int rc = plan_job(j, s, e);
@@ -445,7 +442,7 @@ int launch_start(struct launch **out, struct launch_context *l, const struct lau
     /* This is done before the streams are opened, so that the server gets low descriptors. */
     opts.map = j->map = rc == 0 && local ? job_map_new(j->plan, 0) : NULL;
     if (j->map && !s->node.no_pmix)
-        rc = launch_context_join_pmix(&j->pmix, l, j->map, j->plan, &from_pmix, j, e);
+        rc = launch_context_join_pmix(&j->pmix, l, j->map, j->plan, &from_ranks, j, e);
     opts.pmix_env = j->pmix ? pmix_server_env(j->pmix) : NULL;
     if (rc == 0)
         rc = (local ? engine_local_start : engine_remote_start)(&j->run, launch_context_engine(l),

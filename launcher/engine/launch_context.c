@@ -81,7 +81,7 @@ int launch_context_plan(struct plan **out, const struct launch_context *l,
 
 int launch_context_join_pmix(struct pmix_server_job **out, struct launch_context *l,
                              const struct job_map *map, const struct plan *p,
-                             const struct pmix_server_events *ev, void *arg, struct err *e)
+                             const struct rank_events *ev, void *arg, struct err *e)
 {
     const char *shm_dir = env_get(p->env, "OMPI_MCA_btl_vader_backing_directory");
     int rc = 0;

@@ -40,7 +40,7 @@ int launch_context_plan(struct plan **out, const struct launch_context *l,
  * plan of this node's ranks, are needed only during the call. */
 int launch_context_join_pmix(struct pmix_server_job **out, struct launch_context *l,
                              const struct job_map *map, const struct plan *p,
-                             const struct pmix_server_events *ev, void *arg, struct err *e);
+                             const struct rank_events *ev, void *arg, struct err *e);
 
 /* Return the engine, or the environment that ranks inherit, for callers that start processes
  * outside a job. Both results are borrowed. */

@@ -39,6 +39,8 @@ struct pmi1 {
     char job[JOB_BYTES];
     struct pmi1_events ev;
     void *arg;
+    struct rank_events of_ranks;
+    void *of_ranks_arg;
 };
 
 /* Adds a value with the node of each rank: "(NODE,1,N)" for N consecutive ranks on a node. Without
@@ -57,7 +59,8 @@ static void add_mapping(struct pmi1 *p, const struct job_map *map)
                             json_sprintf("(vector%s)", strbuf_str(&b)));
 }
 
-struct pmi1 *pmi1_new(const struct job_map *map, const struct pmi1_events *ev, void *arg)
+struct pmi1 *pmi1_new(const struct job_map *map, const struct pmi1_events *ev, void *arg,
+                      const struct rank_events *of_ranks, void *of_ranks_arg)
 {
     struct pmi1 *p = xzalloc(sizeof *p);
     p->size = map->ranks;
@@ -70,6 +73,8 @@ struct pmi1 *pmi1_new(const struct job_map *map, const struct pmi1_events *ev, v
     snprintf(p->job, sizeof p->job, "%s", map->job_id);
     p->ev = *ev;
     p->arg = arg;
+    p->of_ranks = *of_ranks;
+    p->of_ranks_arg = of_ranks_arg;
     add_mapping(p, map);
     return p;
 }
@@ -127,7 +132,7 @@ static int on_init(struct pmi1 *p, int rank, const char *line)
     send_line(p, rank, "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=%d\n",
               supported ? 0 : -1);
     if (supported)
-        p->ev.joined(p->arg, rank);
+        p->of_ranks.joined(p->of_ranks_arg, p->numbers[rank]);
     return 0;
 }
 
@@ -308,7 +313,7 @@ void pmi1_end_barrier(struct pmi1 *p, const char *data, size_t len)
 
 static int on_finalize(struct pmi1 *p, int rank, const char *line)
 {
-    p->ev.finalized(p->arg, rank);
+    p->of_ranks.finalized(p->of_ranks_arg, p->numbers[rank]);
     send_line(p, rank, "cmd=finalize_ack\n");
     return 0;
 }
@@ -317,7 +322,7 @@ static int on_abort(struct pmi1 *p, int rank, const char *line)
 {
     char code[16] = "";
     (void)get_value(code, sizeof code, line, "exitcode"); /* missing: 0 */
-    p->ev.aborted(p->arg, rank, atoi(code));
+    p->of_ranks.aborted(p->of_ranks_arg, p->numbers[rank], atoi(code));
     return 0;
 }
 
@@ -350,7 +355,7 @@ static int on_line(struct pmi1 *p, int rank, const char *line)
         if (strcmp(line, "endcmd") != 0)
             return 0;
         c->in_spawn = false;
-        p->ev.spawns(p->arg, rank);
+        p->of_ranks.spawns(p->of_ranks_arg, p->numbers[rank]);
         send_line(p, rank, "cmd=spawn_result rc=-1 msg=not_served\n");
         return 0;
     }

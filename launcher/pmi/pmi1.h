@@ -13,19 +13,14 @@
 #include "common/err.h"
 #include "common/mem.h"
 #include "launcher/plan/job_map.h"
-#include "launcher/tree/exchange.h"
+#include "launcher/pmi/rank_events.h"
 
 struct pmi1;
 
-/* pmi1_recv() calls these functions. `rank` is an index in the map's `local`. */
+/* pmi1_recv() calls these functions. */
 struct pmi1_events {
-    /* `text` has whole lines that must be sent to the rank. */
+    /* `text` has whole lines that must be sent to the rank, an index in the map's `local`. */
     void (*send)(void *arg, int rank, const char *text, size_t len);
-    void (*joined)(void *arg, int rank);
-    void (*finalized)(void *arg, int rank);
-    void (*aborted)(void *arg, int rank, int code);
-    /* The rank has requested further ranks, and the request was refused. */
-    void (*spawns)(void *arg, int rank);
     /* The ranks of this node are in a barrier. `data` are the values that they have put since the
      * last one. pmi1_end_barrier() follows. */
     void (*barrier)(void *arg, const char *data, size_t len);
@@ -35,8 +30,10 @@ struct pmi1_events {
 };
 
 /* Creates the state of the ranks of the map's node. `map` is needed only during the call; its
- * job_id must not contain blanks. */
-struct pmi1 *pmi1_new(const struct job_map *map, const struct pmi1_events *ev, void *arg);
+ * job_id must not contain blanks. pmi1_recv() calls the functions of `of_ranks` with
+ * `of_ranks_arg`, but not `exchange`. */
+struct pmi1 *pmi1_new(const struct job_map *map, const struct pmi1_events *ev, void *arg,
+                      const struct rank_events *of_ranks, void *of_ranks_arg);
 void pmi1_free(struct pmi1 *p);
 AUTO_DEFINE(pmi1, struct pmi1 *, pmi1_free)
 

@@ -26,7 +26,7 @@ struct pmi1_server {
     struct exchange_alone *exchange; /* of a job with one node, else NULL */
     int open_handles;
     bool closed;
-    struct pmix_server_events ev;
+    struct rank_events ev;
     void *arg;
 };
 
@@ -90,9 +90,7 @@ static void on_readable(uv_poll_t *p, int status, int events)
         ;
 }
 
-/* ---- events of pmi1: `rank` is an index in the map's `local`
- * --------------------------------------
- */
+/* ---- events of pmi1 ------------------------------------------------------------------------- */
 
 /* A rank that does not read its answers is disconnected. */
 static void on_send(void *arg, int rank, const char *text, size_t len)
@@ -101,30 +99,6 @@ static void on_send(void *arg, int rank, const char *text, size_t len)
     struct connection *c = &s->connections[rank];
     if (c->fd >= 0 && send(c->fd, text, len, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)len)
         disconnect(c);
-}
-
-static void on_joined(void *arg, int rank)
-{
-    struct pmi1_server *s = arg;
-    s->ev.joined(s->arg, s->map->local[rank]);
-}
-
-static void on_finalized(void *arg, int rank)
-{
-    struct pmi1_server *s = arg;
-    s->ev.finalized(s->arg, s->map->local[rank]);
-}
-
-static void on_aborted(void *arg, int rank, int code)
-{
-    struct pmi1_server *s = arg;
-    s->ev.aborted(s->arg, s->map->local[rank], code);
-}
-
-static void on_spawns(void *arg, int rank)
-{
-    struct pmi1_server *s = arg;
-    s->ev.spawns(s->arg, s->map->local[rank]);
 }
 
 static void send_message(void *arg, const struct exchange_message *m)
@@ -151,17 +125,16 @@ static void on_alone(void *arg, const struct exchange_message *m)
 /* ---- the server ----------------------------------------------------------------------------- */
 
 struct pmi1_server *pmi1_server_open(uv_loop_t *loop, const struct job_map *map,
-                                     const struct pmix_server_events *ev, void *arg)
+                                     const struct rank_events *ev, void *arg)
 {
-    static const struct pmi1_events from_pmi1 = {on_send,   on_joined,  on_finalized, on_aborted,
-                                                 on_spawns, on_barrier, send_message};
+    static const struct pmi1_events from_pmi1 = {on_send, on_barrier, send_message};
     struct pmi1_server *s = xzalloc(sizeof *s);
     s->loop = loop;
     s->map = job_map_copy(map);
     s->connections = xcalloc((size_t)map->local_count, sizeof *s->connections);
     for (int i = 0; i < map->local_count; i++)
         s->connections[i].fd = -1;
-    s->pmi1 = pmi1_new(map, &from_pmi1, s);
+    s->pmi1 = pmi1_new(map, &from_pmi1, s, ev, arg);
     if (!ev->exchange)
         s->exchange = exchange_alone_new(s->map->rank_nodes, map->ranks, on_alone, s);
     s->ev = *ev;

@@ -13,11 +13,10 @@
 
 struct pmi1_server;
 
-/* Serves the ranks of the map's node. Events come from the loop; `rank` in events is the number in
- * the whole job. What ranks have put reaches the other nodes with the next barrier. `map` is needed
- * only during the call. */
+/* Serves the ranks of the map's node. What ranks have put reaches the other nodes with the next
+ * barrier. `map` is needed only during the call. */
 struct pmi1_server *pmi1_server_open(uv_loop_t *loop, const struct job_map *map,
-                                     const struct pmix_server_events *ev, void *arg);
+                                     const struct rank_events *ev, void *arg);
 /* Handles a message of the kind EXCHANGE_PMI1 (exchange_events.deliver). */
 void pmi1_server_deliver(struct pmi1_server *s, const struct exchange_message *m);
 /* Closes the server. No event follows. The handles close on the loop's next turn. */

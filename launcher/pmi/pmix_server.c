@@ -457,7 +457,7 @@ static void set_host(struct pmix_server *r, const struct job_map *map)
 }
 
 static struct pmix_server_job *new_job(struct pmix_server *r, const struct job_map *map,
-                                       const struct pmix_server_events *ev, void *arg)
+                                       const struct rank_events *ev, void *arg)
 {
     struct pmix_server_job *j = xzalloc(sizeof *j);
     j->owner = r;
@@ -473,8 +473,7 @@ static struct pmix_server_job *new_job(struct pmix_server *r, const struct job_m
 }
 
 int pmix_server_join(struct pmix_server_job **out, struct pmix_server *r, const struct job_map *map,
-                     const char *shm_dir, const struct pmix_server_events *ev, void *arg,
-                     struct err *e)
+                     const char *shm_dir, const struct rank_events *ev, void *arg, struct err *e)
 {
     assert(ev->exchange || map->node_count == 1);
     set_host(r, map);

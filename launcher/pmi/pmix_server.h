@@ -13,7 +13,7 @@
 #include "common/err.h"
 #include "common/mem.h"
 #include "launcher/plan/job_map.h"
-#include "launcher/tree/exchange.h"
+#include "launcher/pmi/rank_events.h"
 
 struct pmix_server;
 
@@ -30,27 +30,11 @@ AUTO_DEFINE(pmix_server, struct pmix_server *, pmix_server_close)
 
 struct pmix_server_job;
 
-/* The loop calls these functions. */
-struct pmix_server_events {
-    /* The rank has connected: it is in MPI_Init or PMIx_Init. */
-    void (*joined)(void *arg, int rank);
-    /* The rank has called MPI_Finalize or PMIx_Finalize. */
-    void (*finalized)(void *arg, int rank);
-    /* The rank has called MPI_Abort(code) or PMIx_Abort(). */
-    void (*aborted)(void *arg, int rank, int code);
-    /* The rank has requested further ranks (MPI_Comm_spawn), and the request was refused. */
-    void (*spawns)(void *arg, int rank);
-    /* A message for the servers of the other nodes (exchange_submit()). NULL: the job has one
-     * node. */
-    void (*exchange)(void *arg, const struct exchange_message *m);
-};
-
-/* Registers a job; `rank` in events is the number in the whole job. Its ranks may be started when
- * this call has returned on all its nodes. `shm_dir` is the directory in which ranks keep their
- * shared memory. `map` and `shm_dir` are needed only during the call. */
+/* Registers a job. Its ranks may be started when this call has returned on all its nodes. `shm_dir`
+ * is the directory in which ranks keep their shared memory. `map` and `shm_dir` are needed only
+ * during the call. */
 int pmix_server_join(struct pmix_server_job **out, struct pmix_server *r, const struct job_map *map,
-                     const char *shm_dir, const struct pmix_server_events *ev, void *arg,
-                     struct err *e);
+                     const char *shm_dir, const struct rank_events *ev, void *arg, struct err *e);
 /* Handles a message from the servers of the other nodes (exchange_events.deliver). */
 void pmix_server_deliver(struct pmix_server_job *j, const struct exchange_message *m);
 /* Returns the variables with which the job's ranks find the server, without PMIX_RANK. Borrowed. */

@@ -68,7 +68,7 @@ struct pmix_server_job {
     bool leaving;                    /* no event follows */
     char **env;                      /* variables of every rank, without PMIX_RANK */
     struct pmix_wait registering;
-    struct pmix_server_events ev;
+    struct rank_events ev;
     void *arg;
 };
 

@@ -335,13 +335,13 @@ static void on_credit(struct remote_rank *r, const struct control_frame *f)
 static void on_joined(struct remote_rank *r, const struct control_frame *f)
 {
     if (r->state == REMOTE_RANK_STARTED)
-        r->node->job->ev.joined(r->node->job->arg, r->rank);
+        r->node->job->ev.of_ranks->joined(r->node->job->arg, r->rank);
 }
 
 static void on_finalized(struct remote_rank *r, const struct control_frame *f)
 {
     if (r->state == REMOTE_RANK_STARTED)
-        r->node->job->ev.finalized(r->node->job->arg, r->rank);
+        r->node->job->ev.of_ranks->finalized(r->node->job->arg, r->rank);
 }
 
 static void on_aborted(struct remote_rank *r, const struct control_frame *f)
@@ -349,13 +349,13 @@ static void on_aborted(struct remote_rank *r, const struct control_frame *f)
     int64_t code = 1;
     (void)json_optional_int(&code, f->head, "code", NULL);
     if (r->state == REMOTE_RANK_STARTED)
-        r->node->job->ev.aborted(r->node->job->arg, r->rank, (int)code);
+        r->node->job->ev.of_ranks->aborted(r->node->job->arg, r->rank, (int)code);
 }
 
 static void on_spawns(struct remote_rank *r, const struct control_frame *f)
 {
     if (r->state == REMOTE_RANK_STARTED)
-        r->node->job->ev.spawns(r->node->job->arg, r->rank);
+        r->node->job->ev.of_ranks->spawns(r->node->job->arg, r->rank);
 }
 
 /* ---- which frame is for whom ---------------------------------------------------------------- */

@@ -320,8 +320,9 @@ static void pmi1_reply(struct pmi1 *p, struct pmi1_asked *asked)
 /* Each line begins with the digit of its rank. */
 static int read_pmi1(char *text, size_t len, struct err *e)
 {
-    static const struct pmi1_events ev = {pmi1_sent,  pmi1_event,   pmi1_event, pmi1_aborted,
-                                          pmi1_event, pmi1_barrier, pmi1_name};
+    static const struct pmi1_events ev = {pmi1_sent, pmi1_barrier, pmi1_name};
+    static const struct rank_events of_ranks = {pmi1_event, pmi1_event, pmi1_aborted, pmi1_event,
+                                                NULL};
     static char *const nodes[] = {"node", NULL};
     static char *const cpus[] = {"", "", "", NULL};
     static int rank_nodes[RANKS], local[RANKS] = {0, 1, 2};
@@ -334,7 +335,7 @@ static int read_pmi1(char *text, size_t len, struct err *e)
                                 .local_count = RANKS,
                                 .cpus = (char **)cpus};
     struct pmi1_asked asked = {0};
-    AUTO(pmi1) struct pmi1 *p = pmi1_new(&map, &ev, &asked);
+    AUTO(pmi1) struct pmi1 *p = pmi1_new(&map, &ev, &asked, &of_ranks, &asked);
     int rc = 0;
     pmi1_end_barrier(p, text, len);
     for (char *line; rc >= 0 && (line = strsep(&text, "\n"));) {

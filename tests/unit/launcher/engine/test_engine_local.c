@@ -21,7 +21,7 @@ struct node {
     struct strbuf output[RANKS];
     size_t limit[RANKS]; /* output after which a rank is paused */
     bool paused[RANKS], quiet[RANKS], cleared;
-    int exited, joined, finalized; /* number of exits; index of the last rank, -1: none */
+    int exited, joined, finalized; /* number of exits; the last rank in the whole job, -1: none */
 };
 
 static void on_started(void *arg, int rank, pid_t pid)
@@ -82,15 +82,14 @@ static void on_cleared(void *arg)
     uv_stop(&n->loop);
 }
 
+static const struct rank_events of_ranks = {
+    .joined = on_joined, .finalized = on_finalized, .aborted = on_aborted, .spawns = on_spawns};
 static const struct engine_events events = {.started = on_started,
                                             .not_started = on_not_started,
                                             .exited = on_exited,
                                             .bytes = on_bytes,
                                             .quiet = on_quiet,
-                                            .joined = on_joined,
-                                            .finalized = on_finalized,
-                                            .aborted = on_aborted,
-                                            .spawns = on_spawns,
+                                            .of_ranks = &of_ranks,
                                             .cleared = on_cleared};
 
 /* Starts a shell script in the first `at_once` ranks (0: in both), with `text` as their stdin
@@ -184,7 +183,7 @@ TEST(pmix_and_pmi1_number_the_ranks_as_the_whole_job_does)
 }
 
 /* The rank with index 1 speaks PMI-1. */
-TEST(events_of_pmi1_have_the_index_on_the_node)
+TEST(events_of_pmi1_have_the_number_in_the_job)
 {
     struct node n;
     node_open(&n, "[ $PMI_RANK = 3 ] || exit 0; "
@@ -194,8 +193,8 @@ TEST(events_of_pmi1_have_the_index_on_the_node)
     until_quiet(&n, 1);
     CHECK_HAS(strbuf_str(&n.output[1]), "cmd=response_to_init");
     CHECK_HAS(strbuf_str(&n.output[1]), "cmd=finalize_ack");
-    CHECK_INT(n.joined, 1);
-    CHECK_INT(n.finalized, 1);
+    CHECK_INT(n.joined, 3); /* in the whole job */
+    CHECK_INT(n.finalized, 3);
     node_close(&n);
 }
 

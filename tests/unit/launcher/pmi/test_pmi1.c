@@ -7,12 +7,12 @@
 #include "common/strbuf.h"
 #include "tests/unit/test.h"
 
-enum { RANKS = 3 };
+enum { RANKS = 3, NUMBERS = 4 /* of ranks in the whole job */ };
 
 struct fixture {
     struct pmi1 *p;
     struct strbuf said[RANKS];
-    int joined[RANKS], finalized[RANKS], spawns, aborted, code;
+    int joined[NUMBERS], finalized[NUMBERS], spawns, aborted, code;
     bool barrier;               /* all ranks of the node are in it, and it has not ended */
     struct strbuf puts;         /* its data */
     enum exchange_type request; /* about a name */
@@ -70,8 +70,9 @@ static void on_name(void *arg, const struct exchange_message *m)
     snprintf(f->port, sizeof f->port, "%.*s", (int)m->len, m->data);
 }
 
-static const struct pmi1_events ev = {on_say,    on_joined,  on_finalized, on_aborted,
-                                      on_spawns, on_barrier, on_name};
+static const struct pmi1_events ev = {on_say, on_barrier, on_name};
+static const struct rank_events of_ranks = {
+    .joined = on_joined, .finalized = on_finalized, .aborted = on_aborted, .spawns = on_spawns};
 
 static struct fixture *start(void)
 {
@@ -83,7 +84,7 @@ static struct fixture *start(void)
                                 .local = local,
                                 .local_count = RANKS};
     struct fixture *f = xzalloc(sizeof *f);
-    f->p = pmi1_new(&map, &ev, f);
+    f->p = pmi1_new(&map, &ev, f, &of_ranks, f);
     f->aborted = -1;
     return f;
 }
@@ -136,7 +137,7 @@ static const char *mapping(struct fixture *f, int ranks, int *nodes)
                                 .local = (int[]){0},
                                 .local_count = 1};
     pmi1_free(f->p);
-    f->p = pmi1_new(&map, &ev, f);
+    f->p = pmi1_new(&map, &ev, f, &of_ranks, f);
     return ask(f, 0, "cmd=get kvsname=job-1 key=PMI_process_mapping\n");
 }
 
@@ -266,12 +267,12 @@ TEST(a_node_that_has_some_ranks_knows_the_size_of_the_job_and_their_numbers)
                                 .local_count = 2};
     struct fixture *f = start();
     pmi1_free(f->p);
-    f->p = pmi1_new(&map, &ev, f);
+    f->p = pmi1_new(&map, &ev, f, &of_ranks, f);
     CHECK_STR(ask(f, 0, "cmd=get_universe_size\n"), "cmd=universe_size size=4\n");
     CHECK_STR(ask(f, 0, "cmd=barrier_in\n"), "");
     CHECK(!f->barrier);
     ask(f, 1, "cmd=finalize\n");
-    CHECK_INT(f->finalized[1], 1);
+    CHECK_INT(f->finalized[3], 1);
     struct err e = {0};
     CHECK_INT(pmi1_recv(f->p, 1, "x\n", 2, &e), -EPROTO);
     CHECK_STR(e.text, "rank 3: unexpected PMI-1 line 'x'");

@@ -39,7 +39,7 @@ static void on_aborted(void *arg, int rank, int code)
 
 static void start(struct fixture *f)
 {
-    static const struct pmix_server_events ev = {
+    static const struct rank_events ev = {
         .joined = on_joined, .finalized = on_finalized, .aborted = on_aborted, .spawns = on_joined};
     char *argv[] = {(char *)"true", NULL};
     struct launch_spec spec = {
@@ -183,11 +183,11 @@ static void on_exchange(void *arg, const struct exchange_message *m)
 
 TEST(barriers_and_lookups_of_several_nodes_end_when_the_exchange_says_so)
 {
-    static const struct pmix_server_events ev = {.joined = on_joined,
-                                                 .finalized = on_finalized,
-                                                 .aborted = on_aborted,
-                                                 .spawns = on_joined,
-                                                 .exchange = on_exchange};
+    static const struct rank_events ev = {.joined = on_joined,
+                                          .finalized = on_finalized,
+                                          .aborted = on_aborted,
+                                          .spawns = on_joined,
+                                          .exchange = on_exchange};
     int nodes[] = {0, 1, 0, 1}, local[] = {1, 3};
     const struct job_map map = {.job_id = (char *)"job-1",
                                 .node_count = 2,

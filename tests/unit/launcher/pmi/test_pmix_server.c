@@ -31,7 +31,7 @@ static void on_finalized(void *arg, int rank)
     finalized++;
 }
 
-static const struct pmix_server_events quiet = {
+static const struct rank_events quiet = {
     .joined = on_joined, .finalized = on_finalized, .aborted = on_aborted, .spawns = on_joined};
 
 struct fixture {

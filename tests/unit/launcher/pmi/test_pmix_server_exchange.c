@@ -119,8 +119,8 @@ static void on_timer(uv_timer_t *t)
 static void serve(struct node *n, const struct job_map *map)
 {
     static const struct exchange_events from_exchange = {on_send, on_deliver};
-    const struct pmix_server_events from_pmix = {on_quiet, on_quiet, on_aborted, on_quiet,
-                                                 map->node_count > 1 ? on_exchange : NULL};
+    const struct rank_events from_pmix = {on_quiet, on_quiet, on_aborted, on_quiet,
+                                          map->node_count > 1 ? on_exchange : NULL};
     const struct tree tree = {.nodes = map->node_count, .radix = TREE_RADIX};
     struct topo *topo;
     struct pmix_server *server;
