@@ -50,19 +50,19 @@ ALL_CFLAGS := -std=gnu17 -D_GNU_SOURCE -DDROVER_BUILD -DDROVER_VERSION='"$(VERSI
 # Functions that shared libraries find here instead of in libc or themselves: launcher/interpose/interpose.h.
 INTERPOSED := bind accept pmix_ptl_base_send_blocking register_printf_type
 ALL_LDFLAGS := $(if $(SAN),-fsanitize=$(SAN)) -Wl,-z,relro -Wl,--as-needed $(INTERPOSED:%=-Wl,--export-dynamic-symbol=%) $(LDFLAGS)
-# Where a bundle has its libraries; elsewhere there is no such folder.
-bundled = -Wl,-rpath,'$$ORIGIN/$(1)'
+# Where the programs of a bundle look for libraries (BUNDLED=1). Others do not: to look takes a fiftieth of a job's start.
+bundled = $(if $(BUNDLED),-Wl$(comma)-rpath$(comma)'$$ORIGIN/$(1)')
 LIBS_common   := $(shell pkg-config --libs jansson yaml-0.1 libuv libzmq) -lm
-LIBS_launcher := $(shell pkg-config --libs hwloc pmix libuv jansson libsodium) -ldl -lpthread
+LIBS_launcher := $(shell pkg-config --libs hwloc libuv jansson libsodium) -ldl -lpthread
 LIBS_hpo      := $(shell pkg-config --libs libzmq yaml-0.1 sqlite3 libpcre2-8) -lgsl -lopenblas
-LIBS_collectives := -ldl
+LIBS_collectives := $(shell pkg-config --libs pmix) -ldl
 LIBS_serve    := $(if $(HAVE_SERVE),$(shell pkg-config --libs libmicrohttpd zlib)) -lpthread
 
 # Objects are rebuilt when the flags change; what builds nothing has none. (-Wno-tsan: what fences order is
 # memory of two processes, which no thread sanitizer sees.)
 STAMP := $(B)/flags
 ifneq ($(filter-out clean help check-layers check-english check-docs check-tree check-format format,$(or $(MAKECMDGOALS),all)),)
-FLAGS_NOW := $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(HAVE_NCCL) $(NVCC) $(HAVE_MPI) $(HAVE_SERVE) $(call bundled)
+FLAGS_NOW := $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(HAVE_NCCL) $(NVCC) $(HAVE_MPI) $(HAVE_SERVE)
 $(shell mkdir -p $(B); printf '%s\n' '$(subst ','\'',$(FLAGS_NOW))' | cmp -s - $(STAMP) || printf '%s\n' '$(subst ','\'',$(FLAGS_NOW))' > $(STAMP))
 endif
 
@@ -290,7 +290,13 @@ uninstall:
 
 # A folder that runs where nothing is installed: docs/bundle.md.
 BUNDLE := build/bundle/drover-$(VERSION)-linux-x86_64
+# Its programs are linked once more, from the objects of this build. What nvcc has made fits as it is.
 bundle: all $(CONFORM) $(GPT_VECTORS)
+	mkdir -p $(B)/bundle
+	ln -sfn ../obj ../flags $(B)/bundle/
+	cd $(B) && find lib examples -name nccl_kernels.so -o -name '*_cuda.so' | xargs -r cp -p --parents -t bundle
+	+$(MAKE) --no-print-directory B=$(B)/bundle BUNDLED=1 bundle-tree
+bundle-tree: all $(CONFORM) $(GPT_VECTORS)
 	rm -rf $(BUNDLE)
 	+$(MAKE) --no-print-directory -s install DESTDIR= PREFIX='$(CURDIR)/$(BUNDLE)'
 	scripts/bundle $(B) $(BUNDLE)
@@ -312,7 +318,7 @@ dist:
 	cd scripts && python3 -B -c 'from sources import *; print(*sources(""), sep="\n")' >../$(DIST).files
 	tar --no-recursion --files-from=$(DIST).files --transform='s,^,drover-$(VERSION)/,S' --mtime=@$(EPOCH) --owner=0 --group=0 \
 	    --numeric-owner --mode=u+rw,go=rX --format=gnu -I 'gzip -9n' -cf $(DIST).tar.gz
-.PHONY: bundle wheel deb dist
+.PHONY: bundle bundle-tree wheel deb dist
 
 clean:
 	rm -rf $(filter-out build/cuda build/cuda.mk,$(wildcard build/*))

@@ -7,7 +7,7 @@ $(DIGITS_OBJS): EXTRA_CFLAGS := -UDROVER_BUILD -Icollectives -Ilauncher/client -
 $(DIGITS)/digits: $(DIGITS_OBJS) $(B)/examples/libkit.a $(LIBDROVER)
 	@mkdir -p $(@D)
 	$(call say,LINK)
-	$(Q)$(CC) $(ALL_LDFLAGS) $(call bundled,../../lib/bundled:$$ORIGIN/../../lib) -o $@ $(DIGITS_OBJS) $(B)/examples/libkit.a -L$(B)/lib -ldrover -lopenblas -ldl -lm
+	$(Q)$(CC) $(ALL_LDFLAGS) $(call bundled,../../lib/bundled) -Wl,-rpath,'$$ORIGIN/../../lib' -o $@ $(DIGITS_OBJS) $(B)/examples/libkit.a -L$(B)/lib -ldrover -lopenblas -ldl -lm
 	$(if $(filter build/dev,$(B)),@ln -sfn ../../$(DIGITS)/digits examples/digits/digits)
 
 # The unit test links the objects that it tests.

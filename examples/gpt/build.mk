@@ -10,7 +10,7 @@ $(B)/obj/examples/gpt/ops_cpu.o: EXTRA_CFLAGS += -O3 -ffast-math
 $(GPT)/gpt: $(GPT_OBJS) $(B)/examples/libkit.a $(LIBDROVER)
 	@mkdir -p $(@D)
 	$(call say,LINK)
-	$(Q)$(CC) $(ALL_LDFLAGS) $(call bundled,../../lib/bundled:$$ORIGIN/../../lib) -o $@ $(GPT_OBJS) \
+	$(Q)$(CC) $(ALL_LDFLAGS) $(call bundled,../../lib/bundled) -Wl,-rpath,'$$ORIGIN/../../lib' -o $@ $(GPT_OBJS) \
 	    $(B)/examples/libkit.a -L$(B)/lib -ldrover -lopenblas -ldl -lm -lpthread
 	$(if $(filter build/dev,$(B)),@ln -sfn ../../$(GPT)/gpt examples/gpt/gpt)
 

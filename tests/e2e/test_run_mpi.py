@@ -285,7 +285,7 @@ def test_a_killed_drover_leaves_no_segments_of_shared_memory(drover, mpi_program
     options, env, left = traces
     job = drover.start(*RUN, "-np", "2", *options, mpi_program, "wait", env=env)
     assert [job.stdout.readline() != b"" for _ in range(2)] == [True, True]
-    assert len(left()) == 4  # a segment of each rank, the directory of PMIx and that of error files
+    assert len(left()) == 3  # a segment of each rank, and the directory of PMIx
     job.kill()
     job.wait()
     drover.nothing_left()  # and then the monitor, which removes them, has ended too
