@@ -1,40 +1,39 @@
-/* test_worker_health - the whole table of a worker's health, and its times. */
+/* test_worker_health - what follows from faults of a worker's node, and when. */
 #include "hpo/scheduler/worker_health.h"
 
-#include "tests/unit/kit_state_rows.h"
-
-static int next(int s, int ev)
-{
-    return states_next(&worker_health_states, (enum worker_health_state)s,
-                       (enum worker_health_event)ev);
-}
-
-static const char *name(int s)
-{
-    return worker_health_state_name((enum worker_health_state)s);
-}
+#include "tests/unit/kit_states.h"
 
 #define S(x) WORKER_HEALTH_##x
 #define E(x) WORKER_HEALTH_EV_##x
 
-static const struct state_row rows[] = {
-    {S(GOOD), E(FAULT), S(BACKING_OFF)},        {S(GOOD), E(SUCCESS), S(GOOD)},
-    {S(BACKING_OFF), E(FAULT), S(BACKING_OFF)}, {S(BACKING_OFF), E(LAST_FAULT), S(BACKING_OFF)},
-    {S(BACKING_OFF), E(DUE), S(SUSPECT)},       {S(SUSPECT), E(FAULT), S(BACKING_OFF)},
-    {S(SUSPECT), E(LAST_FAULT), S(EXCLUDED)},   {S(SUSPECT), E(SUCCESS), S(GOOD)},
-    {S(EXCLUDED), E(LAST_FAULT), S(EXCLUDED)},  {S(EXCLUDED), E(DUE), S(TESTING)},
-    {S(TESTING), E(LAST_FAULT), S(TESTING)},    {S(TESTING), E(TEST_PASSED), S(SUSPECT)},
-    {S(TESTING), E(TEST_FAILED), S(EXCLUDED)},  {S(TESTING), E(DUE), S(EXCLUDED)},
-    {S(TESTING), E(RECONNECTED), S(EXCLUDED)},
-};
+static const struct states *const table = &worker_health_states;
 
-static const struct state_rows table = {
-    next, name, WORKER_HEALTH_STATES, WORKER_HEALTH_EVENTS, rows, sizeof rows / sizeof *rows};
-
-TEST(each_row_exists_and_other_events_have_no_meaning)
+TEST(every_state_is_reached_and_left)
 {
-    state_rows_check_all(&table);
-    state_rows_check_names(&table);
+    states_check_graph(table, WORKER_HEALTH_STATES, WORKER_HEALTH_EVENTS, 0);
+}
+
+TEST(a_fault_backs_off_and_the_last_one_of_a_suspect_excludes)
+{
+    LEAD(table, SET(S(GOOD)) | SET(S(BACKING_OFF)) | SET(S(SUSPECT)), S(BACKING_OFF), E(FAULT));
+    LEAD(table, SET(S(SUSPECT)), S(EXCLUDED), E(LAST_FAULT));
+    LEAD(table, SET(S(BACKING_OFF)), S(BACKING_OFF),
+         E(LAST_FAULT)); /* of a trial that began before */
+    LEAD(table, SET(S(BACKING_OFF)), S(SUSPECT), E(DUE));
+}
+
+TEST(success_counts_only_where_trials_may_start)
+{
+    LEAD(table, SET(S(GOOD)) | SET(S(SUSPECT)), S(GOOD), E(SUCCESS));
+    CHECK_INT(states_with(table, E(SUCCESS)), SET(S(GOOD)) | SET(S(SUSPECT)));
+}
+
+TEST(an_excluded_worker_returns_only_through_a_test_that_it_passes)
+{
+    CHECK_INT(states_after(table, S(EXCLUDED)), SET(S(EXCLUDED)) | SET(S(TESTING)));
+    LEAD(table, SET(S(TESTING)), S(SUSPECT), E(TEST_PASSED));
+    LEAD(table, SET(S(TESTING)), S(EXCLUDED), E(TEST_FAILED), E(DUE), E(RECONNECTED));
+    LEAD(table, SET(S(TESTING)), S(TESTING), E(LAST_FAULT));
 }
 
 /* The next fault after the backoff; returns how long the backoff is. */

@@ -1,56 +1,45 @@
-/* test_reservation_state - the whole table of a reservation's transitions. */
+/* test_reservation_state - what a reservation does and does not do. */
 #include "hpo/worker/reservation_state.h"
 
-#include "tests/unit/kit_state_rows.h"
-
-static int next(int s, int ev)
-{
-    return states_next(&reservation_states, (enum reservation_state)s, (enum reservation_event)ev);
-}
-
-static const char *name(int s)
-{
-    return states_name(&reservation_states, (enum reservation_state)s);
-}
+#include "tests/unit/kit_states.h"
 
 #define S(x) RESERVATION_##x
 #define E(x) RESERVATION_EV_##x
 
-static const struct state_row rows[] = {
-    {S(WAITING), E(SLOT), S(RESERVED)},
-    {S(WAITING), E(PREEMPT), S(DONE)},
-    {S(WAITING), E(STOP), S(DONE)},
-    {S(RESERVED), E(JOINED), S(JOINED)},
-    {S(RESERVED), E(NOT_JOINED), S(RESERVED)},
-    {S(RESERVED), E(PREEMPT), S(DONE)},
-    {S(RESERVED), E(STOP), S(DONE)},
-    {S(JOINED), E(AGENT_ENDED), S(IDLE)},
-    {S(JOINED), E(PREEMPT), S(REVOKING)},
-    {S(JOINED), E(STOP), S(ENDING)},
-    {S(IDLE), E(PREEMPT), S(DONE)},
-    {S(IDLE), E(STOP), S(DONE)},
-    {S(REVOKING), E(STOP), S(ENDING)},
-    {S(REVOKING), E(AGENT_ENDED), S(DONE)},
-    {S(ENDING), E(AGENT_ENDED), S(DONE)},
-};
-
-static const struct state_rows table = {
-    next, name, RESERVATION_STATES, RESERVATION_EVENTS, rows, sizeof rows / sizeof *rows};
-
-TEST(each_row_exists_and_other_events_have_no_meaning)
-{
-    state_rows_check_all(&table);
-}
+static const struct states *const table = &reservation_states;
 
 TEST(every_state_is_reachable_and_only_the_last_has_no_way_out)
 {
-    state_rows_check_graph(&table);
-    state_rows_check_names(&table);
+    states_check_graph(table, RESERVATION_STATES, RESERVATION_EVENTS, SET(S(DONE)));
 }
 
-TEST(agents_start_once)
+TEST(a_slot_is_reserved_then_an_agent_runs_and_its_end_leaves_the_slot)
 {
-    for (int s = 0; s < RESERVATION_STATES; s++)
-        if (s != S(RESERVED))
-            CHECK_INT(next(s, E(JOINED)), -1);
+    LEAD(table, SET(S(WAITING)), S(RESERVED), E(SLOT));
+    LEAD(table, SET(S(RESERVED)), S(JOINED), E(JOINED));
+    LEAD(table, SET(S(JOINED)), S(IDLE), E(AGENT_ENDED));
+}
+
+TEST(agents_start_once_and_a_ticket_that_starts_none_leaves_the_slot)
+{
+    CHECK_INT(states_with(table, E(JOINED)), SET(S(RESERVED)));
+    LEAD(table, SET(S(RESERVED)), S(RESERVED), E(NOT_JOINED));
+}
+
+TEST(without_an_agent_the_slot_is_free_at_once)
+{
+    LEAD(table, SET(S(WAITING)) | SET(S(RESERVED)) | SET(S(IDLE)), S(DONE), E(PREEMPT), E(STOP));
+}
+
+TEST(with_an_agent_the_slot_is_free_when_the_agent_has_ended)
+{
+    LEAD(table, SET(S(JOINED)), S(REVOKING), E(PREEMPT));
+    LEAD(table, SET(S(JOINED)) | SET(S(REVOKING)), S(ENDING), E(STOP));
+    LEAD(table, SET(S(REVOKING)) | SET(S(ENDING)), S(DONE), E(AGENT_ENDED));
+    CHECK_INT(states_after(table, S(ENDING)), SET(S(DONE)));
+}
+
+TEST(the_coordinator_is_asked_once_for_the_slot)
+{
+    CHECK(!(states_with(table, E(PREEMPT)) & (SET(S(REVOKING)) | SET(S(ENDING)))));
 }

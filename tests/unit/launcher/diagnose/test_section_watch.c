@@ -1,49 +1,43 @@
-/* section_watch: every row of the table, and which ranks exceed a limit. */
+/* test_section_watch - what is known of a rank's sections, and which ranks exceed a limit. */
 #include "launcher/diagnose/section_watch.h"
 
-#include "tests/unit/kit_state_rows.h"
+#include "tests/unit/kit_states.h"
 
 #define S(state) SECTION_WATCH_##state
 #define EV(event) SECTION_WATCH_EV_##event
 
-static const struct state_row rows[] = {
-    {S(UNWATCHED), EV(START), S(OUTSIDE)},
-    {S(UNWATCHED), EV(BEGIN), S(INSIDE)},
-    {S(UNWATCHED), EV(HEARTBEAT), S(OUTSIDE)},
-    {S(UNWATCHED), EV(EXIT), S(ENDED)},
-    {S(UNWATCHED), EV(CONNECT), S(OUTSIDE)},
-    {S(OUTSIDE), EV(BEGIN), S(INSIDE)},
-    {S(OUTSIDE), EV(CONNECT), S(OUTSIDE)},
-    {S(OUTSIDE), EV(HEARTBEAT), S(OUTSIDE)},
-    {S(OUTSIDE), EV(DISCONNECT), S(UNWATCHED)},
-    {S(OUTSIDE), EV(EXIT), S(ENDED)},
-    {S(INSIDE), EV(CONNECT), S(OUTSIDE)},
-    {S(INSIDE), EV(BEGIN), S(INSIDE)},
-    {S(INSIDE), EV(END), S(INSIDE)},
-    {S(INSIDE), EV(END_LAST), S(OUTSIDE)},
-    {S(INSIDE), EV(HEARTBEAT), S(INSIDE)},
-    {S(INSIDE), EV(DISCONNECT), S(UNWATCHED)},
-    {S(INSIDE), EV(EXIT), S(ENDED)},
-};
+static const struct states *const table = &section_watch_states;
 
-static int next(int state, int event)
+TEST(every_state_is_reached_and_only_the_last_has_no_way_out)
 {
-    return states_next(&section_watch_states, (enum section_watch_state)state,
-                       (enum section_watch_event)event);
+    states_check_graph(table, SECTION_WATCH_STATES, SECTION_WATCH_EVENTS, SET(S(ENDED)));
 }
 
-static const char *name(int state)
+TEST(sections_begin_anywhere_and_the_end_of_the_last_one_leads_outside)
 {
-    static const char *const names[] = {"UNWATCHED", "OUTSIDE", "INSIDE", "ENDED"};
-    return names[state];
+    LEAD(table, SET(S(UNWATCHED)) | SET(S(OUTSIDE)) | SET(S(INSIDE)), S(INSIDE), EV(BEGIN));
+    LEAD(table, SET(S(INSIDE)), S(INSIDE), EV(END));
+    LEAD(table, SET(S(INSIDE)), S(OUTSIDE), EV(END_LAST));
+    CHECK_INT(states_with(table, EV(END)) | states_with(table, EV(END_LAST)), SET(S(INSIDE)));
 }
 
-TEST(the_table_has_these_transitions_and_no_others)
+TEST(a_heartbeat_leaves_no_section_and_makes_an_unknown_rank_watched)
 {
-    const struct state_rows t = {
-        next, name, S(STATES), SECTION_WATCH_EVENTS, rows, sizeof rows / sizeof *rows};
-    state_rows_check_all(&t);
-    state_rows_check_graph(&t);
+    LEAD(table, SET(S(UNWATCHED)) | SET(S(OUTSIDE)), S(OUTSIDE), EV(HEARTBEAT));
+    LEAD(table, SET(S(INSIDE)), S(INSIDE), EV(HEARTBEAT));
+}
+
+TEST(a_connection_begins_outside_of_sections_and_its_end_ends_the_watch)
+{
+    LEAD(table, SET(S(UNWATCHED)) | SET(S(OUTSIDE)) | SET(S(INSIDE)), S(OUTSIDE), EV(CONNECT));
+    LEAD(table, SET(S(OUTSIDE)) | SET(S(INSIDE)), S(UNWATCHED), EV(DISCONNECT));
+    LEAD(table, SET(S(UNWATCHED)), S(OUTSIDE), EV(START));
+}
+
+TEST(a_rank_ends_from_every_state_and_once)
+{
+    LEAD(table, SET(S(ENDED)) - 1, S(ENDED), EV(EXIT));
+    CHECK_INT(states_after(table, S(ENDED)), 0);
 }
 
 enum { RANKS = 3, STEP_MS = 100 };

@@ -1,39 +1,30 @@
-/* mpi_ranks: every row of the table, waiting in MPI_Init, and absent ranks. */
+/* test_mpi_ranks - what MPI ranks do and do not do, waiting in MPI_Init, and absent ranks. */
 #include "launcher/job/mpi_ranks.h"
 
-#include "tests/unit/kit_state_rows.h"
+#include "tests/unit/kit_states.h"
 
 #define S(state) MPI_RANK_##state
 #define EV(event) MPI_RANK_EV_##event
 
-static const struct state_row rows[] = {
-    {S(NEW), EV(CONNECTED), S(CONNECTED)},
-    {S(NEW), EV(EXITED), S(ABSENT)},
-    {S(NEW), EV(FAILED), S(ENDED)},
-    {S(CONNECTED), EV(CONNECTED), S(CONNECTED)},
-    {S(CONNECTED), EV(FINALIZED), S(FINALIZED)},
-    {S(CONNECTED), EV(EXITED), S(ENDED)},
-    {S(CONNECTED), EV(FAILED), S(ENDED)},
-    {S(FINALIZED), EV(CONNECTED), S(CONNECTED)},
-    {S(FINALIZED), EV(EXITED), S(ENDED)},
-    {S(FINALIZED), EV(FAILED), S(ENDED)},
-};
+static const struct states *const table = &mpi_ranks_states;
 
-static int next(int state, int event)
+TEST(every_state_is_reached_and_ranks_that_have_ended_say_nothing)
 {
-    return states_next(&mpi_ranks_states, (enum mpi_rank_state)state, (enum mpi_rank_event)event);
+    states_check_graph(table, MPI_RANK_STATES, MPI_RANK_EVENTS, SET(S(ABSENT)) | SET(S(ENDED)));
+    CHECK_INT(states_after(table, S(ABSENT)) | states_after(table, S(ENDED)), 0);
 }
 
-static const char *name(int state)
+TEST(only_a_rank_that_exits_well_and_never_connected_is_absent)
 {
-    return "a state";
+    LEAD(table, SET(S(NEW)), S(ABSENT), EV(EXITED));
+    LEAD(table, SET(S(NEW)), S(ENDED), EV(FAILED));
+    LEAD(table, SET(S(CONNECTED)) | SET(S(FINALIZED)), S(ENDED), EV(EXITED), EV(FAILED));
 }
 
-TEST(the_table_has_these_rows_only)
+TEST(only_a_rank_that_has_connected_finalizes_and_connecting_again_counts)
 {
-    const struct state_rows t = {next, name,          MPI_RANK_STATES, MPI_RANK_EVENTS,
-                                 rows, COUNT_OF(rows)};
-    state_rows_check_all(&t);
+    CHECK_INT(states_with(table, EV(FINALIZED)), SET(S(CONNECTED)));
+    LEAD(table, SET(S(NEW)) | SET(S(CONNECTED)) | SET(S(FINALIZED)), S(CONNECTED), EV(CONNECTED));
 }
 
 TEST(a_rank_waits_in_init_until_all_have_connected)

@@ -1,49 +1,33 @@
-/* remote_rank_state: the whole table, row by row. */
+/* test_remote_rank_state - what a rank of a remote job does and does not do. */
 #include "launcher/remote/remote_rank_state.h"
 
-#include <stdbool.h>
+#include "tests/unit/kit_states.h"
 
-#include "tests/unit/test.h"
+#define S(x) REMOTE_RANK_##x
+#define E(x) REMOTE_RANK_EV_##x
 
-/* Columns: START NOT_STARTED EXITED LOST. '.' is "no meaning"; else the digit is the next state. */
-static const char *const expected[REMOTE_RANK_STATES] = {
-    [REMOTE_RANK_WAITING] = "12..",
-    [REMOTE_RANK_STARTED] = ".222",
-    [REMOTE_RANK_DONE] = "....",
-};
-
-TEST(the_table_is_as_described)
-{
-    CHECK_INT(REMOTE_RANK_STATES, 3);
-    CHECK_INT(REMOTE_RANK_EVENTS, 4);
-    for (int s = 0; s < REMOTE_RANK_STATES; s++)
-        for (int ev = 0; ev < REMOTE_RANK_EVENTS; ev++) {
-            char c = expected[s][ev];
-            if (states_next(&remote_rank_states, s, ev) != (c == '.' ? -1 : c - '0'))
-                FAIL("%s, event %d: %d", states_name(&remote_rank_states, s), ev,
-                     states_next(&remote_rank_states, s, ev));
-        }
-}
+static const struct states *const table = &remote_rank_states;
 
 TEST(every_state_is_reached_and_every_state_but_the_last_is_left)
 {
-    bool reached[REMOTE_RANK_STATES] = {[REMOTE_RANK_WAITING] = true};
-    for (int s = 0; s < REMOTE_RANK_STATES; s++) {
-        bool left = false;
-        for (int ev = 0; ev < REMOTE_RANK_EVENTS; ev++)
-            if (states_next(&remote_rank_states, s, ev) >= 0) {
-                reached[states_next(&remote_rank_states, s, ev)] = true;
-                left = true;
-            }
-        CHECK_INT(left, s != REMOTE_RANK_DONE);
-        CHECK(states_name(&remote_rank_states, s)[0]);
-    }
-    for (int s = 0; s < REMOTE_RANK_STATES; s++)
-        CHECK(reached[s]);
+    states_check_graph(table, REMOTE_RANK_STATES, REMOTE_RANK_EVENTS, SET(S(DONE)));
 }
 
-TEST(a_rank_ends_once)
+TEST(only_a_rank_that_was_started_exits_or_is_lost)
 {
-    for (int ev = 0; ev < REMOTE_RANK_EVENTS; ev++)
-        CHECK_INT(states_next(&remote_rank_states, REMOTE_RANK_DONE, ev), -1);
+    LEAD(table, SET(S(WAITING)), S(STARTED), E(START));
+    LEAD(table, SET(S(STARTED)), S(DONE), E(EXITED), E(LOST));
+    CHECK_INT(states_with(table, E(EXITED)), SET(S(STARTED)));
+    CHECK_INT(states_with(table, E(LOST)), SET(S(STARTED)));
+}
+
+TEST(a_rank_may_fail_to_start_before_and_after_its_agent_was_told_to)
+{
+    LEAD(table, SET(S(WAITING)) | SET(S(STARTED)), S(DONE), E(NOT_STARTED));
+}
+
+TEST(a_rank_starts_once_and_ends_once)
+{
+    CHECK_INT(states_with(table, E(START)), SET(S(WAITING)));
+    CHECK_INT(states_after(table, S(DONE)), 0);
 }

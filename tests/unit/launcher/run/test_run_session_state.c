@@ -1,129 +1,69 @@
-/* run_session_state: every row of the table, and nothing else. */
+/* test_run_session_state - what a run session does and does not do. */
 #include "launcher/run/run_session_state.h"
 
-#include <stdbool.h>
-
-#include "common/mem.h"
-#include "tests/unit/test.h"
+#include "tests/unit/kit_states.h"
 
 #define S(state) RUN_SESSION_##state
 #define EV(event) RUN_SESSION_EV_##event
 
-static const struct {
-    enum run_session_state from;
-    enum run_session_event ev;
-    enum run_session_state to;
-} rows[] = {
-    {S(STARTING), EV(STARTED), S(RUNNING)},
-    {S(STARTING), EV(NOT_STARTED), S(DONE)},
-    {S(STARTING), EV(RENDEZVOUS), S(WAITING_PEERS)},
-    {S(RUNNING), EV(SIGNAL), S(STOPPING)},
-    {S(RUNNING), EV(STOP), S(STOPPING)},
-    {S(RUNNING), EV(OUTPUT_CLOSED), S(STOPPING)},
-    {S(RUNNING), EV(PEERS_STOP), S(STOPPING)},
-    {S(RUNNING), EV(SUSPEND), S(RUNNING)},
-    {S(RUNNING), EV(FORWARD), S(RUNNING)},
-    {S(RUNNING), EV(ENDED_RESTART), S(BACKOFF)},
-    {S(RUNNING), EV(ENDED_PEERS), S(WAITING_PEERS)},
-    {S(RUNNING), EV(ENDED_LAST), S(FLUSHING)},
-    {S(STOPPING), EV(SIGNAL), S(STOPPING)},
-    {S(STOPPING), EV(SIGNAL_AGAIN), S(STOPPING)},
-    {S(STOPPING), EV(STOP), S(STOPPING)},
-    {S(STOPPING), EV(OUTPUT_CLOSED), S(STOPPING)},
-    {S(STOPPING), EV(SUSPEND), S(STOPPING)},
-    {S(STOPPING), EV(FORWARD), S(STOPPING)},
-    {S(STOPPING), EV(ENDED_RESTART), S(BACKOFF)},
-    {S(STOPPING), EV(ENDED_PEERS), S(WAITING_PEERS)},
-    {S(STOPPING), EV(ENDED_LAST), S(FLUSHING)},
-    {S(BACKOFF), EV(STARTED), S(RUNNING)},
-    {S(BACKOFF), EV(NOT_STARTED), S(DONE)},
-    {S(BACKOFF), EV(RENDEZVOUS), S(WAITING_PEERS)},
-    {S(BACKOFF), EV(SIGNAL), S(DONE)},
-    {S(BACKOFF), EV(SIGNAL_AGAIN), S(DONE)},
-    {S(BACKOFF), EV(STOP), S(DONE)},
-    {S(BACKOFF), EV(OUTPUT_CLOSED), S(BACKOFF)},
-    {S(BACKOFF), EV(RENDEZVOUS_OVER), S(FLUSHING)},
-    {S(WAITING_PEERS), EV(STARTED), S(RUNNING)},
-    {S(WAITING_PEERS), EV(NOT_STARTED), S(DONE)},
-    {S(WAITING_PEERS), EV(SIGNAL), S(DONE)},
-    {S(WAITING_PEERS), EV(SIGNAL_AGAIN), S(DONE)},
-    {S(WAITING_PEERS), EV(STOP), S(DONE)},
-    {S(WAITING_PEERS), EV(OUTPUT_CLOSED), S(WAITING_PEERS)},
-    {S(WAITING_PEERS), EV(PEERS_RESTART), S(BACKOFF)},
-    {S(WAITING_PEERS), EV(PEERS_LAST), S(FLUSHING)},
-    {S(WAITING_PEERS), EV(RENDEZVOUS_OVER), S(FLUSHING)},
-    {S(FLUSHING), EV(FLUSHED), S(DONE)},
-    {S(FLUSHING), EV(OUTPUT_CLOSED), S(DONE)},
-    {S(FLUSHING), EV(SIGNAL), S(DONE)},
-    {S(FLUSHING), EV(SIGNAL_AGAIN), S(DONE)},
-};
-
-static int expected(enum run_session_state from, enum run_session_event ev)
-{
-    for (size_t i = 0; i < COUNT_OF(rows); i++)
-        if (rows[i].from == from && rows[i].ev == ev)
-            return (int)rows[i].to;
-    return -1;
-}
-
-TEST(the_table_has_these_rows_and_no_others)
-{
-    for (int s = 0; s < RUN_SESSION_STATES; s++)
-        for (int ev = 0; ev < RUN_SESSION_EVENTS; ev++) {
-            int next = states_next(&run_session_states, (enum run_session_state)s,
-                                   (enum run_session_event)ev);
-            int want = expected((enum run_session_state)s, (enum run_session_event)ev);
-            if (next != want)
-                FAIL("%s, event %d: %d instead of %d",
-                     states_name(&run_session_states, (enum run_session_state)s), ev, next, want);
-        }
-}
+static const struct states *const table = &run_session_states;
 
 TEST(every_state_is_reached_and_only_the_last_has_no_way_out)
 {
-    bool reached[RUN_SESSION_STATES] = {[RUN_SESSION_STARTING] = true};
-    bool left[RUN_SESSION_STATES] = {false};
-    for (int turn = 0; turn < RUN_SESSION_STATES; turn++)
-        for (size_t i = 0; i < COUNT_OF(rows); i++)
-            if (reached[rows[i].from])
-                reached[rows[i].to] = true;
-    for (size_t i = 0; i < COUNT_OF(rows); i++)
-        left[rows[i].from] |= rows[i].to != rows[i].from;
-    for (int s = 0; s < RUN_SESSION_STATES; s++) {
-        CHECK(reached[s]);
-        CHECK_INT(left[s], s != RUN_SESSION_DONE);
-    }
+    states_check_graph(table, RUN_SESSION_STATES, RUN_SESSION_EVENTS, SET(S(DONE)));
 }
 
-TEST(every_event_has_a_row)
+TEST(attempts_follow_each_other_until_one_is_the_last)
 {
-    for (int ev = 0; ev < RUN_SESSION_EVENTS; ev++) {
-        int n = 0;
-        for (size_t i = 0; i < COUNT_OF(rows); i++)
-            n += (int)rows[i].ev == ev;
-        CHECK(n > 0);
-    }
+    LEAD(table, SET(S(STARTING)) | SET(S(BACKOFF)) | SET(S(WAITING_PEERS)), S(RUNNING),
+         EV(STARTED));
+    LEAD(table, SET(S(RUNNING)) | SET(S(STOPPING)), S(BACKOFF), EV(ENDED_RESTART));
+    LEAD(table, SET(S(RUNNING)) | SET(S(STOPPING)), S(FLUSHING), EV(ENDED_LAST));
+    LEAD(table, SET(S(FLUSHING)), S(DONE), EV(FLUSHED), EV(OUTPUT_CLOSED));
+    CHECK_INT(states_after(table, S(FLUSHING)), SET(S(DONE)));
+}
+
+TEST(each_reason_stops_a_running_job_and_the_next_one_changes_nothing)
+{
+    LEAD(table, SET(S(RUNNING)) | SET(S(STOPPING)), S(STOPPING), EV(SIGNAL), EV(STOP),
+         EV(OUTPUT_CLOSED));
+    LEAD(table, SET(S(STOPPING)), S(STOPPING), EV(SIGNAL_AGAIN));
+    CHECK_INT(states_with(table, EV(PEERS_STOP)), SET(S(RUNNING)));
+    CHECK(!(states_after(table, S(STOPPING)) & SET(S(RUNNING))));
+}
+
+TEST(what_is_forwarded_or_suspended_runs_on)
+{
+    LEAD(table, SET(S(RUNNING)), S(RUNNING), EV(SUSPEND), EV(FORWARD));
+    LEAD(table, SET(S(STOPPING)), S(STOPPING), EV(SUSPEND), EV(FORWARD));
+}
+
+TEST(without_ranks_a_signal_or_the_time_limit_ends_drover)
+{
+    LEAD(table, SET(S(BACKOFF)) | SET(S(WAITING_PEERS)), S(DONE), EV(SIGNAL), EV(SIGNAL_AGAIN),
+         EV(STOP), EV(NOT_STARTED));
+    LEAD(table, SET(S(FLUSHING)), S(DONE), EV(SIGNAL), EV(SIGNAL_AGAIN));
+    LEAD(table, SET(S(STARTING)), S(DONE), EV(NOT_STARTED));
+}
+
+TEST(the_peers_decide_what_follows_an_elastic_attempt)
+{
+    LEAD(table, SET(S(STARTING)) | SET(S(BACKOFF)), S(WAITING_PEERS), EV(RENDEZVOUS));
+    LEAD(table, SET(S(RUNNING)) | SET(S(STOPPING)), S(WAITING_PEERS), EV(ENDED_PEERS));
+    LEAD(table, SET(S(WAITING_PEERS)), S(BACKOFF), EV(PEERS_RESTART));
+    LEAD(table, SET(S(WAITING_PEERS)), S(FLUSHING), EV(PEERS_LAST), EV(RENDEZVOUS_OVER));
+    LEAD(table, SET(S(BACKOFF)), S(FLUSHING), EV(RENDEZVOUS_OVER));
 }
 
 /* A quirk that a later decision may change. */
 TEST(closed_output_does_not_prevent_the_next_attempt)
 {
-    CHECK_INT(states_next(&run_session_states, RUN_SESSION_BACKOFF, RUN_SESSION_EV_OUTPUT_CLOSED),
-              RUN_SESSION_BACKOFF);
-    CHECK_INT(states_next(&run_session_states, RUN_SESSION_BACKOFF, RUN_SESSION_EV_STARTED),
-              RUN_SESSION_RUNNING);
+    LEAD(table, SET(S(BACKOFF)), S(BACKOFF), EV(OUTPUT_CLOSED));
+    LEAD(table, SET(S(WAITING_PEERS)), S(WAITING_PEERS), EV(OUTPUT_CLOSED));
 }
 
 /* The restart timer is not stopped when the rendezvous ends: its event is dropped. */
 TEST(a_restart_that_is_due_after_the_rendezvous_ended_is_dropped)
 {
-    CHECK_INT(states_next(&run_session_states, RUN_SESSION_FLUSHING, RUN_SESSION_EV_RENDEZVOUS),
-              -1);
-}
-
-TEST(every_state_has_a_name)
-{
-    for (int s = 0; s < RUN_SESSION_STATES; s++)
-        CHECK(*states_name(&run_session_states, (enum run_session_state)s));
-    CHECK_STR(states_name(&run_session_states, RUN_SESSION_WAITING_PEERS), "WAITING_PEERS");
+    CHECK(!(states_with(table, EV(RENDEZVOUS)) & SET(S(FLUSHING))));
 }
