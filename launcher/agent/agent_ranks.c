@@ -106,10 +106,10 @@ int agent_ranks_start(struct agent *a, int master_port, struct err *e)
                                      .not_started = on_not_started,
                                      .exited = on_exited,
                                      .bytes = on_bytes,
-                                     .quiet = on_eof,
+                                     .eof = on_eof,
                                      .report = on_report,
                                      .of_ranks = &a->of_ranks,
-                                     .cleared = on_reaped};
+                                     .reaped = on_reaped};
     const struct job_map *m = a->spec.map;
     int stdin_fd = a->stdin_of_rank.rank_fd;
     struct launch_spec spec = {

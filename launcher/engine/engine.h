@@ -81,18 +81,19 @@ struct engine_events {
     bool (*bytes)(void *arg, int rank, enum launch_stream from, const char *bytes, size_t len);
     /* End of output: both streams of the rank have ended. Not emitted for a rank that was not
      * started. */
-    void (*quiet)(void *arg, int rank);
+    void (*eof)(void *arg, int rank);
     void (*report)(void *arg, int rank, const char *json, size_t len);
     /* The answer to engine_request_status(); may be NULL. */
-    void (*standing)(void *arg, int rank, const struct rank_status *s);
+    void (*rank_status)(void *arg, int rank, const struct rank_status *s);
     /* The answer to engine_request_stack(). `text` has complete lines and at most
      * CALL_STACKS_TEXT_MAX bytes; it is empty if no tool can read the stack. The function may be
      * NULL. */
     void (*stack)(void *arg, int rank, const char *text);
     /* The answer to engine_kill_tree(): no process of the job is left. */
-    void (*cleared)(void *arg);
+    void (*reaped)(void *arg);
     /* The same as launch_events.partial_line. */
-    void (*begun)(void *arg, int rank, enum launch_stream from, const char *text, size_t len);
+    void (*partial_line)(void *arg, int rank, enum launch_stream from, const char *text,
+                         size_t len);
 };
 
 struct engine_start_opts {
@@ -111,7 +112,7 @@ struct engine_start_opts {
                                as the spec says */
 };
 
-/* Frees the job. Call this only after `cleared`, or inside it. No event follows. */
+/* Frees the job. Call this only after `reaped`, or inside it. No event follows. */
 void engine_free(struct engine_job *j);
 
 /* Sends a signal to the rank's process group, or to those of all ranks if `rank` is -1. */
@@ -120,9 +121,9 @@ void engine_signal(struct engine_job *j, int rank, int sig);
 bool engine_request_stop(struct engine_job *j);
 void engine_resume(struct engine_job *j);
 /* Ends the output of a rank that has exited while other processes hold it open: delivers what has
- * arrived, then emits `quiet`. */
+ * arrived, then emits `eof`. */
 void engine_finish_output(struct engine_job *j, int rank);
-/* Requests the status of the ranks on other nodes. `standing` follows for each running rank, and
+/* Requests the status of the ranks on other nodes. `rank_status` follows for each running rank, and
  * again before the exit of each rank that has a collective trace. */
 void engine_request_status(struct engine_job *j);
 /* Requests the call stack of a rank on another node. `stack` follows within CALL_STACKS_LIMIT_MS
@@ -132,7 +133,7 @@ void engine_request_stack(struct engine_job *j, int rank);
  * and did not run, on this node. */
 void engine_last_collective(const struct engine_job *j, int rank, struct collective_position *out);
 /* Sends SIGKILL to the process trees of the job, and to processes that have left these trees.
- * `cleared` follows. */
+ * `reaped` follows. */
 void engine_kill_tree(struct engine_job *j);
 
 /* ---- for implementations of engines --------------------------------------------------------- */
@@ -176,7 +177,7 @@ void engine_local_deliver(struct engine_job *j, const struct exchange_message *m
  * often as ranks are left. */
 int engine_local_start_next(struct engine_job *job, const struct engine_start_opts *o,
                             struct err *e);
-/* Starts ranks on the nodes of the plan. `spec` must stay valid until `cleared`. On failure no rank
+/* Starts ranks on the nodes of the plan. `spec` must stay valid until `reaped`. On failure no rank
  * runs.
  *   -ENOENT  mpirun or srun is not installed */
 int engine_remote_start(struct engine_job **out, struct engine *en,

@@ -131,7 +131,7 @@ static void on_cleared(void *arg, uint32_t number)
 {
     struct local_job *j = find(arg, number);
     if (j)
-        j->ev.cleared(j->arg);
+        j->ev.reaped(j->arg);
 }
 
 static void on_reaped_timer(uv_timer_t *t)
@@ -142,7 +142,7 @@ static void on_reaped_timer(uv_timer_t *t)
         if (!j->kill_requested || !(en->guardian_ended || j->reaped))
             continue;
         j->kill_requested = false;
-        j->ev.cleared(j->arg);
+        j->ev.reaped(j->arg);
     }
 }
 

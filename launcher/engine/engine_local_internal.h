@@ -20,7 +20,7 @@ struct engine {
     int oom; /* counter of OOM kills in this process's cgroup, or NOT_OPENED; -1: none */
     bool guardian_ended, pty_warned;
     char *error_files;       /* error_files_start() for all jobs; NULL: no job so far */
-    uv_timer_t reaped_timer; /* emits `cleared` in the next iteration */
+    uv_timer_t reaped_timer; /* emits `reaped` in the next iteration */
     char *scratch;           /* RANK_OUTPUT_READ_BYTES */
     int dev_null;            /* stdin of most ranks */
 };

@@ -72,7 +72,7 @@ static bool on_line(void *arg, const char *text, size_t len)
 static void on_partial_line(void *arg, const char *text, size_t len)
 {
     struct stream *s = arg;
-    s->job->ev.begun(s->job->arg, s->rank, s->from, text, len);
+    s->job->ev.partial_line(s->job->arg, s->rank, s->from, text, len);
 }
 
 /* Reads the rank's stdout before its stderr is read. A pty delivers later than a pipe, so lines of
@@ -92,7 +92,7 @@ static void on_stream_ended(void *arg)
     const struct engine_rank *r = &j->ranks[s->rank];
     rank_output_close(TAKE(s->io));
     if (!r->streams[0].io && !r->streams[1].io)
-        j->ev.quiet(j->arg, s->rank);
+        j->ev.eof(j->arg, s->rank);
 }
 
 void engine_local_finish_output(struct engine_job *job, int rank)
@@ -133,7 +133,8 @@ int engine_local_open_stream(struct stream *s, bool with_pty, int *write_end, st
 {
     bool polls_stdout = with_pty && s->from == LAUNCH_STDERR;
     const struct rank_output_events ev = {.line = on_line,
-                                          .begun = s->job->ev.begun ? on_partial_line : NULL,
+                                          .partial_line =
+                                              s->job->ev.partial_line ? on_partial_line : NULL,
                                           .bytes = s->job->ev.bytes ? on_bytes : NULL,
                                           .before = polls_stdout ? poll_stdout : NULL,
                                           .ended = on_stream_ended};

@@ -255,14 +255,14 @@ static void on_address(void *arg, const char *master_addr)
     j->plan->master_addr = xstrdup(master_addr);
 }
 
-static void on_pmix_connected(void *arg, int rank)
+static void on_joined(void *arg, int rank)
 {
     struct launch *j = arg;
     mpi_ranks_apply(j->mpi, rank, MPI_RANK_EV_CONNECTED, uv_now(launch_loop(j)));
     watch_absent_ranks(j);
 }
 
-static void on_pmix_finalized(void *arg, int rank)
+static void on_finalized(void *arg, int rank)
 {
     struct launch *j = arg;
     mpi_ranks_apply(j->mpi, rank, MPI_RANK_EV_FINALIZED, 0);
@@ -423,13 +423,13 @@ int launch_start(struct launch **out, struct launch_context *l, const struct lau
                                                      .lost = on_lost,
                                                      .broken = on_broken,
                                                      .of_ranks = &from_ranks,
-                                                     .standing = on_rank_status,
+                                                     .rank_status = on_rank_status,
                                                      .stack = on_call_stack,
                                                      .line = on_line,
-                                                     .begun = on_partial_line,
-                                                     .quiet = on_eof,
+                                                     .partial_line = on_partial_line,
+                                                     .eof = on_eof,
                                                      .report = on_report,
-                                                     .cleared = on_reaped};
+                                                     .reaped = on_reaped};
     struct launch *j = new_launch(l, s, ev, arg);
     struct engine_start_opts opts = {.spec = &j->spec, .base_env = launch_context_env(l)};
     int rc = plan_job(j, s, e);

@@ -116,15 +116,15 @@ static void deliver_held(struct rank_output *s)
 static void on_silence(uv_timer_t *t)
 {
     struct rank_output *s = t->data;
-    if (s->ev.begun && s->held.len > 0 && !is_blocked(s))
-        s->ev.begun(s->arg, s->held.data, s->held.len);
+    if (s->ev.partial_line && s->held.len > 0 && !is_blocked(s))
+        s->ev.partial_line(s->arg, s->held.data, s->held.len);
     if (s->group->turn == s)
         uv_timer_start(t, on_turn_silence, RANK_OUTPUT_TURN_MS - RANK_OUTPUT_SILENCE_MS, 0);
 }
 
 static void start_silence_timer(struct rank_output *s)
 {
-    if (!s->closed && ((s->ev.begun && s->held.len > 0) || s->group->turn == s))
+    if (!s->closed && ((s->ev.partial_line && s->held.len > 0) || s->group->turn == s))
         uv_timer_start(&s->silence, on_silence, RANK_OUTPUT_SILENCE_MS, 0);
 }
 

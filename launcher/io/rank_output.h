@@ -38,7 +38,7 @@ struct rank_output_events {
     bool (*bytes)(void *arg, const char *bytes, size_t len);
     /* The beginning of an incomplete line, after which nothing followed for RANK_OUTPUT_SILENCE_MS,
      * such as a prompt. `line` delivers the whole line when it is complete. May be NULL. */
-    void (*begun)(void *arg, const char *text, size_t len);
+    void (*partial_line)(void *arg, const char *text, size_t len);
     /* Called when bytes were read, before they are delivered. The callee may now deliver bytes of
      * another stream that must precede these. May be NULL. */
     void (*before)(void *arg);

@@ -84,8 +84,8 @@ int agent_spawn_start(struct agent_spawn **out, struct launch_context *l,
                                             .not_started = on_not_started,
                                             .exited = on_exited,
                                             .line = on_line,
-                                            .quiet = on_eof,
-                                            .cleared = on_reaped};
+                                            .eof = on_eof,
+                                            .reaped = on_reaped};
     AUTO(free) char *drover = NULL;
     int rc = agent_spawn_program(&drover, e);
     if (rc < 0)

@@ -199,7 +199,7 @@ static void enter_done(struct remote_job *j, enum remote_job_state from)
     if (from == REMOTE_JOB_REAPING)
         release_agents(j);
     uv_timer_stop(&j->limit_timer);
-    j->ev.cleared(j->arg);
+    j->ev.reaped(j->arg);
 }
 
 static void enter_state(struct remote_job *j, enum remote_job_state from)

@@ -46,11 +46,11 @@ static bool on_line(void *arg, const char *text, size_t len)
     return false;
 }
 
-static void on_begun(void *arg, const char *text, size_t len)
+static void on_partial_line(void *arg, const char *text, size_t len)
 {
     struct remote_stream *s = arg;
     struct remote_job *j = s->rank->node->job;
-    j->ev.begun(j->arg, s->rank->rank, s->from, text, len);
+    j->ev.partial_line(j->arg, s->rank->rank, s->from, text, len);
 }
 
 static void on_turn(void *arg)
@@ -69,7 +69,7 @@ static void on_stream_ended(void *arg)
     rank_output_close(TAKE(s->output));
     if (r->streams[0].output || r->streams[1].output)
         return;
-    j->ev.quiet(j->arg, r->rank);
+    j->ev.eof(j->arg, r->rank);
     engine_remote_check_reaped(j);
 }
 
@@ -77,7 +77,8 @@ int remote_output_open(struct remote_stream *s, struct err *e)
 {
     struct remote_job *j = s->rank->node->job;
     const struct rank_output_events ev = {.line = on_line,
-                                          .begun = j->ev.begun ? on_begun : NULL,
+                                          .partial_line =
+                                              j->ev.partial_line ? on_partial_line : NULL,
                                           .turn = on_turn,
                                           .ended = on_stream_ended};
     const char *name = s->from == LAUNCH_STDOUT ? "stdout" : "stderr";

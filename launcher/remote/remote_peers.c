@@ -277,8 +277,8 @@ static void on_rank_status(struct remote_rank *r, const struct control_frame *f)
     struct err e = {0};
     if (rank_status_read(&s, json_object_get(f->head, "status"), &e) < 0)
         log_warn("rank %d on %s: %s", r->rank, remote_node_host(r->node), e.text);
-    else if (r->node->job->ev.standing)
-        r->node->job->ev.standing(r->node->job->arg, r->rank, &s);
+    else if (r->node->job->ev.rank_status)
+        r->node->job->ev.rank_status(r->node->job->arg, r->rank, &s);
 }
 
 static void on_stack(struct remote_rank *r, const struct control_frame *f)

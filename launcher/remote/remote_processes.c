@@ -244,11 +244,11 @@ static void on_exited(void *arg, int rank, int wait_status, bool oom_killed, con
     on_ended(arg, rank, wait_status);
 }
 
-static void on_quiet(void *arg, int rank)
+static void on_eof(void *arg, int rank)
 {
 }
 
-static void on_cleared(void *arg)
+static void on_reaped(void *arg)
 {
     struct remote_job *j = arg;
     engine_free(TAKE(j->processes.job));
@@ -301,8 +301,8 @@ int remote_processes_start(struct remote_job *j, struct err *e)
                                             .not_started = on_not_started,
                                             .exited = on_exited,
                                             .line = on_line,
-                                            .quiet = on_quiet,
-                                            .cleared = on_cleared};
+                                            .eof = on_eof,
+                                            .reaped = on_reaped};
     struct remote_processes *p = &j->processes;
     AUTO(free) char *drover = NULL;
     int rc = agent_spawn_program(&drover, e);

@@ -49,9 +49,9 @@ static bool on_bytes(void *arg, int rank, enum launch_stream from, const char *b
     return !n->paused[rank];
 }
 
-static void on_quiet(void *arg, int rank)
+static void on_eof(void *arg, int rank)
 {
-    ((struct node *)arg)->quiet[rank] = true;
+    ((struct node *)arg)->eof[rank] = true;
 }
 
 static void on_joined(void *arg, int rank)
@@ -75,10 +75,10 @@ static void on_spawns(void *arg, int rank)
 }
 
 /* Stops the loop, since a turn that began with a timer's event would wait for another event. */
-static void on_cleared(void *arg)
+static void on_reaped(void *arg)
 {
     struct node *n = arg;
-    n->cleared = true;
+    n->reaped = true;
     uv_stop(&n->loop);
 }
 
@@ -90,7 +90,7 @@ static const struct engine_events events = {.started = on_started,
                                             .bytes = on_bytes,
                                             .quiet = on_quiet,
                                             .of_ranks = &of_ranks,
-                                            .cleared = on_cleared};
+                                            .reaped = on_cleared};
 
 /* Starts a shell script in the first `at_once` ranks (0: in both), with `text` as their stdin
  * (NULL: /dev/null). */
@@ -151,10 +151,10 @@ static void node_open(struct node *n, const char *script)
 
 static void node_close(struct node *n)
 {
-    while (n->exited < RANKS || !n->quiet[0] || !n->quiet[1])
+    while (n->exited < RANKS || !n->eof[0] || !n->eof[1])
         uv_run(&n->loop, UV_RUN_ONCE);
     engine_kill_tree(n->job);
-    while (!n->cleared)
+    while (!n->reaped)
         uv_run(&n->loop, UV_RUN_ONCE);
     engine_free(n->job);
     engine_close(n->engine);
@@ -167,7 +167,7 @@ static void node_close(struct node *n)
 
 static void until_quiet(struct node *n, int rank)
 {
-    while (!n->quiet[rank])
+    while (!n->eof[rank])
         uv_run(&n->loop, UV_RUN_ONCE);
 }
 
@@ -207,8 +207,8 @@ TEST(a_rank_that_is_paused_does_not_pause_the_others)
     CHECK_INT(n.output[1].len, 1000000);
     while (!n.paused[0])
         uv_run(&n.loop, UV_RUN_ONCE);
-    CHECK(n.output[0].len < 1000000 && !n.quiet[0]);
-    while (!n.quiet[0]) {
+    CHECK(n.output[0].len < 1000000 && !n.eof[0]);
+    while (!n.eof[0]) {
         if (n.paused[0]) {
             n.limit[0] = n.output[0].len + WINDOW;
             n.paused[0] = false;
@@ -256,6 +256,6 @@ TEST(a_job_is_cleared_while_a_rank_waits)
     while (n.exited < 1)
         uv_run(&n.loop, UV_RUN_ONCE);
     n.exited = RANKS; /* the second one never starts */
-    n.quiet[1] = true;
+    n.eof[1] = true;
     node_close(&n);
 }

@@ -13,7 +13,7 @@ struct reader {
     char scratch[RANK_OUTPUT_READ_BYTES];
     struct strbuf seen; /* every line, followed by <n>, <r> or <-> for its terminator */
     struct strbuf bytes;
-    struct strbuf begun; /* the last text that on_begun() received */
+    struct strbuf partial_line; /* the last text that on_partial_line() received */
     int lines, pause_every;
     bool ended;
 };
@@ -44,11 +44,11 @@ static bool on_line(void *arg, const char *text, size_t len)
     return false;
 }
 
-static void on_begun(void *arg, const char *text, size_t len)
+static void on_partial_line(void *arg, const char *text, size_t len)
 {
     struct reader *r = arg;
-    strbuf_reset(&r->begun);
-    strbuf_add(&r->begun, text, len);
+    strbuf_reset(&r->partial_line);
+    strbuf_add(&r->partial_line, text, len);
 }
 
 static void on_ended(void *arg)
@@ -67,7 +67,7 @@ static struct reader *reader_new(int file_fd)
     uv_loop_init(&r->loop);
     r->write_fd = ends[1];
     static const struct rank_output_events ev = {
-        .line = on_line, .begun = on_begun, .ended = on_ended};
+        .line = on_line, .partial_line = on_partial_line, .ended = on_ended};
     struct rank_output_source from = {
         .fd = ends[0], .file_fd = file_fd, .scratch = r->scratch, .name = "a test"};
     CHECK_INT(rank_output_open(&r->io, &r->loop, &from, &ev, r, NULL), 0);
@@ -81,7 +81,7 @@ static void reader_free(struct reader *r)
     CHECK_INT(uv_loop_close(&r->loop), 0);
     strbuf_free(&r->seen);
     strbuf_free(&r->bytes);
-    strbuf_free(&r->begun);
+    strbuf_free(&r->partial_line);
     auto_fd(&r->write_fd);
     free(r);
 }
@@ -131,17 +131,17 @@ TEST(a_line_that_has_begun_is_told_when_nothing_follows_and_comes_whole_later)
 {
     AUTO(reader) struct reader *r = reader_new(-1);
     say(r, "one\nna");
-    CHECK_INT(r->begun.len, 0);
-    while (r->begun.len < 2)
+    CHECK_INT(r->partial_line.len, 0);
+    while (r->partial_line.len < 2)
         uv_run(&r->loop, UV_RUN_ONCE);
     say(r, "me? ");
-    while (r->begun.len < 6)
+    while (r->partial_line.len < 6)
         uv_run(&r->loop, UV_RUN_ONCE);
-    CHECK_STR(strbuf_str(&r->begun), "name? ");
+    CHECK_STR(strbuf_str(&r->partial_line), "name? ");
     say(r, "yes\n50%\r");
-    while (r->begun.len != 4)
+    while (r->partial_line.len != 4)
         uv_run(&r->loop, UV_RUN_ONCE);
-    CHECK_STR(strbuf_str(&r->begun), "50%\r");
+    CHECK_STR(strbuf_str(&r->partial_line), "50%\r");
     CHECK_STR(strbuf_str(&r->seen), "one<n>name? yes<n>");
     hang_up(r);
     CHECK_STR(strbuf_str(&r->seen), "one<n>name? yes<n>50%\r<->");
