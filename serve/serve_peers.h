@@ -35,10 +35,10 @@ size_t serve_peers_count(const struct serve_peers *p);
 /* Returns the sum of `body`. */
 size_t serve_peers_bytes(const struct serve_peers *p);
 
-/* Returns the connection that makes way for another one: that in the first state above, and among
- * these the one that is longest in it. NULL: there is none. */
+/* Returns the connection to close for a new one: of the connections in the first state above that
+ * occurs, the connection that is longest in it. NULL: there is none. */
 struct serve_peer *serve_peers_victim(const struct serve_peers *p);
-/* Returns the connection whose answer is longest being sent; NULL: there is none. */
+/* Returns the connection that takes longest to receive its answer; NULL: there is none. */
 struct serve_peer *serve_peers_slowest(const struct serve_peers *p);
 
 #endif

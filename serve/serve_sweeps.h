@@ -34,9 +34,9 @@ struct serve_sweep {
     struct serve_columns *columns;
     int64_t epoch;      /* identifies the store: a sweep that is started anew has another one */
     json_t *importance; /* the last result; NULL: none */
-    int64_t importance_seq, importance_ms; /* the last record that it knows; when it was computed */
+    int64_t importance_seq, importance_ms; /* its last record; when it was computed */
     struct serve_kept kept[SERVE_SWEEPS_KEPT_MAX];
-    size_t kept_next; /* the one that the next answer replaces */
+    size_t kept_next; /* index of the entry that the next answer replaces */
 };
 
 /* `root`: the directory of all sweeps. `chosen`: the sweep that the page shows first; NULL:

@@ -68,7 +68,7 @@ static void give_up(struct remote_worker *n, const char *cause)
 {
     struct remote_workers *w = n->all;
     n->given_up = true;
-    log_error("node %s: no worker can be kept there: %s", n->host->name, cause);
+    log_error("node %s: its worker is not started again: %s", n->host->name, cause);
     for (int i = 0; i < w->count; i++)
         if (!w->nodes[i].given_up)
             return;

@@ -117,7 +117,7 @@ static int read_run(struct import_trials *out, struct import_skipped *skipped,
     const char *word = json_string_value(json_object_get(run, "state"));
     summary = summary ? summary : json_object_get(run, "summary_metrics");
     if (!json_is_object(config) || !json_is_object(summary))
-        return err_set(e, -EINVAL, "a run has \"config\" and \"summary\"");
+        return err_set(e, -EINVAL, "a run needs the objects \"config\" and \"summary\"");
     if (out->metric_count == 0) {
         err_set(e, -EINVAL, "which key of \"summary\" is the metric?");
         return err_hint(e, "--metric NAME");

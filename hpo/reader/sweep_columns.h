@@ -23,7 +23,7 @@
 struct sweep_columns;
 
 struct columns_metric { /* of one trial */
-    int name;           /* in sweep_columns_texts() */
+    int name;           /* index of its name in sweep_columns_texts() */
     bool is_integer;    /* `last` was written without a point */
     double last;        /* the last value, which may not be finite */
     struct trial_curve curve;

@@ -22,9 +22,9 @@ enum {
 };
 
 enum worker_health_state {
-    WORKER_HEALTH_GOOD,        /* the last trial that ended was not ended by the worker */
+    WORKER_HEALTH_GOOD,        /* the worker is not to blame for the end of its last trial */
     WORKER_HEALTH_BACKING_OFF, /* gets no trial until due_ms */
-    WORKER_HEALTH_SUSPECT,     /* gets trials again; the next that ends decides */
+    WORKER_HEALTH_SUSPECT,     /* gets trials again; the end of the next one decides */
     WORKER_HEALTH_EXCLUDED,    /* gets no trial; its self-test is due at due_ms */
     WORKER_HEALTH_TESTING,     /* gets no trial; its self-test must have ended by due_ms */
     WORKER_HEALTH_STATES

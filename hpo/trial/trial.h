@@ -108,7 +108,7 @@ void trial_report(struct trial *t, double step, const json_t *values, const char
  * received twice. */
 bool trial_repeated(const struct trial *t, double step, const json_t *values, const char *metric);
 
-/* Returns the step for a report that has none: the number of reports under this lease. */
+/* Returns the step of a report without one: the number of reports under this lease. */
 double trial_next_step(const struct trial *t);
 
 /* Returns the trial's best value or, with `last`, its last value. Returns NAN if it has none

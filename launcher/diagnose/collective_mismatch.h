@@ -24,8 +24,8 @@ struct collective_mismatch_call {
     bool done;
 };
 
-/* The position of a rank in one communicator: the one in which the rank waits longest, or, if it
- * does not wait, the one that it used last. */
+/* The position of a rank in one communicator: in the communicator in which it waits longest, or, if
+ * it does not wait, in that of its last call. */
 struct collective_position {
     char comm[COLLECTIVE_MISMATCH_COMM_BYTES]; /* "": the rank has no communicator */
     int size;                                  /* ranks of the communicator */

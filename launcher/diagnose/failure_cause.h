@@ -16,7 +16,7 @@ struct failure_cause {
 
 /* Returns the cause of the failure of a rank, or NULL if it is unknown. `r` says how the rank
  * ended; `lines` has its last lines (NULL-terminated; may be NULL). If several causes match,
- * returns the one that explains the others. The result is static. */
+ * returns the cause that explains the others. The result is static. */
 const struct failure_cause *failure_cause_find(const struct rank_end *r, const char *const *lines);
 
 /* Returns the line that ends the last Python traceback in `lines`, such as "ValueError: bad", or

@@ -60,8 +60,9 @@ enum check_preflight {
 struct check {
     const char *id;                     /* "host.shm"; never changes */
     const char *what;                   /* "free space in /dev/shm" */
-    const char *needs[CHECK_NEEDS_MAX]; /* ids of checks that must not have failed or been skipped;
-                                           of an active check: must not have failed */
+    const char *needs[CHECK_NEEDS_MAX]; /* ids of other checks: if one of them fails or is skipped,
+                                           this check is skipped; an active check is skipped only
+                                           if one fails */
     bool quick;                         /* waits for nothing: part of `drover doctor --quick` */
     enum check_preflight preflight;     /* of `drover run` and `sweep`: quick checks only */
     bool compared;                      /* its value should be the same on all nodes of a job */

@@ -137,7 +137,7 @@ int preflight_measure(struct preflight *p, const struct topo *t, const struct ho
 
 /* ---- the verdict ---------------------------------------------------------------------------- */
 
-/* Logs a failure, or makes it the error if it is the first that breaks the job. */
+/* Logs a failure, or makes it the error if it is the first failure that breaks the job. */
 static void take_failure(const struct preflight *p, int node, size_t row, char **name,
                          struct err *e)
 {

@@ -39,7 +39,7 @@ void guardian_shutdown(struct guardian *g);
  * `g`. If SIGKILL does not end a process, waits at most 10 s. Do not call this from an event. */
 void guardian_stop(struct guardian *g);
 AUTO_DEFINE(guardian, struct guardian *, guardian_stop)
-/* Returns the child of this process: the monitor, or a guardian that has none. */
+/* Returns the child of this process: the monitor, or a guardian without a monitor. */
 pid_t guardian_monitor_pid(const struct guardian *g);
 /* Returns true if the process's name is that of a guardian, of any drover process. */
 bool guardian_is(pid_t pid);

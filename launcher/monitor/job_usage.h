@@ -55,7 +55,7 @@ struct job_usage_gpu {
 struct job_usage_summary {
     struct job_usage_gpu *gpus; /* in the order of their first samples */
     int count;
-    int samples;        /* of the GPU that has most */
+    int samples;        /* of the GPU with the most samples */
     double seconds;     /* from the first to the last sample, without pauses */
     double utilisation; /* mean of the GPUs that report it */
     int worst;          /* the GPU with the lowest utilisation; -1: unknown */

@@ -13,7 +13,7 @@ struct topo_known_hwloc {
 };
 
 struct entry {
-    struct strbuf text; /* the XML without what is a machine's own */
+    struct strbuf text; /* the XML without what differs between machines of one kind */
     struct topo_known_hwloc *h;
 };
 

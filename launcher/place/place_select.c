@@ -397,9 +397,8 @@ static int explain(const struct place_choice *c, const struct place_job *j, int 
             count == 1 ? "" : "s", fit, n, strbuf_str(&b));
     if (fit >= count) {
         err_set(e, -EBUSY,
-                "the job needs %d GPUs of one model: no model has as many that can be "
-                "used%s",
-                count, strbuf_str(&b));
+                "the job needs %d GPUs of one model, and fewer of each model can be used%s", count,
+                strbuf_str(&b));
         err_hint(e, "resource_policy: {mixed_models: true}");
     }
     return -EBUSY;

@@ -95,7 +95,7 @@ struct remote_processes {
     struct engine_job *job;           /* NULL: not started, or none of them is left */
     struct last_lines *output;        /* their last lines; per_node: each after "HOST: " */
     int started, running;             /* numbers of them; those that wait are not started */
-    int wait_status;                  /* of the first that has failed */
+    int wait_status;                  /* of the first process that has failed */
     int failed_node;                  /* per_node: its node; -1: none */
     bool cause_known;                 /* drover has explained the failure */
     const struct remote_node *orphan; /* a node whose agent's parent was killed */

@@ -124,7 +124,8 @@ static void on_hello(struct remote_peer *p, const struct control_frame *f)
         return;
     }
     p->job->unauthenticated--;
-    (void)control_endpoints(&n->ends, p->control); /* if it has ended, the loop reports it next */
+    (void)control_endpoints(&n->ends,
+                            p->control); /* the loop reports a connection that has ended */
     control_authenticate(p->control, CONTROL_SILENT_MS);
     if (remote_tree_hello(p, n) < 0)
         reject(p, "an agent is already connected for this node");

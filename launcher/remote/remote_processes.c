@@ -209,9 +209,9 @@ static void on_started(void *arg, int rank, pid_t pid)
 {
 }
 
-/* Handles the end of a process. If there is one per node, the first whose end is a failure decides
- * which node is reported: while the job starts, every end is one. Otherwise the launcher has exited
- * when all of its processes have. */
+/* Handles the end of a process. If there is one process per node, the first process that fails
+ * decides which node is reported; while the job starts, every end is a failure. Otherwise the
+ * launcher has exited when all of its processes have exited. */
 static void on_ended(struct remote_job *j, int rank, int wait_status)
 {
     struct remote_processes *p = &j->processes;

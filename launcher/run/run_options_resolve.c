@@ -227,8 +227,9 @@ static int use_spares(struct run_options *o, int all, struct err *e)
         return err_hint(e, "--hostfile FILE or --host LIST");
     }
     if (o->app_count > 0 || o->rank_file)
-        return err_set(e, -EINVAL, "--spares: %s names its hosts",
-                       o->rank_file ? "--rankfile" : "each of several programs");
+        return err_set(e, -EINVAL, "--spares: not with %s",
+                       o->rank_file ? "--rankfile, which names the hosts of the ranks"
+                                    : "several programs, each of which has its hosts");
     if (needed < 1)
         return err_set(e, -EINVAL, "--spares %d: there are only %d hosts", o->features.spares.count,
                        all);

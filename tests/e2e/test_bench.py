@@ -339,7 +339,7 @@ def test_gpus_of_processes_on_several_nodes_need_gpus():
     env = clean_env(RANK="0", WORLD_SIZE="2", LOCAL_RANK="0", LOCAL_WORLD_SIZE="1")
     done = subprocess.run([str(DROVER), "bench", "all_reduce", "-g", "2", "--backend", "mpi"], env=env, text=True,
                           capture_output=True, timeout=60, check=False)
-    assert done.returncode == 2 and "with 2 times as many ranks" in done.stderr
+    assert done.returncode == 2 and "without GPUs, it must be 1" in done.stderr and "and 2 times as many ranks" in done.stderr
 
 
 def test_a_lone_process_of_another_launcher_has_the_gpu_that_it_names(tmp_path):

@@ -268,7 +268,8 @@ void verify_find(const struct verify *v, struct verify_finding *f, const void *g
     }
 }
 
-/* Returns the value that element i has if `cause` is the cause, and rank `r` the rank. */
+/* Returns the value of element i under the assumption that `cause` is the cause of the fault and
+ * that rank `r` is at fault. */
 static double value_if(const struct verify *v, enum verify_cause cause, int r, size_t i)
 {
     return cause == VERIFY_FROM_OTHER ? input(v, (uint64_t)r, i)

@@ -271,8 +271,9 @@ static int run_on_node(struct bench_job *job, const struct bench_processes *o, s
 {
     char *launch[] = {"--oversubscribe", NULL};
     if (o->me->local_size != o->me->size) {
-        err_set(e, -EINVAL, "-g times -t is %d, on several nodes without GPUs", o->per_process);
-        return err_hint(e, "-g 1 -t 1, with %d times as many ranks", o->per_process);
+        err_set(e, -EINVAL, "-g times -t is %d: without GPUs, it must be 1 on several nodes",
+                o->per_process);
+        return err_hint(e, "-g 1 -t 1, and %d times as many ranks", o->per_process);
     }
     if (o->me->rank > 0)
         return 0;

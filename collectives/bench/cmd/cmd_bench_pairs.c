@@ -31,7 +31,8 @@ static json_t *rail_json(const struct pairs_map *m, const struct pairs_slow *s)
                      s->usual, "slow_nodes", slow, "slow_links", links);
 }
 
-/* With one rail the document has its keys, with several an array of them. */
+/* With one rail, its keys are those of the document. With several rails, the document has an array
+ * with an object per rail. */
 static void pairs_json(struct strbuf *out, const struct bench_pairs *p, const char *const *names,
                        json_t *rails)
 {

@@ -38,12 +38,12 @@ struct bench_local_row {
     double to_gbps, from_gbps; /* copies: to and from the device; 0: the device is the CPU */
     double within_gbps;        /* copies within its memory: GB/s that are read and written */
     struct pcie_link link;     /* the device's link, right after these copies */
-    uint64_t wrong; /* wrong rows of the first product; elements of the others that differ from it;
-                       wrong bytes of copies */
+    uint64_t wrong; /* wrong rows of the first product, plus elements of later products that differ
+                       from it; or wrong bytes of copies */
 };
 
-/* Measures the device `index`. `rank` and `host` of the row are unchanged. Takes 2 n^2 bytes of
- * host memory, 8 n^2 with `checks`, or twice the size of a copy.
+/* Measures the device `index`. `rank` and `host` of the row are unchanged. A product of n x n
+ * matrices needs 2 n^2 bytes of host memory, or 8 n^2 with `checks`; a copy needs twice its size.
  *   -ENOMEM     host or device lacks memory
  *   -ETIMEDOUT  an iteration was not done after wait_ms
  *   others as the device */

@@ -30,14 +30,14 @@ AUTO_DEFINE(ring_probe, struct ring_probe *, ring_probe_close)
 
 /* The result of one direction. A plain value. */
 struct ring_probe_result {
-    char address[RING_PROBE_ADDRESS_BYTES]; /* the one that was used */
+    char address[RING_PROBE_ADDRESS_BYTES]; /* the address that was used */
     char error[160];                        /* why it does not work; "": it does */
     double latency_us;                      /* half a round trip of one byte */
     double gbps;                            /* GB/s of a large message; 0: unknown */
 };
 
-/* Tries the addresses of a place in their order: connects within 300 ms, sends one byte, 64 KiB
- * within a second, which fill whole packets, and 4 MiB within 5 s. */
+/* Tries the addresses of a place in their order. It connects within 300 ms and sends three
+ * messages: one byte, 64 KiB within a second (whole packets), and 4 MiB within 5 s. */
 void ring_probe_try(struct ring_probe_result *out, const struct ring_probe_place *to);
 
 #endif

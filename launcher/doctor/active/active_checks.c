@@ -183,7 +183,8 @@ static int run_each(const struct active_measurement *m, int per_node)
     return rc;
 }
 
-/* The collective over all nodes. If it runs, each node's own share of it is compared. */
+/* Runs the collective over all nodes. If it succeeds, each node runs it alone, and the nodes are
+ * compared. */
 static int run_allreduce(const struct active_measurement *m)
 {
     static const char id[] = "act.allreduce";

@@ -322,7 +322,7 @@ static void run_gdr(struct check_result *r, struct check_env *env)
 enum { PORTS_MAX = 64, PORT_COUNTERS = 2, PORT_TEXT = 64, GROWTH_MS = 300 };
 
 struct port {
-    char name[PORT_TEXT], kind[3 * PORT_TEXT]; /* ports of a kind are compared */
+    char name[PORT_TEXT], kind[3 * PORT_TEXT]; /* ports of the same kind are compared */
     bool active;
     double rate_gbps;
     long long errors[PORT_COUNTERS];

@@ -140,7 +140,7 @@ char **program_packages(const char *python, const char *pattern)
         p += len;
     }
     AUTO(free) char *prefix = xstrdup(python);
-    for (int i = 0; i < 2; i++) { /* PREFIX/bin/python: the links of a virtual environment stay */
+    for (int i = 0; i < 2; i++) { /* PREFIX/bin/python, whose links are not followed */
         char *slash = strrchr(prefix, '/');
         if (slash)
             *slash = '\0';
