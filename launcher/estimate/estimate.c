@@ -126,9 +126,7 @@ static int complete(struct estimate_opts *o, struct err *e)
         return err_wrap(e, "model");
     int context = o->model.context;
     if (!o->seq)
-        o->seq = context && (context < ESTIMATE_SEQ_MAX || o->model.kind == MODEL_DROVER_GPT)
-                     ? context
-                     : ESTIMATE_SEQ_MAX;
+        o->seq = context && context < ESTIMATE_SEQ_MAX ? context : ESTIMATE_SEQ_MAX;
     if (!o->ranks && o->tp > 0 && o->pp > 0)
         o->ranks = o->tp * o->pp;
     int rc = check_ranges(o, e);
@@ -160,12 +158,7 @@ int estimate_job(struct estimate *out, const struct estimate_opts *o, struct err
     int rc = complete(&s.o, e);
     if (rc < 0)
         return rc;
-    if (s.o.model.kind == MODEL_DROVER_GPT)
-        rc = estimate_gpt(&s, e);
-    else
-        estimate_transformer(&s);
-    if (rc < 0)
-        return rc;
+    estimate_transformer(&s);
     for (int k = 0; k < ESTIMATE_PARTS; k++) {
         s.low_bytes += s.part[k].low_bytes;
         s.high_bytes += s.part[k].high_bytes;

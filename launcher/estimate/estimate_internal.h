@@ -16,9 +16,6 @@ int estimate_data_ranks(const struct estimate_opts *o);
 /* Computes the parts of a model of this kind; s->o is complete. */
 void estimate_transformer(struct estimate *s);
 
-/* The same for examples/gpt. -EINVAL  an option that it does not have */
-int estimate_gpt(struct estimate *s, struct err *e);
-
 /* Replaces the range of the formula by that of measured peaks, of which there is one at least. */
 void estimate_apply(struct estimate *s, const struct estimate_fit *fit);
 

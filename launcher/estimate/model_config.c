@@ -176,15 +176,6 @@ static const struct family families[] = {
      attention_bias},
     {"phi", HF_KEYS, {ALL_BIASES, .norms = 1, .head_bias = true}, -1, NULL},
     {"phi3", HF_KEYS, {.gated = true}, -1, NULL},
-    {"drover-gpt",
-     "layers",
-     "channels",
-     "heads",
-     NULL,
-     "context",
-     {ALL_BIASES, .kind = MODEL_DROVER_GPT, .tied = true, .vocab = 256},
-     0,
-     NULL},
 };
 
 static int unknown_type(const char *type, struct err *e)

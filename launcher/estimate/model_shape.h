@@ -20,7 +20,6 @@ enum {
 
 enum model_kind {
     MODEL_TRANSFORMER,
-    MODEL_DROVER_GPT, /* examples/gpt, whose allocations are known exactly */
     MODEL_PARAMS_ONLY /* only `params` is known, and possibly the largest layer */
 };
 
