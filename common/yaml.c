@@ -8,6 +8,7 @@
 #include <string.h>
 #include <yaml.h>
 
+#include "common/file.h"
 #include "common/json.h"
 #include "common/strbuf.h"
 #include "common/yaml_scalar.h"
@@ -562,18 +563,9 @@ int yaml_read(struct yaml_doc **out, const char *text, size_t len, const char *n
 
 int yaml_read_file(struct yaml_doc **out, const char *path, struct err *e)
 {
-    AUTO(file) FILE *f = fopen(path, "re");
-    if (!f)
-        return err_set(e, -errno, "%s: %s", path, strerror(errno));
     AUTO(strbuf) struct strbuf text = {0};
-    char block[16384];
-    size_t n;
-    errno = 0;
-    while ((n = fread(block, 1, sizeof block, f)) > 0 && text.len <= YAML_SIZE_MAX)
-        strbuf_add(&text, block, n);
-    if (ferror(f)) {
-        int error = errno ? errno : EIO;
-        return err_set(e, -error, "%s: %s", path, strerror(error));
-    }
+    int rc = file_read(&text, path, YAML_SIZE_MAX + 1); /* yaml_read() refuses more */
+    if (rc < 0 && rc != -EFBIG)
+        return err_set(e, rc, "%s: %s", path, strerror(-rc));
     return yaml_read(out, strbuf_str(&text), text.len, path, NULL, e);
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/file.h"
 #include "common/own_process.h"
 #include "common/strbuf.h"
 
@@ -30,18 +31,13 @@ static const char *type_of(const char *name)
     return NULL;
 }
 
-static int read_file(struct serve_files *f, const char *dir, const char *name, struct err *e)
+static int add_file(struct serve_files *f, const char *dir, const char *name, struct err *e)
 {
     AUTO(free) char *path = xasprintf("%s/%s", dir, name);
     AUTO(strbuf) struct strbuf b = {0};
-    AUTO(file) FILE *in = fopen(path, "re");
-    char chunk[8192];
-    if (!in)
-        return err_set(e, -errno, "%s: %s", path, strerror(errno));
-    for (size_t n; (n = fread(chunk, 1, sizeof chunk, in)) > 0;)
-        strbuf_add(&b, chunk, n);
-    if (ferror(in))
-        return err_set(e, -EIO, "%s: %s", path, strerror(errno));
+    int rc = file_read(&b, path, FILE_TEXT_MAX);
+    if (rc < 0)
+        return err_set(e, rc, "%s: %s", path, strerror(-rc));
     f->at = xrealloc(f->at, f->count + 1, sizeof *f->at);
     f->at[f->count++] = (struct serve_file){xstrdup(name), type_of(name), NULL, b.len};
     f->at[f->count - 1].bytes = strbuf_take(&b);
@@ -59,7 +55,7 @@ int serve_files_open(struct serve_files **out, struct err *e)
     int rc = 0;
     for (struct dirent *entry; d && rc == 0 && (entry = readdir(d));)
         if (type_of(entry->d_name))
-            rc = read_file(f, dir, entry->d_name, e);
+            rc = add_file(f, dir, entry->d_name, e);
     if (d)
         closedir(d);
     if (rc < 0)

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "collectives/bench/local/local_device.h"
+#include "common/file.h"
 #include "common/mem.h"
 #include "launcher/client/client_internal.h"
 
@@ -14,13 +15,8 @@
  * known. */
 static uint64_t available_bytes(void)
 {
-    AUTO(file) FILE *f = fopen("/proc/meminfo", "re");
-    char line[256];
-    unsigned long long kib = 0;
-    while (f && fgets(line, sizeof line, f))
-        if (sscanf(line, "MemAvailable: %llu", &kib) == 1)
-            break;
-    return (uint64_t)kib << 10;
+    AUTO(free) char *kib = file_field("/proc/meminfo", "MemAvailable:");
+    return kib ? (uint64_t)strtoull(kib, NULL, 10) << 10 : 0;
 }
 
 int bench_devices(const struct bench_opts *o, struct drover *d, struct drover_comm *c,

@@ -12,6 +12,7 @@
 
 #include "collectives/bench/local/pcie_link.h"
 #include "common/clock.h"
+#include "common/file.h"
 #include "common/mem.h"
 
 enum { COPY_BYTES = 32 << 20, COPIES = 3, CONFIG_BYTES = 4096 };
@@ -20,8 +21,7 @@ enum { COPY_BYTES = 32 << 20, COPIES = 3, CONFIG_BYTES = 4096 };
 static double read_number(const char *path, double missing)
 {
     double value = missing;
-    AUTO(file) FILE *f = fopen(path, "re");
-    return f && fscanf(f, "%lf", &value) == 1 ? value : missing;
+    return file_scan(path, "%lf", &value) == 1 ? value : missing;
 }
 
 static bool is_set(const char *name)

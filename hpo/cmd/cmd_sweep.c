@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/file.h"
 #include "common/json.h"
 #include "common/log.h"
 #include "common/strbuf.h"
@@ -29,18 +30,13 @@ enum { DRY_TRIALS_MAX = 10 };
 /* ---- reading -------------------------------------------------------------------------------- */
 
 /* Reads the whole file. The caller frees *out. */
-static int read_file(char **out, const char *path, struct err *e)
+static int read_text(char **out, const char *path, struct err *e)
 {
-    AUTO(file) FILE *f = fopen(path, "re");
-    if (!f)
-        return err_set(e, -errno, "sweep file '%s': %s", path, strerror(errno));
     AUTO(strbuf) struct strbuf b = {0};
-    char chunk[8192];
-    for (size_t n; (n = fread(chunk, 1, sizeof chunk, f)) > 0 && b.len <= YAML_SIZE_MAX;)
-        strbuf_add(&b, chunk, n);
-    if (ferror(f))
-        return err_set(e, -EIO, "sweep file '%s': %s", path, strerror(errno));
-    if (memchr(b.data ? b.data : "", 0, b.len))
+    int rc = file_read(&b, path, YAML_SIZE_MAX + 1); /* yaml_read() refuses more */
+    if (rc < 0 && rc != -EFBIG)
+        return err_set(e, rc, "sweep file '%s': %s", path, strerror(-rc));
+    if (memchr(b.data, 0, b.len))
         return err_set(e, -EINVAL, "sweep file '%s': not a text file", path);
     *out = strbuf_take(&b);
     return 0;
@@ -204,7 +200,7 @@ static int dry_run(const struct coordinator_opts *c, const struct sweep_options 
 static int read_spec(struct spec **out, char **text, const struct sweep_options *o, struct err *e)
 {
     if (o->file) {
-        int rc = read_file(text, o->file, e);
+        int rc = read_text(text, o->file, e);
         return rc < 0 ? rc : stored_sweep_spec(out, *text, o->file, e);
     }
     AUTO(sweep_dir) struct sweep_dir *d = NULL;

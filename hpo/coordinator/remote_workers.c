@@ -6,6 +6,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "common/file.h"
 #include "common/log.h"
 #include "common/own_process.h"
 #include "common/private_dir.h"
@@ -150,15 +151,11 @@ static void on_rank_ended(void *arg, const struct rank_end *r)
 /* Returns "DROVER_SWEEP_KEY=" with the line of worker.key. To be freed; NULL: an error. */
 static char *key_variable(const char *dir, struct err *e)
 {
-    AUTO(free) char *path = xasprintf("%s/worker.key", dir), *line = NULL;
-    AUTO(file) FILE *f = fopen(path, "re");
-    size_t cap = 0;
-    ssize_t n = f ? getline(&line, &cap, f) : -1;
-    if (n <= 0) {
-        err_set(e, -errno, "%s: %s", path, f ? "empty" : strerror(errno));
+    AUTO(free) char *path = xasprintf("%s/worker.key", dir), *line = file_line(path);
+    if (!line || !*line) {
+        err_set(e, line ? -EINVAL : -errno, "%s: %s", path, line ? "empty" : strerror(errno));
         return NULL;
     }
-    line[n - (line[n - 1] == '\n')] = 0;
     return xasprintf("DROVER_SWEEP_KEY=%s", line);
 }
 

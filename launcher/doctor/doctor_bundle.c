@@ -10,8 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/file.h"
 #include "common/mem.h"
-#include "common/private_dir.h"
 #include "common/redact.h"
 #include "common/strbuf.h"
 #include "launcher/doctor/topo_print.h"
@@ -67,11 +67,8 @@ static void put_json(struct strbuf *b, const struct doctor_report *r)
 static int write_file(const char *dir, const char *name, const struct strbuf *b, struct err *e)
 {
     AUTO(free) char *path = xasprintf("%s/%s", dir, name);
-    FILE *f = private_dir_fopen(path, "w");
-    bool ok = f && fwrite(strbuf_str(b), 1, b->len, f) == b->len;
-    if ((f && fclose(f) != 0) || !ok)
-        return err_set(e, -errno, "%s: %s", path, strerror(errno));
-    return 0;
+    int rc = file_write(path, b->data, b->len, 0600);
+    return rc < 0 ? err_set(e, rc, "%s: %s", path, strerror(-rc)) : 0;
 }
 
 static int write_files(const char *dir, const struct doctor_report *r, const struct topo *t,

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { TEXT_BYTES_MAX = 1 << 20 };
+#include "common/file.h"
 
 const char *sysroot(void)
 {
@@ -33,17 +33,10 @@ char *sysroot_path(const char *fmt, ...)
 
 static char *read_text(const char *path)
 {
-    AUTO(file) FILE *f = fopen(path, "re");
-    if (!f)
-        return NULL;
-    AUTO(free) char *text = xzalloc(TEXT_BYTES_MAX + 1);
-    errno = 0;
-    size_t n = fread(text, 1, TEXT_BYTES_MAX, f);
-    if (ferror(f))
-        return NULL;
-    while (n > 0 && text[n - 1] == '\n')
+    char *text = file_text(path);
+    for (size_t n = text ? strlen(text) : 0; n > 0 && text[n - 1] == '\n';)
         text[--n] = '\0';
-    return xrealloc(TAKE(text), n + 1, 1);
+    return text;
 }
 
 char *sysroot_read(const char *fmt, ...)

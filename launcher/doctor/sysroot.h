@@ -15,8 +15,8 @@ const char *sysroot(void);
 /* Returns the path of a file, with the root; `fmt` is absolute. The caller frees it. */
 char *sysroot_path(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* Returns the text of a file without its last newline, at most 1 MiB; NULL with errno. The caller
- * frees it. */
+/* Returns the text of a file without its last newline, as file_text() does; NULL with errno. The
+ * caller frees it. */
 char *sysroot_read(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* Reads a whole file as a decimal number. Returns false, with errno, if it has none. */

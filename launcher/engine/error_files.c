@@ -1,7 +1,8 @@
 #include "launcher/engine/error_files.h"
 
-#include <stdio.h>
+#include <errno.h>
 
+#include "common/file.h"
 #include "common/log.h"
 #include "common/strbuf.h"
 #include "launcher/node/session_dir.h"
@@ -25,14 +26,10 @@ char *error_files_path(const char *start, uint32_t number, int rank)
 char *error_files_take(const char *start, uint32_t number, int rank)
 {
     AUTO(free) char *path = error_files_path(start, number, rank);
-    AUTO(file) FILE *in = fopen(path, "re");
     AUTO(strbuf) struct strbuf text = {0};
-    char block[4096];
-    size_t n;
-    if (!in)
+    int rc = file_read(&text, path, TEXT_MAX);
+    if (rc < 0 && rc != -EFBIG)
         return NULL;
-    while (text.len < TEXT_MAX && (n = fread(block, 1, sizeof block, in)) > 0)
-        strbuf_add(&text, block, n);
     (void)unlink(path);
     return strbuf_take(&text);
 }

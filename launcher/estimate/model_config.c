@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/file.h"
 #include "common/json.h"
 #include "common/mem.h"
 #include "common/opt.h"
@@ -263,16 +264,14 @@ int model_config_parse(struct model_shape *out, const char *text, size_t len, st
 
 int model_config_read(struct model_shape *out, const char *path, struct err *e)
 {
-    AUTO(file) FILE *f = fopen(path, "re");
-    if (!f)
-        return err_set(e, -errno, "%s: %s", path, strerror(errno));
-    AUTO(free) char *text = xzalloc(MODEL_CONFIG_BYTES_MAX + 1);
-    size_t n = fread(text, 1, MODEL_CONFIG_BYTES_MAX + 1, f);
-    if (ferror(f))
-        return err_set(e, -errno, "%s: %s", path, strerror(errno));
-    if (n > MODEL_CONFIG_BYTES_MAX)
-        return err_set(e, -EFBIG, "%s: larger than %d MiB", path, MODEL_CONFIG_BYTES_MAX >> 20);
-    return model_config_parse(out, text, n, e) < 0 ? err_wrap(e, "%s", path) : 0;
+    AUTO(strbuf) struct strbuf text = {0};
+    int rc = file_read(&text, path, MODEL_CONFIG_BYTES_MAX);
+    if (rc == -EFBIG)
+        return err_set(e, rc, "%s: larger than %d MiB", path, MODEL_CONFIG_BYTES_MAX >> 20);
+    if (rc < 0)
+        return err_set(e, rc, "%s: %s", path, strerror(-rc));
+    return model_config_parse(out, strbuf_str(&text), text.len, e) < 0 ? err_wrap(e, "%s", path)
+                                                                       : 0;
 }
 
 /* ---- public models by name ------------------------------------------------------------------ */

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "common/file.h"
 #include "common/opt.h"
 #include "common/strbuf.h"
 
@@ -216,20 +217,13 @@ int hostfile_parse(struct hosts **out, const char *what, const char *text, struc
 int hostfile_text(char **out, const char *path, struct err *e)
 {
     bool is_stdin = strcmp(path, "-") == 0;
-    AUTO(file) FILE *file = is_stdin ? NULL : fopen(path, "re");
-    FILE *f = is_stdin ? stdin : file;
-    if (!f)
-        return err_set(e, -errno, "host file '%s': %s", path, strerror(errno));
     AUTO(strbuf) struct strbuf b = {0};
-    char block[4096];
-    size_t n;
-    while ((n = fread(block, 1, sizeof block, f)) > 0 && b.len <= FILE_MAX)
-        strbuf_add(&b, block, n);
-    if (ferror(f)) /* also true for a directory */
-        return err_set(e, -EIO, "host file '%s': %s", path, strerror(errno));
-    if (b.len > FILE_MAX)
-        return err_set(e, -EFBIG, "host file '%s': larger than 16 MiB", path);
-    *out = xstrdup(strbuf_str(&b)); /* ends at a NUL: text files have none */
+    int rc = is_stdin ? file_read_fd(&b, STDIN_FILENO, FILE_MAX) : file_read(&b, path, FILE_MAX);
+    if (rc == -EFBIG)
+        return err_set(e, rc, "host file '%s': larger than 16 MiB", path);
+    if (rc < 0)
+        return err_set(e, rc, "host file '%s': %s", path, strerror(-rc));
+    *out = strbuf_take(&b); /* ends at a NUL: text files have none */
     return 0;
 }
 
@@ -356,10 +350,8 @@ bool hostfile_is_here(const char *name)
 {
     if (is_own_name(name) || is_own_numeric_address(name))
         return true;
-    AUTO(file) FILE *f = fopen("/etc/hosts", "re");
-    AUTO(free) char *line = NULL;
-    size_t cap = 0;
-    while (f && getline(&line, &cap, f) >= 0) {
+    AUTO(free) char *text = file_text("/etc/hosts");
+    for (char *rest = text, *line; (line = strsep(&rest, "\n"));) {
         const char *address = address_in(line, name);
         if (address)
             return is_own_numeric_address(address);

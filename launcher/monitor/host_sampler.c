@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/file.h"
 #include "launcher/node/cpu_list.h"
 
 enum { UNKNOWN = JOB_USAGE_UNKNOWN };
@@ -38,19 +39,18 @@ void host_sampler_close(struct host_sampler *h)
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
-static FILE *open_text(const struct host_sampler *h, const char *path)
+static char *read_text(const struct host_sampler *h, const char *path)
 {
     AUTO(free) char *whole = xasprintf("%s%s", h->root, path);
-    return fopen(whole, "re");
+    return file_text(whole);
 }
 
 /* Returns the number with which a file begins, or UNKNOWN. */
 static int64_t read_number(const struct host_sampler *h, const char *dir, const char *name)
 {
-    AUTO(free) char *path = xasprintf("%s/%s", dir, name);
-    AUTO(file) FILE *f = open_text(h, path);
+    AUTO(free) char *path = xasprintf("%s%s/%s", h->root, dir, name);
     long long value;
-    return f && fscanf(f, "%lld", &value) == 1 && value >= 0 ? value : UNKNOWN;
+    return file_scan(path, "%lld", &value) == 1 && value >= 0 ? value : UNKNOWN;
 }
 
 static void add(int64_t *sum, int64_t value)
@@ -64,11 +64,9 @@ static void add(int64_t *sum, int64_t value)
 /* Sums the lines "cpu3 USER NICE SYSTEM IDLE IOWAIT IRQ SOFTIRQ STEAL …", in clock ticks. */
 static void read_cpus(const struct host_sampler *h, struct host_sample *out)
 {
-    AUTO(file) FILE *f = open_text(h, "/proc/stat");
-    AUTO(free) char *line = NULL;
-    size_t size = 0;
+    AUTO(free) char *text = read_text(h, "/proc/stat");
     double all = 0, idle = 0, wait = 0, tick_s = 1.0 / (double)sysconf(_SC_CLK_TCK);
-    while (f && getline(&line, &size, f) > 0 && strncmp(line, "cpu", 3) == 0) {
+    for (char *rest = text, *line; (line = strsep(&rest, "\n")) && strncmp(line, "cpu", 3) == 0;) {
         unsigned cpu;
         unsigned long long t[8] = {0};
         if (sscanf(line, "cpu%u %llu %llu %llu %llu %llu %llu %llu %llu", &cpu, &t[0], &t[1], &t[2],
@@ -91,10 +89,11 @@ static void read_cpus(const struct host_sampler *h, struct host_sample *out)
 static void read_disks(const struct host_sampler *h, struct host_sample *out)
 {
     enum { KIB = 1024 };
-    AUTO(file) FILE *f = open_text(h, "/proc/vmstat");
+    AUTO(free) char *text = read_text(h, "/proc/vmstat");
     char name[64];
     long long value;
-    while (f && fscanf(f, "%63s %lld", name, &value) == 2) {
+    for (char *rest = text, *line;
+         (line = strsep(&rest, "\n")) && sscanf(line, "%63s %lld", name, &value) == 2;) {
         if (strcmp(name, "pgpgin") == 0)
             out->disk_read_bytes = value * KIB;
         if (strcmp(name, "pgpgout") == 0)

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "common/file.h"
 #include "common/strbuf.h"
 #include "launcher/inspect/rank_status.h"
 
@@ -55,13 +56,8 @@ bool mpi_singletons_mapped(char *out, size_t size, pid_t pid)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
-    AUTO(file) FILE *f = fopen(path, "re");
-    AUTO(free) char *line = NULL;
-    size_t cap = 0;
-    for (ssize_t n; f && (n = getline(&line, &cap, f)) > 0;)
-        if (find_library(out, size, line, (size_t)n))
-            return true;
-    return false;
+    AUTO(free) char *text = file_text(path);
+    return text && find_library(out, size, text, strlen(text));
 }
 
 /* A mapped ELF file of 64 bits in this machine's byte order. */

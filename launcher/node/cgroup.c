@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/file.h"
 #include "common/mem.h"
 
 /* Returns true if a list such as "cpu,cpuacct" contains the name. */
@@ -20,13 +21,9 @@ static bool list_has(const char *list, const char *name)
 char *cgroup_dir(const char *root, const char *controller)
 {
     AUTO(free) char *own = xasprintf("%s/proc/self/cgroup", root);
-    AUTO(file) FILE *f = fopen(own, "re");
-    AUTO(free) char *line = NULL;
-    AUTO(free) char *dir = NULL;
-    size_t cap = 0;
-    while (f && getline(&line, &cap, f) >= 0) { /* "4:cpu,cpuacct:/path", "0::/path" */
-        line[strcspn(line, "\n")] = '\0';
-        char *list = strchr(line, ':');
+    AUTO(free) char *text = file_text(own), *dir = NULL;
+    for (char *rest = text, *line; (line = strsep(&rest, "\n"));) {
+        char *list = strchr(line, ':'); /* "4:cpu,cpuacct:/path", "0::/path" */
         char *path = list ? strchr(++list, ':') : NULL;
         if (!path)
             continue;
@@ -43,8 +40,7 @@ char *cgroup_dir(const char *root, const char *controller)
 static int read_numbers(const char *dir, const char *name, long long n[2])
 {
     AUTO(free) char *path = xasprintf("%s/%s", dir, name);
-    AUTO(file) FILE *f = fopen(path, "re");
-    return f ? fscanf(f, "%lld %lld", &n[0], &n[1]) : 0;
+    return file_scan(path, "%lld %lld", &n[0], &n[1]);
 }
 
 /* Returns the limit of this group alone; 0: no limit. */

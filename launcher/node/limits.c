@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "common/file.h"
 #include "common/mem.h"
 #include "launcher/node/cgroup.h"
 
@@ -29,8 +30,7 @@ static int64_t read_number(const char *root, const char *path)
 {
     long long n = 0;
     AUTO(free) char *whole = xasprintf("%s%s", root, path);
-    AUTO(file) FILE *f = fopen(whole, "re");
-    return f && fscanf(f, "%lld", &n) == 1 && n > 0 ? n : 0;
+    return file_scan(whole, "%lld", &n) == 1 && n > 0 ? n : 0;
 }
 
 /* Returns a limit of getrlimit(). `option` is the option of ulimit, `name` the name in

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "common/file.h"
 #include "common/listen.h"
 #include "common/mem.h"
 
@@ -32,11 +33,11 @@ static socklen_t mark_name(struct sockaddr_un *a, int port)
 /* Returns the inode of the socket that has the port's mark; 0: not found. */
 static uintmax_t inode_of_mark(int port)
 {
-    AUTO(file) FILE *f = fopen("/proc/net/unix", "re");
+    AUTO(free) char *text = file_text("/proc/net/unix");
     struct sockaddr_un a;
     (void)mark_name(&a, port);
-    char line[512], name[128];
-    while (f && fgets(line, sizeof line, f)) {
+    char name[128];
+    for (char *rest = text, *line; (line = strsep(&rest, "\n"));) {
         uintmax_t inode;
         if (sscanf(line, "%*s %*x %*x %*x %*x %*x %ju @%127s", &inode, name) == 2 &&
             strcmp(name, a.sun_path + 1) == 0)
@@ -48,9 +49,8 @@ static uintmax_t inode_of_mark(int port)
 /* Returns the inode of the socket that listens on `port`; 0: not found. */
 static uintmax_t inode_of_listener(const char *table, int port)
 {
-    AUTO(file) FILE *f = fopen(table, "re");
-    char line[512];
-    while (f && fgets(line, sizeof line, f)) {
+    AUTO(free) char *text = file_text(table);
+    for (char *rest = text, *line; (line = strsep(&rest, "\n"));) {
         unsigned local, state;
         uintmax_t inode;
         if (sscanf(line, " %*d: %*[0-9A-Fa-f]:%x %*[0-9A-Fa-f]:%*x %x %*s %*s %*s %*d %*d %ju",
@@ -93,12 +93,10 @@ static void find_owner(char *out, size_t size, int port)
         int pid = atoi(d->d_name);
         if (pid <= 0 || !owns_socket(pid, link_text))
             continue;
-        char path[64], command[64] = "?";
+        char path[64];
         snprintf(path, sizeof path, "/proc/%d/comm", pid);
-        AUTO(file) FILE *f = fopen(path, "re");
-        if (f && fgets(command, sizeof command, f))
-            command[strcspn(command, "\n")] = '\0';
-        snprintf(out, size, " by process %d (%s)", pid, command);
+        AUTO(free) char *command = file_line(path);
+        snprintf(out, size, " by process %d (%s)", pid, command ? command : "?");
         return;
     }
 }

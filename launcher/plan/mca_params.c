@@ -5,6 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "common/file.h"
 #include "launcher/plan/env.h"
 
 enum kind {
@@ -166,22 +167,18 @@ static char *trim(char *text)
     return text;
 }
 
-/* Reads a file with lines "name = value". Returns false if it cannot be opened. */
-static bool read_file(struct mca_params *p, const char *path)
+/* Reads a file with lines "name = value". Returns false if it cannot be read. */
+static bool read_params(struct mca_params *p, const char *path)
 {
-    AUTO(file) FILE *f = fopen(path, "re");
-    AUTO(free) char *line = NULL;
-    size_t cap = 0;
-    if (!f)
-        return false;
-    while (getline(&line, &cap, f) >= 0) {
+    AUTO(free) char *text = file_text(path);
+    for (char *rest = text, *line; (line = strsep(&rest, "\n"));) {
         char *equals = strchr(line, '=');
         if (!equals || line[strspn(line, " \t")] == '#')
             continue;
         *equals = '\0';
         mca_params_set(p, trim(line), trim(equals + 1), path);
     }
-    return true;
+    return text != NULL;
 }
 
 /* Reads the system's parameter file of Open MPI or PRRTE. It is below OPAL_PREFIX, below the
@@ -201,7 +198,7 @@ static void read_system_file(struct mca_params *p, char *const *env, const char 
     strv_push(&dirs, xstrdup("/etc/openmpi"));
     for (size_t i = 0; dirs[i]; i++) {
         AUTO(free) char *file = xasprintf("%s/%s", dirs[i], name);
-        if (read_file(p, file))
+        if (read_params(p, file))
             return;
     }
 }
@@ -223,7 +220,7 @@ static void read_files(struct mca_params *p, char *const *env)
         strv_push(&files, xasprintf("%s/.prte/mca-params.conf", home ? home : ""));
     }
     for (size_t i = strv_len(files); i > 0; i--)
-        (void)read_file(p, files[i - 1]); /* the file may be missing */
+        (void)read_params(p, files[i - 1]); /* the file may be missing */
 }
 
 void mca_params_read(struct mca_params *p, char *const *env)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/file.h"
 #include "common/opt.h"
 #include "launcher/hosts/hostfile.h"
 
@@ -102,14 +103,11 @@ int rankfile_parse(struct rankfile **out, const char *what, const char *text,
 
 int rankfile_read(struct rankfile **out, const char *path, const struct hosts *known, struct err *e)
 {
-    AUTO(file) FILE *file = fopen(path, "re");
-    AUTO(free) char *text = NULL;
-    size_t cap = 0;
-    if (!file)
-        return err_set(e, -errno, "rank file '%s': %s", path, strerror(errno));
-    if (getdelim(&text, &cap, '\0', file) < 0 && ferror(file))
-        return err_set(e, -EIO, "rank file '%s': read error", path);
-    int rc = rankfile_parse(out, path, text ? text : "", known, e);
+    AUTO(strbuf) struct strbuf text = {0};
+    int rc = file_read(&text, path, FILE_TEXT_MAX);
+    if (rc < 0)
+        return err_set(e, rc, "rank file '%s': %s", path, strerror(-rc));
+    rc = rankfile_parse(out, path, strbuf_str(&text), known, e);
     for (int i = 0; rc == 0 && i < (*out)->count; i++)
         (*out)->locations[i].here = hostfile_is_here((*out)->locations[i].host);
     return rc;

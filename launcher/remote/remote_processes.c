@@ -1,9 +1,9 @@
 /* The processes of the remote launcher: one for the job, or one per node. Their start, their
  * output, and what their ends mean. They run as a local job of this process. */
-#include <errno.h>
 #include <string.h>
 #include <sys/wait.h>
 
+#include "common/file.h"
 #include "common/log.h"
 #include "common/own_process.h"
 #include "launcher/plan/env.h"
@@ -47,14 +47,13 @@ static int write_hostfile(struct remote_job *j, struct err *e)
     if (rc < 0)
         return rc;
     j->hostfile = xasprintf("%s/hosts", session_dir_path(j->session_dir));
-    AUTO(file) FILE *f = fopen(j->hostfile, "we");
-    for (int i = 0; f && i < j->plan->node_count; i++) {
+    AUTO(strbuf) struct strbuf b = {0};
+    for (int i = 0; i < j->plan->node_count; i++) {
         const char *host = remote_node_host(&j->nodes[i]), *at = strchr(host, '@');
-        fprintf(f, "%s\n", at ? at + 1 : host);
+        strbuf_printf(&b, "%s\n", at ? at + 1 : host);
     }
-    if (!f || fflush(f) != 0)
-        return err_set(e, -errno, "%s: %s", j->hostfile, strerror(errno));
-    return 0;
+    rc = file_write(j->hostfile, b.data, b.len, 0666);
+    return rc < 0 ? err_set(e, rc, "%s: %s", j->hostfile, strerror(-rc)) : 0;
 }
 
 int remote_processes_prepare(struct remote_job *j, struct err *e)

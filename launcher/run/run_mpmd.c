@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/file.h"
 #include "common/opt.h"
+#include "common/python.h"
 #include "launcher/hosts/hostfile.h"
 #include "launcher/plan/env.h"
 
@@ -21,16 +23,10 @@ int run_mpmd_first(int argc, char **argv)
     return argc;
 }
 
-static bool is_python(const char *program)
-{
-    size_t len = strlen(program);
-    return len > 3 && strcmp(program + len - 3, ".py") == 0;
-}
-
 void run_mpmd_program(char ***argv, int argc, char **words)
 {
     /* torchrun does the same. The option -u makes Python's output unbuffered. */
-    if (argc > 0 && is_python(words[0])) {
+    if (argc > 0 && python_is_script(words[0])) {
         strv_push(argv, xstrdup("python3"));
         strv_push(argv, xstrdup("-u"));
     }
@@ -48,12 +44,11 @@ void run_mpmd_search_first(char ***env, char *const *outer, const char *dir)
 /* Returns the Python script of a command line; NULL: none. */
 static const char *script_of(char *const *argv)
 {
-    const char *slash = strrchr(argv[0], '/'), *name = slash ? slash + 1 : argv[0];
     size_t i = 0;
-    if (strncmp(name, "python", 6) == 0)
+    if (python_is_interpreter(argv[0]))
         for (i = 1; argv[i] && argv[i][0] == '-' && strcmp(argv[i], "-m") != 0; i++)
             ;
-    return argv[i] && is_python(argv[i]) ? argv[i] : NULL;
+    return argv[i] && python_is_script(argv[i]) ? argv[i] : NULL;
 }
 
 static int check_script(char *const *argv, const char *wdir, struct err *e)
@@ -192,16 +187,14 @@ static void add_words(char ***words, const char *line)
 
 int run_mpmd_read_file(char ***words, const char *path, const char *between, struct err *e)
 {
-    AUTO(file) FILE *f = fopen(path, "re");
-    if (!f)
+    AUTO(free) char *text = file_text(path);
+    if (!text)
         return err_set(e, -errno, "file '%s': %s", path, strerror(errno));
-    AUTO(free) char *line = NULL;
-    size_t cap = 0;
-    bool any = false, first = true;
-    while (getline(&line, &cap, f) >= 0) {
+    bool any = false;
+    for (char *rest = text + (hostfile_after_mark(text) - text), *line;
+         (line = strsep(&rest, "\n"));) {
         AUTO(strv) char **own = NULL;
-        add_words(&own, first ? hostfile_after_mark(line) : line);
-        first = false;
+        add_words(&own, line);
         if (!own)
             continue;
         if (any && between)
@@ -210,7 +203,5 @@ int run_mpmd_read_file(char ***words, const char *path, const char *between, str
         for (size_t i = 0; own[i]; i++)
             strv_push(words, xstrdup(own[i]));
     }
-    if (ferror(f))
-        return err_set(e, -EIO, "file '%s': read error", path);
     return 0;
 }

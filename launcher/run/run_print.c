@@ -1,10 +1,10 @@
 #include "launcher/run/run_print.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/file.h"
 #include "common/json.h"
 #include "common/log.h"
 #include "launcher/diagnose/failure_cause.h"
@@ -56,29 +56,20 @@ static void print_cause(struct strbuf *b, const struct plan *p, const struct job
     }
 }
 
-/* Reads the first line of a file; empty if it cannot be read. */
-static void read_first_line(char *out, size_t size, const char *path)
-{
-    AUTO(file) FILE *f = fopen(path, "re");
-    if (!f || !fgets(out, (int)size, f))
-        out[0] = '\0';
-    out[strcspn(out, "\n")] = '\0';
-}
-
 /* Prints where the core file is. Uses the core pattern of this node, since the nodes of a cluster
  * usually have the same one. */
 static void print_core(struct strbuf *b, const struct plan *p, const struct rank_end *r)
 {
-    char pattern[256], uses_pid[8];
+    int uses_pid = 0;
     if (!r->core_dumped || r->pid <= 0)
         return;
-    read_first_line(pattern, sizeof pattern, "/proc/sys/kernel/core_pattern");
-    read_first_line(uses_pid, sizeof uses_pid, "/proc/sys/kernel/core_uses_pid");
-    struct failure_cause_core c = {.pattern = pattern,
+    AUTO(free) char *pattern = file_line("/proc/sys/kernel/core_pattern");
+    (void)file_scan("/proc/sys/kernel/core_uses_pid", "%d", &uses_pid); /* 0 if unknown */
+    struct failure_cause_core c = {.pattern = pattern ? pattern : "",
                                    .program = plan_rank_argv(p, &p->ranks[r->rank])[0],
                                    .wdir = plan_rank_wdir(p, &p->ranks[r->rank]),
                                    .host = p->nodes[p->ranks[r->rank].node].name,
-                                   .uses_pid = uses_pid[0] == '1',
+                                   .uses_pid = uses_pid == 1,
                                    .pid = r->pid,
                                    .uid = (int)getuid(),
                                    .signal = r->signal};
@@ -109,9 +100,9 @@ void run_print_error_file(const struct job_end *end)
     const char *path = getenv("TORCHELASTIC_ERROR_FILE");
     if (!path || !*path || !end->error)
         return;
-    AUTO(file) FILE *f = fopen(path, "we");
-    if (!f || fputs(end->error, f) < 0 || fflush(f) != 0)
-        log_warn("TORCHELASTIC_ERROR_FILE '%s': %s", path, strerror(errno));
+    int rc = file_write(path, end->error, strlen(end->error), 0666);
+    if (rc < 0)
+        log_warn("TORCHELASTIC_ERROR_FILE '%s': %s", path, strerror(-rc));
 }
 
 void run_print_plan(struct strbuf *b, const struct plan *p, bool json)

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/file.h"
 #include "common/redact.h"
 #include "launcher/guardian/process_tree.h"
 #include "launcher/top/top_model.h"
@@ -27,14 +28,11 @@ static void read_user(char *out, size_t size, uid_t uid)
 /* Reads the arguments, without secrets. */
 static void read_command(char *out, size_t size, const char *path)
 {
-    char bytes[4096];
-    AUTO(file) FILE *f = fopen(path, "re");
-    size_t n = f ? fread(bytes, 1, sizeof bytes - 1, f) : 0;
-    bytes[n] = '\0';
+    AUTO(strbuf) struct strbuf line = {0}, b = {0};
     AUTO(strv) char **words = NULL;
-    AUTO(strbuf) struct strbuf b = {0};
-    for (size_t at = 0; at < n; at += strlen(bytes + at) + 1)
-        strv_push(&words, xstrdup(bytes + at));
+    (void)file_read(&line, path, FILE_LINE_MAX); /* what is left of a process that has ended: "" */
+    for (size_t at = 0; at < line.len; at += strlen(line.data + at) + 1)
+        strv_push(&words, xstrdup(line.data + at));
     if (words)
         redact_command(&b, words);
     snprintf(out, size, "%s", strbuf_str(&b));

@@ -11,6 +11,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "common/file.h"
 #include "common/fnv_hash.h"
 #include "common/log.h"
 #include "common/mem.h"
@@ -31,18 +32,15 @@ void nccl_precheck_version(char out[NCCL_PRECHECK_VERSION_BYTES], int version)
 
 void nccl_precheck_host(struct nccl_precheck_rank_info *mine)
 {
-    char boot[64] = "";
     const char *host_id = getenv("NCCL_HOSTID");
     if (gethostname(mine->node, sizeof mine->node - 1) < 0)
         mine->node[0] = '\0';
-    AUTO(file) FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
-    if (f && !fgets(boot, sizeof boot, f))
-        boot[0] = '\0';
+    AUTO(free) char *boot = file_line("/proc/sys/kernel/random/boot_id");
     mine->host = FNV_HASH_INIT;
     if (host_id && *host_id)
         mine->host = fnv_hash_text(mine->host, host_id);
     else
-        mine->host = fnv_hash_text(fnv_hash_text(mine->host, mine->node), boot);
+        mine->host = fnv_hash_text(fnv_hash_text(mine->host, mine->node), boot ? boot : "");
 }
 
 /* Returns true if the list contains the interface. `list` begins after '^' and '='. */

@@ -9,6 +9,7 @@
 
 #include "collectives/bench/analysis/bench_diff.h"
 #include "common/command.h"
+#include "common/file.h"
 #include "common/fnv_hash.h"
 #include "common/json.h"
 
@@ -180,14 +181,10 @@ static json_t *convert_nccl_tests(const json_t *d)
 
 int cmd_bench_diff_load(json_t **out, const char *path, struct err *e)
 {
-    AUTO(file) FILE *f = fopen(path, "re");
-    if (!f)
-        return err_set(e, -errno, "'%s': %s", path, strerror(errno));
     AUTO(strbuf) struct strbuf text = {0};
-    char part[65536];
-    size_t n;
-    while ((n = fread(part, 1, sizeof part, f)) > 0 && text.len < DOCUMENT_MAX)
-        strbuf_add(&text, part, n);
+    int rc = file_read(&text, path, DOCUMENT_MAX);
+    if (rc < 0)
+        return err_set(e, rc, "'%s': %s", path, strerror(-rc));
     if (json_parse(out, strbuf_str(&text), text.len, e) < 0)
         return err_wrap(e, "'%s'", path);
     if (json_is_array(json_object_get(*out, "rows")))
@@ -223,12 +220,8 @@ int cmd_bench_diff_save(const char *path, const char *document, struct err *e)
             return err_set(e, -errno, "'%s': %s", part, strerror(errno));
         *slash = '/';
     }
-    FILE *f = fopen(path, "we");
-    if (!f)
-        return err_set(e, -errno, "'%s': %s", path, strerror(errno));
-    int bad = fputs(document, f) < 0;
-    bad |= fclose(f) != 0;
-    return bad ? err_set(e, -errno, "'%s': %s", path, strerror(errno)) : 0;
+    int rc = file_write(path, document, strlen(document), 0666);
+    return rc < 0 ? err_set(e, rc, "'%s': %s", path, strerror(-rc)) : 0;
 }
 
 int cmd_bench_diff_parse_share(double *out, const char *what, const char *text, struct err *e)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "collectives/bench/cmd/cmd_bench_control.h"
+#include "common/file.h"
 #include "common/mem.h"
 #include "common/opt.h"
 #include "common/strbuf.h"
@@ -53,14 +54,10 @@ static int read_inject(struct bench_opts *o, struct err *e)
 
 static int read_matrix(struct traffic *t, const char *path, double scale, struct err *e)
 {
-    AUTO(file) FILE *f = fopen(path, "re");
     AUTO(strbuf) struct strbuf text = {0};
-    char part[65536];
-    size_t n;
-    while (f && (n = fread(part, 1, sizeof part, f)) > 0 && text.len < MATRIX_BYTES_MAX)
-        strbuf_add(&text, part, n);
-    int rc = !f || ferror(f) ? err_set(e, -EINVAL, "%s", strerror(errno))
-                             : traffic_read(t, strbuf_str(&text), scale, e);
+    int rc = file_read(&text, path, MATRIX_BYTES_MAX);
+    rc = rc < 0 ? err_set(e, -EINVAL, "%s", strerror(-rc))
+                : traffic_read(t, strbuf_str(&text), scale, e);
     return rc < 0 ? err_wrap(e, "NCCL_TESTS_ALLTOALLV_MATRIX_FILE: '%s'", path) : 0;
 }
 

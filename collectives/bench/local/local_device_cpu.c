@@ -5,6 +5,7 @@
 
 #include "collectives/bench/local/local_device.h"
 #include "common/dl.h"
+#include "common/file.h"
 #include "common/mem.h"
 
 enum { ALIGNMENT = 64, ALLOCATIONS_MAX = 8, COLUMN_MAJOR = 102, NO_TRANSPOSE = 111, BLOCK = 64 };
@@ -47,17 +48,9 @@ static void cpu_close(struct local_device *d)
 
 void local_device_cpu_name(char *out, size_t len)
 {
-    snprintf(out, len, "CPU");
-    AUTO(file) FILE *f = fopen("/proc/cpuinfo", "re");
-    char line[256];
-    while (f && fgets(line, sizeof line, f)) {
-        char *value = strstr(line, ": ");
-        if (strncmp(line, "model name", 10) != 0 || !value)
-            continue;
-        value[strcspn(value, "\n")] = '\0';
-        snprintf(out, len, "%s", value + 2);
-        return;
-    }
+    AUTO(free) char *model = file_field("/proc/cpuinfo", "model name");
+    const char *name = model ? strstr(model, ": ") : NULL;
+    snprintf(out, len, "%s", name ? name + 2 : "CPU");
 }
 
 static void cpu_describe(const struct local_device *d, struct local_device_facts *out)

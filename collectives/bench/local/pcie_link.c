@@ -3,28 +3,21 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "common/file.h"
 #include "common/mem.h"
 
 static const double FIRST_GTS = 2.5; /* of generation 1; generations 2, 3 … have 5, 8, 16 … GT/s */
-
-/* Reads the number at the start of a file; 0: there is none. */
-static double read_number(const char *path)
-{
-    double value = 0;
-    AUTO(file) FILE *f = fopen(path, "re");
-    return f && fscanf(f, "%lf", &value) == 1 ? value : 0;
-}
 
 void pcie_link_read(struct pcie_link *out, const char *sysfs, int domain, int bus, int device)
 {
     static const char *const names[] = {"current_link_speed", "current_link_width",
                                         "max_link_width"};
-    double values[COUNT_OF(names)];
+    double values[COUNT_OF(names)] = {0};
     for (size_t i = 0; i < COUNT_OF(names); i++) {
         AUTO(free)
         char *path = xasprintf("%s/bus/pci/devices/%04x:%02x:%02x.0/%s", sysfs, (unsigned)domain,
                                (unsigned)bus, (unsigned)device, names[i]);
-        values[i] = read_number(path);
+        (void)file_scan(path, "%lf", &values[i]); /* 0 if there is none */
     }
     /* Generation 3 has 8 GT/s, which is less than twice 5 GT/s: log2 rounds to it. */
     *out = (struct pcie_link){.generation =

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 
 #include "common/clock.h"
+#include "common/file.h"
 #include "common/mem.h"
 #include "common/strbuf.h"
 #include "launcher/doctor/checks/checks_host_internal.h"
@@ -59,16 +60,14 @@ static bool is_segment(const char *name)
 static bool mark_mapped(struct segments *s, const char *pid)
 {
     AUTO(free) char *path = sysroot_path("/proc/%s/maps", pid);
-    AUTO(file) FILE *f = fopen(path, "re");
-    AUTO(free) char *line = NULL;
-    size_t cap = 0;
-    while (f && getline(&line, &cap, f) >= 0) {
-        line[strcspn(line, "\n")] = '\0';
+    AUTO(free) char *text = file_text(path);
+    int error = errno;
+    for (char *rest = text, *line; (line = strsep(&rest, "\n"));) {
         const char *base = strrchr(line, '/');
         for (size_t i = 0; base && i < s->count; i++)
             s->all[i].mapped |= strcmp(base + 1, s->all[i].name) == 0;
     }
-    return f || errno == ENOENT || errno == ESRCH; /* it has exited */
+    return text || error == ENOENT || error == ESRCH; /* it has exited */
 }
 
 /* Reads the size of each segment. One that is gone, or that is hidden, counts as mapped. */

@@ -6,6 +6,7 @@
 #include <sys/utsname.h>
 #include <sys/wait.h>
 
+#include "common/file.h"
 #include "common/mem.h"
 #include "common/strbuf.h"
 #include "launcher/doctor/checks/checks.h"
@@ -215,10 +216,8 @@ struct switches {
 static const char *setter_of(char *const *files, const char *name)
 {
     for (; *files; files++) {
-        char buf[65536];
-        AUTO(file) FILE *f = fopen(*files, "re");
-        size_t n = f ? fread(buf, 1, sizeof buf - 1, f) : 0;
-        if (n > 0 && memmem(buf, n, name, strlen(name)))
+        AUTO(free) char *text = file_text(*files);
+        if (text && strstr(text, name))
             return *files;
     }
     return NULL;
@@ -250,11 +249,9 @@ static void take_setting(struct switches *s, const char *setting, const char *fi
 
 static void take_file(struct switches *s, const char *path)
 {
-    AUTO(file) FILE *f = fopen(path, "re");
-    AUTO(free) char *line = NULL;
-    size_t cap = 0;
-    while (f && getline(&line, &cap, f) >= 0) {
-        line[strcspn(line, "\r\n")] = '\0';
+    AUTO(free) char *text = file_text(path);
+    for (char *rest = text, *line; (line = strsep(&rest, "\n"));) {
+        line[strcspn(line, "\r")] = '\0';
         take_setting(s, line + strspn(line, " \t"), path);
     }
 }

@@ -7,6 +7,7 @@
 #include <sys/utsname.h>
 
 #include "common/byte_size.h"
+#include "common/file.h"
 #include "common/mem.h"
 #include "common/strbuf.h"
 #include "launcher/doctor/checks/checks.h"
@@ -45,14 +46,11 @@ static struct owner read_owner(const char *dir)
 static bool has_socket(const char *dir)
 {
     static const char scheme[] = "ipc://";
-    char address[4096] = "";
     struct stat st;
     AUTO(free) char *path = xasprintf("%s/endpoint", dir);
-    AUTO(file) FILE *f = fopen(path, "re");
-    if (!f || !fgets(address, sizeof address, f) || strncmp(address, scheme, strlen(scheme)) != 0)
-        return false;
-    address[strcspn(address, "\n")] = '\0';
-    return lstat(address + strlen(scheme), &st) == 0;
+    AUTO(free) char *address = file_line(path);
+    return address && strncmp(address, scheme, strlen(scheme)) == 0 &&
+           lstat(address + strlen(scheme), &st) == 0;
 }
 
 /* Returns true, with a failure, if the process that should own the lock is dead. */
