@@ -409,8 +409,8 @@ static int check_limits(const struct launch *j, struct err *e)
 int launch_start(struct launch **out, struct launch_context *l, const struct launch_spec *s,
                  const struct launch_events *ev, void *arg, struct err *e)
 {
-    static const struct rank_events from_ranks = {.joined = on_pmix_connected,
-                                                  .finalized = on_pmix_finalized,
+    static const struct rank_events from_ranks = {.joined = on_joined,
+                                                  .finalized = on_finalized,
                                                   .aborted = launch_aborts_on_aborted,
                                                   .spawns = engine_warn_spawn};
     static const struct engine_events from_engine = {.node = on_node,
