@@ -1,13 +1,12 @@
 #include "hpo/cmd/sweep_run.h"
 
-#include <fcntl.h>
 #include <math.h>
 #include <poll.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "common/child.h"
 #include "common/json.h"
 #include "common/log.h"
 #include "common/own_process.h"
@@ -169,40 +168,26 @@ static int finish(const struct run_message_opts *m, const struct sweep_options *
  * does affects the sweep. Prints the address. */
 static int start_server(const struct sweep_dir *dir)
 {
-    extern char **environ;
-    int in[2], out[2];
-    pid_t pid;
     AUTO(free) char *program = NULL;
-    char *argv[] = {(char *)"drover-serve", (char *)"serve", dir->path, (char *)"--until-eof",
-                    NULL};
-    if (own_process_sibling(&program, argv[0], NULL) < 0 || pipe2(in, O_CLOEXEC) < 0)
+    if (own_process_sibling(&program, "drover-serve", NULL) < 0)
         return -1;
-    if (pipe2(out, O_CLOEXEC) < 0) {
-        close(in[0]);
-        close(in[1]);
-        return -1;
-    }
-    posix_spawn_file_actions_t files;
-    posix_spawnattr_t attributes;
-    posix_spawn_file_actions_init(&files);
-    posix_spawn_file_actions_adddup2(&files, in[0], STDIN_FILENO);
-    posix_spawn_file_actions_adddup2(&files, out[1], STDOUT_FILENO);
-    posix_spawn_file_actions_adddup2(&files, out[1], STDERR_FILENO);
-    posix_spawnattr_init(&attributes); /* its own group: Ctrl-C is for the sweep */
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
-    int rc = posix_spawn(&pid, program, &files, &attributes, argv, environ);
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&files);
-    close(in[0]);
-    close(out[1]);
-    struct pollfd p = {out[0], POLLIN, 0};
+    char *argv[] = {program, (char *)"serve", dir->path, (char *)"--until-eof", NULL};
+    struct child c = {.in = -1, .out = -1};
+    int rc = child_start(&c,
+                         &(struct child_opts){.argv = argv,
+                                              .in = CHILD_PIPE,
+                                              .out = CHILD_PIPE,
+                                              .messages = CHILD_OUT,
+                                              .group = true}, /* Ctrl-C is for the sweep */
+                         NULL);
+    struct pollfd p = {c.out, POLLIN, 0};
     char line[1024] = "";
     ssize_t n =
-        rc == 0 && poll(&p, 1, SERVER_START_MS) > 0 ? read(out[0], line, sizeof line - 1) : 0;
+        rc == 0 && poll(&p, 1, SERVER_START_MS) > 0 ? read(c.out, line, sizeof line - 1) : 0;
     line[n > 0 ? strcspn(line, "\n") : 0] = 0;
-    close(out[0]);
+    auto_fd(&c.out);
     fprintf(stderr, "%s\n", *line ? line : "drover sweep: --serve: 'drover serve' did not start");
-    return in[1];
+    return c.in;
 }
 
 /* ---- the run -------------------------------------------------------------------------------- */

@@ -1,38 +1,13 @@
 #include "launcher/agent/node_probe.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <spawn.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/child.h"
+#include "common/file.h"
 #include "common/mem.h"
 #include "common/own_process.h"
-
-static int start(pid_t *pid, char *const *argv, const int ends[2], struct err *e)
-{
-    const char *drover = argv[0];
-    posix_spawn_file_actions_t fds;
-    posix_spawn_file_actions_init(&fds);
-    posix_spawn_file_actions_adddup2(&fds, ends[0], STDOUT_FILENO);
-    posix_spawn_file_actions_adddup2(&fds, ends[1], STDERR_FILENO);
-    int rc = posix_spawn(pid, drover, &fds, NULL, argv, environ);
-    posix_spawn_file_actions_destroy(&fds);
-    return rc ? err_set(e, -rc, "%s: %s", drover, strerror(rc)) : 0;
-}
-
-static void read_all(struct strbuf *out, int fd)
-{
-    char buf[16384];
-    ssize_t n;
-    while ((n = read(fd, buf, sizeof buf)) != 0) {
-        if (n > 0)
-            strbuf_add(out, buf, (size_t)n);
-        else if (errno != EINTR)
-            return;
-    }
-}
 
 static const char *last_line(struct strbuf *text)
 {
@@ -59,31 +34,17 @@ static char **command_line(const char *drover, const struct node_probe_checks *c
 int node_probe(struct strbuf *out, const struct node_probe_checks *checks, struct err *e)
 {
     AUTO(free) char *drover = NULL;
-    AUTO(strv) char **argv = NULL;
-    AUTO(strbuf) struct strbuf messages = {0};
-    int out_pipe[2] = {-1, -1}, err_pipe[2] = {-1, -1}, status = 0;
-    pid_t pid;
+    AUTO(child_result) struct child_result r = {0};
     int rc = own_process_sibling(&drover, "drover", e);
-    if (rc == 0)
-        argv = command_line(drover, checks);
-    if (rc == 0 && (pipe2(out_pipe, O_CLOEXEC) < 0 || pipe2(err_pipe, O_CLOEXEC) < 0))
-        rc = err_set(e, -errno, "pipe: %s", strerror(errno));
-    if (rc == 0)
-        rc = start(&pid, argv, (int[]){out_pipe[1], err_pipe[1]}, e);
-    auto_fd(&out_pipe[1]);
-    auto_fd(&err_pipe[1]);
-    if (rc == 0) {
-        read_all(out, out_pipe[0]);
-        read_all(&messages, err_pipe[0]); /* a few lines, which fit into the pipe */
-        while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-            ;
-        if (status != 0)
-            rc = err_set(e, -EIO, "%s",
-                         messages.len ? last_line(&messages) : "`drover machine` failed");
-        else if (messages.len)
-            (void)!write(STDERR_FILENO, messages.data, messages.len);
-    }
-    auto_fd(&out_pipe[0]);
-    auto_fd(&err_pipe[0]);
+    if (rc < 0)
+        return rc;
+    AUTO(strv) char **argv = command_line(drover, checks);
+    rc = child_run(
+        &r, &(struct child_opts){.argv = argv, .out = CHILD_PIPE, .messages = CHILD_PIPE}, e);
+    if (rc == 0 && r.status != 0)
+        return err_set(e, -EIO, "%s",
+                       r.messages.len ? last_line(&r.messages) : "`drover machine` failed");
+    (void)file_write_all(STDERR_FILENO, r.messages.data, r.messages.len);
+    strbuf_add(out, r.out.data, r.out.len);
     return rc;
 }

@@ -7,17 +7,16 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/child.h"
 #include "common/clock.h"
 #include "common/json.h"
 #include "common/mem.h"
 #include "common/strbuf.h"
 #include "launcher/node/limits.h"
 
-enum { RESULT_BYTES_MAX = 64 << 10, EXIT_LIMIT_MS = 100 };
+enum { RESULT_BYTES_MAX = 64 << 10 };
 
 struct run {
     const struct check *rows;
@@ -182,16 +181,6 @@ static size_t receive_all(struct run *r, size_t from, int sock)
     return r->count;
 }
 
-/* Ends a child. One that waits inside the kernel stays, and is left to init. */
-static void end_child(pid_t pid)
-{
-    AUTO(fd) int fd = (int)syscall(SYS_pidfd_open, pid, 0);
-    struct pollfd p = {.fd = fd, .events = POLLIN}; /* a kernel before 5.3: only the time limit */
-    kill(pid, SIGKILL);
-    (void)poll(&p, 1, EXIT_LIMIT_MS);
-    (void)waitpid(pid, NULL, WNOHANG);
-}
-
 int check_run(struct check_result *out, const struct check *rows, size_t count,
               struct check_env *env, const struct check_run_opts *o, struct err *e)
 {
@@ -208,7 +197,7 @@ int check_run(struct check_result *out, const struct check *rows, size_t count,
             return rc;
         next = receive_all(&r, next, sock);
         close(sock);
-        end_child(pid);
+        child_kill(pid);
     }
     return 0;
 }

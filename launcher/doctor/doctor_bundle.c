@@ -1,15 +1,14 @@
 #include "launcher/doctor/doctor_bundle.h"
 
 #include <errno.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/child.h"
 #include "common/file.h"
 #include "common/mem.h"
 #include "common/redact.h"
@@ -94,15 +93,13 @@ static int write_files(const char *dir, const struct doctor_report *r, const str
 static int run_tar(const char *dir, const char *path, struct err *e)
 {
     char *argv[] = {"tar", "-czf", (char *)path, "-C", (char *)dir, ".", NULL};
-    pid_t pid;
-    int status, rc = posix_spawnp(&pid, "tar", NULL, NULL, argv, environ);
-    if (rc != 0) {
-        err_set(e, -rc, "--bundle: tar: %s", strerror(rc));
+    struct child_result r = {0};
+    if (child_run(&r, &(struct child_opts){.argv = argv, .out = CHILD_KEEP, .messages = CHILD_KEEP},
+                  e) < 0) {
+        err_wrap(e, "--bundle");
         return err_hint(e, "install tar");
     }
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        ;
-    return status == 0 ? 0 : err_set(e, -EIO, "--bundle: tar could not write %s", path);
+    return r.status == 0 ? 0 : err_set(e, -EIO, "--bundle: tar could not write %s", path);
 }
 
 static void remove_files(const char *dir)

@@ -3,14 +3,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/child.h"
 #include "common/log.h"
 #include "common/own_process.h"
 #include "launcher/node/session_dir.h"
@@ -250,18 +249,15 @@ int ft_bridge_open(struct ft_bridge **out, uv_loop_t *loop, const char *config, 
 int ft_bridge_check(struct err *e)
 {
     AUTO(free) char *script = script_path(e);
-    pid_t pid;
-    int status = 0;
+    struct child_result r = {0};
     if (!script)
         return e->code;
     const char *program = python_of(environ);
     char *argv[] = {(char *)program, script, (char *)"--check", NULL};
-    int rc = posix_spawnp(&pid, program, NULL, NULL, argv, environ);
-    if (rc != 0)
-        return err_set(e, -ENOENT, "%s: %s", program, strerror(rc));
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        ;
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+    const struct child_opts o = {.argv = argv, .out = CHILD_KEEP, .messages = CHILD_KEEP};
+    if (child_run(&r, &o, e) < 0)
+        return e->code;
+    if (r.status == 0)
         return 0;
     err_set(e, -ENOENT, "%s has no module nvidia_resiliency_ext.fault_tolerance", program);
     return err_hint(e, "pip install nvidia-resiliency-ext");

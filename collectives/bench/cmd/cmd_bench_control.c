@@ -1,26 +1,24 @@
 #include "collectives/bench/cmd/cmd_bench_control.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "collectives/bench/analysis/transport_control.h"
+#include "common/child.h"
 #include "common/log.h"
 #include "common/own_process.h"
 
 enum { CONTROL_WAIT_S = 60 };
 
 /* The options of the control run follow those of the user: the last one counts. */
-static char **line_of(char *const *argv, const struct cmd_bench_opts *o,
+static char **line_of(const char *program, char *const *argv, const struct cmd_bench_opts *o,
                       const struct transport_control_run *r)
 {
     char **line = NULL;
-    for (size_t i = 0; argv[i]; i++)
+    strv_push(&line, xstrdup(program));
+    for (size_t i = 1; argv[i]; i++)
         strv_push(&line, xstrdup(argv[i]));
     if (r->small && o->bench.max_bytes > TRANSPORT_CONTROL_BYTES) {
         uint64_t least = o->bench.min_bytes < TRANSPORT_CONTROL_BYTES ? o->bench.min_bytes
@@ -41,22 +39,6 @@ static char **line_of(char *const *argv, const struct cmd_bench_opts *o,
     return line;
 }
 
-/* Runs a program without output. Returns its exit status, or -1. */
-static int run_silently(const char *program, char *const *line)
-{
-    pid_t pid = 0;
-    int status = -1;
-    posix_spawn_file_actions_t files;
-    posix_spawn_file_actions_init(&files);
-    for (int fd = 1; fd <= 2; fd++)
-        posix_spawn_file_actions_addopen(&files, fd, "/dev/null", O_WRONLY, 0);
-    int rc = posix_spawn(&pid, program, &files, NULL, line, environ);
-    posix_spawn_file_actions_destroy(&files);
-    while (rc == 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        ;
-    return rc == 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
 void cmd_bench_control(char *const *argv, const struct cmd_bench_opts *o)
 {
     AUTO(free) char *program = NULL;
@@ -68,9 +50,10 @@ void cmd_bench_control(char *const *argv, const struct cmd_bench_opts *o)
     log_warn("the run failed: control runs look for the transport of NCCL that is at fault");
     setenv(CMD_BENCH_CONTROL_ENV, "1", true);
     while (transport_control_next(&t, &r)) {
-        AUTO(strv) char **line = line_of(argv, o, &r);
-        int status = run_silently(program, line);
-        transport_control_add(&t, status == 0 || status == 1); /* 1: slower than expected */
+        AUTO(strv) char **line = line_of(program, argv, o, &r);
+        struct child_result done = {.status = -1};
+        (void)child_run(&done, &(struct child_opts){.argv = line}, NULL); /* -1: it did not start */
+        transport_control_add(&t, done.status == 0 || done.status == 1);  /* 1: it was slow */
     }
     unsetenv(CMD_BENCH_CONTROL_ENV);
     transport_control_text(&text, &t);

@@ -95,14 +95,14 @@ struct check_result *active_result(const struct active_measurement *m, int node,
 
 /* Sets a failure on all nodes. */
 static void fail_all(const struct active_measurement *m, const char *id,
-                     const struct own_command *c)
+                     const struct child_result *c)
 {
     AUTO(free) char *why = own_command_error(c);
     for (int i = 0; i < m->count; i++)
         check_bad(active_result(m, i, id), CHECK_FAIL, "a result", "drover bench", "%s", why);
 }
 
-int active_bench(json_t **out, struct own_command *c, const struct active_measurement *m,
+int active_bench(json_t **out, struct child_result *c, const struct active_measurement *m,
                  const struct hosts *hosts, int per_node, char *const *options)
 {
     AUTO(fd) int fd = hosts ? own_command_hosts(hosts, m->e) : -1;
@@ -130,7 +130,7 @@ int active_bench(json_t **out, struct own_command *c, const struct active_measur
 }
 
 /* Runs `drover bench all_reduce` on some hosts (NULL: this machine). */
-static int bench(json_t **out, struct own_command *c, const struct active_measurement *m,
+static int bench(json_t **out, struct child_result *c, const struct active_measurement *m,
                  const struct hosts *hosts, int per_node, const char *option)
 {
     char *size = m->opts->gpus ? "32M" : "128K", *iters = m->opts->brief ? "5" : "20";
@@ -160,7 +160,7 @@ static int run_each(const struct active_measurement *m, int per_node)
     for (int i = 0; rc == 0 && i < n; i++) {
         struct hosts one = {.at = m->hosts ? &m->hosts->at[i] : NULL, .count = 1};
 
-        AUTO(own_command) struct own_command c = {0};
+        AUTO(child_result) struct child_result c = {0};
         AUTO(json) json_t *j = NULL;
         rc = bench(&j, &c, m, m->hosts ? &one : NULL, per_node, NULL);
 
@@ -189,7 +189,7 @@ static int run_allreduce(const struct active_measurement *m)
 {
     static const char id[] = "act.allreduce";
     int ranks = ranks_per_node(m->opts);
-    AUTO(own_command) struct own_command c = {0};
+    AUTO(child_result) struct child_result c = {0};
     AUTO(json) json_t *j = NULL;
     int rc = bench(&j, &c, m, m->hosts, ranks, NULL);
     if (rc < 0)
@@ -264,7 +264,7 @@ static void judge_pairs(const struct active_measurement *m, const json_t *root)
 
 static int run_pair(const struct active_measurement *m)
 {
-    AUTO(own_command) struct own_command c = {0};
+    AUTO(child_result) struct child_result c = {0};
     AUTO(json) json_t *j = NULL;
     int ranks = ranks_per_node(m->opts);
     if (m->count * ranks < 2)

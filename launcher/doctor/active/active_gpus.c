@@ -219,7 +219,7 @@ void active_gpus_judge(const struct active_measurement *m, enum active_gpus_what
 
 /* Sets the results if there is no measurement: without a library of CUDA nothing is known. */
 static void set_unmeasured(const struct active_measurement *m, enum active_gpus_what what, int node,
-                           const struct own_command *c, const json_t *root)
+                           const struct child_result *c, const json_t *root)
 {
     const char *missing = json_string_value(json_object_get(root, "missing"));
     AUTO(free) char *why = own_command_error(c);
@@ -253,7 +253,7 @@ static int run_nodes(const struct active_measurement *m, enum active_gpus_what w
         chosen[nodes[i]] = true;
     AUTO(hosts) struct hosts *hosts = m->hosts ? hosts_select(m->hosts, chosen) : NULL;
     AUTO(strv) char **options = options_of(m, what);
-    AUTO(own_command) struct own_command c = {0};
+    AUTO(child_result) struct child_result c = {0};
     AUTO(json) json_t *j = NULL;
     int rc = active_bench(&j, &c, m, hosts, per_node, options);
     if (rc < 0)

@@ -26,7 +26,7 @@ struct check_result *active_result(const struct active_measurement *m, int node,
 /* Runs `drover bench` on some hosts (NULL: this machine) with `options` (a strv) in addition, and
  * parses its output. `*out` stays NULL if it prints no JSON; `c` then says why. Returns 0, or the
  * error of its start. */
-int active_bench(json_t **out, struct own_command *c, const struct active_measurement *m,
+int active_bench(json_t **out, struct child_result *c, const struct active_measurement *m,
                  const struct hosts *hosts, int per_node, char *const *options);
 
 /* Runs act.mem, act.pcie, act.gemm and act.bits: one `drover bench` for all nodes, or if that fails

@@ -118,7 +118,7 @@ void active_ring_merge(json_t *root, const json_t *again)
 static int measure(json_t **out, const struct active_measurement *m)
 {
     char *options[] = {"ring", NULL};
-    AUTO(own_command) struct own_command c = {0};
+    AUTO(child_result) struct child_result c = {0};
     AUTO(json) json_t *j = NULL;
     int rc = active_bench(&j, &c, m, m->hosts, 1, options);
     if (rc < 0)

@@ -76,7 +76,7 @@ static char **command_line(int hosts_fd, int per_node, char *const *command)
 int node_health_ask(struct node_health *out, const struct hosts *hosts, int per_node,
                     char *const *command, char *const *env, struct err *e)
 {
-    AUTO(own_command) struct own_command c = {0};
+    AUTO(child_result) struct child_result c = {0};
     AUTO(fd) int fd = own_command_hosts(hosts, e);
     if (fd < 0)
         return fd;

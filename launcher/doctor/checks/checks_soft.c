@@ -1,11 +1,10 @@
 #include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/utsname.h>
-#include <sys/wait.h>
 
+#include "common/child.h"
 #include "common/file.h"
 #include "common/mem.h"
 #include "common/strbuf.h"
@@ -61,23 +60,6 @@ static void check_nccl(struct check_result *r, struct check_env *env)
 
 /* ---- soft.mpi ------------------------------------------------------------------------------- */
 
-/* Starts `LOADER --list FILE`, which prints what the file would load, as ldd does. */
-static FILE *list_libraries(pid_t *pid, const char *loader, const char *file)
-{
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) < 0)
-        return NULL;
-    *pid = fork();
-    if (*pid == 0) {
-        dup2(ends[1], STDOUT_FILENO);
-        dup2(ends[1], STDERR_FILENO);
-        execl(loader, loader, "--list", file, NULL);
-        _exit(127);
-    }
-    close(ends[1]);
-    return fdopen(ends[0], "re");
-}
-
 /* Returns the name of an MPI library in a line of the loader: "libmpi.so.40 => /usr/lib/…", or an
  * error text that names the library that is missing. NULL: the line is about another library. */
 static char *mpi_name(const char *line)
@@ -86,28 +68,27 @@ static char *mpi_name(const char *line)
     name = name ? name : strstr(line, "libmpich.so");
     bool listed = name && name == line + strspn(line, " \t");
     bool missing = name && strstr(line, "loading shared librar");
-    return listed || missing ? xstrndup(name, strcspn(name, " :\n")) : NULL;
+    return listed || missing ? xstrndup(name, strcspn(name, " :")) : NULL;
 }
 
-/* Finds the MPI library that a file loads. Sets `*path` to its path, or to NULL if the loader does
+/* Finds the MPI library that a file loads: `LOADER --list FILE` prints what the file would load, as
+ * ldd does. Sets `*path` to its path, or to NULL if the loader does
  * not find it. Returns its name, or NULL if the file loads none. Both are the caller's. */
 static char *mpi_library(char **path, const char *loader, const char *file)
 {
-    pid_t pid = -1;
-    AUTO(file) FILE *f = list_libraries(&pid, loader, file);
-    AUTO(free) char *line = NULL;
-    char *name = NULL;
-    size_t cap = 0;
+    char *argv[] = {(char *)loader, (char *)"--list", (char *)file, NULL}, *name = NULL;
+    AUTO(child_result) struct child_result r = {0};
     *path = NULL;
-    while (f && getline(&line, &cap, f) >= 0) {
+    if (child_run(&r, &(struct child_opts){.argv = argv, .out = CHILD_PIPE, .messages = CHILD_OUT},
+                  NULL) < 0)
+        return NULL;
+    for (char *rest = r.out.data, *line; (line = strsep(&rest, "\n"));) {
         char at[PATH_MAX];
         if (name || !(name = mpi_name(line)))
             continue;
         if (sscanf(line, "%*s => %4095s", at) == 1 && at[0] == '/')
             *path = realpath(at, NULL);
     }
-    if (pid > 0)
-        waitpid(pid, NULL, 0);
     return name;
 }
 
