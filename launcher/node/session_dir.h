@@ -25,7 +25,7 @@ AUTO_DEFINE(session_dir, struct session_dir *, session_dir_close)
 /* Returns the path of the directory. Borrowed. */
 const char *session_dir_path(const struct session_dir *s);
 
-/* Returns a path beside the session directories that no other process uses: KIND-PID-RANDOM. The
+/* Returns a path next to the session directories that no other process uses: KIND-PID-RANDOM. The
  * caller frees it. */
 int session_dir_beside(char **out, const char *kind, struct err *e);
 
