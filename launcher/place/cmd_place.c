@@ -53,8 +53,10 @@ static int preview(const struct place_options *o, struct err *e)
     int rc = placement_preview(&p, &opts, e);
     if (p && !o->emit)
         print_choice(o, p);
-    if (rc == 0 && o->emit)
-        rc = place_emit(&b, o->emit, p->job, p->inventory.gpus, &p->choice, o->program, e);
+    if (rc == 0 && o->emit) {
+        const struct place_emit_job job = {p->job, p->inventory.gpus, &p->choice, o->program};
+        rc = place_emit(&b, o->emit, &job, e);
+    }
     if (rc == 0)
         fputs(strbuf_str(&b), stdout);
     return rc;

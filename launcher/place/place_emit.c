@@ -8,13 +8,6 @@
 #include "common/python.h"
 #include "common/utf8.h"
 
-struct emitted {
-    const struct place_job *job;
-    const struct place_gpu *gpus;
-    const struct place_choice *choice;
-    char *const *argv;
-};
-
 /* What starts several ranks inside a container, and the image if the file names none. */
 static const struct framework {
     const char *name, *image;
@@ -48,7 +41,7 @@ static const struct framework *find_framework(const struct place_job *j)
 }
 
 /* Returns the program with its launcher, as the words of a container; a strv. */
-static char **container_words(const struct emitted *m)
+static char **container_words(const struct place_emit_job *m)
 {
     const struct framework *f = find_framework(m->job);
     char *const *argv = m->argv;
@@ -83,12 +76,12 @@ static int find_image(const char **out, const struct place_job *j, struct err *e
     return err_hint(e, "task: {image: pytorch/pytorch:latest}");
 }
 
-static const struct gpu *first_gpu(const struct emitted *m)
+static const struct gpu *first_gpu(const struct place_emit_job *m)
 {
     return &m->gpus[m->choice->gpus[0]].gpu;
 }
 
-static void add_uuids(struct strbuf *b, const struct emitted *m)
+static void add_uuids(struct strbuf *b, const struct place_emit_job *m)
 {
     for (int i = 0; i < m->choice->count; i++)
         strbuf_printf(b, "%s%s", i ? "," : "", m->gpus[m->choice->gpus[i]].gpu.uuid);
@@ -97,7 +90,7 @@ static void add_uuids(struct strbuf *b, const struct emitted *m)
 /* ---- programs ------------------------------------------------------------------------------- */
 
 /* The quotes inside of the value of --gpus belong to docker: it parses the value as CSV. */
-static int emit_docker(struct strbuf *b, const struct emitted *m, struct err *e)
+static int emit_docker(struct strbuf *b, const struct place_emit_job *m, struct err *e)
 {
     const char *image = NULL;
     int rc = find_image(&image, m->job, e);
@@ -115,7 +108,7 @@ static int emit_docker(struct strbuf *b, const struct emitted *m, struct err *e)
 }
 
 /* Slurm selects the GPUs by its own rules: the line asks for as many of the same kind. */
-static int emit_sbatch(struct strbuf *b, const struct emitted *m, struct err *e)
+static int emit_sbatch(struct strbuf *b, const struct place_emit_job *m, struct err *e)
 {
     AUTO(strbuf) struct strbuf wrap = {0};
     int n = m->choice->count;
@@ -135,7 +128,7 @@ static int emit_sbatch(struct strbuf *b, const struct emitted *m, struct err *e)
 }
 
 /* A rank can use only one MIG instance, so with MIG each rank is a program of its own. */
-static int emit_mpirun(struct strbuf *b, const struct emitted *m, struct err *e)
+static int emit_mpirun(struct strbuf *b, const struct place_emit_job *m, struct err *e)
 {
     const struct place_choice *c = m->choice;
     bool mig = m->gpus[c->gpus[0]].mig;
@@ -178,7 +171,7 @@ static void add_k8s_string(struct strbuf *b, const char *text)
 }
 
 /* The node label is that of NVIDIA's GPU feature discovery: the model with '-' for spaces. */
-static int emit_k8s(struct strbuf *b, const struct emitted *m, struct err *e)
+static int emit_k8s(struct strbuf *b, const struct place_emit_job *m, struct err *e)
 {
     const char *image = NULL;
     int rc = find_image(&image, m->job, e);
@@ -212,7 +205,7 @@ static int emit_k8s(struct strbuf *b, const struct emitted *m, struct err *e)
 static const struct {
     const char *name;
     bool queues;
-    int (*emit)(struct strbuf *b, const struct emitted *m, struct err *e);
+    int (*emit)(struct strbuf *b, const struct place_emit_job *m, struct err *e);
 } programs[] = {
     {"docker", false, emit_docker},
     {"sbatch", true, emit_sbatch},
@@ -228,18 +221,16 @@ bool place_emit_queues(const char *program)
     return false;
 }
 
-int place_emit(struct strbuf *out, const char *program, const struct place_job *j,
-               const struct place_gpu *gpus, const struct place_choice *c, char *const *argv,
+int place_emit(struct strbuf *out, const char *program, const struct place_emit_job *m,
                struct err *e)
 {
-    const struct emitted m = {j, gpus, c, argv};
-    if (!argv || !argv[0]) {
+    if (!m->argv || !m->argv[0]) {
         err_set(e, -EINVAL, "--emit: the command is missing");
         return err_hint(e, "drover place JOB.yaml --emit docker -- python3 train.py");
     }
     for (size_t i = 0; i < COUNT_OF(programs); i++)
         if (strcmp(programs[i].name, program) == 0)
-            return programs[i].emit(out, &m, e);
+            return programs[i].emit(out, m, e);
     err_set(e, -EINVAL, "--emit: unknown program '%s'", program);
     return err_hint(e, PLACE_EMIT_WORDS);
 }

@@ -34,7 +34,7 @@ void run_mpmd_program(char ***argv, int argc, char **words)
         strv_push(argv, xstrdup(words[i]));
 }
 
-void run_mpmd_search_first(char ***env, char *const *outer, const char *dir)
+void run_mpmd_prepend_path(char ***env, char *const *outer, const char *dir)
 {
     const char *path = env_get(*env, "PATH");
     path = path ? path : env_user_value(environ, outer, "PATH");
@@ -135,7 +135,7 @@ static int add_program(struct run_options *o, int argc, char **argv, struct err 
         return rc;
     }
     if (a.path)
-        run_mpmd_search_first(&a.env, o->env, a.path);
+        run_mpmd_prepend_path(&a.env, o->env, a.path);
     o->apps = xrealloc(o->apps, (size_t)o->app_count + 1, sizeof *o->apps);
     o->apps[o->app_count++] = (struct launch_app){
         .ranks = a.np, .argv = TAKE(program), .env = a.env, .wdir = a.wdir, .hosts = a.hosts};

@@ -24,7 +24,7 @@ int run_mpmd_parse(struct run_options *o, int argc, char **argv, struct err *e);
 int run_mpmd_read_file(char ***words, const char *path, const char *between, struct err *e);
 /* Sets PATH in `env` to `dir` followed by the old PATH. The old PATH is that of `env`, else that of
  * `outer`, else that of this process. */
-void run_mpmd_search_first(char ***env, char *const *outer, const char *dir);
+void run_mpmd_prepend_path(char ***env, char *const *outer, const char *dir);
 /* Reads "NAME VALUE" or "NAME=VALUE", the forms of hydra's -env, and sets the variable in `env`.
  * Returns the number of values used, or -EINVAL if the text has neither form. */
 int run_mpmd_read_env(char ***env, char *const *values, struct err *e);

@@ -394,7 +394,7 @@ int run_options_resolve(struct run_options *o, struct err *e)
     if (o->hydra_hosts && o->hosts)
         raise_slots(o);
     if (o->path)
-        run_mpmd_search_first(&o->env, o->env, o->path);
+        run_mpmd_prepend_path(&o->env, o->env, o->path);
     if (set_program_dirs(o, e) < 0)
         return -EINVAL;
     for (size_t i = 0; i < strv_len(o->mpirun_only); i++)

@@ -15,7 +15,7 @@ static char *emit_on(int count, bool mig, const char *program, const char *job, 
     AUTO(place_job) struct place_job *j = kit_job_of(job);
     AUTO(strbuf) struct strbuf b = {0};
     struct err e = {0};
-    if (place_emit(&b, program, j, g, &c, argv, &e) < 0)
+    if (place_emit(&b, program, &(struct place_emit_job){j, g, &c, argv}, &e) < 0)
         FAIL("%s", e.text);
     return strbuf_take(&b);
 }
@@ -81,7 +81,8 @@ TEST(what_cannot_be_printed_is_an_error)
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         AUTO(strbuf) struct strbuf b = {0};
         struct err e = {0};
-        CHECK_INT(place_emit(&b, cases[i].program, j, g, &c, cases[i].argv, &e), -EINVAL);
+        const struct place_emit_job job = {j, g, &c, cases[i].argv};
+        CHECK_INT(place_emit(&b, cases[i].program, &job, &e), -EINVAL);
         CHECK_HAS(e.text, cases[i].says);
         CHECK_HAS(e.hint, cases[i].hint);
     }
