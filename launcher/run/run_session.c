@@ -313,7 +313,6 @@ static int start_attempt(struct session *s, struct err *e)
     static const struct launch_events events = {
         .rank_started = on_rank_started, .rank_ended = on_rank_ended, .ended = on_ended};
     struct feature_run *f = &s->features;
-    f->causes &= ~(1U << FEATURE_CAUSE_HANG);
     f->attempt = run_restarts_attempt(s->restarts);
     launch_free(TAKE(s->job)); /* of the previous attempt */
     int rc = feature_prepare(f, e);
@@ -321,8 +320,7 @@ static int start_attempt(struct session *s, struct err *e)
         rc = launch_start(&s->job, s->context, &s->opts->spec, &events, s, e);
     if (rc < 0)
         return rc;
-    f->job = s->job;
-    feature_attach(f);
+    feature_attach(f, s->job);
     console_attach(s->console, s->job, shows);
     return 0;
 }

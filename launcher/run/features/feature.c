@@ -79,11 +79,13 @@ int feature_admit(int *status, const struct feature_run *r, struct err *e)
     return rc;
 }
 
+struct head { /* of every state */
+    FEATURE_STATE;
+};
+
 static void new_state(struct feature_run *r, size_t i)
 {
-    struct head {
-        FEATURE_STATE;
-    } *state = xzalloc(rows[i]->size);
+    struct head *state = xzalloc(rows[i]->size);
     *state = (struct head){r, &r->timer[i]};
     r->state[i] = r->timer[i].data = state;
 }
@@ -108,14 +110,18 @@ int feature_open(struct feature_run *r, struct err *e)
 int feature_prepare(struct feature_run *r, struct err *e)
 {
     int rc = 0;
+    r->causes &= ~(1U << FEATURE_CAUSE_HANG);
+    r->stopped_by = 0;
     for (size_t i = 0; i < COUNT_OF(rows) && rc == 0; i++)
         rc = r->state[i] && rows[i]->prepare ? rows[i]->prepare(r->state[i], e) : 0;
     return rc;
 }
 
-void feature_attach(struct feature_run *r)
+void feature_attach(struct feature_run *r, struct launch *job)
 {
     static const struct launch_events none;
+    r->job = job;
+    r->plan = launch_plan(job);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         if (r->state[i] && rows[i]->attach)
             rows[i]->attach(r->state[i]);
@@ -150,7 +156,7 @@ void feature_ended(struct feature_run *r, const struct job_end *end, int status)
 void feature_explain(struct feature_run *r, struct strbuf *b)
 {
     for (size_t i = 0; i < COUNT_OF(rows); i++)
-        if (r->state[i] && rows[i]->explain && r->causes & 1U << rows[i]->cause)
+        if (r->stopped_by & 1U << i && rows[i]->explain)
             rows[i]->explain(r->state[i], b);
 }
 
@@ -179,6 +185,14 @@ void feature_free(struct feature_run *r)
 }
 
 /* ---- what features do ----------------------------------------------------------------------- */
+
+void feature_stop(void *state)
+{
+    const struct head *h = state;
+    size_t row = (size_t)(h->timer - h->run->timer);
+    h->run->stopped_by |= 1U << row;
+    h->run->stop(h->run->arg, rows[row]->cause);
+}
 
 void feature_say(const struct feature_run *r, const char *fmt, ...)
 {

@@ -94,10 +94,12 @@ struct feature_run {
     uv_loop_t *loop;
     const struct topo *topo;       /* of this machine */
     const struct restart *restart; /* which hosts have failed */
-    struct launch *job;            /* of the present attempt, or else of the last one */
-    int attempt;                   /* its number; the first one is 0 */
-    unsigned causes;               /* why it was stopped: bits of enum feature_cause */
-    struct strbuf failure;         /* the first failure of the attempt that has ended */
+    struct launch *job;            /* of the present attempt, or else of the last one … */
+    const struct plan *plan; /* … and its plan; borrowed until a further attempt is prepared */
+    int attempt;             /* its number; the first one is 0 */
+    unsigned causes;         /* why it was stopped: bits of enum feature_cause … */
+    unsigned stopped_by;     /* … and by which rows */
+    struct strbuf failure;   /* the first failure of the attempt that has ended */
     void (*print)(void *arg, const char *text); /* complete lines, on the console */
     void (*stop)(void *arg, enum feature_cause cause);
     void *arg;
@@ -141,7 +143,7 @@ struct feature {
     void (*leave_out)(void *state, const char *node, const char *reason, bool now);
     /* The attempt has ended. `status` is the exit status that `drover run` has after it. */
     void (*ended)(void *state, const struct job_end *end, int status);
-    enum feature_cause cause;                       /* with this one it stops jobs … */
+    enum feature_cause cause; /* with which it stops jobs: feature_stop() … */
     void (*explain)(void *state, struct strbuf *b); /* … and then appends lines that say why */
     void (*finish)(void *state, int status);        /* the job is over, its output is written */
     void (*close)(void *state); /* handles close in the loop's next iterations */
@@ -159,10 +161,10 @@ int feature_admit(int *status, const struct feature_run *r, struct err *e);
 /* Opens the features that the settings ask for. Also after a failure, the caller must call
  * feature_close() and feature_free(). */
 int feature_open(struct feature_run *r, struct err *e);
-/* r->attempt is the number of the attempt that follows. */
+/* An attempt follows, whose number is r->attempt. */
 int feature_prepare(struct feature_run *r, struct err *e);
-/* r->job is that of a new attempt; feature_ended() follows. */
-void feature_attach(struct feature_run *r);
+/* An attempt has started; feature_ended() follows. */
+void feature_attach(struct feature_run *r, struct launch *job);
 /* Returns true if the lines of this stream go to the console. */
 bool feature_shows(const struct feature_run *r, int rank, enum launch_stream from);
 void feature_ended(struct feature_run *r, const struct job_end *end, int status);
@@ -183,6 +185,8 @@ bool feature_is_final(unsigned causes);
 
 /* ---- what features do ----------------------------------------------------------------------- */
 
+/* Stops the job with the cause of the row, whose state this is. */
+void feature_stop(void *state);
 /* Prints a line on the console, after the program's name. */
 void feature_say(const struct feature_run *r, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));

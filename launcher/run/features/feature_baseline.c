@@ -1,9 +1,9 @@
 /* feature_baseline - implements --baseline NAME: measures a job from rank 0's reports, and compares
  * it with the stored baseline of this name.
  *
- * Reports come through the report channel (spec.node.reports), or are lines of stdout that are mappings;
- * after the first one on the channel, lines do not count. The CPU time is that of the ranks on this
- * machine, if these are all. */
+ * Reports come through the report channel (spec.node.reports), or are lines of stdout that are
+ * mappings; after the first one on the channel, lines do not count. The CPU time is that of the
+ * ranks on this machine, if these are all. */
 #include <errno.h>
 #include <stdio.h>
 
@@ -68,7 +68,7 @@ static void sample_cpu(struct measurement *b, double now_s)
 {
     enum { SHARE = 10 };
     static const double least_s = 0.1;
-    const struct plan *p = launch_plan(b->run->job);
+    const struct plan *p = b->run->plan;
     double pause_s = (b->last.at_s - b->first.at_s) / SHARE;
     if (b->first.at_s > 0 && now_s - b->last.at_s < (pause_s > least_s ? pause_s : least_s))
         return;
@@ -131,7 +131,7 @@ static void attach(void *state)
 /* Returns the share of the ranks' cores that they have used, or -1 if it is unknown. */
 static double cpu_share(const struct measurement *b)
 {
-    const struct plan *p = launch_plan(b->run->job);
+    const struct plan *p = b->run->plan;
     double cores = 0, seconds = b->last.at_s - b->first.at_s;
     for (int i = 0; i < p->world_size; i++)
         cores += p->ranks[i].cores;
@@ -157,7 +157,7 @@ static double gpu_share(struct job_monitor *gpus)
 static void ended(void *state, const struct job_end *end, int status)
 {
     struct measurement *b = state;
-    const struct plan *p = launch_plan(b->run->job);
+    const struct plan *p = b->run->plan;
     if (status == 0 && !end->stopped && p->first_rank == 0) {
         struct baseline_speed speed = baseline_series_speed(b->series);
         b->result = (struct baseline){.name = xstrdup(b->run->set->baseline.name),

@@ -61,7 +61,7 @@ static void on_limit(void *arg, enum job_limit limit)
 {
     struct budget *b = arg;
     b->reached = limit;
-    b->run->stop(b->run->arg, FEATURE_CAUSE_LIMIT);
+    feature_stop(b);
 }
 
 static int open_clock(void *state, struct err *e)
@@ -73,7 +73,7 @@ static int open_clock(void *state, struct err *e)
 
 static int count_gpus(const struct budget *b)
 {
-    int gpus = plan_hardware_gpus(launch_plan(b->run->job));
+    int gpus = plan_hardware_gpus(b->run->plan);
     job_clock_set_gpus(b->run->clock, gpus);
     return gpus;
 }

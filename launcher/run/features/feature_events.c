@@ -41,12 +41,12 @@ static void record(void *state, const char *event, json_t *fields)
 /* Returns a rank's number in the whole job. The present job may be only an external part of it. */
 static int number_of(const struct events *m, int rank)
 {
-    return launch_plan(m->run->job)->first_rank + rank;
+    return m->run->plan->first_rank + rank;
 }
 
 static json_t *node_of(const struct events *m, int rank)
 {
-    const struct plan *p = launch_plan(m->run->job);
+    const struct plan *p = m->run->plan;
     return json_text(p->nodes[p->ranks[rank].node].name);
 }
 
@@ -59,7 +59,7 @@ static char *shown_command(char *const *argv)
 
 static void emit_plan(struct events *m)
 {
-    const struct plan *p = launch_plan(m->run->job);
+    const struct plan *p = m->run->plan;
     AUTO(free) char *command = shown_command(p->argv);
     json_t *nodes = json_array();
     for (int i = 0; i < p->node_count; i++)
@@ -73,7 +73,7 @@ static void emit_plan(struct events *m)
 /* Emits one event for each rank that has written lines since the last call. */
 static void emit_counts(struct events *m)
 {
-    for (int i = 0; i < launch_plan(m->run->job)->world_size; i++) {
+    for (int i = 0; i < m->run->plan->world_size; i++) {
         struct counts *c = &m->counts[i];
         if (memcmp(c->lines, c->written, sizeof c->written) == 0)
             continue;
@@ -105,7 +105,7 @@ static json_t *signal_name(int sig)
 
 static void register_job(struct events *m)
 {
-    const struct plan *p = launch_plan(m->run->job);
+    const struct plan *p = m->run->plan;
     AUTO(free) char *command = shown_command(p->argv);
     AUTO(strbuf) struct strbuf nodes = {0};
     for (int i = 0; i < p->node_count; i++)
@@ -128,8 +128,7 @@ static bool has_line_log(struct events *m, int rank)
 {
     struct err e = {0};
     if (!m->line_log && !m->no_line_log && m->entry &&
-        line_log_make(&m->line_log, registry_lines(m->entry), launch_plan(m->run->job)->world_size,
-                      &e) < 0)
+        line_log_make(&m->line_log, registry_lines(m->entry), m->run->plan->world_size, &e) < 0)
         log_info("'drover logs' does not show this job: %s", e.text);
     m->no_line_log = !m->line_log;
     return m->line_log && rank < line_log_ranks(m->line_log);
@@ -191,7 +190,7 @@ static int open_file(void *state, struct err *e)
 static void attach(void *state)
 {
     struct events *m = state;
-    const struct plan *p = launch_plan(m->run->job);
+    const struct plan *p = m->run->plan;
     free(m->counts);
     free(m->job_id);
     m->counts = xcalloc((size_t)p->world_size, sizeof *m->counts);

@@ -22,7 +22,6 @@ enum {
 struct feature_hang {
     FEATURE_STATE; /* timer: before a hang: next sample; after it: first the time limit for the
                       status of remote ranks, then that for their stacks */
-    const struct plan *plan;
     double timeout_s;
     int ranks;
     struct hang *hang;
@@ -64,7 +63,7 @@ static void mark_differing_ranks(struct feature_hang *h)
     AUTO(free) struct collective_position *at = xcalloc((size_t)h->ranks, sizeof *at);
     for (int i = 0; i < h->ranks; i++)
         at[i] = h->status[i].collective;
-    if (feature_mismatch_write(&h->collectives, h->differs, h->plan, h->ended, at))
+    if (feature_mismatch_write(&h->collectives, h->differs, h->run->plan, h->ended, at))
         return;
     AUTO(free) const char **where = xcalloc((size_t)h->ranks, sizeof *where);
     for (int i = 0; i < h->ranks; i++) {
@@ -83,7 +82,7 @@ static void mark_differing_ranks(struct feature_hang *h)
 static void add_rank(struct feature_hang *h, int rank, json_t *all)
 {
     const struct rank_status *s = &h->status[rank];
-    const char *node = h->plan->nodes[h->plan->ranks[rank].node].name;
+    const char *node = h->run->plan->nodes[h->run->plan->ranks[rank].node].name;
     int64_t silent_ms = (int64_t)uv_now(h->run->loop) - hang_last_activity_ms(h->hang, rank);
     AUTO(strbuf) struct strbuf where = {0};
     if (h->ended[rank])
@@ -92,11 +91,11 @@ static void add_rank(struct feature_hang *h, int rank, json_t *all)
         rank_status_describe(&where, s);
     if (rank < ROWS_MAX || h->differs[rank])
         strbuf_printf(&h->text, "  %4d  %-12s  %7.1f s  %7.0f s ago  %-15s  %s%s\n",
-                      h->plan->first_rank + rank, node, (double)s->cpu_ms / 1000,
+                      h->run->plan->first_rank + rank, node, (double)s->cpu_ms / 1000,
                       (double)silent_ms / 1000, s->name, strbuf_str(&where),
                       h->differs[rank] ? "   <- differs" : "");
     json_t *one = rank_status_json(s);
-    json_object_set_new(one, "rank", json_integer(h->plan->first_rank + rank));
+    json_object_set_new(one, "rank", json_integer(h->run->plan->first_rank + rank));
     json_object_set_new(one, "node", json_text(node));
     json_object_set_new(one, "ended", json_boolean(h->ended[rank]));
     json_object_set_new(one, "idle", json_boolean(hang_is_idle(h->hang, rank)));
@@ -116,9 +115,9 @@ static void write_exited(struct feature_hang *h)
     if (n == h->ranks || h->collectives.len > 0)
         return;
     strbuf_puts(&h->text, "  ");
-    rank_list_write(&h->text, h->ended, h->ranks, h->plan->first_rank);
+    rank_list_write(&h->text, h->ended, h->ranks, h->run->plan->first_rank);
     strbuf_puts(&h->text, " exited with status 0 while ");
-    rank_list_write(&h->text, running, h->ranks, h->plan->first_rank);
+    rank_list_write(&h->text, running, h->ranks, h->run->plan->first_rank);
     strbuf_printf(&h->text, " still run%s\n", n == 1 ? "s" : "");
 }
 
@@ -157,7 +156,7 @@ static void answer_arrived(struct feature_hang *h)
         return;
     print_text(h);
     feature_record(h->run, "hang", TAKE(h->report));
-    h->run->stop(h->run->arg, FEATURE_CAUSE_HANG);
+    feature_stop(h);
 }
 
 static void add_indented(struct strbuf *b, const char *text)
@@ -185,7 +184,7 @@ static void add_stack(struct feature_hang *h, int rank, const char *text)
     json_t *all = json_object_get(h->report, "ranks");
     if (!*text)
         return;
-    strbuf_printf(&h->text, "  stack of rank %d:\n", h->plan->first_rank + rank);
+    strbuf_printf(&h->text, "  stack of rank %d:\n", h->run->plan->first_rank + rank);
     add_indented(&h->text, text);
     json_object_set_new(json_array_get(all, (size_t)rank), "stack", json_text(text));
 }
@@ -218,8 +217,8 @@ static void on_remote_limit(uv_timer_t *t)
     struct feature_hang *h = t->data;
     for (int i = 0; i < h->remote_count; i++)
         strbuf_printf(&h->text, "  no stack of rank %d arrived from %s in %d s\n",
-                      h->plan->first_rank + h->remote[i],
-                      h->plan->nodes[h->plan->ranks[h->remote[i]].node].name,
+                      h->run->plan->first_rank + h->remote[i],
+                      h->run->plan->nodes[h->run->plan->ranks[h->remote[i]].node].name,
                       REMOTE_LIMIT_MS / 1000);
     h->remote_count = 0;
     answer_arrived(h);
@@ -283,7 +282,7 @@ static void report_hang(struct feature_hang *h)
     write_report(h);
     print_text(h);
     request_stacks(h);
-    const char *ras = env_get(h->plan->env, "NCCL_RAS_ADDR");
+    const char *ras = env_get(h->run->plan->env, "NCCL_RAS_ADDR");
     ras = ras ? ras : getenv("NCCL_RAS_ADDR");
     h->pending += ras != NULL;
     h->ras = ras ? nccl_ras_query(h->run->loop, ras, on_ras, h) : NULL;
@@ -310,7 +309,7 @@ void feature_hang_report(struct feature_run *r, const char *cause, const bool *r
     memcpy(h->named, ranks, (size_t)h->ranks * sizeof *ranks);
     uv_timer_stop(h->timer);
     (void)launch_sample_status(h->run->job, h->status);
-    if (plan_is_local(h->plan))
+    if (plan_is_local(h->run->plan))
         report_hang(h);
     else
         uv_timer_start(h->timer, on_status_limit, REMOTE_STATUS_MS, 0);
@@ -374,9 +373,8 @@ static void attach(void *state)
     struct feature_hang *h = state;
     uv_loop_t *loop = h->run->loop;
     h->run->hang = h;
-    h->plan = launch_plan(h->run->job);
     h->timeout_s = h->run->set->hang_timeout_s;
-    h->ranks = h->plan->world_size;
+    h->ranks = h->run->plan->world_size;
     size_t n = (size_t)h->ranks;
     uv_update_time(loop);
     h->hang = hang_new(h->ranks, (int64_t)(h->timeout_s * 1000), (int64_t)uv_now(loop));
@@ -419,4 +417,5 @@ const struct feature feature_hang = {
                .rank_ended = on_rank_ended,
                .call_stack = on_call_stack},
     .ended = on_job_ended,
+    .cause = FEATURE_CAUSE_HANG,
 };

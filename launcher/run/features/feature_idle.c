@@ -57,13 +57,13 @@ static void on_timer(uv_timer_t *t)
         return;
     uv_timer_stop(t);
     feature_record(w->run, "idle", json_pack("{s:f}", "timeout_s", timeout_s));
-    w->run->stop(w->run->arg, FEATURE_CAUSE_IDLE);
+    feature_stop(w);
 }
 
 static void attach(void *state)
 {
     struct idle *w = state;
-    if (!w->run->gpus || !plan_is_local(launch_plan(w->run->job))) {
+    if (!w->run->gpus || !plan_is_local(w->run->plan)) {
         log_warn("--idle-timeout has no effect: %s", w->run->gpus
                                                          ? "the job has ranks on other nodes"
                                                          : "the job has no GPU on this node");

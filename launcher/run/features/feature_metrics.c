@@ -155,7 +155,7 @@ static void forget_attempt(struct metrics *m)
 static void attach(void *state)
 {
     struct metrics *m = state;
-    const struct plan *p = launch_plan(m->run->job);
+    const struct plan *p = m->run->plan;
     forget_attempt(m);
     if (!m->job_id) {
         m->job_id = xstrdup(p->job_id);

@@ -35,7 +35,7 @@ bool feature_mismatch_write(struct strbuf *b, bool *odd, const struct plan *p, c
 
 static void print_mismatch(struct mismatch *m)
 {
-    const struct plan *p = launch_plan(m->run->job);
+    const struct plan *p = m->run->plan;
     AUTO(strbuf) struct strbuf b = {0};
     AUTO(free) bool *odd = xcalloc((size_t)p->world_size, sizeof *odd);
     AUTO(free) struct collective_position *at = xcalloc((size_t)p->world_size, sizeof *at);
@@ -71,8 +71,7 @@ static void check_mismatch(struct mismatch *m, const struct rank_end *r)
         return;
     m->checked = true;
     m->failed = r->rank;
-    memcpy(m->ended_then, m->ended,
-           (size_t)launch_plan(m->run->job)->world_size * sizeof *m->ended);
+    memcpy(m->ended_then, m->ended, (size_t)m->run->plan->world_size * sizeof *m->ended);
     m->ended_then[r->rank] = r->mpi_fault != JOB_MPI_NO_FAULT;
     m->status_awaited = launch_request_status(m->run->job, m->status_requested);
     if (m->status_awaited == 0)
@@ -99,7 +98,7 @@ static void on_singletons(void *arg, const char *text)
 static void attach(void *state)
 {
     struct mismatch *m = state;
-    size_t n = (size_t)launch_plan(m->run->job)->world_size;
+    size_t n = (size_t)m->run->plan->world_size;
     m->ended = xcalloc(n, sizeof *m->ended);
     m->ended_then = xcalloc(n, sizeof *m->ended_then);
     m->status_requested = xcalloc(n, sizeof *m->status_requested);

@@ -41,14 +41,14 @@ static int on_node_checked(void *arg, int node, const char *text, size_t len, st
 {
     const struct checks *c = arg;
     AUTO(free) char *line = xstrndup(text, len);
-    return preflight_import(c->found, launch_plan(c->run->job)->nodes[node].name, line, e);
+    return preflight_import(c->found, c->run->plan->nodes[node].name, line, e);
 }
 
 /* A node that would break the job is left out of later attempts. */
 static int on_nodes_ready(void *arg, int *node, struct err *e)
 {
     const struct checks *c = arg;
-    const struct plan *p = launch_plan(c->run->job);
+    const struct plan *p = c->run->plan;
     AUTO(free) char *name = NULL;
     int rc = preflight_judge(c->found, &name, e);
     if (name)

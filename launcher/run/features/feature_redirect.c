@@ -217,7 +217,7 @@ static void on_partial_line(void *arg, int rank, enum launch_stream from, const 
 static void attach(void *state)
 {
     struct feature_redirect *r = state;
-    feature_redirect_plan(r, launch_plan(r->run->job), r->run->spec->restart_count);
+    feature_redirect_plan(r, r->run->plan, r->run->spec->restart_count);
 }
 
 static bool shows(const void *state, int rank, enum launch_stream from)

@@ -25,7 +25,7 @@ static int check(struct feature_settings *set, struct launch_spec *spec, struct 
 static void add_facts(const struct report *r, const struct job_end *end, int status)
 {
     struct report_document *d = r->document;
-    const struct plan *p = launch_plan(r->run->job);
+    const struct plan *p = r->run->plan;
     AUTO(strbuf) struct strbuf command = {0};
     redact_command(&command, p->argv);
     report_document_table(d);
@@ -81,7 +81,7 @@ static void ended(void *state, const struct job_end *end, int status)
     r->document = report_document_new("drover run", NULL);
     r->attempts++;
     add_facts(r, end, status);
-    add_plan(r->document, launch_plan(r->run->job));
+    add_plan(r->document, r->run->plan);
     report_document_heading(r->document, "First failure");
     if (r->run->failure.len > 0)
         report_document_code(r->document, strbuf_str(&r->run->failure));

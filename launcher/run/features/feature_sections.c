@@ -87,13 +87,12 @@ static void report_overrun(struct sections *p, const struct section_overrun *o)
 {
     AUTO(strbuf) struct strbuf b = {0};
     int n = 0;
-    for (int i = 0; i < launch_plan(p->run->job)->world_size; i++)
+    for (int i = 0; i < p->run->plan->world_size; i++)
         n += p->over[i];
     if (n > 1)
-        rank_list_write(&b, p->over, launch_plan(p->run->job)->world_size,
-                        launch_plan(p->run->job)->first_rank);
+        rank_list_write(&b, p->over, p->run->plan->world_size, p->run->plan->first_rank);
     else
-        feature_write_rank(&b, launch_plan(p->run->job), o->rank);
+        feature_write_rank(&b, p->run->plan, o->rank);
     strbuf_putc(&b, ' ');
     section_watch_overrun_write(&b, o, n > 1);
     strbuf_printf(&b, " (%s)", option_of(p, o->kind));
@@ -101,7 +100,7 @@ static void report_overrun(struct sections *p, const struct section_overrun *o)
         json_pack("{s:s, s:I, s:I, s:o}", "why", section_watch_overrun_name(o->kind), "timeout_ms",
                   (json_int_t)o->limit_ms, "elapsed_ms", (json_int_t)o->ms, "section",
                   o->section ? json_text(o->section) : json_null());
-    json_object_update_new(fields, feature_rank_json(launch_plan(p->run->job), o->rank));
+    json_object_update_new(fields, feature_rank_json(p->run->plan, o->rank));
     p->overrun = true;
     feature_hang_report(p->run, strbuf_str(&b), p->over, fields);
 }
@@ -135,8 +134,8 @@ static void set_limits(struct sections *p, int rank, const json_t *from)
     if (section_limits_read(section_watch_limits(p->watch, rank), from, &e) == 0 || p->warned[rank])
         return;
     p->warned[rank] = true;
-    log_warn("rank %d sends time limits that are ignored: %s",
-             launch_plan(p->run->job)->first_rank + rank, e.text);
+    log_warn("rank %d sends time limits that are ignored: %s", p->run->plan->first_rank + rank,
+             e.text);
 }
 
 static void on_progress(void *arg, int rank, const struct progress_packet *packet)
@@ -182,7 +181,7 @@ static void print_learnt(const struct feature_run *r)
 static void attach(void *state)
 {
     struct sections *p = state;
-    int n = launch_plan(p->run->job)->world_size;
+    int n = p->run->plan->world_size;
     print_learnt(p->run);
     p->watch = section_watch_new(n, &p->run->set->sections.limits);
     p->over = xcalloc((size_t)n, sizeof *p->over);

@@ -50,34 +50,33 @@ static int check(struct feature_settings *set, struct launch_spec *spec, struct 
 static void on_findings(void *arg, const char *text, json_t *findings)
 {
     struct stragglers *h = arg;
-    const char *node = launch_plan(h->run->job)->nodes[h->slow_node].name;
+    const char *node = h->run->plan->nodes[h->slow_node].name;
     AUTO(strbuf) struct strbuf b = {0};
     strbuf_printf(&b, "%s: checks of %s, the node of rank %d: ", h->run->program, node,
-                  launch_plan(h->run->job)->first_rank + h->slow_rank);
+                  h->run->plan->first_rank + h->slow_rank);
     utf8_add_line(&b, !text   ? "they cannot be run"
                       : *text ? text
                               : "nothing that would slow it down");
     strbuf_puts(&b, "\n");
     h->run->print(h->run->arg, strbuf_str(&b));
     feature_record(h->run, "straggler_checks",
-                   json_pack("{s:i, s:o, s:o}", "rank",
-                             launch_plan(h->run->job)->first_rank + h->slow_rank, "node",
-                             json_text(node), "findings", findings ? findings : json_null()));
+                   json_pack("{s:i, s:o, s:o}", "rank", h->run->plan->first_rank + h->slow_rank,
+                             "node", json_text(node), "findings",
+                             findings ? findings : json_null()));
     node_findings_close(TAKE(h->slow));
 }
 
 /* Checks the node of a slow rank: once per node, and one node at a time. */
 static void check_node_of(struct stragglers *h, int rank)
 {
-    int node = launch_plan(h->run->job)->ranks[rank].node;
+    int node = h->run->plan->ranks[rank].node;
     if (h->slow || h->checked[node] || h->run->set->preflight.off)
         return;
     h->checked[node] = true;
     h->slow_rank = rank;
     h->slow_node = node;
     h->slow = node_findings_start(
-        h->run->loop,
-        plan_is_local(launch_plan(h->run->job)) ? NULL : launch_plan(h->run->job)->nodes[node].name,
+        h->run->loop, plan_is_local(h->run->plan) ? NULL : h->run->plan->nodes[node].name,
         on_findings, h);
 }
 
@@ -87,8 +86,8 @@ static void report_straggler(struct stragglers *p, const struct straggler_change
 {
     AUTO(strbuf) struct strbuf b = {0};
     strbuf_printf(&b, "%s: ", p->run->program);
-    feature_write_rank(&b, launch_plan(p->run->job), c->rank);
-    json_t *fields = feature_rank_json(launch_plan(p->run->job), c->rank);
+    feature_write_rank(&b, p->run->plan, c->rank);
+    json_t *fields = feature_rank_json(p->run->plan, c->rank);
     json_object_set_new(fields, "slow", json_boolean(c->slow));
     if (c->slow) {
         strbuf_printf(&b, " is %.2f times slower than the median (", c->ratio);
@@ -132,7 +131,7 @@ static void on_timer(uv_timer_t *t)
     struct straggler_change c;
     if (p->ticks++ % STATUS_TICKS == 0)
         (void)launch_request_status(p->run->job, p->asked);
-    for (int i = 0; i < launch_plan(p->run->job)->world_size; i++)
+    for (int i = 0; i < p->run->plan->world_size; i++)
         sample_collectives(p, i);
     while (straggler_next(p->straggler, &c))
         report_straggler(p, &c);
@@ -175,7 +174,7 @@ static void on_report(void *arg, int rank, const char *json, size_t len)
 static void attach(void *state)
 {
     struct stragglers *p = state;
-    const struct plan *plan = launch_plan(p->run->job);
+    const struct plan *plan = p->run->plan;
     size_t n = (size_t)plan->world_size;
     p->straggler = straggler_new(plan->world_size);
     p->ranks = xcalloc(n, sizeof *p->ranks);

@@ -94,7 +94,7 @@ static char *cpus_of(const struct plan *p)
 static void attach(void *state)
 {
     struct measured *u = state;
-    const struct plan *p = launch_plan(u->run->job);
+    const struct plan *p = u->run->plan;
     AUTO(strv) char **uuids = gpus_of(p);
     AUTO(free) char *cpus = cpus_of(p);
     job_monitor_close(TAKE(u->run->gpus));
@@ -132,7 +132,7 @@ static void ended(void *state, const struct job_end *end, int status)
         u->usage = usage;
     }
     job_monitor_close(TAKE(u->run->gpus));
-    count_gpus(u, launch_plan(u->run->job));
+    count_gpus(u, u->run->plan);
     u->seconds += end->seconds;
 }
 
