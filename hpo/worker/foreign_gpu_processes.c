@@ -6,6 +6,7 @@
 #include "common/byte_size.h"
 #include "common/log.h"
 #include "launcher/gpu/gpu_lock.h"
+#include "launcher/gpu/gpu_sampler.h"
 #include "launcher/gpu/gpu_users.h"
 #include "launcher/guardian/process_tree.h"
 
@@ -38,40 +39,43 @@ bool foreign_gpu_processes_is_drover(pid_t pid)
 }
 
 /* Returns false if no process outside drover uses the GPU. */
-static bool read_use(struct foreign_gpu_process *out, const struct gpu_usage *u)
+static bool read_use(struct foreign_gpu_process *out, const struct gpu_sample *g)
 {
     *out = (struct foreign_gpu_process){0};
-    snprintf(out->uuid, sizeof out->uuid, "%s", u->uuid);
-    if (gpu_lock_is_held(u->uuid) && !process_tree_is_ancestor(gpu_lock_owner(u->uuid))) {
+    snprintf(out->uuid, sizeof out->uuid, "%s", g->gpu.uuid);
+    if (gpu_lock_is_held(g->gpu.uuid) && !process_tree_is_ancestor(gpu_lock_owner(g->gpu.uuid))) {
         out->seen = true;
-        gpu_users_describe_lock(out->text, sizeof out->text, u->uuid);
+        gpu_users_describe_lock(out->text, sizeof out->text, g->gpu.uuid);
         return true;
     }
-    for (int i = 0; i < u->pid_count; i++) {
+    for (int i = 0; i < g->process_count; i++) {
         struct process_tree_proc w;
-        if (foreign_gpu_processes_is_drover(u->pids[i]) || process_tree_read(&w, u->pids[i]) < 0)
+        pid_t pid = g->processes[i].pid;
+        if (foreign_gpu_processes_is_drover(pid) || process_tree_read(&w, pid) < 0)
             continue; /* without an entry in /proc, it is in another namespace, or has ended */
         out->seen = true;
-        gpu_users_describe(out->text, sizeof out->text, u->pids[i]);
+        gpu_users_describe(out->text, sizeof out->text, pid);
         return true;
     }
     char size[16];
     snprintf(out->text, sizeof out->text, "%s of its memory are in use",
-             byte_size_format(size, sizeof size, u->used_bytes));
-    return gpu_users_have_memory(u);
+             byte_size_format(size, sizeof size,
+                              (uint64_t)gpu_sample_value(g, GPU_FACT_MEMORY_USED, 0)));
+    return gpu_sample_has_users(g);
 }
 
 static void scan(uv_work_t *w)
 {
     struct foreign_gpu_processes *s = w->data;
-    AUTO(free) struct gpu_usage *uses = NULL;
+    AUTO(free) struct gpu_sample *gpus = NULL;
     int n = 0;
     s->error = (struct err){0};
-    (void)gpu_usage(&uses, &n, &s->error); /* on_scanned() reports it */
+    /* on_scanned() reports the error */
+    (void)gpu_sampler_once(&gpus, &n, GPU_USE, GPU_DRIVER_MS, &s->error);
     s->list = xcalloc((size_t)n, sizeof *s->list);
     s->count = 0;
     for (int i = 0; i < n; i++)
-        s->count += read_use(&s->list[s->count], &uses[i]);
+        s->count += read_use(&s->list[s->count], &gpus[i]);
 }
 
 /* ---- on the loop ---------------------------------------------------------------------------- */

@@ -29,12 +29,9 @@ struct check_result {
     int ms;       /* how long it took */
 };
 
-struct nvml;
-
 /* What a check may read. Everything is borrowed. */
 struct check_env {
     const struct topo *topo;
-    struct nvml *nvml;       /* opened by drv.loads, in the child; NULL before, and if that fails */
     int ranks;               /* ranks that are to run on this node; 0: unknown */
     char *const *command;    /* the program that is to run, a strv; NULL: unknown */
     const char *const *dirs; /* directories that the job writes, ended by NULL */

@@ -14,7 +14,7 @@
 #include "launcher/estimate/estimate_model.h"
 #include "launcher/estimate/estimate_peaks.h"
 #include "launcher/estimate/estimate_print.h"
-#include "launcher/gpu/gpu.h"
+#include "launcher/gpu/gpu_sampler.h"
 #include "launcher/history/history_command.h"
 
 struct estimate_options {
@@ -182,23 +182,22 @@ static int given_gpu(struct estimate_gpu **out, size_t *count, const char *text,
     return 0;
 }
 
-enum { DRIVER_MS = 30000 }; /* a driver that has not answered by then hangs */
-
 /* The GPUs of this machine that report their memory. */
 static int local_gpus(struct estimate_gpu **out, size_t *count, struct err *e)
 {
-    AUTO(free) struct gpu *gpus = NULL;
+    AUTO(free) struct gpu_sample *gpus = NULL;
     int n = 0;
-    if (gpu_list(&gpus, &n, DRIVER_MS, e) < 0)
+    if (gpu_sampler_once(&gpus, &n, GPU_LIST, GPU_DRIVER_MS, e) < 0)
         return e->code;
     struct estimate_gpu *all = xcalloc((size_t)n + 1, sizeof *all);
     for (int i = 0; i < n; i++) {
-        if (gpus[i].memory_total_bytes == 0)
+        int64_t total = gpu_sample_value(&gpus[i], GPU_FACT_MEMORY_TOTAL, 0);
+        if (total == 0)
             continue;
         struct estimate_gpu *g = &all[(*count)++];
-        snprintf(g->name, sizeof g->name, "GPU %d, %s", gpus[i].index, gpus[i].name);
-        g->usable_bytes = gpus[i].memory_total_bytes;
-        g->free_bytes = gpus[i].memory_free_bytes;
+        snprintf(g->name, sizeof g->name, "GPU %d, %s", gpus[i].gpu.index, gpus[i].gpu.name);
+        g->usable_bytes = (uint64_t)total;
+        g->free_bytes = (uint64_t)gpu_sample_value(&gpus[i], GPU_FACT_MEMORY_FREE, 0);
     }
     *out = all;
     return 0;

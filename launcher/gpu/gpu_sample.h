@@ -1,51 +1,103 @@
-/* gpu_sample - what the GPUs of this machine do at one moment, as NVML reports it.
- *
- * A value that the driver does not report, as for MIG instances, is UNKNOWN; it never becomes 0. */
+/* gpu_sample - what a GPU does at one moment. Pure. */
 #ifndef DROVER_GPU_SAMPLE_H
 #define DROVER_GPU_SAMPLE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
-#include "common/err.h"
-#include "common/mem.h"
+#include "launcher/gpu/gpu.h"
 
 enum {
-    GPU_SAMPLE_UNKNOWN = -1,
-    GPU_SAMPLE_THROTTLED = 0xe8 /* bits of throttle_reasons: heat, or too little power */
+    GPU_PROCESSES_MAX = 64,
+    GPU_THROTTLED = 0xe8 /* bits of GPU_FACT_THROTTLE: heat, or too little power */
 };
 
+/* A value of a GPU; its row is in gpu_facts.c. The unit is NVML's: mW, MHz, degrees Celsius; bytes
+ * and bytes/s; percent of the driver's last sample period, up to 1 s. */
+enum gpu_fact {
+    GPU_FACT_HANDLE, /* not a value: the call that finds the GPU */
+    GPU_FACT_UUID,   /* these are members of struct gpu */
+    GPU_FACT_NAME,
+    GPU_FACT_PCI,
+    GPU_FACT_VBIOS,
+    GPU_FACT_BUSY,        /* share of the time in which a kernel ran */
+    GPU_FACT_MEMORY_BUSY, /* share of it in which memory was read or written */
+    GPU_FACT_MEMORY_USED, /* by all processes, without what the driver reserves */
+    GPU_FACT_MEMORY_TOTAL,
+    GPU_FACT_MEMORY_FREE,
+    GPU_FACT_POWER,
+    GPU_FACT_POWER_LIMIT,
+    GPU_FACT_POWER_DEFAULT,
+    GPU_FACT_SM_CLOCK,
+    GPU_FACT_MEMORY_CLOCK,
+    GPU_FACT_TEMPERATURE,
+    GPU_FACT_SLOWDOWN,        /* temperature */
+    GPU_FACT_MARGIN,          /* degrees, signed */
+    GPU_FACT_SLOWDOWN_TLIMIT, /* the margin at which the GPU slows down, signed */
+    GPU_FACT_MAX_SM_CLOCK,
+    GPU_FACT_MAX_MEMORY_CLOCK,
+    GPU_FACT_PSTATE,
+    GPU_FACT_THROTTLE, /* bits: why the clocks are lower */
+    GPU_FACT_ENERGY,   /* mJ since the driver was loaded */
+    GPU_FACT_PCIE_TX,  /* over the driver's last 20 ms */
+    GPU_FACT_PCIE_RX,
+    GPU_FACT_NVLINK_TX, /* counters since the driver was loaded */
+    GPU_FACT_NVLINK_RX,
+    GPU_FACT_PCIE_CAPACITY, /* what the link carries per direction */
+    GPU_FACT_PCIE_WIDTH,
+    GPU_FACT_PCIE_MAX_WIDTH,
+    GPU_FACT_PCIE_GEN,
+    GPU_FACT_PCIE_MAX_GEN,
+    GPU_FACT_PCIE_REPLAYS,
+    GPU_FACT_PERSISTENCE,
+    GPU_FACT_COMPUTE_MODE,
+    GPU_FACT_MIG_MODE,
+    GPU_FACT_MIG_MODE_PENDING,
+    GPU_FACT_ECC_MODE,
+    GPU_FACT_ECC_VOLATILE,
+    GPU_FACT_ECC_AGGREGATE,
+    GPU_FACT_REMAP_PENDING,
+    GPU_FACT_REMAP_FAILED,
+    GPU_FACT_CAPABILITY, /* 10 * major + minor */
+    GPU_FACT_FABRIC_STATE,
+    GPU_FACT_FABRIC_STATUS,
+    GPU_FACT_RECOVERY_ACTION,
+    GPU_FACT_PROCESSES,      /* their number; `processes` has them */
+    GPU_FACT_GRAPHICS,       /* number of processes */
+    GPU_FACT_NVLINKS,        /* bits: links that exist */
+    GPU_FACT_NVLINKS_ACTIVE, /* bits */
+    GPU_FACT_NVLINK_CAPACITY,
+    GPU_FACT_NVLINK_ERRORS, /* their sum over all links */
+    GPU_FACTS
+};
+
+struct gpu_process {
+    int pid;
+    int64_t bytes; /* memory that it uses; -1: unknown */
+};
+
+/* A GPU without MIG instances, or a MIG instance, at one moment. What the driver does not report,
+ * as most values of MIG instances, is not known; it never becomes 0. An empty struct has no known
+ * value. */
 struct gpu_sample {
-    char uuid[96]; /* of a GPU without MIG, or of a MIG instance */
-    char name[96];
-    char bus_id[24];
-    int index;          /* the driver's index */
-    int busy_percent;   /* share of the driver's last sample period in which a kernel ran */
-    int memory_percent; /* share of it in which memory was read or written */
-    int64_t memory_used_bytes, memory_total_bytes; /* used: by all processes */
-    double power_w, power_limit_w;
-    int64_t energy_mj; /* millijoules since the driver was loaded */
-    int temperature_c;
-    int sm_mhz, memory_mhz;
-    int64_t throttle_reasons; /* bits of nvmlDeviceGetCurrentClocksEventReasons() */
-    int64_t pcie_tx_bytes_per_s, pcie_rx_bytes_per_s; /* over the driver's last 20 ms */
-    int64_t nvlink_tx_bytes, nvlink_rx_bytes;         /* counters: since the driver was loaded */
-    int64_t pcie_max_bytes_per_s, nvlink_max_bytes_per_s; /* what the links carry per direction */
+    struct gpu gpu;
+    bool known[GPU_FACTS];
+    int64_t value[GPU_FACTS];
+    int rc[GPU_FACTS]; /* NVML's code of the call; 0 if there was none */
+    /* Those that compute on it. The driver does not report those of another user's namespace;
+     * further processes are dropped. */
+    struct gpu_process processes[GPU_PROCESSES_MAX];
+    int process_count;
 };
 
-struct gpu_sampler;
+void gpu_sample_set(struct gpu_sample *s, enum gpu_fact f, int64_t value);
+/* Returns true if the value is known: it is then in `*out`, which may be NULL. */
+bool gpu_sample_get(int64_t *out, const struct gpu_sample *s, enum gpu_fact f);
+/* Returns the value, or `otherwise` if it is unknown. */
+int64_t gpu_sample_value(const struct gpu_sample *s, enum gpu_fact f, int64_t otherwise);
 
-/* Loads NVML once and keeps it open. `uuids`: a strv, which is copied; NULL: all GPUs and MIG
- * instances of this machine.
- *   -ENODEV  no driver, no library, or none of these GPUs
- *   -EIO     there is a driver, but it does not respond */
-int gpu_sampler_open(struct gpu_sampler **out, char *const *uuids, struct err *e);
-void gpu_sampler_close(struct gpu_sampler *s);
-AUTO_DEFINE(gpu_sampler, struct gpu_sampler *, gpu_sampler_close)
-
-/* Returns the number of GPUs, which does not change. */
-int gpu_sampler_count(const struct gpu_sampler *s);
-/* Fills out[0 … count - 1]. May take tens of milliseconds, or hang in the driver: call it from a
- * thread that nothing waits for. A GPU that the driver has lost has only unknown values. */
-void gpu_sampler_read(struct gpu_sampler *s, struct gpu_sample *out);
+/* Returns true if more memory is in use than an idle GPU has, which is the driver's and that of a
+ * screen. The processes may be invisible from here. */
+bool gpu_sample_has_users(const struct gpu_sample *s);
 
 #endif

@@ -7,9 +7,6 @@
 #include "common/mem.h"
 #include "launcher/gpu/gpu_lock.h"
 
-/* An idle GPU has at most this much in use. */
-static const uint64_t idle_bytes = UINT64_C(1) << 30;
-
 void gpu_users_describe(char *out, size_t size, pid_t pid)
 {
     char path[64], command[80] = "", user[40] = "";
@@ -41,9 +38,4 @@ void gpu_users_describe_lock(char *out, size_t size, const char *uuid)
     if (pid > 0)
         gpu_users_describe(owner, sizeof owner, pid);
     snprintf(out, size, "the placed job of %s", owner);
-}
-
-bool gpu_users_have_memory(const struct gpu_usage *u)
-{
-    return u->used_bytes > idle_bytes + u->total_bytes / 64;
 }

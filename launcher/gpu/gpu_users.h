@@ -1,12 +1,9 @@
-/* gpu_users - the processes that use a GPU, for people, and whether it is idle. */
+/* gpu_users - the processes that use a GPU, for people. */
 #ifndef DROVER_GPU_USERS_H
 #define DROVER_GPU_USERS_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
-
-#include "launcher/gpu/gpu.h"
 
 /* Writes "process 4711 of bob (python train.py)". The command is empty if it cannot be read. A
  * process that has ended, or is in another namespace, is "not visible here". */
@@ -14,9 +11,5 @@ void gpu_users_describe(char *out, size_t size, pid_t pid);
 
 /* The same for the owner of the GPU's lock: "the placed job of process 4711 of …". */
 void gpu_users_describe_lock(char *out, size_t size, const char *uuid);
-
-/* Returns true if more memory is in use than an idle GPU has, which is the driver's and that of a
- * screen. The processes may be invisible from here. */
-bool gpu_users_have_memory(const struct gpu_usage *u);
 
 #endif

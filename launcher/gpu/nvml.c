@@ -16,12 +16,14 @@ _Static_assert(sizeof(struct nvml_margin) == 8, "nvmlMarginTemperature_v1_t has 
 _Static_assert(sizeof(struct nvml_field) == 40, "nvmlFieldValue_t has 40 bytes");
 _Static_assert(offsetof(struct nvml_field, value) == 32, "the value is the last member");
 
+bool nvml_is_present(void)
+{
+    return getenv("DROVER_NVML_LIB") || access("/dev/nvidiactl", F_OK) == 0;
+}
+
 bool nvml_open(struct nvml *n, struct err *why)
 {
     const char *path = getenv("DROVER_NVML_LIB");
-    /* Without the driver's device the library is useless, and opening it costs 2 ms. */
-    if (!path && access("/dev/nvidiactl", F_OK) != 0)
-        return false;
     n->lib = dlopen(path ? path : "libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!n->lib) {
         err_set(why, -ENOENT, "%s", dlerror());

@@ -176,8 +176,12 @@ struct nvml {
     int (*pcie_throughput)(nvml_device device, unsigned direction, unsigned *kb_per_s);
 };
 
+/* Returns false if the driver's device is missing: then the library, which opens in 2 ms, is
+ * useless. */
+bool nvml_is_present(void);
+
 /* Loads the library; nvml->init is not called yet. Returns false if there is none, or if it cannot
- * list devices: `why` (may be NULL) then has the cause. */
+ * list devices: `why` (may be NULL) has the cause. */
 bool nvml_open(struct nvml *n, struct err *why);
 void nvml_close(struct nvml *n);
 

@@ -2,24 +2,10 @@
 
 #include <ctype.h>
 #include <math.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
-static double whole(int64_t value)
-{
-    return value == GPU_SAMPLE_UNKNOWN ? (double)NAN : (double)value;
-}
-
-static double mib(int64_t bytes)
-{
-    return bytes < 0 ? (double)NAN : floor((double)bytes / (1 << 20));
-}
-
-static double watts(double w)
-{
-    return w < 0 ? (double)NAN : w;
-}
+#include "launcher/gpu/gpu_facts.h"
 
 /* DCGM writes bus ids as NVML does: "00000000:0F:00.0" for "0000:0f:00.0". */
 static void dcgm_bus_id(char *out, size_t size, const char *bus_id)
@@ -29,28 +15,16 @@ static void dcgm_bus_id(char *out, size_t size, const char *bus_id)
         out[i] = (char)toupper((unsigned char)out[i]);
 }
 
-static void add_gpu(struct metrics_text *t, const struct gpu_sample *g, const char *host)
+/* Returns the value in the unit of --metrics; NaN: unknown. */
+static double number(const struct gpu_sample *s, enum gpu_fact f)
 {
-    bool has_free = g->memory_used_bytes >= 0 && g->memory_total_bytes >= 0;
-    const struct {
-        enum metrics_name name;
-        double value;
-    } values[] = {
-        {METRICS_GPU_SM_CLOCK, whole(g->sm_mhz)},
-        {METRICS_GPU_MEM_CLOCK, whole(g->memory_mhz)},
-        {METRICS_GPU_TEMP, whole(g->temperature_c)},
-        {METRICS_GPU_POWER_USAGE, watts(g->power_w)},
-        {METRICS_GPU_ENERGY, whole(g->energy_mj)},
-        {METRICS_GPU_PCIE_TX, whole(g->pcie_tx_bytes_per_s)},
-        {METRICS_GPU_PCIE_RX, whole(g->pcie_rx_bytes_per_s)},
-        {METRICS_GPU_UTIL, whole(g->busy_percent)},
-        {METRICS_GPU_MEM_COPY_UTIL, whole(g->memory_percent)},
-        {METRICS_GPU_FB_FREE, mib(has_free ? g->memory_total_bytes - g->memory_used_bytes : -1)},
-        {METRICS_GPU_FB_USED, mib(g->memory_used_bytes)},
-        {METRICS_GPU_POWER_LIMIT, watts(g->power_limit_w)},
-        {METRICS_GPU_NVLINK_TX, whole(g->nvlink_tx_bytes)},
-        {METRICS_GPU_NVLINK_RX, whole(g->nvlink_rx_bytes)},
-    };
+    double v = gpu_facts_number(s, f);
+    return gpu_rows[f].unit == GPU_MEMORY_BYTES ? floor(v / (1 << 20)) : v;
+}
+
+static void add_gpu(struct metrics_text *t, const struct gpu_sample *s, const char *host)
+{
+    const struct gpu *g = &s->gpu;
     char index[16], device[32], bus_id[sizeof g->bus_id + 4];
     snprintf(index, sizeof index, "%d", g->index);
     snprintf(device, sizeof device, "nvidia%d", g->index);
@@ -59,10 +33,14 @@ static void add_gpu(struct metrics_text *t, const struct gpu_sample *g, const ch
         {"gpu", index},     {"UUID", g->uuid},  {"pci_bus_id", *bus_id ? bus_id : NULL},
         {"device", device}, {"Hostname", host}, {"modelName", g->name},
     };
-    for (size_t i = 0; i < COUNT_OF(values); i++) {
+    for (int f = 0; f < GPU_FACTS; f++) {
+        const struct gpu_row *r = &gpu_rows[f];
+        if (!r->place)
+            continue;
         /* Prometheus wants no capitals inside of a label's name. */
-        size_t count = COUNT_OF(labels) - (values[i].name >= METRICS_GPU_POWER_LIMIT);
-        metrics_text_add(t, values[i].name, values[i].value, labels, count);
+        size_t count = COUNT_OF(labels) - (strncmp(r->metric.name, "drover_", 7) == 0);
+        metrics_text_add(t, (enum metrics_name)(METRICS_GPU + r->place),
+                         number(s, (enum gpu_fact)f), labels, count);
     }
 }
 

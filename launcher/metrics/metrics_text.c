@@ -5,35 +5,12 @@
 #include "common/number_format.h"
 #include "common/strbuf.h"
 #include "common/utf8.h"
+#include "launcher/gpu/gpu_facts.h"
 
 #define GAUGE "gauge"
 #define COUNTER "counter"
 
-static const struct row {
-    const char *name, *type, *help;
-} rows[METRICS_NAMES] = {
-    [METRICS_GPU_SM_CLOCK] = {"DCGM_FI_DEV_SM_CLOCK", GAUGE, "Clock of the multiprocessors in MHz"},
-    [METRICS_GPU_MEM_CLOCK] = {"DCGM_FI_DEV_MEM_CLOCK", GAUGE, "Clock of the GPU's memory in MHz"},
-    [METRICS_GPU_TEMP] = {"DCGM_FI_DEV_GPU_TEMP", GAUGE, "Temperature of the GPU in degrees C"},
-    [METRICS_GPU_POWER_USAGE] = {"DCGM_FI_DEV_POWER_USAGE", GAUGE, "Power draw in W"},
-    [METRICS_GPU_ENERGY] = {"DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", COUNTER,
-                            "Energy since the driver was loaded in mJ"},
-    [METRICS_GPU_PCIE_TX] = {"DCGM_FI_PROF_PCIE_TX_BYTES", GAUGE,
-                             "Rate at which the GPU sends over PCIe in bytes per second"},
-    [METRICS_GPU_PCIE_RX] = {"DCGM_FI_PROF_PCIE_RX_BYTES", GAUGE,
-                             "Rate at which the GPU receives over PCIe in bytes per second"},
-    [METRICS_GPU_UTIL] = {"DCGM_FI_DEV_GPU_UTIL", GAUGE,
-                          "Share of the last sample period in which a kernel ran in %"},
-    [METRICS_GPU_MEM_COPY_UTIL] = {"DCGM_FI_DEV_MEM_COPY_UTIL", GAUGE,
-                                   "Share of the last sample period in which memory was used in %"},
-    [METRICS_GPU_FB_FREE] = {"DCGM_FI_DEV_FB_FREE", GAUGE, "Free memory of the GPU in MiB"},
-    [METRICS_GPU_FB_USED] = {"DCGM_FI_DEV_FB_USED", GAUGE,
-                             "Memory of the GPU that all processes use in MiB"},
-    [METRICS_GPU_POWER_LIMIT] = {"drover_gpu_power_limit_watts", GAUGE, "Power limit of the GPU"},
-    [METRICS_GPU_NVLINK_TX] = {"drover_gpu_nvlink_transmit_bytes_total", COUNTER,
-                               "Bytes sent over all NVLinks since the driver was loaded"},
-    [METRICS_GPU_NVLINK_RX] = {"drover_gpu_nvlink_receive_bytes_total", COUNTER,
-                               "Bytes received over all NVLinks since the driver was loaded"},
+static const struct gpu_metric rows[METRICS_NAMES] = {
     [METRICS_BUILD_INFO] = {"drover_build_info", GAUGE, "Version of drover; the value is 1"},
     [METRICS_JOB_INFO] = {"drover_job_info", GAUGE, "Program of the job; the value is 1"},
     [METRICS_JOB_START_TIME] = {"drover_job_start_time_seconds", GAUGE,
@@ -91,6 +68,17 @@ static const struct row {
                                      "Trial runs that have ended on the worker, by result"},
 };
 
+/* Returns the metric; NULL: a place of the GPU's metrics that none has. */
+static const struct gpu_metric *row_of(size_t name)
+{
+    if (name >= METRICS_BUILD_INFO)
+        return &rows[name];
+    for (int f = 0; f < GPU_FACTS; f++)
+        if (gpu_rows[f].place == (int)name && name != METRICS_GPU)
+            return &gpu_rows[f].metric;
+    return NULL;
+}
+
 struct metrics_text {
     struct strbuf values[METRICS_NAMES];
 };
@@ -131,7 +119,7 @@ void metrics_text_add(struct metrics_text *t, enum metrics_name name, double val
     size_t added = 0;
     if (isnan(value))
         return;
-    strbuf_puts(b, rows[name].name);
+    strbuf_puts(b, row_of(name)->name);
     for (size_t i = 0; i < count; i++) {
         if (!labels[i].value)
             continue;
@@ -152,8 +140,8 @@ char *metrics_text_take(struct metrics_text *t)
 {
     struct strbuf all = {0};
     for (size_t i = 0; i < METRICS_NAMES; i++) {
-        const struct row *r = &rows[i];
-        if (t->values[i].len == 0)
+        const struct gpu_metric *r = row_of(i);
+        if (!r || t->values[i].len == 0)
             continue;
         strbuf_printf(&all, "# HELP %s %s.\n# TYPE %s %s\n", r->name, r->help, r->name, r->type);
         strbuf_add(&all, t->values[i].data, t->values[i].len);
@@ -164,5 +152,6 @@ char *metrics_text_take(struct metrics_text *t)
 
 const char *metrics_text_name(enum metrics_name name)
 {
-    return rows[name].name;
+    const struct gpu_metric *m = row_of(name);
+    return m ? m->name : NULL;
 }

@@ -1,31 +1,17 @@
 /* metrics_text - the text that --metrics serves, in the exposition format of Prometheus 0.0.4.
  *
- * Pure. metrics_text.c has one row per metric: its name, type and description. GPU fields have
- * dcgm-exporter's names and units, so that dashboards for it work. All other names begin with
- * "drover_" and have base units. */
+ * Pure. metrics_text.c has one row per metric: its name, type and description; gpu_facts.c has
+ * those of GPUs, with dcgm-exporter's names and units, so that dashboards for it work. All other
+ * names begin with "drover_" and have base units. */
 #ifndef DROVER_METRICS_TEXT_H
 #define DROVER_METRICS_TEXT_H
 
 #include "common/mem.h"
+#include "launcher/gpu/gpu_sample.h"
 
 enum metrics_name {
-    /* dcgm-exporter's */
-    METRICS_GPU_SM_CLOCK,
-    METRICS_GPU_MEM_CLOCK,
-    METRICS_GPU_TEMP,
-    METRICS_GPU_POWER_USAGE,
-    METRICS_GPU_ENERGY,
-    METRICS_GPU_PCIE_TX,
-    METRICS_GPU_PCIE_RX,
-    METRICS_GPU_UTIL,
-    METRICS_GPU_MEM_COPY_UTIL,
-    METRICS_GPU_FB_FREE,
-    METRICS_GPU_FB_USED,
-    /* drover's own, from here on */
-    METRICS_GPU_POWER_LIMIT,
-    METRICS_GPU_NVLINK_TX,
-    METRICS_GPU_NVLINK_RX,
-    METRICS_BUILD_INFO,
+    METRICS_GPU, /* plus the place of a value of GPUs: the row in gpu_facts.c */
+    METRICS_BUILD_INFO = METRICS_GPU + GPU_FACTS + 1,
     METRICS_JOB_INFO,
     METRICS_JOB_START_TIME,
     METRICS_JOB_LAST_ACTIVITY,
@@ -81,7 +67,7 @@ void metrics_text_add(struct metrics_text *t, enum metrics_name name, double val
  * the names; a metric without a value does not occur. */
 char *metrics_text_take(struct metrics_text *t);
 
-/* Returns the name of a metric: "drover_job_ranks". */
+/* Returns the name of a metric: "drover_job_ranks"; NULL: a place that no value of GPUs has. */
 const char *metrics_text_name(enum metrics_name name);
 
 #endif

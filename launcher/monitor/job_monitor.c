@@ -1,11 +1,13 @@
 #include "launcher/monitor/job_monitor.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "launcher/gpu/gpu_sampler.h"
 #include "launcher/monitor/host_sampler.h"
 
 enum {
@@ -47,12 +49,22 @@ static void sample_host(struct job_monitor *m)
     pthread_mutex_unlock(&m->lock);
 }
 
-/* Reads the GPUs without the lock, since the driver may hang. */
-static void sample_gpus(struct job_monitor *m, struct gpu_sampler *s)
+/* Reads the GPUs without the lock, since the driver may be slow. Without an answer in time there is
+ * no sample. Closes the sampler if there will be none. */
+static void sample_gpus(struct job_monitor *m, struct gpu_sampler **s)
 {
-    int n = gpu_sampler_count(s);
+    int n = 0;
+    const struct gpu_sample *found = NULL;
+    struct err e = {0};
+    int rc = gpu_sampler_read(*s, &found, &n, PERIOD_MS, &e);
+    if (rc < 0 && rc != -ETIMEDOUT) {
+        log_info("GPUs are not sampled: %s", e.text);
+        gpu_sampler_close(TAKE(*s));
+    }
+    if (rc < 0)
+        return;
     struct gpu_sample *samples = xcalloc((size_t)n, sizeof *samples);
-    gpu_sampler_read(s, samples);
+    memcpy(samples, found, (size_t)n * sizeof *samples);
     double now_s = clock_s();
     pthread_mutex_lock(&m->lock);
     free(m->latest);
@@ -77,16 +89,17 @@ static void *run(void *arg)
 {
     struct job_monitor *m = arg;
     AUTO(gpu_sampler) struct gpu_sampler *gpus = NULL;
+    const struct gpu_sampler_opts opts = {.purposes = GPU_SAMPLE, .uuids = m->uuids};
     struct err e = {0};
     int period = 0;
     struct timespec next;
     sample_host(m); /* before the driver, which may take seconds to start */
-    if (strv_len(m->uuids) > 0 && gpu_sampler_open(&gpus, m->uuids, &e) < 0)
+    if (strv_len(m->uuids) > 0 && gpu_sampler_open(&gpus, &opts, &e) < 0)
         log_info("GPUs are not sampled: %s", e.text);
     do {
         next = clock_in_ms(PERIOD_MS);
         if (gpus)
-            sample_gpus(m, gpus);
+            sample_gpus(m, &gpus);
         if (period++ % HOST_PERIODS == HOST_PERIODS - 1)
             sample_host(m);
     } while (wait_until(m, &next));

@@ -3,6 +3,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "launcher/gpu/gpu_facts.h"
+
 enum {
     UNKNOWN = JOB_USAGE_UNKNOWN,
     GAP_S = 10 /* without samples for this long: the driver or drover stood still */
@@ -20,18 +22,24 @@ struct counter {
     int64_t total; /* UNKNOWN: no difference so far */
 };
 
-struct gpu_usage_sum {
-    struct job_usage_gpu known; /* names, sizes, and the longest idle time; the rest is computed */
-    struct mean busy, power, power_w, sm_mhz, throttled, pcie_sent, pcie_received;
+/* What the samples of a value have added up to; its row in gpu_facts.c says which. */
+struct sum {
+    struct mean mean;
+    struct counter growth;
+    int64_t number; /* the largest one, or the last one; UNKNOWN */
+};
+
+struct gpu_sums {
+    struct job_usage_gpu known; /* names and the longest idle time; the rest is computed */
+    struct sum of[GPU_FACTS];
+    struct mean power_share, throttled;
     int idle, samples;
     double idle_from_s; /* first sample of the present idle time; UNKNOWN: busy, or not reported */
     double idle_s;      /* length of the present idle time */
-    struct counter energy_mj, nvlink_sent, nvlink_received;
-    int64_t pcie_max, nvlink_max;
 };
 
 struct job_usage {
-    struct gpu_usage_sum *gpus;
+    struct gpu_sums *gpus;
     int count;
     double last_s, seconds; /* last_s is UNKNOWN before the first sample of a period */
     bool has_host;          /* `host` is a sample of this period */
@@ -94,27 +102,23 @@ static void counter_add(struct counter *c, int64_t value)
     c->last = value;
 }
 
-static struct gpu_usage_sum *find(struct job_usage *u, const struct gpu_sample *s)
+static struct gpu_sums *find(struct job_usage *u, const struct gpu *gpu)
 {
     for (int i = 0; i < u->count; i++)
-        if (strcmp(u->gpus[i].known.uuid, s->uuid) == 0)
+        if (strcmp(u->gpus[i].known.uuid, gpu->uuid) == 0)
             return &u->gpus[i];
     u->gpus = xrealloc(u->gpus, (size_t)u->count + 1, sizeof *u->gpus);
-    struct gpu_usage_sum *g = &u->gpus[u->count++];
-    *g = (struct gpu_usage_sum){
-        .known = {.peak_bytes = UNKNOWN, .total_bytes = UNKNOWN, .temperature_c = UNKNOWN},
-        .idle_from_s = UNKNOWN,
-        .energy_mj = no_counter,
-        .nvlink_sent = no_counter,
-        .nvlink_received = no_counter};
-    memcpy(g->known.uuid, s->uuid, sizeof g->known.uuid);
-    memcpy(g->known.name, s->name, sizeof g->known.name);
+    struct gpu_sums *g = &u->gpus[u->count++];
+    *g = (struct gpu_sums){.idle_from_s = UNKNOWN};
+    for (int f = 0; f < GPU_FACTS; f++)
+        g->of[f] = (struct sum){.growth = no_counter, .number = UNKNOWN};
+    memcpy(g->known.uuid, gpu->uuid, sizeof g->known.uuid);
+    memcpy(g->known.name, gpu->name, sizeof g->known.name);
     return g;
 }
 
-static void add_busy(struct gpu_usage_sum *g, double at_s, int percent)
+static void add_busy(struct gpu_sums *g, double at_s, int percent)
 {
-    mean_add(&g->busy, percent);
     bool idle = percent >= 0 && percent < JOB_USAGE_IDLE_PERCENT;
     g->idle += idle;
     if (!idle)
@@ -126,29 +130,39 @@ static void add_busy(struct gpu_usage_sum *g, double at_s, int percent)
         g->known.longest_idle_s = g->idle_s;
 }
 
-static void add_gpu(struct gpu_usage_sum *g, double at_s, const struct gpu_sample *s)
+static void add_value(struct sum *sum, const struct gpu_sample *s, enum gpu_fact f)
 {
+    double number = s->known[f] ? gpu_facts_number(s, f) : UNKNOWN;
+    int64_t value = gpu_sample_value(s, f, UNKNOWN);
+    switch (gpu_rows[f].summary) {
+    case GPU_SUM_MEAN:
+        mean_add(&sum->mean, number);
+        break;
+    case GPU_SUM_GROWTH:
+        counter_add(&sum->growth, value);
+        break;
+    case GPU_SUM_PEAK:
+        sum->number = value > sum->number ? value : sum->number;
+        break;
+    case GPU_SUM_LAST:
+        sum->number = value > 0 ? value : sum->number;
+        break;
+    case GPU_SUM_NONE:
+        break;
+    }
+}
+
+static void add_gpu(struct gpu_sums *g, double at_s, const struct gpu_sample *s)
+{
+    int64_t power, limit = gpu_sample_value(s, GPU_FACT_POWER_LIMIT, 0), bits;
     g->samples++;
-    add_busy(g, at_s, s->busy_percent);
-    if (s->memory_used_bytes > g->known.peak_bytes)
-        g->known.peak_bytes = s->memory_used_bytes;
-    if (s->memory_total_bytes > 0)
-        g->known.total_bytes = s->memory_total_bytes;
-    if (s->power_limit_w > 0)
-        mean_add(&g->power, s->power_w < 0 ? UNKNOWN : s->power_w / s->power_limit_w);
-    mean_add(&g->power_w, s->power_w);
-    mean_add(&g->sm_mhz, s->sm_mhz);
-    if (s->throttle_reasons >= 0)
-        mean_add(&g->throttled, (s->throttle_reasons & GPU_SAMPLE_THROTTLED) != 0);
-    if (s->temperature_c > g->known.temperature_c)
-        g->known.temperature_c = s->temperature_c;
-    mean_add(&g->pcie_sent, (double)s->pcie_tx_bytes_per_s);
-    mean_add(&g->pcie_received, (double)s->pcie_rx_bytes_per_s);
-    counter_add(&g->energy_mj, s->energy_mj);
-    counter_add(&g->nvlink_sent, s->nvlink_tx_bytes);
-    counter_add(&g->nvlink_received, s->nvlink_rx_bytes);
-    g->pcie_max = s->pcie_max_bytes_per_s;
-    g->nvlink_max = s->nvlink_max_bytes_per_s;
+    for (int f = 0; f < GPU_FACTS; f++)
+        add_value(&g->of[f], s, (enum gpu_fact)f);
+    add_busy(g, at_s, (int)gpu_sample_value(s, GPU_FACT_BUSY, UNKNOWN));
+    if (limit > 0 && gpu_sample_get(&power, s, GPU_FACT_POWER))
+        mean_add(&g->power_share, (double)power / (double)limit);
+    if (gpu_sample_get(&bits, s, GPU_FACT_THROTTLE))
+        mean_add(&g->throttled, (bits & GPU_THROTTLED) != 0);
 }
 
 static void end_idle_times(struct job_usage *u)
@@ -164,7 +178,7 @@ void job_usage_add(struct job_usage *u, double at_s, const struct gpu_sample *sa
     if (u->last_s >= 0 && at_s - u->last_s > GAP_S)
         end_idle_times(u);
     for (int i = 0; i < count; i++)
-        add_gpu(find(u, &samples[i]), at_s, &samples[i]);
+        add_gpu(find(u, &samples[i].gpu), at_s, &samples[i]);
     if (u->last_s >= 0)
         u->seconds += at_s - u->last_s;
     u->last_s = at_s;
@@ -193,10 +207,9 @@ void job_usage_add_host(struct job_usage *u, double at_s, const struct host_samp
 void job_usage_pause(struct job_usage *u)
 {
     end_idle_times(u);
-    for (int i = 0; i < u->count; i++) {
-        struct gpu_usage_sum *g = &u->gpus[i];
-        g->energy_mj.last = g->nvlink_sent.last = g->nvlink_received.last = UNKNOWN;
-    }
+    for (int i = 0; i < u->count; i++)
+        for (int f = 0; f < GPU_FACTS; f++)
+            u->gpus[i].of[f].growth.last = UNKNOWN;
     u->disk_read.last = u->disk_written.last = UNKNOWN;
     u->net_received.last = u->net_sent.last = UNKNOWN;
     u->has_host = false;
@@ -231,22 +244,30 @@ static double larger(double a, double b)
     return a > b ? a : b;
 }
 
-static struct job_usage_gpu summarise_gpu(const struct gpu_usage_sum *g, double seconds)
+static struct job_usage_gpu summarise_gpu(const struct gpu_sums *g, double seconds)
 {
     struct job_usage_gpu r = g->known;
-    double busy = mean_of(&g->busy);
-    r.utilisation = busy < 0 ? UNKNOWN : busy / 100;
-    r.idle_share = g->busy.n ? (double)g->idle / g->busy.n : UNKNOWN;
-    if (!g->busy.n)
+    const struct sum *of = g->of;
+    const struct mean *busy = &of[GPU_FACT_BUSY].mean;
+    int64_t energy_mj = of[GPU_FACT_ENERGY].growth.total;
+    r.utilisation = busy->n ? mean_of(busy) / 100 : UNKNOWN;
+    r.idle_share = busy->n ? (double)g->idle / busy->n : UNKNOWN;
+    if (!busy->n)
         r.longest_idle_s = UNKNOWN;
-    r.energy_j = g->energy_mj.total < 0 ? UNKNOWN : (double)g->energy_mj.total / 1000;
-    r.power_share = mean_of(&g->power);
-    r.power_w = mean_of(&g->power_w);
-    r.sm_mhz = mean_of(&g->sm_mhz);
+    r.peak_bytes = of[GPU_FACT_MEMORY_USED].number;
+    r.total_bytes = of[GPU_FACT_MEMORY_TOTAL].number;
+    r.temperature_c = (int)of[GPU_FACT_TEMPERATURE].number;
+    r.energy_j = energy_mj < 0 ? UNKNOWN : (double)energy_mj / 1000;
+    r.power_share = mean_of(&g->power_share);
+    r.power_w = mean_of(&of[GPU_FACT_POWER].mean);
+    r.sm_mhz = mean_of(&of[GPU_FACT_SM_CLOCK].mean);
     r.throttled_share = mean_of(&g->throttled);
-    double pcie = share_of_link(mean_of(&g->pcie_sent), mean_of(&g->pcie_received), g->pcie_max);
-    double nvlink = share_of_link(rate_of(&g->nvlink_sent, seconds),
-                                  rate_of(&g->nvlink_received, seconds), g->nvlink_max);
+    double pcie =
+        share_of_link(mean_of(&of[GPU_FACT_PCIE_TX].mean), mean_of(&of[GPU_FACT_PCIE_RX].mean),
+                      of[GPU_FACT_PCIE_CAPACITY].number);
+    double nvlink = share_of_link(rate_of(&of[GPU_FACT_NVLINK_TX].growth, seconds),
+                                  rate_of(&of[GPU_FACT_NVLINK_RX].growth, seconds),
+                                  of[GPU_FACT_NVLINK_CAPACITY].number);
     r.link_share = larger(pcie, nvlink);
     return r;
 }

@@ -47,7 +47,7 @@ struct job_usage_gpu {
     double power_share;     /* mean power / its limit */
     double power_w, sm_mhz; /* means */
     int temperature_c;      /* highest */
-    double throttled_share; /* of the samples with GPU_SAMPLE_THROTTLED */
+    double throttled_share; /* of the samples with GPU_THROTTLED */
     double link_share;      /* mean traffic / capacity of its busiest link (PCIe, NVLink), in the
                                direction with less traffic */
 };

@@ -229,7 +229,7 @@ bool topo_driver_failed(const struct topo *t)
 
 int topo_add_nvlinks(struct topo *t, struct err *e)
 {
-    return gpu_add_nvlinks(&t->gpus, &t->gpu_count, TOPO_DRIVER_MS, e);
+    return gpu_add_nvlinks(t->gpus, t->gpu_count, TOPO_DRIVER_MS, e);
 }
 
 /* ---- recorded machines ---------------------------------------------------------------------- */

@@ -78,13 +78,13 @@ static int find_image(const char **out, const struct place_job *j, struct err *e
 
 static const struct gpu *first_gpu(const struct place_emit_job *m)
 {
-    return &m->gpus[m->choice->gpus[0]].gpu;
+    return &m->gpus[m->choice->gpus[0]].now.gpu;
 }
 
 static void add_uuids(struct strbuf *b, const struct place_emit_job *m)
 {
     for (int i = 0; i < m->choice->count; i++)
-        strbuf_printf(b, "%s%s", i ? "," : "", m->gpus[m->choice->gpus[i]].gpu.uuid);
+        strbuf_printf(b, "%s%s", i ? "," : "", m->gpus[m->choice->gpus[i]].now.gpu.uuid);
 }
 
 /* ---- programs ------------------------------------------------------------------------------- */
@@ -136,7 +136,7 @@ static int emit_mpirun(struct strbuf *b, const struct place_emit_job *m, struct 
     for (int i = 0; i < (mig ? c->count : 1); i++) {
         strbuf_printf(b, "%s -np %d -x CUDA_VISIBLE_DEVICES=", i ? " :" : "", mig ? 1 : c->count);
         if (mig)
-            strbuf_puts(b, m->gpus[c->gpus[i]].gpu.uuid);
+            strbuf_puts(b, m->gpus[c->gpus[i]].now.gpu.uuid);
         else
             add_uuids(b, m);
         if (python_is_script(m->argv[0]))

@@ -36,14 +36,14 @@ static bool is_memory(const struct place_gpu *g, const char *word, size_t len)
     AUTO(free) char *text = xstrndup(word, len);
     if (sscanf(text, "%d%*[gG]%*[bB]%n", &gb, &end) != 1 || end != (int)len)
         return false;
-    return gb > 0 && (uint64_t)gb == (g->gpu.memory_total_bytes + (1U << 29)) >> 30;
+    return gb > 0 && (uint64_t)gb == (place_gpu_memory(g) + (1U << 29)) >> 30;
 }
 
 static bool is_model(const struct place_gpu *g, const char *words)
 {
     size_t n, found = 0;
     for (const char *at = words; (n = next_word(&at)) > 0; at += n, found++)
-        if (!has_word(g->gpu.name, at, n) && !is_memory(g, at, n))
+        if (!has_word(g->now.gpu.name, at, n) && !is_memory(g, at, n))
             return false;
     return found > 0;
 }
@@ -59,18 +59,28 @@ bool place_gpu_is(const struct place_gpu *g, const char *word)
         if (strcmp(*l, word) == 0)
             return true;
     if (is_index(word))
-        return atoi(word) == g->gpu.index;
+        return atoi(word) == g->now.gpu.index;
     if (strncmp(word, "GPU-", 4) == 0 || strncmp(word, "MIG-", 4) == 0)
-        return strncmp(g->gpu.uuid, word, strlen(word)) == 0;
+        return strncmp(g->now.gpu.uuid, word, strlen(word)) == 0;
     return is_model(g, word);
+}
+
+uint64_t place_gpu_memory(const struct place_gpu *g)
+{
+    return (uint64_t)gpu_sample_value(&g->now, GPU_FACT_MEMORY_TOTAL, 0);
+}
+
+uint64_t place_gpu_free(const struct place_gpu *g)
+{
+    return (uint64_t)gpu_sample_value(&g->now, GPU_FACT_MEMORY_FREE, 0);
 }
 
 const char *place_gpu_name(char *buf, size_t size, const struct place_gpu *g)
 {
     if (g->mig)
-        snprintf(buf, size, "GPU%d/%.16s", g->gpu.index, g->gpu.uuid);
+        snprintf(buf, size, "GPU%d/%.16s", g->now.gpu.index, g->now.gpu.uuid);
     else
-        snprintf(buf, size, "GPU%d", g->gpu.index);
+        snprintf(buf, size, "GPU%d", g->now.gpu.index);
     return buf;
 }
 

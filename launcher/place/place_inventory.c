@@ -8,49 +8,52 @@
 #include "common/json.h"
 #include "common/yaml.h"
 #include "launcher/gpu/gpu_lock.h"
+#include "launcher/gpu/gpu_sampler.h"
 #include "launcher/gpu/gpu_users.h"
 #include "launcher/node/topo.h"
 #include "launcher/plan/gpu_assignment.h"
 
 /* ---- NVIDIA --------------------------------------------------------------------------------- */
 
-static struct place_gpu *add(struct place_inventory *to, const struct gpu *g, const char *uuid)
+/* Says who uses a GPU or MIG instance. */
+static void set_users(struct place_gpu *p)
+{
+    char size[16];
+    const struct gpu_sample *s = &p->now;
+    p->used = s->process_count > 0 || gpu_sample_has_users(s);
+    if (s->process_count > 0)
+        gpu_users_describe(p->users, sizeof p->users, s->processes[0].pid);
+    else if (p->used)
+        snprintf(p->users, sizeof p->users, "invisible processes with %s",
+                 byte_size_format(size, sizeof size,
+                                  (uint64_t)gpu_sample_value(s, GPU_FACT_MEMORY_USED, 0)));
+    size_t len = strlen(p->users);
+    if (s->process_count > 1)
+        snprintf(p->users + len, sizeof p->users - len, " and %d more", s->process_count - 1);
+}
+
+/* Adds a GPU, or a MIG instance of it, with what it does (NULL: unknown). */
+static void add(struct place_inventory *to, const struct gpu *g, const char *uuid,
+                const struct gpu_sample *now)
 {
     to->gpus = xrealloc(to->gpus, (size_t)to->count + 1, sizeof *to->gpus);
     struct place_gpu *p = &to->gpus[to->count++];
-    *p = (struct place_gpu){.gpu = *g, .mig = strcmp(uuid, g->uuid) != 0, .busy_percent = -1};
-    snprintf(p->gpu.uuid, sizeof p->gpu.uuid, "%s", uuid);
-    p->used_bytes = g->memory_total_bytes - g->memory_free_bytes;
-    if (p->mig) { /* gpu_usage() knows its memory, and its NVLinks are those of no other GPU */
-        p->gpu.memory_total_bytes = p->used_bytes = 0;
-        memset(p->gpu.nvlinks, 0, sizeof p->gpu.nvlinks);
-    }
-    return p;
+    *p = (struct place_gpu){.mig = strcmp(uuid, g->uuid) != 0};
+    if (now)
+        p->now = *now;
+    p->now.gpu = *g;
+    snprintf(p->now.gpu.uuid, sizeof p->now.gpu.uuid, "%s", uuid);
+    if (p->mig) /* the NVLinks are those of no instance */
+        memset(p->now.gpu.nvlinks, 0, sizeof p->now.gpu.nvlinks);
+    set_users(p);
 }
 
-static void add_units(struct place_inventory *to, const struct gpu *g)
+static const struct gpu_sample *find(const struct gpu_sample *samples, int n, const char *uuid)
 {
-    if (!g->mig_uuids[0][0])
-        (void)add(to, g, g->uuid);
-    for (int i = 0; i < GPU_MIG_MAX && g->mig_uuids[i][0]; i++)
-        (void)add(to, g, g->mig_uuids[i]);
-}
-
-static void set_usage(struct place_gpu *p, const struct gpu_usage *u)
-{
-    char size[16];
-    p->gpu.memory_total_bytes = u->total_bytes ? u->total_bytes : p->gpu.memory_total_bytes;
-    p->used_bytes = u->total_bytes ? u->used_bytes : p->used_bytes;
-    p->busy_percent = u->busy_percent;
-    p->used = u->pid_count > 0 || gpu_users_have_memory(u);
-    if (u->pid_count > 0)
-        gpu_users_describe(p->users, sizeof p->users, u->pids[0]);
-    else if (p->used)
-        snprintf(p->users, sizeof p->users, "invisible processes with %s",
-                 byte_size_format(size, sizeof size, u->used_bytes));
-    size_t len = strlen(p->users);
-    if (u->pid_count > 1)
-        snprintf(p->users + len, sizeof p->users - len, " and %d more", u->pid_count - 1);
+    for (int i = 0; i < n; i++)
+        if (strcmp(samples[i].gpu.uuid, uuid) == 0)
+            return &samples[i];
+    return NULL;
 }
 
 /* Marks the GPUs that CUDA_VISIBLE_DEVICES does not show. */
@@ -63,8 +66,8 @@ static int set_hidden(struct place_inventory *to, int from, const struct topo *t
         struct place_gpu *p = &to->gpus[i];
         p->hidden = true;
         for (int k = 0; k < visible->n; k++)
-            if (strcmp(visible->at[k].uuid, p->gpu.uuid) == 0 ||
-                (p->mig && visible->at[k].gpu->index == p->gpu.index &&
+            if (strcmp(visible->at[k].uuid, p->now.gpu.uuid) == 0 ||
+                (p->mig && visible->at[k].gpu->index == p->now.gpu.index &&
                  strcmp(visible->at[k].uuid, visible->at[k].gpu->uuid) == 0))
                 p->hidden = false;
     }
@@ -74,21 +77,22 @@ static int set_hidden(struct place_inventory *to, int from, const struct topo *t
 static int list_nvidia(struct place_inventory *to, struct err *e)
 {
     AUTO(topo) struct topo *t = NULL;
-    AUTO(free) struct gpu_usage *usage = NULL;
+    AUTO(free) struct gpu_sample *now = NULL;
     int from = to->count, n = 0;
     int rc = topo_load(&t, e);
     if (rc == 0 && topo_gpu_count(t) == 0)
         return 0;
     rc = rc < 0 ? rc : topo_add_nvlinks(t, e);
-    rc = rc < 0 ? rc : gpu_usage(&usage, &n, e);
+    rc = rc < 0 ? rc : gpu_sampler_once(&now, &n, GPU_USE, GPU_DRIVER_MS, e);
     if (rc < 0)
         return rc;
-    for (int i = 0; i < topo_gpu_count(t); i++)
-        add_units(to, topo_gpu(t, i));
-    for (int i = from; i < to->count; i++)
-        for (int k = 0; k < n; k++)
-            if (strcmp(usage[k].uuid, to->gpus[i].gpu.uuid) == 0)
-                set_usage(&to->gpus[i], &usage[k]);
+    for (int i = 0; i < topo_gpu_count(t); i++) {
+        const struct gpu *g = topo_gpu(t, i);
+        if (!g->mig_uuids[0][0])
+            add(to, g, g->uuid, find(now, n, g->uuid));
+        for (int k = 0; k < GPU_MIG_MAX && g->mig_uuids[k][0]; k++)
+            add(to, g, g->mig_uuids[k], find(now, n, g->mig_uuids[k]));
+    }
     return set_hidden(to, from, t, e);
 }
 
@@ -174,9 +178,9 @@ void place_inventory_update_locks(struct place_inventory *i)
 {
     for (int k = 0; k < i->count; k++) {
         struct place_gpu *g = &i->gpus[k];
-        g->locked = gpu_lock_is_held(g->gpu.uuid);
+        g->locked = gpu_lock_is_held(g->now.gpu.uuid);
         if (g->locked)
-            gpu_users_describe_lock(g->users, sizeof g->users, g->gpu.uuid);
+            gpu_users_describe_lock(g->users, sizeof g->users, g->now.gpu.uuid);
     }
 }
 

@@ -19,7 +19,7 @@ static int most_links(const struct place_gpu *gpus, int n, int i, int *peers)
     int most = 0;
     *peers = 0;
     for (int k = 0; k < n; k++) {
-        int links = k == i ? 0 : topo_nvlinks(&gpus[i].gpu, &gpus[k].gpu);
+        int links = k == i ? 0 : topo_nvlinks(&gpus[i].now.gpu, &gpus[k].now.gpu);
         *peers += links > 0;
         most = links > most ? links : most;
     }
@@ -39,7 +39,7 @@ static size_t widest_name(const struct place_gpu *gpus, int n)
 {
     size_t width = 5;
     for (int i = 0; i < n; i++)
-        width = strlen(gpus[i].gpu.name) > width ? strlen(gpus[i].gpu.name) : width;
+        width = strlen(gpus[i].now.gpu.name) > width ? strlen(gpus[i].now.gpu.name) : width;
     return width;
 }
 
@@ -47,18 +47,17 @@ static void print_gpu(struct strbuf *out, const struct place_gpu *gpus, int n, i
 {
     const struct place_gpu *g = &gpus[i];
     char name[40], total[16], free_bytes[16], links[32], speed[16] = "?", load[16] = "?";
-    uint64_t size = g->gpu.memory_total_bytes;
+    int64_t busy = gpu_sample_value(&g->now, GPU_FACT_BUSY, -1);
     add_nvlinks(links, sizeof links, gpus, n, i);
     if (place_gpu_tflops(g) > 0)
         snprintf(speed, sizeof speed, "%g", place_gpu_tflops(g));
-    if (g->busy_percent >= 0)
-        snprintf(load, sizeof load, "%d %%", g->busy_percent);
+    if (busy >= 0)
+        snprintf(load, sizeof load, "%d %%", (int)busy);
     strbuf_printf(out, "%-9s %-*s  %9s  %9s  %6s  %-9s %5s  %s",
-                  place_gpu_name(name, sizeof name, g), width, g->gpu.name,
-                  byte_size_format(total, sizeof total, size),
-                  byte_size_format(free_bytes, sizeof free_bytes,
-                                   size > g->used_bytes ? size - g->used_bytes : 0),
-                  speed, links, load, g->users[0] ? g->users : "free");
+                  place_gpu_name(name, sizeof name, g), width, g->now.gpu.name,
+                  byte_size_format(total, sizeof total, place_gpu_memory(g)),
+                  byte_size_format(free_bytes, sizeof free_bytes, place_gpu_free(g)), speed, links,
+                  load, g->users[0] ? g->users : "free");
     for (char **l = g->labels; l && *l; l++)
         strbuf_printf(out, "%s%s", l == g->labels ? "  labels " : ",", *l);
     strbuf_putc(out, '\n');
@@ -83,14 +82,16 @@ json_t *place_print_inventory_json(const struct place_gpu *gpus, int n)
         for (char **l = g->labels; l && *l; l++)
             json_array_append_new(labels, json_text(*l));
         json_array_append_new(
-            list, json_pack("{s:i,s:s,s:o,s:I,s:I,s:o,s:i,s:o,s:o,s:o}", "index", g->gpu.index,
-                            "uuid", g->gpu.uuid, "name", json_text(g->gpu.name), "memory_bytes",
-                            (json_int_t)g->gpu.memory_total_bytes, "used_bytes",
-                            (json_int_t)g->used_bytes, "tflops_fp16",
-                            place_gpu_tflops(g) > 0 ? json_real(place_gpu_tflops(g)) : json_null(),
-                            "nvlinks", links, "busy_percent",
-                            number_or_null(g->busy_percent >= 0, g->busy_percent), "users",
-                            g->users[0] ? json_text(g->users) : json_null(), "labels", labels));
+            list,
+            json_pack("{s:i,s:s,s:o,s:I,s:I,s:o,s:i,s:o,s:o,s:o}", "index", g->now.gpu.index,
+                      "uuid", g->now.gpu.uuid, "name", json_text(g->now.gpu.name), "memory_bytes",
+                      (json_int_t)place_gpu_memory(g), "used_bytes",
+                      (json_int_t)gpu_sample_value(&g->now, GPU_FACT_MEMORY_USED, 0), "tflops_fp16",
+                      place_gpu_tflops(g) > 0 ? json_real(place_gpu_tflops(g)) : json_null(),
+                      "nvlinks", links, "busy_percent",
+                      number_or_null(gpu_sample_get(NULL, &g->now, GPU_FACT_BUSY),
+                                     gpu_sample_value(&g->now, GPU_FACT_BUSY, 0)),
+                      "users", g->users[0] ? json_text(g->users) : json_null(), "labels", labels));
     }
     return list;
 }
@@ -101,10 +102,8 @@ static void add_memory_reason(struct strbuf *b, const struct place_job *j,
                               const struct place_gpu *g, const struct place_choice *c, int rule)
 {
     char need[16], has[16];
-    uint64_t total = g->gpu.memory_total_bytes;
-    uint64_t bytes = rule == PLACE_RULE_TOO_SMALL ? place_need_usable(j, total)
-                     : total > g->used_bytes      ? total - g->used_bytes
-                                                  : 0;
+    uint64_t bytes = rule == PLACE_RULE_TOO_SMALL ? place_need_usable(j, place_gpu_memory(g))
+                                                  : place_gpu_free(g);
     byte_size_format(need, sizeof need, c->need.high_bytes);
     byte_size_format(has, sizeof has, bytes);
     if (rule == PLACE_RULE_TOO_SMALL)
@@ -160,8 +159,8 @@ void place_print_choice(struct strbuf *out, const struct place_job *j, const str
     int width = (int)widest_name(gpus, n);
     for (int i = 0; i < n && i < PLACE_GPUS_MAX; i++) {
         strbuf_printf(out, "%-9s %-*s  %9s  ", place_gpu_name(name, sizeof name, &gpus[i]), width,
-                      gpus[i].gpu.name,
-                      byte_size_format(size, sizeof size, gpus[i].gpu.memory_total_bytes));
+                      gpus[i].now.gpu.name,
+                      byte_size_format(size, sizeof size, place_gpu_memory(&gpus[i])));
         add_reason(out, j, &gpus[i], c, &c->each[i]);
         strbuf_putc(out, '\n');
     }
@@ -189,11 +188,11 @@ json_t *place_print_choice_json(const struct place_job *j, const struct place_gp
         const struct place_verdict *v = &c->each[i];
         AUTO(strbuf) struct strbuf why = {0};
         add_reason(&why, j, &gpus[i], c, v);
-        json_array_append_new(list, json_pack("{s:i,s:s,s:o,s:b,s:o,s:o}", "index",
-                                              gpus[i].gpu.index, "uuid", gpus[i].gpu.uuid, "name",
-                                              json_text(gpus[i].gpu.name), "selected", v->selected,
-                                              "reason", json_text(strbuf_str(&why)), "best_score",
-                                              number_or_null(v->best_score >= 0, v->best_score)));
+        json_array_append_new(
+            list, json_pack("{s:i,s:s,s:o,s:b,s:o,s:o}", "index", gpus[i].now.gpu.index, "uuid",
+                            gpus[i].now.gpu.uuid, "name", json_text(gpus[i].now.gpu.name),
+                            "selected", v->selected, "reason", json_text(strbuf_str(&why)),
+                            "best_score", number_or_null(v->best_score >= 0, v->best_score)));
     }
     for (int t = 0; t < PLACE_TERMS; t++)
         json_array_append_new(terms, json_pack("{s:s,s:i,s:i}", "name",

@@ -77,8 +77,7 @@ static bool has_labels(const struct place_gpu *g, char *const *wanted)
 static int check(const struct place_gpu *g, const struct place_job *j,
                  const struct place_need *need, bool idle)
 {
-    uint64_t total = g->gpu.memory_total_bytes;
-    uint64_t used = idle ? 0 : g->used_bytes < total ? g->used_bytes : total;
+    uint64_t total = place_gpu_memory(g);
     if (g->hidden)
         return PLACE_RULE_HIDDEN;
     if (j->gpu_type && !place_gpu_is(g, j->gpu_type))
@@ -93,7 +92,7 @@ static int check(const struct place_gpu *g, const struct place_job *j,
         return PLACE_RULE_LOCKED;
     if (g->used && !j->shared && !idle)
         return PLACE_RULE_USED;
-    if (need->known && need->high_bytes > total - used)
+    if (need->known && need->high_bytes > (idle ? total : place_gpu_free(g)))
         return PLACE_RULE_NO_MEMORY;
     return -1;
 }
@@ -128,7 +127,7 @@ static int neighbour_points(const struct search *s, int i)
 {
     int used = 0, others = 0;
     for (int k = 0; k < s->n; k++) {
-        bool near = k != i && s->gpus[k].gpu.numa == s->gpus[i].gpu.numa;
+        bool near = k != i && s->gpus[k].now.gpu.numa == s->gpus[i].now.gpu.numa;
         others += near;
         used += near && (s->gpus[k].used || s->gpus[k].locked);
     }
@@ -137,14 +136,14 @@ static int neighbour_points(const struct search *s, int i)
 
 static double goal_of(const struct place_job *j, const struct place_gpu *g)
 {
-    return j->goal == PLACE_COST ? (double)g->gpu.memory_total_bytes : place_gpu_tflops(g);
+    return j->goal == PLACE_COST ? (double)place_gpu_memory(g) : place_gpu_tflops(g);
 }
 
 static void set_points_of(struct search *s, int i, double most_of_goal, int most_links)
 {
     const struct place_job *j = s->job;
     const struct place_gpu *g = &s->gpus[i];
-    int busy = g->busy_percent > 0 ? g->busy_percent : 0;
+    int busy = (int)gpu_sample_value(&g->now, GPU_FACT_BUSY, 0);
     int goal = share(goal_of(j, g), most_of_goal), near = neighbour_points(s, i);
     s->each[PLACE_TERM_PREFERRED][i] = preferred_points(j, g);
     s->each[PLACE_TERM_LOAD][i] = share(100 - busy, 100);
@@ -153,9 +152,9 @@ static void set_points_of(struct search *s, int i, double most_of_goal, int most
                                          : j->arrangement == PLACE_SPREAD ? PLACE_TERM_MAX - near
                                                                           : 0;
     for (int k = 0; k < s->n; k++) {
-        bool same = s->gpus[k].gpu.numa == g->gpu.numa;
+        bool same = s->gpus[k].now.gpu.numa == g->now.gpu.numa;
         s->pair[PLACE_TERM_NVLINK][i][k] =
-            share(topo_nvlinks(&g->gpu, &s->gpus[k].gpu), most_links);
+            share(topo_nvlinks(&g->now.gpu, &s->gpus[k].now.gpu), most_links);
         s->pair[PLACE_TERM_ARRANGEMENT][i][k] =
             j->arrangement != PLACE_ANYWHERE && same == (j->arrangement == PLACE_PACK)
                 ? PLACE_TERM_MAX
@@ -171,7 +170,7 @@ static void set_points(struct search *s)
         double g = goal_of(s->job, &s->gpus[i]);
         goal = g > goal ? g : goal;
         for (int k = 0; k < i; k++) {
-            int l = topo_nvlinks(&s->gpus[i].gpu, &s->gpus[k].gpu);
+            int l = topo_nvlinks(&s->gpus[i].now.gpu, &s->gpus[k].now.gpu);
             links = l > links ? l : links;
         }
     }
@@ -328,8 +327,8 @@ static void consider_some(struct search *s, int count)
 
 static bool same_model(const struct place_gpu *a, const struct place_gpu *b)
 {
-    return strcmp(a->gpu.name, b->gpu.name) == 0 &&
-           a->gpu.memory_total_bytes == b->gpu.memory_total_bytes;
+    return strcmp(a->now.gpu.name, b->now.gpu.name) == 0 &&
+           place_gpu_memory(a) == place_gpu_memory(b);
 }
 
 /* Considers the sets of the GPUs that keep the rules, with the model of GPU `like`, or all. */

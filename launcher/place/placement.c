@@ -26,7 +26,7 @@ static void set_gpus(struct placement *p)
 {
     AUTO(strbuf) struct strbuf b = {0};
     for (int i = 0; i < p->choice.count; i++)
-        strbuf_printf(&b, "%s%s", i ? "," : "", p->inventory.gpus[p->choice.gpus[i]].gpu.uuid);
+        strbuf_printf(&b, "%s%s", i ? "," : "", p->inventory.gpus[p->choice.gpus[i]].now.gpu.uuid);
     free(p->gpus);
     p->gpus = strbuf_take(&b);
 }
@@ -48,8 +48,8 @@ static int select_gpus(struct placement *p, struct err *e)
     *e = never;
     e->code = -ENOSPC;
     for (int i = 0; i < in->count && i < PLACE_GPUS_MAX; i++)
-        if (idle->each[i].rule == PLACE_RULE_TOO_SMALL && most < in->gpus[i].gpu.memory_total_bytes)
-            most = in->gpus[i].gpu.memory_total_bytes;
+        if (idle->each[i].rule == PLACE_RULE_TOO_SMALL && most < place_gpu_memory(&in->gpus[i]))
+            most = place_gpu_memory(&in->gpus[i]);
     if (most > 0)
         (void)place_need_advise(&idle->need, p->job, most, e);
     return -ENOSPC;
@@ -65,7 +65,7 @@ static int lock_gpus(struct placement *p, struct err *e)
     for (int i = 0; rc == 0 && i < c->count; i++) {
         const char *next = NULL;
         for (int k = 0; k < c->count; k++) {
-            const char *uuid = p->inventory.gpus[c->gpus[k]].gpu.uuid;
+            const char *uuid = p->inventory.gpus[c->gpus[k]].now.gpu.uuid;
             if (strcmp(uuid, last) > 0 && (!next || strcmp(uuid, next) < 0))
                 next = uuid;
         }
@@ -89,7 +89,7 @@ static int try_now(struct placement *p, struct err *e)
 static bool lock_has_changed(const struct place_inventory *in)
 {
     for (int i = 0; i < in->count; i++)
-        if (gpu_lock_is_held(in->gpus[i].gpu.uuid) != in->gpus[i].locked)
+        if (gpu_lock_is_held(in->gpus[i].now.gpu.uuid) != in->gpus[i].locked)
             return true;
     return false;
 }
@@ -169,7 +169,8 @@ int placement_open(struct placement **out, const struct placement_opts *o, struc
 static void set_idle(struct place_gpu *g)
 {
     g->locked = g->used = false;
-    g->used_bytes = 0;
+    gpu_sample_set(&g->now, GPU_FACT_MEMORY_USED, 0);
+    gpu_sample_set(&g->now, GPU_FACT_MEMORY_FREE, (int64_t)place_gpu_memory(g));
 }
 
 int placement_preview(struct placement **out, const struct placement_opts *o, struct err *e)

@@ -28,7 +28,7 @@ static const char *const help_lines[] = {
 /* ---- columns -------------------------------------------------------------------------------- */
 
 struct layout {
-    const struct top_column *columns;
+    struct top_column columns[TOP_COLUMNS_MAX];
     int count;
     int widths[TOP_COLUMNS_MAX]; /* 0: dropped */
 };
@@ -66,7 +66,7 @@ static void lay_out(struct layout *l, const struct top_view *v, enum top_section
                     int columns)
 {
     *l = (struct layout){0};
-    l->columns = top_model_columns(section, &l->count);
+    l->count = top_model_columns(l->columns, section);
     for (int i = v->several_nodes ? 0 : 1; i < l->count; i++) {
         int title = cells_of(l->columns[i].title), least = l->columns[i].least;
         l->widths[i] = title > least ? title : least;

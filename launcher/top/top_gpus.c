@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "launcher/gpu/gpu_sampler.h"
 
 #define NEVER_MS (INT64_C(1) << 40)
 
@@ -20,7 +21,6 @@ struct top_gpus {
 void top_gpus_reading_end(struct top_gpus_reading *r)
 {
     free(r->samples);
-    free(r->usages);
     *r = (struct top_gpus_reading){0};
 }
 
@@ -37,20 +37,33 @@ static void publish(struct top_gpus *g, struct top_gpus_reading *r)
     pthread_mutex_unlock(&g->lock);
 }
 
-/* Reads once. Returns false if this machine has no GPUs, which it does not get later. The sampler
- * stays open, so that gpu_usage() finds NVML initialised. */
+/* Copies an array; NULL if it is empty. */
+static struct gpu_sample *copy(const struct gpu_sample *samples, int count)
+{
+    struct gpu_sample *new = count ? xcalloc((size_t)count, sizeof *new) : NULL;
+    for (int i = 0; i < count; i++)
+        new[i] = samples[i];
+    return new;
+}
+
+/* Reads once. Without an answer of the driver, the latest reading stays. Returns false if this
+ * machine has no GPUs, which it does not get later. */
 static bool read_once(struct top_gpus *g, struct gpu_sampler **s)
 {
+    static const struct gpu_sampler_opts opts = {.purposes = GPU_SAMPLE | GPU_USE};
     struct top_gpus_reading r = {0};
+    const struct gpu_sample *samples;
     struct err e = {0};
-    int rc = *s ? 0 : gpu_sampler_open(s, NULL, &e);
+    int rc = *s ? 0 : gpu_sampler_open(s, &opts, &e);
+    rc = rc < 0 ? rc : gpu_sampler_read(*s, &samples, &r.count, g->interval_ms, &e);
+    if (rc == -ETIMEDOUT)
+        return true;
     if (rc == 0) {
-        r.sample_count = gpu_sampler_count(*s);
-        r.samples = xcalloc((size_t)r.sample_count, sizeof *r.samples);
-        gpu_sampler_read(*s, r.samples);
-        (void)gpu_usage(&r.usages, &r.usage_count, NULL); /* without it, no process is shown */
+        r.samples = copy(samples, r.count);
     } else {
+        r.count = 0;
         snprintf(r.problem, sizeof r.problem, "%s", e.text);
+        gpu_sampler_close(TAKE(*s));
     }
     publish(g, &r);
     return rc != -ENODEV;
@@ -124,16 +137,6 @@ void top_gpus_close(struct top_gpus *g)
     pthread_mutex_unlock(&g->lock);
 }
 
-/* Copies an array; NULL if it is empty. */
-static void *copy(const void *array, int count, size_t size)
-{
-    if (count == 0)
-        return NULL;
-    void *new = xcalloc((size_t)count, size);
-    memcpy(new, array, (size_t)count * size);
-    return new;
-}
-
 int64_t top_gpus_number(struct top_gpus *g)
 {
     pthread_mutex_lock(&g->lock);
@@ -146,7 +149,6 @@ void top_gpus_latest(struct top_gpus *g, struct top_gpus_reading *out)
 {
     pthread_mutex_lock(&g->lock);
     *out = g->latest;
-    out->samples = copy(g->latest.samples, out->sample_count, sizeof *out->samples);
-    out->usages = copy(g->latest.usages, out->usage_count, sizeof *out->usages);
+    out->samples = copy(g->latest.samples, out->count);
     pthread_mutex_unlock(&g->lock);
 }

@@ -3,10 +3,7 @@
 #ifndef DROVER_TOP_GPUS_H
 #define DROVER_TOP_GPUS_H
 
-#include <stdbool.h>
-
 #include "common/mem.h"
-#include "launcher/gpu/gpu.h"
 #include "launcher/gpu/gpu_sample.h"
 
 struct top_gpus;
@@ -14,9 +11,8 @@ struct top_gpus;
 /* What the driver has reported last. */
 struct top_gpus_reading {
     struct gpu_sample *samples;
-    struct gpu_usage *usages; /* of the same GPUs, in any order */
-    int sample_count, usage_count;
-    char problem[512]; /* why the GPUs cannot be read; empty: they were read, or are being read */
+    int count;
+    char problem[512]; /* why there are none; empty: there is a reading, or none yet */
     int64_t number;    /* counts the readings; 0: none yet */
     int64_t at_ms;     /* clock_ms() of the reading; before the first one, of the start */
 };

@@ -1,31 +1,9 @@
 #include "launcher/top/top_json.h"
 
-#include <stddef.h>
+#include <math.h>
 #include <stdio.h>
 
-/* The values of a GPU. Those that are unknown, which are negative, are null. */
-enum type { INT, INT64, REAL };
-struct value {
-    const char *key;
-    enum type type;
-    size_t offset;
-};
-#define VALUE(key, type, field)                       \
-    {                                                 \
-        key, type, offsetof(struct gpu_sample, field) \
-    }
-
-static const struct value gpu_values[] = {
-    VALUE("index", INT, index),
-    VALUE("utilisation_percent", INT, busy_percent),
-    VALUE("memory_used_bytes", INT64, memory_used_bytes),
-    VALUE("memory_total_bytes", INT64, memory_total_bytes),
-    VALUE("power_w", REAL, power_w),
-    VALUE("power_limit_w", REAL, power_limit_w),
-    VALUE("sm_clock_mhz", INT, sm_mhz),
-    VALUE("temperature_c", INT, temperature_c),
-    VALUE("throttle_reasons", INT64, throttle_reasons),
-};
+#include "launcher/gpu/gpu_facts.h"
 
 static const char *const kinds[] = {
     [REGISTRY_JOB] = "job", [REGISTRY_SWEEP] = "sweep", [REGISTRY_TRIAL] = "trial"};
@@ -42,18 +20,17 @@ static json_t *text_or_null(const char *text)
 
 /* ---- write ---------------------------------------------------------------------------------- */
 
-static json_t *gpu_json(const struct gpu_sample *g)
+static json_t *gpu_json(const struct gpu_sample *s)
 {
-    json_t *o = json_pack("{s:o, s:o}", "uuid", json_text(g->uuid), "model", json_text(g->name));
-    for (size_t i = 0; i < COUNT_OF(gpu_values); i++) {
-        const struct value *v = &gpu_values[i];
-        const void *at = (const char *)g + v->offset;
-        double real = v->type == REAL ? *(const double *)at : -1;
-        json_t *j = v->type == INT     ? known(*(const int *)at)
-                    : v->type == INT64 ? known(*(const int64_t *)at)
-                    : real < 0         ? json_null()
-                                       : json_number(real);
-        json_object_set_new(o, v->key, j);
+    json_t *o = json_pack("{s:o, s:o, s:o}", "uuid", json_text(s->gpu.uuid), "model",
+                          json_text(s->gpu.name), "index", known(s->gpu.index));
+    for (int f = 0; f < GPU_FACTS; f++) {
+        const struct gpu_row *r = &gpu_rows[f];
+        if (r->json)
+            json_object_set_new(o, r->json,
+                                !s->known[f]               ? json_null()
+                                : r->unit == GPU_MILLIWATT ? json_number(gpu_facts_number(s, f))
+                                                           : json_integer(s->value[f]));
     }
     return o;
 }
@@ -105,23 +82,18 @@ static int64_t read_int(const json_t *o, const char *key, int64_t otherwise)
     return json_is_integer(v) ? json_integer_value(v) : otherwise;
 }
 
-static void read_gpu(struct gpu_sample *g, const json_t *o)
+static void read_gpu(struct gpu_sample *s, const json_t *o)
 {
-    read_text(g->uuid, sizeof g->uuid, o, "uuid");
-    read_text(g->name, sizeof g->name, o, "model");
-    for (size_t i = 0; i < COUNT_OF(gpu_values); i++) {
-        const struct value *v = &gpu_values[i];
-        void *at = (char *)g + v->offset;
-        const json_t *j = json_object_get(o, v->key);
-        double real;
-        if (json_as_number(&real, j) < 0)
-            continue;
-        if (v->type == INT)
-            *(int *)at = (int)json_integer_value(j);
-        else if (v->type == INT64)
-            *(int64_t *)at = json_integer_value(j);
-        else
-            *(double *)at = real;
+    read_text(s->gpu.uuid, sizeof s->gpu.uuid, o, "uuid");
+    read_text(s->gpu.name, sizeof s->gpu.name, o, "model");
+    s->gpu.index = (int)read_int(o, "index", 0);
+    for (int f = 0; f < GPU_FACTS; f++) {
+        const json_t *j = gpu_rows[f].json ? json_object_get(o, gpu_rows[f].json) : NULL;
+        double v;
+        if (j && json_as_number(&v, j) == 0)
+            gpu_sample_set(s, (enum gpu_fact)f,
+                           gpu_rows[f].unit == GPU_MILLIWATT ? llround(v * 1000)
+                                                             : json_integer_value(j));
     }
 }
 

@@ -64,15 +64,15 @@ static void read_origin(struct top_process *p, const struct registry_list *jobs)
     top_model_assign(p, &from, jobs);
 }
 
-static void add_process(struct top_node *out, const struct gpu_usage *u, int i,
+static void add_process(struct top_node *out, const struct gpu_sample *s, int i,
                         const struct registry_list *jobs)
 {
     char path[64];
     struct stat st;
     struct top_process *p = top_node_add_process(out);
-    snprintf(p->gpu_uuid, sizeof p->gpu_uuid, "%s", u->uuid);
-    p->pid = u->pids[i];
-    p->memory_bytes = u->pid_bytes[i];
+    snprintf(p->gpu_uuid, sizeof p->gpu_uuid, "%s", s->gpu.uuid);
+    p->pid = s->processes[i].pid;
+    p->memory_bytes = s->processes[i].bytes;
     snprintf(path, sizeof path, "/proc/%d", p->pid);
     p->visible = p->pid > 0 && stat(path, &st) == 0;
     if (!p->visible)
@@ -107,7 +107,7 @@ static bool add_gpus(struct top_node *out, const struct top_gpus_reading *r, int
     if (out->age_ms > late_ms)
         snprintf(out->problem, sizeof out->problem,
                  "the NVIDIA driver has not responded for %lld s", (long long)out->age_ms / 1000);
-    for (int i = 0; i < r->sample_count && !out->problem[0]; i++)
+    for (int i = 0; i < r->count && !out->problem[0]; i++)
         *top_node_add_gpu(out) = r->samples[i];
     return out->gpu_count > 0;
 }
@@ -121,9 +121,9 @@ void top_local_read(struct top_node *out, struct top_gpus *gpus, int late_ms)
     if (gethostname(out->name, sizeof out->name - 1) < 0)
         snprintf(out->name, sizeof out->name, "this machine");
     bool shown = add_gpus(out, &r, late_ms);
-    for (int i = 0; i < r.usage_count && shown; i++)
-        for (int k = 0; k < r.usages[i].pid_count; k++)
-            add_process(out, &r.usages[i], k, &jobs);
+    for (int i = 0; i < r.count && shown; i++)
+        for (int k = 0; k < r.samples[i].process_count; k++)
+            add_process(out, &r.samples[i], k, &jobs);
     for (size_t i = 0; i < jobs.count; i++)
         add_job(out, &jobs.at[i]);
     registry_end(&jobs);

@@ -5,12 +5,9 @@
 #include "common/duration.h"
 #include "common/opt.h"
 #include "common/strbuf.h"
+#include "launcher/gpu/gpu_facts.h"
 
 static const double gib = 1 << 30;
-
-/* With more memory in use, some process uses the GPU, even if none is listed. An idle GPU has the
- * driver's and a screen's. */
-static const int64_t idle_bytes = INT64_C(1) << 30;
 
 /* ---- whose process it is -------------------------------------------------------------------- */
 
@@ -58,15 +55,10 @@ void top_model_assign(struct top_process *p, const struct top_origin *from,
 /* ---- columns -------------------------------------------------------------------------------- */
 
 static const struct top_column gpu_columns[] = {
+    /* before those of the values */
     {.title = "NODE", .priority = 1},
     {.title = "GPU", .right = true},
     {.title = "MODEL", .priority = 6},
-    {.title = "UTIL", .least = 5, .right = true},
-    {.title = "MEMORY", .least = 13, .priority = 2, .right = true},
-    {.title = "POWER", .least = 9, .priority = 3, .right = true},
-    {.title = "SM CLOCK", .priority = 4, .right = true},
-    {.title = "TEMP", .priority = 7, .right = true},
-    {.title = "THROTTLE", .priority = 5},
 };
 
 static const struct top_column process_columns[] = {
@@ -90,7 +82,7 @@ static const struct top_column job_columns[] = {
     {.title = "COMMAND", .priority = 5, .fills = true},
 };
 
-const struct top_column *top_model_columns(enum top_section section, int *count)
+int top_model_columns(struct top_column out[TOP_COLUMNS_MAX], enum top_section section)
 {
     static const struct {
         const struct top_column *at;
@@ -100,8 +92,17 @@ const struct top_column *top_model_columns(enum top_section section, int *count)
         [TOP_PROCESSES] = {process_columns, COUNT_OF(process_columns)},
         [TOP_JOBS] = {job_columns, COUNT_OF(job_columns)},
     };
-    *count = sections[section].count;
-    return sections[section].at;
+    int n = sections[section].count;
+    memcpy(out, sections[section].at, (size_t)n * sizeof *out);
+    for (int f = 0; section == TOP_GPUS && f < GPU_FACTS && n < TOP_COLUMNS_MAX; f++) {
+        const struct gpu_column *c = &gpu_rows[f].column;
+        if (c->title)
+            out[n++] = (struct top_column){.title = c->title,
+                                           .least = c->least,
+                                           .priority = c->priority,
+                                           .right = c->format != NULL};
+    }
+    return n;
 }
 
 const char *const top_model_sort_names[TOP_SORTS] = {"index", "utilisation", "memory", "power"};
@@ -128,15 +129,6 @@ static char *text_cell(const char *text)
     return xstrdup(*text ? text : "-");
 }
 
-/* Returns "60.6/79.6 GiB": the value and its limit; each may be unknown. */
-static char *share_cell(double value, double limit, const char *format, const char *unit)
-{
-    AUTO(free) char *of = number_cell(value, format), *whole = number_cell(limit, format);
-    if (value < 0 && limit < 0)
-        return xstrdup("-");
-    return limit < 0 ? xasprintf("%s %s", of, unit) : xasprintf("%s/%s %s", of, whole, unit);
-}
-
 static double in_gib(int64_t bytes)
 {
     return bytes < 0 ? -1 : (double)bytes / gib;
@@ -158,6 +150,29 @@ static const char *throttle_word(int64_t reasons)
     return "no";
 }
 
+/* Returns a number in the unit of the table; -1: unknown. */
+static double number_of(const struct gpu_sample *s, enum gpu_fact f)
+{
+    double v = s->known[f] ? gpu_facts_number(s, f) : -1;
+    return gpu_rows[f].unit == GPU_MEMORY_BYTES && v >= 0 ? v / gib : v;
+}
+
+/* Returns the cell of a value: "71 %", or "60.6/79.6 GiB" with a limit; each may be unknown. */
+static char *value_cell(const struct gpu_sample *s, enum gpu_fact f)
+{
+    const struct gpu_column *c = &gpu_rows[f].column;
+    if (!c->format)
+        return xstrdup(throttle_word(gpu_sample_value(s, f, -1)));
+    AUTO(free) char *value = number_cell(number_of(s, f), c->format);
+    if (!c->limit)
+        return TAKE(value);
+    AUTO(free) char *limit = number_cell(number_of(s, c->limit), c->format);
+    if (!s->known[f] && !s->known[c->limit])
+        return xstrdup("-");
+    return s->known[c->limit] ? xasprintf("%s/%s %s", value, limit, c->unit)
+                              : xasprintf("%s %s", value, c->unit);
+}
+
 static const char *without_vendor(const char *model)
 {
     static const char vendor[] = "NVIDIA ";
@@ -174,18 +189,12 @@ struct gpu_at { /* for the order */
     int number; /* the order of equal keys */
 };
 
-static double sort_key(const struct gpu_sample *g, enum top_sort sort)
+static double sort_key(const struct gpu_sample *s, enum top_sort sort)
 {
-    switch (sort) {
-    case TOP_BY_UTILISATION:
-        return g->busy_percent;
-    case TOP_BY_MEMORY:
-        return (double)g->memory_used_bytes;
-    case TOP_BY_POWER:
-        return g->power_w;
-    default:
-        return 0;
-    }
+    static const enum gpu_fact facts[TOP_SORTS] = {[TOP_BY_UTILISATION] = GPU_FACT_BUSY,
+                                                   [TOP_BY_MEMORY] = GPU_FACT_MEMORY_USED,
+                                                   [TOP_BY_POWER] = GPU_FACT_POWER};
+    return sort == TOP_BY_INDEX ? 0 : number_of(s, facts[sort]);
 }
 
 static int by_key(const void *a, const void *b)
@@ -217,15 +226,11 @@ static void add_gpu(struct top_view *v, const struct gpu_at *at)
 {
     const struct gpu_sample *g = at->gpu;
     char ***cells = add_row(v, TOP_GPUS, at->node);
-    strv_push(cells, number_cell(g->index, "%.0f"));
-    strv_push(cells, text_cell(without_vendor(g->name)));
-    strv_push(cells, number_cell(g->busy_percent, "%.0f %%"));
-    strv_push(cells, share_cell(in_gib(g->memory_used_bytes), in_gib(g->memory_total_bytes), "%.1f",
-                                "GiB"));
-    strv_push(cells, share_cell(g->power_w, g->power_limit_w, "%.0f", "W"));
-    strv_push(cells, number_cell(g->sm_mhz, "%.0f MHz"));
-    strv_push(cells, number_cell(g->temperature_c, "%.0f C"));
-    strv_push(cells, xstrdup(throttle_word(g->throttle_reasons)));
+    strv_push(cells, number_cell(g->gpu.index, "%.0f"));
+    strv_push(cells, text_cell(without_vendor(g->gpu.name)));
+    for (int f = 0; f < GPU_FACTS; f++)
+        if (gpu_rows[f].column.title)
+            strv_push(cells, value_cell(g, (enum gpu_fact)f));
 }
 
 /* Returns the number of ranks of the process's trial, or 0 if the trial is not listed. */
@@ -254,7 +259,7 @@ static char *job_cell(const struct top_process *p)
 static void add_process(struct top_view *v, const struct gpu_at *at, const struct top_process *p)
 {
     char ***cells = add_row(v, TOP_PROCESSES, at->node);
-    strv_push(cells, number_cell(at->gpu->index, "%.0f"));
+    strv_push(cells, number_cell(at->gpu->gpu.index, "%.0f"));
     strv_push(cells, number_cell(p->pid > 0 ? p->pid : -1, "%.0f"));
     strv_push(cells, text_cell(p->user));
     strv_push(cells, number_cell(in_gib(p->memory_bytes), "%.1f GiB"));
@@ -280,15 +285,14 @@ static int add_processes(struct top_view *v, const struct gpu_at *at)
     AUTO(free)
     const struct top_process **list = xcalloc((size_t)n->process_count + 1, sizeof *list);
     for (int i = 0; i < n->process_count; i++)
-        if (strcmp(n->processes[i].gpu_uuid, g->uuid) == 0)
+        if (strcmp(n->processes[i].gpu_uuid, g->gpu.uuid) == 0)
             list[found++] = &n->processes[i];
     qsort(list, (size_t)found, sizeof *list, by_memory);
     for (int i = 0; i < found; i++)
         add_process(v, at, list[i]);
-    int64_t total = g->memory_total_bytes > 0 ? g->memory_total_bytes : 0;
-    if (found == 0 && g->memory_used_bytes > idle_bytes + total / 64)
+    if (found == 0 && gpu_sample_has_users(g))
         add_process(v, at,
-                    &(struct top_process){.memory_bytes = g->memory_used_bytes,
+                    &(struct top_process){.memory_bytes = g->value[GPU_FACT_MEMORY_USED],
                                           .trial = TOP_UNKNOWN,
                                           .rank = TOP_UNKNOWN});
     return found;
@@ -306,7 +310,7 @@ static bool is_of(const struct top_process *p, const struct top_job *j)
 static bool uses(const struct top_node *n, const struct top_job *j, const struct gpu_sample *g)
 {
     for (int i = 0; i < n->process_count; i++)
-        if (strcmp(n->processes[i].gpu_uuid, g->uuid) == 0 && is_of(&n->processes[i], j))
+        if (strcmp(n->processes[i].gpu_uuid, g->gpu.uuid) == 0 && is_of(&n->processes[i], j))
             return true;
     return false;
 }
@@ -322,8 +326,8 @@ static void add_usage(char ***cells, const struct top_job *j, const struct top_n
             if (!uses(&nodes[i], j, g))
                 continue;
             gpus++;
-            known += g->busy_percent >= 0;
-            busy += g->busy_percent >= 0 ? g->busy_percent : 0;
+            known += g->known[GPU_FACT_BUSY];
+            busy += (int)gpu_sample_value(g, GPU_FACT_BUSY, 0);
         }
     strv_push(cells, number_cell(gpus ? gpus : -1, "%.0f"));
     strv_push(cells, number_cell(known ? (double)busy / known : -1, "%.0f %%"));

@@ -30,10 +30,10 @@ struct top_column {
     bool right;   /* aligned to the right */
     bool fills;   /* gets the rest of the line, and is cut to it */
 };
-enum { TOP_COLUMNS_MAX = 9 };
+enum { TOP_COLUMNS_MAX = 16 };
 
-/* Returns the columns of a section, and their number. */
-const struct top_column *top_model_columns(enum top_section section, int *count);
+/* Writes the columns of a section, and returns their number. */
+int top_model_columns(struct top_column out[TOP_COLUMNS_MAX], enum top_section section);
 
 struct top_row {
     enum top_section section;

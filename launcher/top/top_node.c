@@ -39,13 +39,6 @@ struct gpu_sample *top_node_add_gpu(struct top_node *n)
     void *array = n->gpus;
     struct gpu_sample *g = add(&array, &n->gpu_count, sizeof *g);
     n->gpus = array;
-    *g = (struct gpu_sample){.busy_percent = TOP_UNKNOWN,
-                             .memory_used_bytes = TOP_UNKNOWN,
-                             .memory_total_bytes = TOP_UNKNOWN,
-                             .power_w = TOP_UNKNOWN,
-                             .power_limit_w = TOP_UNKNOWN,
-                             .temperature_c = TOP_UNKNOWN,
-                             .sm_mhz = TOP_UNKNOWN,
-                             .throttle_reasons = TOP_UNKNOWN};
+    *g = (struct gpu_sample){0};
     return g;
 }

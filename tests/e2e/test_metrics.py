@@ -244,6 +244,7 @@ def test_prometheus_scrapes_a_running_sweep_and_the_idle_alert_fires(place):
         promtool("check", "metrics", stdin="".join(x + "\n" for x in text.splitlines() if "DCGM_FI_" not in x))
     served = {m for text in texts for m in re.findall(r"^# TYPE (\S+)", text, re.M)}
     rows = set(re.findall(r'^    \[METRICS_\w+\] = \{"(\w+)"', (SHARE / "metrics_text.c").read_text(), re.M))
+    rows |= set(re.findall(r'\.metric = \{"(\w+)"', (SHARE.parent / "gpu/gpu_facts.c").read_text()))
     assert served == rows, "a metric that no command serves"
     documented = re.findall(r"^\| `((?:drover_|DCGM_)\w+)`", (ROOT / "docs/metrics.md").read_text(), re.M)
     assert sorted(documented) == sorted(rows)

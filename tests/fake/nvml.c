@@ -220,28 +220,34 @@ static unsigned long long read_users(const struct fake_gpu *g, const char *kind,
     return sum;
 }
 
+/* Version 1 counts what the driver reserves as used. */
 API int nvmlDeviceGetMemoryInfo(const struct fake_gpu *g, struct memory *out)
 {
     const char *ok;
     unsigned n;
     unsigned long long used = g->total_mib - g->free_mib + read_users(g, "process", NULL, 0, &n);
+    unsigned long long reserved = 0;
+    (void)get_u64(g, "reserved", &reserved);
+    used += reserved;
     *out = (struct memory){g->total_mib << 20, (g->total_mib - used) << 20, used << 20};
     return get_text(g, "memory", &ok);
 }
 
 API int nvmlDeviceGetMemoryInfo_v2(const struct fake_gpu *g, struct memory_v2 *out)
 {
+    const char *ok;
     struct memory m;
     unsigned long long reserved = 0;
     if (out->version != (sizeof *out | 2U << 24))
         return BAD_VERSION;
-    int rc = nvmlDeviceGetMemoryInfo(g, &m);
+    int rc = get_text(g, "memory_v2", &ok);
+    rc = rc ? rc : nvmlDeviceGetMemoryInfo(g, &m);
     rc = rc ? rc : get_u64(g, "reserved", &reserved);
-    out->total = m.total;
-    out->used = m.used;
-    out->reserved = reserved << 20;
-    out->free = m.free - (reserved << 20);
-    return rc;
+    if (rc)
+        return rc;
+    *out = (struct memory_v2){out->version, m.total, reserved << 20, m.free,
+                              m.used - (reserved << 20)};
+    return 0;
 }
 
 struct utilization {

@@ -24,7 +24,7 @@ static const struct {
 } defaults[] = {
     /* clang-format off */
     {"driver_version", "580.65.06"}, {"cuda_version", "13000"}, {"count", "ok"}, {"handle", "ok"},
-    {"memory", "ok"}, {"reserved", "600"}, {"vbios", "96.00.74.00.1C"}, {"temperature", "35"},
+    {"memory", "ok"}, {"memory_v2", "ok"}, {"reserved", "600"}, {"vbios", "96.00.74.00.1C"}, {"temperature", "35"},
     {"slowdown", "90"}, {"margin", "50"}, {"slowdown_tlimit", "-2"}, {"power", "120000"},
     {"power_limit", "700000"}, {"power_default", "700000"}, {"clock_sm", "1980"},
     {"clock_memory", "2619"}, {"max_clock_sm", "1980"}, {"max_clock_memory", "2619"},
@@ -97,9 +97,9 @@ static const char *value_of(const struct fake_gpu *g, const char *key, struct li
 static int get_text(const struct fake_gpu *g, const char *key, const char **out)
 {
     struct line *from = NULL;
-    int of_mig = strcmp(key, "memory") == 0 || strcmp(key, "reserved") == 0 ||
-                 strcmp(key, "processes") == 0 || strcmp(key, "uuid") == 0 ||
-                 strcmp(key, "name") == 0;
+    int of_mig = strcmp(key, "memory") == 0 || strcmp(key, "memory_v2") == 0 ||
+                 strcmp(key, "reserved") == 0 || strcmp(key, "processes") == 0 ||
+                 strcmp(key, "uuid") == 0 || strcmp(key, "name") == 0;
     if (is_mig(g) && !of_mig) /* as the driver: the rest is known of the whole GPU only */
         return NOT_SUPPORTED;
     const char *value = value_of(g, key, &from);

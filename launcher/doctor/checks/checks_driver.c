@@ -33,7 +33,7 @@ static void run_loads(struct check_result *r, struct check_env *env)
 {
     AUTO(strv) char **gpus = pci_devices_gpus();
     struct err why = {0};
-    int rc = gpu_facts_open(env, &why);
+    int rc = gpu_health_open(env, &why);
     size_t n = strv_len(gpus);
     if (rc == NVML_SUCCESS || rc == NVML_VERSION_MISMATCH)
         check_ok(r, "dlopen, nvmlInit_v2", "NVML loads");
@@ -61,14 +61,23 @@ static bool module_version(char out[32])
     return false;
 }
 
+static int read_driver_version(const struct nvml *n, void *inout, struct err *e)
+{
+    (void)e;
+    enum { SIZE = 96 };
+    if (n->driver_version)
+        (void)n->driver_version(inout, SIZE);
+    return 0;
+}
+
 static void run_match(struct check_result *r, struct check_env *env)
 {
     static const char source[] = "nvmlInit_v2, /proc/driver/nvidia/version";
     char module[32] = "", library[96] = "";
     bool known = module_version(module);
-    int rc = gpu_facts_open(env, NULL);
-    if (rc == NVML_SUCCESS && env->nvml->driver_version)
-        (void)env->nvml->driver_version(library, sizeof library); /* else it stays empty */
+    int rc = gpu_health_open(env, NULL);
+    if (rc == NVML_SUCCESS)
+        (void)gpu_health_call(read_driver_version, library, sizeof library); /* else it is empty */
     if (rc == NVML_VERSION_MISMATCH)
         check_bad(r, CHECK_FAIL, "equal versions", source,
                   "the NVML library has another version than the kernel module (%s)",
@@ -153,6 +162,15 @@ static void wheel_minor(char *const *command, int major, int *minor)
     }
 }
 
+static int read_cuda_version(const struct nvml *n, void *inout, struct err *e)
+{
+    (void)e;
+    int version = 0;
+    if (n->cuda_version && n->cuda_version(&version) == NVML_SUCCESS)
+        *(int *)inout = version;
+    return 0;
+}
+
 static void run_cuda(struct check_result *r, struct check_env *env)
 {
     static const char source[] = "nvmlSystemGetCudaDriverVersion_v2";
@@ -166,9 +184,9 @@ static void run_cuda(struct check_result *r, struct check_env *env)
     if (major < 0)
         return check_skip(r, "the program's CUDA runtime was not found");
     wheel_minor(env->command, major, &minor);
-    int rc = gpu_facts_open(env, NULL);
-    rc = rc ? rc : env->nvml->cuda_version ? env->nvml->cuda_version(&driver) : -1;
-    if (rc != NVML_SUCCESS)
+    int rc = gpu_health_open(env, NULL);
+    if (rc != NVML_SUCCESS || !gpu_health_call(read_cuda_version, &driver, sizeof driver) ||
+        driver == 0)
         return check_skip(r, "the driver does not tell its CUDA version");
     int driver_major = driver / 1000, driver_minor = driver % 1000 / 10;
     bool lower = driver_major == major && minor > driver_minor;
@@ -189,13 +207,14 @@ static void run_cuda(struct check_result *r, struct check_env *env)
 static void run_fabric(struct check_result *r, struct check_env *env)
 {
     int count;
-    const struct gpu_facts *g = gpu_findings_facts(r, env, &count);
+    const struct gpu_sample *g = gpu_findings_facts(r, env, &count);
     AUTO(gpu_findings) struct gpu_findings f = {0};
     for (int i = 0; g && i < count; i++) {
-        unsigned long long state;
-        if (!gpu_facts_get(&state, &g[i], GPU_FACT_FABRIC) || state == NVML_FABRIC_NOT_SUPPORTED)
+        long long state;
+        if (!gpu_health_get(&state, &g[i], GPU_FACT_FABRIC_STATE) ||
+            state == NVML_FABRIC_NOT_SUPPORTED)
             continue;
-        int status = (int)g[i].value[GPU_FACT_FABRIC][1];
+        int status = (int)g[i].value[GPU_FACT_FABRIC_STATUS];
         f.known++;
         if (state < NVML_FABRIC_COMPLETED)
             gpu_findings_add(&f, CHECK_FAIL, i, "registration %s",
@@ -207,23 +226,23 @@ static void run_fabric(struct check_result *r, struct check_env *env)
         check_skip(r, "no NVSwitch fabric");
     else if (g)
         gpu_findings_report(r, &f, "registered with the fabric manager",
-                            gpu_facts_function(GPU_FACT_FABRIC), "all GPUs are registered");
+                            gpu_rows[GPU_FACT_FABRIC_STATE].function, "all GPUs are registered");
 }
 
 static void run_persist(struct check_result *r, struct check_env *env)
 {
     int count;
-    const struct gpu_facts *g = gpu_findings_facts(r, env, &count);
+    const struct gpu_sample *g = gpu_findings_facts(r, env, &count);
     AUTO(gpu_findings) struct gpu_findings f = {0};
     for (int i = 0; g && i < count; i++) {
-        unsigned long long on;
-        bool known = gpu_facts_get(&on, &g[i], GPU_FACT_PERSISTENCE);
+        long long on;
+        bool known = gpu_health_get(&on, &g[i], GPU_FACT_PERSISTENCE);
         f.known += known;
         if (known && !on)
             gpu_findings_add(&f, CHECK_WARN, i, "off");
     }
     if (g)
-        gpu_findings_report(r, &f, "on", gpu_facts_function(GPU_FACT_PERSISTENCE), "on");
+        gpu_findings_report(r, &f, "on", gpu_rows[GPU_FACT_PERSISTENCE].function, "on");
 }
 
 struct gsp {
@@ -243,7 +262,7 @@ static void run_gsp(struct check_result *r, struct check_env *env)
 {
     struct gsp found = {0};
     int count, rc = kernel_log_read(find_gsp, &found);
-    const struct gpu_facts *g = gpu_facts_read(env, &count);
+    const struct gpu_sample *g = gpu_health_read(env, &count);
     if (!g && !found.last.code)
         return check_skip(r, "no GPU");
     if (rc < 0)

@@ -19,7 +19,7 @@
 static int expected_gpus(int in_sysfs)
 {
     int nodes = 0, refused = 0;
-    for (int i = 0; i < GPU_FACTS_GPUS_MAX; i++) {
+    for (int i = 0; i < GPU_HEALTH_GPUS_MAX; i++) {
         AUTO(free) char *path = sysroot_path("/dev/nvidia%d", i);
         AUTO(fd) int fd = open(path, O_RDWR | O_CLOEXEC);
         nodes += fd >= 0 || errno != ENOENT;
@@ -32,7 +32,7 @@ static int expected_gpus(int in_sysfs)
 
 /* Returns true if a word of CUDA_VISIBLE_DEVICES names a GPU, or hides the rest on purpose. */
 static bool is_visible_word(const char *word, size_t len, const struct check_env *env,
-                            const struct gpu_facts *g, int count)
+                            const struct gpu_sample *g, int count)
 {
     const struct gpu *gpu;
     const char *uuid;
@@ -43,13 +43,13 @@ static bool is_visible_word(const char *word, size_t len, const struct check_env
     if (strspn(word, "0123456789") >= len)
         return len < 8 && atoi(word) < count;
     for (int i = 0; i < count; i++)
-        if (strncmp(g[i].uuid, word, len) == 0)
+        if (strncmp(g[i].gpu.uuid, word, len) == 0)
             return true;
     return env->topo && topo_find_gpu(&gpu, &uuid, env->topo, word, len);
 }
 
 static bool check_visible(struct check_result *r, const struct check_env *env,
-                          const struct gpu_facts *g, int count)
+                          const struct gpu_sample *g, int count)
 {
     const char *words = getenv("CUDA_VISIBLE_DEVICES");
     for (const char *w = words; w && *w;) {
@@ -71,7 +71,7 @@ static void run_count(struct check_result *r, struct check_env *env)
 {
     static const char source[] = "nvmlDeviceGetCount_v2, /sys/bus/pci";
     int count;
-    const struct gpu_facts *g = gpu_facts_read(env, &count);
+    const struct gpu_sample *g = gpu_health_read(env, &count);
     AUTO(strv) char **gpus = pci_devices_gpus();
     int in_sysfs = (int)strv_len(gpus);
     int expected = count < in_sysfs ? expected_gpus(in_sysfs) : in_sysfs;
@@ -92,21 +92,20 @@ static void run_count(struct check_result *r, struct check_env *env)
 /* ---- gpu.answers ---------------------------------------------------------------------------- */
 
 /* Adds the first error of each GPU. */
-static void add_errors(struct gpu_findings *f, const struct gpu_facts *g, int i)
+static void add_errors(struct gpu_findings *f, const struct gpu_sample *g, int i)
 {
-    unsigned long long temperature, power, clock;
+    long long temperature, power, clock;
     f->known++;
     for (int fact = 0; fact < GPU_FACTS; fact++) {
         int rc = g[i].rc[fact];
         if (rc == NVML_SUCCESS || gpu_facts_is_unavailable(rc))
             continue;
-        gpu_findings_add(f, CHECK_FAIL, i, "%s: %s", gpu_facts_function((enum gpu_fact)fact),
-                         nvml_code_name(rc));
+        gpu_findings_add(f, CHECK_FAIL, i, "%s: %s", gpu_rows[fact].function, nvml_code_name(rc));
         return;
     }
-    if (gpu_facts_get(&temperature, &g[i], GPU_FACT_TEMPERATURE) &&
-        gpu_facts_get(&power, &g[i], GPU_FACT_POWER) &&
-        gpu_facts_get(&clock, &g[i], GPU_FACT_CLOCK) && !temperature && !power && !clock)
+    if (gpu_health_get(&temperature, &g[i], GPU_FACT_TEMPERATURE) &&
+        gpu_health_get(&power, &g[i], GPU_FACT_POWER) &&
+        gpu_health_get(&clock, &g[i], GPU_FACT_SM_CLOCK) && !temperature && !power && !clock)
         gpu_findings_add(f, CHECK_FAIL, i, "temperature, power and clock are 0");
 }
 
@@ -114,16 +113,16 @@ static void run_answers(struct check_result *r, struct check_env *env)
 {
     int count, gpu, ms;
     enum gpu_fact fact;
-    const struct gpu_facts *g = gpu_facts_read(env, &count);
+    const struct gpu_sample *g = gpu_health_read(env, &count);
     AUTO(gpu_findings) struct gpu_findings f = {0};
     if (!g)
         return check_skip(r, "no GPU");
-    bool stuck = gpu_facts_stuck(&gpu, &fact, &ms);
+    bool stuck = gpu_health_stuck(&gpu, &fact, &ms);
     for (int i = 0; i < (stuck ? gpu : count); i++)
         add_errors(&f, g, i);
     if (stuck)
         gpu_findings_add(&f, CHECK_FAIL, gpu, "%s does not answer within %d ms",
-                         gpu_facts_function(fact), ms);
+                         gpu_rows[fact].function, ms);
     gpu_findings_report(r, &f, "an answer to each call", "NVML", "all GPUs answer");
 }
 
@@ -188,24 +187,25 @@ static const char *const class_advice[] = {
     [XID_RESTART] = "restart the machine; if the error returns, have the GPU replaced",
 };
 
-static void add_recovery_action(struct xids *all, const struct gpu_facts *g)
+static void add_recovery_action(struct xids *all, const struct gpu_sample *g)
 {
     static const char *const actions[] = {"none", "reset the GPU", "restart the machine",
                                           "drain peer-to-peer traffic", "drain and reset"};
-    unsigned long long action;
-    if (!gpu_facts_get(&action, g, GPU_FACT_RECOVERY_ACTION) || action == 0)
+    long long action;
+    if (!gpu_health_get(&action, g, GPU_FACT_RECOVERY_ACTION) || action == 0)
         return;
     int class = action == 2 ? XID_RESTART : XID_RESET;
     all->worst = class > all->worst ? class : all->worst;
-    gpu_findings_add(&all->findings, CHECK_FAIL, g->index, "the driver asks for: %s",
-                     action < COUNT_OF(actions) ? actions[action] : "an unknown action");
+    gpu_findings_add(&all->findings, CHECK_FAIL, g->gpu.index, "the driver asks for: %s",
+                     action > 0 && action < (int)COUNT_OF(actions) ? actions[action]
+                                                                   : "an unknown action");
 }
 
 static void run_xid(struct check_result *r, struct check_env *env)
 {
     struct xids all = {0};
     int count, rc = kernel_log_read(take_xid, &all);
-    const struct gpu_facts *g = gpu_facts_read(env, &count);
+    const struct gpu_sample *g = gpu_health_read(env, &count);
     for (int i = 0; i < all.count; i++)
         add_xid(&all, i);
     for (int i = 0; g && i < count; i++)

@@ -31,62 +31,71 @@ static char **rdma_devices(void)
 /* ---- GPUs ----------------------------------------------------------------------------------- */
 
 /* MIG instances do not use NVLink and peer access. */
-static bool are_peers(const struct gpu_facts *a, const struct gpu_facts *b)
+static bool are_peers(const struct gpu_sample *a, const struct gpu_sample *b)
 {
-    unsigned long long mig;
-    return strcmp(a->name, b->name) == 0 && !(gpu_facts_get(&mig, a, GPU_FACT_MIG_MODE) && mig) &&
-           !(gpu_facts_get(&mig, b, GPU_FACT_MIG_MODE) && mig);
+    long long mig;
+    return strcmp(a->gpu.name, b->gpu.name) == 0 &&
+           !(gpu_health_get(&mig, a, GPU_FACT_MIG_MODE) && mig) &&
+           !(gpu_health_get(&mig, b, GPU_FACT_MIG_MODE) && mig);
 }
 
-static unsigned long long active_links(const struct gpu_facts *g)
+static long long active_links(const struct gpu_sample *g)
 {
-    return g->rc[GPU_FACT_NVLINKS] == NVML_SUCCESS ? g->value[GPU_FACT_NVLINKS][1] : 0;
+    return gpu_sample_value(g, GPU_FACT_NVLINKS_ACTIVE, 0);
 }
 
-/* Returns the other end of a link, as a text. The caller frees it. */
-static char *link_end(const struct nvml *n, const struct gpu_facts *g, unsigned link)
+struct link_end {
+    unsigned gpu, link;
+    char text[24]; /* the other end; empty: unknown */
+};
+
+static int read_link_end(const struct nvml *n, void *inout, struct err *e)
 {
-    unsigned type = 0;
+    (void)e;
+    enum { REMOTE_GPU = 0, REMOTE_SWITCH = 2 };
+    struct link_end *l = inout;
+    unsigned type = REMOTE_GPU;
     struct nvml_pci pci = {0};
-    if (n->nvlink_remote_type && n->nvlink_remote_type(g->device, link, &type) == NVML_SUCCESS &&
-        type == 2)
-        return xstrdup("an NVSwitch");
-    if (type == 0 && n->nvlink_remote_pci &&
-        n->nvlink_remote_pci(g->device, link, &pci) == NVML_SUCCESS)
-        return xasprintf("%04x:%02x:%02x.0", pci.domain, pci.bus, pci.device);
-    return xstrdup("an unknown device");
+    nvml_device d = NULL;
+    if (n->by_index(l->gpu, &d) != NVML_SUCCESS)
+        return 0;
+    if (n->nvlink_remote_type)
+        (void)n->nvlink_remote_type(d, l->link, &type); /* else it is a GPU */
+    if (type == REMOTE_SWITCH)
+        snprintf(l->text, sizeof l->text, "an NVSwitch");
+    else if (type == REMOTE_GPU && n->nvlink_remote_pci &&
+             n->nvlink_remote_pci(d, l->link, &pci) == NVML_SUCCESS)
+        gpu_facts_bus_id(l->text, sizeof l->text, &pci);
+    return 0;
 }
 
-static void add_inactive(struct gpu_findings *f, const struct check_env *env,
-                         const struct gpu_facts *g, int i, int count)
+static void add_inactive(struct gpu_findings *f, const struct gpu_sample *g, int i, int count)
 {
     for (unsigned link = 0; link < NVML_NVLINKS_MAX; link++)
-        for (int k = 0; k < count && !(active_links(&g[i]) & 1ULL << link); k++)
-            if (k != i && are_peers(&g[i], &g[k]) && active_links(&g[k]) & 1ULL << link) {
-                AUTO(free) char *end = link_end(env->nvml, &g[k], link);
+        for (int k = 0; k < count && !(active_links(&g[i]) & 1LL << link); k++)
+            if (k != i && are_peers(&g[i], &g[k]) && active_links(&g[k]) & 1LL << link) {
+                struct link_end end = {.gpu = (unsigned)g[k].gpu.index, .link = link};
+                bool known = gpu_health_call(read_link_end, &end, sizeof end) && end.text[0];
                 gpu_findings_add(f, CHECK_FAIL, i,
-                                 "link %u is inactive; that of GPU %d leads to %s", link, k, end);
+                                 "link %u is inactive; that of GPU %d leads to %s", link, k,
+                                 known ? end.text : "an unknown device");
                 break;
             }
 }
 
-static void add_link_errors(struct gpu_findings *f, const struct check_env *env,
-                            const struct gpu_facts *g)
+static void add_link_errors(struct gpu_findings *f, const struct gpu_sample *g)
 {
-    unsigned long long before;
-    if (!gpu_facts_get(&before, g, GPU_FACT_NVLINK_ERRORS))
-        return;
-    struct gpu_facts again = *g;
-    gpu_facts_again(&again, env, GPU_FACT_NVLINK_ERRORS);
-    unsigned long long after = again.value[GPU_FACT_NVLINK_ERRORS][0];
-    if (again.rc[GPU_FACT_NVLINK_ERRORS] == NVML_SUCCESS && after > before)
-        gpu_findings_add(f, CHECK_WARN, g->index, "%llu NVLink errors in 0.3 s", after - before);
+    long long before, after;
+    if (gpu_health_get(&before, g, GPU_FACT_NVLINK_ERRORS) &&
+        gpu_health_again(&after, g, GPU_FACT_NVLINK_ERRORS) && after > before)
+        gpu_findings_add(f, CHECK_WARN, g->gpu.index, "%lld NVLink errors in 0.3 s",
+                         after - before);
 }
 
 static void run_nvlink(struct check_result *r, struct check_env *env)
 {
     int count;
-    const struct gpu_facts *g = gpu_findings_facts(r, env, &count);
+    const struct gpu_sample *g = gpu_findings_facts(r, env, &count);
     AUTO(gpu_findings) struct gpu_findings f = {0};
     if (!g)
         return;
@@ -95,25 +104,25 @@ static void run_nvlink(struct check_result *r, struct check_env *env)
     if (!f.known)
         return check_skip(r, "no GPU has an active NVLink");
     if (!env->quick)
-        gpu_facts_let_counters_grow(env);
+        gpu_health_let_counters_grow(env);
     for (int i = 0; i < count; i++) {
-        if (g[i].rc[GPU_FACT_NVLINKS] == NVML_SUCCESS)
-            add_inactive(&f, env, g, i, count);
-        add_link_errors(&f, env, &g[i]);
+        if (gpu_health_get(NULL, &g[i], GPU_FACT_NVLINKS))
+            add_inactive(&f, g, i, count);
+        add_link_errors(&f, &g[i]);
     }
     AUTO(free)
-    char *ok =
-        xasprintf("%d links of each GPU are active", __builtin_popcountll(active_links(&g[0])));
-    gpu_findings_report(r, &f, "the same links on all GPUs", gpu_facts_function(GPU_FACT_NVLINKS),
+    char *ok = xasprintf("%d links of each GPU are active",
+                         __builtin_popcountll((unsigned long long)active_links(&g[0])));
+    gpu_findings_report(r, &f, "the same links on all GPUs", gpu_rows[GPU_FACT_NVLINKS].function,
                         ok);
 }
 
 struct p2p {
     int count;
-    const struct gpu_facts *g;
-    unsigned status[GPU_FACTS_GPUS_MAX][GPU_FACTS_GPUS_MAX];
-    bool known[GPU_FACTS_GPUS_MAX][GPU_FACTS_GPUS_MAX];
-    enum topo_path path[GPU_FACTS_GPUS_MAX][GPU_FACTS_GPUS_MAX];
+    const struct gpu_sample *g;
+    unsigned status[GPU_HEALTH_GPUS_MAX][GPU_HEALTH_GPUS_MAX];
+    bool known[GPU_HEALTH_GPUS_MAX][GPU_HEALTH_GPUS_MAX];
+    enum topo_path path[GPU_HEALTH_GPUS_MAX][GPU_HEALTH_GPUS_MAX];
 };
 
 static const char *p2p_name(unsigned status)
@@ -133,9 +142,26 @@ static bool others_have_access(const struct p2p *p, int a, int b)
     for (int i = 0; i < p->count; i++)
         for (int k = i + 1; k < p->count; k++)
             if (p->known[i][k] && p->status[i][k] == NVML_P2P_OK &&
-                p->path[i][k] >= p->path[a][b] && strcmp(p->g[i].name, p->g[a].name) == 0)
+                p->path[i][k] >= p->path[a][b] && strcmp(p->g[i].gpu.name, p->g[a].gpu.name) == 0)
                 return true;
     return false;
+}
+
+struct access {
+    unsigned from, to; /* GPUs */
+    bool known;
+    unsigned status;
+};
+
+static int read_access(const struct nvml *n, void *inout, struct err *e)
+{
+    (void)e;
+    struct access *a = inout;
+    nvml_device from = NULL, to = NULL;
+    a->known = n->p2p_status && n->by_index(a->from, &from) == NVML_SUCCESS &&
+               n->by_index(a->to, &to) == NVML_SUCCESS &&
+               n->p2p_status(from, to, NVML_P2P_READ, &a->status) == NVML_SUCCESS;
+    return 0;
 }
 
 static int read_p2p(struct p2p *p, const struct check_env *env)
@@ -145,10 +171,12 @@ static int read_p2p(struct p2p *p, const struct check_env *env)
         for (int k = i + 1; k < p->count; k++) {
             if (!are_peers(&p->g[i], &p->g[k]))
                 continue;
-            p->known[i][k] = env->nvml->p2p_status(p->g[i].device, p->g[k].device, NVML_P2P_READ,
-                                                   &p->status[i][k]) == NVML_SUCCESS;
-            p->path[i][k] =
-                env->topo ? topo_path(env->topo, p->g[i].bus_id, p->g[k].bus_id) : TOPO_PATH_SYS;
+            struct access a = {.from = (unsigned)p->g[i].gpu.index,
+                               .to = (unsigned)p->g[k].gpu.index};
+            p->known[i][k] = gpu_health_call(read_access, &a, sizeof a) && a.known;
+            p->status[i][k] = a.status;
+            p->path[i][k] = env->topo ? topo_path(env->topo, p->g[i].gpu.bus_id, p->g[k].gpu.bus_id)
+                                      : TOPO_PATH_SYS;
             pairs += p->known[i][k];
         }
     return pairs;
@@ -163,7 +191,7 @@ static void run_p2p(struct check_result *r, struct check_env *env)
         return;
     if (p->count < 2)
         return check_skip(r, "one GPU");
-    f.known = env->nvml->p2p_status ? read_p2p(p, env) : 0;
+    f.known = read_p2p(p, env);
     for (int i = 0; i < p->count; i++)
         for (int k = i + 1; k < p->count; k++)
             if (p->known[i][k] && p->status[i][k] != NVML_P2P_OK && others_have_access(p, i, k))
@@ -217,11 +245,11 @@ static bool contains(char *const *v, const char *s)
 }
 
 /* Returns the bridges above GPUs without an NVLink (a strv). */
-static char **bridges_above(const struct gpu_facts *g, int count)
+static char **bridges_above(const struct gpu_sample *g, int count)
 {
     char **out = NULL;
     for (int i = 0; i < count; i++) {
-        AUTO(strv) char **path = active_links(&g[i]) ? NULL : pci_devices_path(g[i].bus_id);
+        AUTO(strv) char **path = active_links(&g[i]) ? NULL : pci_devices_path(g[i].gpu.bus_id);
         for (size_t k = 0; k + 1 < strv_len(path); k++)
             if (!contains(out, path[k]))
                 strv_push(&out, xstrdup(path[k]));
@@ -232,7 +260,7 @@ static char **bridges_above(const struct gpu_facts *g, int count)
 static void run_acs(struct check_result *r, struct check_env *env)
 {
     int count, unreadable = 0;
-    const struct gpu_facts *g = gpu_findings_facts(r, env, &count);
+    const struct gpu_sample *g = gpu_findings_facts(r, env, &count);
     if (!g)
         return;
     AUTO(strv) char **nics = rdma_devices();

@@ -42,13 +42,13 @@ void gpu_findings_report(struct check_result *r, const struct gpu_findings *f, c
         check_skip(r, "%s is not available", source);
 }
 
-const struct gpu_facts *gpu_findings_facts(struct check_result *r, struct check_env *env,
-                                           int *count)
+const struct gpu_sample *gpu_findings_facts(struct check_result *r, struct check_env *env,
+                                            int *count)
 {
     int gpu, ms;
     enum gpu_fact fact;
-    const struct gpu_facts *g = gpu_facts_read(env, count);
-    if (g && !gpu_facts_stuck(&gpu, &fact, &ms))
+    const struct gpu_sample *g = gpu_health_read(env, count);
+    if (g && !gpu_health_stuck(&gpu, &fact, &ms))
         return g;
     check_skip(r, g ? "a GPU does not answer" : "no GPU");
     return NULL;

@@ -4,7 +4,7 @@
 
 #include "common/strbuf.h"
 #include "launcher/doctor/check.h"
-#include "launcher/doctor/facts/gpu_facts.h"
+#include "launcher/doctor/facts/gpu_health.h"
 
 struct gpu_findings {
     struct strbuf fail, warn; /* "GPU 3: …; GPU 5: …" */
@@ -26,7 +26,7 @@ void gpu_findings_report(struct check_result *r, const struct gpu_findings *f, c
                          const char *source, const char *ok);
 
 /* Returns the facts of all GPUs; NULL, with a skip as the result, if there are none. */
-const struct gpu_facts *gpu_findings_facts(struct check_result *r, struct check_env *env,
-                                           int *count);
+const struct gpu_sample *gpu_findings_facts(struct check_result *r, struct check_env *env,
+                                            int *count);
 
 #endif

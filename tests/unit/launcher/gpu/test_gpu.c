@@ -39,8 +39,6 @@ TEST(gpus_are_listed_as_the_library_tells_them)
     CHECK_INT(g[0].numa, -1);
     CHECK_INT(g[1].index, 1);
     CHECK_STR(g[1].bus_id, "0000:c3:00.0");
-    CHECK_INT(g[1].memory_total_bytes, 81559LL << 20);
-    CHECK_INT(g[1].memory_free_bytes, 5LL << 20);
     free(g);
 }
 
@@ -111,47 +109,6 @@ TEST(bus_ids_have_one_form)
     CHECK_STR(b, "0000:07:00.0");
 }
 
-TEST(who_uses_a_gpu_is_told_with_what_is_in_use)
-{
-    use_fake("GPU-aa,H100,1b,1000,900;GPU-bb,A100,43,1000,1000,MIG-5a1f", "0");
-    char path[] = "/tmp/test_gpu.XXXXXX";
-    AUTO(fd) int fd = mkstemp(path);
-    const char text[] = "GPU-aa 4711 50\nGPU-aa 12 7\nMIG-5a1f 0 3\n";
-    CHECK_INT(write(fd, text, strlen(text)), strlen(text));
-    setenv("DROVER_FAKE_GPU_USERS", path, 1);
-    setenv("DROVER_FAKE_GPU_BUSY", "42", 1);
-    AUTO(free) struct gpu_usage *u = NULL;
-    int n = 0;
-    CHECK_INT(gpu_usage(&u, &n, NULL), 0);
-    unlink(path);
-    unsetenv("DROVER_FAKE_GPU_USERS");
-    CHECK_INT(n, 2);
-    CHECK_STR(u[0].uuid, "GPU-aa");
-    CHECK_INT(u[0].busy_percent, 42);
-    CHECK_INT(u[0].pid_count, 2);
-    CHECK_INT(u[0].pids[0], 4711);
-    CHECK_INT(u[0].pids[1], 12);
-    CHECK_INT(u[0].pid_bytes[0], 50LL << 20);
-    CHECK_INT(u[0].used_bytes, 157LL << 20);
-    CHECK_INT(u[0].total_bytes, 1000LL << 20);
-    CHECK_STR(u[1].uuid, "MIG-5a1f"); /* instead of the GPU that it belongs to */
-    CHECK_INT(u[1].pid_count, 0);
-    CHECK_INT(u[1].busy_percent, -1); /* the driver does not report it for MIG instances */
-}
-
-TEST(without_a_driver_nobody_uses_a_gpu_and_one_that_does_not_answer_is_an_error)
-{
-    AUTO(free) struct gpu_usage *u = NULL;
-    int n = 7;
-    struct err e = {0};
-    use_fake("", "9");
-    CHECK_INT(gpu_usage(&u, &n, &e), 0);
-    CHECK_INT(n, 0);
-    use_fake("", "18");
-    CHECK_INT(gpu_usage(&u, &n, &e), -EIO);
-    CHECK_HAS(e.text, "mismatch");
-}
-
 TEST(a_driver_that_hangs_is_given_up)
 {
     static const char *const hangs[] = {"system init hang\n", "system count hang\n",
@@ -165,7 +122,7 @@ TEST(a_driver_that_hangs_is_given_up)
         AUTO(fd) int fd = mkstemp(path);
         CHECK(dprintf(fd, "gpus 2\n%s", hangs[i]) > 0);
         setenv("DROVER_FAKE_NVML", path, 1);
-        CHECK_INT(gpu_list(&g, &n, 50, &e), -EIO);
+        CHECK_INT(gpu_list(&g, &n, 50, &e), -ETIMEDOUT);
         CHECK_HAS(e.text, "does not respond within 0.05 s");
         CHECK(!g && n == 0);
         unsetenv("DROVER_FAKE_NVML");

@@ -3,23 +3,8 @@
 
 #include "tests/unit/test.h"
 
-static const struct gpu_sample unknown = {.uuid = "MIG-1",
-                                          .name = "NVIDIA A100",
-                                          .index = 3,
-                                          .busy_percent = -1,
-                                          .memory_percent = -1,
-                                          .memory_used_bytes = -1,
-                                          .memory_total_bytes = -1,
-                                          .power_w = -1,
-                                          .power_limit_w = -1,
-                                          .energy_mj = -1,
-                                          .temperature_c = -1,
-                                          .sm_mhz = -1,
-                                          .memory_mhz = -1,
-                                          .pcie_tx_bytes_per_s = -1,
-                                          .pcie_rx_bytes_per_s = -1,
-                                          .nvlink_tx_bytes = -1,
-                                          .nvlink_rx_bytes = -1};
+static const struct gpu_sample unknown = {
+    .gpu = {.uuid = "MIG-1", .name = "NVIDIA A100", .index = 3}};
 
 static char *text_of(const struct gpu_sample *g)
 {
@@ -30,24 +15,29 @@ static char *text_of(const struct gpu_sample *g)
 
 TEST(a_gpu_has_dcgm_exporters_names_units_and_labels)
 {
-    const struct gpu_sample g = {.uuid = "GPU-5c8b1d2e",
-                                 .name = "NVIDIA H200",
-                                 .bus_id = "0000:0f:00.0",
-                                 .index = 2,
-                                 .busy_percent = 97,
-                                 .memory_percent = 41,
-                                 .memory_used_bytes = (int64_t)100 << 20,
-                                 .memory_total_bytes = (int64_t)140 << 20,
-                                 .power_w = 612.5,
-                                 .power_limit_w = 700,
-                                 .energy_mj = 123456789,
-                                 .temperature_c = 64,
-                                 .sm_mhz = 1755,
-                                 .memory_mhz = 2619,
-                                 .pcie_tx_bytes_per_s = 12000000,
-                                 .pcie_rx_bytes_per_s = 11000000,
-                                 .nvlink_tx_bytes = 1 << 30,
-                                 .nvlink_rx_bytes = 2048};
+    struct gpu_sample g = {
+        .gpu = {
+            .uuid = "GPU-5c8b1d2e", .name = "NVIDIA H200", .bus_id = "0000:0f:00.0", .index = 2}};
+    static const struct {
+        enum gpu_fact fact;
+        int64_t value;
+    } known[] = {{GPU_FACT_BUSY, 97},
+                 {GPU_FACT_MEMORY_BUSY, 41},
+                 {GPU_FACT_MEMORY_USED, ((int64_t)101 << 20) - 1},
+                 {GPU_FACT_MEMORY_FREE, (int64_t)40 << 20},
+                 {GPU_FACT_MEMORY_TOTAL, (int64_t)141 << 20},
+                 {GPU_FACT_POWER, 612500},
+                 {GPU_FACT_POWER_LIMIT, 700000},
+                 {GPU_FACT_ENERGY, 123456789},
+                 {GPU_FACT_TEMPERATURE, 64},
+                 {GPU_FACT_SM_CLOCK, 1755},
+                 {GPU_FACT_MEMORY_CLOCK, 2619},
+                 {GPU_FACT_PCIE_TX, 12000000},
+                 {GPU_FACT_PCIE_RX, 11000000},
+                 {GPU_FACT_NVLINK_TX, 1 << 30},
+                 {GPU_FACT_NVLINK_RX, 2048}};
+    for (size_t i = 0; i < COUNT_OF(known); i++)
+        gpu_sample_set(&g, known[i].fact, known[i].value);
     static const char labels[] = "{gpu=\"2\",UUID=\"GPU-5c8b1d2e\",pci_bus_id=\"00000000:0F:00.0\","
                                  "device=\"nvidia2\",Hostname=\"c03\",modelName=\"NVIDIA H200\"}";
     static const char *const values[] = {
@@ -75,8 +65,8 @@ TEST(unknown_values_are_left_out)
     struct gpu_sample g = unknown;
     AUTO(free) char *none = text_of(&g);
     CHECK_STR(none, "");
-    g.memory_used_bytes = 0; /* the size is unknown, and so is the free memory */
-    g.busy_percent = 0;
+    gpu_sample_set(&g, GPU_FACT_MEMORY_USED, 0);
+    gpu_sample_set(&g, GPU_FACT_BUSY, 0);
     AUTO(free) char *two = text_of(&g);
     CHECK_HAS(two, "\nDCGM_FI_DEV_FB_USED{gpu=\"3\",UUID=\"MIG-1\",device=\"nvidia3\","
                    "Hostname=\"c03\",modelName=\"NVIDIA A100\"} 0\n");

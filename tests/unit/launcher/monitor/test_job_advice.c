@@ -16,19 +16,24 @@ static void add_gpu_line(struct job_usage *u, const char *line, const struct lin
     CHECK_INT(sscanf(line, "gpu %lf %d %lf %lf %lf %lf %lf %lf %lf %lf", &at, &busy, &used, &total,
                      &power, &limit, &pcie_sent, &pcie_received, &sent, &received),
               10);
-    const struct gpu_sample s = {.uuid = "GPU-aa",
-                                 .busy_percent = busy,
-                                 .memory_used_bytes = (int64_t)(used * MIB),
-                                 .memory_total_bytes = (int64_t)(total * MIB),
-                                 .power_w = power,
-                                 .power_limit_w = limit,
-                                 .energy_mj = GPU_SAMPLE_UNKNOWN,
-                                 .pcie_tx_bytes_per_s = (int64_t)(pcie_sent * MB),
-                                 .pcie_rx_bytes_per_s = (int64_t)(pcie_received * MB),
-                                 .nvlink_tx_bytes = (int64_t)(sent * GB),
-                                 .nvlink_rx_bytes = (int64_t)(received * GB),
-                                 .pcie_max_bytes_per_s = (int64_t)(l->pcie * GB),
-                                 .nvlink_max_bytes_per_s = (int64_t)(l->nvlink * GB)};
+    const struct {
+        enum gpu_fact fact;
+        double value;
+    } values[] = {{GPU_FACT_BUSY, busy},
+                  {GPU_FACT_MEMORY_USED, used * MIB},
+                  {GPU_FACT_MEMORY_TOTAL, total * MIB},
+                  {GPU_FACT_POWER, power * 1000},
+                  {GPU_FACT_POWER_LIMIT, limit * 1000},
+                  {GPU_FACT_PCIE_TX, pcie_sent * MB},
+                  {GPU_FACT_PCIE_RX, pcie_received * MB},
+                  {GPU_FACT_NVLINK_TX, sent * GB},
+                  {GPU_FACT_NVLINK_RX, received * GB},
+                  {GPU_FACT_PCIE_CAPACITY, l->pcie * GB},
+                  {GPU_FACT_NVLINK_CAPACITY, l->nvlink * GB}};
+    struct gpu_sample s = {.gpu = {.uuid = "GPU-aa"}};
+    for (size_t i = 0; i < COUNT_OF(values); i++)
+        if (values[i].value >= 0)
+            gpu_sample_set(&s, values[i].fact, (int64_t)values[i].value);
     job_usage_add(u, at, &s, 1);
 }
 

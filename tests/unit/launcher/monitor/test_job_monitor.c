@@ -30,8 +30,8 @@ TEST(the_gpus_of_the_job_are_sampled)
     fake_nvml_forget();
     AUTO(free) struct gpu_sample *latest = NULL;
     CHECK_INT(job_monitor_latest(m, &latest), 1);
-    CHECK_STR(latest[0].uuid, second[0]);
-    CHECK_INT(latest[0].busy_percent, 42);
+    CHECK_STR(latest[0].gpu.uuid, second[0]);
+    CHECK_INT(gpu_sample_value(&latest[0], GPU_FACT_BUSY, -1), 42);
     AUTO(job_usage) struct job_usage *u = job_monitor_usage(m);
     struct job_usage_summary s;
     job_usage_summarise(&s, u);

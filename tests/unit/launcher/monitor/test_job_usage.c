@@ -5,29 +5,11 @@
 
 enum { UNKNOWN = JOB_USAGE_UNKNOWN };
 
-static const struct gpu_sample unknown = {.uuid = "GPU-aa",
-                                          .name = "H100",
-                                          .busy_percent = UNKNOWN,
-                                          .memory_used_bytes = UNKNOWN,
-                                          .memory_total_bytes = UNKNOWN,
-                                          .power_w = UNKNOWN,
-                                          .power_limit_w = UNKNOWN,
-                                          .energy_mj = UNKNOWN,
-                                          .temperature_c = UNKNOWN,
-                                          .sm_mhz = UNKNOWN,
-                                          .throttle_reasons = UNKNOWN,
-                                          .pcie_tx_bytes_per_s = UNKNOWN,
-                                          .pcie_rx_bytes_per_s = UNKNOWN,
-                                          .nvlink_tx_bytes = UNKNOWN,
-                                          .nvlink_rx_bytes = UNKNOWN,
-                                          .pcie_max_bytes_per_s = UNKNOWN,
-                                          .nvlink_max_bytes_per_s = UNKNOWN};
-
 static struct gpu_sample busy(const char *uuid, int percent)
 {
-    struct gpu_sample s = unknown;
-    snprintf(s.uuid, sizeof s.uuid, "%s", uuid);
-    s.busy_percent = percent;
+    struct gpu_sample s = {.gpu = {.name = "H100"}};
+    snprintf(s.gpu.uuid, sizeof s.gpu.uuid, "%s", uuid);
+    gpu_sample_set(&s, GPU_FACT_BUSY, percent);
     return s;
 }
 
@@ -76,15 +58,15 @@ TEST(the_job_is_idle_as_long_as_all_its_gpus)
     CHECK_NEAR(job_usage_idle_s(u), 0, 0);
     struct gpu_sample s[] = {busy("GPU-aa", 0), busy("GPU-bb", 50)};
     job_usage_add(u, 1, s, 2);
-    s[1].busy_percent = 0;
+    gpu_sample_set(&s[1], GPU_FACT_BUSY, 0);
     job_usage_add(u, 2, s, 2);
     CHECK_NEAR(job_usage_idle_s(u), 0, 1e-9);
     job_usage_add(u, 5, s, 2);
     CHECK_NEAR(job_usage_idle_s(u), 3, 1e-9);
-    s[0].busy_percent = UNKNOWN; /* it may be busy */
+    s[0].known[GPU_FACT_BUSY] = false; /* it may be busy */
     job_usage_add(u, 6, s, 2);
     CHECK_NEAR(job_usage_idle_s(u), 0, 1e-9);
-    s[0].busy_percent = 0;
+    gpu_sample_set(&s[0], GPU_FACT_BUSY, 0);
     job_usage_add(u, 7, s, 2);
     job_usage_add(u, 9, s, 2);
     CHECK_NEAR(job_usage_idle_s(u), 2, 1e-9);
@@ -112,10 +94,10 @@ TEST(memory_is_the_peak_and_the_fullest_gpu_is_named)
     AUTO(job_usage) struct job_usage *u = job_usage_new();
     for (int t = 0; t < 3; t++) {
         struct gpu_sample s[] = {busy("GPU-aa", 1), busy("GPU-bb", 1)};
-        s[0].memory_used_bytes = t == 1 ? 30 : 20;
-        s[0].memory_total_bytes = 40;
-        s[1].memory_used_bytes = 50;
-        s[1].memory_total_bytes = 80;
+        gpu_sample_set(&s[0], GPU_FACT_MEMORY_USED, t == 1 ? 30 : 20);
+        gpu_sample_set(&s[0], GPU_FACT_MEMORY_TOTAL, 40);
+        gpu_sample_set(&s[1], GPU_FACT_MEMORY_USED, 50);
+        gpu_sample_set(&s[1], GPU_FACT_MEMORY_TOTAL, 80);
         job_usage_add(u, t, s, 2);
     }
     struct job_usage_summary s = summary(u);
@@ -131,7 +113,7 @@ TEST(energy_is_a_difference_that_survives_a_reset_and_leaves_pauses_out)
     AUTO(job_usage) struct job_usage *u = job_usage_new();
     struct gpu_sample s = busy("GPU-aa", 1);
     for (int t = 0; t < 5; t++) {
-        s.energy_mj = counter[t];
+        gpu_sample_set(&s, GPU_FACT_ENERGY, counter[t]);
         job_usage_add(u, t, &s, 1);
     }
     struct job_usage_summary sum = summary(u);
@@ -139,7 +121,7 @@ TEST(energy_is_a_difference_that_survives_a_reset_and_leaves_pauses_out)
     job_usage_summary_end(&sum);
     job_usage_pause(u);
     for (int t = 0; t < 2; t++) {
-        s.energy_mj = 900000 + 1000 * t;
+        gpu_sample_set(&s, GPU_FACT_ENERGY, 900000 + 1000 * t);
         job_usage_add(u, 100 + t, &s, 1);
     }
     sum = summary(u);
@@ -154,11 +136,11 @@ TEST(power_and_clock_are_means_and_throttling_is_a_share)
     static const int reasons[] = {0, 4, 0x48, 0x20}; /* 4: the power limit, which is usual */
     struct gpu_sample s = busy("GPU-aa", 1);
     for (int t = 0; t < 4; t++) {
-        s.power_w = 100 + 100 * t;
-        s.power_limit_w = 500;
-        s.sm_mhz = 1000 + 200 * t;
-        s.temperature_c = t == 1 ? 80 : 60;
-        s.throttle_reasons = reasons[t];
+        gpu_sample_set(&s, GPU_FACT_POWER, 1000 * (100 + 100 * t));
+        gpu_sample_set(&s, GPU_FACT_POWER_LIMIT, 1000 * (500));
+        gpu_sample_set(&s, GPU_FACT_SM_CLOCK, 1000 + 200 * t);
+        gpu_sample_set(&s, GPU_FACT_TEMPERATURE, t == 1 ? 80 : 60);
+        gpu_sample_set(&s, GPU_FACT_THROTTLE, reasons[t]);
         job_usage_add(u, t, &s, 1);
     }
     struct job_usage_summary sum = summary(u);
@@ -174,13 +156,13 @@ TEST(a_link_counts_in_the_direction_with_less_traffic)
 {
     AUTO(job_usage) struct job_usage *u = job_usage_new();
     struct gpu_sample s = busy("GPU-aa", 1);
-    s.pcie_max_bytes_per_s = 1000;
-    s.nvlink_max_bytes_per_s = 10000;
+    gpu_sample_set(&s, GPU_FACT_PCIE_CAPACITY, 1000);
+    gpu_sample_set(&s, GPU_FACT_NVLINK_CAPACITY, 10000);
     for (int t = 0; t < 3; t++) {
-        s.pcie_tx_bytes_per_s = 100;
-        s.pcie_rx_bytes_per_s = 900;
-        s.nvlink_tx_bytes = 7777777 + 4000 * t;
-        s.nvlink_rx_bytes = 3000 * t;
+        gpu_sample_set(&s, GPU_FACT_PCIE_TX, 100);
+        gpu_sample_set(&s, GPU_FACT_PCIE_RX, 900);
+        gpu_sample_set(&s, GPU_FACT_NVLINK_TX, 7777777 + 4000 * t);
+        gpu_sample_set(&s, GPU_FACT_NVLINK_RX, 3000 * t);
         job_usage_add(u, t, &s, 1);
     }
     struct job_usage_summary sum = summary(u);
@@ -210,6 +192,7 @@ TEST(the_machine_counts_between_its_samples)
 TEST(what_no_sample_has_is_unknown)
 {
     AUTO(job_usage) struct job_usage *u = job_usage_new();
+    const struct gpu_sample unknown = {.gpu = {.uuid = "GPU-aa", .name = "H100"}};
     job_usage_add(u, 1, &unknown, 1);
     job_usage_add(u, 2, &unknown, 1);
     AUTO(job_usage) struct job_usage *copy = job_usage_copy(u);

@@ -10,13 +10,22 @@
 
 #define GIB (UINT64_C(1) << 30)
 
+static inline void kit_use(struct place_gpu *g, uint64_t bytes)
+{
+    uint64_t total = place_gpu_memory(g);
+    gpu_sample_set(&g->now, GPU_FACT_MEMORY_USED, (int64_t)bytes);
+    gpu_sample_set(&g->now, GPU_FACT_MEMORY_FREE, (int64_t)(bytes < total ? total - bytes : 0));
+}
+
 /* Returns an idle GPU. */
 static inline struct place_gpu kit_gpu(int index, const char *model, uint64_t gib)
 {
-    struct place_gpu g = {.gpu = {.index = index, .numa = -1, .memory_total_bytes = gib * GIB}};
-    snprintf(g.gpu.uuid, sizeof g.gpu.uuid, "GPU-%04d", index);
-    snprintf(g.gpu.name, sizeof g.gpu.name, "%s", model);
-    snprintf(g.gpu.bus_id, sizeof g.gpu.bus_id, "0000:%02x:00.0", index);
+    struct place_gpu g = {.now = {.gpu = {.index = index, .numa = -1}}};
+    gpu_sample_set(&g.now, GPU_FACT_MEMORY_TOTAL, (int64_t)(gib * GIB));
+    kit_use(&g, 0);
+    snprintf(g.now.gpu.uuid, sizeof g.now.gpu.uuid, "GPU-%04d", index);
+    snprintf(g.now.gpu.name, sizeof g.now.gpu.name, "%s", model);
+    snprintf(g.now.gpu.bus_id, sizeof g.now.gpu.bus_id, "0000:%02x:00.0", index);
     return g;
 }
 

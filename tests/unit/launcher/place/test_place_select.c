@@ -21,8 +21,8 @@ static struct place_choice choose(const char *job, const struct place_gpu *gpus,
 
 static void link_gpus(struct place_gpu *a, struct place_gpu *b, int links)
 {
-    CHECK_INT(gpu_count_nvlinks(&a->gpu, b->gpu.bus_id, links), 0);
-    CHECK_INT(gpu_count_nvlinks(&b->gpu, a->gpu.bus_id, links), 0);
+    CHECK_INT(gpu_count_nvlinks(&a->now.gpu, b->now.gpu.bus_id, links), 0);
+    CHECK_INT(gpu_count_nvlinks(&b->now.gpu, a->now.gpu.bus_id, links), 0);
 }
 
 /* ---- the terms, one after the other --------------------------------------------------------- */
@@ -64,9 +64,9 @@ TEST(shared_gpus_are_chosen_by_load_and_free_memory)
     struct place_gpu g[] = {kit_gpu(0, "A", 40), kit_gpu(1, "A", 40), kit_gpu(2, "A", 40)};
     for (int i = 0; i < 3; i++)
         g[i].used = true;
-    g[0].busy_percent = 90;
-    g[1].busy_percent = 20;
-    g[2].used_bytes = 38 * GIB;
+    gpu_sample_set(&g[0].now, GPU_FACT_BUSY, 90);
+    gpu_sample_set(&g[1].now, GPU_FACT_BUSY, 20);
+    kit_use(&g[2], 38 * GIB);
     struct place_choice c = choose("shared: true\nmemory: 10G\n", g, 3);
     CHECK_INT(c.gpus[0], 1);
     CHECK_INT(c.terms[PLACE_TERM_LOAD], 800);
@@ -93,7 +93,7 @@ TEST(a_job_is_packed_or_spread_over_numa_nodes)
     struct place_gpu g[4];
     for (int i = 0; i < 4; i++) {
         g[i] = kit_gpu(i, "A", 40);
-        g[i].gpu.numa = i / 2;
+        g[i].now.gpu.numa = i / 2;
     }
     struct place_choice c = choose("num_gpus: 2\narrangement: spread\n", g, 4);
     CHECK(c.gpus[0] == 0 && c.gpus[1] == 2);
@@ -173,7 +173,7 @@ TEST(many_gpus_are_searched_in_a_bounded_time)
     struct place_gpu g[PLACE_GPUS_MAX];
     for (int i = 0; i < PLACE_GPUS_MAX; i++) {
         g[i] = kit_gpu(i, "A", 40);
-        g[i].gpu.numa = i % 8;
+        g[i].now.gpu.numa = i % 8;
     }
     for (int i = 0; i < 32; i++) /* 32 pairs, whose GPUs are far apart in the order */
         link_gpus(&g[i], &g[63 - i], 4);
@@ -206,15 +206,17 @@ static int random_gpus(struct rng *r, struct place_gpu *g)
     for (int i = 0; i < n; i++) {
         size_t m = rng_below(r, (uint64_t)kinds);
         g[i] = kit_gpu(i, models[m].name, (uint64_t)models[m].gib);
-        g[i].gpu.numa = (int)rng_below(r, 3) - 1;
+        g[i].now.gpu.numa = (int)rng_below(r, 3) - 1;
         g[i].hidden = chance(r, 10);
         g[i].locked = chance(r, 20);
         g[i].used = chance(r, 20);
-        g[i].used_bytes = rng_below(r, g[i].used ? g[i].gpu.memory_total_bytes : GIB);
-        g[i].busy_percent = (int)rng_below(r, 102) - 1;
+        kit_use(&g[i], rng_below(r, g[i].used ? place_gpu_memory(&g[i]) : GIB));
+        int busy = (int)rng_below(r, 102) - 1;
+        gpu_sample_set(&g[i].now, GPU_FACT_BUSY, busy);
+        g[i].now.known[GPU_FACT_BUSY] = busy >= 0;
         g[i].labels = labels[rng_below(r, COUNT_OF(labels))];
         if (chance(r, 20))
-            CHECK_INT(gpu_count_nvlinks(&g[i].gpu, GPU_NVLINK_SWITCH, 12), 0);
+            CHECK_INT(gpu_count_nvlinks(&g[i].now.gpu, GPU_NVLINK_SWITCH, 12), 0);
         for (int k = 0; k < i; k++)
             if (chance(r, 20))
                 link_gpus(&g[i], &g[k], 1 + (int)rng_below(r, 4));
@@ -272,16 +274,16 @@ static bool keeps_rules(const struct place_job *j, const struct place_gpu *g, in
         if (!g->labels || !((g->labels[0] && !strcmp(g->labels[0], *l)) ||
                             (g->labels[0] && g->labels[1] && !strcmp(g->labels[1], *l))))
             return false;
-    double usable = (double)g->gpu.memory_total_bytes * j->memory_threshold;
-    bool fits = !need.known || ((double)need.high_bytes <= usable &&
-                                need.high_bytes + g->used_bytes <= g->gpu.memory_total_bytes);
+    double usable = (double)place_gpu_memory(g) * j->memory_threshold;
+    bool fits =
+        !need.known || ((double)need.high_bytes <= usable && need.high_bytes <= place_gpu_free(g));
     return fits && !g->hidden && !g->locked && (!g->used || j->shared) &&
            (!j->gpu_type || place_gpu_is(g, j->gpu_type));
 }
 
 static double goal_of(const struct place_job *j, const struct place_gpu *g)
 {
-    return j->goal == PLACE_COST ? (double)g->gpu.memory_total_bytes : place_gpu_tflops(g);
+    return j->goal == PLACE_COST ? (double)place_gpu_memory(g) : place_gpu_tflops(g);
 }
 
 /* The share of the other GPUs on the NUMA node that are in use, in points. */
@@ -289,7 +291,7 @@ static int near_points(const struct place_gpu *g, int n, int i)
 {
     int others = 0, used = 0;
     for (int k = 0; k < n; k++)
-        if (k != i && g[k].gpu.numa == g[i].gpu.numa) {
+        if (k != i && g[k].now.gpu.numa == g[i].now.gpu.numa) {
             others++;
             used += g[k].used || g[k].locked;
         }
@@ -305,8 +307,8 @@ static void points(int *out, const struct place_job *j, const struct place_gpu *
     for (int i = 0; i < n; i++) {
         most = goal_of(j, &g[i]) > most ? goal_of(j, &g[i]) : most;
         for (int k = 0; k < i; k++)
-            if (topo_nvlinks(&g[i].gpu, &g[k].gpu) > most_links)
-                most_links = topo_nvlinks(&g[i].gpu, &g[k].gpu);
+            if (topo_nvlinks(&g[i].now.gpu, &g[k].now.gpu) > most_links)
+                most_links = topo_nvlinks(&g[i].now.gpu, &g[k].now.gpu);
     }
     for (int a = 0; a < count; a++) {
         const struct place_gpu *x = &g[set[a]];
@@ -314,7 +316,7 @@ static void points(int *out, const struct place_job *j, const struct place_gpu *
         while (at < words && !place_gpu_is(x, j->preferred[at]))
             at++;
         preferred += words ? (int)((double)(words - at) * 1000 / words) : 0;
-        load += x->busy_percent > 0 ? 10 * (100 - x->busy_percent) : 1000;
+        load += 10 * (100 - (int)gpu_sample_value(&x->now, GPU_FACT_BUSY, 0));
         int part = most > 0 ? (int)(goal_of(j, x) * 1000 / most) : 0;
         goal += j->goal == PLACE_COST ? 1000 - part : part;
         int used = near_points(g, n, set[a]);
@@ -322,8 +324,9 @@ static void points(int *out, const struct place_job *j, const struct place_gpu *
         for (int b = 0; b < a; b++) {
             const struct place_gpu *y = &g[set[b]];
             pairs++;
-            links += most_links ? 1000 * topo_nvlinks(&x->gpu, &y->gpu) / most_links : 0;
-            same += (x->gpu.numa == y->gpu.numa) == (j->arrangement == PLACE_PACK) ? 1000 : 0;
+            links += most_links ? 1000 * topo_nvlinks(&x->now.gpu, &y->now.gpu) / most_links : 0;
+            same +=
+                (x->now.gpu.numa == y->now.gpu.numa) == (j->arrangement == PLACE_PACK) ? 1000 : 0;
         }
     }
     out[PLACE_TERM_PREFERRED] = preferred / count;
@@ -357,7 +360,7 @@ static int64_t best_score(const struct place_job *j, const struct place_gpu *g, 
         for (int i = 0; i < n && allowed; i++)
             if (bits >> i & 1) {
                 allowed = may[i] && (j->mixed_models || size == 0 ||
-                                     strcmp(g[i].gpu.name, g[set[0]].gpu.name) == 0);
+                                     strcmp(g[i].now.gpu.name, g[set[0]].now.gpu.name) == 0);
                 set[size++] = i;
             }
         if (!allowed)

@@ -6,21 +6,23 @@
 
 #include "launcher/top/top_node.h"
 
+/* `busy_percent` < 0: unknown. */
 static inline struct gpu_sample *kit_gpu(struct top_node *n, const char *uuid, int busy_percent,
                                          int used_gib)
 {
     struct gpu_sample *g = top_node_add_gpu(n);
-    snprintf(g->uuid, sizeof g->uuid, "%s", uuid);
-    snprintf(g->name, sizeof g->name, "NVIDIA A100");
-    g->index = n->gpu_count - 1;
-    g->busy_percent = busy_percent;
-    g->memory_used_bytes = (int64_t)used_gib << 30;
-    g->memory_total_bytes = INT64_C(40) << 30;
-    g->power_w = 300;
-    g->power_limit_w = 400;
-    g->sm_mhz = 1410;
-    g->temperature_c = 50;
-    g->throttle_reasons = 0;
+    snprintf(g->gpu.uuid, sizeof g->gpu.uuid, "%s", uuid);
+    snprintf(g->gpu.name, sizeof g->gpu.name, "NVIDIA A100");
+    g->gpu.index = n->gpu_count - 1;
+    if (busy_percent >= 0)
+        gpu_sample_set(g, GPU_FACT_BUSY, busy_percent);
+    gpu_sample_set(g, GPU_FACT_MEMORY_USED, (int64_t)used_gib << 30);
+    gpu_sample_set(g, GPU_FACT_MEMORY_TOTAL, INT64_C(40) << 30);
+    gpu_sample_set(g, GPU_FACT_POWER, 300000);
+    gpu_sample_set(g, GPU_FACT_POWER_LIMIT, 400000);
+    gpu_sample_set(g, GPU_FACT_SM_CLOCK, 1410);
+    gpu_sample_set(g, GPU_FACT_TEMPERATURE, 50);
+    gpu_sample_set(g, GPU_FACT_THROTTLE, 0);
     return g;
 }
 

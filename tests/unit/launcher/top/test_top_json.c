@@ -8,7 +8,7 @@ TEST(a_node_is_the_same_after_a_way_over_json)
 {
     AUTO(top_node) struct top_node n = {.name = "a01", .problem = "late", .age_ms = 250};
     kit_gpu(&n, "GPU-0", 71, 20);
-    top_node_add_gpu(&n)->index = 1;
+    top_node_add_gpu(&n)->gpu.index = 1;
     struct top_process *p = kit_process(&n, "GPU-0", 4711, "python\xff");
     snprintf(p->job, sizeof p->job, "drover-1-a");
     p->rank = 3;
@@ -25,8 +25,8 @@ TEST(a_node_is_the_same_after_a_way_over_json)
     AUTO(json) json_t *again = top_json(&m);
     AUTO(free) char *second = json_line(again);
     CHECK_STR(second, line);
-    CHECK_INT(m.gpus[1].busy_percent, TOP_UNKNOWN);
-    CHECK_NEAR(m.gpus[0].power_w, 300, 0);
+    CHECK(!m.gpus[1].known[GPU_FACT_BUSY]);
+    CHECK_INT(gpu_sample_value(&m.gpus[0], GPU_FACT_POWER, -1), 300000);
     CHECK_STR(m.processes[0].command, "python?");
     CHECK(m.processes[0].visible && !m.processes[1].visible);
     CHECK_INT(m.jobs[1].kind, REGISTRY_SWEEP);
@@ -49,6 +49,6 @@ TEST(other_json_is_rejected_or_read_as_unknown)
     CHECK_INT(json_parse(&j, odd, strlen(odd), NULL), 0);
     CHECK_INT(top_json_read(&n, j, NULL), 0);
     CHECK_INT(n.gpu_count, 2);
-    CHECK_INT(n.gpus[1].busy_percent, TOP_UNKNOWN);
+    CHECK(!n.gpus[1].known[GPU_FACT_BUSY]);
     CHECK_INT(n.job_count, 1);
 }

@@ -27,7 +27,7 @@ TEST(gpus_and_their_processes_are_read)
     fake_nvml_forget();
     CHECK_STR(n.problem, "");
     CHECK_INT(n.gpu_count, 2);
-    CHECK_INT(n.gpus[1].busy_percent, 42);
+    CHECK_INT(gpu_sample_value(&n.gpus[1], GPU_FACT_BUSY, -1), 42);
     CHECK_INT(n.process_count, 2);
     CHECK_INT(n.processes[0].pid, getpid());
     CHECK(n.processes[0].visible && n.processes[0].user[0] && !n.processes[1].visible);

@@ -13,9 +13,8 @@ static char *rows_of(const struct top_node *nodes, int count, enum top_sort sort
     AUTO(strbuf) struct strbuf b = {0};
     top_model_view(&v, nodes, count, sort);
     for (int r = 0; r < v.count; r++) {
-        int columns;
-        (void)top_model_columns(v.rows[r].section, &columns);
-        CHECK_INT((int)strv_len(v.rows[r].cells), columns);
+        struct top_column columns[TOP_COLUMNS_MAX];
+        CHECK_INT((int)strv_len(v.rows[r].cells), top_model_columns(columns, v.rows[r].section));
         for (char **cell = v.rows[r].cells; *cell && v.rows[r].section == section; cell++)
             strbuf_printf(&b, "%s%c", *cell, cell[1] ? '|' : '\n');
     }
@@ -87,10 +86,10 @@ TEST(a_process_belongs_to_the_job_of_its_environment_or_else_of_its_nearest_ance
 TEST(an_unknown_value_is_a_dash_and_never_zero)
 {
     AUTO(top_node) struct top_node n = {.name = "a01"};
-    top_node_add_gpu(&n)->index = 0;
-    kit_gpu(&n, "GPU-1", 0, 0)->power_limit_w = TOP_UNKNOWN;
-    kit_gpu(&n, "GPU-2", 71, 20)->memory_total_bytes = TOP_UNKNOWN;
-    n.gpus[2].power_w = TOP_UNKNOWN;
+    top_node_add_gpu(&n)->gpu.index = 0;
+    kit_gpu(&n, "GPU-1", 0, 0)->known[GPU_FACT_POWER_LIMIT] = false;
+    kit_gpu(&n, "GPU-2", 71, 20)->known[GPU_FACT_MEMORY_TOTAL] = false;
+    n.gpus[2].known[GPU_FACT_POWER] = false;
     check_rows(&n, 1, TOP_BY_INDEX, TOP_GPUS,
                "|0|-|-|-|-|-|-|-\n"
                "|1|A100|0 %|0.0/40.0 GiB|300 W|1410 MHz|50 C|no\n"
@@ -106,7 +105,9 @@ TEST(the_strongest_reason_for_a_lower_clock_is_named)
                 {0x48, "heat"}, {0x24, "heat"}, {0x80, "brake"}, {0x88, "brake"}};
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         AUTO(top_node) struct top_node n = {.name = "a01"};
-        kit_gpu(&n, "GPU-0", 1, 0)->throttle_reasons = rows[i].reasons;
+        struct gpu_sample *g = kit_gpu(&n, "GPU-0", 1, 0);
+        gpu_sample_set(g, GPU_FACT_THROTTLE, rows[i].reasons);
+        g->known[GPU_FACT_THROTTLE] = rows[i].reasons >= 0;
         AUTO(free)
         char *want =
             xasprintf("|0|A100|1 %%|0.0/40.0 GiB|300/400 W|1410 MHz|50 C|%s\n", rows[i].want);

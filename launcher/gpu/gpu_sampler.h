@@ -1,0 +1,50 @@
+/* gpu_sampler - reads the values of the GPUs of this machine, once or again and again. */
+#ifndef DROVER_GPU_SAMPLER_H
+#define DROVER_GPU_SAMPLER_H
+
+#include "launcher/gpu/gpu_facts.h"
+#include "launcher/gpu/nvml_child.h"
+
+enum { GPU_DRIVER_MS = 30000 }; /* a driver that has not answered by then hangs */
+
+struct gpu_sampler;
+
+struct gpu_sampler_opts {
+    unsigned purposes;  /* what the values are for; with GPU_USE and GPU_SAMPLE a MIG instance
+                           stands for its GPU */
+    char *const *uuids; /* a strv: only these GPUs and MIG instances; NULL: all */
+    uint64_t only;      /* a bit per index: the others are listed without values; 0: all */
+};
+
+/* Starts a process that calls NVML. Fast: the driver is not called yet.
+ *   -ENODEV  no driver is loaded */
+int gpu_sampler_open(struct gpu_sampler **out, const struct gpu_sampler_opts *o, struct err *e);
+void gpu_sampler_close(struct gpu_sampler *s);
+AUTO_DEFINE(gpu_sampler, struct gpu_sampler *, gpu_sampler_close)
+
+/* Reads all values. `*out` has `*count` entries, which do not change their places; borrowed until
+ * the next call. They are incomplete after -ETIMEDOUT. The next call then waits for this reading.
+ *   -ENODEV     no library, no driver, or none of these GPUs
+ *   -EIO        the driver does not respond
+ *   -ETIMEDOUT  it has not answered yet */
+int gpu_sampler_read(struct gpu_sampler *s, const struct gpu_sample **out, int *count,
+                     int deadline_ms, struct err *e);
+
+/* Returns the value whose call is in progress, and its GPU. */
+enum gpu_fact gpu_sampler_at(const struct gpu_sampler *s, int *gpu);
+
+/* Runs a function in the process. It gets a copy of `inout`, which has `size` bytes
+ * (GPU_SAMPLER_BYTES at most), and which is copied back. Errors as of nvml_child_run(). */
+enum { GPU_SAMPLER_BYTES = 256 };
+int gpu_sampler_call(struct gpu_sampler *s, nvml_child_fn *fn, void *inout, size_t size,
+                     int deadline_ms, struct err *e);
+/* Returns the code of nvmlInit_v2(); -1: the library was not loaded. */
+int gpu_sampler_init_code(const struct gpu_sampler *s);
+
+/* Lists GPUs once, without those that the driver has lost. The caller frees `*out`; NULL and 0 if
+ * there is no driver or no GPU.
+ *   -EIO, -ETIMEDOUT  as above */
+int gpu_sampler_once(struct gpu_sample **out, int *count, unsigned purposes, int deadline_ms,
+                     struct err *e);
+
+#endif
