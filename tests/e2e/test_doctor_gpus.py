@@ -44,3 +44,19 @@ def test_a_fault_is_the_cause_and_what_needs_its_check_is_skipped(tmp_path, line
     assert [c for c in checks if checks[c]["state"] in ("warn", "fail")] == [check]
     assert value in checks[check]["value"]
     assert advice in checks[check]["advice"]
+
+
+def test_all_commands_have_one_figure_of_memory_in_use(tmp_path):
+    (tmp_path / "machine").write_text("gpus 1\ngpu 0 reserved 600\ngpu 0 process 0 6000\n")
+    env = {**os.environ, "DROVER_NVML_LIB": str(BUILD / "tests/fake/libnvidia-ml.so.1"),
+           "DROVER_FAKE_NVML": str(tmp_path / "machine")}
+    env.pop("CUDA_VISIBLE_DEVICES", None)
+
+    def drover(*args):
+        return subprocess.run([BUILD / "bin/drover", *args], env=env, capture_output=True, text=True, timeout=60).stdout
+
+    used = 6005 << 20  # 5 MiB without a process, and not the 600 that the driver reserves
+    assert json.loads(drover("topo", "--inventory", "--json"))["gpus"][0]["used_bytes"] == used
+    assert json.loads(drover("top", "--json"))["gpus"][0]["memory_used_bytes"] == used
+    _, _, checks = doctor(tmp_path, (tmp_path / "machine").read_text())
+    assert checks["gpu.busy"]["value"].startswith("GPU 0: 6005 MiB in use without a visible process")
