@@ -6,6 +6,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/plural.h"
+
 /* Returns the version that follows the text `before` in "NCCL 2.28.9 (headers 2.28.9)", as NCCL's
  * number (22809). Returns 0 if the version is not NCCL's. */
 static int nccl_code(const char *version, const char *before)
@@ -37,7 +39,7 @@ static void print_modes(struct strbuf *out, const struct bench_report_head *h)
                     "# Per-Iteration Report: host timing of waited-for iterations; i_* uses max "
                     "over process rows");
     if (h->per_iter && h->skip)
-        strbuf_printf(out, "; summary skips first %d iterations", h->skip);
+        strbuf_printf(out, "; summary skips first %d iteration%s", h->skip, plural_s(h->skip));
     strbuf_puts(out, h->per_iter ? " \n" : "");
     strbuf_printf(out, "# Backend: %s, %s\n#\n", h->backend, h->version);
 }

@@ -16,6 +16,7 @@
 #include "common/clock.h"
 #include "common/fnv_hash.h"
 #include "common/listen.h"
+#include "common/plural.h"
 
 enum {
     PORTS = 16, /* number of ports after MASTER_PORT to try; torch uses MASTER_PORT itself */
@@ -67,9 +68,9 @@ static int find_rank0_address(struct rank0_address *r0, const struct tcp_bootstr
     r0->count = 1;
     if (!r0->host || !*r0->host || (!r0->chosen && !getenv("MASTER_PORT"))) {
         err_set(e, -ENOTSUP,
-                "cannot find the other %d ranks: no PMIx server, and MASTER_ADDR and MASTER_PORT "
+                "cannot find the other %d rank%s: no PMIx server, and MASTER_ADDR and MASTER_PORT "
                 "are not set",
-                t->identity.size - 1);
+                t->identity.size - 1, plural_s(t->identity.size - 1));
         return err_hint(e, "start the job with drover run, mpirun, srun --mpi=pmix or torchrun");
     }
     if (r0->chosen)

@@ -4,6 +4,7 @@
 #include "collectives/comm/comm_internal.h"
 #include "collectives/comm/subgroup.h"
 #include "common/mem.h"
+#include "common/plural.h"
 
 int comm_gather(struct drover_comm *c, const void *mine, size_t bytes, void *all, int64_t wait_ms)
 {
@@ -76,7 +77,7 @@ int drover_comm_shrink(struct drover_comm **out, struct drover_comm *c, const in
 {
     struct err *e = c->err;
     if (n < 0 || (n > 0 && !without))
-        return err_set(e, -EINVAL, "shrink: invalid list of %d ranks", n);
+        return err_set(e, -EINVAL, "shrink: invalid list of %d rank%s", n, plural_s(n));
     AUTO(free) int *members = xcalloc((size_t)c->size, sizeof *members);
     int size = subgroup_shrink(members, without, n, c->size, c->rank, e);
     if (size < 0)

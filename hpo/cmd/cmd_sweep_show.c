@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "common/json.h"
+#include "common/plural.h"
 #include "common/strbuf.h"
 #include "common/utf8.h"
 #include "hpo/cmd/hpo_commands.h"
@@ -180,13 +181,14 @@ static void print_workers(struct strbuf *b, const struct sweep_reader *v)
         const char *node = json_string_value(json_object_get(w, "node"));
         strbuf_puts(b, "worker ");
         utf8_add_line(b, node ? node : "?");
-        strbuf_printf(b, ": %d of %d trials, %d CPUs",
+        int slots = (int)json_integer_value(json_object_get(w, "slots"));
+        strbuf_printf(b, ": %d of %d trials, %d CPU%s",
                       (int)json_integer_value(json_object_get(w, "running")),
-                      (int)json_integer_value(json_object_get(w, "places")),
-                      (int)json_integer_value(json_object_get(w, "slots")));
+                      (int)json_integer_value(json_object_get(w, "places")), slots,
+                      plural_s(slots));
         int gpus = (int)json_integer_value(json_object_get(w, "gpus"));
         if (gpus > 0)
-            strbuf_printf(b, ", %d GPUs", gpus);
+            strbuf_printf(b, ", %d GPU%s", gpus, plural_s(gpus));
         print_fault(b, json_object_get(w, "fault"));
         strbuf_putc(b, '\n');
     }

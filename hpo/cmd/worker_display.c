@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/plural.h"
 #include "common/strbuf.h"
 #include "common/utf8.h"
 #include "hpo/coordinator/progress_text.h"
@@ -51,7 +52,7 @@ static void on_joined(struct worker_display *d, const struct worker_notice *n)
     d->sweep = xstrdup(n->sweep ? n->sweep : "");
     d->slots = n->slots;
     strbuf_printf(&b, "joined sweep %s at %s with %d slot%s", d->sweep, d->endpoint, d->slots,
-                  d->slots == 1 ? "" : "s");
+                  plural_s(d->slots));
     print(d, &b);
 }
 
@@ -109,7 +110,8 @@ static void on_frame(void *arg)
     for (size_t i = 0; i < d->count && (int)i + 1 < rows; i++) {
         strbuf_reset(&b);
         if ((int)i + 2 == rows && i + 1 < d->count) {
-            strbuf_printf(&b, "  %zu more trials are running", d->count - i);
+            strbuf_printf(&b, "  %zu more trial%s running", d->count - i,
+                          d->count - i == 1 ? " is" : "s are");
         } else {
             strbuf_printf(&b, "  trial %d  ", d->running[i].trial);
             progress_text_seconds(&b, (double)(now - d->running[i].since_ms) / 1000);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "common/plural.h"
 #include "common/strbuf.h"
 #include "hpo/coordinator/progress_text.h"
 #include "launcher/io/terminal_text.h"
@@ -77,7 +78,7 @@ static void put_seconds(struct canvas *c, double s)
 static void put_count(struct canvas *c, int n, const char *what)
 {
     if (n > 0)
-        putf(c, NULL, "  %d %s%s", n, what, n == 1 ? "" : "s");
+        putf(c, NULL, "  %d %s%s", n, what, plural_s(n));
 }
 
 static void add_title(struct canvas *c)

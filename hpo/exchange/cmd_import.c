@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/plural.h"
 #include "hpo/cmd/hpo_commands.h"
 #include "hpo/exchange/exchange.h"
 #include "hpo/exchange/import_read.h"
@@ -118,7 +119,8 @@ static int import_file(const struct import_options *o, struct import_trials *t, 
     rc = import_sweep_write(t, o->root, name, path, e);
     if (rc < 0)
         return rc;
-    printf("%s: %zu trials", name, json_array_size(t->trials));
+    printf("%s: %zu trial%s", name, json_array_size(t->trials),
+           plural_s((long long)json_array_size(t->trials)));
     if (skipped.unfinished > 0)
         printf("; %zu had not ended", skipped.unfinished);
     printf("\n  drover sweep show %s\n  drover sweep FILE --prior %s\n", name, name);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "common/log.h"
+#include "common/plural.h"
 
 void log_throttle_warn(struct log_throttle *s, uint64_t now_ms, const char *fmt, ...)
 {
@@ -17,7 +18,8 @@ void log_throttle_warn(struct log_throttle *s, uint64_t now_ms, const char *fmt,
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
     if (s->suppressed)
-        log_warn("%s (%d similar warnings suppressed)", text, s->suppressed);
+        log_warn("%s (%d similar warning%s suppressed)", text, s->suppressed,
+                 plural_s(s->suppressed));
     else
         log_warn("%s", text);
     s->due_ms = now_ms + LOG_THROTTLE_MS;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/byte_size.h"
+#include "common/plural.h"
 #include "common/strbuf.h"
 #include "hpo/transport/wire.h"
 
@@ -63,8 +64,8 @@ static int find_units(struct gpu_units *u, const struct topo *t, const struct no
         else if (!opts->gpus)
             break;
         else if (!add_range(u, t, p, len))
-            return err_set(e, -EINVAL, "unknown GPU '%.*s': '%s' has %d GPUs", (int)len, p,
-                           topo_name(t), topo_gpu_count(t));
+            return err_set(e, -EINVAL, "unknown GPU '%.*s': '%s' has %d GPU%s", (int)len, p,
+                           topo_name(t), topo_gpu_count(t), plural_s(topo_gpu_count(t)));
         p += len + (p[len] == ',');
     }
     for (int i = 0; i < u->count; i++)
@@ -122,7 +123,7 @@ static int count_fit(int *out, const struct topo *t, const struct node_slice_opt
     if (fit > 0 && need->cpus > 0) {
         int64_t each = (int64_t)need->ranks * need->cpus;
         fit = min_of(fit, cores / each);
-        snprintf(what, sizeof what, "%lld cores", (long long)each);
+        snprintf(what, sizeof what, "%lld core%s", (long long)each, plural_s(each));
         snprintf(has, sizeof has, "%d", cores);
     }
     if (fit > 0 && need->memory_bytes > 0) {

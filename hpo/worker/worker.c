@@ -5,6 +5,7 @@
 
 #include "common/log.h"
 #include "common/own_process.h"
+#include "common/plural.h"
 #include "common/stop_signals.h"
 #include "hpo/worker/foreign_gpu_processes.h"
 #include "hpo/worker/lease.h"
@@ -460,8 +461,7 @@ static void check_kill_limit(struct worker *w)
     if (!apply(w, WORKER_EV_KILL_LIMIT))
         return;
     size_t n = lease_list_count(w->leases);
-    log_warn("killing %zu trial%s: not ended within %d s", n, n == 1 ? "" : "s",
-             w->opts->grace_ms / 1000);
+    log_warn("killing %zu trial%s after %d s", n, plural_s(n), w->opts->grace_ms / 1000);
     lease_list_kill_all(w->leases);
 }
 
@@ -481,7 +481,7 @@ static void check_silence(struct worker *w)
         return;
     size_t n = lease_list_count(w->leases);
     log_error("no coordinator at %s for %d s: stopping %zu trial%s", w->opts->client.endpoint,
-              w->opts->patience_ms / 1000, n, n == 1 ? "" : "s");
+              w->opts->patience_ms / 1000, n, plural_s(n));
     (void)apply(w, WORKER_EV_SILENT);
 }
 
@@ -515,7 +515,7 @@ static void on_stop_request(void *arg, int number, bool again)
     } else {
         size_t n = lease_list_count(w->leases);
         log_warn("signal %d: waiting for %zu running trial%s; another signal stops %s", number, n,
-                 n == 1 ? "" : "s", n == 1 ? "it" : "them");
+                 plural_s(n), n == 1 ? "it" : "them");
     }
     if (w->state == WORKER_SERVING || (w->state == WORKER_LEAVING_IDLE && next == WORKER_STOPPING))
         send_kind(w, WIRE_LEAVING);

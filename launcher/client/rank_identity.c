@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "common/mem.h"
+#include "common/plural.h"
 
 struct family {
     const char *rank, *size, *local_rank, *local_size, *node, *group;
@@ -54,8 +55,8 @@ static int read_local(struct rank_identity *w, const struct family *f,
     if (have_rank < 0 || have_size < 0)
         return e ? e->code : -EINVAL;
     if (have_rank && w->local_rank >= w->local_size)
-        return err_set(e, -EINVAL, "%s is %d, but this node has %d ranks", f->local_rank,
-                       w->local_rank, w->local_size);
+        return err_set(e, -EINVAL, "%s is %d, but this node has %d rank%s", f->local_rank,
+                       w->local_rank, w->local_size, plural_s(w->local_size));
     if (!have_rank && have_size && w->local_size > 0)
         w->local_rank = w->rank % w->local_size;
     w->node = w->local_size > 0 ? w->rank / w->local_size : 0;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "common/plural.h"
 #include "launcher/job/rank_list.h"
 
 enum { ODD_SHOWN_MAX = 16 };
@@ -241,8 +242,8 @@ int collective_mismatch_write(struct strbuf *b, bool *odd,
             continue;
         struct comm_view view = {.ranks = ranks, .n = n, .comm = a->comm, .size = a->size};
         choose_call(&view);
-        strbuf_printf(b, "  collectives of '%s', %d ranks, call %" PRIu64 ": made by %d\n",
-                      view.comm, view.size, view.k, view.made_by);
+        strbuf_printf(b, "  collectives of '%s', %d rank%s, call %" PRIu64 ": made by %d\n",
+                      view.comm, view.size, plural_s(view.size), view.k, view.made_by);
         comms++;
         if (!view.majority)
             continue;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "common/plural.h"
 
 static void node_clear(struct doctor_node *n, size_t rows)
 {
@@ -128,7 +129,7 @@ static void differ(struct check_result *c, const struct check *row, const char *
     c->state = fails ? CHECK_FAIL : CHECK_WARN;
     free(c->want);
     c->want = xasprintf("%s, as on %d other%s", missing ? missing : "nothing else", nodes,
-                        nodes == 1 ? "" : "s");
+                        plural_s(nodes));
     free(c->value);
     c->value = own ? TAKE(own) : xasprintf("no %s", missing ? missing : "value");
 }
@@ -307,7 +308,7 @@ static void put_counts(struct strbuf *b, const struct doctor_report *r)
 {
     struct doctor_counts n = doctor_report_count(r);
     strbuf_printf(b, "%d ok, %d warning%s, %d failure%s, %d skipped", n.ok, n.warn,
-                  n.warn == 1 ? "" : "s", n.fail, n.fail == 1 ? "" : "s", n.skip);
+                  plural_s(n.warn), n.fail, plural_s(n.fail), n.skip);
     put_skip_reason(b, r);
     if (r->count > 1)
         strbuf_printf(b, " on %d nodes", r->count);

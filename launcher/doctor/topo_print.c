@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "common/plural.h"
 #include "launcher/node/topo_path.h"
 
 /* The rows and columns of the matrix: the GPUs, then the interfaces. */
@@ -112,7 +113,7 @@ static void print_device(struct strbuf *b, const struct devices *d, size_t i)
         while (parts < GPU_MIG_MAX && g->mig_uuids[parts][0])
             parts++;
         if (parts)
-            strbuf_printf(b, " (%d MIG instance%s)", parts, parts == 1 ? "" : "s");
+            strbuf_printf(b, " (%d MIG instance%s)", parts, plural_s(parts));
     } else if (d->nics[i - d->gpu_count].rdma) {
         strbuf_puts(b, "  RDMA");
     }
@@ -192,8 +193,8 @@ static void print_tree(struct strbuf *b, const struct devices *d)
                   hwloc_bitmap_weight(topo_allowed(d->topo)));
     if (topo_cpu_quota(d->topo))
         strbuf_printf(b, " (the cgroup allows the time of %d)", topo_cpu_quota(d->topo));
-    strbuf_printf(b, ", %zu GPU%s, %zu network interface%s\n", d->gpu_count,
-                  d->gpu_count == 1 ? "" : "s", d->nic_count, d->nic_count == 1 ? "" : "s");
+    strbuf_printf(b, ", %zu GPU%s, %zu network interface%s\n", d->gpu_count, plural_s(d->gpu_count),
+                  d->nic_count, plural_s(d->nic_count));
     for (hwloc_obj_t n = NULL; (n = hwloc_get_next_obj_by_type(hw, HWLOC_OBJ_NUMANODE, n));)
         print_numa(b, d, n);
     print_shared_io(b, d, hwloc_get_root_obj(hw));

@@ -7,6 +7,7 @@
 
 #include "common/log.h"
 #include "common/opt.h"
+#include "common/plural.h"
 #include "common/stop_signals.h"
 #include "launcher/engine/mpi_transport.h"
 #include "launcher/job/rank_list.h"
@@ -401,7 +402,8 @@ static int check_limits(const struct launch *j, struct err *e)
     int per_rank =
         (s->output_dir ? 2 : 0) +
         (local ? 2 + (s->node.no_pmix ? 0 : 2) + s->node.reports + (s->node.ft_config ? 2 : 0) : 0);
-    AUTO(free) char *what = xasprintf("%d ranks", j->plan->world_size);
+    AUTO(free)
+    char *what = xasprintf("%d rank%s", j->plan->world_size, plural_s(j->plan->world_size));
     return limits_require_files(j->plan->world_size * per_rank + (local ? 0 : j->plan->node_count),
                                 what, e);
 }
@@ -503,8 +505,7 @@ void launch_log_stopping(const struct launch *j)
                                                  : "; press Ctrl-C again to kill them";
     uint64_t tenths = (uv_timer_get_due_in(&j->escalation_timer) + 99) / 100;
     if (job_state(j->job) == JOB_TERMINATING && n > 0)
-        log_warn("stopping %d rank%s, up to %g s%s", n, n == 1 ? "" : "s", (double)tenths / 10,
-                 hint);
+        log_warn("stopping %d rank%s, up to %g s%s", n, plural_s(n), (double)tenths / 10, hint);
 }
 
 void launch_kill(struct launch *j)

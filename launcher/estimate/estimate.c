@@ -9,6 +9,7 @@
 
 #include "common/mem.h"
 #include "common/opt.h"
+#include "common/plural.h"
 #include "launcher/estimate/estimate_internal.h"
 
 enum { BATCH_MAX = 1 << 20, SEQ_MAX = 1 << 24, RANKS_MAX = 1 << 20 };
@@ -103,8 +104,8 @@ static int check_combination(const struct estimate_opts *o, struct err *e)
 {
     bool shape = o->model.kind != MODEL_PARAMS_ONLY;
     if (o->ranks % (o->tp * o->pp) != 0)
-        return err_set(e, -EINVAL, "%d ranks: not a multiple of %d x %d (tensor x pipeline)",
-                       o->ranks, o->tp, o->pp);
+        return err_set(e, -EINVAL, "%d rank%s: not a multiple of %d x %d (tensor x pipeline)",
+                       o->ranks, plural_s(o->ranks), o->tp, o->pp);
     if (shape && o->model.heads % o->tp != 0)
         return err_set(e, -EINVAL, "tensor parallelism %d: the model has %d heads", o->tp,
                        o->model.heads);

@@ -1,5 +1,6 @@
 #include "launcher/history/usage_report.h"
 
+#include "common/plural.h"
 #include "launcher/monitor/job_advice.h"
 
 #define SEPARATOR " · "
@@ -60,12 +61,11 @@ void usage_report_print(struct strbuf *b, const char *program, const struct job_
     add_energy(&measured, s);
     if (measured.len == 0 && f->price <= 0)
         return;
-    strbuf_printf(b, "%s: %d GPU%s", program, f->gpus, f->gpus == 1 ? "" : "s");
+    strbuf_printf(b, "%s: %d GPU%s", program, f->gpus, plural_s(f->gpus));
     if (f->node) { /* the cost is that of all nodes, and precedes what one node has measured */
         add_cost(b, f);
         if (measured.len > 0)
-            strbuf_printf(b, SEPARATOR "on %s (%d GPU%s)", f->node, s->count,
-                          s->count == 1 ? "" : "s");
+            strbuf_printf(b, SEPARATOR "on %s (%d GPU%s)", f->node, s->count, plural_s(s->count));
         strbuf_add(b, strbuf_str(&measured), measured.len);
     } else {
         strbuf_add(b, strbuf_str(&measured), measured.len);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/plural.h"
 #include "common/strbuf.h"
 #include "launcher/node/topo_path.h"
 
@@ -393,7 +394,7 @@ static int explain(const struct place_choice *c, const struct place_job *j, int 
             strbuf_printf(&b, "; %d %s", broken[r], rules[r]);
     err_set(e, -EBUSY, "the job needs %s%d GPU%s: %d of %d can be used%s",
             j->gpus_min < j->gpus_max && count == j->gpus_min ? "at least " : "", count,
-            count == 1 ? "" : "s", fit, n, strbuf_str(&b));
+            plural_s(count), fit, n, strbuf_str(&b));
     if (fit >= count) {
         err_set(e, -EBUSY,
                 "the job needs %d GPUs of one model, and fewer of each model can be used%s", count,

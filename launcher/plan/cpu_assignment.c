@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/plural.h"
 #include "launcher/plan/cpu_slots.h"
 #include "launcher/plan/cpu_units.h"
 
@@ -159,12 +160,13 @@ static int too_few(const struct cpu_assignment_opts *opts, const struct cpu_unit
                    struct err *e)
 {
     if (opts->cpus_per_rank > 1)
-        err_set(e, -EINVAL, "cannot bind %d ranks to %d %s each: '%s' has only %d", opts->ranks,
-                opts->cpus_per_rank, unit_name(opts, opts->cpus_per_rank), topo_name(opts->topo),
-                units->count);
+        err_set(e, -EINVAL, "cannot bind %d rank%s to %d %s each: '%s' has only %d", opts->ranks,
+                plural_s(opts->ranks), opts->cpus_per_rank, unit_name(opts, opts->cpus_per_rank),
+                topo_name(opts->topo), units->count);
     else
-        err_set(e, -EINVAL, "cannot bind %d ranks: '%s' has only %d %s", opts->ranks,
-                topo_name(opts->topo), units->count, unit_name(opts, units->count));
+        err_set(e, -EINVAL, "cannot bind %d rank%s: '%s' has only %d %s", opts->ranks,
+                plural_s(opts->ranks), topo_name(opts->topo), units->count,
+                unit_name(opts, units->count));
     return hint_sharing(e);
 }
 
@@ -530,7 +532,7 @@ static int check_opts(const struct cpu_assignment_opts *opts, const struct cpu_u
 {
     if (bind_object(opts) < CPU_UNITS_LEVELS && opts->cpus_per_rank > 0) {
         err_set(e, -EINVAL, "cannot bind ranks both to %d CPU%s each and to a whole object",
-                opts->cpus_per_rank, opts->cpus_per_rank == 1 ? "" : "s");
+                opts->cpus_per_rank, plural_s(opts->cpus_per_rank));
         return err_hint(e, "omit --bind-to: ranks are bound to their number of CPUs anyway");
     }
     enum cpu_units_level level = bind_object(opts);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/plural.h"
 #include "common/strbuf.h"
 #include "launcher/plan/env.h"
 
@@ -75,7 +76,7 @@ static int select_gpus(struct gpu_assignment **out, const struct topo *t,
         struct gpu_assignment_rank entry;
         if (!topo_find_gpu(&entry.gpu, &entry.uuid, t, p, len))
             return err_set(e, -EINVAL, "unknown GPU '%.*s': '%s' has %d GPU%s", (int)len, p,
-                           topo_name(t), topo_gpu_count(t), topo_gpu_count(t) == 1 ? "" : "s");
+                           topo_name(t), topo_gpu_count(t), plural_s(topo_gpu_count(t)));
         /* A MIG instance may be selected if its whole GPU is visible. */
         struct gpu_assignment_rank whole = {entry.gpu, entry.gpu->uuid};
         if (!has(visible, &entry) && !has(visible, &whole))
@@ -120,8 +121,8 @@ int gpu_assignment_check(const struct plan_node *n, const struct launch_spec *s,
     }
     if (gpus->n == 0 || n->local_size <= gpus->n || s->oversubscribe)
         return 0;
-    err_set(e, -EINVAL, "cannot assign GPUs to %d ranks: the job has %d GPU%s on '%s'",
-            n->local_size, gpus->n, gpus->n == 1 ? "" : "s", n->name);
+    err_set(e, -EINVAL, "cannot assign GPUs to %d rank%s: the job has %d GPU%s on '%s'",
+            n->local_size, plural_s(n->local_size), gpus->n, plural_s(gpus->n), n->name);
     return err_hint(e,
                     "%s %d for one rank per GPU, --oversubscribe to share GPUs, or --gpus '' for a "
                     "job without GPUs",

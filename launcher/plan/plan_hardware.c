@@ -2,6 +2,7 @@
 
 #include <stdint.h>
 
+#include "common/plural.h"
 #include "common/strbuf.h"
 #include "launcher/node/topo.h"
 
@@ -85,7 +86,7 @@ char *plan_hardware_job(const struct plan *p, const struct launch_spec *s)
     AUTO(free) const char **names = xcalloc((size_t)p->node_count, sizeof *names);
     for (int i = 0; i < p->node_count; i++)
         names[i] = p->nodes[i].hardware;
-    strbuf_printf(&b, "%d rank%s on ", ranks, ranks == 1 ? "" : "s");
+    strbuf_printf(&b, "%d rank%s on ", ranks, plural_s(ranks));
     add_counted(&b, names, p->node_count, times);
     add_cpus(&b, p);
     return strbuf_take(&b);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "common/plural.h"
 #include "common/redact.h"
 #include "common/utf8.h"
 #include "launcher/plan/env.h"
@@ -82,7 +83,7 @@ static void print_assumed(struct strbuf *b, const struct plan *p)
 
 void plan_print(struct strbuf *b, const struct plan *p)
 {
-    strbuf_printf(b, "%d rank%s of", p->world_size, p->world_size == 1 ? "" : "s");
+    strbuf_printf(b, "%d rank%s of", p->world_size, plural_s(p->world_size));
     AUTO(strbuf) struct strbuf command = {0};
     redact_command(&command, p->argv);
     strbuf_putc(b, ' ');

@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "common/plural.h"
 #include "common/strbuf.h"
 
 enum { RANKS_MAX = 1 << 20, HOSTS_SHOWN = 4 };
@@ -62,13 +63,13 @@ static int hint_slots(const struct mapping *m, struct err *e)
 static int fail_too_few_slots(const struct mapping *m, int unmapped, struct err *e)
 {
     long slots = m->s->oversubscribe ? m->ranks - unmapped : total_slots(m);
-    const char *at_most = m->s->oversubscribe ? "at most " : "", *plural = slots == 1 ? "" : "s";
+    const char *at_most = m->s->oversubscribe ? "at most " : "", *plural = plural_s(slots);
     if (m->count == 1)
-        err_set(e, -EINVAL, "cannot map %d ranks: host '%s' has %s%ld slot%s", m->ranks,
-                m->hosts[0].name, at_most, slots, plural);
+        err_set(e, -EINVAL, "cannot map %d rank%s: host '%s' has %s%ld slot%s", m->ranks,
+                plural_s(m->ranks), m->hosts[0].name, at_most, slots, plural);
     else
-        err_set(e, -EINVAL, "cannot map %d ranks: the %d hosts have %s%ld slot%s", m->ranks,
-                m->count, at_most, slots, plural);
+        err_set(e, -EINVAL, "cannot map %d rank%s: the %d hosts have %s%ld slot%s", m->ranks,
+                plural_s(m->ranks), m->count, at_most, slots, plural);
     if (m->s->oversubscribe)
         return err_hint(e, "raise max_slots: it is the limit even with --oversubscribe");
     return hint_slots(m, e);
@@ -133,9 +134,9 @@ static int map_fixed_number(struct mapping *m, struct err *e)
         total += host_ranks;
         host_ranks = host_ranks < left ? host_ranks : left;
         if (host_ranks > host_limit(m, i, true)) {
-            err_set(e, -EINVAL, "cannot map %ld ranks per host: host '%s' has %d slot%s",
-                    host_ranks, m->hosts[i].name, m->hosts[i].slots,
-                    m->hosts[i].slots == 1 ? "" : "s");
+            err_set(e, -EINVAL, "cannot map %ld rank%s per host: host '%s' has %d slot%s",
+                    host_ranks, plural_s(host_ranks), m->hosts[i].name, m->hosts[i].slots,
+                    plural_s(m->hosts[i].slots));
             return err_hint(e, "-H %s:%ld, slots=%ld in the host file, or --oversubscribe",
                             m->hosts[i].name, host_ranks, host_ranks);
         }
@@ -145,10 +146,10 @@ static int map_fixed_number(struct mapping *m, struct err *e)
     if (total > RANKS_MAX)
         return err_set(e, -EINVAL, "%ld ranks: a job has at most %d", total, RANKS_MAX);
     if (m->ranks > total) {
-        err_set(e, -EINVAL, "cannot map %d ranks: %d per %s are %ld on %d host%s", m->ranks,
-                m->per_object,
+        err_set(e, -EINVAL, "cannot map %d rank%s: %d per %s are %ld on %d host%s", m->ranks,
+                plural_s(m->ranks), m->per_object,
                 m->s->per_node > 0 || m->s->ppr_of == PLAN_MAP_NODE ? "host" : "object", total,
-                m->count, m->count == 1 ? "" : "s");
+                m->count, plural_s(m->count));
         return err_hint(e, "-np %ld, or more hosts", total);
     }
     m->ranks = m->ranks ? m->ranks : (int)total;

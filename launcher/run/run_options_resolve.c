@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "common/log.h"
+#include "common/plural.h"
 #include "common/strbuf.h"
 #include "launcher/hosts/exclude_file.h"
 #include "launcher/hosts/hostfile.h"
@@ -231,12 +232,12 @@ static int use_spares(struct run_options *o, int all, struct err *e)
                        o->rank_file ? "--rankfile, which names the hosts of the ranks"
                                     : "several programs, each of which has its hosts");
     if (needed < 1)
-        return err_set(e, -EINVAL, "--spares %d: there are only %d hosts", o->features.spares.count,
-                       all);
+        return err_set(e, -EINVAL, "--spares %d: the job has only %d host%s",
+                       o->features.spares.count, all, plural_s(all));
     if (o->hosts->count < needed)
         return err_set(e, -EINVAL,
-                       "--spares %d: the job needs %d hosts, and --exclude-file leaves %d",
-                       o->features.spares.count, needed, o->hosts->count);
+                       "--spares %d: the job needs %d host%s, and --exclude-file leaves %d",
+                       o->features.spares.count, needed, plural_s(needed), o->hosts->count);
     run_options_choose_hosts(o, needed, needed);
     return 0;
 }

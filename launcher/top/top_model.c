@@ -4,6 +4,7 @@
 
 #include "common/duration.h"
 #include "common/opt.h"
+#include "common/plural.h"
 #include "common/strbuf.h"
 #include "launcher/gpu/gpu_facts.h"
 
@@ -353,7 +354,7 @@ static void add_job(struct top_view *v, const struct top_node *nodes, int count,
                      : j->kind == REGISTRY_JOB ? xstrdup(j->id)
                      : below_sweep             ? xasprintf("  trial %d", j->trial)
                                                : xasprintf("%s trial %d", j->sweep, j->trial));
-    strv_push(cells, xasprintf("%d %s%s", n, sweep ? "trial" : "rank", n == 1 ? "" : "s"));
+    strv_push(cells, xasprintf("%d %s%s", n, sweep ? "trial" : "rank", plural_s(n)));
     add_usage(cells, j, nodes, count);
     char age[24];
     strv_push(cells, xstrdup(duration_format(age, sizeof age, j->age_ms / 1000)));

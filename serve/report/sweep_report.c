@@ -417,7 +417,8 @@ static void add_failures(const struct facts *f)
         report_document_cell(f->d, "%s", strbuf_str(&newest));
     }
     if (f->totals.other_failures > 0)
-        report_document_text(f->d, "%d more trials have other causes.", f->totals.other_failures);
+        report_document_text(f->d, "%d more trial%s other causes.", f->totals.other_failures,
+                             f->totals.other_failures == 1 ? " has" : "s have");
 }
 
 /* ---- machines, and again -------------------------------------------------------------------- */

@@ -7,6 +7,7 @@
 
 #include "common/byte_size.h"
 #include "common/mem.h"
+#include "common/plural.h"
 
 enum { SMALL_BYTES = 16 << 20, SMALL_SHM = 64 << 20 };
 
@@ -109,8 +110,9 @@ static void expect_between_gpus(struct verdict *v, const struct summary *t, enum
         bool nvls = sums && per_node == 8;
         v->low = ring * (nvls ? 1.15 : 0.9);
         v->high = ring * (nvls || (sums && gpus[k].domain) ? 1.3 : 1);
-        snprintf(v->hop, sizeof v->hop, "%d links of NVLink %d%s", gpus[k].links,
-                 gpus[k].generation, nvls ? " with in-switch reduction" : "");
+        snprintf(v->hop, sizeof v->hop, "%d link%s of NVLink %d%s", gpus[k].links,
+                 plural_s(gpus[k].links), gpus[k].generation,
+                 nvls ? " with in-switch reduction" : "");
         return;
     }
     double slot = pcie_gbps(t->worst), socket = t->packages > 1 ? 16 : INFINITY;

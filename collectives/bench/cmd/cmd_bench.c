@@ -18,6 +18,7 @@
 #include "common/byte_size.h"
 #include "common/command.h"
 #include "common/log.h"
+#include "common/plural.h"
 #include "launcher/client/client_internal.h"
 
 enum { SIGNALLED = 128, OPEN_MS = 300000 /* time limit without -T */ };
@@ -52,8 +53,8 @@ static int use_matrix(struct bench_opts *o, int ranks, struct err *e)
         largest = size > largest ? size : largest;
     }
     if (largest > o->traffic.size)
-        return err_set(e, -EINVAL, "NCCL_TESTS_ALLTOALLV_MATRIX_FILE: %d rows, but %d ranks",
-                       o->traffic.size, largest);
+        return err_set(e, -EINVAL, "NCCL_TESTS_ALLTOALLV_MATRIX_FILE: %d row%s, but %d rank%s",
+                       o->traffic.size, plural_s(o->traffic.size), largest, plural_s(largest));
     const struct traffic_call c = {&o->traffic, largest, 1, 0};
     o->min_bytes = o->max_bytes = traffic_max_bytes(&c);
     return o->max_bytes ? 0

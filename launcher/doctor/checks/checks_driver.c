@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/plural.h"
 #include "launcher/doctor/checks/checks.h"
 #include "launcher/doctor/facts/gpu_findings.h"
 #include "launcher/doctor/facts/pci_devices.h"
@@ -43,7 +44,7 @@ static void run_loads(struct check_result *r, struct check_env *env)
         check_skip(r, "no NVIDIA GPU");
     else
         check_bad(r, CHECK_FAIL, "libnvidia-ml.so.1 that loads", "dlopen, nvmlInit_v2",
-                  "%zu GPUs in sysfs, but %s", n,
+                  "%zu GPU%s in sysfs, but %s", n, plural_s((long long)n),
                   rc > 0         ? nvml_code_name(rc)
                   : why.code < 0 ? why.text
                                  : "/dev/nvidiactl is missing");
@@ -124,7 +125,7 @@ static void run_nodes(struct check_result *r, struct check_env *env)
     } else if (!has_uvm) {
         check_bad(r, CHECK_FAIL, "/dev/nvidia-uvm", "/dev", "/dev/nvidia-uvm is missing");
     } else {
-        check_ok(r, "open", "%d device nodes can be opened", found);
+        check_ok(r, "open", "%d device node%s can be opened", found, plural_s(found));
     }
 }
 

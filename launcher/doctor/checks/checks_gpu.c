@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/plural.h"
 #include "launcher/doctor/checks/checks.h"
 #include "launcher/doctor/checks/checks_gpu_internal.h"
 #include "launcher/doctor/facts/gpu_findings.h"
@@ -56,8 +57,8 @@ static bool check_visible(struct check_result *r, const struct check_env *env,
         size_t len = strcspn(w, ",");
         if (!is_visible_word(w, len, env, g, count)) {
             check_bad(r, CHECK_FAIL, "names of GPUs", "CUDA_VISIBLE_DEVICES",
-                      "CUDA_VISIBLE_DEVICES names '%.*s', but there are %d GPUs", (int)len, w,
-                      count);
+                      "CUDA_VISIBLE_DEVICES names '%.*s', but %s %d GPU%s", (int)len, w,
+                      count == 1 ? "there is" : "there are", count, plural_s(count));
             check_advise(r,
                          "correct or unset CUDA_VISIBLE_DEVICES; `nvidia-smi -L` lists the GPUs");
             return false;
@@ -76,16 +77,16 @@ static void run_count(struct check_result *r, struct check_env *env)
     int in_sysfs = (int)strv_len(gpus);
     int expected = count < in_sysfs ? expected_gpus(in_sysfs) : in_sysfs;
     if (count < expected) {
-        AUTO(free) char *want = xasprintf("%d GPUs, as in sysfs", expected);
-        check_bad(r, CHECK_FAIL, want, source, "%d GPUs in NVML", count);
+        AUTO(free) char *want = xasprintf("%d GPU%s, as in sysfs", expected, plural_s(expected));
+        check_bad(r, CHECK_FAIL, want, source, "%d GPU%s in NVML", count, plural_s(count));
     } else if (!g) {
         check_skip(r, "no GPU");
     } else if (check_visible(r, env, g, count)) {
         if (count < in_sysfs)
-            check_ok(r, source, "%d GPUs; this container or cgroup hides %d more", count,
-                     in_sysfs - count);
+            check_ok(r, source, "%d GPU%s; this container or cgroup hides %d more", count,
+                     plural_s(count), in_sysfs - count);
         else
-            check_ok(r, source, "%d GPUs", count);
+            check_ok(r, source, "%d GPU%s", count, plural_s(count));
     }
 }
 

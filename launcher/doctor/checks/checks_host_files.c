@@ -14,6 +14,7 @@
 #include "common/clock.h"
 #include "common/file.h"
 #include "common/mem.h"
+#include "common/plural.h"
 #include "common/strbuf.h"
 #include "launcher/doctor/checks/checks_host_internal.h"
 #include "launcher/doctor/checks/file_system.h"
@@ -100,7 +101,7 @@ static void judge_segments(struct check_result *r, const struct segments *s)
     static const char source[] = "/dev/shm, /proc/*/maps";
     if (left == 0 && s->hidden > 0) {
         check_skip(r, "%zu file%s of other users, whose processes this user may not look at",
-                   s->hidden, s->hidden == 1 ? "" : "s");
+                   s->hidden, plural_s(s->hidden));
         return;
     }
     if (left == 0) {
@@ -108,7 +109,7 @@ static void judge_segments(struct check_result *r, const struct segments *s)
         return;
     }
     check_bad(r, CHECK_WARN, "none", source, "%zu file%s that no process maps, %s", left,
-              left == 1 ? "" : "s", checks_host_size(bytes).text);
+              plural_s(left), checks_host_size(bytes).text);
     check_advise(r, "rm%s%s", strbuf_str(&names), left > NAMES_MAX ? " …" : "");
 }
 

@@ -7,6 +7,7 @@
 #include <sys/statvfs.h>
 
 #include "common/mem.h"
+#include "common/plural.h"
 #include "launcher/doctor/checks/checks_host_internal.h"
 #include "launcher/doctor/sysroot.h"
 #include "launcher/node/cgroup.h"
@@ -222,7 +223,7 @@ void checks_host_cpus(struct check_result *r, struct check_env *env)
         check_bad(r, CHECK_FAIL, want,
                   cpus < mask ? "cpu.max of the cgroup" : "sched_getaffinity()", "%d", cpus);
         check_advise(r, "start at most %d rank%s, or give the job more CPUs%s", cpus,
-                     cpus == 1 ? "" : "s", cpus < mask ? " (docker run --cpus)" : "");
+                     plural_s(cpus), cpus < mask ? " (docker run --cpus)" : "");
         return;
     }
     if (cpus == mask || (threads && threads * ranks <= cpus)) {

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/plural.h"
 #include "launcher/doctor/checks/checks.h"
 #include "launcher/doctor/facts/gpu_findings.h"
 #include "launcher/doctor/facts/pci_devices.h"
@@ -453,10 +454,11 @@ static void run_ib(struct check_result *r, struct check_env *env)
         compare_port(&f, before, n, i);
     for (int i = 0; i < n && n == again; i++)
         if (growth(&before[i], &after[i]) > 0)
-            gpu_findings_add(&f, CHECK_WARN, -1, "%s: %lld errors in 0.3 s", after[i].name,
-                             growth(&before[i], &after[i]));
+            gpu_findings_add(&f, CHECK_WARN, -1, "%s: %lld error%s in 0.3 s", after[i].name,
+                             growth(&before[i], &after[i]),
+                             plural_s(growth(&before[i], &after[i])));
     f.known = n;
-    AUTO(free) char *ok = xasprintf("%d ports", n);
+    AUTO(free) char *ok = xasprintf("%d port%s", n, plural_s(n));
     gpu_findings_report(r, &f, "active, with equal rates", "/sys/class/infiniband", ok);
 }
 

@@ -70,7 +70,8 @@ static void add_plan(struct report_document *d, const struct plan *p)
     for (int i = 0; i < p->node_count && i < NODES_SHOWN; i++)
         add_node(d, p, i);
     if (p->node_count > NODES_SHOWN)
-        report_document_text(d, "%d more nodes are not shown.", p->node_count - NODES_SHOWN);
+        report_document_text(d, "%d more node%s not shown.", p->node_count - NODES_SHOWN,
+                             p->node_count - NODES_SHOWN == 1 ? " is" : "s are");
 }
 
 /* The last attempt counts. */

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "common/log.h"
+#include "common/plural.h"
 #include "launcher/doctor/active/node_health.h"
 #include "launcher/hosts/exclude_file.h"
 #include "launcher/hosts/hosts.h"
@@ -112,8 +113,9 @@ static int too_few(const struct spares *r, const struct node_choice *nodes,
     for (int i = 0; i < all->count; i++)
         if (nodes[i].out)
             strbuf_printf(&b, "; %s: %s", all->at[i].name, health[i].problem);
-    return err_set(e, -ECANCELED, "the job needs %d nodes, and %d can take part%s",
-                   r->run->set->spares.nodes_min, usable, strbuf_str(&b));
+    return err_set(e, -ECANCELED, "the job needs %d node%s, and %d can take part%s",
+                   r->run->set->spares.nodes_min, plural_s(r->run->set->spares.nodes_min), usable,
+                   strbuf_str(&b));
 }
 
 /* Chooses the nodes of the next attempt, if the job has more than it needs: asks all of them,

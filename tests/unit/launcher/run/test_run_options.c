@@ -312,7 +312,7 @@ TEST(spares_are_hosts_beyond_those_that_the_job_needs)
         const char *line, *text;
     } bad[] = {
         {"mpirun --spares 1 ./a", "--spares: no hosts are given"},
-        {"mpirun -H a,b --spares 2 ./a", "--spares 2: there are only 2 hosts"},
+        {"mpirun -H a,b --spares 2 ./a", "--spares 2: the job has only 2 hosts"},
         {"mpirun -H a,b,c --spares 1 -np 1 ./a : -np 1 ./b", "--spares: not with several programs"},
         {"mpirun -H a,b --exclude-file /dev/null --spares 0 ./a", "spares"},
         {"mpirun -H a,b --exclude-file /proc/self/exe ./a", "--exclude-file: /proc/self/exe"},
