@@ -17,26 +17,26 @@ static int no_function(void)
 
 #define CALL(fn, ...) (n->fn ? n->fn(__VA_ARGS__) : no_function())
 
-/* A call that fills a text of the GPU, or one number of 64 bits. */
-#define READ(id, call)                                                              \
+/* The functions of the rows. */
+#define FACT(id)                                                                    \
     static int read_##id(const struct nvml *n, nvml_device d, struct gpu_sample *s, \
-                         unsigned long long *v)                                     \
-    {                                                                               \
-        (void)s;                                                                    \
-        (void)v;                                                                    \
-        return call;                                                                \
+                         unsigned long long *v)
+
+/* A call that fills a text of the GPU, or one number of 64 bits. */
+#define READ(id, call) \
+    FACT(id)           \
+    {                  \
+        return call;   \
     }
 
 /* A call with one number of 32 bits as its last argument. */
-#define NUMBER(id, fn, ...)                                                         \
-    static int read_##id(const struct nvml *n, nvml_device d, struct gpu_sample *s, \
-                         unsigned long long *v)                                     \
-    {                                                                               \
-        unsigned number = 0;                                                        \
-        (void)s;                                                                    \
-        int rc = CALL(fn, __VA_ARGS__, &number);                                    \
-        v[0] = number;                                                              \
-        return rc;                                                                  \
+#define NUMBER(id, fn, ...)                      \
+    FACT(id)                                     \
+    {                                            \
+        unsigned number = 0;                     \
+        int rc = CALL(fn, __VA_ARGS__, &number); \
+        v[0] = number;                           \
+        return rc;                               \
     }
 
 READ(uuid, CALL(uuid, d, s->gpu.uuid, sizeof s->gpu.uuid))
@@ -69,10 +69,8 @@ void gpu_facts_bus_id(char *out, size_t size, const struct nvml_pci *p)
     snprintf(out, size, "%04x:%02x:%02x.0", p->domain, p->bus, p->device);
 }
 
-static int read_pci(const struct nvml *n, nvml_device d, struct gpu_sample *s,
-                    unsigned long long *v)
+FACT(pci)
 {
-    (void)v;
     struct nvml_pci pci = {0};
     int rc = CALL(pci, d, &pci);
     if (rc == NVML_SUCCESS)
@@ -80,10 +78,8 @@ static int read_pci(const struct nvml *n, nvml_device d, struct gpu_sample *s,
     return rc;
 }
 
-static int read_load(const struct nvml *n, nvml_device d, struct gpu_sample *s,
-                     unsigned long long *v)
+FACT(load)
 {
-    (void)s;
     struct nvml_utilization load = {0};
     int rc = CALL(utilization, d, &load);
     v[0] = load.gpu;
@@ -93,10 +89,8 @@ static int read_load(const struct nvml *n, nvml_device d, struct gpu_sample *s,
 
 /* Version 2 does not count what the driver reserves as used, unlike version 1, which is all that
  * drivers before 510 have. */
-static int read_memory(const struct nvml *n, nvml_device d, struct gpu_sample *s,
-                       unsigned long long *v)
+FACT(memory)
 {
-    (void)s;
     struct nvml_memory_v2 v2 = {.version = NVML_VERSION_OF(struct nvml_memory_v2, 2)};
     struct nvml_memory v1 = {0};
     int rc = CALL(memory_v2, d, &v2);
@@ -109,20 +103,16 @@ static int read_memory(const struct nvml *n, nvml_device d, struct gpu_sample *s
     return rc;
 }
 
-static int read_margin(const struct nvml *n, nvml_device d, struct gpu_sample *s,
-                       unsigned long long *v)
+FACT(margin)
 {
-    (void)s;
     struct nvml_margin m = {.version = NVML_VERSION_OF(struct nvml_margin, 1)};
     int rc = CALL(margin, d, &m);
     v[0] = (unsigned long long)m.degrees;
     return rc;
 }
 
-static int read_mig_mode(const struct nvml *n, nvml_device d, struct gpu_sample *s,
-                         unsigned long long *v)
+FACT(mig_mode)
 {
-    (void)s;
     unsigned current = 0, pending = 0;
     int rc = CALL(mig_mode, d, &current, &pending);
     v[0] = current;
@@ -130,20 +120,16 @@ static int read_mig_mode(const struct nvml *n, nvml_device d, struct gpu_sample 
     return rc;
 }
 
-static int read_ecc_mode(const struct nvml *n, nvml_device d, struct gpu_sample *s,
-                         unsigned long long *v)
+FACT(ecc_mode)
 {
-    (void)s;
     unsigned current = 0, pending = 0;
     int rc = CALL(ecc_mode, d, &current, &pending);
     v[0] = current;
     return rc;
 }
 
-static int read_remapped(const struct nvml *n, nvml_device d, struct gpu_sample *s,
-                         unsigned long long *v)
+FACT(remapped)
 {
-    (void)s;
     unsigned corrected = 0, uncorrected = 0, pending = 0, failed = 0;
     int rc = CALL(remapped, d, &corrected, &uncorrected, &pending, &failed);
     v[0] = pending;
@@ -151,20 +137,16 @@ static int read_remapped(const struct nvml *n, nvml_device d, struct gpu_sample 
     return rc;
 }
 
-static int read_capability(const struct nvml *n, nvml_device d, struct gpu_sample *s,
-                           unsigned long long *v)
+FACT(capability)
 {
-    (void)s;
     int major = 0, minor = 0;
     int rc = CALL(capability, d, &major, &minor);
     v[0] = (unsigned)(10 * major + minor);
     return rc;
 }
 
-static int read_fabric(const struct nvml *n, nvml_device d, struct gpu_sample *s,
-                       unsigned long long *v)
+FACT(fabric)
 {
-    (void)s;
     struct nvml_fabric f = {.version = NVML_VERSION_OF(struct nvml_fabric, 2)};
     int rc = CALL(fabric, d, &f);
     v[0] = f.state;
@@ -224,8 +206,7 @@ READ(pcie_rx, read_throughput(n, d, NVML_PCIE_RX, v))
 
 /* The bytes per second and direction of a PCIe link, after its encoding. An idle GPU reduces the
  * generation, so this is what the link can be. */
-static int read_pcie_capacity(const struct nvml *n, nvml_device d, struct gpu_sample *s,
-                              unsigned long long *v)
+FACT(pcie_capacity)
 {
     static const unsigned long long lane[] = {0,          250000000,  500000000, 984600000,
                                               1969000000, 3938000000, 7563000000};
@@ -239,10 +220,8 @@ static int read_pcie_capacity(const struct nvml *n, nvml_device d, struct gpu_sa
 }
 
 /* A number beyond the last link is an invalid argument, which is not an error of the GPU. */
-static int read_nvlinks(const struct nvml *n, nvml_device d, struct gpu_sample *s,
-                        unsigned long long *v)
+FACT(nvlinks)
 {
-    (void)s;
     for (unsigned link = 0; link < NVML_NVLINKS_MAX; link++) {
         unsigned active = 0;
         int rc = CALL(nvlink_state, d, link, &active);
@@ -256,8 +235,7 @@ static int read_nvlinks(const struct nvml *n, nvml_device d, struct gpu_sample *
     return NVML_SUCCESS;
 }
 
-static int read_nvlink_capacity(const struct nvml *n, nvml_device d, struct gpu_sample *s,
-                                unsigned long long *v)
+FACT(nvlink_capacity)
 {
     enum { MB = 1000000 };
     unsigned links = 0;
@@ -270,8 +248,7 @@ static int read_nvlink_capacity(const struct nvml *n, nvml_device d, struct gpu_
     return rc;
 }
 
-static int read_nvlink_errors(const struct nvml *n, nvml_device d, struct gpu_sample *s,
-                              unsigned long long *v)
+FACT(nvlink_errors)
 {
     static const unsigned fields[] = {NVML_FIELD_NVLINK_REPLAY, NVML_FIELD_NVLINK_RECOVERY,
                                       NVML_FIELD_NVLINK_CRC, NVML_FIELD_NVLINK_RCV_ERRORS,
@@ -294,8 +271,7 @@ static int read_nvlink_errors(const struct nvml *n, nvml_device d, struct gpu_sa
 
 /* ---- processes ------------------------------------------------------------------------------- */
 
-static int read_processes(const struct nvml *n, nvml_device d, struct gpu_sample *s,
-                          unsigned long long *v)
+FACT(processes)
 {
     struct nvml_process p[GPU_PROCESSES_MAX];
     unsigned count = GPU_PROCESSES_MAX;
@@ -308,10 +284,8 @@ static int read_processes(const struct nvml *n, nvml_device d, struct gpu_sample
     return rc == NVML_TOO_SMALL ? NVML_SUCCESS : rc; /* too many of them for the array */
 }
 
-static int read_graphics(const struct nvml *n, nvml_device d, struct gpu_sample *s,
-                         unsigned long long *v)
+FACT(graphics)
 {
-    (void)s;
     struct nvml_process ignored[GPU_PROCESSES_MAX];
     unsigned count = GPU_PROCESSES_MAX;
     int rc = CALL(graphics, d, &count, ignored);

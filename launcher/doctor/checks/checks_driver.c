@@ -64,7 +64,6 @@ static bool module_version(char out[32])
 
 static int read_driver_version(const struct nvml *n, void *inout, struct err *e)
 {
-    (void)e;
     enum { SIZE = 96 };
     if (n->driver_version)
         (void)n->driver_version(inout, SIZE);
@@ -165,7 +164,6 @@ static void wheel_minor(char *const *command, int major, int *minor)
 
 static int read_cuda_version(const struct nvml *n, void *inout, struct err *e)
 {
-    (void)e;
     int version = 0;
     if (n->cuda_version && n->cuda_version(&version) == NVML_SUCCESS)
         *(int *)inout = version;

@@ -52,7 +52,6 @@ struct link_end {
 
 static int read_link_end(const struct nvml *n, void *inout, struct err *e)
 {
-    (void)e;
     enum { REMOTE_GPU = 0, REMOTE_SWITCH = 2 };
     struct link_end *l = inout;
     unsigned type = REMOTE_GPU;
@@ -156,7 +155,6 @@ struct access {
 
 static int read_access(const struct nvml *n, void *inout, struct err *e)
 {
-    (void)e;
     struct access *a = inout;
     nvml_device from = NULL, to = NULL;
     a->known = n->p2p_status && n->by_index(a->from, &from) == NVML_SUCCESS &&

@@ -26,9 +26,6 @@ static int deadline_of(const struct check_env *env)
 
 static int nothing(const struct nvml *n, void *inout, struct err *e)
 {
-    (void)n;
-    (void)inout;
-    (void)e;
     return 0;
 }
 
@@ -91,7 +88,6 @@ struct again {
 
 static int read_again(const struct nvml *n, void *inout, struct err *e)
 {
-    (void)e;
     struct again *a = inout;
     struct gpu_sample s = {.gpu = {.index = a->index}};
     nvml_device d = NULL;
