@@ -104,11 +104,10 @@ struct feature_run {
     void (*stop)(void *arg, enum feature_cause cause);
     void *arg;
     /* What features tell each other */
-    struct job_clock *clock; /* from budget */
-    struct job_monitor
-        *gpus;           /* from usage: of the present attempt; NULL: no GPUs on this machine */
-    struct strbuf usage; /* from usage: what the job has used, when it is over */
-    struct feature_hang *hang;
+    struct job_clock *clock;   /* from budget */
+    struct job_monitor *gpus;  /* from usage: of the attempt; NULL: no GPUs on this machine */
+    struct strbuf usage;       /* from usage: what the job has used, when it is over */
+    struct feature_hang *hang; /* for feature_hang_report() */
     void *state[FEATURES_MAX]; /* by row; NULL: the options do not ask for it */
     uv_timer_t timer[FEATURES_MAX];
 };
