@@ -37,7 +37,7 @@ struct gpu_metric { /* a value as --metrics shows it: in W, MiB or its own unit 
 };
 
 struct gpu_column {      /* a column of the table of `drover top`: "value", or "value/limit unit" */
-    const char *title;   /* NULL: it is no column */
+    const char *title;   /* NULL: it is not a column */
     int least, priority; /* as in top_column */
     const char *format;  /* of a number in W, GiB or its own unit; NULL: a word for the bits */
     enum gpu_fact limit; /* 0: none */
@@ -55,7 +55,7 @@ struct gpu_row {
     enum gpu_unit unit;
     enum gpu_summary summary;
     const char *json; /* key of `drover top --json` */
-    int place;        /* of the metric in the text of --metrics, from 1; 0: it is none */
+    int place;        /* of the metric in the text of --metrics, from 1; 0: it is not one */
     struct gpu_metric metric;
     struct gpu_column column;
 };
