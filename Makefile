@@ -47,7 +47,7 @@ ALL_CFLAGS := -std=gnu17 -D_GNU_SOURCE -DDROVER_BUILD -DDROVER_VERSION='"$(VERSI
               -fvisibility=hidden $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer) \
               $(if $(findstring thread,$(SAN)),$(if $(findstring clang,$(CC)),,-Wno-tsan)) \
               $(patsubst -I%,-isystem %,$(shell pkg-config --cflags $(PKGS) gsl openblas)) $(CFLAGS)
-# Functions that shared libraries find here instead of in libc or themselves: launcher/interpose/interpose.h.
+# Functions that shared libraries find here instead of in libc or themselves: launcher/pmi/interpose.h.
 INTERPOSED := bind accept pmix_ptl_base_send_blocking register_printf_type
 ALL_LDFLAGS := $(if $(SAN),-fsanitize=$(SAN)) -Wl,-z,relro -Wl,--as-needed $(INTERPOSED:%=-Wl,--export-dynamic-symbol=%) $(LDFLAGS)
 # Where the programs of a bundle look for libraries (BUNDLED=1). Others do not: to look takes a fiftieth of a job's start.
@@ -71,7 +71,7 @@ objs = $(patsubst %.c,$(B)/obj/%.o,$(1))
 MAINS := launcher/main.c hpo/main.c collectives/main.c serve/main.c
 SRC_common      := $(wildcard common/*.c)
 # Replacements that one program has: as members of a library they would replace the function everywhere.
-INTERPOSE_hpo   := launcher/interpose/interpose_printf.c
+INTERPOSE_hpo   := launcher/pmi/interpose_printf.c
 SRC_launcher    := $(filter-out launcher/client/% $(INTERPOSE_hpo),$(wildcard launcher/*/*.c launcher/*/*/*.c))
 SRC_client      := $(wildcard launcher/client/*.c)
 SRC_hpo         := $(filter-out $(MAINS),$(wildcard hpo/*.c hpo/*/*.c))
@@ -92,7 +92,7 @@ LIBDROVER := $(if $(wildcard launcher/client/client.c),$(B)/lib/libdrover.so.0 $
 
 # What users find in share/drover: modules of Python, the schema of sweep files, rules and a dashboard for Prometheus and
 # Grafana.
-SHARE := launcher/client/drover.py launcher/progress/ft_bridge.py hpo/exchange/drover_export.py hpo/spec/sweep.schema.json \
+SHARE := launcher/client/drover.py launcher/engine/ft_bridge.py hpo/exchange/drover_export.py hpo/spec/sweep.schema.json \
          launcher/metrics/alerts.yml launcher/metrics/grafana.json
 PYTHON_TRIAL := $(shell find hpo/python -name '*.py' -o -name METADATA)
 

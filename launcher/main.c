@@ -13,13 +13,13 @@
 #include "common/opt.h"
 #include "common/own_process.h"
 #include "common/strbuf.h"
-#include "launcher/agent/cmd_agent.h"
-#include "launcher/cmd/commands.h"
 #include "launcher/doctor/cmd_doctor.h"
 #include "launcher/doctor/cmd_machine.h"
 #include "launcher/doctor/cmd_topo.h"
 #include "launcher/estimate/cmd_estimate.h"
+#include "launcher/jobs/commands.h"
 #include "launcher/place/cmd_place.h"
+#include "launcher/remote/agent/cmd_agent.h"
 #include "launcher/top/cmd_top.h"
 
 struct cmd {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/json.h"
-#include "launcher/registry/registry.h"
+#include "launcher/jobs/registry.h"
 #include "serve/serve_command.h"
 #include "serve/serve_curves.h"
 #include "serve/serve_overview.h"

@@ -10,7 +10,7 @@
 #include "common/log.h"
 #include "common/strbuf.h"
 #include "hpo/cmd/hpo_commands.h"
-#include "hpo/study/study.h"
+#include "hpo/scheduler/study.h"
 
 enum { LINE_MAX_BYTES = 16 << 20 };
 

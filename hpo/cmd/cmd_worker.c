@@ -7,7 +7,7 @@
 
 #include "hpo/cmd/hpo_commands.h"
 #include "hpo/cmd/worker_display.h"
-#include "hpo/metrics/worker_metrics.h"
+#include "hpo/cmd/worker_metrics.h"
 #include "hpo/store/lockfile.h"
 #include "hpo/store/sweep_dir.h"
 #include "hpo/transport/peer_table.h"

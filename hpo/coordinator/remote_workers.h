@@ -13,7 +13,7 @@
 #include "common/mem.h"
 #include "hpo/transport/peer_table.h"
 #include "launcher/engine/launch.h"
-#include "launcher/hosts/hosts.h"
+#include "launcher/plan/hosts.h"
 
 struct remote_workers;
 

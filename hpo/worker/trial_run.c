@@ -14,11 +14,11 @@
 #include "hpo/worker/trial_dir.h"
 #include "launcher/engine/engine.h"
 #include "launcher/engine/launch.h"
-#include "launcher/hosts/hosts.h"
 #include "launcher/io/metric_mapping.h"
+#include "launcher/jobs/registry.h"
 #include "launcher/node/cgroup_delegate.h"
 #include "launcher/plan/env.h"
-#include "launcher/registry/registry.h"
+#include "launcher/plan/hosts.h"
 
 enum {
     REPORT_STOP_MS = 1000, /* for a program that reports to end after the stop on its channel */

@@ -11,7 +11,7 @@
 #include "common/stop_signals.h"
 #include "common/strbuf.h"
 #include "launcher/guardian/guardian.h"
-#include "launcher/hosts/hostfile.h"
+#include "launcher/plan/hostfile.h"
 
 enum {
     GRACE_MS = 1000,

@@ -5,7 +5,7 @@
 
 #include "common/err.h"
 #include "launcher/engine/launch.h"
-#include "launcher/hosts/hosts.h"
+#include "launcher/plan/hosts.h"
 
 /* Reads the hosts of the options --hostfile and --host, of which each may be NULL: the file, the
  * list, or those of the file that the list names. `*out` is NULL if both are. Errors are those of

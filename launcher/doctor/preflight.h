@@ -9,8 +9,8 @@
 #include "common/err.h"
 #include "common/mem.h"
 #include "common/strbuf.h"
-#include "launcher/hosts/hosts.h"
 #include "launcher/node/topo.h"
+#include "launcher/plan/hosts.h"
 #include "launcher/plan/plan.h"
 
 /* The part of a job on one node. Everything is borrowed. */

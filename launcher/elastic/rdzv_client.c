@@ -7,11 +7,11 @@
 
 #include "common/json.h"
 #include "common/log.h"
-#include "launcher/control/control.h"
 #include "launcher/elastic/rdzv_server.h"
 #include "launcher/node/netif.h"
 #include "launcher/node/port_hold.h"
 #include "launcher/node/resolve.h"
+#include "launcher/remote/control/control.h"
 
 enum {
     RETRY_MS = 300,

@@ -6,8 +6,8 @@
 
 #include "common/json.h"
 #include "common/listen.h"
-#include "launcher/control/control.h"
 #include "launcher/elastic/rdzv_policy.h"
+#include "launcher/remote/control/control.h"
 
 enum { BACKLOG = 128, STRANGERS_MAX = 64, RANKS_MAX = 1 << 30 /* maximum of all nodes together */ };
 

@@ -14,10 +14,10 @@
 
 #include "common/err.h"
 #include "common/mem.h"
-#include "launcher/diagnose/collective_mismatch.h"
 #include "launcher/engine/launch.h"
+#include "launcher/engine/rank_status.h"
 #include "launcher/guardian/guardian.h"
-#include "launcher/inspect/rank_status.h"
+#include "launcher/job/collective_mismatch.h"
 #include "launcher/node/topo.h"
 #include "launcher/plan/job_map.h"
 #include "launcher/plan/plan.h"

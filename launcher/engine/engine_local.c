@@ -10,7 +10,7 @@
 #include "launcher/engine/engine_local_internal.h"
 #include "launcher/engine/error_files.h"
 #include "launcher/engine/ft_bridge.h"
-#include "launcher/inspect/trace_buffer.h"
+#include "launcher/engine/trace_buffer.h"
 #include "launcher/io/report_channel.h"
 #include "launcher/io/stdin_broadcast.h"
 #include "launcher/node/cgroup.h"

@@ -1,5 +1,5 @@
 /* ft_bridge - the process that talks to the clients of NVIDIA's Resiliency Extension
- * (RankMonitorClient) for the ranks of this node: launcher/progress/ft_bridge.py.
+ * (RankMonitorClient) for the ranks of this node: launcher/engine/ft_bridge.py.
  *
  * Each rank has a socket, to which its client connects. What clients send are pickled Python
  * objects, so a Python process reads them and passes them on as packets of the report channel. It

@@ -21,7 +21,7 @@
 #include "common/err.h"
 #include "common/mem.h"
 #include "launcher/engine/launch_context.h"
-#include "launcher/inspect/rank_status.h"
+#include "launcher/engine/rank_status.h"
 #include "launcher/io/progress_packet.h"
 #include "launcher/job/job.h"
 #include "launcher/plan/plan.h"

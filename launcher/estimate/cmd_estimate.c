@@ -15,7 +15,7 @@
 #include "launcher/estimate/estimate_peaks.h"
 #include "launcher/estimate/estimate_print.h"
 #include "launcher/gpu/gpu_sampler.h"
-#include "launcher/history/history_command.h"
+#include "launcher/jobs/history_command.h"
 
 struct estimate_options {
     struct estimate_opts job;

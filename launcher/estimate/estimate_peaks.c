@@ -3,7 +3,7 @@
 #include <limits.h>
 
 #include "common/mem.h"
-#include "launcher/history/history_peaks.h"
+#include "launcher/jobs/history_peaks.h"
 
 int estimate_peaks_read(struct estimate_peak **out, size_t *count, const struct history_command *c,
                         struct err *e)

@@ -6,7 +6,7 @@
 
 #include "common/err.h"
 #include "launcher/estimate/estimate.h"
-#include "launcher/history/history_command.h"
+#include "launcher/jobs/history_command.h"
 
 /* Reads the peaks of jobs with the same program and options, newest first. A job whose batch is not
  * known is left out. The caller frees `*out`. Errors are those of history_peaks_read(). */

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 #include "common/mem.h"
-#include "launcher/hosts/hosts.h"
+#include "launcher/plan/hosts.h"
 
 struct restart;
 /* `restarts_max` is the number of attempts after the first one; it may be 0. */

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "common/command.h"
-#include "launcher/cmd/commands.h"
+#include "launcher/jobs/commands.h"
 #include "launcher/place/place_emit.h"
 #include "launcher/place/place_print.h"
 #include "launcher/place/placement.h"

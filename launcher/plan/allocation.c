@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "common/opt.h"
-#include "launcher/hosts/hostfile.h"
 #include "launcher/plan/env.h"
+#include "launcher/plan/hostfile.h"
 
 enum { DIGITS_MAX = 9 };
 

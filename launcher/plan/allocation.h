@@ -16,7 +16,7 @@
 #include <stdbool.h>
 
 #include "common/err.h"
-#include "launcher/hosts/hosts.h"
+#include "launcher/plan/hosts.h"
 
 /* Reads the first allocation that `env` describes, in the order above, and the files that its
  * variables name. Returns 1 and sets `*out`, or returns 0 if there is no allocation. Sets `*from`

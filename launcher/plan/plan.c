@@ -4,12 +4,12 @@
 #include <limits.h>
 #include <string.h>
 
-#include "launcher/hosts/hosts.h"
 #include "launcher/node/topo.h"
 #include "launcher/plan/allocation.h"
 #include "launcher/plan/cpu_assignment.h"
 #include "launcher/plan/env.h"
 #include "launcher/plan/gpu_assignment.h"
+#include "launcher/plan/hosts.h"
 #include "launcher/plan/plan_hardware.h"
 #include "launcher/plan/plan_partial.h"
 #include "launcher/plan/rank_map.h"

@@ -6,7 +6,7 @@
 
 #include "common/file.h"
 #include "common/opt.h"
-#include "launcher/hosts/hostfile.h"
+#include "launcher/plan/hostfile.h"
 
 enum { RANKS_MAX = 1 << 20, WORDS = 5 };
 

@@ -8,7 +8,7 @@
 #define DROVER_RANKFILE_H
 
 #include "common/err.h"
-#include "launcher/hosts/hosts.h"
+#include "launcher/plan/hosts.h"
 #include "launcher/plan/plan.h"
 
 struct rankfile {

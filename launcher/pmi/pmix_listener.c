@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "common/mem.h"
-#include "launcher/interpose/interpose.h"
+#include "launcher/pmi/interpose.h"
 
 static void close_fd(int *at)
 {

@@ -6,7 +6,7 @@
 
 #include "common/dl.h"
 #include "common/log.h"
-#include "launcher/interpose/interpose.h"
+#include "launcher/pmi/interpose.h"
 
 static struct pmix_loader loaded; /* mutable static data: a library is loaded once per process */
 

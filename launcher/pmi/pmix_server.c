@@ -7,8 +7,8 @@
 
 #include "common/clock.h"
 #include "common/log.h"
-#include "launcher/interpose/interpose.h"
 #include "launcher/plan/env.h"
+#include "launcher/pmi/interpose.h"
 #include "launcher/pmi/pmix_job_info.h"
 #include "launcher/pmi/pmix_server_internal.h"
 

@@ -17,7 +17,6 @@
 #ifndef DROVER_ENGINE_REMOTE_INTERNAL_H
 #define DROVER_ENGINE_REMOTE_INTERNAL_H
 
-#include "launcher/control/control.h"
 #include "launcher/engine/engine.h"
 #include "launcher/io/last_lines.h"
 #include "launcher/io/rank_output.h"
@@ -25,6 +24,7 @@
 #include "launcher/node/resolve.h"
 #include "launcher/node/session_dir.h"
 #include "launcher/node/topo_known.h"
+#include "launcher/remote/control/control.h"
 #include "launcher/remote/remote_job_state.h"
 #include "launcher/remote/remote_launcher.h"
 #include "launcher/remote/remote_node_state.h"

@@ -4,9 +4,9 @@
 #include <strings.h>
 
 #include "common/log.h"
-#include "launcher/inspect/call_stacks.h"
 #include "launcher/node/topo_path.h"
 #include "launcher/remote/engine_remote_internal.h"
+#include "launcher/watch/call_stacks.h"
 
 enum { STRANGERS_MAX = 64 }; /* unauthenticated peers, in addition to one agent per node */
 

@@ -6,7 +6,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
-#include "launcher/control/relay.h"
+#include "launcher/remote/control/relay.h"
 #include "launcher/remote/engine_remote_internal.h"
 
 /* ---- the way to a node ---------------------------------------------------------------------- */

@@ -7,7 +7,7 @@
 #include "common/command.h"
 #include "common/log.h"
 #include "common/opt.h"
-#include "launcher/cmd/commands.h"
+#include "launcher/jobs/commands.h"
 #include "launcher/node/topo.h"
 #include "launcher/place/placement.h"
 #include "launcher/run/run_mpmd.h"

@@ -9,14 +9,14 @@
 #include "common/command.h"
 #include "common/log.h"
 #include "common/opt.h"
-#include "launcher/cmd/commands.h"
 #include "launcher/engine/ft_bridge.h"
-#include "launcher/hosts/hostfile.h"
+#include "launcher/jobs/commands.h"
 #include "launcher/node/topo.h"
 #include "launcher/plan/allocation.h"
-#include "launcher/progress/ft_options.h"
+#include "launcher/plan/hostfile.h"
 #include "launcher/run/cmd_run.h"
 #include "launcher/run/features/feature_redirect.h"
+#include "launcher/run/ft_options.h"
 
 enum {
     NOT_GIVEN = -1,

@@ -8,8 +8,8 @@
 #include "common/file.h"
 #include "common/opt.h"
 #include "common/python.h"
-#include "launcher/hosts/hostfile.h"
 #include "launcher/plan/env.h"
+#include "launcher/plan/hostfile.h"
 
 /* A ':' after "--" is an argument of the program and separates nothing. */
 int run_mpmd_first(int argc, char **argv)

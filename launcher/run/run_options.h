@@ -8,8 +8,8 @@
 
 #include "common/err.h"
 #include "launcher/elastic/rdzv_client.h"
-#include "launcher/hosts/hosts.h"
 #include "launcher/place/placement.h"
+#include "launcher/plan/hosts.h"
 #include "launcher/plan/mca_params.h"
 #include "launcher/plan/plan.h"
 #include "launcher/plan/rankfile.h"

@@ -7,8 +7,8 @@
 #include "common/file.h"
 #include "common/json.h"
 #include "common/log.h"
-#include "launcher/diagnose/failure_cause.h"
 #include "launcher/plan/plan_print.h"
+#include "launcher/watch/failure_cause.h"
 
 static void print_end(struct strbuf *b, const struct rank_end *r)
 {

@@ -1,8 +1,8 @@
 #include "launcher/run/run_restarts.h"
 
 #include "common/strbuf.h"
-#include "launcher/hosts/hosts.h"
 #include "launcher/job/restart.h"
+#include "launcher/plan/hosts.h"
 
 struct run_restarts {
     uv_timer_t timer;

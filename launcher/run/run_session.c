@@ -9,13 +9,13 @@
 #include "common/log.h"
 #include "common/stop_signals.h"
 #include "launcher/guardian/guardian.h"
-#include "launcher/inspect/stdin_demand.h"
 #include "launcher/io/tty_stdin.h"
 #include "launcher/place/placement.h"
 #include "launcher/run/run_elastic.h"
 #include "launcher/run/run_print.h"
 #include "launcher/run/run_restarts.h"
 #include "launcher/run/run_session_state.h"
+#include "launcher/watch/stdin_demand.h"
 
 enum { STATUS_SIGNAL = 128 };
 

@@ -8,7 +8,7 @@
 
 #include "common/mem.h"
 #include "launcher/gpu/gpu_sample.h"
-#include "launcher/registry/registry.h"
+#include "launcher/jobs/registry.h"
 
 enum { TOP_UNKNOWN = -1 };
 

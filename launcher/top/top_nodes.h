@@ -10,7 +10,7 @@
 
 #include "common/err.h"
 #include "common/mem.h"
-#include "launcher/hosts/hosts.h"
+#include "launcher/plan/hosts.h"
 #include "launcher/top/top_node.h"
 
 struct top_nodes;

@@ -9,9 +9,9 @@
 #include <time.h>
 
 #include "common/mem.h"
-#include "launcher/control/control_frame.h"
 #include "launcher/node/topo.h"
 #include "launcher/plan/node_spec.h"
+#include "launcher/remote/control/control_frame.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
 

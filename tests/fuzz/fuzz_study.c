@@ -7,7 +7,7 @@
 #include "common/json.h"
 #include "common/rng.h"
 #include "common/strbuf.h"
-#include "hpo/study/study.h"
+#include "hpo/scheduler/study.h"
 #include "tests/unit/test.h"
 
 enum { SESSIONS = 400, LINES_MAX = 200 };

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "common/strbuf.h"
-#include "launcher/hosts/hostfile.h"
 #include "launcher/node/topo.h"
+#include "launcher/plan/hostfile.h"
 #include "launcher/plan/plan.h"
 #include "launcher/plan/plan_print.h"
 

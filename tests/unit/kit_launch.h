@@ -3,7 +3,7 @@
 #define DROVER_KIT_LAUNCH_H
 
 #include "launcher/engine/launch.h"
-#include "launcher/hosts/hosts.h"
+#include "launcher/plan/hosts.h"
 
 #include "common/strbuf.h"
 #include "tests/unit/test.h"

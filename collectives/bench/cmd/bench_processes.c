@@ -14,7 +14,7 @@
 #include "common/mem.h"
 #include "common/strbuf.h"
 #include "launcher/guardian/guardian.h"
-#include "launcher/hosts/hosts.h"
+#include "launcher/plan/hosts.h"
 #include "launcher/remote/agent_spawn.h"
 
 enum { EXCHANGE_MS = 300000, HOST_BYTES = 256, OWN_BYTES = 1024 };

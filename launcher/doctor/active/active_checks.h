@@ -8,7 +8,7 @@
 
 #include "common/err.h"
 #include "launcher/doctor/doctor_report.h"
-#include "launcher/hosts/hosts.h"
+#include "launcher/plan/hosts.h"
 
 /* Returns the rows of the active checks, which check_run() does not run. */
 const struct check *active_checks(size_t *count);

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 #include "common/err.h"
-#include "launcher/hosts/hosts.h"
+#include "launcher/plan/hosts.h"
 
 struct node_health {
     bool out;      /* it does not answer, or a check has failed that would break a job */

@@ -3,7 +3,7 @@
 #define DROVER_OWN_COMMAND_H
 
 #include "common/child.h"
-#include "launcher/hosts/hosts.h"
+#include "launcher/plan/hosts.h"
 
 /* Runs `drover ARGV...`, and waits for its end. `env` are variables that it gets in addition; NULL:
  * none. Returns 0, also if the command fails, or the error of its start. */

@@ -11,10 +11,10 @@
 #include "common/json.h"
 #include "common/opt.h"
 #include "common/strbuf.h"
-#include "launcher/diagnose/section_limits.h"
 #include "launcher/engine/launch.h"
 #include "launcher/limits/job_clock.h"
-#include "launcher/monitor/job_monitor.h"
+#include "launcher/watch/job_monitor.h"
+#include "launcher/watch/section_limits.h"
 
 enum {
     FEATURES_MAX = 16,

@@ -9,10 +9,10 @@
 
 #include "common/clock.h"
 #include "common/log.h"
-#include "launcher/history/baseline.h"
-#include "launcher/history/baseline_series.h"
-#include "launcher/history/baseline_store.h"
 #include "launcher/io/metric_mapping.h"
+#include "launcher/jobs/baseline.h"
+#include "launcher/jobs/baseline_series.h"
+#include "launcher/jobs/baseline_store.h"
 #include "launcher/plan/plan_hardware.h"
 #include "launcher/run/features/feature.h"
 

@@ -5,9 +5,9 @@
 
 #include "common/log.h"
 #include "common/redact.h"
-#include "launcher/registry/job_events.h"
-#include "launcher/registry/line_log.h"
-#include "launcher/registry/registry.h"
+#include "launcher/jobs/job_events.h"
+#include "launcher/jobs/line_log.h"
+#include "launcher/jobs/registry.h"
 #include "launcher/run/features/feature.h"
 
 enum { COUNT_INTERVAL_MS = 10000 };

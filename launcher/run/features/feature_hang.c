@@ -3,14 +3,14 @@
  * also if ranks exceed a limit of sections and heartbeats. Then the job is stopped. */
 #include <string.h>
 
-#include "launcher/diagnose/hang.h"
-#include "launcher/inspect/call_stacks.h"
-#include "launcher/inspect/nccl_ras.h"
-#include "launcher/inspect/rank_status.h"
+#include "launcher/engine/rank_status.h"
 #include "launcher/job/rank_list.h"
-#include "launcher/monitor/mpi_singletons.h"
 #include "launcher/plan/env.h"
 #include "launcher/run/features/feature.h"
+#include "launcher/watch/call_stacks.h"
+#include "launcher/watch/hang.h"
+#include "launcher/watch/mpi_singletons.h"
+#include "launcher/watch/nccl_ras.h"
 
 enum {
     ROWS_MAX = 32,  /* rows in the table; further ranks are listed only if they differ */

@@ -2,9 +2,9 @@
  * where the others then are, and MPI ranks that do not find each other. */
 #include <string.h>
 
-#include "launcher/diagnose/collective_mismatch.h"
-#include "launcher/monitor/mpi_singletons.h"
+#include "launcher/job/collective_mismatch.h"
 #include "launcher/run/features/feature.h"
+#include "launcher/watch/mpi_singletons.h"
 
 struct mismatch {
     FEATURE_STATE;

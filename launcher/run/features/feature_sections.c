@@ -3,10 +3,10 @@
  * --learn-timeouts, limits that are not given follow from earlier jobs, and this job is remembered.
  */
 #include "common/log.h"
-#include "launcher/diagnose/section_watch.h"
 #include "launcher/job/rank_list.h"
-#include "launcher/progress/section_learning.h"
+#include "launcher/jobs/section_learning.h"
 #include "launcher/run/features/feature.h"
+#include "launcher/watch/section_watch.h"
 
 struct sections {
     FEATURE_STATE;

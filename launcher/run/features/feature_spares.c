@@ -7,10 +7,10 @@
 #include "common/log.h"
 #include "common/plural.h"
 #include "launcher/doctor/active/node_health.h"
-#include "launcher/hosts/exclude_file.h"
-#include "launcher/hosts/hosts.h"
 #include "launcher/job/node_choice.h"
 #include "launcher/job/restart.h"
+#include "launcher/plan/exclude_file.h"
+#include "launcher/plan/hosts.h"
 #include "launcher/run/features/feature.h"
 
 enum { FAILED_ATTEMPTS = 100 }; /* weigh more than all checks */

@@ -3,10 +3,10 @@
 #include <string.h>
 
 #include "common/utf8.h"
-#include "launcher/diagnose/straggler.h"
 #include "launcher/doctor/active/node_findings.h"
 #include "launcher/io/metric_mapping.h"
 #include "launcher/run/features/feature.h"
+#include "launcher/watch/straggler.h"
 
 enum {
     INTERVAL_MS = 200,

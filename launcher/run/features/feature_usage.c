@@ -9,9 +9,9 @@
 
 #include "common/clock.h"
 #include "common/log.h"
-#include "launcher/history/history_command.h"
-#include "launcher/history/history_jobs.h"
-#include "launcher/history/usage_report.h"
+#include "launcher/jobs/history_command.h"
+#include "launcher/jobs/history_jobs.h"
+#include "launcher/jobs/usage_report.h"
 #include "launcher/plan/plan_hardware.h"
 #include "launcher/run/features/feature.h"
 

@@ -1,4 +1,4 @@
-#include "launcher/inspect/trace_buffer.h"
+#include "launcher/engine/trace_buffer.h"
 
 #include <sys/mman.h>
 #include <sys/stat.h>

@@ -2,7 +2,7 @@
  * start, and how they end. */
 #include "hpo/worker/reservation.h"
 
-#include "launcher/hosts/hosts.h"
+#include "launcher/plan/hosts.h"
 #include "tests/unit/kit_lease.h"
 
 static void on_done(void *arg, struct reservation *r)

@@ -4,8 +4,8 @@
 
 #include <netinet/in.h>
 
-#include "launcher/control/control.h"
 #include "launcher/elastic/rdzv_server.h"
+#include "launcher/remote/control/control.h"
 #include "tests/unit/test.h"
 
 enum { LIMIT_MS = 20000, NODES = 2 };

@@ -1,7 +1,7 @@
 /* rdzv_server: what it sends to nodes that join, as frames on a connection. */
 #include "launcher/elastic/rdzv_server.h"
 
-#include "launcher/control/control.h"
+#include "launcher/remote/control/control.h"
 #include "tests/unit/test.h"
 
 enum { NODES = 2, JOIN_MS = 60000 };

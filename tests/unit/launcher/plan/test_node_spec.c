@@ -6,10 +6,10 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "launcher/control/control_frame.h"
-#include "launcher/hosts/hosts.h"
 #include "launcher/node/topo.h"
 #include "launcher/plan/env.h"
+#include "launcher/plan/hosts.h"
+#include "launcher/remote/control/control_frame.h"
 #include "tests/unit/test.h"
 
 /* Three ranks on two nodes; the second node has ranks 0 and 2. */

@@ -2,9 +2,9 @@
 
 #include <time.h>
 
-#include "launcher/hosts/hosts.h"
 #include "launcher/node/topo.h"
 #include "launcher/plan/env.h"
+#include "launcher/plan/hosts.h"
 #include "tests/unit/kit_machine.h"
 #include "tests/unit/test.h"
 

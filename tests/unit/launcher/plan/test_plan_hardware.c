@@ -1,7 +1,7 @@
 /* test_plan_hardware - the name of a job's hardware, which does not depend on its hosts. */
 #include "launcher/plan/plan_hardware.h"
 
-#include "launcher/hosts/hosts.h"
+#include "launcher/plan/hosts.h"
 #include "tests/unit/kit_machine.h"
 #include "tests/unit/test.h"
 

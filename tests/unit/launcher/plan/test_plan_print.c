@@ -1,8 +1,8 @@
 #include "launcher/plan/plan_print.h"
 
 #include "common/json.h"
-#include "launcher/hosts/hosts.h"
 #include "launcher/node/topo.h"
+#include "launcher/plan/hosts.h"
 #include "tests/unit/test.h"
 
 static char *program[] = {(char *)"./train", (char *)"-v", NULL};

@@ -1,8 +1,8 @@
 /* agent_spawn: a job whose agents another process starts, here all on this machine. */
 #include "launcher/remote/agent_spawn.h"
 
-#include "launcher/hosts/hosts.h"
 #include "launcher/node/topo.h"
+#include "launcher/plan/hosts.h"
 #include "tests/unit/kit_launch.h"
 
 struct held {

@@ -6,9 +6,9 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#include "launcher/control/control.h"
-#include "launcher/hosts/hosts.h"
 #include "launcher/node/topo.h"
+#include "launcher/plan/hosts.h"
+#include "launcher/remote/control/control.h"
 #include "launcher/remote/remote_launcher.h"
 #include "launcher/tree/exchange.h"
 #include "tests/unit/kit_launch.h"

@@ -1,0 +1,64 @@
+/* baseline - the measured speed of a program on one kind of hardware, and its comparison with a
+ * stored one.
+ *
+ * Pure. */
+#ifndef DROVER_BASELINE_H
+#define DROVER_BASELINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/json.h"
+#include "common/mem.h"
+#include "common/strbuf.h"
+#include "launcher/jobs/welch.h"
+
+enum { BASELINE_NAME_MAX = 64 };
+
+struct baseline {
+    char *name;
+    char *hardware; /* plan_hardware_job() */
+    char *unit;     /* of `rate`; "": rank 0 reported no steps, and only `seconds` is known */
+    struct welch_sample rate;
+    double step_s;  /* 0: unknown */
+    double cpu;     /* share of the ranks' cores that they used; < 0: unknown */
+    double gpu;     /* share of the time in which their GPUs were busy; < 0: unknown, or no GPU */
+    double seconds; /* from start to end */
+    int64_t stored_ms; /* since 1970; 0: not stored */
+};
+
+void baseline_clear(struct baseline *b);
+
+/* Checks a name that the user gives: letters, digits, '.', '_' and '-', at most BASELINE_NAME_MAX.
+ *   -EINVAL  the name is empty, too long, or has other characters */
+int baseline_check_name(const char *name, struct err *e);
+
+struct baseline_change {
+    bool comparable; /* both have the same unit */
+    double change;   /* of the rate; without one, of `seconds`; 0.1: 10 % more than stored */
+    bool has_interval;
+    double low, high; /* 95 % confidence interval of `change` */
+};
+
+/* Compares a run with a stored baseline of the same hardware. The interval is relative to the
+ * stored mean, which is taken as exact there. */
+struct baseline_change baseline_compare(const struct baseline *stored, const struct baseline *now);
+
+/* What happened to the measurement of a run. */
+enum baseline_fate { BASELINE_STORED, BASELINE_REPLACED, BASELINE_COMPARED };
+
+/* Appends one line with its newline. `stored`: of this name on this hardware; NULL: none.
+ * `elsewhere`: the name has a baseline on other hardware. */
+void baseline_describe(struct strbuf *b, const struct baseline *now, const struct baseline *stored,
+                       bool elsewhere, enum baseline_fate fate);
+
+/* Appends a rate with its unit, or "-": "12,400 tokens/s". */
+void baseline_add_rate(struct strbuf *b, const struct baseline *m);
+
+json_t *baseline_json(const struct baseline *m);
+/* Returns the members of the event `baseline`. `stored` may be NULL. */
+json_t *baseline_event(const struct baseline *now, const struct baseline *stored,
+                       enum baseline_fate fate);
+
+#endif

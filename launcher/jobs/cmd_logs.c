@@ -1,0 +1,182 @@
+/* cmd_logs - `drover logs JOB [RANK]`: the last lines of a running job, and its further output. */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "common/command.h"
+#include "common/strbuf.h"
+#include "launcher/jobs/commands.h"
+#include "launcher/jobs/line_log.h"
+#include "launcher/jobs/registry.h"
+
+enum { POLL_MS = 100, ALL_RANKS = -1, NONE = -1 };
+
+struct logs_opts {
+    int lines; /* lines per rank; < 0: all that are kept */
+    bool follow;
+};
+
+static const struct opt options[] = {
+    OPT_FLAG('f', "follow", "follow the output until the job ends", struct logs_opts, follow),
+    OPT_INT('n', "lines", "N", "only the last N lines per rank", struct logs_opts, lines, 0,
+            INT_MAX),
+    OPT_END,
+};
+
+struct reader {
+    struct line_log *log; /* NULL: the job has not written a line yet */
+    const struct registry_job *job;
+    int rank;             /* index; ALL_RANKS: every rank, each line with its number */
+    uint64_t *at;         /* read position, by rank */
+    struct strbuf *shown; /* what is printed of the rank's unfinished line, by rank */
+    int open_rank;        /* the rank whose line ends the output without a newline; NONE: none */
+};
+
+/* Returns the beginning of the last n lines; of all lines if n < 0. */
+static const char *last_lines(const struct strbuf *b, int n)
+{
+    const char *text = strbuf_str(b), *p = text + b->len;
+    for (; n >= 0 && p > text; p--)
+        if (p[-1] == '\n' && n-- == 0)
+            return p;
+    return text;
+}
+
+/* Prints a line with its newline, or an unfinished line. A part of the line may already be
+ * printed. */
+static void print_line(struct reader *r, int rank, const char *text, size_t len)
+{
+    struct strbuf *shown = &r->shown[rank];
+    bool begins = len >= shown->len && memcmp(text, strbuf_str(shown), shown->len) == 0;
+    bool finished = text[len - 1] == '\n';
+    if (begins && !finished && len == shown->len)
+        return;
+    size_t printed = begins && r->open_rank == rank ? shown->len : 0;
+    if (printed == 0 && r->open_rank != NONE)
+        putchar('\n');
+    if (printed == 0 && r->rank == ALL_RANKS)
+        printf("%d| ", r->job->first_rank + rank);
+    fwrite(text + printed, 1, len - printed, stdout);
+    strbuf_reset(shown);
+    if (!finished)
+        strbuf_add(shown, text, len);
+    r->open_rank = finished ? NONE : rank;
+}
+
+static void print_lines(struct reader *r, int rank, const char *text, size_t len)
+{
+    for (const char *end = text + len; text < end;) {
+        const char *newline = memchr(text, '\n', (size_t)(end - text));
+        size_t n = newline ? (size_t)(newline - text) + 1 : (size_t)(end - text);
+        print_line(r, rank, text, n);
+        text += n;
+    }
+}
+
+/* Prints the lines that were written since the last call, at most `lines` per rank. Also prints
+ * unfinished lines. */
+static void print_new(struct reader *r, int lines)
+{
+    struct err e = {0};
+    if (!r->log && line_log_open(&r->log, r->job->lines, &e) < 0)
+        return;
+    int n = line_log_ranks(r->log);
+    if (!r->at) {
+        r->at = xcalloc((size_t)n, sizeof *r->at);
+        r->shown = xcalloc((size_t)n, sizeof *r->shown);
+    }
+    for (int i = 0; i < n; i++) {
+        AUTO(strbuf) struct strbuf b = {0};
+        if (r->rank != ALL_RANKS && r->rank != i)
+            continue;
+        line_log_read(r->log, i, &r->at[i], &b);
+        const char *text = last_lines(&b, lines);
+        print_lines(r, i, text, b.len - (size_t)(text - strbuf_str(&b)));
+        strbuf_reset(&b);
+        line_log_read_partial(r->log, i, r->at[i], &b);
+        print_lines(r, i, strbuf_str(&b), b.len);
+    }
+    fflush(stdout);
+}
+
+static int check_rank(int *rank, const char *text, const struct registry_job *j, struct err *e)
+{
+    int rc = opt_int(rank, "rank", text, 0, 1 << 30, e);
+    int first = j->first_rank, last = j->first_rank + j->ranks - 1;
+    if (rc == 0 && (*rank < first || *rank > last))
+        return err_set(e, -EINVAL, "rank %d is out of range: job %s has ranks %d to %d", *rank,
+                       j->id, first, last);
+    *rank -= first;
+    return rc;
+}
+
+static void show(struct reader *r, const struct logs_opts *o)
+{
+    AUTO(fd) int fd = (int)syscall(SYS_pidfd_open, r->job->pid, 0);
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    print_new(r, o->lines);
+    for (bool runs = o->follow; runs && !ferror(stdout);) {
+        runs = fd >= 0 && registry_is_alive(r->job) && poll(&p, 1, POLL_MS) <= 0;
+        print_new(r, -1);
+    }
+    for (int i = 0; r->shown && i < line_log_ranks(r->log); i++)
+        strbuf_free(&r->shown[i]);
+    line_log_close(r->log);
+    free(r->shown);
+    free(r->at);
+}
+
+/* The output of a trial is in files, which `drover sweep` knows. */
+static int check_kind(const struct registry_job *j, struct err *e)
+{
+    if (j->kind == REGISTRY_TRIAL) {
+        err_set(e, -EINVAL, "job %s: it is a trial, whose output is in %s", j->id, j->output_dir);
+        return err_hint(e, "drover sweep logs %s %d", j->sweep, j->trial);
+    }
+    if (j->kind == REGISTRY_SWEEP) {
+        err_set(e, -EINVAL, "job %s: it is a sweep, whose trials have the output", j->id);
+        return err_hint(e, "drover sweep show %s", j->sweep);
+    }
+    return 0;
+}
+
+static int run(char **words, void *into, struct err *e)
+{
+    const struct logs_opts *o = into;
+    struct registry_list l;
+    struct reader r = {.rank = ALL_RANKS, .open_rank = NONE};
+    registry_read(&l);
+    int rc = registry_find(&r.job, &l, words[0], e);
+    if (rc == 0)
+        rc = check_kind(r.job, e);
+    if (rc == 0 && words[1])
+        rc = check_rank(&r.rank, words[1], r.job, e);
+    if (rc == 0)
+        show(&r, o);
+    registry_end(&l);
+    return rc;
+}
+
+int cmd_logs(int argc, char **argv)
+{
+    static const char hint[] = "drover logs JOB [RANK]; 'drover ps' lists the jobs";
+    static const struct command command = {
+        .help = {.program = "drover logs",
+                 .usage = "[options] JOB [RANK]",
+                 .summary =
+                     "Prints the last lines of a running job, of which 256 KiB per rank are "
+                     "kept. Without RANK, prints the lines of all ranks, each with its rank. JOB "
+                     "is a name that 'drover ps' lists, or the beginning of it.",
+                 .examples = "drover logs 4711\ndrover logs -f -n 10 4711 0"},
+        .options = options,
+        .words_min = 1,
+        .words_max = 2,
+        .missing = "the job is missing",
+        .missing_hint = hint,
+        .unexpected_hint = hint,
+        .run = run};
+    struct logs_opts o = {.lines = -1};
+    return command_run(&command, &o, argc, argv);
+}

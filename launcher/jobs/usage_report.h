@@ -1,0 +1,28 @@
+/* usage_report - what a job has used, as the last line of `drover run` and as the event `usage`.
+ * Pure. Unknown figures are left out. */
+#ifndef DROVER_USAGE_REPORT_H
+#define DROVER_USAGE_REPORT_H
+
+#include "common/json.h"
+#include "common/strbuf.h"
+#include "launcher/watch/job_usage.h"
+
+struct usage_facts {
+    int gpus;         /* of the whole job */
+    const char *node; /* the node whose GPUs were sampled; NULL: all GPUs of the job were */
+    const int *ranks; /* by GPU of the summary: the first rank that uses it */
+    double gpu_hours; /* of the whole job */
+    double price;     /* of a GPU hour; 0: not given */
+};
+
+/* Returns the cost of the job, or -1 without a price. */
+double usage_report_cost(const struct usage_facts *f);
+
+/* Appends "8 GPUs · utilisation 71 % (rank 3: 34 %) · …" as one line, and one line per advice. Each
+ * begins with `program` and a colon. Appends nothing if nothing but the number of GPUs is known. */
+void usage_report_print(struct strbuf *b, const char *program, const struct job_usage_summary *s,
+                        const struct usage_facts *f);
+/* Returns the members of the event (new reference). */
+json_t *usage_report_event(const struct job_usage_summary *s, const struct usage_facts *f);
+
+#endif

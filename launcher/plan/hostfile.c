@@ -1,0 +1,379 @@
+#include "launcher/plan/hostfile.h"
+
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <limits.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "common/file.h"
+#include "common/opt.h"
+#include "common/strbuf.h"
+
+enum { FILE_MAX = 16 << 20 };
+
+/* ---- names ---------------------------------------------------------------------------------- */
+
+/* Reads "c01", "c01:4", "[::1]", "[::1]:4", "::1" or "me@c01". Sets `*name` to the name without
+ * brackets, and `*count` to the number of slots (0: not given). */
+static int read_host(char **name, int *count, const char *text, size_t len, struct err *e)
+{
+    AUTO(free) char *word = xstrndup(text, len);
+    char *at = word, *colon = strrchr(word, ':'), *close = NULL;
+    if (word[0] == '[') {
+        at++;
+        close = strchr(word, ']');
+        if (!close || (close[1] != ':' && close[1] != '\0'))
+            return err_set(e, -EINVAL, "'%s': '[' without ']'", word);
+        colon = close[1] ? close + 1 : NULL;
+        *close = '\0';
+    } else if (colon && strchr(word, ':') != colon) {
+        colon = NULL; /* an IPv6 address */
+    }
+    if (colon)
+        *colon = '\0';
+    *count = 0;
+    if (hosts_check_name(at, e) < 0)
+        return -EINVAL;
+    if (colon && opt_int(count, "slots", colon + 1, 1, HOSTS_SLOTS_MAX, e) < 0) {
+        err_set(e, -EINVAL, "'%.*s': slots must be 1 to %d", (int)len, text, HOSTS_SLOTS_MAX);
+        return -EINVAL;
+    }
+    *name = xstrdup(at);
+    return 0;
+}
+
+/* ---- host files ----------------------------------------------------------------------------- */
+
+/* Keys of Open MPI (hostfile_lex.l of 4.1) and hydra (user). */
+enum key { KEY_SLOTS, KEY_MAX_SLOTS, KEY_PORT, KEY_USER, KEYS };
+static const struct {
+    const char *word;
+    enum key key;
+} keys[] = {
+    {"slots", KEY_SLOTS},         {"count", KEY_SLOTS},         {"cpu", KEY_SLOTS},
+    {"max_slots", KEY_MAX_SLOTS}, {"max-slots", KEY_MAX_SLOTS}, {"slots_max", KEY_MAX_SLOTS},
+    {"slots-max", KEY_MAX_SLOTS}, {"max_count", KEY_MAX_SLOTS}, {"port", KEY_PORT},
+    {"user", KEY_USER},           {"username", KEY_USER},       {"user-name", KEY_USER},
+    {"user_name", KEY_USER}};
+
+/* The settings in one line, which are those of its host. */
+struct settings {
+    int number[KEYS]; /* 0: not given */
+    char *user;
+};
+
+static int reject_key(const char *key, size_t len, struct err *e)
+{
+    const char *names[COUNT_OF(keys)];
+    for (size_t i = 0; i < COUNT_OF(keys); i++)
+        names[i] = keys[i].word;
+    AUTO(free) char *word = xstrndup(key, len);
+    const char *near = opt_suggest(word, names, COUNT_OF(keys));
+    err_set(e, -EINVAL, "unknown key '%s'", word);
+    (void)err_hint(e, near ? "%s=N" : "slots=N, max_slots=N, port=N or user=NAME", near);
+    return -EINVAL;
+}
+
+struct line {
+    const char *at;    /* position of the parser, and of errors */
+    const char *begin; /* start of the line */
+    const char *end;
+};
+
+static void skip_blanks(struct line *l)
+{
+    while (l->at < l->end && isspace((unsigned char)*l->at))
+        l->at++;
+}
+
+static int set_value(struct settings *out, const char *word, enum key key, const char *value,
+                     struct err *e)
+{
+    if (out->number[key] || (key == KEY_USER && out->user))
+        return err_set(e, -EINVAL, "'%s' is given twice", word);
+    if (key != KEY_USER)
+        return opt_int(&out->number[key], word, value, 1, key == KEY_PORT ? 65535 : HOSTS_SLOTS_MAX,
+                       e);
+    if (hosts_check_name(value, NULL) < 0 || strchr(value, '@'))
+        return err_set(e, -EINVAL, "invalid user name '%s'", value);
+    out->user = xstrdup(value);
+    return 0;
+}
+
+/* Reads one setting such as "slots=4" or "max_slots = 8". On success, moves past it. */
+static int read_setting(struct line *l, struct settings *out, struct err *e)
+{
+    const char *key = l->at, *p = key;
+    while (p < l->end && !isspace((unsigned char)*p) && *p != '=')
+        p++;
+    size_t k = 0, len = (size_t)(p - key);
+    while (k < COUNT_OF(keys) &&
+           (strlen(keys[k].word) != len || memcmp(keys[k].word, key, len) != 0))
+        k++;
+    if (k == COUNT_OF(keys))
+        return reject_key(key, len, e);
+    while (p < l->end && isspace((unsigned char)*p))
+        p++;
+    if (p == l->end || *p != '=')
+        return err_set(e, -EINVAL, "'%s': '=' and a value are missing", keys[k].word);
+    for (p++; p < l->end && isspace((unsigned char)*p);)
+        p++;
+    const char *from = p;
+    while (p < l->end && !isspace((unsigned char)*p))
+        p++;
+    AUTO(free) char *value = xstrndup(from, (size_t)(p - from));
+    if (set_value(out, keys[k].word, keys[k].key, value, e) < 0)
+        return -EINVAL;
+    l->at = p;
+    return 0;
+}
+
+/* Adds a host of a file, by mpirun's rules. A name alone adds one slot per line; but if it occurs
+ * only once, the number of slots is not given. Slots of a host may be given only once. */
+static int add_line(struct hosts *h, const char *name, const struct settings *of, struct err *e)
+{
+    int slots = of->number[KEY_SLOTS], max_slots = of->number[KEY_MAX_SLOTS];
+    struct host *known = hosts_find(h, name);
+    if (max_slots && max_slots < slots)
+        return err_set(e, -EINVAL, "'%s': %d slots exceed max_slots=%d", name, slots, max_slots);
+    if (known && slots)
+        return err_set(e, -EINVAL, "'%s' is listed a second time, with slots", name);
+    if (known)
+        slots = known->slots ? 1 : 2;
+    int rc = hosts_try_add(h, name, slots, max_slots, e);
+    if (rc < 0)
+        return rc;
+    if (of->number[KEY_PORT])
+        hosts_find(h, name)->port = of->number[KEY_PORT];
+    return 0;
+}
+
+static int read_settings(struct settings *out, struct line *l, struct err *e)
+{
+    int rc = 0;
+    for (skip_blanks(l); rc == 0 && l->at < l->end; skip_blanks(l))
+        rc = read_setting(l, out, e);
+    return rc;
+}
+
+static int read_line(struct hosts *h, struct line *l, struct err *e)
+{
+    struct settings of = {0};
+    skip_blanks(l);
+    if (l->at == l->end)
+        return 0;
+    const char *word = l->at, *p = word;
+    while (p < l->end && !isspace((unsigned char)*p))
+        p++;
+    AUTO(free) char *host = NULL, *name = NULL;
+    if (read_host(&host, &of.number[KEY_SLOTS], word, (size_t)(p - word), e) < 0)
+        return -EINVAL;
+    l->at = p;
+    int rc = read_settings(&of, l, e);
+    AUTO(free) char *user = of.user;
+    if (rc < 0)
+        return rc;
+    l->at = word;
+    if (user && strchr(host, '@'))
+        return err_set(e, -EINVAL, "'%s': its user is given twice", host);
+    name = user ? xasprintf("%s@%s", user, host) : TAKE(host);
+    return add_line(h, name, &of, e);
+}
+
+const char *hostfile_after_mark(const char *text)
+{
+    return text + (strncmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0);
+}
+
+int hostfile_parse(struct hosts **out, const char *what, const char *text, struct err *e)
+{
+    AUTO(hosts) struct hosts *h = xzalloc(sizeof *h);
+    struct line l = {.at = hostfile_after_mark(text)};
+    for (int n = 1; *l.at; n++) {
+        l.begin = l.at;
+        const char *newline = l.begin + strcspn(l.begin, "\n");
+        l.end = l.begin + strcspn(l.begin, "#\n");
+        int rc = read_line(h, &l, e);
+        if (rc < 0) {
+            (void)err_wrap(e, "%s:%d:%d", what, n, (int)(l.at - l.begin) + 1);
+            return rc;
+        }
+        l.at = newline + (*newline == '\n');
+    }
+    if (h->count == 0) {
+        err_set(e, -EINVAL, "host file '%s': no host is listed", what);
+        (void)err_hint(e, "one line per host: c01 slots=8");
+        return -EINVAL;
+    }
+    *out = TAKE(h);
+    return 0;
+}
+
+int hostfile_text(char **out, const char *path, struct err *e)
+{
+    bool is_stdin = strcmp(path, "-") == 0;
+    AUTO(strbuf) struct strbuf b = {0};
+    int rc = is_stdin ? file_read_fd(&b, STDIN_FILENO, FILE_MAX) : file_read(&b, path, FILE_MAX);
+    if (rc == -EFBIG)
+        return err_set(e, rc, "host file '%s': larger than 16 MiB", path);
+    if (rc < 0)
+        return err_set(e, rc, "host file '%s': %s", path, strerror(-rc));
+    *out = strbuf_take(&b); /* ends at a NUL: text files have none */
+    return 0;
+}
+
+int hostfile_read(struct hosts **out, const char *path, struct err *e)
+{
+    AUTO(free) char *text = NULL;
+    int rc = hostfile_text(&text, path, e);
+    return rc < 0 ? rc : hostfile_parse(out, path, text, e);
+}
+
+/* ---- -H ------------------------------------------------------------------------------------- */
+
+int hostfile_list(struct hosts *h, const char *list, struct err *e)
+{
+    for (const char *p = list;; p++) {
+        size_t len = strcspn(p, ",");
+        AUTO(free) char *name = NULL;
+        int slots = 0;
+        int rc = read_host(&name, &slots, p, len, e);
+        if (rc == 0)
+            rc = hosts_try_add(h, name, slots ? slots : 1, 0, e);
+        if (rc < 0) {
+            (void)err_wrap(e, "hosts '%s'", list);
+            return rc;
+        }
+        p += len;
+        if (!*p)
+            return 0;
+    }
+}
+
+int hostfile_filter(struct hosts **out, const struct hosts *all, const struct hosts *some,
+                    struct err *e)
+{
+    AUTO(hosts) struct hosts *h = xzalloc(sizeof *h);
+    for (int i = 0; i < some->count; i++) {
+        const struct host *wanted = &some->at[i], *has = hosts_find(all, wanted->name);
+        for (int k = 0; !has && wanted->here && k < all->count; k++)
+            /* This machine may be listed under another name */
+            has = all->at[k].here ? &all->at[k] : NULL;
+        if (!has) {
+            err_set(e, -EINVAL, "host '%s' is not in the host file", wanted->name);
+            (void)err_hint(e, "add it there, or omit --hostfile");
+            return -EINVAL;
+        }
+        /* "-H c01" without a count means the slots of the file. */
+        bool fewer = wanted->slots > 1 && (has->slots == 0 || wanted->slots < has->slots);
+        hosts_add(h, has->name, fewer ? wanted->slots : has->slots, has->max_slots);
+        h->at[h->count - 1].here = has->here;
+        h->at[h->count - 1].port = has->port;
+    }
+    *out = TAKE(h);
+    return 0;
+}
+
+/* ---- this machine --------------------------------------------------------------------------- */
+
+static bool is_own_name(const char *name)
+{
+    char own[HOST_NAME_MAX + 1] = "";
+    if (strcasecmp(name, "localhost") == 0)
+        return true;
+    if (gethostname(own, sizeof own - 1) < 0 || !own[0])
+        return false;
+    if (strcasecmp(name, own) == 0)
+        return true;
+    /* "c01" and "c01.cluster" are the same machine; "c01.a" and "c01.b" are not. */
+    size_t own_len = strcspn(own, "."), name_len = strcspn(name, ".");
+    return own_len == name_len && (!own[own_len] || !name[name_len]) &&
+           strncasecmp(own, name, own_len) == 0;
+}
+
+static bool is_own_address(const struct sockaddr *a)
+{
+    if (a->sa_family == AF_INET) {
+        const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)a;
+        if (ntohl(v4->sin_addr.s_addr) >> 24 == 127)
+            return true;
+    }
+    struct ifaddrs *list = NULL;
+    if (getifaddrs(&list) < 0)
+        return false;
+    bool own = false;
+    for (const struct ifaddrs *i = list; i && !own; i = i->ifa_next) {
+        if (!i->ifa_addr || i->ifa_addr->sa_family != a->sa_family)
+            continue;
+        const void *x = a, *y = i->ifa_addr;
+        own = a->sa_family == AF_INET
+                  ? memcmp(&((const struct sockaddr_in *)x)->sin_addr,
+                           &((const struct sockaddr_in *)y)->sin_addr, sizeof(struct in_addr)) == 0
+              : a->sa_family == AF_INET6 ? memcmp(&((const struct sockaddr_in6 *)x)->sin6_addr,
+                                                  &((const struct sockaddr_in6 *)y)->sin6_addr,
+                                                  sizeof(struct in6_addr)) == 0
+                                         : false;
+    }
+    freeifaddrs(list);
+    return own;
+}
+
+/* Returns the address that a line of /etc/hosts ("10.0.0.1 c01.cluster c01") gives to `name`, or
+ * NULL if the line does not have `name`. Modifies the line. */
+static const char *address_in(char *line, const char *name)
+{
+    char *save = NULL;
+    line[strcspn(line, "#\n")] = '\0';
+    const char *address = strtok_r(line, " \t", &save);
+    for (const char *word; address && (word = strtok_r(NULL, " \t", &save));)
+        if (strcasecmp(word, name) == 0)
+            return address;
+    return NULL;
+}
+
+static bool is_own_numeric_address(const char *address)
+{
+    struct addrinfo hints = {.ai_flags = AI_NUMERICHOST}, *found = NULL;
+    if (getaddrinfo(address, NULL, &hints, &found) != 0)
+        return false;
+    bool own = is_own_address(found->ai_addr);
+    freeaddrinfo(found);
+    return own;
+}
+
+bool hostfile_is_here(const char *name)
+{
+    if (is_own_name(name) || is_own_numeric_address(name))
+        return true;
+    AUTO(free) char *text = file_text("/etc/hosts");
+    for (char *rest = text, *line; (line = strsep(&rest, "\n"));) {
+        const char *address = address_in(line, name);
+        if (address)
+            return is_own_numeric_address(address);
+    }
+    return false;
+}
+
+void hostfile_mark_here(struct hosts *h)
+{
+    int first = -1, n = 0;
+    for (int i = 0; i < h->count; i++) {
+        struct host *host = &h->at[i];
+        host->here = host->here || hostfile_is_here(host->name);
+        if (host->here && first >= 0) {
+            h->at[first].slots += host->slots;
+            h->at[first].max_slots += host->max_slots;
+            free(host->name);
+            continue;
+        }
+        if (host->here)
+            first = n;
+        h->at[n++] = *host;
+    }
+    h->count = n;
+}
