@@ -1,4 +1,4 @@
-"""The functions of other libraries that drover replaces (launcher/interpose): each library that is available calls
+"""The functions of other libraries that drover replaces (launcher/pmi/interpose.h): each library that is available calls
 them, drover's are found, and everything works without them."""
 import json
 import os
