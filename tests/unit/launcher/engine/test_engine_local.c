@@ -20,7 +20,7 @@ struct node {
     char *argv[4];
     struct strbuf output[RANKS];
     size_t limit[RANKS]; /* output after which a rank is paused */
-    bool paused[RANKS], quiet[RANKS], cleared;
+    bool paused[RANKS], eof[RANKS], reaped;
     int exited, joined, finalized; /* number of exits; the last rank in the whole job, -1: none */
 };
 
@@ -88,9 +88,9 @@ static const struct engine_events events = {.started = on_started,
                                             .not_started = on_not_started,
                                             .exited = on_exited,
                                             .bytes = on_bytes,
-                                            .quiet = on_quiet,
+                                            .eof = on_eof,
                                             .of_ranks = &of_ranks,
-                                            .reaped = on_cleared};
+                                            .reaped = on_reaped};
 
 /* Starts a shell script in the first `at_once` ranks (0: in both), with `text` as their stdin
  * (NULL: /dev/null). */
