@@ -68,7 +68,7 @@ endif
 
 # ---- what there is -----------------------------------------------------------------------------
 objs = $(patsubst %.c,$(B)/obj/%.o,$(1))
-MAINS := launcher/main.c hpo/main.c collectives/main.c serve/main.c
+MAINS := launcher/main.c hpo/main.c collectives/bench/cmd/main.c serve/main.c
 SRC_common      := $(wildcard common/*.c)
 # Replacements that one program has: as members of a library they would replace the function everywhere.
 INTERPOSE_hpo   := launcher/pmi/interpose_printf.c
@@ -79,12 +79,12 @@ SRC_serve       := $(filter-out $(MAINS) $(if $(HAVE_SERVE),,serve/serve_http.c 
 SRC_comm        := $(wildcard collectives/bootstrap/*.c collectives/comm/*.c collectives/backends/self/*.c)
 # Parts of the plug-in without CUDA's headers, for the unit tests.
 NCCL_PURE := $(patsubst %,collectives/backends/nccl/nccl_%.c,first_use precheck task)
-SRC_collectives := $(wildcard collectives/bench/*.c collectives/bench/*/*.c) $(NCCL_PURE)
+SRC_collectives := $(filter-out $(MAINS),$(wildcard collectives/bench/*.c collectives/bench/*/*.c)) $(NCCL_PURE)
 
 PROGRAMS := $(if $(wildcard launcher/main.c),$(B)/bin/drover) \
             $(if $(wildcard hpo/main.c),$(B)/libexec/drover/drover-hpo) \
             $(if $(HAVE_SERVE),$(B)/libexec/drover/drover-serve) \
-            $(if $(wildcard collectives/main.c),$(B)/libexec/drover/drover-bench)
+            $(if $(wildcard collectives/bench/cmd/main.c),$(B)/libexec/drover/drover-bench)
 PLUGINS  := $(if $(and $(HAVE_MPI),$(wildcard collectives/backends/mpi/*.c)),$(B)/lib/drover/backend_mpi.so) \
             $(if $(and $(HAVE_NCCL),$(wildcard collectives/backends/nccl/*.c)),$(B)/lib/drover/backend_nccl.so \
             $(if $(NVCC),$(B)/lib/drover/nccl_kernels.so))
@@ -137,7 +137,7 @@ $(B)/libexec/drover/drover-serve: $(B)/obj/serve/main.o $(B)/libserve.a $(B)/lib
 	$(call say,LINK)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_serve) $(LIBS_hpo) $(LIBS_launcher) $(LIBS_common) $(call bundled,../../lib/bundled)
 
-$(B)/libexec/drover/drover-bench: $(B)/obj/collectives/main.o $(B)/libcollectives.a $(B)/libcomm.a \
+$(B)/libexec/drover/drover-bench: $(B)/obj/collectives/bench/cmd/main.o $(B)/libcollectives.a $(B)/libcomm.a \
 		$(B)/libclient.a $(B)/liblauncher.a $(B)/libcommon.a
 	@mkdir -p $(@D)
 	$(call say,LINK)
