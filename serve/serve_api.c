@@ -5,10 +5,10 @@
 
 #include "common/json.h"
 #include "launcher/jobs/registry.h"
+#include "serve/data/serve_curves.h"
+#include "serve/data/serve_overview.h"
+#include "serve/data/serve_surface.h"
 #include "serve/serve_command.h"
-#include "serve/serve_curves.h"
-#include "serve/serve_overview.h"
-#include "serve/serve_surface.h"
 
 enum {
     HTTP_OK = 200,

@@ -7,9 +7,9 @@
 #include <stdint.h>
 
 #include "common/strbuf.h"
-#include "serve/serve_files.h"
+#include "serve/data/serve_files.h"
+#include "serve/data/serve_sweeps.h"
 #include "serve/serve_request.h"
-#include "serve/serve_sweeps.h"
 
 struct serve_context {
     struct serve_sweeps *sweeps;

@@ -14,11 +14,11 @@
 #include "launcher/report/report_html.h"
 #include "launcher/report/report_markdown.h"
 #include "launcher/report/report_text.h"
+#include "serve/data/serve_files.h"
+#include "serve/data/serve_sweeps.h"
 #include "serve/report/sweep_report.h"
 #include "serve/report/sweep_report_data.h"
 #include "serve/report/sweep_report_script.h"
-#include "serve/serve_files.h"
-#include "serve/serve_sweeps.h"
 
 struct options {
     const char *root, *output;

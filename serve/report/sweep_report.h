@@ -4,7 +4,7 @@
 #define DROVER_SWEEP_REPORT_H
 
 #include "launcher/report/report_document.h"
-#include "serve/serve_sweeps.h"
+#include "serve/data/serve_sweeps.h"
 
 /* Adds the names that an anonymous report does not show: the hosts of the sweep, this machine, and
  * the names of this user. */

@@ -7,13 +7,13 @@
 
 #include "common/json.h"
 #include "hpo/space/space.h"
+#include "serve/data/serve_curves.h"
+#include "serve/data/serve_overview.h"
+#include "serve/data/serve_pack.h"
+#include "serve/data/serve_surface.h"
 #include "serve/report/sweep_report_pictures.h"
 #include "serve/report/sweep_report_slim.h"
 #include "serve/report/sweep_report_totals.h"
-#include "serve/serve_curves.h"
-#include "serve/serve_overview.h"
-#include "serve/serve_pack.h"
-#include "serve/serve_surface.h"
 
 enum {
     METRICS_MAX = 4,     /* with curves */

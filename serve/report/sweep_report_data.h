@@ -9,7 +9,7 @@
 
 #include "common/strbuf.h"
 #include "launcher/report/report_anonymous.h"
-#include "serve/serve_sweeps.h"
+#include "serve/data/serve_sweeps.h"
 
 /* Appends the elements. `a` NULL: names stay. */
 void sweep_report_data(struct strbuf *out, struct serve_sweep *s, struct report_anonymous *a);

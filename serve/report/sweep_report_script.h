@@ -4,7 +4,7 @@
 #define DROVER_SWEEP_REPORT_SCRIPT_H
 
 #include "common/strbuf.h"
-#include "serve/serve_files.h"
+#include "serve/data/serve_files.h"
 
 /* Appends a module as `const MODULE_name = (() => { … return {its exports} })()`. Its imports and
  * exports must each begin a line: `import { a } from './x.js'`, `import * as x from './x.js'`,

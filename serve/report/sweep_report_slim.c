@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "common/json.h"
-#include "serve/serve_pack.h"
+#include "serve/data/serve_pack.h"
 
 enum { DROPPED_BITS = 6 }; /* of the 24 of a float */
 

@@ -6,7 +6,7 @@
 
 #include "hpo/reader/sweep_columns.h"
 #include "hpo/store/stored_sweep.h"
-#include "serve/serve_pack.h"
+#include "serve/data/serve_pack.h"
 #include "tests/unit/test.h"
 
 struct kit {

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "common/json.h"
-#include "serve/serve_pack.h"
+#include "serve/data/serve_pack.h"
 #include "tests/unit/test.h"
 
 static const json_t *place_of(const json_t *head, const char *name)

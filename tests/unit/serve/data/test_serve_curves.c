@@ -1,5 +1,5 @@
 /* test_serve_curves - all curves as counts per cell, and some of them point by point. */
-#include "serve/serve_curves.h"
+#include "serve/data/serve_curves.h"
 
 #include "tests/unit/serve/kit_columns.h"
 

@@ -1,4 +1,4 @@
-#include "serve/serve_sweeps.h"
+#include "serve/data/serve_sweeps.h"
 
 #include <errno.h>
 #include <math.h>

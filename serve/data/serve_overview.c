@@ -1,4 +1,4 @@
-#include "serve/serve_overview.h"
+#include "serve/data/serve_overview.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* test_serve_columns - the page gets all trials once, and then what has changed. */
-#include "serve/serve_columns.h"
+#include "serve/data/serve_columns.h"
 
 #include <math.h>
 

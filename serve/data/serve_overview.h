@@ -9,7 +9,7 @@
 
 #include "common/err.h"
 #include "common/strbuf.h"
-#include "serve/serve_sweeps.h"
+#include "serve/data/serve_sweeps.h"
 
 /* Returns {"name","description","method","state","counts","total_wanted","metric","maximize",
  * "objectives","best","importance","workers","resources","early_terminate","constraints","file",…}

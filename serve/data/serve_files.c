@@ -1,4 +1,4 @@
-#include "serve/serve_files.h"
+#include "serve/data/serve_files.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,4 +1,4 @@
-#include "serve/serve_pack.h"
+#include "serve/data/serve_pack.h"
 
 #include <assert.h>
 #include <stdint.h>

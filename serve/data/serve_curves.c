@@ -1,4 +1,4 @@
-#include "serve/serve_curves.h"
+#include "serve/data/serve_curves.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "common/json.h"
-#include "serve/serve_pack.h"
+#include "serve/data/serve_pack.h"
 
 enum { SAMPLE_MAX = 20000 }; /* points that decide about the range of values */
 

@@ -11,7 +11,7 @@
 #include "common/mem.h"
 #include "common/strbuf.h"
 #include "hpo/reader/sweep_reader.h"
-#include "serve/serve_columns.h"
+#include "serve/data/serve_columns.h"
 
 enum {
     SERVE_SWEEPS_OPEN_MAX = 16,       /* sweeps in memory at once */

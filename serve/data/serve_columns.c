@@ -1,4 +1,4 @@
-#include "serve/serve_columns.h"
+#include "serve/data/serve_columns.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "common/json.h"
 #include "hpo/space/distribution.h"
 #include "hpo/space/space.h"
-#include "serve/serve_pack.h"
+#include "serve/data/serve_pack.h"
 
 enum { SMALL_CODES = 255 };                 /* a category with fewer values has codes of one byte */
 static const uint32_t no_code = UINT32_MAX; /* also in a column of bytes, as 255 */

@@ -1,4 +1,4 @@
-#include "serve/serve_surface.h"
+#include "serve/data/serve_surface.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -8,7 +8,7 @@
 #include "hpo/samplers/sampler.h"
 #include "hpo/space/distribution.h"
 #include "hpo/space/space.h"
-#include "serve/serve_pack.h"
+#include "serve/data/serve_pack.h"
 
 struct side { /* of the grid */
     size_t count;
