@@ -1,4 +1,4 @@
-#include "launcher/doctor/check.h"
+#include "launcher/doctor/core/check.h"
 
 #include <assert.h>
 #include <string.h>

@@ -12,10 +12,10 @@
 #include "common/mem.h"
 #include "common/strbuf.h"
 #include "launcher/doctor/active/active_checks.h"
-#include "launcher/doctor/check_run.h"
+#include "launcher/doctor/core/check_run.h"
+#include "launcher/doctor/core/doctor_report.h"
 #include "launcher/doctor/doctor_bundle.h"
 #include "launcher/doctor/doctor_expect.h"
-#include "launcher/doctor/doctor_report.h"
 #include "launcher/doctor/node_query.h"
 #include "launcher/node/topo.h"
 

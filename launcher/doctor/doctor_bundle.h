@@ -4,7 +4,7 @@
 #define DROVER_DOCTOR_BUNDLE_H
 
 #include "common/err.h"
-#include "launcher/doctor/doctor_report.h"
+#include "launcher/doctor/core/doctor_report.h"
 #include "launcher/node/topo.h"
 
 /* Writes PATH, a tar file compressed by gzip, with mode 0600: report.txt, report.json, topo.txt (of

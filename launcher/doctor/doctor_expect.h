@@ -5,7 +5,7 @@
 
 #include "common/err.h"
 #include "common/json.h"
-#include "launcher/doctor/doctor_report.h"
+#include "launcher/doctor/core/doctor_report.h"
 
 /* Writes the values of all checks that are ok and have the same value on all nodes. The file is
  * replaced atomically. */

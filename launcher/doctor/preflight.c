@@ -5,8 +5,8 @@
 
 #include "common/log.h"
 #include "launcher/doctor/active/active_checks.h"
-#include "launcher/doctor/check_run.h"
-#include "launcher/doctor/doctor_report.h"
+#include "launcher/doctor/core/check_run.h"
+#include "launcher/doctor/core/doctor_report.h"
 
 enum { CHECK_MS = 300, GPUS_MAX = 64 };
 

@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 #include "common/err.h"
-#include "launcher/doctor/doctor_report.h"
+#include "launcher/doctor/core/doctor_report.h"
 #include "launcher/plan/hosts.h"
 
 /* Returns the rows of the active checks, which check_run() does not run. */

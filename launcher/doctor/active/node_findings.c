@@ -6,7 +6,7 @@
 
 #include "common/mem.h"
 #include "common/own_process.h"
-#include "launcher/doctor/check.h"
+#include "launcher/doctor/core/check.h"
 
 enum { READ_BYTES = 4096, TEXT_MAX = 1 << 20 };
 

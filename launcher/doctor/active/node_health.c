@@ -6,7 +6,7 @@
 #include "common/json.h"
 #include "common/mem.h"
 #include "launcher/doctor/active/own_command.h"
-#include "launcher/doctor/check.h"
+#include "launcher/doctor/core/check.h"
 
 /* ---- the answer ----------------------------------------------------------------------------- */
 

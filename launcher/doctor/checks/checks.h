@@ -3,7 +3,7 @@
 #ifndef DROVER_CHECKS_H
 #define DROVER_CHECKS_H
 
-#include "launcher/doctor/check.h"
+#include "launcher/doctor/core/check.h"
 
 const struct check *checks_host(size_t *count);
 const struct check *checks_driver(size_t *count);

@@ -6,12 +6,12 @@
 
 #include "common/plural.h"
 #include "launcher/doctor/checks/checks.h"
+#include "launcher/doctor/core/kernel_log.h"
+#include "launcher/doctor/core/sysroot.h"
 #include "launcher/doctor/facts/gpu_findings.h"
 #include "launcher/doctor/facts/pci_devices.h"
 #include "launcher/doctor/facts/program_libs.h"
 #include "launcher/doctor/facts/xid.h"
-#include "launcher/doctor/kernel_log.h"
-#include "launcher/doctor/sysroot.h"
 
 static bool exists(const char *path)
 {

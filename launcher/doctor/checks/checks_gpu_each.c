@@ -3,11 +3,11 @@
 #include <string.h>
 
 #include "launcher/doctor/checks/checks_gpu_internal.h"
+#include "launcher/doctor/core/sysroot.h"
 #include "launcher/doctor/facts/cuda_archs.h"
 #include "launcher/doctor/facts/gpu_findings.h"
 #include "launcher/doctor/facts/pci_devices.h"
 #include "launcher/doctor/facts/program_libs.h"
-#include "launcher/doctor/sysroot.h"
 
 /* ---- health --------------------------------------------------------------------------------- */
 

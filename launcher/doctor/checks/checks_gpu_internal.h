@@ -3,7 +3,7 @@
 #ifndef DROVER_CHECKS_GPU_INTERNAL_H
 #define DROVER_CHECKS_GPU_INTERNAL_H
 
-#include "launcher/doctor/check.h"
+#include "launcher/doctor/core/check.h"
 
 void checks_gpu_ecc(struct check_result *r, struct check_env *env);
 void checks_gpu_remap(struct check_result *r, struct check_env *env);

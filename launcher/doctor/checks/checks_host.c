@@ -6,7 +6,7 @@
 #include "common/strbuf.h"
 #include "launcher/doctor/checks/checks.h"
 #include "launcher/doctor/checks/checks_host_internal.h"
-#include "launcher/doctor/sysroot.h"
+#include "launcher/doctor/core/sysroot.h"
 
 static const struct check rows[] = {
     {.id = "host.shm",

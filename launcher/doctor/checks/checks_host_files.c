@@ -19,7 +19,7 @@
 #include "launcher/doctor/checks/checks_host_internal.h"
 #include "launcher/doctor/checks/file_system.h"
 #include "launcher/doctor/checks/program.h"
-#include "launcher/doctor/sysroot.h"
+#include "launcher/doctor/core/sysroot.h"
 
 /* ---- host.shm_left -------------------------------------------------------------------------- */
 

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "launcher/doctor/check.h"
+#include "launcher/doctor/core/check.h"
 
 /* Returns the ranks of this node. If they are unknown: one per GPU, or 1. */
 int checks_host_ranks(const struct check_env *env);

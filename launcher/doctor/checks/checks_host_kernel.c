@@ -10,8 +10,8 @@
 #include "common/mem.h"
 #include "common/strbuf.h"
 #include "launcher/doctor/checks/checks_host_internal.h"
-#include "launcher/doctor/kernel_log.h"
-#include "launcher/doctor/sysroot.h"
+#include "launcher/doctor/core/kernel_log.h"
+#include "launcher/doctor/core/sysroot.h"
 #include "launcher/node/cgroup.h"
 
 /* ---- host.oom ------------------------------------------------------------------------------- */

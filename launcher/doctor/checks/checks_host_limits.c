@@ -9,7 +9,7 @@
 #include "common/mem.h"
 #include "common/plural.h"
 #include "launcher/doctor/checks/checks_host_internal.h"
-#include "launcher/doctor/sysroot.h"
+#include "launcher/doctor/core/sysroot.h"
 #include "launcher/node/cgroup.h"
 
 #define MIB (UINT64_C(1) << 20)

@@ -5,9 +5,9 @@
 
 #include "common/plural.h"
 #include "launcher/doctor/checks/checks.h"
+#include "launcher/doctor/core/sysroot.h"
 #include "launcher/doctor/facts/gpu_findings.h"
 #include "launcher/doctor/facts/pci_devices.h"
-#include "launcher/doctor/sysroot.h"
 #include "launcher/node/topo_path.h"
 
 static bool exists(const char *path)

@@ -14,7 +14,7 @@
 #include "common/strbuf.h"
 #include "launcher/doctor/checks/checks.h"
 #include "launcher/doctor/checks/nccl_library.h"
-#include "launcher/doctor/sysroot.h"
+#include "launcher/doctor/core/sysroot.h"
 #include "launcher/node/netif.h"
 
 AUTO_DEFINE(addrinfo, struct addrinfo *, freeaddrinfo)

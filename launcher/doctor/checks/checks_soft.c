@@ -11,7 +11,7 @@
 #include "launcher/doctor/checks/checks.h"
 #include "launcher/doctor/checks/nccl_library.h"
 #include "launcher/doctor/checks/program.h"
-#include "launcher/doctor/sysroot.h"
+#include "launcher/doctor/core/sysroot.h"
 
 /* ---- soft.nccl ------------------------------------------------------------------------------ */
 

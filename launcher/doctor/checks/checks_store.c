@@ -12,7 +12,7 @@
 #include "common/strbuf.h"
 #include "launcher/doctor/checks/checks.h"
 #include "launcher/doctor/checks/file_system.h"
-#include "launcher/doctor/sysroot.h"
+#include "launcher/doctor/core/sysroot.h"
 
 /* The first bytes of an SQLite file (https://www.sqlite.org/fileformat.html). */
 static const char magic[16] = "SQLite format 3";

@@ -3,7 +3,7 @@
 #define DROVER_GPU_FINDINGS_H
 
 #include "common/strbuf.h"
-#include "launcher/doctor/check.h"
+#include "launcher/doctor/core/check.h"
 #include "launcher/doctor/facts/gpu_health.h"
 
 struct gpu_findings {

@@ -3,7 +3,7 @@
 #ifndef DROVER_GPU_HEALTH_H
 #define DROVER_GPU_HEALTH_H
 
-#include "launcher/doctor/check.h"
+#include "launcher/doctor/core/check.h"
 #include "launcher/gpu/gpu_sampler.h"
 
 enum { GPU_HEALTH_GPUS_MAX = 64 };

@@ -3,7 +3,7 @@
 #include <limits.h>
 #include <string.h>
 
-#include "launcher/doctor/sysroot.h"
+#include "launcher/doctor/core/sysroot.h"
 
 enum { BUS_ID_LEN = 12 }; /* "0000:1b:00.0" */
 

@@ -7,7 +7,7 @@
 #include <sys/statvfs.h>
 #include <sys/timex.h>
 
-#include "launcher/doctor/check.h"
+#include "launcher/doctor/core/check.h"
 #include "tests/unit/kit_root.h"
 
 /* What getrlimit(), statvfs() and adjtimex() return in this program (test_checks_faults.c). */

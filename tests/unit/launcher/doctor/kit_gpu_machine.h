@@ -5,8 +5,8 @@
 
 #include <limits.h>
 
-#include "launcher/doctor/check_run.h"
 #include "launcher/doctor/checks/checks.h"
+#include "launcher/doctor/core/check_run.h"
 #include "tests/unit/kit_machine.h"
 #include "tests/unit/kit_root.h"
 

@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-#include "launcher/doctor/check.h"
+#include "launcher/doctor/core/check.h"
 #include "tests/unit/test.h"
 
 static void add(struct preflight *p, const char *node, const char *id, const char *state,

@@ -1,4 +1,4 @@
-#include "launcher/doctor/doctor_report.h"
+#include "launcher/doctor/core/doctor_report.h"
 
 #include "launcher/doctor/doctor_expect.h"
 #include "tests/unit/test.h"

@@ -1,4 +1,4 @@
-#include "launcher/doctor/doctor_report.h"
+#include "launcher/doctor/core/doctor_report.h"
 
 #include <errno.h>
 #include <string.h>

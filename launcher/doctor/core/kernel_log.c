@@ -1,4 +1,4 @@
-#include "launcher/doctor/kernel_log.h"
+#include "launcher/doctor/core/kernel_log.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "common/mem.h"
-#include "launcher/doctor/sysroot.h"
+#include "launcher/doctor/core/sysroot.h"
 
 enum { RECORD_MAX = 8192 }; /* the kernel's records are shorter */
 

@@ -6,7 +6,7 @@
 #define DROVER_CHECK_RUN_H
 
 #include "common/err.h"
-#include "launcher/doctor/check.h"
+#include "launcher/doctor/core/check.h"
 
 enum check_run_set { CHECK_RUN_ALL, CHECK_RUN_QUICK, CHECK_RUN_PREFLIGHT };
 

@@ -1,4 +1,4 @@
-#include "launcher/doctor/check_run.h"
+#include "launcher/doctor/core/check_run.h"
 
 #include <signal.h>
 #include <sys/stat.h>

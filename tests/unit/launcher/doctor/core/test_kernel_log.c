@@ -1,5 +1,5 @@
 /* The kernel's log, from a recorded root. */
-#include "launcher/doctor/kernel_log.h"
+#include "launcher/doctor/core/kernel_log.h"
 
 #include "common/strbuf.h"
 #include "tests/unit/launcher/doctor/kit_check.h"

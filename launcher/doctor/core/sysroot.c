@@ -1,4 +1,4 @@
-#include "launcher/doctor/sysroot.h"
+#include "launcher/doctor/core/sysroot.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -5,7 +5,7 @@
 #include "common/err.h"
 #include "common/json.h"
 #include "common/strbuf.h"
-#include "launcher/doctor/check.h"
+#include "launcher/doctor/core/check.h"
 
 struct doctor_node {
     char *name;
