@@ -25,13 +25,3 @@ const struct check *check_table(size_t *count)
     *count = n;
     return all;
 }
-
-const struct check *check_find(const char *id)
-{
-    size_t n;
-    const struct check *rows = check_table(&n);
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(rows[i].id, id) == 0)
-            return &rows[i];
-    return NULL;
-}

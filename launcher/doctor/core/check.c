@@ -71,3 +71,13 @@ void check_advise(struct check_result *r, const char *fmt, ...)
     r->advice = format(fmt, args);
     va_end(args);
 }
+
+const struct check *check_find(const char *id)
+{
+    size_t n;
+    const struct check *rows = check_table(&n);
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(rows[i].id, id) == 0)
+            return &rows[i];
+    return NULL;
+}

@@ -86,7 +86,8 @@ void check_advise(struct check_result *r, const char *fmt, ...)
 
 void check_result_clear(struct check_result *r);
 
-/* All checks, in the order in which they run: a check follows those that it needs. */
+/* All checks, in the order in which they run: a check follows those that it needs. Defined above
+ * this folder, in launcher/doctor/check_table.c, which knows all groups. */
 const struct check *check_table(size_t *count);
 /* Returns the check with this id, or NULL. */
 const struct check *check_find(const char *id);
