@@ -5,12 +5,12 @@
 #include <unistd.h>
 
 #include "common/durable.h"
+#include "common/json.h"
 #include "hpo/cmd/hpo_commands.h"
 #include "hpo/cmd/sweep_print.h"
 #include "hpo/exchange/exchange.h"
-#include "hpo/exchange/export_lines.h"
-#include "hpo/exchange/export_optuna.h"
-#include "hpo/exchange/export_python.h"
+#include "hpo/exchange/exchange_lines.h"
+#include "hpo/exchange/exchange_python.h"
 
 struct export_options {
     const char *root;
@@ -22,7 +22,7 @@ static const struct opt options[] = {
             struct export_options, csv),
     OPT_STR(0, "jsonl", "FILE", "one JSON object per trial, with its curves; -: stdout",
             struct export_options, jsonl),
-    OPT_STR(0, "optuna", "FILE", "a study in Optuna's SQLite file; FILE must not exist",
+    OPT_STR(0, "optuna", "FILE", "a study in a new SQLite file (needs Python's optuna)",
             struct export_options, optuna),
     OPT_STR(0, "parquet", "FILE", "a table (needs Python's pyarrow)", struct export_options,
             parquet),
@@ -66,24 +66,51 @@ static int write_text(const char *path, int (*write)(FILE *, const struct sweep_
     return err_set(e, rc, "%s: %s", path, strerror(-rc));
 }
 
+struct input {
+    const struct sweep_reader *v;
+    json_t *header;
+};
+
+static int write_input(FILE *to, const void *arg)
+{
+    const struct input *in = arg;
+    AUTO(free) char *line = json_line(in->header);
+    return fprintf(to, "%s\n", line) < 0 ? -errno : exchange_lines_write(to, in->v->columns);
+}
+
+static int write_by_python(const char *format, const char *target, const struct sweep_reader *v,
+                           struct err *e)
+{
+    struct export_params p = export_params_read(v->spec, v->columns);
+    AUTO(json) json_t *header = exchange_lines_header(v, &p);
+    AUTO(strbuf) struct strbuf answer = {0};
+    const struct input in = {v, header};
+    export_params_clear(&p);
+    return exchange_python_run(
+        &answer,
+        &(struct exchange_python){
+            .way = "export", .format = format, .place = target, .write = write_input, .arg = &in},
+        e);
+}
+
 static int write_all(const struct export_options *o, const struct sweep_reader *v, struct err *e)
 {
     const struct {
         const char *format, *target;
-    } python[] = {{"parquet", o->parquet},
+    } python[] = {{"optuna", o->optuna},
+                  {"parquet", o->parquet},
                   {"tensorboard", o->tensorboard},
                   {"wandb", o->wandb},
                   {"mlflow", o->mlflow}};
-    struct export_params p = export_params_read(v->spec, v->columns);
+    if (o->optuna && v->spec->metric_count == 0)
+        return err_set(e, -ENODATA, "sweep '%s' has no metric, which a study of Optuna needs",
+                       v->dir->name);
     int rc = o->csv ? write_text(o->csv, write_csv, v->columns, e) : 0;
     if (rc == 0 && o->jsonl)
-        rc = write_text(o->jsonl, export_lines_write, v->columns, e);
-    if (rc == 0 && o->optuna)
-        rc = export_optuna_write(o->optuna, v, &p, e);
+        rc = write_text(o->jsonl, exchange_lines_write, v->columns, e);
     for (size_t i = 0; rc == 0 && i < COUNT_OF(python); i++)
         if (python[i].target)
-            rc = export_python_write(python[i].format, python[i].target, v, &p, e);
-    export_params_clear(&p);
+            rc = write_by_python(python[i].format, python[i].target, v, e);
     return rc;
 }
 

@@ -5,12 +5,17 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/file.h"
+#include "common/json.h"
 #include "common/plural.h"
 #include "hpo/cmd/hpo_commands.h"
 #include "hpo/exchange/exchange.h"
-#include "hpo/exchange/import_read.h"
+#include "hpo/exchange/exchange_lines.h"
+#include "hpo/exchange/exchange_python.h"
 #include "hpo/exchange/import_sweep.h"
 #include "hpo/store/sweep_dir.h"
+
+enum { LINES_BYTES_MAX = 1 << 30 };
 
 struct import_options {
     const char *root, *name, *goal, *study;
@@ -30,7 +35,8 @@ static int read_params(void *into, char *const *values, struct err *e)
 }
 
 static const struct opt options[] = {
-    OPT_STR(0, "optuna", "FILE", "a study of Optuna (SQLite)", struct import_options, optuna),
+    OPT_STR(0, "optuna", "FILE", "a study of Optuna (SQLite; needs Python's optuna)",
+            struct import_options, optuna),
     OPT_STR(0, "csv", "FILE", "a table with one row per trial", struct import_options, csv),
     OPT_STR(0, "wandb", "FILE", "runs of W&B, as CSV or JSON", struct import_options, wandb),
     OPT_STR(0, "jsonl", "FILE", "lines of `drover export --jsonl`", struct import_options, jsonl),
@@ -48,26 +54,20 @@ static const struct opt options[] = {
     OPT_END,
 };
 
-typedef int (*read_fn)(struct import_trials *out, struct import_skipped *skipped,
-                       const struct import_opts *o, struct err *e);
-
 /* The format that was given; there must be one. */
-static int find_format(read_fn *read, const char **path, const struct import_options *o,
+static int find_format(const char **format, const char **path, const struct import_options *o,
                        struct err *e)
 {
     const struct {
-        const char *path;
-        read_fn read;
-    } formats[] = {{o->optuna, import_optuna_read},
-                   {o->csv, import_csv_read},
-                   {o->wandb, import_json_read_wandb},
-                   {o->jsonl, import_json_read_lines}};
+        const char *name, *path;
+    } formats[] = {
+        {"optuna", o->optuna}, {"csv", o->csv}, {"wandb", o->wandb}, {"jsonl", o->jsonl}};
     int count = 0;
     for (size_t i = 0; i < COUNT_OF(formats); i++) {
         if (!formats[i].path)
             continue;
         *path = formats[i].path;
-        *read = formats[i].read;
+        *format = formats[i].name;
         count++;
     }
     if (count == 1)
@@ -76,15 +76,51 @@ static int find_format(read_fn *read, const char **path, const struct import_opt
     return err_hint(e, "drover import --optuna study.db");
 }
 
-static int set_metrics(struct import_trials *t, const struct import_options *o, struct err *e)
+static bool maximizes(const struct import_options *o)
 {
-    bool maximize = o->goal && strcmp(o->goal, "maximize") == 0;
-    if (o->goal && !maximize && strcmp(o->goal, "minimize") != 0)
-        return err_set(e, -EINVAL, "--goal '%s': minimize or maximize", o->goal);
-    int rc = 0;
+    return o->goal && strcmp(o->goal, "maximize") == 0;
+}
+
+/* drover's own lines. */
+static int read_lines(struct import_trials *t, size_t *unfinished, const char *path,
+                      const struct import_options *o, struct err *e)
+{
+    AUTO(strbuf) struct strbuf text = {0};
+    int rc = file_read(&text, path, LINES_BYTES_MAX);
+    if (rc < 0)
+        return err_set(e, rc, "%s: %s", path, strerror(-rc));
     for (char **name = o->metrics; rc == 0 && name && *name; name++)
-        rc = import_trials_add_metric(t, *name, maximize, e);
-    return rc < 0 ? err_wrap(e, "--metric") : 0;
+        rc = import_trials_add_metric(t, *name, false, e);
+    if (rc < 0)
+        return err_wrap(e, "--metric");
+    rc = exchange_lines_read(t, unfinished, strbuf_str(&text), text.len, false, e);
+    for (int i = 0; i < t->metric_count; i++)
+        t->metrics[i].maximize = maximizes(o);
+    return rc < 0 ? err_wrap(e, "%s", path) : 0;
+}
+
+static json_t *strv_json(char *const *v)
+{
+    json_t *list = json_array();
+    for (; v && *v; v++)
+        json_array_append_new(list, json_text(*v));
+    return list;
+}
+
+static int read_by_python(struct import_trials *t, size_t *unfinished, const char *format,
+                          const char *path, const struct import_options *o, struct err *e)
+{
+    AUTO(strbuf) struct strbuf text = {0};
+    AUTO(json)
+    json_t *given =
+        json_pack("{s:o, s:o*, s:s*, s:s*}", "metrics", strv_json(o->metrics), "params",
+                  o->params ? strv_json(o->params) : NULL, "goal", o->goal, "study", o->study);
+    AUTO(free) char *more = json_line(given);
+    int rc = exchange_python_run(
+        &text,
+        &(struct exchange_python){.way = "import", .format = format, .place = path, .more = more},
+        e);
+    return rc < 0 ? rc : exchange_lines_read(t, unfinished, strbuf_str(&text), text.len, true, e);
 }
 
 /* --name, or the file's name without its extension. The caller frees it. */
@@ -99,30 +135,27 @@ static char *name_of(const struct import_options *o, const char *path)
 
 static int import_file(const struct import_options *o, struct import_trials *t, struct err *e)
 {
-    read_fn read = NULL;
-    const char *path = NULL;
-    struct import_skipped skipped = {0};
-    int rc = find_format(&read, &path, o, e);
+    const char *format = NULL, *path = NULL;
+    size_t unfinished = 0;
+    int rc = find_format(&format, &path, o, e);
+    if (rc == 0 && o->goal && !maximizes(o) && strcmp(o->goal, "minimize") != 0)
+        rc = err_set(e, -EINVAL, "--goal '%s': minimize or maximize", o->goal);
     if (rc == 0)
-        rc = set_metrics(t, o, e);
-    if (rc == 0)
-        rc = read(t, &skipped, &(struct import_opts){path, o->study, o->params}, e);
+        rc = o->jsonl ? read_lines(t, &unfinished, path, o, e)
+                      : read_by_python(t, &unfinished, format, path, o, e);
     if (rc < 0)
         return rc;
     AUTO(free) char *name = name_of(o, path);
     if (!sweep_dir_name_ok(name))
         return err_set(e, -EINVAL, "--name '%s': 1 to %d letters, digits, '.', '_' and '-'", name,
                        SWEEP_DIR_NAME_MAX);
-    bool all = o->goal && !o->optuna; /* read before a metric was known: all have this goal */
-    for (int i = 0; all && i < t->metric_count; i++)
-        t->metrics[i].maximize = strcmp(o->goal, "maximize") == 0;
     rc = import_sweep_write(t, o->root, name, path, e);
     if (rc < 0)
         return rc;
     printf("%s: %zu trial%s", name, json_array_size(t->trials),
            plural_s((long long)json_array_size(t->trials)));
-    if (skipped.unfinished > 0)
-        printf("; %zu had not ended", skipped.unfinished);
+    if (unfinished > 0)
+        printf("; %zu had not ended", unfinished);
     printf("\n  drover sweep show %s\n  drover sweep FILE --prior %s\n", name, name);
     return 0;
 }

@@ -84,6 +84,8 @@ static struct export_param read_param(const struct spec *spec, const struct swee
         read_choices(&p, listed ? d : NULL, c, param);
     }
     p.log = p.log && p.low > 0;
+    if (d && d->kind == DISTRIBUTION_UNIFORM && d->q > 0 && remainder(p.low, d->q) == 0)
+        p.step = d->q;
     return p;
 }
 
@@ -104,19 +106,6 @@ void export_params_clear(struct export_params *p)
     *p = (struct export_params){0};
 }
 
-double export_params_value(const struct export_params *p, const struct sweep_columns *c,
-                           size_t param, size_t trial)
-{
-    struct columns_value v = sweep_columns_value(c, param, trial);
-    if (v.kind == COLUMNS_ABSENT)
-        return NAN;
-    if (p->at[param].kind != EXPORT_PARAM_CHOICE)
-        return v.number;
-    AUTO(strbuf) struct strbuf text = {0};
-    add_text(&text, v, c);
-    return text_table_find(&p->at[param].values, strbuf_str(&text), text.len);
-}
-
 json_t *export_params_json(const struct export_param *p)
 {
     static const char *const kinds[] = {"real", "integer", "choice"};
@@ -127,16 +116,14 @@ json_t *export_params_json(const struct export_param *p)
         json_object_set_new(o, "high",
                             whole ? json_integer((json_int_t)p->high) : json_real(p->high));
         json_object_set_new(o, "log", json_boolean(p->log));
+        if (p->step > 0)
+            json_object_set_new(o, "step",
+                                whole ? json_integer((json_int_t)p->step) : json_real(p->step));
         return o;
     }
     json_t *choices = json_array();
-    for (size_t i = 0; i < p->values.count; i++) {
-        const char *text = p->values.texts[i];
-        json_t *value = json_loads(text, JSON_DECODE_ANY, NULL);
-        bool plain = value && !json_is_array(value) && !json_is_object(value);
-        json_array_append_new(choices, plain ? json_incref(value) : json_string(text));
-        json_decref(value);
-    }
+    for (size_t i = 0; i < p->values.count; i++)
+        json_array_append_new(choices, json_loads(p->values.texts[i], JSON_DECODE_ANY, NULL));
     json_object_set_new(o, "choices", choices);
     return o;
 }

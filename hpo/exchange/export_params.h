@@ -19,6 +19,7 @@ struct export_param {
     enum export_param_kind kind;
     double low, high;         /* REAL, INTEGER: of the sweep file, wider if a value lies outside */
     bool log;                 /* its values are spread by their logarithm */
+    double step;              /* of its values, from `low` on; 0: none */
     struct text_table values; /* CHOICE: each value as JSON text */
 };
 
@@ -31,13 +32,8 @@ struct export_params {
 struct export_params export_params_read(const struct spec *spec, const struct sweep_columns *c);
 void export_params_clear(struct export_params *p);
 
-/* Returns the value of a trial: the number, or the index of the choice. NAN: the trial does not
- * have the parameter. */
-double export_params_value(const struct export_params *p, const struct sweep_columns *c,
-                           size_t param, size_t trial);
-
-/* Returns {"name","kind","low","high","log"} or {"name","kind","choices":[…]} (new reference). A
- * choice that is a list or a mapping becomes its JSON text. */
+/* Returns {"name","kind","low","high","log","step"?} or {"name","kind","choices":[…]} (new
+ * reference). */
 json_t *export_params_json(const struct export_param *p);
 
 #endif

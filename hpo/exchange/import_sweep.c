@@ -107,6 +107,8 @@ static int write_trial(struct writer *w, const struct import_trials *t, const js
     const char *node = json_string_value(json_object_get(trial, "node"));
     const char *error = json_string_value(json_object_get(trial, "error"));
     json_t *value = json_object_get(json_object_get(trial, "metrics"), t->metrics[0].name);
+    if (t->value_best && json_is_number(json_object_get(trial, "value")))
+        value = json_object_get(trial, "value");
     double seconds = json_number_value(json_object_get(trial, "seconds"));
     int rc = append(w, SCHEDULER_REC_CREATED, time_of(trial, "created_ms", begin_ms), 0,
                     json_pack("{s:O}", "params", json_object_get(trial, "params")));
@@ -119,8 +121,8 @@ static int write_trial(struct writer *w, const struct import_trials *t, const js
     if (rc == 0)
         rc = append(w, SCHEDULER_REC_ENDED, end_ms, w->lease,
                     json_pack("{s:O, s:o, s:f, s:s*}", "state", json_object_get(trial, "state"),
-                              "value", value ? json_incref(value) : json_null(), "seconds", seconds,
-                              "error", error));
+                              "value", json_is_number(value) ? json_incref(value) : json_null(),
+                              "seconds", seconds, "error", error));
     w->trial++;
     return rc;
 }

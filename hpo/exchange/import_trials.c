@@ -33,57 +33,6 @@ int import_trials_add_metric(struct import_trials *t, const char *name, bool max
     return 0;
 }
 
-void import_trials_set(json_t *params, const char *dotted, json_t *value)
-{
-    for (const char *dot; (dot = strchr(dotted, '.')) && dot > dotted && dot[1];) {
-        AUTO(free) char *group = xstrndup(dotted, (size_t)(dot - dotted));
-        json_t *inner = json_object_get(params, group);
-        if (!inner)
-            json_object_set_new(params, group, inner = json_object());
-        if (!json_is_object(inner))
-            break;
-        params = inner;
-        dotted = dot + 1;
-    }
-    json_object_set_new(params, dotted, value);
-}
-
-json_t *import_trials_cell(const char *text)
-{
-    char *end = NULL;
-    if (!*text)
-        return NULL;
-    if (strcmp(text, "true") == 0 || strcmp(text, "True") == 0)
-        return json_true();
-    if (strcmp(text, "false") == 0 || strcmp(text, "False") == 0)
-        return json_false();
-    errno = 0;
-    long long whole = strtoll(text, &end, 10);
-    if (!*end && errno == 0)
-        return json_integer(whole);
-    double real = strtod(text, &end);
-    if (!*end && isfinite(real) && !strpbrk(text, "xX")) /* a hexadecimal number is a text */
-        return json_real(real);
-    return json_text(text);
-}
-
-const char *import_trials_state(const char *word)
-{
-    static const struct {
-        const char *word, *state;
-    } rows[] = {
-        {"done", "done"},           {"complete", "done"},    {"completed", "done"},
-        {"finished", "done"},       {"terminated", "done"},  {"pruned", "pruned"},
-        {"failed", "failed"},       {"fail", "failed"},      {"crashed", "failed"},
-        {"error", "failed"},        {"oom", "oom"},          {"invalid", "invalid"},
-        {"cancelled", "cancelled"}, {"killed", "cancelled"}, {"preempted", "cancelled"},
-    };
-    for (size_t i = 0; i < COUNT_OF(rows); i++)
-        if (strcasecmp(rows[i].word, word) == 0)
-            return rows[i].state;
-    return NULL;
-}
-
 /* ---- the sweep file ------------------------------------------------------------------------- */
 
 struct range {
@@ -177,14 +126,13 @@ static void write_file(char **out, const struct import_trials *t, const char *na
     AUTO(strbuf) struct strbuf b = {0};
     const char *key;
     json_t *of;
-    /* The last value of a trial is the one that the other tool has recorded for it. */
     strbuf_printf(&b, "name: \"%s\"\nprogram: \"true\"\nmethod: random\nrun_cap: %zu\n", name,
                   json_array_size(t->trials));
     if (t->metric_count == 1)
         add_key(&b, "metric", json_array_get(metrics, 0));
     else
         add_key(&b, "metrics", metrics);
-    strbuf_puts(&b, "drover: {value: last}\nparameters:\n");
+    strbuf_printf(&b, "drover: {value: %s}\nparameters:\n", t->value_best ? "best" : "last");
     json_object_foreach ((json_t *)parameters, key, of) {
         AUTO(json) json_t *name_of = json_string(key);
         AUTO(free) char *quoted = json_line(name_of);

@@ -99,7 +99,7 @@ def test_bad_requests_change_nothing(place, tmp_path):
 def test_a_library_that_is_missing_is_named(place, tmp_path):
     (tmp_path / "pyarrow.py").write_text("raise ImportError('none here')")
     place.env["PYTHONPATH"] = str(tmp_path)
-    said = drover(place, "export", "s", "--parquet", "x", python=sys.executable, status=1)
+    said = drover(place, "export", "s", "--parquet", "x", python=sys.executable, status=2)
     del place.env["PYTHONPATH"]
     assert "needs the Python package pyarrow: none here" in said and "-m pip install pyarrow" in said
     assert "needs Python" in drover(place, "export", "s", "--parquet", "x", python="/no/python", status=2)
@@ -117,7 +117,7 @@ print(json.dumps([{"id": t.number, "state": t.state.name, "params": t.params, "v
 
 @needs(PEERS, "optuna")
 def test_optuna_opens_its_study(place, trials, tmp_path):
-    drover(place, "export", "s", "--optuna", str(tmp_path / "s.db"))
+    drover(place, "export", "s", "--optuna", str(tmp_path / "s.db"), python=PEERS)
     found = peer(place, OPTUNA, f"sqlite:///{tmp_path}/s.db")
     known = by_id(trials)
     assert len(found) == 8
@@ -217,11 +217,12 @@ def comparable(trials):
     return [(t["id"], t["state"], t["params"], t["value"]) for t in sorted(trials, key=lambda t: t["id"])]
 
 
+@needs(PEERS, "optuna")
 def test_an_exported_sweep_comes_back_and_is_learned_from(place, trials, tmp_path):
     drover(place, "export", "s", "--jsonl", str(tmp_path / "lines.jsonl"), "--optuna", str(tmp_path / "study.db"),
-           "--csv", str(tmp_path / "table.csv"))
+           "--csv", str(tmp_path / "table.csv"), python=PEERS)
     drover(place, "import", "--jsonl", str(tmp_path / "lines.jsonl"), "--metric", "loss")
-    drover(place, "import", "--optuna", str(tmp_path / "study.db"), "--metric", "loss")
+    drover(place, "import", "--optuna", str(tmp_path / "study.db"), "--metric", "loss", python=PEERS)
     drover(place, "import", "--csv", str(tmp_path / "table.csv"), "--metric", "loss", "--params", "lr,layers,solver,opt.beta")
     for name in ("lines", "study", "table"):
         again = place.show(name)
@@ -273,6 +274,77 @@ def test_a_wrong_file_is_refused(place, tmp_path, text, args, said):
     assert sorted(os.listdir(place.path / "sweeps")) == before
 
 
+def test_names_and_columns_of_other_tools_have_their_meaning(place, tmp_path):
+    (tmp_path / "ray.csv").write_text("loss,done,pid,config/lr,config/model/act\n0.5,True,1,0.01,relu\n0.4,True,2,0.1,gelu\n")
+    drover(place, "import", "--csv", str(tmp_path / "ray.csv"), "--metric", "loss", "--name", "ray")
+    assert place.show("ray")["best"]["params"] == {"lr": 0.1, "model": {"act": "gelu"}}
+    (tmp_path / "page.csv").write_text('"Name","State","lr","a","a.b","val_loss","_step","_runtime"\n"r1","finished","0.1","1","2","0.3","100","9"\n'
+                                       '"r2","finished","0.2","1","3","nan","100","9"\n')
+    drover(place, "import", "--wandb", str(tmp_path / "page.csv"), "--metric", "val_loss", "--name", "page")
+    trials = by_id(place.show("page")["trials"])
+    assert trials[0]["params"] == {"lr": 0.1, "a": 1, "a.b": 2} and trials[0]["value"] == 0.3
+    assert trials[1]["state"] == "invalid" and trials[1]["value"] is None
+    runs = [{"config": {"lr": 0.1}, "summary": {"loss": loss}, "history": [{"_step": 0, "loss": 0.1}, {"_step": 1, "loss": loss}]}
+            for loss in (0.3, float("nan"), float("inf"))]
+    (tmp_path / "nan.json").write_text("\n".join(map(json.dumps, runs)))
+    drover(place, "import", "--wandb", str(tmp_path / "nan.json"), "--metric", "loss", "--name", "nan")
+    assert sorted(str(t["value"]) for t in place.show("nan")["trials"]) == ["0.3", "None", "None"]
+
+
+def test_lines_keep_the_best_value_of_a_trial(place, tmp_path):
+    place.script("dip.sh", 'for loss in 0.9 0.2$x 0.8; do echo "{\\"loss\\": $loss}"; done\n')
+    assert place.run(place.sweep("method: grid\nmetric: {name: loss}\nparameters: {x: {values: [1, 2]}}\n", "dip.sh", name="dip"), "-q").returncode == 0
+    drover(place, "export", "dip", "--jsonl", str(tmp_path / "l.jsonl"))
+    drover(place, "import", "--jsonl", str(tmp_path / "l.jsonl"), "--name", "dip2")
+    assert comparable(place.show("dip2")["trials"]) == comparable(place.show("dip")["trials"])
+    assert place.show("dip2")["best"]["value"] == 0.21
+
+
+def test_an_import_that_fails_leaves_the_reason_and_nothing_else(place, tmp_path):
+    (tmp_path / "x.db").write_text("no database")
+    before = sorted(os.listdir(place.path / "sweeps"))
+    (tmp_path / "optuna.py").write_text("raise ImportError('none here')")
+    place.env["PYTHONPATH"] = str(tmp_path)
+    for args in (["import", "--optuna", str(tmp_path / "x.db")], ["export", "s", "--optuna", str(tmp_path / "new.db")]):
+        assert "needs the Python package optuna: none here" in drover(place, *args, python=sys.executable, status=2)
+    del place.env["PYTHONPATH"]
+    assert "needs Python" in drover(place, "import", "--optuna", str(tmp_path / "x.db"), python="/no/python", status=2)
+    assert "No such file" in drover(place, "import", "--csv", str(tmp_path / "none.csv"), "--metric", "a", status=2)
+    assert sorted(os.listdir(place.path / "sweeps")) == before and not (tmp_path / "new.db").exists()
+    assert (tmp_path / "x.db").read_text() == "no database"
+
+
+@needs(PEERS, "optuna")
+@pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/New_York"])
+def test_steps_names_times_and_infinities_of_optuna(place, tmp_path, zone, monkeypatch):
+    monkeypatch.setitem(place.env, "TZ", zone)
+    monkeypatch.setenv("TZ", zone)
+    peer(place, """
+import datetime, optuna, sys
+optuna.logging.set_verbosity(optuna.logging.ERROR)
+s = optuna.create_study(storage=f"sqlite:///{sys.argv[1]}/own.db", study_name="own")
+s.set_metric_names(["loss"])
+d = {"units": optuna.distributions.IntDistribution(32, 512, step=32), "lr.head": optuna.distributions.FloatDistribution(1e-4, 1, log=True)}
+for i, value in enumerate([0.5, float("inf"), 0.25]):
+    t = optuna.trial.create_trial(value=value, params={"units": 64, "lr.head": 0.01}, distributions=d, intermediate_values={0: 0.1, 7: value})
+    t.datetime_start = datetime.datetime(2026, 5, 1, 10 + i)
+    t.datetime_complete = datetime.datetime(2026, 5, 1, 11 + i)
+    s.add_trial(t)
+print(s.trials[0].datetime_start.timestamp())
+""", tmp_path)
+    drover(place, "import", "--optuna", str(tmp_path / "own.db"), "--name", f"own-{zone[:4]}", python=PEERS)
+    show = place.show(f"own-{zone[:4]}")
+    assert [t["value"] for t in sorted(show["trials"], key=lambda t: t["id"])] == [0.5, None, 0.25] and show["best"]["params"]["lr"]["head"] == 0.01
+    drover(place, "export", f"own-{zone[:4]}", "--optuna", str(tmp_path / "back.db"), python=PEERS)
+    found = peer(place, """
+import json, optuna, sys
+s = optuna.load_study(study_name=None, storage=sys.argv[1])
+print(json.dumps([s.metric_names, [str(t.datetime_start) for t in s.trials], s.trials[0].distributions["units"].step,
+                  sorted(s.trials[2].intermediate_values.items()), [t.state.name for t in s.trials]]))
+""", f"sqlite:///{tmp_path}/back.db")
+    assert found == [["loss"], [f"2026-05-01 {h}:00:00" for h in (10, 11, 12)], 32, [[0, 0.1], [7, 0.25]], ["COMPLETE", "FAIL", "COMPLETE"]]
+
+
 @needs(PEERS, "optuna")
 def test_a_study_of_optuna_with_conditions_and_two_objectives(place, tmp_path):
     peer(place, """
@@ -290,9 +362,9 @@ s.optimize(objective, n_trials=6)
 optuna.create_study(storage=f"sqlite:///{sys.argv[1]}/two.db", study_name="b")
 print("1")
 """, tmp_path)
-    said = drover(place, "import", "--optuna", str(tmp_path / "two.db"), status=2)
+    said = drover(place, "import", "--optuna", str(tmp_path / "two.db"), python=PEERS, status=2)
     assert "several studies" in said and "--study 'a', --study 'b'" in said
-    drover(place, "import", "--optuna", str(tmp_path / "two.db"), "--study", "a", "--metric", "loss", "--metric", "acc")
+    drover(place, "import", "--optuna", str(tmp_path / "two.db"), "--study", "a", "--metric", "loss", "--metric", "acc", python=PEERS)
     show = place.show("two")
     assert len(show["trials"]) == 6 and all(t["state"] == "done" for t in show["trials"]) and show["pareto"]
 

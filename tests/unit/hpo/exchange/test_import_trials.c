@@ -58,34 +58,10 @@ TEST(what_the_other_tool_says_counts_more)
 
 TEST(groups_stay_groups)
 {
-    AUTO(json) json_t *params = json_object();
-    import_trials_set(params, "opt.lr", json_real(0.5));
-    import_trials_set(params, "opt.name", json_string("sgd"));
-    import_trials_set(params, "depth", json_integer(3));
-    import_trials_set(params, "depth.odd", json_integer(4)); /* depth is a value already */
-    import_trials_set(params, ".x.", json_integer(5));
-    AUTO(free) char *text = json_line(params);
-    CHECK_STR(text,
-              "{\"opt\":{\"lr\":0.5,\"name\":\"sgd\"},\"depth\":3,\"depth.odd\":4,\".x.\":5}");
     check(
         "[{\"opt\":{\"lr\":1}},{\"opt\":{\"lr\":4,\"name\":\"sgd\"}}]", "{}",
         "  \"opt\": {\"parameters\":{\"lr\":{\"distribution\":\"int_uniform\",\"min\":1,\"max\":4},"
         "\"name\":{\"value\":\"sgd\"}}}\n");
-}
-
-TEST(cells_have_types)
-{
-    static const struct {
-        const char *cell, *json;
-    } rows[] = {{"12", "12"},       {"-1e-3", "-0.001"},  {"True", "true"},
-                {"false", "false"}, {"adam", "\"adam\""}, {"0x10", "\"0x10\""},
-                {"nan", "\"nan\""}, {"1 2", "\"1 2\""},   {"99999999999999999999", "1e+20"}};
-    for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        AUTO(json) json_t *value = import_trials_cell(rows[i].cell);
-        AUTO(free) char *text = json_line(value);
-        CHECK_STR(text, rows[i].json);
-    }
-    CHECK(import_trials_cell("") == NULL);
 }
 
 TEST(nothing_to_import_is_an_error)

@@ -1,0 +1,134 @@
+#include "hpo/exchange/exchange_lines.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "common/json.h"
+
+static void set_time(json_t *o, const char *key, int64_t ms)
+{
+    if (ms > 0)
+        json_object_set_new(o, key, json_integer(ms));
+}
+
+static json_t *trial_json(const struct sweep_columns *c, size_t trial)
+{
+    const struct columns_trial *t = sweep_columns_trial(c, trial);
+    json_t *o = sweep_columns_trial_json(c, trial);
+    set_time(o, "created_ms", t->created_ms);
+    set_time(o, "leased_ms", t->leased_ms);
+    set_time(o, "ended_ms", t->ended_ms);
+    json_object_set_new(o, "curves", sweep_columns_curves_json(c, trial));
+    return o;
+}
+
+json_t *exchange_lines_header(const struct sweep_reader *v, const struct export_params *p)
+{
+    json_t *metrics = json_array(), *params = json_array();
+    for (int i = 0; i < v->spec->metric_count; i++)
+        json_array_append_new(metrics,
+                              json_pack("{s:s?, s:s}", "name", v->spec->metrics[i].name, "goal",
+                                        v->spec->metrics[i].maximize ? "maximize" : "minimize"));
+    for (size_t i = 0; i < p->count; i++)
+        json_array_append_new(params, export_params_json(&p->at[i]));
+    return json_pack("{s:s, s:s, s:o, s:o}", "name", v->dir->name, "method", v->spec->method->name,
+                     "metrics", metrics, "params", params);
+}
+
+int exchange_lines_write(FILE *out, const struct sweep_columns *c)
+{
+    for (size_t i = 0; i < sweep_columns_count(c); i++) {
+        AUTO(json) json_t *t = trial_json(c, i);
+        AUTO(free) char *line = json_line(t);
+        if (fprintf(out, "%s\n", line) < 0)
+            return -errno;
+    }
+    return fflush(out) == 0 ? 0 : -errno;
+}
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+static int read_header(struct import_trials *out, size_t *unfinished, json_t *o, struct err *e)
+{
+    size_t i;
+    json_t *m, *parameters = json_object_get(o, "parameters");
+    int rc = 0;
+    json_array_foreach (json_object_get(o, "metrics"), i, m) {
+        const char *goal = json_string_value(json_object_get(m, "goal"));
+        if (rc == 0)
+            rc = import_trials_add_metric(out, json_string_value(json_object_get(m, "name")),
+                                          goal && strcmp(goal, "maximize") == 0, e);
+    }
+    out->parameters = json_incref(parameters);
+    *unfinished = (size_t)json_integer_value(json_object_get(o, "unfinished"));
+    return rc;
+}
+
+static bool has_ended(const char *state)
+{
+    static const char *const names[] = {"done", "pruned", "failed", "oom", "invalid", "cancelled"};
+    for (size_t i = 0; i < COUNT_OF(names); i++)
+        if (strcmp(names[i], state) == 0)
+            return true;
+    return false;
+}
+
+/* Returns true if the trial's value is one of its curve that is not the last one. */
+static bool has_best_value(const json_t *trial, const char *metric)
+{
+    json_t *value = json_object_get(trial, "value"), *point;
+    json_t *last = json_object_get(json_object_get(trial, "metrics"), metric);
+    size_t i;
+    if (!json_is_number(value) || !json_is_number(last) ||
+        json_number_value(value) == json_number_value(last))
+        return false;
+    json_array_foreach (json_object_get(json_object_get(trial, "curves"), metric), i, point)
+        if (json_number_value(json_array_get(point, 1)) == json_number_value(value))
+            return true;
+    return false;
+}
+
+static int read_trial(struct import_trials *out, size_t *unfinished, json_t *o, struct err *e)
+{
+    const char *state = json_string_value(json_object_get(o, "state"));
+    json_t *metrics = json_object_get(o, "metrics");
+    if (!state || !json_is_object(json_object_get(o, "params")) || !json_is_object(metrics))
+        return err_set(e, -EINVAL, "a trial has \"state\", \"params\" and \"metrics\"");
+    if (!has_ended(state)) {
+        ++*unfinished;
+        return 0;
+    }
+    if (out->metric_count == 0 && json_object_size(metrics) > 1) {
+        err_set(e, -EINVAL, "which of its metrics counts?");
+        return err_hint(e, "--metric NAME");
+    }
+    if (out->metric_count == 0 && json_object_size(metrics) == 1)
+        (void)import_trials_add_metric(out, json_object_iter_key(json_object_iter(metrics)), false,
+                                       NULL); /* the first: it cannot fail */
+    if (out->metric_count > 0 && has_best_value(o, out->metrics[0].name))
+        out->value_best = true;
+    json_array_append(out->trials, o);
+    return 0;
+}
+
+int exchange_lines_read(struct import_trials *out, size_t *unfinished, const char *text, size_t len,
+                        bool described, struct err *e)
+{
+    size_t at = 0, number = 0;
+    int rc = 0;
+    out->trials = out->trials ? out->trials : json_array();
+    while (rc == 0 && (at += strspn(text + at, " \t\r\n")) < len) {
+        json_error_t why;
+        const size_t flags = JSON_DISABLE_EOF_CHECK | JSON_ALLOW_NUL;
+        AUTO(json) json_t *o = json_loadb(text + at, len - at, flags, &why);
+        number++;
+        if (!o)
+            return err_set(e, -EINVAL, "value %zu is not JSON: %s", number, why.text);
+        at += (size_t)why.position;
+        rc = described && number == 1 ? read_header(out, unfinished, o, e)
+                                      : read_trial(out, unfinished, o, e);
+        if (rc < 0)
+            rc = err_wrap(e, "value %zu", number);
+    }
+    return rc;
+}
