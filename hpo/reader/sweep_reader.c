@@ -205,31 +205,30 @@ int sweep_reader_recommended(const struct sweep_reader *v)
     return chosen >= 0 ? chosen : best;
 }
 
-json_t *sweep_reader_importance(const struct sweep_reader *v)
+/* `resamples`: for the ranges of the shares; 0: the shares. */
+static json_t *importance(const struct sweep_reader *v, size_t trials_max, int resamples)
 {
     struct sampler_objective objectives[SPEC_METRICS_MAX];
     struct sampler_task task;
     sampler_task_of_spec(&task, objectives, v->spec, NULL);
     if (task.objective_count == 0)
         return json_null();
-    struct trial_view trials = sample(v, READER_ANALYSED_MAX);
-    json_t *shares = sweep_analysis_importance(task.space, objectives, &trials);
+    struct trial_view trials = sample(v, trials_max);
+    json_t *shares = resamples == 0 ? sweep_analysis_importance(task.space, objectives, &trials)
+                                    : sweep_analysis_importance_ranges(task.space, objectives,
+                                                                       &trials, resamples);
     sweep_columns_view_free(&trials);
     return shares;
 }
 
+json_t *sweep_reader_importance(const struct sweep_reader *v)
+{
+    return importance(v, READER_ANALYSED_MAX, 0);
+}
+
 json_t *sweep_reader_importance_ranges(const struct sweep_reader *v)
 {
-    struct sampler_objective objectives[SPEC_METRICS_MAX];
-    struct sampler_task task;
-    sampler_task_of_spec(&task, objectives, v->spec, NULL);
-    if (task.objective_count == 0)
-        return json_null();
-    struct trial_view trials = sample(v, READER_RESAMPLED_MAX);
-    json_t *shares =
-        sweep_analysis_importance_ranges(task.space, objectives, &trials, READER_RESAMPLES);
-    sweep_columns_view_free(&trials);
-    return shares;
+    return importance(v, READER_RESAMPLED_MAX, READER_RESAMPLES);
 }
 
 json_t *sweep_reader_pareto(const struct sweep_reader *v)

@@ -121,20 +121,7 @@ int event_store_prepare(struct event_store *s, sqlite3_stmt **out, const char *s
                : event_store_failed(s, "prepare", e);
 }
 
-/* Sets `*out` to the first column of the first row. */
-static int query_int(struct event_store *s, const char *sql, int64_t *out, struct err *e)
-{
-    sqlite3_stmt *st = NULL;
-    if (event_store_prepare(s, &st, sql, e) < 0)
-        return err_wrap(e, "open");
-    int rc = sqlite3_step(st);
-    if (rc == SQLITE_ROW)
-        *out = sqlite3_column_int64(st, 0);
-    int code = rc == SQLITE_ROW ? 0 : event_store_failed(s, "open", e);
-    sqlite3_finalize(st);
-    return code;
-}
-
+/* Copies the first column of the first row to `out`. */
 static int query_text(struct event_store *s, const char *sql, char *out, size_t len, struct err *e)
 {
     sqlite3_stmt *st = NULL;
@@ -200,6 +187,15 @@ static int check_pages(struct event_store *s, struct err *e)
         return 0;
     err_set(e, -EBADMSG, "%s: damaged: %s", s->path, verdict);
     return err_hint(e, "sqlite3 '%s' .recover  restores what is readable", s->path);
+}
+
+static int query_int(struct event_store *s, const char *sql, int64_t *out, struct err *e)
+{
+    char text[32];
+    int rc = query_text(s, sql, text, sizeof text, e);
+    if (rc == 0)
+        *out = strtoll(text, NULL, 10);
+    return rc;
 }
 
 int event_store_check_format(struct event_store *s, int64_t *version, struct err *e)

@@ -47,11 +47,6 @@ size_t lease_list_count(const struct lease_list *list)
     return list->count;
 }
 
-struct lease *lease_list_at(const struct lease_list *list, size_t i)
-{
-    return list->at[i];
-}
-
 struct lease *lease_list_find(const struct lease_list *list, int64_t id)
 {
     for (size_t i = 0; i < list->count; i++)
@@ -168,12 +163,36 @@ void lease_list_kill_all(struct lease_list *list)
         lease_kill(list->at[i]);
 }
 
-/* ---- one lease ------------------------------------------------------------------------------ */
-
-int64_t lease_id(const struct lease *l)
+json_t *lease_list_ids(const struct lease_list *list)
 {
-    return l->id;
+    json_t *ids = json_array();
+    for (size_t i = 0; i < list->count; i++)
+        json_array_append_new(ids, json_integer(list->at[i]->id));
+    return ids;
 }
+
+void lease_list_resend(const struct lease_list *list)
+{
+    const struct lease_context *c = list->context;
+    for (size_t i = 0; i < list->count; i++) {
+        const struct lease *l = list->at[i];
+        if (l->run) {
+            outbox_each_sent(trial_run_outbox(l->run), c->send, c->arg);
+            trial_run_resend(l->run);
+        } else {
+            reservation_resend(l->reservation);
+        }
+    }
+}
+
+void lease_list_each_unacknowledged(const struct lease_list *list, outbox_fn *fn, void *arg)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (list->at[i]->run)
+            outbox_each(trial_run_outbox(list->at[i]->run), fn, arg);
+}
+
+/* ---- one lease ------------------------------------------------------------------------------ */
 
 bool lease_is_reservation(const struct lease *l)
 {
@@ -230,23 +249,7 @@ void lease_join(struct lease *l, const json_t *ticket)
         reservation_join(l->reservation, ticket);
 }
 
-void lease_resend(const struct lease *l)
-{
-    if (l->run) {
-        outbox_each_sent(trial_run_outbox(l->run), l->list->context->send, l->list->context->arg);
-        trial_run_resend(l->run);
-    } else {
-        reservation_resend(l->reservation);
-    }
-}
-
 bool lease_acknowledge(struct lease *l, int64_t seq)
 {
     return l->run && trial_run_acknowledge(l->run, seq);
-}
-
-void lease_each_unacknowledged(const struct lease *l, outbox_fn *fn, void *arg)
-{
-    if (l->run)
-        outbox_each(trial_run_outbox(l->run), fn, arg);
 }

@@ -25,9 +25,7 @@ void lease_list_free(struct lease_list *list);
 AUTO_DEFINE(lease_list, struct lease_list *, lease_list_free)
 
 size_t lease_list_count(const struct lease_list *list);
-/* 0 is the oldest. Borrowed until it is removed. */
-struct lease *lease_list_at(const struct lease_list *list, size_t i);
-/* NULL: unknown. */
+/* NULL: unknown. Borrowed until it is removed. */
 struct lease *lease_list_find(const struct lease_list *list, int64_t id);
 /* The oldest that waits for a slot; NULL: none. */
 struct lease *lease_list_first_waiting(const struct lease_list *list);
@@ -47,7 +45,13 @@ void lease_list_preempt_all(struct lease_list *list);
 void lease_list_preempt_waiting(struct lease_list *list);
 void lease_list_kill_all(struct lease_list *list);
 
-int64_t lease_id(const struct lease *l);
+/* Returns the numbers of the leases, oldest first: a JSON array. New reference. */
+json_t *lease_list_ids(const struct lease_list *list);
+/* Resends the messages that are not acknowledged, after a new connection has opened. */
+void lease_list_resend(const struct lease_list *list);
+/* Calls `fn` with each message that is not acknowledged. */
+void lease_list_each_unacknowledged(const struct lease_list *list, outbox_fn *fn, void *arg);
+
 bool lease_is_reservation(const struct lease *l);
 /* Return the trial's number, and trial_run_result(). Not for a reservation. */
 int lease_trial(const struct lease *l);
@@ -61,11 +65,7 @@ void lease_stop(struct lease *l);
 void lease_kill(struct lease *l);
 /* Calls reservation_join() with `ticket`. Has no effect on a trial run. */
 void lease_join(struct lease *l, const json_t *ticket);
-/* Resends the messages that are not acknowledged, after a new connection has opened. */
-void lease_resend(const struct lease *l);
 /* Calls trial_run_acknowledge(). Returns false for a reservation. */
 bool lease_acknowledge(struct lease *l, int64_t seq);
-/* Calls `fn` with each message that is not acknowledged. */
-void lease_each_unacknowledged(const struct lease *l, outbox_fn *fn, void *arg);
 
 #endif

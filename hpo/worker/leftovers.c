@@ -25,8 +25,7 @@ void leftovers_write(const char *path, const struct lease_list *leases)
     if (lease_list_count(leases) == 0)
         return;
     AUTO(strbuf) struct strbuf b = {0};
-    for (size_t i = 0; i < lease_list_count(leases); i++)
-        lease_each_unacknowledged(lease_list_at(leases, i), write_message, &b);
+    lease_list_each_unacknowledged(leases, write_message, &b);
     int rc = file_replace_durably(path, b.data, b.len, 0600);
     if (rc < 0)
         log_error("%s: %s: the last reports of the trials are lost", path, strerror(-rc));

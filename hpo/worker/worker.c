@@ -62,9 +62,16 @@ static int64_t now_ms(const struct worker *w)
     return (int64_t)uv_now(&w->loop);
 }
 
+/* Takes `data`; NULL: the kind of message has none. */
+static void send_data(struct worker *w, enum wire_kind kind, json_t *data)
+{
+    transport_client_send(w->client, &(struct wire_msg){.kind = kind, .data = data});
+    json_decref(data);
+}
+
 static void send_kind(struct worker *w, enum wire_kind kind)
 {
-    transport_client_send(w->client, &(struct wire_msg){.kind = kind});
+    send_data(w, kind, NULL);
 }
 
 static void ping(struct worker *w)
@@ -219,10 +226,7 @@ static void on_send(void *arg, const struct wire_msg *m)
 /* `reason`: for people; NULL: none. */
 static void send_slots(struct worker *w, const char *reason)
 {
-    struct wire_msg m = {.kind = WIRE_SLOTS,
-                         .data = json_pack("{s:i,s:s*}", "slots", usable(w), "why", reason)};
-    transport_client_send(w->client, &m);
-    wire_msg_clear(&m);
+    send_data(w, WIRE_SLOTS, json_pack("{s:i,s:s*}", "slots", usable(w), "why", reason));
 }
 
 static void remove_lease(struct worker *w, struct lease *l)
@@ -366,9 +370,7 @@ static void on_tested(void *arg, const char *cause)
 {
     struct worker *w = arg;
     AUTO(free) char *why = cause ? run_result_utf8(cause, REASON_MAX) : NULL;
-    struct wire_msg m = {.kind = WIRE_TESTED, .data = json_pack("{s:s*}", "why", why)};
-    transport_client_send(w->client, &m);
-    wire_msg_clear(&m);
+    send_data(w, WIRE_TESTED, json_pack("{s:s*}", "why", why));
     check_done(w);
 }
 
@@ -380,25 +382,16 @@ static void on_test(struct worker *w)
 
 /* ---- the coordinator ------------------------------------------------------------------------ */
 
-static json_t *hello_data(const struct worker *w)
-{
-    const struct topo *t = launch_context_topo(w->launcher);
-    json_t *running = json_array();
-    for (size_t i = 0; i < lease_list_count(w->leases); i++)
-        json_array_append_new(running, json_integer(lease_id(lease_list_at(w->leases, i))));
-    return json_pack("{s:s,s:i,s:o,s:i,s:i,s:i}", "node", topo_name(t), "slots", usable(w),
-                     "running", running, "cpus", hwloc_bitmap_weight(topo_allowed(t)), "gpus",
-                     topo_gpu_count(t), "ping_ms", ping_ms(w));
-}
-
 static void on_opened(void *arg)
 {
     struct worker *w = arg;
-    struct wire_msg hello = {.kind = WIRE_HELLO, .data = hello_data(w)};
-    transport_client_send(w->client, &hello);
-    wire_msg_clear(&hello);
-    for (size_t i = 0; i < lease_list_count(w->leases); i++)
-        lease_resend(lease_list_at(w->leases, i));
+    const struct topo *t = launch_context_topo(w->launcher);
+    json_t *hello =
+        json_pack("{s:s,s:i,s:o,s:i,s:i,s:i}", "node", topo_name(t), "slots", usable(w), "running",
+                  lease_list_ids(w->leases), "cpus", hwloc_bitmap_weight(topo_allowed(t)), "gpus",
+                  topo_gpu_count(t), "ping_ms", ping_ms(w));
+    send_data(w, WIRE_HELLO, hello);
+    lease_list_resend(w->leases);
 }
 
 static void on_message(void *arg, const struct wire_msg *m)
