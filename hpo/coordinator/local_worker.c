@@ -9,6 +9,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "hpo/coordinator/local_worker_state.h"
 #include "hpo/store/lockfile.h"
 #include "hpo/worker/sched_batch.h"
 
@@ -32,32 +33,40 @@ struct local_worker {
     bool child_open, watch_open;
     int handles; /* that are not closed yet */
     int pidfd;
-    pid_t pid; /* 0: no worker runs */
+    enum local_worker_state state;
     int fast_exits;
     int own_failures;   /* exits in a row by a failure of its own, soon after its start */
     int64_t started_ms; /* of the process that runs */
-    bool released, freed;
-    bool started;      /* local_worker_start() was called */
-    bool connected;    /* the process that runs */
-    bool end_reported; /* `released` was called */
+    bool freed;
     bool noticed;      /* the user was told */
     uint64_t waits_ms; /* since when a process has been awaited; 0: it is not */
 };
 
-static void report_end(struct local_worker *w)
+/* Returns false if the event has no meaning in the present state. */
+static bool apply(struct local_worker *w, enum local_worker_event ev)
 {
-    if (!w->end_reported)
+    int next = states_step(&local_worker_states, (int)w->state, (int)ev, "worker on this host");
+    if (next < 0)
+        return false;
+    w->state = (enum local_worker_state)next;
+    if (w->state == LOCAL_WORKER_RELEASED)
         w->ev->released(w->arg);
-    w->end_reported = true;
+    return true;
+}
+
+static void fail(struct local_worker *w, const struct err *e)
+{
+    (void)apply(w, LOCAL_WORKER_EV_FAILED);
+    w->ev->failed(w->arg, e);
 }
 
 static void on_retry(uv_timer_t *t)
 {
     struct local_worker *w = t->data;
-    if (!w->released)
+    if (w->state == LOCAL_WORKER_ABSENT)
         local_worker_start(w);
-    else if (!w->connected)
-        report_end(w);
+    else
+        (void)apply(w, LOCAL_WORKER_EV_SILENT);
 }
 
 static void retry_after(struct local_worker *w, uint64_t ms)
@@ -115,22 +124,17 @@ static void give_up(struct local_worker *w, int code)
     struct lockfile_owner last = {0};
     if (lockfile_read_owner(&last, w->opts->lock, NULL) == 0 && !last.held)
         report_exit(w, &last);
-    if (w->released)
+    if (w->state == LOCAL_WORKER_RELEASED)
         return; /* its leftovers ended the sweep */
     err_set(&e, code, "the worker on this host exits as soon as it is started");
     add_last_line(w, &e);
-    w->released = true;
-    w->ev->failed(w->arg, &e);
+    fail(w, &e);
 }
 
 static void on_exited(struct local_worker *w)
 {
-    w->pid = 0;
-    w->connected = false;
-    if (w->released) {
-        report_end(w);
+    if (!apply(w, LOCAL_WORKER_EV_EXITED) || w->state == LOCAL_WORKER_RELEASED)
         return;
-    }
     log_warn("the worker on this host has exited; starting it again");
     w->fast_exits++;
     int exits = w->fast_exits > w->own_failures ? w->fast_exits : w->own_failures;
@@ -178,7 +182,6 @@ static int watch(struct local_worker *w, pid_t pid)
     w->watch.data = w;
     w->watch_open = true;
     w->handles++;
-    w->pid = pid;
     return uv_poll_start(&w->watch, UV_READABLE, on_pidfd);
 }
 
@@ -230,35 +233,35 @@ static int spawn(struct local_worker *w)
     int rc = uv_spawn(w->loop, &w->child, &o);
     sched_batch_begin();
     w->child.data = w;
-    w->child_open = true; /* the handle must be closed after a failure too */
+    w->child_open = true;
     w->handles++;
-    if (rc == 0)
-        w->pid = w->child.pid;
+    if (rc < 0) /* the handle must be closed after a failure too */
+        uv_close((uv_handle_t *)&w->child, on_child_closed);
     return rc;
 }
 
 static void start(struct local_worker *w, const struct lockfile_owner *last)
 {
     report_exit(w, last);
-    if (w->released)
+    if (w->state == LOCAL_WORKER_RELEASED)
         return; /* its leftovers ended the sweep */
     int rc = spawn(w);
-    if (rc == 0)
-        return;
     struct err e = {0};
-    err_set(&e, rc, "cannot start the worker on this host: %s", strerror(-rc));
-    w->released = true;
-    w->ev->failed(w->arg, &e);
+    if (rc == 0) {
+        (void)apply(w, LOCAL_WORKER_EV_SPAWNED);
+    } else {
+        err_set(&e, rc, "cannot start the worker on this host: %s", strerror(-rc));
+        fail(w, &e);
+    }
 }
 
 void local_worker_start(struct local_worker *w)
 {
     struct err e = {0};
     struct lockfile_owner o = {0};
-    w->started = true;
+    (void)apply(w, LOCAL_WORKER_EV_START);
     if (lockfile_read_owner(&o, w->opts->lock, &e) < 0) {
-        w->released = true;
-        w->ev->failed(w->arg, &e);
+        fail(w, &e);
         return;
     }
     if (!o.held) {
@@ -273,9 +276,9 @@ void local_worker_start(struct local_worker *w)
     } else if (rc < 0) {
         err_set(&e, rc, "cannot watch the worker on this host, process %d: %s", (int)o.pid,
                 strerror(-rc));
-        w->released = true;
-        w->ev->failed(w->arg, &e);
+        fail(w, &e);
     } else {
+        (void)apply(w, LOCAL_WORKER_EV_ATTACHED);
         log_info("attached to the worker of the last coordinator: process %d", (int)o.pid);
     }
 }
@@ -283,31 +286,32 @@ void local_worker_start(struct local_worker *w)
 void local_worker_reattach(struct local_worker *w)
 {
     struct lockfile_owner o = {0};
-    if (lockfile_read_owner(&o, w->opts->lock, NULL) == 0 && o.held && o.pid > 0)
-        (void)watch(w, o.pid); /* a worker that cannot be watched ends by itself, later */
+    if (lockfile_read_owner(&o, w->opts->lock, NULL) == 0 && o.held && o.pid > 0 &&
+        watch(w, o.pid) == 0) /* a worker that cannot be watched ends by itself, later */
+        (void)apply(w, LOCAL_WORKER_EV_REATTACHED);
 }
 
 void local_worker_hello(struct local_worker *w, const char *id)
 {
     struct lockfile_owner o = {0};
-    bool known = w->connected && w->fast_exits == 0;
-    if (w->pid == 0 || known || lockfile_read_owner(&o, w->opts->lock, NULL) < 0 ||
-        strcmp(o.note, id) != 0)
+    if (states_next(&local_worker_states, (int)w->state, LOCAL_WORKER_EV_HELLO) < 0 ||
+        lockfile_read_owner(&o, w->opts->lock, NULL) < 0 || strcmp(o.note, id) != 0)
         return;
     w->fast_exits = 0;
-    w->connected = true;
+    (void)apply(w, LOCAL_WORKER_EV_HELLO);
 }
 
 bool local_worker_is_awaited(const struct local_worker *w)
 {
-    return w->started && !w->released && !w->connected;
+    return w->state == LOCAL_WORKER_ABSENT || w->state == LOCAL_WORKER_STARTING ||
+           w->state == LOCAL_WORKER_ATTACHED;
 }
 
 char *local_worker_take_notice(struct local_worker *w)
 {
     struct lockfile_owner o = {0};
     uint64_t waited = w->waits_ms ? uv_now(w->loop) - w->waits_ms : 0;
-    if (w->connected)
+    if (w->state == LOCAL_WORKER_CONNECTED || w->state == LOCAL_WORKER_ENDING)
         w->waits_ms = 0;
     if (waited < NOTICE_MS || w->waits_ms == 0 || w->noticed || w->child_open ||
         lockfile_read_owner(&o, w->opts->lock, NULL) < 0 || !o.held)
@@ -322,13 +326,12 @@ char *local_worker_take_notice(struct local_worker *w)
 
 void local_worker_release(struct local_worker *w)
 {
-    w->released = true;
+    bool starting = w->state == LOCAL_WORKER_STARTING;
     uv_timer_stop(&w->retry);
-    if (w->pid == 0)
-        report_end(w);
-    else if (!w->connected && w->child_open)
+    (void)apply(w, LOCAL_WORKER_EV_RELEASE);
+    if (starting)
         local_worker_kill(w); /* it has no trial yet */
-    else if (!w->connected)
+    else if (w->state == LOCAL_WORKER_UNHEARD)
         retry_after(w, UNHEARD_MS);
 }
 
@@ -336,7 +339,7 @@ void local_worker_kill(struct local_worker *w)
 {
     if (w->watch_open)
         (void)syscall(SYS_pidfd_send_signal, w->pidfd, SIGKILL, NULL, 0); /* it may have exited */
-    else if (w->pid > 0)
+    else if (w->child_open && !uv_is_closing((uv_handle_t *)&w->child))
         (void)uv_process_kill(&w->child, SIGKILL); /* not reaped yet: the pid is still its own */
 }
 
