@@ -12,7 +12,6 @@
 #include "common/strbuf.h"
 #include "common/yaml.h"
 #include "hpo/cmd/hpo_commands.h"
-#include "hpo/cmd/sweep_hosts.h"
 #include "hpo/cmd/sweep_options.h"
 #include "hpo/cmd/sweep_run.h"
 #include "hpo/coordinator/coordinator.h"
@@ -24,6 +23,8 @@
 #include "hpo/store/stored_sweep.h"
 #include "hpo/worker/node_slice.h"
 #include "launcher/node/cgroup.h"
+#include "launcher/plan/allocation.h"
+#include "launcher/run/run_options.h"
 
 enum { DRY_TRIALS_MAX = 10 };
 
@@ -208,11 +209,65 @@ static int read_spec(struct spec **out, char **text, const struct sweep_options 
     return rc < 0 ? rc : stored_sweep_spec(out, d->file, "sweep.yaml", e);
 }
 
+/* The nodes on which a sweep starts workers: from a host file, -H, or the allocation that drover
+ * runs in. */
+struct sweep_hosts {
+    struct run_options run;           /* owns the hosts of `fleet` */
+    char **argv;                      /* strv: a command line of `drover run` */
+    struct remote_workers_opts fleet; /* without hosts: only this node */
+    int local_slots;                  /* slots of this node; 0: none, -1: as many as fit */
+};
+
+static void auto_sweep_hosts(struct sweep_hosts *w)
+{
+    if (w->argv)
+        run_options_free(&w->run);
+    strv_free(w->argv);
+}
+
+/* `options`: those of `drover run` that name nodes (strv, or NULL); `ranks`: per trial. Errors as
+ * run_options_parse(). */
+static int read_hosts(struct sweep_hosts *w, char *const *options, int ranks, struct err *e)
+{
+    AUTO(hosts) struct hosts *allocated = NULL;
+    w->local_slots = -1;
+    int rc = options ? 1 : allocation_find(&allocated, NULL, environ, e);
+    if (rc <= 0)
+        return rc;
+    strv_push(&w->argv, xstrdup("drover sweep"));
+    for (size_t i = 0; i < strv_len((char **)options); i++)
+        strv_push(&w->argv, xstrdup(options[i]));
+    strv_push(&w->argv, xstrdup("worker")); /* as remote_workers.c names the program */
+    rc = run_options_parse(&w->run, "drover sweep", (int)strv_len(w->argv), w->argv, e);
+    if (rc < 0)
+        return rc;
+    const struct hosts *all = w->run.hosts;
+    w->fleet = (struct remote_workers_opts){
+        .spec = &w->run.spec,
+        .ranks = ranks,
+        .limit = options != NULL /* an allocation's slots are tasks, not trials */};
+    bool has_local = false;
+    for (int i = 0; all && i < all->count; i++) {
+        const struct host *h = &all->at[i];
+        if (!h->here) {
+            w->fleet.hosts = all;
+            continue;
+        }
+        has_local = true;
+        w->local_slots = remote_workers_slots(&w->fleet, h);
+    }
+    if (!has_local)
+        w->local_slots = all ? 0 : -1;
+    else if (w->local_slots == 0)
+        w->local_slots = -1;
+    return 0;
+}
+
 /* Finds the nodes that workers are started on, and the number of slots of this one. */
 static int find_hosts(struct sweep_hosts *w, int *slots, const struct sweep_options *o,
                       const struct spec *spec, struct err *e)
 {
-    int rc = sweep_hosts_find(w, o->host_options, spec->need.ranks, e);
+    int rc = read_hosts(w, o->host_options, spec->need.ranks, e);
     if (rc == 0 && w->fleet.hosts && o->plain)
         rc = err_set(e, -EINVAL, "--plain: workers on other machines require keys");
     if (rc == 0)

@@ -2,13 +2,13 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/duration.h"
 #include "common/json.h"
 #include "hpo/space/space.h"
-#include "hpo/spec/spec_prior.h"
 
 void spec_drover_defaults(struct spec *s)
 {
@@ -57,29 +57,32 @@ static int read_seed(struct spec *s, const struct config_node *n, struct err *e)
     return 0;
 }
 
-static int read_value(struct spec *s, const struct config_node *n, struct err *e)
+/* Reads a key whose value is words[0] or words[1], and sets *second to true for the latter one.
+ * `allowed` names both in the message. */
+static int read_choice(bool *second, const struct config_node *n, const char *key,
+                       const char *const words[2], const char *allowed, struct err *e)
 {
-    struct config_node at = config_node_member(n, "value");
+    struct config_node at = config_node_member(n, key);
     const char *word = json_string_value(at.value);
     if (!at.value)
         return 0;
-    if (!word || (strcmp(word, "best") != 0 && strcmp(word, "last") != 0))
-        return config_node_error(&at, e, "'value' must be best or last");
-    s->value_last = strcmp(word, "last") == 0;
+    if (!word || (strcmp(word, words[0]) != 0 && strcmp(word, words[1]) != 0))
+        return config_node_error(&at, e, "'%s' must be %s", key, allowed);
+    *second = strcmp(word, words[1]) == 0;
     return 0;
+}
+
+static int read_value(struct spec *s, const struct config_node *n, struct err *e)
+{
+    static const char *const words[] = {"best", "last"};
+    return read_choice(&s->value_last, n, "value", words, "best or last", e);
 }
 
 static int read_wandb(struct spec *s, const struct config_node *n, struct err *e)
 {
-    struct config_node at = config_node_member(n, "wandb");
-    const char *word = json_string_value(at.value);
-    if (!at.value)
-        return 0;
-    if (!word || (strcmp(word, "real") != 0 && strcmp(word, "drover") != 0))
-        return config_node_error(&at, e,
-                                 "'wandb' must be drover (its stand-in) or real (W&B's module)");
-    s->wandb_real = strcmp(word, "real") == 0;
-    return 0;
+    static const char *const words[] = {"drover", "real"};
+    return read_choice(&s->wandb_real, n, "wandb", words,
+                       "drover (its stand-in) or real (W&B's module)", e);
 }
 
 /* Reads the conditions and constraints of the space, before the parameter sets of `start`. */
@@ -110,6 +113,67 @@ static int read_start(struct spec *s, const struct config_node *n, struct err *e
     return 0;
 }
 
+/* Returns the values of an observation by metric (new reference), or NULL and sets `e`. */
+static json_t *read_observation(const struct spec *s, const struct config_node *n, struct err *e)
+{
+    struct config_node one = config_node_member(n, "value"), all = config_node_member(n, "values");
+    if (!one.value == !all.value || (one.value && s->metric_count > 1)) {
+        config_node_error(n, e,
+                          "an observation has either 'value', if there is one metric, or 'values'");
+        err_hint(e,
+                 s->metric_count > 1 ? "{params: {…}, values: {%s: 0.3, …}}"
+                                     : "{params: {…}, value: 0.3}",
+                 s->metrics[0].name);
+        return NULL;
+    }
+    const char *names[SPEC_METRICS_MAX];
+    for (int i = 0; i < s->metric_count; i++)
+        names[i] = s->metrics[i].name;
+    if (all.value && config_node_only_keys(&all, names, (size_t)s->metric_count, "values", e) < 0)
+        return NULL;
+    AUTO(json) json_t *values = json_object();
+    for (int i = 0; i < s->metric_count; i++) {
+        struct config_node at = one.value ? one : config_node_member(&all, names[i]);
+        double v = NAN;
+        if (json_as_number(&v, at.value) < 0 || !isfinite(v)) {
+            config_node_error(at.value ? &at : &all, e,
+                              "the value of '%s' must be a finite number, not %s", names[i],
+                              json_type_name(at.value));
+            return NULL;
+        }
+        json_object_set_new(values, names[i], json_real(v));
+    }
+    return TAKE(values);
+}
+
+/* Reads the key `prior`, observations for a warm start. `list` is a list of {params, values}, or of
+ * {params, value} if there is one metric; it may have no value. */
+static int read_prior(struct spec *s, const struct config_node *list, struct err *e)
+{
+    static const char *const keys[] = {"params", "value", "values"};
+    if (list->value && !json_is_array(list->value))
+        return config_node_error(list, e, "'prior' must be a list of observations, not %s",
+                                 json_type_name(list->value));
+    if (json_array_size(list->value) > 0 && s->metric_count == 0)
+        return config_node_error(list, e, "'prior' needs a 'metric' for its values");
+    for (size_t i = 0; i < json_array_size(list->value); i++) {
+        struct config_node at = config_node_item(list, i), set = config_node_member(&at, "params");
+        if (config_node_only_keys(&at, keys, COUNT_OF(keys), "an observation", e) < 0)
+            return -EINVAL;
+        if (!set.value)
+            return config_node_error(&at, e, "the observation's 'params' are missing");
+        AUTO(json) json_t *params = NULL;
+        if (space_params(&params, s->space, &set, e) < 0)
+            return -EINVAL;
+        json_t *values = read_observation(s, &at, e);
+        if (!values)
+            return -EINVAL;
+        json_array_append_new(s->warm_start,
+                              json_pack("{s:O, s:o}", "params", params, "values", values));
+    }
+    return 0;
+}
+
 int spec_drover_read(struct spec *s, const struct config_node *n, struct err *e)
 {
     static const char *const keys[] = {
@@ -133,7 +197,7 @@ int spec_drover_read(struct spec *s, const struct config_node *n, struct err *e)
         read_rules(s, n, e) < 0)
         return -EINVAL;
     struct config_node prior = config_node_member(n, "prior");
-    return read_start(s, n, e) < 0 ? -EINVAL : spec_prior_read(s->warm_start, s, &prior, e);
+    return read_start(s, n, e) < 0 ? -EINVAL : read_prior(s, &prior, e);
 }
 
 json_t *spec_drover_json(const struct spec *s)

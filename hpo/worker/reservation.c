@@ -59,11 +59,6 @@ static void enter_reserved(const struct reservation *r)
     lease_context_send(r->context, WIRE_RESERVED, r->id, data);
 }
 
-static void enter_ending(struct reservation *r)
-{
-    agent_spawn_kill(r->agent);
-}
-
 /* `r` may be freed when this returns. */
 static void enter_done(struct reservation *r)
 {
@@ -130,7 +125,7 @@ void reservation_stop(struct reservation *r)
     if (!apply(r, RESERVATION_EV_STOP))
         return;
     if (r->state == RESERVATION_ENDING)
-        enter_ending(r);
+        agent_spawn_kill(r->agent);
     else
         enter_done(r);
 }
