@@ -115,37 +115,3 @@ double importance_of(const double *u, const bool *top, size_t n, size_t cells, b
     double share = (double)tops_have / (double)tops;
     return share * share * (double)n / (double)have * divergence;
 }
-
-/* ---- slices --------------------------------------------------------------------------------- */
-
-struct entry {
-    size_t cell;
-    double y;
-};
-
-static int by_cell(const void *a, const void *b)
-{
-    const struct entry *p = a, *q = b;
-    return p->cell != q->cell ? (p->cell > q->cell) - (p->cell < q->cell) : by_size(&p->y, &q->y);
-}
-
-void importance_slices(const double *u, const double *y, size_t n, size_t cells,
-                       struct importance_slice *slices)
-{
-    AUTO(free) struct entry *entries = xcalloc(n, sizeof *entries);
-    size_t count = 0;
-    for (size_t i = 0; i < n; i++)
-        if (!isnan(u[i]))
-            entries[count++] = (struct entry){cell_of(u[i], cells), y[i]};
-    qsort(entries, count, sizeof *entries, by_cell);
-    const struct entry *e = entries;
-    for (size_t c = 0; c < cells; c++) {
-        size_t k = 0;
-        while (e + k < entries + count && e[k].cell == c)
-            k++;
-        slices[c] = k == 0
-                        ? (struct importance_slice){0, NAN, NAN}
-                        : (struct importance_slice){k, e->y, (e[(k - 1) / 2].y + e[k / 2].y) / 2};
-        e += k;
-    }
-}

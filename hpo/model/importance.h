@@ -1,5 +1,4 @@
-/* importance - which parameters, and which of their values, decide whether a trial is among the
- * best.
+/* importance - which parameters decide whether a trial is among the best.
  *
  * A parameter is given as n values u in [0, 1], one per trial. A value is NAN if the trial does not
  * have the parameter, since its conditions do not hold. [0, 1] is divided into `cells` equal parts.
@@ -35,14 +34,5 @@ void importance_top(const double *y, size_t n, bool *top);
  * Returns 0 if fewer than two trials have the parameter, or no top trial has it. If there are few
  * trials, even a parameter without effect has some importance. Costs O(n + cells^2). */
 double importance_of(const double *u, const bool *top, size_t n, size_t cells, bool ordered);
-
-struct importance_slice { /* the trials of one cell */
-    size_t count;
-    double best, median; /* of the trials' y; NAN if the cell has no trials */
-};
-
-/* Computes slices[0 … cells - 1], one per cell. Costs O(n log n). */
-void importance_slices(const double *u, const double *y, size_t n, size_t cells,
-                       struct importance_slice *slices);
 
 #endif

@@ -65,43 +65,6 @@ void pareto_reference(const double *y, size_t n, size_t m, double *ref)
         ref[i % m] = fmax(ref[i % m], y[i]);
 }
 
-/* ---- hypervolume ---------------------------------------------------------------------------- */
-
-static int by_objective(const void *a, const void *b, void *arg)
-{
-    size_t j = *(const size_t *)arg;
-    double p = (*(const double *const *)a)[j], q = (*(const double *const *)b)[j];
-    return (p > q) - (p < q);
-}
-
-/* Returns the volume that n points dominate below `ref` in the first m objectives. Reorders p[0 … n
- * - 1]. */
-static double volume(const double **p, size_t n, size_t m, const double *ref)
-{
-    size_t j = m > 2 ? m - 1 : 0;
-    qsort_r(p, n, sizeof *p, by_objective, &j);
-    double sum = 0, ceiling = ref[1];
-    for (size_t i = 0; i < n && p[i][j] < ref[j]; i++) {
-        if (m > 2) { /* the slice up to the next point: p[0 … i] dominate parts of it */
-            double next = i + 1 < n ? fmin(p[i + 1][j], ref[j]) : ref[j], depth = next - p[i][j];
-            sum += depth > 0 ? depth * volume(p, i + 1, m - 1, ref) : 0;
-        } else if (p[i][1] < ceiling) {
-            sum += (ref[0] - p[i][0]) * (ceiling - p[i][1]);
-            ceiling = p[i][1];
-        }
-    }
-    return sum;
-}
-
-double pareto_hypervolume(const double *y, size_t n, size_t m, const double *ref)
-{
-    assert(m >= 2);
-    AUTO(free) const double **p = xcalloc(n, sizeof *p);
-    for (size_t i = 0; i < n; i++)
-        p[i] = y + i * m;
-    return volume(p, n, m, ref);
-}
-
 /* ---- expected improvement ------------------------------------------------------------------- */
 
 struct part { /* the logarithm of a factor, and its derivatives by mean and deviation */

@@ -17,12 +17,6 @@ size_t pareto_front(const double *y, size_t n, size_t m, size_t *front);
  * the set would not count.) */
 void pareto_reference(const double *y, size_t n, size_t m, double *ref);
 
-/* Returns the volume that the rows dominate below `ref` (m numbers). Rows beyond `ref` add nothing.
- * m >= 2. The result is exact; it is computed by slices along the last objective (L. While et al.,
- * "A faster algorithm for calculating hypervolume", IEEE Trans. Evol. Comput. 10 (2006)). Costs
- * O(n^(m - 1) log n). */
-double pareto_hypervolume(const double *y, size_t n, size_t m, const double *ref);
-
 /* Returns ln E[V], where V is the volume that a new point adds to the hypervolume of `front` below
  * `ref`. The two objectives of the new point are independent and normal with means mu and
  * deviations sd > 0. Sets `grad` to the derivatives of ln E[V] by mu[0], mu[1], sd[0], sd[1].

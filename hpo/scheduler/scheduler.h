@@ -241,9 +241,6 @@ struct trial_view scheduler_view(const struct scheduler *s);
 /* Returns the id of the trial with the best value so far, or -1 if there is none. Failed trials do
  * not count. */
 int scheduler_best(const struct scheduler *s);
-/* Returns the id of the recommended trial: sampler_best(), or scheduler_best() if the sampler
- * recommends none. This may fit a model, so it is too slow to call after every event. */
-int scheduler_recommended(const struct scheduler *s);
 
 struct scheduler_counts { /* number of trials by state */
     int waiting, running, stopping, paused, done, pruned, failed, oom, invalid, cancelled;

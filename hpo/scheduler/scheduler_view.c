@@ -65,13 +65,6 @@ int scheduler_best(const struct scheduler *s)
     return best;
 }
 
-int scheduler_recommended(const struct scheduler *s)
-{
-    struct trial_view view = sweep_state_view(&s->st);
-    int chosen = sampler_best(s->sampler, &view);
-    return chosen >= 0 ? chosen : scheduler_best(s);
-}
-
 struct scheduler_counts scheduler_counts(const struct scheduler *s)
 {
     return scheduler_counts_of(s->st.counts, scheduler_trials_wanted(s));

@@ -20,7 +20,6 @@ struct zmq_uv {
     void *socket;
     zmq_uv_ready_fn *ready;
     void *arg;
-    bool again;
     int open_handles;
 };
 
@@ -43,7 +42,7 @@ static void on_poll(uv_poll_t *h, int status, int events)
 static void on_before(uv_prepare_t *h)
 {
     struct zmq_uv *z = h->data;
-    if (z->again || readable(z))
+    if (readable(z))
         uv_idle_start(&z->busy, on_busy);
 }
 
@@ -51,9 +50,7 @@ static void on_after(uv_check_t *h)
 {
     struct zmq_uv *z = h->data;
     uv_idle_stop(&z->busy);
-    bool call = z->again || readable(z);
-    z->again = false;
-    if (call)
+    if (readable(z))
         z->ready(z, z->arg); /* may close z */
 }
 
@@ -86,11 +83,6 @@ int zmq_uv_open(struct zmq_uv **out, uv_loop_t *loop, void *zmq_socket, zmq_uv_r
     }
     *out = opened;
     return 0;
-}
-
-void zmq_uv_again(struct zmq_uv *z)
-{
-    z->again = true;
 }
 
 static void on_closed(uv_handle_t *h)

@@ -24,11 +24,6 @@ typedef void zmq_uv_ready_fn(struct zmq_uv *z, void *arg);
 int zmq_uv_open(struct zmq_uv **out, uv_loop_t *loop, void *zmq_socket, zmq_uv_ready_fn *ready,
                 void *arg, struct err *e);
 
-/* Requests a call of `ready` in the next iteration even if the socket has nothing to read; other
- * handles run first. A handler calls this if it has work left that is not a message. For unread
- * messages `ready` is called anyway. */
-void zmq_uv_again(struct zmq_uv *z);
-
 /* Closes `z`. `ready` is not called again, and the caller may close the socket immediately. The
  * loop's next iteration closes the handles and frees `z`. May be called in `ready`. `z` may be
  * NULL. */

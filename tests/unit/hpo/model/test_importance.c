@@ -209,24 +209,3 @@ TEST(a_parameter_that_none_or_one_has_or_none_of_the_top_has_no_importance)
     for (int k = 1; k < DIMS; k++)
         CHECK_NEAR(importance_of(u[k], top, 100, 50, true), 0, 0);
 }
-
-/* ---- slices --------------------------------------------------------------------------------- */
-
-TEST(slices_have_the_count_the_best_and_the_median_of_each_cell)
-{
-    static const double at[] = {0.1, 0.9, 0.2, 1, 0, 0.3, NAN, 0.95, 0.34};
-    static const double of[] = {5, 1, 3, 4, 7, 9, 0, 2, 8};
-    struct importance_slice s[3];
-    importance_slices(at, of, COUNT_OF(at), 3, s);
-    CHECK_INT(s[0].count, 4);
-    CHECK_NEAR(s[0].best, 3, 0);
-    CHECK_NEAR(s[0].median, 6, 0); /* of 3 5 7 9 */
-    CHECK_INT(s[1].count, 1);
-    CHECK_NEAR(s[1].best, 8, 0);
-    CHECK_NEAR(s[1].median, 8, 0);
-    CHECK_INT(s[2].count, 3); /* 1 is in the last cell */
-    CHECK_NEAR(s[2].best, 1, 0);
-    CHECK_NEAR(s[2].median, 2, 0);
-    importance_slices(at, of, 1, 3, s);
-    CHECK(s[2].count == 0 && isnan(s[2].best) && isnan(s[2].median));
-}

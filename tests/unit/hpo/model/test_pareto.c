@@ -7,6 +7,7 @@
 #include "common/mem.h"
 #include "common/rng.h"
 #include "hpo/model/sobol.h"
+#include "tests/unit/kit_hypervolume.h"
 #include "tests/unit/test.h"
 
 /* ---- the front ------------------------------------------------------------------------------ */
@@ -82,12 +83,12 @@ TEST(hypervolumes_by_hand)
 {
     static const double two[][2] = {{2, 2}, {1, 3}, {3, 1}, {3, 3}, {9, 0}};
     static const double ref[] = {4, 4, 4};
-    CHECK_NEAR(pareto_hypervolume(&two[0][0], 5, 2, ref), 6, 0);
-    CHECK_NEAR(pareto_hypervolume(&two[0][0], 0, 2, ref), 0, 0);
-    CHECK_NEAR(pareto_hypervolume(&two[4][0], 1, 2, ref), 0, 0); /* beyond the reference */
+    CHECK_NEAR(hypervolume(&two[0][0], 5, 2, ref), 6, 0);
+    CHECK_NEAR(hypervolume(&two[0][0], 0, 2, ref), 0, 0);
+    CHECK_NEAR(hypervolume(&two[4][0], 1, 2, ref), 0, 0); /* beyond the reference */
     static const double three[][3] = {{1, 3, 3}, {3, 1, 3}, {3, 3, 1}, {2, 2, 2}};
     /* the cube of side 2, and three boxes of 3 x 1 x 1 that share a unit with it */
-    CHECK_NEAR(pareto_hypervolume(&three[0][0], 4, 3, ref), 8 + 3 * 2 - 3, 0);
+    CHECK_NEAR(hypervolume(&three[0][0], 4, 3, ref), 8 + 3 * 2 - 3, 0);
 }
 
 TEST(hypervolumes_count_the_unit_cells_that_are_dominated)
@@ -110,7 +111,7 @@ TEST(hypervolumes_count_the_unit_cells_that_are_dominated)
                 }
                 cells += inside && dominated;
             }
-            CHECK_NEAR(pareto_hypervolume(y, 12, m, ref), (double)cells, 0);
+            CHECK_NEAR(hypervolume(y, 12, m, ref), (double)cells, 0);
         }
     }
 }
@@ -129,9 +130,9 @@ TEST(only_the_front_counts_and_the_order_of_rows_does_not)
     CHECK(n < N);
     for (size_t i = 0; i < n; i++)
         memcpy(only[i], y[front[i]], sizeof only[i]);
-    double v = pareto_hypervolume(&y[0][0], N, M, ref);
-    CHECK_NEAR(pareto_hypervolume(&back[0][0], N, M, ref), v, 1e-14);
-    CHECK_NEAR(pareto_hypervolume(&only[0][0], n, M, ref), v, 1e-14);
+    double v = hypervolume(&y[0][0], N, M, ref);
+    CHECK_NEAR(hypervolume(&back[0][0], N, M, ref), v, 1e-14);
+    CHECK_NEAR(hypervolume(&only[0][0], n, M, ref), v, 1e-14);
 }
 
 /* ---- expected improvement ------------------------------------------------------------------- */
@@ -212,19 +213,19 @@ TEST(one_point_has_the_closed_form)
     CHECK_NEAR(grad[2], grad[3], 1e-14);
 }
 
-/* The mean over 2^14 scrambled points of what each adds to pareto_hypervolume(). */
+/* The mean over 2^14 scrambled points of what each adds to hypervolume(). */
 static double by_simulation(const double (*front)[2], size_t n, const double *ref, const double *mu,
                             const double *sd)
 {
     enum { N = 1 << 14 };
-    double with[10][2], sum = 0, before = pareto_hypervolume(&front[0][0], n, 2, ref);
+    double with[10][2], sum = 0, before = hypervolume(&front[0][0], n, 2, ref);
     memcpy(with, front, n * sizeof *front);
     for (uint64_t i = 0; i < N; i++) {
         double u[2];
         sobol_point(3, i, 2, u);
         for (int j = 0; j < 2; j++)
             with[n][j] = mu[j] + sd[j] * gsl_cdf_ugaussian_Pinv(u[j]);
-        sum += pareto_hypervolume(&with[0][0], n + 1, 2, ref) - before;
+        sum += hypervolume(&with[0][0], n + 1, 2, ref) - before;
     }
     return sum / N;
 }

@@ -1,7 +1,7 @@
 /* test_sampler_bayes_finds - how near the Bayesian sampler gets to known optima. */
 #include "common/rng.h"
-#include "hpo/model/pareto.h"
 #include "hpo/samplers/sampler.h"
+#include "tests/unit/kit_hypervolume.h"
 #include "tests/unit/kit_sampler.h"
 #include "tests/unit/kit_trials.h"
 
@@ -282,7 +282,7 @@ static double volume(const struct sampler_ops *ops, size_t batch, uint64_t seed)
         }
     }
     end(&w);
-    return pareto_hypervolume(y, TRIALS, 2, ref);
+    return hypervolume(y, TRIALS, 2, ref);
 }
 
 TEST(for_two_goals_the_front_is_nearer_than_that_of_random_trials_from_any_seed)

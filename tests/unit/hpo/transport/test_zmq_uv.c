@@ -220,25 +220,6 @@ TEST(what_came_before_the_opening_is_seen)
     teardown(&s);
 }
 
-static void on_again(struct zmq_uv *z, void *arg)
-{
-    struct side *s = arg;
-    if (++s->calls < 5)
-        zmq_uv_again(z);
-    else
-        zmq_uv_close(z);
-}
-
-TEST(a_handler_that_asks_again_is_called_with_nothing_to_read)
-{
-    struct side s = {0};
-    setup(&s, "inproc", on_again);
-    zmq_uv_again(s.z);
-    uv_run(&s.loop, UV_RUN_DEFAULT);
-    CHECK_INT(s.calls, 5);
-    teardown(&s);
-}
-
 TEST(no_call_follows_a_close_inside_the_handler)
 {
     struct side s = {.closed_at_call = 3};
