@@ -26,7 +26,7 @@ struct remote_worker {
     struct launch *job;  /* NULL: none */
     char **argv, **env;  /* the job's (strv) */
     bool ended;          /* the job has ended; it is freed on the loop's next turn */
-    bool given_up, closed;
+    bool given_up;
     int fast_exits;
     char id[64];         /* of the worker */
     char last_line[256]; /* of its output */
@@ -37,7 +37,7 @@ struct remote_worker {
 struct remote_workers {
     const struct remote_workers_opts *opts;
     const char *dir;
-    const struct remote_workers_events *ev;
+    const struct remote_workers_events *ev; /* NULL: the workers are closed, and none is reported */
     void *arg;
     uv_loop_t *loop;
     struct launch_context *launcher;
@@ -101,7 +101,7 @@ static void on_timer(uv_timer_t *t)
         n->ended = false;
         if (!w->released && !n->given_up)
             uv_timer_start(&n->timer, on_timer, (uint64_t)RETRY_MS << n->fast_exits, 0);
-        else if (w->released && all_ended(w))
+        else if (w->released && w->ev && all_ended(w))
             w->ev->released(w->arg);
     } else if (!w->released && !n->given_up) {
         start(n);
@@ -119,7 +119,7 @@ static void on_ended(void *arg, const struct job_end *end)
                  n->last_line);
     n->ended = true;
     n->fast_exits = end->seconds >= SUCCESS_S ? 0 : n->fast_exits;
-    if (!end->broken) /* else it may still run there, out of reach */
+    if (n->all->ev && !end->broken) /* else it may still run there, out of reach */
         n->all->ev->exited(n->all->arg, n->id);
     if (end->status == GIVE_UP_STATUS && !end->broken && !n->all->released)
         give_up(n, cause);
@@ -283,29 +283,11 @@ int remote_workers_open(struct remote_workers **out, uv_loop_t *loop,
     return 0;
 }
 
-static void on_closed(uv_handle_t *h)
-{
-    ((struct remote_worker *)h->data)->closed = true;
-}
-
-/* Events while the workers are closed are dropped. */
-static void ignore_exited(void *arg, const char *id)
-{
-    (void)arg;
-}
-
-static void ignore_released(void *arg)
-{
-    (void)arg;
-}
-
 void remote_workers_close(struct remote_workers *w)
 {
     if (!w)
         return;
-    static const struct remote_workers_events ignore = {.exited = ignore_exited,
-                                                        .released = ignore_released};
-    w->ev = &ignore;
+    w->ev = NULL;
     w->released = true;
     for (int i = 0; i < w->count; i++)
         if (w->nodes[i].job && !w->nodes[i].ended)
@@ -314,15 +296,14 @@ void remote_workers_close(struct remote_workers *w)
         uv_run(w->loop, UV_RUN_ONCE);
     launch_context_close(w->launcher);
     for (int i = 0; i < w->count; i++) {
-        uv_close((uv_handle_t *)&w->nodes[i].timer, on_closed);
-        while (!w->nodes[i].closed)
-            uv_run(w->loop, UV_RUN_NOWAIT);
+        uv_close((uv_handle_t *)&w->nodes[i].timer, NULL);
         if (w->nodes[i].log)
             fclose(w->nodes[i].log);
         hosts_free(w->nodes[i].hosts);
         strv_free(w->nodes[i].argv);
         strv_free(w->nodes[i].env);
     }
+    (void)uv_run(w->loop, UV_RUN_NOWAIT); /* closes the timers */
     free(w->nodes);
     free(w->program);
     free(w);
