@@ -40,6 +40,12 @@ AUTO_DEFINE(bootstrap, struct bootstrap *, bootstrap_free)
 /* Returns the functions for plug-ins, borrowed from b. */
 const struct bootstrap_ops *bootstrap_table(const struct bootstrap *b);
 
+/* Makes a round in which every rank puts `len` bytes and gets those of all ranks, in the order of
+ * the ranks. `all` NULL: only waits for all ranks. `mine` is not part of `all`. Errors as the
+ * functions of a round. */
+int bootstrap_gather(const struct rank_identity *identity, const void *mine, size_t len, void *all,
+                     int64_t timeout_ms, struct err *e);
+
 /* ---- for bootstrap_pmix.c and bootstrap_tcp.c ----------------------------------------------- */
 
 struct bootstrap {

@@ -8,8 +8,11 @@
 #define DROVER_BACKEND_H
 
 #include <assert.h>
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "collectives/bootstrap/bootstrap.h"
 #include "collectives/comm/collective.h"
@@ -160,6 +163,29 @@ int backend_load(const struct backend **out, const char *name, struct err *e);
 
 /* The built-in backend for one rank. */
 extern const struct backend backend_self;
+
+/* mem_alloc(), mem_free(), copy_in() and copy_out() of backends that work on the CPU. */
+static inline int backend_host_alloc(struct backend_comm *c, size_t bytes, enum backend_memory use,
+                                     void **out, struct err *e)
+{
+    void *p = NULL;
+    if (posix_memalign(&p, 64, bytes ? bytes : 1) != 0)
+        return err_set(e, -ENOMEM, "no memory for a buffer of %zu bytes", bytes);
+    *out = p;
+    return 0;
+}
+
+static inline void backend_host_free(struct backend_comm *c, void *p)
+{
+    free(p);
+}
+
+static inline int backend_host_copy(struct backend_comm *c, void *to, const void *from,
+                                    size_t bytes, struct err *e)
+{
+    memcpy(to, from, bytes);
+    return 0;
+}
 
 /* Returns the size of an element in bytes. */
 static inline size_t backend_type_bytes(enum drover_type t)

@@ -11,7 +11,6 @@
 
 #include "collectives/bootstrap/bootstrap.h"
 #include "collectives/comm/comm_internal.h"
-#include "collectives/comm/comm_trace.h"
 #include "collectives/comm/p2p_fallback.h"
 #include "common/clock.h"
 #include "common/mem.h"

@@ -45,4 +45,18 @@ int comm_check_idle(const struct drover_comm *c, const char *what);
  * next call. Returns rc. */
 int comm_fail(struct drover_comm *c, int rc);
 
+/* ---- comm_trace.c -------------------------------------------------------------------------- */
+
+/* Opens a trace with the names of collectives, types and operations. Returns the result of
+ * collective_trace_open(). */
+struct collective_trace_comm *comm_trace_open(const char *name, int rank, int size);
+
+/* Traces a call that is about to start. `trace` may be NULL. */
+static inline void comm_trace_call(struct collective_trace_comm *trace,
+                                   const struct backend_call *call)
+{
+    bool all = !collective_row(call->coll)->to_peer;
+    collective_trace_call(trace, all, call->coll, call->type, call->op, call->root, call->count);
+}
+
 #endif

@@ -1,6 +1,7 @@
-#include "collectives/comm/comm_trace.h"
-
+/* comm_trace - the collective trace of a communicator, on top of collective_trace.h. */
 #include <stdio.h>
+
+#include "collectives/comm/comm_internal.h"
 
 static uint8_t flags_of(enum collective c)
 {

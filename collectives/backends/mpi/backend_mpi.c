@@ -3,6 +3,7 @@
  * Calls of a group are passed to MPI together. Later calls are passed on when the earlier ones are
  * complete, since a call may use the result of the call before it, as on a CUDA stream. Work
  * progresses only in poll() and start(), since MPI has no thread of its own. */
+#include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
 #include <mpi.h>
@@ -10,13 +11,16 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(OPEN_MPI)
+#include <mpi-ext.h>
+#endif
 
-#include "collectives/backends/mpi/mpi_device.h"
 #include "collectives/backends/mpi/mpi_session.h"
 #include "collectives/backends/mpi/mpi_types.h"
 #include "collectives/comm/backend.h"
 #include "collectives/comm/premul.h"
 #include "common/clock.h"
+#include "common/dl.h"
 #include "common/mem.h"
 
 /* CHUNK: limit on the elements per MPI call, since MPI counts in int; longer calls are divided.
@@ -46,6 +50,48 @@ struct backend_comm {
     bool cuda_loaded; /* buffers may be on a GPU */
     char version[MPI_MAX_LIBRARY_VERSION_STRING];
 };
+
+/* ---- buffers on a GPU, which only a CUDA-aware MPI supports -----------------------------------
+ */
+
+/* The type of cuPointerGetAttribute(), and the values of CU_POINTER_ATTRIBUTE_MEMORY_TYPE and
+ * CU_MEMORYTYPE_DEVICE (cuda.h; unchanged since CUDA 4). The function fails for memory that CUDA
+ * does not know. */
+typedef int get_attribute_fn(void *value, int attribute, unsigned long long p);
+enum { MEMORY_TYPE = 2, IS_DEVICE = 2 };
+
+static get_attribute_fn *get_attribute;
+
+/* Returns true if CUDA's driver library is loaded in this process. Called when a communicator is
+ * opened: a program that uses a GPU has then loaded the library. This function does not load it. */
+static bool find_driver(void)
+{
+    static const struct dl_symbol symbols[] = {{"cuPointerGetAttribute", 0, DL_REQUIRED}};
+    static const struct dl_library library = {.names = {"libcuda.so.1"},
+                                              .flags = RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD,
+                                              DL_SYMBOLS(symbols)};
+    return get_attribute || dl_load(&get_attribute, NULL, &library, NULL) == 0;
+}
+
+static bool is_on_device(const void *p)
+{
+    unsigned type = 0;
+    return get_attribute && p &&
+           get_attribute(&type, MEMORY_TYPE, (unsigned long long)(uintptr_t)p) == 0 &&
+           type == IS_DEVICE;
+}
+
+static bool is_cuda_aware(void)
+{
+#ifdef MPIX_CUDA_AWARE_SUPPORT
+    return MPIX_Query_cuda_support() == 1;
+#else
+    return false;
+#endif
+}
+
+/* ---- communicators ----------------------------------------------------------------------------
+ */
 
 static int check_ranks(const struct backend_opts *o, struct err *e)
 {
@@ -104,7 +150,7 @@ static int mpi_open(struct backend_comm **out, const struct backend_opts *o, str
         return rc;
     }
     read_version(c->version);
-    c->cuda_loaded = mpi_device_find();
+    c->cuda_loaded = find_driver();
     *out = c;
     return 0;
 }
@@ -363,13 +409,13 @@ static int start_pieces(struct backend_comm *c, const struct backend_call *call,
  * reductions and temporary copies are done on the host. */
 static int check_memory(const struct backend_comm *c, const struct backend_call *k, struct err *e)
 {
-    if (!c->cuda_loaded || (!mpi_device_has(k->in) && !mpi_device_has(k->out)))
+    if (!c->cuda_loaded || (!is_on_device(k->in) && !is_on_device(k->out)))
         return 0;
     const char *what = collective_name(k->coll);
     bool copies = needs_temp(c, k) || (k->coll == COLLECTIVE_BROADCAST && k->in != k->out);
-    if (mpi_device_aware() && !collective_reduces(k->coll) && !copies)
+    if (is_cuda_aware() && !collective_reduces(k->coll) && !copies)
         return 0;
-    if (mpi_device_aware())
+    if (is_cuda_aware())
         err_set(e, -ENOTSUP, "%s%s: not supported on GPU buffers", what,
                 copies ? " with a temporary copy" : "");
     else
@@ -413,27 +459,6 @@ static int mpi_abort(struct backend_comm *c)
     return 0;
 }
 
-static int mpi_mem_alloc(struct backend_comm *c, size_t bytes, enum backend_memory use, void **out,
-                         struct err *e)
-{
-    void *p = NULL;
-    if (posix_memalign(&p, 64, bytes ? bytes : 1) != 0)
-        return err_set(e, -ENOMEM, "no memory for a buffer of %zu bytes", bytes);
-    *out = p;
-    return 0;
-}
-
-static void mpi_mem_free(struct backend_comm *c, void *p)
-{
-    free(p);
-}
-
-static int mpi_copy(struct backend_comm *c, void *to, const void *from, size_t bytes, struct err *e)
-{
-    memcpy(to, from, bytes);
-    return 0;
-}
-
 static unsigned mpi_caps(const struct backend_comm *c)
 {
     return BACKEND_HAS_ALL_TO_ALL | BACKEND_HAS_GATHER | BACKEND_HAS_SCATTER;
@@ -454,10 +479,10 @@ const struct backend drover_backend = {
     .start = mpi_start,
     .poll = mpi_poll,
     .abort = mpi_abort,
-    .mem_alloc = mpi_mem_alloc,
-    .mem_free = mpi_mem_free,
-    .copy_in = mpi_copy,
-    .copy_out = mpi_copy,
+    .mem_alloc = backend_host_alloc,
+    .mem_free = backend_host_free,
+    .copy_in = backend_host_copy,
+    .copy_out = backend_host_copy,
     .caps = mpi_caps,
     .version = mpi_version,
 };

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "collectives/backends/nccl/nccl_internal.h"
-#include "collectives/backends/nccl/nccl_types.h"
+#include "collectives/comm/premul.h"
 
 enum { PROPERTIES_BYTES = 8192 };
 
@@ -22,11 +22,60 @@ static int check_async(struct backend_comm *c, const char *what, struct err *e)
     return rc == ncclSuccess ? 0 : nccl_loader_nccl_failed(e, c->nccl, rc, what);
 }
 
+/* The last three are ncclBfloat16, which old headers declare after <cuda_bf16.h> only, and
+ * ncclFloat8e4m3 and ncclFloat8e5m2, which headers before 2.24 lack. */
+static ncclDataType_t nccl_type(enum drover_type t)
+{
+    static const ncclDataType_t types[DROVER_TYPES] = {
+        [DROVER_INT8] = ncclInt8,
+        [DROVER_UINT8] = ncclUint8,
+        [DROVER_INT32] = ncclInt32,
+        [DROVER_UINT32] = ncclUint32,
+        [DROVER_INT64] = ncclInt64,
+        [DROVER_UINT64] = ncclUint64,
+        [DROVER_HALF] = ncclFloat16,
+        [DROVER_FLOAT] = ncclFloat32,
+        [DROVER_DOUBLE] = ncclFloat64,
+        [DROVER_BFLOAT16] = (ncclDataType_t)9,
+        [DROVER_F8E4M3] = (ncclDataType_t)10,
+        [DROVER_F8E5M2] = (ncclDataType_t)11,
+    };
+    return types[t];
+}
+
+static bool is_created(const struct backend_call *k)
+{
+    return k->op == DROVER_MULSUM && collective_reduces(k->coll);
+}
+
+/* Sets *out to the reduction of a call. For DROVER_MULSUM the reduction is created for this call.
+ * Release it when the call is started, since NCCL has then read the factor. */
+static ncclResult_t acquire_op(ncclRedOp_t *out, const struct backend_comm *c,
+                               const struct backend_call *k)
+{
+    static const ncclRedOp_t ops[DROVER_OPS] = {ncclSum, ncclProd, ncclMin, ncclMax, ncclAvg};
+    uint64_t factor;
+    /* With one rank, the sum replaces the mean, which has the same result. NCCL (up to 2.30) has no
+     * mean of 8-bit floats for one rank. */
+    *out = ops[k->op == DROVER_AVG && c->size == 1 ? DROVER_SUM : k->op];
+    if (!is_created(k))
+        return ncclSuccess;
+    premul_scalar(&factor, k->type, k->factor);
+    return c->nccl->ncclRedOpCreatePreMulSum(out, &factor, nccl_type(k->type),
+                                             ncclScalarHostImmediate, c->comm);
+}
+
+static void release_op(ncclRedOp_t op, const struct backend_comm *c, const struct backend_call *k)
+{
+    if (is_created(k))
+        c->nccl->ncclRedOpDestroy(op, c->comm);
+}
+
 /* Calls the NCCL function for the collective. */
 static ncclResult_t call_nccl(struct backend_comm *c, const struct backend_call *k, ncclRedOp_t op)
 {
     const struct nccl_lib *n = c->nccl;
-    ncclDataType_t t = nccl_types_type(k->type);
+    ncclDataType_t t = nccl_type(k->type);
     switch (k->coll) {
     case COLLECTIVE_ALL_REDUCE:
         return n->ncclAllReduce(k->in, k->out, k->count, t, op, c->comm, c->stream);
@@ -56,11 +105,11 @@ static ncclResult_t call_nccl(struct backend_comm *c, const struct backend_call 
 static ncclResult_t issue(struct backend_comm *c, const struct backend_call *k)
 {
     ncclRedOp_t op;
-    ncclResult_t rc = nccl_types_acquire_op(&op, k, c->size, c->nccl, c->comm);
+    ncclResult_t rc = acquire_op(&op, c, k);
     if (rc == ncclSuccess)
         rc = call_nccl(c, k, op);
     if (rc == ncclSuccess) /* else it may have been aborted */
-        nccl_types_release_op(op, k, c->nccl, c->comm);
+        release_op(op, c, k);
     return rc;
 }
 

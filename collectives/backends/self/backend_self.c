@@ -75,28 +75,6 @@ static int self_abort(struct backend_comm *c)
     return 0;
 }
 
-static int self_mem_alloc(struct backend_comm *c, size_t bytes, enum backend_memory use, void **out,
-                          struct err *e)
-{
-    void *p = NULL;
-    if (posix_memalign(&p, 64, bytes ? bytes : 1) != 0)
-        return err_set(e, -ENOMEM, "no memory for a buffer of %zu bytes", bytes);
-    *out = p;
-    return 0;
-}
-
-static void self_mem_free(struct backend_comm *c, void *p)
-{
-    free(p);
-}
-
-static int self_copy(struct backend_comm *c, void *to, const void *from, size_t bytes,
-                     struct err *e)
-{
-    memcpy(to, from, bytes);
-    return 0;
-}
-
 static unsigned self_caps(const struct backend_comm *c)
 {
     return BACKEND_FP8 | BACKEND_HAS_ALL_TO_ALL | BACKEND_HAS_GATHER | BACKEND_HAS_SCATTER;
@@ -116,10 +94,10 @@ const struct backend backend_self = {
     .start = self_start,
     .poll = self_poll,
     .abort = self_abort,
-    .mem_alloc = self_mem_alloc,
-    .mem_free = self_mem_free,
-    .copy_in = self_copy,
-    .copy_out = self_copy,
+    .mem_alloc = backend_host_alloc,
+    .mem_free = backend_host_free,
+    .copy_in = backend_host_copy,
+    .copy_out = backend_host_copy,
     .caps = self_caps,
     .version = self_version,
 };

@@ -48,15 +48,6 @@ struct place {
     int processes; /* number of processes on the host */
 };
 
-/* Publishes `len` bytes of this process and waits for all processes. */
-static int publish(struct bootstrap *x, const char *key, const void *bytes, size_t len,
-                   struct err *e)
-{
-    const struct bootstrap_ops *boot = bootstrap_table(x);
-    int rc = boot->put(boot->arg, key, bytes, len, e);
-    return rc < 0 ? rc : boot->fence(boot->arg, EXCHANGE_MS, e);
-}
-
 static struct place place_of(const struct process *all, int size, int process)
 {
     struct place p = {0};
@@ -119,13 +110,9 @@ static struct process this_process(void)
 static int exchange_processes(struct part *p, struct hosts *hosts, char ***env, struct err *e)
 {
     const struct rank_identity *me = p->o->me;
-    AUTO(bootstrap) struct bootstrap *x = bootstrap_new(me);
     AUTO(free) struct process *all = xcalloc((size_t)me->size, sizeof *all);
-    const struct bootstrap_ops *boot = bootstrap_table(x);
-    all[me->rank] = this_process();
-    int rc = me->size > 1 ? publish(x, "process", &all[me->rank], sizeof *all, e) : 0;
-    for (int i = 0; i < me->size && rc == 0; i++)
-        rc = i == me->rank ? 0 : boot->get(boot->arg, i, "process", &all[i], sizeof *all, e);
+    const struct process mine = this_process();
+    int rc = bootstrap_gather(me, &mine, sizeof mine, all, EXCHANGE_MS, e);
     if (rc < 0)
         return rc;
     AUTO(free) int *order = order_by_host(all, me->size);
@@ -180,12 +167,10 @@ static void on_agent_ended(void *arg)
 /* Gives the ticket of the first process to the others, and starts the agent of this one. */
 static int join(struct part *p, struct launch_context *l, struct ticket *t, struct err *e)
 {
-    AUTO(bootstrap) struct bootstrap *x = bootstrap_new(p->o->me);
-    const struct bootstrap_ops *boot = bootstrap_table(x);
-    int rc = p->o->me->size > 1 ? publish(x, "ticket", t, sizeof *t, e) : 0;
-    if (rc == 0 && p->o->me->rank > 0)
-        rc = boot->get(boot->arg, 0, "ticket", t, sizeof *t, e);
-    const struct agent_spawn_opts o = {.control = t->address, .token = t->token, .node = p->node};
+    AUTO(free) struct ticket *all = xcalloc((size_t)p->o->me->size, sizeof *all);
+    int rc = bootstrap_gather(p->o->me, t, sizeof *t, all, EXCHANGE_MS, e);
+    const struct agent_spawn_opts o = {
+        .control = all->address, .token = all->token, .node = p->node};
     return rc < 0 ? rc : agent_spawn_start(&p->agent, l, &o, on_agent_ended, p, e);
 }
 

@@ -56,29 +56,6 @@ static int measure(struct local_bench *b, int devices, struct err *e)
 
 /* ---- exchange ------------------------------------------------------------------------------- */
 
-/* Publishes bytes of this rank and waits for all ranks. */
-static int publish(struct bootstrap *x, const void *bytes, size_t len, struct err *e)
-{
-    const struct bootstrap_ops *boot = bootstrap_table(x);
-    int rc = boot->put(boot->arg, "local", bytes, len, e);
-    return rc < 0 ? rc : boot->fence(boot->arg, EXCHANGE_MS, e);
-}
-
-/* Collects the greetings of all ranks; `all` has an entry per rank. */
-static int greet(const struct local_bench *b, int rows, struct hello *all, struct err *e)
-{
-    struct hello mine = {rows, b->me->local_size};
-    all[b->me->rank] = mine;
-    if (b->me->size == 1)
-        return 0;
-    AUTO(bootstrap) struct bootstrap *x = bootstrap_new(b->me);
-    const struct bootstrap_ops *boot = bootstrap_table(x);
-    int rc = publish(x, &mine, sizeof mine, e);
-    for (int r = 0; r < b->me->size && rc == 0; r++)
-        rc = boot->get(boot->arg, r, "local", &all[r], sizeof all[r], e);
-    return rc;
-}
-
 /* Measures this rank's devices: one rank of a node after the other if they may share a link. */
 static int measure_in_turn(struct local_bench *b, int devices, const struct hello *all,
                            struct err *e)
@@ -91,8 +68,7 @@ static int measure_in_turn(struct local_bench *b, int devices, const struct hell
     for (int t = 0; t < turns && rc == 0; t++) {
         if (t == b->me->local_rank)
             rc = measure(b, devices, e);
-        AUTO(bootstrap) struct bootstrap *x = bootstrap_new(b->me);
-        rc = rc < 0 ? rc : publish(x, "", 1, e);
+        rc = rc < 0 ? rc : bootstrap_gather(b->me, "", 1, NULL, EXCHANGE_MS, e);
     }
     return rc;
 }
@@ -101,24 +77,19 @@ static int measure_in_turn(struct local_bench *b, int devices, const struct hell
 static int gather(struct local_bench *b, const struct hello *all, struct bench_local_row **out,
                   int *count, struct err *e)
 {
-    int total = 0, rc = 0;
+    int most = 0;
     for (int r = 0; r < b->me->size; r++)
-        total += all[r].rows;
-    struct bench_local_row *rows = xcalloc((size_t)total + 1, sizeof *rows);
-    AUTO(bootstrap) struct bootstrap *x = bootstrap_new(b->me);
-    const struct bootstrap_ops *boot = bootstrap_table(x);
-    if (b->me->size == 1)
-        memcpy(rows, b->rows, (size_t)total * sizeof *rows);
-    else
-        rc = publish(x, b->rows, (size_t)b->count * sizeof *rows, e);
+        most = all[r].rows > most ? all[r].rows : most;
+    size_t bytes = (size_t)most * sizeof **out;
+    AUTO(free) struct bench_local_row *mine = xzalloc(bytes + 1);
+    struct bench_local_row *rows = *out = xzalloc((size_t)b->me->size * bytes + 1);
+    memcpy(mine, b->rows, (size_t)b->count * sizeof *rows);
+    int rc = bootstrap_gather(b->me, mine, bytes, rows, EXCHANGE_MS, e);
     *count = 0;
     for (int r = 0; r < b->me->size && b->me->rank == 0 && rc == 0; r++) {
-        if (b->me->size > 1)
-            rc = boot->get(boot->arg, r, "local", rows + *count, (size_t)all[r].rows * sizeof *rows,
-                           e);
+        memmove(rows + *count, rows + r * most, (size_t)all[r].rows * sizeof *rows);
         *count += all[r].rows;
     }
-    *out = rows;
     return rc;
 }
 
@@ -292,7 +263,8 @@ int cmd_bench_local(const struct rank_identity *me, const struct cmd_bench_opts 
     struct bench_local_row *rows = xcalloc((size_t)(mine * b.sizes) + 1, sizeof *rows);
     b.bytes = sizes;
     b.rows = rows;
-    rc = greet(&b, mine * b.sizes, all, e);
+    const struct hello hello = {mine * b.sizes, me->local_size};
+    rc = bootstrap_gather(me, &hello, sizeof hello, all, EXCHANGE_MS, e);
     if (rc == 0)
         rc = measure_in_turn(&b, devices, all, e);
     if (rc == 0)

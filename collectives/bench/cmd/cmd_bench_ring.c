@@ -18,18 +18,6 @@ struct links {
     struct ring_probe_result way[WAYS]; /* to the next rank, to the previous rank */
 };
 
-static int exchange(const struct rank_identity *me, const void *mine, size_t len, void *all,
-                    struct err *e)
-{
-    AUTO(bootstrap) struct bootstrap *x = bootstrap_new(me);
-    const struct bootstrap_ops *boot = bootstrap_table(x);
-    int rc = boot->put(boot->arg, "ring", mine, len, e);
-    rc = rc < 0 ? rc : boot->fence(boot->arg, EXCHANGE_MS, e);
-    for (int r = 0; r < me->size && rc == 0 && all; r++)
-        rc = boot->get(boot->arg, r, "ring", (char *)all + (size_t)r * len, len, e);
-    return rc;
-}
-
 static int neighbour(int rank, int way, int size)
 {
     return (rank + (way == 0 ? 1 : size - 1)) % size;
@@ -97,12 +85,13 @@ int cmd_bench_ring(const struct rank_identity *me, const struct cmd_bench_opts *
     memset(&links, 0, sizeof links);
     (void)gethostname(links.host, sizeof links.host - 1); /* on failure it stays empty */
     links.host[strcspn(links.host, ".")] = '\0';
-    rc = exchange(me, &mine, sizeof mine, places, e);
+    rc = bootstrap_gather(me, &mine, sizeof mine, places, EXCHANGE_MS, e);
     for (int way = 0; way < WAYS && rc == 0; way++) {
         ring_probe_try(&links.way[way], &places[neighbour(me->rank, way, me->size)]);
-        rc = exchange(me, "", 1, NULL, e); /* a barrier: both ways at once would share a link */
+        /* a barrier: both ways at once would share a link */
+        rc = bootstrap_gather(me, "", 1, NULL, EXCHANGE_MS, e);
     }
     if (rc == 0)
-        rc = exchange(me, &links, sizeof links, all, e);
+        rc = bootstrap_gather(me, &links, sizeof links, all, EXCHANGE_MS, e);
     return rc < 0 || me->rank > 0 ? rc : print(all, me->size, o, e);
 }

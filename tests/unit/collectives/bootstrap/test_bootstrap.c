@@ -108,6 +108,35 @@ TEST(ranks_see_what_all_have_put_round_after_round)
         CHECK_INT(end_of(all[r], text), 0);
 }
 
+/* Gathers twice, and only waits in between. */
+static int gather(int rank, int size)
+{
+    struct rank_identity who = {rank, size, rank, size, 0, "RANK"};
+    for (int i = 0; i < 2; i++) {
+        int mine[2] = {rank, i}, all[8] = {0};
+        CHECK_INT(bootstrap_gather(&who, mine, sizeof mine, all, 10000, NULL), 0);
+        for (int r = 0; r < size; r++)
+            CHECK(all[2 * r] == r && all[2 * r + 1] == i);
+        CHECK_INT(bootstrap_gather(&who, "", 1, NULL, 10000, NULL), 0);
+    }
+    return 0;
+}
+
+TEST(a_gather_gives_every_rank_what_all_have_put_and_one_rank_needs_no_server)
+{
+    set_job("gather", some_port(NULL));
+    int status;
+    pid_t others[2];
+    for (int r = 1; r < 3; r++)
+        if ((others[r - 1] = fork()) == 0)
+            _exit(gather(r, 3));
+    CHECK_INT(gather(0, 3), 0);
+    for (int i = 0; i < 2; i++)
+        CHECK(waitpid(others[i], &status, 0) == others[i] && status == 0);
+    unsetenv("MASTER_ADDR");
+    CHECK_INT(gather(0, 1), 0);
+}
+
 TEST(missing_ranks_are_named_with_their_node_at_every_rank)
 {
     struct rank all[2];

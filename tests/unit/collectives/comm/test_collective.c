@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdint.h>
 
-#include "collectives/comm/comm_trace.h"
+#include "collectives/comm/comm_internal.h"
 #include "tests/unit/test.h"
 
 /* Written out by hand from drover.h and nccl-tests, so that a wrong row is noticed. */

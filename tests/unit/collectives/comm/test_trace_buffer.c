@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "collectives/comm/comm_trace.h"
+#include "collectives/comm/comm_internal.h"
 #include "common/clock.h"
 #include "tests/unit/test.h"
 
