@@ -128,16 +128,15 @@ static void update_params(struct serve_columns *s)
     }
 }
 
-static double number_of(const struct sweep_columns *c, struct columns_value v)
+static double number_of(const struct serve_columns *s, const struct param *p, size_t trial)
 {
-    switch (v.kind) {
-    case COLUMNS_ABSENT:
+    const struct sweep_columns *c = s->columns;
+    if (p->column == SIZE_MAX)
         return NAN;
-    case COLUMNS_JSON: /* an integer that is too large for a double */
+    struct columns_value v = sweep_columns_value(c, p->column, trial);
+    if (v.kind == COLUMNS_JSON) /* an integer that is too large for a double */
         return strtod(text_table_at(sweep_columns_texts(c), v.json), NULL);
-    default:
-        return v.number;
-    }
+    return v.kind == COLUMNS_ABSENT ? (double)NAN : v.number;
 }
 
 static void pack_param(struct serve_pack *pack, const struct serve_columns *s, size_t which,
@@ -146,27 +145,13 @@ static void pack_param(struct serve_pack *pack, const struct serve_columns *s, s
     const struct param *p = &s->params[which];
     AUTO(free) char *name = xasprintf("p%zu", which);
     if (p->category && p->value_count < SMALL_CODES) {
-        unsigned char *out = serve_pack_add(pack, name, SERVE_PACK_U8, n);
-        for (size_t i = 0; i < n; i++)
-            out[i] = (unsigned char)p->codes[ids[i]];
+        SERVE_PACK(pack, name, U8, n, i, p->codes[ids[i]]);
     } else if (p->category) {
-        uint32_t *out = serve_pack_add(pack, name, SERVE_PACK_U32, n);
-        for (size_t i = 0; i < n; i++)
-            out[i] = p->codes[ids[i]];
+        SERVE_PACK(pack, name, U32, n, i, p->codes[ids[i]]);
     } else if (p->d->kind == DISTRIBUTION_INT || p->d->kind == DISTRIBUTION_INT_LOG) {
-        double *out = serve_pack_add(pack, name, SERVE_PACK_F64, n);
-        for (size_t i = 0; i < n; i++)
-            out[i] =
-                p->column == SIZE_MAX
-                    ? (double)NAN
-                    : number_of(s->columns, sweep_columns_value(s->columns, p->column, ids[i]));
+        SERVE_PACK(pack, name, F64, n, i, number_of(s, p, ids[i]));
     } else {
-        float *out = serve_pack_add(pack, name, SERVE_PACK_F32, n);
-        for (size_t i = 0; i < n; i++)
-            out[i] = (float)(p->column == SIZE_MAX
-                                 ? (double)NAN
-                                 : number_of(s->columns,
-                                             sweep_columns_value(s->columns, p->column, ids[i])));
+        SERVE_PACK(pack, name, F32, n, i, number_of(s, p, ids[i]));
     }
 }
 
@@ -276,42 +261,10 @@ static float since_start(const struct packing *p, int64_t ms)
     return ms ? (float)((double)(ms - p->t0_ms) / 1e3) : (float)NAN;
 }
 
-static void pack_texts(struct packing *p)
+/* The trial of row i. */
+static const struct columns_trial *trial_at(const struct packing *p, size_t i)
 {
-    static const struct {
-        const char *name;
-        size_t offset;
-    } fields[] = {{"node", offsetof(struct columns_trial, node)},
-                  {"why", offsetof(struct columns_trial, why)},
-                  {"error", offsetof(struct columns_trial, error)}};
-    for (size_t k = 0; k < COUNT_OF(fields); k++) {
-        uint32_t *out = serve_pack_add(&p->pack, fields[k].name, SERVE_PACK_U32, p->n);
-        for (size_t i = 0; i < p->n; i++) {
-            const struct columns_trial *t = sweep_columns_trial(p->columns, p->ids[i]);
-            int text;
-            memcpy(&text, (const char *)t + fields[k].offset, sizeof text);
-            out[i] = text_code(p, text);
-        }
-    }
-}
-
-static void pack_times(struct packing *p)
-{
-    static const struct {
-        const char *name;
-        size_t offset;
-    } fields[] = {{"created", offsetof(struct columns_trial, created_ms)},
-                  {"leased", offsetof(struct columns_trial, leased_ms)},
-                  {"ended", offsetof(struct columns_trial, ended_ms)}};
-    for (size_t k = 0; k < COUNT_OF(fields); k++) {
-        float *out = serve_pack_add(&p->pack, fields[k].name, SERVE_PACK_F32, p->n);
-        for (size_t i = 0; i < p->n; i++) {
-            const struct columns_trial *t = sweep_columns_trial(p->columns, p->ids[i]);
-            int64_t ms;
-            memcpy(&ms, (const char *)t + fields[k].offset, sizeof ms);
-            out[i] = since_start(p, ms);
-        }
-    }
+    return sweep_columns_trial(p->columns, p->ids[i]);
 }
 
 static void pack_trials(struct packing *p, const struct serve_columns *s)
@@ -322,29 +275,22 @@ static void pack_trials(struct packing *p, const struct serve_columns *s)
                                        strlen(s->spec->metrics[0].name))
                      : TEXT_TABLE_NONE;
     memcpy(serve_pack_add(&p->pack, "id", SERVE_PACK_U32, n), p->ids, n * sizeof *p->ids);
-    unsigned char *state = serve_pack_add(&p->pack, "state", SERVE_PACK_U8, n);
-    for (size_t i = 0; i < n; i++)
-        state[i] = (unsigned char)sweep_columns_trial(p->columns, p->ids[i])->state;
-    unsigned char *added = serve_pack_add(&p->pack, "added", SERVE_PACK_U8, n);
-    for (size_t i = 0; i < n; i++)
-        added[i] = sweep_columns_trial(p->columns, p->ids[i])->added;
-    double *value = serve_pack_add(&p->pack, "value", SERVE_PACK_F64, n);
-    for (size_t i = 0; i < n; i++)
-        value[i] = sweep_columns_score(p->columns, p->ids[i]);
-    float *seconds = serve_pack_add(&p->pack, "seconds", SERVE_PACK_F32, n);
-    for (size_t i = 0; i < n; i++)
-        seconds[i] = (float)sweep_columns_trial(p->columns, p->ids[i])->seconds;
-    uint32_t *lease = serve_pack_add(&p->pack, "lease", SERVE_PACK_U32, n);
-    for (size_t i = 0; i < n; i++)
-        lease[i] = (uint32_t)sweep_columns_trial(p->columns, p->ids[i])->lease;
+    SERVE_PACK(&p->pack, "state", U8, n, i, trial_at(p, i)->state);
+    SERVE_PACK(&p->pack, "added", U8, n, i, trial_at(p, i)->added);
+    SERVE_PACK(&p->pack, "value", F64, n, i, sweep_columns_score(p->columns, p->ids[i]));
+    SERVE_PACK(&p->pack, "seconds", F32, n, i, trial_at(p, i)->seconds);
+    SERVE_PACK(&p->pack, "lease", U32, n, i, trial_at(p, i)->lease);
     uint32_t *steps = serve_pack_add(&p->pack, "steps", SERVE_PACK_U32, n);
     for (size_t i = 0; i < n; i++) {
-        const struct columns_metric *m =
-            metric_of(sweep_columns_trial(p->columns, p->ids[i]), metric);
+        const struct columns_metric *m = metric_of(trial_at(p, i), metric);
         steps[i] = m ? (uint32_t)m->curve.count : 0;
     }
-    pack_times(p);
-    pack_texts(p);
+    SERVE_PACK(&p->pack, "created", F32, n, i, since_start(p, trial_at(p, i)->created_ms));
+    SERVE_PACK(&p->pack, "leased", F32, n, i, since_start(p, trial_at(p, i)->leased_ms));
+    SERVE_PACK(&p->pack, "ended", F32, n, i, since_start(p, trial_at(p, i)->ended_ms));
+    SERVE_PACK(&p->pack, "node", U32, n, i, text_code(p, trial_at(p, i)->node));
+    SERVE_PACK(&p->pack, "why", U32, n, i, text_code(p, trial_at(p, i)->why));
+    SERVE_PACK(&p->pack, "error", U32, n, i, text_code(p, trial_at(p, i)->error));
 }
 
 /* Packs the leases of trials that have changed. */
@@ -356,26 +302,16 @@ static void pack_leases(struct packing *p, int64_t since)
     for (size_t i = 0; i < all; i++)
         if (sweep_columns_trial(p->columns, (size_t)leases[i].trial)->changed_seq > since)
             which[n++] = (uint32_t)i;
-    uint32_t *id = serve_pack_add(&p->pack, "lease.id", SERVE_PACK_U32, n);
-    for (size_t i = 0; i < n; i++)
-        id[i] = which[i] + 1;
-    uint32_t *trial = serve_pack_add(&p->pack, "lease.trial", SERVE_PACK_U32, n);
-    for (size_t i = 0; i < n; i++)
-        trial[i] = (uint32_t)leases[which[i]].trial;
+    SERVE_PACK(&p->pack, "lease.id", U32, n, i, which[i] + 1);
+    SERVE_PACK(&p->pack, "lease.trial", U32, n, i, leases[which[i]].trial);
     uint32_t *node = serve_pack_add(&p->pack, "lease.node", SERVE_PACK_U32, n);
     for (size_t i = 0; i < n; i++) {
         const struct columns_lease *l = &leases[which[i]];
         node[i] = text_code(p, l->node >= 0 ? l->node : l->worker);
     }
-    uint32_t *why = serve_pack_add(&p->pack, "lease.why", SERVE_PACK_U32, n);
-    for (size_t i = 0; i < n; i++)
-        why[i] = text_code(p, leases[which[i]].why);
-    float *begin = serve_pack_add(&p->pack, "lease.begin", SERVE_PACK_F32, n);
-    for (size_t i = 0; i < n; i++)
-        begin[i] = since_start(p, leases[which[i]].begin_ms);
-    float *end = serve_pack_add(&p->pack, "lease.end", SERVE_PACK_F32, n);
-    for (size_t i = 0; i < n; i++)
-        end[i] = since_start(p, leases[which[i]].end_ms);
+    SERVE_PACK(&p->pack, "lease.why", U32, n, i, text_code(p, leases[which[i]].why));
+    SERVE_PACK(&p->pack, "lease.begin", F32, n, i, since_start(p, leases[which[i]].begin_ms));
+    SERVE_PACK(&p->pack, "lease.end", F32, n, i, since_start(p, leases[which[i]].end_ms));
 }
 
 void serve_columns_body(struct strbuf *out, struct serve_columns *s, int64_t since, json_t *head)

@@ -12,6 +12,7 @@
 
 #include <jansson.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "common/strbuf.h"
 
@@ -26,6 +27,19 @@ struct serve_pack { /* zeroes are an empty pack */
  * one. */
 void *serve_pack_add(struct serve_pack *p, const char *name, enum serve_pack_type type,
                      size_t count);
+
+/* Adds a column whose element `i` is an expression, which is converted to the column's type:
+ *     SERVE_PACK(&pack, "low", F32, n, i, points[i].low); */
+typedef float serve_pack_F32;
+typedef double serve_pack_F64;
+typedef uint8_t serve_pack_U8;
+typedef uint32_t serve_pack_U32;
+#define SERVE_PACK(pack, name, type, count, i, value)                                      \
+    do {                                                                                   \
+        serve_pack_##type *column_ = serve_pack_add(pack, name, SERVE_PACK_##type, count); \
+        for (size_t i = 0; i < (count); i++)                                               \
+            column_[i] = (serve_pack_##type)(value);                                       \
+    } while (0)
 
 /* Appends the body to `out` and empties the pack. Takes ownership of `head`, an object. */
 void serve_pack_finish(struct strbuf *out, struct serve_pack *p, json_t *head);

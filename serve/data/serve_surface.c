@@ -65,15 +65,9 @@ static bool predict(struct sampler_prediction *out, const struct sweep_reader *v
 static void pack(struct strbuf *out, const struct sampler_prediction *p, size_t n, json_t *head)
 {
     struct serve_pack pack = {0};
-    float *median = serve_pack_add(&pack, "median", SERVE_PACK_F32, n);
-    for (size_t i = 0; i < n; i++)
-        median[i] = (float)p[i].median;
-    float *low = serve_pack_add(&pack, "low", SERVE_PACK_F32, n);
-    for (size_t i = 0; i < n; i++)
-        low[i] = (float)p[i].low;
-    float *high = serve_pack_add(&pack, "high", SERVE_PACK_F32, n);
-    for (size_t i = 0; i < n; i++)
-        high[i] = (float)p[i].high;
+    SERVE_PACK(&pack, "median", F32, n, i, p[i].median);
+    SERVE_PACK(&pack, "low", F32, n, i, p[i].low);
+    SERVE_PACK(&pack, "high", F32, n, i, p[i].high);
     serve_pack_finish(out, &pack, head);
 }
 
