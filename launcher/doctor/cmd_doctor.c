@@ -65,8 +65,7 @@ static const struct opt options[] = {
 static int check_here(struct doctor_node *out, const struct doctor_options *o, struct err *e)
 {
     AUTO(topo) struct topo *t = NULL;
-    size_t count;
-    const struct check *rows = check_table(&count);
+    size_t count = check_table_count();
     int rc = topo_load_within(&t, CHECK_MS, e); /* the checks say why, if the driver hangs */
     if (rc < 0)
         return rc;
@@ -83,7 +82,7 @@ static int check_here(struct doctor_node *out, const struct doctor_options *o, s
                                         .deadline_ms = CHECK_MS};
     out->name = xstrdup(topo_name(t));
     out->results = xcalloc(count, sizeof *out->results);
-    rc = check_run(out->results, rows, count, &env, &opts, e);
+    rc = check_run(out->results, check_table(), count, &env, &opts, e);
     out->time_s = (double)clock_ms_of(CLOCK_REALTIME) / 1e3;
     return rc;
 }
@@ -186,12 +185,11 @@ static int explain(const char *id, struct err *e)
         [CHECK_PREFLIGHT_STOP] = "It precedes each job with GPUs, which a failure stops.",
     };
     const struct check *c = check_find(id);
-    size_t n;
-    const struct check *rows = check_table(&n);
+    size_t n = check_table_count();
     if (!c) {
         AUTO(free) const char **ids = xcalloc(n, sizeof *ids);
         for (size_t i = 0; i < n; i++)
-            ids[i] = rows[i].id;
+            ids[i] = check_table()[i].id;
         const char *near = opt_suggest(id, ids, n);
         err_set(e, -EINVAL, "--explain: there is no check '%s'", id);
         return err_hint(e, "%s", near ? near : "drover doctor -v  shows all checks");

@@ -13,7 +13,7 @@ static const char *common_value(const struct doctor_report *r, size_t row)
 {
     const char *value = NULL;
     for (int i = 0; i < r->count; i++) {
-        const struct check_result *c = r->nodes[i].results ? &r->nodes[i].results[row] : NULL;
+        const struct check_result *c = doctor_report_result(r, i, row);
         if (!c || !c->value || c->state != CHECK_OK || (value && strcmp(value, c->value) != 0))
             return NULL;
         value = c->value;
@@ -23,8 +23,8 @@ static const char *common_value(const struct doctor_report *r, size_t row)
 
 int doctor_expect_write(const struct doctor_report *r, const char *path, struct err *e)
 {
-    size_t rows;
-    const struct check *table = check_table(&rows);
+    size_t rows = check_table_count();
+    const struct check *table = check_table();
     json_t *values = json_object();
     for (size_t row = 0; row < rows; row++) {
         const char *value = common_value(r, row);
@@ -59,8 +59,8 @@ int doctor_expect_read(json_t **out, const char *path, struct err *e)
 
 void doctor_expect_compare(struct doctor_report *r, const json_t *expected)
 {
-    size_t rows;
-    const struct check *table = check_table(&rows);
+    size_t rows = check_table_count();
+    const struct check *table = check_table();
     for (int i = 0; i < r->count; i++)
         for (size_t row = 0; r->nodes[i].results && row < rows; row++) {
             struct check_result *c = &r->nodes[i].results[row];

@@ -69,8 +69,8 @@ int preflight_check_here(struct preflight *p, const struct topo *t, const struct
 {
     static const struct check_run_opts opts = {.set = CHECK_RUN_PREFLIGHT, .deadline_ms = CHECK_MS};
     struct check_env env = {.topo = t, .ranks = j->ranks, .command = j->command, .dirs = j->dirs};
-    size_t rows;
-    const struct check *table = check_table(&rows);
+    size_t rows = check_table_count();
+    const struct check *table = check_table();
     if (!uses_gpus(&env.gpus, t, j->gpus))
         return 0;
     struct doctor_node *n = add_node(p, topo_name(t));
@@ -126,8 +126,7 @@ int preflight_measure(struct preflight *p, const struct topo *t, const struct ho
                                   .gpus = gpus > 0,
                                   .brief = true,
                                   .env = env};
-    size_t rows;
-    (void)check_table(&rows);
+    size_t rows = check_table_count();
     for (int i = 0; i < (hosts ? hosts->count : 1); i++) {
         struct doctor_node *n = add_node(p, hosts ? hosts->at[i].name : topo_name(t));
         n->results = xcalloc(rows, sizeof *n->results);
@@ -141,8 +140,7 @@ int preflight_measure(struct preflight *p, const struct topo *t, const struct ho
 static void take_failure(const struct preflight *p, int node, size_t row, char **name,
                          struct err *e)
 {
-    size_t rows;
-    const struct check *c = &check_table(&rows)[row];
+    const struct check *c = &check_table()[row];
     AUTO(strbuf) struct strbuf b = {0};
     const char *advice = doctor_report_put_finding(&b, &p->report, node, row);
     if (c->preflight != CHECK_PREFLIGHT_STOP || e->code) {
@@ -158,8 +156,7 @@ static void take_failure(const struct preflight *p, int node, size_t row, char *
 int preflight_judge(struct preflight *p, char **node, struct err *e)
 {
     struct err found = {0};
-    size_t rows;
-    (void)check_table(&rows);
+    size_t rows = check_table_count();
     for (size_t row = 0; row < rows; row++)
         for (int i = 0; i < p->report.count; i++)
             if (doctor_report_is_first(&p->report, i, row) &&

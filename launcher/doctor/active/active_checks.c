@@ -89,17 +89,15 @@ void active_checks_find_slow(bool *slow, const double *values, int count)
 
 struct check_result *active_result(const struct active_measurement *m, int node, const char *id)
 {
-    size_t rows_count;
-    return &m->report->nodes[m->nodes[node]].results[check_find(id) - check_table(&rows_count)];
+    return &m->report->nodes[m->nodes[node]].results[check_find(id) - check_table()];
 }
 
-/* Sets a failure on all nodes. */
-static void fail_all(const struct active_measurement *m, const char *id,
+void active_fail_all(const struct active_measurement *m, const char *id, const char *source,
                      const struct child_result *c)
 {
     AUTO(free) char *why = own_command_error(c);
     for (int i = 0; i < m->count; i++)
-        check_bad(active_result(m, i, id), CHECK_FAIL, "a result", "drover bench", "%s", why);
+        check_bad(active_result(m, i, id), CHECK_FAIL, "a result", source, "%s", why);
 }
 
 int active_bench(json_t **out, struct child_result *c, const struct active_measurement *m,
@@ -196,7 +194,7 @@ static int run_allreduce(const struct active_measurement *m)
         return rc;
     double busbw = bandwidth(j);
     if (busbw <= 0) {
-        fail_all(m, id, &c);
+        active_fail_all(m, id, "drover bench", &c);
         return 0;
     }
     if (!m->opts->brief && ranks > 1 && m->count > 1)
@@ -275,7 +273,7 @@ static int run_pair(const struct active_measurement *m)
     if (json_is_array(json_object_get(j, "nodes")))
         judge_pairs(m, j);
     else
-        fail_all(m, "act.pair", &c);
+        active_fail_all(m, "act.pair", "drover bench", &c);
     return 0;
 }
 

@@ -23,6 +23,10 @@ double active_median(double *v, int n);
 /* Returns the result of a check on a node, by its number in the measurement. */
 struct check_result *active_result(const struct active_measurement *m, int node, const char *id);
 
+/* Sets a failure on all nodes: why there is no result of `source`. */
+void active_fail_all(const struct active_measurement *m, const char *id, const char *source,
+                     const struct child_result *c);
+
 /* Runs `drover bench` on some hosts (NULL: this machine) with `options` (a strv) in addition, and
  * parses its output. `*out` stays NULL if it prints no JSON; `c` then says why. Returns 0, or the
  * error of its start. */

@@ -127,9 +127,7 @@ static int measure(json_t **out, const struct active_measurement *m)
         *out = TAKE(j);
         return 0;
     }
-    AUTO(free) char *why = own_command_error(&c);
-    for (int i = 0; i < m->count; i++)
-        check_bad(active_result(m, i, check_id), CHECK_FAIL, "a result", source, "%s", why);
+    active_fail_all(m, check_id, source, &c);
     return 0;
 }
 

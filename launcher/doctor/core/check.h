@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/json.h"
 #include "launcher/node/topo.h"
 
 enum check_state {
@@ -85,10 +86,16 @@ void check_advise(struct check_result *r, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
 void check_result_clear(struct check_result *r);
+/* Returns {"id", "state", "value", "want", "source", "advice", "ms"}, null for what is missing, and
+ * `advice` if the result has none of its own (NULL: none). The caller owns it. */
+json_t *check_result_json(const struct check_result *r, const char *id, const char *advice);
+/* Reads such an object into a cleared result. What is missing or malformed stays as it is. */
+void check_result_read(struct check_result *out, const json_t *o);
 
 /* All checks, in the order in which they run: a check follows those that it needs. Defined above
  * this folder, in launcher/doctor/check_table.c, which knows all groups. */
-const struct check *check_table(size_t *count);
+const struct check *check_table(void);
+size_t check_table_count(void);
 /* Returns the check with this id, or NULL. */
 const struct check *check_find(const char *id);
 

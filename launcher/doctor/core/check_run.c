@@ -56,14 +56,9 @@ static bool has_failed(const struct run *r, const char *id)
 
 /* ---- in the child --------------------------------------------------------------------------- */
 
-static void send_result(int sock, const struct check_result *r)
+static void send_result(int sock, const struct check *c, const struct check_result *r)
 {
-    AUTO(json)
-    json_t *j =
-        json_pack("{s:i,s:o,s:o*,s:o*,s:o*,s:i}", "state", (int)r->state, "value",
-                  json_text(r->value ? r->value : ""), "want", r->want ? json_text(r->want) : NULL,
-                  "source", r->source ? json_text(r->source) : NULL, "advice",
-                  r->advice ? json_text(r->advice) : NULL, "ms", r->ms);
+    AUTO(json) json_t *j = check_result_json(r, c->id, NULL);
     AUTO(free) char *line = json_line(j);
     if (!line || send(sock, line, strlen(line), MSG_NOSIGNAL) < 0)
         _exit(1);
@@ -95,18 +90,12 @@ static _Noreturn void run_child(struct run *r, size_t from, int sock)
         else
             c->run(result, r->env);
         result->ms = (int)(clock_ms() - begin);
-        send_result(sock, result);
+        send_result(sock, c, result);
     }
     _exit(0);
 }
 
 /* ---- in the parent -------------------------------------------------------------------------- */
-
-static char *take_text(const json_t *j, const char *key)
-{
-    const char *text = json_string_value(json_object_get(j, key));
-    return text ? xstrdup(text) : NULL;
-}
 
 /* Waits for the result of a check. Returns false if the child did not send it in time; `died` is
  * then true if the child has ended. */
@@ -126,12 +115,7 @@ static bool receive(struct check_result *out, int sock, int deadline_ms, bool *d
     *died = len <= 0 || json_parse(&j, bytes, (size_t)len, NULL) < 0;
     if (*died)
         return false;
-    out->state = (enum check_state)json_integer_value(json_object_get(j, "state"));
-    out->value = take_text(j, "value");
-    out->want = take_text(j, "want");
-    out->source = take_text(j, "source");
-    out->advice = take_text(j, "advice");
-    out->ms = (int)json_integer_value(json_object_get(j, "ms"));
+    check_result_read(out, j);
     return true;
 }
 

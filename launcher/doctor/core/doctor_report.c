@@ -17,8 +17,7 @@ static void node_clear(struct doctor_node *n, size_t rows)
 
 void doctor_report_free(struct doctor_report *r)
 {
-    size_t rows;
-    (void)check_table(&rows);
+    size_t rows = check_table_count();
     for (int i = 0; i < r->count; i++)
         node_clear(&r->nodes[i], rows);
     free(r->nodes);
@@ -32,7 +31,7 @@ static bool was_run(const struct check_result *c)
     return c && c->value;
 }
 
-static const struct check_result *result_of(const struct doctor_report *r, int node, size_t row)
+struct check_result *doctor_report_result(const struct doctor_report *r, int node, size_t row)
 {
     return r->nodes[node].results ? &r->nodes[node].results[row] : NULL;
 }
@@ -46,10 +45,10 @@ static bool same(const struct check_result *a, const struct check_result *b)
  * an earlier node has it. */
 static int count_same(const struct doctor_report *r, int node, size_t row)
 {
-    const struct check_result *mine = result_of(r, node, row);
+    const struct check_result *mine = doctor_report_result(r, node, row);
     int n = 0;
     for (int i = 0; i < r->count; i++) {
-        if (!same(mine, result_of(r, i, row)))
+        if (!same(mine, doctor_report_result(r, i, row)))
             continue;
         if (i < node)
             return 0;
@@ -64,7 +63,7 @@ static int majority(const struct doctor_report *r, size_t row, int *count)
     int best = -1;
     *count = 0;
     for (int i = 0; i < r->count; i++) {
-        const struct check_result *c = result_of(r, i, row);
+        const struct check_result *c = doctor_report_result(r, i, row);
         int n = was_run(c) && c->state == CHECK_OK ? count_same(r, i, row) : 0;
         if (n > *count) {
             *count = n;
@@ -136,15 +135,15 @@ static void differ(struct check_result *c, const struct check *row, const char *
 
 void doctor_report_compare(struct doctor_report *r)
 {
-    size_t rows;
-    const struct check *table = check_table(&rows);
+    size_t rows = check_table_count();
+    const struct check *table = check_table();
     for (size_t row = 0; row < rows; row++) {
         int most, reference = table[row].compared ? majority(r, row, &most) : -1;
         if (reference < 0)
             continue;
-        const struct check_result *usual = result_of(r, reference, row);
+        const struct check_result *usual = doctor_report_result(r, reference, row);
         for (int i = 0; i < r->count; i++) {
-            struct check_result *c = r->nodes[i].results ? &r->nodes[i].results[row] : NULL;
+            struct check_result *c = doctor_report_result(r, i, row);
             if (!was_run(c) || c->state != CHECK_OK || same(c, usual))
                 continue;
             differ(c, &table[row], usual->value, most);
@@ -155,8 +154,7 @@ void doctor_report_compare(struct doctor_report *r)
 void doctor_report_judge_clock(struct doctor_node *n, double begin_s, double end_s)
 {
     enum { WARN_S = 1, FAIL_S = 30 };
-    size_t rows;
-    const struct check *table = check_table(&rows), *clock = check_find("host.clock");
+    const struct check *table = check_table(), *clock = check_find("host.clock");
     double ahead = n->time_s - end_s, behind = begin_s - n->time_s;
     double off = ahead > behind ? ahead : behind;
     if (!n->results || n->time_s <= 0 || off <= WARN_S)
@@ -175,7 +173,7 @@ static int worst(const struct doctor_report *r, size_t row)
         [CHECK_SKIP] = 1, [CHECK_OK] = 2, [CHECK_WARN] = 3, [CHECK_FAIL] = 4};
     int state = -1;
     for (int i = 0; i < r->count; i++) {
-        const struct check_result *c = result_of(r, i, row);
+        const struct check_result *c = doctor_report_result(r, i, row);
         if (was_run(c) && (state < 0 || weight[c->state] > weight[state]))
             state = (int)c->state;
     }
@@ -185,8 +183,7 @@ static int worst(const struct doctor_report *r, size_t row)
 struct doctor_counts doctor_report_count(const struct doctor_report *r)
 {
     struct doctor_counts n = {0};
-    size_t rows;
-    (void)check_table(&rows);
+    size_t rows = check_table_count();
     for (size_t row = 0; row < rows; row++) {
         int state = worst(r, row);
         n.ok += state == CHECK_OK;
@@ -207,7 +204,7 @@ static void put_names(struct strbuf *b, const struct doctor_report *r, int node,
     enum { NAMES_MAX = 3 };
     int n = count_same(r, node, row), shown = n <= NAMES_MAX ? n : NAMES_MAX - 1, k = 0;
     for (int i = node; i < r->count && k < shown; i++) {
-        if (!same(result_of(r, node, row), result_of(r, i, row)))
+        if (!same(doctor_report_result(r, node, row), doctor_report_result(r, i, row)))
             continue;
         strbuf_printf(b, "%s%s", k == 0 ? "" : k == n - 1 ? " and " : ", ", r->nodes[i].name);
         k++;
@@ -239,9 +236,8 @@ bool doctor_report_is_first(const struct doctor_report *r, int node, size_t row)
 const char *doctor_report_put_finding(struct strbuf *out, const struct doctor_report *r, int node,
                                       size_t row)
 {
-    size_t rows;
-    const struct check *c = &check_table(&rows)[row];
-    const struct check_result *x = result_of(r, node, row);
+    const struct check *c = &check_table()[row];
+    const struct check_result *x = doctor_report_result(r, node, row);
     strbuf_printf(out, "%s: %s: %s", c->id, c->what, x->value);
     put_where(out, r, node, row);
     if (x->want)
@@ -253,7 +249,7 @@ const char *doctor_report_put_finding(struct strbuf *out, const struct doctor_re
 
 static void put_finding(struct strbuf *b, const struct doctor_report *r, int node, size_t row)
 {
-    enum check_state s = result_of(r, node, row)->state;
+    enum check_state s = doctor_report_result(r, node, row)->state;
     strbuf_printf(b, "%-4s  ", check_state_name(s));
     const char *advice = doctor_report_put_finding(b, r, node, row);
     strbuf_puts(b, "\n");
@@ -275,11 +271,10 @@ static void put_missing(struct strbuf *b, const struct doctor_report *r)
 
 static void put_rows(struct strbuf *b, const struct doctor_report *r, bool all)
 {
-    size_t rows;
-    (void)check_table(&rows);
+    size_t rows = check_table_count();
     for (size_t row = 0; row < rows; row++)
         for (int i = 0; i < r->count; i++) {
-            const struct check_result *c = result_of(r, i, row);
+            const struct check_result *c = doctor_report_result(r, i, row);
             if ((is_finding(c) || (all && was_run(c))) && doctor_report_is_first(r, i, row))
                 put_finding(b, r, i, row);
         }
@@ -288,12 +283,11 @@ static void put_rows(struct strbuf *b, const struct doctor_report *r, bool all)
 /* Why checks were skipped, if it is the same for all of them: " (no GPU)". */
 static void put_skip_reason(struct strbuf *b, const struct doctor_report *r)
 {
-    size_t rows;
-    (void)check_table(&rows);
+    size_t rows = check_table_count();
     const char *why = NULL;
     for (size_t row = 0; row < rows; row++)
         for (int i = 0; i < r->count && worst(r, row) == CHECK_SKIP; i++) {
-            const struct check_result *c = result_of(r, i, row);
+            const struct check_result *c = doctor_report_result(r, i, row);
             if (!was_run(c) || strncmp(c->value, "needs ", 6) == 0)
                 continue;
             if (why && strcmp(why, c->value) != 0)
@@ -318,8 +312,8 @@ static void put_counts(struct strbuf *b, const struct doctor_report *r)
 /* The first failure in the order of the table: later ones may follow from it. */
 static void put_cause(struct strbuf *b, const struct doctor_report *r)
 {
-    size_t rows;
-    const struct check *table = check_table(&rows);
+    size_t rows = check_table_count();
+    const struct check *table = check_table();
     for (int i = 0; i < r->count; i++)
         if (!r->nodes[i].results) {
             strbuf_printf(b, "cause: %s\n", r->nodes[i].error);
@@ -327,7 +321,7 @@ static void put_cause(struct strbuf *b, const struct doctor_report *r)
         }
     for (size_t row = 0; row < rows; row++)
         for (int i = 0; i < r->count; i++) {
-            const struct check_result *c = result_of(r, i, row);
+            const struct check_result *c = doctor_report_result(r, i, row);
             if (!was_run(c) || c->state != CHECK_FAIL)
                 continue;
             strbuf_printf(b, "cause: %s: %s", table[row].what, c->value);
@@ -347,33 +341,24 @@ void doctor_report_text(struct strbuf *out, const struct doctor_report *r, bool 
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
-static json_t *text_or_null(const char *text)
-{
-    return text ? json_text(text) : json_null();
-}
-
 static json_t *checks_json(const struct doctor_node *n)
 {
-    size_t rows;
-    const struct check *table = check_table(&rows);
+    size_t rows = check_table_count();
+    const struct check *table = check_table();
     json_t *list = json_array();
     for (size_t i = 0; n->results && i < rows; i++) {
         const struct check_result *c = &n->results[i];
-        const char *advice = c->advice ? c->advice : is_finding(c) ? table[i].advice : NULL;
         if (was_run(c))
             json_array_append_new(
-                list, json_pack("{s:s,s:s,s:o,s:o,s:o,s:o,s:i}", "id", table[i].id, "state",
-                                check_state_name(c->state), "value", json_text(c->value), "want",
-                                text_or_null(c->want), "source", text_or_null(c->source), "advice",
-                                text_or_null(advice), "ms", c->ms));
+                list, check_result_json(c, table[i].id, is_finding(c) ? table[i].advice : NULL));
     }
     return list;
 }
 
 json_t *doctor_report_json(const struct doctor_report *r)
 {
-    size_t rows;
-    const struct check *table = check_table(&rows);
+    size_t rows = check_table_count();
+    const struct check *table = check_table();
     json_t *nodes = json_array(), *cause = json_array();
     for (int i = 0; i < r->count; i++) {
         json_t *node = json_pack("{s:o,s:o}", "node", json_text(r->nodes[i].name), "checks",
@@ -390,35 +375,18 @@ json_t *doctor_report_json(const struct doctor_report *r)
     return json_pack("{s:i,s:o,s:o}", "v", 1, "nodes", nodes, "cause", cause);
 }
 
-static char *take_text(const json_t *o, const char *key)
-{
-    const char *text = json_string_value(json_object_get(o, key));
-    return text ? xstrdup(text) : NULL;
-}
-
 static void read_check(struct check_result *results, const json_t *o)
 {
-    size_t rows;
-    const struct check *table = check_table(&rows);
     const char *id = json_string_value(json_object_get(o, "id"));
-    const char *state = json_string_value(json_object_get(o, "state"));
-    for (size_t i = 0; i < rows; i++)
-        if (id && strcmp(id, table[i].id) == 0) {
-            for (int s = 0; s < CHECK_STATES; s++)
-                if (state && strcmp(state, check_state_name((enum check_state)s)) == 0)
-                    results[i].state = (enum check_state)s;
-            results[i].value = take_text(o, "value");
-            results[i].want = take_text(o, "want");
-            results[i].source = take_text(o, "source");
-            results[i].advice = take_text(o, "advice");
-            results[i].ms = (int)json_integer_value(json_object_get(o, "ms"));
-        }
+    const struct check *c = id ? check_find(id) : NULL;
+    if (c)
+        check_result_read(&results[c - check_table()], o);
 }
 
 int doctor_report_read_node(struct doctor_node *out, const char *text, struct err *e)
 {
     AUTO(json) json_t *root = NULL;
-    size_t rows, i;
+    size_t rows = check_table_count(), i;
     json_t *check;
     if (json_parse(&root, text, strlen(text), e) < 0)
         return -EBADMSG;
@@ -426,7 +394,6 @@ int doctor_report_read_node(struct doctor_node *out, const char *text, struct er
     const json_t *checks = json_object_get(node, "checks");
     if (!json_is_array(checks))
         return err_set(e, -EBADMSG, "no list of checks");
-    (void)check_table(&rows);
     out->time_s = json_number_value(json_object_get(node, "time"));
     out->results = xcalloc(rows, sizeof *out->results);
     for (size_t k = 0; k < rows; k++)

@@ -38,6 +38,9 @@ struct doctor_counts doctor_report_count(const struct doctor_report *r);
  * that agree share a line. With `all`, also what is ok and what was skipped. */
 void doctor_report_text(struct strbuf *out, const struct doctor_report *r, bool all);
 
+/* Returns the result of a row on a node; NULL: the node has not answered. */
+struct check_result *doctor_report_result(const struct doctor_report *r, int node, size_t row);
+
 /* Returns true if a check was run on a node, and no earlier node has the same result. */
 bool doctor_report_is_first(const struct doctor_report *r, int node, size_t row);
 /* Appends a finding without its state, in one line: "host.shm: space in /dev/shm: 64 MiB on c07,

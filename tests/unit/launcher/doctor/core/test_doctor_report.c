@@ -5,15 +5,13 @@
 
 static size_t row_of(const char *id)
 {
-    size_t n;
-    return (size_t)(check_find(id) - check_table(&n));
+    return (size_t)(check_find(id) - check_table());
 }
 
 /* A report of nodes n0, n1, … without results of checks. */
 static struct doctor_report make(int count)
 {
-    size_t rows;
-    (void)check_table(&rows);
+    size_t rows = check_table_count();
     struct doctor_report r = {.count = count, .seconds = 1.94};
     r.nodes = xcalloc((size_t)count, sizeof *r.nodes);
     for (int i = 0; i < count; i++) {
@@ -32,8 +30,7 @@ static struct check_result *at(struct doctor_report *r, int node, const char *id
 
 static void lose(struct doctor_report *r, int node)
 {
-    size_t rows;
-    (void)check_table(&rows);
+    size_t rows = check_table_count();
     for (size_t k = 0; k < rows; k++)
         check_result_clear(&r->nodes[node].results[k]);
     free(TAKE(r->nodes[node].results));
