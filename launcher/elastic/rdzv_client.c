@@ -285,9 +285,7 @@ static int start_resolving(struct rdzv_client *r, struct err *e)
     return resolve_open(&r->resolve, r->loop, names, on_resolved, r, e);
 }
 
-/* ---- open and close
- * --------------------------------------------------------------------------------------
- */
+/* ---- open and close ------------------------------------------------------------------------- */
 
 int rdzv_client_join(struct rdzv_client *r, struct err *e)
 {

@@ -21,7 +21,6 @@ static bool exists(const char *path)
 
 static void run_nouveau(struct check_result *r, struct check_env *env)
 {
-    (void)env;
     AUTO(strv) char **gpus = pci_devices_gpus();
     if (gpus && exists("/sys/module/nouveau"))
         check_bad(r, CHECK_FAIL, "only NVIDIA's module", "/sys/module/nouveau",
@@ -99,7 +98,6 @@ static bool is_device_node(const char *name)
 /* EPERM is that of a cgroup that grants other devices, as Slurm's does: not a fault. */
 static void run_nodes(struct check_result *r, struct check_env *env)
 {
-    (void)env;
     AUTO(strv) char **names = sysroot_list("/dev");
     AUTO(strbuf) struct strbuf denied = {0};
     int found = 0;
@@ -281,9 +279,8 @@ const struct check *checks_driver(size_t *count)
          .what = "open-source module nouveau",
          .run = run_nouveau,
          .why = "While nouveau holds the GPUs, NVIDIA's driver cannot use them.",
-         .advice =
-             "add 'blacklist nouveau' to /etc/modprobe.d/nouveau.conf, rebuild the initramfs and "
-             "restart the machine"},
+         .advice = "add 'blacklist nouveau' to /etc/modprobe.d/nouveau.conf, rebuild the initramfs "
+                   "and restart the machine"},
         {.id = "drv.loads",
          .what = "NVIDIA's management library",
          .needs = {"drv.nouveau"},
@@ -299,11 +296,9 @@ const struct check *checks_driver(size_t *count)
          .preflight = CHECK_PREFLIGHT_STOP,
          .run = run_match,
          .why = "After an update of the driver, the old kernel module stays loaded until the next "
-                "restart. "
-                "Every CUDA program fails until then.",
-         .advice =
-             "restart the machine or reload the module; hold the driver's packages if unattended "
-             "upgrades changed them"},
+                "restart. Every CUDA program fails until then.",
+         .advice = "restart the machine or reload the module; hold the driver's packages if "
+                   "unattended upgrades changed them"},
         {.id = "drv.nodes",
          .what = "access to the devices",
          .quick = true,
@@ -318,10 +313,8 @@ const struct check *checks_driver(size_t *count)
          .preflight = CHECK_PREFLIGHT_REPORT,
          .run = run_cuda,
          .why = "A program needs a driver that supports the CUDA version that it was built with.",
-         .advice =
-             "update the driver, install its compatibility package (cuda-compat), or use a program "
-             "that "
-             "was built for the driver's CUDA version"},
+         .advice = "update the driver, install its compatibility package (cuda-compat), or use a "
+                   "program that was built for the driver's CUDA version"},
         {.id = "drv.fabric",
          .what = "fabric manager",
          .needs = {"drv.loads", "drv.match"},
@@ -329,8 +322,7 @@ const struct check *checks_driver(size_t *count)
          .preflight = CHECK_PREFLIGHT_STOP,
          .run = run_fabric,
          .why = "On machines with NVSwitch, CUDA does not start until the fabric manager has "
-                "registered "
-                "the GPUs.",
+                "registered the GPUs.",
          .advice = "systemctl start nvidia-fabricmanager, in the version of the driver"},
         {.id = "drv.persist",
          .what = "persistence mode",
@@ -344,8 +336,7 @@ const struct check *checks_driver(size_t *count)
          .run = run_gsp,
          .why = "A GPU whose system processor has failed looks healthy until a program uses it.",
          .advice = "reset the GPU (nvidia-smi --gpu-reset -i GPU) when no program uses it; if this "
-                   "fails, "
-                   "restart the machine"},
+                   "fails, restart the machine"},
     };
     *count = COUNT_OF(rows);
     return rows;

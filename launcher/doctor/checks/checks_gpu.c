@@ -248,8 +248,7 @@ const struct check *checks_gpu(size_t *count)
          .run = run_answers,
          .why = "A GPU that hangs or is lost still appears in lists, and a job that uses it hangs.",
          .advice = "reset the GPU (nvidia-smi --gpu-reset -i GPU); if it does not answer then, "
-                   "restart the "
-                   "machine"},
+                   "restart the machine"},
         {.id = "gpu.xid",
          .what = "errors of the GPUs since boot",
          .run = run_xid,
@@ -284,8 +283,7 @@ const struct check *checks_gpu(size_t *count)
          .run = checks_gpu_slow,
          .why = slower,
          .advice = "check power supply and cooling, and find the program that has lowered the "
-                   "power limit: "
-                   "nvidia-smi -q -d POWER,PERFORMANCE"},
+                   "power limit: nvidia-smi -q -d POWER,PERFORMANCE"},
         {.id = "gpu.pcie",
          .what = "PCIe link",
          .needs = {"gpu.answers"},
@@ -301,8 +299,7 @@ const struct check *checks_gpu(size_t *count)
          .run = checks_gpu_busy,
          .why = "Another program takes memory and time of the GPU.",
          .advice = "end the process or use another GPU; in a container, memory without a process "
-                   "belongs to "
-                   "a process of the host"},
+                   "belongs to a process of the host"},
         {.id = "gpu.mode",
          .what = "compute and MIG mode",
          .needs = {"gpu.answers"},

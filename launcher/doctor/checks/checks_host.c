@@ -31,9 +31,9 @@ static const struct check rows[] = {
      .run = checks_host_memlock,
      .why = "RDMA adapters access only locked memory. With a low limit, NCCL and MPI cannot "
             "register their buffers.",
-     .advice = "add '* - memlock unlimited' to limits.conf(5) and log in again; in a container: "
-               "docker run --ulimit memlock=-1; sshd and slurmd keep their own limits "
-               "(LimitMEMLOCK=infinity)"},
+     .advice =
+         "add '* - memlock unlimited' to limits.conf(5) and log in again; in a container: docker "
+         "run --ulimit memlock=-1; sshd and slurmd keep their own limits (LimitMEMLOCK=infinity)"},
     {.id = "host.nofile",
      .what = "limit of open files",
      .quick = true,
@@ -53,9 +53,9 @@ static const struct check rows[] = {
      .what = "usable CPUs",
      .quick = true,
      .run = checks_host_cpus,
-     .why = "A container's limit of CPU time does not change the number of CPUs that programs see. "
-            "They start a thread per CPU, and the kernel then stops all of them for most of the "
-            "time.",
+     .why =
+         "A container's limit of CPU time does not change the number of CPUs that programs see. "
+         "They start a thread per CPU, and the kernel then stops all of them for most of the time.",
      .advice = "start fewer ranks, or raise the limit of CPU time (docker run --cpus)"},
     {.id = "host.mem",
      .what = "memory that is left",
@@ -100,9 +100,8 @@ static const struct check rows[] = {
     {.id = "host.dstate",
      .what = "processes that cannot be killed",
      .run = checks_host_dstate,
-     .why =
-         "A process in state D waits in the kernel. If it waits in the GPU driver, the GPU stays "
-         "unusable until the machine restarts.",
+     .why = "A process in state D waits in the kernel. If it waits in the GPU driver, the GPU "
+            "stays unusable until the machine restarts.",
      .advice = "restart the machine"},
     {.id = "host.thp",
      .what = "swap in use",

@@ -12,6 +12,7 @@
 #include "launcher/doctor/checks/checks_host_internal.h"
 #include "launcher/doctor/core/kernel_log.h"
 #include "launcher/doctor/core/sysroot.h"
+#include "launcher/doctor/facts/pci_devices.h"
 #include "launcher/node/cgroup.h"
 
 /* ---- host.oom ------------------------------------------------------------------------------- */
@@ -310,28 +311,14 @@ static int numa_nodes(void)
     return n;
 }
 
-/* Returns true if the bus has a display or 3D controller of NVIDIA. */
-static bool has_gpu(void)
-{
-    AUTO(strv) char **devices = sysroot_list("/sys/bus/pci/devices");
-    for (char **d = devices; d && *d; d++) {
-        AUTO(free) char *vendor = sysroot_read("/sys/bus/pci/devices/%s/vendor", *d);
-        if (!vendor || strcmp(vendor, "0x10de") != 0)
-            continue;
-        AUTO(free) char *class = sysroot_read("/sys/bus/pci/devices/%s/class", *d);
-        if (class && (strncmp(class, "0x0300", 6) == 0 || strncmp(class, "0x0302", 6) == 0))
-            return true;
-    }
-    return false;
-}
-
 void checks_host_numa_bal(struct check_result *r, struct check_env *env)
 {
     static const char source[] = "/proc/sys/kernel/numa_balancing";
+    AUTO(strv) char **gpus = pci_devices_gpus();
     long long mode;
     if (!sysroot_number(&mode, "%s", source))
         check_skip(r, "the kernel has no %s", source);
-    else if (mode & 1 && numa_nodes() > 1 && has_gpu())
+    else if (mode & 1 && numa_nodes() > 1 && gpus)
         check_bad(r, CHECK_WARN, "0", source, "%lld", mode);
     else
         check_ok(r, source, "%lld", mode);

@@ -292,7 +292,6 @@ static void run_acs(struct check_result *r, struct check_env *env)
 
 static void run_iommu(struct check_result *r, struct check_env *env)
 {
-    (void)env;
     static const char source[] = "/sys/class/iommu, iommu_group/type";
     AUTO(strv) char **gpus = pci_devices_gpus();
     AUTO(strv) char **nics = rdma_devices();
@@ -330,7 +329,6 @@ static bool has_dma_buf(void)
 
 static void run_gdr(struct check_result *r, struct check_env *env)
 {
-    (void)env;
     static const char source[] = "/sys/module, /proc/driver/nvidia/version";
     AUTO(strv) char **gpus = pci_devices_gpus();
     AUTO(strv) char **nics = rdma_devices();
@@ -508,17 +506,15 @@ const struct check *checks_link(size_t *count)
          .preflight = CHECK_PREFLIGHT_REPORT,
          .run = run_nvlink,
          .why = "A GPU with fewer active links slows down all collectives of the node.",
-         .advice =
-             "reset the GPU at this end; if the link stays inactive, have the GPU or the link "
-             "replaced: nvidia-smi nvlink -s"},
+         .advice = "reset the GPU at this end; if the link stays inactive, have the GPU or the "
+                   "link replaced: nvidia-smi nvlink -s"},
         {.id = "link.p2p",
          .what = "peer access between GPUs",
          .needs = {"gpu.answers"},
          .run = run_p2p,
          .why = p2p_why,
          .advice = "look at ACS and the IOMMU (link.acs, link.iommu), else the chipset: nvidia-smi "
-                   "topo -p2p "
-                   "r"},
+                   "topo -p2p r"},
         {.id = "link.acs",
          .what = "access control of PCIe bridges",
          .needs = {"gpu.answers"},
@@ -535,9 +531,8 @@ const struct check *checks_link(size_t *count)
          .what = "GPUDirect RDMA",
          .run = run_gdr,
          .why = "Without it, data between GPU and network take the way through host memory.",
-         .advice =
-             "modprobe nvidia-peermem; use NCCL 2.23 or newer, since older ones look for it under "
-             "another name"},
+         .advice = "modprobe nvidia-peermem; use NCCL 2.23 or newer, since older ones look for it "
+                   "under another name"},
         {.id = "link.ib",
          .what = "RDMA ports",
          .run = run_ib,

@@ -399,9 +399,8 @@ static const struct check rows[] = {
      .what = "way back to the launcher",
      .quick = true,
      .run = check_back,
-     .why =
-         "The ranks of this node connect to the launcher. A firewall often lets ssh through, and "
-         "no other port.",
+     .why = "The ranks of this node connect to the launcher. A firewall often lets ssh through, "
+            "and no other port.",
      .advice = "open the launcher's port range in the firewall"},
     {.id = "net.mtu",
      .what = "MTU",

@@ -7,6 +7,7 @@
 #include "common/child.h"
 #include "common/file.h"
 #include "common/mem.h"
+#include "common/python.h"
 #include "common/strbuf.h"
 #include "launcher/doctor/checks/checks.h"
 #include "launcher/doctor/checks/nccl_library.h"
@@ -282,11 +283,10 @@ static unsigned own_machine(void)
 static const char *script_of(char *const *command)
 {
     for (size_t i = 1; command[i]; i++) {
-        size_t len = strlen(command[i]);
         if (strcmp(command[i], "-m") == 0 || strcmp(command[i], "-c") == 0)
             return NULL;
         if (command[i][0] != '-')
-            return len > 3 && strcmp(command[i] + len - 3, ".py") == 0 ? command[i] : NULL;
+            return python_is_script(command[i]) ? command[i] : NULL;
     }
     return NULL;
 }
@@ -361,8 +361,8 @@ static const struct check rows[] = {
      .quick = true,
      .preflight = CHECK_PREFLIGHT_REPORT,
      .run = check_env_vars,
-     .why = "Variables that were set to find a fault stay in startup files, and make later jobs "
-            "slow.",
+     .why =
+         "Variables that were set to find a fault stay in startup files, and make later jobs slow.",
      .advice = "unset the variables"},
     {.id = "soft.prog",
      .what = "the program on this node",

@@ -152,9 +152,8 @@ static const struct check rows[] = {
     {.id = "store.ok",
      .what = "store of the sweep",
      .run = check_store,
-     .why =
-         "All results of a sweep are in its store. A damaged store, or one whose coordinator was "
-         "killed, stops the sweep.",
+     .why = "All results of a sweep are in its store. A damaged store, or one whose coordinator "
+            "was killed, stops the sweep.",
      .advice = "copy the sweep's directory before anything else changes it"},
 };
 

@@ -86,10 +86,10 @@ void check_advise(struct check_result *r, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
 void check_result_clear(struct check_result *r);
-/* Returns {"id", "state", "value", "want", "source", "advice", "ms"}, null for what is missing, and
- * `advice` if the result has none of its own (NULL: none). The caller owns it. */
+/* Returns {"id", "state", "value", "want", "source", "advice", "ms"}, where a missing text is null.
+ * `advice` is that of the row, for a result without its own (NULL: none). The caller owns it. */
 json_t *check_result_json(const struct check_result *r, const char *id, const char *advice);
-/* Reads such an object into a cleared result. What is missing or malformed stays as it is. */
+/* Reads such an object into a cleared result. A state that is unknown leaves that of `out`. */
 void check_result_read(struct check_result *out, const json_t *o);
 
 /* All checks, in the order in which they run: a check follows those that it needs. Defined above
