@@ -383,8 +383,8 @@ int run_options_resolve(struct run_options *o, struct err *e)
     for (size_t i = 0; i < strv_len(o->legacy); i++)
         if (run_options_mapping_legacy(o, o->legacy[i], e) < 0)
             return err_wrap(e, "option '%s'", o->legacy[i]);
-    if (check(o, e) < 0 || find_hosts(o, e) < 0 || check_place(o, e) < 0 ||
-        (o->no_local && drop_this_host(o, e) < 0))
+    if (set_program_dirs(o, e) < 0 || check(o, e) < 0 || find_hosts(o, e) < 0 ||
+        check_place(o, e) < 0 || (o->no_local && drop_this_host(o, e) < 0))
         return e ? e->code : -EINVAL;
     int all = o->hosts ? o->hosts->count : 0;
     if ((o->features.spares.exclude_file && leave_out(o, e) < 0) ||
@@ -396,8 +396,6 @@ int run_options_resolve(struct run_options *o, struct err *e)
         raise_slots(o);
     if (o->path)
         run_mpmd_prepend_path(&o->env, o->env, o->path);
-    if (set_program_dirs(o, e) < 0)
-        return -EINVAL;
     for (size_t i = 0; i < strv_len(o->mpirun_only); i++)
         strv_push(&o->mpirun_args, xstrdup(o->mpirun_only[i]));
     explain_index(o, "--gpus", o->spec.gpus, "GPU");

@@ -231,3 +231,6 @@ for i in range(4):
     assert done.returncode == 0 and re.fullmatch(r"drover run: time limits from earlier jobs: no section \S+ s\n", done.stderr)
     done = quick.run(*learn, "t.py", "--other")
     assert "no time limits from earlier jobs" in done.stderr
+    (tmp_path / "sub").mkdir()
+    seen = [quick.run(*learn, "-gwdir", "sub", "../t.py").stderr for _ in range(2)]  # known by the directory it ran in
+    assert "no time limits from earlier jobs" in seen[0] and "time limits from earlier jobs: step" in seen[1], seen
