@@ -1,10 +1,11 @@
 #include "launcher/gpu/nvml.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <unistd.h>
+
+#include "common/dl.h"
 
 _Static_assert(sizeof(struct nvml_process) == 24, "nvmlProcessInfo_v2_t has 24 bytes");
 _Static_assert(sizeof(struct nvml_pci) == 68, "nvmlPciInfo_t has 68 bytes");
@@ -21,74 +22,67 @@ bool nvml_is_present(void)
     return getenv("DROVER_NVML_LIB") || access("/dev/nvidiactl", F_OK) == 0;
 }
 
+#define SYMBOL(name, field, need)                \
+    {                                            \
+        name, offsetof(struct nvml, field), need \
+    }
+
 bool nvml_open(struct nvml *n, struct err *why)
 {
-    const char *path = getenv("DROVER_NVML_LIB");
-    n->lib = dlopen(path ? path : "libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (!n->lib) {
-        err_set(why, -ENOENT, "%s", dlerror());
-        return false;
-    }
-    const struct {
-        const char *name;
-        void *fn;
-    } symbols[] = {
-        {"nvmlInit_v2", &n->init},
-        {"nvmlShutdown", &n->shutdown},
-        {"nvmlDeviceGetCount_v2", &n->count},
-        {"nvmlDeviceGetHandleByIndex_v2", &n->by_index},
-        {"nvmlDeviceGetUUID", &n->uuid},
-        {"nvmlDeviceGetName", &n->name},
-        {"nvmlDeviceGetPciInfo_v3", &n->pci},
-        {"nvmlDeviceGetMemoryInfo", &n->memory},
-        {"nvmlDeviceGetUtilizationRates", &n->utilization},
-        {"nvmlDeviceGetMigDeviceHandleByIndex", &n->mig_device},
-        {"nvmlDeviceGetComputeRunningProcesses_v3", &n->processes},
-        {"nvmlDeviceGetNvLinkState", &n->nvlink_state},
-        {"nvmlDeviceGetNvLinkRemoteDeviceType", &n->nvlink_remote_type},
-        {"nvmlDeviceGetNvLinkRemotePciInfo_v2", &n->nvlink_remote_pci},
-        {"nvmlErrorString", &n->error},
-        {"nvmlSystemGetDriverVersion", &n->driver_version},
-        {"nvmlSystemGetCudaDriverVersion_v2", &n->cuda_version},
-        {"nvmlDeviceGetVbiosVersion", &n->vbios},
-        {"nvmlDeviceGetMemoryInfo_v2", &n->memory_v2},
-        {"nvmlDeviceGetGraphicsRunningProcesses_v3", &n->graphics},
-        {"nvmlDeviceGetTemperature", &n->temperature},
-        {"nvmlDeviceGetTemperatureThreshold", &n->threshold},
-        {"nvmlDeviceGetMarginTemperature", &n->margin},
-        {"nvmlDeviceGetPowerUsage", &n->power},
-        {"nvmlDeviceGetPowerManagementLimit", &n->power_limit},
-        {"nvmlDeviceGetPowerManagementDefaultLimit", &n->power_default},
-        {"nvmlDeviceGetClockInfo", &n->clock},
-        {"nvmlDeviceGetMaxClockInfo", &n->max_clock},
-        {"nvmlDeviceGetPerformanceState", &n->pstate},
-        {"nvmlDeviceGetCurrentClocksEventReasons", &n->reasons},
-        {"nvmlDeviceGetCurrPcieLinkWidth", &n->pcie_width},
-        {"nvmlDeviceGetMaxPcieLinkWidth", &n->pcie_max_width},
-        {"nvmlDeviceGetCurrPcieLinkGeneration", &n->pcie_gen},
-        {"nvmlDeviceGetMaxPcieLinkGeneration", &n->pcie_max_gen},
-        {"nvmlDeviceGetPcieReplayCounter", &n->pcie_replays},
-        {"nvmlDeviceGetPersistenceMode", &n->persistence},
-        {"nvmlDeviceGetComputeMode", &n->compute_mode},
-        {"nvmlDeviceGetMigMode", &n->mig_mode},
-        {"nvmlDeviceGetEccMode", &n->ecc_mode},
-        {"nvmlDeviceGetTotalEccErrors", &n->ecc_errors},
-        {"nvmlDeviceGetRemappedRows", &n->remapped},
-        {"nvmlDeviceGetCudaComputeCapability", &n->capability},
-        {"nvmlDeviceGetGpuFabricInfoV", &n->fabric},
-        {"nvmlDeviceGetFieldValues", &n->fields},
-        {"nvmlDeviceGetP2PStatus", &n->p2p_status},
-        {"nvmlDeviceGetTotalEnergyConsumption", &n->energy},
-        {"nvmlDeviceGetPcieThroughput", &n->pcie_throughput},
+    static const struct dl_symbol symbols[] = {
+        SYMBOL("nvmlInit_v2", init, DL_REQUIRED),
+        SYMBOL("nvmlShutdown", shutdown, DL_OPTIONAL),
+        SYMBOL("nvmlDeviceGetCount_v2", count, DL_REQUIRED),
+        SYMBOL("nvmlDeviceGetHandleByIndex_v2", by_index, DL_REQUIRED),
+        SYMBOL("nvmlDeviceGetUUID", uuid, DL_OPTIONAL),
+        SYMBOL("nvmlDeviceGetName", name, DL_OPTIONAL),
+        SYMBOL("nvmlDeviceGetPciInfo_v3", pci, DL_OPTIONAL),
+        SYMBOL("nvmlDeviceGetMemoryInfo", memory, DL_OPTIONAL),
+        SYMBOL("nvmlDeviceGetUtilizationRates", utilization, DL_OPTIONAL),
+        SYMBOL("nvmlDeviceGetMigDeviceHandleByIndex", mig_device, DL_OPTIONAL),
+        SYMBOL("nvmlDeviceGetComputeRunningProcesses_v3", processes, DL_OPTIONAL),
+        SYMBOL("nvmlDeviceGetNvLinkState", nvlink_state, DL_OPTIONAL),
+        SYMBOL("nvmlDeviceGetNvLinkRemoteDeviceType", nvlink_remote_type, DL_OPTIONAL),
+        SYMBOL("nvmlDeviceGetNvLinkRemotePciInfo_v2", nvlink_remote_pci, DL_OPTIONAL),
+        SYMBOL("nvmlErrorString", error, DL_OPTIONAL),
+        SYMBOL("nvmlSystemGetDriverVersion", driver_version, DL_OPTIONAL),
+        SYMBOL("nvmlSystemGetCudaDriverVersion_v2", cuda_version, DL_OPTIONAL),
+        SYMBOL("nvmlDeviceGetVbiosVersion", vbios, DL_OPTIONAL),
+        SYMBOL("nvmlDeviceGetMemoryInfo_v2", memory_v2, DL_OPTIONAL),
+        SYMBOL("nvmlDeviceGetGraphicsRunningProcesses_v3", graphics, DL_OPTIONAL),
+        SYMBOL("nvmlDeviceGetTemperature", temperature, DL_OPTIONAL),
+        SYMBOL("nvmlDeviceGetTemperatureThreshold", threshold, DL_OPTIONAL),
+        SYMBOL("nvmlDeviceGetMarginTemperature", margin, DL_OPTIONAL),
+        SYMBOL("nvmlDeviceGetPowerUsage", power, DL_OPTIONAL),
+        SYMBOL("nvmlDeviceGetPowerManagementLimit", power_limit, DL_OPTIONAL),
+        SYMBOL("nvmlDeviceGetPowerManagementDefaultLimit", power_default, DL_OPTIONAL),
+        SYMBOL("nvmlDeviceGetClockInfo", clock, DL_OPTIONAL),
+        SYMBOL("nvmlDeviceGetMaxClockInfo", max_clock, DL_OPTIONAL),
+        SYMBOL("nvmlDeviceGetPerformanceState", pstate, DL_OPTIONAL),
+        SYMBOL("nvmlDeviceGetCurrentClocksEventReasons", reasons, DL_OPTIONAL),
+        /* its name before version 535 of the driver */
+        SYMBOL("nvmlDeviceGetCurrentClocksThrottleReasons", reasons, DL_OPTIONAL),
+        SYMBOL("nvmlDeviceGetCurrPcieLinkWidth", pcie_width, DL_OPTIONAL),
+        SYMBOL("nvmlDeviceGetMaxPcieLinkWidth", pcie_max_width, DL_OPTIONAL),
+        SYMBOL("nvmlDeviceGetCurrPcieLinkGeneration", pcie_gen, DL_OPTIONAL),
+        SYMBOL("nvmlDeviceGetMaxPcieLinkGeneration", pcie_max_gen, DL_OPTIONAL),
+        SYMBOL("nvmlDeviceGetPcieReplayCounter", pcie_replays, DL_OPTIONAL),
+        SYMBOL("nvmlDeviceGetPersistenceMode", persistence, DL_OPTIONAL),
+        SYMBOL("nvmlDeviceGetComputeMode", compute_mode, DL_OPTIONAL),
+        SYMBOL("nvmlDeviceGetMigMode", mig_mode, DL_OPTIONAL),
+        SYMBOL("nvmlDeviceGetEccMode", ecc_mode, DL_OPTIONAL),
+        SYMBOL("nvmlDeviceGetTotalEccErrors", ecc_errors, DL_OPTIONAL),
+        SYMBOL("nvmlDeviceGetRemappedRows", remapped, DL_OPTIONAL),
+        SYMBOL("nvmlDeviceGetCudaComputeCapability", capability, DL_OPTIONAL),
+        SYMBOL("nvmlDeviceGetGpuFabricInfoV", fabric, DL_OPTIONAL),
+        SYMBOL("nvmlDeviceGetFieldValues", fields, DL_OPTIONAL),
+        SYMBOL("nvmlDeviceGetP2PStatus", p2p_status, DL_OPTIONAL),
+        SYMBOL("nvmlDeviceGetTotalEnergyConsumption", energy, DL_OPTIONAL),
+        SYMBOL("nvmlDeviceGetPcieThroughput", pcie_throughput, DL_OPTIONAL),
     };
-    for (size_t i = 0; i < COUNT_OF(symbols); i++)
-        *(void **)symbols[i].fn = dlsym(n->lib, symbols[i].name);
-    if (!n->reasons) /* its name before version 535 of the driver */
-        *(void **)&n->reasons = dlsym(n->lib, "nvmlDeviceGetCurrentClocksThrottleReasons");
-    if (n->init && n->count && n->by_index)
-        return true;
-    err_set(why, -ENOSYS, "the library lacks nvmlInit_v2 or the functions that list GPUs");
-    return false;
+    static const struct dl_library library = {
+        .names = {"libnvidia-ml.so.1"}, .variable = "DROVER_NVML_LIB", DL_SYMBOLS(symbols)};
+    return dl_load(n, &n->lib, &library, why) == 0;
 }
 
 void nvml_close(struct nvml *n)

@@ -379,8 +379,13 @@ static void read_check(struct check_result *results, const json_t *o)
 {
     const char *id = json_string_value(json_object_get(o, "id"));
     const struct check *c = id ? check_find(id) : NULL;
-    if (c)
-        check_result_read(&results[c - check_table()], o);
+    if (!c)
+        return;
+    struct check_result *r = &results[c - check_table()];
+    enum check_state before = r->state;
+    check_result_clear(r); /* a faulty report may name a check twice */
+    r->state = before;
+    check_result_read(r, o);
 }
 
 int doctor_report_read_node(struct doctor_node *out, const char *text, struct err *e)
