@@ -74,6 +74,11 @@ void report_document_figure(struct report_document *d, const char *caption, char
     add(d, REPORT_FIGURE, report_document_shown(d, caption))->svg = svg;
 }
 
+void report_document_plots(struct report_document *d)
+{
+    add(d, REPORT_PLOTS, NULL);
+}
+
 /* ---- tables --------------------------------------------------------------------------------- */
 
 static struct report_block *table(struct report_document *d)

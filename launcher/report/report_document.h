@@ -1,5 +1,5 @@
-/* report_document - what a report says: headings, texts, tables, code and pictures, in their order.
- * Pure.
+/* report_document - what a report says: headings, texts, tables, code, pictures and the place of
+ * plots, in their order. Pure.
  *
  * All texts may come from users: they become clean text (report_text.h) and, if the report is
  * anonymous, lose their names when they are added. */
@@ -12,7 +12,14 @@
 #include "common/mem.h"
 #include "launcher/report/report_anonymous.h"
 
-enum report_block_kind { REPORT_HEADING, REPORT_TEXT, REPORT_CODE, REPORT_TABLE, REPORT_FIGURE };
+enum report_block_kind {
+    REPORT_HEADING,
+    REPORT_TEXT,
+    REPORT_CODE,
+    REPORT_TABLE,
+    REPORT_FIGURE,
+    REPORT_PLOTS
+};
 
 struct report_block {
     enum report_block_kind kind;
@@ -46,6 +53,9 @@ void report_document_code(struct report_document *d, const char *text);
 /* Adds a picture and takes ownership of `svg`, which report_chart.h has made. Markdown has only its
  * caption. */
 void report_document_figure(struct report_document *d, const char *caption, char *svg);
+/* Adds the place of the plots, which the scripts of an HTML report draw (report_html.h). A report
+ * without scripts, and Markdown, leave it out. */
+void report_document_plots(struct report_document *d);
 
 /* Adds a table: then a column per head, then the cells, row after row. */
 void report_document_table(struct report_document *d);

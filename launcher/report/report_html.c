@@ -23,12 +23,8 @@ static const char style[] =
     "figure svg{width:100%;max-width:860px;height:auto;font:11px system-ui,sans-serif}"
     "figure text{fill:var(--mute)}.rule{stroke:var(--line);fill:none}"
     ".tick{stroke:var(--mute);fill:none}"
-    ".dots{fill:none;stroke:var(--a);stroke-width:4;stroke-linecap:round;opacity:.6}"
-    ".density{fill:none;stroke:var(--a);stroke-width:4}.bar{fill:var(--a)}.range{stroke:var(--fg);"
-    "stroke-width:2;fill:none}"
-    ".best,.curve,.series-0,.series-1,.series-2,.series-3{fill:none;stroke:var(--b);"
-    "stroke-width:2}.curve{stroke:var(--a);stroke-width:1;opacity:.7}.series-1{stroke:var(--a)}"
-    "@media print{#pages{display:none!important}.pictures[hidden]{display:block!important}}";
+    ".series-0,.series-1{fill:none;stroke:var(--b);stroke-width:2}.series-1{stroke:var(--a)}"
+    "@media print{#pages nav{display:none}}";
 
 static void add_table(struct strbuf *out, const struct report_block *b)
 {
@@ -56,7 +52,7 @@ static void add_element(struct strbuf *out, const char *from, const char *text, 
     strbuf_puts(out, to);
 }
 
-static void add_block(struct strbuf *out, const struct report_block *b)
+static void add_block(struct strbuf *out, const struct report_block *b, bool scripts)
 {
     switch (b->kind) {
     case REPORT_HEADING:
@@ -76,21 +72,12 @@ static void add_block(struct strbuf *out, const struct report_block *b)
         strbuf_puts(out, b->svg);
         strbuf_puts(out, "</figure>\n");
         break;
+    case REPORT_PLOTS: /* the scripts replace the sentence */
+        if (scripts)
+            strbuf_puts(out, "<h2>Plots</h2>\n<div id=pages><p>The plots need a browser that runs "
+                             "scripts.</p></div>\n");
+        break;
     }
-}
-
-/* Pictures that follow each other are one element, which the scripts replace by their pages. */
-static void add_blocks(struct strbuf *out, const struct report_document *d)
-{
-    bool inside = false;
-    for (size_t i = 0; i < d->count; i++) {
-        bool figure = d->blocks[i].kind == REPORT_FIGURE;
-        if (figure != inside)
-            strbuf_puts(out, figure ? "<div class=pictures>" : "</div>\n");
-        inside = figure;
-        add_block(out, &d->blocks[i]);
-    }
-    strbuf_puts(out, inside ? "</div>\n" : "");
 }
 
 void report_html(struct strbuf *out, const struct report_document *d, const struct report_html *h)
@@ -107,7 +94,8 @@ void report_html(struct strbuf *out, const struct report_document *d, const stru
     strbuf_printf(out, "<style nonce=%s>%s%s</style>\n</head>\n<body>\n<main>\n", h->nonce,
                   h->style ? h->style : "", style);
     add_element(out, "<h1>", d->title, "</h1>\n");
-    add_blocks(out, d);
+    for (size_t i = 0; i < d->count; i++)
+        add_block(out, &d->blocks[i], h->scripts != NULL);
     strbuf_puts(out, "</main>\n");
     if (h->data)
         strbuf_add(out, strbuf_str(h->data), h->data->len);

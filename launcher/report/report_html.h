@@ -12,7 +12,8 @@ struct report_html {
     const char *nonce;
     const char *style;            /* added to the report's own; NULL: none */
     const struct strbuf *data;    /* data blocks for the scripts, as markup; NULL: none */
-    const struct strbuf *scripts; /* scripts (report_text_script()), one element; NULL: none */
+    const struct strbuf *scripts; /* scripts (report_text_script()), one element; NULL: none.
+                                   * They draw the plots into the element `pages`. */
 };
 
 void report_html(struct strbuf *out, const struct report_document *d, const struct report_html *h);

@@ -53,8 +53,7 @@ void report_markdown(struct strbuf *out, const struct report_document *d)
     strbuf_putc(out, '\n');
     for (size_t i = 0; i < d->count; i++) {
         const struct report_block *b = &d->blocks[i];
-        bool pictures = b->kind == REPORT_HEADING && i + 1 < d->count && b[1].kind == REPORT_FIGURE;
-        if (b->kind == REPORT_FIGURE || pictures) /* a picture in Markdown is another file */
+        if (b->kind == REPORT_FIGURE || b->kind == REPORT_PLOTS) /* they would be other files */
             continue;
         strbuf_puts(out, b->kind == REPORT_HEADING ? "\n## " : "\n");
         if (b->kind == REPORT_TABLE)

@@ -34,7 +34,7 @@ static const struct opt rows[] = {
     OPT_END,
 };
 
-/* Without the pages, for example without d3, the report has its pictures, tables and texts. */
+/* Without the pages, for example without d3, the report has its tables and texts. */
 static void add_pages(struct strbuf *data, struct strbuf *scripts, struct strbuf *style,
                       struct serve_sweep *s, struct report_anonymous *a)
 {
@@ -43,7 +43,7 @@ static void add_pages(struct strbuf *data, struct strbuf *scripts, struct strbuf
     const struct serve_file *css = NULL;
     if (serve_files_open(&files, &e) < 0 || sweep_report_script(scripts, files, &e) < 0) {
         strbuf_reset(scripts);
-        log_warn("the report has pictures only: %s", e.text);
+        log_warn("the report has no plots: %s", e.text);
         return;
     }
     css = serve_files_find(files, "style.css");

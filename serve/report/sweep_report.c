@@ -11,7 +11,6 @@
 #include "hpo/space/distribution.h"
 #include "hpo/space/space.h"
 #include "hpo/trial/stop_reason.h"
-#include "serve/report/sweep_report_pictures.h"
 #include "serve/report/sweep_report_totals.h"
 
 enum { TRIALS_SHOWN = 10, REPEATS_SHOWN = 10, FRONT_SHOWN = 20, HOST_BYTES = 256 };
@@ -487,8 +486,7 @@ void sweep_report(struct report_document *d, struct serve_sweep *s, int64_t now_
     add_question(&f);
     add_result(&f);
     if (f.totals.order_count > 0)
-        report_document_heading(d, "Plots");
-    sweep_report_pictures(d, f.c, f.spec, &f.totals, f.importance, f.importance_count);
+        report_document_plots(d);
     add_importance(&f);
     add_cost(&f);
     add_failures(&f);

@@ -11,7 +11,6 @@
 #include "serve/data/serve_overview.h"
 #include "serve/data/serve_pack.h"
 #include "serve/data/serve_surface.h"
-#include "serve/report/sweep_report_pictures.h"
 #include "serve/report/sweep_report_slim.h"
 #include "serve/report/sweep_report_totals.h"
 

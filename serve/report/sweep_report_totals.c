@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "common/fnv_hash.h"
+#include "common/json.h"
 
 /* ---- the order ------------------------------------------------------------------------------ */
 
@@ -238,4 +239,26 @@ void sweep_report_totals_end(struct sweep_report_totals *t)
     free(t->nodes);
     free(t->repeats);
     *t = (struct sweep_report_totals){0};
+}
+
+/* ---- importance ----------------------------------------------------------------------------- */
+
+static int by_share(const void *a, const void *b)
+{
+    const struct sweep_report_importance *p = a, *q = b;
+    return (p->share < q->share) - (p->share > q->share);
+}
+
+size_t sweep_report_importance(struct sweep_report_importance **out, const json_t *ranges)
+{
+    const char *name;
+    json_t *v;
+    size_t n = 0;
+    *out = xcalloc(json_object_size(ranges) + 1, sizeof **out);
+    json_object_foreach ((json_t *)ranges, name, v)
+        (*out)[n++] = (struct sweep_report_importance){
+            name, json_number_value(json_array_get(v, 0)), json_number_value(json_array_get(v, 1)),
+            json_number_value(json_array_get(v, 2))};
+    qsort(*out, n, sizeof **out, by_share);
+    return n;
 }

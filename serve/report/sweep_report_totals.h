@@ -1,8 +1,10 @@
 /* sweep_report_totals - a sweep in numbers: the order of its trials, what they cost, why they
- * failed, and which sets of parameters ran more than once. Pure. */
+ * failed, which sets of parameters ran more than once, and how much each parameter matters. Pure.
+ */
 #ifndef DROVER_SWEEP_REPORT_TOTALS_H
 #define DROVER_SWEEP_REPORT_TOTALS_H
 
+#include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -50,5 +52,13 @@ struct sweep_report_totals {
 void sweep_report_totals(struct sweep_report_totals *out, const struct sweep_columns *c,
                          const struct spec *spec, int64_t now_ms);
 void sweep_report_totals_end(struct sweep_report_totals *t);
+
+struct sweep_report_importance { /* of one parameter */
+    const char *name;            /* borrowed */
+    double share, low, high;
+};
+/* Reads sweep_reader_importance_ranges(); the most important first. Returns the number of entries;
+ * the caller frees *out. */
+size_t sweep_report_importance(struct sweep_report_importance **out, const json_t *ranges);
 
 #endif

@@ -121,21 +121,20 @@ function showTrial(id) {
   close.focus()
 }
 
-// Replaces the pictures. If something fails, they stay.
+// Draws the views in place of the sentence that is there for browsers without scripts. If something fails, it stays.
 async function start() {
-  const pictures = document.querySelector('.pictures'), dark = matchMedia('(prefers-color-scheme: dark)')
+  const pages = document.querySelector('#pages'), dark = matchMedia('(prefers-color-scheme: dark)')
   const theme = () => { document.documentElement.dataset.theme = dark.matches ? 'dark' : 'light' }
-  if (!pictures) return
+  if (!pages) return
   const [columns, facts] = await Promise.all([answer('columns'), answer('overview')])
   app.study.apply(widen(columns))
   app.overview = JSON.parse(new TextDecoder().decode(facts))
   app.selection.apply(app.study)
   theme()
-  const pages = el('div', { id: 'pages' }, nav, bar, view)
-  pictures.before(pages)
+  const said = [...pages.childNodes]
+  pages.replaceChildren(nav, bar, view)
   document.body.append(panel)
-  try { mount() } catch (e) { pages.remove(); throw e }
-  pictures.hidden = true
+  try { mount() } catch (e) { pages.replaceChildren(...said); throw e }
   addEventListener('resize', () => requestAnimationFrame(() => document.documentElement.clientWidth && draw('size')))
   addEventListener('keydown', e => { if (e.key === 'Escape') panel.hidden = true })
   dark.addEventListener('change', () => { theme(); draw('theme') })

@@ -17,7 +17,7 @@ static struct report_document *sample(struct report_anonymous *a)
     report_document_fact(d, "x<script>", "%.1f", 0.5);
     report_document_cell(d, "second");
     report_document_number(d, 0.0 / 0.0);
-    report_document_heading(d, "Plots");
+    report_document_plots(d);
     report_document_figure(d, "A <picture>", xstrdup("<svg></svg>"));
     return d;
 }
@@ -28,7 +28,7 @@ TEST(html_has_all_texts_and_no_markup_from_them)
     AUTO(strbuf) struct strbuf b = {0};
     report_html(&b, d, &(struct report_html){.nonce = "abc"});
     const char *html = strbuf_str(&b);
-    CHECK(!strstr(html, "<script"));
+    CHECK(!strstr(html, "<script") && !strstr(html, "Plots"));
     CHECK(strstr(html, "<h2>Result &lt;b&gt;</h2>"));
     CHECK(strstr(html, "<td>x&lt;script&gt;</td><td class=num>0.5</td></tr>"));
     CHECK(strstr(html, "<td>second</td><td class=num>–</td></tr>"));
@@ -44,6 +44,7 @@ TEST(html_may_load_nothing_and_runs_only_its_own_scripts)
     const char *html = strbuf_str(&b);
     CHECK(strstr(html, "default-src 'none'; style-src 'nonce-abc'; script-src 'nonce-abc'"));
     CHECK(strstr(html, "<script nonce=abc type=module>start()</script>"));
+    CHECK(strstr(html, "<h2>Plots</h2>\n<div id=pages><p>The plots need a browser"));
     CHECK(strstr(html, "<style nonce=abc>"));
 }
 
