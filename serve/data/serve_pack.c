@@ -27,16 +27,38 @@ static void add_zeroes(struct strbuf *b, size_t count)
     b->len += count;
 }
 
+/* Drops the bytes of the newest column if an earlier one has the same: both have one offset. */
+static void share_newest(struct serve_pack *p)
+{
+    const char *name;
+    json_t *place, *count = json_array_get(p->newest, 2);
+    size_t at = (size_t)json_integer_value(json_array_get(p->newest, 1));
+    json_object_foreach (p->columns, name, place) {
+        if (place == p->newest)
+            return;
+        json_t *old = json_array_get(place, 1);
+        if (json_equal(json_array_get(place, 0), json_array_get(p->newest, 0)) &&
+            json_equal(json_array_get(place, 2), count) &&
+            memcmp(p->data.data + json_integer_value(old), p->data.data + at, p->data.len - at) ==
+                0) {
+            json_array_set(p->newest, 1, old);
+            p->data.len = at;
+            return;
+        }
+    }
+}
+
 void *serve_pack_add(struct serve_pack *p, const char *name, enum serve_pack_type type,
                      size_t count)
 {
     if (!p->columns)
         p->columns = json_object();
+    share_newest(p);
     add_zeroes(&p->data, (ALIGN - p->data.len % ALIGN) % ALIGN);
     size_t at = p->data.len;
     add_zeroes(&p->data, count * types[type].size);
-    json_object_set_new(p->columns, name,
-                        json_pack("[s,I,I]", types[type].name, (json_int_t)at, (json_int_t)count));
+    p->newest = json_pack("[s,I,I]", types[type].name, (json_int_t)at, (json_int_t)count);
+    json_object_set_new(p->columns, name, p->newest);
     return p->data.data + at;
 }
 
@@ -54,6 +76,7 @@ void serve_pack_join(struct strbuf *out, const json_t *head, const char *data, s
 
 void serve_pack_finish(struct strbuf *out, struct serve_pack *p, json_t *head)
 {
+    share_newest(p);
     json_object_set_new(head, "columns", p->columns ? p->columns : json_object());
     serve_pack_join(out, head, p->data.data ? p->data.data : "", p->data.len);
     strbuf_free(&p->data);

@@ -6,7 +6,7 @@
  *     data     columns; each begins at a multiple of 8 bytes
  *
  * Numbers are little-endian. The header's member `columns` maps the name of each column to [type,
- * offset in the data, count]. */
+ * offset in the data, count]; columns with the same numbers have the same offset. */
 #ifndef DROVER_SERVE_PACK_H
 #define DROVER_SERVE_PACK_H
 
@@ -18,8 +18,8 @@
 
 enum serve_pack_type { SERVE_PACK_F32, SERVE_PACK_F64, SERVE_PACK_U8, SERVE_PACK_U32 };
 
-struct serve_pack { /* zeroes are an empty pack */
-    json_t *columns;
+struct serve_pack {           /* zeroes are an empty pack */
+    json_t *columns, *newest; /* the newest one is borrowed */
     struct strbuf data;
 };
 

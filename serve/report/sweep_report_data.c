@@ -11,7 +11,6 @@
 #include "serve/data/serve_overview.h"
 #include "serve/data/serve_pack.h"
 #include "serve/data/serve_surface.h"
-#include "serve/report/sweep_report_slim.h"
 #include "serve/report/sweep_report_totals.h"
 
 enum {
@@ -135,10 +134,9 @@ static void add_surfaces(struct strbuf *out, struct serve_sweep *s, struct repor
 void sweep_report_data(struct strbuf *out, struct serve_sweep *s, struct report_anonymous *a)
 {
     struct sweep_report_totals t;
-    AUTO(strbuf) struct strbuf columns = {0}, slim = {0};
+    AUTO(strbuf) struct strbuf columns = {0};
     serve_overview_columns(&columns, s, 0);
-    sweep_report_slim(&slim, &columns);
-    add_pack(out, "columns", &slim, a);
+    add_pack(out, "columns", &columns, a);
     add_overview(out, s, a);
     AUTO(json) json_t *head = serve_pack_head(&columns);
     const json_t *metrics = json_object_get(head, "metrics");

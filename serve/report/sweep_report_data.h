@@ -2,7 +2,7 @@
  *
  *     <script type="application/gzip" data-answer="columns">BASE64</script>
  *
- * Answers are `columns` (sweep_report_slim.h) and `overview`, and by the numbers of metrics and
+ * Answers are `columns` and `overview`, and by the numbers of metrics and
  * parameters `density 0`, `curves 0`, `surface 1` and `surface 1 2`. */
 #ifndef DROVER_SWEEP_REPORT_DATA_H
 #define DROVER_SWEEP_REPORT_DATA_H

@@ -27,23 +27,6 @@ function answer(name) {
   return answers.get(name)
 }
 
-// Reads the columns as sweep_report_slim.h describes them.
-const MISSING = 0xffffffff
-const TYPES = { f32: Float32Array, f64: Float64Array, u8: Uint8Array, u32: Uint32Array, ms: Uint32Array }
-function widen(buffer) {
-  const length = new DataView(buffer).getUint32(0, true)
-  const head = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)))
-  const column = name => {
-    const [type, at, n] = head.columns[name], size = TYPES[type].BYTES_PER_ELEMENT
-    const from = new Uint8Array(buffer, 4 + length + at, n * size), bytes = new Uint8Array(n * size)
-    for (let k = 0, j = 0; k < size; k++) for (let i = k; i < bytes.length; i += size) bytes[i] = from[j++]
-    const numbers = new TYPES[type](bytes.buffer)
-    let ms = 0
-    return type === 'ms' ? Float64Array.from(numbers, d => d === MISSING ? NaN : (ms += d >>> 1 ^ -(d & 1)) / 1000) : numbers
-  }
-  return { head, column }
-}
-
 // The curves of some of the trials that the report contains.
 function pick(body, wanted) {
   const start = body.column('start'), at = new Map(body.head.ids.map((id, k) => [id, k]))
@@ -127,7 +110,7 @@ async function start() {
   const theme = () => { document.documentElement.dataset.theme = dark.matches ? 'dark' : 'light' }
   if (!pages) return
   const [columns, facts] = await Promise.all([answer('columns'), answer('overview')])
-  app.study.apply(widen(columns))
+  app.study.apply(unpack(columns))
   app.overview = JSON.parse(new TextDecoder().decode(facts))
   app.selection.apply(app.study)
   theme()

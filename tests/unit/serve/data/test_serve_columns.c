@@ -115,3 +115,24 @@ TEST(only_changed_trials_are_sent_again)
     serve_columns_free(s);
     kit_free(&k);
 }
+
+TEST(columns_with_the_same_numbers_are_sent_once)
+{
+    struct serve_pack p = {0};
+    AUTO(strbuf) struct strbuf b = {0};
+    const uint32_t numbers[][3] = {{1, 2, 3}, {1, 2, 4}, {1, 2, 3}, {1, 2, 4}};
+    const char *const names[] = {"a", "b", "c", "d"};
+    size_t n;
+    for (size_t i = 0; i < COUNT_OF(names); i++)
+        memcpy(serve_pack_add(&p, names[i], SERVE_PACK_U32, 3), numbers[i], sizeof numbers[i]);
+    float *zeroes = serve_pack_add(&p, "e", SERVE_PACK_F32, 3);
+    CHECK(zeroes[0] == 0 && zeroes[2] == 0);
+    serve_pack_finish(&b, &p, json_object());
+    struct body body = body_read(&b);
+    for (size_t i = 0; i < COUNT_OF(names); i++)
+        CHECK(memcmp(body_column(&body, names[i], "u32", &n), numbers[i], sizeof numbers[i]) == 0);
+    CHECK(body_column(&body, "a", "u32", &n) == body_column(&body, "c", "u32", &n));
+    CHECK(body_column(&body, "b", "u32", &n) == body_column(&body, "d", "u32", &n));
+    CHECK_INT(body.len, 44); /* two columns with their padding, and the zeroes */
+    json_decref(body.head);
+}
