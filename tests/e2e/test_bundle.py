@@ -21,6 +21,7 @@ for d in null zero urandom; do touch "$root/dev/$d"; mount --bind "/dev/$d" "$ro
 mount -t proc proc "$root/proc"; mount -t sysfs sysfs "$root/sys"
 exec chroot "$root" /bin/sh -c "$@"
 """
+CUDA = next((d for d in (ROOT / "build/cuda", Path("/usr/local/cuda"), Path("/opt/cuda")) if (d / "include/nccl.h").exists()), None)
 GLIBC = re.compile(r"/lib(64)?/.*")
 
 
@@ -91,6 +92,17 @@ def test_it_is_small_and_whole(tree):
                  "share/drover/grafana.json", "examples/digits/digits",
                  "examples/digits/sweep.yaml", "examples/suggest/search.py", "scripts/gpu-check", "README.md"):
         assert (tree / name).exists(), name
+
+
+@pytest.mark.skipif(not CUDA, reason="no headers of CUDA and NCCL")
+def test_the_plug_in_can_be_built_from_its_sources(tree):
+    """As scripts/gpu-check does where the bundle has no plug-in."""
+    gpu_check = (ROOT / "scripts/gpu-check").read_text()
+    common = re.findall(r'"((?:common|collectives/comm)/\w+)"', gpu_check[gpu_check.index("common = ["):gpu_check.index("-Wl,-z,defs")])
+    src = tree / "src"
+    done = run("cc", "-std=gnu17", "-D_GNU_SOURCE", "-DDROVER_BUILD", "-fPIC", "-shared", "-Wl,-z,defs", f"-I{src}", f"-I{CUDA}/include", "-o", "/dev/null",
+               *src.glob("collectives/backends/nccl/*.c"), *(src / f"{n}.c" for n in common), "-ldl", "-lpthread")
+    assert len(common) > 7 and done.returncode == 0, done.stderr
 
 
 def test_what_is_not_ours_has_its_licence(tree):
