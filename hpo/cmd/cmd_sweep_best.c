@@ -52,14 +52,14 @@ static int run(char **words, void *into, struct err *e)
 
 int cmd_sweep_best(int argc, char **argv)
 {
-    static const struct hpo_command command = {
-        {"drover sweep best", "NAME [--command] [--json]",
-         "Prints the best trial of a sweep: its value, its parameters, and the command that runs "
-         "it again, with its resources.",
-         "drover sweep best digits\neval \"$(drover sweep best digits --command)\""},
-        options,
-        1,
-        run};
+    static const struct command command = {
+        .help = {"drover sweep best", "NAME [--command] [--json]",
+                 "Prints the best trial of a sweep: its value, its parameters, and the command "
+                 "that runs it again, with its resources.",
+                 "drover sweep best digits\neval \"$(drover sweep best digits --command)\""},
+        .options = options,
+        HPO_COMMAND_SWEEP(1),
+        .run = run};
     struct best_options o = {.root = "sweeps"};
-    return hpo_commands_run(&command, &o, argc, argv);
+    return command_run(&command, &o, argc, argv);
 }

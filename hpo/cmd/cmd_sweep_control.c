@@ -256,9 +256,11 @@ int cmd_sweep_control(int argc, char **argv)
     const struct verb *v = verb_of(argv[0]);
     AUTO(free) char *program = xasprintf("drover sweep %s", v->name);
     struct control_options o = {.verb = v, .root = "sweeps"};
-    const struct hpo_command command = {
-        {program, v->usage, v->summary, v->examples}, v->rows, v->words_max, run};
-    int status = hpo_commands_run(&command, &o, argc, argv);
+    const struct command command = {.help = {program, v->usage, v->summary, v->examples},
+                                    .options = v->rows,
+                                    HPO_COMMAND_SWEEP(v->words_max),
+                                    .run = run};
+    int status = command_run(&command, &o, argc, argv);
     strv_free(o.params);
     return status;
 }

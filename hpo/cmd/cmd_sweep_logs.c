@@ -111,13 +111,13 @@ static int run(char **words, void *into, struct err *e)
 
 int cmd_sweep_logs(int argc, char **argv)
 {
-    static const struct hpo_command command = {
-        {"drover sweep logs", "NAME TRIAL [-f] [-n N] [--stderr]",
-         "Prints what a trial has written to stdout, under its last lease.",
-         "drover sweep logs digits 17\ndrover sweep logs digits 17 -f -n 10"},
-        options,
-        2,
-        run};
+    static const struct command command = {
+        .help = {"drover sweep logs", "NAME TRIAL [-f] [-n N] [--stderr]",
+                 "Prints what a trial has written to stdout, under its last lease.",
+                 "drover sweep logs digits 17\ndrover sweep logs digits 17 -f -n 10"},
+        .options = options,
+        HPO_COMMAND_SWEEP(2),
+        .run = run};
     struct logs_options o = {.root = "sweeps", .lines = -1};
-    return hpo_commands_run(&command, &o, argc, argv);
+    return command_run(&command, &o, argc, argv);
 }

@@ -53,14 +53,14 @@ static int run(char **words, void *into, struct err *e)
 
 int cmd_sweep_rm(int argc, char **argv)
 {
-    static const struct hpo_command command = {
-        {"drover sweep rm", "NAME [--yes]",
-         "Removes a sweep with all its files: what is stored, its trials' output and their "
-         "checkpoints. No process may work on the sweep.",
-         "drover sweep rm digits\ndrover sweep rm digits.1 --yes"},
-        options,
-        1,
-        run};
+    static const struct command command = {
+        .help = {"drover sweep rm", "NAME [--yes]",
+                 "Removes a sweep with all its files: what is stored, its trials' output and "
+                 "their checkpoints. No process may work on the sweep.",
+                 "drover sweep rm digits\ndrover sweep rm digits.1 --yes"},
+        .options = options,
+        HPO_COMMAND_SWEEP(1),
+        .run = run};
     struct rm_options o = {.root = "sweeps"};
-    return hpo_commands_run(&command, &o, argc, argv);
+    return command_run(&command, &o, argc, argv);
 }

@@ -144,15 +144,14 @@ static int run_ls(char **no_words, void *into, struct err *e)
 
 int cmd_sweep_ls(int argc, char **argv)
 {
-    static const struct hpo_command command = {
-        {.program = LS,
-         .usage = "[--dir D] [--json]",
-         .summary = "Lists the sweeps: their method, state, trials and best value."},
-        ls_options,
-        0,
-        run_ls};
+    static const struct command command = {
+        .help = {.program = LS,
+                 .usage = "[--dir D] [--json]",
+                 .summary = "Lists the sweeps: their method, state, trials and best value."},
+        .options = ls_options,
+        .run = run_ls};
     struct show_options o = {.root = "sweeps"};
-    return hpo_commands_run(&command, &o, argc, argv);
+    return command_run(&command, &o, argc, argv);
 }
 
 /* ---- show ----------------------------------------------------------------------------------- */
@@ -276,15 +275,16 @@ static int run_show(char **words, void *into, struct err *e)
 
 int cmd_sweep_show(int argc, char **argv)
 {
-    static const struct hpo_command command = {
-        {"drover sweep show", "NAME [TRIAL] [--top N] [--curves | --csv | --json]",
-         "Shows a sweep: its workers, what matters most, and its trials, the best first. With "
-         "TRIAL, shows all about this trial.",
-         "drover sweep show digits --top 5\ndrover sweep show digits 17\n"
-         "drover sweep show digits --csv"},
-        show_options,
-        2,
-        run_show};
+    static const struct command command = {
+        .help =
+            {"drover sweep show", "NAME [TRIAL] [--top N] [--curves | --csv | --json]",
+             "Shows a sweep: its workers, what matters most, and its trials, the best first. With "
+             "TRIAL, shows all about this trial.",
+             "drover sweep show digits --top 5\ndrover sweep show digits 17\n"
+             "drover sweep show digits --csv"},
+        .options = show_options,
+        HPO_COMMAND_SWEEP(2),
+        .run = run_show};
     struct show_options o = {.root = "sweeps", .top = 20};
-    return hpo_commands_run(&command, &o, argc, argv);
+    return command_run(&command, &o, argc, argv);
 }

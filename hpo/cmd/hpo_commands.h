@@ -17,16 +17,9 @@ int cmd_sweep_rm(int argc, char **argv);
 int cmd_worker(int argc, char **argv);
 int cmd_suggest(int argc, char **argv);
 
-/* A command on sweeps. */
-struct hpo_command {
-    struct opt_help help;
-    const struct opt *options;
-    size_t words_max; /* words on the command line; the first is a sweep's name. 0: none */
-    /* `into` has what `options` describe. Returns an exit status or -errno. */
-    int (*run)(char **words, void *into, struct err *e);
-};
-
-/* Runs it as command_run() does. */
-int hpo_commands_run(const struct hpo_command *c, void *into, int argc, char **argv);
+/* The words of a command on a sweep: its name, and at most `max` - 1 others. */
+#define HPO_COMMAND_SWEEP(max)                                            \
+    .words_min = 1, .words_max = (max), .missing = "no sweep name given", \
+    .missing_hint = "drover sweep ls  lists the sweeps"
 
 #endif

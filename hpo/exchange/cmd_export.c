@@ -129,15 +129,15 @@ static int run(char **words, void *into, struct err *e)
 
 int cmd_export(int argc, char **argv)
 {
-    static const struct hpo_command command = {
-        {"drover export", "NAME [--csv FILE] [--optuna FILE] …",
-         "Writes the trials of a sweep in the formats of other tools. Several formats may be given "
-         "at once. A sweep that runs is exported as it is now.",
-         "drover export digits --csv trials.csv\ndrover export digits --optuna study.db\n"
-         "drover export digits --tensorboard runs"},
-        options,
-        1,
-        run};
+    static const struct command command = {
+        .help = {"drover export", "NAME [--csv FILE] [--optuna FILE] …",
+                 "Writes the trials of a sweep in the formats of other tools. Several formats "
+                 "may be given at once. A sweep that runs is exported as it is now.",
+                 "drover export digits --csv trials.csv\ndrover export digits --optuna study.db\n"
+                 "drover export digits --tensorboard runs"},
+        .options = options,
+        HPO_COMMAND_SWEEP(1),
+        .run = run};
     struct export_options o = {.root = "sweeps"};
-    return hpo_commands_run(&command, &o, argc, argv);
+    return command_run(&command, &o, argc, argv);
 }

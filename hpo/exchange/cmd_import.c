@@ -173,15 +173,14 @@ static int run(char **no_words, void *into, struct err *e)
 
 int cmd_import(int argc, char **argv)
 {
-    static const struct hpo_command command = {
-        {"drover import", "--optuna FILE | --csv FILE | --wandb FILE | --jsonl FILE",
-         "Stores the trials of another tool as a sweep that has ended. `drover sweep show` shows "
-         "it, and `drover sweep FILE --prior NAME` learns from it.",
-         "drover import --optuna study.db\n"
-         "drover import --csv results.csv --metric val_loss --params lr,batch_size"},
-        options,
-        0,
-        run};
+    static const struct command command = {
+        .help = {"drover import", "--optuna FILE | --csv FILE | --wandb FILE | --jsonl FILE",
+                 "Stores the trials of another tool as a sweep that has ended. `drover sweep "
+                 "show` shows it, and `drover sweep FILE --prior NAME` learns from it.",
+                 "drover import --optuna study.db\n"
+                 "drover import --csv results.csv --metric val_loss --params lr,batch_size"},
+        .options = options,
+        .run = run};
     struct import_options o = {.root = "sweeps"};
-    return hpo_commands_run(&command, &o, argc, argv);
+    return command_run(&command, &o, argc, argv);
 }

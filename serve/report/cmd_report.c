@@ -100,15 +100,16 @@ static int run(char **words, void *into, struct err *e)
 
 int cmd_report(int argc, char **argv)
 {
-    static const struct hpo_command command = {
-        {"drover report", "NAME [-o FILE] [--anonymous]",
-         "Writes a sweep as one file, which can be mailed and opened without a network: the "
-         "question, the best trial with its command, plots, importance, cost, failures, machines, "
-         "and how to run it again.",
-         "drover report digits\ndrover report digits -o digits.md --anonymous"},
-        rows,
-        1,
-        run};
+    static const struct command command = {
+        .help =
+            {"drover report", "NAME [-o FILE] [--anonymous]",
+             "Writes a sweep as one file, which can be mailed and opened without a network: the "
+             "question, the best trial with its command, plots, importance, cost, failures, "
+             "machines, and how to run it again.",
+             "drover report digits\ndrover report digits -o digits.md --anonymous"},
+        .options = rows,
+        HPO_COMMAND_SWEEP(1),
+        .run = run};
     struct options o = {.root = "sweeps"};
-    return hpo_commands_run(&command, &o, argc, argv);
+    return command_run(&command, &o, argc, argv);
 }
