@@ -7,11 +7,11 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/durable.h"
+#include "common/entropy.h"
 #include "common/mem.h"
 
 enum { BLOCK = 4096 };
@@ -45,13 +45,14 @@ int file_write(const char *path, const void *bytes, size_t len, mode_t mode)
 static int replace(const char *path, const void *bytes, size_t len, mode_t mode, bool durable)
 {
     uint32_t random = 0;
-    if (getrandom(&random, sizeof random, 0) != sizeof random)
-        return -EIO;
+    int rc = entropy_fill(&random, sizeof random);
+    if (rc < 0)
+        return rc;
     AUTO(free) char *tmp = xasprintf("%s.%08" PRIx32 ".tmp", path, random);
     int fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode ? 0600 : 0666);
     if (fd < 0)
         return -errno;
-    int rc = mode && fchmod(fd, mode) < 0 ? -errno : file_write_all(fd, bytes, len);
+    rc = mode && fchmod(fd, mode) < 0 ? -errno : file_write_all(fd, bytes, len);
     if (rc == 0 && durable && fsync(fd) < 0 && errno != EINVAL) /* EINVAL: it cannot be synced */
         rc = -errno;
     rc = close_after(fd, rc);

@@ -4,10 +4,10 @@
 #include <spawn.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 
 #include "common/command.h"
+#include "common/entropy.h"
 #include "common/log.h"
 #include "serve/serve_http.h"
 #include "serve/serve_listen.h"
@@ -81,8 +81,9 @@ static int find_place(struct place *out, const char *root, const char *word, str
 static int make_token(char *out, struct err *e)
 {
     unsigned char bytes[TOKEN_BYTES];
-    if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
-        return err_set(e, -EIO, "no random numbers for the token: %s", strerror(errno));
+    int rc = entropy_fill(bytes, sizeof bytes);
+    if (rc < 0)
+        return err_set(e, rc, "no random numbers for the token: %s", strerror(-rc));
     for (size_t i = 0; i < sizeof bytes; i++)
         snprintf(out + 2 * i, 3, "%02x", bytes[i]);
     return 0;

@@ -2,9 +2,9 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/utsname.h>
 
+#include "common/entropy.h"
 #include "hpo/cmd/hpo_commands.h"
 #include "hpo/cmd/worker_display.h"
 #include "hpo/cmd/worker_metrics.h"
@@ -83,8 +83,9 @@ static int make_id(char *id, size_t size, struct err *e)
 {
     struct utsname u;
     uint64_t random;
-    if (uname(&u) < 0 || getrandom(&random, sizeof random, 0) != sizeof random)
-        return err_set(e, -errno, "cannot generate a worker id: %s", strerror(errno));
+    int rc = uname(&u) < 0 ? -errno : entropy_fill(&random, sizeof random);
+    if (rc < 0)
+        return err_set(e, rc, "cannot generate a worker id: %s", strerror(-rc));
     AUTO(free) char *host = sweep_dir_slug(u.nodename);
     snprintf(id, size, "%.24s-%d-%016llx", host, (int)getpid(), (unsigned long long)random);
     return 0;

@@ -3,9 +3,9 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
+#include "common/entropy.h"
 #include "common/file.h"
 #include "common/log.h"
 #include "common/own_process.h"
@@ -172,8 +172,9 @@ static int launch(struct remote_worker *n, struct err *e)
     n->env = strv_copy(opts->spec->env);
     strv_push(&n->env, key);
     uint32_t random = 0;
-    if (getrandom(&random, sizeof random, 0) != sizeof random)
-        return err_set(e, -errno, "cannot get a random number: %s", strerror(errno));
+    int rc = entropy_fill(&random, sizeof random);
+    if (rc < 0)
+        return err_set(e, rc, "cannot get a random number: %s", strerror(-rc));
     AUTO(free) char *name = sweep_dir_slug(n->host->name);
     snprintf(n->id, sizeof n->id, "%.40s-%08x", name, random);
     int slots = remote_workers_slots(opts, n->host); /* 0: as many as the node has */

@@ -4,10 +4,10 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/entropy.h"
 #include "common/file.h"
 #include "common/json.h"
 #include "common/log.h"
@@ -55,8 +55,9 @@ const char *command_mailbox_set_id(json_t *command, struct err *e)
 {
     char id[24];
     uint64_t random = 0;
-    if (getrandom(&random, sizeof random, 0) != sizeof random) {
-        err_set(e, -errno, "cannot get a random number: %s", strerror(errno));
+    int rc = entropy_fill(&random, sizeof random);
+    if (rc < 0) {
+        err_set(e, rc, "cannot get a random number: %s", strerror(-rc));
         return NULL;
     }
     snprintf(id, sizeof id, "%016llx", (unsigned long long)random);

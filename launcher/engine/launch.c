@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/random.h>
 
+#include "common/entropy.h"
 #include "common/log.h"
 #include "common/opt.h"
 #include "common/plural.h"
@@ -323,7 +323,7 @@ static void on_reaped(void *arg)
 static char *make_job_id(void)
 {
     unsigned random = 0;
-    if (getrandom(&random, sizeof random, 0) < 0)
+    if (entropy_fill(&random, sizeof random) < 0)
         random = (unsigned)uv_hrtime();
     return xasprintf("drover-%d-%08x", (int)getpid(), random);
 }

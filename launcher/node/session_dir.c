@@ -7,10 +7,10 @@
 #include <limits.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 
+#include "common/entropy.h"
 #include "common/log.h"
 #include "common/private_dir.h"
 #include "launcher/node/shm_cleanup.h"
@@ -117,8 +117,9 @@ void session_dir_remove_stale(void)
 static int unique_path(char **out, const char *parent, const char *kind, struct err *e)
 {
     unsigned random;
-    if (getrandom(&random, sizeof random, 0) != sizeof random)
-        return err_set(e, -errno, "getrandom: %s", strerror(errno));
+    int rc = entropy_fill(&random, sizeof random);
+    if (rc < 0)
+        return err_set(e, rc, "no random number for the name of a directory: %s", strerror(-rc));
     *out = xasprintf("%s/%s-%d-%08x", parent, kind, (int)getpid(), random);
     return 0;
 }

@@ -2,8 +2,8 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <string.h>
-#include <sys/random.h>
 
+#include "common/entropy.h"
 #include "common/log.h"
 #include "launcher/plan/env.h"
 #include "launcher/plan/node_spec.h"
@@ -366,8 +366,9 @@ static void remote_free(struct engine_job *job)
 static int make_token(struct remote_job *j, struct err *e)
 {
     unsigned char random[REMOTE_TOKEN_HEX / 2];
-    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
-        return err_set(e, -errno, "getrandom: %s", strerror(errno));
+    int rc = entropy_fill(random, sizeof random);
+    if (rc < 0)
+        return err_set(e, rc, "no random numbers for the token: %s", strerror(-rc));
     for (size_t i = 0; i < sizeof random; i++)
         snprintf(j->token + 2 * i, 3, "%02x", random[i]);
     return 0;

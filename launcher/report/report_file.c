@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 
+#include "common/entropy.h"
 #include "common/file.h"
 #include "launcher/report/report_html.h"
 #include "launcher/report/report_markdown.h"
@@ -31,8 +31,9 @@ int report_file_nonce(char nonce[REPORT_FILE_NONCE_BYTES], struct err *e)
 {
     static const char hex[] = "0123456789abcdef";
     unsigned char bytes[REPORT_FILE_NONCE_BYTES - 1];
-    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
-        return err_set(e, -EIO, "no random numbers for the report: %s", strerror(errno));
+    int rc = entropy_fill(bytes, sizeof bytes);
+    if (rc < 0)
+        return err_set(e, rc, "no random numbers for the report: %s", strerror(-rc));
     for (size_t i = 0; i < sizeof bytes; i++)
         nonce[i] = hex[bytes[i] & 15];
     nonce[sizeof bytes] = 0;

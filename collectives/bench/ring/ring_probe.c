@@ -9,11 +9,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/entropy.h"
 #include "common/listen.h"
 #include "launcher/node/netif.h"
 
@@ -152,8 +152,8 @@ int ring_probe_open(struct ring_probe **out, struct ring_probe_place *place, str
     place->port = (uint16_t)listen_port(&everywhere.at.any);
     if (r->listener < 0)
         rc = err_set(e, r->listener, "a TCP port for the neighbours: %s", strerror(-r->listener));
-    if (rc == 0 && getrandom(r->token, sizeof r->token, 0) != (ssize_t)sizeof r->token)
-        rc = err_set(e, -EIO, "getrandom: %s", strerror(errno));
+    if (rc == 0 && (rc = entropy_fill(r->token, sizeof r->token)) < 0)
+        err_set(e, rc, "no random numbers for the token: %s", strerror(-rc));
     if (rc == 0 && (rc = -pthread_create(&r->thread, NULL, serve, r)) < 0)
         err_set(e, rc, "a thread for the neighbours: %s", strerror(-rc));
     if (rc < 0) {
