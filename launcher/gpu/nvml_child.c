@@ -10,9 +10,9 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/child.h"
 #include "common/clock.h"
 
 /* Shared with the process. */
@@ -142,17 +142,11 @@ int nvml_child_start(struct nvml_child **out, void **memory, size_t size, struct
 
 void nvml_child_stop(struct nvml_child *c)
 {
-    enum { EXIT_MS = 100 };
     if (!c)
         return;
     close(c->sock);
-    if (c->pid > 0) {
-        AUTO(fd) int fd = (int)syscall(SYS_pidfd_open, c->pid, 0);
-        struct pollfd p = {.fd = fd, .events = POLLIN};
-        kill(c->pid, SIGKILL);
-        (void)poll(&p, 1, EXIT_MS);
-        (void)waitpid(c->pid, NULL, WNOHANG);
-    }
+    if (c->pid > 0)
+        child_kill(c->pid);
     munmap(c->call, c->size);
     free(c);
 }
