@@ -1,6 +1,5 @@
 /* byte_size - byte counts as users write them: 8, 4K, 16M, 1G (powers of 1024). */
-#ifndef DROVER_BYTE_SIZE_H
-#define DROVER_BYTE_SIZE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -15,5 +14,3 @@ int byte_size_parse(uint64_t *out_bytes, const char *text, struct err *e);
 /* Writes the size into `buf` as "16 MiB", "1.5 GiB" or "800 B", and returns `buf`. `len` 16
  * suffices. */
 char *byte_size_format(char *buf, size_t len, uint64_t bytes);
-
-#endif

@@ -9,8 +9,7 @@
  * It may be used by any thread, also before or after others have started. The child inherits the
  * standard descriptors that `opts` says and those that are not close-on-exec. Programs that an
  * event loop starts use uv_spawn(), and ranks the guardian. */
-#ifndef DROVER_CHILD_H
-#define DROVER_CHILD_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -70,5 +69,3 @@ int child_wait(pid_t pid);
  *     fork(); in the child: prctl(PR_SET_PDEATHSIG, SIGKILL), the call, file_write_all(), _exit()
  *     in the parent: read with a deadline, then child_kill() */
 void child_kill(pid_t pid);
-
-#endif

@@ -1,8 +1,7 @@
 /* clock - the current time in seconds, in milliseconds or as a timespec. Functions without the
  * parameter `clock` use a monotonic clock, which never goes back. Use them for deadlines and
  * durations. */
-#ifndef DROVER_CLOCK_H
-#define DROVER_CLOCK_H
+#pragma once
 
 #include <stdint.h>
 #include <time.h>
@@ -49,5 +48,3 @@ static inline struct timespec clock_in_ms(int64_t ms)
     t.tv_nsec = ns % 1000000000;
     return t;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* command - one command of a program: parses its command line, prints its help page, runs it,
  * prints its error, and returns its exit status. */
-#ifndef DROVER_COMMAND_H
-#define DROVER_COMMAND_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -51,5 +50,3 @@ int command_parse(char ***words, const struct command *c, void *into, int argc, 
  * is invalid: -ENOENT, -EEXIST, -EBUSY, -EINVAL and -ERANGE. Of other errors it is
  * EXIT_STATUS_FAILED. */
 int command_run(const struct command *c, void *into, int argc, char **argv);
-
-#endif

@@ -8,8 +8,7 @@
  *     static const struct dl_library library = {
  *         .names = {"libsqlite3.so.0"}, DL_SYMBOLS(symbols), .hint = "apt install libsqlite3-0"};
  *     int rc = dl_load(&functions, NULL, &library, &e); */
-#ifndef DROVER_DL_H
-#define DROVER_DL_H
+#pragma once
 
 #include <stddef.h>
 
@@ -48,5 +47,3 @@ int dl_load(void *table, void **lib, const struct dl_library *l, struct err *e);
 /* Fills `table` with functions of the library that the handle `lib` names, as dl_load() does.
  *   -ELIBBAD  it lacks a function */
 int dl_fill(void *table, void *lib, const struct dl_symbol *symbols, size_t n, struct err *e);
-
-#endif

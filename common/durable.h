@@ -1,7 +1,6 @@
 /* durable - files that survive a power failure: the kernel writes a file's bytes to the disk when
  * it is synced, and its name when its directory is synced. */
-#ifndef DROVER_DURABLE_H
-#define DROVER_DURABLE_H
+#pragma once
 
 /* Syncs the directory that contains `path`, and with it a name that was made or replaced there.
  * Returns 0 or a negative errno. */
@@ -10,5 +9,3 @@ int durable_sync_dir_of(const char *path);
 /* Replaces `path` by the file or directory `tmp`, which is in the same directory and is already
  * synced. Returns 0 or a negative errno. */
 int durable_rename(const char *tmp, const char *path);
-
-#endif

@@ -1,6 +1,5 @@
 /* duration - durations as users write them: 90, 500ms, 1.5h, 1h30m; and as tables show them. */
-#ifndef DROVER_DURATION_H
-#define DROVER_DURATION_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -15,5 +14,3 @@ int duration_parse(double *out_s, const char *text, struct err *e);
 /* Writes a number of seconds with its two largest units: "12s", "3m05s", "2h03m" or "4d02h"; a
  * negative number as "0s". `size` 24 suffices. Returns `buf`. */
 char *duration_format(char *buf, size_t size, int64_t s);
-
-#endif

@@ -1,6 +1,5 @@
 /* entropy - random bytes from the kernel, fit for secrets and for unique names. */
-#ifndef DROVER_ENTROPY_H
-#define DROVER_ENTROPY_H
+#pragma once
 
 #include <stddef.h>
 
@@ -8,5 +7,3 @@
  * the filters of old container runtimes.
  *   -errno  neither of them answers */
 int entropy_fill(void *out, size_t size);
-
-#endif

@@ -11,8 +11,7 @@
  * in lower case and without a final full stop. The function that finds the failure sets OBJECT:
  * CAUSE; callers that know more context add it in front with err_wrap(); the command adds PROGRAM.
  * The hint is a command, an option or an imperative; every command and option in it exists. */
-#ifndef DROVER_ERR_H
-#define DROVER_ERR_H
+#pragma once
 
 struct err {
     int code;       /* negative errno; 0: no failure */
@@ -34,5 +33,3 @@ int err_hint(struct err *e, const char *fmt, ...) __attribute__((cold, format(pr
 
 /* Prints "program: text" and, if there is a hint, "  try: hint" to stderr. */
 void err_print(const struct err *e, const char *program);
-
-#endif

@@ -1,8 +1,7 @@
 /* file - whole files: written completely, read up to a limit, and replaced in one step. Files of
  * /proc and /sys, whose size is 0, are read as any other. Functions that return an int return 0 or
  * a negative errno; the caller describes the failure. */
-#ifndef DROVER_FILE_H
-#define DROVER_FILE_H
+#pragma once
 
 #include <stddef.h>
 #include <sys/types.h>
@@ -59,5 +58,3 @@ char *file_field(const char *path, const char *name);
 /* Reads values from the beginning of a file as sscanf() does. Returns how many there are; 0: the
  * file cannot be read, or has another form. */
 int file_scan(const char *path, const char *fmt, ...) __attribute__((format(scanf, 2, 3)));
-
-#endif

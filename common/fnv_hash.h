@@ -1,6 +1,5 @@
 /* fnv_hash - FNV-1a hash of 64 bits (Fowler, Noll, Vo): distinguishes texts; not cryptographic. */
-#ifndef DROVER_FNV_HASH_H
-#define DROVER_FNV_HASH_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -21,5 +20,3 @@ static inline uint64_t fnv_hash_text(uint64_t h, const char *text)
 {
     return (fnv_hash_bytes(h, text, strlen(text)) ^ 0xff) * UINT64_C(0x100000001b3);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* host_port - addresses as users write them: HOST:PORT, [IPV6]:PORT, HOST, :PORT or PORT. */
-#ifndef DROVER_HOST_PORT_H
-#define DROVER_HOST_PORT_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -20,5 +19,3 @@ int host_port_parse(struct host_port *out, const char *text, struct err *e);
 
 /* Returns "HOST:PORT", or "[HOST]:PORT" if the host is an IPv6 address. The caller frees it. */
 char *host_port_text(const char *host, int port);
-
-#endif

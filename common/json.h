@@ -2,8 +2,7 @@
  *
  * Objects keep their keys in insertion order. JSON has no NaN and no infinity: a metric may be
  * either, and is therefore written with json_number() and read with json_as_number(). */
-#ifndef DROVER_JSON_H
-#define DROVER_JSON_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -59,5 +58,3 @@ json_t *json_text(const char *bytes);
 json_t *json_number(double value);
 /* Reads a value that json_number() has made, or an integer. Returns -EINVAL for other values. */
 int json_as_number(double *out, const json_t *value);
-
-#endif

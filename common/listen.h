@@ -1,7 +1,6 @@
 /* listen - the address and the socket of a TCP server, over IPv4 or IPv6. Names of hosts are not
  * resolved: common/host_port.h reads what users write. */
-#ifndef DROVER_LISTEN_H
-#define DROVER_LISTEN_H
+#pragma once
 
 #include <netinet/in.h>
 #include <stdbool.h>
@@ -42,5 +41,3 @@ enum listen_reuse { LISTEN_ALONE, LISTEN_REUSE };
 int listen_bind(struct listen_address *a, enum listen_reuse reuse);
 /* Returns such a socket that listens, with `backlog` connections that wait to be accepted. */
 int listen_open(struct listen_address *a, enum listen_reuse reuse, int backlog);
-
-#endif

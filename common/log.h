@@ -1,7 +1,6 @@
 /* log - log messages on stderr, one line per message: program, level, text. stdout is only for
  * results. */
-#ifndef DROVER_LOG_H
-#define DROVER_LOG_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -28,5 +27,3 @@ void log_line(enum log_level level, const char *fmt, ...) __attribute__((format(
 #define log_warn(...) log_line(LOG_WARN, __VA_ARGS__)
 #define log_info(...) log_line(LOG_INFO, __VA_ARGS__)
 #define log_debug(...) log_line(LOG_DEBUG, __VA_ARGS__)
-
-#endif

@@ -9,8 +9,7 @@
  *
  * Without memory the x* allocators print that, and exit with status 1; use them for sizes that
  * drover chooses. try_calloc() returns NULL; use it for sizes that come from outside. */
-#ifndef DROVER_MEM_H
-#define DROVER_MEM_H
+#pragma once
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -87,5 +86,3 @@ size_t strv_len(char *const *v);
 /* Appends `s`. The array takes its ownership. */
 void strv_push(char ***v, char *s);
 AUTO_DEFINE(strv, char **, strv_free)
-
-#endif

@@ -12,8 +12,7 @@
  * one-letter option is attached to it or is the next word (-n4, -n 4). Options end at "--" or at
  * the first word that is not an option. A value may start with a dash. Every table implies the
  * options -h and --help. */
-#ifndef DROVER_OPT_H
-#define DROVER_OPT_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -169,5 +168,3 @@ int opt_int(int *out, const char *what, const char *text, int min, int max, stru
  * letters are one edit, or NULL if no name is near. A name is near if its distance is at most a
  * third of the length of `word`, or at most 2 and at most half of the length. */
 const char *opt_suggest(const char *word, const char *const *names, size_t n);
-
-#endif

@@ -1,6 +1,5 @@
 /* opt_internal - what opt.c and opt_help.c share. */
-#ifndef DROVER_OPT_INTERNAL_H
-#define DROVER_OPT_INTERNAL_H
+#pragma once
 
 #include "common/opt.h"
 
@@ -10,5 +9,3 @@ size_t opt_next_name(const char **names, const char **name);
 
 /* Returns the table with the rows of its parts in their places. The caller frees it. */
 struct opt *opt_with_parts(const struct opt *table);
-
-#endif

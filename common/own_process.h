@@ -1,6 +1,5 @@
 /* own_process - this process: the location of its program, its descriptors, and its memory. */
-#ifndef DROVER_OWN_PROCESS_H
-#define DROVER_OWN_PROCESS_H
+#pragma once
 
 #include "common/err.h"
 
@@ -36,5 +35,3 @@ int own_process_check_files(struct err *e);
  * Otherwise libuv calls abort() without a message, and jansson returns a NULL that the next of its
  * functions takes for a missing value. For main programs, as their first call. */
 void own_process_exit_without_memory(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* private_dir - directories and files that only this user can access (modes 0700 and 0600),
  * whatever the umask. */
-#ifndef DROVER_PRIVATE_DIR_H
-#define DROVER_PRIVATE_DIR_H
+#pragma once
 
 #include <stdio.h>
 
@@ -23,5 +22,3 @@ int private_dir_in(char **out, const char *base, struct err *e);
 /* Opens a file as fopen() does with the modes "w" and "a", and closes it in child processes. A new
  * file has mode 0600; an existing one keeps its mode. Returns NULL with errno on failure. */
 FILE *private_dir_fopen(const char *path, const char *mode);
-
-#endif

@@ -1,6 +1,5 @@
 /* python - which words of a command are Python. */
-#ifndef DROVER_PYTHON_H
-#define DROVER_PYTHON_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -10,5 +9,3 @@ bool python_is_interpreter(const char *program);
 
 /* Returns true for NAME.py. */
 bool python_is_script(const char *file);
-
-#endif

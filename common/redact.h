@@ -1,6 +1,5 @@
 /* redact - secrets, which are never shown, logged or stored. */
-#ifndef DROVER_REDACT_H
-#define DROVER_REDACT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,5 +23,3 @@ char **redact_argv(char *const *argv);
 
 /* Appends redact_argv(), separated by spaces. */
 void redact_command(struct strbuf *b, char *const *argv);
-
-#endif

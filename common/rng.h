@@ -3,8 +3,7 @@
  * Sources: D. Blackman and S. Vigna, "Scrambled linear pseudorandom number generators", ACM Trans.
  * Math. Softw. 47 (2021), and their public-domain xoshiro256plusplus.c and splitmix64.c at
  * prng.di.unimi.it. Not for secrets. */
-#ifndef DROVER_RNG_H
-#define DROVER_RNG_H
+#pragma once
 
 #include <stdint.h>
 
@@ -26,5 +25,3 @@ uint64_t rng_below(struct rng *r, uint64_t n);
 /* Performs one step of splitmix64: advances `*state` and returns 64 bits mixed from it. For seeds
  * and hashes. */
 uint64_t rng_splitmix64(uint64_t *state);
-
-#endif

@@ -4,8 +4,7 @@
  * in the present state has no meaning there, and is dropped. A row that leads to its own state
  * means that the event has an action only. Guards are part of the event: the caller chooses the
  * event before the lookup. The owner applies the next state and then runs its action. */
-#ifndef DROVER_STATES_H
-#define DROVER_STATES_H
+#pragma once
 
 #include <stddef.h>
 
@@ -42,5 +41,3 @@ int states_step(const struct states *t, int state, int event, const char *fmt, .
 /* Return the name of a state or event, as the table writes it: "RUNNING"; "?" if no row has it. */
 const char *states_name(const struct states *t, int state);
 const char *states_event_name(const struct states *t, int event);
-
-#endif

@@ -4,8 +4,7 @@
  * timeout(1), batch systems and a terminal that closes signal a process and then its process group,
  * so that one request arrives twice within milliseconds. A second request ends what is saving its
  * state, so a signal counts as one only some time after the first. */
-#ifndef DROVER_STOP_SIGNALS_H
-#define DROVER_STOP_SIGNALS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -37,5 +36,3 @@ void stop_signals_close(struct stop_signals *s);
 
 /* Returns whether the user can press Ctrl-C to stop this process, and sees its messages. */
 bool stop_signals_from_keys(void);
-
-#endif

@@ -4,8 +4,7 @@
  *     AUTO(strbuf) struct strbuf b = {0};
  *     strbuf_printf(&b, "%d ranks", n);
  *     puts(strbuf_str(&b)); */
-#ifndef DROVER_STRBUF_H
-#define DROVER_STRBUF_H
+#pragma once
 
 #include <stddef.h>
 
@@ -36,5 +35,3 @@ static inline void auto_strbuf(struct strbuf *b)
 {
     strbuf_free(b);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* utf8 - text from users, which may contain any bytes: as UTF-8, as one line of a terminal, and as
  * a word of a shell. */
-#ifndef DROVER_UTF8_H
-#define DROVER_UTF8_H
+#pragma once
 
 #include <stddef.h>
 
@@ -21,5 +20,3 @@ void utf8_add_line(struct strbuf *b, const char *text);
 /* Appends the text as one word of a shell, in quotes if it has special characters. Control
  * characters are escaped as bash's $'…' takes them. */
 void utf8_add_shell_word(struct strbuf *b, const char *text);
-
-#endif

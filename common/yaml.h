@@ -19,8 +19,7 @@
  * YAML_NODES_MAX limits the size after all aliases are expanded: each value counts as one node, and
  * each KiB of text as one more. These are rejected: duplicate keys in a mapping, keys that are not
  * scalars, other tags except !!seq !!map, a second document, NUL bytes. */
-#ifndef DROVER_YAML_H
-#define DROVER_YAML_H
+#pragma once
 
 #include <jansson.h>
 #include <stddef.h>
@@ -56,5 +55,3 @@ const json_t *yaml_root(const struct yaml_doc *d);
  * is that of its last existing part. Returns `code`. */
 int yaml_error_at(const struct yaml_doc *d, const char *path, struct err *e, int code,
                   const char *fmt, ...) __attribute__((format(printf, 5, 6)));
-
-#endif

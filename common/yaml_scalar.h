@@ -1,7 +1,6 @@
 /* yaml_scalar - determines type and value of a YAML scalar that is plain (without quotes) or has a
  * tag. yaml.h has the rules. */
-#ifndef DROVER_YAML_SCALAR_H
-#define DROVER_YAML_SCALAR_H
+#pragma once
 
 #include <jansson.h>
 
@@ -15,5 +14,3 @@ json_t *yaml_scalar(char *text, const char **why);
  * an integer to a real), bool, null or str, for example "tag:yaml.org,2002:float" for !!float. For
  * any other tag returns NULL without setting `*why`. */
 json_t *yaml_scalar_tagged(const char *tag, char *text, const char **why);
-
-#endif

@@ -1,6 +1,5 @@
 /* serve_api - answers requests, without a connection: who may ask, and what the answer is. */
-#ifndef DROVER_SERVE_API_H
-#define DROVER_SERVE_API_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -63,5 +62,3 @@ void serve_answer_json(struct serve_answer *a, json_t *value);
  * be read. Sets *seq to the last record; -1: it cannot be read. */
 void serve_api_event(struct strbuf *out, int64_t *seq, struct serve_sweeps *sweeps,
                      const char *name);
-
-#endif

@@ -1,7 +1,6 @@
 /* serve_command - the commands of a viewer, with --control: the same requests that `drover sweep
  * stop` and its siblings send. Pure. */
-#ifndef DROVER_SERVE_COMMAND_H
-#define DROVER_SERVE_COMMAND_H
+#pragma once
 
 #include <jansson.h>
 #include <stddef.h>
@@ -12,5 +11,3 @@
  * Returns a new reference, or NULL if the text is not one of them. The coordinator checks the rest.
  *   -EINVAL  not JSON, an unknown verb, or an unknown key */
 json_t *serve_command_read(const char *text, size_t len, struct err *e);
-
-#endif

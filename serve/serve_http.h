@@ -3,8 +3,7 @@
  * At most SERVE_HTTP_PEERS_MAX connections are open. One more takes the place of the connection
  * that is least missed: one without a complete request, then an idle one, then a stream of events,
  * which its page opens again. A client that does not read loses its connection after a while. */
-#ifndef DROVER_SERVE_HTTP_H
-#define DROVER_SERVE_HTTP_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -26,5 +25,3 @@ int serve_http_open(struct serve_http **out, int listener, const struct serve_co
 int serve_http_run(struct serve_http *h, bool until_eof, struct err *e);
 void serve_http_close(struct serve_http *h);
 AUTO_DEFINE(serve_http, struct serve_http *, serve_http_close)
-
-#endif

@@ -1,6 +1,5 @@
 /* serve_listen - the socket of the dashboard, and the names by which it is reached. */
-#ifndef DROVER_SERVE_LISTEN_H
-#define DROVER_SERVE_LISTEN_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -27,5 +26,3 @@ static inline void auto_serve_listen(struct serve_listen *l)
 {
     serve_listen_close(l);
 }
-
-#endif

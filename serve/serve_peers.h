@@ -1,6 +1,5 @@
 /* serve_peers - the open connections, and which one makes way for another. Pure. */
-#ifndef DROVER_SERVE_PEERS_H
-#define DROVER_SERVE_PEERS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,5 +39,3 @@ size_t serve_peers_bytes(const struct serve_peers *p);
 struct serve_peer *serve_peers_victim(const struct serve_peers *p);
 /* Returns the connection that takes longest to receive its answer; NULL: there is none. */
 struct serve_peer *serve_peers_slowest(const struct serve_peers *p);
-
-#endif

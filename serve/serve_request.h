@@ -1,7 +1,6 @@
 /* serve_request - what a request asks for, and whether its sender may ask: route, Host, token.
  * Pure. */
-#ifndef DROVER_SERVE_REQUEST_H
-#define DROVER_SERVE_REQUEST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -58,5 +57,3 @@ bool serve_request_token_ok(const char *given, const char *token);
 
 /* Returns true if the header Cookie has a cookie `name` with the token as its value. */
 bool serve_request_cookie_ok(const char *header, const char *name, const char *token);
-
-#endif

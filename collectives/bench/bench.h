@@ -2,8 +2,7 @@
  * the collective.
  *
  * Every rank runs the same steps; rank 0 reports. */
-#ifndef DROVER_BENCH_H
-#define DROVER_BENCH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -83,5 +82,3 @@ uint64_t bench_max_bytes(const struct bench_opts *o, const struct bench_report_d
  *   others as the collective */
 int bench_run(const struct bench_opts *o, struct drover *d, struct drover_comm *c,
               const struct bench_sink *sink, struct bench_report_summary *summary, struct err *e);
-
-#endif

@@ -1,6 +1,5 @@
 /* bench_internal - the state of a measurement and its timing, shared by the files of bench. */
-#ifndef DROVER_BENCH_INTERNAL_H
-#define DROVER_BENCH_INTERNAL_H
+#pragma once
 
 #include "collectives/bench/bench.h"
 #include "collectives/bench/buffers.h"
@@ -64,5 +63,3 @@ int bench_sample(struct bench *b, const struct buffers_run *r,
 /* Starts nccl-tests' hypercube on comm, an all_gather by doubling: in each round a rank exchanges
  * everything it has with one peer. The number of ranks is a power of 2. */
 int bench_start_hypercube(struct drover_comm *comm, const struct backend_call *k);
-
-#endif

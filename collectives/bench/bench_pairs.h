@@ -1,7 +1,6 @@
 /* bench_pairs - measures the rate and the latency between every two nodes (`drover bench
  * --pairs`). */
-#ifndef DROVER_BENCH_PAIRS_H
-#define DROVER_BENCH_PAIRS_H
+#pragma once
 
 #include "collectives/bench/analysis/pairs.h"
 #include "collectives/bench/bench.h"
@@ -29,5 +28,3 @@ void bench_pairs_free(struct bench_pairs *p);
 /* Returns the default size of a message, for which the bandwidth matters and not the latency: at
  * 50 GB/s, 64 MiB take 1.3 ms on a GPU, whose latency is some 20 us. At most max_bytes. */
 uint64_t bench_pairs_bytes(const struct drover_comm *c, uint64_t max_bytes);
-
-#endif

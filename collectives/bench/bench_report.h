@@ -1,7 +1,6 @@
 /* bench_report - the output of `drover bench`: nccl-tests' table (which scripts parse), JSON, or
  * CSV. */
-#ifndef DROVER_BENCH_REPORT_H
-#define DROVER_BENCH_REPORT_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -117,5 +116,3 @@ json_t *bench_report_json_document(const struct bench_report_json *j,
                                    const struct bench_report_summary *f);
 void bench_report_json_free(struct bench_report_json *j);
 AUTO_DEFINE(bench_report_json, struct bench_report_json *, bench_report_json_free)
-
-#endif

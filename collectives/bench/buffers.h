@@ -1,6 +1,5 @@
 /* buffers - a rank's input and output for `drover bench`, filled with known values. */
-#ifndef DROVER_BUFFERS_H
-#define DROVER_BUFFERS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -76,5 +75,3 @@ enum buffers_fault {
  * BUFFERS_NO_INPUT zeroes the input; use it before the collective, the others after it. */
 int buffers_inject(struct buffers *b, const struct buffers_run *r, enum buffers_fault fault,
                    size_t at, struct err *e);
-
-#endif

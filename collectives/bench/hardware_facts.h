@@ -1,8 +1,7 @@
 /* hardware_facts - reads the facts about a rank's node that the verdict needs.
  *
  * The sources are sysfs, the environment, and the rate of a memory copy. */
-#ifndef DROVER_HARDWARE_FACTS_H
-#define DROVER_HARDWARE_FACTS_H
+#pragma once
 
 #include "collectives/bench/analysis/verdict.h"
 #include "collectives/bench/bench_report.h"
@@ -11,5 +10,3 @@
  * computes on a GPU. A fact that cannot be read stays "not known". */
 void hardware_facts_read(struct verdict_facts *out, const struct bench_report_device *self,
                          bool gpu);
-
-#endif

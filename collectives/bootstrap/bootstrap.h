@@ -2,8 +2,7 @@
  *
  * The operations are put, fence and get. They use PMIx if a server is available (drover run,
  * mpirun, srun --mpi=pmix), otherwise TCP between the ranks (torchrun, ranks started by hand). */
-#ifndef DROVER_BOOTSTRAP_H
-#define DROVER_BOOTSTRAP_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -54,5 +53,3 @@ struct bootstrap {
 };
 void bootstrap_pmix_new(struct bootstrap *b, const struct rank_identity *identity);
 void bootstrap_tcp_new(struct bootstrap *b, const struct rank_identity *identity);
-
-#endif

@@ -1,6 +1,5 @@
 /* bootstrap_missing - lists the ranks that did not connect: "node c03: ranks 4-7". */
-#ifndef DROVER_BOOTSTRAP_MISSING_H
-#define DROVER_BOOTSTRAP_MISSING_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -16,5 +15,3 @@ struct bootstrap_rank_location {
 /* Appends the ranks 0 … n-1 that are not connected, grouped by node, and returns their number. A
  * long list is cut. */
 int bootstrap_missing(struct strbuf *b, const struct bootstrap_rank_location *locations, int n);
-
-#endif

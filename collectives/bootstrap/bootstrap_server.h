@@ -13,8 +13,7 @@
  * A rank that gives up shuts down its sending side; it still gets an answer, which names the
  * missing ranks. Numbers are in the byte order of the host. The magic number reveals another byte
  * order. The token distinguishes jobs that share a node. It is not a secret. */
-#ifndef DROVER_BOOTSTRAP_SERVER_H
-#define DROVER_BOOTSTRAP_SERVER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -65,5 +64,3 @@ int bootstrap_server_accept_all(struct strbuf *all, const struct bootstrap_serve
  *   others       as send() and recv() */
 int bootstrap_server_send(int fd, const void *bytes, size_t len, int64_t end_ms);
 int bootstrap_server_recv(int fd, void *bytes, size_t len, int64_t end_ms);
-
-#endif

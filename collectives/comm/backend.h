@@ -4,8 +4,7 @@
  * drover_backend`. The loader checks `abi` before it reads anything else. A backend starts calls
  * but never waits for them. It executes them in the order in which they were started. comm.c queues
  * calls that cannot be started yet, polls, and enforces deadlines. */
-#ifndef DROVER_BACKEND_H
-#define DROVER_BACKEND_H
+#pragma once
 
 #include <assert.h>
 #include <errno.h>
@@ -213,5 +212,3 @@ static inline const char *backend_op_name(enum drover_op op)
     static const char *const names[DROVER_OPS] = {"sum", "prod", "min", "max", "avg", "mulsum"};
     return names[op];
 }
-
-#endif

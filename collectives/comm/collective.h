@@ -4,8 +4,7 @@
  * collective trace, `drover bench` and its verification) reads the row. A new collective needs an
  * enumerator, a row, and a function in drover.h. If it can be made of sends and receives, no
  * backend must change. */
-#ifndef DROVER_COLLECTIVE_H
-#define DROVER_COLLECTIVE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -137,5 +136,3 @@ static inline int collective_source_rank(enum collective c, int rank, int block,
 
 /* Returns the collective with this name or alias, or -EINVAL if there is none. */
 int collective_find(const char *name);
-
-#endif

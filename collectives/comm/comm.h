@@ -1,8 +1,7 @@
 /* comm - the implementation of drover.h's communicators, and access to it for `drover bench`.
  *
  * comm_calls.c has the collectives of drover.h, each of which calls comm_start(). */
-#ifndef DROVER_COMM_H
-#define DROVER_COMM_H
+#pragma once
 
 #include "collectives/comm/backend.h"
 
@@ -19,5 +18,3 @@ struct backend_comm *comm_inner(const struct drover_comm *c);
  * Collective. Waits at most wait_ms until this and all earlier calls are complete. Returns 0 or a
  * negative errno; drover_error() has the text. */
 int comm_gather(struct drover_comm *c, const void *mine, size_t bytes, void *all, int64_t wait_ms);
-
-#endif

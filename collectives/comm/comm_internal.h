@@ -1,6 +1,5 @@
 /* comm_internal - the state of a communicator, shared by the files of comm. */
-#ifndef DROVER_COMM_INTERNAL_H
-#define DROVER_COMM_INTERNAL_H
+#pragma once
 
 #include "collectives/comm/comm.h"
 #include "launcher/client/collective_trace.h"
@@ -58,5 +57,3 @@ static inline void comm_trace_call(struct collective_trace_comm *trace,
     bool all = !collective_row(call->coll)->to_peer;
     collective_trace_call(trace, all, call->coll, call->type, call->op, call->root, call->count);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* cuda_loader - finds and loads NVIDIA's libraries on first use. drover's programs are not linked
  * with them. */
-#ifndef DROVER_CUDA_LOADER_H
-#define DROVER_CUDA_LOADER_H
+#pragma once
 
 #include "common/dl.h"
 
@@ -29,5 +28,3 @@ int cuda_loader_load(void *table, const struct dl_library *l, struct err *e);
 #define CUDA_LOADER_RUNTIME                                                                       \
     .names = {"libcudart.so.13", "libcudart.so.12", "libcudart.so"}, .variable = "DROVER_CUDART_" \
                                                                                  "LIB"
-
-#endif

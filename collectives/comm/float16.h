@@ -1,7 +1,6 @@
 /* float16 - converts the 16-bit and 8-bit floating-point types to float and back, on the host.
  * Conversions round to nearest, ties to even, as GPUs do. */
-#ifndef DROVER_FLOAT16_H
-#define DROVER_FLOAT16_H
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -118,5 +117,3 @@ static inline uint8_t f8e5m2_from_float(float x)
 {
     return float8_from_float(x, 2);
 }
-
-#endif

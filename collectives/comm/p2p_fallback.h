@@ -1,7 +1,6 @@
 /* p2p_fallback - replaces a collective by sends and receives, for backends that have no call for
  * it. */
-#ifndef DROVER_P2P_FALLBACK_H
-#define DROVER_P2P_FALLBACK_H
+#pragma once
 
 #include "collectives/comm/backend.h"
 
@@ -11,5 +10,3 @@
  * reductions. */
 size_t p2p_fallback_expand(struct backend_call *out, const struct backend_call *call, int rank,
                            int size);
-
-#endif

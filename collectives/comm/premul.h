@@ -1,8 +1,7 @@
 /* premul - applies the premultiplier of DROVER_MULSUM, converted to the type of the input.
  *
  * For integer types the premultiplier is truncated, and products wrap on overflow. */
-#ifndef DROVER_PREMUL_H
-#define DROVER_PREMUL_H
+#pragma once
 
 #include <stddef.h>
 
@@ -80,5 +79,3 @@ static inline void premul_apply(void *values, size_t n, enum drover_type t, doub
 #undef SCALE
 #undef SCALE_SMALL
 }
-
-#endif

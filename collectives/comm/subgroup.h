@@ -1,6 +1,5 @@
 /* subgroup - determines the members of a communicator that is created from another one. */
-#ifndef DROVER_SUBGROUP_H
-#define DROVER_SUBGROUP_H
+#pragma once
 
 #include "common/err.h"
 
@@ -20,5 +19,3 @@ int subgroup_shrink(int *members, const int *without, int n, int size, int rank,
 
 /* Returns the position of `rank` among `n` members, or -1 if it is not a member. */
 int subgroup_index(const int *members, int n, int rank);
-
-#endif

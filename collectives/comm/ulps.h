@@ -1,7 +1,6 @@
 /* ulps - comparison of two values bit by bit, or with a tolerance in units in the last place; for
  * the host and for CUDA's kernels. */
-#ifndef DROVER_ULPS_H
-#define DROVER_ULPS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,5 +29,3 @@ ULPS_FUNCTION bool ulps_differ(uint64_t got, uint64_t expected, size_t bytes, in
     int64_t distance = ulps_ordered(got, bytes) - ulps_ordered(expected, bytes);
     return ulps == 0 || distance > ulps || distance < -ulps;
 }
-
-#endif

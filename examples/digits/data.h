@@ -1,7 +1,6 @@
 /* data - reads the images of digits, splits them into a training and a test set, and shuffles
  * them. */
-#ifndef DIGITS_DATA_H
-#define DIGITS_DATA_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -27,5 +26,3 @@ void data_shuffle(int *order, int n, uint64_t seed, int epoch);
  * depending on (seed, epoch, i); new pixels are 0. There is no vertical shift, since the digits
  * fill their images from top to bottom. */
 void data_image(float *out, const struct data *d, int i, int augment, uint64_t seed, int epoch);
-
-#endif

@@ -1,6 +1,5 @@
 /* formula - activations and dropout of one value, the same on CPU and GPU. */
-#ifndef DIGITS_FORMULA_H
-#define DIGITS_FORMULA_H
+#pragma once
 
 #include <math.h>
 #include <stdint.h>
@@ -42,5 +41,3 @@ RNG_FN float formula_kept(uint64_t key, int sample, int unit, float dropout)
     uint64_t counter = (uint64_t)sample * 65536 + (uint64_t)unit;
     return rng_unit(key, counter) < dropout ? 0 : 1 / (1 - dropout);
 }
-
-#endif

@@ -8,8 +8,7 @@
  * (width[l + 1] x width[l], row by row), then b (width[l + 1]). Gradients have the same layout.
  * They are in a buffer with MLP_EXTRA more values after them, for other numbers that the ranks sum
  * together with the gradient. */
-#ifndef DIGITS_MLP_H
-#define DIGITS_MLP_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -100,5 +99,4 @@ static inline size_t mlp_at(const struct mlp_config *c, int layer)
 
 #ifdef __cplusplus
 }
-#endif
 #endif

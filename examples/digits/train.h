@@ -2,8 +2,7 @@
  *
  * Every rank computes the gradient of its part of each batch, the ranks sum these gradients, and
  * all apply the same update. */
-#ifndef DIGITS_TRAIN_H
-#define DIGITS_TRAIN_H
+#pragma once
 
 #include <drover.h>
 
@@ -34,5 +33,3 @@ enum train_end { TRAIN_DONE, TRAIN_STOPPED, TRAIN_TERMINATED };
  * after printing the error to stderr. */
 int train(const struct train_config *c, struct drover *d, const struct data *train_set,
           const struct data *test_set);
-
-#endif

@@ -5,8 +5,7 @@
  * the last matrix. Parameters are one flat vector in buckets, which ranks reduce one by one: bucket
  * 0 has the embeddings and the last norm, bucket 1 + l has layer l. Gradients have the same layout.
  */
-#ifndef GPT_MODEL_H
-#define GPT_MODEL_H
+#pragma once
 
 #include "ops.h"
 
@@ -69,5 +68,3 @@ void model_init(const struct model *m, uint64_t seed, float *weights);
 void model_forward(struct model *m, const uint8_t *token, int B);
 void model_loss(struct model *m, float *sum, const uint8_t *target, int B, float scale);
 void model_backward(struct model *m, const uint8_t *token, int B);
-
-#endif

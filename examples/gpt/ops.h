@@ -12,8 +12,7 @@
  * products read: float, or bfloat16 with OPS_BF16. Gradients of weights, moments, master weights
  * and statistics are float in either precision. Backward operations add to gradients of weights,
  * and overwrite gradients of activations unless their comment says otherwise. */
-#ifndef GPT_OPS_H
-#define GPT_OPS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -120,5 +119,4 @@ const struct ops_backend *ops_load(const char *path, char *why, size_t why_size)
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -2,8 +2,7 @@
  *
  * With ZeRO stage 1 (Rajbhandari et al. 2020), each rank has the state of its part of each bucket
  * only, updates that part of the weights, and gets the other parts from the other ranks. */
-#ifndef GPT_OPTIMIZER_H
-#define GPT_OPTIMIZER_H
+#pragma once
 
 #include "model.h"
 #include "ranks.h"
@@ -33,5 +32,3 @@ int optimizer_get(struct optimizer *o);
 int optimizer_put(struct optimizer *o);
 /* Returns the bytes of state on this rank. */
 size_t optimizer_bytes(const struct optimizer *o);
-
-#endif

@@ -1,6 +1,5 @@
 /* profile - the time of each operation, measured by marks of the device. */
-#ifndef GPT_PROFILE_H
-#define GPT_PROFILE_H
+#pragma once
 
 #include "ops.h"
 
@@ -25,5 +24,3 @@ void profile_operation(struct profile *p, const char *name);
 void profile_end(struct profile *p);
 /* Prints the ten most expensive operations. */
 void profile_print(struct profile *p);
-
-#endif

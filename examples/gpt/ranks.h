@@ -2,8 +2,7 @@
  *
  * On the CPU a started collective progresses in ranks_poll(), which the trainer calls between
  * operations. On a GPU it runs on a second stream. */
-#ifndef GPT_RANKS_H
-#define GPT_RANKS_H
+#pragma once
 
 #include <drover.h>
 #include <stdbool.h>
@@ -50,5 +49,3 @@ void ranks_poll(struct ranks *r);
 int ranks_wait(struct ranks *r);
 /* Adds the times of this step's overlapping collectives. Call after ranks_wait(). */
 void ranks_end_step(struct ranks *r);
-
-#endif

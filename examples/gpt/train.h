@@ -2,8 +2,7 @@
  *
  * What is in a global batch depends only on the step, and all ranks apply the same update. So the
  * number of ranks, the accumulation and the size of the micro-batches do not change the curve. */
-#ifndef GPT_TRAIN_H
-#define GPT_TRAIN_H
+#pragma once
 
 #include <drover.h>
 
@@ -43,5 +42,3 @@ int train(const struct train_config *c, struct drover *d);
 /* Prints text that the checkpoint's model continues from the prompt; NULL: from a new line. Returns
  * the exit status. */
 int sample(const struct train_config *c);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * The global batch never changes: micro-batch * accumulation * ranks is constant, so the loss curve
  * does not depend on these decisions. */
-#ifndef KIT_BATCH_AUTO_H
-#define KIT_BATCH_AUTO_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -29,5 +28,3 @@ int batch_auto_largest(const struct batch_limits *limits, bool (*fits)(void *arg
  * (which has priority), within the limits. limits->max is the result of batch_auto_largest(), so
  * that the double fits, too. */
 int batch_auto_next(int batch, const struct batch_usage *u, const struct batch_limits *limits);
-
-#endif

@@ -3,8 +3,7 @@
  * checkpoint_save() copies the state and returns; a thread writes the copy to a temporary file,
  * syncs it, renames it, and syncs the directory. If the process is killed at any moment, the file
  * is the previous or the new checkpoint, and complete. */
-#ifndef KIT_CHECKPOINT_H
-#define KIT_CHECKPOINT_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -39,5 +38,3 @@ int checkpoint_close(struct checkpoint *c, char *why, size_t why_size);
  * error in `why`, if it is damaged or h->config differs from `config`; 0 accepts any. */
 int checkpoint_read(struct checkpoint_head *h, void **state, const char *dir, const char *name,
                     uint64_t config, char *why, size_t why_size);
-
-#endif

@@ -2,13 +2,10 @@
  *
  * nvcc gets CUDA's own notation. Without nvcc, the code that runs kernels on the host
  * (tests/cudahost) has defined both macros before this header is included. */
-#ifndef KIT_LAUNCH_H
-#define KIT_LAUNCH_H
+#pragma once
 
 #ifdef __CUDACC__
 #define LAUNCH(kernel, grid, block, stream, ...) kernel<<<grid, block, 0, stream>>>(__VA_ARGS__)
 /* Aligned for nvcuda::wmma, which needs 32 bytes. */
 #define SHARED(type, name, count) __shared__ __align__(32) type name[count]
-#endif
-
 #endif

@@ -3,8 +3,7 @@
  * The loader has two buffers, which may be pinned memory. A thread fills one while the trainer uses
  * the other. It prefetches beyond the last batch, so `fill` accepts any number. What is in a batch
  * depends only on its number, so a resumed training sees the same batches. */
-#ifndef KIT_LOADER_H
-#define KIT_LOADER_H
+#pragma once
 
 #include <pthread.h>
 #include <stddef.h>
@@ -34,5 +33,3 @@ void loader_stop(struct loader *l);
 /* A file in memory (mmap), read-only. Returns NULL with the error in `why`; n: its size, > 0. */
 const uint8_t *loader_map(const char *path, size_t *n, char *why, size_t why_size);
 void loader_unmap(const uint8_t *bytes, size_t n);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * An option is --NAME=VALUE or --NAME VALUE. It is accepted in the forms in which a sweep writes
  * parameters: underscores for dashes, 64.0 for 64, and --FLAG=True. */
-#ifndef KIT_OPTIONS_H
-#define KIT_OPTIONS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -44,5 +43,3 @@ void options_parse(const struct options *o, void *settings, char **argv);
 /* Prints what is wrong with the command line, and exits with status 2. */
 _Noreturn void options_invalid(const struct options *o, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-
-#endif

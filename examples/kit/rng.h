@@ -5,8 +5,7 @@
  *
  * The numbers are made by splitmix64's finaliser (Steele, Lea, Flood 2014: "Fast splittable
  * pseudorandom number generators"). */
-#ifndef KIT_RNG_H
-#define KIT_RNG_H
+#pragma once
 
 #include <stdint.h>
 
@@ -36,5 +35,3 @@ RNG_FN float rng_unit(uint64_t key, uint64_t counter)
 {
     return (float)(rng_at(key, counter) >> 40) * 0x1p-24f;
 }
-
-#endif

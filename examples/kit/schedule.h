@@ -1,6 +1,5 @@
 /* schedule - learning rates, as functions of the step. Header only. */
-#ifndef KIT_SCHEDULE_H
-#define KIT_SCHEDULE_H
+#pragma once
 
 #include <math.h>
 #include <stdint.h>
@@ -19,5 +18,3 @@ static inline double schedule_factor(enum schedule s, int64_t step, int64_t tota
     double done = (double)(step - warmup) / (double)(total - warmup);
     return floor + (1 - floor) * 0.5 * (1 + cos(M_PI * done));
 }
-
-#endif

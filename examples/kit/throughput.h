@@ -1,7 +1,6 @@
 /* throughput - time, and model FLOPs utilisation (MFU; Chowdhery et al. 2022, "PaLM",
  * appendix B). */
-#ifndef KIT_THROUGHPUT_H
-#define KIT_THROUGHPUT_H
+#pragma once
 
 #include <stdint.h>
 #include <time.h>
@@ -26,5 +25,3 @@ double throughput_peak(const char *device, int bf16, const char **source);
 /* Returns the peak of one core of this CPU: its present clock * the FLOPs per cycle of its vector
  * units in float32; 0: unknown. */
 double throughput_peak_cpu_core(const char **source);
-
-#endif

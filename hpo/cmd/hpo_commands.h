@@ -1,7 +1,6 @@
 /* hpo_commands - the commands of drover-hpo. argv[0] is the command's name; each returns its exit
  * status. */
-#ifndef DROVER_HPO_COMMANDS_H
-#define DROVER_HPO_COMMANDS_H
+#pragma once
 
 #include "common/command.h"
 
@@ -21,5 +20,3 @@ int cmd_suggest(int argc, char **argv);
 #define HPO_COMMAND_SWEEP(max)                                            \
     .words_min = 1, .words_max = (max), .missing = "no sweep name given", \
     .missing_hint = "drover sweep ls  lists the sweeps"
-
-#endif

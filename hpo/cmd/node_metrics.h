@@ -1,6 +1,5 @@
 /* node_metrics - the GPUs of this node that trials may use, as metrics. */
-#ifndef DROVER_NODE_METRICS_H
-#define DROVER_NODE_METRICS_H
+#pragma once
 
 #include "common/err.h"
 #include "common/mem.h"
@@ -16,5 +15,3 @@ AUTO_DEFINE(node_metrics, struct node_metrics *, node_metrics_close)
 
 /* Adds the latest samples. `n` may be NULL. */
 void node_metrics_add(const struct node_metrics *n, struct metrics_text *t);
-
-#endif

@@ -1,6 +1,5 @@
 /* sweep_metrics - the metrics of a running sweep, and of the GPUs of its host. */
-#ifndef DROVER_SWEEP_METRICS_H
-#define DROVER_SWEEP_METRICS_H
+#pragma once
 
 #include "common/err.h"
 #include "hpo/coordinator/coordinator.h"
@@ -25,5 +24,3 @@ const char *sweep_metrics_url(const struct sweep_metrics *m);
 /* A record was stored, of a trial or (-1) of the sweep. */
 void sweep_metrics_stored(struct sweep_metrics *m, const struct scheduler *s,
                           enum scheduler_record_kind kind, int trial);
-
-#endif

@@ -1,6 +1,5 @@
 /* sweep_options - the options of `drover sweep`. */
-#ifndef DROVER_SWEEP_OPTIONS_H
-#define DROVER_SWEEP_OPTIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -34,5 +33,3 @@ extern const struct opt sweep_options_rows[];
  *   -EINVAL, -ERANGE  an option, the file or the name is wrong or missing */
 int sweep_options_parse(struct sweep_options *o, int argc, char **argv, struct err *e);
 void sweep_options_free(struct sweep_options *o);
-
-#endif

@@ -1,6 +1,5 @@
 /* sweep_output - the files that a trial has written in its sweep's directory. */
-#ifndef DROVER_SWEEP_OUTPUT_H
-#define DROVER_SWEEP_OUTPUT_H
+#pragma once
 
 #include "common/err.h"
 #include "common/strbuf.h"
@@ -22,5 +21,3 @@ void sweep_output_print(struct strbuf *out, const char *dir, const char *node, i
 
 /* Returns the position in the file from which the last `lines` lines follow; lines < 0: 0. */
 off_t sweep_output_last_lines(int fd, int lines);
-
-#endif

@@ -1,6 +1,5 @@
 /* sweep_print - prints one trial of a sweep, its curves, and its table as CSV. */
-#ifndef DROVER_SWEEP_PRINT_H
-#define DROVER_SWEEP_PRINT_H
+#pragma once
 
 #include <jansson.h>
 #include <stdio.h>
@@ -40,5 +39,3 @@ void sweep_print_curves(struct strbuf *out, const struct sweep_columns *c, const
 /* Prints all trials as CSV (RFC 4180), the names of the columns first: trial, state, value, the
  * last value of each metric, the parameters, steps, seconds, node, why, error. */
 void sweep_print_csv(FILE *out, const struct sweep_columns *c);
-
-#endif

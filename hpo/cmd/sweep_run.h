@@ -1,6 +1,5 @@
 /* sweep_run - runs a sweep in this process, and prints its progress and its result. */
-#ifndef DROVER_SWEEP_RUN_H
-#define DROVER_SWEEP_RUN_H
+#pragma once
 
 #include "common/err.h"
 #include "hpo/cmd/sweep_options.h"
@@ -16,5 +15,3 @@ int sweep_run(struct coordinator_opts *c, struct spec *spec, const struct sweep_
 
 /* Prints each of the strv `texts`, unless --quiet. */
 void sweep_run_print_notices(char **texts, const struct sweep_options *o);
-
-#endif

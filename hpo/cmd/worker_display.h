@@ -1,7 +1,6 @@
 /* worker_display - what a worker does: one line per event on stdout; on a terminal also a block
  * with its running trials. */
-#ifndef DROVER_WORKER_DISPLAY_H
-#define DROVER_WORKER_DISPLAY_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -18,5 +17,3 @@ AUTO_DEFINE(worker_display, struct worker_display *, worker_display_close)
 
 /* Is worker_opts.notice, with the display as `arg`. */
 void worker_display_notice(void *arg, const struct worker_notice *n);
-
-#endif

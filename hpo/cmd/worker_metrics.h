@@ -1,6 +1,5 @@
 /* worker_metrics - the metrics of a worker, and of the GPUs that its trials may use. */
-#ifndef DROVER_WORKER_METRICS_H
-#define DROVER_WORKER_METRICS_H
+#pragma once
 
 #include "common/err.h"
 #include "hpo/worker/worker.h"
@@ -17,5 +16,3 @@ AUTO_DEFINE(worker_metrics, struct worker_metrics *, worker_metrics_close)
 const char *worker_metrics_url(const struct worker_metrics *m);
 /* Call it with each notice of the worker. `m` may be NULL. */
 void worker_metrics_notice(struct worker_metrics *m, const struct worker_notice *n);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * It keeps lists and performs nothing. A recipient gets each message once per batch: a worker that
  * sends much has little to read. */
-#ifndef DROVER_COMMIT_BATCH_H
-#define DROVER_COMMIT_BATCH_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -52,5 +51,3 @@ const struct commit_batch_effect *commit_batch_effect_at(const struct commit_bat
 const struct commit_batch_record *commit_batch_record_at(const struct commit_batch *b, size_t i);
 /* Removes all: the next batch begins. */
 void commit_batch_clear(struct commit_batch *b);
-
-#endif

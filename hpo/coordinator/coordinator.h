@@ -1,7 +1,6 @@
 /* coordinator - runs a sweep: passes the messages of workers to the scheduler, stores its records,
  * then performs its actions. One transaction per turn of the loop. */
-#ifndef DROVER_COORDINATOR_H
-#define DROVER_COORDINATOR_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -72,5 +71,3 @@ void coordinator_interrupt(struct coordinator *c);
 
 /* Why the sweep is over, in words; NULL: it is not over. */
 const char *coordinator_end_reason(const struct coordinator *c);
-
-#endif

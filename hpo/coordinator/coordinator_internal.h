@@ -1,6 +1,5 @@
 /* coordinator_internal - the state of a coordinator, and what its files share. */
-#ifndef DROVER_COORDINATOR_INTERNAL_H
-#define DROVER_COORDINATOR_INTERNAL_H
+#pragma once
 
 #include "common/stop_signals.h"
 #include "hpo/coordinator/commit_batch.h"
@@ -59,5 +58,3 @@ void coordinator_on_batch_end(void *arg);
 void coordinator_lose(struct coordinator *c, const char *worker);
 /* Reads the messages that worker `id` could not deliver before it exited. */
 void coordinator_read_leftovers(struct coordinator *c, const char *id);
-
-#endif

@@ -4,8 +4,7 @@
  * The worker holds a lock file with its pid and id. If the lock is held, the coordinator waits for
  * that worker; otherwise it starts one. It notices the worker's exit at once (pidfd) and starts it
  * again, with a longer delay each time the worker exits without having connected. */
-#ifndef DROVER_LOCAL_WORKER_H
-#define DROVER_LOCAL_WORKER_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -56,5 +55,3 @@ char *local_worker_take_notice(struct local_worker *w);
 void local_worker_release(struct local_worker *w);
 /* SIGKILL; its guardian ends its trials. */
 void local_worker_kill(struct local_worker *w);
-
-#endif

@@ -1,7 +1,6 @@
 /* local_worker_state - the life cycle of the coordinator's own worker: states, events and the table
  * of transitions. */
-#ifndef DROVER_LOCAL_WORKER_STATE_H
-#define DROVER_LOCAL_WORKER_STATE_H
+#pragma once
 
 #include "common/states.h"
 
@@ -32,5 +31,3 @@ enum local_worker_event {
 };
 
 extern const struct states local_worker_states;
-
-#endif

@@ -6,8 +6,7 @@
  * worker's hello, but not what was on its way. Of messages that another coordinator accepted only
  * the records are known. A message that made no record is not in the store, so after a restart each
  * lease may begin with a gap. */
-#ifndef DROVER_MESSAGE_DEDUP_H
-#define DROVER_MESSAGE_DEDUP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -32,5 +31,3 @@ void message_dedup_replay(struct message_dedup *d, int64_t lease, int64_t seq);
 
 /* Both numbers are at least 1. After MESSAGE_DEDUP_NEW the message counts as accepted. */
 enum message_dedup_verdict message_dedup_check(struct message_dedup *d, int64_t lease, int64_t seq);
-
-#endif

@@ -1,7 +1,6 @@
 /* progress_display - a sweep's progress on stderr while it runs: on a terminal a block that is
  * repainted, with keys for the commands of `drover sweep`; otherwise one line per ended trial. */
-#ifndef DROVER_PROGRESS_DISPLAY_H
-#define DROVER_PROGRESS_DISPLAY_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -35,5 +34,3 @@ void progress_display_stored(struct progress_display *s, const struct scheduler 
 void progress_display_changed(struct progress_display *s);
 /* Prints one line above the block. */
 void progress_display_print(struct progress_display *s, const char *text);
-
-#endif

@@ -1,7 +1,6 @@
 /* progress_frame - the block of lines that shows a running sweep on a terminal. Reads no clock and
  * no file, and writes nothing. */
-#ifndef DROVER_PROGRESS_FRAME_H
-#define DROVER_PROGRESS_FRAME_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -43,5 +42,3 @@ struct progress_frame {
 /* Returns at most `rows` lines of at most `columns` cells as a strv, without newlines. The caller
  * frees it. */
 char **progress_frame_lines(const struct progress_frame *f, int columns, int rows);
-
-#endif

@@ -1,8 +1,7 @@
 /* progress_text - a sweep's state as text for people. Reads no clock and no file.
  *
  * Trials are objects of scheduler_trial_json(). */
-#ifndef DROVER_PROGRESS_TEXT_H
-#define DROVER_PROGRESS_TEXT_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -56,5 +55,3 @@ void progress_text_params(struct strbuf *out, const json_t *params);
 
 /* Appends the words in shell syntax, quoted if they have special characters. */
 void progress_text_shell(struct strbuf *out, char *const *argv);
-
-#endif

@@ -4,8 +4,7 @@
  * A worker that exits is started again, with a longer delay each time. After WORKER_STARTS_MAX
  * starts without success its node is given up, and the sweep continues with the others. The workers
  * end when the sweep is over, or with the engine that started them: none outlives this process. */
-#ifndef DROVER_REMOTE_WORKERS_H
-#define DROVER_REMOTE_WORKERS_H
+#pragma once
 
 #include <uv.h>
 
@@ -54,5 +53,3 @@ bool remote_workers_are_awaited(const struct remote_workers *w, const struct pee
 void remote_workers_release(struct remote_workers *w);
 /* SIGKILL to all. */
 void remote_workers_kill(struct remote_workers *w);
-
-#endif

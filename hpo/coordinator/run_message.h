@@ -1,6 +1,5 @@
 /* run_message - the command of a trial, and the WIRE_RUN that carries it to a worker. */
-#ifndef DROVER_RUN_MESSAGE_H
-#define DROVER_RUN_MESSAGE_H
+#pragma once
 
 #include <jansson.h>
 
@@ -28,5 +27,3 @@ int run_message_argv(char ***out, const struct run_message_opts *opts, int trial
  * not valid UTF-8 */
 int run_message_data(json_t **out, const struct run_message_opts *opts, int trial, json_t *params,
                      json_t *peers, struct err *e);
-
-#endif

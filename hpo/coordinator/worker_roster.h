@@ -1,7 +1,6 @@
 /* worker_roster - the workers of a sweep: lists them for `sweep show`, and warns if there are too
  * few for a trial. */
-#ifndef DROVER_WORKER_ROSTER_H
-#define DROVER_WORKER_ROSTER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,5 +40,3 @@ void worker_roster_tick(struct worker_roster *r, const struct peer_table *p,
  * does not receive it sends WIRE_RESERVED again. */
 void worker_roster_forward_ticket(struct transport_server *s, const json_t *members,
                                   const struct wire_msg *m);
-
-#endif

@@ -11,8 +11,7 @@
  * import:
  * {"metrics": [{"name", "goal"}], "parameters"?: as in a sweep file, "unfinished": number of trials
  * that are left out}. */
-#ifndef DROVER_EXCHANGE_LINES_H
-#define DROVER_EXCHANGE_LINES_H
+#pragma once
 
 #include <stdio.h>
 
@@ -32,5 +31,3 @@ int exchange_lines_write(FILE *out, const struct sweep_columns *c);
  *   -EINVAL  a line is not such an object, or there are several metrics (the hint is an option) */
 int exchange_lines_read(struct import_trials *out, size_t *unfinished, const char *text, size_t len,
                         bool described, struct err *e);
-
-#endif

@@ -1,7 +1,6 @@
 /* exchange_python - runs drover_exchange.py, which reads and writes the formats of other tools with
  * these tools' own libraries. */
-#ifndef DROVER_EXCHANGE_PYTHON_H
-#define DROVER_EXCHANGE_PYTHON_H
+#pragma once
 
 #include <stdio.h>
 
@@ -23,5 +22,3 @@ struct exchange_python {
  *   -EFBIG   its answer is longer than 1 GiB
  *   -errno   the module cannot be started, or cannot read or write a file */
 int exchange_python_run(struct strbuf *answer, const struct exchange_python *x, struct err *e);
-
-#endif

@@ -1,7 +1,6 @@
 /* export_params - what each parameter of a sweep is, in the terms of other tools: a range of
  * numbers, or a list of choices. */
-#ifndef DROVER_EXPORT_PARAMS_H
-#define DROVER_EXPORT_PARAMS_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -35,5 +34,3 @@ void export_params_clear(struct export_params *p);
 /* Returns {"name","kind","low","high","log","step"?} or {"name","kind","choices":[…]} (new
  * reference). */
 json_t *export_params_json(const struct export_param *p);
-
-#endif

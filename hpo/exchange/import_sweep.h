@@ -1,6 +1,5 @@
 /* import_sweep - stores trials of another tool as a sweep that has ended. */
-#ifndef DROVER_IMPORT_SWEEP_H
-#define DROVER_IMPORT_SWEEP_H
+#pragma once
 
 #include "common/err.h"
 #include "hpo/exchange/import_trials.h"
@@ -11,5 +10,3 @@
  *   others    as sweep_dir_open() and event_store_commit() */
 int import_sweep_write(const struct import_trials *t, const char *root, const char *name,
                        const char *source, struct err *e);
-
-#endif

@@ -1,7 +1,6 @@
 /* import_trials - trials of another tool in the form of exchange_lines.h, and the sweep file that
  * describes them. Pure. */
-#ifndef DROVER_IMPORT_TRIALS_H
-#define DROVER_IMPORT_TRIALS_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -36,5 +35,3 @@ int import_trials_add_metric(struct import_trials *t, const char *name, bool max
 /* Returns the text of the sweep file, which the caller frees.
  *   -ENODATA  there is no trial, or no metric, or no parameter */
 int import_trials_file(char **out, const struct import_trials *t, const char *name, struct err *e);
-
-#endif

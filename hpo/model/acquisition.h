@@ -4,12 +4,9 @@
  * The logarithm of expected improvement is used (Ament, Daulton, Eriksson, Balandat & Bakshy,
  * "Unexpected improvements to expected improvement for Bayesian optimization", NeurIPS 2023): its
  * slope is usable even if the improvement is too small for a double. */
-#ifndef DROVER_ACQUISITION_H
-#define DROVER_ACQUISITION_H
+#pragma once
 
 /* Returns ln E[max(best - f, 0)] for f ~ N(mean, sd^2), sd > 0, and sets `slope` to its derivatives
  * by mean and sd. All are finite if the arguments are. (Jones, Schonlau & Welch 1998, eq. 15: sd
  * h(z) with h(z) = phi(z) + z Phi(z), z = (best - mean) / sd.) */
 double acquisition_log_ei(double best, double mean, double sd, double slope[2]);
-
-#endif

@@ -6,8 +6,7 @@
  * k is the kernel of kernel.h; noise = GP_NOISE_FLOOR + exp(t). The mean m is set to its most
  * probable value. Outputs are expected to have a mean near 0 and a variance near 1. Symbols are
  * those of Rasmussen & Williams 2006 ("R&W"), chapter 2. */
-#ifndef DROVER_GP_H
-#define DROVER_GP_H
+#pragma once
 
 #include <stddef.h>
 
@@ -59,5 +58,3 @@ void gp_predict_slopes(const struct gp *g, const struct kernel_points *at, doubl
 
 /* Returns the noise variance that all observations share. */
 double gp_noise(const struct gp *g);
-
-#endif

@@ -7,8 +7,7 @@
  * are fixed. Training mostly fails if a product of parameters is too large, which is a plane in
  * their logarithms. The linear part of the kernel (b) finds such a plane from few failures and
  * extrapolates it far. The other part (c) lets the border between success and failure bend. */
-#ifndef DROVER_GP_CLASSIFIER_H
-#define DROVER_GP_CLASSIFIER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,5 +30,3 @@ AUTO_DEFINE(gp_classifier, struct gp_classifier *, gp_classifier_free)
  * framework applied to classification networks", Neural Computation 4 (1992), eq. 10. Costs n^2
  * flops. */
 double gp_classifier_log_success(struct gp_classifier *c, const double *at, double *slope);
-
-#endif

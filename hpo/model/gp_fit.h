@@ -14,8 +14,7 @@
  * so their lengths are expected to be similar, and more similar if there are more parameters. There
  * the log-lengths have the same mode; each has its own variance 3 (2 / groups)^2 (3 with one
  * group), and all share a variance of 0.3. */
-#ifndef DROVER_GP_FIT_H
-#define DROVER_GP_FIT_H
+#pragma once
 
 #include "common/mem.h"
 #include "hpo/model/gp.h"
@@ -44,5 +43,3 @@ double gp_fit_density(struct gp_fit *f, const double *params, double *gradient);
  * `params` to this maximum and returns the log density there. If the density at `params` is not
  * finite, returns -INFINITY and leaves `params` unchanged. */
 double gp_fit_climb(struct gp_fit *f, double *params, int evals);
-
-#endif

@@ -4,8 +4,7 @@
  * have the parameter, since its conditions do not hold. [0, 1] is divided into `cells` equal parts.
  * A category, or a number with few values, has one cell per value, and its value i is (i + 0.5) /
  * cells. Other parameters have IMPORTANCE_CELLS cells. */
-#ifndef DROVER_IMPORTANCE_H
-#define DROVER_IMPORTANCE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,5 +33,3 @@ void importance_top(const double *y, size_t n, bool *top);
  * Returns 0 if fewer than two trials have the parameter, or no top trial has it. If there are few
  * trials, even a parameter without effect has some importance. Costs O(n + cells^2). */
 double importance_of(const double *u, const bool *top, size_t n, size_t cells, bool ordered);
-
-#endif

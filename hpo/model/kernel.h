@@ -7,8 +7,7 @@
  * columns of group g. A group is a parameter: a number has one column, a category one column per
  * choice. The second part is the additive kernel of first order (Duvenaud, Nickisch & Rasmussen
  * 2011): it learns quickly if parameters act nearly independently. */
-#ifndef DROVER_KERNEL_H
-#define DROVER_KERNEL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -57,5 +56,3 @@ void kernel_row(const struct kernel *k, const struct kernel_points *p, const dou
 
 /* Returns k(x, x), which is equal for all points. */
 double kernel_self(const struct kernel *k);
-
-#endif

@@ -9,8 +9,7 @@
  * variables that are not held at a bound. Steps are found by backtracking along the projected path
  * with quadratic interpolation until the Armijo condition holds (Bertsekas 1976). A value that is
  * not finite means that the step was too long. A step costs 4 m n flops with m = 8. */
-#ifndef DROVER_LBFGS_H
-#define DROVER_LBFGS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,5 +37,3 @@ void lbfgs_update(struct lbfgs *l, double f, const double *g);
 double lbfgs_best(const struct lbfgs *l, const double **x);
 /* Returns the number of values passed so far. */
 int lbfgs_evals(const struct lbfgs *l);
-
-#endif

@@ -5,8 +5,7 @@
  * scale where lower is better and a learning curve is nearly straight; learning_curve_z() converts
  * a metric to this scale. In a measurement with 200 trainings of 81 epochs, the training with the
  * best result had, after 8 epochs, rank 7 by its forecast and rank 25 by its value. */
-#ifndef DROVER_LEARNING_CURVE_H
-#define DROVER_LEARNING_CURVE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,5 +39,3 @@ struct learning_curve_fit learning_curve_fit(const double *t, const double *z, s
  * the level if `horizon` is not after t. A rising curve (one that gets worse) is expected to stay
  * at its level. */
 double learning_curve_at(const struct learning_curve_fit *f, double horizon);
-
-#endif

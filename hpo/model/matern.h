@@ -5,8 +5,7 @@
  *
  * The code is written for vector units: exp() is a polynomial, exact to 2 units in the last place
  * on [-708, 0]. */
-#ifndef DROVER_MATERN_H
-#define DROVER_MATERN_H
+#pragma once
 
 #include <stddef.h>
 
@@ -41,5 +40,3 @@ struct matern_weights { /* two weights per point */
  * sums[1]. */
 void matern_pull(const struct matern_weights *w, const double *s, const double *x, size_t n,
                  double at, double sums[2]);
-
-#endif

@@ -16,8 +16,7 @@
  * Before that, values out of all proportion are limited, such as the largest double, which some
  * programs report for a failure. Let D = M - the lower quartile. If the largest absolute value
  * exceeds 1e100 D, all values are limited to M - 1e6 D … M + 1e6 D. */
-#ifndef DROVER_OUTPUT_TRANSFORM_H
-#define DROVER_OUTPUT_TRANSFORM_H
+#pragma once
 
 #include <stddef.h>
 
@@ -52,5 +51,3 @@ double output_transform_inverse(const struct output_transform *w, double z);
 /* Returns the slope of output_transform_value() at y, or at the nearest limit if y is outside [low,
  * high]. */
 double output_transform_slope(const struct output_transform *w, double y);
-
-#endif

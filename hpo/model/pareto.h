@@ -2,8 +2,7 @@
  *
  * y is n x m: one row per point, one column per objective, all finite. A point dominates another if
  * it is not larger in any objective and smaller in at least one. */
-#ifndef DROVER_PARETO_H
-#define DROVER_PARETO_H
+#pragma once
 
 #include <stddef.h>
 
@@ -33,5 +32,3 @@ void pareto_reference(const double *y, size_t n, size_t m, double *ref);
  * Costs O(n), about 150 ns per point of `front`. */
 double pareto_log_ehvi2(const double *front, size_t n, const double ref[2], const double mu[2],
                         const double sd[2], double grad[4]);
-
-#endif

@@ -4,8 +4,7 @@
  * coordinate into 2^m equal intervals: each interval contains exactly one point. The same holds if
  * the square of the first two coordinates is divided into 2^m equal boxes of any shape; other pairs
  * of coordinates come close to this. Over all seeds, each point is uniformly distributed. */
-#ifndef DROVER_SOBOL_H
-#define DROVER_SOBOL_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -22,5 +21,3 @@
  * sections 3 and 5). Costs O(dims log2(index)): at index 1,000 about 35 ns for each of the first 40
  * coordinates, and 170 ns for each later one. */
 void sobol_point(uint64_t seed, uint64_t index, size_t dims, double *u);
-
-#endif

@@ -8,8 +8,7 @@
  *     for (struct json_scan_member m; json_scan_next(&s, &m);)
  *         …
  *     if (s.failed) … */
-#ifndef DROVER_JSON_SCAN_H
-#define DROVER_JSON_SCAN_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -48,5 +47,3 @@ bool json_scan_next(struct json_scan *s, struct json_scan_member *m);
 
 /* Returns the value of a member (new reference), or NULL if it is malformed. */
 json_t *json_scan_value(const char *text, size_t len);
-
-#endif

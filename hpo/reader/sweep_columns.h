@@ -6,8 +6,7 @@
  *
  * The same records give the same states, values and curves as in the scheduler: both use
  * trial_states and trial_curve. Applying a record takes constant time. */
-#ifndef DROVER_SWEEP_COLUMNS_H
-#define DROVER_SWEEP_COLUMNS_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -122,5 +121,3 @@ struct trial_view sweep_columns_view(const struct sweep_columns *c, const int *t
                                      size_t count);
 struct trial_view sweep_columns_all(const struct sweep_columns *c);
 void sweep_columns_view_free(struct trial_view *view);
-
-#endif

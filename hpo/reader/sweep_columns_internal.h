@@ -1,6 +1,5 @@
 /* sweep_columns_internal - the struct of the columns, shared by the files of sweep_columns. */
-#ifndef DROVER_SWEEP_COLUMNS_INTERNAL_H
-#define DROVER_SWEEP_COLUMNS_INTERNAL_H
+#pragma once
 
 #include "hpo/reader/sweep_columns.h"
 
@@ -29,5 +28,3 @@ struct sweep_columns {
     char *model_state; /* JSON; NULL: none */
     int metric;        /* number of the sweep's metric in `texts`; TEXT_TABLE_NONE: not yet known */
 };
-
-#endif

@@ -1,8 +1,7 @@
 /* sweep_reader - reads a sweep in order to show it: first all that is stored, later what is new.
  *
  * A reader writes nothing, takes no lock, and needs no write permission (event_store.h). */
-#ifndef DROVER_SWEEP_READER_H
-#define DROVER_SWEEP_READER_H
+#pragma once
 
 #include <jansson.h>
 #include <stdio.h>
@@ -64,5 +63,3 @@ json_t *sweep_reader_workers(const struct sweep_reader *v);
  * Pareto set `front` (ids; may be NULL) come first, then the best other trials, then trials without
  * a value. New reference. */
 json_t *sweep_reader_top(const struct sweep_reader *v, const json_t *front, size_t max);
-
-#endif

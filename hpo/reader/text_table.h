@@ -1,6 +1,5 @@
 /* text_table - gives texts small numbers, and stores each different text once. */
-#ifndef DROVER_TEXT_TABLE_H
-#define DROVER_TEXT_TABLE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -20,5 +19,3 @@ int text_table_find(const struct text_table *t, const char *text, size_t len);
 /* Returns the text, NUL-terminated and borrowed; NULL for TEXT_TABLE_NONE. */
 const char *text_table_at(const struct text_table *t, int number);
 void text_table_clear(struct text_table *t);
-
-#endif

@@ -1,6 +1,5 @@
 /* bayes_acquisition - the acquisition function, and the points of a space that maximise it. */
-#ifndef DROVER_BAYES_ACQUISITION_H
-#define DROVER_BAYES_ACQUISITION_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -49,5 +48,3 @@ struct bayes_acquisition {
  * integers, and climbs again. */
 size_t bayes_acquisition_maximise(const struct bayes_acquisition *s, double *out, size_t most,
                                   double *value);
-
-#endif

@@ -4,8 +4,7 @@
  * or more numbers (in their order), also has one column. Any other category has one column per
  * value, which is 1 for that value ("one-hot"). The column of an inactive parameter has the value
  * in the middle; the one-hot columns of an inactive category are 0. */
-#ifndef DROVER_BAYES_FEATURES_H
-#define DROVER_BAYES_FEATURES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -46,5 +45,3 @@ void bayes_features_columns(const struct bayes_features *b, const double *u, boo
 /* Returns the index in `positions` of the value of category i that is nearest to the coordinate
  * u. */
 size_t bayes_features_value(const struct bayes_features *b, size_t i, double u);
-
-#endif

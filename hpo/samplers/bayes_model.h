@@ -4,8 +4,7 @@
  * The model is a function of the observations, in their order, and of the model state of the last
  * fit. It makes no difference if the observations were added one by one or, after a restart, all in
  * one call. */
-#ifndef DROVER_BAYES_MODEL_H
-#define DROVER_BAYES_MODEL_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -64,5 +63,3 @@ json_t *bayes_model_save(struct bayes_model *m);
 /* Restores a saved model state. Returns false and changes nothing if the state is invalid for this
  * shape or comes from another version. */
 bool bayes_model_restore(struct bayes_model *m, const json_t *model_state);
-
-#endif

@@ -1,7 +1,6 @@
 /* bayes_observations - the trials of a sweep as observations of a model: final values, forecasts,
  * and failures. */
-#ifndef DROVER_BAYES_OBSERVATIONS_H
-#define DROVER_BAYES_OBSERVATIONS_H
+#pragma once
 
 #include "common/mem.h"
 #include "hpo/samplers/bayes_features.h"
@@ -60,5 +59,3 @@ size_t bayes_observations_best(const struct bayes_observations *p, size_t object
 /* Returns true if an observation is at u or differs from it by less than 1e-7 in each
  * coordinate. */
 bool bayes_observations_at(const struct bayes_observations *p, const double *u);
-
-#endif

@@ -1,7 +1,6 @@
 /* objectives - the values of a trial for the objectives of a sweep, in a form where smaller is
  * better. */
-#ifndef DROVER_OBJECTIVES_H
-#define DROVER_OBJECTIVES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,5 +15,3 @@
  * failed trial counts. */
 bool objectives_values(const struct sampler_objective *objectives, size_t count,
                        const struct trial *t, double *y);
-
-#endif

@@ -4,8 +4,7 @@
  * model, on the state that sampler_save() returned last. With this state the sampler continues
  * after a restart. In a space of countable points, a point is not proposed more than `repeats`
  * times while another point may still be proposed. */
-#ifndef DROVER_SAMPLER_H
-#define DROVER_SAMPLER_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -91,5 +90,3 @@ void sampler_observe(struct sampler *s, const struct trial_view *view);
  * the parameters as text. */
 int sampler_times(const struct sampler *s, const json_t *params);
 bool sampler_tried(const struct sampler *s, const json_t *params);
-
-#endif

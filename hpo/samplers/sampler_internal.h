@@ -1,7 +1,6 @@
 /* sampler_internal - the functions of one sampler, and the fields that all samplers have. Only
  * samplers include this. */
-#ifndef DROVER_SAMPLER_INTERNAL_H
-#define DROVER_SAMPLER_INTERNAL_H
+#pragma once
 
 #include "hpo/samplers/sampler.h"
 
@@ -39,5 +38,3 @@ extern const struct sampler_ops sampler_random;
 /* Proposes points that fill the space evenly. Samplers with a model use it for the first
  * observations. */
 extern const struct sampler_ops sampler_sobol;
-
-#endif

@@ -1,6 +1,5 @@
 /* sweep_analysis - the importance of parameters, and the Pareto set of several objectives. */
-#ifndef DROVER_SWEEP_ANALYSIS_H
-#define DROVER_SWEEP_ANALYSIS_H
+#pragma once
 
 #include <jansson.h>
 
@@ -31,5 +30,3 @@ json_t *sweep_analysis_importance_ranges(const struct space *space,
  */
 json_t *sweep_analysis_front(const struct sampler_objective *objectives, size_t count,
                              const struct trial_view *view);
-
-#endif

@@ -1,6 +1,5 @@
 /* sweep_file - reads a sweep file with the samplers and stoppers that drover has. */
-#ifndef DROVER_SWEEP_FILE_H
-#define DROVER_SWEEP_FILE_H
+#pragma once
 
 #include "common/err.h"
 #include "common/strbuf.h"
@@ -16,5 +15,3 @@ int sweep_file_method(const struct spec_method **out, const struct config_node *
 /* Appends the possible values of `method` and of `early_terminate: {type: …}`, one per line, each
  * with a short description. */
 void sweep_file_help(struct strbuf *b);
-
-#endif

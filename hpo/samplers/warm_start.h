@@ -4,8 +4,7 @@
  * complete parameter set in the order of the space. "values" has a finite value for each metric of
  * the sweep. Observations are not trials: they have no number, do not count for run_cap, and are
  * never the best trial. */
-#ifndef DROVER_WARM_START_H
-#define DROVER_WARM_START_H
+#pragma once
 
 #include <jansson.h>
 #include <stddef.h>
@@ -25,5 +24,3 @@ struct warm_start_counts { /* numbers of trials of the other sweep */
  * pass over the points per trial. */
 struct warm_start_counts warm_start_import(json_t *into, const struct spec *s,
                                            const struct trial_view *trials, const char *metric);
-
-#endif

@@ -12,8 +12,7 @@
  * An event that has no meaning in the present state (late, repeated, of an old lease) gives neither
  * records nor actions. The scheduler does no I/O and reads no clock; all its randomness derives
  * from the sweep's seed. */
-#ifndef DROVER_SCHEDULER_H
-#define DROVER_SCHEDULER_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -255,5 +254,3 @@ int scheduler_wanted(const struct spec *spec, int raised, int added, int extra);
 
 /* Returns the state that the records determine (new reference). Tests compare it. */
 json_t *scheduler_dump(const struct scheduler *s);
-
-#endif

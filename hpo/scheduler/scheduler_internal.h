@@ -1,6 +1,5 @@
 /* scheduler_internal - types and functions that the files of the scheduler share. */
-#ifndef DROVER_SCHEDULER_INTERNAL_H
-#define DROVER_SCHEDULER_INTERNAL_H
+#pragma once
 
 #include "hpo/samplers/sampler.h"
 #include "hpo/scheduler/scheduler.h"
@@ -175,5 +174,3 @@ int scheduler_events_handle(struct event_context *ctx, const struct scheduler_ev
 /* Handles a command of the user.
  *   -EINVAL  the command is unknown, malformed or not possible now; nothing has changed */
 int scheduler_commands_handle(struct event_context *ctx, const json_t *data, struct err *e);
-
-#endif

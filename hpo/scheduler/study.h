@@ -3,8 +3,7 @@
  *
  * Requests and replies are JSON objects; docs/drover-suggest.md describes them. With the same build
  * and one BLAS thread, equal requests give equal replies. */
-#ifndef DROVER_STUDY_H
-#define DROVER_STUDY_H
+#pragma once
 
 #include <jansson.h>
 
@@ -22,5 +21,3 @@ struct study;
 json_t *study_answer(struct study **s, const json_t *request, struct err *e);
 void study_free(struct study *s);
 AUTO_DEFINE(study, struct study *, study_free)
-
-#endif

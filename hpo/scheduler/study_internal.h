@@ -1,6 +1,5 @@
 /* study_internal - types and functions that study.c and study_tell.c share. */
-#ifndef DROVER_STUDY_INTERNAL_H
-#define DROVER_STUDY_INTERNAL_H
+#pragma once
 
 #include "hpo/samplers/sampler.h"
 #include "hpo/scheduler/study.h"
@@ -39,5 +38,3 @@ int study_read_value(double *out, const struct config_node *n, const char *key, 
 /* Carries out {"op":"tell"}. Applies all results, or none if one is invalid. Returns the reply (new
  * reference), or NULL on failure. */
 json_t *study_tell(struct study *s, const struct config_node *n, struct err *e);
-
-#endif

@@ -1,8 +1,7 @@
 /* sweep_state - the state of a sweep that its records determine: the trials and their leases.
  *
  * Only a record changes the state, and a new record has the same effect as a replayed one. */
-#ifndef DROVER_SWEEP_STATE_H
-#define DROVER_SWEEP_STATE_H
+#pragma once
 
 #include "common/err.h"
 #include "hpo/scheduler/scheduler.h"
@@ -50,5 +49,3 @@ static inline struct trial_view sweep_state_view(const struct sweep_state *st)
 {
     return (struct trial_view){(const struct trial *const *)st->trials, st->count};
 }
-
-#endif

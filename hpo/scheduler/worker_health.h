@@ -5,8 +5,7 @@
  * After WORKER_HEALTH_FAULTS_MAX faults it is excluded until a self-test passes, and the next trial
  * decides. A worker that has failed WORKER_HEALTH_HOPELESS times in a row, self-tests included,
  * counts as unable to start a trial; its self-tests continue. */
-#ifndef DROVER_WORKER_HEALTH_H
-#define DROVER_WORKER_HEALTH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -69,5 +68,3 @@ void worker_health_clear(struct worker_health *h);
 int64_t worker_health_deadline(const struct worker_health *h);
 bool worker_health_gets_trials(const struct worker_health *h);
 bool worker_health_is_hopeless(const struct worker_health *h);
-
-#endif

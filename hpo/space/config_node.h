@@ -3,8 +3,7 @@
  *
  * A node is a plain struct that borrows from the document. If the value came as JSON there is no
  * document, and messages have the path instead. */
-#ifndef DROVER_CONFIG_NODE_H
-#define DROVER_CONFIG_NODE_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -47,5 +46,3 @@ int config_node_only_keys(const struct config_node *n, const char *const *names,
 /* Sets the error text, with the node's position. Returns -EINVAL. */
 int config_node_error(const struct config_node *n, struct err *e, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-
-#endif

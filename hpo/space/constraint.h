@@ -10,8 +10,7 @@
  * and strings can only be compared with == and !=. Second, an expression without a value (any
  * division by 0, log(0), 'a' * 2) makes the constraint fail. There are no attributes, no other
  * functions and no loops. The length and the depth of an expression are limited. */
-#ifndef DROVER_CONSTRAINT_H
-#define DROVER_CONSTRAINT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -60,5 +59,3 @@ const size_t *constraint_names(const struct constraint *c, size_t *count);
 /* Returns true if the expression is true. values[i] is the value of the i-th parameter of
  * constraint_names(). Costs about 10 ns per operator; allocates nothing. */
 bool constraint_holds(const struct constraint *c, const struct constraint_value *values);
-
-#endif

@@ -1,6 +1,5 @@
 /* constraint_internal - types that constraint.c and constraint_parse.c share. */
-#ifndef DROVER_CONSTRAINT_INTERNAL_H
-#define DROVER_CONSTRAINT_INTERNAL_H
+#pragma once
 
 #include "hpo/space/constraint.h"
 
@@ -61,5 +60,3 @@ struct constraint_function {
 
 enum { CONSTRAINT_FUNCTIONS = 11 };
 extern const struct constraint_function constraint_functions[CONSTRAINT_FUNCTIONS];
-
-#endif

@@ -7,8 +7,7 @@
  *
  * drover adds int_log_uniform. Its values are integers, rounded from a number whose logarithm is
  * uniform between ln(min - 1/2) and ln(max + 1/2). */
-#ifndef DROVER_DISTRIBUTION_H
-#define DROVER_DISTRIBUTION_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -110,5 +109,3 @@ json_t *distribution_json(const struct distribution *d);
 /* Returns a text that is the same for equal values. 3 and 3.0 are equal, and the order of keys does
  * not matter. The caller frees the text. */
 char *distribution_key(const json_t *value);
-
-#endif

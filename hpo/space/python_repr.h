@@ -2,8 +2,7 @@
  * agent prints it.
  *
  * Floats have the form of number_format(). The strings "nan", "inf" and "-inf" stay strings. */
-#ifndef DROVER_PYTHON_REPR_H
-#define DROVER_PYTHON_REPR_H
+#pragma once
 
 #include <jansson.h>
 
@@ -19,5 +18,3 @@ void python_repr_json(struct strbuf *b, const json_t *v);
 /* Appends JSON that PyYAML, which reads YAML 1.1, reads as the same value. For example, 1e-05 would
  * be text, and is written as 1.0e-05. */
 void python_repr_yaml(struct strbuf *b, const json_t *v);
-
-#endif

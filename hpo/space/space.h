@@ -9,8 +9,7 @@
  * A parameter may have conditions: it is active only if other parameters have certain values. A
  * parameter set contains only active parameters. The coordinate of an inactive parameter in the
  * unit cube is 0.5. */
-#ifndef DROVER_SPACE_H
-#define DROVER_SPACE_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -115,5 +114,3 @@ bool space_has(const struct space *s, const json_t *params);
 /* Returns `parameters` as read (new reference), with the name of every distribution and without
  * conditions. */
 json_t *space_json(const struct space *s);
-
-#endif

@@ -1,6 +1,5 @@
 /* space_internal - types and functions that the files of space share. */
-#ifndef DROVER_SPACE_INTERNAL_H
-#define DROVER_SPACE_INTERNAL_H
+#pragma once
 
 #include <stdint.h>
 
@@ -123,5 +122,3 @@ void space_point_indices(double *at, const struct space *s, double i);
 
 /* Returns a constraint that the point violates, or NULL. */
 const struct constraint *space_violated(const struct space *s, const struct space_coords *at);
-
-#endif

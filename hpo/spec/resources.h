@@ -1,6 +1,5 @@
 /* resources - the nodes, ranks, GPUs, cores and memory of a trial: `drover: {resources: …}`. */
-#ifndef DROVER_RESOURCES_H
-#define DROVER_RESOURCES_H
+#pragma once
 
 #include <jansson.h>
 #include <stdint.h>
@@ -32,5 +31,3 @@ int resources_read(struct resources *r, const struct config_node *n, struct err 
 json_t *resources_json(const struct resources *r);
 /* Reads the result of resources_json(). */
 struct resources resources_of(const json_t *j);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * spec_read() sets the fields; they do not change afterwards. The functions do no input or output:
  * the caller reads the file. */
-#ifndef DROVER_SPEC_H
-#define DROVER_SPEC_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -99,5 +98,3 @@ int spec_method_find(const struct spec_method **out, const struct config_node *a
 /* Returns the contents of the sweep file with all defaults filled in (new reference). Two files for
  * the same sweep give equal results. */
 json_t *spec_json(const struct spec *s);
-
-#endif

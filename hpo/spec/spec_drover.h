@@ -1,6 +1,5 @@
 /* spec_drover - the `drover:` block of a sweep file: keys that W&B's schema lacks. */
-#ifndef DROVER_SPEC_DROVER_H
-#define DROVER_SPEC_DROVER_H
+#pragma once
 
 #include "hpo/space/config_node.h"
 #include "hpo/spec/spec.h"
@@ -15,5 +14,3 @@ int spec_drover_read(struct spec *s, const struct config_node *n, struct err *e)
 
 /* Returns the block with all defaults filled in (new reference). */
 json_t *spec_drover_json(const struct spec *s);
-
-#endif

@@ -1,6 +1,5 @@
 /* spec_words - hints for an unknown word if all known words are in a table. */
-#ifndef DROVER_SPEC_WORDS_H
-#define DROVER_SPEC_WORDS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -12,5 +11,3 @@
  * document, the hint is written as JSON. `word` may be NULL. Returns -EINVAL. */
 int spec_words_hint(struct err *e, const struct config_node *at, const char *key, const char *word,
                     const char *const *names, size_t n);
-
-#endif

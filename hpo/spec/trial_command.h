@@ -6,8 +6,7 @@
  * ${args_append_hydra} ${args_override_hydra} ${args_json} ${args_json_file}. ${envvar:NAME} is
  * replaced anywhere in an item; NAME matches [A-Z0-9_]+. As with W&B, a variable that is not set is
  * replaced by its name. Values have the form in which Python prints them. */
-#ifndef DROVER_TRIAL_COMMAND_H
-#define DROVER_TRIAL_COMMAND_H
+#pragma once
 
 #include <jansson.h>
 
@@ -46,5 +45,3 @@ const char *trial_command_executed(char *const *items);
  * command uses it. `items` NULL is the default command.
  *   -EINVAL  the message names the item; the hint has the nearest macro or the correction */
 int trial_command_check(char *const *items, const char *program, struct err *e);
-
-#endif

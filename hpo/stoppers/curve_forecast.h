@@ -6,8 +6,7 @@
  * trial are its times; if the first step is 0 or below, they are shifted so that times start at 1.
  * A trial is whole if it reached the time `max_iter` or, if max_iter is 0, the time of the longest
  * trial so far. */
-#ifndef DROVER_CURVE_FORECAST_H
-#define DROVER_CURVE_FORECAST_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -56,5 +55,3 @@ double curve_forecast_bound(const struct curve_forecast *f, const struct trial *
 
 /* Returns the best z of all whole trials, or INFINITY if no trial is whole. */
 double curve_forecast_leader(const struct curve_forecast *f);
-
-#endif

@@ -5,8 +5,7 @@
  * arrive. If a stopper pauses trials, it also decides for each free slot whether a paused trial
  * continues before a new one starts. A decision depends only on the trials and on the order of the
  * reports. If a function accepts NULL as stopper, NULL means that no trial is stopped early. */
-#ifndef DROVER_STOPPER_H
-#define DROVER_STOPPER_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -62,5 +61,3 @@ int stopper_resume(const struct stopper *s, bool maximize, const struct trial_vi
 /* The same, for the time when no new trial can start: paused trials that may still become the best
  * then continue. */
 int stopper_finish(const struct stopper *s, bool maximize, const struct trial_view *view);
-
-#endif

@@ -1,7 +1,6 @@
 /* stopper_internal - the functions of one stopper, and helpers that stoppers share. Only stopper*.c
  * include this. */
-#ifndef DROVER_STOPPER_INTERNAL_H
-#define DROVER_STOPPER_INTERNAL_H
+#pragma once
 
 #include "hpo/stoppers/stopper.h"
 
@@ -70,5 +69,3 @@ void stopper_rungs_json(const struct stopper_rungs *r, json_t *to);
 int stopper_hyperband_band(const struct stopper *s, int iterations);
 /* asha: returns the number of rungs up to the highest one that the trial has taken. */
 size_t stopper_asha_rung_count(const struct stopper *s, const struct trial *t);
-
-#endif

@@ -1,8 +1,7 @@
 /* command_client - sends a user's command to the coordinator of a sweep and waits for the reply. If
  * no coordinator runs, the command is applied to the store here, and the next coordinator continues
  * from there. */
-#ifndef DROVER_COMMAND_CLIENT_H
-#define DROVER_COMMAND_CLIENT_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -21,5 +20,3 @@ enum { COMMAND_CLIENT_TIMEOUT_MS = 2000 };
  *   others      the sweep cannot be read or written */
 int command_client_send(json_t **reply, bool *applied_here, const char *root, const char *name,
                         json_t *command, struct err *e);
-
-#endif

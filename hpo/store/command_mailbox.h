@@ -7,8 +7,7 @@
  * Files are written in place, and opened again for each read, so that a network file system
  * immediately shows the changes to other machines. A command stays in the file until a receiver has
  * stored it. A receiver may get the same command twice, and recognises it by its id. */
-#ifndef DROVER_COMMAND_MAILBOX_H
-#define DROVER_COMMAND_MAILBOX_H
+#pragma once
 
 #include <jansson.h>
 
@@ -53,5 +52,3 @@ void command_mailbox_set_reply(struct command_mailbox *m, size_t i, const struct
 /* Writes the replies and empties the mailbox. Call this only when all records of the commands are
  * stored. Without this call the commands stay. */
 void command_mailbox_commit(struct command_mailbox *m);
-
-#endif

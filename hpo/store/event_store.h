@@ -12,8 +12,7 @@
  * lines of JSON. The sweep's lock file ensures that there is one writer, not this module.
  *
  * A reader writes nothing next to the store and needs no write permission. */
-#ifndef DROVER_EVENT_STORE_H
-#define DROVER_EVENT_STORE_H
+#pragma once
 
 #include <stdint.h>
 #include <stdio.h>
@@ -89,5 +88,3 @@ enum event_store_way event_store_way(const struct event_store *s);
 typedef int (*event_store_record_fn)(void *arg, const struct scheduler_record *r, int64_t msg,
                                      struct err *e);
 int event_store_replay(struct event_store *s, event_store_record_fn fn, void *arg, struct err *e);
-
-#endif

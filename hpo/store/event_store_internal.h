@@ -1,6 +1,5 @@
 /* event_store_internal - the state and functions that the files of event_store share. */
-#ifndef DROVER_EVENT_STORE_INTERNAL_H
-#define DROVER_EVENT_STORE_INTERNAL_H
+#pragma once
 
 #include <sqlite3.h>
 #include <stdbool.h>
@@ -77,5 +76,3 @@ int event_store_feed_read(struct event_store_feed *f, int64_t *last_seq, event_s
                           void *arg, struct err *e);
 /* Returns a value of `meta` from the lines read so far, or NULL if there is none. Borrowed. */
 const char *event_store_feed_get(const struct event_store_feed *f, const char *key);
-
-#endif

@@ -4,8 +4,7 @@
  * The lock belongs to an open file description (F_OFD_SETLK). The kernel drops it with the last
  * descriptor, so kill -9 leaves no stale lock, and other processes can test it without acquiring
  * it. */
-#ifndef DROVER_LOCKFILE_H
-#define DROVER_LOCKFILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -28,5 +27,3 @@ int lockfile_acquire(int *out, const char *path, const char *note, struct err *e
 
 /* Reads the owner. If the file does not exist, the lock counts as not held. */
 int lockfile_read_owner(struct lockfile_owner *out, const char *path, struct err *e);
-
-#endif

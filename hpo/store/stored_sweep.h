@@ -1,7 +1,6 @@
 /* stored_sweep - a sweep that is read from its directory: the sweep file as a spec, and a scheduler
  * with the sweep's state. */
-#ifndef DROVER_STORED_SWEEP_H
-#define DROVER_STORED_SWEEP_H
+#pragma once
 
 #include "common/err.h"
 #include "common/mem.h"
@@ -29,5 +28,3 @@ struct stored_sweep {
 int stored_sweep_lock(struct stored_sweep **out, const char *root, const char *name, struct err *e);
 void stored_sweep_close(struct stored_sweep *v);
 AUTO_DEFINE(stored_sweep, struct stored_sweep *, stored_sweep_close)
-
-#endif

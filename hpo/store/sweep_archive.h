@@ -1,7 +1,6 @@
 /* sweep_archive - puts a sweep out of the way: renames its directory to NAME.1, NAME.2, …, or
  * removes it. No process may work on it. */
-#ifndef DROVER_SWEEP_ARCHIVE_H
-#define DROVER_SWEEP_ARCHIVE_H
+#pragma once
 
 #include "common/err.h"
 #include "common/mem.h"
@@ -27,5 +26,3 @@ int sweep_archive_rename(char **out, struct sweep_archive *a, struct err *e);
 /* Removes the directory and all files in it. If it is interrupted, the sweep exists until it is
  * removed again. Errors as unlink() and rmdir(). */
 int sweep_archive_remove(struct sweep_archive *a, struct err *e);
-
-#endif

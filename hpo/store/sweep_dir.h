@@ -4,8 +4,7 @@
  *     sweeps/NAME/{sweep.yaml,sweep.db,lock,worker.HOST.lock,worker.HOST.log,coord.sock,endpoint,
  *                  workers.json}    and those of curve_keys.h, listen_endpoint.h, command_mailbox.h
  */
-#ifndef DROVER_SWEEP_DIR_H
-#define DROVER_SWEEP_DIR_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -97,5 +96,3 @@ int sweep_dir_write_workers(const struct sweep_dir *d, const json_t *list, struc
 /* Returns the roster of workers (new reference). It is an empty list if no coordinator is
  * running. */
 json_t *sweep_dir_workers(const struct sweep_dir *d);
-
-#endif

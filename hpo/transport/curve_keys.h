@@ -7,8 +7,7 @@
  * A key is written as 64 hexadecimal digits, which need no quotes in a shell. All workers of a
  * sweep have the same key. A process that has the key can run trials, and can send reports for
  * every trial. */
-#ifndef DROVER_CURVE_KEYS_H
-#define DROVER_CURVE_KEYS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -47,5 +46,3 @@ int curve_keys_read(struct curve_keys *out, char **endpoint, const char *path, s
 /* Returns true if only processes on this node can reach the endpoint: ipc://, or tcp:// with a
  * loopback address. */
 bool curve_keys_here(const char *endpoint);
-
-#endif

@@ -4,8 +4,7 @@
  *     sweeps/NAME/listen    "tcp://0.0.0.0:41234", or "tcp://127.0.0.1:41234 plain". The file keeps
  *                           the address, so that workers find the next coordinator at the same
  *                           address */
-#ifndef DROVER_LISTEN_ENDPOINT_H
-#define DROVER_LISTEN_ENDPOINT_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -29,5 +28,3 @@ int listen_endpoint_check(const struct listen_endpoint_opts *opts, struct err *e
  *   others          as curve_keys_of_sweep() */
 int listen_endpoint_open(struct transport_server *s, const char *dir,
                          const struct listen_endpoint_opts *opts, char **endpoint, struct err *e);
-
-#endif

@@ -1,7 +1,6 @@
 /* log_throttle - logs a warning at most once per minute, with the number of warnings suppressed
  * since the last one. For events that a peer can cause at any rate. */
-#ifndef DROVER_LOG_THROTTLE_H
-#define DROVER_LOG_THROTTLE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -16,5 +15,3 @@ struct log_throttle { /* must be zeroed before its first use */
  * clock. */
 void log_throttle_warn(struct log_throttle *s, uint64_t now_ms, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-
-#endif

@@ -1,7 +1,6 @@
 /* peer_table - the workers that a coordinator knows, by id, and the time of each worker's last
  * message. */
-#ifndef DROVER_PEER_TABLE_H
-#define DROVER_PEER_TABLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,5 +39,3 @@ struct peer *peer_table_at(const struct peer_table *p, size_t i);
 /* Returns true if the bytes are a valid id: 1 to WIRE_WORKER_MAX printable ASCII characters without
  * spaces. */
 bool peer_table_id_ok(const char *bytes, size_t len);
-
-#endif

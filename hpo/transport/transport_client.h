@@ -4,8 +4,7 @@
  * time to time it also renews a connection that is in use. After some hundred messages, libzmq's
  * queues take 64 KiB per connection at the coordinator; on a new connection they take 8 KiB. With
  * 10,000 workers these queues are most of the coordinator's memory. */
-#ifndef DROVER_TRANSPORT_CLIENT_H
-#define DROVER_TRANSPORT_CLIENT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -65,5 +64,3 @@ void transport_client_reset_deadline(struct transport_client *c);
 bool transport_client_was_ever_open(const struct transport_client *c);
 /* Returns true if the last handshake failed: the peer closed the connection before it was open. */
 bool transport_client_was_rejected(const struct transport_client *c);
-
-#endif

@@ -1,7 +1,6 @@
 /* transport_server - the coordinator's end of the wire: a ROUTER socket and the table of workers.
  * It drops messages of old connections (wire.h). */
-#ifndef DROVER_TRANSPORT_SERVER_H
-#define DROVER_TRANSPORT_SERVER_H
+#pragma once
 
 #include <uv.h>
 
@@ -60,5 +59,3 @@ void transport_server_reset_deadlines(struct transport_server *s);
 
 /* Returns all workers that ever sent a hello. Borrowed until the next batch. */
 const struct peer_table *transport_server_peers(const struct transport_server *s);
-
-#endif

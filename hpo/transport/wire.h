@@ -8,8 +8,7 @@
  * messages that waited in the queue of an earlier connection cannot arrive out of order. Reports
  * and the end of a lease are numbered (`seq`, from 1). An ack confirms that all messages of the
  * lease up to `seq` are in the store. */
-#ifndef DROVER_WIRE_H
-#define DROVER_WIRE_H
+#pragma once
 
 #include <jansson.h>
 #include <stddef.h>
@@ -114,5 +113,3 @@ int wire_encode(struct strbuf *out, const struct wire_msg *m, struct err *e);
  *   -EPROTONOSUPPORT  a message of another version of the protocol
  *   -EPROTO    not a message of this protocol */
 int wire_decode(struct wire_msg *out, const void *bytes, size_t len, struct err *e);
-
-#endif

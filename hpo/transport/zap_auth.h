@@ -1,7 +1,6 @@
 /* zap_auth - the TCP side of a ZeroMQ socket: binds the socket, authenticates peers by their CURVE
  * key (ZAP, ZeroMQ's RFC 27), and logs rejected connections. */
-#ifndef DROVER_ZAP_AUTH_H
-#define DROVER_ZAP_AUTH_H
+#pragma once
 
 #include <uv.h>
 
@@ -27,5 +26,3 @@ int zap_auth_open(struct zap_auth **out, const struct zap_auth_opts *opts, char 
 /* Must be called before the socket is closed. */
 void zap_auth_close(struct zap_auth *a);
 AUTO_DEFINE(zap_auth, struct zap_auth *, zap_auth_close)
-
-#endif

@@ -6,8 +6,7 @@
  * do anything after a send.
  *
  * All functions must be called in the loop's thread. */
-#ifndef DROVER_ZMQ_UV_H
-#define DROVER_ZMQ_UV_H
+#pragma once
 
 #include <uv.h>
 
@@ -28,5 +27,3 @@ int zmq_uv_open(struct zmq_uv **out, uv_loop_t *loop, void *zmq_socket, zmq_uv_r
  * loop's next iteration closes the handles and frees `z`. May be called in `ready`. `z` may be
  * NULL. */
 void zmq_uv_close(struct zmq_uv *z);
-
-#endif

@@ -1,7 +1,6 @@
 /* metric_guess - finds a metric that a trial printed in another form than that of a report. Does no
  * I/O. */
-#ifndef DROVER_METRIC_GUESS_H
-#define DROVER_METRIC_GUESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,5 +10,3 @@
  * no such line. Sets `*line` to the line, and `*pattern` to a `metric.pattern` that finds the
  * number in it. The caller frees both. */
 bool metric_guess(char **line, char **pattern, const char *text, size_t len, const char *metric);
-
-#endif

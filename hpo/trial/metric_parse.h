@@ -2,8 +2,7 @@
  *
  * A pattern is a regular expression of PCRE2, in which most of Python's are valid. Its first group
  * is the metric's value; without a group, the last word of the match is: "0.25" of "loss: 0.25". */
-#ifndef DROVER_METRIC_PARSE_H
-#define DROVER_METRIC_PARSE_H
+#pragma once
 
 #include <jansson.h>
 #include <stddef.h>
@@ -26,5 +25,3 @@ AUTO_DEFINE(metric_parse, struct metric_parse *, metric_parse_free)
  * for it. */
 json_t *metric_parse_from_pattern(struct metric_parse *m, const char *line, size_t len,
                                   struct err *e);
-
-#endif

@@ -1,7 +1,6 @@
 /* stop_reason - the reason why a trial was stopped, requeued or cancelled, or why a sweep has
  * ended. */
-#ifndef DROVER_STOP_REASON_H
-#define DROVER_STOP_REASON_H
+#pragma once
 
 enum stop_reason {
     STOP_REASON_NONE,
@@ -37,5 +36,3 @@ enum stop_reason stop_reason_parse(const char *word);
 
 /* Returns the reason as a text for users, without a full stop. Returns NULL for NONE and EARLY. */
 const char *stop_reason_text(enum stop_reason r);
-
-#endif

@@ -1,6 +1,5 @@
 /* trial - one set of parameters being tried: its state, its learning curve, and where it runs. */
-#ifndef DROVER_TRIAL_H
-#define DROVER_TRIAL_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -123,5 +122,3 @@ struct trial_view { /* all trials of a sweep, in the order of their ids */
     const struct trial *const *trials;
     size_t count;
 };
-
-#endif

@@ -1,6 +1,5 @@
 /* trial_curve - the finite values of one metric of a trial, by step. */
-#ifndef DROVER_TRIAL_CURVE_H
-#define DROVER_TRIAL_CURVE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,5 +27,3 @@ size_t trial_curve_put(struct trial_curve *c, double step, double value, bool ma
 
 /* Drops the points from `step` on: the trial continued from a checkpoint, or began again. */
 void trial_curve_cut(struct trial_curve *c, double step, bool maximize);
-
-#endif

@@ -1,7 +1,6 @@
 /* foreign_gpu_processes - scans of this node's GPUs for processes outside drover. A second thread
  * asks the driver periodically, since the answer may take long. */
-#ifndef DROVER_FOREIGN_GPU_PROCESSES_H
-#define DROVER_FOREIGN_GPU_PROCESSES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,5 +32,3 @@ struct foreign_gpu_processes *foreign_gpu_processes_open(uv_loop_t *loop, int pe
 /* Its handles close on the loop's next turns. `fn` is not called any more. */
 void foreign_gpu_processes_close(struct foreign_gpu_processes *s);
 AUTO_DEFINE(foreign_gpu_processes, struct foreign_gpu_processes *, foreign_gpu_processes_close)
-
-#endif

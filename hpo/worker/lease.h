@@ -1,7 +1,6 @@
 /* lease - the leases of a worker in order of arrival: trial runs, and reservations for trials
  * that other workers run. */
-#ifndef DROVER_LEASE_H
-#define DROVER_LEASE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -67,5 +66,3 @@ void lease_kill(struct lease *l);
 void lease_join(struct lease *l, const json_t *ticket);
 /* Calls trial_run_acknowledge(). Returns false for a reservation. */
 bool lease_acknowledge(struct lease *l, int64_t seq);
-
-#endif

@@ -1,7 +1,6 @@
 /* lease_context - what all trial runs and reservations of a worker share: the loop, the launcher,
  * limits, and the way to the coordinator. */
-#ifndef DROVER_LEASE_CONTEXT_H
-#define DROVER_LEASE_CONTEXT_H
+#pragma once
 
 #include <stdint.h>
 #include <uv.h>
@@ -43,5 +42,3 @@ struct lease_context_agent {
 /* Starts the agent of this node, for a job that awaits it. Errors as agent_spawn_start(). */
 int lease_context_start_agent(struct agent_spawn **out, const struct lease_context *c,
                               const struct lease_context_agent *a, struct err *e);
-
-#endif

@@ -1,7 +1,6 @@
 /* leftovers - the file with the messages that a worker could not deliver before it ended, for the
  * next coordinator. One message per line, as wire_encode() writes it. */
-#ifndef DROVER_LEFTOVERS_H
-#define DROVER_LEFTOVERS_H
+#pragma once
 
 #include "hpo/worker/lease.h"
 #include "hpo/worker/outbox.h"
@@ -12,5 +11,3 @@ void leftovers_write(const char *path, const struct lease_list *leases);
 /* Calls `fn` for each report and each result in the file, in order. Returns false if there is no
  * file. Messages that cannot be read are dropped, with a warning. */
 bool leftovers_read(const char *path, outbox_fn *fn, void *arg);
-
-#endif

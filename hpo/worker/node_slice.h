@@ -1,7 +1,6 @@
 /* node_slice - a worker's node divided into equal slices, one per slot. Reads a topology and
  * nothing else. */
-#ifndef DROVER_NODE_SLICE_H
-#define DROVER_NODE_SLICE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -39,5 +38,3 @@ void node_slice_free(struct node_slice *slices, int n);
 
 /* Whether the slice has this GPU or MIG instance, by its UUID. */
 bool node_slice_has_gpu(const struct node_slice *s, const char *uuid);
-
-#endif

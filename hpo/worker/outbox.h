@@ -4,8 +4,7 @@
  * A limited number of messages is sent ahead of their acknowledgement and kept in memory. Messages
  * that come after these wait in a file until there is room. So the worker does not grow, and no
  * trial has to wait, if the coordinator hangs or if a trial reports more than it can store. */
-#ifndef DROVER_OUTBOX_H
-#define DROVER_OUTBOX_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -39,5 +38,3 @@ bool outbox_acknowledge(struct outbox *o, int64_t seq);
 void outbox_each_sent(const struct outbox *o, outbox_fn *fn, void *arg);
 /* Calls `fn` with each message that is not acknowledged. */
 void outbox_each(const struct outbox *o, outbox_fn *fn, void *arg);
-
-#endif

@@ -5,8 +5,7 @@
  *
  * The worker that runs the trial reports its results; a reservation sends no numbered message.
  * Everything runs on the loop's thread. */
-#ifndef DROVER_RESERVATION_H
-#define DROVER_RESERVATION_H
+#pragma once
 
 #include "common/mem.h"
 #include "hpo/worker/lease_context.h"
@@ -40,5 +39,3 @@ void reservation_resend(const struct reservation *r);
 void reservation_preempt(struct reservation *r);
 /* The trial has ended: kills what is left of it here. */
 void reservation_stop(struct reservation *r);
-
-#endif

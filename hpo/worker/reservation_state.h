@@ -1,7 +1,6 @@
 /* reservation_state - the life cycle of a reservation: states, events and the table of
  * transitions. */
-#ifndef DROVER_RESERVATION_STATE_H
-#define DROVER_RESERVATION_STATE_H
+#pragma once
 
 #include "common/states.h"
 
@@ -27,5 +26,3 @@ enum reservation_event {
 };
 
 extern const struct states reservation_states;
-
-#endif

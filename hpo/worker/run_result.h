@@ -1,6 +1,5 @@
 /* run_result - how a trial's job ended, as JSON for the scheduler. Reads no clock and no file. */
-#ifndef DROVER_RUN_RESULT_H
-#define DROVER_RUN_RESULT_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -27,5 +26,3 @@ void run_result_blame_node(json_t *result, int node, const char *cause);
 
 /* Returns the text as UTF-8, cut to at most `max` bytes (utf8_add()). To be freed. */
 char *run_result_utf8(const char *text, size_t max);
-
-#endif

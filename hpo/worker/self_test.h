@@ -2,8 +2,7 @@
  * file to the disk, and starts a job of a trial's ranks that does nothing.
  *
  * The files are written in a thread. Everything else runs on the loop's thread. */
-#ifndef DROVER_SELF_TEST_H
-#define DROVER_SELF_TEST_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -24,5 +23,3 @@ AUTO_DEFINE(self_test, struct self_test *, self_test_free)
 /* Starts the test; `done` follows. Has no effect while it runs. */
 void self_test_start(struct self_test *t);
 bool self_test_is_running(const struct self_test *t);
-
-#endif

@@ -1,7 +1,6 @@
 /* slots - the slots of a worker: their slices of the node, which lease has which, and those that
  * are blocked because a foreign process uses their GPUs. No clock, no loop. */
-#ifndef DROVER_SLOTS_H
-#define DROVER_SLOTS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -33,5 +32,3 @@ bool slots_have_gpus(const struct slots *s);
  * To be freed. */
 char *slots_set_foreign(struct slots *s, const struct foreign_gpu_process *list, int count,
                         int64_t asked_ms);
-
-#endif

@@ -6,8 +6,7 @@
  * stderr is created with its first line. A lease starts from a copy of the last complete checkpoint
  * directory of the leases before it, so that another copy of the trial that still runs on a lost
  * node cannot damage it. */
-#ifndef DROVER_TRIAL_DIR_H
-#define DROVER_TRIAL_DIR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,5 +30,3 @@ int trial_dir_make(const struct trial_dir_opts *opts, bool *resumed, int64_t *fr
 /* Makes ckpt/ as a copy of that of lease `from`, complete or not at all. May take long: do not call
  * it on the loop's thread. -errno  as open(), read() and write() */
 int trial_dir_copy(const struct trial_dir_opts *opts, int64_t from, struct err *e);
-
-#endif

@@ -6,8 +6,7 @@
  * worker.key in it shows that it is the same directory, and not another one of that name. Otherwise
  * the trial's directory is in a directory of this node, and other nodes cannot use its checkpoints.
  */
-#ifndef DROVER_TRIAL_PATHS_H
-#define DROVER_TRIAL_PATHS_H
+#pragma once
 
 #include <jansson.h>
 
@@ -39,5 +38,3 @@ const char *trial_paths_sweep(const struct trial_paths *s);
 /* The directory that replaces the coordinator's sweep directory on this node. Borrowed; NULL: the
  * sweep's own directory is used, or `s` is NULL. */
 const char *trial_paths_dir(const struct trial_paths *s);
-
-#endif

@@ -5,8 +5,7 @@
  *     trial_run_free
  *
  * Everything runs on the loop's thread, except for the copying of checkpoints. */
-#ifndef DROVER_TRIAL_RUN_H
-#define DROVER_TRIAL_RUN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -54,5 +53,3 @@ void trial_run_resend(const struct trial_run *r);
 /* All messages up to `seq` are stored. Returns true if the run is done and nothing is left to send:
  * it may be freed. */
 bool trial_run_acknowledge(struct trial_run *r, int64_t seq);
-
-#endif

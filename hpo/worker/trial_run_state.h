@@ -1,6 +1,5 @@
 /* trial_run_state - the life cycle of a trial run: states, events and the table of transitions. */
-#ifndef DROVER_TRIAL_RUN_STATE_H
-#define DROVER_TRIAL_RUN_STATE_H
+#pragma once
 
 #include "common/states.h"
 
@@ -28,5 +27,3 @@ enum trial_run_event {
 };
 
 extern const struct states trial_run_states;
-
-#endif

@@ -4,8 +4,7 @@
  * says so when it leaves; its trials are requeued then. While the coordinator is away, trials
  * continue and their reports wait. If no coordinator returns in time, the worker stops the trials,
  * writes what was not stored to a file for the next coordinator, and ends. */
-#ifndef DROVER_WORKER_H
-#define DROVER_WORKER_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -57,5 +56,3 @@ struct worker_opts {
  *   -EPROTONOSUPPORT   the coordinator has another version of drover
  *   others             trials cannot run here; those that were leased are requeued */
 int worker_run(const struct worker_opts *opts, struct guardian *g, struct err *e);
-
-#endif

@@ -1,7 +1,6 @@
 /* worker_state - two life cycles of a worker, each with its table of transitions: its slots, and
  * the worker itself. */
-#ifndef DROVER_WORKER_STATE_H
-#define DROVER_WORKER_STATE_H
+#pragma once
 
 #include "common/states.h"
 
@@ -48,5 +47,3 @@ enum worker_event {
 
 extern const struct states worker_slots_states;
 extern const struct states worker_states;
-
-#endif

@@ -1,7 +1,6 @@
 /* client_internal - access to a struct drover for communicators and `drover bench`. Not
  * installed. */
-#ifndef DROVER_CLIENT_INTERNAL_H
-#define DROVER_CLIENT_INTERNAL_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -17,5 +16,3 @@ const struct rank_identity *client_identity(const struct drover *d);
 
 /* Returns true if a launcher has started this process as a rank. */
 bool client_is_rank(const struct drover *d);
-
-#endif

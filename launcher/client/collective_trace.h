@@ -11,8 +11,7 @@
  * counters. The call gets its entry in the ring, and its time, only after its work has started.
  * Otherwise the entry's cache line and the clock would delay the message to the other ranks by 0.1
  * us. */
-#ifndef DROVER_COLLECTIVE_TRACE_H
-#define DROVER_COLLECTIVE_TRACE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -118,5 +117,3 @@ void collective_trace_done(struct collective_trace_comm *t, int64_t now_ms);
 /* Records that the communicator has failed. Calls that are not complete stay incomplete. `error` is
  * -errno. */
 void collective_trace_failed(struct collective_trace_comm *t, int error);
-
-#endif

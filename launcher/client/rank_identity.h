@@ -1,7 +1,6 @@
 /* rank_identity - reads the rank and the world size of this process from the environment that its
  * launcher has set. */
-#ifndef DROVER_RANK_IDENTITY_H
-#define DROVER_RANK_IDENTITY_H
+#pragma once
 
 #include "common/err.h"
 
@@ -20,5 +19,3 @@ struct rank_identity {
  *   -EINVAL  a value is not a number or out of range, or a rank is set without a world size */
 int rank_identity_read(struct rank_identity *out, const char *(*get)(const char *name),
                        struct err *e);
-
-#endif

@@ -1,7 +1,6 @@
 /* report_packet - the packets of the report channel: metrics, sections and heartbeats for the
  * launcher, "stop" for the rank. */
-#ifndef DROVER_REPORT_PACKET_H
-#define DROVER_REPORT_PACKET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,5 +27,3 @@ int report_packet_progress(struct strbuf *out, const char *kind, const char *sec
 
 /* Returns true if the packet is {"stop":true}. */
 bool report_packet_is_stop(const char *packet, size_t len);
-
-#endif

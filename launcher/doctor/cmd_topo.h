@@ -1,9 +1,6 @@
 /* cmd_topo - `drover topo`: GPUs, interfaces, NUMA nodes and cores of each node, and how they are
  * connected. */
-#ifndef DROVER_CMD_TOPO_H
-#define DROVER_CMD_TOPO_H
+#pragma once
 
 /* argv[0] is the command's name. Returns the exit status. */
 int cmd_topo(int argc, char **argv);
-
-#endif

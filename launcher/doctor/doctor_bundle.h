@@ -1,7 +1,6 @@
 /* doctor_bundle - an archive for bug reports: what doctor found, the topology, and the environment
  * without secrets. */
-#ifndef DROVER_DOCTOR_BUNDLE_H
-#define DROVER_DOCTOR_BUNDLE_H
+#pragma once
 
 #include "common/err.h"
 #include "launcher/doctor/core/doctor_report.h"
@@ -13,5 +12,3 @@
  *   -ENOENT  there is no tar;  -EIO  tar failed */
 int doctor_bundle_write(const struct doctor_report *r, const struct topo *t, const char *path,
                         struct err *e);
-
-#endif

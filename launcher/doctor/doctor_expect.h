@@ -1,7 +1,6 @@
 /* doctor_expect - values of a machine that is known to be good (--save), and the comparison with
  * them (--expect). The file is JSON: {"v": 1, "values": {"drv.match": "580.65.06", …}}. */
-#ifndef DROVER_DOCTOR_EXPECT_H
-#define DROVER_DOCTOR_EXPECT_H
+#pragma once
 
 #include "common/err.h"
 #include "common/json.h"
@@ -17,5 +16,3 @@ int doctor_expect_read(json_t **out, const char *path, struct err *e);
 /* Makes a result that is ok, but differs from the expected value, a warning. `expected` NULL: does
  * nothing. */
 void doctor_expect_compare(struct doctor_report *r, const json_t *expected);
-
-#endif

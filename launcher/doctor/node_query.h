@@ -1,7 +1,6 @@
 /* node_query - runs a command of drover on several nodes at the same time, and collects its
  * output. */
-#ifndef DROVER_NODE_QUERY_H
-#define DROVER_NODE_QUERY_H
+#pragma once
 
 #include "common/err.h"
 #include "launcher/engine/launch.h"
@@ -36,5 +35,3 @@ int node_query(struct node_answer *out, const struct hosts *hosts, const char *c
                int deadline_ms, struct err *e);
 
 void node_query_free(struct node_answer *a, int count);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Only nodes with GPUs that the job may use are checked: on other nodes the start itself reports
  * what breaks a job. Warnings are left to `drover doctor`. */
-#ifndef DROVER_PREFLIGHT_H
-#define DROVER_PREFLIGHT_H
+#pragma once
 
 #include "common/err.h"
 #include "common/mem.h"
@@ -52,5 +51,3 @@ int preflight_measure(struct preflight *p, const struct topo *t, const struct ho
  * -ECANCELED with the first failure that certainly breaks the job. `*node` is then the name of its
  * node, which the caller frees; `node` may be NULL. Forgets all nodes. */
 int preflight_judge(struct preflight *p, char **node, struct err *e);
-
-#endif

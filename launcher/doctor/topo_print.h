@@ -1,7 +1,6 @@
 /* topo_print - the topology of a node for `drover topo`: a tree of NUMA nodes, PCI bridges and
  * devices, the matrix of `nvidia-smi topo -m`, and what each GPU should use. */
-#ifndef DROVER_TOPO_PRINT_H
-#define DROVER_TOPO_PRINT_H
+#pragma once
 
 #include "common/json.h"
 #include "common/strbuf.h"
@@ -15,5 +14,3 @@ void topo_print(struct strbuf *out, const struct topo *t);
  * "cpus", "nic"}], "nics": [{"name", "bus_id", "rdma", "numa"}], "paths": [["X", "NV18", …], …]}.
  * "paths" has a row and a column per GPU, then per interface. The caller owns it. */
 json_t *topo_print_json(const struct topo *t);
-
-#endif

@@ -2,8 +2,7 @@
  * table.
  *
  * Pure. Conditions are part of the events: why a peer stops the job, and if a restart is due. */
-#ifndef DROVER_ELASTIC_STATE_H
-#define DROVER_ELASTIC_STATE_H
+#pragma once
 
 #include "common/states.h"
 
@@ -33,5 +32,3 @@ enum elastic_event {
 };
 
 extern const struct states elastic_states;
-
-#endif

@@ -11,8 +11,7 @@
  * The node that has the endpoint's address runs the server (rdzv_server.h), and takes part in the
  * job like the other nodes. As with torchrun's store, any process that reaches the port and knows
  * the id may join. */
-#ifndef DROVER_RDZV_CLIENT_H
-#define DROVER_RDZV_CLIENT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -67,5 +66,3 @@ int rdzv_client_join(struct rdzv_client *r, struct err *e);
  * `stop` follows. Otherwise `reason` says what failed ("rank 3 …"), and `stop` follows, which
  * confirms that all nodes know of the failure. */
 void rdzv_client_ranks_ended(struct rdzv_client *r, bool well, const char *reason);
-
-#endif

@@ -8,8 +8,7 @@
  * fails, if a node leaves, or if a node joins while there is room. A node whose ranks have
  * succeeded waits for the other nodes. Node 0 is the node that runs the server, if it takes part,
  * since its address is reachable. The other nodes follow by name. */
-#ifndef DROVER_RDZV_POLICY_H
-#define DROVER_RDZV_POLICY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -76,5 +75,3 @@ const struct rdzv_policy_action *rdzv_policy_action(const struct rdzv_policy *r,
 
 /* Returns the time at which rdzv_policy_timeout() is due; INT64_MAX: never. */
 int64_t rdzv_policy_deadline(const struct rdzv_policy *r);
-
-#endif

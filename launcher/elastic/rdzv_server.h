@@ -1,7 +1,6 @@
 /* rdzv_server - the server of torchrun's rendezvous: listens at --rdzv-endpoint, and sends the
  * decisions of rdzv_policy.h to the nodes that have joined. */
-#ifndef DROVER_RDZV_SERVER_H
-#define DROVER_RDZV_SERVER_H
+#pragma once
 
 #include <uv.h>
 
@@ -19,5 +18,3 @@ int rdzv_server_open(struct rdzv_server **out, uv_loop_t *loop, const struct rdz
 /* Closes the server and all connections. The handles close in the loop's next iteration. */
 void rdzv_server_close(struct rdzv_server *h);
 AUTO_DEFINE(rdzv_server, struct rdzv_server *, rdzv_server_close)
-
-#endif

@@ -4,8 +4,7 @@
  * There are two engines. engine_local starts the ranks as children of this process's guardian.
  * engine_remote has one agent per node (agent/agent.h). A remote launcher such as mpirun or srun
  * starts the agents, and each agent starts the ranks of its node as a local job. */
-#ifndef DROVER_ENGINE_H
-#define DROVER_ENGINE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -185,5 +184,3 @@ int engine_remote_start(struct engine_job **out, struct engine *en,
                         void *arg, struct err *e);
 /* See launch_join_ticket(). */
 char *engine_remote_join_ticket(const struct engine_job *j, const char **token);
-
-#endif

@@ -1,7 +1,6 @@
 /* engine_local_internal - the state of the local engine and its jobs, shared by engine_local.c and
  * engine_local_output.c. */
-#ifndef DROVER_ENGINE_LOCAL_INTERNAL_H
-#define DROVER_ENGINE_LOCAL_INTERNAL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -77,5 +76,3 @@ int engine_local_open_stream(struct stream *s, bool with_pty, int *write_end, st
 /* Implement engine_resume() and engine_finish_output(). */
 void engine_local_resume(struct engine_job *job);
 void engine_local_finish_output(struct engine_job *job, int rank);
-
-#endif

@@ -1,8 +1,7 @@
 /* error_files - one file per rank, in which the rank describes the exception that ends it
  * (TORCHELASTIC_ERROR_FILE; "Error Propagation" in PyTorch's manual of torch.distributed.elastic).
  */
-#ifndef DROVER_ERROR_FILES_H
-#define DROVER_ERROR_FILES_H
+#pragma once
 
 #include <stdint.h>
 
@@ -16,5 +15,3 @@ char *error_files_path(const char *start, uint32_t number, int rank);
 /* Reads and removes the rank's file. Returns the file's text, which the caller frees, or NULL if
  * the rank has not written the file. A text of more than 1 MiB is cut. */
 char *error_files_take(const char *start, uint32_t number, int rank);
-
-#endif

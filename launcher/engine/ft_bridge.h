@@ -4,8 +4,7 @@
  * Each rank has a socket, to which its client connects. What clients send are pickled Python
  * objects, so a Python process reads them and passes them on as packets of the report channel. It
  * is started when the first client connects, and is killed with the job. */
-#ifndef DROVER_FT_BRIDGE_H
-#define DROVER_FT_BRIDGE_H
+#pragma once
 
 #include <uv.h>
 
@@ -31,5 +30,3 @@ char *ft_bridge_socket(const struct ft_bridge *b, int i);
  * ms.
  *   -ENOENT  it does not, or there is no Python; the hint says how to install it */
 int ft_bridge_check(struct err *e);
-
-#endif

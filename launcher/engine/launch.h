@@ -10,8 +10,7 @@
  * One guardian and one PMIx server serve all jobs of the process; each job has its own namespace.
  * Everything here runs on the loop's thread. Events come from the loop, never from inside
  * launch_start(). */
-#ifndef DROVER_LAUNCH_H
-#define DROVER_LAUNCH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -135,5 +134,3 @@ void launch_signal(struct launch *j, int sig);
 void launch_resume_output(struct launch *j);
 /* Frees the job. Call this only in `ended` or later. NULL is accepted. */
 void launch_free(struct launch *j);
-
-#endif

@@ -1,7 +1,6 @@
 /* launch_context - what all jobs of a process share: the loop, the guardian, the topology of this
  * node, the PMIx server, and the environment that ranks inherit. */
-#ifndef DROVER_LAUNCH_CONTEXT_H
-#define DROVER_LAUNCH_CONTEXT_H
+#pragma once
 
 #include <uv.h>
 
@@ -46,5 +45,3 @@ int launch_context_join_pmix(struct pmix_server_job **out, struct launch_context
  * outside a job. Both results are borrowed. */
 struct engine *launch_context_engine(const struct launch_context *l);
 char *const *launch_context_env(const struct launch_context *l);
-
-#endif

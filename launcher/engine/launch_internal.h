@@ -1,6 +1,5 @@
 /* launch - the state of a job, shared by launch.c, launch_aborts.c and launch_status.c. */
-#ifndef DROVER_LAUNCH_INTERNAL_H
-#define DROVER_LAUNCH_INTERNAL_H
+#pragma once
 
 #include "launcher/engine/engine.h"
 #include "launcher/engine/launch.h"
@@ -70,5 +69,3 @@ static inline uv_loop_t *launch_loop(const struct launch *j)
 {
     return engine_loop(launch_context_engine(j->launcher));
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* launch_observers - the list of a job's observers, called in the order of subscription. */
-#ifndef DROVER_LAUNCH_OBSERVERS_H
-#define DROVER_LAUNCH_OBSERVERS_H
+#pragma once
 
 #include "launcher/engine/launch.h"
 
@@ -35,5 +34,3 @@ void launch_observers_ended(struct launch_observers *l, const struct job_end *en
 /* Emits a packet of a rank's report channel, as `report` or as `progress`. */
 void launch_observers_report(const struct launch_observers *l, int rank, const char *json,
                              size_t len);
-
-#endif

@@ -1,7 +1,6 @@
 /* mpi_transport - which transports Open MPI's ranks use: TCP if /dev/shm is too small, and TCP
  * between nodes that have no other network. */
-#ifndef DROVER_MPI_TRANSPORT_H
-#define DROVER_MPI_TRANSPORT_H
+#pragma once
 
 #include "launcher/plan/plan.h"
 
@@ -17,5 +16,3 @@ void mpi_transport_choose(struct plan *p, char *const *base_env);
  * not serve PMIx in this job, or if the user has chosen the transports or the layer above them.
  * The caller frees the result (strv); NULL: none. Pure. */
 char **mpi_transport_between_nodes(const struct plan *p, char *const *base_env, bool has_fabric);
-
-#endif

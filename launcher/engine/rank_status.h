@@ -4,8 +4,7 @@
  * relevant process. This is usually the rank's own process; if that only waits for its single child
  * (as a shell does), it is the child. The status is read from /proc. Fields that this process may
  * not read stay empty. */
-#ifndef DROVER_RANK_STATUS_H
-#define DROVER_RANK_STATUS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -40,5 +39,3 @@ void rank_status_describe(struct strbuf *b, const struct rank_status *s);
 json_t *rank_status_json(const struct rank_status *s);
 /* Reads an object of rank_status_json(). Returns -EINVAL if it is malformed. */
 int rank_status_read(struct rank_status *out, const json_t *j, struct err *e);
-
-#endif

@@ -1,8 +1,7 @@
 /* trace_buffer - shared memory in which ranks trace their collectives (client/collective_trace.h).
  * The memory belongs to the launcher. It stays after a rank's death, and disappears with the
  * launcher. */
-#ifndef DROVER_TRACE_BUFFER_H
-#define DROVER_TRACE_BUFFER_H
+#pragma once
 
 #include "common/err.h"
 #include "common/mem.h"
@@ -21,5 +20,3 @@ char *trace_buffer_env(const struct trace_buffer *t, int i);
 /* Reads the position of the i-th rank. `*out` is zero if the rank traces nothing, or if `t` is
  * NULL. */
 void trace_buffer_read(struct trace_buffer *t, int i, struct collective_position *out);
-
-#endif

@@ -3,8 +3,7 @@
  * estimate_job() computes; estimate_correct() replaces the range by what earlier jobs needed;
  * estimate_advice() says what would fit. All are pure. docs/drover-estimate.md has the formulas and
  * their sources. All sizes are bytes; 1 GiB is 2^30 of them. */
-#ifndef DROVER_ESTIMATE_H
-#define DROVER_ESTIMATE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -123,5 +122,3 @@ const char *estimate_verdict_text(enum estimate_verdict v); /* "fits", "close", 
  * strv, which the caller frees. If the job fits already, the line is the largest batch that does.
  * NULL: none. */
 char **estimate_advice(const struct estimate *s, uint64_t gpu_bytes);
-
-#endif

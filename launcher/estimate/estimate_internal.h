@@ -1,6 +1,5 @@
 /* estimate_internal - the parts of an estimate, shared by the files that compute them. */
-#ifndef DROVER_ESTIMATE_INTERNAL_H
-#define DROVER_ESTIMATE_INTERNAL_H
+#pragma once
 
 #include "launcher/estimate/estimate.h"
 
@@ -21,5 +20,3 @@ void estimate_apply(struct estimate *s, const struct estimate_fit *fit);
 
 /* Sets what is not part of the model: collective buffers and the CUDA context. */
 void estimate_runtime(struct estimate *s, double params);
-
-#endif

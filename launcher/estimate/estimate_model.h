@@ -1,7 +1,6 @@
 /* estimate_model - the model of a command line: options, a name, a config.json, or safetensors
  * files. */
-#ifndef DROVER_ESTIMATE_MODEL_H
-#define DROVER_ESTIMATE_MODEL_H
+#pragma once
 
 #include "common/err.h"
 #include "launcher/estimate/model_shape.h"
@@ -19,5 +18,3 @@ struct estimate_model_opts {
  *   or as the readers of files fail */
 int estimate_model_find(struct model_shape *out, const struct estimate_model_opts *o,
                         struct err *e);
-
-#endif

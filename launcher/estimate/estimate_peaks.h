@@ -1,6 +1,5 @@
 /* estimate_peaks - the peaks that earlier jobs of a program needed, from the history. */
-#ifndef DROVER_ESTIMATE_PEAKS_H
-#define DROVER_ESTIMATE_PEAKS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -12,5 +11,3 @@
  * known is left out. The caller frees `*out`. Errors are those of history_peaks_read(). */
 int estimate_peaks_read(struct estimate_peak **out, size_t *count, const struct history_command *c,
                         struct err *e);
-
-#endif

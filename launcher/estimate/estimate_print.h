@@ -1,6 +1,5 @@
 /* estimate_print - an estimate as text and as JSON. */
-#ifndef DROVER_ESTIMATE_PRINT_H
-#define DROVER_ESTIMATE_PRINT_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -24,5 +23,3 @@ void estimate_print_gpu(struct strbuf *b, const struct estimate *s, const struct
 /* Returns the object of --json: docs/drover-estimate.md. `advice` is a strv or NULL. Never NULL. */
 json_t *estimate_print_json(const struct estimate *s, const struct estimate_gpu *gpus, size_t count,
                             char *const *advice);
-
-#endif

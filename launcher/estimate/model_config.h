@@ -1,7 +1,6 @@
 /* model_config - reads the shape of a model from a Hugging Face config.json, or looks up the shape
  * of a public model by its name. */
-#ifndef DROVER_MODEL_CONFIG_H
-#define DROVER_MODEL_CONFIG_H
+#pragma once
 
 #include <stddef.h>
 
@@ -23,5 +22,3 @@ int model_config_read(struct model_shape *out, const char *path, struct err *e);
  * in parentheses do not matter.
  *   -ENOENT  unknown name (the hint is the nearest one) */
 int model_config_named(struct model_shape *out, const char *name, struct err *e);
-
-#endif

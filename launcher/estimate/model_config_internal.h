@@ -1,6 +1,5 @@
 /* model_config_internal - the public models that are known by name. */
-#ifndef DROVER_MODEL_CONFIG_INTERNAL_H
-#define DROVER_MODEL_CONFIG_INTERNAL_H
+#pragma once
 
 enum { MODEL_CONFIG_NAMED_MAX = 64 };
 
@@ -11,5 +10,3 @@ struct model_config_named {
 
 /* The last row has no name. */
 extern const struct model_config_named model_config_named_rows[];
-
-#endif

@@ -1,8 +1,7 @@
 /* model_shape - the shape of a transformer, and the number of its parameters.
  *
  * The numbers of a shape are counts of elements, not bytes. */
-#ifndef DROVER_MODEL_SHAPE_H
-#define DROVER_MODEL_SHAPE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -64,5 +63,3 @@ int64_t model_shape_layer_params(const struct model_shape *m);
 int64_t model_shape_embedding_params(const struct model_shape *m);
 /* Returns the parameters that are not in the layers: embeddings, last norm, output and extra. */
 int64_t model_shape_outer_params(const struct model_shape *m);
-
-#endif

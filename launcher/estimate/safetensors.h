@@ -3,8 +3,7 @@
  * The file begins with the length of the header (8 bytes, little-endian), then the header, a JSON
  * object with a type, a shape and a position for each tensor, then the tensors' bytes. Files come
  * from other people: each number is checked against the size of the file. */
-#ifndef DROVER_SAFETENSORS_H
-#define DROVER_SAFETENSORS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -34,5 +33,3 @@ int safetensors_parse(struct safetensors *out, const char *header, size_t len, i
 /* Reads the header of a file. In addition: -EFBIG  it is longer than SAFETENSORS_HEADER_MAX; or as
  * open() fails. */
 int safetensors_read(struct safetensors *out, const char *path, struct err *e);
-
-#endif

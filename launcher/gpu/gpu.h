@@ -3,8 +3,7 @@
  * All calls of the driver are made in a process of their own (nvml_child.h), so that a driver that
  * hangs costs a deadline and nothing else. GPUs that CUDA_VISIBLE_DEVICES hides are listed, too:
  * gpu_assignment.c applies it. */
-#ifndef DROVER_GPU_H
-#define DROVER_GPU_H
+#pragma once
 
 #include "common/err.h"
 #include "common/mem.h"
@@ -46,5 +45,3 @@ int gpu_count_nvlinks(struct gpu *g, const char *to, int links);
  * bytes, 24 suffice).
  *   -EINVAL  malformed */
 int gpu_bus_id(char *out, unsigned size, const char *text);
-
-#endif

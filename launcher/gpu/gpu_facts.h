@@ -1,7 +1,6 @@
 /* gpu_facts - the values of a GPU that drover knows: one row each, from NVML's function to what
  * `drover top --json`, the table of `drover top` and --metrics show. Pure but for the calls. */
-#ifndef DROVER_GPU_FACTS_H
-#define DROVER_GPU_FACTS_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -78,5 +77,3 @@ void gpu_facts_bus_id(char *out, size_t size, const struct nvml_pci *p);
 /* Returns true if NVML's code says that a value is not available for this GPU, user or driver. All
  * other codes but NVML_SUCCESS are errors. */
 bool gpu_facts_is_unavailable(int rc);
-
-#endif

@@ -5,8 +5,7 @@
  * kernel frees the name when the last process with the descriptor has ended, in any way, so a lock
  * needs no file, no permission and no cleanup, and is the same for all users. A network namespace
  * has its own names: jobs in different containers do not see each other's locks. */
-#ifndef DROVER_GPU_LOCK_H
-#define DROVER_GPU_LOCK_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -44,5 +43,3 @@ pid_t gpu_lock_owner(const char *uuid);
  * not lock parts of each other's sets. Returns a descriptor that the caller closes, or -1 if the
  * time has passed: the locks alone already keep a GPU from being used twice. */
 int gpu_lock_selection(void);
-
-#endif

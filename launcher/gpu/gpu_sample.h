@@ -1,6 +1,5 @@
 /* gpu_sample - what a GPU does at one moment. Pure. */
-#ifndef DROVER_GPU_SAMPLE_H
-#define DROVER_GPU_SAMPLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -99,5 +98,3 @@ int64_t gpu_sample_value(const struct gpu_sample *s, enum gpu_fact f, int64_t ot
 /* Returns true if more memory is in use than an idle GPU has, which is the driver's and that of a
  * screen. The processes may be invisible from here. */
 bool gpu_sample_has_users(const struct gpu_sample *s);
-
-#endif

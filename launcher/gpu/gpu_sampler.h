@@ -1,6 +1,5 @@
 /* gpu_sampler - reads the values of the GPUs of this machine, once or again and again. */
-#ifndef DROVER_GPU_SAMPLER_H
-#define DROVER_GPU_SAMPLER_H
+#pragma once
 
 #include "launcher/gpu/gpu_facts.h"
 #include "launcher/gpu/nvml_child.h"
@@ -46,5 +45,3 @@ int gpu_sampler_init_code(const struct gpu_sampler *s);
  *   -EIO, -ETIMEDOUT  as above */
 int gpu_sampler_once(struct gpu_sample **out, int *count, unsigned purposes, int deadline_ms,
                      struct err *e);
-
-#endif

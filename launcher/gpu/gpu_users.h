@@ -1,6 +1,5 @@
 /* gpu_users - the processes that use a GPU, for people. */
-#ifndef DROVER_GPU_USERS_H
-#define DROVER_GPU_USERS_H
+#pragma once
 
 #include <stddef.h>
 #include <sys/types.h>
@@ -11,5 +10,3 @@ void gpu_users_describe(char *out, size_t size, pid_t pid);
 
 /* The same for the owner of the GPU's lock: "the placed job of process 4711 of …". */
 void gpu_users_describe_lock(char *out, size_t size, const char *uuid);
-
-#endif

@@ -1,8 +1,7 @@
 /* nvml - NVIDIA's management library (NVML), loaded when it is needed: libnvidia-ml.so.1, or
  * $DROVER_NVML_LIB. Names, codes and sizes are those of nvml.h 13.0. A function that the installed
  * library lacks is NULL. */
-#ifndef DROVER_NVML_H
-#define DROVER_NVML_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -190,5 +189,3 @@ const char *nvml_error(const struct nvml *n, int code);
 /* Returns the name of a code, without "NVML_ERROR_": "GPU_IS_LOST"; "error 77" if it is unknown
  * (valid until the next call). */
 const char *nvml_code_name(int code);
-
-#endif

@@ -1,7 +1,6 @@
 /* nvml_child - the process that calls NVML: a driver that hangs never returns, and a thread in it
  * could not be ended. Each user has one of its own, which shares memory with it. */
-#ifndef DROVER_NVML_CHILD_H
-#define DROVER_NVML_CHILD_H
+#pragma once
 
 #include "common/err.h"
 #include "common/mem.h"
@@ -29,5 +28,3 @@ int nvml_child_run(struct nvml_child *c, nvml_child_fn *fn, int deadline_ms, str
 
 /* Returns the code of nvmlInit_v2(); -1: the library was not loaded. */
 int nvml_child_init_code(const struct nvml_child *c);
-
-#endif

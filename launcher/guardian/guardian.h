@@ -10,8 +10,7 @@
  * subreaper that does nothing else. If guardian and monitor are killed at the same time, the
  * launcher kills these processes. Only if all three are killed at the same time, processes that
  * ranks have started may survive. */
-#ifndef DROVER_GUARDIAN_H
-#define DROVER_GUARDIAN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -100,5 +99,3 @@ void guardian_signal(struct guardian *g, uint32_t job, int rank, int sig);
  * process group or session that a rank of the job has led. An orphan of unknown origin is killed
  * with the last of the jobs that existed when it was started. */
 void guardian_kill_tree(struct guardian *g, uint32_t job);
-
-#endif

@@ -3,8 +3,7 @@
  * A message is a fixed head and, for GUARDIAN_MSG_SPAWN, a payload: argv, env and the other
  * strings. Descriptors travel with the first byte of their message. Both ends are the same program,
  * so numbers are sent as they are in memory. */
-#ifndef DROVER_GUARDIAN_MSG_H
-#define DROVER_GUARDIAN_MSG_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -81,5 +80,3 @@ int guardian_msg_read(struct guardian_msg_buffer *in, int sock);
  * borrowed until the next guardian_msg_read(); the caller closes the descriptors. */
 int guardian_msg_recv(struct guardian_msg_buffer *in, struct guardian_msg_head *h, char **payload,
                       struct guardian_msg_fds *f);
-
-#endif

@@ -1,7 +1,6 @@
 /* guardian_process - the processes of the guardian, which has one thread and one loop, and of its
  * parent, the monitor. */
-#ifndef DROVER_GUARDIAN_PROCESS_H
-#define DROVER_GUARDIAN_PROCESS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -17,5 +16,3 @@ struct guardian_process_opts {
 /* Runs the guardian in the process that guardian_start() has forked, and ends the process. No other
  * descriptor of the launcher stays open. */
 _Noreturn void guardian_process_run(const struct guardian_process_opts *o);
-
-#endif

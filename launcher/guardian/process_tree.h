@@ -4,8 +4,7 @@
  * and scans again until none is left. The next scan shows processes that were forked during a scan,
  * since orphans become children of the subreaper above them. A process is identified by its pid and
  * start time together, so that a reused pid is never hit. */
-#ifndef DROVER_PROCESS_TREE_H
-#define DROVER_PROCESS_TREE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -64,5 +63,3 @@ void process_tree_select_below(struct process_tree *w);
 void process_tree_kill_selected(const struct process_tree *w);
 /* Removes the processes that are not marked. */
 void process_tree_keep_selected(struct process_tree *w);
-
-#endif

@@ -3,8 +3,7 @@
  * The child shares this process's memory until it executes its program (clone(2), CLONE_VM |
  * CLONE_VFORK). So no memory is copied for the child, and this process immediately knows an error
  * of the child. */
-#ifndef DROVER_SPAWN_H
-#define DROVER_SPAWN_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -25,5 +24,3 @@ int spawn_start(pid_t *pid, const struct guardian_rank *r, enum spawn_step *step
 /* Restores the default action of every signal in this process. This is done once for all ranks.
  * Otherwise each child would need about sixty system calls, for which this process would wait. */
 void spawn_default_signals(void);
-
-#endif

@@ -5,8 +5,7 @@
  * opens a pipe or terminal again for itself, and sends to a socket with MSG_DONTWAIT. If neither is
  * possible, it writes few bytes whenever poll() reports that the output is writable. Files are
  * written directly. */
-#ifndef DROVER_ASYNC_WRITER_H
-#define DROVER_ASYNC_WRITER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -42,5 +41,3 @@ int async_writer_error(const struct async_writer *w);
 
 /* Returns true if both descriptors refer to the same file, pipe or terminal. */
 bool async_writer_same(int fd_a, int fd_b);
-
-#endif

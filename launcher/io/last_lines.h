@@ -1,8 +1,7 @@
 /* last_lines - keeps the last lines of a rank's output, which are shown if the rank fails.
  *
  * Lines are bytes without the newline; a longer line is cut at LAST_LINES_LINE_MAX. */
-#ifndef DROVER_LAST_LINES_H
-#define DROVER_LAST_LINES_H
+#pragma once
 
 #include <stddef.h>
 
@@ -26,5 +25,3 @@ int last_lines_count(const struct last_lines *t);
  * borrowed until the next last_lines_push(). A NUL byte follows it, and it may also contain NUL
  * bytes. `len` may be NULL. */
 const char *last_lines_get(const struct last_lines *t, int i, size_t *len);
-
-#endif

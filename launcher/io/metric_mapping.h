@@ -7,8 +7,7 @@
  * A number may be the first argument of a call with only keyword arguments after it:
  * tensor(0.5, device='cuda:0'). Any other value is skipped, whatever it is. Reading a line takes
  * time in proportion to its length. */
-#ifndef DROVER_METRIC_MAPPING_H
-#define DROVER_METRIC_MAPPING_H
+#pragma once
 
 #include <jansson.h>
 #include <stddef.h>
@@ -17,5 +16,3 @@
  * mapping or has none. NaN and infinities count as numbers, and so do the strings of json_number().
  * At most 1024 names of at most 1023 bytes, 16 mappings deep, from lines of at most 64 KiB. */
 json_t *metric_mapping_read(const char *text, size_t len);
-
-#endif

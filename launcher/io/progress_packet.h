@@ -9,8 +9,7 @@
  *      "heartbeat": 2700, "initial_heartbeat": 3600}          seconds; null: no limit
  *
  * A value of a metric is a number or one of three words, so no report has such a "kind". */
-#ifndef DROVER_PROGRESS_PACKET_H
-#define DROVER_PROGRESS_PACKET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,5 +35,3 @@ struct progress_packet {
 /* Returns true and fills `*out` if the packet is one of the above. The caller frees it. */
 bool progress_packet_read(struct progress_packet *out, const char *packet, size_t len);
 void progress_packet_free(struct progress_packet *p);
-
-#endif

@@ -1,7 +1,6 @@
 /* rank_output - one output stream of a rank: reads it from its pipe or pty, writes it to a file,
  * and splits it into lines. */
-#ifndef DROVER_RANK_OUTPUT_H
-#define DROVER_RANK_OUTPUT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -81,5 +80,3 @@ void rank_output_resume(struct rank_output *s);
  * without waiting for end of file. If the stream is paused, that happens after
  * rank_output_resume(). */
 void rank_output_finish(struct rank_output *s);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * The channel is a SOCK_SEQPACKET pair, so a packet arrives whole or not at all. DROVER_REPORT_FD
  * has the number of the rank's descriptor. */
-#ifndef DROVER_REPORT_CHANNEL_H
-#define DROVER_REPORT_CHANNEL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,5 +39,3 @@ bool report_channel_used(const struct report_channel *c);
 /* Sends "stop" to the rank. A rank that does not read its channel does not receive it; that is not
  * an error. */
 void report_channel_send_stop(struct report_channel *c);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Input is read as fast as the slowest rank consumes it. A rank that has closed its stdin does not
  * count. */
-#ifndef DROVER_STDIN_BROADCAST_H
-#define DROVER_STDIN_BROADCAST_H
+#pragma once
 
 #include <uv.h>
 
@@ -19,5 +18,3 @@ int stdin_broadcast_open(struct stdin_broadcast **out, uv_loop_t *loop, int fd, 
 int stdin_broadcast_take(struct stdin_broadcast *b, int i);
 /* Closes the pipes. The handles close in the loop's next iteration. `b` may be NULL. */
 void stdin_broadcast_close(struct stdin_broadcast *b);
-
-#endif

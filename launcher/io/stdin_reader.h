@@ -4,8 +4,7 @@
  * The descriptor is shared with other programs (the shell), so its flags do not change. If the loop
  * can watch the descriptor, it is read when it is readable. Files and devices are read without
  * waiting. */
-#ifndef DROVER_STDIN_READER_H
-#define DROVER_STDIN_READER_H
+#pragma once
 
 #include <stddef.h>
 #include <uv.h>
@@ -27,5 +26,3 @@ void stdin_reader_credit(struct stdin_reader *s, size_t len);
 /* Closes the reader. Its handles close in the loop's next iteration. */
 void stdin_reader_close(struct stdin_reader *s);
 AUTO_DEFINE(stdin_reader, struct stdin_reader *, stdin_reader_close)
-
-#endif

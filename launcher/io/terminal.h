@@ -4,8 +4,7 @@
  * A frame is one write(2). If the terminal accepts no output (Ctrl-S), frames are left out, and the
  * program continues. Keys are read while stdin is the terminal and this process is in its
  * foreground: each key at once, and without an echo. Ctrl-C and Ctrl-Z stay signals. */
-#ifndef DROVER_TERMINAL_H
-#define DROVER_TERMINAL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -55,5 +54,3 @@ void terminal_paint_screen(struct terminal *t, const char *text, size_t len);
 void terminal_paint_block(struct terminal *t, char **lines);
 /* Prints complete lines above the block; at once after terminal_stop(). */
 void terminal_print(struct terminal *t, const char *text);
-
-#endif

@@ -1,6 +1,5 @@
 /* terminal_text - the width of text on a terminal. */
-#ifndef DROVER_TERMINAL_TEXT_H
-#define DROVER_TERMINAL_TEXT_H
+#pragma once
 
 #include "common/strbuf.h"
 
@@ -11,5 +10,3 @@ int terminal_text_add(struct strbuf *out, const char *text, int cells);
 
 /* Returns the number of cells of the whole text. */
 int terminal_text_cells(const char *text);
-
-#endif

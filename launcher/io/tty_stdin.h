@@ -3,8 +3,7 @@
  * A rank cannot read the terminal itself. The launcher reads nothing while it is a background job
  * of the shell, since reading would stop it. It also reads nothing while no rank waits for input,
  * so that text that the user types ahead is left for the shell. */
-#ifndef DROVER_TTY_STDIN_H
-#define DROVER_TTY_STDIN_H
+#pragma once
 
 #include <stdbool.h>
 #include <uv.h>
@@ -21,5 +20,3 @@ int tty_stdin_open(struct tty_stdin **out, int *read_fd, uv_loop_t *loop, int tt
 /* Closes the pipe. The handles close in the loop's next iteration. */
 void tty_stdin_close(struct tty_stdin *f);
 AUTO_DEFINE(tty_stdin, struct tty_stdin *, tty_stdin_close)
-
-#endif

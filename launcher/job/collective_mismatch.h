@@ -1,7 +1,6 @@
 /* collective_mismatch - compares the collectives that ranks are in: finds ranks that are missing
  * from a call or make a different one. Pure. */
-#ifndef DROVER_COLLECTIVE_MISMATCH_H
-#define DROVER_COLLECTIVE_MISMATCH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -57,5 +56,3 @@ int collective_mismatch_write(struct strbuf *b, bool *odd,
 /* Appends the call in which a rank waits: "call 57 of 'world', all_reduce of 1024 float, sum".
  * Appends nothing if the rank does not wait. */
 void collective_mismatch_describe(struct strbuf *b, const struct collective_position *at);
-
-#endif

@@ -4,8 +4,7 @@
  * Pure. The caller passes events; the new state of the job says which actions are due. job.c has
  * one table of states for the job and one for a rank. An event changes nothing if the table has no
  * row for it in the present state. */
-#ifndef DROVER_JOB_H
-#define DROVER_JOB_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -123,5 +122,3 @@ bool job_was_stopped(const struct job *j);
  * rank failed by itself and the job was stopped, it is the status of the lowest rank that has a
  * status other than 0. Otherwise it is 0. */
 int job_status(const struct job *j);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * The rules are those of Open MPI's mpirun: a rank that calls MPI_Init must call MPI_Finalize
  * before it exits, and if one rank calls MPI_Init, all must. */
-#ifndef DROVER_MPI_RANKS_H
-#define DROVER_MPI_RANKS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -50,5 +49,3 @@ int64_t mpi_ranks_wait_ms(const struct mpi_ranks *m, int rank, uint64_t now_ms);
  * MPI_Init. Returns -1 if there is none. `*waits_ms` is the time since the first of the connected
  * ranks has connected. */
 int mpi_ranks_find_absent(const struct mpi_ranks *m, uint64_t now_ms, int64_t *waits_ms);
-
-#endif

@@ -1,7 +1,6 @@
 /* node_choice - decides which nodes take part in the next attempt of a job that has more nodes than
  * it needs. Pure. */
-#ifndef DROVER_NODE_CHOICE_H
-#define DROVER_NODE_CHOICE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -16,5 +15,3 @@ struct node_choice {
  * number of chosen nodes. If it is less than `min`, no node is chosen, and the result is the number
  * of nodes that could take part. */
 int node_choice_make(struct node_choice *nodes, int count, int min, int max);
-
-#endif

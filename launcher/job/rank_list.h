@@ -1,6 +1,5 @@
 /* rank_list - a set of ranks as text: "rank 3", "ranks 0, 2-5 and 7". Pure. */
-#ifndef DROVER_RANK_LIST_H
-#define DROVER_RANK_LIST_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -9,5 +8,3 @@
 /* Appends the ranks whose entry in `in` is true. `in` has `n` entries; entry 0 is rank `first`. A
  * long list ends with "and N more". Appends nothing if no entry is true. */
 void rank_list_write(struct strbuf *b, const bool *in, int n, int first);
-
-#endif

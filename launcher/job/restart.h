@@ -1,8 +1,7 @@
 /* restart - decides if a failed job is restarted, when, and without which hosts.
  *
  * Pure. The caller passes the results of attempts with their duration. */
-#ifndef DROVER_RESTART_H
-#define DROVER_RESTART_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -42,5 +41,3 @@ bool restart_is_bad_host(const struct restart *r, const char *host);
  * appended to the strv `excluded`. */
 struct hosts *restart_hosts(const struct restart *r, const struct hosts *all, int slots_needed,
                             int per_node, char ***excluded);
-
-#endif

@@ -2,8 +2,7 @@
  * stored one.
  *
  * Pure. */
-#ifndef DROVER_BASELINE_H
-#define DROVER_BASELINE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -60,5 +59,3 @@ json_t *baseline_json(const struct baseline *m);
 /* Returns the members of the event `baseline`. `stored` may be NULL. */
 json_t *baseline_event(const struct baseline *now, const struct baseline *stored,
                        enum baseline_fate fate);
-
-#endif

@@ -4,8 +4,7 @@
  * one. If the program reports its throughput (tokens_per_s, samples_per_s …), the speed is the mean
  * of these values over time, else it is the number of steps per second. Its memory is bounded: a
  * long series has more reports per interval. */
-#ifndef DROVER_BASELINE_SERIES_H
-#define DROVER_BASELINE_SERIES_H
+#pragma once
 
 #include "common/json.h"
 #include "common/mem.h"
@@ -31,5 +30,3 @@ struct baseline_speed {
 /* Returns the speed without the warm-up: the first tenth of the intervals, at least one if there
  * are several. */
 struct baseline_speed baseline_series_speed(const struct baseline_series *s);
-
-#endif

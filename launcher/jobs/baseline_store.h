@@ -1,7 +1,6 @@
 /* baseline_store - the stored baselines, in history_db's file. At most HISTORY_DB_ROWS_MAX are
  * kept: those that were stored last. */
-#ifndef DROVER_BASELINE_STORE_H
-#define DROVER_BASELINE_STORE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -23,5 +22,3 @@ void baseline_store_end(struct baseline_list *l);
 /* Stores `m`, and replaces the baseline of the same name and hardware. Sets m->stored_ms. Errors
  * are those of history_db_open(); nothing is stored then. */
 int baseline_store_put(struct baseline *m, struct err *e);
-
-#endif

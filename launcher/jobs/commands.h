@@ -1,7 +1,6 @@
 /* commands - the commands of the launcher. Each command gets an argv that begins with its own name,
  * prints its output, and returns the exit status. */
-#ifndef DROVER_COMMANDS_H
-#define DROVER_COMMANDS_H
+#pragma once
 
 int cmd_run(int argc, char **argv);
 int cmd_torchrun(int argc, char **argv);
@@ -9,5 +8,3 @@ int cmd_torchrun_ft(int argc, char **argv);
 int cmd_ps(int argc, char **argv);
 int cmd_logs(int argc, char **argv);
 int cmd_kill(int argc, char **argv);
-
-#endif

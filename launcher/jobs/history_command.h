@@ -1,6 +1,5 @@
 /* history_command - what identifies the program of a job in the history. Pure. */
-#ifndef DROVER_HISTORY_COMMAND_H
-#define DROVER_HISTORY_COMMAND_H
+#pragma once
 
 #include <stdint.h>
 
@@ -13,5 +12,3 @@ struct history_command {
 /* Reads a command, NULL-terminated. `wdir`: the directory of the job. */
 void history_command_read(struct history_command *out, char *const *argv, const char *wdir);
 void history_command_end(struct history_command *c);
-
-#endif

@@ -5,8 +5,7 @@
  * Several processes may use it at the same time. A damaged file, or one of another program, is
  * renamed to baselines.db.damaged with a warning, and a new one takes its place. A new table is a
  * further step in `steps` of history_db.c. */
-#ifndef DROVER_HISTORY_DB_H
-#define DROVER_HISTORY_DB_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -42,5 +41,3 @@ int history_db_exec(struct history_db *h, const char *sql, struct err *e);
 /* Describes SQLite's last error. Returns -EBADMSG if the file is damaged, or another negative
  * errno. */
 int history_db_failed(const struct history_db *h, struct err *e);
-
-#endif

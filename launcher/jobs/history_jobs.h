@@ -1,7 +1,6 @@
 /* history_jobs - the finished jobs with GPUs, in history_db's file. At most HISTORY_DB_ROWS_MAX are
  * kept: those that ended last. */
-#ifndef DROVER_HISTORY_JOBS_H
-#define DROVER_HISTORY_JOBS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -40,5 +39,3 @@ int history_jobs_put(const struct history_job *j, struct err *e);
 
 /* Returns a job as JSON, without the figures that are unknown (new reference). */
 json_t *history_jobs_json(const struct history_job *j);
-
-#endif

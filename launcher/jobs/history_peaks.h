@@ -1,7 +1,6 @@
 /* history_peaks - the measured peaks of a program's memory in earlier jobs (history_jobs.h), for
  * the estimate of further ones. */
-#ifndef DROVER_HISTORY_PEAKS_H
-#define DROVER_HISTORY_PEAKS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -21,5 +20,3 @@ enum { HISTORY_PEAKS_MAX = 100 };
  * of history_db_open(). */
 int history_peaks_read(struct history_peak **out, int *count, const char *program, const char *hash,
                        struct err *e);
-
-#endif

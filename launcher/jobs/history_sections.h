@@ -1,7 +1,6 @@
 /* history_sections - the longest times that the ranks of a program's earlier jobs have spent in
  * sections and between heartbeats, in history_db's file. At most HISTORY_DB_ROWS_MAX are kept. */
-#ifndef DROVER_HISTORY_SECTIONS_H
-#define DROVER_HISTORY_SECTIONS_H
+#pragma once
 
 #include "common/err.h"
 #include "launcher/jobs/history_command.h"
@@ -16,5 +15,3 @@ int history_sections_read(struct section_limits *longest, const struct history_c
  * nothing is stored then. */
 int history_sections_put(const struct section_limits *longest, const struct history_command *c,
                          struct err *e);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Each line is appended by one write, so that several jobs may share a file. A failed write is
  * reported once; the job continues. */
-#ifndef DROVER_JOB_EVENTS_H
-#define DROVER_JOB_EVENTS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -24,5 +23,3 @@ void job_events_write(struct job_events *ev, const char *event, const char *job,
 
 /* Formats milliseconds since 1970 as "2026-01-31T12:00:00.123Z", in 25 bytes. */
 void job_events_time(char out[25], int64_t unix_ms);
-
-#endif

@@ -5,8 +5,7 @@
  * 64 ranks (16 MiB in total, but at least 4 KiB per rank). If the file system is full, no lines are
  * kept. The line that a rank has not ended yet follows its lines, until the next one replaces it.
  */
-#ifndef DROVER_LINE_LOG_H
-#define DROVER_LINE_LOG_H
+#pragma once
 
 #include <stdint.h>
 
@@ -39,5 +38,3 @@ int line_log_ranks(const struct line_log *r);
 void line_log_read(struct line_log *r, int rank, uint64_t *at, struct strbuf *out);
 /* Appends the rank's unfinished line, if `at` is the end of its lines. */
 void line_log_read_partial(const struct line_log *r, int rank, uint64_t at, struct strbuf *out);
-
-#endif

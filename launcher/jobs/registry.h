@@ -6,8 +6,7 @@
  * can access the directories (0700). A job is identified by the pid and start time of its process.
  * A file that a killed drover left is not a job; the next reader removes it. A sweep and
  * each of its trials that run on this node are jobs, too. */
-#ifndef DROVER_REGISTRY_H
-#define DROVER_REGISTRY_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -71,5 +70,3 @@ int registry_find(const struct registry_job **out, const struct registry_list *l
 int registry_is_alive(const struct registry_job *j);
 
 json_t *registry_json(const struct registry_job *j);
-
-#endif

@@ -1,8 +1,7 @@
 /* section_learning - time limits that follow from a program's earlier jobs with the same options:
  * the longest time in each section, out of sections and between heartbeats, multiplied by a factor,
  * as the clients of nvidia-resiliency-ext calculate them (`safety_factor`). */
-#ifndef DROVER_SECTION_LEARNING_H
-#define DROVER_SECTION_LEARNING_H
+#pragma once
 
 #include "common/err.h"
 #include "common/strbuf.h"
@@ -23,5 +22,3 @@ int section_learning_read(struct section_limits *limits, struct strbuf *text, ch
 /* Remembers the longest times of a job. Errors are those of history_db_open(). */
 int section_learning_store(const struct section_limits *longest, char *const *argv,
                            const char *wdir, struct err *e);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Files that call SQLite include this header instead of SQLite's own. The names of SQLite's
  * functions then refer to the loaded functions. */
-#ifndef DROVER_SQLITE_LOADER_H
-#define DROVER_SQLITE_LOADER_H
+#pragma once
 
 #include <sqlite3.h>
 
@@ -46,5 +45,3 @@ const struct sqlite_loader *sqlite_loader(void);
 #define sqlite3_open_v2 sqlite_loader()->open_v2
 #define sqlite3_prepare_v2 sqlite_loader()->prepare_v2
 #define sqlite3_step sqlite_loader()->step
-
-#endif

@@ -1,7 +1,6 @@
 /* usage_report - what a job has used, as the last line of `drover run` and as the event `usage`.
  * Pure. Unknown figures are left out. */
-#ifndef DROVER_USAGE_REPORT_H
-#define DROVER_USAGE_REPORT_H
+#pragma once
 
 #include "common/json.h"
 #include "common/strbuf.h"
@@ -24,5 +23,3 @@ void usage_report_print(struct strbuf *b, const char *program, const struct job_
                         const struct usage_facts *f);
 /* Returns the members of the event (new reference). */
 json_t *usage_report_event(const struct job_usage_summary *s, const struct usage_facts *f);
-
-#endif

@@ -4,8 +4,7 @@
  * Variances are Involved (Biometrika 34, 1947): the samples may differ in size and variance. The
  * interval is too narrow if the values of a sample depend on each other; means of blocks of them
  * depend less. */
-#ifndef DROVER_WELCH_H
-#define DROVER_WELCH_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -22,5 +21,3 @@ bool welch_interval(double *low, double *high, const struct welch_sample *a,
 /* Returns the value that the amount of Student's t exceeds with a probability of 5 %, with an error
  * below 1e-8 of it. `freedom`: the degrees of freedom, at least 1; not necessarily an integer. */
 double welch_quantile(double freedom);
-
-#endif

@@ -1,6 +1,5 @@
 /* deadline - a point in time as users write it: 18:00, 2026-11-26T08:00, or a duration from now. */
-#ifndef DROVER_DEADLINE_H
-#define DROVER_DEADLINE_H
+#pragma once
 
 #include "common/err.h"
 
@@ -10,5 +9,3 @@
  *   -EINVAL  malformed
  *   -ERANGE  the time has passed */
 int deadline_parse(double *out_s, const char *text, double now_s, struct err *e);
-
-#endif

@@ -1,6 +1,5 @@
 /* job_clock - measures what a job uses of its limits, and tells when a limit is reached. */
-#ifndef DROVER_JOB_CLOCK_H
-#define DROVER_JOB_CLOCK_H
+#pragma once
 
 #include <uv.h>
 
@@ -23,5 +22,3 @@ void job_clock_close(struct job_clock *c);
 void job_clock_set_gpus(struct job_clock *c, double gpus);
 
 struct job_limits_usage job_clock_usage(struct job_clock *c);
-
-#endif

@@ -1,7 +1,6 @@
 /* job_limits - the limits of a job or a sweep: its time, the time at which it must end, and its
  * cost. Pure. */
-#ifndef DROVER_JOB_LIMITS_H
-#define DROVER_JOB_LIMITS_H
+#pragma once
 
 #include "common/err.h"
 #include "common/strbuf.h"
@@ -45,5 +44,3 @@ double job_limits_next_s(const struct job_limits *l, const struct job_limits_usa
  * (--timeout) and ended 2.1 s later". The text follows "the job was stopped ". */
 void job_limits_describe(struct strbuf *b, const struct job_limits *l, enum job_limit limit,
                          const struct job_limits_usage *at_end);
-
-#endif

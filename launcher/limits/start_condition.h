@@ -1,6 +1,5 @@
 /* start_condition - waits until a command of the user succeeds (`--start-when`). */
-#ifndef DROVER_START_CONDITION_H
-#define DROVER_START_CONDITION_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -21,5 +20,3 @@ struct start_condition {
  * success: 128 + N for signal N, JOB_LIMITS_STATUS if the deadline has passed.
  *   -ENOENT, -EACCES  the shell cannot run the command: a further run would not succeed */
 int start_condition_wait(const struct start_condition *c, struct err *e);
-
-#endif

@@ -1,6 +1,5 @@
 /* metrics_address - the address of --metrics: PORT, ADDRESS:PORT or :PORT. */
-#ifndef DROVER_METRICS_ADDRESS_H
-#define DROVER_METRICS_ADDRESS_H
+#pragma once
 
 #include "common/err.h"
 #include "common/listen.h"
@@ -13,5 +12,3 @@ int metrics_address_parse(struct listen_address *out, const char *text, struct e
 
 /* Appends the URL that a scraper uses: "http://127.0.0.1:9400/metrics". */
 void metrics_address_url(struct strbuf *b, const struct listen_address *a);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Pure. Only the first line is read. Of the other header lines only the end is found, since each
  * request gets the same page. */
-#ifndef DROVER_METRICS_REQUEST_H
-#define DROVER_METRICS_REQUEST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,5 +18,3 @@ struct metrics_request {
 /* Reads the first `len` bytes of a connection. With METRICS_REQUEST_BYTES_MAX bytes the status is
  * never 0. */
 struct metrics_request metrics_request_read(const char *bytes, size_t len);
-
-#endif

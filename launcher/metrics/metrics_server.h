@@ -1,8 +1,7 @@
 /* metrics_server - serves /metrics over HTTP (`--metrics`), on the loop: once per second it writes
  * the page, which each client gets after its request. It waits for no client. A connection ends
  * after 10 seconds, whatever its client does, and the oldest of 64 makes way for a new one. */
-#ifndef DROVER_METRICS_SERVER_H
-#define DROVER_METRICS_SERVER_H
+#pragma once
 
 #include <uv.h>
 
@@ -25,5 +24,3 @@ AUTO_DEFINE(metrics_server, struct metrics_server *, metrics_server_close)
 
 /* Returns the URL: "http://127.0.0.1:9400/metrics"; borrowed. */
 const char *metrics_server_url(const struct metrics_server *s);
-
-#endif

@@ -3,8 +3,7 @@
  * Pure. metrics_text.c has one row per metric: its name, type and description; gpu_facts.c has
  * those of GPUs, with dcgm-exporter's names and units, so that dashboards for it work. All other
  * names begin with "drover_" and have base units. */
-#ifndef DROVER_METRICS_TEXT_H
-#define DROVER_METRICS_TEXT_H
+#pragma once
 
 #include "common/mem.h"
 #include "launcher/gpu/gpu_sample.h"
@@ -69,5 +68,3 @@ char *metrics_text_take(struct metrics_text *t);
 
 /* Returns the name of a metric: "drover_job_ranks"; NULL: a place that no value of GPUs has. */
 const char *metrics_text_name(enum metrics_name name);
-
-#endif

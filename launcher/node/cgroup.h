@@ -1,7 +1,6 @@
 /* cgroup - the cgroups of this process (version 1 or 2): their directories, and their limits of
  * CPU time, memory and processes. `root` is a prefix of /proc and /sys: "" except in tests. */
-#ifndef DROVER_CGROUP_H
-#define DROVER_CGROUP_H
+#pragma once
 
 #include <stdint.h>
 
@@ -27,5 +26,3 @@ int64_t cgroup_memory(const char *root);
 /* Returns the limit on processes and threads; 0: no limit. This is the smallest one, as above
  * (pids.max). */
 int64_t cgroup_pids(const char *root);
-
-#endif

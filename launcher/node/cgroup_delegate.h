@@ -5,8 +5,7 @@
  * rule). A process that creates groups must therefore first move the processes of its own group
  * into one of them. That requires a group that was delegated with all its processes (systemd:
  * Delegate=yes). Source: the kernel's cgroup-v2.rst, "Delegation" and "Memory Interface Files". */
-#ifndef DROVER_CGROUP_DELEGATE_H
-#define DROVER_CGROUP_DELEGATE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -36,5 +35,3 @@ int cgroup_delegate_make(char **dir, const char *home, const char *name,
                          const struct cgroup_delegate_limits *l, struct err *e);
 /* Removes a group. Does nothing if it contains processes or `dir` is NULL. */
 void cgroup_delegate_remove(const char *dir);
-
-#endif

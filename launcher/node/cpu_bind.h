@@ -3,8 +3,7 @@
  *
  * There are two steps, since a forked child must not allocate memory: cpu_bind_parse() before the
  * fork, and cpu_bind_apply() in the child. */
-#ifndef DROVER_CPU_BIND_H
-#define DROVER_CPU_BIND_H
+#pragma once
 
 #include <sched.h>
 #include <stddef.h>
@@ -38,5 +37,3 @@ enum { CPU_BIND_NO_MEMORY_POLICY = 1 };
  * memory policy; one warning is then enough. Returns a negative errno on failure: -EINVAL if this
  * process may use none of the CPUs. */
 int cpu_bind_apply(const struct cpu_bind *b);
-
-#endif

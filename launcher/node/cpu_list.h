@@ -1,8 +1,7 @@
 /* cpu_list - lists of CPUs or NUMA nodes ("0-3,8") as hwloc bitmaps.
  *
  * Uses only hwloc's bitmaps and not its topology discovery, which an agent does not link. */
-#ifndef DROVER_CPU_LIST_H
-#define DROVER_CPU_LIST_H
+#pragma once
 
 #include <hwloc.h>
 
@@ -17,5 +16,3 @@ static inline void auto_bitmap(hwloc_bitmap_t *b)
 {
     hwloc_bitmap_free(*b);
 }
-
-#endif

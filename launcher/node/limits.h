@@ -1,8 +1,7 @@
 /* limits - the limits on processes, threads and open files. Explains which limit made a call fail,
  * and checks before a start that the limits are high enough. `root` is a prefix of /proc and /sys:
  * "" except in tests. */
-#ifndef DROVER_LIMITS_H
-#define DROVER_LIMITS_H
+#pragma once
 
 #include "common/err.h"
 
@@ -20,5 +19,3 @@ int limits_require_files(int count, const char *what, struct err *e);
  * they cannot start a thread.
  *   -EAGAIN  they cannot. The text begins with `what`, the thing that needs the threads */
 int limits_require_threads(int count, const char *what, struct err *e);
-
-#endif

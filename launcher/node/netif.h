@@ -2,8 +2,7 @@
  *
  * Internal interfaces (docker0, virbr0, …) lead only to containers and virtual machines of this
  * machine. Several nodes may have such an interface with the same address. */
-#ifndef DROVER_NETIF_H
-#define DROVER_NETIF_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -19,5 +18,3 @@ char *netif_by_address(const char *address, char **internal);
  * addresses come first. These are the addresses of interfaces that are up and neither loopback nor
  * internal. Link-local addresses are left out. */
 void netif_addresses(char ***out);
-
-#endif

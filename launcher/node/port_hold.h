@@ -5,8 +5,7 @@
  * kernel lets the rank bind the port, too, but does not give the port to a process that requests
  * any free port. SO_REUSEPORT is not used, since the rank would also have to set it. A program that
  * does not set SO_REUSEADDR needs a port that is not held. */
-#ifndef DROVER_PORT_HOLD_H
-#define DROVER_PORT_HOLD_H
+#pragma once
 
 #include "common/err.h"
 
@@ -16,5 +15,3 @@
  *   -EACCES      the port is below 1,024 and requires a privilege
  *   -EINVAL      not a port */
 int port_hold(int *fd, int *port, int requested, struct err *e);
-
-#endif

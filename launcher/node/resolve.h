@@ -1,7 +1,6 @@
 /* resolve - resolves host names in threads. No caller waits for these threads, so an unresponsive
  * name server blocks nothing. */
-#ifndef DROVER_RESOLVE_H
-#define DROVER_RESOLVE_H
+#pragma once
 
 #include <netdb.h>
 #include <uv.h>
@@ -22,5 +21,3 @@ int resolve_open(struct resolve **out, uv_loop_t *loop, char *const *names, reso
 /* Ends the resolution: no call follows. A lookup in progress ends in its thread, and its result is
  * dropped. */
 void resolve_close(struct resolve *r);
-
-#endif

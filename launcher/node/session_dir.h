@@ -4,8 +4,7 @@
  * It is in the private directory of ${TMPDIR:-/tmp} (private_dir.h). Its owner holds a lock on it
  * until it exits. So the directory of a killed process is recognised, and the next process that
  * creates a session directory removes it. */
-#ifndef DROVER_SESSION_DIR_H
-#define DROVER_SESSION_DIR_H
+#pragma once
 
 #include "common/err.h"
 #include "common/mem.h"
@@ -40,5 +39,3 @@ void session_dir_remove_stale(void);
  * removes the session directory does. */
 void session_dir_job_begins(const struct session_dir *s, const char *nspace, const char *dir);
 void session_dir_job_ends(const struct session_dir *s, const char *nspace);
-
-#endif

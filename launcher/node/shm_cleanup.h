@@ -4,8 +4,7 @@
  * The files are "vader_segment.HOST.UID.JOB.RANK", "osc_sm.HOST.JOB...", "osc_rdma.HOST.JOB...",
  * where JOB is a hash of the job's PMIx namespace (as observed with 4.1.4). Only the PMIx server
  * removes files of other versions. */
-#ifndef DROVER_SHM_CLEANUP_H
-#define DROVER_SHM_CLEANUP_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -14,5 +13,3 @@ bool shm_cleanup_is_of(const char *file, const char *nspace);
 /* Removes the files of the namespace that belong to this user. Does nothing if the directory cannot
  * be read. */
 void shm_cleanup_remove(const char *dir, const char *nspace);
-
-#endif

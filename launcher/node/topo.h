@@ -1,7 +1,6 @@
 /* topo - topology of a machine: cores, caches, NUMA nodes and devices (hwloc), GPUs (NVML), and
  * the parts that this process may use. Either this machine, or one that was recorded in a file. */
-#ifndef DROVER_TOPO_H
-#define DROVER_TOPO_H
+#pragma once
 
 #include <hwloc.h>
 #include <stdbool.h>
@@ -81,5 +80,3 @@ const struct gpu *topo_gpu(const struct topo *t, int i);
  * Returns false if there is none. */
 bool topo_find_gpu(const struct gpu **gpu, const char **uuid, const struct topo *t,
                    const char *word, size_t len);
-
-#endif

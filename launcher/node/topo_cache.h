@@ -3,8 +3,7 @@
  * A file is used only if it and its directory belong to this user and no other user can write
  * them, its first line describes this machine in its present state, and its checksum is correct.
  * Any other file is ignored. Failure to write the cache is not an error. */
-#ifndef DROVER_TOPO_CACHE_H
-#define DROVER_TOPO_CACHE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -20,5 +19,3 @@ char *topo_cache_get(const char *key, size_t *len);
 
 /* Stores the XML atomically: a reader sees the old file or the new one. */
 void topo_cache_put(const char *key, const char *xml, size_t len);
-
-#endif

@@ -1,7 +1,6 @@
 /* topo_known - hwloc's topologies of other machines. Machines that are equal are parsed once. Their
  * names, addresses and serial numbers may differ, and the memory that the kernel has kept. */
-#ifndef DROVER_TOPO_KNOWN_H
-#define DROVER_TOPO_KNOWN_H
+#pragma once
 
 #include <hwloc.h>
 
@@ -26,5 +25,3 @@ AUTO_DEFINE(topo_known, struct topo_known *, topo_known_free)
 struct topo_known_hwloc *topo_known_find(struct topo_known *k, const char *xml, size_t len);
 /* Adds the topology that was parsed from the XML. */
 void topo_known_add(struct topo_known *k, const char *xml, size_t len, struct topo_known_hwloc *h);
-
-#endif

@@ -1,7 +1,6 @@
 /* topo_path - how the devices of a machine are connected, in the terms of `nvidia-smi topo -m`, and
  * the network interfaces with a PCI device. Pure: reads a struct topo. */
-#ifndef DROVER_TOPO_PATH_H
-#define DROVER_TOPO_PATH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -53,5 +52,3 @@ int topo_nearest_nic(const struct topo *t, const struct topo_nic *nics, size_t n
 /* Returns the CPUs near a device that this process may use; the caller frees it. All that are
  * allowed, if the device's place is unknown. */
 hwloc_bitmap_t topo_cpus_near(const struct topo *t, const char *bus_id);
-
-#endif

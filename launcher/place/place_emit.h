@@ -1,6 +1,5 @@
 /* place_emit - the command line or manifest that starts a placed job by another program. Pure. */
-#ifndef DROVER_PLACE_EMIT_H
-#define DROVER_PLACE_EMIT_H
+#pragma once
 
 #include "common/err.h"
 #include "common/strbuf.h"
@@ -25,5 +24,3 @@ struct place_emit_job {
  *   -EINVAL  unknown program, no command, or no container image */
 int place_emit(struct strbuf *out, const char *program, const struct place_emit_job *m,
                struct err *e);
-
-#endif

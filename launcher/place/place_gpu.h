@@ -1,7 +1,6 @@
 /* place_gpu - a GPU or MIG instance as placement sees it, the words of job files that mean it, and
  * the speed of known models. Pure. */
-#ifndef DROVER_PLACE_GPU_H
-#define DROVER_PLACE_GPU_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,5 +33,3 @@ const char *place_gpu_name(char *buf, size_t size, const struct place_gpu *g);
 /* Returns the dense FP16 TFLOP/s of the model with accumulation in FP32, from its data sheet; 0:
  * unknown, as for MIG instances. */
 double place_gpu_tflops(const struct place_gpu *g);
-
-#endif

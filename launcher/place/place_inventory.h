@@ -1,7 +1,6 @@
 /* place_inventory - the GPUs of this machine: models, memory, speed, NVLinks, load, users, locks
  * and labels. */
-#ifndef DROVER_PLACE_INVENTORY_H
-#define DROVER_PLACE_INVENTORY_H
+#pragma once
 
 #include "launcher/place/place_gpu.h"
 
@@ -30,5 +29,3 @@ static inline void auto_place_inventory(struct place_inventory *i)
 {
     place_inventory_free(i);
 }
-
-#endif

@@ -2,8 +2,7 @@
  *
  * A file has the keys at its top level, or in the mappings `task`, `resource_policy` and
  * `scheduler`. docs/drover-place.md lists them. */
-#ifndef DROVER_PLACE_JOB_H
-#define DROVER_PLACE_JOB_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -54,5 +53,3 @@ struct place_job {
 int place_job_read(struct place_job **out, const char *path, struct err *e);
 void place_job_free(struct place_job *j);
 AUTO_DEFINE(place_job, struct place_job *, place_job_free)
-
-#endif

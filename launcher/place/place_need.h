@@ -1,6 +1,5 @@
 /* place_need - the memory that a job needs on each of its GPUs. Pure. */
-#ifndef DROVER_PLACE_NEED_H
-#define DROVER_PLACE_NEED_H
+#pragma once
 
 #include "launcher/place/place_job.h"
 
@@ -24,5 +23,3 @@ uint64_t place_need_usable(const struct place_job *j, uint64_t gpu_bytes);
 /* Sets the hint to what would fit into a GPU with this memory. Returns e->code. */
 int place_need_advise(const struct place_need *n, const struct place_job *j, uint64_t gpu_bytes,
                       struct err *e);
-
-#endif

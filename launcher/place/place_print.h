@@ -1,7 +1,6 @@
 /* place_print - tables of GPUs for people and programs: the inventory, and a choice with its
  * reasons. Pure. */
-#ifndef DROVER_PLACE_PRINT_H
-#define DROVER_PLACE_PRINT_H
+#pragma once
 
 #include "common/json.h"
 #include "common/strbuf.h"
@@ -24,5 +23,3 @@ void place_print_choice(struct strbuf *out, const struct place_job *j, const str
  * "points"}]}. The caller owns it. */
 json_t *place_print_choice_json(const struct place_job *j, const struct place_gpu *gpus, int n,
                                 const struct place_choice *c);
-
-#endif

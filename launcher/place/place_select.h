@@ -4,8 +4,7 @@
  * The score of a set is the sum of its terms, each 0 to PLACE_TERM_MAX points, times their weights.
  * A term is a mean over the GPUs of the set, or over their pairs. Among sets of equal score the one
  * with the lowest positions wins. */
-#ifndef DROVER_PLACE_SELECT_H
-#define DROVER_PLACE_SELECT_H
+#pragma once
 
 #include "launcher/place/place_gpu.h"
 #include "launcher/place/place_job.h"
@@ -63,5 +62,3 @@ int place_select_weight(enum place_term t);
 const char *place_select_term_name(enum place_term t);
 /* Returns "in use" and the like: what a GPU is that breaks the rule. */
 const char *place_select_rule_name(enum place_rule r);
-
-#endif

@@ -1,6 +1,5 @@
 /* placement - the GPUs that a job file gets on this machine: selected, locked and waited for. */
-#ifndef DROVER_PLACEMENT_H
-#define DROVER_PLACEMENT_H
+#pragma once
 
 #include "launcher/gpu/gpu_lock.h"
 #include "launcher/place/place_inventory.h"
@@ -42,5 +41,3 @@ void placement_warn(const struct plan *p);
 
 void placement_close(struct placement *p);
 AUTO_DEFINE(placement, struct placement *, placement_close)
-
-#endif

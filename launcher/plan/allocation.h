@@ -10,8 +10,7 @@
  *
  * Parsers are pure: their input is an environment (strv) or the text of a file. Errors name the
  * variable. */
-#ifndef DROVER_ALLOCATION_H
-#define DROVER_ALLOCATION_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -46,5 +45,3 @@ int allocation_names(struct hosts **out, const char *what, const char *text, str
 
 /* Returns true if every host of `h` is this machine or a node of the Slurm allocation in `env`. */
 bool allocation_slurm_has(char *const *env, const struct hosts *h);
-
-#endif

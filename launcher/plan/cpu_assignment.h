@@ -5,8 +5,7 @@
  * each share is inside one package and one NUMA node. --map-by and --bind-to have mpirun's meaning
  * (Open MPI 4.1's manual, "Mapping, Ranking, and Binding"): --map-by names the objects on which
  * ranks are placed in turn, --bind-to the objects to which they are bound there. */
-#ifndef DROVER_CPU_ASSIGNMENT_H
-#define DROVER_CPU_ASSIGNMENT_H
+#pragma once
 
 #include "launcher/node/topo.h"
 #include "launcher/plan/plan.h"
@@ -49,5 +48,3 @@ int cpu_assignment_objects(const struct cpu_assignment_opts *opts, enum plan_map
  *            the options contradict each other; `out` is unchanged */
 int cpu_assignment_ranks(struct cpu_assignment *out, const struct cpu_assignment_opts *opts,
                          struct err *e);
-
-#endif

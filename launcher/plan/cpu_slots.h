@@ -1,7 +1,6 @@
 /* cpu_slots - parses the CPUs of one rank, as users write them in a rank file (slot=) or in
  * --bind-to user:. Pure. */
-#ifndef DROVER_CPU_SLOTS_H
-#define DROVER_CPU_SLOTS_H
+#pragma once
 
 #include "launcher/node/topo.h"
 
@@ -11,5 +10,3 @@
  * process may use.
  *   -EINVAL  malformed, or `t` has no such core, package or hardware thread */
 int cpu_slots_parse(hwloc_bitmap_t set, const struct topo *t, const char *text, struct err *e);
-
-#endif

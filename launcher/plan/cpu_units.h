@@ -1,7 +1,6 @@
 /* cpu_units - the cores or hardware threads of a node that are assigned to ranks, and the objects
  * (package, NUMA node, cache) that contain them. Pure. */
-#ifndef DROVER_CPU_UNITS_H
-#define DROVER_CPU_UNITS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -54,5 +53,3 @@ int cpu_units_cut(int *cut, const struct cpu_units *v, struct cpu_units_range of
 /* Returns the whole object at `level` that contains the first unit of `range`. */
 struct cpu_units_range cpu_units_around(const struct cpu_units *v, struct cpu_units_range range,
                                         enum cpu_units_level level);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * An environment is a NULL-terminated array of "NAME=value" that owns its strings (common/mem.h:
  * strv). The functions do not read the environment of this process; callers pass it. */
-#ifndef DROVER_ENV_H
-#define DROVER_ENV_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -80,5 +79,3 @@ void env_set_hnp_uri(char ***env, const char *address, const char *job_id);
  * if the node has fewer CPU units than ranks. The caller frees it. */
 char **env_rank(const struct plan *p, const struct plan_rank *r, const struct launch_spec *s,
                 char *const *base, bool oversubscribed);
-
-#endif

@@ -5,8 +5,7 @@
  *     c07     2026-11-26T14:30:00Z        gpu.answers: GPU 3: GPU_IS_LOST
  *     c19     -                           broken fan
  */
-#ifndef DROVER_EXCLUDE_FILE_H
-#define DROVER_EXCLUDE_FILE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -38,5 +37,3 @@ int exclude_file_add(const char *path, const struct exclusion *x, int64_t now_s,
 
 /* Returns the line about a node, or NULL. "me@c07" and "c07" are the same. */
 const struct exclusion *exclude_file_find(const struct exclusions *x, const char *node);
-
-#endif

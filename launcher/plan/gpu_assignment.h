@@ -1,7 +1,6 @@
 /* gpu_assignment - the GPUs of a node that the job may use, and which of them each rank sees.
  * Pure. */
-#ifndef DROVER_GPU_ASSIGNMENT_H
-#define DROVER_GPU_ASSIGNMENT_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -43,5 +42,3 @@ int gpu_assignment_check(const struct plan_node *n, const struct launch_spec *s,
 void gpu_assignment_show(char ***env, const struct plan_rank *r, const struct launch_spec *s,
                          const struct topo *t, const struct gpu_assignment *gpus,
                          char *const *base);
-
-#endif

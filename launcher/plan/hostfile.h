@@ -8,8 +8,7 @@
  * A name that is alone on each of several lines has one slot per line (a PBS node file). Parsing is
  * pure; hostfile_text(), hostfile_read(), hostfile_is_here() and hostfile_mark_here() read the
  * system's state. */
-#ifndef DROVER_HOSTFILE_H
-#define DROVER_HOSTFILE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -53,5 +52,3 @@ bool hostfile_is_here(const char *name);
 /* Marks the hosts that are this machine. Several names of this machine are merged into the
  * first. */
 void hostfile_mark_here(struct hosts *h);
-
-#endif

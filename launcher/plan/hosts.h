@@ -1,8 +1,7 @@
 /* hosts - host list: the nodes that a job may use, and the number of ranks that each node may run.
  * A plain value. hostfile.c reads it from files and options, allocation.c from an allocation;
  * rank_map.c maps ranks onto it. */
-#ifndef DROVER_HOSTS_H
-#define DROVER_HOSTS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -48,5 +47,3 @@ struct host *hosts_find(const struct hosts *h, const char *name);
 struct hosts *hosts_select(const struct hosts *h, const bool *chosen);
 void hosts_free(struct hosts *h);
 AUTO_DEFINE(hosts, struct hosts *, hosts_free)
-
-#endif

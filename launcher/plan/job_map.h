@@ -1,7 +1,6 @@
 /* job_map - which rank of a job is on which node: what a PMIx server tells the ranks of its node
  * about the whole job. Part of the message `node_spec`. Pure. */
-#ifndef DROVER_JOB_MAP_H
-#define DROVER_JOB_MAP_H
+#pragma once
 
 #include "common/err.h"
 #include "common/mem.h"
@@ -27,5 +26,3 @@ int job_map_index(const struct job_map *m, int rank);
 struct job_map *job_map_copy(const struct job_map *m);
 void job_map_free(struct job_map *m);
 AUTO_DEFINE(job_map, struct job_map *, job_map_free)
-
-#endif

@@ -4,8 +4,7 @@
  * Parameters come from parameter files, the environment and the command line. A later source has
  * precedence over an earlier one. This module ignores parameters of the MPI library (btl, pml,
  * coll, …), since the library reads them itself in the ranks. */
-#ifndef DROVER_MCA_PARAMS_H
-#define DROVER_MCA_PARAMS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -51,5 +50,3 @@ static inline void auto_mca_params(struct mca_params *p)
 {
     mca_params_free(p);
 }
-
-#endif

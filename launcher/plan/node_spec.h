@@ -6,8 +6,7 @@
  * ones: the variables of the launcher's user (node_spec_base_env()); the variables of the other
  * node or session (HOSTNAME, XDG_RUNTIME_DIR, …); plan.env; plan_rank.env. What the remote launcher
  * has set for the agent (PMIX_*, OMPI_*, PMI_*, SLURM_PROCID, …) does not reach the ranks. */
-#ifndef DROVER_NODE_SPEC_H
-#define DROVER_NODE_SPEC_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -56,5 +55,3 @@ struct node_spec {
 int node_spec_decode(struct node_spec *out, const struct node_spec_message *job,
                      const struct node_spec_message *own, char *const *agent_env, struct err *e);
 void node_spec_free(struct node_spec *r);
-
-#endif

@@ -1,8 +1,7 @@
 /* plan - placement: computes from a job's spec and the topology of its nodes where each rank runs
  * (node, local rank, GPU, CPUs, NUMA nodes) and with which environment. Pure: the same spec and
  * topologies give the same plan. */
-#ifndef DROVER_PLAN_H
-#define DROVER_PLAN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -230,5 +229,3 @@ static inline const char *plan_rank_wdir(const struct plan *p, const struct plan
 
 void plan_free(struct plan *p);
 AUTO_DEFINE(plan, struct plan *, plan_free)
-
-#endif

@@ -1,7 +1,6 @@
 /* plan_hardware - names the hardware on which a job runs, so that its speed is compared only with
  * that of jobs on the same kind of hardware. Pure. The names do not depend on hosts. */
-#ifndef DROVER_PLAN_HARDWARE_H
-#define DROVER_PLAN_HARDWARE_H
+#pragma once
 
 #include "launcher/plan/gpu_assignment.h"
 #include "launcher/plan/plan.h"
@@ -18,5 +17,3 @@ char *plan_hardware_job(const struct plan *p, const struct launch_spec *s);
 /* Returns the number of GPUs that the ranks of a plan use. A GPU that several ranks share counts
  * once. */
 int plan_hardware_gpus(const struct plan *p);
-
-#endif

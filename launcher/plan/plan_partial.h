@@ -1,7 +1,6 @@
 /* plan_partial - changes the plan of ranks that are a part of a larger job: an external part (one
  * node of a job that several launchers start together), or one of several programs. Pure. */
-#ifndef DROVER_PLAN_PARTIAL_H
-#define DROVER_PLAN_PARTIAL_H
+#pragma once
 
 #include "launcher/plan/plan.h"
 
@@ -14,5 +13,3 @@ void plan_partial_of_job(struct plan *p, const struct launch_spec *s);
  * in plan_make()). Does nothing if the rank's program is spec.argv. */
 void plan_partial_program(struct plan_rank *r, int world_size, const struct launch_spec *s,
                           char *const *base_env);
-
-#endif

@@ -1,8 +1,7 @@
 /* plan_print - prints a plan as text or JSON, for --dry-run, --report-bindings and --json.
  *
  * Secrets are shown as "***" (redact.h). Pure. */
-#ifndef DROVER_PLAN_PRINT_H
-#define DROVER_PLAN_PRINT_H
+#pragma once
 
 #include <jansson.h>
 
@@ -24,5 +23,3 @@ void plan_print_ranks(struct strbuf *b, const struct plan *p);
  *               "env": {…}}, …]}
  * Absent values are null. The caller frees the result (json_decref). */
 json_t *plan_print_json(const struct plan *p);
-
-#endif

@@ -2,8 +2,7 @@
  * of Open MPI 4.1's mpirun. Hosts are filled one after the other up to their slots; with --map-by
  * node, each host gets one rank in turn. -N and PPR give each host a fixed number of ranks. Ranks
  * are numbered host by host, or in turn with --rank-by node. */
-#ifndef DROVER_RANK_MAP_H
-#define DROVER_RANK_MAP_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -43,5 +42,3 @@ struct rank_map_program {
 int rank_map_programs(struct rank_map **out, const struct launch_spec *s,
                       const struct rank_map_program *programs, int n,
                       const struct rank_map_host *hosts, int host_count, struct err *e);
-
-#endif

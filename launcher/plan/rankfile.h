@@ -4,8 +4,7 @@
  *     rank 1=c02 slot=3            core 3
  *     rank 2=+n0 slot=p0,8         the first host of the job; hardware threads with the system's
  *                                  numbers */
-#ifndef DROVER_RANKFILE_H
-#define DROVER_RANKFILE_H
+#pragma once
 
 #include "common/err.h"
 #include "launcher/plan/hosts.h"
@@ -29,5 +28,3 @@ int rankfile_read(struct rankfile **out, const char *path, const struct hosts *k
                   struct err *e);
 void rankfile_free(struct rankfile *f);
 AUTO_DEFINE(rankfile, struct rankfile *, rankfile_free)
-
-#endif

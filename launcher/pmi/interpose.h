@@ -34,8 +34,7 @@
  * DROVER_NO_INTERPOSE=1 in the environment disables the replacements. Everything then works, but
  * more slowly. Use it to find out if a new version of a library is incompatible with a
  * replacement. */
-#ifndef DROVER_INTERPOSE_H
-#define DROVER_INTERPOSE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -60,5 +59,3 @@ void interpose_forget_socket(void);
 /* Prepares the replacement of pmix_ptl_base_send_blocking(). `libpmix` is the handle that dlopen()
  * has returned for libpmix. */
 void interpose_pmix(void *libpmix);
-
-#endif

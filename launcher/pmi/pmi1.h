@@ -5,8 +5,7 @@
  * MPICH's list of messages (src/pmi/maint/pmi-1.1.txt) and Flux's RFC 13 describe PMI-1. Intel MPI,
  * MVAPICH and NVSHMEM use it, too. Pure: the bytes of a rank are arguments, and the answers are
  * events. */
-#ifndef DROVER_PMI1_H
-#define DROVER_PMI1_H
+#pragma once
 
 #include <stddef.h>
 
@@ -49,5 +48,3 @@ void pmi1_answer(struct pmi1 *p, const struct exchange_message *found);
  *   -EMSGSIZE  a line is too long
  * After an error, the caller must disconnect the rank and pass no more bytes from it. */
 int pmi1_recv(struct pmi1 *p, int rank, const char *bytes, size_t len, struct err *e);
-
-#endif

@@ -1,8 +1,7 @@
 /* pmi1_server - serves PMI-1 (pmi1.h) to the ranks of a job on this machine. There is a pair of
  * stream sockets per rank; the rank inherits one end as PMI_FD. What ranks put, and the names that
  * they publish, are known on all nodes. */
-#ifndef DROVER_PMI1_SERVER_H
-#define DROVER_PMI1_SERVER_H
+#pragma once
 
 #include <uv.h>
 
@@ -28,5 +27,3 @@ AUTO_DEFINE(pmi1_server, struct pmi1_server *, pmi1_server_close)
 int pmi1_server_rank(struct pmi1_server *s, int rank, int *rank_fd, char ***env, struct err *e);
 /* Reads what the rank has sent and was not read yet. */
 void pmi1_server_drain(struct pmi1_server *s, int rank);
-
-#endif

@@ -5,8 +5,7 @@
  * ranks, and believes the user that the greeting names. So a port scanner, or a process of another
  * user, could stop a job or join it. This module prevents that: such connections wait or are
  * closed. */
-#ifndef DROVER_PMIX_ACCEPT_H
-#define DROVER_PMIX_ACCEPT_H
+#pragma once
 
 #include <stdint.h>
 #include <sys/socket.h>
@@ -30,5 +29,3 @@ int pmix_accept_next(void *arg, int listener, struct sockaddr *address, socklen_
 
 /* Makes pmix_accept_next() return immediately from now on. Any thread may call this. */
 void pmix_accept_stop(struct pmix_accept *a);
-
-#endif

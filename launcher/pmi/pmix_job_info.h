@@ -1,6 +1,5 @@
 /* pmix_job_info - describes a job and its ranks to libpmix's server. */
-#ifndef DROVER_PMIX_JOB_INFO_H
-#define DROVER_PMIX_JOB_INFO_H
+#pragma once
 
 #include <hwloc.h>
 #include <pmix_common.h>
@@ -13,5 +12,3 @@
  *   -EIO  libpmix rejects the names */
 int pmix_job_info_make(pmix_info_t **out, size_t *n, const struct job_map *map,
                        hwloc_topology_t topology, const char *dir, struct err *e);
-
-#endif

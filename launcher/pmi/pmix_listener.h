@@ -3,8 +3,7 @@
  * Loading libpmix and starting its server takes 5 ms, and most jobs do not need it. So drover only
  * listens on the socket at first, and starts the server when the first rank connects. The server
  * then takes over the socket, with all ranks that wait at it (interpose.h). */
-#ifndef DROVER_PMIX_LISTENER_H
-#define DROVER_PMIX_LISTENER_H
+#pragma once
 
 #include <stdbool.h>
 #include <uv.h>
@@ -38,5 +37,3 @@ void pmix_listener_transfer_fd(struct pmix_listener *l, struct pmix_accept *acce
 bool pmix_listener_enable_accept(void);
 /* Disconnects the ranks that still wait. The caller then closes the handle: uv_close(&l->poll). */
 void pmix_listener_close(struct pmix_listener *l);
-
-#endif

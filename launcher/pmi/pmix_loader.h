@@ -3,8 +3,7 @@
  *
  * Files that call libpmix include this header instead of PMIx's own. The names of PMIx's functions
  * then refer to the loaded functions, also in PMIx's macros. */
-#ifndef DROVER_PMIX_LOADER_H
-#define DROVER_PMIX_LOADER_H
+#pragma once
 
 #include <pmix.h>
 #include <pmix_server.h>
@@ -54,5 +53,3 @@ const struct pmix_loader *pmix_loader(void);
 #define PMIx_server_register_client pmix_loader()->server_register_client
 #define PMIx_server_register_nspace pmix_loader()->server_register_nspace
 #define PMIx_server_setup_fork pmix_loader()->server_setup_fork
-
-#endif

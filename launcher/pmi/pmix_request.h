@@ -2,8 +2,7 @@
  * fence, the data of a rank on another node, a name, a group.
  *
  * A request is made on libpmix's thread, waits on the loop, and is answered on libpmix's thread. */
-#ifndef DROVER_PMIX_REQUEST_H
-#define DROVER_PMIX_REQUEST_H
+#pragma once
 
 #include <pmix_server.h>
 
@@ -68,5 +67,3 @@ bool pmix_request_is_answered_by(const struct pmix_request *q, const struct exch
 void pmix_request_set_answer(struct pmix_request *q, const struct exchange_message *m);
 /* Calls `done` with the answer and frees the request. Only on libpmix's thread. */
 void pmix_request_finish(struct pmix_request *q);
-
-#endif

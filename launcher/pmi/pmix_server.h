@@ -4,8 +4,7 @@
  * started when the first rank connects, since most jobs do not need it. libpmix itself answers
  * fences and gets of the ranks of one node. It runs on a thread of its own. Its events are passed
  * to the loop. */
-#ifndef DROVER_PMIX_SERVER_H
-#define DROVER_PMIX_SERVER_H
+#pragma once
 
 #include <hwloc.h>
 #include <uv.h>
@@ -44,5 +43,3 @@ void pmix_server_drain(struct pmix_server_job *j);
 /* Removes the job. No event follows. */
 void pmix_server_leave(struct pmix_server_job *j);
 AUTO_DEFINE(pmix_server_job, struct pmix_server_job *, pmix_server_leave)
-
-#endif

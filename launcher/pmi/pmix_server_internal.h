@@ -1,7 +1,6 @@
 /* pmix_server - the state of the PMIx server, shared by the loop's side (pmix_server.c) and the
  * functions that libpmix calls on its own thread (pmix_callbacks.c). */
-#ifndef DROVER_PMIX_SERVER_INTERNAL_H
-#define DROVER_PMIX_SERVER_INTERNAL_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -88,5 +87,3 @@ void pmix_server_on_alone(void *job, const struct exchange_message *m);
  * can be only one server per process, since libpmix has only one, and passes no pointer of drover
  * when it calls the functions for names. */
 pmix_server_module_t *pmix_callbacks(struct pmix_server *r);
-
-#endif

@@ -3,8 +3,7 @@
  *
  *     pmix_wait_open(&q);                              the answer may precede the call's return
  *     pmix_wait_call_returned(&q, PMIx_server_...(..., pmix_wait_answer, &q)); */
-#ifndef DROVER_PMIX_WAIT_H
-#define DROVER_PMIX_WAIT_H
+#pragma once
 
 #include <pmix_common.h>
 #include <pthread.h>
@@ -26,5 +25,3 @@ void pmix_wait_answer(pmix_status_t status, void *arg);
 /* Waits until all calls are answered, and then destroys `q`. Returns PMIX_ERR_TIMEOUT after 90 s;
  * libpmix's thread then hangs, and `q` is not destroyed. */
 pmix_status_t pmix_wait_wait(struct pmix_wait *q);
-
-#endif

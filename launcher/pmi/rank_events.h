@@ -1,7 +1,6 @@
 /* rank_events - what ranks tell the process that serves PMIx and PMI-1 to them. The servers of both
  * call the functions of whom it concerns, without layers between them. */
-#ifndef DROVER_RANK_EVENTS_H
-#define DROVER_RANK_EVENTS_H
+#pragma once
 
 #include "launcher/tree/exchange.h"
 
@@ -19,5 +18,3 @@ struct rank_events {
      * node. */
     void (*exchange)(void *arg, const struct exchange_message *m);
 };
-
-#endif

@@ -1,6 +1,5 @@
 /* tcp_peer - the user at the other end of a TCP connection on this machine. */
-#ifndef DROVER_TCP_PEER_H
-#define DROVER_TCP_PEER_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -8,5 +7,3 @@
  * kernel by netlink (sock_diag(7)), or else reads /proc/net/tcp. Returns -ENOENT if the other end
  * is closed or not on this machine, or another negative errno if `fd` is not such a connection. */
 int tcp_peer_uid(uid_t *out, int fd);
-
-#endif

@@ -7,8 +7,7 @@
  * TCP_NODELAY nor TCP_QUICKACK, and the kernel resets TCP_QUICKACK with the next answer. So this
  * module sets it repeatedly during the first second after a rank connects. For a longer run, 40 ms
  * do not matter. */
-#ifndef DROVER_TCP_QUICKACK_H
-#define DROVER_TCP_QUICKACK_H
+#pragma once
 
 #include <stdbool.h>
 #include <uv.h>
@@ -31,5 +30,3 @@ void tcp_quickack_init(struct tcp_quickack *q, uv_loop_t *loop);
 /* Starts the second again, because a rank has connected. */
 void tcp_quickack_rearm(struct tcp_quickack *q);
 void tcp_quickack_free(struct tcp_quickack *q);
-
-#endif

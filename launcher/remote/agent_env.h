@@ -2,8 +2,7 @@
  * other users can see and which passes no environment, such as ssh.
  *
  * The text is one line per variable, "NAME=value", and an empty line. */
-#ifndef DROVER_AGENT_ENV_H
-#define DROVER_AGENT_ENV_H
+#pragma once
 
 #include "common/err.h"
 
@@ -18,5 +17,3 @@ char *agent_env_text(const char *control, const char *token);
  * variables of agent_env_text() are set. Blocks until the text is complete. `fd` is then /dev/null.
  *   -EBADMSG  `fd` ends before the text does, or contains something else */
 int agent_env_read(int fd, struct err *e);
-
-#endif

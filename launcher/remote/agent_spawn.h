@@ -2,8 +2,7 @@
  *
  * The launcher's process gets the join ticket from launch_join_ticket(). The agent exits when the
  * launcher releases it or disconnects, or when it is killed. */
-#ifndef DROVER_AGENT_SPAWN_H
-#define DROVER_AGENT_SPAWN_H
+#pragma once
 
 #include "common/err.h"
 #include "common/mem.h"
@@ -36,5 +35,3 @@ struct plan *agent_spawn_plan(int count);
  * `*out`.
  *   -ENOENT, -EACCES  the program is missing from the installation, or not executable */
 int agent_spawn_program(char **out, struct err *e);
-
-#endif

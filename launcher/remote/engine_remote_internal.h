@@ -14,8 +14,7 @@
  * of a rank that are not credited by a `credit` frame. So while a job's output is paused, drover
  * holds at most this many bytes per rank, and a rank whose output is paused does not pause the
  * others. */
-#ifndef DROVER_ENGINE_REMOTE_INTERNAL_H
-#define DROVER_ENGINE_REMOTE_INTERNAL_H
+#pragma once
 
 #include "launcher/engine/engine.h"
 #include "launcher/io/last_lines.h"
@@ -284,5 +283,3 @@ void remote_tree_on_listening(struct remote_node *n, const struct control_frame 
 /* Handle frames of a child of the launcher about the nodes below it. */
 void remote_tree_on_relay(struct remote_node *way, const struct control_frame *f);
 void remote_tree_on_lost(struct remote_node *way, const struct control_frame *f);
-
-#endif

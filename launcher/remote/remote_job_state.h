@@ -2,8 +2,7 @@
  *
  * Pure: the table knows no connection, timer or clock. The owner of the loop (engine_remote.c)
  * looks up the next state and then carries out what the new state requires. */
-#ifndef DROVER_REMOTE_JOB_STATE_H
-#define DROVER_REMOTE_JOB_STATE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -42,5 +41,3 @@ extern const struct states remote_job_states;
 
 /* Returns true while the job is being started: it waits for names or agents. */
 bool remote_job_is_starting(enum remote_job_state s);
-
-#endif

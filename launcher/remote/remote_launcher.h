@@ -8,8 +8,7 @@
  * bind the agents nor change their output.
  *
  * A new launcher is a file in launchers/ and a line of REMOTE_LAUNCHERS. */
-#ifndef DROVER_REMOTE_LAUNCHER_H
-#define DROVER_REMOTE_LAUNCHER_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -105,5 +104,3 @@ char **remote_launcher_strip_env(char *const *env);
 /* Returns the number of the node that a launcher has given to an agent with this environment, or -1
  * if there is none. */
 int remote_launcher_node(char *const *env);
-
-#endif

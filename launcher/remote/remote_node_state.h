@@ -1,8 +1,7 @@
 /* remote_node_state - the life cycle of a node of a job, as the launcher sees it, as a table.
  *
  * Pure. A node has one agent, which runs all ranks of the node (remote_rank_state.h). */
-#ifndef DROVER_REMOTE_NODE_STATE_H
-#define DROVER_REMOTE_NODE_STATE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -37,5 +36,3 @@ bool remote_node_is_reaped(enum remote_node_state s);
 
 /* Returns true if the node's agent has said hello, and its connection has not ended. */
 bool remote_node_has_agent(enum remote_node_state s);
-
-#endif

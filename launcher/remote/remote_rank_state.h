@@ -2,8 +2,7 @@
  *
  * Pure. The state does not show if the processes of the rank's node are reaped
  * (remote_node_state.h) or if its output has ended (struct remote_rank). */
-#ifndef DROVER_REMOTE_RANK_STATE_H
-#define DROVER_REMOTE_RANK_STATE_H
+#pragma once
 
 #include "common/states.h"
 
@@ -23,5 +22,3 @@ enum remote_rank_event {
 };
 
 extern const struct states remote_rank_states;
-
-#endif

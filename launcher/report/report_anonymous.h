@@ -4,8 +4,7 @@
  * Names are known or recognised by their form. The same name has the same replacement in the whole
  * report: "host-1", "path-3". A path is one that begins with '/', '~', './' or '../', or one
  * with a '/' whose last part has an ending. */
-#ifndef DROVER_REPORT_ANONYMOUS_H
-#define DROVER_REPORT_ANONYMOUS_H
+#pragma once
 
 #include <jansson.h>
 
@@ -27,5 +26,3 @@ void report_anonymous_user(struct report_anonymous *a, const char *name);
 char *report_anonymous_text(struct report_anonymous *a, const char *text);
 /* Replaces every string in the value in the same way; keys stay. Returns a new reference. */
 json_t *report_anonymous_json(struct report_anonymous *a, json_t *value);
-
-#endif

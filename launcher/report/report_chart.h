@@ -5,8 +5,7 @@
  *     report_document_figure(d, "…", report_chart_finish(c));
  *
  * Colours are classes of the report's style. Names are clean texts (report_document_shown()). */
-#ifndef DROVER_REPORT_CHART_H
-#define DROVER_REPORT_CHART_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,5 +30,3 @@ void report_chart_line(struct report_chart *c, const char *style, const double *
 
 /* Returns the picture and frees the chart. The caller frees the text. */
 char *report_chart_finish(struct report_chart *c);
-
-#endif

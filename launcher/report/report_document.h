@@ -3,8 +3,7 @@
  *
  * All texts may come from users: they become clean text (report_text.h) and, if the report is
  * anonymous, lose their names when they are added. */
-#ifndef DROVER_REPORT_DOCUMENT_H
-#define DROVER_REPORT_DOCUMENT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -67,5 +66,3 @@ void report_document_number(struct report_document *d, double x);
 /* Adds a row of two cells. */
 void report_document_fact(struct report_document *d, const char *name, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-
-#endif

@@ -1,6 +1,5 @@
 /* report_file - the file of a report, whose ending says its form: .html, .htm or .md. */
-#ifndef DROVER_REPORT_FILE_H
-#define DROVER_REPORT_FILE_H
+#pragma once
 
 #include "common/err.h"
 #include "common/strbuf.h"
@@ -23,5 +22,3 @@ int report_file_write(const char *path, const struct strbuf *content, struct err
 
 /* Writes a document without scripts in the form of the file's name. Errors as above. */
 int report_file_document(const char *path, const struct report_document *d, struct err *e);
-
-#endif

@@ -1,7 +1,6 @@
 /* report_html - a report as one HTML file that loads nothing: not from the network, and not from
  * other files. Pure. */
-#ifndef DROVER_REPORT_HTML_H
-#define DROVER_REPORT_HTML_H
+#pragma once
 
 #include "common/strbuf.h"
 #include "launcher/report/report_document.h"
@@ -17,5 +16,3 @@ struct report_html {
 };
 
 void report_html(struct strbuf *out, const struct report_document *d, const struct report_html *h);
-
-#endif

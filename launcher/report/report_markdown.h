@@ -1,10 +1,7 @@
 /* report_markdown - a report as Markdown with tables, for a pull request or an issue. Pure. */
-#ifndef DROVER_REPORT_MARKDOWN_H
-#define DROVER_REPORT_MARKDOWN_H
+#pragma once
 
 #include "common/strbuf.h"
 #include "launcher/report/report_document.h"
 
 void report_markdown(struct strbuf *out, const struct report_document *d);
-
-#endif

@@ -1,7 +1,6 @@
 /* report_text - text from users, logs and ranks in a report: it may contain anything, and must be
  * nothing but text there. Pure. */
-#ifndef DROVER_REPORT_TEXT_H
-#define DROVER_REPORT_TEXT_H
+#pragma once
 
 #include "common/strbuf.h"
 
@@ -18,5 +17,3 @@ void report_text_markdown(struct strbuf *out, const char *text);
 /* Appends an inline script. "</script" and "<!--" would end it or hide its end: '\' separates them,
  * which changes nothing in a string or a regular expression. */
 void report_text_script(struct strbuf *out, const char *script, size_t len);
-
-#endif

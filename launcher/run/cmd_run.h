@@ -1,7 +1,6 @@
 /* cmd_run - carries out `drover run` and `drover torchrun` after their options were read: prints
  * the plan, or runs the job. */
-#ifndef DROVER_CMD_RUN_H
-#define DROVER_CMD_RUN_H
+#pragma once
 
 #include "common/err.h"
 #include "launcher/run/run_options.h"
@@ -11,5 +10,3 @@
 int cmd_run_job(struct run_options *o);
 /* Prints why nothing was started. Returns the exit status. */
 int cmd_run_usage_error(const struct run_options *o, const struct err *e);
-
-#endif

@@ -1,6 +1,5 @@
 /* console - the ranks' output on drover's stdout and stderr: complete lines, with tags. */
-#ifndef DROVER_CONSOLE_H
-#define DROVER_CONSOLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -69,5 +68,3 @@ int console_error(const struct console *c);
 /* Returns true if colours may be written to `fd`. This is so for terminals, unless the variables
  * NO_COLOR, CLICOLOR_FORCE and TERM say otherwise (no-color.org, bixense.com/clicolors). */
 bool console_coloured(int fd);
-
-#endif

@@ -1,7 +1,6 @@
 /* ft_options - the settings of ft_launcher (nvidia-resiliency-ext 0.4.1): from its options and its
  * file to time limits, and to what the bridge (ft_bridge.h) gives to the ranks' clients. */
-#ifndef DROVER_FT_OPTIONS_H
-#define DROVER_FT_OPTIONS_H
+#pragma once
 
 #include "common/err.h"
 #include "common/strbuf.h"
@@ -33,5 +32,3 @@ struct ft_options {
  */
 int ft_options_read(char **config, struct section_limits *limits, const struct ft_options *o,
                     char ***warnings, struct strbuf *learnt, struct err *e);
-
-#endif

@@ -2,8 +2,7 @@
  * with those of its peers, as the rendezvous decides (elastic/rdzv_client.h).
  *
  * elastic/elastic_state.h has the states. */
-#ifndef DROVER_RUN_ELASTIC_H
-#define DROVER_RUN_ELASTIC_H
+#pragma once
 
 #include <uv.h>
 
@@ -64,5 +63,3 @@ enum run_elastic_next run_elastic_ranks_ended(struct run_elastic *m, const char 
                                               bool by_user, bool restart_due);
 /* Joins the rendezvous for a further attempt. If that fails, emits `over` before it returns. */
 void run_elastic_join(struct run_elastic *m);
-
-#endif

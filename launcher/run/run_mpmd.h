@@ -1,6 +1,5 @@
 /* run_mpmd - the program of a job, or several programs in one job: "-np 2 ./a : -np 1 ./b". */
-#ifndef DROVER_RUN_MPMD_H
-#define DROVER_RUN_MPMD_H
+#pragma once
 
 #include "common/err.h"
 #include "launcher/run/run_options.h"
@@ -29,5 +28,3 @@ void run_mpmd_prepend_path(char ***env, char *const *outer, const char *dir);
  * Returns the number of values used, or -EINVAL if the text has neither form. */
 int run_mpmd_read_env(char ***env, char *const *values, struct err *e);
 void run_mpmd_free(struct run_options *o);
-
-#endif

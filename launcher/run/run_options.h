@@ -1,7 +1,6 @@
 /* run_options - the options of `drover run` and `drover torchrun`, and the launch spec that follows
  * from them. */
-#ifndef DROVER_RUN_OPTIONS_H
-#define DROVER_RUN_OPTIONS_H
+#pragma once
 
 #include <hwloc.h>
 #include <stdbool.h>
@@ -90,5 +89,3 @@ void run_options_choose_hosts(struct run_options *o, int min, int max);
 /* Logs the options that have no effect with this engine, in one line, and the warnings. */
 void run_options_log_ignored(const struct run_options *o, const char *engine);
 void run_options_free(struct run_options *o);
-
-#endif

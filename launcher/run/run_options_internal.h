@@ -1,6 +1,5 @@
 /* run_options_internal - what the files of run_options share. */
-#ifndef DROVER_RUN_OPTIONS_INTERNAL_H
-#define DROVER_RUN_OPTIONS_INTERNAL_H
+#pragma once
 
 #include "launcher/run/run_options.h"
 
@@ -14,5 +13,3 @@ int run_options_probe(struct run_options *probe, int argc, char *const *words, s
  *   -EINVAL  --mca or --prtemca gives a parameter a value that drover does not know
  *   -errno   a --tune file cannot be read */
 int run_options_add_params(struct run_options *o, int argc, char *const *argv, struct err *e);
-
-#endif

@@ -1,7 +1,6 @@
 /* run_options_mapping - the option values that say where ranks run and what starts them there:
  * --map-by, --rank-by, --bind-to and their older names, and --engine. */
-#ifndef DROVER_RUN_OPTIONS_MAPPING_H
-#define DROVER_RUN_OPTIONS_MAPPING_H
+#pragma once
 
 #include "common/err.h"
 #include "launcher/run/run_options.h"
@@ -21,5 +20,3 @@ int run_options_mapping_launcher(void *opts, char *const *values, struct err *e)
 
 /* Applies an option that is an older name of these: -bynode, -bind-to-core, -pernode, … */
 int run_options_mapping_legacy(struct run_options *o, const char *option, struct err *e);
-
-#endif

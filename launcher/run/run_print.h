@@ -1,6 +1,5 @@
 /* run_print - makes the texts of `drover run` about a failure, a plan and its bindings. */
-#ifndef DROVER_RUN_PRINT_H
-#define DROVER_RUN_PRINT_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -22,5 +21,3 @@ void run_print_error_file(const struct job_end *end);
 void run_print_plan(struct strbuf *b, const struct plan *p, bool json);
 /* Appends one line per rank (--report-bindings). */
 void run_print_bindings(struct strbuf *b, const struct plan *p);
-
-#endif

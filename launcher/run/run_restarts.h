@@ -1,7 +1,6 @@
 /* run_restarts - implements --max-restarts: decides if a job is restarted, and waits before the
  * next attempt. */
-#ifndef DROVER_RUN_RESTARTS_H
-#define DROVER_RUN_RESTARTS_H
+#pragma once
 
 #include "launcher/run/features/feature.h"
 
@@ -24,5 +23,3 @@ void run_restarts_start_timer(struct run_restarts *r);
 /* Returns the number of the present attempt, or of the next attempt if a restart is due. The first
  * attempt is 0. */
 int run_restarts_attempt(const struct run_restarts *r);
-
-#endif

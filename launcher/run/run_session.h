@@ -2,8 +2,7 @@
  * stderr, and its exit status.
  *
  * run_session_state.h has the states; entering one performs its actions. */
-#ifndef DROVER_RUN_SESSION_H
-#define DROVER_RUN_SESSION_H
+#pragma once
 
 #include "common/err.h"
 #include "launcher/run/run_options.h"
@@ -12,5 +11,3 @@
  * rank was started; `*status` is 0 then if the options are the cause. -ECANCELED: a check of this
  * machine has failed that would break the job. */
 int run_session(int *status, struct run_options *o, struct err *e);
-
-#endif

@@ -3,8 +3,7 @@
  * Pure. A guard is part of the event: the caller decides, for example, if a restart is due, before
  * it looks up the next state. Facts that do not depend on the state (the exit status, the signal
  * and the other causes that stopped the job) are fields of the session. */
-#ifndef DROVER_RUN_SESSION_STATE_H
-#define DROVER_RUN_SESSION_STATE_H
+#pragma once
 
 #include "common/states.h"
 
@@ -42,5 +41,3 @@ enum run_session_event {
 };
 
 extern const struct states run_session_states;
-
-#endif

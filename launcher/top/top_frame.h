@@ -1,6 +1,5 @@
 /* top_frame - the text of `drover top`: a frame that fills a terminal, or a table for a pipe. */
-#ifndef DROVER_TOP_FRAME_H
-#define DROVER_TOP_FRAME_H
+#pragma once
 
 #include "common/strbuf.h"
 #include "launcher/top/top_model.h"
@@ -25,5 +24,3 @@ void top_frame_table(struct strbuf *out, const struct top_view *v);
 /* Applies the next key of `keys`, of which `len` bytes are left, on a terminal with `rows` rows.
  * Returns the number of its bytes: an arrow key has several. */
 size_t top_frame_key(struct top_state *state, const char *keys, size_t len, int rows);
-
-#endif

@@ -1,7 +1,6 @@
 /* top_gpus - reads the GPUs of this machine and their processes again and again, in a thread: the
  * driver may hang, and nothing waits for it. */
-#ifndef DROVER_TOP_GPUS_H
-#define DROVER_TOP_GPUS_H
+#pragma once
 
 #include "common/mem.h"
 #include "launcher/gpu/gpu_sample.h"
@@ -33,5 +32,3 @@ AUTO_DEFINE(top_gpus, struct top_gpus *, top_gpus_close)
 int64_t top_gpus_number(struct top_gpus *g);
 /* Copies the latest reading; the caller ends it. */
 void top_gpus_latest(struct top_gpus *g, struct top_gpus_reading *out);
-
-#endif

@@ -1,6 +1,5 @@
 /* top_local - reads what `drover top` shows of this machine. */
-#ifndef DROVER_TOP_LOCAL_H
-#define DROVER_TOP_LOCAL_H
+#pragma once
 
 #include "launcher/top/top_gpus.h"
 #include "launcher/top/top_node.h"
@@ -8,5 +7,3 @@
 /* Fills in the node, which must be empty: the latest reading of the GPUs, and the processes and
  * jobs of now. `late_ms`: a reading that is older is a problem of the driver, and is not shown. */
 void top_local_read(struct top_node *out, struct top_gpus *gpus, int late_ms);
-
-#endif

@@ -1,6 +1,5 @@
 /* top_model - decides what `drover top` shows: rows of cells for GPUs, processes and jobs. */
-#ifndef DROVER_TOP_MODEL_H
-#define DROVER_TOP_MODEL_H
+#pragma once
 
 #include "launcher/top/top_node.h"
 
@@ -61,5 +60,3 @@ static inline void auto_top_view(struct top_view *v)
 {
     top_model_view_end(v);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* top_node - what `drover top` knows of one node at one moment: its GPUs, the processes on them,
  * and the jobs that were started there. */
-#ifndef DROVER_TOP_NODE_H
-#define DROVER_TOP_NODE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -55,5 +54,3 @@ static inline void auto_top_node(struct top_node *n)
 struct top_process *top_node_add_process(struct top_node *n);
 struct top_job *top_node_add_job(struct top_node *n);
 struct gpu_sample *top_node_add_gpu(struct top_node *n);
-
-#endif

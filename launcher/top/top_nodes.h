@@ -1,8 +1,7 @@
 /* top_nodes - several nodes for `drover top`: each runs `drover top --json` as a job of its own,
  * through the engine that `drover run` would use, and prints a line per interval. A node that does
  * not answer is shown as such, is started again, and does not delay the others. */
-#ifndef DROVER_TOP_NODES_H
-#define DROVER_TOP_NODES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,5 +30,3 @@ const struct top_node *top_nodes_read(struct top_nodes *n);
 int64_t top_nodes_changes(const struct top_nodes *n);
 /* Returns true if each node has answered or failed. */
 bool top_nodes_complete(const struct top_nodes *n);
-
-#endif

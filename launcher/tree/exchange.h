@@ -20,8 +20,7 @@
  *
  * Cost of a fence with data: each node gets the data of all, so n nodes receive n² contributions in
  * total, with every radix. A tree only spreads the sending. */
-#ifndef DROVER_EXCHANGE_H
-#define DROVER_EXCHANGE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -138,5 +137,3 @@ int exchange_receive(struct exchange *x, int from, const char *bytes, size_t len
 void exchange_lose(struct exchange *x, int child);
 /* Answers lookups whose wait has ended. Returns when the next one ends, or INT64_MAX. */
 int64_t exchange_expire(struct exchange *x, int64_t now_ms);
-
-#endif

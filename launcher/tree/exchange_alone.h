@@ -1,7 +1,6 @@
 /* exchange_alone - the exchange of a job with one node: the instances of the launcher and of the
  * node, which give each other their messages at once. Pure. */
-#ifndef DROVER_EXCHANGE_ALONE_H
-#define DROVER_EXCHANGE_ALONE_H
+#pragma once
 
 #include "launcher/tree/exchange.h"
 
@@ -22,5 +21,3 @@ int exchange_alone_submit(struct exchange_alone *x, const struct exchange_messag
                           int64_t now_ms, struct err *e);
 /* Does what exchange_expire() does. */
 int64_t exchange_alone_expire(struct exchange_alone *x, int64_t now_ms);
-
-#endif

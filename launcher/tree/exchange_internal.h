@@ -1,7 +1,6 @@
 /* exchange_internal - the state of an instance of exchange, and what its files share: exchange.c
  * receives and routes, exchange_fence.c has the fences, exchange_names.c the published names. */
-#ifndef DROVER_EXCHANGE_INTERNAL_H
-#define DROVER_EXCHANGE_INTERNAL_H
+#pragma once
 
 #include "launcher/tree/exchange.h"
 
@@ -77,5 +76,3 @@ int64_t exchange_names_expire(struct exchange *x, int64_t now_ms);
 /* Drops the lookups of lost nodes. */
 void exchange_names_lose(struct exchange *x);
 void exchange_names_free_all(struct exchange *x);
-
-#endif

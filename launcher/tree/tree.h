@@ -5,8 +5,7 @@
  * nodes above. So no subtree has many more nodes than another, and the depth is the least possible.
  * A node's parent has a lower number. Launchers such as PRRTE ("routed radix") and slurmd
  * (TreeWidth) use such trees. */
-#ifndef DROVER_TREE_H
-#define DROVER_TREE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -30,5 +29,3 @@ bool tree_is_below(const struct tree *t, int top, int node);
 int tree_next_hop(const struct tree *t, int at, int to);
 /* Returns the number of hops from the launcher to a node: 1 for its children. */
 int tree_depth(const struct tree *t, int node);
-
-#endif

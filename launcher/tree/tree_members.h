@@ -5,8 +5,7 @@
  * where its parent is as soon as the parent is at its place and listens; it then leaves, and its
  * next hello comes through the parent. No connection tells that an agent has died on its way, so
  * there is a time limit. If an agent is lost, all below it are lost. */
-#ifndef DROVER_TREE_MEMBERS_H
-#define DROVER_TREE_MEMBERS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -70,5 +69,3 @@ enum tree_member_state tree_members_state(const struct tree_members *m, int node
 /* Return the number of nodes in the state, and the first such node (-1: none). */
 int tree_members_count(const struct tree_members *m, enum tree_member_state s);
 int tree_members_first(const struct tree_members *m, enum tree_member_state s);
-
-#endif

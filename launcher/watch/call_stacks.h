@@ -1,8 +1,7 @@
 /* call_stacks - captures call stacks of processes with gdb, or with py-spy for Python.
  *
  * The tools run as children of this process, all at the same time, with a deadline. */
-#ifndef DROVER_CALL_STACKS_H
-#define DROVER_CALL_STACKS_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -33,5 +32,3 @@ struct call_stacks *call_stacks_capture(uv_loop_t *loop, const struct rank_statu
 /* Kills the tools that still run. `done` is not called any more. The handles close in the loop's
  * next iterations. */
 void call_stacks_free(struct call_stacks *s);
-
-#endif

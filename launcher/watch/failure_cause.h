@@ -2,8 +2,7 @@
  * what to do about it.
  *
  * The texts are those of PyTorch, NCCL, gloo, CUDA's runtime, Open MPI, libc and Python. Pure. */
-#ifndef DROVER_FAILURE_CAUSE_H
-#define DROVER_FAILURE_CAUSE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -40,5 +39,3 @@ struct failure_cause_core {
     int pid, uid, signal;
 };
 char *failure_cause_core(const struct failure_cause_core *c);
-
-#endif

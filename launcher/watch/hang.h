@@ -16,8 +16,7 @@
  * The job does not hang if one or a few ranks compute while the other ranks wait for them, for
  * example if rank 0 evaluates or writes a checkpoint. The job does not hang either if a debugger
  * holds a rank, or if a rank cannot be observed. Pure. */
-#ifndef DROVER_HANG_H
-#define DROVER_HANG_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -63,5 +62,3 @@ bool hang_is_idle(const struct hang *h, int rank);
  * each rank in what it waits; a rank with NULL is ignored. If there is no majority, no rank
  * differs. */
 void hang_differs(bool *differs, const char *const *where, int ranks);
-
-#endif

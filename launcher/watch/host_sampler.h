@@ -1,7 +1,6 @@
 /* host_sampler - reads the counters of this machine's CPUs, disks and network links from /proc and
  * /sys. */
-#ifndef DROVER_HOST_SAMPLER_H
-#define DROVER_HOST_SAMPLER_H
+#pragma once
 
 #include "common/mem.h"
 #include "launcher/watch/job_usage.h"
@@ -17,5 +16,3 @@ AUTO_DEFINE(host_sampler, struct host_sampler *, host_sampler_close)
 /* A counter that the machine does not have is UNKNOWN: a container has no network device of its
  * own, for example. */
 void host_sampler_read(const struct host_sampler *h, struct host_sample *out);
-
-#endif

@@ -1,8 +1,7 @@
 /* job_advice - what limits a job, if its samples show that. Pure.
  *
  * The thresholds are in job_advice.c and in docs/drover-run.md. */
-#ifndef DROVER_JOB_ADVICE_H
-#define DROVER_JOB_ADVICE_H
+#pragma once
 
 #include "launcher/watch/job_usage.h"
 
@@ -20,5 +19,3 @@ unsigned job_advice(const struct job_usage_summary *s);
 const char *job_advice_text(enum job_advice a);
 /* Returns its word in the event `usage`: "loader". */
 const char *job_advice_name(enum job_advice a);
-
-#endif

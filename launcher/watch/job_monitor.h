@@ -2,8 +2,7 @@
  * per second.
  *
  * A thread reads NVML and /proc; nothing waits for it, since the driver may hang. */
-#ifndef DROVER_JOB_MONITOR_H
-#define DROVER_JOB_MONITOR_H
+#pragma once
 
 #include "common/mem.h"
 #include "launcher/gpu/gpu_sample.h"
@@ -30,5 +29,3 @@ int job_monitor_latest(struct job_monitor *m, struct gpu_sample **out);
 struct job_usage *job_monitor_usage(struct job_monitor *m);
 /* Returns how long all GPUs have been idle, as job_usage_idle_s(). */
 double job_monitor_idle_s(struct job_monitor *m);
-
-#endif

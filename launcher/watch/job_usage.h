@@ -1,7 +1,6 @@
 /* job_usage - what a job did with its GPUs, CPUs, disks and network: accumulates samples, and
  * summarises them. Pure; its memory depends on the number of GPUs only, not on that of samples. */
-#ifndef DROVER_JOB_USAGE_H
-#define DROVER_JOB_USAGE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -70,5 +69,3 @@ struct job_usage_summary {
 /* Summarises the samples so far. The caller calls job_usage_summary_end(). */
 void job_usage_summarise(struct job_usage_summary *out, const struct job_usage *u);
 void job_usage_summary_end(struct job_usage_summary *s);
-
-#endif

@@ -5,8 +5,7 @@
  * several ranks, no rank has ever connected, and the ranks use an MPI library. A running rank uses
  * one if the library is mapped for some seconds. After all ranks have exited with status 0, the
  * check reads the libraries that the program's file names. */
-#ifndef DROVER_MPI_SINGLETONS_H
-#define DROVER_MPI_SINGLETONS_H
+#pragma once
 
 #include <uv.h>
 
@@ -31,5 +30,3 @@ void mpi_singletons_ended(struct mpi_singletons *s, const struct job_end *end);
  * read. */
 bool mpi_singletons_mapped(char *out, size_t size, pid_t pid);
 bool mpi_singletons_named(char *out, size_t size, const char *program);
-
-#endif

@@ -1,8 +1,7 @@
 /* nccl_ras - asks NCCL's RAS service about the job, if the service answers at NCCL_RAS_ADDR (NCCL
  * 2.24 and later; text over TCP). The answer does not decide if the job hangs: the service has
  * reported OK during hangs. */
-#ifndef DROVER_NCCL_RAS_H
-#define DROVER_NCCL_RAS_H
+#pragma once
 
 #include <uv.h>
 
@@ -15,5 +14,3 @@ struct nccl_ras *nccl_ras_query(uv_loop_t *loop, const char *address,
 /* Ends the query; to be called before or after `done`. `done` is not called any more. The handles
  * close in the loop's next iterations. NULL is accepted. */
 void nccl_ras_free(struct nccl_ras *r);
-
-#endif

@@ -1,6 +1,5 @@
 /* section_limits - time limits of a rank's sections and heartbeats. Pure. */
-#ifndef DROVER_SECTION_LIMITS_H
-#define DROVER_SECTION_LIMITS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -51,5 +50,3 @@ int section_limits_learn(struct section_limits *l, const struct section_limits *
 int64_t section_limits_of(const struct section_limits *l, const char *name);
 /* Returns true if anything has a limit. */
 bool section_limits_any(const struct section_limits *l);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * A rank is OUTSIDE if it is in no section, and INSIDE if it is in one or more. A rank that is
  * UNWATCHED has no limits: it has not started, or its RankMonitorClient has disconnected. Pure. */
-#ifndef DROVER_SECTION_WATCH_H
-#define DROVER_SECTION_WATCH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -87,4 +86,3 @@ const char *section_watch_overrun_name(enum section_overrun_kind kind);
 /* Appends what happened, to follow the names of the ranks: "has been in section 'step' for 181 s,
  * longer than 180 s". `many`: several ranks have. */
 void section_watch_overrun_write(struct strbuf *b, const struct section_overrun *o, bool many);
-#endif

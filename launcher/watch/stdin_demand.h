@@ -1,7 +1,6 @@
 /* stdin_demand - finds out if a rank waits for its stdin. Text that no rank reads can then be left
  * in the terminal for the shell. */
-#ifndef DROVER_STDIN_DEMAND_H
-#define DROVER_STDIN_DEMAND_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -10,5 +9,3 @@
  * waits until the pipe is readable. Also returns true if the pipe is non-blocking, since no thread
  * then waits for it, or if the threads cannot be examined. */
 bool stdin_demand(pid_t rank, ino_t pipe);
-
-#endif

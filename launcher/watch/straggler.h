@@ -14,8 +14,7 @@
  * ignore single long steps, such as those in which rank 0 writes a checkpoint. The last 16 ratios
  * are used, and the last 64 if the times vary too much for that. At least 3 ranks are needed. Pure.
  */
-#ifndef DROVER_STRAGGLER_H
-#define DROVER_STRAGGLER_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -50,5 +49,3 @@ struct straggler_change {
  * has become slow, or is no longer slow. Call it again until it returns false. A rank that is slow
  * in several things is reported once, with the one in which it loses most. */
 bool straggler_next(struct straggler *s, struct straggler_change *out);
-
-#endif

@@ -7,8 +7,7 @@
  * lease.end lease.why` of the leases of these trials. A number that is missing is NaN. Times are
  * seconds since `t0_ms`. Texts are numbers of the header's mapping `texts`. The value of a category
  * is its position in the parameter's `values`. */
-#ifndef DROVER_SERVE_COLUMNS_H
-#define DROVER_SERVE_COLUMNS_H
+#pragma once
 
 #include <jansson.h>
 #include <stdint.h>
@@ -30,5 +29,3 @@ AUTO_DEFINE(serve_columns, struct serve_columns *, serve_columns_free)
 /* Appends the body with all trials that have a record after `since`. Takes ownership of `head`, to
  * which the members of the header are added. */
 void serve_columns_body(struct strbuf *out, struct serve_columns *s, int64_t since, json_t *head);
-
-#endif

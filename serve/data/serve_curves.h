@@ -1,7 +1,6 @@
 /* serve_curves - learning curves for the page: all of them as density, some of them point by point.
  * Pure. */
-#ifndef DROVER_SERVE_CURVES_H
-#define DROVER_SERVE_CURVES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,5 +28,3 @@ void serve_curves_density(struct strbuf *out, const struct sweep_columns *c,
  * header has {"metric","ids"}. */
 void serve_curves_of(struct strbuf *out, const struct sweep_columns *c, const char *metric,
                      const int *trials, size_t count);
-
-#endif

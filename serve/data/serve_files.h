@@ -1,6 +1,5 @@
 /* serve_files - the files of the page, which are read once. A path in a request is never opened. */
-#ifndef DROVER_SERVE_FILES_H
-#define DROVER_SERVE_FILES_H
+#pragma once
 
 #include <stddef.h>
 
@@ -24,5 +23,3 @@ AUTO_DEFINE(serve_files, struct serve_files *, serve_files_close)
 
 /* Returns the file with this name, or NULL. Borrowed. */
 const struct serve_file *serve_files_find(const struct serve_files *f, const char *name);
-
-#endif

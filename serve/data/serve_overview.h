@@ -1,7 +1,6 @@
 /* serve_overview - a sweep as JSON for the page: its facts, its best trial, its workers, and one
  * trial with all details. */
-#ifndef DROVER_SERVE_OVERVIEW_H
-#define DROVER_SERVE_OVERVIEW_H
+#pragma once
 
 #include <jansson.h>
 #include <stddef.h>
@@ -29,5 +28,3 @@ json_t *serve_overview_trial(const struct serve_sweep *s, int trial, struct err 
  *   -ENODATA  it has no such file on this machine; others as open() */
 int serve_overview_log(struct strbuf *out, off_t *size, const struct serve_sweep *s, int trial,
                        const char *stream, size_t max, struct err *e);
-
-#endif

@@ -7,8 +7,7 @@
  *
  * Numbers are little-endian. The header's member `columns` maps the name of each column to [type,
  * offset in the data, count]; columns with the same numbers have the same offset. */
-#ifndef DROVER_SERVE_PACK_H
-#define DROVER_SERVE_PACK_H
+#pragma once
 
 #include <jansson.h>
 #include <stddef.h>
@@ -49,5 +48,3 @@ json_t *serve_pack_head(const struct strbuf *body);
 const char *serve_pack_data(const struct strbuf *body);
 /* Appends a body of a header, with its member `columns`, and its data. */
 void serve_pack_join(struct strbuf *out, const json_t *head, const char *data, size_t len);
-
-#endif

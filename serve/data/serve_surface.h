@@ -1,6 +1,5 @@
 /* serve_surface - what the model of a sweep expects: over one parameter or two, through a trial. */
-#ifndef DROVER_SERVE_SURFACE_H
-#define DROVER_SERVE_SURFACE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -22,5 +21,3 @@ struct serve_surface_plan {
  *   -ENOTSUP  the method has no model, or not yet, or there are too many trials for one */
 int serve_surface_body(struct strbuf *out, const struct sweep_reader *v,
                        const struct serve_surface_plan *plan, struct err *e);
-
-#endif

@@ -1,6 +1,5 @@
 /* serve_sweeps - the sweeps of a directory, each read once and then kept up to date. */
-#ifndef DROVER_SERVE_SWEEPS_H
-#define DROVER_SERVE_SWEEPS_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -67,5 +66,3 @@ void serve_sweep_keep(struct serve_sweep *s, int64_t since, const struct strbuf 
  * "method"?, "error"?}, …]} (new reference). A sweep that was not yet read has a name only; each
  * call reads some of them. */
 json_t *serve_sweeps_list(struct serve_sweeps *s, struct err *e);
-
-#endif

@@ -1,7 +1,6 @@
 /* sweep_report - what the report of a sweep says: the question, the result, the cost, the failures,
  * the machines, and how to run it again. */
-#ifndef DROVER_SWEEP_REPORT_H
-#define DROVER_SWEEP_REPORT_H
+#pragma once
 
 #include "launcher/report/report_document.h"
 #include "serve/data/serve_sweeps.h"
@@ -12,5 +11,3 @@ void sweep_report_names(struct report_anonymous *a, const struct sweep_reader *v
 
 /* Fills the document. `now_ms`: since 1970. */
 void sweep_report(struct report_document *d, struct serve_sweep *s, int64_t now_ms);
-
-#endif

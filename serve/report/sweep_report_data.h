@@ -4,8 +4,7 @@
  *
  * Answers are `columns` and `overview`, and by the numbers of metrics and
  * parameters `density 0`, `curves 0`, `surface 1` and `surface 1 2`. */
-#ifndef DROVER_SWEEP_REPORT_DATA_H
-#define DROVER_SWEEP_REPORT_DATA_H
+#pragma once
 
 #include "common/strbuf.h"
 #include "launcher/report/report_anonymous.h"
@@ -13,5 +12,3 @@
 
 /* Appends the elements. `a` NULL: names stay. */
 void sweep_report_data(struct strbuf *out, struct serve_sweep *s, struct report_anonymous *a);
-
-#endif

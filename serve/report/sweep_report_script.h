@@ -1,7 +1,6 @@
 /* sweep_report_script - the dashboard's modules as one script: a page that is opened from a file
  * cannot import modules. Pure. */
-#ifndef DROVER_SWEEP_REPORT_SCRIPT_H
-#define DROVER_SWEEP_REPORT_SCRIPT_H
+#pragma once
 
 #include "common/strbuf.h"
 #include "serve/data/serve_files.h"
@@ -14,5 +13,3 @@ void sweep_report_script_module(struct strbuf *out, const char *name, const char
 /* Appends d3 and the modules of the report.
  *   -ENOENT  a file is missing */
 int sweep_report_script(struct strbuf *out, const struct serve_files *files, struct err *e);
-
-#endif

@@ -1,8 +1,7 @@
 /* sweep_report_totals - a sweep in numbers: the order of its trials, what they cost, why they
  * failed, which sets of parameters ran more than once, and how much each parameter matters. Pure.
  */
-#ifndef DROVER_SWEEP_REPORT_TOTALS_H
-#define DROVER_SWEEP_REPORT_TOTALS_H
+#pragma once
 
 #include <jansson.h>
 #include <stddef.h>
@@ -60,5 +59,3 @@ struct sweep_report_importance { /* of one parameter */
 /* Reads sweep_reader_importance_ranges(); the most important first. Returns the number of entries;
  * the caller frees *out. */
 size_t sweep_report_importance(struct sweep_report_importance **out, const json_t *ranges);
-
-#endif

@@ -1,8 +1,7 @@
 /* fixture - a rank's communicator and memory for the conformance kit.
  *
  * It runs one collective at a time, compares the result, and counts. */
-#ifndef DROVER_FIXTURE_H
-#define DROVER_FIXTURE_H
+#pragma once
 
 #include "collectives/comm/comm.h"
 #include "tests/conform/values.h"
@@ -48,5 +47,3 @@ void fixture_wait(const struct fixture *k, const char *what);
 /* Copy host memory to and from the backend's memory. */
 void fixture_copy_in(const struct fixture *k, void *to, const void *host, size_t bytes);
 void fixture_copy_out(const struct fixture *k, void *host, const void *from, size_t bytes);
-
-#endif

@@ -1,6 +1,5 @@
 /* messages - checks of sends, receives, groups, uneven parts and invalid calls. */
-#ifndef DROVER_MESSAGES_H
-#define DROVER_MESSAGES_H
+#pragma once
 
 #include "tests/conform/fixture.h"
 
@@ -11,5 +10,3 @@ void messages_group(struct fixture *k);
 void messages_uneven(struct fixture *k);
 void messages_order(struct fixture *k);
 void messages_refusals(struct fixture *k);
-
-#endif

@@ -1,8 +1,7 @@
 /* values - inputs of the conformance kit, and the expected results.
  *
  * They are computed in double or in 64-bit whole numbers, and rounded to the type once. */
-#ifndef DROVER_VALUES_H
-#define DROVER_VALUES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -50,5 +49,3 @@ void values_text(char out[VALUES_TEXT], const void *array, size_t i, enum drover
 
 /* Returns a random number that depends on both arguments. */
 uint64_t values_random(uint64_t seed, uint64_t i);
-
-#endif

@@ -12,8 +12,7 @@
  *
  * Not covered: what ptxas compiles, protocols below barriers (volatile, __threadfence), cp.async,
  * TMA, clusters, and speed. One host thread at a time may call CUDA. */
-#ifndef CUDAHOST_H
-#define CUDAHOST_H
+#pragma once
 
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
@@ -222,5 +221,3 @@ template <typename T> T __ldg(const T *p)
 {
     return *p;
 }
-
-#endif

@@ -2,8 +2,7 @@
  *
  * These files are compiled without sanitizers, since their own accesses are not the program's. What
  * the program's calls read and write is told to the detectors by memory_reads() and so on. */
-#ifndef CUDAHOST_INTERNAL_H
-#define CUDAHOST_INTERNAL_H
+#pragma once
 
 #include <cuda_runtime.h>
 #include <functional>
@@ -133,5 +132,3 @@ void stream_do(cudaStream_t s, void *pc, const std::function<void()> &work);
 void stream_set_error(cudaError_t e);
 /* The caller of the function of CUDA that contains this. */
 #define CALLER __builtin_return_address(0)
-
-#endif

@@ -1,7 +1,6 @@
 /* gpt_vectors - the operations of examples/gpt/ops.h against the same formulas in double. The tests
  * run them on the host, and scripts/gpu-check on a GPU. */
-#ifndef TEST_GPT_VECTORS_H
-#define TEST_GPT_VECTORS_H
+#pragma once
 
 #include "examples/gpt/ops.h"
 
@@ -15,5 +14,3 @@ struct gpt_shape {
  * the same hash. verbose: prints the errors of the right results, too. */
 int gpt_vectors(const struct ops_backend *be, enum ops_precision p, const struct gpt_shape *s,
                 uint64_t *hash, int verbose);
-
-#endif

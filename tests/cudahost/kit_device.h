@@ -1,6 +1,5 @@
 /* kit_device - device memory in tests of kernels, a stream, and comparisons. */
-#ifndef CUDAHOST_KIT_DEVICE_H
-#define CUDAHOST_KIT_DEVICE_H
+#pragma once
 
 #include <stdint.h>
 #include <vector>
@@ -77,5 +76,3 @@ template <typename Work> void kit_check_orders(Work work)
     }
     cudahost_order("forward");
 }
-
-#endif

@@ -3,8 +3,7 @@
  *
  * CUDA does not define which lane has which entry of a tile. Here lane l has the entries 8 l to
  * 8 l + 7, row by row; code that expects another order is wrong, as it is on a GPU. */
-#ifndef CUDAHOST_MMA_H
-#define CUDAHOST_MMA_H
+#pragma once
 
 #include "cudahost.h"
 
@@ -90,4 +89,3 @@ void mma_sync(sums &d, const fragment<matrix_a, 16, 16, 16, __nv_bfloat16, Layou
 
 } // namespace wmma
 } // namespace nvcuda
-#endif

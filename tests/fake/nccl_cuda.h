@@ -1,6 +1,5 @@
 /* nccl_cuda - the CUDA runtime of the NCCL stand-in: eight GPUs that use host memory. */
-#ifndef FAKE_NCCL_CUDA_H
-#define FAKE_NCCL_CUDA_H
+#pragma once
 
 #include <cuda_runtime.h>
 #include <stdbool.h>
@@ -107,4 +106,3 @@ EXPORT cudaError_t cudaFreeHost(void *p)
 {
     return cudaFree(p);
 }
-#endif

@@ -1,6 +1,5 @@
 /* nccl_gpu - the GPU of the NCCL stand-in: one thread per stream executes its work in order. */
-#ifndef FAKE_NCCL_GPU_H
-#define FAKE_NCCL_GPU_H
+#pragma once
 
 #include <nccl.h>
 #include <pthread.h>
@@ -469,4 +468,3 @@ static void perform(struct work *w)
     if (rc != ncclSuccess && !stopped(w->comm))
         atomic_store(&w->comm->broken, rc);
 }
-#endif

@@ -1,6 +1,5 @@
 /* nccl_values - NCCL's types on the host, for the stand-in. A long double holds 64-bit numbers. */
-#ifndef FAKE_NCCL_VALUES_H
-#define FAKE_NCCL_VALUES_H
+#pragma once
 
 #include <nccl.h>
 #include <stdbool.h>
@@ -105,5 +104,3 @@ static inline long double combine(long double a, long double b, ncclRedOp_t op, 
         return x;
     return op == ncclProd ? (double)a * (double)b : (double)a + (double)b;
 }
-
-#endif

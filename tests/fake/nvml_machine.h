@@ -1,7 +1,6 @@
 /* nvml_machine - the machine that NVML's stand-in (nvml.c) reports: its GPUs, and the values that
  * the file $DROVER_FAKE_NVML gives them. */
-#ifndef DROVER_FAKE_NVML_MACHINE_H
-#define DROVER_FAKE_NVML_MACHINE_H
+#pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -143,5 +142,3 @@ static int get_two(const struct fake_gpu *g, const char *first, const char *seco
     int rc = get(g, first, a);
     return rc ? rc : get(g, second, b);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* sweep_audit - checks the records and actions of the scheduler, without looking inside. For
  * test_sweep_sim.c. */
-#ifndef DROVER_SWEEP_AUDIT_H
-#define DROVER_SWEEP_AUDIT_H
+#pragma once
 
 #include "tests/sim/sweep_world.h"
 
@@ -162,5 +161,3 @@ static void audit_record(const struct scheduler_record *r)
         bad("a record of trial %d after its end", r->trial);
     }
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* sweep_world - the world around the scheduler: a virtual clock, links that carry messages, and
  * workers that simulate trials. For test_sweep_sim.c. */
-#ifndef DROVER_SWEEP_WORLD_H
-#define DROVER_SWEEP_WORLD_H
+#pragma once
 
 #include <stdarg.h>
 #include <stdbool.h>
@@ -446,5 +445,3 @@ static void kill_worker(int worker)
     w->unsaid = NULL;
     w->jobs = NULL;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* tree_job - the launcher and the agents of test_tree_sim, with the real tree_members and exchange.
  * What they decide by themselves is only as much as a job needs to start and to end. */
-#ifndef DROVER_TREE_JOB_H
-#define DROVER_TREE_JOB_H
+#pragma once
 
 #include "tests/sim/tree_servers.h"
 
@@ -513,5 +512,3 @@ static void job_close(void)
     servers_close();
     network_close();
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* tree_network - the virtual network of test_tree_sim: a clock, connections whose frames arrive in
  * order after a time, the ends of connections, and counts of what was sent. Nodes are numbered as
  * in tree.h; the launcher is -1. */
-#ifndef DROVER_TREE_NETWORK_H
-#define DROVER_TREE_NETWORK_H
+#pragma once
 
 #include <limits.h>
 
@@ -284,5 +283,3 @@ static inline bool network_receive(const struct event *ev)
         (long long)(FRAME_BYTES + (ev->frame.bytes ? ev->frame.bytes->len : ev->frame.size));
     return true;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* tree_servers - the ranks of test_tree_sim and the PMIx servers of their nodes, as far as exchange
  * sees them. All ranks have one list of operations, as ranks of an MPI program have, and each
  * carries out those that it takes part in, one after the other. Each answer is checked. */
-#ifndef DROVER_TREE_SERVERS_H
-#define DROVER_TREE_SERVERS_H
+#pragma once
 
 #include "launcher/tree/exchange.h"
 #include "tests/sim/tree_network.h"
@@ -392,5 +391,3 @@ static inline void servers_close(void)
     free(srv.seen);
     free(srv.ids);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* fake_nvml - uses NVML's stand-in (tests/fake/nvml.c) in a unit test. */
-#ifndef DROVER_TEST_FAKE_NVML_H
-#define DROVER_TEST_FAKE_NVML_H
+#pragma once
 
 #include <limits.h>
 
@@ -35,5 +34,3 @@ static inline void fake_nvml_forget(void)
 {
     unlink(getenv("DROVER_FAKE_NVML"));
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* kit_guardian - a guardian on a loop, shell scripts as ranks, and their events. */
-#ifndef DROVER_KIT_GUARDIAN_H
-#define DROVER_KIT_GUARDIAN_H
+#pragma once
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -278,5 +277,3 @@ static inline void kit_await_living(const char *text, int want)
         if (kit_now_ms() > deadline)
             FAIL("%d processes have '%s', expected %d", n, text, want);
 }
-
-#endif

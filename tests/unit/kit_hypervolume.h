@@ -1,6 +1,5 @@
 /* kit_hypervolume - the exact volume that points dominate, for what estimates or enlarges it. */
-#ifndef DROVER_KIT_HYPERVOLUME_H
-#define DROVER_KIT_HYPERVOLUME_H
+#pragma once
 
 #include <assert.h>
 #include <math.h>
@@ -46,5 +45,3 @@ static inline double hypervolume(const double *y, size_t n, size_t m, const doub
         p[i] = y + i * m;
     return hypervolume_of(p, n, m, ref);
 }
-
-#endif

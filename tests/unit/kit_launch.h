@@ -1,6 +1,5 @@
 /* kit_launch - jobs of one process, started with launch_start(), and the events that they emit. */
-#ifndef DROVER_KIT_LAUNCH_H
-#define DROVER_KIT_LAUNCH_H
+#pragma once
 
 #include "launcher/engine/launch.h"
 #include "launcher/plan/hosts.h"
@@ -202,5 +201,3 @@ static inline void check_stop(struct fixture *f, struct launch_spec s)
     CHECK_INT(h->end.status, 0);
     CHECK(h->end.stopped);
 }
-
-#endif

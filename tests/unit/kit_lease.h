@@ -1,7 +1,6 @@
 /* kit_lease - what trial runs and reservations of a test run on, and the messages that they
  * send. */
-#ifndef DROVER_KIT_LEASE_H
-#define DROVER_KIT_LEASE_H
+#pragma once
 
 #include "common/json.h"
 #include "common/strbuf.h"
@@ -114,5 +113,3 @@ static inline void leases_until_done(struct leases *t, int n)
     while (t->done < n)
         uv_run(&t->f->loop, UV_RUN_ONCE);
 }
-
-#endif

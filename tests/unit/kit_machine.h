@@ -1,6 +1,5 @@
 /* kit_machine - the recorded machines of tests/plan. */
-#ifndef DROVER_KIT_MACHINE_H
-#define DROVER_KIT_MACHINE_H
+#pragma once
 
 #include "launcher/node/topo.h"
 #include "tests/unit/test.h"
@@ -12,5 +11,3 @@ static inline struct topo *machine(const char *name)
     CHECK_INT(topo_load_file(&t, path, NULL), 0);
     return t;
 }
-
-#endif

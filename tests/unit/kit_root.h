@@ -1,6 +1,5 @@
 /* kit_root - a tree of files that replaces /proc and /sys. */
-#ifndef DROVER_KIT_ROOT_H
-#define DROVER_KIT_ROOT_H
+#pragma once
 
 #include <sys/stat.h>
 
@@ -33,5 +32,3 @@ static inline void remove_root(const char *root)
     AUTO(free) char *command = xasprintf("rm -r '%s'", root);
     CHECK_INT(system(command), 0);
 }
-
-#endif

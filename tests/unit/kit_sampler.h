@@ -1,6 +1,5 @@
 /* kit_sampler - for tests of samplers: a row of the samplers' table by its name. */
-#ifndef DROVER_KIT_SAMPLER_H
-#define DROVER_KIT_SAMPLER_H
+#pragma once
 
 #include "hpo/samplers/sampler.h"
 #include "tests/unit/test.h"
@@ -14,5 +13,3 @@ static inline const struct sampler_ops *kit_sampler(const char *name)
     FAIL("there is no sampler '%s'", name);
     return NULL;
 }
-
-#endif

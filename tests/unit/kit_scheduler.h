@@ -1,6 +1,5 @@
 /* kit_scheduler - a sweep whose scheduler is driven step by step. */
-#ifndef DROVER_KIT_SCHEDULER_H
-#define DROVER_KIT_SCHEDULER_H
+#pragma once
 
 #include "hpo/scheduler/scheduler.h"
 
@@ -128,5 +127,3 @@ static void crash(void)
     AUTO(json) json_t *after = scheduler_dump(s);
     CHECK(json_equal(before, after));
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* kit_states - sentences about a table of common/states.h. A set of states has a bit per state. */
-#ifndef DROVER_KIT_STATES_H
-#define DROVER_KIT_STATES_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -64,5 +63,3 @@ static inline void states_check_graph(const struct states *t, int states, int ev
             if (t->rows[i].from == t->rows[k].from && t->rows[i].event == t->rows[k].event)
                 FAIL("%s: two rows for %s", t->rows[i].from_name, t->rows[i].event_name);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* kit_stopper - for tests of stoppers: a stopper from the value of `early_terminate`. */
-#ifndef DROVER_KIT_STOPPER_H
-#define DROVER_KIT_STOPPER_H
+#pragma once
 
 #include "common/json.h"
 #include "hpo/stoppers/stopper.h"
@@ -21,5 +20,3 @@ static inline struct stopper *kit_stopper(const char *text)
         FAIL("%s: %s", text, e.text);
     return s;
 }
-
-#endif

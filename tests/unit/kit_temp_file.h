@@ -1,6 +1,5 @@
 /* kit_place - a directory of a test's own, and the path of the one file that may be in it. */
-#ifndef DROVER_KIT_TEMP_FILE_H
-#define DROVER_KIT_TEMP_FILE_H
+#pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,5 +24,3 @@ static inline void remove_place(const struct place *p)
     unlink(p->path);
     CHECK_INT(rmdir(p->dir), 0);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* kit_trials - for tests of samplers: spaces from short texts, and trials. */
-#ifndef DROVER_KIT_TRIALS_H
-#define DROVER_KIT_TRIALS_H
+#pragma once
 
 #include <math.h>
 
@@ -104,5 +103,3 @@ static inline void kit_clear(void)
         trial_free(kit_trials[--kit_count]);
     kit_ended = 0;
 }
-
-#endif

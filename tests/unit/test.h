@@ -6,8 +6,7 @@
  *     {
  *         CHECK_INT(states_next(&trial_states, TRIAL_RUNNING, TRIAL_EV_LOST), TRIAL_WAITING);
  *     } */
-#ifndef DROVER_TEST_H
-#define DROVER_TEST_H
+#pragma once
 
 #include <errno.h>
 #include <signal.h>
@@ -103,5 +102,3 @@ extern bool test_checks_time;
         fflush(stdout);             \
         _exit(77);                  \
     } while (0)
-
-#endif

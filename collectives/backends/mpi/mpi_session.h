@@ -1,6 +1,5 @@
 /* mpi_session - initialises and finalises MPI, once per process. */
-#ifndef DROVER_MPI_SESSION_H
-#define DROVER_MPI_SESSION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -32,5 +31,3 @@ void mpi_session_leave(bool clean);
 
 /* Sets *e to an error of MPI in the operation `what`. Returns -ENOMEM or -EIO. */
 int mpi_session_failed(struct err *e, int code, const char *what) __attribute__((cold));
-
-#endif

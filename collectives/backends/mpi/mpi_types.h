@@ -1,6 +1,5 @@
 /* mpi_types - the MPI types and reductions that correspond to those of drover.h. */
-#ifndef DROVER_MPI_TYPES_H
-#define DROVER_MPI_TYPES_H
+#pragma once
 
 #include <mpi.h>
 #include <stddef.h>
@@ -42,5 +41,3 @@ static inline int mpi_types_op(MPI_Op *out, enum drover_type t, enum drover_op o
 
 /* Divides n sums by the number of ranks. Integers are truncated towards 0, as NCCL does. */
 void mpi_types_average(void *values, size_t n, enum drover_type t, int ranks);
-
-#endif

@@ -1,6 +1,5 @@
 /* nccl_copy - copies between host and device through pinned memory, and repeated patterns. */
-#ifndef DROVER_NCCL_COPY_H
-#define DROVER_NCCL_COPY_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -31,5 +30,3 @@ int nccl_copy_compare(struct nccl_copy *c, const struct backend_compare *k,
                       struct backend_difference *out, struct err *e);
 
 void nccl_copy_free(struct nccl_copy *c);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Since 2.22, NCCL connects the ranks when it first uses an algorithm, or a peer, and waits for
  * them. The algorithm depends on the collective, the type, the operation and the size. */
-#ifndef DROVER_NCCL_FIRST_USE_H
-#define DROVER_NCCL_FIRST_USE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,5 +25,3 @@ bool nccl_first_use_check(const struct nccl_first_use *u, const struct backend_c
 
 /* Remembers that the calls have been made. */
 void nccl_first_use_done(struct nccl_first_use *u, const struct backend_call *calls, size_t n);
-
-#endif

@@ -1,6 +1,5 @@
 /* nccl_graph - a CUDA graph: the work of a stream is recorded once and launched many times. */
-#ifndef DROVER_NCCL_GRAPH_H
-#define DROVER_NCCL_GRAPH_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -26,5 +25,3 @@ int nccl_graph_launch(struct nccl_graph *g, const struct cuda_lib *cuda, cudaStr
                       struct err *e);
 /* Drops the graph, also during a recording. */
 void nccl_graph_drop(struct nccl_graph *g, const struct cuda_lib *cuda, cudaStream_t stream);
-
-#endif

@@ -1,6 +1,5 @@
 /* nccl_internal - the state of an NCCL communicator, and its creation. */
-#ifndef DROVER_NCCL_INTERNAL_H
-#define DROVER_NCCL_INTERNAL_H
+#pragma once
 
 #include "collectives/backends/nccl/nccl_copy.h"
 #include "collectives/backends/nccl/nccl_first_use.h"
@@ -82,5 +81,3 @@ bool nccl_await_end(struct backend_comm *c, int64_t timeout_ms);
 void nccl_free(struct backend_comm *c);
 AUTO_DEFINE(nccl_comm, struct backend_comm *, nccl_free)
 AUTO_DEFINE(nccl_job, struct nccl_job *, nccl_job_free)
-
-#endif

@@ -2,8 +2,7 @@
  *
  * nccl_kernels.so is built if there is nvcc, lies next to the plug-in, and contains its own CUDA
  * runtime. Without it, or on a GPU that it has no kernel for, the host does the work. C and C++. */
-#ifndef DROVER_NCCL_KERNELS_H
-#define DROVER_NCCL_KERNELS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -26,5 +25,3 @@ struct nccl_kernels_compare {
  * a comparison, which adds to *out, on a stream. */
 typedef int nccl_kernels_usable_fn(int device);
 typedef int nccl_kernels_compare_fn(const struct nccl_kernels_compare *k, void *stream);
-
-#endif

@@ -1,6 +1,5 @@
 /* nccl_loader - loads NCCL and the CUDA runtime at their first use. */
-#ifndef DROVER_NCCL_LOADER_H
-#define DROVER_NCCL_LOADER_H
+#pragma once
 
 #include <cuda_runtime.h>
 #include <nccl.h>
@@ -112,5 +111,3 @@ int nccl_loader_cuda_failed(struct err *e, const struct cuda_lib *cuda, cudaErro
  * -ECONNRESET if a peer disconnected, else -EIO. */
 int nccl_loader_nccl_failed(struct err *e, const struct nccl_lib *nccl, ncclResult_t rc,
                             const char *what);
-
-#endif

@@ -1,6 +1,5 @@
 /* nccl_memory - memory of NCCL's allocator, and its registration with a communicator. */
-#ifndef DROVER_NCCL_MEMORY_H
-#define DROVER_NCCL_MEMORY_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -29,5 +28,3 @@ struct nccl_region **nccl_memory_find(struct nccl_region **list, const void *p);
 void nccl_memory_release(struct nccl_region **region, const struct nccl_lib *nccl, ncclComm_t comm);
 /* Frees the list, but not the memory. */
 void nccl_memory_forget(struct nccl_region **list);
-
-#endif

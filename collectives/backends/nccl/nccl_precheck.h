@@ -1,8 +1,7 @@
 /* nccl_precheck - compares NCCL's prerequisites on all ranks before the ranks connect.
  *
  * An error names the rank and the node whose state would make NCCL hang or fail. */
-#ifndef DROVER_NCCL_PRECHECK_H
-#define DROVER_NCCL_PRECHECK_H
+#pragma once
 
 #include <stdint.h>
 
@@ -43,5 +42,3 @@ void nccl_precheck_shm(int local_ranks);
 /* Writes "NCCL 2.28.9". */
 enum { NCCL_PRECHECK_VERSION_BYTES = 32 };
 void nccl_precheck_version(char out[NCCL_PRECHECK_VERSION_BYTES], int version);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * NCCL's calls that wait for other ranks have no deadline. A thread that does not return in time is
  * left behind. So a task contains everything that its call reads and writes. */
-#ifndef DROVER_NCCL_TASK_H
-#define DROVER_NCCL_TASK_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -25,5 +24,3 @@ bool nccl_task_wait(struct nccl_task *t, int64_t timeout_ms);
 
 /* Frees the task; if run() has not returned yet, its thread does so later. NULL is allowed. */
 void nccl_task_free(struct nccl_task *t);
-
-#endif

@@ -5,8 +5,7 @@
  * (1979) corrects for the number of rows: if no row really differs, at most 5 of 100 comparisons
  * report a difference. The test cannot detect effects that are constant within a run but differ
  * between runs; the tolerance allows for these. */
-#ifndef DROVER_BENCH_DIFF_H
-#define DROVER_BENCH_DIFF_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,5 +26,3 @@ size_t bench_diff_judge(struct bench_diff_row *rows, size_t n, double tolerance)
 /* Returns the probability of rank sums that are at least as unequal as these, if both samples come
  * from one distribution. Returns 1 if all values are equal. n and m must be > 0. */
 double bench_diff_rank_sum(const double *a, size_t n, const double *b, size_t m);
-
-#endif

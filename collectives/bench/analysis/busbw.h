@@ -3,8 +3,7 @@
  * algbw is the size in the table divided by the time. busbw is algbw times the collective's
  * busbw_factor: for a ring, the rate of the slowest link, for any number of ranks (nccl-tests,
  * doc/PERFORMANCE.md). */
-#ifndef DROVER_BUSBW_H
-#define DROVER_BUSBW_H
+#pragma once
 
 #include <stddef.h>
 
@@ -32,5 +31,3 @@ double busbw_rate(size_t bytes, double seconds);
 /* Returns the shape of an alltoallv at `rank`. Its size in the table is the most that any rank
  * sends or receives. `count` is 0 if the traffic has a matrix. */
 struct busbw_shape busbw_traffic_shape(const struct traffic_call *c, int rank);
-
-#endif

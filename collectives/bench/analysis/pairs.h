@@ -1,6 +1,5 @@
 /* pairs - schedule of all pairs of nodes in rounds, and detection of slow links and nodes. */
-#ifndef DROVER_PAIRS_H
-#define DROVER_PAIRS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -55,5 +54,3 @@ struct pairs_map {
 
 /* Appends a map of the rates, one of the latencies, and a line per slow node or link. */
 void pairs_show(struct strbuf *out, const struct pairs_map *m, const struct pairs_slow *s);
-
-#endif

@@ -2,8 +2,7 @@
  * (NCCL_TESTS_SPLIT).
  *
  * See nccl-tests, README.md, "Running multiple operations in parallel". */
-#ifndef DROVER_RANK_GROUPS_H
-#define DROVER_RANK_GROUPS_H
+#pragma once
 
 #include "common/err.h"
 
@@ -28,5 +27,3 @@ int rank_groups_group(int *members, const struct rank_groups *s, int ranks, int 
 /* Returns the number of groups. Sets *smallest to the number of ranks in the smallest group. The
  * cost is ranks^2. */
 int rank_groups_groups(const struct rank_groups *s, int ranks, int *smallest);
-
-#endif

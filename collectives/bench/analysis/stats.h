@@ -1,6 +1,5 @@
 /* stats - summaries of measured times: over ranks, and over iterations. */
-#ifndef DROVER_STATS_H
-#define DROVER_STATS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -31,5 +30,3 @@ double stats_median(const double *values, size_t n);
 /* Returns 1.4826 times the median distance from `center`: the standard deviation of a normal
  * distribution, even if up to half of the values are outliers. n > 0. */
 double stats_spread(const double *values, size_t n, double center);
-
-#endif

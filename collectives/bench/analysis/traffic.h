@@ -3,8 +3,7 @@
  * Without a matrix, all ranks send the same total, and a rank sends more to ranks that are further
  * behind it in the ring. With a matrix, rank i sends the bytes of cell [i][j] to rank j. All parts
  * are multiples of 16 bytes. */
-#ifndef DROVER_TRAFFIC_H
-#define DROVER_TRAFFIC_H
+#pragma once
 
 #include <stddef.h>
 
@@ -39,5 +38,3 @@ size_t traffic_send_start(const struct traffic_call *c, int from, int to);
 size_t traffic_recv_start(const struct traffic_call *c, int to, int from);
 /* Returns the most bytes that any rank sends or receives. */
 size_t traffic_max_bytes(const struct traffic_call *c);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Control runs: smaller sizes first, which are then used if they fail, too; then without P2P
  * between GPUs (NCCL_P2P_DISABLE); then also without shared memory (NCCL_SHM_DISABLE). */
-#ifndef DROVER_TRANSPORT_CONTROL_H
-#define DROVER_TRANSPORT_CONTROL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,5 +29,3 @@ bool transport_control_next(const struct transport_control *t, struct transport_
 void transport_control_add(struct transport_control *t, bool ok);
 /* Appends the conclusion, one line. */
 void transport_control_text(struct strbuf *out, const struct transport_control *t);
-
-#endif

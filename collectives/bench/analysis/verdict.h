@@ -9,8 +9,7 @@
  * links of NVLink 4); B200, B300, GB200 and GB300 1.8 TB/s (18 links of NVLink 5), in GB200 and
  * GB300 NVL72 in one domain of 72 GPUs over 18 nodes; RTX PRO (Blackwell) none, PCIe 5 x16. None of
  * them was measured for drover. */
-#ifndef DROVER_VERDICT_H
-#define DROVER_VERDICT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -63,5 +62,3 @@ void verdict_of(struct verdict *out, const struct verdict_facts *facts, int rank
 
 /* Appends the verdict as lines that begin with '#'. */
 void verdict_text(struct strbuf *out, const struct verdict *v, const struct verdict_run *run);
-
-#endif

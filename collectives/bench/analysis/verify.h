@@ -7,8 +7,7 @@
  * in the type, in any order. If the type is too small for that, some ranks add 0 or multiply by 1.
  * For a sum, the elements of each rank have another remainder modulo the number of ranks, if the
  * type is large enough. A single wrong sum then shows which rank's contribution is missing. */
-#ifndef DROVER_VERIFY_H
-#define DROVER_VERIFY_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -90,5 +89,3 @@ struct verify_diagnosis {
  * rank need a few elements. The cost is n^2. */
 struct verify_diagnosis verify_diagnose(const struct verify *v, const struct verify_finding *f,
                                         int rank, size_t count);
-
-#endif

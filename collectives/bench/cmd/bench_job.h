@@ -1,6 +1,5 @@
 /* bench_job - launches `drover bench` as a job, if it was not started as a rank. */
-#ifndef DROVER_BENCH_JOB_H
-#define DROVER_BENCH_JOB_H
+#pragma once
 
 #include "common/err.h"
 #include "launcher/engine/launch.h"
@@ -24,5 +23,3 @@ struct bench_job {
  * has a second thread. Returns the job's exit status, or a negative errno if nothing was
  * started. */
 int bench_job_run(const struct bench_job *b, struct err *e);
-
-#endif

@@ -5,8 +5,7 @@
  * every process starts an agent, which is a node of the job and starts the ranks of the process;
  * they then see the GPUs of this process. Without GPUs, the first process starts all ranks, and the
  * others have nothing to do. */
-#ifndef DROVER_BENCH_PROCESSES_H
-#define DROVER_BENCH_PROCESSES_H
+#pragma once
 
 #include "collectives/bench/cmd/bench_job.h"
 #include "launcher/client/rank_identity.h"
@@ -31,5 +30,3 @@ int bench_processes_run(char *const *argv, char *const *env, const struct bench_
  * or a wrapper may give each process other GPUs, and the rank's numbers on its host. Call this
  * before the variables are read. */
 void bench_processes_set_env(void);
-
-#endif

@@ -1,8 +1,5 @@
 /* cmd_bench - `drover bench OP [options]`. */
-#ifndef DROVER_CMD_BENCH_H
-#define DROVER_CMD_BENCH_H
+#pragma once
 
 /* Runs `drover bench`. argv[0] is the program, argv[1] is "bench". Returns the exit status. */
 int cmd_bench(int argc, char **argv);
-
-#endif

@@ -1,6 +1,5 @@
 /* cmd_bench_control - control runs after a --verdict run that failed or gave wrong elements. */
-#ifndef DROVER_CMD_BENCH_CONTROL_H
-#define DROVER_CMD_BENCH_CONTROL_H
+#pragma once
 
 #include "collectives/bench/cmd/cmd_bench_opts.h"
 
@@ -13,5 +12,3 @@ enum { CMD_BENCH_CONTROL_STATUS = 3 };
 /* Runs the command line `argv` again without one transport after the other, and prints which one is
  * at fault to stderr. */
 void cmd_bench_control(char *const *argv, const struct cmd_bench_opts *o);
-
-#endif

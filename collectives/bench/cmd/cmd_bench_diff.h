@@ -3,8 +3,7 @@
  * The files are documents of --json:
  * ${XDG_DATA_HOME:-~/.local/share}/drover/bench/CLUSTER/OP-NAME.json; CLUSTER is the first node's
  * name and a hash of all nodes, devices and the number of ranks. */
-#ifndef DROVER_CMD_BENCH_DIFF_H
-#define DROVER_CMD_BENCH_DIFF_H
+#pragma once
 
 #include <jansson.h>
 
@@ -31,5 +30,3 @@ int cmd_bench_diff_load(json_t **out, const char *path, struct err *e);
 /* Parses "5%" or "0.05" as 0.05. `what` names the option in messages.
  *   -EINVAL  not a number, below 0 or above 10 */
 int cmd_bench_diff_parse_share(double *out, const char *what, const char *text, struct err *e);
-
-#endif

@@ -1,6 +1,5 @@
 /* cmd_bench_env - reads the variables of `drover bench`: those of nccl-tests, and one for tests. */
-#ifndef DROVER_CMD_BENCH_ENV_H
-#define DROVER_CMD_BENCH_ENV_H
+#pragma once
 
 #include "collectives/bench/cmd/cmd_bench_opts.h"
 
@@ -11,5 +10,3 @@ int cmd_bench_env_read(struct cmd_bench_opts *o, struct err *e);
 
 /* Appends "NAME=value" for each variable that must be the same for all ranks on all nodes. */
 void cmd_bench_env_pass(char ***env);
-
-#endif

@@ -1,7 +1,6 @@
 /* cmd_bench_internal - the parts of `drover bench` that run on its ranks: printing of results, and
  * --pairs. */
-#ifndef DROVER_CMD_BENCH_INTERNAL_H
-#define DROVER_CMD_BENCH_INTERNAL_H
+#pragma once
 
 #include "collectives/bench/analysis/verdict.h"
 #include "collectives/bench/cmd/cmd_bench_opts.h"
@@ -54,5 +53,3 @@ int cmd_bench_print(const struct strbuf *text, struct err *e);
  * node is slow, else 0, or a negative errno. */
 int cmd_bench_pairs(struct drover *d, struct drover_comm *c, const struct cmd_bench_opts *o,
                     struct err *e);
-
-#endif

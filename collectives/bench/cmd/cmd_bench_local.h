@@ -1,7 +1,6 @@
 /* cmd_bench_local - `drover bench gemm` and `drover bench copy` on their ranks: which devices a
  * rank measures, and the table of all devices. */
-#ifndef DROVER_CMD_BENCH_LOCAL_H
-#define DROVER_CMD_BENCH_LOCAL_H
+#pragma once
 
 #include "collectives/bench/cmd/cmd_bench_opts.h"
 #include "launcher/client/rank_identity.h"
@@ -12,5 +11,3 @@
  * GPUs, and not on CPUs. Returns 1 on rank 0 if a result is wrong, else 0, or a negative errno. */
 int cmd_bench_local(const struct rank_identity *me, const struct cmd_bench_opts *o, bool gpus,
                     struct err *e);
-
-#endif

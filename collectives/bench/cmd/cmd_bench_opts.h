@@ -1,6 +1,5 @@
 /* cmd_bench_opts - the command line of `drover bench`: nccl-tests' options and drover's own. */
-#ifndef DROVER_CMD_BENCH_OPTS_H
-#define DROVER_CMD_BENCH_OPTS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -47,5 +46,3 @@ void cmd_bench_opts_free(struct cmd_bench_opts *o);
 /* Returns the number of ranks to start: -np (default: 1) times -g times -t. Returns 0 if none of
  * the three is given; the launcher then chooses the number. */
 int cmd_bench_opts_ranks(const struct cmd_bench_opts *o);
-
-#endif

@@ -1,6 +1,5 @@
 /* cmd_bench_report - `drover bench --report FILE`: the results as a file to mail. */
-#ifndef DROVER_CMD_BENCH_REPORT_H
-#define DROVER_CMD_BENCH_REPORT_H
+#pragma once
 
 #include <jansson.h>
 
@@ -10,5 +9,3 @@
  * not shown.
  *   -EIO  the file cannot be written */
 int cmd_bench_report(const char *path, const json_t *document, char *const *argv, struct err *e);
-
-#endif

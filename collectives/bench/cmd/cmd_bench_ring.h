@@ -1,7 +1,6 @@
 /* cmd_bench_ring - `drover bench ring` on its ranks: each rank connects to the next one of the ring
  * and to the previous one. */
-#ifndef DROVER_CMD_BENCH_RING_H
-#define DROVER_CMD_BENCH_RING_H
+#pragma once
 
 #include "collectives/bench/cmd/cmd_bench_opts.h"
 #include "launcher/client/rank_identity.h"
@@ -10,5 +9,3 @@
  * previous one, and prints those of all ranks on rank 0. Returns 1 on rank 0 if a link does not
  * work, else 0, or a negative errno. */
 int cmd_bench_ring(const struct rank_identity *me, const struct cmd_bench_opts *o, struct err *e);
-
-#endif

@@ -4,8 +4,7 @@
  * A file always has the whole document, since an item and the end of the document are written
  * together. stdout cannot be overwritten, so there the end is written only by json_stream_end(), or
  * when SIGINT or SIGTERM ends the process. */
-#ifndef DROVER_JSON_STREAM_H
-#define DROVER_JSON_STREAM_H
+#pragma once
 
 #include <jansson.h>
 
@@ -33,5 +32,3 @@ int json_stream_end(struct json_stream *s, const json_t *tail, struct err *e);
 /* Closes the document. Does not write the end of a document on stdout. */
 void json_stream_close(struct json_stream *s);
 AUTO_DEFINE(json_stream, struct json_stream *, json_stream_close)
-
-#endif

@@ -1,7 +1,6 @@
 /* bench_local - measures one device by itself: products of matrices (`drover bench gemm`), or
  * copies of its memory and over its link (`drover bench copy`). */
-#ifndef DROVER_BENCH_LOCAL_H
-#define DROVER_BENCH_LOCAL_H
+#pragma once
 
 #include "collectives/bench/local/local_device.h"
 #include "collectives/bench/local/pcie_link.h"
@@ -49,5 +48,3 @@ struct bench_local_row {
  *   others as the device */
 int bench_local_run(struct bench_local_row *row, const struct bench_local_opts *o, int index,
                     struct err *e);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * These are drover's own declarations, for CUDA 12 and 13: no header of CUDA is needed to build
  * them. Handles are pointers, and enums are int. Streams are from cudart. */
-#ifndef DROVER_CUDA_LIBS_H
-#define DROVER_CUDA_LIBS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -86,5 +85,3 @@ enum { CUDA_LIBS_PROPERTIES_BYTES = 4096 };
  *   -ELIBBAD  the library lacks a function */
 int cuda_libs_open_runtime(const struct cuda_libs_runtime **out, struct err *e);
 int cuda_libs_open_blas(const struct cuda_libs_blas **out, struct err *e);
-
-#endif

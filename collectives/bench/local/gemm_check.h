@@ -5,8 +5,7 @@
  * compared with A (B x) for one vector x of odd integers, which costs n^2 instead of n^3. A row
  * with one wrong element is always found; several wrong elements of a row cancel each other out
  * only by chance. Matrices are stored by columns, as BLAS does. */
-#ifndef DROVER_GEMM_CHECK_H
-#define DROVER_GEMM_CHECK_H
+#pragma once
 
 #include <stdint.h>
 
@@ -26,5 +25,3 @@ const signed char *gemm_check_b(const struct gemm_check *g);
 
 /* Returns the number of rows of C that have wrong elements. A NaN is wrong. Cost n^2. */
 uint64_t gemm_check_wrong_rows(const struct gemm_check *g, const float *c);
-
-#endif

@@ -1,6 +1,5 @@
 /* local_device - a GPU, or this machine's CPU, as `drover bench gemm` and `copy` use it. */
-#ifndef DROVER_LOCAL_DEVICE_H
-#define DROVER_LOCAL_DEVICE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -65,5 +64,3 @@ struct local_device_kind {
 void local_device_cpu_name(char *out, size_t len);
 
 extern const struct local_device_kind local_device_cpu, local_device_cuda;
-
-#endif

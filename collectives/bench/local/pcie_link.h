@@ -1,6 +1,5 @@
 /* pcie_link - the PCIe link of a device, as sysfs shows it: its speed and its width. */
-#ifndef DROVER_PCIE_LINK_H
-#define DROVER_PCIE_LINK_H
+#pragma once
 
 struct pcie_link {
     int generation, width; /* as negotiated; an idle device may lower the generation. 0: unknown */
@@ -14,5 +13,3 @@ void pcie_link_read(struct pcie_link *out, const char *sysfs, int domain, int bu
  * generation 2, 128b/130b up to 5, FLIT from 6 on) and without the headers of packets, which cost
  * about 10 % more. 0: unknown. */
 double pcie_link_gbps(const struct pcie_link *l);
-
-#endif

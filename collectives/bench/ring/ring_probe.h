@@ -3,8 +3,7 @@
  *
  * A server thread of each rank reads and counts what its neighbours send, and answers each message
  * with one byte. It accepts only peers that know the job's token. */
-#ifndef DROVER_RING_PROBE_H
-#define DROVER_RING_PROBE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -39,5 +38,3 @@ struct ring_probe_result {
 /* Tries the addresses of a place in their order. It connects within 300 ms and sends three
  * messages: one byte, 64 KiB within a second (whole packets), and 4 MiB within 5 s. */
 void ring_probe_try(struct ring_probe_result *out, const struct ring_probe_place *to);
-
-#endif

@@ -1,7 +1,6 @@
 /* active_checks - the checks of `drover doctor --full`: they measure, through `drover bench`, and
  * compare each node with the others. */
-#ifndef DROVER_ACTIVE_CHECKS_H
-#define DROVER_ACTIVE_CHECKS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,5 +28,3 @@ int active_checks_run(struct doctor_report *r, const struct active_opts *o, stru
  * the others and s their median absolute deviation times 1.4826. Values of 0 or less are unknown.
  * Fewer than three values are not compared. */
 void active_checks_find_slow(bool *slow, const double *values, int count);
-
-#endif

@@ -1,7 +1,6 @@
 /* active_internal - the parts of active_checks: a measurement of several nodes, the checks that
  * measure each GPU by itself, and the ring of neighbours. */
-#ifndef DROVER_ACTIVE_INTERNAL_H
-#define DROVER_ACTIVE_INTERNAL_H
+#pragma once
 
 #include "common/json.h"
 #include "launcher/doctor/active/active_checks.h"
@@ -57,5 +56,3 @@ bool active_ring_is_slow(const json_t *root);
 /* Gives each link of `root` the better rate of two measurements, since a busy node only ever makes
  * a link slower. A broken link stays broken. `again` may be NULL: nothing changes. Pure. */
 void active_ring_merge(json_t *root, const json_t *again);
-
-#endif

@@ -1,7 +1,6 @@
 /* node_findings - what the checks of `drover doctor` find on the node of a slow rank, while its job
  * runs there: in a process of its own, so that nothing waits for it. */
-#ifndef DROVER_NODE_FINDINGS_H
-#define DROVER_NODE_FINDINGS_H
+#pragma once
 
 #include <uv.h>
 
@@ -28,5 +27,3 @@ void node_findings_close(struct node_findings *f);
  * can explain why a rank is slow, and adds them to `list`.
  *   -EBADMSG  malformed, or the node has not answered */
 int node_findings_read(struct strbuf *text, json_t *list, const char *output, struct err *e);
-
-#endif

@@ -1,7 +1,6 @@
 /* node_health - which nodes of a job are healthy: asks all of them at the same time, through
  * `drover doctor --quick` in a process of its own. */
-#ifndef DROVER_NODE_HEALTH_H
-#define DROVER_NODE_HEALTH_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -24,5 +23,3 @@ int node_health_ask(struct node_health *out, const struct hosts *hosts, int per_
 /* Reads the output of `drover doctor --json` about `count` nodes.
  *   -EBADMSG  malformed */
 int node_health_read(struct node_health *out, int count, const char *text, struct err *e);
-
-#endif

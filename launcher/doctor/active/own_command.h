@@ -1,6 +1,5 @@
 /* own_command - runs a command of drover in a process of its own, and collects its output. */
-#ifndef DROVER_OWN_COMMAND_H
-#define DROVER_OWN_COMMAND_H
+#pragma once
 
 #include "common/child.h"
 #include "launcher/plan/hosts.h"
@@ -16,5 +15,3 @@ int own_command_hosts(const struct hosts *hosts, struct err *e);
 /* Returns drover's own message, without the program's name, or else the exit status. The caller
  * frees it. */
 char *own_command_error(const struct child_result *r);
-
-#endif

@@ -1,7 +1,6 @@
 /* checks - the checks of `drover doctor` in groups, each in a file of its own. A function returns
  * the rows of its group in static memory. */
-#ifndef DROVER_CHECKS_H
-#define DROVER_CHECKS_H
+#pragma once
 
 #include "launcher/doctor/core/check.h"
 
@@ -12,5 +11,3 @@ const struct check *checks_link(size_t *count);
 const struct check *checks_soft(size_t *count);
 const struct check *checks_net(size_t *count);
 const struct check *checks_store(size_t *count);
-
-#endif

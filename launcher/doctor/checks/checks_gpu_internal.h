@@ -1,7 +1,6 @@
 /* checks_gpu_internal - the checks of single GPUs (checks_gpu_each.c), for the rows in
  * checks_gpu.c. */
-#ifndef DROVER_CHECKS_GPU_INTERNAL_H
-#define DROVER_CHECKS_GPU_INTERNAL_H
+#pragma once
 
 #include "launcher/doctor/core/check.h"
 
@@ -14,5 +13,3 @@ void checks_gpu_busy(struct check_result *r, struct check_env *env);
 void checks_gpu_mode(struct check_result *r, struct check_env *env);
 void checks_gpu_same(struct check_result *r, struct check_env *env);
 void checks_gpu_arch(struct check_result *r, struct check_env *env);
-
-#endif

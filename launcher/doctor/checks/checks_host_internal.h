@@ -1,6 +1,5 @@
 /* checks_host_internal - the checks of the group host, and what its files share. */
-#ifndef DROVER_CHECKS_HOST_INTERNAL_H
-#define DROVER_CHECKS_HOST_INTERNAL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -45,5 +44,3 @@ void checks_host_dstate(struct check_result *r, struct check_env *env);
 void checks_host_thp(struct check_result *r, struct check_env *env);
 void checks_host_governor(struct check_result *r, struct check_env *env);
 void checks_host_numa_bal(struct check_result *r, struct check_env *env);
-
-#endif

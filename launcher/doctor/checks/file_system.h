@@ -1,6 +1,5 @@
 /* file_system - recognises network file systems. */
-#ifndef DROVER_FILE_SYSTEM_H
-#define DROVER_FILE_SYSTEM_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -10,5 +9,3 @@ const char *file_system_network(const char *dir);
 
 /* Returns true if `type`, as in /proc/mounts, is a network file system or one in user space. */
 bool file_system_may_hang(const char *type);
-
-#endif

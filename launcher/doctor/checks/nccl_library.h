@@ -1,6 +1,5 @@
 /* nccl_library - the libnccl.so.2 that a program loads, and its version. */
-#ifndef DROVER_NCCL_LIBRARY_H
-#define DROVER_NCCL_LIBRARY_H
+#pragma once
 
 /* Where a program may find libnccl.so.2. Each member is a strv of paths, in the order of the
  * search. */
@@ -20,5 +19,3 @@ const char *nccl_library_used(const struct nccl_library *l);
 /* Returns the version as text, "2.21.5", which the caller frees; NULL if the library cannot be
  * loaded. Loads it into this process for the moment. */
 char *nccl_library_version(const char *path);
-
-#endif

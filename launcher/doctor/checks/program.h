@@ -1,7 +1,6 @@
 /* program - the program that a job runs, as this node finds it: its file, what the file needs, and
  * where a Python program finds its packages. */
-#ifndef DROVER_PROGRAM_H
-#define DROVER_PROGRAM_H
+#pragma once
 
 /* Returns the file that execvp() would run for `name`, or NULL with errno (ENOENT, EACCES). The
  * caller frees it. */
@@ -25,5 +24,3 @@ char *program_python(char *const *command);
 /* Returns the files that match `pattern` below the directories in which this Python finds its
  * packages, in its order: those of PYTHONPATH, its own, those of the user (a strv). */
 char **program_packages(const char *python, const char *pattern);
-
-#endif

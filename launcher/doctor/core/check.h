@@ -1,6 +1,5 @@
 /* check - one check of `drover doctor`: what it is, what it needs, and its result. */
-#ifndef DROVER_CHECK_H
-#define DROVER_CHECK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -98,5 +97,3 @@ const struct check *check_table(void);
 size_t check_table_count(void);
 /* Returns the check with this id, or NULL. */
 const struct check *check_find(const char *id);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * A check that does not return in time fails, and its child is abandoned: a process that waits
  * inside the kernel cannot be ended. Another child continues with the next check. */
-#ifndef DROVER_CHECK_RUN_H
-#define DROVER_CHECK_RUN_H
+#pragma once
 
 #include "common/err.h"
 #include "launcher/doctor/core/check.h"
@@ -20,5 +19,3 @@ struct check_run_opts {
  * process with one thread. Returns 0, or the error of fork() or socketpair(). */
 int check_run(struct check_result *out, const struct check *rows, size_t count,
               struct check_env *env, const struct check_run_opts *o, struct err *e);
-
-#endif

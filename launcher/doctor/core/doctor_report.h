@@ -1,6 +1,5 @@
 /* doctor_report - the results of all checks on all nodes, as text and as JSON. Pure. */
-#ifndef DROVER_DOCTOR_REPORT_H
-#define DROVER_DOCTOR_REPORT_H
+#pragma once
 
 #include "common/err.h"
 #include "common/json.h"
@@ -60,5 +59,3 @@ json_t *doctor_report_json(const struct doctor_report *r);
 /* Reads the checks of the first node of what doctor_report_json() has made on another node.
  *   -EBADMSG  malformed */
 int doctor_report_read_node(struct doctor_node *out, const char *text, struct err *e);
-
-#endif

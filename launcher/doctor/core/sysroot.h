@@ -1,8 +1,7 @@
 /* sysroot - the files of the machine, or of a recorded one: $DROVER_SYSROOT precedes every path of
  * /proc, /sys, /dev and /etc that a check reads. Checks read these paths only through this module.
  */
-#ifndef DROVER_SYSROOT_H
-#define DROVER_SYSROOT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,5 +24,3 @@ bool sysroot_number(long long *out, const char *fmt, ...) __attribute__((format(
 /* Returns the names in a directory, sorted, without "." and ".." (a strv); NULL: none, or none that
  * can be read. */
 char **sysroot_list(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-
-#endif

@@ -1,7 +1,6 @@
 /* cuda_archs - the GPU architectures for which a library has code: the entries of its section
  * .nv_fatbin. Best effort: NVIDIA does not document the format. */
-#ifndef DROVER_CUDA_ARCHS_H
-#define DROVER_CUDA_ARCHS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -22,5 +21,3 @@ int cuda_archs_read(struct cuda_archs *out, const char *path);
 
 /* Returns true if code of one entry runs on a GPU: 90 for compute capability 9.0. */
 bool cuda_archs_run_on(const struct cuda_archs *a, int arch);
-
-#endif

@@ -1,6 +1,5 @@
 /* gpu_findings - what is wrong with some of the GPUs, as one result of a check. */
-#ifndef DROVER_GPU_FINDINGS_H
-#define DROVER_GPU_FINDINGS_H
+#pragma once
 
 #include "common/strbuf.h"
 #include "launcher/doctor/core/check.h"
@@ -28,5 +27,3 @@ void gpu_findings_report(struct check_result *r, const struct gpu_findings *f, c
 /* Returns the facts of all GPUs; NULL, with a skip as the result, if there are none. */
 const struct gpu_sample *gpu_findings_facts(struct check_result *r, struct check_env *env,
                                             int *count);
-
-#endif

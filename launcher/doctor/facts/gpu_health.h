@@ -1,7 +1,6 @@
 /* gpu_health - what NVML says about each GPU, for the checks of `drover doctor`. All checks of a
  * process ask one gpu_sampler, and each function of NVML is called once. */
-#ifndef DROVER_GPU_HEALTH_H
-#define DROVER_GPU_HEALTH_H
+#pragma once
 
 #include "launcher/doctor/core/check.h"
 #include "launcher/gpu/gpu_sampler.h"
@@ -31,5 +30,3 @@ bool gpu_health_call(nvml_child_fn *fn, void *inout, size_t size);
 
 /* Waits until a counter that grows would have grown: some time after gpu_health_read(). */
 void gpu_health_let_counters_grow(const struct check_env *env);
-
-#endif

@@ -1,6 +1,5 @@
 /* pci_devices - the machine's PCI devices in sysfs, for the checks of GPUs and links. */
-#ifndef DROVER_PCI_DEVICES_H
-#define DROVER_PCI_DEVICES_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -20,5 +19,3 @@ bool pci_devices_in_virtual_machine(void);
 
 /* Returns true if this process is in a container, which may hide devices and processes. */
 bool pci_devices_hidden_by_container(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* xid - Xid errors: what NVIDIA's driver writes to the kernel's log if a GPU or its program fails.
  * Pure. */
-#ifndef DROVER_XID_H
-#define DROVER_XID_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -29,5 +28,3 @@ char *xid_describe(const struct xid *x, double age_s);
 
 /* Returns the class of a code; XID_LOOK for an unknown one. `*meaning` is a text of a few words. */
 enum xid_class xid_classify(int code, const char **meaning);
-
-#endif

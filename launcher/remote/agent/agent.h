@@ -11,12 +11,9 @@
  * If mpirun sends SIGKILL to the parent, the agent survives and tells the launcher, which ends the
  * job. If the connection to the launcher ends or is silent, the agent immediately kills the ranks
  * and their process trees. */
-#ifndef DROVER_AGENT_H
-#define DROVER_AGENT_H
+#pragma once
 
 /* Runs the agent until the launcher releases it or disconnects. Returns the exit status of the
  * process. The process must not have other threads; the agent changes its properties and its
  * environment. Takes over `parent_fd`, a pipe whose other end closes when the parent dies. */
 int agent_main(int parent_fd);
-
-#endif

@@ -5,8 +5,7 @@
  * which name its node and have the frame as their payload. A `relay` frame of a child goes up
  * unchanged. A `relay` frame from above goes down to the node that it names, or to all nodes.
  * `exchange` frames are for the agent itself. */
-#ifndef DROVER_AGENT_CHILDREN_H
-#define DROVER_AGENT_CHILDREN_H
+#pragma once
 
 #include <uv.h>
 
@@ -50,5 +49,3 @@ void agent_children_send(struct agent_children *c, int child, json_t *head, cons
                          size_t len);
 /* The ranks run: sets how long a child may be silent (control_authenticate()). */
 void agent_children_set_silence(struct agent_children *c, int silent_ms);
-
-#endif

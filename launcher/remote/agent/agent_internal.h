@@ -9,8 +9,7 @@
  *
  * Frames have the number of a rank in the whole job. Functions of the engine have its index on this
  * node; job_map converts. */
-#ifndef DROVER_AGENT_INTERNAL_H
-#define DROVER_AGENT_INTERNAL_H
+#pragma once
 
 #include <stdbool.h>
 #include <uv.h>
@@ -128,5 +127,3 @@ void agent_exchange_on_exchange(struct agent *a, const struct control_frame *f);
 void agent_tree_on_listen(struct agent *a, const struct control_frame *f);
 void agent_tree_on_move(struct agent *a, const struct control_frame *f);
 void agent_tree_on_relay(struct agent *a, const struct control_frame *f);
-
-#endif

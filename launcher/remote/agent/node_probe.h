@@ -2,8 +2,7 @@
  * from the output of `drover machine`.
  *
  * The checks load GPU libraries, which can hang or crash. The agent must not. */
-#ifndef DROVER_NODE_PROBE_H
-#define DROVER_NODE_PROBE_H
+#pragma once
 
 #include "common/err.h"
 #include "common/strbuf.h"
@@ -19,5 +18,3 @@ struct node_probe_checks {
  *   -EIO        `drover machine` failed; the text is its last line
  *   -ENOENT, …  `drover machine` could not be started */
 int node_probe(struct strbuf *out, const struct node_probe_checks *checks, struct err *e);
-
-#endif

@@ -4,8 +4,7 @@
  * There are two lanes. Bulk frames (output of ranks) keep their order among each other, and the
  * other frames overtake them: a fence or a signal never waits behind output. Nothing is held back
  * here: the agent that sends much output waits for `credit`, so that the queue stays small. */
-#ifndef DROVER_CONTROL_H
-#define DROVER_CONTROL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -95,5 +94,3 @@ int control_connect(int *fd, const char *list, int limit_ms, struct err *e);
 
 /* Compares two tokens, in a time that reveals nothing but their lengths. */
 bool control_same_token(const char *a, const char *b);
-
-#endif

@@ -7,8 +7,7 @@
  * ChaCha20-Poly1305 with the number of the record as its nonce: a record that was changed,
  * repeated, left out or moved is rejected. Who lacks the token can neither read nor send a record.
  */
-#ifndef DROVER_CONTROL_CIPHER_H
-#define DROVER_CONTROL_CIPHER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -46,5 +45,3 @@ void control_cipher_seal(struct control_cipher *c, struct strbuf *to, const char
  *   -EBADMSG   the peer does not have the token, or the record was changed */
 ssize_t control_cipher_open(struct control_cipher *c, struct strbuf *to, const char *bytes,
                             size_t len, size_t max_bytes, struct err *e);
-
-#endif

@@ -51,8 +51,7 @@
  *       move          address: of the parent to which the agent connects instead of the launcher
  *     both            ping
  */
-#ifndef DROVER_CONTROL_FRAME_H
-#define DROVER_CONTROL_FRAME_H
+#pragma once
 
 #include <stddef.h>
 #include <sys/types.h>
@@ -83,5 +82,3 @@ int control_frame_encode(struct strbuf *to, const json_t *head, const void *payl
  *   -EBADMSG   not a JSON object, or without "t" */
 ssize_t control_frame_decode(struct control_frame *out, const char *bytes, size_t len,
                              size_t max_bytes, struct err *e);
-
-#endif

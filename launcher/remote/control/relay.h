@@ -1,7 +1,6 @@
 /* relay - frames that pass through agents of the tree (tree/tree.h): a `relay` frame names the node
  * that its payload, an encoded frame, is for or from. Pure. */
-#ifndef DROVER_RELAY_H
-#define DROVER_RELAY_H
+#pragma once
 
 #include "launcher/remote/control/control_frame.h"
 
@@ -13,5 +12,3 @@ json_t *relay_encode(struct strbuf *out, int node, json_t *head, const void *pay
 /* Reads a `relay` frame. The caller drops inner->head.
  *   -EBADMSG  malformed */
 int relay_decode(struct control_frame *inner, int *node, const struct control_frame *f);
-
-#endif

@@ -1,7 +1,6 @@
 /* launcher_failure - explains the output of mpirun, ssh and srun when they cannot start an agent:
  * which host, at which step, the cause, and what helps. Pure. */
-#ifndef DROVER_LAUNCHER_FAILURE_H
-#define DROVER_LAUNCHER_FAILURE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -11,5 +10,3 @@
  * Messages of ssh are more exact than those of mpirun, which guesses. `lines` is NULL-terminated,
  * oldest first. A host that a line names precedes `host`, which may be NULL. */
 bool launcher_failure_find(struct err *e, const char *host, const char *const *lines);
-
-#endif

@@ -2,8 +2,7 @@
  * their settings, follows the job in all its attempts, and may ask the session to stop it.
  *
  * The session loops over the rows and knows no feature by name. */
-#ifndef DROVER_FEATURE_H
-#define DROVER_FEATURE_H
+#pragma once
 
 #include <uv.h>
 
@@ -211,5 +210,3 @@ char **feature_mpirun_env(const struct launch_spec *s);
 void feature_write_rank(struct strbuf *b, const struct plan *p, int rank);
 /* Returns the same for an event. */
 json_t *feature_rank_json(const struct plan *p, int rank);
-
-#endif

@@ -6,8 +6,7 @@
  * A value selects streams: 0 none, 1 stdout, 2 stderr, 3 both. It is given for all ranks ("3") or
  * by local rank ("0:1,1:3"). If a file cannot be written, an error is logged, and the lines of its
  * stream go to the console. */
-#ifndef DROVER_FEATURE_REDIRECT_H
-#define DROVER_FEATURE_REDIRECT_H
+#pragma once
 
 #include "launcher/run/features/feature.h"
 
@@ -25,5 +24,3 @@ void feature_redirect_plan(struct feature_redirect *r, const struct plan *p, int
 const char *feature_redirect_dir(const struct feature_redirect *r);
 /* Writes what is buffered. This also happens before the loop waits. */
 void feature_redirect_flush(struct feature_redirect *r);
-
-#endif

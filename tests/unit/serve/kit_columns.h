@@ -1,6 +1,5 @@
 /* kit_columns - a sweep's columns from records that a test writes. */
-#ifndef DROVER_KIT_COLUMNS_H
-#define DROVER_KIT_COLUMNS_H
+#pragma once
 
 #include <string.h>
 
@@ -78,5 +77,3 @@ static inline const void *body_column(const struct body *b, const char *name, co
     CHECK(at <= b->len);
     return b->data + at;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* kit_check - runs one check in this process, with a recorded root and fakes of the calls that say
  * what this machine has. */
-#ifndef DROVER_KIT_CHECK_H
-#define DROVER_KIT_CHECK_H
+#pragma once
 
 #include <sys/resource.h>
 #include <sys/statvfs.h>
@@ -74,5 +73,3 @@ static inline void kit_check(const char *id, struct check_env *env)
         if ((advice_part)[0])                                                          \
             CHECK_HAS(kit_result.advice, advice_part);                                 \
     } while (0)
-
-#endif

@@ -1,7 +1,6 @@
 /* kit_gpu_machine - a healthy machine with eight GPUs, as NVML's stand-in and as a recorded root,
  * into which tests put faults. */
-#ifndef DROVER_KIT_GPU_MACHINE_H
-#define DROVER_KIT_GPU_MACHINE_H
+#pragma once
 
 #include <limits.h>
 
@@ -237,5 +236,3 @@ static inline void kit_check_faults(const struct kit_fault *faults, size_t n)
         kit_end();
     }
 }
-
-#endif

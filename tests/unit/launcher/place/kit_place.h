@@ -1,6 +1,5 @@
 /* kit_place - jobs and GPUs of tests. */
-#ifndef DROVER_KIT_PLACE_H
-#define DROVER_KIT_PLACE_H
+#pragma once
 
 #include "common/rng.h"
 #include "launcher/place/place_gpu.h"
@@ -57,5 +56,3 @@ static inline void kit_seed(struct rng *r)
     fprintf(stderr, "# DROVER_TEST_SEED=%llu\n", (unsigned long long)seed);
     rng_seed(r, seed, 0);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* A process that gets an environment and calls PMIx with it. */
-#ifndef DROVER_TEST_KIT_PMIX_RANK_H
-#define DROVER_TEST_KIT_PMIX_RANK_H
+#pragma once
 
 #include <signal.h>
 #include <stdio.h>
@@ -47,5 +46,3 @@ static void kit_send_env(struct kit_rank r, char *const *env, int number)
     dprintf(r.env_to, "PMIX_RANK=%d\n\n", number);
     close(r.env_to);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* kit_tcp - TCP connections over the loopback device. */
-#ifndef DROVER_KIT_TCP_H
-#define DROVER_KIT_TCP_H
+#pragma once
 
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -25,5 +24,3 @@ static inline int kit_tcp_connect(const struct sockaddr_in *at)
     CHECK_INT(connect(fd, (const struct sockaddr *)at, sizeof *at), 0);
     return fd;
 }
-
-#endif

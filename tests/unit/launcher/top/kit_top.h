@@ -1,6 +1,5 @@
 /* kit_top - nodes for the tests of `drover top`. */
-#ifndef DROVER_TEST_KIT_TOP_H
-#define DROVER_TEST_KIT_TOP_H
+#pragma once
 
 #include <stdio.h>
 
@@ -52,5 +51,3 @@ static inline struct top_job *kit_job(struct top_node *n, enum registry_kind kin
     j->age_ms = 61000;
     return j;
 }
-
-#endif
