@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <microhttpd.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>

@@ -6,9 +6,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "common/opt.h"
-#include "common/strbuf.h"
-
 /* ---- routes --------------------------------------------------------------------------------- */
 
 enum { WORDS_MAX = 5 };

@@ -1,6 +1,5 @@
 #include "collectives/bench/bench.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "collectives/bench/bench_internal.h"

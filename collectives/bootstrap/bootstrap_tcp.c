@@ -1,7 +1,6 @@
 /* bootstrap_tcp - bootstrap over TCP between the ranks. Rank 0 listens, and the other ranks connect
  * to it. */
 #include <errno.h>
-#include <fcntl.h>
 #include <netdb.h>
 #include <poll.h>
 #include <stdbool.h>

@@ -1,7 +1,6 @@
 /* cmd_sweep_rm - `drover sweep rm`: removes a sweep with all its files. */
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "hpo/cmd/hpo_commands.h"

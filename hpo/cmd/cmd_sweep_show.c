@@ -13,7 +13,6 @@
 #include "hpo/cmd/sweep_print.h"
 #include "hpo/coordinator/progress_text.h"
 #include "hpo/reader/sweep_reader.h"
-#include "hpo/store/stored_sweep.h"
 
 enum { CURVE_WIDTH = 40, OUTPUT_LINES = 10 };
 

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/mem.h"
 #include "hpo/model/acquisition.h"
 
 /* ---- the front ------------------------------------------------------------------------------ */

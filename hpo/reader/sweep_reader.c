@@ -1,7 +1,6 @@
 #include "hpo/reader/sweep_reader.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "common/json.h"
 #include "hpo/samplers/sampler.h"

@@ -6,14 +6,11 @@
 #include <string.h>
 
 #include "common/json.h"
-#include "common/rng.h"
 #include "hpo/model/pareto.h"
-#include "hpo/model/sobol.h"
 #include "hpo/samplers/bayes_acquisition.h"
 #include "hpo/samplers/bayes_features.h"
 #include "hpo/samplers/bayes_model.h"
 #include "hpo/samplers/bayes_observations.h"
-#include "hpo/samplers/objectives.h"
 #include "hpo/samplers/sampler_internal.h"
 
 enum {

@@ -1,6 +1,5 @@
 #include "hpo/samplers/warm_start.h"
 
-#include <errno.h>
 #include <math.h>
 #include <string.h>
 

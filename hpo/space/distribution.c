@@ -5,7 +5,6 @@
 #include <gsl/gsl_errno.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/json.h"
 static const double exact_max = 9007199254740992.0; /* 2^53: smaller integers are exact */

@@ -1,6 +1,5 @@
 /* space_constraints - constraints, which decide if a point is allowed. */
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 
 #include "common/json.h"

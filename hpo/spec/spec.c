@@ -10,7 +10,6 @@
 
 #include "common/json.h"
 #include "common/strbuf.h"
-#include "common/yaml.h"
 #include "hpo/space/config_node.h"
 #include "hpo/space/python_repr.h"
 #include "hpo/space/space.h"

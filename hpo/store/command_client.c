@@ -1,8 +1,6 @@
 #include "hpo/store/command_client.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <string.h>
 #include <time.h>
 
 #include "common/clock.h"

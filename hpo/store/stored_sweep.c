@@ -1,6 +1,5 @@
 #include "hpo/store/stored_sweep.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "common/json.h"

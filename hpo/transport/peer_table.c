@@ -1,7 +1,6 @@
 #include "hpo/transport/peer_table.h"
 
 #include <jansson.h>
-#include <string.h>
 
 struct peer_table {
     struct peer *list;

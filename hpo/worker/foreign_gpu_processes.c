@@ -1,7 +1,6 @@
 #include "hpo/worker/foreign_gpu_processes.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "common/byte_size.h"
 #include "common/log.h"

@@ -1,6 +1,5 @@
 #include "hpo/worker/leftovers.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <locale.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "common/utf8.h"

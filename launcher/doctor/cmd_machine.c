@@ -1,6 +1,5 @@
 #include "launcher/doctor/cmd_machine.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,7 +1,6 @@
 #include "launcher/elastic/rdzv_server.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <string.h>
 
 #include "common/json.h"

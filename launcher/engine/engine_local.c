@@ -18,7 +18,6 @@
 #include "launcher/node/oom_kills.h"
 #include "launcher/plan/env.h"
 #include "launcher/pmi/pmi1_server.h"
-#include "launcher/pmi/pmix_server.h"
 
 enum { NOT_RUN = 126, NOT_FOUND = 127 }; /* as in a shell */
 enum { NOT_OPENED = -2 };

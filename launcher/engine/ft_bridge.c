@@ -1,7 +1,6 @@
 #include "launcher/engine/ft_bridge.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>

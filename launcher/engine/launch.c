@@ -1,6 +1,5 @@
 #include "launcher/engine/launch_internal.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <string.h>
 

@@ -1,6 +1,5 @@
 #include "launcher/jobs/baseline_store.h"
 
-#include <errno.h>
 #include <time.h>
 
 #include "launcher/jobs/history_db.h"

@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -14,7 +13,6 @@
 #include "common/redact.h"
 #include "common/strbuf.h"
 #include "launcher/guardian/process_tree.h"
-#include "launcher/jobs/job_events.h"
 
 enum { FILE_MAX = 1 << 20 };
 

@@ -1,6 +1,5 @@
 #include "launcher/plan/hostfile.h"
 
-#include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
 #include <ifaddrs.h>

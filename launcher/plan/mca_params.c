@@ -1,7 +1,6 @@
 #include "launcher/plan/mca_params.h"
 
 #include <ctype.h>
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 

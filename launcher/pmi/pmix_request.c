@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launcher/plan/env.h"
 #include "launcher/pmi/pmix_loader.h"
 
 struct pmix_request *pmix_request_new(enum exchange_type type)

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "common/clock.h"
 #include "common/log.h"
 #include "launcher/plan/env.h"
 #include "launcher/pmi/interpose.h"

@@ -1,13 +1,11 @@
 #include "launcher/pmi/tcp_peer.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
 
 #include "common/mem.h"

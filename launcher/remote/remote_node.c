@@ -1,5 +1,4 @@
 /* The nodes of a job, and their states. */
-#include "common/log.h"
 #include "launcher/remote/engine_remote_internal.h"
 
 /* Creates the states of the nodes and of the ranks. Counts the ranks of each node before it fills

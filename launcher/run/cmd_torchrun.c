@@ -6,14 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/command.h"
 #include "common/log.h"
 #include "common/opt.h"
 #include "launcher/engine/ft_bridge.h"
 #include "launcher/jobs/commands.h"
-#include "launcher/node/topo.h"
 #include "launcher/plan/allocation.h"
-#include "launcher/plan/hostfile.h"
 #include "launcher/run/cmd_run.h"
 #include "launcher/run/features/feature_redirect.h"
 #include "launcher/run/ft_options.h"

@@ -3,10 +3,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "common/opt.h"
-#include "launcher/node/topo.h"
 #include "launcher/remote/remote_launcher.h"
 #include "launcher/run/features/feature_redirect.h"
 #include "launcher/run/run_mpmd.h"

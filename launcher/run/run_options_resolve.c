@@ -7,7 +7,6 @@
 #include "common/plural.h"
 #include "common/strbuf.h"
 #include "launcher/plan/allocation.h"
-#include "launcher/plan/env.h"
 #include "launcher/plan/exclude_file.h"
 #include "launcher/plan/hostfile.h"
 #include "launcher/remote/remote_launcher.h"

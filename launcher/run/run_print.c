@@ -1,6 +1,5 @@
 #include "launcher/run/run_print.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,8 +1,6 @@
 #include "launcher/top/top_nodes.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "common/clock.h"
 #include "common/json.h"

@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 
 #include "common/file.h"
-#include "common/strbuf.h"
 #include "launcher/engine/rank_status.h"
 
 enum {

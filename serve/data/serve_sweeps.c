@@ -1,7 +1,6 @@
 #include "serve/data/serve_sweeps.h"
 
 #include <errno.h>
-#include <math.h>
 #include <string.h>
 #include <sys/stat.h>
 

@@ -1,9 +1,6 @@
 #include "serve/report/cmd_report.h"
 
-#include <errno.h>
-#include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "common/byte_size.h"
 #include "common/clock.h"

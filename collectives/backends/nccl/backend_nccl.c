@@ -5,7 +5,6 @@
  * in a thread of their own, under a deadline. */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "collectives/backends/nccl/nccl_internal.h"

@@ -2,8 +2,6 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "collectives/bench/analysis/transport_control.h"
 #include "common/child.h"

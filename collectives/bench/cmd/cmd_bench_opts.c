@@ -5,10 +5,8 @@
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "collectives/bench/analysis/busbw.h"
 #include "collectives/bench/cmd/cmd_bench_diff.h"
 #include "collectives/bench/cmd/cmd_bench_env.h"
 #include "common/byte_size.h"

@@ -1,7 +1,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "collectives/bench/local/cuda_libs.h"
 #include "collectives/bench/local/local_device.h"

@@ -1,5 +1,4 @@
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/mem.h"
 #include "common/strbuf.h"

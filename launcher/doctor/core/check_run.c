@@ -13,7 +13,6 @@
 #include "common/clock.h"
 #include "common/json.h"
 #include "common/mem.h"
-#include "common/strbuf.h"
 #include "launcher/node/limits.h"
 
 enum { RESULT_BYTES_MAX = 64 << 10 };

@@ -1,7 +1,6 @@
 #include "launcher/doctor/facts/program_libs.h"
 
 #include <glob.h>
-#include <limits.h>
 #include <stdbool.h>
 #include <string.h>
 
