@@ -141,14 +141,6 @@ static const char *metric_of(const struct asked *q)
     return name ? name : "";
 }
 
-static bool maximizes(const struct spec *spec, const char *metric)
-{
-    for (int i = 0; i < spec->metric_count; i++)
-        if (spec->metrics[i].name && strcmp(spec->metrics[i].name, metric) == 0)
-            return spec->metrics[i].maximize;
-    return false;
-}
-
 static int answer_density(struct serve_answer *a, const struct asked *q, struct err *e)
 {
     int64_t width = 0, height = 0, log = 0;
@@ -160,7 +152,7 @@ static int answer_density(struct serve_answer *a, const struct asked *q, struct 
         return bad_query("log", e);
     const struct serve_curves_grid g = {metric_of(q), (size_t)width, (size_t)height, log != 0};
     serve_curves_density(&a->body, q->sweep->reader->columns, &g,
-                         maximizes(q->sweep->reader->spec, g.metric));
+                         sweep_columns_maximizes(q->sweep->reader->columns, g.metric));
     a->type = type_binary;
     return 0;
 }
@@ -340,10 +332,10 @@ void serve_api_event(struct strbuf *out, int64_t *seq, struct serve_sweeps *swee
     *seq = -1;
     json_t *data;
     if (serve_sweeps_get(&s, sweeps, name, &e) == 0) {
-        *seq = sweep_columns_seq(s->reader->columns);
+        *seq = s->reader->columns->seq;
         data = json_pack("{s:I,s:I,s:s,s:I}", "seq", (json_int_t)*seq, "epoch",
                          (json_int_t)s->epoch, "state", sweep_reader_state(s->reader), "total",
-                         (json_int_t)sweep_columns_count(s->reader->columns));
+                         (json_int_t)s->reader->columns->count);
     } else {
         data = json_pack("{s:o}", "error", json_text(e.text));
     }

@@ -38,7 +38,7 @@ struct follower {
 /* Opens the file of the trial's present lease. `lines`: as sweep_output_last_lines(). */
 static void open_file(struct follower *f, int lines)
 {
-    int64_t lease = sweep_columns_trial(f->v->columns, f->trial)->lease;
+    int64_t lease = f->v->columns->trials[f->trial].lease;
     if (f->fd >= 0 && f->lease == lease)
         return;
     if (f->fd >= 0)
@@ -64,7 +64,7 @@ static void print_new(struct follower *f)
 /* Whether the trial has ended, or no process will continue it. */
 static bool is_over(const struct follower *f)
 {
-    enum trial_state state = sweep_columns_trial(f->v->columns, f->trial)->state;
+    enum trial_state state = f->v->columns->trials[f->trial].state;
     return trial_is_ended(state) || (!trial_is_active(state) && !sweep_dir_owner(f->v->dir).held);
 }
 

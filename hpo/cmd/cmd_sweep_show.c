@@ -45,7 +45,7 @@ static const struct opt show_options[] = {
 static json_t *count_states(const struct sweep_reader *v)
 {
     json_t *states = json_object();
-    const int *counts = sweep_columns_states(v->columns);
+    const int *counts = v->columns->states;
     for (int i = 0; i < TRIAL_STATES; i++)
         if (counts[i] > 0)
             json_object_set_new(states, trial_state_name((enum trial_state)i),
@@ -56,9 +56,9 @@ static json_t *count_states(const struct sweep_reader *v)
 /* Seconds since the first trial was created; null before that. */
 static json_t *age_of(const struct sweep_reader *v)
 {
-    return sweep_columns_count(v->columns) == 0
+    return v->columns->count == 0
                ? json_null()
-               : json_integer(time(NULL) - sweep_columns_trial(v->columns, 0)->created_ms / 1000);
+               : json_integer(time(NULL) - v->columns->trials[0].created_ms / 1000);
 }
 
 static json_t *summary(const char *root, const char *name, struct err *e)
@@ -77,7 +77,7 @@ static json_t *summary(const char *root, const char *name, struct err *e)
                             : json_null();
     return json_pack("{s:s,s:s,s:s,s:i,s:s,s:O?,s:o,s:o,s:o}", "name", name, "method",
                      v->spec->method->name, "state", sweep_reader_state(v), "trials",
-                     (int)sweep_columns_count(v->columns), "counts", strbuf_str(&counts), "best",
+                     (int)v->columns->count, "counts", strbuf_str(&counts), "best",
                      json_object_get(t, "value"), "states", count_states(v), "coordinator", by,
                      "age_s", age_of(v));
 }
@@ -232,13 +232,12 @@ static int show_trial(const struct sweep_reader *v, const char *word, bool json,
     AUTO(strbuf) struct strbuf b = {0};
     AUTO(strbuf) struct strbuf command = {0};
     const struct run_message_opts m = {v->spec, v->dir->name, v->dir->path, "."};
-    int node = sweep_columns_trial(v->columns, trial)->node;
+    int node = v->columns->trials[trial].node;
     sweep_print_trial(&b, v->columns, v->spec, trial);
     if (sweep_print_trial_command(&command, &m, v->columns, trial, NULL) == 0)
         strbuf_printf(&b, "command\n  %s\n", strbuf_str(&command));
     if (dir)
-        sweep_output_print(&b, dir, text_table_at(sweep_columns_texts(v->columns), node),
-                           OUTPUT_LINES);
+        sweep_output_print(&b, dir, text_table_at(&v->columns->texts, node), OUTPUT_LINES);
     fputs(strbuf_str(&b), stdout);
     return 0;
 }

@@ -16,7 +16,7 @@ enum { CHUNK = 64 << 10 };
 int sweep_output_trial(size_t *trial, const struct sweep_reader *v, const char *word, struct err *e)
 {
     int id = 0;
-    size_t count = sweep_columns_count(v->columns);
+    size_t count = v->columns->count;
     int rc = opt_int(&id, "trial", word, 0, INT_MAX, e);
     if (rc < 0)
         return rc;
@@ -31,7 +31,7 @@ int sweep_output_trial(size_t *trial, const struct sweep_reader *v, const char *
 
 char *sweep_output_dir(const struct sweep_reader *v, size_t trial)
 {
-    int64_t lease = sweep_columns_trial(v->columns, trial)->lease;
+    int64_t lease = v->columns->trials[trial].lease;
     AUTO(free) char *dir = trial_dir_path(v->dir->path, (int)trial);
     return lease > 0 ? xasprintf("%s/%lld", dir, (long long)lease) : NULL;
 }

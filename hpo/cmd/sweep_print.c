@@ -168,8 +168,8 @@ void sweep_print_curves(struct strbuf *out, const struct sweep_columns *c, const
         const struct trial_curve *curve = curve_of(c, spec, id);
         double score = sweep_columns_score(c, id);
         AUTO(free) char *value = isnan(score) ? xstrdup("-") : xasprintf("%.6g", score);
-        strbuf_printf(out, "trial %-5zu %-9s %12s", id,
-                      trial_state_name(sweep_columns_trial(c, id)->state), value);
+        strbuf_printf(out, "trial %-5zu %-9s %12s", id, trial_state_name(c->trials[id].state),
+                      value);
         strbuf_puts(out, curve && curve->count > 0 ? "  " : "");
         if (curve && curve->count > 0)
             print_spark(out, curve, to, r, width);
@@ -184,7 +184,7 @@ void sweep_print_curves(struct strbuf *out, const struct sweep_columns *c, const
 
 static const char *text_at(const struct sweep_columns *c, int number)
 {
-    return text_table_at(sweep_columns_texts(c), number);
+    return text_table_at(&c->texts, number);
 }
 
 /* Appends a parameter's value; strings without quotes. */
@@ -213,8 +213,8 @@ static void add_time(struct strbuf *out, int64_t ms)
 
 static void print_leases(struct strbuf *out, const struct sweep_columns *c, size_t trial)
 {
-    size_t count, width = strlen("worker"), node_width = strlen("node");
-    const struct columns_lease *all = sweep_columns_leases(c, &count);
+    size_t count = c->lease_count, width = strlen("worker"), node_width = strlen("node");
+    const struct columns_lease *all = c->leases;
     for (size_t i = 0; i < count; i++) {
         const char *worker = text_at(c, all[i].worker), *node = text_at(c, all[i].node);
         if ((size_t)all[i].trial != trial)
@@ -241,14 +241,14 @@ static void print_leases(struct strbuf *out, const struct sweep_columns *c, size
 static void print_params(struct strbuf *out, const struct sweep_columns *c, size_t trial)
 {
     strbuf_puts(out, "parameters\n");
-    for (size_t i = 0; i < sweep_columns_param_count(c); i++) {
+    for (size_t i = 0; i < c->param_count; i++) {
         struct columns_value v = sweep_columns_value(c, i, trial);
         if (v.kind == COLUMNS_ABSENT)
             continue;
         AUTO(strbuf) struct strbuf value = {0};
         add_param(&value, v, c);
         strbuf_puts(out, "  ");
-        utf8_add_line(out, sweep_columns_param(c, i)->name);
+        utf8_add_line(out, c->params[i].name);
         strbuf_puts(out, "  ");
         utf8_add_line(out, strbuf_str(&value));
         strbuf_putc(out, '\n');
@@ -258,7 +258,7 @@ static void print_params(struct strbuf *out, const struct sweep_columns *c, size
 static void print_metrics(struct strbuf *out, const struct sweep_columns *c,
                           const struct spec *spec, size_t trial)
 {
-    const struct columns_trial *t = sweep_columns_trial(c, trial);
+    const struct columns_trial *t = &c->trials[trial];
     const struct trial_curve *curve = curve_of(c, spec, trial);
     if (t->metric_count > 0)
         strbuf_puts(out, "metrics, the last values\n");
@@ -276,7 +276,7 @@ static void print_metrics(struct strbuf *out, const struct sweep_columns *c,
 void sweep_print_trial(struct strbuf *out, const struct sweep_columns *c, const struct spec *spec,
                        size_t trial)
 {
-    const struct columns_trial *t = sweep_columns_trial(c, trial);
+    const struct columns_trial *t = &c->trials[trial];
     double score = sweep_columns_score(c, trial);
     const char *error = text_at(c, t->error), *why = text_at(c, t->why);
     enum stop_reason reason = stop_reason_parse(why);
@@ -305,10 +305,8 @@ void sweep_print_trial(struct strbuf *out, const struct sweep_columns *c, const 
 json_t *sweep_print_trial_json(const struct sweep_columns *c, size_t trial)
 {
     json_t *o = sweep_columns_trial_json(c, trial), *leases = json_array();
-    size_t count;
-    const struct columns_lease *all = sweep_columns_leases(c, &count);
-    for (size_t i = 0; i < count; i++) {
-        const struct columns_lease *l = &all[i];
+    for (size_t i = 0; i < c->lease_count; i++) {
+        const struct columns_lease *l = &c->leases[i];
         if ((size_t)l->trial != trial)
             continue;
         json_t *lease = json_pack("{s:I, s:s?, s:s, s:I, s:s*}", "lease", (json_int_t)i + 1, "node",
@@ -342,12 +340,12 @@ static void add_field(struct strbuf *out, const char *text)
 }
 
 /* The names of all metrics of any trial, in the order of their first appearance: numbers in
- * sweep_columns_texts(). The caller frees the list. */
+ * `texts`. The caller frees the list. */
 static int *metric_names(const struct sweep_columns *c, int *count)
 {
     int *names = NULL, n = 0;
-    for (size_t i = 0; i < sweep_columns_count(c); i++) {
-        const struct columns_trial *t = sweep_columns_trial(c, i);
+    for (size_t i = 0; i < c->count; i++) {
+        const struct columns_trial *t = &c->trials[i];
         for (int k = 0; k < t->metric_count; k++) {
             int at = 0;
             while (at < n && names[at] != t->metrics[k].name)
@@ -365,7 +363,7 @@ static int *metric_names(const struct sweep_columns *c, int *count)
 static void add_row(struct strbuf *out, const struct sweep_columns *c, size_t trial,
                     const int *names, int name_count)
 {
-    const struct columns_trial *t = sweep_columns_trial(c, trial);
+    const struct columns_trial *t = &c->trials[trial];
     double score = sweep_columns_score(c, trial);
     strbuf_printf(out, "%zu,%s,", trial, trial_state_name(t->state));
     if (!isnan(score))
@@ -381,7 +379,7 @@ static void add_row(struct strbuf *out, const struct sweep_columns *c, size_t tr
         if (m && m->curve.count > steps)
             steps = m->curve.count;
     }
-    for (size_t i = 0; i < sweep_columns_param_count(c); i++) {
+    for (size_t i = 0; i < c->param_count; i++) {
         AUTO(strbuf) struct strbuf value = {0};
         add_param(&value, sweep_columns_value(c, i, trial), c);
         strbuf_putc(out, ',');
@@ -407,12 +405,12 @@ void sweep_print_csv(FILE *out, const struct sweep_columns *c)
         strbuf_putc(&b, ',');
         add_field(&b, text_at(c, names[i]));
     }
-    for (size_t i = 0; i < sweep_columns_param_count(c); i++) {
+    for (size_t i = 0; i < c->param_count; i++) {
         strbuf_putc(&b, ',');
-        add_field(&b, sweep_columns_param(c, i)->name);
+        add_field(&b, c->params[i].name);
     }
     strbuf_puts(&b, ",steps,seconds,node,why,error\n");
-    for (size_t i = 0; i < sweep_columns_count(c); i++) {
+    for (size_t i = 0; i < c->count; i++) {
         add_row(&b, c, i, names, count);
         fputs(strbuf_str(&b), out);
         strbuf_reset(&b);

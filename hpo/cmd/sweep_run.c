@@ -135,7 +135,7 @@ static void print_result(const struct sweep_reader *v, const struct run_message_
 static bool has_result(const struct sweep_reader *v)
 {
     return v->spec->metrics[0].name ? sweep_columns_best(v->columns) >= 0
-                                    : sweep_columns_states(v->columns)[TRIAL_DONE] > 0;
+                                    : v->columns->states[TRIAL_DONE] > 0;
 }
 
 static void print_how_to_continue(const char *name, const struct sweep_options *o)

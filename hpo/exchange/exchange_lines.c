@@ -13,7 +13,7 @@ static void set_time(json_t *o, const char *key, int64_t ms)
 
 static json_t *trial_json(const struct sweep_columns *c, size_t trial)
 {
-    const struct columns_trial *t = sweep_columns_trial(c, trial);
+    const struct columns_trial *t = &c->trials[trial];
     json_t *o = sweep_columns_trial_json(c, trial);
     set_time(o, "created_ms", t->created_ms);
     set_time(o, "leased_ms", t->leased_ms);
@@ -37,7 +37,7 @@ json_t *exchange_lines_header(const struct sweep_reader *v, const struct export_
 
 int exchange_lines_write(FILE *out, const struct sweep_columns *c)
 {
-    for (size_t i = 0; i < sweep_columns_count(c); i++) {
+    for (size_t i = 0; i < c->count; i++) {
         AUTO(json) json_t *t = trial_json(c, i);
         AUTO(free) char *line = json_line(t);
         if (fprintf(out, "%s\n", line) < 0)

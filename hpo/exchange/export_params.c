@@ -21,7 +21,7 @@ static const struct distribution *distribution_of(const struct spec *spec, const
 static void add_text(struct strbuf *b, struct columns_value v, const struct sweep_columns *c)
 {
     if (v.kind == COLUMNS_JSON)
-        strbuf_puts(b, text_table_at(sweep_columns_texts(c), v.json));
+        strbuf_puts(b, text_table_at(&c->texts, v.json));
     else if (v.kind == COLUMNS_INTEGER)
         strbuf_printf(b, "%.0f", v.number);
     else
@@ -33,7 +33,7 @@ static enum export_param_kind scan_values(struct export_param *p, const struct s
                                           size_t param)
 {
     enum export_param_kind kind = EXPORT_PARAM_INTEGER;
-    for (size_t i = 0; i < sweep_columns_count(c); i++) {
+    for (size_t i = 0; i < c->count; i++) {
         struct columns_value v = sweep_columns_value(c, param, i);
         if (v.kind == COLUMNS_JSON)
             return EXPORT_PARAM_CHOICE;
@@ -54,7 +54,7 @@ static void read_choices(struct export_param *p, const struct distribution *d,
         AUTO(free) char *text = json_line(json_array_get(d->values, i));
         text_table_add(&p->values, text, strlen(text));
     }
-    for (size_t i = 0; i < sweep_columns_count(c); i++) {
+    for (size_t i = 0; i < c->count; i++) {
         struct columns_value v = sweep_columns_value(c, param, i);
         AUTO(strbuf) struct strbuf text = {0};
         if (v.kind == COLUMNS_ABSENT)
@@ -67,8 +67,7 @@ static void read_choices(struct export_param *p, const struct distribution *d,
 static struct export_param read_param(const struct spec *spec, const struct sweep_columns *c,
                                       size_t param)
 {
-    struct export_param p = {
-        .name = sweep_columns_param(c, param)->name, .low = INFINITY, .high = -INFINITY};
+    struct export_param p = {.name = c->params[param].name, .low = INFINITY, .high = -INFINITY};
     const struct distribution *d = distribution_of(spec, p.name);
     bool listed = d && (d->kind == DISTRIBUTION_CONSTANT || d->kind == DISTRIBUTION_CATEGORICAL);
     if (d && !listed && isfinite(d->lo) && isfinite(d->hi)) {
@@ -91,7 +90,7 @@ static struct export_param read_param(const struct spec *spec, const struct swee
 
 struct export_params export_params_read(const struct spec *spec, const struct sweep_columns *c)
 {
-    struct export_params p = {.count = sweep_columns_param_count(c)};
+    struct export_params p = {.count = c->param_count};
     p.at = xcalloc(p.count, sizeof *p.at);
     for (size_t i = 0; i < p.count; i++)
         p.at[i] = read_param(spec, c, i);

@@ -1,4 +1,4 @@
-#include "hpo/reader/sweep_columns_internal.h"
+#include "hpo/reader/sweep_columns.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -31,15 +31,15 @@ void sweep_columns_free(struct sweep_columns *c)
         return;
     for (size_t i = 0; i < c->count; i++)
         clear_trial(&c->trials[i]);
-    for (size_t i = 0; i < c->column_count; i++) {
-        strv_free(c->columns[i].param.path);
-        free(c->columns[i].param.name);
-        free(c->columns[i].kinds);
-        free(c->columns[i].cells);
+    for (size_t i = 0; i < c->param_count; i++) {
+        strv_free(c->params[i].path);
+        free(c->params[i].name);
+        free(c->params[i].kinds);
+        free(c->params[i].cells);
     }
     free(c->trials);
     free(c->leases);
-    free(c->columns);
+    free(c->params);
     free(c->model_state);
     text_table_clear(&c->texts);
     free(c);
@@ -78,37 +78,37 @@ static void push_path(char ***path, const struct group *g)
     strv_push(path, xstrdup(g->name));
 }
 
-static bool is_param(const struct column *column, const struct group *g, const char *name)
+static bool is_param(const struct columns_param *column, const struct group *g, const char *name)
 {
     size_t len = g ? strlen(g->dotted) : 0;
-    return (!g || strncmp(column->param.name, g->dotted, len) == 0) &&
-           strcmp(column->param.name + len, name) == 0;
+    return (!g || strncmp(column->name, g->dotted, len) == 0) &&
+           strcmp(column->name + len, name) == 0;
 }
 
 /* Returns the column of a parameter. The search begins at *next, since most trials have the same
  * parameters in the same order. */
-static struct column *column_of(struct sweep_columns *c, const struct group *g, const char *name,
-                                size_t *next)
+static struct columns_param *column_of(struct sweep_columns *c, const struct group *g,
+                                       const char *name, size_t *next)
 {
-    for (size_t i = 0; i < c->column_count; i++) {
-        size_t k = (*next + i) % c->column_count;
-        if (is_param(&c->columns[k], g, name)) {
+    for (size_t i = 0; i < c->param_count; i++) {
+        size_t k = (*next + i) % c->param_count;
+        if (is_param(&c->params[k], g, name)) {
             *next = k + 1;
-            return &c->columns[k];
+            return &c->params[k];
         }
     }
-    if (c->column_count == c->column_cap) {
-        c->column_cap = c->column_cap ? 2 * c->column_cap : 8;
-        c->columns = xrealloc(c->columns, c->column_cap, sizeof *c->columns);
+    if (c->param_count == c->param_cap) {
+        c->param_cap = c->param_cap ? 2 * c->param_cap : 8;
+        c->params = xrealloc(c->params, c->param_cap, sizeof *c->params);
     }
-    struct column *column = &c->columns[c->column_count++];
-    *column = (struct column){.param.name = xasprintf("%s%s", g ? g->dotted : "", name)};
-    push_path(&column->param.path, g);
-    strv_push(&column->param.path, xstrdup(name));
+    struct columns_param *column = &c->params[c->param_count++];
+    *column = (struct columns_param){.name = xasprintf("%s%s", g ? g->dotted : "", name)};
+    push_path(&column->path, g);
+    strv_push(&column->path, xstrdup(name));
     return column;
 }
 
-static void set_value(struct sweep_columns *c, struct column *column, size_t trial,
+static void set_value(struct sweep_columns *c, struct columns_param *column, size_t trial,
                       const struct json_scan_member *m)
 {
     if (trial >= column->cap) {
@@ -310,13 +310,17 @@ static struct columns_metric *metric_of(struct sweep_columns *c, struct columns_
     return m;
 }
 
-static bool maximizes(const struct sweep_columns *c, int name)
+bool sweep_columns_maximizes(const struct sweep_columns *c, const char *metric)
 {
-    const char *text = text_table_at(&c->texts, name);
     for (int i = 0; i < c->spec->metric_count; i++)
-        if (c->spec->metrics[i].name && strcmp(c->spec->metrics[i].name, text) == 0)
+        if (c->spec->metrics[i].name && strcmp(c->spec->metrics[i].name, metric) == 0)
             return c->spec->metrics[i].maximize;
     return false;
+}
+
+static bool maximizes(const struct sweep_columns *c, const struct columns_metric *m)
+{
+    return sweep_columns_maximizes(c, text_table_at(&c->texts, m->name));
 }
 
 static int apply_report(struct sweep_columns *c, struct columns_trial *t,
@@ -326,7 +330,7 @@ static int apply_report(struct sweep_columns *c, struct columns_trial *t,
         return damaged(r, "a report without a step or values", e);
     if (t->points_lease != t->lease) {
         for (int i = 0; i < t->metric_count; i++)
-            trial_curve_cut(&t->metrics[i].curve, f->step, maximizes(c, t->metrics[i].name));
+            trial_curve_cut(&t->metrics[i].curve, f->step, maximizes(c, &t->metrics[i]));
         t->points_lease = t->lease;
         t->last_step = -INFINITY;
     }
@@ -337,7 +341,7 @@ static int apply_report(struct sweep_columns *c, struct columns_trial *t,
             continue;
         struct columns_metric *m = metric_of(c, t, v.key, &is_new);
         if (isfinite(v.number))
-            trial_curve_put(&m->curve, f->step, v.number, maximizes(c, m->name));
+            trial_curve_put(&m->curve, f->step, v.number, maximizes(c, m));
         if (is_new || f->step >= t->last_step) {
             m->last = v.number;
             m->is_integer = v.kind == JSON_SCAN_INTEGER;

@@ -19,10 +19,8 @@
 #include "hpo/store/event_store.h"
 #include "hpo/trial/trial.h"
 
-struct sweep_columns;
-
 struct columns_metric { /* of one trial */
-    int name;           /* index of its name in sweep_columns_texts() */
+    int name;           /* index of its name in `texts` */
     bool is_integer;    /* `last` was written without a point */
     double last;        /* the last value, which may not be finite */
     struct trial_curve curve;
@@ -33,7 +31,7 @@ struct columns_trial {
     int64_t created_ms, leased_ms, ended_ms; /* 0: not yet */
     double seconds;                          /* run time, as its worker measured it */
     int64_t lease;                           /* the trial's last lease; 0: none */
-    /* Numbers in sweep_columns_texts(); TEXT_TABLE_NONE: none. */
+    /* Numbers in `texts`; TEXT_TABLE_NONE: none. */
     int worker, node, error, why;
     bool added;                     /* the user has added the trial */
     struct columns_metric *metrics; /* the metrics that it has reported */
@@ -51,17 +49,44 @@ struct columns_lease { /* leases[lease - 1] */
     int64_t begin_ms, end_ms; /* end_ms is 0 while it runs */
 };
 
-struct columns_param { /* a parameter, in the order of first appearance */
-    char **path;       /* a strv: the names of its groups, then its name */
-    char *name;        /* the path with dots */
-};
-
 enum columns_kind { COLUMNS_ABSENT, COLUMNS_INTEGER, COLUMNS_REAL, COLUMNS_JSON };
 
 struct columns_value {
     enum columns_kind kind;
     double number; /* INTEGER, REAL */
-    int json;      /* JSON: its text, in sweep_columns_texts() */
+    int json;      /* JSON: its text, in `texts` */
+};
+
+struct columns_param {    /* a parameter; sweep_columns_value() reads its values */
+    char **path;          /* a strv: the names of its groups, then its name */
+    char *name;           /* the path with dots */
+    unsigned char *kinds; /* [cap]: enum columns_kind */
+    union columns_cell {
+        double number;
+        int json;
+    } * cells;
+    size_t cap;
+};
+
+struct columns_commands { /* the effects of the user's commands */
+    bool paused, stopped;
+    int raised; /* trials beyond run_cap */
+};
+
+struct sweep_columns { /* others read the fields; only sweep_columns.c changes them */
+    const struct spec *spec;
+    struct text_table texts;
+    struct columns_trial *trials;
+    size_t count, cap;
+    int64_t seq; /* number of the last record that was applied; 0: none */
+    struct columns_lease *leases;
+    size_t lease_count, lease_cap;
+    struct columns_param *params; /* in the order of first appearance */
+    size_t param_count, param_cap;
+    int states[TRIAL_STATES]; /* the number of trials in each state */
+    struct columns_commands commands;
+    char *model_state; /* JSON; NULL: none */
+    int metric;        /* number of the sweep's metric in `texts`; TEXT_TABLE_NONE: not yet known */
 };
 
 /* Borrows the spec, which must outlive the columns. */
@@ -73,33 +98,21 @@ AUTO_DEFINE(sweep_columns, struct sweep_columns *, sweep_columns_free)
  *   -EBADMSG  the record contradicts earlier ones or is malformed; nothing has changed */
 int sweep_columns_record(void *columns, const struct event_store_row *r, struct err *e);
 
-size_t sweep_columns_count(const struct sweep_columns *c);
-/* Returns the number of the last record that was applied; 0: none. */
-int64_t sweep_columns_seq(const struct sweep_columns *c);
-/* The results of these functions are borrowed until the next record. */
-const struct columns_trial *sweep_columns_trial(const struct sweep_columns *c, size_t trial);
-const struct text_table *sweep_columns_texts(const struct sweep_columns *c);
-const struct columns_lease *sweep_columns_leases(const struct sweep_columns *c, size_t *count);
-size_t sweep_columns_param_count(const struct sweep_columns *c);
-const struct columns_param *sweep_columns_param(const struct sweep_columns *c, size_t param);
 struct columns_value sweep_columns_value(const struct sweep_columns *c, size_t param, size_t trial);
-
+/* Returns a value that is not absent as JSON (new reference); NULL: its text is malformed. */
+json_t *sweep_columns_value_json(const struct sweep_columns *c, struct columns_value v);
 /* Returns a metric of a trial, or NULL if the trial has not reported this metric. */
 const struct columns_metric *sweep_columns_metric(const struct sweep_columns *c, size_t trial,
                                                   const char *name);
+/* The same by the number of its name. */
+const struct columns_metric *sweep_columns_find_metric(const struct columns_trial *t, int name);
+/* Returns true if greater values of the metric are better. */
+bool sweep_columns_maximizes(const struct sweep_columns *c, const char *metric);
 /* Returns the trial's value of the sweep's metric: the best or the last one, as the sweep file
  * says. Returns NAN if there is none. */
 double sweep_columns_score(const struct sweep_columns *c, size_t trial);
 /* Returns the trial with the best value, or -1. Failed trials do not count. */
 int sweep_columns_best(const struct sweep_columns *c);
-/* Returns the number of trials in each state. */
-const int *sweep_columns_states(const struct sweep_columns *c);
-/* The effects of the user's commands. */
-struct columns_commands {
-    bool paused, stopped;
-    int raised; /* trials beyond run_cap */
-};
-struct columns_commands sweep_columns_commands(const struct sweep_columns *c);
 
 /* Return the parameters of a trial, and the trial as scheduler_trial_json() does. Both are new
  * references. */

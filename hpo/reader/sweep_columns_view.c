@@ -4,58 +4,22 @@
 
 #include "common/json.h"
 #include "hpo/reader/json_scan.h"
-#include "hpo/reader/sweep_columns_internal.h"
-
-size_t sweep_columns_count(const struct sweep_columns *c)
-{
-    return c->count;
-}
-
-int64_t sweep_columns_seq(const struct sweep_columns *c)
-{
-    return c->seq;
-}
-
-const struct columns_trial *sweep_columns_trial(const struct sweep_columns *c, size_t trial)
-{
-    return &c->trials[trial];
-}
-
-const struct text_table *sweep_columns_texts(const struct sweep_columns *c)
-{
-    return &c->texts;
-}
-
-const struct columns_lease *sweep_columns_leases(const struct sweep_columns *c, size_t *count)
-{
-    *count = c->lease_count;
-    return c->leases;
-}
-
-size_t sweep_columns_param_count(const struct sweep_columns *c)
-{
-    return c->column_count;
-}
-
-const struct columns_param *sweep_columns_param(const struct sweep_columns *c, size_t param)
-{
-    return &c->columns[param].param;
-}
+#include "hpo/reader/sweep_columns.h"
 
 struct columns_value sweep_columns_value(const struct sweep_columns *c, size_t param, size_t trial)
 {
-    const struct column *column = &c->columns[param];
-    if (trial >= column->cap || column->kinds[trial] == COLUMNS_ABSENT)
+    const struct columns_param *p = &c->params[param];
+    if (trial >= p->cap || p->kinds[trial] == COLUMNS_ABSENT)
         return (struct columns_value){.kind = COLUMNS_ABSENT};
-    struct columns_value v = {.kind = (enum columns_kind)column->kinds[trial]};
+    struct columns_value v = {.kind = (enum columns_kind)p->kinds[trial]};
     if (v.kind == COLUMNS_JSON)
-        v.json = column->cells[trial].json;
+        v.json = p->cells[trial].json;
     else
-        v.number = column->cells[trial].number;
+        v.number = p->cells[trial].number;
     return v;
 }
 
-static const struct columns_metric *find_metric(const struct columns_trial *t, int name)
+const struct columns_metric *sweep_columns_find_metric(const struct columns_trial *t, int name)
 {
     for (int i = 0; name >= 0 && i < t->metric_count; i++)
         if (t->metrics[i].name == name)
@@ -66,12 +30,13 @@ static const struct columns_metric *find_metric(const struct columns_trial *t, i
 const struct columns_metric *sweep_columns_metric(const struct sweep_columns *c, size_t trial,
                                                   const char *name)
 {
-    return find_metric(&c->trials[trial], text_table_find(&c->texts, name, strlen(name)));
+    return sweep_columns_find_metric(&c->trials[trial],
+                                     text_table_find(&c->texts, name, strlen(name)));
 }
 
 double sweep_columns_score(const struct sweep_columns *c, size_t trial)
 {
-    const struct columns_metric *m = find_metric(&c->trials[trial], c->metric);
+    const struct columns_metric *m = sweep_columns_find_metric(&c->trials[trial], c->metric);
     if (!m || m->curve.count == 0)
         return NAN;
     return c->spec->value_last ? m->curve.points[m->curve.count - 1].value : m->curve.best;
@@ -92,17 +57,7 @@ int sweep_columns_best(const struct sweep_columns *c)
     return best;
 }
 
-const int *sweep_columns_states(const struct sweep_columns *c)
-{
-    return c->states;
-}
-
-struct columns_commands sweep_columns_commands(const struct sweep_columns *c)
-{
-    return c->commands;
-}
-
-static json_t *value_json(const struct sweep_columns *c, struct columns_value v)
+json_t *sweep_columns_value_json(const struct sweep_columns *c, struct columns_value v)
 {
     const char *text = v.kind == COLUMNS_JSON ? text_table_at(&c->texts, v.json) : NULL;
     if (text)
@@ -113,18 +68,18 @@ static json_t *value_json(const struct sweep_columns *c, struct columns_value v)
 json_t *sweep_columns_params_json(const struct sweep_columns *c, size_t trial)
 {
     json_t *params = json_object();
-    for (size_t i = 0; i < c->column_count; i++) {
+    for (size_t i = 0; i < c->param_count; i++) {
         struct columns_value v = sweep_columns_value(c, i, trial);
         if (v.kind == COLUMNS_ABSENT)
             continue;
         json_t *at = params;
-        char **name = c->columns[i].param.path;
+        char **name = c->params[i].path;
         for (; name[1]; name++) {
             if (!json_object_get(at, *name))
                 json_object_set_new(at, *name, json_object());
             at = json_object_get(at, *name);
         }
-        json_object_set_new(at, *name, value_json(c, v));
+        json_object_set_new(at, *name, sweep_columns_value_json(c, v));
     }
     return params;
 }
@@ -157,7 +112,7 @@ static json_t *metrics_json(const struct sweep_columns *c, const struct columns_
 json_t *sweep_columns_trial_json(const struct sweep_columns *c, size_t trial)
 {
     const struct columns_trial *t = &c->trials[trial];
-    const struct columns_metric *m = find_metric(t, c->metric);
+    const struct columns_metric *m = sweep_columns_find_metric(t, c->metric);
     double score = sweep_columns_score(c, trial);
     json_t *o = json_pack(
         "{s:i, s:s, s:o, s:o, s:I, s:s?, s:f, s:I, s:o}", "id", (int)trial, "state",
@@ -199,7 +154,7 @@ static struct trial *trial_of(const struct sweep_columns *c, size_t i)
     t->seconds = from->seconds;
     json_decref(t->metrics);
     t->metrics = metrics_json(c, from);
-    const struct columns_metric *m = find_metric(from, c->metric);
+    const struct columns_metric *m = sweep_columns_find_metric(from, c->metric);
     for (size_t k = 0; m && k < m->curve.count; k++)
         trial_curve_put(&t->curve, m->curve.points[k].step, m->curve.points[k].value,
                         c->spec->metrics[0].maximize);

@@ -65,7 +65,7 @@ static int better_first(const void *a, const void *b)
 
 json_t *sweep_reader_top(const struct sweep_reader *v, const json_t *front, size_t max)
 {
-    size_t n = sweep_columns_count(v->columns);
+    size_t n = v->columns->count;
     AUTO(free) struct ranked *all = xcalloc(n + 1, sizeof *all);
     for (size_t i = 0; i < n; i++) {
         double score = sweep_columns_score(v->columns, i);
@@ -88,12 +88,12 @@ static int count_extra(const struct sweep_reader *v)
 {
     AUTO(json) json_t *times = json_object();
     int extra = 0;
-    for (size_t i = 0; i < sweep_columns_count(v->columns); i++) {
+    for (size_t i = 0; i < v->columns->count; i++) {
         AUTO(json) json_t *params = sweep_columns_params_json(v->columns, i);
         AUTO(free) char *key = distribution_key(params);
         json_int_t n = json_integer_value(json_object_get(times, key)) + 1;
         json_object_set_new(times, key, json_integer(n));
-        if (sweep_columns_trial(v->columns, i)->added)
+        if (v->columns->trials[i].added)
             extra += !space_has(v->spec->space, params) || n > v->spec->repeats;
     }
     return extra;
@@ -101,12 +101,11 @@ static int count_extra(const struct sweep_reader *v)
 
 struct scheduler_counts sweep_reader_counts(const struct sweep_reader *v)
 {
-    int added = 0, raised = sweep_columns_commands(v->columns).raised;
-    for (size_t i = 0; i < sweep_columns_count(v->columns); i++)
-        added += sweep_columns_trial(v->columns, i)->added;
+    int added = 0, raised = v->columns->commands.raised;
+    for (size_t i = 0; i < v->columns->count; i++)
+        added += v->columns->trials[i].added;
     int extra = added > 0 ? count_extra(v) : 0;
-    return scheduler_counts_of(sweep_columns_states(v->columns),
-                               scheduler_wanted(v->spec, raised, added, extra));
+    return scheduler_counts_of(v->columns->states, scheduler_wanted(v->spec, raised, added, extra));
 }
 
 /* Returns true if nothing is left to do: the coordinator has stored the end, or all trials have
@@ -118,14 +117,13 @@ static bool is_done(const struct sweep_reader *v)
     int open = c.waiting + c.running + c.stopping + c.paused;
     if (event_store_get(&ended, v->dir->store, SWEEP_DIR_META_ENDED, NULL) == 0 && ended)
         return *ended && open == 0;
-    return open == 0 && c.total_wanted >= 0 &&
-           sweep_columns_count(v->columns) >= (size_t)c.total_wanted;
+    return open == 0 && c.total_wanted >= 0 && v->columns->count >= (size_t)c.total_wanted;
 }
 
 const char *sweep_reader_state(const struct sweep_reader *v)
 {
     bool coordinated = sweep_dir_owner(v->dir).held;
-    struct columns_commands changed = sweep_columns_commands(v->columns);
+    struct columns_commands changed = v->columns->commands;
     if (changed.stopped)
         return "stopped";
     if (!coordinated && is_done(v))
@@ -138,9 +136,9 @@ const char *sweep_reader_state(const struct sweep_reader *v)
 static json_t *count_running(const struct sweep_reader *v)
 {
     json_t *counts = json_object();
-    const struct text_table *texts = sweep_columns_texts(v->columns);
-    for (size_t i = 0; i < sweep_columns_count(v->columns); i++) {
-        const struct columns_trial *t = sweep_columns_trial(v->columns, i);
+    const struct text_table *texts = &v->columns->texts;
+    for (size_t i = 0; i < v->columns->count; i++) {
+        const struct columns_trial *t = &v->columns->trials[i];
         const char *worker = text_table_at(texts, t->worker);
         if (!trial_is_active(t->state) || !worker)
             continue;
@@ -173,7 +171,7 @@ json_t *sweep_reader_workers(const struct sweep_reader *v)
 /* Returns at most `max` of the trials that have a value, spread evenly. */
 static struct trial_view sample(const struct sweep_reader *v, size_t max)
 {
-    size_t count = sweep_columns_count(v->columns), n = 0;
+    size_t count = v->columns->count, n = 0;
     AUTO(free) int *ids = xcalloc(count + 1, sizeof *ids);
     for (size_t i = 0; i < count; i++)
         if (!isnan(sweep_columns_score(v->columns, i)))
@@ -188,8 +186,7 @@ int sweep_reader_recommended(const struct sweep_reader *v)
 {
     int chosen = -1, best = sweep_columns_best(v->columns);
     /* Only a method that learns has a model. */
-    if (!v->spec->method->learns_from_warm_start ||
-        sweep_columns_count(v->columns) > READER_ANALYSED_MAX)
+    if (!v->spec->method->learns_from_warm_start || v->columns->count > READER_ANALYSED_MAX)
         return best;
     struct sampler_objective objectives[SPEC_METRICS_MAX];
     struct sampler_task task;
@@ -270,7 +267,7 @@ void sweep_reader_print_json(const struct sweep_reader *v, FILE *out)
         print_member(out, ",", "pareto", pareto);
     print_member(out, ",", "importance", sweep_reader_importance(v));
     fputs(",\"trials\":[", out);
-    for (size_t i = 0; i < sweep_columns_count(v->columns); i++) {
+    for (size_t i = 0; i < v->columns->count; i++) {
         AUTO(json) json_t *t = sweep_columns_trial_json(v->columns, i);
         AUTO(free) char *text = json_line(t);
         fprintf(out, "%s%s", i > 0 ? "," : "", text);

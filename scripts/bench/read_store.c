@@ -120,9 +120,8 @@ static void follow(const char *db)
     check(event_store_open(&s, db, EVENT_STORE_READ, &e), &e);
     struct sweep_columns *c = columns_of(s, &spec);
     double first = read_new(s, c);
-    int trial = (int)sweep_columns_count(c);
-    size_t lease = 0;
-    (void)sweep_columns_leases(c, &lease);
+    int trial = (int)c->count;
+    size_t lease = c->lease_count;
     for (int i = 0; i < UPDATES; i++) {
         struct rng r;
         rng_seed(&r, (uint64_t)i, 1);

@@ -86,16 +86,13 @@ void serve_columns_free(struct serve_columns *s)
 
 static uint32_t code_of(struct param *p, const struct sweep_columns *c, struct columns_value v)
 {
-    const char *text =
-        v.kind == COLUMNS_JSON ? text_table_at(sweep_columns_texts(c), v.json) : NULL;
+    const char *text = v.kind == COLUMNS_JSON ? text_table_at(&c->texts, v.json) : NULL;
     if (v.kind == COLUMNS_ABSENT)
         return no_code;
     for (size_t i = 0; i < p->value_count; i++)
         if (text ? strcmp(p->values[i].text, text) == 0 : p->values[i].number == v.number)
             return (uint32_t)i;
-    AUTO(json)
-    json_t *number =
-        v.kind == COLUMNS_INTEGER ? json_integer((json_int_t)v.number) : json_real(v.number);
+    AUTO(json) json_t *number = sweep_columns_value_json(c, v);
     add_value(p, text ? (double)NAN : v.number, text ? xstrdup(text) : json_line(number));
     return (uint32_t)(p->value_count - 1);
 }
@@ -104,9 +101,9 @@ static uint32_t code_of(struct param *p, const struct sweep_columns *c, struct c
 static void update_params(struct serve_columns *s)
 {
     const struct sweep_columns *c = s->columns;
-    size_t count = sweep_columns_count(c);
-    for (size_t i = 0; i < sweep_columns_param_count(c); i++) {
-        const char *name = sweep_columns_param(c, i)->name;
+    size_t count = c->count;
+    for (size_t i = 0; i < c->param_count; i++) {
+        const char *name = c->params[i].name;
         size_t k = 0;
         while (k < s->param_count && strcmp(s->params[k].name, name) != 0)
             k++;
@@ -135,7 +132,7 @@ static double number_of(const struct serve_columns *s, const struct param *p, si
         return NAN;
     struct columns_value v = sweep_columns_value(c, p->column, trial);
     if (v.kind == COLUMNS_JSON) /* an integer that is too large for a double */
-        return strtod(text_table_at(sweep_columns_texts(c), v.json), NULL);
+        return strtod(text_table_at(&c->texts, v.json), NULL);
     return v.kind == COLUMNS_ABSENT ? (double)NAN : v.number;
 }
 
@@ -186,18 +183,10 @@ static json_t *param_json(const struct param *p)
 
 /* ---- metrics -------------------------------------------------------------------------------- */
 
-static const struct columns_metric *metric_of(const struct columns_trial *t, int name)
-{
-    for (int i = 0; i < t->metric_count; i++)
-        if (t->metrics[i].name == name)
-            return &t->metrics[i];
-    return NULL;
-}
-
 static void update_metrics(struct serve_columns *s, const uint32_t *ids, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        const struct columns_trial *t = sweep_columns_trial(s->columns, ids[i]);
+        const struct columns_trial *t = &s->columns->trials[ids[i]];
         for (int m = 0; m < t->metric_count; m++) {
             int k = 0;
             while (k < s->metric_count && s->metrics[k] != t->metrics[m].name)
@@ -217,7 +206,7 @@ static void pack_metric(struct serve_pack *pack, const struct serve_columns *s, 
     of[2] = of[1] + n;
     for (size_t i = 0; i < n; i++) {
         const struct columns_metric *m =
-            metric_of(sweep_columns_trial(s->columns, ids[i]), s->metrics[which]);
+            sweep_columns_find_metric(&s->columns->trials[ids[i]], s->metrics[which]);
         double low = NAN, high = NAN;
         for (size_t k = 0; m && k < m->curve.count; k++) {
             low = fmin(low, m->curve.points[k].value); /* fmin() ignores a NAN */
@@ -251,8 +240,7 @@ static uint32_t text_code(struct packing *p, int text)
         return no_code;
     snprintf(key, sizeof key, "%d", text);
     if (!json_object_get(p->texts, key))
-        json_object_set_new(p->texts, key,
-                            json_text(text_table_at(sweep_columns_texts(p->columns), text)));
+        json_object_set_new(p->texts, key, json_text(text_table_at(&p->columns->texts, text)));
     return (uint32_t)text;
 }
 
@@ -264,16 +252,12 @@ static float since_start(const struct packing *p, int64_t ms)
 /* The trial of row i. */
 static const struct columns_trial *trial_at(const struct packing *p, size_t i)
 {
-    return sweep_columns_trial(p->columns, p->ids[i]);
+    return &p->columns->trials[p->ids[i]];
 }
 
-static void pack_trials(struct packing *p, const struct serve_columns *s)
+static void pack_trials(struct packing *p)
 {
     size_t n = p->n;
-    int metric = s->spec->metrics[0].name
-                     ? text_table_find(sweep_columns_texts(p->columns), s->spec->metrics[0].name,
-                                       strlen(s->spec->metrics[0].name))
-                     : TEXT_TABLE_NONE;
     memcpy(serve_pack_add(&p->pack, "id", SERVE_PACK_U32, n), p->ids, n * sizeof *p->ids);
     SERVE_PACK(&p->pack, "state", U8, n, i, trial_at(p, i)->state);
     SERVE_PACK(&p->pack, "added", U8, n, i, trial_at(p, i)->added);
@@ -282,7 +266,8 @@ static void pack_trials(struct packing *p, const struct serve_columns *s)
     SERVE_PACK(&p->pack, "lease", U32, n, i, trial_at(p, i)->lease);
     uint32_t *steps = serve_pack_add(&p->pack, "steps", SERVE_PACK_U32, n);
     for (size_t i = 0; i < n; i++) {
-        const struct columns_metric *m = metric_of(trial_at(p, i), metric);
+        const struct columns_metric *m =
+            sweep_columns_find_metric(trial_at(p, i), p->columns->metric);
         steps[i] = m ? (uint32_t)m->curve.count : 0;
     }
     SERVE_PACK(&p->pack, "created", F32, n, i, since_start(p, trial_at(p, i)->created_ms));
@@ -296,11 +281,11 @@ static void pack_trials(struct packing *p, const struct serve_columns *s)
 /* Packs the leases of trials that have changed. */
 static void pack_leases(struct packing *p, int64_t since)
 {
-    size_t all, n = 0;
-    const struct columns_lease *leases = sweep_columns_leases(p->columns, &all);
+    size_t all = p->columns->lease_count, n = 0;
+    const struct columns_lease *leases = p->columns->leases;
     AUTO(free) uint32_t *which = xcalloc(all + 1, sizeof *which);
     for (size_t i = 0; i < all; i++)
-        if (sweep_columns_trial(p->columns, (size_t)leases[i].trial)->changed_seq > since)
+        if (p->columns->trials[leases[i].trial].changed_seq > since)
             which[n++] = (uint32_t)i;
     SERVE_PACK(&p->pack, "lease.id", U32, n, i, which[i] + 1);
     SERVE_PACK(&p->pack, "lease.trial", U32, n, i, leases[which[i]].trial);
@@ -317,16 +302,16 @@ static void pack_leases(struct packing *p, int64_t since)
 void serve_columns_body(struct strbuf *out, struct serve_columns *s, int64_t since, json_t *head)
 {
     const struct sweep_columns *c = s->columns;
-    size_t count = sweep_columns_count(c), n = 0;
+    size_t count = c->count, n = 0;
     AUTO(free) uint32_t *ids = xcalloc(count + 1, sizeof *ids);
     for (size_t i = 0; i < count; i++)
-        if (sweep_columns_trial(c, i)->changed_seq > since)
+        if (c->trials[i].changed_seq > since)
             ids[n++] = (uint32_t)i;
     update_params(s);
     update_metrics(s, ids, n);
     struct packing p = {.columns = c, .ids = ids, .n = n, .texts = json_object()};
-    p.t0_ms = count > 0 ? sweep_columns_trial(c, 0)->created_ms : 0;
-    pack_trials(&p, s);
+    p.t0_ms = count > 0 ? c->trials[0].created_ms : 0;
+    pack_trials(&p);
     json_t *params = json_array(), *metrics = json_array();
     for (size_t i = 0; i < s->param_count; i++) {
         pack_param(&p.pack, s, i, ids, n);
@@ -334,11 +319,10 @@ void serve_columns_body(struct strbuf *out, struct serve_columns *s, int64_t sin
     }
     for (int i = 0; i < s->metric_count; i++) {
         pack_metric(&p.pack, s, i, ids, n);
-        json_array_append_new(metrics,
-                              json_text(text_table_at(sweep_columns_texts(c), s->metrics[i])));
+        json_array_append_new(metrics, json_text(text_table_at(&c->texts, s->metrics[i])));
     }
     pack_leases(&p, since);
-    json_object_set_new(head, "seq", json_integer(sweep_columns_seq(c)));
+    json_object_set_new(head, "seq", json_integer(c->seq));
     json_object_set_new(head, "since", json_integer(since));
     json_object_set_new(head, "total", json_integer((json_int_t)count));
     json_object_set_new(head, "t0_ms", json_integer(p.t0_ms));

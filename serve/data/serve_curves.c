@@ -32,7 +32,7 @@ static int ascending(const void *a, const void *b)
 static struct frame frame_of(const struct sweep_columns *c, const char *metric)
 {
     struct frame f = {INFINITY, -INFINITY, NAN, NAN, 0, 0, false};
-    for (size_t i = 0; i < sweep_columns_count(c); i++) {
+    for (size_t i = 0; i < c->count; i++) {
         const struct trial_curve *curve = curve_of(c, i, metric);
         if (!curve)
             continue;
@@ -51,7 +51,7 @@ static void set_values(struct frame *f, const struct sweep_columns *c,
     size_t every = f->points / SAMPLE_MAX + 1, n = 0, at = 0;
     AUTO(free) double *sample = xcalloc(f->points / every + 2, sizeof *sample);
     double least = INFINITY, most = -INFINITY;
-    for (size_t i = 0; i < sweep_columns_count(c); i++) {
+    for (size_t i = 0; i < c->count; i++) {
         const struct trial_curve *curve = curve_of(c, i, g->metric);
         for (size_t k = 0; curve && k < curve->count; k++) {
             double v = curve->points[k].value;
@@ -108,7 +108,7 @@ void serve_curves_density(struct strbuf *out, const struct sweep_columns *c,
     uint32_t *count = serve_pack_add(&pack, "count", SERVE_PACK_U32, g->width * g->height);
     if (f.points > 0)
         set_values(&f, c, g, maximize);
-    for (size_t i = 0; f.points > 0 && i < sweep_columns_count(c); i++) {
+    for (size_t i = 0; f.points > 0 && i < c->count; i++) {
         const struct trial_curve *curve = curve_of(c, i, g->metric);
         if (curve)
             draw(count, g, &f, curve);
@@ -130,7 +130,7 @@ void serve_curves_of(struct strbuf *out, const struct sweep_columns *c, const ch
     AUTO(free) const struct trial_curve **curves = xcalloc(count + 1, sizeof *curves);
     json_t *ids = json_array();
     for (size_t i = 0; i < count; i++) {
-        bool exists = trials[i] >= 0 && (size_t)trials[i] < sweep_columns_count(c);
+        bool exists = trials[i] >= 0 && (size_t)trials[i] < c->count;
         curves[i] = exists ? curve_of(c, (size_t)trials[i], metric) : NULL;
         n += curves[i] ? curves[i]->count : 0;
         json_array_append_new(ids, json_integer(trials[i]));

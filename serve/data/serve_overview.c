@@ -43,7 +43,7 @@ static json_t *best_json(const struct sweep_reader *v)
 static json_t *counts_json(const struct sweep_reader *v)
 {
     json_t *counts = json_object();
-    const int *states = sweep_columns_states(v->columns);
+    const int *states = v->columns->states;
     for (int i = 0; i < TRIAL_STATES; i++)
         json_object_set_new(counts, trial_state_name((enum trial_state)i), json_integer(states[i]));
     return counts;
@@ -64,7 +64,7 @@ static json_t *objectives_json(const struct spec *spec)
 
 static json_t *importance_json(struct serve_sweep *s)
 {
-    int64_t now = clock_ms(), seq = sweep_columns_seq(s->reader->columns);
+    int64_t now = clock_ms(), seq = s->reader->columns->seq;
     bool fresh =
         s->importance && (s->importance_seq == seq || now < s->importance_ms + IMPORTANCE_MS);
     if (!fresh) {
@@ -103,7 +103,7 @@ json_t *serve_overview_json(struct serve_sweep *s)
                         owner.held
                             ? json_pack("{s:i,s:s}", "pid", (int)owner.pid, "host", owner.host)
                             : json_null());
-    json_object_set_new(o, "seq", json_integer(sweep_columns_seq(v->columns)));
+    json_object_set_new(o, "seq", json_integer(v->columns->seq));
     json_object_set_new(o, "epoch", json_integer(s->epoch));
     json_object_set_new(o, "now_ms", json_integer(clock_ms_of(CLOCK_REALTIME)));
     return o;
@@ -126,7 +126,7 @@ void serve_overview_columns(struct strbuf *out, struct serve_sweep *s, int64_t s
 
 static int check_trial(const struct serve_sweep *s, int trial, struct err *e)
 {
-    if ((size_t)trial < sweep_columns_count(s->reader->columns))
+    if ((size_t)trial < s->reader->columns->count)
         return 0;
     return err_set(e, -ENOENT, "sweep '%s': there is no trial %d", s->reader->dir->name, trial);
 }

@@ -40,7 +40,7 @@ static void side_set(struct side *s, const struct distribution *d, size_t cells)
 static int set_base(double *u, const struct sweep_reader *v, int at)
 {
     int trial = at >= 0 ? at : sweep_columns_best(v->columns);
-    if (trial < 0 || (size_t)trial >= sweep_columns_count(v->columns))
+    if (trial < 0 || (size_t)trial >= v->columns->count)
         return -1;
     AUTO(json) json_t *params = sweep_columns_params_json(v->columns, (size_t)trial);
     return space_unit(v->spec->space, params, u, NULL) == 0 ? trial : -1;
@@ -77,8 +77,7 @@ int serve_surface_body(struct strbuf *out, const struct sweep_reader *v,
     size_t dims = space_dims(v->spec->space);
     if ((size_t)plan->x >= dims || (plan->y >= 0 && (size_t)plan->y >= dims))
         return err_set(e, -EINVAL, "there is no such parameter");
-    if (!v->spec->method->learns_from_warm_start ||
-        sweep_columns_count(v->columns) > READER_ANALYSED_MAX)
+    if (!v->spec->method->learns_from_warm_start || v->columns->count > READER_ANALYSED_MAX)
         return err_set(e, -ENOTSUP, "method %s has no model of this sweep", v->spec->method->name);
     struct side x = {0}, y = {.count = 1};
     side_set(&x, space_distribution(v->spec->space, (size_t)plan->x), plan->cells);

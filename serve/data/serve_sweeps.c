@@ -187,10 +187,9 @@ void serve_sweep_keep(struct serve_sweep *s, int64_t since, const struct strbuf 
 static json_t *summary(const struct sweep_reader *v)
 {
     int best = sweep_columns_best(v->columns);
-    json_t *o =
-        json_pack("{s:s,s:s,s:I,s:b}", "state", sweep_reader_state(v), "method",
-                  v->spec->method->name, "trials", (json_int_t)sweep_columns_count(v->columns),
-                  "maximize", v->spec->metrics[0].maximize);
+    json_t *o = json_pack("{s:s,s:s,s:I,s:b}", "state", sweep_reader_state(v), "method",
+                          v->spec->method->name, "trials", (json_int_t)v->columns->count,
+                          "maximize", v->spec->metrics[0].maximize);
     if (best >= 0)
         json_object_set_new(o, "best", json_number(sweep_columns_score(v->columns, (size_t)best)));
     return o;

@@ -43,13 +43,12 @@ static void add_own_names(struct report_anonymous *a)
 
 void sweep_report_names(struct report_anonymous *a, const struct sweep_reader *v)
 {
-    size_t count, i;
+    size_t i;
     json_t *w;
     AUTO(json) json_t *workers = sweep_reader_workers(v);
-    const struct columns_lease *all = sweep_columns_leases(v->columns, &count);
-    for (i = 0; i < count; i++) {
-        report_anonymous_host(a, text_table_at(sweep_columns_texts(v->columns), all[i].node));
-        report_anonymous_host(a, text_table_at(sweep_columns_texts(v->columns), all[i].worker));
+    for (i = 0; i < v->columns->lease_count; i++) {
+        report_anonymous_host(a, text_table_at(&v->columns->texts, v->columns->leases[i].node));
+        report_anonymous_host(a, text_table_at(&v->columns->texts, v->columns->leases[i].worker));
     }
     json_array_foreach (workers, i, w) {
         report_anonymous_host(a, json_string_value(json_object_get(w, "node")));
@@ -91,17 +90,12 @@ enum digits { SHORT, EXACT };
 static char *param_text(const struct sweep_columns *c, size_t param, size_t trial, enum digits how)
 {
     struct columns_value v = sweep_columns_value(c, param, trial);
-    const char *text =
-        v.kind == COLUMNS_JSON ? text_table_at(sweep_columns_texts(c), v.json) : NULL;
     if (v.kind == COLUMNS_ABSENT)
         return xstrdup("–");
     if (v.kind == COLUMNS_REAL && how == SHORT)
         return xasprintf("%.6g", v.number);
-    AUTO(json)
-    json_t *value = text                        ? json_loads(text, JSON_DECODE_ANY, NULL)
-                    : v.kind == COLUMNS_INTEGER ? json_integer((json_int_t)v.number)
-                                                : json_real(v.number);
-    return value ? value_text(value) : xstrdup(text);
+    AUTO(json) json_t *value = sweep_columns_value_json(c, v);
+    return value ? value_text(value) : xstrdup(text_table_at(&c->texts, v.json));
 }
 
 static char *command_text(const struct facts *f, size_t trial)
@@ -222,13 +216,13 @@ static void add_trial_columns(const struct facts *f, const char *first)
     report_document_table(f->d);
     report_document_head(f->d, first, true);
     report_document_head(f->d, f->metric, true);
-    for (size_t k = 0; k < sweep_columns_param_count(f->c); k++)
-        report_document_head(f->d, sweep_columns_param(f->c, k)->name, false);
+    for (size_t k = 0; k < f->c->param_count; k++)
+        report_document_head(f->d, f->c->params[k].name, false);
 }
 
 static void add_params(const struct facts *f, size_t trial)
 {
-    for (size_t k = 0; k < sweep_columns_param_count(f->c); k++) {
+    for (size_t k = 0; k < f->c->param_count; k++) {
         AUTO(free) char *text = param_text(f->c, k, trial, SHORT);
         report_document_cell(f->d, "%s", text);
     }
@@ -236,20 +230,19 @@ static void add_params(const struct facts *f, size_t trial)
 
 static void add_best(const struct facts *f)
 {
-    const struct columns_trial *t = sweep_columns_trial(f->c, (size_t)f->best);
+    const struct columns_trial *t = &f->c->trials[f->best];
     AUTO(free) char *command = command_text(f, (size_t)f->best);
     AUTO(free) char *seconds = seconds_text(t->seconds);
     begin_facts(f->d, "best trial");
     report_document_fact(f->d, "trial", "%d (%s)", f->best, trial_state_name(t->state));
     report_document_fact(f->d, f->metric, "%.6g", sweep_columns_score(f->c, (size_t)f->best));
-    for (size_t k = 0; k < sweep_columns_param_count(f->c); k++) {
+    for (size_t k = 0; k < f->c->param_count; k++) {
         AUTO(free) char *text = param_text(f->c, k, (size_t)f->best, EXACT);
-        report_document_fact(f->d, sweep_columns_param(f->c, k)->name, "%s", text);
+        report_document_fact(f->d, f->c->params[k].name, "%s", text);
     }
     for (int k = 0; k < t->metric_count; k++) {
         AUTO(free)
-        char *name = xasprintf("%s, last value",
-                               text_table_at(sweep_columns_texts(f->c), t->metrics[k].name));
+        char *name = xasprintf("%s, last value", text_table_at(&f->c->texts, t->metrics[k].name));
         report_document_fact(f->d, name, "%.6g", t->metrics[k].last);
     }
     report_document_fact(f->d, "duration", "%s", seconds);
@@ -290,8 +283,8 @@ static void add_front(const struct facts *f)
     report_document_head(f->d, "trial", true);
     for (int k = 0; k < f->spec->metric_count; k++)
         report_document_head(f->d, f->spec->metrics[k].name, true);
-    for (size_t k = 0; k < sweep_columns_param_count(f->c); k++)
-        report_document_head(f->d, sweep_columns_param(f->c, k)->name, false);
+    for (size_t k = 0; k < f->c->param_count; k++)
+        report_document_head(f->d, f->c->params[k].name, false);
     json_array_foreach (front, i, id) {
         size_t trial = (size_t)json_integer_value(id);
         if (i == FRONT_SHOWN)
@@ -368,7 +361,7 @@ static void add_cost_row(const struct facts *f, const char *name, int trials, do
 
 static void add_cost(const struct facts *f)
 {
-    const int *states = sweep_columns_states(f->c);
+    const int *states = f->c->states;
     double total = 0;
     AUTO(free) char *begin = time_text(f->totals.begin_ms), *end = time_text(f->totals.end_ms);
     AUTO(free) char *span = seconds_text((double)(f->totals.end_ms - f->totals.begin_ms) / 1e3);
@@ -384,7 +377,7 @@ static void add_cost(const struct facts *f)
             add_cost_row(f, trial_state_name((enum trial_state)i), states[i], f->totals.seconds[i]);
         total += f->totals.seconds[i];
     }
-    add_cost_row(f, "all", (int)sweep_columns_count(f->c), total);
+    add_cost_row(f, "all", (int)f->c->count, total);
     if (f->totals.begin_ms)
         report_document_text(f->d, "From %s to %s, %s.", begin, end, span);
     if (f->totals.lost_seconds > 0) {

@@ -28,11 +28,11 @@ static int by_key(const void *a, const void *b)
 static void set_order(struct sweep_report_totals *t, const struct sweep_columns *c,
                       const struct spec *spec)
 {
-    size_t n = 0, count = sweep_columns_count(c);
+    size_t n = 0, count = c->count;
     AUTO(free) struct scored *all = xcalloc(count + 1, sizeof *all);
     for (size_t i = 0; i < count; i++) {
         double v = sweep_columns_score(c, i);
-        if (isfinite(v) && trial_has_signal(sweep_columns_trial(c, i)->state))
+        if (isfinite(v) && trial_has_signal(c->trials[i].state))
             all[n++] = (struct scored){spec->metrics[0].maximize ? -v : v, (int)i};
     }
     qsort(all, n, sizeof *all, by_key);
@@ -61,15 +61,12 @@ static struct sweep_report_node *node_of(struct sweep_report_totals *t, const ch
 
 static void add_leases(struct sweep_report_totals *t, const struct sweep_columns *c, int64_t now_ms)
 {
-    size_t count;
-    const struct columns_lease *all = sweep_columns_leases(c, &count);
-    for (size_t i = 0; i < count; i++) {
-        const struct columns_lease *l = &all[i];
-        const struct columns_trial *trial = sweep_columns_trial(c, (size_t)l->trial);
+    for (size_t i = 0; i < c->lease_count; i++) {
+        const struct columns_lease *l = &c->leases[i];
+        const struct columns_trial *trial = &c->trials[l->trial];
         int64_t end = l->end_ms ? l->end_ms : now_ms;
         double s = end > l->begin_ms ? (double)(end - l->begin_ms) / 1e3 : 0;
-        const char *name =
-            text_table_at(sweep_columns_texts(c), l->node >= 0 ? l->node : l->worker);
+        const char *name = text_table_at(&c->texts, l->node >= 0 ? l->node : l->worker);
         struct sweep_report_node *n = node_of(t, name);
         n->leases++;
         n->failed += has_failed(trial->state);
@@ -121,9 +118,9 @@ static int by_trials(const void *a, const void *b)
 
 static void add_failures(struct sweep_report_totals *t, const struct sweep_columns *c)
 {
-    const struct text_table *texts = sweep_columns_texts(c);
-    for (size_t i = sweep_columns_count(c); i-- > 0;) {
-        const struct columns_trial *trial = sweep_columns_trial(c, i);
+    const struct text_table *texts = &c->texts;
+    for (size_t i = c->count; i-- > 0;) {
+        const struct columns_trial *trial = &c->trials[i];
         if (!has_failed(trial->state))
             continue;
         int number = trial->error >= 0 ? trial->error : trial->why;
@@ -166,8 +163,8 @@ static int by_point(const void *a, const void *b)
 static uint64_t hash_of(const struct sweep_columns *c, size_t trial)
 {
     uint64_t h = FNV_HASH_INIT;
-    for (size_t k = 0; k < sweep_columns_param_count(c); k++) {
-        if (is_seed(sweep_columns_param(c, k)->name))
+    for (size_t k = 0; k < c->param_count; k++) {
+        if (is_seed(c->params[k].name))
             continue;
         struct columns_value v = sweep_columns_value(c, k, trial);
         double number = v.kind == COLUMNS_JSON ? v.json : v.kind == COLUMNS_ABSENT ? 0 : v.number;

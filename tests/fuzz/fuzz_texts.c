@@ -263,7 +263,7 @@ static int read_records(char *text, size_t len, struct err *e)
             .len = strlen(line + 3)};
         rc = sweep_columns_record(c, &r, e);
     }
-    for (size_t i = 0; i < sweep_columns_count(c); i++)
+    for (size_t i = 0; i < c->count; i++)
         json_decref(sweep_columns_trial_json(c, i));
     sweep_columns_free(c);
     spec_free(spec);

@@ -200,7 +200,7 @@ static int show(const struct spec *s, struct err *e)
         return rc;
     (void)sweep_columns_best(c);
     json_decref(sweep_columns_model_state(c));
-    for (size_t i = 0; i < sweep_columns_count(c); i++) {
+    for (size_t i = 0; i < c->count; i++) {
         AUTO(json) json_t *trial = sweep_columns_trial_json(c, i), *gang = sweep_columns_gang(c, i);
         AUTO(free) char *text = json_dumps(trial, 0);
         CHECK(text && gang); /* every trial can be shown */

@@ -124,13 +124,13 @@ static void step(struct walk *w)
 
 static void compare(struct walk *w)
 {
-    CHECK_INT(sweep_columns_count(w->columns), w->trials);
+    CHECK_INT(w->columns->count, w->trials);
     CHECK_INT(sweep_columns_best(w->columns), scheduler_best(w->sched));
-    CHECK_INT(sweep_columns_commands(w->columns).paused, scheduler_is_paused(w->sched));
-    CHECK_INT(sweep_columns_commands(w->columns).stopped, scheduler_is_stopped(w->sched));
+    CHECK_INT(w->columns->commands.paused, scheduler_is_paused(w->sched));
+    CHECK_INT(w->columns->commands.stopped, scheduler_is_stopped(w->sched));
     struct scheduler_counts c = scheduler_counts(w->sched);
-    CHECK_INT(sweep_columns_states(w->columns)[TRIAL_DONE], c.done);
-    CHECK_INT(sweep_columns_states(w->columns)[TRIAL_WAITING], c.waiting);
+    CHECK_INT(w->columns->states[TRIAL_DONE], c.done);
+    CHECK_INT(w->columns->states[TRIAL_WAITING], c.waiting);
     for (int i = 0; i < w->trials; i++) {
         AUTO(json) json_t *want = scheduler_trial_json(w->sched, i);
         AUTO(json) json_t *got = sweep_columns_trial_json(w->columns, (size_t)i);
@@ -181,11 +181,11 @@ TEST(parameters_are_columns)
                                     .len = strlen(sets[i])};
         CHECK_INT(sweep_columns_record(c, &r, NULL), 0);
     }
-    CHECK_INT(sweep_columns_param_count(c), 5);
-    CHECK_STR(sweep_columns_param(c, 2)->name, "opt.beta");
+    CHECK_INT(c->param_count, 5);
+    CHECK_STR(c->params[2].name, "opt.beta");
     CHECK_NEAR(sweep_columns_value(c, 2, 0).number, 0.25, 0);
     CHECK_INT(sweep_columns_value(c, 2, 1).kind, COLUMNS_ABSENT);
     CHECK_INT(sweep_columns_value(c, 4, 0).kind, COLUMNS_ABSENT);
     CHECK_INT(sweep_columns_value(c, 4, 1).kind, COLUMNS_INTEGER);
-    CHECK_STR(text_table_at(sweep_columns_texts(c), sweep_columns_value(c, 1, 0).json), "\"relu\"");
+    CHECK_STR(text_table_at(&c->texts, sweep_columns_value(c, 1, 0).json), "\"relu\"");
 }
