@@ -31,6 +31,13 @@ void *xrealloc(void *p, size_t n, size_t size)
     return exit_if_null(realloc(p, bytes ? bytes : 1));
 }
 
+void *xgrow(void *p, size_t count, size_t size)
+{
+    if (count & (count - 1))
+        return p; /* neither 0 nor a power of two */
+    return xrealloc(p, count > 0 ? 2 * count : 1, size);
+}
+
 char *xstrdup(const char *s)
 {
     return exit_if_null(strdup(s));

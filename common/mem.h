@@ -68,6 +68,10 @@ void *xzalloc(size_t size) __attribute__((malloc, returns_nonnull));
 /* Returns n * size zeroed bytes; never NULL. Exits if the product overflows. */
 void *xcalloc(size_t n, size_t size) __attribute__((malloc, returns_nonnull));
 void *xrealloc(void *p, size_t n, size_t size) __attribute__((returns_nonnull));
+/* Returns the array `p` with room for an element after its first `count` ones, of `size` bytes
+ * each. Its room doubles, so an array that only this function extends needs no field for its room.
+ */
+void *xgrow(void *p, size_t count, size_t size) __attribute__((returns_nonnull));
 char *xstrdup(const char *s) __attribute__((malloc, returns_nonnull));
 char *xstrndup(const char *s, size_t len) __attribute__((malloc, returns_nonnull));
 /* Returns a formatted string, which the caller frees; never NULL. */

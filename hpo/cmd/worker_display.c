@@ -25,7 +25,7 @@ struct worker_display {
     char *sweep;               /* NULL: the worker has not joined */
     int slots, ended;
     struct running *running; /* in the order of their starts */
-    size_t count, cap;
+    size_t count;
 };
 
 /* ---- lines ---------------------------------------------------------------------------------- */
@@ -59,10 +59,7 @@ static void on_joined(struct worker_display *d, const struct worker_notice *n)
 static void on_started(struct worker_display *d, const struct worker_notice *n)
 {
     AUTO(strbuf) struct strbuf b = {0};
-    if (d->count == d->cap) {
-        d->cap = d->cap ? d->cap * 2 : 16;
-        d->running = xrealloc(d->running, d->cap, sizeof *d->running);
-    }
+    d->running = xgrow(d->running, d->count, sizeof *d->running);
     d->running[d->count++] = (struct running){n->trial, clock_ms()};
     strbuf_printf(&b, "started trial %d", n->trial);
     print(d, &b);

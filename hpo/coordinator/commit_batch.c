@@ -9,7 +9,7 @@ struct commit_batch {
     size_t effect_count, effect_cap, ack_count;
     size_t *table; /* hash table of 2 * effect_cap entries: indexes in `effects` plus 1; 0: free */
     struct commit_batch_record *records;
-    size_t record_count, record_cap;
+    size_t record_count;
 };
 
 struct commit_batch *commit_batch_new(void)
@@ -104,10 +104,7 @@ void commit_batch_add_action(struct commit_batch *b, const struct scheduler_acti
 
 void commit_batch_record(struct commit_batch *b, const struct scheduler_record *r)
 {
-    if (b->record_count == b->record_cap) {
-        b->record_cap = b->record_cap ? b->record_cap * 2 : 16;
-        b->records = xrealloc(b->records, b->record_cap, sizeof *b->records);
-    }
+    b->records = xgrow(b->records, b->record_count, sizeof *b->records);
     b->records[b->record_count++] = (struct commit_batch_record){r->kind, r->trial};
 }
 

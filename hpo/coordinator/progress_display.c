@@ -27,7 +27,7 @@ enum {
 
 struct ids { /* of trials */
     int *at;
-    size_t count, cap;
+    size_t count;
 };
 
 struct progress_display {
@@ -40,7 +40,7 @@ struct progress_display {
     struct ids leased;         /* trials that workers have, in the order of their leases */
     struct ids ended;          /* in the order of their ends */
     double *curve;             /* the best value after each end of a trial with a value */
-    size_t curve_count, curve_cap;
+    size_t curve_count;
     int ended_here;
     json_t *command; /* from a key, until its reply; NULL: none */
     bool submitted;  /* the command is in the mailbox */
@@ -50,10 +50,7 @@ struct progress_display {
 
 static void add(struct ids *ids, int trial)
 {
-    if (ids->count == ids->cap) {
-        ids->cap = ids->cap ? ids->cap * 2 : 16;
-        ids->at = xrealloc(ids->at, ids->cap, sizeof *ids->at);
-    }
+    ids->at = xgrow(ids->at, ids->count, sizeof *ids->at);
     ids->at[ids->count++] = trial;
 }
 
@@ -73,10 +70,7 @@ static void add_ended(struct progress_display *s, const struct trial *t)
     add(&s->ended, t->id);
     if (!trial_has_signal(t->state) || isnan(v))
         return;
-    if (s->curve_count == s->curve_cap) {
-        s->curve_cap = s->curve_cap ? s->curve_cap * 2 : 64;
-        s->curve = xrealloc(s->curve, s->curve_cap, sizeof *s->curve);
-    }
+    s->curve = xgrow(s->curve, s->curve_count, sizeof *s->curve);
     double before = s->curve_count ? s->curve[s->curve_count - 1] : v;
     s->curve[s->curve_count++] =
         s->opts.spec->metrics[0].maximize ? fmax(before, v) : fmin(before, v);

@@ -97,10 +97,7 @@ static struct columns_param *column_of(struct sweep_columns *c, const struct gro
             return &c->params[k];
         }
     }
-    if (c->param_count == c->param_cap) {
-        c->param_cap = c->param_cap ? 2 * c->param_cap : 8;
-        c->params = xrealloc(c->params, c->param_cap, sizeof *c->params);
-    }
+    c->params = xgrow(c->params, c->param_count, sizeof *c->params);
     struct columns_param *column = &c->params[c->param_count++];
     *column = (struct columns_param){.name = xasprintf("%s%s", g ? g->dotted : "", name)};
     push_path(&column->path, g);
@@ -168,10 +165,7 @@ static int apply_created(struct sweep_columns *c, const struct event_store_row *
     }
     if (r->lease != 0 || r->trial < 0 || (size_t)r->trial != c->count || s.failed || !params)
         return damaged(r, "created out of order, or without parameters", e);
-    if (c->count == c->cap) {
-        c->cap = c->cap ? c->cap + c->cap / 2 : 64;
-        c->trials = xrealloc(c->trials, c->cap, sizeof *c->trials);
-    }
+    c->trials = xgrow(c->trials, c->count, sizeof *c->trials);
     if (!read_params(c, c->count, NULL, params, &next))
         return damaged(r, "its parameters are malformed", e);
     c->trials[c->count++] = (struct columns_trial){.state = TRIAL_WAITING,
@@ -194,17 +188,9 @@ static int apply_created(struct sweep_columns *c, const struct event_store_row *
 static int apply_command(struct sweep_columns *c, const struct event_store_row *r, struct err *e)
 {
     AUTO(json) json_t *data = json_loadb(r->data, r->len, 0, NULL);
-    const char *verb = json_string_value(json_object_get(data, "verb"));
-    json_int_t trials = json_integer_value(json_object_get(data, "trials"));
-    const char *id = json_string_value(json_object_get(data, "ask"));
-    if (r->trial != -1 || r->lease != 0 || !id || !verb || trials < 0 ||
-        trials > INT_MAX - c->commands.raised)
+    const struct scheduler_record record = {r->kind, r->at_ms, r->trial, r->lease, data};
+    if (!sweep_state_command(&c->commands, &record))
         return damaged(r, "an invalid command", e);
-    bool stop = strcmp(verb, "stop") == 0, pause = strcmp(verb, "pause") == 0;
-    bool cancel = strcmp(verb, "cancel") == 0; /* of trials: the sweep continues as it is */
-    c->commands.stopped = stop || ((pause || cancel) && c->commands.stopped);
-    c->commands.paused = pause || (c->commands.paused && strcmp(verb, "resume") != 0);
-    c->commands.raised += (int)trials;
     c->seq = r->seq;
     return 0;
 }
@@ -273,10 +259,7 @@ static int apply_leased(struct sweep_columns *c, struct columns_trial *t,
 {
     if ((uint64_t)r->lease != c->lease_count + 1 || r->lease == INT_MAX || f->worker < 0)
         return damaged(r, "leased out of order, or without a worker", e);
-    if (c->lease_count == c->lease_cap) {
-        c->lease_cap = c->lease_cap ? c->lease_cap + c->lease_cap / 2 : 64;
-        c->leases = xrealloc(c->leases, c->lease_cap, sizeof *c->leases);
-    }
+    c->leases = xgrow(c->leases, c->lease_count, sizeof *c->leases);
     c->leases[c->lease_count++] =
         (struct columns_lease){r->trial, f->worker, f->node, f->gang, TEXT_TABLE_NONE, r->at_ms, 0};
     t->lease = r->lease;
@@ -391,30 +374,8 @@ static int apply_to_trial(struct sweep_columns *c, struct columns_trial *t,
     return damaged(r, "an unknown kind of record", e);
 }
 
-/* The same rules as those of sweep_state.c. Returns what is missing; NULL: nothing. */
-static const char *find_missing(const struct event_store_row *r, const struct facts *f)
-{
-    switch (r->kind) {
-    case SCHEDULER_REC_STOPPING:
-    case SCHEDULER_REC_PAUSING:
-    case SCHEDULER_REC_REQUEUED:
-        return f->why >= 0 ? NULL : "without a reason";
-    case SCHEDULER_REC_PAUSED:
-    case SCHEDULER_REC_ENDED:
-        return isnan(f->seconds) ? "without its seconds" : NULL;
-    default:
-        return NULL;
-    }
-}
-
 int sweep_columns_record(void *columns, const struct event_store_row *r, struct err *e)
 {
-    static const enum trial_event events[SCHEDULER_REC_KINDS] = {
-        [SCHEDULER_REC_LEASED] = TRIAL_EV_LEASE,  [SCHEDULER_REC_REPORT] = TRIAL_EV_REPORT,
-        [SCHEDULER_REC_STOPPING] = TRIAL_EV_STOP, [SCHEDULER_REC_REQUEUED] = TRIAL_EV_REQUEUE,
-        [SCHEDULER_REC_ENDED] = TRIAL_EV_END,     [SCHEDULER_REC_PAUSING] = TRIAL_EV_PAUSE,
-        [SCHEDULER_REC_PAUSED] = TRIAL_EV_PAUSED, [SCHEDULER_REC_RETRIED] = TRIAL_EV_RETRY,
-    };
     struct sweep_columns *c = columns;
     struct facts f;
     if (r->kind == SCHEDULER_REC_CREATED)
@@ -424,7 +385,7 @@ int sweep_columns_record(void *columns, const struct event_store_row *r, struct 
     if (r->kind >= SCHEDULER_REC_KINDS || r->trial < 0 || (size_t)r->trial >= c->count)
         return damaged(r, "a record of a trial that was never created", e);
     struct columns_trial *t = &c->trials[r->trial];
-    int to = states_next(&trial_states, t->state, events[r->kind]);
+    int to = states_next(&trial_states, t->state, sweep_state_events[r->kind]);
     if (!read_facts(&f, c, r))
         return damaged(r, "its data are malformed", e);
     if (to == TRIAL_STATES) /* any final state */
@@ -433,7 +394,7 @@ int sweep_columns_record(void *columns, const struct event_store_row *r, struct 
         return damaged(r, "a record that does not follow from the trial's state", e);
     if (r->kind != SCHEDULER_REC_LEASED && r->lease != t->lease)
         return damaged(r, "a record of another lease than the trial's last", e);
-    const char *missing = find_missing(r, &f);
+    const char *missing = sweep_state_missing(r->kind, f.why >= 0, !isnan(f.seconds));
     int rc = missing ? damaged(r, missing, e) : apply_to_trial(c, t, r, &f, e);
     if (rc < 0)
         return rc;

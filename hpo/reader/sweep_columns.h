@@ -15,6 +15,7 @@
 #include "common/err.h"
 #include "common/mem.h"
 #include "hpo/reader/text_table.h"
+#include "hpo/scheduler/sweep_state.h"
 #include "hpo/spec/spec.h"
 #include "hpo/store/event_store.h"
 #include "hpo/trial/trial.h"
@@ -68,23 +69,18 @@ struct columns_param {    /* a parameter; sweep_columns_value() reads its values
     size_t cap;
 };
 
-struct columns_commands { /* the effects of the user's commands */
-    bool paused, stopped;
-    int raised; /* trials beyond run_cap */
-};
-
 struct sweep_columns { /* others read the fields; only sweep_columns.c changes them */
     const struct spec *spec;
     struct text_table texts;
     struct columns_trial *trials;
-    size_t count, cap;
+    size_t count;
     int64_t seq; /* number of the last record that was applied; 0: none */
     struct columns_lease *leases;
-    size_t lease_count, lease_cap;
+    size_t lease_count;
     struct columns_param *params; /* in the order of first appearance */
-    size_t param_count, param_cap;
+    size_t param_count;
     int states[TRIAL_STATES]; /* the number of trials in each state */
-    struct columns_commands commands;
+    struct sweep_commands commands;
     char *model_state; /* JSON; NULL: none */
     int metric;        /* number of the sweep's metric in `texts`; TEXT_TABLE_NONE: not yet known */
 };

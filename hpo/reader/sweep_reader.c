@@ -123,7 +123,7 @@ static bool is_done(const struct sweep_reader *v)
 const char *sweep_reader_state(const struct sweep_reader *v)
 {
     bool coordinated = sweep_dir_owner(v->dir).held;
-    struct columns_commands changed = v->columns->commands;
+    struct sweep_commands changed = v->columns->commands;
     if (changed.stopped)
         return "stopped";
     if (!coordinated && is_done(v))

@@ -51,11 +51,8 @@ struct worker *scheduler_add_worker(struct scheduler *s, const char *id)
     struct worker *w = scheduler_find_worker(s, id);
     if (w)
         return w;
-    if (s->worker_count == s->worker_cap) {
-        s->worker_cap = s->worker_cap ? 2 * s->worker_cap : 16;
-        s->workers = xrealloc(s->workers, s->worker_cap, sizeof *s->workers);
-        s->by_capacity = xrealloc(s->by_capacity, s->worker_cap, sizeof *s->by_capacity);
-    }
+    s->workers = xgrow(s->workers, s->worker_count, sizeof *s->workers);
+    s->by_capacity = xgrow(s->by_capacity, s->worker_count, sizeof *s->by_capacity);
     w = xzalloc(sizeof *w);
     w->id = xstrdup(id);
     w->lost_ms = INT64_MAX;
@@ -188,7 +185,7 @@ static int failures(const struct scheduler *s)
 enum stop_reason scheduler_closed_reason(const struct scheduler *s)
 {
     const int *n = s->st.counts;
-    if (s->st.stopped)
+    if (s->st.asked.stopped)
         return STOP_REASON_SWEEP_STOPPED;
     if (s->st.target_hit)
         return STOP_REASON_TARGET_REACHED;
@@ -203,7 +200,7 @@ enum stop_reason scheduler_closed_reason(const struct scheduler *s)
 static bool capped(const struct scheduler *s)
 {
     size_t own = s->st.count - (size_t)s->st.added;
-    return s->spec->run_cap > 0 && own >= (size_t)s->spec->run_cap + (size_t)s->st.raised;
+    return s->spec->run_cap > 0 && own >= (size_t)s->spec->run_cap + (size_t)s->st.asked.raised;
 }
 
 /* Returns the parameters of the next new trial (borrowed), or NULL if there is none. */
@@ -277,7 +274,7 @@ bool scheduler_wants_prefetch(const struct scheduler *s)
 {
     const struct sweep_state *t = &s->st;
     if (t->ended_count == 0 || t->active_count < PREFETCH_ACTIVE_MIN ||
-        t->counts[TRIAL_WAITING] > 0 || s->draining || t->paused || s->exhausted ||
+        t->counts[TRIAL_WAITING] > 0 || s->draining || t->asked.paused || s->exhausted ||
         scheduler_closed_reason(s) || capped(s) ||
         stopper_pauses(s->stopper)) /* the new trial would go before a paused one */
         return false;
@@ -316,7 +313,7 @@ static void dispatch(struct event_context *ctx)
     int nodes = s->spec->need.nodes;
     struct worker *gang[RESOURCES_NODES_MAX];
     size_t limit = s->spec->parallel > 0 ? (size_t)s->spec->parallel : SIZE_MAX;
-    while (!s->draining && !s->st.paused && !scheduler_closed_reason(s) &&
+    while (!s->draining && !s->st.asked.paused && !scheduler_closed_reason(s) &&
            s->st.active_count < limit) {
         struct trial *t = worker_capacity_largest(s, gang, nodes) ? pick(ctx) : NULL;
         if (!t)
@@ -370,7 +367,7 @@ static void finish_if_done(struct event_context *ctx)
         prune_paused(ctx);
     } else if (s->draining) {
         reason = STOP_REASON_DRAINED;
-    } else if (!s->st.paused && (text = scheduler_health_none_left(s))) {
+    } else if (!s->st.asked.paused && (text = scheduler_health_none_left(s))) {
         reason = STOP_REASON_NO_WORKER;
     } else {
         return;
@@ -421,12 +418,12 @@ bool scheduler_is_done(const struct scheduler *s)
 
 bool scheduler_is_paused(const struct scheduler *s)
 {
-    return s->st.paused;
+    return s->st.asked.paused;
 }
 
 bool scheduler_is_stopped(const struct scheduler *s)
 {
-    return s->st.stopped;
+    return s->st.asked.stopped;
 }
 
 bool scheduler_lacks_workers(const struct scheduler *s)
@@ -466,7 +463,7 @@ static int wanted(const struct spec *spec, double points, int raised, int added)
 
 int scheduler_trials_wanted(const struct scheduler *s)
 {
-    return wanted(s->spec, s->points, s->st.raised, s->st.added);
+    return wanted(s->spec, s->points, s->st.asked.raised, s->st.added);
 }
 
 int scheduler_wanted(const struct spec *spec, int raised, int added, int extra)

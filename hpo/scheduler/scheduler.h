@@ -227,7 +227,6 @@ json_t *scheduler_worker_fault(const struct scheduler *s, const char *worker);
  * {"id","state","params","value","steps","node","seconds","lease","error"?,"why"?,
  * "metrics":{name: last value, …}}; value and node may be null. */
 json_t *scheduler_trial_json(const struct scheduler *s, int trial);
-int scheduler_trial_count(const struct scheduler *s);
 /* Returns the ids of the other workers of the gang, as a list that is borrowed until the next step.
  * Returns NULL if `worker` does not run this lease, or the trial has no gang. */
 const json_t *scheduler_gang_members(const struct scheduler *s, const char *worker, int64_t lease);
@@ -251,6 +250,3 @@ struct scheduler_counts scheduler_counts_of(const int *states, int total_wanted)
 /* total_wanted of a sweep whose user has asked for `raised` more trials than run_cap, and has added
  * `added` sets of parameters, of which `extra` are not points that would be tried anyway. */
 int scheduler_wanted(const struct spec *spec, int raised, int added, int extra);
-
-/* Returns the state that the records determine (new reference). Tests compare it. */
-json_t *scheduler_dump(const struct scheduler *s);

@@ -42,7 +42,7 @@ static int on_pause(struct event_context *ctx, const json_t *command, struct err
     enum stop_reason done = scheduler_done_reason(ctx->s);
     if (done)
         return has_ended(done, e);
-    if (ctx->s->st.stopped)
+    if (ctx->s->st.asked.stopped)
         return err_set(e, -EINVAL, "the sweep is being stopped");
     if (json_optional_bool(&finish, command, "finish", e) < 0)
         return -EINVAL;
@@ -54,7 +54,7 @@ static int on_pause(struct event_context *ctx, const json_t *command, struct err
 
 static int on_resume(struct event_context *ctx, const json_t *command, struct err *e)
 {
-    if (!ctx->s->st.paused && !ctx->s->st.stopped)
+    if (!ctx->s->st.asked.paused && !ctx->s->st.asked.stopped)
         return err_set(e, -EINVAL, "the sweep is neither paused nor stopped");
     record_command(ctx, command);
     return 0;
@@ -156,7 +156,7 @@ static int raise_cap(struct event_context *ctx, const json_t *command, struct er
         err_set(e, -EINVAL, "the sweep has no run_cap that could be raised");
         return err_hint(e, "it continues until every point of its space is tried");
     }
-    if (n < 1 || n > INT_MAX - s->spec->run_cap - s->st.raised)
+    if (n < 1 || n > INT_MAX - s->spec->run_cap - s->st.asked.raised)
         return err_set(e, -EINVAL, "cannot add %lld trials", (long long)n);
     record_command(ctx, command);
     return 0;

@@ -48,7 +48,7 @@ static void requeue(struct event_context *ctx, struct trial *t, enum stop_reason
 static void send_stop(struct event_context *ctx, const struct trial *t)
 {
     const struct worker *w = scheduler_find_worker(ctx->s, t->worker);
-    bool now = ctx->s->st.stopped && ctx->s->st.now;
+    bool now = ctx->s->st.asked.stopped && ctx->s->st.asked.now;
     if (w->connected)
         scheduler_emit_action(ctx, now ? SCHEDULER_ACT_KILL : SCHEDULER_ACT_STOP, w->id, t->id,
                               t->lease, trial_stop_word(t));

@@ -43,7 +43,7 @@ struct scheduler {
     struct worker **workers;
     /* the same workers as a heap; the worker with the most free slots is on top */
     struct worker **by_capacity;
-    size_t worker_count, worker_cap;
+    size_t worker_count;
     json_t *worker_index; /* maps a worker's id to its index */
 
     struct scheduler_gang *gangs; /* the pending gangs */

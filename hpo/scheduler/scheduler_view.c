@@ -1,4 +1,4 @@
-/* scheduler_view - functions that show the scheduler's state to users, programs and tests. */
+/* scheduler_view - functions that show the scheduler's state to users and programs. */
 #include <math.h>
 #include <string.h>
 
@@ -19,11 +19,6 @@ json_t *scheduler_trial_json(const struct scheduler *s, int trial)
     if (t->stop_reason != STOP_REASON_NONE)
         json_object_set_new(o, "why", json_string(trial_stop_word(t)));
     return o;
-}
-
-int scheduler_trial_count(const struct scheduler *s)
-{
-    return (int)s->st.count;
 }
 
 const json_t *scheduler_gang_members(const struct scheduler *s, const char *worker, int64_t lease)
@@ -85,15 +80,6 @@ struct scheduler_counts scheduler_counts_of(const int *n, int total_wanted)
         .cancelled = n[TRIAL_CANCELLED],
         .total_wanted = total_wanted,
     };
-}
-
-json_t *scheduler_dump(const struct scheduler *s)
-{
-    json_t *busy = json_object();
-    for (size_t i = 0; i < s->worker_count; i++)
-        if (s->workers[i]->busy > 0)
-            json_object_set_new(busy, s->workers[i]->id, json_integer(s->workers[i]->busy));
-    return json_pack("{s:o, s:o}", "state", sweep_state_dump(&s->st), "busy", busy);
 }
 
 static const char *node_of(const struct scheduler *s, const struct worker *w)

@@ -170,10 +170,7 @@ static json_t *init(struct study **out, const struct config_node *n, struct err 
 
 struct trial *study_add_trial(struct study *s, json_t *params)
 {
-    if (s->count == s->cap) {
-        s->cap = s->cap ? 2 * s->cap : 16;
-        s->trials = xrealloc(s->trials, s->cap, sizeof *s->trials);
-    }
+    s->trials = xgrow(s->trials, s->count, sizeof *s->trials);
     struct trial *t = s->trials[s->count] = trial_new((int)s->count, params, 0);
     s->count++;
     return t;

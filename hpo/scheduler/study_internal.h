@@ -16,7 +16,7 @@ struct study {
     bool named;   /* init had `metrics`: results have `values` instead of one `value` */
     struct sampler *sampler;
     struct trial **trials; /* by id */
-    size_t count, cap;
+    size_t count;
     int ended_count;
 };
 

@@ -29,15 +29,6 @@ struct trial *sweep_state_waiting(const struct sweep_state *st)
     return st->waiting_from < st->count ? st->trials[st->waiting_from] : NULL;
 }
 
-static void push_int(int **list, size_t *count, size_t *cap, int value)
-{
-    if (*count == *cap) {
-        *cap = *cap ? 2 * *cap : 16;
-        *list = xrealloc(*list, *cap, sizeof **list);
-    }
-    (*list)[(*count)++] = value;
-}
-
 static void set_state(struct sweep_state *st, struct trial *t, enum trial_state to)
 {
     bool was_out = trial_is_active(t->state);
@@ -46,7 +37,8 @@ static void set_state(struct sweep_state *st, struct trial *t, enum trial_state 
     t->state = to;
     if (!was_out && trial_is_active(to)) {
         t->active_index = st->active_count;
-        push_int(&st->active, &st->active_count, &st->active_cap, t->id);
+        st->active = xgrow(st->active, st->active_count, sizeof *st->active);
+        st->active[st->active_count++] = t->id;
     } else if (was_out && !trial_is_active(to)) {
         int last = st->active[--st->active_count];
         st->active[t->active_index] = last;
@@ -77,12 +69,9 @@ static void set_stop_reason(struct trial *t, const json_t *data)
     trial_set_stop_word(t, json_string_value(json_object_get(data, "why")));
 }
 
-/* Returns what the data of a record lack; NULL: nothing. Members of other kinds may be missing. */
-static const char *find_missing(const struct scheduler_record *r)
+const char *sweep_state_missing(enum scheduler_record_kind kind, bool why, bool seconds)
 {
-    bool why = json_is_string(json_object_get(r->data, "why"));
-    bool seconds = json_is_number(json_object_get(r->data, "seconds"));
-    switch (r->kind) {
+    switch (kind) {
     case SCHEDULER_REC_STOPPING:
     case SCHEDULER_REC_PAUSING:
     case SCHEDULER_REC_REQUEUED:
@@ -100,38 +89,42 @@ static int apply_created(struct sweep_state *st, const struct scheduler_record *
     json_t *params = json_object_get(r->data, "params");
     if (r->lease != 0 || r->trial < 0 || (size_t)r->trial != st->count || !json_is_object(params))
         return damaged(r, "created out of order, or without parameters", e);
-    if (st->count == st->cap) {
-        st->cap = st->cap ? 2 * st->cap : 16;
-        st->trials = xrealloc(st->trials, st->cap, sizeof *st->trials);
-    }
+    st->trials = xgrow(st->trials, st->count, sizeof *st->trials);
     st->trials[st->count++] = trial_new(r->trial, params, r->at_ms);
     st->counts[TRIAL_WAITING]++;
     st->added += json_is_true(json_object_get(r->data, "added"));
     return 0;
 }
 
+bool sweep_state_command(struct sweep_commands *c, const struct scheduler_record *r)
+{
+    const char *verb = json_string_value(json_object_get(r->data, "verb"));
+    json_int_t trials = json_integer_value(json_object_get(r->data, "trials"));
+    if (r->trial != -1 || r->lease != 0 || !json_is_string(json_object_get(r->data, "ask")) ||
+        !verb || trials < 0 || trials > INT_MAX - c->raised)
+        return false;
+    bool stop = strcmp(verb, "stop") == 0, pause = strcmp(verb, "pause") == 0;
+    if (stop)
+        c->now = json_is_true(json_object_get(r->data, "now"));
+    bool cancel = strcmp(verb, "cancel") == 0; /* of trials: the sweep continues as it is */
+    c->stopped = stop || ((pause || cancel) && c->stopped);
+    c->paused = pause || (c->paused && strcmp(verb, "resume") != 0);
+    c->more = !stop && !pause && !cancel;
+    c->raised += (int)trials;
+    return true;
+}
+
 /* Applies the changes that a command makes to the sweep. Its effects on trials have records of
  * their own. */
 static int apply_command(struct sweep_state *st, const struct scheduler_record *r, struct err *e)
 {
-    const char *id = json_string_value(json_object_get(r->data, "ask"));
-    const char *verb = json_string_value(json_object_get(r->data, "verb"));
-    json_int_t trials = json_integer_value(json_object_get(r->data, "trials"));
-    if (r->trial != -1 || r->lease != 0 || !id || !verb || trials < 0 ||
-        trials > INT_MAX - st->raised)
+    if (!sweep_state_command(&st->asked, r))
         return damaged(r, "an invalid command", e);
-    bool stop = strcmp(verb, "stop") == 0, pause = strcmp(verb, "pause") == 0;
-    if (stop)
-        st->now = json_is_true(json_object_get(r->data, "now"));
-    bool cancel = strcmp(verb, "cancel") == 0; /* of trials: the sweep continues as it is */
-    st->stopped = stop || ((pause || cancel) && st->stopped);
-    st->paused = pause || (st->paused && strcmp(verb, "resume") != 0);
-    if (!stop && !pause && !cancel)
-        st->target_hit = false; /* a user wants more trials */
-    st->raised += (int)trials;
+    st->target_hit = st->target_hit && !st->asked.more;
     if (!st->commands)
         st->commands = json_object();
-    json_object_set_new(st->commands, id, json_true());
+    json_object_set_new(st->commands, json_string_value(json_object_get(r->data, "ask")),
+                        json_true());
     return 0;
 }
 
@@ -160,7 +153,8 @@ static int apply_leased(struct sweep_state *st, struct trial *t, const struct sc
     if (r->lease < 1 || (uint64_t)r->lease != st->lease_count + 1 || r->lease == INT_MAX ||
         !json_is_string(json_object_get(r->data, "worker")) || !are_names(with))
         return damaged(r, "leased out of order, or without a worker", e);
-    push_int(&st->lease_trial, &st->lease_count, &st->lease_cap, t->id);
+    st->lease_trial = xgrow(st->lease_trial, st->lease_count, sizeof *st->lease_trial);
+    st->lease_trial[st->lease_count++] = t->id;
     if (t->state == TRIAL_PAUSED && t->curve.count > 0)
         t->resumed_at = t->curve.points[t->curve.count - 1].step;
     t->lease = r->lease;
@@ -263,14 +257,15 @@ static int apply_to_trial(struct sweep_state *st, struct trial *t, const struct 
     return damaged(r, "an unknown kind of record", e);
 }
 
+const enum trial_event sweep_state_events[SCHEDULER_REC_KINDS] = {
+    [SCHEDULER_REC_LEASED] = TRIAL_EV_LEASE,  [SCHEDULER_REC_REPORT] = TRIAL_EV_REPORT,
+    [SCHEDULER_REC_STOPPING] = TRIAL_EV_STOP, [SCHEDULER_REC_REQUEUED] = TRIAL_EV_REQUEUE,
+    [SCHEDULER_REC_ENDED] = TRIAL_EV_END,     [SCHEDULER_REC_PAUSING] = TRIAL_EV_PAUSE,
+    [SCHEDULER_REC_PAUSED] = TRIAL_EV_PAUSED, [SCHEDULER_REC_RETRIED] = TRIAL_EV_RETRY,
+};
+
 int sweep_state_apply(struct sweep_state *st, const struct scheduler_record *r, struct err *e)
 {
-    static const enum trial_event events[SCHEDULER_REC_KINDS] = {
-        [SCHEDULER_REC_LEASED] = TRIAL_EV_LEASE,  [SCHEDULER_REC_REPORT] = TRIAL_EV_REPORT,
-        [SCHEDULER_REC_STOPPING] = TRIAL_EV_STOP, [SCHEDULER_REC_REQUEUED] = TRIAL_EV_REQUEUE,
-        [SCHEDULER_REC_ENDED] = TRIAL_EV_END,     [SCHEDULER_REC_PAUSING] = TRIAL_EV_PAUSE,
-        [SCHEDULER_REC_PAUSED] = TRIAL_EV_PAUSED, [SCHEDULER_REC_RETRIED] = TRIAL_EV_RETRY,
-    };
     if (r->kind == SCHEDULER_REC_CREATED)
         return apply_created(st, r, e);
     if (r->kind == SCHEDULER_REC_COMMAND)
@@ -278,61 +273,14 @@ int sweep_state_apply(struct sweep_state *st, const struct scheduler_record *r, 
     if (r->kind >= SCHEDULER_REC_KINDS || r->trial < 0 || (size_t)r->trial >= st->count)
         return damaged(r, "a record of a trial that was never created", e);
     struct trial *t = st->trials[r->trial];
-    if (states_next(&trial_states, t->state, events[r->kind]) < 0)
+    if (states_next(&trial_states, t->state, sweep_state_events[r->kind]) < 0)
         return damaged(r, "a record that does not follow from the trial's state", e);
     if (r->kind != SCHEDULER_REC_LEASED && r->lease != t->lease)
         return damaged(r, "a record of another lease than the trial's last", e);
-    const char *missing = find_missing(r);
+    const char *missing =
+        sweep_state_missing(r->kind, json_is_string(json_object_get(r->data, "why")),
+                            json_is_number(json_object_get(r->data, "seconds")));
     if (missing)
         return damaged(r, missing, e);
     return apply_to_trial(st, t, r, e);
-}
-
-/* ---- dump ----------------------------------------------------------------------------------- */
-
-static json_t *dump_points(const struct trial *t)
-{
-    json_t *list = json_array();
-    for (const struct trial_point *p = t->curve.points; p < t->curve.points + t->curve.count; p++)
-        json_array_append_new(list, json_pack("[f,f]", p->step, p->value));
-    return list;
-}
-
-static json_t *dump_trial(const struct trial *t)
-{
-    json_t *o =
-        json_pack("{s:i, s:s, s:O, s:I, s:s?, s:s?, s:s?, s:i, s:I, s:i, s:O, s:f, s:s?, s:O?}",
-                  "id", t->id, "state", trial_state_name(t->state), "params", t->params, "lease",
-                  (json_int_t)t->lease, "worker", t->worker, "node", t->node, "why",
-                  trial_stop_word(t), "tries_spent", t->tries_spent, "points_lease",
-                  (json_int_t)t->points_lease, "lease_reports", t->lease_reports, "metrics",
-                  t->metrics, "seconds", t->seconds, "error", t->error, "with", t->gang_workers);
-    json_object_set_new(o, "last_step", json_number(t->last_step));
-    json_object_set_new(o, "points", dump_points(t));
-    json_object_set_new(o, "best", json_number(t->curve.best));
-    json_object_set_new(o, "times",
-                        json_pack("[I,I,I]", (json_int_t)t->created_ms, (json_int_t)t->leased_ms,
-                                  (json_int_t)t->ended_ms));
-    return o;
-}
-
-static json_t *dump_ints(const int *v, size_t n)
-{
-    json_t *list = json_array();
-    for (size_t i = 0; i < n; i++)
-        json_array_append_new(list, json_integer(v[i]));
-    return list;
-}
-
-json_t *sweep_state_dump(const struct sweep_state *st)
-{
-    json_t *trials = json_array();
-    for (size_t i = 0; i < st->count; i++)
-        json_array_append_new(trials, dump_trial(st->trials[i]));
-    return json_pack("{s:o, s:o, s:o, s:o, s:b, s:b, s:b, s:b, s:i, s:i, s:O?}", "trials", trials,
-                     "leases", dump_ints(st->lease_trial, st->lease_count), "out",
-                     dump_ints(st->active, st->active_count), "counts",
-                     dump_ints(st->counts, TRIAL_STATES), "target_hit", st->target_hit, "paused",
-                     st->paused, "stopped", st->stopped, "now", st->now, "added", st->added,
-                     "raised", st->raised, "asked", st->commands);
 }

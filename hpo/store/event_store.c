@@ -62,7 +62,8 @@ const char *event_store_kind_name(enum scheduler_record_kind kind)
     return kind_names[kind];
 }
 
-int64_t event_store_sum(const struct event_store_row *r)
+/* Returns the checksum of a record, over all fields except `seq`. */
+static int64_t sum_of(const struct event_store_row *r)
 {
     const int64_t numbers[] = {r->at_ms, r->trial, r->lease, r->msg};
     uint64_t h = fnv_hash_bytes(FNV_HASH_INIT, numbers, sizeof numbers);
@@ -388,7 +389,7 @@ int event_store_append(struct event_store *s, const struct scheduler_record *r, 
     sqlite3_bind_int64(s->append, 4, r->lease);
     sqlite3_bind_int64(s->append, 5, msg);
     sqlite3_bind_text(s->append, 6, data, -1, SQLITE_STATIC);
-    sqlite3_bind_int64(s->append, 7, event_store_sum(&row));
+    sqlite3_bind_int64(s->append, 7, sum_of(&row));
     rc = write_row(s, s->append, e);
     sqlite3_clear_bindings(s->append);
     row.seq = sqlite3_last_insert_rowid(s->db);
@@ -446,11 +447,6 @@ int event_store_get(char **out, struct event_store *s, const char *key, struct e
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-enum event_store_way event_store_way(const struct event_store *s)
-{
-    return s->way;
-}
-
 bool event_store_is_valid(const struct event_store_row *r)
 {
     static const int64_t at_max = (int64_t)1 << 53;
@@ -497,7 +493,7 @@ static int read_row(struct event_store_row *r, sqlite3_stmt *st, int64_t expecte
     bool no_sum = sqlite3_column_type(st, 7) == SQLITE_NULL;
     if (!typed || !event_store_is_valid(r))
         return err_set(e, -EBADMSG, "%s: damaged: record %lld is invalid", path, (long long)r->seq);
-    if (!no_sum && sqlite3_column_int64(st, 7) != event_store_sum(r))
+    if (!no_sum && sqlite3_column_int64(st, 7) != sum_of(r))
         return err_set(e, -EBADMSG, "%s: damaged: record %lld does not match its checksum", path,
                        (long long)r->seq);
     return 0;

@@ -28,15 +28,6 @@ enum event_store_mode {
     EVENT_STORE_READ,  /* writes nothing, needs no write permission */
 };
 
-/* How a reader gets at the records. */
-enum event_store_way {
-    EVENT_STORE_BY_WAL,       /* together with the writer */
-    EVENT_STORE_BY_IMMUTABLE, /* no process writes, and all records are in the file itself */
-    EVENT_STORE_BY_COPY, /* from a copy, since the reader may not apply the writer's journal to the
-                            original */
-    EVENT_STORE_BY_FEED, /* from the feed, since the writer has locked the store */
-};
-
 /*   -ENOENT   EVENT_STORE_READ, and the file does not exist or has had no commit yet
  *   -ENOTSUP  written by a newer drover
  *   -EBADMSG  damaged, or not a store of drover
@@ -80,8 +71,6 @@ typedef int (*event_store_row_fn)(void *arg, const struct event_store_row *r, st
  *   -EBADMSG  a record is damaged or missing: its checksum, a type or a range is wrong; the text
  *             names it */
 int event_store_read(struct event_store *s, event_store_row_fn fn, void *arg, struct err *e);
-/* How a reader gets at the records. */
-enum event_store_way event_store_way(const struct event_store *s);
 
 /* Calls `fn` for each committed record in order, from the first one; r is borrowed during the call.
  * Stops at the first result that is not 0 and returns it. */

@@ -7,6 +7,13 @@
 
 #include "hpo/store/event_store.h"
 
+enum event_store_way { /* how a reader gets at the records (event_store_reader.c) */
+                       EVENT_STORE_BY_WAL,
+                       EVENT_STORE_BY_IMMUTABLE,
+                       EVENT_STORE_BY_COPY,
+                       EVENT_STORE_BY_FEED
+};
+
 struct event_store {
     sqlite3 *db; /* NULL: a reader of the feed */
     char *path;
@@ -42,8 +49,6 @@ bool event_store_on_network(const char *path);
 
 /* Whether the fields of a record are in their ranges, and its kind is known. */
 bool event_store_is_valid(const struct event_store_row *r);
-/* Returns the checksum of a record, over all fields except `seq`. */
-int64_t event_store_sum(const struct event_store_row *r);
 /* Returns the kind with this name, or SCHEDULER_REC_KINDS if there is none. */
 enum scheduler_record_kind event_store_kind(const char *name);
 const char *event_store_kind_name(enum scheduler_record_kind kind);

@@ -4,7 +4,7 @@
 
 struct peer_table {
     struct peer *list;
-    size_t count, cap;
+    size_t count;
     json_t *index; /* maps an id to its position in `list` */
 };
 
@@ -35,10 +35,7 @@ struct peer *peer_table_add(struct peer_table *p, const char *id)
     struct peer *known = peer_table_find(p, id);
     if (known)
         return known;
-    if (p->count == p->cap) {
-        p->cap = p->cap ? p->cap * 2 : 8;
-        p->list = xrealloc(p->list, p->cap, sizeof *p->list);
-    }
+    p->list = xgrow(p->list, p->count, sizeof *p->list);
     json_object_set_new(p->index, id, json_integer((json_int_t)p->count));
     struct peer *n = &p->list[p->count++];
     *n = (struct peer){0};

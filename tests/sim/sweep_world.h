@@ -11,6 +11,7 @@
 #include "hpo/coordinator/message_dedup.h"
 #include "hpo/scheduler/scheduler.h"
 #include "hpo/spec/spec.h"
+#include "tests/unit/kit_scheduler_dump.h"
 #include "tests/unit/test.h"
 
 enum { TRIALS_MAX = 4096, LEASES_MAX = 65536, NO_CONN = -2 };

@@ -162,7 +162,7 @@ static void will_ask(json_t *data, int64_t delay)
 
 static void send_random_command(void)
 {
-    int trials = scheduler_trial_count(m.sched), cap = m.spec->run_cap;
+    int trials = (int)scheduler_view(m.sched).count, cap = m.spec->run_cap;
     switch (below(7)) {
     case 0:
         will_ask(json_pack("{s:s, s:b, s:b}", "verb", "stop", "now", below(2), "finish", below(2)),
@@ -199,7 +199,7 @@ static void ask(const struct msg *x)
 {
     struct err e = {0};
     const struct scheduler_event ev = {.kind = SCHEDULER_EV_COMMAND, .data = x->data};
-    if (scheduler_trial_count(m.sched) > TRIALS_MAX - 4)
+    if ((int)scheduler_view(m.sched).count > TRIALS_MAX - 4)
         return;
     if (scheduler_handle(m.sched, &ev, m.now, &m.out, &e) < 0) {
         if (m.out.record_count > 0 || m.out.action_count > 0 || !e.text[0])
@@ -378,7 +378,7 @@ static void check_end(void)
     bool cut = m.spec->metrics[0].has_target || m.spec->give_up_after;
     compare(m.sched, m.shadow, "at the end, what the records alone give");
     if (c.waiting + c.running + c.stopping + c.paused > 0 ||
-        ended != scheduler_trial_count(m.sched))
+        ended != (int)scheduler_view(m.sched).count)
         bad("the sweep is over, but trials have not ended");
     if (!cut && ended != c.total_wanted)
         bad("%d trials ended, %d were wanted", ended, c.total_wanted);

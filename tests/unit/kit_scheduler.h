@@ -9,6 +9,7 @@
 #include "common/strbuf.h"
 #include "common/yaml.h"
 #include "hpo/samplers/sweep_file.h"
+#include "tests/unit/kit_scheduler_dump.h"
 #include "tests/unit/test.h"
 
 /* A sweep, the last step's output, and all records so far. One per test process. */

@@ -73,6 +73,20 @@ TEST(memory_is_zeroed_and_nothing_is_still_something)
     CHECK(a && b && c && d);
 }
 
+TEST(an_array_has_room_for_one_more_after_each_addition)
+{
+    AUTO(free) size_t *list = NULL;
+    for (size_t i = 0; i < 1000; i++) {
+        list = xgrow(list, i, sizeof *list);
+        list[i] = i;
+    }
+    for (size_t i = 0; i < 1000; i++)
+        CHECK_INT(list[i], i);
+    list = xgrow(list, 4, sizeof *list); /* it was shortened, and becomes longer again */
+    list[4] = 7;
+    CHECK_INT(list[3], 3);
+}
+
 TEST(sizes_from_outside_that_overflow_give_null)
 {
     volatile size_t huge = SIZE_MAX / 4 + 2; /* times 4 is 4 */

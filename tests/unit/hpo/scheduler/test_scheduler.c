@@ -375,7 +375,7 @@ TEST(run_cap_ends_the_sweep)
     start_with(RANDOM "run_cap: 2\n");
     CHECK_INT(scheduler_counts(s).total_wanted, 2);
     hello("a", "{\"slots\":4}");
-    CHECK_INT(scheduler_trial_count(s), 2);
+    CHECK_INT((int)scheduler_view(s).count, 2);
     for (int i = 1; i <= 2; i++) {
         report(i, "{\"loss\":1}");
         done(i, "{\"status\":0}");

@@ -96,7 +96,7 @@ TEST(a_reader_follows_a_writer_and_gets_each_record_once)
     AUTO(event_store) struct event_store *w = opened(db, EVENT_STORE_WRITE);
     append(w, 0, 10);
     AUTO(event_store) struct event_store *r = opened(db, EVENT_STORE_READ);
-    CHECK_INT(event_store_way(r), EVENT_STORE_BY_WAL);
+    CHECK_INT(r->way, EVENT_STORE_BY_WAL);
     int n = 0;
     check_reads(r, &n, 10);
     check_reads(r, &n, 10);
@@ -114,7 +114,7 @@ TEST(a_finished_sweep_is_read_from_its_file_alone)
     AUTO(free) char *before = files(dir);
     CHECK_STR(before, "sweep.db ");
     AUTO(event_store) struct event_store *r = opened(db, EVENT_STORE_READ);
-    CHECK_INT(event_store_way(r), EVENT_STORE_BY_IMMUTABLE);
+    CHECK_INT(r->way, EVENT_STORE_BY_IMMUTABLE);
     int n = 0;
     check_reads(r, &n, 100);
     AUTO(free) char *after = files(dir);
@@ -136,7 +136,7 @@ TEST(a_journal_that_may_not_be_recovered_is_applied_to_a_copy)
     AUTO(free) char *copy = xasprintf("%s/copy", dir), *file = xasprintf("%s/sweep.db", copy);
     AUTO(free) char *before = files(copy);
     AUTO(event_store) struct event_store *r = opened(file, EVENT_STORE_READ);
-    CHECK_INT(event_store_way(r), EVENT_STORE_BY_COPY);
+    CHECK_INT(r->way, EVENT_STORE_BY_COPY);
     int n = 0;
     check_reads(r, &n, 100);
     AUTO(free) char *after = files(copy);
