@@ -116,16 +116,19 @@ static int answer_overview(struct serve_answer *a, const struct asked *q, struct
     return 0;
 }
 
-static int bad_query(const char *name, struct err *e)
+/* Reads a number of the address. `*out` stays if there is none. */
+static int number(int64_t *out, const struct asked *q, const char *name, int64_t min, int64_t max,
+                  struct err *e)
 {
-    return err_set(e, -EINVAL, "'%s' of the address is not a number in its range", name);
+    int rc = serve_request_number(out, query(q, name), min, max, *out);
+    return rc < 0 ? err_set(e, rc, "'%s' of the address is not a number in its range", name) : 0;
 }
 
 static int answer_columns(struct serve_answer *a, const struct asked *q, struct err *e)
 {
     int64_t since = 0;
-    if (serve_request_number(&since, query(q, "since"), 0, INT64_MAX, 0) < 0)
-        return bad_query("since", e);
+    if (number(&since, q, "since", 0, INT64_MAX, e) < 0)
+        return -EINVAL;
     a->type = type_binary;
     if (serve_sweep_add_kept(&a->body, q->sweep, since))
         return 0;
@@ -143,13 +146,11 @@ static const char *metric_of(const struct asked *q)
 
 static int answer_density(struct serve_answer *a, const struct asked *q, struct err *e)
 {
-    int64_t width = 0, height = 0, log = 0;
-    if (serve_request_number(&width, query(q, "width"), 2, SERVE_CURVES_SIDE_MAX, 400) < 0)
-        return bad_query("width", e);
-    if (serve_request_number(&height, query(q, "height"), 2, SERVE_CURVES_SIDE_MAX, 200) < 0)
-        return bad_query("height", e);
-    if (serve_request_number(&log, query(q, "log"), 0, 1, 0) < 0)
-        return bad_query("log", e);
+    int64_t width = 400, height = 200, log = 0;
+    if (number(&width, q, "width", 2, SERVE_CURVES_SIDE_MAX, e) < 0 ||
+        number(&height, q, "height", 2, SERVE_CURVES_SIDE_MAX, e) < 0 ||
+        number(&log, q, "log", 0, 1, e) < 0)
+        return -EINVAL;
     const struct serve_curves_grid g = {metric_of(q), (size_t)width, (size_t)height, log != 0};
     serve_curves_density(&a->body, q->sweep->reader->columns, &g,
                          sweep_columns_maximizes(q->sweep->reader->columns, g.metric));
@@ -177,15 +178,11 @@ static int answer_curves(struct serve_answer *a, const struct asked *q, struct e
 
 static int answer_surface(struct serve_answer *a, const struct asked *q, struct err *e)
 {
-    int64_t x = 0, y = 0, cells = 0, at = 0;
-    if (serve_request_number(&x, query(q, "x"), 0, INT32_MAX, 0) < 0)
-        return bad_query("x", e);
-    if (serve_request_number(&y, query(q, "y"), -1, INT32_MAX, -1) < 0)
-        return bad_query("y", e);
-    if (serve_request_number(&cells, query(q, "cells"), 2, SERVE_SURFACE_CELLS_MAX, 64) < 0)
-        return bad_query("cells", e);
-    if (serve_request_number(&at, query(q, "at"), -1, INT32_MAX, -1) < 0)
-        return bad_query("at", e);
+    int64_t x = 0, y = -1, cells = 64, at = -1;
+    if (number(&x, q, "x", 0, INT32_MAX, e) < 0 || number(&y, q, "y", -1, INT32_MAX, e) < 0 ||
+        number(&cells, q, "cells", 2, SERVE_SURFACE_CELLS_MAX, e) < 0 ||
+        number(&at, q, "at", -1, INT32_MAX, e) < 0)
+        return -EINVAL;
     const struct serve_surface_plan plan = {(int)x, (int)y, (int)at, (size_t)cells};
     int rc = serve_surface_body(&a->body, q->sweep->reader, &plan, e);
     a->type = type_binary;
@@ -206,10 +203,10 @@ static int answer_trial(struct serve_answer *a, const struct asked *q, struct er
 
 static int answer_log(struct serve_answer *a, const struct asked *q, struct err *e)
 {
-    int64_t tail = 0;
+    int64_t tail = LOG_TAIL;
     off_t size = 0;
-    if (serve_request_number(&tail, query(q, "tail"), 0, LOG_TAIL_MAX, LOG_TAIL) < 0)
-        return bad_query("tail", e);
+    if (number(&tail, q, "tail", 0, LOG_TAIL_MAX, e) < 0)
+        return -EINVAL;
     int rc = serve_overview_log(&a->body, &size, q->sweep, q->route->trial, q->route->stream,
                                 (size_t)tail, e);
     a->log_size = rc == 0 ? (int64_t)size : -1;

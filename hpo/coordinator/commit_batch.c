@@ -4,28 +4,12 @@
 
 #include "common/fnv_hash.h"
 
-struct commit_batch {
-    struct commit_batch_effect *effects;
-    size_t effect_count, effect_cap, ack_count;
-    size_t *table; /* hash table of 2 * effect_cap entries: indexes in `effects` plus 1; 0: free */
-    struct commit_batch_record *records;
-    size_t record_count;
-};
-
-struct commit_batch *commit_batch_new(void)
-{
-    return xzalloc(sizeof(struct commit_batch));
-}
-
 void commit_batch_free(struct commit_batch *b)
 {
-    if (!b)
-        return;
     commit_batch_clear(b);
     free(b->effects);
     free(b->table);
     free(b->records);
-    free(b);
 }
 
 /* ---- effects -------------------------------------------------------------------------------- */
@@ -106,21 +90,6 @@ void commit_batch_record(struct commit_batch *b, const struct scheduler_record *
 {
     b->records = xgrow(b->records, b->record_count, sizeof *b->records);
     b->records[b->record_count++] = (struct commit_batch_record){r->kind, r->trial};
-}
-
-bool commit_batch_can_wait(const struct commit_batch *b)
-{
-    return b->effect_count == b->ack_count;
-}
-
-const struct commit_batch_effect *commit_batch_effect_at(const struct commit_batch *b, size_t i)
-{
-    return i < b->effect_count ? &b->effects[i] : NULL;
-}
-
-const struct commit_batch_record *commit_batch_record_at(const struct commit_batch *b, size_t i)
-{
-    return i < b->record_count ? &b->records[i] : NULL;
 }
 
 void commit_batch_clear(struct commit_batch *b)

@@ -30,10 +30,16 @@ struct commit_batch_record {
     int trial;
 };
 
-struct commit_batch;
-struct commit_batch *commit_batch_new(void);
+struct commit_batch { /* zeroes are an empty batch; others read the lists, which are in order */
+    struct commit_batch_effect *effects;
+    size_t effect_count, effect_cap;
+    size_t ack_count; /* of the effects: acknowledgements, which may wait for further messages */
+    size_t *table; /* hash table of 2 * effect_cap entries: indexes in `effects` plus 1; 0: free */
+    struct commit_batch_record *records;
+    size_t record_count;
+};
+
 void commit_batch_free(struct commit_batch *b);
-AUTO_DEFINE(commit_batch, struct commit_batch *, commit_batch_free)
 
 /* Asks the worker for a new connection, on which it sends all that is not acknowledged. */
 void commit_batch_request_reconnect(struct commit_batch *b, const char *worker);
@@ -43,11 +49,5 @@ void commit_batch_ack(struct commit_batch *b, const char *worker, int64_t lease,
 void commit_batch_add_action(struct commit_batch *b, const struct scheduler_action *a);
 void commit_batch_record(struct commit_batch *b, const struct scheduler_record *r);
 
-/* Whether all effects are acknowledgements, which may wait for further messages. */
-bool commit_batch_can_wait(const struct commit_batch *b);
-
-/* In order. Borrowed until commit_batch_clear() or the next addition; NULL after the last. */
-const struct commit_batch_effect *commit_batch_effect_at(const struct commit_batch *b, size_t i);
-const struct commit_batch_record *commit_batch_record_at(const struct commit_batch *b, size_t i);
 /* Removes all: the next batch begins. */
 void commit_batch_clear(struct commit_batch *b);

@@ -90,9 +90,9 @@ static int handle_event(struct coordinator *c, const struct scheduler_event *ev,
             coordinator_fail(c, &failed);
             return 0;
         }
-        commit_batch_record(c->batch, r);
+        commit_batch_record(&c->batch, r);
         if (r->kind == SCHEDULER_REC_LEASED)
-            message_dedup_lease(c->dedup, r->lease);
+            message_dedup_lease(&c->dedup, r->lease);
     }
     for (size_t i = 0; i < c->out.action_count; i++) {
         const struct scheduler_action *a = &c->out.actions[i];
@@ -104,7 +104,7 @@ static int handle_event(struct coordinator *c, const struct scheduler_event *ev,
         } else if (a->kind == SCHEDULER_ACT_HEALTH) {
             show_health(c, a->worker);
         } else {
-            commit_batch_add_action(c->batch, a);
+            commit_batch_add_action(&c->batch, a);
         }
     }
     return 0;
@@ -139,14 +139,13 @@ static void commit(struct coordinator *c)
     uv_timer_stop(&c->gather);
     if (c->error.code == 0 && event_store_commit(c->opts->dir->store, &e) < 0)
         coordinator_fail(c, &e);
-    const struct commit_batch_effect *effect;
-    for (size_t i = 0; c->error.code == 0 && (effect = commit_batch_effect_at(c->batch, i)); i++)
-        perform(c, effect);
-    const struct commit_batch_record *r;
-    c->totals.commits += commit_batch_record_at(c->batch, 0) != NULL;
-    for (size_t i = 0; c->error.code == 0 && (r = commit_batch_record_at(c->batch, i)); i++)
-        c->ev->stored(c->arg, c->sched, r->kind, r->trial);
-    commit_batch_clear(c->batch);
+    const struct commit_batch *b = &c->batch;
+    for (size_t i = 0; c->error.code == 0 && i < b->effect_count; i++)
+        perform(c, &b->effects[i]);
+    c->totals.commits += b->record_count > 0;
+    for (size_t i = 0; c->error.code == 0 && i < b->record_count; i++)
+        c->ev->stored(c->arg, c->sched, b->records[i].kind, b->records[i].trial);
+    commit_batch_clear(&c->batch);
     if (c->error.code)
         return;
     c->ev->changed(c->arg, c->sched);
@@ -384,7 +383,7 @@ static int replay_one(void *arg, const struct scheduler_record *r, int64_t msg, 
         c->offset_ms += r->at_ms - now;
     int rc = scheduler_replay(c->sched, r, e);
     if (rc == 0 && r->lease > 0) /* now the lease is known to exist */
-        message_dedup_replay(c->dedup, r->lease, msg);
+        message_dedup_replay(&c->dedup, r->lease, msg);
     return rc;
 }
 
@@ -423,8 +422,6 @@ int coordinator_open(struct coordinator **out, const struct coordinator_opts *op
 {
     AUTO(coordinator) struct coordinator *c = xzalloc(sizeof *c);
     c->opts = opts;
-    c->dedup = message_dedup_new();
-    c->batch = commit_batch_new();
     c->lock = sweep_dir_host_file(opts->dir, "lock");
     c->leftovers = sweep_dir_host_file(opts->dir, "left");
     c->log = sweep_dir_host_file(opts->dir, "log");
@@ -475,8 +472,8 @@ void coordinator_close(struct coordinator *c)
     free(c->lock);
     free(c->leftovers);
     free(c->log);
-    message_dedup_free(c->dedup);
-    commit_batch_free(c->batch);
+    message_dedup_clear(&c->dedup);
+    commit_batch_free(&c->batch);
     free(c);
 }
 

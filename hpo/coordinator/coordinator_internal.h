@@ -27,8 +27,8 @@ struct coordinator {
     int releasing;                 /* of the two, once the sweep is over */
     struct scheduler *sched;
     struct scheduler_out out;
-    struct message_dedup *dedup;
-    struct commit_batch *batch;
+    struct message_dedup dedup;
+    struct commit_batch batch;
     uv_timer_t deadline, tick, commands, release, gather;
     struct stop_signals signals;
     char *end_reason;  /* NULL: the sweep is not over */

@@ -13,15 +13,15 @@ enum { GATHER_MS = 4 /* that a report may wait for the commit */ };
 /* A report, or the end of a lease. */
 static void on_numbered(struct coordinator *c, const char *worker, const struct wire_msg *m)
 {
-    enum message_dedup_verdict verdict = message_dedup_check(c->dedup, m->lease, m->seq);
+    enum message_dedup_verdict verdict = message_dedup_check(&c->dedup, m->lease, m->seq);
     if (verdict == MESSAGE_DEDUP_GAP) {
-        commit_batch_request_reconnect(c->batch, worker); /* it sends all again then */
+        commit_batch_request_reconnect(&c->batch, worker); /* it sends all again then */
         return;
     }
     enum scheduler_event_kind kind = m->kind == WIRE_DONE ? SCHEDULER_EV_DONE : SCHEDULER_EV_REPORT;
     if (verdict == MESSAGE_DEDUP_NEW)
         coordinator_step(c, &(struct scheduler_event){kind, worker, m->lease, m->data}, m->seq);
-    commit_batch_ack(c->batch, worker, m->lease, m->seq);
+    commit_batch_ack(&c->batch, worker, m->lease, m->seq);
 }
 
 static void on_hello(struct coordinator *c, const char *worker, const struct wire_msg *m)
@@ -57,7 +57,7 @@ static void on_reserved(struct coordinator *c, const char *worker, const struct 
 {
     const char *runner = scheduler_runner(c->sched, worker, m->lease);
     if (runner)
-        commit_batch_request_reconnect(c->batch, runner);
+        commit_batch_request_reconnect(&c->batch, runner);
     coordinator_step(c, &(struct scheduler_event){SCHEDULER_EV_RESERVED, worker, m->lease, m->data},
                      0);
 }
@@ -107,7 +107,7 @@ void coordinator_on_message(void *arg, const char *worker, const struct wire_msg
 void coordinator_on_batch_end(void *arg)
 {
     struct coordinator *c = arg;
-    if (!commit_batch_can_wait(c->batch) || c->end_reason || c->error.code)
+    if (c->batch.effect_count > c->batch.ack_count || c->end_reason || c->error.code)
         coordinator_finish_batch(c);
     else if (!uv_is_active((uv_handle_t *)&c->gather))
         uv_timer_start(&c->gather, coordinator_on_gathered, GATHER_MS, 0);

@@ -2,30 +2,19 @@
 
 #include <string.h>
 
-struct last { /* accepted message of a lease */
+struct message_dedup_last { /* accepted message of a lease */
     int64_t seq;
     bool known; /* the lease exists */
     bool whole; /* no message before it is missing */
 };
 
-struct message_dedup {
-    struct last *last; /* by lease */
-    size_t cap;
-};
-
-struct message_dedup *message_dedup_new(void)
+void message_dedup_clear(struct message_dedup *d)
 {
-    return xzalloc(sizeof(struct message_dedup));
+    free(d->last);
+    *d = (struct message_dedup){0};
 }
 
-void message_dedup_free(struct message_dedup *d)
-{
-    if (d)
-        free(d->last);
-    free(d);
-}
-
-static struct last *last_of(struct message_dedup *d, int64_t lease)
+static struct message_dedup_last *last_of(struct message_dedup *d, int64_t lease)
 {
     size_t i = (size_t)lease;
     if (i >= d->cap) {
@@ -45,13 +34,13 @@ void message_dedup_lease(struct message_dedup *d, int64_t lease)
 
 void message_dedup_replay(struct message_dedup *d, int64_t lease, int64_t seq)
 {
-    struct last *l = last_of(d, lease);
+    struct message_dedup_last *l = last_of(d, lease);
     l->seq = seq > l->seq ? seq : l->seq;
 }
 
 enum message_dedup_verdict message_dedup_check(struct message_dedup *d, int64_t lease, int64_t seq)
 {
-    struct last *l = (uint64_t)lease < d->cap ? &d->last[lease] : NULL;
+    struct message_dedup_last *l = (uint64_t)lease < d->cap ? &d->last[lease] : NULL;
     if (!l || !l->known || seq <= l->seq)
         return MESSAGE_DEDUP_DUPLICATE;
     if (l->whole && seq > l->seq + 1)

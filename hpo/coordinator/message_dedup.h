@@ -19,10 +19,12 @@ enum message_dedup_verdict {
     MESSAGE_DEDUP_GAP        /* messages before it are missing: ask for all of them again */
 };
 
-struct message_dedup;
-struct message_dedup *message_dedup_new(void);
-void message_dedup_free(struct message_dedup *d);
-AUTO_DEFINE(message_dedup, struct message_dedup *, message_dedup_free)
+struct message_dedup {               /* zeroes: no lease is known */
+    struct message_dedup_last *last; /* by lease */
+    size_t cap;
+};
+
+void message_dedup_clear(struct message_dedup *d);
 
 /* Adds a new lease: its messages count from 1. */
 void message_dedup_lease(struct message_dedup *d, int64_t lease);

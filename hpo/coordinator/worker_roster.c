@@ -10,8 +10,8 @@ enum { LONELY_MS = 30000 /* with too few workers, until the warning */ };
 size_t worker_roster_count(const struct peer_table *p)
 {
     size_t present = 0;
-    for (size_t i = 0; i < peer_table_count(p); i++)
-        present += !peer_table_at(p, i)->lost;
+    for (size_t i = 0; i < p->count; i++)
+        present += !p->list[i].lost;
     return present;
 }
 
@@ -20,8 +20,8 @@ static int count_nodes(const struct peer_table *p, int limit)
 {
     AUTO(free) const char **names = xcalloc((size_t)limit, sizeof *names);
     int n = 0;
-    for (size_t i = 0; i < peer_table_count(p) && n < limit; i++) {
-        const struct peer *w = peer_table_at(p, i);
+    for (size_t i = 0; i < p->count && n < limit; i++) {
+        const struct peer *w = &p->list[i];
         bool seen = w->lost;
         for (int k = 0; k < n && !seen; k++)
             seen = strcmp(names[k], w->node) == 0;
@@ -35,8 +35,8 @@ struct worker_roster_totals worker_roster_totals(const struct peer_table *p)
 {
     struct worker_roster_totals sum = {0};
     AUTO(json) json_t *nodes = json_object(); /* several workers may run on a node */
-    for (size_t i = 0; i < peer_table_count(p); i++) {
-        const struct peer *w = peer_table_at(p, i);
+    for (size_t i = 0; i < p->count; i++) {
+        const struct peer *w = &p->list[i];
         if (w->lost)
             continue;
         sum.workers++;
@@ -51,8 +51,8 @@ struct worker_roster_totals worker_roster_totals(const struct peer_table *p)
 static json_t *list_all(const struct peer_table *p, const struct scheduler *s)
 {
     json_t *list = json_array();
-    for (size_t i = 0; i < peer_table_count(p); i++) {
-        const struct peer *w = peer_table_at(p, i);
+    for (size_t i = 0; i < p->count; i++) {
+        const struct peer *w = &p->list[i];
         if (!w->lost)
             json_array_append_new(list, json_pack("{s:s,s:s,s:i,s:i,s:i,s:o*}", "id", w->id, "node",
                                                   w->node, "places", w->slots, "slots", w->cpus,
@@ -75,7 +75,7 @@ void worker_roster_tick(struct worker_roster *r, const struct peer_table *p,
                  nodes > 0 ? few : "no worker is connected", d->path);
         r->lonely_ms = 0;
     }
-    if (!r->changed || now_ms - r->written_ms < peer_table_count(p))
+    if (!r->changed || now_ms - r->written_ms < p->count)
         return;
     AUTO(json) json_t *list = list_all(p, r->sched);
     struct err e = {0};

@@ -2,6 +2,7 @@
  * message. */
 #pragma once
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -21,10 +22,13 @@ struct peer {
                      unchanged */
 };
 
-struct peer_table;
-struct peer_table *peer_table_new(void);
-void peer_table_free(struct peer_table *p);
-AUTO_DEFINE(peer_table, struct peer_table *, peer_table_free)
+struct peer_table { /* zeroes are an empty table; others read the list */
+    struct peer *list;
+    size_t count;
+    json_t *index; /* maps an id to its position in `list`; NULL: empty */
+};
+
+void peer_table_clear(struct peer_table *p);
 
 /* Returns the worker with this id, or NULL if it is unknown. Borrowed until the next
  * peer_table_add(). */
@@ -32,9 +36,6 @@ struct peer *peer_table_find(const struct peer_table *p, const char *id);
 /* Returns the worker with this id; adds it if it is unknown. Borrowed until the next
  * peer_table_add(). */
 struct peer *peer_table_add(struct peer_table *p, const char *id);
-
-size_t peer_table_count(const struct peer_table *p);
-struct peer *peer_table_at(const struct peer_table *p, size_t i);
 
 /* Returns true if the bytes are a valid id: 1 to WIRE_WORKER_MAX printable ASCII characters without
  * spaces. */

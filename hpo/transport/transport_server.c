@@ -26,7 +26,7 @@ struct transport_server {
     struct zmq_uv *on_sock;
     struct zap_auth *auth; /* NULL: only workers on this node can connect */
     char *file; /* the socket's path, which ZeroMQ does not remove; NULL: not an ipc:// endpoint */
-    struct peer_table *peers;
+    struct peer_table peers;
     struct log_throttle dropped;
     const struct transport_server_events *ev;
     void *arg;
@@ -62,7 +62,7 @@ static int send_to(struct transport_server *s, const char *worker, int64_t conn,
         return rc;
     if (send_frames(s, worker, &b) < 0) {
         /* A worker whose connection is gone sends a hello when it has a new one. */
-        struct peer *p = errno == EHOSTUNREACH ? NULL : peer_table_find(s->peers, worker);
+        struct peer *p = errno == EHOSTUNREACH ? NULL : peer_table_find(&s->peers, worker);
         if (p)
             p->unsent = true;
         log_info("worker %s: '%s' not sent: %s", worker, wire_kind_name(m->kind),
@@ -74,7 +74,7 @@ static int send_to(struct transport_server *s, const char *worker, int64_t conn,
 int transport_server_send(struct transport_server *s, const char *worker, const struct wire_msg *m,
                           struct err *e)
 {
-    const struct peer *p = peer_table_find(s->peers, worker);
+    const struct peer *p = peer_table_find(&s->peers, worker);
     return p && !p->lost ? send_to(s, worker, p->conn, m, e) : 0;
 }
 
@@ -87,8 +87,8 @@ static void send_kind(struct transport_server *s, const char *worker, int64_t co
 
 void transport_server_broadcast(struct transport_server *s, enum wire_kind kind)
 {
-    for (size_t i = 0; i < peer_table_count(s->peers); i++) {
-        const struct peer *p = peer_table_at(s->peers, i);
+    for (size_t i = 0; i < s->peers.count; i++) {
+        const struct peer *p = &s->peers.list[i];
         if (!p->lost)
             send_kind(s, p->id, p->conn, kind);
     }
@@ -96,15 +96,15 @@ void transport_server_broadcast(struct transport_server *s, enum wire_kind kind)
 
 void transport_server_mark_lost(struct transport_server *s, const char *worker)
 {
-    struct peer *p = peer_table_find(s->peers, worker);
+    struct peer *p = peer_table_find(&s->peers, worker);
     if (p)
         p->lost = true;
 }
 
 const char *transport_server_silent(const struct transport_server *s, int64_t ms, size_t *from)
 {
-    while (*from < peer_table_count(s->peers)) {
-        const struct peer *p = peer_table_at(s->peers, (*from)++);
+    while (*from < s->peers.count) {
+        const struct peer *p = &s->peers.list[(*from)++];
         int64_t limit = ms > 3 * p->ping_ms ? ms : 3 * p->ping_ms;
         if (!p->lost && (p->unsent || (int64_t)(uv_now(s->loop) - p->last_ms) >= limit))
             return p->id;
@@ -114,13 +114,13 @@ const char *transport_server_silent(const struct transport_server *s, int64_t ms
 
 void transport_server_reset_deadlines(struct transport_server *s)
 {
-    for (size_t i = 0; i < peer_table_count(s->peers); i++)
-        peer_table_at(s->peers, i)->last_ms = uv_now(s->loop);
+    for (size_t i = 0; i < s->peers.count; i++)
+        s->peers.list[i].last_ms = uv_now(s->loop);
 }
 
 const struct peer_table *transport_server_peers(const struct transport_server *s)
 {
-    return s->peers;
+    return &s->peers;
 }
 
 /* ---- receiving ------------------------------------------------------------------------------ */
@@ -144,9 +144,9 @@ static void update_peer(struct peer *p, const struct wire_msg *hello)
  * arrived on the worker's present connection, which a hello opens, and is not a ping. */
 static bool accept_message(struct transport_server *s, const char *id, const struct wire_msg *m)
 {
-    struct peer *p = peer_table_find(s->peers, id);
+    struct peer *p = peer_table_find(&s->peers, id);
     if (m->kind == WIRE_HELLO) {
-        p = peer_table_add(s->peers, id);
+        p = peer_table_add(&s->peers, id);
         if (m->conn <= p->conn)
             return false;
         update_peer(p, m);
@@ -282,7 +282,6 @@ int transport_server_open(struct transport_server **out, uv_loop_t *loop, const 
     s->loop = loop;
     s->ev = ev;
     s->arg = arg;
-    s->peers = peer_table_new();
     int rc = open_socket(s, endpoint, e);
     if (rc == 0)
         rc = zmq_uv_open(&s->on_sock, loop, s->sock, on_workers, s, e);
@@ -313,6 +312,6 @@ void transport_server_close(struct transport_server *s)
     if (s->file)
         (void)unlink(s->file); /* ignored: a remaining file is harmless */
     free(s->file);
-    peer_table_free(s->peers);
+    peer_table_clear(&s->peers);
     free(s);
 }

@@ -2,50 +2,14 @@
 
 #include <string.h>
 
-#include "hpo/worker/reservation.h"
-#include "hpo/worker/trial_run.h"
-
-struct lease {
-    struct lease_list *list;
-    int64_t id;
-    struct trial_run *run; /* NULL: a reservation */
-    struct reservation *reservation;
-};
-
-struct lease_list {
-    const struct lease_context *context;
-    lease_list_done_fn *done;
-    void *arg;
-    struct lease **at;
-    size_t count;
-};
-
-struct lease_list *lease_list_new(const struct lease_context *c, lease_list_done_fn *done,
-                                  void *arg)
+void lease_list_clear(struct lease_list *list)
 {
-    struct lease_list *list = xzalloc(sizeof *list);
-    list->context = c;
-    list->done = done;
-    list->arg = arg;
-    return list;
-}
-
-void lease_list_free(struct lease_list *list)
-{
-    if (!list)
-        return;
     while (list->count > 0)
         lease_list_remove(list, list->at[0]);
     free(list->at);
-    free(list);
 }
 
 /* ---- the list ------------------------------------------------------------------------------- */
-
-size_t lease_list_count(const struct lease_list *list)
-{
-    return list->count;
-}
 
 struct lease *lease_list_find(const struct lease_list *list, int64_t id)
 {
@@ -106,29 +70,17 @@ static struct lease *add(struct lease_list *list, int64_t id)
     return list->at[list->count++] = l;
 }
 
-static void on_run_done(void *arg, struct trial_run *r)
-{
-    struct lease *l = arg;
-    l->list->done(l->list->arg, l);
-}
-
-static void on_reservation_done(void *arg, struct reservation *r)
-{
-    struct lease *l = arg;
-    l->list->done(l->list->arg, l);
-}
-
 struct lease *lease_list_add_run(struct lease_list *list, int64_t id, json_t *data)
 {
     struct lease *l = add(list, id);
-    l->run = trial_run_new(list->context, id, data, on_run_done, l);
+    l->run = trial_run_new(list->context, id, data, list->done, l);
     return l;
 }
 
 struct lease *lease_list_add_reservation(struct lease_list *list, int64_t id)
 {
     struct lease *l = add(list, id);
-    l->reservation = reservation_new(list->context, id, on_reservation_done, l);
+    l->reservation = reservation_new(list->context, id, list->done, l);
     return l;
 }
 
@@ -144,16 +96,10 @@ void lease_list_remove(struct lease_list *list, struct lease *l)
 }
 
 /* From the end: a reservation may be removed in the call. */
-void lease_list_preempt_all(struct lease_list *list)
+void lease_list_preempt(struct lease_list *list, bool only_waiting)
 {
     for (size_t i = list->count; i-- > 0;)
-        lease_preempt(list->at[i]);
-}
-
-void lease_list_preempt_waiting(struct lease_list *list)
-{
-    for (size_t i = list->count; i-- > 0;)
-        if (is_waiting(list->at[i]))
+        if (!only_waiting || is_waiting(list->at[i]))
             lease_preempt(list->at[i]);
 }
 
@@ -194,21 +140,6 @@ void lease_list_each_unacknowledged(const struct lease_list *list, outbox_fn *fn
 
 /* ---- one lease ------------------------------------------------------------------------------ */
 
-bool lease_is_reservation(const struct lease *l)
-{
-    return !l->run;
-}
-
-int lease_trial(const struct lease *l)
-{
-    return trial_run_trial(l->run);
-}
-
-const json_t *lease_result(const struct lease *l)
-{
-    return trial_run_result(l->run);
-}
-
 void lease_start(struct lease *l, const struct node_slice *slice)
 {
     if (l->run)
@@ -241,15 +172,4 @@ void lease_kill(struct lease *l)
     }
     trial_run_stop(l->run, false); /* also ends a run that waits for a slot */
     trial_run_kill(l->run);
-}
-
-void lease_join(struct lease *l, const json_t *ticket)
-{
-    if (l->reservation)
-        reservation_join(l->reservation, ticket);
-}
-
-bool lease_acknowledge(struct lease *l, int64_t seq)
-{
-    return l->run && trial_run_acknowledge(l->run, seq);
 }

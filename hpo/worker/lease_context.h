@@ -23,6 +23,9 @@ struct lease_context {
     void *arg;
 };
 
+/* A trial run or a reservation is done and its slot is free: no process of it is left. */
+typedef void lease_done_fn(void *arg);
+
 /* Sends a message that is not numbered. Borrows `data`, which may be NULL. */
 void lease_context_send(const struct lease_context *c, enum wire_kind kind, int64_t lease,
                         json_t *data);

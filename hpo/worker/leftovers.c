@@ -21,7 +21,7 @@ static void write_message(void *arg, const struct wire_msg *m)
 
 void leftovers_write(const char *path, const struct lease_list *leases)
 {
-    if (lease_list_count(leases) == 0)
+    if (leases->count == 0)
         return;
     AUTO(strbuf) struct strbuf b = {0};
     lease_list_each_unacknowledged(leases, write_message, &b);

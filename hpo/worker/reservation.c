@@ -8,7 +8,7 @@ struct reservation {
     const struct lease_context *context;
     int64_t id;
     enum reservation_state state;
-    reservation_done_fn *done;
+    lease_done_fn *done;
     void *arg;
     const struct node_slice *slice; /* NULL: none yet */
     char *cgroup;                   /* NULL: none */
@@ -16,8 +16,8 @@ struct reservation {
     bool revoked; /* WIRE_REVOKE was sent; it is sent again on each new connection */
 };
 
-struct reservation *reservation_new(const struct lease_context *c, int64_t id,
-                                    reservation_done_fn *done, void *arg)
+struct reservation *reservation_new(const struct lease_context *c, int64_t id, lease_done_fn *done,
+                                    void *arg)
 {
     struct reservation *r = xzalloc(sizeof *r);
     r->context = c;
@@ -63,7 +63,7 @@ static void enter_reserved(const struct reservation *r)
 static void enter_done(struct reservation *r)
 {
     cgroup_delegate_remove(r->cgroup);
-    r->done(r->arg, r);
+    r->done(r->arg);
 }
 
 /* ---- events --------------------------------------------------------------------------------- */

@@ -14,13 +14,9 @@
 
 struct reservation;
 
-/* The reservation is done and its slot is free: no process of it is left. It may be freed in the
- * call. */
-typedef void reservation_done_fn(void *arg, struct reservation *r);
-
-/* Borrows the context. `id` is the number of the lease. */
-struct reservation *reservation_new(const struct lease_context *c, int64_t id,
-                                    reservation_done_fn *done, void *arg);
+/* Borrows the context. `id` is the number of the lease. `done` may free the reservation. */
+struct reservation *reservation_new(const struct lease_context *c, int64_t id, lease_done_fn *done,
+                                    void *arg);
 /* Not while its agent runs. */
 void reservation_free(struct reservation *r);
 AUTO_DEFINE(reservation, struct reservation *, reservation_free)

@@ -111,7 +111,7 @@ static void start_job(struct self_test *t)
     t->cgroup = lease_context_make_cgroup(c, 0);
     const struct launch_spec spec = {.ranks = c->need->ranks,
                                      .argv = argv,
-                                     .wdir = c->paths ? trial_paths_wdir(c->paths) : NULL,
+                                     .wdir = c->paths ? c->paths->wdir : NULL,
                                      .oversubscribe = true,
                                      .bind_to = PLAN_BIND_NONE,
                                      .grace_ms = GRACE_MS,
@@ -143,7 +143,7 @@ void self_test_start(struct self_test *t)
         start_job(t);
         return;
     }
-    t->dir = xasprintf("%s/trials/self-test.%s.%d", trial_paths_sweep(c->paths),
+    t->dir = xasprintf("%s/trials/self-test.%s.%d", c->paths->sweep,
                        topo_name(launch_context_topo(c->launcher)), (int)getpid());
     t->work.data = t;
     if (uv_queue_work(c->loop, &t->work, write_files, on_written) < 0)

@@ -5,10 +5,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-struct trial_paths {
-    char *wdir, *dir, *sweep;
-};
-
 static const char *text(const json_t *run, const char *key)
 {
     return json_string_value(json_object_get(run, key));
@@ -56,8 +52,10 @@ int trial_paths_new(struct trial_paths **out, const struct trial_paths_opts *opt
         return err_hint(e, "mount or copy it on this node, or start the worker with --wdir DIR");
     }
     s->sweep = sweep_of(text(run, "dir"));
-    if (opts->keys && !is_sweep_dir(s->sweep, opts->keys)) {
-        int rc = own_dir(&s->dir, opts, run, e);
+    s->moved = opts->keys && !is_sweep_dir(s->sweep, opts->keys);
+    if (s->moved) {
+        free(TAKE(s->sweep));
+        int rc = own_dir(&s->sweep, opts, run, e);
         if (rc < 0)
             return rc;
     }
@@ -70,22 +68,6 @@ void trial_paths_free(struct trial_paths *s)
     if (!s)
         return;
     free(s->wdir);
-    free(s->dir);
     free(s->sweep);
     free(s);
-}
-
-const char *trial_paths_wdir(const struct trial_paths *s)
-{
-    return s->wdir;
-}
-
-const char *trial_paths_sweep(const struct trial_paths *s)
-{
-    return s->dir ? s->dir : s->sweep;
-}
-
-const char *trial_paths_dir(const struct trial_paths *s)
-{
-    return s ? s->dir : NULL;
 }

@@ -9,12 +9,17 @@
 #pragma once
 
 #include <jansson.h>
+#include <stdbool.h>
 
 #include "common/err.h"
 #include "common/mem.h"
 #include "hpo/transport/curve_keys.h"
 
-struct trial_paths;
+struct trial_paths {
+    char *wdir;  /* the working directory */
+    char *sweep; /* the directory of the sweep on this node, which has the directories of trials */
+    bool moved;  /* `sweep` replaces the coordinator's directory on this node */
+};
 
 struct trial_paths_opts {
     const char *wdir; /* working directory of trials; NULL: as the coordinator says */
@@ -30,11 +35,3 @@ int trial_paths_new(struct trial_paths **out, const struct trial_paths_opts *opt
                     const json_t *run, struct err *e);
 void trial_paths_free(struct trial_paths *s);
 AUTO_DEFINE(trial_paths, struct trial_paths *, trial_paths_free)
-
-/* The working directory. Borrowed. */
-const char *trial_paths_wdir(const struct trial_paths *s);
-/* The directory of the sweep on this node, which has the directories of trials. Borrowed. */
-const char *trial_paths_sweep(const struct trial_paths *s);
-/* The directory that replaces the coordinator's sweep directory on this node. Borrowed; NULL: the
- * sweep's own directory is used, or `s` is NULL. */
-const char *trial_paths_dir(const struct trial_paths *s);

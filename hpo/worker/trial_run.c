@@ -39,7 +39,7 @@ struct trial_run {
     int64_t id;
     json_t *data; /* of the WIRE_RUN */
     enum trial_run_state state;
-    trial_run_done_fn *done;
+    lease_done_fn *done;
     void *arg;
     const struct node_slice *slice; /* NULL: none yet */
     struct launch *job;             /* NULL: not started */
@@ -62,7 +62,8 @@ struct trial_run {
     struct outbox *outbox;
     struct registry *entry; /* for `drover ps`; NULL: none */
 
-    char *root, *params, *wandb;
+    char *root, *dir; /* of the trial and of this lease */
+    char *params, *wandb;
     bool resumed;
     int64_t copy_from; /* the lease whose checkpoint is copied; 0: none */
     uv_work_t work;
@@ -96,7 +97,7 @@ static char *wandb_params(const json_t *params)
 }
 
 struct trial_run *trial_run_new(const struct lease_context *c, int64_t id, json_t *data,
-                                trial_run_done_fn *done, void *arg)
+                                lease_done_fn *done, void *arg)
 {
     struct trial_run *r = xzalloc(sizeof *r);
     r->context = c;
@@ -110,9 +111,10 @@ struct trial_run *trial_run_new(const struct lease_context *c, int64_t id, json_
     struct strbuf b = {0};
     python_repr_yaml(&b, params);
     strbuf_puts(&b, "\n");
-    const char *dir = trial_paths_dir(c->paths);
-    r->root = dir ? trial_dir_path(dir, number(r, "trial")) : xstrdup(text(r, "dir"));
-    AUTO(free) char *file = xasprintf("%s/%lld/outbox", r->root, (long long)id);
+    r->root = c->paths && c->paths->moved ? trial_dir_path(c->paths->sweep, number(r, "trial"))
+                                          : xstrdup(text(r, "dir"));
+    r->dir = xasprintf("%s/%lld", r->root, (long long)id);
+    AUTO(free) char *file = xasprintf("%s/outbox", r->dir);
     r->outbox = outbox_new(&(struct outbox_opts){id, IN_FLIGHT_MAX, file, c->send, c->arg});
     r->params = strbuf_take(&b);
     r->wandb = wandb_params(params);
@@ -148,6 +150,7 @@ void trial_run_free(struct trial_run *r)
     free(r->cgroup);
     free(r->node_fault);
     free(r->root);
+    free(r->dir);
     free(r->params);
     free(r->wandb);
     free(r);
@@ -213,7 +216,7 @@ static void enter_done(struct trial_run *r, json_t *result)
     registry_leave(TAKE(r->entry));
     cgroup_delegate_remove(r->cgroup);
     r->result = result;
-    r->done(r->arg, r);
+    r->done(r->arg);
     outbox_push(r->outbox, WIRE_DONE, TAKE(r->result));
 }
 
@@ -261,8 +264,7 @@ static struct output_file *output(struct trial_run *r, enum launch_stream from)
         return o;
     o->opened = true;
     AUTO(free)
-    char *path = xasprintf("%s/%lld/%s", r->root, (long long)r->id,
-                           from == LAUNCH_STDERR ? "stderr" : "stdout");
+    char *path = xasprintf("%s/%s", r->dir, from == LAUNCH_STDERR ? "stderr" : "stdout");
     o->fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     if (o->fd < 0)
         set_node_fault(r, path, strerror(errno));
@@ -379,14 +381,13 @@ static char **environment(const struct trial_run *r)
     strv_push(&env, xstrdup("TERM=dumb")); /* stdout is a pty, whose output goes to a file */
     json_array_foreach (json_object_get(r->data, "env"), i, item)
         strv_push(&env, xstrdup(json_string_value(item)));
-    AUTO(free) char *dir = xasprintf("%s/%lld", r->root, (long long)r->id);
     strv_push(&env, xasprintf("DROVER_SWEEP=%s", sweep));
     strv_push(&env, xasprintf("DROVER_TRIAL_ID=%d", trial));
-    strv_push(&env, xasprintf("DROVER_TRIAL_DIR=%s", dir));
-    strv_push(&env, xasprintf("DROVER_CKPT_DIR=%s/ckpt", dir));
+    strv_push(&env, xasprintf("DROVER_TRIAL_DIR=%s", r->dir));
+    strv_push(&env, xasprintf("DROVER_CKPT_DIR=%s/ckpt", r->dir));
     strv_push(&env, xasprintf("WANDB_SWEEP_ID=%s", sweep));
     strv_push(&env, xasprintf("WANDB_RUN_ID=%s-%06d", sweep, trial));
-    strv_push(&env, xasprintf("WANDB_SWEEP_PARAM_PATH=%s/config.yaml", dir));
+    strv_push(&env, xasprintf("WANDB_SWEEP_PARAM_PATH=%s/config.yaml", r->dir));
     if (r->slice->gpus && !r->peers) /* over several nodes the plan assigns GPUs */
         strv_push(&env, xasprintf("CUDA_VISIBLE_DEVICES=%s", r->slice->gpus));
     if (r->context->prefix)
@@ -403,7 +404,7 @@ static char **environment(const struct trial_run *r)
 static char *node_local_path(const struct trial_run *r, const char *word)
 {
     const char *dir = text(r, "dir"), *at = strstr(word, dir);
-    if (!at || !trial_paths_dir(r->context->paths) || at[strlen(dir)] != '/')
+    if (!at || !r->context->paths->moved || at[strlen(dir)] != '/')
         return xstrdup(word);
     return xasprintf("%.*s%s%s", (int)(at - word), word, r->root, at + strlen(dir));
 }
@@ -469,10 +470,9 @@ static void open_join(struct trial_run *r)
 
 static void enter_running(struct trial_run *r)
 {
-    AUTO(free) char *dir = xasprintf("%s/%lld", r->root, (long long)r->id);
     struct err e = {0};
     if (registry_enter_trial(&r->entry, text(r, "sweep"), number(r, "trial"),
-                             r->context->need->ranks, r->argv, dir, &e) < 0)
+                             r->context->need->ranks, r->argv, r->dir, &e) < 0)
         log_info("trial %d: 'drover ps' does not show it: %s", number(r, "trial"), e.text);
     if (r->peers)
         open_join(r);
@@ -489,7 +489,7 @@ static void launch(struct trial_run *r)
         .ranks = need->ranks,
         .argv = r->argv,
         .env = r->env,
-        .wdir = trial_paths_wdir(r->context->paths),
+        .wdir = r->context->paths->wdir,
         .cpus_per_rank = need->cpus,
         .oversubscribe = r->slice->shared,
         .bind_to = r->slice->cpus ? PLAN_BIND_DEFAULT : PLAN_BIND_NONE,

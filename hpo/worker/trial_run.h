@@ -18,13 +18,10 @@
 
 struct trial_run;
 
-/* The run is done and its slot is free: no process of it is left. Its WIRE_DONE is sent next. */
-typedef void trial_run_done_fn(void *arg, struct trial_run *r);
-
 /* `id` is the number of the lease, `data` that of a WIRE_RUN, checked by wire_decode(); takes a
- * reference to it. Borrows the context. */
+ * reference to it. Borrows the context. The WIRE_DONE is sent after `done`. */
 struct trial_run *trial_run_new(const struct lease_context *c, int64_t id, json_t *data,
-                                trial_run_done_fn *done, void *arg);
+                                lease_done_fn *done, void *arg);
 /* Not while its job runs or a checkpoint is copied. */
 void trial_run_free(struct trial_run *r);
 AUTO_DEFINE(trial_run, struct trial_run *, trial_run_free)

@@ -32,7 +32,7 @@ struct worker {
     struct transport_client *client;
     struct launch_context *launcher;
     struct lease_context context;
-    struct lease_list *leases;
+    struct lease_list leases;
     struct self_test *test;
     enum worker_state state;
     enum worker_slots_state slots_state;
@@ -115,9 +115,9 @@ static void check_done(struct worker *w)
 {
     if (self_test_is_running(w->test))
         return;
-    if (lease_list_count(w->leases) == 0)
+    if (w->leases.count == 0)
         (void)apply(w, WORKER_EV_ALL_RELEASED);
-    else if (lease_list_all_done(w->leases))
+    else if (lease_list_all_done(&w->leases))
         (void)apply(w, WORKER_EV_ALL_DONE);
 }
 
@@ -132,14 +132,14 @@ static void enter_leaving_idle(struct worker *w)
 static void enter_finishing(struct worker *w)
 {
     transport_client_pin(w->client);
-    lease_list_preempt_waiting(w->leases);
+    lease_list_preempt(&w->leases, true);
     check_done(w);
 }
 
 static void enter_stopping(struct worker *w)
 {
     transport_client_pin(w->client);
-    lease_list_preempt_all(w->leases);
+    lease_list_preempt(&w->leases, false);
     check_done(w);
 }
 
@@ -207,12 +207,13 @@ static int usable(const struct worker *w)
 static void fill_slots(struct worker *w)
 {
     struct lease *l;
-    while (usable(w) > 0 && (l = lease_list_first_waiting(w->leases))) {
+    while (usable(w) > 0 && (l = lease_list_first_waiting(&w->leases))) {
         const struct node_slice *slice = slots_acquire(w->slots, l);
         if (!slice)
             return;
-        if (!lease_is_reservation(l))
-            notify(w, (struct worker_notice){WORKER_NOTICE_STARTED, .trial = lease_trial(l)});
+        if (l->run)
+            notify(w,
+                   (struct worker_notice){WORKER_NOTICE_STARTED, .trial = trial_run_trial(l->run)});
         lease_start(l, slice);
     }
 }
@@ -231,27 +232,28 @@ static void send_slots(struct worker *w, const char *reason)
 
 static void remove_lease(struct worker *w, struct lease *l)
 {
-    lease_list_remove(w->leases, l);
+    lease_list_remove(&w->leases, l);
     w->idle_since_ms = now_ms(w);
 }
 
-static void on_lease_done(void *arg, struct lease *l)
+static void on_lease_done(void *arg)
 {
-    struct worker *w = arg;
+    struct lease *l = arg;
+    struct worker *w = l->list->context->arg;
     int before = usable(w);
-    bool reserved = lease_is_reservation(l);
+    bool reserved = !l->run;
     bool started = w->slots && slots_release(w->slots, l, now_ms(w));
     if (reserved)
         remove_lease(w, l);
     else if (started)
-        notify(w, (struct worker_notice){WORKER_NOTICE_ENDED, .trial = lease_trial(l),
-                                         .result = lease_result(l)});
+        notify(w, (struct worker_notice){WORKER_NOTICE_ENDED, .trial = trial_run_trial(l->run),
+                                         .result = trial_run_result(l->run)});
     /* WIRE_SLOTS is all that the coordinator hears of a reservation's end. After a trial run, a
      * foreign process may have the slot's GPUs: the coordinator must know before it fills it. */
     if (reserved || usable(w) != before)
         send_slots(w, NULL);
     fill_slots(w);
-    if (w->state == WORKER_SERVING && lease_list_all_done(w->leases) &&
+    if (w->state == WORKER_SERVING && lease_list_all_done(&w->leases) &&
         engine_has_ended(launch_context_engine(w->launcher))) {
         struct err e = {0};
         err_set(&e, -EPIPE, "the guardian process was killed, and all trials with it");
@@ -262,9 +264,9 @@ static void on_lease_done(void *arg, struct lease *l)
 
 static void on_reserve(struct worker *w, int64_t id)
 {
-    if (lease_list_find(w->leases, id))
+    if (lease_list_find(&w->leases, id))
         return;
-    struct lease *l = lease_list_add_reservation(w->leases, id);
+    struct lease *l = lease_list_add_reservation(&w->leases, id);
     if (w->state != WORKER_SERVING)
         lease_preempt(l);
     fill_slots(w);
@@ -272,16 +274,16 @@ static void on_reserve(struct worker *w, int64_t id)
 
 static void on_run(struct worker *w, const struct wire_msg *m)
 {
-    if (lease_list_find(w->leases, m->lease))
+    if (lease_list_find(&w->leases, m->lease))
         return;
     struct err e = {0};
     if (!w->paths && trial_paths_new(&w->paths, &w->opts->paths, m->data, &e) == 0 &&
-        trial_paths_dir(w->paths))
+        w->paths->moved)
         log_warn("the sweep's directory is not on this node: the files of trials stay in %s, and "
                  "their checkpoints are useful on this node only",
-                 trial_paths_dir(w->paths));
+                 w->paths->sweep);
     w->context.paths = w->paths;
-    struct lease *l = lease_list_add_run(w->leases, m->lease, m->data);
+    struct lease *l = lease_list_add_run(&w->leases, m->lease, m->data);
     if (e.code < 0)
         fail(w, WORKER_EV_FAILED, &e);
     if (w->state != WORKER_SERVING)
@@ -306,7 +308,7 @@ static void on_scan(void *arg, const struct foreign_gpu_process *list, int count
     }
     fill_slots(w);
     for (struct lease *l;
-         lease_list_demand(w->leases) > usable(w) && (l = lease_list_first_waiting(w->leases));)
+         lease_list_demand(&w->leases) > usable(w) && (l = lease_list_first_waiting(&w->leases));)
         lease_preempt(l); /* a foreign process has its slot's GPUs now */
 }
 
@@ -388,16 +390,16 @@ static void on_opened(void *arg)
     const struct topo *t = launch_context_topo(w->launcher);
     json_t *hello =
         json_pack("{s:s,s:i,s:o,s:i,s:i,s:i}", "node", topo_name(t), "slots", usable(w), "running",
-                  lease_list_ids(w->leases), "cpus", hwloc_bitmap_weight(topo_allowed(t)), "gpus",
+                  lease_list_ids(&w->leases), "cpus", hwloc_bitmap_weight(topo_allowed(t)), "gpus",
                   topo_gpu_count(t), "ping_ms", ping_ms(w));
     send_data(w, WIRE_HELLO, hello);
-    lease_list_resend(w->leases);
+    lease_list_resend(&w->leases);
 }
 
 static void on_message(void *arg, const struct wire_msg *m)
 {
     struct worker *w = arg;
-    struct lease *l = m->lease ? lease_list_find(w->leases, m->lease) : NULL;
+    struct lease *l = m->lease ? lease_list_find(&w->leases, m->lease) : NULL;
     switch (m->kind) {
     case WIRE_REQUIREMENTS:
         on_requirements(w, m->data);
@@ -409,8 +411,8 @@ static void on_message(void *arg, const struct wire_msg *m)
         on_reserve(w, m->lease);
         break;
     case WIRE_JOIN_TICKET:
-        if (l)
-            lease_join(l, m->data);
+        if (l && l->reservation)
+            reservation_join(l->reservation, m->data);
         break;
     case WIRE_STOP:
         if (l)
@@ -421,7 +423,7 @@ static void on_message(void *arg, const struct wire_msg *m)
             lease_kill(l);
         break;
     case WIRE_ACK:
-        if (l && lease_acknowledge(l, m->seq))
+        if (l && l->run && trial_run_acknowledge(l->run, m->seq))
             remove_lease(w, l);
         check_done(w);
         break;
@@ -432,7 +434,7 @@ static void on_message(void *arg, const struct wire_msg *m)
         (void)apply(w, WORKER_EV_DRAIN);
         break;
     case WIRE_PONG:
-        (void)apply(w, lease_list_count(w->leases) == 0 ? WORKER_EV_PONG : WORKER_EV_PONG_LEASED);
+        (void)apply(w, w->leases.count == 0 ? WORKER_EV_PONG : WORKER_EV_PONG_LEASED);
         break;
     default: /* messages of workers */
         break;
@@ -453,14 +455,14 @@ static void check_kill_limit(struct worker *w)
     w->kill_ms = 0;
     if (!apply(w, WORKER_EV_KILL_LIMIT))
         return;
-    size_t n = lease_list_count(w->leases);
+    size_t n = w->leases.count;
     log_warn("killing %zu trial%s after %d s", n, plural_s(n), w->opts->grace_ms / 1000);
-    lease_list_kill_all(w->leases);
+    lease_list_kill_all(&w->leases);
 }
 
 static void check_idle(struct worker *w)
 {
-    if (!w->opts->idle_ms || w->state != WORKER_SERVING || lease_list_count(w->leases) > 0 ||
+    if (!w->opts->idle_ms || w->state != WORKER_SERVING || w->leases.count > 0 ||
         self_test_is_running(w->test) || now_ms(w) - w->idle_since_ms < w->opts->idle_ms)
         return;
     log_info("no trial for %d s: this worker leaves", w->opts->idle_ms / 1000);
@@ -472,7 +474,7 @@ static void check_silence(struct worker *w)
     if (states_next(&worker_states, w->state, WORKER_EV_SILENT) < 0 ||
         transport_client_silent_ms(w->client) < w->opts->patience_ms)
         return;
-    size_t n = lease_list_count(w->leases);
+    size_t n = w->leases.count;
     log_error("no coordinator at %s for %d s: stopping %zu trial%s", w->opts->client.endpoint,
               w->opts->patience_ms / 1000, n, plural_s(n));
     (void)apply(w, WORKER_EV_SILENT);
@@ -500,13 +502,13 @@ static void on_stop_request(void *arg, int number, bool again)
     if (next < 0)
         return;
     if (next == WORKER_ABANDONED) {
-        lease_list_kill_all(w->leases);
+        lease_list_kill_all(&w->leases);
     } else if (next == WORKER_STOPPING) {
         log_warn("signal %d: trials are stopped and requeued", number);
         if (w->opts->grace_ms)
             w->kill_ms = now_ms(w) + w->opts->grace_ms;
     } else {
-        size_t n = lease_list_count(w->leases);
+        size_t n = w->leases.count;
         log_warn("signal %d: waiting for %zu running trial%s; another signal stops %s", number, n,
                  plural_s(n), n == 1 ? "it" : "them");
     }
@@ -538,7 +540,7 @@ static int open_all(struct worker *w, struct guardian *g, struct err *e)
                                         .prefix = w->prefix,
                                         .send = on_send,
                                         .arg = w};
-    w->leases = lease_list_new(&w->context, on_lease_done, w);
+    w->leases = (struct lease_list){.context = &w->context, .done = on_lease_done};
     w->test = self_test_new(&w->context, on_tested, w);
     if (rc == 0)
         rc = transport_client_open(&w->client, &w->loop, &client, &client_events, w, e);
@@ -552,7 +554,7 @@ static int open_all(struct worker *w, struct guardian *g, struct err *e)
 static void close_all(struct worker *w)
 {
     transport_client_close(w->client);
-    lease_list_free(w->leases);
+    lease_list_clear(&w->leases);
     self_test_free(w->test);
     launch_context_close(w->launcher);
     trial_paths_free(w->paths);
@@ -583,8 +585,8 @@ int worker_run(const struct worker_opts *opts, struct guardian *g, struct err *e
         uv_run(&w->loop, UV_RUN_DEFAULT);
         notify(w, (struct worker_notice){.kind = WORKER_NOTICE_CLOSING});
         if (opts->leftovers)
-            leftovers_write(opts->leftovers, w->leases);
-        if (lease_list_count(w->leases) == 0)
+            leftovers_write(opts->leftovers, &w->leases);
+        if (w->leases.count == 0)
             send_kind(w, WIRE_BYE);
         if (w->error.code < 0 && e)
             *e = w->error;

@@ -72,7 +72,7 @@ enum illness { /* of a node */
                DISK_FULL,               /* trials that run fail too */
 };
 
-struct worker {
+struct sim_worker {
     char id[16];
     bool alive;
     int slots, conn;
@@ -111,13 +111,13 @@ static struct sim {
     struct spec *spec;
     struct scheduler *sched, *shadow;
     struct scheduler_out out;
-    struct message_dedup *taken;
+    struct message_dedup taken;
     struct stored *records;
     size_t record_count, record_cap;
     struct msg *queue; /* a heap */
     size_t queue_count, queue_cap;
     int64_t order;
-    struct worker *workers;
+    struct sim_worker *workers;
     int worker_count, faults_left, epoch, steps, ends;
     bool drained, stopped, lacking; /* why it ended */
     int asks;
@@ -221,7 +221,7 @@ static void timer(enum kind kind, int worker, int64_t lease, int64_t delay)
 /* Sends over the link: in order, except with FAULT_WILD. */
 static void send(struct msg x, int direction)
 {
-    struct worker *w = &m.workers[x.worker];
+    struct sim_worker *w = &m.workers[x.worker];
     x.conn = direction == 0 ? w->conn : w->known_conn;
     x.at = m.now + 1 + below(5);
     if (m.faults & FAULT_WILD) {
@@ -256,8 +256,8 @@ static void start_worker(void)
     m.workers = xrealloc(m.workers, (size_t)m.worker_count + 1, sizeof *m.workers);
     m.audit.held = xrealloc(m.audit.held, (size_t)m.worker_count + 1, sizeof(int));
     m.audit.held[m.worker_count] = 0;
-    struct worker *w = &m.workers[m.worker_count];
-    *w = (struct worker){.alive = true, .slots = 1 + below(3), .known_conn = -1};
+    struct sim_worker *w = &m.workers[m.worker_count];
+    *w = (struct sim_worker){.alive = true, .slots = 1 + below(3), .known_conn = -1};
     snprintf(w->id, sizeof w->id, "w%d", m.worker_count);
     timer(GREET, m.worker_count++, 0, 1 + below(50));
 }
@@ -265,7 +265,7 @@ static void start_worker(void)
 /* A report or an end: kept until it is acknowledged. Takes over `data`. */
 static void say(int worker, enum kind kind, struct job *j, json_t *data)
 {
-    struct worker *w = &m.workers[worker];
+    struct sim_worker *w = &m.workers[worker];
     struct msg x = {.kind = kind,
                     .worker = worker,
                     .lease = j->lease,
@@ -277,7 +277,7 @@ static void say(int worker, enum kind kind, struct job *j, json_t *data)
     send(x, 0);
 }
 
-static struct job *job_of(struct worker *w, int64_t lease)
+static struct job *job_of(struct sim_worker *w, int64_t lease)
 {
     for (int i = 0; i < w->job_count; i++)
         if (w->jobs[i].lease == lease)
@@ -294,7 +294,7 @@ static void say_held(int worker, int64_t lease)
 /* Connects anew: hello, then every message that is not acknowledged. */
 static void greet(int worker)
 {
-    struct worker *w = &m.workers[worker];
+    struct sim_worker *w = &m.workers[worker];
     if (!w->alive)
         return;
     w->conn++;
@@ -374,7 +374,7 @@ static void work(const struct msg *x)
 }
 
 /* All up to `seq` of a lease. Wild acks come out of order, and say no more than their own. */
-static void acknowledged(struct worker *w, int64_t lease, int64_t seq)
+static void acknowledged(struct sim_worker *w, int64_t lease, int64_t seq)
 {
     int kept = 0;
     bool done = false;
@@ -403,7 +403,7 @@ static int checkpoint_of(int trial)
 
 static void to_worker(const struct msg *x)
 {
-    struct worker *w = &m.workers[x->worker];
+    struct sim_worker *w = &m.workers[x->worker];
     if (!w->alive || (x->conn != w->conn && !(m.faults & FAULT_WILD)))
         return;
     struct job *j = job_of(w, x->lease);
@@ -436,7 +436,7 @@ static void to_worker(const struct msg *x)
 
 static void kill_worker(int worker)
 {
-    struct worker *w = &m.workers[worker];
+    struct sim_worker *w = &m.workers[worker];
     w->alive = false;
     for (int i = 0; i < w->unsaid_count; i++)
         json_decref(w->unsaid[i].data);

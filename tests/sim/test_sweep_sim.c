@@ -49,7 +49,7 @@ static void commit(const struct scheduler_event *ev, int64_t seq)
         audit_record(r);
         digest(r);
         if (r->kind == SCHEDULER_REC_LEASED)
-            message_dedup_lease(m.taken, r->lease);
+            message_dedup_lease(&m.taken, r->lease);
         if (scheduler_replay(m.shadow, r, &e) < 0)
             bad("%s", e.text);
     }
@@ -91,12 +91,11 @@ static void crash(void)
     m.sched = NULL;
     if (scheduler_new(&m.sched, m.spec, NULL) < 0)
         bad("no scheduler");
-    message_dedup_free(m.taken);
-    m.taken = message_dedup_new();
+    message_dedup_clear(&m.taken);
     for (size_t i = 0; i < m.record_count; i++) {
         const struct stored *s = &m.records[i];
         if (s->r.lease > 0)
-            message_dedup_replay(m.taken, s->r.lease, s->seq);
+            message_dedup_replay(&m.taken, s->r.lease, s->seq);
         if (scheduler_replay(m.sched, &s->r, NULL) < 0)
             bad("record %zu is not taken back", i);
     }
@@ -221,7 +220,7 @@ static void ask(const struct msg *x)
 
 static void greeted(const struct msg *x)
 {
-    struct worker *w = &m.workers[x->worker];
+    struct sim_worker *w = &m.workers[x->worker];
     if (!(m.faults & FAULT_WILD) && x->conn <= w->known_conn)
         return;
     w->known_conn = x->conn;
@@ -238,7 +237,7 @@ static void numbered(const struct msg *x)
     if (!wild && x->conn != m.workers[x->worker].known_conn)
         return;
     enum message_dedup_verdict verdict =
-        wild ? MESSAGE_DEDUP_NEW : message_dedup_check(m.taken, x->lease, x->seq);
+        wild ? MESSAGE_DEDUP_NEW : message_dedup_check(&m.taken, x->lease, x->seq);
     struct msg answer = {.kind = verdict == MESSAGE_DEDUP_GAP ? WHO : ACK, .worker = x->worker};
     answer.lease = verdict == MESSAGE_DEDUP_GAP ? 0 : x->lease;
     answer.seq = verdict == MESSAGE_DEDUP_GAP ? 0 : x->seq;
@@ -405,7 +404,7 @@ static void clean_up(void)
     for (int i = 0; i < TRIALS_MAX; i++)
         json_decref(m.audit.gang_workers[i]);
     free(m.audit.held);
-    message_dedup_free(m.taken);
+    message_dedup_clear(&m.taken);
     scheduler_free(m.sched);
     scheduler_free(m.shadow);
     scheduler_out_free(&m.out);
@@ -477,7 +476,6 @@ static uint64_t run_seed(int seed, unsigned faults)
     m.seed = seed;
     m.faults = faults;
     m.large = seed % CROWD_EVERY == CROWD_FIRST;
-    m.taken = message_dedup_new();
     m.audit.params = json_object();
     rng_seed(&m.rng, (uint64_t)seed, faults);
     m.faults_left = faults ? below(12) : 0;

@@ -8,7 +8,7 @@
 
 static char root[64];
 static struct sweep_dir *dir;
-static struct peer_table *peers;
+static struct peer_table table, *const peers = &table;
 
 static void in_new_sweep(void)
 {
@@ -18,13 +18,12 @@ static void in_new_sweep(void)
     const struct sweep_dir_opts ask = {.root = root, .name = "s", .file = "method: random\n"};
     if (sweep_dir_open(&dir, &ask, &e) < 0)
         FAIL("%s", e.text);
-    peers = peer_table_new();
 }
 
 static void remove_sweep(void)
 {
     char cmd[96];
-    peer_table_free(peers);
+    peer_table_clear(peers);
     sweep_dir_close(dir);
     snprintf(cmd, sizeof cmd, "rm -rf %s", root);
     CHECK_INT(system(cmd), 0);
@@ -95,7 +94,7 @@ TEST(totals_count_a_node_once_and_no_lost_worker)
                 {"b", "n1", 1, 4, false},
                 {"c", "n2", 3, 1, false},
                 {"d", "n3", 9, 8, true}};
-    AUTO(peer_table) struct peer_table *p = peer_table_new();
+    struct peer_table all = {0}, *p = &all;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct peer *w = peer_table_add(p, rows[i].id);
         strcpy(w->node, rows[i].node);
@@ -107,6 +106,7 @@ TEST(totals_count_a_node_once_and_no_lost_worker)
     CHECK_INT(t.workers, 3);
     CHECK_INT(t.slots, 6);
     CHECK_INT(t.gpus, 5);
+    peer_table_clear(p);
 }
 
 TEST(the_more_workers_the_less_often_they_are_written)

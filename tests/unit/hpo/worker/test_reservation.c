@@ -5,17 +5,19 @@
 #include "launcher/plan/hosts.h"
 #include "tests/unit/kit_lease.h"
 
-static void on_done(void *arg, struct reservation *r)
+static struct reservation *newest;
+
+static void on_done(void *arg)
 {
     struct leases *t = arg;
-    CHECK_INT(reservation_state(r), RESERVATION_DONE);
-    reservation_free(r);
+    CHECK_INT(reservation_state(newest), RESERVATION_DONE);
+    reservation_free(newest);
     t->done++;
 }
 
 static struct reservation *new_reservation(struct leases *t)
 {
-    return reservation_new(&t->context, 9, on_done, t);
+    return newest = reservation_new(&t->context, 9, on_done, t);
 }
 
 TEST(a_reservation_reports_its_slot_on_each_connection)

@@ -46,8 +46,8 @@ TEST(files_are_in_the_sweeps_directory_if_the_node_has_it)
     for (int with_keys = 0; with_keys < 2; with_keys++) {
         const struct trial_paths_opts ask = {.dir = "/none", .keys = with_keys ? &worker : NULL};
         AUTO(trial_paths) struct trial_paths *s = found(&ask, run);
-        CHECK_STR(trial_paths_wdir(s), root);
-        CHECK(trial_paths_dir(s) == NULL);
+        CHECK_STR(s->wdir, root);
+        CHECK(!s->moved);
     }
     remove_all();
 }
@@ -63,7 +63,8 @@ TEST(the_directory_of_another_sweep_of_that_name_is_not_used)
     AUTO(free)
     char *want = xasprintf("%s/s-%02x%02x%02x%02x", dir, other.other[0], other.other[1],
                            other.other[2], other.other[3]);
-    CHECK_STR(trial_paths_dir(s), want);
+    CHECK(s->moved);
+    CHECK_STR(s->sweep, want);
     remove_all();
 }
 
@@ -79,7 +80,7 @@ TEST(a_missing_working_directory_is_named_with_a_hint)
     CHECK_HAS(e.hint, "--wdir");
     CHECK(s == NULL);
     s = found(&elsewhere, run);
-    CHECK_STR(trial_paths_wdir(s), "/");
+    CHECK_STR(s->wdir, "/");
     trial_paths_free(s);
     remove_all();
 }

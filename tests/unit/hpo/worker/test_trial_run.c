@@ -3,17 +3,19 @@
 
 #include "tests/unit/kit_lease.h"
 
-static void on_done(void *arg, struct trial_run *r)
+static struct trial_run *newest;
+
+static void on_done(void *arg)
 {
     struct leases *t = arg;
-    CHECK_INT(trial_run_state(r), TRIAL_RUN_DONE);
+    CHECK_INT(trial_run_state(newest), TRIAL_RUN_DONE);
     t->done++;
 }
 
 static struct trial_run *new_run(struct leases *t, int64_t id, const char *script)
 {
     AUTO(json) json_t *data = leases_run_data(t, script);
-    return trial_run_new(&t->context, id, data, on_done, t);
+    return newest = trial_run_new(&t->context, id, data, on_done, t);
 }
 
 static bool result_is(const struct leases *t, const char *key)
@@ -143,7 +145,7 @@ TEST(a_run_whose_directory_cannot_be_made_is_done_with_the_reason)
     CHECK(f && fclose(f) == 0);
     AUTO(trial_run) struct trial_run *r = new_run(&t, 3, "echo never");
     trial_run_start(r, &t.slice);
-    CHECK_INT(trial_run_state(r), TRIAL_RUN_DONE);
+    CHECK_INT(trial_run_state(newest), TRIAL_RUN_DONE);
     CHECK_INT(t.done, 1);
     CHECK(result_is(&t, "not_started") && !result_is(&t, "stopped"));
     CHECK_HAS(result_error(&t), "trials/000007");
@@ -182,7 +184,8 @@ static void run_program(struct leases *t, const char *program)
 {
     AUTO(json) json_t *data = leases_run_data(t, "");
     json_object_set_new(data, "argv", json_pack("[s]", program));
-    AUTO(trial_run) struct trial_run *r = trial_run_new(&t->context, 3, data, on_done, t);
+    AUTO(trial_run)
+    struct trial_run *r = newest = trial_run_new(&t->context, 3, data, on_done, t);
     trial_run_start(r, &t->slice);
     leases_until_done(t, 1);
 }
@@ -263,7 +266,7 @@ static struct trial_run *new_gang_run(struct leases *t, const char *script)
         data, "peers",
         json_pack("[{s:s,s:{}}]", "node", topo_name(launch_context_topo(t->f->l)), "resources"));
     t->need.nodes = 2;
-    return trial_run_new(&t->context, 3, data, on_done, t);
+    return newest = trial_run_new(&t->context, 3, data, on_done, t);
 }
 
 TEST(a_run_over_several_nodes_sends_its_join_ticket_again_until_its_job_ends)
