@@ -7,316 +7,208 @@
 #include "common/json.h"
 #include "common/strbuf.h"
 
-/* A pattern matches if a line contains its text and its condition is true. A pattern without a text
- * matches if its condition is true. The first matching pattern counts, so failures that usually
- * follow from another failure are at the end. */
+/* A failure that some lines and the end of a rank show. The first row that matches counts, so
+ * failures that usually follow from another failure are at the end. */
 struct pattern {
-    const char *text;
-    bool (*condition)(const struct rank_end *r); /* NULL: always true */
-    const struct failure_cause *cause;
+    const char *texts[7]; /* a line contains one of them; empty: any lines */
+    struct failure_cause cause;
+    int signal, status; /* how the rank ended; here and below, 0 and false: any */
+    enum job_mpi_fault mpi_fault;
+    bool oom_killed, started;
 };
 
-static bool out_of_memory(const struct rank_end *r)
-{
-    return r->oom_killed;
-}
-
-static bool bus_error(const struct rank_end *r)
-{
-    return r->signal == SIGBUS;
-}
-
-static bool illegal_instruction(const struct rank_end *r)
-{
-    return r->signal == SIGILL;
-}
-
-static bool not_found(const struct rank_end *r)
-{
-    return r->status == 127;
-}
-
-static bool was_started(const struct rank_end *r)
-{
-    return r->start_status == 0;
-}
-
-static bool cpu_limit(const struct rank_end *r)
-{
-    return r->signal == SIGXCPU;
-}
-
-static bool file_limit(const struct rank_end *r)
-{
-    return r->signal == SIGXFSZ;
-}
-
-static bool without_init(const struct rank_end *r)
-{
-    return r->mpi_fault == JOB_MPI_NO_INIT;
-}
-
-static bool without_finalize(const struct rank_end *r)
-{
-    return r->mpi_fault == JOB_MPI_NO_FINALIZE;
-}
-
 #define GPU_PROCESSES "nvidia-smi shows the processes that use the GPU"
-
-/* Causes with several patterns. */
-static const struct failure_cause gpu_memory = {
-    "out of GPU memory",
-    "a smaller batch, activation checkpointing or ZeRO: `drover estimate` says "
-    "what would fit; " GPU_PROCESSES};
-static const struct failure_cause shm = {"/dev/shm is too small",
-                                         "in a container: --shm-size=8g or --ipc=host"};
-static const struct failure_cause threads = {
-    "the limit of threads and processes is reached",
-    "raise ulimit -u and the container's pids.max, or use fewer data loader workers"};
-static const struct failure_cause ecc = {
-    "a GPU's memory is damaged",
-    "take the node out of service; `nvidia-smi -q -d ECC` counts its errors"};
-static const struct failure_cause gpu_fault = {"a GPU fault, in the hardware or in a kernel",
-                                               "look for Xid lines in the kernel's log (dmesg)"};
-static const struct failure_cause gpu_assert = {
-    "a kernel found a bad index or value",
-    "CUDA_LAUNCH_BLOCKING=1, which shows the line that called the kernel"};
-static const struct failure_cause gpu_access = {
-    "a kernel read or wrote outside its memory",
-    "CUDA_LAUNCH_BLOCKING=1, which shows the line, or compute-sanitizer, which shows the kernel"};
-static const struct failure_cause old_driver = {
-    "the driver is older than the program's CUDA version",
-    "a newer driver, or a build for an older CUDA"};
-static const struct failure_cause other_gpu = {"the program was built for other GPUs",
-                                               "rebuild it for this GPU's architecture"};
-static const struct failure_cause fabric = {
-    "the fabric manager of an NVSwitch machine is not running",
-    "systemctl start nvidia-fabricmanager"};
-static const struct failure_cause gpu_index = {
-    "a rank requested a GPU that it does not see",
-    "use LOCAL_RANK as the device; check CUDA_VISIBLE_DEVICES and -np"};
-static const struct failure_cause no_gpu = {
-    "no GPU is visible", "check CUDA_VISIBLE_DEVICES and the container's --gpus"};
-static const struct failure_cause gpu_busy = {
-    "the GPU is in use or in exclusive mode",
-    "`nvidia-smi -q -d COMPUTE` shows the mode; " GPU_PROCESSES};
-static const struct failure_cause nccl_cuda = {
-    "a CUDA call failed inside NCCL",
-    "NCCL_DEBUG=INFO, which names it; often GPU memory, or a driver that is too old"};
-static const struct failure_cause no_store = {
-    "rank 0 did not answer at MASTER_ADDR:MASTER_PORT",
-    "check that rank 0 runs, its address is reachable, and its port is open"};
-static const struct failure_cause newer_cpu = {"the program was built for a newer CPU",
-                                               "rebuild it for this CPU"};
-static const struct failure_cause host_memory = {
-    "out of host memory",
-    "smaller batches, fewer workers, or higher limits (ulimit -v, the container's)"};
-static const struct failure_cause port = {"a port is in use",
-                                          "ss -ltnp, which shows the other program; bind port 0, "
-                                          "or MASTER_PORT, which drover holds for rank 0"};
-static const struct failure_cause timeout = {
-    "not all ranks joined a collective in time",
-    "--hang-timeout, which shows what every rank waits in"};
-static const struct failure_cause nccl_system = {
-    "a system call failed inside NCCL",
-    "NCCL_DEBUG=INFO, which names it: network, memlock or /dev/shm"};
-static const struct failure_cause peer = {"another process of the job ended first",
-                                          "check the other ranks and nodes first"};
+#define GPU_MEMORY                                                                            \
+    {                                                                                         \
+        "out of GPU memory",                                                                  \
+            "a smaller batch, activation checkpointing or ZeRO: `drover estimate` says what " \
+            "would fit; " GPU_PROCESSES                                                       \
+    }
 
 static const struct pattern patterns[] = {
-    {NULL, out_of_memory,
-     &(const struct failure_cause){
-         "host memory: the kernel killed the rank to free memory",
-         "fewer data loader workers, smaller batches in host memory, or a higher memory limit"}},
-    {"CUDA out of memory. Tried to allocate", NULL, &gpu_memory},
-    {"HIP out of memory", NULL, &gpu_memory},
-    {"CUDA ran out of memory outside PyTorch's allocator", NULL,
-     &(const struct failure_cause){"out of GPU memory, used outside PyTorch",
-                                   "leave room for NCCL and other libraries; " GPU_PROCESSES}},
-    {"cudaErrorMemoryAllocation", NULL, &gpu_memory},
-    {"CUDA error: out of memory", NULL, &gpu_memory},
-    {"CUDA_ERROR_OUT_OF_MEMORY", NULL, &gpu_memory},
-    {"CUBLAS_STATUS_ALLOC_FAILED", NULL, &gpu_memory},
-    {"CUDNN_STATUS_ALLOC_FAILED", NULL, &gpu_memory},
-    {"CUBLAS_STATUS_NOT_INITIALIZED", NULL, &gpu_memory},
-    {"insufficient shared memory (shm)", NULL, &shm},
-    {"failed to create shared memory file", NULL, &shm},
-    {"No space left on device", NULL,
-     &(const struct failure_cause){"a disk is full",
-                                   "df -h on that node, also for /dev/shm and /tmp"}},
-    {"Disk quota exceeded", NULL,
-     &(const struct failure_cause){"the disk quota is exceeded",
-                                   "quota -s; write to another file system"}},
-    {"Too many open files", NULL,
-     &(const struct failure_cause){"the limit of open files is reached",
-                                   "ulimit -n 65536 before the start"}},
-    {"can't start new thread", NULL, &threads},
-    {"fork: retry: Resource temporarily unavailable", NULL, &threads},
-    {"uncorrectable ECC error", NULL, &ecc},
-    {"cudaErrorECCUncorrectable", NULL, &ecc},
-    {"NVLink error", NULL,
-     &(const struct failure_cause){
-         "a link between GPUs failed",
-         "take the node out of service; `nvidia-smi nvlink -e` counts its errors"}},
-    {"has fallen off the bus", NULL,
-     &(const struct failure_cause){
-         "a GPU has disappeared from its bus",
-         "take the node out of service; the GPU needs a reset or a repair"}},
-    {"unspecified launch failure", NULL, &gpu_fault},
-    {"cudaErrorLaunchFailure", NULL, &gpu_fault},
-    {"device-side assert triggered", NULL, &gpu_assert},
-    {"cudaErrorAssert", NULL, &gpu_assert},
-    {"illegal memory access", NULL, &gpu_access},
-    {"cudaErrorIllegalAddress", NULL, &gpu_access},
-    {"misaligned address", NULL,
-     &(const struct failure_cause){"a kernel used a misaligned address",
-                                   "CUDA_LAUNCH_BLOCKING=1, which shows the line, or "
-                                   "compute-sanitizer, which shows the kernel"}},
-    {"CUDA driver version is insufficient for CUDA runtime version", NULL, &old_driver},
-    {"cudaErrorInsufficientDriver", NULL, &old_driver},
-    {"PTX was compiled with an unsupported toolchain", NULL, &old_driver},
-    {"unsupported display driver / cuda driver combination", NULL,
-     &(const struct failure_cause){
-         "the driver's library and its kernel module have different versions",
-         "reboot the node after a driver update, or mount the host's libcuda into the container"}},
-    {"libcuda.so.1: cannot open shared object file", NULL,
-     &(const struct failure_cause){
-         "the NVIDIA driver is not visible",
-         "in a container: --gpus all; otherwise install the driver on this node"}},
-    {"no kernel image is available for execution", NULL, &other_gpu},
-    {"cudaErrorNoKernelImageForDevice", NULL, &other_gpu},
-    {"system not yet initialized", NULL, &fabric},
-    {"cudaErrorSystemNotReady", NULL, &fabric},
-    {"invalid device ordinal", NULL, &gpu_index},
-    {"cudaErrorInvalidDevice", NULL, &gpu_index},
-    {"no CUDA-capable device is detected", NULL, &no_gpu},
-    {"cudaErrorNoDevice", NULL, &no_gpu},
-    {"Found no NVIDIA driver on your system", NULL, &no_gpu},
-    {"Torch not compiled with CUDA enabled", NULL,
-     &(const struct failure_cause){
-         "this PyTorch is built without CUDA",
-         "install the CUDA build of torch; check which Python environment the ranks use"}},
-    {"devices are busy or unavailable", NULL, &gpu_busy},
-    {"cudaErrorDevicesUnavailable", NULL, &gpu_busy},
-    {"Duplicate GPU detected", NULL,
-     &(const struct failure_cause){"two ranks use the same GPU",
-                                   "use LOCAL_RANK as the device; check CUDA_VISIBLE_DEVICES"}},
-    {"no socket interface found", NULL,
-     &(const struct failure_cause){"NCCL_SOCKET_IFNAME does not name an interface that is up",
-                                   "unset it, or choose an interface of `ip -br addr`"}},
-    {"Mismatched NCCL version detected", NULL,
-     &(const struct failure_cause){"nodes have different NCCL versions",
-                                   "install the same NCCL on every node"}},
-    {"message truncated : receiving", NULL,
-     &(const struct failure_cause){"ranks disagree about a collective",
-                                   "use the same sizes, NCCL_ALGO and NCCL_PROTO on every rank"}},
-    {"ncclInvalidUsage", NULL,
-     &(const struct failure_cause){
-         "NCCL was called incorrectly, or by ranks that disagree",
-         "NCCL_DEBUG=WARN, which shows the reason; often two ranks use the same GPU"}},
-    {"ncclUnhandledCudaError", NULL, &nccl_cuda},
-    {"unhandled cuda error", NULL, &nccl_cuda},
-    {"failed to listen on any local network address", NULL,
-     &(const struct failure_cause){"MASTER_PORT is in use",
-                                   "omit --master-port: drover then holds a free port"}},
-    {"The client socket has timed out after", NULL, &no_store},
-    {"The client socket has failed to connect to", NULL, &no_store},
-    {"Gloo connectFullMesh failed", NULL,
-     &(const struct failure_cause){"gloo: ranks could not reach each other",
-                                   "GLOO_SOCKET_IFNAME=NAME, the interface that all nodes share"}},
-    {"Expected to have finished reduction in the prior iteration", NULL,
-     &(const struct failure_cause){
-         "DDP: parameters got no gradient",
-         "find_unused_parameters=True, or the same path through the model on every rank"}},
-    {"is killed by signal", NULL,
-     &(const struct failure_cause){"a data loader worker was killed",
-                                   "check host memory (dmesg) and /dev/shm"}},
-    {"error while loading shared libraries", not_found,
-     &(const struct failure_cause){
-         "a shared library is missing",
-         "-x LD_LIBRARY_PATH, which passes the search path to the ranks"}},
-    {"' not found (required by", NULL,
-     &(const struct failure_cause){"the program needs a newer C or C++ library than this node has",
-                                   "build it on the oldest node, or run it in a container"}},
-    {"undefined symbol:", NULL,
-     &(const struct failure_cause){
-         "the versions of two libraries do not fit",
-         "check LD_LIBRARY_PATH; reinstall what was built against another version"}},
-    {"wrong ELF class", NULL,
-     &(const struct failure_cause){"a library is for another kind of CPU",
-                                   "check LD_LIBRARY_PATH"}},
-    {"Exec format error", NULL,
-     &(const struct failure_cause){
-         "the program is for another kind of CPU, or a script without #!",
-         "`file PROGRAM`, which shows its kind; begin a script with #! and an interpreter"}},
-    {"ModuleNotFoundError", NULL,
-     &(const struct failure_cause){"a Python module is missing",
-                                   "check the virtual environment: `which python3`"}},
-    {"ImportError: cannot import name", NULL,
-     &(const struct failure_cause){
-         "the versions of two Python packages do not fit",
-         "`python3 -m pip check`, in the environment that the ranks use"}},
-    {"couldn't connect to 'https://huggingface.co'", NULL,
-     &(const struct failure_cause){"the node cannot reach the Hugging Face hub",
-                                   "download the files first, then set HF_HUB_OFFLINE=1"}},
-    {"You are trying to access a gated repo", NULL,
-     &(const struct failure_cause){"the model needs a login",
-                                   "-x HF_TOKEN; accept the model's terms on its page"}},
-    {"Default process group has not been initialized", NULL,
-     &(const struct failure_cause){"a collective was called before init_process_group()",
-                                   "call torch.distributed.init_process_group() first"}},
-    {"getting local rank failed", NULL,
-     &(const struct failure_cause){"MPI_Init: this rank has already been in a job",
-                                   "one MPI program per rank, not two in sequence in one script"}},
-    {"unsupported PMI version PMIx", NULL,
-     &(const struct failure_cause){
-         "this MPICH uses PMI-1, which drover serves on one node only",
-         "one node; or MPICH's own mpiexec, or an MPICH built with PMIx"}},
-    {"It looks like MPI_INIT failed", NULL,
-     &(const struct failure_cause){
-         "MPI_Init failed", "see its reason above; use one MPI library for compiling and running"}},
-    {"There are not enough slots available in the system", NULL,
-     &(const struct failure_cause){
-         "an mpirun that the rank started found no slots",
-         "start the ranks with drover only, or set OMPI_MCA_rmaps_base_oversubscribe=1"}},
-    {NULL, without_init,
-     &(const struct failure_cause){"another rank waits for this one in MPI_Init",
-                                   "call MPI_Init on every rank, or start fewer ranks (-np)"}},
-    {NULL, without_finalize,
-     &(const struct failure_cause){
-         "a rank of MPI or PMIx exited early, and others may wait for it",
-         "call MPI_Finalize on every path; _exit() and os._exit() skip exit handlers"}},
-    {NULL, bus_error,
-     &(const struct failure_cause){
-         "a bus error: most often /dev/shm is too small",
-         "in a container: --shm-size=8g or --ipc=host; otherwise df -h /dev/shm"}},
-    {NULL, illegal_instruction, &newer_cpu},
-    {"Illegal instruction", NULL, &newer_cpu},
-    {NULL, cpu_limit,
-     &(const struct failure_cause){"the limit of CPU time is reached", "raise ulimit -t"}},
-    {NULL, file_limit,
-     &(const struct failure_cause){"the limit of file size is reached", "raise ulimit -f"}},
-    {"Cannot allocate memory", NULL, &host_memory},
-    {"std::bad_alloc", NULL, &host_memory},
-    {"MemoryError", NULL, &host_memory},
-    {"Address already in use", NULL, &port},
-    {"EADDRINUSE", NULL, &port},
-    {"Permission denied", was_started,
-     &(const struct failure_cause){"access to a file or directory is denied",
-                                   "check its owner and mode on this node"}},
-    {"Watchdog caught collective operation timeout", NULL, &timeout},
-    {"Timed out waiting", NULL, &timeout},
-    {"unhandled system error", NULL, &nccl_system},
-    {"ncclSystemError", NULL, &nccl_system},
-    {"ncclRemoteError", NULL, &peer},
-    {"remote process exited or there was a network error", NULL, &peer},
-    {"Connection refused", NULL,
-     &(const struct failure_cause){
-         "connection refused: no process listens at that address",
-         "check that rank 0 runs and MASTER_ADDR is its address; check the other ranks first"}},
-    {"Connection closed by peer", NULL, &peer},
-    {"Connection reset by peer", NULL, &peer},
-    {"Broken pipe", NULL, &peer},
+    {.cause =
+         {"host memory: the kernel killed the rank to free memory",
+          "fewer data loader workers, smaller batches in host memory, or a higher memory limit"},
+     .oom_killed = true},
+    {.texts = {"CUDA out of memory. Tried to allocate", "HIP out of memory"}, .cause = GPU_MEMORY},
+    {.texts = {"CUDA ran out of memory outside PyTorch's allocator"},
+     .cause = {"out of GPU memory, used outside PyTorch",
+               "leave room for NCCL and other libraries; " GPU_PROCESSES}},
+    {.texts = {"cudaErrorMemoryAllocation", "CUDA error: out of memory", "CUDA_ERROR_OUT_OF_MEMORY",
+               "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED",
+               "CUBLAS_STATUS_NOT_INITIALIZED"},
+     .cause = GPU_MEMORY},
+    {.texts = {"insufficient shared memory (shm)", "failed to create shared memory file"},
+     .cause = {"/dev/shm is too small", "in a container: --shm-size=8g or --ipc=host"}},
+    {.texts = {"No space left on device"},
+     .cause = {"a disk is full", "df -h on that node, also for /dev/shm and /tmp"}},
+    {.texts = {"Disk quota exceeded"},
+     .cause = {"the disk quota is exceeded", "quota -s; write to another file system"}},
+    {.texts = {"Too many open files"},
+     .cause = {"the limit of open files is reached", "ulimit -n 65536 before the start"}},
+    {.texts = {"can't start new thread", "fork: retry: Resource temporarily unavailable"},
+     .cause = {"the limit of threads and processes is reached",
+               "raise ulimit -u and the container's pids.max, or use fewer data loader workers"}},
+    {.texts = {"uncorrectable ECC error", "cudaErrorECCUncorrectable"},
+     .cause = {"a GPU's memory is damaged",
+               "take the node out of service; `nvidia-smi -q -d ECC` counts its errors"}},
+    {.texts = {"NVLink error"},
+     .cause = {"a link between GPUs failed",
+               "take the node out of service; `nvidia-smi nvlink -e` counts its errors"}},
+    {.texts = {"has fallen off the bus"},
+     .cause = {"a GPU has disappeared from its bus",
+               "take the node out of service; the GPU needs a reset or a repair"}},
+    {.texts = {"unspecified launch failure", "cudaErrorLaunchFailure"},
+     .cause = {"a GPU fault, in the hardware or in a kernel",
+               "look for Xid lines in the kernel's log (dmesg)"}},
+    {.texts = {"device-side assert triggered", "cudaErrorAssert"},
+     .cause = {"a kernel found a bad index or value",
+               "CUDA_LAUNCH_BLOCKING=1, which shows the line that called the kernel"}},
+    {.texts = {"illegal memory access", "cudaErrorIllegalAddress"},
+     .cause = {"a kernel read or wrote outside its memory",
+               "CUDA_LAUNCH_BLOCKING=1, which shows the line, or compute-sanitizer, which shows "
+               "the kernel"}},
+    {.texts = {"misaligned address"},
+     .cause = {"a kernel used a misaligned address",
+               "CUDA_LAUNCH_BLOCKING=1, which shows the line, or compute-sanitizer, which shows "
+               "the kernel"}},
+    {.texts = {"CUDA driver version is insufficient for CUDA runtime version",
+               "cudaErrorInsufficientDriver", "PTX was compiled with an unsupported toolchain"},
+     .cause = {"the driver is older than the program's CUDA version",
+               "a newer driver, or a build for an older CUDA"}},
+    {.texts = {"unsupported display driver / cuda driver combination"},
+     .cause =
+         {"the driver's library and its kernel module have different versions",
+          "reboot the node after a driver update, or mount the host's libcuda into the container"}},
+    {.texts = {"libcuda.so.1: cannot open shared object file"},
+     .cause = {"the NVIDIA driver is not visible",
+               "in a container: --gpus all; otherwise install the driver on this node"}},
+    {.texts = {"no kernel image is available for execution", "cudaErrorNoKernelImageForDevice"},
+     .cause = {"the program was built for other GPUs", "rebuild it for this GPU's architecture"}},
+    {.texts = {"system not yet initialized", "cudaErrorSystemNotReady"},
+     .cause = {"the fabric manager of an NVSwitch machine is not running",
+               "systemctl start nvidia-fabricmanager"}},
+    {.texts = {"invalid device ordinal", "cudaErrorInvalidDevice"},
+     .cause = {"a rank requested a GPU that it does not see",
+               "use LOCAL_RANK as the device; check CUDA_VISIBLE_DEVICES and -np"}},
+    {.texts = {"no CUDA-capable device is detected", "cudaErrorNoDevice",
+               "Found no NVIDIA driver on your system"},
+     .cause = {"no GPU is visible", "check CUDA_VISIBLE_DEVICES and the container's --gpus"}},
+    {.texts = {"Torch not compiled with CUDA enabled"},
+     .cause = {"this PyTorch is built without CUDA",
+               "install the CUDA build of torch; check which Python environment the ranks use"}},
+    {.texts = {"devices are busy or unavailable", "cudaErrorDevicesUnavailable"},
+     .cause = {"the GPU is in use or in exclusive mode",
+               "`nvidia-smi -q -d COMPUTE` shows the mode; " GPU_PROCESSES}},
+    {.texts = {"Duplicate GPU detected"},
+     .cause = {"two ranks use the same GPU",
+               "use LOCAL_RANK as the device; check CUDA_VISIBLE_DEVICES"}},
+    {.texts = {"no socket interface found"},
+     .cause = {"NCCL_SOCKET_IFNAME does not name an interface that is up",
+               "unset it, or choose an interface of `ip -br addr`"}},
+    {.texts = {"Mismatched NCCL version detected"},
+     .cause = {"nodes have different NCCL versions", "install the same NCCL on every node"}},
+    {.texts = {"message truncated : receiving"},
+     .cause = {"ranks disagree about a collective",
+               "use the same sizes, NCCL_ALGO and NCCL_PROTO on every rank"}},
+    {.texts = {"ncclInvalidUsage"},
+     .cause = {"NCCL was called incorrectly, or by ranks that disagree",
+               "NCCL_DEBUG=WARN, which shows the reason; often two ranks use the same GPU"}},
+    {.texts = {"ncclUnhandledCudaError", "unhandled cuda error"},
+     .cause = {"a CUDA call failed inside NCCL",
+               "NCCL_DEBUG=INFO, which names it; often GPU memory, or a driver that is too old"}},
+    {.texts = {"failed to listen on any local network address"},
+     .cause = {"MASTER_PORT is in use", "omit --master-port: drover then holds a free port"}},
+    {.texts = {"The client socket has timed out after",
+               "The client socket has failed to connect to"},
+     .cause = {"rank 0 did not answer at MASTER_ADDR:MASTER_PORT",
+               "check that rank 0 runs, its address is reachable, and its port is open"}},
+    {.texts = {"Gloo connectFullMesh failed"},
+     .cause = {"gloo: ranks could not reach each other",
+               "GLOO_SOCKET_IFNAME=NAME, the interface that all nodes share"}},
+    {.texts = {"Expected to have finished reduction in the prior iteration"},
+     .cause = {"DDP: parameters got no gradient",
+               "find_unused_parameters=True, or the same path through the model on every rank"}},
+    {.texts = {"is killed by signal"},
+     .cause = {"a data loader worker was killed", "check host memory (dmesg) and /dev/shm"}},
+    {.texts = {"error while loading shared libraries"},
+     .cause = {"a shared library is missing",
+               "-x LD_LIBRARY_PATH, which passes the search path to the ranks"},
+     .status = 127},
+    {.texts = {"' not found (required by"},
+     .cause = {"the program needs a newer C or C++ library than this node has",
+               "build it on the oldest node, or run it in a container"}},
+    {.texts = {"undefined symbol:"},
+     .cause = {"the versions of two libraries do not fit",
+               "check LD_LIBRARY_PATH; reinstall what was built against another version"}},
+    {.texts = {"wrong ELF class"},
+     .cause = {"a library is for another kind of CPU", "check LD_LIBRARY_PATH"}},
+    {.texts = {"Exec format error"},
+     .cause = {"the program is for another kind of CPU, or a script without #!",
+               "`file PROGRAM`, which shows its kind; begin a script with #! and an interpreter"}},
+    {.texts = {"ModuleNotFoundError"},
+     .cause = {"a Python module is missing", "check the virtual environment: `which python3`"}},
+    {.texts = {"ImportError: cannot import name"},
+     .cause = {"the versions of two Python packages do not fit",
+               "`python3 -m pip check`, in the environment that the ranks use"}},
+    {.texts = {"couldn't connect to 'https://huggingface.co'"},
+     .cause = {"the node cannot reach the Hugging Face hub",
+               "download the files first, then set HF_HUB_OFFLINE=1"}},
+    {.texts = {"You are trying to access a gated repo"},
+     .cause = {"the model needs a login", "-x HF_TOKEN; accept the model's terms on its page"}},
+    {.texts = {"Default process group has not been initialized"},
+     .cause = {"a collective was called before init_process_group()",
+               "call torch.distributed.init_process_group() first"}},
+    {.texts = {"getting local rank failed"},
+     .cause = {"MPI_Init: this rank has already been in a job",
+               "one MPI program per rank, not two in sequence in one script"}},
+    {.texts = {"unsupported PMI version PMIx"},
+     .cause = {"this MPICH uses PMI-1, which drover serves on one node only",
+               "one node; or MPICH's own mpiexec, or an MPICH built with PMIx"}},
+    {.texts = {"It looks like MPI_INIT failed"},
+     .cause = {"MPI_Init failed",
+               "see its reason above; use one MPI library for compiling and running"}},
+    {.texts = {"There are not enough slots available in the system"},
+     .cause = {"an mpirun that the rank started found no slots",
+               "start the ranks with drover only, or set OMPI_MCA_rmaps_base_oversubscribe=1"}},
+    {.cause = {"another rank waits for this one in MPI_Init",
+               "call MPI_Init on every rank, or start fewer ranks (-np)"},
+     .mpi_fault = JOB_MPI_NO_INIT},
+    {.cause = {"a rank of MPI or PMIx exited early, and others may wait for it",
+               "call MPI_Finalize on every path; _exit() and os._exit() skip exit handlers"},
+     .mpi_fault = JOB_MPI_NO_FINALIZE},
+    {.cause = {"a bus error: most often /dev/shm is too small",
+               "in a container: --shm-size=8g or --ipc=host; otherwise df -h /dev/shm"},
+     .signal = SIGBUS},
+    {.cause = {"the program was built for a newer CPU", "rebuild it for this CPU"},
+     .signal = SIGILL},
+    {.texts = {"Illegal instruction"},
+     .cause = {"the program was built for a newer CPU", "rebuild it for this CPU"}},
+    {.cause = {"the limit of CPU time is reached", "raise ulimit -t"}, .signal = SIGXCPU},
+    {.cause = {"the limit of file size is reached", "raise ulimit -f"}, .signal = SIGXFSZ},
+    {.texts = {"Cannot allocate memory", "std::bad_alloc", "MemoryError"},
+     .cause = {"out of host memory",
+               "smaller batches, fewer workers, or higher limits (ulimit -v, the container's)"}},
+    {.texts = {"Address already in use", "EADDRINUSE"},
+     .cause = {"a port is in use", "ss -ltnp, which shows the other program; bind port 0, or "
+                                   "MASTER_PORT, which drover holds for rank 0"}},
+    {.texts = {"Permission denied"},
+     .cause = {"access to a file or directory is denied", "check its owner and mode on this node"},
+     .started = true},
+    {.texts = {"Watchdog caught collective operation timeout", "Timed out waiting"},
+     .cause = {"not all ranks joined a collective in time",
+               "--hang-timeout, which shows what every rank waits in"}},
+    {.texts = {"unhandled system error", "ncclSystemError"},
+     .cause = {"a system call failed inside NCCL",
+               "NCCL_DEBUG=INFO, which names it: network, memlock or /dev/shm"}},
+    {.texts = {"ncclRemoteError", "remote process exited or there was a network error"},
+     .cause = {"another process of the job ended first", "check the other ranks and nodes first"}},
+    {.texts = {"Connection refused"},
+     .cause =
+         {"connection refused: no process listens at that address",
+          "check that rank 0 runs and MASTER_ADDR is its address; check the other ranks first"}},
+    {.texts = {"Connection closed by peer", "Connection reset by peer", "Broken pipe"},
+     .cause = {"another process of the job ended first", "check the other ranks and nodes first"}},
 };
 
 static bool has_text(const struct rank_end *r, const char *const *lines, const char *text)
@@ -327,12 +219,23 @@ static bool has_text(const struct rank_end *r, const char *const *lines, const c
     return r->start_status && strstr(r->start_error, text);
 }
 
+static bool matches(const struct pattern *p, const struct rank_end *r, const char *const *lines)
+{
+    if ((p->signal && r->signal != p->signal) || (p->status && r->status != p->status) ||
+        (p->mpi_fault && r->mpi_fault != p->mpi_fault) || (p->oom_killed && !r->oom_killed) ||
+        (p->started && r->start_status != 0))
+        return false;
+    for (size_t i = 0; p->texts[i]; i++)
+        if (has_text(r, lines, p->texts[i]))
+            return true;
+    return !p->texts[0];
+}
+
 const struct failure_cause *failure_cause_find(const struct rank_end *r, const char *const *lines)
 {
     for (size_t i = 0; i < COUNT_OF(patterns); i++)
-        if ((!patterns[i].condition || patterns[i].condition(r)) &&
-            (!patterns[i].text || has_text(r, lines, patterns[i].text)))
-            return patterns[i].cause;
+        if (matches(&patterns[i], r, lines))
+            return &patterns[i].cause;
     return NULL;
 }
 
