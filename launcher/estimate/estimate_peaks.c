@@ -3,22 +3,19 @@
 #include <limits.h>
 
 #include "common/mem.h"
-#include "launcher/jobs/history_peaks.h"
+#include "launcher/jobs/history_jobs.h"
 
 int estimate_peaks_read(struct estimate_peak **out, size_t *count, const struct history_command *c,
                         struct err *e)
 {
-    AUTO(free) struct history_peak *stored = NULL;
-    int n = 0;
-    *out = NULL;
+    struct history_jobs stored;
+    int rc = history_jobs_read(&stored, c, e);
+    *out = xcalloc(stored.count + 1, sizeof **out);
     *count = 0;
-    int rc = history_peaks_read(&stored, &n, c->program, c->hash, e);
-    if (rc < 0)
-        return rc;
-    *out = xcalloc((size_t)n + 1, sizeof **out);
-    for (int i = 0; i < n; i++)
-        if (stored[i].batch > 0 && stored[i].batch <= INT_MAX && stored[i].peak_bytes > 0)
-            (*out)[(*count)++] = (struct estimate_peak){.batch = (int)stored[i].batch,
-                                                        .bytes = (uint64_t)stored[i].peak_bytes};
-    return 0;
+    for (size_t i = 0; i < stored.count && rc == 0; i++)
+        if (stored.at[i].batch > 0 && stored.at[i].batch <= INT_MAX)
+            (*out)[(*count)++] = (struct estimate_peak){.batch = (int)stored.at[i].batch,
+                                                        .bytes = (uint64_t)stored.at[i].peak_bytes};
+    history_jobs_end(&stored);
+    return rc;
 }

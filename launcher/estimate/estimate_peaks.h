@@ -8,6 +8,6 @@
 #include "launcher/jobs/history_command.h"
 
 /* Reads the peaks of jobs with the same program and options, newest first. A job whose batch is not
- * known is left out. The caller frees `*out`. Errors are those of history_peaks_read(). */
+ * known is left out. The caller frees `*out`. Errors are those of history_jobs_read(). */
 int estimate_peaks_read(struct estimate_peak **out, size_t *count, const struct history_command *c,
                         struct err *e);

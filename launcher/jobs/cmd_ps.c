@@ -137,7 +137,7 @@ static void print_done(const struct history_jobs *l)
 static int list_done(bool json, struct err *e)
 {
     struct history_jobs l;
-    int rc = history_jobs_read(&l, e);
+    int rc = history_jobs_read(&l, NULL, e);
     for (size_t i = 0; json && i < l.count; i++)
         print_json(history_jobs_json(&l.at[i]));
     if (rc == 0 && !json)

@@ -2,14 +2,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 
 #include "common/log.h"
+#include "common/mem.h"
 #include "common/private_dir.h"
 #include "common/strbuf.h"
+#include "launcher/jobs/sqlite_loader.h"
 
 enum {
     APPLICATION_ID = 0x64726868, /* "drhh": PRAGMA application_id */
@@ -62,7 +65,7 @@ struct history_db {
     sqlite3 *db;
 };
 
-void history_db_close(struct history_db *h)
+static void close_db(struct history_db *h)
 {
     if (!h)
         return;
@@ -73,7 +76,9 @@ void history_db_close(struct history_db *h)
     free(h);
 }
 
-int history_db_failed(const struct history_db *h, struct err *e)
+AUTO_DEFINE(history_db, struct history_db *, close_db)
+
+static int failed(const struct history_db *h, struct err *e)
 {
     int rc = sqlite3_errcode(h->db) & 0xff;
     int code = rc == SQLITE_NOTADB || rc == SQLITE_CORRUPT  ? -EBADMSG
@@ -84,38 +89,23 @@ int history_db_failed(const struct history_db *h, struct err *e)
     return err_set(e, code, "%s: %s", h->path, sqlite3_errmsg(h->db));
 }
 
-int history_db_exec(struct history_db *h, const char *sql, struct err *e)
+static int exec(struct history_db *h, const char *sql, struct err *e)
 {
-    return sqlite3_exec(h->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : history_db_failed(h, e);
+    return sqlite3_exec(h->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : failed(h, e);
 }
 
-int history_db_prepare(struct history_db *h, sqlite3_stmt **out, const char *sql, struct err *e)
+static int prepare(const struct history_db *h, sqlite3_stmt **out, const char *sql, struct err *e)
 {
-    return sqlite3_prepare_v2(h->db, sql, -1, out, NULL) == SQLITE_OK ? 0 : history_db_failed(h, e);
-}
-
-int history_db_trim(struct history_db *h, const char *table, const char *age, struct err *e)
-{
-    AUTO(free)
-    char *sql = xasprintf("DELETE FROM %s WHERE rowid IN (SELECT rowid FROM %s "
-                          "ORDER BY %s DESC, rowid DESC LIMIT -1 OFFSET %d)",
-                          table, table, age, HISTORY_DB_ROWS_MAX);
-    return history_db_exec(h, sql, e);
-}
-
-char *history_db_text(sqlite3_stmt *st, int column)
-{
-    const char *text = (const char *)sqlite3_column_text(st, column);
-    return xstrdup(text ? text : "");
+    return sqlite3_prepare_v2(h->db, sql, -1, out, NULL) == SQLITE_OK ? 0 : failed(h, e);
 }
 
 /* Sets *out to the integer in the first column of the first row, or to -1 if it is another text. */
 static int query(struct history_db *h, const char *sql, int64_t *out, struct err *e)
 {
     sqlite3_stmt *st = NULL;
-    if (history_db_prepare(h, &st, sql, e) < 0)
+    if (prepare(h, &st, sql, e) < 0)
         return e->code;
-    int rc = sqlite3_step(st) == SQLITE_ROW ? 0 : history_db_failed(h, e);
+    int rc = sqlite3_step(st) == SQLITE_ROW ? 0 : failed(h, e);
     if (rc == 0)
         *out = sqlite3_column_type(st, 0) == SQLITE_INTEGER ? sqlite3_column_int64(st, 0) : -1;
     sqlite3_finalize(st);
@@ -200,7 +190,7 @@ static int convert(struct history_db *h, struct err *e)
     for (size_t i = (size_t)version; i < COUNT_OF(steps); i++)
         strbuf_puts(&sql, steps[i]);
     strbuf_printf(&sql, "PRAGMA user_version=%zu; COMMIT", COUNT_OF(steps));
-    return history_db_exec(h, strbuf_str(&sql), e);
+    return exec(h, strbuf_str(&sql), e);
 }
 
 static int open_file(struct history_db *h, bool create, struct err *e)
@@ -210,7 +200,7 @@ static int open_file(struct history_db *h, bool create, struct err *e)
     if (sqlite3_open_v2(h->path, &h->db,
                         SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW,
                         NULL) != SQLITE_OK)
-        return history_db_failed(h, e);
+        return failed(h, e);
     sqlite3_busy_timeout(h->db, WAIT_MS);
     int64_t damaged = 0; /* quick_check answers "ok", or lines that describe the damage */
     if (query(h, "SELECT count(*) FROM pragma_quick_check WHERE quick_check <> 'ok'", &damaged, e) <
@@ -232,7 +222,9 @@ static int set_aside(struct history_db *h, struct err *e)
     return 0;
 }
 
-int history_db_open(struct history_db **out, bool create, struct err *e)
+/* Opens the file. With `create`, makes it and its directories if they do not exist; otherwise
+ * -ENOENT: there is no file. */
+static int open_db(struct history_db **out, bool create, struct err *e)
 {
     AUTO(history_db) struct history_db *h = xzalloc(sizeof *h);
     AUTO(fd) int lock = -1;
@@ -255,12 +247,142 @@ int history_db_open(struct history_db **out, bool create, struct err *e)
     return 0;
 }
 
-int history_db_query(struct history_db **h, sqlite3_stmt **st, const char *sql, struct err *e)
+/* ---- rows ----------------------------------------------------------------------------------- */
+
+static void add_names(struct strbuf *sql, const struct history_table *t)
 {
+    for (size_t i = 0; i < t->column_count; i++)
+        strbuf_printf(sql, "%s%s", i ? ", " : "", t->columns[i].name);
+}
+
+static void read_row(char *row, const struct history_table *t, sqlite3_stmt *st)
+{
+    for (int i = 0; i < (int)t->column_count; i++) {
+        void *to = row + t->columns[i].offset;
+        const char *text;
+        switch (t->columns[i].type) {
+        case HISTORY_TEXT:
+            text = (const char *)sqlite3_column_text(st, i);
+            *(char **)to = xstrdup(text ? text : "");
+            break;
+        case HISTORY_INT:
+            *(int *)to = sqlite3_column_int(st, i);
+            break;
+        case HISTORY_INT64:
+            *(int64_t *)to = sqlite3_column_int64(st, i);
+            break;
+        case HISTORY_REAL:
+            *(double *)to = sqlite3_column_double(st, i);
+            break;
+        }
+    }
+}
+
+static void bind_row(sqlite3_stmt *st, const struct history_table *t, const char *row)
+{
+    for (int i = 0; i < (int)t->column_count; i++) {
+        const void *from = row + t->columns[i].offset;
+        switch (t->columns[i].type) {
+        case HISTORY_TEXT:
+            sqlite3_bind_text(st, i + 1, *(char *const *)from, -1, SQLITE_STATIC);
+            break;
+        case HISTORY_INT:
+            sqlite3_bind_int64(st, i + 1, *(const int *)from);
+            break;
+        case HISTORY_INT64:
+            sqlite3_bind_int64(st, i + 1, *(const int64_t *)from);
+            break;
+        case HISTORY_REAL:
+            sqlite3_bind_double(st, i + 1, *(const double *)from);
+            break;
+        }
+    }
+}
+
+int history_db_read(struct history_rows *out, const struct history_table *t, const char *rest,
+                    const char *first, const char *second, struct err *e)
+{
+    AUTO(history_db) struct history_db *h = NULL;
+    AUTO(strbuf) struct strbuf sql = {0};
+    sqlite3_stmt *st = NULL;
     struct err own = {0};
+    *out = (struct history_rows){0};
     e = e ? e : &own;
-    int rc = history_db_open(h, false, e);
-    if (rc == -ENOENT)
+    int rc = open_db(&h, false, e);
+    if (rc == -ENOENT) {
         *e = (struct err){0};
-    return rc == -ENOENT ? 0 : rc < 0 ? rc : history_db_prepare(*h, st, sql, e);
+        return 0;
+    }
+    strbuf_puts(&sql, "SELECT ");
+    add_names(&sql, t);
+    strbuf_printf(&sql, " FROM %s %s", t->name, rest);
+    if (rc == 0)
+        rc = prepare(h, &st, strbuf_str(&sql), e);
+    if (rc < 0)
+        return rc;
+    sqlite3_bind_text(st, 1, first, -1, SQLITE_STATIC); /* fails if there is no such parameter */
+    sqlite3_bind_text(st, 2, second, -1, SQLITE_STATIC);
+    int step;
+    while ((step = sqlite3_step(st)) == SQLITE_ROW) {
+        out->at = xrealloc(out->at, out->count + 1, t->row_bytes);
+        char *row = (char *)out->at + out->count++ * t->row_bytes;
+        memset(row, 0, t->row_bytes);
+        read_row(row, t, st);
+    }
+    rc = step == SQLITE_DONE ? 0 : failed(h, e);
+    sqlite3_finalize(st);
+    return rc;
+}
+
+void history_db_end(const struct history_table *t, void *rows, size_t count)
+{
+    for (size_t i = 0; i < count * t->column_count; i++) {
+        const struct history_column *c = &t->columns[i % t->column_count];
+        if (c->type == HISTORY_TEXT)
+            free(*(char **)((char *)rows + i / t->column_count * t->row_bytes + c->offset));
+    }
+    free(rows);
+}
+
+static int insert(const struct history_db *h, const struct history_table *t, const char *sql,
+                  const char *row, struct err *e)
+{
+    sqlite3_stmt *st = NULL;
+    int rc = prepare(h, &st, sql, e);
+    if (rc < 0)
+        return rc;
+    bind_row(st, t, row);
+    rc = sqlite3_step(st) == SQLITE_DONE ? 0 : failed(h, e);
+    sqlite3_finalize(st);
+    return rc;
+}
+
+/* Removes the oldest rows beyond the limit. */
+static int trim(struct history_db *h, const struct history_table *t, struct err *e)
+{
+    AUTO(free)
+    char *sql = xasprintf("DELETE FROM %s WHERE rowid IN (SELECT rowid FROM %s "
+                          "ORDER BY %s DESC, rowid DESC LIMIT -1 OFFSET %d)",
+                          t->name, t->name, t->age, HISTORY_DB_ROWS_MAX);
+    return exec(h, sql, e);
+}
+
+int history_db_put(const struct history_table *t, const void *rows, size_t count, struct err *e)
+{
+    AUTO(history_db) struct history_db *h = NULL;
+    AUTO(strbuf) struct strbuf sql = {0};
+    strbuf_printf(&sql, "INSERT OR REPLACE INTO %s(", t->name);
+    add_names(&sql, t);
+    strbuf_puts(&sql, ") VALUES(?");
+    for (size_t i = 1; i < t->column_count; i++)
+        strbuf_puts(&sql, ", ?");
+    strbuf_printf(&sql, ") %s", t->upsert ? t->upsert : "");
+    int rc = open_db(&h, true, e);
+    if (rc == 0)
+        rc = exec(h, "BEGIN IMMEDIATE", e);
+    for (size_t i = 0; i < count && rc == 0; i++)
+        rc = insert(h, t, strbuf_str(&sql), (const char *)rows + i * t->row_bytes, e);
+    if (rc == 0)
+        rc = trim(h, t, e);
+    return rc < 0 ? rc : exec(h, "COMMIT", e); /* closing it rolls back */
 }

@@ -7,37 +7,45 @@
  * further step in `steps` of history_db.c. */
 #pragma once
 
-#include <stdbool.h>
+#include <stddef.h>
 
 #include "common/err.h"
-#include "common/mem.h"
-#include "launcher/jobs/sqlite_loader.h"
 
-enum { HISTORY_DB_ROWS_MAX = 10000 }; /* of a table; its module removes the oldest ones */
+enum { HISTORY_DB_ROWS_MAX = 10000 }; /* of a table */
 
-struct history_db;
+/* A table, whose rows are structs. */
+enum history_type { HISTORY_TEXT, HISTORY_INT, HISTORY_INT64, HISTORY_REAL };
 
-/* Opens the file. With `create`, makes it and its directories if they do not exist.
- *   -ENOENT   no file, without `create`
+struct history_column {
+    const char *name;
+    enum history_type type; /* of the member: char *, int, int64_t or double */
+    size_t offset;
+};
+
+struct history_table {
+    const char *name;
+    const char *age;    /* its column with the time: history_db_put() removes the oldest rows */
+    const char *upsert; /* what a row does that is there already; NULL: the new one replaces it */
+    const struct history_column *columns;
+    size_t column_count, row_bytes;
+};
+
+struct history_rows {
+    void *at;
+    size_t count;
+};
+
+/* Reads rows. `rest` is the end of the SELECT, whose parameters are `first` and `second` (NULL:
+ * SQL's NULL). Without a file there are no rows. The caller calls history_db_end() in every case.
  *   -EPERM    another user owns the directory or has access to it
- *   -ENOTSUP  a newer drover has written it
+ *   -ENOTSUP  a newer drover has written the file
  *   -ENOPKG   SQLite is not installed
  *   -errno    other failures */
-int history_db_open(struct history_db **out, bool create, struct err *e);
-void history_db_close(struct history_db *h);
-AUTO_DEFINE(history_db, struct history_db *, history_db_close)
+int history_db_read(struct history_rows *out, const struct history_table *t, const char *rest,
+                    const char *first, const char *second, struct err *e);
+/* Frees rows and their texts. */
+void history_db_end(const struct history_table *t, void *rows, size_t count);
 
-/* Prepares a statement, which the caller finalizes before history_db_close(). */
-int history_db_prepare(struct history_db *h, sqlite3_stmt **out, const char *sql, struct err *e);
-/* Opens the file if it exists, and prepares a statement. Returns 0 without a file; *h and *st are
- * then unchanged. */
-int history_db_query(struct history_db **h, sqlite3_stmt **st, const char *sql, struct err *e);
-/* Returns a column of the present row as text ("" for NULL), which the caller frees. */
-char *history_db_text(sqlite3_stmt *st, int column);
-/* Removes the oldest rows of a table beyond the limit. `age` names its column with the time. */
-int history_db_trim(struct history_db *h, const char *table, const char *age, struct err *e);
-/* Executes statements without results. */
-int history_db_exec(struct history_db *h, const char *sql, struct err *e);
-/* Describes SQLite's last error. Returns -EBADMSG if the file is damaged, or another negative
- * errno. */
-int history_db_failed(const struct history_db *h, struct err *e);
+/* Stores rows, all or none; makes the file and its directories if they do not exist. Errors are
+ * those of history_db_read(). */
+int history_db_put(const struct history_table *t, const void *rows, size_t count, struct err *e);

@@ -4,137 +4,77 @@
 
 #include "launcher/jobs/history_db.h"
 
-/* ---- all jobs ------------------------------------------------------------------------------- */
+#define COLUMN(name, type, member)                       \
+    {                                                    \
+        name, type, offsetof(struct history_job, member) \
+    }
+static const struct history_column columns[] = {
+    COLUMN("begin_ms", HISTORY_INT64, begin_ms),
+    COLUMN("end_ms", HISTORY_INT64, end_ms),
+    COLUMN("job", HISTORY_TEXT, job),
+    COLUMN("program", HISTORY_TEXT, program),
+    COLUMN("hash", HISTORY_TEXT, hash),
+    COLUMN("batch", HISTORY_INT64, batch),
+    COLUMN("gpu", HISTORY_TEXT, gpu),
+    COLUMN("gpus", HISTORY_INT, gpus),
+    COLUMN("status", HISTORY_INT, status),
+    COLUMN("utilisation", HISTORY_REAL, utilisation),
+    COLUMN("peak", HISTORY_INT64, peak_bytes),
+    COLUMN("memory", HISTORY_INT64, memory_bytes),
+    COLUMN("peaks", HISTORY_TEXT, peaks),
+    COLUMN("energy_j", HISTORY_REAL, energy_j),
+    COLUMN("cost", HISTORY_REAL, cost),
+};
 
-static void append(struct history_jobs *l, sqlite3_stmt *st)
-{
-    l->at = xrealloc(l->at, l->count + 1, sizeof *l->at);
-    struct history_job *j = &l->at[l->count++];
-    *j = (struct history_job){.begin_ms = sqlite3_column_int64(st, 0),
-                              .end_ms = sqlite3_column_int64(st, 1),
-                              .job = history_db_text(st, 2),
-                              .program = history_db_text(st, 3),
-                              .batch = sqlite3_column_int64(st, 5),
-                              .gpu = history_db_text(st, 6),
-                              .gpus = sqlite3_column_int(st, 7),
-                              .status = sqlite3_column_int(st, 8),
-                              .utilisation = sqlite3_column_double(st, 9),
-                              .peak_bytes = sqlite3_column_int64(st, 10),
-                              .memory_bytes = sqlite3_column_int64(st, 11),
-                              .peaks = history_db_text(st, 12),
-                              .energy_j = sqlite3_column_double(st, 13),
-                              .cost = sqlite3_column_double(st, 14)};
-    AUTO(free) char *hash = history_db_text(st, 4);
-    snprintf(j->hash, sizeof j->hash, "%s", hash);
-}
+static const struct history_table table = {.name = "job",
+                                           .age = "end_ms",
+                                           .columns = columns,
+                                           .column_count = COUNT_OF(columns),
+                                           .row_bytes = sizeof(struct history_job)};
 
-int history_jobs_read(struct history_jobs *out, struct err *e)
+int history_jobs_read(struct history_jobs *out, const struct history_command *of, struct err *e)
 {
-    AUTO(history_db) struct history_db *h = NULL;
-    sqlite3_stmt *st = NULL;
-    *out = (struct history_jobs){0};
-    int rc =
-        history_db_query(&h, &st,
-                         "SELECT begin_ms, end_ms, job, program, hash, batch, gpu, gpus, status, "
-                         "utilisation, peak, memory, peaks, energy_j, cost FROM job "
-                         "ORDER BY end_ms DESC, rowid DESC",
-                         e);
-    if (rc < 0 || !st)
-        return rc;
-    int step;
-    while ((step = sqlite3_step(st)) == SQLITE_ROW)
-        append(out, st);
-    rc = step == SQLITE_DONE ? 0 : history_db_failed(h, e);
-    sqlite3_finalize(st);
+    struct history_rows rows;
+    int rc = history_db_read(&rows, &table,
+                             of ? "WHERE program = ?1 AND hash = ?2 AND peak > 0 ORDER BY end_ms "
+                                  "DESC, rowid DESC LIMIT 100"
+                                : "ORDER BY end_ms DESC, rowid DESC",
+                             of ? of->program : NULL, of ? of->hash : NULL, e);
+    *out = (struct history_jobs){rows.at, rows.count};
     return rc;
-}
-
-static void clear(struct history_job *j)
-{
-    free(j->job);
-    free(j->program);
-    free(j->gpu);
-    free(j->peaks);
-    *j = (struct history_job){0};
 }
 
 void history_jobs_end(struct history_jobs *l)
 {
-    for (size_t i = 0; i < l->count; i++)
-        clear(&l->at[i]);
-    free(l->at);
+    history_db_end(&table, l->at, l->count);
     *l = (struct history_jobs){0};
-}
-
-/* ---- storing -------------------------------------------------------------------------------- */
-
-static int insert(struct history_db *h, const struct history_job *j, struct err *e)
-{
-    sqlite3_stmt *st = NULL;
-    const char *texts[] = {j->job, j->program, j->hash, j->gpu, j->peaks};
-    const int64_t numbers[] = {j->begin_ms, j->end_ms,     j->batch,       j->gpus,
-                               j->status,   j->peak_bytes, j->memory_bytes};
-    const double reals[] = {j->utilisation, j->energy_j, j->cost};
-    int column = 1;
-    int rc = history_db_prepare(h, &st,
-                                "INSERT INTO job(job, program, hash, gpu, peaks, begin_ms, end_ms, "
-                                "batch, gpus, status, peak, memory, utilisation, energy_j, cost) "
-                                "VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-                                e);
-    if (rc < 0)
-        return rc;
-    for (size_t i = 0; i < COUNT_OF(texts); i++)
-        sqlite3_bind_text(st, column++, texts[i], -1, SQLITE_STATIC);
-    for (size_t i = 0; i < COUNT_OF(numbers); i++)
-        sqlite3_bind_int64(st, column++, numbers[i]);
-    for (size_t i = 0; i < COUNT_OF(reals); i++)
-        sqlite3_bind_double(st, column++, reals[i]);
-    rc = sqlite3_step(st) == SQLITE_DONE ? 0 : history_db_failed(h, e);
-    sqlite3_finalize(st);
-    return rc;
 }
 
 int history_jobs_put(const struct history_job *j, struct err *e)
 {
-    AUTO(history_db) struct history_db *h = NULL;
-    int rc = history_db_open(&h, true, e);
-    if (rc == 0)
-        rc = history_db_exec(h, "BEGIN IMMEDIATE", e);
-    if (rc == 0)
-        rc = insert(h, j, e);
-    if (rc == 0)
-        rc = history_db_trim(h, "job", "end_ms", e);
-    return rc < 0 ? rc : history_db_exec(h, "COMMIT", e); /* closing it rolls back */
+    return history_db_put(&table, j, 1, e);
 }
 
-/* ---- JSON ----------------------------------------------------------------------------------- */
-
-static void add_known(json_t *o, const char *key, double value)
+static json_t *real(double value)
 {
-    if (value >= 0)
-        json_object_set_new(o, key, json_real(value));
+    return value >= 0 ? json_real(value) : NULL;
 }
 
-static void add_known_int(json_t *o, const char *key, int64_t value)
+static json_t *integer(int64_t value)
 {
-    if (value >= 0)
-        json_object_set_new(o, key, json_integer(value));
+    return value >= 0 ? json_integer(value) : NULL;
 }
 
 json_t *history_jobs_json(const struct history_job *j)
 {
     json_t *peaks = NULL;
-    json_t *o = json_pack("{s:o, s:o, s:s, s:I, s:I, s:i, s:i, s:o}", "job", json_text(j->job),
-                          "program", json_text(j->program), "hash", j->hash, "begin_ms",
-                          (json_int_t)j->begin_ms, "end_ms", (json_int_t)j->end_ms, "status",
-                          j->status, "gpus", j->gpus, "gpu", json_text(j->gpu));
-    add_known_int(o, "batch", j->batch);
-    add_known(o, "utilisation", j->utilisation);
-    add_known_int(o, "peak_bytes", j->peak_bytes);
-    add_known_int(o, "memory_bytes", j->memory_bytes);
-    if (json_parse(&peaks, j->peaks, strlen(j->peaks), NULL) == 0)
-        json_object_set_new(o, "peaks", peaks);
-    add_known(o, "energy_j", j->energy_j);
-    add_known(o, "cost", j->cost);
-    return o;
+    (void)json_parse(&peaks, j->peaks, strlen(j->peaks), NULL);
+    return json_pack("{s:o, s:o, s:s, s:I, s:I, s:i, s:i, s:o, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, "
+                     "s:o*}",
+                     "job", json_text(j->job), "program", json_text(j->program), "hash", j->hash,
+                     "begin_ms", (json_int_t)j->begin_ms, "end_ms", (json_int_t)j->end_ms, "status",
+                     j->status, "gpus", j->gpus, "gpu", json_text(j->gpu), "batch",
+                     integer(j->batch), "utilisation", real(j->utilisation), "peak_bytes",
+                     integer(j->peak_bytes), "memory_bytes", integer(j->memory_bytes), "peaks",
+                     peaks, "energy_j", real(j->energy_j), "cost", real(j->cost));
 }

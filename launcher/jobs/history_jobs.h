@@ -7,12 +7,12 @@
 
 #include "common/err.h"
 #include "common/json.h"
-#include "common/mem.h"
+#include "launcher/jobs/history_command.h"
 
 struct history_job {                  /* in all figures, -1: unknown */
     int64_t begin_ms, end_ms;         /* since 1970 */
     char *job, *program;              /* its id, and history_command.program */
-    char hash[17];                    /* history_command.hash */
+    char *hash;                       /* history_command.hash */
     int64_t batch;                    /* history_command.batch */
     char *gpu;                        /* model: "NVIDIA H100 80GB HBM3" */
     int gpus;                         /* of the whole job */
@@ -29,12 +29,13 @@ struct history_jobs {
     size_t count;
 };
 
-/* Reads the jobs, newest first. The list is empty if none is stored. The caller calls
- * history_jobs_end() in every case. Errors are those of history_db_open(). */
-int history_jobs_read(struct history_jobs *out, struct err *e);
+/* Reads the jobs, newest first; with `of`, the last 100 of this program with these options whose
+ * peak is known. The list is empty if none is stored. The caller calls history_jobs_end() in every
+ * case. Errors are those of history_db_read(). */
+int history_jobs_read(struct history_jobs *out, const struct history_command *of, struct err *e);
 void history_jobs_end(struct history_jobs *l);
 
-/* Stores a job. Errors are those of history_db_open(); nothing is stored then. */
+/* Stores a job. Errors are those of history_db_read(); nothing is stored then. */
 int history_jobs_put(const struct history_job *j, struct err *e);
 
 /* Returns a job as JSON, without the figures that are unknown (new reference). */

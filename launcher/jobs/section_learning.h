@@ -15,10 +15,10 @@ enum { SECTION_LEARNING_MIN_MS = 5000 };
 
 /* Sets the limits that `limits` does not name from earlier jobs of a program (argv in `wdir`; NULL:
  * the present directory), and appends to `text` what it has set: "step 7.5 s, no section 30 s".
- * Appends nothing if no job is known. Errors are those of history_db_open(). */
+ * Appends nothing if no job is known. Errors are those of history_db_read(). */
 int section_learning_read(struct section_limits *limits, struct strbuf *text, char *const *argv,
                           const char *wdir, double factor, struct err *e);
 
-/* Remembers the longest times of a job. Errors are those of history_db_open(). */
+/* Remembers the longest times of a job. Errors are those of history_db_read(). */
 int section_learning_store(const struct section_limits *longest, char *const *argv,
                            const char *wdir, struct err *e);

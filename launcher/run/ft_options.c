@@ -173,9 +173,10 @@ static void drop_defaults(json_t *all)
 /* Sets the settings from the limits; those without a limit get the extension's default. */
 static void set_settings(json_t *all, const struct section_limits *l)
 {
-    const int64_t ms[FT_SETTINGS] = {[FT_OUT_OF_SECTION_TIMEOUT] = l->out_of_section_ms,
-                                     [FT_HEARTBEAT_TIMEOUT] = l->heartbeat_ms,
-                                     [FT_INITIAL_HEARTBEAT_TIMEOUT] = l->initial_heartbeat_ms};
+    const int64_t ms[FT_SETTINGS] = {
+        [FT_OUT_OF_SECTION_TIMEOUT] = l->other_ms[SECTION_LIMITS_OUTSIDE],
+        [FT_HEARTBEAT_TIMEOUT] = l->other_ms[SECTION_LIMITS_HEARTBEAT],
+        [FT_INITIAL_HEARTBEAT_TIMEOUT] = l->other_ms[SECTION_LIMITS_FIRST_HEARTBEAT]};
     for (int i = 0; i < FT_SETTINGS; i++)
         if (settings[i].kind == LIMIT && (ms[i] > 0 || settings[i].value > 0))
             json_object_set_new(all, settings[i].key,

@@ -109,18 +109,16 @@ static int read_seconds(int64_t *out, const char *key, const json_t *value, stru
 
 int section_limits_read(struct section_limits *l, const json_t *from, struct err *e)
 {
-    const struct {
-        const char *key;
-        int64_t *ms;
-    } fields[] = {{"out_of_section", &l->out_of_section_ms},
-                  {"heartbeat", &l->heartbeat_ms},
-                  {"initial_heartbeat", &l->initial_heartbeat_ms}};
+    static const char *const keys[SECTION_LIMITS_KINDS] = {
+        [SECTION_LIMITS_OUTSIDE] = "out_of_section",
+        [SECTION_LIMITS_HEARTBEAT] = "heartbeat",
+        [SECTION_LIMITS_FIRST_HEARTBEAT] = "initial_heartbeat"};
     const char *name;
     const json_t *value;
     int rc = 0;
-    for (size_t i = 0; i < COUNT_OF(fields) && rc == 0; i++)
-        if ((value = json_object_get(from, fields[i].key)))
-            rc = read_seconds(fields[i].ms, fields[i].key, value, e);
+    for (int i = 1; i < SECTION_LIMITS_KINDS && rc == 0; i++)
+        if ((value = json_object_get(from, keys[i])))
+            rc = read_seconds(&l->other_ms[i], keys[i], value, e);
     const json_t *sections = json_object_get(from, "sections");
     if (rc == 0 && sections && !json_is_null(sections) && !json_is_object(sections))
         rc = err_set(e, -EINVAL, "sections: %s, not a mapping", json_type_name(sections));
@@ -141,24 +139,11 @@ void section_limits_copy(struct section_limits *to, const struct section_limits 
         section_limits_set(to, from->at[i].name, from->at[i].ms);
 }
 
-/* The times that are not those of sections. */
-enum { OTHERS = 3 };
-static void list_others(int64_t *(*out)[OTHERS], struct section_limits *l)
-{
-    (*out)[0] = &l->out_of_section_ms;
-    (*out)[1] = &l->heartbeat_ms;
-    (*out)[2] = &l->initial_heartbeat_ms;
-}
-
 void section_limits_raise(struct section_limits *to, const struct section_limits *from)
 {
-    struct section_limits copy = *from;
-    int64_t *own[OTHERS], *other[OTHERS];
-    list_others(&own, to);
-    list_others(&other, &copy);
-    for (int i = 0; i < OTHERS; i++)
-        if (*other[i] > *own[i])
-            *own[i] = *other[i];
+    for (int i = 0; i < SECTION_LIMITS_KINDS; i++)
+        if (from->other_ms[i] > to->other_ms[i])
+            to->other_ms[i] = from->other_ms[i];
     for (int i = 0; i < from->count; i++)
         if (from->at[i].ms > section_limits_of(to, from->at[i].name))
             section_limits_set(to, from->at[i].name, from->at[i].ms);
@@ -170,25 +155,15 @@ static int64_t learn(int64_t longest_ms, double factor, int64_t min_ms)
     return ms > min_ms ? ms : min_ms;
 }
 
-int section_limits_learn(struct section_limits *l, const struct section_limits *longest,
-                         double factor, int64_t min_ms)
+void section_limits_learn(struct section_limits *l, const struct section_limits *longest,
+                          double factor, int64_t min_ms)
 {
-    struct section_limits copy = *longest;
-    int64_t *own[OTHERS], *seen[OTHERS];
-    int n = 0;
-    list_others(&own, l);
-    list_others(&seen, &copy);
-    for (int i = 0; i < OTHERS; i++)
-        if (*own[i] == 0 && *seen[i] > 0) {
-            *own[i] = learn(*seen[i], factor, min_ms);
-            n++;
-        }
+    for (int i = 0; i < SECTION_LIMITS_KINDS; i++)
+        if (l->other_ms[i] == 0 && longest->other_ms[i] > 0)
+            l->other_ms[i] = learn(longest->other_ms[i], factor, min_ms);
     for (int i = 0; i < longest->count; i++)
-        if (!find(l, longest->at[i].name) && longest->at[i].ms > 0) {
+        if (!find(l, longest->at[i].name) && longest->at[i].ms > 0)
             section_limits_set(l, longest->at[i].name, learn(longest->at[i].ms, factor, min_ms));
-            n++;
-        }
-    return n;
 }
 
 int64_t section_limits_of(const struct section_limits *l, const char *name)
@@ -199,7 +174,9 @@ int64_t section_limits_of(const struct section_limits *l, const char *name)
 
 bool section_limits_any(const struct section_limits *l)
 {
-    bool any = l->out_of_section_ms || l->heartbeat_ms || l->initial_heartbeat_ms;
+    bool any = false;
+    for (int i = 0; i < SECTION_LIMITS_KINDS; i++)
+        any |= l->other_ms[i] > 0;
     for (int i = 0; i < l->count; i++)
         any |= l->at[i].ms > 0;
     return any;

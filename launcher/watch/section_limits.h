@@ -12,12 +12,19 @@ struct section_limit {
     int64_t ms; /* 0: no limit */
 };
 
+/* The numbers are stored (section_learning.h). */
+enum section_limits_kind {
+    SECTION_LIMITS_SECTION,
+    SECTION_LIMITS_OUTSIDE,         /* time in no section */
+    SECTION_LIMITS_HEARTBEAT,       /* time between two heartbeats */
+    SECTION_LIMITS_FIRST_HEARTBEAT, /* time until the first heartbeat */
+    SECTION_LIMITS_KINDS
+};
+
 struct section_limits {
     struct section_limit *at;
     int count;
-    int64_t out_of_section_ms;    /* time in no section; in all of these, 0 means no limit */
-    int64_t heartbeat_ms;         /* time between two heartbeats */
-    int64_t initial_heartbeat_ms; /* time until the first heartbeat */
+    int64_t other_ms[SECTION_LIMITS_KINDS]; /* by kind, not of sections; 0: no limit */
 };
 
 void section_limits_free(struct section_limits *l);
@@ -41,10 +48,9 @@ void section_limits_copy(struct section_limits *to, const struct section_limits 
  * section_limits_raise() sets each time of `to` to that of `from` if that is longer. */
 void section_limits_raise(struct section_limits *to, const struct section_limits *from);
 /* Sets each limit that `l` does not name to the longest time multiplied by `factor`, but to at
- * least `min_ms`. A section that `l` names with no limit keeps none. Returns the number of limits
- * set. */
-int section_limits_learn(struct section_limits *l, const struct section_limits *longest,
-                         double factor, int64_t min_ms);
+ * least `min_ms`. A section that `l` names with no limit keeps none. */
+void section_limits_learn(struct section_limits *l, const struct section_limits *longest,
+                          double factor, int64_t min_ms);
 
 /* Returns the limit of a section; 0: it has none. */
 int64_t section_limits_of(const struct section_limits *l, const char *name);

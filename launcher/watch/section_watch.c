@@ -88,6 +88,12 @@ struct section_limits *section_watch_limits(struct section_watch *w, int rank)
     return &w->ranks[rank].limits;
 }
 
+/* Returns the kind of the time since the last heartbeat. */
+static enum section_limits_kind beat_kind(const struct rank *r)
+{
+    return r->beats ? SECTION_LIMITS_HEARTBEAT : SECTION_LIMITS_FIRST_HEARTBEAT;
+}
+
 static void raise_ms(int64_t *longest, int64_t ms)
 {
     *longest = ms > *longest ? ms : *longest;
@@ -104,10 +110,9 @@ static void measure(struct section_limits *longest, struct rank *r, enum section
         return;
     if (r->state == SECTION_WATCH_OUTSIDE && r->used_sections &&
         (ends || ev == SECTION_WATCH_EV_BEGIN))
-        raise_ms(&longest->out_of_section_ms, now_ms - r->outside_ms);
+        raise_ms(&longest->other_ms[SECTION_LIMITS_OUTSIDE], now_ms - r->outside_ms);
     if (ev == SECTION_WATCH_EV_HEARTBEAT || (ends && r->beats))
-        raise_ms(r->beats ? &longest->heartbeat_ms : &longest->initial_heartbeat_ms,
-                 now_ms - r->beat_ms);
+        raise_ms(&longest->other_ms[beat_kind(r)], now_ms - r->beat_ms);
 }
 
 const struct section_limits *section_watch_longest(const struct section_watch *w)
@@ -190,7 +195,8 @@ void section_watch_end(struct section_watch *w, int rank, const char *section, i
 
 /* ---- limits --------------------------------------------------------------------------------- */
 
-/* Leaves in `*worst` the overrun that began first. `since_ms` is when the time began. */
+/* Leaves in `*worst` the overrun whose limit ended first, at `*first_ms`. `since_ms` is when the
+ * time of `o` began. */
 static void add(struct section_overrun *worst, int64_t *first_ms, struct section_overrun o,
                 int64_t since_ms, int64_t now_ms)
 {
@@ -204,25 +210,22 @@ static void add(struct section_overrun *worst, int64_t *first_ms, struct section
 /* Returns true if the rank has exceeded a limit. `*out` then describes the first overrun. */
 static bool check_rank(const struct rank *r, int rank, struct section_overrun *out, int64_t now_ms)
 {
-    const struct section_limits *l = &r->limits;
     int64_t first_ms = INT64_MAX;
+    struct section_overrun o = {.rank = rank, .kind = beat_kind(r)};
     if (r->state != SECTION_WATCH_INSIDE && r->state != SECTION_WATCH_OUTSIDE)
         return false;
-    add(out, &first_ms,
-        r->beats
-            ? (struct section_overrun){SECTION_OVERRUN_HEARTBEAT, rank, NULL, 0, l->heartbeat_ms}
-            : (struct section_overrun){SECTION_OVERRUN_FIRST_HEARTBEAT, rank, NULL, 0,
-                                       l->initial_heartbeat_ms},
-        r->beat_ms, now_ms);
+    o.limit_ms = r->limits.other_ms[o.kind];
+    add(out, &first_ms, o, r->beat_ms, now_ms);
+    o.kind = SECTION_LIMITS_OUTSIDE;
+    o.limit_ms = r->limits.other_ms[o.kind];
     if (r->state == SECTION_WATCH_OUTSIDE)
-        add(out, &first_ms,
-            (struct section_overrun){SECTION_OVERRUN_OUTSIDE, rank, NULL, 0, l->out_of_section_ms},
-            r->outside_ms, now_ms);
-    for (int i = 0; i < r->count; i++)
-        add(out, &first_ms,
-            (struct section_overrun){SECTION_OVERRUN_SECTION, rank, r->open[i].name, 0,
-                                     section_limits_of(l, r->open[i].name)},
-            r->open[i].begun_ms, now_ms);
+        add(out, &first_ms, o, r->outside_ms, now_ms);
+    o.kind = SECTION_LIMITS_SECTION;
+    for (int i = 0; i < r->count; i++) {
+        o.section = r->open[i].name;
+        o.limit_ms = section_limits_of(&r->limits, o.section);
+        add(out, &first_ms, o, r->open[i].begun_ms, now_ms);
+    }
     return first_ms < INT64_MAX;
 }
 
@@ -264,13 +267,13 @@ bool section_watch_check(struct section_watch *w, struct section_overrun *out, b
 
 /* ---- texts ---------------------------------------------------------------------------------- */
 
-const char *section_watch_overrun_name(enum section_overrun_kind kind)
+const char *section_watch_overrun_name(enum section_limits_kind kind)
 {
     static const char *const names[] = {
-        [SECTION_OVERRUN_SECTION] = "section",
-        [SECTION_OVERRUN_OUTSIDE] = "out of section",
-        [SECTION_OVERRUN_HEARTBEAT] = "heartbeat",
-        [SECTION_OVERRUN_FIRST_HEARTBEAT] = "first heartbeat",
+        [SECTION_LIMITS_SECTION] = "section",
+        [SECTION_LIMITS_OUTSIDE] = "out of section",
+        [SECTION_LIMITS_HEARTBEAT] = "heartbeat",
+        [SECTION_LIMITS_FIRST_HEARTBEAT] = "first heartbeat",
     };
     return names[kind];
 }
@@ -286,10 +289,10 @@ void section_watch_overrun_write(struct strbuf *b, const struct section_overrun 
 {
     const char *has = many ? "have" : "has";
     double s = (double)o->ms / 1000, limit_s = (double)o->limit_ms / 1000;
-    if (o->kind == SECTION_OVERRUN_SECTION) {
+    if (o->kind == SECTION_LIMITS_SECTION) {
         strbuf_printf(b, "%s been in section ", has);
         write_name(b, o->section);
-    } else if (o->kind == SECTION_OVERRUN_OUTSIDE) {
+    } else if (o->kind == SECTION_LIMITS_OUTSIDE) {
         strbuf_printf(b, "%s been in no section", has);
     } else {
         strbuf_printf(b, "%s sent no %s", has, section_watch_overrun_name(o->kind));

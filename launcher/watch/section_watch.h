@@ -57,17 +57,10 @@ struct section_limits *section_watch_limits(struct section_watch *w, int rank);
  * before the first one, and between heartbeats. What lasts still does not count. Borrowed. */
 const struct section_limits *section_watch_longest(const struct section_watch *w);
 
-enum section_overrun_kind {
-    SECTION_OVERRUN_SECTION,
-    SECTION_OVERRUN_OUTSIDE,
-    SECTION_OVERRUN_HEARTBEAT,
-    SECTION_OVERRUN_FIRST_HEARTBEAT
-};
-
 struct section_overrun {
-    enum section_overrun_kind kind;
+    enum section_limits_kind kind;
     int rank;            /* the rank that exceeded its limit first */
-    const char *section; /* of SECTION_OVERRUN_SECTION; borrowed */
+    const char *section; /* of SECTION_LIMITS_SECTION; borrowed */
     int64_t ms, limit_ms;
 };
 
@@ -82,7 +75,7 @@ bool section_watch_check(struct section_watch *w, struct section_overrun *out, b
 
 /* Returns the name of the kind for events: "section", "out of section", "heartbeat", "first
  * heartbeat". */
-const char *section_watch_overrun_name(enum section_overrun_kind kind);
+const char *section_watch_overrun_name(enum section_limits_kind kind);
 /* Appends what happened, to follow the names of the ranks: "has been in section 'step' for 181 s,
  * longer than 180 s". `many`: several ranks have. */
 void section_watch_overrun_write(struct strbuf *b, const struct section_overrun *o, bool many);

@@ -22,22 +22,25 @@ static int64_t now_ms(const struct sections *s)
 
 /* ---- settings ------------------------------------------------------------------------------- */
 
+static const char *const own_options[] = {
+    [SECTION_LIMITS_SECTION] = "--section-timeouts",
+    [SECTION_LIMITS_OUTSIDE] = "--out-of-section-timeout",
+    [SECTION_LIMITS_HEARTBEAT] = "--heartbeat-timeout",
+    [SECTION_LIMITS_FIRST_HEARTBEAT] = "--initial-heartbeat-timeout",
+};
+
 static int read_limits(struct feature_settings *set, struct err *e)
 {
     struct section_limits *l = &set->sections.limits;
-    const struct {
-        const char *option, *value;
-        int64_t *ms;
-    } rows[] = {
-        {"--out-of-section-timeout", set->sections.out_of_section, &l->out_of_section_ms},
-        {"--heartbeat-timeout", set->sections.heartbeat, &l->heartbeat_ms},
-        {"--initial-heartbeat-timeout", set->sections.initial_heartbeat, &l->initial_heartbeat_ms},
-    };
+    const char *const values[] = {[SECTION_LIMITS_OUTSIDE] = set->sections.out_of_section,
+                                  [SECTION_LIMITS_HEARTBEAT] = set->sections.heartbeat,
+                                  [SECTION_LIMITS_FIRST_HEARTBEAT] =
+                                      set->sections.initial_heartbeat};
     if (set->sections.timeouts && section_limits_parse(l, set->sections.timeouts, e) < 0)
         return err_wrap(e, "--section-timeouts");
-    for (size_t i = 0; i < COUNT_OF(rows); i++)
-        if (rows[i].value && section_limits_read_ms(rows[i].ms, rows[i].value, e) < 0)
-            return err_wrap(e, "%s", rows[i].option);
+    for (int i = 1; i < SECTION_LIMITS_KINDS; i++)
+        if (values[i] && section_limits_read_ms(&l->other_ms[i], values[i], e) < 0)
+            return err_wrap(e, "%s", own_options[i]);
     return 0;
 }
 
@@ -66,21 +69,15 @@ static int check(struct feature_settings *set, struct launch_spec *spec, struct 
 
 /* ---- limits --------------------------------------------------------------------------------- */
 
-static const char *option_of(const struct sections *p, enum section_overrun_kind kind)
+static const char *option_of(const struct sections *p, enum section_limits_kind kind)
 {
-    static const char *const own[] = {
-        [SECTION_OVERRUN_SECTION] = "--section-timeouts",
-        [SECTION_OVERRUN_OUTSIDE] = "--out-of-section-timeout",
-        [SECTION_OVERRUN_HEARTBEAT] = "--heartbeat-timeout",
-        [SECTION_OVERRUN_FIRST_HEARTBEAT] = "--initial-heartbeat-timeout",
-    };
     static const char *const of_ft[] = {
-        [SECTION_OVERRUN_SECTION] = "rank_section_timeouts",
-        [SECTION_OVERRUN_OUTSIDE] = "rank_out_of_section_timeout",
-        [SECTION_OVERRUN_HEARTBEAT] = "rank_heartbeat_timeout",
-        [SECTION_OVERRUN_FIRST_HEARTBEAT] = "initial_rank_heartbeat_timeout",
+        [SECTION_LIMITS_SECTION] = "rank_section_timeouts",
+        [SECTION_LIMITS_OUTSIDE] = "rank_out_of_section_timeout",
+        [SECTION_LIMITS_HEARTBEAT] = "rank_heartbeat_timeout",
+        [SECTION_LIMITS_FIRST_HEARTBEAT] = "initial_rank_heartbeat_timeout",
     };
-    return (p->run->set->sections.from_connect ? of_ft : own)[kind];
+    return (p->run->set->sections.from_connect ? of_ft : own_options)[kind];
 }
 
 static void report_overrun(struct sections *p, const struct section_overrun *o)

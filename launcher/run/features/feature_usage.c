@@ -159,6 +159,7 @@ static int store(const struct measured *u, int status, const struct job_usage_su
         .end_ms = clock_ms_of(CLOCK_REALTIME),
         .job = u->job_id,
         .program = u->command.program,
+        .hash = (char *)u->command.hash,
         .batch = u->command.batch,
         .gpu = (char *)(s->count > 0 ? s->gpus[0].name : ""),
         .gpus = u->gpus,
@@ -170,7 +171,6 @@ static int store(const struct measured *u, int status, const struct job_usage_su
         .energy_j = s->energy_j,
         .cost = usage_report_cost(f),
     };
-    memcpy(j.hash, u->command.hash, sizeof j.hash);
     return history_jobs_put(&j, e);
 }
 

@@ -1,6 +1,7 @@
 /* test_history_jobs - finished jobs: stored, listed, limited, and the peaks of a program. */
 #include "launcher/jobs/history_jobs.h"
 
+#include <sqlite3.h>
 #include <sys/stat.h>
 
 #include "launcher/jobs/history_db.h"
@@ -19,7 +20,7 @@ static struct history_job example(void)
                                 .end_ms = 9000,
                                 .job = (char *)"drover-1-ab",
                                 .program = (char *)"/home/ada/train.py",
-                                .hash = "0123456789abcdef",
+                                .hash = (char *)"0123456789abcdef",
                                 .batch = 8,
                                 .gpu = (char *)"NVIDIA H100",
                                 .gpus = 2,
@@ -43,7 +44,7 @@ static struct history_jobs all(void)
 {
     struct history_jobs l;
     struct err e = {0};
-    if (history_jobs_read(&l, &e) < 0)
+    if (history_jobs_read(&l, NULL, &e) < 0)
         FAIL("%s", e.text);
     return l;
 }
@@ -103,15 +104,16 @@ TEST(the_oldest_jobs_beyond_the_limit_are_removed)
     const char *root = open_state();
     struct history_job j = example();
     put_job(&j);
-    struct history_db *h = NULL;
-    CHECK_INT(history_db_open(&h, true, NULL), 0);
+    AUTO(free) char *path = xasprintf("%s/drover/baselines.db", root);
+    sqlite3 *db = NULL;
+    CHECK_INT(sqlite3_open(path, &db), SQLITE_OK);
     AUTO(free)
     char *sql = xasprintf("WITH n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) "
                           "INSERT INTO job SELECT i, 100000 + i, 'j', 'p', 'h', -1, 'g', 1, 0, "
                           "-1, -1, -1, '{}', -1, -1 FROM n",
                           HISTORY_DB_ROWS_MAX);
-    CHECK_INT(history_db_exec(h, sql, NULL), 0);
-    history_db_close(h);
+    CHECK_INT(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
     j.end_ms = 1 << 30;
     j.job = (char *)"newest";
     put_job(&j);
@@ -119,6 +121,41 @@ TEST(the_oldest_jobs_beyond_the_limit_are_removed)
     CHECK_INT(l.count, HISTORY_DB_ROWS_MAX);
     CHECK_STR(l.at[0].job, "newest");
     CHECK_INT(l.at[l.count - 1].end_ms, 100002); /* 9000 and 100001 are removed */
+    history_jobs_end(&l);
+    remove_root(root);
+}
+
+TEST(peaks_are_those_of_the_program_and_its_options)
+{
+    const char *root = open_state();
+    const struct history_command of = {.program = (char *)"/home/ada/train.py",
+                                       .hash = "0123456789abcdef"};
+    struct history_jobs l;
+    CHECK_INT(history_jobs_read(&l, &of, NULL), 0);
+    CHECK_INT(l.count, 0);
+    CHECK(!l.at);
+    struct history_job j = example();
+    put_job(&j);
+    j.end_ms = 10000;
+    j.batch = 16;
+    j.peak_bytes = 50;
+    put_job(&j);
+    j.end_ms = 11000;
+    j.peak_bytes = -1; /* unknown: not a peak */
+    put_job(&j);
+    j.peak_bytes = 70;
+    j.hash = (char *)"fedcba9876543210";
+    put_job(&j);
+    j.hash = (char *)"0123456789abcdef";
+    j.program = (char *)"other";
+    put_job(&j);
+    CHECK_INT(history_jobs_read(&l, &of, NULL), 0);
+    CHECK_INT(l.count, 2);
+    CHECK_INT(l.at[0].batch, 16); /* newest first */
+    CHECK_INT(l.at[0].peak_bytes, 50);
+    CHECK_STR(l.at[0].gpu, "NVIDIA H100");
+    CHECK_INT(l.at[1].batch, 8);
+    CHECK_INT(l.at[1].peak_bytes, 30);
     history_jobs_end(&l);
     remove_root(root);
 }

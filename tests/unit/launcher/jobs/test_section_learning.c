@@ -7,7 +7,7 @@ static char *argv[] = {(char *)"/opt/train.py", (char *)"--lr", (char *)"1", NUL
 
 static void store(const char *section, int64_t ms, int64_t outside_ms)
 {
-    struct section_limits longest = {.out_of_section_ms = outside_ms};
+    struct section_limits longest = {.other_ms[SECTION_LIMITS_OUTSIDE] = outside_ms};
     struct err e = {0};
     section_limits_set(&longest, section, ms);
     CHECK_INT(section_learning_store(&longest, argv, NULL, &e), 0);
@@ -33,7 +33,7 @@ TEST(the_longest_time_of_all_jobs_is_multiplied)
     store("step", 2000, 2500); /* each keeps its own maximum */
     CHECK_STR(read_limits(&l, argv), "step 15 s, no section 12.5 s");
     CHECK_INT(section_limits_of(&l, "step"), 15000);
-    CHECK_INT(l.out_of_section_ms, 12500);
+    CHECK_INT(l.other_ms[SECTION_LIMITS_OUTSIDE], 12500);
     section_limits_free(&l);
     remove_root(root);
 }
@@ -42,7 +42,7 @@ TEST(a_limit_is_not_shorter_than_the_shortest_and_what_the_user_says_stays)
 {
     const char *root = new_root();
     setenv("XDG_STATE_HOME", root, 1);
-    struct section_limits l = {.out_of_section_ms = 100};
+    struct section_limits l = {.other_ms[SECTION_LIMITS_OUTSIDE] = 100};
     struct err e = {0};
     store("step", 20, 50);
     store("eval", 7000, 50);
@@ -52,7 +52,7 @@ TEST(a_limit_is_not_shorter_than_the_shortest_and_what_the_user_says_stays)
     CHECK_INT(section_limits_of(&l, "step"), SECTION_LEARNING_MIN_MS);
     CHECK_INT(section_limits_of(&l, "eval"), 0);
     CHECK_INT(section_limits_of(&l, "setup"), 1000);
-    CHECK_INT(l.out_of_section_ms, 100);
+    CHECK_INT(l.other_ms[SECTION_LIMITS_OUTSIDE], 100);
     section_limits_free(&l);
     remove_root(root);
 }

@@ -40,9 +40,9 @@ TEST(without_settings_there_are_the_extension_s_defaults)
 {
     CHECK_INT(read_options(&(struct ft_options){0}), 0);
     CHECK_INT(limits.count, 0);
-    CHECK_INT(limits.out_of_section_ms, 0);
-    CHECK_INT(limits.heartbeat_ms, 45 * 60 * 1000);
-    CHECK_INT(limits.initial_heartbeat_ms, 60 * 60 * 1000);
+    CHECK_INT(limits.other_ms[SECTION_LIMITS_OUTSIDE], 0);
+    CHECK_INT(limits.other_ms[SECTION_LIMITS_HEARTBEAT], 45 * 60 * 1000);
+    CHECK_INT(limits.other_ms[SECTION_LIMITS_FIRST_HEARTBEAT], 60 * 60 * 1000);
     CHECK_STR(config, "{\"rank_section_timeouts\":{},\"rank_out_of_section_timeout\":null,"
                       "\"rank_heartbeat_timeout\":2700.0,\"initial_rank_heartbeat_timeout\":3600.0,"
                       "\"workload_check_interval\":5.0,\"safety_factor\":5.0}");
@@ -59,8 +59,8 @@ TEST(options_override_the_file_which_overrides_the_defaults)
     struct ft_options o = {.config_path = p.path};
     CHECK_INT(read_options(&o), 0);
     CHECK_INT(section_limits_of(&limits, "setup"), 60000);
-    CHECK_INT(limits.heartbeat_ms, 0);
-    CHECK_INT(limits.out_of_section_ms, 30000);
+    CHECK_INT(limits.other_ms[SECTION_LIMITS_HEARTBEAT], 0);
+    CHECK_INT(limits.other_ms[SECTION_LIMITS_OUTSIDE], 30000);
     CHECK_HAS(config, "\"safety_factor\":3");
     CHECK_INT(strv_len(warnings), 1);
     CHECK_HAS(warnings[0], "'what' is unknown");
@@ -71,8 +71,8 @@ TEST(options_override_the_file_which_overrides_the_defaults)
     CHECK_INT(read_options(&o), 0);
     CHECK_INT(section_limits_of(&limits, "setup"), 0); /* the option replaces the whole mapping */
     CHECK_INT(section_limits_of(&limits, "step"), 500);
-    CHECK_INT(limits.out_of_section_ms, 0);
-    CHECK_INT(limits.initial_heartbeat_ms, 12000);
+    CHECK_INT(limits.other_ms[SECTION_LIMITS_OUTSIDE], 0);
+    CHECK_INT(limits.other_ms[SECTION_LIMITS_FIRST_HEARTBEAT], 12000);
     CHECK_HAS(config, "{\"rank_section_timeouts\":{\"step\":0.5,\"eval\":null}");
     CHECK_HAS(config, "\"safety_factor\":2.5");
     done();
@@ -127,13 +127,14 @@ TEST(limits_that_are_not_given_are_learnt_with_the_safety_factor)
 {
     const char *root = new_root();
     char *argv[] = {(char *)"./train.py", (char *)"--lr", (char *)"1", NULL};
-    struct section_limits longest = {.out_of_section_ms = 2000, .heartbeat_ms = 10000};
+    struct section_limits longest = {.other_ms[SECTION_LIMITS_OUTSIDE] = 2000,
+                                     .other_ms[SECTION_LIMITS_HEARTBEAT] = 10000};
     setenv("XDG_STATE_HOME", root, 1);
     struct ft_options o = {.learn_argv = argv, .learn_wdir = "/home/ada"};
     CHECK_INT(read_options(&o), 0); /* nothing is known */
     CHECK_INT(learnt.len, 0);
-    CHECK_INT(limits.heartbeat_ms, 45 * 60 * 1000);
-    CHECK_INT(limits.out_of_section_ms, 0);
+    CHECK_INT(limits.other_ms[SECTION_LIMITS_HEARTBEAT], 45 * 60 * 1000);
+    CHECK_INT(limits.other_ms[SECTION_LIMITS_OUTSIDE], 0);
     section_limits_set(&longest, "step", 4000);
     section_limits_set(&longest, "setup", 60000);
     CHECK_INT(section_learning_store(&longest, argv, "/home/ada", &error), 0);
@@ -144,9 +145,9 @@ TEST(limits_that_are_not_given_are_learnt_with_the_safety_factor)
     CHECK_STR(strbuf_str(&learnt), "step 12 s, no section 6 s, heartbeat 30 s");
     CHECK_INT(section_limits_of(&limits, "setup"), 90000);
     CHECK_INT(section_limits_of(&limits, "step"), 12000);
-    CHECK_INT(limits.out_of_section_ms, 6000);
-    CHECK_INT(limits.heartbeat_ms, 30000);
-    CHECK_INT(limits.initial_heartbeat_ms, 60 * 60 * 1000);
+    CHECK_INT(limits.other_ms[SECTION_LIMITS_OUTSIDE], 6000);
+    CHECK_INT(limits.other_ms[SECTION_LIMITS_HEARTBEAT], 30000);
+    CHECK_INT(limits.other_ms[SECTION_LIMITS_FIRST_HEARTBEAT], 60 * 60 * 1000);
     CHECK_STR(config, "{\"rank_section_timeouts\":{\"setup\":90.0,\"step\":12.0},"
                       "\"rank_out_of_section_timeout\":6.0,\"rank_heartbeat_timeout\":30.0,"
                       "\"initial_rank_heartbeat_timeout\":3600.0,\"workload_check_interval\":5.0,"

@@ -55,7 +55,8 @@ TEST(malformed_limits_are_refused_and_set_nothing)
 TEST(an_object_changes_the_limits_that_it_has)
 {
     static const char text[] = "{\"sections\":{\"step\":0.5,\"eval\":null},\"heartbeat\":null}";
-    struct section_limits l = {.heartbeat_ms = 7, .initial_heartbeat_ms = 8};
+    struct section_limits l = {.other_ms[SECTION_LIMITS_HEARTBEAT] = 7,
+                               .other_ms[SECTION_LIMITS_FIRST_HEARTBEAT] = 8};
     struct err e = {0};
     AUTO(json) json_t *from = NULL;
     section_limits_set(&l, "setup", 9);
@@ -63,8 +64,8 @@ TEST(an_object_changes_the_limits_that_it_has)
     CHECK_INT(section_limits_read(&l, from, &e), 0);
     CHECK_INT(section_limits_of(&l, "step"), 500);
     CHECK_INT(section_limits_of(&l, "setup"), 9);
-    CHECK_INT(l.heartbeat_ms, 0);
-    CHECK_INT(l.initial_heartbeat_ms, 8);
+    CHECK_INT(l.other_ms[SECTION_LIMITS_HEARTBEAT], 0);
+    CHECK_INT(l.other_ms[SECTION_LIMITS_FIRST_HEARTBEAT], 8);
     section_limits_free(&l);
 }
 

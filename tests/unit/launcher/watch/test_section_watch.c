@@ -48,8 +48,9 @@ static int64_t checked_ms;
 
 static struct section_watch *new_watch(void)
 {
-    struct section_limits l = {
-        .out_of_section_ms = 5000, .heartbeat_ms = 2000, .initial_heartbeat_ms = 9000};
+    struct section_limits l = {.other_ms[SECTION_LIMITS_OUTSIDE] = 5000,
+                               .other_ms[SECTION_LIMITS_HEARTBEAT] = 2000,
+                               .other_ms[SECTION_LIMITS_FIRST_HEARTBEAT] = 9000};
     section_limits_set(&l, "step", 1000);
     section_limits_set(&l, "setup", 3000);
     struct section_watch *w = section_watch_new(RANKS, &l);
@@ -78,7 +79,7 @@ TEST(a_section_that_takes_too_long_is_found_with_its_rank)
     section_watch_end(w, 1, "setup", 2000);
     section_watch_begin(w, 1, "step", 2000);
     CHECK_INT(pass(w, 9000), 3000);
-    CHECK_INT(found.kind, SECTION_OVERRUN_SECTION);
+    CHECK_INT(found.kind, SECTION_LIMITS_SECTION);
     CHECK_INT(found.rank, 1);
     CHECK_STR(found.section, "step");
     CHECK_INT(found.ms, 1000);
@@ -115,7 +116,7 @@ TEST(sections_may_be_nested_and_overlap)
     section_watch_end(w, 0, "setup", 2900);
     section_watch_end(w, 0, NULL, 3000); /* all */
     CHECK_INT(pass(w, 20000), 8000);
-    CHECK_INT(found.kind, SECTION_OVERRUN_OUTSIDE);
+    CHECK_INT(found.kind, SECTION_LIMITS_OUTSIDE);
     AUTO(strbuf) struct strbuf b = {0};
     section_watch_overrun_write(&b, &found, false);
     CHECK_STR(strbuf_str(&b), "has been in no section for 5.0 s, longer than 5 s");
@@ -124,18 +125,18 @@ TEST(sections_may_be_nested_and_overlap)
 TEST(heartbeats_have_limits_from_the_start_on_and_between_each_other)
 {
     AUTO(section_watch) struct section_watch *w = new_watch();
-    section_watch_limits(w, 0)->out_of_section_ms = 0;
-    section_watch_limits(w, 1)->out_of_section_ms = 0;
+    section_watch_limits(w, 0)->other_ms[SECTION_LIMITS_OUTSIDE] = 0;
+    section_watch_limits(w, 1)->other_ms[SECTION_LIMITS_OUTSIDE] = 0;
     section_watch_apply(w, 0, EV(START), 0);
     section_watch_apply(w, 1, EV(START), 0);
     CHECK_INT(pass(w, 8000), 0);
     section_watch_apply(w, 0, EV(HEARTBEAT), 8000);
     CHECK_INT(pass(w, 20000), 9000);
-    CHECK_INT(found.kind, SECTION_OVERRUN_FIRST_HEARTBEAT);
+    CHECK_INT(found.kind, SECTION_LIMITS_FIRST_HEARTBEAT);
     CHECK_INT(found.rank, 1);
     section_watch_apply(w, 1, EV(EXIT), 9000);
     CHECK_INT(pass(w, 20000), 10000);
-    CHECK_INT(found.kind, SECTION_OVERRUN_HEARTBEAT);
+    CHECK_INT(found.kind, SECTION_LIMITS_HEARTBEAT);
     CHECK_INT(found.rank, 0);
     AUTO(strbuf) struct strbuf b = {0};
     section_watch_overrun_write(&b, &found, false);
@@ -154,7 +155,7 @@ TEST(a_rank_that_has_not_started_has_ended_or_has_disconnected_has_no_limits)
     section_watch_apply(w, 1, EV(CONNECT), 20000);
     CHECK_INT(pass(w, 40000), 25000);
     CHECK_INT(found.rank, 1);
-    CHECK_INT(found.kind, SECTION_OVERRUN_OUTSIDE);
+    CHECK_INT(found.kind, SECTION_LIMITS_OUTSIDE);
 }
 
 TEST(a_section_that_begins_again_has_its_whole_time)
@@ -197,7 +198,7 @@ TEST(a_section_that_begins_before_the_start_is_known_counts)
     section_watch_begin(w, 0, "step", 0);
     section_watch_apply(w, 0, EV(START), 1);
     CHECK_INT(pass(w, 900), 0);
-    CHECK(pass(w, 1200) > 0 && found.kind == SECTION_OVERRUN_SECTION && over[0]);
+    CHECK(pass(w, 1200) > 0 && found.kind == SECTION_LIMITS_SECTION && over[0]);
 }
 
 TEST(the_longest_times_are_those_of_all_ranks_between_their_events)
@@ -215,14 +216,14 @@ TEST(the_longest_times_are_those_of_all_ranks_between_their_events)
     section_watch_end(w, 1, NULL, 1300);
     CHECK_INT(section_limits_of(l, "setup"), 1000);
     CHECK_INT(section_limits_of(l, "load"), 300);
-    CHECK_INT(l->out_of_section_ms, 500);
+    CHECK_INT(l->other_ms[SECTION_LIMITS_OUTSIDE], 500);
     section_watch_begin(w, 0, "step", 2600);
     section_watch_apply(w, 0, SECTION_WATCH_EV_EXIT, 90000); /* a section that did not end */
     CHECK_INT(section_limits_of(l, "step"), 0);
-    CHECK_INT(l->out_of_section_ms, 500);
+    CHECK_INT(l->other_ms[SECTION_LIMITS_OUTSIDE], 500);
     section_watch_apply(w, 1, SECTION_WATCH_EV_EXIT, 2000); /* 700 ms since its last section */
-    CHECK_INT(l->out_of_section_ms, 700);
-    CHECK_INT(l->heartbeat_ms, 0);
+    CHECK_INT(l->other_ms[SECTION_LIMITS_OUTSIDE], 700);
+    CHECK_INT(l->other_ms[SECTION_LIMITS_HEARTBEAT], 0);
 }
 
 TEST(a_rank_without_sections_was_not_out_of_one_and_its_heartbeats_are_measured)
@@ -234,7 +235,7 @@ TEST(a_rank_without_sections_was_not_out_of_one_and_its_heartbeats_are_measured)
     section_watch_apply(w, 0, SECTION_WATCH_EV_HEARTBEAT, 3000);
     section_watch_apply(w, 0, SECTION_WATCH_EV_HEARTBEAT, 3100);
     section_watch_apply(w, 0, SECTION_WATCH_EV_EXIT, 3900);
-    CHECK_INT(l->initial_heartbeat_ms, 3000);
-    CHECK_INT(l->heartbeat_ms, 800);
-    CHECK_INT(l->out_of_section_ms, 0);
+    CHECK_INT(l->other_ms[SECTION_LIMITS_FIRST_HEARTBEAT], 3000);
+    CHECK_INT(l->other_ms[SECTION_LIMITS_HEARTBEAT], 800);
+    CHECK_INT(l->other_ms[SECTION_LIMITS_OUTSIDE], 0);
 }
