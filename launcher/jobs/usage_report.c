@@ -72,68 +72,51 @@ void usage_report_print(struct strbuf *b, const char *program, const struct job_
         add_cost(b, f);
     }
     strbuf_puts(b, "\n");
-    unsigned advice = job_advice(s);
-    for (unsigned a = 1; a <= advice; a *= 2)
-        if (advice & a)
-            strbuf_printf(b, "%s: %s\n", program, job_advice_text((enum job_advice)a));
+    for (int i = 0; i < JOB_ADVICE_ROWS; i++)
+        if (job_advice(s) & 1U << i)
+            strbuf_printf(b, "%s: %s\n", program, job_advice_rows[i].text);
 }
 
 /* ---- the event ------------------------------------------------------------------------------ */
 
-static void add_number(json_t *o, const char *key, double value)
+static json_t *real(double value)
 {
-    if (value >= 0)
-        json_object_set_new(o, key, json_real(value));
+    return value >= 0 ? json_real(value) : NULL;
 }
 
-static void add_count(json_t *o, const char *key, int64_t value)
+static json_t *integer(int64_t value)
 {
-    if (value >= 0)
-        json_object_set_new(o, key, json_integer(value));
+    return value >= 0 ? json_integer(value) : NULL;
 }
 
 static json_t *gpu_json(const struct job_usage_gpu *g, int rank)
 {
-    json_t *o = json_pack("{s:o, s:o, s:i}", "uuid", json_text(g->uuid), "name", json_text(g->name),
-                          "rank", rank);
-    add_number(o, "utilisation", g->utilisation);
-    add_number(o, "idle_share", g->idle_share);
-    add_number(o, "longest_idle_s", g->longest_idle_s);
-    add_count(o, "peak_bytes", g->peak_bytes);
-    add_count(o, "memory_bytes", g->total_bytes);
-    add_number(o, "energy_j", g->energy_j);
-    add_number(o, "power_w", g->power_w);
-    add_number(o, "power_share", g->power_share);
-    add_number(o, "sm_mhz", g->sm_mhz);
-    add_count(o, "temperature_c", g->temperature_c);
-    add_number(o, "throttled_share", g->throttled_share);
-    add_number(o, "link_share", g->link_share);
-    return o;
+    return json_pack(
+        "{s:o, s:o, s:i, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*}",
+        "uuid", json_text(g->uuid), "name", json_text(g->name), "rank", rank, "utilisation",
+        real(g->utilisation), "idle_share", real(g->idle_share), "longest_idle_s",
+        real(g->longest_idle_s), "peak_bytes", integer(g->peak_bytes), "memory_bytes",
+        integer(g->total_bytes), "energy_j", real(g->energy_j), "power_w", real(g->power_w),
+        "power_share", real(g->power_share), "sm_mhz", real(g->sm_mhz), "temperature_c",
+        integer(g->temperature_c), "throttled_share", real(g->throttled_share), "link_share",
+        real(g->link_share));
 }
 
 json_t *usage_report_event(const struct job_usage_summary *s, const struct usage_facts *f)
 {
-    json_t *o = json_pack("{s:i, s:f}", "gpus", f->gpus, "gpu_hours", f->gpu_hours);
     json_t *advice = json_array(), *devices = json_array();
-    unsigned bits = job_advice(s);
-    for (unsigned a = 1; a <= bits; a *= 2)
-        if (bits & a)
-            json_array_append_new(advice, json_string(job_advice_name((enum job_advice)a)));
+    for (int i = 0; i < JOB_ADVICE_ROWS; i++)
+        if (job_advice(s) & 1U << i)
+            json_array_append_new(advice, json_string(job_advice_rows[i].name));
     for (int i = 0; i < s->count; i++)
         json_array_append_new(devices, gpu_json(&s->gpus[i], f->ranks[i]));
-    if (f->node)
-        json_object_set_new(o, "node", json_text(f->node));
-    add_number(o, "utilisation", s->utilisation);
-    add_number(o, "energy_j", s->energy_j);
-    add_number(o, "cost", usage_report_cost(f));
-    add_number(o, "price", f->price > 0 ? f->price : JOB_USAGE_UNKNOWN);
-    add_number(o, "cpu_busy", s->cpu_busy);
-    add_number(o, "cpu_wait", s->cpu_wait);
-    add_count(o, "disk_read_bytes", s->disk_read_bytes);
-    add_count(o, "disk_written_bytes", s->disk_written_bytes);
-    add_count(o, "net_received_bytes", s->net_received_bytes);
-    add_count(o, "net_sent_bytes", s->net_sent_bytes);
-    json_object_set_new(o, "advice", advice);
-    json_object_set_new(o, "devices", devices);
-    return o;
+    return json_pack(
+        "{s:i, s:f, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:o, s:o}",
+        "gpus", f->gpus, "gpu_hours", f->gpu_hours, "node", f->node ? json_text(f->node) : NULL,
+        "utilisation", real(s->utilisation), "energy_j", real(s->energy_j), "cost",
+        real(usage_report_cost(f)), "price", f->price > 0 ? json_real(f->price) : NULL, "cpu_busy",
+        real(s->cpu_busy), "cpu_wait", real(s->cpu_wait), "disk_read_bytes",
+        integer(s->disk_read_bytes), "disk_written_bytes", integer(s->disk_written_bytes),
+        "net_received_bytes", integer(s->net_received_bytes), "net_sent_bytes",
+        integer(s->net_sent_bytes), "advice", advice, "devices", devices);
 }

@@ -11,20 +11,17 @@ static const double busy_links = 0.30; /* of the capacity, in both directions */
 static const double low_power = 0.40; /* of the limit: kernels run, but mostly wait, as NCCL's do */
 static const double low_memory = 0.50, full_memory = 0.95;
 
-static const struct {
-    enum job_advice advice;
-    const char *name, *text;
-} rows[] = {
-    {JOB_ADVICE_LOADER, "loader",
+const struct job_advice_row job_advice_rows[JOB_ADVICE_ROWS] = {
+    {"loader",
      "the GPUs wait for data while the CPUs or disks are busy: use more or faster workers of the "
      "data loader, or data that needs less decoding"},
-    {JOB_ADVICE_COMMUNICATION, "communication",
+    {"communication",
      "the GPUs wait while the links between them are busy: accumulate gradients over more steps, "
      "or use ranks that are closer to each other (drover topo)"},
-    {JOB_ADVICE_BATCH, "batch",
+    {"batch",
      "the GPUs have little work at a time, and more than half of their memory is free: use a "
      "larger batch"},
-    {JOB_ADVICE_MEMORY, "memory",
+    {"memory",
      "more than 95 % of a GPU's memory was used: drover estimate lists what needs less of it"},
 };
 
@@ -48,20 +45,4 @@ unsigned job_advice(const struct job_usage_summary *s)
     if (s->samples < SAMPLES_MIN)
         return 0;
     return reason_of_waits(s, memory) | (memory > full_memory ? JOB_ADVICE_MEMORY : 0);
-}
-
-const char *job_advice_text(enum job_advice a)
-{
-    for (size_t i = 0; i < COUNT_OF(rows); i++)
-        if (rows[i].advice == a)
-            return rows[i].text;
-    return "";
-}
-
-const char *job_advice_name(enum job_advice a)
-{
-    for (size_t i = 0; i < COUNT_OF(rows); i++)
-        if (rows[i].advice == a)
-            return rows[i].name;
-    return "";
 }

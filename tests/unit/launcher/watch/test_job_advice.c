@@ -155,8 +155,11 @@ TEST(unknown_figures_support_no_advice)
 
 TEST(each_advice_has_a_text_and_a_name)
 {
-    for (unsigned a = JOB_ADVICE_LOADER; a <= JOB_ADVICE_MEMORY; a *= 2) {
-        CHECK(*job_advice_text(a));
-        CHECK(*job_advice_name(a));
+    for (int i = 0; i < JOB_ADVICE_ROWS; i++) {
+        CHECK(*job_advice_rows[i].text);
+        CHECK(*job_advice_rows[i].name);
     }
+    CHECK_INT(1 << (JOB_ADVICE_ROWS - 1), JOB_ADVICE_MEMORY);
+    CHECK_STR(job_advice_rows[0].name, "loader");
+    CHECK_STR(job_advice_rows[JOB_ADVICE_ROWS - 1].name, "memory");
 }
