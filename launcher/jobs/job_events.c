@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "common/log.h"
 
 struct job_events {
@@ -66,10 +67,8 @@ void job_events_write(struct job_events *ev, const char *event, const char *job,
     AUTO(json) json_t *own = fields;
     if (!ev)
         return;
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
     char when[25];
-    job_events_time(when, (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000);
+    job_events_time(when, clock_ms_of(CLOCK_REALTIME));
     AUTO(json) json_t *all = json_pack("{s:s, s:s, s:s}", "time", when, "event", event, "job", job);
     if (own)
         json_object_update(all, own);

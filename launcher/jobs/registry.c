@@ -5,9 +5,9 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/file.h"
 #include "common/private_dir.h"
 #include "common/redact.h"
@@ -22,9 +22,7 @@ struct registry {
 
 AUTO_DEFINE(dir, DIR *, closedir)
 
-/* ---- directories
- * -------------------------------------------------------------------------------------
- */
+/* ---- directories ---------------------------------------------------------------------------- */
 
 /* Returns BASE/drover/jobs, created if necessary. */
 static int jobs_dir(char **out, const char *base, struct err *e)
@@ -62,37 +60,14 @@ static int choose_dir(char **out, struct err *e)
 
 /* ---- one job -------------------------------------------------------------------------------- */
 
-static void job_end(struct registry_job *j)
-{
-    free(j->id);
-    free(j->sweep);
-    free(j->command);
-    free(j->dir);
-    free(j->nodes);
-    free(j->output_dir);
-    free(j->lines);
-}
-
-static int read_text(char **out, const json_t *j, const char *key)
-{
-    const char *text;
-    int rc = json_require_str(&text, j, key, NULL);
-    if (rc == 0)
-        *out = xstrdup(text);
-    return rc;
-}
-
-static const char *const kind_names[] = {
-    [REGISTRY_JOB] = "job", [REGISTRY_SWEEP] = "sweep", [REGISTRY_TRIAL] = "trial"};
-
 json_t *registry_json(const struct registry_job *j)
 {
-    json_t *o = json_pack("{s:o, s:s, s:i, s:I, s:o, s:o, s:i, s:i, s:o, s:o, s:o, s:I}", "id",
-                          json_text(j->id), "kind", kind_names[j->kind], "pid", (int)j->pid,
-                          "start", (json_int_t)j->start, "command", json_text(j->command), "dir",
-                          json_text(j->dir), "ranks", j->ranks, "first_rank", j->first_rank,
-                          "nodes", json_text(j->nodes), "output_dir", json_text(j->output_dir),
-                          "lines", json_text(j->lines), "started_ms", (json_int_t)j->started_ms);
+    json_t *o = json_pack(
+        "{s:o, s:s, s:i, s:I, s:o, s:o, s:i, s:i, s:o, s:o, s:o, s:I}", "id", json_text(j->id),
+        "kind", registry_kind_names[j->kind], "pid", (int)j->pid, "start", (json_int_t)j->start,
+        "command", json_text(j->command), "dir", json_text(j->dir), "ranks", j->ranks, "first_rank",
+        j->first_rank, "nodes", json_text(j->nodes), "output_dir", json_text(j->output_dir),
+        "lines", json_text(j->lines), "started_ms", (json_int_t)j->started_ms);
     if (j->sweep)
         json_object_set_new(o, "sweep", json_text(j->sweep));
     if (j->kind == REGISTRY_TRIAL)
@@ -100,41 +75,27 @@ json_t *registry_json(const struct registry_job *j)
     return o;
 }
 
-/* Reads what tells a sweep and its trials from other jobs. */
-static int kind_from(struct registry_job *out, const json_t *j)
+/* Takes the reference to `j`. */
+static int job_from(struct registry_job *out, json_t *j)
 {
-    const char *kind = json_string_value(json_object_get(j, "kind"));
-    size_t i = 0;
-    while (kind && i < COUNT_OF(kind_names) && strcmp(kind, kind_names[i]) != 0)
-        i++;
-    if (i == COUNT_OF(kind_names))
+    AUTO(json) json_t *own = j;
+    const char *kind = registry_kind_names[REGISTRY_JOB];
+    json_int_t start, started_ms;
+    *out = (struct registry_job){0};
+    if (json_unpack(j, "{s:s, s?s, s?s, s?i, s:i, s:I, s:s, s:s, s:i, s:i, s:s, s:s, s:s, s:I}",
+                    "id", &out->id, "kind", &kind, "sweep", &out->sweep, "trial", &out->trial,
+                    "pid", &out->pid, "start", &start, "command", &out->command, "dir", &out->dir,
+                    "ranks", &out->ranks, "first_rank", &out->first_rank, "nodes", &out->nodes,
+                    "output_dir", &out->output_dir, "lines", &out->lines, "started_ms",
+                    &started_ms) < 0)
         return -EINVAL;
-    out->kind = (enum registry_kind)i;
-    out->trial = (int)json_integer_value(json_object_get(j, "trial"));
-    return out->kind == REGISTRY_JOB ? 0 : read_text(&out->sweep, j, "sweep");
-}
-
-static int job_from(struct registry_job *out, const json_t *j)
-{
-    struct registry_job new = {0};
-    int64_t pid, start, ranks, first;
-    if (json_require_int(&pid, j, "pid", NULL) < 0 ||
-        json_require_int(&start, j, "start", NULL) < 0 ||
-        json_require_int(&ranks, j, "ranks", NULL) < 0 ||
-        json_require_int(&first, j, "first_rank", NULL) < 0 ||
-        json_require_int(&new.started_ms, j, "started_ms", NULL) < 0 ||
-        read_text(&new.id, j, "id") < 0 || read_text(&new.command, j, "command") < 0 ||
-        read_text(&new.dir, j, "dir") < 0 || read_text(&new.nodes, j, "nodes") < 0 ||
-        read_text(&new.output_dir, j, "output_dir") < 0 || read_text(&new.lines, j, "lines") < 0 ||
-        kind_from(&new, j) < 0) {
-        job_end(&new);
+    while (out->kind < REGISTRY_KINDS && strcmp(kind, registry_kind_names[out->kind]) != 0)
+        out->kind++;
+    if (out->kind == REGISTRY_KINDS || (out->kind != REGISTRY_JOB && !out->sweep))
         return -EINVAL;
-    }
-    new.pid = (pid_t)pid;
-    new.start = (uint64_t)start;
-    new.ranks = (int)ranks;
-    new.first_rank = (int)first;
-    *out = new;
+    out->start = (uint64_t)start;
+    out->started_ms = started_ms;
+    out->json = TAKE(own);
     return 0;
 }
 
@@ -174,14 +135,12 @@ int registry_enter(struct registry **out, const struct registry_job *job, struct
     AUTO(free) char *cwd = getcwd(NULL, 0);
     r->path = xasprintf("%s/%s%s", dir, job->id, mark);
     r->lines = xasprintf("%s/%s.lines", dir, job->id);
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
     struct registry_job full = *job;
     full.pid = getpid();
     full.start = self.start;
-    full.dir = cwd ? cwd : (char *)"";
+    full.dir = cwd ? cwd : "";
     full.lines = r->lines;
-    full.started_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    full.started_ms = clock_ms_of(CLOCK_REALTIME);
     AUTO(json) json_t *j = registry_json(&full);
     AUTO(free) char *text = json_line(j);
     rc = file_replace(r->path, text, strlen(text), 0600);
@@ -197,10 +156,10 @@ int registry_enter_sweep(struct registry **out, const char *name, const char *di
     AUTO(free) char *command = xasprintf("sweep %s in %s", name, dir);
     const struct registry_job j = {.id = id,
                                    .kind = REGISTRY_SWEEP,
-                                   .sweep = (char *)name,
+                                   .sweep = name,
                                    .command = command,
-                                   .nodes = (char *)"",
-                                   .output_dir = (char *)""};
+                                   .nodes = "",
+                                   .output_dir = ""};
     return registry_enter(out, &j, e);
 }
 
@@ -212,12 +171,12 @@ int registry_enter_trial(struct registry **out, const char *sweep, int trial, in
     redact_command(&command, argv);
     const struct registry_job j = {.id = id,
                                    .kind = REGISTRY_TRIAL,
-                                   .sweep = (char *)sweep,
+                                   .sweep = sweep,
                                    .trial = trial,
-                                   .command = (char *)strbuf_str(&command),
+                                   .command = strbuf_str(&command),
                                    .ranks = ranks,
-                                   .nodes = (char *)"",
-                                   .output_dir = (char *)output_dir};
+                                   .nodes = "",
+                                   .output_dir = output_dir};
     return registry_enter(out, &j, e);
 }
 
@@ -246,7 +205,7 @@ static int read_job(struct registry_job *out, const char *path)
     if (fd < 0 || fstat(fd, &st) < 0 || st.st_uid != geteuid())
         return -EPERM;
     AUTO(strbuf) struct strbuf text = {0};
-    AUTO(json) json_t *j = NULL;
+    json_t *j = NULL;
     int rc = file_read_fd(&text, fd, FILE_MAX);
     if (rc == 0)
         rc = json_parse(&j, text.data, text.len, NULL);
@@ -261,7 +220,7 @@ static void add_job(struct registry_list *l, const char *path)
     if (!registry_is_alive(&j)) {
         unlink(path);
         unlink(j.lines);
-        job_end(&j);
+        json_decref(j.json);
         return;
     }
     l->at = xrealloc(l->at, l->count + 1, sizeof *l->at);
@@ -303,7 +262,7 @@ void registry_read(struct registry_list *out)
 void registry_end(struct registry_list *l)
 {
     for (size_t i = 0; i < l->count; i++)
-        job_end(&l->at[i]);
+        json_decref(l->at[i].json);
     free(l->at);
     *l = (struct registry_list){0};
 }

@@ -16,23 +16,25 @@
 #include "common/json.h"
 #include "common/mem.h"
 
-enum registry_kind { REGISTRY_JOB, REGISTRY_SWEEP, REGISTRY_TRIAL };
+enum registry_kind { REGISTRY_JOB, REGISTRY_SWEEP, REGISTRY_TRIAL, REGISTRY_KINDS };
+static const char *const registry_kind_names[REGISTRY_KINDS] = {"job", "sweep", "trial"};
 
-/* An entry. */
+/* An entry. registry_read() lets the texts borrow from `json`. */
 struct registry_job {
-    char *id;
+    json_t *json;
+    const char *id;
     enum registry_kind kind;
-    char *sweep;           /* its name; NULL: not of a sweep */
+    const char *sweep;     /* its name; NULL: not of a sweep */
     int trial;             /* its number, of REGISTRY_TRIAL */
     pid_t pid;             /* of its drover: the coordinator of a sweep, the worker of a trial */
     uint64_t start;        /* of that process: clock ticks since boot */
-    char *command;         /* without secrets */
-    char *dir;             /* working directory of its drover */
+    const char *command;   /* without secrets */
+    const char *dir;       /* working directory of its drover */
     int ranks, first_rank; /* first_rank > 0: the external part of a larger job; ranks 0: a sweep */
-    char *nodes;           /* separated by commas */
-    char *output_dir;      /* of --output-filename, or of the trial; "": none */
-    char *lines;           /* path of its line_log; the file may not exist */
-    int64_t started_ms;    /* since 1970 */
+    const char *nodes;     /* separated by commas */
+    const char *output_dir; /* of --output-filename, or of the trial; "": none */
+    const char *lines;      /* path of its line_log; the file may not exist */
+    int64_t started_ms;     /* since 1970 */
 };
 
 struct registry;

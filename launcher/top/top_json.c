@@ -5,9 +5,6 @@
 
 #include "launcher/gpu/gpu_facts.h"
 
-static const char *const kinds[] = {
-    [REGISTRY_JOB] = "job", [REGISTRY_SWEEP] = "sweep", [REGISTRY_TRIAL] = "trial"};
-
 static json_t *known(int64_t value)
 {
     return value < 0 ? json_null() : json_integer(value);
@@ -47,8 +44,8 @@ static json_t *process_json(const struct top_process *p)
 static json_t *job_json(const struct top_job *j)
 {
     return json_pack("{s:o, s:s, s:o, s:o, s:i, s:o, s:I}", "id", json_text(j->id), "kind",
-                     kinds[j->kind], "sweep", text_or_null(j->sweep), "trial", known(j->trial),
-                     "ranks", j->ranks, "command", json_text(j->command), "age_ms",
+                     registry_kind_names[j->kind], "sweep", text_or_null(j->sweep), "trial",
+                     known(j->trial), "ranks", j->ranks, "command", json_text(j->command), "age_ms",
                      (json_int_t)j->age_ms);
 }
 
@@ -114,8 +111,8 @@ static void read_process(struct top_process *p, const json_t *o)
 static void read_job(struct top_job *j, const json_t *o)
 {
     const char *kind = json_string_value(json_object_get(o, "kind"));
-    for (size_t i = 0; kind && i < COUNT_OF(kinds); i++)
-        if (strcmp(kinds[i], kind) == 0)
+    for (size_t i = 0; kind && i < REGISTRY_KINDS; i++)
+        if (strcmp(registry_kind_names[i], kind) == 0)
             j->kind = (enum registry_kind)i;
     read_text(j->id, sizeof j->id, o, "id");
     read_text(j->sweep, sizeof j->sweep, o, "sweep");
@@ -123,6 +120,14 @@ static void read_job(struct top_job *j, const json_t *o)
     j->trial = (int)read_int(o, "trial", TOP_UNKNOWN);
     j->ranks = (int)read_int(o, "ranks", 0);
     j->age_ms = read_int(o, "age_ms", 0);
+}
+
+/* Returns room for the entries of an array. */
+static void *make_list(int *count, const json_t *o, const char *key, size_t size)
+{
+    size_t n = json_array_size(json_object_get(o, key));
+    *count = (int)n;
+    return xcalloc(n, size);
 }
 
 int top_json_read(struct top_node *out, const json_t *j, struct err *e)
@@ -137,11 +142,14 @@ int top_json_read(struct top_node *out, const json_t *j, struct err *e)
         return rc;
     read_text(out->name, sizeof out->name, j, "node");
     read_text(out->problem, sizeof out->problem, j, "problem");
+    out->gpus = make_list(&out->gpu_count, j, "gpus", sizeof *out->gpus);
     json_array_foreach (json_object_get(j, "gpus"), i, one)
-        read_gpu(top_node_add_gpu(out), one);
+        read_gpu(&out->gpus[i], one);
+    out->processes = make_list(&out->process_count, j, "processes", sizeof *out->processes);
     json_array_foreach (json_object_get(j, "processes"), i, one)
-        read_process(top_node_add_process(out), one);
+        read_process(&out->processes[i], one);
+    out->jobs = make_list(&out->job_count, j, "jobs", sizeof *out->jobs);
     json_array_foreach (json_object_get(j, "jobs"), i, one)
-        read_job(top_node_add_job(out), one);
+        read_job(&out->jobs[i], one);
     return 0;
 }

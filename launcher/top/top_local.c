@@ -64,15 +64,16 @@ static void read_origin(struct top_process *p, const struct registry_list *jobs)
     top_model_assign(p, &from, jobs);
 }
 
-static void add_process(struct top_node *out, const struct gpu_sample *s, int i,
-                        const struct registry_list *jobs)
+static void read_process(struct top_process *p, const struct gpu_sample *s, int i,
+                         const struct registry_list *jobs)
 {
     char path[64];
     struct stat st;
-    struct top_process *p = top_node_add_process(out);
+    *p = (struct top_process){.pid = s->processes[i].pid,
+                              .memory_bytes = s->processes[i].bytes,
+                              .trial = TOP_UNKNOWN,
+                              .rank = TOP_UNKNOWN};
     snprintf(p->gpu_uuid, sizeof p->gpu_uuid, "%s", s->gpu.uuid);
-    p->pid = s->processes[i].pid;
-    p->memory_bytes = s->processes[i].bytes;
     snprintf(path, sizeof path, "/proc/%d", p->pid);
     p->visible = p->pid > 0 && stat(path, &st) == 0;
     if (!p->visible)
@@ -83,11 +84,21 @@ static void add_process(struct top_node *out, const struct gpu_sample *s, int i,
     read_origin(p, jobs);
 }
 
+static void read_processes(struct top_node *out, const struct registry_list *jobs)
+{
+    size_t n = 0;
+    for (int i = 0; i < out->gpu_count; i++)
+        n += (size_t)out->gpus[i].process_count;
+    out->processes = xcalloc(n, sizeof *out->processes);
+    for (int i = 0; i < out->gpu_count; i++)
+        for (int k = 0; k < out->gpus[i].process_count; k++)
+            read_process(&out->processes[out->process_count++], &out->gpus[i], k, jobs);
+}
+
 /* ---- jobs and GPUs -------------------------------------------------------------------------- */
 
-static void add_job(struct top_node *out, const struct registry_job *j)
+static void read_job(struct top_job *to, const struct registry_job *j)
 {
-    struct top_job *to = top_node_add_job(out);
     to->kind = j->kind;
     to->trial = j->kind == REGISTRY_TRIAL ? j->trial : TOP_UNKNOWN;
     to->ranks = j->ranks;
@@ -97,19 +108,18 @@ static void add_job(struct top_node *out, const struct registry_job *j)
     snprintf(to->command, sizeof to->command, "%s", j->command);
 }
 
-/* Sets the problem, or shows the GPUs and returns true. */
-static bool add_gpus(struct top_node *out, const struct top_gpus_reading *r, int late_ms)
+/* Sets the problem, or shows the GPUs. */
+static void read_gpus(struct top_node *out, struct top_gpus_reading *r, int late_ms)
 {
     out->age_ms = clock_ms() - r->at_ms;
     snprintf(out->problem, sizeof out->problem, "%s", r->problem);
-    if (r->problem[0])
-        return false;
-    if (out->age_ms > late_ms)
+    if (!r->problem[0] && out->age_ms > late_ms)
         snprintf(out->problem, sizeof out->problem,
                  "the NVIDIA driver has not responded for %lld s", (long long)out->age_ms / 1000);
-    for (int i = 0; i < r->count && !out->problem[0]; i++)
-        *top_node_add_gpu(out) = r->samples[i];
-    return out->gpu_count > 0;
+    if (out->problem[0])
+        return;
+    out->gpus = TAKE(r->samples);
+    out->gpu_count = r->count;
 }
 
 void top_local_read(struct top_node *out, struct top_gpus *gpus, int late_ms)
@@ -120,11 +130,10 @@ void top_local_read(struct top_node *out, struct top_gpus *gpus, int late_ms)
     top_gpus_latest(gpus, &r);
     if (gethostname(out->name, sizeof out->name - 1) < 0)
         snprintf(out->name, sizeof out->name, "this machine");
-    bool shown = add_gpus(out, &r, late_ms);
-    for (int i = 0; i < r.count && shown; i++)
-        for (int k = 0; k < r.samples[i].process_count; k++)
-            add_process(out, &r.samples[i], k, &jobs);
-    for (size_t i = 0; i < jobs.count; i++)
-        add_job(out, &jobs.at[i]);
+    read_gpus(out, &r, late_ms);
+    read_processes(out, &jobs);
+    out->jobs = xcalloc(jobs.count, sizeof *out->jobs);
+    for (; (size_t)out->job_count < jobs.count; out->job_count++)
+        read_job(&out->jobs[out->job_count], &jobs.at[out->job_count]);
     registry_end(&jobs);
 }

@@ -44,13 +44,15 @@ struct top_node {
 };
 
 /* Frees the lists, and empties the node. */
-void top_node_end(struct top_node *n);
+static inline void top_node_end(struct top_node *n)
+{
+    free(n->gpus);
+    free(n->processes);
+    free(n->jobs);
+    *n = (struct top_node){0};
+}
+
 static inline void auto_top_node(struct top_node *n)
 {
     top_node_end(n);
 }
-
-/* Append an empty entry, which they return until the next one is appended. */
-struct top_process *top_node_add_process(struct top_node *n);
-struct top_job *top_node_add_job(struct top_node *n);
-struct gpu_sample *top_node_add_gpu(struct top_node *n);

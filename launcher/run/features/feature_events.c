@@ -116,8 +116,8 @@ static void register_job(struct events *m)
                              .command = command,
                              .ranks = p->world_size,
                              .first_rank = p->first_rank,
-                             .nodes = (char *)strbuf_str(&nodes),
-                             .output_dir = output ? output : (char *)""};
+                             .nodes = strbuf_str(&nodes),
+                             .output_dir = output ? output : ""};
     struct err e = {0};
     if (registry_enter(&m->entry, &j, &e) < 0)
         log_info("'drover ps' does not show this job: %s", e.text);

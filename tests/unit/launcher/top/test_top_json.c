@@ -8,11 +8,11 @@ TEST(a_node_is_the_same_after_a_way_over_json)
 {
     AUTO(top_node) struct top_node n = {.name = "a01", .problem = "late", .age_ms = 250};
     kit_gpu(&n, "GPU-0", 71, 20);
-    top_node_add_gpu(&n)->gpu.index = 1;
+    kit_add_gpu(&n)->gpu.index = 1;
     struct top_process *p = kit_process(&n, "GPU-0", 4711, "python\xff");
     snprintf(p->job, sizeof p->job, "drover-1-a");
     p->rank = 3;
-    *top_node_add_process(&n) = (struct top_process){.memory_bytes = -1, .trial = 4, .rank = -1};
+    *kit_add_process(&n) = (struct top_process){.memory_bytes = -1, .trial = 4, .rank = -1};
     kit_job(&n, REGISTRY_TRIAL, "trial-s.4.1", "s", 4, 2);
     kit_job(&n, REGISTRY_SWEEP, "sweep-s.1", "s", -1, 0);
     AUTO(json) json_t *j = top_json(&n);

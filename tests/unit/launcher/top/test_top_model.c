@@ -86,7 +86,7 @@ TEST(a_process_belongs_to_the_job_of_its_environment_or_else_of_its_nearest_ance
 TEST(an_unknown_value_is_a_dash_and_never_zero)
 {
     AUTO(top_node) struct top_node n = {.name = "a01"};
-    top_node_add_gpu(&n)->gpu.index = 0;
+    kit_add_gpu(&n)->gpu.index = 0;
     kit_gpu(&n, "GPU-1", 0, 0)->known[GPU_FACT_POWER_LIMIT] = false;
     kit_gpu(&n, "GPU-2", 71, 20)->known[GPU_FACT_MEMORY_TOTAL] = false;
     n.gpus[2].known[GPU_FACT_POWER] = false;
