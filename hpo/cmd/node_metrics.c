@@ -1,6 +1,6 @@
 #include "hpo/cmd/node_metrics.h"
 
-#include "launcher/metrics/metrics_gpu.h"
+#include "launcher/metrics/metrics_text.h"
 #include "launcher/node/topo.h"
 #include "launcher/plan/gpu_assignment.h"
 #include "launcher/watch/job_monitor.h"
@@ -44,5 +44,5 @@ void node_metrics_add(const struct node_metrics *n, struct metrics_text *t)
     AUTO(free) struct gpu_sample *gpus = NULL;
     int count = n ? job_monitor_latest(n->monitor, &gpus) : 0;
     if (count > 0)
-        metrics_gpu_add(t, gpus, count, n->host);
+        metrics_text_add_gpus(t, gpus, count, n->host);
 }

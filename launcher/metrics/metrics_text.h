@@ -62,9 +62,11 @@ AUTO_DEFINE(metrics_text, struct metrics_text *, metrics_text_free)
 void metrics_text_add(struct metrics_text *t, enum metrics_name name, double value,
                       const struct metrics_label *labels, size_t count);
 
+/* Adds the values of `count` GPUs of the machine `host`, with the labels of dcgm-exporter. An
+ * unknown value is left out. */
+void metrics_text_add_gpus(struct metrics_text *t, const struct gpu_sample *gpus, int count,
+                           const char *host);
+
 /* Returns the text, which the caller frees, and forgets the values. Its metrics are in the order of
  * the names; a metric without a value does not occur. */
 char *metrics_text_take(struct metrics_text *t);
-
-/* Returns the name of a metric: "drover_job_ranks"; NULL: a place that no value of GPUs has. */
-const char *metrics_text_name(enum metrics_name name);

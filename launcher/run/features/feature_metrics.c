@@ -9,8 +9,8 @@
 
 #include "common/clock.h"
 #include "launcher/metrics/metrics_address.h"
-#include "launcher/metrics/metrics_gpu.h"
 #include "launcher/metrics/metrics_server.h"
+#include "launcher/metrics/metrics_text.h"
 #include "launcher/run/features/feature.h"
 
 enum { RANKS_MAX = 1024 }; /* ranks with values of their own: the loop writes them each second */
@@ -108,7 +108,7 @@ static void fill(void *arg, struct metrics_text *t)
     m->active = false;
     if (m->job_id)
         add_job(m, t);
-    metrics_gpu_add(t, gpus, count, m->host);
+    metrics_text_add_gpus(t, gpus, count, m->host);
 }
 
 /* ---- events of the job ---------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /* test_metrics_gpu - GPU fields by the names, units and labels of dcgm-exporter. */
-#include "launcher/metrics/metrics_gpu.h"
+#include "launcher/metrics/metrics_text.h"
 
 #include "tests/unit/test.h"
 
@@ -9,7 +9,7 @@ static const struct gpu_sample unknown = {
 static char *text_of(const struct gpu_sample *g)
 {
     AUTO(metrics_text) struct metrics_text *t = metrics_text_new();
-    metrics_gpu_add(t, g, 1, "c03");
+    metrics_text_add_gpus(t, g, 1, "c03");
     return metrics_text_take(t);
 }
 
