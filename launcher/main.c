@@ -20,7 +20,6 @@
 #include "launcher/jobs/commands.h"
 #include "launcher/place/cmd_place.h"
 #include "launcher/remote/agent/cmd_agent.h"
-#include "launcher/top/cmd_top.h"
 
 struct cmd {
     const char *name, *summary;        /* summary NULL: internal, not listed */

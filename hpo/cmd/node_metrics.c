@@ -41,8 +41,8 @@ void node_metrics_close(struct node_metrics *n)
 
 void node_metrics_add(const struct node_metrics *n, struct metrics_text *t)
 {
-    AUTO(free) struct gpu_sample *gpus = NULL;
-    int count = n ? job_monitor_latest(n->monitor, &gpus) : 0;
-    if (count > 0)
-        metrics_text_add_gpus(t, gpus, count, n->host);
+    AUTO(job_monitor_reading) struct job_monitor_reading gpus;
+    job_monitor_latest(n ? n->monitor : NULL, &gpus);
+    if (gpus.count > 0)
+        metrics_text_add_gpus(t, gpus.samples, gpus.count, n->host);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/file.h"
 #include "common/log.h"
 #include "common/strbuf.h"
 
@@ -155,18 +156,11 @@ static void split_lines(struct rank_output *s, const char *bytes, size_t len)
 
 static void write_file(struct rank_output *s, const char *bytes, size_t len)
 {
-    while (len > 0 && s->file_fd >= 0) {
-        ssize_t n = write(s->file_fd, bytes, len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0) {
-            log_error("%s: the output file is incomplete: %s", s->name, strerror(errno));
-            close(fd_take(&s->file_fd));
-            return;
-        }
-        bytes += n;
-        len -= (size_t)n;
-    }
+    int rc = s->file_fd >= 0 ? file_write_all(s->file_fd, bytes, len) : 0;
+    if (rc == 0)
+        return;
+    log_error("%s: the output file is incomplete: %s", s->name, strerror(-rc));
+    close(fd_take(&s->file_fd));
 }
 
 static void deliver(struct rank_output *s, const char *bytes, size_t len)

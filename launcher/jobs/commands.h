@@ -8,3 +8,4 @@ int cmd_torchrun_ft(int argc, char **argv);
 int cmd_ps(int argc, char **argv);
 int cmd_logs(int argc, char **argv);
 int cmd_kill(int argc, char **argv);
+int cmd_top(int argc, char **argv);

@@ -17,14 +17,6 @@ enum {
     REST_BYTES = 64 << 10 /* what a client may send besides its request */
 };
 
-/* What /metrics answers. The server has the latest one, and a client that is sent it has it until
- * the connection ends. */
-struct page {
-    int users;
-    size_t len;
-    char *text;
-};
-
 struct client {
     struct metrics_server *server;
     struct client *next; /* the next older one */
@@ -32,8 +24,7 @@ struct client {
     uv_write_t write;
     uint64_t end_ms; /* in uv_now() */
     size_t received;
-    char *head;        /* of the answer, with the text of an error; NULL: no answer yet */
-    struct page *page; /* after the head; NULL: none */
+    char *answer; /* NULL: none yet */
     char request[METRICS_REQUEST_BYTES_MAX];
 };
 
@@ -43,7 +34,7 @@ struct metrics_server {
     uv_timer_t timer;
     int open_handles;       /* 0: not started */
     struct client *clients; /* the newest first */
-    struct page *page;
+    char *page;             /* what /metrics answers; NULL: nothing yet */
     struct metrics_text *text;
     void (*fill)(void *arg, struct metrics_text *t);
     void *arg;
@@ -52,32 +43,20 @@ struct metrics_server {
 
 /* ---- the page ------------------------------------------------------------------------------- */
 
-static void release_page(struct page *p)
-{
-    if (!p || --p->users > 0)
-        return;
-    free(p->text);
-    free(p);
-}
-
 static void renew_page(struct metrics_server *s)
 {
-    struct page *p = xzalloc(sizeof *p);
     metrics_text_add(s->text, METRICS_BUILD_INFO, 1,
                      &(struct metrics_label){"version", DROVER_VERSION}, 1);
     s->fill(s->arg, s->text);
-    p->users = 1;
-    p->text = metrics_text_take(s->text);
-    p->len = strlen(p->text);
-    release_page(s->page);
-    s->page = p;
+    free(s->page);
+    s->page = metrics_text_take(s->text);
 }
 
 /* ---- connections ---------------------------------------------------------------------------- */
 
 static void release(struct metrics_server *s)
 {
-    release_page(s->page);
+    free(s->page);
     metrics_text_free(s->text);
     free(s->url);
     free(s);
@@ -95,8 +74,7 @@ static void on_client_closed(uv_handle_t *h)
     struct client *c = h->data;
     h->data = c->server;
     on_closed(h);
-    release_page(c->page);
-    free(c->head);
+    free(c->answer);
     free(c);
 }
 
@@ -126,7 +104,7 @@ static void drop_old(struct metrics_server *s)
 static void on_room(uv_handle_t *h, size_t suggested, uv_buf_t *out)
 {
     struct client *c = h->data;
-    size_t used = c->head ? 0 : c->received; /* what comes after the answer is not kept */
+    size_t used = c->answer ? 0 : c->received; /* what comes after the answer is not kept */
     *out = uv_buf_init(c->request + used, (unsigned)(sizeof c->request - used));
 }
 
@@ -154,7 +132,7 @@ static void send_answer(struct client *c, const struct metrics_request *r)
     AUTO(strbuf) struct strbuf b = {0};
     if (!c->server->page)
         renew_page(c->server);
-    struct page *p = r->status == 200 ? c->server->page : NULL;
+    const char *body = r->status == 200 ? c->server->page : r->text;
     char date[64] = "";
     struct tm tm;
     time_t now = time(NULL);
@@ -163,17 +141,12 @@ static void send_answer(struct client *c, const struct metrics_request *r)
                   "HTTP/1.1 %d %s\r\nDate: %s\r\nConnection: close\r\n%sContent-Length: %zu\r\n"
                   "Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n\r\n%s",
                   r->status, r->reason, date, r->status == 405 ? "Allow: GET\r\n" : "",
-                  p ? p->len : strlen(r->text), p || r->head ? "" : r->text);
-    uv_buf_t parts[2] = {{.len = b.len}, {0}};
-    c->head = parts[0].base = strbuf_take(&b);
-    if (p) {
-        c->page = p;
-        p->users++;
-        parts[1] = uv_buf_init(p->text, (unsigned)p->len);
-    }
+                  strlen(body), r->head ? "" : body);
+    uv_buf_t all = {.len = b.len};
+    c->answer = all.base = strbuf_take(&b);
     c->write.data = c;
     uv_read_stop((uv_stream_t *)&c->tcp);
-    if (uv_write(&c->write, (uv_stream_t *)&c->tcp, parts, p ? 2 : 1, on_written) < 0)
+    if (uv_write(&c->write, (uv_stream_t *)&c->tcp, &all, 1, on_written) < 0)
         drop(c);
 }
 

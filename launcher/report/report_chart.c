@@ -92,16 +92,6 @@ static void add_tick(struct strbuf *b, const struct report_axis *a, double v, do
     add_text(b, x, y, anchor, text);
 }
 
-static void begin_svg(struct strbuf *b, const char *label, int height)
-{
-    strbuf_printf(b,
-                  "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" role=\"img\" "
-                  "aria-label=\"",
-                  WIDTH, height);
-    report_text_html(b, label);
-    strbuf_puts(b, "\">");
-}
-
 struct report_chart *report_chart_new(const char *label, struct report_axis x, struct report_axis y)
 {
     struct report_chart *c = xzalloc(sizeof *c);
@@ -109,7 +99,12 @@ struct report_chart *report_chart_new(const char *label, struct report_axis x, s
     c->x = x;
     c->y = y;
     struct strbuf *b = &c->svg;
-    begin_svg(b, label, HEIGHT);
+    strbuf_printf(b,
+                  "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" role=\"img\" "
+                  "aria-label=\"",
+                  WIDTH, HEIGHT);
+    report_text_html(b, label);
+    strbuf_puts(b, "\">");
     for (size_t i = 0, n = ticks_of(at, &c->y); i < n; i++) {
         double p = py(c, at[i]);
         strbuf_printf(b, "<path class=\"rule\" d=\"M%d %.1fH%d\"/>", LEFT, p, WIDTH - RIGHT);

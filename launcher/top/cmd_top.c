@@ -1,5 +1,4 @@
-#include "launcher/top/cmd_top.h"
-
+/* cmd_top - `drover top`: GPUs, the processes on them, jobs and sweeps of one or several nodes. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,6 +11,7 @@
 #include "common/stop_signals.h"
 #include "launcher/doctor/node_query.h"
 #include "launcher/io/terminal.h"
+#include "launcher/jobs/commands.h"
 #include "launcher/top/top_frame.h"
 #include "launcher/top/top_json.h"
 #include "launcher/top/top_local.h"
@@ -46,7 +46,7 @@ struct top {
     uv_loop_t *loop;
     uv_timer_t timer;
     struct stop_signals signals;
-    struct top_gpus *gpus; /* of this machine; NULL: `nodes` are shown */
+    struct job_monitor *gpus; /* of this machine; NULL: `nodes` are shown */
     struct top_node own;
     struct top_nodes *nodes;
     struct terminal *terminal; /* NULL: no display */
@@ -73,7 +73,7 @@ static const struct top_node *read_nodes(struct top *t, int *count)
 
 static int64_t count_changes(struct top *t)
 {
-    return t->nodes ? top_nodes_changes(t->nodes) : top_gpus_number(t->gpus);
+    return t->nodes ? top_nodes_changes(t->nodes) : job_monitor_number(t->gpus);
 }
 
 /* Returns true if there is nothing to wait for before the first output. */
@@ -182,7 +182,7 @@ static int open_source(struct top *t, const struct hosts *hosts, struct err *e)
 {
     if (hosts)
         return top_nodes_open(&t->nodes, t->loop, hosts, t->interval_ms / 1e3, t->late_ms, e);
-    t->gpus = top_gpus_open(t->interval_ms);
+    t->gpus = job_monitor_open_all(t->interval_ms);
     return t->gpus ? 0 : err_set(e, -EAGAIN, "cannot start a thread: %s", strerror(EAGAIN));
 }
 
@@ -224,7 +224,7 @@ static int show(const struct top_options *o, struct err *e)
     if (rc == 0)
         run_loop(&t);
     top_nodes_close(t.nodes);
-    top_gpus_close(t.gpus);
+    job_monitor_close(t.gpus);
     top_node_end(&t.own);
     free(t.message);
     return rc < 0 ? rc : t.status;

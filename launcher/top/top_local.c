@@ -109,7 +109,7 @@ static void read_job(struct top_job *to, const struct registry_job *j)
 }
 
 /* Sets the problem, or shows the GPUs. */
-static void read_gpus(struct top_node *out, struct top_gpus_reading *r, int late_ms)
+static void read_gpus(struct top_node *out, struct job_monitor_reading *r, int late_ms)
 {
     out->age_ms = clock_ms() - r->at_ms;
     snprintf(out->problem, sizeof out->problem, "%s", r->problem);
@@ -122,12 +122,12 @@ static void read_gpus(struct top_node *out, struct top_gpus_reading *r, int late
     out->gpu_count = r->count;
 }
 
-void top_local_read(struct top_node *out, struct top_gpus *gpus, int late_ms)
+void top_local_read(struct top_node *out, struct job_monitor *gpus, int late_ms)
 {
     struct registry_list jobs;
-    AUTO(top_gpus_reading) struct top_gpus_reading r = {0};
+    AUTO(job_monitor_reading) struct job_monitor_reading r = {0};
     registry_read(&jobs);
-    top_gpus_latest(gpus, &r);
+    job_monitor_latest(gpus, &r);
     if (gethostname(out->name, sizeof out->name - 1) < 0)
         snprintf(out->name, sizeof out->name, "this machine");
     read_gpus(out, &r, late_ms);

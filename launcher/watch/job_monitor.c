@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
 
 #include "common/clock.h"
 #include "common/log.h"
@@ -19,11 +20,13 @@ struct job_monitor {
     pthread_mutex_t lock; /* of the fields up to `usage` */
     pthread_cond_t wake;
     bool closed; /* the thread frees the monitor */
-    struct gpu_sample *latest;
-    int count;
+    struct job_monitor_reading latest;
     struct job_usage *usage;
-    char **uuids; /* of the thread */
-    struct host_sampler *host;
+    /* of the thread */
+    struct host_sampler *host; /* NULL: all GPUs, without a job */
+    char **uuids;
+    int interval_ms;
+    bool has_gpus; /* they can be read, or may be later */
 };
 
 /* ---- the thread ----------------------------------------------------------------------------- */
@@ -49,28 +52,46 @@ static void sample_host(struct job_monitor *m)
     pthread_mutex_unlock(&m->lock);
 }
 
-/* Reads the GPUs without the lock, since the driver may be slow. Without an answer in time there is
- * no sample. Closes the sampler if there will be none. */
+static struct gpu_sample *copy(const struct gpu_sample *samples, int count)
+{
+    struct gpu_sample *new = xcalloc((size_t)count, sizeof *new);
+    for (int i = 0; i < count; i++)
+        new[i] = samples[i];
+    return new;
+}
+
+/* Reads the GPUs without the lock, since the driver may be slow. Without an answer in time the
+ * latest reading stays. */
 static void sample_gpus(struct job_monitor *m, struct gpu_sampler **s)
 {
-    int n = 0;
+    const struct gpu_sampler_opts opts = {.purposes = m->host ? GPU_SAMPLE : GPU_SAMPLE | GPU_USE,
+                                          .uuids = m->uuids};
     const struct gpu_sample *found = NULL;
+    struct job_monitor_reading r = {0};
     struct err e = {0};
-    int rc = gpu_sampler_read(*s, &found, &n, PERIOD_MS, &e);
-    if (rc < 0 && rc != -ETIMEDOUT) {
-        log_info("GPUs are not sampled: %s", e.text);
-        gpu_sampler_close(TAKE(*s));
-    }
-    if (rc < 0)
+    int rc = *s ? 0 : gpu_sampler_open(s, &opts, &e);
+    rc = rc < 0 ? rc : gpu_sampler_read(*s, &found, &r.count, m->interval_ms, &e);
+    if (rc == -ETIMEDOUT)
         return;
-    struct gpu_sample *samples = xcalloc((size_t)n, sizeof *samples);
-    memcpy(samples, found, (size_t)n * sizeof *samples);
+    if (rc < 0) {
+        gpu_sampler_close(TAKE(*s));
+        m->has_gpus = !m->host && rc != -ENODEV;
+        r.count = 0;
+        snprintf(r.problem, sizeof r.problem, "%s", e.text);
+    }
+    if (rc < 0 && m->host) {
+        log_info("GPUs are not sampled: %s", e.text);
+        return;
+    }
+    r.samples = copy(found, r.count);
     double now_s = clock_s();
     pthread_mutex_lock(&m->lock);
-    free(m->latest);
-    m->latest = samples;
-    m->count = n;
-    job_usage_add(m->usage, now_s, samples, n);
+    r.number = m->latest.number + 1;
+    r.at_ms = clock_ms();
+    free(m->latest.samples);
+    m->latest = r;
+    if (m->usage)
+        job_usage_add(m->usage, now_s, r.samples, r.count);
     pthread_mutex_unlock(&m->lock);
 }
 
@@ -81,7 +102,7 @@ static void release(struct job_monitor *m)
     strv_free(m->uuids);
     host_sampler_close(m->host);
     job_usage_free(m->usage);
-    free(m->latest);
+    free(m->latest.samples);
     free(m);
 }
 
@@ -89,18 +110,15 @@ static void *run(void *arg)
 {
     struct job_monitor *m = arg;
     AUTO(gpu_sampler) struct gpu_sampler *gpus = NULL;
-    const struct gpu_sampler_opts opts = {.purposes = GPU_SAMPLE, .uuids = m->uuids};
-    struct err e = {0};
     int period = 0;
     struct timespec next;
-    sample_host(m); /* before the driver, which may take seconds to start */
-    if (strv_len(m->uuids) > 0 && gpu_sampler_open(&gpus, &opts, &e) < 0)
-        log_info("GPUs are not sampled: %s", e.text);
+    if (m->host)
+        sample_host(m); /* before the driver, which may take seconds to start */
     do {
-        next = clock_in_ms(PERIOD_MS);
-        if (gpus)
+        next = clock_in_ms(m->interval_ms);
+        if (m->has_gpus)
             sample_gpus(m, &gpus);
-        if (period++ % HOST_PERIODS == HOST_PERIODS - 1)
+        if (m->host && period++ % HOST_PERIODS == HOST_PERIODS - 1)
             sample_host(m);
     } while (wait_until(m, &next));
     release(m);
@@ -110,35 +128,46 @@ static void *run(void *arg)
 /* ---- open and close ------------------------------------------------------------------------- */
 
 /* Starts a thread that gets no signals, since the loop handles them. */
-static bool start_thread(struct job_monitor *m)
+static struct job_monitor *start(struct job_monitor *m)
 {
+    pthread_condattr_t clock;
     pthread_t thread;
     sigset_t all, before;
+    m->latest.at_ms = clock_ms();
+    pthread_mutex_init(&m->lock, NULL);
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&m->wake, &clock);
+    pthread_condattr_destroy(&clock);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     bool started = pthread_create(&thread, NULL, run, m) == 0 && pthread_detach(thread) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return started;
+    if (started)
+        return m;
+    release(m);
+    return NULL;
 }
 
 struct job_monitor *job_monitor_open(char *const *uuids, const char *cpus,
                                      const struct job_usage *earlier)
 {
     struct job_monitor *m = xzalloc(sizeof *m);
-    pthread_condattr_t clock;
     m->uuids = strv_copy(uuids);
+    m->has_gpus = strv_len(uuids) > 0;
+    m->interval_ms = PERIOD_MS;
     m->host = host_sampler_open(cpus, "");
     m->usage = earlier ? job_usage_copy(earlier) : job_usage_new();
     job_usage_pause(m->usage);
-    pthread_mutex_init(&m->lock, NULL);
-    pthread_condattr_init(&clock);
-    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-    pthread_cond_init(&m->wake, &clock);
-    pthread_condattr_destroy(&clock);
-    if (start_thread(m))
-        return m;
-    release(m);
-    return NULL;
+    return start(m);
+}
+
+struct job_monitor *job_monitor_open_all(int interval_ms)
+{
+    struct job_monitor *m = xzalloc(sizeof *m);
+    m->has_gpus = true;
+    m->interval_ms = interval_ms;
+    return start(m);
 }
 
 void job_monitor_close(struct job_monitor *m)
@@ -153,19 +182,23 @@ void job_monitor_close(struct job_monitor *m)
 
 /* ---- what the thread has seen --------------------------------------------------------------- */
 
-int job_monitor_latest(struct job_monitor *m, struct gpu_sample **out)
+void job_monitor_latest(struct job_monitor *m, struct job_monitor_reading *out)
 {
-    *out = NULL;
+    *out = (struct job_monitor_reading){0};
     if (!m)
-        return 0;
+        return;
     pthread_mutex_lock(&m->lock);
-    int n = m->count;
-    if (n > 0) {
-        *out = xcalloc((size_t)n, sizeof **out);
-        memcpy(*out, m->latest, (size_t)n * sizeof **out);
-    }
+    *out = m->latest;
+    out->samples = copy(m->latest.samples, out->count);
     pthread_mutex_unlock(&m->lock);
-    return n;
+}
+
+int64_t job_monitor_number(struct job_monitor *m)
+{
+    pthread_mutex_lock(&m->lock);
+    int64_t number = m->latest.number;
+    pthread_mutex_unlock(&m->lock);
+    return number;
 }
 
 struct job_usage *job_monitor_usage(struct job_monitor *m)

@@ -101,14 +101,14 @@ static void add_job(struct metrics *m, struct metrics_text *t)
 static void fill(void *arg, struct metrics_text *t)
 {
     struct metrics *m = arg;
-    AUTO(free) struct gpu_sample *gpus = NULL;
-    int count = job_monitor_latest(m->run->gpus, &gpus);
+    AUTO(job_monitor_reading) struct job_monitor_reading gpus;
+    job_monitor_latest(m->run->gpus, &gpus);
     if (m->active)
         m->active_s = now_s();
     m->active = false;
     if (m->job_id)
         add_job(m, t);
-    metrics_text_add_gpus(t, gpus, count, m->host);
+    metrics_text_add_gpus(t, gpus.samples, gpus.count, m->host);
 }
 
 /* ---- events of the job ---------------------------------------------------------------------- */

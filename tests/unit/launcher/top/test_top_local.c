@@ -5,9 +5,9 @@
 #include "tests/unit/test.h"
 
 /* The test's limit ends the wait if no reading arrives. */
-static void await(struct top_gpus *g, int64_t number)
+static void await(struct job_monitor *g, int64_t number)
 {
-    while (top_gpus_number(g) < number)
+    while (job_monitor_number(g) < number)
         usleep(5000);
 }
 
@@ -19,7 +19,7 @@ TEST(gpus_and_their_processes_are_read)
                               (int)getpid());
     setenv("DROVER_JOB_ID", "drover-1-a", 1); /* not in the environment that exec() has set */
     fake_nvml_machine(machine);
-    AUTO(top_gpus) struct top_gpus *g = top_gpus_open(10);
+    AUTO(job_monitor) struct job_monitor *g = job_monitor_open_all(10);
     CHECK(g);
     await(g, 2);
     AUTO(top_node) struct top_node n = {0};
@@ -38,20 +38,20 @@ TEST(gpus_and_their_processes_are_read)
 TEST(a_driver_that_hangs_is_a_problem_and_delays_nothing)
 {
     fake_nvml_machine("gpus 1\ngpu 0 power hang\n");
-    AUTO(top_gpus) struct top_gpus *g = top_gpus_open(10);
+    AUTO(job_monitor) struct job_monitor *g = job_monitor_open_all(10);
     usleep(20000); /* the thread may be in the driver by now */
     AUTO(top_node) struct top_node n = {0};
     top_local_read(&n, g, 1);
     fake_nvml_forget();
     CHECK_STR(n.problem, "the NVIDIA driver has not responded for 0 s");
     CHECK_INT(n.gpu_count, 0);
-    CHECK_INT(top_gpus_number(g), 0);
+    CHECK_INT(job_monitor_number(g), 0);
 }
 
 TEST(a_machine_without_gpus_has_the_reason)
 {
     fake_nvml_machine("gpus 0\n");
-    AUTO(top_gpus) struct top_gpus *g = top_gpus_open(10);
+    AUTO(job_monitor) struct job_monitor *g = job_monitor_open_all(10);
     await(g, 1);
     AUTO(top_node) struct top_node n = {0};
     top_local_read(&n, g, 60000);

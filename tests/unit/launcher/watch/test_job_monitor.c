@@ -28,10 +28,11 @@ TEST(the_gpus_of_the_job_are_sampled)
     CHECK(m);
     await_samples(m, 2);
     fake_nvml_forget();
-    AUTO(free) struct gpu_sample *latest = NULL;
-    CHECK_INT(job_monitor_latest(m, &latest), 1);
-    CHECK_STR(latest[0].gpu.uuid, second[0]);
-    CHECK_INT(gpu_sample_value(&latest[0], GPU_FACT_BUSY, -1), 42);
+    AUTO(job_monitor_reading) struct job_monitor_reading latest;
+    job_monitor_latest(m, &latest);
+    CHECK_INT(latest.count, 1);
+    CHECK_STR(latest.samples[0].gpu.uuid, second[0]);
+    CHECK_INT(gpu_sample_value(&latest.samples[0], GPU_FACT_BUSY, -1), 42);
     AUTO(job_usage) struct job_usage *u = job_monitor_usage(m);
     struct job_usage_summary s;
     job_usage_summarise(&s, u);
@@ -46,8 +47,9 @@ TEST(a_driver_that_hangs_stops_neither_the_job_nor_its_end)
     struct job_monitor *m = job_monitor_open(second, NULL, NULL);
     CHECK(m);
     usleep(50000); /* the thread may be in the driver by now */
-    AUTO(free) struct gpu_sample *latest = NULL;
-    CHECK_INT(job_monitor_latest(m, &latest), 0);
+    AUTO(job_monitor_reading) struct job_monitor_reading latest;
+    job_monitor_latest(m, &latest);
+    CHECK_INT(latest.count, 0);
     CHECK_NEAR(job_monitor_idle_s(m), 0, 0);
     job_monitor_close(m);
     fake_nvml_forget();
@@ -67,13 +69,16 @@ TEST(a_later_monitor_continues_the_samples)
 
 TEST(without_gpus_or_without_a_driver_nothing_is_sampled)
 {
-    struct gpu_sample *latest = NULL;
-    CHECK_INT(job_monitor_latest(NULL, &latest), 0);
+    struct job_monitor_reading latest;
+    job_monitor_latest(NULL, &latest);
+    CHECK_INT(latest.count, 0);
     CHECK(!job_monitor_usage(NULL));
     CHECK_NEAR(job_monitor_idle_s(NULL), 0, 0);
     job_monitor_close(NULL);
     setenv("DROVER_NVML_LIB", "/nowhere/libnvidia-ml.so.1", 1);
     AUTO(job_monitor) struct job_monitor *m = job_monitor_open(second, NULL, NULL);
     CHECK(m);
-    CHECK_INT(job_monitor_latest(m, &latest), 0);
+    job_monitor_latest(m, &latest);
+    CHECK_INT(latest.count, 0);
+    free(latest.samples);
 }
