@@ -10,16 +10,15 @@
 #include "common/err.h"
 #include "common/mem.h"
 #include "common/strbuf.h"
-#include "launcher/estimate/estimate.h"
-#include "launcher/estimate/estimate_model.h"
-#include "launcher/estimate/estimate_peaks.h"
 #include "launcher/estimate/estimate_print.h"
+#include "launcher/estimate/model_config.h"
 #include "launcher/gpu/gpu_sampler.h"
 #include "launcher/jobs/history_command.h"
+#include "launcher/jobs/history_jobs.h"
 
 struct estimate_options {
     struct estimate_opts job;
-    struct estimate_model_opts model;
+    struct model_config_opts model;
     const char *gpu;
     bool flash, explain, json;
     char *const *command; /* after "--": the program whose earlier jobs count; NULL: none */
@@ -131,17 +130,6 @@ static const struct opt options[] = {
 
 /* ---- earlier jobs of the program ------------------------------------------------------------ */
 
-/* Corrects the estimate by the peaks of earlier jobs with the same program and options. */
-static int correct(struct estimate *s, const struct history_command *c, struct err *e)
-{
-    AUTO(free) struct estimate_peak *peaks = NULL;
-    size_t n = 0;
-    int rc = estimate_peaks_read(&peaks, &n, c, e);
-    if (rc == 0)
-        estimate_correct(s, peaks, n);
-    return rc;
-}
-
 /* The batch is that of --batch, else of the command, else 1. */
 static int estimate_command(struct estimate *s, struct estimate_opts *job, char *const *command,
                             struct err *e)
@@ -151,12 +139,16 @@ static int estimate_command(struct estimate *s, struct estimate_opts *job, char 
         return estimate_job(s, job, e);
     }
     AUTO(free) char *wdir = getcwd(NULL, 0);
+    struct history_jobs earlier = {0};
     struct history_command c;
     history_command_read(&c, command, wdir);
     if (!job->batch)
         job->batch = c.batch > 0 && c.batch <= INT_MAX ? (int)c.batch : 1;
     int rc = estimate_job(s, job, e);
-    rc = rc < 0 ? rc : correct(s, &c, e);
+    rc = rc < 0 ? rc : history_jobs_read(&earlier, &c, e);
+    if (rc == 0)
+        estimate_correct(s, earlier.at, earlier.count);
+    history_jobs_end(&earlier);
     history_command_end(&c);
     return rc;
 }
@@ -244,7 +236,7 @@ static int estimate(const struct estimate_options *o, struct err *e)
     struct estimate s;
     AUTO(free) struct estimate_gpu *gpus = NULL;
     size_t count = 0;
-    int rc = estimate_model_find(&job.model, &o->model, e);
+    int rc = model_config_find(&job.model, &o->model, e);
     rc = rc < 0 ? rc : estimate_command(&s, &job, o->command, e);
     rc = rc < 0 ? rc : o->gpu ? given_gpu(&gpus, &count, o->gpu, e) : local_gpus(&gpus, &count, e);
     if (rc < 0)

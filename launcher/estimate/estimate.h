@@ -12,6 +12,8 @@
 #include "common/err.h"
 #include "launcher/estimate/model_shape.h"
 
+struct history_job;
+
 enum estimate_precision {
     ESTIMATE_FP32,
     ESTIMATE_BF16, /* mixed: fp32 master weights, unless estimate_opts.no_master */
@@ -47,6 +49,8 @@ struct estimate_opts {
     bool offload_params; /* … and the parameters, with ZeRO stage 3 */
 };
 
+#define ESTIMATE_GIB ((double)(1 << 30))
+
 enum { ESTIMATE_SEQ_MAX = 2048, ESTIMATE_FORMULA_MAX = 192 };
 
 /* Returns options without a model: batch 1, bf16, adamw, one rank, no parallelism. */
@@ -78,7 +82,7 @@ struct estimate_part {
 
 /* The line of least squares of measured peaks, bytes = a + b * batch. */
 struct estimate_fit {
-    size_t n;                 /* number of peaks */
+    int n;                    /* number of peaks */
     double a, b, mean, worst; /* worst: the largest distance of a peak */
     int first;                /* batch of the first peak */
     bool several;             /* there is more than one batch size */
@@ -100,16 +104,16 @@ int estimate_job(struct estimate *out, const struct estimate_opts *o, struct err
 
 const char *estimate_part_name(enum estimate_part_kind k);
 
-/* A measured peak of an earlier job with the same program and options except for the batch. */
-struct estimate_peak {
-    int batch;
-    uint64_t bytes; /* of the rank that needed most */
-};
+/* Returns the number of data-parallel ranks: those that hold the same part of the model. */
+int estimate_data_ranks(const struct estimate_opts *o);
 
-/* Replaces the range of `s` by what `n` earlier jobs needed: with two or more batch sizes by the
- * line of least squares, bytes = a + b * batch; with one by scaling the formula's range. Without
- * peaks (n is 0, or all have a batch below 1) nothing changes. */
-void estimate_correct(struct estimate *s, const struct estimate_peak *peaks, size_t n);
+/* Replaces the range of `s` by what `n` earlier jobs with the same program and options needed: with
+ * two or more batch sizes by the line of least squares, bytes = a + b * batch; with one by scaling
+ * the formula's range. A peak whose batch is unknown does not count. Without peaks nothing
+ * changes. */
+void estimate_correct(struct estimate *s, const struct history_job *peaks, size_t n);
+/* Does so with the line of at least one peak. */
+void estimate_apply(struct estimate *s, const struct estimate_fit *l);
 
 enum estimate_verdict { ESTIMATE_FITS, ESTIMATE_CLOSE, ESTIMATE_DOES_NOT_FIT };
 

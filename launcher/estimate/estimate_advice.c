@@ -3,87 +3,43 @@
 
 #include "common/mem.h"
 #include "common/strbuf.h"
-#include "launcher/estimate/estimate_internal.h"
+#include "launcher/estimate/estimate.h"
 
-/* A change of the options that needs less memory. `apply` returns false if it changes nothing. */
-struct change {
-    bool (*apply)(struct estimate_opts *o);
+/* Changes of the options that need less memory. Cheapest first. The batch and the number of ranks,
+ * which have values, come between these rows. */
+static const struct change {
+    int zero; /* the ZeRO stage, at least */
+    bool flash, bf16, recompute, offload, offload_params;
     const char *cost;
-};
-
-static bool to_flash(struct estimate_opts *o)
-{
-    bool changes = o->full_attention;
-    o->full_attention = false;
-    return changes;
-}
-
-static bool to_zero(struct estimate_opts *o, int stage)
-{
-    bool changes = o->zero < stage && estimate_data_ranks(o) > 1;
-    if (changes)
-        o->zero = stage;
-    return changes;
-}
-
-static bool to_zero_1(struct estimate_opts *o)
-{
-    return to_zero(o, 1);
-}
-
-static bool to_zero_2(struct estimate_opts *o)
-{
-    return to_zero(o, 2);
-}
-
-static bool to_zero_3(struct estimate_opts *o)
-{
-    return to_zero(o, 3);
-}
-
-static bool to_bf16(struct estimate_opts *o)
-{
-    bool changes = o->precision == ESTIMATE_FP32;
-    if (changes)
-        o->precision = ESTIMATE_BF16;
-    return changes;
-}
-
-static bool to_recompute(struct estimate_opts *o)
-{
-    bool changes = !o->recompute;
-    o->recompute = true;
-    return changes;
-}
-
-static bool to_offload(struct estimate_opts *o)
-{
-    bool changes = !o->offload;
-    o->offload = true;
-    o->zero = o->zero < 2 ? 2 : o->zero;
-    return changes;
-}
-
-static bool to_offload_params(struct estimate_opts *o)
-{
-    bool changes = !o->offload_params;
-    o->offload = o->offload_params = true;
-    o->zero = 3;
-    return changes;
-}
-
-/* Cheapest first. The batch and the number of ranks, which have values, come between these rows. */
-static const struct change changes[] = {
-    {to_flash, "as fast or faster"},
-    {to_zero_1, "no additional communication"},
-    {to_zero_2, "no additional communication"},
-    {to_bf16, "faster, with fp32 master weights"},
-    {to_recompute, "a third more computation"},
-    {to_zero_3, "half as much communication again"},
-    {to_offload, "the optimizer waits for PCIe and host memory"},
-    {to_offload_params, "each layer waits for PCIe"},
+} changes[] = {
+    {.flash = true, .cost = "as fast or faster"},
+    {.zero = 1, .cost = "no additional communication"},
+    {.zero = 2, .cost = "no additional communication"},
+    {.bf16 = true, .cost = "faster, with fp32 master weights"},
+    {.recompute = true, .cost = "a third more computation"},
+    {.zero = 3, .cost = "half as much communication again"},
+    {.zero = 2, .offload = true, .cost = "the optimizer waits for PCIe and host memory"},
+    {.zero = 3, .offload = true, .offload_params = true, .cost = "each layer waits for PCIe"},
 };
 enum { BATCH_AT = 4, RANKS_AT = 6, RANKS_FACTOR_MAX = 1024 };
+
+/* Returns false if the options have what the row changes. */
+static bool apply(struct estimate_opts *o, const struct change *c)
+{
+    bool applies = c->flash            ? o->full_attention
+                   : c->bf16           ? o->precision == ESTIMATE_FP32
+                   : c->recompute      ? !o->recompute
+                   : c->offload_params ? !o->offload_params
+                   : c->offload        ? !o->offload
+                                       : o->zero < c->zero && estimate_data_ranks(o) > 1;
+    o->full_attention = o->full_attention && !c->flash;
+    o->precision = c->bf16 ? ESTIMATE_BF16 : o->precision;
+    o->recompute = o->recompute || c->recompute;
+    o->offload = o->offload || c->offload;
+    o->offload_params = o->offload_params || c->offload_params;
+    o->zero = o->zero < c->zero ? c->zero : o->zero;
+    return applies;
+}
 
 /* What is compared with the GPU: jobs like `job`, which may have been measured. */
 struct target {
@@ -207,7 +163,7 @@ static void add_single(struct advice *a)
             add_batch(a, n);
         if (i == RANKS_AT)
             add_ranks(a, &n);
-        if (changes[i].apply(&n))
+        if (apply(&n, &changes[i]))
             add(a, &n, changes[i].cost);
     }
 }
@@ -223,7 +179,7 @@ static void add_together(struct advice *a)
         for (; i == RANKS_AT && !a->lines && wide.batch > 0; wide.batch /= 2)
             add_ranks(a, &wide);
         struct estimate_opts more = n;
-        if (a->lines || !changes[i].apply(&more) || estimate_job(&s, &more, NULL) < 0)
+        if (a->lines || !apply(&more, &changes[i]) || estimate_job(&s, &more, NULL) < 0)
             continue; /* the model may not have this technique */
         n = more;
         add(a, &n, "all together");

@@ -1,7 +1,6 @@
 #include "launcher/estimate/estimate_print.h"
 
 #include "common/mem.h"
-#include "launcher/estimate/estimate_internal.h"
 
 static double gib(uint64_t bytes)
 {
@@ -141,6 +140,6 @@ json_t *estimate_print_json(const struct estimate *s, const struct estimate_gpu 
     return json_pack("{s:i, s:o, s:o, s:o, s:I, s:I, s:I, s:i, s:s, s:o, s:o}", "v", 1, "model",
                      model_json(&s->o.model), "options", options_json(&s->o), "parts", parts,
                      "low_bytes", (json_int_t)s->low_bytes, "high_bytes", (json_int_t)s->high_bytes,
-                     "host_bytes", (json_int_t)s->host_bytes, "measured", (int)s->measured.n,
+                     "host_bytes", (json_int_t)s->host_bytes, "measured", s->measured.n,
                      "correction", s->correction, "gpus", list, "advice", lines);
 }

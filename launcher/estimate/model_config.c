@@ -5,13 +5,16 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/file.h"
 #include "common/json.h"
 #include "common/mem.h"
 #include "common/opt.h"
 #include "common/strbuf.h"
-#include "launcher/estimate/model_config_internal.h"
+#include "launcher/estimate/safetensors.h"
+
+enum { CONFIG_BYTES_MAX = 4 << 20 };
 
 /* What a family of models has in common: the names of its keys, and what every member has. `more`
  * reads keys that only this family has. */
@@ -93,20 +96,17 @@ static int bert_more(struct model_shape *m, const json_t *c, struct err *e)
     return 0;
 }
 
-static int attention_bias(struct model_shape *m, const json_t *c, struct err *e)
-{
-    if (read_bool(&m->qkv_bias, c, "attention_bias", e) < 0)
-        return e->code;
-    m->out_bias = m->qkv_bias;
-    return read_bool(&m->mlp_bias, c, "mlp_bias", e);
-}
-
 static int gpt_neox_more(struct model_shape *m, const json_t *c, struct err *e)
 {
     if (read_bool(&m->qkv_bias, c, "attention_bias", e) < 0)
         return e->code;
     m->out_bias = m->qkv_bias;
     return 0;
+}
+
+static int attention_bias(struct model_shape *m, const json_t *c, struct err *e)
+{
+    return gpt_neox_more(m, c, e) < 0 ? e->code : read_bool(&m->mlp_bias, c, "mlp_bias", e);
 }
 
 static int mixtral_more(struct model_shape *m, const json_t *c, struct err *e)
@@ -130,9 +130,11 @@ static int opt_more(struct model_shape *m, const json_t *c, struct err *e)
 
 /* ---- the families --------------------------------------------------------------------------- */
 
-#define HF_KEYS                                                                     \
-    "num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size", \
+#define HF_KEYS_WITH(intermediate)                                           \
+    "num_hidden_layers", "hidden_size", "num_attention_heads", intermediate, \
         "max_position_embeddings"
+#define HF_KEYS HF_KEYS_WITH("intermediate_size")
+#define GPT2_KEYS "n_layer", "n_embd", "n_head", "n_inner", "n_positions"
 #define ALL_BIASES .qkv_bias = true, .out_bias = true, .mlp_bias = true, .norm_bias = true
 #define BERT                                             \
     {                                                    \
@@ -141,27 +143,11 @@ static int opt_more(struct model_shape *m, const json_t *c, struct err *e)
 
 /* The classes of `transformers` are the source of each row. */
 static const struct family families[] = {
-    {"gpt2",
-     "n_layer",
-     "n_embd",
-     "n_head",
-     "n_inner",
-     "n_positions",
-     {ALL_BIASES, .tied = true},
-     0,
-     NULL},
+    {"gpt2", GPT2_KEYS, {ALL_BIASES, .tied = true}, 0, NULL},
     {"bert", HF_KEYS, BERT, 0, bert_more},
     {"roberta", HF_KEYS, BERT, 0, bert_more},
     {"ernie", HF_KEYS, BERT, 0, bert_more},
-    {"opt",
-     "num_hidden_layers",
-     "hidden_size",
-     "num_attention_heads",
-     "ffn_dim",
-     "max_position_embeddings",
-     {ALL_BIASES, .tied = true},
-     2,
-     opt_more},
+    {"opt", HF_KEYS_WITH("ffn_dim"), {ALL_BIASES, .tied = true}, 2, opt_more},
     {"gpt_neox", HF_KEYS, {ALL_BIASES}, -1, gpt_neox_more},
     {"llama", HF_KEYS, {.gated = true}, -1, attention_bias},
     {"mistral", HF_KEYS, {.gated = true}, -1, NULL},
@@ -261,12 +247,12 @@ int model_config_parse(struct model_shape *out, const char *text, size_t len, st
     return rc < 0 ? rc : parse(out, c, e);
 }
 
-int model_config_read(struct model_shape *out, const char *path, struct err *e)
+static int read_config(struct model_shape *out, const char *path, struct err *e)
 {
     AUTO(strbuf) struct strbuf text = {0};
-    int rc = file_read(&text, path, MODEL_CONFIG_BYTES_MAX);
+    int rc = file_read(&text, path, CONFIG_BYTES_MAX);
     if (rc == -EFBIG)
-        return err_set(e, rc, "%s: larger than %d MiB", path, MODEL_CONFIG_BYTES_MAX >> 20);
+        return err_set(e, rc, "%s: larger than %d MiB", path, CONFIG_BYTES_MAX >> 20);
     if (rc < 0)
         return err_set(e, rc, "%s: %s", path, strerror(-rc));
     return model_config_parse(out, strbuf_str(&text), text.len, e) < 0 ? err_wrap(e, "%s", path)
@@ -274,6 +260,52 @@ int model_config_read(struct model_shape *out, const char *path, struct err *e)
 }
 
 /* ---- public models by name ------------------------------------------------------------------ */
+
+/* From the config.json that their authors publish. ERNIE-Gram's is that of PaddleNLP
+ * (ernie-gram-zh). */
+#define GPT2(layers, width, heads)                                                              \
+    "{\"model_type\":\"gpt2\",\"n_layer\":" #layers ",\"n_embd\":" #width ",\"n_head\":" #heads \
+    ",\"n_positions\":1024,\"vocab_size\":50257,\"attn_pdrop\":0.1}"
+
+#define BERT_LIKE(type, layers, width, heads, inner, vocab, positions, types)                     \
+    "{\"model_type\":\"" type "\",\"num_hidden_layers\":" #layers ",\"hidden_size\":" #width      \
+    ",\"num_attention_heads\":" #heads ",\"intermediate_size\":" #inner ",\"vocab_size\":" #vocab \
+    ",\"max_position_embeddings\":" #positions ",\"type_vocab_size\":" #types                     \
+    ",\"hidden_dropout_prob\":0.1}"
+
+#define DECODER(type, layers, width, heads, kv, inner, vocab, context, more)                 \
+    "{\"model_type\":\"" type "\",\"num_hidden_layers\":" #layers ",\"hidden_size\":" #width \
+    ",\"num_attention_heads\":" #heads ",\"num_key_value_heads\":" #kv                       \
+    ",\"intermediate_size\":" #inner ",\"vocab_size\":" #vocab                               \
+    ",\"max_position_embeddings\":" #context more "}"
+
+#define TIED ",\"tie_word_embeddings\":true"
+
+static const struct {
+    const char *name;   /* lower case, with '-' */
+    const char *config; /* what its config.json says of its shape */
+} named[] = {
+    {"gpt2", GPT2(12, 768, 12)},
+    {"gpt2-medium", GPT2(24, 1024, 16)},
+    {"gpt2-large", GPT2(36, 1280, 20)},
+    {"gpt2-xl", GPT2(48, 1600, 25)},
+    {"bert-base", BERT_LIKE("bert", 12, 768, 12, 3072, 30522, 512, 2)},
+    {"bert-large", BERT_LIKE("bert", 24, 1024, 16, 4096, 30522, 512, 2)},
+    {"roberta-base", BERT_LIKE("roberta", 12, 768, 12, 3072, 50265, 514, 1)},
+    {"roberta-large", BERT_LIKE("roberta", 24, 1024, 16, 4096, 50265, 514, 1)},
+    {"ernie-gram", BERT_LIKE("ernie", 12, 768, 12, 3072, 18018, 512, 2)},
+    {"llama-2-7b", DECODER("llama", 32, 4096, 32, 32, 11008, 32000, 4096, )},
+    {"llama-2-13b", DECODER("llama", 40, 5120, 40, 40, 13824, 32000, 4096, )},
+    {"llama-2-70b", DECODER("llama", 80, 8192, 64, 8, 28672, 32000, 4096, )},
+    {"llama-3-8b", DECODER("llama", 32, 4096, 32, 8, 14336, 128256, 8192, )},
+    {"llama-3-70b", DECODER("llama", 80, 8192, 64, 8, 28672, 128256, 8192, )},
+    {"mistral-7b", DECODER("mistral", 32, 4096, 32, 8, 14336, 32000, 32768, )},
+    {"mixtral-8x7b", DECODER("mixtral", 32, 4096, 32, 8, 14336, 32000, 32768, )},
+    {"qwen2-0.5b", DECODER("qwen2", 24, 896, 14, 2, 4864, 151936, 32768, TIED)},
+    {"qwen2-7b", DECODER("qwen2", 28, 3584, 28, 4, 18944, 152064, 32768, )},
+    {"gemma-2b", DECODER("gemma", 18, 2048, 8, 1, 16384, 256000, 8192, )},
+    {"gemma-7b", DECODER("gemma", 28, 3072, 16, 16, 24576, 256000, 8192, )},
+};
 
 /* Writes the name in lower case, with '-' for '_' and ' ', without what follows '('. */
 static void normalise(char *out, size_t size, const char *name)
@@ -290,19 +322,140 @@ static void normalise(char *out, size_t size, const char *name)
 int model_config_named(struct model_shape *out, const char *name, struct err *e)
 {
     char wanted[64];
+    const char *names[COUNT_OF(named)];
     normalise(wanted, sizeof wanted, name);
-    const char *names[MODEL_CONFIG_NAMED_MAX];
-    size_t n = 0;
-    for (const struct model_config_named *r = model_config_named_rows; r->name; r++) {
-        names[n++] = r->name;
-        if (strcmp(wanted, r->name) != 0)
+    for (size_t i = 0; i < COUNT_OF(named); i++) {
+        names[i] = named[i].name;
+        if (strcmp(wanted, named[i].name) != 0)
             continue;
-        int rc = model_config_parse(out, r->config, strlen(r->config), e);
+        int rc = model_config_parse(out, named[i].config, strlen(named[i].config), e);
         if (rc == 0)
-            snprintf(out->name, sizeof out->name, "%s", r->name);
+            snprintf(out->name, sizeof out->name, "%s", named[i].name);
         return rc;
     }
-    const char *near = opt_suggest(wanted, names, n);
+    const char *near = opt_suggest(wanted, names, COUNT_OF(named));
     err_set(e, -ENOENT, "unknown model '%s'", name);
     return near ? err_hint(e, "--model %s", near) : e->code;
+}
+
+/* ---- the model of a command line ------------------------------------------------------------ */
+
+static bool is_safetensors(const char *path)
+{
+    return ends_with(path, ".safetensors");
+}
+
+/* "model-00001-of-00003.safetensors" is one of 3 files; 1: not such a name. */
+static int files_of(const char *path)
+{
+    int files = 1;
+    const char *slash = strrchr(path, '/'), *of = strstr(slash ? slash : path, "-of-");
+    return of && sscanf(of, "-of-%5d.safetensors", &files) == 1 ? files : 1;
+}
+
+/* Returns the path of config.json in the directory of `path`, which the caller frees. */
+static char *config_beside(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? xasprintf("%.*s/config.json", (int)(slash - path), path)
+                 : xstrdup("config.json");
+}
+
+static int from_safetensors(struct model_shape *out, char *const *files, struct err *e)
+{
+    struct safetensors t = {0};
+    for (char *const *f = files; *f; f++) {
+        if (!is_safetensors(*f))
+            return err_set(e, -EINVAL, "%s: not a .safetensors file, as the first one is", *f);
+        if (safetensors_read(&t, *f, e) < 0)
+            return e->code;
+    }
+    if (t.params == 0)
+        return err_set(e, -EINVAL, "%s: no tensor has a floating-point type", files[0]);
+    int all = files_of(files[0]);
+    if ((size_t)all > strv_len(files)) {
+        err_set(e, -EINVAL, "%s: one of %d files of the model", files[0], all);
+        return err_hint(e, "give all of them: *-of-%05d.safetensors", all);
+    }
+    AUTO(free) char *config = config_beside(files[0]);
+    *out = (struct model_shape){.kind = MODEL_PARAMS_ONLY, .largest_layer = t.largest_layer};
+    if (access(config, R_OK) == 0) {
+        if (read_config(out, config, e) < 0)
+            return e->code;
+        out->largest_layer = 0; /* of the shape, which knows what lies in several files */
+    }
+    out->params = t.params;
+    return model_shape_complete(out, e);
+}
+
+static int from_files(struct model_shape *out, char *const *files, struct err *e)
+{
+    struct stat st;
+    if (is_safetensors(files[0]))
+        return from_safetensors(out, files, e);
+    if (files[1])
+        return err_set(e, -EINVAL, "unexpected argument '%s'", files[1]);
+    if (stat(files[0], &st) == 0 && S_ISDIR(st.st_mode)) {
+        AUTO(free) char *config = xasprintf("%s/config.json", files[0]);
+        return read_config(out, config, e);
+    }
+    return read_config(out, files[0], e);
+}
+
+/* The shape of single options is that of GPT-2, if they do not say otherwise. */
+static int from_options(struct model_shape *out, const struct model_config_opts *o, struct err *e)
+{
+    struct model_shape m = o->shape;
+    m.tied = m.dropout = m.norm_bias = m.qkv_bias = m.out_bias = m.mlp_bias = true;
+    if (m.gated) /* as Llama */
+        m.tied = m.dropout = m.norm_bias = m.qkv_bias = m.out_bias = m.mlp_bias = false;
+    *out = m;
+    const struct {
+        const char *option;
+        int value;
+    } needed[] = {
+        {"--layers", m.layers}, {"--hidden", m.hidden}, {"--heads", m.heads}, {"--vocab", m.vocab}};
+    for (size_t i = 0; i < COUNT_OF(needed); i++)
+        if (!needed[i].value)
+            return err_set(e, -EINVAL,
+                           "%s is missing: a shape needs --layers, --hidden, --heads "
+                           "and --vocab",
+                           needed[i].option);
+    return 0;
+}
+
+static bool has_shape(const struct model_shape *m)
+{
+    return m->layers || m->hidden || m->heads || m->kv_heads || m->intermediate || m->vocab ||
+           m->gated;
+}
+
+int model_config_find(struct model_shape *out, const struct model_config_opts *o, struct err *e)
+{
+    struct model_shape m = {0};
+    bool shape = has_shape(&o->shape);
+    int rc = 0;
+    if ((o->files != NULL) + (o->name != NULL) + shape > 1)
+        return err_set(e, -EINVAL,
+                       "a file, --model, and the options of a shape exclude each other");
+    if (o->files)
+        rc = from_files(&m, o->files, e);
+    else if (o->name && model_config_named(&m, o->name, e) < 0)
+        rc = err_wrap(e, "--model");
+    else if (shape)
+        rc = from_options(&m, o, e);
+    else if (!o->name && !o->params) {
+        err_set(e, -EINVAL, "no model");
+        return err_hint(e, "--params 7B, --model llama-2-7b, or the path of a config.json");
+    } else if (!o->name)
+        m.kind = MODEL_PARAMS_ONLY;
+    if (rc == 0 && o->params && model_shape_parse_params(&m.params, o->params, e) < 0)
+        rc = err_wrap(e, "--params");
+    if (rc == 0 && o->largest_layer &&
+        model_shape_parse_params(&m.largest_layer, o->largest_layer, e) < 0)
+        rc = err_wrap(e, "--largest-layer");
+    rc = rc < 0 ? rc : model_shape_complete(&m, e);
+    if (rc == 0)
+        *out = m;
+    return rc;
 }

@@ -21,7 +21,6 @@ static const struct type {
     {"U64", 64, false},   {"I32", 32, false},   {"U32", 32, false},   {"I16", 16, false},
     {"U16", 16, false},   {"I8", 8, false},     {"U8", 8, false},     {"BOOL", 8, false},
 };
-_Static_assert(COUNT_OF(known) <= SAFETENSORS_TYPES_MAX, "each type has an entry");
 
 /* What is added up over the tensors of a file. */
 struct sums {
@@ -85,15 +84,6 @@ static void add_to_module(struct sums *sums, const char *name, int64_t n)
         sums->s.largest_layer = total;
 }
 
-static void add_to_type(struct safetensors *s, const struct type *type, int64_t n)
-{
-    struct safetensors_type *t = s->types;
-    while (t->name[0] && strcmp(t->name, type->name) != 0)
-        t++;
-    snprintf(t->name, sizeof t->name, "%s", type->name);
-    t->elements += n;
-}
-
 static int add_tensor(struct sums *sums, const char *name, const json_t *tensor, int64_t data_bytes,
                       struct err *e)
 {
@@ -112,13 +102,9 @@ static int add_tensor(struct sums *sums, const char *name, const json_t *tensor,
     if (n < 0 || (n * type->bits + 7) / 8 != end - begin)
         return bad(e, name, "its shape does not match its size");
     sums->bytes += end - begin; /* at most data_bytes per tensor: no overflow, see the caller */
-    sums->s.tensors++;
-    add_to_type(&sums->s, type, n);
     if (type->floating) {
         sums->s.params += n;
         add_to_module(sums, name, n);
-    } else {
-        sums->s.others += n;
     }
     return 0;
 }

@@ -10,17 +10,12 @@
 
 #include "common/err.h"
 
-enum { SAFETENSORS_HEADER_MAX = 32 << 20, SAFETENSORS_TYPES_MAX = 32 };
+enum { SAFETENSORS_HEADER_MAX = 32 << 20 };
 
+/* Tensors with an integer type, such as positions, do not count. */
 struct safetensors {
-    int64_t params;        /* elements of all tensors with a floating-point type */
-    int64_t others;        /* elements of tensors with an integer type, such as positions */
-    int64_t largest_layer; /* floating-point elements of the largest layer or other module */
-    size_t tensors;
-    struct safetensors_type {
-        char name[12]; /* "BF16" */
-        int64_t elements;
-    } types[SAFETENSORS_TYPES_MAX]; /* that occur; unused entries have no name */
+    int64_t params;        /* their elements */
+    int64_t largest_layer; /* elements of the largest layer or other module */
 };
 
 /* Parses a header of `len` bytes, which `data_bytes` bytes of tensors follow, and adds its tensors

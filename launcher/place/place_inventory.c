@@ -13,8 +13,6 @@
 #include "launcher/node/topo.h"
 #include "launcher/plan/gpu_assignment.h"
 
-/* ---- NVIDIA --------------------------------------------------------------------------------- */
-
 /* Says who uses a GPU or MIG instance. */
 static void set_users(struct place_gpu *p)
 {
@@ -57,12 +55,12 @@ static const struct gpu_sample *find(const struct gpu_sample *samples, int n, co
 }
 
 /* Marks the GPUs that CUDA_VISIBLE_DEVICES does not show. */
-static int set_hidden(struct place_inventory *to, int from, const struct topo *t, struct err *e)
+static int set_hidden(struct place_inventory *to, const struct topo *t, struct err *e)
 {
     AUTO(gpu_assignment) struct gpu_assignment *visible = NULL;
     const struct launch_spec all = {.gpus = NULL};
     int rc = gpu_assignment_make(&visible, &all, t, environ, e);
-    for (int i = from; rc == 0 && i < to->count; i++) {
+    for (int i = 0; rc == 0 && i < to->count; i++) {
         struct place_gpu *p = &to->gpus[i];
         p->hidden = true;
         for (int k = 0; k < visible->n; k++)
@@ -74,11 +72,11 @@ static int set_hidden(struct place_inventory *to, int from, const struct topo *t
     return rc;
 }
 
-static int list_nvidia(struct place_inventory *to, struct err *e)
+static int list_gpus(struct place_inventory *to, struct err *e)
 {
     AUTO(topo) struct topo *t = NULL;
     AUTO(free) struct gpu_sample *now = NULL;
-    int from = to->count, n = 0;
+    int n = 0;
     int rc = topo_load(&t, e);
     if (rc == 0 && topo_gpu_count(t) == 0)
         return 0;
@@ -93,12 +91,8 @@ static int list_nvidia(struct place_inventory *to, struct err *e)
         for (int k = 0; k < GPU_MIG_MAX && g->mig_uuids[k][0]; k++)
             add(to, g, g->mig_uuids[k], find(now, n, g->mig_uuids[k]));
     }
-    return set_hidden(to, from, t, e);
+    return set_hidden(to, t, e);
 }
-
-static const struct place_inventory_source sources[] = {
-    {"NVIDIA", list_nvidia},
-};
 
 /* ---- labels --------------------------------------------------------------------------------- */
 
@@ -160,12 +154,11 @@ static int read_labels(struct place_inventory *in, const char *file, struct err 
 
 int place_inventory_read(struct place_inventory *out, const char *labels_file, struct err *e)
 {
-    int rc = 0;
     *out = (struct place_inventory){0};
-    for (size_t i = 0; rc == 0 && i < COUNT_OF(sources); i++)
-        if ((rc = sources[i].list(out, e)) < 0)
-            err_wrap(e, "%s GPUs", sources[i].vendor);
-    if (rc == 0 && labels_file)
+    int rc = list_gpus(out, e);
+    if (rc < 0)
+        err_wrap(e, "NVIDIA GPUs");
+    else if (labels_file)
         rc = read_labels(out, labels_file, e);
     if (rc < 0)
         place_inventory_free(out);

@@ -9,15 +9,8 @@ struct place_inventory {
     int count;
 };
 
-/* One vendor's GPUs. A further vendor is a further row in place_inventory.c. */
-struct place_inventory_source {
-    const char *vendor;
-    /* Appends the GPUs of this machine, and nothing if there is no driver. -EIO as gpu_list() */
-    int (*list)(struct place_inventory *to, struct err *e);
-};
-
-/* Reads all sources. `labels_file` may be NULL. This takes tens of milliseconds.
- *   -EIO     a driver does not respond
+/* `labels_file` may be NULL. This takes tens of milliseconds.
+ *   -EIO     the driver does not respond
  *   -EINVAL  the file of labels is malformed, or names a GPU that does not exist here
  *   -errno   the file cannot be read */
 int place_inventory_read(struct place_inventory *out, const char *labels_file, struct err *e);

@@ -7,18 +7,16 @@
 #include "common/duration.h"
 #include "common/json.h"
 #include "common/opt.h"
+#include "common/strbuf.h"
 #include "common/yaml.h"
-#include "launcher/estimate/estimate_model.h"
 #include "launcher/estimate/model_config.h"
 
 /* The words of a file before the rest of the job follows from them. */
 struct words {
-    struct place_job *job;
-    const char *path; /* of the file */
+    struct place_job job;
     char *type, *model_name, *config, *params, *precision, *optimizer, *strategy, *algorithm;
     char *gpus, *goal, *arrangement;
     char *memory;
-    double timeout_s;
     int sequence_length;
     bool mixed_precision, distributed;
 };
@@ -28,53 +26,48 @@ enum kind { TEXT, LIST, FLAG, INT, SHARE, DURATION };
 struct key {
     const char *section, *name;
     enum kind kind;
-    size_t offset; /* in struct words, or in struct place_job if `in_job` */
-    bool in_job;
+    size_t offset; /* in struct words */
 };
 
 #define TASK "task"
 #define POLICY "resource_policy"
 #define SCHEDULER "scheduler"
-#define WORD(section, name, kind, field)                          \
-    {                                                             \
-        section, name, kind, offsetof(struct words, field), false \
-    }
-#define JOB(section, name, kind, field)                              \
-    {                                                                \
-        section, name, kind, offsetof(struct place_job, field), true \
+#define KEY(section, name, kind, field)                    \
+    {                                                      \
+        section, name, kind, offsetof(struct words, field) \
     }
 
 static const struct key keys[] = {
-    WORD(TASK, "type", TEXT, type),
-    JOB(TASK, "framework", TEXT, framework),
-    JOB(TASK, "image", TEXT, image),
-    WORD(TASK, "model_name", TEXT, model_name),
-    WORD(TASK, "config", TEXT, config),
-    WORD(TASK, "params", TEXT, params),
-    WORD(TASK, "sequence_length", INT, sequence_length),
-    JOB(TASK, "batch_size", INT, batch),
-    JOB(TASK, "batch_size_per_gpu", INT, batch_per_gpu),
-    WORD(TASK, "precision", TEXT, precision),
-    WORD(TASK, "optimizer", TEXT, optimizer),
-    JOB(TASK, "recompute", FLAG, model.recompute),
-    JOB(TASK, "offload", FLAG, model.offload),
-    WORD(TASK, "memory", TEXT, memory),
-    WORD(TASK, "distributed", FLAG, distributed),
-    WORD(TASK, "num_gpus", TEXT, gpus),
-    WORD(TASK, "num_gpus_estimate", TEXT, gpus),
-    JOB(POLICY, "memory_threshold", SHARE, memory_threshold),
-    WORD(POLICY, "allow_mixed_precision", FLAG, mixed_precision),
-    WORD(POLICY, "distributed_strategy", TEXT, strategy),
-    JOB(POLICY, "gpu_type", TEXT, gpu_type),
-    JOB(POLICY, "preferred_devices", LIST, preferred),
-    JOB(POLICY, "excluded_devices", LIST, excluded),
-    JOB(POLICY, "labels", LIST, labels),
-    JOB(POLICY, "shared", FLAG, shared),
-    JOB(POLICY, "mixed_models", FLAG, mixed_models),
-    WORD(POLICY, "goal", TEXT, goal),
-    WORD(POLICY, "arrangement", TEXT, arrangement),
-    WORD(SCHEDULER, "algorithm", TEXT, algorithm),
-    WORD(SCHEDULER, "timeout", DURATION, timeout_s),
+    KEY(TASK, "type", TEXT, type),
+    KEY(TASK, "framework", TEXT, job.framework),
+    KEY(TASK, "image", TEXT, job.image),
+    KEY(TASK, "model_name", TEXT, model_name),
+    KEY(TASK, "config", TEXT, config),
+    KEY(TASK, "params", TEXT, params),
+    KEY(TASK, "sequence_length", INT, sequence_length),
+    KEY(TASK, "batch_size", INT, job.batch),
+    KEY(TASK, "batch_size_per_gpu", INT, job.batch_per_gpu),
+    KEY(TASK, "precision", TEXT, precision),
+    KEY(TASK, "optimizer", TEXT, optimizer),
+    KEY(TASK, "recompute", FLAG, job.model.recompute),
+    KEY(TASK, "offload", FLAG, job.model.offload),
+    KEY(TASK, "memory", TEXT, memory),
+    KEY(TASK, "distributed", FLAG, distributed),
+    KEY(TASK, "num_gpus", TEXT, gpus),
+    KEY(TASK, "num_gpus_estimate", TEXT, gpus),
+    KEY(POLICY, "memory_threshold", SHARE, job.memory_threshold),
+    KEY(POLICY, "allow_mixed_precision", FLAG, mixed_precision),
+    KEY(POLICY, "distributed_strategy", TEXT, strategy),
+    KEY(POLICY, "gpu_type", TEXT, job.gpu_type),
+    KEY(POLICY, "preferred_devices", LIST, job.preferred),
+    KEY(POLICY, "excluded_devices", LIST, job.excluded),
+    KEY(POLICY, "labels", LIST, job.labels),
+    KEY(POLICY, "shared", FLAG, job.shared),
+    KEY(POLICY, "mixed_models", FLAG, job.mixed_models),
+    KEY(POLICY, "goal", TEXT, goal),
+    KEY(POLICY, "arrangement", TEXT, arrangement),
+    KEY(SCHEDULER, "algorithm", TEXT, algorithm),
+    KEY(SCHEDULER, "timeout", DURATION, job.timeout_s),
 };
 
 static const char *const sections[] = {TASK, POLICY, SCHEDULER};
@@ -200,7 +193,7 @@ static int read_keys(struct words *w, const struct yaml_doc *d, const json_t *ma
         }
         if (!k)
             return unknown_key(d, path, section, name, e);
-        const char *wanted = read_value(k, (char *)(k->in_job ? (void *)w->job : w) + k->offset, v);
+        const char *wanted = read_value(k, (char *)w + k->offset, v);
         if (wanted)
             return yaml_error_at(d, path, e, -EINVAL, "%s must be %s", name, wanted);
     }
@@ -209,48 +202,37 @@ static int read_keys(struct words *w, const struct yaml_doc *d, const json_t *ma
 
 /* ---- what follows from the words ------------------------------------------------------------ */
 
-/* Sets `*out` to the index of `word` in `names`; NULL is the first one. */
-static int choose(int *out, const char *key, const char *word, const char *const *names, size_t n,
+/* Returns the index of `word` in `names`; NULL is the first one. */
+static int choose(const char *key, const char *word, const char *const *names, size_t n,
                   struct err *e)
 {
-    *out = 0;
-    for (size_t i = 0; word && i < n; i++)
-        if (strcmp(names[i], word) == 0) {
-            *out = (int)i;
-            return 0;
-        }
-    if (!word)
-        return 0;
+    AUTO(strbuf) struct strbuf all = {0};
+    for (size_t i = 0; i < n; i++) {
+        if (!word || strcmp(names[i], word) == 0)
+            return (int)i;
+        strbuf_printf(&all, "%s%s", i ? ", " : "", names[i]);
+    }
     const char *near = opt_suggest(word, names, n);
     err_set(e, -EINVAL, "%s: unknown word '%s'", key, word);
-    if (near)
-        return err_hint(e, "%s: %s", key, near);
-    AUTO(free) char *all = xstrdup(names[0]);
-    for (size_t i = 1; i < n; i++) {
-        char *longer = xasprintf("%s, %s", all, names[i]);
-        free(all);
-        all = longer;
-    }
-    return err_hint(e, "%s: %s", key, all);
+    return err_hint(e, "%s: %s", key, near ? near : strbuf_str(&all));
 }
 
 static int set_goal(struct words *w, struct err *e)
 {
     static const char *const goals[] = {"cost", "performance"};
     static const char *const arrangements[] = {"anywhere", "pack", "spread"};
-    int goal, arrangement;
-    if (choose(&goal, "goal", w->goal, goals, COUNT_OF(goals), e) < 0 ||
-        choose(&arrangement, "arrangement", w->arrangement, arrangements, COUNT_OF(arrangements),
-               e) < 0)
-        return -EINVAL;
-    w->job->goal = (enum place_goal)goal;
-    w->job->arrangement = (enum place_arrangement)arrangement;
-    return 0;
+    int goal = choose("goal", w->goal, goals, COUNT_OF(goals), e);
+    int arrangement =
+        goal < 0 ? goal
+                 : choose("arrangement", w->arrangement, arrangements, COUNT_OF(arrangements), e);
+    w->job.goal = (enum place_goal)goal;
+    w->job.arrangement = (enum place_arrangement)arrangement;
+    return arrangement < 0 ? arrangement : 0;
 }
 
 static int set_count(struct words *w, struct err *e)
 {
-    struct place_job *j = w->job;
+    struct place_job *j = &w->job;
     bool is_auto = w->gpus && strcmp(w->gpus, "auto") == 0;
     int n = 0;
     if (w->gpus && !is_auto && opt_int(&n, "num_gpus", w->gpus, 1, PLACE_GPUS_MAX, e) < 0) {
@@ -272,17 +254,17 @@ static int set_count(struct words *w, struct err *e)
  * the file may be for another program, which knows the model. */
 static int find_model(struct words *w, struct err *e)
 {
-    struct place_job *j = w->job;
+    struct place_job *j = &w->job;
     struct model_shape named;
     struct err unknown;
     char *files[] = {w->config, NULL};
     bool known = w->model_name && model_config_named(&named, w->model_name, &unknown) == 0;
-    const struct estimate_model_opts o = {.params = w->params,
-                                          .name = known && !w->config ? w->model_name : NULL,
-                                          .files = w->config ? files : NULL};
+    const struct model_config_opts o = {.params = w->params,
+                                        .name = known && !w->config ? w->model_name : NULL,
+                                        .files = w->config ? files : NULL};
     j->has_model = o.params || o.name || o.files;
     if (j->has_model)
-        return estimate_model_find(&j->model.model, &o, e);
+        return model_config_find(&j->model.model, &o, e);
     if (!w->memory)
         strv_push(
             &j->notes,
@@ -302,13 +284,13 @@ static int set_model(struct words *w, struct err *e)
     } strategies[] = {{"none", 0},  {"ddp", 0},   {"horovod", 0}, {"zero1", 1},
                       {"zero2", 2}, {"zero3", 3}, {"fsdp", 3}};
     const char *names[COUNT_OF(strategies)];
-    struct place_job *j = w->job;
-    int type, strategy;
+    struct place_job *j = &w->job;
     for (size_t i = 0; i < COUNT_OF(strategies); i++)
         names[i] = strategies[i].word;
-    if (choose(&type, "type", w->type, types, COUNT_OF(types), e) < 0 ||
-        choose(&strategy, "distributed_strategy", w->strategy, names, COUNT_OF(names), e) < 0 ||
-        find_model(w, e) < 0)
+    int type = choose("type", w->type, types, COUNT_OF(types), e);
+    int strategy =
+        type < 0 ? type : choose("distributed_strategy", w->strategy, names, COUNT_OF(names), e);
+    if (strategy < 0 || find_model(w, e) < 0)
         return -EINVAL;
     if (w->memory && byte_size_parse(&j->memory_bytes, w->memory, e) < 0)
         return err_wrap(e, "memory");
@@ -327,19 +309,6 @@ static int set_model(struct words *w, struct err *e)
     return 0;
 }
 
-static int finish(struct words *w, struct err *e)
-{
-    struct place_job *j = w->job;
-    j->timeout_s = w->timeout_s;
-    if (w->algorithm)
-        strv_push(&j->notes, xasprintf("algorithm: %s has no effect: the choice is one score, "
-                                       "which --dry-run explains",
-                                       w->algorithm));
-    if (set_goal(w, e) < 0 || set_count(w, e) < 0 || set_model(w, e) < 0)
-        return err_wrap(e, "%s", w->path);
-    return 0;
-}
-
 /* ---- the file ------------------------------------------------------------------------------- */
 
 static char *name_of(const char *path)
@@ -353,19 +322,24 @@ int place_job_read(struct place_job **out, const char *path, struct err *e)
 {
     AUTO(yaml_doc) struct yaml_doc *d = NULL;
     AUTO(place_job) struct place_job *j = xzalloc(sizeof *j);
-    j->name = name_of(path);
-    j->memory_threshold = 0.9;
-    j->model = estimate_opts_default();
-    struct words w = {.job = j, .path = path};
+    struct words w = {
+        .job = {.name = name_of(path), .memory_threshold = 0.9, .model = estimate_opts_default()}};
     int rc = yaml_read_file(&d, path, e);
     if (rc == 0)
         rc = read_keys(&w, d, yaml_root(d), NULL, e);
-    if (rc == 0)
-        rc = finish(&w, e) < 0 ? -EINVAL : 0;
+    if (rc == 0 && w.algorithm)
+        strv_push(&w.job.notes, xasprintf("algorithm: %s has no effect: the choice is one score, "
+                                          "which --dry-run explains",
+                                          w.algorithm));
+    if (rc == 0 && (set_goal(&w, e) < 0 || set_count(&w, e) < 0 || set_model(&w, e) < 0)) {
+        err_wrap(e, "%s", path);
+        rc = -EINVAL;
+    }
     char *texts[] = {w.type,     w.model_name, w.config, w.params, w.precision,   w.optimizer,
                      w.strategy, w.algorithm,  w.gpus,   w.goal,   w.arrangement, w.memory};
     for (size_t i = 0; i < COUNT_OF(texts); i++)
         free(texts[i]);
+    *j = w.job;
     if (rc == 0)
         *out = TAKE(j);
     return rc;
@@ -381,6 +355,6 @@ void place_job_free(struct place_job *j)
         free(texts[i]);
     for (size_t i = 0; i < COUNT_OF(lists); i++)
         strv_free(lists[i]);
-    free(j->peaks);
+    history_jobs_end(&j->earlier);
     free(j);
 }

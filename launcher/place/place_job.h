@@ -10,6 +10,7 @@
 #include "common/err.h"
 #include "common/mem.h"
 #include "launcher/estimate/estimate.h"
+#include "launcher/jobs/history_jobs.h"
 
 enum place_goal {
     PLACE_COST,       /* the smallest GPUs that fit */
@@ -41,8 +42,7 @@ struct place_job {
     enum place_goal goal;
     enum place_arrangement arrangement;
     double timeout_s;            /* how long the job waits for GPUs */
-    struct estimate_peak *peaks; /* of earlier jobs of the program, which the caller may add */
-    size_t peak_count;
+    struct history_jobs earlier; /* jobs of the program with a peak, which the caller may add */
     char **notes; /* about keys without effect; whole sentences */
 };
 

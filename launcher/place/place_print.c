@@ -102,7 +102,7 @@ static void add_memory_reason(struct strbuf *b, const struct place_job *j,
                               const struct place_gpu *g, const struct place_choice *c, int rule)
 {
     char need[16], has[16];
-    uint64_t bytes = rule == PLACE_RULE_TOO_SMALL ? place_need_usable(j, place_gpu_memory(g))
+    uint64_t bytes = rule == PLACE_RULE_TOO_SMALL ? place_select_usable(j, place_gpu_memory(g))
                                                   : place_gpu_free(g);
     byte_size_format(need, sizeof need, c->need.high_bytes);
     byte_size_format(has, sizeof has, bytes);
@@ -120,7 +120,7 @@ static void add_reason(struct strbuf *b, const struct place_job *j, const struct
     if (v->selected) {
         strbuf_puts(b, "selected");
     } else if (v->rule >= 0) {
-        strbuf_printf(b, "not selected: %s", place_select_rule_name((enum place_rule)v->rule));
+        strbuf_printf(b, "not selected: %s", place_select_rules[v->rule]);
         if (v->rule == PLACE_RULE_TOO_SMALL || v->rule == PLACE_RULE_NO_MEMORY)
             add_memory_reason(b, j, g, c, v->rule);
         else if (v->rule == PLACE_RULE_LOCKED || v->rule == PLACE_RULE_USED)
@@ -145,8 +145,8 @@ static void add_score(struct strbuf *out, const struct place_choice *c)
     for (int t = 0; t < PLACE_TERMS; t++) {
         if (c->terms[t] == 0)
             continue;
-        strbuf_printf(out, "%s %d x %d %s", sign, place_select_weight((enum place_term)t),
-                      c->terms[t], place_select_term_name((enum place_term)t));
+        strbuf_printf(out, "%s %d x %d %s", sign, place_select_terms[t].weight, c->terms[t],
+                      place_select_terms[t].name);
         sign = " +";
     }
     strbuf_putc(out, '\n');
@@ -164,20 +164,20 @@ void place_print_choice(struct strbuf *out, const struct place_job *j, const str
         add_reason(out, j, &gpus[i], c, &c->each[i]);
         strbuf_putc(out, '\n');
     }
-    if (c->need.known)
+    if (c->need.high_bytes > 0)
         strbuf_printf(out, "needs %s to %s per GPU%s\n",
                       byte_size_format(low, sizeof low, c->need.low_bytes),
                       byte_size_format(high, sizeof high, c->need.high_bytes),
-                      c->need.estimate.measured.n ? ", as measured in earlier jobs" : "");
+                      c->need.measured.n ? ", as measured in earlier jobs" : "");
     if (c->count > 0)
         add_score(out, c);
 }
 
-static json_t *need_json(const struct place_need *n)
+static json_t *need_json(const struct estimate *n)
 {
-    return n->known ? json_pack("{s:I,s:I}", "low_bytes", (json_int_t)n->low_bytes, "high_bytes",
-                                (json_int_t)n->high_bytes)
-                    : json_null();
+    return n->high_bytes > 0 ? json_pack("{s:I,s:I}", "low_bytes", (json_int_t)n->low_bytes,
+                                         "high_bytes", (json_int_t)n->high_bytes)
+                             : json_null();
 }
 
 json_t *place_print_choice_json(const struct place_job *j, const struct place_gpu *gpus, int n,
@@ -195,9 +195,8 @@ json_t *place_print_choice_json(const struct place_job *j, const struct place_gp
                             "best_score", number_or_null(v->best_score >= 0, v->best_score)));
     }
     for (int t = 0; t < PLACE_TERMS; t++)
-        json_array_append_new(terms, json_pack("{s:s,s:i,s:i}", "name",
-                                               place_select_term_name((enum place_term)t), "weight",
-                                               place_select_weight((enum place_term)t), "points",
+        json_array_append_new(terms, json_pack("{s:s,s:i,s:i}", "name", place_select_terms[t].name,
+                                               "weight", place_select_terms[t].weight, "points",
                                                c->terms[t]));
     return json_pack("{s:i,s:o,s:o,s:o,s:o}", "v", 1, "gpus", list, "need", need_json(&c->need),
                      "score", number_or_null(c->count > 0, c->score), "terms", terms);

@@ -15,10 +15,7 @@ enum {
 
 /* The order of the weights is that of importance: a term counts if those before it are equal or
  * almost equal. */
-static const struct {
-    const char *name;
-    int weight;
-} terms[PLACE_TERMS] = {
+const struct place_select_term place_select_terms[PLACE_TERMS] = {
     [PLACE_TERM_PREFERRED] = {"preferred", 10000},
     [PLACE_TERM_NVLINK] = {"NVLink", 1000},
     [PLACE_TERM_LOAD] = {"idle", 100},
@@ -26,7 +23,7 @@ static const struct {
     [PLACE_TERM_ARRANGEMENT] = {"arrangement", 1},
 };
 
-static const char *const rules[PLACE_RULES] = {
+const char *const place_select_rules[PLACE_RULES] = {
     [PLACE_RULE_HIDDEN] = "hidden by CUDA_VISIBLE_DEVICES",
     [PLACE_RULE_TYPE] = "not of gpu_type",
     [PLACE_RULE_EXCLUDED] = "in excluded_devices",
@@ -37,19 +34,38 @@ static const char *const rules[PLACE_RULES] = {
     [PLACE_RULE_NO_MEMORY] = "without enough free memory",
 };
 
-int place_select_weight(enum place_term t)
+/* ---- memory --------------------------------------------------------------------------------- */
+
+int place_select_need(struct estimate *out, const struct place_job *j, int gpus, struct err *e)
 {
-    return terms[t].weight;
+    *out = (struct estimate){.low_bytes = j->memory_bytes, .high_bytes = j->memory_bytes};
+    if (j->memory_bytes > 0 || !j->has_model)
+        return 0;
+    struct estimate_opts o = j->model;
+    o.batch = j->batch_per_gpu ? j->batch_per_gpu : j->batch ? (j->batch + gpus - 1) / gpus : 1;
+    o.ranks = gpus;
+    int rc = estimate_job(out, &o, e);
+    if (rc < 0)
+        return err_wrap(e, "estimate");
+    estimate_correct(out, j->earlier.at, j->earlier.count);
+    return 0;
 }
 
-const char *place_select_term_name(enum place_term t)
+uint64_t place_select_usable(const struct place_job *j, uint64_t gpu_bytes)
 {
-    return terms[t].name;
+    return (uint64_t)((double)gpu_bytes * j->memory_threshold);
 }
 
-const char *place_select_rule_name(enum place_rule r)
+int place_select_advise(const struct estimate *need, const struct place_job *j, uint64_t gpu_bytes,
+                        struct err *e)
 {
-    return rules[r];
+    if (j->memory_bytes > 0 || !j->has_model)
+        return e->code;
+    AUTO(strv) char **lines = estimate_advice(need, place_select_usable(j, gpu_bytes));
+    AUTO(strbuf) struct strbuf b = {0};
+    for (char **l = lines; l && *l && b.len < 160; l++)
+        strbuf_printf(&b, "%s%s", b.len ? "; or " : "", *l);
+    return b.len ? err_hint(e, "%s", strbuf_str(&b)) : e->code;
 }
 
 /* ---- hard rules ----------------------------------------------------------------------------- */
@@ -75,8 +91,7 @@ static bool has_labels(const struct place_gpu *g, char *const *wanted)
 }
 
 /* Returns the first rule that the GPU breaks, or -1. */
-static int check(const struct place_gpu *g, const struct place_job *j,
-                 const struct place_need *need, bool idle)
+static int check(const struct place_gpu *g, const struct place_job *j, uint64_t need, bool idle)
 {
     uint64_t total = place_gpu_memory(g);
     if (g->hidden)
@@ -87,13 +102,13 @@ static int check(const struct place_gpu *g, const struct place_job *j,
         return PLACE_RULE_EXCLUDED;
     if (!has_labels(g, j->labels))
         return PLACE_RULE_LABELS;
-    if (need->known && need->high_bytes > place_need_usable(j, total))
+    if (need > place_select_usable(j, total))
         return PLACE_RULE_TOO_SMALL;
     if (g->locked && !idle)
         return PLACE_RULE_LOCKED;
     if (g->used && !j->shared && !idle)
         return PLACE_RULE_USED;
-    if (need->known && need->high_bytes > (idle ? total : place_gpu_free(g)))
+    if (need > (idle ? total : place_gpu_free(g)))
         return PLACE_RULE_NO_MEMORY;
     return -1;
 }
@@ -212,7 +227,7 @@ static int64_t consider(struct search *s, const int *set, int count, bool whole)
     int64_t score = 0;
     for (int t = 0; t < PLACE_TERMS; t++) {
         points[t] = points_of(s, (enum place_term)t, set, count);
-        score += (int64_t)points[t] * terms[t].weight;
+        score += (int64_t)points[t] * place_select_terms[t].weight;
     }
     if (!whole)
         return score;
@@ -362,12 +377,12 @@ static bool is_first_of_group(const struct search *s, int i)
 static int try_count(struct search *s, int count, bool idle, struct err *e)
 {
     struct place_choice *c = s->best;
-    int rc = place_need_of(&c->need, s->job, count, e);
+    int rc = place_select_need(&c->need, s->job, count, e);
     if (rc < 0)
         return rc;
     for (int i = 0; i < s->n; i++)
-        c->each[i] = (struct place_verdict){.rule = check(&s->gpus[i], s->job, &c->need, idle),
-                                            .best_score = -1};
+        c->each[i] = (struct place_verdict){
+            .rule = check(&s->gpus[i], s->job, c->need.high_bytes, idle), .best_score = -1};
     for (int i = 0; i < s->n; i++)
         if (is_first_of_group(s, i))
             consider_group(s, i, count);
@@ -391,7 +406,7 @@ static int explain(const struct place_choice *c, const struct place_job *j, int 
     }
     for (int r = 0; r < PLACE_RULES; r++)
         if (broken[r])
-            strbuf_printf(&b, "; %d %s", broken[r], rules[r]);
+            strbuf_printf(&b, "; %d %s", broken[r], place_select_rules[r]);
     err_set(e, -EBUSY, "the job needs %s%d GPU%s: %d of %d can be used%s",
             j->gpus_min < j->gpus_max && count == j->gpus_min ? "at least " : "", count,
             plural_s(count), fit, n, strbuf_str(&b));

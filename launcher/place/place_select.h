@@ -8,7 +8,6 @@
 
 #include "launcher/place/place_gpu.h"
 #include "launcher/place/place_job.h"
-#include "launcher/place/place_need.h"
 
 /* The hard rules, in the order in which they are checked. */
 enum place_rule {
@@ -46,7 +45,9 @@ struct place_choice {
     int count;
     int64_t score;
     int terms[PLACE_TERMS]; /* points, without the weights */
-    struct place_need need;
+    /* What the job needs per GPU. A high end of 0 does not restrict the choice; it fits if the high
+     * end does. Without a model, or if the file says `memory`, only the ends are set. */
+    struct estimate need;
     struct place_verdict each[PLACE_GPUS_MAX];
 };
 
@@ -58,7 +59,20 @@ struct place_choice {
 int place_select(struct place_choice *out, const struct place_job *j, const struct place_gpu *gpus,
                  int n, bool idle, struct err *e);
 
-int place_select_weight(enum place_term t);
-const char *place_select_term_name(enum place_term t);
-/* Returns "in use" and the like: what a GPU is that breaks the rule. */
-const char *place_select_rule_name(enum place_rule r);
+/* The terms, and what a GPU is that breaks a rule ("in use"). */
+extern const struct place_select_term {
+    const char *name;
+    int weight;
+} place_select_terms[PLACE_TERMS];
+extern const char *const place_select_rules[PLACE_RULES];
+
+/* Computes what the job needs per GPU if it has `gpus` of them.
+ *   -EINVAL, -ERANGE  as estimate_job() */
+int place_select_need(struct estimate *out, const struct place_job *j, int gpus, struct err *e);
+
+/* Returns the bytes of a GPU that the job may use. */
+uint64_t place_select_usable(const struct place_job *j, uint64_t gpu_bytes);
+
+/* Sets the hint to what would fit into a GPU with this memory. Returns e->code. */
+int place_select_advise(const struct estimate *need, const struct place_job *j, uint64_t gpu_bytes,
+                        struct err *e);

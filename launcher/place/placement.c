@@ -8,9 +8,10 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/strbuf.h"
-#include "launcher/estimate/estimate_peaks.h"
 #include "launcher/gpu/gpu_users.h"
 #include "launcher/guardian/process_tree.h"
+#include "launcher/jobs/history_command.h"
+#include "launcher/jobs/history_jobs.h"
 
 /* A lock is looked at often, since that is cheap. The driver is asked less often, or when a lock
  * has changed. */
@@ -51,7 +52,7 @@ static int select_gpus(struct placement *p, struct err *e)
         if (idle->each[i].rule == PLACE_RULE_TOO_SMALL && most < place_gpu_memory(&in->gpus[i]))
             most = place_gpu_memory(&in->gpus[i]);
     if (most > 0)
-        (void)place_need_advise(&idle->need, p->job, most, e);
+        (void)place_select_advise(&idle->need, p->job, most, e);
     return -ENOSPC;
 }
 
@@ -132,7 +133,7 @@ static void read_peaks(struct place_job *j, const struct placement_opts *o)
     if (!o->argv || !o->argv[0] || !j->has_model)
         return;
     history_command_read(&c, o->argv, o->wdir ? o->wdir : cwd ? cwd : "/");
-    if (estimate_peaks_read(&j->peaks, &j->peak_count, &c, &e) < 0)
+    if (history_jobs_read(&j->earlier, &c, &e) < 0)
         log_info("earlier jobs do not correct the estimate: %s", e.text);
     history_command_end(&c);
 }

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "launcher/jobs/history_jobs.h"
 #include "tests/unit/test.h"
 
 static const double GIB = 1 << 30;
@@ -17,15 +18,15 @@ static struct estimate of_batch(int batch)
     return s;
 }
 
-static uint64_t gib(double n)
+static struct history_job peak_of(int batch, double gib)
 {
-    return (uint64_t)(n * GIB);
+    return (struct history_job){.batch = batch, .peak_bytes = (int64_t)(gib * GIB)};
 }
 
 TEST(two_batch_sizes_give_a_line)
 {
     struct estimate s = of_batch(16);
-    const struct estimate_peak peaks[] = {{4, gib(5)}, {8, gib(7)}, {8, gib(7)}};
+    const struct history_job peaks[] = {peak_of(4, 5), peak_of(8, 7), peak_of(8, 7)};
     estimate_correct(&s, peaks, 3);
     CHECK_INT(s.measured.n, 3);
     CHECK_NEAR((double)s.low_bytes / GIB, 11 * 0.97, 1e-6); /* 3 + 0.5 x 16, and 3 % */
@@ -36,7 +37,7 @@ TEST(two_batch_sizes_give_a_line)
 TEST(peaks_that_disagree_widen_the_range)
 {
     struct estimate s = of_batch(8);
-    const struct estimate_peak peaks[] = {{4, gib(5)}, {8, gib(6)}, {8, gib(8)}};
+    const struct history_job peaks[] = {peak_of(4, 5), peak_of(8, 6), peak_of(8, 8)};
     estimate_correct(&s, peaks, 3);
     CHECK_NEAR((double)s.low_bytes / GIB, 6, 1e-6);
     CHECK_NEAR((double)s.high_bytes / GIB, 8, 1e-6);
@@ -45,7 +46,7 @@ TEST(peaks_that_disagree_widen_the_range)
 TEST(memory_does_not_fall_with_the_batch)
 {
     struct estimate s = of_batch(1000);
-    const struct estimate_peak peaks[] = {{4, gib(6)}, {8, gib(4)}};
+    const struct history_job peaks[] = {peak_of(4, 6), peak_of(8, 4)};
     estimate_correct(&s, peaks, 2);
     CHECK_NEAR((double)s.low_bytes / GIB, 4, 1e-6);
     CHECK_NEAR((double)s.high_bytes / GIB, 6, 1e-6);
@@ -54,7 +55,7 @@ TEST(memory_does_not_fall_with_the_batch)
 TEST(one_batch_size_is_shown_as_it_was)
 {
     struct estimate s = of_batch(8);
-    const struct estimate_peak peaks[] = {{8, gib(31.2)}};
+    const struct history_job peaks[] = {peak_of(8, 31.2)};
     estimate_correct(&s, peaks, 1);
     CHECK_STR(s.correction, "measured: 31.2 GiB at batch 8");
     CHECK_NEAR((double)s.low_bytes / GIB, 31.2 * 0.97, 1e-6);
@@ -63,7 +64,7 @@ TEST(one_batch_size_is_shown_as_it_was)
 
 TEST(another_batch_changes_as_the_formula_does)
 {
-    const struct estimate_peak peak = {8, gib(20)};
+    const struct history_job peak = peak_of(8, 20);
     struct estimate before = of_batch(16), half = of_batch(8), s = before;
     estimate_correct(&s, &peak, 1);
     double low = (double)(before.low_bytes - half.low_bytes);
@@ -76,7 +77,7 @@ TEST(another_batch_changes_as_the_formula_does)
 TEST(memory_is_between_constant_and_proportional_to_the_batch)
 {
     for (double measured = 0.1; measured < 1000; measured *= 3) {
-        const struct estimate_peak peak = {8, gib(measured)};
+        const struct history_job peak = peak_of(8, measured);
         uint64_t low = 0, high = 0;
         for (int batch = 1; batch <= 64; batch *= 2) {
             struct estimate s = of_batch(batch);
@@ -95,7 +96,7 @@ TEST(memory_is_between_constant_and_proportional_to_the_batch)
 TEST(nothing_measured_changes_nothing)
 {
     struct estimate s = of_batch(8), before = s;
-    const struct estimate_peak peaks[] = {{-1, gib(20)}, {8, 0}};
+    const struct history_job peaks[] = {peak_of(-1, 20), peak_of(8, 0)};
     estimate_correct(&s, peaks, 2);
     estimate_correct(&s, NULL, 0);
     CHECK(memcmp(&s, &before, sizeof s) == 0);

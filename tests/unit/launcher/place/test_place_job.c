@@ -1,6 +1,6 @@
 #include "launcher/place/place_job.h"
 
-#include "launcher/place/place_need.h"
+#include "launcher/place/place_select.h"
 #include "tests/unit/launcher/place/kit_place.h"
 
 TEST(a_flat_file_is_read)
@@ -14,7 +14,6 @@ TEST(a_flat_file_is_read)
     CHECK_INT(j->model.precision, ESTIMATE_FP16);
     CHECK_INT(j->gpus_min, 2);
     CHECK_INT(j->gpus_max, PLACE_GPUS_MAX);
-    CHECK_INT(place_need_batch(j, 3), 86); /* the largest share of 256 */
     CHECK(!j->has_model);
     CHECK_INT(strv_len(j->notes), 1);
     CHECK_HAS(j->notes[0], "names no model");
@@ -35,7 +34,9 @@ TEST(a_file_with_sections_is_read)
     CHECK_INT(j->model.seq, 512);
     CHECK_INT(j->model.precision, ESTIMATE_FP16);
     CHECK_INT(j->model.zero, 0);
-    CHECK_INT(place_need_batch(j, 4), 16);
+    struct estimate need;
+    CHECK_INT(place_select_need(&need, j, 4, NULL), 0);
+    CHECK_INT(need.o.batch, 16);
     CHECK_INT(j->gpus_min, 1);
     CHECK_INT(j->gpus_max, PLACE_GPUS_MAX);
     CHECK_INT(strv_len(j->preferred), 3);
@@ -70,10 +71,13 @@ TEST(the_keys_of_all_sections_are_read_at_the_top_too)
 
 TEST(a_model_is_also_given_by_its_number_of_parameters)
 {
-    AUTO(place_job) struct place_job *j = kit_job_of("params: 1.5B\nnum_gpus: 1\n");
+    struct estimate need;
+    AUTO(place_job) struct place_job *j = kit_job_of("params: 1.5B\nbatch_size: 256\n");
     CHECK(j->has_model);
     CHECK_INT(j->model.model.params, 1500000000);
     CHECK_INT(j->model.model.kind, MODEL_PARAMS_ONLY);
+    CHECK_INT(place_select_need(&need, j, 3, NULL), 0);
+    CHECK_INT(need.o.batch, 86); /* the largest share of 256 */
     AUTO(place_job) struct place_job *unknown = kit_job_of("model_name: my-own-net\n");
     CHECK(!unknown->has_model);
     CHECK_HAS(unknown->notes[0], "unknown model 'my-own-net', so memory is not estimated");

@@ -3,6 +3,7 @@
 #include <stdint.h>
 
 #include "common/json.h"
+#include "launcher/jobs/history_jobs.h"
 #include "launcher/node/topo_path.h"
 #include "launcher/place/place_print.h"
 #include "tests/unit/launcher/place/kit_place.h"
@@ -133,7 +134,7 @@ TEST(sharding_lets_a_model_fit_on_more_gpus)
     struct err e = {0};
     CHECK_INT(place_select(&c, ddp, g, 8, true, &e), -EBUSY);
     CHECK_HAS(e.text, "8 too small");
-    CHECK(place_need_advise(&c.need, ddp, 40 * GIB, &e) < 0);
+    CHECK(place_select_advise(&c.need, ddp, 40 * GIB, &e) < 0);
     CHECK(e.hint[0]);
 }
 
@@ -145,10 +146,10 @@ TEST(measured_peaks_of_earlier_jobs_correct_what_the_job_needs)
     struct place_choice c;
     struct err e = {0};
     CHECK_INT(place_select(&c, j, g, 1, false, &e), -EBUSY); /* the formula: too small */
-    j->peaks = xcalloc(2, sizeof *j->peaks);
-    j->peaks[0] = (struct estimate_peak){.batch = 4, .bytes = 10 * GIB};
-    j->peaks[1] = (struct estimate_peak){.batch = 8, .bytes = 12 * GIB};
-    j->peak_count = 2;
+    j->earlier.at = xcalloc(2, sizeof *j->earlier.at);
+    j->earlier.at[0] = (struct history_job){.batch = 4, .peak_bytes = 10 * GIB};
+    j->earlier.at[1] = (struct history_job){.batch = 8, .peak_bytes = 12 * GIB};
+    j->earlier.count = 2;
     CHECK_INT(place_select(&c, j, g, 1, false, &e), 0);
     CHECK(c.need.high_bytes >= 12 * GIB && c.need.high_bytes < 20 * GIB);
     AUTO(strbuf) struct strbuf b = {0};
@@ -263,9 +264,9 @@ static struct place_job *random_job(struct rng *r)
 /* Tells if the job may use a GPU in a set of `count`, by the text of the manual. */
 static bool keeps_rules(const struct place_job *j, const struct place_gpu *g, int count)
 {
-    struct place_need need;
+    struct estimate need;
     struct err e = {0};
-    if (place_need_of(&need, j, count, &e) < 0)
+    if (place_select_need(&need, j, count, &e) < 0)
         FAIL("%s", e.text);
     for (char **x = j->excluded; x && *x; x++)
         if (place_gpu_is(g, *x))
@@ -275,8 +276,8 @@ static bool keeps_rules(const struct place_job *j, const struct place_gpu *g, in
                             (g->labels[0] && g->labels[1] && !strcmp(g->labels[1], *l))))
             return false;
     double usable = (double)place_gpu_memory(g) * j->memory_threshold;
-    bool fits =
-        !need.known || ((double)need.high_bytes <= usable && need.high_bytes <= place_gpu_free(g));
+    bool fits = need.high_bytes == 0 ||
+                ((double)need.high_bytes <= usable && need.high_bytes <= place_gpu_free(g));
     return fits && !g->hidden && !g->locked && (!g->used || j->shared) &&
            (!j->gpu_type || place_gpu_is(g, j->gpu_type));
 }
