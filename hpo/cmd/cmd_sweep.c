@@ -231,7 +231,7 @@ static int read_hosts(struct sweep_hosts *w, char *const *options, int ranks, st
 {
     AUTO(hosts) struct hosts *allocated = NULL;
     w->local_slots = -1;
-    int rc = options ? 1 : allocation_find(&allocated, NULL, environ, e);
+    int rc = options ? 1 : allocation_find(&allocated, environ, e);
     if (rc <= 0)
         return rc;
     strv_push(&w->argv, xstrdup("drover sweep"));

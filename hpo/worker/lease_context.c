@@ -4,7 +4,7 @@
 
 #include "common/log.h"
 #include "common/mem.h"
-#include "launcher/node/cgroup_delegate.h"
+#include "launcher/node/cgroup.h"
 
 void lease_context_send(const struct lease_context *c, enum wire_kind kind, int64_t lease,
                         json_t *data)

@@ -2,7 +2,7 @@
 
 #include "common/json.h"
 #include "common/log.h"
-#include "launcher/node/cgroup_delegate.h"
+#include "launcher/node/cgroup.h"
 
 struct reservation {
     const struct lease_context *context;

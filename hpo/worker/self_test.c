@@ -10,7 +10,7 @@
 #include "hpo/worker/run_result.h"
 #include "hpo/worker/trial_dir.h"
 #include "launcher/engine/launch.h"
-#include "launcher/node/cgroup_delegate.h"
+#include "launcher/node/cgroup.h"
 #include "launcher/plan/plan.h"
 
 enum { FILE_BYTES = 1 << 20, GRACE_MS = 1000, LEASE = 1 };

@@ -16,7 +16,7 @@
 #include "launcher/engine/launch.h"
 #include "launcher/io/metric_mapping.h"
 #include "launcher/jobs/registry.h"
-#include "launcher/node/cgroup_delegate.h"
+#include "launcher/node/cgroup.h"
 #include "launcher/plan/env.h"
 #include "launcher/plan/hosts.h"
 

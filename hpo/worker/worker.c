@@ -16,7 +16,7 @@
 #include "hpo/worker/slots.h"
 #include "hpo/worker/worker_state.h"
 #include "launcher/engine/engine.h"
-#include "launcher/node/cgroup_delegate.h"
+#include "launcher/node/cgroup.h"
 
 enum {
     TICK_MS = 250,

@@ -15,7 +15,6 @@
 #include "launcher/io/stdin_broadcast.h"
 #include "launcher/node/cgroup.h"
 #include "launcher/node/limits.h"
-#include "launcher/node/oom_kills.h"
 #include "launcher/plan/env.h"
 #include "launcher/pmi/pmi1_server.h"
 
@@ -94,9 +93,9 @@ static long count_oom_kills(const struct local_job *j)
     struct engine *en = j->engine;
     if (!j->cgroup && en->oom == NOT_OPENED) {
         AUTO(free) char *dir = cgroup_dir("", "memory");
-        en->oom = oom_kills_open(dir);
+        en->oom = cgroup_oom_open(dir);
     }
-    return oom_kills_count(j->cgroup ? j->oom : en->oom);
+    return cgroup_oom_count(j->cgroup ? j->oom : en->oom);
 }
 
 static void rank_exited(struct local_job *j, int rank, int wait_status)
@@ -395,7 +394,7 @@ int engine_local_start(struct engine_job **out, struct engine *en,
     j->engine = en;
     j->plan = o->plan;
     j->cgroup = o->spec->cgroup ? xstrdup(o->spec->cgroup) : NULL;
-    j->oom = oom_kills_open(j->cgroup);
+    j->oom = cgroup_oom_open(j->cgroup);
     j->oom_kills_count = count_oom_kills(j);
     j->number = ++en->last_number;
     j->count = o->plan->world_size;

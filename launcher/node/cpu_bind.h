@@ -5,16 +5,13 @@
  * fork, and cpu_bind_apply() in the child. */
 #pragma once
 
-#include <sched.h>
-#include <stddef.h>
-
 #include "common/err.h"
 
 struct cpu_bind {
-    cpu_set_t *cpus; /* NULL: not bound */
-    size_t cpus_bytes;
-    unsigned long *nodes; /* NULL: not bound */
-    unsigned long node_bits;
+    struct cpu_bind_set {
+        unsigned long *bits; /* NULL: not bound */
+        unsigned words;
+    } cpus, nodes;
 };
 
 /* Parses lists in the form of plan_rank ("0-3,8"; NULL: not bound). Free the result with

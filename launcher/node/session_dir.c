@@ -5,6 +5,9 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -13,7 +16,6 @@
 #include "common/entropy.h"
 #include "common/log.h"
 #include "common/private_dir.h"
-#include "launcher/node/shm_cleanup.h"
 
 /* "job-NSPACE" is a symbolic link whose target contains the name of the directory of the job's
  * shared memory. The target is not a valid path on purpose: libpmix empties the session directory
@@ -32,6 +34,52 @@ struct session_dir {
 
 AUTO_DEFINE(dir, DIR *, closedir)
 
+/* ---- shared memory of Open MPI ----------------------------------------------------------------
+ */
+
+/* Returns Jenkins' "one at a time" hash of the name with bit 15 clear (OPAL_HASH_JOBID in Open MPI
+ * 4's opal/mca/pmix/pmix.h). */
+static uint32_t job_number(const char *nspace)
+{
+    uint32_t h = 0;
+    for (const char *c = nspace; *c; c++) {
+        h += (uint32_t)*c;
+        h += h << 10;
+        h ^= h >> 6;
+    }
+    h += h << 3;
+    h ^= h >> 11;
+    h += h << 15;
+    return h & ~0x8000U;
+}
+
+/* Returns true if `file` is the name of a file of the namespace. */
+static bool is_shm_of(const char *file, const char *nspace)
+{
+    static const char *const kinds[] = {"vader_segment.", "osc_sm.", "osc_rdma."};
+    char job[16];
+    snprintf(job, sizeof job, ".%x.", (unsigned)job_number(nspace));
+    for (size_t i = 0; i < COUNT_OF(kinds); i++)
+        if (strncmp(file, kinds[i], strlen(kinds[i])) == 0)
+            return strstr(file, job) != NULL;
+    return false;
+}
+
+void session_dir_remove_shm(const char *dir, const char *nspace)
+{
+    AUTO(dir) DIR *all = opendir(dir);
+    for (const struct dirent *d; all && (d = readdir(all));) {
+        struct stat st;
+        if (is_shm_of(d->d_name, nspace) &&
+            fstatat(dirfd(all), d->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
+            st.st_uid == geteuid())
+            /* The PMIx server may have removed it before */
+            (void)unlinkat(dirfd(all), d->d_name, 0);
+    }
+}
+
+/* ---- session directories -------------------------------------------------------------------- */
+
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
 {
     if (remove(path) < 0 && errno != ENOENT)
@@ -47,7 +95,7 @@ static void remove_job(const char *path, const char *nspace)
     if (n < (ssize_t)strlen(TARGET_PREFIX))
         return;
     target[n] = '\0';
-    shm_cleanup_remove(target + strlen(TARGET_PREFIX), nspace);
+    session_dir_remove_shm(target + strlen(TARGET_PREFIX), nspace);
     unlink(link);
 }
 

@@ -34,8 +34,15 @@ void session_dir_remove_stale(void);
 
 #define SESSION_DIR_ERROR "error"
 
-/* Registers that the ranks of a job keep shared memory in `dir` (shm_cleanup.h).
+/* Registers that the ranks of a job keep shared memory in `dir` (session_dir_remove_shm()).
  * session_dir_job_ends() removes the memory. If the owner is killed before, the process that
  * removes the session directory does. */
 void session_dir_job_begins(const struct session_dir *s, const char *nspace, const char *dir);
 void session_dir_job_ends(const struct session_dir *s, const char *nspace);
+
+/* Removes the shared memory of ranks of Open MPI 4 in `dir` that neither the ranks nor the PMIx
+ * server could remove: files of this user that are named after the namespace. They are
+ * "vader_segment.HOST.UID.JOB.RANK", "osc_sm.HOST.JOB...", "osc_rdma.HOST.JOB...", where JOB is a
+ * hash of the namespace (as observed with 4.1.4). Only the PMIx server removes files of other
+ * versions. Does nothing if the directory cannot be read. */
+void session_dir_remove_shm(const char *dir, const char *nspace);

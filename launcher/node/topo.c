@@ -13,7 +13,6 @@ enum { QUOTA_MAX = 65535, NVLINKS_MAX = 1000 };
 
 struct topo {
     hwloc_topology_t hw;
-    struct topo_known_hwloc *imported; /* has `hw`; NULL: `hw` is its own */
     char *name;
     hwloc_bitmap_t allowed;
     int quota;
@@ -26,9 +25,7 @@ void topo_free(struct topo *t)
 {
     if (!t)
         return;
-    if (t->hw && !t->imported)
-        hwloc_topology_destroy(t->hw);
-    topo_known_hwloc_free(t->imported);
+    topo_known_release(t->hw);
     hwloc_bitmap_free(t->allowed);
     free(t->gpus);
     free(t->name);
@@ -131,34 +128,35 @@ static hwloc_topology_t new_topology(unsigned long flags)
     return hw;
 }
 
-/* Loads this machine's topology from the cache, but reads the CPUs that its cgroup allows again.
- * Returns NULL if hwloc rejects the cached topology. */
+/* Returns the topology in the XML, or that of this machine if it is NULL. Returns NULL if hwloc
+ * rejects it. */
+static hwloc_topology_t load(unsigned long flags, const char *xml, size_t len)
+{
+    hwloc_topology_t hw = new_topology(flags);
+    if (hw && (!xml || hwloc_topology_set_xmlbuffer(hw, xml, (int)len) == 0) &&
+        hwloc_topology_load(hw) == 0)
+        return hw;
+    topo_known_release(hw);
+    return NULL;
+}
+
+/* Loads this machine's topology from the cache, but reads the CPUs that its cgroup allows again. */
 static hwloc_topology_t from_cache(const char *key)
 {
     size_t len = 0;
     AUTO(free) char *xml = key ? topo_cache_get(key, &len) : NULL;
-    if (!xml)
-        return NULL;
-    hwloc_topology_t hw = new_topology(HWLOC_TOPOLOGY_FLAG_IS_THISSYSTEM |
-                                       HWLOC_TOPOLOGY_FLAG_THISSYSTEM_ALLOWED_RESOURCES);
-    if (hw && hwloc_topology_set_xmlbuffer(hw, xml, (int)len) == 0 && hwloc_topology_load(hw) == 0)
-        return hw;
-    if (hw)
-        hwloc_topology_destroy(hw);
-    return NULL;
+    return xml ? load(HWLOC_TOPOLOGY_FLAG_IS_THISSYSTEM |
+                          HWLOC_TOPOLOGY_FLAG_THISSYSTEM_ALLOWED_RESOURCES,
+                      xml, len)
+               : NULL;
 }
 
 static hwloc_topology_t discover(const char *key)
 {
-    hwloc_topology_t hw = new_topology(0);
-    if (!hw || hwloc_topology_load(hw) < 0) {
-        if (hw)
-            hwloc_topology_destroy(hw);
-        return NULL;
-    }
+    hwloc_topology_t hw = load(0, NULL, 0);
     char *xml = NULL;
     int len = 0;
-    if (key && hwloc_topology_is_thissystem(hw) &&
+    if (hw && key && hwloc_topology_is_thissystem(hw) &&
         hwloc_topology_export_xmlbuffer(hw, &xml, &len, 0) == 0 && len > 1) {
         topo_cache_put(key, xml, (size_t)len - 1); /* hwloc counts the NUL */
         hwloc_free_xmlbuffer(hw, xml);
@@ -405,33 +403,20 @@ int topo_export(char **out, size_t *len, const struct topo *t, struct err *e)
     return 0;
 }
 
-/* Lets hwloc read the XML of topo_export(). Returns NULL if hwloc rejects it. */
-static struct topo_known_hwloc *parse(const char *xml, size_t len)
-{
-    AUTO(free) char *text = xstrndup(xml, len);
-    for (char *c = text; *c; c++)
-        *c = *c == '\t' ? '\n' : *c;
-    hwloc_topology_t hw = new_topology(0);
-    if (hw && hwloc_topology_set_xmlbuffer(hw, text, (int)strlen(text) + 1) == 0 &&
-        hwloc_topology_load(hw) == 0)
-        return topo_known_hwloc_new(hw);
-    if (hw)
-        hwloc_topology_destroy(hw);
-    return NULL;
-}
-
 static int import_hwloc(struct topo *t, struct topo_known *known, const char *xml, size_t len,
                         const char *allowed, struct err *e)
 {
-    t->imported = known ? topo_known_find(known, xml, len) : NULL;
-    if (!t->imported) {
-        t->imported = parse(xml, len);
-        if (!t->imported)
+    t->hw = known ? topo_known_find(known, xml, len) : NULL;
+    if (!t->hw) {
+        AUTO(free) char *text = xstrndup(xml, len); /* with the newlines of the file */
+        for (char *c = text; *c; c++)
+            *c = *c == '\t' ? '\n' : *c;
+        t->hw = load(0, text, strlen(text) + 1);
+        if (!t->hw)
             return err_set(e, -EINVAL, "hwloc rejected the topology that the node sent");
         if (known)
-            topo_known_add(known, xml, len, t->imported);
+            topo_known_add(known, xml, len, t->hw);
     }
-    t->hw = topo_known_hwloc_get(t->imported);
     set_allowed(t);
     AUTO(bitmap) hwloc_bitmap_t sent = hwloc_bitmap_alloc();
     if (cpu_list_parse(sent, allowed, e) < 0)

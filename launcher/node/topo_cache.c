@@ -20,13 +20,6 @@ enum {
     FILES_PER_HOST = 16, /* a host may have several cpusets */
 };
 
-/* Returns a checksum that detects damage. It need not detect an attack, since other users cannot
- * write here. */
-static uint64_t checksum(const char *data, size_t len)
-{
-    return fnv_hash_bytes(FNV_HASH_INIT, data, len);
-}
-
 char *topo_cache_key(void)
 {
     static const char *const overrides[] = {"HWLOC_XMLFILE", "HWLOC_SYNTHETIC", "HWLOC_FSROOT",
@@ -82,8 +75,9 @@ static char *file_path(const char *key)
     for (char *p = host; *p; p++)
         if (*p == '/')
             *p = '_';
-    return dir ? xasprintf("%s/topology-%s-%u.xml", dir, host,
-                           (unsigned)(checksum(key, strlen(key)) % FILES_PER_HOST))
+    return dir ? xasprintf(
+                     "%s/topology-%s-%u.xml", dir, host,
+                     (unsigned)(fnv_hash_bytes(FNV_HASH_INIT, key, strlen(key)) % FILES_PER_HOST))
                : NULL;
 }
 
@@ -99,11 +93,12 @@ static int read_own(struct strbuf *out, const char *path)
     return file_read_fd(out, fd, FILE_MAX);
 }
 
-/* Returns the line that precedes the XML. */
+/* Returns the line that precedes the XML. Its checksum detects damage. It need not detect an
+ * attack, since other users cannot write here. */
 static char *format_header(const char *key, const char *xml, size_t len)
 {
     return xasprintf("drover-topology %s bytes=%zu sum=%016" PRIx64 "\n", key, len,
-                     checksum(xml, len));
+                     fnv_hash_bytes(FNV_HASH_INIT, xml, len));
 }
 
 char *topo_cache_get(const char *key, size_t *len)

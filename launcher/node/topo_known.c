@@ -1,20 +1,16 @@
 #include "launcher/node/topo_known.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "common/strbuf.h"
 
 enum { KNOWN_MAX = 8 }; /* kinds of machines in a job */
 
-struct topo_known_hwloc {
-    hwloc_topology_t hw;
-    int users;
-};
-
 struct entry {
     struct strbuf text; /* the XML without what differs between machines of one kind */
-    struct topo_known_hwloc *h;
+    hwloc_topology_t hw;
 };
 
 struct topo_known {
@@ -22,24 +18,21 @@ struct topo_known {
     int next; /* to be replaced */
 };
 
-struct topo_known_hwloc *topo_known_hwloc_new(hwloc_topology_t hw)
+/* A topology's userdata is the number of its users besides the first one. */
+static hwloc_topology_t add_user(hwloc_topology_t hw)
 {
-    struct topo_known_hwloc *h = xzalloc(sizeof *h);
-    *h = (struct topo_known_hwloc){hw, 1};
-    return h;
+    intptr_t others = (intptr_t)hwloc_topology_get_userdata(hw);
+    hwloc_topology_set_userdata(hw, (void *)(others + 1));
+    return hw;
 }
 
-hwloc_topology_t topo_known_hwloc_get(const struct topo_known_hwloc *h)
+void topo_known_release(hwloc_topology_t hw)
 {
-    return h->hw;
-}
-
-void topo_known_hwloc_free(struct topo_known_hwloc *h)
-{
-    if (!h || --h->users > 0)
-        return;
-    hwloc_topology_destroy(h->hw);
-    free(h);
+    intptr_t others = hw ? (intptr_t)hwloc_topology_get_userdata(hw) : 0;
+    if (others > 0)
+        hwloc_topology_set_userdata(hw, (void *)(others - 1));
+    else if (hw)
+        hwloc_topology_destroy(hw);
 }
 
 struct topo_known *topo_known_new(void)
@@ -53,7 +46,7 @@ void topo_known_free(struct topo_known *k)
         return;
     for (int i = 0; i < KNOWN_MAX; i++) {
         strbuf_free(&k->entries[i].text);
-        topo_known_hwloc_free(k->entries[i].h);
+        topo_known_release(k->entries[i].hw);
     }
     free(k);
 }
@@ -109,28 +102,25 @@ static void add_common(struct strbuf *out, const char *xml, size_t len)
 
 /* ---- the known ones ------------------------------------------------------------------------- */
 
-struct topo_known_hwloc *topo_known_find(struct topo_known *k, const char *xml, size_t len)
+hwloc_topology_t topo_known_find(struct topo_known *k, const char *xml, size_t len)
 {
     AUTO(strbuf) struct strbuf text = {0};
     add_common(&text, xml, len);
     for (int i = 0; i < KNOWN_MAX; i++) {
         struct entry *known = &k->entries[i];
-        if (!known->h || known->text.len != text.len ||
-            memcmp(known->text.data, text.data, text.len) != 0)
-            continue;
-        known->h->users++;
-        return known->h;
+        if (known->hw && known->text.len == text.len &&
+            memcmp(known->text.data, text.data, text.len) == 0)
+            return add_user(known->hw);
     }
     return NULL;
 }
 
-void topo_known_add(struct topo_known *k, const char *xml, size_t len, struct topo_known_hwloc *h)
+void topo_known_add(struct topo_known *k, const char *xml, size_t len, hwloc_topology_t hw)
 {
     struct entry *e = &k->entries[k->next];
     k->next = (k->next + 1) % KNOWN_MAX;
-    topo_known_hwloc_free(e->h);
+    topo_known_release(e->hw);
     strbuf_reset(&e->text);
     add_common(&e->text, xml, len);
-    e->h = h;
-    h->users++;
+    e->hw = add_user(hw);
 }

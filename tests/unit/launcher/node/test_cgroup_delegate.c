@@ -1,5 +1,5 @@
 /* cgroup_delegate: in a tree of files that replaces the kernel's. */
-#include "launcher/node/cgroup_delegate.h"
+#include "launcher/node/cgroup.h"
 
 #include "common/strbuf.h"
 #include "tests/unit/kit_root.h"

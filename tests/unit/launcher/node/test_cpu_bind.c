@@ -1,6 +1,7 @@
 #include "launcher/node/cpu_bind.h"
 
 #include <linux/mempolicy.h>
+#include <sched.h>
 #include <sys/syscall.h>
 
 #include "common/mem.h"
@@ -67,11 +68,12 @@ TEST(more_than_1024_cpus_are_fine)
 {
     AUTO(cpu_bind) struct cpu_bind b = {0};
     CHECK_INT(cpu_bind_parse(&b, "0,1500-1501,4095", "0,70", NULL), 0);
-    CHECK_INT(CPU_COUNT_S(b.cpus_bytes, b.cpus), 4);
-    CHECK(CPU_ISSET_S(4095, b.cpus_bytes, b.cpus));
-    CHECK_INT(b.nodes[0], 1);
-    CHECK_INT(b.nodes[1], 1 << 6);
-    CHECK_INT(b.node_bits, 128);
+    const cpu_set_t *cpus = (const cpu_set_t *)b.cpus.bits;
+    CHECK_INT(CPU_COUNT_S(b.cpus.words * sizeof(long), cpus), 4);
+    CHECK(CPU_ISSET_S(4095, b.cpus.words * sizeof(long), cpus));
+    CHECK_INT(b.nodes.bits[0], 1);
+    CHECK_INT(b.nodes.bits[1], 1 << 6);
+    CHECK_INT(b.nodes.words, 2);
 }
 
 TEST(nothing_given_changes_nothing)
@@ -94,11 +96,11 @@ TEST(cpus_that_are_not_there_are_refused)
 
 TEST(a_malformed_list_is_named_and_leaves_the_output_alone)
 {
-    struct cpu_bind b = {.cpus_bytes = 77};
+    struct cpu_bind b = {.cpus = {.words = 77}};
     struct err e = {0};
     CHECK_INT(cpu_bind_parse(&b, "0-", NULL, &e), -EINVAL);
     CHECK_HAS(e.text, "'0-'");
     CHECK_INT(cpu_bind_parse(&b, "0", "x", &e), -EINVAL);
     CHECK_HAS(e.text, "NUMA nodes");
-    CHECK_INT(b.cpus_bytes, 77);
+    CHECK_INT(b.cpus.words, 77);
 }

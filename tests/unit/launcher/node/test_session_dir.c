@@ -167,3 +167,47 @@ TEST(a_place_that_is_not_there_is_an_error_that_names_it)
     CHECK_INT(session_dir_open(&w, &e), -ENOENT);
     CHECK_HAS(e.text, tmp);
 }
+
+/* ---- shared memory -------------------------------------------------------------------------- */
+
+/* Names that Open MPI 4.1.4 has used for the files of this job. */
+#define JOB "drover-9179-1edf0c7b"
+
+TEST(a_jobs_shared_memory_is_known_by_its_namespace)
+{
+    static const struct {
+        const char *file;
+        bool of_job;
+    } cases[] = {
+        {"vader_segment.", false},
+        {"vader_segment.vm.0.cb7728b0.1", true},
+        {"vader_segment.c03.example.org.1000.cb7728b0.17", true},
+        {"osc_sm.vm.cb7728b0.3.1", true},
+        {"osc_rdma.vm.cb7728b0.3", true},
+        {"vader_segment.vm.0.cb7728b1.1", false},
+        {"vader_segment.vm.0.1cb7728b0.1", false},
+        {"other.vm.0.cb7728b0.1", false},
+        {"else", false},
+    };
+    own_tmp();
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        AUTO(free) char *path = xasprintf("%s/%s", tmp, cases[i].file);
+        AUTO(file) FILE *f = fopen(path, "w");
+        CHECK(f != NULL);
+        if (i == 0)
+            session_dir_remove_shm(tmp, "");
+    }
+    AUTO(free) char *dir = xasprintf("%s/osc_sm.vm.cb7728b0.0", tmp);
+    CHECK_INT(mkdir(dir, 0700), 0); /* not a file */
+    session_dir_remove_shm(tmp, "drover-9179-1edf0c7c");
+    for (int removed = 0; removed < 2; removed++) {
+        for (size_t i = 0; i < COUNT_OF(cases); i++) {
+            AUTO(free) char *path = xasprintf("%s/%s", tmp, cases[i].file);
+            CHECK_INT(access(path, F_OK) < 0, removed && cases[i].of_job);
+        }
+        CHECK_INT(access(dir, F_OK), 0);
+        session_dir_remove_shm(tmp, JOB);
+    }
+    session_dir_remove_shm("/nowhere", JOB);
+    remove_tmp();
+}

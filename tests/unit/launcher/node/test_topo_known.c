@@ -6,21 +6,19 @@
 
 #include "tests/unit/test.h"
 
-static struct topo_known_hwloc *find(struct topo_known *k, const char *xml)
+static hwloc_topology_t find(struct topo_known *k, const char *xml)
 {
     return topo_known_find(k, xml, strlen(xml));
 }
 
 /* Adds the XML; only the cache keeps the result. */
-static struct topo_known_hwloc *add(struct topo_known *k, const char *xml)
+static hwloc_topology_t add(struct topo_known *k, const char *xml)
 {
     hwloc_topology_t hw;
     CHECK_INT(hwloc_topology_init(&hw), 0);
-    struct topo_known_hwloc *h = topo_known_hwloc_new(hw);
-    topo_known_add(k, xml, strlen(xml), h);
-    CHECK(topo_known_hwloc_get(h) == hw);
-    topo_known_hwloc_free(h);
-    return h;
+    topo_known_add(k, xml, strlen(xml), hw);
+    topo_known_release(hw);
+    return hw;
 }
 
 TEST(what_is_a_machines_own_makes_no_difference_and_all_else_does)
@@ -55,11 +53,11 @@ TEST(what_is_a_machines_own_makes_no_difference_and_all_else_does)
     };
     AUTO(topo_known) struct topo_known *k = topo_known_new();
     CHECK(!find(k, xml));
-    struct topo_known_hwloc *h = add(k, xml);
+    hwloc_topology_t hw = add(k, xml);
     for (size_t i = 0; i < COUNT_OF(others); i++) {
-        struct topo_known_hwloc *found = find(k, others[i].xml);
-        CHECK(found == (others[i].same ? h : NULL));
-        topo_known_hwloc_free(found);
+        hwloc_topology_t found = find(k, others[i].xml);
+        CHECK(found == (others[i].same ? hw : NULL));
+        topo_known_release(found);
     }
 }
 
@@ -71,8 +69,8 @@ TEST(a_job_with_many_kinds_of_machines_keeps_the_last_ones)
         AUTO(free) char *xml = xasprintf("<object type=\"%d\"/>", i);
         add(k, xml);
     }
-    struct topo_known_hwloc *last = find(k, "<object type=\"99\"/>");
+    hwloc_topology_t last = find(k, "<object type=\"99\"/>");
     CHECK(last);
-    topo_known_hwloc_free(last);
+    topo_known_release(last);
     CHECK(!find(k, "<object type=\"0\"/>"));
 }
