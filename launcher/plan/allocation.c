@@ -260,8 +260,8 @@ static int add_line(struct hosts *h, char *line, bool with_slots, struct err *e)
     return hosts_try_add(h, name, n, 0, e);
 }
 
-static int read_lines(struct hosts **out, const char *what, const char *text, bool with_slots,
-                      struct err *e)
+int allocation_lines(struct hosts **out, const char *what, const char *text, bool with_slots,
+                     struct err *e)
 {
     AUTO(hosts) struct hosts *h = xzalloc(sizeof *h);
     int n = 0;
@@ -279,51 +279,37 @@ static int read_lines(struct hosts **out, const char *what, const char *text, bo
     return 0;
 }
 
-int allocation_sge(struct hosts **out, const char *what, const char *text, struct err *e)
-{
-    return read_lines(out, what, text, true, e);
-}
-
-int allocation_names(struct hosts **out, const char *what, const char *text, struct err *e)
-{
-    return read_lines(out, what, text, false, e);
-}
-
 /* ---- the environment ------------------------------------------------------------------------ */
 
 static const struct {
-    const char *variable; /* names a file, unless `parse_value` is set */
-    int (*parse_file)(struct hosts **out, const char *what, const char *text, struct err *e);
-    int (*parse_value)(struct hosts **out, const char *value, struct err *e);
+    const char *variable; /* names a file, unless its value is the list */
+    enum { VALUE, NAMES, NAMES_AND_SLOTS, HOST_FILE } form;
 } sources[] = {
-    {"PBS_NODEFILE", allocation_names, NULL},
-    {"LSB_DJOB_HOSTFILE", allocation_names, NULL},
-    {"LSB_MCPU_HOSTS", NULL, allocation_lsf},
-    {"PE_HOSTFILE", allocation_sge, NULL},
-    {"OMPI_MCA_orte_default_hostfile", hostfile_parse, NULL},
-    {"PRTE_MCA_prte_default_hostfile", hostfile_parse, NULL},
-    {"HYDRA_HOST_FILE", hostfile_parse, NULL},
-    {"I_MPI_HYDRA_HOST_FILE", hostfile_parse, NULL},
+    {"PBS_NODEFILE", NAMES},
+    {"LSB_DJOB_HOSTFILE", NAMES},
+    {"LSB_MCPU_HOSTS", VALUE},
+    {"PE_HOSTFILE", NAMES_AND_SLOTS},
+    {"OMPI_MCA_orte_default_hostfile", HOST_FILE},
+    {"PRTE_MCA_prte_default_hostfile", HOST_FILE},
+    {"HYDRA_HOST_FILE", HOST_FILE},
+    {"I_MPI_HYDRA_HOST_FILE", HOST_FILE},
 };
 
-int allocation_find(struct hosts **out, const char **from, char *const *env, struct err *e)
+int allocation_find(struct hosts **out, char *const *env, struct err *e)
 {
-    const char *unused;
-    from = from ? from : &unused;
-    nodelist_of(env, from);
     int rc = allocation_slurm(out, env, e);
-    if (rc != 0)
-        return rc;
-    for (size_t i = 0; i < COUNT_OF(sources); i++) {
-        const char *value = env_get(env, *from = sources[i].variable);
+    for (size_t i = 0; rc == 0 && i < COUNT_OF(sources); i++) {
+        const char *value = env_get(env, sources[i].variable);
         AUTO(free) char *text = NULL;
         if (!value || !*value)
             continue;
-        if (sources[i].parse_value)
-            rc = sources[i].parse_value(out, value, e);
+        if (sources[i].form == VALUE)
+            rc = allocation_lsf(out, value, e);
         else if ((rc = hostfile_text(&text, value, e)) == 0)
-            rc = sources[i].parse_file(out, value, text, e);
-        return rc < 0 ? err_wrap(e, "%s", *from) : 1;
+            rc = sources[i].form == HOST_FILE
+                     ? hostfile_parse(out, value, text, e)
+                     : allocation_lines(out, value, text, sources[i].form == NAMES_AND_SLOTS, e);
+        return rc < 0 ? err_wrap(e, "%s", sources[i].variable) : 1;
     }
-    return 0;
+    return rc;
 }

@@ -18,10 +18,9 @@
 #include "launcher/plan/hosts.h"
 
 /* Reads the first allocation that `env` describes, in the order above, and the files that its
- * variables name. Returns 1 and sets `*out`, or returns 0 if there is no allocation. Sets `*from`
- * to the name of the variable, for messages; the name is static, and `from` may be NULL.
+ * variables name. Returns 1 and sets `*out`, or returns 0 if there is no allocation.
  *   -EINVAL, -ENOENT, …  a value is malformed, or its file cannot be read */
-int allocation_find(struct hosts **out, const char **from, char *const *env, struct err *e);
+int allocation_find(struct hosts **out, char *const *env, struct err *e);
 
 /* Reads Slurm's allocation. Returns 1, or 0 outside an allocation. A node has one slot per task. If
  * the nodes have GPUs and the user requested no tasks or one task per node, a node has one slot per
@@ -35,13 +34,11 @@ int allocation_nodelist(char ***out, const char *list, struct err *e);
 /* Parses the value of LSB_MCPU_HOSTS: "a 4 b 4". */
 int allocation_lsf(struct hosts **out, const char *value, struct err *e);
 
-/* Parses Grid Engine's PE_HOSTFILE: one "host slots queue processors" per line. `what` names the
- * file in errors. */
-int allocation_sge(struct hosts **out, const char *what, const char *text, struct err *e);
-
-/* Parses PBS_NODEFILE and LSB_DJOB_HOSTFILE, which have one name per line. Each line of a host
- * gives it one slot. */
-int allocation_names(struct hosts **out, const char *what, const char *text, struct err *e);
+/* Parses PBS_NODEFILE and LSB_DJOB_HOSTFILE, which have one name per line; each line of a host
+ * gives it one slot. With `with_slots`, parses Grid Engine's PE_HOSTFILE: one "host slots queue
+ * processors" per line. `what` names the file in errors. */
+int allocation_lines(struct hosts **out, const char *what, const char *text, bool with_slots,
+                     struct err *e);
 
 /* Returns true if every host of `h` is this machine or a node of the Slurm allocation in `env`. */
 bool allocation_slurm_has(char *const *env, const struct hosts *h);

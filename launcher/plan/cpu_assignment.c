@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "common/plural.h"
-#include "launcher/plan/cpu_slots.h"
 #include "launcher/plan/cpu_units.h"
 
 /* The binding of a rank while it is computed. */
@@ -549,7 +548,7 @@ static int bind_to_slots(struct cpu_assignment *out, const struct cpu_assignment
     AUTO(bitmap) hwloc_bitmap_t set = hwloc_bitmap_alloc();
     AUTO(strv) char **cpus = NULL; /* all lists must be valid before `out` changes */
     for (int i = 0; i < opts->ranks; i++) {
-        if (opts->slots[i] && cpu_slots_parse(set, opts->topo, opts->slots[i], e) < 0)
+        if (opts->slots[i] && cpu_units_parse(set, opts->topo, opts->slots[i], e) < 0)
             return -EINVAL;
         if (opts->slots[i] && !hwloc_bitmap_isincluded(set, opts->cpus))
             return err_set(e, -EINVAL, "slots '%s': the job may not use all of these CPUs",

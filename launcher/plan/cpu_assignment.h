@@ -24,7 +24,7 @@ struct cpu_assignment_opts {
     enum plan_map ppr_of;
     int cpus_per_rank; /* 0: an even share */
     bool oversubscribe;
-    const char *const *slots; /* the CPUs of each rank (cpu_slots.h), instead of map_by and bind_to;
+    const char *const *slots; /* the CPUs of each rank (cpu_units.h), instead of map_by and bind_to;
                                  NULL: not given. An entry is NULL if the rank is not bound */
 };
 

@@ -53,3 +53,11 @@ int cpu_units_cut(int *cut, const struct cpu_units *v, struct cpu_units_range of
 /* Returns the whole object at `level` that contains the first unit of `range`. */
 struct cpu_units_range cpu_units_around(const struct cpu_units *v, struct cpu_units_range range,
                                         enum cpu_units_level level);
+
+/* Reads the CPUs of one rank, as users write them in a rank file (slot=) or in --bind-to user:,
+ * into `set`: "0-3,8" (cores), "1:0,2" (cores of package 1), "1:*" (all of them) or "p0,8"
+ * (hardware threads, by the numbers of the system). A ';' separates several of these. Cores and
+ * packages are numbered as Open MPI does: in the topology's order, counting only those that this
+ * process may use.
+ *   -EINVAL  malformed, or `t` has no such core, package or hardware thread */
+int cpu_units_parse(hwloc_bitmap_t set, const struct topo *t, const char *text, struct err *e);

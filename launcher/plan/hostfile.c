@@ -1,8 +1,8 @@
 #include "launcher/plan/hostfile.h"
 
+#include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
-#include <ifaddrs.h>
 #include <limits.h>
 #include <netdb.h>
 #include <stdio.h>
@@ -12,6 +12,7 @@
 #include "common/file.h"
 #include "common/opt.h"
 #include "common/strbuf.h"
+#include "launcher/node/netif.h"
 
 enum { FILE_MAX = 16 << 20 };
 
@@ -295,33 +296,6 @@ static bool is_own_name(const char *name)
            strncasecmp(own, name, own_len) == 0;
 }
 
-static bool is_own_address(const struct sockaddr *a)
-{
-    if (a->sa_family == AF_INET) {
-        const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)a;
-        if (ntohl(v4->sin_addr.s_addr) >> 24 == 127)
-            return true;
-    }
-    struct ifaddrs *list = NULL;
-    if (getifaddrs(&list) < 0)
-        return false;
-    bool own = false;
-    for (const struct ifaddrs *i = list; i && !own; i = i->ifa_next) {
-        if (!i->ifa_addr || i->ifa_addr->sa_family != a->sa_family)
-            continue;
-        const void *x = a, *y = i->ifa_addr;
-        own = a->sa_family == AF_INET
-                  ? memcmp(&((const struct sockaddr_in *)x)->sin_addr,
-                           &((const struct sockaddr_in *)y)->sin_addr, sizeof(struct in_addr)) == 0
-              : a->sa_family == AF_INET6 ? memcmp(&((const struct sockaddr_in6 *)x)->sin6_addr,
-                                                  &((const struct sockaddr_in6 *)y)->sin6_addr,
-                                                  sizeof(struct in6_addr)) == 0
-                                         : false;
-    }
-    freeifaddrs(list);
-    return own;
-}
-
 /* Returns the address that a line of /etc/hosts ("10.0.0.1 c01.cluster c01") gives to `name`, or
  * NULL if the line does not have `name`. Modifies the line. */
 static const char *address_in(char *line, const char *name)
@@ -335,25 +309,32 @@ static const char *address_in(char *line, const char *name)
     return NULL;
 }
 
-static bool is_own_numeric_address(const char *address)
+static bool is_own_address(const char *address)
 {
     struct addrinfo hints = {.ai_flags = AI_NUMERICHOST}, *found = NULL;
+    char text[INET6_ADDRSTRLEN] = "";
     if (getaddrinfo(address, NULL, &hints, &found) != 0)
         return false;
-    bool own = is_own_address(found->ai_addr);
+    const void *a = found->ai_addr;
+    inet_ntop(found->ai_family,
+              found->ai_family == AF_INET
+                  ? (const void *)&((const struct sockaddr_in *)a)->sin_addr
+                  : (const void *)&((const struct sockaddr_in6 *)a)->sin6_addr,
+              text, sizeof text);
     freeaddrinfo(found);
-    return own;
+    AUTO(free) char *interface = netif_by_address(text, NULL);
+    return interface || strncmp(text, "127.", 4) == 0;
 }
 
 bool hostfile_is_here(const char *name)
 {
-    if (is_own_name(name) || is_own_numeric_address(name))
+    if (is_own_name(name) || is_own_address(name))
         return true;
     AUTO(free) char *text = file_text("/etc/hosts");
     for (char *rest = text, *line; (line = strsep(&rest, "\n"));) {
         const char *address = address_in(line, name);
         if (address)
-            return is_own_numeric_address(address);
+            return is_own_address(address);
     }
     return false;
 }
@@ -375,4 +356,112 @@ void hostfile_mark_here(struct hosts *h)
         h->at[n++] = *host;
     }
     h->count = n;
+}
+
+/* ---- rank files ----------------------------------------------------------------------------- */
+
+enum { RANKS_MAX = 1 << 20, WORDS = 5 };
+
+void hostfile_free_ranks(struct rankfile *f)
+{
+    for (int i = 0; f && i < f->count; i++) {
+        free((char *)f->locations[i].host);
+        free((char *)f->locations[i].slots);
+    }
+    if (f) {
+        free(f->locations);
+        hosts_free(f->hosts);
+    }
+    free(f);
+}
+
+/* Returns the host's name. "+n2" means the third known host; any other name is returned
+ * unchanged. */
+static const char *find_host(const char *name, const struct hosts *known, struct err *e)
+{
+    int n = 0;
+    if (name[0] != '+')
+        return name;
+    if (!known) {
+        err_set(e, -EINVAL, "'%s': the job has no host list", name);
+        err_hint(e, "--hostfile FILE or -H LIST, or the host's name in the rank file");
+        return NULL;
+    }
+    if ((name[1] != 'n' && name[1] != 'N') ||
+        opt_int(&n, name, name + 2, 0, known->count - 1, e) < 0) {
+        err_set(e, -EINVAL, "'%s': must be +n0 to +n%d", name, known->count - 1);
+        return NULL;
+    }
+    return known->at[n].name;
+}
+
+/* Makes room for rank `n`. */
+static void grow(struct rankfile *f, int n)
+{
+    if (n < f->count)
+        return;
+    f->locations = xrealloc(f->locations, (size_t)n + 1, sizeof *f->locations);
+    memset(f->locations + f->count, 0, (size_t)(n + 1 - f->count) * sizeof *f->locations);
+    f->count = n + 1;
+}
+
+/* Reads a line such as "rank 0=c01 slot=1:0-2". Blanks and '=' separate the words. */
+static int read_rank(struct rankfile *f, char *line, const struct hosts *known, struct err *e)
+{
+    char *words[WORDS + 1] = {NULL}, *save = NULL;
+    int n = 0, rank = 0;
+    line[strcspn(line, "#")] = '\0';
+    for (char *w = strtok_r(line, " \t\r=", &save); w && n <= WORDS;
+         w = strtok_r(NULL, " \t\r=", &save))
+        words[n++] = w;
+    if (n == 0)
+        return 0;
+    bool slots = n == WORDS && (strcmp(words[3], "slot") == 0 || strcmp(words[3], "slots") == 0);
+    if (strcmp(words[0], "rank") != 0 || (n != 3 && !slots))
+        return err_set(e, -EINVAL, "not in the form 'rank N=HOST slot=CPUS'");
+    if (opt_int(&rank, "rank", words[1], 0, RANKS_MAX - 1, e) < 0)
+        return -EINVAL;
+    const char *host = find_host(words[2], known, e);
+    if (!host)
+        return -EINVAL;
+    grow(f, rank);
+    if (f->locations[rank].host)
+        return err_set(e, -EINVAL, "rank %d occurs twice", rank);
+    f->locations[rank].host = xstrdup(host);
+    f->locations[rank].slots = slots ? xstrdup(words[4]) : NULL;
+    return hostfile_list(f->hosts, host, e);
+}
+
+int hostfile_parse_ranks(struct rankfile **out, const char *what, const char *text,
+                         const struct hosts *known, struct err *e)
+{
+    AUTO(rankfile) struct rankfile *f = xzalloc(sizeof *f);
+    AUTO(free) char *copy = xstrdup(hostfile_after_mark(text));
+    int n = 1;
+    f->hosts = xzalloc(sizeof *f->hosts);
+    for (char *rest = copy, *line; (line = strsep(&rest, "\n")); n++)
+        if (read_rank(f, line, known, e) < 0) {
+            err_wrap(e, "%s:%d", what, n);
+            return -EINVAL;
+        }
+    for (int i = 0; i < f->count; i++)
+        if (!f->locations[i].host)
+            return err_set(e, -EINVAL, "%s: rank %d is missing", what, i);
+    if (f->count == 0)
+        return err_set(e, -EINVAL, "%s: no rank is listed", what);
+    *out = TAKE(f);
+    return 0;
+}
+
+int hostfile_read_ranks(struct rankfile **out, const char *path, const struct hosts *known,
+                        struct err *e)
+{
+    AUTO(strbuf) struct strbuf text = {0};
+    int rc = file_read(&text, path, FILE_TEXT_MAX);
+    if (rc < 0)
+        return err_set(e, rc, "rank file '%s': %s", path, strerror(-rc));
+    rc = hostfile_parse_ranks(out, path, strbuf_str(&text), known, e);
+    for (int i = 0; rc == 0 && i < (*out)->count; i++)
+        (*out)->locations[i].here = hostfile_is_here((*out)->locations[i].host);
+    return rc;
 }

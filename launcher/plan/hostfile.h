@@ -1,4 +1,5 @@
-/* hostfile - host files of Open MPI, MPICH and DeepSpeed, and host lists of the command line (-H).
+/* hostfile - host files of Open MPI, MPICH and DeepSpeed, host lists of the command line (-H), and
+ * rank files of Open MPI.
  *
  *     # a comment                             c01:4            MPICH
  *     c01 slots=4 max_slots=8                 [fe80::1]:4
@@ -6,14 +7,15 @@
  *     c04 user=me port=2222                   for ssh; the same as me@c04
  *
  * A name that is alone on each of several lines has one slot per line (a PBS node file). Parsing is
- * pure; hostfile_text(), hostfile_read(), hostfile_is_here() and hostfile_mark_here() read the
- * system's state. */
+ * pure; hostfile_text(), hostfile_read(), hostfile_read_ranks(), hostfile_is_here() and
+ * hostfile_mark_here() read the system's state. */
 #pragma once
 
 #include <stdbool.h>
 
 #include "common/err.h"
 #include "launcher/plan/hosts.h"
+#include "launcher/plan/plan.h"
 
 /* Parses the text of a host file. Errors begin with "what:LINE:COLUMN: ".
  *   -EINVAL  a line is malformed, a host's slots are given twice, or no host is listed
@@ -52,3 +54,30 @@ bool hostfile_is_here(const char *name);
 /* Marks the hosts that are this machine. Several names of this machine are merged into the
  * first. */
 void hostfile_mark_here(struct hosts *h);
+
+/* ---- rank files ----------------------------------------------------------------------------- */
+
+/* The host and the CPUs of each rank (mpirun(1), "Rankfiles"):
+ *
+ *     rank 0=c01 slot=1:0-2        cores 0 to 2 of package 1
+ *     rank 1=c02 slot=3            core 3
+ *     rank 2=+n0 slot=p0,8         the first host of the job; hardware threads with the system's
+ *                                  numbers */
+struct rankfile {
+    struct launch_location *locations; /* by rank; they own their strings */
+    int count;
+    struct hosts *hosts; /* the hosts in the file; each has one slot per rank */
+};
+
+/* Parses the text of a rank file. `known` has the hosts to which "+n0" refers; it may be NULL.
+ * Errors begin with "what:LINE: ".
+ *   -EINVAL  a line is malformed, or a rank occurs twice or is missing */
+int hostfile_parse_ranks(struct rankfile **out, const char *what, const char *text,
+                         const struct hosts *known, struct err *e);
+
+/* Reads and parses a file, and finds out which hosts are this machine.
+ *   -ENOENT, -EACCES, …  the file cannot be read */
+int hostfile_read_ranks(struct rankfile **out, const char *path, const struct hosts *known,
+                        struct err *e);
+void hostfile_free_ranks(struct rankfile *f);
+AUTO_DEFINE(rankfile, struct rankfile *, hostfile_free_ranks)

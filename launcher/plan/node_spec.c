@@ -5,15 +5,10 @@
 
 enum { RANKS_MAX = 1 << 20 };
 
-static bool starts(const char *s, const char *prefix)
-{
-    return strncmp(s, prefix, strlen(prefix)) == 0;
-}
-
 static bool has_prefix(const char *entry, const char *const *prefixes, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (starts(entry, prefixes[i]))
+        if (strncmp(entry, prefixes[i], strlen(prefixes[i])) == 0)
             return true;
     return false;
 }

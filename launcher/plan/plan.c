@@ -11,7 +11,6 @@
 #include "launcher/plan/gpu_assignment.h"
 #include "launcher/plan/hosts.h"
 #include "launcher/plan/plan_hardware.h"
-#include "launcher/plan/plan_partial.h"
 #include "launcher/plan/rank_map.h"
 
 enum { RANKS_MAX = 1 << 20 };
@@ -166,6 +165,31 @@ static void set_rank(struct plan_rank *r, const struct node_resources *res)
     r->gpu_uuid = gpu->uuid[0] ? xstrdup(gpu->uuid) : NULL;
 }
 
+/* Applies spec.apps to a rank without a program: sets its argv, its working directory and the
+ * variables of its program, unless the program is spec.argv. A variable without a value gets the
+ * value that `base_env` has. */
+static void set_program(struct plan_rank *r, int world_size, const struct launch_spec *s,
+                        char *const *base_env)
+{
+    const struct launch_app *a = NULL;
+    int first = world_size;
+    for (int i = s->app_count - 1; i >= 0 && r->rank < first; i--) {
+        a = &s->apps[i];
+        first -= a->ranks;
+    }
+    if (!a || r->rank < first)
+        return;
+    r->argv = strv_copy(a->argv);
+    r->wdir = copy_of(a->wdir);
+    for (size_t i = 0; a->env && a->env[i]; i++) {
+        size_t len = strcspn(a->env[i], "=");
+        AUTO(free) char *name = xstrndup(a->env[i], len);
+        const char *value = a->env[i][len] ? a->env[i] + len + 1 : env_get(base_env, name);
+        if (value)
+            env_set(&r->env, name, "%s", value);
+    }
+}
+
 /* Returns the CPUs that the user has given to each local rank of a node, or NULL if the user has
  * given none. The caller frees the array; its strings are borrowed. */
 static const char **given_slots(const struct plan *p, int node, const struct launch_spec *s)
@@ -203,7 +227,7 @@ static int set_node(struct plan *p, int node, const struct launch_spec *s,
         set_rank(r, res);
         r->env = env_rank(p, r, s, base, oversubscribed);
         gpu_assignment_show(&r->env, r, s, res->topo, res->gpus, base);
-        plan_partial_program(r, p->world_size, s, base);
+        set_program(r, p->world_size, s, base);
     }
     return 0;
 }
@@ -453,6 +477,31 @@ static int set_node_as_assumed(struct plan *p, int node, const struct launch_spe
     return set_node(p, node, &spec, res, base, e);
 }
 
+/* Applies spec.external_part, if it is set: first_rank, master_addr, and the variables that give a
+ * rank its position in the whole job. */
+static void apply_external_part(struct plan *p, const struct launch_spec *s)
+{
+    const struct launch_external_part *part = &s->external_part;
+    int local_ranks = p->world_size;
+    int world = part->world_size > 0 ? part->world_size : local_ranks * part->nodes;
+    if (part->nodes == 0)
+        return;
+    p->first_rank = part->world_size > 0 ? part->first_rank : local_ranks * part->node;
+    free(p->master_addr);
+    p->master_addr = xstrdup(part->master_addr);
+    env_set(&p->env, "WORLD_SIZE", "%d", world);
+    env_set(&p->env, "ROLE_WORLD_SIZE", "%d", world);
+    env_set(&p->env, "GROUP_WORLD_SIZE", "%d", part->nodes);
+    env_set(&p->env, "MASTER_ADDR", "%s", p->master_addr);
+    for (int i = 0; i < local_ranks; i++) {
+        char ***env = &p->ranks[i].env;
+        env_set(env, "RANK", "%d", p->first_rank + i);
+        env_set(env, "ROLE_RANK", "%d", p->first_rank + i);
+        env_set(env, "GROUP_RANK", "%d", part->node);
+        env_set(env, "NODE_RANK", "%d", part->node);
+    }
+}
+
 int plan_make(struct plan **out, const struct launch_spec *s, const struct topo *t,
               char *const *base_env, struct err *e)
 {
@@ -474,7 +523,7 @@ int plan_make(struct plan **out, const struct launch_spec *s, const struct topo 
         if (set_node_as_assumed(p, i, s, res, base_env, e) < 0)
             return -EINVAL;
     p->env = env_job(p, s, base_env);
-    plan_partial_of_job(p, s);
+    apply_external_part(p, s);
     *out = TAKE(p);
     return 0;
 }
@@ -483,15 +532,8 @@ void plan_free(struct plan *p)
 {
     if (!p)
         return;
-    for (int i = 0; p->ranks && i < p->world_size; i++) {
-        struct plan_rank *r = &p->ranks[i];
-        free(r->gpu_uuid);
-        free(r->cpus);
-        free(r->mems);
-        strv_free(r->env);
-        strv_free(r->argv);
-        free(r->wdir);
-    }
+    for (int i = 0; p->ranks && i < p->world_size; i++)
+        rank_clear(&p->ranks[i]);
     for (int i = 0; p->nodes && i < p->node_count; i++) {
         free(p->nodes[i].name);
         free(p->nodes[i].ranks);

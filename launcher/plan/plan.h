@@ -72,7 +72,7 @@ struct launch_app {
 /* The host and the CPUs of one rank, as a rank file has them. */
 struct launch_location {
     const char *host;
-    const char *slots; /* cpu_slots.h; NULL: the rank is not bound */
+    const char *slots; /* cpu_units.h; NULL: the rank is not bound */
     bool here;         /* the host is this machine */
 };
 
@@ -102,7 +102,7 @@ struct launch_spec {
     struct launch_node_settings node;
     enum plan_map map_by;
     enum plan_bind bind_to;
-    char *const *bind_slots; /* the CPUs (cpu_slots.h) of the first ranks of a node, instead of
+    char *const *bind_slots; /* the CPUs (cpu_units.h) of the first ranks of a node, instead of
                                 bind_to; further ranks are not bound. NULL: not set */
     const struct launch_location
         *locations; /* by rank, instead of map_by and bind_to; NULL: not set */

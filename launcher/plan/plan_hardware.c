@@ -1,7 +1,5 @@
 #include "launcher/plan/plan_hardware.h"
 
-#include <stdint.h>
-
 #include "common/plural.h"
 #include "common/strbuf.h"
 #include "launcher/node/topo.h"
@@ -92,22 +90,18 @@ char *plan_hardware_job(const struct plan *p, const struct launch_spec *s)
     return strbuf_take(&b);
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const int64_t *x = a, *y = b;
-    return (*x > *y) - (*x < *y);
-}
-
 int plan_hardware_gpus(const struct plan *p)
 {
-    AUTO(free) int64_t *all = xcalloc((size_t)p->world_size + 1, sizeof *all);
-    size_t n = 0;
+    AUTO(bitmap) hwloc_bitmap_t seen = hwloc_bitmap_alloc();
     int gpus = 0;
-    for (int i = 0; i < p->world_size; i++)
-        if (p->ranks[i].gpu >= 0)
-            all[n++] = ((int64_t)p->ranks[i].node << 32) + p->ranks[i].gpu;
-    qsort(all, n, sizeof *all, by_value);
-    for (size_t i = 0; i < n; i++)
-        gpus += i == 0 || all[i] != all[i - 1];
+    for (int n = 0; n < p->node_count; n++) {
+        hwloc_bitmap_zero(seen);
+        for (int i = 0; i < p->nodes[n].local_size; i++) {
+            int gpu = p->ranks[p->nodes[n].ranks[i]].gpu;
+            if (gpu >= 0)
+                hwloc_bitmap_set(seen, (unsigned)gpu);
+        }
+        gpus += hwloc_bitmap_weight(seen);
+    }
     return gpus;
 }

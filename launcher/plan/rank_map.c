@@ -19,11 +19,6 @@ struct mapping {
     int per_object; /* ranks per object (-N, PPR); 0: decided by slots */
 };
 
-static bool is_by_node(enum plan_map by)
-{
-    return by == PLAN_MAP_NODE;
-}
-
 /* Returns the maximum number of ranks of a host. Its slots are a limit only if the user gave
  * them. */
 static long host_limit(const struct mapping *m, int host, bool oversubscribe)
@@ -113,7 +108,7 @@ static int map_by_slots(struct mapping *m, struct err *e)
     if (m->ranks == 0)
         m->ranks = (int)slots;
     int left = m->ranks;
-    if (is_by_node(m->s->map_by))
+    if (m->s->map_by == PLAN_MAP_NODE)
         left = spread_evenly(m, left, false);
     else
         for (int i = 0; i < m->count; i++) {
@@ -163,7 +158,7 @@ static struct rank_map *number_ranks(const struct mapping *m)
     enum plan_map by = m->s->rank_by == PLAN_MAP_DEFAULT ? m->s->map_by : m->s->rank_by;
     struct rank_map *map = xcalloc((size_t)m->ranks, sizeof *map);
     int rank = 0;
-    if (!is_by_node(by)) {
+    if (by != PLAN_MAP_NODE) {
         for (int i = 0; i < m->count; i++)
             for (int k = 0; k < m->assigned[i]; k++)
                 map[rank++] = (struct rank_map){i, k};

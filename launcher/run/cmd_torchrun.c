@@ -334,7 +334,7 @@ static int use_hosts(struct torchrun *t, struct err *e)
 static int nodes_allocated(void)
 {
     AUTO(hosts) struct hosts *h = NULL;
-    return allocation_find(&h, NULL, environ, NULL) > 0 ? h->count : 0;
+    return allocation_find(&h, environ, NULL) > 0 ? h->count : 0;
 }
 
 /* Lets the nodes join a rendezvous, which assigns the ranks of each node. */

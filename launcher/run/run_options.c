@@ -534,7 +534,7 @@ void run_options_free(struct run_options *o)
     hosts_free(o->hosts);
     hosts_free(o->own_hosts);
     hosts_free(o->features.spares.candidates);
-    rankfile_free(o->rankfile);
+    hostfile_free_ranks(o->rankfile);
     free(o->cwd);
     section_limits_free(&o->features.sections.limits);
     free(o->features.sections.learnt);

@@ -8,10 +8,10 @@
 #include "common/err.h"
 #include "launcher/elastic/rdzv_client.h"
 #include "launcher/place/placement.h"
+#include "launcher/plan/hostfile.h"
 #include "launcher/plan/hosts.h"
 #include "launcher/plan/mca_params.h"
 #include "launcher/plan/plan.h"
-#include "launcher/plan/rankfile.h"
 #include "launcher/run/console.h"
 #include "launcher/run/features/feature.h"
 

@@ -157,7 +157,7 @@ static int find_hosts(struct run_options *o, struct err *e)
     if (!o->hosts)
         o->hosts = list ? TAKE(list) : TAKE(file);
     if (!o->hosts && !(o->spec.engine && strcmp(o->spec.engine, PLAN_ENGINE_LOCAL) == 0) &&
-        allocation_find(&o->hosts, NULL, environ, e) < 0)
+        allocation_find(&o->hosts, environ, e) < 0)
         return e ? e->code : -EINVAL;
     if (o->hosts)
         hostfile_mark_here(o->hosts);
@@ -262,7 +262,7 @@ static int drop_this_host(struct run_options *o, struct err *e)
 /* Reads the rank file. If no hosts are given, the job has the hosts of the rank file. */
 static int use_rankfile(struct run_options *o, struct err *e)
 {
-    if (rankfile_read(&o->rankfile, o->rank_file, o->hosts, e) < 0)
+    if (hostfile_read_ranks(&o->rankfile, o->rank_file, o->hosts, e) < 0)
         return e ? e->code : -EINVAL;
     if (!o->hosts) {
         o->hosts = TAKE(o->rankfile->hosts);

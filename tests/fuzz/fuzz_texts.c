@@ -36,7 +36,6 @@
 #include "launcher/plan/allocation.h"
 #include "launcher/plan/hostfile.h"
 #include "launcher/plan/mca_params.h"
-#include "launcher/plan/rankfile.h"
 #include "launcher/pmi/pmi1.h"
 #include "launcher/run/run_options.h"
 #include "launcher/watch/failure_cause.h"
@@ -65,8 +64,8 @@ static int read_host_list(char *text, size_t len, struct err *e)
 static int read_rankfile(char *text, size_t len, struct err *e)
 {
     struct rankfile *f = NULL;
-    int rc = rankfile_parse(&f, "file", text, NULL, e);
-    rankfile_free(f);
+    int rc = hostfile_parse_ranks(&f, "file", text, NULL, e);
+    hostfile_free_ranks(f);
     return rc;
 }
 
@@ -121,8 +120,8 @@ static int read_lsf(char *text, size_t len, struct err *e)
 static int read_sge(char *text, size_t len, struct err *e)
 {
     AUTO(hosts) struct hosts *h = NULL, *names = NULL;
-    (void)allocation_names(&names, "file", text, NULL);
-    return allocation_sge(&h, "file", text, e);
+    (void)allocation_lines(&names, "file", text, false, NULL);
+    return allocation_lines(&h, "file", text, true, e);
 }
 
 static int read_mca_file(char *text, size_t len, struct err *e)

@@ -109,14 +109,12 @@ static char *found(char *const *env)
 {
     AUTO(hosts) struct hosts *h = NULL;
     struct err e = {0};
-    const char *from = NULL;
-    int rc = allocation_find(&h, &from, env, &e);
+    int rc = allocation_find(&h, env, &e);
     if (rc == 0)
         return xstrdup("none");
     if (rc < 0)
         return xasprintf("error: %s", e.text);
-    AUTO(free) char *hosts = shown(h);
-    return xasprintf("%s: %s", from, hosts);
+    return shown(h);
 }
 
 static void finds(char *const *env, const char *expected)
@@ -129,33 +127,30 @@ static void finds(char *const *env, const char *expected)
 
 TEST(slurms_tasks_are_slots)
 {
-    finds(ENV(NODES, (char *)"SLURM_TASKS_PER_NODE=4(x2)", (char *)"SLURM_NTASKS=8"),
-          "SLURM_JOB_NODELIST: n1:4 n2:4");
-    finds(ENV(NODES, (char *)"SLURM_TASKS_PER_NODE=3,1", (char *)"SLURM_NTASKS=4"),
-          "SLURM_JOB_NODELIST: n1:3 n2:1");
-    finds(ENV(NODES, (char *)"SLURM_NTASKS_PER_NODE=2"), "SLURM_JOB_NODELIST: n1:2 n2:2");
-    finds(ENV((char *)"SLURM_NODELIST=n7", (char *)"SLURM_TASKS_PER_NODE=2"),
-          "SLURM_NODELIST: n7:2");
+    finds(ENV(NODES, (char *)"SLURM_TASKS_PER_NODE=4(x2)", (char *)"SLURM_NTASKS=8"), "n1:4 n2:4");
+    finds(ENV(NODES, (char *)"SLURM_TASKS_PER_NODE=3,1", (char *)"SLURM_NTASKS=4"), "n1:3 n2:1");
+    finds(ENV(NODES, (char *)"SLURM_NTASKS_PER_NODE=2"), "n1:2 n2:2");
+    finds(ENV((char *)"SLURM_NODELIST=n7", (char *)"SLURM_TASKS_PER_NODE=2"), "n7:2");
 }
 
 TEST(with_gpus_one_task_a_node_or_none_asked_for_means_a_slot_a_gpu)
 {
     finds(ENV(NODES, (char *)"SLURM_TASKS_PER_NODE=1(x2)", (char *)"SLURM_NTASKS_PER_NODE=1",
               (char *)"SLURM_GPUS_ON_NODE=8"),
-          "SLURM_JOB_NODELIST: n1:8 n2:8");
+          "n1:8 n2:8");
     finds(ENV(NODES, (char *)"SLURM_TASKS_PER_NODE=64(x2)", (char *)"SLURM_GPUS_ON_NODE=8"),
-          "SLURM_JOB_NODELIST: n1:8 n2:8");
+          "n1:8 n2:8");
     finds(ENV(NODES, (char *)"SLURM_TASKS_PER_NODE=4(x2)", (char *)"SLURM_NTASKS=8",
               (char *)"SLURM_GPUS_ON_NODE=8"),
-          "SLURM_JOB_NODELIST: n1:4 n2:4");
+          "n1:4 n2:4");
 }
 
 TEST(without_tasks_the_cpus_are_slots_by_as_many_as_a_task_has)
 {
-    finds(ENV(NODES, (char *)"SLURM_JOB_CPUS_PER_NODE=64(x2)"), "SLURM_JOB_NODELIST: n1:64 n2:64");
+    finds(ENV(NODES, (char *)"SLURM_JOB_CPUS_PER_NODE=64(x2)"), "n1:64 n2:64");
     finds(ENV(NODES, (char *)"SLURM_JOB_CPUS_PER_NODE=64,2", (char *)"SLURM_CPUS_PER_TASK=4"),
-          "SLURM_JOB_NODELIST: n1:16 n2:1");
-    finds(ENV(NODES), "SLURM_JOB_NODELIST: n1:0 n2:0");
+          "n1:16 n2:1");
+    finds(ENV(NODES), "n1:0 n2:0");
 }
 
 TEST(what_is_malformed_is_named_by_its_variable)
@@ -200,15 +195,13 @@ TEST(files_and_lists_of_other_systems_are_read)
     static const struct {
         const char *variable, *text, *expected;
     } cases[] = {
-        {"PBS_NODEFILE", "c1\nc1\nc2\n", "PBS_NODEFILE: c1:2 c2:1"},
-        {"LSB_DJOB_HOSTFILE", "c1\nc2\nc2", "LSB_DJOB_HOSTFILE: c1:1 c2:2"},
-        {"PE_HOSTFILE", "c1 4 all.q@c1 UNDEFINED\nc2 2 all.q@c2 <NULL>\n",
-         "PE_HOSTFILE: c1:4 c2:2"},
-        {"OMPI_MCA_orte_default_hostfile", "w-0.w slots=8\nw-1.w slots=8\n",
-         "OMPI_MCA_orte_default_hostfile: w-0.w:8 w-1.w:8"},
-        {"PRTE_MCA_prte_default_hostfile", "w slots=1", "PRTE_MCA_prte_default_hostfile: w:1"},
-        {"HYDRA_HOST_FILE", "w-0:2\nw-1:2\n", "HYDRA_HOST_FILE: w-0:2 w-1:2"},
-        {"I_MPI_HYDRA_HOST_FILE", "w-0:2\n", "I_MPI_HYDRA_HOST_FILE: w-0:2"}};
+        {"PBS_NODEFILE", "c1\nc1\nc2\n", "c1:2 c2:1"},
+        {"LSB_DJOB_HOSTFILE", "c1\nc2\nc2", "c1:1 c2:2"},
+        {"PE_HOSTFILE", "c1 4 all.q@c1 UNDEFINED\nc2 2 all.q@c2 <NULL>\n", "c1:4 c2:2"},
+        {"OMPI_MCA_orte_default_hostfile", "w-0.w slots=8\nw-1.w slots=8\n", "w-0.w:8 w-1.w:8"},
+        {"PRTE_MCA_prte_default_hostfile", "w slots=1", "w:1"},
+        {"HYDRA_HOST_FILE", "w-0:2\nw-1:2\n", "w-0:2 w-1:2"},
+        {"I_MPI_HYDRA_HOST_FILE", "w-0:2\n", "w-0:2"}};
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         AUTO(free) char *path = file_with(cases[i].text);
         AUTO(free) char *entry = xasprintf("%s=%s", cases[i].variable, path);
@@ -220,7 +213,7 @@ TEST(files_and_lists_of_other_systems_are_read)
     AUTO(free) char *got = found(ENV(entry));
     CHECK_HAS(got, ":2: invalid host name '$(x)'");
     unlink(names);
-    finds(ENV((char *)"LSB_MCPU_HOSTS=c1 4 c2 2"), "LSB_MCPU_HOSTS: c1:4 c2:2");
+    finds(ENV((char *)"LSB_MCPU_HOSTS=c1 4 c2 2"), "c1:4 c2:2");
     finds(ENV((char *)"PATH=/bin", (char *)"PBS_NODEFILE="), "none");
     finds(NULL, "none");
 }
@@ -228,7 +221,7 @@ TEST(files_and_lists_of_other_systems_are_read)
 TEST(slurm_comes_first_and_knows_its_nodes)
 {
     finds(ENV((char *)"LSB_MCPU_HOSTS=c1 4", NODES, (char *)"SLURM_TASKS_PER_NODE=1(x2)"),
-          "SLURM_JOB_NODELIST: n1:1 n2:1");
+          "n1:1 n2:1");
     AUTO(hosts) struct hosts *in = xzalloc(sizeof *in), *out = xzalloc(sizeof *out);
     hosts_add(in, "n2", 1, 0);
     hosts_add(out, "n2", 1, 0);

@@ -103,8 +103,11 @@ TEST(a_gpu_that_several_ranks_share_counts_once)
                                 {.node = 0, .gpu = 0},
                                 {.node = 1, .gpu = 0},
                                 {.node = 1, .gpu = -1}};
-    struct plan p = {.ranks = ranks, .world_size = 5};
+    int first[] = {0, 1, 2}, second[] = {3, 4};
+    struct plan_node nodes[] = {{.local_size = 3, .ranks = first},
+                                {.local_size = 2, .ranks = second}};
+    struct plan p = {.ranks = ranks, .world_size = 5, .nodes = nodes, .node_count = 2};
     CHECK_INT(plan_hardware_gpus(&p), 3);
-    p.world_size = 0;
+    p.node_count = 0;
     CHECK_INT(plan_hardware_gpus(&p), 0);
 }

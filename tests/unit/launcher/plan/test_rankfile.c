@@ -1,4 +1,4 @@
-#include "launcher/plan/rankfile.h"
+#include "launcher/plan/hostfile.h"
 
 #include "common/strbuf.h"
 #include "tests/unit/test.h"
@@ -9,8 +9,8 @@ static char *read_as(const char *text, const struct hosts *known)
     AUTO(rankfile) struct rankfile *f = NULL;
     AUTO(strbuf) struct strbuf b = {0};
     struct err e = {0};
-    if (rankfile_parse(&f, "ranks", text, known, &e) < 0) {
-        CHECK_INT(rankfile_parse(&f, "ranks", text, known, NULL), -EINVAL);
+    if (hostfile_parse_ranks(&f, "ranks", text, known, &e) < 0) {
+        CHECK_INT(hostfile_parse_ranks(&f, "ranks", text, known, NULL), -EINVAL);
         CHECK(f == NULL);
         return xstrdup(e.text);
     }
@@ -57,7 +57,7 @@ TEST(the_hosts_of_the_file_have_a_slot_per_rank)
 {
     AUTO(rankfile) struct rankfile *f = NULL;
     struct err e = {0};
-    CHECK_INT(rankfile_parse(&f, "ranks", "rank 0=a\nrank 1=b\nrank 2=a\n", NULL, &e), 0);
+    CHECK_INT(hostfile_parse_ranks(&f, "ranks", "rank 0=a\nrank 1=b\nrank 2=a\n", NULL, &e), 0);
     CHECK_INT(f->hosts->count, 2);
     CHECK_INT(f->hosts->at[0].slots, 2);
     CHECK_INT(f->hosts->at[1].slots, 1);
@@ -67,6 +67,6 @@ TEST(a_rank_file_that_cannot_be_read_is_named)
 {
     struct rankfile *f = NULL;
     struct err e = {0};
-    CHECK_INT(rankfile_read(&f, "/nowhere/ranks", NULL, &e), -ENOENT);
+    CHECK_INT(hostfile_read_ranks(&f, "/nowhere/ranks", NULL, &e), -ENOENT);
     CHECK_STR(e.text, "rank file '/nowhere/ranks': No such file or directory");
 }
