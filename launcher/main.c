@@ -16,9 +16,7 @@
 #include "launcher/doctor/cmd_doctor.h"
 #include "launcher/doctor/cmd_machine.h"
 #include "launcher/doctor/cmd_topo.h"
-#include "launcher/estimate/cmd_estimate.h"
 #include "launcher/jobs/commands.h"
-#include "launcher/place/cmd_place.h"
 #include "launcher/remote/agent/cmd_agent.h"
 
 struct cmd {

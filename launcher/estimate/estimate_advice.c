@@ -41,10 +41,10 @@ static bool apply(struct estimate_opts *o, const struct change *c)
     return applies;
 }
 
-/* What is compared with the GPU: jobs like `job`, which may have been measured. */
-struct target {
-    const struct estimate *job;
+struct advice {
+    const struct estimate *job; /* that does not fit; it may have been measured */
     uint64_t gpu_bytes;
+    char **lines;
 };
 
 /* Corrects a formula by the ratio that measured peaks have to it at this batch. */
@@ -62,23 +62,23 @@ static void correct(struct estimate *out, const struct estimate *job)
     out->high_bytes = (uint64_t)(high * (double)there.high_bytes);
 }
 
-static bool fits(struct estimate *out, const struct estimate_opts *o, const struct target *t)
+static bool fits(struct estimate *out, const struct estimate_opts *o, const struct advice *a)
 {
     if (estimate_job(out, o, NULL) < 0)
         return false;
-    if (t->job->measured.n > 0)
-        correct(out, t->job);
-    return estimate_verdict(out, t->gpu_bytes) == ESTIMATE_FITS;
+    if (a->job->measured.n > 0)
+        correct(out, a->job);
+    return estimate_verdict(out, a->gpu_bytes) == ESTIMATE_FITS;
 }
 
 /* Returns the largest batch of at most `max` that fits; 0: none. */
-static int largest_batch(struct estimate_opts o, int max, const struct target *t)
+static int largest_batch(struct estimate_opts o, int max, const struct advice *a)
 {
     struct estimate s;
     int low = 0, high = max;
     while (low < high) {
         o.batch = low + (high - low + 1) / 2;
-        if (fits(&s, &o, t))
+        if (fits(&s, &o, a))
             low = o.batch;
         else
             high = o.batch - 1;
@@ -108,20 +108,14 @@ static void describe(struct strbuf *b, const struct estimate_opts *from,
         strbuf_puts(b, " --offload-params");
 }
 
-struct advice {
-    const struct estimate_opts *from; /* the job that does not fit */
-    struct target target;
-    char **lines;
-};
-
 /* Adds a line if the job fits with options `to`. */
 static void add(struct advice *a, const struct estimate_opts *to, const char *cost)
 {
     struct estimate s;
-    if (!fits(&s, to, &a->target))
+    if (!fits(&s, to, a))
         return;
     AUTO(strbuf) struct strbuf b = {0};
-    describe(&b, a->from, to);
+    describe(&b, &a->job->o, to);
     strbuf_printf(&b, ": %.1f to %.1f GiB; %s", (double)s.low_bytes / ESTIMATE_GIB,
                   (double)s.high_bytes / ESTIMATE_GIB, cost);
     strv_push(&a->lines, xstrdup(strbuf_str(&b) + 1));
@@ -129,7 +123,7 @@ static void add(struct advice *a, const struct estimate_opts *to, const char *co
 
 static void add_batch(struct advice *a, struct estimate_opts n)
 {
-    n.batch = largest_batch(n, n.batch - 1, &a->target);
+    n.batch = largest_batch(n, n.batch - 1, a);
     if (n.batch > 0)
         add(a, &n, "gradient accumulation keeps the batch of a step");
 }
@@ -146,7 +140,7 @@ static void add_ranks(struct advice *a, const struct estimate_opts *o)
                 return;
             n.ranks = o->ranks * factor;
             n.zero = stage;
-            if (!fits(&s, &n, &a->target))
+            if (!fits(&s, &n, a))
                 continue;
             if (factor > 1)
                 add(a, &n, "more GPUs");
@@ -158,7 +152,7 @@ static void add_ranks(struct advice *a, const struct estimate_opts *o)
 static void add_single(struct advice *a)
 {
     for (size_t i = 0; i < COUNT_OF(changes); i++) {
-        struct estimate_opts n = *a->from;
+        struct estimate_opts n = a->job->o;
         if (i == BATCH_AT)
             add_batch(a, n);
         if (i == RANKS_AT)
@@ -172,7 +166,7 @@ static void add_single(struct advice *a)
  * necessary. */
 static void add_together(struct advice *a)
 {
-    struct estimate_opts n = *a->from;
+    struct estimate_opts n = a->job->o;
     struct estimate s;
     for (size_t i = 0; i < COUNT_OF(changes); i++) {
         struct estimate_opts wide = n;
@@ -190,10 +184,10 @@ static void add_together(struct advice *a)
 
 char **estimate_advice(const struct estimate *s, uint64_t gpu_bytes)
 {
-    struct advice a = {&s->o, {s, gpu_bytes}, NULL};
+    struct advice a = {s, gpu_bytes, NULL};
     if (estimate_verdict(s, gpu_bytes) == ESTIMATE_FITS) {
         struct estimate_opts n = s->o;
-        n.batch = largest_batch(s->o, 1 << 20, &a.target);
+        n.batch = largest_batch(s->o, 1 << 20, &a);
         if (n.batch > s->o.batch)
             add(&a, &n, "the largest batch that fits");
         return a.lines;

@@ -7,16 +7,6 @@
 
 #include "common/mem.h"
 
-static int64_t max64(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-static int64_t min64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static int64_t attention_params(const struct model_shape *m)
 {
     int64_t h = m->hidden, q = (int64_t)m->heads * m->head_dim,
@@ -42,7 +32,7 @@ int64_t model_shape_layer_params(const struct model_shape *m)
     return attention_params(m) + mlp_params(m) + m->norms * norm_params(m);
 }
 
-int64_t model_shape_embedding_params(const struct model_shape *m)
+static int64_t embedding_params(const struct model_shape *m)
 {
     int64_t rows = (int64_t)m->vocab + m->positions + m->token_types;
     return rows * m->hidden + (m->embedding_norm ? norm_params(m) : 0);
@@ -50,7 +40,7 @@ int64_t model_shape_embedding_params(const struct model_shape *m)
 
 int64_t model_shape_outer_params(const struct model_shape *m)
 {
-    return model_shape_embedding_params(m) + (m->embedding_norm ? 0 : norm_params(m)) +
+    return embedding_params(m) + (m->embedding_norm ? 0 : norm_params(m)) +
            (m->tied || m->no_logits ? 0 : (int64_t)m->vocab * m->hidden) +
            (m->head_bias ? m->vocab : 0) + m->extra;
 }
@@ -150,15 +140,16 @@ int model_shape_complete(struct model_shape *m, struct err *e)
         rc = rc < 0 ? rc : complete_fields(&s, e);
         if (rc < 0)
             return rc;
-        int64_t layer = model_shape_layer_params(&s);
+        int64_t layer = model_shape_layer_params(&s), embedding = embedding_params(&s);
         /* No term of a layer is above 2^58. The sum of all layers must not overflow either. */
         if (layer > MODEL_SHAPE_PARAMS_MAX / s.layers)
             return err_set(e, -ERANGE, "model: more than %lld parameters",
                            (long long)MODEL_SHAPE_PARAMS_MAX);
         if (!s.params)
             s.params = s.layers * layer + model_shape_outer_params(&s);
+        int64_t largest = layer > embedding ? layer : embedding;
         if (!s.largest_layer)
-            s.largest_layer = min64(s.params, max64(layer, model_shape_embedding_params(&s)));
+            s.largest_layer = largest < s.params ? largest : s.params;
     }
     int rc = check_total(&s, e);
     if (rc == 0)

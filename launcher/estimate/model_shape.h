@@ -57,9 +57,7 @@ int model_shape_complete(struct model_shape *m, struct err *e);
  *   -EINVAL  not a number; -ERANGE  not in 1 to MODEL_SHAPE_PARAMS_MAX */
 int model_shape_parse_params(int64_t *out, const char *text, struct err *e);
 
-/* Numbers of parameters of a complete shape. A layer contains all of its experts; the embeddings
- * contain positions and token types. */
+/* Return numbers of parameters of a complete shape: those of a layer with all of its experts, and
+ * those that are not in the layers: embeddings, last norm, output and extra. */
 int64_t model_shape_layer_params(const struct model_shape *m);
-int64_t model_shape_embedding_params(const struct model_shape *m);
-/* Returns the parameters that are not in the layers: embeddings, last norm, output and extra. */
 int64_t model_shape_outer_params(const struct model_shape *m);

@@ -9,3 +9,5 @@ int cmd_ps(int argc, char **argv);
 int cmd_logs(int argc, char **argv);
 int cmd_kill(int argc, char **argv);
 int cmd_top(int argc, char **argv);
+int cmd_place(int argc, char **argv);
+int cmd_estimate(int argc, char **argv);

@@ -1,5 +1,5 @@
-#include "launcher/place/cmd_place.h"
-
+/* cmd_place - `drover place JOB.yaml`: selects GPUs for a job and runs it there, or shows the
+ * choice or another program's command. */
 #include <errno.h>
 #include <stdio.h>
 

@@ -76,11 +76,6 @@ static int find_image(const char **out, const struct place_job *j, struct err *e
     return err_hint(e, "task: {image: pytorch/pytorch:latest}");
 }
 
-static const struct gpu *first_gpu(const struct place_emit_job *m)
-{
-    return &m->gpus[m->choice->gpus[0]].now.gpu;
-}
-
 static void add_uuids(struct strbuf *b, const struct place_emit_job *m)
 {
     for (int i = 0; i < m->choice->count; i++)
@@ -178,7 +173,7 @@ static int emit_k8s(struct strbuf *b, const struct place_emit_job *m, struct err
     if (rc < 0)
         return rc;
     AUTO(strv) char **words = container_words(m);
-    AUTO(free) char *model = xstrdup(first_gpu(m)->name);
+    AUTO(free) char *model = xstrdup(m->gpus[m->choice->gpus[0]].now.gpu.name);
     for (char *c = model; *c; c++)
         *c = *c == ' ' ? '-' : *c;
     strbuf_puts(b, "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: ");
@@ -204,21 +199,17 @@ static int emit_k8s(struct strbuf *b, const struct place_emit_job *m, struct err
 
 static const struct {
     const char *name;
-    bool queues;
     int (*emit)(struct strbuf *b, const struct place_emit_job *m, struct err *e);
 } programs[] = {
-    {"docker", false, emit_docker},
-    {"sbatch", true, emit_sbatch},
-    {"mpirun", false, emit_mpirun},
-    {"k8s", true, emit_k8s},
+    {"docker", emit_docker},
+    {"sbatch", emit_sbatch},
+    {"mpirun", emit_mpirun},
+    {"k8s", emit_k8s},
 };
 
 bool place_emit_queues(const char *program)
 {
-    for (size_t i = 0; i < COUNT_OF(programs); i++)
-        if (strcmp(programs[i].name, program) == 0)
-            return programs[i].queues;
-    return false;
+    return strcmp(program, "sbatch") == 0 || strcmp(program, "k8s") == 0;
 }
 
 int place_emit(struct strbuf *out, const char *program, const struct place_emit_job *m,
@@ -232,5 +223,5 @@ int place_emit(struct strbuf *out, const char *program, const struct place_emit_
         if (strcmp(programs[i].name, program) == 0)
             return programs[i].emit(out, m, e);
     err_set(e, -EINVAL, "--emit: unknown program '%s'", program);
-    return err_hint(e, PLACE_EMIT_WORDS);
+    return err_hint(e, "docker, sbatch, mpirun, k8s");
 }

@@ -7,8 +7,6 @@
 #include "launcher/place/place_job.h"
 #include "launcher/place/place_select.h"
 
-#define PLACE_EMIT_WORDS "docker, sbatch, mpirun, k8s"
-
 /* Returns true if the program selects GPUs itself and waits for them. */
 bool place_emit_queues(const char *program);
 

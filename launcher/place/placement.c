@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/clock.h"
@@ -16,12 +15,6 @@
 /* A lock is looked at often, since that is cheap. The driver is asked less often, or when a lock
  * has changed. */
 enum { LOCK_POLL_MS = 50, DRIVER_POLL_MS = 1000 };
-
-static void sleep_ms(int64_t ms)
-{
-    const struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
-    nanosleep(&t, NULL);
-}
 
 static void set_gpus(struct placement *p)
 {
@@ -101,7 +94,7 @@ static void await_change(const struct placement *p, int64_t deadline)
     int64_t next = clock_ms() + DRIVER_POLL_MS;
     next = next < deadline ? next : deadline;
     while (clock_ms() < next && !lock_has_changed(&p->inventory))
-        sleep_ms(LOCK_POLL_MS);
+        usleep(LOCK_POLL_MS * 1000);
 }
 
 static int wait_for_gpus(struct placement *p, const char *labels_file, struct err *e)
