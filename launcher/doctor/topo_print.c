@@ -49,7 +49,7 @@ static char *cell_of(const struct devices *d, size_t a, size_t b, bool *seen)
         p = TOPO_PATH_PIX;
     if (seen)
         seen[p] = true;
-    return xstrdup(topo_path_name(p));
+    return xstrdup(topo_path_words[p].name);
 }
 
 static char *cpus_near(const struct devices *d, size_t i)
@@ -214,7 +214,7 @@ static void print_legend(struct strbuf *b, const bool *seen, bool nvlinks)
         strbuf_puts(b, "  NV#   # NVLinks, directly or through NVSwitches\n");
     for (int p = TOPO_PATH_PIX; p < TOPO_PATHS; p++)
         if (seen[p])
-            strbuf_printf(b, "  %-5s %s\n", topo_path_name(p), topo_path_meaning(p));
+            strbuf_printf(b, "  %-5s %s\n", topo_path_words[p].name, topo_path_words[p].meaning);
 }
 
 static void print_gpu_columns(struct strbuf *b, const struct devices *d, size_t gpu)

@@ -9,11 +9,9 @@ enum { LIST_MAX = 65535 };
  * large. */
 static long read_number(const char **p)
 {
-    if (!isdigit((unsigned char)**p))
-        return -1;
-    long n = 0;
-    for (; isdigit((unsigned char)**p) && n <= LIST_MAX; (*p)++)
-        n = n * 10 + (**p - '0');
+    char *end = NULL;
+    long n = isdigit((unsigned char)**p) ? strtol(*p, &end, 10) : -1;
+    *p = end ? end : *p;
     return n <= LIST_MAX ? n : -1;
 }
 

@@ -3,9 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct {
-    const char *name, *meaning;
-} paths[TOPO_PATHS] = {
+const struct topo_path_words topo_path_words[TOPO_PATHS] = {
     [TOPO_PATH_SELF] = {"X", "the device itself"},
     [TOPO_PATH_PIX] = {"PIX", "through at most one PCIe bridge"},
     [TOPO_PATH_PXB] = {"PXB", "through several PCIe bridges, but not through the host bridge"},
@@ -13,16 +11,6 @@ static const struct {
     [TOPO_PATH_NODE] = {"NODE", "through several PCIe host bridges of one NUMA node"},
     [TOPO_PATH_SYS] = {"SYS", "through the link between NUMA nodes"},
 };
-
-const char *topo_path_name(enum topo_path p)
-{
-    return paths[p].name;
-}
-
-const char *topo_path_meaning(enum topo_path p)
-{
-    return paths[p].meaning;
-}
 
 /* ---- paths ---------------------------------------------------------------------------------- */
 

@@ -21,10 +21,10 @@ enum topo_path {
 /* Returns how two PCI devices are connected. The arguments are bus ids ("0000:07:00.0"). */
 enum topo_path topo_path(const struct topo *t, const char *bus_a, const char *bus_b);
 
-/* Returns "X", "PIX", "PXB", "PHB", "NODE" or "SYS". */
-const char *topo_path_name(enum topo_path p);
-/* Returns a sentence for legends. */
-const char *topo_path_meaning(enum topo_path p);
+extern const struct topo_path_words {
+    const char *name;    /* "X", "PIX", "PXB", "PHB", "NODE" or "SYS" */
+    const char *meaning; /* for legends */
+} topo_path_words[TOPO_PATHS];
 
 /* Returns the number of NVLinks between two GPUs: the direct ones, or, if both are connected to
  * NVSwitches, those of the GPU that has fewer. 0: none, or unknown (gpu_add_nvlinks()). */

@@ -264,15 +264,11 @@ int allocation_lines(struct hosts **out, const char *what, const char *text, boo
                      struct err *e)
 {
     AUTO(hosts) struct hosts *h = xzalloc(sizeof *h);
-    int n = 0;
-    for (const char *p = text; *p; p += *p == '\n') {
-        size_t len = strcspn(p, "\n");
-        AUTO(free) char *line = xstrndup(p, len);
-        n++;
+    AUTO(free) char *copy = xstrdup(text);
+    int n = 1;
+    for (char *rest = copy, *line; (line = strsep(&rest, "\n")); n++)
         if (add_line(h, line, with_slots, e) < 0)
             return err_wrap(e, "%s:%d", what, n);
-        p += len;
-    }
     if (h->count == 0)
         return err_set(e, -EINVAL, "'%s': no host is listed", what);
     *out = TAKE(h);

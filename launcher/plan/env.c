@@ -274,12 +274,14 @@ static bool has_slurm_tasks(const struct launch_spec *s, char *const *base)
 char **env_job(const struct plan *p, const struct launch_spec *s, char *const *base)
 {
     char **env = xcalloc(1, sizeof *env);
+    const struct launch_external_part *part = &s->external_part;
+    int world = plan_world_size(p, s);
     env_set(&env, "DROVER_JOB_ID", "%s", p->job_id);
     /* torchrun's variables, with one role for all ("Environment Variables" of
      * torch.distributed.run). */
-    env_set(&env, "WORLD_SIZE", "%d", p->world_size);
-    env_set(&env, "GROUP_WORLD_SIZE", "%d", p->node_count);
-    env_set(&env, "ROLE_WORLD_SIZE", "%d", p->world_size);
+    env_set(&env, "WORLD_SIZE", "%d", world);
+    env_set(&env, "GROUP_WORLD_SIZE", "%d", part->nodes > 0 ? part->nodes : p->node_count);
+    env_set(&env, "ROLE_WORLD_SIZE", "%d", world);
     env_set(&env, "ROLE_NAME", "default");
     if (p->master_addr)
         env_set(&env, "MASTER_ADDR", "%s", p->master_addr);
@@ -307,14 +309,15 @@ char **env_job(const struct plan *p, const struct launch_spec *s, char *const *b
 char **env_rank(const struct plan *p, const struct plan_rank *r, const struct launch_spec *s,
                 char *const *base, bool oversubscribed)
 {
-    int local_size = p->nodes[r->node].local_size;
+    int local_size = p->nodes[r->node].local_size, rank = p->first_rank + r->rank;
+    int node = s->external_part.nodes > 0 ? s->external_part.node : r->node;
     char **env = xcalloc(1, sizeof *env);
-    env_set(&env, "RANK", "%d", r->rank);
+    env_set(&env, "RANK", "%d", rank);
     env_set(&env, "LOCAL_RANK", "%d", r->local_rank);
     env_set(&env, "LOCAL_WORLD_SIZE", "%d", local_size);
-    env_set(&env, "GROUP_RANK", "%d", r->node);
-    env_set(&env, "NODE_RANK", "%d", r->node); /* not a variable of torchrun, but scripts read it */
-    env_set(&env, "ROLE_RANK", "%d", r->rank);
+    env_set(&env, "GROUP_RANK", "%d", node);
+    env_set(&env, "NODE_RANK", "%d", node); /* not a variable of torchrun, but scripts read it */
+    env_set(&env, "ROLE_RANK", "%d", rank);
     if (has_slurm_tasks(s, base)) {
         env_set(&env, "SLURM_PROCID", "%d", r->rank);
         env_set(&env, "SLURM_LOCALID", "%d", r->local_rank);

@@ -44,17 +44,6 @@ const struct exclusion *exclude_file_find(const struct exclusions *x, const char
 
 /* ---- lines ---------------------------------------------------------------------------------- */
 
-/* Cuts the next word off. Returns NULL at the end of the line. */
-static char *next_word(char **rest)
-{
-    char *word = *rest + strspn(*rest, " \t");
-    size_t len = strcspn(word, " \t");
-    *rest = word + len;
-    if (**rest)
-        *(*rest)++ = '\0';
-    return len ? word : NULL;
-}
-
 static bool parse_time(int64_t *out, const char *text)
 {
     struct tm t = {0};
@@ -72,7 +61,7 @@ static bool parse_time(int64_t *out, const char *text)
 static bool parse_line(struct exclusion *out, const char **problem, char *line)
 {
     line[strcspn(line, "\r\n")] = '\0';
-    char *rest = line, *node = next_word(&rest), *until = node ? next_word(&rest) : NULL;
+    char *rest, *node = strtok_r(line, " \t", &rest), *until = strtok_r(NULL, " \t", &rest);
     *problem = NULL;
     if (!node || *node == '#')
         return false;

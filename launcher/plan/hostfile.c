@@ -15,6 +15,7 @@
 #include "launcher/node/netif.h"
 
 enum { FILE_MAX = 16 << 20 };
+#define BLANKS " \t\n\v\f\r"
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
@@ -67,28 +68,15 @@ struct settings {
     char *user;
 };
 
-static int reject_key(const char *key, size_t len, struct err *e)
+static int reject_key(const char *word, struct err *e)
 {
     const char *names[COUNT_OF(keys)];
     for (size_t i = 0; i < COUNT_OF(keys); i++)
         names[i] = keys[i].word;
-    AUTO(free) char *word = xstrndup(key, len);
     const char *near = opt_suggest(word, names, COUNT_OF(keys));
     err_set(e, -EINVAL, "unknown key '%s'", word);
     (void)err_hint(e, near ? "%s=N" : "slots=N, max_slots=N, port=N or user=NAME", near);
     return -EINVAL;
-}
-
-struct line {
-    const char *at;    /* position of the parser, and of errors */
-    const char *begin; /* start of the line */
-    const char *end;
-};
-
-static void skip_blanks(struct line *l)
-{
-    while (l->at < l->end && isspace((unsigned char)*l->at))
-        l->at++;
 }
 
 static int set_value(struct settings *out, const char *word, enum key key, const char *value,
@@ -106,30 +94,22 @@ static int set_value(struct settings *out, const char *word, enum key key, const
 }
 
 /* Reads one setting such as "slots=4" or "max_slots = 8". On success, moves past it. */
-static int read_setting(struct line *l, struct settings *out, struct err *e)
+static int read_setting(const char **at, struct settings *out, struct err *e)
 {
-    const char *key = l->at, *p = key;
-    while (p < l->end && !isspace((unsigned char)*p) && *p != '=')
-        p++;
-    size_t k = 0, len = (size_t)(p - key);
-    while (k < COUNT_OF(keys) &&
-           (strlen(keys[k].word) != len || memcmp(keys[k].word, key, len) != 0))
+    size_t k = 0, len = strcspn(*at, BLANKS "=");
+    AUTO(free) char *word = xstrndup(*at, len);
+    while (k < COUNT_OF(keys) && strcmp(keys[k].word, word) != 0)
         k++;
     if (k == COUNT_OF(keys))
-        return reject_key(key, len, e);
-    while (p < l->end && isspace((unsigned char)*p))
-        p++;
-    if (p == l->end || *p != '=')
-        return err_set(e, -EINVAL, "'%s': '=' and a value are missing", keys[k].word);
-    for (p++; p < l->end && isspace((unsigned char)*p);)
-        p++;
-    const char *from = p;
-    while (p < l->end && !isspace((unsigned char)*p))
-        p++;
-    AUTO(free) char *value = xstrndup(from, (size_t)(p - from));
-    if (set_value(out, keys[k].word, keys[k].key, value, e) < 0)
+        return reject_key(word, e);
+    const char *value = *at + len + strspn(*at + len, BLANKS);
+    if (*value++ != '=')
+        return err_set(e, -EINVAL, "'%s': '=' and a value are missing", word);
+    value += strspn(value, BLANKS);
+    AUTO(free) char *text = xstrndup(value, strcspn(value, BLANKS));
+    if (set_value(out, word, keys[k].key, text, e) < 0)
         return -EINVAL;
-    l->at = p;
+    *at = value + strlen(text);
     return 0;
 }
 
@@ -153,32 +133,24 @@ static int add_line(struct hosts *h, const char *name, const struct settings *of
     return 0;
 }
 
-static int read_settings(struct settings *out, struct line *l, struct err *e)
+/* `*at` is the position of an error. */
+static int read_line(struct hosts *h, const char *line, const char **at, struct err *e)
 {
-    int rc = 0;
-    for (skip_blanks(l); rc == 0 && l->at < l->end; skip_blanks(l))
-        rc = read_setting(l, out, e);
-    return rc;
-}
-
-static int read_line(struct hosts *h, struct line *l, struct err *e)
-{
+    const char *word = *at = line + strspn(line, BLANKS);
+    size_t len = strcspn(word, BLANKS);
     struct settings of = {0};
-    skip_blanks(l);
-    if (l->at == l->end)
-        return 0;
-    const char *word = l->at, *p = word;
-    while (p < l->end && !isspace((unsigned char)*p))
-        p++;
     AUTO(free) char *host = NULL, *name = NULL;
-    if (read_host(&host, &of.number[KEY_SLOTS], word, (size_t)(p - word), e) < 0)
+    if (len == 0)
+        return 0;
+    if (read_host(&host, &of.number[KEY_SLOTS], word, len, e) < 0)
         return -EINVAL;
-    l->at = p;
-    int rc = read_settings(&of, l, e);
+    int rc = 0;
+    for (*at += len; rc == 0 && *(*at += strspn(*at, BLANKS));)
+        rc = read_setting(at, &of, e);
     AUTO(free) char *user = of.user;
     if (rc < 0)
         return rc;
-    l->at = word;
+    *at = word;
     if (user && strchr(host, '@'))
         return err_set(e, -EINVAL, "'%s': its user is given twice", host);
     name = user ? xasprintf("%s@%s", user, host) : TAKE(host);
@@ -193,17 +165,16 @@ const char *hostfile_after_mark(const char *text)
 int hostfile_parse(struct hosts **out, const char *what, const char *text, struct err *e)
 {
     AUTO(hosts) struct hosts *h = xzalloc(sizeof *h);
-    struct line l = {.at = hostfile_after_mark(text)};
-    for (int n = 1; *l.at; n++) {
-        l.begin = l.at;
-        const char *newline = l.begin + strcspn(l.begin, "\n");
-        l.end = l.begin + strcspn(l.begin, "#\n");
-        int rc = read_line(h, &l, e);
+    AUTO(free) char *copy = xstrdup(hostfile_after_mark(text));
+    int n = 1;
+    for (char *rest = copy, *line; (line = strsep(&rest, "\n")); n++) {
+        const char *at;
+        line[strcspn(line, "#")] = '\0';
+        int rc = read_line(h, line, &at, e);
         if (rc < 0) {
-            (void)err_wrap(e, "%s:%d:%d", what, n, (int)(l.at - l.begin) + 1);
+            (void)err_wrap(e, "%s:%d:%d", what, n, (int)(at - line) + 1);
             return rc;
         }
-        l.at = newline + (*newline == '\n');
     }
     if (h->count == 0) {
         err_set(e, -EINVAL, "host file '%s': no host is listed", what);

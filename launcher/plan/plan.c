@@ -477,29 +477,12 @@ static int set_node_as_assumed(struct plan *p, int node, const struct launch_spe
     return set_node(p, node, &spec, res, base, e);
 }
 
-/* Applies spec.external_part, if it is set: first_rank, master_addr, and the variables that give a
- * rank its position in the whole job. */
-static void apply_external_part(struct plan *p, const struct launch_spec *s)
+int plan_world_size(const struct plan *p, const struct launch_spec *s)
 {
     const struct launch_external_part *part = &s->external_part;
-    int local_ranks = p->world_size;
-    int world = part->world_size > 0 ? part->world_size : local_ranks * part->nodes;
-    if (part->nodes == 0)
-        return;
-    p->first_rank = part->world_size > 0 ? part->first_rank : local_ranks * part->node;
-    free(p->master_addr);
-    p->master_addr = xstrdup(part->master_addr);
-    env_set(&p->env, "WORLD_SIZE", "%d", world);
-    env_set(&p->env, "ROLE_WORLD_SIZE", "%d", world);
-    env_set(&p->env, "GROUP_WORLD_SIZE", "%d", part->nodes);
-    env_set(&p->env, "MASTER_ADDR", "%s", p->master_addr);
-    for (int i = 0; i < local_ranks; i++) {
-        char ***env = &p->ranks[i].env;
-        env_set(env, "RANK", "%d", p->first_rank + i);
-        env_set(env, "ROLE_RANK", "%d", p->first_rank + i);
-        env_set(env, "GROUP_RANK", "%d", part->node);
-        env_set(env, "NODE_RANK", "%d", part->node);
-    }
+    return part->nodes == 0       ? p->world_size
+           : part->world_size > 0 ? part->world_size
+                                  : p->world_size * part->nodes;
 }
 
 int plan_make(struct plan **out, const struct launch_spec *s, const struct topo *t,
@@ -515,7 +498,12 @@ int plan_make(struct plan **out, const struct launch_spec *s, const struct topo 
         return err_hint(e, "--stdin RANK, or a file that every rank opens");
     }
     p->job_id = xstrdup(s->job_id ? s->job_id : "job");
-    p->master_addr = p->node_count == 1 ? xstrdup("127.0.0.1") : NULL;
+    const struct launch_external_part *part = &s->external_part;
+    if (part->nodes > 0)
+        p->first_rank = part->world_size > 0 ? part->first_rank : p->world_size * part->node;
+    p->master_addr = copy_of(part->nodes > 0      ? part->master_addr
+                             : p->node_count == 1 ? "127.0.0.1"
+                                                  : NULL);
     p->master_port = s->node.master_port;
     p->wdir = copy_of(s->wdir);
     p->argv = strv_copy(s->argv);
@@ -523,7 +511,6 @@ int plan_make(struct plan **out, const struct launch_spec *s, const struct topo 
         if (set_node_as_assumed(p, i, s, res, base_env, e) < 0)
             return -EINVAL;
     p->env = env_job(p, s, base_env);
-    apply_external_part(p, s);
     *out = TAKE(p);
     return 0;
 }

@@ -207,6 +207,9 @@ int plan_make(struct plan **out, const struct launch_spec *s, const struct topo 
 int plan_set_node(struct plan *p, int node, const struct launch_spec *s, const struct topo *t,
                   char *const *base_env, struct err *e);
 
+/* Returns the number of ranks of the whole job; p->world_size unless this is an external part. */
+int plan_world_size(const struct plan *p, const struct launch_spec *s);
+
 /* Returns true if the plan of `s` will be local. */
 bool plan_spec_is_local(const struct launch_spec *s);
 

@@ -77,9 +77,8 @@ static void add_cpus(struct strbuf *b, const struct plan *p)
 
 char *plan_hardware_job(const struct plan *p, const struct launch_spec *s)
 {
-    const struct launch_external_part *part = &s->external_part;
-    int times = part->nodes > 0 ? part->nodes : 1;
-    int ranks = part->nodes > 0 && part->world_size > 0 ? part->world_size : p->world_size * times;
+    int times = s->external_part.nodes > 0 ? s->external_part.nodes : 1;
+    int ranks = plan_world_size(p, s);
     AUTO(strbuf) struct strbuf b = {0};
     AUTO(free) const char **names = xcalloc((size_t)p->node_count, sizeof *names);
     for (int i = 0; i < p->node_count; i++)
