@@ -81,19 +81,13 @@ static int start_threads(int fd, char *const *names, struct err *e)
     return 0;
 }
 
-/* Receives an answer. Returns 0 if the last thread has ended. */
-static ssize_t recv_answer(const struct resolve *r, struct answer *a)
-{
-    return recv(r->fd, a, sizeof *a, MSG_DONTWAIT);
-}
-
 /* Handles only one answer per loop iteration, since the callback may close the resolver. */
 static void on_answer(uv_poll_t *p, int status, int events)
 {
     struct resolve *r = p->data;
     struct answer a;
-    ssize_t n = recv_answer(r, &a);
-    if (n == 0)
+    ssize_t n = recv(r->fd, &a, sizeof a, MSG_DONTWAIT);
+    if (n == 0) /* the last thread has ended */
         uv_poll_stop(p);
     if (n <= 0)
         return;
@@ -107,7 +101,7 @@ static void on_closed(uv_handle_t *h)
     struct resolve *r = h->data;
     struct answer a;
     shutdown(r->fd, SHUT_RDWR); /* after this, threads can send no more answers */
-    while (recv_answer(r, &a) > 0)
+    while (recv(r->fd, &a, sizeof a, MSG_DONTWAIT) > 0)
         if (a.status == 0)
             freeaddrinfo(a.found);
     close(r->fd);

@@ -15,11 +15,11 @@ struct topo;
 
 /* Loads the topology of this machine. Discovery with PCI devices takes 10 to 20 ms. So the result
  * is cached as XML in ${XDG_CACHE_HOME:-~/.cache}/drover, from which it is read in half a
- * millisecond (topo_cache.h). The cache becomes invalid when the machine boots, when its CPUs or
- * those that this process may use change, and with another version of hwloc. A GPU driver that does
- * not respond causes a warning, not a failure. Call this only from a process with one thread, since
- * the first call changes the environment for a moment (HWLOC_PLUGINS_PATH).
- *   -EIO  hwloc cannot discover the topology */
+ * millisecond (topo_cache_key()). The cache becomes invalid when the machine boots, when its CPUs
+ * or those that this process may use change, and with another version of hwloc. A GPU driver that
+ * does not respond causes a warning, not a failure. Call this only from a process with one thread,
+ * since the first call changes the environment for a moment (HWLOC_PLUGINS_PATH). -EIO  hwloc
+ * cannot discover the topology */
 int topo_load(struct topo **out, struct err *e);
 /* The same, with a time limit for NVIDIA's driver, which topo_load() gives TOPO_DRIVER_MS: without
  * its persistence mode, it needs seconds for several GPUs. */
@@ -80,3 +80,22 @@ const struct gpu *topo_gpu(const struct topo *t, int i);
  * Returns false if there is none. */
 bool topo_find_gpu(const struct gpu **gpu, const char **uuid, const struct topo *t,
                    const char *word, size_t len);
+
+/* ---- cache ---------------------------------------------------------------------------------- */
+
+/* A file of the cache is used only if it and its directory belong to this user and no other user
+ * can write them, its first line describes this machine in its present state, and its checksum is
+ * correct. Any other file is ignored. Failure to write the cache is not an error. */
+
+/* Returns a text with the properties on which a topology depends: boot id, online CPUs, this
+ * process's CPUs and memory nodes, hwloc's version. The caller frees it. Returns NULL, and nothing
+ * is cached, if /proc does not show these properties, or if the user makes hwloc read another
+ * source (such as HWLOC_XMLFILE). */
+char *topo_cache_key(void);
+
+/* Returns the XML that is cached under `key`, or NULL if there is none. It is NUL-terminated; the
+ * caller frees it. */
+char *topo_cache_get(const char *key, size_t *len);
+
+/* Stores the XML atomically: a reader sees the old file or the new one. */
+void topo_cache_put(const char *key, const char *xml, size_t len);

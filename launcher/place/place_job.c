@@ -98,15 +98,10 @@ static int read_list(char ***out, const json_t *v)
     return 0;
 }
 
-static int read_duration(double *out, const json_t *v)
-{
-    AUTO(free) char *text = scalar_text(v);
-    return text ? duration_parse(out, text, NULL) : -EINVAL;
-}
-
 /* Reads a value into the field of its key. Returns what the value must be, or NULL. */
 static const char *read_value(const struct key *k, void *field, const json_t *v)
 {
+    AUTO(free) char *text = NULL;
     switch (k->kind) {
     case TEXT:
         free(*(char **)field);
@@ -127,7 +122,8 @@ static const char *read_value(const struct key *k, void *field, const json_t *v)
         *(double *)field = json_number_value(v);
         return json_number_value(v) > 0 && json_number_value(v) <= 1 ? NULL : "a share, as 0.85";
     case DURATION:
-        return read_duration(field, v) == 0 ? NULL : "a duration, as 300 or 5m";
+        text = scalar_text(v);
+        return text && duration_parse(field, text, NULL) == 0 ? NULL : "a duration, as 300 or 5m";
     }
     return "known";
 }

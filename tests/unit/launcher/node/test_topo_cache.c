@@ -1,4 +1,4 @@
-#include "launcher/node/topo_cache.h"
+#include "launcher/node/topo.h"
 
 #include <sys/stat.h>
 
