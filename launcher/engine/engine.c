@@ -51,13 +51,6 @@ void engine_request_stack(struct engine_job *j, int rank)
         j->ops->request_stack(j, rank);
 }
 
-void engine_warn_spawn(void *arg, int rank)
-{
-    log_warn("rank %d cannot start more ranks: drover does not support MPI_Comm_spawn; try: start "
-             "them with the job ('drover run -np 1 main : -np 4 workers'), or use mpirun",
-             rank);
-}
-
 void engine_kill_tree(struct engine_job *j)
 {
     j->ops->kill_tree(j);

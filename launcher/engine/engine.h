@@ -157,9 +157,6 @@ struct engine_job {
     const struct engine_ops *ops;
 };
 
-/* Logs a warning. Handles the PMIx event that a rank asked for more ranks and was refused. Ignores
- * `arg`. */
-void engine_warn_spawn(void *arg, int rank);
 /* Creates the directory DIR/rank.N and opens its file STREAM for writing. `*fd` stays unchanged if
  * `dir` is NULL. */
 int engine_open_file(int *fd, const char *dir, int rank, const char *stream, struct err *e);

@@ -255,17 +255,21 @@ static void on_address(void *arg, const char *master_addr)
     j->plan->master_addr = xstrdup(master_addr);
 }
 
-static void on_joined(void *arg, int rank)
+static void on_rank_event(void *arg, enum rank_event ev, int rank, int code)
 {
     struct launch *j = arg;
-    mpi_ranks_apply(j->mpi, rank, MPI_RANK_EV_CONNECTED, uv_now(launch_loop(j)));
-    watch_absent_ranks(j);
-}
-
-static void on_finalized(void *arg, int rank)
-{
-    struct launch *j = arg;
-    mpi_ranks_apply(j->mpi, rank, MPI_RANK_EV_FINALIZED, 0);
+    if (ev == RANK_JOINED) {
+        mpi_ranks_apply(j->mpi, rank, MPI_RANK_EV_CONNECTED, uv_now(launch_loop(j)));
+        watch_absent_ranks(j);
+    } else if (ev == RANK_FINALIZED) {
+        mpi_ranks_apply(j->mpi, rank, MPI_RANK_EV_FINALIZED, 0);
+    } else if (ev == RANK_ABORTED) {
+        launch_aborts_on_aborted(j, rank, code);
+    } else {
+        log_warn("rank %d cannot start more ranks: drover does not support MPI_Comm_spawn; try: "
+                 "start them with the job ('drover run -np 1 main : -np 4 workers'), or use mpirun",
+                 rank);
+    }
 }
 
 static void on_rank_status(void *arg, int rank, const struct rank_status *s)
@@ -410,10 +414,7 @@ static int check_limits(const struct launch *j, struct err *e)
 int launch_start(struct launch **out, struct launch_context *l, const struct launch_spec *s,
                  const struct launch_events *ev, void *arg, struct err *e)
 {
-    static const struct rank_events from_ranks = {.joined = on_joined,
-                                                  .finalized = on_finalized,
-                                                  .aborted = launch_aborts_on_aborted,
-                                                  .spawns = engine_warn_spawn};
+    static const struct rank_events from_ranks = {.event = on_rank_event};
     static const struct engine_events from_engine = {.node = on_node,
                                                      .checked = launch_status_node_checked,
                                                      .ready = launch_status_nodes_ready,

@@ -40,9 +40,8 @@ static bool another_has_exited(const struct launch *j, int rank)
     return false;
 }
 
-void launch_aborts_on_aborted(void *arg, int rank, int code)
+void launch_aborts_on_aborted(struct launch *j, int rank, int code)
 {
-    struct launch *j = arg;
     j->ranks[rank].abort_code = code;
     j->ranks[rank].abort_pending = true;
     uint64_t wait_ms = another_has_exited(j, rank) ? ABORT_MS

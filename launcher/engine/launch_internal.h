@@ -59,8 +59,8 @@ void launch_rank_ended(struct launch *j, const struct rank_end *r);
 
 /* ---- launch_aborts.c */
 
-/* Handles the event `aborted` of the engine and of the PMIx server; `arg` is the job. */
-void launch_aborts_on_aborted(void *arg, int rank, int code);
+/* Handles RANK_ABORTED. */
+void launch_aborts_on_aborted(struct launch *j, int rank, int code);
 /* Call this when a rank has exited, before anything else is done about it. Returns true if the exit
  * counts later: launch_rank_ended() is then called again. */
 bool launch_aborts_hold_end(struct launch *j, const struct rank_end *r);

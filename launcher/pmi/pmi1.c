@@ -92,6 +92,11 @@ void pmi1_free(struct pmi1 *p)
     free(p);
 }
 
+static void emit(const struct pmi1 *p, enum rank_event ev, int rank, int code)
+{
+    p->of_ranks.event(p->of_ranks_arg, ev, p->numbers[rank], code);
+}
+
 __attribute__((format(printf, 3, 4))) static void send_line(struct pmi1 *p, int rank,
                                                             const char *fmt, ...)
 {
@@ -132,7 +137,7 @@ static int on_init(struct pmi1 *p, int rank, const char *line)
     send_line(p, rank, "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=%d\n",
               supported ? 0 : -1);
     if (supported)
-        p->of_ranks.joined(p->of_ranks_arg, p->numbers[rank]);
+        emit(p, RANK_JOINED, rank, 0);
     return 0;
 }
 
@@ -213,7 +218,7 @@ static void send_name_result(struct pmi1 *p, int rank, const char *why, const ch
         send_line(p, rank, "cmd=%s rc=-1 msg=%s port=unknown\n", result, why);
 }
 
-void pmi1_answer(struct pmi1 *p, const struct exchange_message *found)
+static void answer_name(struct pmi1 *p, const struct exchange_message *found)
 {
     static const char *const whys[] = {[EXCHANGE_OK] = "success",
                                        [EXCHANGE_NOT_FOUND] = "not_found",
@@ -239,14 +244,14 @@ static int request_name(struct pmi1 *p, int rank, const char *line, enum exchang
         send_name_result(p, rank, "missing_or_too_long", NULL, 0);
         return 0;
     }
-    p->ev.name(p->arg, &(struct exchange_message){.type = type,
-                                                  .kind = EXCHANGE_PMI1,
-                                                  .rank = p->numbers[rank],
-                                                  .id = (uint64_t)rank,
-                                                  .keys = keys,
-                                                  .key_count = 1,
-                                                  .data = port,
-                                                  .len = strlen(port)});
+    p->ev.exchange(p->arg, &(struct exchange_message){.type = type,
+                                                      .kind = EXCHANGE_PMI1,
+                                                      .rank = p->numbers[rank],
+                                                      .id = (uint64_t)rank,
+                                                      .keys = keys,
+                                                      .key_count = 1,
+                                                      .data = port,
+                                                      .len = strlen(port)});
     return 0;
 }
 
@@ -276,7 +281,10 @@ static int on_barrier_in(struct pmi1 *p, int rank, const char *line)
         return 0;
     AUTO(strbuf) struct strbuf puts = p->puts;
     p->puts = (struct strbuf){0};
-    p->ev.barrier(p->arg, puts.data, puts.len);
+    p->ev.exchange(p->arg, &(struct exchange_message){.type = EXCHANGE_FENCE,
+                                                      .kind = EXCHANGE_PMI1,
+                                                      .data = puts.data,
+                                                      .len = puts.len});
     return 0;
 }
 
@@ -301,7 +309,7 @@ static void add_values(struct pmi1 *p, const char *data, size_t len)
     }
 }
 
-void pmi1_end_barrier(struct pmi1 *p, const char *data, size_t len)
+static void end_barrier(struct pmi1 *p, const char *data, size_t len)
 {
     add_values(p, data, len);
     p->in_barrier = 0;
@@ -311,9 +319,17 @@ void pmi1_end_barrier(struct pmi1 *p, const char *data, size_t len)
         send_line(p, i, "cmd=barrier_out\n");
 }
 
+void pmi1_deliver(struct pmi1 *p, const struct exchange_message *m)
+{
+    if (m->type == EXCHANGE_FENCE_DONE && m->status == EXCHANGE_OK)
+        end_barrier(p, m->data, m->len);
+    else if (m->type == EXCHANGE_FOUND)
+        answer_name(p, m);
+}
+
 static int on_finalize(struct pmi1 *p, int rank, const char *line)
 {
-    p->of_ranks.finalized(p->of_ranks_arg, p->numbers[rank]);
+    emit(p, RANK_FINALIZED, rank, 0);
     send_line(p, rank, "cmd=finalize_ack\n");
     return 0;
 }
@@ -322,7 +338,7 @@ static int on_abort(struct pmi1 *p, int rank, const char *line)
 {
     char code[16] = "";
     (void)get_value(code, sizeof code, line, "exitcode"); /* missing: 0 */
-    p->of_ranks.aborted(p->of_ranks_arg, p->numbers[rank], atoi(code));
+    emit(p, RANK_ABORTED, rank, atoi(code));
     return 0;
 }
 
@@ -355,7 +371,7 @@ static int on_line(struct pmi1 *p, int rank, const char *line)
         if (strcmp(line, "endcmd") != 0)
             return 0;
         c->in_spawn = false;
-        p->of_ranks.spawns(p->of_ranks_arg, p->numbers[rank]);
+        emit(p, RANK_SPAWNS, rank, 0);
         send_line(p, rank, "cmd=spawn_result rc=-1 msg=not_served\n");
         return 0;
     }

@@ -20,28 +20,25 @@ struct pmi1;
 struct pmi1_events {
     /* `text` has whole lines that must be sent to the rank, an index in the map's `local`. */
     void (*send)(void *arg, int rank, const char *text, size_t len);
-    /* The ranks of this node are in a barrier. `data` are the values that they have put since the
-     * last one. pmi1_end_barrier() follows. */
-    void (*barrier)(void *arg, const char *data, size_t len);
-    /* The rank publishes, removes or looks up a name: a message of the kind EXCHANGE_PMI1.
-     * pmi1_answer() follows, with the same id. */
-    void (*name)(void *arg, const struct exchange_message *m);
+    /* A message of the kind EXCHANGE_PMI1, which pmi1_deliver() answers. All ranks of this node are
+     * in a barrier: EXCHANGE_FENCE with the values that they have put since the last one. Or a rank
+     * publishes, removes or looks up a name. */
+    void (*exchange)(void *arg, const struct exchange_message *m);
 };
 
 /* Creates the state of the ranks of the map's node. `map` is needed only during the call; its
- * job_id must not contain blanks. pmi1_recv() calls the functions of `of_ranks` with
- * `of_ranks_arg`, but not `exchange`. */
+ * job_id must not contain blanks. pmi1_recv() calls of_ranks->event(), but not
+ * `exchange`. */
 struct pmi1 *pmi1_new(const struct job_map *map, const struct pmi1_events *ev, void *arg,
                       const struct rank_events *of_ranks, void *of_ranks_arg);
 void pmi1_free(struct pmi1 *p);
 AUTO_DEFINE(pmi1, struct pmi1 *, pmi1_free)
 
-/* Ends the barrier of all ranks of the job: adds the values, which are the data of the barriers of
- * all nodes, and tells the ranks. */
-void pmi1_end_barrier(struct pmi1 *p, const char *data, size_t len);
-
-/* Tells a rank what has become of its request about a name: a message EXCHANGE_FOUND. */
-void pmi1_answer(struct pmi1 *p, const struct exchange_message *found);
+/* Handles the answer of the exchange. EXCHANGE_FENCE_DONE ends the barrier of all ranks of the job:
+ * the ranks get the values of all nodes. If a node is lost, its values are missing, and the ranks
+ * wait in the barrier until the job ends. EXCHANGE_FOUND is for a rank that has asked about a
+ * name. */
+void pmi1_deliver(struct pmi1 *p, const struct exchange_message *m);
 
 /* Processes bytes from a rank, in pieces of any size.
  *   -EPROTO    not a line of PMI-1, or not allowed at this point

@@ -8,7 +8,6 @@
 #include "common/log.h"
 #include "launcher/plan/env.h"
 #include "launcher/pmi/pmi1.h"
-#include "launcher/tree/exchange_alone.h"
 
 enum { READ_BYTES = 4096, READS_PER_TURN = 16 };
 
@@ -23,7 +22,7 @@ struct pmi1_server {
     struct pmi1 *pmi1;
     struct connection *connections; /* per local rank */
     struct job_map *map;
-    struct exchange_alone *exchange; /* of a job with one node, else NULL */
+    struct exchange *exchange; /* of a job with one node, else NULL */
     int open_handles;
     bool closed;
     struct rank_events ev;
@@ -33,7 +32,7 @@ struct pmi1_server {
 static void free_server(struct pmi1_server *s)
 {
     pmi1_free(s->pmi1);
-    exchange_alone_free(s->exchange);
+    exchange_free(s->exchange);
     job_map_free(s->map);
     free(s->connections);
     free(s);
@@ -101,23 +100,17 @@ static void on_send(void *arg, int rank, const char *text, size_t len)
         disconnect(c);
 }
 
-static void send_message(void *arg, const struct exchange_message *m)
+static void on_exchange(void *arg, const struct exchange_message *m)
 {
     struct pmi1_server *s = arg;
     struct err e = {0};
     if (s->ev.exchange)
         s->ev.exchange(s->arg, m);
-    else if (exchange_alone_submit(s->exchange, m, clock_ms(), &e) < 0)
+    else if (exchange_submit(s->exchange, m, clock_ms(), &e) < 0)
         log_warn("PMI-1: %s", e.text);
 }
 
-static void on_barrier(void *arg, const char *data, size_t len)
-{
-    send_message(arg, &(struct exchange_message){
-                          .type = EXCHANGE_FENCE, .kind = EXCHANGE_PMI1, .data = data, .len = len});
-}
-
-static void on_alone(void *arg, const struct exchange_message *m)
+static void on_deliver(void *arg, const struct exchange_message *m)
 {
     pmi1_server_deliver(arg, m);
 }
@@ -127,7 +120,8 @@ static void on_alone(void *arg, const struct exchange_message *m)
 struct pmi1_server *pmi1_server_open(uv_loop_t *loop, const struct job_map *map,
                                      const struct rank_events *ev, void *arg)
 {
-    static const struct pmi1_events from_pmi1 = {on_send, on_barrier, send_message};
+    static const struct pmi1_events from_pmi1 = {on_send, on_exchange};
+    static const struct exchange_events from_exchange = {.deliver = on_deliver};
     struct pmi1_server *s = xzalloc(sizeof *s);
     s->loop = loop;
     s->map = job_map_copy(map);
@@ -136,20 +130,15 @@ struct pmi1_server *pmi1_server_open(uv_loop_t *loop, const struct job_map *map,
         s->connections[i].fd = -1;
     s->pmi1 = pmi1_new(map, &from_pmi1, s, ev, arg);
     if (!ev->exchange)
-        s->exchange = exchange_alone_new(s->map->rank_nodes, map->ranks, on_alone, s);
+        s->exchange = exchange_new(NULL, 0, s->map->rank_nodes, map->ranks, &from_exchange, s);
     s->ev = *ev;
     s->arg = arg;
     return s;
 }
 
-/* If a node is lost, its ranks' values are missing. The ranks here then wait in the barrier until
- * the job ends. */
 void pmi1_server_deliver(struct pmi1_server *s, const struct exchange_message *m)
 {
-    if (m->type == EXCHANGE_FENCE_DONE && m->status == EXCHANGE_OK)
-        pmi1_end_barrier(s->pmi1, m->data, m->len);
-    else if (m->type == EXCHANGE_FOUND)
-        pmi1_answer(s->pmi1, m);
+    pmi1_deliver(s->pmi1, m);
 }
 
 void pmi1_server_close(struct pmi1_server *s)

@@ -10,6 +10,12 @@ static struct pmix_server *the_server; /* mutable static data: libpmix has one s
 
 /* ---- events of a rank ----------------------------------------------------------------------- */
 
+static pmix_status_t send_event(enum rank_event type, const pmix_proc_t *from, int code)
+{
+    pmix_server_send(the_server, &(struct pmix_event){.type = type, .from = *from, .code = code});
+    return PMIX_OPERATION_SUCCEEDED;
+}
+
 /* A rank has connected. It creates no shared memory before this request is answered. */
 static pmix_status_t on_connected(const pmix_proc_t *p, void *job, pmix_info_t *info, size_t n,
                                   pmix_op_cbfunc_t done, void *arg)
@@ -17,16 +23,14 @@ static pmix_status_t on_connected(const pmix_proc_t *p, void *job, pmix_info_t *
     struct pmix_server_job *j = job;
     if (!atomic_exchange(&j->any_connected, true))
         session_dir_job_begins(j->owner->dir, j->name, j->shm_dir);
-    pmix_server_send(the_server, &(struct pmix_event){.type = PMIX_EVENT_CONNECTED, .from = *p});
-    return PMIX_OPERATION_SUCCEEDED;
+    return send_event(RANK_JOINED, p, 0);
 }
 
 /* A rank has called PMIx_Finalize. If the rank was killed, its job may already be freed, so `job`
  * is not used. The same is true for on_abort(). */
 static pmix_status_t on_finalized(const pmix_proc_t *p, void *job, pmix_op_cbfunc_t done, void *arg)
 {
-    pmix_server_send(the_server, &(struct pmix_event){.type = PMIX_EVENT_FINALIZED, .from = *p});
-    return PMIX_OPERATION_SUCCEEDED;
+    return send_event(RANK_FINALIZED, p, 0);
 }
 
 /* Explains a failure that libpmix's own messages do not explain. Says nothing if the server's
@@ -77,8 +81,20 @@ static pmix_status_t on_job_control(const pmix_proc_t *requestor, const pmix_pro
 /* Passes a request of `from` to the loop. */
 static void submit(struct pmix_request *q, const pmix_proc_t *from)
 {
-    pmix_server_send(the_server,
-                     &(struct pmix_event){.type = PMIX_EVENT_REQUEST, .from = *from, .request = q});
+    pmix_server_send(the_server, &(struct pmix_event){.from = *from, .request = q});
+}
+
+/* Does the same. `done` gets the answer. `q` is NULL if drover cannot serve the request. */
+static pmix_status_t submit_for(struct pmix_request *q, const pmix_proc_t *from,
+                                enum pmix_answer answer, union pmix_done done, void *arg)
+{
+    if (!q)
+        return PMIX_ERR_NOT_SUPPORTED;
+    q->answer = answer;
+    q->done = done;
+    q->arg = arg;
+    submit(q, from);
+    return PMIX_SUCCESS;
 }
 
 /* Makes a fence, which the caller submits. Returns NULL if drover cannot serve these
@@ -97,14 +113,9 @@ static pmix_status_t on_fence(const pmix_proc_t procs[], size_t procs_n, const p
                               size_t n, char *data, size_t len, pmix_modex_cbfunc_t done, void *arg)
 {
     struct pmix_request *q = new_fence(EXCHANGE_MODEX, procs, procs_n);
-    if (!q)
-        return PMIX_ERR_NOT_SUPPORTED;
-    pmix_request_take_data(q, data, len);
-    q->answer = PMIX_ANSWER_DATA;
-    q->done.data = done;
-    q->arg = arg;
-    submit(q, &procs[0]);
-    return PMIX_SUCCESS;
+    if (q)
+        pmix_request_take_data(q, data, len);
+    return submit_for(q, procs, PMIX_ANSWER_DATA, (union pmix_done){.data = done}, arg);
 }
 
 static pmix_status_t on_direct_modex(const pmix_proc_t *p, const pmix_info_t info[], size_t n,
@@ -114,11 +125,7 @@ static pmix_status_t on_direct_modex(const pmix_proc_t *p, const pmix_info_t inf
         return PMIX_ERR_NOT_FOUND; /* the data of the job, which this server has */
     struct pmix_request *q = pmix_request_new(EXCHANGE_GET);
     q->m.rank = (int)p->rank;
-    q->answer = PMIX_ANSWER_DATA;
-    q->done.data = done;
-    q->arg = arg;
-    submit(q, p);
-    return PMIX_SUCCESS;
+    return submit_for(q, p, PMIX_ANSWER_DATA, (union pmix_done){.data = done}, arg);
 }
 
 static bool is_directive(const pmix_info_t *i)
@@ -147,15 +154,12 @@ static pmix_status_t on_publish(const pmix_proc_t *p, const pmix_info_t info[], 
     }
     if (!last)
         return PMIX_ERR_BAD_PARAM;
-    last->answer = PMIX_ANSWER_STATUS;
-    last->done.status = done;
-    last->arg = arg;
-    for (struct pmix_request *q = first, *next; q; q = next) {
+    for (struct pmix_request *q = first, *next; q != last; q = next) {
         next = q->next;
         q->next = NULL;
         submit(q, p);
     }
-    return PMIX_SUCCESS;
+    return submit_for(last, p, PMIX_ANSWER_STATUS, (union pmix_done){.status = done}, arg);
 }
 
 static pmix_status_t on_lookup(const pmix_proc_t *p, char **keys, const pmix_info_t info[],
@@ -168,11 +172,7 @@ static pmix_status_t on_lookup(const pmix_proc_t *p, char **keys, const pmix_inf
     for (; *keys; keys++)
         pmix_request_add_key(q, *keys);
     pmix_request_set_wait(q, info, n);
-    q->answer = PMIX_ANSWER_NAMES;
-    q->done.names = done;
-    q->arg = arg;
-    submit(q, p);
-    return PMIX_SUCCESS;
+    return submit_for(q, p, PMIX_ANSWER_NAMES, (union pmix_done){.names = done}, arg);
 }
 
 static pmix_status_t on_unpublish(const pmix_proc_t *p, char **keys, const pmix_info_t info[],
@@ -182,11 +182,7 @@ static pmix_status_t on_unpublish(const pmix_proc_t *p, char **keys, const pmix_
     q->m.rank = (int)p->rank;
     for (; keys && *keys; keys++)
         pmix_request_add_key(q, *keys);
-    q->answer = PMIX_ANSWER_STATUS;
-    q->done.status = done;
-    q->arg = arg;
-    submit(q, p);
-    return PMIX_SUCCESS;
+    return submit_for(q, p, PMIX_ANSWER_STATUS, (union pmix_done){.status = done}, arg);
 }
 
 /* The rank exits when it is answered. Ranks on other nodes that lose it may abort, too, and the
@@ -196,36 +192,24 @@ static pmix_status_t on_abort(const pmix_proc_t *p, void *job, int code, const c
                               pmix_proc_t *whom, size_t whom_n, pmix_op_cbfunc_t done, void *arg)
 {
     explain_group_failure(the_server);
-    pmix_server_send(the_server,
-                     &(struct pmix_event){.type = PMIX_EVENT_ABORTED, .from = *p, .code = code});
+    (void)send_event(RANK_ABORTED, p, code);
     return on_unpublish(p, NULL, NULL, 0, done, arg);
 }
 
 /* MPI_Comm_accept and similar calls, after all participants of this node have made the call. */
-static pmix_status_t join(enum exchange_kind kind, const pmix_proc_t procs[], size_t procs_n,
-                          pmix_op_cbfunc_t done, void *arg)
-{
-    struct pmix_request *q = new_fence(kind, procs, procs_n);
-    if (!q)
-        return PMIX_ERR_NOT_SUPPORTED;
-    q->answer = PMIX_ANSWER_STATUS;
-    q->done.status = done;
-    q->arg = arg;
-    submit(q, &procs[0]);
-    return PMIX_SUCCESS;
-}
-
 static pmix_status_t on_connect(const pmix_proc_t procs[], size_t procs_n, const pmix_info_t info[],
                                 size_t n, pmix_op_cbfunc_t done, void *arg)
 {
-    return join(EXCHANGE_CONNECT, procs, procs_n, done, arg);
+    return submit_for(new_fence(EXCHANGE_CONNECT, procs, procs_n), procs, PMIX_ANSWER_STATUS,
+                      (union pmix_done){.status = done}, arg);
 }
 
 static pmix_status_t on_disconnect(const pmix_proc_t procs[], size_t procs_n,
                                    const pmix_info_t info[], size_t n, pmix_op_cbfunc_t done,
                                    void *arg)
 {
-    return join(EXCHANGE_DISCONNECT, procs, procs_n, done, arg);
+    return submit_for(new_fence(EXCHANGE_DISCONNECT, procs, procs_n), procs, PMIX_ANSWER_STATUS,
+                      (union pmix_done){.status = done}, arg);
 }
 
 /* Copies the data that the members of this node have for the others. */
@@ -266,11 +250,7 @@ static pmix_status_t on_group(pmix_group_operation_t op, char *name, const pmix_
     take_endpoints(q, info, n);
     q->procs = memcpy(xcalloc(procs_n, sizeof *procs), procs, procs_n * sizeof *procs);
     q->proc_count = procs_n;
-    q->answer = PMIX_ANSWER_GROUP;
-    q->done.group = done;
-    q->arg = arg;
-    submit(q, &procs[0]);
-    return PMIX_SUCCESS;
+    return submit_for(q, procs, PMIX_ANSWER_GROUP, (union pmix_done){.group = done}, arg);
 }
 
 /* ---- spawn ---------------------------------------------------------------------------------- */
@@ -302,8 +282,7 @@ static pmix_status_t on_spawn(const pmix_proc_t *p, const pmix_info_t info[], si
     bool mpi = apps_n > 0;
     for (size_t i = 0; i < n; i++)
         mpi = mpi && !PMIX_CHECK_KEY(&info[i], PMIX_NON_PMI);
-    pmix_server_send(the_server,
-                     &(struct pmix_event){.type = PMIX_EVENT_SPAWN_REFUSED, .from = *p});
+    (void)send_event(RANK_SPAWNS, p, 0);
     if (!mpi || !fail_spawn_everywhere(p, &apps[0]))
         return PMIX_ERR_NOT_SUPPORTED;
     AUTO(free) char *nspace = xstrdup(p->nspace); /* any namespace that libpmix knows would do */

@@ -18,6 +18,13 @@ enum pmix_answer {
     PMIX_ANSWER_GROUP
 };
 
+union pmix_done {
+    pmix_modex_cbfunc_t data;
+    pmix_op_cbfunc_t status;
+    pmix_lookup_cbfunc_t names;
+    pmix_info_cbfunc_t group;
+};
+
 struct pmix_request {
     struct pmix_request *next; /* for the owner */
     void *owner;
@@ -27,12 +34,7 @@ struct pmix_request {
     char *data;
     struct pmix_request *then; /* a publication of the same call, which fails if this one fails */
     enum pmix_answer answer;
-    union {
-        pmix_modex_cbfunc_t data;
-        pmix_op_cbfunc_t status;
-        pmix_lookup_cbfunc_t names;
-        pmix_info_cbfunc_t group;
-    } done;
+    union pmix_done done;
     void *arg;          /* of `done` */
     pmix_proc_t *procs; /* of a group: as libpmix gave them */
     size_t proc_count;

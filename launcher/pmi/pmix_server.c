@@ -30,7 +30,7 @@ static void free_requests(struct pmix_request *q)
 static void free_job(struct pmix_server_job *j)
 {
     strv_free(j->env);
-    exchange_alone_free(j->exchange);
+    exchange_free(j->exchange);
     job_map_free(j->map);
     free_requests(j->requests);
     free_requests(j->early);
@@ -77,26 +77,19 @@ static struct pmix_event *take_events(struct pmix_server *r)
 static void emit(struct pmix_server *r, const struct pmix_event *event)
 {
     struct pmix_server_job *j = r->jobs;
-    int rank = (int)event->from.rank;
-    if (event->type == PMIX_EVENT_CONNECTED)
+    bool joined = !event->request && event->type == RANK_JOINED;
+    if (joined)
         tcp_quickack_rearm(&r->quickack);
     while (j && !PMIX_CHECK_NSPACE(j->name, event->from.nspace))
         j = j->next;
     if (j)
-        j->connected +=
-            (event->type == PMIX_EVENT_CONNECTED) - (event->type == PMIX_EVENT_FINALIZED);
+        j->connected += joined - (!event->request && event->type == RANK_FINALIZED);
     if (!j || j->leaving)
         pmix_request_free(event->request);
-    else if (event->type == PMIX_EVENT_REQUEST)
+    else if (event->request)
         pmix_server_submit(j, event->request);
-    else if (event->type == PMIX_EVENT_SPAWN_REFUSED)
-        j->ev.spawns(j->arg, rank);
-    else if (event->type == PMIX_EVENT_ABORTED)
-        j->ev.aborted(j->arg, rank, event->code);
-    else if (event->type == PMIX_EVENT_FINALIZED)
-        j->ev.finalized(j->arg, rank);
     else
-        j->ev.joined(j->arg, rank);
+        j->ev.event(j->arg, event->type, (int)event->from.rank, event->code);
 }
 
 static void free_events(struct pmix_event *events)
@@ -465,7 +458,7 @@ static struct pmix_server_job *new_job(struct pmix_server *r, const struct job_m
     j->ev = *ev;
     j->arg = arg;
     if (!ev->exchange)
-        j->exchange = exchange_alone_new(j->map->rank_nodes, map->ranks, pmix_server_on_alone, j);
+        pmix_server_open_exchange(j);
     j->next = r->jobs;
     r->jobs = j;
     return j;

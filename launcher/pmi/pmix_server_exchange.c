@@ -22,8 +22,7 @@ static void on_data(pmix_status_t status, char *data, size_t len, void *arg)
         q->m.status = EXCHANGE_NOT_FOUND;
     else if (len > 0)
         pmix_request_take_data(q, memcpy(xcalloc(1, len), data, len), len);
-    pmix_server_send(q->owner, &(struct pmix_event){
-                                   .type = PMIX_EVENT_REQUEST, .from = q->procs[0], .request = q});
+    pmix_server_send(q->owner, &(struct pmix_event){.from = q->procs[0], .request = q});
 }
 
 /* ---- on the loop ---------------------------------------------------------------------------- */
@@ -113,9 +112,15 @@ void pmix_server_deliver(struct pmix_server_job *j, const struct exchange_messag
 
 /* ---- the exchange of a job with one node ---------------------------------------------------- */
 
-void pmix_server_on_alone(void *job, const struct exchange_message *m)
+static void on_deliver(void *job, const struct exchange_message *m)
 {
     pmix_server_deliver(job, m);
+}
+
+void pmix_server_open_exchange(struct pmix_server_job *j)
+{
+    static const struct exchange_events ev = {.deliver = on_deliver};
+    j->exchange = exchange_new(NULL, 0, j->map->rank_nodes, j->map->ranks, &ev, j);
 }
 
 /* Answers the lookups of all jobs whose wait has ended, and sets the timer for the next one. */
@@ -124,7 +129,7 @@ static void on_expiry(uv_timer_t *t)
     struct pmix_server *r = t->data;
     int64_t now_ms = clock_ms(), next_ms = INT64_MAX;
     for (struct pmix_server_job *j = r->jobs; j; j = j->next) {
-        int64_t ms = j->exchange ? exchange_alone_expire(j->exchange, now_ms) : INT64_MAX;
+        int64_t ms = j->exchange ? exchange_expire(j->exchange, now_ms) : INT64_MAX;
         next_ms = ms < next_ms ? ms : next_ms;
     }
     if (next_ms == INT64_MAX)
@@ -138,7 +143,7 @@ static int send_local(struct pmix_server_job *j, const struct exchange_message *
 {
     bool lookup = m->type == EXCHANGE_LOOKUP; /* `m` may be freed by its answer */
     struct err e = {0};
-    int rc = exchange_alone_submit(j->exchange, m, clock_ms(), &e);
+    int rc = exchange_submit(j->exchange, m, clock_ms(), &e);
     if (rc < 0)
         log_debug("PMIx: %s", e.text);
     if (lookup)

@@ -12,23 +12,14 @@
 #include "launcher/pmi/pmix_server.h"
 #include "launcher/pmi/pmix_wait.h"
 #include "launcher/pmi/tcp_quickack.h"
-#include "launcher/tree/exchange_alone.h"
 
-/* An event of a rank that libpmix's thread passes to the loop. */
-enum pmix_event_type {
-    PMIX_EVENT_CONNECTED,
-    PMIX_EVENT_FINALIZED,
-    PMIX_EVENT_ABORTED,
-    PMIX_EVENT_REQUEST, /* a message for the exchange */
-    PMIX_EVENT_SPAWN_REFUSED
-};
-
+/* What libpmix's thread passes to the loop: an event of a rank, or a message for the exchange. */
 struct pmix_event {
     struct pmix_event *next;
-    enum pmix_event_type type;
     pmix_proc_t from;
-    int code;                     /* of PMIX_EVENT_ABORTED */
-    struct pmix_request *request; /* of PMIX_EVENT_REQUEST; owned */
+    enum rank_event type;
+    int code;                     /* of RANK_ABORTED */
+    struct pmix_request *request; /* the message, owned; NULL: an event */
 };
 
 struct pmix_server {
@@ -56,16 +47,16 @@ struct pmix_server_job {
     struct pmix_server *owner;
     pmix_nspace_t name;
     struct job_map *map;
-    struct exchange_alone *exchange; /* of a job with one node, else NULL */
-    struct pmix_request *requests;   /* that have no answer yet, the oldest first */
-    struct pmix_request *early;      /* for data of ranks, from before the job was registered */
-    uint64_t last_id;                /* of a request */
-    char *shm_dir;                   /* directory in which its ranks keep their shared memory */
-    bool registered;                 /* the job is registered with libpmix's server */
-    atomic_bool any_connected;       /* some rank has ever connected */
-    int connected;                   /* ranks that have connected and not called PMIx_Finalize */
-    bool leaving;                    /* no event follows */
-    char **env;                      /* variables of every rank, without PMIX_RANK */
+    struct exchange *exchange;     /* of a job with one node, else NULL */
+    struct pmix_request *requests; /* that have no answer yet, the oldest first */
+    struct pmix_request *early;    /* for data of ranks, from before the job was registered */
+    uint64_t last_id;              /* of a request */
+    char *shm_dir;                 /* directory in which its ranks keep their shared memory */
+    bool registered;               /* the job is registered with libpmix's server */
+    atomic_bool any_connected;     /* some rank has ever connected */
+    int connected;                 /* ranks that have connected and not called PMIx_Finalize */
+    bool leaving;                  /* no event follows */
+    char **env;                    /* variables of every rank, without PMIX_RANK */
     struct pmix_wait registering;
     struct rank_events ev;
     void *arg;
@@ -79,8 +70,8 @@ void pmix_server_send(struct pmix_server *r, const struct pmix_event *event);
 void pmix_server_submit(struct pmix_server_job *j, struct pmix_request *q);
 /* Passes the requests of other nodes on to libpmix, after the job was registered. */
 void pmix_server_serve_early(struct pmix_server_job *j);
-/* The same as pmix_server_deliver(), for exchange_alone_new(). */
-void pmix_server_on_alone(void *job, const struct exchange_message *m);
+/* Creates the exchange of a job with one node. */
+void pmix_server_open_exchange(struct pmix_server_job *j);
 
 /* Returns the functions that libpmix calls on its own thread, and makes them use the server `r`.
  * libpmix keeps the returned pointer. If `r` is NULL, the functions have no server any more. There

@@ -333,30 +333,17 @@ static void on_credit(struct remote_rank *r, const struct control_frame *f)
         stdin_reader_credit(j->stdin_reader, (size_t)n);
 }
 
-static void on_joined(struct remote_rank *r, const struct control_frame *f)
+static void on_rank_event(struct remote_rank *r, const struct control_frame *f)
 {
-    if (r->state == REMOTE_RANK_STARTED)
-        r->node->job->ev.of_ranks->joined(r->node->job->arg, r->rank);
-}
-
-static void on_finalized(struct remote_rank *r, const struct control_frame *f)
-{
-    if (r->state == REMOTE_RANK_STARTED)
-        r->node->job->ev.of_ranks->finalized(r->node->job->arg, r->rank);
-}
-
-static void on_aborted(struct remote_rank *r, const struct control_frame *f)
-{
+    static const char *const names[RANK_EVENTS] = RANK_EVENT_NAMES;
+    const struct remote_job *j = r->node->job;
+    enum rank_event ev = RANK_JOINED;
     int64_t code = 1;
+    while (strcmp(names[ev], f->type) != 0)
+        ev++;
     (void)json_optional_int(&code, f->head, "code", NULL);
     if (r->state == REMOTE_RANK_STARTED)
-        r->node->job->ev.of_ranks->aborted(r->node->job->arg, r->rank, (int)code);
-}
-
-static void on_spawns(struct remote_rank *r, const struct control_frame *f)
-{
-    if (r->state == REMOTE_RANK_STARTED)
-        r->node->job->ev.of_ranks->spawns(r->node->job->arg, r->rank);
+        j->ev.of_ranks->event(j->arg, ev, r->rank, ev == RANK_ABORTED ? (int)code : 0);
 }
 
 /* ---- which frame is for whom ---------------------------------------------------------------- */
@@ -369,11 +356,11 @@ static bool handle_rank_frame(struct remote_node *n, const struct control_frame 
         const char *type;
         void (*handle)(struct remote_rank *r, const struct control_frame *f);
     } handlers[] = {
-        {"output", on_output},   {"exit", on_rank_exit},          {"eof", on_eof},
-        {"started", on_started}, {"not_started", on_not_started}, {"report", on_report},
-        {"credit", on_credit},   {"rank_status", on_rank_status}, {"stack", on_stack},
-        {"joined", on_joined},   {"finalized", on_finalized},     {"aborted", on_aborted},
-        {"spawns", on_spawns},
+        {"output", on_output},     {"exit", on_rank_exit},          {"eof", on_eof},
+        {"started", on_started},   {"not_started", on_not_started}, {"report", on_report},
+        {"credit", on_credit},     {"rank_status", on_rank_status}, {"stack", on_stack},
+        {"joined", on_rank_event}, {"finalized", on_rank_event},    {"aborted", on_rank_event},
+        {"spawns", on_rank_event},
     };
     struct remote_job *j = n->job;
     int64_t rank = -1;

@@ -11,9 +11,14 @@ struct exchange *exchange_new(const struct tree *t, int at, const int *rank_node
                               const struct exchange_events *ev, void *arg)
 {
     struct exchange *x = xzalloc(sizeof *x);
-    *x = (struct exchange){
-        .tree = *t, .at = at, .rank_nodes = rank_nodes, .ranks = ranks, .ev = *ev, .arg = arg};
-    x->children = tree_children(t, at, &x->first_child);
+    *x = (struct exchange){.tree = t ? *t : (struct tree){1, TREE_RADIX},
+                           .at = at,
+                           .alone = !t,
+                           .rank_nodes = rank_nodes,
+                           .ranks = ranks,
+                           .ev = *ev,
+                           .arg = arg};
+    x->children = tree_children(&x->tree, at, &x->first_child);
     int rc = exchange_parts_find(&x->all, x, NULL, 0);
     assert(rc == 0);
     (void)rc;
@@ -160,32 +165,6 @@ static void submit_fence(struct exchange *x, const struct exchange_message *m)
     x->ev.deliver(x->arg, &done);
 }
 
-void exchange_submit(struct exchange *x, const struct exchange_message *m)
-{
-    assert(x->at != TREE_LAUNCHER);
-    struct exchange_message own = *m;
-    if (m->type != EXCHANGE_GOT)
-        own.node = x->at;
-    switch (m->type) {
-    case EXCHANGE_FENCE:
-        submit_fence(x, &own);
-        break;
-    case EXCHANGE_GET:
-        submit_get(x, &own);
-        break;
-    case EXCHANGE_GOT:
-        submit_answer(x, &own);
-        break;
-    case EXCHANGE_PUBLISH:
-    case EXCHANGE_UNPUBLISH:
-    case EXCHANGE_LOOKUP:
-        send_message(x, tree_parent(&x->tree, x->at), &own);
-        break;
-    default:
-        assert(!"a type that a server does not send");
-    }
-}
-
 /* ---- messages of neighbours ----------------------------------------------------------------- */
 
 struct received {
@@ -260,15 +239,16 @@ static int receive_answer(struct exchange *x, const struct received *r, struct e
     return 0;
 }
 
+/* Handles a request about names where they are kept, or passes it up. */
 static int receive_names(struct exchange *x, const struct received *r, struct err *e)
 {
     const struct exchange_message *m = r->m;
-    if (r->from <= x->at || m->rank < 0 || m->rank >= x->ranks ||
-        m->node != x->rank_nodes[m->rank] || !is_from(x, r->from, m->node) ||
+    if (m->rank < 0 || m->rank >= x->ranks || m->node != x->rank_nodes[m->rank] ||
+        (!x->alone && (r->from <= x->at || !is_from(x, r->from, m->node))) ||
         (m->type == EXCHANGE_PUBLISH && m->key_count != 1) ||
         (m->type == EXCHANGE_LOOKUP && m->key_count == 0))
         return refuse(r, e);
-    if (x->at != TREE_LAUNCHER)
+    if (x->at != TREE_LAUNCHER && !x->alone)
         x->ev.send(x->arg, tree_parent(&x->tree, x->at), r->bytes, r->len);
     else if (m->type == EXCHANGE_PUBLISH)
         exchange_names_publish(x, m);
@@ -276,6 +256,37 @@ static int receive_names(struct exchange *x, const struct received *r, struct er
         exchange_names_unpublish(x, m);
     else
         exchange_names_lookup(x, m, r->now_ms);
+    return 0;
+}
+
+int exchange_submit(struct exchange *x, const struct exchange_message *m, int64_t now_ms,
+                    struct err *e)
+{
+    assert(x->at != TREE_LAUNCHER);
+    struct exchange_message own = *m;
+    if (m->type != EXCHANGE_GOT)
+        own.node = x->at;
+    switch (m->type) {
+    case EXCHANGE_FENCE:
+        submit_fence(x, &own);
+        break;
+    case EXCHANGE_GET:
+        submit_get(x, &own);
+        break;
+    case EXCHANGE_GOT:
+        submit_answer(x, &own);
+        break;
+    case EXCHANGE_PUBLISH:
+    case EXCHANGE_UNPUBLISH:
+    case EXCHANGE_LOOKUP:
+        if (x->alone)
+            return receive_names(x, &(struct received){.from = x->at, .m = &own, .now_ms = now_ms},
+                                 e);
+        send_message(x, tree_parent(&x->tree, x->at), &own);
+        break;
+    default:
+        assert(!"a type that a server does not send");
+    }
     return 0;
 }
 

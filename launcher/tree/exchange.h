@@ -1,10 +1,10 @@
 /* exchange - what the PMIx servers of a job's nodes tell each other, along the tree of agents:
  * fences with and without data, direct modex, published names, groups. Pure.
  *
- * The launcher and each agent have one instance. An instance combines what its children and its own
- * PMIx server contribute to a fence, and sends one message up; the launcher sends the result down.
- * A request for a rank's data goes to the rank's node and back. Published names are at the
- * launcher.
+ * The launcher and each agent have one instance, and a job with one node has only one. An instance
+ * combines what its children and its own PMIx server contribute to a fence, and sends one message
+ * up; the launcher sends the result down. A request for a rank's data goes to the rank's node and
+ * back. Published names are at the launcher.
  *
  * A fence is identified by its participants, in ascending order, its kind, and its name if it has
  * one. A node may come to the next fence of the same participants before another node was told of
@@ -117,7 +117,9 @@ struct exchange_events {
 };
 
 /* Creates the instance of a node, or of the launcher (TREE_LAUNCHER). `rank_nodes` has the node of
- * each of the `ranks` ranks; it must outlive the instance. */
+ * each of the `ranks` ranks; it must outlive the instance. Without a tree (NULL), the job has only
+ * the node 0: its instance keeps the published names and sends nothing, and `deliver` must not call
+ * exchange_submit(). */
 struct exchange *exchange_new(const struct tree *t, int at, const int *rank_nodes, int ranks,
                               const struct exchange_events *ev, void *arg);
 void exchange_free(struct exchange *x);
@@ -126,8 +128,10 @@ AUTO_DEFINE(exchange, struct exchange *, exchange_free)
 /* A message of this node's own PMIx server: FENCE (of its local participants, once they have all
  * arrived), GET, GOT (the answer to a GET that was delivered), PUBLISH, UNPUBLISH, LOOKUP. `node`
  * is set here, except for GOT. A fence without a participant here, or with a rank that the job does
- * not have, fails at once. */
-void exchange_submit(struct exchange *x, const struct exchange_message *m);
+ * not have, fails at once. In a job with one node, a lookup may wait until exchange_expire().
+ *   -EBADMSG  in a job with one node: a request about a name is refused, and nothing follows */
+int exchange_submit(struct exchange *x, const struct exchange_message *m, int64_t now_ms,
+                    struct err *e);
 /* Bytes from a neighbour: a child, or the parent. Bytes from a lost child are ignored.
  *   -EBADMSG  malformed, or not allowed from there. Nothing has changed
  *   -ENOMEM   a list of ranks needs too much memory */

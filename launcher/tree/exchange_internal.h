@@ -26,6 +26,7 @@ struct exchange_get {
 struct exchange {
     struct tree tree;
     int at;
+    bool alone; /* the job has one node, which is also the launcher */
     const int *rank_nodes;
     int ranks;
     struct exchange_events ev;
@@ -38,7 +39,7 @@ struct exchange {
     size_t lost_count;
     struct exchange_get *gets; /* that have no answer yet */
     size_t get_count, get_cap;
-    struct exchange_name *names;     /* at the launcher */
+    struct exchange_name *names;     /* at the launcher, or if `alone` */
     struct exchange_lookup *lookups; /* that wait, the oldest first */
 };
 

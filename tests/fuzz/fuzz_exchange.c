@@ -70,7 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
             read_again(&d.m);
             if (from == 1 && (d.m.type == EXCHANGE_FENCE || d.m.type == EXCHANGE_GET ||
                               d.m.type == EXCHANGE_GOT || d.m.type == EXCHANGE_LOOKUP))
-                exchange_submit(x, &d.m);
+                (void)exchange_submit(x, &d.m, 0, NULL);
             free(d.storage);
         }
         if (from != 1 && exchange_receive(x, from, text, n, 0, &e) < 0 && !e.text[0])

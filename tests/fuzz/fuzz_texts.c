@@ -276,11 +276,7 @@ static void pmi1_sent(void *arg, int rank, const char *text, size_t len)
         abort();
 }
 
-static void pmi1_event(void *arg, int rank)
-{
-}
-
-static void pmi1_aborted(void *arg, int rank, int code)
+static void pmi1_event(void *arg, enum rank_event ev, int rank, int code)
 {
 }
 
@@ -290,14 +286,19 @@ struct pmi1_asked {
     uint64_t name;         /* a request about a name; 0: none */
 };
 
-static void pmi1_barrier(void *arg, const char *data, size_t len)
+static void pmi1_exchange(void *arg, const struct exchange_message *m)
 {
-    strbuf_add(&((struct pmi1_asked *)arg)->barrier, data, len);
+    struct pmi1_asked *asked = arg;
+    if (m->type == EXCHANGE_FENCE)
+        strbuf_add(&asked->barrier, m->data, m->len);
+    else
+        asked->name = m->id;
 }
 
-static void pmi1_name(void *arg, const struct exchange_message *m)
+static void pmi1_end_barrier(struct pmi1 *p, const char *data, size_t len)
 {
-    ((struct pmi1_asked *)arg)->name = m->id;
+    pmi1_deliver(p,
+                 &(struct exchange_message){.type = EXCHANGE_FENCE_DONE, .data = data, .len = len});
 }
 
 /* Answers what a line has asked. */
@@ -309,7 +310,7 @@ static void pmi1_reply(struct pmi1 *p, struct pmi1_asked *asked)
                                            .data = "value",
                                            .len = 5};
     if (asked->name > 0)
-        pmi1_answer(p, &found);
+        pmi1_deliver(p, &found);
     if (asked->barrier.len > 0)
         pmi1_end_barrier(p, asked->barrier.data, asked->barrier.len);
     asked->barrier.len = 0;
@@ -319,9 +320,8 @@ static void pmi1_reply(struct pmi1 *p, struct pmi1_asked *asked)
 /* Each line begins with the digit of its rank. */
 static int read_pmi1(char *text, size_t len, struct err *e)
 {
-    static const struct pmi1_events ev = {pmi1_sent, pmi1_barrier, pmi1_name};
-    static const struct rank_events of_ranks = {pmi1_event, pmi1_event, pmi1_aborted, pmi1_event,
-                                                NULL};
+    static const struct pmi1_events ev = {pmi1_sent, pmi1_exchange};
+    static const struct rank_events of_ranks = {.event = pmi1_event};
     static char *const nodes[] = {"node", NULL};
     static char *const cpus[] = {"", "", "", NULL};
     static int rank_nodes[RANKS], local[RANKS] = {0, 1, 2};

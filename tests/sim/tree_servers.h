@@ -134,7 +134,7 @@ static inline void submit_fence(struct server *s, int op)
     m.data = data.data;
     m.len = data.len;
     s->submitted[op] = true;
-    exchange_submit(s->x, &m);
+    (void)exchange_submit(s->x, &m, 0, NULL);
 }
 
 static inline int target_of(const struct op *o, int rank)
@@ -155,15 +155,17 @@ static inline void submit_request(struct server *s, int op, int rank)
         add_record(&data, op, rank, o->size);
     s->requests = xrealloc(s->requests, s->request_count + 1, sizeof *s->requests);
     s->requests[s->request_count] = (struct request){.rank = rank, .op = op};
-    exchange_submit(s->x,
-                    &(struct exchange_message){.type = types[o->what],
-                                               .rank = o->what == GET ? target_of(o, rank) : rank,
-                                               .id = s->request_count++,
-                                               .wait_ms = o->wait_ms,
-                                               .keys = keys,
-                                               .key_count = o->what != GET,
-                                               .data = data.data,
-                                               .len = data.len});
+    (void)exchange_submit(
+        s->x,
+        &(struct exchange_message){.type = types[o->what],
+                                   .rank = o->what == GET ? target_of(o, rank) : rank,
+                                   .id = s->request_count++,
+                                   .wait_ms = o->wait_ms,
+                                   .keys = keys,
+                                   .key_count = o->what != GET,
+                                   .data = data.data,
+                                   .len = data.len},
+        0, NULL);
 }
 
 /* ---- the ranks ------------------------------------------------------------------------------ */
@@ -327,12 +329,14 @@ static inline void on_get(struct server *s, const struct exchange_message *m)
     CHECK_INT(srv.rank_nodes[m->rank], s - srv.at);
     AUTO(strbuf) struct strbuf data = {0};
     add_record(&data, 0, m->rank, 200);
-    exchange_submit(s->x, &(struct exchange_message){.type = EXCHANGE_GOT,
+    (void)exchange_submit(s->x,
+                          &(struct exchange_message){.type = EXCHANGE_GOT,
                                                      .node = m->node,
                                                      .rank = -1,
                                                      .id = m->id,
                                                      .data = data.data,
-                                                     .len = data.len});
+                                                     .len = data.len},
+                          0, NULL);
 }
 
 static inline void server_deliver(int node, const struct exchange_message *m)

@@ -5,34 +5,18 @@
 
 /* ---- events of ranks ------------------------------------------------------------------------ */
 
-static void send_event(struct agent *a, const char *type, int rank)
+static void on_rank_event(void *arg, enum rank_event ev, int rank, int code)
 {
-    agent_send_head(a, json_pack("{s:s,s:i}", "t", type, "rank", rank));
-}
-
-static void on_joined(void *arg, int rank)
-{
-    send_event(arg, "joined", rank);
-}
-
-static void on_finalized(void *arg, int rank)
-{
-    send_event(arg, "finalized", rank);
-}
-
-static void on_aborted(void *arg, int rank, int code)
-{
-    agent_send_head(arg, json_pack("{s:s,s:i,s:i}", "t", "aborted", "rank", rank, "code", code));
-}
-
-static void on_spawns(void *arg, int rank)
-{
-    send_event(arg, "spawns", rank);
+    static const char *const names[RANK_EVENTS] = RANK_EVENT_NAMES;
+    json_t *head = json_pack("{s:s,s:i}", "t", names[ev], "rank", rank);
+    if (ev == RANK_ABORTED)
+        json_object_set_new(head, "code", json_integer(code));
+    agent_send_head(arg, head);
 }
 
 static void on_exchange(void *arg, const struct exchange_message *m)
 {
-    exchange_submit(((struct agent *)arg)->exchange, m);
+    (void)exchange_submit(((struct agent *)arg)->exchange, m, 0, NULL);
 }
 
 /* ---- the exchange --------------------------------------------------------------------------- */
@@ -77,11 +61,7 @@ int agent_exchange_join(struct agent *a, struct err *e)
     const bool alone = m->node_count == 1;
     if (a->spec.settings.no_pmix)
         return 0;
-    a->of_ranks = (struct rank_events){.joined = on_joined,
-                                       .finalized = on_finalized,
-                                       .aborted = on_aborted,
-                                       .spawns = on_spawns,
-                                       .exchange = alone ? NULL : on_exchange};
+    a->of_ranks = (struct rank_events){on_rank_event, alone ? NULL : on_exchange};
     a->tree = (struct tree){m->node_count, a->spec.settings.tree_radix};
     if (!alone)
         a->exchange = exchange_new(&a->tree, a->node, m->rank_nodes, m->ranks, &from_exchange, a);

@@ -54,24 +54,11 @@ static void on_eof(void *arg, int rank)
     ((struct node *)arg)->eof[rank] = true;
 }
 
-static void on_joined(void *arg, int rank)
+static void on_rank_event(void *arg, enum rank_event ev, int rank, int code)
 {
-    ((struct node *)arg)->joined = rank;
-}
-
-static void on_finalized(void *arg, int rank)
-{
-    ((struct node *)arg)->finalized = rank;
-}
-
-static void on_aborted(void *arg, int rank, int code)
-{
-    FAIL("rank %d has aborted", rank);
-}
-
-static void on_spawns(void *arg, int rank)
-{
-    FAIL("rank %d spawns", rank);
+    struct node *n = arg;
+    CHECK(ev == RANK_JOINED || ev == RANK_FINALIZED);
+    *(ev == RANK_JOINED ? &n->joined : &n->finalized) = rank;
 }
 
 /* Stops the loop, since a turn that began with a timer's event would wait for another event. */
@@ -82,8 +69,7 @@ static void on_reaped(void *arg)
     uv_stop(&n->loop);
 }
 
-static const struct rank_events of_ranks = {
-    .joined = on_joined, .finalized = on_finalized, .aborted = on_aborted, .spawns = on_spawns};
+static const struct rank_events of_ranks = {.event = on_rank_event};
 static const struct engine_events events = {.started = on_started,
                                             .not_started = on_not_started,
                                             .exited = on_exited,

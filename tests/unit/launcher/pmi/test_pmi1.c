@@ -28,40 +28,40 @@ static void on_say(void *arg, int rank, const char *text, size_t len)
     strbuf_add(&f->said[rank], text, len);
 }
 
-static void on_joined(void *arg, int rank)
-{
-    ((struct fixture *)arg)->joined[rank]++;
-}
-
-static void on_finalized(void *arg, int rank)
-{
-    ((struct fixture *)arg)->finalized[rank]++;
-}
-
-static void on_aborted(void *arg, int rank, int code)
-{
-    ((struct fixture *)arg)->aborted = rank;
-    ((struct fixture *)arg)->code = code;
-}
-
-static void on_spawns(void *arg, int rank)
-{
-    ((struct fixture *)arg)->spawns++;
-}
-
-static void on_barrier(void *arg, const char *data, size_t len)
+static void on_rank_event(void *arg, enum rank_event ev, int rank, int code)
 {
     struct fixture *f = arg;
+    f->joined[rank] += ev == RANK_JOINED;
+    f->finalized[rank] += ev == RANK_FINALIZED;
+    f->spawns += ev == RANK_SPAWNS;
+    if (ev != RANK_ABORTED)
+        return;
+    f->aborted = rank;
+    f->code = code;
+}
+
+static void on_barrier(struct fixture *f, const char *data, size_t len)
+{
     CHECK(!f->barrier);
     f->barrier = true;
     strbuf_reset(&f->puts);
     strbuf_add(&f->puts, data, len);
 }
 
-static void on_name(void *arg, const struct exchange_message *m)
+static void end_barrier(struct pmi1 *p, const char *data, size_t len)
+{
+    pmi1_deliver(p,
+                 &(struct exchange_message){.type = EXCHANGE_FENCE_DONE, .data = data, .len = len});
+}
+
+static void on_exchange(void *arg, const struct exchange_message *m)
 {
     struct fixture *f = arg;
     CHECK_INT(m->kind, EXCHANGE_PMI1);
+    if (m->type == EXCHANGE_FENCE) {
+        on_barrier(f, m->data, m->len);
+        return;
+    }
     CHECK_INT((int)m->key_count, 1);
     f->request = m->type;
     f->request_rank = m->rank;
@@ -70,9 +70,8 @@ static void on_name(void *arg, const struct exchange_message *m)
     snprintf(f->port, sizeof f->port, "%.*s", (int)m->len, m->data);
 }
 
-static const struct pmi1_events ev = {on_say, on_barrier, on_name};
-static const struct rank_events of_ranks = {
-    .joined = on_joined, .finalized = on_finalized, .aborted = on_aborted, .spawns = on_spawns};
+static const struct pmi1_events ev = {on_say, on_exchange};
+static const struct rank_events of_ranks = {.event = on_rank_event};
 
 static struct fixture *start(void)
 {
@@ -214,7 +213,7 @@ TEST(no_rank_leaves_a_barrier_before_it_has_ended)
         CHECK_STR(ask(f, 1, "cmd=barrier_in\n"), "");
         CHECK(f->barrier);
         f->barrier = false;
-        pmi1_end_barrier(f->p, NULL, 0);
+        end_barrier(f->p, NULL, 0);
         for (int i = 0; i < RANKS; i++)
             CHECK_STR(strbuf_str(&f->said[i]), "cmd=barrier_out\n");
     }
@@ -237,7 +236,7 @@ TEST(a_barrier_has_the_values_that_were_put_since_the_last_one)
     enter_barrier(f);
     CHECK_INT(f->puts.len, 7);
     CHECK(memcmp(f->puts.data, "a\0001\0b\0", 7) == 0);
-    pmi1_end_barrier(f->p, f->puts.data, f->puts.len);
+    end_barrier(f->p, f->puts.data, f->puts.len);
     enter_barrier(f);
     CHECK_INT(f->puts.len, 0);
     stop(f);
@@ -248,7 +247,7 @@ TEST(a_barrier_adds_the_values_of_other_nodes)
     struct fixture *f = start();
     enter_barrier(f);
     const char data[] = "far\0002\0near\0003\0cut";
-    pmi1_end_barrier(f->p, data, sizeof data - 1);
+    end_barrier(f->p, data, sizeof data - 1);
     CHECK_STR(ask(f, 0, "cmd=get key=far\n"), "cmd=get_result rc=0 msg=success value=2\n");
     CHECK_STR(ask(f, 1, "cmd=get key=near\n"), "cmd=get_result rc=0 msg=success value=3\n");
     CHECK_STR(ask(f, 1, "cmd=get key=cut\n"), "cmd=get_result rc=-1 msg=not_found value=unknown\n");
@@ -283,12 +282,12 @@ TEST(a_node_that_has_some_ranks_knows_the_size_of_the_job_and_their_numbers)
 static const char *answer(struct fixture *f, int rank, int status, const char *data)
 {
     strbuf_reset(&f->said[rank]);
-    pmi1_answer(f->p, &(struct exchange_message){.type = EXCHANGE_FOUND,
-                                                 .kind = EXCHANGE_PMI1,
-                                                 .id = f->request_id,
-                                                 .status = status,
-                                                 .data = data,
-                                                 .len = data ? strlen(data) : 0});
+    pmi1_deliver(f->p, &(struct exchange_message){.type = EXCHANGE_FOUND,
+                                                  .kind = EXCHANGE_PMI1,
+                                                  .id = f->request_id,
+                                                  .status = status,
+                                                  .data = data,
+                                                  .len = data ? strlen(data) : 0});
     return strbuf_str(&f->said[rank]);
 }
 
@@ -420,7 +419,7 @@ TEST(lines_changed_at_random_do_no_harm)
         int rc = pmi1_recv(f->p, i % RANKS, line, len, &e);
         CHECK(rc == 0 || e.text[0]);
         if (f->barrier)
-            pmi1_end_barrier(f->p, f->puts.data, f->puts.len);
+            end_barrier(f->p, f->puts.data, f->puts.len);
         f->barrier = false;
         answer(f, i % RANKS, EXCHANGE_OK, NULL);
         if (rc < 0) { /* as if all were disconnected */

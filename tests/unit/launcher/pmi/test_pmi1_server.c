@@ -21,26 +21,20 @@ struct fixture {
     int joined, finalized, aborted_by, code;
 };
 
-static void on_joined(void *arg, int rank)
+static void on_rank_event(void *arg, enum rank_event ev, int rank, int code)
 {
-    ((struct fixture *)arg)->joined++;
-}
-
-static void on_finalized(void *arg, int rank)
-{
-    ((struct fixture *)arg)->finalized++;
-}
-
-static void on_aborted(void *arg, int rank, int code)
-{
-    ((struct fixture *)arg)->aborted_by = rank;
-    ((struct fixture *)arg)->code = code;
+    struct fixture *f = arg;
+    f->joined += ev == RANK_JOINED || ev == RANK_SPAWNS;
+    f->finalized += ev == RANK_FINALIZED;
+    if (ev != RANK_ABORTED)
+        return;
+    f->aborted_by = rank;
+    f->code = code;
 }
 
 static void start(struct fixture *f)
 {
-    static const struct rank_events ev = {
-        .joined = on_joined, .finalized = on_finalized, .aborted = on_aborted, .spawns = on_joined};
+    static const struct rank_events ev = {.event = on_rank_event};
     char *argv[] = {(char *)"true", NULL};
     struct launch_spec spec = {
         .ranks = RANKS, .argv = argv, .oversubscribe = true, .job_id = "job-1"};
@@ -183,11 +177,7 @@ static void on_exchange(void *arg, const struct exchange_message *m)
 
 TEST(barriers_and_lookups_of_several_nodes_end_when_the_exchange_says_so)
 {
-    static const struct rank_events ev = {.joined = on_joined,
-                                          .finalized = on_finalized,
-                                          .aborted = on_aborted,
-                                          .spawns = on_joined,
-                                          .exchange = on_exchange};
+    static const struct rank_events ev = {on_rank_event, on_exchange};
     int nodes[] = {0, 1, 0, 1}, local[] = {1, 3};
     const struct job_map map = {.job_id = (char *)"job-1",
                                 .node_count = 2,

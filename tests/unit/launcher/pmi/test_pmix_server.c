@@ -14,25 +14,16 @@
 #include "tests/unit/launcher/pmi/kit_pmix_rank.h"
 #include "tests/unit/test.h"
 
-static void on_aborted(void *arg, int rank, int code)
-{
-    FAIL("no rank aborts here");
-}
-
 static int joined, finalized; /* number of events */
 
-static void on_joined(void *arg, int rank)
+static void on_rank_event(void *arg, enum rank_event ev, int rank, int code)
 {
-    joined++;
+    CHECK(ev == RANK_JOINED || ev == RANK_FINALIZED);
+    joined += ev == RANK_JOINED;
+    finalized += ev == RANK_FINALIZED;
 }
 
-static void on_finalized(void *arg, int rank)
-{
-    finalized++;
-}
-
-static const struct rank_events quiet = {
-    .joined = on_joined, .finalized = on_finalized, .aborted = on_aborted, .spawns = on_joined};
+static const struct rank_events quiet = {.event = on_rank_event};
 
 struct fixture {
     uv_loop_t loop;

@@ -61,18 +61,14 @@ static struct job_map *make_map(const struct job *job, int node)
     return m;
 }
 
-static void on_quiet(void *arg, int rank)
+static void on_rank_event(void *arg, enum rank_event ev, int rank, int code)
 {
-}
-
-static void on_aborted(void *arg, int rank, int code)
-{
-    ((struct node *)arg)->aborted = true;
+    ((struct node *)arg)->aborted |= ev == RANK_ABORTED;
 }
 
 static void on_exchange(void *arg, const struct exchange_message *m)
 {
-    exchange_submit(((struct node *)arg)->exchange, m);
+    (void)exchange_submit(((struct node *)arg)->exchange, m, 0, NULL);
 }
 
 static void on_send(void *arg, int to, const char *bytes, size_t len)
@@ -119,8 +115,7 @@ static void on_timer(uv_timer_t *t)
 static void serve(struct node *n, const struct job_map *map)
 {
     static const struct exchange_events from_exchange = {on_send, on_deliver};
-    const struct rank_events from_pmix = {on_quiet, on_quiet, on_aborted, on_quiet,
-                                          map->node_count > 1 ? on_exchange : NULL};
+    const struct rank_events from_pmix = {on_rank_event, map->node_count > 1 ? on_exchange : NULL};
     const struct tree tree = {.nodes = map->node_count, .radix = TREE_RADIX};
     struct topo *topo;
     struct pmix_server *server;

@@ -117,7 +117,7 @@ static void fence_named(int node, const int32_t *ranks, size_t count, const char
                                  .key_count = name != NULL,
                                  .data = data,
                                  .len = strlen(data)};
-    exchange_submit(at[node + 1], &m);
+    (void)exchange_submit(at[node + 1], &m, 0, NULL);
 }
 
 static void fence(int node, const int32_t *ranks, size_t count, const char *data)
@@ -217,11 +217,13 @@ TEST(a_server_that_fails_makes_the_fence_fail_and_the_next_one_starts_fresh)
 {
     static const int32_t few[] = {1, 2, 5};
     start();
-    exchange_submit(at[1], &(struct exchange_message){.type = EXCHANGE_FENCE,
-                                                      .kind = EXCHANGE_GROUP,
-                                                      .ranks = few,
-                                                      .rank_count = 3,
-                                                      .status = EXCHANGE_FAILED});
+    (void)exchange_submit(at[1],
+                          &(struct exchange_message){.type = EXCHANGE_FENCE,
+                                                     .kind = EXCHANGE_GROUP,
+                                                     .ranks = few,
+                                                     .rank_count = 3,
+                                                     .status = EXCHANGE_FAILED},
+                          0, NULL);
     run();
     check_got(0, "done 4; ");
     check_got(4, ""); /* it has not come yet */
@@ -243,11 +245,13 @@ TEST(a_fence_that_fails_does_not_overtake_the_one_before_it)
     static const int32_t few[] = {1, 2};
     start();
     fence(0, few, 2, "a");
-    exchange_submit(at[1], &(struct exchange_message){.type = EXCHANGE_FENCE,
-                                                      .kind = EXCHANGE_GROUP,
-                                                      .ranks = few,
-                                                      .rank_count = 2,
-                                                      .status = EXCHANGE_FAILED});
+    (void)exchange_submit(at[1],
+                          &(struct exchange_message){.type = EXCHANGE_FENCE,
+                                                     .kind = EXCHANGE_GROUP,
+                                                     .ranks = few,
+                                                     .rank_count = 2,
+                                                     .status = EXCHANGE_FAILED},
+                          0, NULL);
     run();
     check_got(0, "");
     fence(1, few, 2, "b");
@@ -304,18 +308,21 @@ TEST(a_participant_that_only_a_lost_subtree_has_makes_a_fence_fail_at_once)
 
 static void get(int node, int rank, uint64_t id)
 {
-    exchange_submit(at[node + 1],
-                    &(struct exchange_message){.type = EXCHANGE_GET, .rank = rank, .id = id});
+    (void)exchange_submit(at[node + 1],
+                          &(struct exchange_message){.type = EXCHANGE_GET, .rank = rank, .id = id},
+                          0, NULL);
 }
 
 static void answer(int node, int to, uint64_t id, const char *data)
 {
-    exchange_submit(at[node + 1], &(struct exchange_message){.type = EXCHANGE_GOT,
-                                                             .node = to,
-                                                             .rank = -1,
-                                                             .id = id,
-                                                             .data = data,
-                                                             .len = strlen(data)});
+    (void)exchange_submit(at[node + 1],
+                          &(struct exchange_message){.type = EXCHANGE_GOT,
+                                                     .node = to,
+                                                     .rank = -1,
+                                                     .id = id,
+                                                     .data = data,
+                                                     .len = strlen(data)},
+                          0, NULL);
 }
 
 TEST(a_request_goes_to_the_node_of_the_rank_and_its_answer_back)
@@ -369,16 +376,18 @@ static void name(int node, enum exchange_type type, int rank, uint64_t id, const
                  int64_t wait_ms, const char *data)
 {
     const char *list[] = {keys, keys + strlen(keys) + 1};
-    exchange_submit(at[node + 1], &(struct exchange_message){
-                                      .type = type,
-                                      .rank = rank,
-                                      .id = id,
-                                      .keys = list,
-                                      .key_count = (keys[0] != 0) + (size_t)(keys[0] && *list[1]),
-                                      .once = data && data[0] == '!',
-                                      .wait_ms = wait_ms,
-                                      .data = data,
-                                      .len = data ? strlen(data) : 0});
+    (void)exchange_submit(
+        at[node + 1],
+        &(struct exchange_message){.type = type,
+                                   .rank = rank,
+                                   .id = id,
+                                   .keys = list,
+                                   .key_count = (keys[0] != 0) + (size_t)(keys[0] && *list[1]),
+                                   .once = data && data[0] == '!',
+                                   .wait_ms = wait_ms,
+                                   .data = data,
+                                   .len = data ? strlen(data) : 0},
+        0, NULL);
     run();
 }
 
@@ -417,14 +426,16 @@ TEST(names_are_published_looked_up_and_removed)
 static void pmi1_name(enum exchange_type type, const char *data)
 {
     const char *key = "a";
-    exchange_submit(at[7], &(struct exchange_message){.type = type,
-                                                      .kind = EXCHANGE_PMI1,
-                                                      .rank = 0,
-                                                      .id = 1,
-                                                      .keys = &key,
-                                                      .key_count = 1,
-                                                      .data = data,
-                                                      .len = data ? strlen(data) : 0});
+    (void)exchange_submit(at[7],
+                          &(struct exchange_message){.type = type,
+                                                     .kind = EXCHANGE_PMI1,
+                                                     .rank = 0,
+                                                     .id = 1,
+                                                     .keys = &key,
+                                                     .key_count = 1,
+                                                     .data = data,
+                                                     .len = data ? strlen(data) : 0},
+                          0, NULL);
     run();
 }
 
@@ -539,4 +550,51 @@ TEST(what_a_lost_child_had_sent_is_ignored)
     run();
     check_got(4, "");
     end();
+}
+
+/* ---- a job with one node -------------------------------------------------------------------- */
+
+static struct strbuf alone; /* as text */
+
+static void on_alone(void *arg, const struct exchange_message *m)
+{
+    CHECK(arg == &alone);
+    strbuf_printf(&alone, "%d %d #%d %d %.*s; ", (int)m->type, (int)m->kind, (int)m->id, m->status,
+                  (int)m->len, m->len ? m->data : "");
+}
+
+#define SUBMIT(x, now_ms, ...) \
+    exchange_submit(x, &(struct exchange_message){__VA_ARGS__}, now_ms, &(struct err){0})
+
+static void check_alone(const char *want)
+{
+    CHECK_STR(strbuf_str(&alone), want);
+    strbuf_reset(&alone);
+}
+
+TEST(in_a_job_with_one_node_fences_and_names_are_answered_at_once_and_lookups_in_time)
+{
+    static const int nodes[2] = {0};
+    static const char *const keys[] = {"sea"};
+    static const struct exchange_events ev = {.deliver = on_alone};
+    struct exchange *x = exchange_new(NULL, 0, nodes, 2, &ev, &alone);
+    CHECK_INT(SUBMIT(x, 0, .type = EXCHANGE_FENCE, .data = "data", .len = 4), 0);
+    CHECK(strstr(strbuf_str(&alone), " 0 data; "));
+    strbuf_reset(&alone);
+    CHECK_INT(SUBMIT(x, 5, .type = EXCHANGE_LOOKUP, .kind = EXCHANGE_PMI1, .id = 3, .keys = keys,
+                     .key_count = 1, .wait_ms = 10),
+              0);
+    check_alone("");
+    CHECK_INT(exchange_expire(x, 5), 15);
+    CHECK_INT(SUBMIT(x, 6, .type = EXCHANGE_PUBLISH, .kind = EXCHANGE_PMI1, .id = 4, .keys = keys,
+                     .key_count = 1, .data = "port", .len = 4),
+              0);
+    check_alone("7 5 #4 0 ; 7 5 #3 0 port; ");
+    CHECK(exchange_expire(x, 6) == INT64_MAX);
+    CHECK_INT(SUBMIT(x, 7, .type = EXCHANGE_PUBLISH, .rank = 2, .keys = keys, .key_count = 1),
+              -EBADMSG);
+    check_alone("");
+    exchange_free(x);
+    exchange_free(NULL);
+    strbuf_free(&alone);
 }

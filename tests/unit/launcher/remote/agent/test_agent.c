@@ -520,7 +520,7 @@ TEST(a_barrier_of_pmi1_waits_for_the_other_node)
     CHECK_HAS(strbuf_str(&s.frames), "joined|");
     CHECK(!strstr(output_of(&s, FIRST), "barrier_out") && !s.ranks[FIRST].exit);
     const struct exchange_message fence = {.type = EXCHANGE_FENCE, .kind = EXCHANGE_PMI1};
-    exchange_submit(other, &fence);
+    (void)exchange_submit(other, &fence, 0, NULL);
     until_ended(&s, FIRST);
     until_ended(&s, SECOND);
     CHECK_HAS(output_of(&s, FIRST), "cmd=barrier_out");
