@@ -2,8 +2,8 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <locale.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "common/utf8.h"
@@ -30,6 +30,18 @@ static int append_name(struct strbuf *out, const char *of, const char *name, str
     return 0;
 }
 
+/* Appends a number with a point, also in a locale that would write 0,41. The decimal point of a
+ * locale may have several bytes. */
+static void append_number(struct strbuf *out, double value)
+{
+    char text[48];
+    snprintf(text, sizeof text, "%.17g", value);
+    size_t whole = strspn(text, "-0123456789"), point = strcspn(text + whole, "0123456789e");
+    strbuf_add(out, text, whole);
+    strbuf_puts(out, point > 0 ? "." : "");
+    strbuf_puts(out, text + whole + point);
+}
+
 static void append_value(struct strbuf *out, double value)
 {
     if (isnan(value))
@@ -37,7 +49,7 @@ static void append_value(struct strbuf *out, double value)
     else if (isinf(value))
         strbuf_puts(out, value > 0 ? "\"inf\"" : "\"-inf\"");
     else
-        strbuf_printf(out, "%.17g", value);
+        append_number(out, value);
 }
 
 static int append_metric(struct strbuf *out, const struct drover_metric *m, struct err *e)
@@ -51,34 +63,14 @@ static int append_metric(struct strbuf *out, const struct drover_metric *m, stru
     return rc;
 }
 
-/* Selects the locale "C", since the program may have chosen one that would write 0,41. */
-static int enter_c_locale(locale_t *c, locale_t *before, struct err *e)
-{
-    *c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    if (!*c)
-        return err_set(e, -errno, "locale C: %s", strerror(errno));
-    *before = uselocale(*c);
-    return 0;
-}
-
-static void leave_c_locale(locale_t c, locale_t before)
-{
-    uselocale(before);
-    freelocale(c);
-}
-
 int report_packet_encode(struct strbuf *out, int64_t step, const struct drover_metric *m, size_t n,
                          struct err *e)
 {
-    locale_t c = (locale_t)0, before = (locale_t)0;
-    int rc = enter_c_locale(&c, &before, e);
-    if (rc < 0)
-        return rc;
+    int rc = 0;
     strbuf_printf(out, "{\"step\":%" PRId64, step);
     for (size_t i = 0; i < n && rc == 0 && out->len <= REPORT_PACKET_BYTES_MAX; i++)
         rc = append_metric(out, &m[i], e);
     strbuf_putc(out, '}');
-    leave_c_locale(c, before);
     if (rc == 0 && out->len > REPORT_PACKET_BYTES_MAX)
         return err_set(e, -EMSGSIZE, "a report is longer than %d bytes", REPORT_PACKET_BYTES_MAX);
     return rc;
@@ -87,13 +79,10 @@ int report_packet_encode(struct strbuf *out, int64_t step, const struct drover_m
 int report_packet_progress(struct strbuf *out, const char *kind, const char *section,
                            double seconds, struct err *e)
 {
-    locale_t c = (locale_t)0, before = (locale_t)0;
+    int rc = 0;
     if (section && strlen(section) > REPORT_PACKET_SECTION_MAX)
         return err_set(e, -EINVAL, "the name of a section is longer than %d bytes",
                        REPORT_PACKET_SECTION_MAX);
-    int rc = enter_c_locale(&c, &before, e);
-    if (rc < 0)
-        return rc;
     strbuf_printf(out, "{\"kind\":\"%s\"", kind);
     if (section) {
         strbuf_puts(out, ",\"section\":");
@@ -104,7 +93,6 @@ int report_packet_progress(struct strbuf *out, const char *kind, const char *sec
         append_value(out, seconds);
     }
     strbuf_putc(out, '}');
-    leave_c_locale(c, before);
     return rc;
 }
 

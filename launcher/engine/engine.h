@@ -52,7 +52,7 @@ struct engine_events {
     /* `master_addr` is the address at which the other nodes reach rank 0's node. Emitted before any
      * rank starts. */
     void (*address)(void *arg, const char *master_addr);
-    /* `pid` is 0 if the rank is on another node. */
+    /* `pid` is 0 if the rank is on another node. The local engine allows NULL here and as `eof`. */
     void (*started)(void *arg, int rank, pid_t pid);
     /* `status` is the exit status for the job: 127 if the program was not found, 2 if an option or
      * a file of the user is wrong, else 126. `node_fault`: the program is not the cause; another

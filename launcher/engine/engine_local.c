@@ -34,7 +34,7 @@ static struct local_job *find(struct engine *en, uint32_t number)
 static void on_started(void *arg, uint32_t number, int rank, pid_t pid)
 {
     struct local_job *j = find(arg, number);
-    if (j)
+    if (j && j->ev.started)
         j->ev.started(j->arg, rank, pid);
 }
 

@@ -91,7 +91,7 @@ static void on_stream_ended(void *arg)
     struct local_job *j = s->job;
     const struct engine_rank *r = &j->ranks[s->rank];
     rank_output_close(TAKE(s->io));
-    if (!r->streams[0].io && !r->streams[1].io)
+    if (j->ev.eof && !r->streams[0].io && !r->streams[1].io)
         j->ev.eof(j->arg, s->rank);
 }
 

@@ -8,10 +8,9 @@
 enum { READ_BYTES = 64 << 10 };
 
 /* The beginning of a payload. The strings follow, each with its NUL: argv, env, then wdir, cpus,
- * mems and cgroup if they are set. */
+ * mems and cgroup, which are "" if they are not set. */
 struct rank_head {
     uint32_t argc, envc;
-    uint32_t has_name[4]; /* of wdir, cpus, mems, cgroup */
     uint32_t has_report, has_pmi;
 };
 
@@ -22,18 +21,10 @@ void guardian_msg_close_fds(struct guardian_msg_fds *f)
     f->count = 0;
 }
 
-static size_t strings_size(char *const *v)
-{
-    size_t bytes = 0;
-    for (; v && *v; v++)
-        bytes += strlen(*v) + 1;
-    return bytes;
-}
-
+/* Appends the string with its NUL; "" if it is NULL. */
 static void put_string(struct strbuf *to, const char *s)
 {
-    if (s)
-        strbuf_add(to, s, strlen(s) + 1);
+    strbuf_add(to, s ? s : "", s ? strlen(s) + 1 : 1);
 }
 
 int guardian_msg_encode_rank(struct strbuf *to, uint32_t job, const struct guardian_rank *r,
@@ -44,18 +35,8 @@ int guardian_msg_encode_rank(struct strbuf *to, uint32_t job, const struct guard
                            .envc = (uint32_t)strv_len(r->env),
                            .has_report = r->report_fd >= 0,
                            .has_pmi = r->pmi_fd >= 0};
-    size_t bytes = sizeof rh + strings_size(r->argv) + strings_size(r->env);
-    for (size_t i = 0; i < COUNT_OF(names); i++) {
-        rh.has_name[i] = names[i] != NULL;
-        bytes += names[i] ? strlen(names[i]) + 1 : 0;
-    }
-    if (bytes > GUARDIAN_MSG_PAYLOAD_MAX)
-        return err_set(e, -E2BIG,
-                       "rank %d: arguments and environment have %zu bytes; the limit is %d",
-                       r->rank, bytes, GUARDIAN_MSG_PAYLOAD_MAX);
-
-    struct guardian_msg_head h = {
-        .type = GUARDIAN_MSG_SPAWN, .job = job, .rank = r->rank, .payload = (uint32_t)bytes};
+    struct guardian_msg_head h = {.type = GUARDIAN_MSG_SPAWN, .job = job, .rank = r->rank};
+    size_t from = to->len + sizeof h;
     strbuf_add(to, &h, sizeof h);
     strbuf_add(to, &rh, sizeof rh);
     for (uint32_t i = 0; i < rh.argc; i++)
@@ -64,6 +45,15 @@ int guardian_msg_encode_rank(struct strbuf *to, uint32_t job, const struct guard
         put_string(to, r->env[i]);
     for (size_t i = 0; i < COUNT_OF(names); i++)
         put_string(to, names[i]);
+    size_t bytes = to->len - from;
+    if (bytes > GUARDIAN_MSG_PAYLOAD_MAX) {
+        strbuf_free(to);
+        return err_set(e, -E2BIG,
+                       "rank %d: arguments and environment have %zu bytes; the limit is %d",
+                       r->rank, bytes, GUARDIAN_MSG_PAYLOAD_MAX);
+    }
+    h.payload = (uint32_t)bytes;
+    memcpy(to->data + from - sizeof h, &h, sizeof h);
     return 0;
 }
 
@@ -104,10 +94,10 @@ int guardian_msg_decode_rank(struct guardian_rank *r, char ***strings,
     if (!v)
         return -ENOMEM;
     char **env = v + rh.argc + 1;
-    char *names[COUNT_OF(rh.has_name)] = {0};
+    char *names[4];
     bool ok = get_strings(v, rh.argc, &at, end) && get_strings(env, rh.envc, &at, end);
     for (size_t i = 0; ok && i < COUNT_OF(names); i++)
-        ok = !rh.has_name[i] || (names[i] = get_string(&at, end));
+        ok = (names[i] = get_string(&at, end));
     if (!ok || at != end || rh.argc == 0)
         return -EBADMSG;
     int report = GUARDIAN_REPORT_FD, pmi = rh.has_report ? report + 1 : report;
@@ -116,10 +106,10 @@ int guardian_msg_decode_rank(struct guardian_rank *r, char ***strings,
     *r = (struct guardian_rank){.rank = h->rank,
                                 .argv = v,
                                 .env = env,
-                                .wdir = names[0],
-                                .cpus = names[1],
-                                .mems = names[2],
-                                .cgroup = names[3],
+                                .wdir = *names[0] ? names[0] : NULL,
+                                .cpus = *names[1] ? names[1] : NULL,
+                                .mems = *names[2] ? names[2] : NULL,
+                                .cgroup = *names[3] ? names[3] : NULL,
                                 .fds = {f->fd[0], f->fd[1], f->fd[2]},
                                 .report_fd = rh.has_report ? f->fd[report] : -1,
                                 .pmi_fd = rh.has_pmi ? f->fd[pmi] : -1};

@@ -48,8 +48,8 @@ struct guardian_msg_fds {
 };
 void guardian_msg_close_fds(struct guardian_msg_fds *f);
 
-/* Appends a whole GUARDIAN_MSG_SPAWN message. Returns -E2BIG if its payload exceeds
- * GUARDIAN_MSG_PAYLOAD_MAX. */
+/* Appends a whole GUARDIAN_MSG_SPAWN message. Empty strings besides argv and env count as not set.
+ * Returns -E2BIG, and empties `to`, if its payload exceeds GUARDIAN_MSG_PAYLOAD_MAX. */
 int guardian_msg_encode_rank(struct strbuf *to, uint32_t job, const struct guardian_rank *r,
                              struct err *e);
 

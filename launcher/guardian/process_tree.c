@@ -49,17 +49,18 @@ static int read_stat(struct process_tree_proc *out, unsigned long env[2], pid_t 
     const char *after = strrchr(text, ')');
     struct process_tree_proc w = {.pid = pid};
     unsigned long long start;
-    if (!after || sscanf(after + 1,
-                         " %c %d %d %d"                 /* state parent group session */
-                         " %*d %*d %*u %*u %*u %*u %*u" /* terminal ... cmajflt */
-                         " %*u %*u %*d %*d %*d %*d"     /* utime ... nice */
-                         " %*d %*d %llu"                /* threads itrealvalue starttime */
-                         " %*u %*d %*u %*u %*u %*u %*u" /* vsize ... kstkesp */
-                         " %*u %*u %*u %*u %*u %*u %*u" /* kstkeip ... nswap */
-                         " %*u %*d %*d %*u %*u %*u %*u" /* cnswap ... guest_time */
-                         " %*d %*u %*u %*u %*u %*u"     /* cguest_time ... arg_end */
-                         " %lu %lu",                    /* env_start env_end */
-                         &w.state, &w.parent, &w.group, &w.session, &start, &env[0], &env[1]) != 7)
+    if (!after ||
+        sscanf(after + 1,
+               " %c %d %d %d"                 /* state parent group session */
+               " %*d %*d %u %*u %*u %*u %*u"  /* terminal tpgid flags ... cmajflt */
+               " %*u %*u %*d %*d %*d %*d"     /* utime ... nice */
+               " %*d %*d %llu"                /* threads itrealvalue starttime */
+               " %*u %*d %*u %*u %*u %*u %*u" /* vsize ... kstkesp */
+               " %*u %*u %*u %*u %*u %*u %*u" /* kstkeip ... nswap */
+               " %*u %*d %*d %*u %*u %*u %*u" /* cnswap ... guest_time */
+               " %*d %*u %*u %*u %*u %*u"     /* cguest_time ... arg_end */
+               " %lu %lu",                    /* env_start env_end */
+               &w.state, &w.parent, &w.group, &w.session, &w.flags, &start, &env[0], &env[1]) != 8)
         return -ESRCH;
     w.start = start;
     *out = w;
@@ -72,8 +73,6 @@ int process_tree_read(struct process_tree_proc *out, pid_t pid)
     return read_stat(out, env, pid);
 }
 
-/* Tests PF_EXITING of the kernel's sched.h. The kernel sets it before it closes the process's
- * descriptors, and thus before other processes can notice the death. */
 bool process_tree_is_ancestor(pid_t pid)
 {
     struct process_tree_proc p = {.parent = getpid()};
@@ -83,19 +82,14 @@ bool process_tree_is_ancestor(pid_t pid)
     return pid > 0;
 }
 
+/* Tests PF_EXITING of the kernel's sched.h. The kernel sets it before it closes the process's
+ * descriptors, and thus before other processes can notice the death. */
 bool process_tree_is_dead(pid_t pid)
 {
     enum { EXITING = 4 };
-    char text[STAT_BYTES], state;
-    unsigned flags;
-    AUTO(fd) int fd = proc_open(pid, "stat");
-    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    if (n <= 0)
-        return true;
-    text[n] = '\0';
-    const char *after = strrchr(text, ')');
-    return after && sscanf(after + 1, " %c %*d %*d %*d %*d %*d %u", &state, &flags) == 2 &&
-           (state == 'Z' || state == 'X' || (flags & EXITING));
+    struct process_tree_proc w;
+    return process_tree_read(&w, pid) < 0 || w.state == 'Z' || w.state == 'X' ||
+           (w.flags & EXITING);
 }
 
 uint64_t process_tree_clock(void)

@@ -17,6 +17,7 @@ struct process_tree_proc {
     pid_t pid, parent, group, session;
     uint64_t start; /* clock ticks since boot */
     char state;     /* as in /proc/PID/stat: 'Z' is dead */
+    unsigned flags; /* PF_… of the kernel's sched.h */
     bool marked;
 };
 

@@ -230,8 +230,11 @@ static void answer_name(struct pmi1 *p, const struct exchange_message *found)
         send_name_result(p, (int)found->id, why, found->data, (int)found->len);
 }
 
-static int request_name(struct pmi1 *p, int rank, const char *line, enum exchange_type type)
+static int on_name(struct pmi1 *p, int rank, const char *line)
 {
+    enum exchange_type type = strncmp(line, "cmd=publish", 11) == 0  ? EXCHANGE_PUBLISH
+                              : strncmp(line, "cmd=lookup", 10) == 0 ? EXCHANGE_LOOKUP
+                                                                     : EXCHANGE_UNPUBLISH;
     struct client *c = &p->clients[rank];
     char service[VALUE_BYTES], port[VALUE_BYTES] = "";
     const char *keys[] = {service};
@@ -253,21 +256,6 @@ static int request_name(struct pmi1 *p, int rank, const char *line, enum exchang
                                                       .data = port,
                                                       .len = strlen(port)});
     return 0;
-}
-
-static int on_publish_name(struct pmi1 *p, int rank, const char *line)
-{
-    return request_name(p, rank, line, EXCHANGE_PUBLISH);
-}
-
-static int on_lookup_name(struct pmi1 *p, int rank, const char *line)
-{
-    return request_name(p, rank, line, EXCHANGE_LOOKUP);
-}
-
-static int on_unpublish_name(struct pmi1 *p, int rank, const char *line)
-{
-    return request_name(p, rank, line, EXCHANGE_UNPUBLISH);
 }
 
 /* ---- barriers and the end ------------------------------------------------------------------- */
@@ -356,9 +344,9 @@ static int on_line(struct pmi1 *p, int rank, const char *line)
         {"put", on_put},
         {"get", on_get},
         {"barrier_in", on_barrier_in},
-        {"publish_name", on_publish_name},
-        {"lookup_name", on_lookup_name},
-        {"unpublish_name", on_unpublish_name},
+        {"publish_name", on_name},
+        {"lookup_name", on_name},
+        {"unpublish_name", on_name},
         {"finalize", on_finalize},
         {"abort", on_abort},
     };

@@ -29,3 +29,8 @@ int pmix_accept_next(void *arg, int listener, struct sockaddr *address, socklen_
 
 /* Makes pmix_accept_next() return immediately from now on. Any thread may call this. */
 void pmix_accept_stop(struct pmix_accept *a);
+
+/* Finds the user that owns the other end of an IPv4 connection over the loopback device. Asks the
+ * kernel by netlink (sock_diag(7)), or else reads /proc/net/tcp. Returns -ENOENT if the other end
+ * is closed or not on this machine, or another negative errno if `fd` is not such a connection. */
+int pmix_accept_peer_uid(uid_t *out, int fd);

@@ -6,7 +6,6 @@
 #include "common/mem.h"
 #include "common/strbuf.h"
 #include "launcher/node/cpu_list.h"
-#include "launcher/pmi/locality.h"
 #include "launcher/pmi/pmix_loader.h"
 
 enum { JOB_KEYS = 14, RANK_KEYS_MAX = 7 };
@@ -88,13 +87,38 @@ static int load_job(pmix_info_t *info, const struct job_map *map, struct nodes *
     return 0;
 }
 
+char *pmix_job_info_locality(hwloc_topology_t topology, hwloc_const_bitmap_t cpus)
+{
+    static const struct {
+        const char *name;
+        hwloc_obj_type_t type;
+    } types[] = {{"NM", HWLOC_OBJ_NUMANODE}, {"SK", HWLOC_OBJ_PACKAGE}, {"L3", HWLOC_OBJ_L3CACHE},
+                 {"L2", HWLOC_OBJ_L2CACHE},  {"L1", HWLOC_OBJ_L1CACHE}, {"CR", HWLOC_OBJ_CORE},
+                 {"HT", HWLOC_OBJ_PU}};
+    AUTO(strbuf) struct strbuf b = {0};
+    AUTO(bitmap) hwloc_bitmap_t found = hwloc_bitmap_alloc();
+    for (size_t i = 0; i < COUNT_OF(types); i++) {
+        hwloc_bitmap_zero(found);
+        for (hwloc_obj_t o = NULL; (o = hwloc_get_next_obj_by_type(topology, types[i].type, o));)
+            if (hwloc_bitmap_intersects(o->cpuset, cpus))
+                hwloc_bitmap_set(found, o->logical_index);
+        char *list = NULL;
+        if (!hwloc_bitmap_iszero(found) && hwloc_bitmap_list_asprintf(&list, found) >= 0)
+            strbuf_printf(&b, "%s%s%s", b.len ? ":" : "", types[i].name, list);
+        free(list);
+    }
+    return xstrdup(strbuf_str(&b));
+}
+
 /* Returns where a local rank is bound, or NULL if it is not bound. The caller frees the result. */
 static char *find_locality(const struct job_map *map, int index, hwloc_topology_t topology)
 {
     if (!*map->cpus[index])
         return NULL;
     AUTO(bitmap) hwloc_bitmap_t cpus = hwloc_bitmap_alloc();
-    return cpu_list_parse(cpus, map->cpus[index], NULL) < 0 ? NULL : locality_make(topology, cpus);
+    return cpu_list_parse(cpus, map->cpus[index], NULL) < 0
+               ? NULL
+               : pmix_job_info_locality(topology, cpus);
 }
 
 /* The application number and the locality matter only on the rank's own node. */

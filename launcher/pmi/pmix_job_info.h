@@ -12,3 +12,11 @@
  *   -EIO  libpmix rejects the names */
 int pmix_job_info_make(pmix_info_t **out, size_t *n, const struct job_map *map,
                        hwloc_topology_t topology, const char *dir, struct err *e);
+
+/* Returns where a process is bound, as Open MPI and PMIx write it:
+ * "NM0:SK0:L30:L20-1:CR0-1:HT0-3". These are the NUMA nodes, packages, L3, L2 and L1 caches, cores
+ * and hardware threads that have one of these CPUs: for each type the logical indexes. Two
+ * processes share what is in both of their strings. Without it, Open MPI believes that processes
+ * share nothing but their node, so that MPI_Comm_split_type() makes NUMA groups of one rank. The
+ * caller frees the result. */
+char *pmix_job_info_locality(hwloc_topology_t topology, hwloc_const_bitmap_t cpus);

@@ -84,11 +84,6 @@ void pmix_listener_transfer_fd(struct pmix_listener *l, struct pmix_accept *acce
     interpose_transfer_socket(fd_take(&l->fd), pmix_accept_next, accept);
 }
 
-bool pmix_listener_enable_accept(void)
-{
-    return interpose_end_transfer();
-}
-
 void pmix_listener_close(struct pmix_listener *l)
 {
     if (l->port == 0)

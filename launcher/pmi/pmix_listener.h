@@ -5,7 +5,6 @@
  * then takes over the socket, with all ranks that wait at it (interpose.h). */
 #pragma once
 
-#include <stdbool.h>
 #include <uv.h>
 
 #include "common/err.h"
@@ -30,10 +29,7 @@ int pmix_listener_open(struct pmix_listener *l, uv_loop_t *loop, void (*connecte
                        void *arg, struct err *e);
 /* Hands over the socket to libpmix, and releases the reserved descriptors. The next socket that
  * this thread binds becomes this socket. Call this only in `connected`. The ranks wait until
- * pmix_listener_enable_accept(); then `accept` accepts them. */
+ * interpose_end_transfer(); then `accept` accepts them. */
 void pmix_listener_transfer_fd(struct pmix_listener *l, struct pmix_accept *accept);
-/* Lets the new owner of the socket accept connections. If no socket was bound in between,
- * disconnects the waiting ranks and returns false. */
-bool pmix_listener_enable_accept(void);
 /* Disconnects the ranks that still wait. The caller then closes the handle: uv_close(&l->poll). */
 void pmix_listener_close(struct pmix_listener *l);

@@ -271,7 +271,7 @@ static int serve(struct pmix_server *r, struct err *e)
     rc = start_libpmix(r, e);
     for (struct pmix_server_job *j = r->jobs; rc == 0 && j; j = j->next)
         rc = register_job(j, e);
-    if (!pmix_listener_enable_accept() && rc == 0) {
+    if (!interpose_end_transfer() && rc == 0) {
         err_set(e, -EIO, "PMIx: this version of libpmix does not listen on the given socket");
         return err_hint(e, "DROVER_NO_INTERPOSE=1 starts its server before the ranks");
     }

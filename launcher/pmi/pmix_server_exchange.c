@@ -27,12 +27,16 @@ static void on_data(pmix_status_t status, char *data, size_t len, void *arg)
 
 /* ---- on the loop ---------------------------------------------------------------------------- */
 
-/* Gives the answer to libpmix on its own thread, since ranks may be answered only there. For this,
- * it makes a request about a process that does not exist: libpmix calls the request's callback on
- * its thread. */
+/* Gives the answer, if one is awaited, to libpmix on its own thread, since ranks may be answered
+ * only there. For this, it makes a request about a process that does not exist: libpmix calls the
+ * request's callback on its thread. */
 static void finish(struct pmix_server *r, struct pmix_request *q)
 {
     pmix_proc_t none;
+    if (q->answer == PMIX_ANSWER_NONE) {
+        pmix_request_free(q);
+        return;
+    }
     PMIX_LOAD_PROCID(&none, "nobody", 0);
     q->owner = r;
     pmix_wait_open(&r->pending);
@@ -104,10 +108,7 @@ void pmix_server_deliver(struct pmix_server_job *j, const struct exchange_messag
     }
     remove_request(j, q);
     pmix_request_set_answer(q, m);
-    if (q->answer == PMIX_ANSWER_NONE)
-        pmix_request_free(q);
-    else
-        finish(j->owner, q);
+    finish(j->owner, q);
 }
 
 /* ---- the exchange of a job with one node ---------------------------------------------------- */
@@ -163,10 +164,7 @@ static bool is_for_own_node(const struct pmix_server_job *j, const struct exchan
 static void fail(struct pmix_server_job *j, struct pmix_request *q, pmix_status_t status)
 {
     q->status = status;
-    if (q->answer == PMIX_ANSWER_NONE)
-        pmix_request_free(q);
-    else
-        finish(j->owner, q);
+    finish(j->owner, q);
 }
 
 void pmix_server_submit(struct pmix_server_job *j, struct pmix_request *q)

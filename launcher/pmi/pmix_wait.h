@@ -6,13 +6,13 @@
 #pragma once
 
 #include <pmix_common.h>
-#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
 
 struct pmix_wait {
-    pthread_mutex_t lock;
-    pthread_cond_t answered;
-    int open;
-    pmix_status_t status; /* the first one that is not PMIX_SUCCESS */
+    sem_t answers;
+    int open;                     /* calls, of the thread that waits */
+    _Atomic pmix_status_t status; /* the first one that is not PMIX_SUCCESS */
 };
 
 void pmix_wait_init(struct pmix_wait *q);

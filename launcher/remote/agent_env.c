@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,34 +10,14 @@
 #include "common/mem.h"
 #include "launcher/remote/remote_launcher.h"
 
-enum { TEXT_BYTES_MAX = 65536 };
+enum { LINE_BYTES_MAX = 65536 };
 
 char *agent_env_text(const char *control, const char *token)
 {
     return xasprintf("%s=%s\n%s=%s\n\n", REMOTE_ENV_CONTROL, control, REMOTE_ENV_TOKEN, token);
 }
 
-/* Reads up to the empty line, and removes this line. Returns false if there is none. */
-static bool read_text(char *text, int fd)
-{
-    size_t len = 0;
-    while (len < TEXT_BYTES_MAX - 1) {
-        ssize_t n = read(fd, text + len, TEXT_BYTES_MAX - 1 - len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        len += (size_t)n;
-        text[len] = '\0';
-        char *end = strstr(text, "\n\n");
-        if (end) {
-            *end = '\0';
-            return true;
-        }
-    }
-    return false;
-}
-
+/* Returns false if `line` is none of the variables. */
 static bool set_variable(char *line)
 {
     static const char *const names[] = {REMOTE_ENV_CONTROL, REMOTE_ENV_TOKEN};
@@ -44,6 +25,7 @@ static bool set_variable(char *line)
     if (!equals)
         return false;
     *equals = '\0';
+    equals[1 + strcspn(equals + 1, "\n")] = '\0';
     for (size_t i = 0; i < COUNT_OF(names); i++)
         if (strcmp(line, names[i]) == 0)
             return setenv(line, equals + 1, 1) == 0;
@@ -52,11 +34,13 @@ static bool set_variable(char *line)
 
 int agent_env_read(int fd, struct err *e)
 {
-    AUTO(free) char *text = xrealloc(NULL, TEXT_BYTES_MAX, 1);
-    bool known = read_text(text, fd);
-    for (char *rest = text, *line; known && (line = strsep(&rest, "\n"));)
-        known = set_variable(line);
-    if (!known) {
+    AUTO(file) FILE *f = fdopen(dup(fd), "r");
+    AUTO(free) char *line = xcalloc(LINE_BYTES_MAX, 1);
+    bool known = false, complete = false;
+    do {
+        complete = f && fgets(line, LINE_BYTES_MAX, f) && strcmp(line, "\n") == 0;
+    } while (!complete && (known = set_variable(line)));
+    if (!known || !complete) {
         err_set(e, -EBADMSG, "the launcher's address and token did not arrive on stdin");
         return err_hint(e, "look for a command that reads stdin in the start-up files of the login "
                            "shell, such as ~/.bashrc");

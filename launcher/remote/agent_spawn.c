@@ -43,10 +43,6 @@ struct plan *agent_spawn_plan(int count)
     return p;
 }
 
-static void on_started(void *arg, int rank, pid_t pid)
-{
-}
-
 static void on_not_started(void *arg, int rank, int status, bool node_fault, const char *why)
 {
     /* The launcher reports its ranks when the start limit is reached */
@@ -66,10 +62,6 @@ static bool on_line(void *arg, int rank, enum launch_stream from, const char *te
     return true;
 }
 
-static void on_eof(void *arg, int rank)
-{
-}
-
 static void on_reaped(void *arg)
 {
     struct agent_spawn *a = arg;
@@ -80,12 +72,8 @@ int agent_spawn_start(struct agent_spawn **out, struct launch_context *l,
                       const struct agent_spawn_opts *opts, void (*ended)(void *arg), void *arg,
                       struct err *e)
 {
-    static const struct engine_events ev = {.started = on_started,
-                                            .not_started = on_not_started,
-                                            .exited = on_exited,
-                                            .line = on_line,
-                                            .eof = on_eof,
-                                            .reaped = on_reaped};
+    static const struct engine_events ev = {
+        .not_started = on_not_started, .exited = on_exited, .line = on_line, .reaped = on_reaped};
     AUTO(free) char *drover = NULL;
     int rc = agent_spawn_program(&drover, e);
     if (rc < 0)

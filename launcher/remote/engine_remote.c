@@ -201,35 +201,24 @@ static void enter_done(struct remote_job *j, enum remote_job_state from)
     j->ev.reaped(j->arg);
 }
 
+/* NEW, RESOLVING and MEETING have no action: remote_start_begin() performs theirs, since they may
+ * fail. */
 static void enter_state(struct remote_job *j, enum remote_job_state from)
 {
-    switch (j->state) {
-    case REMOTE_JOB_START_FAILING:
+    if (j->state == REMOTE_JOB_START_FAILING)
         schedule_next_turn(j);
-        return;
-    case REMOTE_JOB_ABORTING:
+    else if (j->state == REMOTE_JOB_ABORTING)
         enter_aborting(j);
-        return;
-    case REMOTE_JOB_START_FAILED:
+    else if (j->state == REMOTE_JOB_START_FAILED)
         enter_start_failed(j);
-        return;
-    case REMOTE_JOB_RUNNING:
+    else if (j->state == REMOTE_JOB_RUNNING)
         remote_start_enter_running(j);
-        return;
-    case REMOTE_JOB_REAPING:
+    else if (j->state == REMOTE_JOB_REAPING)
         enter_reaping(j, from);
-        return;
-    case REMOTE_JOB_RELEASING:
+    else if (j->state == REMOTE_JOB_RELEASING)
         enter_releasing(j);
-        return;
-    case REMOTE_JOB_DONE:
+    else if (j->state == REMOTE_JOB_DONE)
         enter_done(j, from);
-        return;
-    default:
-        /* NEW, RESOLVING, MEETING: remote_start_begin() performs the actions, since they may fail
-         * */
-        return;
-    }
 }
 
 bool engine_remote_apply(struct remote_job *j, enum remote_job_event ev)
@@ -273,11 +262,6 @@ static bool remote_request_stop(struct engine_job *job)
     return any;
 }
 
-static void remote_resume(struct engine_job *job)
-{
-    remote_output_resume((struct remote_job *)job);
-}
-
 static void remote_request_status(struct engine_job *job)
 {
     struct remote_job *j = (struct remote_job *)job;
@@ -313,8 +297,9 @@ static void remote_kill_tree(struct engine_job *job)
 
 /* ---- the job -------------------------------------------------------------------------------- */
 
-void engine_remote_unref(struct remote_job *j)
+void engine_remote_on_closed(uv_handle_t *h)
 {
+    struct remote_job *j = h->data;
     if (--j->open_handles > 0)
         return;
     strbuf_free(&j->rank_base_env);
@@ -337,11 +322,6 @@ void engine_remote_unref(struct remote_job *j)
     free(j);
 }
 
-static void on_closed(uv_handle_t *h)
-{
-    engine_remote_unref(h->data);
-}
-
 static void remote_free(struct engine_job *job)
 {
     struct remote_job *j = (struct remote_job *)job;
@@ -355,11 +335,11 @@ static void remote_free(struct engine_job *job)
     resolve_close(TAKE(j->resolve));
     engine_free(j->processes.job);
     session_dir_close(j->session_dir);
-    uv_close((uv_handle_t *)&j->limit_timer, on_closed);
-    uv_close((uv_handle_t *)&j->exchange_timer, on_closed);
-    uv_close((uv_handle_t *)&j->move_timer, on_closed);
-    uv_close((uv_handle_t *)&j->processes.exit_timer, on_closed);
-    uv_close((uv_handle_t *)&j->next_turn, on_closed);
+    uv_close((uv_handle_t *)&j->limit_timer, engine_remote_on_closed);
+    uv_close((uv_handle_t *)&j->exchange_timer, engine_remote_on_closed);
+    uv_close((uv_handle_t *)&j->move_timer, engine_remote_on_closed);
+    uv_close((uv_handle_t *)&j->processes.exit_timer, engine_remote_on_closed);
+    uv_close((uv_handle_t *)&j->next_turn, engine_remote_on_closed);
 }
 
 static int make_token(struct remote_job *j, struct err *e)
@@ -408,17 +388,12 @@ char *engine_remote_join_ticket(const struct engine_job *job, const char **token
     return remote_start_addresses(j);
 }
 
-static void on_start_limit(uv_timer_t *t)
-{
-    remote_start_timed_out(t->data);
-}
-
 int engine_remote_start(struct engine_job **out, struct engine *en,
                         const struct engine_start_opts *o, const struct engine_events *ev,
                         void *arg, struct err *e)
 {
     static const struct engine_ops ops = {
-        remote_free,          remote_signal,         remote_request_stop, remote_resume,
+        remote_free,          remote_signal,         remote_request_stop, remote_output_resume,
         remote_finish_output, remote_request_status, remote_kill_tree,    NULL,
         remote_request_stack};
     struct remote_job *j = new_job(en, o, &ops);
@@ -436,7 +411,7 @@ int engine_remote_start(struct engine_job **out, struct engine *en,
         return rc;
     }
     int limit_ms = o->spec->start_timeout_ms > 0 ? o->spec->start_timeout_ms : REMOTE_START_MS;
-    uv_timer_start(&j->limit_timer, on_start_limit, (uint64_t)limit_ms, 0);
+    uv_timer_start(&j->limit_timer, remote_start_on_limit, (uint64_t)limit_ms, 0);
     *out = &j->job;
     return 0;
 }

@@ -24,10 +24,8 @@
 #include "launcher/node/session_dir.h"
 #include "launcher/node/topo_known.h"
 #include "launcher/remote/control/control.h"
-#include "launcher/remote/remote_job_state.h"
 #include "launcher/remote/remote_launcher.h"
-#include "launcher/remote/remote_node_state.h"
-#include "launcher/remote/remote_rank_state.h"
+#include "launcher/remote/remote_state.h"
 #include "launcher/tree/exchange.h"
 #include "launcher/tree/tree_members.h"
 
@@ -183,8 +181,8 @@ void engine_remote_fail_start(struct remote_job *j, int node, int status, const 
 void engine_remote_not_started(struct remote_rank *r, int status, bool node_fault, const char *why);
 /* Checks on the loop's next turn whether a job in REAPING is reaped. */
 void engine_remote_check_reaped(struct remote_job *j);
-/* Counts a handle that has closed. After the last one, frees `j`. */
-void engine_remote_unref(struct remote_job *j);
+/* Counts a handle of the job that has closed. After the last one, frees the job. */
+void engine_remote_on_closed(uv_handle_t *h);
 
 /* ---- remote_node.c */
 
@@ -211,14 +209,13 @@ void remote_output_feed(struct remote_rank *r, enum launch_stream from, const ch
                         size_t len);
 /* Handles the end of the rank's output. */
 void remote_output_end(struct remote_rank *r);
-/* Resumes the output of all ranks, as engine_resume(). */
-void remote_output_resume(struct remote_job *j);
+/* Resumes the output of all ranks: engine_resume(). */
+void remote_output_resume(struct engine_job *job);
 
 /* ---- remote_start.c */
 
 int remote_start_listen(struct remote_job *j, struct err *e);
 void remote_start_stop_listening(struct remote_job *j);
-bool remote_start_is_listening(const struct remote_job *j);
 /* Resolves the names of the other nodes, if there are any. Starts the remote launcher when all
  * names are resolved. */
 int remote_start_begin(struct remote_job *j, struct err *e);
@@ -233,7 +230,7 @@ void remote_start_when_ready(struct remote_job *j);
 /* Performs the actions of the state RUNNING: sends `start` to every agent. */
 void remote_start_enter_running(struct remote_job *j);
 /* Handles the start limit: fails the start. The error names what is missing. */
-void remote_start_timed_out(struct remote_job *j);
+void remote_start_on_limit(uv_timer_t *t);
 
 /* ---- remote_peers.c */
 

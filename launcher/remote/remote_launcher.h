@@ -89,6 +89,9 @@ REMOTE_LAUNCHERS(REMOTE_LAUNCHER_DECLARE)
 /* All rows; NULL-terminated. */
 extern const struct remote_launcher *const remote_launchers[];
 
+/* Appends the words of a text, as for printf(3), to a command line. Blanks separate them. */
+void remote_launcher_push(char ***argv, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
 /* Returns the row with this word, or NULL if there is none, as for "local". */
 const struct remote_launcher *remote_launcher_find(const char *word);
 

@@ -1,8 +1,6 @@
 /* The nodes of a job, and their states. */
 #include "launcher/remote/engine_remote_internal.h"
 
-/* Creates the states of the nodes and of the ranks. Counts the ranks of each node before it fills
- * remote_node.ranks. */
 void remote_node_make_all(struct remote_job *j)
 {
     int n = j->plan->world_size;
@@ -11,25 +9,17 @@ void remote_node_make_all(struct remote_job *j)
     j->nodes = xcalloc((size_t)j->plan->node_count, sizeof *j->nodes);
     j->ranks_by_node = xcalloc((size_t)n, sizeof(struct remote_rank *));
     j->rank_nodes = xcalloc((size_t)n, sizeof *j->rank_nodes);
+    for (int i = 0, first = 0; i < j->plan->node_count; i++) {
+        j->nodes[i] = (struct remote_node){.job = j, .node = i, .ranks = j->ranks_by_node + first};
+        first += j->plan->nodes[i].local_size;
+    }
     for (int i = 0; i < n; i++) {
         struct remote_rank *r = &j->ranks[i];
         j->rank_nodes[i] = j->plan->ranks[i].node;
         *r = (struct remote_rank){.node = &j->nodes[j->rank_nodes[i]], .rank = i};
         r->streams[0] = (struct remote_stream){.rank = r, .from = LAUNCH_STDOUT};
         r->streams[1] = (struct remote_stream){.rank = r, .from = LAUNCH_STDERR};
-        r->node->rank_count++;
-    }
-    for (int i = 0, first = 0; i < j->plan->node_count; i++) {
-        struct remote_node *node = &j->nodes[i];
-        node->job = j;
-        node->node = i;
-        node->ranks = j->ranks_by_node + first;
-        first += node->rank_count;
-        node->rank_count = 0;
-    }
-    for (int i = 0; i < n; i++) {
-        struct remote_node *node = j->ranks[i].node;
-        node->ranks[node->rank_count++] = &j->ranks[i];
+        r->node->ranks[r->node->rank_count++] = r;
     }
 }
 

@@ -96,8 +96,9 @@ int remote_output_open(struct remote_stream *s, struct err *e)
     return rank_output_open(&s->output, j->loop, &from, &ev, s, e);
 }
 
-void remote_output_resume(struct remote_job *j)
+void remote_output_resume(struct engine_job *job)
 {
+    struct remote_job *j = (struct remote_job *)job;
     int first = j->resume_from;
     j->output_paused = false;
     for (int n = 0; n < j->plan->world_size && !j->output_paused; n++) {

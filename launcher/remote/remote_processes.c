@@ -204,10 +204,6 @@ static bool on_line(void *arg, int rank, enum launch_stream from, const char *te
     return true;
 }
 
-static void on_started(void *arg, int rank, pid_t pid)
-{
-}
-
 /* Handles the end of a process. If there is one process per node, the first process that fails
  * decides which node is reported; while the job starts, every end is a failure. Otherwise the
  * launcher has exited when all of its processes have exited. */
@@ -241,10 +237,6 @@ static void on_not_started(void *arg, int rank, int status, bool node_fault, con
 static void on_exited(void *arg, int rank, int wait_status, bool oom_killed, const char *error)
 {
     on_ended(arg, rank, wait_status);
-}
-
-static void on_eof(void *arg, int rank)
-{
 }
 
 static void on_reaped(void *arg)
@@ -296,12 +288,8 @@ static char **make_env(struct remote_job *j)
 
 int remote_processes_start(struct remote_job *j, struct err *e)
 {
-    static const struct engine_events ev = {.started = on_started,
-                                            .not_started = on_not_started,
-                                            .exited = on_exited,
-                                            .line = on_line,
-                                            .eof = on_eof,
-                                            .reaped = on_reaped};
+    static const struct engine_events ev = {
+        .not_started = on_not_started, .exited = on_exited, .line = on_line, .reaped = on_reaped};
     struct remote_processes *p = &j->processes;
     AUTO(free) char *drover = NULL;
     int rc = agent_spawn_program(&drover, e);

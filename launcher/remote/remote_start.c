@@ -27,11 +27,6 @@ static void on_agent(uv_stream_t *s, int status)
         remote_peers_accept(s->data);
 }
 
-static void on_listener_closed(uv_handle_t *h)
-{
-    engine_remote_unref(h->data);
-}
-
 int remote_start_listen(struct remote_job *j, struct err *e)
 {
     int rc = control_listen(&j->listener, j->loop, on_agent, e);
@@ -40,15 +35,10 @@ int remote_start_listen(struct remote_job *j, struct err *e)
     return rc;
 }
 
-bool remote_start_is_listening(const struct remote_job *j)
-{
-    return j->listener.data && !uv_is_closing((const uv_handle_t *)&j->listener);
-}
-
 void remote_start_stop_listening(struct remote_job *j)
 {
-    if (remote_start_is_listening(j))
-        uv_close((uv_handle_t *)&j->listener, on_listener_closed);
+    if (j->listener.data && !uv_is_closing((const uv_handle_t *)&j->listener))
+        uv_close((uv_handle_t *)&j->listener, engine_remote_on_closed);
 }
 
 /* ---- addresses of this machine -------------------------------------------------------------- */
@@ -339,8 +329,9 @@ static void resolving_timed_out(struct remote_job *j, int limit_s)
                                      j->names[i], limit_s, j->names[i]);
 }
 
-void remote_start_timed_out(struct remote_job *j)
+void remote_start_on_limit(uv_timer_t *t)
 {
+    struct remote_job *j = t->data;
     AUTO(strbuf) struct strbuf names = {0};
     int limit_ms = j->spec->start_timeout_ms > 0 ? j->spec->start_timeout_ms : REMOTE_START_MS;
     int node, limit_s = limit_ms / 1000;

@@ -6,7 +6,6 @@
 
 #include "common/clock.h"
 #include "common/log.h"
-#include "launcher/remote/control/relay.h"
 #include "launcher/remote/engine_remote_internal.h"
 
 /* ---- the way to a node ---------------------------------------------------------------------- */
@@ -32,7 +31,7 @@ void remote_tree_send(struct remote_node *n, json_t *head, const void *payload, 
         control_send(n->peer->control, head, payload, len);
     } else {
         AUTO(strbuf) struct strbuf b = {0};
-        head = relay_encode(&b, n->node, head, payload, len);
+        head = control_frame_relay(&b, n->node, head, payload, len);
         control_send(way->peer->control, head, b.data, b.len);
     }
 }
@@ -40,7 +39,8 @@ void remote_tree_send(struct remote_node *n, json_t *head, const void *payload, 
 void remote_tree_broadcast(struct remote_job *j, json_t *head, const void *payload, size_t len)
 {
     AUTO(strbuf) struct strbuf b = {0};
-    AUTO(json) json_t *relay = relay_encode(&b, RELAY_ALL, json_incref(head), payload, len);
+    AUTO(json)
+    json_t *relay = control_frame_relay(&b, CONTROL_FRAME_TO_ALL, json_incref(head), payload, len);
     for (const struct remote_peer *p = j->peers; p; p = p->next)
         if (p->node && has_children(p->node))
             control_send(p->control, json_incref(relay), b.data, b.len);
@@ -154,8 +154,8 @@ static void on_hello(struct remote_node *way, struct remote_node *n, const struc
         err_set(&e, -EBUSY, "an agent is already connected for this node");
     }
     AUTO(strbuf) struct strbuf b = {0};
-    json_t *head =
-        relay_encode(&b, n->node, json_pack("{s:s,s:s}", "t", "reject", "why", e.text), NULL, 0);
+    json_t *head = control_frame_relay(
+        &b, n->node, json_pack("{s:s,s:s}", "t", "reject", "why", e.text), NULL, 0);
     control_send(way->peer->control, head, b.data, b.len);
 }
 
@@ -164,7 +164,7 @@ void remote_tree_on_relay(struct remote_node *way, const struct control_frame *f
     struct remote_job *j = way->job;
     struct control_frame inner;
     int node;
-    if (relay_decode(&inner, &node, f) < 0) {
+    if (control_frame_relayed(&inner, &node, f) < 0) {
         log_warn("node %s: a malformed frame is dropped", remote_node_host(way));
         return;
     }

@@ -66,11 +66,3 @@ int tree_next_hop(const struct tree *t, int at, int to)
             return hop;
     return TREE_LAUNCHER - 1;
 }
-
-int tree_depth(const struct tree *t, int node)
-{
-    int depth = 0;
-    for (; node != TREE_LAUNCHER; node = tree_parent(t, node))
-        depth++;
-    return depth;
-}

@@ -27,5 +27,3 @@ bool tree_is_below(const struct tree *t, int top, int node);
 /* Returns the child of `at` that is `to` or leads to it, or TREE_LAUNCHER - 1 if `to` is not below
  * `at`: the way is then through at's parent. */
 int tree_next_hop(const struct tree *t, int at, int to);
-/* Returns the number of hops from the launcher to a node: 1 for its children. */
-int tree_depth(const struct tree *t, int node);

@@ -25,7 +25,6 @@ struct tree_members {
         char *address;    /* at which it listens; NULL: it does not */
         int64_t moved_ms; /* when it was told to move */
     } * nodes;
-    int counts[TREE_MEMBER_STATES];
 };
 
 struct tree_members *tree_members_new(const struct tree *t, const struct tree_members_events *ev,
@@ -34,7 +33,6 @@ struct tree_members *tree_members_new(const struct tree *t, const struct tree_me
     struct tree_members *m = xzalloc(sizeof *m);
     *m = (struct tree_members){.tree = *t, .ev = *ev, .arg = arg};
     m->nodes = xcalloc((size_t)t->nodes, sizeof *m->nodes);
-    m->counts[TREE_MEMBER_EXPECTED] = t->nodes;
     return m;
 }
 
@@ -53,8 +51,6 @@ static bool apply(struct tree_members *m, int node, enum tree_member_event ev)
     int next = states_next(&tree_member_states, m->nodes[node].state, ev);
     if (next < 0)
         return false;
-    m->counts[m->nodes[node].state]--;
-    m->counts[next]++;
     m->nodes[node].state = (enum tree_member_state)next;
     return true;
 }
@@ -97,7 +93,7 @@ void tree_members_listening(struct tree_members *m, int node, const char *addres
 int tree_members_late(const struct tree_members *m, int64_t now_ms, int64_t *next_ms)
 {
     *next_ms = INT64_MAX;
-    for (int i = 0; i < m->tree.nodes && m->counts[TREE_MEMBER_MOVING] > 0; i++) {
+    for (int i = 0; i < m->tree.nodes; i++) {
         int64_t limit_ms = m->nodes[i].moved_ms + TREE_MEMBERS_MOVE_MS;
         if (m->nodes[i].state != TREE_MEMBER_MOVING)
             continue;
@@ -126,17 +122,4 @@ void tree_members_lose(struct tree_members *m, int node)
 enum tree_member_state tree_members_state(const struct tree_members *m, int node)
 {
     return m->nodes[node].state;
-}
-
-int tree_members_count(const struct tree_members *m, enum tree_member_state s)
-{
-    return m->counts[s];
-}
-
-int tree_members_first(const struct tree_members *m, enum tree_member_state s)
-{
-    for (int i = 0; i < m->tree.nodes; i++)
-        if (m->nodes[i].state == s)
-            return i;
-    return -1;
 }

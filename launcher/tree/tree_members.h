@@ -66,6 +66,3 @@ int tree_members_late(const struct tree_members *m, int64_t now_ms, int64_t *nex
 void tree_members_lose(struct tree_members *m, int node);
 
 enum tree_member_state tree_members_state(const struct tree_members *m, int node);
-/* Return the number of nodes in the state, and the first such node (-1: none). */
-int tree_members_count(const struct tree_members *m, enum tree_member_state s);
-int tree_members_first(const struct tree_members *m, enum tree_member_state s);

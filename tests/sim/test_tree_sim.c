@@ -426,7 +426,7 @@ static void print_rows(int nodes, int radix, bool direct)
     job_run(-1);
     check_end_of_job();
     struct counts *zero = xcalloc((size_t)nodes + 1, sizeof *zero);
-    int far = tree_depth(&job.tree, nodes - 1);
+    int far = kit_tree_depth(&job.tree, nodes - 1);
     printf("| %d | %s | %d | %d | %d |", nodes, radix >= nodes ? "star" : "", radix, far,
            net.launcher_connections_max);
     print_phase(zero, job.at_start);

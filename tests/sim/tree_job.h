@@ -3,6 +3,7 @@
 #pragma once
 
 #include "tests/sim/tree_servers.h"
+#include "tests/unit/kit_tree.h"
 
 enum { START_LIMIT = 1, EXPIRE, MOVES, FIRST_HELLO, START_LIMIT_MS = 60000 };
 
@@ -138,8 +139,9 @@ static void check_end(void)
 {
     if (job.state == RUNNING && job.exited == srv.ranks)
         end_job();
-    if (job.state == KILLING &&
-        job.reaped_count == tree_members_count(job.members, TREE_MEMBER_JOINED)) {
+    int first;
+    if (job.state == KILLING && job.reaped_count == kit_tree_count(job.members, job.tree.nodes,
+                                                                   TREE_MEMBER_JOINED, &first)) {
         job.state = RELEASING;
         send_to_children(TREE_LAUNCHER, (struct frame){.type = EXIT_AGENT, .node = -1});
     }
@@ -173,8 +175,8 @@ static void start_limit(void)
     static const enum tree_member_state late[] = {TREE_MEMBER_EXPECTED, TREE_MEMBER_MOVING,
                                                   TREE_MEMBER_WAITING};
     for (size_t i = 0; i < COUNT_OF(late) && job.state == MEETING; i++) {
-        int node = tree_members_first(job.members, late[i]);
-        if (node >= 0) {
+        int node;
+        if (kit_tree_count(job.members, job.tree.nodes, late[i], &node) > 0) {
             if (job.first_node < 0)
                 job.first_node = node;
             end_job();

@@ -61,7 +61,7 @@ void agent_handle(struct agent *a, const struct control_frame *f)
         void (*handle)(struct agent *a, const struct control_frame *f);
     } handlers[] = {
         {"relay", agent_tree_on_relay},
-        {"exchange", agent_exchange_on_exchange},
+        {"exchange", agent_tree_on_exchange},
         {"credit", agent_ranks_on_credit},
         {"stdin", agent_stdin_on_stdin},
         {"signal", agent_ranks_on_signal},
@@ -190,7 +190,7 @@ static void finish(struct agent *a)
     alarm(END_LIMIT_S);
     guardian_shutdown(a->guardian);
     agent_ranks_free(a);
-    agent_exchange_leave(a);
+    agent_tree_leave(a);
     launch_context_close(a->context);
     agent_stdin_close(a);
     agent_stdin_handed_over(a);

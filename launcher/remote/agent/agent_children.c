@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "common/log.h"
-#include "launcher/remote/control/relay.h"
 
 enum { STRANGERS_MAX = 64 }; /* connections that have not said hello, besides one per child */
 
@@ -65,7 +64,7 @@ static void send_up(struct child *child, const struct control_frame *f)
     const struct agent_children *c = child->all;
     AUTO(strbuf) struct strbuf b = {0};
     bool bulk = is_bulk(f);
-    json_t *head = relay_encode(&b, child->node, json_incref(f->head), f->payload, f->len);
+    json_t *head = control_frame_relay(&b, child->node, json_incref(f->head), f->payload, f->len);
     if (bulk)
         json_object_set_new(head, "bulk", json_true());
     c->ev.up(c->arg, head, b.data, b.len, bulk);
@@ -203,10 +202,10 @@ void agent_children_close(struct agent_children *c)
 
 void agent_children_relay(struct agent_children *c, const struct control_frame *f)
 {
-    int64_t node = RELAY_ALL;
+    int64_t node = CONTROL_FRAME_TO_ALL;
     if (json_require_int(&node, f->head, "node", NULL) < 0)
         return;
-    int hop = node < 0 ? RELAY_ALL : tree_next_hop(&c->tree, c->node, (int)node);
+    int hop = node < 0 ? CONTROL_FRAME_TO_ALL : tree_next_hop(&c->tree, c->node, (int)node);
     for (struct child *child = c->children; child; child = child->next)
         if (child->node >= 0 && (node < 0 || child->node == hop))
             control_send(child->control, json_incref(f->head), f->payload, f->len);

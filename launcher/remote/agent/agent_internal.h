@@ -4,8 +4,8 @@
  *     agent_start.c     what precedes the start of the ranks: topology, node_spec, networks
  *     agent_ranks.c     the ranks: their events, output, signals, status and call stacks
  *     agent_stdin.c     stdin of the rank that reads it
- *     agent_exchange.c  PMIx, and messages of PMIx servers along the tree
- *     agent_tree.c      the agents below this one, and the parent in the tree
+ *     agent_tree.c      PMIx, messages of PMIx servers along the tree, the agents below this one,
+ * and the parent in the tree
  *
  * Frames have the number of a rank in the whole job. Functions of the engine have its index on this
  * node; job_map converts. */
@@ -85,6 +85,12 @@ void agent_send_start_error(struct agent *a, const struct err *e);
 /* Returns the variables that ranks inherit from the agent: those that describe this host or login,
  * and those of Slurm's allocation. The caller frees the result (strv). */
 char **agent_start_inherited_env(void);
+/* Runs `drover machine`. Appends the topology in the form that topo_import() reads, a newline, and
+ * the results of the checks of a job with `ranks` ranks on this node and these GPUs (NULL: all).
+ * The checks load GPU libraries, which can hang or crash; the agent must not. Prints the warnings
+ * of `drover machine` to stderr. Blocks until the checks have ended. -EIO        `drover machine`
+ * failed; the text is its last line -ENOENT, …  `drover machine` could not be started */
+int agent_start_probe(struct strbuf *out, int ranks, const char *gpus, struct err *e);
 void agent_start_on_topo_request(struct agent *a, const struct control_frame *f);
 void agent_start_on_job(struct agent *a, const struct control_frame *f);
 void agent_start_on_node_spec(struct agent *a, const struct control_frame *f);
@@ -113,17 +119,12 @@ void agent_stdin_handed_over(struct agent *a);
 void agent_stdin_close(struct agent *a);
 void agent_stdin_on_stdin(struct agent *a, const struct control_frame *f);
 
-/* ---- agent_exchange.c */
-
-/* Registers the job with this node's PMIx server. */
-int agent_exchange_join(struct agent *a, struct err *e);
-void agent_exchange_leave(struct agent *a);
-/* Handles bytes of the exchange of a neighbour in the tree: a child or the parent. */
-void agent_exchange_receive(struct agent *a, int from, const char *bytes, size_t len);
-void agent_exchange_on_exchange(struct agent *a, const struct control_frame *f);
-
 /* ---- agent_tree.c */
 
+/* Registers the job with this node's PMIx server. */
+int agent_tree_join(struct agent *a, struct err *e);
+void agent_tree_leave(struct agent *a);
+void agent_tree_on_exchange(struct agent *a, const struct control_frame *f);
 void agent_tree_on_listen(struct agent *a, const struct control_frame *f);
 void agent_tree_on_move(struct agent *a, const struct control_frame *f);
 void agent_tree_on_relay(struct agent *a, const struct control_frame *f);

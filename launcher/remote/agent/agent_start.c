@@ -1,14 +1,17 @@
 /* What precedes the start of the ranks: the topology, node_spec, MASTER_PORT and the networks. */
+#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "common/child.h"
+#include "common/file.h"
+#include "common/own_process.h"
 #include "launcher/engine/mpi_transport.h"
 #include "launcher/node/netif.h"
 #include "launcher/node/port_hold.h"
 #include "launcher/plan/env.h"
 #include "launcher/pmi/pmix_loader.h"
 #include "launcher/remote/agent/agent_internal.h"
-#include "launcher/remote/agent/node_probe.h"
 
 /* Returns true if the variable describes the allocation that srun has made or joined, and not its
  * tasks, which are agents. */
@@ -43,20 +46,53 @@ static int export_topology(struct strbuf *out, const struct agent *a, struct err
     return rc;
 }
 
+static const char *last_line(struct strbuf *text)
+{
+    while (text->len > 0 && text->data[text->len - 1] == '\n')
+        text->data[--text->len] = '\0';
+    const char *nl = text->len ? strrchr(text->data, '\n') : NULL;
+    return nl ? nl + 1 : strbuf_str(text);
+}
+
+int agent_start_probe(struct strbuf *out, int ranks, const char *gpus, struct err *e)
+{
+    AUTO(free) char *drover = NULL;
+    AUTO(strv) char **argv = NULL;
+    AUTO(child_result) struct child_result r = {0};
+    int rc = own_process_sibling(&drover, "drover", e);
+    if (rc < 0)
+        return rc;
+    strv_push(&argv, TAKE(drover));
+    strv_push(&argv, xstrdup("machine"));
+    strv_push(&argv, xstrdup("--preflight"));
+    if (ranks > 0)
+        strv_push(&argv, xasprintf("--ranks=%d", ranks));
+    if (gpus)
+        strv_push(&argv, xasprintf("--gpus=%s", gpus));
+    rc = child_run(
+        &r, &(struct child_opts){.argv = argv, .out = CHILD_PIPE, .messages = CHILD_PIPE}, e);
+    if (rc == 0 && r.status != 0)
+        return err_set(e, -EIO, "%s",
+                       r.messages.len ? last_line(&r.messages) : "`drover machine` failed");
+    (void)file_write_all(STDERR_FILENO, r.messages.data, r.messages.len);
+    strbuf_add(out, r.out.data, r.out.len);
+    return rc;
+}
+
 void agent_start_on_topo_request(struct agent *a, const struct control_frame *f)
 {
     AUTO(strbuf) struct strbuf topo = {0};
     struct err e = {0};
-    struct node_probe_checks checks = {0};
+    const char *gpus = NULL;
     bool checked = false;
     int64_t ranks = 0;
     (void)json_optional_bool(&checked, f->head, "preflight", NULL);
     (void)json_optional_int(&ranks, f->head, "ranks", NULL);
-    (void)json_optional_str(&checks.gpus, f->head, "gpus", NULL);
-    checks.ranks = (int)ranks;
+    (void)json_optional_str(&gpus, f->head, "gpus", NULL);
     if (!a->context)
         return; /* `not_started` was sent */
-    if ((checked ? node_probe(&topo, &checks, &e) : export_topology(&topo, a, &e)) < 0)
+    if ((checked ? agent_start_probe(&topo, (int)ranks, gpus, &e) : export_topology(&topo, a, &e)) <
+        0)
         agent_send_start_error(a, &e);
     else
         agent_send(a, json_pack("{s:s}", "t", "topo"), topo.data, topo.len);
@@ -99,7 +135,7 @@ static int prepare(struct agent *a, struct err *e)
     if (job_map_index(a->spec.map, a->spec.settings.stdin_rank) >= 0)
         rc = agent_stdin_open(a, e);
     if (rc == 0)
-        rc = agent_exchange_join(a, e);
+        rc = agent_tree_join(a, e);
     if (rc == 0 && a->spec.map->rank_nodes[0] == a->node)
         rc = choose_port(a, e);
     return rc;

@@ -1,11 +1,85 @@
-/* The tree of agents, in a job with more nodes than the launcher has connections (tree.h): the
- * agents below this one, and the change from the launcher to the parent in the tree. */
+/* PMIx and PMI-1: registers the job with this node's server, passes its events to the launcher, and
+ * carries the messages of the servers along the tree of agents. In a job with more nodes than the
+ * launcher has connections (tree.h): the agents below this one, and the change from the launcher to
+ * the parent in the tree. */
 #include <string.h>
 
 #include "common/log.h"
 #include "launcher/node/netif.h"
 #include "launcher/remote/agent/agent_internal.h"
-#include "launcher/remote/control/relay.h"
+
+/* ---- events of ranks ------------------------------------------------------------------------ */
+
+static void on_rank_event(void *arg, enum rank_event ev, int rank, int code)
+{
+    static const char *const names[RANK_EVENTS] = RANK_EVENT_NAMES;
+    json_t *head = json_pack("{s:s,s:i}", "t", names[ev], "rank", rank);
+    if (ev == RANK_ABORTED)
+        json_object_set_new(head, "code", json_integer(code));
+    agent_send_head(arg, head);
+}
+
+static void on_submit(void *arg, const struct exchange_message *m)
+{
+    (void)exchange_submit(((struct agent *)arg)->exchange, m, 0, NULL);
+}
+
+/* ---- the exchange --------------------------------------------------------------------------- */
+
+static void on_send(void *arg, int to, const char *bytes, size_t len)
+{
+    struct agent *a = arg;
+    if (to == tree_parent(&a->tree, a->node))
+        agent_send(a, json_pack("{s:s}", "t", "exchange"), bytes, len);
+    else
+        agent_children_send(a->children, to, json_pack("{s:s}", "t", "exchange"), bytes, len);
+}
+
+static void on_deliver(void *arg, const struct exchange_message *m)
+{
+    struct agent *a = arg;
+    if (m->kind != EXCHANGE_PMI1)
+        pmix_server_deliver(a->pmix, m);
+    else if (a->job)
+        engine_local_deliver(a->job, m);
+}
+
+/* Handles bytes of the exchange of a neighbour in the tree: a child or the parent. */
+static void receive(void *arg, int from, const char *bytes, size_t len)
+{
+    struct agent *a = arg;
+    struct err e = {0};
+    /* Time matters to the launcher's exchange only, which keeps the lookups that wait */
+    if (a->exchange && exchange_receive(a->exchange, from, bytes, len, 0, &e) < 0)
+        log_warn("a message of a PMIx server is dropped: %s", e.text);
+}
+
+void agent_tree_on_exchange(struct agent *a, const struct control_frame *f)
+{
+    /* Without an exchange there is no PMIx, or not yet. The launcher reports lost nodes anyway. */
+    if (a->exchange)
+        receive(a, tree_parent(&a->tree, a->node), f->payload, f->len);
+}
+
+int agent_tree_join(struct agent *a, struct err *e)
+{
+    static const struct exchange_events from_exchange = {on_send, on_deliver};
+    const struct job_map *m = a->spec.map;
+    const bool alone = m->node_count == 1;
+    if (a->spec.settings.no_pmix)
+        return 0;
+    a->of_ranks = (struct rank_events){on_rank_event, alone ? NULL : on_submit};
+    a->tree = (struct tree){m->node_count, a->spec.settings.tree_radix};
+    if (!alone)
+        a->exchange = exchange_new(&a->tree, a->node, m->rank_nodes, m->ranks, &from_exchange, a);
+    return launch_context_join_pmix(&a->pmix, a->context, m, a->spec.plan, &a->of_ranks, a, e);
+}
+
+void agent_tree_leave(struct agent *a)
+{
+    pmix_server_leave(TAKE(a->pmix));
+    exchange_free(TAKE(a->exchange));
+}
 
 /* ---- children ------------------------------------------------------------------------------- */
 
@@ -24,11 +98,6 @@ static void on_joined(void *arg, int child)
     if (a->job_head)
         agent_children_send(a->children, child, json_incref(a->job_head), a->job_payload.data,
                             a->job_payload.len);
-}
-
-static void on_exchange(void *arg, int child, const char *bytes, size_t len)
-{
-    agent_exchange_receive(arg, child, bytes, len);
 }
 
 /* A child is gone. At the end of the job, this agent waits for its children: what it has sent to
@@ -53,7 +122,7 @@ static char *own_addresses(const struct agent *a)
 
 void agent_tree_on_listen(struct agent *a, const struct control_frame *f)
 {
-    static const struct agent_children_events ev = {on_up, on_joined, on_exchange, on_lost};
+    static const struct agent_children_events ev = {on_up, on_joined, receive, on_lost};
     struct err e = {0};
     int64_t nodes = 0, radix = 0;
     if (a->children || json_require_int(&nodes, f->head, "nodes", NULL) < 0 ||
@@ -72,13 +141,13 @@ void agent_tree_on_relay(struct agent *a, const struct control_frame *f)
 {
     struct control_frame inner;
     int node;
-    if (relay_decode(&inner, &node, f) < 0) {
+    if (control_frame_relayed(&inner, &node, f) < 0) {
         log_warn("a malformed frame of the launcher is dropped");
         return;
     }
     if (node != a->node && a->children)
         agent_children_relay(a->children, f);
-    if (node == a->node || node == RELAY_ALL)
+    if (node == a->node || node == CONTROL_FRAME_TO_ALL)
         agent_handle(a, &inner);
     json_decref(inner.head);
 }

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sodium.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -24,7 +25,6 @@ struct control {
     struct strbuf early;           /* frames that wait for the peer's greeting */
     struct strbuf in;
     struct bulk *bulk, **bulk_end;
-    size_t bulk_queued; /* bytes */
     bool authenticated;
     bool silence_expected; /* control_suspend_timeout() */
     bool closed, ended;
@@ -42,7 +42,6 @@ static struct bulk *take_bulk(struct control *c)
     c->bulk = b->next;
     if (!c->bulk)
         c->bulk_end = &c->bulk;
-    c->bulk_queued -= b->bytes.len;
     return b;
 }
 
@@ -236,14 +235,11 @@ static void send_frame(struct control *c, const struct strbuf *b)
 
 static void send_next_bulk(struct control *c)
 {
-    bool any = c->bulk;
     while (c->bulk && !c->closed && !c->ended && !is_full(c)) {
         struct bulk *b = take_bulk(c);
         send_frame(c, &b->bytes);
         free_bulk(b);
     }
-    if (any && !c->bulk && !c->closed && !c->ended && c->ev.bulk_sent)
-        c->ev.bulk_sent(c->arg);
 }
 
 /* Encodes a frame. Returns false if it cannot be sent. Drops `head`. */
@@ -275,14 +271,8 @@ void control_send_bulk(struct control *c, json_t *head, const void *payload, siz
     struct bulk *waits = xzalloc(sizeof *waits);
     waits->bytes = b;
     b = (struct strbuf){0};
-    c->bulk_queued += waits->bytes.len;
     *c->bulk_end = waits;
     c->bulk_end = &waits->next;
-}
-
-size_t control_bulk_queued(const struct control *c)
-{
-    return c->bulk_queued;
 }
 
 size_t control_window(int ranks)
@@ -432,10 +422,5 @@ int control_endpoints(struct control_endpoints *out, const struct control *c)
 bool control_same_token(const char *a, const char *b)
 {
     size_t len = strlen(a);
-    if (strlen(b) != len)
-        return false;
-    volatile unsigned char differ = 0;
-    for (size_t i = 0; i < len; i++)
-        differ |= (unsigned char)(a[i] ^ b[i]);
-    return !differ;
+    return strlen(b) == len && sodium_memcmp(a, b, len) == 0;
 }

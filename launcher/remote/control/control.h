@@ -35,8 +35,6 @@ struct control_events {
     /* The connection was closed, was silent for too long, or received an invalid frame; `why` is
      * such a text: "the connection was closed". No event follows. */
     void (*ended)(void *arg, const char *why);
-    /* All bulk frames are sent. May be NULL. */
-    void (*bulk_sent)(void *arg);
 };
 
 /* Opens a control connection on a connected socket, which it takes over, also on failure. With a
@@ -72,8 +70,6 @@ void control_suspend_timeout(struct control *c);
 void control_send(struct control *c, json_t *head, const void *payload, size_t len);
 /* The same for a bulk frame. */
 void control_send_bulk(struct control *c, json_t *head, const void *payload, size_t len);
-/* Returns the bytes of the bulk frames that are not sent yet. */
-size_t control_bulk_queued(const struct control *c);
 
 /* Returns the window of a rank's output in a job of `ranks` ranks: how many bytes its agent may
  * send that are not credited yet. The bytes that all ranks may have on their way are limited, since

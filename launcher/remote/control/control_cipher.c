@@ -1,6 +1,7 @@
 #include "launcher/remote/control/control_cipher.h"
 
 #include <assert.h>
+#include <endian.h>
 #include <errno.h>
 #include <sodium.h>
 #include <stdint.h>
@@ -87,24 +88,22 @@ bool control_cipher_is_ready(const struct control_cipher *c)
 /* The nonce of the direction's next record. */
 static void next_nonce(unsigned char nonce[NONCE], struct direction *d)
 {
+    uint64_t number = htole64(d->records++);
     memset(nonce, 0, NONCE);
-    for (int i = 0; i < 8; i++)
-        nonce[i] = (unsigned char)(d->records >> (8 * i));
-    d->records++;
+    memcpy(nonce, &number, sizeof number);
 }
 
 void control_cipher_seal(struct control_cipher *c, struct strbuf *to, const char *bytes, size_t len)
 {
-    unsigned char nonce[NONCE], length[LENGTH];
+    unsigned char nonce[NONCE];
+    uint32_t length = htole32((uint32_t)len);
     assert(c->ready && len <= UINT32_MAX);
-    for (int i = 0; i < LENGTH; i++)
-        length[i] = (unsigned char)(len >> (8 * i));
-    strbuf_add(to, (const char *)length, LENGTH);
+    strbuf_add(to, (const char *)&length, LENGTH);
     strbuf_reserve(to, len + TAG);
     next_nonce(nonce, &c->out);
-    crypto_aead_chacha20poly1305_ietf_encrypt((unsigned char *)to->data + to->len, NULL,
-                                              (const unsigned char *)bytes, len, length, LENGTH,
-                                              NULL, nonce, c->out.key);
+    crypto_aead_chacha20poly1305_ietf_encrypt(
+        (unsigned char *)to->data + to->len, NULL, (const unsigned char *)bytes, len,
+        (const unsigned char *)&length, LENGTH, NULL, nonce, c->out.key);
     to->len += len + TAG;
     to->data[to->len] = '\0';
 }
@@ -116,7 +115,9 @@ ssize_t control_cipher_open(struct control_cipher *c, struct strbuf *to, const c
     unsigned char nonce[NONCE];
     if (len < LENGTH)
         return 0;
-    size_t carried = (size_t)in[0] | (size_t)in[1] << 8 | (size_t)in[2] << 16 | (size_t)in[3] << 24;
+    uint32_t length;
+    memcpy(&length, bytes, LENGTH);
+    size_t carried = le32toh(length);
     if (carried > max_bytes)
         return err_set(e, -EMSGSIZE, "a record of %zu bytes exceeds the limit of %zu", carried,
                        max_bytes);

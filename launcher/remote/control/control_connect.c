@@ -1,15 +1,15 @@
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "common/clock.h"
+#include "common/host_port.h"
+#include "common/listen.h"
 #include "common/strbuf.h"
 #include "launcher/remote/control/control.h"
 
-enum { ADDRESSES_MAX = 32, HEAD_START_MS = 300 };
+enum { ADDRESSES_MAX = 32, HEAD_START_MS = 300, BACKLOG = 4096 };
 
 struct attempts {
     struct pollfd at[ADDRESSES_MAX]; /* fd < 0: failed, or not started */
@@ -26,43 +26,19 @@ static void attempt_failed(struct attempts *a, int i, int error)
                   strerror(error));
 }
 
-/* Parses "10.0.0.1:4000" or "[fe80::1]:4000". Returns the length of the address, or -EINVAL. */
-static int parse_address(struct sockaddr_storage *out, const char *text)
-{
-    char host[80];
-    const char *colon = strrchr(text, ':');
-    size_t len = colon ? (size_t)(colon - text) : 0;
-    int port = colon ? atoi(colon + 1) : 0;
-    if (len == 0 || len >= sizeof host || port <= 0 || port > 65535)
-        return -EINVAL;
-    memcpy(host, text, len);
-    host[len] = '\0';
-    struct sockaddr_in *four = (struct sockaddr_in *)out;
-    struct sockaddr_in6 *six = (struct sockaddr_in6 *)out;
-    memset(out, 0, sizeof *out);
-    if (host[0] == '[' && host[len - 1] == ']') {
-        host[len - 1] = '\0';
-        six->sin6_family = AF_INET6;
-        six->sin6_port = htons((uint16_t)port);
-        return inet_pton(AF_INET6, host + 1, &six->sin6_addr) == 1 ? (int)sizeof *six : -EINVAL;
-    }
-    four->sin_family = AF_INET;
-    four->sin_port = htons((uint16_t)port);
-    return inet_pton(AF_INET, host, &four->sin_addr) == 1 ? (int)sizeof *four : -EINVAL;
-}
-
 static void start_next(struct attempts *a)
 {
-    struct sockaddr_storage addr;
-    int i = a->started++, len = parse_address(&addr, a->address[i]);
-    if (len < 0) {
-        attempt_failed(a, i, -len);
+    struct host_port at;
+    struct listen_address addr;
+    int i = a->started++;
+    if (host_port_parse(&at, a->address[i], NULL) < 0 || at.port <= 0 ||
+        listen_address_read(&addr, at.host, at.port) < 0) {
+        attempt_failed(a, i, EINVAL);
         return;
     }
-    int fd = socket(addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd = socket(addr.at.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     a->at[i] = (struct pollfd){.fd = fd, .events = POLLOUT};
-    if (fd < 0 ||
-        (connect(fd, (struct sockaddr *)&addr, (socklen_t)len) < 0 && errno != EINPROGRESS))
+    if (fd < 0 || (connect(fd, &addr.at.any, addr.size) < 0 && errno != EINPROGRESS))
         attempt_failed(a, i, errno);
 }
 
@@ -122,4 +98,39 @@ int control_connect(int *fd, const char *list, int limit_ms, struct err *e)
     int rc = *fd >= 0 ? 0 : err_set(e, -ECONNREFUSED, "connect to %s", strbuf_str(&a.errors));
     strbuf_free(&a.errors);
     return rc;
+}
+
+/* ---- the other end: where peers connect -------------------------------------------------------
+ */
+
+int control_listen(uv_tcp_t *listener, uv_loop_t *loop, uv_connection_cb connected, struct err *e)
+{
+    struct listen_address everywhere = listen_everywhere(0);
+    AUTO(fd) int fd = listen_bind(&everywhere, LISTEN_REUSE);
+    uv_tcp_init(loop, listener);
+    int rc = fd < 0 ? fd : uv_tcp_open(listener, fd);
+    if (rc == 0)
+        (void)fd_take(&fd); /* the handle has it */
+    if (rc == 0)
+        rc = uv_listen((uv_stream_t *)listener, BACKLOG, connected);
+    return rc < 0 ? err_set(e, rc, "listen for agents: %s", uv_strerror(rc)) : 0;
+}
+
+int control_listener_port(const uv_tcp_t *listener)
+{
+    struct listen_address a = {0};
+    int size = sizeof a.at;
+    (void)uv_tcp_getsockname(listener, &a.at.any, &size); /* cannot fail, since it listens */
+    return listen_port(&a.at.any);
+}
+
+char *control_address_list(char *const *addresses, int port)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    for (size_t i = 0; addresses && addresses[i]; i++)
+        strbuf_printf(&b, strchr(addresses[i], ':') ? "%s[%s]:%d" : "%s%s:%d", b.len ? "," : "",
+                      addresses[i], port);
+    if (b.len == 0)
+        strbuf_printf(&b, "127.0.0.1:%d", port);
+    return strbuf_take(&b);
 }

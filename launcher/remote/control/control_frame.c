@@ -1,21 +1,10 @@
 #include "launcher/remote/control/control_frame.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <stdint.h>
 
 enum { LENGTHS = 8 };
-
-static uint32_t get32(const char *p)
-{
-    const unsigned char *u = (const unsigned char *)p;
-    return (uint32_t)u[0] | (uint32_t)u[1] << 8 | (uint32_t)u[2] << 16 | (uint32_t)u[3] << 24;
-}
-
-static void put32(char *p, size_t n)
-{
-    for (int i = 0; i < 4; i++)
-        p[i] = (char)(n >> (8 * i));
-}
 
 int control_frame_encode(struct strbuf *to, const json_t *head, const void *payload, size_t len)
 {
@@ -23,10 +12,8 @@ int control_frame_encode(struct strbuf *to, const json_t *head, const void *payl
     size_t text_len = strlen(text);
     if (text_len > CONTROL_FRAME_HEAD_MAX || len > CONTROL_FRAME_PAYLOAD_MAX)
         return -EMSGSIZE;
-    char lengths[LENGTHS];
-    put32(lengths, text_len);
-    put32(lengths + 4, len);
-    strbuf_add(to, lengths, sizeof lengths);
+    uint32_t lengths[] = {htole32((uint32_t)text_len), htole32((uint32_t)len)};
+    strbuf_add(to, (const char *)lengths, sizeof lengths);
     strbuf_add(to, text, text_len);
     if (len > 0)
         strbuf_add(to, payload, len);
@@ -36,9 +23,11 @@ int control_frame_encode(struct strbuf *to, const json_t *head, const void *payl
 ssize_t control_frame_decode(struct control_frame *out, const char *bytes, size_t len,
                              size_t max_bytes, struct err *e)
 {
+    uint32_t lengths[2];
     if (len < LENGTHS)
         return 0;
-    size_t head = get32(bytes), payload = get32(bytes + 4);
+    memcpy(lengths, bytes, sizeof lengths);
+    size_t head = le32toh(lengths[0]), payload = le32toh(lengths[1]);
     if (head > CONTROL_FRAME_HEAD_MAX || payload > CONTROL_FRAME_PAYLOAD_MAX ||
         LENGTHS + head + payload > max_bytes)
         return err_set(e, -EMSGSIZE, "a frame of %zu bytes exceeds the limit of %zu",
@@ -54,4 +43,24 @@ ssize_t control_frame_decode(struct control_frame *out, const char *bytes, size_
     f.head = TAKE(j);
     *out = f;
     return (ssize_t)(LENGTHS + head + payload);
+}
+
+json_t *control_frame_relay(struct strbuf *out, int node, json_t *head, const void *payload,
+                            size_t len)
+{
+    (void)control_frame_encode(out, head, payload, len);
+    json_decref(head);
+    return json_pack("{s:s,s:i}", "t", "relay", "node", node);
+}
+
+int control_frame_relayed(struct control_frame *inner, int *node, const struct control_frame *f)
+{
+    int64_t number = 0;
+    if (json_require_int(&number, f->head, "node", NULL) < 0 || number < CONTROL_FRAME_TO_ALL)
+        return -EBADMSG;
+    ssize_t n = control_frame_decode(inner, f->payload, f->len, f->len, NULL);
+    if (n > 0 && (size_t)n != f->len)
+        json_decref(inner->head);
+    *node = (int)number;
+    return n > 0 && (size_t)n == f->len ? 0 : -EBADMSG;
 }

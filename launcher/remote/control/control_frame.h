@@ -6,7 +6,7 @@
  *
  *     agent -> launcher
  *       hello         version protocol node host
- *       topo          + topology, and the results of the checks (node_probe.h)
+ *       topo          + topology, and the results of the checks (agent_start_probe())
  *       port          port: MASTER_PORT, from the agent of rank 0's node; before `ready`
  *       ready         the job is registered with the node's PMIx server: its ranks may start
  *       started       rank pid
@@ -82,3 +82,13 @@ int control_frame_encode(struct strbuf *to, const json_t *head, const void *payl
  *   -EBADMSG   not a JSON object, or without "t" */
 ssize_t control_frame_decode(struct control_frame *out, const char *bytes, size_t len,
                              size_t max_bytes, struct err *e);
+
+enum { CONTROL_FRAME_TO_ALL = -1 }; /* as node: all nodes below, and the one that gets the frame */
+
+/* Returns the head of a `relay` frame for or from `node`, and appends its payload: the frame `head`
+ * with `payload`. Drops `head`. */
+json_t *control_frame_relay(struct strbuf *out, int node, json_t *head, const void *payload,
+                            size_t len);
+/* Reads a `relay` frame. The caller drops inner->head.
+ *   -EBADMSG  malformed */
+int control_frame_relayed(struct control_frame *inner, int *node, const struct control_frame *f);

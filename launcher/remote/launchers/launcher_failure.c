@@ -5,200 +5,173 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "common/strbuf.h"
 
-/* In `text`, '*' matches a host name and '?' any text; other characters match themselves. If `text`
- * has no '*', the host name is searched with `then`, in the same line and the following ones. In
- * `advice`, %s is replaced by the host. More exact rows precede less exact ones. The texts are
- * those of OpenSSH 9.2, Open MPI 4.1.4 and 5.0, and Slurm 22.05. */
+/* In `text`, '*' matches a host name and '?' any text; '|' separates alternatives, the more exact
+ * first; other characters match themselves. The host name is searched with what follows '\n', in
+ * the same line and the following ones. `cause` begins with the step that failed. In `advice`, %s
+ * is replaced by the host. More exact rows precede less exact ones. The texts are from OpenSSH 9.2,
+ * Open MPI 4.1.4 and 5.0, and Slurm 22.05. */
 struct row {
-    const char *text, *then, *step, *cause, *advice;
+    const char *text, *cause, *advice;
 };
 
 static const struct row rows[] = {
     /* ssh */
-    {"Could not resolve hostname *: Temporary failure", NULL, "resolve", "no name server answers",
+    {"Could not resolve hostname *: Temporary failure", "resolve: no name server answers",
      "getent hosts %s; /etc/resolv.conf"},
-    {"Could not resolve hostname *:", NULL, "resolve", "its name is unknown on this machine",
+    {"Could not resolve hostname *:", "resolve: its name is unknown on this machine",
      "getent hosts %s; the name in the host file"},
-    {"connect to host * port ?: Connection refused", NULL, "connect",
-     "no sshd listens on that port", "ssh %s; start sshd, or set its port in ~/.ssh/config"},
-    {"connect to host * port ?: No route to host", NULL, "connect",
-     "the host is down, or there is no route to it", "ping %s; ip route get %s"},
-    {"connect to host * port ?: Network is unreachable", NULL, "connect", "there is no route to it",
+    {"connect to host * port ?: Connection refused", "connect: no sshd listens on that port",
+     "ssh %s; start sshd, or set its port in ~/.ssh/config"},
+    {"connect to host * port ?: No route to host",
+     "connect: the host is down, or there is no route to it", "ping %s; ip route get %s"},
+    {"connect to host * port ?: Network is unreachable", "connect: there is no route to it",
      "ip route get %s"},
-    {"connect to host * port ?: Connection timed out", NULL, "connect",
-     "the host is down, or a firewall drops its packets", "ping %s; ssh %s"},
-    {"connect to host * port ?: Operation timed out", NULL, "connect",
-     "the host is down, or a firewall drops its packets", "ping %s; ssh %s"},
-    {"Connection timed out during banner exchange", NULL, "connect",
-     "sshd accepted the connection and does not answer",
+    {"connect to host * port ?: Connection timed out|connect to host * port ?: Operation timed out",
+     "connect: the host is down, or a firewall drops its packets", "ping %s; ssh %s"},
+    {"Connection timed out during banner exchange",
+     "connect: sshd accepted the connection and does not answer",
      "check the load of the host, and its sshd"},
-    {"kex_exchange_identification: Connection closed", NULL, "connect",
-     "sshd closed the connection at once", "check MaxStartups and hosts.allow of its sshd"},
-    {"kex_exchange_identification: ?Connection reset", NULL, "connect",
-     "sshd closed the connection at once", "check MaxStartups and hosts.allow of its sshd"},
-    {"Connection closed by * port", NULL, "connect", "sshd closed the connection",
-     "read its sshd's log: journalctl -u ssh, on %s"},
-    {"Connection reset by * port", NULL, "connect", "sshd closed the connection",
-     "read its sshd's log: journalctl -u ssh, on %s"},
-    {"?@*: Permission denied (", NULL, "key", "ssh has no key that the host accepts",
+    {"kex_exchange_identification: Connection closed|kex_exchange_identification: ?Connection "
+     "reset",
+     "connect: sshd closed the connection at once",
+     "check MaxStartups and hosts.allow of its sshd"},
+    {"Connection closed by * port|Connection reset by * port",
+     "connect: sshd closed the connection", "read its sshd's log: journalctl -u ssh, on %s"},
+    {"?@*: Permission denied (", "key: ssh has no key that the host accepts",
      "ssh-copy-id %s; then ssh %s must not ask for a password"},
-    {"Permission denied (publickey", NULL, "key", "ssh has no key that a host accepts",
+    {"Permission denied (publickey", "key: ssh has no key that a host accepts",
      "ssh-copy-id to each host; then ssh must not ask for a password"},
-    {"No ? host key is known for * and you", NULL, "key", "its host key is unknown on this machine",
+    {"No ? host key is known for * and you", "key: its host key is unknown on this machine",
      "ssh-keyscan %s >>~/.ssh/known_hosts"},
-    {"Host key for * has changed", NULL, "key", "its host key has changed",
+    {"Host key for * has changed", "key: its host key has changed",
      "ssh-keygen -R %s, if the host was reinstalled"},
-    {"Host key verification failed", NULL, "key", "a host key is unknown on this machine",
+    {"Host key verification failed", "key: a host key is unknown on this machine",
      "ssh once to each host, or ssh-keyscan HOST >>~/.ssh/known_hosts"},
-    {"Too many authentication failures", NULL, "key", "ssh tried too many keys",
+    {"Too many authentication failures", "key: ssh tried too many keys",
      "set IdentityFile and IdentitiesOnly yes in ~/.ssh/config"},
-    {"Enter passphrase for key", NULL, "key", "ssh asks for a passphrase", "ssh-add"},
-    {"did not arrive on stdin", NULL, "start", "a start-up file of the login shell reads stdin",
+    {"Enter passphrase for key", "key: ssh asks for a passphrase", "ssh-add"},
+    {"did not arrive on stdin", "start: a start-up file of the login shell reads stdin",
      "begin ~/.bashrc of %s with: [ -t 0 ] || return"},
-    {"This account is currently not available", NULL, "start",
-     "the login shell of the user runs no commands", "ssh %s true"},
-    {"Cannot execute command-line and remote command", NULL, "start",
-     "~/.ssh/config has a RemoteCommand for the host", "--ssh-args '-o RemoteCommand=none'"},
-    {"Bad configuration option", NULL, "start", "ssh does not know an option",
+    {"This account is currently not available",
+     "start: the login shell of the user runs no commands", "ssh %s true"},
+    {"Cannot execute command-line and remote command",
+     "start: ~/.ssh/config has a RemoteCommand for the host", "--ssh-args '-o RemoteCommand=none'"},
+    {"Bad configuration option", "start: ssh does not know an option",
      "check --ssh-args and ~/.ssh/config"},
-    {"unknown option -- ", NULL, "start", "ssh does not know an argument", "check --ssh-args"},
-    {"Bad owner or permissions on", NULL, "key", "ssh rejects its own files",
-     "chmod 600 ~/.ssh/config"},
-    {"Connection to * closed by remote host", NULL, "start", "the connection was lost",
+    {"unknown option -- ", "start: ssh does not know an argument", "check --ssh-args"},
+    {"Bad owner or permissions on", "key: ssh rejects its own files", "chmod 600 ~/.ssh/config"},
+    {"Connection to * closed by remote host", "start: the connection was lost",
      "check that %s is up, and that the session was not ended there"},
-    {"client_loop: send disconnect", NULL, "start", "a connection was lost",
+    {"client_loop: send disconnect", "start: a connection was lost",
      "check all hosts and their network"},
 
     /* programs that mpirun or the host's shell could not execute */
-    {"orted: error while loading shared libraries", NULL, "exec",
-     "Open MPI's orted lacks a library on the host",
+    {"orted: error while loading shared libraries",
+     "exec: Open MPI's orted lacks a library on the host",
      "--prefix DIR of Open MPI, or set LD_LIBRARY_PATH in the host's ~/.bashrc"},
-    {"orted: command not found", NULL, "exec",
-     "Open MPI is not installed on the host, or not in PATH",
+    {"orted: command not found|orted: not found",
+     "exec: Open MPI is not installed on the host, or not in PATH",
      "apt-get install openmpi-bin on each host, or --prefix DIR"},
-    {"orted: not found", NULL, "exec", "Open MPI is not installed on the host, or not in PATH",
-     "apt-get install openmpi-bin on each host, or --prefix DIR"},
-    {"orted: No such file or directory", NULL, "exec",
-     "Open MPI is not installed on the host, or at another path",
+    {"orted: No such file or directory",
+     "exec: Open MPI is not installed on the host, or at another path",
      "install the same Open MPI on each host, or --prefix DIR"},
-    {"prted: ?not found", NULL, "exec", "Open MPI's prted is not in PATH on the host",
+    {"prted: ?not found", "exec: Open MPI's prted is not in PATH on the host",
      "install the same Open MPI on each host, or --prefix DIR"},
-    {"unable to launch the specified application", "Node: *", "exec",
-     "drover is not installed at the same path",
+    {"unable to launch the specified application\nNode: *",
+     "exec: drover is not installed at the same path",
      "install drover on %s at the same path, or on a file system that all hosts share"},
-    {"execve(): ?: No such file or directory", NULL, "exec",
-     "drover is not installed at the same path", "install drover on each node at the same path"},
-    {"execve(): ?: Permission denied", NULL, "exec", "drover is not executable on the host",
+    {"execve(): ?: No such file or directory", "exec: drover is not installed at the same path",
+     "install drover on each node at the same path"},
+    {"execve(): ?: Permission denied", "exec: drover is not executable on the host",
      "check the mode of drover on each node, and for a file system mounted noexec"},
-    {"drover: error while loading shared libraries", NULL, "exec",
-     "drover lacks a library on the host",
+    {"drover: error while loading shared libraries", "exec: drover lacks a library on the host",
      "apt-get install libhwloc15 libpmix2 libuv1 libjansson4 on each host"},
-    {"env: ?drover?: No such file or directory", NULL, "exec",
-     "drover is not installed at the same path",
+    {"env: ?drover?: No such file or directory", "exec: drover is not installed at the same path",
      "install drover on %s at the same path, or on a file system that all hosts share"},
-    {"env: ?drover?: Permission denied", NULL, "exec", "drover is not executable on the host",
+    {"env: ?drover?: Permission denied", "exec: drover is not executable on the host",
      "check the mode of drover on %s, and for a file system mounted noexec"},
-    {"env: ?drover?: Exec format error", NULL, "exec",
-     "drover is built for another processor architecture",
+    {"env: ?drover?: Exec format error", "exec: drover is built for another processor architecture",
      "install a drover for the architecture of %s at the same path"},
-    {"version `GLIBC", NULL, "exec", "its C library is older than this machine's",
+    {"version `GLIBC", "exec: its C library is older than this machine's",
      "build drover on the oldest of the hosts"},
 
     /* messages of mpirun */
-    {"An ORTE daemon has unexpectedly failed", "remote host: *", "start",
-     "its Open MPI daemon exited", "check that %s is up, and that nothing kills orted there"},
-    {"lost communication with a remote daemon", "remote host: *", "start",
-     "the connection to it was lost", "check that %s and its network are up"},
-    {"ORTE has lost communication", "remote host: *", "start", "the connection to it was lost",
-     "check that %s and its network are up"},
-    {"TCP was unable to establish a connection", "remote host: *", "connect",
-     "its Open MPI daemon cannot reach this machine",
+    {"An ORTE daemon has unexpectedly failed\nremote host: *", "start: its Open MPI daemon exited",
+     "check that %s is up, and that nothing kills orted there"},
+    {"lost communication with a remote daemon\nremote host: *|ORTE has lost communication\nremote "
+     "host: *",
+     "start: the connection to it was lost", "check that %s and its network are up"},
+    {"TCP was unable to establish a connection\nremote host: *|A process or daemon was unable to "
+     "complete a TCP connection\nremote host: *",
+     "connect: its Open MPI daemon cannot reach this machine",
      "--mca oob_tcp_if_include NET/BITS, with a network of all hosts"},
-    {"A process or daemon was unable to complete a TCP connection", "remote host: *", "connect",
-     "its Open MPI daemon cannot reach this machine",
+    {"no plausible interfaces", "connect: Open MPI found no network between the hosts",
      "--mca oob_tcp_if_include NET/BITS, with a network of all hosts"},
-    {"no plausible interfaces", NULL, "connect", "Open MPI found no network between the hosts",
-     "--mca oob_tcp_if_include NET/BITS, with a network of all hosts"},
-    {"version of orted", NULL, "exec", "Open MPI has another version on the host",
+    {"version of orted", "exec: Open MPI has another version on the host",
      "install the same Open MPI on each host"},
-    {"was set to a path", NULL, "start", "the program that replaces ssh does not exist",
+    {"was set to a path", "start: the program that replaces ssh does not exist",
      "check the path in --mca plm_rsh_agent"},
-    {"not enough node entries", NULL, "start", "mpirun did not read drover's host file",
+    {"not enough node entries", "start: mpirun did not read drover's host file",
      "remove --mca orte_default_hostfile from your parameters"},
-    {"not enough slots", NULL, "start", "mpirun has fewer slots than ranks",
+    {"not enough slots", "start: mpirun has fewer slots than ranks",
      "request more slots: inside an allocation mpirun uses its hosts and slots"},
-    {"The specified mapping policy is not recognized", NULL, "start", "mpirun is too old",
+    {"The specified mapping policy is not recognized", "start: mpirun is too old",
      "apt-get install openmpi-bin (4.1 or newer)"},
-    {"Error: unknown option", NULL, "start", "mpirun is too old, or not Open MPI's",
+    {"Error: unknown option", "start: mpirun is too old, or not Open MPI's",
      "apt-get install openmpi-bin (4.1 or newer)"},
-    {"unrecognized argument", NULL, "start", "mpirun is not Open MPI's",
+    {"unrecognized argument", "start: mpirun is not Open MPI's",
      "apt-get install openmpi-bin (4.1 or newer), and put its directory first in PATH"},
-    {"match_arg (utils/args", NULL, "start", "mpirun is MPICH's",
+    {"match_arg (utils/args", "start: mpirun is MPICH's",
      "apt-get install openmpi-bin (4.1 or newer), and put its directory first in PATH"},
-    {"hostfile contained a node (?) that is not in", NULL, "resolve",
-     "a host does not belong to the allocation that mpirun uses",
+    {"hostfile contained a node (?) that is not in|allocated nodes do not have|nodes that aren't "
+     "in the|hosts in the hostfile are not in the",
+     "resolve: a host does not belong to the allocation that mpirun uses",
      "name the hosts as the allocation does"},
-    {"allocated nodes do not have", NULL, "resolve",
-     "a host does not belong to the allocation that mpirun uses",
-     "name the hosts as the allocation does"},
-    {"nodes that aren't in the", NULL, "resolve",
-     "a host does not belong to the allocation that mpirun uses",
-     "name the hosts as the allocation does"},
-    {"hosts in the hostfile are not in the", NULL, "resolve",
-     "a host does not belong to the allocation that mpirun uses",
-     "name the hosts as the allocation does"},
-    {"No space left on device", NULL, "start", "a disk is full",
+    {"No space left on device", "start: a disk is full",
      "free space in /tmp of each host, or set TMPDIR"},
-    {"unable to reliably start one or more daemons", NULL, "start",
-     "a host's Open MPI daemon did not start",
+    {"unable to reliably start one or more daemons",
+     "start: a host's Open MPI daemon did not start",
      "ssh HOST orted --version, for each host; --verbose shows all output of mpirun"},
-    {"was unable to start one or more", NULL, "start", "a host's Open MPI daemon did not start",
+    {"was unable to start one or more", "start: a host's Open MPI daemon did not start",
      "ssh HOST prted --version, for each host; --verbose shows all output of mpirun"},
 
     /* messages of srun */
-    {"Invalid MPI type", NULL, "start", "this Slurm has no PMIx",
+    {"Invalid MPI type|Cannot create context for mpi/pmix", "start: this Slurm has no PMIx",
      "srun --mpi=list; apt-get install slurm-wlm-basic-plugins, or build Slurm --with-pmix"},
-    {"Cannot create context for mpi/pmix", NULL, "start", "this Slurm has no PMIx",
-     "srun --mpi=list; apt-get install slurm-wlm-basic-plugins, or build Slurm --with-pmix"},
-    {"Invalid node name", NULL, "resolve", "a host is not a node of this Slurm",
+    {"Invalid node name", "resolve: a host is not a node of this Slurm",
      "sinfo -N lists the names"},
-    {"Requested node configuration is not available", NULL, "start",
-     "the allocation does not have these nodes or CPUs",
+    {"Requested node configuration is not available",
+     "start: the allocation does not have these nodes or CPUs",
      "scontrol show job; request more tasks or CPUs"},
-    {"More processors requested than permitted", NULL, "start",
-     "the allocation has fewer CPUs than srun needs", "request more tasks or CPUs (sbatch -n, -c)"},
-    {"Requested nodes are busy", NULL, "start", "another step uses the nodes' CPUs",
+    {"More processors requested than permitted",
+     "start: the allocation has fewer CPUs than srun needs",
+     "request more tasks or CPUs (sbatch -n, -c)"},
+    {"Requested nodes are busy", "start: another step uses the nodes' CPUs",
      "wait for it, or start it with --overlap"},
-    {"Job step creation temporarily disabled", NULL, "start",
-     "another step uses the nodes' CPUs or memory", "wait for it, or start it with --overlap"},
-    {"Memory required by task is not available", NULL, "start",
-     "another step uses the nodes' memory", "wait for it, or request more (sbatch --mem)"},
-    {"Unable to confirm allocation", NULL, "start",
-     "the allocation has ended, or is another user's", "squeue -j $SLURM_JOB_ID"},
-    {"Slurm job ? has expired", NULL, "start", "the allocation has ended",
-     "run salloc or sbatch again"},
-    {"Only allocated ? nodes asked for", NULL, "start", "the allocation has fewer nodes",
+    {"Job step creation temporarily disabled", "start: another step uses the nodes' CPUs or memory",
+     "wait for it, or start it with --overlap"},
+    {"Memory required by task is not available", "start: another step uses the nodes' memory",
+     "wait for it, or request more (sbatch --mem)"},
+    {"Unable to confirm allocation", "start: the allocation has ended, or is another user's",
+     "squeue -j $SLURM_JOB_ID"},
+    {"Slurm job ? has expired", "start: the allocation has ended", "run salloc or sbatch again"},
+    {"Only allocated ? nodes asked for", "start: the allocation has fewer nodes",
      "request more nodes (sbatch -N)"},
-    {"Unable to process configuration file", NULL, "start",
-     "srun finds no configuration on this machine",
+    {"Unable to process configuration file", "start: srun finds no configuration on this machine",
      "set SLURM_CONF, or start drover on a machine with a working srun"},
-    {"Invalid job id specified", NULL, "start", "the allocation has ended",
-     "run salloc or sbatch again"},
-    {"Job/step already completing or completed", NULL, "start", "the allocation has ended",
-     "run salloc or sbatch again"},
-    {"Unable to contact slurm controller", NULL, "connect", "slurmctld does not answer",
-     "scontrol ping"},
-    {"Zero Bytes were transmitted or received", NULL, "connect", "munge rejects this user",
+    {"Invalid job id specified|Job/step already completing or completed",
+     "start: the allocation has ended", "run salloc or sbatch again"},
+    {"Unable to contact slurm controller", "connect: slurmctld does not answer", "scontrol ping"},
+    {"Zero Bytes were transmitted or received|Protocol authentication error",
+     "connect: munge rejects this user",
      "munge -n | unmunge; compare the clocks and keys of the nodes"},
-    {"Protocol authentication error", NULL, "connect", "munge rejects this user",
-     "munge -n | unmunge; compare the clocks and keys of the nodes"},
-    {"Task launch for ? failed on node *: ", NULL, "start", "slurmd did not start the task",
+    {"Task launch for ? failed on node *: ", "start: slurmd did not start the task",
      "read slurmd's log on %s"},
-    {"Node failure on *", NULL, "start", "Slurm lost the node", "sinfo -n %s"},
-    {"unrecognized option '--overlap'", NULL, "start", "srun is too old",
-     "install Slurm 20.11 or newer"},
-    {"Required node not available", NULL, "start", "a node is down or drained", "sinfo -R"},
+    {"Node failure on *", "start: Slurm lost the node", "sinfo -n %s"},
+    {"unrecognized option '--overlap'", "start: srun is too old", "install Slurm 20.11 or newer"},
+    {"Required node not available", "start: a node is down or drained", "sinfo -R"},
 };
 
 static bool in_name(char c)
@@ -207,11 +180,11 @@ static bool in_name(char c)
            c == '_' || c == '-';
 }
 
-/* Returns true if `line` begins with `pattern`. '*' matches the longest name, '?' the shortest
- * text. */
+/* Returns true if `line` begins with `pattern`, which ends at '|', '\n' or its NUL. '*' matches the
+ * longest name, '?' the shortest text. */
 static bool matches_here(const char *line, const char *pattern, char *host, size_t size)
 {
-    for (; *pattern; pattern++) {
+    for (; !strchr("|\n", *pattern); pattern++) {
         if (*pattern == '?') {
             for (; *line; line++)
                 if (matches_here(line, pattern + 1, host, size))
@@ -247,15 +220,18 @@ static bool matches(const char *line, const char *pattern, char *host, size_t si
     return false;
 }
 
-static bool finds(const struct row *r, const char *const *lines, char *host, size_t size)
+static bool finds(const struct row *r, const char *const *all, char *host, size_t size)
 {
-    for (; *lines; lines++) {
-        if (!matches(*lines, r->text, host, size))
-            continue;
-        for (; r->then && *lines; lines++)
-            if (matches(*lines, r->then, host, size))
-                break;
-        return true;
+    for (const char *text = r->text; text; text = strchr(text, '|'), text += text != NULL) {
+        const char *then = text + strcspn(text, "|\n");
+        for (const char *const *lines = all; *lines; lines++) {
+            if (!matches(*lines, text, host, size))
+                continue;
+            for (; *then == '\n' && *lines; lines++)
+                if (matches(*lines, then + 1, host, size))
+                    break;
+            return true;
+        }
     }
     return false;
 }
@@ -271,21 +247,14 @@ bool launcher_failure_find(struct err *e, const char *of, const char *const *lin
         return false;
     const char *known = *host ? host : of ? of : "HOST";
     if (*host || of)
-        err_set(e, -EIO, "host %s: %s: %s", known, r->step, r->cause);
+        err_set(e, -EIO, "host %s: %s", known, r->cause);
     else
-        err_set(e, -EIO, "%s: %s", r->step, r->cause);
-    char advice[512];
-    size_t n = 0;
-    for (const char *p = r->advice; *p && n + 1 < sizeof advice; p++) {
-        if (p[0] != '%' || p[1] != 's') {
-            advice[n++] = *p;
-            continue;
-        }
-        n += (size_t)snprintf(advice + n, sizeof advice - n, "%s", known);
-        n = n < sizeof advice ? n : sizeof advice - 1;
-        p++;
-    }
-    advice[n] = '\0';
-    err_hint(e, "%s", advice);
+        err_set(e, -EIO, "%s", r->cause);
+    AUTO(strbuf) struct strbuf advice = {0};
+    const char *rest = r->advice;
+    for (const char *at; (at = strstr(rest, "%s")); rest = at + strlen("%s"))
+        strbuf_printf(&advice, "%.*s%s", (int)(at - rest), rest, known);
+    strbuf_puts(&advice, rest);
+    err_hint(e, "%s", strbuf_str(&advice));
     return true;
 }

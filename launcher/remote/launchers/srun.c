@@ -11,52 +11,19 @@
  * describe the user's tasks, not the agents. */
 static bool is_task_option(const char *entry)
 {
-    static const char *const names[] = {"SLURM_NTASKS",
-                                        "SLURM_NPROCS",
-                                        "SLURM_NTASKS_PER_NODE",
-                                        "SLURM_NTASKS_PER_CORE",
-                                        "SLURM_NTASKS_PER_GPU",
-                                        "SLURM_NTASKS_PER_SOCKET",
-                                        "SLURM_NTASKS_PER_TRES",
-                                        "SLURM_CPUS_PER_TASK",
-                                        "SRUN_CPUS_PER_TASK",
-                                        "SLURM_CPUS_PER_GPU",
-                                        "SLURM_GPUS_PER_TASK",
-                                        "SLURM_TRES_PER_TASK",
-                                        "SLURM_GPUS_PER_SOCKET",
-                                        "SLURM_GPU_BIND",
-                                        "SLURM_DISTRIBUTION",
-                                        "SLURM_THREADS_PER_CORE",
-                                        "SLURM_CORE_SPEC",
-                                        "SLURM_HINT",
-                                        "SLURM_EXCLUSIVE",
-                                        "SLURM_EXACT",
-                                        "SLURM_OPEN_MODE",
-                                        "SLURM_STDINMODE",
-                                        "SLURM_STDOUTMODE",
-                                        "SLURM_STDERRMODE",
-                                        "SLURM_LABELIO",
-                                        "SLURM_WAIT",
-                                        "SLURM_KILL_BAD_EXIT",
-                                        "SLURM_EXPORT_ENV",
-                                        "SLURM_CPU_BIND",
-                                        "SLURM_MEM_BIND",
-                                        "SLURM_MPI_TYPE",
-                                        "SLURM_NNODES",
-                                        "SLURM_NUM_NODES",
-                                        "SLURM_WORKING_DIR",
-                                        "SLURM_REMOTE_CWD",
-                                        "SLURM_SRUN_MULTI",
-                                        "SLURM_STEP_GRES",
-                                        "SLURM_MEM_PER_CPU",
-                                        "SLURM_MEM_PER_GPU",
-                                        "SLURM_HOSTFILE",
-                                        "SLURM_ARBITRARY_NODELIST"};
-    size_t len = strcspn(entry, "=");
-    for (size_t i = 0; i < COUNT_OF(names); i++)
-        if (strlen(names[i]) == len && strncmp(entry, names[i], len) == 0)
-            return true;
-    return false;
+    static const char names[] =
+        " SLURM_NTASKS SLURM_NPROCS SLURM_NTASKS_PER_NODE SLURM_NTASKS_PER_CORE "
+        "SLURM_NTASKS_PER_GPU SLURM_NTASKS_PER_SOCKET SLURM_NTASKS_PER_TRES "
+        "SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_CPUS_PER_GPU SLURM_GPUS_PER_TASK "
+        "SLURM_TRES_PER_TASK SLURM_GPUS_PER_SOCKET SLURM_GPU_BIND SLURM_DISTRIBUTION "
+        "SLURM_THREADS_PER_CORE SLURM_CORE_SPEC SLURM_HINT SLURM_EXCLUSIVE SLURM_EXACT "
+        "SLURM_OPEN_MODE SLURM_STDINMODE SLURM_STDOUTMODE SLURM_STDERRMODE SLURM_LABELIO "
+        "SLURM_WAIT SLURM_KILL_BAD_EXIT SLURM_EXPORT_ENV SLURM_CPU_BIND SLURM_MEM_BIND "
+        "SLURM_MPI_TYPE SLURM_NNODES SLURM_NUM_NODES SLURM_WORKING_DIR SLURM_REMOTE_CWD "
+        "SLURM_SRUN_MULTI SLURM_STEP_GRES SLURM_MEM_PER_CPU SLURM_MEM_PER_GPU SLURM_HOSTFILE "
+        "SLURM_ARBITRARY_NODELIST ";
+    AUTO(free) char *word = xasprintf(" %.*s ", (int)strcspn(entry, "="), entry);
+    return strstr(names, word);
 }
 
 /* Removes variables that must not reach the other nodes, since srun passes on its whole
@@ -82,26 +49,15 @@ static void drop_local_env(char **env)
  * meaning for srun. */
 static int srun_argv(char ***argv, char ***env, const struct remote_launcher_opts *o, struct err *e)
 {
-    const char *const words[] = {o->program,
-                                 "--mpi=none",
-                                 "--distribution=arbitrary",
-                                 "--cpu-bind=none",
-                                 "--mem-bind=none",
-                                 "--overlap",
-                                 "--overcommit",
-                                 "--kill-on-bad-exit=0",
-                                 "--wait=0",
-                                 "--export=ALL",
-                                 "--input=none",
-                                 "--unbuffered",
-                                 "--job-name=drover",
-                                 "--chdir=/"};
     drop_local_env(*env);
     env_set(env, "SLURM_HOSTFILE", "%s", o->hostfile);
-    for (size_t i = 0; i < COUNT_OF(words); i++)
-        strv_push(argv, xstrdup(words[i]));
-    strv_push(argv, xasprintf("--nodes=%d", o->plan->node_count));
-    strv_push(argv, xasprintf("--ntasks=%d", o->plan->node_count));
+    strv_push(argv, xstrdup(o->program));
+    remote_launcher_push(argv,
+                         "--mpi=none --distribution=arbitrary --cpu-bind=none --mem-bind=none "
+                         "--overlap --overcommit --kill-on-bad-exit=0 --wait=0 --export=ALL "
+                         "--input=none --unbuffered --job-name=drover --chdir=/ --nodes=%d "
+                         "--ntasks=%d",
+                         o->plan->node_count, o->plan->node_count);
     strv_push(argv, xstrdup(o->drover));
     strv_push(argv, xstrdup(REMOTE_AGENT_COMMAND));
     return 0;

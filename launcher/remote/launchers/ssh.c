@@ -29,23 +29,15 @@ static const char *find_param(const char *what, char *const *args, char *const *
     return value;
 }
 
-/* Appends the words of `text`, which are separated by blanks. Open MPI knows no quotes, either. */
-static void push_words(char ***argv, const char *text)
-{
-    AUTO(free) char *copy = xstrdup(text ? text : "");
-    for (char *rest = copy, *word; (word = strsep(&rest, " \t"));)
-        if (*word)
-            strv_push(argv, xstrdup(word));
-}
-
 /* Returns the words of the program that the user gives instead of ssh; NULL: there is none. Of
- * Open MPI's list of alternatives ("ssh : rsh") the first counts. */
+ * Open MPI's list of alternatives ("ssh : rsh") the first counts. Open MPI knows no quotes,
+ * either. */
 static char **user_program(char *const *args, char *const *env)
 {
     const char *value = find_param("agent", args, env);
-    AUTO(free) char *first = xstrndup(value ? value : "", value ? strcspn(value, ":") : 0);
     char **words = NULL;
-    push_words(&words, first);
+    if (value)
+        remote_launcher_push(&words, "%.*s", (int)strcspn(value, ":"), value);
     return words;
 }
 
@@ -76,21 +68,13 @@ static char *shell_command(const struct remote_launcher_opts *o)
     return strbuf_take(&b);
 }
 
-/* Appends the arguments of ssh. The first value of an option counts, so the user's precede them.
- * ssh asks nothing (BatchMode), and its connection is for this job only: it forwards no ports, and
- * other sessions do not depend on it (ControlMaster). A host that drops packets is reported before
- * the start limit is reached (ConnectTimeout). The agent's control connection notices if the
- * connection is lost later. */
-static void push_options(char ***argv)
-{
-    static const char *const options[] = {"BatchMode=yes", "ConnectTimeout=20", "ControlMaster=no",
-                                          "ClearAllForwardings=yes"};
-    strv_push(argv, xstrdup("-T"));
-    for (size_t i = 0; i < COUNT_OF(options); i++) {
-        strv_push(argv, xstrdup("-o"));
-        strv_push(argv, xstrdup(options[i]));
-    }
-}
+/* Arguments of ssh. The first value of an option counts, so the user's precede them. ssh asks
+ * nothing (BatchMode), and its connection is for this job only: it forwards no ports, and other
+ * sessions do not depend on it (ControlMaster). A host that drops packets is reported before the
+ * start limit is reached (ConnectTimeout). The agent's control connection notices if the connection
+ * is lost later. */
+#define OPTIONS \
+    "-T -o BatchMode=yes -o ConnectTimeout=20 -o ControlMaster=no -o ClearAllForwardings=yes"
 
 /* Builds the command line for one node. The agent of this machine is started without ssh. */
 static int ssh_argv(char ***argv, char ***env, const struct remote_launcher_opts *o, struct err *e)
@@ -98,26 +82,21 @@ static int ssh_argv(char ***argv, char ***env, const struct remote_launcher_opts
     const struct plan_node *node = &o->plan->nodes[o->node];
     if (node->here) {
         strv_push(argv, xstrdup(o->drover));
-        strv_push(argv, xstrdup(REMOTE_AGENT_COMMAND));
-        strv_push(argv, xstrdup(AGENT_ENV_OPTION));
+        remote_launcher_push(argv, REMOTE_AGENT_COMMAND " " AGENT_ENV_OPTION);
         return 0;
     }
     AUTO(strv) char **words = user_program(o->engine_args, *env);
-    const char *at = strrchr(node->name, '@');
+    const char *at = strrchr(node->name, '@'), *args = find_param("args", o->engine_args, *env);
     strv_push(argv, xstrdup(o->program));
     for (size_t i = 1; i < strv_len(words); i++)
         strv_push(argv, xstrdup(words[i]));
-    push_words(argv, find_param("args", o->engine_args, *env));
-    if (is_ssh(o->program))
-        push_options(argv);
+    remote_launcher_push(argv, "%s %s", args ? args : "", is_ssh(o->program) ? OPTIONS : "");
     if (at) {
         strv_push(argv, xstrdup("-l"));
         strv_push(argv, xstrndup(node->name, (size_t)(at - node->name)));
     }
-    if (node->port) {
-        strv_push(argv, xstrdup("-p"));
-        strv_push(argv, xasprintf("%d", node->port));
-    }
+    if (node->port)
+        remote_launcher_push(argv, "-p %d", node->port);
     strv_push(argv, xstrdup(at ? at + 1 : node->name));
     strv_push(argv, shell_command(o));
     return 0;

@@ -1,4 +1,4 @@
-#include "launcher/pmi/locality.h"
+#include "launcher/pmi/pmix_job_info.h"
 
 #include "launcher/node/cpu_list.h"
 #include "tests/unit/test.h"
@@ -14,7 +14,7 @@ static void check(const char *cpus, const char *expected)
         t, "pack:2 [numa] l3:1 l2:2 l1d:1 core:1 pu:2(indexes=0,4,1,5,2,6,3,7)");
     CHECK_INT(hwloc_topology_load(t), 0);
     CHECK_INT(cpu_list_parse(set, cpus, NULL), 0);
-    char *found = locality_make(t, set);
+    char *found = pmix_job_info_locality(t, set);
     CHECK_STR(found, expected);
     free(found);
     hwloc_topology_destroy(t);

@@ -1,6 +1,8 @@
 /* pmix_wait: answers from another thread, awaited together. */
 #include "launcher/pmi/pmix_wait.h"
 
+#include <pthread.h>
+
 #include "tests/unit/test.h"
 
 static void *answer_two(void *q)

@@ -1,5 +1,5 @@
-/* tcp_peer: the user of the other end, from netlink or from /proc. */
-#include "launcher/pmi/tcp_peer.h"
+/* pmix_accept_peer_uid: the user of the other end, from netlink or from /proc. */
+#include "launcher/pmi/pmix_accept.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -15,7 +15,7 @@ TEST(the_own_user_is_found)
     int listener = kit_tcp_listen(&at), client = kit_tcp_connect(&at);
     int fd = accept(listener, NULL, NULL);
     uid_t uid = 12345;
-    CHECK_INT(tcp_peer_uid(&uid, fd), 0);
+    CHECK_INT(pmix_accept_peer_uid(&uid, fd), 0);
     CHECK_INT(uid, geteuid());
     close(client);
 }
@@ -31,7 +31,7 @@ TEST(another_user_is_found)
     CHECK_INT(seteuid(0), 0);
     int fd = accept(listener, NULL, NULL);
     uid_t uid = 0;
-    CHECK_INT(tcp_peer_uid(&uid, fd), 0);
+    CHECK_INT(pmix_accept_peer_uid(&uid, fd), 0);
     CHECK_INT(uid, 12345);
     close(client);
 }
@@ -41,6 +41,6 @@ TEST(a_socket_of_another_kind_is_an_error)
     int ends[2];
     uid_t uid;
     CHECK_INT(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    CHECK_INT(tcp_peer_uid(&uid, ends[0]), -EAFNOSUPPORT);
-    CHECK_INT(tcp_peer_uid(&uid, -1), -EBADF);
+    CHECK_INT(pmix_accept_peer_uid(&uid, ends[0]), -EAFNOSUPPORT);
+    CHECK_INT(pmix_accept_peer_uid(&uid, -1), -EBADF);
 }

@@ -1,5 +1,5 @@
 /* test_remote_job_state - what a remote job does and does not do. */
-#include "launcher/remote/remote_job_state.h"
+#include "launcher/remote/remote_state.h"
 
 #include "tests/unit/kit_states.h"
 

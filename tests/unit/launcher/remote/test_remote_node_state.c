@@ -1,5 +1,5 @@
 /* test_remote_node_state - what a node of a remote job does and does not do. */
-#include "launcher/remote/remote_node_state.h"
+#include "launcher/remote/remote_state.h"
 
 #include "tests/unit/kit_states.h"
 

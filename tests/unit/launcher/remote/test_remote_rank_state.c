@@ -1,5 +1,5 @@
 /* test_remote_rank_state - what a rank of a remote job does and does not do. */
-#include "launcher/remote/remote_rank_state.h"
+#include "launcher/remote/remote_state.h"
 
 #include "tests/unit/kit_states.h"
 

@@ -3,6 +3,7 @@
 
 #include <limits.h>
 
+#include "tests/unit/kit_tree.h"
 #include "tests/unit/test.h"
 
 TEST(up_to_the_radix_all_nodes_are_children_of_the_launcher)
@@ -14,7 +15,7 @@ TEST(up_to_the_radix_all_nodes_are_children_of_the_launcher)
     for (int i = 0; i < 32; i++) {
         CHECK_INT(tree_parent(&t, i), TREE_LAUNCHER);
         CHECK_INT(tree_children(&t, i, &first), 0);
-        CHECK_INT(tree_depth(&t, i), 1);
+        CHECK_INT(kit_tree_depth(&t, i), 1);
     }
 }
 
@@ -26,7 +27,7 @@ TEST(one_node_more_than_the_radix_is_below_the_first)
     CHECK_INT(tree_children(&t, 0, &first), 1);
     CHECK_INT(first, 32);
     CHECK_INT(tree_children(&t, 1, &first), 0);
-    CHECK_INT(tree_depth(&t, 32), 2);
+    CHECK_INT(kit_tree_depth(&t, 32), 2);
     CHECK_INT(tree_next_hop(&t, TREE_LAUNCHER, 32), 0);
     CHECK(tree_is_below(&t, 0, 32) && !tree_is_below(&t, 1, 32));
 }
@@ -50,7 +51,7 @@ static void check_tree(const struct tree *t)
             CHECK_INT(tree_is_below(t, at, to), way == at);
             CHECK_INT(tree_next_hop(t, at, to), way == at ? hop : TREE_LAUNCHER - 1);
             if (at == TREE_LAUNCHER)
-                CHECK_INT(tree_depth(t, to), depth - 1);
+                CHECK_INT(kit_tree_depth(t, to), depth - 1);
         }
     }
     CHECK_INT(total, t->nodes);
@@ -93,11 +94,11 @@ TEST(the_largest_tree_does_not_overflow)
     int first;
     CHECK_INT(tree_children(&t, INT_MAX - 1, &first), 0);
     CHECK_INT(tree_children(&t, 65536, &first), 0);
-    CHECK_INT(tree_depth(&t, INT_MAX - 1), 2);
+    CHECK_INT(kit_tree_depth(&t, INT_MAX - 1), 2);
 }
 
 TEST(sixteen_thousand_nodes_are_three_hops_away)
 {
     struct tree t = {.nodes = 16384, .radix = TREE_RADIX};
-    CHECK_INT(tree_depth(&t, 16383), 3);
+    CHECK_INT(kit_tree_depth(&t, 16383), 3);
 }

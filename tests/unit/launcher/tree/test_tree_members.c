@@ -2,6 +2,7 @@
 #include "launcher/tree/tree_members.h"
 
 #include "common/strbuf.h"
+#include "tests/unit/kit_tree.h"
 #include "tests/unit/test.h"
 
 /* What the launcher was told to do, such as "joined 0, move 2 to a:1, ". */
@@ -68,10 +69,12 @@ TEST(a_child_of_the_launcher_stays_and_others_move_when_their_parent_listens)
     check_told("move 3 to a:1, ");
     CHECK_INT(tree_members_hello(m, 2, 0, 0), 0);
     check_told("joined 2, ");
-    CHECK_INT(tree_members_count(m, TREE_MEMBER_JOINED), 2);
-    CHECK_INT(tree_members_count(m, TREE_MEMBER_EXPECTED), 4);
-    CHECK_INT(tree_members_first(m, TREE_MEMBER_EXPECTED), 1);
-    CHECK_INT(tree_members_first(m, TREE_MEMBER_MOVING), 3);
+    int first;
+    CHECK_INT(kit_tree_count(m, 7, TREE_MEMBER_JOINED, &first), 2);
+    CHECK_INT(kit_tree_count(m, 7, TREE_MEMBER_EXPECTED, &first), 4);
+    CHECK_INT(first, 1);
+    CHECK_INT(kit_tree_count(m, 7, TREE_MEMBER_MOVING, &first), 1);
+    CHECK_INT(first, 3);
 }
 
 TEST(a_hello_through_a_node_that_is_not_the_parent_or_a_second_one_is_refused)
@@ -103,7 +106,8 @@ TEST(with_a_node_all_below_it_are_lost_once)
     check_told("lost 0, lost 3, ");
     CHECK_INT(tree_members_hello(m, 3, TREE_LAUNCHER, 0), -EEXIST);
     tree_members_listening(m, 0, "a:1", 0);
-    CHECK_INT(tree_members_count(m, TREE_MEMBER_LOST), 4);
+    int first;
+    CHECK_INT(kit_tree_count(m, 7, TREE_MEMBER_LOST, &first), 4);
 }
 
 TEST(a_node_that_moves_is_lost_with_a_node_above_it)

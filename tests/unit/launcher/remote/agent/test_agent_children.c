@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <sys/socket.h>
 
-#include "launcher/remote/control/relay.h"
 #include "tests/unit/test.h"
 
 static const char token[] = "0123456789abcdef0123456789abcdef";
@@ -36,7 +35,7 @@ static void on_up(void *arg, json_t *head, const void *payload, size_t len, bool
     strbuf_printf(&w->up, "%s %d%s", f.type, (int)node, bulk ? " bulk" : "");
     if (strcmp(f.type, "relay") == 0) {
         int inner_node = -1;
-        CHECK_INT(relay_decode(&inner, &inner_node, &f), 0);
+        CHECK_INT(control_frame_relayed(&inner, &inner_node, &f), 0);
         CHECK_INT(inner_node, (int)node);
         strbuf_printf(&w->up, " %s:%.*s", inner.type, (int)inner.len, inner.payload);
         json_decref(inner.head);
@@ -129,7 +128,7 @@ TEST(frames_of_children_go_up_with_their_node)
     control_send_bulk(two.c, json_pack("{s:s,s:i}", "t", "output", "rank", 4), "text", 4);
     control_send(two.c, json_pack("{s:s}", "t", "exchange"), "fence", 5);
     AUTO(strbuf) struct strbuf below = {0};
-    json_t *head = relay_encode(&below, 6, json_pack("{s:s}", "t", "started"), NULL, 0);
+    json_t *head = control_frame_relay(&below, 6, json_pack("{s:s}", "t", "started"), NULL, 0);
     control_send(two.c, head, below.data, below.len);
     control_send(two.c, json_pack("{s:s,s:i,s:s}", "t", "lost", "node", 6, "why", "x"), NULL, 0);
     until(&w, &w.up, "lost 6|");
@@ -177,11 +176,11 @@ TEST(frames_from_above_go_to_the_node_that_they_name_or_to_all)
     connect_peer(&three, &w, token, 3);
     until(&w, &w.up, "relay 2 hello:|");
     until(&w, &w.up, "relay 3 hello:|");
-    static const int nodes[] = {6, 3, RELAY_ALL};
+    static const int nodes[] = {6, 3, CONTROL_FRAME_TO_ALL};
     for (size_t i = 0; i < COUNT_OF(nodes); i++) {
         AUTO(strbuf) struct strbuf b = {0};
         AUTO(json)
-        json_t *head = relay_encode(&b, nodes[i], json_pack("{s:s}", "t", "start"), NULL, 0);
+        json_t *head = control_frame_relay(&b, nodes[i], json_pack("{s:s}", "t", "start"), NULL, 0);
         agent_children_relay(w.children, &(struct control_frame){head, "relay", b.data, b.len});
     }
     agent_children_send(w.children, 2, json_pack("{s:s}", "t", "exchange"), "done", 4);
@@ -244,20 +243,21 @@ TEST(only_its_children_may_connect_with_the_token_and_once)
 TEST(malformed_relay_frames_are_rejected)
 {
     AUTO(strbuf) struct strbuf b = {0};
-    AUTO(json) json_t *head = relay_encode(&b, 3, json_pack("{s:s}", "t", "start"), "abc", 3);
+    AUTO(json)
+    json_t *head = control_frame_relay(&b, 3, json_pack("{s:s}", "t", "start"), "abc", 3);
     struct control_frame inner, f = {head, "relay", b.data, b.len};
     int node = -1;
-    CHECK_INT(relay_decode(&inner, &node, &f), 0);
+    CHECK_INT(control_frame_relayed(&inner, &node, &f), 0);
     CHECK_STR(inner.type, "start");
     CHECK(node == 3 && inner.len == 3);
     json_decref(inner.head);
     for (f.len = 0; f.len < b.len; f.len++)
-        CHECK_INT(relay_decode(&inner, &node, &f), -EBADMSG);
+        CHECK_INT(control_frame_relayed(&inner, &node, &f), -EBADMSG);
     strbuf_add(&b, "x", 1);
     f.payload = b.data;
     f.len = b.len;
-    CHECK_INT(relay_decode(&inner, &node, &f), -EBADMSG);
+    CHECK_INT(control_frame_relayed(&inner, &node, &f), -EBADMSG);
     f.len--;
     json_object_set_new(head, "node", json_integer(-2));
-    CHECK_INT(relay_decode(&inner, &node, &f), -EBADMSG);
+    CHECK_INT(control_frame_relayed(&inner, &node, &f), -EBADMSG);
 }

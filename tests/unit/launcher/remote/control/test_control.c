@@ -14,7 +14,6 @@ struct end {
     size_t bytes;
     char why[128];
     bool ended, close_at_once;
-    int bulk_sent;
 };
 
 static void on_frame(void *arg, const struct control_frame *f)
@@ -36,12 +35,7 @@ static void on_ended(void *arg, const char *why)
     uv_stop(d->loop);
 }
 
-static void on_bulk_sent(void *arg)
-{
-    ((struct end *)arg)->bulk_sent++;
-}
-
-static const struct control_events events = {on_frame, on_ended, on_bulk_sent};
+static const struct control_events events = {on_frame, on_ended};
 
 struct pair {
     uv_loop_t loop;
@@ -130,7 +124,6 @@ static void check_overtaking(const char *token)
     AUTO(free) char *big = xcalloc(1 << 20, 1);
     for (int i = 0; i < 20; i++)
         control_send_bulk(p.a.c, json_pack("{s:s}", "t", "big"), big, 1 << 20);
-    CHECK(control_bulk_queued(p.a.c) >= 10 << 20);
     control_send_bulk(p.a.c, json_pack("{s:s}", "t", "bulk"), "1", 1);
     control_send_bulk(p.a.c, json_pack("{s:s}", "t", "bulk"), "2", 1);
     control_send(p.a.c, json_pack("{s:s}", "t", "signal"), NULL, 0);
@@ -139,8 +132,6 @@ static void check_overtaking(const char *token)
     until_received(&p.b, "bulk:2|");
     CHECK_STR(strbuf_str(&p.b.received), "first:|signal:|bulk:1|bulk:2|");
     CHECK_INT(p.b.bytes, (20 << 20) + 2);
-    CHECK_INT(control_bulk_queued(p.a.c), 0);
-    CHECK_INT(p.a.bulk_sent, 1);
     pair_close(&p);
 }
 
@@ -158,7 +149,6 @@ TEST(a_connection_closes_with_bulk_frames_unsent)
     for (int i = 0; i < 20; i++)
         control_send_bulk(p.a.c, json_pack("{s:s}", "t", "big"), big, 1 << 20);
     pair_close(&p);
-    CHECK_INT(p.a.bulk_sent, 0);
 }
 
 TEST(a_silent_peer_is_lost_and_pings_keep_alive)

@@ -1,5 +1,5 @@
-/* node_probe: the output of `drover machine` of this build. */
-#include "launcher/remote/agent/node_probe.h"
+/* agent_start_probe(): the output of `drover machine` of this build. */
+#include "launcher/remote/agent/agent_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +13,7 @@ TEST(the_program_prints_this_machines_topology)
     AUTO(strbuf) struct strbuf told = {0};
     AUTO(topo) struct topo *t = NULL, *own = NULL;
     struct err e = {0};
-    const struct node_probe_checks checks = {.ranks = 1};
-    CHECK_INT(node_probe(&told, &checks, &e), 0);
+    CHECK_INT(agent_start_probe(&told, 1, NULL, &e), 0);
     const char *end = memchr(told.data, '\n', told.len);
     CHECK_INT(topo_import(&t, NULL, told.data, end ? (size_t)(end - told.data) : told.len, &e), 0);
     CHECK_INT(topo_load(&own, &e), 0);
@@ -35,8 +34,7 @@ TEST(its_last_line_is_the_error)
     fputs("no library", f);
     fclose(f);
     setenv("LD_LIBRARY_PATH", dir, 1);
-    const struct node_probe_checks checks = {.ranks = 1};
-    CHECK_INT(node_probe(&told, &checks, &e), -EIO);
+    CHECK_INT(agent_start_probe(&told, 1, NULL, &e), -EIO);
     unsetenv("LD_LIBRARY_PATH");
     CHECK(strstr(e.text, "error while loading shared libraries: "));
     CHECK(!strchr(e.text, '\n'));
