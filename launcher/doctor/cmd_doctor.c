@@ -64,7 +64,6 @@ static const struct opt options[] = {
 static int check_here(struct doctor_node *out, const struct doctor_options *o, struct err *e)
 {
     AUTO(topo) struct topo *t = NULL;
-    size_t count = check_table_count();
     int rc = topo_load_within(&t, CHECK_MS, e); /* the checks say why, if the driver hangs */
     if (rc < 0)
         return rc;
@@ -76,12 +75,12 @@ static int check_here(struct doctor_node *out, const struct doctor_options *o, s
         .sweep_dir = o->sweep_dir,
         .launcher = o->launcher,
         .has_other_nodes = o->launcher != NULL,
+        .least = o->quick ? CHECK_QUICK : CHECK_LONG,
+        .deadline_ms = CHECK_MS,
     };
-    const struct check_run_opts opts = {.set = o->quick ? CHECK_RUN_QUICK : CHECK_RUN_ALL,
-                                        .deadline_ms = CHECK_MS};
     out->name = xstrdup(topo_name(t));
-    out->results = xcalloc(count, sizeof *out->results);
-    rc = check_run(out->results, check_table(), count, &env, &opts, e);
+    out->results = xcalloc(CHECKS, sizeof *out->results);
+    rc = check_run(out->results, check_table(), CHECKS, &env, e);
     out->time_s = (double)clock_ms_of(CLOCK_REALTIME) / 1e3;
     return rc;
 }
@@ -178,25 +177,21 @@ static int check_all(struct doctor_report *r, const struct doctor_options *o, st
 
 static int explain(const char *id, struct err *e)
 {
-    static const char *const preflight[] = {
-        [CHECK_PREFLIGHT_NO] = "It is not part of the preflight of a job.",
-        [CHECK_PREFLIGHT_REPORT] = "It precedes each job with GPUs, which reports a failure.",
-        [CHECK_PREFLIGHT_STOP] = "It precedes each job with GPUs, which a failure stops.",
-    };
     const struct check *c = check_find(id);
-    size_t n = check_table_count();
     if (!c) {
-        AUTO(free) const char **ids = xcalloc(n, sizeof *ids);
-        for (size_t i = 0; i < n; i++)
+        const char *ids[CHECKS];
+        for (size_t i = 0; i < CHECKS; i++)
             ids[i] = check_table()[i].id;
-        const char *near = opt_suggest(id, ids, n);
+        const char *near = opt_suggest(id, ids, CHECKS);
         err_set(e, -EINVAL, "--explain: there is no check '%s'", id);
         return err_hint(e, "%s", near ? near : "drover doctor -v  shows all checks");
     }
     printf("%s: %s\n%s\ntry: %s\n", c->id, c->what, c->why, c->advice ? c->advice : "-");
     for (size_t i = 0; i < CHECK_NEEDS_MAX && c->needs[i]; i++)
         printf("needs: %s\n", c->needs[i]);
-    printf("%s\n", preflight[c->preflight]);
+    puts(c->when == CHECK_STOP     ? "It precedes each job with GPUs, which a failure stops."
+         : c->when == CHECK_REPORT ? "It precedes each job with GPUs, which reports a failure."
+                                   : "It is not part of the preflight of a job.");
     return 0;
 }
 

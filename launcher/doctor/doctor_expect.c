@@ -23,10 +23,9 @@ static const char *common_value(const struct doctor_report *r, size_t row)
 
 int doctor_expect_write(const struct doctor_report *r, const char *path, struct err *e)
 {
-    size_t rows = check_table_count();
     const struct check *table = check_table();
     json_t *values = json_object();
-    for (size_t row = 0; row < rows; row++) {
+    for (size_t row = 0; row < CHECKS; row++) {
         const char *value = common_value(r, row);
         if (value && table[row].compared)
             json_object_set_new(values, table[row].id, json_text(value));
@@ -59,10 +58,9 @@ int doctor_expect_read(json_t **out, const char *path, struct err *e)
 
 void doctor_expect_compare(struct doctor_report *r, const json_t *expected)
 {
-    size_t rows = check_table_count();
     const struct check *table = check_table();
     for (int i = 0; i < r->count; i++)
-        for (size_t row = 0; r->nodes[i].results && row < rows; row++) {
+        for (size_t row = 0; r->nodes[i].results && row < CHECKS; row++) {
             struct check_result *c = &r->nodes[i].results[row];
             const char *want = json_string_value(json_object_get(expected, table[row].id));
             if (!want || !c->value || c->state != CHECK_OK || strcmp(c->value, want) == 0)

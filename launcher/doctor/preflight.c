@@ -67,15 +67,17 @@ static bool uses_gpus(uint64_t *gpus, const struct topo *t, const char *list)
 int preflight_check_here(struct preflight *p, const struct topo *t, const struct preflight_job *j,
                          struct err *e)
 {
-    static const struct check_run_opts opts = {.set = CHECK_RUN_PREFLIGHT, .deadline_ms = CHECK_MS};
-    struct check_env env = {.topo = t, .ranks = j->ranks, .command = j->command, .dirs = j->dirs};
-    size_t rows = check_table_count();
-    const struct check *table = check_table();
+    struct check_env env = {.topo = t,
+                            .ranks = j->ranks,
+                            .command = j->command,
+                            .dirs = j->dirs,
+                            .least = CHECK_REPORT,
+                            .deadline_ms = CHECK_MS};
     if (!uses_gpus(&env.gpus, t, j->gpus))
         return 0;
     struct doctor_node *n = add_node(p, topo_name(t));
-    n->results = xcalloc(rows, sizeof *n->results);
-    return check_run(n->results, table, rows, &env, &opts, e);
+    n->results = xcalloc(CHECKS, sizeof *n->results);
+    return check_run(n->results, check_table(), CHECKS, &env, e);
 }
 
 int preflight_check_job(struct preflight *p, const struct topo *t, const struct launch_spec *s,
@@ -126,10 +128,9 @@ int preflight_measure(struct preflight *p, const struct topo *t, const struct ho
                                   .gpus = gpus > 0,
                                   .brief = true,
                                   .env = env};
-    size_t rows = check_table_count();
     for (int i = 0; i < (hosts ? hosts->count : 1); i++) {
         struct doctor_node *n = add_node(p, hosts ? hosts->at[i].name : topo_name(t));
-        n->results = xcalloc(rows, sizeof *n->results);
+        n->results = xcalloc(CHECKS, sizeof *n->results);
     }
     return active_checks_run(&p->report, &o, e);
 }
@@ -143,7 +144,7 @@ static void take_failure(const struct preflight *p, int node, size_t row, char *
     const struct check *c = &check_table()[row];
     AUTO(strbuf) struct strbuf b = {0};
     const char *advice = doctor_report_put_finding(&b, &p->report, node, row);
-    if (c->preflight != CHECK_PREFLIGHT_STOP || e->code) {
+    if (c->when != CHECK_STOP || e->code) {
         log_warn("%s; try: %s", strbuf_str(&b), advice);
         return;
     }
@@ -156,8 +157,7 @@ static void take_failure(const struct preflight *p, int node, size_t row, char *
 int preflight_judge(struct preflight *p, char **node, struct err *e)
 {
     struct err found = {0};
-    size_t rows = check_table_count();
-    for (size_t row = 0; row < rows; row++)
+    for (size_t row = 0; row < CHECKS; row++)
         for (int i = 0; i < p->report.count; i++)
             if (doctor_report_is_first(&p->report, i, row) &&
                 p->report.nodes[i].results[row].state == CHECK_FAIL)

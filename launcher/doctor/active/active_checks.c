@@ -8,49 +8,30 @@
 #include "common/strbuf.h"
 #include "launcher/doctor/active/active_internal.h"
 
-static const struct check rows[] = {
-    {.id = "act.mem",
-     .what = "copies within memory",
-     .needs = {"gpu.answers"},
+const struct check active_checks[] = {
+    {"act.mem", "copies within memory", CHECK_LONG, .needs = {"gpu.answers"},
      .why = "A GPU or a processor whose memory is slow makes all ranks wait.",
      .advice = "look for other load, power limits and memory errors on this node: nvidia-smi -q"},
-    {.id = "act.pcie",
-     .what = "copies over PCIe",
-     .needs = {"gpu.answers", "gpu.pcie"},
+    {"act.pcie", "copies over PCIe", CHECK_LONG, .needs = {"gpu.answers", "gpu.pcie"},
      .why = "Batches and checkpoints cross this link, and gradients do too without GPUDirect.",
      .advice = "look at the slot and the riser (lspci -vv: LnkSta), at the BIOS, and at other load "
                "on this link; drover bench copy measures it"},
-    {.id = "act.gemm",
-     .what = "products of matrices",
-     .needs = {"gpu.answers"},
+    {"act.gemm", "products of matrices", CHECK_LONG, .needs = {"gpu.answers"},
      .why = "A training step ends when the slowest GPU has multiplied, and a wrong product spoils "
             "the model.",
      .advice = "look at clocks, power limits and temperatures under load: nvidia-smi -q -d "
                "PERFORMANCE; drover bench gemm measures it"},
-    {.id = "act.allreduce",
-     .what = "all-reduce",
-     .needs = {"net.back"},
-     .preflight = CHECK_PREFLIGHT_STOP, /* of --preflight full */
+    {"act.allreduce", "all-reduce", CHECK_STOP /* of --preflight full */, .needs = {"net.back"},
      .why = "Most training jobs spend their communication in this collective.",
      .advice = "drover bench all_reduce --verdict -H NODE, which says what is slow"},
-    {.id = "act.bits",
-     .what = "equal results",
-     .needs = {"gpu.answers"},
+    {"act.bits", "equal results", CHECK_LONG, .needs = {"gpu.answers"},
      .why = "A GPU with silent faults computes wrong gradients, and a job does not converge.",
      .advice = "take the node out, and have the GPU tested: dcgmi diag -r 3"},
-    {.id = "act.pair",
-     .what = "pairs of nodes",
-     .needs = {"act.allreduce"},
-     .preflight = CHECK_PREFLIGHT_REPORT,
+    {"act.pair", "pairs of nodes", CHECK_REPORT, .needs = {"act.allreduce"},
      .why = "One slow link slows down every collective that uses it.",
      .advice = "look at cable, port and switch: drover bench all_reduce --pairs --hostfile FILE"},
+    {0},
 };
-
-const struct check *active_checks(size_t *count)
-{
-    *count = COUNT_OF(rows);
-    return rows;
-}
 
 /* ---- judgement ------------------------------------------------------------------------------ */
 

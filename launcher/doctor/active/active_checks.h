@@ -9,8 +9,8 @@
 #include "launcher/doctor/core/doctor_report.h"
 #include "launcher/plan/hosts.h"
 
-/* Returns the rows of the active checks, which check_run() does not run. */
-const struct check *active_checks(size_t *count);
+/* The rows of the active checks, which check_run() does not run, and an empty one. */
+extern const struct check active_checks[];
 
 struct active_opts {
     const struct hosts *hosts; /* those of the report, in its order; NULL: this machine */

@@ -33,7 +33,7 @@ static void read_node(struct node_health *out, const json_t *node)
         const struct check *row = id ? check_find(id) : NULL;
         if (!row || !state || strcmp(state, check_state_name(CHECK_FAIL)) != 0)
             continue;
-        bool breaks = row->preflight == CHECK_PREFLIGHT_STOP;
+        bool breaks = row->when == CHECK_STOP;
         if (!out->problem || (breaks && !out->out)) {
             free(out->problem);
             out->problem = xasprintf("%s: %s", id, value ? value : "failed");

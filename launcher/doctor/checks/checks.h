@@ -1,13 +1,9 @@
-/* checks - the checks of `drover doctor` in groups, each in a file of its own. A function returns
- * the rows of its group in static memory. */
+/* checks - the checks of `drover doctor` in groups, each in a file of its own: the rows, and an
+ * empty one. */
 #pragma once
 
 #include "launcher/doctor/core/check.h"
 
-const struct check *checks_host(size_t *count);
-const struct check *checks_driver(size_t *count);
-const struct check *checks_gpu(size_t *count);
-const struct check *checks_link(size_t *count);
-const struct check *checks_soft(size_t *count);
-const struct check *checks_net(size_t *count);
-const struct check *checks_store(size_t *count);
+extern const struct check checks_host_limits[], checks_host_files[], checks_host_kernel[],
+    checks_driver[], checks_gpu[], checks_gpu_each[], checks_link[], checks_soft[], checks_net[],
+    checks_store[];

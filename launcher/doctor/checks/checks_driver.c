@@ -8,21 +8,15 @@
 #include "launcher/doctor/checks/checks.h"
 #include "launcher/doctor/core/kernel_log.h"
 #include "launcher/doctor/core/sysroot.h"
-#include "launcher/doctor/facts/gpu_findings.h"
+#include "launcher/doctor/facts/gpu_health.h"
 #include "launcher/doctor/facts/pci_devices.h"
 #include "launcher/doctor/facts/program_libs.h"
 #include "launcher/doctor/facts/xid.h"
 
-static bool exists(const char *path)
-{
-    AUTO(free) char *full = sysroot_path("%s", path);
-    return access(full, F_OK) == 0;
-}
-
 static void run_nouveau(struct check_result *r, struct check_env *env)
 {
     AUTO(strv) char **gpus = pci_devices_gpus();
-    if (gpus && exists("/sys/module/nouveau"))
+    if (gpus && sysroot_exists("/sys/module/nouveau"))
         check_bad(r, CHECK_FAIL, "only NVIDIA's module", "/sys/module/nouveau",
                   "nouveau is loaded");
     else
@@ -201,45 +195,27 @@ static void run_cuda(struct check_result *r, struct check_env *env)
 
 /* ---- what each GPU reports of the driver ---------------------------------------------------- */
 
-static void run_fabric(struct check_result *r, struct check_env *env)
+static void look_fabric(struct gpu_health *h, const struct gpu_sample *g, int i)
 {
-    int count;
-    const struct gpu_sample *g = gpu_findings_facts(r, env, &count);
-    AUTO(gpu_findings) struct gpu_findings f = {0};
-    for (int i = 0; g && i < count; i++) {
-        long long state;
-        if (!gpu_health_get(&state, &g[i], GPU_FACT_FABRIC_STATE) ||
-            state == NVML_FABRIC_NOT_SUPPORTED)
-            continue;
-        int status = (int)g[i].value[GPU_FACT_FABRIC_STATUS];
-        f.known++;
-        if (state < NVML_FABRIC_COMPLETED)
-            gpu_findings_add(&f, CHECK_FAIL, i, "registration %s",
-                             state == 1 ? "has not started" : "is in progress");
-        else if (status != NVML_SUCCESS)
-            gpu_findings_add(&f, CHECK_FAIL, i, "%s", nvml_code_name(status));
-    }
-    if (g && !f.known)
-        check_skip(r, "no NVSwitch fabric");
-    else if (g)
-        gpu_findings_report(r, &f, "registered with the fabric manager",
-                            gpu_rows[GPU_FACT_FABRIC_STATE].function, "all GPUs are registered");
+    long long state, status = g->value[GPU_FACT_FABRIC_STATUS];
+    if (!gpu_health_get(&state, g, GPU_FACT_FABRIC_STATE) || state == NVML_FABRIC_NOT_SUPPORTED)
+        return;
+    h->known++;
+    if (state < NVML_FABRIC_COMPLETED)
+        gpu_health_add(h, CHECK_FAIL, i, "registration %s",
+                       state == 1 ? "has not started" : "is in progress");
+    else if (status != NVML_SUCCESS)
+        gpu_health_add(h, CHECK_FAIL, i, "%s", nvml_code_name((int)status));
 }
 
-static void run_persist(struct check_result *r, struct check_env *env)
+static void look_persist(struct gpu_health *h, const struct gpu_sample *g, int i)
 {
-    int count;
-    const struct gpu_sample *g = gpu_findings_facts(r, env, &count);
-    AUTO(gpu_findings) struct gpu_findings f = {0};
-    for (int i = 0; g && i < count; i++) {
-        long long on;
-        bool known = gpu_health_get(&on, &g[i], GPU_FACT_PERSISTENCE);
-        f.known += known;
-        if (known && !on)
-            gpu_findings_add(&f, CHECK_WARN, i, "off");
-    }
-    if (g)
-        gpu_findings_report(r, &f, "on", gpu_rows[GPU_FACT_PERSISTENCE].function, "on");
+    long long on;
+    if (!gpu_health_get(&on, g, GPU_FACT_PERSISTENCE))
+        return;
+    h->known++;
+    if (!on)
+        gpu_health_add(h, CHECK_WARN, i, "off");
 }
 
 struct gsp {
@@ -272,72 +248,45 @@ static void run_gsp(struct check_result *r, struct check_env *env)
 
 static const char no_torch[] = "Programs see no GPU, or fail at their first CUDA call.";
 
-const struct check *checks_driver(size_t *count)
-{
-    static const struct check rows[] = {
-        {.id = "drv.nouveau",
-         .what = "open-source module nouveau",
-         .run = run_nouveau,
-         .why = "While nouveau holds the GPUs, NVIDIA's driver cannot use them.",
-         .advice = "add 'blacklist nouveau' to /etc/modprobe.d/nouveau.conf, rebuild the initramfs "
-                   "and restart the machine"},
-        {.id = "drv.loads",
-         .what = "NVIDIA's management library",
-         .needs = {"drv.nouveau"},
-         .quick = true,
-         .preflight = CHECK_PREFLIGHT_STOP,
-         .run = run_loads,
-         .why = no_torch,
-         .advice = "install NVIDIA's driver; in a container: start it with `--gpus all`"},
-        {.id = "drv.match",
-         .what = "versions of driver library and kernel module",
-         .needs = {"drv.loads"},
-         .quick = true,
-         .preflight = CHECK_PREFLIGHT_STOP,
-         .run = run_match,
-         .why = "After an update of the driver, the old kernel module stays loaded until the next "
-                "restart. Every CUDA program fails until then.",
-         .advice = "restart the machine or reload the module; hold the driver's packages if "
-                   "unattended upgrades changed them"},
-        {.id = "drv.nodes",
-         .what = "access to the devices",
-         .quick = true,
-         .preflight = CHECK_PREFLIGHT_REPORT,
-         .run = run_nodes,
-         .why = no_torch,
-         .advice = "nvidia-modprobe -u"},
-        {.id = "drv.cuda",
-         .what = "driver new enough for the program",
-         .needs = {"drv.loads", "drv.match"},
-         .quick = true,
-         .preflight = CHECK_PREFLIGHT_REPORT,
-         .run = run_cuda,
-         .why = "A program needs a driver that supports the CUDA version that it was built with.",
-         .advice = "update the driver, install its compatibility package (cuda-compat), or use a "
-                   "program that was built for the driver's CUDA version"},
-        {.id = "drv.fabric",
-         .what = "fabric manager",
-         .needs = {"drv.loads", "drv.match"},
-         .quick = true,
-         .preflight = CHECK_PREFLIGHT_STOP,
-         .run = run_fabric,
-         .why = "On machines with NVSwitch, CUDA does not start until the fabric manager has "
-                "registered the GPUs.",
-         .advice = "systemctl start nvidia-fabricmanager, in the version of the driver"},
-        {.id = "drv.persist",
-         .what = "persistence mode",
-         .needs = {"drv.loads", "drv.match"},
-         .run = run_persist,
-         .why = "Without it the driver initialises the GPU again for every program, which takes "
-                "seconds.",
-         .advice = "nvidia-smi -pm 1"},
-        {.id = "drv.gsp",
-         .what = "firmware of the GPUs",
-         .run = run_gsp,
-         .why = "A GPU whose system processor has failed looks healthy until a program uses it.",
-         .advice = "reset the GPU (nvidia-smi --gpu-reset -i GPU) when no program uses it; if this "
-                   "fails, restart the machine"},
-    };
-    *count = COUNT_OF(rows);
-    return rows;
-}
+const struct check checks_driver[] = {
+    {"drv.nouveau", "open-source module nouveau", CHECK_LONG, run_nouveau,
+     .why = "While nouveau holds the GPUs, NVIDIA's driver cannot use them.",
+     .advice = "add 'blacklist nouveau' to /etc/modprobe.d/nouveau.conf, rebuild the initramfs and "
+               "restart the machine"},
+    {"drv.loads", "NVIDIA's management library", CHECK_STOP, run_loads, .needs = {"drv.nouveau"},
+     .why = no_torch,
+     .advice = "install NVIDIA's driver; in a container: start it with `--gpus all`"},
+    {"drv.match", "versions of driver library and kernel module", CHECK_STOP, run_match,
+     .needs = {"drv.loads"},
+     .why = "After an update of the driver, the old kernel module stays loaded until the next "
+            "restart. Every CUDA program fails until then.",
+     .advice = "restart the machine or reload the module; hold the driver's packages if unattended "
+               "upgrades changed them"},
+    {"drv.nodes", "access to the devices", CHECK_REPORT, run_nodes, .why = no_torch,
+     .advice = "nvidia-modprobe -u"},
+    {"drv.cuda", "driver new enough for the program", CHECK_REPORT, run_cuda,
+     .needs = {"drv.loads", "drv.match"},
+     .why = "A program needs a driver that supports the CUDA version that it was built with.",
+     .advice = "update the driver, install its compatibility package (cuda-compat), or use a "
+               "program that was built for the driver's CUDA version"},
+    {"drv.fabric", "fabric manager", CHECK_STOP, gpu_health_check_each,
+     .each =
+         &(const struct gpu_health_check){look_fabric, "registered with the fabric manager",
+                                          GPU_FACT_FABRIC_STATE, .ok = "all GPUs are registered",
+                                          .none = "no NVSwitch fabric"},
+     .needs = {"drv.loads", "drv.match"},
+     .why = "On machines with NVSwitch, CUDA does not start until the fabric manager has "
+            "registered the GPUs.",
+     .advice = "systemctl start nvidia-fabricmanager, in the version of the driver"},
+    {"drv.persist", "persistence mode", CHECK_LONG, gpu_health_check_each,
+     .each = &(const struct gpu_health_check){look_persist, "on", GPU_FACT_PERSISTENCE, .ok = "on"},
+     .needs = {"drv.loads", "drv.match"},
+     .why =
+         "Without it the driver initialises the GPU again for every program, which takes seconds.",
+     .advice = "nvidia-smi -pm 1"},
+    {"drv.gsp", "firmware of the GPUs", CHECK_LONG, run_gsp,
+     .why = "A GPU whose system processor has failed looks healthy until a program uses it.",
+     .advice = "reset the GPU (nvidia-smi --gpu-reset -i GPU) when no program uses it; if this "
+               "fails, restart the machine"},
+    {0},
+};

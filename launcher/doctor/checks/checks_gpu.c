@@ -5,10 +5,9 @@
 
 #include "common/plural.h"
 #include "launcher/doctor/checks/checks.h"
-#include "launcher/doctor/checks/checks_gpu_internal.h"
 #include "launcher/doctor/core/kernel_log.h"
 #include "launcher/doctor/core/sysroot.h"
-#include "launcher/doctor/facts/gpu_findings.h"
+#include "launcher/doctor/facts/gpu_health.h"
 #include "launcher/doctor/facts/pci_devices.h"
 #include "launcher/doctor/facts/xid.h"
 
@@ -93,21 +92,18 @@ static void run_count(struct check_result *r, struct check_env *env)
 /* ---- gpu.answers ---------------------------------------------------------------------------- */
 
 /* Adds the first error of each GPU. */
-static void add_errors(struct gpu_findings *f, const struct gpu_sample *g, int i)
+static void add_errors(struct gpu_health *h, const struct gpu_sample *g, int i)
 {
     long long temperature, power, clock;
-    f->known++;
-    for (int fact = 0; fact < GPU_FACTS; fact++) {
-        int rc = g[i].rc[fact];
-        if (rc == NVML_SUCCESS || gpu_facts_is_unavailable(rc))
-            continue;
-        gpu_findings_add(f, CHECK_FAIL, i, "%s: %s", gpu_rows[fact].function, nvml_code_name(rc));
-        return;
-    }
-    if (gpu_health_get(&temperature, &g[i], GPU_FACT_TEMPERATURE) &&
-        gpu_health_get(&power, &g[i], GPU_FACT_POWER) &&
-        gpu_health_get(&clock, &g[i], GPU_FACT_SM_CLOCK) && !temperature && !power && !clock)
-        gpu_findings_add(f, CHECK_FAIL, i, "temperature, power and clock are 0");
+    h->known++;
+    for (int fact = 0; fact < GPU_FACTS; fact++)
+        if (g->rc[fact] != NVML_SUCCESS && !gpu_facts_is_unavailable(g->rc[fact]))
+            return gpu_health_add(h, CHECK_FAIL, i, "%s: %s", gpu_rows[fact].function,
+                                  nvml_code_name(g->rc[fact]));
+    if (gpu_health_get(&temperature, g, GPU_FACT_TEMPERATURE) &&
+        gpu_health_get(&power, g, GPU_FACT_POWER) && gpu_health_get(&clock, g, GPU_FACT_SM_CLOCK) &&
+        !temperature && !power && !clock)
+        gpu_health_add(h, CHECK_FAIL, i, "temperature, power and clock are 0");
 }
 
 static void run_answers(struct check_result *r, struct check_env *env)
@@ -115,16 +111,16 @@ static void run_answers(struct check_result *r, struct check_env *env)
     int count, gpu, ms;
     enum gpu_fact fact;
     const struct gpu_sample *g = gpu_health_read(env, &count);
-    AUTO(gpu_findings) struct gpu_findings f = {0};
+    AUTO(gpu_health) struct gpu_health h = {0};
     if (!g)
         return check_skip(r, "no GPU");
     bool stuck = gpu_health_stuck(&gpu, &fact, &ms);
     for (int i = 0; i < (stuck ? gpu : count); i++)
-        add_errors(&f, g, i);
+        add_errors(&h, &g[i], i);
     if (stuck)
-        gpu_findings_add(&f, CHECK_FAIL, gpu, "%s does not answer within %d ms",
-                         gpu_rows[fact].function, ms);
-    gpu_findings_report(r, &f, "an answer to each call", "NVML", "all GPUs answer");
+        gpu_health_add(&h, CHECK_FAIL, gpu, "%s does not answer within %d ms",
+                       gpu_rows[fact].function, ms);
+    gpu_health_report(r, &h, "an answer to each call", "NVML", "all GPUs answer");
 }
 
 /* ---- gpu.xid -------------------------------------------------------------------------------- */
@@ -140,7 +136,7 @@ struct xids {
         int times;
     } entries[XIDS_MAX];
     int count;
-    struct gpu_findings findings;
+    struct gpu_health findings;
     int worst;
 };
 
@@ -177,7 +173,7 @@ static void add_xid(struct xids *all, int i)
     AUTO(free)
     char *times =
         all->entries[i].times > 1 ? xasprintf(" (%d times)", all->entries[i].times) : xstrdup("");
-    gpu_findings_add(&all->findings, fails ? CHECK_FAIL : CHECK_WARN, -1, "%s%s", text, times);
+    gpu_health_add(&all->findings, fails ? CHECK_FAIL : CHECK_WARN, -1, "%s%s", text, times);
 }
 
 static const char *const class_advice[] = {
@@ -197,9 +193,9 @@ static void add_recovery_action(struct xids *all, const struct gpu_sample *g)
         return;
     int class = action == 2 ? XID_RESTART : XID_RESET;
     all->worst = class > all->worst ? class : all->worst;
-    gpu_findings_add(&all->findings, CHECK_FAIL, g->gpu.index, "the driver asks for: %s",
-                     action > 0 && action < (int)COUNT_OF(actions) ? actions[action]
-                                                                   : "an unknown action");
+    gpu_health_add(&all->findings, CHECK_FAIL, g->gpu.index, "the driver asks for: %s",
+                   action > 0 && action < (int)COUNT_OF(actions) ? actions[action]
+                                                                 : "an unknown action");
 }
 
 static void run_xid(struct check_result *r, struct check_env *env)
@@ -213,8 +209,8 @@ static void run_xid(struct check_result *r, struct check_env *env)
         add_recovery_action(&all, &g[i]);
     all.findings.known = rc == 0;
     if (all.findings.fail.len || all.findings.warn.len || (rc == 0 && g)) {
-        gpu_findings_report(r, &all.findings, "no Xid error", "/dev/kmsg, recovery action",
-                            "no Xid error since boot that matters now");
+        gpu_health_report(r, &all.findings, "no Xid error", "/dev/kmsg, recovery action",
+                          "no Xid error since boot that matters now");
         if (r->state != CHECK_OK)
             check_advise(r, "%s", class_advice[all.worst]);
     } else if (rc < 0 && g) {
@@ -222,108 +218,20 @@ static void run_xid(struct check_result *r, struct check_env *env)
     } else {
         check_skip(r, "no GPU");
     }
-    gpu_findings_free(&all.findings);
+    gpu_health_free(&all.findings);
 }
 
-static const char crash[] = "Programs fail or compute wrong results on such a GPU.";
-static const char slower[] = "All ranks of a job wait for the slowest GPU.";
-
-const struct check *checks_gpu(size_t *count)
-{
-    static const struct check rows[] = {
-        {.id = "gpu.count",
-         .what = "all GPUs are present",
-         .needs = {"drv.loads", "drv.match"},
-         .quick = true,
-         .preflight = CHECK_PREFLIGHT_REPORT,
-         .run = run_count,
-         .why =
-             "A GPU that has fallen off the bus is missing from NVML, and ranks get the wrong one.",
-         .advice = "restart the machine; if the GPU stays away, drain the node"},
-        {.id = "gpu.answers",
-         .what = "all GPUs answer",
-         .needs = {"drv.loads", "drv.match"},
-         .quick = true,
-         .preflight = CHECK_PREFLIGHT_STOP,
-         .run = run_answers,
-         .why = "A GPU that hangs or is lost still appears in lists, and a job that uses it hangs.",
-         .advice = "reset the GPU (nvidia-smi --gpu-reset -i GPU); if it does not answer then, "
-                   "restart the machine"},
-        {.id = "gpu.xid",
-         .what = "errors of the GPUs since boot",
-         .run = run_xid,
-         .why = "The driver reports each failure of a GPU as an Xid error in the kernel's log.",
-         .advice = "see NVIDIA's catalogue of Xid errors"},
-        {.id = "gpu.ecc",
-         .what = "uncorrected memory errors",
-         .needs = {"gpu.answers"},
-         .run = checks_gpu_ecc,
-         .why = crash,
-         .advice =
-             "reset the GPU (nvidia-smi --gpu-reset -i GPU); if errors return, drain the node"},
-        {.id = "gpu.remap",
-         .what = "remapped rows of memory",
-         .needs = {"gpu.answers"},
-         .run = checks_gpu_remap,
-         .why = crash,
-         .advice = "reset the GPU when the node is free: nvidia-smi --gpu-reset -i GPU"},
-        {.id = "gpu.temp",
-         .what = "temperature",
-         .needs = {"gpu.answers"},
-         .quick = true,
-         .preflight = CHECK_PREFLIGHT_REPORT,
-         .run = checks_gpu_temp,
-         .why = slower,
-         .advice = "look after airflow and fans; compare with the node's other GPUs"},
-        {.id = "gpu.slow",
-         .what = "slowdown",
-         .needs = {"gpu.answers"},
-         .quick = true,
-         .preflight = CHECK_PREFLIGHT_REPORT,
-         .run = checks_gpu_slow,
-         .why = slower,
-         .advice = "check power supply and cooling, and find the program that has lowered the "
-                   "power limit: nvidia-smi -q -d POWER,PERFORMANCE"},
-        {.id = "gpu.pcie",
-         .what = "PCIe link",
-         .needs = {"gpu.answers"},
-         .run = checks_gpu_pcie,
-         .why = "A link with fewer lanes or a lower generation halves the bandwidth between host "
-                "and GPU.",
-         .advice = "reseat the GPU or its riser, and look at the narrow port: lspci -vv"},
-        {.id = "gpu.busy",
-         .what = "processes of others",
-         .needs = {"gpu.answers"},
-         .quick = true,
-         .preflight = CHECK_PREFLIGHT_REPORT,
-         .run = checks_gpu_busy,
-         .why = "Another program takes memory and time of the GPU.",
-         .advice = "end the process or use another GPU; in a container, memory without a process "
-                   "belongs to a process of the host"},
-        {.id = "gpu.mode",
-         .what = "compute and MIG mode",
-         .needs = {"gpu.answers"},
-         .quick = true,
-         .preflight = CHECK_PREFLIGHT_STOP,
-         .run = checks_gpu_mode,
-         .why = "In another mode than the default one, some or all ranks cannot use the GPU.",
-         .advice = "nvidia-smi -c 0; for MIG: nvidia-smi --gpu-reset"},
-        {.id = "gpu.same",
-         .what = "equal GPUs",
-         .needs = {"gpu.answers"},
-         .compared = true,
-         .run = checks_gpu_same,
-         .why = slower,
-         .advice = "set the same modes and limits on all GPUs, and update the VBIOS of the one "
-                   "that differs"},
-        {.id = "gpu.arch",
-         .what = "architectures of the program",
-         .needs = {"gpu.answers"},
-         .run = checks_gpu_arch,
-         .why =
-             "Without code for its architecture a GPU fails with 'no kernel image is available'.",
-         .advice = "install a build of PyTorch for this GPU's architecture"},
-    };
-    *count = COUNT_OF(rows);
-    return rows;
-}
+const struct check checks_gpu[] = {
+    {"gpu.count", "all GPUs are present", CHECK_REPORT, run_count,
+     .needs = {"drv.loads", "drv.match"},
+     .why = "A GPU that has fallen off the bus is missing from NVML, and ranks get the wrong one.",
+     .advice = "restart the machine; if the GPU stays away, drain the node"},
+    {"gpu.answers", "all GPUs answer", CHECK_STOP, run_answers, .needs = {"drv.loads", "drv.match"},
+     .why = "A GPU that hangs or is lost still appears in lists, and a job that uses it hangs.",
+     .advice = "reset the GPU (nvidia-smi --gpu-reset -i GPU); if it does not answer then, restart "
+               "the machine"},
+    {"gpu.xid", "errors of the GPUs since boot", CHECK_LONG, run_xid,
+     .why = "The driver reports each failure of a GPU as an Xid error in the kernel's log.",
+     .advice = "see NVIDIA's catalogue of Xid errors"},
+    {0},
+};

@@ -2,113 +2,68 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "launcher/doctor/checks/checks_gpu_internal.h"
+#include "launcher/doctor/checks/checks.h"
 #include "launcher/doctor/core/sysroot.h"
 #include "launcher/doctor/facts/cuda_archs.h"
-#include "launcher/doctor/facts/gpu_findings.h"
+#include "launcher/doctor/facts/gpu_health.h"
 #include "launcher/doctor/facts/pci_devices.h"
 #include "launcher/doctor/facts/program_libs.h"
 
 /* ---- health --------------------------------------------------------------------------------- */
-
-/* A check of each GPU alone: adds what is wrong with g[i], and counts it in `known`. */
-typedef void gpu_fn(struct gpu_findings *f, const struct check_env *env, const struct gpu_sample *g,
-                    int i, int count);
-
-static void run_each(struct check_result *r, struct check_env *env, gpu_fn *fn, const char *want,
-                     enum gpu_fact source, const char *ok)
-{
-    int count;
-    const struct gpu_sample *g = gpu_findings_facts(r, env, &count);
-    AUTO(gpu_findings) struct gpu_findings f = {0};
-    for (int i = 0; g && i < count; i++)
-        fn(&f, env, g, i, count);
-    if (g)
-        gpu_findings_report(r, &f, want, gpu_rows[source].function, ok);
-}
 
 static bool same_model(const struct gpu_sample *a, const struct gpu_sample *b)
 {
     return strcmp(a->gpu.name, b->gpu.name) == 0;
 }
 
-static void ecc(struct gpu_findings *f, const struct check_env *env, const struct gpu_sample *g,
-                int i, int count)
+static void ecc(struct gpu_health *h, const struct gpu_sample *g, int i)
 {
-    (void)env;
     long long now = 0, ever = 0, on = 0, other;
-    bool known_mode = gpu_health_get(&on, &g[i], GPU_FACT_ECC_MODE);
-    f->known += gpu_health_get(&now, &g[i], GPU_FACT_ECC_VOLATILE) || known_mode;
+    bool known_mode = gpu_health_get(&on, g, GPU_FACT_ECC_MODE);
+    h->known += gpu_health_get(&now, g, GPU_FACT_ECC_VOLATILE) || known_mode;
     if (now > 0)
-        gpu_findings_add(f, CHECK_FAIL, i, "%lld uncorrected errors since the last reset", now);
-    else if (gpu_health_get(&ever, &g[i], GPU_FACT_ECC_AGGREGATE) && ever > 0)
-        gpu_findings_add(f, CHECK_WARN, i, "%lld uncorrected errors in its life", ever);
-    for (int k = 0; known_mode && !on && k < count; k++)
-        if (same_model(&g[k], &g[i]) && gpu_health_get(&other, &g[k], GPU_FACT_ECC_MODE) && other)
-            return gpu_findings_add(f, CHECK_WARN, i, "ECC is off, and on for GPU %d", k);
+        gpu_health_add(h, CHECK_FAIL, i, "%lld uncorrected errors since the last reset", now);
+    else if (gpu_health_get(&ever, g, GPU_FACT_ECC_AGGREGATE) && ever > 0)
+        gpu_health_add(h, CHECK_WARN, i, "%lld uncorrected errors in its life", ever);
+    for (int k = 0; known_mode && !on && k < h->count; k++)
+        if (same_model(&h->gpus[k], g) && gpu_health_get(&other, &h->gpus[k], GPU_FACT_ECC_MODE) &&
+            other)
+            return gpu_health_add(h, CHECK_WARN, i, "ECC is off, and on for GPU %d", k);
 }
 
-void checks_gpu_ecc(struct check_result *r, struct check_env *env)
+static void remap(struct gpu_health *h, const struct gpu_sample *g, int i)
 {
-    run_each(r, env, ecc, "no uncorrected error", GPU_FACT_ECC_VOLATILE, "no uncorrected error");
-}
-
-static void remap(struct gpu_findings *f, const struct check_env *env, const struct gpu_sample *g,
-                  int i, int count)
-{
-    (void)env;
-    (void)count;
     long long pending, failed;
-    if (!gpu_health_get(&pending, &g[i], GPU_FACT_REMAP_PENDING) ||
-        !gpu_health_get(&failed, &g[i], GPU_FACT_REMAP_FAILED))
+    if (!gpu_health_get(&pending, g, GPU_FACT_REMAP_PENDING) ||
+        !gpu_health_get(&failed, g, GPU_FACT_REMAP_FAILED))
         return;
-    f->known++;
+    h->known++;
     if (failed)
-        gpu_findings_add(f, CHECK_FAIL, i, "a row of memory could not be remapped");
+        gpu_health_add(h, CHECK_FAIL, i, "a row of memory could not be remapped");
     else if (pending)
-        gpu_findings_add(f, CHECK_FAIL, i, "the remapping of a row is pending");
-}
-
-void checks_gpu_remap(struct check_result *r, struct check_env *env)
-{
-    run_each(r, env, remap, "no pending and no failed remapping", GPU_FACT_REMAP_PENDING,
-             "none pending or failed");
+        gpu_health_add(h, CHECK_FAIL, i, "the remapping of a row is pending");
 }
 
 enum { NEAR_SLOWDOWN = 3 }; /* degrees */
 
-static void temp(struct gpu_findings *f, const struct check_env *env, const struct gpu_sample *g,
-                 int i, int count)
+static void temp(struct gpu_health *h, const struct gpu_sample *g, int i)
 {
-    (void)env;
-    (void)count;
-    long long now = 0, limit, margin, slowdown;
-    bool known = gpu_health_get(&now, &g[i], GPU_FACT_TEMPERATURE);
-    long long left;
-    if (known && gpu_health_get(&limit, &g[i], GPU_FACT_SLOWDOWN))
-        left = (long long)limit - (long long)now;
-    else if (gpu_health_get(&margin, &g[i], GPU_FACT_MARGIN) &&
-             gpu_health_get(&slowdown, &g[i], GPU_FACT_SLOWDOWN_TLIMIT))
-        left = (long long)margin - (long long)slowdown;
+    long long now = 0, limit, margin, slowdown, left;
+    bool known = gpu_health_get(&now, g, GPU_FACT_TEMPERATURE);
+    if (known && gpu_health_get(&limit, g, GPU_FACT_SLOWDOWN))
+        left = limit - now;
+    else if (gpu_health_get(&margin, g, GPU_FACT_MARGIN) &&
+             gpu_health_get(&slowdown, g, GPU_FACT_SLOWDOWN_TLIMIT))
+        left = margin - slowdown;
     else
         return;
-    f->known++;
+    h->known++;
     if (left <= NEAR_SLOWDOWN)
-        gpu_findings_add(f, CHECK_FAIL, i, "%lld degrees Celsius, slowdown at %lld", now,
-                         (long long)now + left);
+        gpu_health_add(h, CHECK_FAIL, i, "%lld degrees Celsius, slowdown at %lld", now, now + left);
 }
 
-void checks_gpu_temp(struct check_result *r, struct check_env *env)
+static void slow(struct gpu_health *h, const struct gpu_sample *g, int i)
 {
-    run_each(r, env, temp, "more than 3 degrees below slowdown", GPU_FACT_TEMPERATURE,
-             "below slowdown");
-}
-
-static void slow(struct gpu_findings *f, const struct check_env *env, const struct gpu_sample *g,
-                 int i, int count)
-{
-    (void)env;
-    (void)count;
     static const struct {
         unsigned bit;
         enum check_state state;
@@ -120,23 +75,18 @@ static void slow(struct gpu_findings *f, const struct check_env *env, const stru
         {NVML_REASON_SW_THERMAL, CHECK_WARN, "the driver lowers the clocks: temperature"},
     };
     long long bits = 0, pstate = 1, limit, usual;
-    bool known = gpu_health_get(&bits, &g[i], GPU_FACT_THROTTLE);
-    bool loaded = gpu_health_get(&pstate, &g[i], GPU_FACT_PSTATE) && pstate == 0;
-    f->known += known;
+    bool known = gpu_health_get(&bits, g, GPU_FACT_THROTTLE);
+    bool loaded = gpu_health_get(&pstate, g, GPU_FACT_PSTATE) && pstate == 0;
+    h->known += known;
     for (size_t k = 0; known && loaded && k < COUNT_OF(reasons); k++)
         if (bits & reasons[k].bit) {
-            gpu_findings_add(f, reasons[k].state, i, "%s", reasons[k].text);
+            gpu_health_add(h, reasons[k].state, i, "%s", reasons[k].text);
             break;
         }
-    if (gpu_health_get(&limit, &g[i], GPU_FACT_POWER_LIMIT) &&
-        gpu_health_get(&usual, &g[i], GPU_FACT_POWER_DEFAULT) && limit < usual)
-        gpu_findings_add(f, CHECK_WARN, i, "power limit %lld W, default %lld W", limit / 1000,
-                         usual / 1000);
-}
-
-void checks_gpu_slow(struct check_result *r, struct check_env *env)
-{
-    run_each(r, env, slow, "no slowdown", GPU_FACT_THROTTLE, "no slowdown");
+    if (gpu_health_get(&limit, g, GPU_FACT_POWER_LIMIT) &&
+        gpu_health_get(&usual, g, GPU_FACT_POWER_DEFAULT) && limit < usual)
+        gpu_health_add(h, CHECK_WARN, i, "power limit %lld W, default %lld W", limit / 1000,
+                       usual / 1000);
 }
 
 /* ---- gpu.pcie ------------------------------------------------------------------------------- */
@@ -151,48 +101,39 @@ static long long link_width(const char *bus_id, const char *what)
 
 /* Links are between a port (root port or downstream port of a switch) and the device below it.
  * Ports alternate on the way down, so these are the pairs 0-1, 2-3, … of the path. */
-static void add_narrow_ports(struct gpu_findings *f, const struct gpu_sample *g, int i)
+static void add_narrow_ports(struct gpu_health *h, const struct gpu_sample *g, int i)
 {
-    AUTO(strv) char **path = pci_devices_path(g[i].gpu.bus_id);
+    AUTO(strv) char **path = pci_devices_path(g->gpu.bus_id);
     size_t n = strv_len(path);
     for (size_t k = 0; k + 1 < n - n % 2; k += 2) {
         long long now = link_width(path[k + 1], "current");
         long long upper = link_width(path[k], "max"), lower = link_width(path[k + 1], "max");
         long long max = upper < lower ? upper : lower;
         if (now > 0 && now < max)
-            gpu_findings_add(f, CHECK_FAIL, i, "the link below port %s has %lld of %lld lanes",
-                             path[k], now, max);
+            gpu_health_add(h, CHECK_FAIL, i, "the link below port %s has %lld of %lld lanes",
+                           path[k], now, max);
     }
 }
 
-static void pcie(struct gpu_findings *f, const struct check_env *env, const struct gpu_sample *g,
-                 int i, int count)
+static void pcie(struct gpu_health *h, const struct gpu_sample *g, int i)
 {
-    (void)count;
     long long width, max_width, gen, max_gen, reasons, pstate, before, after;
-    bool known = gpu_health_get(&width, &g[i], GPU_FACT_PCIE_WIDTH) &&
-                 gpu_health_get(&max_width, &g[i], GPU_FACT_PCIE_MAX_WIDTH);
-    f->known += known;
+    gpu_health_let_counters_grow(h->env);
+    bool known = gpu_health_get(&width, g, GPU_FACT_PCIE_WIDTH) &&
+                 gpu_health_get(&max_width, g, GPU_FACT_PCIE_MAX_WIDTH);
+    h->known += known;
     if (known && width < max_width)
-        gpu_findings_add(f, CHECK_FAIL, i, "%lld of %lld lanes", width, max_width);
+        gpu_health_add(h, CHECK_FAIL, i, "%lld of %lld lanes", width, max_width);
     else
-        add_narrow_ports(f, g, i);
-    if (gpu_health_get(&pstate, &g[i], GPU_FACT_PSTATE) && pstate == 0 &&
-        gpu_health_get(&reasons, &g[i], GPU_FACT_THROTTLE) && !(reasons & NVML_REASON_IDLE) &&
-        gpu_health_get(&gen, &g[i], GPU_FACT_PCIE_GEN) &&
-        gpu_health_get(&max_gen, &g[i], GPU_FACT_PCIE_MAX_GEN) && gen < max_gen)
-        gpu_findings_add(f, CHECK_WARN, i, "PCIe %lld under load, of %lld", gen, max_gen);
-    if (gpu_health_get(&before, &g[i], GPU_FACT_PCIE_REPLAYS) &&
-        gpu_health_again(&after, &g[i], GPU_FACT_PCIE_REPLAYS) && after > before)
-        gpu_findings_add(f, CHECK_WARN, i, "%lld PCIe replays in 0.3 s", after - before);
-}
-
-void checks_gpu_pcie(struct check_result *r, struct check_env *env)
-{
-    int count;
-    if (gpu_health_read(env, &count))
-        gpu_health_let_counters_grow(env);
-    run_each(r, env, pcie, "all lanes", GPU_FACT_PCIE_WIDTH, "all lanes");
+        add_narrow_ports(h, g, i);
+    if (gpu_health_get(&pstate, g, GPU_FACT_PSTATE) && pstate == 0 &&
+        gpu_health_get(&reasons, g, GPU_FACT_THROTTLE) && !(reasons & NVML_REASON_IDLE) &&
+        gpu_health_get(&gen, g, GPU_FACT_PCIE_GEN) &&
+        gpu_health_get(&max_gen, g, GPU_FACT_PCIE_MAX_GEN) && gen < max_gen)
+        gpu_health_add(h, CHECK_WARN, i, "PCIe %lld under load, of %lld", gen, max_gen);
+    if (gpu_health_get(&before, g, GPU_FACT_PCIE_REPLAYS) &&
+        gpu_health_again(&after, g, GPU_FACT_PCIE_REPLAYS) && after > before)
+        gpu_health_add(h, CHECK_WARN, i, "%lld PCIe replays in 0.3 s", after - before);
 }
 
 /* ---- gpu.busy ------------------------------------------------------------------------------- */
@@ -208,7 +149,7 @@ static long user_of(unsigned pid)
     return line && sscanf(line, "\nUid:%ld", &uid) == 1 ? uid : -1;
 }
 
-static void add_process(struct gpu_findings *f, int i, const struct gpu_process *p)
+static void add_process(struct gpu_health *h, int i, const struct gpu_process *p)
 {
     long uid = user_of((unsigned)p->pid);
     AUTO(free) char *command = sysroot_read("/proc/%d/comm", p->pid);
@@ -218,60 +159,45 @@ static void add_process(struct gpu_findings *f, int i, const struct gpu_process 
     if (uid == (long)geteuid() || (command && strncmp(command, "nvidia-cuda-mps", 15) == 0))
         return;
     if (uid < 0)
-        return gpu_findings_add(f, CHECK_FAIL, i, "process %d, %s: a process of the host", p->pid,
-                                memory);
+        return gpu_health_add(h, CHECK_FAIL, i, "process %d, %s: a process of the host", p->pid,
+                              memory);
     const struct passwd *user = getpwuid((uid_t)uid);
-    gpu_findings_add(f, CHECK_FAIL, i, "process %d of %s (%s), %s", p->pid,
-                     user ? user->pw_name : "an unknown user", command ? command : "?", memory);
+    gpu_health_add(h, CHECK_FAIL, i, "process %d of %s (%s), %s", p->pid,
+                   user ? user->pw_name : "an unknown user", command ? command : "?", memory);
 }
 
-static void busy(struct gpu_findings *f, const struct check_env *env, const struct gpu_sample *g,
-                 int i, int count)
+static void busy(struct gpu_health *h, const struct gpu_sample *g, int i)
 {
-    (void)env;
-    (void)count;
     long long total, used, graphics;
-    bool known = gpu_health_get(NULL, &g[i], GPU_FACT_PROCESSES);
-    f->known += known;
-    for (int k = 0; known && k < g[i].process_count; k++)
-        add_process(f, i, &g[i].processes[k]);
-    if (!known || g[i].process_count || !gpu_health_get(&graphics, &g[i], GPU_FACT_GRAPHICS) ||
-        graphics || !gpu_health_get(&total, &g[i], GPU_FACT_MEMORY_TOTAL) ||
-        !gpu_health_get(&used, &g[i], GPU_FACT_MEMORY_USED))
+    bool known = gpu_health_get(NULL, g, GPU_FACT_PROCESSES);
+    h->known += known;
+    for (int k = 0; known && k < g->process_count; k++)
+        add_process(h, i, &g->processes[k]);
+    if (!known || g->process_count || !gpu_health_get(&graphics, g, GPU_FACT_GRAPHICS) ||
+        graphics || !gpu_health_get(&total, g, GPU_FACT_MEMORY_TOTAL) ||
+        !gpu_health_get(&used, g, GPU_FACT_MEMORY_USED))
         return;
     if (used * 100 > total * STRANGER_PERCENT)
-        gpu_findings_add(f, CHECK_FAIL, i, "%lld MiB in use without a visible process%s",
-                         used / MIB,
-                         pci_devices_hidden_by_container() ? ": a process of the host" : "");
-}
-
-void checks_gpu_busy(struct check_result *r, struct check_env *env)
-{
-    run_each(r, env, busy, "no process of another user", GPU_FACT_PROCESSES, "no stranger");
+        gpu_health_add(h, CHECK_FAIL, i, "%lld MiB in use without a visible process%s", used / MIB,
+                       pci_devices_hidden_by_container() ? ": a process of the host" : "");
 }
 
 /* ---- gpu.mode ------------------------------------------------------------------------------- */
 
-static void mode(struct gpu_findings *f, const struct check_env *env, const struct gpu_sample *g,
-                 int i, int count)
+static void mode(struct gpu_health *h, const struct gpu_sample *g, int i)
 {
     long long compute, mig, pending;
-    bool known = gpu_health_get(&compute, &g[i], GPU_FACT_COMPUTE_MODE);
-    f->known += known;
+    bool known = gpu_health_get(&compute, g, GPU_FACT_COMPUTE_MODE);
+    h->known += known;
     if (known && compute == NVML_COMPUTE_PROHIBITED)
-        gpu_findings_add(f, CHECK_FAIL, i, "compute mode is prohibited");
-    else if (known && compute != 0 && env->ranks > count)
-        gpu_findings_add(f, CHECK_FAIL, i, "compute mode is exclusive, for %d ranks on %d GPUs",
-                         env->ranks, count);
-    if (gpu_health_get(&mig, &g[i], GPU_FACT_MIG_MODE) &&
-        gpu_health_get(&pending, &g[i], GPU_FACT_MIG_MODE_PENDING) && mig != pending)
-        gpu_findings_add(f, CHECK_WARN, i, "MIG mode changes from %s at the next reset",
-                         mig ? "on to off" : "off to on");
-}
-
-void checks_gpu_mode(struct check_result *r, struct check_env *env)
-{
-    run_each(r, env, mode, "default compute mode", GPU_FACT_COMPUTE_MODE, "default");
+        gpu_health_add(h, CHECK_FAIL, i, "compute mode is prohibited");
+    else if (known && compute != 0 && h->env->ranks > h->count)
+        gpu_health_add(h, CHECK_FAIL, i, "compute mode is exclusive, for %d ranks on %d GPUs",
+                       h->env->ranks, h->count);
+    if (gpu_health_get(&mig, g, GPU_FACT_MIG_MODE) &&
+        gpu_health_get(&pending, g, GPU_FACT_MIG_MODE_PENDING) && mig != pending)
+        gpu_health_add(h, CHECK_WARN, i, "MIG mode changes from %s at the next reset",
+                       mig ? "on to off" : "off to on");
 }
 
 /* ---- gpu.same ------------------------------------------------------------------------------- */
@@ -322,69 +248,117 @@ static const char *majority(const struct gpu_sample *g, char *const *text, int c
 }
 
 /* Adds the GPUs that differ from most others of their model; property 0 is the model. */
-static void add_odd(struct gpu_findings *f, const struct gpu_sample *g, int count, size_t which)
+static void add_odd(struct gpu_health *h, size_t which)
 {
-    AUTO(free) char **text = xcalloc((size_t)count, sizeof *text);
-    for (int i = 0; i < count; i++)
-        text[i] = property(&g[i], which);
-    for (int i = 0; i < count; i++) {
-        const char *most = majority(g, text, count, i, which == 0);
+    AUTO(free) char **text = xcalloc((size_t)h->count, sizeof *text);
+    for (int i = 0; i < h->count; i++)
+        text[i] = property(&h->gpus[i], which);
+    for (int i = 0; i < h->count; i++) {
+        const char *most = majority(h->gpus, text, h->count, i, which == 0);
         if (text[i] && most && strcmp(text[i], most) != 0)
-            gpu_findings_add(f, CHECK_WARN, i, "%s, the others %s", text[i], most);
+            gpu_health_add(h, CHECK_WARN, i, "%s, the others %s", text[i], most);
     }
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < h->count; i++)
         free(text[i]);
 }
 
-void checks_gpu_same(struct check_result *r, struct check_env *env)
+static void run_same(struct check_result *r, struct check_env *env)
 {
-    int count;
-    const struct gpu_sample *g = gpu_findings_facts(r, env, &count);
-    AUTO(gpu_findings) struct gpu_findings f = {.known = count};
+    AUTO(gpu_health) struct gpu_health h = {0};
     AUTO(strbuf) struct strbuf all = {0};
-    if (!g)
+    if (!gpu_health_begin(&h, r, env))
         return;
-    strbuf_printf(&all, "%d x ", count);
+    h.known = h.count;
+    strbuf_printf(&all, "%d x ", h.count);
     for (size_t which = 0; which < PROPERTIES; which++) {
-        AUTO(free) char *text = property(&g[0], which);
+        AUTO(free) char *text = property(h.gpus, which);
         if (text)
             strbuf_printf(&all, "%s%s", which ? ", " : "", text);
-        add_odd(&f, g, count, which);
+        add_odd(&h, which);
     }
-    gpu_findings_report(r, &f, "equal GPUs", "NVML", strbuf_str(&all));
+    gpu_health_report(r, &h, "equal GPUs", "NVML", strbuf_str(&all));
 }
 
 /* ---- gpu.arch ------------------------------------------------------------------------------- */
 
-static void add_arch(struct gpu_findings *f, const struct gpu_sample *g, const struct cuda_archs *a,
-                     const char *library)
-{
-    long long capability;
-    if (!gpu_health_get(&capability, g, GPU_FACT_CAPABILITY))
-        return;
-    f->known++;
-    if (!cuda_archs_run_on(a, (int)capability))
-        gpu_findings_add(f, CHECK_FAIL, g->gpu.index, "sm_%lld is not among those of %s",
-                         capability, library);
-}
-
-void checks_gpu_arch(struct check_result *r, struct check_env *env)
+static void run_arch(struct check_result *r, struct check_env *env)
 {
     static const char library[] = "torch/lib/libtorch_cuda.so";
-    int count;
-    const struct gpu_sample *g = gpu_findings_facts(r, env, &count);
-    AUTO(strv) char **packages = g ? program_libs_packages(env->command) : NULL;
-    AUTO(gpu_findings) struct gpu_findings f = {0};
+    AUTO(gpu_health) struct gpu_health h = {0};
+    if (!gpu_health_begin(&h, r, env))
+        return;
+    AUTO(strv) char **packages = program_libs_packages(env->command);
     struct cuda_archs archs = {0};
     for (char **p = packages; p && *p && archs.count == 0; p++) {
         AUTO(free) char *path = xasprintf("%s/%s", *p, library);
         (void)cuda_archs_read(&archs, path); /* the next directory may have it */
     }
-    for (int i = 0; g && archs.count && i < count; i++)
-        add_arch(&f, &g[i], &archs, library);
-    if (g && !archs.count)
-        check_skip(r, "the program's libtorch_cuda.so was not found");
-    else if (g)
-        gpu_findings_report(r, &f, "an architecture that runs on each GPU", library,
-                            "all GPUs are supported");
+    if (!archs.count)
+        return check_skip(r, "the program's libtorch_cuda.so was not found");
+    for (int i = 0; i < h.count; i++) {
+        long long capability;
+        if (!gpu_health_get(&capability, &h.gpus[i], GPU_FACT_CAPABILITY))
+            continue;
+        h.known++;
+        if (!cuda_archs_run_on(&archs, (int)capability))
+            gpu_health_add(&h, CHECK_FAIL, i, "sm_%lld is not among those of %s", capability,
+                           library);
+    }
+    gpu_health_report(r, &h, "an architecture that runs on each GPU", library,
+                      "all GPUs are supported");
 }
+
+static const char crash[] = "Programs fail or compute wrong results on such a GPU.";
+static const char slower[] = "All ranks of a job wait for the slowest GPU.";
+
+const struct check checks_gpu_each[] = {
+    {"gpu.ecc", "uncorrected memory errors", CHECK_LONG, gpu_health_check_each,
+     .each = &(const struct gpu_health_check){ecc, "no uncorrected error", GPU_FACT_ECC_VOLATILE,
+                                              .ok = "no uncorrected error"},
+     .needs = {"gpu.answers"}, .why = crash,
+     .advice = "reset the GPU (nvidia-smi --gpu-reset -i GPU); if errors return, drain the node"},
+    {"gpu.remap", "remapped rows of memory", CHECK_LONG, gpu_health_check_each,
+     .each =
+         &(const struct gpu_health_check){remap, "no pending and no failed remapping",
+                                          GPU_FACT_REMAP_PENDING, .ok = "none pending or failed"},
+     .needs = {"gpu.answers"}, .why = crash,
+     .advice = "reset the GPU when the node is free: nvidia-smi --gpu-reset -i GPU"},
+    {"gpu.temp", "temperature", CHECK_REPORT, gpu_health_check_each,
+     .each = &(const struct gpu_health_check){temp, "more than 3 degrees below slowdown",
+                                              GPU_FACT_TEMPERATURE, .ok = "below slowdown"},
+     .needs = {"gpu.answers"}, .why = slower,
+     .advice = "look after airflow and fans; compare with the node's other GPUs"},
+    {"gpu.slow", "slowdown", CHECK_REPORT, gpu_health_check_each,
+     .each = &(const struct gpu_health_check){slow, "no slowdown", GPU_FACT_THROTTLE,
+                                              .ok = "no slowdown"},
+     .needs = {"gpu.answers"}, .why = slower,
+     .advice = "check power supply and cooling, and find the program that has lowered the power "
+               "limit: nvidia-smi -q -d POWER,PERFORMANCE"},
+    {"gpu.pcie", "PCIe link", CHECK_LONG, gpu_health_check_each,
+     .each = &(const struct gpu_health_check){pcie, "all lanes", GPU_FACT_PCIE_WIDTH,
+                                              .ok = "all lanes"},
+     .needs = {"gpu.answers"},
+     .why =
+         "A link with fewer lanes or a lower generation halves the bandwidth between host and GPU.",
+     .advice = "reseat the GPU or its riser, and look at the narrow port: lspci -vv"},
+    {"gpu.busy", "processes of others", CHECK_REPORT, gpu_health_check_each,
+     .each = &(const struct gpu_health_check){busy, "no process of another user",
+                                              GPU_FACT_PROCESSES, .ok = "no stranger"},
+     .needs = {"gpu.answers"}, .why = "Another program takes memory and time of the GPU.",
+     .advice = "end the process or use another GPU; in a container, memory without a process "
+               "belongs to a process of the host"},
+    {"gpu.mode", "compute and MIG mode", CHECK_STOP, gpu_health_check_each,
+     .each = &(const struct gpu_health_check){mode, "default compute mode", GPU_FACT_COMPUTE_MODE,
+                                              .ok = "default"},
+     .needs = {"gpu.answers"},
+     .why = "In another mode than the default one, some or all ranks cannot use the GPU.",
+     .advice = "nvidia-smi -c 0; for MIG: nvidia-smi --gpu-reset"},
+    {"gpu.same", "equal GPUs", CHECK_LONG, run_same, .needs = {"gpu.answers"}, .compared = true,
+     .why = slower,
+     .advice =
+         "set the same modes and limits on all GPUs, and update the VBIOS of the one that differs"},
+    {"gpu.arch", "architectures of the program", CHECK_LONG, run_arch, .needs = {"gpu.answers"},
+     .why = "Without code for its architecture a GPU fails with 'no kernel image is available'.",
+     .advice = "install a build of PyTorch for this GPU's architecture"},
+    {0},
+};

@@ -1,5 +1,4 @@
 /* Directories, disks and network file systems. */
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -12,127 +11,12 @@
 #include <sys/wait.h>
 
 #include "common/clock.h"
-#include "common/file.h"
 #include "common/mem.h"
-#include "common/plural.h"
 #include "common/strbuf.h"
-#include "launcher/doctor/checks/checks_host_internal.h"
+#include "launcher/doctor/checks/checks_host.h"
 #include "launcher/doctor/checks/file_system.h"
 #include "launcher/doctor/checks/program.h"
 #include "launcher/doctor/core/sysroot.h"
-
-/* ---- host.shm_left -------------------------------------------------------------------------- */
-
-/* Names of the initial namespaces of a machine. They never change (linux/proc_ns.h). */
-static const char first_pids[] = "pid:[4026531836]", first_ipc[] = "ipc:[4026531839]";
-
-/* Returns true if this process is in the namespace. */
-static bool is_in(const char *file, const char *name)
-{
-    char link[64] = "";
-    AUTO(free) char *path = sysroot_path("/proc/self/ns/%s", file);
-    ssize_t n = readlink(path, link, sizeof link - 1);
-    return n > 0 && strcmp(link, name) == 0;
-}
-
-/* A file of /dev/shm. */
-struct segment {
-    char *name; /* borrowed */
-    uint64_t bytes;
-    bool mapped;
-};
-
-struct segments {
-    struct segment *all;
-    size_t count;
-    size_t hidden; /* of other users, whose processes this user may not look at */
-};
-
-static bool is_segment(const char *name)
-{
-    static const char *const prefixes[] = {"nccl-", "torch_", "psm3", "vader"};
-    for (size_t i = 0; i < COUNT_OF(prefixes); i++)
-        if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
-            return true;
-    return false;
-}
-
-/* Marks the segments that a process maps. Returns false if its mappings cannot be read. */
-static bool mark_mapped(struct segments *s, const char *pid)
-{
-    AUTO(free) char *path = sysroot_path("/proc/%s/maps", pid);
-    AUTO(free) char *text = file_text(path);
-    int error = errno;
-    for (char *rest = text, *line; (line = strsep(&rest, "\n"));) {
-        const char *base = strrchr(line, '/');
-        for (size_t i = 0; base && i < s->count; i++)
-            s->all[i].mapped |= strcmp(base + 1, s->all[i].name) == 0;
-    }
-    return text || error == ENOENT || error == ESRCH; /* it has exited */
-}
-
-/* Reads the size of each segment. One that is gone, or that is hidden, counts as mapped. */
-static void read_sizes(struct segments *s, bool all_visible)
-{
-    for (size_t i = 0; i < s->count; i++) {
-        struct stat st;
-        AUTO(free) char *path = sysroot_path("/dev/shm/%s", s->all[i].name);
-        bool exists = lstat(path, &st) == 0;
-        bool hidden = exists && !s->all[i].mapped && !all_visible && st.st_uid != geteuid();
-        s->hidden += hidden;
-        s->all[i].mapped |= !exists || hidden;
-        s->all[i].bytes = s->all[i].mapped ? 0 : (uint64_t)st.st_blocks * 512;
-    }
-}
-
-static void judge_segments(struct check_result *r, const struct segments *s)
-{
-    enum { NAMES_MAX = 8 };
-    AUTO(strbuf) struct strbuf names = {0};
-    uint64_t bytes = 0;
-    size_t left = 0;
-    for (size_t i = 0; i < s->count; i++) {
-        if (s->all[i].mapped)
-            continue;
-        bytes += s->all[i].bytes;
-        if (left++ < NAMES_MAX)
-            strbuf_printf(&names, " /dev/shm/%s", s->all[i].name);
-    }
-    static const char source[] = "/dev/shm, /proc/*/maps";
-    if (left == 0 && s->hidden > 0) {
-        check_skip(r, "%zu file%s of other users, whose processes this user may not look at",
-                   s->hidden, plural_s(s->hidden));
-        return;
-    }
-    if (left == 0) {
-        check_ok(r, source, "none");
-        return;
-    }
-    check_bad(r, CHECK_WARN, "none", source, "%zu file%s that no process maps, %s", left,
-              plural_s(left), checks_host_size(bytes).text);
-    check_advise(r, "rm%s%s", strbuf_str(&names), left > NAMES_MAX ? " …" : "");
-}
-
-void checks_host_shm_left(struct check_result *r, struct check_env *env)
-{
-    if (!is_in("pid", first_pids) && is_in("ipc", first_ipc)) {
-        check_skip(r, "this container shares /dev/shm with processes that it cannot see");
-        return;
-    }
-    AUTO(strv) char **names = sysroot_list("/dev/shm");
-    AUTO(strv) char **pids = sysroot_list("/proc");
-    AUTO(free) struct segment *all = xcalloc(strv_len(names) + 1, sizeof *all);
-    struct segments s = {.all = all};
-    for (char **n = names; n && *n; n++)
-        if (is_segment(*n))
-            all[s.count++].name = *n;
-    bool all_visible = true;
-    for (char **pid = pids; s.count && pid && *pid; pid++)
-        if (isdigit((unsigned char)**pid))
-            all_visible &= mark_mapped(&s, *pid);
-    read_sizes(&s, all_visible);
-    judge_segments(r, &s);
-}
 
 /* ---- directories that are written ----------------------------------------------------------- */
 
@@ -217,10 +101,8 @@ static void report_space(struct check_result *r, const char *dir, const struct s
     AUTO(free)
     char *value =
         xasprintf("%s: %s free (%.1f%%)", dir, s->inodes ? "inodes" : size.text, s->percent);
-    if (s->state == CHECK_OK) {
-        check_ok(r, source, "%s", value);
-        return;
-    }
+    if (s->state == CHECK_OK)
+        return check_ok(r, source, "%s", value);
     check_bad(r, s->state, s->state == CHECK_FAIL ? "500 MB and 1% or more" : "10% or more", source,
               "%s", value);
     uint64_t largest = largest_file(dir);
@@ -233,17 +115,16 @@ static void report_space(struct check_result *r, const char *dir, const struct s
         check_advise(r, "remove files in the file system of %s, or choose another directory", dir);
 }
 
-void checks_host_disk(struct check_result *r, struct check_env *env)
+static void run_disk(struct check_result *r, struct check_env *env)
 {
     AUTO(strv) char **dirs = written_dirs(env);
     struct space worst = {.percent = 101};
     const char *where = "";
     for (char **d = dirs; *d; d++) {
         struct statvfs v;
-        if (statvfs(*d, &v) < 0) {
-            check_bad(r, CHECK_FAIL, "an answer", "statvfs()", "%s: %s", *d, strerror(errno));
-            return;
-        }
+        if (statvfs(*d, &v) < 0)
+            return check_bad(r, CHECK_FAIL, "an answer", "statvfs()", "%s: %s", *d,
+                             strerror(errno));
         struct space s = space_of(&v);
         if (s.state > worst.state || (s.state == worst.state && s.percent < worst.percent)) {
             worst = s;
@@ -285,7 +166,7 @@ static bool fails_to_execute(struct check_result *r, char *const *command)
     return true;
 }
 
-void checks_host_fs(struct check_result *r, struct check_env *env)
+static void run_fs(struct check_result *r, struct check_env *env)
 {
     AUTO(strv) char **dirs = written_dirs(env);
     for (char **d = dirs; *d; d++)
@@ -369,7 +250,7 @@ static bool all_answered(const struct question *q, size_t n)
     return true;
 }
 
-void checks_host_nfs_hang(struct check_result *r, struct check_env *env)
+static void run_nfs_hang(struct check_result *r, struct check_env *env)
 {
     struct question q[MOUNTS_MAX] = {0};
     AUTO(strbuf) struct strbuf bad = {0};
@@ -394,3 +275,19 @@ void checks_host_nfs_hang(struct check_result *r, struct check_env *env)
     else
         check_ok(r, source, "%zu", n);
 }
+
+const struct check checks_host_files[] = {
+    {"host.disk", "space for trials, checkpoints and temporary files", CHECK_REPORT, run_disk,
+     .why = "A full disk ends a job in the middle of a checkpoint. Many small files use up inodes "
+            "before blocks.",
+     .advice = "remove files, or choose another directory (TMPDIR for temporary files)"},
+    {"host.fs", "kind of the file systems that are written", CHECK_QUICK, run_fs,
+     .why = "Nothing can be written to a read-only file system, and no program starts from one "
+            "with the option noexec. A sweep's store on a network file system is slow.",
+     .advice = "choose a directory on a local disk that this user may write to (--dir)"},
+    {"host.nfs_hang", "network file systems that do not answer", CHECK_LONG, run_nfs_hang,
+     .why = "A process that touches a file system without a server waits in the kernel and cannot "
+            "be killed.",
+     .advice = "bring its server back, or: umount -l DIRECTORY"},
+    {0},
+};

@@ -1,7 +1,6 @@
-/* What the kernel says: its log, its clock, its processes, its settings. */
+/* What the kernel says: its clock, its processes, its settings. */
 #include <ctype.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/timex.h>
@@ -9,65 +8,13 @@
 
 #include "common/mem.h"
 #include "common/strbuf.h"
-#include "launcher/doctor/checks/checks_host_internal.h"
-#include "launcher/doctor/core/kernel_log.h"
+#include "launcher/doctor/checks/checks_host.h"
 #include "launcher/doctor/core/sysroot.h"
 #include "launcher/doctor/facts/pci_devices.h"
-#include "launcher/node/cgroup.h"
-
-/* ---- host.oom ------------------------------------------------------------------------------- */
-
-struct kills {
-    int count;
-    double age_s;  /* of the last one */
-    char name[32]; /* its process */
-};
-
-static void note_kill(void *arg, double age_s, const char *text)
-{
-    struct kills *k = arg;
-    const char *killed = strstr(text, "Killed process "), *name = killed ? strchr(killed, '(') : 0;
-    if (!name || !strcasestr(text, "out of memory") || age_s > 24 * 3600)
-        return;
-    k->count++;
-    k->age_s = age_s;
-    snprintf(k->name, sizeof k->name, "%.*s", (int)strcspn(name + 1, ")"), name + 1);
-}
-
-/* Returns the kills in this process's cgroup and those below it; -1: unknown. */
-static int64_t kills_of_group(void)
-{
-    AUTO(free) char *dir = cgroup_dir(sysroot(), "memory");
-    const char *at = dir ? dir + strlen(sysroot()) : "";
-    AUTO(free) char *events = dir ? sysroot_read("%s/memory.events", at) : NULL;
-    AUTO(free) char *control = dir ? sysroot_read("%s/memory.oom_control", at) : NULL;
-    int64_t n;
-    if (checks_host_field(&n, events, "oom_kill") || checks_host_field(&n, control, "oom_kill"))
-        return n;
-    return -1;
-}
-
-void checks_host_oom(struct check_result *r, struct check_env *env)
-{
-    struct kills k = {0};
-    int rc = kernel_log_read(note_kill, &k);
-    int64_t n = kills_of_group();
-    if (k.count > 0)
-        check_bad(r, CHECK_WARN, "none in 24 hours", "/dev/kmsg",
-                  "%d, the last one of %s %.1f h ago", k.count, k.name, k.age_s / 3600);
-    else if (rc < 0 && n > 0) /* the kernel counts without times */
-        check_bad(r, CHECK_WARN, "none", "memory.events of the cgroup",
-                  "%" PRId64 " in this cgroup since it exists", n);
-    else if (rc < 0 && n < 0)
-        check_skip(r, "/dev/kmsg: %s, and the cgroup does not count OOM kills", strerror(-rc));
-    else
-        check_ok(r, rc < 0 ? "memory.events of the cgroup" : "/dev/kmsg",
-                 rc < 0 ? "none in this cgroup" : "none in 24 hours");
-}
 
 /* ---- host.clock ----------------------------------------------------------------------------- */
 
-void checks_host_clock(struct check_result *r, struct check_env *env)
+static void run_clock(struct check_result *r, struct check_env *env)
 {
     struct timex t = {0}; /* `modes` is 0, so it only reads */
     int state = adjtimex(&t);
@@ -164,7 +111,7 @@ static bool describe(struct strbuf *b, const struct waiter *w, double now_ms)
     return gpu;
 }
 
-void checks_host_dstate(struct check_result *r, struct check_env *env)
+static void run_dstate(struct check_result *r, struct check_env *env)
 {
     enum { LOOK_AGAIN_MS = 300 };
     static const char source[] = "/proc/*/{stat,sched,wchan}";
@@ -203,7 +150,7 @@ static char *chosen(const char *text)
     return begin ? xstrndup(begin + 1, strcspn(begin + 1, "]")) : xstrdup("unknown");
 }
 
-void checks_host_thp(struct check_result *r, struct check_env *env)
+static void run_thp(struct check_result *r, struct check_env *env)
 {
     enum { SWAP_KIB_MAX = 1 << 20 };
     static const char source[] = "/proc/meminfo";
@@ -213,18 +160,14 @@ void checks_host_thp(struct check_result *r, struct check_env *env)
     AUTO(free) char *swappiness = sysroot_read("/proc/sys/vm/swappiness");
     int64_t total, left;
     if (!checks_host_field(&total, info, "SwapTotal") ||
-        !checks_host_field(&left, info, "SwapFree")) {
-        check_skip(r, "no SwapTotal in %s", source);
-        return;
-    }
+        !checks_host_field(&left, info, "SwapFree"))
+        return check_skip(r, "no SwapTotal in %s", source);
     AUTO(free)
     char *value = xasprintf("%s of swap in use (transparent huge pages: %s, swappiness: %s)",
                             checks_host_size((uint64_t)(total - left) << 10).text, mode,
                             swappiness ? swappiness : "unknown");
-    if (total - left <= SWAP_KIB_MAX) {
-        check_ok(r, source, "%s", value);
-        return;
-    }
+    if (total - left <= SWAP_KIB_MAX)
+        return check_ok(r, source, "%s", value);
     check_bad(r, CHECK_WARN, "1 GiB or less", source, "%s", value);
     AUTO(free) char *biggest = checks_host_biggest("VmSwap");
     if (biggest)
@@ -262,7 +205,7 @@ static bool saves_power(const char *policy, const char *governor)
     return !by_hardware || (preference && strcmp(preference, "power") == 0);
 }
 
-void checks_host_governor(struct check_result *r, struct check_env *env)
+static void run_governor(struct check_result *r, struct check_env *env)
 {
     AUTO(strv) char **policies = sysroot_list(CPUFREQ);
     int slow = 0, lowered = 0, count = 0;
@@ -311,7 +254,7 @@ static int numa_nodes(void)
     return n;
 }
 
-void checks_host_numa_bal(struct check_result *r, struct check_env *env)
+static void run_numa_bal(struct check_result *r, struct check_env *env)
 {
     static const char source[] = "/proc/sys/kernel/numa_balancing";
     AUTO(strv) char **gpus = pci_devices_gpus();
@@ -323,3 +266,26 @@ void checks_host_numa_bal(struct check_result *r, struct check_env *env)
     else
         check_ok(r, source, "%lld", mode);
 }
+
+const struct check checks_host_kernel[] = {
+    {"host.clock", "synchronised clock", CHECK_LONG, run_clock,
+     .why = "Nodes with different times cannot authenticate each other (munge), and their logs "
+            "cannot be compared.",
+     .advice = "start a time service: systemctl enable --now chronyd"},
+    {"host.dstate", "processes that cannot be killed", CHECK_LONG, run_dstate,
+     .why = "A process in state D waits in the kernel. If it waits in the GPU driver, the GPU "
+            "stays unusable until the machine restarts.",
+     .advice = "restart the machine"},
+    {"host.thp", "swap in use", CHECK_LONG, run_thp,
+     .why = "A process whose memory was swapped out runs up to a thousand times slower, and all "
+            "ranks wait for the slowest one.",
+     .advice = "end the process that swaps most, or: swapoff -a"},
+    {"host.governor", "CPU frequency", CHECK_LONG, run_governor,
+     .why = "Slow CPUs start kernels and load data late, and the GPUs wait.",
+     .advice = "cpupower frequency-set -g performance"},
+    {"host.numa_bal", "automatic NUMA balancing", CHECK_LONG, run_numa_bal,
+     .why = "The kernel unmaps pages of a process to learn which node uses them. This stalls "
+            "transfers between main memory and GPUs.",
+     .advice = "sysctl -w kernel.numa_balancing=0"},
+    {0},
+};

@@ -5,26 +5,18 @@
 #include "common/plural.h"
 #include "launcher/doctor/checks/checks.h"
 #include "launcher/doctor/core/sysroot.h"
-#include "launcher/doctor/facts/gpu_findings.h"
+#include "launcher/doctor/facts/gpu_health.h"
 #include "launcher/doctor/facts/pci_devices.h"
 #include "launcher/node/topo_path.h"
-
-static bool exists(const char *path)
-{
-    AUTO(free) char *full = sysroot_path("%s", path);
-    return access(full, F_OK) == 0;
-}
 
 /* Returns the RDMA devices that are hardware (a strv). */
 static char **rdma_devices(void)
 {
     AUTO(strv) char **names = sysroot_list("/sys/class/infiniband");
     char **out = NULL;
-    for (char **name = names; name && *name; name++) {
-        AUTO(free) char *device = sysroot_path("/sys/class/infiniband/%s/device", *name);
-        if (access(device, F_OK) == 0)
+    for (char **name = names; name && *name; name++)
+        if (sysroot_exists("/sys/class/infiniband/%s/device", *name))
             strv_push(&out, xstrdup(*name));
-    }
     return out;
 }
 
@@ -68,60 +60,55 @@ static int read_link_end(const struct nvml *n, void *inout, struct err *e)
     return 0;
 }
 
-static void add_inactive(struct gpu_findings *f, const struct gpu_sample *g, int i, int count)
+static void add_inactive(struct gpu_health *h, const struct gpu_sample *g, int i)
 {
     for (unsigned link = 0; link < NVML_NVLINKS_MAX; link++)
-        for (int k = 0; k < count && !(active_links(&g[i]) & 1LL << link); k++)
-            if (k != i && are_peers(&g[i], &g[k]) && active_links(&g[k]) & 1LL << link) {
-                struct link_end end = {.gpu = (unsigned)g[k].gpu.index, .link = link};
+        for (int k = 0; k < h->count && !(active_links(g) & 1LL << link); k++)
+            if (k != i && are_peers(g, &h->gpus[k]) && active_links(&h->gpus[k]) & 1LL << link) {
+                struct link_end end = {.gpu = (unsigned)h->gpus[k].gpu.index, .link = link};
                 bool known = gpu_health_call(read_link_end, &end, sizeof end) && end.text[0];
-                gpu_findings_add(f, CHECK_FAIL, i,
-                                 "link %u is inactive; that of GPU %d leads to %s", link, k,
-                                 known ? end.text : "an unknown device");
+                gpu_health_add(h, CHECK_FAIL, i, "link %u is inactive; that of GPU %d leads to %s",
+                               link, k, known ? end.text : "an unknown device");
                 break;
             }
 }
 
-static void add_link_errors(struct gpu_findings *f, const struct gpu_sample *g)
-{
-    long long before, after;
-    if (gpu_health_get(&before, g, GPU_FACT_NVLINK_ERRORS) &&
-        gpu_health_again(&after, g, GPU_FACT_NVLINK_ERRORS) && after > before)
-        gpu_findings_add(f, CHECK_WARN, g->gpu.index, "%lld NVLink errors in 0.3 s",
-                         after - before);
-}
-
 static void run_nvlink(struct check_result *r, struct check_env *env)
 {
-    int count;
-    const struct gpu_sample *g = gpu_findings_facts(r, env, &count);
-    AUTO(gpu_findings) struct gpu_findings f = {0};
-    if (!g)
+    AUTO(gpu_health) struct gpu_health h = {0};
+    if (!gpu_health_begin(&h, r, env))
         return;
-    for (int i = 0; i < count; i++)
-        f.known += active_links(&g[i]) != 0;
-    if (!f.known)
+    for (int i = 0; i < h.count; i++)
+        h.known += active_links(&h.gpus[i]) != 0;
+    if (!h.known)
         return check_skip(r, "no GPU has an active NVLink");
-    if (!env->quick)
+    if (env->least == CHECK_LONG)
         gpu_health_let_counters_grow(env);
-    for (int i = 0; i < count; i++) {
-        if (gpu_health_get(NULL, &g[i], GPU_FACT_NVLINKS))
-            add_inactive(&f, g, i, count);
-        add_link_errors(&f, &g[i]);
+    for (int i = 0; i < h.count; i++) {
+        const struct gpu_sample *g = &h.gpus[i];
+        long long before, after;
+        if (gpu_health_get(NULL, g, GPU_FACT_NVLINKS))
+            add_inactive(&h, g, i);
+        if (gpu_health_get(&before, g, GPU_FACT_NVLINK_ERRORS) &&
+            gpu_health_again(&after, g, GPU_FACT_NVLINK_ERRORS) && after > before)
+            gpu_health_add(&h, CHECK_WARN, i, "%lld NVLink errors in 0.3 s", after - before);
     }
     AUTO(free)
     char *ok = xasprintf("%d links of each GPU are active",
-                         __builtin_popcountll((unsigned long long)active_links(&g[0])));
-    gpu_findings_report(r, &f, "the same links on all GPUs", gpu_rows[GPU_FACT_NVLINKS].function,
-                        ok);
+                         __builtin_popcountll((unsigned long long)active_links(h.gpus)));
+    gpu_health_report(r, &h, "the same links on all GPUs", gpu_rows[GPU_FACT_NVLINKS].function, ok);
 }
 
-struct p2p {
-    int count;
-    const struct gpu_sample *g;
-    unsigned status[GPU_HEALTH_GPUS_MAX][GPU_HEALTH_GPUS_MAX];
-    bool known[GPU_HEALTH_GPUS_MAX][GPU_HEALTH_GPUS_MAX];
-    enum topo_path path[GPU_HEALTH_GPUS_MAX][GPU_HEALTH_GPUS_MAX];
+struct pair {
+    unsigned from, to; /* GPUs */
+    enum topo_path path;
+    bool known; /* the access */
+    unsigned status;
+};
+
+struct pairs {
+    struct gpu_health health;
+    struct pair at[GPU_HEALTH_GPUS_MAX][GPU_HEALTH_GPUS_MAX];
 };
 
 static const char *p2p_name(unsigned status)
@@ -136,67 +123,59 @@ static const char *p2p_name(unsigned status)
 }
 
 /* Returns true if a pair that is connected no better than this one has peer access. */
-static bool others_have_access(const struct p2p *p, int a, int b)
+static bool others_have_access(const struct pairs *p, int a, int b)
 {
-    for (int i = 0; i < p->count; i++)
-        for (int k = i + 1; k < p->count; k++)
-            if (p->known[i][k] && p->status[i][k] == NVML_P2P_OK &&
-                p->path[i][k] >= p->path[a][b] && strcmp(p->g[i].gpu.name, p->g[a].gpu.name) == 0)
+    const struct gpu_sample *g = p->health.gpus;
+    for (int i = 0; i < p->health.count; i++)
+        for (int k = i + 1; k < p->health.count; k++)
+            if (p->at[i][k].known && p->at[i][k].status == NVML_P2P_OK &&
+                p->at[i][k].path >= p->at[a][b].path && strcmp(g[i].gpu.name, g[a].gpu.name) == 0)
                 return true;
     return false;
 }
 
-struct access {
-    unsigned from, to; /* GPUs */
-    bool known;
-    unsigned status;
-};
-
 static int read_access(const struct nvml *n, void *inout, struct err *e)
 {
-    struct access *a = inout;
+    struct pair *p = inout;
     nvml_device from = NULL, to = NULL;
-    a->known = n->p2p_status && n->by_index(a->from, &from) == NVML_SUCCESS &&
-               n->by_index(a->to, &to) == NVML_SUCCESS &&
-               n->p2p_status(from, to, NVML_P2P_READ, &a->status) == NVML_SUCCESS;
+    p->known = n->p2p_status && n->by_index(p->from, &from) == NVML_SUCCESS &&
+               n->by_index(p->to, &to) == NVML_SUCCESS &&
+               n->p2p_status(from, to, NVML_P2P_READ, &p->status) == NVML_SUCCESS;
     return 0;
 }
 
-static int read_p2p(struct p2p *p, const struct check_env *env)
+/* Returns false if the access is unknown. */
+static bool read_pair(struct pair *out, const struct check_env *env, const struct gpu_sample *a,
+                      const struct gpu_sample *b)
 {
-    int pairs = 0;
-    for (int i = 0; i < p->count; i++)
-        for (int k = i + 1; k < p->count; k++) {
-            if (!are_peers(&p->g[i], &p->g[k]))
-                continue;
-            struct access a = {.from = (unsigned)p->g[i].gpu.index,
-                               .to = (unsigned)p->g[k].gpu.index};
-            p->known[i][k] = gpu_health_call(read_access, &a, sizeof a) && a.known;
-            p->status[i][k] = a.status;
-            p->path[i][k] = env->topo ? topo_path(env->topo, p->g[i].gpu.bus_id, p->g[k].gpu.bus_id)
-                                      : TOPO_PATH_SYS;
-            pairs += p->known[i][k];
-        }
-    return pairs;
+    *out = (struct pair){.from = (unsigned)a->gpu.index,
+                         .to = (unsigned)b->gpu.index,
+                         .path = env->topo ? topo_path(env->topo, a->gpu.bus_id, b->gpu.bus_id)
+                                           : TOPO_PATH_SYS};
+    return gpu_health_call(read_access, out, sizeof *out) && out->known;
 }
 
 static void run_p2p(struct check_result *r, struct check_env *env)
 {
-    AUTO(free) struct p2p *p = xzalloc(sizeof *p);
-    AUTO(gpu_findings) struct gpu_findings f = {0};
-    p->g = gpu_findings_facts(r, env, &p->count);
-    if (!p->g)
+    AUTO(free) struct pairs *p = xzalloc(sizeof *p);
+    struct gpu_health *h = &p->health;
+    if (!gpu_health_begin(h, r, env))
         return;
-    if (p->count < 2)
+    if (h->count < 2)
         return check_skip(r, "one GPU");
-    f.known = read_p2p(p, env);
-    for (int i = 0; i < p->count; i++)
-        for (int k = i + 1; k < p->count; k++)
-            if (p->known[i][k] && p->status[i][k] != NVML_P2P_OK && others_have_access(p, i, k))
-                gpu_findings_add(&f, CHECK_FAIL, i, "to GPU %d: %s", k, p2p_name(p->status[i][k]));
-    gpu_findings_report(r, &f, "the same access for all pairs", "nvmlDeviceGetP2PStatus",
-                        p->status[0][1] == NVML_P2P_OK ? "peer access"
-                                                       : "the same for all pairs: no peer access");
+    for (int i = 0; i < h->count; i++)
+        for (int k = i + 1; k < h->count; k++)
+            h->known += are_peers(&h->gpus[i], &h->gpus[k]) &&
+                        read_pair(&p->at[i][k], env, &h->gpus[i], &h->gpus[k]);
+    for (int i = 0; i < h->count; i++)
+        for (int k = i + 1; k < h->count; k++)
+            if (p->at[i][k].known && p->at[i][k].status != NVML_P2P_OK &&
+                others_have_access(p, i, k))
+                gpu_health_add(h, CHECK_FAIL, i, "to GPU %d: %s", k, p2p_name(p->at[i][k].status));
+    gpu_health_report(r, h, "the same access for all pairs", "nvmlDeviceGetP2PStatus",
+                      p->at[0][1].status == NVML_P2P_OK ? "peer access"
+                                                        : "the same for all pairs: no peer access");
+    gpu_health_free(h);
 }
 
 /* ---- PCI Express ---------------------------------------------------------------------------- */
@@ -257,16 +236,16 @@ static char **bridges_above(const struct gpu_sample *g, int count)
 
 static void run_acs(struct check_result *r, struct check_env *env)
 {
-    int count, unreadable = 0;
-    const struct gpu_sample *g = gpu_findings_facts(r, env, &count);
-    if (!g)
+    int unreadable = 0;
+    AUTO(gpu_health) struct gpu_health h = {0};
+    if (!gpu_health_begin(&h, r, env))
         return;
     AUTO(strv) char **nics = rdma_devices();
-    if (count < 2 && !nics)
+    if (h.count < 2 && !nics)
         return check_skip(r, "one GPU without peers");
     if (pci_devices_in_virtual_machine())
         return check_skip(r, "a virtual machine, whose host needs ACS");
-    AUTO(strv) char **bridges = bridges_above(g, count);
+    AUTO(strv) char **bridges = bridges_above(h.gpus, h.count);
     if (!bridges)
         return check_skip(r, "the GPUs have NVLink, or no bridge is known above them");
     AUTO(strbuf) struct strbuf on = {0}, advice = {0};
@@ -333,8 +312,9 @@ static void run_gdr(struct check_result *r, struct check_env *env)
     AUTO(strv) char **nics = rdma_devices();
     if (!gpus || !nics)
         check_skip(r, gpus ? "no RDMA device" : "no NVIDIA GPU");
-    else if (exists("/sys/module/nvidia_peermem") || exists("/sys/module/nv_peer_mem") ||
-             exists("/sys/kernel/mm/memory_peers/nv_mem"))
+    else if (sysroot_exists("/sys/module/nvidia_peermem") ||
+             sysroot_exists("/sys/module/nv_peer_mem") ||
+             sysroot_exists("/sys/kernel/mm/memory_peers/nv_mem"))
         check_ok(r, source, "nvidia-peermem is loaded");
     else if (has_dma_buf())
         check_ok(r, source, "dma-buf");
@@ -412,7 +392,7 @@ static int read_ports(struct port *out)
 }
 
 /* Adds a port that differs from more than half of its kind. */
-static void compare_port(struct gpu_findings *f, const struct port *ports, int n, int i)
+static void compare_port(struct gpu_health *f, const struct port *ports, int n, int i)
 {
     int kind = 0, active = 0, faster = 0;
     double rate = 0;
@@ -427,20 +407,20 @@ static void compare_port(struct gpu_findings *f, const struct port *ports, int n
         }
     }
     if (!ports[i].active && active * 2 > kind)
-        gpu_findings_add(f, CHECK_FAIL, -1, "%s is not active", ports[i].name);
+        gpu_health_add(f, CHECK_FAIL, -1, "%s is not active", ports[i].name);
     else if (ports[i].active && faster * 2 > active)
-        gpu_findings_add(f, CHECK_FAIL, -1, "%s has %.0f Gb/s, the others %.0f", ports[i].name,
-                         ports[i].rate_gbps, rate);
+        gpu_health_add(f, CHECK_FAIL, -1, "%s has %.0f Gb/s, the others %.0f", ports[i].name,
+                       ports[i].rate_gbps, rate);
 }
 
 static void run_ib(struct check_result *r, struct check_env *env)
 {
     struct port before[PORTS_MAX], after[PORTS_MAX];
-    AUTO(gpu_findings) struct gpu_findings f = {0};
+    AUTO(gpu_health) struct gpu_health f = {0};
     int n = read_ports(before);
     if (n == 0)
         return check_skip(r, "no RDMA device");
-    if (!env->quick)
+    if (env->least == CHECK_LONG)
         (void)poll(NULL, 0,
                    env->growth_ms ? env->growth_ms
                                   : GROWTH_MS); /* a signal only makes the wait shorter */
@@ -449,12 +429,11 @@ static void run_ib(struct check_result *r, struct check_env *env)
         compare_port(&f, before, n, i);
     for (int i = 0; i < n && n == again; i++)
         if (growth(&before[i], &after[i]) > 0)
-            gpu_findings_add(&f, CHECK_WARN, -1, "%s: %lld error%s in 0.3 s", after[i].name,
-                             growth(&before[i], &after[i]),
-                             plural_s(growth(&before[i], &after[i])));
+            gpu_health_add(&f, CHECK_WARN, -1, "%s: %lld error%s in 0.3 s", after[i].name,
+                           growth(&before[i], &after[i]), plural_s(growth(&before[i], &after[i])));
     f.known = n;
     AUTO(free) char *ok = xasprintf("%d port%s", n, plural_s(n));
-    gpu_findings_report(r, &f, "active, with equal rates", "/sys/class/infiniband", ok);
+    gpu_health_report(r, &f, "active, with equal rates", "/sys/class/infiniband", ok);
 }
 
 /* Returns how far the nearest adapter of a GPU is. */
@@ -472,7 +451,7 @@ static enum topo_path nearest_path(const struct topo *t, const struct topo_nic *
 static void run_near(struct check_result *r, struct check_env *env)
 {
     AUTO(free) struct topo_nic *nics = NULL;
-    AUTO(gpu_findings) struct gpu_findings f = {0};
+    AUTO(gpu_health) struct gpu_health f = {0};
     size_t n = env->topo ? topo_nics(&nics, env->topo) : 0;
     int count = env->topo ? topo_gpu_count(env->topo) : 0, near = 0;
     if (count == 0 || n == 0 || !nics[0].rdma)
@@ -484,65 +463,37 @@ static void run_near(struct check_result *r, struct check_env *env)
         near += nearest_path(env->topo, nics, n, i) < TOPO_PATH_SYS;
     for (int i = 0; i < count && near; i++)
         if (nearest_path(env->topo, nics, n, i) == TOPO_PATH_SYS)
-            gpu_findings_add(&f, CHECK_WARN, topo_gpu(env->topo, i)->index,
-                             "the nearest RDMA device is on another socket");
+            gpu_health_add(&f, CHECK_WARN, topo_gpu(env->topo, i)->index,
+                           "the nearest RDMA device is on another socket");
     f.known = count;
-    gpu_findings_report(r, &f, "an RDMA device on each GPU's socket", "hwloc",
-                        near ? "each GPU has one on its socket" : "none is near a GPU");
+    gpu_health_report(r, &f, "an RDMA device on each GPU's socket", "hwloc",
+                      near ? "each GPU has one on its socket" : "none is near a GPU");
 }
 
 static const char p2p_why[] =
     "Without direct access between GPUs, NCCL copies through host memory, or hangs.";
 static const char rdma_why[] = "NCCL uses all adapters; the slowest one sets the pace of a job.";
 
-const struct check *checks_link(size_t *count)
-{
-    static const struct check rows[] = {
-        {.id = "link.nvlink",
-         .what = "NVLinks",
-         .needs = {"gpu.answers"},
-         .quick = true,
-         .preflight = CHECK_PREFLIGHT_REPORT,
-         .run = run_nvlink,
-         .why = "A GPU with fewer active links slows down all collectives of the node.",
-         .advice = "reset the GPU at this end; if the link stays inactive, have the GPU or the "
-                   "link replaced: nvidia-smi nvlink -s"},
-        {.id = "link.p2p",
-         .what = "peer access between GPUs",
-         .needs = {"gpu.answers"},
-         .run = run_p2p,
-         .why = p2p_why,
-         .advice = "look at ACS and the IOMMU (link.acs, link.iommu), else the chipset: nvidia-smi "
-                   "topo -p2p r"},
-        {.id = "link.acs",
-         .what = "access control of PCIe bridges",
-         .needs = {"gpu.answers"},
-         .run = run_acs,
-         .why = p2p_why,
-         .advice = "switch ACS off in the BIOS"},
-        {.id = "link.iommu",
-         .what = "IOMMU",
-         .quick = true,
-         .run = run_iommu,
-         .why = p2p_why,
-         .advice = "add iommu=pt to the kernel's command line, and restart the machine"},
-        {.id = "link.gdr",
-         .what = "GPUDirect RDMA",
-         .run = run_gdr,
-         .why = "Without it, data between GPU and network take the way through host memory.",
-         .advice = "modprobe nvidia-peermem; use NCCL 2.23 or newer, since older ones look for it "
-                   "under another name"},
-        {.id = "link.ib",
-         .what = "RDMA ports",
-         .run = run_ib,
-         .why = rdma_why,
-         .advice = "look at the cable and the switch of this port: ibstat, mlxlink"},
-        {.id = "link.near",
-         .what = "RDMA device near each GPU",
-         .run = run_near,
-         .why = rdma_why,
-         .advice = "choose devices with NCCL_IB_HCA, or place the ranks near them: drover topo"},
-    };
-    *count = COUNT_OF(rows);
-    return rows;
-}
+const struct check checks_link[] = {
+    {"link.nvlink", "NVLinks", CHECK_REPORT, run_nvlink, .needs = {"gpu.answers"},
+     .why = "A GPU with fewer active links slows down all collectives of the node.",
+     .advice = "reset the GPU at this end; if the link stays inactive, have the GPU or the link "
+               "replaced: nvidia-smi nvlink -s"},
+    {"link.p2p", "peer access between GPUs", CHECK_LONG, run_p2p, .needs = {"gpu.answers"},
+     .why = p2p_why,
+     .advice = "look at ACS and the IOMMU (link.acs, link.iommu), else the chipset: nvidia-smi "
+               "topo -p2p r"},
+    {"link.acs", "access control of PCIe bridges", CHECK_LONG, run_acs, .needs = {"gpu.answers"},
+     .why = p2p_why, .advice = "switch ACS off in the BIOS"},
+    {"link.iommu", "IOMMU", CHECK_QUICK, run_iommu, .why = p2p_why,
+     .advice = "add iommu=pt to the kernel's command line, and restart the machine"},
+    {"link.gdr", "GPUDirect RDMA", CHECK_LONG, run_gdr,
+     .why = "Without it, data between GPU and network take the way through host memory.",
+     .advice = "modprobe nvidia-peermem; use NCCL 2.23 or newer, since older ones look for it "
+               "under another name"},
+    {"link.ib", "RDMA ports", CHECK_LONG, run_ib, .why = rdma_why,
+     .advice = "look at the cable and the switch of this port: ibstat, mlxlink"},
+    {"link.near", "RDMA device near each GPU", CHECK_LONG, run_near, .why = rdma_why,
+     .advice = "choose devices with NCCL_IB_HCA, or place the ranks near them: drover topo"},
+    {0},
+};

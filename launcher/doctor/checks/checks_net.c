@@ -40,10 +40,8 @@ static void check_name(struct check_result *r, struct check_env *env)
     AUTO(addrinfo) struct addrinfo *found = NULL;
     struct utsname u;
     char text[NI_MAXHOST] = "";
-    if (!env->has_other_nodes || uname(&u) < 0) {
-        check_skip(r, "there is only this node");
-        return;
-    }
+    if (!env->has_other_nodes || uname(&u) < 0)
+        return check_skip(r, "there is only this node");
     int rc = getaddrinfo(u.nodename, NULL, &hints, &found);
     if (rc != 0) {
         check_bad(r, CHECK_FAIL, "an address that other nodes reach", source, "%s: %s", u.nodename,
@@ -57,10 +55,8 @@ static void check_name(struct check_result *r, struct check_env *env)
     const struct addrinfo *shown = reached ? reached : found;
     (void)getnameinfo(shown->ai_addr, shown->ai_addrlen, text, sizeof text, NULL, 0,
                       NI_NUMERICHOST); /* on failure the text stays empty */
-    if (reached) {
-        check_ok(r, source, "%s is %s", u.nodename, text);
-        return;
-    }
+    if (reached)
+        return check_ok(r, source, "%s is %s", u.nodename, text);
     check_bad(r, CHECK_FAIL, "an address that other nodes reach", source, "%s is %s", u.nodename,
               text);
     advise_hosts_line(r, u.nodename);
@@ -261,17 +257,13 @@ static int try_connect(const struct addrinfo *to)
 
 static void check_back(struct check_result *r, struct check_env *env)
 {
-    if (!env->launcher) {
-        check_skip(r, "no launcher to connect to");
-        return;
-    }
+    if (!env->launcher)
+        return check_skip(r, "no launcher to connect to");
     AUTO(addrinfo) struct addrinfo *to = launcher_address(env->launcher);
     int error = to ? try_connect(to) : EADDRNOTAVAIL;
     const char *port = strrchr(env->launcher, ':');
-    if (error == 0) {
-        check_ok(r, "connect()", "%s", env->launcher);
-        return;
-    }
+    if (error == 0)
+        return check_ok(r, "connect()", "%s", env->launcher);
     if (error == ETIMEDOUT)
         check_bad(r, CHECK_FAIL, "a connection", "connect()",
                   "%s: no answer within %d ms: a firewall drops the packets", env->launcher,
@@ -379,48 +371,26 @@ static void check_skew(struct check_result *r, struct check_env *env)
     nccl_library_clear(&l);
 }
 
-static const struct check rows[] = {
-    {.id = "net.name",
-     .what = "own name",
-     .quick = true,
-     .run = check_name,
+const struct check checks_net[] = {
+    {"net.name", "own name", CHECK_QUICK, check_name,
      .why = "Gloo and PyTorch resolve the own name and give that address to other nodes. 127.0.1.1 "
             "leads the other nodes to themselves.",
      .advice = "add this node's address and name to /etc/hosts"},
-    {.id = "net.if",
-     .what = "interface to other nodes",
-     .quick = true,
-     .preflight = CHECK_PREFLIGHT_REPORT,
-     .run = check_if,
+    {"net.if", "interface to other nodes", CHECK_REPORT, check_if,
      .why = "NCCL hangs or fails if its interface is down, or if it cannot be reached from other "
             "nodes. NCCL_SOCKET_IFNAME is a prefix: eth1 also means eth10.",
      .advice = "export NCCL_SOCKET_IFNAME==NAME"},
-    {.id = "net.back",
-     .what = "way back to the launcher",
-     .quick = true,
-     .run = check_back,
+    {"net.back", "way back to the launcher", CHECK_QUICK, check_back,
      .why = "The ranks of this node connect to the launcher. A firewall often lets ssh through, "
             "and no other port.",
      .advice = "open the launcher's port range in the firewall"},
-    {.id = "net.mtu",
-     .what = "MTU",
-     .compared = true,
-     .run = check_mtu,
+    {"net.mtu", "MTU", CHECK_LONG, check_mtu, .compared = true,
      .why = "With different MTUs, small messages arrive and large ones vanish: a job starts and "
             "then hangs.",
      .advice = "give the interfaces of all nodes one MTU: ip link set NAME mtu N"},
-    {.id = "net.skew",
-     .what = "versions",
-     .compared = true,
-     .must_match = "drover|NCCL",
-     .run = check_skew,
+    {"net.skew", "versions", CHECK_LONG, check_skew, .compared = true, .must_match = "drover|NCCL",
      .why = "All nodes need the same drover and the same NCCL. Other differences make faults that "
             "only some nodes have.",
      .advice = "install the same versions on all nodes"},
+    {0},
 };
-
-const struct check *checks_net(size_t *count)
-{
-    *count = COUNT_OF(rows);
-    return rows;
-}

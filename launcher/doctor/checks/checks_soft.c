@@ -151,10 +151,8 @@ static void check_mpi(struct check_result *r, struct check_env *env)
 {
     AUTO(free) char *loader = NULL;
     AUTO(free) char *library = NULL;
-    if (!env->command || !env->command[0]) {
-        check_skip(r, "no program was given (drover doctor -- PROGRAM)");
-        return;
-    }
+    if (!env->command || !env->command[0])
+        return check_skip(r, "no program was given (drover doctor -- PROGRAM)");
     AUTO(free) char *file = mpi_user(&loader, env->command);
     AUTO(free) char *soname = file ? mpi_library(&library, loader, file) : NULL;
     if (soname)
@@ -316,10 +314,8 @@ static void judge_file(struct check_result *r, const char *path, const struct pr
 
 static void check_prog(struct check_result *r, struct check_env *env)
 {
-    if (!env->command || !env->command[0]) {
-        check_skip(r, "no program was given (drover doctor -- PROGRAM)");
-        return;
-    }
+    if (!env->command || !env->command[0])
+        return check_skip(r, "no program was given (drover doctor -- PROGRAM)");
     const char *name = env->command[0];
     AUTO(free) char *path = program_find(name);
     AUTO(free) struct program_file *f = xzalloc(sizeof *f);
@@ -341,40 +337,21 @@ static void check_prog(struct check_result *r, struct check_env *env)
         judge_file(r, path, f);
 }
 
-static const struct check rows[] = {
-    {.id = "soft.nccl",
-     .what = "NCCL of the program",
-     .quick = true,
-     .preflight = CHECK_PREFLIGHT_REPORT,
-     .run = check_nccl,
+const struct check checks_soft[] = {
+    {"soft.nccl", "NCCL of the program", CHECK_REPORT, check_nccl,
      .why = "All ranks must load one version of NCCL. A library in LD_LIBRARY_PATH hides the one "
             "that PyTorch was built with.",
      .advice = "leave one libnccl.so.2 in the search path"},
-    {.id = "soft.mpi",
-     .what = "MPI of the program",
-     .quick = true,
-     .run = check_mpi,
+    {"soft.mpi", "MPI of the program", CHECK_QUICK, check_mpi,
      .why = "With the launcher of another MPI, each rank is a job of its own, or does not start.",
      .advice = "load one MPI (module load), and build the program with it"},
-    {.id = "soft.env",
-     .what = "leftover switches",
-     .quick = true,
-     .preflight = CHECK_PREFLIGHT_REPORT,
-     .run = check_env_vars,
+    {"soft.env", "leftover switches", CHECK_REPORT, check_env_vars,
      .why =
          "Variables that were set to find a fault stay in startup files, and make later jobs slow.",
      .advice = "unset the variables"},
-    {.id = "soft.prog",
-     .what = "the program on this node",
-     .quick = true,
-     .run = check_prog,
+    {"soft.prog", "the program on this node", CHECK_QUICK, check_prog,
      .why = "A node without the program, or with one for another architecture, ends the job with "
             "status 126 or 127.",
      .advice = "copy the program to this node, or use a path that all nodes share"},
+    {0},
 };
-
-const struct check *checks_soft(size_t *count)
-{
-    *count = COUNT_OF(rows);
-    return rows;
-}

@@ -132,10 +132,8 @@ static void check_store(struct check_result *r, struct check_env *env)
 {
     const char *dir = env->sweep_dir;
     struct stat st;
-    if (!dir) {
-        check_skip(r, "no sweep was given (drover doctor --sweep DIR)");
-        return;
-    }
+    if (!dir)
+        return check_skip(r, "no sweep was given (drover doctor --sweep DIR)");
     AUTO(free) char *db = xasprintf("%s/sweep.db", dir);
     AUTO(free) char *wal = xasprintf("%s-wal", db);
     if (access(db, F_OK) < 0 && errno == ENOENT)
@@ -148,17 +146,10 @@ static void check_store(struct check_result *r, struct check_env *env)
         check_ok(r, db, "%s", db);
 }
 
-static const struct check rows[] = {
-    {.id = "store.ok",
-     .what = "store of the sweep",
-     .run = check_store,
+const struct check checks_store[] = {
+    {"store.ok", "store of the sweep", CHECK_LONG, check_store,
      .why = "All results of a sweep are in its store. A damaged store, or one whose coordinator "
             "was killed, stops the sweep.",
      .advice = "copy the sweep's directory before anything else changes it"},
+    {0},
 };
-
-const struct check *checks_store(size_t *count)
-{
-    *count = COUNT_OF(rows);
-    return rows;
-}

@@ -21,44 +21,16 @@ void check_result_clear(struct check_result *r)
     *r = (struct check_result){0};
 }
 
-static char *format(const char *fmt, va_list args)
-{
-    char *text = NULL;
-    return vasprintf(&text, fmt, args) < 0 ? xstrdup("?") : text;
-}
-
-static void set(struct check_result *r, enum check_state s, const char *want, const char *source,
-                char *value)
-{
-    check_result_clear(r);
-    *r = (struct check_result){.state = s,
-                               .value = value,
-                               .want = want ? xstrdup(want) : NULL,
-                               .source = source ? xstrdup(source) : NULL};
-}
-
-void check_ok(struct check_result *r, const char *source, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    set(r, CHECK_OK, NULL, source, format(fmt, args));
-    va_end(args);
-}
-
-void check_skip(struct check_result *r, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    set(r, CHECK_SKIP, NULL, NULL, format(fmt, args));
-    va_end(args);
-}
-
 void check_bad(struct check_result *r, enum check_state s, const char *want, const char *source,
                const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
-    set(r, s, want, source, format(fmt, args));
+    check_result_clear(r);
+    *r = (struct check_result){.state = s,
+                               .value = xvasprintf(fmt, args),
+                               .want = want ? xstrdup(want) : NULL,
+                               .source = source ? xstrdup(source) : NULL};
     va_end(args);
 }
 
@@ -67,7 +39,7 @@ void check_advise(struct check_result *r, const char *fmt, ...)
     va_list args;
     va_start(args, fmt);
     free(r->advice);
-    r->advice = format(fmt, args);
+    r->advice = xvasprintf(fmt, args);
     va_end(args);
 }
 
@@ -106,7 +78,7 @@ void check_result_read(struct check_result *out, const json_t *o)
 const struct check *check_find(const char *id)
 {
     const struct check *rows = check_table();
-    for (size_t i = 0; i < check_table_count(); i++)
+    for (size_t i = 0; i < CHECKS; i++)
         if (strcmp(rows[i].id, id) == 0)
             return &rows[i];
     return NULL;

@@ -29,6 +29,14 @@ struct check_result {
     int ms;       /* how long it took */
 };
 
+/* When a check runs. Each set has those that follow, too. */
+enum check_when {
+    CHECK_LONG,   /* in `drover doctor` */
+    CHECK_QUICK,  /* in `drover doctor --quick`, since it waits for nothing */
+    CHECK_REPORT, /* before a job with GPUs, too: a failure is reported, and the job starts */
+    CHECK_STOP    /* the same, and a failure certainly breaks the job, which does not start */
+};
+
 /* What a check may read. Everything is borrowed. */
 struct check_env {
     const struct topo *topo;
@@ -40,46 +48,39 @@ struct check_env {
     bool has_other_nodes;    /* the job has other nodes */
     uint64_t gpus;           /* GPUs that the job may use, a bit per index; 0: all */
     int growth_ms;           /* how long counters of errors are watched for growth; 0: 300 ms */
-    bool quick;              /* set by check_run(): nothing is waited for */
+    enum check_when least;   /* the checks that run: these and the later ones */
+    int deadline_ms;         /* the time that each check has; 0: 1 s */
     bool driver_failed; /* set by check_run(): drv.loads has failed, NVML is not called again */
-    int deadline_ms;    /* set by check_run(): the time that each check has; 0: 1 s */
+    const struct check *row; /* set by check_run() */
 };
 
 enum { CHECK_NEEDS_MAX = 2 };
 
-/* What a failure means to a job with GPUs that is about to start. */
-enum check_preflight {
-    CHECK_PREFLIGHT_NO,     /* not checked: healthy machines fail it, or the start itself fails */
-    CHECK_PREFLIGHT_REPORT, /* it is reported, and the job starts */
-    CHECK_PREFLIGHT_STOP    /* it certainly breaks the job, which does not start */
-};
-
 struct check {
-    const char *id;                     /* "host.shm"; never changes */
-    const char *what;                   /* "free space in /dev/shm" */
-    const char *needs[CHECK_NEEDS_MAX]; /* ids of other checks: if one of them fails or is skipped,
-                                           this check is skipped; an active check is skipped only
-                                           if one fails */
-    bool quick;                         /* waits for nothing: part of `drover doctor --quick` */
-    enum check_preflight preflight;     /* of `drover run` and `sweep`: quick checks only */
-    bool compared;                      /* its value should be the same on all nodes of a job */
-    /* Parts of such a value, "NAME VERSION" separated by ", ", that must be the same: it is a
-     * failure if they differ, and not a warning. "NAME|NAME"; NULL: none. */
-    const char *must_match;
+    const char *id;   /* "host.shm"; never changes */
+    const char *what; /* "free space in /dev/shm" */
+    enum check_when when;
     /* Sets the result by one of the functions below. Changes nothing on the machine. May block: it
      * runs in a child process with a deadline. NULL: an active check (active_checks.h). */
     void (*run)(struct check_result *r, struct check_env *env);
+    const char *needs[CHECK_NEEDS_MAX];  /* ids of other checks: if one of them fails or is skipped,
+                                            this check is skipped; an active check is skipped only
+                                            if one fails */
+    const struct gpu_health_check *each; /* for gpu_health_check_each(), as `run` */
+    bool compared;                       /* its value should be the same on all nodes of a job */
+    /* Parts of such a value, "NAME VERSION" separated by ", ", that must be the same: it is a
+     * failure if they differ, and not a warning. "NAME|NAME"; NULL: none. */
+    const char *must_match;
     const char *why;    /* for --explain: what goes wrong without it, in one or two sentences */
     const char *advice; /* what to do */
 };
 
-/* Set the result. `fmt` is the value. */
-void check_ok(struct check_result *r, const char *source, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
-void check_skip(struct check_result *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Sets a warning or a failure. */
+/* Sets the result. `fmt` is the value; NULL for a text: none. */
 void check_bad(struct check_result *r, enum check_state s, const char *want, const char *source,
                const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+#define check_ok(r, source, ...) check_bad(r, CHECK_OK, NULL, source, __VA_ARGS__)
+#define check_skip(r, ...) check_bad(r, CHECK_SKIP, NULL, NULL, __VA_ARGS__)
+
 /* Adds advice for this value. */
 void check_advise(struct check_result *r, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
@@ -91,9 +92,10 @@ json_t *check_result_json(const struct check_result *r, const char *id, const ch
 /* Reads such an object into a cleared result. A state that is unknown leaves that of `out`. */
 void check_result_read(struct check_result *out, const json_t *o);
 
-/* All checks, in the order in which they run: a check follows those that it needs. Defined above
- * this folder, in launcher/doctor/check_table.c, which knows all groups. */
+enum { CHECKS = 59 };
+
+/* Returns all CHECKS checks, in the order in which they run: a check follows those that it needs.
+ * Defined above this folder, in launcher/doctor/check_table.c, which knows all groups. */
 const struct check *check_table(void);
-size_t check_table_count(void);
 /* Returns the check with this id, or NULL. */
 const struct check *check_find(const char *id);

@@ -22,15 +22,11 @@ struct run {
     size_t count;
     struct check_result *results;
     struct check_env *env;
-    const struct check_run_opts *opts;
 };
 
 static bool is_part(const struct run *r, const struct check *c)
 {
-    if (!c->run)
-        return false;
-    return r->opts->set == CHECK_RUN_ALL || (r->opts->set == CHECK_RUN_QUICK && c->quick) ||
-           (r->opts->set == CHECK_RUN_PREFLIGHT && c->preflight != CHECK_PREFLIGHT_NO);
+    return c->run && c->when >= r->env->least;
 }
 
 /* Returns the need of a row that failed or was skipped, or NULL. A row that is not part of this run
@@ -84,6 +80,7 @@ static _Noreturn void run_child(struct run *r, size_t from, int sock)
         const char *unmet = unmet_need(r, c);
         int64_t begin = clock_ms();
         r->env->driver_failed = has_failed(r, "drv.loads");
+        r->env->row = c;
         if (unmet)
             check_skip(result, "needs %s", unmet);
         else
@@ -156,20 +153,18 @@ static size_t receive_all(struct run *r, size_t from, int sock)
         bool died;
         if (!is_part(r, &r->rows[i]))
             continue;
-        if (receive(&r->results[i], sock, r->opts->deadline_ms, &died))
+        if (receive(&r->results[i], sock, r->env->deadline_ms, &died))
             continue;
-        fail_without_result(&r->results[i], &r->rows[i], died, r->opts->deadline_ms);
+        fail_without_result(&r->results[i], &r->rows[i], died, r->env->deadline_ms);
         return i + 1;
     }
     return r->count;
 }
 
 int check_run(struct check_result *out, const struct check *rows, size_t count,
-              struct check_env *env, const struct check_run_opts *o, struct err *e)
+              struct check_env *env, struct err *e)
 {
-    struct run r = {.rows = rows, .count = count, .results = out, .env = env, .opts = o};
-    env->quick = o->set != CHECK_RUN_ALL;
-    env->deadline_ms = o->deadline_ms;
+    struct run r = {.rows = rows, .count = count, .results = out, .env = env};
     for (size_t i = 0; i < r.count; i++)
         out[i] = (struct check_result){.state = CHECK_SKIP};
     for (size_t next = 0; next < r.count;) {

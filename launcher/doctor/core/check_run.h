@@ -7,15 +7,8 @@
 #include "common/err.h"
 #include "launcher/doctor/core/check.h"
 
-enum check_run_set { CHECK_RUN_ALL, CHECK_RUN_QUICK, CHECK_RUN_PREFLIGHT };
-
-struct check_run_opts {
-    enum check_run_set set; /* the checks that are run */
-    int deadline_ms;        /* of each check */
-};
-
-/* Runs `count` checks. `out` has one result per row; rows that are not run are skipped without a
- * value. A check whose needs failed or were skipped is skipped. Call it from a
- * process with one thread. Returns 0, or the error of fork() or socketpair(). */
+/* Runs those of `count` checks that `env` says. `out` has one result per row; rows that are not run
+ * are skipped without a value. A check whose needs failed or were skipped is skipped. Call it from
+ * a process with one thread. Returns 0, or the error of fork() or socketpair(). */
 int check_run(struct check_result *out, const struct check *rows, size_t count,
-              struct check_env *env, const struct check_run_opts *o, struct err *e);
+              struct check_env *env, struct err *e);

@@ -6,9 +6,9 @@
 #include "common/mem.h"
 #include "common/plural.h"
 
-static void node_clear(struct doctor_node *n, size_t rows)
+static void node_clear(struct doctor_node *n)
 {
-    for (size_t i = 0; n->results && i < rows; i++)
+    for (size_t i = 0; n->results && i < CHECKS; i++)
         check_result_clear(&n->results[i]);
     free(n->results);
     free(n->name);
@@ -17,9 +17,8 @@ static void node_clear(struct doctor_node *n, size_t rows)
 
 void doctor_report_free(struct doctor_report *r)
 {
-    size_t rows = check_table_count();
     for (int i = 0; i < r->count; i++)
-        node_clear(&r->nodes[i], rows);
+        node_clear(&r->nodes[i]);
     free(r->nodes);
     *r = (struct doctor_report){0};
 }
@@ -135,9 +134,8 @@ static void differ(struct check_result *c, const struct check *row, const char *
 
 void doctor_report_compare(struct doctor_report *r)
 {
-    size_t rows = check_table_count();
     const struct check *table = check_table();
-    for (size_t row = 0; row < rows; row++) {
+    for (size_t row = 0; row < CHECKS; row++) {
         int most, reference = table[row].compared ? majority(r, row, &most) : -1;
         if (reference < 0)
             continue;
@@ -183,8 +181,7 @@ static int worst(const struct doctor_report *r, size_t row)
 struct doctor_counts doctor_report_count(const struct doctor_report *r)
 {
     struct doctor_counts n = {0};
-    size_t rows = check_table_count();
-    for (size_t row = 0; row < rows; row++) {
+    for (size_t row = 0; row < CHECKS; row++) {
         int state = worst(r, row);
         n.ok += state == CHECK_OK;
         n.warn += state == CHECK_WARN;
@@ -271,8 +268,7 @@ static void put_missing(struct strbuf *b, const struct doctor_report *r)
 
 static void put_rows(struct strbuf *b, const struct doctor_report *r, bool all)
 {
-    size_t rows = check_table_count();
-    for (size_t row = 0; row < rows; row++)
+    for (size_t row = 0; row < CHECKS; row++)
         for (int i = 0; i < r->count; i++) {
             const struct check_result *c = doctor_report_result(r, i, row);
             if ((is_finding(c) || (all && was_run(c))) && doctor_report_is_first(r, i, row))
@@ -283,9 +279,8 @@ static void put_rows(struct strbuf *b, const struct doctor_report *r, bool all)
 /* Why checks were skipped, if it is the same for all of them: " (no GPU)". */
 static void put_skip_reason(struct strbuf *b, const struct doctor_report *r)
 {
-    size_t rows = check_table_count();
     const char *why = NULL;
-    for (size_t row = 0; row < rows; row++)
+    for (size_t row = 0; row < CHECKS; row++)
         for (int i = 0; i < r->count && worst(r, row) == CHECK_SKIP; i++) {
             const struct check_result *c = doctor_report_result(r, i, row);
             if (!was_run(c) || strncmp(c->value, "needs ", 6) == 0)
@@ -312,14 +307,13 @@ static void put_counts(struct strbuf *b, const struct doctor_report *r)
 /* The first failure in the order of the table: later ones may follow from it. */
 static void put_cause(struct strbuf *b, const struct doctor_report *r)
 {
-    size_t rows = check_table_count();
     const struct check *table = check_table();
     for (int i = 0; i < r->count; i++)
         if (!r->nodes[i].results) {
             strbuf_printf(b, "cause: %s\n", r->nodes[i].error);
             return;
         }
-    for (size_t row = 0; row < rows; row++)
+    for (size_t row = 0; row < CHECKS; row++)
         for (int i = 0; i < r->count; i++) {
             const struct check_result *c = doctor_report_result(r, i, row);
             if (!was_run(c) || c->state != CHECK_FAIL)
@@ -343,10 +337,9 @@ void doctor_report_text(struct strbuf *out, const struct doctor_report *r, bool 
 
 static json_t *checks_json(const struct doctor_node *n)
 {
-    size_t rows = check_table_count();
     const struct check *table = check_table();
     json_t *list = json_array();
-    for (size_t i = 0; n->results && i < rows; i++) {
+    for (size_t i = 0; n->results && i < CHECKS; i++) {
         const struct check_result *c = &n->results[i];
         if (was_run(c))
             json_array_append_new(
@@ -357,7 +350,6 @@ static json_t *checks_json(const struct doctor_node *n)
 
 json_t *doctor_report_json(const struct doctor_report *r)
 {
-    size_t rows = check_table_count();
     const struct check *table = check_table();
     json_t *nodes = json_array(), *cause = json_array();
     for (int i = 0; i < r->count; i++) {
@@ -369,7 +361,7 @@ json_t *doctor_report_json(const struct doctor_report *r)
             json_object_set_new(node, "error", json_text(r->nodes[i].error));
         json_array_append_new(nodes, node);
     }
-    for (size_t row = 0; row < rows; row++)
+    for (size_t row = 0; row < CHECKS; row++)
         if (worst(r, row) == CHECK_FAIL)
             json_array_append_new(cause, json_string(table[row].id));
     return json_pack("{s:i,s:o,s:o}", "v", 1, "nodes", nodes, "cause", cause);
@@ -391,7 +383,7 @@ static void read_check(struct check_result *results, const json_t *o)
 int doctor_report_read_node(struct doctor_node *out, const char *text, struct err *e)
 {
     AUTO(json) json_t *root = NULL;
-    size_t rows = check_table_count(), i;
+    size_t i;
     json_t *check;
     if (json_parse(&root, text, strlen(text), e) < 0)
         return -EBADMSG;
@@ -400,8 +392,8 @@ int doctor_report_read_node(struct doctor_node *out, const char *text, struct er
     if (!json_is_array(checks))
         return err_set(e, -EBADMSG, "no list of checks");
     out->time_s = json_number_value(json_object_get(node, "time"));
-    out->results = xcalloc(rows, sizeof *out->results);
-    for (size_t k = 0; k < rows; k++)
+    out->results = xcalloc(CHECKS, sizeof *out->results);
+    for (size_t k = 0; k < CHECKS; k++)
         out->results[k].state = CHECK_SKIP;
     json_array_foreach (checks, i, check)
         read_check(out->results, check);

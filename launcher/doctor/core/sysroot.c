@@ -16,10 +16,8 @@ const char *sysroot(void)
 
 static char *path_of(const char *fmt, va_list args)
 {
-    AUTO(free) char *path = NULL;
-    if (vasprintf(&path, fmt, args) < 0)
-        path = NULL;
-    return xasprintf("%s%s", sysroot(), path ? path : "");
+    AUTO(free) char *path = xvasprintf(fmt, args);
+    return xasprintf("%s%s", sysroot(), path);
 }
 
 char *sysroot_path(const char *fmt, ...)
@@ -46,6 +44,15 @@ char *sysroot_read(const char *fmt, ...)
     AUTO(free) char *path = path_of(fmt, args);
     va_end(args);
     return read_text(path);
+}
+
+bool sysroot_exists(const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    AUTO(free) char *path = path_of(fmt, args);
+    va_end(args);
+    return access(path, F_OK) == 0;
 }
 
 bool sysroot_number(long long *out, const char *fmt, ...)

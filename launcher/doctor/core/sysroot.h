@@ -18,6 +18,9 @@ char *sysroot_path(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
  * caller frees it. */
 char *sysroot_read(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/* Returns true if there is such a file. */
+bool sysroot_exists(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
 /* Reads a whole file as a decimal number. Returns false, with errno, if it has none. */
 bool sysroot_number(long long *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

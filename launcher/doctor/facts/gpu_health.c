@@ -1,13 +1,15 @@
 #include "launcher/doctor/facts/gpu_health.h"
 
 #include <poll.h>
+#include <stdarg.h>
 
 #include "common/clock.h"
 
 enum {
     DEADLINE_MS = 1000,
     RESERVE_MS = 50, /* of a check's deadline, to report a call that does not return */
-    GROWTH_MS = 300
+    GROWTH_MS = 300,
+    TEXT_MAX = 4000 /* bytes of findings; a result is one message */
 };
 
 /* The state of the process of the checks. */
@@ -31,7 +33,8 @@ static int nothing(const struct nvml *n, void *inout, struct err *e)
 
 int gpu_health_open(const struct check_env *env, struct err *why)
 {
-    const struct gpu_sampler_opts o = {.purposes = GPU_HEALTH | (env->quick ? 0 : GPU_HEALTH_LONG),
+    const struct gpu_sampler_opts o = {.purposes = GPU_HEALTH |
+                                                   (env->least == CHECK_LONG ? GPU_HEALTH_LONG : 0),
                                        .only = env->gpus};
     if (env->driver_failed || (!health.sampler && gpu_sampler_open(&health.sampler, &o, NULL) < 0))
         return -1;
@@ -113,4 +116,68 @@ void gpu_health_let_counters_grow(const struct check_env *env)
     int64_t left = health.end_ms + (env->growth_ms ? env->growth_ms : GROWTH_MS) - clock_ms();
     if (left > 0)
         (void)poll(NULL, 0, (int)left); /* a signal only makes the wait shorter */
+}
+
+/* ---- findings ------------------------------------------------------------------------------- */
+
+void gpu_health_free(struct gpu_health *h)
+{
+    strbuf_free(&h->fail);
+    strbuf_free(&h->warn);
+}
+
+void gpu_health_add(struct gpu_health *h, enum check_state s, int gpu, const char *fmt, ...)
+{
+    struct strbuf *b = s == CHECK_FAIL ? &h->fail : &h->warn;
+    if (b->len > TEXT_MAX)
+        return;
+    va_list args;
+    va_start(args, fmt);
+    AUTO(free) char *text = xvasprintf(fmt, args);
+    va_end(args);
+    strbuf_puts(b, b->len ? "; " : "");
+    if (gpu >= 0)
+        strbuf_printf(b, "GPU %d: ", gpu);
+    strbuf_puts(b, text);
+    if (b->len > TEXT_MAX)
+        strbuf_puts(b, "; and others");
+}
+
+void gpu_health_report(struct check_result *r, const struct gpu_health *h, const char *want,
+                       const char *source, const char *ok)
+{
+    if (h->fail.len)
+        check_bad(r, CHECK_FAIL, want, source, "%s", strbuf_str(&h->fail));
+    else if (h->warn.len)
+        check_bad(r, CHECK_WARN, want, source, "%s", strbuf_str(&h->warn));
+    else if (h->known)
+        check_ok(r, source, "%s", ok);
+    else
+        check_skip(r, "%s is not available", source);
+}
+
+bool gpu_health_begin(struct gpu_health *h, struct check_result *r, const struct check_env *env)
+{
+    int gpu, ms;
+    enum gpu_fact fact;
+    h->env = env;
+    h->gpus = gpu_health_read(env, &h->count);
+    if (h->gpus && !gpu_health_stuck(&gpu, &fact, &ms))
+        return true;
+    check_skip(r, h->gpus ? "a GPU does not answer" : "no GPU");
+    return false;
+}
+
+void gpu_health_check_each(struct check_result *r, struct check_env *env)
+{
+    const struct gpu_health_check *c = env->row->each;
+    AUTO(gpu_health) struct gpu_health h = {0};
+    if (!gpu_health_begin(&h, r, env))
+        return;
+    for (int i = 0; i < h.count; i++)
+        c->look(&h, &h.gpus[i], i);
+    if (c->none && !h.known)
+        check_skip(r, "%s", c->none);
+    else
+        gpu_health_report(r, &h, c->want, gpu_rows[c->source].function, c->ok);
 }

@@ -1,7 +1,9 @@
-/* gpu_health - what NVML says about each GPU, for the checks of `drover doctor`. All checks of a
- * process ask one gpu_sampler, and each function of NVML is called once. */
+/* gpu_health - what NVML says about each GPU, for the checks of `drover doctor`, and what is wrong
+ * with some of them, as one result of a check. All checks of a process ask one gpu_sampler, and
+ * each function of NVML is called once. */
 #pragma once
 
+#include "common/strbuf.h"
 #include "launcher/doctor/core/check.h"
 #include "launcher/gpu/gpu_sampler.h"
 
@@ -30,3 +32,44 @@ bool gpu_health_call(nvml_child_fn *fn, void *inout, size_t size);
 
 /* Waits until a counter that grows would have grown: some time after gpu_health_read(). */
 void gpu_health_let_counters_grow(const struct check_env *env);
+
+/* ---- findings ------------------------------------------------------------------------------- */
+
+struct gpu_health {
+    const struct check_env *env;
+    const struct gpu_sample *gpus;
+    int count;
+    struct strbuf fail, warn; /* "GPU 3: …; GPU 5: …" */
+    int known;                /* GPUs whose values could be read */
+};
+
+void gpu_health_free(struct gpu_health *h);
+static inline void auto_gpu_health(struct gpu_health *h)
+{
+    gpu_health_free(h);
+}
+
+/* Sets env, gpus and count. Returns false, with a skip as the result, if there are no GPUs, or if
+ * one does not answer. */
+bool gpu_health_begin(struct gpu_health *h, struct check_result *r, const struct check_env *env);
+
+/* Adds "GPU 3: TEXT"; `gpu` < 0: only the text. */
+void gpu_health_add(struct gpu_health *h, enum check_state s, int gpu, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* Sets the result: the failures, or else the warnings, or else `ok`; a skip if no GPU is known. */
+void gpu_health_report(struct check_result *r, const struct gpu_health *h, const char *want,
+                       const char *source, const char *ok);
+
+/* A check of each GPU alone. */
+struct gpu_health_check {
+    /* Adds what is wrong with GPU i, and counts it in `known`. */
+    void (*look)(struct gpu_health *h, const struct gpu_sample *g, int i);
+    const char *want;
+    enum gpu_fact source;
+    const char *ok;
+    const char *none; /* why the check is skipped if no GPU is known; NULL: `source` is missing */
+};
+
+/* The `run` of such a check, which is the row's `each`. */
+void gpu_health_check_each(struct check_result *r, struct check_env *env);

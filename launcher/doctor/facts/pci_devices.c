@@ -76,10 +76,8 @@ bool pci_devices_hidden_by_container(void)
     for (size_t i = 0; i < COUNT_OF(variables); i++)
         if (getenv(variables[i]))
             return true;
-    for (size_t i = 0; i < COUNT_OF(files); i++) {
-        AUTO(free) char *path = sysroot_path("%s", files[i]);
-        if (access(path, F_OK) == 0)
+    for (size_t i = 0; i < COUNT_OF(files); i++)
+        if (sysroot_exists("%s", files[i]))
             return true;
-    }
     return false;
 }

@@ -156,17 +156,14 @@ static inline void kit_end(void)
 /* Runs the checks of driver, GPUs and links. */
 static inline void kit_run(bool quick)
 {
-    const struct check *(*const groups[])(size_t *) = {checks_driver, checks_gpu, checks_link};
+    const struct check *const groups[] = {checks_driver, checks_gpu, checks_gpu_each, checks_link};
     kit_clear_results();
-    for (size_t g = 0; g < COUNT_OF(groups); g++) {
-        size_t n;
-        const struct check *rows = groups[g](&n);
-        for (size_t i = 0; i < n; i++)
-            kit.rows[kit.count++] = rows[i];
-    }
-    const struct check_run_opts opts = {.set = quick ? CHECK_RUN_QUICK : CHECK_RUN_ALL,
-                                        .deadline_ms = 3000};
-    CHECK_INT(check_run(kit.results, kit.rows, kit.count, &kit.env, &opts, NULL), 0);
+    for (size_t g = 0; g < COUNT_OF(groups); g++)
+        for (const struct check *c = groups[g]; c->id; c++)
+            kit.rows[kit.count++] = *c;
+    kit.env.least = quick ? CHECK_QUICK : CHECK_LONG;
+    kit.env.deadline_ms = 3000;
+    CHECK_INT(check_run(kit.results, kit.rows, kit.count, &kit.env, NULL), 0);
 }
 
 static inline size_t kit_row(const char *id)
@@ -231,7 +228,7 @@ static inline void kit_check_faults(const struct kit_fault *faults, size_t n)
             put(kit.root, f->path, f->text);
         const struct check *c = check_find(f->id);
         CHECK(c);
-        kit_run(c->quick);
+        kit_run(c->when != CHECK_LONG);
         kit_check_fault(f->id, f->state, f->value, f->advice);
         kit_end();
     }

@@ -82,12 +82,3 @@ TEST(a_node_that_has_checked_nothing_sends_nothing)
     CHECK_INT((int)none.len, 0);
     CHECK_INT(preflight_judge(p, NULL, NULL), 0);
 }
-
-TEST(only_quick_checks_precede_a_job)
-{
-    size_t n = check_table_count();
-    const struct check *rows = check_table();
-    for (size_t i = 0; i < n; i++)
-        if (rows[i].run && rows[i].preflight != CHECK_PREFLIGHT_NO)
-            CHECK(rows[i].quick);
-}

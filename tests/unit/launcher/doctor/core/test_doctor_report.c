@@ -11,13 +11,12 @@ static size_t row_of(const char *id)
 /* A report of nodes n0, n1, … without results of checks. */
 static struct doctor_report make(int count)
 {
-    size_t rows = check_table_count();
     struct doctor_report r = {.count = count, .seconds = 1.94};
     r.nodes = xcalloc((size_t)count, sizeof *r.nodes);
     for (int i = 0; i < count; i++) {
         r.nodes[i].name = xasprintf("n%d", i);
-        r.nodes[i].results = xcalloc(rows, sizeof *r.nodes[i].results);
-        for (size_t k = 0; k < rows; k++)
+        r.nodes[i].results = xcalloc(CHECKS, sizeof *r.nodes[i].results);
+        for (size_t k = 0; k < CHECKS; k++)
             r.nodes[i].results[k].state = CHECK_SKIP;
     }
     return r;
@@ -30,8 +29,7 @@ static struct check_result *at(struct doctor_report *r, int node, const char *id
 
 static void lose(struct doctor_report *r, int node)
 {
-    size_t rows = check_table_count();
-    for (size_t k = 0; k < rows; k++)
+    for (size_t k = 0; k < CHECKS; k++)
         check_result_clear(&r->nodes[node].results[k]);
     free(TAKE(r->nodes[node].results));
     r->nodes[node].error = xasprintf("n%d: no answer within 20 s", node);
