@@ -6,7 +6,6 @@
 #include "common/log.h"
 #include "launcher/gpu/gpu_lock.h"
 #include "launcher/gpu/gpu_sampler.h"
-#include "launcher/gpu/gpu_users.h"
 #include "launcher/guardian/process_tree.h"
 
 enum { PATIENCE_MS = 30000 }; /* for an answer of the driver */

@@ -1,9 +1,11 @@
 /* gpu - the GPUs of this machine, as NVIDIA's management library (NVML) reports them.
  *
- * All calls of the driver are made in a process of their own (nvml_child.h), so that a driver that
+ * All calls of the driver are made in a process of their own (gpu_sampler.h), so that a driver that
  * hangs costs a deadline and nothing else. GPUs that CUDA_VISIBLE_DEVICES hides are listed, too:
  * gpu_assignment.c applies it. */
 #pragma once
+
+#include <sys/types.h>
 
 #include "common/err.h"
 #include "common/mem.h"
@@ -45,3 +47,10 @@ int gpu_count_nvlinks(struct gpu *g, const char *to, int links);
  * bytes, 24 suffice).
  *   -EINVAL  malformed */
 int gpu_bus_id(char *out, unsigned size, const char *text);
+
+/* Writes "process 4711 of bob (python train.py)". The command is empty if it cannot be read. A
+ * process that has ended, or is in another namespace, is "not visible here". */
+void gpu_users_describe(char *out, size_t size, pid_t pid);
+
+/* The same for the owner of the GPU's lock: "the placed job of process 4711 of …". */
+void gpu_users_describe_lock(char *out, size_t size, const char *uuid);

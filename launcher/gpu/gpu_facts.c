@@ -18,9 +18,9 @@ static int no_function(void)
 #define CALL(fn, ...) (n->fn ? n->fn(__VA_ARGS__) : no_function())
 
 /* The functions of the rows. */
-#define FACT(id)                                                                    \
-    static int read_##id(const struct nvml *n, nvml_device d, struct gpu_sample *s, \
-                         unsigned long long *v)
+#define FACT(id)                                                                       \
+    static int read_##id(const struct nvml *n, nvml_device d, const struct gpu_row *r, \
+                         struct gpu_sample *s, unsigned long long *v)
 
 /* A call that fills a text of the GPU, or one number of 64 bits. */
 #define READ(id, call) \
@@ -29,15 +29,29 @@ static int no_function(void)
         return call;   \
     }
 
-/* A call with one number of 32 bits as its last argument. */
-#define NUMBER(id, fn, ...)                      \
-    FACT(id)                                     \
-    {                                            \
-        unsigned number = 0;                     \
-        int rc = CALL(fn, __VA_ARGS__, &number); \
-        v[0] = number;                           \
-        return rc;                               \
-    }
+/* Functions that return one number of 32 bits, of the GPU or of one of its parts, are found by
+ * their names. */
+FACT(number)
+{
+    unsigned number = 0;
+    int (*call)(nvml_device device, unsigned *out);
+    void *found = n->find(n->lib, r->function);
+    memcpy(&call, &found, sizeof call);
+    int rc = call ? call(d, &number) : no_function();
+    v[0] = number;
+    return rc;
+}
+
+FACT(number_of)
+{
+    unsigned number = 0;
+    int (*call)(nvml_device device, unsigned part, unsigned *out);
+    void *found = n->find(n->lib, r->function);
+    memcpy(&call, &found, sizeof call);
+    int rc = call ? call(d, r->part, &number) : no_function();
+    v[0] = number;
+    return rc;
+}
 
 READ(uuid, CALL(uuid, d, s->gpu.uuid, sizeof s->gpu.uuid))
 READ(name, CALL(name, d, s->gpu.name, sizeof s->gpu.name))
@@ -46,23 +60,6 @@ READ(throttle, CALL(reasons, d, v))
 READ(energy, CALL(energy, d, v))
 READ(ecc_volatile, CALL(ecc_errors, d, NVML_ECC_UNCORRECTED, NVML_ECC_VOLATILE, v))
 READ(ecc_aggregate, CALL(ecc_errors, d, NVML_ECC_UNCORRECTED, NVML_ECC_AGGREGATE, v))
-NUMBER(power, power, d)
-NUMBER(power_limit, power_limit, d)
-NUMBER(power_default, power_default, d)
-NUMBER(pstate, pstate, d)
-NUMBER(pcie_width, pcie_width, d)
-NUMBER(pcie_max_width, pcie_max_width, d)
-NUMBER(pcie_gen, pcie_gen, d)
-NUMBER(pcie_max_gen, pcie_max_gen, d)
-NUMBER(pcie_replays, pcie_replays, d)
-NUMBER(persistence, persistence, d)
-NUMBER(compute_mode, compute_mode, d)
-NUMBER(temperature, temperature, d, NVML_TEMPERATURE_GPU)
-NUMBER(slowdown, threshold, d, NVML_THRESHOLD_SLOWDOWN)
-NUMBER(sm_clock, clock, d, NVML_CLOCK_SM)
-NUMBER(memory_clock, clock, d, NVML_CLOCK_MEMORY)
-NUMBER(max_sm_clock, max_clock, d, NVML_CLOCK_SM)
-NUMBER(max_memory_clock, max_clock, d, NVML_CLOCK_MEMORY)
 
 void gpu_facts_bus_id(char *out, size_t size, const struct nvml_pci *p)
 {
@@ -211,8 +208,8 @@ FACT(pcie_capacity)
     static const unsigned long long lane[] = {0,          250000000,  500000000, 984600000,
                                               1969000000, 3938000000, 7563000000};
     unsigned long long generation = 0, lanes = 0;
-    int rc = read_pcie_max_gen(n, d, s, &generation);
-    rc = rc ? rc : read_pcie_max_width(n, d, s, &lanes);
+    int rc = read_number(n, d, &gpu_rows[GPU_FACT_PCIE_MAX_GEN], s, &generation);
+    rc = rc ? rc : read_number(n, d, &gpu_rows[GPU_FACT_PCIE_MAX_WIDTH], s, &lanes);
     if (generation < 1 || generation >= COUNT_OF(lane) || lanes < 1 || lanes > 32)
         return rc ? rc : NVML_NOT_SUPPORTED;
     v[0] = lane[generation] * lanes;
@@ -327,38 +324,44 @@ const struct gpu_row gpu_rows[GPU_FACTS] = {
                               .place = 10,
                               .metric = {"DCGM_FI_DEV_FB_FREE", GAUGE,
                                          "Free memory of the GPU in MiB"}},
-    [GPU_FACT_POWER] = {"nvmlDeviceGetPowerUsage", read_power, GPU_SAMPLE | GPU_HEALTH,
+    [GPU_FACT_POWER] = {"nvmlDeviceGetPowerUsage", read_number, GPU_SAMPLE | GPU_HEALTH,
                         .unit = GPU_MILLIWATT, .summary = GPU_SUM_MEAN, .json = "power_w",
                         .place = 4, .metric = {"DCGM_FI_DEV_POWER_USAGE", GAUGE, "Power draw in W"},
                         .column = {"POWER", 9, 3, "%.0f", GPU_FACT_POWER_LIMIT, "W"}},
-    [GPU_FACT_POWER_LIMIT] = {"nvmlDeviceGetPowerManagementLimit", read_power_limit,
+    [GPU_FACT_POWER_LIMIT] = {"nvmlDeviceGetPowerManagementLimit", read_number,
                               GPU_SAMPLE | GPU_HEALTH, .unit = GPU_MILLIWATT,
                               .json = "power_limit_w", .place = 12,
                               .metric = {"drover_gpu_power_limit_watts", GAUGE,
                                          "Power limit of the GPU"}},
-    [GPU_FACT_POWER_DEFAULT] = {"nvmlDeviceGetPowerManagementDefaultLimit", read_power_default,
-                                GPU_HEALTH, .unit = GPU_MILLIWATT},
-    [GPU_FACT_SM_CLOCK] = {"nvmlDeviceGetClockInfo", read_sm_clock, GPU_SAMPLE | GPU_HEALTH,
-                           .summary = GPU_SUM_MEAN, .json = "sm_clock_mhz", .place = 1,
+    [GPU_FACT_POWER_DEFAULT] = {"nvmlDeviceGetPowerManagementDefaultLimit", read_number, GPU_HEALTH,
+                                .unit = GPU_MILLIWATT},
+    [GPU_FACT_SM_CLOCK] = {"nvmlDeviceGetClockInfo", read_number_of, GPU_SAMPLE | GPU_HEALTH,
+                           .part = NVML_CLOCK_SM, .summary = GPU_SUM_MEAN, .json = "sm_clock_mhz",
+                           .place = 1,
                            .metric = {"DCGM_FI_DEV_SM_CLOCK", GAUGE,
                                       "Clock of the multiprocessors in MHz"},
                            .column = {"SM CLOCK", .priority = 4, .format = "%.0f MHz"}},
-    [GPU_FACT_MEMORY_CLOCK] = {"nvmlDeviceGetClockInfo", read_memory_clock, GPU_SAMPLE, .place = 2,
+    [GPU_FACT_MEMORY_CLOCK] = {"nvmlDeviceGetClockInfo", read_number_of, GPU_SAMPLE,
+                               .part = NVML_CLOCK_MEMORY, .place = 2,
                                .metric = {"DCGM_FI_DEV_MEM_CLOCK", GAUGE,
                                           "Clock of the GPU's memory in MHz"}},
-    [GPU_FACT_TEMPERATURE] = {"nvmlDeviceGetTemperature", read_temperature, GPU_SAMPLE | GPU_HEALTH,
-                              .summary = GPU_SUM_PEAK, .json = "temperature_c", .place = 3,
+    [GPU_FACT_TEMPERATURE] = {"nvmlDeviceGetTemperature", read_number_of, GPU_SAMPLE | GPU_HEALTH,
+                              .part = NVML_TEMPERATURE_GPU, .summary = GPU_SUM_PEAK,
+                              .json = "temperature_c", .place = 3,
                               .metric = {"DCGM_FI_DEV_GPU_TEMP", GAUGE,
                                          "Temperature of the GPU in degrees C"},
                               .column = {"TEMP", .priority = 7, .format = "%.0f C"}},
-    [GPU_FACT_SLOWDOWN] = {"nvmlDeviceGetTemperatureThreshold", read_slowdown, GPU_HEALTH},
+    [GPU_FACT_SLOWDOWN] = {"nvmlDeviceGetTemperatureThreshold", read_number_of, GPU_HEALTH,
+                           .part = NVML_THRESHOLD_SLOWDOWN},
     [GPU_FACT_MARGIN] = {"nvmlDeviceGetMarginTemperature", read_margin, GPU_HEALTH,
                          .unit = GPU_SIGNED},
     [GPU_FACT_SLOWDOWN_TLIMIT] = {"nvmlDeviceGetFieldValues", read_slowdown_tlimit, GPU_HEALTH,
                                   .unit = GPU_SIGNED},
-    [GPU_FACT_MAX_SM_CLOCK] = {"nvmlDeviceGetMaxClockInfo", read_max_sm_clock, GPU_HEALTH},
-    [GPU_FACT_MAX_MEMORY_CLOCK] = {"nvmlDeviceGetMaxClockInfo", read_max_memory_clock, GPU_HEALTH},
-    [GPU_FACT_PSTATE] = {"nvmlDeviceGetPerformanceState", read_pstate, GPU_HEALTH},
+    [GPU_FACT_MAX_SM_CLOCK] = {"nvmlDeviceGetMaxClockInfo", read_number_of, GPU_HEALTH,
+                               .part = NVML_CLOCK_SM},
+    [GPU_FACT_MAX_MEMORY_CLOCK] = {"nvmlDeviceGetMaxClockInfo", read_number_of, GPU_HEALTH,
+                                   .part = NVML_CLOCK_MEMORY},
+    [GPU_FACT_PSTATE] = {"nvmlDeviceGetPerformanceState", read_number, GPU_HEALTH},
     [GPU_FACT_THROTTLE] = {"nvmlDeviceGetCurrentClocksEventReasons", read_throttle,
                            GPU_SAMPLE | GPU_HEALTH, .json = "throttle_reasons",
                            .column = {"THROTTLE", .priority = 5}},
@@ -386,13 +389,13 @@ const struct gpu_row gpu_rows[GPU_FACTS] = {
                                        "loaded"}},
     [GPU_FACT_PCIE_CAPACITY] = {"nvmlDeviceGetMaxPcieLinkWidth", read_pcie_capacity, GPU_SAMPLE,
                                 .once = true, .summary = GPU_SUM_LAST},
-    [GPU_FACT_PCIE_WIDTH] = {"nvmlDeviceGetCurrPcieLinkWidth", read_pcie_width, GPU_HEALTH},
-    [GPU_FACT_PCIE_MAX_WIDTH] = {"nvmlDeviceGetMaxPcieLinkWidth", read_pcie_max_width, GPU_HEALTH},
-    [GPU_FACT_PCIE_GEN] = {"nvmlDeviceGetCurrPcieLinkGeneration", read_pcie_gen, GPU_HEALTH},
-    [GPU_FACT_PCIE_MAX_GEN] = {"nvmlDeviceGetMaxPcieLinkGeneration", read_pcie_max_gen, GPU_HEALTH},
-    [GPU_FACT_PCIE_REPLAYS] = {"nvmlDeviceGetPcieReplayCounter", read_pcie_replays, GPU_HEALTH},
-    [GPU_FACT_PERSISTENCE] = {"nvmlDeviceGetPersistenceMode", read_persistence, GPU_HEALTH},
-    [GPU_FACT_COMPUTE_MODE] = {"nvmlDeviceGetComputeMode", read_compute_mode, GPU_HEALTH},
+    [GPU_FACT_PCIE_WIDTH] = {"nvmlDeviceGetCurrPcieLinkWidth", read_number, GPU_HEALTH},
+    [GPU_FACT_PCIE_MAX_WIDTH] = {"nvmlDeviceGetMaxPcieLinkWidth", read_number, GPU_HEALTH},
+    [GPU_FACT_PCIE_GEN] = {"nvmlDeviceGetCurrPcieLinkGeneration", read_number, GPU_HEALTH},
+    [GPU_FACT_PCIE_MAX_GEN] = {"nvmlDeviceGetMaxPcieLinkGeneration", read_number, GPU_HEALTH},
+    [GPU_FACT_PCIE_REPLAYS] = {"nvmlDeviceGetPcieReplayCounter", read_number, GPU_HEALTH},
+    [GPU_FACT_PERSISTENCE] = {"nvmlDeviceGetPersistenceMode", read_number, GPU_HEALTH},
+    [GPU_FACT_COMPUTE_MODE] = {"nvmlDeviceGetComputeMode", read_number, GPU_HEALTH},
     [GPU_FACT_MIG_MODE] = {"nvmlDeviceGetMigMode", read_mig_mode, GPU_HEALTH},
     [GPU_FACT_ECC_MODE] = {"nvmlDeviceGetEccMode", read_ecc_mode, GPU_HEALTH},
     [GPU_FACT_ECC_VOLATILE] = {"nvmlDeviceGetTotalEccErrors", read_ecc_volatile, GPU_HEALTH},
@@ -416,7 +419,7 @@ const struct gpu_row gpu_rows[GPU_FACTS] = {
 void gpu_facts_read_one(const struct nvml *n, nvml_device d, struct gpu_sample *s, enum gpu_fact f)
 {
     unsigned long long v[GPU_OUTPUTS_MAX] = {0};
-    int rc = gpu_rows[f].read(n, d, s, v);
+    int rc = gpu_rows[f].read(n, d, &gpu_rows[f], s, v);
     for (int i = 0; i == 0 || (f + i < GPU_FACTS && !gpu_rows[f + i].read); i++) {
         s->rc[f + i] = rc;
         s->value[f + i] = (int64_t)v[i];

@@ -43,14 +43,16 @@ struct gpu_column {      /* a column of the table of `drover top`: "value", or "
     const char *unit;    /* of a value with a limit */
 };
 
-typedef int gpu_read_fn(const struct nvml *n, nvml_device d, struct gpu_sample *s,
-                        unsigned long long *v);
+struct gpu_row;
+typedef int gpu_read_fn(const struct nvml *n, nvml_device d, const struct gpu_row *r,
+                        struct gpu_sample *s, unsigned long long *v);
 
 struct gpu_row {
     const char *function; /* NVML's name */
     gpu_read_fn *read;    /* NULL: a further output of the row above */
     unsigned purposes;
-    bool once; /* it does not change */
+    unsigned part; /* of the GPU: an argument of the function */
+    bool once;     /* it does not change */
     enum gpu_unit unit;
     enum gpu_summary summary;
     const char *json; /* key of `drover top --json` */

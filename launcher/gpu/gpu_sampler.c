@@ -1,14 +1,29 @@
 #include "launcher/gpu/gpu_sampler.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include "common/child.h"
+#include "common/clock.h"
 #include "common/log.h"
 
 enum { GPUS_MAX = 1024, SAMPLES_MAX = 512, REMOTE_GPU = 0, REMOTE_SWITCH = 2 };
 
 /* The memory that the process shares. */
 struct area {
+    gpu_sampler_fn *fn; /* the call: that of gpu_sampler_call(); NULL: all values are read */
+    char bytes[GPU_SAMPLER_BYTES];
+    int rc;
+    struct err error;
+    int init_code;
     unsigned purposes;
     char *const *uuids; /* those of drover when the process started; NULL: all */
     uint64_t only;
@@ -17,12 +32,12 @@ struct area {
     int count;
     struct gpu_sample samples[SAMPLES_MAX];
     atomic_int at;
-    nvml_child_fn *fn;             /* of gpu_sampler_call() */
-    char bytes[GPU_SAMPLER_BYTES]; /* the same */
 };
 
 struct gpu_sampler {
-    struct nvml_child *child;
+    pid_t pid;
+    int sock; /* a byte is a call, or the end of one */
+    bool running;
     struct area *area;
 };
 
@@ -150,9 +165,8 @@ static nvml_device handle_of(struct area *a, const struct nvml *n, int i)
     return a->devices[i];
 }
 
-static int read_all(const struct nvml *n, void *memory, struct err *e)
+static int read_all(const struct nvml *n, struct area *a, struct err *e)
 {
-    struct area *a = memory;
     if (!a->found && find(a, n, e) < 0)
         return e->code;
     for (int i = 0; i < a->count; i++) {
@@ -168,35 +182,161 @@ static int read_all(const struct nvml *n, void *memory, struct err *e)
     return 0;
 }
 
+/* ---- in the process: calls ------------------------------------------------------------------- */
+
+static bool initialise(struct nvml *n, struct area *a)
+{
+    struct err why = {0};
+    a->rc = -ENODEV;
+    if (!n->lib && !nvml_open(n, &why)) {
+        err_set(&a->error, -ENODEV, "%s", why.text);
+        return false;
+    }
+    a->init_code = n->init();
+    if (a->init_code == NVML_SUCCESS)
+        return true;
+    if (a->init_code == NVML_NO_DRIVER) {
+        err_set(&a->error, -ENODEV, "NVIDIA driver: %s", nvml_error(n, a->init_code));
+        return false;
+    }
+    a->rc = err_set(&a->error, -EIO, "the NVIDIA driver does not respond: %s",
+                    nvml_error(n, a->init_code));
+    err_hint(&a->error, "nvidia-smi, which shows the same error; reboot after a driver update");
+    return false;
+}
+
+/* Keeps no file of drover open, whose readers would wait for this process, and leaves the signals
+ * of the terminal to drover. */
+static void detach(int sock)
+{
+    static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE};
+    enum { SOCK = STDERR_FILENO + 1 };
+    sigset_t none;
+    for (int s = 1; s < NSIG; s++)
+        (void)signal(s, SIG_DFL);
+    for (size_t i = 0; i < COUNT_OF(ignored); i++)
+        (void)signal(ignored[i], SIG_IGN);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    sock = fcntl(sock, F_DUPFD, SOCK + 1);
+    int null = open("/dev/null", O_RDWR);
+    for (int fd = STDIN_FILENO; null >= 0 && fd <= STDERR_FILENO; fd++)
+        dup2(null, fd);
+    dup2(sock, SOCK);
+    if (syscall(SYS_close_range, SOCK + 1, ~0U, 0) == 0)
+        return;
+    for (int fd = SOCK + 1; fd < (int)sysconf(_SC_OPEN_MAX); fd++) /* a kernel before 5.9 */
+        close(fd);
+}
+
+static _Noreturn void serve(struct gpu_sampler *s)
+{
+    enum { SOCK = STDERR_FILENO + 1 };
+    struct area *a = s->area;
+    struct nvml n = {0};
+    bool ready = false;
+    char byte;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    detach(s->sock);
+    while (read(SOCK, &byte, 1) == 1) {
+        a->error = (struct err){0};
+        ready = ready || initialise(&n, a);
+        if (ready)
+            a->rc = a->fn ? a->fn(&n, a->bytes, &a->error) : read_all(&n, a, &a->error);
+        if (write(SOCK, &byte, 1) != 1)
+            break;
+    }
+    _exit(0);
+}
+
 /* ---- in drover ------------------------------------------------------------------------------- */
 
 int gpu_sampler_open(struct gpu_sampler **out, const struct gpu_sampler_opts *o, struct err *e)
 {
-    void *memory;
-    struct nvml_child *c;
-    int rc = nvml_child_start(&c, &memory, sizeof(struct area), e);
-    if (rc < 0)
-        return rc;
+    int ends[2];
+    if (!nvml_is_present())
+        return err_set(e, -ENODEV, "no NVIDIA driver is loaded");
+    struct area *a =
+        mmap(NULL, sizeof *a, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (a == MAP_FAILED)
+        return err_set(e, -errno, "NVIDIA driver: mmap: %s", strerror(errno));
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) {
+        munmap(a, sizeof *a);
+        return err_set(e, -errno, "NVIDIA driver: socketpair: %s", strerror(errno));
+    }
+    a->init_code = -1;
+    a->purposes = o->purposes;
+    a->uuids = o->uuids;
+    a->only = o->only;
     struct gpu_sampler *s = xzalloc(sizeof *s);
-    *s = (struct gpu_sampler){.child = c, .area = memory};
-    s->area->purposes = o->purposes;
-    s->area->uuids = o->uuids;
-    s->area->only = o->only;
+    *s = (struct gpu_sampler){.sock = ends[1], .area = a};
+    s->pid = fork();
+    if (s->pid == 0)
+        serve(s);
+    int error = errno;
+    close(ends[1]);
+    s->sock = ends[0];
     *out = s;
-    return 0;
+    if (s->pid > 0)
+        return 0;
+    gpu_sampler_close(TAKE(*out));
+    return err_set(e, -error, "NVIDIA driver: fork: %s", strerror(error));
 }
 
 void gpu_sampler_close(struct gpu_sampler *s)
 {
-    if (s)
-        nvml_child_stop(s->child);
+    if (!s)
+        return;
+    close(s->sock);
+    if (s->pid > 0)
+        child_kill(s->pid);
+    munmap(s->area, sizeof *s->area);
     free(s);
+}
+
+/* Waits for the end of the call. Returns false if the time is over, or if the process has ended. */
+static bool wait_for_end(struct gpu_sampler *s, int64_t end_ms, bool *died)
+{
+    struct pollfd p = {.fd = s->sock, .events = POLLIN};
+    char byte;
+    int ready = 0;
+    for (int64_t left; ready <= 0 && (left = end_ms - clock_ms()) > 0;)
+        ready = poll(&p, 1, (int)left);
+    *died = ready > 0 && read(s->sock, &byte, 1) != 1;
+    s->running = ready <= 0 || *died;
+    return !s->running;
+}
+
+int gpu_sampler_call(struct gpu_sampler *s, gpu_sampler_fn *fn, void *inout, size_t size,
+                     int deadline_ms, struct err *e)
+{
+    int64_t end_ms = clock_ms() + deadline_ms;
+    bool died = false;
+    struct area *a = s->area;
+    if (!s->running || wait_for_end(s, end_ms, &died)) {
+        a->fn = fn;
+        if (size > 0)
+            memcpy(a->bytes, inout, size);
+        s->running = true;
+        died = send(s->sock, "", 1, MSG_NOSIGNAL) != 1;
+        if (!died && wait_for_end(s, end_ms, &died)) {
+            if (a->rc < 0 && e)
+                *e = a->error;
+            if (a->rc == 0 && size > 0)
+                memcpy(inout, a->bytes, size);
+            return a->rc;
+        }
+    }
+    if (died)
+        return err_set(e, -EIO, "NVIDIA driver: the process that calls it has crashed");
+    err_set(e, -ETIMEDOUT, "the NVIDIA driver does not respond within %g s", deadline_ms / 1e3);
+    return err_hint(e, "nvidia-smi, which hangs, too; dmesg names the GPU; reboot");
 }
 
 int gpu_sampler_read(struct gpu_sampler *s, const struct gpu_sample **out, int *count,
                      int deadline_ms, struct err *e)
 {
-    int rc = nvml_child_run(s->child, read_all, deadline_ms, e);
+    int rc = gpu_sampler_call(s, NULL, NULL, 0, deadline_ms, e);
     *out = s->area->samples;
     *count = s->area->count;
     return rc;
@@ -209,27 +349,9 @@ enum gpu_fact gpu_sampler_at(const struct gpu_sampler *s, int *gpu)
     return (enum gpu_fact)(at % GPU_FACTS);
 }
 
-static int call(const struct nvml *n, void *memory, struct err *e)
-{
-    struct area *a = memory;
-    return a->fn(n, a->bytes, e);
-}
-
-int gpu_sampler_call(struct gpu_sampler *s, nvml_child_fn *fn, void *inout, size_t size,
-                     int deadline_ms, struct err *e)
-{
-    s->area->fn = fn;
-    if (size > 0)
-        memcpy(s->area->bytes, inout, size);
-    int rc = nvml_child_run(s->child, call, deadline_ms, e);
-    if (rc == 0 && size > 0)
-        memcpy(inout, s->area->bytes, size);
-    return rc;
-}
-
 int gpu_sampler_init_code(const struct gpu_sampler *s)
 {
-    return nvml_child_init_code(s->child);
+    return s->area->init_code;
 }
 
 int gpu_sampler_once(struct gpu_sample **out, int *count, unsigned purposes, int deadline_ms,

@@ -1,8 +1,8 @@
-/* gpu_sampler - reads the values of the GPUs of this machine, once or again and again. */
+/* gpu_sampler - reads the values of the GPUs of this machine, once or again and again. A process
+ * calls NVML: a driver that hangs never returns, and a thread in it could not be ended. */
 #pragma once
 
 #include "launcher/gpu/gpu_facts.h"
-#include "launcher/gpu/nvml_child.h"
 
 enum { GPU_DRIVER_MS = 30000 }; /* a driver that has not answered by then hangs */
 
@@ -15,9 +15,10 @@ struct gpu_sampler_opts {
     uint64_t only;      /* a bit per index: the others are listed without values; 0: all */
 };
 
-/* Starts a process that calls NVML. Fast: the driver is not called yet.
+/* Starts the process, which ends with the calling thread. Fast: the driver is not called yet.
  *   -ENODEV  no driver is loaded */
 int gpu_sampler_open(struct gpu_sampler **out, const struct gpu_sampler_opts *o, struct err *e);
+/* Ends it. One that waits in the kernel is left behind. */
 void gpu_sampler_close(struct gpu_sampler *s);
 AUTO_DEFINE(gpu_sampler, struct gpu_sampler *, gpu_sampler_close)
 
@@ -32,10 +33,13 @@ int gpu_sampler_read(struct gpu_sampler *s, const struct gpu_sample **out, int *
 /* Returns the value whose call is in progress, and its GPU. */
 enum gpu_fact gpu_sampler_at(const struct gpu_sampler *s, int *gpu);
 
-/* Runs a function in the process. It gets a copy of `inout`, which has `size` bytes
- * (GPU_SAMPLER_BYTES at most), and which is copied back. Errors as of nvml_child_run(). */
-enum { GPU_SAMPLER_BYTES = 256 };
-int gpu_sampler_call(struct gpu_sampler *s, nvml_child_fn *fn, void *inout, size_t size,
+/* Runs a function in the process, after NVML is initialised, and returns its result. It gets a copy
+ * of `inout`, which has `size` bytes, and which is copied back; all other memory is as it was at
+ * gpu_sampler_open(). NULL: all values are read. Errors as of gpu_sampler_read(); after -ETIMEDOUT
+ * the function still runs, and the next call waits for it first. */
+enum { GPU_SAMPLER_BYTES = 256 }; /* at most */
+typedef int gpu_sampler_fn(const struct nvml *n, void *inout, struct err *e);
+int gpu_sampler_call(struct gpu_sampler *s, gpu_sampler_fn *fn, void *inout, size_t size,
                      int deadline_ms, struct err *e);
 /* Returns the code of nvmlInit_v2(); -1: the library was not loaded. */
 int gpu_sampler_init_code(const struct gpu_sampler *s);

@@ -31,7 +31,6 @@ bool nvml_open(struct nvml *n, struct err *why)
 {
     static const struct dl_symbol symbols[] = {
         SYMBOL("nvmlInit_v2", init, DL_REQUIRED),
-        SYMBOL("nvmlShutdown", shutdown, DL_OPTIONAL),
         SYMBOL("nvmlDeviceGetCount_v2", count, DL_REQUIRED),
         SYMBOL("nvmlDeviceGetHandleByIndex_v2", by_index, DL_REQUIRED),
         SYMBOL("nvmlDeviceGetUUID", uuid, DL_OPTIONAL),
@@ -50,25 +49,10 @@ bool nvml_open(struct nvml *n, struct err *why)
         SYMBOL("nvmlDeviceGetVbiosVersion", vbios, DL_OPTIONAL),
         SYMBOL("nvmlDeviceGetMemoryInfo_v2", memory_v2, DL_OPTIONAL),
         SYMBOL("nvmlDeviceGetGraphicsRunningProcesses_v3", graphics, DL_OPTIONAL),
-        SYMBOL("nvmlDeviceGetTemperature", temperature, DL_OPTIONAL),
-        SYMBOL("nvmlDeviceGetTemperatureThreshold", threshold, DL_OPTIONAL),
         SYMBOL("nvmlDeviceGetMarginTemperature", margin, DL_OPTIONAL),
-        SYMBOL("nvmlDeviceGetPowerUsage", power, DL_OPTIONAL),
-        SYMBOL("nvmlDeviceGetPowerManagementLimit", power_limit, DL_OPTIONAL),
-        SYMBOL("nvmlDeviceGetPowerManagementDefaultLimit", power_default, DL_OPTIONAL),
-        SYMBOL("nvmlDeviceGetClockInfo", clock, DL_OPTIONAL),
-        SYMBOL("nvmlDeviceGetMaxClockInfo", max_clock, DL_OPTIONAL),
-        SYMBOL("nvmlDeviceGetPerformanceState", pstate, DL_OPTIONAL),
         SYMBOL("nvmlDeviceGetCurrentClocksEventReasons", reasons, DL_OPTIONAL),
         /* its name before version 535 of the driver */
         SYMBOL("nvmlDeviceGetCurrentClocksThrottleReasons", reasons, DL_OPTIONAL),
-        SYMBOL("nvmlDeviceGetCurrPcieLinkWidth", pcie_width, DL_OPTIONAL),
-        SYMBOL("nvmlDeviceGetMaxPcieLinkWidth", pcie_max_width, DL_OPTIONAL),
-        SYMBOL("nvmlDeviceGetCurrPcieLinkGeneration", pcie_gen, DL_OPTIONAL),
-        SYMBOL("nvmlDeviceGetMaxPcieLinkGeneration", pcie_max_gen, DL_OPTIONAL),
-        SYMBOL("nvmlDeviceGetPcieReplayCounter", pcie_replays, DL_OPTIONAL),
-        SYMBOL("nvmlDeviceGetPersistenceMode", persistence, DL_OPTIONAL),
-        SYMBOL("nvmlDeviceGetComputeMode", compute_mode, DL_OPTIONAL),
         SYMBOL("nvmlDeviceGetMigMode", mig_mode, DL_OPTIONAL),
         SYMBOL("nvmlDeviceGetEccMode", ecc_mode, DL_OPTIONAL),
         SYMBOL("nvmlDeviceGetTotalEccErrors", ecc_errors, DL_OPTIONAL),
@@ -82,14 +66,8 @@ bool nvml_open(struct nvml *n, struct err *why)
     };
     static const struct dl_library library = {
         .names = {"libnvidia-ml.so.1"}, .variable = "DROVER_NVML_LIB", DL_SYMBOLS(symbols)};
+    n->find = dlsym;
     return dl_load(n, &n->lib, &library, why) == 0;
-}
-
-void nvml_close(struct nvml *n)
-{
-    if (n->lib)
-        dlclose(n->lib);
-    n->lib = NULL;
 }
 
 const char *nvml_error(const struct nvml *n, int code)

@@ -117,11 +117,12 @@ struct nvml_field { /* nvmlFieldValue_t, 40 bytes */
 /* The member `version` of a versioned struct: NVML_STRUCT_VERSION() of nvml.h. */
 #define NVML_VERSION_OF(type, number) ((unsigned)sizeof(type) | (unsigned)(number) << 24)
 
-/* One member per function; the symbols are in the table of nvml.c. */
+/* One member per function; the symbols are in the table of nvml.c. Functions that return one number
+ * are found by name (gpu_facts.c). */
 struct nvml {
     void *lib;
+    void *(*find)(void *lib, const char *name); /* dlsym() */
     int (*init)(void);
-    int (*shutdown)(void);
     int (*count)(unsigned *count);
     int (*by_index)(unsigned index, nvml_device *device);
     int (*uuid)(nvml_device device, char *out, unsigned size);
@@ -142,23 +143,8 @@ struct nvml {
     int (*vbios)(nvml_device device, char *out, unsigned size);
     int (*memory_v2)(nvml_device device, struct nvml_memory_v2 *out);
     int (*graphics)(nvml_device device, unsigned *count, struct nvml_process *out);
-    int (*temperature)(nvml_device device, unsigned sensor, unsigned *celsius);
-    int (*threshold)(nvml_device device, unsigned kind, unsigned *celsius);
     int (*margin)(nvml_device device, struct nvml_margin *out);
-    int (*power)(nvml_device device, unsigned *milliwatt);
-    int (*power_limit)(nvml_device device, unsigned *milliwatt);
-    int (*power_default)(nvml_device device, unsigned *milliwatt);
-    int (*clock)(nvml_device device, unsigned kind, unsigned *mhz);
-    int (*max_clock)(nvml_device device, unsigned kind, unsigned *mhz);
-    int (*pstate)(nvml_device device, unsigned *pstate);
     int (*reasons)(nvml_device device, unsigned long long *bits);
-    int (*pcie_width)(nvml_device device, unsigned *lanes);
-    int (*pcie_max_width)(nvml_device device, unsigned *lanes);
-    int (*pcie_gen)(nvml_device device, unsigned *generation);
-    int (*pcie_max_gen)(nvml_device device, unsigned *generation);
-    int (*pcie_replays)(nvml_device device, unsigned *count);
-    int (*persistence)(nvml_device device, unsigned *on);
-    int (*compute_mode)(nvml_device device, unsigned *mode);
     int (*mig_mode)(nvml_device device, unsigned *current, unsigned *pending);
     int (*ecc_mode)(nvml_device device, unsigned *current, unsigned *pending);
     int (*ecc_errors)(nvml_device device, unsigned kind, unsigned counter,
@@ -182,7 +168,6 @@ bool nvml_is_present(void);
 /* Loads the library; nvml->init is not called yet. Returns false if there is none, or if it cannot
  * list devices: `why` (may be NULL) has the cause. */
 bool nvml_open(struct nvml *n, struct err *why);
-void nvml_close(struct nvml *n);
 
 /* Returns the library's text for a code. */
 const char *nvml_error(const struct nvml *n, int code);

@@ -9,7 +9,6 @@
 #include "common/yaml.h"
 #include "launcher/gpu/gpu_lock.h"
 #include "launcher/gpu/gpu_sampler.h"
-#include "launcher/gpu/gpu_users.h"
 #include "launcher/node/topo.h"
 #include "launcher/plan/gpu_assignment.h"
 

@@ -7,7 +7,6 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/strbuf.h"
-#include "launcher/gpu/gpu_users.h"
 #include "launcher/guardian/process_tree.h"
 #include "launcher/jobs/history_command.h"
 #include "launcher/jobs/history_jobs.h"

@@ -6,11 +6,11 @@
 
 #include "common/plural.h"
 #include "launcher/doctor/checks/checks.h"
+#include "launcher/doctor/checks/program.h"
 #include "launcher/doctor/core/kernel_log.h"
 #include "launcher/doctor/core/sysroot.h"
 #include "launcher/doctor/facts/gpu_health.h"
 #include "launcher/doctor/facts/pci_devices.h"
-#include "launcher/doctor/facts/program_libs.h"
 #include "launcher/doctor/facts/xid.h"
 
 static void run_nouveau(struct check_result *r, struct check_env *env)
@@ -142,16 +142,38 @@ static bool runtime_version(const char *dir, int *major, int *minor)
 }
 
 /* Wheels have the minor version only in the name of their metadata. */
-static void wheel_minor(char *const *command, int major, int *minor)
+static void wheel_minor(const char *python, int major, int *minor)
 {
-    AUTO(strv) char **packages = program_libs_packages(command);
-    for (char **p = packages; p && *p && *minor < 0; p++) {
-        AUTO(free) char *pattern = xasprintf("%s/nvidia_cuda_runtime*-%d.*.dist-info", *p, major);
-        glob_t g = {0};
-        if (glob(pattern, 0, NULL, &g) == 0)
-            sscanf(strchr(strrchr(g.gl_pathv[0], '/'), '-'), "-%*d.%d", minor);
-        globfree(&g);
+    AUTO(free) char *pattern = xasprintf("nvidia_cuda_runtime*-%d.*.dist-info", major);
+    AUTO(strv) char **found = NULL;
+    program_packages(&found, python, pattern);
+    if (found)
+        sscanf(strchr(strrchr(found[0], '/'), '-'), "-%*d.%d", minor);
+}
+
+/* Returns the directories that may have the program's CUDA runtime, in the order in which they are
+ * searched (a strv): $LD_LIBRARY_PATH, NVIDIA's wheels, those next to the program. */
+static char **runtime_dirs(char *const *command, const char *python)
+{
+    const char *dirs = getenv("LD_LIBRARY_PATH");
+    char **out = NULL;
+    for (const char *d = dirs; d && *d; d += strspn(d, ":")) {
+        size_t len = strcspn(d, ":");
+        if (len > 0)
+            strv_push(&out, xstrndup(d, len));
+        d += len;
     }
+    if (python) {
+        program_packages(&out, python, "nvidia/cuda_runtime/lib");
+        program_packages(&out, python, "nvidia/cu[0-9]*/lib"); /* since CUDA 13 */
+    }
+    AUTO(free) char *program = program_find(command[0]);
+    AUTO(free) char *prefix = program ? program_prefix(program) : NULL;
+    if (prefix) {
+        strv_push(&out, xasprintf("%s/lib", prefix));
+        strv_push(&out, xasprintf("%s/lib64", prefix));
+    }
+    return out;
 }
 
 static int read_cuda_version(const struct nvml *n, void *inout, struct err *e)
@@ -168,13 +190,15 @@ static void run_cuda(struct check_result *r, struct check_env *env)
     int driver = 0, major = -1, minor = -1;
     if (!env->command)
         return check_skip(r, "no program");
-    AUTO(strv) char **dirs = program_libs_dirs(env->command);
+    AUTO(free) char *python = program_python(env->command);
+    AUTO(strv) char **dirs = runtime_dirs(env->command, python);
     char **dir = dirs;
     while (dir && *dir && !runtime_version(*dir, &major, &minor))
         dir++;
     if (major < 0)
         return check_skip(r, "the program's CUDA runtime was not found");
-    wheel_minor(env->command, major, &minor);
+    if (python && minor < 0)
+        wheel_minor(python, major, &minor);
     int rc = gpu_health_open(env, NULL);
     if (rc != NVML_SUCCESS || !gpu_health_call(read_cuda_version, &driver, sizeof driver) ||
         driver == 0)

@@ -3,11 +3,11 @@
 #include <string.h>
 
 #include "launcher/doctor/checks/checks.h"
+#include "launcher/doctor/checks/program.h"
 #include "launcher/doctor/core/sysroot.h"
 #include "launcher/doctor/facts/cuda_archs.h"
 #include "launcher/doctor/facts/gpu_health.h"
 #include "launcher/doctor/facts/pci_devices.h"
-#include "launcher/doctor/facts/program_libs.h"
 
 /* ---- health --------------------------------------------------------------------------------- */
 
@@ -287,12 +287,13 @@ static void run_arch(struct check_result *r, struct check_env *env)
     AUTO(gpu_health) struct gpu_health h = {0};
     if (!gpu_health_begin(&h, r, env))
         return;
-    AUTO(strv) char **packages = program_libs_packages(env->command);
+    AUTO(free) char *python = program_python(env->command);
+    AUTO(strv) char **found = NULL;
     struct cuda_archs archs = {0};
-    for (char **p = packages; p && *p && archs.count == 0; p++) {
-        AUTO(free) char *path = xasprintf("%s/%s", *p, library);
-        (void)cuda_archs_read(&archs, path); /* the next directory may have it */
-    }
+    if (python)
+        program_packages(&found, python, library);
+    for (char **path = found; path && *path && archs.count == 0; path++)
+        (void)cuda_archs_read(&archs, *path); /* the next one may have it */
     if (!archs.count)
         return check_skip(r, "the program's libtorch_cuda.so was not found");
     for (int i = 0; i < h.count; i++) {

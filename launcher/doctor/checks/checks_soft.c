@@ -105,7 +105,8 @@ static char *mpi_user(char **loader, char *const *command)
     *loader = xstrdup(p->interpreter);
     if (!python)
         return TAKE(file);
-    AUTO(strv) char **found = program_packages(python, "mpi4py/MPI*.so");
+    AUTO(strv) char **found = NULL;
+    program_packages(&found, python, "mpi4py/MPI*.so");
     return found ? xstrdup(found[0]) : NULL;
 }
 

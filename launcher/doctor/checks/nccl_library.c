@@ -22,13 +22,6 @@ static char **in_loader_path(void)
     return out;
 }
 
-static void append(char ***to, char **from)
-{
-    for (char **p = from; p && *p; p++)
-        strv_push(to, *p);
-    free(from);
-}
-
 static char *in_system(void)
 {
     struct link_map *map = NULL;
@@ -46,8 +39,8 @@ void nccl_library_find(struct nccl_library *out, char *const *command)
     AUTO(free) char *python = program_python(command);
     *out = (struct nccl_library){.loader = in_loader_path()};
     if (python) {
-        append(&out->wheels, program_packages(python, "nvidia/nccl/lib/" SONAME));
-        append(&out->wheels, program_packages(python, "torch/lib/" SONAME));
+        program_packages(&out->wheels, python, "nvidia/nccl/lib/" SONAME);
+        program_packages(&out->wheels, python, "torch/lib/" SONAME);
     }
     if (!out->loader && !out->wheels)
         out->system = in_system();

@@ -98,6 +98,8 @@ int program_read(struct program_file *out, const char *path)
 
 char *program_python(char *const *command)
 {
+    if (command && command[0] && python_is_script(command[0])) /* drover run does the same */
+        return program_find("python3");
     AUTO(free) char *path = command && command[0] ? program_find(command[0]) : NULL;
     AUTO(free) struct program_file *f = xzalloc(sizeof *f);
     if (!path || python_is_interpreter(path))
@@ -126,33 +128,38 @@ static char *version_of(const char *python)
     return xstrdup(base && strncmp(base + 1, "python3.", 8) == 0 ? base + 1 : "python3*");
 }
 
-char **program_packages(const char *python, const char *pattern)
+char *program_prefix(const char *path)
+{
+    AUTO(free) char *prefix = xstrdup(path);
+    for (int i = 0; i < 2; i++) {
+        char *slash = strrchr(prefix, '/');
+        if (!slash)
+            return NULL;
+        *slash = '\0';
+    }
+    return TAKE(prefix);
+}
+
+void program_packages(char ***out, const char *python, const char *pattern)
 {
     static const char *const places[] = {"lib/%s/site-packages", "local/lib/%s/dist-packages",
                                          "lib64/%s/site-packages", "lib/python3/dist-packages"};
     AUTO(free) char *version = version_of(python);
     const char *paths = getenv("PYTHONPATH"), *home = getenv("HOME");
-    char **out = NULL;
     for (const char *p = paths; p && *p; p += strspn(p, ":")) {
         int len = (int)strcspn(p, ":");
         AUTO(free) char *in = xasprintf("%.*s/%s", len, p, pattern);
-        add_matches(&out, in);
+        add_matches(out, in);
         p += len;
     }
-    AUTO(free) char *prefix = xstrdup(python);
-    for (int i = 0; i < 2; i++) { /* PREFIX/bin/python, whose links are not followed */
-        char *slash = strrchr(prefix, '/');
-        if (slash)
-            *slash = '\0';
-    }
-    for (size_t i = 0; i < COUNT_OF(places); i++) {
+    AUTO(free) char *prefix = program_prefix(python);
+    for (size_t i = 0; prefix && i < COUNT_OF(places); i++) {
         AUTO(free) char *place = xasprintf(places[i], version);
         AUTO(free) char *in = xasprintf("%s/%s/%s", prefix, place, pattern);
-        add_matches(&out, in);
+        add_matches(out, in);
     }
     AUTO(free)
     char *user = xasprintf("%s/.local/lib/%s/site-packages/%s", home ? home : "", version, pattern);
     if (home)
-        add_matches(&out, user);
-    return out;
+        add_matches(out, user);
 }

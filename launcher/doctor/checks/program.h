@@ -21,6 +21,10 @@ int program_read(struct program_file *out, const char *path);
  * `command` may be NULL. The caller frees it. */
 char *program_python(char *const *command);
 
-/* Returns the files that match `pattern` below the directories in which this Python finds its
- * packages, in its order: those of PYTHONPATH, its own, those of the user (a strv). */
-char **program_packages(const char *python, const char *pattern);
+/* Appends the files that match `pattern` below the directories in which this Python finds its
+ * packages, in its order: those of PYTHONPATH, its own, those of the user. */
+void program_packages(char ***out, const char *python, const char *pattern);
+
+/* Returns PREFIX of PREFIX/bin/python3, whose links are not followed; NULL: the path has fewer
+ * levels. The caller frees it. */
+char *program_prefix(const char *path);

@@ -76,7 +76,7 @@ bool gpu_health_get(long long *out, const struct gpu_sample *s, enum gpu_fact f)
     return s->known[f];
 }
 
-bool gpu_health_call(nvml_child_fn *fn, void *inout, size_t size)
+bool gpu_health_call(gpu_sampler_fn *fn, void *inout, size_t size)
 {
     return gpu_sampler_call(health.sampler, fn, inout, size, DEADLINE_MS, NULL) == 0;
 }

@@ -28,7 +28,7 @@ bool gpu_health_get(long long *out, const struct gpu_sample *s, enum gpu_fact f)
 bool gpu_health_again(long long *out, const struct gpu_sample *s, enum gpu_fact f);
 
 /* Runs a function on NVML, as gpu_sampler_call(). Returns false if it could not. */
-bool gpu_health_call(nvml_child_fn *fn, void *inout, size_t size);
+bool gpu_health_call(gpu_sampler_fn *fn, void *inout, size_t size);
 
 /* Waits until a counter that grows would have grown: some time after gpu_health_read(). */
 void gpu_health_let_counters_grow(const struct check_env *env);

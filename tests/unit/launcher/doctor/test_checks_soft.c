@@ -100,7 +100,8 @@ TEST(packages_are_searched_in_the_order_of_python)
     AUTO(free) char *paths = xasprintf("/no/such:%s/extra", root);
     CHECK_INT(setenv("HOME", root, 1), 0);
     CHECK_INT(setenv("PYTHONPATH", paths, 1), 0);
-    AUTO(strv) char **found = program_packages(python, "x/l.so");
+    AUTO(strv) char **found = NULL;
+    program_packages(&found, python, "x/l.so");
     CHECK_INT(strv_len(found), 3);
     CHECK_STR(found[0], first);
     CHECK_STR(found[1], own);
