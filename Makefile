@@ -78,7 +78,7 @@ SRC_hpo         := $(filter-out $(MAINS),$(wildcard hpo/*.c hpo/*/*.c))
 SRC_serve       := $(filter-out $(MAINS) $(if $(HAVE_SERVE),,serve/serve_http.c serve/cmd_serve.c serve/report/sweep_report_data.c serve/report/cmd_report.c),$(wildcard serve/*.c serve/*/*.c))
 SRC_comm        := $(wildcard collectives/bootstrap/*.c collectives/comm/*.c collectives/backends/self/*.c)
 # Parts of the plug-in without CUDA's headers, for the unit tests.
-NCCL_PURE := $(patsubst %,collectives/backends/nccl/nccl_%.c,first_use precheck task)
+NCCL_PURE := $(patsubst %,collectives/backends/nccl/nccl_%.c,first_use precheck)
 SRC_collectives := $(filter-out $(MAINS),$(wildcard collectives/bench/*.c collectives/bench/*/*.c)) $(NCCL_PURE)
 
 PROGRAMS := $(if $(wildcard launcher/main.c),$(B)/bin/drover) \

@@ -59,56 +59,41 @@ struct opt {
 /* Rows for options with a field in the struct `type`. The field is a bool for OPT_FLAG, an int for
  * OPT_INT, a double for OPT_DOUBLE and OPT_DURATION, a const char * for OPT_STR (borrowed from
  * argv), and a char ** for OPT_STRV and OPT_WORDS (a strv, which the caller frees). */
-#define OPT_FIELD(kind_, letter_, name_, arg_, help_, type, field)               \
-    .kind = kind_, .letter = letter_, .name = name_, .arg = arg_, .help = help_, \
-    .offset = offsetof(type, field)
-#define OPT_FLAG(letter, name, help, type, field)                       \
-    {                                                                   \
-        OPT_FIELD(OPT_KIND_FLAG, letter, name, NULL, help, type, field) \
+#define OPT_ROW(kind_, letter_, name_, arg_, help_, type, field, min_, max_)         \
+    {                                                                                \
+        .kind = kind_, .letter = letter_, .name = name_, .arg = arg_, .help = help_, \
+        .offset = offsetof(type, field), .min = min_, .max = max_                    \
     }
+#define OPT_FLAG(letter, name, help, type, field) \
+    OPT_ROW(OPT_KIND_FLAG, letter, name, NULL, help, type, field, 0, 0)
 /* A value outside of [min, max] is an error. With INT_MAX there is no maximum. A value that means
  * "not given" lies outside of the range, so that no user can enter it. */
-#define OPT_INT(letter, name, arg, help, type, field, min_, max_)                               \
-    {                                                                                           \
-        OPT_FIELD(OPT_KIND_INT, letter, name, arg, help, type, field), .min = min_, .max = max_ \
-    }
-#define OPT_DOUBLE(letter, name, arg, help, type, field, min_, max_)                               \
-    {                                                                                              \
-        OPT_FIELD(OPT_KIND_DOUBLE, letter, name, arg, help, type, field), .min = min_, .max = max_ \
-    }
+#define OPT_INT(letter, name, arg, help, type, field, min, max) \
+    OPT_ROW(OPT_KIND_INT, letter, name, arg, help, type, field, min, max)
+#define OPT_DOUBLE(letter, name, arg, help, type, field, min, max) \
+    OPT_ROW(OPT_KIND_DOUBLE, letter, name, arg, help, type, field, min, max)
 /* A duration (duration.h) in seconds; its field is a double, and so are the limits. */
-#define OPT_DURATION(letter, name, arg, help, type, field, min_, max_)                   \
-    {                                                                                    \
-        OPT_FIELD(OPT_KIND_DURATION, letter, name, arg, help, type, field), .min = min_, \
-                                                                            .max = max_  \
-    }
-#define OPT_STR(letter, name, arg, help, type, field)                 \
-    {                                                                 \
-        OPT_FIELD(OPT_KIND_STR, letter, name, arg, help, type, field) \
-    }
+#define OPT_DURATION(letter, name, arg, help, type, field, min, max) \
+    OPT_ROW(OPT_KIND_DURATION, letter, name, arg, help, type, field, min, max)
+#define OPT_STR(letter, name, arg, help, type, field) \
+    OPT_ROW(OPT_KIND_STR, letter, name, arg, help, type, field, 0, 0)
 /* May be repeated; each value is appended. */
-#define OPT_STRV(letter, name, arg, help, type, field)                 \
-    {                                                                  \
-        OPT_FIELD(OPT_KIND_STRV, letter, name, arg, help, type, field) \
-    }
+#define OPT_STRV(letter, name, arg, help, type, field) \
+    OPT_ROW(OPT_KIND_STRV, letter, name, arg, help, type, field, 0, 0)
 /* Appends the option as the user typed it (an abbreviation in full) and its values (one per word of
  * `arg`) to the field. The caller can pass these words to another program or name them in a
  * message. */
-#define OPT_WORDS(letter, name, arg, help, type, field)                 \
-    {                                                                   \
-        OPT_FIELD(OPT_KIND_WORDS, letter, name, arg, help, type, field) \
+#define OPT_WORDS(letter, name, arg, help, type, field) \
+    OPT_ROW(OPT_KIND_WORDS, letter, name, arg, help, type, field, 0, 0)
+#define OPT_CALL_ROW(kind_, letter_, name_, arg_, help_, fn)                                    \
+    {                                                                                           \
+        .kind = kind_, .letter = letter_, .name = name_, .arg = arg_, .help = help_, .call = fn \
     }
-#define OPT_CALL(letter_, name_, arg_, help_, fn)                                            \
-    {                                                                                        \
-        .kind = OPT_KIND_CALL, .letter = letter_, .name = name_, .arg = arg_, .help = help_, \
-        .call = fn                                                                           \
-    }
+#define OPT_CALL(letter, name, arg, help, fn) \
+    OPT_CALL_ROW(OPT_KIND_CALL, letter, name, arg, help, fn)
 /* An option whose number of values depends on them: "-env NAME VALUE" and "-env NAME=VALUE". */
-#define OPT_CALL_SOME(letter_, name_, arg_, help_, fn)                                            \
-    {                                                                                             \
-        .kind = OPT_KIND_CALL_SOME, .letter = letter_, .name = name_, .arg = arg_, .help = help_, \
-        .call = fn                                                                                \
-    }
+#define OPT_CALL_SOME(letter, name, arg, help, fn) \
+    OPT_CALL_ROW(OPT_KIND_CALL_SOME, letter, name, arg, help, fn)
 /* Starts a group: help shows the rows up to the next group under this title. A group without
  * visible rows is not shown, except the last group, which contains -h. */
 #define OPT_GROUP(title)                      \

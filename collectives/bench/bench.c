@@ -19,35 +19,58 @@ const char *bench_name(const struct bench_opts *o)
     return o->hypercube ? BENCH_HYPERCUBE : collective_name(o->coll);
 }
 
-int bench_comm_failed(struct bench *b, int rc)
+int bench_comm(struct bench *b, int rc)
 {
-    *b->e = *client_err(b->d);
+    if (rc < 0)
+        *b->e = *client_err(b->d);
     return rc;
 }
 
 int bench_wait(struct bench *b)
 {
-    int rc = drover_wait(b->comm, b->o->wait_ms);
-    return rc < 0 ? bench_comm_failed(b, rc) : 0;
+    return bench_comm(b, drover_wait(b->comm, b->o->wait_ms));
 }
 
 int bench_barrier(struct bench *b)
 {
-    int rc = drover_barrier(b->world, b->o->wait_ms);
-    return rc < 0 ? bench_comm_failed(b, rc) : 0;
+    return bench_comm(b, drover_barrier(b->world, b->o->wait_ms));
 }
 
 int bench_gather(struct bench *b, const void *mine, size_t bytes, void *all)
 {
-    int rc = comm_gather(b->world, mine, bytes, all, b->o->wait_ms);
-    return rc < 0 ? bench_comm_failed(b, rc) : 0;
+    return bench_comm(b, comm_gather(b->world, mine, bytes, all, b->o->wait_ms));
+}
+
+/* Starts nccl-tests' hypercube, an all_gather by doubling: in each round a rank exchanges
+ * everything it has with one peer. The number of ranks is a power of 2. */
+static int start_hypercube(struct drover_comm *comm, const struct backend_call *k)
+{
+    int rank = drover_comm_rank(comm), size = drover_comm_size(comm);
+    size_t part = k->count * backend_type_bytes(k->type);
+    char *out = k->out, *own = out + (size_t)rank * part;
+    int rc = 0;
+    if (k->in != own) { /* the first round's copy */
+        rc = drover_group_start(comm);
+        rc = rc < 0 ? rc : drover_send(comm, k->in, k->count, k->type, rank);
+        rc = rc < 0 ? rc : drover_recv(comm, own, k->count, k->type, rank);
+        rc = rc < 0 ? rc : drover_group_end(comm);
+    }
+    for (int mask = 1; mask < size && rc == 0; mask *= 2) {
+        int have = rank & ~(mask - 1), peer = rank ^ mask;
+        size_t n = k->count * (size_t)mask;
+        rc = drover_group_start(comm);
+        rc = rc < 0 ? rc : drover_send(comm, out + (size_t)have * part, n, k->type, peer);
+        rc = rc < 0 ? rc : drover_recv(comm, out + (size_t)(have ^ mask) * part, n, k->type, peer);
+        rc = rc < 0 ? rc : drover_group_end(comm);
+    }
+    return rc;
 }
 
 int bench_start(struct bench *b, const struct buffers_run *r, size_t shift)
 {
     struct backend_call call = buffers_call(b->buffers, r, shift);
-    int rc = b->o->hypercube ? bench_start_hypercube(b->comm, &call) : comm_start(b->comm, &call);
-    return rc < 0 ? bench_comm_failed(b, rc) : 0;
+    return bench_comm(b, b->o->hypercube ? start_hypercube(b->comm, &call)
+                                         : comm_start(b->comm, &call));
 }
 
 /* Adds the wrong data that the ranks have found to the row and the summary. */
@@ -147,7 +170,7 @@ static int measure(struct bench *b, struct buffers_run *r, struct bench_report_p
         r->v.coll = COLLECTIVE_ALL_TO_ALL_V;
         r->v.traffic = &even;
     }
-    bool defined = !r->in_place || (row->in_place && !refused);
+    bool defined = !r->in_place || (collective_in_place(r->v.coll) && !refused);
     struct bench_time mine = {0}, once;
     AUTO(free) struct bench_time *all = xcalloc((size_t)b->all, sizeof *all);
     int rc = defined ? check(b, r, placement) : 0;
@@ -290,7 +313,7 @@ int bench_run(const struct bench_opts *o, struct drover *d, struct drover_comm *
     int rank = drover_rank(d), color = rank_groups_color(&o->split, rank), rc = 0;
     (void)rank_groups_group(members, &o->split, b.all, rank);
     if (o->split.op && (rc = drover_comm_split(&b.comm, c, color, rank)) < 0)
-        return bench_comm_failed(&b, rc);
+        return bench_comm(&b, rc);
     b.rank = drover_comm_rank(b.comm);
     b.size = drover_comm_size(b.comm);
     rc = run_group(&b, sink);

@@ -24,8 +24,8 @@ struct bench {
     size_t placements;
 };
 
-/* Copies the error of a failed call on a communicator to b->e. Returns rc. */
-int bench_comm_failed(struct bench *b, int rc);
+/* If `rc` is the error of a call on a communicator, copies it to b->e. Returns rc. */
+int bench_comm(struct bench *b, int rc);
 
 /* Waits for everything that was started on comm. */
 int bench_wait(struct bench *b);
@@ -59,7 +59,3 @@ int bench_time_graph(struct bench *b, const struct buffers_run *r, struct bench_
  * rank gets the same times, so all ranks stop after the same batch. */
 int bench_sample(struct bench *b, const struct buffers_run *r,
                  struct bench_report_placement *placement);
-
-/* Starts nccl-tests' hypercube on comm, an all_gather by doubling: in each round a rank exchanges
- * everything it has with one peer. The number of ranks is a power of 2. */
-int bench_start_hypercube(struct drover_comm *comm, const struct backend_call *k);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "collectives/bench/bench.h"
 #include "common/plural.h"
 
 /* Returns the version that follows the text `before` in "NCCL 2.28.9 (headers 2.28.9)", as NCCL's
@@ -32,8 +33,8 @@ static void print_modes(struct strbuf *out, const struct bench_report_head *h)
         "wait after each inner iteration (-m), no barrier",
         "wait and barrier after each outer iteration (-n); time excludes barrier",
     };
-    if (h->blocking)
-        strbuf_printf(out, "# Blocking Enabled: %s \n", modes[h->blocking]);
+    if (h->o->blocking)
+        strbuf_printf(out, "# Blocking Enabled: %s \n", modes[h->o->blocking]);
     if (h->per_iter)
         strbuf_puts(out,
                     "# Per-Iteration Report: host timing of waited-for iterations; i_* uses max "
@@ -47,7 +48,7 @@ static void print_modes(struct strbuf *out, const struct bench_report_head *h)
 /* Titles of both placements, with the columns of -I. */
 static void print_titles(struct strbuf *out, const struct bench_report_head *h, bool units)
 {
-    const char *time = units ? "(us)" : h->cpu_time ? "cputime" : "time";
+    const char *time = units ? "(us)" : h->o->cpu_time ? "cputime" : "time";
     for (int i = 0; i < 2; i++) {
         strbuf_printf(out, "  %7s  %6s  %6s  %6s", time, units ? "(GB/s)" : "algbw",
                       units ? "(GB/s)" : "busbw", units ? "" : "#wrong");
@@ -65,15 +66,17 @@ static void print_titles(struct strbuf *out, const struct bench_report_head *h, 
 void bench_report_head_text(struct strbuf *out, const struct bench_report_head *h,
                             const struct bench_report_device *devices)
 {
+    const struct bench_opts *o = h->o;
     strbuf_printf(out, "# drover version %s nccl-headers=%d nccl-library=%d\n", DROVER_VERSION,
                   nccl_code(h->version, "headers "), bench_report_nccl(h));
-    strbuf_printf(out, "# Collective test starting: %s_perf\n", h->coll);
+    strbuf_printf(out, "# Collective test starting: %s_perf\n", bench_name(o));
     strbuf_printf(out,
                   "# nThread 1 nGpus 1 minBytes %" PRIu64 " maxBytes %" PRIu64 " step: %" PRIu64
                   "(%s) warmup iters: %d iters: %d agg iters: %d validation: %d graph: %d "
                   "unalign: %d\n",
-                  h->min_bytes, h->max_bytes, h->step, h->step_is_factor ? "factor" : "bytes",
-                  h->warmups, h->iters, h->agg, h->checks, h->graph, h->unalign);
+                  o->min_bytes, o->max_bytes, o->factor ? (uint64_t)o->factor : o->step_bytes,
+                  o->factor ? "factor" : "bytes", o->warmups, o->iters, o->agg, o->checks, o->graph,
+                  o->unalign);
     print_modes(out, h);
     strbuf_puts(out, "# Using devices\n");
     for (int r = 0; r < h->ranks; r++) {
@@ -155,7 +158,7 @@ void bench_report_row_text(struct strbuf *out, const struct bench_report_head *h
 {
     strbuf_printf(out, "%12zu  %12zu  %8s  %6s  %6d", r->bytes, r->count, r->type, r->op, r->root);
     for (int i = 0; i < 2; i++) {
-        print_placement(out, &r->placement[i], h->cpu_time);
+        print_placement(out, &r->placement[i], h->o->cpu_time);
         if (h->per_iter)
             print_iterations(out, h, &r->placement[i]);
     }

@@ -12,18 +12,13 @@
 #include "common/mem.h"
 #include "common/strbuf.h"
 
+struct bench_opts;
+
 struct bench_report_head {
-    const char *version; /* the backend's */
+    const struct bench_opts *o; /* borrowed */
+    const char *version;        /* the backend's */
     const char *backend;
-    const char *coll; /* "all_reduce" */
     int ranks, groups;
-    uint64_t min_bytes, max_bytes, step; /* a factor, or bytes */
-    bool step_is_factor;
-    int warmups, iters, checks, agg;
-    int blocking;      /* -z */
-    int graph;         /* -G */
-    int unalign;       /* -u */
-    bool cpu_time;     /* -C: the time column shows cpu_seconds */
     bool stamps;       /* -S: each row ends with the time of day */
     bool per_iter;     /* -I: columns for single iterations, … */
     int skip;          /* -K: … without the first ones */

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "collectives/bench/bench_report.h"
+#include "collectives/bench/bench.h"
 #include "common/json.h"
 
 enum { NCCL_TESTS_VERSION = 3 }; /* of -J's keys */
@@ -11,10 +11,9 @@ enum { NCCL_TESTS_VERSION = 3 }; /* of -J's keys */
 extern char **environ;
 
 struct bench_report_json {
+    const struct bench_report_head *h;
     json_t *head, *rows, *more; /* more: keys that were set, which follow the rows */
-    bool nccl_tests, cpu_time, per_iter;
-    int iters, skip, ranks;
-    char name[64];
+    bool nccl_tests;
 };
 
 static json_t *devices_json(const struct bench_report_head *h,
@@ -34,10 +33,10 @@ static json_t *drover_document(const struct bench_report_head *h,
                                const struct bench_report_device *devices)
 {
     return json_pack("{s:i, s:s, s:s, s:s, s:s, s:i, s:i, s:{s:i, s:i, s:i, s:i}, s:o}", "schema",
-                     1, "drover", DROVER_VERSION, "collective", h->coll, "backend", h->backend,
-                     "library", h->version, "ranks", h->ranks, "groups", h->groups, "iterations",
-                     "warmup", h->warmups, "timed", h->iters, "checked", h->checks, "together",
-                     h->agg, "devices", devices_json(h, devices));
+                     1, "drover", DROVER_VERSION, "collective", bench_name(h->o), "backend",
+                     h->backend, "library", h->version, "ranks", h->ranks, "groups", h->groups,
+                     "iterations", "warmup", h->o->warmups, "timed", h->o->iters, "checked",
+                     h->o->checks, "together", h->o->agg, "devices", devices_json(h, devices));
 }
 
 /* ---- nccl-tests' document: keys, and booleans as strings (its src/util.cu at a0b82b2) ------- */
@@ -74,6 +73,7 @@ static json_t *bool_json(bool value)
 static json_t *config_json(const struct bench_report_head *h,
                            const struct bench_report_device *devices)
 {
+    const struct bench_opts *o = h->o;
     json_t *list = json_array();
     for (int r = 0; r < h->ranks; r++) {
         const struct bench_report_device *d = &devices[r];
@@ -86,12 +86,13 @@ static json_t *config_json(const struct bench_report_head *h,
                                               "device_info", d->name));
     }
     return json_pack("{s:i, s:i, s:I, s:I, s:I, s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:i, s:o, s:o}",
-                     "nthreads", 1, "ngpus", 1, "minimum_bytes", (json_int_t)h->min_bytes,
-                     "maximum_bytes", (json_int_t)h->max_bytes,
-                     h->step_is_factor ? "step_factor" : "step_bytes", (json_int_t)h->step,
-                     "warmup_iters", h->warmups, "iterations", h->iters, "aggregated_iterations",
-                     h->agg, "validation", h->checks, "graph", h->graph, "blocking_collectives",
-                     bool_json(h->blocking > 0), "per_iter_timing", bool_json(h->per_iter),
+                     "nthreads", 1, "ngpus", 1, "minimum_bytes", (json_int_t)o->min_bytes,
+                     "maximum_bytes", (json_int_t)o->max_bytes,
+                     o->factor ? "step_factor" : "step_bytes",
+                     (json_int_t)(o->factor ? (uint64_t)o->factor : o->step_bytes), "warmup_iters",
+                     o->warmups, "iterations", o->iters, "aggregated_iterations", o->agg,
+                     "validation", o->checks, "graph", o->graph, "blocking_collectives",
+                     bool_json(o->blocking > 0), "per_iter_timing", bool_json(h->per_iter),
                      "per_iter_skip", h->skip, "parallel_init", bool_json(false), "devices", list);
 }
 
@@ -108,13 +109,8 @@ struct bench_report_json *bench_report_json_new(const struct bench_report_head *
                                                 bool nccl_tests)
 {
     struct bench_report_json *j = xzalloc(sizeof *j);
+    j->h = h;
     j->nccl_tests = nccl_tests;
-    j->cpu_time = h->cpu_time;
-    j->iters = h->iters;
-    j->per_iter = h->per_iter;
-    j->skip = h->skip;
-    j->ranks = h->ranks;
-    snprintf(j->name, sizeof j->name, "%s_perf", h->coll);
     j->head = nccl_tests ? nccl_tests_document(h, devices) : drover_document(h, devices);
     j->rows = json_array();
     j->more = json_object();
@@ -133,30 +129,31 @@ static json_t *wrong_json(const struct bench_report_placement *h)
     const struct buffers_wrong *w = &h->first_wrong;
     json_t *o = json_pack("{s:i, s:I, s:I}", "rank", h->wrong_rank, "elements",
                           (json_int_t)w->elements, "bytes_outside", (json_int_t)w->canaries);
-    if (w->elements) {
-        json_object_set_new(o, "index", json_integer((json_int_t)w->index));
-        json_object_set_new(o, "expected", json_number(w->first.expected));
-        json_object_set_new(o, "got", json_number(w->first.got));
-        json_object_set_new(o, "cause", json_string(causes[w->diagnosis.cause]));
-        json_object_set_new(o, "cause_rank", json_integer(w->diagnosis.rank));
-        json_object_set_new(o, "cause_ranks", json_integer(w->diagnosis.ranks));
-    }
+    if (w->elements)
+        json_object_update_new(
+            o, json_pack("{s:I, s:o, s:o, s:s, s:i, s:i}", "index", (json_int_t)w->index,
+                         "expected", json_number(w->first.expected), "got",
+                         json_number(w->first.got), "cause", causes[w->diagnosis.cause],
+                         "cause_rank", w->diagnosis.rank, "cause_ranks", w->diagnosis.ranks));
     return o;
 }
 
-static void add_samples(json_t *o, const struct bench_report_placement *h)
+/* The times of each stride-th value from values[0] on, in microseconds. */
+static json_t *times_json(const double *values, size_t n, size_t stride)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(list, json_real(values[i * stride] * 1e6));
+    return list;
+}
+
+static json_t *samples_json(const struct bench_report_placement *h)
 {
     const struct stats *s = &h->stats;
-    json_t *list = json_array();
-    for (size_t i = 0; i < s->n; i++)
-        json_array_append_new(list, json_real(h->samples[i] * 1e6));
-    json_object_set_new(o, "min_us", json_real(s->min * 1e6));
-    json_object_set_new(o, "median_us", json_real(s->median * 1e6));
-    json_object_set_new(o, "median_low_us", json_real(s->low * 1e6));
-    json_object_set_new(o, "median_high_us", json_real(s->high * 1e6));
-    json_object_set_new(o, "p99_us", json_real(s->p99 * 1e6));
-    json_object_set_new(o, "stable", json_boolean(!h->unstable));
-    json_object_set_new(o, "samples_us", list);
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:b, s:o}", "min_us", s->min * 1e6, "median_us",
+                     s->median * 1e6, "median_low_us", s->low * 1e6, "median_high_us",
+                     s->high * 1e6, "p99_us", s->p99 * 1e6, "stable", !h->unstable, "samples_us",
+                     times_json(h->samples, s->n, 1));
 }
 
 static json_t *placement_json(const struct bench_report_placement *h, bool cpu_time)
@@ -171,7 +168,7 @@ static json_t *placement_json(const struct bench_report_placement *h, bool cpu_t
     if (h->wrong_rank >= 0)
         json_object_set_new(o, "first_wrong", wrong_json(h));
     if (h->stats.n)
-        add_samples(o, h);
+        json_object_update_new(o, samples_json(h));
     return o;
 }
 
@@ -182,59 +179,49 @@ static json_t *nccl_tests_placement(const struct bench_report_placement *h, bool
                      h->busbw, "nwrong", h->checked ? json_real((double)h->wrong) : json_null());
 }
 
-/* One list of times per rank. */
-static json_t *rank_times(const struct bench_report_placement *h, int ranks)
-{
-    json_t *lists = json_array();
-    for (int r = 0; r < ranks; r++) {
-        json_t *list = json_array();
-        for (size_t i = 0; i < h->stats.n; i++)
-            json_array_append_new(list,
-                                  json_real(h->rank_samples[i * (size_t)ranks + (size_t)r] * 1e6));
-        json_array_append_new(lists, list);
-    }
-    return lists;
-}
-
 /* The values of nccl-tests' -I. */
 static json_t *nccl_tests_iterations(const struct bench_report_placement *h, int skip, int ranks)
 {
     struct stats s = stats_of(h->samples + skip, h->stats.n - (size_t)skip);
-    json_t *times = json_array();
-    for (size_t i = 0; i < h->stats.n; i++)
-        json_array_append_new(times, json_real(h->samples[i] * 1e6));
-    json_t *o = json_pack("{s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o}",
-                          "skipped_iterations", skip, "min_us", s.min * 1e6, "max_us", s.max * 1e6,
-                          "avg_us", s.mean * 1e6, "p50_us", s.median * 1e6, "p95_us", s.p95 * 1e6,
-                          "p99_us", s.p99 * 1e6, "stdev_us", s.deviation * 1e6, "cv_pct",
-                          s.mean > 0 ? 100 * s.deviation / s.mean : 0, "times_us", times);
-    if (ranks > 1 && h->rank_samples)
-        json_object_set_new(o, "per_process_max_times_us", rank_times(h, ranks));
+    json_t *o =
+        json_pack("{s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "skipped_iterations", skip,
+                  "min_us", s.min * 1e6, "max_us", s.max * 1e6, "avg_us", s.mean * 1e6, "p50_us",
+                  s.median * 1e6, "p95_us", s.p95 * 1e6, "p99_us", s.p99 * 1e6, "stdev_us",
+                  s.deviation * 1e6, "cv_pct", s.mean > 0 ? 100 * s.deviation / s.mean : 0,
+                  "times_us", times_json(h->samples, h->stats.n, 1));
+    if (ranks == 1 || !h->rank_samples)
+        return o;
+    json_t *lists = json_array();
+    for (int r = 0; r < ranks; r++)
+        json_array_append_new(lists, times_json(h->rank_samples + r, h->stats.n, (size_t)ranks));
+    json_object_set_new(o, "per_process_max_times_us", lists);
     return o;
 }
 
 const json_t *bench_report_json_row(struct bench_report_json *j, const struct bench_report_row *r)
 {
+    const struct bench_report_head *h = j->h;
+    bool cpu_time = h->o->cpu_time;
     json_t *row;
     char root[16];
     snprintf(root, sizeof root, "%6d", r->root);
     if (j->nccl_tests)
-        row =
-            json_pack("{s:I, s:I, s:s, s:s, s:s, s:o, s:o, s:i, s:s}", "size", (json_int_t)r->bytes,
-                      "count", (json_int_t)r->count, "type", r->type, "redop", r->op, "root", root,
-                      "out_of_place", nccl_tests_placement(&r->placement[0], j->cpu_time),
-                      "in_place", nccl_tests_placement(&r->placement[1], j->cpu_time),
-                      "actual_iterations", j->iters, "experiment_name", j->name);
+        row = json_pack("{s:I, s:I, s:s, s:s, s:s, s:o, s:o, s:i, s:s+}", "size",
+                        (json_int_t)r->bytes, "count", (json_int_t)r->count, "type", r->type,
+                        "redop", r->op, "root", root, "out_of_place",
+                        nccl_tests_placement(&r->placement[0], cpu_time), "in_place",
+                        nccl_tests_placement(&r->placement[1], cpu_time), "actual_iterations",
+                        h->o->iters, "experiment_name", bench_name(h->o), "_perf");
     else
         row = json_pack("{s:I, s:I, s:s, s:s, s:i, s:o, s:o}", "size_bytes", (json_int_t)r->bytes,
                         "count", (json_int_t)r->count, "type", r->type, "op", r->op, "root",
-                        r->root, "out_of_place", placement_json(&r->placement[0], j->cpu_time),
-                        "in_place", placement_json(&r->placement[1], j->cpu_time));
+                        r->root, "out_of_place", placement_json(&r->placement[0], cpu_time),
+                        "in_place", placement_json(&r->placement[1], cpu_time));
     static const char *const keys[] = {"out_of_place_per_iter", "in_place_per_iter"};
-    for (int i = 0; i < 2 && j->nccl_tests && j->per_iter; i++)
-        if (r->placement[i].stats.n > (size_t)j->skip)
+    for (int i = 0; i < 2 && j->nccl_tests && h->per_iter; i++)
+        if (r->placement[i].stats.n > (size_t)h->skip)
             json_object_set_new(row, keys[i],
-                                nccl_tests_iterations(&r->placement[i], j->skip, j->ranks));
+                                nccl_tests_iterations(&r->placement[i], h->skip, h->ranks));
     json_array_append_new(j->rows, row);
     return row;
 }
@@ -257,24 +244,20 @@ const char *bench_report_json_list(const struct bench_report_json *j)
 json_t *bench_report_json_tail(const struct bench_report_json *j,
                                const struct bench_report_summary *f, const char *error)
 {
-    json_t *tail = json_copy(j->more);
+    json_t *tail = json_copy(j->more), *last;
+    json_t *why = error ? json_text(error) : NULL;
     if (j->nccl_tests) {
         json_t *okay =
             f->min_busbw <= 0 ? json_string("unchecked") : bool_json(bench_report_reaches_min(f));
-        json_object_set_new(
-            tail, "out_of_bounds",
-            json_pack("{s:I, s:o}", "count", (json_int_t)f->bad, "okay", bool_json(f->bad == 0)));
-        json_object_set_new(tail, "average_bus_bandwidth",
-                            json_pack("{s:f, s:o}", "bandwidth", f->avg_busbw, "okay", okay));
-        json_object_set_new(tail, "errors",
-                            error ? json_pack("[o]", json_text(error)) : json_array());
-        json_object_set_new(tail, "end_time", now_json());
-        return tail;
+        last = json_pack("{s:{s:I, s:o}, s:{s:f, s:o}, s:[o*], s:o}", "out_of_bounds", "count",
+                         (json_int_t)f->bad, "okay", bool_json(f->bad == 0),
+                         "average_bus_bandwidth", "bandwidth", f->avg_busbw, "okay", okay, "errors",
+                         why, "end_time", now_json());
+    } else {
+        last = json_pack("{s:I, s:f, s:o*}", "wrong", (json_int_t)f->bad, "avg_busbw_gbps",
+                         f->avg_busbw, "error", why);
     }
-    json_object_set_new(tail, "wrong", json_integer((json_int_t)f->bad));
-    json_object_set_new(tail, "avg_busbw_gbps", json_real(f->avg_busbw));
-    if (error)
-        json_object_set_new(tail, "error", json_text(error));
+    json_object_update_new(tail, last);
     return tail;
 }
 

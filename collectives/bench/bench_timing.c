@@ -14,13 +14,13 @@ static int iterate(struct bench *b, const struct buffers_run *r, size_t *slice)
     size_t bytes = r->shape.bytes, slices = bytes ? b->o->max_bytes / bytes : 1;
     int rc = b->o->agg > 1 ? drover_group_start(b->comm) : 0;
     if (rc < 0)
-        return bench_comm_failed(b, rc);
+        return bench_comm(b, rc);
     for (int i = 0; i < b->o->agg && rc == 0; i++) {
         rc = bench_start(b, r, bytes * *slice);
         *slice = *slice + 1 < slices ? *slice + 1 : 0;
     }
     if (rc == 0 && b->o->agg > 1 && (rc = drover_group_end(b->comm)) < 0)
-        return bench_comm_failed(b, rc);
+        return bench_comm(b, rc);
     return rc;
 }
 

@@ -76,7 +76,7 @@ void buffers_close(struct buffers *b)
  * buffers: MPI does not allow them to overlap. */
 static bool shares_buffer(const struct buffers_run *r)
 {
-    return r->in_place && collective_row(r->v.coll)->in_place;
+    return r->in_place && collective_in_place(r->v.coll);
 }
 
 /* Returns the start of this rank's output. */

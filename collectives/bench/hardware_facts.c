@@ -50,15 +50,18 @@ static bool has_acs(const char *path)
     return false;
 }
 
+static void auto_glob(glob_t *g)
+{
+    globfree(g);
+}
+
 static bool any_acs(void)
 {
-    glob_t found;
+    AUTO(glob) glob_t found = {0};
     bool acs = false;
-    if (glob("/sys/bus/pci/devices/*/config", 0, NULL, &found) != 0)
-        return false;
+    (void)glob("/sys/bus/pci/devices/*/config", 0, NULL, &found);
     for (size_t i = 0; i < found.gl_pathc && !acs; i++)
         acs = has_acs(found.gl_pathv[i]);
-    globfree(&found);
     return acs;
 }
 
@@ -67,23 +70,19 @@ static bool any_acs(void)
 static void read_network(struct verdict_facts *f)
 {
     const char *named = getenv("NCCL_SOCKET_IFNAME");
-    glob_t found;
-    if (glob("/sys/class/infiniband/*/ports/*/rate", 0, NULL, &found) == 0) {
-        for (size_t i = 0; i < found.gl_pathc; i++)
-            f->rdma_gbit += read_number(found.gl_pathv[i], 0);
-        globfree(&found);
-    }
-    if (glob("/sys/class/net/*/speed", 0, NULL, &found) != 0)
-        return;
-    for (size_t i = 0; i < found.gl_pathc; i++) {
-        double gbit = read_number(found.gl_pathv[i], 0) / 1000;
+    AUTO(glob) glob_t ports = {0}, interfaces = {0};
+    (void)glob("/sys/class/infiniband/*/ports/*/rate", 0, NULL, &ports);
+    (void)glob("/sys/class/net/*/speed", 0, NULL, &interfaces);
+    for (size_t i = 0; i < ports.gl_pathc; i++)
+        f->rdma_gbit += read_number(ports.gl_pathv[i], 0);
+    for (size_t i = 0; i < interfaces.gl_pathc; i++) {
+        double gbit = read_number(interfaces.gl_pathv[i], 0) / 1000;
         char name[64] = "";
-        sscanf(found.gl_pathv[i], "/sys/class/net/%63[^/]", name);
+        sscanf(interfaces.gl_pathv[i], "/sys/class/net/%63[^/]", name);
         f->net_gbit = fmax(f->net_gbit, gbit);
         if (named && strcmp(named, name) == 0)
             f->named_gbit = fmax(gbit, 0);
     }
-    globfree(&found);
 }
 
 /* Returns the rate in GB/s of the best of COPIES copies between buffers whose pages are already

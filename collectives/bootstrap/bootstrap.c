@@ -21,11 +21,6 @@ void bootstrap_free(struct bootstrap *b)
     free(b);
 }
 
-const struct bootstrap_ops *bootstrap_table(const struct bootstrap *b)
-{
-    return &b->table;
-}
-
 int bootstrap_gather(const struct rank_identity *identity, const void *mine, size_t len, void *all,
                      int64_t timeout_ms, struct err *e)
 {
@@ -35,7 +30,7 @@ int bootstrap_gather(const struct rank_identity *identity, const void *mine, siz
         return 0;
     }
     AUTO(bootstrap) struct bootstrap *b = bootstrap_new(identity);
-    const struct bootstrap_ops *ops = bootstrap_table(b);
+    const struct bootstrap_ops *ops = &b->table;
     int rc = ops->put(ops->arg, "gather", mine, len, e);
     rc = rc < 0 ? rc : ops->fence(ops->arg, timeout_ms, e);
     for (int r = 0; r < identity->size && rc == 0 && all; r++)

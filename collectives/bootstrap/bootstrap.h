@@ -27,7 +27,10 @@ struct bootstrap_ops {
     int (*get)(void *arg, int rank, const char *key, void *out, size_t len, struct err *e);
 };
 
-struct bootstrap;
+struct bootstrap {
+    struct bootstrap_ops table;
+    void (*free)(void *arg); /* frees table.arg */
+};
 
 /* Returns a bootstrap for one round of put, fence, get; the caller frees it. All ranks must make
  * their rounds in the same order. The bootstrap connects at its first use, so it costs nothing in a
@@ -35,9 +38,6 @@ struct bootstrap;
 struct bootstrap *bootstrap_new(const struct rank_identity *identity);
 void bootstrap_free(struct bootstrap *b);
 AUTO_DEFINE(bootstrap, struct bootstrap *, bootstrap_free)
-
-/* Returns the functions for plug-ins, borrowed from b. */
-const struct bootstrap_ops *bootstrap_table(const struct bootstrap *b);
 
 /* Makes a round in which every rank puts `len` bytes and gets those of all ranks, in the order of
  * the ranks. `all` NULL: only waits for all ranks. `mine` is not part of `all`. Errors as the
@@ -47,9 +47,5 @@ int bootstrap_gather(const struct rank_identity *identity, const void *mine, siz
 
 /* ---- for bootstrap_pmix.c and bootstrap_tcp.c ----------------------------------------------- */
 
-struct bootstrap {
-    struct bootstrap_ops table;
-    void (*free)(void *arg); /* frees table.arg */
-};
 void bootstrap_pmix_new(struct bootstrap *b, const struct rank_identity *identity);
 void bootstrap_tcp_new(struct bootstrap *b, const struct rank_identity *identity);

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <pmix.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 
 #include "collectives/bootstrap/bootstrap.h"
 #include "collectives/bootstrap/bootstrap_missing.h"
+#include "collectives/bootstrap/task.h"
 #include "common/clock.h"
 #include "common/strbuf.h"
 
@@ -33,52 +33,31 @@ struct pmix_bootstrap {
     unsigned fences; /* number of fences of this round */
 };
 
-/* An answer that PMIx's thread delivers to this thread. The thread that uses it last frees it. */
+/* An answer that PMIx's thread delivers to this thread. */
 struct answer {
-    pthread_mutex_t lock;
-    pthread_cond_t delivered;
-    bool done, abandoned;
+    struct task task; /* first */
     pmix_status_t status;
 };
 
 static struct answer *answer_new(void)
 {
     struct answer *a = xzalloc(sizeof *a);
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_mutex_init(&a->lock, NULL);
-    pthread_cond_init(&a->delivered, &attr);
-    pthread_condattr_destroy(&attr);
+    task_open(&a->task);
     return a;
-}
-
-static void answer_free(struct answer *a)
-{
-    pthread_cond_destroy(&a->delivered);
-    pthread_mutex_destroy(&a->lock);
-    free(a);
 }
 
 static void answered(pmix_status_t status, void *arg)
 {
     struct answer *a = arg;
-    pthread_mutex_lock(&a->lock);
-    a->done = true;
     a->status = status;
-    bool abandoned = a->abandoned;
-    pthread_cond_signal(&a->delivered);
-    pthread_mutex_unlock(&a->lock);
-    if (abandoned)
-        answer_free(a);
+    task_done(&a->task);
 }
 
-/* Completes an answer if PMIx returned the result immediately. Then no callback follows, and no
- * other thread uses the answer. */
+/* Completes an answer if PMIx returned the result immediately. Then no callback follows. */
 static void answered_at_once(struct answer *a, pmix_status_t status)
 {
-    a->done = true;
-    a->status = status == PMIX_OPERATION_SUCCEEDED ? PMIX_SUCCESS : status;
+    if (status != PMIX_SUCCESS)
+        answered(status == PMIX_OPERATION_SUCCEEDED ? PMIX_SUCCESS : status, a);
 }
 
 static void answered_value(pmix_status_t status, pmix_value_t *value, void *arg)
@@ -86,19 +65,13 @@ static void answered_value(pmix_status_t status, pmix_value_t *value, void *arg)
     answered(status, arg);
 }
 
-/* Waits for the answer and frees it. Returns false if the deadline passes; PMIx's thread then frees
- * the answer. */
-static bool await_answer(struct answer *a, const struct timespec *end, pmix_status_t *status)
+/* Waits for the answer and frees it. Returns false after timeout_ms. */
+static bool await_answer(struct answer *a, int64_t timeout_ms, pmix_status_t *status)
 {
-    pthread_mutex_lock(&a->lock);
-    while (!a->done && pthread_cond_timedwait(&a->delivered, &a->lock, end) != ETIMEDOUT)
-        ;
-    bool done = a->done;
-    *status = a->status;
-    a->abandoned = !done;
-    pthread_mutex_unlock(&a->lock);
+    bool done = task_wait(&a->task, timeout_ms);
     if (done)
-        answer_free(a);
+        *status = a->status;
+    task_free(&a->task);
     return done;
 }
 
@@ -215,16 +188,16 @@ static int missing_ranks(const struct pmix_bootstrap *p, struct strbuf *names)
         pmix_proc_t peer;
         PMIX_LOAD_PROCID(&peer, session.me.nspace, (pmix_rank_t)r);
         answers[r] = answer_new();
-        pmix_status_t status = PMIx_Get_nb(&peer, key, &only_now, 1, answered_value, answers[r]);
-        if (status != PMIX_SUCCESS)
-            answered_at_once(answers[r], status);
+        answered_at_once(answers[r],
+                         PMIx_Get_nb(&peer, key, &only_now, 1, answered_value, answers[r]));
     }
     AUTO(free)
     struct bootstrap_rank_location *locations = xcalloc((size_t)p->size, sizeof *locations);
-    struct timespec end = clock_in_ms(MISSING_MS);
+    int64_t end_ms = clock_ms() + MISSING_MS;
     for (int r = 0; r < p->size; r++) {
         pmix_status_t status = PMIX_ERROR;
-        locations[r].connected = await_answer(answers[r], &end, &status) && status == PMIX_SUCCESS;
+        bool has_answer = await_answer(answers[r], end_ms - clock_ms(), &status);
+        locations[r].connected = has_answer && status == PMIX_SUCCESS;
         if (!locations[r].connected)
             node_of(locations[r].node, r);
     }
@@ -260,12 +233,9 @@ static int pmix_fence(void *arg, int64_t timeout_ms, struct err *e)
     pmix_info_t collect;
     bool yes = true;
     PMIX_INFO_LOAD(&collect, PMIX_COLLECT_DATA, &yes, PMIX_BOOL);
-    struct timespec end = clock_in_ms(timeout_ms);
     struct answer *a = answer_new();
-    status = PMIx_Fence_nb(&job, 1, &collect, 1, answered, a);
-    if (status != PMIX_SUCCESS)
-        answered_at_once(a, status);
-    if (!await_answer(a, &end, &status))
+    answered_at_once(a, PMIx_Fence_nb(&job, 1, &collect, 1, answered, a));
+    if (!await_answer(a, timeout_ms, &status))
         return timed_out(p, timeout_ms, e);
     return status == PMIX_SUCCESS ? 0 : pmix_failed(e, status, "fence");
 }

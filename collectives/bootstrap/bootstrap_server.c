@@ -40,7 +40,20 @@ static int wait_for(int fd, short what, int64_t end_ms)
     int64_t left = end_ms - clock_ms();
     struct pollfd p = {.fd = fd, .events = what};
     int n = left > 0 ? poll(&p, 1, (int)(left < 1000000 ? left : 1000000)) : 0;
-    return n > 0 || (n < 0 && errno == EINTR) ? 0 : n < 0 ? -errno : -ETIMEDOUT;
+    return n > 0 ? 0 : n < 0 ? -errno : -ETIMEDOUT;
+}
+
+int bootstrap_server_connect(const struct addrinfo *a, int64_t end_ms)
+{
+    AUTO(fd) int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int rc = fd < 0 || connect(fd, a->ai_addr, a->ai_addrlen) < 0 ? -errno : 0, error = 0;
+    socklen_t len = sizeof error;
+    while (rc == -EINPROGRESS || rc == -EINTR)
+        rc = wait_for(fd, POLLOUT, end_ms);
+    if (rc == 0 && getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0)
+        rc = -errno;
+    rc = rc < 0 ? rc : -error;
+    return rc < 0 ? rc : fd_take(&fd);
 }
 
 int bootstrap_server_send(int fd, const void *bytes, size_t len, int64_t end_ms)

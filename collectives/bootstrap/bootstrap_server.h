@@ -15,6 +15,7 @@
  * order. The token distinguishes jobs that share a node. It is not a secret. */
 #pragma once
 
+#include <netdb.h>
 #include <stdint.h>
 
 #include "collectives/bootstrap/bootstrap_missing.h"
@@ -57,6 +58,10 @@ struct bootstrap_server {
  *   -ETIMEDOUT  not all ranks connected, or one gave up; the message names the missing ranks */
 int bootstrap_server_accept_all(struct strbuf *all, const struct bootstrap_server *s,
                                 struct err *e);
+
+/* Returns a connected socket, which is non-blocking, or a negative errno.
+ *   -ETIMEDOUT  not connected at the time `end_ms` of clock_ms() */
+int bootstrap_server_connect(const struct addrinfo *a, int64_t end_ms);
 
 /* Send or receive exactly `len` bytes on a non-blocking socket. Return 0 or
  *   -ETIMEDOUT   not complete at the time `end_ms` of clock_ms()

@@ -179,27 +179,6 @@ static int run_as_rank0(struct tcp_bootstrap *t, const struct rank0_address *r0,
 
 /* ---- the other ranks ------------------------------------------------------------------------ */
 
-/* Returns a connected socket or a negative errno. */
-static int connect_to(const struct addrinfo *a, int64_t end_ms)
-{
-    AUTO(fd) int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return -errno;
-    if (connect(fd, a->ai_addr, a->ai_addrlen) < 0) {
-        if (errno != EINPROGRESS)
-            return -errno;
-        int64_t left = end_ms - clock_ms();
-        struct pollfd p = {.fd = fd, .events = POLLOUT};
-        int error = 0;
-        socklen_t len = sizeof error;
-        if (poll(&p, 1, left > 0 ? (int)left : 0) != 1)
-            return -ETIMEDOUT;
-        if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0 || error)
-            return error ? -error : -errno;
-    }
-    return fd_take(&fd);
-}
-
 /* Returns a socket that is connected to rank 0 of this job, or a negative errno. */
 static int connect_to_rank0_at(const struct rank0_address *r0, int port, int64_t end_ms,
                                struct err *e)
@@ -209,7 +188,7 @@ static int connect_to_rank0_at(const struct rank0_address *r0, int port, int64_t
     int64_t soon = clock_ms() + GREETING_MS;
     soon = soon < end_ms ? soon : end_ms;
     for (const struct addrinfo *a = found; rc >= 0 && a; a = a->ai_next) {
-        AUTO(fd) int fd = connect_to(a, soon);
+        AUTO(fd) int fd = bootstrap_server_connect(a, soon);
         struct bootstrap_greeting hi;
         rc = fd < 0 ? fd : bootstrap_server_recv(fd, &hi, sizeof hi, soon);
         if (rc == 0 && hi.magic == BOOTSTRAP_MAGIC && hi.token == job_token())

@@ -51,8 +51,8 @@ struct collective_row {
     const char *alias; /* the name in drover.h, drover_ALIAS(); NULL: the same as `name` */
     enum collective_extent in, out;
     bool in_at_root, out_at_root; /* only the root has that buffer */
-    bool in_place;                /* input and output may be one buffer … */
-    unsigned in_place_refusal;    /* … unless the backend has this bit of enum backend_caps */
+    unsigned
+        in_place_refusal; /* a backend with this bit of enum backend_caps has no call in place */
     /* The bit of enum backend_caps that a backend sets if it has the call; 0: every backend has the
      * call. If the bit is missing, comm replaces the call by sends and receives, as `source` says.
      */
@@ -81,6 +81,13 @@ static inline const char *collective_name(enum collective c)
 static inline bool collective_reduces(enum collective c)
 {
     return collective_rows[c].source == COLLECTIVE_FROM_ALL;
+}
+
+/* Returns true if input and output may be one buffer, unless the backend refuses that. */
+static inline bool collective_in_place(enum collective c)
+{
+    return collective_rows[c].source != COLLECTIVE_FROM_NONE &&
+           collective_rows[c].native_cap != COLLECTIVE_ALWAYS_P2P;
 }
 
 /* Returns true if the collective has a root, which alone has an input or an output. */
@@ -116,12 +123,6 @@ static inline bool collective_counts(enum collective c)
     const struct collective_row *row = &collective_rows[c];
     return row->in == COLLECTIVE_WHOLE || row->in == COLLECTIVE_PARTS ||
            row->out == COLLECTIVE_WHOLE;
-}
-
-/* Returns the number of blocks in an output. */
-static inline int collective_blocks(enum collective c, int ranks)
-{
-    return collective_rows[c].source == COLLECTIVE_FROM_EACH ? ranks : 1;
 }
 
 /* Returns the rank whose input is in block `block` of the output of `rank`. Not for reductions. */

@@ -1,4 +1,4 @@
-/* premul - applies the premultiplier of DROVER_MULSUM, converted to the type of the input.
+/* premul - converts numbers to any type, and applies the premultiplier of DROVER_MULSUM.
  *
  * For integer types the premultiplier is truncated, and products wrap on overflow. */
 #pragma once
@@ -8,30 +8,31 @@
 #include "collectives/comm/float16.h"
 #include "collectives/drover.h"
 
-/* Converts the factor to type `t` and writes it to the first bytes of `*out`. |factor| < 2^63. */
-static inline void premul_scalar(uint64_t *out, enum drover_type t, double factor)
+/* Converts x to type `t`. The low bytes of the result are the value; |x| < 2^63 for whole numbers,
+ * which are truncated. */
+static inline uint64_t type_bits(enum drover_type t, double x)
 {
-    float x = (float)factor;
-    *out = (uint64_t)(int64_t)factor; /* the low bytes are the value in each integer type */
-    if (t == DROVER_DOUBLE)
-        memcpy(out, &factor, sizeof factor);
+    float single = (float)x;
+    uint64_t bits = 0;
+    if (t < DROVER_HALF)
+        bits = (uint64_t)(int64_t)x;
+    else if (t == DROVER_DOUBLE)
+        memcpy(&bits, &x, sizeof x);
     else if (t == DROVER_FLOAT)
-        memcpy(out, &x, sizeof x);
+        bits = float_bits(single);
     else if (t == DROVER_HALF)
-        *out = half_from_float(x);
+        bits = half_from_float(single);
     else if (t == DROVER_BFLOAT16)
-        *out = bfloat16_from_float(x);
-    else if (t == DROVER_F8E4M3)
-        *out = f8e4m3_from_float(x);
-    else if (t == DROVER_F8E5M2)
-        *out = f8e5m2_from_float(x);
+        bits = bfloat16_from_float(single);
+    else
+        bits = float8_from_float(single, t == DROVER_F8E4M3 ? 3 : 2);
+    return bits;
 }
 
 /* Multiplies n values by the factor. Each product is rounded once. */
 static inline void premul_apply(void *values, size_t n, enum drover_type t, double factor)
 {
-    uint64_t scalar;
-    premul_scalar(&scalar, t, factor);
+    uint64_t scalar = type_bits(t, factor);
 #define SCALE(type, expression)        \
     do {                               \
         type *v = values;              \

@@ -212,84 +212,52 @@ static int mpi_subgroup(struct backend_comm **out, struct backend_comm *c,
     return 0;
 }
 
-static MPI_Request *next_request(struct backend_comm *c)
+/* Passes a call to MPI, with a temporary buffer if it needs one. Returns MPI's code, or a negative
+ * errno if the reduction cannot be created. */
+static int pass_to_mpi(struct backend_comm *c, const struct backend_call *k, void *temp,
+                       struct err *e)
 {
-    return &c->requests[c->n];
-}
-
-/* start_reduction(), start_parts() and start_whole() pass a call to MPI. They return MPI's code, or
- * a negative errno if the reduction cannot be created. They have switches, since each collective
- * has its own MPI function. */
-static int start_reduction(struct backend_comm *c, const struct backend_call *k, void *temp,
-                           struct err *e)
-{
-    MPI_Op op;
-    int rc = mpi_types_op(&op, k->type, k->op, e);
-    if (rc < 0)
-        return rc;
-    MPI_Request *request = next_request(c);
+    MPI_Request *request = &c->requests[c->n];
     MPI_Datatype type = mpi_types_type(k->type);
-    int n = (int)k->count;
+    MPI_Op op = MPI_OP_NULL;
+    int n = (int)k->count, root = k->root, rc;
+    bool reduces = collective_reduces(k->coll), is_root = c->rank == root;
+    size_t bytes = k->count * backend_type_bytes(k->type), own = (size_t)c->rank * bytes;
     const void *in = k->in;
     void *out = k->out;
-    if (temp && k->op == DROVER_MULSUM)
-        in = temp;
-    else if (temp)
+    if (reduces && (rc = mpi_types_op(&op, k->type, k->op, e)) < 0)
+        return rc;
+    if (temp && reduces && k->op != DROVER_MULSUM)
         out = temp;
+    else if (temp)
+        in = temp;
     switch (k->coll) {
     case COLLECTIVE_ALL_REDUCE:
         return MPI_Iallreduce(in == out ? MPI_IN_PLACE : in, out, n, type, op, c->comm, request);
     case COLLECTIVE_REDUCE:
-        if (c->rank != k->root)
-            out = NULL;
-        return MPI_Ireduce(in == out ? MPI_IN_PLACE : in, out, n, type, op, k->root, c->comm,
-                           request);
-    default:
+        out = is_root ? out : NULL;
+        return MPI_Ireduce(in == out ? MPI_IN_PLACE : in, out, n, type, op, root, c->comm, request);
+    case COLLECTIVE_REDUCE_SCATTER:
         return MPI_Ireduce_scatter_block(in, out, n, type, op, c->comm, request);
-    }
-}
-
-/* Starts a collective with one part per rank. `own` is the offset of this rank's part in bytes. */
-static int start_parts(struct backend_comm *c, const struct backend_call *k, void *temp)
-{
-    MPI_Request *request = next_request(c);
-    MPI_Datatype type = mpi_types_type(k->type);
-    size_t bytes = k->count * backend_type_bytes(k->type), own = (size_t)c->rank * bytes;
-    int n = (int)k->count;
-    const void *in = k->in;
-    void *out = k->out;
-    switch (k->coll) {
     case COLLECTIVE_ALL_GATHER:
-        if (in == (char *)out + own)
-            in = MPI_IN_PLACE;
+        in = in == (char *)out + own ? MPI_IN_PLACE : in;
         return MPI_Iallgather(in, n, type, out, n, type, c->comm, request);
     case COLLECTIVE_GATHER:
-        if (c->rank == k->root && in == (char *)out + own)
-            in = MPI_IN_PLACE;
-        return MPI_Igather(in, n, type, out, n, type, k->root, c->comm, request);
+        in = is_root && in == (char *)out + own ? MPI_IN_PLACE : in;
+        return MPI_Igather(in, n, type, out, n, type, root, c->comm, request);
     case COLLECTIVE_SCATTER:
-        if (c->rank == k->root && out == (const char *)in + own)
-            out = MPI_IN_PLACE;
-        return MPI_Iscatter(in, n, type, out, n, type, k->root, c->comm, request);
-    default:
-        return MPI_Ialltoall(temp ? temp : in, n, type, out, n, type, c->comm, request);
-    }
-}
-
-static int start_whole(struct backend_comm *c, const struct backend_call *k)
-{
-    MPI_Request *request = next_request(c);
-    MPI_Datatype type = mpi_types_type(k->type);
-    int n = (int)k->count;
-    switch (k->coll) {
+        out = is_root && out == (const char *)in + own ? MPI_IN_PLACE : out;
+        return MPI_Iscatter(in, n, type, out, n, type, root, c->comm, request);
+    case COLLECTIVE_ALL_TO_ALL:
+        return MPI_Ialltoall(in, n, type, out, n, type, c->comm, request);
     case COLLECTIVE_BROADCAST:
-        if (c->rank == k->root && k->in != k->out)
-            memmove(k->out, k->in, k->count * backend_type_bytes(k->type));
-        return MPI_Ibcast(k->out, n, type, k->root, c->comm, request);
+        if (is_root && in != out)
+            memmove(out, in, bytes);
+        return MPI_Ibcast(out, n, type, root, c->comm, request);
     case COLLECTIVE_SEND:
-        return MPI_Isend(k->in, n, type, k->root, 0, c->comm, request);
+        return MPI_Isend(in, n, type, root, 0, c->comm, request);
     case COLLECTIVE_RECV:
-        return MPI_Irecv(k->out, n, type, k->root, 0, c->comm, request);
+        return MPI_Irecv(out, n, type, root, 0, c->comm, request);
     default:
         return MPI_Ibarrier(c->comm, request);
     }
@@ -334,7 +302,6 @@ static void grow(struct backend_comm *c)
     c->requests = xrealloc(c->requests, c->cap, sizeof(MPI_Request));
 }
 
-/* Passes a call to MPI. */
 static int start_call(struct backend_comm *c, const struct backend_call *k, struct err *e)
 {
     if (c->n == c->cap)
@@ -342,9 +309,7 @@ static int start_call(struct backend_comm *c, const struct backend_call *k, stru
     void *temp = NULL;
     if (needs_temp(c, k) && !(temp = make_temp(c, k, e)))
         return -ENOMEM;
-    int code = collective_reduces(k->coll)     ? start_reduction(c, k, temp, e)
-               : collective_has_parts(k->coll) ? start_parts(c, k, temp)
-                                               : start_whole(c, k);
+    int code = pass_to_mpi(c, k, temp, e);
     if (code != MPI_SUCCESS) {
         free(temp);
         return code < 0 ? code : mpi_session_failed(e, code, collective_name(k->coll));

@@ -5,13 +5,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <mpi.h>
-#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "common/clock.h"
+#include "collectives/bootstrap/task.h"
 #include "common/mem.h"
 
 /* The environment variable with which Open MPI finds the folder of its plug-ins. */
@@ -89,37 +89,20 @@ static void at_exit(void)
     MPI_Finalize();
 }
 
-/* A call of MPI that has no deadline and runs in a thread. The thread that uses the struct last
- * frees it. */
+/* A call of MPI that has no deadline. */
 struct blocking_call {
-    pthread_mutex_t lock;
-    pthread_cond_t returned;
+    struct task task; /* first */
     int (*call)(void *arg);
     void *arg;
-    bool done, abandoned;
+    sigset_t signals; /* of the caller: programs that MPI starts inherit them */
     int code;
 };
 
-static void blocking_call_free(struct blocking_call *w)
+static void run(struct task *t)
 {
-    pthread_cond_destroy(&w->returned);
-    pthread_mutex_destroy(&w->lock);
-    free(w);
-}
-
-static void *run(void *arg)
-{
-    struct blocking_call *w = arg;
-    int code = w->call(w->arg);
-    pthread_mutex_lock(&w->lock);
-    w->done = true;
-    w->code = code;
-    bool abandoned = w->abandoned;
-    pthread_cond_signal(&w->returned);
-    pthread_mutex_unlock(&w->lock);
-    if (abandoned)
-        blocking_call_free(w);
-    return NULL;
+    struct blocking_call *w = (struct blocking_call *)t;
+    pthread_sigmask(SIG_SETMASK, &w->signals, NULL);
+    w->code = w->call(w->arg);
 }
 
 int mpi_session_call(int (*call)(void *arg), void *arg, int64_t timeout_ms, const char *name,
@@ -127,38 +110,20 @@ int mpi_session_call(int (*call)(void *arg), void *arg, int64_t timeout_ms, cons
 {
     if (session.stuck)
         return err_set(e, -EALREADY, "MPI is not usable after an earlier failure");
-    struct timespec end = clock_in_ms(timeout_ms);
     struct blocking_call *w = xzalloc(sizeof *w);
     w->call = call;
     w->arg = arg;
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_mutex_init(&w->lock, NULL);
-    pthread_cond_init(&w->returned, &attr);
-    pthread_condattr_destroy(&attr);
-    pthread_t thread;
-    int rc = pthread_create(&thread, NULL, run, w);
-    if (rc != 0) {
-        blocking_call_free(w);
-        return err_set(e, -rc, "creating a thread for %s", name);
-    }
-    pthread_mutex_lock(&w->lock);
-    while (!w->done && pthread_cond_timedwait(&w->returned, &w->lock, &end) != ETIMEDOUT)
-        ;
-    bool done = w->done;
-    int code = w->code;
-    w->abandoned = !done;
-    pthread_mutex_unlock(&w->lock);
+    pthread_sigmask(SIG_SETMASK, NULL, &w->signals);
+    task_start(&w->task, run);
+    bool done = task_wait(&w->task, timeout_ms);
+    int code = done ? w->code : MPI_SUCCESS;
+    task_free(&w->task);
     if (!done) {
-        pthread_detach(thread);
         session.dirty = session.stuck = true;
         err_set(e, -ETIMEDOUT, "%s: other ranks did not call it within %lld ms", name,
                 (long long)timeout_ms);
         return err_hint(e, "every rank must make the same call");
     }
-    pthread_join(thread, NULL);
-    blocking_call_free(w);
     return code == MPI_SUCCESS ? 0 : mpi_session_failed(e, code, name);
 }
 

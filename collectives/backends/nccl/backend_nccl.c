@@ -12,13 +12,12 @@
 
 enum { PROPERTIES_BYTES = 8192 };
 
-/* Returns 0, or the error that NCCL's own threads have found; `what` is the present operation. */
-static int check_async(struct backend_comm *c, const char *what, struct err *e)
+/* Returns 0, or the error that NCCL's own threads have found. */
+static int check_async(struct backend_comm *c, struct err *e)
 {
     ncclResult_t state = ncclSuccess;
     ncclResult_t rc = c->nccl->ncclCommGetAsyncError(c->comm, &state);
-    rc = rc == ncclSuccess ? state : rc;
-    return rc == ncclSuccess ? 0 : nccl_loader_nccl_failed(e, c->nccl, rc, what);
+    return nccl_loader_nccl(e, c->nccl, rc == ncclSuccess ? state : rc, "collective");
 }
 
 /* The last three are ncclBfloat16, which old headers declare after <cuda_bf16.h> only, and
@@ -53,13 +52,12 @@ static ncclResult_t acquire_op(ncclRedOp_t *out, const struct backend_comm *c,
                                const struct backend_call *k)
 {
     static const ncclRedOp_t ops[DROVER_OPS] = {ncclSum, ncclProd, ncclMin, ncclMax, ncclAvg};
-    uint64_t factor;
     /* With one rank, the sum replaces the mean, which has the same result. NCCL (up to 2.30) has no
      * mean of 8-bit floats for one rank. */
     *out = ops[k->op == DROVER_AVG && c->size == 1 ? DROVER_SUM : k->op];
     if (!is_created(k))
         return ncclSuccess;
-    premul_scalar(&factor, k->type, k->factor);
+    uint64_t factor = type_bits(k->type, k->factor);
     return c->nccl->ncclRedOpCreatePreMulSum(out, &factor, nccl_type(k->type),
                                              ncclScalarHostImmediate, c->comm);
 }
@@ -141,7 +139,7 @@ static bool may_block(const struct backend_comm *c, const struct backend_call *c
 {
     if (c->stream == cudaStreamPerThread)
         return false; /* each thread has its own: no other thread can use the caller's */
-    return c->graph.recording || nccl_first_use_check(&c->used, calls, n);
+    return c->recording || nccl_first_use_check(&c->used, calls, n);
 }
 
 static int start_in_time(struct backend_comm *c, const struct backend_call *calls, size_t n,
@@ -180,121 +178,20 @@ static int nccl_start(struct backend_comm *c, const struct backend_call *calls, 
         return failed;
     if (may_block(c, calls, n))
         return start_in_time(c, calls, n, e);
-    ncclResult_t rc = issue_all(c, calls, n);
-    return rc == ncclSuccess
-               ? 0
-               : nccl_loader_nccl_failed(e, c->nccl, rc, collective_name(calls[0].coll));
+    return nccl_loader_nccl(e, c->nccl, issue_all(c, calls, n), collective_name(calls[0].coll));
 }
 
 static int nccl_poll(struct backend_comm *c, struct err *e)
 {
-    int rc = check_async(c, "collective", e);
-    if (rc < 0 || c->graph.recording)
+    int rc = check_async(c, e);
+    if (rc < 0 || c->recording)
         return rc;
     cudaError_t state = c->cuda->cudaStreamQuery(c->stream);
     if (state == cudaErrorNotReady)
         return -EINPROGRESS;
-    if (state != cudaSuccess)
-        return nccl_loader_cuda_failed(e, c->cuda, state, "waiting for the stream");
+    rc = nccl_loader_cuda(e, c->cuda, state, "waiting for the stream");
     /* This is checked again, since the stream's work may have ended because of a failure. */
-    return check_async(c, "collective", e);
-}
-
-static int nccl_record(struct backend_comm *c, bool begin, struct err *e)
-{
-    return begin ? nccl_graph_begin(&c->graph, c->cuda, c->stream, e)
-                 : nccl_graph_end(&c->graph, c->cuda, c->stream, e);
-}
-
-static int nccl_replay(struct backend_comm *c, struct err *e)
-{
-    return nccl_graph_launch(&c->graph, c->cuda, c->stream, e);
-}
-
-struct register_job {
-    struct nccl_job job;
-    struct nccl_region region;
-};
-
-static ncclResult_t call_register(struct nccl_job *j)
-{
-    return nccl_memory_register(&((struct register_job *)j)->region, j->c.nccl, j->c.comm);
-}
-
-/* Symmetric memory is registered by all ranks together. */
-static int register_region(struct backend_comm *c, struct nccl_region *region,
-                           enum backend_memory use, struct err *e)
-{
-    struct register_job *r = nccl_job_new(c, sizeof *r);
-    AUTO(nccl_job) struct nccl_job *j = &r->job;
-    region->window = use == BACKEND_SYMMETRIC;
-    r->region = *region;
-    int rc = nccl_job_run(j, call_register, c->open_ms, "registering memory", e);
-    if (rc == 0)
-        region->handle = r->region.handle;
-    c->stuck |= rc == -ETIMEDOUT;
-    return rc;
-}
-
-static int nccl_mem_alloc(struct backend_comm *c, size_t bytes, enum backend_memory use, void **out,
-                          struct err *e)
-{
-    bytes = bytes ? bytes : 1;
-    if (use == BACKEND_SCRATCH) {
-        cudaError_t rc = c->cuda->cudaMalloc(out, bytes);
-        return rc == cudaSuccess ? 0
-                                 : nccl_loader_cuda_failed(e, c->cuda, rc, "allocating a buffer");
-    }
-    int rc = nccl_memory_alloc(&c->regions, c->nccl, bytes, use, e);
-    if (rc == 0 && use != BACKEND_BUFFERS)
-        rc = register_region(c, c->regions, use, e);
-    if (rc == 0)
-        *out = c->regions->p;
-    return rc;
-}
-
-static void nccl_mem_free(struct backend_comm *c, void *p)
-{
-    bool usable = c->comm && !c->revoked && !c->shrunk;
-    struct nccl_region **region = nccl_memory_find(&c->regions, p);
-    if (!*region) {
-        c->cuda->cudaFree(p);
-        return;
-    }
-    nccl_graph_drop(&c->graph, c->cuda, c->stream); /* NCCL registers the buffers of a graph */
-    nccl_memory_release(region, c->nccl, usable ? c->comm : NULL);
-}
-
-/* Copies use the communicator's stream, which may not be ordered with the default stream. */
-static struct nccl_copy *copier(struct backend_comm *c)
-{
-    c->copy.cuda = c->cuda;
-    c->copy.stream = c->stream;
-    c->copy.device = c->device;
-    return &c->copy;
-}
-
-static int copy_in(struct backend_comm *c, void *to, const void *host, size_t bytes, struct err *e)
-{
-    return nccl_copy_in(copier(c), to, host, bytes, e);
-}
-
-static int copy_out(struct backend_comm *c, void *host, const void *from, size_t bytes,
-                    struct err *e)
-{
-    return nccl_copy_out(copier(c), host, from, bytes, e);
-}
-
-static int fill(struct backend_comm *c, void *to, const void *pattern, size_t period, size_t bytes,
-                struct err *e)
-{
-    return nccl_copy_fill(copier(c), to, pattern, period, bytes, e);
-}
-
-static int compare(struct backend_comm *c, const struct backend_compare *k,
-                   struct backend_difference *out, struct err *e)
-{
-    return nccl_copy_compare(copier(c), k, out, e);
+    return rc < 0 ? rc : check_async(c, e);
 }
 
 static unsigned nccl_caps(const struct backend_comm *c)
@@ -342,10 +239,10 @@ const struct backend drover_backend = {
     .abort = nccl_abort,
     .mem_alloc = nccl_mem_alloc,
     .mem_free = nccl_mem_free,
-    .copy_in = copy_in,
-    .copy_out = copy_out,
-    .fill = fill,
-    .compare = compare,
+    .copy_in = nccl_copy_in,
+    .copy_out = nccl_copy_out,
+    .fill = nccl_copy_fill,
+    .compare = nccl_copy_compare,
     .record = nccl_record,
     .replay = nccl_replay,
     .caps = nccl_caps,

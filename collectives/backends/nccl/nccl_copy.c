@@ -1,65 +1,72 @@
-#include "collectives/backends/nccl/nccl_copy.h"
-
+/* Copies between host and device through pinned memory, repeated patterns, and comparisons. They
+ * use the stream of the communicator, which may not be ordered with the default stream. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "collectives/backends/nccl/nccl_internal.h"
+#include "collectives/backends/nccl/nccl_kernels.h"
 #include "common/dl.h"
 #include "common/log.h"
-#include "common/mem.h"
+
+/* A comparison puts what is found before the pattern. */
+enum {
+    COPY_BYTES = 1 << 20,
+    PATTERN_MAX = COPY_BYTES - (int)sizeof(struct nccl_kernels_difference)
+};
 
 /* Pageable memory is copied through a small buffer of the driver, at a part of the rate: it is used
  * only if no memory can be pinned. */
-static int need_staging(struct nccl_copy *c, struct err *e)
+static int need_staging(struct backend_comm *c, struct err *e)
 {
     const struct cuda_lib *cuda = c->cuda;
-    if (c->staging)
+    if (c->copy.staging)
         return 0;
-    c->pinned = cuda->host_alloc && cuda->host_free &&
-                cuda->host_alloc(&c->staging, NCCL_COPY_BYTES, cudaHostAllocDefault) == cudaSuccess;
-    if (!c->pinned)
-        c->staging = try_calloc(NCCL_COPY_BYTES, 1);
-    return c->staging ? 0 : err_set(e, -ENOMEM, "no memory for copies");
+    c->copy.pinned =
+        cuda->host_alloc && cuda->host_free &&
+        cuda->host_alloc(&c->copy.staging, COPY_BYTES, cudaHostAllocDefault) == cudaSuccess;
+    if (!c->copy.pinned)
+        c->copy.staging = try_calloc(COPY_BYTES, 1);
+    return c->copy.staging ? 0 : err_set(e, -ENOMEM, "no memory for copies");
 }
 
-static cudaError_t move(struct nccl_copy *c, void *to, const void *from, size_t bytes,
+static cudaError_t move(struct backend_comm *c, void *to, const void *from, size_t bytes,
                         enum cudaMemcpyKind kind)
 {
     cudaError_t rc = c->cuda->cudaMemcpyAsync(to, from, bytes, kind, c->stream);
     return rc == cudaSuccess ? c->cuda->cudaStreamSynchronize(c->stream) : rc;
 }
 
-int nccl_copy_in(struct nccl_copy *c, void *to, const void *host, size_t bytes, struct err *e)
+int nccl_copy_in(struct backend_comm *c, void *to, const void *host, size_t bytes, struct err *e)
 {
     int failed = need_staging(c, e);
-    for (size_t at = 0; at < bytes && failed == 0; at += NCCL_COPY_BYTES) {
-        size_t part = bytes - at < NCCL_COPY_BYTES ? bytes - at : NCCL_COPY_BYTES;
-        memcpy(c->staging, (const char *)host + at, part);
-        cudaError_t rc = move(c, (char *)to + at, c->staging, part, cudaMemcpyHostToDevice);
-        if (rc != cudaSuccess)
-            failed = nccl_loader_cuda_failed(e, c->cuda, rc, "copy to the GPU");
+    for (size_t at = 0; at < bytes && failed == 0; at += COPY_BYTES) {
+        size_t part = bytes - at < COPY_BYTES ? bytes - at : COPY_BYTES;
+        memcpy(c->copy.staging, (const char *)host + at, part);
+        cudaError_t rc = move(c, (char *)to + at, c->copy.staging, part, cudaMemcpyHostToDevice);
+        failed = nccl_loader_cuda(e, c->cuda, rc, "copy to the GPU");
     }
     return failed;
 }
 
-int nccl_copy_out(struct nccl_copy *c, void *host, const void *from, size_t bytes, struct err *e)
+int nccl_copy_out(struct backend_comm *c, void *host, const void *from, size_t bytes, struct err *e)
 {
     int failed = need_staging(c, e);
-    for (size_t at = 0; at < bytes && failed == 0; at += NCCL_COPY_BYTES) {
-        size_t part = bytes - at < NCCL_COPY_BYTES ? bytes - at : NCCL_COPY_BYTES;
-        cudaError_t rc = move(c, c->staging, (const char *)from + at, part, cudaMemcpyDeviceToHost);
-        if (rc != cudaSuccess)
-            failed = nccl_loader_cuda_failed(e, c->cuda, rc, "copy from the GPU");
-        else
-            memcpy((char *)host + at, c->staging, part);
+    for (size_t at = 0; at < bytes && failed == 0; at += COPY_BYTES) {
+        size_t part = bytes - at < COPY_BYTES ? bytes - at : COPY_BYTES;
+        cudaError_t rc =
+            move(c, c->copy.staging, (const char *)from + at, part, cudaMemcpyDeviceToHost);
+        failed = nccl_loader_cuda(e, c->cuda, rc, "copy from the GPU");
+        if (failed == 0)
+            memcpy((char *)host + at, c->copy.staging, part);
     }
     return failed;
 }
 
 /* Copies the pattern once; then the device doubles what is there, at the rate of its memory. */
-int nccl_copy_fill(struct nccl_copy *c, void *to, const void *pattern, size_t period, size_t bytes,
-                   struct err *e)
+int nccl_copy_fill(struct backend_comm *c, void *to, const void *pattern, size_t period,
+                   size_t bytes, struct err *e)
 {
     size_t there = period < bytes ? period : bytes;
     int failed = nccl_copy_in(c, to, pattern, there, e);
@@ -72,7 +79,7 @@ int nccl_copy_fill(struct nccl_copy *c, void *to, const void *pattern, size_t pe
     }
     if (failed == 0 && rc == cudaSuccess)
         rc = c->cuda->cudaStreamSynchronize(c->stream);
-    return rc == cudaSuccess ? failed : nccl_loader_cuda_failed(e, c->cuda, rc, "filling memory");
+    return failed < 0 ? failed : nccl_loader_cuda(e, c->cuda, rc, "filling memory");
 }
 
 /* ---- kernels -------------------------------------------------------------------------------- */
@@ -115,58 +122,49 @@ static nccl_kernels_compare_fn *find_compare(int device)
     return compare;
 }
 
-static cudaError_t compare_on_device(struct nccl_copy *c, nccl_kernels_compare_fn *compare,
-                                     const struct backend_compare *k,
-                                     struct nccl_kernels_difference *found)
+static cudaError_t compare_on_device(struct backend_comm *c, nccl_kernels_compare_fn *compare,
+                                     const struct backend_compare *k)
 {
-    cudaError_t rc = c->pattern ? cudaSuccess : c->cuda->cudaMalloc(&c->pattern, NCCL_COPY_BYTES);
-    void *difference = c->difference;
-    if (rc == cudaSuccess && !difference)
-        rc = c->cuda->cudaMalloc(&difference, sizeof *c->difference);
-    c->difference = difference;
-    if (rc == cudaSuccess) {
-        memcpy(c->staging, k->pattern, k->period * k->element);
-        rc = move(c, c->pattern, c->staging, k->period * k->element, cudaMemcpyHostToDevice);
-    }
-    if (rc == cudaSuccess) {
-        *(struct nccl_kernels_difference *)c->staging = (struct nccl_kernels_difference){0, ~0ULL};
-        rc = move(c, c->difference, c->staging, sizeof *found, cudaMemcpyHostToDevice);
-    }
-    const struct nccl_kernels_compare job = {k->got, c->pattern, k->element,   k->period,
-                                             k->n,   k->ulps,    c->difference};
+    size_t bytes = k->period * k->element;
+    struct nccl_kernels_difference *found = c->copy.staging, *on_device;
+    cudaError_t rc =
+        c->copy.pattern ? cudaSuccess : c->cuda->cudaMalloc(&c->copy.pattern, COPY_BYTES);
+    on_device = c->copy.pattern;
+    *found = (struct nccl_kernels_difference){0, ~0ULL};
+    memcpy(found + 1, k->pattern, bytes);
+    if (rc == cudaSuccess)
+        rc = move(c, on_device, found, sizeof *found + bytes, cudaMemcpyHostToDevice);
+    const struct nccl_kernels_compare job = {k->got, on_device + 1, k->element, k->period,
+                                             k->n,   k->ulps,       on_device};
     if (rc == cudaSuccess)
         rc = (cudaError_t)compare(&job, c->stream);
-    if (rc == cudaSuccess)
-        rc = move(c, c->staging, c->difference, sizeof *found, cudaMemcpyDeviceToHost);
-    *found = *(const struct nccl_kernels_difference *)c->staging;
-    return rc;
+    return rc == cudaSuccess ? move(c, found, on_device, sizeof *found, cudaMemcpyDeviceToHost)
+                             : rc;
 }
 
-int nccl_copy_compare(struct nccl_copy *c, const struct backend_compare *k,
+int nccl_copy_compare(struct backend_comm *c, const struct backend_compare *k,
                       struct backend_difference *out, struct err *e)
 {
     nccl_kernels_compare_fn *compare = find_compare(c->device);
-    if (!compare || k->period * k->element > NCCL_COPY_BYTES)
+    if (!compare || k->period * k->element > PATTERN_MAX)
         return err_set(e, -ENOTSUP, "no kernel compares buffers on this GPU");
-    struct nccl_kernels_difference found;
     int failed = need_staging(c, e);
+    if (failed == 0)
+        failed =
+            nccl_loader_cuda(e, c->cuda, compare_on_device(c, compare, k), "comparing buffers");
     if (failed < 0)
         return failed;
-    cudaError_t rc = compare_on_device(c, compare, k, &found);
-    if (rc != cudaSuccess)
-        return nccl_loader_cuda_failed(e, c->cuda, rc, "comparing buffers");
-    *out = (struct backend_difference){.count = found.count, .first = found.first};
+    const struct nccl_kernels_difference *found = c->copy.staging;
+    *out = (struct backend_difference){.count = found->count, .first = found->first};
     return 0;
 }
 
-void nccl_copy_free(struct nccl_copy *c)
+void nccl_copy_free(struct backend_comm *c)
 {
-    if (c->pinned)
-        c->cuda->host_free(c->staging);
+    if (c->copy.pinned)
+        c->cuda->host_free(c->copy.staging);
     else
-        free(c->staging);
-    if (c->pattern)
-        c->cuda->cudaFree(c->pattern);
-    if (c->difference)
-        c->cuda->cudaFree(c->difference);
+        free(c->copy.staging);
+    if (c->copy.pattern)
+        c->cuda->cudaFree(c->copy.pattern);
 }

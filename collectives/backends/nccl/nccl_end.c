@@ -15,7 +15,7 @@ void *nccl_job_new(const struct backend_comm *c, size_t bytes)
     return j;
 }
 
-static void run_job(struct nccl_task *t)
+static void run_job(struct task *t)
 {
     struct nccl_job *j = (struct nccl_job *)t;
     (void)j->c.cuda->cudaSetDevice(j->c.device); /* each thread has its own; it worked before */
@@ -25,17 +25,17 @@ static void run_job(struct nccl_task *t)
 void nccl_job_start(struct nccl_job *j, ncclResult_t (*call)(struct nccl_job *j))
 {
     j->call = call;
-    nccl_task_start(&j->task, run_job);
+    task_start(&j->task, run_job);
 }
 
 int nccl_job_run(struct nccl_job *j, ncclResult_t (*call)(struct nccl_job *j), int64_t timeout_ms,
                  const char *what, struct err *e)
 {
     nccl_job_start(j, call);
-    if (!nccl_task_wait(&j->task, timeout_ms))
+    if (!task_wait(&j->task, timeout_ms))
         return err_set(e, -ETIMEDOUT, "NCCL: %s: timed out after %lld ms", what,
                        (long long)timeout_ms);
-    return j->rc == ncclSuccess ? 0 : nccl_loader_nccl_failed(e, j->c.nccl, j->rc, what);
+    return nccl_loader_nccl(e, j->c.nccl, j->rc, what);
 }
 
 /* ---- abort ---------------------------------------------------------------------------------- */
@@ -52,13 +52,13 @@ static ncclResult_t call_revoke(struct nccl_job *j)
 
 bool nccl_await_end(struct backend_comm *c, int64_t timeout_ms)
 {
-    return !c->ending || nccl_task_wait(&c->ending->task, timeout_ms);
+    return !c->ending || task_wait(&c->ending->task, timeout_ms);
 }
 
 /* The graph is dropped first: NCCL waits for the end of graphs that contain its work. */
 static void start_end(struct backend_comm *c, ncclResult_t (*call)(struct nccl_job *j))
 {
-    nccl_graph_drop(&c->graph, c->cuda, c->stream);
+    nccl_graph_drop(c);
     nccl_job_free(c->ending);
     c->ending = nccl_job_new(c, sizeof *c->ending);
     nccl_job_start(c->ending, call);
@@ -107,7 +107,7 @@ static int run_end(struct backend_comm *c, ncclResult_t (*call)(struct nccl_job 
 /* Work that does not end is aborted. */
 void nccl_close(struct backend_comm *c)
 {
-    nccl_graph_drop(&c->graph, c->cuda, c->stream);
+    nccl_graph_drop(c);
     bool usable = c->comm && !c->shrunk && !c->stuck && nccl_await_end(c, CLOSE_MS);
     if (usable && (c->revoked || run_end(c, call_finalize) == 0)) {
         (void)run_end(c, call_destroy); /* an error here has no remedy */
@@ -121,14 +121,14 @@ void nccl_free(struct backend_comm *c)
     if (c->cuda)
         start_abort(c);
     if (nccl_await_end(c, CLOSE_MS)) { /* else CUDA would wait for the work here */
-        nccl_copy_free(&c->copy);
+        nccl_copy_free(c);
         if (c->scratch)
             c->cuda->cudaFree(c->scratch);
         if (c->own_stream && c->stream)
             c->cuda->cudaStreamDestroy(c->stream);
     }
     nccl_job_free(c->ending);
-    nccl_memory_forget(&c->regions); /* a collective may still write there */
+    nccl_forget_memory(c); /* a collective may still write there */
     nccl_first_use_free(&c->used);
     free(c);
 }

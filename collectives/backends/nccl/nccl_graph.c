@@ -1,55 +1,54 @@
-#include "collectives/backends/nccl/nccl_graph.h"
-
+/* A CUDA graph: the work of the stream is recorded once and launched many times. */
 #include <errno.h>
 
-int nccl_graph_begin(struct nccl_graph *g, const struct cuda_lib *cuda, cudaStream_t stream,
-                     struct err *e)
+#include "collectives/backends/nccl/nccl_internal.h"
+
+static int begin_graph(struct backend_comm *c, struct err *e)
 {
-    if (!stream) {
+    if (!c->stream) {
         err_set(e, -ENOTSUP, "CUDA cannot record its default stream in a graph");
         return err_hint(e, "use another stream (drover bench: without -y 1)");
     }
     /* Thread-local: NCCL's own threads may allocate memory during the recording. */
-    cudaError_t rc = cuda->cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
-    g->recording = rc == cudaSuccess;
-    return g->recording ? 0 : nccl_loader_cuda_failed(e, cuda, rc, "start of a graph");
+    cudaError_t rc = c->cuda->cudaStreamBeginCapture(c->stream, cudaStreamCaptureModeThreadLocal);
+    c->recording = rc == cudaSuccess;
+    return nccl_loader_cuda(e, c->cuda, rc, "start of a graph");
 }
 
-static void destroy(struct nccl_graph *g, const struct cuda_lib *cuda)
+static cudaError_t end_recording(struct backend_comm *c, cudaGraph_t *recorded)
 {
-    if (g->ready)
-        cuda->cudaGraphExecDestroy(g->ready);
-    g->ready = NULL;
+    c->recording = false;
+    return c->cuda->cudaStreamEndCapture(c->stream, recorded);
 }
 
-int nccl_graph_end(struct nccl_graph *g, const struct cuda_lib *cuda, cudaStream_t stream,
-                   struct err *e)
+void nccl_graph_drop(struct backend_comm *c)
 {
     cudaGraph_t recorded = NULL;
-    destroy(g, cuda);
-    g->recording = false;
-    cudaError_t rc = cuda->cudaStreamEndCapture(stream, &recorded);
+    if (c->recording && end_recording(c, &recorded) == cudaSuccess && recorded)
+        c->cuda->cudaGraphDestroy(recorded);
+    if (c->graph)
+        c->cuda->cudaGraphExecDestroy(c->graph);
+    c->graph = NULL;
+}
+
+int nccl_record(struct backend_comm *c, bool begin, struct err *e)
+{
+    cudaGraph_t recorded = NULL;
+    if (begin)
+        return begin_graph(c, e);
+    cudaError_t rc = end_recording(c, &recorded);
+    nccl_graph_drop(c);
     if (rc == cudaSuccess)
-        rc = cuda->cudaGraphInstantiateWithFlags(&g->ready, recorded, 0);
+        rc = c->cuda->cudaGraphInstantiateWithFlags(&c->graph, recorded, 0);
     if (recorded)
-        cuda->cudaGraphDestroy(recorded);
-    return rc == cudaSuccess ? 0 : nccl_loader_cuda_failed(e, cuda, rc, "end of a graph");
+        c->cuda->cudaGraphDestroy(recorded);
+    return nccl_loader_cuda(e, c->cuda, rc, "end of a graph");
 }
 
-int nccl_graph_launch(struct nccl_graph *g, const struct cuda_lib *cuda, cudaStream_t stream,
-                      struct err *e)
+int nccl_replay(struct backend_comm *c, struct err *e)
 {
-    if (!g->ready)
+    if (!c->graph)
         return err_set(e, -EINVAL, "no CUDA graph was recorded");
-    cudaError_t rc = cuda->cudaGraphLaunch(g->ready, stream);
-    return rc == cudaSuccess ? 0 : nccl_loader_cuda_failed(e, cuda, rc, "launch of a graph");
-}
-
-void nccl_graph_drop(struct nccl_graph *g, const struct cuda_lib *cuda, cudaStream_t stream)
-{
-    cudaGraph_t recorded = NULL;
-    if (g->recording && cuda->cudaStreamEndCapture(stream, &recorded) == cudaSuccess && recorded)
-        cuda->cudaGraphDestroy(recorded);
-    g->recording = false;
-    destroy(g, cuda);
+    return nccl_loader_cuda(e, c->cuda, c->cuda->cudaGraphLaunch(c->graph, c->stream),
+                            "launch of a graph");
 }

@@ -1,12 +1,9 @@
 /* nccl_internal - the state of an NCCL communicator, and its creation. */
 #pragma once
 
-#include "collectives/backends/nccl/nccl_copy.h"
 #include "collectives/backends/nccl/nccl_first_use.h"
-#include "collectives/backends/nccl/nccl_graph.h"
 #include "collectives/backends/nccl/nccl_loader.h"
-#include "collectives/backends/nccl/nccl_memory.h"
-#include "collectives/backends/nccl/nccl_task.h"
+#include "collectives/bootstrap/task.h"
 #include "collectives/comm/backend.h"
 #include "common/mem.h"
 
@@ -22,10 +19,15 @@ struct backend_comm {
     bool stuck;              /* a thread is left behind in a call on comm */
     cudaStream_t stream;
     bool own_stream;
-    struct nccl_graph graph;
-    struct nccl_region *regions;
+    cudaGraphExec_t graph; /* the graph that can be launched; NULL: none */
+    bool recording;
+    struct nccl_region *regions; /* of NCCL's allocator */
     struct nccl_first_use used;
-    struct nccl_copy copy;
+    struct {
+        void *staging; /* host memory, … */
+        bool pinned;   /* … pinned, if possible */
+        void *pattern; /* on the device */
+    } copy;            /* all zero: nothing is allocated yet */
     int rank, size, device;
     int64_t open_ms; /* deadline of calls that connect ranks */
     unsigned caps;
@@ -35,7 +37,7 @@ struct backend_comm {
 
 /* A call of NCCL that may block, in a thread of its own. */
 struct nccl_job {
-    struct nccl_task task; /* first */
+    struct task task; /* first */
     ncclResult_t (*call)(struct nccl_job *j);
     struct backend_comm c; /* a copy: the original may be freed before the call returns */
     ncclComm_t made;       /* the communicator that the call creates */
@@ -47,7 +49,7 @@ void *nccl_job_new(const struct backend_comm *c, size_t bytes);
 /* Frees the job; if its call has not returned yet, its thread does so later. */
 static inline void nccl_job_free(struct nccl_job *j)
 {
-    nccl_task_free(j ? &j->task : NULL);
+    task_free(j ? &j->task : NULL);
 }
 
 /* Starts a job, and does not wait for it. */
@@ -55,7 +57,7 @@ void nccl_job_start(struct nccl_job *j, ncclResult_t (*call)(struct nccl_job *j)
 
 /* Runs a job. `what` names it in errors.
  *   -ETIMEDOUT  the call has not returned after timeout_ms
- *   others      as nccl_loader_nccl_failed() */
+ *   others      as nccl_loader_nccl() */
 int nccl_job_run(struct nccl_job *j, ncclResult_t (*call)(struct nccl_job *j), int64_t timeout_ms,
                  const char *what, struct err *e);
 
@@ -68,6 +70,31 @@ int nccl_subgroup(struct backend_comm **out, struct backend_comm *c,
 
 /* Uses the given stream, or creates one for BACKEND_OWN_STREAM. */
 int nccl_use_stream(struct backend_comm *c, void *stream, struct err *e);
+
+/* ---- nccl_copy.c, nccl_memory.c and nccl_graph.c; see struct backend ------------------------ */
+
+int nccl_copy_in(struct backend_comm *c, void *to, const void *host, size_t bytes, struct err *e);
+int nccl_copy_out(struct backend_comm *c, void *host, const void *from, size_t bytes,
+                  struct err *e);
+int nccl_copy_fill(struct backend_comm *c, void *to, const void *pattern, size_t period,
+                   size_t bytes, struct err *e);
+int nccl_copy_compare(struct backend_comm *c, const struct backend_compare *k,
+                      struct backend_difference *out, struct err *e);
+void nccl_copy_free(struct backend_comm *c);
+
+int nccl_mem_alloc(struct backend_comm *c, size_t bytes, enum backend_memory use, void **out,
+                   struct err *e);
+void nccl_mem_free(struct backend_comm *c, void *p);
+/* Forgets the memory of NCCL's allocator without freeing it. */
+void nccl_forget_memory(struct backend_comm *c);
+
+/* While a stream is recorded, a query of its state would invalidate the recording. */
+int nccl_record(struct backend_comm *c, bool begin, struct err *e);
+int nccl_replay(struct backend_comm *c, struct err *e);
+/* Drops the graph, also during a recording. */
+void nccl_graph_drop(struct backend_comm *c);
+
+/* ---- the end -------------------------------------------------------------------------------- */
 
 /* Ends the communicator; see struct backend. */
 int nccl_abort(struct backend_comm *c);

@@ -65,17 +65,19 @@ int nccl_loader_open_cuda(const struct cuda_lib **out, struct err *e)
     return rc;
 }
 
-int nccl_loader_cuda_failed(struct err *e, const struct cuda_lib *cuda, cudaError_t rc,
-                            const char *what)
+int nccl_loader_cuda(struct err *e, const struct cuda_lib *cuda, cudaError_t rc, const char *what)
 {
+    if (rc == cudaSuccess)
+        return 0;
     int code = rc == cudaErrorMemoryAllocation ? -ENOMEM : -EIO;
     return err_set(e, code, "CUDA: %s: %s", what, cuda->cudaGetErrorString(rc));
 }
 
 /* Uses the text of ncclGetLastError() if there is one, since it is more specific. */
-int nccl_loader_nccl_failed(struct err *e, const struct nccl_lib *nccl, ncclResult_t rc,
-                            const char *what)
+int nccl_loader_nccl(struct err *e, const struct nccl_lib *nccl, ncclResult_t rc, const char *what)
 {
+    if (rc == ncclSuccess)
+        return 0;
     const char *last = nccl->ncclGetLastError(NULL);
     int code = rc == ncclInvalidArgument || rc == ncclInvalidUsage ? -EINVAL
                : rc == ncclRemoteError                             ? -ECONNRESET

@@ -103,11 +103,11 @@ int nccl_loader_open_nccl(const struct nccl_lib **out, const char *path, struct 
 /* Loads libcudart in the same way, with $DROVER_CUDART_LIB. */
 int nccl_loader_open_cuda(const struct cuda_lib **out, struct err *e);
 
-/* Sets *e to an error of CUDA in the operation `what`. Returns -ENOMEM if memory was missing, else
- * -EIO. */
-int nccl_loader_cuda_failed(struct err *e, const struct cuda_lib *cuda, cudaError_t rc,
-                            const char *what);
-/* Sets *e to an error of NCCL in the operation `what`. Returns -EINVAL for an invalid call,
- * -ECONNRESET if a peer disconnected, else -EIO. */
-int nccl_loader_nccl_failed(struct err *e, const struct nccl_lib *nccl, ncclResult_t rc,
-                            const char *what);
+/* Return 0 for a success. Otherwise they set *e to the error of CUDA or NCCL in the operation
+ * `what`, and return
+ *   -ENOMEM      CUDA lacked memory
+ *   -EINVAL      an invalid call of NCCL
+ *   -ECONNRESET  a peer disconnected
+ *   -EIO         any other error */
+int nccl_loader_cuda(struct err *e, const struct cuda_lib *cuda, cudaError_t rc, const char *what);
+int nccl_loader_nccl(struct err *e, const struct nccl_lib *nccl, ncclResult_t rc, const char *what);

@@ -1,59 +1,93 @@
-#include "collectives/backends/nccl/nccl_memory.h"
-
+/* Memory of CUDA and of NCCL's allocator, and its registration with the communicator. */
 #include <errno.h>
 #include <stdlib.h>
 
-#include "common/mem.h"
+#include "collectives/backends/nccl/nccl_internal.h"
 
 enum { SYMMETRIC = 1 }; /* NCCL_WIN_COLL_SYMMETRIC, which older headers lack */
 
-int nccl_memory_alloc(struct nccl_region **list, const struct nccl_lib *nccl, size_t bytes,
-                      enum backend_memory use, struct err *e)
+struct nccl_region {
+    void *p, *handle; /* `handle` of the registration; NULL: not registered, or NCCL ignored the
+                         registration */
+    size_t bytes;
+    bool window; /* the handle is a window (symmetric memory) */
+    struct nccl_region *next;
+};
+
+struct register_job {
+    struct nccl_job job;
+    struct nccl_region region;
+};
+
+static ncclResult_t call_register(struct nccl_job *j)
 {
-    if (use == BACKEND_SYMMETRIC && !nccl->window) {
+    struct nccl_region *r = &((struct register_job *)j)->region;
+    return r->window ? j->c.nccl->window(j->c.comm, r->p, r->bytes, &r->handle, SYMMETRIC)
+                     : j->c.nccl->ncclCommRegister(j->c.comm, r->p, r->bytes, &r->handle);
+}
+
+/* Symmetric memory is registered by all ranks together. */
+static int register_region(struct backend_comm *c, struct nccl_region *region, struct err *e)
+{
+    struct register_job *r = nccl_job_new(c, sizeof *r);
+    AUTO(nccl_job) struct nccl_job *j = &r->job;
+    r->region = *region;
+    int rc = nccl_job_run(j, call_register, c->open_ms, "registering memory", e);
+    if (rc == 0)
+        region->handle = r->region.handle;
+    c->stuck |= rc == -ETIMEDOUT;
+    return rc;
+}
+
+int nccl_mem_alloc(struct backend_comm *c, size_t bytes, enum backend_memory use, void **out,
+                   struct err *e)
+{
+    bytes = bytes ? bytes : 1;
+    if (use == BACKEND_SCRATCH)
+        return nccl_loader_cuda(e, c->cuda, c->cuda->cudaMalloc(out, bytes), "allocating a buffer");
+    if (use == BACKEND_SYMMETRIC && !c->nccl->window) {
         err_set(e, -ENOTSUP, "this NCCL does not support symmetric memory");
         return err_hint(e, "NCCL 2.27; or drover bench -R 1, which registers locally");
     }
     struct nccl_region *r = xzalloc(sizeof *r);
-    r->bytes = bytes;
-    ncclResult_t rc = nccl->ncclMemAlloc(&r->p, bytes);
-    if (rc != ncclSuccess) {
+    *r = (struct nccl_region){
+        .bytes = bytes, .window = use == BACKEND_SYMMETRIC, .next = c->regions};
+    int rc = nccl_loader_nccl(e, c->nccl, c->nccl->ncclMemAlloc(&r->p, bytes), "allocating memory");
+    if (rc < 0) {
         free(r);
-        return nccl_loader_nccl_failed(e, nccl, rc, "allocating memory");
+        return rc;
     }
-    r->next = *list;
-    *list = r;
-    return 0;
+    c->regions = r;
+    if (use != BACKEND_BUFFERS)
+        rc = register_region(c, r, e);
+    if (rc == 0)
+        *out = r->p;
+    return rc;
 }
 
-ncclResult_t nccl_memory_register(struct nccl_region *r, const struct nccl_lib *nccl,
-                                  ncclComm_t comm)
+void nccl_mem_free(struct backend_comm *c, void *p)
 {
-    return r->window ? nccl->window(comm, r->p, r->bytes, &r->handle, SYMMETRIC)
-                     : nccl->ncclCommRegister(comm, r->p, r->bytes, &r->handle);
-}
-
-struct nccl_region **nccl_memory_find(struct nccl_region **list, const void *p)
-{
-    while (*list && (*list)->p != p)
-        list = &(*list)->next;
-    return list;
-}
-
-void nccl_memory_release(struct nccl_region **region, const struct nccl_lib *nccl, ncclComm_t comm)
-{
-    struct nccl_region *r = *region;
-    *region = r->next;
-    if (comm && r->handle && r->window)
-        nccl->window_free(comm, r->handle);
-    else if (comm && r->handle)
-        nccl->ncclCommDeregister(comm, r->handle);
-    nccl->ncclMemFree(r->p);
+    bool usable = c->comm && !c->revoked && !c->shrunk;
+    struct nccl_region **link = &c->regions;
+    while (*link && (*link)->p != p)
+        link = &(*link)->next;
+    struct nccl_region *r = *link;
+    if (!r) {
+        c->cuda->cudaFree(p);
+        return;
+    }
+    nccl_graph_drop(c); /* NCCL registers the buffers of a graph */
+    *link = r->next;
+    if (usable && r->handle && r->window)
+        c->nccl->window_free(c->comm, r->handle);
+    else if (usable && r->handle)
+        c->nccl->ncclCommDeregister(c->comm, r->handle);
+    c->nccl->ncclMemFree(r->p);
     free(r);
 }
 
-void nccl_memory_forget(struct nccl_region **list)
+void nccl_forget_memory(struct backend_comm *c)
 {
-    for (struct nccl_region *r; (r = *list); free(r))
-        *list = r->next;
+    for (struct nccl_region *r; (r = c->regions); free(r))
+        c->regions = r->next;
 }

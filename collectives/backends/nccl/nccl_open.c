@@ -44,7 +44,7 @@ static int find_device(struct backend_comm *c, const struct backend_opts *o, str
     rc = c->cuda->cudaSetDevice(c->device);
     if (rc == cudaSuccess)
         rc = c->cuda->cudaMalloc(&c->scratch, sizeof(int));
-    return rc == cudaSuccess ? 0 : nccl_loader_cuda_failed(e, c->cuda, rc, "first use of the GPU");
+    return nccl_loader_cuda(e, c->cuda, rc, "first use of the GPU");
 }
 
 int nccl_use_stream(struct backend_comm *c, void *stream, struct err *e)
@@ -54,7 +54,7 @@ int nccl_use_stream(struct backend_comm *c, void *stream, struct err *e)
     cudaError_t rc = c->own_stream
                          ? c->cuda->cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking)
                          : cudaSuccess;
-    return rc == cudaSuccess ? 0 : nccl_loader_cuda_failed(e, c->cuda, rc, "creating a stream");
+    return nccl_loader_cuda(e, c->cuda, rc, "creating a stream");
 }
 
 /* Returns the rank that creates the k-th of n ids. */
@@ -81,7 +81,7 @@ static int read_library(struct backend_comm *c, int *version, ncclUniqueId *id, 
     if (rc == ncclSuccess && owns_id(c, n))
         rc = c->nccl->ncclGetUniqueId(id);
     if (rc != ncclSuccess)
-        return nccl_loader_nccl_failed(e, c->nccl, rc, "creating the job's id");
+        return nccl_loader_nccl(e, c->nccl, rc, "creating the job's id");
     char short_version[NCCL_PRECHECK_VERSION_BYTES];
     nccl_precheck_version(short_version, *version);
     snprintf(c->version, sizeof c->version, "%s (headers %d.%d.%d)", short_version, NCCL_MAJOR,
@@ -297,13 +297,11 @@ int nccl_subgroup(struct backend_comm **out, struct backend_comm *c,
     c->shrunk = p->without;
     if (rc == 0)
         rc = nccl_use_stream(made, c->own_stream ? BACKEND_OWN_STREAM : c->stream, e);
-    if (rc < 0)
-        return rc;
-    cudaError_t cu = c->cuda->cudaMalloc(&made->scratch, sizeof(int));
-    if (cu != cudaSuccess)
-        return nccl_loader_cuda_failed(e, c->cuda, cu, "allocating a buffer");
-    *out = made->comm ? TAKE(made) : NULL;
-    return 0;
+    if (rc == 0)
+        rc = nccl_mem_alloc(made, sizeof(int), BACKEND_SCRATCH, &made->scratch, e);
+    if (rc == 0)
+        *out = made->comm ? TAKE(made) : NULL;
+    return rc;
 }
 
 /* ---- open ----------------------------------------------------------------------------------- */

@@ -13,6 +13,7 @@
 struct bench_diff_row {
     const double *before, *after; /* times of single iterations; borrowed */
     size_t before_n, after_n;     /* > 0 */
+    size_t id;                    /* for the caller */
     /* Filled in by bench_diff_judge(): */
     double before_median, after_median;
     double change;      /* change of the median; 0.1 is 10 % more time */

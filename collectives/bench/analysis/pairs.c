@@ -171,15 +171,9 @@ void pairs_judge(struct pairs_slow *out, const double *rates, int n)
 
 bool pairs_same(const struct pairs_slow *a, const struct pairs_slow *b)
 {
-    if (a->node_count != b->node_count || a->link_count != b->link_count)
-        return false;
-    for (int i = 0; i < a->node_count; i++)
-        if (a->nodes[i] != b->nodes[i])
-            return false;
-    for (int i = 0; i < a->link_count; i++)
-        if (a->links[i][0] != b->links[i][0] || a->links[i][1] != b->links[i][1])
-            return false;
-    return true;
+    return a->node_count == b->node_count && a->link_count == b->link_count &&
+           memcmp(a->nodes, b->nodes, (size_t)a->node_count * sizeof *a->nodes) == 0 &&
+           memcmp(a->links, b->links, (size_t)a->link_count * sizeof *a->links) == 0;
 }
 
 void pairs_slow_free(struct pairs_slow *s)

@@ -4,52 +4,16 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "collectives/comm/float16.h"
+#include "collectives/comm/premul.h"
 #include "collectives/comm/ulps.h"
 
 enum { AVG_ULPS = 2, PLAIN_MAX = 127 /* an int8 holds it */ };
 
 static void set(void *out, size_t i, enum drover_type t, double x)
 {
-    switch (t) {
-    case DROVER_INT8:
-        ((int8_t *)out)[i] = (int8_t)x;
-        break;
-    case DROVER_UINT8:
-        ((uint8_t *)out)[i] = (uint8_t)x;
-        break;
-    case DROVER_INT32:
-        ((int32_t *)out)[i] = (int32_t)x;
-        break;
-    case DROVER_UINT32:
-        ((uint32_t *)out)[i] = (uint32_t)x;
-        break;
-    case DROVER_INT64:
-        ((int64_t *)out)[i] = (int64_t)x;
-        break;
-    case DROVER_UINT64:
-        ((uint64_t *)out)[i] = (uint64_t)x;
-        break;
-    case DROVER_HALF:
-        ((uint16_t *)out)[i] = half_from_float((float)x);
-        break;
-    case DROVER_FLOAT:
-        ((float *)out)[i] = (float)x;
-        break;
-    case DROVER_DOUBLE:
-        ((double *)out)[i] = x;
-        break;
-    case DROVER_BFLOAT16:
-        ((uint16_t *)out)[i] = bfloat16_from_float((float)x);
-        break;
-    case DROVER_F8E4M3:
-        ((uint8_t *)out)[i] = f8e4m3_from_float((float)x);
-        break;
-    case DROVER_F8E5M2:
-    case DROVER_TYPES:
-        ((uint8_t *)out)[i] = f8e5m2_from_float((float)x);
-        break;
-    }
+    uint64_t bits = type_bits(t, x);
+    size_t bytes = backend_type_bytes(t);
+    memcpy((char *)out + i * bytes, &bits, bytes); /* little-endian */
 }
 
 /* Returns the value up to which sums of whole numbers are exact in the type. */
@@ -154,7 +118,7 @@ struct traffic_call verify_traffic(const struct verify *v, size_t count)
 
 int verify_blocks(const struct verify *v)
 {
-    return collective_blocks(v->coll, v->ranks);
+    return collective_row(v->coll)->source == COLLECTIVE_FROM_EACH ? v->ranks : 1;
 }
 
 /* Returns the rank whose input is in a block of the output, for a collective that only moves
@@ -217,37 +181,22 @@ uint64_t verify_wrong(const struct verify *v, const void *got, const void *expec
     return wrong;
 }
 
-static double get(const void *values, size_t i, enum drover_type t)
+static double value_of(uint64_t bits, enum drover_type t)
 {
-    const void *p = (const char *)values + i * backend_type_bytes(t);
-    switch (t) {
-    case DROVER_INT8:
-        return *(const int8_t *)p;
-    case DROVER_UINT8:
-        return *(const uint8_t *)p;
-    case DROVER_INT32:
-        return *(const int32_t *)p;
-    case DROVER_UINT32:
-        return *(const uint32_t *)p;
-    case DROVER_INT64:
-        return (double)*(const int64_t *)p;
-    case DROVER_UINT64:
-        return (double)*(const uint64_t *)p;
-    case DROVER_HALF:
-        return half_to_float(*(const uint16_t *)p);
-    case DROVER_FLOAT:
-        return *(const float *)p;
-    case DROVER_DOUBLE:
-        return *(const double *)p;
-    case DROVER_BFLOAT16:
-        return bfloat16_to_float(*(const uint16_t *)p);
-    case DROVER_F8E4M3:
-        return f8e4m3_to_float(*(const uint8_t *)p);
-    case DROVER_F8E5M2:
-    case DROVER_TYPES:
-        return f8e5m2_to_float(*(const uint8_t *)p);
-    }
-    return 0;
+    bool is_signed = t == DROVER_INT8 || t == DROVER_INT32 || t == DROVER_INT64;
+    int unused = 64 - 8 * (int)backend_type_bytes(t);
+    double x = is_signed ? (double)((int64_t)(bits << unused) >> unused) : (double)bits;
+    if (t == DROVER_DOUBLE)
+        memcpy(&x, &bits, sizeof x);
+    else if (t == DROVER_FLOAT)
+        x = bits_float((uint32_t)bits);
+    else if (t == DROVER_HALF)
+        x = half_to_float((uint16_t)bits);
+    else if (t == DROVER_BFLOAT16)
+        x = bfloat16_to_float((uint16_t)bits);
+    else if (t >= DROVER_F8E4M3)
+        x = float8_to_float((uint8_t)bits, t == DROVER_F8E4M3 ? 3 : 2);
+    return x;
 }
 
 void verify_find(const struct verify *v, struct verify_finding *f, const void *got,
@@ -259,12 +208,11 @@ void verify_find(const struct verify *v, struct verify_finding *f, const void *g
         if (verify_wrong(v, g, x, 1) == 0)
             continue;
         if (f->n == 0) {
-            f->expected = get(x, 0, v->type);
-            f->got = get(g, 0, v->type);
+            f->expected = value_of(bits_at(x, 0, bytes), v->type);
+            f->got = value_of(bits_at(g, 0, bytes), v->type);
         }
         f->at[f->n] = first + i;
-        f->bits[f->n] = 0;
-        memcpy(&f->bits[f->n++], g, bytes);
+        f->bits[f->n++] = bits_at(g, 0, bytes);
     }
 }
 
@@ -280,9 +228,9 @@ static bool explains(const struct verify *v, const struct verify_finding *f, siz
                      enum verify_cause cause, int r)
 {
     for (size_t i = 0; i < f->n; i++) {
-        double value[1];
-        set(value, 0, v->type, value_if(v, cause, r, start + f->at[i] % VERIFY_PERIOD));
-        if (verify_wrong(v, &f->bits[i], value, 1))
+        double value = value_if(v, cause, r, start + f->at[i] % VERIFY_PERIOD);
+        uint64_t bits = type_bits(v->type, value);
+        if (verify_wrong(v, &f->bits[i], &bits, 1))
             return false;
     }
     return f->n > 0;

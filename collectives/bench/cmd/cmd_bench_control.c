@@ -1,4 +1,4 @@
-#include "collectives/bench/cmd/cmd_bench_control.h"
+#include "collectives/bench/cmd/cmd_bench_internal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

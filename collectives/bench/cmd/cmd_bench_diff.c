@@ -45,8 +45,6 @@ static double *samples(const json_t *row, const char *way, size_t *n)
 
 struct table {
     struct bench_diff_row *rows;
-    const json_t **source; /* the row of `after` that each row is made from */
-    int *way;              /* index of ways[] */
     size_t n;
 };
 
@@ -57,19 +55,15 @@ static void table_free(struct table *t)
         free((double *)t->rows[i].after);
     }
     free(t->rows);
-    free(t->source);
-    free(t->way);
 }
 
 static void collect(struct table *t, const json_t *before, const json_t *after)
 {
     size_t max = 2 * json_array_size(after);
     t->rows = xcalloc(max + 1, sizeof *t->rows);
-    t->source = xcalloc(max + 1, sizeof *t->source);
-    t->way = xcalloc(max + 1, sizeof *t->way);
     for (size_t i = 0; i < max; i++) {
         const json_t *now = json_array_get(after, i / 2), *old = same_row(before, now);
-        struct bench_diff_row r = {0};
+        struct bench_diff_row r = {.id = i};
         double *a = samples(old, ways[i % 2], &r.before_n);
         double *b = samples(now, ways[i % 2], &r.after_n);
         if (!a || !b) {
@@ -79,26 +73,24 @@ static void collect(struct table *t, const json_t *before, const json_t *after)
         }
         r.before = a;
         r.after = b;
-        t->source[t->n] = now;
-        t->way[t->n] = (int)(i % 2);
         t->rows[t->n++] = r;
     }
 }
 
-static void print_table(struct strbuf *out, const struct table *t)
+static void print_table(struct strbuf *out, const struct table *t, const json_t *after)
 {
     strbuf_printf(out, "# %10s  %8s  %6s  %4s  %12s  %10s  %10s  %8s  %8s\n", "size", "type",
                   "redop", "root", "", "before us", "after us", "change", "p");
     for (size_t i = 0; i < t->n; i++) {
         const struct bench_diff_row *r = &t->rows[i];
-        const json_t *source = t->source[i];
+        const json_t *source = json_array_get(after, r->id / 2);
         strbuf_printf(out,
                       "%12" JSON_INTEGER_FORMAT
                       "  %8s  %6s  %4d  %12s  %10.2f  %10.2f  %+7.1f%%  %8.2g%s\n",
                       json_integer_value(json_object_get(source, "size_bytes")),
                       json_string_value(json_object_get(source, "type")),
                       json_string_value(json_object_get(source, "op")),
-                      (int)json_integer_value(json_object_get(source, "root")), ways[t->way[i]],
+                      (int)json_integer_value(json_object_get(source, "root")), ways[r->id % 2],
                       r->before_median, r->after_median, 100 * r->change, r->p,
                       r->worse    ? "  WORSE"
                       : r->better ? "  better"
@@ -124,7 +116,7 @@ int cmd_bench_diff_show(struct strbuf *out, const json_t *before, const json_t *
         return err_hint(e, "drover bench all_reduce --json >FILE");
     }
     size_t worse = bench_diff_judge(t.rows, t.n, tolerance);
-    print_table(out, &t);
+    print_table(out, &t, json_object_get(after, "rows"));
     strbuf_printf(out, "# %zu of %zu rows are worse by more than %g %%\n", worse, t.n,
                   100 * tolerance);
     table_free(&t);

@@ -1,4 +1,4 @@
-#include "collectives/bench/cmd/cmd_bench_env.h"
+#include "collectives/bench/cmd/cmd_bench_internal.h"
 
 #include <errno.h>
 #include <math.h>
@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collectives/bench/cmd/cmd_bench_control.h"
 #include "common/file.h"
 #include "common/mem.h"
 #include "common/opt.h"

@@ -1,10 +1,11 @@
-/* cmd_bench_internal - the parts of `drover bench` that run on its ranks: printing of results, and
- * --pairs. */
+/* cmd_bench_internal - the parts of `drover bench`: variables, printing of results, control runs,
+ * and what runs on ranks instead of a collective. */
 #pragma once
 
 #include "collectives/bench/analysis/verdict.h"
 #include "collectives/bench/cmd/cmd_bench_opts.h"
 #include "collectives/bench/cmd/json_stream.h"
+#include "launcher/client/rank_identity.h"
 
 /* The output of rank 0; the other ranks only take part in the verdict. */
 struct cmd_bench_printer {
@@ -12,18 +13,21 @@ struct cmd_bench_printer {
     struct bench_report_head head;
     const struct bench_report_device *devices; /* one per rank; borrowed */
     int ranks, groups;
-    struct bench_report_json *json, *nccl_tests;   /* documents; NULL: not requested */
-    struct json_stream *json_out, *nccl_tests_out; /* --json on stdout, -J; NULL: not requested */
-    json_t *baseline;                              /* a document; NULL: not requested */
-    struct bench_report_summary so_far;            /* of the rows that were reported */
-    struct err write_error;                        /* the first one; code 0: none */
-    bool shows_progress;     /* progress is shown on stderr, which is a terminal */
-    struct verdict_run best; /* the row with the highest busbw */
-    bool failed;             /* the verdict or the comparison has failed */
+    struct {
+        struct bench_report_json *json; /* NULL: not requested */
+        struct json_stream *out;        /* NULL: not written row by row */
+    } documents[2];                     /* drover's, --json on stdout; nccl-tests', -J */
+    json_t *baseline;                   /* a document; NULL: not requested */
+    struct bench_report_summary so_far; /* of the rows that were reported */
+    struct err write_error;             /* the first one; code 0: none */
+    bool shows_progress;                /* progress is shown on stderr, which is a terminal */
+    struct verdict_run best;            /* the row with the highest busbw */
+    bool failed;                        /* the verdict or the comparison has failed */
 };
 
-/* Returns the sink to which bench_run() passes rows. */
-struct bench_sink cmd_bench_printer_sink(struct cmd_bench_printer *p);
+/* Functions of the sink to which bench_run() passes rows; `arg` is the printer. */
+void cmd_bench_printer_row(void *arg, const struct bench_report_row *row);
+void cmd_bench_printer_begin(void *arg, uint64_t bytes);
 
 /* Prints the head, or starts the documents, as the options say. `argv` is the command line.
  *   -EINVAL  the file of -J cannot be written, or the result of --baseline does not exist */
@@ -53,3 +57,45 @@ int cmd_bench_print(const struct strbuf *text, struct err *e);
  * node is slow, else 0, or a negative errno. */
 int cmd_bench_pairs(struct drover *d, struct drover_comm *c, const struct cmd_bench_opts *o,
                     struct err *e);
+
+/* `drover bench ring` on its ranks: all ranks try their link to the next one at the same time, then
+ * to the previous one. Rank 0 prints the links of all ranks. Returns 1 on rank 0 if a link does not
+ * work, else 0, or a negative errno. */
+int cmd_bench_ring(const struct rank_identity *me, const struct cmd_bench_opts *o, struct err *e);
+
+/* `drover bench gemm` and `drover bench copy` on their ranks: measures this rank's devices, and
+ * prints the rows of all ranks on rank 0. With as many ranks on a node as GPUs, each measures one
+ * GPU; a single rank measures all of them, one after the other. Copies are measured by one rank of
+ * a node at a time, since GPUs may share a link. `gpus`: on GPUs, and not on CPUs. Returns 1 on
+ * rank 0 if a result is wrong, else 0, or a negative errno. */
+int cmd_bench_local(const struct rank_identity *me, const struct cmd_bench_opts *o, bool gpus,
+                    struct err *e);
+
+/* ---- control runs --------------------------------------------------------------------------- */
+
+/* Set in a control run, and for its ranks: nothing is saved, and no further control run follows. */
+#define CMD_BENCH_CONTROL_ENV "DROVER_BENCH_CONTROL"
+
+/* Status of a rank, and of a control run, whose collectives failed or gave wrong elements. */
+enum { CMD_BENCH_CONTROL_STATUS = 3 };
+
+/* After a --verdict run that failed or gave wrong elements, runs the command line `argv` again
+ * without one transport after the other, and prints which one is at fault to stderr. */
+void cmd_bench_control(char *const *argv, const struct cmd_bench_opts *o);
+
+/* ---- variables ------------------------------------------------------------------------------ */
+
+/* Reads nccl-tests' variables, and one for tests, into `o`, which already has the command line. The
+ * caller frees o->bench.traffic in every case. A variable without a value counts as not set.
+ *   -EINVAL, -ERANGE  a value is invalid */
+int cmd_bench_env_read(struct cmd_bench_opts *o, struct err *e);
+
+/* Appends "NAME=value" for each variable that must be the same for all ranks on all nodes. */
+void cmd_bench_env_pass(char ***env);
+
+/* ---- --report ------------------------------------------------------------------------------- */
+
+/* Writes the document of --json as HTML or Markdown. `argv` is the command line; secrets in it are
+ * not shown.
+ *   -EIO  the file cannot be written */
+int cmd_bench_report(const char *path, const json_t *document, char *const *argv, struct err *e);

@@ -1,11 +1,10 @@
-#include "collectives/bench/cmd/cmd_bench_local.h"
+#include "collectives/bench/cmd/cmd_bench_internal.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "collectives/bench/cmd/cmd_bench_internal.h"
 #include "collectives/bootstrap/bootstrap.h"
 #include "common/json.h"
 #include "common/mem.h"
@@ -20,8 +19,7 @@ struct hello {
 struct local_bench {
     const struct rank_identity *me;
     const struct bench_local_opts *opts;
-    int sizes;
-    const uint64_t *bytes;
+    const struct bench_opts *sizes;
     struct bench_local_row *rows; /* this rank's, one per device and size */
     int count;
 };
@@ -31,16 +29,17 @@ struct local_bench {
 /* Adds the rows of one device. */
 static int measure_device(struct local_bench *b, int device, struct err *e)
 {
-    int rc = 0;
-    for (int i = 0; i < b->sizes && rc == 0; i++) {
-        struct bench_local_opts o = *b->opts;
+    struct bench_local_opts o = *b->opts;
+    int rc;
+    o.bytes = b->sizes->min_bytes;
+    do {
         struct bench_local_row *row = &b->rows[b->count++];
-        o.bytes = b->bytes[i];
         row->rank = b->me->rank;
         (void)gethostname(row->host, sizeof row->host - 1); /* on failure it stays empty */
         row->host[strcspn(row->host, ".")] = '\0';
         rc = bench_local_run(row, &o, device, e);
-    }
+        o.bytes = bench_next_size(b->sizes, o.bytes);
+    } while (o.bytes && rc == 0);
     return rc;
 }
 
@@ -215,17 +214,13 @@ static int print(const struct bench_local_row *rows, int count, const struct cmd
     return rc < 0 ? rc : wrong;
 }
 
-/* Lists the sizes of the options; without -b and -e it is one size, the default. */
-static int list_sizes(uint64_t **out, const struct bench_opts *o)
+/* Without -b and -e there is one size, the default. */
+static int count_sizes(const struct bench_opts *o)
 {
-    int n = 0;
-    for (uint64_t s = o->min_bytes; s; s = bench_next_size(o, s))
+    int n = 1;
+    for (uint64_t bytes = o->min_bytes; (bytes = bench_next_size(o, bytes)) > 0;)
         n++;
-    *out = xcalloc((size_t)n + 1, sizeof **out);
-    n = 0;
-    for (uint64_t s = o->min_bytes; s; s = bench_next_size(o, s))
-        (*out)[n++] = s;
-    return n ? n : 1;
+    return n;
 }
 
 int cmd_bench_local(const struct rank_identity *me, const struct cmd_bench_opts *o, bool gpus,
@@ -252,17 +247,14 @@ int cmd_bench_local(const struct rank_identity *me, const struct cmd_bench_opts 
         err_set(e, -ENODEV, "CUDA shows no GPU");
         return err_hint(e, "drover doctor, or --backend self for the CPU");
     }
-    AUTO(free) uint64_t *sizes = NULL;
     AUTO(free) struct hello *all = xcalloc((size_t)me->size, sizeof *all);
-    struct local_bench b = {.me = me, .opts = &opts, .sizes = list_sizes(&sizes, &o->bench)};
+    struct local_bench b = {.me = me, .opts = &opts, .sizes = &o->bench};
     AUTO(free) struct bench_local_row *all_rows = NULL;
     int step = me->local_size < devices ? me->local_size : devices;
-    int mine = (devices - me->local_rank % step + step - 1) / step;
-    AUTO(free)
-    struct bench_local_row *rows = xcalloc((size_t)(mine * b.sizes) + 1, sizeof *rows);
-    b.bytes = sizes;
+    int mine = (devices - me->local_rank % step + step - 1) / step * count_sizes(&o->bench);
+    AUTO(free) struct bench_local_row *rows = xcalloc((size_t)mine + 1, sizeof *rows);
     b.rows = rows;
-    const struct hello hello = {mine * b.sizes, me->local_size};
+    const struct hello hello = {mine, me->local_size};
     rc = bootstrap_gather(me, &hello, sizeof hello, all, EXCHANGE_MS, e);
     if (rc == 0)
         rc = measure_in_turn(&b, devices, all, e);

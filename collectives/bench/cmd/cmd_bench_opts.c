@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "collectives/bench/cmd/cmd_bench_diff.h"
-#include "collectives/bench/cmd/cmd_bench_env.h"
+#include "collectives/bench/cmd/cmd_bench_internal.h"
 #include "common/byte_size.h"
 #include "common/command.h"
 #include "common/mem.h"
@@ -25,7 +25,7 @@ enum {
 struct line {
     struct cmd_bench_opts o;
     const char *min, *max, *step, *type, *op, *root, *tolerance, *stable, *cta_policy;
-    int average, gpus, threads, parallel_init, device_implementation, device_ctas;
+    int gpus, threads, parallel_init, device_implementation, device_ctas;
     bool json, csv;
     double timeout_s;
     char **nodes; /* options for the launcher that place ranks on nodes */
@@ -79,8 +79,8 @@ static const struct opt options[] = {
 
     OPT_GROUP("Timing"),
     OPT_INT('a', "average", "N",
-            "time of 0: rank 0, 1: mean, 2: fastest, 3: slowest rank (default: 1)", T, average, 0,
-            STATS_PICKS - 1),
+            "time of 0: rank 0, 1: mean, 2: fastest, 3: slowest rank (default: 1)", T, o.bench.pick,
+            0, STATS_PICKS - 1),
     OPT_INT('z', "blocking", "N",
             "after each iteration 1: wait and barrier, 2: wait, 3: as 1, not timed (default: 0)", T,
             o.bench.blocking, 0, 3),
@@ -160,30 +160,18 @@ static const char examples[] = "drover bench all_reduce -b 8 -e 128M -f 2\n"
                                "drover bench gemm --hostfile hosts --npernode 8\n"
                                "drover bench diff before.json after.json";
 
-/* Returns the index of the word in names[0 … n-1]. Returns -EINVAL if it is unknown; the hint is
- * the nearest name. */
-static int word(const char *what, const char *text, const char *const *names, int n, struct err *e)
-{
-    for (int i = 0; i < n; i++)
-        if (strcmp(text, names[i]) == 0)
-            return i;
-    const char *near = opt_suggest(text, names, (size_t)n);
-    err_set(e, -EINVAL, "unknown %s '%s'", what, text);
-    return near ? err_hint(e, "%s", near) : -EINVAL;
-}
-
-/* Sets *out to the bit of the word, or to all bits for "all". */
+/* Sets *out to the bit of the word, or to all bits for "all". The hint is the nearest name. */
 static int words(unsigned *out, const char *what, const char *text, const char *const *names, int n,
                  struct err *e)
 {
-    if (strcmp(text, "all") == 0) {
-        *out = (1U << n) - 1;
+    *out = strcmp(text, "all") == 0 ? (1U << n) - 1 : 0;
+    for (int i = 0; i < n; i++)
+        *out |= (unsigned)(strcmp(text, names[i]) == 0) << i;
+    if (*out)
         return 0;
-    }
-    int i = word(what, text, names, n, e);
-    if (i >= 0)
-        *out = 1U << i;
-    return i < 0 ? i : 0;
+    const char *near = opt_suggest(text, names, (size_t)n);
+    err_set(e, -EINVAL, "unknown %s '%s'", what, text);
+    return near ? err_hint(e, "%s", near) : -EINVAL;
 }
 
 static const char ring_name[] = "ring";
@@ -290,7 +278,6 @@ static int read_numbers(struct cmd_bench_opts *o, const struct line *a, struct e
                        factor(a->gpus), factor(a->threads), RANKS_MAX);
     o->per_np = (int)per_np;
     o->counts = (a->gpus || a->threads) && strv_len(a->nodes) == 0;
-    o->bench.pick = (enum stats_pick)a->average;
     o->bench.wait_ms = a->timeout_s > 0 ? (int64_t)(a->timeout_s * 1000) : INT64_MAX;
     return 0;
 }
@@ -466,9 +453,14 @@ static void print_help(void)
 
 int cmd_bench_opts_read(struct cmd_bench_opts *o, int argc, char **argv, struct err *e)
 {
-    struct line a = {.average = STATS_MEAN, .tolerance = "5%", .device_ctas = 16};
-    a.o.bench = (struct bench_opts){
-        .iters = 20, .warmups = 1, .checks = 1, .agg = 1, .cycles = 1, .max_time_s = 10};
+    struct line a = {.tolerance = "5%", .device_ctas = 16};
+    a.o.bench = (struct bench_opts){.iters = 20,
+                                    .warmups = 1,
+                                    .checks = 1,
+                                    .agg = 1,
+                                    .cycles = 1,
+                                    .pick = STATS_MEAN,
+                                    .max_time_s = 10};
     a.o.expect = NAN; /* not given */
     int rc = read_line(&a, argc, argv, e);
     if (rc == OPT_HELP)

@@ -37,7 +37,7 @@ struct cmd_bench_opts {
     const char *report;          /* --report; NULL: none */
 };
 
-/* Reads the command line, and the variables of cmd_bench_env.h; argv[0] is "bench". The caller must
+/* Reads the command line, and the variables of cmd_bench_env.c; argv[0] is "bench". The caller must
  * call cmd_bench_opts_free() in every case. Returns 0, or OPT_HELP if the help page was printed.
  *   -EINVAL, -ERANGE  an option, an argument or a variable is invalid */
 int cmd_bench_opts_read(struct cmd_bench_opts *o, int argc, char **argv, struct err *e);

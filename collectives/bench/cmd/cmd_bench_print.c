@@ -5,7 +5,6 @@
 
 #include "collectives/bench/cmd/cmd_bench_diff.h"
 #include "collectives/bench/cmd/cmd_bench_internal.h"
-#include "collectives/bench/cmd/cmd_bench_report.h"
 #include "collectives/bench/hardware_facts.h"
 #include "common/byte_size.h"
 #include "common/json.h"
@@ -24,39 +23,25 @@ static void keep(struct cmd_bench_printer *p, int rc, const struct err *e)
         p->write_error = *e;
 }
 
-static json_t *tail_of(const struct cmd_bench_printer *p, const struct bench_report_json *j,
-                       const struct err *why)
+/* Adds a row to the documents, or ends them if it is NULL; `why` is the failure that ended the run
+ * early, or NULL. */
+static void write_documents(struct cmd_bench_printer *p, const struct bench_report_row *row,
+                            const struct err *why)
 {
-    return bench_report_json_tail(j, &p->so_far, why ? why->text : NULL);
-}
-
-static void add_to_documents(struct cmd_bench_printer *p, const struct bench_report_row *row)
-{
-    struct bench_report_json *const documents[] = {p->json, p->nccl_tests};
-    struct json_stream *const outs[] = {p->json_out, p->nccl_tests_out};
     for (int i = 0; i < 2; i++) {
+        struct bench_report_json *j = p->documents[i].json;
+        struct json_stream *out = p->documents[i].out;
         struct err e = {0};
-        const json_t *item = documents[i] ? bench_report_json_row(documents[i], row) : NULL;
-        AUTO(json) json_t *tail = outs[i] ? tail_of(p, documents[i], NULL) : NULL;
-        if (outs[i])
-            keep(p, json_stream_add(outs[i], item, tail, &e), &e);
-    }
-}
-
-static void end_documents(struct cmd_bench_printer *p, const struct err *why)
-{
-    struct bench_report_json *const documents[] = {p->json, p->nccl_tests};
-    struct json_stream *const outs[] = {p->json_out, p->nccl_tests_out};
-    for (int i = 0; i < 2; i++) {
-        struct err e = {0};
-        AUTO(json) json_t *tail = outs[i] ? tail_of(p, documents[i], why) : NULL;
-        if (outs[i])
-            keep(p, json_stream_end(outs[i], tail, &e), &e);
+        const json_t *item = row && j ? bench_report_json_row(j, row) : NULL;
+        if (!out)
+            continue;
+        AUTO(json) json_t *tail = bench_report_json_tail(j, &p->so_far, why ? why->text : NULL);
+        keep(p, item ? json_stream_add(out, item, tail, &e) : json_stream_end(out, tail, &e), &e);
     }
 }
 
 /* Shows a progress line, which the next output overwrites. */
-static void on_begin(void *arg, uint64_t bytes)
+void cmd_bench_printer_begin(void *arg, uint64_t bytes)
 {
     const struct cmd_bench_printer *p = arg;
     char size[32];
@@ -65,7 +50,7 @@ static void on_begin(void *arg, uint64_t bytes)
                 byte_size_format(size, sizeof size, bytes));
 }
 
-static void on_row(void *arg, const struct bench_report_row *row)
+void cmd_bench_printer_row(void *arg, const struct bench_report_row *row)
 {
     struct cmd_bench_printer *p = arg;
     struct err e = {0};
@@ -80,7 +65,7 @@ static void on_row(void *arg, const struct bench_report_row *row)
         fputs("                                        \r", stderr);
     p->so_far = row->so_far;
     p->so_far.min_busbw = p->o->min_busbw;
-    add_to_documents(p, row);
+    write_documents(p, row, NULL);
     if (p->o->form == CMD_BENCH_TABLE)
         bench_report_row_text(&text, &p->head, row);
     else if (p->o->form == CMD_BENCH_CSV)
@@ -93,11 +78,12 @@ static void on_row(void *arg, const struct bench_report_row *row)
             log_warn("%s", line);
 }
 
-static int begin_document(struct cmd_bench_printer *p, struct json_stream *out,
-                          const struct bench_report_json *j, struct err *e)
+static int begin_document(struct cmd_bench_printer *p, int i, struct err *e)
 {
-    AUTO(json) json_t *tail = tail_of(p, j, NULL);
-    return json_stream_begin(out, bench_report_json_head(j), bench_report_json_list(j), tail, e);
+    const struct bench_report_json *j = p->documents[i].json;
+    AUTO(json) json_t *tail = bench_report_json_tail(j, &p->so_far, NULL);
+    return json_stream_begin(p->documents[i].out, bench_report_json_head(j),
+                             bench_report_json_list(j), tail, e);
 }
 
 /* Opens the documents that the options name. This is done before anything is measured. */
@@ -106,7 +92,7 @@ static int start_documents(struct cmd_bench_printer *p, struct err *e)
     const struct cmd_bench_opts *o = p->o;
     int rc = 0;
     if (o->form == CMD_BENCH_JSON || o->save || o->baseline || o->report)
-        p->json = bench_report_json_new(&p->head, p->devices, false);
+        p->documents[0].json = bench_report_json_new(&p->head, p->devices, false);
     if (o->baseline) {
         AUTO(free)
         char *path = cmd_bench_diff_path(o->baseline, bench_name(&o->bench), p->devices, p->ranks);
@@ -116,14 +102,14 @@ static int start_documents(struct cmd_bench_printer *p, struct err *e)
         }
     }
     if (o->json_file) {
-        if ((rc = json_stream_open_file(&p->nccl_tests_out, o->json_file, e)) < 0)
+        if ((rc = json_stream_open_file(&p->documents[1].out, o->json_file, e)) < 0)
             return err_wrap(e, "-J");
-        p->nccl_tests = bench_report_json_new(&p->head, p->devices, true);
-        rc = begin_document(p, p->nccl_tests_out, p->nccl_tests, e);
+        p->documents[1].json = bench_report_json_new(&p->head, p->devices, true);
+        rc = begin_document(p, 1, e);
     }
     if (rc == 0 && o->form == CMD_BENCH_JSON) {
-        p->json_out = json_stream_open_stdout();
-        rc = begin_document(p, p->json_out, p->json, e);
+        p->documents[0].out = json_stream_open_stdout();
+        rc = begin_document(p, 0, e);
     }
     return rc;
 }
@@ -131,25 +117,12 @@ static int start_documents(struct cmd_bench_printer *p, struct err *e)
 int cmd_bench_printer_start(struct cmd_bench_printer *p, char **argv, struct drover_comm *c,
                             struct err *e)
 {
-    const struct bench_opts *o = &p->o->bench;
     p->head = (struct bench_report_head){
+        .o = &p->o->bench,
         .version = comm_backend(c)->version(comm_inner(c)),
         .backend = drover_comm_backend(c),
-        .coll = bench_name(o),
         .ranks = p->ranks,
         .groups = p->groups,
-        .min_bytes = o->min_bytes,
-        .max_bytes = o->max_bytes,
-        .step = o->factor ? (uint64_t)o->factor : o->step_bytes,
-        .step_is_factor = o->factor > 0,
-        .warmups = o->warmups,
-        .iters = o->iters,
-        .checks = o->checks,
-        .agg = o->agg,
-        .blocking = o->blocking,
-        .graph = o->graph,
-        .unalign = o->unalign,
-        .cpu_time = o->cpu_time,
         .stamps = p->o->stamps,
         .per_iter = p->o->per_iter,
         .skip = p->o->skip,
@@ -166,7 +139,7 @@ int cmd_bench_printer_start(struct cmd_bench_printer *p, char **argv, struct dro
 
 void cmd_bench_printer_fail(struct cmd_bench_printer *p, const struct err *why)
 {
-    end_documents(p, why);
+    write_documents(p, NULL, why);
 }
 
 /* Compares with --baseline and then saves for --save. The order matters, since both may have the
@@ -194,7 +167,8 @@ int cmd_bench_printer_finish(struct cmd_bench_printer *p,
                              const struct bench_report_summary *summary, struct err *e)
 {
     AUTO(strbuf) struct strbuf text = {0};
-    AUTO(json) json_t *document = p->json ? bench_report_json_document(p->json, summary) : NULL;
+    struct bench_report_json *json = p->documents[0].json;
+    AUTO(json) json_t *document = json ? bench_report_json_document(json, summary) : NULL;
     struct err failure = {0};
     if (p->o->form == CMD_BENCH_TABLE)
         bench_report_summary_text(&text, summary);
@@ -205,7 +179,7 @@ int cmd_bench_printer_finish(struct cmd_bench_printer *p,
         fprintf(stderr, "memory: peak of rank 0's process: %s\n",
                 byte_size_format(peak, sizeof peak, (uint64_t)used.ru_maxrss * 1024));
     p->so_far = *summary;
-    end_documents(p, NULL);
+    write_documents(p, NULL, NULL);
     int rc = document ? compare_and_save(p, document, e) : 0;
     if (rc == 0 && p->o->report)
         rc = cmd_bench_report(p->o->report, document, p->head.args, e);
@@ -244,22 +218,17 @@ int cmd_bench_printer_verdict(struct cmd_bench_printer *p, struct drover *d, str
     p->best.expect = p->o->expect;
     verdict_of(&v, all, n, &p->best);
     verdict_text(text, &v, &p->best);
-    if (p->json)
-        bench_report_json_set(p->json, "verdict", verdict_json(&v, &p->best));
+    if (p->documents[0].json)
+        bench_report_json_set(p->documents[0].json, "verdict", verdict_json(&v, &p->best));
     p->failed = !v.pass;
     return 0;
 }
 
-struct bench_sink cmd_bench_printer_sink(struct cmd_bench_printer *p)
-{
-    return (struct bench_sink){on_row, on_begin, p};
-}
-
 void cmd_bench_printer_close(struct cmd_bench_printer *p)
 {
-    json_stream_close(p->json_out);
-    json_stream_close(p->nccl_tests_out);
+    for (int i = 0; i < 2; i++) {
+        json_stream_close(p->documents[i].out);
+        bench_report_json_free(p->documents[i].json);
+    }
     json_decref(p->baseline);
-    bench_report_json_free(p->json);
-    bench_report_json_free(p->nccl_tests);
 }

@@ -1,4 +1,4 @@
-#include "collectives/bench/cmd/cmd_bench_report.h"
+#include "collectives/bench/cmd/cmd_bench_internal.h"
 
 #include <inttypes.h>
 #include <math.h>

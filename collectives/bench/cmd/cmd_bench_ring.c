@@ -1,10 +1,9 @@
-#include "collectives/bench/cmd/cmd_bench_ring.h"
+#include "collectives/bench/cmd/cmd_bench_internal.h"
 
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "collectives/bench/cmd/cmd_bench_internal.h"
 #include "collectives/bench/ring/ring_probe.h"
 #include "collectives/bootstrap/bootstrap.h"
 #include "common/json.h"

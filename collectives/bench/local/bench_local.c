@@ -7,7 +7,7 @@
 
 #include "collectives/bench/analysis/stats.h"
 #include "collectives/bench/local/gemm_check.h"
-#include "collectives/comm/float16.h"
+#include "collectives/comm/premul.h"
 #include "common/clock.h"
 #include "common/mem.h"
 
@@ -50,23 +50,29 @@ static uint64_t size_of(const struct bench_local_row *row, const struct bench_lo
 
 /* ---- timing --------------------------------------------------------------------------------- */
 
-/* One operation of a device, which is complete on return, and the times that it takes. */
+/* An operation of a device, which is complete on return, and the times that it takes. */
 struct operation {
-    struct local_device *device;
-    int (*run)(struct local_device *d, const void *arg, struct err *e);
-    const void *arg;
+    const struct local_device_product *product; /* NULL: the copy */
+    const struct local_device_copy *copy;
     double median, spread; /* seconds; the spread as a share of the median */
 };
 
-static int time_operation(struct operation *p, const struct bench_local_opts *o, struct err *e)
+static int run_operation(const struct operation *p, const struct bench_local_opts *o,
+                         struct local_device *d, struct err *e)
+{
+    return p->product ? o->kind->multiply(d, p->product, e) : o->kind->copy(d, p->copy, e);
+}
+
+static int time_operation(struct operation *p, const struct bench_local_opts *o,
+                          struct local_device *d, struct err *e)
 {
     AUTO(free) double *times = xcalloc((size_t)o->iters, sizeof *times);
     int rc = 0;
     for (int i = 0; i < o->warmups && rc == 0; i++)
-        rc = p->run(p->device, p->arg, e);
+        rc = run_operation(p, o, d, e);
     for (int i = 0; i < o->iters && rc == 0; i++) {
         double begin = clock_s();
-        rc = p->run(p->device, p->arg, e);
+        rc = run_operation(p, o, d, e);
         times[i] = fmax(clock_s() - begin, 1e-9);
     }
     if (rc < 0)
@@ -93,62 +99,51 @@ static int copy_out(const struct local_device_kind *k, struct local_device *d, v
 
 /* ---- products ------------------------------------------------------------------------------- */
 
-struct product {
-    const struct local_device_kind *kind;
-    struct local_device_product p;
-};
-
-static int run_product(struct local_device *d, const void *arg, struct err *e)
-{
-    const struct product *m = arg;
-    return m->kind->multiply(d, &m->p, e);
-}
-
 /* Writes small integers, which every type represents, as elements of the type. */
 static void encode(void *out, enum drover_type t, const signed char *from, size_t count)
 {
-    uint16_t *small = out;
-    float *single = out;
-    for (size_t i = 0; i < count; i++)
-        if (t == DROVER_FLOAT)
-            single[i] = from[i];
-        else
-            small[i] = t == DROVER_HALF ? half_from_float(from[i]) : bfloat16_from_float(from[i]);
+    size_t bytes = backend_type_bytes(t);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t bits = type_bits(t, from[i]);
+        memcpy((char *)out + i * bytes, &bits, bytes);
+    }
 }
 
-static int put_matrix(struct product *m, struct local_device *d, const void **out,
+static int put_matrix(const struct local_device_kind *k, struct local_device *d,
+                      const struct local_device_product *m, const void **out,
                       const signed char *from, void *scratch, struct err *e)
 {
-    size_t count = (size_t)m->p.n * (size_t)m->p.n;
-    size_t bytes = count * backend_type_bytes(m->p.type);
+    size_t count = (size_t)m->n * (size_t)m->n;
+    size_t bytes = count * backend_type_bytes(m->type);
     void *p = NULL;
-    int rc = m->kind->alloc(d, bytes, LOCAL_DEVICE_OWN, &p, e);
+    int rc = k->alloc(d, bytes, LOCAL_DEVICE_OWN, &p, e);
     if (rc < 0)
         return rc;
-    encode(scratch, m->p.type, from, count);
+    encode(scratch, m->type, from, count);
     *out = p;
-    return copy_in(m->kind, d, p, scratch, bytes, e);
+    return copy_in(k, d, p, scratch, bytes, e);
 }
 
 /* Multiplies again and again: the first result is checked, and each further one must have the same
  * bits. Counts what is wrong in *wrong. */
-static int check_products(struct product *m, struct local_device *d, const struct gemm_check *g,
-                          const struct bench_local_opts *o, uint64_t *wrong, struct err *e)
+static int check_products(const struct local_device_product *m, struct local_device *d,
+                          const struct gemm_check *g, const struct bench_local_opts *o,
+                          uint64_t *wrong, struct err *e)
 {
-    size_t count = (size_t)m->p.n * (size_t)m->p.n, bytes = count * sizeof(float);
+    size_t count = (size_t)m->n * (size_t)m->n, bytes = count * sizeof(float);
     void *memory[2] = {NULL, NULL};
     int rc = 0;
     for (int i = 0; i < 2 && rc == 0; i++)
-        rc = m->kind->alloc(d, bytes, LOCAL_DEVICE_HOST, &memory[i], e);
+        rc = o->kind->alloc(d, bytes, LOCAL_DEVICE_HOST, &memory[i], e);
     float *first = memory[0], *now = memory[1];
     for (int i = 0; i < o->checks && rc == 0; i++) {
         float *to = i == 0 ? first : now;
         if (i == 0) /* not a number: a product that writes nothing is noticed */
             memset(to, 0xff, bytes);
         if (i == 0)
-            rc = copy_in(m->kind, d, m->p.c, to, bytes, e);
-        rc = rc < 0 ? rc : m->kind->multiply(d, &m->p, e);
-        rc = rc < 0 ? rc : copy_out(m->kind, d, to, m->p.c, bytes, e);
+            rc = copy_in(o->kind, d, m->c, to, bytes, e);
+        rc = rc < 0 ? rc : o->kind->multiply(d, m, e);
+        rc = rc < 0 ? rc : copy_out(o->kind, d, to, m->c, bytes, e);
         if (rc == 0 && i == o->checks - 1 && o->inject_at >= 0 && (size_t)o->inject_at < count)
             to[o->inject_at] += 1;
         if (rc == 0 && i == 0)
@@ -163,69 +158,55 @@ static int check_products(struct product *m, struct local_device *d, const struc
 static int run_gemm(struct bench_local_row *row, const struct bench_local_opts *o,
                     struct local_device *d, struct err *e)
 {
-    struct product m = {.kind = o->kind};
-    m.p.type = o->type == DROVER_TYPES ? o->kind->product : o->type;
-    size_t element = backend_type_bytes(m.p.type);
+    struct local_device_product m;
+    m.type = o->type == DROVER_TYPES ? o->kind->product : o->type;
+    size_t element = backend_type_bytes(m.type);
     uint64_t bytes = size_of(row, o, GPU_MATRIX, CPU_MATRIX);
     double n = floor(sqrt((double)bytes / (double)element) / N_MULTIPLE) * N_MULTIPLE;
-    m.p.n = (int)fmin(fmax(n, N_MULTIPLE), N_MAX);
-    size_t count = (size_t)m.p.n * (size_t)m.p.n;
+    m.n = (int)fmin(fmax(n, N_MULTIPLE), N_MAX);
+    size_t count = (size_t)m.n * (size_t)m.n;
 
-    AUTO(gemm_check) struct gemm_check *g = gemm_check_new(m.p.n);
+    AUTO(gemm_check) struct gemm_check *g = gemm_check_new(m.n);
     void *scratch = NULL, *c = NULL;
     if (!g)
-        return err_set(e, -ENOMEM, "matrices of %d rows do not fit into memory", m.p.n);
+        return err_set(e, -ENOMEM, "matrices of %d rows do not fit into memory", m.n);
     int rc = o->kind->alloc(d, count * element, LOCAL_DEVICE_HOST, &scratch, e);
     if (rc == 0)
-        rc = put_matrix(&m, d, &m.p.a, gemm_check_a(g), scratch, e);
+        rc = put_matrix(o->kind, d, &m, &m.a, g->a, scratch, e);
     if (rc == 0)
-        rc = put_matrix(&m, d, &m.p.b, gemm_check_b(g), scratch, e);
+        rc = put_matrix(o->kind, d, &m, &m.b, g->b, scratch, e);
     if (rc == 0)
         rc = o->kind->alloc(d, count * sizeof(float), LOCAL_DEVICE_OWN, &c, e);
-    m.p.c = c;
+    m.c = c;
     if (rc == 0 && o->checks > 0)
         rc = check_products(&m, d, g, o, &row->wrong, e);
-    struct operation p = {.device = d, .run = run_product, .arg = &m};
+    struct operation p = {.product = &m};
     if (rc == 0)
-        rc = time_operation(&p, o, e);
+        rc = time_operation(&p, o, d, e);
     if (rc < 0)
         return rc;
     row->bytes = count * element;
-    row->n = m.p.n;
-    row->type = m.p.type;
+    row->n = m.n;
+    row->type = m.type;
     row->seconds = p.median;
     row->spread = p.spread;
-    row->tflops = 2 * pow(m.p.n, 3) / row->seconds / 1e12;
+    row->tflops = 2 * pow(m.n, 3) / row->seconds / 1e12;
     return 0;
 }
 
 /* ---- copies --------------------------------------------------------------------------------- */
 
 struct copies {
-    const struct local_device_kind *kind;
     void *device[2], *host[2];
     size_t bytes;
 };
-
-/* A copy that is timed. */
-struct timed_copy {
-    const struct local_device_kind *kind;
-    struct local_device_copy c;
-};
-
-static int run_copy(struct local_device *d, const void *arg, struct err *e)
-{
-    const struct timed_copy *t = arg;
-    return t->kind->copy(d, &t->c, e);
-}
 
 /* Times a copy. Sets its rate in GB/s. */
 static int time_copy(double *gbps, const struct bench_local_opts *o, struct local_device *d,
                      struct local_device_copy c, struct err *e)
 {
-    const struct timed_copy t = {o->kind, c};
-    struct operation p = {.device = d, .run = run_copy, .arg = &t};
-    int rc = time_operation(&p, o, e);
+    struct operation p = {.copy = &c};
+    int rc = time_operation(&p, o, d, e);
     if (rc == 0)
         *gbps = (double)c.bytes / p.median / 1e9;
     return rc;
@@ -258,9 +239,9 @@ static int check_copies(const struct copies *m, const struct bench_local_opts *o
     int rc = 0;
     for (int i = 0; i < o->checks && rc == 0; i++) {
         memset(back, 0xff, m->bytes);
-        rc = copy_in(m->kind, d, m->device[0], m->host[0], m->bytes, e);
-        rc = rc < 0 ? rc : m->kind->copy(d, &within, e);
-        rc = rc < 0 ? rc : copy_out(m->kind, d, back, m->device[1], m->bytes, e);
+        rc = copy_in(o->kind, d, m->device[0], m->host[0], m->bytes, e);
+        rc = rc < 0 ? rc : o->kind->copy(d, &within, e);
+        rc = rc < 0 ? rc : copy_out(o->kind, d, back, m->device[1], m->bytes, e);
         if (rc == 0 && i == o->checks - 1 && o->inject_at >= 0 && (size_t)o->inject_at < m->bytes)
             back[o->inject_at] ^= 1;
         if (rc == 0)
@@ -290,7 +271,7 @@ static int time_copies(struct bench_local_row *row, const struct copies *m,
 static int run_copies(struct bench_local_row *row, const struct bench_local_opts *o,
                       struct local_device *d, struct err *e)
 {
-    struct copies m = {.kind = o->kind};
+    struct copies m;
     uint64_t words = (size_of(row, o, GPU_COPY, CPU_COPY) + sizeof words - 1) / sizeof words;
     m.bytes = (size_t)words * sizeof words;
     for (int i = 0; i < 2; i++) {

@@ -2,23 +2,6 @@
 
 #include "common/rng.h"
 
-struct gemm_check {
-    int n;
-    signed char *a, *b;
-    double *x, *expected; /* A (B x) */
-    double *product;      /* scratch: C x */
-};
-
-const signed char *gemm_check_a(const struct gemm_check *g)
-{
-    return g->a;
-}
-
-const signed char *gemm_check_b(const struct gemm_check *g)
-{
-    return g->b;
-}
-
 /* Sets out = M v. The inner loop goes down a column. */
 static void multiply(double *out, const signed char *m, const double *v, int n)
 {

@@ -11,17 +11,18 @@
 
 #include "common/mem.h"
 
-struct gemm_check;
+struct gemm_check {
+    int n;
+    signed char *a, *b;   /* n^2 elements each */
+    double *x, *expected; /* A (B x) */
+    double *product;      /* scratch: C x */
+};
 
 /* Makes the matrices A and B of n x n elements, from -4 to 4. Returns NULL if there is no memory:
  * 2 n^2 bytes. Cost 3 n^2. */
 struct gemm_check *gemm_check_new(int n);
 void gemm_check_free(struct gemm_check *g);
 AUTO_DEFINE(gemm_check, struct gemm_check *, gemm_check_free)
-
-/* The n^2 elements of A and B. Borrowed. */
-const signed char *gemm_check_a(const struct gemm_check *g);
-const signed char *gemm_check_b(const struct gemm_check *g);
 
 /* Returns the number of rows of C that have wrong elements. A NaN is wrong. Cost n^2. */
 uint64_t gemm_check_wrong_rows(const struct gemm_check *g, const float *c);

@@ -1,7 +1,6 @@
 #include "collectives/bench/ring/ring_probe.h"
 
 #include <errno.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -12,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "collectives/bootstrap/bootstrap_server.h"
 #include "common/clock.h"
 #include "common/entropy.h"
 #include "common/listen.h"
@@ -184,20 +184,6 @@ void ring_probe_close(struct ring_probe *p)
 
 /* ---- the client ----------------------------------------------------------------------------- */
 
-/* Waits until the descriptor is ready, or until `end_s`. Returns 0 or -ETIMEDOUT. */
-static int await(int fd, short events, double end_s)
-{
-    struct pollfd p = {.fd = fd, .events = events};
-    for (;;) {
-        double left_ms = (end_s - clock_s()) * 1e3;
-        int n = left_ms > 0 ? poll(&p, 1, (int)left_ms + 1) : 0;
-        if (n > 0)
-            return 0;
-        if (n == 0 && left_ms <= 0)
-            return -ETIMEDOUT;
-    }
-}
-
 /* Returns a connected socket, or a negative errno. */
 static int connect_to(const char *address, uint16_t port)
 {
@@ -207,44 +193,22 @@ static int connect_to(const char *address, uint16_t port)
     snprintf(service, sizeof service, "%u", port);
     if (getaddrinfo(address, service, &hints, &found) != 0)
         return -EADDRNOTAVAIL;
-    AUTO(fd) int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    int rc = fd < 0 || connect(fd, found->ai_addr, found->ai_addrlen) < 0 ? -errno : 0, error = 0;
-    socklen_t len = sizeof error;
+    int fd = bootstrap_server_connect(found, clock_ms() + CONNECT_MS);
     freeaddrinfo(found);
-    if (rc == -EINPROGRESS) {
-        rc = await(fd, POLLOUT, clock_s() + CONNECT_MS / 1e3);
-        if (rc == 0 && getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0)
-            rc = -error;
-    }
-    return rc < 0 ? rc : fd_take(&fd);
-}
-
-static int send_all(int fd, const void *bytes, size_t len, double end_s)
-{
-    for (const char *p = bytes; len > 0;) {
-        ssize_t n = send(fd, p, len, MSG_NOSIGNAL);
-        if (n < 0 && errno != EAGAIN && errno != EINTR)
-            return -errno;
-        if (n < 0 && await(fd, POLLOUT, end_s) < 0)
-            return -ETIMEDOUT;
-        p += n > 0 ? n : 0;
-        len -= n > 0 ? (size_t)n : 0;
-    }
-    return 0;
+    return fd;
 }
 
 /* Sends a message and waits for its answer. Sets *seconds. Returns 0 or a negative errno. */
 static int exchange(int fd, uint32_t bytes, int within_ms, double *seconds)
 {
-    char *message = xcalloc(bytes, 1), answer;
-    double begin = clock_s(), end_s = begin + within_ms / 1e3;
-    int rc = send_all(fd, &bytes, sizeof bytes, end_s);
-    rc = rc < 0 ? rc : send_all(fd, message, bytes, end_s);
-    rc = rc < 0 ? rc : await(fd, POLLIN, end_s);
-    if (rc == 0 && recv(fd, &answer, 1, 0) != 1)
-        rc = -ECONNRESET;
+    AUTO(free) char *message = xcalloc(bytes, 1);
+    char answer;
+    double begin = clock_s();
+    int64_t end_ms = clock_ms() + within_ms;
+    int rc = bootstrap_server_send(fd, &bytes, sizeof bytes, end_ms);
+    rc = rc < 0 ? rc : bootstrap_server_send(fd, message, bytes, end_ms);
+    rc = rc < 0 ? rc : bootstrap_server_recv(fd, &answer, 1, end_ms);
     *seconds = clock_s() - begin;
-    free(message);
     return rc;
 }
 
@@ -263,7 +227,7 @@ static int probe(struct ring_probe_result *out, int fd, const char *token)
     double seconds = 0;
     int one = 1;
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    int rc = send_all(fd, token, RING_PROBE_TOKEN_BYTES, clock_s() + SMALL_MS / 1e3);
+    int rc = bootstrap_server_send(fd, token, RING_PROBE_TOKEN_BYTES, clock_ms() + SMALL_MS);
     rc = rc < 0 ? rc : exchange(fd, 1, SMALL_MS, &seconds);
     if (rc == 0)
         rc = exchange(fd, 1, SMALL_MS, &seconds); /* the first one waited for the server's thread */

@@ -1,4 +1,4 @@
-#include "collectives/bench/bench_report.h"
+#include "collectives/bench/bench.h"
 
 #include <jansson.h>
 
@@ -15,19 +15,22 @@ static const struct bench_report_device devices[2] = {
      .name = "NVIDIA H200"},
 };
 
-static const struct bench_report_head head = {
-    .version = "NCCL 2.28.9 (headers 2.27.3)",
-    .backend = "nccl",
-    .coll = "all_reduce",
-    .ranks = 2,
+static const struct bench_opts opts = {
+    .coll = COLLECTIVE_ALL_REDUCE,
     .min_bytes = 8,
     .max_bytes = 134217728,
-    .step = 2,
-    .step_is_factor = true,
+    .factor = 2,
     .warmups = 1,
     .iters = 20,
     .checks = 1,
     .agg = 1,
+};
+
+static const struct bench_report_head head = {
+    .o = &opts,
+    .version = "NCCL 2.28.9 (headers 2.27.3)",
+    .backend = "nccl",
+    .ranks = 2,
 };
 
 TEST(the_head_is_laid_out_as_nccl_tests_lays_it_out)
@@ -128,7 +131,9 @@ static char *document(struct bench_report_json *j, const struct bench_report_sum
 TEST(only_the_time_column_is_the_time_to_start_the_work)
 {
     struct bench_report_head with = head;
-    with.cpu_time = true;
+    struct bench_opts own = opts;
+    own.cpu_time = true;
+    with.o = &own;
     struct bench_report_row r = row(10, 2, 1.5, 0);
     r.placement[0].cpu_seconds = r.placement[1].cpu_seconds = 3e-6;
     struct strbuf b = {0};

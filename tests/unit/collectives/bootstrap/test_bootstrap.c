@@ -39,7 +39,7 @@ static int meet(int rank, int size, int rounds, int timeout_ms, struct err *e)
     struct rank_identity who = {rank, size, rank, size, 0, "RANK"};
     for (int i = 0; i < rounds; i++) {
         struct bootstrap *x = bootstrap_new(&who);
-        const struct bootstrap_ops *t = bootstrap_table(x);
+        const struct bootstrap_ops *t = &x->table;
         int mine[3] = {rank, i, rank * 7 + i}, got[3];
         int rc = t->put(t->arg, "other", "x", 1, e);
         if (rc == 0)

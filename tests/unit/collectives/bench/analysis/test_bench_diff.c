@@ -37,7 +37,8 @@ TEST(of_equal_rows_one_is_called_different_in_at_most_5_of_100_comparisons)
         for (int i = 0; i < ROWS; i++) {
             draw(v[0][i], &r, 1);
             draw(v[1][i], &r, 1);
-            rows[i] = (struct bench_diff_row){v[0][i], v[1][i], N, N, 0, 0, 0, 0, false, false};
+            rows[i] = (struct bench_diff_row){
+                .before = v[0][i], .after = v[1][i], .before_n = N, .after_n = N};
         }
         bench_diff_judge(rows, ROWS, 0);
         bool any = false;

@@ -13,7 +13,7 @@ static float *product(const struct gemm_check *g)
     for (int j = 0; j < N; j++)
         for (int k = 0; k < N; k++)
             for (int i = 0; i < N; i++)
-                c[j * N + i] += (float)(gemm_check_a(g)[k * N + i] * gemm_check_b(g)[j * N + k]);
+                c[j * N + i] += (float)(g->a[k * N + i] * g->b[j * N + k]);
     return c;
 }
 
@@ -50,8 +50,8 @@ TEST(elements_are_small_integers_of_all_values)
     AUTO(gemm_check) struct gemm_check *g = gemm_check_new(N);
     bool seen[9] = {false};
     for (int i = 0; i < N * N; i++) {
-        CHECK(gemm_check_a(g)[i] >= -4 && gemm_check_a(g)[i] <= 4);
-        seen[gemm_check_b(g)[i] + 4] = true;
+        CHECK(g->a[i] >= -4 && g->a[i] <= 4);
+        seen[g->b[i] + 4] = true;
     }
     for (int i = 0; i < 9; i++)
         CHECK(seen[i]);

@@ -1,4 +1,4 @@
-#include "collectives/backends/nccl/nccl_task.h"
+#include "collectives/bootstrap/task.h"
 
 #include <semaphore.h>
 
@@ -8,12 +8,12 @@
 enum { LONG_MS = 60000 };
 
 struct gated {
-    struct nccl_task task;
+    struct task task;
     sem_t *open, *passed; /* outlive the task */
     pthread_t thread;
 };
 
-static void pass(struct nccl_task *t)
+static void pass(struct task *t)
 {
     struct gated *g = (struct gated *)t;
     g->thread = pthread_self();
@@ -36,25 +36,25 @@ TEST(a_task_runs_in_another_thread_and_its_end_is_awaited)
 {
     sem_t open, passed;
     struct gated *g = make(&open, &passed);
-    nccl_task_start(&g->task, pass);
-    CHECK(!nccl_task_wait(&g->task, 1));
-    CHECK(!nccl_task_wait(&g->task, -5)); /* a deadline that has passed */
+    task_start(&g->task, pass);
+    CHECK(!task_wait(&g->task, 1));
+    CHECK(!task_wait(&g->task, -5)); /* a deadline that has passed */
     sem_post(&open);
-    CHECK(nccl_task_wait(&g->task, LONG_MS));
+    CHECK(task_wait(&g->task, LONG_MS));
     CHECK(!pthread_equal(g->thread, pthread_self()));
-    CHECK(nccl_task_wait(&g->task, 0)); /* again */
-    nccl_task_free(&g->task);
+    CHECK(task_wait(&g->task, 0)); /* again */
+    task_free(&g->task);
 }
 
 TEST(a_task_that_is_left_behind_keeps_its_memory_until_its_call_returns)
 {
     sem_t open, passed;
     struct gated *g = make(&open, &passed);
-    nccl_task_start(&g->task, pass);
-    CHECK(!nccl_task_wait(&g->task, 1));
-    nccl_task_free(&g->task);
+    task_start(&g->task, pass);
+    CHECK(!task_wait(&g->task, 1));
+    task_free(&g->task);
     sem_post(&open); /* with a sanitizer, a use after free or a leak fails here */
     while (sem_wait(&passed) != 0)
         ;
-    nccl_task_free(NULL);
+    task_free(NULL);
 }

@@ -1,4 +1,4 @@
-#include "collectives/backends/nccl/nccl_task.h"
+#include "collectives/bootstrap/task.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -6,42 +6,14 @@
 
 #include "common/clock.h"
 
-static void destroy(struct nccl_task *t)
+static void destroy(struct task *t)
 {
     pthread_cond_destroy(&t->returned);
     pthread_mutex_destroy(&t->lock);
     free(t);
 }
 
-static void *run(void *arg)
-{
-    struct nccl_task *t = arg;
-    t->run(t);
-    pthread_mutex_lock(&t->lock);
-    t->done = true;
-    bool abandoned = t->abandoned;
-    pthread_cond_signal(&t->returned);
-    pthread_mutex_unlock(&t->lock);
-    if (abandoned)
-        destroy(t);
-    return NULL;
-}
-
-/* Signals are for the program's own threads. */
-static bool start_thread(struct nccl_task *t)
-{
-    pthread_t thread;
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool started = pthread_create(&thread, NULL, run, t) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (started)
-        pthread_detach(thread);
-    return started;
-}
-
-void nccl_task_start(struct nccl_task *t, void (*call)(struct nccl_task *t))
+void task_open(struct task *t)
 {
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
@@ -49,12 +21,45 @@ void nccl_task_start(struct nccl_task *t, void (*call)(struct nccl_task *t))
     pthread_mutex_init(&t->lock, NULL);
     pthread_cond_init(&t->returned, &monotonic);
     pthread_condattr_destroy(&monotonic);
+}
+
+void task_done(struct task *t)
+{
+    pthread_mutex_lock(&t->lock);
+    t->done = true;
+    bool abandoned = t->abandoned;
+    pthread_cond_signal(&t->returned);
+    pthread_mutex_unlock(&t->lock);
+    if (abandoned)
+        destroy(t);
+}
+
+static void *run(void *arg)
+{
+    struct task *t = arg;
+    t->run(t);
+    task_done(t);
+    return NULL;
+}
+
+/* Signals are for the program's own threads. */
+void task_start(struct task *t, void (*call)(struct task *t))
+{
+    pthread_t thread;
+    sigset_t all, before;
+    task_open(t);
     t->run = call;
-    if (!start_thread(t))
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool started = pthread_create(&thread, NULL, run, t) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (started)
+        pthread_detach(thread);
+    else
         run(t);
 }
 
-bool nccl_task_wait(struct nccl_task *t, int64_t timeout_ms)
+bool task_wait(struct task *t, int64_t timeout_ms)
 {
     struct timespec end = clock_in_ms(timeout_ms > 0 ? timeout_ms : 0);
     pthread_mutex_lock(&t->lock);
@@ -65,7 +70,7 @@ bool nccl_task_wait(struct nccl_task *t, int64_t timeout_ms)
     return done;
 }
 
-void nccl_task_free(struct nccl_task *t)
+void task_free(struct task *t)
 {
     if (!t)
         return;
