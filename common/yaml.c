@@ -13,43 +13,27 @@
 #include "common/strbuf.h"
 #include "common/yaml_scalar.h"
 
-/* The position of a value in the file. `children` has the positions of the value's members or
- * elements, in the order of the JSON object or array. An alias and its anchor share this list; the
- * document owns all lists. */
-struct position {
-    int line, column;
-    struct position_list *children; /* NULL for a scalar */
-};
-
-struct position_list {
-    struct position *at;
-    size_t count, cap;
-    struct position_list *next;
-};
+/* The position of a value is [line, column, children]. `children` has the positions of the value's
+ * members or items, as an object or a list; it is null for a scalar. An alias and its anchor share
+ * it. */
+enum { POSITION_LINE, POSITION_COLUMN, POSITION_CHILDREN };
 
 struct yaml_doc {
     char *name;
-    json_t *root;
-    struct position position;
-    struct position_list *lists;
+    json_t *root, *position;
 };
 
-/* A value that the reader has read. Holds a reference to `json`. */
+/* A value that the reader has read. */
 struct value {
-    json_t *json;
-    struct position position;
+    json_t *json, *position;
     int height; /* 1 for a scalar */
-    int nodes;  /* number of nodes in the value, including itself, with aliases expanded */
 };
 
 struct reader {
     yaml_parser_t parser;
     struct yaml_doc *doc;
     struct err *e;
-    /* values of complete anchors; `names` maps an anchor's name to its index */
-    struct value *anchors;
-    size_t anchor_count;
-    json_t *names;
+    json_t *anchors;      /* name of a complete anchor: [value, children, height, nodes] */
     const char *text_key; /* the parameter of yaml_read() */
     bool in_text_key;     /* the reader is in the value of this key */
     int nodes;            /* number of nodes read, with aliases expanded */
@@ -60,36 +44,18 @@ static void auto_event(yaml_event_t *ev)
     yaml_event_delete(ev);
 }
 
-/* ---- positions ------------------------------------------------------------------------------ */
-
-static struct position_list *position_list_new(struct yaml_doc *d)
+static void auto_value(struct value *v)
 {
-    struct position_list *p = xzalloc(sizeof *p);
-    p->next = d->lists;
-    d->lists = p;
-    return p;
-}
-
-static void position_list_add(struct position_list *p, struct position position)
-{
-    if (p->count == p->cap) {
-        p->cap = p->cap ? 2 * p->cap : 4;
-        p->at = xrealloc(p->at, p->cap, sizeof *p->at);
-    }
-    p->at[p->count++] = position;
+    json_decref(v->json);
+    json_decref(v->position);
 }
 
 void yaml_doc_free(struct yaml_doc *d)
 {
     if (!d)
         return;
-    while (d->lists) {
-        struct position_list *p = d->lists;
-        d->lists = p->next;
-        free(p->at);
-        free(p);
-    }
     json_decref(d->root);
+    json_decref(d->position);
     free(d->name);
     free(d);
 }
@@ -99,27 +65,17 @@ const json_t *yaml_root(const struct yaml_doc *d)
     return d->root;
 }
 
-/* Returns the index of the child of `v` that `part`, a part of a path, names. Returns -1 if there
- * is no such child. */
-static int child_index(const json_t *v, const char *part)
+/* ---- positions ------------------------------------------------------------------------------ */
+
+/* Returns a position (new reference). `children` is borrowed; NULL for a scalar. */
+static json_t *position_new(yaml_mark_t at, json_t *children)
 {
-    int i = 0;
-    if (json_is_array(v)) {
-        for (const char *s = part; *s; s++) {
-            if (!isdigit((unsigned char)*s) || i > YAML_NODES_MAX)
-                return -1;
-            i = 10 * i + (*s - '0');
-        }
-        return *part && (size_t)i < json_array_size(v) ? i : -1;
-    }
-    const char *key;
-    json_t *value;
-    json_object_foreach ((json_t *)v, key, value) { /* the macro rejects const pointers */
-        if (strcmp(key, part) == 0)
-            return i;
-        i++;
-    }
-    return -1;
+    return json_pack("[i, i, O?]", (int)at.line + 1, (int)at.column + 1, children);
+}
+
+static int position_part(const json_t *position, size_t part)
+{
+    return (int)json_integer_value(json_array_get(position, part));
 }
 
 /* Reads the next part of a JSON pointer (RFC 6901) into `part`, without its escapes. Returns the
@@ -135,18 +91,17 @@ static const char *next_part(const char *path, struct strbuf *part)
     return path;
 }
 
-static struct position find_position(const struct yaml_doc *d, const char *path)
+static const json_t *find_position(const struct yaml_doc *d, const char *path)
 {
-    struct position position = d->position;
-    const json_t *v = d->root;
+    const json_t *position = d->position, *next = position;
     AUTO(strbuf) struct strbuf part = {0};
-    while (*path == '/' && position.children) {
+    for (; next && *path == '/'; position = next ? next : position) {
         path = next_part(path, &part);
-        int i = child_index(v, strbuf_str(&part));
-        if (i < 0)
-            break;
-        v = json_is_array(v) ? json_array_get(v, (size_t)i) : json_object_get(v, strbuf_str(&part));
-        position = position.children->at[i];
+        const char *key = strbuf_str(&part);
+        const json_t *children = json_array_get(position, POSITION_CHILDREN);
+        bool number = *key && !key[strspn(key, "0123456789")];
+        next = number && json_is_array(children) ? json_array_get(children, strtoul(key, NULL, 10))
+                                                 : json_object_get(children, key);
     }
     return position;
 }
@@ -159,8 +114,9 @@ int yaml_error_at(const struct yaml_doc *d, const char *path, struct err *e, int
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    struct position at = find_position(d, path);
-    return err_set(e, code, "%s:%d:%d: %s", d->name, at.line, at.column, text);
+    const json_t *at = find_position(d, path);
+    return err_set(e, code, "%s:%d:%d: %s", d->name, position_part(at, POSITION_LINE),
+                   position_part(at, POSITION_COLUMN), text);
 }
 
 /* ---- errors while reading ------------------------------------------------------------------- */
@@ -280,83 +236,56 @@ static int read_node(struct reader *r, const yaml_event_t *ev, int depth, struct
 
 static int read_sequence(struct reader *r, int depth, struct value *out)
 {
-    AUTO(json) json_t *list = json_array();
-    struct position_list *children = position_list_new(r->doc);
+    json_t *children = json_array_get(out->position, POSITION_CHILDREN);
     for (;;) {
         AUTO(event) yaml_event_t ev = {0};
-        struct value item;
+        AUTO(value) struct value item = {0};
         int rc = next_event(r, &ev);
-        if (rc < 0)
+        if (rc < 0 || ev.type == YAML_SEQUENCE_END_EVENT)
             return rc;
-        if (ev.type == YAML_SEQUENCE_END_EVENT)
-            break;
         rc = read_node(r, &ev, depth + 1, &item);
         if (rc < 0)
             return rc;
-        if (json_array_append_new(list, item.json) < 0)
+        if (json_array_append(out->json, item.json) < 0 ||
+            json_array_append(children, item.position) < 0)
             return err_set(r->e, -ENOMEM, "%s: out of memory", r->doc->name);
-        position_list_add(children, item.position);
         out->height = item.height >= out->height ? item.height + 1 : out->height;
     }
-    out->position.children = children;
-    out->json = TAKE(list);
-    return 0;
 }
 
-/* A mapping while it is read: its members and their positions. */
-struct mapping {
-    json_t *obj;
-    struct position_list *positions;
+/* The members of a mapping and their positions: those that it has itself, or those from merge
+ * keys. Both are objects with the same keys. */
+struct members {
+    json_t *values, *positions;
 };
 
-/* The members that a mapping has from merge keys. `index` maps a key to its index in
- * `positions`. */
-struct merged {
-    struct mapping members;
-    json_t *index;
-};
-
-/* Adds the members of `from`. A member that exists gets the new value and keeps its place, as in a
- * dictionary of Python. */
-static void add_members(struct merged *to, json_t *from, const struct position_list *positions)
+/* Adds members. A member that exists gets the new value and keeps its place, as in a dictionary of
+ * Python. */
+static void add_members(struct members *to, json_t *values, json_t *positions)
 {
-    const char *key;
-    json_t *value;
-    size_t i = 0;
-    json_object_foreach (from, key, value) {
-        const json_t *at = json_object_get(to->index, key);
-        if (at) {
-            to->members.positions->at[json_integer_value(at)] = positions->at[i];
-        } else {
-            json_object_set_new(to->index, key,
-                                json_integer((json_int_t)to->members.positions->count));
-            position_list_add(to->members.positions, positions->at[i]);
-        }
-        json_object_set(to->members.obj, key, value);
-        i++;
-    }
+    json_object_update(to->values, values);
+    json_object_update(to->positions, positions);
 }
 
 /* Handles "<<: *mapping" and "<<: [*first, *second]": earlier mappings take precedence
  * (yaml.org/type/merge.html), so they are added last. */
-static int merge(struct reader *r, struct merged *into, const struct value *v, yaml_mark_t at)
+static int merge(struct reader *r, struct members *into, const struct value *v, yaml_mark_t at)
 {
+    json_t *children = json_array_get(v->position, POSITION_CHILDREN);
     if (json_is_object(v->json)) {
-        add_members(into, v->json, v->position.children);
+        add_members(into, v->json, children);
         return 0;
     }
-    size_t i = json_array_size(v->json);
     bool mappings = json_is_array(v->json);
-    while (mappings && i-- > 0) {
+    for (size_t i = json_array_size(v->json); mappings && i-- > 0;) {
         json_t *item = json_array_get(v->json, i);
         mappings = json_is_object(item);
-        if (mappings)
-            add_members(into, item, v->position.children->at[i].children);
+        add_members(into, item, json_array_get(json_array_get(children, i), POSITION_CHILDREN));
     }
     return mappings ? 0 : fail(r, at, -EINVAL, "'<<' needs a mapping, or a list of mappings");
 }
 
-static int read_key(struct reader *r, const yaml_event_t *ev, const struct mapping *own)
+static int read_key(struct reader *r, const yaml_event_t *ev, const struct members *own)
 {
     if (ev->type != YAML_SCALAR_EVENT)
         return fail(r, ev->start_mark, -EINVAL, "a key must be text, not %s",
@@ -371,24 +300,24 @@ static int read_key(struct reader *r, const yaml_event_t *ev, const struct mappi
     const char *key = (const char *)ev->data.scalar.value;
     if (!*key && is_plain(ev))
         return fail(r, ev->start_mark, -EINVAL, "a key is missing");
-    int i = json_object_get(own->obj, key) ? child_index(own->obj, key) : -1;
-    if (i >= 0)
+    const json_t *first = json_object_get(own->positions, key);
+    if (first)
         return fail(r, ev->start_mark, -EINVAL, "duplicate key '%.100s', first in line %d", key,
-                    own->positions->at[i].line);
+                    position_part(first, POSITION_LINE));
     return 0;
 }
 
 /* Reads one key and its value. Members from a merge key go into `merged`. */
-static int read_member(struct reader *r, const yaml_event_t *key, int depth, struct mapping *own,
-                       struct merged *merged, struct value *out)
+static int read_member(struct reader *r, const yaml_event_t *key, int depth, struct members *own,
+                       struct members *merged, struct value *out)
 {
     int rc = read_key(r, key, own);
     AUTO(event) yaml_event_t ev = {0};
+    AUTO(value) struct value v = {0};
     if (rc == 0)
         rc = next_event(r, &ev);
     if (rc < 0)
         return rc;
-    struct value v;
     const char *name = (const char *)key->data.scalar.value;
     bool is_text = depth == 1 && r->text_key && strcmp(name, r->text_key) == 0;
     r->in_text_key |= is_text;
@@ -396,25 +325,21 @@ static int read_member(struct reader *r, const yaml_event_t *key, int depth, str
     if (rc < 0)
         return rc;
     r->in_text_key &= !is_text;
-    AUTO(json) json_t *value = v.json;
     out->height = v.height >= out->height ? v.height + 1 : out->height;
     if (is_plain(key) && strcmp(name, "<<") == 0)
         return merge(r, merged, &v, ev.start_mark);
-    v.position.line = (int)key->start_mark.line + 1;
-    v.position.column = (int)key->start_mark.column + 1;
-    if (json_object_set(own->obj, name, value) < 0)
+    json_t *children = json_array_get(v.position, POSITION_CHILDREN);
+    if (json_object_set(own->values, name, v.json) < 0 ||
+        json_object_set_new(own->positions, name, position_new(key->start_mark, children)) < 0)
         return fail(r, key->start_mark, -EINVAL, "key '%.100s' is not text in UTF-8", name);
-    position_list_add(own->positions, v.position);
     return 0;
 }
 
 static int read_mapping(struct reader *r, int depth, struct value *out)
 {
-    AUTO(json) json_t *obj = json_object();
-    AUTO(json) json_t *all = json_object();
-    AUTO(json) json_t *index = json_object();
-    struct mapping own = {obj, position_list_new(r->doc)};
-    struct merged merged = {{all, position_list_new(r->doc)}, index};
+    AUTO(json) json_t *values = json_object(), *positions = json_object();
+    struct members own = {values, positions};
+    struct members all = {out->json, json_array_get(out->position, POSITION_CHILDREN)};
     for (;;) {
         AUTO(event) yaml_event_t key = {0};
         int rc = next_event(r, &key);
@@ -422,15 +347,11 @@ static int read_mapping(struct reader *r, int depth, struct value *out)
             return rc;
         if (key.type == YAML_MAPPING_END_EVENT)
             break;
-        rc = read_member(r, &key, depth, &own, &merged, out);
+        rc = read_member(r, &key, depth, &own, &all, out);
         if (rc < 0)
             return rc;
     }
-    bool merges = json_object_size(all) > 0;
-    if (merges) /* the own members take precedence */
-        add_members(&merged, obj, own.positions);
-    out->position.children = merges ? merged.members.positions : own.positions;
-    out->json = merges ? TAKE(all) : TAKE(obj);
+    add_members(&all, values, positions); /* the own members take precedence over merged ones */
     return 0;
 }
 
@@ -439,73 +360,66 @@ static int read_mapping(struct reader *r, int depth, struct value *out)
 static int read_alias(struct reader *r, const yaml_event_t *ev, int depth, struct value *out)
 {
     const char *name = (const char *)ev->data.alias.anchor;
-    const json_t *index = json_object_get(r->names, name);
-    if (!index)
+    json_t *children = NULL;
+    int nodes = 0;
+    if (json_unpack(json_object_get(r->anchors, name), "[O, o, i, i]", &out->json, &children,
+                    &out->height, &nodes) < 0)
         return fail(r, ev->start_mark, -EINVAL, "alias '*%.100s': no complete anchor has this name",
                     name);
-    const struct value *a = &r->anchors[json_integer_value(index)];
-    int rc = count_nodes(r, ev->start_mark, a->nodes, depth + a->height - 1);
-    if (rc < 0)
-        return rc;
-    out->json = json_incref(a->json);
-    out->position.children = a->position.children;
-    out->height = a->height;
-    return 0;
+    out->position = position_new(ev->start_mark, children);
+    return count_nodes(r, ev->start_mark, nodes, depth + out->height - 1);
 }
 
-static void add_anchor(struct reader *r, const yaml_char_t *anchor, const struct value *v)
+/* Reads a node that is not an alias. Sets `*anchor` to the name of its anchor, borrowed, or to
+ * NULL. */
+static int read_content(struct reader *r, const yaml_event_t *ev, int depth, struct value *out,
+                        const yaml_char_t **anchor)
 {
-    r->anchors = xrealloc(r->anchors, r->anchor_count + 1, sizeof *r->anchors);
-    r->anchors[r->anchor_count] = *v;
-    json_incref(v->json);
-    json_object_set_new(r->names, (const char *)anchor, json_integer((json_int_t)r->anchor_count));
-    r->anchor_count++;
-}
-
-/* Reads the node that starts with `ev`, at `depth` (1 for the root). An anchor is registered only
- * when its node is complete, so no node can contain itself. */
-static int read_node(struct reader *r, const yaml_event_t *ev, int depth, struct value *out)
-{
-    struct value v = {
-        .position = {(int)ev->start_mark.line + 1, (int)ev->start_mark.column + 1, NULL},
-        .height = 1};
-    const yaml_char_t *anchor = NULL;
-    int before = r->nodes;
-    int rc = 0;
-    if (ev->type == YAML_SCALAR_EVENT)
-        rc = count_nodes(r, ev->start_mark, 1 + (int)(ev->data.scalar.length >> 10), depth);
-    else if (ev->type != YAML_ALIAS_EVENT)
-        rc = count_nodes(r, ev->start_mark, 1, depth);
+    size_t length = ev->type == YAML_SCALAR_EVENT ? ev->data.scalar.length : 0;
+    AUTO(json) json_t *children = NULL;
+    int rc = count_nodes(r, ev->start_mark, 1 + (int)(length >> 10), depth);
+    out->height = 1;
     if (rc < 0)
         return rc;
     switch (ev->type) {
     case YAML_SCALAR_EVENT:
-        anchor = ev->data.scalar.anchor;
-        rc = read_scalar(r, ev, &v);
-        break;
+        *anchor = ev->data.scalar.anchor;
+        out->position = position_new(ev->start_mark, NULL);
+        return read_scalar(r, ev, out);
     case YAML_SEQUENCE_START_EVENT:
-        anchor = ev->data.sequence_start.anchor;
+        *anchor = ev->data.sequence_start.anchor;
+        out->json = json_array();
+        children = json_array();
+        out->position = position_new(ev->start_mark, children);
         rc = check_tag(r, ev, ev->data.sequence_start.tag, YAML_SEQ_TAG);
-        rc = rc < 0 ? rc : read_sequence(r, depth, &v);
-        break;
+        return rc < 0 ? rc : read_sequence(r, depth, out);
     case YAML_MAPPING_START_EVENT:
-        anchor = ev->data.mapping_start.anchor;
+        *anchor = ev->data.mapping_start.anchor;
+        out->json = json_object();
+        children = json_object();
+        out->position = position_new(ev->start_mark, children);
         rc = check_tag(r, ev, ev->data.mapping_start.tag, YAML_MAP_TAG);
-        rc = rc < 0 ? rc : read_mapping(r, depth, &v);
-        break;
-    case YAML_ALIAS_EVENT:
-        rc = read_alias(r, ev, depth, &v);
-        break;
+        return rc < 0 ? rc : read_mapping(r, depth, out);
     default:
-        rc = fail(r, ev->start_mark, -EINVAL, "a value is expected");
+        return fail(r, ev->start_mark, -EINVAL, "a value is expected");
     }
-    if (rc < 0)
-        return rc;
-    v.nodes = r->nodes - before;
-    if (anchor)
-        add_anchor(r, anchor, &v);
-    *out = v;
-    return 0;
+}
+
+/* Reads the node that starts with `ev`, at `depth` (1 for the root). An anchor is registered only
+ * when its node is complete, so no node can contain itself. `*out` holds its references also after
+ * a failure. */
+static int read_node(struct reader *r, const yaml_event_t *ev, int depth, struct value *out)
+{
+    const yaml_char_t *anchor = NULL;
+    int before = r->nodes;
+    int rc = ev->type == YAML_ALIAS_EVENT ? read_alias(r, ev, depth, out)
+                                          : read_content(r, ev, depth, out, &anchor);
+    if (rc == 0 && anchor)
+        json_object_set_new(r->anchors, (const char *)anchor,
+                            json_pack("[O, O, i, i]", out->json,
+                                      json_array_get(out->position, POSITION_CHILDREN), out->height,
+                                      r->nodes - before));
+    return rc;
 }
 
 static int read_document(struct reader *r)
@@ -515,6 +429,7 @@ static int read_document(struct reader *r)
     AUTO(event) yaml_event_t first = {0};
     AUTO(event) yaml_event_t end = {0};
     AUTO(event) yaml_event_t after = {0};
+    AUTO(value) struct value root = {0};
     int rc = next_event(r, &stream);
     if (rc == 0)
         rc = next_event(r, &start);
@@ -522,18 +437,16 @@ static int read_document(struct reader *r)
         return fail(r, start.start_mark, -EINVAL, "the document is empty");
     if (rc == 0)
         rc = next_event(r, &first);
-    struct value root = {0};
     if (rc == 0)
         rc = read_node(r, &first, 1, &root);
-    if (rc < 0)
-        return rc;
-    r->doc->root = root.json;
-    r->doc->position = root.position;
-    rc = next_event(r, &end);
+    if (rc == 0)
+        rc = next_event(r, &end);
     if (rc == 0)
         rc = next_event(r, &after);
     if (rc == 0 && after.type != YAML_STREAM_END_EVENT)
         return fail(r, after.start_mark, -EINVAL, "a second document; only one is expected");
+    r->doc->root = TAKE(root.json);
+    r->doc->position = TAKE(root.position);
     return rc;
 }
 
@@ -548,13 +461,10 @@ int yaml_read(struct yaml_doc **out, const char *text, size_t len, const char *n
     if (!yaml_parser_initialize(&r.parser))
         return err_set(e, -ENOMEM, "%s: out of memory", name);
     yaml_parser_set_input_string(&r.parser, (const unsigned char *)text, len);
-    r.names = json_object();
+    r.anchors = json_object();
     int rc = read_document(&r);
     yaml_parser_delete(&r.parser);
-    for (size_t i = 0; i < r.anchor_count; i++)
-        json_decref(r.anchors[i].json);
-    free(r.anchors);
-    json_decref(r.names);
+    json_decref(r.anchors);
     if (rc < 0)
         return rc;
     *out = TAKE(d);

@@ -277,8 +277,8 @@ static void slopes_at(const struct gp *g, const struct chunk *c, size_t i, doubl
     }
 }
 
-static void predict(const struct gp *g, const struct kernel_points *at, double *mean, double *var,
-                    double *dmean, double *dvar)
+void gp_predict(const struct gp *g, const struct kernel_points *at, double *mean, double *var,
+                double *dmean, double *dvar)
 {
     size_t n = g->n, cols = g->shape->cols, rows = dmean ? 2 + 1 + g->shape->groups : 2;
     size_t most = at->n < AT_ONCE ? at->n : AT_ONCE;
@@ -300,15 +300,4 @@ static void predict(const struct gp *g, const struct kernel_points *at, double *
         for (size_t i = 0; i < c.count; i++)
             slopes_at(g, &c, i, dmean + (c.first + i) * cols, dvar + (c.first + i) * cols);
     }
-}
-
-void gp_predict(const struct gp *g, const struct kernel_points *at, double *mean, double *var)
-{
-    predict(g, at, mean, var, NULL, NULL);
-}
-
-void gp_predict_slopes(const struct gp *g, const struct kernel_points *at, double *mean,
-                       double *var, double *dmean, double *dvar)
-{
-    predict(g, at, mean, var, dmean, dvar);
 }

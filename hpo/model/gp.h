@@ -48,13 +48,10 @@ size_t gp_count(const struct gp *g);
 void gp_targets(struct gp *g, const double *y);
 
 /* Computes the posterior mean and variance of f (not of y) at the n points of `at` (R&W eq. 2.25,
- * 2.26). Variances are never below 1e-14. Costs n N^2 flops. */
-void gp_predict(const struct gp *g, const struct kernel_points *at, double *mean, double *var);
-
-/* The same, and also computes their derivatives by the coordinates: dmean and dvar have n rows of
- * `cols` numbers. */
-void gp_predict_slopes(const struct gp *g, const struct kernel_points *at, double *mean,
-                       double *var, double *dmean, double *dvar);
+ * 2.26), and their derivatives by the coordinates: dmean and dvar have n rows of `cols` numbers;
+ * both NULL: not needed. Variances are never below 1e-14. Costs n N^2 flops. */
+void gp_predict(const struct gp *g, const struct kernel_points *at, double *mean, double *var,
+                double *dmean, double *dvar);
 
 /* Returns the noise variance that all observations share. */
 double gp_noise(const struct gp *g);

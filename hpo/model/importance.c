@@ -1,17 +1,11 @@
 #include "hpo/model/importance.h"
 
+#include <gsl/gsl_sort.h>
 #include <math.h>
-#include <stdlib.h>
 
 #include "common/mem.h"
 
 enum { TOP_MIN = 5 };
-
-static int by_size(const void *a, const void *b)
-{
-    double p = *(const double *)a, q = *(const double *)b;
-    return (p > q) - (p < q);
-}
 
 void importance_top(const double *y, size_t n, bool *top)
 {
@@ -20,7 +14,7 @@ void importance_top(const double *y, size_t n, bool *top)
         want = half < TOP_MIN ? half : TOP_MIN;
     AUTO(free) double *sorted = xcalloc(n, sizeof *sorted);
     memcpy(sorted, y, n * sizeof *y);
-    qsort(sorted, n, sizeof *sorted, by_size);
+    gsl_sort(sorted, 1, n);
     for (size_t i = 0; i < n; i++)
         top[i] = want > 0 && y[i] <= sorted[want - 1];
 }

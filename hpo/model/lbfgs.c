@@ -82,11 +82,6 @@ double lbfgs_best(const struct lbfgs *l, const double **x)
     return l->f;
 }
 
-int lbfgs_evals(const struct lbfgs *l)
-{
-    return l->evals;
-}
-
 /* Returns true if variable i is at a bound and the descent direction points out of the box. */
 static bool held(const struct lbfgs *l, size_t i)
 {

@@ -35,5 +35,3 @@ void lbfgs_update(struct lbfgs *l, double f, const double *g);
 /* Returns the best value so far, or INFINITY if none was finite. Sets `*x` to its point,
  * borrowed. */
 double lbfgs_best(const struct lbfgs *l, const double **x);
-/* Returns the number of values passed so far. */
-int lbfgs_evals(const struct lbfgs *l);

@@ -9,6 +9,50 @@
 #define WIDEST ""
 #endif
 #define INLINE static inline __attribute__((always_inline))
+#ifdef __x86_64__
+#define AVX2 __attribute__((target("avx2,fma")))
+#define AVX512 __attribute__((target("avx512f,avx512dq,avx512vl,fma" WIDEST)))
+#else
+#define AVX2
+#define AVX512
+#endif
+
+enum units { UNITS_ANY, UNITS_AVX2, UNITS_AVX512 };
+
+/* Returns the widest vector unit of this CPU. */
+static enum units units(void)
+{
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl"))
+        return UNITS_AVX512;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        return UNITS_AVX2;
+#endif
+    return UNITS_ANY;
+}
+
+/* Defines the function `name`, which calls name_body() compiled for the vector unit of this CPU. */
+#define DEFINE(type, name, parameters, arguments)          \
+    static type name##_any parameters                      \
+    {                                                      \
+        return name##_body arguments;                      \
+    }                                                      \
+    AVX2 static type name##_avx2 parameters                \
+    {                                                      \
+        return name##_body arguments;                      \
+    }                                                      \
+    AVX512 static type name##_avx512 parameters            \
+    {                                                      \
+        return name##_body arguments;                      \
+    }                                                      \
+    type name parameters                                   \
+    {                                                      \
+        enum units u = units();                            \
+        return u == UNITS_AVX512 ? name##_avx512 arguments \
+               : u == UNITS_AVX2 ? name##_avx2 arguments   \
+                                 : name##_any arguments;   \
+    }
 
 /* Returns exp(x) for x <= 0, and 0 if x < -708. Splits x into k ln 2 + r with |r| <= ln 2 / 2 (Cody
  * & Waite 1980), and computes exp(r) by the Taylor polynomial of degree 12, whose remainder is
@@ -40,16 +84,17 @@ INLINE double exp_negative(double x)
     return x < -708 ? 0 : p * two_k;
 }
 
-INLINE void values(const double *r2, size_t n, double scale, double *k)
+INLINE void matern_52_body(const double *r2, size_t n, double scale, double *k)
 {
     for (size_t i = 0; i < n; i++) {
         double a = sqrt(5 * r2[i]);
         k[i] = scale * (1 + a + 5.0 / 3 * r2[i]) * exp_negative(-a);
     }
 }
+DEFINE(void, matern_52, (const double *r2, size_t n, double scale, double *k), (r2, n, scale, k))
 
-INLINE void values_slope(const double *r2, size_t n, double scale, double *restrict k,
-                         double *restrict slope)
+INLINE void matern_52_slope_body(const double *r2, size_t n, double scale, double *restrict k,
+                                 double *restrict slope)
 {
     for (size_t i = 0; i < n; i++) {
         double x = r2[i], a = sqrt(5 * x), e = scale * exp_negative(-a);
@@ -57,6 +102,8 @@ INLINE void values_slope(const double *r2, size_t n, double scale, double *restr
         slope[i] = -5.0 / 6 * (1 + a) * e;
     }
 }
+DEFINE(void, matern_52_slope, (const double *r2, size_t n, double scale, double *k, double *slope),
+       (r2, n, scale, k, slope))
 
 INLINE void line_values(const struct matern_line *line, const double *restrict x, size_t n,
                         double *restrict k)
@@ -67,7 +114,6 @@ INLINE void line_values(const struct matern_line *line, const double *restrict x
         k[i] += scale * (1 + a * (1 + a / 3)) * exp_negative(-a);
     }
 }
-
 INLINE void line_slope(const struct matern_line *line, const double *restrict x, size_t n,
                        double *restrict k, double *restrict slope)
 {
@@ -78,17 +124,31 @@ INLINE void line_slope(const struct matern_line *line, const double *restrict x,
         slope[i] = -5.0 / 6 * (1 + a) * e;
     }
 }
+INLINE void matern_52_line_body(const struct matern_line *line, const double *x, size_t n,
+                                double *k, double *slope)
+{
+    if (slope)
+        line_slope(line, x, n, k, slope);
+    else
+        line_values(line, x, n, k);
+}
+DEFINE(void, matern_52_line,
+       (const struct matern_line *line, const double *x, size_t n, double *k, double *slope),
+       (line, x, n, k, slope))
 
-INLINE void distance(const double *x, size_t n, double at, double inverse, double *restrict r2)
+INLINE void matern_distance_body(const double *x, size_t n, double at, double inverse,
+                                 double *restrict r2)
 {
     for (size_t i = 0; i < n; i++) {
         double d = (x[i] - at) * inverse;
         r2[i] += d * d;
     }
 }
+DEFINE(void, matern_distance, (const double *x, size_t n, double at, double inverse, double *r2),
+       (x, n, at, inverse, r2))
 
-/* The pragmas here and in pull() allow the compiler to reorder the sum. */
-INLINE double spread(const double *w, const double *x, size_t n, double at)
+/* The pragmas here and in matern_pull_body() allow the compiler to reorder the sum. */
+INLINE double matern_spread_body(const double *w, const double *x, size_t n, double at)
 {
     double sum = 0;
 #pragma omp simd reduction(+ : sum)
@@ -96,9 +156,11 @@ INLINE double spread(const double *w, const double *x, size_t n, double at)
         sum += w[i] * (x[i] - at) * (x[i] - at);
     return sum;
 }
+DEFINE(double, matern_spread, (const double *w, const double *x, size_t n, double at),
+       (w, x, n, at))
 
-INLINE void pull(const struct matern_weights *w, const double *s, const double *x, size_t n,
-                 double at, double sums[2])
+INLINE void matern_pull_body(const struct matern_weights *w, const double *s, const double *x,
+                             size_t n, double at, double sums[2])
 {
     const double *a = w->a, *b = w->b;
     double sa = 0, sb = 0;
@@ -111,107 +173,7 @@ INLINE void pull(const struct matern_weights *w, const double *s, const double *
     sums[0] += sa;
     sums[1] += sb;
 }
-
-/* Compiles the functions above for one kind of vector unit. The CPU may have any of these kinds. */
-#define BODIES(suffix, attribute)                                                                  \
-    attribute static void values_##suffix(const double *r2, size_t n, double scale, double *k)     \
-    {                                                                                              \
-        values(r2, n, scale, k);                                                                   \
-    }                                                                                              \
-    attribute static void values_slope_##suffix(const double *r2, size_t n, double scale,          \
-                                                double *k, double *slope)                          \
-    {                                                                                              \
-        values_slope(r2, n, scale, k, slope);                                                      \
-    }                                                                                              \
-    attribute static void line_values_##suffix(const struct matern_line *line, const double *x,    \
-                                               size_t n, double *k)                                \
-    {                                                                                              \
-        line_values(line, x, n, k);                                                                \
-    }                                                                                              \
-    attribute static void line_slope_##suffix(const struct matern_line *line, const double *x,     \
-                                              size_t n, double *k, double *slope)                  \
-    {                                                                                              \
-        line_slope(line, x, n, k, slope);                                                          \
-    }                                                                                              \
-    attribute static void distance_##suffix(const double *x, size_t n, double at, double inverse,  \
-                                            double *r2)                                            \
-    {                                                                                              \
-        distance(x, n, at, inverse, r2);                                                           \
-    }                                                                                              \
-    attribute static double spread_##suffix(const double *w, const double *x, size_t n, double at) \
-    {                                                                                              \
-        return spread(w, x, n, at);                                                                \
-    }                                                                                              \
-    attribute static void pull_##suffix(const struct matern_weights *w, const double *s,           \
-                                        const double *x, size_t n, double at, double sums[2])      \
-    {                                                                                              \
-        pull(w, s, x, n, at, sums);                                                                \
-    }                                                                                              \
-    static const struct units units_##suffix = {                                                   \
-        values_##suffix,   values_slope_##suffix, line_values_##suffix, line_slope_##suffix,       \
-        distance_##suffix, spread_##suffix,       pull_##suffix}
-
-struct units {
-    void (*values)(const double *r2, size_t n, double scale, double *k);
-    void (*values_slope)(const double *r2, size_t n, double scale, double *k, double *slope);
-    void (*line_values)(const struct matern_line *line, const double *x, size_t n, double *k);
-    void (*line_slope)(const struct matern_line *line, const double *x, size_t n, double *k,
-                       double *slope);
-    void (*distance)(const double *x, size_t n, double at, double inverse, double *r2);
-    double (*spread)(const double *w, const double *x, size_t n, double at);
-    void (*pull)(const struct matern_weights *w, const double *s, const double *x, size_t n,
-                 double at, double sums[2]);
-};
-
-BODIES(any, );
-#ifdef __x86_64__
-BODIES(avx2, __attribute__((target("avx2,fma"))));
-BODIES(avx512, __attribute__((target("avx512f,avx512dq,avx512vl,fma" WIDEST))));
-#endif
-
-static const struct units *units(void)
-{
-#ifdef __x86_64__
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl"))
-        return &units_avx512;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        return &units_avx2;
-#endif
-    return &units_any;
-}
-
-void matern_52(const double *r2, size_t n, double scale, double *k)
-{
-    units()->values(r2, n, scale, k);
-}
-
-void matern_52_slope(const double *r2, size_t n, double scale, double *k, double *slope)
-{
-    units()->values_slope(r2, n, scale, k, slope);
-}
-
-void matern_52_line(const struct matern_line *line, const double *x, size_t n, double *k,
-                    double *slope)
-{
-    if (slope)
-        units()->line_slope(line, x, n, k, slope);
-    else
-        units()->line_values(line, x, n, k);
-}
-
-void matern_distance(const double *x, size_t n, double at, double inverse, double *r2)
-{
-    units()->distance(x, n, at, inverse, r2);
-}
-
-double matern_spread(const double *w, const double *x, size_t n, double at)
-{
-    return units()->spread(w, x, n, at);
-}
-
-void matern_pull(const struct matern_weights *w, const double *s, const double *x, size_t n,
-                 double at, double sums[2])
-{
-    units()->pull(w, s, x, n, at, sums);
-}
+DEFINE(void, matern_pull,
+       (const struct matern_weights *w, const double *s, const double *x, size_t n, double at,
+        double sums[2]),
+       (w, s, x, n, at, sums))

@@ -36,13 +36,11 @@ static struct prediction predict(struct gp *g, const struct kernel_points *at, s
                                  bool slopes, double *buffer)
 {
     struct prediction a = {.mean = buffer, .var = buffer + at->n};
-    if (!slopes) {
-        gp_predict(g, at, a.mean, a.var);
-        return a;
+    if (slopes) {
+        a.dmean = a.var + at->n;
+        a.dvar = a.dmean + at->n * cols;
     }
-    a.dmean = a.var + at->n;
-    a.dvar = a.dmean + at->n * cols;
-    gp_predict_slopes(g, at, a.mean, a.var, a.dmean, a.dvar);
+    gp_predict(g, at, a.mean, a.var, a.dmean, a.dvar);
     return a;
 }
 

@@ -115,32 +115,29 @@ size_t bayes_model_data_choose(const struct bayes_data *d, size_t n, size_t most
     return count;
 }
 
-/* Copies of chosen observations. x has columns of length `count`; z and var have the transformed
- * values and their variances. */
-struct sample {
-    size_t count;
-    double *x, *z, *var;
-};
-
-static void sample_free(struct sample *s)
+struct bayes_data bayes_model_data_few(const struct bayes_data *d, size_t cols, size_t n,
+                                       size_t most, size_t *rows)
 {
-    free(s->x);
+    size_t count = bayes_model_data_choose(d, n, most, rows);
+    struct bayes_data few = {.n = count, .cap = count};
+    few.x = xcalloc(cols, count * sizeof *few.x);
+    few.y = xcalloc(count, sizeof *few.y);
+    few.var = xcalloc(count, sizeof *few.var);
+    for (size_t i = 0; i < count; i++) {
+        for (size_t c = 0; c < cols; c++)
+            few.x[c * count + i] = d->x[c * d->cap + rows[i]];
+        few.y[i] = d->y[rows[i]];
+        few.var[i] = d->var[rows[i]];
+    }
+    return few;
 }
 
-static void sample_take(struct sample *s, const struct bayes_model *m, const struct bayes_data *d,
-                        const size_t *rows, const struct output_transform *w)
+/* Returns the variance of the transformed value of observation i. */
+static double transformed_var(const struct output_transform *w, const struct bayes_data *d,
+                              size_t i)
 {
-    size_t cols = m->shape->cols;
-    s->x = xcalloc((cols + 2) * s->count, sizeof *s->x);
-    s->z = s->x + cols * s->count;
-    s->var = s->z + s->count;
-    for (size_t i = 0; i < s->count; i++) {
-        double slope = output_transform_slope(w, d->y[rows[i]]);
-        for (size_t c = 0; c < cols; c++)
-            s->x[c * s->count + i] = d->x[c * d->cap + rows[i]];
-        s->z[i] = output_transform_value(w, d->y[rows[i]]);
-        s->var[i] = d->var[rows[i]] > 0 ? d->var[rows[i]] * slope * slope : 0;
-    }
+    double slope = output_transform_slope(w, d->y[i]);
+    return d->var[i] > 0 ? d->var[i] * slope * slope : 0;
 }
 
 /* ---- fitting -------------------------------------------------------------------------------- */
@@ -152,10 +149,9 @@ static size_t param_count(const struct bayes_model *m)
 
 struct fitting { /* how to fit hyperparameters for one output transform to chosen observations */
     enum output_transform_kind kind;
-    const size_t *rows;
-    size_t count;
-    bool fresh; /* also start from the prior's mode */
-    int evals;  /* evaluations from m->params; 0: do not start there */
+    struct bayes_data few; /* the chosen observations */
+    bool fresh;            /* also start from the prior's mode */
+    int evals;             /* evaluations from m->params; 0: do not start there */
 };
 
 /* Writes the most probable hyperparameters to m->params. Returns the logarithm of their density
@@ -163,13 +159,18 @@ struct fitting { /* how to fit hyperparameters for one output transform to chose
 static double fit_transform(struct bayes_model *m, const struct bayes_data *d,
                             const struct fitting *how)
 {
+    const struct bayes_data *few = &how->few;
     struct output_transform w;
-    struct sample s = {.count = how->count};
     output_transform_fit(&w, how->kind, d->y, d->n);
     if (w.kind != how->kind)
         return -INFINITY;
-    sample_take(&s, m, d, how->rows, &w);
-    struct gp_data data = {m->shape, {s.x, s.count, s.count}, s.z, s.var};
+    AUTO(free) double *z = xcalloc(few->n, 2 * sizeof *z);
+    double *var = z + few->n;
+    for (size_t i = 0; i < few->n; i++) {
+        z[i] = output_transform_value(&w, few->y[i]);
+        var[i] = transformed_var(&w, few, i);
+    }
+    struct gp_data data = {m->shape, {few->x, few->n, few->cap}, z, var};
     AUTO(gp_fit) struct gp_fit *f = gp_fit_new(&data);
     AUTO(free) double *fresh = xcalloc(param_count(m), sizeof *fresh);
     double density = how->evals ? gp_fit_climb(f, m->params[how->kind], how->evals) : -INFINITY;
@@ -181,9 +182,8 @@ static double fit_transform(struct bayes_model *m, const struct bayes_data *d,
             memcpy(m->params[how->kind], fresh, param_count(m) * sizeof *fresh);
         }
     }
-    for (size_t i = 0; i < s.count; i++)
-        density += log(output_transform_slope(&w, d->y[how->rows[i]]));
-    sample_free(&s);
+    for (size_t i = 0; i < few->n; i++)
+        density += log(output_transform_slope(&w, few->y[i]));
     return density;
 }
 
@@ -192,8 +192,8 @@ static double fit_transform(struct bayes_model *m, const struct bayes_data *d,
 static void fit(struct bayes_model *m, const struct bayes_data *d)
 {
     AUTO(free) size_t *rows = xcalloc(d->n, sizeof *rows);
-    struct fitting how = {.rows = rows, .evals = m->fitted ? EVALS_NEXT : 0};
-    how.count = bayes_model_data_choose(d, d->n, FIT_FEW, rows);
+    struct fitting how = {.evals = m->fitted ? EVALS_NEXT : 0};
+    how.few = bayes_model_data_few(d, m->shape->cols, d->n, FIT_FEW, rows);
     how.fresh = d->n <= FRESH_MAX || !m->fitted;
     double best = -INFINITY;
     enum output_transform_kind chosen = OUTPUT_TRANSFORM_NONE;
@@ -208,10 +208,12 @@ static void fit(struct bayes_model *m, const struct bayes_data *d)
             chosen = how.kind;
         }
     }
+    bayes_model_data_free(&how.few);
     if (d->n > FIT_FEW) {
-        how = (struct fitting){.kind = chosen, .rows = rows, .evals = EVALS_FINE};
-        how.count = bayes_model_data_choose(d, d->n, FIT_MANY, rows);
+        how = (struct fitting){.kind = chosen, .evals = EVALS_FINE};
+        how.few = bayes_model_data_few(d, m->shape->cols, d->n, FIT_MANY, rows);
         fit_transform(m, d, &how);
+        bayes_model_data_free(&how.few);
     }
     m->kind = chosen;
     m->fitted = d->n;
@@ -249,15 +251,16 @@ static void set_targets(struct bayes_model *m, const struct bayes_data *d, size_
 static bool build(struct bayes_model *m, const struct bayes_data *d, size_t n)
 {
     struct err e = {0};
-    struct sample s = {0};
     gp_free(m->gp);
     m->gp = gp_new(m->shape, m->params[m->kind]);
     m->rows = xrealloc(m->rows, n + 1, sizeof *m->rows);
-    s.count = m->row_count = bayes_model_data_choose(d, n, MODEL_MAX, m->rows);
+    struct bayes_data few = bayes_model_data_few(d, m->shape->cols, n, MODEL_MAX, m->rows);
+    m->row_count = few.n;
     output_transform_fit(&m->transform, m->kind, d->y, n);
-    sample_take(&s, m, d, m->rows, &m->transform);
-    int rc = gp_add(m->gp, &(struct kernel_points){s.x, s.count, s.count}, s.var, &e);
-    sample_free(&s);
+    for (size_t i = 0; i < few.n; i++)
+        few.var[i] = transformed_var(&m->transform, &few, i);
+    int rc = gp_add(m->gp, &(struct kernel_points){few.x, few.n, few.cap}, few.var, &e);
+    bayes_model_data_free(&few);
     m->taken = n;
     if (rc == 0)
         set_targets(m, d, n);
@@ -271,9 +274,8 @@ static bool add_next(struct bayes_model *m, const struct bayes_data *d)
     size_t i = m->taken;
     struct err e = {0};
     struct kernel_points at = {d->x + i, 1, d->cap};
-    double mean = 0, var = 0, slope = output_transform_slope(&m->transform, d->y[i]);
-    double noise = d->var[i] > 0 ? d->var[i] * slope * slope : 0;
-    gp_predict(m->gp, &at, &mean, &var);
+    double mean = 0, var = 0, noise = transformed_var(&m->transform, d, i);
+    gp_predict(m->gp, &at, &mean, &var, NULL, NULL);
     double off = output_transform_value(&m->transform, d->y[i]) - mean;
     if (off * off > 9 * (var + noise + gp_noise(m->gp)))
         m->surprised = true;

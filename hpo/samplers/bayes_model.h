@@ -30,6 +30,10 @@ void bayes_model_data_free(struct bayes_data *d);
  * evenly over the other values. Returns the number of chosen observations, which is n if n <= most.
  */
 size_t bayes_model_data_choose(const struct bayes_data *d, size_t n, size_t most, size_t *out);
+/* Returns copies of the observations that bayes_model_data_choose() writes to `rows`; the caller
+ * frees them. */
+struct bayes_data bayes_model_data_few(const struct bayes_data *d, size_t cols, size_t n,
+                                       size_t most, size_t *rows);
 
 struct bayes_model;
 

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "common/json.h"
-#include "hpo/samplers/objectives.h"
 #include "hpo/space/space.h"
 #include "hpo/stoppers/curve_forecast.h"
 
@@ -25,50 +24,36 @@ void bayes_observations_free(struct bayes_observations *p)
     free(p->taken);
     free(p->trial_rows);
     free(p->inside);
+    free(p->one.u);
     free(p);
 }
 
 /* ---- one observation ------------------------------------------------------------------------ */
 
-struct scratch { /* buffers for one observation: its point in the cube (u), its columns (x), its
-                    values (y) */
-    double *u, *x, *y;
-};
-
-/* Returns the buffers. They are one allocation, which starts at u; the caller frees u. */
-static struct scratch scratch_new(const struct bayes_observations *p)
-{
-    size_t dims = p->space->dims, cols = p->space->shape.cols;
-    double *block = xcalloc(dims + cols + p->task->objective_count, sizeof *block);
-    return (struct scratch){.u = block, .x = block + dims, .y = block + dims + cols};
-}
-
-/* Writes the point and the columns of a parameter set to the buffers. Returns false if the set is
+/* Writes the point and the columns of a parameter set to p->one. Returns false if the set is
  * outside of the space; the first sets that the user gives may be. */
-static bool locate(const struct bayes_observations *p, const json_t *params,
-                   const struct scratch *s)
+static bool locate(const struct bayes_observations *p, const json_t *params)
 {
     struct err e = {0};
-    if (space_unit(p->space->space, params, s->u, &e) < 0)
+    if (space_unit(p->space->space, params, p->one.u, &e) < 0)
         return false;
-    bayes_features_columns(p->space, s->u, true, s->x, 1);
+    bayes_features_columns(p->space, p->one.u, true, p->one.x, 1);
     return true;
 }
 
 /* Does the same as locate() for a trial. Keeps the result, so that the parameters of a trial are
  * read only once. */
-static bool locate_trial(struct bayes_observations *p, const struct trial *t,
-                         const struct scratch *s)
+static bool locate_trial(struct bayes_observations *p, const struct trial *t)
 {
     size_t dims = p->space->dims, cols = p->space->shape.cols, at = (size_t)t->id;
     double *row = p->trial_rows + at * (dims + cols);
     if (p->inside[at]) {
-        memcpy(s->u, row, dims * sizeof *row);
-        memcpy(s->x, row + dims, cols * sizeof *row);
+        memcpy(p->one.u, row, dims * sizeof *row);
+        memcpy(p->one.x, row + dims, cols * sizeof *row);
     } else {
-        p->inside[at] = locate(p, t->params, s) ? 1 : -1;
-        memcpy(row, s->u, dims * sizeof *row);
-        memcpy(row + dims, s->x, cols * sizeof *row);
+        p->inside[at] = locate(p, t->params) ? 1 : -1;
+        memcpy(row, p->one.u, dims * sizeof *row);
+        memcpy(row + dims, p->one.x, cols * sizeof *row);
     }
     return p->inside[at] > 0;
 }
@@ -98,22 +83,23 @@ static void append_row(double **rows, size_t *cap, size_t at, const double *u, s
 
 /* Adds trial `id` as an observation of all objectives. `var` is the variance of the first
  * objective's value. */
-static void add(struct bayes_observations *p, const struct scratch *s, int id, double var)
+static void add(struct bayes_observations *p, int id, double var)
 {
     size_t n = p->data[0].n;
-    append_row(&p->u, &p->u_cap, n, s->u, p->space->dims);
+    append_row(&p->u, &p->u_cap, n, p->one.u, p->space->dims);
     if (n == p->id_cap) {
         p->id_cap = p->id_cap ? 2 * p->id_cap : 64;
         p->ids = xrealloc(p->ids, p->id_cap, sizeof *p->ids);
     }
     p->ids[n] = id;
     for (size_t g = 0; g < p->task->objective_count; g++)
-        bayes_model_data_add(&p->data[g], p->space->shape.cols, s->x, s->y[g], g == 0 ? var : 0);
+        bayes_model_data_add(&p->data[g], p->space->shape.cols, p->one.x, p->one.y[g],
+                             g == 0 ? var : 0);
 }
 
 /* Adds an observation of another sweep. It is not a trial of this sweep, but as certain as its
  * finished trials. */
-static void add_warm_start(struct bayes_observations *p, const json_t *one, const struct scratch *s)
+static void add_warm_start(struct bayes_observations *p, const json_t *one)
 {
     const json_t *values = json_object_get(one, "values");
     for (size_t g = 0; g < p->task->objective_count; g++) {
@@ -121,30 +107,30 @@ static void add_warm_start(struct bayes_observations *p, const json_t *one, cons
         double v;
         if (json_as_number(&v, json_object_get(values, objective->metric)) < 0 || !isfinite(v))
             return;
-        s->y[g] = objective->maximize ? -v : v;
+        p->one.y[g] = objective->maximize ? -v : v;
     }
-    if (!locate(p, json_object_get(one, "params"), s))
+    if (!locate(p, json_object_get(one, "params")))
         return;
-    bayes_model_data_add(&p->ends, p->space->shape.cols, s->x, 1, 0);
-    add(p, s, -1, 0);
+    bayes_model_data_add(&p->ends, p->space->shape.cols, p->one.x, 1, 0);
+    add(p, -1, 0);
     p->certain++;
 }
 
 /* Adds the end of a trial as a success or a failure, and its values if it is done. */
-static void add_end(struct bayes_observations *p, const struct trial *t, const struct scratch *s)
+static void add_end(struct bayes_observations *p, const struct trial *t)
 {
     bool has_values = t->state == TRIAL_PRUNED ||
-                      objectives_values(p->task->objectives, p->task->objective_count, t, s->y);
-    if (t->state == TRIAL_CANCELLED || !locate(p, t->params, s))
+                      sampler_values(p->task->objectives, p->task->objective_count, t, p->one.y);
+    if (t->state == TRIAL_CANCELLED || !locate(p, t->params))
         return;
     has_values = has_values && (t->state == TRIAL_DONE || t->state == TRIAL_PRUNED);
-    bayes_model_data_add(&p->ends, p->space->shape.cols, s->x, has_values ? 1 : -1, 0);
+    bayes_model_data_add(&p->ends, p->space->shape.cols, p->one.x, has_values ? 1 : -1, 0);
     p->failures += !has_values;
     p->late_ends += (size_t)t->id >= p->first;
     p->late_failures += (size_t)t->id >= p->first && !has_values;
     if (!has_values || t->state == TRIAL_PRUNED)
         return;
-    add(p, s, t->id, 0);
+    add(p, t->id, 0);
     p->certain++;
 }
 
@@ -157,8 +143,7 @@ static int by_end(const void *a, const void *b)
 }
 
 /* Adds the trials that have ended since the last update, in the order of their ends. */
-static void add_ends(struct bayes_observations *p, const struct trial_view *view,
-                     const struct scratch *s)
+static void add_ends(struct bayes_observations *p, const struct trial_view *view)
 {
     AUTO(free) const struct trial **ended = xcalloc(view->count + 1, sizeof *ended);
     size_t n = 0;
@@ -170,7 +155,7 @@ static void add_ends(struct bayes_observations *p, const struct trial_view *view
         }
     qsort(ended, n, sizeof *ended, by_end);
     for (size_t i = 0; i < n; i++)
-        add_end(p, ended[i], s);
+        add_end(p, ended[i]);
 }
 
 /* ---- updates -------------------------------------------------------------------------------- */
@@ -183,25 +168,24 @@ static bool needs_forecast(const struct trial *t)
 
 /* Adds forecasts of the trials that have not run to their final step. Other trials that have not
  * ended become pending. */
-static void add_forecasts(struct bayes_observations *p, const struct trial_view *view,
-                          const struct scratch *s)
+static void add_forecasts(struct bayes_observations *p, const struct trial_view *view)
 {
     const struct sampler_objective *objective = &p->task->objectives[0];
     AUTO(curve_forecast) struct curve_forecast *f = NULL;
     for (size_t i = 0; i < view->count; i++) {
         const struct trial *t = view->trials[i];
         double mean = 0, sd = 0;
-        if ((trial_is_ended(t->state) && !needs_forecast(t)) || !locate_trial(p, t, s))
+        if ((trial_is_ended(t->state) && !needs_forecast(t)) || !locate_trial(p, t))
             continue;
         if (needs_forecast(t) && !f)
             f = curve_forecast_new(p->task->max_iter, objective->maximize, objective->last, view);
         if (needs_forecast(t) && curve_forecast_trial(f, t, &mean, &sd) && isfinite(mean) &&
             isfinite(sd * sd) &&
-            objectives_values(p->task->objectives, p->task->objective_count, t, s->y)) {
-            s->y[0] = objective->maximize ? -mean : mean;
-            add(p, s, t->id, sd * sd);
+            sampler_values(p->task->objectives, p->task->objective_count, t, p->one.y)) {
+            p->one.y[0] = objective->maximize ? -mean : mean;
+            add(p, t->id, sd * sd);
         } else if (!trial_is_ended(t->state)) {
-            append_row(&p->pending, &p->pending_cap, p->pending_count++, s->u, p->space->dims);
+            append_row(&p->pending, &p->pending_cap, p->pending_count++, p->one.u, p->space->dims);
         }
     }
 }
@@ -213,23 +197,22 @@ struct bayes_observations *bayes_observations_new(const struct sampler_task *tas
     p->task = task;
     p->space = space;
     p->data = xcalloc(task->objective_count, sizeof *p->data);
-    struct scratch s = scratch_new(p);
+    p->one.u = xcalloc(space->dims + space->shape.cols + task->objective_count, sizeof *p->one.u);
+    p->one.x = p->one.u + space->dims;
+    p->one.y = p->one.x + space->shape.cols;
     for (size_t i = 0; i < json_array_size(task->warm_start); i++)
-        add_warm_start(p, json_array_get(task->warm_start, i), &s);
-    free(s.u);
+        add_warm_start(p, json_array_get(task->warm_start, i));
     p->first = first > p->certain ? first - p->certain : 0;
     return p;
 }
 
 void bayes_observations_update(struct bayes_observations *p, const struct trial_view *view)
 {
-    struct scratch s = scratch_new(p);
     for (size_t g = 0; g < p->task->objective_count; g++)
         p->data[g].n = p->certain;
     p->pending_count = 0;
-    add_ends(p, view, &s);
-    add_forecasts(p, view, &s);
-    free(s.u);
+    add_ends(p, view);
+    add_forecasts(p, view);
 }
 
 size_t bayes_observations_best(const struct bayes_observations *p, size_t objective, size_t most,

@@ -31,6 +31,10 @@ struct bayes_observations { /* only bayes_observations.c changes the fields */
     double *pending; /* points (rows of dims) of trials that have not ended and have no forecast */
     size_t pending_count, pending_cap;
 
+    struct { /* the observation that is being added: its point, its columns, its values */
+        double *u, *x, *y;
+    } one;
+
     /* Arrays with one entry per trial: */
     bool *taken;         /* its end has been added */
     double *trial_rows;  /* its point (dims numbers) and its columns; kept, since parameters never

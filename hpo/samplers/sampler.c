@@ -1,8 +1,10 @@
 #include "hpo/samplers/sampler.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 
+#include "common/json.h"
 #include "hpo/samplers/sampler_internal.h"
 #include "hpo/space/distribution.h"
 
@@ -49,6 +51,26 @@ void sampler_task_of_spec(struct sampler_task *task, struct sampler_objective *o
         .batch = s->parallel,
         .warm_start = s->warm_start,
     };
+}
+
+static double value(const struct sampler_objective *objectives, size_t i, const struct trial *t)
+{
+    double v;
+    if (i == 0)
+        return trial_value(t, objectives->last);
+    const json_t *last = json_object_get(t->metrics, objectives[i].metric);
+    return json_as_number(&v, last) == 0 ? v : (double)NAN;
+}
+
+bool sampler_values(const struct sampler_objective *objectives, size_t count, const struct trial *t,
+                    double *y)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!isfinite(value(objectives, i, t)))
+            return false;
+    for (size_t i = 0; i < count; i++)
+        y[i] = objectives[i].maximize ? -value(objectives, i, t) : value(objectives, i, t);
+    return true;
 }
 
 struct sampler *sampler_new(const struct sampler_ops *ops, const struct sampler_task *task)

@@ -50,6 +50,14 @@ const struct sampler_ops *sampler_of(const struct spec_method *method);
 void sampler_task_of_spec(struct sampler_task *task, struct sampler_objective *objectives,
                           const struct spec *s, const struct stopper *stopper);
 
+/* Writes a trial's value for each objective to y[0 … count - 1]. A value is negated if its goal is
+ * to maximise, so smaller is better. The first objective's value is trial_value(), the best or the
+ * last one; for the others the last reported value counts. Returns false and leaves y unchanged if
+ * a value is missing or not finite. The trial's state makes no difference: the caller decides if a
+ * failed trial counts. */
+bool sampler_values(const struct sampler_objective *objectives, size_t count, const struct trial *t,
+                    double *y);
+
 struct sampler *sampler_new(const struct sampler_ops *ops, const struct sampler_task *task);
 void sampler_free(struct sampler *s);
 AUTO_DEFINE(sampler, struct sampler *, sampler_free)

@@ -112,7 +112,7 @@ static void add_fantasies(const struct bayes *b, struct bayes_model *m, double *
         struct err e = {0};
         double var = 0;
         bayes_features_columns(b->space, u + i * b->space->dims, true, x, 1);
-        gp_predict(g, &at, &value[i], &var);
+        gp_predict(g, &at, &value[i], &var, NULL, NULL);
         value[i] += pessimism * sqrt(var);
         targets[gp_count(g)] = value[i];
         if (gp_add(g, &at, NULL, &e) == 0)
@@ -196,15 +196,14 @@ static void learn_failures(const struct bayes *b, struct acquisition *a)
 {
     const struct bayes_data *d = &b->observations->ends;
     AUTO(free) size_t *rows = xcalloc(d->n, sizeof *rows);
-    size_t cols = b->space->shape.cols, n = bayes_model_data_choose(d, d->n, OUTCOMES_MAX, rows);
-    AUTO(free) double *x = xcalloc(n * cols, sizeof *x);
-    AUTO(free) bool *success = xcalloc(n, sizeof *success);
-    for (size_t i = 0; i < n; i++) {
-        for (size_t c = 0; c < cols; c++)
-            x[c * n + i] = d->x[c * d->cap + rows[i]];
-        success[i] = d->y[rows[i]] > 0;
-    }
-    a->target.success = gp_classifier_new(&(struct kernel_points){x, n, n}, cols, success);
+    size_t cols = b->space->shape.cols;
+    struct bayes_data few = bayes_model_data_few(d, cols, d->n, OUTCOMES_MAX, rows);
+    AUTO(free) bool *success = xcalloc(few.n, sizeof *success);
+    for (size_t i = 0; i < few.n; i++)
+        success[i] = few.y[i] > 0;
+    a->target.success =
+        gp_classifier_new(&(struct kernel_points){few.x, few.n, few.cap}, cols, success);
+    bayes_model_data_free(&few);
     /* Failures that continue although the model avoids them are random: the parameters do not
      * cause them. */
     bool chance =
@@ -351,7 +350,7 @@ static int best(struct sampler *s, const struct trial_view *view)
         return -1;
     AUTO(free) double *mean = xcalloc(2 * n, sizeof *mean);
     struct kernel_points at = {b->observations->data[0].x, n, b->observations->data[0].cap};
-    gp_predict(bayes_model_gp(m), &at, mean, mean + n);
+    gp_predict(bayes_model_gp(m), &at, mean, mean + n, NULL, NULL);
     for (int i = 0; i < (int)n; i++)
         if (b->observations->ids[i] >= 0 && (least < 0 || mean[i] < mean[least]))
             least = i;
@@ -363,20 +362,12 @@ static int best(struct sampler *s, const struct trial_view *view)
 static struct bayes_model *shown_model(const struct bayes *b)
 {
     const struct bayes_data *d = &b->observations->data[0];
-    size_t cols = b->space->shape.cols;
-    struct bayes_data few = {0};
     AUTO(free) size_t *rows = xcalloc(d->n + 1, sizeof *rows);
-    AUTO(free) double *x = xcalloc(cols, sizeof *x);
     if (d->n < FIRST_TRIALS)
         return NULL;
-    size_t n = bayes_model_data_choose(d, d->n, SHOWN_MAX, rows);
-    for (size_t i = 0; i < n; i++) {
-        for (size_t c = 0; c < cols; c++)
-            x[c] = d->x[c * d->cap + rows[i]];
-        bayes_model_data_add(&few, cols, x, d->y[rows[i]], d->var[rows[i]]);
-    }
+    struct bayes_data few = bayes_model_data_few(d, b->space->shape.cols, d->n, SHOWN_MAX, rows);
     AUTO(bayes_model) struct bayes_model *m = bayes_model_copy(b->models[0]);
-    bool ok = bayes_model_update(m, &few, n);
+    bool ok = bayes_model_update(m, &few, few.n);
     bayes_model_data_free(&few);
     return ok ? TAKE(m) : NULL;
 }
@@ -398,7 +389,8 @@ static bool predict(struct sampler *s, const struct trial_view *view, const doub
         size_t count = n - from < BATCH ? n - from : BATCH;
         for (size_t i = 0; i < count; i++)
             bayes_features_columns(b->space, u + (from + i) * b->space->dims, true, x + i, BATCH);
-        gp_predict(bayes_model_gp(m), &(struct kernel_points){x, count, BATCH}, mean, var);
+        gp_predict(bayes_model_gp(m), &(struct kernel_points){x, count, BATCH}, mean, var, NULL,
+                   NULL);
         for (size_t i = 0; i < count; i++) {
             const struct output_transform *w = bayes_model_transform(m);
             double by = normal_95 * sqrt(var[i]);

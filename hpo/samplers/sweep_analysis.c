@@ -1,12 +1,12 @@
 #include "hpo/samplers/sweep_analysis.h"
 
+#include <gsl/gsl_sort.h>
 #include <math.h>
 
 #include "common/json.h"
 #include "common/rng.h"
 #include "hpo/model/importance.h"
 #include "hpo/model/pareto.h"
-#include "hpo/samplers/objectives.h"
 #include "hpo/space/distribution.h"
 #include "hpo/space/space.h"
 
@@ -24,8 +24,7 @@ static size_t table(const struct space *space, const struct sampler_objective *o
     for (size_t i = 0; i < view->count; i++) {
         const struct trial *t = view->trials[i];
         if (!trial_has_signal(t->state) || !trial_is_ended(t->state) ||
-            !objectives_values(objectives, 1, t, &y[n]) ||
-            space_unit(space, t->params, at, NULL) < 0)
+            !sampler_values(objectives, 1, t, &y[n]) || space_unit(space, t->params, at, NULL) < 0)
             continue;
         space_snap(space, at, active);
         for (size_t k = 0; k < dims; k++)
@@ -99,12 +98,6 @@ json_t *sweep_analysis_importance(const struct space *space,
     return out;
 }
 
-static int smallest_first(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 json_t *sweep_analysis_importance_ranges(const struct space *space,
                                          const struct sampler_objective *objectives,
                                          const struct trial_view *view, size_t resamples)
@@ -133,7 +126,7 @@ json_t *sweep_analysis_importance_ranges(const struct space *space,
     for (size_t k = 0; k < dims; k++) {
         for (size_t b = 0; b < resamples; b++)
             column[b] = all[(b + 1) * dims + k];
-        qsort(column, resamples, sizeof *column, smallest_first);
+        gsl_sort(column, 1, resamples);
         double low = column[resamples / 20], high = column[resamples - 1 - resamples / 20];
         json_object_set_new(out, space_name(space, k),
                             json_pack("[f,f,f]", all[k], fmin(low, all[k]), fmax(high, all[k])));
@@ -152,7 +145,7 @@ json_t *sweep_analysis_front(const struct sampler_objective *objectives, size_t 
     size_t n = 0;
     for (size_t i = 0; i < view->count; i++) {
         const struct trial *t = view->trials[i];
-        if (trial_has_signal(t->state) && objectives_values(objectives, count, t, &y[n * count]))
+        if (trial_has_signal(t->state) && sampler_values(objectives, count, t, &y[n * count]))
             index[n++] = i;
     }
     json_t *ids = json_array();

@@ -232,8 +232,7 @@ static struct trial *next_paused(const struct scheduler *s, bool last)
     if (s->st.counts[TRIAL_PAUSED] == 0)
         return NULL;
     struct trial_view view = sweep_state_view(&s->st);
-    int id =
-        (last ? stopper_finish : stopper_resume)(s->stopper, s->spec->metrics[0].maximize, &view);
+    int id = stopper_resume(s->stopper, s->spec->metrics[0].maximize, &view, last);
     return id < 0 ? NULL : s->st.trials[id];
 }
 

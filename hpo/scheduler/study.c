@@ -7,7 +7,6 @@
 
 #include "common/json.h"
 #include "common/opt.h"
-#include "hpo/samplers/objectives.h"
 #include "hpo/samplers/sweep_analysis.h"
 #include "hpo/samplers/sweep_file.h"
 #include "hpo/scheduler/study_internal.h"
@@ -235,12 +234,12 @@ int study_read_value(double *out, const struct config_node *n, const char *key, 
 
 /* ---- ask ------------------------------------------------------------------------------------ */
 
-/* Resumes the paused trial that `choose` selects. Returns its id, or -1 if there is none. */
-static int resume(struct study *s, int (*choose)(const struct stopper *stopper, bool maximize,
-                                                 const struct trial_view *view))
+/* Resumes the paused trial that stopper_resume() selects. Returns its id, or -1 if there is none.
+ */
+static int resume(struct study *s, bool last)
 {
     struct trial_view view = view_of(s);
-    int id = choose(s->stopper, s->objectives[0].maximize, &view);
+    int id = stopper_resume(s->stopper, s->objectives[0].maximize, &view, last);
     if (id < 0)
         return -1;
     struct trial *t = s->trials[id];
@@ -258,7 +257,7 @@ static json_t *ask(struct study *s, const struct config_node *n, struct err *e)
     if (config_node_only_keys(n, keys, COUNT_OF(keys), "ask", e) < 0 ||
         config_node_int(&requested, n, "n", 1, ASK_MAX, e) < 0)
         return NULL;
-    int resumed = resume(s, stopper_resume);
+    int resumed = resume(s, false);
     json_t *list = json_array(), *reply = json_pack("{s:o}", "trials", list);
     for (int i = resumed >= 0; i < requested; i++) {
         struct trial_view view = view_of(s);
@@ -266,7 +265,7 @@ static json_t *ask(struct study *s, const struct config_node *n, struct err *e)
         if (!params) {
             json_object_set_new(reply, "exhausted", json_true());
             if (resumed < 0)
-                resumed = resume(s, stopper_finish);
+                resumed = resume(s, true);
             break;
         }
         struct trial *t = study_add_trial(s, params);
@@ -318,7 +317,7 @@ static json_t *report(struct study *s, const struct config_node *n, struct err *
 static json_t *trial_json(const struct study *s, const struct trial *t)
 {
     double y[SPEC_METRICS_MAX] = {0};
-    objectives_values(s->objectives, s->objective_count, t, y);
+    sampler_values(s->objectives, s->objective_count, t, y);
     json_t *o = json_pack("{s:i, s:O}", "id", t->id, "params", t->params);
     json_t *to = s->named ? json_object() : o;
     for (size_t i = 0; i < s->objective_count; i++)
@@ -340,8 +339,7 @@ static const struct trial *best_trial(struct study *s)
         return s->trials[chosen];
     for (size_t i = 0; i < s->count; i++) {
         const struct trial *t = s->trials[i];
-        if (!trial_has_signal(t->state) || !objectives_values(s->objectives, 1, t, &y) ||
-            y >= least)
+        if (!trial_has_signal(t->state) || !sampler_values(s->objectives, 1, t, &y) || y >= least)
             continue;
         best = t;
         least = y;

@@ -7,6 +7,7 @@
  * parameters. Each branch has factors of its own. So the memory depends on the conditions and not
  * on the number of points, which may be 2^53. */
 #include <errno.h>
+#include <gsl/gsl_sort.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -146,12 +147,6 @@ static struct set remaining(const struct space *s, const struct set *of, size_t 
     return out;
 }
 
-static int compare_reals(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* Collects in factor->named the values of the factor's parameter that conditions of the set name,
  * in ascending order, each once. */
 static void name_values(struct factor *factor, const struct space *s, const struct set *of)
@@ -169,7 +164,7 @@ static void name_values(struct factor *factor, const struct space *s, const stru
         }
     }
     if (n)
-        qsort(factor->named, n, sizeof *factor->named, compare_reals);
+        gsl_sort(factor->named, 1, n);
     for (size_t i = 0; i < n; i++)
         if (i == 0 || factor->named[i] != factor->named[factor->named_count - 1])
             factor->named[factor->named_count++] = factor->named[i];

@@ -1,6 +1,5 @@
 #include "hpo/stoppers/stopper.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
@@ -76,18 +75,15 @@ json_t *stopper_json(const struct stopper *s)
 
 static const double eta_min = 1.1;
 
-int stopper_rungs_read(struct stopper_rungs *r, const struct config_node *n, struct err *e)
-{
-    if (config_node_int(&r->min_iter, n, "min_iter", 1, INT_MAX, e) < 0 ||
-        config_node_int(&r->max_iter, n, "max_iter", 1, INT_MAX, e) < 0)
-        return -EINVAL;
-    return config_node_real(&r->eta, n, "eta", e);
-}
-
-int stopper_rungs_check_eta(const struct stopper_rungs *r, const struct config_node *n, bool close,
-                            double standard, struct err *e)
+int stopper_rungs_read(struct stopper_rungs *r, const struct config_node *n, bool close,
+                       double standard, struct err *e)
 {
     struct config_node at = config_node_member(n, "eta");
+    r->eta = standard;
+    if (config_node_int(&r->min_iter, n, "min_iter", 1, INT_MAX, e) < 0 ||
+        config_node_int(&r->max_iter, n, "max_iter", 1, INT_MAX, e) < 0 ||
+        config_node_real(&r->eta, n, "eta", e) < 0)
+        return -EINVAL;
     if (!(r->eta > 1))
         return config_node_error(&at, e, "'eta' must be above 1");
     if (close || r->eta >= eta_min)
@@ -118,44 +114,15 @@ void stopper_rungs_json(const struct stopper_rungs *r, json_t *to)
 
 /* ---- judging -------------------------------------------------------------------------------- */
 
-static void *memory_at(const struct stopper *s, size_t i)
-{
-    return s->memory + i * s->ops->memory_bytes;
-}
-
-static void grow_memory(struct stopper *s, size_t trials)
-{
-    size_t count = 2 * trials;
-    if (s->ops->memory_bytes == 0 || trials <= s->memory_count)
-        return;
-    s->memory = xrealloc(s->memory, count, s->ops->memory_bytes);
-    memset(memory_at(s, s->memory_count), 0, (count - s->memory_count) * s->ops->memory_bytes);
-    s->memory_count = count;
-}
-
-void *stopper_memory(const struct stopper *s, const struct trial *trial)
-{
-    assert(trial->id >= 0 && (size_t)trial->id < s->memory_count);
-    return memory_at(s, (size_t)trial->id);
-}
-
 enum stopper_verdict stopper_judge(struct stopper *s, bool maximize, const struct trial_view *view,
                                    const struct trial *t)
 {
-    if (!s)
-        return STOPPER_CONTINUE;
-    grow_memory(s, view->count);
-    return s->ops->judge(s, maximize, view, t);
+    return s ? s->ops->judge(s, maximize, view, t) : STOPPER_CONTINUE;
 }
 
-int stopper_resume(const struct stopper *s, bool maximize, const struct trial_view *view)
+int stopper_resume(const struct stopper *s, bool maximize, const struct trial_view *view, bool last)
 {
-    return stopper_pauses(s) ? s->ops->resume(s, maximize, view) : -1;
-}
-
-int stopper_finish(const struct stopper *s, bool maximize, const struct trial_view *view)
-{
-    return stopper_pauses(s) ? s->ops->finish(s, maximize, view) : -1;
+    return stopper_pauses(s) ? s->ops->resume(s, maximize, view, last) : -1;
 }
 
 bool stopper_pauses(const struct stopper *s)
@@ -165,7 +132,7 @@ bool stopper_pauses(const struct stopper *s)
 
 bool stopper_has_memory(const struct stopper *s)
 {
-    return s && s->ops->memory_bytes > 0;
+    return s && s->ops->has_memory;
 }
 
 const char *stopper_name(const struct stopper *s)
@@ -182,9 +149,8 @@ void stopper_free(struct stopper *s)
 {
     if (!s)
         return;
-    for (size_t i = 0; s->ops->memory_free && i < s->memory_count; i++)
-        s->ops->memory_free(memory_at(s, i));
-    free(s->memory);
+    if (s->ops->clear && s->config)
+        s->ops->clear(s->config);
     free(s->config);
     free(s);
 }

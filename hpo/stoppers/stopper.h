@@ -54,10 +54,8 @@ bool stopper_has_memory(const struct stopper *s);
 /* Returns true if stopper_judge() may return STOPPER_PAUSE. `s` may be NULL. */
 bool stopper_pauses(const struct stopper *s);
 
-/* Returns the id of the paused trial that should continue now, or -1 if there is none. `s` may be
- * NULL. */
-int stopper_resume(const struct stopper *s, bool maximize, const struct trial_view *view);
-
-/* The same, for the time when no new trial can start: paused trials that may still become the best
- * then continue. */
-int stopper_finish(const struct stopper *s, bool maximize, const struct trial_view *view);
+/* Returns the id of the paused trial that should continue now, or -1 if there is none. `last`: no
+ * new trial can start, so paused trials that may still become the best continue. `s` may be NULL.
+ */
+int stopper_resume(const struct stopper *s, bool maximize, const struct trial_view *view,
+                   bool last);

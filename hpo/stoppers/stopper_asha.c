@@ -20,6 +20,7 @@
  * Unlike in both, an infinite value counts as NaN. Costs O(n) if a rung is reached (`like: ray`:
  * O(n log n)), else O(1). */
 #include <errno.h>
+#include <gsl/gsl_sort.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -28,13 +29,6 @@
 #include "hpo/stoppers/stopper_internal.h"
 
 static const double standard_eta = 4;
-
-struct asha {
-    struct stopper_rungs rungs; /* with Optuna's rules, min_iter 0 means Optuna's "auto" */
-    int s;                      /* min_early_stopping_rate (Li et al. 2020) */
-    bool ray;                   /* use Ray's rules, not Optuna's */
-    double base; /* with Optuna's rules: the step of the first rung; 0: not known yet */
-};
 
 struct rung { /* a trial's value at a rung */
     bool taken;
@@ -46,13 +40,21 @@ struct memory { /* the rungs of one trial */
     size_t count;
 };
 
+struct asha {
+    struct stopper_rungs rungs; /* with Optuna's rules, min_iter 0 means Optuna's "auto" */
+    int s;                      /* min_early_stopping_rate (Li et al. 2020) */
+    bool ray;                   /* use Ray's rules, not Optuna's */
+    double base;           /* with Optuna's rules: the step of the first rung; 0: not known yet */
+    struct memory *memory; /* of each trial, by id */
+    size_t memory_count;
+};
+
 static int read_keys(struct stopper *s, const struct config_node *n, struct err *e)
 {
     struct asha *a = s->config = xzalloc(sizeof *a);
     struct config_node like = config_node_member(n, "like");
     const char *word = json_string_value(like.value);
-    a->rungs.eta = standard_eta;
-    if (stopper_rungs_read(&a->rungs, n, e) < 0 ||
+    if (stopper_rungs_read(&a->rungs, n, false, standard_eta, e) < 0 ||
         config_node_int(&a->s, n, "s", 0, INT_MAX, e) < 0)
         return -EINVAL;
     a->ray = word && strcmp(word, "ray") == 0;
@@ -61,9 +63,7 @@ static int read_keys(struct stopper *s, const struct config_node *n, struct err 
     if (a->ray && !a->rungs.min_iter)
         a->rungs.min_iter = 1; /* Ray's grace_period */
     s->max_iter = a->rungs.max_iter;
-    return stopper_rungs_check_eta(&a->rungs, n, false, standard_eta, e) < 0
-               ? -EINVAL
-               : stopper_rungs_check_max(&a->rungs, n, e);
+    return stopper_rungs_check_max(&a->rungs, n, e);
 }
 
 static void json(const struct stopper *s, json_t *to)
@@ -82,31 +82,39 @@ static double rung_step(const struct asha *a, double base, size_t k)
     return base * pow(a->rungs.eta, a->s + (double)k);
 }
 
-static const struct rung *taken_rung(const struct stopper *s, const struct trial *t, size_t k)
+static void grow_memory(struct asha *a, size_t trials)
 {
-    const struct memory *m = stopper_memory(s, t);
+    size_t count = 2 * trials;
+    if (trials <= a->memory_count)
+        return;
+    a->memory = xrealloc(a->memory, count, sizeof *a->memory);
+    for (; a->memory_count < count; a->memory_count++)
+        a->memory[a->memory_count] = (struct memory){0};
+}
+
+static void clear(void *config)
+{
+    const struct asha *a = config;
+    for (size_t i = 0; i < a->memory_count; i++)
+        free(a->memory[i].rungs);
+    free(a->memory);
+}
+
+static const struct rung *taken_rung(const struct asha *a, const struct trial *t, size_t k)
+{
+    const struct memory *m = &a->memory[t->id];
     return k < m->count && m->rungs[k].taken ? &m->rungs[k] : NULL;
 }
 
-static void take_rung(const struct stopper *s, const struct trial *t, size_t k, double value)
+static void take_rung(const struct asha *a, const struct trial *t, size_t k, double value)
 {
-    struct memory *m = stopper_memory(s, t);
+    struct memory *m = &a->memory[t->id];
     if (k >= m->count) {
         m->rungs = xrealloc(m->rungs, k + 1, sizeof *m->rungs);
         for (; m->count <= k; m->count++)
             m->rungs[m->count] = (struct rung){0};
     }
     m->rungs[k] = (struct rung){true, value};
-}
-
-size_t stopper_asha_rung_count(const struct stopper *s, const struct trial *t)
-{
-    return ((const struct memory *)stopper_memory(s, t))->count;
-}
-
-static void memory_free(void *memory)
-{
-    free(((struct memory *)memory)->rungs);
 }
 
 /* Returns the step of the metric's newest report, which may have a value that is not finite. */
@@ -141,13 +149,12 @@ static double auto_base(const struct trial_view *view)
 
 /* Returns true if `value` is good enough, among the values of all trials that took rung k, to
  * continue. */
-static bool is_promoted(const struct stopper *s, bool maximize, const struct trial_view *view,
+static bool is_promoted(const struct asha *a, bool maximize, const struct trial_view *view,
                         size_t k, double value)
 {
-    const struct asha *a = s->config;
     size_t n = 0, better = 0;
     for (size_t i = 0; i < view->count; i++) {
-        const struct rung *other = taken_rung(s, view->trials[i], k);
+        const struct rung *other = taken_rung(a, view->trials[i], k);
         if (!other)
             continue;
         n++;
@@ -156,42 +163,34 @@ static bool is_promoted(const struct stopper *s, bool maximize, const struct tri
     return (double)better <= fmax(floor((double)n / a->rungs.eta) - 1, 0);
 }
 
-static enum stopper_verdict judge_as_optuna(const struct stopper *s, bool maximize,
+static enum stopper_verdict judge_as_optuna(struct asha *a, bool maximize,
                                             const struct trial_view *view, const struct trial *t)
 {
-    struct asha *a = s->config;
-    const struct memory *m = stopper_memory(s, t);
     if (a->base == 0)
         a->base = a->rungs.min_iter > 0 ? a->rungs.min_iter : auto_base(view);
     if (a->base == 0)
         return STOPPER_CONTINUE;
     double step = newest_step(t), value = newest_value(t);
-    for (size_t k = m->count;; k++) {
+    for (size_t k = a->memory[t->id].count;; k++) {
         double at = rung_step(a, a->base, k);
         if (step < at || (a->rungs.max_iter > 0 && at > a->rungs.max_iter))
             return STOPPER_CONTINUE;
         if (isnan(value))
             return STOPPER_STOP;
-        take_rung(s, t, k, value);
-        if (!is_promoted(s, maximize, view, k, value))
+        take_rung(a, t, k, value);
+        if (!is_promoted(a, maximize, view, k, value))
             return STOPPER_STOP;
     }
 }
 
 /* ---- Ray ------------------------------------------------------------------------------------ */
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* Returns numpy's quantile of n > 0 values; sorts them in place. The operations and their order are
  * those of numpy, since a difference in the last bit would change decisions between equal values.
  */
 static double quantile(double *v, size_t n, double q)
 {
-    qsort(v, n, sizeof *v, compare);
+    gsl_sort(v, 1, n);
     double at = (double)(n - 1) * q;
     if (at >= (double)(n - 1))
         return v[n - 1];
@@ -202,24 +201,21 @@ static double quantile(double *v, size_t n, double q)
 
 /* Returns the value below which a trial stops at rung k, on a scale where higher is better. Returns
  * NAN if no trial has a value at the rung. */
-static double cutoff(const struct stopper *s, bool maximize, const struct trial_view *view,
-                     size_t k)
+static double cutoff(const struct asha *a, bool maximize, const struct trial_view *view, size_t k)
 {
-    const struct asha *a = s->config;
     AUTO(free) double *values = xcalloc(view->count, sizeof *values);
     size_t n = 0;
     for (size_t i = 0; i < view->count; i++) {
-        const struct rung *other = taken_rung(s, view->trials[i], k);
+        const struct rung *other = taken_rung(a, view->trials[i], k);
         if (other && !isnan(other->value))
             values[n++] = maximize ? other->value : -other->value;
     }
     return n ? quantile(values, n, (1 - 1 / a->rungs.eta) * 100 / 100) : (double)NAN;
 }
 
-static enum stopper_verdict judge_as_ray(const struct stopper *s, bool maximize,
+static enum stopper_verdict judge_as_ray(const struct asha *a, bool maximize,
                                          const struct trial_view *view, const struct trial *t)
 {
-    const struct asha *a = s->config;
     const struct stopper_rungs *r = &a->rungs;
     double step = newest_step(t), value = newest_value(t);
     double base = r->min_iter > 0 ? r->min_iter : 1;
@@ -230,22 +226,23 @@ static enum stopper_verdict judge_as_ray(const struct stopper *s, bool maximize,
     size_t k = 0; /* number of the highest rung that was reached and not taken, from 1; 0: none */
     while ((double)k < rungs && step >= rung_step(a, base, k))
         k++;
-    while (k > 0 && taken_rung(s, t, k - 1))
+    while (k > 0 && taken_rung(a, t, k - 1))
         k--;
     if (k == 0)
         return STOPPER_CONTINUE;
-    double cut = cutoff(s, maximize, view, k - 1);
-    take_rung(s, t, k - 1, value);
+    double cut = cutoff(a, maximize, view, k - 1);
+    take_rung(a, t, k - 1, value);
     return (maximize ? value : -value) < cut ? STOPPER_STOP : STOPPER_CONTINUE;
 }
 
 static enum stopper_verdict judge(struct stopper *s, bool maximize, const struct trial_view *view,
                                   const struct trial *t)
 {
-    const struct asha *a = s->config;
+    struct asha *a = s->config;
+    grow_memory(a, view->count);
     if (!has_report(t))
         return STOPPER_CONTINUE;
-    return a->ray ? judge_as_ray(s, maximize, view, t) : judge_as_optuna(s, maximize, view, t);
+    return a->ray ? judge_as_ray(a, maximize, view, t) : judge_as_optuna(a, maximize, view, t);
 }
 
 const struct stopper_ops stopper_asha = {
@@ -255,6 +252,6 @@ const struct stopper_ops stopper_asha = {
     .read = read_keys,
     .json = json,
     .judge = judge,
-    .memory_bytes = sizeof(struct memory),
-    .memory_free = memory_free,
+    .clear = clear,
+    .has_memory = true,
 };

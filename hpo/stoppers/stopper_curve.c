@@ -14,7 +14,7 @@
  *
  * A trial is stopped if its value is not finite at a rung, or if it almost certainly cannot become
  * the best. The latter needs forecasts that were tested on at least five whole curves. Costs n fits
- * if a rung is reached, else O(1); resume and finish cost n fits per rung. */
+ * if a rung is reached, else O(1); resume costs n fits per rung. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -34,15 +34,14 @@ static int read_keys(struct stopper *s, const struct config_node *n, struct err 
 {
     struct curve *c = s->config = xzalloc(sizeof *c);
     struct config_node at = config_node_member(n, "keep");
-    *c = (struct curve){.rungs = {.min_iter = 2, .eta = standard_eta}, .keep = 0.33};
-    if (stopper_rungs_read(&c->rungs, n, e) < 0 || config_node_real(&c->keep, n, "keep", e) < 0)
+    *c = (struct curve){.rungs.min_iter = 2, .keep = 0.33};
+    if (stopper_rungs_read(&c->rungs, n, false, standard_eta, e) < 0 ||
+        config_node_real(&c->keep, n, "keep", e) < 0)
         return -EINVAL;
     if (!(c->keep > 0 && c->keep <= 1))
         return config_node_error(&at, e, "'keep' must be above 0 and at most 1");
     s->max_iter = c->rungs.max_iter;
-    return stopper_rungs_check_eta(&c->rungs, n, false, standard_eta, e) < 0
-               ? -EINVAL
-               : stopper_rungs_check_max(&c->rungs, n, e);
+    return stopper_rungs_check_max(&c->rungs, n, e);
 }
 
 static void json(const struct stopper *s, json_t *to)
@@ -178,19 +177,6 @@ static struct candidate best_paused(const struct curve *c, const struct curve_fo
     return best;
 }
 
-static int resume(const struct stopper *s, bool maximize, const struct trial_view *view)
-{
-    const struct curve *c = s->config;
-    struct curve_forecast_scale scale = curve_forecast_scale(s->max_iter, maximize, view);
-    for (double rung = rung_until(&c->rungs, scale.horizon); rung > 0;
-         rung = rung_until(&c->rungs, nextafter(rung, 0))) {
-        struct candidate best = best_paused(c, &scale, view, rung);
-        if (best.trial && best.top)
-            return best.trial->id;
-    }
-    return -1;
-}
-
 /* Returns the lowest score of the trials that are done or active, or INFINITY. */
 static double score_to_beat(const struct curve_forecast_scale *s, const struct trial_view *view)
 {
@@ -203,15 +189,15 @@ static double score_to_beat(const struct curve_forecast_scale *s, const struct t
     return least;
 }
 
-static int finish(const struct stopper *s, bool maximize, const struct trial_view *view)
+static int resume(const struct stopper *s, bool maximize, const struct trial_view *view, bool last)
 {
     const struct curve *c = s->config;
     struct curve_forecast_scale scale = curve_forecast_scale(s->max_iter, maximize, view);
-    double least = score_to_beat(&scale, view);
+    double least = last ? score_to_beat(&scale, view) : 0;
     for (double rung = rung_until(&c->rungs, scale.horizon); rung > 0;
          rung = rung_until(&c->rungs, nextafter(rung, 0))) {
         struct candidate best = best_paused(c, &scale, view, rung);
-        if (best.trial && best.score < least)
+        if (best.trial && (last ? best.score < least : best.top))
             return best.trial->id;
     }
     return -1;
@@ -225,5 +211,4 @@ const struct stopper_ops stopper_curve = {
     .json = json,
     .judge = judge,
     .resume = resume,
-    .finish = finish,
 };

@@ -22,9 +22,10 @@ struct hyperband {
 static int read_keys(struct stopper *s, const struct config_node *n, struct err *e)
 {
     struct hyperband *h = s->config = xzalloc(sizeof *h);
-    *h = (struct hyperband){.rungs.eta = standard_eta, .strict = true};
-    if (stopper_rungs_read(&h->rungs, n, e) < 0 ||
-        config_node_int(&h->s, n, "s", 1, INT_MAX, e) < 0 ||
+    h->strict = true;
+    /* Bands may be close to each other, as with W&B, if there are not too many. */
+    if (config_node_int(&h->s, n, "s", 1, INT_MAX, e) < 0 ||
+        stopper_rungs_read(&h->rungs, n, h->s <= STOPPER_BANDS_MAX, standard_eta, e) < 0 ||
         config_node_bool(&h->strict, n, "strict", e) < 0)
         return -EINVAL;
     if (!h->rungs.min_iter && !(h->rungs.max_iter && h->s)) {
@@ -32,8 +33,7 @@ static int read_keys(struct stopper *s, const struct config_node *n, struct err 
         return err_hint(e, h->rungs.max_iter ? "s: 2" : "min_iter: 3");
     }
     s->max_iter = h->rungs.max_iter;
-    /* Bands may be close to each other, as with W&B, if there are not too many. */
-    return stopper_rungs_check_eta(&h->rungs, n, h->s <= STOPPER_BANDS_MAX, standard_eta, e);
+    return 0;
 }
 
 static void json(const struct stopper *s, json_t *to)

@@ -23,26 +23,18 @@ struct stopper_ops {  /* a row of the table in stopper.c */
     /* Implements stopper_judge(). */
     enum stopper_verdict (*judge)(struct stopper *s, bool maximize, const struct trial_view *view,
                                   const struct trial *t);
-    /* Implement stopper_resume() and stopper_finish(). Both NULL: the stopper never pauses a
-     * trial. */
-    int (*resume)(const struct stopper *s, bool maximize, const struct trial_view *view);
-    int (*finish)(const struct stopper *s, bool maximize, const struct trial_view *view);
-    /* The stopper remembers memory_bytes bytes per trial, which are 0 at first; 0: it remembers
-     * nothing. memory_free() frees what these bytes point to; NULL: they contain no pointers. */
-    size_t memory_bytes;
-    void (*memory_free)(void *memory);
+    /* Implements stopper_resume(). NULL: the stopper never pauses a trial. */
+    int (*resume)(const struct stopper *s, bool maximize, const struct trial_view *view, bool last);
+    /* Frees what s->config points to. NULL: it contains no pointers. */
+    void (*clear)(void *config);
+    bool has_memory; /* as stopper_has_memory(); s->config has what it remembers */
 };
 
 struct stopper {
     const struct stopper_ops *ops;
     void *config; /* the stopper's own settings */
     int max_iter; /* as stopper_max_iter() */
-    char *memory; /* ops->memory_bytes per trial, by id */
-    size_t memory_count;
 };
-
-/* Returns the memory of `trial`, which must be in the view that stopper_judge() was called with. */
-void *stopper_memory(const struct stopper *s, const struct trial *trial);
 
 struct stopper_rungs { /* keys that have the same meaning for all stoppers with rungs */
     int min_iter;      /* the first rung; 0: not given */
@@ -50,22 +42,15 @@ struct stopper_rungs { /* keys that have the same meaning for all stoppers with 
     double eta;        /* factor from rung to rung */
 };
 
-/* Reads these keys. A key that is missing leaves its field unchanged. */
-int stopper_rungs_read(struct stopper_rungs *r, const struct config_node *n, struct err *e);
-
-/* Checks that `eta` gives at most a few hundred rungs for trials of any length. `close`: rungs may
- * be close to each other, since their number is limited otherwise. `standard` is the eta in the
- * hint. */
-int stopper_rungs_check_eta(const struct stopper_rungs *r, const struct config_node *n, bool close,
-                            double standard, struct err *e);
+/* Reads these keys. A key that is missing leaves its field unchanged; `eta` becomes `standard`.
+ * Checks that `eta` gives at most a few hundred rungs for trials of any length. `close`: rungs may
+ * be close to each other, since their number is limited otherwise. */
+int stopper_rungs_read(struct stopper_rungs *r, const struct config_node *n, bool close,
+                       double standard, struct err *e);
 /* Checks that max_iter is not less than min_iter. */
 int stopper_rungs_check_max(const struct stopper_rungs *r, const struct config_node *n,
                             struct err *e);
 void stopper_rungs_json(const struct stopper_rungs *r, json_t *to);
 
-/* ---- for tests: what a stopper has worked out ----------------------------------------------- */
-
-/* hyperband: returns the highest band <= iterations, or 0 if there is none. */
+/* For tests. hyperband: returns the highest band <= iterations, or 0 if there is none. */
 int stopper_hyperband_band(const struct stopper *s, int iterations);
-/* asha: returns the number of rungs up to the highest one that the trial has taken. */
-size_t stopper_asha_rung_count(const struct stopper *s, const struct trial *t);

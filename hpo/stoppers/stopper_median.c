@@ -6,8 +6,8 @@
  * these means. A trial is not stopped before its report number min_iter, nor while fewer than
  * min_trials trials are done. Costs O(n log n) for n done trials. */
 #include <errno.h>
+#include <gsl/gsl_sort.h>
 #include <limits.h>
-#include <stdlib.h>
 
 #include "hpo/stoppers/stopper_internal.h"
 
@@ -32,17 +32,11 @@ static void json(const struct stopper *s, json_t *to)
     json_object_set_new(to, "min_trials", json_integer(m->min_trials));
 }
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* Returns the median of n > 0 values; sorts them in place. If n is even, the median is the mean of
  * the two values in the middle. */
 static double median_of(double *values, size_t n)
 {
-    qsort(values, n, sizeof *values, compare);
+    gsl_sort(values, 1, n);
     return n % 2 ? values[n / 2] : values[n / 2 - 1] / 2 + values[n / 2] / 2;
 }
 

@@ -152,11 +152,11 @@ static struct trial *new_trial(void)
 static struct trial *next_trial(void)
 {
     struct trial_view v = view();
-    int id = stopper_resume(s.rule, maximize, &v);
+    int id = stopper_resume(s.rule, maximize, &v, false);
     if (id < 0 && s.count < CURVES)
         return new_trial();
     if (id < 0)
-        id = stopper_finish(s.rule, maximize, &v);
+        id = stopper_resume(s.rule, maximize, &v, true);
     if (id < 0)
         return NULL;
     s.trials[id]->resumed_at = s.trials[id]->curve.points[s.trials[id]->curve.count - 1].step;

@@ -135,7 +135,7 @@ TEST(the_posterior_is_that_of_the_textbook)
     set_params(p);
     AUTO(gp) struct gp *g = grown(p, (size_t[]){N}, 1);
     struct kernel_points one = {.x = at, .n = 1, .stride = 1};
-    gp_predict(g, &one, &mean, &var);
+    gp_predict(g, &one, &mean, &var, NULL, NULL);
     reference(p, at, &want_mean, &want_var, &evidence);
     CHECK_NEAR(mean, want_mean, 1e-9);
     CHECK_NEAR(var, want_var, 1e-9);
@@ -148,8 +148,8 @@ TEST(grown_row_by_row_it_is_the_same_as_at_once)
     set_params(p);
     AUTO(gp) struct gp *once = grown(p, (size_t[]){N}, 1);
     AUTO(gp) struct gp *rows = grown(p, (size_t[]){1, 1, 7, 1, 15, 5}, 6);
-    gp_predict(once, &points, mean[0], var[0]);
-    gp_predict(rows, &points, mean[1], var[1]);
+    gp_predict(once, &points, mean[0], var[0], NULL, NULL);
+    gp_predict(rows, &points, mean[1], var[1], NULL, NULL);
     for (int i = 0; i < N; i++) {
         CHECK_NEAR(mean[0][i], mean[1][i], 1e-10);
         CHECK_NEAR(var[0][i], var[1][i], 1e-10);
@@ -162,12 +162,12 @@ TEST(cut_back_and_grown_again_nothing_remains_of_what_was_cut)
     set_points(3);
     set_params(p);
     AUTO(gp) struct gp *g = grown(p, (size_t[]){20}, 1);
-    gp_predict(g, &(struct kernel_points){x + 25, 1, N}, &mean[0], &var[0]);
+    gp_predict(g, &(struct kernel_points){x + 25, 1, N}, &mean[0], &var[0], NULL, NULL);
     struct err e = {0};
     CHECK_INT(gp_add(g, &(struct kernel_points){x + 20, 10, N}, NULL, &e), 0);
     gp_cut(g, 20);
     gp_targets(g, y);
-    gp_predict(g, &(struct kernel_points){x + 25, 1, N}, &mean[1], &var[1]);
+    gp_predict(g, &(struct kernel_points){x + 25, 1, N}, &mean[1], &var[1], NULL, NULL);
     CHECK_NEAR(mean[0], mean[1], 1e-12);
     CHECK_NEAR(var[0], var[1], 1e-12);
 }
@@ -178,14 +178,14 @@ TEST(slopes_of_the_posterior_agree_with_differences)
     set_points(4);
     set_params(p);
     AUTO(gp) struct gp *g = grown(p, (size_t[]){N}, 1);
-    gp_predict_slopes(g, &(struct kernel_points){at, 1, 1}, &mean, &var, dmean, dvar);
+    gp_predict(g, &(struct kernel_points){at, 1, 1}, &mean, &var, dmean, dvar);
     for (int c = 0; c < COLS; c++) {
         double m[2], v[2], h = 1e-5;
         for (int s = 0; s < 2; s++) {
             double moved[COLS];
             for (int k = 0; k < COLS; k++)
                 moved[k] = at[k] + (k == c ? (s ? h : -h) : 0);
-            gp_predict(g, &(struct kernel_points){moved, 1, 1}, &m[s], &v[s]);
+            gp_predict(g, &(struct kernel_points){moved, 1, 1}, &m[s], &v[s], NULL, NULL);
         }
         CHECK_NEAR(dmean[c], (m[1] - m[0]) / (2 * h), 1e-6);
         CHECK_NEAR(dvar[c], (v[1] - v[0]) / (2 * h), 1e-6);
@@ -197,7 +197,7 @@ TEST(without_observations_the_posterior_is_the_prior)
     double p[11], at[COLS] = {0.5, 0.5, 1, 0, 0}, mean, var, dmean[COLS], dvar[COLS];
     set_params(p);
     AUTO(gp) struct gp *g = gp_new(&shape, p);
-    gp_predict_slopes(g, &(struct kernel_points){at, 1, 1}, &mean, &var, dmean, dvar);
+    gp_predict(g, &(struct kernel_points){at, 1, 1}, &mean, &var, dmean, dvar);
     CHECK_NEAR(mean, 0, 0);
     CHECK_NEAR(var, exp(p[8]) + exp(p[9]), 1e-12);
     CHECK_NEAR(dmean[0], 0, 0);
@@ -217,7 +217,7 @@ TEST(the_same_point_many_times_is_no_trouble)
     struct err e = {0};
     CHECK_INT(gp_add(g, &(struct kernel_points){same, 50, 50}, NULL, &e), 0);
     gp_targets(g, values);
-    gp_predict(g, &(struct kernel_points){same, 1, 50}, &mean, &var);
+    gp_predict(g, &(struct kernel_points){same, 1, 50}, &mean, &var, NULL, NULL);
     CHECK_NEAR(mean, 0.7, 1e-4);
     CHECK(var < 1e-6);
 }

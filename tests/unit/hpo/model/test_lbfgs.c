@@ -42,11 +42,12 @@ static double log_wall(const double *x, size_t n, double *g)
 static int minimise(struct lbfgs *l, value_fn *fn, size_t n)
 {
     double g[64];
-    while (lbfgs_is_active(l)) {
+    int evals = 0;
+    for (; lbfgs_is_active(l); evals++) {
         double f = fn(lbfgs_x(l), n, g);
         lbfgs_update(l, f, g);
     }
-    return lbfgs_evals(l);
+    return evals;
 }
 
 TEST(the_valley_of_rosenbrock_is_walked_to_its_end)
@@ -58,11 +59,10 @@ TEST(the_valley_of_rosenbrock_is_walked_to_its_end)
         x[i] = i % 2 ? 1 : -1.2;
     }
     AUTO(lbfgs) struct lbfgs *l = lbfgs_new(10, lo, hi, x, 400, 1e-14);
-    minimise(l, rosenbrock, 10);
+    CHECK(minimise(l, rosenbrock, 10) < 200);
     const double *best = NULL;
     CHECK(lbfgs_best(l, &best) < 1e-8);
     CHECK(fabs(best[9] - 1) < 1e-3);
-    CHECK(lbfgs_evals(l) < 200);
 }
 
 TEST(a_narrow_bowl_takes_few_evaluations)
@@ -113,12 +113,13 @@ TEST(it_never_asks_outside_the_box_nor_too_often)
 {
     double lo[4] = {-1, -1, -1, -1}, hi[4] = {0.2, 0.2, 2, 2}, x[4] = {-3, 9, 0, 0}, g[4];
     AUTO(lbfgs) struct lbfgs *l = lbfgs_new(4, lo, hi, x, 25, 0);
-    while (lbfgs_is_active(l)) {
+    int evals = 0;
+    for (; lbfgs_is_active(l); evals++) {
         for (int i = 0; i < 4; i++)
             CHECK(lbfgs_x(l)[i] >= lo[i] && lbfgs_x(l)[i] <= hi[i]);
         lbfgs_update(l, rosenbrock(lbfgs_x(l), 4, g), g);
     }
-    CHECK(lbfgs_evals(l) <= 25);
+    CHECK(evals <= 25);
 }
 
 TEST(a_step_without_curvature_leaves_all_that_is_known_of_it)

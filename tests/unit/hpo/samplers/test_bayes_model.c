@@ -49,7 +49,8 @@ static struct posterior probe(struct bayes_model *m)
     rng_seed(&r, 99, 0);
     for (int i = 0; i < COLS * PROBES; i++)
         x[i] = rng_unit(&r);
-    gp_predict(bayes_model_gp(m), &(struct kernel_points){x, PROBES, PROBES}, p.mean, p.var);
+    gp_predict(bayes_model_gp(m), &(struct kernel_points){x, PROBES, PROBES}, p.mean, p.var, NULL,
+               NULL);
     return p;
 }
 
@@ -106,7 +107,8 @@ TEST(with_each_observation_it_knows_the_function_better)
         for (int i = 0; i < 100; i++) {
             double x[COLS], mean, var;
             point(&s, x);
-            gp_predict(bayes_model_gp(m), &(struct kernel_points){x, 1, 1}, &mean, &var);
+            gp_predict(bayes_model_gp(m), &(struct kernel_points){x, 1, 1}, &mean, &var, NULL,
+                       NULL);
             off += fabs(mean - output_transform_value(bayes_model_transform(m), smooth(x))) / 100;
         }
         printf("# %zu observations: %.4f deviations off\n", d.n, off);
@@ -149,7 +151,7 @@ TEST(a_forecast_of_wide_variance_says_less_than_a_certain_value)
         double x[COLS] = {0.5, 0.5, 0.5}, mean, var;
         bayes_model_data_add(&d, COLS, x, 3, certain ? 0 : 9);
         CHECK(bayes_model_update(m, &d, certain ? 21 : 20));
-        gp_predict(bayes_model_gp(m), &(struct kernel_points){x, 1, 1}, &mean, &var);
+        gp_predict(bayes_model_gp(m), &(struct kernel_points){x, 1, 1}, &mean, &var, NULL, NULL);
         far[certain] = fabs(mean - output_transform_value(bayes_model_transform(m), 3));
         bayes_model_data_free(&d);
     }
@@ -445,7 +447,7 @@ TEST(the_same_point_with_different_values_makes_a_model_that_says_their_mean)
         CHECK(bayes_model_update(m, &d, d.n));
         check_finite(m);
     }
-    gp_predict(bayes_model_gp(m), &(struct kernel_points){x, 1, 1}, &mean, &var);
+    gp_predict(bayes_model_gp(m), &(struct kernel_points){x, 1, 1}, &mean, &var, NULL, NULL);
     double ends[2] = {output_transform_value(bayes_model_transform(m), 0),
                       output_transform_value(bayes_model_transform(m), 1)};
     CHECK_NEAR(mean, (ends[0] + ends[1]) / 2, 0.2 * (ends[1] - ends[0]));

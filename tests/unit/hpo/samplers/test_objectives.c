@@ -1,4 +1,4 @@
-#include "hpo/samplers/objectives.h"
+#include "hpo/samplers/sampler.h"
 
 #include <math.h>
 
@@ -30,12 +30,12 @@ TEST(the_first_goal_has_the_value_that_counts_and_the_others_their_last)
     double y[3];
     report(t, 1, "{\"loss\":0.5,\"accuracy\":0.7,\"seconds\":2}");
     report(t, 2, "{\"loss\":0.75,\"accuracy\":0.25}");
-    CHECK(objectives_values(objectives, 3, t, y));
+    CHECK(sampler_values(objectives, 3, t, y));
     CHECK_NEAR(y[0], 0.5, 0);
     CHECK_NEAR(y[1], -0.25, 0); /* maximised: negated */
     CHECK_NEAR(y[2], 2, 0);
     struct sampler_objective last = {.metric = "loss", .last = true};
-    CHECK(objectives_values(&last, 1, t, y));
+    CHECK(sampler_values(&last, 1, t, y));
     CHECK_NEAR(y[0], 0.75, 0);
 }
 
@@ -51,10 +51,10 @@ TEST(a_trial_that_lacks_a_finite_value_for_a_goal_has_none)
         AUTO(trial) struct trial *t = trial();
         double y[3] = {7, 8, 9};
         report(t, 1, lacking[i]);
-        CHECK(!objectives_values(objectives, 3, t, y));
+        CHECK(!sampler_values(objectives, 3, t, y));
         CHECK(y[0] == 7 && y[1] == 8 && y[2] == 9);
     }
     AUTO(trial) struct trial *t = trial(); /* has reported nothing */
     double y[1];
-    CHECK(!objectives_values(objectives, 1, t, y));
+    CHECK(!sampler_values(objectives, 1, t, y));
 }

@@ -188,8 +188,11 @@ TEST(asha_has_no_rung_beyond_max_iter_and_like_ray_ends_there)
     struct trial *a = ADD(false, 1, 1, 1, 1), *b = ADD(false, 1, 1, 1, 9);
     CHECK(!stops(rule, false, a));
     CHECK(stops(rule, false, b)); /* by its newest value, at the rungs up to 2 */
-    CHECK_INT((int)stopper_asha_rung_count(rule, b), 1);
-    CHECK_INT((int)stopper_asha_rung_count(rule, a), 2);
+    CHECK(stops(rule, false, b)); /* again, at the next rung */
+    struct trial *d = ADD(false, 1, 1);
+    CHECK(!stops(rule, false, d));
+    report(d, 4, 9);
+    CHECK(!stops(rule, false, d)); /* it has taken all rungs */
     AUTO(stopper)
     struct stopper *ray =
         kit_stopper("{'type':'asha','min_iter':1,'max_iter':2,'eta':2,'like':'ray'}");
@@ -208,11 +211,11 @@ static enum stopper_verdict verdict(bool maximize, struct trial *t)
     return stopper_judge(rule, maximize, &view, t);
 }
 
-static int goes_on(int (*which)(const struct stopper *, bool, const struct trial_view *))
+static int goes_on(bool last)
 {
     AUTO(stopper) struct stopper *rule = kit_stopper(curve_rule);
     struct trial_view view = {(const struct trial *const *)trials, (size_t)count};
-    return which(rule, false, &view);
+    return stopper_resume(rule, false, &view, last);
 }
 
 TEST(curve_pauses_at_a_rung_what_is_not_expected_among_the_best)
@@ -260,17 +263,17 @@ TEST(curve_goes_on_with_the_best_of_the_highest_rung_once_enough_got_there)
     for (int i = 0; i < 4; i++) {
         t[i] = ADD(false, 9, 5.0 + i);
         t[i]->state = TRIAL_PAUSED;
-        CHECK_INT(goes_on(stopper_resume), i < 1 ? -1 : 0);
+        CHECK_INT(goes_on(false), i < 1 ? -1 : 0);
     }
     t[0]->state = TRIAL_RUNNING;
-    CHECK_INT(goes_on(stopper_resume), 1); /* the two best of four */
+    CHECK_INT(goes_on(false), 1); /* the two best of four */
     t[1]->state = TRIAL_RUNNING;
-    CHECK_INT(goes_on(stopper_resume), -1);
+    CHECK_INT(goes_on(false), -1);
     for (int i = 4; i < 6; i++) { /* better ones, at the next rung */
         t[i] = ADD(false, 2, 1.5, 1.2, 1.1 - i / 100.0);
         t[i]->state = TRIAL_PAUSED;
     }
-    CHECK_INT(goes_on(stopper_resume), 5);
+    CHECK_INT(goes_on(false), 5);
 }
 
 TEST(curve_does_not_pause_twice_where_it_went_on)
@@ -292,15 +295,15 @@ TEST(curve_finishes_what_may_still_win_one_after_the_other)
 {
     struct trial *a = ADD(false, 9, 5), *b = ADD(false, 9, 4), *c_ = ADD(false, 9, 8.9);
     a->state = b->state = c_->state = TRIAL_PAUSED;
-    CHECK_INT(goes_on(stopper_finish), b->id);
+    CHECK_INT(goes_on(true), b->id);
     b->state = TRIAL_RUNNING;
-    CHECK_INT(goes_on(stopper_finish), -1); /* a is not expected to beat it */
+    CHECK_INT(goes_on(true), -1); /* a is not expected to beat it */
     for (int step = 3; step <= 16; step++)
         report(b, step, 7);
     b->state = TRIAL_DONE; /* it did not keep its promise */
-    CHECK_INT(goes_on(stopper_finish), a->id);
+    CHECK_INT(goes_on(true), a->id);
     a->state = TRIAL_PRUNED;
-    CHECK_INT(goes_on(stopper_finish), -1);
+    CHECK_INT(goes_on(true), -1);
 }
 
 TEST(curve_stops_what_is_not_finite_at_a_rung_and_judges_none_by_one_point)
@@ -515,8 +518,7 @@ TEST(no_stopper_stops_nothing)
     struct trial *t = ADD(false, 9);
     struct trial_view view = {(const struct trial *const *)trials, (size_t)count};
     CHECK_INT(stopper_judge(NULL, false, &view, t), STOPPER_CONTINUE);
-    CHECK_INT(stopper_resume(NULL, false, &view), -1);
-    CHECK_INT(stopper_finish(NULL, false, &view), -1);
+    CHECK_INT(stopper_resume(NULL, false, &view, false), -1);
     CHECK(!stopper_pauses(NULL) && !stopper_has_memory(NULL));
     CHECK_INT(stopper_max_iter(NULL), 0);
 }
