@@ -1,4 +1,4 @@
-/* cmd_sweep_show - `drover sweep ls` and `drover sweep show`: print what is stored, read-only. */
+/* cmd_sweep_show - `drover sweep ls`, `show` and `best`: print what is stored, read-only. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,13 +18,14 @@ enum { CURVE_WIDTH = 40, OUTPUT_LINES = 10 };
 
 struct show_options {
     const char *root;
-    bool json, csv, curves;
+    bool json, csv, curves, command;
     int top;
 };
 
-#define COMMON_OPTIONS                                                                       \
-    OPT_STR(0, "dir", "D", "directory of all sweeps (default: sweeps)", struct show_options, \
-            root),                                                                           \
+#define DIR_OPTION \
+    OPT_STR(0, "dir", "D", "directory of all sweeps (default: sweeps)", struct show_options, root)
+#define COMMON_OPTIONS \
+    DIR_OPTION,        \
         OPT_FLAG(0, "json", "print everything as one line of JSON", struct show_options, json)
 
 static const struct opt ls_options[] = {COMMON_OPTIONS, OPT_END};
@@ -34,6 +35,13 @@ static const struct opt show_options[] = {
             INT_MAX),
     OPT_FLAG(0, "curves", "print the curves of these trials", struct show_options, curves),
     OPT_FLAG(0, "csv", "print all trials as CSV", struct show_options, csv),
+    OPT_END,
+};
+
+static const struct opt best_options[] = {
+    DIR_OPTION,
+    OPT_FLAG(0, "command", "print only the command", struct show_options, command),
+    OPT_FLAG(0, "json", "print the trial and its command as JSON", struct show_options, json),
     OPT_END,
 };
 
@@ -284,5 +292,53 @@ int cmd_sweep_show(int argc, char **argv)
         HPO_COMMAND_SWEEP(2),
         .run = run_show};
     struct show_options o = {.root = "sweeps", .top = 20};
+    return command_run(&command, &o, argc, argv);
+}
+
+/* ---- best ----------------------------------------------------------------------------------- */
+
+static int run_best(char **words, void *into, struct err *e)
+{
+    const struct show_options *o = into;
+    const char *name = words[0];
+    if (o->command && o->json)
+        return err_set(e, -EINVAL, "--command and --json exclude each other");
+    AUTO(sweep_reader) struct sweep_reader *v = NULL;
+    int rc = sweep_reader_open(&v, o->root, name, e);
+    int best = rc < 0 ? -1 : sweep_reader_recommended(v);
+    if (rc < 0)
+        return rc;
+    if (best < 0)
+        return err_set(e, -ENODATA, "sweep '%s': no trial has a value yet", name);
+    const struct run_message_opts m = {v->spec, v->dir->name, v->dir->path, "."};
+    AUTO(strbuf) struct strbuf b = {0};
+    if (o->command || o->json)
+        rc = sweep_print_trial_command(&b, &m, v->columns, (size_t)best, e);
+    else
+        sweep_print_best(&b, &m, v->columns, (size_t)best);
+    if (rc < 0)
+        return rc;
+    if (o->json) {
+        AUTO(json) json_t *t = sweep_columns_trial_json(v->columns, (size_t)best);
+        json_object_set_new(t, "command", json_string(strbuf_str(&b)));
+        AUTO(free) char *line = json_line(t);
+        puts(line);
+    } else {
+        printf("%s%s", strbuf_str(&b), o->command ? "\n" : "");
+    }
+    return 0;
+}
+
+int cmd_sweep_best(int argc, char **argv)
+{
+    static const struct command command = {
+        .help = {"drover sweep best", "NAME [--command] [--json]",
+                 "Prints the best trial of a sweep: its value, its parameters, and the command "
+                 "that runs it again, with its resources.",
+                 "drover sweep best digits\neval \"$(drover sweep best digits --command)\""},
+        .options = best_options,
+        HPO_COMMAND_SWEEP(1),
+        .run = run_best};
+    struct show_options o = {.root = "sweeps"};
     return command_run(&command, &o, argc, argv);
 }

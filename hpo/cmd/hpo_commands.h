@@ -5,12 +5,12 @@
 #include "common/command.h"
 
 int cmd_sweep(int argc, char **argv);
-/* `sweep ls`, `sweep show`. */
+/* `sweep ls`, `sweep show`, `sweep best`. */
 int cmd_sweep_ls(int argc, char **argv);
 int cmd_sweep_show(int argc, char **argv);
+int cmd_sweep_best(int argc, char **argv);
 /* `sweep stop`, `cancel`, `pause`, `retry`, `add`. */
 int cmd_sweep_control(int argc, char **argv);
-int cmd_sweep_best(int argc, char **argv);
 int cmd_sweep_logs(int argc, char **argv);
 int cmd_sweep_rm(int argc, char **argv);
 int cmd_worker(int argc, char **argv);

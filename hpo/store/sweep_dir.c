@@ -306,12 +306,6 @@ char *sweep_dir_host_file(const struct sweep_dir *d, const char *suffix)
     return xasprintf("%s/worker.%s.%s", d->path, host ? host : "local", suffix);
 }
 
-/* Returns a hash, which is used as a short name for a long path. */
-static uint64_t hash_of(const char *text)
-{
-    return fnv_hash_bytes(FNV_HASH_INIT, text, strlen(text));
-}
-
 /* Sets `*out` to a directory with a short path: $XDG_RUNTIME_DIR/drover, or the private directory
  * in /tmp. */
 static int socket_dir(char **out, struct err *e)
@@ -334,7 +328,8 @@ int sweep_dir_endpoint(char **out, const struct sweep_dir *d, struct err *e)
         if (rc < 0)
             return rc;
         free(sock);
-        sock = xasprintf("%s/%016" PRIx64 ".sock", dir, hash_of(d->path));
+        sock = xasprintf("%s/%016" PRIx64 ".sock", dir,
+                         fnv_hash_bytes(FNV_HASH_INIT, d->path, strlen(d->path)));
     }
     AUTO(free) char *file = in_dir(d, "endpoint");
     AUTO(free) char *line = xasprintf("ipc://%s\n", sock);

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -17,19 +18,13 @@ enum { TEXT_MAX = 1024, HEX = 2 * CURVE_KEYS_BYTES };
 
 static void to_hex(char out[HEX + 1], const uint8_t key[CURVE_KEYS_BYTES])
 {
-    for (int i = 0; i < CURVE_KEYS_BYTES; i++)
-        snprintf(out + 2 * i, 3, "%02x", key[i]);
+    (void)sodium_bin2hex(out, HEX + 1, key, CURVE_KEYS_BYTES);
 }
 
 static bool from_hex(uint8_t key[CURVE_KEYS_BYTES], const char *text)
 {
-    if (strlen(text) != HEX || strspn(text, "0123456789abcdef") != HEX)
-        return false;
-    for (int i = 0; i < CURVE_KEYS_BYTES; i++) {
-        const char digits[3] = {text[2 * i], text[2 * i + 1], 0};
-        key[i] = (uint8_t)strtoul(digits, NULL, 16);
-    }
-    return true;
+    return strlen(text) == HEX && strspn(text, "0123456789abcdef") == HEX &&
+           sodium_hex2bin(key, CURVE_KEYS_BYTES, text, HEX, NULL, NULL, NULL) == 0;
 }
 
 /* ZeroMQ encodes keys in Z85 (its RFC 32): 5 characters for 4 bytes. */

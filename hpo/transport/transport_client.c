@@ -36,12 +36,6 @@ struct transport_client {
     uint64_t renew_at_ms;
 };
 
-static int failed(const char *what, struct err *e)
-{
-    int code = errno;
-    return err_set(e, code < ZMQ_HAUSNUMERO ? -code : -EIO, "%s: %s", what, zmq_strerror(code));
-}
-
 void transport_client_send(struct transport_client *c, const struct wire_msg *m)
 {
     if (!c->open)
@@ -137,20 +131,12 @@ static void reject_key(struct transport_client *c)
     c->ev->rejected(c->arg, &e);
 }
 
-/* Receives events of the socket. An event has two frames: its number and value, then the
- * address. */
 static void on_events(struct zmq_uv *z, void *arg)
 {
     struct transport_client *c = arg;
-    for (int i = 0; i < BATCH; i++) {
-        unsigned char head[6];
-        char address[256];
-        int n = zmq_recv(c->monitor, head, sizeof head, ZMQ_DONTWAIT);
-        if (n < 0)
-            return;
-        (void)zmq_recv(c->monitor, address, sizeof address, 0); /* arrives with the first frame */
-        uint16_t event;
-        memcpy(&event, head, sizeof event);
+    uint16_t event;
+    uint32_t value;
+    for (int i = 0; i < BATCH && zmq_uv_event(c->monitor, &event, &value); i++) {
         if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
             opened(c);
             continue;
@@ -164,9 +150,7 @@ static void on_events(struct zmq_uv *z, void *arg)
 
 static int set_options(void *sock, const struct transport_client_opts *opts, struct err *e)
 {
-    const struct {
-        int option, value;
-    } ints[] = {
+    const struct zmq_uv_option ints[] = {
         {ZMQ_LINGER, LINGER_MS},
         {ZMQ_SNDHWM, 0},
         {ZMQ_RCVHWM, UNREAD_MAX},
@@ -177,18 +161,18 @@ static int set_options(void *sock, const struct transport_client_opts *opts, str
         {ZMQ_HEARTBEAT_IVL, opts->beat_ms},
         {ZMQ_HEARTBEAT_TIMEOUT, 2 * opts->beat_ms},
     };
-    for (size_t i = 0; i < COUNT_OF(ints); i++)
-        if (zmq_setsockopt(sock, ints[i].option, &ints[i].value, sizeof(int)) < 0)
-            return failed("socket", e);
+    int rc = zmq_uv_set(sock, ints, COUNT_OF(ints), e);
+    if (rc < 0)
+        return rc;
     int64_t max = WIRE_MAX_BYTES;
     if (zmq_setsockopt(sock, ZMQ_MAXMSGSIZE, &max, sizeof max) < 0 ||
         zmq_setsockopt(sock, ZMQ_ROUTING_ID, opts->id, strlen(opts->id)) < 0)
-        return failed("socket", e);
+        return zmq_uv_failed("socket", e);
     const struct curve_keys *k = opts->keys;
     if (k && (zmq_setsockopt(sock, ZMQ_CURVE_SERVERKEY, k->other, CURVE_KEYS_BYTES) < 0 ||
               zmq_setsockopt(sock, ZMQ_CURVE_PUBLICKEY, k->own, CURVE_KEYS_BYTES) < 0 ||
               zmq_setsockopt(sock, ZMQ_CURVE_SECRETKEY, k->secret, CURVE_KEYS_BYTES) < 0))
-        return failed("keys", e);
+        return zmq_uv_failed("keys", e);
     return 0;
 }
 
@@ -198,26 +182,24 @@ static int open_sockets(struct transport_client *c, const struct transport_clien
     static const char monitor[] = "inproc://client-monitor";
     c->zmq = zmq_ctx_new();
     c->sock = c->zmq ? zmq_socket(c->zmq, ZMQ_DEALER) : NULL;
-    c->monitor = c->sock ? zmq_socket(c->zmq, ZMQ_PAIR) : NULL;
-    if (!c->monitor)
-        return failed("socket", e);
+    if (!c->sock)
+        return zmq_uv_failed("socket", e);
     int rc = set_options(c->sock, opts, e);
     if (rc < 0)
         return rc;
-    if (zmq_socket_monitor(c->sock, monitor,
-                           ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED |
-                               ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
-                               ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
-                               ZMQ_EVENT_HANDSHAKE_FAILED_AUTH) < 0 ||
-        zmq_connect(c->monitor, monitor) < 0)
-        return failed("socket monitor", e);
-    rc = zmq_uv_open(&c->on_monitor, c->loop, c->monitor, on_events, c, e);
+    rc = zmq_uv_monitor(&c->monitor, c->zmq, c->sock, monitor,
+                        ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED |
+                            ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
+                            ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH,
+                        e);
+    if (rc == 0)
+        rc = zmq_uv_open(&c->on_monitor, c->loop, c->monitor, on_events, c, e);
     if (rc == 0)
         rc = zmq_uv_open(&c->on_sock, c->loop, c->sock, on_messages, c, e);
     if (rc < 0)
         return rc;
     if (zmq_connect(c->sock, opts->endpoint) < 0) {
-        failed(opts->endpoint, e);
+        zmq_uv_failed(opts->endpoint, e);
         return err_hint(e, "an endpoint has the form ipc://PATH or tcp://HOST:PORT");
     }
     return 0;

@@ -222,12 +222,6 @@ static void on_workers(struct zmq_uv *z, void *arg)
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
-static int failed(const char *what, struct err *e)
-{
-    int code = errno;
-    return err_set(e, code < ZMQ_HAUSNUMERO ? -code : -EIO, "%s: %s", what, zmq_strerror(code));
-}
-
 /* Returns a context that needs little memory per connection. libzmq needs four queues in blocks of
  * 256 messages, 16 KiB each, and a buffer of 18 KiB. With M_MMAP_THRESHOLD each block is a mapping
  * of its own: it occupies only pages that were written, and returns them when a worker renews its
@@ -245,9 +239,7 @@ static void *new_context(void)
 
 static int open_socket(struct transport_server *s, const char *endpoint, struct err *e)
 {
-    const struct {
-        int option, value;
-    } ints[] = {
+    const struct zmq_uv_option ints[] = {
         {ZMQ_LINGER, LINGER_MS},   {ZMQ_SNDHWM, UNREAD_MAX}, {ZMQ_RCVHWM, UNREAD_MAX},
         {ZMQ_BACKLOG, 1024},       {ZMQ_ROUTER_HANDOVER, 1}, /* a worker that reconnects may keep
                                                                 its id */
@@ -256,20 +248,20 @@ static int open_socket(struct transport_server *s, const char *endpoint, struct 
     s->zmq = new_context();
     s->sock = s->zmq ? zmq_socket(s->zmq, ZMQ_ROUTER) : NULL;
     if (!s->sock)
-        return failed("socket", e);
-    for (size_t i = 0; i < COUNT_OF(ints); i++)
-        if (zmq_setsockopt(s->sock, ints[i].option, &ints[i].value, sizeof(int)) < 0)
-            return failed("socket", e);
+        return zmq_uv_failed("socket", e);
+    int set = zmq_uv_set(s->sock, ints, COUNT_OF(ints), e);
+    if (set < 0)
+        return set;
     int64_t max = WIRE_MAX_BYTES;
     if (zmq_setsockopt(s->sock, ZMQ_MAXMSGSIZE, &max, sizeof max) < 0)
-        return failed("socket", e);
+        return zmq_uv_failed("socket", e);
     bool is_file = strncmp(endpoint, "ipc://", 6) == 0;
     mode_t mask = umask(0177); /* only this user may connect: these connections need no key */
     int rc = zmq_bind(s->sock, endpoint), code = errno;
     umask(mask);
     errno = code;
     if (rc < 0)
-        return failed(endpoint, e);
+        return zmq_uv_failed(endpoint, e);
     if (is_file)
         s->file = xstrdup(endpoint + 6);
     return 0;

@@ -26,12 +26,6 @@ struct zap_auth {
     struct log_throttle rejected;
 };
 
-static int failed(const char *what, struct err *e)
-{
-    int code = errno;
-    return err_set(e, code < ZMQ_HAUSNUMERO ? -code : -EIO, "%s: %s", what, zmq_strerror(code));
-}
-
 /* ---- rejected connections ------------------------------------------------------------------- */
 
 static void log_rejected(struct zap_auth *a, const char *cause)
@@ -50,23 +44,13 @@ static const char *reason(uint16_t event, uint32_t value)
     return "another protocol";
 }
 
-/* Receives events of the socket. An event has two frames: its number and value, then the socket's
- * address. */
 static void on_events(struct zmq_uv *z, void *arg)
 {
     struct zap_auth *a = arg;
-    for (int i = 0; i < BATCH; i++) {
-        unsigned char head[6];
-        char address[256];
-        if (zmq_recv(a->monitor, head, sizeof head, ZMQ_DONTWAIT) < 0)
-            return;
-        (void)zmq_recv(a->monitor, address, sizeof address, 0); /* arrives with the first frame */
-        uint16_t event;
-        uint32_t value;
-        memcpy(&event, head, sizeof event);
-        memcpy(&value, head + 2, sizeof value);
+    uint16_t event;
+    uint32_t value;
+    for (int i = 0; i < BATCH && zmq_uv_event(a->monitor, &event, &value); i++)
         log_rejected(a, reason(event, value));
-    }
 }
 
 /* ---- requests for authentication ------------------------------------------------------------ */
@@ -139,11 +123,8 @@ static int open_monitor(struct zap_auth *a, const struct zap_auth_opts *opts, st
 {
     static const char name[] = "inproc://auth-monitor";
     int events = ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL;
-    a->monitor = zmq_socket(opts->zmq, ZMQ_PAIR);
-    if (!a->monitor || zmq_socket_monitor(opts->sock, name, events) < 0 ||
-        zmq_connect(a->monitor, name) < 0)
-        return failed("socket monitor", e);
-    return zmq_uv_open(&a->on_monitor, a->loop, a->monitor, on_events, a, e);
+    int rc = zmq_uv_monitor(&a->monitor, opts->zmq, opts->sock, name, events, e);
+    return rc < 0 ? rc : zmq_uv_open(&a->on_monitor, a->loop, a->monitor, on_events, a, e);
 }
 
 /* Makes the socket require keys at the addresses to which it is bound after this call. */
@@ -156,7 +137,7 @@ static int require_keys(struct zap_auth *a, const struct zap_auth_opts *opts, st
         zmq_setsockopt(opts->sock, ZMQ_ZAP_DOMAIN, "drover", 6) < 0 ||
         zmq_setsockopt(opts->sock, ZMQ_CURVE_SERVER, &yes, sizeof yes) < 0 ||
         zmq_setsockopt(opts->sock, ZMQ_CURVE_SECRETKEY, opts->keys->secret, CURVE_KEYS_BYTES) < 0)
-        return failed("keys", e);
+        return zmq_uv_failed("keys", e);
     return zmq_uv_open(&a->on_zap, a->loop, a->zap, on_requests, a, e);
 }
 
@@ -164,9 +145,7 @@ static int set_options(void *sock, const char *address, struct err *e)
 {
     /* ZeroMQ's heartbeats are not used at this end: each would cost a walk over the timers of all
      * connections. */
-    const struct {
-        int option, value;
-    } ints[] = {
+    const struct zmq_uv_option ints[] = {
         {ZMQ_HANDSHAKE_IVL, HANDSHAKE_MS},
         {ZMQ_BACKLOG, BACKLOG},
         {ZMQ_TCP_KEEPALIVE, 1},
@@ -175,10 +154,7 @@ static int set_options(void *sock, const char *address, struct err *e)
         {ZMQ_TCP_KEEPALIVE_CNT, 3},
         {ZMQ_IPV6, strchr(address, '[') != NULL},
     };
-    for (size_t i = 0; i < COUNT_OF(ints); i++)
-        if (zmq_setsockopt(sock, ints[i].option, &ints[i].value, sizeof(int)) < 0)
-            return failed("socket", e);
-    return 0;
+    return zmq_uv_set(sock, ints, COUNT_OF(ints), e);
 }
 
 /* Raises the limit on descriptors, and so on workers, to FILES_MAX or as far as the system
@@ -208,9 +184,9 @@ int zap_auth_open(struct zap_auth **out, const struct zap_auth_opts *opts, char 
     if (rc < 0)
         return rc;
     if (zmq_bind(opts->sock, opts->address) < 0)
-        return failed(opts->address, e);
+        return zmq_uv_failed(opts->address, e);
     if (zmq_getsockopt(opts->sock, ZMQ_LAST_ENDPOINT, endpoint, &len) < 0)
-        return failed(opts->address, e);
+        return zmq_uv_failed(opts->address, e);
     *bound = xstrdup(endpoint);
     *out = TAKE(a);
     return 0;

@@ -1,11 +1,47 @@
 #include "hpo/transport/zmq_uv.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 #include <zmq.h>
 
 #include "common/mem.h"
+
+int zmq_uv_failed(const char *what, struct err *e)
+{
+    int code = errno;
+    return err_set(e, code < ZMQ_HAUSNUMERO ? -code : -EIO, "%s: %s", what, zmq_strerror(code));
+}
+
+int zmq_uv_set(void *zmq_socket, const struct zmq_uv_option *list, size_t count, struct err *e)
+{
+    for (size_t i = 0; i < count; i++)
+        if (zmq_setsockopt(zmq_socket, list[i].option, &list[i].value, sizeof(int)) < 0)
+            return zmq_uv_failed("socket", e);
+    return 0;
+}
+
+int zmq_uv_monitor(void **out, void *zmq, void *watched, const char *name, int events,
+                   struct err *e)
+{
+    *out = zmq_socket(zmq, ZMQ_PAIR);
+    return !*out || zmq_socket_monitor(watched, name, events) < 0 || zmq_connect(*out, name) < 0
+               ? zmq_uv_failed("socket monitor", e)
+               : 0;
+}
+
+/* An event has two frames: its number and value, then the socket's address. */
+bool zmq_uv_event(void *monitor, uint16_t *event, uint32_t *value)
+{
+    unsigned char head[sizeof *event + sizeof *value];
+    char address[256];
+    if (zmq_recv(monitor, head, sizeof head, ZMQ_DONTWAIT) < 0)
+        return false;
+    (void)zmq_recv(monitor, address, sizeof address, 0); /* arrives with the first frame */
+    memcpy(event, head, sizeof *event);
+    memcpy(value, head + sizeof *event, sizeof *value);
+    return true;
+}
 
 /* In each iteration of the loop, `before` polls the socket. If the socket is readable, `before`
  * starts `busy`, which prevents the loop from sleeping. `poll` wakes the loop when ZMQ_FD changes.

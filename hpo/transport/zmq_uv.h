@@ -8,9 +8,26 @@
  * All functions must be called in the loop's thread. */
 #pragma once
 
+#include <stdbool.h>
+#include <stdint.h>
 #include <uv.h>
 
 #include "common/err.h"
+
+/* Describes the last error of ZeroMQ. Returns the negative errno for it. */
+int zmq_uv_failed(const char *what, struct err *e);
+
+struct zmq_uv_option { /* of a socket, whose value is an integer */
+    int option, value;
+};
+int zmq_uv_set(void *zmq_socket, const struct zmq_uv_option *list, size_t count, struct err *e);
+
+/* Opens a socket that receives `events` of a socket, under a name that is new in the context. The
+ * caller closes `*out`, also after a failure. */
+int zmq_uv_monitor(void **out, void *zmq, void *watched, const char *name, int events,
+                   struct err *e);
+/* Receives an event and its value. Returns false if none waits. */
+bool zmq_uv_event(void *monitor, uint16_t *event, uint32_t *value);
 
 struct zmq_uv;
 

@@ -27,13 +27,11 @@ char *lease_context_make_cgroup(const struct lease_context *c, int64_t lease)
     return dir;
 }
 
-int lease_context_start_agent(struct agent_spawn **out, const struct lease_context *c,
-                              const struct lease_context_agent *a, struct err *e)
+struct agent_spawn_opts lease_context_agent(const json_t *ticket, const char *cgroup)
 {
-    const struct agent_spawn_opts opts = {
-        .control = json_string_value(json_object_get(a->ticket, "address")),
-        .token = json_string_value(json_object_get(a->ticket, "token")),
-        .node = a->node,
-        .cgroup = a->cgroup};
-    return agent_spawn_start(out, c->launcher, &opts, a->ended, a->arg, e);
+    return (struct agent_spawn_opts){
+        .control = json_string_value(json_object_get(ticket, "address")),
+        .token = json_string_value(json_object_get(ticket, "token")),
+        .node = (int)json_integer_value(json_object_get(ticket, "node")), /* missing: 0 */
+        .cgroup = cgroup};
 }

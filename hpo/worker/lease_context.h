@@ -34,14 +34,6 @@ void lease_context_send(const struct lease_context *c, enum wire_kind kind, int6
  * cgroup_delegate_remove() and free(); NULL, after a warning, if there is none. */
 char *lease_context_make_cgroup(const struct lease_context *c, int64_t lease);
 
-struct lease_context_agent {
-    const json_t *ticket; /* data of a WIRE_JOIN_TICKET */
-    int node;             /* of the job that is this node */
-    const char *cgroup;   /* NULL: none */
-    void (*ended)(void *arg);
-    void *arg;
-};
-
-/* Starts the agent of this node, for a job that awaits it. Errors as agent_spawn_start(). */
-int lease_context_start_agent(struct agent_spawn **out, const struct lease_context *c,
-                              const struct lease_context_agent *a, struct err *e);
+/* Returns how the agent of this node is started, for a job that awaits it. Borrows from `ticket`,
+ * the data of a WIRE_JOIN_TICKET, and `cgroup` (NULL: none). */
+struct agent_spawn_opts lease_context_agent(const json_t *ticket, const char *cgroup);

@@ -89,14 +89,9 @@ void reservation_join(struct reservation *r, const json_t *ticket)
         return;
     if (!r->cgroup)
         r->cgroup = lease_context_make_cgroup(r->context, r->id);
-    const struct lease_context_agent agent = {
-        .ticket = ticket,
-        .node = (int)json_integer_value(json_object_get(ticket, "node")),
-        .cgroup = r->cgroup,
-        .ended = on_agent_ended,
-        .arg = r};
+    const struct agent_spawn_opts agent = lease_context_agent(ticket, r->cgroup);
     struct err e = {0};
-    int rc = lease_context_start_agent(&r->agent, r->context, &agent, &e);
+    int rc = agent_spawn_start(&r->agent, r->context->launcher, &agent, on_agent_ended, r, &e);
     if (rc < 0)
         log_error("lease %lld: %s", (long long)r->id, e.text);
     (void)apply(r, rc < 0 ? RESERVATION_EV_NOT_JOINED : RESERVATION_EV_JOINED);

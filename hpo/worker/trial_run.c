@@ -460,9 +460,8 @@ static void open_join(struct trial_run *r)
     AUTO(free) char *address = launch_join_ticket(r->job, &token);
     r->ticket = json_pack("{s:s,s:s}", "address", address, "token", token);
     lease_context_send(r->context, WIRE_JOIN_TICKET, r->id, r->ticket);
-    const struct lease_context_agent agent = {
-        .ticket = r->ticket, .cgroup = r->cgroup, .ended = on_agent_ended, .arg = r};
-    if (lease_context_start_agent(&r->agent, r->context, &agent, &e) == 0)
+    const struct agent_spawn_opts agent = lease_context_agent(r->ticket, r->cgroup);
+    if (agent_spawn_start(&r->agent, r->context->launcher, &agent, on_agent_ended, r, &e) == 0)
         return;
     set_node_fault(r, "cannot start its agent", e.text);
     launch_kill(r->job); /* the state follows when the job has ended */
