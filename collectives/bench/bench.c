@@ -41,6 +41,15 @@ int bench_gather(struct bench *b, const void *mine, size_t bytes, void *all)
     return bench_comm(b, comm_gather(b->world, mine, bytes, all, b->o->wait_ms));
 }
 
+static int exchange(struct drover_comm *comm, const void *from, void *to, size_t n,
+                    enum drover_type t, int peer)
+{
+    int rc = drover_group_start(comm);
+    rc = rc < 0 ? rc : drover_send(comm, from, n, t, peer);
+    rc = rc < 0 ? rc : drover_recv(comm, to, n, t, peer);
+    return rc < 0 ? rc : drover_group_end(comm);
+}
+
 /* Starts nccl-tests' hypercube, an all_gather by doubling: in each round a rank exchanges
  * everything it has with one peer. The number of ranks is a power of 2. */
 static int start_hypercube(struct drover_comm *comm, const struct backend_call *k)
@@ -48,20 +57,12 @@ static int start_hypercube(struct drover_comm *comm, const struct backend_call *
     int rank = drover_comm_rank(comm), size = drover_comm_size(comm);
     size_t part = k->count * backend_type_bytes(k->type);
     char *out = k->out, *own = out + (size_t)rank * part;
-    int rc = 0;
-    if (k->in != own) { /* the first round's copy */
-        rc = drover_group_start(comm);
-        rc = rc < 0 ? rc : drover_send(comm, k->in, k->count, k->type, rank);
-        rc = rc < 0 ? rc : drover_recv(comm, own, k->count, k->type, rank);
-        rc = rc < 0 ? rc : drover_group_end(comm);
-    }
+    /* the first round's copy */
+    int rc = k->in == own ? 0 : exchange(comm, k->in, own, k->count, k->type, rank);
     for (int mask = 1; mask < size && rc == 0; mask *= 2) {
-        int have = rank & ~(mask - 1), peer = rank ^ mask;
-        size_t n = k->count * (size_t)mask;
-        rc = drover_group_start(comm);
-        rc = rc < 0 ? rc : drover_send(comm, out + (size_t)have * part, n, k->type, peer);
-        rc = rc < 0 ? rc : drover_recv(comm, out + (size_t)(have ^ mask) * part, n, k->type, peer);
-        rc = rc < 0 ? rc : drover_group_end(comm);
+        int have = rank & ~(mask - 1);
+        rc = exchange(comm, out + (size_t)have * part, out + (size_t)(have ^ mask) * part,
+                      k->count * (size_t)mask, k->type, rank ^ mask);
     }
     return rc;
 }

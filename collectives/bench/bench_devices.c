@@ -1,6 +1,5 @@
 #include "collectives/bench/bench.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -28,24 +27,17 @@ int bench_devices(const struct bench_opts *o, struct drover *d, struct drover_co
     mine.rank = drover_rank(d);
     mine.group = rank_groups_color(&o->split, mine.rank);
     mine.pid = (int)getpid();
-    mine.index = drover_local_rank(d);
     (void)gethostname(mine.host, sizeof mine.host - 1); /* on failure it stays empty */
     mine.host[strcspn(mine.host, ".")] = '\0';
-    struct backend_device gpu;
     if (backend->device) {
-        backend->device(comm_inner(c), &gpu);
-        mine.index = gpu.index;
-        mine.pci_domain = gpu.pci_domain;
-        mine.pci_bus = gpu.pci_bus;
-        mine.pci_device = gpu.pci_device;
-        mine.free_bytes = gpu.free_bytes;
-        uint64_t available = gpu.integrated ? available_bytes() : 0;
-        if (available && available < mine.free_bytes)
-            mine.free_bytes = available;
-        snprintf(mine.name, sizeof mine.name, "%s", gpu.name);
+        backend->device(comm_inner(c), &mine.is);
+        uint64_t available = mine.is.integrated ? available_bytes() : 0;
+        if (available && available < mine.is.free_bytes)
+            mine.is.free_bytes = available;
     } else {
-        local_device_cpu_name(mine.name, sizeof mine.name);
-        mine.free_bytes = available_bytes();
+        mine.is.index = drover_local_rank(d);
+        mine.is.free_bytes = available_bytes();
+        local_device_cpu_name(mine.is.name, sizeof mine.is.name);
     }
     int rc = comm_gather(c, &mine, sizeof mine, devices, o->wait_ms);
     if (rc < 0)
@@ -66,12 +58,14 @@ uint64_t bench_max_bytes(const struct bench_opts *o, const struct bench_report_d
         uint64_t sharers = 0;
         for (int k = 0; k < n; k++)
             sharers += strcmp(devices[k].host, d->host) == 0 &&
-                       devices[k].pci_domain == d->pci_domain && devices[k].pci_bus == d->pci_bus &&
-                       devices[k].pci_device == d->pci_device;
-        uint64_t nccl = d->free_bytes / 8 < NCCL_BYTES_MAX ? d->free_bytes / 8 : NCCL_BYTES_MAX;
-        uint64_t buffer = (d->free_bytes - nccl) / 2 / sharers;
+                       devices[k].is.pci_domain == d->is.pci_domain &&
+                       devices[k].is.pci_bus == d->is.pci_bus &&
+                       devices[k].is.pci_device == d->is.pci_device;
+        uint64_t nccl =
+            d->is.free_bytes / 8 < NCCL_BYTES_MAX ? d->is.free_bytes / 8 : NCCL_BYTES_MAX;
+        uint64_t buffer = (d->is.free_bytes - nccl) / 2 / sharers;
         buffer = buffer > overhead ? buffer - overhead : 1;
-        max_bytes = d->free_bytes && buffer < max_bytes ? buffer : max_bytes;
+        max_bytes = d->is.free_bytes && buffer < max_bytes ? buffer : max_bytes;
     }
     return max_bytes;
 }

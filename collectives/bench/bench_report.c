@@ -2,7 +2,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -82,8 +81,8 @@ void bench_report_head_text(struct strbuf *out, const struct bench_report_head *
     for (int r = 0; r < h->ranks; r++) {
         const struct bench_report_device *d = &devices[r];
         strbuf_printf(out, "#  Rank %2d Group %2d Pid %6d on %10s device %2d [%04x:%02x:%02x] %s\n",
-                      d->rank, d->group, d->pid, d->host, d->index, (unsigned)d->pci_domain,
-                      (unsigned)d->pci_bus, (unsigned)d->pci_device, d->name);
+                      d->rank, d->group, d->pid, d->host, d->is.index, (unsigned)d->is.pci_domain,
+                      (unsigned)d->is.pci_bus, (unsigned)d->is.pci_device, d->is.name);
     }
     static const char *const placements[] = {
         "           out-of-place                       in-place          ",
@@ -98,29 +97,26 @@ void bench_report_head_text(struct strbuf *out, const struct bench_report_head *
     print_titles(out, h, true);
 }
 
-/* Prints a number in the first form that fits the column: with two decimals, one, none, or with an
- * exponent. */
+/* Prints two spaces and a number in the first form that fits the column: with two decimals, one,
+ * none, or with an exponent. */
 static void print_number(struct strbuf *out, int width, double value)
 {
     static const char *const forms[] = {"%*.2f", "%*.1f", "%*.0f"};
     char text[64];
     for (size_t i = 0; i < COUNT_OF(forms); i++) {
         if (snprintf(text, sizeof text, forms[i], width, value) <= width) {
-            strbuf_puts(out, text);
+            strbuf_printf(out, "  %s", text);
             return;
         }
     }
-    strbuf_printf(out, width >= 7 ? "%*.1e" : "%*.0e", width, value);
+    strbuf_printf(out, width >= 7 ? "  %*.1e" : "  %*.0e", width, value);
 }
 
 static void print_placement(struct strbuf *out, const struct bench_report_placement *h,
                             bool cpu_time)
 {
-    strbuf_puts(out, "  ");
     print_number(out, 7, (cpu_time ? h->cpu_seconds : h->seconds) * 1e6);
-    strbuf_puts(out, "  ");
     print_number(out, 6, h->algbw);
-    strbuf_puts(out, "  ");
     print_number(out, 6, h->busbw);
     if (h->checked)
         strbuf_printf(out, "  %6g", (double)h->wrong);
@@ -140,10 +136,8 @@ static void print_iterations(struct strbuf *out, const struct bench_report_head 
     struct stats s = stats_of(p->samples + skip, p->stats.n - skip);
     const double columns[] = {s.min * 1e6, s.max * 1e6, s.p99 * 1e6,
                               s.mean > 0 ? 100 * s.deviation / s.mean : 0};
-    for (size_t i = 0; i < COUNT_OF(columns); i++) {
-        strbuf_puts(out, "  ");
+    for (size_t i = 0; i < COUNT_OF(columns); i++)
         print_number(out, 7, columns[i]);
-    }
 }
 
 void bench_report_time(char out[BENCH_REPORT_TIME_BYTES])

@@ -27,10 +27,10 @@ struct bench_report_head {
 
 /* A rank's line under "Using devices". A plain value that ranks send to each other. */
 struct bench_report_device {
-    int rank, group, pid, index, pci_domain, pci_bus, pci_device;
-    uint64_t free_bytes; /* free memory of the GPU; 0: not known */
+    int rank, group, pid;
     char host[64];
-    char name[128];
+    struct backend_device
+        is; /* the GPU; on the CPU, the local rank, the processor, and the memory */
 };
 
 /* The out-of-place or in-place result of a size. */

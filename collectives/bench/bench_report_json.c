@@ -1,4 +1,3 @@
-#include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,14 +16,19 @@ struct bench_report_json {
 };
 
 static json_t *devices_json(const struct bench_report_head *h,
-                            const struct bench_report_device *devices)
+                            const struct bench_report_device *devices, bool nccl_tests)
 {
     json_t *list = json_array();
     for (int r = 0; r < h->ranks; r++) {
         const struct bench_report_device *d = &devices[r];
-        json_array_append_new(list, json_pack("{s:i, s:i, s:i, s:s, s:i, s:s}", "rank", d->rank,
-                                              "group", d->group, "pid", d->pid, "host", d->host,
-                                              "device", d->index, "name", d->name));
+        char hex[32];
+        snprintf(hex, sizeof hex, "%04x:%02x:%02x", (unsigned)d->is.pci_domain,
+                 (unsigned)d->is.pci_bus, (unsigned)d->is.pci_device);
+        json_array_append_new(list, json_pack("{s:i, s:i, s:i, s:s, s:i, s:s*, s:s}", "rank",
+                                              d->rank, "group", d->group, "pid", d->pid,
+                                              nccl_tests ? "hostname" : "host", d->host, "device",
+                                              d->is.index, "device_hex", nccl_tests ? hex : NULL,
+                                              nccl_tests ? "device_info" : "name", d->is.name));
     }
     return list;
 }
@@ -36,7 +40,8 @@ static json_t *drover_document(const struct bench_report_head *h,
                      1, "drover", DROVER_VERSION, "collective", bench_name(h->o), "backend",
                      h->backend, "library", h->version, "ranks", h->ranks, "groups", h->groups,
                      "iterations", "warmup", h->o->warmups, "timed", h->o->iters, "checked",
-                     h->o->checks, "together", h->o->agg, "devices", devices_json(h, devices));
+                     h->o->checks, "together", h->o->agg, "devices",
+                     devices_json(h, devices, false));
 }
 
 /* ---- nccl-tests' document: keys, and booleans as strings (its src/util.cu at a0b82b2) ------- */
@@ -74,26 +79,15 @@ static json_t *config_json(const struct bench_report_head *h,
                            const struct bench_report_device *devices)
 {
     const struct bench_opts *o = h->o;
-    json_t *list = json_array();
-    for (int r = 0; r < h->ranks; r++) {
-        const struct bench_report_device *d = &devices[r];
-        char hex[32];
-        snprintf(hex, sizeof hex, "%04x:%02x:%02x", (unsigned)d->pci_domain, (unsigned)d->pci_bus,
-                 (unsigned)d->pci_device);
-        json_array_append_new(list, json_pack("{s:i, s:i, s:i, s:s, s:i, s:s, s:s}", "rank",
-                                              d->rank, "group", d->group, "pid", d->pid, "hostname",
-                                              d->host, "device", d->index, "device_hex", hex,
-                                              "device_info", d->name));
-    }
-    return json_pack("{s:i, s:i, s:I, s:I, s:I, s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:i, s:o, s:o}",
-                     "nthreads", 1, "ngpus", 1, "minimum_bytes", (json_int_t)o->min_bytes,
-                     "maximum_bytes", (json_int_t)o->max_bytes,
-                     o->factor ? "step_factor" : "step_bytes",
-                     (json_int_t)(o->factor ? (uint64_t)o->factor : o->step_bytes), "warmup_iters",
-                     o->warmups, "iterations", o->iters, "aggregated_iterations", o->agg,
-                     "validation", o->checks, "graph", o->graph, "blocking_collectives",
-                     bool_json(o->blocking > 0), "per_iter_timing", bool_json(h->per_iter),
-                     "per_iter_skip", h->skip, "parallel_init", bool_json(false), "devices", list);
+    return json_pack(
+        "{s:i, s:i, s:I, s:I, s:I, s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:i, s:o, s:o}", "nthreads",
+        1, "ngpus", 1, "minimum_bytes", (json_int_t)o->min_bytes, "maximum_bytes",
+        (json_int_t)o->max_bytes, o->factor ? "step_factor" : "step_bytes",
+        (json_int_t)(o->factor ? (uint64_t)o->factor : o->step_bytes), "warmup_iters", o->warmups,
+        "iterations", o->iters, "aggregated_iterations", o->agg, "validation", o->checks, "graph",
+        o->graph, "blocking_collectives", bool_json(o->blocking > 0), "per_iter_timing",
+        bool_json(h->per_iter), "per_iter_skip", h->skip, "parallel_init", bool_json(false),
+        "devices", devices_json(h, devices, true));
 }
 
 static json_t *nccl_tests_document(const struct bench_report_head *h,

@@ -110,9 +110,9 @@ void hardware_facts_read(struct verdict_facts *out, const struct bench_report_de
     memset(out, 0, sizeof *out); /* the struct is sent with its padding */
     snprintf(out->host, sizeof out->host, "%s", self->host);
     if (gpu) {
-        snprintf(out->gpu, sizeof out->gpu, "%.95s", self->name);
+        snprintf(out->gpu, sizeof out->gpu, "%.95s", self->is.name);
         struct pcie_link link;
-        pcie_link_read(&link, "/sys", self->pci_domain, self->pci_bus, self->pci_device);
+        pcie_link_read(&link, "/sys", self->is.pci_domain, self->is.pci_bus, self->is.pci_device);
         out->pcie_gen = link.generation;
         out->pcie_width = link.width;
         out->pcie_width_max = link.width_max;

@@ -23,33 +23,26 @@ static double busbw_others_twice(int ranks)
     return 2.0 * (ranks - 1) / ranks;
 }
 
-/* Unless a row says otherwise, every rank has both buffers, and every backend has the call. */
+/* Unless a row says otherwise, every rank has both buffers, of `count` elements, and every backend
+ * has the call. */
 const struct collective_row collective_rows[COLLECTIVES] = {
     [COLLECTIVE_ALL_REDUCE] = {.name = "all_reduce",
-                               .in = COLLECTIVE_WHOLE,
-                               .out = COLLECTIVE_WHOLE,
                                .source = COLLECTIVE_FROM_ALL,
                                .busbw_factor = busbw_others_twice},
     [COLLECTIVE_BROADCAST] = {.name = "broadcast",
-                              .in = COLLECTIVE_WHOLE,
                               .in_at_root = true,
-                              .out = COLLECTIVE_WHOLE,
                               .source = COLLECTIVE_FROM_ROOT,
                               .busbw_factor = busbw_once},
     [COLLECTIVE_REDUCE] = {.name = "reduce",
-                           .in = COLLECTIVE_WHOLE,
-                           .out = COLLECTIVE_WHOLE,
                            .out_at_root = true,
                            .source = COLLECTIVE_FROM_ALL,
                            .busbw_factor = busbw_once},
     [COLLECTIVE_ALL_GATHER] = {.name = "all_gather",
-                               .in = COLLECTIVE_WHOLE,
                                .out = COLLECTIVE_PARTS,
                                .source = COLLECTIVE_FROM_EACH,
                                .busbw_factor = busbw_others},
     [COLLECTIVE_REDUCE_SCATTER] = {.name = "reduce_scatter",
                                    .in = COLLECTIVE_PARTS,
-                                   .out = COLLECTIVE_WHOLE,
                                    .source = COLLECTIVE_FROM_ALL,
                                    .busbw_factor = busbw_others},
     [COLLECTIVE_ALL_TO_ALL] = {.name = "alltoall",
@@ -61,7 +54,6 @@ const struct collective_row collective_rows[COLLECTIVES] = {
                                .native_cap = BACKEND_HAS_ALL_TO_ALL,
                                .busbw_factor = busbw_others},
     [COLLECTIVE_GATHER] = {.name = "gather",
-                           .in = COLLECTIVE_WHOLE,
                            .out = COLLECTIVE_PARTS,
                            .out_at_root = true,
                            .source = COLLECTIVE_FROM_EACH,
@@ -70,7 +62,6 @@ const struct collective_row collective_rows[COLLECTIVES] = {
     [COLLECTIVE_SCATTER] = {.name = "scatter",
                             .in = COLLECTIVE_PARTS,
                             .in_at_root = true,
-                            .out = COLLECTIVE_WHOLE,
                             .source = COLLECTIVE_FROM_ROOT,
                             .native_cap = BACKEND_HAS_SCATTER,
                             .busbw_factor = busbw_others},
@@ -82,14 +73,14 @@ const struct collective_row collective_rows[COLLECTIVES] = {
                                  .native_cap = COLLECTIVE_ALWAYS_P2P,
                                  .busbw_factor = busbw_others},
     [COLLECTIVE_SENDRECV] = {.name = "sendrecv",
-                             .in = COLLECTIVE_WHOLE,
-                             .out = COLLECTIVE_WHOLE,
                              .source = COLLECTIVE_FROM_PREVIOUS,
                              .native_cap = COLLECTIVE_ALWAYS_P2P,
                              .busbw_factor = busbw_once},
-    [COLLECTIVE_BARRIER] = {.name = "barrier"},
-    [COLLECTIVE_SEND] = {.name = "send", .in = COLLECTIVE_WHOLE, .to_peer = true},
-    [COLLECTIVE_RECV] = {.name = "recv", .out = COLLECTIVE_WHOLE, .to_peer = true},
+    [COLLECTIVE_BARRIER] = {.name = "barrier",
+                            .in = COLLECTIVE_NO_BUFFER,
+                            .out = COLLECTIVE_NO_BUFFER},
+    [COLLECTIVE_SEND] = {.name = "send", .out = COLLECTIVE_NO_BUFFER, .to_peer = true},
+    [COLLECTIVE_RECV] = {.name = "recv", .in = COLLECTIVE_NO_BUFFER, .to_peer = true},
 };
 
 _Static_assert((int)COLLECTIVES <= (int)COLLECTIVE_TRACE_COLLS, "the trace has room for all names");

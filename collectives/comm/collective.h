@@ -29,10 +29,10 @@ enum collective {
 
 /* Length of a rank's input or output. */
 enum collective_extent {
-    COLLECTIVE_NO_BUFFER,
     COLLECTIVE_WHOLE,   /* count elements */
     COLLECTIVE_PARTS,   /* count elements per rank of the communicator, in the order of the ranks */
     COLLECTIVE_VARYING, /* a number of elements per rank that struct drover_parts gives */
+    COLLECTIVE_NO_BUFFER
 };
 
 /* The source of the blocks of an output. With COLLECTIVE_FROM_EACH an output has one block per

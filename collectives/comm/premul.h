@@ -5,8 +5,8 @@
 
 #include <stddef.h>
 
+#include "collectives/comm/backend.h"
 #include "collectives/comm/float16.h"
-#include "collectives/drover.h"
 
 /* Converts x to type `t`. The low bytes of the result are the value; |x| < 2^63 for whole numbers,
  * which are truncated. */
@@ -29,20 +29,36 @@ static inline uint64_t type_bits(enum drover_type t, double x)
     return bits;
 }
 
+/* Returns the value whose bits these are. */
+static inline double type_value(enum drover_type t, uint64_t bits)
+{
+    bool is_signed = t == DROVER_INT8 || t == DROVER_INT32 || t == DROVER_INT64;
+    int unused = 64 - 8 * (int)backend_type_bytes(t);
+    double x = is_signed ? (double)((int64_t)(bits << unused) >> unused) : (double)bits;
+    if (t == DROVER_DOUBLE)
+        memcpy(&x, &bits, sizeof x);
+    else if (t == DROVER_FLOAT)
+        x = bits_float((uint32_t)bits);
+    else if (t == DROVER_HALF)
+        x = half_to_float((uint16_t)bits);
+    else if (t == DROVER_BFLOAT16)
+        x = bfloat16_to_float((uint16_t)bits);
+    else if (t >= DROVER_F8E4M3)
+        x = float8_to_float((uint8_t)bits, t == DROVER_F8E4M3 ? 3 : 2);
+    return x;
+}
+
 /* Multiplies n values by the factor. Each product is rounded once. */
 static inline void premul_apply(void *values, size_t n, enum drover_type t, double factor)
 {
     uint64_t scalar = type_bits(t, factor);
+    size_t bytes = backend_type_bytes(t);
+    double small = type_value(t, scalar);
 #define SCALE(type, expression)        \
     do {                               \
         type *v = values;              \
         for (size_t i = 0; i < n; i++) \
             v[i] = (type)(expression); \
-    } while (0)
-#define SCALE_SMALL(type, from, to)      \
-    do {                                 \
-        float f = from((type)scalar);    \
-        SCALE(type, to(from(v[i]) * f)); \
     } while (0)
     switch (t) {
     case DROVER_INT8:
@@ -63,20 +79,14 @@ static inline void premul_apply(void *values, size_t n, enum drover_type t, doub
     case DROVER_DOUBLE:
         SCALE(double, v[i] * factor);
         break;
-    case DROVER_HALF:
-        SCALE_SMALL(uint16_t, half_to_float, half_from_float);
-        break;
-    case DROVER_BFLOAT16:
-        SCALE_SMALL(uint16_t, bfloat16_to_float, bfloat16_from_float);
-        break;
-    case DROVER_F8E4M3:
-        SCALE_SMALL(uint8_t, f8e4m3_to_float, f8e4m3_from_float);
-        break;
-    case DROVER_F8E5M2:
-    case DROVER_TYPES:
-        SCALE_SMALL(uint8_t, f8e5m2_to_float, f8e5m2_from_float);
-        break;
+    default:
+        for (size_t i = 0; i < n; i++) { /* 8 or 16 bits: the product of two floats is exact */
+            char *v = (char *)values + i * bytes;
+            uint64_t bits = 0;
+            memcpy(&bits, v, bytes);
+            bits = type_bits(t, type_value(t, bits) * small);
+            memcpy(v, &bits, bytes);
+        }
     }
 #undef SCALE
-#undef SCALE_SMALL
 }

@@ -135,7 +135,7 @@ static ncclResult_t call_all(struct nccl_job *j)
 
 /* The first use of an algorithm or a peer connects ranks: it waits for them. While a graph is
  * recorded, each call may, since the ranks register its buffers together. */
-static bool may_block(const struct backend_comm *c, const struct backend_call *calls, size_t n)
+static bool may_block(struct backend_comm *c, const struct backend_call *calls, size_t n)
 {
     if (c->stream == cudaStreamPerThread)
         return false; /* each thread has its own: no other thread can use the caller's */

@@ -22,7 +22,7 @@ static void run_job(struct task *t)
     j->rc = j->call(j);
 }
 
-void nccl_job_start(struct nccl_job *j, ncclResult_t (*call)(struct nccl_job *j))
+static void start_job(struct nccl_job *j, ncclResult_t (*call)(struct nccl_job *j))
 {
     j->call = call;
     task_start(&j->task, run_job);
@@ -31,7 +31,7 @@ void nccl_job_start(struct nccl_job *j, ncclResult_t (*call)(struct nccl_job *j)
 int nccl_job_run(struct nccl_job *j, ncclResult_t (*call)(struct nccl_job *j), int64_t timeout_ms,
                  const char *what, struct err *e)
 {
-    nccl_job_start(j, call);
+    start_job(j, call);
     if (!task_wait(&j->task, timeout_ms))
         return err_set(e, -ETIMEDOUT, "NCCL: %s: timed out after %lld ms", what,
                        (long long)timeout_ms);
@@ -61,7 +61,7 @@ static void start_end(struct backend_comm *c, ncclResult_t (*call)(struct nccl_j
     nccl_graph_drop(c);
     nccl_job_free(c->ending);
     c->ending = nccl_job_new(c, sizeof *c->ending);
-    nccl_job_start(c->ending, call);
+    start_job(c->ending, call);
 }
 
 /* Starts an abort, which other threads inside of NCCL notice; comm is not usable any more. */
@@ -129,6 +129,6 @@ void nccl_free(struct backend_comm *c)
     }
     nccl_job_free(c->ending);
     nccl_forget_memory(c); /* a collective may still write there */
-    nccl_first_use_free(&c->used);
+    free(c->used.peers);
     free(c);
 }

@@ -9,19 +9,15 @@
 
 #include "collectives/comm/backend.h"
 
-/* Initialise with nccl_first_use_init(). */
+/* Zero-initialised, but for `peers`. */
 struct nccl_first_use {
     /* bit k: a call of 2^k to 2^(k+1) - 1 bytes has been made */
     uint64_t sizes[COLLECTIVES][DROVER_TYPES][DROVER_OPS];
-    unsigned char *peers; /* one per rank: which of send, receive, gather and scatter */
+    uint64_t *peers; /* one per rank, owned: the bits of send, receive, gather and scatter */
 };
 
-void nccl_first_use_init(struct nccl_first_use *u, int ranks);
-void nccl_first_use_free(struct nccl_first_use *u);
-
 /* Returns true if one of the calls may connect ranks. */
-bool nccl_first_use_check(const struct nccl_first_use *u, const struct backend_call *calls,
-                          size_t n);
+bool nccl_first_use_check(struct nccl_first_use *u, const struct backend_call *calls, size_t n);
 
 /* Remembers that the calls have been made. */
 void nccl_first_use_done(struct nccl_first_use *u, const struct backend_call *calls, size_t n);

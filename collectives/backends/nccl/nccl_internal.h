@@ -52,9 +52,6 @@ static inline void nccl_job_free(struct nccl_job *j)
     task_free(j ? &j->task : NULL);
 }
 
-/* Starts a job, and does not wait for it. */
-void nccl_job_start(struct nccl_job *j, ncclResult_t (*call)(struct nccl_job *j));
-
 /* Runs a job. `what` names it in errors.
  *   -ETIMEDOUT  the call has not returned after timeout_ms
  *   others      as nccl_loader_nccl() */

@@ -292,7 +292,7 @@ int nccl_subgroup(struct backend_comm **out, struct backend_comm *c,
     made->open_ms = p->open_ms;
     made->caps = c->caps;
     memcpy(made->version, c->version, sizeof made->version);
-    nccl_first_use_init(&made->used, made->size);
+    made->used.peers = xcalloc((size_t)made->size, sizeof *made->used.peers);
     int rc = connect_part(&made->comm, c, p, e);
     c->shrunk = p->without;
     if (rc == 0)
@@ -313,7 +313,7 @@ int nccl_open(struct backend_comm **out, const struct backend_opts *o, struct er
     c->rank = o->rank;
     c->size = o->size;
     c->open_ms = o->open_ms;
-    nccl_first_use_init(&c->used, c->size);
+    c->used.peers = xcalloc((size_t)c->size, sizeof *c->used.peers);
     struct nccl_precheck_rank_info mine;
     memset(&mine, 0, sizeof mine);
     nccl_precheck_host(&mine);

@@ -1,6 +1,5 @@
 #include "collectives/bench/analysis/verify.h"
 
-#include <assert.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -16,30 +15,19 @@ static void set(void *out, size_t i, enum drover_type t, double x)
     memcpy((char *)out + i * bytes, &bits, bytes); /* little-endian */
 }
 
-/* Returns the value up to which sums of whole numbers are exact in the type. */
-static uint64_t exact_max(enum drover_type t)
-{
-    static const uint64_t max[DROVER_TYPES] = {
-        [DROVER_INT8] = 127,       [DROVER_UINT8] = 255,     [DROVER_INT32] = 1 << 24,
-        [DROVER_UINT32] = 1 << 24, [DROVER_INT64] = 1 << 24, [DROVER_UINT64] = 1 << 24,
-        [DROVER_HALF] = 2048,      [DROVER_FLOAT] = 1 << 24, [DROVER_DOUBLE] = 1 << 24,
-        [DROVER_BFLOAT16] = 256,   [DROVER_F8E4M3] = 16,     [DROVER_F8E5M2] = 8,
-    };
-    assert((unsigned)t < DROVER_TYPES);
-    return max[t];
-}
-
-/* Returns the largest exponent of a power of 2 that the type can hold. */
-static uint64_t doublings(enum drover_type t)
-{
-    static const unsigned char max[DROVER_TYPES] = {
-        [DROVER_INT8] = 6,     [DROVER_UINT8] = 7,      [DROVER_INT32] = 30, [DROVER_UINT32] = 31,
-        [DROVER_INT64] = 62,   [DROVER_UINT64] = 62,    [DROVER_HALF] = 15,  [DROVER_FLOAT] = 100,
-        [DROVER_DOUBLE] = 100, [DROVER_BFLOAT16] = 100, [DROVER_F8E4M3] = 8, [DROVER_F8E5M2] = 15,
-    };
-    assert((unsigned)t < DROVER_TYPES);
-    return max[t];
-}
+/* For each type the value up to which sums of whole numbers are exact, and the largest exponent of
+ * a power of 2. */
+static const struct {
+    uint64_t exact;
+    unsigned doublings;
+} limits[DROVER_TYPES] = {
+    [DROVER_INT8] = {127, 6},         [DROVER_UINT8] = {255, 7},
+    [DROVER_INT32] = {1 << 24, 30},   [DROVER_UINT32] = {1 << 24, 31},
+    [DROVER_INT64] = {1 << 24, 62},   [DROVER_UINT64] = {1 << 24, 62},
+    [DROVER_HALF] = {2048, 15},       [DROVER_FLOAT] = {1 << 24, 100},
+    [DROVER_DOUBLE] = {1 << 24, 100}, [DROVER_BFLOAT16] = {256, 100},
+    [DROVER_F8E4M3] = {16, 8},        [DROVER_F8E5M2] = {8, 15},
+};
 
 /* The finaliser of splitmix64 (Steele, Lea, Flood 2014): every bit depends on every bit. */
 static uint64_t mix(uint64_t x)
@@ -56,7 +44,7 @@ static double input(const struct verify *v, uint64_t rank, size_t element)
     if (!collective_reduces(v->coll) || v->op == DROVER_MIN || v->op == DROVER_MAX)
         return (double)(random % (PLAIN_MAX + 1));
     bool product = v->op == DROVER_PROD;
-    uint64_t limit = product ? doublings(v->type) : exact_max(v->type);
+    uint64_t limit = product ? limits[v->type].doublings : limits[v->type].exact;
     limit /= v->op == DROVER_MULSUM ? 2 : 1; /* the largest factor */
     uint64_t contributors = n < limit ? n : limit;
     if ((rank + i) % n >= contributors)
@@ -181,24 +169,6 @@ uint64_t verify_wrong(const struct verify *v, const void *got, const void *expec
     return wrong;
 }
 
-static double value_of(uint64_t bits, enum drover_type t)
-{
-    bool is_signed = t == DROVER_INT8 || t == DROVER_INT32 || t == DROVER_INT64;
-    int unused = 64 - 8 * (int)backend_type_bytes(t);
-    double x = is_signed ? (double)((int64_t)(bits << unused) >> unused) : (double)bits;
-    if (t == DROVER_DOUBLE)
-        memcpy(&x, &bits, sizeof x);
-    else if (t == DROVER_FLOAT)
-        x = bits_float((uint32_t)bits);
-    else if (t == DROVER_HALF)
-        x = half_to_float((uint16_t)bits);
-    else if (t == DROVER_BFLOAT16)
-        x = bfloat16_to_float((uint16_t)bits);
-    else if (t >= DROVER_F8E4M3)
-        x = float8_to_float((uint8_t)bits, t == DROVER_F8E4M3 ? 3 : 2);
-    return x;
-}
-
 void verify_find(const struct verify *v, struct verify_finding *f, const void *got,
                  const void *expected, size_t first, size_t n)
 {
@@ -208,8 +178,8 @@ void verify_find(const struct verify *v, struct verify_finding *f, const void *g
         if (verify_wrong(v, g, x, 1) == 0)
             continue;
         if (f->n == 0) {
-            f->expected = value_of(bits_at(x, 0, bytes), v->type);
-            f->got = value_of(bits_at(g, 0, bytes), v->type);
+            f->expected = type_value(v->type, bits_at(x, 0, bytes));
+            f->got = type_value(v->type, bits_at(g, 0, bytes));
         }
         f->at[f->n] = first + i;
         f->bits[f->n++] = bits_at(g, 0, bytes);

@@ -1,4 +1,4 @@
-#include "collectives/bench/cmd/cmd_bench_diff.h"
+#include "collectives/bench/cmd/cmd_bench_internal.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -196,7 +196,7 @@ char *cmd_bench_diff_path(const char *name, const char *coll,
     const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
     uint64_t h = FNV_HASH_INIT;
     for (int r = 0; r < ranks; r++)
-        h = fnv_hash_text(fnv_hash_text(h, devices[r].host), devices[r].name);
+        h = fnv_hash_text(fnv_hash_text(h, devices[r].host), devices[r].is.name);
     AUTO(free)
     char *base = data && *data ? xstrdup(data) : xasprintf("%s/.local/share", home ? home : "");
     return xasprintf("%s/drover/bench/%s-%08" PRIx32 "/%s-%s.json", base, devices[0].host,

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "collectives/bench/cmd/cmd_bench_diff.h"
 #include "collectives/bench/cmd/cmd_bench_internal.h"
 #include "common/byte_size.h"
 #include "common/command.h"
@@ -177,9 +176,9 @@ static int words(unsigned *out, const char *what, const char *text, const char *
 static const char ring_name[] = "ring";
 enum { NAMES_MAX = COLLECTIVES + BENCH_LOCAL_WHATS + 1 };
 
-/* Writes the names that `drover bench` measures to `names`, with room for NAMES_MAX. Returns their
- * number. */
-static size_t collective_names(const char **names)
+/* Writes the names that `drover bench` measures to `names`, with room for NAMES_MAX, and with
+ * commas to `list`. Returns their number. */
+static size_t collective_names(const char **names, struct strbuf *list)
 {
     size_t n = 0;
     for (int c = 0; c < COLLECTIVES; c++)
@@ -189,6 +188,8 @@ static size_t collective_names(const char **names)
     for (int w = BENCH_LOCAL_NONE + 1; w < BENCH_LOCAL_WHATS; w++)
         names[n++] = bench_local_name((enum bench_local_what)w);
     names[n++] = ring_name;
+    for (size_t i = 0; i < n; i++)
+        strbuf_printf(list, "%s%s", i ? ", " : "", names[i]);
     return n;
 }
 
@@ -205,15 +206,10 @@ static int read_coll(struct bench_opts *o, const char *text, struct err *e)
         return 0;
     }
     const char *names[NAMES_MAX];
-    size_t n = collective_names(names);
-    const char *near = opt_suggest(name, names, n);
-    err_set(e, -EINVAL, "unknown collective '%s'", name);
-    if (near)
-        return err_hint(e, "%s", near);
     AUTO(strbuf) struct strbuf list = {0};
-    for (size_t i = 0; i < n; i++)
-        strbuf_printf(&list, "%s%s", i ? ", " : "", names[i]);
-    return err_hint(e, "%s", strbuf_str(&list));
+    const char *near = opt_suggest(name, names, collective_names(names, &list));
+    err_set(e, -EINVAL, "unknown collective '%s'", name);
+    return err_hint(e, "%s", near ? near : strbuf_str(&list));
 }
 
 static int read_sizes(struct bench_opts *o, const struct line *a, struct err *e)
@@ -431,7 +427,6 @@ static int read_line(struct line *a, int argc, char **argv, struct err *e)
 static void print_help(void)
 {
     const char *names[NAMES_MAX];
-    size_t n = collective_names(names);
     AUTO(strbuf) struct strbuf summary = {0};
     strbuf_puts(
         &summary,
@@ -439,8 +434,7 @@ static void print_help(void)
         "as the ranks of another launcher. gemm and copy measure each GPU by itself, or the "
         "CPU: products of matrices, and copies over its link and within its memory. ring "
         "connects each rank to its neighbours over TCP. OP is one of:\n");
-    for (size_t i = 0; i < n; i++)
-        strbuf_printf(&summary, "%s%s", i ? ", " : "", names[i]);
+    (void)collective_names(names, &summary);
     strbuf_puts(&summary, "\n\nCommands, each with --help:\n"
                           "  diff A B  compare two measurements");
     opt_print_help(stdout,

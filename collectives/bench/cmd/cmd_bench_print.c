@@ -3,7 +3,6 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "collectives/bench/cmd/cmd_bench_diff.h"
 #include "collectives/bench/cmd/cmd_bench_internal.h"
 #include "collectives/bench/hardware_facts.h"
 #include "common/byte_size.h"

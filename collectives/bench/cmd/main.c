@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "collectives/bench/cmd/bench_processes.h"
-#include "collectives/bench/cmd/cmd_bench_diff.h"
 #include "collectives/bench/cmd/cmd_bench_internal.h"
 #include "common/byte_size.h"
 #include "common/command.h"

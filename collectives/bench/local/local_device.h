@@ -9,11 +9,7 @@
 
 struct local_device;
 
-enum local_device_memory {
-    LOCAL_DEVICE_OWN,
-    LOCAL_DEVICE_HOST /* pinned */,
-    LOCAL_DEVICE_MEMORIES
-};
+enum local_device_memory { LOCAL_DEVICE_OWN, LOCAL_DEVICE_HOST /* pinned */ };
 
 /* c = a b, all n x n, by columns; a and b have the type, c is float. */
 struct local_device_product {

@@ -159,15 +159,12 @@ static int cuda_copy(struct local_device *d, const struct local_device_copy *c, 
     static const struct {
         int kind;
         const char *what;
-    } copies[LOCAL_DEVICE_MEMORIES][LOCAL_DEVICE_MEMORIES] = {
-        [LOCAL_DEVICE_OWN][LOCAL_DEVICE_OWN] = {CUDA_LIBS_ON_DEVICE, "a copy on the device"},
-        [LOCAL_DEVICE_OWN][LOCAL_DEVICE_HOST] = {CUDA_LIBS_TO_DEVICE, "a copy to the device"},
-        [LOCAL_DEVICE_HOST][LOCAL_DEVICE_OWN] = {CUDA_LIBS_TO_HOST, "a copy from the device"},
-        [LOCAL_DEVICE_HOST][LOCAL_DEVICE_HOST] = {0, "a copy on the host"},
-    };
-    const char *what = copies[c->to_where][c->from_where].what;
-    int kind = copies[c->to_where][c->from_where].kind;
-    int code = d->cuda->cudaMemcpyAsync(c->to, c->from, c->bytes, kind, d->stream);
+    } copies[] = {{CUDA_LIBS_ON_DEVICE, "a copy on the device"},
+                  {CUDA_LIBS_TO_DEVICE, "a copy to the device"},
+                  {CUDA_LIBS_TO_HOST, "a copy from the device"}};
+    int i = c->to_where == c->from_where ? 0 : c->to_where == LOCAL_DEVICE_OWN ? 1 : 2;
+    const char *what = copies[i].what;
+    int code = d->cuda->cudaMemcpyAsync(c->to, c->from, c->bytes, copies[i].kind, d->stream);
     int rc = check(d, code, what, e);
     return rc < 0 ? rc : wait_for(d, what, e);
 }

@@ -1,7 +1,6 @@
 #include "collectives/bench/local/pcie_link.h"
 
 #include <math.h>
-#include <stdio.h>
 
 #include "common/file.h"
 #include "common/mem.h"

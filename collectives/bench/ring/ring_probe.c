@@ -5,6 +5,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include "collectives/bootstrap/bootstrap_server.h"
+#include "collectives/bootstrap/task.h"
 #include "common/clock.h"
 #include "common/entropy.h"
 #include "common/listen.h"
@@ -29,101 +31,79 @@ enum {
 
 /* ---- the server ----------------------------------------------------------------------------- */
 
-/* A connection that was accepted: first the token, then messages, each with its length before
+/* A connection that was accepted. First comes the token, then messages, each with its length before
  * it. */
 struct peer {
-    int fd; /* -1: free */
-    char head[RING_PROBE_TOKEN_BYTES];
-    size_t head_got;
-    bool known;
-    uint32_t left; /* of the present message; 0: its length comes next */
+    struct task task; /* first */
+    int fd;
+    char token[RING_PROBE_TOKEN_BYTES];
 };
+
+static atomic_int peers; /* number of connections */
 
 struct ring_probe {
     pthread_t thread;
     int listener, stop;
     char token[RING_PROBE_TOKEN_BYTES];
-    struct peer peers[PEERS_MAX];
 };
 
-static void drop(struct peer *p)
-{
-    if (p->fd >= 0)
-        close(p->fd);
-    *p = (struct peer){.fd = -1};
-}
-
-static void accept_peer(struct ring_probe *r)
-{
-    int fd = accept4(r->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), one = 1;
-    for (int i = 0; i < PEERS_MAX && fd >= 0; i++)
-        if (r->peers[i].fd < 0) {
-            (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-            r->peers[i] = (struct peer){.fd = fd};
-            return;
-        }
-    if (fd >= 0)
-        close(fd);
-}
-
-/* Takes the bytes of a head: the token once, then the length of each message. */
-static size_t take_head(struct ring_probe *r, struct peer *p, const char *bytes, size_t len)
-{
-    size_t wanted = p->known ? sizeof p->left : RING_PROBE_TOKEN_BYTES;
-    size_t n = wanted - p->head_got < len ? wanted - p->head_got : len;
-    memcpy(p->head + p->head_got, bytes, n);
-    p->head_got += n;
-    if (p->head_got < wanted)
-        return n;
-    p->head_got = 0;
-    if (p->known)
-        memcpy(&p->left, p->head, sizeof p->left);
-    else if (memcmp(p->head, r->token, RING_PROBE_TOKEN_BYTES) == 0)
-        p->known = true;
-    else
-        drop(p);
-    if (p->left > LARGE)
-        drop(p);
-    return n;
-}
-
-static void read_peer(struct ring_probe *r, struct peer *p)
+/* Reads a message of `left` bytes, and answers it. */
+static int answer(int fd, uint32_t left)
 {
     char bytes[PART];
-    ssize_t got = recv(p->fd, bytes, sizeof bytes, 0);
-    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
-        drop(p);
-    for (size_t at = 0; p->fd >= 0 && got > 0 && at < (size_t)got;) {
-        size_t rest = (size_t)got - at;
-        if (p->left == 0) {
-            at += take_head(r, p, bytes + at, rest);
-            continue;
-        }
-        size_t n = p->left < rest ? p->left : rest;
-        p->left -= (uint32_t)n;
-        at += n;
-        if (p->left == 0 && send(p->fd, "", 1, MSG_NOSIGNAL) != 1)
-            drop(p);
+    int64_t end_ms = clock_ms() + LARGE_MS;
+    int rc = left > LARGE ? -EMSGSIZE : 0;
+    for (uint32_t n; left > 0 && rc == 0; left -= n) {
+        n = left < sizeof bytes ? left : sizeof bytes;
+        rc = bootstrap_server_recv(fd, bytes, n, end_ms);
     }
+    return rc < 0 ? rc : bootstrap_server_send(fd, "", 1, end_ms);
+}
+
+static void serve_peer(struct task *t)
+{
+    const struct peer *p = (struct peer *)t;
+    char token[RING_PROBE_TOKEN_BYTES];
+    uint32_t bytes;
+    int rc = bootstrap_server_recv(p->fd, token, sizeof token, clock_ms() + SMALL_MS);
+    if (rc == 0 && memcmp(token, p->token, sizeof token) != 0)
+        rc = -EACCES;
+    while (rc == 0 &&
+           (rc = bootstrap_server_recv(p->fd, &bytes, sizeof bytes, clock_ms() + LARGE_MS)) == 0)
+        rc = answer(p->fd, bytes);
+    close(p->fd);
+    peers--;
+}
+
+static void accept_peer(const struct ring_probe *r)
+{
+    int fd = accept4(r->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), one = 1;
+    if (fd < 0)
+        return;
+    if (peers++ >= PEERS_MAX) {
+        peers--;
+        close(fd);
+        return;
+    }
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    struct peer *p = xzalloc(sizeof *p);
+    p->fd = fd;
+    memcpy(p->token, r->token, sizeof p->token);
+    task_start(&p->task, serve_peer);
+    task_free(&p->task); /* when it ends */
 }
 
 static void *serve(void *arg)
 {
     struct ring_probe *r = arg;
     for (;;) {
-        struct pollfd all[PEERS_MAX + 2] = {{.fd = r->stop, .events = POLLIN},
-                                            {.fd = r->listener, .events = POLLIN}};
-        for (int i = 0; i < PEERS_MAX; i++)
-            all[i + 2] = (struct pollfd){.fd = r->peers[i].fd, .events = POLLIN};
+        struct pollfd all[] = {{.fd = r->stop, .events = POLLIN},
+                               {.fd = r->listener, .events = POLLIN}};
         if (poll(all, COUNT_OF(all), -1) < 0)
             continue; /* EINTR */
         if (all[0].revents)
             return NULL;
-        if (all[1].revents)
-            accept_peer(r);
-        for (int i = 0; i < PEERS_MAX; i++)
-            if (all[i + 2].fd >= 0 && all[i + 2].revents)
-                read_peer(r, &r->peers[i]);
+        accept_peer(r);
     }
 }
 
@@ -143,8 +123,6 @@ int ring_probe_open(struct ring_probe **out, struct ring_probe_place *place, str
 {
     struct ring_probe *r = xzalloc(sizeof *r);
     *place = (struct ring_probe_place){.port = 0};
-    for (int i = 0; i < PEERS_MAX; i++)
-        r->peers[i].fd = -1;
     r->stop = eventfd(0, EFD_CLOEXEC);
     struct listen_address everywhere = listen_everywhere(0); /* a neighbour may use any of them */
     int rc = r->stop < 0 ? err_set(e, -errno, "eventfd") : 0;
@@ -175,8 +153,6 @@ void ring_probe_close(struct ring_probe *p)
         return;
     (void)!write(p->stop, &one, sizeof one); /* an eventfd takes it */
     pthread_join(p->thread, NULL);
-    for (int i = 0; i < PEERS_MAX; i++)
-        drop(&p->peers[i]);
     close(p->listener);
     close(p->stop);
     free(p);

@@ -22,15 +22,15 @@ TEST(ranks_have_so_much_room_as_the_fullest_gpu_leaves_them)
     struct bench_report_device d[4] = {{.host = "a"}, {.host = "a"}, {.host = "b"}, {.host = "b"}};
     CHECK(bench_max_bytes(&o, d, 4) == UINT64_MAX);
     for (int r = 0; r < 4; r++) {
-        d[r].free_bytes = 130 * gib;
-        d[r].pci_bus = r;
+        d[r].is.free_bytes = 130 * gib;
+        d[r].is.pci_bus = r;
     }
     CHECK(bench_max_bytes(&o, d, 4) == 64 * gib - 512 - 16);
-    d[3].free_bytes = 8 * gib;
+    d[3].is.free_bytes = 8 * gib;
     CHECK(bench_max_bytes(&o, d, 4) == 7 * gib / 2 - 512 - 16);
-    d[3].free_bytes = 1; /* never 0: allocating 1 byte then fails with a reason */
+    d[3].is.free_bytes = 1; /* never 0: allocating 1 byte then fails with a reason */
     CHECK(bench_max_bytes(&o, d, 4) == 1);
-    d[0].pci_bus = d[1].pci_bus;
+    d[0].is.pci_bus = d[1].is.pci_bus;
     CHECK(bench_max_bytes(&o, d, 3) == 32 * gib - 512 - 16);
 }
 
@@ -40,7 +40,7 @@ TEST(ranks_on_the_cpus_of_a_host_share_its_memory)
     struct bench_opts o = {.unalign = 0};
     struct bench_report_device d[3] = {{.host = "a"}, {.host = "a"}, {.host = "b"}};
     for (int r = 0; r < 3; r++)
-        d[r].free_bytes = 18 * gib; /* no place on a PCI bus */
+        d[r].is.free_bytes = 18 * gib; /* no place on a PCI bus */
     CHECK(bench_max_bytes(&o, d, 3) == 4 * gib - 512);
     CHECK(bench_max_bytes(&o, &d[2], 1) == 8 * gib - 512);
 }
@@ -55,7 +55,7 @@ TEST(a_rank_on_the_cpu_has_the_memory_that_the_kernel_can_give)
     CHECK_INT(drover_init(&d), 0);
     CHECK_INT(drover_comm_open(&c, d, NULL), 0);
     CHECK_INT(bench_devices(&o, d, c, &self, &e), 0);
-    CHECK(self.free_bytes > 0 && bench_max_bytes(&o, &self, 1) < UINT64_MAX);
+    CHECK(self.is.free_bytes > 0 && bench_max_bytes(&o, &self, 1) < UINT64_MAX);
     drover_comm_close(c);
     drover_close(d);
 }

@@ -5,14 +5,11 @@
 #include "tests/unit/test.h"
 
 static const struct bench_report_device devices[2] = {
-    {.rank = 0, .pid = 4242, .index = 0, .pci_bus = 0x1b, .host = "c03", .name = "NVIDIA H200"},
+    {.rank = 0, .pid = 4242, .host = "c03", .is = {.pci_bus = 0x1b, .name = "NVIDIA H200"}},
     {.rank = 1,
      .pid = 104243,
-     .index = 1,
-     .pci_domain = 1,
-     .pci_bus = 0xe3,
      .host = "a-long-host-name",
-     .name = "NVIDIA H200"},
+     .is = {.index = 1, .pci_domain = 1, .pci_bus = 0xe3, .name = "NVIDIA H200"}},
 };
 
 static const struct bench_opts opts = {

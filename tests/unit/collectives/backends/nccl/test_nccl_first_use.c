@@ -8,13 +8,12 @@ static const struct backend_call sum = {
 /* Returns true if `k` is a first use after a call of `before`. */
 static bool first_after(struct backend_call before, struct backend_call k)
 {
-    struct nccl_first_use u = {0};
-    nccl_first_use_init(&u, 4);
+    uint64_t peers[4] = {0};
+    struct nccl_first_use u = {.peers = peers};
     CHECK(nccl_first_use_check(&u, &before, 1));
     nccl_first_use_done(&u, &before, 1);
     CHECK(!nccl_first_use_check(&u, &before, 1));
     bool first = nccl_first_use_check(&u, &k, 1);
-    nccl_first_use_free(&u);
     return first;
 }
 
@@ -54,12 +53,11 @@ TEST(each_peer_and_direction_is_a_first_use_of_any_size)
 
 TEST(one_new_call_of_a_group_is_enough)
 {
-    struct nccl_first_use u = {0};
+    uint64_t peers[4] = {0};
+    struct nccl_first_use u = {.peers = peers};
     struct backend_call group[] = {sum, {.coll = COLLECTIVE_SEND, .count = 1, .root = 3}};
-    nccl_first_use_init(&u, 4);
     nccl_first_use_done(&u, group, 1);
     CHECK(nccl_first_use_check(&u, group, 2));
     nccl_first_use_done(&u, group, 2);
     CHECK(!nccl_first_use_check(&u, group, 2));
-    nccl_first_use_free(&u);
 }
