@@ -81,11 +81,9 @@ static int write_input(FILE *to, const void *arg)
 static int write_by_python(const char *format, const char *target, const struct sweep_reader *v,
                            struct err *e)
 {
-    struct export_params p = export_params_read(v->spec, v->columns);
-    AUTO(json) json_t *header = exchange_lines_header(v, &p);
+    AUTO(json) json_t *header = exchange_lines_header(v);
     AUTO(strbuf) struct strbuf answer = {0};
     const struct input in = {v, header};
-    export_params_clear(&p);
     return exchange_python_run(
         &answer,
         &(struct exchange_python){

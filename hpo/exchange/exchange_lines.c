@@ -1,9 +1,114 @@
 #include "hpo/exchange/exchange_lines.h"
 
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 
 #include "common/json.h"
+#include "common/number_format.h"
+#include "hpo/space/distribution.h"
+#include "hpo/space/space.h"
+
+/* ---- parameters ----------------------------------------------------------------------------- */
+
+static const struct distribution *distribution_of(const struct spec *spec, const char *name)
+{
+    for (size_t i = 0; i < space_dims(spec->space); i++)
+        if (strcmp(space_name(spec->space, i), name) == 0)
+            return space_distribution(spec->space, i);
+    return NULL;
+}
+
+/* The value as JSON text. */
+static void add_text(struct strbuf *b, struct columns_value v, const struct sweep_columns *c)
+{
+    if (v.kind == COLUMNS_JSON)
+        strbuf_puts(b, text_table_at(sweep_columns_texts(c), v.json));
+    else if (v.kind == COLUMNS_INTEGER)
+        strbuf_printf(b, "%.0f", v.number);
+    else
+        number_format(b, v.number);
+}
+
+enum kind { KIND_INTEGER, KIND_REAL, KIND_CHOICE };
+
+/* Returns what the values of all trials allow: a choice if one is not a number. Widens the range.
+ */
+static enum kind scan_values(double *low, double *high, const struct sweep_columns *c, size_t param)
+{
+    enum kind kind = KIND_INTEGER;
+    for (size_t i = 0; i < sweep_columns_count(c); i++) {
+        struct columns_value v = sweep_columns_value(c, param, i);
+        if (v.kind == COLUMNS_JSON)
+            return KIND_CHOICE;
+        if (v.kind == COLUMNS_ABSENT)
+            continue;
+        if (v.kind == COLUMNS_REAL)
+            kind = KIND_REAL;
+        *low = fmin(*low, v.number);
+        *high = fmax(*high, v.number);
+    }
+    return kind;
+}
+
+static void add_choice(json_t *by_text, const char *text)
+{
+    if (!json_object_get(by_text, text))
+        json_object_set_new(by_text, text, json_loads(text, JSON_DECODE_ANY, NULL));
+}
+
+/* Returns the different values, those of `d` first, as a list (new reference). `d` may be NULL. */
+static json_t *choices_of(const struct distribution *d, const struct sweep_columns *c, size_t param)
+{
+    AUTO(json) json_t *by_text = json_object();
+    for (size_t i = 0; d && i < json_array_size(d->values); i++) {
+        AUTO(free) char *text = json_line(json_array_get(d->values, i));
+        add_choice(by_text, text);
+    }
+    for (size_t i = 0; i < sweep_columns_count(c); i++) {
+        struct columns_value v = sweep_columns_value(c, param, i);
+        AUTO(strbuf) struct strbuf text = {0};
+        if (v.kind == COLUMNS_ABSENT)
+            continue;
+        add_text(&text, v, c);
+        add_choice(by_text, strbuf_str(&text));
+    }
+    json_t *list = json_array(), *value;
+    const char *text;
+    json_object_foreach (by_text, text, value)
+        json_array_append(list, value);
+    return list;
+}
+
+static json_t *number(double x, bool whole)
+{
+    return whole ? json_integer((json_int_t)x) : json_real(x);
+}
+
+/* Returns a parameter in the terms of other tools: a range of numbers, as wide as in the sweep file
+ * and wider if a value lies outside, or a list of choices (new reference). */
+static json_t *param_json(const struct spec *spec, const struct sweep_columns *c, size_t param)
+{
+    const char *name = sweep_columns_param(c, param)->name;
+    const struct distribution *d = distribution_of(spec, name);
+    bool listed = d && (d->kind == DISTRIBUTION_CONSTANT || d->kind == DISTRIBUTION_CATEGORICAL);
+    bool ranged = d && !listed && isfinite(d->lo) && isfinite(d->hi);
+    double low = ranged ? d->lo : INFINITY, high = ranged ? d->hi : -INFINITY;
+    enum kind kind = scan_values(&low, &high, c, param);
+    if (listed || kind == KIND_CHOICE)
+        return json_pack("{s:s, s:s, s:o}", "name", name, "kind", "choice", "choices",
+                         choices_of(listed ? d : NULL, c, param));
+    bool by_chance = d && !d->whole && d->kind > DISTRIBUTION_INT_LOG;
+    bool whole = kind == KIND_INTEGER && !by_chance;
+    bool log = ranged && low > 0 &&
+               (d->kind == DISTRIBUTION_INT_LOG || d->kind == DISTRIBUTION_LOG_UNIFORM);
+    bool stepped = d && d->kind == DISTRIBUTION_UNIFORM && d->q > 0 && remainder(low, d->q) == 0;
+    return json_pack("{s:s, s:s, s:o*, s:o*, s:b, s:o*}", "name", name, "kind",
+                     whole ? "integer" : "real", "low", number(low, whole), "high",
+                     number(high, whole), "log", log, "step", stepped ? number(d->q, whole) : NULL);
+}
+
+/* ---- writing -------------------------------------------------------------------------------- */
 
 static void set_time(json_t *o, const char *key, int64_t ms)
 {
@@ -22,15 +127,15 @@ static json_t *trial_json(const struct sweep_columns *c, size_t trial)
     return o;
 }
 
-json_t *exchange_lines_header(const struct sweep_reader *v, const struct export_params *p)
+json_t *exchange_lines_header(const struct sweep_reader *v)
 {
     json_t *metrics = json_array(), *params = json_array();
     for (int i = 0; i < v->spec->metric_count; i++)
         json_array_append_new(metrics,
                               json_pack("{s:s?, s:s}", "name", v->spec->metrics[i].name, "goal",
                                         v->spec->metrics[i].maximize ? "maximize" : "minimize"));
-    for (size_t i = 0; i < p->count; i++)
-        json_array_append_new(params, export_params_json(&p->at[i]));
+    for (size_t i = 0; i < sweep_columns_param_count(v->columns); i++)
+        json_array_append_new(params, param_json(v->spec, v->columns, i));
     return json_pack("{s:s, s:s, s:o, s:o}", "name", v->dir->name, "method", v->spec->method->name,
                      "metrics", metrics, "params", params);
 }

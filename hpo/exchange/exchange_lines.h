@@ -7,7 +7,8 @@
  * finite are texts: "nan", "inf", "-inf".
  *
  * Between drover and drover_exchange.py a line that describes the sweep comes first. Of an export:
- * {"name", "method", "metrics": [{"name", "goal"}], "params": [export_params_json()]}. Of an
+ * {"name", "method", "metrics": [{"name", "goal"}], "params": [{"name", "kind": "real" or
+ * "integer", "low", "high", "log", "step"?} or {"name", "kind": "choice", "choices"}]}. Of an
  * import:
  * {"metrics": [{"name", "goal"}], "parameters"?: as in a sweep file, "unfinished": number of trials
  * that are left out}. */
@@ -15,12 +16,11 @@
 
 #include <stdio.h>
 
-#include "hpo/exchange/export_params.h"
 #include "hpo/exchange/import_trials.h"
 #include "hpo/reader/sweep_reader.h"
 
 /* Returns the line that describes an export (new reference). */
-json_t *exchange_lines_header(const struct sweep_reader *v, const struct export_params *p);
+json_t *exchange_lines_header(const struct sweep_reader *v);
 
 /* Writes one line per trial. Returns 0, or a negative errno if `out` cannot be written. */
 int exchange_lines_write(FILE *out, const struct sweep_columns *c);

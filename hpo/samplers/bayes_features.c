@@ -1,20 +1,11 @@
 #include "hpo/samplers/bayes_features.h"
 
+#include <gsl/gsl_sort.h>
 #include <math.h>
 #include <string.h>
 
 #include "common/json.h"
 #include "hpo/space/distribution.h"
-
-struct ranked { /* a value of a category */
-    double number, place;
-};
-
-static int by_number(const void *a, const void *b)
-{
-    double x = ((const struct ranked *)a)->number, y = ((const struct ranked *)b)->number;
-    return x < y ? -1 : x > y;
-}
 
 /* Returns true if the category has three or more values and all are numbers. */
 static bool ordered(const struct distribution *d)
@@ -29,18 +20,19 @@ static bool ordered(const struct distribution *d)
 static void set_category(struct bayes_dim *dim, const struct distribution *d)
 {
     size_t n = json_array_size(d->values);
-    AUTO(free) struct ranked *values = xcalloc(n, sizeof *values);
+    AUTO(free) size_t *order = xcalloc(n, sizeof *order);
+    AUTO(free) double *numbers = xcalloc(n, sizeof *numbers);
     for (size_t i = 0; i < n; i++) {
-        const json_t *value = json_array_get(d->values, i);
-        values[i] = (struct ranked){json_number_value(value), distribution_unit(d, value)};
+        order[i] = i;
+        numbers[i] = json_number_value(json_array_get(d->values, i));
     }
     dim->ordered = ordered(d);
     if (dim->ordered)
-        qsort(values, n, sizeof *values, by_number);
+        gsl_sort_index(order, numbers, 1, n);
     dim->count = n;
     dim->positions = xcalloc(n, sizeof *dim->positions);
     for (size_t i = 0; i < n; i++)
-        dim->positions[i] = values[i].place;
+        dim->positions[i] = distribution_unit(d, json_array_get(d->values, order[i]));
     dim->cols = dim->ordered || n <= 2 ? 1 : n;
 }
 

@@ -24,23 +24,6 @@ enum {
  * knee is the smallest value, and thus depends on few observations. */
 static const double LOG_MARGIN = 1;
 
-struct bayes_model {
-    const struct kernel_shape *shape;
-    size_t fitted; /* number of observations at the last fit; 0: no fit yet */
-    enum output_transform_kind kind;
-    double *params[OUTPUT_TRANSFORM_KINDS];
-    bool unsaved;
-    bool surprised; /* an observation since the last fit was far from its prediction */
-
-    struct gp *gp; /* NULL: must be built */
-    bool grows;    /* all observations of `gp` are certain, so new ones can be added to them */
-    size_t taken;  /* number of observations that `gp` was built from, or that were added to it */
-    struct output_transform transform;
-    size_t *rows; /* for each row of `gp`, the number of its observation */
-    double *targets;
-    size_t row_count, row_cap;
-};
-
 /* ---- observations --------------------------------------------------------------------------- */
 
 size_t bayes_model_data_add(struct bayes_data *d, size_t cols, const double *x, double y,
@@ -312,21 +295,6 @@ bool bayes_model_update(struct bayes_model *m, const struct bayes_data *d, size_
     return build(m, d, d->n);
 }
 
-struct gp *bayes_model_gp(struct bayes_model *m)
-{
-    return m->gp;
-}
-
-const struct output_transform *bayes_model_transform(const struct bayes_model *m)
-{
-    return &m->transform;
-}
-
-const double *bayes_model_targets(const struct bayes_model *m)
-{
-    return m->targets;
-}
-
 /* ---- creation and model state --------------------------------------------------------------- */
 
 struct bayes_model *bayes_model_new(const struct kernel_shape *shape)
@@ -358,11 +326,6 @@ void bayes_model_free(struct bayes_model *m)
     free(m->rows);
     free(m->targets);
     free(m);
-}
-
-bool bayes_model_unsaved(const struct bayes_model *m)
-{
-    return m->unsaved;
 }
 
 json_t *bayes_model_save(struct bayes_model *m)

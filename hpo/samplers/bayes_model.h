@@ -35,7 +35,24 @@ size_t bayes_model_data_choose(const struct bayes_data *d, size_t n, size_t most
 struct bayes_data bayes_model_data_few(const struct bayes_data *d, size_t cols, size_t n,
                                        size_t most, size_t *rows);
 
-struct bayes_model;
+struct bayes_model { /* only bayes_model.c changes the fields */
+    const struct kernel_shape *shape;
+    size_t fitted; /* number of observations at the last fit; 0: no fit yet */
+    enum output_transform_kind kind;
+    double *params[OUTPUT_TRANSFORM_KINDS];
+    bool unsaved;   /* there was a fit since the model state was last saved */
+    bool surprised; /* an observation since the last fit was far from its prediction */
+
+    /* The posterior of transformed values after the last update; NULL: must be built. Callers may
+     * add points. They must remove them and restore the targets before the next update. */
+    struct gp *gp;
+    bool grows;   /* all observations of `gp` are certain, so new ones can be added to them */
+    size_t taken; /* number of observations that `gp` was built from, or that were added to it */
+    struct output_transform transform;
+    size_t *rows;    /* for each row of `gp`, the number of its observation */
+    double *targets; /* the values of these rows, without points that callers added */
+    size_t row_count, row_cap;
+};
 
 /* Returns a model without observations, which the caller frees. `shape` is borrowed. */
 struct bayes_model *bayes_model_new(const struct kernel_shape *shape);
@@ -52,16 +69,6 @@ struct bayes_model *bayes_model_copy(const struct bayes_model *m);
  * there is no model. */
 bool bayes_model_update(struct bayes_model *m, const struct bayes_data *d, size_t certain);
 
-/* Returns the posterior of transformed values after the last update, borrowed. The caller may add
- * points. It must remove them and restore the targets before the next update. */
-struct gp *bayes_model_gp(struct bayes_model *m);
-const struct output_transform *bayes_model_transform(const struct bayes_model *m);
-/* Returns the targets of the posterior's observations: gp_count() numbers, without points that the
- * caller added; borrowed. */
-const double *bayes_model_targets(const struct bayes_model *m);
-
-/* Returns true if there was a fit since the model state was last saved. */
-bool bayes_model_unsaved(const struct bayes_model *m);
 /* Returns the model state of the last fit: a new reference, or NULL if there was none. */
 json_t *bayes_model_save(struct bayes_model *m);
 /* Restores a saved model state. Returns false and changes nothing if the state is invalid for this

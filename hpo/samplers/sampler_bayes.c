@@ -100,13 +100,13 @@ static size_t fantasy_count(const struct bayes *b)
  * tried for batches (docs/search.md). */
 static void add_fantasies(const struct bayes *b, struct bayes_model *m, double *value)
 {
-    struct gp *g = bayes_model_gp(m);
+    struct gp *g = m->gp;
     size_t cols = b->space->shape.cols, own = gp_count(g), count = fantasy_count(b);
     const double *u =
         b->observations->pending + (b->observations->pending_count - count) * b->space->dims;
     AUTO(free) double *targets = xcalloc(own + count + cols, sizeof *targets);
     double *x = targets + own + count;
-    memcpy(targets, bayes_model_targets(m), own * sizeof *targets);
+    memcpy(targets, m->targets, own * sizeof *targets);
     for (size_t i = 0; i < count; i++) {
         struct kernel_points at = {x, 1, 1};
         struct err e = {0};
@@ -134,8 +134,8 @@ static void acquisition_release(struct acquisition *a)
 {
     for (size_t i = 0; i < 2 && a->used[i]; i++) {
         free(a->values[i]);
-        gp_cut(bayes_model_gp(a->used[i]), a->counts[i]);
-        gp_targets(bayes_model_gp(a->used[i]), bayes_model_targets(a->used[i]));
+        gp_cut(a->used[i]->gp, a->counts[i]);
+        gp_targets(a->used[i]->gp, a->used[i]->targets);
     }
     free(a->front);
     gp_classifier_free(a->target.success);
@@ -150,15 +150,15 @@ static struct gp *model_prepare(struct bayes *b, struct acquisition *a, size_t w
     if (!bayes_model_update(m, &b->observations->data[objective], b->observations->certain))
         return NULL;
     a->used[which] = m;
-    a->counts[which] = gp_count(bayes_model_gp(m));
+    a->counts[which] = gp_count(m->gp);
     a->values[which] = xcalloc(fantasy_count(b) + 1, sizeof *a->values[which]);
     add_fantasies(b, m, a->values[which]);
-    return bayes_model_gp(m);
+    return m->gp;
 }
 
 static double transformed(const struct bayes *b, size_t objective, size_t i)
 {
-    return output_transform_value(bayes_model_transform(b->models[objective]),
+    return output_transform_value(&b->models[objective]->transform,
                                   b->observations->data[objective].y[i]);
 }
 
@@ -346,11 +346,11 @@ static int best(struct sampler *s, const struct trial_view *view)
     int least = -1;
     AUTO(bayes_model) struct bayes_model *m = bayes_model_copy(b->models[0]);
     if (n < FIRST_TRIALS || !bayes_model_update(m, &b->observations->data[0], n) ||
-        gp_noise(bayes_model_gp(m)) < noise_min)
+        gp_noise(m->gp) < noise_min)
         return -1;
     AUTO(free) double *mean = xcalloc(2 * n, sizeof *mean);
     struct kernel_points at = {b->observations->data[0].x, n, b->observations->data[0].cap};
-    gp_predict(bayes_model_gp(m), &at, mean, mean + n, NULL, NULL);
+    gp_predict(m->gp, &at, mean, mean + n, NULL, NULL);
     for (int i = 0; i < (int)n; i++)
         if (b->observations->ids[i] >= 0 && (least < 0 || mean[i] < mean[least]))
             least = i;
@@ -389,10 +389,9 @@ static bool predict(struct sampler *s, const struct trial_view *view, const doub
         size_t count = n - from < BATCH ? n - from : BATCH;
         for (size_t i = 0; i < count; i++)
             bayes_features_columns(b->space, u + (from + i) * b->space->dims, true, x + i, BATCH);
-        gp_predict(bayes_model_gp(m), &(struct kernel_points){x, count, BATCH}, mean, var, NULL,
-                   NULL);
+        gp_predict(m->gp, &(struct kernel_points){x, count, BATCH}, mean, var, NULL, NULL);
         for (size_t i = 0; i < count; i++) {
-            const struct output_transform *w = bayes_model_transform(m);
+            const struct output_transform *w = &m->transform;
             double by = normal_95 * sqrt(var[i]);
             double low = sign * output_transform_inverse(w, mean[i] - by),
                    high = sign * output_transform_inverse(w, mean[i] + by);
@@ -416,7 +415,7 @@ static json_t *save(const struct sampler *s)
     const struct bayes *b = s->state;
     bool unsaved = false;
     for (size_t g = 0; b->space && g < objective_count(b); g++)
-        unsaved = unsaved || bayes_model_unsaved(b->models[g]);
+        unsaved = unsaved || b->models[g]->unsaved;
     if (!unsaved)
         return NULL;
     json_t *models = json_array();

@@ -107,7 +107,7 @@ static int read_space(struct study *s, const struct spec_method *method,
         return err_hint(e, "\"space\":[{\"name\":\"lr\",\"type\":\"float\",\"low\":1e-5,"
                            "\"high\":0.1,\"log\":true}]");
     }
-    if (json_is_array(at.value) ? space_read_list(&s->space, &at, notices, e) < 0
+    if (json_is_array(at.value) ? space_read_list(&s->space, &at, e) < 0
                                 : space_read(&s->space, &at, method->needs_grid, notices, e) < 0)
         return -EINVAL;
     if ((when.value && space_add_conditions(s->space, &when, e) < 0) ||

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "common/opt.h"
+#include "common/strbuf.h"
 #include "common/yaml.h"
 
 struct config_node config_node_root(const struct yaml_doc *doc)
@@ -70,12 +72,13 @@ int config_node_error(const struct config_node *n, struct err *e, const char *fm
                       : err_set(e, -EINVAL, "%s", text);
 }
 
-/* Sets `e` to the failure `cause`, with the position of the member. Returns -EINVAL. */
-static int at_member(const struct config_node *n, const char *key, const struct err *cause,
+/* Returns 0 if `rc` is. Otherwise sets `e` to the failure `cause`, with the position of the member,
+ * and returns -EINVAL. */
+static int at_member(const struct config_node *n, const char *key, int rc, const struct err *cause,
                      struct err *e)
 {
     struct config_node m = config_node_member(n, key);
-    return config_node_error(&m, e, "%s", cause->text);
+    return rc < 0 ? config_node_error(&m, e, "%s", cause->text) : 0;
 }
 
 int config_node_int(int *out, const struct config_node *n, const char *key, int min, int max,
@@ -83,44 +86,37 @@ int config_node_int(int *out, const struct config_node *n, const char *key, int 
 {
     struct err cause = {0};
     int64_t v = *out;
-    if (json_optional_int(&v, n->value, key, &cause) < 0)
-        return at_member(n, key, &cause, e);
-    if (config_node_has(n, key) && (v < min || v > max)) {
-        err_set(&cause, -EINVAL, "'%s' must be from %d to %d, not %lld", key, min, max,
-                (long long)v);
-        return at_member(n, key, &cause, e);
-    }
-    *out = (int)v;
-    return 0;
+    int rc = json_optional_int(&v, n->value, key, &cause);
+    if (rc == 0 && config_node_has(n, key) && (v < min || v > max))
+        rc = err_set(&cause, -EINVAL, "'%s' must be from %d to %d, not %lld", key, min, max,
+                     (long long)v);
+    if (rc == 0)
+        *out = (int)v;
+    return at_member(n, key, rc, &cause, e);
 }
 
 int config_node_real(double *out, const struct config_node *n, const char *key, struct err *e)
 {
     struct err cause = {0};
-    if (json_optional_real(out, n->value, key, &cause) < 0)
-        return at_member(n, key, &cause, e);
-    return 0;
+    return at_member(n, key, json_optional_real(out, n->value, key, &cause), &cause, e);
 }
 
 int config_node_bool(bool *out, const struct config_node *n, const char *key, struct err *e)
 {
     struct err cause = {0};
-    if (json_optional_bool(out, n->value, key, &cause) < 0)
-        return at_member(n, key, &cause, e);
-    return 0;
+    return at_member(n, key, json_optional_bool(out, n->value, key, &cause), &cause, e);
 }
 
 int config_node_text(char **out, const struct config_node *n, const char *key, struct err *e)
 {
     struct err cause = {0};
     const char *text = NULL;
-    if (json_optional_str(&text, n->value, key, &cause) < 0)
-        return at_member(n, key, &cause, e);
+    int rc = json_optional_str(&text, n->value, key, &cause);
     if (text) {
         free(*out);
         *out = xstrdup(text);
     }
-    return 0;
+    return at_member(n, key, rc, &cause, e);
 }
 
 int config_node_only_keys(const struct config_node *n, const char *const *names, size_t count,
@@ -136,9 +132,19 @@ int config_node_only_keys(const struct config_node *n, const char *const *names,
         AUTO(json) json_t *one = json_object();
         json_object_set(one, key, value);
         if (json_only_keys(one, names, count, where, &cause) < 0) {
-            int rc = at_member(n, key, &cause, e);
+            int rc = at_member(n, key, -EINVAL, &cause, e);
             return cause.hint[0] ? err_hint(e, "%s", cause.hint) : rc;
         }
     }
     return 0;
+}
+
+int config_node_hint(const struct config_node *n, struct err *e, const char *key, const char *word,
+                     const char *const *names, size_t count)
+{
+    AUTO(strbuf) struct strbuf text = {0};
+    const char *near = word ? opt_suggest(word, names, count) : NULL;
+    for (size_t i = 0; !near && i < count; i++)
+        strbuf_printf(&text, "%s%s", i == 0 ? "" : i + 1 < count ? ", " : " or ", names[i]);
+    return err_hint(e, n->doc ? "%s: %s" : "\"%s\":\"%s\"", key, near ? near : strbuf_str(&text));
 }

@@ -46,3 +46,9 @@ int config_node_only_keys(const struct config_node *n, const char *const *names,
 /* Sets the error text, with the node's position. Returns -EINVAL. */
 int config_node_error(const struct config_node *n, struct err *e, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* Adds a hint to an error about `word`, the unknown value of `key`. The hint is "KEY: NAME" with
+ * the nearest of the `count` known names, or with all names if none is near. If the node has no
+ * document, the hint is written as JSON. `word` may be NULL. Returns -EINVAL. */
+int config_node_hint(const struct config_node *n, struct err *e, const char *key, const char *word,
+                     const char *const *names, size_t count);

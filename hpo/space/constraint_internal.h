@@ -24,10 +24,10 @@ enum op_kind {
 };
 
 enum comparison {
-    CMP_LESS,
     CMP_LESS_EQUAL,
-    CMP_GREATER,
+    CMP_LESS,
     CMP_GREATER_EQUAL,
+    CMP_GREATER,
     CMP_EQUAL,
     CMP_NOT_EQUAL
 };

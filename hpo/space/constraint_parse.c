@@ -295,35 +295,35 @@ static int read_unary(struct parse *p)
     return i;
 }
 
+struct infix {
+    const char *token; /* NULL: the end of a table */
+    enum op_kind kind;
+};
+
+/* Parses operands that are separated by operators of the same precedence. */
+static int read_binary(struct parse *p, const struct infix *all, int (*operand)(struct parse *p))
+{
+    int a = operand(p);
+    for (const struct infix *o = all; a >= 0 && o->token;) {
+        bool found = accept_token(p, o->token);
+        if (found)
+            a = new_binary(p, o->kind, a, operand(p), o->token);
+        o = found ? all : o + 1;
+    }
+    return a;
+}
+
 static int read_term(struct parse *p)
 {
-    static const struct {
-        const char *token;
-        enum op_kind kind;
-    } ops[] = {{"//", OP_FLOOR_DIVIDE}, {"/", OP_DIVIDE}, {"%", OP_REMAINDER}, {"*", OP_MULTIPLY}};
-    int a = read_unary(p);
-    for (size_t i = 0; a >= 0 && i < COUNT_OF(ops);)
-        if (accept_token(p, ops[i].token)) {
-            a = new_binary(p, ops[i].kind, a, read_unary(p), ops[i].token);
-            i = 0;
-        } else {
-            i++;
-        }
-    return a;
+    static const struct infix all[] = {
+        {"//", OP_FLOOR_DIVIDE}, {"/", OP_DIVIDE}, {"%", OP_REMAINDER}, {"*", OP_MULTIPLY}, {NULL}};
+    return read_binary(p, all, read_unary);
 }
 
 static int read_sum(struct parse *p)
 {
-    int a = read_term(p);
-    while (a >= 0) {
-        if (accept_token(p, "+"))
-            a = new_binary(p, OP_ADD, a, read_term(p), "+");
-        else if (accept_token(p, "-"))
-            a = new_binary(p, OP_SUBTRACT, a, read_term(p), "-");
-        else
-            break;
-    }
-    return a;
+    static const struct infix all[] = {{"+", OP_ADD}, {"-", OP_SUBTRACT}, {NULL}};
+    return read_binary(p, all, read_term);
 }
 
 /* Checks that two operands can be compared, if their types are known. Returns 0, or -1 on an
@@ -344,26 +344,25 @@ static int comparable(struct parse *p, enum comparison comparison, int a, int b)
 
 static int read_comparison(struct parse *p)
 {
+    /* A token comes before one that it begins with. */
     static const char *const tokens[] = {
-        [CMP_LESS] = "<",           [CMP_LESS_EQUAL] = "<=", [CMP_GREATER] = ">",
-        [CMP_GREATER_EQUAL] = ">=", [CMP_EQUAL] = "==",      [CMP_NOT_EQUAL] = "!=",
+        [CMP_LESS_EQUAL] = "<=", [CMP_LESS] = "<",   [CMP_GREATER_EQUAL] = ">=",
+        [CMP_GREATER] = ">",     [CMP_EQUAL] = "==", [CMP_NOT_EQUAL] = "!=",
     };
-    static const enum comparison order[] = {CMP_LESS_EQUAL, CMP_LESS,  CMP_GREATER_EQUAL,
-                                            CMP_GREATER,    CMP_EQUAL, CMP_NOT_EQUAL};
     int last = read_sum(p), chain = -1;
-    for (size_t i = 0; last >= 0 && i < COUNT_OF(order);) {
-        if (!accept_token(p, tokens[order[i]])) {
+    for (size_t i = 0; last >= 0 && i < COUNT_OF(tokens);) {
+        if (!accept_token(p, tokens[i])) {
             i++;
             continue;
         }
         int next = read_sum(p);
-        if (next < 0 || comparable(p, order[i], last, next) < 0)
+        if (next < 0 || comparable(p, (enum comparison)i, last, next) < 0)
             return -1;
         if (chain < 0) {
             chain = new_op(p, OP_CHAIN, CONSTRAINT_BOOL, p->c->ops[last].at);
             p->c->ops[chain].first = last;
         }
-        p->c->ops[next].comparison = order[i];
+        p->c->ops[next].comparison = (enum comparison)i;
         p->c->ops[last].next = next;
         last = next;
         i = 0;

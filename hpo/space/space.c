@@ -58,7 +58,7 @@ static char *path_of(const struct space *s, const char *name, size_t group)
     return group ? xasprintf("%s.%s", s->groups[group].path, name) : xstrdup(name);
 }
 
-void space_add(struct space *s, const char *name, size_t group, struct distribution *d)
+static void add_param(struct space *s, const char *name, size_t group, struct distribution *d)
 {
     if (full(s->count))
         s->params = xrealloc(s->params, s->count ? 2 * s->count : 1, sizeof *s->params);
@@ -72,13 +72,22 @@ void space_add(struct space *s, const char *name, size_t group, struct distribut
     json_object_set_new(s->by_path, p->path, json_integer(at));
 }
 
-size_t space_add_group(struct space *s, const char *name, size_t parent)
+static size_t add_group(struct space *s, const char *name, size_t parent)
 {
     if (full(s->group_count))
         s->groups = xrealloc(s->groups, s->group_count ? 2 * s->group_count : 1, sizeof *s->groups);
     s->groups[s->group_count] = (struct space_group){
         .name = xstrdup(name), .path = path_of(s, name, parent), .parent = parent};
     return s->group_count++;
+}
+
+static struct space *space_new(bool grid)
+{
+    struct space *s = xzalloc(sizeof *s);
+    s->grid = grid;
+    s->by_path = json_object();
+    add_group(s, "", 0);
+    return s;
 }
 
 int space_finish(struct space *s, const struct config_node *n, struct err *e)
@@ -118,7 +127,7 @@ static int read_param(struct space *s, const char *name, size_t group, const str
                           d->weighted ? " with probabilities" : "");
         return err_hint(e, "values: […], int_uniform or q_uniform; or method: random");
     }
-    space_add(s, name, group, TAKE(d));
+    add_param(s, name, group, TAKE(d));
     return 0;
 }
 
@@ -156,7 +165,7 @@ static int read_group(struct space *s, size_t group, int depth, const struct con
             continue;
         }
         if (config_node_only_keys(&at, only, 1, "a group of parameters", e) < 0 ||
-            read_group(s, space_add_group(s, names[i], group), depth + 1, &inner, notices, e) < 0)
+            read_group(s, add_group(s, names[i], group), depth + 1, &inner, notices, e) < 0)
             return -EINVAL;
     }
     return 0;
@@ -165,14 +174,49 @@ static int read_group(struct space *s, size_t group, int depth, const struct con
 int space_read(struct space **out, const struct config_node *n, bool grid, char ***notices,
                struct err *e)
 {
-    AUTO(space) struct space *s = xzalloc(sizeof *s);
-    s->grid = grid;
-    s->by_path = json_object();
-    space_add_group(s, "", 0);
+    AUTO(space) struct space *s = space_new(grid);
     if (read_group(s, 0, 0, n, notices, e) < 0 || space_finish(s, n, e) < 0)
         return -EINVAL;
     if (grid && isinf(space_count(s)))
         return config_node_error(n, e, "the grid has more than 2^53 points");
+    *out = TAKE(s);
+    return 0;
+}
+
+/* ---- the list form -------------------------------------------------------------------------- */
+
+static int read_item(struct space *s, const char *name, const struct config_node *n, struct err *e)
+{
+    static const char *const keys[] = {"name", "type", "low", "high", "log", "choices", "when"};
+    struct distribution *d = NULL;
+    if (json_object_get(s->by_path, name))
+        return config_node_error(n, e, "the name is used twice");
+    if (config_node_only_keys(n, keys, COUNT_OF(keys), "a parameter", e) < 0 ||
+        distribution_read_item(&d, n, e) < 0)
+        return -EINVAL;
+    add_param(s, name, 0, d);
+    return 0;
+}
+
+int space_read_list(struct space **out, const struct config_node *list, struct err *e)
+{
+    AUTO(space) struct space *s = space_new(false);
+    if (json_array_size(list->value) == 0)
+        return config_node_error(list, e, "a space must be a list of at least one parameter");
+    for (size_t i = 0; i < json_array_size(list->value); i++) {
+        struct config_node at = config_node_item(list, i), name = config_node_member(&at, "name");
+        if (json_string_length(name.value) == 0)
+            return config_node_error(&at, e, "the 'name' of a parameter is missing");
+        if (read_item(s, json_string_value(name.value), &at, e) < 0)
+            return err_wrap(e, "parameter '%s'", json_string_value(name.value));
+    }
+    for (size_t i = 0; i < s->count; i++) {
+        struct config_node item = config_node_item(list, i), at = config_node_member(&item, "when");
+        if (at.value && space_read_conditions(s, i, &at, e) < 0)
+            return err_wrap(e, "parameter '%s'", s->params[i].name);
+    }
+    if (space_finish(s, list, e) < 0)
+        return -EINVAL;
     *out = TAKE(s);
     return 0;
 }

@@ -32,12 +32,11 @@ int space_read(struct space **out, const struct config_node *n, bool grid, char 
 
 /* Reads the list form: items {"name", "type": "float" | "int" | "cat", "low", "high", "log",
  * "choices", "when"}, where `when` is a condition {"param", "in": [values]}, or a list of
- * conditions that must all hold. The caller frees `*out`. Does not change `*notices`.
+ * conditions that must all hold. The caller frees `*out`.
  *   -EINVAL  a duplicate name, a key that the type does not have, invalid bounds, a condition on an
  *            unknown parameter, a float or an impossible value, or a cycle of conditions; the
  *            message has the item's name */
-int space_read_list(struct space **out, const struct config_node *list, char ***notices,
-                    struct err *e);
+int space_read_list(struct space **out, const struct config_node *list, struct err *e);
 
 /* Adds conditions to a space that space_read() returned. `when` maps the name of a parameter to a
  * condition or a list of conditions as above. If it is the name of a group, the conditions are for

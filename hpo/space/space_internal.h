@@ -62,11 +62,6 @@ struct space_coords {            /* a point in one of three forms; the others ar
 
 /* ---- space.c -------------------------------------------------------------------------------- */
 
-/* space_add() adds a parameter and takes the ownership of `d`. space_add_group() adds a group and
- * returns its index. */
-void space_add(struct space *s, const char *name, size_t group, struct distribution *d);
-size_t space_add_group(struct space *s, const char *name, size_t parent);
-
 /* Computes the fields that depend on all parameters and conditions: coordinates, inherited
  * conditions, the enumeration. Call it again after conditions are added.
  *   -EINVAL  a cycle of conditions, or too many conditions; the message has the position of `n` */

@@ -14,7 +14,6 @@
 #include "hpo/space/python_repr.h"
 #include "hpo/space/space.h"
 #include "hpo/spec/spec_drover.h"
-#include "hpo/spec/spec_words.h"
 #include "hpo/spec/trial_command.h"
 
 void spec_free(struct spec *s)
@@ -75,7 +74,7 @@ int spec_method_find(const struct spec_method **out, const struct config_node *a
         return err_hint(e, "method: bayes; or drover suggest, if your program drives the search");
     }
     config_node_error(at, e, "unknown method '%s'", word ? word : json_type_name(at->value));
-    return spec_words_hint(e, at, "method", word, names, count);
+    return config_node_hint(at, e, "method", word, names, count);
 }
 
 static int read_method(struct spec *s, const struct config_node *n, const struct spec_vocabulary *v,
@@ -298,48 +297,25 @@ int spec_read(struct spec **out, const struct yaml_doc *d, const struct spec_voc
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
-static void set_text(json_t *o, const char *key, const char *text)
-{
-    if (text)
-        json_object_set_new(o, key, json_string(text));
-}
-
 static json_t *metric_json(const struct spec_metric *m)
 {
-    json_t *o = json_object();
-    set_text(o, "name", m->name);
-    set_text(o, "goal", m->maximize ? "maximize" : "minimize");
-    if (m->has_target)
-        json_object_set_new(o, "target", json_number(m->target));
-    set_text(o, "pattern", m->pattern);
-    return o;
+    return json_pack("{s:s*, s:s, s:o*, s:s*}", "name", m->name, "goal",
+                     m->maximize ? "maximize" : "minimize", "target",
+                     m->has_target ? json_number(m->target) : NULL, "pattern", m->pattern);
 }
 
 json_t *spec_json(const struct spec *s)
 {
-    json_t *o = json_object();
-    set_text(o, "name", s->name);
-    set_text(o, "description", s->description);
-    set_text(o, "method", s->method->name);
-    set_text(o, "program", s->program);
-    if (s->command) {
-        json_t *list = json_array();
-        for (size_t i = 0; s->command[i]; i++)
-            json_array_append_new(list, json_string(s->command[i]));
-        json_object_set_new(o, "command", list);
-    }
-    if (s->metric_count == 1)
-        json_object_set_new(o, "metric", metric_json(&s->metrics[0]));
-    json_t *metrics = s->metric_count > 1 ? json_array() : NULL;
-    for (int i = 0; metrics && i < s->metric_count; i++)
+    AUTO(json) json_t *command = json_array(), *metrics = json_array();
+    for (char **word = s->command; word && *word; word++)
+        json_array_append_new(command, json_string(*word));
+    for (int i = 0; i < s->metric_count; i++)
         json_array_append_new(metrics, metric_json(&s->metrics[i]));
-    if (metrics)
-        json_object_set_new(o, "metrics", metrics);
-    if (s->early_terminate)
-        json_object_set(o, "early_terminate", s->early_terminate);
-    if (s->run_cap)
-        json_object_set_new(o, "run_cap", json_integer(s->run_cap));
-    json_object_set_new(o, "parameters", space_json(s->space));
-    json_object_set_new(o, "drover", spec_drover_json(s));
-    return o;
+    return json_pack("{s:s*, s:s*, s:s, s:s*, s:O*, s:O*, s:O*, s:O*, s:o*, s:o, s:o}", "name",
+                     s->name, "description", s->description, "method", s->method->name, "program",
+                     s->program, "command", s->command ? command : NULL, "metric",
+                     s->metric_count == 1 ? json_array_get(metrics, 0) : NULL, "metrics",
+                     s->metric_count > 1 ? metrics : NULL, "early_terminate", s->early_terminate,
+                     "run_cap", s->run_cap ? json_integer(s->run_cap) : NULL, "parameters",
+                     space_json(s->space), "drover", spec_drover_json(s));
 }

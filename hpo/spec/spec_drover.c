@@ -58,31 +58,18 @@ static int read_seed(struct spec *s, const struct config_node *n, struct err *e)
 }
 
 /* Reads a key whose value is words[0] or words[1], and sets *second to true for the latter one.
- * `allowed` names both in the message. */
+ * words[2] names both in the message. */
 static int read_choice(bool *second, const struct config_node *n, const char *key,
-                       const char *const words[2], const char *allowed, struct err *e)
+                       const char *const words[3], struct err *e)
 {
     struct config_node at = config_node_member(n, key);
     const char *word = json_string_value(at.value);
     if (!at.value)
         return 0;
     if (!word || (strcmp(word, words[0]) != 0 && strcmp(word, words[1]) != 0))
-        return config_node_error(&at, e, "'%s' must be %s", key, allowed);
+        return config_node_error(&at, e, "'%s' must be %s", key, words[2]);
     *second = strcmp(word, words[1]) == 0;
     return 0;
-}
-
-static int read_value(struct spec *s, const struct config_node *n, struct err *e)
-{
-    static const char *const words[] = {"best", "last"};
-    return read_choice(&s->value_last, n, "value", words, "best or last", e);
-}
-
-static int read_wandb(struct spec *s, const struct config_node *n, struct err *e)
-{
-    static const char *const words[] = {"drover", "real"};
-    return read_choice(&s->wandb_real, n, "wandb", words,
-                       "drover (its stand-in) or real (W&B's module)", e);
 }
 
 /* Reads the conditions and constraints of the space, before the parameter sets of `start`. */
@@ -181,6 +168,9 @@ int spec_drover_read(struct spec *s, const struct config_node *n, struct err *e)
         "timeout",     "value",   "start",    "lost_after", "grace",        "when",
         "constraints", "repeats", "prior",    "wandb",
     };
+    static const char *const values[] = {"best", "last", "best or last"};
+    static const char *const wandb[] = {"drover", "real",
+                                        "drover (its stand-in) or real (W&B's module)"};
     if (!n->value)
         return 0;
     struct config_node resources = config_node_member(n, "resources");
@@ -192,9 +182,10 @@ int spec_drover_read(struct spec *s, const struct config_node *n, struct err *e)
         config_node_int(&s->give_up_after, n, "give_up_after", 0, INT_MAX, e) < 0 ||
         read_duration(&s->timeout_ms, n, "timeout", e) < 0 ||
         read_duration(&s->grace_ms, n, "grace", e) < 0 ||
-        read_duration(&s->lost_after_ms, n, "lost_after", e) < 0 || read_value(s, n, e) < 0 ||
-        read_wandb(s, n, e) < 0 || config_node_int(&s->repeats, n, "repeats", 1, INT_MAX, e) < 0 ||
-        read_rules(s, n, e) < 0)
+        read_duration(&s->lost_after_ms, n, "lost_after", e) < 0 ||
+        read_choice(&s->value_last, n, "value", values, e) < 0 ||
+        read_choice(&s->wandb_real, n, "wandb", wandb, e) < 0 ||
+        config_node_int(&s->repeats, n, "repeats", 1, INT_MAX, e) < 0 || read_rules(s, n, e) < 0)
         return -EINVAL;
     struct config_node prior = config_node_member(n, "prior");
     return read_start(s, n, e) < 0 ? -EINVAL : read_prior(s, &prior, e);

@@ -175,50 +175,33 @@ static void push_text(char ***argv, const struct trial_command *c, const char *i
     strv_push(argv, strbuf_take(&b));
 }
 
-static void push_json(char ***argv, const json_t *params)
-{
-    struct strbuf b = {0};
-    python_repr_json(&b, params);
-    strv_push(argv, strbuf_take(&b));
-}
-
 static void push_item(char ***argv, const struct trial_command *c, const char *item,
                       const json_t *params)
 {
+    static const char *const before[MACRO_COUNT] = {
+        [MACRO_ARGS] = "--",
+        [MACRO_ARGS_NO_HYPHENS] = "",
+        [MACRO_ARGS_NO_EQUALS] = "--",
+        [MACRO_ARGS_NO_BOOLEAN_FLAGS] = "--",
+        [MACRO_ARGS_APPEND_HYDRA] = "+",
+        [MACRO_ARGS_OVERRIDE_HYDRA] = "++",
+    };
     enum macro m = find(item);
-    switch (m) {
-    case MACRO_ENV:
-        strv_push(argv, xstrdup("/usr/bin/env"));
-        break;
-    case MACRO_INTERPRETER:
-        strv_push(argv, xstrdup(c->interpreter));
-        break;
-    case MACRO_PROGRAM:
-        strv_push(argv, xstrdup(c->program));
-        break;
-    case MACRO_ARGS:
-    case MACRO_ARGS_NO_EQUALS:
-    case MACRO_ARGS_NO_BOOLEAN_FLAGS:
-        push_args(argv, "--", params, m);
-        break;
-    case MACRO_ARGS_NO_HYPHENS:
-        push_args(argv, "", params, m);
-        break;
-    case MACRO_ARGS_APPEND_HYDRA:
-        push_args(argv, "+", params, m);
-        break;
-    case MACRO_ARGS_OVERRIDE_HYDRA:
-        push_args(argv, "++", params, m);
-        break;
-    case MACRO_ARGS_JSON:
-        push_json(argv, params);
-        break;
-    case MACRO_ARGS_JSON_FILE:
-        strv_push(argv, xstrdup(c->json_file));
-        break;
-    case MACRO_COUNT:
+    const char *word = m == MACRO_ENV              ? "/usr/bin/env"
+                       : m == MACRO_INTERPRETER    ? c->interpreter
+                       : m == MACRO_PROGRAM        ? c->program
+                       : m == MACRO_ARGS_JSON_FILE ? c->json_file
+                                                   : NULL;
+    struct strbuf json = {0};
+    if (word) {
+        strv_push(argv, xstrdup(word));
+    } else if (m == MACRO_ARGS_JSON) {
+        python_repr_json(&json, params);
+        strv_push(argv, strbuf_take(&json));
+    } else if (m == MACRO_COUNT) {
         push_text(argv, c, item);
-        break;
+    } else {
+        push_args(argv, before[m], params, m);
     }
 }
 

@@ -72,7 +72,7 @@ double curve_forecast_score(const struct curve_forecast_scale *s, const struct t
     return learning_curve_at(&f, s->horizon);
 }
 
-static double end_time(const struct trial *t)
+double curve_forecast_end(const struct trial *t)
 {
     return curve_forecast_time(t, t->curve.points[t->curve.count - 1].step);
 }
@@ -89,7 +89,7 @@ struct curve_forecast_scale curve_forecast_scale(int max_iter, bool maximize,
                                  *end = &t->curve.points[t->curve.count - 1];
         low = fmin(low, fmin(fmin(first->value, end->value), t->curve.best));
         high = fmax(high, fmax(fmax(first->value, end->value), t->curve.best));
-        longest = fmax(longest, end_time(t));
+        longest = fmax(longest, curve_forecast_end(t));
     }
     return (struct curve_forecast_scale){learning_curve_link_for(low, high, maximize), maximize,
                                          max_iter > 0 ? max_iter : longest};
@@ -113,7 +113,7 @@ static double outcome(const struct curve_forecast *f, const struct trial *t)
  * time. */
 static void add_errors(struct curve_forecast *f, const struct trial *t)
 {
-    double end = end_time(t);
+    double end = curve_forecast_end(t);
     struct curve_forecast_scale s = f->scale;
     s.horizon = end;
     for (int k = 1; k <= GAPS; k++) {
@@ -147,7 +147,7 @@ struct curve_forecast *curve_forecast_new(int max_iter, bool maximize, bool last
         mean += off / ++n;
         squares += off * (z - mean);
         add_errors(f, t);
-        if (end_time(t) >= f->scale.horizon) {
+        if (curve_forecast_end(t) >= f->scale.horizon) {
             f->whole++;
             f->leader = fmin(f->leader, z);
         }
@@ -167,7 +167,7 @@ void curve_forecast_free(struct curve_forecast *f)
 static const struct errors *errors_ahead(const struct curve_forecast *f, const struct trial *t,
                                          double *mean, double *sd)
 {
-    double gap = log(f->scale.horizon / end_time(t));
+    double gap = log(f->scale.horizon / curve_forecast_end(t));
     const struct errors *e = &f->errors[t->curve.count > 1][doublings(gap)];
     *mean = e->sum / (e->n + prior_errors);
     /* sum of squared distances from the mean */
@@ -184,7 +184,7 @@ bool curve_forecast_trial(const struct curve_forecast *f, const struct trial *t,
     const struct curve_forecast_scale *s = &f->scale;
     *mean = trial_value(t, f->last);
     *sd = 0;
-    if (t->state == TRIAL_DONE || end_time(t) >= s->horizon)
+    if (t->state == TRIAL_DONE || curve_forecast_end(t) >= s->horizon)
         return true;
     double off, spread;
     errors_ahead(f, t, &off, &spread);
@@ -197,17 +197,13 @@ bool curve_forecast_trial(const struct curve_forecast *f, const struct trial *t,
     return true;
 }
 
-double curve_forecast_bound(const struct curve_forecast *f, const struct trial *t)
+bool curve_forecast_hopeless(const struct curve_forecast *f, const struct trial *t)
 {
     double off, spread;
-    if (f->whole < KNOWN || end_time(t) >= f->scale.horizon)
-        return -INFINITY;
+    if (f->whole < KNOWN || curve_forecast_end(t) >= f->scale.horizon)
+        return false;
     if (errors_ahead(f, t, &off, &spread)->n < KNOWN)
-        return -INFINITY;
-    return curve_forecast_score(&f->scale, t, t->curve.count) + off - bound_sds * spread;
-}
-
-double curve_forecast_leader(const struct curve_forecast *f)
-{
-    return f->leader;
+        return false;
+    return curve_forecast_score(&f->scale, t, t->curve.count) + off - bound_sds * spread >
+           f->leader;
 }

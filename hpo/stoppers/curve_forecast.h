@@ -42,16 +42,14 @@ struct curve_forecast_scale { /* how curves are converted to z and compared */
 struct curve_forecast_scale curve_forecast_scale(int max_iter, bool maximize,
                                                  const struct trial_view *view);
 
-/* Returns the time of a trial's step. */
+/* Return the time of a trial's step, and of its last point. */
 double curve_forecast_time(const struct trial *t, double step);
+double curve_forecast_end(const struct trial *t);
 
 /* Returns the forecast of z at the horizon from the first n > 0 points of `t`. Lower is better. */
 double curve_forecast_score(const struct curve_forecast_scale *s, const struct trial *t, size_t n);
 
-/* Returns a lower bound for the final z of trial `t`, which is very unlikely to be lower. Returns
- * -INFINITY if fewer than five trials are whole, or fewer than five errors over the gap are known.
- */
-double curve_forecast_bound(const struct curve_forecast *f, const struct trial *t);
-
-/* Returns the best z of all whole trials, or INFINITY if no trial is whole. */
-double curve_forecast_leader(const struct curve_forecast *f);
+/* Returns true if the final z of trial `t` is very unlikely to be lower than the best z of all
+ * whole trials. Returns false if fewer than five trials are whole, or fewer than five errors over
+ * the gap are known. */
+bool curve_forecast_hopeless(const struct curve_forecast *f, const struct trial *t);

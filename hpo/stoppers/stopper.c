@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "common/json.h"
-#include "hpo/spec/spec_words.h"
 #include "hpo/stoppers/stopper_internal.h"
 
 /* The table of stoppers, in the order of help texts and hints. */
@@ -42,7 +41,7 @@ static const struct stopper_ops *find_row(const struct config_node *n, struct er
             return rows[i];
     }
     config_node_error(&at, e, "unknown type '%s' of early_terminate", word);
-    spec_words_hint(e, &at, "type", word, names, COUNT_OF(names));
+    config_node_hint(&at, e, "type", word, names, COUNT_OF(names));
     return NULL;
 }
 

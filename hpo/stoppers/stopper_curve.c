@@ -63,16 +63,11 @@ static double rung_until(const struct stopper_rungs *r, double time)
     return rung;
 }
 
-static double end_time(const struct trial *t)
-{
-    return curve_forecast_time(t, t->curve.points[t->curve.count - 1].step);
-}
-
 /* Returns the number of the trial's points up to the first point at or after the rung, but at least
  * two. Returns 0 if the trial has not reached the rung or has fewer than two points. */
 static size_t points_at(const struct trial *t, double rung)
 {
-    if (t->curve.count < 2 || end_time(t) < rung)
+    if (t->curve.count < 2 || curve_forecast_end(t) < rung)
         return 0;
     size_t lo = 2, hi = t->curve.count;
     while (lo < hi) {
@@ -122,7 +117,7 @@ static bool is_hopeless(const struct stopper *s, bool maximize, const struct tri
 {
     AUTO(curve_forecast)
     struct curve_forecast *f = curve_forecast_new(s->max_iter, maximize, false, view);
-    return curve_forecast_bound(f, t) > curve_forecast_leader(f);
+    return curve_forecast_hopeless(f, t);
 }
 
 static enum stopper_verdict judge(struct stopper *s, bool maximize, const struct trial_view *view,
@@ -131,7 +126,7 @@ static enum stopper_verdict judge(struct stopper *s, bool maximize, const struct
     const struct curve *c = s->config;
     if (t->curve.count < 2)
         return STOPPER_CONTINUE;
-    double now = end_time(t),
+    double now = curve_forecast_end(t),
            before = curve_forecast_time(t, t->curve.points[t->curve.count - 2].step);
     if (t->diverged)
         return rung_until(&c->rungs, curve_forecast_time(t, t->last_step)) > now ? STOPPER_STOP
@@ -168,7 +163,7 @@ static struct candidate best_paused(const struct curve *c, const struct curve_fo
             continue;
         scores[n++] = score;
         if (t->state == TRIAL_PAUSED && score < best.score &&
-            rung_until(&c->rungs, end_time(t)) == rung) {
+            rung_until(&c->rungs, curve_forecast_end(t)) == rung) {
             best.trial = t;
             best.score = score;
         }

@@ -42,8 +42,8 @@ static inline struct space *kit_space(const char *text, const char *rules)
     AUTO(strv) char **notices = NULL;
     struct space *s = NULL;
     struct err e = {0};
-    int rc = json_is_array(v) ? space_read_list(&s, &n, &notices, &e)
-                              : space_read(&s, &n, false, &notices, &e);
+    int rc =
+        json_is_array(v) ? space_read_list(&s, &n, &e) : space_read(&s, &n, false, &notices, &e);
     if (rc < 0 || (json_array_size(r) > 0 && space_add_constraints(s, &nr, &e) < 0))
         FAIL("%s", e.text);
     return s;

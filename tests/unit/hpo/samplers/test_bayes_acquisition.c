@@ -63,8 +63,8 @@ static void begin(struct world *w, const char *space, const char *rules, size_t 
     CHECK(bayes_model_update(w->model, &w->data, n));
     w->target = (struct bayes_acquisition_target){
         .space = w->seen,
-        .value = bayes_model_gp(w->model),
-        .best = output_transform_value(bayes_model_transform(w->model), best[0]),
+        .value = w->model->gp,
+        .best = output_transform_value(&w->model->transform, best[0]),
         .widen = 1};
 }
 
@@ -355,14 +355,14 @@ TEST(two_goals_are_searched_for_what_they_add_to_the_front)
     double y[30];
     size_t rows[15];
     for (size_t i = 0; i < 15; i++) {
-        y[2 * i] = bayes_model_targets(a.model)[i];
-        y[2 * i + 1] = bayes_model_targets(b.model)[i];
+        y[2 * i] = a.model->targets[i];
+        y[2 * i + 1] = b.model->targets[i];
     }
     size_t n = pareto_front(y, 15, 2, rows);
     CHECK(n <= 10);
     for (size_t i = 0; i < n; i++)
         memcpy(front + 2 * i, y + 2 * rows[i], 2 * sizeof *y);
-    a.target.second = bayes_model_gp(b.model);
+    a.target.second = b.model->gp;
     a.target.front = front;
     a.target.front_count = n;
     pareto_reference(y, 15, 2, a.target.ref);

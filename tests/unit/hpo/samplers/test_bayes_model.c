@@ -49,8 +49,7 @@ static struct posterior probe(struct bayes_model *m)
     rng_seed(&r, 99, 0);
     for (int i = 0; i < COLS * PROBES; i++)
         x[i] = rng_unit(&r);
-    gp_predict(bayes_model_gp(m), &(struct kernel_points){x, PROBES, PROBES}, p.mean, p.var, NULL,
-               NULL);
+    gp_predict(m->gp, &(struct kernel_points){x, PROBES, PROBES}, p.mean, p.var, NULL, NULL);
     return p;
 }
 
@@ -100,16 +99,15 @@ TEST(with_each_observation_it_knows_the_function_better)
         while (d.n < sizes[k]) {
             observe(&d, &r, 1);
             CHECK(bayes_model_update(m, &d, d.n));
-            CHECK_INT(gp_count(bayes_model_gp(m)), d.n);
+            CHECK_INT(gp_count(m->gp), d.n);
         }
         double off = 0;
         rng_seed(&s, 2, 0);
         for (int i = 0; i < 100; i++) {
             double x[COLS], mean, var;
             point(&s, x);
-            gp_predict(bayes_model_gp(m), &(struct kernel_points){x, 1, 1}, &mean, &var, NULL,
-                       NULL);
-            off += fabs(mean - output_transform_value(bayes_model_transform(m), smooth(x))) / 100;
+            gp_predict(m->gp, &(struct kernel_points){x, 1, 1}, &mean, &var, NULL, NULL);
+            off += fabs(mean - output_transform_value(&m->transform, smooth(x))) / 100;
         }
         printf("# %zu observations: %.4f deviations off\n", d.n, off);
         CHECK(off < bounds[k]);
@@ -128,8 +126,8 @@ TEST(the_targets_are_the_warped_values_of_its_observations)
         CHECK(bayes_model_update(m, &d, d.n));
         double mean = 0, square = 0;
         for (size_t i = 0; i < d.n; i++) {
-            double z = bayes_model_targets(m)[i];
-            CHECK_NEAR(z, output_transform_value(bayes_model_transform(m), d.y[i]), 0);
+            double z = m->targets[i];
+            CHECK_NEAR(z, output_transform_value(&m->transform, d.y[i]), 0);
             mean += z / (double)d.n;
             square += z * z / (double)d.n;
         }
@@ -151,8 +149,8 @@ TEST(a_forecast_of_wide_variance_says_less_than_a_certain_value)
         double x[COLS] = {0.5, 0.5, 0.5}, mean, var;
         bayes_model_data_add(&d, COLS, x, 3, certain ? 0 : 9);
         CHECK(bayes_model_update(m, &d, certain ? 21 : 20));
-        gp_predict(bayes_model_gp(m), &(struct kernel_points){x, 1, 1}, &mean, &var, NULL, NULL);
-        far[certain] = fabs(mean - output_transform_value(bayes_model_transform(m), 3));
+        gp_predict(m->gp, &(struct kernel_points){x, 1, 1}, &mean, &var, NULL, NULL);
+        far[certain] = fabs(mean - output_transform_value(&m->transform, 3));
         bayes_model_data_free(&d);
     }
     CHECK(far[1] < 0.2 && far[0] > 0.5);
@@ -172,7 +170,7 @@ static enum output_transform_kind chosen(double (*f)(const double *x), int n)
     }
     CHECK(bayes_model_update(m, &d, d.n));
     bayes_model_data_free(&d);
-    return bayes_model_transform(m)->kind;
+    return m->transform.kind;
 }
 
 static double steep(const double *x)
@@ -229,17 +227,17 @@ static void check_restart(const struct feed *f)
             bayes_model_data_add(&d, COLS, x, smooth(x) + 0.3 * rng_unit(&r), 0.04);
         }
         CHECK(bayes_model_update(m, &d, certain));
-        if (bayes_model_unsaved(m)) {
+        if (m->unsaved) {
             json_decref(saved);
             saved = bayes_model_save(m);
-            CHECK(saved && !bayes_model_unsaved(m));
+            CHECK(saved && !m->unsaved);
         }
         /* The state as a store keeps it. */
         AUTO(free) char *text = json_line(saved);
         AUTO(json) json_t *read = json_loads(text, 0, NULL);
         AUTO(bayes_model) struct bayes_model *again = bayes_model_new(&shape);
         CHECK(bayes_model_restore(again, read));
-        CHECK(!bayes_model_unsaved(again));
+        CHECK(!again->unsaved);
         CHECK(bayes_model_update(again, &d, certain));
         struct posterior a = probe(m), b = probe(again);
         char what[96];
@@ -266,16 +264,16 @@ TEST(restored_it_says_bit_by_bit_the_same_when_several_come_at_once)
 TEST(what_was_learnt_is_a_few_kilobytes_and_nothing_before_there_is_a_fit)
 {
     AUTO(bayes_model) struct bayes_model *m = bayes_model_new(&shape);
-    CHECK(!bayes_model_unsaved(m) && !bayes_model_save(m));
+    CHECK(!m->unsaved && !bayes_model_save(m));
     struct bayes_data d = {0};
     struct rng r;
     rng_seed(&r, 6, 0);
     observe(&d, &r, 30);
-    CHECK(bayes_model_update(m, &d, d.n) && bayes_model_unsaved(m));
+    CHECK(bayes_model_update(m, &d, d.n) && m->unsaved);
     AUTO(json) json_t *saved = bayes_model_save(m);
     AUTO(free) char *text = json_line(saved);
-    CHECK(!bayes_model_unsaved(m) && strlen(text) < 1024);
-    CHECK(bayes_model_update(m, &d, d.n) && !bayes_model_unsaved(m)); /* nothing new */
+    CHECK(!m->unsaved && strlen(text) < 1024);
+    CHECK(bayes_model_update(m, &d, d.n) && !m->unsaved); /* nothing new */
     bayes_model_data_free(&d);
 }
 
@@ -370,10 +368,10 @@ TEST(of_more_than_a_thousand_observations_it_has_a_choice_and_then_grows)
                               "[0,0,0,0,0,0,0,0,-3]]}");
     CHECK(bayes_model_restore(m, learnt));
     CHECK(bayes_model_update(m, &d, N));
-    CHECK_INT(gp_count(bayes_model_gp(m)), MOST);
+    CHECK_INT(gp_count(m->gp), MOST);
     observe(&d, &r, 5);
     CHECK(bayes_model_update(m, &d, d.n));
-    CHECK_INT(gp_count(bayes_model_gp(m)), MOST + 5);
+    CHECK_INT(gp_count(m->gp), MOST + 5);
     check_finite(m);
     bayes_model_data_free(&d);
 }
@@ -447,9 +445,9 @@ TEST(the_same_point_with_different_values_makes_a_model_that_says_their_mean)
         CHECK(bayes_model_update(m, &d, d.n));
         check_finite(m);
     }
-    gp_predict(bayes_model_gp(m), &(struct kernel_points){x, 1, 1}, &mean, &var, NULL, NULL);
-    double ends[2] = {output_transform_value(bayes_model_transform(m), 0),
-                      output_transform_value(bayes_model_transform(m), 1)};
+    gp_predict(m->gp, &(struct kernel_points){x, 1, 1}, &mean, &var, NULL, NULL);
+    double ends[2] = {output_transform_value(&m->transform, 0),
+                      output_transform_value(&m->transform, 1)};
     CHECK_NEAR(mean, (ends[0] + ends[1]) / 2, 0.2 * (ends[1] - ends[0]));
     bayes_model_data_free(&d);
 }

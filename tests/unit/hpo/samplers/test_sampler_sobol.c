@@ -18,9 +18,8 @@ static struct space *space(const char *list, const char *constraints)
     AUTO(json) json_t *v = json_loads(list, 0, NULL), *c = json_loads(constraints, 0, NULL);
     struct config_node n = config_node_of_json(v), nc = config_node_of_json(c);
     struct space *s = NULL;
-    AUTO(strv) char **notices = NULL;
     struct err e = {0};
-    if (space_read_list(&s, &n, &notices, &e) < 0 ||
+    if (space_read_list(&s, &n, &e) < 0 ||
         (json_array_size(c) > 0 && space_add_constraints(s, &nc, &e) < 0))
         FAIL("%s", e.text);
     return s;

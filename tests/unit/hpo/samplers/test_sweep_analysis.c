@@ -17,9 +17,8 @@ static struct space *space(const char *json)
     AUTO(json) json_t *v = json_loads(json, 0, NULL);
     struct config_node n = config_node_of_json(v);
     struct space *s = NULL;
-    AUTO(strv) char **notices = NULL;
     struct err e = {0};
-    if (space_read_list(&s, &n, &notices, &e) < 0)
+    if (space_read_list(&s, &n, &e) < 0)
         FAIL("%s", e.text);
     return s;
 }

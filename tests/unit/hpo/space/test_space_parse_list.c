@@ -16,8 +16,7 @@ static struct space *list(const char *json, struct err *e)
         FAIL("no JSON: %s", json);
     struct config_node n = config_node_of_json(v);
     struct space *s = NULL;
-    AUTO(strv) char **notices = NULL;
-    if (space_read_list(&s, &n, &notices, e ? e : &own) < 0 && !e)
+    if (space_read_list(&s, &n, e ? e : &own) < 0 && !e)
         FAIL("%s: %s", own.text, json);
     return s;
 }

@@ -165,10 +165,9 @@ static struct space *of_list(const json_t *list, const json_t *constraints)
 {
     struct config_node n = config_node_of_json(list), c = config_node_of_json(constraints);
     AUTO(space) struct space *s = NULL;
-    AUTO(strv) char **notices = NULL;
     struct err e = {0};
     AUTO(free) char *text = json_line(list);
-    if (space_read_list(&s, &n, &notices, &e) < 0)
+    if (space_read_list(&s, &n, &e) < 0)
         FAIL("%s: %s", e.text, text);
     if (constraints && space_add_constraints(s, &c, &e) < 0)
         return NULL;

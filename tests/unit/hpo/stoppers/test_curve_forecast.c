@@ -196,7 +196,7 @@ TEST(nothing_is_hopeless_before_five_whole_curves_have_shown_what_forecasts_are_
         put(bad, s, 3, false);
     for (int i = 0; i < 12; i++) {
         AUTO(curve_forecast) struct curve_forecast *f = learn(64, false, false);
-        bool hopeless = curve_forecast_bound(f, bad) > curve_forecast_leader(f);
+        bool hopeless = curve_forecast_hopeless(f, bad);
         CHECK_INT(hopeless, i >= 5);
         struct trial *t = add(TRIAL_DONE);
         struct law l = {0.3, 1, 0.8};
