@@ -15,18 +15,6 @@ enum { AT_ONCE = 64 }; /* number of points that are predicted in one block */
 
 static const double var_min = 1e-14, jitter_min = 1e-8, jitter_max = 1e-3;
 
-struct gp {
-    const struct kernel_shape *shape;
-    struct kernel kernel;
-    double *inverse; /* storage for kernel.inverse */
-    double noise;
-    size_t n, cap;
-    double *x;     /* the coordinates: columns of length cap */
-    double *l;     /* lower triangle: the Cholesky factor of K + noise I; rows of length cap */
-    double *alpha; /* (K + noise I)^-1 (y - m) */
-    double mean;   /* m */
-};
-
 struct gp *gp_new(const struct kernel_shape *shape, const double *params)
 {
     struct gp *g = xzalloc(sizeof *g);
@@ -46,16 +34,6 @@ void gp_free(struct gp *g)
     free(g->l);
     free(g->alpha);
     free(g);
-}
-
-size_t gp_count(const struct gp *g)
-{
-    return g->n;
-}
-
-double gp_noise(const struct gp *g)
-{
-    return g->noise;
 }
 
 void gp_cut(struct gp *g, size_t n)

@@ -22,7 +22,17 @@ static inline size_t gp_params(const struct kernel_shape *h)
     return kernel_params(h) + 1;
 }
 
-struct gp;
+struct gp { /* only gp.c changes the fields */
+    const struct kernel_shape *shape;
+    struct kernel kernel;
+    double *inverse; /* storage for kernel.inverse */
+    double noise;    /* the noise variance that all observations share */
+    size_t n, cap;   /* number of observations */
+    double *x;       /* the coordinates: columns of length cap */
+    double *l;       /* lower triangle: the Cholesky factor of K + noise I; rows of length cap */
+    double *alpha;   /* (K + noise I)^-1 (y - m) */
+    double mean;     /* m */
+};
 
 /* Returns a process without observations; the caller frees it. `params` has gp_params() numbers and
  * is copied; `shape` is borrowed. */
@@ -41,9 +51,8 @@ int gp_add(struct gp *g, const struct kernel_points *x, const double *noise, str
 
 /* Removes all observations after the first n. */
 void gp_cut(struct gp *g, size_t n);
-size_t gp_count(const struct gp *g);
 
-/* Sets the values of all gp_count() observations; copies `y`. Costs N^2 flops. Call it before the
+/* Sets the values of all observations; copies `y`. Costs N^2 flops. Call it before the
  * first prediction, and again when a value or the number of observations has changed. */
 void gp_targets(struct gp *g, const double *y);
 
@@ -52,6 +61,3 @@ void gp_targets(struct gp *g, const double *y);
  * both NULL: not needed. Variances are never below 1e-14. Costs n N^2 flops. */
 void gp_predict(const struct gp *g, const struct kernel_points *at, double *mean, double *var,
                 double *dmean, double *dvar);
-
-/* Returns the noise variance that all observations share. */
-double gp_noise(const struct gp *g);

@@ -260,7 +260,7 @@ static bool add_next(struct bayes_model *m, const struct bayes_data *d)
     double mean = 0, var = 0, noise = transformed_var(&m->transform, d, i);
     gp_predict(m->gp, &at, &mean, &var, NULL, NULL);
     double off = output_transform_value(&m->transform, d->y[i]) - mean;
-    if (off * off > 9 * (var + noise + gp_noise(m->gp)))
+    if (off * off > 9 * (var + noise + m->gp->noise))
         m->surprised = true;
     if (gp_add(m->gp, &at, &noise, &e) < 0)
         return false;

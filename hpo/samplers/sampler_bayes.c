@@ -101,7 +101,7 @@ static size_t fantasy_count(const struct bayes *b)
 static void add_fantasies(const struct bayes *b, struct bayes_model *m, double *value)
 {
     struct gp *g = m->gp;
-    size_t cols = b->space->shape.cols, own = gp_count(g), count = fantasy_count(b);
+    size_t cols = b->space->shape.cols, own = g->n, count = fantasy_count(b);
     const double *u =
         b->observations->pending + (b->observations->pending_count - count) * b->space->dims;
     AUTO(free) double *targets = xcalloc(own + count + cols, sizeof *targets);
@@ -114,7 +114,7 @@ static void add_fantasies(const struct bayes *b, struct bayes_model *m, double *
         bayes_features_columns(b->space, u + i * b->space->dims, true, x, 1);
         gp_predict(g, &at, &value[i], &var, NULL, NULL);
         value[i] += pessimism * sqrt(var);
-        targets[gp_count(g)] = value[i];
+        targets[g->n] = value[i];
         if (gp_add(g, &at, NULL, &e) == 0)
             gp_targets(g, targets);
     }
@@ -150,7 +150,7 @@ static struct gp *model_prepare(struct bayes *b, struct acquisition *a, size_t w
     if (!bayes_model_update(m, &b->observations->data[objective], b->observations->certain))
         return NULL;
     a->used[which] = m;
-    a->counts[which] = gp_count(m->gp);
+    a->counts[which] = m->gp->n;
     a->values[which] = xcalloc(fantasy_count(b) + 1, sizeof *a->values[which]);
     add_fantasies(b, m, a->values[which]);
     return m->gp;
@@ -278,7 +278,7 @@ static json_t *propose_by_search(const struct bayes *b, struct acquisition *a, s
                                        .known = known,
                                        .known_count = n};
     /* The cost of a prediction is proportional to observations times parameters. */
-    double cost = (double)(gp_count(a->target.value) * dims);
+    double cost = (double)(a->target.value->n * dims);
     search.effort = fmin(1, fmax(0.2, 1000 / cost));
     size_t found = bayes_acquisition_maximise(&search, candidates, CANDIDATES, &value);
     /* The model expects no gain but may be overconfident. So every second trial doubts it. */
@@ -346,7 +346,7 @@ static int best(struct sampler *s, const struct trial_view *view)
     int least = -1;
     AUTO(bayes_model) struct bayes_model *m = bayes_model_copy(b->models[0]);
     if (n < FIRST_TRIALS || !bayes_model_update(m, &b->observations->data[0], n) ||
-        gp_noise(m->gp) < noise_min)
+        m->gp->noise < noise_min)
         return -1;
     AUTO(free) double *mean = xcalloc(2 * n, sizeof *mean);
     struct kernel_points at = {b->observations->data[0].x, n, b->observations->data[0].cap};

@@ -4,7 +4,7 @@
 #include <string.h>
 
 static const struct {
-    const char *word, *text;
+    const char *word, *text; /* text NULL: the same as the word */
 } rows[STOP_REASON_COUNT] = {
     [STOP_REASON_TIMEOUT] = {"timeout", "it ran longer than its timeout"},
     [STOP_REASON_DRAIN] = {"drain", "the coordinator ends"},
@@ -17,14 +17,12 @@ static const struct {
     /* These words were sentences in version 1. They must not change, since stores contain them. */
     [STOP_REASON_SWEEP_STOPPED] = {"it was stopped (drover sweep resume goes on)",
                                    "it was stopped (drover sweep resume continues it)"},
-    [STOP_REASON_TARGET_REACHED] = {"the metric's target is reached",
-                                    "the metric's target is reached"},
+    [STOP_REASON_TARGET_REACHED] = {"the metric's target is reached", NULL},
     [STOP_REASON_GAVE_UP] = {"gave up: the first trials all failed (drover: {give_up_after: …})",
-                             "gave up: the first trials all failed (drover: {give_up_after: …})"},
-    [STOP_REASON_RUN_CAP] = {"run_cap is reached", "run_cap is reached"},
-    [STOP_REASON_EXHAUSTED] = {"every point of the space is tried",
-                               "every point of the space is tried"},
-    [STOP_REASON_DRAINED] = {"drained", "drained"},
+                             NULL},
+    [STOP_REASON_RUN_CAP] = {"run_cap is reached", NULL},
+    [STOP_REASON_EXHAUSTED] = {"every point of the space is tried", NULL},
+    [STOP_REASON_DRAINED] = {"drained", NULL},
     [STOP_REASON_NO_WORKER] = {"no worker", "no worker is left that can start a trial"},
 };
 
@@ -35,7 +33,7 @@ const char *stop_reason_word(enum stop_reason r)
 
 const char *stop_reason_text(enum stop_reason r)
 {
-    return rows[r].text;
+    return rows[r].text ? rows[r].text : rows[r].word;
 }
 
 enum stop_reason stop_reason_parse(const char *word)

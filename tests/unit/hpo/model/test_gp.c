@@ -119,7 +119,7 @@ static struct gp *grown(const double *p, const size_t *steps, int count)
     struct gp *g = gp_new(&shape, p);
     struct err e = {0};
     for (int i = 0; i < count; i++) {
-        size_t from = gp_count(g);
+        size_t from = g->n;
         struct kernel_points part = {.x = x + from, .n = steps[i], .stride = N};
         if (gp_add(g, &part, noise + from, &e) < 0)
             FAIL("%s", e.text);
@@ -230,7 +230,7 @@ TEST(a_coordinate_that_is_not_finite_is_refused_and_nothing_is_added)
     AUTO(gp) struct gp *g = grown(p, (size_t[]){4}, 1);
     struct err e = {0};
     CHECK(gp_add(g, &(struct kernel_points){at, 1, 1}, NULL, &e) < 0);
-    CHECK_INT(gp_count(g), 4);
+    CHECK_INT(g->n, 4);
 }
 
 /* ---- hyperparameters ------------------------------------------------------------------------ */

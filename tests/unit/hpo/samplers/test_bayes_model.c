@@ -99,7 +99,7 @@ TEST(with_each_observation_it_knows_the_function_better)
         while (d.n < sizes[k]) {
             observe(&d, &r, 1);
             CHECK(bayes_model_update(m, &d, d.n));
-            CHECK_INT(gp_count(m->gp), d.n);
+            CHECK_INT(m->gp->n, d.n);
         }
         double off = 0;
         rng_seed(&s, 2, 0);
@@ -368,10 +368,10 @@ TEST(of_more_than_a_thousand_observations_it_has_a_choice_and_then_grows)
                               "[0,0,0,0,0,0,0,0,-3]]}");
     CHECK(bayes_model_restore(m, learnt));
     CHECK(bayes_model_update(m, &d, N));
-    CHECK_INT(gp_count(m->gp), MOST);
+    CHECK_INT(m->gp->n, MOST);
     observe(&d, &r, 5);
     CHECK(bayes_model_update(m, &d, d.n));
-    CHECK_INT(gp_count(m->gp), MOST + 5);
+    CHECK_INT(m->gp->n, MOST + 5);
     check_finite(m);
     bayes_model_data_free(&d);
 }
