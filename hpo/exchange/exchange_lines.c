@@ -23,7 +23,7 @@ static const struct distribution *distribution_of(const struct spec *spec, const
 static void add_text(struct strbuf *b, struct columns_value v, const struct sweep_columns *c)
 {
     if (v.kind == COLUMNS_JSON)
-        strbuf_puts(b, text_table_at(sweep_columns_texts(c), v.json));
+        strbuf_puts(b, text_table_at(&c->texts, v.json));
     else if (v.kind == COLUMNS_INTEGER)
         strbuf_printf(b, "%.0f", v.number);
     else
@@ -37,7 +37,7 @@ enum kind { KIND_INTEGER, KIND_REAL, KIND_CHOICE };
 static enum kind scan_values(double *low, double *high, const struct sweep_columns *c, size_t param)
 {
     enum kind kind = KIND_INTEGER;
-    for (size_t i = 0; i < sweep_columns_count(c); i++) {
+    for (size_t i = 0; i < c->count; i++) {
         struct columns_value v = sweep_columns_value(c, param, i);
         if (v.kind == COLUMNS_JSON)
             return KIND_CHOICE;
@@ -65,7 +65,7 @@ static json_t *choices_of(const struct distribution *d, const struct sweep_colum
         AUTO(free) char *text = json_line(json_array_get(d->values, i));
         add_choice(by_text, text);
     }
-    for (size_t i = 0; i < sweep_columns_count(c); i++) {
+    for (size_t i = 0; i < c->count; i++) {
         struct columns_value v = sweep_columns_value(c, param, i);
         AUTO(strbuf) struct strbuf text = {0};
         if (v.kind == COLUMNS_ABSENT)
@@ -89,7 +89,7 @@ static json_t *number(double x, bool whole)
  * and wider if a value lies outside, or a list of choices (new reference). */
 static json_t *param_json(const struct spec *spec, const struct sweep_columns *c, size_t param)
 {
-    const char *name = sweep_columns_param(c, param)->name;
+    const char *name = c->params[param].name;
     const struct distribution *d = distribution_of(spec, name);
     bool listed = d && (d->kind == DISTRIBUTION_CONSTANT || d->kind == DISTRIBUTION_CATEGORICAL);
     bool ranged = d && !listed && isfinite(d->lo) && isfinite(d->hi);
@@ -134,7 +134,7 @@ json_t *exchange_lines_header(const struct sweep_reader *v)
         json_array_append_new(metrics,
                               json_pack("{s:s?, s:s}", "name", v->spec->metrics[i].name, "goal",
                                         v->spec->metrics[i].maximize ? "maximize" : "minimize"));
-    for (size_t i = 0; i < sweep_columns_param_count(v->columns); i++)
+    for (size_t i = 0; i < v->columns->param_count; i++)
         json_array_append_new(params, param_json(v->spec, v->columns, i));
     return json_pack("{s:s, s:s, s:o, s:o}", "name", v->dir->name, "method", v->spec->method->name,
                      "metrics", metrics, "params", params);
