@@ -161,10 +161,10 @@ static int set_endpoint(struct worker_opts *c, const char *endpoint, const struc
 
 static int check_node(const struct worker_opts *c, const struct topo *t, struct err *e)
 {
-    AUTO(preflight) struct preflight *p = preflight_new();
+    AUTO(doctor_report) struct doctor_report r = {0};
     const struct preflight_job job = {.gpus = c->slice.gpus ? c->slice.gpus : c->slice.visible};
-    int rc = preflight_check_here(p, t, &job, e);
-    return rc < 0 ? rc : preflight_judge(p, NULL, e);
+    int rc = preflight_check_here(&r, t, &job, e);
+    return rc < 0 ? rc : preflight_judge(&r, NULL, e);
 }
 
 /* Selects the GPUs of --place, and starts the guardian, which keeps their locks until no trial is

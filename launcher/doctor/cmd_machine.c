@@ -26,11 +26,11 @@ static const struct opt options[] = {
 /* The second line of the output, if there is anything to check. */
 static int print_checks(const struct machine_options *o, const struct topo *t, struct err *e)
 {
-    AUTO(preflight) struct preflight *p = preflight_new();
+    AUTO(doctor_report) struct doctor_report r = {0};
     AUTO(strbuf) struct strbuf b = {0};
     const struct preflight_job job = {.ranks = o->ranks, .gpus = o->gpus};
-    int rc = preflight_check_here(p, t, &job, e);
-    preflight_export(&b, p);
+    int rc = preflight_check_here(&r, t, &job, e);
+    preflight_export(&b, &r);
     if (b.len)
         printf("\n%s", strbuf_str(&b));
     return rc;

@@ -6,30 +6,11 @@
 #include "common/log.h"
 #include "launcher/doctor/active/active_checks.h"
 #include "launcher/doctor/core/check_run.h"
-#include "launcher/doctor/core/doctor_report.h"
 
 enum { CHECK_MS = 300, GPUS_MAX = 64 };
 
-struct preflight {
-    struct doctor_report report;
-};
-
-struct preflight *preflight_new(void)
+static struct doctor_node *add_node(struct doctor_report *r, const char *name)
 {
-    return xzalloc(sizeof(struct preflight));
-}
-
-void preflight_free(struct preflight *p)
-{
-    if (!p)
-        return;
-    doctor_report_free(&p->report);
-    free(p);
-}
-
-static struct doctor_node *add_node(struct preflight *p, const char *name)
-{
-    struct doctor_report *r = &p->report;
     r->nodes = xrealloc(r->nodes, (size_t)r->count + 1, sizeof *r->nodes);
     r->nodes[r->count] = (struct doctor_node){.name = xstrdup(name)};
     return &r->nodes[r->count++];
@@ -64,8 +45,8 @@ static bool uses_gpus(uint64_t *gpus, const struct topo *t, const char *list)
     return topo_driver_failed(t) && !(list && strcmp(list, "-1") == 0);
 }
 
-int preflight_check_here(struct preflight *p, const struct topo *t, const struct preflight_job *j,
-                         struct err *e)
+int preflight_check_here(struct doctor_report *r, const struct topo *t,
+                         const struct preflight_job *j, struct err *e)
 {
     struct check_env env = {.topo = t,
                             .ranks = j->ranks,
@@ -75,12 +56,12 @@ int preflight_check_here(struct preflight *p, const struct topo *t, const struct
                             .deadline_ms = CHECK_MS};
     if (!uses_gpus(&env.gpus, t, j->gpus))
         return 0;
-    struct doctor_node *n = add_node(p, topo_name(t));
+    struct doctor_node *n = add_node(r, topo_name(t));
     n->results = xcalloc(CHECKS, sizeof *n->results);
     return check_run(n->results, check_table(), CHECKS, &env, e);
 }
 
-int preflight_check_job(struct preflight *p, const struct topo *t, const struct launch_spec *s,
+int preflight_check_job(struct doctor_report *r, const struct topo *t, const struct launch_spec *s,
                         struct err *e)
 {
     const char *dirs[] = {s->output_dir, NULL};
@@ -90,22 +71,22 @@ int preflight_check_job(struct preflight *p, const struct topo *t, const struct 
                                       .dirs = dirs};
     if (!s->preflight || !plan_spec_is_local(s))
         return 0;
-    int rc = preflight_check_here(p, t, &job, e);
-    return rc < 0 ? rc : preflight_judge(p, NULL, e);
+    int rc = preflight_check_here(r, t, &job, e);
+    return rc < 0 ? rc : preflight_judge(r, NULL, e);
 }
 
 /* ---- other nodes ---------------------------------------------------------------------------- */
 
-void preflight_export(struct strbuf *out, const struct preflight *p)
+void preflight_export(struct strbuf *out, const struct doctor_report *r)
 {
-    if (p->report.count == 0)
+    if (r->count == 0)
         return;
-    AUTO(json) json_t *j = doctor_report_json(&p->report);
+    AUTO(json) json_t *j = doctor_report_json(r);
     AUTO(free) char *line = json_line(j);
     strbuf_printf(out, "%s\n", line);
 }
 
-int preflight_import(struct preflight *p, const char *node, const char *text, struct err *e)
+int preflight_import(struct doctor_report *r, const char *node, const char *text, struct err *e)
 {
     struct doctor_node read = {0};
     int rc = doctor_report_read_node(&read, text, e);
@@ -113,13 +94,13 @@ int preflight_import(struct preflight *p, const char *node, const char *text, st
         err_wrap(e, "%s: checks", node);
         return rc;
     }
-    add_node(p, node)->results = read.results;
+    add_node(r, node)->results = read.results;
     return 0;
 }
 
 /* ---- measurements --------------------------------------------------------------------------- */
 
-int preflight_measure(struct preflight *p, const struct topo *t, const struct hosts *hosts,
+int preflight_measure(struct doctor_report *r, const struct topo *t, const struct hosts *hosts,
                       int per_node, char *const *env, struct err *e)
 {
     int gpus = topo_gpu_count(t);
@@ -129,21 +110,21 @@ int preflight_measure(struct preflight *p, const struct topo *t, const struct ho
                                   .brief = true,
                                   .env = env};
     for (int i = 0; i < (hosts ? hosts->count : 1); i++) {
-        struct doctor_node *n = add_node(p, hosts ? hosts->at[i].name : topo_name(t));
+        struct doctor_node *n = add_node(r, hosts ? hosts->at[i].name : topo_name(t));
         n->results = xcalloc(CHECKS, sizeof *n->results);
     }
-    return active_checks_run(&p->report, &o, e);
+    return active_checks_run(r, &o, e);
 }
 
 /* ---- the verdict ---------------------------------------------------------------------------- */
 
 /* Logs a failure, or makes it the error if it is the first failure that breaks the job. */
-static void take_failure(const struct preflight *p, int node, size_t row, char **name,
+static void take_failure(const struct doctor_report *r, int node, size_t row, char **name,
                          struct err *e)
 {
     const struct check *c = &check_table()[row];
     AUTO(strbuf) struct strbuf b = {0};
-    const char *advice = doctor_report_put_finding(&b, &p->report, node, row);
+    const char *advice = doctor_report_put_finding(&b, r, node, row);
     if (c->when != CHECK_STOP || e->code) {
         log_warn("%s; try: %s", strbuf_str(&b), advice);
         return;
@@ -151,18 +132,17 @@ static void take_failure(const struct preflight *p, int node, size_t row, char *
     err_set(e, -ECANCELED, "%s", strbuf_str(&b));
     err_hint(e, "%.190s; --no-preflight starts the job nevertheless", advice);
     if (name)
-        *name = xstrdup(p->report.nodes[node].name);
+        *name = xstrdup(r->nodes[node].name);
 }
 
-int preflight_judge(struct preflight *p, char **node, struct err *e)
+int preflight_judge(struct doctor_report *r, char **node, struct err *e)
 {
     struct err found = {0};
     for (size_t row = 0; row < CHECKS; row++)
-        for (int i = 0; i < p->report.count; i++)
-            if (doctor_report_is_first(&p->report, i, row) &&
-                p->report.nodes[i].results[row].state == CHECK_FAIL)
-                take_failure(p, i, row, node, &found);
-    doctor_report_free(&p->report);
+        for (int i = 0; i < r->count; i++)
+            if (doctor_report_is_first(r, i, row) && r->nodes[i].results[row].state == CHECK_FAIL)
+                take_failure(r, i, row, node, &found);
+    doctor_report_free(r);
     if (found.code && e)
         *e = found;
     return found.code;

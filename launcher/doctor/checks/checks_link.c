@@ -332,12 +332,6 @@ struct port {
     long long errors[PORT_COUNTERS];
 };
 
-static void copy_file(char *out, size_t size, const char *device, const char *name)
-{
-    AUTO(free) char *text = sysroot_read("/sys/class/infiniband/%s/%s", device, name);
-    snprintf(out, size, "%s", text ? text : "");
-}
-
 /* Reads the error counters of a port; -1: this one cannot be read. */
 static void read_errors(long long out[PORT_COUNTERS], const char *device, const char *port)
 {
@@ -362,21 +356,18 @@ static long long growth(const struct port *before, const struct port *after)
  * second ports, which are often not connected, are compared with each other. */
 static void read_port(struct port *p, const char *device, const char *port)
 {
-    char type[PORT_TEXT], board[PORT_TEXT], layer[PORT_TEXT], text[PORT_TEXT], file[PORT_TEXT];
-    copy_file(type, sizeof type, device, "hca_type");
-    copy_file(board, sizeof board, device, "board_id");
-    snprintf(file, sizeof file, "ports/%s/link_layer", port);
-    copy_file(layer, sizeof layer, device, file);
-    *p = (struct port){0};
+    AUTO(free) char *dir = xasprintf("/sys/class/infiniband/%s", device);
+    AUTO(free) char *type = sysroot_read("%s/hca_type", dir);
+    AUTO(free) char *board = sysroot_read("%s/board_id", dir);
+    AUTO(free) char *layer = sysroot_read("%s/ports/%s/link_layer", dir, port);
+    AUTO(free) char *state = sysroot_read("%s/ports/%s/state", dir, port);
+    AUTO(free) char *rate = sysroot_read("%s/ports/%s/rate", dir, port);
+    *p = (struct port){.active = state && strstr(state, "ACTIVE"),
+                       .rate_gbps = rate ? strtod(rate, NULL) : 0};
     read_errors(p->errors, device, port);
     snprintf(p->name, sizeof p->name, "%.40s port %.10s", device, port);
-    snprintf(p->kind, sizeof p->kind, "%.40s %.40s %.40s %.10s", type, board, layer, port);
-    snprintf(file, sizeof file, "ports/%s/state", port);
-    copy_file(text, sizeof text, device, file);
-    p->active = strstr(text, "ACTIVE") != NULL;
-    snprintf(file, sizeof file, "ports/%s/rate", port);
-    copy_file(text, sizeof text, device, file);
-    p->rate_gbps = strtod(text, NULL);
+    snprintf(p->kind, sizeof p->kind, "%.40s %.40s %.40s %.10s", type ? type : "",
+             board ? board : "", layer ? layer : "", port);
 }
 
 static int read_ports(struct port *out)

@@ -21,6 +21,10 @@ struct doctor_report {
 };
 
 void doctor_report_free(struct doctor_report *r);
+static inline void auto_doctor_report(struct doctor_report *r)
+{
+    doctor_report_free(r);
+}
 
 /* Compares the values of rows that should be the same on all nodes. On the nodes in the minority, a
  * result that was ok becomes a warning, or a failure (must_match), with the parts that differ. */

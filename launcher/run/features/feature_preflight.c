@@ -8,7 +8,7 @@
 
 struct checks {
     FEATURE_STATE;
-    struct preflight *found;
+    struct doctor_report found;
 };
 
 static int on_option(void *into, char *const *values, struct err *e)
@@ -33,24 +33,23 @@ static int check(struct feature_settings *set, struct launch_spec *spec, struct 
 static int check_here(void *state, struct err *e)
 {
     struct checks *c = state;
-    c->found = preflight_new();
-    return preflight_check_job(c->found, c->run->topo, c->run->spec, e);
+    return preflight_check_job(&c->found, c->run->topo, c->run->spec, e);
 }
 
 static int on_node_checked(void *arg, int node, const char *text, size_t len, struct err *e)
 {
-    const struct checks *c = arg;
+    struct checks *c = arg;
     AUTO(free) char *line = xstrndup(text, len);
-    return preflight_import(c->found, c->run->plan->nodes[node].name, line, e);
+    return preflight_import(&c->found, c->run->plan->nodes[node].name, line, e);
 }
 
 /* A node that would break the job is left out of later attempts. */
 static int on_nodes_ready(void *arg, int *node, struct err *e)
 {
-    const struct checks *c = arg;
+    struct checks *c = arg;
     const struct plan *p = c->run->plan;
     AUTO(free) char *name = NULL;
-    int rc = preflight_judge(c->found, &name, e);
+    int rc = preflight_judge(&c->found, &name, e);
     if (name)
         feature_leave_out(c->run, name, e->text, true);
     while (name && *node < p->node_count - 1 && strcmp(p->nodes[*node].name, name) != 0)
@@ -61,18 +60,18 @@ static int on_nodes_ready(void *arg, int *node, struct err *e)
 /* Measures the nodes of the first attempt (--preflight full). */
 static int measure(void *state, struct err *e)
 {
-    const struct checks *c = state;
+    struct checks *c = state;
     const struct launch_spec *s = c->run->spec;
     if (!c->run->set->preflight.full || c->run->attempt > 0)
         return 0;
     AUTO(strv) char **env = feature_mpirun_env(s);
-    int rc = preflight_measure(c->found, c->run->topo, s->hosts, s->per_node, env, e);
-    return rc < 0 ? rc : preflight_judge(c->found, NULL, e);
+    int rc = preflight_measure(&c->found, c->run->topo, s->hosts, s->per_node, env, e);
+    return rc < 0 ? rc : preflight_judge(&c->found, NULL, e);
 }
 
 static void free_found(void *state)
 {
-    preflight_free(((struct checks *)state)->found);
+    doctor_report_free(&((struct checks *)state)->found);
 }
 
 const struct feature feature_preflight = {

@@ -7,7 +7,7 @@
 #include "launcher/doctor/core/check.h"
 #include "tests/unit/test.h"
 
-static void add(struct preflight *p, const char *node, const char *id, const char *state,
+static void add(struct doctor_report *r, const char *node, const char *id, const char *state,
                 const char *value)
 {
     struct err e = {0};
@@ -15,7 +15,7 @@ static void add(struct preflight *p, const char *node, const char *id, const cha
     char *text = xasprintf("{\"v\":1,\"nodes\":[{\"node\":\"x\",\"checks\":[{\"id\":\"%s\","
                            "\"state\":\"%s\",\"value\":\"%s\"}]}]}",
                            id, state, value);
-    CHECK_INT(preflight_import(p, node, text, &e), 0);
+    CHECK_INT(preflight_import(r, node, text, &e), 0);
 }
 
 TEST(only_a_failure_that_breaks_the_job_ends_its_start)
@@ -37,9 +37,9 @@ TEST(only_a_failure_that_breaks_the_job_ends_its_start)
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct err e = {0};
-        AUTO(preflight) struct preflight *p = preflight_new();
-        add(p, "c01", cases[i].id, cases[i].state, "x");
-        CHECK_INT(preflight_judge(p, NULL, &e), cases[i].rc);
+        AUTO(doctor_report) struct doctor_report r = {0};
+        add(&r, "c01", cases[i].id, cases[i].state, "x");
+        CHECK_INT(preflight_judge(&r, NULL, &e), cases[i].rc);
         CHECK_INT(e.code, cases[i].rc);
     }
 }
@@ -48,19 +48,19 @@ TEST(the_first_failure_in_the_order_of_the_table_is_the_error_and_names_its_node
 {
     struct err e = {0};
     AUTO(free) char *node = NULL;
-    AUTO(preflight) struct preflight *p = preflight_new();
-    add(p, "c01", "gpu.answers", "ok", "all GPUs answer");
-    add(p, "c02", "gpu.answers", "fail", "GPU 3: GPU_IS_LOST");
-    add(p, "c03", "drv.match", "fail", "NVML 580, kernel module 570");
-    add(p, "c04", "drv.match", "fail", "NVML 580, kernel module 570");
-    add(p, "c05", "gpu.answers", "ok", "all GPUs answer");
-    CHECK_INT(preflight_judge(p, &node, &e), -ECANCELED);
+    AUTO(doctor_report) struct doctor_report r = {0};
+    add(&r, "c01", "gpu.answers", "ok", "all GPUs answer");
+    add(&r, "c02", "gpu.answers", "fail", "GPU 3: GPU_IS_LOST");
+    add(&r, "c03", "drv.match", "fail", "NVML 580, kernel module 570");
+    add(&r, "c04", "drv.match", "fail", "NVML 580, kernel module 570");
+    add(&r, "c05", "gpu.answers", "ok", "all GPUs answer");
+    CHECK_INT(preflight_judge(&r, &node, &e), -ECANCELED);
     CHECK_STR(node, "c03");
     CHECK_STR(e.text, "drv.match: versions of driver library and kernel module: NVML 580, kernel "
                       "module 570 on c03 and c04");
     CHECK_HAS(e.hint, "restart the machine");
     CHECK_HAS(e.hint, "--no-preflight");
-    CHECK_INT(preflight_judge(p, NULL, &e), 0); /* the nodes are forgotten */
+    CHECK_INT(preflight_judge(&r, NULL, &e), 0); /* the nodes are forgotten */
 }
 
 TEST(an_answer_that_is_malformed_names_its_node)
@@ -68,8 +68,8 @@ TEST(an_answer_that_is_malformed_names_its_node)
     static const char *const bad[] = {"", "[]", "{\"nodes\":[]}", "{\"nodes\":[{\"checks\":1}]}"};
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         struct err e = {0};
-        AUTO(preflight) struct preflight *p = preflight_new();
-        CHECK_INT(preflight_import(p, "c07", bad[i], &e), -EBADMSG);
+        AUTO(doctor_report) struct doctor_report r = {0};
+        CHECK_INT(preflight_import(&r, "c07", bad[i], &e), -EBADMSG);
         CHECK_HAS(e.text, "c07");
     }
 }
@@ -77,8 +77,8 @@ TEST(an_answer_that_is_malformed_names_its_node)
 TEST(a_node_that_has_checked_nothing_sends_nothing)
 {
     AUTO(strbuf) struct strbuf none = {0};
-    AUTO(preflight) struct preflight *p = preflight_new();
-    preflight_export(&none, p);
+    AUTO(doctor_report) struct doctor_report r = {0};
+    preflight_export(&none, &r);
     CHECK_INT((int)none.len, 0);
-    CHECK_INT(preflight_judge(p, NULL, NULL), 0);
+    CHECK_INT(preflight_judge(&r, NULL, NULL), 0);
 }
