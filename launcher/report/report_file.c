@@ -7,7 +7,6 @@
 
 #include "common/entropy.h"
 #include "common/file.h"
-#include "launcher/report/report_html.h"
 #include "launcher/report/report_markdown.h"
 
 int report_file_form(enum report_form *out, const char *path, struct err *e)
@@ -25,36 +24,35 @@ int report_file_form(enum report_form *out, const char *path, struct err *e)
     return err_hint(e, "%s.html", path);
 }
 
-int report_file_nonce(char nonce[REPORT_FILE_NONCE_BYTES], struct err *e)
+static int make_nonce(char *nonce, size_t bytes, struct err *e)
 {
-    static const char hex[] = "0123456789abcdef";
-    unsigned char bytes[REPORT_FILE_NONCE_BYTES - 1];
-    int rc = entropy_fill(bytes, sizeof bytes);
+    int rc = entropy_fill(nonce, bytes);
     if (rc < 0)
         return err_set(e, rc, "no random numbers for the report: %s", strerror(-rc));
-    for (size_t i = 0; i < sizeof bytes; i++)
-        nonce[i] = hex[bytes[i] & 15];
-    nonce[sizeof bytes] = 0;
+    for (size_t i = 0; i < bytes; i++)
+        nonce[i] = "0123456789abcdef"[nonce[i] & 15];
     return 0;
 }
 
-int report_file_write(const char *path, const struct strbuf *content, struct err *e)
+int report_file_write(size_t *bytes, const char *path, const struct report_document *d,
+                      const struct report_html *html, struct err *e)
 {
-    int rc = file_replace_durably(path, content->data, content->len, 0);
-    return rc < 0 ? err_set(e, -EIO, "%s: %s", path, strerror(-rc)) : 0;
-}
-
-int report_file_document(const char *path, const struct report_document *d, struct err *e)
-{
-    enum report_form form;
-    char nonce[REPORT_FILE_NONCE_BYTES];
+    enum report_form form = REPORT_FORM_HTML;
+    char nonce[33] = "";
+    struct report_html h = html ? *html : (struct report_html){0};
     AUTO(strbuf) struct strbuf b = {0};
+    h.nonce = nonce;
     int rc = report_file_form(&form, path, e);
     if (rc < 0)
         return rc;
     if (form == REPORT_FORM_MARKDOWN)
         report_markdown(&b, d);
-    else if ((rc = report_file_nonce(nonce, e)) == 0)
-        report_html(&b, d, &(struct report_html){.nonce = nonce});
-    return rc < 0 ? rc : report_file_write(path, &b, e);
+    else if ((rc = make_nonce(nonce, sizeof nonce - 1, e)) == 0)
+        report_html(&b, d, &h);
+    if (rc < 0)
+        return rc;
+    if (bytes)
+        *bytes = b.len;
+    rc = file_replace_durably(path, b.data, b.len, 0);
+    return rc < 0 ? err_set(e, -EIO, "%s: %s", path, strerror(-rc)) : 0;
 }

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "common/err.h"
-#include "common/strbuf.h"
 #include "launcher/report/report_document.h"
+#include "launcher/report/report_html.h"
 
 enum report_form { REPORT_FORM_HTML, REPORT_FORM_MARKDOWN };
 
@@ -11,14 +11,9 @@ enum report_form { REPORT_FORM_HTML, REPORT_FORM_MARKDOWN };
  *   -EINVAL  another ending */
 int report_file_form(enum report_form *out, const char *path, struct err *e);
 
-/* Fills `nonce` with random letters for struct report_html.
- *   -EIO  the system has no random numbers */
-enum { REPORT_FILE_NONCE_BYTES = 33 };
-int report_file_nonce(char nonce[REPORT_FILE_NONCE_BYTES], struct err *e);
-
-/* Replaces the file. A failure leaves the old one and nothing else.
- *   -EIO  it cannot be written; the message has the reason */
-int report_file_write(const char *path, const struct strbuf *content, struct err *e);
-
-/* Writes a document without scripts in the form of the file's name. Errors as above. */
-int report_file_document(const char *path, const struct report_document *d, struct err *e);
+/* Writes a document in the form of the file's name, and replaces the file. `html`: what an HTML
+ * file has besides, without a nonce; NULL: nothing. `bytes` (may be NULL) is set to the size. A
+ * failure leaves the old file and nothing else. -EINVAL  as report_file_form() -EIO     it cannot
+ * be written, or the system has no random numbers; the message says why */
+int report_file_write(size_t *bytes, const char *path, const struct report_document *d,
+                      const struct report_html *html, struct err *e);

@@ -7,7 +7,7 @@
 
 struct report_html {
     /* A secret of this file: only styles and scripts with it apply, so that a text that became
-     * markup in spite of everything could not run. Letters and digits (report_file_nonce()). */
+     * markup in spite of everything could not run. Letters and digits (report_file_write()). */
     const char *nonce;
     const char *style;            /* added to the report's own; NULL: none */
     const struct strbuf *data;    /* data blocks for the scripts, as markup; NULL: none */

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "common/own_process.h"
 #include "common/strbuf.h"
 #include "launcher/plan/env.h"
 
@@ -143,13 +144,8 @@ static void close_handle(struct call_stacks *s, uv_handle_t *h)
 
 static bool is_installed(const char *name)
 {
-    AUTO(free) char *path = xstrdup(getenv("PATH") ? getenv("PATH") : "");
-    for (char *rest = path, *dir; (dir = strsep(&rest, ":"));) {
-        AUTO(free) char *file = xasprintf("%s/%s", *dir ? dir : ".", name);
-        if (access(file, X_OK) == 0)
-            return true;
-    }
-    return false;
+    AUTO(free) char *path = NULL;
+    return own_process_find_program(&path, name, getenv("PATH")) == 0;
 }
 
 /* Starts py-spy or gdb for one process. If neither is installed, its text stays empty. */

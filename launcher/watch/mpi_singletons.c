@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "common/file.h"
+#include "common/own_process.h"
 #include "launcher/engine/rank_status.h"
 
 enum {
@@ -165,28 +166,15 @@ static void on_timer(uv_timer_t *t)
     uv_timer_start(t, on_timer, (uint64_t)FIRST_CHECK_MS << s->checks, 0);
 }
 
-/* Returns the program's path, which is searched as a shell does. The caller frees it. */
-static char *program_path(const char *name)
-{
-    if (strchr(name, '/'))
-        return xstrdup(name);
-    AUTO(free) char *path = xstrdup(getenv("PATH") ? getenv("PATH") : "");
-    for (char *rest = path, *dir; (dir = strsep(&rest, ":"));) {
-        char *file = xasprintf("%s/%s", *dir ? dir : ".", name);
-        if (access(file, X_OK) == 0)
-            return file;
-        free(file);
-    }
-    return xstrdup(name);
-}
-
 void mpi_singletons_ended(struct mpi_singletons *s, const struct job_end *end)
 {
     char library[64];
     if (!s || s->reported || end->status != 0 || launch_pmix_connected(s->job))
         return;
-    AUTO(free) char *program = program_path(launch_plan(s->job)->argv[0]);
-    if (mpi_singletons_named(library, sizeof library, program))
+    AUTO(free) char *program = NULL;
+    const char *name = launch_plan(s->job)->argv[0];
+    if (own_process_find_program(&program, name, getenv("PATH")) == 0 &&
+        mpi_singletons_named(library, sizeof library, program))
         report(s, library);
 }
 

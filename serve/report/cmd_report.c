@@ -8,8 +8,6 @@
 #include "common/opt.h"
 #include "hpo/cmd/hpo_commands.h"
 #include "launcher/report/report_file.h"
-#include "launcher/report/report_html.h"
-#include "launcher/report/report_markdown.h"
 #include "launcher/report/report_text.h"
 #include "serve/data/serve_files.h"
 #include "serve/data/serve_sweeps.h"
@@ -49,23 +47,6 @@ static void add_pages(struct strbuf *data, struct strbuf *scripts, struct strbuf
     sweep_report_data(data, s, a);
 }
 
-static int make_html(struct strbuf *out, const struct report_document *d, struct serve_sweep *s,
-                     struct report_anonymous *a, struct err *e)
-{
-    char nonce[REPORT_FILE_NONCE_BYTES];
-    AUTO(strbuf) struct strbuf data = {0}, scripts = {0}, style = {0};
-    int rc = report_file_nonce(nonce, e);
-    if (rc < 0)
-        return rc;
-    add_pages(&data, &scripts, &style, s, a);
-    report_html(out, d,
-                &(struct report_html){.nonce = nonce,
-                                      .style = strbuf_str(&style),
-                                      .data = &data,
-                                      .scripts = scripts.len ? &scripts : NULL});
-    return 0;
-}
-
 static int run(char **words, void *into, struct err *e)
 {
     const struct options *o = into;
@@ -74,7 +55,8 @@ static int run(char **words, void *into, struct err *e)
     AUTO(serve_sweeps) struct serve_sweeps *sweeps = serve_sweeps_new(o->root, NULL);
     AUTO(report_anonymous)
     struct report_anonymous *a = o->anonymous ? report_anonymous_new() : NULL;
-    AUTO(strbuf) struct strbuf b = {0};
+    AUTO(strbuf) struct strbuf data = {0}, scripts = {0}, style = {0};
+    size_t bytes;
     enum report_form form;
     struct serve_sweep *s;
     int rc = report_file_form(&form, path, e);
@@ -84,14 +66,14 @@ static int run(char **words, void *into, struct err *e)
         sweep_report_names(a, s->reader);
     AUTO(report_document) struct report_document *d = report_document_new(title, a);
     sweep_report(d, s, clock_ms_of(CLOCK_REALTIME));
-    if (form == REPORT_FORM_MARKDOWN)
-        report_markdown(&b, d);
-    else
-        rc = make_html(&b, d, s, a, e);
-    if (rc < 0 || (rc = report_file_write(path, &b, e)) < 0)
+    if (form == REPORT_FORM_HTML)
+        add_pages(&data, &scripts, &style, s, a);
+    const struct report_html html = {
+        .style = strbuf_str(&style), .data = &data, .scripts = scripts.len ? &scripts : NULL};
+    if ((rc = report_file_write(&bytes, path, d, &html, e)) < 0)
         return rc;
     char size[32];
-    printf("drover report: %s (%s)\n", path, byte_size_format(size, sizeof size, b.len));
+    printf("drover report: %s (%s)\n", path, byte_size_format(size, sizeof size, bytes));
     return 0;
 }
 

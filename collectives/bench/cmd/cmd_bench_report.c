@@ -157,5 +157,5 @@ int cmd_bench_report(const char *path, const json_t *document, char *const *argv
     add_picture(d, rows);
     add_rows(d, rows);
     add_devices(d, json_object_get(document, "devices"));
-    return report_file_document(path, d, e) < 0 ? err_wrap(e, "--report") : 0;
+    return report_file_write(NULL, path, d, NULL, e) < 0 ? err_wrap(e, "--report") : 0;
 }

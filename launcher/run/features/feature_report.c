@@ -102,7 +102,7 @@ static void finish(void *state, int status)
         report_document_code(r->document, strbuf_str(usage));
     else
         report_document_text(r->document, "The job used no GPU, or was too short to measure.");
-    if (report_file_document(r->run->set->report, r->document, &e) < 0)
+    if (report_file_write(NULL, r->run->set->report, r->document, NULL, &e) < 0)
         log_error("--report: %s", e.text);
 }
 
