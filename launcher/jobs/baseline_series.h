@@ -6,9 +6,7 @@
  * long series has more reports per interval. */
 #pragma once
 
-#include "common/json.h"
-#include "common/mem.h"
-#include "launcher/jobs/welch.h"
+#include "launcher/jobs/baseline.h"
 
 struct baseline_series;
 struct baseline_series *baseline_series_new(void);
@@ -20,11 +18,10 @@ AUTO_DEFINE(baseline_series, struct baseline_series *, baseline_series_free)
 void baseline_series_add(struct baseline_series *s, double at_s, const json_t *report);
 
 struct baseline_speed {
-    const char
-        *unit; /* "tokens/s", "steps/s" …, in static memory; "": unknown, without intervals */
-    struct welch_sample rate; /* in this unit; its values are the means of up to 20 blocks of
+    const char *unit; /* "tokens/s", "steps/s" …, static; "": unknown, without intervals */
+    struct baseline_sample rate; /* in this unit; its values are the means of up to 20 blocks of
                                  consecutive intervals, since neighbours are alike */
-    double step_s;            /* mean time of a step; 0: unknown */
+    double step_s;               /* mean time of a step; 0: unknown */
 };
 
 /* Returns the speed without the warm-up: the first tenth of the intervals, at least one if there

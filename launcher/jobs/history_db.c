@@ -2,22 +2,47 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sqlite3.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 
+#include "common/dl.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/private_dir.h"
 #include "common/strbuf.h"
-#include "launcher/jobs/sqlite_loader.h"
 
 enum {
     APPLICATION_ID = 0x64726868, /* "drhh": PRAGMA application_id */
     WAIT_MS = 5000               /* how long another process may block this one */
 };
+
+/* The functions of libsqlite3 that are used, without sqlite3_. It is loaded when the history is
+ * first used: without it, `drover` starts 0.4 ms earlier. */
+#define LIBSQLITE_EACH(f)                                                                        \
+    f(bind_double) f(bind_int64) f(bind_text) f(busy_timeout) f(close) f(column_double)          \
+        f(column_int) f(column_int64) f(column_text) f(column_type) f(errcode) f(errmsg) f(exec) \
+            f(finalize) f(open_v2) f(prepare_v2) f(step)
+
+#define LIBSQLITE_MEMBER(name) typeof(sqlite3_##name) *name;
+static struct sqlite { /* mutable static data: a library is loaded once per process */
+    LIBSQLITE_EACH(LIBSQLITE_MEMBER)
+} sqlite;
+
+static int load_sqlite(struct err *e)
+{
+#define LIBSQLITE_SYMBOL(name) {"sqlite3_" #name, offsetof(struct sqlite, name), DL_REQUIRED},
+    static const struct dl_symbol symbols[] = {LIBSQLITE_EACH(LIBSQLITE_SYMBOL)};
+    static const struct dl_library library = {
+        .names = {"libsqlite3.so.0"}, .hint = "apt install libsqlite3-0", DL_SYMBOLS(symbols)};
+    int rc = sqlite.step ? 0 : dl_load(&sqlite, NULL, &library, e);
+    if (rc < 0)
+        err_wrap(e, "SQLite");
+    return rc == -ENOENT ? -ENOPKG : rc; /* -ENOENT: a missing file of the history */
+}
 
 /* Step i converts format i to format i + 1 (PRAGMA user_version); an older drover refuses the
  * result. */
@@ -70,7 +95,7 @@ static void close_db(struct history_db *h)
     if (!h)
         return;
     if (h->db)
-        (void)sqlite3_close(h->db); /* fails only if a statement is left */
+        (void)sqlite.close(h->db); /* fails only if a statement is left */
     free(h->dir);
     free(h->path);
     free(h);
@@ -80,23 +105,23 @@ AUTO_DEFINE(history_db, struct history_db *, close_db)
 
 static int failed(const struct history_db *h, struct err *e)
 {
-    int rc = sqlite3_errcode(h->db) & 0xff;
+    int rc = sqlite.errcode(h->db) & 0xff;
     int code = rc == SQLITE_NOTADB || rc == SQLITE_CORRUPT  ? -EBADMSG
                : rc == SQLITE_FULL                          ? -ENOSPC
                : rc == SQLITE_BUSY || rc == SQLITE_LOCKED   ? -EBUSY
                : rc == SQLITE_READONLY || rc == SQLITE_PERM ? -EACCES
                                                             : -EIO;
-    return err_set(e, code, "%s: %s", h->path, sqlite3_errmsg(h->db));
+    return err_set(e, code, "%s: %s", h->path, sqlite.errmsg(h->db));
 }
 
 static int exec(struct history_db *h, const char *sql, struct err *e)
 {
-    return sqlite3_exec(h->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : failed(h, e);
+    return sqlite.exec(h->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : failed(h, e);
 }
 
 static int prepare(const struct history_db *h, sqlite3_stmt **out, const char *sql, struct err *e)
 {
-    return sqlite3_prepare_v2(h->db, sql, -1, out, NULL) == SQLITE_OK ? 0 : failed(h, e);
+    return sqlite.prepare_v2(h->db, sql, -1, out, NULL) == SQLITE_OK ? 0 : failed(h, e);
 }
 
 /* Sets *out to the integer in the first column of the first row, or to -1 if it is another text. */
@@ -105,10 +130,10 @@ static int query(struct history_db *h, const char *sql, int64_t *out, struct err
     sqlite3_stmt *st = NULL;
     if (prepare(h, &st, sql, e) < 0)
         return e->code;
-    int rc = sqlite3_step(st) == SQLITE_ROW ? 0 : failed(h, e);
+    int rc = sqlite.step(st) == SQLITE_ROW ? 0 : failed(h, e);
     if (rc == 0)
-        *out = sqlite3_column_type(st, 0) == SQLITE_INTEGER ? sqlite3_column_int64(st, 0) : -1;
-    sqlite3_finalize(st);
+        *out = sqlite.column_type(st, 0) == SQLITE_INTEGER ? sqlite.column_int64(st, 0) : -1;
+    sqlite.finalize(st);
     return rc;
 }
 
@@ -197,11 +222,11 @@ static int open_file(struct history_db *h, bool create, struct err *e)
 {
     if (make_file(h->path, create, e) < 0)
         return e->code;
-    if (sqlite3_open_v2(h->path, &h->db,
-                        SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW,
-                        NULL) != SQLITE_OK)
+    if (sqlite.open_v2(h->path, &h->db,
+                       SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW,
+                       NULL) != SQLITE_OK)
         return failed(h, e);
-    sqlite3_busy_timeout(h->db, WAIT_MS);
+    sqlite.busy_timeout(h->db, WAIT_MS);
     int64_t damaged = 0; /* quick_check answers "ok", or lines that describe the damage */
     if (query(h, "SELECT count(*) FROM pragma_quick_check WHERE quick_check <> 'ok'", &damaged, e) <
         0)
@@ -214,7 +239,7 @@ static int set_aside(struct history_db *h, struct err *e)
 {
     AUTO(free) char *aside = xasprintf("%s.damaged", h->path);
     AUTO(free) char *journal = xasprintf("%s-journal", h->path);
-    sqlite3_close(TAKE(h->db));
+    sqlite.close(TAKE(h->db));
     if (rename(h->path, aside) < 0)
         return err_set(e, -errno, "%s: %s", h->path, strerror(errno));
     (void)unlink(journal); /* usually there is none */
@@ -235,7 +260,7 @@ static int open_db(struct history_db **out, bool create, struct err *e)
         lock_dir(&lock, h->dir, e) < 0)
         return e->code;
     h->path = xasprintf("%s/baselines.db", h->dir);
-    int rc = sqlite_loader_open(e);
+    int rc = load_sqlite(e);
     if (rc == 0)
         rc = open_file(h, create, e);
     if (rc == -EBADMSG && (rc = set_aside(h, e)) == 0)
@@ -262,17 +287,17 @@ static void read_row(char *row, const struct history_table *t, sqlite3_stmt *st)
         const char *text;
         switch (t->columns[i].type) {
         case HISTORY_TEXT:
-            text = (const char *)sqlite3_column_text(st, i);
+            text = (const char *)sqlite.column_text(st, i);
             *(char **)to = xstrdup(text ? text : "");
             break;
         case HISTORY_INT:
-            *(int *)to = sqlite3_column_int(st, i);
+            *(int *)to = sqlite.column_int(st, i);
             break;
         case HISTORY_INT64:
-            *(int64_t *)to = sqlite3_column_int64(st, i);
+            *(int64_t *)to = sqlite.column_int64(st, i);
             break;
         case HISTORY_REAL:
-            *(double *)to = sqlite3_column_double(st, i);
+            *(double *)to = sqlite.column_double(st, i);
             break;
         }
     }
@@ -284,16 +309,16 @@ static void bind_row(sqlite3_stmt *st, const struct history_table *t, const char
         const void *from = row + t->columns[i].offset;
         switch (t->columns[i].type) {
         case HISTORY_TEXT:
-            sqlite3_bind_text(st, i + 1, *(char *const *)from, -1, SQLITE_STATIC);
+            sqlite.bind_text(st, i + 1, *(char *const *)from, -1, SQLITE_STATIC);
             break;
         case HISTORY_INT:
-            sqlite3_bind_int64(st, i + 1, *(const int *)from);
+            sqlite.bind_int64(st, i + 1, *(const int *)from);
             break;
         case HISTORY_INT64:
-            sqlite3_bind_int64(st, i + 1, *(const int64_t *)from);
+            sqlite.bind_int64(st, i + 1, *(const int64_t *)from);
             break;
         case HISTORY_REAL:
-            sqlite3_bind_double(st, i + 1, *(const double *)from);
+            sqlite.bind_double(st, i + 1, *(const double *)from);
             break;
         }
     }
@@ -320,17 +345,17 @@ int history_db_read(struct history_rows *out, const struct history_table *t, con
         rc = prepare(h, &st, strbuf_str(&sql), e);
     if (rc < 0)
         return rc;
-    sqlite3_bind_text(st, 1, first, -1, SQLITE_STATIC); /* fails if there is no such parameter */
-    sqlite3_bind_text(st, 2, second, -1, SQLITE_STATIC);
+    sqlite.bind_text(st, 1, first, -1, SQLITE_STATIC); /* fails if there is no such parameter */
+    sqlite.bind_text(st, 2, second, -1, SQLITE_STATIC);
     int step;
-    while ((step = sqlite3_step(st)) == SQLITE_ROW) {
+    while ((step = sqlite.step(st)) == SQLITE_ROW) {
         out->at = xrealloc(out->at, out->count + 1, t->row_bytes);
         char *row = (char *)out->at + out->count++ * t->row_bytes;
         memset(row, 0, t->row_bytes);
         read_row(row, t, st);
     }
     rc = step == SQLITE_DONE ? 0 : failed(h, e);
-    sqlite3_finalize(st);
+    sqlite.finalize(st);
     return rc;
 }
 
@@ -352,8 +377,8 @@ static int insert(const struct history_db *h, const struct history_table *t, con
     if (rc < 0)
         return rc;
     bind_row(st, t, row);
-    rc = sqlite3_step(st) == SQLITE_DONE ? 0 : failed(h, e);
-    sqlite3_finalize(st);
+    rc = sqlite.step(st) == SQLITE_DONE ? 0 : failed(h, e);
+    sqlite.finalize(st);
     return rc;
 }
 

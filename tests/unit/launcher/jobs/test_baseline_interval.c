@@ -1,6 +1,6 @@
-/* test_welch - quantiles of Student's t, and intervals that R's t.test() prints for its data
- * sets. */
-#include "launcher/jobs/welch.h"
+/* test_baseline_interval - quantiles of Student's t, and intervals that R's t.test() prints for its
+ * data sets. */
+#include "launcher/jobs/baseline.h"
 
 #include <gsl/gsl_cdf.h>
 
@@ -12,17 +12,17 @@ TEST(quantiles_are_those_of_the_tables_and_of_gsl)
         double freedom, quantile; /* two-sided 95 %, as statistical tables print it */
     } table[] = {{1, 12.706}, {2, 4.303}, {5, 2.571}, {10, 2.228}, {30, 2.042}};
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        CHECK_NEAR(welch_quantile(table[i].freedom), table[i].quantile, 5.1e-4);
+        CHECK_NEAR(baseline_quantile(table[i].freedom), table[i].quantile, 5.1e-4);
     for (double freedom = 1; freedom < 5000; freedom *= 1.13) {
         double expected = gsl_cdf_tdist_Pinv(0.975, freedom);
-        CHECK_NEAR(welch_quantile(freedom) / expected, 1, 1e-8);
+        CHECK_NEAR(baseline_quantile(freedom) / expected, 1, 1e-8);
     }
 }
 
 TEST(intervals_are_those_of_r)
 {
     static const struct {
-        struct welch_sample a, b;
+        struct baseline_sample a, b;
         double low, high;
     } cases[] = {
         /* t.test(extra ~ group, sleep) */
@@ -32,10 +32,10 @@ TEST(intervals_are_those_of_r)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         double low = 0, high = 0;
-        CHECK(welch_interval(&low, &high, &cases[i].a, &cases[i].b));
+        CHECK(baseline_interval(&low, &high, &cases[i].a, &cases[i].b));
         CHECK_NEAR(low, cases[i].low, 1e-5);
         CHECK_NEAR(high, cases[i].high, 1e-5);
-        CHECK(welch_interval(&low, &high, &cases[i].b, &cases[i].a));
+        CHECK(baseline_interval(&low, &high, &cases[i].b, &cases[i].a));
         CHECK_NEAR(low, -cases[i].high, 1e-5);
     }
 }
@@ -43,8 +43,8 @@ TEST(intervals_are_those_of_r)
 TEST(equal_values_have_an_interval_without_width)
 {
     double low = 0, high = 0;
-    CHECK(welch_interval(&low, &high, &(struct welch_sample){5, 0, 9},
-                         &(struct welch_sample){4, 0, 2}));
+    CHECK(baseline_interval(&low, &high, &(struct baseline_sample){5, 0, 9},
+                            &(struct baseline_sample){4, 0, 2}));
     CHECK_NEAR(low, -1, 0);
     CHECK_NEAR(high, -1, 0);
 }
@@ -52,8 +52,8 @@ TEST(equal_values_have_an_interval_without_width)
 TEST(one_value_has_no_interval)
 {
     double low = 7, high = 7;
-    const struct welch_sample one = {1, 0, 1}, two = {1, 1, 2};
-    CHECK(!welch_interval(&low, &high, &one, &two));
-    CHECK(!welch_interval(&low, &high, &two, &one));
+    const struct baseline_sample one = {1, 0, 1}, two = {1, 1, 2};
+    CHECK(!baseline_interval(&low, &high, &one, &two));
+    CHECK(!baseline_interval(&low, &high, &two, &one));
     CHECK_NEAR(low + high, 14, 0);
 }
