@@ -173,14 +173,12 @@ static void drop_defaults(json_t *all)
 /* Sets the settings from the limits; those without a limit get the extension's default. */
 static void set_settings(json_t *all, const struct section_limits *l)
 {
-    const int64_t ms[FT_SETTINGS] = {
-        [FT_OUT_OF_SECTION_TIMEOUT] = l->other_ms[SECTION_LIMITS_OUTSIDE],
-        [FT_HEARTBEAT_TIMEOUT] = l->other_ms[SECTION_LIMITS_HEARTBEAT],
-        [FT_INITIAL_HEARTBEAT_TIMEOUT] = l->other_ms[SECTION_LIMITS_FIRST_HEARTBEAT]};
-    for (int i = 0; i < FT_SETTINGS; i++)
-        if (settings[i].kind == LIMIT && (ms[i] > 0 || settings[i].value > 0))
+    for (int i = 1; i < SECTION_LIMITS_KINDS; i++) {
+        int64_t ms = l->other_ms[i];
+        if (ms > 0 || settings[i].value > 0)
             json_object_set_new(all, settings[i].key,
-                                json_real(ms[i] > 0 ? (double)ms[i] / 1000 : settings[i].value));
+                                json_real(ms > 0 ? (double)ms / 1000 : settings[i].value));
+    }
     json_t *sections = json_object_get(all, settings[FT_SECTION_TIMEOUTS].key);
     for (int i = 0; i < l->count; i++)
         if (l->at[i].ms > 0)
