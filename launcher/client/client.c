@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 
+#include "common/clock.h"
 #include "common/err.h"
 #include "common/mem.h"
 #include "launcher/client/client_internal.h"
@@ -17,7 +17,7 @@
 
 struct section {
     char *name;
-    struct timespec begun;
+    double begun_s;
 };
 
 struct drover {
@@ -53,27 +53,23 @@ static const char *environment(const char *name)
     return getenv(name);
 }
 
+static bool socket_has(int fd, int option, int value)
+{
+    int found = -1;
+    socklen_t len = sizeof found;
+    return getsockopt(fd, SOL_SOCKET, option, &found, &len) == 0 && found == value;
+}
+
 /* Returns the report channel, or -1. In a descendant of a rank the inherited variable may name
  * another file, so the kind of socket is checked. */
 static int report_channel(void)
 {
     const char *text = getenv("DROVER_REPORT_FD");
-    if (!text || !*text)
-        return -1;
     char *end = NULL;
-    long fd = strtol(text, &end, 10);
-    if (*end || fd < 0 || fd > 1 << 20)
-        return -1;
-    int type = 0, family = 0;
-    socklen_t len = sizeof type;
-    if (getsockopt((int)fd, SOL_SOCKET, SO_TYPE, &type, &len) < 0 || type != SOCK_SEQPACKET)
-        return -1;
-    len = sizeof family;
-    if (getsockopt((int)fd, SOL_SOCKET, SO_DOMAIN, &family, &len) < 0 || family != AF_UNIX)
-        return -1;
-    if (fcntl((int)fd, F_SETFD, FD_CLOEXEC) < 0)
-        return -1;
-    return (int)fd;
+    long fd = text && *text ? strtol(text, &end, 10) : -1;
+    bool ours = fd >= 0 && fd <= 1 << 20 && !*end && socket_has((int)fd, SO_TYPE, SOCK_SEQPACKET) &&
+                socket_has((int)fd, SO_DOMAIN, AF_UNIX) && fcntl((int)fd, F_SETFD, FD_CLOEXEC) == 0;
+    return ours ? (int)fd : -1;
 }
 
 int drover_init(struct drover **out)
@@ -214,20 +210,16 @@ int drover_section_begin(struct drover *d, const char *section)
     d->sections = xrealloc(d->sections, d->section_count + 1, sizeof *d->sections);
     struct section *s = &d->sections[d->section_count++];
     s->name = xstrdup(section);
-    clock_gettime(CLOCK_MONOTONIC, &s->begun);
+    s->begun_s = clock_s();
     return 0;
 }
 
 int drover_section_end(struct drover *d, const char *section)
 {
-    struct timespec now;
     struct section *s = find_section(d, section);
     if (!s)
         return err_set(&d->err, -EINVAL, "section '%s' is not open", section ? section : "");
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    double seconds =
-        (double)(now.tv_sec - s->begun.tv_sec) + (double)(now.tv_nsec - s->begun.tv_nsec) / 1e9;
-    int rc = send_progress(d, "section_end", section, seconds);
+    int rc = send_progress(d, "section_end", section, clock_s() - s->begun_s);
     free(s->name);
     *s = d->sections[--d->section_count];
     return rc;

@@ -56,13 +56,8 @@ void collective_trace_close(struct collective_trace_comm *t)
     if (!t || atomic_load(&t->failed))
         return;
     t->magic = 0;
-    atomic_store(&t->calls, 0);
-    atomic_store(&t->done, 0);
-    atomic_store(&t->nth, 0);
-    atomic_store(&t->begun.seq, 0);
-    atomic_store(&t->since_ms, 0);
-    atomic_store(&t->failed, 0);
-    atomic_store(&t->waited_ms, 0);
+    const size_t from = offsetof(struct collective_trace_comm, calls);
+    memset((char *)t + from, 0, offsetof(struct collective_trace_comm, ring) - from);
     atomic_store_explicit(&t->owner, 0, memory_order_release);
 }
 

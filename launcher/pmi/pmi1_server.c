@@ -110,18 +110,13 @@ static void on_exchange(void *arg, const struct exchange_message *m)
         log_warn("PMI-1: %s", e.text);
 }
 
-static void on_deliver(void *arg, const struct exchange_message *m)
-{
-    pmi1_server_deliver(arg, m);
-}
-
 /* ---- the server ----------------------------------------------------------------------------- */
 
 struct pmi1_server *pmi1_server_open(uv_loop_t *loop, const struct job_map *map,
                                      const struct rank_events *ev, void *arg)
 {
     static const struct pmi1_events from_pmi1 = {on_send, on_exchange};
-    static const struct exchange_events from_exchange = {.deliver = on_deliver};
+    static const struct exchange_events from_exchange = {.deliver = pmi1_server_deliver};
     struct pmi1_server *s = xzalloc(sizeof *s);
     s->loop = loop;
     s->map = job_map_copy(map);
@@ -136,8 +131,9 @@ struct pmi1_server *pmi1_server_open(uv_loop_t *loop, const struct job_map *map,
     return s;
 }
 
-void pmi1_server_deliver(struct pmi1_server *s, const struct exchange_message *m)
+void pmi1_server_deliver(void *server, const struct exchange_message *m)
 {
+    const struct pmi1_server *s = server;
     pmi1_deliver(s->pmi1, m);
 }
 

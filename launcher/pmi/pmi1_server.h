@@ -16,8 +16,9 @@ struct pmi1_server;
  * barrier. `map` is needed only during the call. */
 struct pmi1_server *pmi1_server_open(uv_loop_t *loop, const struct job_map *map,
                                      const struct rank_events *ev, void *arg);
-/* Handles a message of the kind EXCHANGE_PMI1 (exchange_events.deliver). */
-void pmi1_server_deliver(struct pmi1_server *s, const struct exchange_message *m);
+/* Handles a message of the kind EXCHANGE_PMI1 (exchange_events.deliver). `server` is a struct
+ * pmi1_server. */
+void pmi1_server_deliver(void *server, const struct exchange_message *m);
 /* Closes the server. No event follows. The handles close on the loop's next turn. */
 void pmi1_server_close(struct pmi1_server *s);
 AUTO_DEFINE(pmi1_server, struct pmi1_server *, pmi1_server_close)

@@ -101,20 +101,10 @@ int pmix_request_publish(struct pmix_request **out, const pmix_proc_t *owner, co
 
 /* ---- the answer ----------------------------------------------------------------------------- */
 
-static bool is_end_of(const struct exchange_message *fence, const struct exchange_message *m)
-{
-    return fence->type == EXCHANGE_FENCE && fence->kind == m->kind &&
-           fence->rank_count == m->rank_count &&
-           (m->rank_count == 0 ||
-            memcmp(fence->ranks, m->ranks, m->rank_count * sizeof *m->ranks) == 0) &&
-           fence->key_count == m->key_count &&
-           (m->key_count == 0 || strcmp(fence->keys[0], m->keys[0]) == 0);
-}
-
 bool pmix_request_is_answered_by(const struct pmix_request *q, const struct exchange_message *m)
 {
     if (m->type == EXCHANGE_FENCE_DONE)
-        return is_end_of(&q->m, m);
+        return q->m.type == EXCHANGE_FENCE && exchange_message_same_fence(&q->m, m);
     return q->m.type != EXCHANGE_FENCE && q->m.id == m->id;
 }
 

@@ -34,8 +34,9 @@ struct pmix_server_job;
  * during the call. */
 int pmix_server_join(struct pmix_server_job **out, struct pmix_server *r, const struct job_map *map,
                      const char *shm_dir, const struct rank_events *ev, void *arg, struct err *e);
-/* Handles a message from the servers of the other nodes (exchange_events.deliver). */
-void pmix_server_deliver(struct pmix_server_job *j, const struct exchange_message *m);
+/* Handles a message from the servers of the other nodes (exchange_events.deliver). `job` is a
+ * struct pmix_server_job. */
+void pmix_server_deliver(void *job, const struct exchange_message *m);
 /* Returns the variables with which the job's ranks find the server, without PMIX_RANK. Borrowed. */
 char *const *pmix_server_env(const struct pmix_server_job *j);
 /* Emits all pending events of the job now, so that they precede the end of a rank. */

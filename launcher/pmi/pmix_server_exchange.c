@@ -93,8 +93,9 @@ void pmix_server_serve_early(struct pmix_server_job *j)
     }
 }
 
-void pmix_server_deliver(struct pmix_server_job *j, const struct exchange_message *m)
+void pmix_server_deliver(void *job, const struct exchange_message *m)
 {
+    struct pmix_server_job *j = job;
     if (m->type == EXCHANGE_GET) {
         on_get(j, m);
         return;
@@ -113,14 +114,9 @@ void pmix_server_deliver(struct pmix_server_job *j, const struct exchange_messag
 
 /* ---- the exchange of a job with one node ---------------------------------------------------- */
 
-static void on_deliver(void *job, const struct exchange_message *m)
-{
-    pmix_server_deliver(job, m);
-}
-
 void pmix_server_open_exchange(struct pmix_server_job *j)
 {
-    static const struct exchange_events ev = {.deliver = on_deliver};
+    static const struct exchange_events ev = {.deliver = pmix_server_deliver};
     j->exchange = exchange_new(NULL, 0, j->map->rank_nodes, j->map->ranks, &ev, j);
 }
 

@@ -35,3 +35,13 @@ struct plan *agent_spawn_plan(int count);
  * `*out`.
  *   -ENOENT, -EACCES  the program is missing from the installation, or not executable */
 int agent_spawn_program(char **out, struct err *e);
+
+/* Variables reach an agent through its stdin if other users can see the launcher's command line and
+ * it passes no environment, such as ssh. The text is one line per variable, "NAME=value", and an
+ * empty line. Returns the text with the address and the token of the launcher (REMOTE_ENV_CONTROL,
+ * REMOTE_ENV_TOKEN). The caller frees it. */
+char *agent_spawn_env_text(const char *control, const char *token);
+/* Reads such a text from `fd`, up to the empty line, and sets these variables in this process.
+ * Blocks until the text is complete. `fd` is then /dev/null.
+ *   -EBADMSG  `fd` ends before the text does, or contains something else */
+int agent_spawn_read_env(int fd, struct err *e);

@@ -23,8 +23,10 @@
 /* the number of the agent's node, if no launcher has a variable for it */
 #define REMOTE_ENV_NODE "DROVER_AGENT_NODE"
 
-/* The command of `drover` that is an agent. */
+/* The command of `drover` that is an agent, and its argument by which it reads its variables from
+ * stdin (agent_spawn_read_env()). */
 #define REMOTE_AGENT_COMMAND "agent"
+#define REMOTE_AGENT_ENV_OPTION "--environment-from-stdin"
 
 struct remote_launcher_opts {
     const struct plan *plan;
@@ -66,7 +68,7 @@ struct remote_launcher {
     int at_once;       /* per_node: this many are started, and one more whenever an agent has
                           connected; 0: all */
     bool env_on_stdin; /* REMOTE_ENV_CONTROL and REMOTE_ENV_TOKEN are passed to the agents through
-                          stdin (agent_env.h), and not in the environment */
+                          stdin (agent_spawn.h), and not in the environment */
 };
 
 /* The table: ROW(NAME) stands for remote_launcher_NAME. A job may run inside an mpirun or srun.

@@ -8,7 +8,6 @@
 #include "common/own_process.h"
 #include "launcher/plan/env.h"
 #include "launcher/plan/mca_params.h"
-#include "launcher/remote/agent_env.h"
 #include "launcher/remote/agent_spawn.h"
 #include "launcher/remote/engine_remote_internal.h"
 
@@ -90,17 +89,16 @@ static void collect_lines(const char **lines, const struct remote_job *j, int no
     *lines = NULL;
 }
 
-static void describe_status(struct strbuf *out, const struct remote_job *j, int node)
+/* Returns how a process has ended. The caller frees the text, here and below. */
+static char *describe_status(const struct remote_job *j, int node)
 {
     int wait = j->processes.wait_status;
     const char *name = process_name(j, node);
-    if (WIFSIGNALED(wait))
-        strbuf_printf(out, "%s was killed by signal %d", name, WTERMSIG(wait));
-    else
-        strbuf_printf(out, "%s exited with status %d", name, WEXITSTATUS(wait));
+    return WIFSIGNALED(wait) ? xasprintf("%s was killed by signal %d", name, WTERMSIG(wait))
+                             : xasprintf("%s exited with status %d", name, WEXITSTATUS(wait));
 }
 
-static void describe_exit(struct strbuf *out, struct remote_job *j)
+static char *describe_exit(struct remote_job *j)
 {
     struct remote_processes *p = &j->processes;
     const char *lines[REMOTE_LAUNCHER_LINES + 1], *host = NULL;
@@ -109,20 +107,14 @@ static void describe_exit(struct strbuf *out, struct remote_job *j)
     if (p->failed_node >= 0)
         host = remote_node_host(&j->nodes[p->failed_node]);
     p->cause_known = j->launcher->find_failure && j->launcher->find_failure(&e, host, lines);
-    if (p->cause_known) {
-        strbuf_printf(out, "%s%s%s", e.text, e.hint[0] ? "; try: " : "", e.hint);
-    } else if (p->orphan && (p->running > 0 || !j->launcher->argv)) {
-        strbuf_printf(out, "the agent on %s was killed from outside, or its parent process was",
-                      remote_node_host(p->orphan));
-        strbuf_puts(out, host ? " (" : "");
-        if (host)
-            describe_status(out, j, p->failed_node);
-        strbuf_puts(out, host ? ")" : "");
-    } else {
-        if (host)
-            strbuf_printf(out, "host %s: ", host);
-        describe_status(out, j, p->failed_node);
-    }
+    if (p->cause_known)
+        return xasprintf("%s%s%s", e.text, e.hint[0] ? "; try: " : "", e.hint);
+    AUTO(free) char *status = describe_status(j, p->failed_node);
+    if (p->orphan && (p->running > 0 || !j->launcher->argv))
+        return xasprintf("the agent on %s was killed from outside, or its parent process was%s%s%s",
+                         remote_node_host(p->orphan), host ? " (" : "", host ? status : "",
+                         host ? ")" : "");
+    return host ? xasprintf("host %s: %s", host, status) : TAKE(status);
 }
 
 /* Returns a node whose agent did not connect. A node that `why` names is preferred, then one on
@@ -156,9 +148,7 @@ static bool any_rank_runs(const struct remote_job *j)
 static void on_exit_timer(uv_timer_t *t)
 {
     struct remote_job *j = t->data;
-    AUTO(strbuf) struct strbuf text = {0};
-    describe_exit(&text, j);
-    const char *why = strbuf_str(&text);
+    AUTO(free) char *why = describe_exit(j);
     if (remote_job_is_starting(j->state))
         engine_remote_fail_start(j, node_to_blame(j, why), 126, "%s", why);
     else if (any_rank_runs(j))
@@ -277,7 +267,7 @@ static char **make_env(struct remote_job *j)
     /* drover has applied these parameters; some contradict the options of mpirun */
     mca_params_remove(env);
     if (j->launcher->env_on_stdin) {
-        j->processes.stdin_text = agent_env_text(addresses, j->token);
+        j->processes.stdin_text = agent_spawn_env_text(addresses, j->token);
     } else {
         env_set(&env, REMOTE_ENV_CONTROL, "%s", addresses);
         env_set(&env, REMOTE_ENV_TOKEN, "%s", j->token);

@@ -3,7 +3,6 @@
  * nodes, which decide the GPUs and CPUs of the ranks. Then each agent gets its node spec and
  * prepares the start, and the agent of rank 0's node chooses MASTER_PORT. When all agents are
  * ready, all ranks start. */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -58,9 +57,8 @@ static int route(char *out, socklen_t size, const struct addrinfo *to)
     if (fd < 0 || connect(fd, to->ai_addr, to->ai_addrlen) < 0 ||
         getsockname(fd, (struct sockaddr *)&own, &len) < 0)
         return -errno;
-    const void *ip = own.ss_family == AF_INET6 ? (void *)&((struct sockaddr_in6 *)&own)->sin6_addr
-                                               : (void *)&((struct sockaddr_in *)&own)->sin_addr;
-    return inet_ntop(own.ss_family, ip, out, size) ? 0 : -errno;
+    return getnameinfo((struct sockaddr *)&own, len, out, size, NULL, 0, NI_NUMERICHOST) ? -EINVAL
+                                                                                         : 0;
 }
 
 static bool is_local_only(const char *address)

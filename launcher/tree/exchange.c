@@ -64,21 +64,10 @@ void exchange_route(struct exchange *x, int node, const struct exchange_message 
     int hop = tree_next_hop(&x->tree, x->at, node);
     if (node == x->at)
         x->ev.deliver(x->arg, m);
+    else if (hop < TREE_LAUNCHER)
+        send_message(x, tree_parent(&x->tree, x->at), m);
     else if (exchange_is_live_child(x, hop))
         send_message(x, hop, m);
-}
-
-/* The same for a message that was received as bytes. */
-static void pass_on(struct exchange *x, int node, const struct exchange_message *m,
-                    const char *bytes, size_t len)
-{
-    int hop = tree_next_hop(&x->tree, x->at, node);
-    if (node == x->at)
-        x->ev.deliver(x->arg, m);
-    else if (hop < TREE_LAUNCHER)
-        x->ev.send(x->arg, tree_parent(&x->tree, x->at), bytes, len);
-    else if (exchange_is_live_child(x, hop))
-        x->ev.send(x->arg, hop, bytes, len);
 }
 
 /* ---- requests for the data of a rank -------------------------------------------------------- */
@@ -127,15 +116,9 @@ static void submit_get(struct exchange *x, const struct exchange_message *m)
         answer_get(x, m->id, EXCHANGE_FAILED);
         return;
     }
-    if (x->get_count == x->get_cap) {
-        x->get_cap = x->get_cap ? 2 * x->get_cap : 16;
-        x->gets = xrealloc(x->gets, x->get_cap, sizeof *x->gets);
-    }
+    x->gets = xrealloc(x->gets, x->get_count + 1, sizeof *x->gets);
     x->gets[x->get_count++] = (struct exchange_get){m->id, m->rank};
-    if (tree_is_below(&x->tree, x->at, node))
-        exchange_route(x, node, m);
-    else
-        send_message(x, tree_parent(&x->tree, x->at), m);
+    exchange_route(x, node, m);
 }
 
 static void submit_answer(struct exchange *x, const struct exchange_message *m)
@@ -224,7 +207,7 @@ static int receive_get(struct exchange *x, const struct received *r, struct err 
     if (m->rank < 0 || m->rank >= x->ranks || !is_from(x, r->from, m->node) ||
         !is_towards(x, r->from, x->rank_nodes[m->rank]))
         return refuse(r, e);
-    pass_on(x, x->rank_nodes[m->rank], m, r->bytes, r->len);
+    exchange_route(x, x->rank_nodes[m->rank], m);
     return 0;
 }
 
@@ -235,7 +218,7 @@ static int receive_answer(struct exchange *x, const struct received *r, struct e
         return refuse(r, e);
     /* A request that was answered when its node was lost may get a second answer. */
     if (m->node != x->at || m->type == EXCHANGE_FOUND || forget_get(x, m->id))
-        pass_on(x, m->node, m, r->bytes, r->len);
+        exchange_route(x, m->node, m);
     return 0;
 }
 

@@ -91,6 +91,10 @@ struct exchange_message {
 
 /* Appends the message as bytes. */
 void exchange_message_encode(struct strbuf *to, const struct exchange_message *m);
+/* Returns true if two messages are about fences of the same kind, participants and name, which
+ * count in order. */
+bool exchange_message_same_fence(const struct exchange_message *a,
+                                 const struct exchange_message *b);
 /* A decoded message: `m` points into `storage` and into the decoded bytes. */
 struct exchange_decoded {
     struct exchange_message m;

@@ -84,25 +84,6 @@ static bool takes_part(const struct exchange_parts *p)
 
 /* ---- the list ------------------------------------------------------------------------------- */
 
-static const char *name_of(const struct exchange_message *m)
-{
-    return m->key_count > 0 ? m->keys[0] : NULL;
-}
-
-static bool is_same_name(const char *a, const char *b)
-{
-    return a && b ? strcmp(a, b) == 0 : a == b;
-}
-
-/* Returns true if the fence is one of those that `m` is about: they count in order. */
-static bool is_about(const struct exchange_fence *f, const struct exchange_message *m)
-{
-    return f->kind == m->kind && f->rank_count == m->rank_count &&
-           is_same_name(f->name, name_of(m)) &&
-           (f->rank_count == 0 ||
-            memcmp(f->ranks, m->ranks, m->rank_count * sizeof *m->ranks) == 0);
-}
-
 static struct exchange_message message_of(const struct exchange_fence *f, enum exchange_type type)
 {
     return (struct exchange_message){.type = type,
@@ -113,6 +94,12 @@ static struct exchange_message message_of(const struct exchange_fence *f, enum e
                                      .rank_count = f->rank_count,
                                      .keys = (const char *const *)&f->name,
                                      .key_count = f->name != NULL};
+}
+
+static bool is_about(const struct exchange_fence *f, const struct exchange_message *m)
+{
+    struct exchange_message own = message_of(f, EXCHANGE_FENCE);
+    return exchange_message_same_fence(&own, m);
 }
 
 static void fence_free(struct exchange_fence *f)

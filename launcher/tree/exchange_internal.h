@@ -38,7 +38,7 @@ struct exchange {
     int *lost;                     /* nodes; what is below them is lost, too */
     size_t lost_count;
     struct exchange_get *gets; /* that have no answer yet */
-    size_t get_count, get_cap;
+    size_t get_count;
     struct exchange_name *names;     /* at the launcher, or if `alone` */
     struct exchange_lookup *lookups; /* that wait, the oldest first */
 };
@@ -47,8 +47,8 @@ struct exchange {
 bool exchange_is_lost(const struct exchange *x, int node);
 /* Returns true if `to` is a child that is not lost. */
 bool exchange_is_live_child(const struct exchange *x, int to);
-/* Sends the message towards a node below this instance, or delivers it if this is the node. A
- * message to a lost node is dropped. */
+/* Sends the message towards a node, or delivers it if this is the node. A message to a lost node
+ * below this one is dropped. */
 void exchange_route(struct exchange *x, int node, const struct exchange_message *m);
 
 /* ---- exchange_fence.c */

@@ -64,6 +64,14 @@ void exchange_message_encode(struct strbuf *to, const struct exchange_message *m
     strbuf_add(to, m->data, m->len);
 }
 
+bool exchange_message_same_fence(const struct exchange_message *a, const struct exchange_message *b)
+{
+    return a->kind == b->kind && a->rank_count == b->rank_count && a->key_count == b->key_count &&
+           (a->rank_count == 0 ||
+            memcmp(a->ranks, b->ranks, a->rank_count * sizeof *a->ranks) == 0) &&
+           (a->key_count == 0 || strcmp(a->keys[0], b->keys[0]) == 0);
+}
+
 /* What is left to decode. `bad` is set if it is not a message. */
 struct input {
     const unsigned char *at, *end;

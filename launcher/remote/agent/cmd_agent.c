@@ -17,7 +17,7 @@
 #include "launcher/guardian/guardian.h"
 #include "launcher/guardian/process_tree.h"
 #include "launcher/remote/agent/agent.h"
-#include "launcher/remote/agent_env.h"
+#include "launcher/remote/agent_spawn.h"
 #include "launcher/remote/remote_launcher.h"
 
 enum {
@@ -75,8 +75,8 @@ static void wait_for(pid_t agent, pid_t parent, int lifeline)
 /* Reads the variables that a launcher passes through stdin, if it says so. */
 static int read_env(int argc, char **argv, struct err *e)
 {
-    bool from_stdin = argc == 2 && strcmp(argv[1], AGENT_ENV_OPTION) == 0;
-    int rc = from_stdin ? agent_env_read(STDIN_FILENO, e) : 0;
+    bool from_stdin = argc == 2 && strcmp(argv[1], REMOTE_AGENT_ENV_OPTION) == 0;
+    int rc = from_stdin ? agent_spawn_read_env(STDIN_FILENO, e) : 0;
     if (rc < 0)
         return rc;
     if ((argc == 1 || from_stdin) && getenv(REMOTE_ENV_CONTROL) && getenv(REMOTE_ENV_TOKEN))

@@ -33,8 +33,8 @@ static const struct row rows[] = {
     {"Connection timed out during banner exchange",
      "connect: sshd accepted the connection and does not answer",
      "check the load of the host, and its sshd"},
-    {"kex_exchange_identification: Connection closed|kex_exchange_identification: ?Connection "
-     "reset",
+    {"kex_exchange_identification: Connection closed|"
+     "kex_exchange_identification: ?Connection reset",
      "connect: sshd closed the connection at once",
      "check MaxStartups and hosts.allow of its sshd"},
     {"Connection closed by * port|Connection reset by * port",
@@ -100,11 +100,11 @@ static const struct row rows[] = {
     /* messages of mpirun */
     {"An ORTE daemon has unexpectedly failed\nremote host: *", "start: its Open MPI daemon exited",
      "check that %s is up, and that nothing kills orted there"},
-    {"lost communication with a remote daemon\nremote host: *|ORTE has lost communication\nremote "
-     "host: *",
+    {"lost communication with a remote daemon\nremote host: *|"
+     "ORTE has lost communication\nremote host: *",
      "start: the connection to it was lost", "check that %s and its network are up"},
-    {"TCP was unable to establish a connection\nremote host: *|A process or daemon was unable to "
-     "complete a TCP connection\nremote host: *",
+    {"TCP was unable to establish a connection\nremote host: *|"
+     "A process or daemon was unable to complete a TCP connection\nremote host: *",
      "connect: its Open MPI daemon cannot reach this machine",
      "--mca oob_tcp_if_include NET/BITS, with a network of all hosts"},
     {"no plausible interfaces", "connect: Open MPI found no network between the hosts",
@@ -125,8 +125,10 @@ static const struct row rows[] = {
      "apt-get install openmpi-bin (4.1 or newer), and put its directory first in PATH"},
     {"match_arg (utils/args", "start: mpirun is MPICH's",
      "apt-get install openmpi-bin (4.1 or newer), and put its directory first in PATH"},
-    {"hostfile contained a node (?) that is not in|allocated nodes do not have|nodes that aren't "
-     "in the|hosts in the hostfile are not in the",
+    {"hostfile contained a node (?) that is not in|"
+     "allocated nodes do not have|"
+     "nodes that aren't in the|"
+     "hosts in the hostfile are not in the",
      "resolve: a host does not belong to the allocation that mpirun uses",
      "name the hosts as the allocation does"},
     {"No space left on device", "start: a disk is full",

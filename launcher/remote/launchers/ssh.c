@@ -3,7 +3,6 @@
 #include "common/mem.h"
 #include "common/strbuf.h"
 #include "launcher/plan/env.h"
-#include "launcher/remote/agent_env.h"
 #include "launcher/remote/launchers/launcher_failure.h"
 #include "launcher/remote/remote_launcher.h"
 
@@ -64,7 +63,7 @@ static char *shell_command(const struct remote_launcher_opts *o)
             strbuf_puts(&b, "'\\''");
         else
             strbuf_putc(&b, *c);
-    strbuf_printf(&b, "' %s %s", REMOTE_AGENT_COMMAND, AGENT_ENV_OPTION);
+    strbuf_printf(&b, "' %s %s", REMOTE_AGENT_COMMAND, REMOTE_AGENT_ENV_OPTION);
     return strbuf_take(&b);
 }
 
@@ -82,7 +81,7 @@ static int ssh_argv(char ***argv, char ***env, const struct remote_launcher_opts
     const struct plan_node *node = &o->plan->nodes[o->node];
     if (node->here) {
         strv_push(argv, xstrdup(o->drover));
-        remote_launcher_push(argv, REMOTE_AGENT_COMMAND " " AGENT_ENV_OPTION);
+        remote_launcher_push(argv, REMOTE_AGENT_COMMAND " " REMOTE_AGENT_ENV_OPTION);
         return 0;
     }
     AUTO(strv) char **words = user_program(o->engine_args, *env);

@@ -1,5 +1,5 @@
-/* agent_env: variables that an agent reads from its stdin. */
-#include "launcher/remote/agent_env.h"
+/* agent_spawn_read_env(): variables that an agent reads from its stdin. */
+#include "launcher/remote/agent_spawn.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -31,9 +31,9 @@ TEST(an_agent_has_the_variables_that_the_launcher_writes)
 {
     struct err e = {0};
     unset();
-    AUTO(free) char *text = agent_env_text("10.0.0.1:4000,[fd00::1]:4000", "00ff");
+    AUTO(free) char *text = agent_spawn_env_text("10.0.0.1:4000,[fd00::1]:4000", "00ff");
     AUTO(fd) int fd = pipe_with(text);
-    CHECK_INT(agent_env_read(fd, &e), 0);
+    CHECK_INT(agent_spawn_read_env(fd, &e), 0);
     CHECK_STR(getenv(REMOTE_ENV_CONTROL), "10.0.0.1:4000,[fd00::1]:4000");
     CHECK_STR(getenv(REMOTE_ENV_TOKEN), "00ff");
 }
@@ -42,7 +42,7 @@ TEST(the_text_may_arrive_in_parts_and_stdin_is_then_dev_null)
 {
     struct err e = {0};
     unset();
-    AUTO(free) char *text = agent_env_text("a:1", "00");
+    AUTO(free) char *text = agent_spawn_env_text("a:1", "00");
     AUTO(free) char *start = xstrndup(text, strlen(text) - 1);
     int ends[2];
     CHECK_INT(pipe(ends), 0);
@@ -53,7 +53,7 @@ TEST(the_text_may_arrive_in_parts_and_stdin_is_then_dev_null)
         (void)!write(ends[1], "\n", 1);
         pause();
     }
-    CHECK_INT(agent_env_read(ends[0], &e), 0);
+    CHECK_INT(agent_spawn_read_env(ends[0], &e), 0);
     CHECK_STR(getenv(REMOTE_ENV_TOKEN), "00");
     struct stat got, null;
     CHECK(fstat(ends[0], &got) == 0 && stat("/dev/null", &null) == 0);
@@ -72,7 +72,7 @@ TEST(a_text_that_is_cut_or_says_something_else_is_an_error)
         struct err e = {0};
         unset();
         AUTO(fd) int fd = pipe_with(wrong[i]);
-        CHECK_INT(agent_env_read(fd, &e), -EBADMSG);
+        CHECK_INT(agent_spawn_read_env(fd, &e), -EBADMSG);
         CHECK_HAS(e.text, "did not arrive on stdin");
         CHECK_HAS(e.hint, "~/.bashrc");
         CHECK(!getenv("LD_PRELOAD"));

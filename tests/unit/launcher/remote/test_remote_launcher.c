@@ -1,6 +1,5 @@
 /* remote_launcher: the rows, and the command lines of mpirun, srun and ssh. */
 #include "launcher/plan/env.h"
-#include "launcher/remote/agent_env.h"
 #include "launcher/remote/remote_launcher.h"
 #include "tests/unit/test.h"
 
