@@ -459,7 +459,7 @@ TEST(output_of_a_rank_stops_until_it_is_credited_and_that_of_others_goes_on)
     struct scene s;
     start_ranks(&s, "head -c 1000000 /dev/zero | tr '\\0' x");
     struct strbuf *first = &s.ranks[FIRST].output, *second = &s.ranks[SECOND].output;
-    for (size_t credited = 0; second->len < BYTES || first->len < CONTROL_WINDOW;) {
+    for (size_t credited = 0; !s.ranks[SECOND].eof || first->len < CONTROL_WINDOW;) {
         if (second->len > credited)
             send_for(&s, "credit", SECOND, "bytes", (int64_t)(second->len - credited));
         credited = second->len;
@@ -467,7 +467,7 @@ TEST(output_of_a_rank_stops_until_it_is_credited_and_that_of_others_goes_on)
     }
     until_ended(&s, SECOND);
     CHECK(first->len < 2 * CONTROL_WINDOW && !s.ranks[FIRST].eof);
-    for (size_t credited = 0; first->len < BYTES;) {
+    for (size_t credited = 0; !s.ranks[FIRST].eof;) {
         if (first->len > credited)
             send_for(&s, "credit", FIRST, "bytes", (int64_t)(first->len - credited));
         credited = first->len;
