@@ -5,55 +5,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "common/log.h"
-
 void engine_free(struct engine_job *j)
 {
     if (j)
         j->ops->free(j);
-}
-
-void engine_signal(struct engine_job *j, int rank, int sig)
-{
-    j->ops->signal(j, rank, sig);
-}
-
-bool engine_request_stop(struct engine_job *j)
-{
-    return j->ops->request_stop(j);
-}
-
-void engine_resume(struct engine_job *j)
-{
-    j->ops->resume(j);
-}
-
-void engine_finish_output(struct engine_job *j, int rank)
-{
-    j->ops->finish_output(j, rank);
-}
-
-void engine_last_collective(const struct engine_job *j, int rank, struct collective_position *out)
-{
-    *out = (struct collective_position){0};
-    if (j->ops->last_collective)
-        j->ops->last_collective(j, rank, out);
-}
-
-void engine_request_status(struct engine_job *j)
-{
-    j->ops->request_status(j);
-}
-
-void engine_request_stack(struct engine_job *j, int rank)
-{
-    if (j->ops->request_stack)
-        j->ops->request_stack(j, rank);
-}
-
-void engine_kill_tree(struct engine_job *j)
-{
-    j->ops->kill_tree(j);
 }
 
 static int make_dirs(char *path, struct err *e)

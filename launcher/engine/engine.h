@@ -72,7 +72,7 @@ struct engine_events {
      * no PMI-1. */
     const struct rank_events *of_ranks;
     /* The same as launch_events.line. If the callee returns false, the output of the whole job
-     * pauses until engine_resume(). */
+     * pauses until engine_ops.resume. */
     bool (*line)(void *arg, int rank, enum launch_stream from, const char *text, size_t len);
     /* If not NULL, the local engine calls this instead of `line`, with bytes as they arrive. If the
      * callee returns false, only the output of this rank pauses, until engine_local_resume_rank().
@@ -82,13 +82,13 @@ struct engine_events {
      * started. */
     void (*eof)(void *arg, int rank);
     void (*report)(void *arg, int rank, const char *json, size_t len);
-    /* The answer to engine_request_status(); may be NULL. */
+    /* The answer to engine_ops.request_status; may be NULL. */
     void (*rank_status)(void *arg, int rank, const struct rank_status *s);
-    /* The answer to engine_request_stack(). `text` has complete lines and at most
+    /* The answer to engine_ops.request_stack. `text` has complete lines and at most
      * CALL_STACKS_TEXT_MAX bytes; it is empty if no tool can read the stack. The function may be
      * NULL. */
     void (*stack)(void *arg, int rank, const char *text);
-    /* The answer to engine_kill_tree(): no process of the job is left. */
+    /* The answer to engine_ops.kill_tree: no process of the job is left. */
     void (*reaped)(void *arg);
     /* The same as launch_events.partial_line. */
     void (*partial_line)(void *arg, int rank, enum launch_stream from, const char *text,
@@ -111,51 +111,39 @@ struct engine_start_opts {
                                as the spec says */
 };
 
-/* Frees the job. Call this only after `reaped`, or inside it. No event follows. */
-void engine_free(struct engine_job *j);
-
-/* Sends a signal to the rank's process group, or to those of all ranks if `rank` is -1. */
-void engine_signal(struct engine_job *j, int rank, int sig);
-/* Asks the ranks that have used their report channel to stop. Returns false if none has. */
-bool engine_request_stop(struct engine_job *j);
-void engine_resume(struct engine_job *j);
-/* Ends the output of a rank that has exited while other processes hold it open: delivers what has
- * arrived, then emits `eof`. */
-void engine_finish_output(struct engine_job *j, int rank);
-/* Requests the status of the ranks on other nodes. `rank_status` follows for each running rank, and
- * again before the exit of each rank that has a collective trace. */
-void engine_request_status(struct engine_job *j);
-/* Requests the call stack of a rank on another node. `stack` follows within CALL_STACKS_LIMIT_MS
- * and the time of both messages, or never if the rank has ended. */
-void engine_request_stack(struct engine_job *j, int rank);
-/* Writes the rank's position in its collectives to `out`. `out` is zero if the rank does not run,
- * and did not run, on this node. */
-void engine_last_collective(const struct engine_job *j, int rank, struct collective_position *out);
-/* Sends SIGKILL to the process trees of the job, and to processes that have left these trees.
- * `reaped` follows. */
-void engine_kill_tree(struct engine_job *j);
-
-/* ---- for implementations of engines --------------------------------------------------------- */
-
-/* The functions of an engine, as described above. The engine's own struct for a job begins with
- * struct engine_job. */
+/* The functions of an engine. The engine's own struct for a job begins with struct engine_job. */
 struct engine_ops {
+    /* Frees the job. Call this only after `reaped`, or inside it. No event follows. */
     void (*free)(struct engine_job *j);
+    /* Sends a signal to the rank's process group, or to those of all ranks if `rank` is -1. */
     void (*signal)(struct engine_job *j, int rank, int sig);
+    /* Asks the ranks that have used their report channel to stop. Returns false if none has. */
     bool (*request_stop)(struct engine_job *j);
     void (*resume)(struct engine_job *j);
+    /* Ends the output of a rank that has exited while other processes hold it open: delivers what
+     * has arrived, then emits `eof`. */
     void (*finish_output)(struct engine_job *j, int rank);
+    /* Requests the status of the ranks on other nodes. `rank_status` follows for each running rank,
+     * and again before the exit of each rank that has a collective trace. */
     void (*request_status)(struct engine_job *j);
+    /* Sends SIGKILL to the process trees of the job, and to processes that have left these trees.
+     * `reaped` follows. */
     void (*kill_tree)(struct engine_job *j);
-    /* NULL: no rank runs on this node. */
+    /* Writes the rank's position in its collectives to `out`. `out` is zero if the rank does not
+     * run, and did not run, on this node. NULL: no rank runs on this node. */
     void (*last_collective)(const struct engine_job *j, int rank, struct collective_position *out);
-    /* NULL: no rank runs on another node. */
+    /* Requests the call stack of a rank on another node. `stack` follows within
+     * CALL_STACKS_LIMIT_MS and the time of both messages, or never if the rank has ended. NULL: no
+     * rank runs on another node. */
     void (*request_stack)(struct engine_job *j, int rank);
 };
 
 struct engine_job {
     const struct engine_ops *ops;
 };
+
+/* `j` may be NULL. */
+void engine_free(struct engine_job *j);
 
 /* Creates the directory DIR/rank.N and opens its file STREAM for writing. `*fd` stays unchanged if
  * `dir` is NULL. */

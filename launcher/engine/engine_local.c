@@ -6,9 +6,9 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "common/file.h"
 #include "common/log.h"
 #include "launcher/engine/engine_local_internal.h"
-#include "launcher/engine/error_files.h"
 #include "launcher/engine/ft_bridge.h"
 #include "launcher/engine/trace_buffer.h"
 #include "launcher/io/report_channel.h"
@@ -20,6 +20,7 @@
 
 enum { NOT_RUN = 126, NOT_FOUND = 127 }; /* as in a shell */
 enum { NOT_OPENED = -2 };
+enum { ERROR_FILE_MAX = 1 << 20 }; /* bytes; a longer text is cut */
 
 static struct local_job *find(struct engine *en, uint32_t number)
 {
@@ -98,6 +99,27 @@ static long count_oom_kills(const struct local_job *j)
     return cgroup_oom_count(j->cgroup ? j->oom : en->oom);
 }
 
+/* Returns the path of the file in which the rank describes the exception that ends it
+ * (TORCHELASTIC_ERROR_FILE; "Error Propagation" in PyTorch's manual of torch.distributed.elastic).
+ * The caller frees it. */
+static char *error_file(const struct local_job *j, int rank)
+{
+    return xasprintf("%s-%u-%d.json", j->engine->error_files, j->number, rank);
+}
+
+/* Reads and removes the rank's error file. Returns its text, which the caller frees, or NULL if the
+ * rank has not written the file. */
+static char *take_error(const struct local_job *j, int rank)
+{
+    AUTO(free) char *path = error_file(j, rank);
+    AUTO(strbuf) struct strbuf text = {0};
+    int rc = file_read(&text, path, ERROR_FILE_MAX);
+    if (rc < 0 && rc != -EFBIG)
+        return NULL;
+    (void)unlink(path);
+    return strbuf_take(&text);
+}
+
 static void rank_exited(struct local_job *j, int rank, int wait_status)
 {
     struct engine_rank *r = &j->ranks[rank];
@@ -110,9 +132,7 @@ static void rank_exited(struct local_job *j, int rank, int wait_status)
         pmi1_server_drain(j->pmi1, j->map->local[rank]); /* so is the rank's MPI_Abort */
     bool oom = WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL &&
                j->oom_kills_count >= 0 && count_oom_kills(j) > j->oom_kills_count;
-    AUTO(free)
-    char *error =
-        j->has_error_files ? error_files_take(j->engine->error_files, j->number, rank) : NULL;
+    AUTO(free) char *error = j->has_error_files ? take_error(j, rank) : NULL;
     j->ev.exited(j->arg, rank, wait_status, oom, wait_status ? error : NULL);
 }
 
@@ -144,7 +164,7 @@ static void on_reaped_timer(uv_timer_t *t)
     }
 }
 
-/* The guardian has ended, and with it all ranks: engine_kill_tree() has nothing left to do. */
+/* The guardian has ended, and with it all ranks: local_kill_tree() has nothing left to do. */
 static void on_guardian_ended(void *arg)
 {
     struct engine *en = arg;
@@ -262,7 +282,7 @@ static int spawn_rank(struct local_job *j, const struct engine_start_opts *o, in
         env_set(&own, "FT_RANK_MONITOR_IPC_SOCKET", "%s", path);
     }
     if (j->has_error_files) {
-        AUTO(free) char *path = error_files_path(j->engine->error_files, j->number, rank);
+        AUTO(free) char *path = error_file(j, rank);
         env_set(&own, "TORCHELASTIC_ERROR_FILE", "%s", path);
     }
     if (o->pmix_env)
@@ -401,10 +421,11 @@ int engine_local_start(struct engine_job **out, struct engine *en,
     j->ranks = xcalloc((size_t)j->count, sizeof *j->ranks);
     j->ev = *ev;
     j->arg = arg;
-    if (wants_error_files(o->plan) && !en->error_files)
-        en->error_files = error_files_start();
-    j->has_error_files = wants_error_files(o->plan) && en->error_files;
     struct err why = {0};
+    if (wants_error_files(o->plan) && !en->error_files &&
+        session_dir_beside(&en->error_files, SESSION_DIR_ERROR, &why) < 0)
+        log_info("no TORCHELASTIC_ERROR_FILE: %s", why.text);
+    j->has_error_files = wants_error_files(o->plan) && en->error_files;
     if (!o->spec->no_traces && trace_buffer_open(&j->traces, j->count, &why) < 0)
         log_info("no collective traces: %s", why.text);
     open_pmi1(j, o);

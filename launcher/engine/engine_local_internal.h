@@ -18,7 +18,7 @@ struct engine {
     uint32_t last_number;
     int oom; /* counter of OOM kills in this process's cgroup, or NOT_OPENED; -1: none */
     bool guardian_ended, pty_warned;
-    char *error_files;       /* error_files_start() for all jobs; NULL: no job so far */
+    char *error_files;       /* beginning of the paths of all error files; NULL: no job has one */
     uv_timer_t reaped_timer; /* emits `reaped` in the next iteration */
     char *scratch;           /* RANK_OUTPUT_READ_BYTES */
     int dev_null;            /* stdin of most ranks */
@@ -73,6 +73,6 @@ int engine_local_open_files(struct local_job *j, const char *dir, struct err *e)
 /* Opens one stream of a rank. *write_end is the descriptor that the rank gets; the caller closes
  * it. `with_pty` is true if the rank's stdout is a pty. */
 int engine_local_open_stream(struct stream *s, bool with_pty, int *write_end, struct err *e);
-/* Implement engine_resume() and engine_finish_output(). */
+/* Implement engine_ops.resume and engine_ops.finish_output. */
 void engine_local_resume(struct engine_job *job);
 void engine_local_finish_output(struct engine_job *job, int rank);

@@ -31,17 +31,22 @@ static void drop_port(struct launch *j)
     j->port_fd = -1;
 }
 
+static double seconds_since_start(const struct launch *j)
+{
+    return (double)(uv_hrtime() - j->started_ns) / 1e9;
+}
+
 static void report_end(struct launch *j)
 {
     struct job_end end = {.status = job_status(j->job),
-                          .first_failed = job_first_failed(j->job),
-                          .stopped = job_was_stopped(j->job),
+                          .first_failed = j->job->first_failed,
+                          .stopped = j->job->stopped,
                           .broken = j->broken,
-                          .seconds = (double)(uv_hrtime() - j->started_ns) / 1e9};
+                          .seconds = seconds_since_start(j)};
     const char *lines[LAST_LINES + 1] = {NULL};
     end.last_lines = lines;
     if (end.first_failed >= 0) {
-        end.first = *job_rank_end(j->job, end.first_failed);
+        end.first = j->job->ranks[end.first_failed].end;
         const struct launch_rank *r = &j->ranks[end.first_failed];
         end.error = r->error;
         const struct last_lines *t = last_lines_count(r->err) > 0 ? r->err : r->out;
@@ -56,21 +61,21 @@ static void report_end(struct launch *j)
 static void enter_state(struct launch *j)
 {
     uv_timer_stop(&j->escalation_timer);
-    switch (job_state(j->job)) {
+    switch (j->job->state) {
     case JOB_STOP_REQUESTED:
-        if (j->request_ms > 0 && engine_request_stop(j->run))
+        if (j->request_ms > 0 && j->run->ops->request_stop(j->run))
             uv_timer_start(&j->escalation_timer, on_escalation, (uint64_t)j->request_ms, 0);
         else
             on_escalation(&j->escalation_timer);
         return;
     case JOB_TERMINATING:
-        engine_signal(j->run, -1, j->stop_signal);
-        engine_signal(j->run, -1, SIGCONT); /* a stopped process would not exit */
+        j->run->ops->signal(j->run, -1, j->stop_signal);
+        j->run->ops->signal(j->run, -1, SIGCONT); /* a stopped process would not exit */
         uv_timer_start(&j->escalation_timer, on_escalation, (uint64_t)j->grace_ms, 0);
         return;
     case JOB_KILLING:
     case JOB_REAPING:
-        engine_kill_tree(j->run);
+        j->run->ops->kill_tree(j->run);
         return;
     case JOB_DONE:
         report_end(j);
@@ -86,7 +91,7 @@ static int list_running(struct strbuf *b, const struct launch *j)
     int n = j->plan->world_size, running = 0;
     AUTO(free) bool *in = xcalloc((size_t)n, sizeof *in);
     for (int i = 0; i < n; i++)
-        running += in[i] = job_rank_state(j->job, i) < JOB_RANK_DRAINING;
+        running += in[i] = j->job->ranks[i].state < JOB_RANK_DRAINING;
     rank_list_write(b, in, n, j->plan->first_rank);
     return running;
 }
@@ -98,7 +103,7 @@ static void on_escalation(uv_timer_t *t)
     int running = list_running(&ranks, j);
     if (!job_apply(j->job, JOB_EV_TIMEOUT))
         return;
-    if (job_state(j->job) == JOB_KILLING && running > 0)
+    if (j->job->state == JOB_KILLING && running > 0)
         log_warn("killing %s, which still run%s %g s after SIG%s", strbuf_str(&ranks),
                  running == 1 ? "s" : "", j->grace_ms / 1000.0, sigabbrev_np(j->stop_signal));
     enter_state(j);
@@ -109,18 +114,13 @@ void launch_after_event(struct launch *j, int rank, bool job_changed)
     if (job_changed)
         enter_state(j);
     struct launch_rank *r = &j->ranks[rank];
-    if (r->end_emitted || job_rank_state(j->job, rank) != JOB_RANK_DONE)
+    if (r->end_emitted || j->job->ranks[rank].state != JOB_RANK_DONE)
         return;
     r->end_emitted = true;
-    LAUNCH_OBSERVERS_EMIT(&j->observers, rank_ended, job_rank_end(j->job, rank));
+    LAUNCH_OBSERVERS_EMIT(&j->observers, rank_ended, &j->job->ranks[rank].end);
 }
 
 /* ---- ranks: start and exit ------------------------------------------------------------------ */
-
-static double seconds_since_start(const struct launch *j)
-{
-    return (double)(uv_hrtime() - j->started_ns) / 1e9;
-}
 
 static void on_drain_timeout(uv_timer_t *t)
 {
@@ -128,15 +128,15 @@ static void on_drain_timeout(uv_timer_t *t)
     uint64_t now = uv_now(launch_loop(j)), next = UINT64_MAX;
     for (int i = 0; i < j->plan->world_size; i++) {
         struct launch_rank *r = &j->ranks[i];
-        if (!r->drain_until_ms || job_rank_state(j->job, i) != JOB_RANK_DRAINING)
+        if (!r->drain_until_ms || j->job->ranks[i].state != JOB_RANK_DRAINING)
             continue;
         if (r->drain_until_ms > now) {
             next = r->drain_until_ms < next ? r->drain_until_ms : next;
             continue;
         }
         r->drain_until_ms = 0;
-        engine_signal(j->run, i, SIGKILL); /* kills what is left in its process group */
-        engine_finish_output(j->run, i);
+        j->run->ops->signal(j->run, i, SIGKILL); /* kills what is left in its process group */
+        j->run->ops->finish_output(j->run, i);
     }
     if (next != UINT64_MAX)
         uv_timer_start(t, on_drain_timeout, next - now, 0);
@@ -192,7 +192,7 @@ void launch_rank_ended(struct launch *j, const struct rank_end *r)
     j->ranks[r->rank].pid = 0;
     bool changed = job_set_rank_end(j->job, r);
     watch_absent_ranks(j);
-    if (job_rank_state(j->job, r->rank) == JOB_RANK_DRAINING) {
+    if (j->job->ranks[r->rank].state == JOB_RANK_DRAINING) {
         j->ranks[r->rank].drain_until_ms = uv_now(launch_loop(j)) + DRAIN_MS;
         if (!uv_is_active((uv_handle_t *)&j->drain_timer))
             uv_timer_start(&j->drain_timer, on_drain_timeout, DRAIN_MS, 0);
@@ -416,8 +416,8 @@ int launch_start(struct launch **out, struct launch_context *l, const struct lau
 {
     static const struct rank_events from_ranks = {.event = on_rank_event};
     static const struct engine_events from_engine = {.node = on_node,
-                                                     .checked = launch_status_node_checked,
-                                                     .ready = launch_status_nodes_ready,
+                                                     .checked = launch_observers_node_checked,
+                                                     .ready = launch_observers_nodes_ready,
                                                      .address = on_address,
                                                      .started = on_started,
                                                      .not_started = on_not_started,
@@ -481,7 +481,7 @@ pid_t launch_rank_pid(const struct launch *j, int rank)
 
 void launch_stop(struct launch *j, int request_ms)
 {
-    if (job_state(j->job) != JOB_RUNNING)
+    if (j->job->state != JOB_RUNNING)
         return;
     j->request_ms = request_ms;
     if (job_apply(j->job, JOB_EV_STOP))
@@ -490,7 +490,7 @@ void launch_stop(struct launch *j, int request_ms)
 
 void launch_interrupt(struct launch *j, int sig)
 {
-    if (job_state(j->job) != JOB_RUNNING)
+    if (j->job->state != JOB_RUNNING)
         return;
     j->stop_signal = sig;
     launch_stop(j, 0);
@@ -504,7 +504,7 @@ void launch_log_stopping(const struct launch *j)
                        : n == 1                  ? "; press Ctrl-C again to kill it"
                                                  : "; press Ctrl-C again to kill them";
     uint64_t tenths = (uv_timer_get_due_in(&j->escalation_timer) + 99) / 100;
-    if (job_state(j->job) == JOB_TERMINATING && n > 0)
+    if (j->job->state == JOB_TERMINATING && n > 0)
         log_warn("stopping %d rank%s, up to %g s%s", n, plural_s(n), (double)tenths / 10, hint);
 }
 
@@ -516,12 +516,12 @@ void launch_kill(struct launch *j)
 
 void launch_signal(struct launch *j, int sig)
 {
-    engine_signal(j->run, -1, sig);
+    j->run->ops->signal(j->run, -1, sig);
 }
 
 void launch_resume_output(struct launch *j)
 {
-    engine_resume(j->run);
+    j->run->ops->resume(j->run);
 }
 
 static void on_closed(uv_handle_t *h)

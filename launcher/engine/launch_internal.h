@@ -1,11 +1,31 @@
-/* launch - the state of a job, shared by launch.c, launch_aborts.c and launch_status.c. */
+/* launch - the state of a job, shared by launch.c, launch_aborts.c and launch_observers.c. */
 #pragma once
 
 #include "launcher/engine/engine.h"
 #include "launcher/engine/launch.h"
-#include "launcher/engine/launch_observers.h"
 #include "launcher/io/last_lines.h"
 #include "launcher/job/mpi_ranks.h"
+
+/* Called in the order of subscription. */
+struct launch_observer {
+    struct launch_events ev;
+    void *arg;
+};
+
+struct launch_observers {
+    struct launch_observer at[LAUNCH_OBSERVERS_MAX];
+    int count;
+};
+
+/* Calls the function `event` of every observer that has one. */
+#define LAUNCH_OBSERVERS_EMIT(list, event, ...)                    \
+    do {                                                           \
+        for (int emit_i = 0; emit_i < (list)->count; emit_i++) {   \
+            const struct launch_observer *o = &(list)->at[emit_i]; \
+            if (o->ev.event)                                       \
+                o->ev.event(o->arg, __VA_ARGS__);                  \
+        }                                                          \
+    } while (0)
 
 struct launch_rank {
     pid_t pid; /* 0: not running */
@@ -43,11 +63,22 @@ struct launch {
     int open_handles;
 };
 
-/* ---- launch_status.c */
+/* ---- launch_observers.c */
 
+/* Copies `ev`. Aborts if the list is full. */
+void launch_observers_add(struct launch_observers *l, const struct launch_events *ev, void *arg);
+/* Emits a line to all observers. Returns false if any of them requests a pause. */
+bool launch_observers_line(const struct launch_observers *l, int rank, enum launch_stream from,
+                           const char *text, size_t len);
+/* Emits `ended`, and empties the list, since no event may follow. The last observer may free the
+ * job that contains the list. */
+void launch_observers_ended(struct launch_observers *l, const struct job_end *end);
+/* Emits a packet of a rank's report channel, as `report` or as `progress`. */
+void launch_observers_report(const struct launch_observers *l, int rank, const char *json,
+                             size_t len);
 /* Events of the engine before the ranks start; `arg` is the job. */
-int launch_status_node_checked(void *arg, int node, const char *text, size_t len, struct err *e);
-int launch_status_nodes_ready(void *arg, int *node, struct err *e);
+int launch_observers_node_checked(void *arg, int node, const char *text, size_t len, struct err *e);
+int launch_observers_nodes_ready(void *arg, int *node, struct err *e);
 
 /* ---- launch.c */
 

@@ -219,65 +219,52 @@ json_t *rank_status_json(const struct rank_status *s)
                      position_json(&s->collective));
 }
 
-static int read_text(char *out, size_t size, const json_t *j, const char *key, struct err *e)
+static int read_position(struct collective_position *out, json_t *j, json_error_t *why)
 {
-    const char *text;
-    int rc = json_require_str(&text, j, key, e);
-    if (rc == 0)
-        snprintf(out, size, "%s", text);
-    return rc;
-}
-
-static int read_position(struct collective_position *out, const json_t *j, struct err *e)
-{
-    struct collective_position a = {0};
-    int64_t size, failed;
-    const json_t *all = json_object_get(j, "calls");
-    if (read_text(a.comm, sizeof a.comm, j, "communicator", e) < 0 ||
-        json_require_int(&size, j, "ranks", e) < 0 ||
-        json_require_int(&a.waits_ms, j, "waits_ms", e) < 0 ||
-        json_require_int(&failed, j, "error", e) < 0 ||
-        json_optional_int(&a.calls_done, j, "calls_done", e) < 0 ||
-        json_optional_int(&a.waited_ms, j, "waited_ms", e) < 0 ||
-        json_optional_int(&a.read_ms, j, "read_ms", e) < 0)
+    const char *comm, *what;
+    json_int_t waits_ms, calls_done = 0, waited_ms = 0, read_ms = 0, nth, ms;
+    json_t *made = NULL, *call;
+    size_t i;
+    if (json_unpack_ex(j, why, 0, "{s:s, s:i, s:I, s:i, s?I, s?I, s?I, s?o}", "communicator", &comm,
+                       "ranks", &out->size, "waits_ms", &waits_ms, "error", &out->failed,
+                       "calls_done", &calls_done, "waited_ms", &waited_ms, "read_ms", &read_ms,
+                       "calls", &made) < 0)
         return -EINVAL;
-    a.size = (int)size;
-    a.failed = (int)failed;
-    for (size_t i = 0; i < json_array_size(all) && i < COLLECTIVE_MISMATCH_CALLS; i++) {
-        struct collective_mismatch_call *c = &a.calls[i];
-        const json_t *call = json_array_get(all, i);
-        int64_t nth;
-        if (json_require_int(&nth, call, "nth", e) < 0 ||
-            json_require_int(&c->ms, call, "ms", e) < 0 ||
-            read_text(c->what, sizeof c->what, call, "what", e) < 0)
+    snprintf(out->comm, sizeof out->comm, "%s", comm);
+    out->waits_ms = waits_ms;
+    out->calls_done = calls_done;
+    out->waited_ms = waited_ms;
+    out->read_ms = read_ms;
+    json_array_foreach (made, i, call) {
+        if (i == COLLECTIVE_MISMATCH_CALLS)
+            break;
+        if (json_unpack_ex(call, why, 0, "{s:I, s:I, s:s}", "nth", &nth, "ms", &ms, "what", &what) <
+            0)
             return -EINVAL;
-        c->nth = (uint64_t)nth;
-        c->done = json_is_true(json_object_get(call, "done"));
-        a.count++;
+        struct collective_mismatch_call *c = &out->calls[out->count++];
+        *c = (struct collective_mismatch_call){
+            .nth = (uint64_t)nth, .ms = ms, .done = json_is_true(json_object_get(call, "done"))};
+        snprintf(c->what, sizeof c->what, "%s", what);
     }
-    *out = a;
     return 0;
 }
 
 int rank_status_read(struct rank_status *out, const json_t *j, struct err *e)
 {
     struct rank_status s = {0};
-    int64_t pid, processes, threads;
-    char state[2] = "";
-    if (json_require_int(&pid, j, "pid", e) < 0 ||
-        json_require_int(&processes, j, "processes", e) < 0 ||
-        json_require_int(&threads, j, "threads", e) < 0 ||
-        json_require_int(&s.cpu_ms, j, "cpu_ms", e) < 0 ||
-        read_text(state, sizeof state, j, "state", e) < 0 ||
-        read_text(s.name, sizeof s.name, j, "program", e) < 0 ||
-        read_text(s.wchan, sizeof s.wchan, j, "wchan", e) < 0 ||
-        read_text(s.call, sizeof s.call, j, "call", e) < 0 ||
-        read_position(&s.collective, json_object_get(j, "collectives"), e) < 0)
-        return -EINVAL;
-    s.pid = (pid_t)pid;
-    s.processes = (int)processes;
-    s.threads = (int)threads;
+    const char *state, *name, *wchan, *call;
+    json_int_t cpu_ms;
+    json_error_t why;
+    if (json_unpack_ex((json_t *)j, &why, 0, "{s:i, s:i, s:i, s:I, s:s, s:s, s:s, s:s}", "pid",
+                       &s.pid, "processes", &s.processes, "threads", &s.threads, "cpu_ms", &cpu_ms,
+                       "state", &state, "program", &name, "wchan", &wchan, "call", &call) < 0 ||
+        read_position(&s.collective, json_object_get(j, "collectives"), &why) < 0)
+        return err_set(e, -EINVAL, "its status is malformed: %s", why.text);
+    s.cpu_ms = cpu_ms;
     s.state = state[0];
+    snprintf(s.name, sizeof s.name, "%s", name);
+    snprintf(s.wchan, sizeof s.wchan, "%s", wchan);
+    snprintf(s.call, sizeof s.call, "%s", call);
     *out = s;
     return 0;
 }

@@ -35,21 +35,6 @@ static const struct states_row job_rank_rows[] = {
 
 const struct states job_rank_states = STATES_TABLE(job_rank_rows);
 
-struct rank {
-    enum job_rank_state state;
-    struct rank_end end;
-    int abort_code;
-    bool aborted;
-};
-
-struct job {
-    struct rank *ranks;
-    int count, done;
-    enum job_state state;
-    int first_failed;
-    bool stopped;
-};
-
 void job_read_wait(struct rank_end *r, int wait_status)
 {
     bool exited = WIFEXITED(wait_status);
@@ -103,7 +88,7 @@ bool job_apply(struct job *j, enum job_event ev)
 /* Applies an event to a rank. Returns true if the job then has a new state. */
 static bool apply_to_rank(struct job *j, int rank, enum job_rank_event ev)
 {
-    struct rank *r = &j->ranks[rank];
+    struct job_rank *r = &j->ranks[rank];
     int to = states_step(&job_rank_states, r->state, ev, "rank %d", rank);
     if (to < 0)
         return false;
@@ -114,7 +99,7 @@ static bool apply_to_rank(struct job *j, int rank, enum job_rank_event ev)
     return j->done == j->count && job_apply(j, JOB_EV_ALL_RANKS_DONE);
 }
 
-static bool has_ended(const struct rank *r)
+static bool has_ended(const struct job_rank *r)
 {
     return r->state == JOB_RANK_DRAINING || r->state == JOB_RANK_DONE;
 }
@@ -133,7 +118,7 @@ bool job_rank_started(struct job *j, int rank)
 
 bool job_set_rank_end(struct job *j, const struct rank_end *end)
 {
-    struct rank *r = &j->ranks[end->rank];
+    struct job_rank *r = &j->ranks[end->rank];
     if (has_ended(r))
         return false;
     r->end = *end;
@@ -160,7 +145,7 @@ bool job_set_rank_end(struct job *j, const struct rank_end *end)
 
 bool job_rank_aborted(struct job *j, int rank, int code)
 {
-    struct rank *r = &j->ranks[rank];
+    struct job_rank *r = &j->ranks[rank];
     if (has_ended(r) || r->aborted || j->state != JOB_RUNNING)
         return false; /* further ranks abort because the first one did */
     r->aborted = true;
@@ -171,7 +156,7 @@ bool job_rank_aborted(struct job *j, int rank, int code)
 
 bool job_rank_absent(struct job *j, int rank)
 {
-    struct rank *r = &j->ranks[rank];
+    struct job_rank *r = &j->ranks[rank];
     if (!has_ended(r) || j->state != JOB_RUNNING)
         return false;
     r->end.mpi_fault = JOB_MPI_NO_INIT;
@@ -182,31 +167,6 @@ bool job_rank_absent(struct job *j, int rank)
 bool job_rank_eof(struct job *j, int rank)
 {
     return apply_to_rank(j, rank, JOB_RANK_EV_OUTPUT_ENDED);
-}
-
-enum job_state job_state(const struct job *j)
-{
-    return j->state;
-}
-
-enum job_rank_state job_rank_state(const struct job *j, int rank)
-{
-    return j->ranks[rank].state;
-}
-
-const struct rank_end *job_rank_end(const struct job *j, int rank)
-{
-    return &j->ranks[rank].end;
-}
-
-int job_first_failed(const struct job *j)
-{
-    return j->first_failed;
-}
-
-bool job_was_stopped(const struct job *j)
-{
-    return j->stopped;
 }
 
 int job_status(const struct job *j)

@@ -90,7 +90,22 @@ enum job_event {
 extern const struct states job_states;
 extern const struct states job_rank_states;
 
-struct job;
+struct job_rank {
+    enum job_rank_state state;
+    struct rank_end end; /* valid only after the rank has ended */
+    int abort_code;
+    bool aborted;
+};
+
+/* Others only read these. */
+struct job {
+    struct job_rank *ranks;
+    int count, done;
+    enum job_state state;
+    int first_failed; /* the rank that failed first by itself; -1: none did */
+    bool stopped;     /* JOB_EV_STOP or JOB_EV_KILL ended the job, not a failure */
+};
+
 struct job *job_new(int ranks);
 void job_free(struct job *j);
 AUTO_DEFINE(job, struct job *, job_free)
@@ -110,14 +125,6 @@ bool job_rank_aborted(struct job *j, int rank, int code);
 bool job_rank_absent(struct job *j, int rank);
 bool job_rank_eof(struct job *j, int rank);
 
-enum job_state job_state(const struct job *j);
-enum job_rank_state job_rank_state(const struct job *j, int rank);
-/* Returns how the rank ended. The result is borrowed, and valid only after the rank has ended. */
-const struct rank_end *job_rank_end(const struct job *j, int rank);
-/* Returns the rank that failed first by itself, or -1 if none did. */
-int job_first_failed(const struct job *j);
-/* Returns true if JOB_EV_STOP or JOB_EV_KILL ended the job, and false if a failure did. */
-bool job_was_stopped(const struct job *j);
 /* Returns the exit status of a job that is done. This is the status of the first failed rank. If no
  * rank failed by itself and the job was stopped, it is the status of the lowest rank that has a
  * status other than 0. Otherwise it is 0. */

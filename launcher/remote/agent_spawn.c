@@ -105,7 +105,7 @@ int agent_spawn_start(struct agent_spawn **out, struct launch_context *l,
 void agent_spawn_kill(struct agent_spawn *a)
 {
     if (!a->killed)
-        engine_kill_tree(a->job);
+        a->job->ops->kill_tree(a->job);
     a->killed = true;
 }
 

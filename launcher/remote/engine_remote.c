@@ -173,7 +173,7 @@ static void on_launcher_exit_limit(uv_timer_t *t)
     struct remote_job *j = t->data;
     log_debug("%s does not exit by itself",
               j->launcher->program ? j->launcher->program : "an agent");
-    engine_kill_tree(j->processes.job);
+    j->processes.job->ops->kill_tree(j->processes.job);
 }
 
 static void release_agents(struct remote_job *j)
@@ -186,7 +186,7 @@ static void enter_releasing(struct remote_job *j)
 {
     release_agents(j);
     if (j->processes.running == 0)
-        engine_kill_tree(j->processes.job);
+        j->processes.job->ops->kill_tree(j->processes.job);
     else
         uv_timer_start(
             &j->limit_timer, on_launcher_exit_limit,

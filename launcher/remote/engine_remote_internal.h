@@ -209,7 +209,7 @@ void remote_output_feed(struct remote_rank *r, enum launch_stream from, const ch
                         size_t len);
 /* Handles the end of the rank's output. */
 void remote_output_end(struct remote_rank *r);
-/* Resumes the output of all ranks: engine_resume(). */
+/* Resumes the output of all ranks, as engine_ops.resume. */
 void remote_output_resume(struct engine_job *job);
 
 /* ---- remote_start.c */

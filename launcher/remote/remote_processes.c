@@ -210,7 +210,7 @@ static void on_ended(struct remote_job *j, int rank, int wait_status)
     p->running--;
     if (j->state == REMOTE_JOB_RELEASING) {
         if (p->job && p->running == 0)
-            engine_kill_tree(p->job);
+            p->job->ops->kill_tree(p->job);
     } else if (p->running == 0 || starting) {
         tell_later(j);
     }

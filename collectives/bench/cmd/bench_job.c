@@ -15,7 +15,7 @@
 
 enum { GRACE_MS = 3000, SILENT_MS = 500, LOOK_MS = 2000 };
 
-struct job {
+struct run {
     struct launch *launch;
     struct stop_signals signals;
     bool ended;
@@ -41,7 +41,7 @@ static void log_failure(const struct rank_end *r)
 
 /* Names ranks that are stopped (SIGSTOP, a debugger). The other ranks wait for them, and only these
  * other ranks would report an error. */
-static void name_stopped(struct job *j)
+static void name_stopped(struct run *j)
 {
     int n = launch_plan(j->launch)->world_size;
     AUTO(free) struct rank_status *all = xcalloc((size_t)n, sizeof *all);
@@ -61,14 +61,14 @@ static void on_silence(uv_timer_t *timer)
     name_stopped(timer->data);
 }
 
-static void await_silence(struct job *j)
+static void await_silence(struct run *j)
 {
     uv_timer_start(&j->silence, on_silence, SILENT_MS, LOOK_MS);
 }
 
 static bool on_line(void *arg, int rank, enum launch_stream from, const char *text, size_t len)
 {
-    struct job *j = arg;
+    struct run *j = arg;
     FILE *to = from == LAUNCH_STDOUT ? stdout : stderr;
     fwrite(text, 1, len, to);
     fputc(text[len] == '\r' ? '\r' : '\n', to);
@@ -80,7 +80,7 @@ static bool on_line(void *arg, int rank, enum launch_stream from, const char *te
 
 static void on_ended(void *arg, const struct job_end *end)
 {
-    struct job *j = arg;
+    struct run *j = arg;
     j->status = end->status;
     if (end->first_failed >= 0 && !end->stopped)
         log_failure(&end->first);
@@ -89,7 +89,7 @@ static void on_ended(void *arg, const struct job_end *end)
 
 static void on_stop_request(void *arg, int number, bool again)
 {
-    struct job *j = arg;
+    struct run *j = arg;
     if (again) {
         launch_kill(j->launch);
         return;
@@ -102,7 +102,7 @@ static int run_on(uv_loop_t *loop, struct launch_context *l, const struct bench_
                   const struct launch_spec *spec, struct err *e)
 {
     static const struct launch_events events = {.line = on_line, .ended = on_ended};
-    struct job j = {0};
+    struct run j = {0};
     int rc = launch_start(&j.launch, l, spec, &events, &j, e);
     if (rc < 0)
         return rc;

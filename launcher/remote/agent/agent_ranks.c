@@ -45,7 +45,7 @@ static void on_not_started(void *arg, int index, int status, bool node_fault, co
 
 static void send_status(struct agent *a, int index, struct rank_status *s)
 {
-    engine_last_collective(a->job, index, &s->collective);
+    a->job->ops->last_collective(a->job, index, &s->collective);
     agent_send_head(a, json_pack("{s:s,s:i,s:o}", "t", "rank_status", "rank", number_of(a, index),
                                  "status", rank_status_json(s)));
 }
@@ -59,7 +59,7 @@ static void on_exited(void *arg, int index, int wait_status, bool oom_killed, co
     a->ranks[index].pid = 0;
     if (a->pmix)
         pmix_server_drain(a->pmix);
-    engine_last_collective(a->job, index, &last.collective);
+    a->job->ops->last_collective(a->job, index, &last.collective);
     if (last.collective.comm[0])
         send_status(a, index, &last);
     json_t *head = json_pack("{s:s,s:i,s:i,s:b}", "t", "exit", "rank", number_of(a, index), "wait",
@@ -147,14 +147,14 @@ void agent_ranks_on_signal(struct agent *a, const struct control_frame *f)
         return;
     if (sig == SIGSTOP) /* after stopping the job, the launcher stops itself (^Z) */
         control_suspend_timeout(a->control);
-    engine_signal(a->job, r ? index_of(r) : -1, (int)sig);
+    a->job->ops->signal(a->job, r ? index_of(r) : -1, (int)sig);
 }
 
 void agent_ranks_on_stop(struct agent *a, const struct control_frame *f)
 {
     if (a->job)
         /* The launcher sends this only if a rank has used its report channel */
-        (void)engine_request_stop(a->job);
+        (void)a->job->ops->request_stop(a->job);
 }
 
 void agent_ranks_on_credit(struct agent *a, const struct control_frame *f)
@@ -175,7 +175,7 @@ void agent_ranks_on_finish_output(struct agent *a, const struct control_frame *f
 {
     const struct agent_rank *r = find_rank(a, f);
     if (r)
-        engine_finish_output(a->job, index_of(r));
+        a->job->ops->finish_output(a->job, index_of(r));
 }
 
 void agent_ranks_on_status_request(struct agent *a, const struct control_frame *f)
@@ -220,7 +220,7 @@ void agent_ranks_on_stack(struct agent *a, const struct control_frame *f)
 void agent_ranks_on_kill_tree(struct agent *a, const struct control_frame *f)
 {
     if (a->job)
-        engine_kill_tree(a->job);
+        a->job->ops->kill_tree(a->job);
     else
         agent_send_head(a, json_pack("{s:s}", "t", "reaped"));
 }

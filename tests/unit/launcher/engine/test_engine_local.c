@@ -139,7 +139,7 @@ static void node_close(struct node *n)
 {
     while (n->exited < RANKS || !n->eof[0] || !n->eof[1])
         uv_run(&n->loop, UV_RUN_ONCE);
-    engine_kill_tree(n->job);
+    n->job->ops->kill_tree(n->job);
     while (!n->reaped)
         uv_run(&n->loop, UV_RUN_ONCE);
     engine_free(n->job);

@@ -1,7 +1,7 @@
 /* launch_observers: which observers get an event, and that `ended` is the last event. */
 #include <string.h>
 
-#include "launcher/engine/launch_observers.h"
+#include "launcher/engine/launch_internal.h"
 #include "tests/unit/test.h"
 
 struct seen {

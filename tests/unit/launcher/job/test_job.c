@@ -32,31 +32,31 @@ TEST(ranks_that_exit_0_make_a_job_that_is_cleared_and_over)
 {
     AUTO(job) struct job *j = running(2);
     CHECK(!ends(j, exits(1, 0)));
-    CHECK_INT(job_state(j), JOB_RUNNING);
+    CHECK_INT(j->state, JOB_RUNNING);
     CHECK(ends(j, exits(0, 0)));
-    CHECK_INT(job_state(j), JOB_REAPING);
+    CHECK_INT(j->state, JOB_REAPING);
     CHECK(job_apply(j, JOB_EV_REAPED));
-    CHECK_INT(job_state(j), JOB_DONE);
+    CHECK_INT(j->state, JOB_DONE);
     CHECK_INT(job_status(j), 0);
-    CHECK_INT(job_first_failed(j), -1);
-    CHECK(!job_was_stopped(j));
+    CHECK_INT(j->first_failed, -1);
+    CHECK(!j->stopped);
 }
 
 TEST(the_first_failure_ends_the_job_before_its_output_has_ended)
 {
     AUTO(job) struct job *j = running(3);
     CHECK(job_set_rank_end(j, &(struct rank_end){.rank = 2, .status = 7}));
-    CHECK_INT(job_state(j), JOB_TERMINATING);
-    CHECK_INT(job_rank_state(j, 2), JOB_RANK_DRAINING);
+    CHECK_INT(j->state, JOB_TERMINATING);
+    CHECK_INT(j->ranks[2].state, JOB_RANK_DRAINING);
     CHECK(!ends(j, dies(0, SIGTERM)));
     CHECK(!ends(j, exits(1, 9)));
     CHECK(job_rank_eof(j, 2));
-    CHECK_INT(job_state(j), JOB_REAPING);
-    CHECK_INT(job_first_failed(j), 2);
+    CHECK_INT(j->state, JOB_REAPING);
+    CHECK_INT(j->first_failed, 2);
     CHECK_INT(job_status(j), 7);
-    CHECK(job_rank_end(j, 0)->told_to_stop && job_rank_end(j, 1)->told_to_stop);
-    CHECK(!job_rank_end(j, 2)->told_to_stop);
-    CHECK(!job_was_stopped(j));
+    CHECK(j->ranks[0].end.told_to_stop && j->ranks[1].end.told_to_stop);
+    CHECK(!j->ranks[2].end.told_to_stop);
+    CHECK(!j->stopped);
 }
 
 TEST(the_last_ranks_failure_counts_too)
@@ -65,7 +65,7 @@ TEST(the_last_ranks_failure_counts_too)
     CHECK(!ends(j, exits(0, 0)));
     CHECK(!job_rank_eof(j, 1));
     CHECK(job_set_rank_end(j, &(struct rank_end){.rank = 1, .status = -1, .signal = SIGSEGV}));
-    CHECK_INT(job_state(j), JOB_REAPING);
+    CHECK_INT(j->state, JOB_REAPING);
     CHECK_INT(job_status(j), 128 + SIGSEGV);
 }
 
@@ -73,11 +73,11 @@ TEST(output_may_end_before_the_news_of_the_start)
 {
     AUTO(job) struct job *j = job_new(1);
     CHECK(!job_rank_eof(j, 0));
-    CHECK_INT(job_rank_state(j, 0), JOB_RANK_STARTING_EOF);
+    CHECK_INT(j->ranks[0].state, JOB_RANK_STARTING_EOF);
     CHECK(!job_rank_started(j, 0));
-    CHECK_INT(job_rank_state(j, 0), JOB_RANK_RUNNING_EOF);
+    CHECK_INT(j->ranks[0].state, JOB_RANK_RUNNING_EOF);
     CHECK(job_set_rank_end(j, &(struct rank_end){.status = 0}));
-    CHECK_INT(job_rank_state(j, 0), JOB_RANK_DONE);
+    CHECK_INT(j->ranks[0].state, JOB_RANK_DONE);
 }
 
 TEST(a_program_that_is_not_there_is_127_and_one_that_cannot_run_126)
@@ -85,7 +85,7 @@ TEST(a_program_that_is_not_there_is_127_and_one_that_cannot_run_126)
     AUTO(job) struct job *j = job_new(2);
     struct rank_end r = {.rank = 1, .status = -1, .start_status = 127};
     CHECK(job_set_rank_end(j, &r));
-    CHECK_INT(job_state(j), JOB_TERMINATING);
+    CHECK_INT(j->state, JOB_TERMINATING);
     r.rank = 0;
     CHECK(job_set_rank_end(j, &r));
     CHECK_INT(job_status(j), 127);
@@ -97,14 +97,14 @@ TEST(an_abort_gives_its_code_whatever_the_exit_was)
 {
     AUTO(job) struct job *j = running(2);
     CHECK(job_rank_aborted(j, 1, 3));
-    CHECK_INT(job_state(j), JOB_TERMINATING);
+    CHECK_INT(j->state, JOB_TERMINATING);
     CHECK(!job_rank_aborted(j, 0, 4));
     CHECK(!ends(j, dies(0, SIGTERM)));
     CHECK(ends(j, dies(1, SIGTERM)));
-    CHECK_INT(job_first_failed(j), 1);
+    CHECK_INT(j->first_failed, 1);
     CHECK_INT(job_status(j), 3);
-    CHECK(job_rank_end(j, 1)->aborted);
-    CHECK(job_rank_end(j, 0)->told_to_stop);
+    CHECK(j->ranks[1].end.aborted);
+    CHECK(j->ranks[0].end.told_to_stop);
 }
 
 TEST(an_abort_is_never_a_success)
@@ -122,16 +122,16 @@ TEST(a_stop_asks_then_terminates_then_kills)
 {
     AUTO(job) struct job *j = running(1);
     CHECK(job_apply(j, JOB_EV_STOP));
-    CHECK_INT(job_state(j), JOB_STOP_REQUESTED);
+    CHECK_INT(j->state, JOB_STOP_REQUESTED);
     CHECK(!job_apply(j, JOB_EV_STOP));
     CHECK(job_apply(j, JOB_EV_TIMEOUT));
-    CHECK_INT(job_state(j), JOB_TERMINATING);
+    CHECK_INT(j->state, JOB_TERMINATING);
     CHECK(job_apply(j, JOB_EV_TIMEOUT));
-    CHECK_INT(job_state(j), JOB_KILLING);
+    CHECK_INT(j->state, JOB_KILLING);
     CHECK(!job_apply(j, JOB_EV_TIMEOUT));
     CHECK(ends(j, dies(0, SIGKILL)));
-    CHECK(job_was_stopped(j));
-    CHECK_INT(job_first_failed(j), -1);
+    CHECK(j->stopped);
+    CHECK_INT(j->first_failed, -1);
     CHECK_INT(job_status(j), 128 + SIGKILL);
 }
 
@@ -142,7 +142,7 @@ TEST(a_stopped_job_whose_ranks_exit_0_has_status_0)
     CHECK(!ends(j, exits(0, 0)));
     CHECK(ends(j, exits(1, 0)));
     CHECK_INT(job_status(j), 0);
-    CHECK(job_was_stopped(j));
+    CHECK(j->stopped);
 }
 
 TEST(a_kill_after_a_failure_does_not_hide_it)
@@ -152,7 +152,7 @@ TEST(a_kill_after_a_failure_does_not_hide_it)
     struct rank_end r = exits(0, 5);
     CHECK(job_set_rank_end(j, &r));
     CHECK(job_apply(j, JOB_EV_KILL));
-    CHECK(!job_was_stopped(j));
+    CHECK(!j->stopped);
     CHECK(ends(j, dies(1, SIGKILL)));
     CHECK_INT(job_status(j), 5);
 }
@@ -162,7 +162,7 @@ TEST(an_end_that_is_told_twice_counts_once)
     AUTO(job) struct job *j = running(2);
     CHECK(!ends(j, exits(0, 0)));
     CHECK(!ends(j, exits(0, 9)));
-    CHECK_INT(job_state(j), JOB_RUNNING);
+    CHECK_INT(j->state, JOB_RUNNING);
     CHECK(ends(j, exits(1, 0)));
     CHECK_INT(job_status(j), 0);
 }
@@ -192,9 +192,9 @@ TEST(an_exit_without_finalize_is_a_failure_with_status_1)
 {
     AUTO(job) struct job *j = running(2);
     CHECK(ends(j, (struct rank_end){.rank = 1, .mpi_fault = JOB_MPI_NO_FINALIZE}));
-    CHECK_INT(job_state(j), JOB_TERMINATING);
-    CHECK_INT(job_first_failed(j), 1);
-    CHECK_INT(job_rank_end(j, 1)->status, 1);
+    CHECK_INT(j->state, JOB_TERMINATING);
+    CHECK_INT(j->first_failed, 1);
+    CHECK_INT(j->ranks[1].end.status, 1);
     CHECK(ends(j, dies(0, SIGTERM)));
     CHECK_INT(job_status(j), 1);
 }
@@ -204,9 +204,9 @@ TEST(a_rank_that_was_told_to_stop_need_not_finalize)
     AUTO(job) struct job *j = running(1);
     CHECK(job_apply(j, JOB_EV_STOP));
     CHECK(ends(j, (struct rank_end){.rank = 0, .mpi_fault = JOB_MPI_NO_FINALIZE}));
-    CHECK(job_rank_end(j, 0)->told_to_stop && !job_rank_end(j, 0)->mpi_fault);
+    CHECK(j->ranks[0].end.told_to_stop && !j->ranks[0].end.mpi_fault);
     CHECK_INT(job_status(j), 0);
-    CHECK_INT(job_first_failed(j), -1);
+    CHECK_INT(j->first_failed, -1);
 }
 
 TEST(an_absent_rank_fails_after_its_exit)
@@ -215,9 +215,9 @@ TEST(an_absent_rank_fails_after_its_exit)
     CHECK(!job_rank_absent(j, 1)); /* it still runs */
     CHECK(!ends(j, exits(1, 0)));
     CHECK(job_rank_absent(j, 1));
-    CHECK_INT(job_state(j), JOB_TERMINATING);
-    CHECK_INT(job_first_failed(j), 1);
-    CHECK_STR(job_mpi_fault_text(job_rank_end(j, 1)->mpi_fault), "without MPI_Init");
+    CHECK_INT(j->state, JOB_TERMINATING);
+    CHECK_INT(j->first_failed, 1);
+    CHECK_STR(job_mpi_fault_text(j->ranks[1].end.mpi_fault), "without MPI_Init");
     CHECK(!job_rank_absent(j, 1)); /* once */
     CHECK(ends(j, dies(0, SIGTERM)));
     CHECK_INT(job_status(j), 1);
