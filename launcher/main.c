@@ -23,43 +23,38 @@ struct cmd {
     const char *name, *summary;        /* summary NULL: internal, not listed */
     int (*run)(int argc, char **argv); /* NULL: `program` runs the command */
     const char *program;
-    const char *prefix; /* of messages; NULL: `program` sets its own */
 };
 
 static int print_version(int argc, char **argv);
 static int help(int argc, char **argv);
 
 static const struct cmd commands[] = {
-    {"run", "Start a job of N ranks", cmd_run, NULL, "drover run"},
-    {"place", "Start a job on the GPUs that suit it best", cmd_place, NULL, "drover place"},
-    {"torchrun", "Start a job with torchrun's options", cmd_torchrun, NULL, "drover torchrun"},
-    {"ft_launcher", "Start a job with the options of NVIDIA's ft_launcher", cmd_torchrun_ft, NULL,
-     "drover ft_launcher"},
-    {"top", "Show GPUs, jobs, ranks and trials live", cmd_top, NULL, "drover top"},
-    {"ps", "List the running jobs of this node", cmd_ps, NULL, "drover ps"},
-    {"logs", "Show the last lines of a running job", cmd_logs, NULL, "drover logs"},
-    {"kill", "Stop a running job, or send it a signal", cmd_kill, NULL, "drover kill"},
-    {"topo", "Show GPUs, network interfaces and cores, and their connections", cmd_topo, NULL,
-     "drover topo"},
-    {"doctor", "Check nodes, and name what would slow or break a job", cmd_doctor, NULL,
-     "drover doctor"},
-    {"estimate", "Estimate the GPU memory of a training, and what would fit", cmd_estimate, NULL,
-     "drover estimate"},
-    {"sweep", "Search hyperparameters", NULL, "drover-hpo", NULL},
-    {"worker", "Run trials of a sweep", NULL, "drover-hpo", NULL},
-    {"suggest", "Propose hyperparameters to your own program, as lines of JSON", NULL, "drover-hpo",
-     NULL},
-    {"serve", "Show sweeps in a browser", NULL, "drover-serve", NULL},
-    {"report", "Write a sweep as one file to mail", NULL, "drover-serve", NULL},
-    {"export", "Write the trials of a sweep for other tools", NULL, "drover-hpo", NULL},
-    {"import", "Store the trials of other tools as a sweep", NULL, "drover-hpo", NULL},
-    {"bench", "Measure the bandwidth of collectives", NULL, "drover-bench", NULL},
-    {"help", "Show the options of a command", help, NULL, "drover help"},
-    {"version", "Print the version", print_version, NULL, "drover version"},
+    {"run", "Start a job of N ranks", cmd_run, NULL},
+    {"place", "Start a job on the GPUs that suit it best", cmd_place, NULL},
+    {"torchrun", "Start a job with torchrun's options", cmd_torchrun, NULL},
+    {"ft_launcher", "Start a job with the options of NVIDIA's ft_launcher", cmd_torchrun, NULL},
+    {"top", "Show GPUs, jobs, ranks and trials live", cmd_top, NULL},
+    {"ps", "List the running jobs of this node", cmd_ps, NULL},
+    {"logs", "Show the last lines of a running job", cmd_logs, NULL},
+    {"kill", "Stop a running job, or send it a signal", cmd_kill, NULL},
+    {"topo", "Show GPUs, network interfaces and cores, and their connections", cmd_topo, NULL},
+    {"doctor", "Check nodes, and name what would slow or break a job", cmd_doctor, NULL},
+    {"estimate", "Estimate the GPU memory of a training, and what would fit", cmd_estimate, NULL},
+    {"sweep", "Search hyperparameters", NULL, "drover-hpo"},
+    {"worker", "Run trials of a sweep", NULL, "drover-hpo"},
+    {"suggest", "Propose hyperparameters to your own program, as lines of JSON", NULL,
+     "drover-hpo"},
+    {"serve", "Show sweeps in a browser", NULL, "drover-serve"},
+    {"report", "Write a sweep as one file to mail", NULL, "drover-serve"},
+    {"export", "Write the trials of a sweep for other tools", NULL, "drover-hpo"},
+    {"import", "Store the trials of other tools as a sweep", NULL, "drover-hpo"},
+    {"bench", "Measure the bandwidth of collectives", NULL, "drover-bench"},
+    {"help", "Show the options of a command", help, NULL},
+    {"version", "Print the version", print_version, NULL},
     /* mpirun, srun and ssh start this on each node for `drover run`, and it starts `drover
      * machine`. */
-    {"agent", NULL, cmd_agent, NULL, "drover agent"},
-    {"machine", NULL, cmd_machine, NULL, "drover machine"},
+    {"agent", NULL, cmd_agent, NULL},
+    {"machine", NULL, cmd_machine, NULL},
 };
 
 static void print_help(FILE *to)
@@ -125,7 +120,9 @@ static int run(const struct cmd *c, int argc, char **argv)
 {
     if (!c->run)
         return exec_program(c, argv);
-    log_open(c->prefix);
+    static char prefix[32]; /* of messages; `program` sets its own */
+    snprintf(prefix, sizeof prefix, "drover %s", c->name);
+    log_open(prefix);
     return c->run(argc - 1, argv + 1);
 }
 
@@ -175,13 +172,13 @@ static const char *const links[] = {"mpirun",        "mpiexec",  "mpirun.openmpi
 /* Started through a link, drover is that program: libexec/drover/bin has a link `mpirun`. */
 static int run_as(const char *name, int argc, char **argv)
 {
-    bool torch = strcmp(name, "torchrun") == 0, ft = strcmp(name, "ft_launcher") == 0;
+    bool torch = strcmp(name, "torchrun") == 0 || strcmp(name, "ft_launcher") == 0;
     bool version = argc > 1 && (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V"));
     argv[0] = (char *)name;
     log_open(name);
-    if (version && !torch && !ft)
+    if (version && !torch)
         return print_mpirun_version();
-    return (ft ? cmd_torchrun_ft : torch ? cmd_torchrun : cmd_run)(argc, argv);
+    return (torch ? cmd_torchrun : cmd_run)(argc, argv);
 }
 
 /* Started by the name of a program of nccl-tests, possibly with a suffix (all_reduce_perf_mpi):

@@ -144,7 +144,7 @@ void self_test_start(struct self_test *t)
         return;
     }
     t->dir = xasprintf("%s/trials/self-test.%s.%d", c->paths->sweep,
-                       topo_name(launch_context_topo(c->launcher)), (int)getpid());
+                       topo_name(c->launcher->topo), (int)getpid());
     t->work.data = t;
     if (uv_queue_work(c->loop, &t->work, write_files, on_written) < 0)
         finish(t, "cannot start a thread");

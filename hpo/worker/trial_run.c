@@ -331,7 +331,7 @@ static void blame_node(const struct trial_run *r, const struct job_end *end, jso
         run_result_blame_node(result, end->first.rank / r->context->need->ranks, NULL);
     else if (end->status != 0 && r->node_fault)
         run_result_blame_node(result, 0, r->node_fault);
-    else if (end->status != 0 && engine_has_ended(launch_context_engine(r->context->launcher)))
+    else if (end->status != 0 && engine_has_ended(r->context->launcher->engine))
         run_result_blame_node(result, 0, "the guardian process was killed");
 }
 
@@ -435,7 +435,7 @@ static void expand_to_nodes(struct trial_run *r, struct launch_spec *spec)
     r->parts = xcalloc(n + 1, sizeof *r->parts);
     r->hosts = xzalloc(sizeof *r->hosts);
     r->parts[0] = (struct launch_node_resources){r->slice->cpus, r->slice->gpus};
-    hosts_add(r->hosts, topo_name(launch_context_topo(r->context->launcher)), ranks, 0);
+    hosts_add(r->hosts, topo_name(r->context->launcher->topo), ranks, 0);
     r->hosts->at[0].here = true;
     for (size_t i = 0; i < n; i++) {
         const json_t *peer = json_array_get(r->peers, i),

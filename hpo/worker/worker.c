@@ -254,7 +254,7 @@ static void on_lease_done(void *arg)
         send_slots(w, NULL);
     fill_slots(w);
     if (w->state == WORKER_SERVING && lease_list_all_done(&w->leases) &&
-        engine_has_ended(launch_context_engine(w->launcher))) {
+        engine_has_ended(w->launcher->engine)) {
         struct err e = {0};
         err_set(&e, -EPIPE, "the guardian process was killed, and all trials with it");
         fail(w, WORKER_EV_FAILED, &e); /* another worker has a guardian */
@@ -349,7 +349,7 @@ static void on_requirements(struct worker *w, const json_t *need)
     if (w->slots_state != WORKER_SLOTS_UNCONFIGURED)
         return;
     slice.need = w->need = resources_of(need);
-    if (slots_new(&w->slots, launch_context_topo(w->launcher), &slice, &e) < 0) {
+    if (slots_new(&w->slots, w->launcher->topo, &slice, &e) < 0) {
         (void)apply_slots(w, WORKER_SLOTS_EV_UNFIT);
         fail(w, WORKER_EV_FAILED, &e);
         return;
@@ -387,7 +387,7 @@ static void on_test(struct worker *w)
 static void on_opened(void *arg)
 {
     struct worker *w = arg;
-    const struct topo *t = launch_context_topo(w->launcher);
+    const struct topo *t = w->launcher->topo;
     json_t *hello =
         json_pack("{s:s,s:i,s:o,s:i,s:i,s:i}", "node", topo_name(t), "slots", usable(w), "running",
                   lease_list_ids(&w->leases), "cpus", hwloc_bitmap_weight(topo_allowed(t)), "gpus",
@@ -532,7 +532,7 @@ static int open_all(struct worker *w, struct guardian *g, struct err *e)
     client.beat_ms = ping_ms(w); /* a dead connection is noticed in half of the patience */
     int rc = launch_context_open(&w->launcher, &w->loop, g, e);
     if (rc == 0 && w->opts->check_node) /* before any thread starts */
-        rc = w->opts->check_node(w->opts, launch_context_topo(w->launcher), e);
+        rc = w->opts->check_node(w->opts, w->launcher->topo, e);
     (void)own_process_dir_above(&w->prefix, 3, NULL); /* without it drover.py is not found */
     w->context = (struct lease_context){.loop = &w->loop,
                                         .launcher = w->launcher,

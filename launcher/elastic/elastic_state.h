@@ -19,9 +19,8 @@ enum elastic_state {
 
 enum elastic_event {
     ELASTIC_EV_ASSIGNED,          /* the server assigns a position in an attempt */
-    ELASTIC_EV_STOP_FAILED,       /* the server stops the attempt: a peer failed or left */
-    ELASTIC_EV_STOP_JOINED,       /* the server stops the attempt: a node joined */
-    ELASTIC_EV_STOP_JOINED_LAST,  /* a node joined, but the user has stopped the ranks here */
+    ELASTIC_EV_STOP,              /* the server stops the attempt: a peer failed, left or joined */
+    ELASTIC_EV_STOP_LAST,         /* a node joined, but the user has stopped the ranks here */
     ELASTIC_EV_JOB_DONE,          /* all ranks of all nodes succeeded */
     ELASTIC_EV_LOST,              /* no connection to the server, or the server rejects the node */
     ELASTIC_EV_JOIN,              /* the session wants the next attempt */

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <string.h>
 
 #include "common/json.h"
@@ -72,34 +71,27 @@ static void on_notice(uv_timer_t *t)
     log_warn("rendezvous at %s:%d: waiting for other nodes", r->opts.host, r->port);
 }
 
-static int read_assignment(struct rdzv_client *r, const json_t *head)
+static int read_assignment(struct rdzv_client *r, json_t *head)
 {
-    int64_t node = 0, nodes = 0, first = 0, world = 0, port = 0;
-    const char *address = NULL;
-    if (json_require_int(&node, head, "node", NULL) < 0 ||
-        json_require_int(&nodes, head, "nodes", NULL) < 0 ||
-        json_require_int(&first, head, "first", NULL) < 0 ||
-        json_require_int(&world, head, "world", NULL) < 0 ||
-        json_require_int(&port, head, "port", NULL) < 0 ||
-        json_require_str(&address, head, "address", NULL) < 0)
+    struct rdzv_client_assignment a;
+    if (json_unpack(head, "{s:i,s:i,s:i,s:i,s:i,s:s}", "node", &a.node, "nodes", &a.nodes, "first",
+                    &a.first_rank, "world", &a.world_size, "port", &a.master_port, "address",
+                    &a.master_addr) < 0 ||
+        a.nodes < 1 || a.nodes > r->opts.nodes_max || a.node < 0 || a.node >= a.nodes ||
+        a.first_rank < 0 || a.world_size < r->opts.ranks ||
+        a.first_rank > a.world_size - r->opts.ranks || a.master_port < 1 || a.master_port > 65535)
         return -EBADMSG;
-    if (nodes < 1 || nodes > r->opts.nodes_max || node < 0 || node >= nodes || first < 0 ||
-        world > INT_MAX || first > world - r->opts.ranks || port < 1 || port > 65535)
-        return -EBADMSG;
-    const struct rdzv_client_assignment p = {(int)node,  (int)nodes, (int)first,
-                                             (int)world, address,    (int)port};
     uv_timer_stop(&r->timer);
     free_port(r); /* node 0's launcher now binds this port */
-    r->ev.assigned(r->arg, &p);
+    r->ev.assigned(r->arg, &a);
     return 0;
 }
 
-static int read_stop(struct rdzv_client *r, const json_t *head)
+static int read_stop(struct rdzv_client *r, json_t *head)
 {
-    bool failure = false;
-    const char *why = NULL;
-    if (json_require_bool(&failure, head, "failure", NULL) < 0 ||
-        json_require_str(&why, head, "why", NULL) < 0)
+    int failure;
+    const char *why;
+    if (json_unpack(head, "{s:b,s:s}", "failure", &failure, "why", &why) < 0)
         return -EBADMSG;
     r->ev.stop(r->arg, failure, why);
     return 0;
@@ -136,7 +128,7 @@ static void on_disconnected(void *arg, const char *why)
 
 /* ---- connect -------------------------------------------------------------------------------- */
 
-static void on_dial_closed(uv_handle_t *h)
+static void on_closed(uv_handle_t *h)
 {
     free(h->data);
 }
@@ -206,7 +198,7 @@ static void on_connected(uv_connect_t *req, int status)
         else if (open_connection(r, d, &e) < 0 || rdzv_client_join(r, &e) < 0)
             fail(r, &e);
     }
-    uv_close((uv_handle_t *)&d->tcp, on_dial_closed);
+    uv_close((uv_handle_t *)&d->tcp, on_closed);
 }
 
 static void connect_next(struct rdzv_client *r)
@@ -221,7 +213,7 @@ static void connect_next(struct rdzv_client *r)
         r->dial = d;
         return;
     }
-    uv_close((uv_handle_t *)&d->tcp, on_dial_closed);
+    uv_close((uv_handle_t *)&d->tcp, on_closed);
     connect_other(r, rc);
 }
 
@@ -313,11 +305,6 @@ void rdzv_client_ranks_ended(struct rdzv_client *r, bool well, const char *reaso
             r->connection,
             json_pack("{s:s,s:b,s:o}", "t", "ended", "well", well, "why", json_text(reason)), NULL,
             0);
-}
-
-static void on_closed(uv_handle_t *h)
-{
-    free(h->data);
 }
 
 void rdzv_client_close(struct rdzv_client *r)

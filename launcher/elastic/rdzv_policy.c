@@ -20,12 +20,12 @@ struct member {
 struct rdzv_policy {
     struct rdzv_policy_opts opts;
     struct member *members; /* in the order in which they joined */
-    size_t count, cap;
+    size_t count;
     int64_t since_ms;  /* when the wait for nodes began */
     int64_t enough_ms; /* time at which nodes_min nodes had joined; -1: fewer have */
     bool over;
     struct rdzv_policy_action *actions;
-    size_t action_count, action_cap;
+    size_t action_count;
 };
 
 struct rdzv_policy *rdzv_policy_new(const struct rdzv_policy_opts *opts, int64_t now_ms)
@@ -77,10 +77,7 @@ static size_t busy(const struct rdzv_policy *r)
 static struct rdzv_policy_action *add_action(struct rdzv_policy *r, enum rdzv_policy_reply reply,
                                              int id, const char *why)
 {
-    if (r->action_count == r->action_cap) {
-        r->action_cap = r->action_cap ? 2 * r->action_cap : 8;
-        r->actions = xrealloc(r->actions, r->action_cap, sizeof *r->actions);
-    }
+    r->actions = xrealloc(r->actions, r->action_count + 1, sizeof *r->actions);
     struct rdzv_policy_action *a = &r->actions[r->action_count++];
     *a = (struct rdzv_policy_action){.reply = reply, .id = id};
     snprintf(a->why, sizeof a->why, "%s", why ? why : "");
@@ -180,9 +177,12 @@ static void start_if_ready(struct rdzv_policy *r, int64_t now_ms)
         reject_all(r);
 }
 
-/* Starts the wait for nodes again, after an attempt has failed. */
-static void wait_again(struct rdzv_policy *r, int64_t now_ms)
+/* A node has failed: ends the attempt, and starts the wait for nodes again. */
+static void fail(struct rdzv_policy *r, const char *name, const char *why, int64_t now_ms)
 {
+    char text[2 * RDZV_POLICY_NAME_MAX];
+    snprintf(text, sizeof text, "%s: %s", name, why);
+    stop_all(r, true, text);
     r->since_ms = now_ms;
     r->enough_ms = -1;
 }
@@ -199,10 +199,7 @@ size_t rdzv_policy_join(struct rdzv_policy *r, const struct rdzv_policy_node *n,
     }
     struct member *m = find(r, n->id);
     if (!m) {
-        if (r->count == r->cap) {
-            r->cap = r->cap ? 2 * r->cap : 8;
-            r->members = xrealloc(r->members, r->cap, sizeof *r->members);
-        }
+        r->members = xrealloc(r->members, r->count + 1, sizeof *r->members);
         m = &r->members[r->count++];
         snprintf(why, sizeof why, "%s joined", n->name);
         if (r->count > 1 && (int)r->count <= r->opts.nodes_max)
@@ -221,14 +218,10 @@ size_t rdzv_policy_ended(struct rdzv_policy *r, int id, bool well, const char *w
     r->action_count = 0;
     if (!m || m->state != RUNNING)
         return 0;
-    if (well) {
+    if (well)
         m->state = SUCCEEDED;
-    } else {
-        char text[2 * RDZV_POLICY_NAME_MAX];
-        snprintf(text, sizeof text, "%s: %s", m->node.name, why);
-        stop_all(r, true, text);
-        wait_again(r, now_ms);
-    }
+    else
+        fail(r, m->node.name, why, now_ms);
     end_if_done(r);
     return r->action_count;
 }
@@ -239,14 +232,10 @@ size_t rdzv_policy_left(struct rdzv_policy *r, int id, const char *why, int64_t 
     r->action_count = 0;
     if (!m)
         return 0;
-    char text[2 * RDZV_POLICY_NAME_MAX];
-    snprintf(text, sizeof text, "%s: %s", m->node.name, why);
-    bool ran = m->state == RUNNING;
+    struct member left = *m;
     remove_member(r, m);
-    if (ran && !r->over) {
-        stop_all(r, true, text);
-        wait_again(r, now_ms);
-    }
+    if (left.state == RUNNING && !r->over)
+        fail(r, left.node.name, why, now_ms);
     end_if_done(r);
     start_if_ready(r, now_ms);
     return r->action_count;

@@ -22,8 +22,8 @@ struct rdzv_server {
     uv_tcp_t listener;
     uv_timer_t timer;
     int open_handles;
-    char *id, *name;
-    int nodes_min, nodes_max;
+    struct rdzv_client_opts opts;
+    char *id; /* with the same escapes as in the nodes' messages */
     struct rdzv_policy *policy;
     struct rdzv_peer *peers;
     int last_id;
@@ -109,13 +109,13 @@ static void reject(struct rdzv_peer *p, const char *why)
 
 /* Returns a text why the peer does not belong to this rendezvous, which the caller frees, or NULL
  * if the peer belongs to it. */
-static char *mismatch(const struct rdzv_server *s, const char *id, int64_t min, int64_t max)
+static char *mismatch(const struct rdzv_server *s, const char *id, int min, int max)
 {
     if (!control_same_token(id, s->id))
         return xasprintf("this rendezvous belongs to another job: its --rdzv-id is not '%s'", id);
-    if (min != s->nodes_min || max != s->nodes_max)
-        return xasprintf("%s was started with --nnodes %d:%d, this node with %d:%d", s->name,
-                         s->nodes_min, s->nodes_max, (int)min, (int)max);
+    if (min != s->opts.nodes_min || max != s->opts.nodes_max)
+        return xasprintf("%s was started with --nnodes %d:%d, this node with %d:%d", s->opts.name,
+                         s->opts.nodes_min, s->opts.nodes_max, min, max);
     return NULL;
 }
 
@@ -130,40 +130,34 @@ static int address_of(struct rdzv_policy_node *n, struct rdzv_peer *p, const cha
     return rc;
 }
 
-static int read_join(struct rdzv_policy_node *n, struct rdzv_peer *p, const json_t *head,
-                     struct err *e)
+static int read_join(struct rdzv_policy_node *n, struct rdzv_peer *p, json_t *head, struct err *e)
 {
-    const char *id = "", *name = "", *endpoint = "";
-    int64_t protocol = 0, min = 0, max = 0, ranks = 0, port = 0;
-    bool host = false;
+    const char *id, *name, *endpoint;
+    int64_t protocol = 0;
+    int min, max, host;
+    json_error_t malformed;
     if (json_optional_int(&protocol, head, "protocol", e) < 0)
         return -EINVAL;
     if (protocol != CONTROL_FRAME_PROTOCOL)
         return err_set(e, -EINVAL, "version mismatch: this node has another version of drover");
-    if (json_require_str(&id, head, "id", e) < 0 || json_require_int(&min, head, "min", e) < 0 ||
-        json_require_int(&max, head, "max", e) < 0 ||
-        json_require_str(&name, head, "name", e) < 0 ||
-        json_require_int(&ranks, head, "ranks", e) < 0 ||
-        json_require_int(&port, head, "port", e) < 0 ||
-        json_require_str(&endpoint, head, "endpoint", e) < 0 ||
-        json_require_bool(&host, head, "host", e) < 0)
-        return -EINVAL;
+    if (json_unpack_ex(head, &malformed, 0, "{s:s,s:i,s:i,s:s,s:i,s:i,s:s,s:b}", "id", &id, "min",
+                       &min, "max", &max, "name", &name, "ranks", &n->ranks, "port", &n->port,
+                       "endpoint", &endpoint, "host", &host) < 0)
+        return err_set(e, -EINVAL, "%s", malformed.text);
     const struct rdzv_server *s = p->server;
     AUTO(free) char *why = mismatch(s, id, min, max);
     if (why)
         return err_set(e, -EINVAL, "%s", why);
-    if (ranks < 1 || ranks > RANKS_MAX / s->nodes_max || port < 1 || port > 65535 ||
-        strlen(name) > RDZV_POLICY_NAME_MAX || address_of(n, p, endpoint) < 0)
+    if (n->ranks < 1 || n->ranks > RANKS_MAX / s->opts.nodes_max || n->port < 1 ||
+        n->port > 65535 || strlen(name) > RDZV_POLICY_NAME_MAX || address_of(n, p, endpoint) < 0)
         return err_set(e, -EINVAL, "invalid message");
     n->id = p->id;
-    n->ranks = (int)ranks;
-    n->port = (int)port;
     n->host = host;
     snprintf(n->name, sizeof n->name, "%s", name);
     return 0;
 }
 
-static void join(struct rdzv_peer *p, const json_t *head)
+static void join(struct rdzv_peer *p, json_t *head)
 {
     struct rdzv_server *s = p->server;
     struct rdzv_policy_node n = {0};
@@ -180,13 +174,12 @@ static void join(struct rdzv_peer *p, const json_t *head)
     perform(s, rdzv_policy_join(s->policy, &n, now_ms(s)));
 }
 
-static void ended(struct rdzv_peer *p, const json_t *head)
+static void ended(struct rdzv_peer *p, json_t *head)
 {
     struct rdzv_server *s = p->server;
-    bool well = false;
-    const char *why = "";
-    if (json_require_bool(&well, head, "well", NULL) == 0 &&
-        json_require_str(&why, head, "why", NULL) == 0)
+    int well;
+    const char *why;
+    if (json_unpack(head, "{s:b,s:s}", "well", &well, "why", &why) == 0)
         perform(s, rdzv_policy_ended(s->policy, p->id, well, why, now_ms(s)));
 }
 
@@ -230,7 +223,7 @@ static void on_connection(uv_stream_t *listener, int status)
     p->id = ++s->last_id;
     p->next = s->peers;
     s->peers = p;
-    if (++s->pending > s->nodes_max + STRANGERS_MAX)
+    if (++s->pending > s->opts.nodes_max + STRANGERS_MAX)
         drop_oldest_pending(s);
 }
 
@@ -261,7 +254,6 @@ static void on_closed(uv_handle_t *x)
         return;
     rdzv_policy_free(s->policy);
     free(s->id);
-    free(s->name);
     free(s);
 }
 
@@ -286,11 +278,9 @@ int rdzv_server_open(struct rdzv_server **out, uv_loop_t *loop, const struct rdz
     int rc = listen_at(s, opts, bound, e);
     if (rc < 0)
         return rc;
-    AUTO(json) json_t *id = json_text(opts->id); /* the same escapes as in the nodes' messages */
+    AUTO(json) json_t *id = json_text(opts->id);
     s->id = xstrdup(json_string_value(id));
-    s->name = xstrdup(opts->name);
-    s->nodes_min = opts->nodes_min;
-    s->nodes_max = opts->nodes_max;
+    s->opts = *opts;
     const struct rdzv_policy_opts policy = {opts->nodes_min, opts->nodes_max,
                                             opts->port ? opts->last_call_ms : 0, opts->join_ms};
     s->policy = rdzv_policy_new(&policy, now_ms(s));

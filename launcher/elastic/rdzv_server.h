@@ -11,7 +11,7 @@
 struct rdzv_server;
 
 /* Listens on the port opts->port (0: any) of all addresses, or only of the loopback address if
- * opts->host is a name of it. Sets `*bound` to the port. Copies what it needs of `opts`.
+ * opts->host is a name of it. Sets `*bound` to the port. The strings of `opts` are borrowed.
  *   -EADDRINUSE  another process has the port; it may be the server of another node */
 int rdzv_server_open(struct rdzv_server **out, uv_loop_t *loop, const struct rdzv_client_opts *opts,
                      int *bound, struct err *e);

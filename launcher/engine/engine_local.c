@@ -178,19 +178,13 @@ static void on_guardian_ended(void *arg)
     uv_timer_start(&en->reaped_timer, on_reaped_timer, 0, 0);
 }
 
-/* ---- reports and PMI-1 ---------------------------------------------------------------------- */
+/* ---- PMI-1 ---------------------------------------------------------------------- */
 
 void engine_local_deliver(struct engine_job *job, const struct exchange_message *m)
 {
     struct local_job *j = (struct local_job *)job;
     if (j->pmi1)
         pmi1_server_deliver(j->pmi1, m);
-}
-
-static void on_report(void *arg, int rank, const char *json, size_t len)
-{
-    struct local_job *j = arg;
-    j->ev.report(j->arg, rank, json, len);
 }
 
 /* ---- end ------------------------------------------------------------------------------------ */
@@ -264,7 +258,6 @@ static void local_free(struct engine_job *job)
 
 /* ---- start ---------------------------------------------------------------------------------- */
 
-/* Asks the guardian to start a rank. */
 static int spawn_rank(struct local_job *j, const struct engine_start_opts *o, int rank,
                       const int fds[3], int report_fd, struct err *e)
 {
@@ -315,7 +308,7 @@ static int start_rank(struct local_job *j, const struct engine_start_opts *o, in
     AUTO(fd) int out = -1;
     AUTO(fd) int err = -1;
     AUTO(fd) int report = -1;
-    struct report_channel_events events = {rank, on_report, j};
+    const struct report_channel_events events = {rank, j->ev.report, j->arg};
     int rc = engine_local_open_stream(&r->streams[0], !o->spec->node.no_pty, &out, e);
     if (rc == 0)
         rc = engine_local_open_stream(&r->streams[1], !o->spec->node.no_pty, &err, e);
@@ -345,7 +338,6 @@ static bool gives_stdin(const struct launch_spec *s)
     return !s->stdin_null && s->stdin_fd >= 0;
 }
 
-/* Starts the next rank. */
 static int start_next(struct local_job *j, const struct engine_start_opts *o, struct err *e)
 {
     int i = j->started++, in = j->engine->dev_null;
@@ -387,13 +379,6 @@ static bool wants_error_files(const struct plan *p)
     return env_get(p->env, "TORCHELASTIC_RUN_ID") && !env_get(p->env, "TORCHELASTIC_ERROR_FILE");
 }
 
-static void open_pmi1(struct local_job *j, const struct engine_start_opts *o)
-{
-    j->map = o->map;
-    if (o->pmix_env)
-        j->pmi1 = pmi1_server_open(j->engine->loop, j->map, j->ev.of_ranks, j->arg);
-}
-
 int engine_local_start(struct engine_job **out, struct engine *en,
                        const struct engine_start_opts *o, const struct engine_events *ev, void *arg,
                        struct err *e)
@@ -428,8 +413,10 @@ int engine_local_start(struct engine_job **out, struct engine *en,
     j->has_error_files = wants_error_files(o->plan) && en->error_files;
     if (!o->spec->no_traces && trace_buffer_open(&j->traces, j->count, &why) < 0)
         log_info("no collective traces: %s", why.text);
-    open_pmi1(j, o);
-    const struct report_channel_events from_ft = {0, on_report, j};
+    j->map = o->map;
+    if (o->pmix_env)
+        j->pmi1 = pmi1_server_open(en->loop, j->map, j->ev.of_ranks, j->arg);
+    const struct report_channel_events from_ft = {0, j->ev.report, j->arg};
     int rc = engine_local_open_files(j, o->spec->output_dir, e);
     if (rc == 0 && o->spec->node.ft_config) {
         AUTO(strv) char **env = env_merge(o->base_env, o->plan->env, NULL);

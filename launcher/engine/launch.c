@@ -147,7 +147,7 @@ static void on_started(void *arg, int rank, pid_t pid)
     struct launch *j = arg;
     j->ranks[rank].pid = pid;
     LAUNCH_OBSERVERS_EMIT(&j->observers, rank_started, rank, pid);
-    launch_after_event(j, rank, job_rank_started(j->job, rank));
+    launch_after_event(j, rank, job_rank_apply(j->job, rank, JOB_RANK_EV_STARTED));
 }
 
 static void on_not_started(void *arg, int rank, int status, bool node_fault, const char *why)
@@ -162,27 +162,21 @@ static void on_not_started(void *arg, int rank, int status, bool node_fault, con
     launch_after_event(j, rank, job_set_rank_end(j->job, &r));
 }
 
-static void on_absent(uv_timer_t *t);
-
 /* Detects absent ranks. If a rank has exited with status 0 and never called MPI_Init, the other
  * ranks wait forever in MPI_Init. Open MPI's mpirun ends such a job immediately, but not if the
  * exit came first. Programs that use only PMIx do not wait for other ranks: they have disconnected
  * before the timer fires. */
-static void watch_absent_ranks(struct launch *j)
+static void watch_absent_ranks(uv_timer_t *t)
 {
+    struct launch *j = t->data;
     int64_t waits_ms;
     int absent = mpi_ranks_find_absent(j->mpi, uv_now(launch_loop(j)), &waits_ms);
     if (absent < 0)
-        uv_timer_stop(&j->absent_timer);
+        uv_timer_stop(t);
     else if (waits_ms < ABSENT_MS)
-        uv_timer_start(&j->absent_timer, on_absent, (uint64_t)(ABSENT_MS - waits_ms), 0);
+        uv_timer_start(t, watch_absent_ranks, (uint64_t)(ABSENT_MS - waits_ms), 0);
     else if (job_rank_absent(j->job, absent))
         enter_state(j);
-}
-
-static void on_absent(uv_timer_t *t)
-{
-    watch_absent_ranks(t->data);
 }
 
 void launch_rank_ended(struct launch *j, const struct rank_end *r)
@@ -191,7 +185,7 @@ void launch_rank_ended(struct launch *j, const struct rank_end *r)
         return;
     j->ranks[r->rank].pid = 0;
     bool changed = job_set_rank_end(j->job, r);
-    watch_absent_ranks(j);
+    watch_absent_ranks(&j->absent_timer);
     if (j->job->ranks[r->rank].state == JOB_RANK_DRAINING) {
         j->ranks[r->rank].drain_until_ms = uv_now(launch_loop(j)) + DRAIN_MS;
         if (!uv_is_active((uv_handle_t *)&j->drain_timer))
@@ -245,7 +239,7 @@ static int on_node(void *arg, int node, const struct topo *t, struct err *e)
         s.cpus = s.node_resources[node].cpus;
         s.gpus = s.node_resources[node].gpus;
     }
-    return plan_set_node(j->plan, node, &s, t, launch_context_env(j->launcher), e);
+    return plan_set_node(j->plan, node, &s, t, j->launcher->env, e);
 }
 
 static void on_address(void *arg, const char *master_addr)
@@ -260,7 +254,7 @@ static void on_rank_event(void *arg, enum rank_event ev, int rank, int code)
     struct launch *j = arg;
     if (ev == RANK_JOINED) {
         mpi_ranks_apply(j->mpi, rank, MPI_RANK_EV_CONNECTED, uv_now(launch_loop(j)));
-        watch_absent_ranks(j);
+        watch_absent_ranks(&j->absent_timer);
     } else if (ev == RANK_FINALIZED) {
         mpi_ranks_apply(j->mpi, rank, MPI_RANK_EV_FINALIZED, 0);
     } else if (ev == RANK_ABORTED) {
@@ -288,7 +282,7 @@ static void on_call_stack(void *arg, int rank, const char *text)
 static void on_eof(void *arg, int rank)
 {
     struct launch *j = arg;
-    launch_after_event(j, rank, job_rank_eof(j->job, rank));
+    launch_after_event(j, rank, job_rank_apply(j->job, rank, JOB_RANK_EV_OUTPUT_ENDED));
 }
 
 static bool on_line(void *arg, int rank, enum launch_stream from, const char *text, size_t len)
@@ -345,7 +339,7 @@ static int read_port_setting(int *out, const struct launch_spec *s, char *const 
 static int choose_port(struct launch *j, int *port, const struct launch_spec *s, struct err *e)
 {
     int wanted = 0;
-    int rc = read_port_setting(&wanted, s, launch_context_env(j->launcher), e);
+    int rc = read_port_setting(&wanted, s, j->launcher->env, e);
     if (rc == 0 && (s->port_held || !plan_is_local(j->plan) || j->plan->first_rank > 0))
         *port = wanted;
     else if (rc == 0)
@@ -383,7 +377,7 @@ static int plan_job(struct launch *j, const struct launch_spec *s, struct err *e
     int rc = launch_context_plan(&j->plan, j->launcher, &with_id, e);
     if (rc < 0)
         return rc;
-    mpi_transport_choose(j->plan, launch_context_env(j->launcher));
+    mpi_transport_choose(j->plan, j->launcher->env);
     int n = j->plan->world_size;
     j->job = job_new(n);
     j->mpi = mpi_ranks_new(n);
@@ -433,7 +427,7 @@ int launch_start(struct launch **out, struct launch_context *l, const struct lau
                                                      .report = on_report,
                                                      .reaped = on_reaped};
     struct launch *j = new_launch(l, s, ev, arg);
-    struct engine_start_opts opts = {.spec = &j->spec, .base_env = launch_context_env(l)};
+    struct engine_start_opts opts = {.spec = &j->spec, .base_env = l->env};
     int rc = plan_job(j, s, e);
     if (rc == 0)
         rc = check_limits(j, e);
@@ -447,8 +441,8 @@ int launch_start(struct launch **out, struct launch_context *l, const struct lau
         rc = launch_context_join_pmix(&j->pmix, l, j->map, j->plan, &from_ranks, j, e);
     opts.pmix_env = j->pmix ? pmix_server_env(j->pmix) : NULL;
     if (rc == 0)
-        rc = (local ? engine_local_start : engine_remote_start)(&j->run, launch_context_engine(l),
-                                                                &opts, &from_engine, j, e);
+        rc = (local ? engine_local_start : engine_remote_start)(&j->run, l->engine, &opts,
+                                                                &from_engine, j, e);
     if (rc < 0) {
         launch_free(j);
         return rc;
@@ -481,8 +475,6 @@ pid_t launch_rank_pid(const struct launch *j, int rank)
 
 void launch_stop(struct launch *j, int request_ms)
 {
-    if (j->job->state != JOB_RUNNING)
-        return;
     j->request_ms = request_ms;
     if (job_apply(j->job, JOB_EV_STOP))
         enter_state(j);

@@ -9,13 +9,6 @@
 #include "launcher/engine/engine.h"
 #include "launcher/plan/env.h"
 
-struct launch_context {
-    struct topo *topo;
-    struct engine *engine;
-    struct pmix_server *pmix; /* NULL until a job needs it */
-    char **env;               /* the environment of this process, before libpmix adds variables */
-};
-
 /* Raises the limit, since this process needs some descriptors for each rank. The ranks keep the
  * user's limit, since the guardian was forked before. */
 static void raise_descriptor_limit(void)
@@ -54,11 +47,6 @@ void launch_context_close(struct launch_context *l)
     free(l);
 }
 
-const struct topo *launch_context_topo(const struct launch_context *l)
-{
-    return l->topo;
-}
-
 void launch_context_choose_engine(struct launch_spec *s, char *const *env)
 {
     AUTO(free) char *mpirun = NULL;
@@ -88,14 +76,4 @@ int launch_context_join_pmix(struct pmix_server_job **out, struct launch_context
     if (!l->pmix)
         rc = pmix_server_open(&l->pmix, engine_loop(l->engine), topo_hwloc(l->topo), e);
     return rc < 0 ? rc : pmix_server_join(out, l->pmix, map, shm_dir, ev, arg, e);
-}
-
-struct engine *launch_context_engine(const struct launch_context *l)
-{
-    return l->engine;
-}
-
-char *const *launch_context_env(const struct launch_context *l)
-{
-    return l->env;
 }

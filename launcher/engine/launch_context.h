@@ -12,7 +12,14 @@
 #include "launcher/pmi/pmix_server.h"
 
 struct engine;
-struct launch_context;
+
+/* Others only read these. */
+struct launch_context {
+    struct topo *topo; /* of this node, as of launch_context_open() */
+    struct engine *engine;
+    struct pmix_server *pmix; /* NULL until a job needs it */
+    char **env;               /* the environment of this process, before libpmix adds variables */
+};
 
 /* Opens the context. Borrows the loop and the guardian; both must outlive the context. Ranks
  * inherit the environment that this process has now. This process ignores SIGPIPE from now on; the
@@ -22,9 +29,6 @@ int launch_context_open(struct launch_context **out, uv_loop_t *loop, struct gua
 /* Closes the context. Call this only when no job is left. No handle stays active on the loop. */
 void launch_context_close(struct launch_context *l);
 AUTO_DEFINE(launch_context, struct launch_context *, launch_context_close)
-
-/* Returns the topology of this node, as of launch_context_open(). Borrowed. */
-const struct topo *launch_context_topo(const struct launch_context *l);
 
 /* Sets s->remote_engine to "ssh" if `env` has no mpirun in PATH. Does nothing if the spec has a
  * remote engine, or needs none. */
@@ -40,8 +44,3 @@ int launch_context_plan(struct plan **out, const struct launch_context *l,
 int launch_context_join_pmix(struct pmix_server_job **out, struct launch_context *l,
                              const struct job_map *map, const struct plan *p,
                              const struct rank_events *ev, void *arg, struct err *e);
-
-/* Return the engine, or the environment that ranks inherit, for callers that start processes
- * outside a job. Both results are borrowed. */
-struct engine *launch_context_engine(const struct launch_context *l);
-char *const *launch_context_env(const struct launch_context *l);

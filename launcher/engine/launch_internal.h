@@ -98,5 +98,5 @@ bool launch_aborts_hold_end(struct launch *j, const struct rank_end *r);
 
 static inline uv_loop_t *launch_loop(const struct launch *j)
 {
-    return engine_loop(launch_context_engine(j->launcher));
+    return engine_loop(j->launcher->engine);
 }

@@ -9,11 +9,6 @@
 
 enum { ODD_SHOWN_MAX = 16 };
 
-static const struct collective_mismatch_call *last_call(const struct collective_position *a)
-{
-    return a->count ? &a->calls[a->count - 1] : NULL;
-}
-
 /* Returns the call in which the rank waits or has failed, or NULL if there is none. */
 static const struct collective_mismatch_call *first_unfinished_call(
     const struct collective_position *a)
@@ -184,7 +179,7 @@ static void write_odd(struct strbuf *b, const struct comm_view *view, int i)
     }
     AUTO(strbuf) struct strbuf where = {0};
     collective_mismatch_describe(&where, a);
-    const struct collective_mismatch_call *last = last_call(a);
+    const struct collective_mismatch_call *last = a->count ? &a->calls[a->count - 1] : NULL;
     strbuf_puts(b, r->exited ? "has exited without making it" : "has not made it");
     if (where.len)
         strbuf_printf(b, ", but is in %s", strbuf_str(&where));

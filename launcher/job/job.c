@@ -85,8 +85,7 @@ bool job_apply(struct job *j, enum job_event ev)
     return true;
 }
 
-/* Applies an event to a rank. Returns true if the job then has a new state. */
-static bool apply_to_rank(struct job *j, int rank, enum job_rank_event ev)
+bool job_rank_apply(struct job *j, int rank, enum job_rank_event ev)
 {
     struct job_rank *r = &j->ranks[rank];
     int to = states_step(&job_rank_states, r->state, ev, "rank %d", rank);
@@ -111,11 +110,6 @@ static bool failed(struct job *j, int rank)
     return job_apply(j, JOB_EV_FAILED);
 }
 
-bool job_rank_started(struct job *j, int rank)
-{
-    return apply_to_rank(j, rank, JOB_RANK_EV_STARTED);
-}
-
 bool job_set_rank_end(struct job *j, const struct rank_end *end)
 {
     struct job_rank *r = &j->ranks[end->rank];
@@ -138,8 +132,8 @@ bool job_set_rank_end(struct job *j, const struct rank_end *end)
     }
     /* Both the failure and the end of a rank may change the job's state. If the last rank fails,
      * both do. */
-    return apply_to_rank(j, end->rank,
-                         end->start_status ? JOB_RANK_EV_NOT_STARTED : JOB_RANK_EV_EXITED) ||
+    return job_rank_apply(j, end->rank,
+                          end->start_status ? JOB_RANK_EV_NOT_STARTED : JOB_RANK_EV_EXITED) ||
            changed;
 }
 
@@ -162,11 +156,6 @@ bool job_rank_absent(struct job *j, int rank)
     r->end.mpi_fault = JOB_MPI_NO_INIT;
     r->end.status = 1;
     return failed(j, rank);
-}
-
-bool job_rank_eof(struct job *j, int rank)
-{
-    return apply_to_rank(j, rank, JOB_RANK_EV_OUTPUT_ENDED);
 }
 
 int job_status(const struct job *j)

@@ -113,7 +113,7 @@ AUTO_DEFINE(job, struct job *, job_free)
 /* Each of these functions returns true if the job has a new state. The actions of that state are
  * then due. */
 bool job_apply(struct job *j, enum job_event ev);
-bool job_rank_started(struct job *j, int rank);
+bool job_rank_apply(struct job *j, int rank, enum job_rank_event ev);
 /* Applies the event NOT_STARTED if r->start_status is set, else EXITED. Copies `r` and sets
  * told_to_stop in the copy. */
 bool job_set_rank_end(struct job *j, const struct rank_end *r);
@@ -123,7 +123,6 @@ bool job_rank_aborted(struct job *j, int rank, int code);
 /* Records that the rank is absent: it exited with status 0 before MPI_Init, in which another rank
  * now waits. The absent rank counts as failed. */
 bool job_rank_absent(struct job *j, int rank);
-bool job_rank_eof(struct job *j, int rank);
 
 /* Returns the exit status of a job that is done. This is the status of the first failed rank. If no
  * rank failed by itself and the job was stopped, it is the status of the lowest rank that has a

@@ -119,3 +119,27 @@ struct hosts *restart_hosts(const struct restart *r, const struct hosts *all, in
         excluded[i] = !excluded[i]; /* those that are kept */
     return hosts_select(all, excluded);
 }
+
+static int best(const bool *chosen, const struct restart_node *nodes, int count)
+{
+    int found = -1;
+    for (int i = 0; i < count; i++)
+        if (!nodes[i].out && !chosen[i] && (found < 0 || nodes[i].faults < nodes[found].faults))
+            found = i;
+    return found;
+}
+
+int restart_choose_nodes(bool *chosen, const struct restart_node *nodes, int count, int min,
+                         int max)
+{
+    int usable = 0, n = 0;
+    for (int i = 0; i < count; i++) {
+        usable += !nodes[i].out;
+        chosen[i] = false;
+    }
+    if (usable < min)
+        return usable;
+    for (int i; n < max && (i = best(chosen, nodes, count)) >= 0; n++)
+        chosen[i] = true;
+    return n;
+}

@@ -1,4 +1,5 @@
-/* restart - decides if a failed job is restarted, when, and without which hosts.
+/* restart - decides if a failed job is restarted, when, without which hosts, and which nodes take
+ * part in an attempt of a job that has more nodes than it needs.
  *
  * Pure. The caller passes the results of attempts with their duration. */
 #pragma once
@@ -41,3 +42,15 @@ bool restart_is_bad_host(const struct restart *r, const char *host);
  * appended to the strv `excluded`. */
 struct hosts *restart_hosts(const struct restart *r, const struct hosts *all, int slots_needed,
                             int per_node, char ***excluded);
+
+/* What is known of a node, in the order of the host list. */
+struct restart_node {
+    bool out;   /* it cannot take part: it does not answer, a check would break the job, … */
+    int faults; /* failed checks and failed attempts; a node with fewer is preferred */
+};
+
+/* Sets `chosen` for up to `max` nodes: those with the fewest faults, and of equal ones the first.
+ * Returns the number of chosen nodes. If it is less than `min`, no node is chosen, and the result
+ * is the number of nodes that could take part. */
+int restart_choose_nodes(bool *chosen, const struct restart_node *nodes, int count, int min,
+                         int max);

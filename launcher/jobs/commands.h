@@ -3,8 +3,7 @@
 #pragma once
 
 int cmd_run(int argc, char **argv);
-int cmd_torchrun(int argc, char **argv);
-int cmd_torchrun_ft(int argc, char **argv);
+int cmd_torchrun(int argc, char **argv); /* also as "ft_launcher" */
 int cmd_ps(int argc, char **argv);
 int cmd_logs(int argc, char **argv);
 int cmd_kill(int argc, char **argv);

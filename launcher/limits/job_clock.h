@@ -7,8 +7,14 @@
 
 struct job_clock;
 
+/* Reads a point in time: a duration from now (duration.h), "HH:MM[:SS]" (the next such time),
+ * "YYYY-MM-DD", or "YYYY-MM-DDTHH:MM[:SS]" with "T" or a space. Times are in the local time zone,
+ * and in UTC if "Z" follows. `now_s` and `*out_s` are seconds since 1970. -EINVAL  malformed
+ *   -ERANGE  the time has passed */
+int job_clock_parse_deadline(double *out_s, const char *text, double now_s, struct err *e);
+
 /* Reads the limits that the user has written as text.
- *   -EINVAL, -ERANGE  as deadline_parse() and job_limits_parse_budget() */
+ *   -EINVAL, -ERANGE  as job_clock_parse_deadline() and job_limits_parse_budget() */
 int job_clock_read_limits(struct job_limits *l, struct err *e);
 
 /* Starts to measure, with no GPU in use. `on_limit` is called once, by the loop. Borrows the

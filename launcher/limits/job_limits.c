@@ -35,16 +35,6 @@ double job_limits_budget_gpu_h(const struct job_limits *l)
     return l->budget_money > 0 ? l->budget_money / l->price : l->budget_gpu_h;
 }
 
-static double timeout_remaining_s(const struct job_limits *l, const struct job_limits_usage *u)
-{
-    return l->timeout_s > 0 ? l->timeout_s - u->seconds : INFINITY;
-}
-
-static double deadline_remaining_s(const struct job_limits *l, const struct job_limits_usage *u)
-{
-    return l->deadline_s > 0 ? l->deadline_s - u->now_s : INFINITY;
-}
-
 static double budget_remaining_s(const struct job_limits *l, const struct job_limits_usage *u)
 {
     double budget_h = job_limits_budget_gpu_h(l), left_h = budget_h - u->gpu_hours;
@@ -55,24 +45,20 @@ static double budget_remaining_s(const struct job_limits *l, const struct job_li
     return u->gpus > 0 ? left_h * HOUR_S / u->gpus : INFINITY;
 }
 
-static void describe_later(struct strbuf *b, double seconds)
+double job_limits_next_s(const struct job_limits *l, const struct job_limits_usage *u,
+                         enum job_limit *limit)
 {
-    if (seconds >= 0.05)
-        strbuf_printf(b, " and ended %.1f s later", seconds);
-}
-
-static void describe_timeout(struct strbuf *b, const struct job_limits *l,
-                             const struct job_limits_usage *u)
-{
-    strbuf_printf(b, "after %g s (--timeout)", l->timeout_s);
-    describe_later(b, u->seconds - l->timeout_s);
-}
-
-static void describe_deadline(struct strbuf *b, const struct job_limits *l,
-                              const struct job_limits_usage *u)
-{
-    strbuf_printf(b, "at its deadline (--deadline %s)", l->deadline_text);
-    describe_later(b, u->now_s - l->deadline_s);
+    const double remaining_s[JOB_LIMITS] = {
+        [JOB_LIMIT_TIMEOUT] = l->timeout_s > 0 ? l->timeout_s - u->seconds : INFINITY,
+        [JOB_LIMIT_DEADLINE] = l->deadline_s > 0 ? l->deadline_s - u->now_s : INFINITY,
+        [JOB_LIMIT_BUDGET] = budget_remaining_s(l, u)};
+    double next_s = INFINITY;
+    for (int i = 0; i < JOB_LIMITS; i++)
+        if (remaining_s[i] < next_s && next_s > 0) {
+            next_s = remaining_s[i];
+            *limit = (enum job_limit)i;
+        }
+    return next_s;
 }
 
 static void describe_budget(struct strbuf *b, const struct job_limits *l,
@@ -89,32 +75,19 @@ static void describe_budget(struct strbuf *b, const struct job_limits *l,
         strbuf_printf(b, ", %.2f more than the budget", over);
 }
 
-static const struct {
-    double (*remaining_s)(const struct job_limits *l, const struct job_limits_usage *u);
-    void (*describe)(struct strbuf *b, const struct job_limits *l,
-                     const struct job_limits_usage *u);
-} limits[JOB_LIMITS] = {
-    [JOB_LIMIT_TIMEOUT] = {timeout_remaining_s, describe_timeout},
-    [JOB_LIMIT_DEADLINE] = {deadline_remaining_s, describe_deadline},
-    [JOB_LIMIT_BUDGET] = {budget_remaining_s, describe_budget},
-};
-
-double job_limits_next_s(const struct job_limits *l, const struct job_limits_usage *u,
-                         enum job_limit *limit)
-{
-    double next_s = INFINITY;
-    for (int i = 0; i < JOB_LIMITS; i++) {
-        double s = limits[i].remaining_s(l, u);
-        if (s < next_s && next_s > 0) {
-            next_s = s;
-            *limit = (enum job_limit)i;
-        }
-    }
-    return next_s;
-}
-
 void job_limits_describe(struct strbuf *b, const struct job_limits *l, enum job_limit limit,
                          const struct job_limits_usage *at_end)
 {
-    limits[limit].describe(b, l, at_end);
+    double later_s = 0;
+    if (limit == JOB_LIMIT_TIMEOUT) {
+        strbuf_printf(b, "after %g s (--timeout)", l->timeout_s);
+        later_s = at_end->seconds - l->timeout_s;
+    } else if (limit == JOB_LIMIT_DEADLINE) {
+        strbuf_printf(b, "at its deadline (--deadline %s)", l->deadline_text);
+        later_s = at_end->now_s - l->deadline_s;
+    } else {
+        describe_budget(b, l, at_end);
+    }
+    if (later_s >= 0.05)
+        strbuf_printf(b, " and ended %.1f s later", later_s);
 }

@@ -154,7 +154,7 @@ static const struct {
 };
 
 /* Removes the variables of an outer launcher (mpirun, srun), by which libpmix would connect to that
- * launcher's server. The ranks have the environment from before (launch_context_env()). */
+ * launcher's server. The ranks have the environment from before (launch_context.env). */
 static void forget_outer_launcher(void)
 {
     static const char *const prefixes[] = {"PMIX_", "PMI_", "PRTE_"};

@@ -92,10 +92,10 @@ int agent_spawn_start(struct agent_spawn **out, struct launch_context *l,
     env_set(&p->env, REMOTE_ENV_NODE, "%d", opts->node);
     env_set(&p->env, REMOTE_ENV_CONTROL, "%s", opts->control);
     env_set(&p->env, REMOTE_ENV_TOKEN, "%s", opts->token);
-    AUTO(strv) char **env = remote_launcher_strip_env(launch_context_env(l));
+    AUTO(strv) char **env = remote_launcher_strip_env(l->env);
     struct launch_spec spec = {.stdin_null = true, .node.no_pty = true, .cgroup = opts->cgroup};
     struct engine_start_opts start = {.plan = p, .spec = &spec, .base_env = env};
-    rc = engine_local_start(&a->job, launch_context_engine(l), &start, &ev, a, e);
+    rc = engine_local_start(&a->job, l->engine, &start, &ev, a, e);
     if (rc < 0)
         return rc;
     *out = TAKE(a);

@@ -10,8 +10,8 @@
 #include "launcher/jobs/commands.h"
 #include "launcher/node/topo.h"
 #include "launcher/place/placement.h"
-#include "launcher/run/run_mpmd.h"
-#include "launcher/run/run_print.h"
+#include "launcher/plan/plan_print.h"
+#include "launcher/run/run_options_internal.h"
 #include "launcher/run/run_session.h"
 
 static int print_plan(struct run_options *o, struct err *e)
@@ -35,15 +35,14 @@ static int print_plan(struct run_options *o, struct err *e)
         log_warn("this plan shows one node; the rendezvous at %s:%d assigns its ranks",
                  o->rdzv->host, o->rdzv->port);
     AUTO(strbuf) struct strbuf b = {0};
-    run_print_plan(&b, p, o->json);
+    AUTO(json) json_t *j = o->json ? plan_print_json(p) : NULL;
+    AUTO(free) char *line = j ? json_line(j) : NULL;
+    if (line)
+        strbuf_printf(&b, "%s\n", line);
+    else
+        plan_print(&b, p);
     fputs(strbuf_str(&b), stdout);
     return 0;
-}
-
-int cmd_run_usage_error(const struct run_options *o, const struct err *e)
-{
-    err_print(e, o->program);
-    return EXIT_STATUS_USAGE;
 }
 
 /* Sets TERM=dumb for the ranks, unless drover's stdout is a terminal or the user sets TERM. The
@@ -59,27 +58,28 @@ static void set_terminal(struct run_options *o)
     o->spec.env = o->env;
 }
 
-int cmd_run_job(struct run_options *o)
+int cmd_run_job(struct run_options *o, int parsed, struct err *e)
 {
     const struct feature_run run = run_options_features(o);
-    struct err e = {0};
     int status = 0;
+    if (parsed < 0)
+        err_print(e, o->program);
+    if (parsed != 0)
+        return parsed == OPT_HELP ? 0 : EXIT_STATUS_USAGE;
     if (o->verbose)
         log_set_level(LOG_INFO);
     if (!o->dry_run)
         set_terminal(o);
-    int rc = o->dry_run ? print_plan(o, &e) : run_mpmd_check_scripts(o, &e);
+    int rc = o->dry_run ? print_plan(o, e) : run_mpmd_check_scripts(o, e);
     if (rc == 0)
-        rc = feature_admit(&status, &run, &e);
+        rc = feature_admit(&status, &run, e);
     if (rc == 0 && status == 0 && !o->dry_run)
-        rc = run_session(&status, o, &e);
+        rc = run_session(&status, o, e);
     if (rc == -EBUSY || rc == -ECANCELED) /* no GPUs became free, or the preflight has failed */
         status = EXIT_STATUS_FAILED;
-    if (rc < 0 && status == 0)
-        return cmd_run_usage_error(o, &e);
     if (rc < 0)
-        err_print(&e, o->program);
-    return status;
+        err_print(e, o->program);
+    return rc < 0 && status == 0 ? EXIT_STATUS_USAGE : status;
 }
 
 int cmd_run(int argc, char **argv)
@@ -91,7 +91,7 @@ int cmd_run(int argc, char **argv)
     int rc = run_options_parse(&o, log_program(), argc, argv, &e);
     if (link && o.style.tag == CONSOLE_TAG_AUTO)
         o.style.tag = CONSOLE_TAG_NONE;
-    int status = rc == 0 ? cmd_run_job(&o) : rc == OPT_HELP ? 0 : cmd_run_usage_error(&o, &e);
+    int status = cmd_run_job(&o, rc, &e);
     run_options_free(&o);
     return status;
 }

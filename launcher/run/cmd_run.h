@@ -5,8 +5,6 @@
 #include "common/err.h"
 #include "launcher/run/run_options.h"
 
-/* Prints the plan if --dry-run is set, else runs the job in the foreground. Prints errors. Returns
- * the exit status. */
-int cmd_run_job(struct run_options *o);
-/* Prints why nothing was started. Returns the exit status. */
-int cmd_run_usage_error(const struct run_options *o, const struct err *e);
+/* `parsed` is the result of reading the options, and `e` its error. Prints the plan if --dry-run is
+ * set, else runs the job in the foreground. Prints errors. Returns the exit status. */
+int cmd_run_job(struct run_options *o, int parsed, struct err *e);

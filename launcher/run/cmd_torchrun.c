@@ -2,6 +2,7 @@
  * NVIDIA's ft_launcher, which adds time limits. If the hosts are known, it starts the
  * ranks of all nodes. Otherwise the user runs one torchrun per node, and each starts the external
  * part of its node. --node-rank or the rendezvous then decides the node's number. */
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +13,6 @@
 #include "launcher/jobs/commands.h"
 #include "launcher/plan/allocation.h"
 #include "launcher/run/cmd_run.h"
-#include "launcher/run/features/feature_redirect.h"
 #include "launcher/run/ft_options.h"
 
 enum {
@@ -96,7 +96,7 @@ static const struct opt own_rows[] = {
     OPT_FLAG(0, "no-preflight", "do not check the GPUs of the nodes first (only drover)", T,
              job.features.preflight.off),
     OPT_INT(0, "max-restarts", "N", "restart a failed job up to N times (default: 0)", T,
-            job.max_restarts, 0, INT_MAX),
+            job.spec.max_restarts, 0, INT_MAX),
     OPT_DURATION(0, "grace", "DURATION", "time from SIGTERM to SIGKILL (default: 30; only drover)",
                  T, job.grace_s, 0, FEATURE_TIME_MAX_S),
     OPT_FLAG(0, "stragglers", "name ranks that are slower than the others (only drover)", T,
@@ -165,28 +165,24 @@ static const struct opt ft_options[] = {OPT_PART(own_rows, 0), OPT_PART(ft_rows,
  * operators set such variables. */
 static char **add_env_options(int argc, char **argv, bool is_ft)
 {
-    static const char *const valued[] = {
+    static const char *const names[] = {
+        "ft-cfg-path", /* only ft_launcher has it */
         "nnodes",       "nproc-per-node", "node-rank", "master-addr", "master-port",
         "rdzv-backend", "rdzv-endpoint",  "rdzv-id",   "rdzv-conf",   "max-restarts",
         "role",         "log-dir",        "redirects", "tee",         "monitor-interval",
-        "ft-cfg-path", /* the last one: only ft_launcher has it */
+        "standalone",   "module",         "no-python" /* these have no value */
     };
-    static const char *const flags[] = {"standalone", "module", "no-python"};
     char **words = NULL;
     strv_push(&words, xstrdup(argv[0]));
-    for (size_t i = 0; i < COUNT_OF(valued) + COUNT_OF(flags); i++) {
-        bool flag = i >= COUNT_OF(valued);
-        if (i == COUNT_OF(valued) - 1 && !is_ft)
-            continue;
-        const char *option = flag ? flags[i - COUNT_OF(valued)] : valued[i];
-        AUTO(free) char *name = xasprintf("PET_%s", option);
+    for (size_t i = is_ft ? 0 : 1; i < COUNT_OF(names); i++) {
+        AUTO(free) char *name = xasprintf("PET_%s", names[i]);
         for (char *c = name; *c; c++)
-            *c = (char)(*c == '-' ? '_' : *c >= 'a' && *c <= 'z' ? *c - 'a' + 'A' : *c);
+            *c = (char)(*c == '-' ? '_' : toupper((unsigned char)*c));
         const char *value = getenv(name);
-        if (value && *value && !flag)
-            strv_push(&words, xasprintf("--%s=%s", option, value));
+        if (value && *value && i < COUNT_OF(names) - 3)
+            strv_push(&words, xasprintf("--%s=%s", names[i], value));
         else if (value && *value && strcmp(value, "0") != 0)
-            strv_push(&words, xasprintf("--%s", option));
+            strv_push(&words, xasprintf("--%s", names[i]));
     }
     for (int i = 1; i < argc; i++)
         strv_push(&words, xstrdup(argv[i]));
@@ -237,13 +233,11 @@ static int read_backend(struct torchrun *t, struct err *e)
     return err_hint(e, "--rdzv-backend c10d --rdzv-endpoint NODE:PORT");
 }
 
-static int read_conf_pair(struct torchrun *t, const char *pair, struct err *e)
+static int read_conf_pair(struct torchrun *t, const char *key, const char *value, struct err *e)
 {
-    const char *value = strchr(pair, '=');
     int seconds = 0;
     if (!value)
         return err_set(e, -EINVAL, "not KEY=VALUE");
-    AUTO(free) char *key = xstrndup(pair, (size_t)(value++ - pair));
     bool join = strcmp(key, "join_timeout") == 0 || strcmp(key, "timeout") == 0;
     if (strcmp(key, "is_host") == 0)
         t->rdzv.is_host = *value && strchr("1tTyY", *value);
@@ -262,13 +256,11 @@ static int read_conf(struct torchrun *t, struct err *e)
     t->rdzv.last_call_ms = LAST_CALL_MS;
     t->rdzv.join_ms = JOIN_MS;
     t->rdzv.is_host = NOT_GIVEN;
-    const char *rest = t->conf ? t->conf : "";
-    while (*rest) {
-        size_t len = strcspn(rest, ",");
-        AUTO(free) char *pair = xstrndup(rest, len);
-        rest += len + (rest[len] == ',');
-        if (read_conf_pair(t, pair, e) < 0)
-            return err_wrap(e, "--rdzv-conf '%s'", pair);
+    AUTO(free) char *all = xstrdup(t->conf ? t->conf : "");
+    for (char *rest = all, *value; (value = strsep(&rest, ","));) {
+        const char *key = strsep(&value, "=");
+        if ((value || *key || rest) && read_conf_pair(t, key, value, e) < 0)
+            return err_wrap(e, "--rdzv-conf '%s%s%s'", key, value ? "=" : "", value ? value : "");
     }
     return 0;
 }
@@ -487,28 +479,18 @@ static void print_help(const char *program, bool is_ft)
     opt_print_help(stdout, &help, is_ft ? ft_options : options);
 }
 
-static int run(int argc, char **argv, bool is_ft)
+int cmd_torchrun(int argc, char **argv)
 {
+    bool is_ft = strcmp(argv[0], "ft_launcher") == 0;
     struct torchrun t = {.node_rank = NOT_GIVEN, .is_ft = is_ft};
     struct err e = {0};
     run_options_init(&t.job, log_program());
     AUTO(strv) char **words = add_env_options(argc, argv, is_ft);
-    int rc = parse(&t, (int)strv_len(words), words, &e), status = 0;
+    int rc = parse(&t, (int)strv_len(words), words, &e);
     if (rc == OPT_HELP)
         print_help(t.job.program, is_ft);
-    else
-        status = rc == 0 ? cmd_run_job(&t.job) : cmd_run_usage_error(&t.job, &e);
+    int status = cmd_run_job(&t.job, rc, &e);
     run_options_free(&t.job);
     free(t.endpoint_host);
     return status;
-}
-
-int cmd_torchrun(int argc, char **argv)
-{
-    return run(argc, argv, false);
-}
-
-int cmd_torchrun_ft(int argc, char **argv)
-{
-    return run(argc, argv, true);
 }

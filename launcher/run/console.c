@@ -48,10 +48,17 @@ bool console_coloured(int fd)
     return isatty(fd) && term && *term && strcmp(term, "dumb") != 0;
 }
 
+/* Too much output is unwritten, so that the ranks should pause. */
+static bool is_full(const struct console *c)
+{
+    return async_writer_waiting(c->out->writer) > ASYNC_WRITER_FULL ||
+           async_writer_waiting(c->err->writer) > ASYNC_WRITER_FULL;
+}
+
 static void on_written(void *arg)
 {
     struct console *c = arg;
-    if (c->paused && c->job && !console_full(c)) {
+    if (c->paused && c->job && !is_full(c)) {
         c->paused = false;
         launch_resume_output(c->job);
     }
@@ -227,7 +234,7 @@ bool console_line(struct console *c, int rank, enum launch_stream from, const ch
     if (text[len] && s->unfinished == source)
         s->unfinished = NO_SOURCE;
     *b = (struct begun){0};
-    return !console_full(c);
+    return !is_full(c);
 }
 
 void console_partial_line(struct console *c, int rank, enum launch_stream from, const char *text,
@@ -235,7 +242,7 @@ void console_partial_line(struct console *c, int rank, enum launch_stream from, 
 {
     int source = 2 * rank + (from == LAUNCH_STDERR);
     struct begun *b = &c->begun[source];
-    if (console_full(c) || len <= b->shown)
+    if (is_full(c) || len <= b->shown)
         return;
     b->torn |= b->shown > 0 && sink_of(c, from)->unfinished != source;
     add_text(c, rank, from, text + b->shown, len - b->shown);
@@ -248,12 +255,6 @@ void console_print(struct console *c, const char *text)
         return;
     end_line(c->err);
     async_writer_add(c->err->writer, text, strlen(text));
-}
-
-bool console_full(const struct console *c)
-{
-    return async_writer_waiting(c->out->writer) > ASYNC_WRITER_FULL ||
-           async_writer_waiting(c->err->writer) > ASYNC_WRITER_FULL;
 }
 
 bool console_waiting(const struct console *c)

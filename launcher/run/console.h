@@ -27,8 +27,8 @@ struct console_style {
 
 struct console;
 
-/* Opens the console. The loop calls `on_progress(arg)` when the result of console_full(),
- * console_waiting() or console_error() may have changed. */
+/* Opens the console. The loop calls `on_progress(arg)` when the result of console_waiting()
+ * or console_error() may have changed. */
 int console_open(struct console **out, uv_loop_t *loop, const struct console_style *style,
                  void (*on_progress)(void *arg), void *arg, struct err *e);
 /* Closes the console and drops unwritten output. The handles close in the loop's next iteration. */
@@ -58,8 +58,6 @@ void console_partial_line(struct console *c, int rank, enum launch_stream from, 
  * nothing if the reader of the output has closed it. */
 void console_print(struct console *c, const char *text);
 
-/* Returns true if too much output is unwritten, so that the ranks should pause. */
-bool console_full(const struct console *c);
 /* Returns true if output is unwritten. */
 bool console_waiting(const struct console *c);
 /* Returns the error of stdout, or else of stderr (-EPIPE, …). Returns 0 if both can be written. */

@@ -24,7 +24,6 @@ static const struct {
     [FT_SAFETY_FACTOR] = {"safety_factor", NULL, NUMBER, 5},
 };
 
-/* Settings of the extension that have no effect. */
 static const char *const without_effect[] = {
     "node_health_check_interval", "rank_termination_signal", "log_level",
     "restart_check_interval",     "enable_nic_monitor",      "pci_topo_file",
@@ -151,7 +150,6 @@ static int read_option(json_t *all, int i, const char *text, struct err *e)
     return 0;
 }
 
-/* Sets the limits from the settings. */
 static int set_limits(struct section_limits *limits, const json_t *all, struct err *e)
 {
     AUTO(json) json_t *from = json_object();

@@ -9,7 +9,6 @@ struct run_elastic {
     struct run_elastic_events ev;
     void *arg;
     struct rdzv_client *client;
-    struct rdzv_client_opts client_opts;
     char *master_addr; /* the spec points to it */
     enum elastic_state state;
     bool peer_failed; /* why the server stopped the last attempt: true if a peer failed, false if
@@ -76,9 +75,7 @@ static void on_stop(void *arg, bool failure, const char *reason)
     struct run_elastic *m = arg;
     enum elastic_state from = m->state;
     m->peer_failed = failure;
-    if (!apply(m, failure      ? ELASTIC_EV_STOP_FAILED
-                  : m->by_user ? ELASTIC_EV_STOP_JOINED_LAST
-                               : ELASTIC_EV_STOP_JOINED))
+    if (!apply(m, !failure && m->by_user ? ELASTIC_EV_STOP_LAST : ELASTIC_EV_STOP))
         return;
     if (from == ELASTIC_RUNNING) {
         print(m, reason, ": stopping the ranks of this node");
@@ -174,11 +171,11 @@ int run_elastic_open(struct run_elastic **out, uv_loop_t *loop, const struct run
     m->opts = *o;
     m->ev = *events;
     m->arg = arg;
-    m->client_opts = *o->run->rdzv;
-    m->client_opts.name = topo_name(o->topo);
-    int rc = count_ranks(&m->client_opts.ranks, &o->run->spec, o->topo, e);
+    struct rdzv_client_opts opts = *o->run->rdzv;
+    opts.name = topo_name(o->topo);
+    int rc = count_ranks(&opts.ranks, &o->run->spec, o->topo, e);
     if (rc == 0)
-        rc = rdzv_client_open(&m->client, loop, &m->client_opts, &client_events, m, e);
+        rc = rdzv_client_open(&m->client, loop, &opts, &client_events, m, e);
     if (rc < 0)
         return rc;
     *out = TAKE(m);

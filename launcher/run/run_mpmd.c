@@ -1,4 +1,4 @@
-#include "launcher/run/run_mpmd.h"
+#include "launcher/run/run_options_internal.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -41,7 +41,6 @@ void run_mpmd_prepend_path(char ***env, char *const *outer, const char *dir)
     strv_push(env, xasprintf("PATH=%s%s%s", dir, path ? ":" : "", path ? path : ""));
 }
 
-/* Returns the Python script of a command line; NULL: none. */
 static const char *script_of(char *const *argv)
 {
     size_t i = 0;

@@ -6,9 +6,6 @@
 
 #include "common/opt.h"
 #include "launcher/remote/remote_launcher.h"
-#include "launcher/run/features/feature_redirect.h"
-#include "launcher/run/run_mpmd.h"
-#include "launcher/run/run_options_mapping.h"
 
 /* ---- values --------------------------------------------------------------------------------- */
 
@@ -362,7 +359,7 @@ static const struct opt options[] = {
     FEATURE(spares),
     FEATURE(preflight),
     OPT_INT(0, "max-restarts", "N", "restart a failed job up to N times (default: 0)", T,
-            max_restarts, 0, INT_MAX),
+            spec.max_restarts, 0, INT_MAX),
     FEATURE(budget),
     FEATURE(hang),
     FEATURE(idle),

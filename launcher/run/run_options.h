@@ -57,8 +57,7 @@ struct run_options {
     /* In all of these, 0 means no limit or the default. */
     double start_timeout_s, lost_after_s;
     struct feature_settings features;
-    char *ft_config; /* spec.node.ft_config; owned */
-    int max_restarts;
+    char *ft_config;               /* spec.node.ft_config; owned */
     struct rdzv_client_opts *rdzv; /* the rendezvous of an elastic job; NULL: no rendezvous */
     struct console_style style;
     hwloc_bitmap_t show; /* the ranks whose output is shown; NULL: all */

@@ -1,4 +1,5 @@
-#include "launcher/run/run_options_mapping.h"
+/* The option values that say where ranks run and what starts them there. */
+#include "launcher/run/run_options_internal.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -243,23 +244,15 @@ int run_options_mapping_legacy(struct run_options *o, const char *option, struct
 
 int run_options_mapping_engine(void *opts, char *const *values, struct err *e)
 {
-    static const struct {
-        const char *word;
-        const char *engine;
-    } engines[] = {{"auto", NULL}, {"local", PLAN_ENGINE_LOCAL}};
     const struct remote_launcher *launcher = remote_launcher_find(values[0]);
     struct run_options *o = opts;
-    for (size_t i = 0; i < COUNT_OF(engines); i++)
-        if (strcmp(values[0], engines[i].word) == 0) {
-            o->spec.engine = engines[i].engine;
-            return 0;
-        }
-    if (launcher && !launcher->hidden) {
-        o->spec.engine = launcher->word;
-        return 0;
+    bool local = strcmp(values[0], PLAN_ENGINE_LOCAL) == 0;
+    if (!local && strcmp(values[0], "auto") != 0 && (!launcher || launcher->hidden)) {
+        err_set(e, -EINVAL, "unknown engine '%s'", values[0]);
+        return err_hint(e, "local, " REMOTE_LAUNCHER_WORDS(", "));
     }
-    err_set(e, -EINVAL, "unknown engine '%s'", values[0]);
-    return err_hint(e, "local, " REMOTE_LAUNCHER_WORDS(", "));
+    o->spec.engine = local ? PLAN_ENGINE_LOCAL : launcher ? launcher->word : NULL;
+    return 0;
 }
 
 int run_options_mapping_launcher(void *opts, char *const *values, struct err *e)

@@ -10,9 +10,7 @@
 #include "launcher/plan/exclude_file.h"
 #include "launcher/plan/hostfile.h"
 #include "launcher/remote/remote_launcher.h"
-#include "launcher/run/run_mpmd.h"
 #include "launcher/run/run_options_internal.h"
-#include "launcher/run/run_options_mapping.h"
 
 static int unsupported(const char *option, struct err *e)
 {
@@ -410,7 +408,6 @@ int run_options_resolve(struct run_options *o, struct err *e)
     o->spec.apps = o->apps;
     o->spec.app_count = o->app_count;
     o->spec.per_node = o->per_node > 0 ? o->per_node : 0;
-    o->spec.max_restarts = o->max_restarts;
     choose_engine(o);
     o->spec.start_timeout_ms = (int)(o->start_timeout_s * 1000);
     o->spec.lost_after_ms = (int)(o->lost_after_s * 1000);

@@ -4,9 +4,7 @@
 #include <string.h>
 
 #include "common/file.h"
-#include "common/json.h"
 #include "common/log.h"
-#include "launcher/plan/plan_print.h"
 #include "launcher/watch/failure_cause.h"
 
 static void print_end(struct strbuf *b, const struct rank_end *r)
@@ -102,20 +100,4 @@ void run_print_error_file(const struct job_end *end)
     int rc = file_write(path, end->error, strlen(end->error), 0666);
     if (rc < 0)
         log_warn("TORCHELASTIC_ERROR_FILE '%s': %s", path, strerror(-rc));
-}
-
-void run_print_plan(struct strbuf *b, const struct plan *p, bool json)
-{
-    if (!json) {
-        plan_print(b, p);
-        return;
-    }
-    AUTO(json) json_t *j = plan_print_json(p);
-    AUTO(free) char *line = json_line(j);
-    strbuf_printf(b, "%s\n", line);
-}
-
-void run_print_bindings(struct strbuf *b, const struct plan *p)
-{
-    plan_print_ranks(b, p);
 }

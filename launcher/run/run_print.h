@@ -1,7 +1,5 @@
-/* run_print - makes the texts of `drover run` about a failure, a plan and its bindings. */
+/* run_print - makes the texts of `drover run` about a failure. */
 #pragma once
-
-#include <stdbool.h>
 
 #include "common/strbuf.h"
 #include "launcher/engine/launch.h"
@@ -16,8 +14,3 @@ void run_print_failure(struct strbuf *b, const char *program, const struct plan 
 /* Copies the error text of the first failed rank to the file that the user has named in
  * TORCHELASTIC_ERROR_FILE, as torchrun does. Logs an error if the file cannot be written. */
 void run_print_error_file(const struct job_end *end);
-
-/* Appends the whole plan (--dry-run). */
-void run_print_plan(struct strbuf *b, const struct plan *p, bool json);
-/* Appends one line per rank (--report-bindings). */
-void run_print_bindings(struct strbuf *b, const struct plan *p);

@@ -95,11 +95,6 @@ void run_restarts_start_timer(struct run_restarts *r)
     uv_timer_start(&r->timer, on_timer, (uint64_t)r->pause_ms, 0);
 }
 
-int run_restarts_attempt(const struct run_restarts *r)
-{
-    return restart_count(r->restart);
-}
-
 struct run_restarts *run_restarts_open(struct feature_run *run, void (*on_due)(void *arg),
                                        void *arg)
 {

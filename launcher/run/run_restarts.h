@@ -20,6 +20,3 @@ bool run_restarts_attempt_ended(struct run_restarts *r, const struct plan *p,
                                 const struct job_end *end, int status, bool by_user);
 /* Announces the restart and starts the pause before it. */
 void run_restarts_start_timer(struct run_restarts *r);
-/* Returns the number of the present attempt, or of the next attempt if a restart is due. The first
- * attempt is 0. */
-int run_restarts_attempt(const struct run_restarts *r);

@@ -10,7 +10,9 @@
 #include "common/stop_signals.h"
 #include "launcher/guardian/guardian.h"
 #include "launcher/io/tty_stdin.h"
+#include "launcher/job/restart.h"
 #include "launcher/place/placement.h"
+#include "launcher/plan/plan_print.h"
 #include "launcher/run/run_elastic.h"
 #include "launcher/run/run_print.h"
 #include "launcher/run/run_restarts.h"
@@ -221,7 +223,6 @@ static void print(void *arg, const char *text)
     console_print(s->console, text);
 }
 
-/* A feature stops the job. */
 static void on_stop(void *arg, enum feature_cause cause)
 {
     struct session *s = arg;
@@ -313,7 +314,7 @@ static int start_attempt(struct session *s, struct err *e)
     static const struct launch_events events = {
         .rank_started = on_rank_started, .rank_ended = on_rank_ended, .ended = on_ended};
     struct feature_run *f = &s->features;
-    f->attempt = run_restarts_attempt(s->restarts);
+    f->attempt = restart_count(f->restart);
     launch_free(TAKE(s->job)); /* of the previous attempt */
     int rc = feature_prepare(f, e);
     if (rc == 0)
@@ -414,7 +415,7 @@ static int start_first_attempt(struct session *s, struct err *e)
         placement_warn(launch_plan(s->job));
     if (s->opts->report_bindings) {
         AUTO(strbuf) struct strbuf b = {0};
-        run_print_bindings(&b, launch_plan(s->job));
+        plan_print_ranks(&b, launch_plan(s->job));
         console_print(s->console, strbuf_str(&b));
     }
     apply(s, RUN_SESSION_EV_STARTED);
@@ -424,7 +425,7 @@ static int start_first_attempt(struct session *s, struct err *e)
 static int open_rendezvous(struct session *s, struct err *e)
 {
     const struct run_elastic_opts o = {
-        .run = s->opts, .topo = launch_context_topo(s->context), .console = s->console};
+        .run = s->opts, .topo = s->context->topo, .console = s->console};
     static const struct run_elastic_events events = {.assigned = start_next_attempt,
                                                      .stop = on_peers_stop,
                                                      .peers_failed = on_peers_failed,
@@ -447,7 +448,7 @@ static int start(struct session *s, struct err *e)
         rc = console_open(&s->console, &s->loop, &s->opts->style, on_output_progress, s, e);
     if (rc < 0)
         return rc;
-    s->features.topo = launch_context_topo(s->context);
+    s->features.topo = s->context->topo;
     rc = feature_open(&s->features, e);
     if (rc == 0)
         rc = choose_stdin(s, e);

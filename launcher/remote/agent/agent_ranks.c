@@ -124,7 +124,7 @@ int agent_ranks_start(struct agent *a, int master_port, struct err *e)
     a->ranks = xcalloc((size_t)m->local_count, sizeof *a->ranks);
     for (int i = 0; i < m->local_count; i++)
         a->ranks[i] = (struct agent_rank){.agent = a, .number = m->local[i]};
-    return engine_local_start(&a->job, launch_context_engine(a->context), &opts, &ev, a, e);
+    return engine_local_start(&a->job, a->context->engine, &opts, &ev, a, e);
 }
 
 void agent_ranks_free(struct agent *a)

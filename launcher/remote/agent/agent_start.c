@@ -40,7 +40,7 @@ static int export_topology(struct strbuf *out, const struct agent *a, struct err
 {
     AUTO(free) char *text = NULL;
     size_t len = 0;
-    int rc = topo_export(&text, &len, launch_context_topo(a->context), e);
+    int rc = topo_export(&text, &len, a->context->topo, e);
     if (rc == 0)
         strbuf_add(out, text, len);
     return rc;

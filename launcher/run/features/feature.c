@@ -28,13 +28,12 @@ static const struct feature *const rows[] = {
 static const struct {
     int status;        /* exit status of the job if all ranks exited with status 0 … */
     bool over_failure; /* … or also if one has failed */
-    bool is_final;     /* no attempt follows */
 } causes[FEATURE_CAUSES] = {
-    [FEATURE_CAUSE_OUTPUT] = {128 + SIGPIPE, true, true}, /* as if SIGPIPE had ended drover */
-    [FEATURE_CAUSE_LIMIT] = {JOB_LIMITS_STATUS, false, true},
-    [FEATURE_CAUSE_IDLE] = {JOB_LIMITS_STATUS, false, true},
-    [FEATURE_CAUSE_HANG] = {JOB_LIMITS_STATUS, false, false},
-    [FEATURE_CAUSE_SIGNAL] = {0, false, true},
+    [FEATURE_CAUSE_OUTPUT] = {128 + SIGPIPE, true}, /* as if SIGPIPE had ended drover */
+    [FEATURE_CAUSE_LIMIT] = {JOB_LIMITS_STATUS, false},
+    [FEATURE_CAUSE_IDLE] = {JOB_LIMITS_STATUS, false},
+    [FEATURE_CAUSE_HANG] = {JOB_LIMITS_STATUS, false},
+    [FEATURE_CAUSE_SIGNAL] = {0, false},
 };
 
 int feature_cause_status(enum feature_cause cause)
@@ -52,10 +51,7 @@ int feature_status(unsigned set, const struct job_end *end, int sig)
 
 bool feature_is_final(unsigned set)
 {
-    bool is_final = false;
-    for (int i = 0; i < FEATURE_CAUSES; i++)
-        is_final |= set & 1U << i && causes[i].is_final;
-    return is_final;
+    return set & ~(1U << FEATURE_CAUSE_HANG);
 }
 
 /* ---- before the job ------------------------------------------------------------------------- */

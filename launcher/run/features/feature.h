@@ -31,6 +31,11 @@ struct feature_redirect_map {
     int count;
 };
 
+/* Reads a value of --redirects or --tee (feature_redirect.c).
+ *   -EINVAL, -ERANGE  the text has neither form */
+int feature_redirect_parse(struct feature_redirect_map *m, const char *text, struct err *e);
+void feature_redirect_map_free(struct feature_redirect_map *m);
+
 /* The settings of all features, from their options; 0 or NULL: not given. */
 struct feature_settings {
     struct {
@@ -92,7 +97,7 @@ struct feature_run {
     bool quiet, dry_run;
     uv_loop_t *loop;
     const struct topo *topo;       /* of this machine */
-    const struct restart *restart; /* which hosts have failed */
+    const struct restart *restart; /* which hosts have failed, and the number of restarts */
     struct launch *job;            /* of the present attempt, or else of the last one … */
     const struct plan *plan; /* … and its plan; borrowed until a further attempt is prepared */
     int attempt;             /* its number; the first one is 0 */

@@ -89,11 +89,6 @@ static void on_timer(uv_timer_t *t)
     emit_counts(t->data);
 }
 
-static json_int_t to_ms(double seconds)
-{
-    return (json_int_t)(seconds * 1000);
-}
-
 static json_t *signal_name(int sig)
 {
     const char *name = sig ? sigabbrev_np(sig) : NULL;
@@ -213,7 +208,8 @@ static void ended(void *state, const struct job_end *end, int status)
         end->first_failed < 0 ? json_null() : json_integer(number_of(m, end->first_failed));
     emit(m, "ended",
          json_pack("{s:i, s:i, s:o, s:b, s:I}", "attempt", m->run->attempt, "status", status,
-                   "first_failed", failed, "stopped", end->stopped, "ms", to_ms(end->seconds)));
+                   "first_failed", failed, "stopped", end->stopped, "ms",
+                   (json_int_t)(end->seconds * 1000)));
 }
 
 static void close_file(void *state)

@@ -40,18 +40,15 @@ struct feature_hang {
     json_t *report;
 };
 
-static const char *const descriptions[] = {
-    [HANG_STOPPED] = "a rank is stopped",
-    [HANG_ALL_IDLE] = "no rank has written output or used its CPU",
-    [HANG_COLLECTIVE] = "ranks wait in a collective, and no rank does anything else",
-    [HANG_SOME_IDLE] = "no rank has written output, and some have not used their CPU",
-};
-
-static const char *const names[] = {
-    [HANG_STOPPED] = "stopped",
-    [HANG_ALL_IDLE] = "all idle",
-    [HANG_COLLECTIVE] = "collective",
-    [HANG_SOME_IDLE] = "some idle",
+static const struct {
+    const char *name, *description;
+} verdicts[] = {
+    [HANG_STOPPED] = {"stopped", "a rank is stopped"},
+    [HANG_ALL_IDLE] = {"all idle", "no rank has written output or used its CPU"},
+    [HANG_COLLECTIVE] = {"collective",
+                         "ranks wait in a collective, and no rank does anything else"},
+    [HANG_SOME_IDLE] = {"some idle",
+                        "no rank has written output, and some have not used their CPU"},
 };
 
 /* ---- the report ----------------------------------------------------------------------------- */
@@ -95,12 +92,11 @@ static void add_rank(struct feature_hang *h, int rank, json_t *all)
                       (double)silent_ms / 1000, s->name, strbuf_str(&where),
                       h->differs[rank] ? "   <- differs" : "");
     json_t *one = rank_status_json(s);
-    json_object_set_new(one, "rank", json_integer(h->run->plan->first_rank + rank));
-    json_object_set_new(one, "node", json_text(node));
-    json_object_set_new(one, "ended", json_boolean(h->ended[rank]));
-    json_object_set_new(one, "idle", json_boolean(hang_is_idle(h->hang, rank)));
-    json_object_set_new(one, "differs", json_boolean(h->differs[rank]));
-    json_object_set_new(one, "silent_ms", json_integer(silent_ms));
+    json_object_update_new(one, json_pack("{s:i, s:o, s:b, s:b, s:b, s:I}", "rank",
+                                          h->run->plan->first_rank + rank, "node", json_text(node),
+                                          "ended", h->ended[rank], "idle",
+                                          hang_is_idle(h->hang, rank), "differs", h->differs[rank],
+                                          "silent_ms", (json_int_t)silent_ms));
     json_array_append_new(all, one);
 }
 
@@ -334,9 +330,9 @@ static void on_timer(uv_timer_t *t)
         return;
     uv_timer_stop(t);
     h->is_found = true;
-    h->cause = xasprintf("for %g s, %s (--hang-timeout)", h->timeout_s, descriptions[v]);
-    h->fields =
-        json_pack("{s:s, s:I}", "why", names[v], "timeout_ms", (json_int_t)(h->timeout_s * 1000));
+    h->cause = xasprintf("for %g s, %s (--hang-timeout)", h->timeout_s, verdicts[v].description);
+    h->fields = json_pack("{s:s, s:I}", "why", verdicts[v].name, "timeout_ms",
+                          (json_int_t)(h->timeout_s * 1000));
     report_hang(h);
 }
 

@@ -1,11 +1,18 @@
-#include "launcher/run/features/feature_redirect.h"
-
+/* feature_redirect - writes the ranks' output to files, one per rank and stream: torchrun's
+ * --redirects and --tee.
+ *
+ *     DIR/RUN_xxxxxx/attempt_0/RANK/stdout.log and stderr.log    as torchrun names them
+ *
+ * A value selects streams: 0 none, 1 stdout, 2 stderr, 3 both. It is given for all ranks ("3") or
+ * by local rank ("0:1,1:3"). If a file cannot be written, an error is logged, and the lines of its
+ * stream go to the console. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "common/log.h"
+#include "launcher/run/features/feature.h"
 
 enum { RANKS_MAX = 1 << 16 };
 
@@ -15,7 +22,7 @@ struct streams {
     size_t begun[2]; /* number of bytes of the present line that are already in the file */
 };
 
-struct feature_redirect {
+struct redirect {
     FEATURE_STATE;
     struct streams *of; /* [ranks] */
     int ranks;
@@ -25,48 +32,30 @@ struct feature_redirect {
 
 /* ---- values --------------------------------------------------------------------------------- */
 
-static int read_value(int *out, const char *text, size_t len, struct err *e)
-{
-    AUTO(free) char *word = xstrndup(text, len);
-    return opt_int(out, "streams", word, 0, 3, e);
-}
-
-/* Reads "1:3", which selects the streams of one local rank. */
-static int read_one(struct feature_redirect_map *m, const char *text, size_t len, struct err *e)
-{
-    size_t digits = strcspn(text, ":");
-    AUTO(free) char *number = xstrndup(text, digits < len ? digits : len);
-    int rank = 0, value = 0;
-    if (digits >= len) {
-        err_set(e, -EINVAL, "'%.*s' is not RANK:STREAMS", (int)len, text);
-        return err_hint(e,
-                        "3 for all, or 0:1,1:3 (local rank:streams; 1 stdout, 2 stderr, 3 both)");
-    }
-    if (opt_int(&rank, "local rank", number, 0, RANKS_MAX, e) < 0 ||
-        read_value(&value, text + digits + 1, len - digits - 1, e) < 0)
-        return e ? e->code : -EINVAL;
-    if (rank >= m->count) {
-        m->named = xrealloc(m->named, (size_t)rank + 1, 1);
-        memset(m->named + m->count, 0, (size_t)(rank + 1 - m->count));
-        m->count = rank + 1;
-    }
-    m->named[rank] = (char)(1 + value);
-    return 0;
-}
-
 int feature_redirect_parse(struct feature_redirect_map *m, const char *text, struct err *e)
 {
     if (!strpbrk(text, ":,"))
-        return read_value(&m->all, text, strlen(text), e);
-    for (const char *p = text;; p++) {
-        size_t len = strcspn(p, ",");
-        int rc = read_one(m, p, len, e);
-        if (rc < 0)
+        return opt_int(&m->all, "streams", text, 0, 3, e);
+    AUTO(free) char *all = xstrdup(text);
+    for (char *rest = all, *value; (value = strsep(&rest, ","));) {
+        const char *number = strsep(&value, ":"); /* "1:3" selects the streams of one local rank */
+        int rank = 0, streams = 0;
+        if (!value) {
+            err_set(e, -EINVAL, "'%s' is not RANK:STREAMS", number);
+            return err_hint(
+                e, "3 for all, or 0:1,1:3 (local rank:streams; 1 stdout, 2 stderr, 3 both)");
+        }
+        int rc = opt_int(&rank, "local rank", number, 0, RANKS_MAX, e);
+        if (rc < 0 || (rc = opt_int(&streams, "streams", value, 0, 3, e)) < 0)
             return rc;
-        p += len;
-        if (!*p)
-            return 0;
+        if (rank >= m->count) {
+            m->named = xrealloc(m->named, (size_t)rank + 1, 1);
+            memset(m->named + m->count, 0, (size_t)(rank + 1 - m->count));
+            m->count = rank + 1;
+        }
+        m->named[rank] = (char)(1 + streams);
     }
+    return 0;
 }
 
 void feature_redirect_map_free(struct feature_redirect_map *m)
@@ -98,7 +87,7 @@ static int check(struct feature_settings *set, struct launch_spec *spec, struct 
 
 static int make_dirs(void *state, struct err *e)
 {
-    struct feature_redirect *r = state;
+    struct redirect *r = state;
     const char *dir = r->run->set->redirect.dir, *id = r->run->set->redirect.run_id;
     int rc = dir ? make_dir(dir, e) : 0;
     if (rc < 0)
@@ -111,7 +100,7 @@ static int make_dirs(void *state, struct err *e)
                            : err_set(e, -errno, "log directory '%s': %s", r->dir, strerror(errno));
 }
 
-static void close_files(struct feature_redirect *r)
+static void close_files(struct redirect *r)
 {
     for (int i = 0; i < r->ranks; i++)
         for (int k = 0; k < 2; k++)
@@ -122,7 +111,7 @@ static void close_files(struct feature_redirect *r)
     r->ranks = 0;
 }
 
-static void open_rank(struct feature_redirect *r, const struct plan_rank *rank, const char *attempt)
+static void open_rank(struct redirect *r, const struct plan_rank *rank, const char *attempt)
 {
     static const char *const names[] = {"stdout.log", "stderr.log"};
     int tee = value_of(&r->run->set->redirect.tee, rank->local_rank);
@@ -139,12 +128,14 @@ static void open_rank(struct feature_redirect *r, const struct plan_rank *rank, 
     }
 }
 
-void feature_redirect_plan(struct feature_redirect *r, const struct plan *p, int attempt)
+static void attach(void *state)
 {
-    close_files(r);
+    struct redirect *r = state;
+    const struct plan *p = r->run->plan;
+    close_files(r); /* of the last attempt */
     r->of = xcalloc((size_t)p->world_size, sizeof *r->of);
     r->ranks = p->world_size;
-    AUTO(free) char *dir = xasprintf("%s/attempt_%d", r->dir, attempt);
+    AUTO(free) char *dir = xasprintf("%s/attempt_%d", r->dir, r->run->spec->restart_count);
     (void)mkdir(dir, 0777); /* if this fails, open_rank() reports it */
     for (int i = 0; i < p->world_size; i++)
         open_rank(r, &p->ranks[i], dir);
@@ -152,19 +143,14 @@ void feature_redirect_plan(struct feature_redirect *r, const struct plan *p, int
 
 static void close_all(void *state)
 {
-    struct feature_redirect *r = state;
+    struct redirect *r = state;
     close_files(r);
     free(r->dir);
     if (r->flush.data) /* it is a handle of the loop */
         uv_close((uv_handle_t *)&r->flush, NULL);
 }
 
-const char *feature_redirect_dir(const struct feature_redirect *r)
-{
-    return r->dir;
-}
-
-static void give_up(const struct feature_redirect *r, int rank, int k)
+static void give_up(const struct redirect *r, int rank, int k)
 {
     log_error("%s: rank %d: %s", r->dir, rank, strerror(errno));
     (void)fclose(r->of[rank].file[k]); /* the failure was logged */
@@ -173,7 +159,7 @@ static void give_up(const struct feature_redirect *r, int rank, int k)
 }
 
 /* Writes the bytes of the line up to `end`, except those that are already in the file. */
-static void write_up_to(struct feature_redirect *r, int rank, int k, const char *text, size_t end)
+static void write_up_to(struct redirect *r, int rank, int k, const char *text, size_t end)
 {
     struct streams *s = &r->of[rank];
     size_t n = end > s->begun[k] ? end - s->begun[k] : 0;
@@ -182,23 +168,19 @@ static void write_up_to(struct feature_redirect *r, int rank, int k, const char 
     s->begun[k] = end;
 }
 
-void feature_redirect_flush(struct feature_redirect *r)
+static void on_flush(uv_prepare_t *p)
 {
+    const struct redirect *r = p->data;
+    uv_prepare_stop(p);
     for (int i = 0; i < r->ranks; i++)
         for (int k = 0; k < 2; k++)
             if (r->of[i].file[k] && fflush_unlocked(r->of[i].file[k]) != 0)
                 give_up(r, i, k);
 }
 
-static void on_flush(uv_prepare_t *p)
-{
-    uv_prepare_stop(p);
-    feature_redirect_flush(p->data);
-}
-
 static bool on_line(void *arg, int rank, enum launch_stream from, const char *text, size_t len)
 {
-    struct feature_redirect *r = arg;
+    struct redirect *r = arg;
     int k = from == LAUNCH_STDERR;
     write_up_to(r, rank, k, text, text[len] ? len + 1 : len); /* with the byte that ended it */
     r->of[rank].begun[k] = 0;
@@ -209,27 +191,21 @@ static bool on_line(void *arg, int rank, enum launch_stream from, const char *te
 static void on_partial_line(void *arg, int rank, enum launch_stream from, const char *text,
                             size_t len)
 {
-    struct feature_redirect *r = arg;
+    struct redirect *r = arg;
     write_up_to(r, rank, from == LAUNCH_STDERR, text, len);
     uv_prepare_start(&r->flush, on_flush);
 }
 
-static void attach(void *state)
-{
-    struct feature_redirect *r = state;
-    feature_redirect_plan(r, r->run->plan, r->run->spec->restart_count);
-}
-
 static bool shows(const void *state, int rank, enum launch_stream from)
 {
-    const struct feature_redirect *r = state;
+    const struct redirect *r = state;
     return r->of[rank].shown[from == LAUNCH_STDERR];
 }
 
 /* Its options are those of torchrun alone (cmd_torchrun.c). */
 const struct feature feature_redirect = {
     .check = check,
-    .size = sizeof(struct feature_redirect),
+    .size = sizeof(struct redirect),
     .open = make_dirs,
     .attach = attach,
     .events = {.line = on_line, .partial_line = on_partial_line},

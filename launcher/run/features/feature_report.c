@@ -11,7 +11,6 @@ enum { NODES_SHOWN = 64 };
 
 struct report {
     FEATURE_STATE;
-    int attempts;
     struct report_document *document; /* of the last attempt; NULL: none has ended */
 };
 
@@ -34,7 +33,7 @@ static void add_facts(const struct report *r, const struct job_end *end, int sta
     report_document_fact(d, "result", "%s", status == 0 ? "success" : "failure");
     report_document_fact(d, "exit status", "%d", status);
     report_document_fact(d, "duration", "%.1f s", end->seconds);
-    report_document_fact(d, "attempts", "%d", r->attempts);
+    report_document_fact(d, "attempts", "%d", r->run->attempt + 1);
     report_document_fact(d, "ranks", "%d on %d node%s, engine %s", p->world_size, p->node_count,
                          p->node_count > 1 ? "s" : "", p->engine);
     report_document_fact(d, "GPUs", "%d", plan_hardware_gpus(p));
@@ -80,7 +79,6 @@ static void ended(void *state, const struct job_end *end, int status)
     struct report *r = state;
     report_document_free(r->document);
     r->document = report_document_new("drover run", NULL);
-    r->attempts++;
     add_facts(r, end, status);
     add_plan(r->document, r->run->plan);
     report_document_heading(r->document, "First failure");

@@ -7,7 +7,6 @@
 #include "common/log.h"
 #include "common/plural.h"
 #include "launcher/doctor/active/node_health.h"
-#include "launcher/job/node_choice.h"
 #include "launcher/job/restart.h"
 #include "launcher/plan/exclude_file.h"
 #include "launcher/plan/hosts.h"
@@ -68,8 +67,7 @@ static int ask(struct spares *r, struct node_health *health, struct err *e)
     return rc;
 }
 
-/* Sets what is known of each node. */
-static void judge(struct spares *r, struct node_choice *nodes, struct node_health *health)
+static void judge(struct spares *r, struct restart_node *nodes, struct node_health *health)
 {
     const struct hosts *all = r->run->set->spares.candidates;
     for (int i = 0; i < all->count; i++) {
@@ -88,15 +86,14 @@ static void judge(struct spares *r, struct node_choice *nodes, struct node_healt
 }
 
 /* Says which nodes are not used although they are among the first, and what takes their places. */
-static void report(const struct spares *r, const struct node_choice *nodes,
-                   const struct node_health *health)
+static void report(const struct spares *r, const bool *chosen, const struct node_health *health)
 {
     const struct hosts *all = r->run->set->spares.candidates;
     int spare = r->run->set->spares.nodes_max;
     for (int i = 0; i < all->count && i < r->run->set->spares.nodes_max; i++) {
-        if (nodes[i].chosen)
+        if (chosen[i])
             continue;
-        while (spare < all->count && !nodes[spare].chosen)
+        while (spare < all->count && !chosen[spare])
             spare++;
         log_warn("%s is left out: %s; %s%s", all->at[i].name, health[i].problem,
                  spare < all->count ? all->at[spare].name : "the job runs with fewer nodes",
@@ -105,7 +102,7 @@ static void report(const struct spares *r, const struct node_choice *nodes,
     }
 }
 
-static int too_few(const struct spares *r, const struct node_choice *nodes,
+static int too_few(const struct spares *r, const struct restart_node *nodes,
                    const struct node_health *health, int usable, struct err *e)
 {
     const struct hosts *all = r->run->set->spares.candidates;
@@ -129,18 +126,17 @@ static int choose_nodes(void *state, struct err *e)
     if (!all)
         return 0;
     AUTO(free) struct node_health *health = xcalloc((size_t)all->count, sizeof *health);
-    AUTO(free) struct node_choice *nodes = xcalloc((size_t)all->count, sizeof *nodes);
+    AUTO(free) struct restart_node *nodes = xcalloc((size_t)all->count, sizeof *nodes);
+    AUTO(free) bool *chosen = xcalloc((size_t)all->count, sizeof *chosen);
     int rc = ask(r, health, e);
     if (rc == 0) {
         judge(r, nodes, health);
-        int n = node_choice_make(nodes, all->count, set->spares.nodes_min, set->spares.nodes_max);
+        int n = restart_choose_nodes(chosen, nodes, all->count, set->spares.nodes_min,
+                                     set->spares.nodes_max);
         rc = n < set->spares.nodes_min ? too_few(r, nodes, health, n, e) : 0;
     }
     if (rc == 0) {
-        AUTO(free) bool *chosen = xcalloc((size_t)all->count, sizeof *chosen);
-        report(r, nodes, health);
-        for (int i = 0; i < all->count; i++)
-            chosen[i] = nodes[i].chosen;
+        report(r, chosen, health);
         hosts_free(r->kept);
         r->run->spec->hosts = r->kept = hosts_select(all, chosen);
     }

@@ -3,7 +3,6 @@
  *
  * A job without GPUs is not measured. Of a job over several nodes, only the GPUs of this machine
  * are sampled; the report says so. */
-#include <hwloc.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -12,6 +11,7 @@
 #include "launcher/jobs/history_command.h"
 #include "launcher/jobs/history_jobs.h"
 #include "launcher/jobs/usage_report.h"
+#include "launcher/node/cpu_list.h"
 #include "launcher/plan/plan_hardware.h"
 #include "launcher/run/features/feature.h"
 
@@ -31,43 +31,31 @@ struct measured {
 
 /* ---- attempts ------------------------------------------------------------------------------- */
 
-/* Returns the index of a GPU in `uuids`, or -1. */
-static int find(const struct measured *u, const char *uuid)
+/* Returns the index of a GPU in a strv, or -1. */
+static int find(char *const *uuids, const char *uuid)
 {
-    for (int i = 0; u->uuids && u->uuids[i]; i++)
-        if (strcmp(u->uuids[i], uuid) == 0)
+    for (int i = 0; uuids && uuids[i]; i++)
+        if (strcmp(uuids[i], uuid) == 0)
             return i;
     return -1;
 }
 
-static bool is_sampled(const struct plan *p, const struct plan_rank *r)
-{
-    return p->nodes[r->node].here && r->gpu_uuid;
-}
-
-/* Adds the GPUs of this machine's ranks to those of earlier attempts. */
-static void add_gpus(struct measured *u, const struct plan *p)
-{
-    for (int i = 0; i < p->world_size; i++) {
-        if (!is_sampled(p, &p->ranks[i]) || find(u, p->ranks[i].gpu_uuid) >= 0)
-            continue;
-        size_t n = strv_len(u->uuids);
-        strv_push(&u->uuids, xstrdup(p->ranks[i].gpu_uuid));
-        u->ranks = xrealloc(u->ranks, n + 1, sizeof *u->ranks);
-        u->ranks[n] = p->first_rank + i;
-    }
-}
-
-/* Returns the GPUs of this attempt's ranks on this machine, each one once. */
-static char **gpus_of(const struct plan *p)
+/* Returns the GPUs of this attempt's ranks on this machine, each one once, and adds them to those
+ * of earlier attempts. */
+static char **gpus_of(struct measured *u, const struct plan *p)
 {
     char **uuids = NULL;
     for (int i = 0; i < p->world_size; i++) {
-        bool is_new = is_sampled(p, &p->ranks[i]);
-        for (size_t k = 0; is_new && uuids && uuids[k]; k++)
-            is_new = strcmp(uuids[k], p->ranks[i].gpu_uuid) != 0;
-        if (is_new)
-            strv_push(&uuids, xstrdup(p->ranks[i].gpu_uuid));
+        const char *uuid = p->ranks[i].gpu_uuid;
+        if (!uuid || !p->nodes[p->ranks[i].node].here || find(uuids, uuid) >= 0)
+            continue;
+        strv_push(&uuids, xstrdup(uuid));
+        if (find(u->uuids, uuid) >= 0)
+            continue;
+        size_t n = strv_len(u->uuids);
+        strv_push(&u->uuids, xstrdup(uuid));
+        u->ranks = xrealloc(u->ranks, n + 1, sizeof *u->ranks);
+        u->ranks[n] = p->first_rank + i;
     }
     return uuids;
 }
@@ -75,7 +63,7 @@ static char **gpus_of(const struct plan *p)
 /* Returns the CPUs of this machine's ranks, or NULL if one of them is not bound. */
 static char *cpus_of(const struct plan *p)
 {
-    hwloc_bitmap_t all = hwloc_bitmap_alloc(), one = hwloc_bitmap_alloc();
+    AUTO(bitmap) hwloc_bitmap_t all = hwloc_bitmap_alloc(), one = hwloc_bitmap_alloc();
     char *text = NULL;
     bool bound = true;
     for (int i = 0; i < p->world_size && bound; i++) {
@@ -86,8 +74,6 @@ static char *cpus_of(const struct plan *p)
     }
     if (bound && hwloc_bitmap_list_asprintf(&text, all) < 0)
         text = NULL;
-    hwloc_bitmap_free(all);
-    hwloc_bitmap_free(one);
     return text;
 }
 
@@ -95,7 +81,7 @@ static void attach(void *state)
 {
     struct measured *u = state;
     const struct plan *p = u->run->plan;
-    AUTO(strv) char **uuids = gpus_of(p);
+    AUTO(strv) char **uuids = gpus_of(u, p);
     AUTO(free) char *cpus = cpus_of(p);
     job_monitor_close(TAKE(u->run->gpus));
     if (u->begin_ms == 0) {
@@ -104,7 +90,6 @@ static void attach(void *state)
         u->job_id = xstrdup(p->job_id);
         history_command_read(&u->command, p->argv, p->wdir ? p->wdir : here);
     }
-    add_gpus(u, p);
     if (uuids)
         u->run->gpus = job_monitor_open(uuids, cpus, u->usage);
 }
@@ -188,7 +173,7 @@ static void finish(void *state, int status)
     job_usage_summarise(&s, u->usage);
     AUTO(free) int *ranks = xcalloc((size_t)s.count, sizeof *ranks);
     for (int i = 0; i < s.count; i++)
-        ranks[i] = u->ranks[find(u, s.gpus[i].uuid)];
+        ranks[i] = u->ranks[find(u->uuids, s.gpus[i].uuid)];
     const struct usage_facts f = {.gpus = u->gpus,
                                   .node = u->node,
                                   .ranks = ranks,

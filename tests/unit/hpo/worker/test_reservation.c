@@ -75,7 +75,7 @@ static void gang_open(struct gang *g, const char *text)
     leases_open(&g->t);
     struct fixture *f = g->t.f;
     g->hosts = xzalloc(sizeof *g->hosts);
-    hosts_add(g->hosts, topo_name(launch_context_topo(f->l)), 1, 0);
+    hosts_add(g->hosts, topo_name(f->l->topo), 1, 0);
     g->hosts->at[0].here = true;
     struct launch_spec spec = script(1, g->argv, text);
     spec.hosts = g->hosts;

@@ -262,9 +262,8 @@ TEST(a_run_that_is_stopped_while_its_checkpoint_is_copied_does_not_start)
 static struct trial_run *new_gang_run(struct leases *t, const char *script)
 {
     AUTO(json) json_t *data = leases_run_data(t, script);
-    json_object_set_new(
-        data, "peers",
-        json_pack("[{s:s,s:{}}]", "node", topo_name(launch_context_topo(t->f->l)), "resources"));
+    json_object_set_new(data, "peers",
+                        json_pack("[{s:s,s:{}}]", "node", topo_name(t->f->l->topo), "resources"));
     t->need.nodes = 2;
     return newest = trial_run_new(&t->context, 3, data, on_done, t);
 }

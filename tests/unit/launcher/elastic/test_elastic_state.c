@@ -22,24 +22,23 @@ TEST(a_job_that_succeeds_is_assigned_runs_and_ends_with_its_peers)
 
 TEST(a_peer_that_fails_or_joins_stops_the_ranks_here_and_the_node_waits_again)
 {
-    LEAD(table, SET(S(RUNNING)) | SET(S(STOPPING)), S(STOPPING), EV(STOP_FAILED), EV(STOP_JOINED),
-         EV(STOP_JOINED_LAST));
+    LEAD(table, SET(S(RUNNING)) | SET(S(STOPPING)), S(STOPPING), EV(STOP), EV(STOP_LAST));
     LEAD(table, SET(S(STOPPING)), S(WAITING), EV(RANKS_SUCCEEDED), EV(RANKS_FAILED),
          EV(RANKS_FAILED_LAST));
-    LEAD(table, SET(S(SUCCEEDED)), S(WAITING), EV(STOP_FAILED), EV(STOP_JOINED));
+    LEAD(table, SET(S(SUCCEEDED)), S(WAITING), EV(STOP));
 }
 
 TEST(a_new_node_does_not_run_ranks_again_that_succeeded_before_the_user_stopped_them)
 {
-    LEAD(table, SET(S(SUCCEEDED)), S(SUCCEEDED), EV(STOP_JOINED_LAST));
+    LEAD(table, SET(S(SUCCEEDED)), S(SUCCEEDED), EV(STOP_LAST));
 }
 
 TEST(any_stop_confirms_a_failure_and_a_node_joins_again_only_if_a_restart_is_due)
 {
     LEAD(table, SET(S(RUNNING)), S(FAILED), EV(RANKS_FAILED));
     LEAD(table, SET(S(RUNNING)), S(FAILED_LEAVING), EV(RANKS_FAILED_LAST));
-    LEAD(table, SET(S(FAILED)) | SET(S(FAILED_LEAVING)) | SET(S(WAITING)), S(WAITING),
-         EV(STOP_FAILED), EV(STOP_JOINED), EV(STOP_JOINED_LAST));
+    LEAD(table, SET(S(FAILED)) | SET(S(FAILED_LEAVING)) | SET(S(WAITING)), S(WAITING), EV(STOP),
+         EV(STOP_LAST));
     LEAD(table, SET(S(FAILED)) | SET(S(WAITING)), S(WAITING), EV(JOIN));
     CHECK_INT(states_with(table, EV(JOIN)), SET(S(WAITING)) | SET(S(FAILED)));
 }

@@ -17,7 +17,7 @@ static struct job *running(int ranks)
 {
     struct job *j = job_new(ranks);
     for (int i = 0; i < ranks; i++)
-        CHECK(!job_rank_started(j, i));
+        CHECK(!job_rank_apply(j, i, JOB_RANK_EV_STARTED));
     return j;
 }
 
@@ -25,7 +25,7 @@ static struct job *running(int ranks)
 static bool ends(struct job *j, struct rank_end r)
 {
     bool changed = job_set_rank_end(j, &r);
-    return job_rank_eof(j, r.rank) || changed;
+    return job_rank_apply(j, r.rank, JOB_RANK_EV_OUTPUT_ENDED) || changed;
 }
 
 TEST(ranks_that_exit_0_make_a_job_that_is_cleared_and_over)
@@ -50,7 +50,7 @@ TEST(the_first_failure_ends_the_job_before_its_output_has_ended)
     CHECK_INT(j->ranks[2].state, JOB_RANK_DRAINING);
     CHECK(!ends(j, dies(0, SIGTERM)));
     CHECK(!ends(j, exits(1, 9)));
-    CHECK(job_rank_eof(j, 2));
+    CHECK(job_rank_apply(j, 2, JOB_RANK_EV_OUTPUT_ENDED));
     CHECK_INT(j->state, JOB_REAPING);
     CHECK_INT(j->first_failed, 2);
     CHECK_INT(job_status(j), 7);
@@ -63,7 +63,7 @@ TEST(the_last_ranks_failure_counts_too)
 {
     AUTO(job) struct job *j = running(2);
     CHECK(!ends(j, exits(0, 0)));
-    CHECK(!job_rank_eof(j, 1));
+    CHECK(!job_rank_apply(j, 1, JOB_RANK_EV_OUTPUT_ENDED));
     CHECK(job_set_rank_end(j, &(struct rank_end){.rank = 1, .status = -1, .signal = SIGSEGV}));
     CHECK_INT(j->state, JOB_REAPING);
     CHECK_INT(job_status(j), 128 + SIGSEGV);
@@ -72,9 +72,9 @@ TEST(the_last_ranks_failure_counts_too)
 TEST(output_may_end_before_the_news_of_the_start)
 {
     AUTO(job) struct job *j = job_new(1);
-    CHECK(!job_rank_eof(j, 0));
+    CHECK(!job_rank_apply(j, 0, JOB_RANK_EV_OUTPUT_ENDED));
     CHECK_INT(j->ranks[0].state, JOB_RANK_STARTING_EOF);
-    CHECK(!job_rank_started(j, 0));
+    CHECK(!job_rank_apply(j, 0, JOB_RANK_EV_STARTED));
     CHECK_INT(j->ranks[0].state, JOB_RANK_RUNNING_EOF);
     CHECK(job_set_rank_end(j, &(struct rank_end){.status = 0}));
     CHECK_INT(j->ranks[0].state, JOB_RANK_DONE);
@@ -148,7 +148,7 @@ TEST(a_stopped_job_whose_ranks_exit_0_has_status_0)
 TEST(a_kill_after_a_failure_does_not_hide_it)
 {
     AUTO(job) struct job *j = running(2);
-    CHECK(!job_rank_eof(j, 0));
+    CHECK(!job_rank_apply(j, 0, JOB_RANK_EV_OUTPUT_ENDED));
     struct rank_end r = exits(0, 5);
     CHECK(job_set_rank_end(j, &r));
     CHECK(job_apply(j, JOB_EV_KILL));

@@ -1,5 +1,5 @@
-/* node_choice: which nodes take part. */
-#include "launcher/job/node_choice.h"
+/* restart_choose_nodes(): which nodes take part. */
+#include "launcher/job/restart.h"
 
 #include <string.h>
 
@@ -9,16 +9,17 @@
 enum { NODES_MAX = 8 };
 
 /* A node per character: '0' to '9' is its number of faults, 'x' a node that cannot take part. */
-static int choose(char chosen[NODES_MAX + 1], const char *nodes, int min, int max)
+static int choose(char text[NODES_MAX + 1], const char *nodes, int min, int max)
 {
-    struct node_choice n[NODES_MAX] = {0};
+    struct restart_node n[NODES_MAX] = {0};
+    bool chosen[NODES_MAX];
     int count = (int)strlen(nodes);
     for (int i = 0; i < count; i++)
-        n[i] = (struct node_choice){.out = nodes[i] == 'x', .faults = nodes[i] - '0'};
-    int rc = node_choice_make(n, count, min, max);
+        n[i] = (struct restart_node){.out = nodes[i] == 'x', .faults = nodes[i] - '0'};
+    int rc = restart_choose_nodes(chosen, n, count, min, max);
     for (int i = 0; i < count; i++)
-        chosen[i] = n[i].chosen ? '1' : '.';
-    chosen[count] = '\0';
+        text[i] = chosen[i] ? '1' : '.';
+    text[count] = '\0';
     return rc;
 }
 

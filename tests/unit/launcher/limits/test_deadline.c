@@ -1,5 +1,5 @@
 /* test_deadline - points in time as users write them. */
-#include "launcher/limits/deadline.h"
+#include "launcher/limits/job_clock.h"
 
 #include <time.h>
 
@@ -16,7 +16,7 @@ static void check(const char *zone, const char *text, double after_noon_s)
     struct err e = {0};
     setenv("TZ", zone, 1);
     tzset();
-    if (deadline_parse(&s, text, NOW, &e) < 0)
+    if (job_clock_parse_deadline(&s, text, NOW, &e) < 0)
         FAIL("%s: %s", text, e.text);
     CHECK_NEAR(s, 1795608000 + after_noon_s, 1e-6);
 }
@@ -60,14 +60,14 @@ TEST(what_is_no_time_or_has_passed_is_an_error)
     for (size_t i = 0; i < COUNT_OF(malformed); i++) {
         struct err e = {0};
         double s = 7;
-        CHECK_INT(deadline_parse(&s, malformed[i], NOW, &e), -EINVAL);
+        CHECK_INT(job_clock_parse_deadline(&s, malformed[i], NOW, &e), -EINVAL);
         CHECK_HAS(e.text, "is not a time");
         CHECK(s == 7);
     }
     for (size_t i = 0; i < COUNT_OF(passed); i++) {
         struct err e = {0};
         double s = 7;
-        CHECK_INT(deadline_parse(&s, passed[i], NOW, &e), -ERANGE);
+        CHECK_INT(job_clock_parse_deadline(&s, passed[i], NOW, &e), -ERANGE);
         CHECK_HAS(e.text, "has passed");
     }
 }

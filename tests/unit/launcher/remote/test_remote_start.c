@@ -151,7 +151,7 @@ static void send_topo(struct peer *p)
 {
     AUTO(free) char *bytes = NULL;
     size_t len = 0;
-    CHECK_INT(topo_export(&bytes, &len, launch_context_topo(p->s->f->l), NULL), 0);
+    CHECK_INT(topo_export(&bytes, &len, p->s->f->l->topo, NULL), 0);
     control_send(p->control, json_pack("{s:s}", "t", "topo"), bytes, len);
 }
 

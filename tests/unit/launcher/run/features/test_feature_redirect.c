@@ -1,8 +1,8 @@
-#include "launcher/run/features/feature_redirect.h"
-
+#include <glob.h>
 #include <sys/stat.h>
 
 #include "common/strbuf.h"
+#include "launcher/run/features/feature.h"
 #include "tests/unit/test.h"
 
 static struct plan_rank ranks[] = {{.rank = 0}, {.rank = 1, .local_rank = 1}};
@@ -12,23 +12,42 @@ static char dir[64];
 
 static uv_loop_t loop;
 static struct feature_settings set;
-static struct feature_run run_of_set = {.loop = &loop, .set = &set};
+static struct launch_spec spec;
+static struct feature_run run_of_set = {.loop = &loop, .set = &set, .spec = &spec, .plan = &plan};
 
-static int open_state(struct feature_redirect **out, struct err *e)
+static int open_state(void **out, struct err *e)
 {
     struct head {
         FEATURE_STATE;
     } *state = xzalloc(feature_redirect.size);
     state->run = &run_of_set;
-    *out = (struct feature_redirect *)state;
-    return feature_redirect.open(*out, e);
+    *out = state;
+    return feature_redirect.open(state, e);
 }
 
-static struct feature_redirect *open_one(const char *redirects, const char *tee)
+static void begin_attempt(void *r, int number)
+{
+    spec.restart_count = number;
+    feature_redirect.attach(r);
+}
+
+/* Returns the directory of the job, which is the only one in `dir`. The caller frees it. */
+static char *run_dir(void)
+{
+    AUTO(free) char *all = xasprintf("%s/*", dir);
+    glob_t found;
+    CHECK_INT(glob(all, 0, NULL, &found), 0);
+    CHECK_INT(found.gl_pathc, 1);
+    char *only = xstrdup(found.gl_pathv[0]);
+    globfree(&found);
+    return only;
+}
+
+static void *open_one(const char *redirects, const char *tee)
 {
     snprintf(dir, sizeof dir, "/tmp/drover-test-redirect-%d", (int)getpid());
     set = (struct feature_settings){.redirect = {.dir = dir, .run_id = "job"}};
-    struct feature_redirect *r = NULL;
+    void *r = NULL;
     struct err e = {0};
     if (redirects)
         CHECK_INT(feature_redirect_parse(&set.redirect.redirects, redirects, &e), 0);
@@ -37,11 +56,11 @@ static struct feature_redirect *open_one(const char *redirects, const char *tee)
     CHECK_INT(feature_redirect.check(&set, NULL, NULL), 1);
     CHECK_INT(uv_loop_init(&loop), 0);
     CHECK_INT(open_state(&r, &e), 0);
-    feature_redirect_plan(r, &plan, 0);
+    begin_attempt(r, 0);
     return r;
 }
 
-static void close_one(struct feature_redirect *r)
+static void close_one(void *r)
 {
     feature_redirect.close(r);
     uv_run(&loop, UV_RUN_DEFAULT);
@@ -71,8 +90,7 @@ static void clean(void)
 }
 
 /* Writes a line to its file. Returns true if it belongs on the console, too. */
-static bool write_line(struct feature_redirect *r, int rank, enum launch_stream from,
-                       const char *text, size_t len)
+static bool write_line(void *r, int rank, enum launch_stream from, const char *text, size_t len)
 {
     CHECK(feature_redirect.events.line(r, rank, from, text, len));
     return feature_redirect.shows(r, rank, from);
@@ -80,12 +98,12 @@ static bool write_line(struct feature_redirect *r, int rank, enum launch_stream 
 
 TEST(what_is_redirected_is_in_files_and_what_is_teed_on_the_console_too)
 {
-    struct feature_redirect *r = open_one("3", "1:1");
+    void *r = open_one("3", "1:1");
     CHECK(!write_line(r, 0, LAUNCH_STDOUT, "a\n", 1));
     CHECK(!write_line(r, 0, LAUNCH_STDERR, "b\r", 1));
     CHECK(write_line(r, 1, LAUNCH_STDOUT, "c\n", 1));
     CHECK(!write_line(r, 1, LAUNCH_STDERR, "end", 3));
-    AUTO(free) char *run = xstrdup(feature_redirect_dir(r));
+    AUTO(free) char *run = run_dir();
     CHECK(strstr(run, "/job_") != NULL);
     close_one(r);
     CHECK_STR(text_of(run, "attempt_0/0/stdout.log"), "a\n");
@@ -97,11 +115,11 @@ TEST(what_is_redirected_is_in_files_and_what_is_teed_on_the_console_too)
 
 TEST(a_file_is_live_and_has_a_line_that_has_begun_once)
 {
-    struct feature_redirect *r = open_one("1", NULL);
-    AUTO(free) char *run = xstrdup(feature_redirect_dir(r));
+    void *r = open_one("1", NULL);
+    AUTO(free) char *run = run_dir();
     CHECK(!write_line(r, 0, LAUNCH_STDOUT, "a\n", 1));
     feature_redirect.events.partial_line(r, 0, LAUNCH_STDOUT, "b", 1);
-    feature_redirect_flush(r);
+    uv_run(&loop, UV_RUN_NOWAIT);
     CHECK_STR(text_of(run, "attempt_0/0/stdout.log"), "a\nb");
     feature_redirect.events.partial_line(r, 0, LAUNCH_STDOUT, "bc", 2);
     CHECK(!write_line(r, 0, LAUNCH_STDOUT, "bcd\n", 3));
@@ -113,12 +131,12 @@ TEST(a_file_is_live_and_has_a_line_that_has_begun_once)
 
 TEST(a_stream_that_is_not_named_goes_to_the_console_alone)
 {
-    struct feature_redirect *r = open_one("0:1", NULL);
+    void *r = open_one("0:1", NULL);
     CHECK(!write_line(r, 0, LAUNCH_STDOUT, "a\n", 1));
     CHECK(write_line(r, 0, LAUNCH_STDERR, "b\n", 1));
     CHECK(write_line(r, 1, LAUNCH_STDOUT, "c\n", 1));
-    AUTO(free) char *run = xstrdup(feature_redirect_dir(r));
-    feature_redirect_plan(r, &plan, 1);
+    AUTO(free) char *run = run_dir();
+    begin_attempt(r, 1);
     CHECK(!write_line(r, 0, LAUNCH_STDOUT, "again\n", 5));
     close_one(r);
     CHECK_STR(text_of(run, "attempt_0/0/stdout.log"), "a\n");
@@ -134,18 +152,19 @@ TEST(nothing_is_made_where_nothing_is_redirected)
     set.redirect.tee.all = 3;
     CHECK_INT(feature_redirect.check(&set, NULL, NULL), 1);
     struct err e = {0};
-    struct feature_redirect *r = NULL;
+    void *r = NULL;
     CHECK(open_state(&r, &e) < 0 && strstr(e.text, "/nonexistent/x"));
     free(r);
 }
 
 TEST(a_file_that_cannot_be_made_leaves_its_lines_on_the_console)
 {
-    struct feature_redirect *r = open_one("3", NULL);
-    AUTO(free) char *taken = xasprintf("%s/attempt_1", feature_redirect_dir(r));
+    void *r = open_one("3", NULL);
+    AUTO(free) char *run = run_dir();
+    AUTO(free) char *taken = xasprintf("%s/attempt_1", run);
     AUTO(file) FILE *f = fopen(taken, "w");
     CHECK(f);
-    feature_redirect_plan(r, &plan, 1);
+    begin_attempt(r, 1);
     CHECK(write_line(r, 0, LAUNCH_STDOUT, "a\n", 1));
     close_one(r);
     clean();
