@@ -143,8 +143,8 @@ void self_test_start(struct self_test *t)
         start_job(t);
         return;
     }
-    t->dir = xasprintf("%s/trials/self-test.%s.%d", c->paths->sweep,
-                       topo_name(c->launcher->topo), (int)getpid());
+    t->dir = xasprintf("%s/trials/self-test.%s.%d", c->paths->sweep, topo_name(c->launcher->topo),
+                       (int)getpid());
     t->work.data = t;
     if (uv_queue_work(c->loop, &t->work, write_files, on_written) < 0)
         finish(t, "cannot start a thread");

@@ -15,6 +15,7 @@
 #include "launcher/io/stdin_broadcast.h"
 #include "launcher/node/cgroup.h"
 #include "launcher/node/limits.h"
+#include "launcher/node/session_dir.h"
 #include "launcher/plan/env.h"
 #include "launcher/pmi/pmi1_server.h"
 

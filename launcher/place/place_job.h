@@ -43,7 +43,7 @@ struct place_job {
     enum place_arrangement arrangement;
     double timeout_s;            /* how long the job waits for GPUs */
     struct history_jobs earlier; /* jobs of the program with a peak, which the caller may add */
-    char **notes; /* about keys without effect; whole sentences */
+    char **notes;                /* about keys without effect; whole sentences */
 };
 
 /* Reads a job file. The caller frees `*out`.
