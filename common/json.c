@@ -104,16 +104,20 @@ int json_optional_bool(bool *out, const json_t *obj, const char *key, struct err
     return 0;
 }
 
+bool json_fits_int(const json_t *obj)
+{
+    const char *key;
+    json_t *v;
+    json_object_foreach ((json_t *)obj, key, v) /* the macro rejects const pointers */
+        if (json_is_integer(v) && json_integer_value(v) != (int)json_integer_value(v))
+            return false;
+    return true;
+}
+
 int json_require_int(int64_t *out, const json_t *obj, const char *key, struct err *e)
 {
     int rc = require(obj, key, e);
     return rc < 0 ? rc : json_optional_int(out, obj, key, e);
-}
-
-int json_require_real(double *out, const json_t *obj, const char *key, struct err *e)
-{
-    int rc = require(obj, key, e);
-    return rc < 0 ? rc : json_optional_real(out, obj, key, e);
 }
 
 int json_require_str(const char **out, const json_t *obj, const char *key, struct err *e)

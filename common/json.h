@@ -14,16 +14,18 @@
 
 AUTO_DEFINE(json, json_t *, json_decref)
 
+/* Returns true if each integer in the object fits in an int: json_unpack()'s "i" cuts it to one. */
+bool json_fits_int(const json_t *obj);
+
 /* Read the member `key` of `obj` into `*out`. The member must exist and have the function's type.
  *   -EINVAL  obj is not an object, the key is missing, or its value has another type
- * json_require_real() also accepts integers. The string of json_require_str() is borrowed from
- * `obj`. */
+ * The string of json_require_str() is borrowed from `obj`. */
 int json_require_int(int64_t *out, const json_t *obj, const char *key, struct err *e);
-int json_require_real(double *out, const json_t *obj, const char *key, struct err *e);
 int json_require_str(const char **out, const json_t *obj, const char *key, struct err *e);
 int json_require_bool(bool *out, const json_t *obj, const char *key, struct err *e);
 
-/* The same, but the key may be missing. In this case `*out` is unchanged. */
+/* The same, but the key may be missing. In this case `*out` is unchanged.
+ * json_optional_real() also accepts integers. */
 int json_optional_int(int64_t *out, const json_t *obj, const char *key, struct err *e);
 int json_optional_real(double *out, const json_t *obj, const char *key, struct err *e);
 int json_optional_str(const char **out, const json_t *obj, const char *key, struct err *e);

@@ -170,6 +170,19 @@ TEST(a_join_of_another_version_is_rejected_with_the_reason)
     close_all();
 }
 
+TEST(a_number_that_no_int_holds_is_refused)
+{
+    open_host(NODES);
+    json_t *head = json_pack("{s:s,s:i,s:s,s:i,s:i,s:s,s:i,s:I,s:s,s:b}", "t", "join", "protocol",
+                             CONTROL_FRAME_PROTOCOL, "id", "j", "min", NODES, "max", NODES, "name",
+                             "a node", "ranks", 1, "port", (json_int_t)4000 + (1LL << 32),
+                             "endpoint", "127.0.0.1", "host", false);
+    control_send(nodes[0].link, head, NULL, 0);
+    wait_for(0, "reject ");
+    CHECK_STR(nodes[0].why, "invalid message");
+    close_all();
+}
+
 TEST(more_ranks_than_a_number_counts_are_refused)
 {
     int most = 1 << 16;
