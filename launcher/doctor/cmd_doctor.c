@@ -21,7 +21,8 @@
 enum { CHECK_MS = 1000, NODE_MS = 20000 };
 
 struct doctor_options {
-    const char *hostfile, *hosts, *save, *expect, *explain, *bundle, *sweep_dir, *launcher;
+    struct node_query_nodes nodes;
+    const char *save, *expect, *explain, *bundle, *sweep_dir, *launcher;
     char **dirs;
     char *const *command; /* the program of the job; NULL: not given */
     int ranks;
@@ -29,9 +30,7 @@ struct doctor_options {
 };
 
 static const struct opt options[] = {
-    OPT_STR('f', "hostfile", "FILE", "file with the nodes (default: this machine)",
-            struct doctor_options, hostfile),
-    OPT_STR('H', "host", "LIST", "list of the nodes: c01,c02", struct doctor_options, hosts),
+    OPT_PART(node_query_options, offsetof(struct doctor_options, nodes)),
     OPT_INT('N', "npernode", "N", "ranks that are to run on each node", struct doctor_options,
             ranks, 1, INT_MAX),
     OPT_STRV(0, "dir", "DIR", "a directory that the job writes; may be repeated",
@@ -158,7 +157,7 @@ static int check_all(struct doctor_report *r, const struct doctor_options *o, st
 {
     AUTO(hosts) struct hosts *hosts = NULL;
     double begin = clock_s();
-    int rc = node_query_hosts(&hosts, o->hostfile, o->hosts, e);
+    int rc = node_query_hosts(&hosts, &o->nodes, e);
     if (rc == 0 && hosts) {
         rc = check_nodes(r, hosts, o, e);
     } else if (rc == 0) {

@@ -18,14 +18,13 @@
 enum { DEADLINE_MS = 20000 };
 
 struct topo_options {
-    const char *hostfile, *hosts, *machine, *labels;
+    struct node_query_nodes nodes;
+    const char *machine, *labels;
     bool inventory, json;
 };
 
 static const struct opt options[] = {
-    OPT_STR('f', "hostfile", "FILE", "file with the nodes (default: this machine)",
-            struct topo_options, hostfile),
-    OPT_STR('H', "host", "LIST", "list of the nodes: c01,c02", struct topo_options, hosts),
+    OPT_PART(node_query_options, offsetof(struct topo_options, nodes)),
     OPT_STR(0, "machine", "FILE.xml",
             "a recorded machine instead: the output of lstopo, with FILE.gpus.json next to it",
             struct topo_options, machine),
@@ -147,7 +146,7 @@ static void print_json(const struct groups *g)
 static int print_inventory(const struct topo_options *o, struct err *e)
 {
     AUTO(place_inventory) struct place_inventory in = {0};
-    if (o->machine || o->hostfile || o->hosts)
+    if (o->machine || o->nodes.file || o->nodes.list)
         return err_set(e, -EINVAL, "--inventory lists the GPUs of this machine only");
     int rc = place_inventory_read(&in, o->labels, e);
     if (rc < 0)
@@ -173,9 +172,9 @@ static int show(const struct topo_options *o, struct err *e)
         return print_inventory(o, e);
     if (o->labels)
         return err_set(e, -EINVAL, "--labels needs --inventory");
-    if (o->machine && (o->hostfile || o->hosts))
+    if (o->machine && (o->nodes.file || o->nodes.list))
         return err_set(e, -EINVAL, "--machine and the nodes of a job exclude each other");
-    int rc = node_query_hosts(&hosts, o->hostfile, o->hosts, e);
+    int rc = node_query_hosts(&hosts, &o->nodes, e);
     if (rc < 0)
         return rc;
     struct groups g = {0};

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <uv.h>
 
@@ -18,21 +19,36 @@ enum {
     SILENT_MS = 2000 /* when most nodes have answered, another one that is silent for longer … */
 };
 
-int node_query_hosts(struct hosts **out, const char *file, const char *list, struct err *e)
+static int on_ssh_args(void *into, char *const *values, struct err *e)
+{
+    return setenv("OMPI_MCA_plm_rsh_args", values[0], 1) == 0
+               ? 0
+               : err_set(e, -errno, "--ssh-args: %s", strerror(errno));
+}
+
+const struct opt node_query_options[] = {
+    OPT_STR('f', "hostfile", "FILE", "file with the nodes (default: this machine)",
+            struct node_query_nodes, file),
+    OPT_STR('H', "host", "LIST", "list of the nodes: c01,c02", struct node_query_nodes, list),
+    OPT_CALL(0, "ssh-args", "ARGS", "arguments for ssh: '-p 2222 -i KEY'", on_ssh_args),
+    OPT_END,
+};
+
+int node_query_hosts(struct hosts **out, const struct node_query_nodes *n, struct err *e)
 {
     int rc = 0;
     AUTO(hosts) struct hosts *of_file = NULL, *of_list = NULL;
-    if (file && (rc = hostfile_read(&of_file, file, e)) < 0)
+    if (n->file && (rc = hostfile_read(&of_file, n->file, e)) < 0)
         return rc;
-    if (list) {
+    if (n->list) {
         of_list = xzalloc(sizeof *of_list);
-        if ((rc = hostfile_list(of_list, list, e)) < 0)
+        if ((rc = hostfile_list(of_list, n->list, e)) < 0)
             return rc;
     }
-    if (file && list)
+    if (n->file && n->list)
         rc = hostfile_filter(out, of_file, of_list, e);
     else
-        *out = file ? TAKE(of_file) : TAKE(of_list);
+        *out = n->file ? TAKE(of_file) : TAKE(of_list);
     if (rc == 0 && *out)
         hostfile_mark_here(*out);
     return rc;

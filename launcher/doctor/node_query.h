@@ -3,13 +3,22 @@
 #pragma once
 
 #include "common/err.h"
+#include "common/opt.h"
 #include "launcher/engine/launch.h"
 #include "launcher/plan/hosts.h"
 
-/* Reads the hosts of the options --hostfile and --host, of which each may be NULL: the file, the
- * list, or those of the file that the list names. `*out` is NULL if both are. Errors are those of
- * hostfile.h. */
-int node_query_hosts(struct hosts **out, const char *file, const char *list, struct err *e);
+/* The nodes that a command asks; all NULL: this machine. */
+struct node_query_nodes {
+    const char *file, *list; /* --hostfile, --host */
+};
+
+/* The options of struct node_query_nodes, and --ssh-args, which is set as Open MPI's variable in
+ * this process: drover's own ssh and that of its children read it. */
+extern const struct opt node_query_options[];
+
+/* Reads the hosts of the options: the file, the list, or those of the file that the list names.
+ * `*out` is NULL if neither is given. Errors are those of hostfile.h. */
+int node_query_hosts(struct hosts **out, const struct node_query_nodes *n, struct err *e);
 
 /* Returns the spec of a job of one rank on `host`, a list of one: a command of drover. Borrows both
  * arguments. */

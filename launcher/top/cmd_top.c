@@ -20,15 +20,13 @@
 enum { TICK_MS = 50, LATE_MIN_MS = 5000 };
 
 struct top_options {
-    const char *hostfile, *hosts;
+    struct node_query_nodes nodes;
     double interval_s; /* 0: not given */
     bool once, json;
 };
 
 static const struct opt options[] = {
-    OPT_STR('f', "hostfile", "FILE", "file with the nodes (default: this machine)",
-            struct top_options, hostfile),
-    OPT_STR('H', "host", "LIST", "list of the nodes: c01,c02", struct top_options, hosts),
+    OPT_PART(node_query_options, offsetof(struct top_options, nodes)),
     OPT_DURATION(0, "interval", "S", "time between two samples (default: 1)", struct top_options,
                  interval_s, 0.1, 3600),
     OPT_FLAG(0, "once", "print one table and exit, as without a terminal", struct top_options,
@@ -209,7 +207,7 @@ static void run_loop(struct top *t)
 static int show(const struct top_options *o, struct err *e)
 {
     AUTO(hosts) struct hosts *hosts = NULL;
-    int rc = node_query_hosts(&hosts, o->hostfile, o->hosts, e);
+    int rc = node_query_hosts(&hosts, &o->nodes, e);
     if (rc < 0)
         return rc;
     struct top t = {.loop = uv_default_loop(), .begin_ms = clock_ms()};

@@ -53,6 +53,18 @@ def test_arguments_of_the_user_come_first(ssh, tmp_path):
     assert "/ssh -p 2222 -o X=y -T -o BatchMode=yes" in (tmp_path / "log/lines").read_text()
 
 
+@pytest.mark.parametrize("command", [["doctor", "--quick"], ["topo"], ["top", "--once"]], ids=lambda words: words[0])
+def test_commands_that_ask_nodes_pass_arguments_to_ssh(drover, tmp_path, command):
+    (tmp_path / "log").mkdir()
+    program = tmp_path / "ssh"
+    program.write_text(SSH.format(log=tmp_path / "log", special=""))
+    program.chmod(0o755)
+    done = drover.run(*command, "-H", "n0@127.0.0.1:1", "--ssh-args", "-p 2222 -o X=y",
+                      env={"OMPI_MCA_plm_rsh_agent": str(program)})
+    assert done.stderr == "", done
+    assert "/ssh -p 2222 -o X=y -T -o BatchMode=yes" in (tmp_path / "log/lines").read_text()
+
+
 @pytest.mark.parametrize("special, status, words", [
     ("n1) echo 'ssh: connect to host n1 port 22: Connection refused' >&2; exit 255;;", 126,
      "host n1: connect: no sshd listens on that port; try: ssh n1"),
