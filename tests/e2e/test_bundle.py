@@ -98,7 +98,7 @@ def test_it_is_small_and_whole(tree):
 def test_the_plug_in_can_be_built_from_its_sources(tree):
     """As scripts/gpu-check does where the bundle has no plug-in."""
     gpu_check = (ROOT / "scripts/gpu-check").read_text()
-    common = re.findall(r'"((?:common|collectives/comm)/\w+)"', gpu_check[gpu_check.index("common = ["):gpu_check.index("-Wl,-z,defs")])
+    common = re.findall(r'"((?:common|collectives/(?:comm|bootstrap))/\w+)"', gpu_check[gpu_check.index("common = ["):gpu_check.index("-Wl,-z,defs")])
     src = tree / "src"
     done = run("cc", "-std=gnu17", "-D_GNU_SOURCE", "-DDROVER_BUILD", "-fPIC", "-shared", "-Wl,-z,defs", f"-I{src}", f"-I{CUDA}/include", "-o", "/dev/null",
                *src.glob("collectives/backends/nccl/*.c"), *(src / f"{n}.c" for n in common), "-ldl", "-lpthread")
