@@ -11,6 +11,15 @@
 
 enum { PIPE_BYTES = 256 << 10 }; /* size of an enlarged pipe */
 
+/* The phases follow one another; some may be left out. */
+enum phase {
+    READING,
+    FINISHING, /* delivers what has arrived, then ends */
+    AT_END,    /* nothing more arrives; the end is not reported yet */
+    REPORTED,
+    CLOSED
+};
+
 struct rank_output {
     uv_pipe_t pipe;
     uv_timer_t silence; /* timer for the beginning of an incomplete line */
@@ -21,7 +30,8 @@ struct rank_output {
     struct strbuf held; /* the beginning of a line; while paused, all undelivered bytes */
     bool fed;           /* rank_output_feed() provides the bytes; there is no pipe */
     bool enlarged;      /* the pipe's size is PIPE_BYTES */
-    bool paused, finishing, at_end, ended_sent, closed;
+    enum phase phase;
+    bool paused;      /* by the callee */
     bool awaits_turn; /* fed bytes are held for another stream's turn */
     struct rank_output_events ev;
     void *arg;
@@ -45,7 +55,7 @@ static void end_turn(struct rank_output *s)
 {
     s->group->turn = NULL;
     for (struct rank_output *o = s->group->first; o; o = o->next)
-        if (o != s && !o->closed)
+        if (o != s && o->phase != CLOSED)
             uv_timer_start(&o->silence, on_turn, 0, 0);
 }
 
@@ -84,7 +94,7 @@ static size_t deliver_lines(struct rank_output *s, const char *text, size_t len)
 {
     const char *p = text, *end = text + len, *newline = NULL;
     bool searched = false;
-    while (p < end && !is_blocked(s) && !s->closed) {
+    while (p < end && !is_blocked(s) && s->phase != CLOSED) {
         if (!searched || (newline && newline < p))
             newline = memchr(p, '\n', (size_t)(end - p));
         searched = true;
@@ -107,7 +117,7 @@ static size_t deliver_lines(struct rank_output *s, const char *text, size_t len)
 static void deliver_held(struct rank_output *s)
 {
     strbuf_consume(&s->held, deliver_lines(s, strbuf_str(&s->held), s->held.len));
-    if (s->held.len >= RANK_OUTPUT_LINE_MAX && !is_blocked(s) && !s->closed) {
+    if (s->held.len >= RANK_OUTPUT_LINE_MAX && !is_blocked(s) && s->phase != CLOSED) {
         s->group->turn = s;
         s->paused = !s->ev.line(s->arg, s->held.data, s->held.len);
         strbuf_reset(&s->held);
@@ -125,7 +135,7 @@ static void on_silence(uv_timer_t *t)
 
 static void start_silence_timer(struct rank_output *s)
 {
-    if (!s->closed && ((s->ev.partial_line && s->held.len > 0) || s->group->turn == s))
+    if (s->phase != CLOSED && ((s->ev.partial_line && s->held.len > 0) || s->group->turn == s))
         uv_timer_start(&s->silence, on_silence, RANK_OUTPUT_SILENCE_MS, 0);
 }
 
@@ -144,7 +154,7 @@ static void split_lines(struct rank_output *s, const char *bytes, size_t len)
     }
     if (s->held.len == 0)
         used += deliver_lines(s, bytes + used, len - used);
-    if (used < len && !s->closed) {
+    if (used < len && s->phase != CLOSED) {
         strbuf_add(&s->held, bytes + used, len - used);
         if (s->held.len >= RANK_OUTPUT_LINE_MAX && !is_blocked(s))
             deliver_held(s);
@@ -174,15 +184,16 @@ static void deliver(struct rank_output *s, const char *bytes, size_t len)
 
 static void end_stream(struct rank_output *s)
 {
-    s->at_end = true;
-    if (is_blocked(s) || s->closed || s->ended_sent)
+    if (s->phase < AT_END)
+        s->phase = AT_END;
+    if (is_blocked(s) || s->phase > AT_END)
         return;
     if (s->held.len > 0) /* a pause has no effect, since no output follows */
         (void)s->ev.line(s->arg, s->held.data, s->held.len);
     strbuf_reset(&s->held);
-    if (s->closed)
+    if (s->phase == CLOSED)
         return;
-    s->ended_sent = true;
+    s->phase = REPORTED;
     s->ev.ended(s->arg);
 }
 
@@ -230,7 +241,7 @@ static void deliver_after_other(struct rank_output *s, const char *bytes, size_t
     AUTO(strbuf) struct strbuf copy = {0};
     strbuf_add(&copy, bytes, len);
     s->ev.before(s->arg);
-    if (!s->closed)
+    if (s->phase != CLOSED)
         deliver(s, copy.data, copy.len);
 }
 
@@ -245,7 +256,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
         deliver_after_other(s, buf->base, (size_t)n);
     else if (n > 0)
         deliver(s, buf->base, (size_t)n);
-    if (s->closed || n == 0)
+    if (s->phase == CLOSED || n == 0)
         return;
     if (n < 0 || is_blocked(s))
         uv_read_stop(stream);
@@ -258,7 +269,7 @@ static void drain_pipe(struct rank_output *s)
 {
     uv_os_fd_t fd = -1;
     uv_fileno((uv_handle_t *)&s->pipe, &fd);
-    while (!is_blocked(s) && !s->closed) {
+    while (!is_blocked(s) && s->phase != CLOSED) {
         ssize_t n = read(fd, s->scratch, RANK_OUTPUT_READ_BYTES);
         if (n < 0 && errno == EINTR)
             continue;
@@ -316,7 +327,7 @@ void rank_output_close(struct rank_output *s)
 {
     if (!s)
         return;
-    s->closed = true;
+    s->phase = CLOSED;
     leave_group(s);
     auto_fd(&s->file_fd);
     s->file_fd = -1;
@@ -326,7 +337,7 @@ void rank_output_close(struct rank_output *s)
 
 bool rank_output_feed(struct rank_output *s, const char *bytes, size_t len)
 {
-    if (!s->at_end && !s->closed)
+    if (s->phase < AT_END)
         deliver(s, bytes, len);
     s->awaits_turn = s->group->turn && s->group->turn != s;
     return !s->awaits_turn;
@@ -334,22 +345,22 @@ bool rank_output_feed(struct rank_output *s, const char *bytes, size_t len)
 
 void rank_output_feed_end(struct rank_output *s)
 {
-    if (!s->at_end)
+    if (s->phase < AT_END)
         end_stream(s);
 }
 
 void rank_output_poll(struct rank_output *s)
 {
-    size_t n = is_blocked(s) || s->closed || s->at_end ? 0 : read_more(s, 0);
+    size_t n = is_blocked(s) || s->phase >= AT_END ? 0 : read_more(s, 0);
     if (n > 0)
         deliver(s, s->scratch, n);
-    if (!s->closed && is_blocked(s))
+    if (s->phase != CLOSED && is_blocked(s))
         uv_read_stop((uv_stream_t *)&s->pipe);
 }
 
 void rank_output_pause(struct rank_output *s)
 {
-    if (s->closed || s->ended_sent)
+    if (s->phase >= REPORTED)
         return;
     s->paused = true;
     uv_read_stop((uv_stream_t *)&s->pipe);
@@ -358,21 +369,21 @@ void rank_output_pause(struct rank_output *s)
 /* Continues a stream if it is no longer blocked. */
 static void continue_stream(struct rank_output *s)
 {
-    if (is_blocked(s) || s->closed || s->ended_sent)
+    if (is_blocked(s) || s->phase >= REPORTED)
         return;
     deliver_held(s);
-    if (is_blocked(s) || s->closed)
+    if (is_blocked(s) || s->phase == CLOSED)
         return;
     start_silence_timer(s);
     if (s->awaits_turn) {
         s->awaits_turn = false;
         s->ev.turn(s->arg);
     }
-    if (s->at_end)
+    if (s->phase == AT_END)
         end_stream(s);
-    else if (s->finishing)
+    else if (s->phase == FINISHING)
         drain_pipe(s);
-    else if (!s->fed)
+    else if (s->phase == READING && !s->fed)
         uv_read_start((uv_stream_t *)&s->pipe, on_alloc, on_read);
 }
 
@@ -391,9 +402,9 @@ void rank_output_resume(struct rank_output *s)
 
 void rank_output_finish(struct rank_output *s)
 {
-    if (s->finishing || s->at_end || s->closed)
+    if (s->phase >= FINISHING)
         return;
-    s->finishing = true;
+    s->phase = FINISHING;
     if (is_blocked(s))
         return;
     uv_read_stop((uv_stream_t *)&s->pipe);

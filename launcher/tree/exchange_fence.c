@@ -17,8 +17,7 @@ struct exchange_fence {
     char *name;     /* NULL: none */
     int32_t *ranks; /* NULL: all */
     size_t rank_count;
-    unsigned char *child; /* AWAITED | CAME of each child */
-    bool own, own_came;
+    unsigned char *child; /* AWAITED | CAME of each child, and of this node's server at the end */
     bool ends_here;
     int missing;        /* contributions that have not come and may still come */
     bool failed;        /* the result will be EXCHANGE_FAILED */
@@ -139,7 +138,7 @@ static struct exchange_fence *fence_new(struct exchange *x, const struct exchang
             f->child[i] = (unsigned char)(live ? AWAITED : AWAITED | CAME);
             f->missing += live;
         }
-    f->own = parts->own;
+    f->child[x->children] = parts->own ? AWAITED : 0;
     f->missing += parts->own;
     f->ends_here = !parts->elsewhere;
     f->failed = parts->lost;
@@ -186,7 +185,7 @@ static void send_result(struct exchange *x, struct exchange_fence *f,
     for (int i = 0; i < x->children; i++)
         if (f->child[i] && (x->lost_count == 0 || exchange_is_live_child(x, x->first_child + i)))
             x->ev.send(x->arg, x->first_child + i, bytes, len);
-    if (f->own && f->own_came)
+    if (f->child[x->children] == (AWAITED | CAME))
         deliver(x, f, m->data, m->len);
     remove_if_over(x, f);
 }
@@ -249,14 +248,10 @@ static struct exchange_message normal(const struct exchange *x, const struct exc
  * one. */
 static bool count(const struct exchange *x, struct exchange_fence *f, int from)
 {
-    bool *own = &f->own_came;
-    unsigned char *child = &f->child[from == x->at ? 0 : from - x->first_child];
-    if (from == x->at ? !f->own || *own : *child != AWAITED)
+    unsigned char *child = &f->child[from == x->at ? x->children : from - x->first_child];
+    if (*child != AWAITED)
         return false;
-    if (from == x->at)
-        *own = true;
-    else
-        *child |= CAME;
+    *child |= CAME;
     f->missing--;
     return true;
 }

@@ -16,6 +16,9 @@ struct bulk {
     struct strbuf bytes; /* not sealed, since other frames may go first */
 };
 
+/* The phases follow one another; some may be left out. */
+enum phase { GREETING, AUTHENTICATED, ENDED, CLOSED };
+
 struct control {
     uv_tcp_t tcp;
     uv_timer_t tick;
@@ -25,9 +28,8 @@ struct control {
     struct strbuf early;           /* frames that wait for the peer's greeting */
     struct strbuf in;
     struct bulk *bulk, **bulk_end;
-    bool authenticated;
+    enum phase phase;
     bool silence_expected; /* control_suspend_timeout() */
-    bool closed, ended;
     int silent_ms;
     uint64_t received_at, sent_at, ticked_at; /* uv_now() of the last frame or tick */
     struct control_events ev;
@@ -67,18 +69,18 @@ static void on_closed(uv_handle_t *h)
 
 void control_close(struct control *c)
 {
-    if (!c || c->closed)
+    if (!c || c->phase == CLOSED)
         return;
-    c->closed = true;
+    c->phase = CLOSED;
     uv_close((uv_handle_t *)&c->tcp, on_closed);
     uv_close((uv_handle_t *)&c->tick, on_closed);
 }
 
 static void end(struct control *c, const char *why)
 {
-    if (c->ended || c->closed)
+    if (c->phase >= ENDED)
         return;
-    c->ended = true;
+    c->phase = ENDED;
     uv_read_stop((uv_stream_t *)&c->tcp);
     uv_timer_stop(&c->tick);
     c->ev.ended(c->arg, why);
@@ -88,14 +90,14 @@ static void end(struct control *c, const char *why)
 
 static size_t frame_max(const struct control *c)
 {
-    return c->authenticated ? CONTROL_FRAME_MAX : CONTROL_HELLO_BYTES;
+    return c->phase == AUTHENTICATED ? CONTROL_FRAME_MAX : CONTROL_HELLO_BYTES;
 }
 
 /* Emits the complete frames. */
 static void emit_frames(struct control *c)
 {
     size_t used = 0;
-    while (!c->closed && !c->ended) {
+    while (c->phase < ENDED) {
         struct control_frame f;
         struct err e = {0};
         ssize_t n =
@@ -138,7 +140,7 @@ static ssize_t read_greeting(struct control *c, struct err *e)
 static void open_records(struct control *c)
 {
     size_t used = 0;
-    while (!c->closed && !c->ended) {
+    while (c->phase < ENDED) {
         struct err e = {0};
         ssize_t n = control_cipher_is_ready(c->cipher)
                         ? control_cipher_open(c->cipher, &c->in, strbuf_str(&c->sealed) + used,
@@ -235,7 +237,7 @@ static void send_frame(struct control *c, const struct strbuf *b)
 
 static void send_next_bulk(struct control *c)
 {
-    while (c->bulk && !c->closed && !c->ended && !is_full(c)) {
+    while (c->bulk && c->phase < ENDED && !is_full(c)) {
         struct bulk *b = take_bulk(c);
         send_frame(c, &b->bytes);
         free_bulk(b);
@@ -249,7 +251,7 @@ static bool encode(struct strbuf *b, const struct control *c, json_t *head, cons
     int rc = control_frame_encode(b, head, payload, len);
     json_decref(head);
     assert(rc == 0);
-    return rc == 0 && !c->closed && !c->ended;
+    return rc == 0 && c->phase < ENDED;
 }
 
 void control_send(struct control *c, json_t *head, const void *payload, size_t len)
@@ -298,7 +300,7 @@ static void on_tick(uv_timer_t *t)
         char why[64];
         snprintf(why, sizeof why, "silent for %g s", c->silent_ms / 1000.0);
         end(c, why);
-    } else if (c->authenticated && now - c->sent_at >= silent / 3) {
+    } else if (c->phase == AUTHENTICATED && now - c->sent_at >= silent / 3) {
         control_send(c, json_pack("{s:s}", "t", "ping"), NULL, 0);
     }
 }
@@ -313,7 +315,7 @@ static void start_ticking(struct control *c, int silent_ms)
 
 void control_authenticate(struct control *c, int silent_ms)
 {
-    c->authenticated = true;
+    c->phase = c->phase == GREETING ? AUTHENTICATED : c->phase;
     start_ticking(c, silent_ms);
 }
 
