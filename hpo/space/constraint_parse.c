@@ -316,13 +316,13 @@ static int read_binary(struct parse *p, const struct infix *all, int (*operand)(
 static int read_term(struct parse *p)
 {
     static const struct infix all[] = {
-        {"//", OP_FLOOR_DIVIDE}, {"/", OP_DIVIDE}, {"%", OP_REMAINDER}, {"*", OP_MULTIPLY}, {NULL}};
+        {"//", OP_FLOOR_DIVIDE}, {"/", OP_DIVIDE}, {"%", OP_REMAINDER}, {"*", OP_MULTIPLY}, {0}};
     return read_binary(p, all, read_unary);
 }
 
 static int read_sum(struct parse *p)
 {
-    static const struct infix all[] = {{"+", OP_ADD}, {"-", OP_SUBTRACT}, {NULL}};
+    static const struct infix all[] = {{"+", OP_ADD}, {"-", OP_SUBTRACT}, {0}};
     return read_binary(p, all, read_term);
 }
 

@@ -143,7 +143,7 @@ int top_nodes_open(struct top_nodes **out, uv_loop_t *loop, const struct hosts *
     n->timer.data = n;
     uv_timer_start(&n->timer, on_timer, CHECK_MS, CHECK_MS);
     for (int i = 0; i < n->count; i++) {
-        n->at[i] = (struct one){.all = n, .host = {&hosts->at[i], 1}};
+        n->at[i] = (struct one){.all = n, .host = {.at = &hosts->at[i], .count = 1}};
         start(&n->at[i]);
     }
     *out = n;
