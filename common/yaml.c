@@ -253,8 +253,8 @@ static int read_sequence(struct reader *r, int depth, struct value *out)
     }
 }
 
-/* The members of a mapping and their positions: those that it has itself, or those from merge
- * keys. Both are objects with the same keys. */
+/* The members of a mapping and their positions, both as objects with the same keys. A mapping has
+ * its own members and the members from merge keys. */
 struct members {
     json_t *values, *positions;
 };

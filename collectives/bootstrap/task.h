@@ -1,5 +1,5 @@
-/* task - a call that may block for ever, in a thread of its own with a deadline; or an answer that
- * a library's thread delivers.
+/* task - a call that may block for ever, in a separate thread with a deadline; or an answer that a
+ * library's thread delivers.
  *
  * Calls of MPI and NCCL that wait for other ranks have no deadline. A thread that does not return
  * in time is left behind. So a task contains everything that its call reads and writes. */
@@ -17,7 +17,7 @@ struct task {
     bool done, abandoned;
 };
 
-/* Starts run(t) in a thread; if there is no thread to be had, in the calling one. */
+/* Starts run(t) in a new thread; if no thread can be created, in the calling thread. */
 void task_start(struct task *t, void (*run)(struct task *t));
 
 /* Opens a task without a thread, which is done when task_done() is called, by any thread. */

@@ -57,7 +57,7 @@ static void add_choice(json_t *by_text, const char *text)
         json_object_set_new(by_text, text, json_loads(text, JSON_DECODE_ANY, NULL));
 }
 
-/* Returns the different values, those of `d` first, as a list (new reference). `d` may be NULL. */
+/* Returns the different values as a list (new reference). Values of `d`, or NULL, come first. */
 static json_t *choices_of(const struct distribution *d, const struct sweep_columns *c, size_t param)
 {
     AUTO(json) json_t *by_text = json_object();

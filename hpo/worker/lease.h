@@ -43,7 +43,7 @@ struct lease *lease_list_add_reservation(struct lease_list *list, int64_t id);
 /* Frees the lease. Call it only when no job and no agent of the lease run. */
 void lease_list_remove(struct lease_list *list, struct lease *l);
 
-/* Preempts all leases, or only those that wait for a slot; the newest first. */
+/* Preempts the leases, the newest first; with `only_waiting`, the leases that wait for a slot. */
 void lease_list_preempt(struct lease_list *list, bool only_waiting);
 void lease_list_kill_all(struct lease_list *list);
 

@@ -16,8 +16,8 @@ struct node_query_nodes {
  * this process: drover's own ssh and that of its children read it. */
 extern const struct opt node_query_options[];
 
-/* Reads the hosts of the options: the file, the list, or those of the file that the list names.
- * `*out` is NULL if neither is given. Errors are those of hostfile.h. */
+/* Reads the hosts of the options: the file, the list, or with both the hosts of the file that the
+ * list names. `*out` is NULL if neither is given. Fails as hostfile_read() and hostfile_list(). */
 int node_query_hosts(struct hosts **out, const struct node_query_nodes *n, struct err *e);
 
 /* Returns the spec of a job of one rank on `host`, a list of one: a command of drover. Borrows both

@@ -115,7 +115,7 @@ struct engine_start_opts {
 struct engine_ops {
     /* Frees the job. Call this only after `reaped`, or inside it. No event follows. */
     void (*free)(struct engine_job *j);
-    /* Sends a signal to the rank's process group, or to those of all ranks if `rank` is -1. */
+    /* Sends a signal to the process group of the rank; if `rank` is -1, of each rank. */
     void (*signal)(struct engine_job *j, int rank, int sig);
     /* Asks the ranks that have used their report channel to stop. Returns false if none has. */
     bool (*request_stop)(struct engine_job *j);

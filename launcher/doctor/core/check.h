@@ -29,7 +29,7 @@ struct check_result {
     int ms;       /* how long it took */
 };
 
-/* When a check runs. Each set has those that follow, too. */
+/* When a check runs. Each set includes the sets that follow. */
 enum check_when {
     CHECK_LONG,   /* in `drover doctor` */
     CHECK_QUICK,  /* in `drover doctor --quick`, since it waits for nothing */
@@ -94,7 +94,7 @@ void check_result_read(struct check_result *out, const json_t *o);
 
 enum { CHECKS = 59 };
 
-/* Returns all CHECKS checks, in the order in which they run: a check follows those that it needs.
+/* Returns all CHECKS checks in the order in which they run: a check follows the checks it needs.
  * Defined above this folder, in launcher/doctor/check_table.c, which knows all groups. */
 const struct check *check_table(void);
 /* Returns the check with this id, or NULL. */

@@ -7,8 +7,8 @@
 #include "common/err.h"
 #include "launcher/doctor/core/check.h"
 
-/* Runs those of `count` checks that `env` says. `out` has one result per row; rows that are not run
- * are skipped without a value. A check whose needs failed or were skipped is skipped. Call it from
- * a process with one thread. Returns 0, or the error of fork() or socketpair(). */
+/* Runs the rows that `env` selects. `out` has one result for each of the `count` rows; a row that
+ * is not run is skipped without a value. A check whose needs failed or were skipped is skipped.
+ * Call it from a process with one thread. Returns 0, or the error of fork() or socketpair(). */
 int check_run(struct check_result *out, const struct check *rows, size_t count,
               struct check_env *env, struct err *e);
