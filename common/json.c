@@ -104,12 +104,20 @@ int json_optional_bool(bool *out, const json_t *obj, const char *key, struct err
     return 0;
 }
 
-bool json_fits_int(const json_t *obj)
+static bool is_among(const char *key, const char *const *names)
+{
+    while (names && *names && strcmp(*names, key) != 0)
+        names++;
+    return names && *names;
+}
+
+bool json_fits_int(const json_t *obj, const char *const *wide)
 {
     const char *key;
     json_t *v;
     json_object_foreach ((json_t *)obj, key, v) /* the macro rejects const pointers */
-        if (json_is_integer(v) && json_integer_value(v) != (int)json_integer_value(v))
+        if (json_is_integer(v) && json_integer_value(v) != (int)json_integer_value(v) &&
+            !is_among(key, wide))
             return false;
     return true;
 }

@@ -14,8 +14,9 @@
 
 AUTO_DEFINE(json, json_t *, json_decref)
 
-/* Returns true if each integer in the object fits in an int: json_unpack()'s "i" cuts it to one. */
-bool json_fits_int(const json_t *obj);
+/* Returns true if each integer in the object fits in an int: json_unpack()'s "i" cuts it to one.
+ * `wide` names the members that may be larger, which "I" reads, and ends with NULL; NULL: none. */
+bool json_fits_int(const json_t *obj, const char *const *wide);
 
 /* Read the member `key` of `obj` into `*out`. The member must exist and have the function's type.
  *   -EINVAL  obj is not an object, the key is missing, or its value has another type

@@ -77,7 +77,7 @@ static int read_assignment(struct rdzv_client *r, json_t *head)
     if (json_unpack(head, "{s:i,s:i,s:i,s:i,s:i,s:s}", "node", &a.node, "nodes", &a.nodes, "first",
                     &a.first_rank, "world", &a.world_size, "port", &a.master_port, "address",
                     &a.master_addr) < 0 ||
-        !json_fits_int(head) || a.nodes < 1 || a.nodes > r->opts.nodes_max || a.node < 0 ||
+        !json_fits_int(head, NULL) || a.nodes < 1 || a.nodes > r->opts.nodes_max || a.node < 0 ||
         a.node >= a.nodes || a.first_rank < 0 || a.world_size < r->opts.ranks ||
         a.first_rank > a.world_size - r->opts.ranks || a.master_port < 1 || a.master_port > 65535)
         return -EBADMSG;

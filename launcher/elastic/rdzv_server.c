@@ -148,7 +148,7 @@ static int read_join(struct rdzv_policy_node *n, struct rdzv_peer *p, json_t *he
     AUTO(free) char *why = mismatch(s, id, min, max);
     if (why)
         return err_set(e, -EINVAL, "%s", why);
-    if (!json_fits_int(head) || n->ranks < 1 || n->ranks > RANKS_MAX / s->opts.nodes_max ||
+    if (!json_fits_int(head, NULL) || n->ranks < 1 || n->ranks > RANKS_MAX / s->opts.nodes_max ||
         n->port < 1 || n->port > 65535 || strlen(name) > RDZV_POLICY_NAME_MAX ||
         address_of(n, p, endpoint) < 0)
         return err_set(e, -EINVAL, "invalid message");

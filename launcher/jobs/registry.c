@@ -81,8 +81,10 @@ static int job_from(struct registry_job *out, json_t *j)
     AUTO(json) json_t *own = j;
     const char *kind = registry_kind_names[REGISTRY_JOB];
     json_int_t start, started_ms;
+    static const char *const wide[] = {"start", "started_ms", NULL};
     *out = (struct registry_job){0};
-    if (json_unpack(j, "{s:s, s?s, s?s, s?i, s:i, s:I, s:s, s:s, s:i, s:i, s:s, s:s, s:s, s:I}",
+    if (!json_fits_int(j, wide) ||
+        json_unpack(j, "{s:s, s?s, s?s, s?i, s:i, s:I, s:s, s:s, s:i, s:i, s:s, s:s, s:s, s:I}",
                     "id", &out->id, "kind", &kind, "sweep", &out->sweep, "trial", &out->trial,
                     "pid", &out->pid, "start", &start, "command", &out->command, "dir", &out->dir,
                     "ranks", &out->ranks, "first_rank", &out->first_rank, "nodes", &out->nodes,

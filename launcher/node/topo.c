@@ -370,6 +370,8 @@ static int gpu_from_json(struct gpu *g, json_t *item, struct err *e)
     json_t *mig = NULL, *nvlinks = NULL, *instance, *links;
     size_t i;
     *g = (struct gpu){.numa = -1};
+    if (!json_fits_int(item, NULL))
+        return err_set(e, -EINVAL, "GPU record: a number is too large");
     if (json_unpack_ex(item, &json_error, JSON_STRICT, "{s:i,s:s,s:s,s:s,s?i,s?o,s?o}", "index",
                        &g->index, "uuid", &uuid, "name", &name, "bus_id", &bus_id, "numa", &g->numa,
                        "parts", &mig, "nvlinks", &nvlinks) < 0)

@@ -239,3 +239,13 @@ TEST(bytes_that_are_no_text_become_question_marks)
                               "na\xc3\xafve");
     CHECK_STR(json_string_value(mixed), "caf\xc3\xa9 ? na\xc3\xafve");
 }
+
+TEST(members_that_an_int_would_cut_are_found)
+{
+    static const char *const wide[] = {"bytes", NULL};
+    AUTO(json) json_t *small = read_json("{\"pid\": 2147483647, \"text\": \"9999999999\"}");
+    AUTO(json) json_t *bytes = read_json("{\"pid\": 1, \"bytes\": 4294967296}");
+    AUTO(json) json_t *cut = read_json("{\"pid\": 4294967297, \"bytes\": 4294967296}");
+    CHECK(json_fits_int(small, NULL) && json_fits_int(bytes, wide));
+    CHECK(!json_fits_int(bytes, NULL) && !json_fits_int(cut, wide));
+}

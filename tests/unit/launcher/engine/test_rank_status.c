@@ -171,6 +171,15 @@ TEST(a_standing_comes_back_from_json_as_it_was)
     AUTO(strbuf) struct strbuf b = {0};
     rank_status_describe(&b, &back);
     CHECK_STR(strbuf_str(&b), "call 4 of 'world', gather, in futex (futex_wait)");
+    json_object_set_new(j, "pid", json_integer(1LL << 32));
+    CHECK_INT(rank_status_read(&back, j, &e), -EINVAL);
+    CHECK_HAS(e.text, "too large");
+    json_object_set_new(j, "pid", json_integer(7));
+    json_object_set_new(json_object_get(j, "collectives"), "ranks", json_integer(1LL << 32));
+    CHECK_INT(rank_status_read(&back, j, &e), -EINVAL);
+    CHECK_HAS(e.text, "too large");
+    json_object_set_new(json_object_get(j, "collectives"), "ranks", json_integer(2));
+    CHECK_INT(rank_status_read(&back, j, &e), 0);
     json_object_del(j, "cpu_ms");
     CHECK_INT(rank_status_read(&back, j, &e), -EINVAL);
     CHECK_HAS(e.text, "cpu_ms");

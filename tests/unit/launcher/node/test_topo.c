@@ -189,9 +189,12 @@ TEST(files_that_are_none_are_named)
     AUTO(free) char *copy = xasprintf("cp tests/plan/machines/laptop.xml '%s'", xml);
     CHECK_INT(system(copy), 0);
     static const char *const bad[] = {
-        "[", "{}", "[{\"index\": 0}]",
+        "[",
+        "{}",
+        "[{\"index\": 0}]",
         "[{\"index\":0,\"uuid\":\"u\",\"name\":\"n\",\"bus_id\":\"nonsense\"}]",
-        "[{\"index\":0,\"uuid\":\"u\",\"name\":\"n\",\"bus_id\":\"07:00.0\",\"nuna\":1}]"};
+        "[{\"index\":0,\"uuid\":\"u\",\"name\":\"n\",\"bus_id\":\"07:00.0\",\"nuna\":1}]",
+        "[{\"index\":4294967296,\"uuid\":\"u\",\"name\":\"n\",\"bus_id\":\"07:00.0\"}]"};
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         write_file(json, bad[i]);
         CHECK_INT(topo_load_file(&t, xml, &e), -EINVAL);
