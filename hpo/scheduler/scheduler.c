@@ -40,6 +40,25 @@ void scheduler_emit_action(struct event_context *ctx, enum scheduler_action_kind
 
 /* ---- workers -------------------------------------------------------------------------------- */
 
+#define ROW(...) STATES_ROW(WORKER_LINK, __VA_ARGS__)
+static const struct states_row worker_link_rows[] = {
+    ROW(ABSENT, HELLO, READY),          ROW(READY, HELLO, READY),
+    ROW(READY, LATE, UNRESPONSIVE),     ROW(READY, GOES, LEAVING),
+    ROW(READY, LOST, ABSENT),           ROW(UNRESPONSIVE, HELLO, READY),
+    ROW(UNRESPONSIVE, ANSWERED, READY), ROW(UNRESPONSIVE, GOES, LEAVING),
+    ROW(UNRESPONSIVE, LOST, ABSENT),    ROW(LEAVING, HELLO, READY),
+    ROW(LEAVING, LOST, ABSENT),
+};
+static const struct states worker_link_states = STATES_TABLE(worker_link_rows);
+
+void scheduler_worker_step(struct scheduler *s, struct worker *w, enum worker_link_event event)
+{
+    int next = states_next(&worker_link_states, (int)w->link, (int)event);
+    if (next >= 0)
+        w->link = (enum worker_link)next;
+    worker_capacity_update(s, w);
+}
+
 struct worker *scheduler_find_worker(const struct scheduler *s, const char *id)
 {
     const json_t *at = id ? json_object_get(s->worker_index, id) : NULL;

@@ -49,7 +49,7 @@ static void send_stop(struct event_context *ctx, const struct trial *t)
 {
     const struct worker *w = scheduler_find_worker(ctx->s, t->worker);
     bool now = ctx->s->st.asked.stopped && ctx->s->st.asked.now;
-    if (w->connected)
+    if (w->link != WORKER_LINK_ABSENT)
         scheduler_emit_action(ctx, now ? SCHEDULER_ACT_KILL : SCHEDULER_ACT_STOP, w->id, t->id,
                               t->lease, trial_stop_word(t));
 }
@@ -112,7 +112,8 @@ static void lose_lease(struct event_context *ctx, struct trial *t, const struct 
                        bool ran)
 {
     const struct worker *runs = scheduler_find_worker(ctx->s, t->worker);
-    if (by && runs != by && runs->connected && !scheduler_gang_is_pending(ctx->s, t))
+    if (by && runs != by && runs->link != WORKER_LINK_ABSENT &&
+        !scheduler_gang_is_pending(ctx->s, t))
         scheduler_emit_action(ctx, SCHEDULER_ACT_STOP, runs->id, t->id, t->lease,
                               "this lease is void");
     if (t->state == TRIAL_STOPPING)
@@ -141,9 +142,8 @@ static void lose_worker(struct event_context *ctx, struct worker *w)
 {
     size_t n = 0;
     AUTO(free) int *ids = trials_of(ctx->s, w, &n);
-    w->connected = false;
+    scheduler_worker_step(ctx->s, w, WORKER_LINK_EV_LOST);
     scheduler_worker_settled(ctx->s, w);
-    worker_capacity_update(ctx->s, w);
     for (size_t i = 0; i < n; i++) {
         struct trial *t = ctx->s->st.trials[ids[i]];
         lose_lease(ctx, t, w, !scheduler_gang_is_pending(ctx->s, t));
@@ -192,11 +192,9 @@ static int on_hello(struct event_context *ctx, const struct scheduler_event *ev,
     free(w->node);
     w->node = node ? xstrdup(node) : NULL;
     w->slots = (int)slots;
-    w->connected = true;
-    w->leaving = w->unresponsive = false;
     scheduler_worker_settled(ctx->s, w);
     scheduler_health_reconnected(ctx, w);
-    worker_capacity_update(ctx->s, w);
+    scheduler_worker_step(ctx->s, w, WORKER_LINK_EV_HELLO);
     size_t listed = json_array_size(running), has = 0, n = 0;
     for (size_t i = 0; i < listed; i++) {
         int64_t lease = json_integer_value(json_array_get(running, i));
@@ -230,8 +228,7 @@ static int on_slots(struct event_context *ctx, const struct scheduler_event *ev,
     if (!w)
         return 0;
     w->slots = (int)slots;
-    w->unresponsive = false;
-    worker_capacity_update(ctx->s, w);
+    scheduler_worker_step(ctx->s, w, WORKER_LINK_EV_ANSWERED);
     return 0;
 }
 
@@ -261,8 +258,7 @@ static int on_leaving(struct event_context *ctx, const struct scheduler_event *e
     struct worker *w = scheduler_find_worker(ctx->s, ev->worker);
     if (!w)
         return 0;
-    w->leaving = true;
-    worker_capacity_update(ctx->s, w);
+    scheduler_worker_step(ctx->s, w, WORKER_LINK_EV_GOES);
     return 0;
 }
 
@@ -504,7 +500,7 @@ void scheduler_cancel_trial(struct event_context *ctx, struct trial *t, bool now
     if (t->state != TRIAL_STOPPING || requeued)
         stop_trial(ctx, SCHEDULER_REC_STOPPING, t, stop_reason_word(STOP_REASON_STOP));
     const struct worker *w = scheduler_find_worker(ctx->s, t->worker);
-    if (now && trial_is_active(t->state) && w->connected)
+    if (now && trial_is_active(t->state) && w->link != WORKER_LINK_ABSENT)
         scheduler_emit_action(ctx, SCHEDULER_ACT_KILL, w->id, t->id, t->lease, trial_stop_word(t));
 }
 
@@ -516,7 +512,7 @@ static int on_drain(struct event_context *ctx)
     /* A worker that is not connected does not hear the STOP, and hears of it with its next
      * hello. */
     for (size_t i = 0; i < s->worker_count; i++)
-        if (!s->workers[i]->connected && s->workers[i]->busy > 0)
+        if (s->workers[i]->link == WORKER_LINK_ABSENT && s->workers[i]->busy > 0)
             lose_worker(ctx, s->workers[i]);
     return 0;
 }

@@ -61,7 +61,7 @@ void scheduler_gang_end(struct event_context *ctx, const struct trial *t)
         remove_gang(ctx->s, gang);
     for (size_t i = 0; i < json_array_size(t->gang_workers); i++) {
         const struct worker *w = scheduler_find_worker(ctx->s, other(t, i));
-        if (w->connected)
+        if (w->link != WORKER_LINK_ABSENT)
             scheduler_emit_action(ctx, SCHEDULER_ACT_STOP, w->id, t->id, t->lease,
                                   "its trial has ended");
     }
@@ -90,10 +90,8 @@ void scheduler_gang_reserved(struct event_context *ctx, const struct scheduler_e
     struct worker *w = scheduler_find_worker(ctx->s, ev->worker);
     const struct trial *t = sweep_state_leased(&ctx->s->st, ev->lease);
     struct scheduler_gang *gang = t && t->lease == ev->lease ? find(ctx->s, t) : NULL;
-    if (w && w->unresponsive) {
-        w->unresponsive = false;
-        worker_capacity_update(ctx->s, w);
-    }
+    if (w)
+        scheduler_worker_step(ctx->s, w, WORKER_LINK_EV_ANSWERED);
     if (!w || !gang || strcmp(t->worker, w->id) == 0 || !scheduler_gang_has_worker(w, t) ||
         !ev->data)
         return;
@@ -116,8 +114,7 @@ struct trial *scheduler_gang_overdue(struct event_context *ctx, char **awaited)
                 continue;
             strbuf_printf(&names, "%s%s on %s", names.len ? ", " : "", w->id,
                           w->node ? w->node : "an unnamed node");
-            w->unresponsive = true;
-            worker_capacity_update(s, w);
+            scheduler_worker_step(s, w, WORKER_LINK_EV_LATE);
         }
         *awaited = xasprintf("no slot was reserved within %d s by %s", RESERVE_MS / 1000,
                              strbuf_str(&names));

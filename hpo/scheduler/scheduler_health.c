@@ -61,7 +61,7 @@ void scheduler_health_tick(struct event_context *ctx)
 {
     for (size_t i = 0; i < ctx->s->worker_count; i++) {
         struct worker *w = ctx->s->workers[i];
-        if (!w->connected || !worker_health_tick(&w->health, ctx->now_ms))
+        if (w->link == WORKER_LINK_ABSENT || !worker_health_tick(&w->health, ctx->now_ms))
             continue;
         changed(ctx, w);
         if (w->health.state == WORKER_HEALTH_TESTING)
@@ -71,7 +71,7 @@ void scheduler_health_tick(struct event_context *ctx)
 
 int64_t scheduler_health_deadline(const struct worker *w)
 {
-    return w->connected ? worker_health_deadline(&w->health) : INT64_MAX;
+    return w->link == WORKER_LINK_ABSENT ? INT64_MAX : worker_health_deadline(&w->health);
 }
 
 bool scheduler_expect_workers(struct scheduler *s, bool expected)
@@ -91,7 +91,7 @@ const char *scheduler_health_none_left(struct scheduler *s)
         const struct worker *w = s->workers[i];
         if (w->lost_ms != INT64_MAX)
             return NULL; /* its hello is awaited */
-        if (!w->connected || w->leaving)
+        if (w->link == WORKER_LINK_ABSENT || w->link == WORKER_LINK_LEAVING)
             continue;
         bool fails = worker_health_is_hopeless(&w->health);
         hopeless = fails ? w : hopeless;

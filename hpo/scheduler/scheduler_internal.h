@@ -7,15 +7,27 @@
 #include "hpo/scheduler/worker_health.h"
 #include "hpo/stoppers/stopper.h"
 
+enum worker_link {
+    WORKER_LINK_ABSENT,       /* has sent no hello yet, or is lost */
+    WORKER_LINK_READY,        /* gets trials if its health allows it */
+    WORKER_LINK_UNRESPONSIVE, /* did not reserve a slot in time: gets no trial */
+    WORKER_LINK_LEAVING       /* accepts no more trials until its next hello */
+};
+
+enum worker_link_event {
+    WORKER_LINK_EV_HELLO,
+    WORKER_LINK_EV_LATE,     /* it did not reserve a slot in time */
+    WORKER_LINK_EV_ANSWERED, /* SLOTS or RESERVED */
+    WORKER_LINK_EV_GOES,     /* LEAVING */
+    WORKER_LINK_EV_LOST
+};
+
 struct worker {
     char *id, *node;
     int slots;
-    int busy;          /* number of its active leases and reservations; the records determine it */
-    bool connected;    /* has sent hello, and is not lost */
-    bool leaving;      /* accepts no more trials until its next hello */
-    bool unresponsive; /* did not reserve a slot in time; gets no trial until its next hello, SLOTS
-                          or RESERVED */
-    bool considered;   /* already considered in the present search for a gang */
+    int busy; /* number of its active leases and reservations; the records determine it */
+    enum worker_link link;
+    bool considered;             /* already considered in the present search for a gang */
     struct worker_health health; /* not in the records: a new coordinator tries again */
     /* time at which it is lost if it sends no hello; INT64_MAX: no hello is awaited */
     int64_t lost_ms;
@@ -82,6 +94,8 @@ void scheduler_emit_action(struct event_context *ctx, enum scheduler_action_kind
 /* Returns the stopper's verdict after a report of trial `t`. */
 enum stopper_verdict scheduler_judge_report(const struct scheduler *s, const struct trial *t);
 
+/* Applies an event of the worker's connection, and updates its place in the heap. */
+void scheduler_worker_step(struct scheduler *s, struct worker *w, enum worker_link_event event);
 /* Returns the worker with this id, or NULL if it is unknown. `id` may be NULL. */
 struct worker *scheduler_find_worker(const struct scheduler *s, const char *id);
 /* Returns the worker with this id; adds it if it is unknown. */

@@ -5,8 +5,8 @@
 
 static int free_slots(const struct worker *w)
 {
-    bool takes = w->connected && !w->leaving && !w->unresponsive && !w->considered &&
-                 worker_health_gets_trials(&w->health);
+    bool takes =
+        w->link == WORKER_LINK_READY && !w->considered && worker_health_gets_trials(&w->health);
     return takes && w->slots > w->busy ? w->slots - w->busy : 0;
 }
 

@@ -6,6 +6,7 @@
 #include <zmq.h>
 
 #include "common/log.h"
+#include "common/states.h"
 #include "hpo/transport/zmq_uv.h"
 
 enum {
@@ -18,6 +19,29 @@ enum {
     RENEW_AFTER = 32 /* a connection is renewed after it has received this many messages */
 };
 
+enum link_state {
+    LINK_CLOSED,   /* no connection; ZeroMQ connects again */
+    LINK_REJECTED, /* the same, and the last handshake failed */
+    LINK_OPEN,
+    LINK_LOSSY /* open, but a message could not be sent */
+};
+
+enum link_event {
+    LINK_EV_HANDSHAKE, /* a new connection; the same if messages must be sent again */
+    LINK_EV_REFUSED,   /* the handshake failed */
+    LINK_EV_BROKEN,    /* the connection has ended, or is given up */
+    LINK_EV_UNSENT     /* a message could not be sent */
+};
+
+#define ROW(...) STATES_ROW(LINK, __VA_ARGS__)
+static const struct states_row link_rows[] = {
+    ROW(CLOSED, HANDSHAKE, OPEN), ROW(CLOSED, REFUSED, REJECTED), ROW(REJECTED, HANDSHAKE, OPEN),
+    ROW(OPEN, HANDSHAKE, OPEN),   ROW(OPEN, REFUSED, REJECTED),   ROW(OPEN, BROKEN, CLOSED),
+    ROW(OPEN, UNSENT, LOSSY),     ROW(LOSSY, HANDSHAKE, OPEN),    ROW(LOSSY, REFUSED, REJECTED),
+    ROW(LOSSY, BROKEN, CLOSED),
+};
+static const struct states link_states = STATES_TABLE(link_rows);
+
 struct transport_client {
     uv_loop_t *loop;
     void *zmq, *sock, *monitor;
@@ -25,9 +49,7 @@ struct transport_client {
     const struct transport_client_events *ev;
     void *arg;
     int64_t conn; /* number of the present connection, counted from 1 */
-    bool open;
-    bool rejected; /* the last handshake failed */
-    bool unsent;   /* a message of this connection could not be sent */
+    enum link_state link;
     uint64_t last_ms;
     char *endpoint;
     int renew_ms;
@@ -36,9 +58,21 @@ struct transport_client {
     uint64_t renew_at_ms;
 };
 
+static void step(struct transport_client *c, enum link_event event)
+{
+    int next = states_step(&link_states, c->link, event, "connection %lld", (long long)c->conn);
+    if (next >= 0)
+        c->link = (enum link_state)next;
+}
+
+static bool is_open(const struct transport_client *c)
+{
+    return c->link == LINK_OPEN || c->link == LINK_LOSSY;
+}
+
 void transport_client_send(struct transport_client *c, const struct wire_msg *m)
 {
-    if (!c->open)
+    if (!is_open(c))
         return;
     struct wire_msg numbered = *m;
     numbered.conn = c->conn;
@@ -48,7 +82,7 @@ void transport_client_send(struct transport_client *c, const struct wire_msg *m)
         log_error("%s", e.text);
     } else if (zmq_send(c->sock, b.data, b.len, ZMQ_DONTWAIT) < 0) {
         log_warn("message '%s' not sent: %s", wire_kind_name(m->kind), zmq_strerror(errno));
-        c->unsent = true;
+        step(c, LINK_EV_UNSENT);
     }
 }
 
@@ -58,9 +92,8 @@ static void opened(struct transport_client *c)
     (void)uv_random(NULL, NULL, &random, sizeof random, 0, NULL);
     c->renew_at_ms = uv_now(c->loop) + (unsigned)c->renew_ms + random % (unsigned)c->renew_ms;
     c->received = 0;
-    c->open = true;
-    c->rejected = c->unsent = false;
     c->conn++;
+    step(c, LINK_EV_HANDSHAKE);
     c->ev->opened(c->arg);
 }
 
@@ -73,7 +106,7 @@ static void renew(struct transport_client *c)
         log_warn("%s: cannot renew the connection: %s", c->endpoint, zmq_strerror(errno));
         return;
     }
-    c->open = false;
+    step(c, LINK_EV_BROKEN);
     if (zmq_connect(c->sock, c->endpoint) < 0)
         log_error("%s: cannot connect: %s", c->endpoint, zmq_strerror(errno));
 }
@@ -117,9 +150,9 @@ static void on_messages(struct zmq_uv *z, void *arg)
         if (n < 0)
             break;
     }
-    if (c->open && c->unsent)
+    if (c->link == LINK_LOSSY)
         opened(c); /* messages that are not acknowledged are sent again, as on a new connection */
-    if (c->open && !c->pinned && c->received >= RENEW_AFTER && uv_now(c->loop) >= c->renew_at_ms)
+    if (is_open(c) && !c->pinned && c->received >= RENEW_AFTER && uv_now(c->loop) >= c->renew_at_ms)
         renew(c);
 }
 
@@ -141,8 +174,7 @@ static void on_events(struct zmq_uv *z, void *arg)
             opened(c);
             continue;
         }
-        c->open = false;
-        c->rejected = c->rejected || event != ZMQ_EVENT_DISCONNECTED;
+        step(c, event == ZMQ_EVENT_DISCONNECTED ? LINK_EV_BROKEN : LINK_EV_REFUSED);
         if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH)
             reject_key(c);
     }
@@ -257,7 +289,7 @@ void transport_client_reset_deadline(struct transport_client *c)
 
 bool transport_client_was_rejected(const struct transport_client *c)
 {
-    return c->rejected;
+    return c->link == LINK_REJECTED;
 }
 
 bool transport_client_was_ever_open(const struct transport_client *c)

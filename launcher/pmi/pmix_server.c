@@ -13,6 +13,14 @@
 
 enum { GREETING_LIMIT_MS = 10000 }; /* from a rank's connection to its greeting */
 
+/* Enters a later phase; never leads back. */
+static void enter(struct pmix_server *r, enum pmix_server_phase phase)
+{
+    pthread_mutex_lock(&r->lock);
+    r->phase = phase > r->phase ? phase : r->phase;
+    pthread_mutex_unlock(&r->lock);
+}
+
 static int failed(struct err *e, const char *what, pmix_status_t rc)
 {
     return err_set(e, -EIO, "PMIx: %s: %s", what, PMIx_Error_string(rc));
@@ -45,7 +53,7 @@ void pmix_server_send(struct pmix_server *r, const struct pmix_event *event)
     AUTO(free) struct pmix_event *copy = xzalloc(sizeof *copy);
     *copy = *event;
     pthread_mutex_lock(&r->lock);
-    if (r->closed) {
+    if (r->phase == PMIX_SERVER_ABANDONED) {
         pmix_request_free(copy->request);
     } else {
         *r->events_end = TAKE(copy);
@@ -84,7 +92,7 @@ static void emit(struct pmix_server *r, const struct pmix_event *event)
         j = j->next;
     if (j)
         j->connected += joined - (!event->request && event->type == RANK_FINALIZED);
-    if (!j || j->leaving)
+    if (!j || j->phase == PMIX_JOB_LEAVING)
         pmix_request_free(event->request);
     else if (event->request)
         pmix_server_submit(j, event->request);
@@ -124,7 +132,7 @@ static void on_closed(uv_handle_t *h)
         return;
     free_events(take_events(r));
     tcp_quickack_free(&r->quickack);
-    if (r->closed)
+    if (r->phase == PMIX_SERVER_ABANDONED)
         return; /* libpmix's thread still uses it */
     pthread_mutex_destroy(&r->lock);
     pmix_accept_close(r->accept);
@@ -236,13 +244,13 @@ static int register_job(struct pmix_server_job *j, struct err *e)
                                 session_dir_path(j->owner->dir), e);
     if (rc < 0)
         return rc;
-    j->registered = true;
+    j->phase = PMIX_JOB_REGISTERED;
     register_ranks(j, info, n);
     pmix_status_t status = pmix_wait_wait(&j->registering);
     if (status != PMIX_ERR_TIMEOUT)
         PMIX_INFO_FREE(info, n);
     else /* libpmix may still read `info` */
-        j->owner->skip_finalize = true;
+        enter(j->owner, PMIX_SERVER_TAINTED);
     if (status != PMIX_SUCCESS)
         return failed(e, "register the job", status);
     pmix_server_serve_early(j);
@@ -255,8 +263,10 @@ static int start_libpmix(struct pmix_server *r, struct err *e)
     if (rc < 0)
         return err_wrap(e, "PMIx");
     pmix_status_t status = start_server(r);
-    r->running = status == PMIX_SUCCESS;
-    return r->running ? 0 : failed(e, "start the server", status);
+    if (status != PMIX_SUCCESS)
+        return failed(e, "start the server", status);
+    enter(r, PMIX_SERVER_RUNS);
+    return 0;
 }
 
 /* Starts libpmix's server after the first rank has connected. The server takes over the listener,
@@ -294,10 +304,13 @@ static void on_rank_connected(void *arg)
  * this server, since libpmix could hang after its double free (interpose.h). */
 static int serve_at_once(struct pmix_server *r, struct err *e)
 {
-    int rc = r->running ? 0 : pmix_loader_open(e);
-    if (rc == 0 && !r->running)
+    if (r->phase != PMIX_SERVER_LISTENS)
+        return 0;
+    int rc = pmix_loader_open(e);
+    if (rc == 0)
         rc = start_libpmix(r, e);
-    r->skip_finalize = true;
+    if (rc == 0)
+        enter(r, PMIX_SERVER_TAINTED);
     return rc;
 }
 
@@ -363,23 +376,17 @@ static void deregister_job(struct pmix_server_job *j)
     PMIx_server_deregister_nspace(j->name, on_deregistered, j);
 }
 
-/* Leaves libpmix running until this process ends. libpmix may still call drover's functions. */
-static void abandon_libpmix(struct pmix_server *r)
-{
-    pthread_mutex_lock(&r->lock);
-    r->closed = true;
-    pthread_mutex_unlock(&r->lock);
-}
-
 void pmix_server_close(struct pmix_server *r)
 {
     if (!r)
         return;
     assert(!r->jobs);
     pmix_listener_close(&r->listener);
-    if (r->running && (r->skip_finalize || pmix_wait_wait(&r->pending) != PMIX_SUCCESS)) {
-        abandon_libpmix(r);
-    } else if (r->running) {
+    if (r->phase == PMIX_SERVER_RUNS && pmix_wait_wait(&r->pending) != PMIX_SUCCESS)
+        enter(r, PMIX_SERVER_TAINTED);
+    if (r->phase == PMIX_SERVER_TAINTED) {
+        enter(r, PMIX_SERVER_ABANDONED); /* libpmix may still call drover's functions */
+    } else if (r->phase == PMIX_SERVER_RUNS) {
         if (r->accept)
             pmix_accept_stop(r->accept); /* libpmix waits until its accepting thread ends */
         PMIx_server_finalize();
@@ -442,7 +449,7 @@ static char *find_shm_dir(const char *dir)
 /* Over several nodes, ranks find their node in the job's map by the name that the server has. */
 static void set_host(struct pmix_server *r, const struct job_map *map)
 {
-    if (r->running || map->node_count == 1)
+    if (r->phase != PMIX_SERVER_LISTENS || map->node_count == 1)
         return;
     free(r->host);
     r->host = xstrdup(map->nodes[map->node]);
@@ -474,7 +481,7 @@ int pmix_server_join(struct pmix_server_job **out, struct pmix_server *r, const 
         return rc;
     struct pmix_server_job *j = new_job(r, map, ev, arg);
     j->shm_dir = find_shm_dir(shm_dir);
-    rc = r->running ? register_job(j, e) : 0;
+    rc = r->phase != PMIX_SERVER_LISTENS ? register_job(j, e) : 0;
     if (rc == 0 && !interpose_enabled())
         rc = query_env(&j->env, j->name, j->map->local[0], e);
     else if (rc == 0)
@@ -496,7 +503,8 @@ void pmix_server_leave(struct pmix_server_job *j)
     if (!j)
         return;
     struct pmix_server *r = j->owner;
-    j->leaving = true;
+    bool registered = j->phase == PMIX_JOB_REGISTERED;
+    j->phase = PMIX_JOB_LEAVING;
     emit_events(r);
     struct pmix_server_job **at = &r->jobs;
     while (*at != j)
@@ -504,8 +512,9 @@ void pmix_server_leave(struct pmix_server_job *j)
     *at = j->next;
     /* If two connected ranks are lost at the same time, libpmix 4.2 ends their fence twice
      * (lost_connection()). */
-    r->skip_finalize |= j->connected != 0;
-    if (j->registered)
+    if (j->connected != 0)
+        enter(r, PMIX_SERVER_TAINTED);
+    if (registered)
         deregister_job(j);
     else
         free_job(j);

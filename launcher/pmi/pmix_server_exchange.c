@@ -77,7 +77,7 @@ static void on_get(struct pmix_server_job *j, const struct exchange_message *m)
     q->owner = j->owner;
     q->procs = xcalloc(1, sizeof *q->procs);
     PMIX_LOAD_PROCID(q->procs, j->name, (pmix_rank_t)m->rank);
-    if (j->registered)
+    if (j->phase != PMIX_JOB_NEW)
         ask_libpmix(q);
     else
         append(&j->early, q);

@@ -22,22 +22,33 @@ struct pmix_event {
     struct pmix_request *request; /* the message, owned; NULL: an event */
 };
 
+enum pmix_server_phase {
+    PMIX_SERVER_LISTENS, /* libpmix does not run: the first rank that connects starts it */
+    PMIX_SERVER_RUNS,
+    PMIX_SERVER_TAINTED,  /* runs, and may have freed memory twice: to finalize it is not safe */
+    PMIX_SERVER_ABANDONED /* the owner has closed it; libpmix runs until this process ends */
+};
+
+enum pmix_job_phase {
+    PMIX_JOB_NEW,
+    PMIX_JOB_REGISTERED, /* with libpmix's server */
+    PMIX_JOB_LEAVING     /* no event follows */
+};
+
 struct pmix_server {
     bool group_asked; /* a rank has asked for one since the last warning; libpmix's thread */
     struct session_dir *dir;
     char *host;
     struct pmix_listener listener; /* its port is 0 if interposition is disabled */
     struct pmix_accept *accept;    /* NULL: interposition is disabled */
-    bool running;                  /* libpmix's server runs */
+    enum pmix_server_phase phase;  /* `lock` protects its changes */
     pmix_topology_t topology;      /* libpmix keeps a pointer to it */
     uv_async_t wake;
     uv_timer_t expiry; /* until the next lookup's wait ends */
     struct tcp_quickack quickack;
     int open_handles;
-    pthread_mutex_t lock; /* protects `events` and `closed` */
+    pthread_mutex_t lock; /* protects `events` and `phase` */
     struct pmix_event *events, **events_end;
-    bool closed;        /* pmix_server_close() was called, but libpmix still runs */
-    bool skip_finalize; /* libpmix may have freed memory twice: finalizing might hang or crash */
     struct pmix_server_job *jobs; /* used only on the loop's thread */
     struct pmix_wait pending;     /* requests that are awaited only at the end */
 };
@@ -52,11 +63,10 @@ struct pmix_server_job {
     struct pmix_request *early;    /* for data of ranks, from before the job was registered */
     uint64_t last_id;              /* of a request */
     char *shm_dir;                 /* directory in which its ranks keep their shared memory */
-    bool registered;               /* the job is registered with libpmix's server */
-    atomic_bool any_connected;     /* some rank has ever connected */
-    int connected;                 /* ranks that have connected and not called PMIx_Finalize */
-    bool leaving;                  /* no event follows */
-    char **env;                    /* variables of every rank, without PMIX_RANK */
+    enum pmix_job_phase phase;
+    atomic_bool any_connected; /* some rank has ever connected */
+    int connected;             /* ranks that have connected and not called PMIx_Finalize */
+    char **env;                /* variables of every rank, without PMIX_RANK */
     struct pmix_wait registering;
     struct rank_events ev;
     void *arg;

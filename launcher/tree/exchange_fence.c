@@ -11,6 +11,12 @@
 
 enum { AWAITED = 1, CAME = 2 };
 
+enum fence_phase {
+    FENCE_GATHERS, /* contributions are gathered */
+    FENCE_SETTLED, /* the message up is sent: the result is awaited */
+    FENCE_ENDED    /* has its result: contributions that come late are counted, and dropped */
+};
+
 struct exchange_fence {
     struct exchange_fence *next;
     enum exchange_kind kind;
@@ -19,10 +25,9 @@ struct exchange_fence {
     size_t rank_count;
     unsigned char *child; /* AWAITED | CAME of each child, and of this node's server at the end */
     bool ends_here;
-    int missing;        /* contributions that have not come and may still come */
+    enum fence_phase phase;
     bool failed;        /* the result will be EXCHANGE_FAILED */
-    bool settled;       /* the message up is sent, or the fence has ended here */
-    bool done;          /* there is a result */
+    int missing;        /* contributions that have not come and may still come */
     int status;         /* the result */
     uint64_t id;        /* the result's */
     struct strbuf data; /* contributions */
@@ -151,7 +156,7 @@ static struct exchange_fence *fence_new(struct exchange *x, const struct exchang
 /* Removes the fence if nothing more can come. */
 static void remove_if_over(struct exchange *x, struct exchange_fence *f)
 {
-    if (!f->done || f->missing > 0)
+    if (f->phase != FENCE_ENDED || f->missing > 0)
         return;
     struct exchange_fence **at = &x->fences;
     while (*at != f)
@@ -179,7 +184,7 @@ static void deliver(struct exchange *x, const struct exchange_fence *f, const ch
 static void send_result(struct exchange *x, struct exchange_fence *f,
                         const struct exchange_message *m, const char *bytes, size_t len)
 {
-    f->done = true;
+    f->phase = FENCE_ENDED;
     f->status = m->status;
     f->id = m->id;
     for (int i = 0; i < x->children; i++)
@@ -199,7 +204,7 @@ static void settle(struct exchange *x, struct exchange_fence *f)
     m.len = f->failed ? 0 : f->data.len;
     if (f->ends_here) /* Only this instance makes numbers with this remainder. */
         m.id = ++x->fences_ended * ((uint64_t)x->tree.nodes + 1) + (uint64_t)(x->at + 1);
-    f->settled = true;
+    f->phase = FENCE_SETTLED;
     AUTO(strbuf) struct strbuf b = {0};
     strbuf_reserve(&b, m.len + 256);
     exchange_message_encode(&b, &m);
@@ -211,12 +216,12 @@ static void settle(struct exchange *x, struct exchange_fence *f)
         x->ev.send(x->arg, tree_parent(&x->tree, x->at), b.data, b.len);
 }
 
-/* Returns true if no fence of the same participants that is not settled precedes this one. */
+/* Returns true if no fence of the same participants that still gathers precedes this one. */
 static bool is_next(const struct exchange *x, const struct exchange_fence *f)
 {
     struct exchange_message m = message_of(f, EXCHANGE_FENCE);
     const struct exchange_fence *first = x->fences;
-    while (first->settled || !is_about(first, &m))
+    while (first->phase != FENCE_GATHERS || !is_about(first, &m))
         first = first->next;
     return first == f;
 }
@@ -225,7 +230,7 @@ static bool is_next(const struct exchange *x, const struct exchange_fence *f)
 static void settle_all(struct exchange *x)
 {
     for (struct exchange_fence *f = x->fences; f;)
-        if (!f->settled && (f->failed || f->missing == 0) && is_next(x, f)) {
+        if (f->phase == FENCE_GATHERS && (f->failed || f->missing == 0) && is_next(x, f)) {
             settle(x, f);
             f = x->fences; /* the list may have changed */
         } else {
@@ -293,14 +298,14 @@ int exchange_fence_contribute(struct exchange *x, int from, const struct exchang
             return -EBADMSG;
         count(x, f, from);
     }
-    if (f->done) { /* it has failed before */
+    if (f->phase == FENCE_ENDED) { /* it has failed before */
         if (from == x->at)
             deliver(x, f, NULL, 0);
         remove_if_over(x, f);
         return 0;
     }
     f->failed |= m.status != EXCHANGE_OK;
-    if (!f->settled)
+    if (f->phase == FENCE_GATHERS)
         strbuf_add(&f->data, m.data, m.len);
     settle_all(x);
     return 0;
@@ -311,13 +316,14 @@ int exchange_fence_end(struct exchange *x, const struct exchange_message *messag
 {
     struct exchange_message m = normal(x, message);
     struct exchange_fence *f = x->fences;
-    while (f && !(is_about(f, &m) && !f->done))
+    while (f && (f->phase == FENCE_ENDED || !is_about(f, &m)))
         f = f->next;
-    if (f ? f->ends_here || (m.status == EXCHANGE_OK && !f->settled) : m.status == EXCHANGE_OK)
+    if (f ? f->ends_here || (m.status == EXCHANGE_OK && f->phase == FENCE_GATHERS)
+          : m.status == EXCHANGE_OK)
         return err_set(e, -EBADMSG, "a fence ends too early at node %d", x->at);
     if (!f && open_fence(&f, x, tree_parent(&x->tree, x->at), &m, e) < 0)
         return -EBADMSG;
-    if (!f->settled) {
+    if (f->phase == FENCE_GATHERS) {
         f->failed = true;
         settle(x, f);
     }
@@ -349,7 +355,7 @@ void exchange_fence_lose(struct exchange *x, int node)
     bool is_child = node >= x->first_child && node < x->first_child + x->children;
     for (struct exchange_fence *f = x->fences, *next; f; f = next) {
         next = f->next;
-        f->failed |= !f->settled && has_below(x, f, node);
+        f->failed |= f->phase == FENCE_GATHERS && has_below(x, f, node);
         if (is_child && f->child[node - x->first_child]) {
             count(x, f, node);
             remove_if_over(x, f);
