@@ -56,10 +56,9 @@ char *trace_buffer_env(const struct trace_buffer *t, int i)
     return xasprintf("/proc/%d/fd/%d:%d", (int)getpid(), t->fd, i);
 }
 
-static int64_t ms_since(int64_t then_ms)
+static int64_t ms_between(int64_t then_ms, int64_t now_ms)
 {
-    int64_t ms = clock_coarse_ms() - then_ms;
-    return ms > 0 ? ms : 0;
+    return now_ms > then_ms ? now_ms - then_ms : 0;
 }
 
 /* Formats a call: "all_reduce of 1024 float, sum". The words come from the rank and may contain
@@ -109,7 +108,8 @@ static bool copy_call(struct collective_trace_call *out, const struct collective
 /* Reads the first unfinished call and a few before and after it. The numbers come from the rank
  * and may have any value. */
 static void read_calls(struct collective_position *out, const struct collective_trace_comm *n,
-                       uint64_t done, uint64_t end, int64_t since_done, int64_t seen_ms)
+                       uint64_t done, uint64_t end, int64_t since_done, int64_t seen_ms,
+                       int64_t now_ms)
 {
     uint64_t mid = done < end ? done + COLLECTIVE_MISMATCH_CALLS / 2 : end;
     mid = mid < end ? mid : end;
@@ -121,14 +121,14 @@ static void read_calls(struct collective_position *out, const struct collective_
             continue;
         to->nth = c.nth;
         to->done = from + k <= done;
-        to->ms = ms_since(to->done ? since_done : c.called_ms ? c.called_ms : seen_ms);
+        to->ms = ms_between(to->done ? since_done : c.called_ms ? c.called_ms : seen_ms, now_ms);
         format_call(to->what, &c, &n->words);
         out->count++;
     }
 }
 
 static void read_comm(struct collective_position *out, const struct collective_trace_comm *n,
-                      struct first_seen *b)
+                      struct first_seen *b, int64_t now_ms)
 {
     uint64_t end = atomic_load(&n->calls), done = atomic_load(&n->done);
     int64_t since = atomic_load(&n->since_ms);
@@ -137,12 +137,12 @@ static void read_comm(struct collective_position *out, const struct collective_t
     uint64_t begun = atomic_load(&n->begun.seq);
     bool begins = begun && begun == end + 1;
     if (begins && b->seq != begun)
-        *b = (struct first_seen){.seq = begun, .seen_ms = clock_coarse_ms()};
+        *b = (struct first_seen){.seq = begun, .seen_ms = now_ms};
     if (!begins)
         b->seq = 0;
     if (done < end + begins)
-        out->waits_ms = ms_since(done == end ? b->seen_ms : since) + 1;
-    read_calls(out, n, done, end + begins, since, b->seen_ms);
+        out->waits_ms = ms_between(done == end ? b->seen_ms : since, now_ms) + 1;
+    read_calls(out, n, done, end + begins, since, b->seen_ms, now_ms);
 }
 
 /* Returns true if `a`, and not `b`, is the rank's position. A failed communicator counts less,
@@ -172,13 +172,14 @@ static bool map_memory(struct trace_buffer *t)
     return t->bytes;
 }
 
+/* Adds to the totals at to->read_ms. */
 static void add_totals(struct collective_position *to, const struct collective_trace_comm *n)
 {
     uint64_t end = atomic_load(&n->calls), done = atomic_load(&n->done);
     to->calls_done += (int64_t)done;
     to->waited_ms += atomic_load(&n->waited_ms);
     if (done < end)
-        to->waited_ms += ms_since(atomic_load(&n->since_ms));
+        to->waited_ms += ms_between(atomic_load(&n->since_ms), to->read_ms);
 }
 
 void trace_buffer_read(struct trace_buffer *t, int i, struct collective_position *out)
@@ -196,7 +197,7 @@ void trace_buffer_read(struct trace_buffer *t, int i, struct collective_position
             continue;
         struct collective_position position;
         add_totals(&total, c);
-        read_comm(&position, c, &t->first_seen[i][k]);
+        read_comm(&position, c, &t->first_seen[i][k], total.read_ms);
         if (is_more_relevant(&position, out))
             *out = position;
     }
