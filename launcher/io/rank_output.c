@@ -28,6 +28,7 @@ struct rank_output {
     char *scratch;
     char *name;
     struct strbuf held; /* the beginning of a line; while paused, all undelivered bytes */
+    uint64_t held_ms;   /* time at which its delivery as a partial line was first due; 0: never */
     bool fed;           /* rank_output_feed() provides the bytes; there is no pipe */
     bool enlarged;      /* the pipe's size is PIPE_BYTES */
     enum phase phase;
@@ -105,6 +106,7 @@ static size_t deliver_lines(struct rank_output *s, const char *text, size_t len)
         else if (!newline)
             break;
         s->paused = !s->ev.line(s->arg, p, (size_t)(stop - p));
+        s->held_ms = 0;
         p = stop + 1;
         if (s->group->turn == s)
             end_turn(s);
@@ -124,19 +126,42 @@ static void deliver_held(struct rank_output *s)
     }
 }
 
+/* Returns true if lines of other streams would tear a partial line now, and it can wait. */
+static bool others_write(struct rank_output *s, uint64_t now_ms)
+{
+    s->held_ms = s->held_ms ? s->held_ms : now_ms;
+    return s->group->turn != s && now_ms - s->group->delivered_ms < RANK_OUTPUT_SILENCE_MS &&
+           now_ms - s->held_ms < RANK_OUTPUT_TURN_MS;
+}
+
+static void start_silence_timer(struct rank_output *s);
+
 static void on_silence(uv_timer_t *t)
 {
     struct rank_output *s = t->data;
-    if (s->ev.partial_line && s->held.len > 0 && !is_blocked(s))
+    if (s->ev.partial_line && s->held.len > 0 && !is_blocked(s)) {
+        if (others_write(s, uv_now(t->loop))) {
+            start_silence_timer(s);
+            return;
+        }
         s->ev.partial_line(s->arg, s->held.data, s->held.len);
+        s->held_ms = 0;
+    }
     if (s->group->turn == s)
         uv_timer_start(t, on_turn_silence, RANK_OUTPUT_TURN_MS - RANK_OUTPUT_SILENCE_MS, 0);
+}
+
+/* The loop calls timers before it reads. If it was held up, the rest of the line may be readable:
+ * decides after the next reads. */
+static void on_silence_due(uv_timer_t *t)
+{
+    uv_timer_start(t, on_silence, 1, 0);
 }
 
 static void start_silence_timer(struct rank_output *s)
 {
     if (s->phase != CLOSED && ((s->ev.partial_line && s->held.len > 0) || s->group->turn == s))
-        uv_timer_start(&s->silence, on_silence, RANK_OUTPUT_SILENCE_MS, 0);
+        uv_timer_start(&s->silence, on_silence_due, RANK_OUTPUT_SILENCE_MS - 1, 0);
 }
 
 /* Splits new bytes: first completes the held line, then delivers lines directly from the read
@@ -144,6 +169,7 @@ static void start_silence_timer(struct rank_output *s)
 static void split_lines(struct rank_output *s, const char *bytes, size_t len)
 {
     size_t used = 0;
+    s->group->delivered_ms = uv_now(s->silence.loop);
     if (s->held.len > 0) {
         const char *newline = memchr(bytes, '\n', len);
         bool ends = newline || s->held.data[s->held.len - 1] == '\r' || memchr(bytes, '\r', len);

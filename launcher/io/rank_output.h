@@ -25,6 +25,7 @@ struct rank_output;
 struct rank_output_group {
     struct rank_output *turn; /* NULL: no line is delivered in pieces */
     struct rank_output *first;
+    uint64_t delivered_ms; /* time of the loop at which a stream got bytes */
 };
 
 struct rank_output_events {
@@ -36,7 +37,9 @@ struct rank_output_events {
     /* If not NULL, this is called instead of `line`, with the bytes as they were read. */
     bool (*bytes)(void *arg, const char *bytes, size_t len);
     /* The beginning of an incomplete line, after which nothing followed for RANK_OUTPUT_SILENCE_MS,
-     * such as a prompt. `line` delivers the whole line when it is complete. May be NULL. */
+     * such as a prompt. While other streams of the group write, it is delivered up to
+     * RANK_OUTPUT_TURN_MS later: their lines would tear it. `line` delivers the whole line when it
+     * is complete. May be NULL. */
     void (*partial_line)(void *arg, const char *text, size_t len);
     /* Called when bytes were read, before they are delivered. The callee may now deliver bytes of
      * another stream that must precede these. May be NULL. */

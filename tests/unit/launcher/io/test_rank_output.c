@@ -147,6 +147,19 @@ TEST(a_line_that_has_begun_is_told_when_nothing_follows_and_comes_whole_later)
     CHECK_STR(strbuf_str(&r->seen), "one<n>name? yes<n>50%\r<->");
 }
 
+TEST(a_line_whose_end_has_come_is_not_told_as_begun_by_a_loop_that_was_held_up)
+{
+    AUTO(reader) struct reader *r = reader_new(-1);
+    say(r, "tw");
+    CHECK_INT(write(r->write_fd, "o\n", 2), 2);
+    nanosleep(&(struct timespec){.tv_nsec = 2 * RANK_OUTPUT_SILENCE_MS * 1000000L}, NULL);
+    for (int i = 0; i < 4; i++)
+        uv_run(&r->loop, UV_RUN_NOWAIT);
+    CHECK_INT(r->partial_line.len, 0);
+    CHECK_STR(strbuf_str(&r->seen), "two<n>");
+    hang_up(r);
+}
+
 TEST(an_empty_stream_has_no_line)
 {
     AUTO(reader) struct reader *r = reader_new(-1);
@@ -270,6 +283,7 @@ struct mixed {
     } streams[2];
     char scratch[1];
     struct strbuf seen; /* of both: "0:TEXT<n>" with the length for long ones */
+    int partial_lines;
 };
 
 static bool on_mixed_line(void *arg, const char *text, size_t len)
@@ -282,6 +296,11 @@ static bool on_mixed_line(void *arg, const char *text, size_t len)
         strbuf_printf(&s->of->seen, "%zu", len);
     strbuf_puts(&s->of->seen, text[len] ? "<n>" : "<->");
     return true;
+}
+
+static void on_mixed_partial_line(void *arg, const char *text, size_t len)
+{
+    ((struct stream *)arg)->of->partial_lines++;
 }
 
 static void on_mixed_turn(void *arg)
@@ -298,8 +317,10 @@ static void on_mixed_ended(void *arg)
 
 static struct mixed *mixed_new(void)
 {
-    static const struct rank_output_events ev = {
-        .line = on_mixed_line, .turn = on_mixed_turn, .ended = on_mixed_ended};
+    static const struct rank_output_events ev = {.line = on_mixed_line,
+                                                 .partial_line = on_mixed_partial_line,
+                                                 .turn = on_mixed_turn,
+                                                 .ended = on_mixed_ended};
     struct mixed *m = xzalloc(sizeof *m);
     uv_loop_init(&m->loop);
     for (int i = 0; i < 2; i++) {
@@ -381,4 +402,38 @@ TEST(a_paused_stream_keeps_its_turn)
     while (m->streams[1].turns == 0)
         uv_run(&m->loop, UV_RUN_ONCE);
     CHECK_STR(strbuf_str(&m->seen), "0:1048576<->0:end<n>1:b<n>");
+}
+
+static void on_tick(uv_timer_t *t)
+{
+}
+
+/* Runs the loop for this time; returns its time. */
+static int64_t loop_ms(struct mixed *m, int64_t ms)
+{
+    int64_t begin = (int64_t)uv_now(&m->loop);
+    while ((int64_t)uv_now(&m->loop) < begin + ms && uv_run(&m->loop, UV_RUN_ONCE))
+        ;
+    return (int64_t)uv_now(&m->loop);
+}
+
+TEST(a_line_that_has_begun_waits_while_others_write_but_not_for_ever)
+{
+    AUTO(mixed) struct mixed *m = mixed_new();
+    uv_timer_t tick; /* keeps uv_run() from sleeping longer than a tick */
+    uv_timer_init(&m->loop, &tick);
+    uv_timer_start(&tick, on_tick, 20, 20);
+    int64_t begin = loop_ms(m, 20), shown = 0;
+    CHECK(rank_output_feed(m->streams[0].io, "begun", 5));
+    while (m->partial_lines == 0) {
+        CHECK(rank_output_feed(m->streams[1].io, "b\n", 2));
+        shown = loop_ms(m, 20);
+    }
+    CHECK(shown - begin >= RANK_OUTPUT_TURN_MS);
+    CHECK(rank_output_feed(m->streams[0].io, "\nagain", 6));
+    begin = loop_ms(m, 1);
+    while (m->partial_lines == 1)
+        shown = loop_ms(m, 1);
+    CHECK(shown - begin < RANK_OUTPUT_TURN_MS); /* the others are silent */
+    uv_close((uv_handle_t *)&tick, NULL);
 }
