@@ -223,13 +223,8 @@ static int read_position(struct collective_position *out, json_t *j, json_error_
 {
     const char *comm, *what;
     json_int_t waits_ms, calls_done = 0, waited_ms = 0, read_ms = 0, nth, ms;
-    static const char *const wide[] = {"waits_ms", "calls_done", "waited_ms", "read_ms", NULL};
     json_t *made = NULL, *call;
     size_t i;
-    if (!json_fits_int(j, wide)) {
-        snprintf(why->text, sizeof why->text, "a number of its collectives is too large");
-        return -EINVAL;
-    }
     if (json_unpack_ex(j, why, 0, "{s:s, s:i, s:I, s:i, s?I, s?I, s?I, s?o}", "communicator", &comm,
                        "ranks", &out->size, "waits_ms", &waits_ms, "error", &out->failed,
                        "calls_done", &calls_done, "waited_ms", &waited_ms, "read_ms", &read_ms,
@@ -258,10 +253,12 @@ int rank_status_read(struct rank_status *out, const json_t *j, struct err *e)
 {
     struct rank_status s = {0};
     const char *state, *name, *wchan, *call;
-    static const char *const wide[] = {"cpu_ms", NULL};
+    static const char *const wide[] = {"cpu_ms",    "waits_ms", "calls_done",
+                                       "waited_ms", "read_ms",  NULL};
+    const json_t *collectives = json_object_get(j, "collectives");
     json_int_t cpu_ms;
     json_error_t why;
-    if (!json_fits_int(j, wide))
+    if (!json_fits_int(j, wide) || !json_fits_int(collectives, wide))
         return err_set(e, -EINVAL, "its status is malformed: a number is too large");
     if (json_unpack_ex((json_t *)j, &why, 0, "{s:i, s:i, s:i, s:I, s:s, s:s, s:s, s:s}", "pid",
                        &s.pid, "processes", &s.processes, "threads", &s.threads, "cpu_ms", &cpu_ms,

@@ -28,7 +28,7 @@ struct rank_output {
     char *scratch;
     char *name;
     struct strbuf held; /* the beginning of a line; while paused, all undelivered bytes */
-    uint64_t held_ms;   /* time at which its delivery as a partial line was first due; 0: never */
+    uint64_t due_ms;    /* time at which it was first due as a partial line; 0: not yet */
     bool fed;           /* rank_output_feed() provides the bytes; there is no pipe */
     bool enlarged;      /* the pipe's size is PIPE_BYTES */
     enum phase phase;
@@ -106,7 +106,7 @@ static size_t deliver_lines(struct rank_output *s, const char *text, size_t len)
         else if (!newline)
             break;
         s->paused = !s->ev.line(s->arg, p, (size_t)(stop - p));
-        s->held_ms = 0;
+        s->due_ms = 0;
         p = stop + 1;
         if (s->group->turn == s)
             end_turn(s);
@@ -126,12 +126,12 @@ static void deliver_held(struct rank_output *s)
     }
 }
 
-/* Returns true if lines of other streams would tear a partial line now, and it can wait. */
-static bool others_write(struct rank_output *s, uint64_t now_ms)
+/* Returns true if a partial line should wait for its end, since other streams write: their lines
+ * would tear it. */
+static bool should_wait(const struct rank_output *s, uint64_t now_ms)
 {
-    s->held_ms = s->held_ms ? s->held_ms : now_ms;
     return s->group->turn != s && now_ms - s->group->delivered_ms < RANK_OUTPUT_SILENCE_MS &&
-           now_ms - s->held_ms < RANK_OUTPUT_TURN_MS;
+           now_ms - s->due_ms < RANK_OUTPUT_TURN_MS;
 }
 
 static void start_silence_timer(struct rank_output *s);
@@ -140,12 +140,14 @@ static void on_silence(uv_timer_t *t)
 {
     struct rank_output *s = t->data;
     if (s->ev.partial_line && s->held.len > 0 && !is_blocked(s)) {
-        if (others_write(s, uv_now(t->loop))) {
+        uint64_t now_ms = uv_now(t->loop);
+        s->due_ms = s->due_ms ? s->due_ms : now_ms;
+        if (should_wait(s, now_ms)) {
             start_silence_timer(s);
             return;
         }
         s->ev.partial_line(s->arg, s->held.data, s->held.len);
-        s->held_ms = 0;
+        s->due_ms = 0;
     }
     if (s->group->turn == s)
         uv_timer_start(t, on_turn_silence, RANK_OUTPUT_TURN_MS - RANK_OUTPUT_SILENCE_MS, 0);

@@ -304,7 +304,7 @@ static void on_rank_connected(void *arg)
  * this server, since libpmix could hang after its double free (interpose.h). */
 static int serve_at_once(struct pmix_server *r, struct err *e)
 {
-    if (r->phase != PMIX_SERVER_LISTENS)
+    if (r->phase != PMIX_SERVER_NEW)
         return 0;
     int rc = pmix_loader_open(e);
     if (rc == 0)
@@ -449,7 +449,7 @@ static char *find_shm_dir(const char *dir)
 /* Over several nodes, ranks find their node in the job's map by the name that the server has. */
 static void set_host(struct pmix_server *r, const struct job_map *map)
 {
-    if (r->phase != PMIX_SERVER_LISTENS || map->node_count == 1)
+    if (r->phase != PMIX_SERVER_NEW || map->node_count == 1)
         return;
     free(r->host);
     r->host = xstrdup(map->nodes[map->node]);
@@ -481,7 +481,7 @@ int pmix_server_join(struct pmix_server_job **out, struct pmix_server *r, const 
         return rc;
     struct pmix_server_job *j = new_job(r, map, ev, arg);
     j->shm_dir = find_shm_dir(shm_dir);
-    rc = r->phase != PMIX_SERVER_LISTENS ? register_job(j, e) : 0;
+    rc = r->phase != PMIX_SERVER_NEW ? register_job(j, e) : 0;
     if (rc == 0 && !interpose_enabled())
         rc = query_env(&j->env, j->name, j->map->local[0], e);
     else if (rc == 0)

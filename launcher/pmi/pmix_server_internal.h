@@ -23,9 +23,9 @@ struct pmix_event {
 };
 
 enum pmix_server_phase {
-    PMIX_SERVER_LISTENS, /* libpmix does not run: the first rank that connects starts it */
+    PMIX_SERVER_NEW, /* libpmix does not run yet */
     PMIX_SERVER_RUNS,
-    PMIX_SERVER_TAINTED,  /* runs, and may have freed memory twice: to finalize it is not safe */
+    PMIX_SERVER_TAINTED,  /* runs; to finalize it might hang or crash */
     PMIX_SERVER_ABANDONED /* the owner has closed it; libpmix runs until this process ends */
 };
 
@@ -41,7 +41,7 @@ struct pmix_server {
     char *host;
     struct pmix_listener listener; /* its port is 0 if interposition is disabled */
     struct pmix_accept *accept;    /* NULL: interposition is disabled */
-    enum pmix_server_phase phase;  /* `lock` protects its changes */
+    enum pmix_server_phase phase;  /* the loop changes it, with `lock` */
     pmix_topology_t topology;      /* libpmix keeps a pointer to it */
     uv_async_t wake;
     uv_timer_t expiry; /* until the next lookup's wait ends */

@@ -120,9 +120,9 @@ TEST(the_server_starts_when_the_first_rank_connects)
     start(&f);
     pmix_server_leave(join(&f, "job-a", 2));
     struct pmix_server_job *j = join(&f, "job-b", 2);
-    CHECK(f.r->phase == PMIX_SERVER_LISTENS);
+    CHECK(f.r->phase == PMIX_SERVER_NEW);
     CHECK_INT(attach(&f, rank, j, 1), 0);
-    CHECK(f.r->phase != PMIX_SERVER_LISTENS);
+    CHECK(f.r->phase != PMIX_SERVER_NEW);
     pmix_server_leave(j);
     stop(&f);
 }
@@ -149,7 +149,7 @@ TEST(without_interposition_the_server_runs_before_the_ranks)
     struct fixture f;
     start(&f);
     struct pmix_server_job *a = join(&f, "job-a", 1);
-    CHECK(f.r->phase != PMIX_SERVER_LISTENS);
+    CHECK(f.r->phase != PMIX_SERVER_NEW);
     struct pmix_server_job *b = join(&f, "job-b", 2);
     CHECK(!env_get(pmix_server_env(b), "PMIX_RANK"));
     CHECK_INT(attach(&f, ranks[0], b, 1), 0);
@@ -247,7 +247,7 @@ TEST(if_the_server_cannot_start_ranks_are_disconnected)
     struct pmix_server_job *j = join(&f, "job-a", 2);
     CHECK_INT(attach(&f, ranks[0], j, 0), 1);
     CHECK_INT(attach(&f, ranks[1], j, 1), 1);
-    CHECK(f.r->phase == PMIX_SERVER_LISTENS);
+    CHECK(f.r->phase == PMIX_SERVER_NEW);
     pmix_server_leave(j);
     stop(&f);
 }
