@@ -255,9 +255,11 @@ static int read_job(struct node_spec *spec, const struct node_spec_message *job,
 static int read_settings(struct node_spec *spec, const json_t *head)
 {
     struct launch_node_settings *n = &spec->settings;
+    static const char *const wide[] = {"argv", "env", NULL};
     int reports, no_pty, no_pmix, no_hold_port;
     const char *ft_config = NULL;
-    if (json_unpack((json_t *)head, "{s:b,s:b,s:b,s:b,s:i,s:i,s:i,s?s}", "reports", &reports,
+    if (!json_fits_int(head, wide) ||
+        json_unpack((json_t *)head, "{s:b,s:b,s:b,s:b,s:i,s:i,s:i,s?s}", "reports", &reports,
                     "no_pty", &no_pty, "no_pmix", &no_pmix, "no_hold_port", &no_hold_port,
                     "master_port", &n->master_port, "tree_radix", &n->tree_radix, "stdin_rank",
                     &n->stdin_rank, "ft_config", &ft_config) < 0 ||

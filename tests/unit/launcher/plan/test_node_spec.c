@@ -182,10 +182,21 @@ TEST(a_message_whose_map_does_not_fit_is_refused)
 {
     static const struct {
         const char *key;
-        int value;
-    } wrong[] = {{"node", 2},        {"node", -1},        {"nodes", 1}, {"nodes", 9},
-                 {"ranks", 2},       {"ranks", 4},        {"ranks", 0}, {"tree_radix", 0},
-                 {"stdin_rank", -2}, {"master_port", -1}, {"node", 0}};
+        json_int_t value;
+    } wrong[] = {{"node", 2},
+                 {"node", -1},
+                 {"nodes", 1},
+                 {"nodes", 9},
+                 {"ranks", 2},
+                 {"ranks", 4},
+                 {"ranks", 0},
+                 {"tree_radix", 0},
+                 {"stdin_rank", -2},
+                 {"master_port", -1},
+                 {"node", 0},
+                 {"tree_radix", (1LL << 32) + 32},
+                 {"stdin_rank", 1LL << 32},
+                 {"master_port", (1LL << 32) + 80}};
     for (size_t i = 0; i < COUNT_OF(wrong); i++) {
         struct messages m;
         struct node_spec r;
