@@ -17,7 +17,7 @@ enum {
     COMMANDS_MS = 250, /* between two polls of the command mailbox: users await the answer */
     AWAIT_MS = 5000,   /* for the workers of an earlier coordinator, until the user is told */
     PAUSE_MS = 5000,   /* without a tick: this process was stopped, or the machine slept */
-    RELEASE_MS = 10000 /* for the workers started here to exit when the sweep is over */
+    RELEASE_MS = 10000 /* for all workers to leave when the sweep is over */
 };
 
 /* The wall clock's time at the start, or the store's last time if that is later, and counted on
@@ -116,12 +116,21 @@ static void on_release_late(uv_timer_t *t);
 /* The sweep is over: workers are told to end. */
 static void release(struct coordinator *c)
 {
+    c->dismissed = true;
     uv_timer_start(&c->release, on_release_late, RELEASE_MS, 0);
     transport_server_broadcast(c->server, WIRE_DRAIN);
     c->releasing = 1 + (c->remote != NULL);
     local_worker_release(c->local);
     if (c->remote)
         remote_workers_release(c->remote);
+}
+
+void coordinator_stop_if_alone(struct coordinator *c)
+{
+    bool late = !uv_is_active((uv_handle_t *)&c->release);
+    if (c->dismissed && c->releasing == 0 &&
+        (late || worker_roster_count(transport_server_peers(c->server)) == 0))
+        uv_stop(&c->loop);
 }
 
 static void set_deadline(struct coordinator *c)
@@ -150,7 +159,7 @@ static void commit(struct coordinator *c)
         return;
     c->ev->changed(c->arg, c->sched);
     set_deadline(c);
-    if (c->end_reason && !uv_is_active((uv_handle_t *)&c->release))
+    if (c->end_reason && !c->dismissed)
         release(c);
 }
 
@@ -211,6 +220,10 @@ void coordinator_on_gathered(uv_timer_t *t)
 static void on_release_late(uv_timer_t *t)
 {
     struct coordinator *c = t->data;
+    if (c->releasing == 0) {
+        uv_stop(&c->loop);
+        return;
+    }
     log_warn("killing a worker that was started here: it did not exit within %d s",
              RELEASE_MS / 1000);
     kill_workers(c);
@@ -251,8 +264,8 @@ static void on_tick(uv_timer_t *t)
 {
     struct coordinator *c = t->data;
     uint64_t now = uv_now(&c->loop);
-    /* A drain does not wait for a worker that has missed three pings. */
-    int64_t lost_after = c->signal ? 0 : c->opts->spec->lost_after_ms;
+    /* Neither a drain nor the end waits for a worker that has missed three pings. */
+    int64_t lost_after = c->signal || c->dismissed ? 0 : c->opts->spec->lost_after_ms;
     if (now - c->ticked_ms >= PAUSE_MS)
         transport_server_reset_deadlines(c->server); /* messages that arrived are not read yet */
     c->ticked_ms = now;
@@ -334,8 +347,8 @@ static void on_local_exited(void *arg, const char *id)
 static void on_released(void *arg)
 {
     struct coordinator *c = arg;
-    if (--c->releasing == 0)
-        uv_stop(&c->loop);
+    c->releasing--;
+    coordinator_stop_if_alone(c);
 }
 
 /* The sweep continues if there are other workers. */

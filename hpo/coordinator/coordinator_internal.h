@@ -25,6 +25,7 @@ struct coordinator {
     struct local_worker *local;
     struct remote_workers *remote; /* NULL: none */
     int releasing;                 /* of the two, once the sweep is over */
+    bool dismissed;                /* the sweep is over, and the workers were told */
     struct scheduler *sched;
     struct scheduler_out out;
     struct message_dedup dedup;
@@ -47,6 +48,9 @@ void coordinator_fail(void *arg, const struct err *e);
  * meaning is logged. `seq`: of the worker's message. */
 void coordinator_step(struct coordinator *c, const struct scheduler_event *ev, int64_t seq);
 void coordinator_finish_batch(struct coordinator *c);
+/* Ends the loop if the sweep is over and all workers have left, or were given enough time. A worker
+ * may still wait for the acknowledgement of a trial that runs elsewhere now. */
+void coordinator_stop_if_alone(struct coordinator *c);
 void coordinator_on_gathered(uv_timer_t *t);
 
 /* ---- coordinator_messages.c ----------------------------------------------------------------- */

@@ -67,6 +67,7 @@ static void remove_worker(struct coordinator *c, const char *worker)
     transport_server_mark_lost(c->server, worker);
     c->roster.changed = true;
     coordinator_step(c, &(struct scheduler_event){SCHEDULER_EV_LOST, worker, 0, NULL}, 0);
+    coordinator_stop_if_alone(c);
 }
 
 /* A worker that has said goodbye has ended as well, and so has each one after the sweep's end. */

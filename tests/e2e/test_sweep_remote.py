@@ -209,6 +209,7 @@ def silence(seconds):
 
 
 def test_after_a_long_silence_the_first_end_counts_and_the_other_copy_is_stopped(place):
+    place.script("t.sh", PATIENT.replace("exit 0", "sleep 1; exit 0"))  # the first copy ends after the sweep
     coordinator = place.coordinate(place.sweep(grid(2, LOSES)))
     worker = place.worker("a")
     place.wait_for_runs(1)
